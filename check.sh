@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# Build Gantry and run every test.  Debian 12, Ubuntu 24.04 or newer; needs no GPU and no CUDA toolkit.
+#
+#   ./check.sh           all tests in a debug build with gcc and with clang, then under the sanitizers
+#   ./check.sh --fast    the debug build with gcc only
+#   ./check.sh --gpu     all tests on this machine's device; a skipped test is a failed one
+#
+# The last line is "N passed, N failed, N skipped" over all builds; the exit status is 0 when nothing
+# failed.  Installs what is missing with apt-get (root, or a user with sudo).
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+source tools/packages.sh
+
+presets="dev clang asan tsan"
+summary=()
+case ${1:-} in
+    "") ;;
+    --fast) presets="dev" ;;
+    --gpu) presets="gpu" summary=(--skips-fail) ;;
+    *)
+        sed -n '2,/^set /s/^# \{0,1\}//p' "$0" >&2
+        exit 2
+        ;;
+esac
+
+require cmake ninja-build gcc g++ pkg-config libpng-dev libjemalloc-dev libcmocka-dev python3
+want protobuf-compiler
+[ "$presets" = gpu ] || want clang-format-14 dpkg-dev file
+case $presets in
+    *clang*) require clang ;;
+esac
+
+# Warnings are errors where the code is kept free of them: with these compilers, without the sanitizers'
+# instrumentation, which makes gcc guess worse.
+werror_of() {
+    case "$1 $(cc -dumpversion | cut -d. -f1)" in
+        "dev 12" | "clang 12") echo ON ;;
+        *) echo OFF ;;
+    esac
+}
+
+jobs=$(nproc)
+results=()
+for preset in $presets; do
+    echo "== $preset"
+    results+=("build/$preset/tests.xml")
+    mkdir -p "build/$preset"
+    rm -f "build/$preset/tests.xml"
+    log=build/$preset/build.log
+    started=$SECONDS
+    if ! { cmake --preset "$preset" -DGANTRY_WERROR="$(werror_of "$preset")" &&
+        cmake --build --preset "$preset" -j "$jobs"; } >"$log" 2>&1 </dev/null; then
+        tail -n 60 "$log"
+        echo "the build of $preset failed; the whole log is in $log"
+        continue
+    fi
+    echo "built in $((SECONDS - started)) s"
+    ctest --preset "$preset" -j "$jobs" --output-junit tests.xml </dev/null || true
+done
+
+exec python3 tools/test_summary.py "${summary[@]}" "${results[@]}"

@@ -1,0 +1,40 @@
+# What `cmake --install` puts where, and the Debian package.
+include(CMakePackageConfigHelpers)
+set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/gantry")
+
+install(TARGETS gantry EXPORT gantry_targets LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+install(TARGETS gantry_command RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/gantry" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
+  FILES_MATCHING PATTERN "*.h")
+
+install(EXPORT gantry_targets NAMESPACE gantry:: DESTINATION "${package_dir}")
+configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/gantry-config.cmake.in"
+  "${CMAKE_BINARY_DIR}/install/gantry-config.cmake" INSTALL_DESTINATION "${package_dir}")
+write_basic_package_version_file("${CMAKE_BINARY_DIR}/install/gantry-config-version.cmake"
+  COMPATIBILITY SameMinorVersion)
+install(FILES "${CMAKE_BINARY_DIR}/install/gantry-config.cmake"
+  "${CMAKE_BINARY_DIR}/install/gantry-config-version.cmake"
+  "${PROJECT_SOURCE_DIR}/cmake/GantryKernels.cmake" DESTINATION "${package_dir}")
+
+# The prefix is found from the .pc file's own place, so that the tree may be moved.
+file(RELATIVE_PATH prefix_from_pc "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
+configure_file("${PROJECT_SOURCE_DIR}/cmake/gantry.pc.in" "${CMAKE_BINARY_DIR}/install/gantry.pc" @ONLY)
+install(FILES "${CMAKE_BINARY_DIR}/install/gantry.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" "${PROJECT_SOURCE_DIR}/README.md" "${PROJECT_SOURCE_DIR}/CHANGELOG.md"
+  DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+
+# `cpack -G DEB` in the build folder; needs the packages dpkg-dev and file to find what to depend on.
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_NAME gantry)
+set(CPACK_PACKAGE_VENDOR "The Gantry maintainers")
+set(CPACK_PACKAGE_CONTACT "The Gantry maintainers")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "Task graphs of CPU and GPU work, packed onto a CUDA device")
+set(CPACK_PACKAGE_VERSION "${PROJECT_VERSION}")
+set(CPACK_PACKAGING_INSTALL_PREFIX "/usr")
+set(CPACK_STRIP_FILES ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SECTION libs)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS "${CMAKE_BINARY_DIR}")
+set(CPACK_DEBIAN_PACKAGE_SUGGESTS "clang")
+include(CPack)

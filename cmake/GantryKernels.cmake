@@ -1,0 +1,262 @@
+# gantry_add_kernels(<target> <file.cu>...)
+#
+# Compile kernel files (see <gantry/kernel.h>) and link them into <target>.  For each <name>.cu the target
+# gets a constant `gantry_image_<name>` of type gantry_module_image, declared in <name>.kernels.h, which is
+# on the target's include path.  The image has the host form always, and one device form:
+#
+#   nvcc   a fat binary for those of sm_80, 90, 100, 120 that nvcc knows, with PTX of the oldest and the
+#          newest of them for everything else
+#   clang  PTX 7.0 for sm_80, which any later device compiles when the image is loaded; needs no CUDA
+#          toolkit and no CUDA header
+#
+# GANTRY_KERNEL_COMPILER chooses: auto (nvcc if it works, else clang if it works, else host form only),
+# nvcc, clang (an error if it does not work) or none.  File names without .cu are C identifiers, and one
+# program has one file of a name.  Several targets may use the same file; it is compiled once.
+
+if(CMAKE_SCRIPT_MODE_FILE STREQUAL CMAKE_CURRENT_LIST_FILE)
+  # cmake -DFORM=fatbin|ptx -DINPUT=... -DOUTPUT=... -P GantryKernels.cmake: write the file as a C array.
+  file(READ "${INPUT}" bytes HEX)
+  if(FORM STREQUAL "ptx")
+    string(APPEND bytes "00")
+  endif()
+  string(REGEX REPLACE "(................................)" "\\1\n" bytes "${bytes}")
+  string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${bytes}")
+  if(FORM STREQUAL "ptx")
+    set(declaration "static const char gantry_ptx[]")
+  else()
+    set(declaration "alignas(64) static const unsigned char gantry_fatbin[]")
+  endif()
+  file(WRITE "${OUTPUT}" "${declaration} = {\n${bytes}};\n")
+  return()
+endif()
+
+include_guard(GLOBAL)
+
+set(GANTRY_KERNEL_COMPILER "auto" CACHE STRING "Compiler of device code: auto, nvcc, clang or none")
+set_property(CACHE GANTRY_KERNEL_COMPILER PROPERTY STRINGS auto nvcc clang none)
+
+# <gantry/kernel.h>: of the source tree, or of the package this file was installed with.
+function(_gantry_kernel_include out)
+  if(EXISTS "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../include/gantry/kernel.h")
+    get_filename_component(folder "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../include" ABSOLUTE)
+  else()
+    find_path(GANTRY_KERNEL_INCLUDE_DIR gantry/kernel.h
+      HINTS "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../../../include"
+            "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../../../../include")
+    mark_as_advanced(GANTRY_KERNEL_INCLUDE_DIR)
+    set(folder "${GANTRY_KERNEL_INCLUDE_DIR}")
+  endif()
+  set(${out} "${folder}" PARENT_SCOPE)
+endfunction()
+
+set(_gantry_clang_flags -x cuda --cuda-gpu-arch=sm_80 --cuda-device-only -nocudainc -nocudalib
+  -Xclang -target-feature -Xclang +ptx70 -Wno-unknown-cuda-version -std=c++17 -O3 -S)
+
+# nvcc's -gencode options, for the architectures that it knows.
+function(_gantry_nvcc_flags nvcc out)
+  execute_process(COMMAND "${nvcc}" --list-gpu-code OUTPUT_VARIABLE known ERROR_QUIET)
+  set(flags)
+  set(architectures)
+  foreach(architecture 80 90 100 120)
+    if(known MATCHES "sm_${architecture}[\r\n]")
+      list(APPEND flags -gencode "arch=compute_${architecture},code=sm_${architecture}")
+      list(APPEND architectures ${architecture})
+    endif()
+  endforeach()
+  if(NOT architectures) # a compiler too old to list them
+    set(flags -gencode "arch=compute_80,code=sm_80")
+    set(architectures 80)
+  endif()
+  list(GET architectures 0 oldest)
+  list(GET architectures -1 newest)
+  list(APPEND flags -gencode "arch=compute_${oldest},code=compute_${oldest}")
+  if(NOT newest STREQUAL oldest)
+    list(APPEND flags -gencode "arch=compute_${newest},code=compute_${newest}")
+  endif()
+  set(${out} "${flags}" PARENT_SCOPE)
+endfunction()
+
+# Can this compiler make an image of a small kernel?
+function(_gantry_try_kernel_compiler out)
+  _gantry_kernel_include(include)
+  set(folder "${CMAKE_BINARY_DIR}/CMakeFiles/gantry-kernels")
+  file(WRITE "${folder}/try.cu" "#include <gantry/kernel.h>
+GANTRY_KERNEL(try_kernel, (uint32_t *data)) { atomicAdd(data, threadIdx.x); }\n")
+  execute_process(COMMAND ${ARGN} -I "${include}" -o "${folder}/try.out" "${folder}/try.cu"
+    RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
+  file(APPEND "${folder}/try.log" "${ARGN}\n${output}\n")
+  if(result EQUAL 0)
+    set(${out} TRUE PARENT_SCOPE)
+  else()
+    set(${out} FALSE PARENT_SCOPE)
+  endif()
+endfunction()
+
+# Decide on the device compiler, once per build folder and choice: GANTRY_KERNEL_FORM (fatbin, ptx, none)
+# and GANTRY_KERNEL_COMMAND, a list to which -o, the output and the input are added.
+function(_gantry_find_kernel_compiler)
+  if(NOT GANTRY_KERNEL_COMPILER MATCHES "^(auto|nvcc|clang|none)$")
+    message(FATAL_ERROR "GANTRY_KERNEL_COMPILER is ${GANTRY_KERNEL_COMPILER}, not auto, nvcc, clang or none")
+  endif()
+  if(GANTRY_KERNEL_CHOICE STREQUAL "${GANTRY_KERNEL_COMPILER}")
+    return()
+  endif()
+  set(form none)
+  set(command)
+  set(tried)
+  if(GANTRY_KERNEL_COMPILER MATCHES "auto|nvcc")
+    find_program(GANTRY_NVCC nvcc HINTS ENV CUDACXX ENV CUDA_PATH ENV CUDA_HOME /usr/local/cuda
+      PATH_SUFFIXES bin)
+    mark_as_advanced(GANTRY_NVCC)
+    if(GANTRY_NVCC)
+      _gantry_nvcc_flags("${GANTRY_NVCC}" architectures)
+      set(command "${GANTRY_NVCC}" -fatbin -std=c++17 -O3 -ccbin "${CMAKE_CXX_COMPILER}"
+        -allow-unsupported-compiler ${architectures})
+      _gantry_try_kernel_compiler(works ${command})
+      if(works)
+        set(form fatbin)
+      else()
+        list(APPEND tried "${GANTRY_NVCC} does not work")
+      endif()
+    else()
+      list(APPEND tried "no nvcc")
+    endif()
+  endif()
+  if(form STREQUAL "none" AND GANTRY_KERNEL_COMPILER MATCHES "auto|clang")
+    find_program(GANTRY_CLANG NAMES clang++ clang++-20 clang++-19 clang++-18 clang++-17 clang++-16 clang++-15
+      clang++-14)
+    mark_as_advanced(GANTRY_CLANG)
+    if(GANTRY_CLANG)
+      set(command "${GANTRY_CLANG}" ${_gantry_clang_flags})
+      _gantry_try_kernel_compiler(works ${command})
+      if(works)
+        set(form ptx)
+      else()
+        list(APPEND tried "${GANTRY_CLANG} cannot make PTX")
+      endif()
+    else()
+      list(APPEND tried "no clang++")
+    endif()
+  endif()
+  list(JOIN tried ", " tried)
+  if(form STREQUAL "fatbin")
+    message(STATUS "Kernels: fat binary by ${GANTRY_NVCC}, and host code")
+  elseif(form STREQUAL "ptx")
+    message(STATUS "Kernels: PTX by ${GANTRY_CLANG}, and host code")
+  elseif(GANTRY_KERNEL_COMPILER MATCHES "nvcc|clang")
+    message(FATAL_ERROR "GANTRY_KERNEL_COMPILER=${GANTRY_KERNEL_COMPILER}: ${tried}; see "
+      "${CMAKE_BINARY_DIR}/CMakeFiles/gantry-kernels/try.log")
+  else()
+    set(command)
+    if(tried)
+      set(tried " (${tried})")
+    endif()
+    message(STATUS "Kernels: host code only${tried}: they run on the emulated driver, not on a device")
+  endif()
+  set(GANTRY_KERNEL_FORM "${form}" CACHE INTERNAL "device form of kernel images")
+  set(GANTRY_KERNEL_COMMAND "${command}" CACHE INTERNAL "its compiler and options")
+  set(GANTRY_KERNEL_CHOICE "${GANTRY_KERNEL_COMPILER}" CACHE INTERNAL "the choice that these stand for")
+endfunction()
+
+# The command that makes <name>.embed.h, the device form as a C array.
+function(_gantry_add_device_form library name file folder)
+  _gantry_kernel_include(include)
+  set(binary "${folder}/${name}.${GANTRY_KERNEL_FORM}")
+  set(includes "$<TARGET_PROPERTY:${library},INCLUDE_DIRECTORIES>")
+  add_custom_command(OUTPUT "${binary}"
+    COMMAND ${GANTRY_KERNEL_COMMAND} "-I${include}" "$<$<BOOL:${includes}>:-I$<JOIN:${includes},;-I>>"
+      -MD -MT "${binary}" -MF "${binary}.d" -o "${binary}" "${file}"
+    DEPENDS "${file}" DEPFILE "${binary}.d" COMMAND_EXPAND_LISTS VERBATIM
+    COMMENT "Compiling kernels of ${name}.cu (${GANTRY_KERNEL_FORM})")
+  add_custom_command(OUTPUT "${folder}/${name}.embed.h"
+    COMMAND "${CMAKE_COMMAND}" "-DFORM=${GANTRY_KERNEL_FORM}" "-DINPUT=${binary}"
+      "-DOUTPUT=${folder}/${name}.embed.h" -P "${CMAKE_CURRENT_FUNCTION_LIST_FILE}"
+    DEPENDS "${binary}" "${CMAKE_CURRENT_FUNCTION_LIST_FILE}" VERBATIM
+    COMMENT "Embedding kernels of ${name}.cu")
+  target_sources(${library} PRIVATE "${folder}/${name}.embed.h")
+endfunction()
+
+# The object library of one file; made at its first use.
+function(_gantry_kernel_library target file out_library out_folder)
+  get_filename_component(name "${file}" NAME_WE)
+  string(MAKE_C_IDENTIFIER "${name}" identifier)
+  if(NOT name STREQUAL identifier)
+    message(FATAL_ERROR "gantry_add_kernels: ${file}: the name without .cu must be a C identifier")
+  endif()
+  string(SHA1 hash "${file}")
+  string(SUBSTRING "${hash}" 0 8 hash)
+  set(library "gantry_kernels_${name}_${hash}")
+  set(folder "${CMAKE_BINARY_DIR}/gantry-kernels/${name}-${hash}")
+  set(${out_library} ${library} PARENT_SCOPE)
+  set(${out_folder} "${folder}" PARENT_SCOPE)
+  if(TARGET ${library})
+    return()
+  endif()
+
+  set(fatbin "nullptr, 0")
+  set(ptx "nullptr")
+  set(embed "")
+  if(NOT GANTRY_KERNEL_FORM STREQUAL "none")
+    set(embed "#include \"${name}.embed.h\"\n")
+  endif()
+  if(GANTRY_KERNEL_FORM STREQUAL "fatbin")
+    set(fatbin "gantry_fatbin, sizeof(gantry_fatbin)")
+  elseif(GANTRY_KERNEL_FORM STREQUAL "ptx")
+    set(ptx "gantry_ptx")
+  endif()
+  file(CONFIGURE OUTPUT "${folder}/${name}.kernels.h" @ONLY CONTENT "/* The kernels of @name@.cu. */
+#ifndef GANTRY_KERNELS_@name@_H
+#define GANTRY_KERNELS_@name@_H
+
+#include <gantry/module.h>
+
+GANTRY_BEGIN_DECLS
+extern const gantry_module_image gantry_image_@name@;
+GANTRY_END_DECLS
+
+#endif
+")
+  file(CONFIGURE OUTPUT "${folder}/${name}.image.cpp" @ONLY CONTENT "#include \"@file@\"
+GANTRY_HOST_MODULE(@name@)
+#include \"@name@.kernels.h\"
+@embed@
+const gantry_module_image gantry_image_@name@ = {
+    sizeof(gantry_module_image), \"@name@\", @fatbin@, @ptx@, &gantry_host_module_@name@,
+    gantry_kernel_names_@name@,
+};
+")
+  _gantry_kernel_include(include)
+  get_filename_component(source_folder "${file}" DIRECTORY)
+  add_library(${library} OBJECT "${folder}/${name}.image.cpp")
+  target_compile_features(${library} PRIVATE cxx_std_17)
+  target_compile_options(${library} PRIVATE -fno-exceptions -fno-rtti -fno-math-errno -ffp-contract=off
+    -Wno-unknown-pragmas)
+  target_include_directories(${library} PRIVATE "${include}" "${source_folder}"
+    "$<TARGET_PROPERTY:${target},INCLUDE_DIRECTORIES>")
+  set_target_properties(${library} PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
+    POSITION_INDEPENDENT_CODE ON)
+  if(TARGET gantry_flags) # inside Gantry's own build
+    target_link_libraries(${library} PRIVATE gantry_flags)
+  endif()
+  if(NOT GANTRY_KERNEL_FORM STREQUAL "none")
+    _gantry_add_device_form(${library} ${name} "${file}" "${folder}")
+  endif()
+endfunction()
+
+function(gantry_add_kernels target)
+  get_property(languages GLOBAL PROPERTY ENABLED_LANGUAGES)
+  if(NOT "CXX" IN_LIST languages)
+    message(FATAL_ERROR "gantry_add_kernels: the host form needs CXX among the project's languages")
+  endif()
+  _gantry_find_kernel_compiler()
+  foreach(file IN LISTS ARGN)
+    get_filename_component(file "${file}" ABSOLUTE BASE_DIR "${CMAKE_CURRENT_SOURCE_DIR}")
+    if(NOT EXISTS "${file}")
+      message(FATAL_ERROR "gantry_add_kernels: there is no ${file}")
+    endif()
+    _gantry_kernel_library(${target} "${file}" library folder)
+    target_sources(${target} PRIVATE "$<TARGET_OBJECTS:${library}>")
+    target_include_directories(${target} PUBLIC "$<BUILD_INTERFACE:${folder}>")
+    target_link_libraries(${target} PRIVATE m)
+  endforeach()
+endfunction()

@@ -1,0 +1,85 @@
+include(GantryFind)
+
+# Warnings and definitions that every target of ours is built with.
+add_library(gantry_flags INTERFACE)
+target_compile_features(gantry_flags INTERFACE c_std_11)
+target_compile_definitions(gantry_flags INTERFACE _GNU_SOURCE)
+target_compile_options(gantry_flags INTERFACE
+  "-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=" -fno-omit-frame-pointer
+  -Wall -Wextra -Wpedantic -Wshadow -Wundef
+  $<$<COMPILE_LANGUAGE:C>:-Wconversion> $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes>
+  $<$<COMPILE_LANGUAGE:C>:-Wmissing-prototypes>
+  $<$<COMPILE_LANG_AND_ID:C,Clang>:-Wthread-safety>
+  $<$<BOOL:${GANTRY_WERROR}>:-Werror>)
+target_include_directories(gantry_flags INTERFACE "${PROJECT_SOURCE_DIR}")
+
+# The library is built twice from the same sources:
+#   gantry          what is shipped: hidden visibility, exact export list
+#   gantry_testing  nothing hidden, asserts on, host resources can be made to fail
+add_library(gantry SHARED)
+add_library(gantry::gantry ALIAS gantry)
+add_library(gantry_testing STATIC EXCLUDE_FROM_ALL)
+foreach(library gantry gantry_testing)
+  target_include_directories(${library} PUBLIC
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  target_link_libraries(${library} PRIVATE $<BUILD_INTERFACE:gantry_flags> Threads::Threads ${CMAKE_DL_LIBS})
+endforeach()
+set(export_map "${PROJECT_SOURCE_DIR}/cmake/gantry.map")
+target_link_options(gantry PRIVATE "LINKER:--version-script=${export_map}")
+set_target_properties(gantry PROPERTIES C_VISIBILITY_PRESET hidden CXX_VISIBILITY_PRESET hidden
+  VISIBILITY_INLINES_HIDDEN ON LINK_DEPENDS "${export_map}"
+  VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+target_compile_definitions(gantry_testing PUBLIC GANTRY_TESTING=1)
+target_compile_options(gantry_testing PRIVATE -UNDEBUG)
+target_include_directories(gantry_testing PUBLIC "${PROJECT_SOURCE_DIR}")
+target_link_libraries(gantry_testing PUBLIC Threads::Threads ${CMAKE_DL_LIBS})
+
+if(GANTRY_BUILD_TESTS)
+  gantry_find_library(cmocka cmocka.h cmocka)
+  if(NOT cmocka_FOUND)
+    message(FATAL_ERROR "CMocka not found: install libcmocka-dev, or configure with -DGANTRY_BUILD_TESTS=OFF")
+  endif()
+endif()
+
+# gantry_test(<room> <name> [SOURCES extra.c ...] [LIBRARIES ...] [LABELS ...])
+# tests/<room>/test_<name>.c against gantry_testing; test <room>.<name>, label <room>.  Exit 77 after a line
+# "skipped: why" on stderr is a skip, or a failure with GANTRY_FAIL_ON_SKIP.  $GANTRY_TEST_DRIVER ("cuda")
+# chooses the driver of tests that can use a real device; they use the emulated one when it is not set.
+function(gantry_test room name)
+  if(NOT GANTRY_BUILD_TESTS)
+    return()
+  endif()
+  cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "SOURCES;LIBRARIES;LABELS")
+  set(target "test_${room}_${name}")
+  add_executable(${target} "${PROJECT_SOURCE_DIR}/tests/${room}/test_${name}.c" ${arg_SOURCES})
+  set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
+  target_link_libraries(${target} PRIVATE gantry_testing gantry_flags gantry_dependency_cmocka ${arg_LIBRARIES})
+  target_compile_options(${target} PRIVATE -UNDEBUG)
+  if(TARGET gantry-emu)
+    add_dependencies(${target} gantry-emu)
+  endif()
+  add_test(NAME ${room}.${name} COMMAND ${target} WORKING_DIRECTORY "${CMAKE_BINARY_DIR}")
+  gantry_test_properties(${room}.${name} "${room};${arg_LABELS}")
+  set_tests_properties(${room}.${name} PROPERTIES
+    ENVIRONMENT "GANTRY_EMULATOR=${CMAKE_BINARY_DIR}/libgantry-emu.so")
+endfunction()
+
+# What every test has, also those that are not C programs of gantry_test().
+function(gantry_test_properties name labels)
+  set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT 120)
+  if(NOT GANTRY_FAIL_ON_SKIP)
+    set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77)
+  endif()
+endfunction()
+
+# gantry_module(<room> SOURCES a.c ... [TESTS name ...]): add a room's sources to both libraries and its
+# tests tests/<room>/test_<name>.c.
+function(gantry_module room)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;TESTS")
+  list(TRANSFORM arg_SOURCES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/")
+  target_sources(gantry PRIVATE ${arg_SOURCES})
+  target_sources(gantry_testing PRIVATE ${arg_SOURCES})
+  foreach(test IN LISTS arg_TESTS)
+    gantry_test(${room} ${test})
+  endforeach()
+endfunction()

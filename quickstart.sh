@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# Build Gantry and run its main sample on real pictures.  Debian 12, Ubuntu 24.04 or newer; needs no GPU and
+# no CUDA toolkit: without a device the emulated driver runs the same code.
+#
+#   ./quickstart.sh            results in out/
+#
+# Installs what is missing with apt-get (root, or a user with sudo); nothing when everything is there.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+source tools/packages.sh
+
+require cmake ninja-build gcc g++ pkg-config libpng-dev
+want libjemalloc-dev
+jemalloc=ON
+have libjemalloc-dev || jemalloc=OFF
+# On a machine with a device, kernels are compiled by nvcc or else by clang.
+if [ -e /dev/nvidiactl ] && ! command -v nvcc >/dev/null; then
+    want clang
+fi
+
+echo "building build/release ..."
+log=build/quickstart.log
+mkdir -p build
+if ! { cmake --preset release -DGANTRY_BUILD_TESTS=OFF -DGANTRY_WITH_JEMALLOC=$jemalloc &&
+    cmake --build --preset release; } >"$log" 2>&1 </dev/null; then
+    tail -n 60 "$log" >&2
+    echo "the build failed; the whole log is in $log" >&2
+    exit 1
+fi
+
+build/release/gantry run image_pipeline --output out </dev/null
+echo
+echo "Pictures and timeline.pftrace are in $PWD/out (open the timeline with https://ui.perfetto.dev)."
+echo "More: build/release/gantry help"

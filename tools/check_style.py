@@ -1,0 +1,287 @@
+#!/usr/bin/env python3
+"""Check what the compiler does not: layers, lengths, banned calls, names, comments, blanks.
+
+Usage: check_style.py [--warnings] [ROOT]
+
+Prints "file:line: rule: text" for each finding; the exit status is 1 when there is one.  With --warnings
+also what is merely long.  CONTRIBUTING.md explains the rules.
+"""
+import os
+import re
+import subprocess
+import sys
+
+# What each room may include, besides itself and <gantry/...>.  Longest matching folder wins.
+LAYERS = {
+    "base": [],
+    "driver": ["base"],
+    "driver/emulator": ["base", "driver"],
+    "heap": ["base", "driver"],
+    "profile": ["base", "driver"],
+    "copykernel": ["base", "driver", "heap", "profile"],
+    "taskman": ["base"],
+    "dispatcher": ["base", "driver", "heap", "profile", "copykernel", "taskman"],
+    "context": ["base", "driver", "heap", "profile", "copykernel", "taskman", "dispatcher"],
+    "bench": ["base/clock.h", "driver/funcs.h", "driver/cuda_abi.h"],  # yardsticks call CUDA by hand
+    "cli": ["bench/harness.h"],
+    "samples": ["cli/samples.h", "cli/command.h", "bench/raw_cuda.h"],  # the last: to time kernels one by one
+    "include": [],
+    "tests": None,  # anything
+}
+LIBRARY = ["base", "driver", "heap", "profile", "copykernel", "taskman", "dispatcher", "context"]
+
+BANNED_EVERYWHERE = ["strcpy", "strcat", "sprintf", "vsprintf", "gets", "atoi", "atol", "atof"]
+BANNED_IN_LIBRARY = ["abort", "exit", "_exit", "quick_exit", "printf", "vprintf", "puts", "putchar", "perror",
+                     "sleep", "usleep", "nanosleep"]
+BANNED_OUTSIDE_BASE = ["malloc", "calloc", "realloc", "aligned_alloc", "posix_memalign", "strdup", "free"]
+OWN_ALLOCATOR = ["base", "driver/emulator"]  # these may call malloc themselves
+
+# Names of functions that other files can call: room -> pattern.
+PREFIX = {
+    "driver/emulator": r"gy_|gantry_|cu[A-Z]",
+    "cli": r"cli_|main$",
+    "bench": r"bench_|raw_|main$",
+}
+FUNCTION_WARN, FUNCTION_FAIL = 40, 70
+FILE_WARN, FILE_FAIL = 400, 700
+GUARD = re.compile(r"guarded by|atomic|immutable|\bonly\b|\balone\b|rank |own guards?|signalled|see |link of|\w's\b", re.I)
+TEXT_FILES = re.compile(r"\.(c|h|cu|cuh|inc|py|sh|md|txt|cmake|json|in|map|proto|yml|supp)$|"
+                        r"(^|/)(LICENSE|\.clang-format|\.clang-tidy|\.editorconfig|\.gitignore)$|^\.ci/")
+MACHINE_PATHS = re.compile(r"(?<![\w.])/(?:work|home|root|Users)/(?!\*)")
+
+
+class Checker:
+    def __init__(self, root):
+        self.root = root
+        self.errors = []
+        self.warnings = []
+
+    def error(self, path, line, rule, text):
+        self.errors.append(f"{path}:{line}: {rule}: {text}")
+
+    def warn(self, path, line, rule, text):
+        self.warnings.append(f"{path}:{line}: {rule}: {text}")
+
+    def check(self, path):
+        with open(os.path.join(self.root, path), "rb") as file:
+            data = file.read()
+        try:
+            text = data.decode("utf-8")
+        except UnicodeDecodeError:
+            self.error(path, 1, "utf-8", "the file is not UTF-8")
+            return
+        self.check_text(path, text)
+        if re.search(r"\.(c|h|cu|cuh)$", path):
+            code = self.strip(path, text)
+            self.check_includes(path, text)
+            self.check_calls(path, code)
+            self.check_length(path, code)
+            if path.endswith(".c"):
+                self.check_names(path, code)
+            if path.startswith("include/") and path.endswith(".h"):
+                self.check_public_docs(path, text)
+            if room_of(path) in LAYERS and library(path):
+                self.check_guards(path, text, code)
+
+    # ---- any text file
+
+    def check_text(self, path, text):
+        lines = text.split("\n")
+        if text and not text.endswith("\n"):
+            self.error(path, len(lines), "final-newline", "the last line has no newline")
+        if text.endswith("\n\n"):
+            self.error(path, len(lines) - 1, "final-newline", "blank lines at the end")
+        for number, line in enumerate(lines, 1):
+            if "\r" in line:
+                self.error(path, number, "carriage-return", "lines end with a newline alone")
+            if line.endswith((" ", "\t")):
+                self.error(path, number, "trailing-blank", "blanks at the end of the line")
+            if "\t" in line:
+                self.error(path, number, "tab", "a tab")
+            if MACHINE_PATHS.search(line):
+                self.error(path, number, "machine-path", "a path of one machine")
+            if re.search(r"\b(TO" r"DO|FIX" r"ME|XX" r"X)\b", line):
+                self.error(path, number, "leftover", "unfinished work belongs in an issue")
+
+    # ---- C
+
+    def strip(self, path, text):
+        """The text with comments and literals blanked out, line for line; reports // comments."""
+        out, i, line = [], 0, 1
+        pattern = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
+        for match in pattern.finditer(text):
+            out.append(text[i:match.start()])
+            line += text.count("\n", i, match.start())
+            token = match.group()
+            if token.startswith("//"):
+                self.error(path, line, "comment", "// comments are for debugging; use /* */")
+            keep = '""' if token[0] == '"' else "0" if token[0] == "'" else " "
+            out.append(keep + "\n" * token.count("\n"))
+            line += token.count("\n")
+            i = match.end()
+        out.append(text[i:])
+        return "".join(out)
+
+    def check_includes(self, path, text):
+        room = room_of(path)
+        own = re.sub(r"\.c$", ".h", path)
+        first = None
+        for number, line in enumerate(text.split("\n"), 1):
+            match = re.match(r'\s*#\s*include\s+(["<])([^">]+)[">]', line)
+            if not match:
+                continue
+            name = match.group(2)
+            first = first or name
+            if match.group(1) == "<":
+                continue
+            if "/" not in name:
+                # A generated file lies in the build folder.
+                if os.path.exists(os.path.join(self.root, os.path.dirname(path), name)):
+                    self.error(path, number, "include", f'"{name}" is not named from the root')
+                continue
+            target = room_of(name)
+            allowed = LAYERS.get(room)
+            if room not in LAYERS or allowed is None or target == room:
+                continue
+            if target not in allowed and name not in allowed:
+                self.error(path, number, "layer", f"{room}/ must not include {name}")
+        if path.endswith(".c") and first != own and os.path.exists(os.path.join(self.root, own)):
+            if not path.startswith("tests/"):
+                self.error(path, 1, "include", f'"{own}" must be the first include')
+
+    def check_calls(self, path, code):
+        room = room_of(path)
+        banned = list(BANNED_EVERYWHERE)
+        if library(path):
+            banned += BANNED_IN_LIBRARY
+            if room not in OWN_ALLOCATOR:
+                banned += BANNED_OUTSIDE_BASE
+        pattern = re.compile(r"(?<![\w.>])(" + "|".join(banned) + r")\s*\(")
+        for number, line in enumerate(code.split("\n"), 1):
+            for match in pattern.finditer(line):
+                self.error(path, number, "banned-call", match.group(1) + "()")
+
+    def check_length(self, path, code):
+        lines = code.rstrip("\n").split("\n")
+        self.limit(path, 1, "file-length", len(lines), FILE_WARN, FILE_FAIL)
+        start = None
+        for number, line in enumerate(lines, 1):
+            if line == "{":
+                start = number
+            elif line.startswith("}") and start is not None:
+                self.limit(path, start, "function-length", number - start + 1, FUNCTION_WARN, FUNCTION_FAIL)
+                start = None
+
+    def limit(self, path, line, rule, value, warn, fail):
+        if value > fail:
+            self.error(path, line, rule, f"{value} lines, at most {fail}")
+        elif value > warn:
+            self.warn(path, line, rule, f"{value} lines, as a rule at most {warn}")
+
+    def check_names(self, path, code):
+        room = room_of(path)
+        if room not in PREFIX and not library(path):
+            return
+        wanted = PREFIX.get(room, r"gy_|gantry_")
+        lines = code.split("\n")
+        for number, line in enumerate(lines):
+            if line != "{":
+                continue
+            first = number
+            while first > 0 and lines[first - 1].strip() and not re.match(r"[#}]|.*;\s*$", lines[first - 1]):
+                first -= 1
+            signature = " ".join(lines[first:number])
+            match = re.search(r"(\w+)\s*\(", signature)
+            if match and not re.search(r"\bstatic\b", signature) and not re.match(wanted, match.group(1)):
+                self.error(path, first + 1, "name", f"{match.group(1)}() is not static and lacks the prefix")
+
+    def check_public_docs(self, path, text):
+        """A function returning a status lists its statuses, in its comment or in that of a neighbour above
+        with no blank line between them."""
+        declaration = re.compile(r"^GANTRY_API\b[^;]*?\bgantry_status\s+\**(gantry_\w+)\s*\(", re.M)
+        for match in declaration.finditer(text):
+            number = text.count("\n", 0, match.start()) + 1
+            block = text[:match.start()].rsplit("\n\n", 1)[-1]
+            if "@retval" not in block and "tatuses as" not in block:
+                self.error(path, number, "retval", f"{match.group(1)}() does not list its statuses")
+
+    def check_guards(self, path, text, code):
+        """Every field of a struct with a mutex says who may touch it."""
+        lines = text.split("\n")
+        code_lines = code.split("\n")
+        for match in re.finditer(r"^(?:typedef )?struct [^;{}]*\{\n(.*?)^\}", code, re.M | re.S):
+            if not re.search(r"\bgy_mutex\s+\w+", match.group(1)):
+                continue
+            first = code.count("\n", 0, match.start(1))
+            covered = False
+            for index in range(first, first + match.group(1).count("\n")):
+                line = code_lines[index].strip()
+                if not lines[index].strip():
+                    covered = False
+                elif not line and GUARD.search(lines[index]):
+                    covered = True
+                # Mutexes guard, condition variables are used under the mutex beside them: by their nature.
+                if not line.endswith(";") or covered or re.match(r"#|(_Alignas\(\d+\) )?gy_(mutex|cond) ", line):
+                    continue
+                comment = self.comment_of_field(lines, code_lines, index)
+                if not GUARD.search(comment):
+                    self.error(path, index + 1, "guard", f"who may touch '{line}'?")
+
+    @staticmethod
+    def comment_of_field(lines, code_lines, index):
+        """The comment on the field's line, continued below, or that directly above it."""
+        comment = lines[index]
+        below = index + 1
+        while below < len(lines) and lines[below].strip() and not code_lines[below].strip():
+            comment += lines[below]
+            below += 1
+        above = index - 1
+        while above >= 0 and lines[above].strip() and not code_lines[above].strip():
+            comment += lines[above]
+            above -= 1
+        return comment
+
+
+def room_of(path):
+    parts = path.split("/")
+    if path.startswith("driver/emulator/"):
+        return "driver/emulator"
+    return parts[0]
+
+
+def library(path):
+    return path.split("/")[0] in LIBRARY
+
+
+def list_files(root):
+    """Tracked files and new ones that git does not ignore; without git, what lies there."""
+    try:
+        output = subprocess.run(["git", "-C", root, "ls-files", "-co", "--exclude-standard", "-z"],
+                                check=True, capture_output=True).stdout.decode()
+        files = [name for name in output.split("\0") if name]
+    except (OSError, subprocess.CalledProcessError):
+        files = []
+        for folder, folders, names in os.walk(root):
+            folders[:] = [f for f in folders if f not in (".git", "build", "out", "__pycache__")]
+            files += [os.path.relpath(os.path.join(folder, name), root) for name in names]
+    return sorted(f for f in files if TEXT_FILES.search(f) and os.path.isfile(os.path.join(root, f)))
+
+
+def main(arguments):
+    warnings = "--warnings" in arguments
+    roots = [a for a in arguments if not a.startswith("-")]
+    root = roots[0] if roots else os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
+    checker = Checker(root)
+    files = list_files(root)
+    for path in files:
+        checker.check(path)
+    if warnings:
+        print("\n".join(checker.warnings))
+    for error in checker.errors:
+        print(error)
+    print(f"{len(files)} files, {len(checker.errors)} errors, {len(checker.warnings)} warnings")
+    return 1 if checker.errors or not files else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

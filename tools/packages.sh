@@ -1,0 +1,113 @@
+# shellcheck shell=bash
+# Sourced by quickstart.sh and check.sh: what must be installed, and installing it.
+# Debian and Ubuntu package names; nothing is done when everything is there.
+
+# have PACKAGE: is what we need of it there already, however it was installed?
+have() {
+    case $1 in
+        cmake) command -v cmake >/dev/null && cmake_is_new_enough ;;
+        ninja-build) command -v ninja >/dev/null ;;
+        gcc) command -v cc >/dev/null && compiles c ;;
+        g++) command -v c++ >/dev/null && compiles c++ ;;
+        pkg-config) command -v pkg-config >/dev/null ;;
+        libpng-dev) has_header png.h ;;
+        libjemalloc-dev) has_header jemalloc/jemalloc.h ;;
+        libcmocka-dev) has_header cmocka.h ;;
+        protobuf-compiler) command -v protoc >/dev/null ;;
+        dpkg-dev) command -v dpkg-shlibdeps >/dev/null ;;
+        python3 | clang | clang-format-14 | file) command -v "$1" >/dev/null ;;
+        *)
+            echo "packages.sh: no test for package $1" >&2
+            return 1
+            ;;
+    esac
+}
+
+cmake_is_new_enough() {
+    local version
+    version=$(cmake --version | sed -n 's/^cmake version \([0-9.]*\).*/\1/p')
+    [ "$(printf '%s\n3.25\n' "$version" | sort -V | head -n 1)" = 3.25 ]
+}
+
+# A compiler without the C library's headers is no compiler.
+compiles() {
+    local compiler=cc
+    [ "$1" = c++ ] && compiler=c++
+    echo '#include <stdlib.h>' | "$compiler" -x "$1" -fsyntax-only - >/dev/null 2>&1
+}
+
+# has_header FILE: in the system or under a prefix of CMAKE_PREFIX_PATH, where CMake looks too.
+has_header() {
+    local prefix prefixes
+    IFS=: read -r -a prefixes <<<"${CMAKE_PREFIX_PATH:-}"
+    for prefix in "${prefixes[@]}"; do
+        [ -e "$prefix/include/$1" ] && return 0
+    done
+    have gcc && printf '#include <stdarg.h>\n#include <stddef.h>\n#include <stdint.h>\n#include <setjmp.h>\n#include <%s>\n' "$1" |
+        cc -fsyntax-only -x c - >/dev/null 2>&1
+}
+
+# missing PACKAGE...: those that are not there, on one line.
+missing() {
+    local package names=()
+    for package in "$@"; do
+        have "$package" || names+=("$package")
+    done
+    echo "${names[*]}"
+}
+
+# as_root COMMAND...: fails when we may not.
+as_root() {
+    if [ "$(id -u)" = 0 ]; then
+        "$@"
+    elif ! command -v sudo >/dev/null; then
+        return 1
+    elif sudo -n true 2>/dev/null || [ ! -t 0 ]; then
+        sudo -n "$@"
+    else
+        sudo "$@" # may ask for the password
+    fi
+}
+
+# install_packages PACKAGE...: install them; the output is shown only when something goes wrong.
+install_packages() {
+    command -v apt-get >/dev/null || return 1
+    local log
+    log=$(mktemp)
+    echo "installing: $*"
+    if ! as_root env DEBIAN_FRONTEND=noninteractive sh -c '
+        apt-get update -qq
+        apt-get install -y -qq --no-install-recommends "$@"' sh "$@" >"$log" 2>&1 </dev/null; then
+        tail -n 5 "$log" >&2
+        rm -f "$log"
+        return 1
+    fi
+    rm -f "$log"
+}
+
+# require PACKAGE...: have them all, or say exactly what to do and fail.
+require() {
+    local names
+    names=$(missing "$@")
+    [ -n "$names" ] || return 0
+    # shellcheck disable=SC2086 # a list of names
+    install_packages $names || true
+    names=$(missing "$@")
+    [ -n "$names" ] || return 0
+    cat >&2 <<EOF
+missing, and could not be installed: $names
+Install them and run this again:
+    sudo apt-get update && sudo apt-get install $names
+(CMake must be 3.25 or newer.)
+EOF
+    return 1
+}
+
+# want PACKAGE...: have them if possible; prints a note about those that stay missing.
+want() {
+    local package
+    for package in "$@"; do
+        have "$package" || install_packages "$package" || true
+        have "$package" || echo "note: $package is missing; going on without it"
+    done
+}
