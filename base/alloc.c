@@ -1,0 +1,135 @@
+/* Host memory.  Every block carries a small header with its size, so that release() of the caller's
+ * allocator gets the size it needs and gy_free() needs none. */
+#include "base/alloc.h"
+
+#include "base/status.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct header {
+    void *block;  /* what the allocator returned */
+    size_t bytes; /* what it was asked for */
+};
+
+static void *default_allocate(void *user, size_t bytes, size_t alignment)
+{
+    (void)user;
+    void *p = NULL;
+    return posix_memalign(&p, alignment, bytes) == 0 ? p : NULL;
+}
+
+static void default_release(void *user, void *pointer, size_t bytes)
+{
+    (void)user;
+    (void)bytes;
+    free(pointer);
+}
+
+/* immutable while live > 0: gantry_set_allocator() refuses to change it then */
+static gantry_allocator current = {default_allocate, default_release, NULL};
+static atomic_long live;
+
+#ifdef GANTRY_TESTING
+static atomic_long countdown = -1;
+static atomic_bool fired;
+
+void gy_fault_arm(long nth)
+{
+    atomic_store(&fired, false);
+    atomic_store(&countdown, nth);
+}
+
+bool gy_fault_fired(void)
+{
+    return atomic_load(&fired);
+}
+
+bool gy_fault_should_fail(void)
+{
+    if (atomic_load_explicit(&countdown, memory_order_relaxed) < 0) {
+        return false;
+    }
+    if (atomic_fetch_sub(&countdown, 1) != 0) {
+        return false;
+    }
+    atomic_store(&fired, true);
+    return true;
+}
+#endif
+
+void *gy_alloc_aligned(size_t bytes, size_t alignment)
+{
+    if (alignment < sizeof(struct header)) {
+        alignment = sizeof(struct header);
+    }
+    if (bytes > SIZE_MAX - alignment || gy_fault_should_fail()) {
+        return NULL;
+    }
+    char *block = current.allocate(current.user, bytes + alignment, alignment);
+    if (block == NULL) {
+        return NULL;
+    }
+    atomic_fetch_add_explicit(&live, 1, memory_order_relaxed);
+    struct header header = {block, bytes + alignment};
+    memcpy(block + alignment - sizeof(header), &header, sizeof(header));
+    return block + alignment;
+}
+
+void *gy_zalloc(size_t bytes)
+{
+    void *p = gy_alloc_aligned(bytes, 16);
+    if (p != NULL) {
+        memset(p, 0, bytes);
+    }
+    return p;
+}
+
+void *gy_zalloc_array(size_t count, size_t bytes)
+{
+    size_t total;
+    if (__builtin_mul_overflow(count, bytes, &total)) {
+        return NULL;
+    }
+    return gy_zalloc(total);
+}
+
+void gy_free(void *pointer)
+{
+    if (pointer == NULL) {
+        return;
+    }
+    struct header header;
+    memcpy(&header, (char *)pointer - sizeof(header), sizeof(header));
+    current.release(current.user, header.block, header.bytes);
+    atomic_fetch_sub_explicit(&live, 1, memory_order_relaxed);
+}
+
+char *gy_strdup(const char *text)
+{
+    size_t bytes = strlen(text) + 1;
+    char *copy = gy_alloc_aligned(bytes, 16);
+    if (copy != NULL) {
+        memcpy(copy, text, bytes);
+    }
+    return copy;
+}
+
+long gy_alloc_live(void)
+{
+    return atomic_load(&live);
+}
+
+gantry_status gantry_set_allocator(const gantry_allocator *allocator)
+{
+    if (allocator != NULL && (allocator->allocate == NULL || allocator->release == NULL)) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "allocator: a function is NULL");
+    }
+    if (gy_alloc_live() != 0) {
+        return GY_FAIL(GANTRY_ERR_STATE, "allocator: %ld blocks of the present one are in use",
+                       gy_alloc_live());
+    }
+    current = allocator != NULL ? *allocator : (gantry_allocator){default_allocate, default_release, NULL};
+    return GANTRY_OK;
+}

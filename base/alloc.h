@@ -1,0 +1,40 @@
+/* Host memory for the library's own objects, and the one place where tests make host resources fail. */
+#ifndef BASE_ALLOC_H
+#define BASE_ALLOC_H
+
+#include <gantry/base.h>
+
+#include <stdbool.h>
+
+/* Zeroed memory, aligned for any type; NULL when out of memory.  Freed with gy_free(). */
+void *gy_zalloc(size_t bytes);
+
+/* count * bytes with an overflow check; zeroed. */
+void *gy_zalloc_array(size_t count, size_t bytes);
+
+/* Uninitialised memory aligned to `alignment` (a power of two up to 4096). */
+void *gy_alloc_aligned(size_t bytes, size_t alignment);
+
+/* NULL is ignored. */
+void gy_free(void *pointer);
+
+/* A copy of `text` for gy_free(); NULL when out of memory. */
+char *gy_strdup(const char *text);
+
+/* Allocations made through this file and not freed yet. */
+long gy_alloc_live(void);
+
+#ifdef GANTRY_TESTING
+/* Make the n-th (from 0) allocation, thread or condition creation from now on fail, and all later ones
+ * work; -1 disarms.  Counted over all threads. */
+void gy_fault_arm(long nth);
+bool gy_fault_fired(void);
+bool gy_fault_should_fail(void);
+#else
+static inline bool gy_fault_should_fail(void)
+{
+    return false;
+}
+#endif
+
+#endif

@@ -1,0 +1,46 @@
+/* A sink is used under reader counts, so that gy_span_set_sink() can wait until the former one is idle:
+ * emit() never blocks, hence the wait is bounded.  There are several counts, each on a cache line of its own
+ * and shared by few threads, since every span changes one twice.  A thread that counts itself in after the
+ * sink was replaced uses the new one; so it is enough to see each count at 0 once, one after the other. */
+#include "base/span.h"
+
+#include "base/thread.h"
+
+#include <sched.h>
+
+#define STRIPES 64
+
+_Atomic(struct gy_span_sink *) gy_span_current;
+static struct {
+    _Alignas(64) atomic_uint inside; /* atomic: threads between the load of the sink and the end of emit() */
+} stripes[STRIPES];
+static atomic_uint threads;           /* atomic: threads that have emitted so far */
+static _Thread_local unsigned stripe; /* number + 1; 0: none yet */
+
+void gy_span_end(enum gy_span_category category, const char *name, uint64_t begin_ns, uint64_t id)
+{
+    if (begin_ns == 0 || !gy_span_on()) {
+        return;
+    }
+    uint64_t end_ns = gy_clock_ns();
+    if (stripe == 0) {
+        stripe = atomic_fetch_add_explicit(&threads, 1, memory_order_relaxed) % STRIPES + 1;
+    }
+    atomic_uint *inside = &stripes[stripe - 1].inside;
+    atomic_fetch_add(inside, 1);
+    struct gy_span_sink *sink = atomic_load(&gy_span_current);
+    if (sink != NULL) {
+        sink->emit(sink, category, name, begin_ns, end_ns, id);
+    }
+    atomic_fetch_sub_explicit(inside, 1, memory_order_release);
+}
+
+void gy_span_set_sink(struct gy_span_sink *sink)
+{
+    atomic_store(&gy_span_current, sink);
+    for (unsigned i = 0; i < STRIPES; i++) {
+        while (atomic_load(&stripes[i].inside) != 0) {
+            sched_yield();
+        }
+    }
+}

@@ -1,0 +1,47 @@
+/* Spans: what the host did when.  Modules emit them, profile/ receives them.  Off (no sink) costs one
+ * relaxed load and a predictable branch. */
+#ifndef BASE_SPAN_H
+#define BASE_SPAN_H
+
+#include "base/clock.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum gy_span_category {
+    GY_SPAN_TASK,   /* a CPU task's body, on its worker */
+    GY_SPAN_PHASE,  /* a dispatcher phase, on GD */
+    GY_SPAN_LAUNCH, /* one launch callback, on GD */
+    GY_SPAN_BATCH,  /* a whole batch, on GD */
+    GY_SPAN_WAIT,   /* a wait for the GPU, on GDB */
+};
+
+struct gy_span_sink {
+    /* Called on the emitting thread, whose gy_thread_name() says the track.  `name` is valid only during
+     * the call.  Must not block. */
+    void (*emit)(struct gy_span_sink *self, enum gy_span_category category, const char *name,
+                 uint64_t begin_ns, uint64_t end_ns, uint64_t id);
+};
+
+extern _Atomic(struct gy_span_sink *) gy_span_current; /* atomic; NULL: off */
+
+static inline bool gy_span_on(void)
+{
+    return __builtin_expect(atomic_load_explicit(&gy_span_current, memory_order_relaxed) != NULL, 0);
+}
+
+/* Now when recording, else 0: the begin argument of gy_span_end(). */
+static inline uint64_t gy_span_begin(void)
+{
+    return gy_span_on() ? gy_clock_ns() : 0;
+}
+
+/* Emit the span since `begin_ns` = gy_span_begin(); nothing when recording was off then or is off now.
+ * `id` is free: the task's context id, the batch number. */
+void gy_span_end(enum gy_span_category category, const char *name, uint64_t begin_ns, uint64_t id);
+
+/* Install a sink, or NULL.  When this returns, no thread is inside the former sink. */
+void gy_span_set_sink(struct gy_span_sink *sink);
+
+#endif

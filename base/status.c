@@ -1,0 +1,125 @@
+#include "base/status.h"
+
+#include "base/thread.h"
+
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+static _Thread_local struct gy_error last;
+
+/* Serialises log lines; its own mutex, since gy_mutex itself may log. */
+static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
+static gantry_log_fn log_fn;    /* guarded by log_lock */
+static void *log_user;          /* guarded by log_lock */
+static atomic_int log_max = -1; /* atomic; -1: no receiver */
+
+const char *gantry_status_name(gantry_status status)
+{
+    switch (status) {
+#define STATUS_NAME(name, value, text) \
+    case GANTRY_##name:                \
+        return "GANTRY_" #name;
+        GANTRY_STATUS_MAP(STATUS_NAME)
+#undef STATUS_NAME
+    }
+    return "GANTRY_ERR_?";
+}
+
+const char *gantry_status_text(gantry_status status)
+{
+    switch (status) {
+#define STATUS_TEXT(name, value, text) \
+    case GANTRY_##name:                \
+        return text;
+        GANTRY_STATUS_MAP(STATUS_TEXT)
+#undef STATUS_TEXT
+    }
+    return "unknown status";
+}
+
+const char *gantry_version(void)
+{
+#define VERSION_TEXT_(a, b, c) #a "." #b "." #c
+#define VERSION_TEXT(a, b, c) VERSION_TEXT_(a, b, c)
+    return VERSION_TEXT(GANTRY_VERSION_MAJOR, GANTRY_VERSION_MINOR, GANTRY_VERSION_PATCH);
+}
+
+const char *gantry_last_error(void)
+{
+    return last.text;
+}
+
+int gantry_last_native_error(void)
+{
+    return last.native;
+}
+
+const struct gy_error *gy_error_last(void)
+{
+    return &last;
+}
+
+void gy_error_clear(void)
+{
+    last.status = GANTRY_OK;
+    last.native = 0;
+    last.text[0] = '\0';
+}
+
+gantry_status gy_error_adopt(const struct gy_error *error)
+{
+    if (error != &last) {
+        last = *error;
+    }
+    return error->status;
+}
+
+gantry_status gy_fail(gantry_status status, int native, const char *file, int line, const char *format, ...)
+{
+    struct gy_error error = {.status = status, .native = native};
+    char place[128]; /* of a cause too long for the text, the end is cut, not the place */
+    int place_bytes = snprintf(place, sizeof(place), " [%s, %s:%d]", gantry_status_name(status), file, line);
+    size_t room =
+        sizeof(error.text) - ((size_t)place_bytes < sizeof(place) ? (size_t)place_bytes : sizeof(place));
+    va_list args;
+    va_start(args, format);
+    vsnprintf(error.text, room, format, args);
+    va_end(args);
+    strncat(error.text, place, sizeof(error.text) - strlen(error.text) - 1);
+    last = error;
+    gy_log(GANTRY_LOG_ERROR, "%s", last.text);
+    return status;
+}
+
+void gantry_set_log(gantry_log_fn log, void *user, gantry_log_level max_level)
+{
+    pthread_mutex_lock(&log_lock);
+    log_fn = log;
+    log_user = user;
+    atomic_store(&log_max, log != NULL ? (int)max_level : -1);
+    pthread_mutex_unlock(&log_lock);
+}
+
+bool gy_log_enabled(gantry_log_level level)
+{
+    return (int)level <= atomic_load_explicit(&log_max, memory_order_relaxed);
+}
+
+void gy_log(gantry_log_level level, const char *format, ...)
+{
+    if (!gy_log_enabled(level)) {
+        return;
+    }
+    char line[GY_ERROR_TEXT_BYTES + 64];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line, sizeof(line), format, args);
+    va_end(args);
+    pthread_mutex_lock(&log_lock);
+    if (log_fn != NULL) {
+        log_fn(log_user, level, line);
+    }
+    pthread_mutex_unlock(&log_lock);
+}

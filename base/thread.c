@@ -1,0 +1,131 @@
+#include "base/thread.h"
+
+#include "base/alloc.h"
+#include "base/status.h"
+
+#include <assert.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#ifndef NDEBUG
+/* Bit r is set while the thread holds a mutex of rank r. */
+static _Thread_local uint32_t held;
+#define HELD_ABOVE(rank) (held >> (rank))
+#define HELD_SET(rank) (held |= 1u << (rank))
+#define HELD_CLEAR(rank) (held &= ~(1u << (rank)))
+#else
+#define HELD_SET(rank) ((void)0)
+#define HELD_CLEAR(rank) ((void)0)
+#endif
+
+static _Thread_local const char *thread_name;
+
+void gy_mutex_init(gy_mutex *mutex, enum gy_rank rank)
+{
+    /* A default mutex needs no resources on Linux: pthread_mutex_init cannot fail there. */
+    pthread_mutex_init(&mutex->native, NULL);
+    mutex->rank = rank;
+}
+
+void gy_mutex_fini(gy_mutex *mutex)
+{
+    pthread_mutex_destroy(&mutex->native);
+}
+
+void gy_mutex_lock(gy_mutex *mutex) GY_NO_ANALYSIS
+{
+    assert(HELD_ABOVE(mutex->rank) == 0 && "locks are taken in increasing rank");
+    pthread_mutex_lock(&mutex->native);
+    HELD_SET(mutex->rank);
+}
+
+void gy_mutex_unlock(gy_mutex *mutex) GY_NO_ANALYSIS
+{
+    HELD_CLEAR(mutex->rank);
+    pthread_mutex_unlock(&mutex->native);
+}
+
+gantry_status gy_cond_init(gy_cond *cond)
+{
+    pthread_condattr_t attributes;
+    if (gy_fault_should_fail() || pthread_condattr_init(&attributes) != 0) {
+        return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "cannot create a condition variable");
+    }
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    int error = pthread_cond_init(&cond->native, &attributes);
+    pthread_condattr_destroy(&attributes);
+    if (error != 0) {
+        return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "cannot create a condition variable");
+    }
+    return GANTRY_OK;
+}
+
+void gy_cond_fini(gy_cond *cond)
+{
+    pthread_cond_destroy(&cond->native);
+}
+
+void gy_cond_wait(gy_cond *cond, gy_mutex *mutex)
+{
+    assert(HELD_ABOVE(mutex->rank) == 1 && "waiting while holding a higher lock");
+    pthread_cond_wait(&cond->native, &mutex->native);
+}
+
+void gy_cond_signal(gy_cond *cond)
+{
+    pthread_cond_signal(&cond->native);
+}
+
+void gy_cond_broadcast(gy_cond *cond)
+{
+    pthread_cond_broadcast(&cond->native);
+}
+
+struct start {
+    const char *name;
+    void (*body)(void *arg);
+    void *arg;
+};
+
+static void *thread_main(void *arg)
+{
+    struct start start = *(struct start *)arg;
+    gy_free(arg);
+    thread_name = start.name;
+    char shown[16];
+    snprintf(shown, sizeof(shown), "%s", start.name);
+    pthread_setname_np(pthread_self(), shown);
+    start.body(start.arg);
+    return NULL;
+}
+
+gantry_status gy_thread_start(gy_thread *thread, const char *name, void (*body)(void *arg), void *arg)
+{
+    struct start *start = gy_zalloc(sizeof(*start));
+    if (start == NULL) {
+        return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "cannot start thread %s", name);
+    }
+    *start = (struct start){name, body, arg};
+    /* Signals are the application's: its handlers must not run on our threads. */
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = gy_fault_should_fail() ? -1 : pthread_create(&thread->native, NULL, thread_main, start);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error != 0) {
+        gy_free(start);
+        return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "cannot start thread %s", name);
+    }
+    return GANTRY_OK;
+}
+
+void gy_thread_join(gy_thread *thread)
+{
+    pthread_join(thread->native, NULL);
+}
+
+const char *gy_thread_name(void)
+{
+    return thread_name;
+}

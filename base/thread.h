@@ -1,0 +1,88 @@
+/* Threads, mutexes with ranks, condition variables.
+ *
+ * Ranks: a thread takes mutexes in strictly increasing rank; debug and testing builds assert it.  The
+ * list below is the lock order of the whole library; docs/threading.md explains it. */
+#ifndef BASE_THREAD_H
+#define BASE_THREAD_H
+
+#include <gantry/base.h>
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#if defined(__clang__)
+#define GY_CAPABILITY(name) __attribute__((capability(name)))
+#define GY_ACQUIRE(...) __attribute__((acquire_capability(__VA_ARGS__)))
+#define GY_RELEASE(...) __attribute__((release_capability(__VA_ARGS__)))
+#define GY_REQUIRES(...) __attribute__((requires_capability(__VA_ARGS__)))
+#define GY_NO_ANALYSIS __attribute__((no_thread_safety_analysis))
+#else
+#define GY_CAPABILITY(name)
+#define GY_ACQUIRE(...)
+#define GY_RELEASE(...)
+#define GY_REQUIRES(...)
+#define GY_NO_ANALYSIS
+#endif
+
+enum gy_rank {
+    GY_RANK_DRIVER_LOAD = 1,  /* driver/: loading of the driver library */
+    GY_RANK_PROFILE_SESSION,  /* profile/: start and stop of a recording */
+    GY_RANK_CONTEXT,          /* context/: module list */
+    GY_RANK_TASKMAN,          /* taskman/: one per manager: names, growth of storage */
+    GY_RANK_CPU_POOL,         /* taskman/: sleeping and waking of workers */
+    GY_RANK_DISPATCHER_INBOX, /* dispatcher/: inbox and its waiter */
+    GY_RANK_COMPLETION,       /* dispatcher/: completion ring */
+    GY_RANK_TRAIL,            /* dispatcher/: GPU positions carried along edges */
+    GY_RANK_HEAP,             /* heap/: front of one kind */
+    GY_RANK_PAGES,            /* heap/: page layer (leaf: taken inside jemalloc's hooks) */
+    GY_RANK_PROFILE_RINGS,    /* profile/: list of per-thread rings */
+    GY_RANK_LEAF,             /* anything that takes no other lock */
+};
+
+typedef struct GY_CAPABILITY("mutex") gy_mutex {
+    pthread_mutex_t native;
+    enum gy_rank rank; /* immutable after init */
+} gy_mutex;
+
+typedef struct gy_cond {
+    pthread_cond_t native; /* waits on CLOCK_MONOTONIC */
+} gy_cond;
+
+void gy_mutex_init(gy_mutex *mutex, enum gy_rank rank);
+void gy_mutex_fini(gy_mutex *mutex);
+void gy_mutex_lock(gy_mutex *mutex) GY_ACQUIRE(*mutex);
+void gy_mutex_unlock(gy_mutex *mutex) GY_RELEASE(*mutex);
+
+/* @retval GANTRY_ERR_OUT_OF_HOST_MEMORY  no resources */
+GANTRY_MUST_CHECK gantry_status gy_cond_init(gy_cond *cond);
+void gy_cond_fini(gy_cond *cond);
+/* The mutex must be the highest-ranked one the thread holds. */
+void gy_cond_wait(gy_cond *cond, gy_mutex *mutex) GY_REQUIRES(*mutex);
+void gy_cond_signal(gy_cond *cond);
+void gy_cond_broadcast(gy_cond *cond);
+
+typedef struct gy_thread {
+    pthread_t native;
+} gy_thread;
+
+/* Start a thread called `name` (at most 15 characters are shown by the system; the whole name appears in
+ * profiles and must be static or outlive the thread).  All signals are blocked in it.
+ * @retval GANTRY_ERR_OUT_OF_HOST_MEMORY  no resources */
+GANTRY_MUST_CHECK gantry_status gy_thread_start(gy_thread *thread, const char *name, void (*body)(void *arg),
+                                                void *arg);
+void gy_thread_join(gy_thread *thread);
+
+/* The name given to gy_thread_start(); NULL in a thread of the application. */
+const char *gy_thread_name(void);
+
+/* Tell the core that the caller spins. */
+static inline void gy_cpu_relax(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+#endif
