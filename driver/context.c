@@ -1,0 +1,269 @@
+/* One CUDA context and its loss.
+ *
+ * Current context: push and pop are counted per thread in a small thread-local list of runs, so that a pop
+ * without its push is refused instead of taking away a context of the application's.
+ *
+ * Loss: the first sticky result on a context, or gy_context_lose(), keeps its cause and sets `lost`, in
+ * this order under cause_lock, so that whoever sees `lost` may read the cause without the lock being held
+ * for it by others.  From then on every failing call on the context reports the first cause: what the
+ * driver answers after a sticky error says nothing new. */
+#include "driver/context.h"
+
+#include "base/alloc.h"
+#include "driver/device.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* ---- opening -------------------------------------------------------------------------------- */
+
+static gantry_status check_options(const gantry_context_options *options)
+{
+    if ((unsigned)options->mode > GANTRY_CONTEXT_ADOPT) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "unknown context mode %d", (int)options->mode);
+    }
+    if ((unsigned)options->completion_wait > GANTRY_WAIT_HYBRID) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "unknown wait mode %d", (int)options->completion_wait);
+    }
+    if ((options->mode == GANTRY_CONTEXT_ADOPT) != (options->adopted != NULL)) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
+                       "a context to adopt goes together with GANTRY_CONTEXT_ADOPT");
+    }
+    return GANTRY_OK;
+}
+
+/* How the driver's own blocking calls wait in a context we create. */
+static unsigned int schedule_flags(gantry_wait_mode wait)
+{
+    switch (wait) {
+    case GANTRY_WAIT_BLOCK:
+        return CU_CTX_SCHED_BLOCKING_SYNC;
+    case GANTRY_WAIT_YIELD:
+        return CU_CTX_SCHED_YIELD;
+    case GANTRY_WAIT_SPIN:
+        return CU_CTX_SCHED_SPIN;
+    case GANTRY_WAIT_DEFAULT:
+    case GANTRY_WAIT_HYBRID:
+    case GANTRY_WAIT_ADAPTIVE:
+        break;
+    }
+    return CU_CTX_SCHED_AUTO;
+}
+
+static gantry_status device_of(const struct gy_driver *driver, CUcontext native, CUdevice *out)
+{
+    CUcontext popped;
+    gantry_status status = GY_DRIVER_CALL(driver, cuCtxPushCurrent(native));
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    status = GY_DRIVER_CALL(driver, cuCtxGetDevice(out));
+    gantry_status pop = GY_DRIVER_CALL(driver, cuCtxPopCurrent(&popped));
+    return status != GANTRY_OK ? status : pop;
+}
+
+static gantry_status adopt(const struct gy_driver *driver, const gantry_context_options *options,
+                           CUdevice *device, CUcontext *native)
+{
+    CUdevice named;
+    CUcontext adopted = options->adopted;
+    gantry_status status = device_of(driver, adopted, device);
+    if (status == GANTRY_OK && options->device != NULL) {
+        status = gy_device_find(driver, options->device, &named);
+        if (status == GANTRY_OK && named != *device) {
+            status = GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "the context to adopt is not on device \"%s\"",
+                             options->device);
+        }
+    }
+    if (status == GANTRY_OK) {
+        *native = adopted;
+    }
+    return status;
+}
+
+static gantry_status create_own(const struct gy_driver *driver, const gantry_context_options *options,
+                                CUdevice device, CUcontext *native)
+{
+    CUcontext created, popped;
+    unsigned int flags = schedule_flags(options->completion_wait) | CU_CTX_MAP_HOST;
+    gantry_status status = GY_DRIVER_CALL(driver, cuCtxCreate(&created, flags, device));
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    /* It is current now; ours is only while pushed. */
+    status = GY_DRIVER_CALL(driver, cuCtxPopCurrent(&popped));
+    if (status != GANTRY_OK) {
+        (void)GY_DRIVER_CALL(driver, cuCtxDestroy(created));
+        return status;
+    }
+    *native = created;
+    return GANTRY_OK;
+}
+
+static gantry_status get_native(const struct gy_driver *driver, const gantry_context_options *options,
+                                CUdevice *device, CUcontext *native)
+{
+    if (options->mode == GANTRY_CONTEXT_ADOPT) {
+        return adopt(driver, options, device, native);
+    }
+    gantry_status status = gy_device_find(driver, options->device, device);
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    if (options->mode == GANTRY_CONTEXT_OWN) {
+        return create_own(driver, options, *device, native);
+    }
+    return GY_DRIVER_CALL(driver, cuDevicePrimaryCtxRetain(native, *device));
+}
+
+static CUresult give_native_back(const struct gy_context *context)
+{
+    switch (context->mode) {
+    case GANTRY_CONTEXT_PRIMARY:
+        return context->driver->cuDevicePrimaryCtxRelease(context->device);
+    case GANTRY_CONTEXT_OWN:
+        return context->driver->cuCtxDestroy(context->native);
+    case GANTRY_CONTEXT_ADOPT:
+        break;
+    }
+    return CUDA_SUCCESS;
+}
+
+gantry_status gy_context_open(const gantry_context_options *options, struct gy_context **out)
+{
+    gantry_status status = check_options(options);
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    struct gy_context *context = gy_zalloc(sizeof(*context));
+    if (context == NULL) {
+        return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "cannot create a context");
+    }
+    context->mode = options->mode;
+    status = gy_driver_open(options->driver, &context->driver);
+    if (status != GANTRY_OK) {
+        goto free_context;
+    }
+    status = get_native(context->driver, options, &context->device, &context->native);
+    if (status != GANTRY_OK) {
+        goto close_driver;
+    }
+    status = gy_device_read_info(context->driver, context->device, &context->info);
+    if (status != GANTRY_OK) {
+        goto give_back;
+    }
+    atomic_init(&context->lost, false);
+    gy_mutex_init(&context->cause_lock, GY_RANK_LEAF);
+    context->self = context;
+    *out = context;
+    return GANTRY_OK;
+
+give_back:
+    (void)give_native_back(context); /* a failure was reported already */
+close_driver:
+    gy_driver_close(context->driver);
+free_context:
+    gy_free(context);
+    return status;
+}
+
+void gy_context_close(struct gy_context *context)
+{
+    if (context == NULL) {
+        return;
+    }
+    assert(context->self == context);
+    context->self = NULL;
+    CUresult result = give_native_back(context);
+    if (!gy_context_is_lost(context)) { /* a lost one only repeats its error */
+        (void)gy_driver_check(context->driver, result, "giving the context back", __FILE__, __LINE__);
+    }
+    gy_driver_close(context->driver);
+    gy_mutex_fini(&context->cause_lock);
+    gy_free(context);
+}
+
+/* ---- current context ------------------------------------------------------------------------ */
+
+#define MAX_RUNS 16
+
+/* Contexts this thread has pushed, oldest first; neighbours differ. */
+static _Thread_local struct run {
+    const struct gy_context *context;
+    unsigned depth;
+} runs[MAX_RUNS];
+static _Thread_local unsigned run_count;
+
+gantry_status gy_context_push(struct gy_context *context)
+{
+    bool same = run_count > 0 && runs[run_count - 1].context == context;
+    if (!same && run_count == MAX_RUNS) {
+        return GY_FAIL(GANTRY_ERR_STATE, "this thread alternates between contexts %d times already",
+                       MAX_RUNS);
+    }
+    gantry_status status = GY_CALL(context, cuCtxPushCurrent(context->native));
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    if (!same) {
+        runs[run_count++] = (struct run){context, 0};
+    }
+    runs[run_count - 1].depth++;
+    return GANTRY_OK;
+}
+
+gantry_status gy_context_pop(struct gy_context *context)
+{
+    CUcontext popped;
+    if (run_count == 0 || runs[run_count - 1].context != context) {
+        return GY_FAIL(GANTRY_ERR_STATE, "this thread's latest context is another one, or none");
+    }
+    gantry_status status = GY_CALL(context, cuCtxPopCurrent(&popped));
+    if (status == GANTRY_OK && popped != context->native) {
+        /* The application pushed one of its own and did not take it away: leave things as they are. */
+        status = GY_CALL(context, cuCtxPushCurrent(popped));
+        return status != GANTRY_OK ? status
+                                   : GY_FAIL(GANTRY_ERR_STATE, "another CUDA context was made current since");
+    }
+    if (--runs[run_count - 1].depth == 0) {
+        run_count--;
+    }
+    return status;
+}
+
+/* ---- loss ----------------------------------------------------------------------------------- */
+
+void gy_context_lose(struct gy_context *context, const struct gy_error *cause)
+{
+    gy_mutex_lock(&context->cause_lock);
+    if (!gy_context_is_lost(context)) {
+        context->cause = *cause;
+        context->cause.status = GANTRY_ERR_DEVICE_LOST;
+        atomic_store_explicit(&context->lost, true, memory_order_release);
+    }
+    gy_mutex_unlock(&context->cause_lock);
+}
+
+gantry_status gy_context_adopt_loss(struct gy_context *context)
+{
+    assert(gy_context_is_lost(context));
+    /* Written once, before `lost`: no lock needed to read it. */
+    return gy_error_adopt(&context->cause);
+}
+
+gantry_status gy_context_failed(struct gy_context *context, CUresult result, const char *call,
+                                const char *file, int line)
+{
+    if (result == CUDA_SUCCESS) {
+        return GANTRY_OK;
+    }
+    if (gy_context_is_lost(context)) {
+        return gy_context_adopt_loss(context);
+    }
+    gantry_status status = gy_driver_failed(context->driver, result, call, file, line);
+    if (!gy_driver_result_is_sticky(result)) {
+        return status;
+    }
+    gy_context_lose(context, gy_error_last());
+    return gy_context_adopt_loss(context);
+}

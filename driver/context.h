@@ -1,0 +1,58 @@
+/* One CUDA context: how it was come by, who may use it, and whether it is lost. */
+#ifndef DRIVER_CONTEXT_H
+#define DRIVER_CONTEXT_H
+
+#include "base/thread.h"
+#include "driver/driver.h"
+
+#include <stdatomic.h>
+
+struct gy_context {
+    const struct gy_driver *driver; /* immutable */
+    CUdevice device;                /* immutable */
+    CUcontext native;               /* immutable */
+    gantry_context_mode mode;       /* immutable */
+    gantry_device_info info;        /* immutable */
+    atomic_bool lost;               /* atomic; never goes back to false */
+    gy_mutex cause_lock;            /* rank LEAF */
+    struct gy_error cause;          /* guarded by cause_lock; the first cause, valid once lost */
+    const struct gy_context *self;  /* immutable; == this while alive */
+};
+
+/* Open the device and the context that `options` (already imported, never NULL) ask for. */
+GANTRY_MUST_CHECK gantry_status gy_context_open(const gantry_context_options *options,
+                                                struct gy_context **out);
+/* Give it back; an adopted context is left alone.  NULL is ignored. */
+void gy_context_close(struct gy_context *context);
+
+/* Make the context current on this thread, counted; every push has one pop on the same thread. */
+GANTRY_MUST_CHECK gantry_status gy_context_push(struct gy_context *context);
+gantry_status gy_context_pop(struct gy_context *context);
+
+/* As gy_driver_check(); a sticky result also makes the context lost, and any result at all on a lost
+ * context comes out as GANTRY_ERR_DEVICE_LOST with the first cause. */
+gantry_status gy_context_failed(struct gy_context *context, CUresult result, const char *call,
+                                const char *file, int line);
+static inline gantry_status gy_context_check(struct gy_context *context, CUresult result, const char *call,
+                                             const char *file, int line)
+{
+    if (__builtin_expect(result == CUDA_SUCCESS, 1)) {
+        return GANTRY_OK;
+    }
+    return gy_context_failed(context, result, call, file, line);
+}
+/* status = GY_CALL(context, cuStreamWaitEvent(stream, event, 0)); */
+#define GY_CALL(ctx, call) gy_context_check((ctx), (ctx)->driver->call, #call, __FILE__, __LINE__)
+
+/* Declare the context lost with `cause`; only the first cause is kept. */
+void gy_context_lose(struct gy_context *context, const struct gy_error *cause);
+
+static inline bool gy_context_is_lost(const struct gy_context *context)
+{
+    return atomic_load_explicit(&context->lost, memory_order_acquire);
+}
+
+/* Make the first cause the calling thread's last error; GANTRY_ERR_DEVICE_LOST.  Only when lost. */
+gantry_status gy_context_adopt_loss(struct gy_context *context);
+
+#endif

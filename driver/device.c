@@ -1,0 +1,187 @@
+#include "driver/device.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define UUID_BYTES 16
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9') {
+        return c - '0';
+    }
+    if (c >= 'a' && c <= 'f') {
+        return c - 'a' + 10;
+    }
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+/* "GPU-8a0f…" (or "MIG-…", for a part of one) → bytes; dashes may be anywhere between two bytes. */
+static bool parse_uuid(const char *text, unsigned char uuid[UUID_BYTES])
+{
+    if (strncmp(text, "GPU-", 4) != 0 && strncmp(text, "MIG-", 4) != 0) {
+        return false;
+    }
+    text += 4;
+    for (int i = 0; i < UUID_BYTES; i++) {
+        if (i > 0 && *text == '-') {
+            text++;
+        }
+        int high = hex_digit(text[0]);
+        int low = high < 0 ? -1 : hex_digit(text[1]);
+        if (low < 0) {
+            return false;
+        }
+        uuid[i] = (unsigned char)(high * 16 + low);
+        text += 2;
+    }
+    return *text == '\0';
+}
+
+static bool parse_ordinal(const char *text, int *out)
+{
+    char *end;
+    if (text[0] < '0' || text[0] > '9') { /* strtol() would take signs and blanks */
+        return false;
+    }
+    errno = 0;
+    long value = strtol(text, &end, 10);
+    if (*end != '\0' || errno != 0 || value > 1 << 20) {
+        return false;
+    }
+    *out = (int)value;
+    return true;
+}
+
+static gantry_status find_uuid(const struct gy_driver *driver, const char *text,
+                               const unsigned char wanted[UUID_BYTES], int count, CUdevice *out)
+{
+    if (driver->cuDeviceGetUuid == NULL) {
+        return GY_FAIL(GANTRY_ERR_UNSUPPORTED, "device \"%s\": this driver does not tell UUIDs", text);
+    }
+    for (int ordinal = 0; ordinal < count; ordinal++) {
+        CUdevice device;
+        CUuuid uuid;
+        gantry_status status = GY_DRIVER_CALL(driver, cuDeviceGet(&device, ordinal));
+        if (status == GANTRY_OK) {
+            status = GY_DRIVER_CALL(driver, cuDeviceGetUuid(&uuid, device));
+        }
+        if (status != GANTRY_OK) {
+            return status;
+        }
+        if (memcmp(uuid.bytes, wanted, UUID_BYTES) == 0) {
+            *out = device;
+            return GANTRY_OK;
+        }
+    }
+    return GY_FAIL(GANTRY_ERR_NO_DEVICE, "no device with UUID \"%s\" among %d", text, count);
+}
+
+gantry_status gy_device_find(const struct gy_driver *driver, const char *text, CUdevice *out)
+{
+    unsigned char uuid[UUID_BYTES];
+    int ordinal, count;
+    if (text == NULL) {
+        text = getenv("GANTRY_DEVICE");
+    }
+    if (text == NULL || text[0] == '\0') {
+        text = "0";
+    }
+    gantry_status status = GY_DRIVER_CALL(driver, cuDeviceGetCount(&count));
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    if (parse_uuid(text, uuid)) {
+        return find_uuid(driver, text, uuid, count, out);
+    }
+    if (!parse_ordinal(text, &ordinal)) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
+                       "device \"%s\" is neither an ordinal nor a UUID (GPU-xxxxxxxx-xxxx-…)", text);
+    }
+    if (ordinal >= count) {
+        return GY_FAIL(GANTRY_ERR_NO_DEVICE, "no device %d: there are %d", ordinal, count);
+    }
+    return GY_DRIVER_CALL(driver, cuDeviceGet(out, ordinal));
+}
+
+/* The ordinal of a device that came with an adopted context. */
+static gantry_status ordinal_of(const struct gy_driver *driver, CUdevice device, int *out)
+{
+    int count;
+    gantry_status status = GY_DRIVER_CALL(driver, cuDeviceGetCount(&count));
+    for (int ordinal = 0; status == GANTRY_OK && ordinal < count; ordinal++) {
+        CUdevice candidate;
+        status = GY_DRIVER_CALL(driver, cuDeviceGet(&candidate, ordinal));
+        if (status == GANTRY_OK && candidate == device) {
+            *out = ordinal;
+            return GANTRY_OK;
+        }
+    }
+    return status != GANTRY_OK
+               ? status
+               : GY_FAIL(GANTRY_ERR_NO_DEVICE, "device %d is not among the %d", device, count);
+}
+
+static gantry_status read_attributes(const struct gy_driver *driver, CUdevice device,
+                                     gantry_device_info *info)
+{
+    int multiprocessors = 0, clock = 0, engines = 0, threads = 0, shared = 0, integrated = 0, can_map = 0;
+    const struct {
+        CUdevice_attribute attribute;
+        int *value;
+    } wanted[] = {
+        {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, &info->compute_major},
+        {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &info->compute_minor},
+        {CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &multiprocessors},
+        {CU_DEVICE_ATTRIBUTE_CLOCK_RATE, &clock},
+        {CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT, &engines},
+        {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, &threads},
+        {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK, &shared},
+        {CU_DEVICE_ATTRIBUTE_INTEGRATED, &integrated},
+        {CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY, &can_map},
+    };
+    for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
+        gantry_status status =
+            GY_DRIVER_CALL(driver, cuDeviceGetAttribute(wanted[i].value, wanted[i].attribute, device));
+        if (status != GANTRY_OK) {
+            return status;
+        }
+    }
+    info->multiprocessors = (uint32_t)multiprocessors;
+    info->clock_khz = (uint32_t)clock;
+    info->copy_engines = (uint32_t)engines;
+    info->max_threads_per_block = (uint32_t)threads;
+    info->shared_bytes_per_block = (uint32_t)shared;
+    info->integrated = integrated != 0;
+    info->can_map_host_memory = can_map != 0;
+    return GANTRY_OK;
+}
+
+gantry_status gy_device_read_info(const struct gy_driver *driver, CUdevice device, gantry_device_info *out)
+{
+    gantry_device_info info = {
+        .struct_size = sizeof(info), .driver_version = driver->version, .emulated = driver->emulated};
+    CUuuid uuid = {{0}};
+    size_t memory_bytes = 0;
+    gantry_status status = ordinal_of(driver, device, &info.ordinal);
+    if (status == GANTRY_OK) {
+        status = GY_DRIVER_CALL(driver, cuDeviceGetName(info.name, (int)sizeof(info.name), device));
+    }
+    if (status == GANTRY_OK) {
+        status = GY_DRIVER_CALL(driver, cuDeviceTotalMem(&memory_bytes, device));
+    }
+    if (status == GANTRY_OK && driver->cuDeviceGetUuid != NULL) {
+        status = GY_DRIVER_CALL(driver, cuDeviceGetUuid(&uuid, device));
+    }
+    if (status == GANTRY_OK) {
+        status = read_attributes(driver, device, &info);
+    }
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    info.memory_bytes = memory_bytes;
+    memcpy(info.uuid, uuid.bytes, sizeof(info.uuid));
+    *out = info;
+    return GANTRY_OK;
+}

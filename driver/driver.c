@@ -1,0 +1,384 @@
+/* The loader of CUDA drivers, and what a CUresult means to us.
+ *
+ * There are two kinds of driver library, the real one and the emulated one, and at most one table of each
+ * in a process.  A table is filled by the first gy_driver_open() of its kind and shared by the later
+ * ones; it may be loaded anew after its last reference is gone.  The libraries themselves are never
+ * unloaded: they own threads and thread-exit hooks that outlive every context.
+ *
+ * Errors: a kind is loaded under load_lock, where nothing may be logged (the application's receiver could
+ * call back).  The load_… functions therefore only describe a failure in a struct gy_error; the public
+ * function reports it after the lock is released. */
+#include "driver/driver.h"
+
+#include "base/thread.h"
+
+#include <assert.h>
+#include <dlfcn.h>
+#include <limits.h>
+#include <link.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define CUDA_LIBRARY "libcuda.so.1"
+#define EMULATOR_LIBRARY "libgantry-emu.so"
+#define OLDEST_VERSION 12000
+
+enum kind { KIND_CUDA, KIND_EMULATED, KIND_COUNT };
+
+struct slot {
+    struct gy_driver driver;
+    unsigned references; /* 0: the table is not filled */
+};
+
+static gy_mutex load_lock = {PTHREAD_MUTEX_INITIALIZER, GY_RANK_DRIVER_LOAD};
+static struct slot slots[KIND_COUNT]; /* guarded by load_lock; a table with references is immutable */
+
+GANTRY_PRINTF(4, 5)
+static gantry_status describe(struct gy_error *error, gantry_status status, int native, const char *format,
+                              ...)
+{
+    error->status = status;
+    error->native = native;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(error->text, sizeof(error->text), format, args);
+    va_end(args);
+    return status;
+}
+
+/* ---- names of results ----------------------------------------------------------------------- */
+
+/* Ours, for a driver that does not even tell (the toolkit's stub library). */
+static const char *own_text(CUresult result, bool name)
+{
+    switch ((int)result) {
+#define RESULT_TEXT(id, value, text) \
+    case value:                      \
+        return name ? "CUDA_" #id : text;
+        GY_CUDA_RESULTS(RESULT_TEXT)
+#undef RESULT_TEXT
+    default:
+        return name ? "CUDA_ERROR_?" : "a result this driver does not know";
+    }
+}
+
+const char *gy_driver_result_name(const struct gy_driver *driver, CUresult result)
+{
+    const char *name = NULL;
+    bool told = driver->cuGetErrorName(result, &name) == CUDA_SUCCESS && name != NULL;
+    return told ? name : own_text(result, true);
+}
+
+static const char *result_text(const struct gy_driver *driver, CUresult result)
+{
+    const char *text = NULL;
+    bool told = driver->cuGetErrorString(result, &text) == CUDA_SUCCESS && text != NULL;
+    return told ? text : own_text(result, false);
+}
+
+/* ---- finding the library -------------------------------------------------------------------- */
+
+/* The path of EMULATOR_LIBRARY in the folder of the library or program that contains this code. */
+static bool path_beside_us(char *path, size_t room)
+{
+    static const char here; /* any address of ours */
+    Dl_info info;
+    struct link_map *map = NULL;
+    char program[PATH_MAX];
+    if (dladdr1(&here, &info, (void **)&map, RTLD_DL_LINKMAP) == 0 || map == NULL) {
+        return false;
+    }
+    const char *file = map->l_name;
+    if (file == NULL || file[0] == '\0') { /* the program itself, whose name may be anything */
+        ssize_t bytes = readlink("/proc/self/exe", program, sizeof(program) - 1);
+        if (bytes <= 0) {
+            return false;
+        }
+        program[bytes] = '\0';
+        file = program;
+    }
+    const char *slash = strrchr(file, '/');
+    if (slash == NULL) {
+        return false;
+    }
+    int used = snprintf(path, room, "%.*s/" EMULATOR_LIBRARY, (int)(slash - file), file);
+    return used > 0 && (size_t)used < room;
+}
+
+static void *open_library(const char *file)
+{
+    return dlopen(file, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+}
+
+static gantry_status open_emulator(void **library, struct gy_error *error)
+{
+    char beside[PATH_MAX];
+    const char *asked = getenv("GANTRY_EMULATOR");
+    if (asked != NULL && asked[0] != '\0') {
+        *library = open_library(asked);
+        if (*library == NULL) {
+            return describe(error, GANTRY_ERR_NO_DRIVER, 0, "emulated driver at $GANTRY_EMULATOR: %s",
+                            dlerror());
+        }
+        return GANTRY_OK;
+    }
+    bool exists = path_beside_us(beside, sizeof(beside)) && access(beside, F_OK) == 0;
+    *library = open_library(exists ? beside : EMULATOR_LIBRARY);
+    if (*library == NULL) {
+        return describe(error, GANTRY_ERR_NO_DRIVER, 0, "emulated driver: %s", dlerror());
+    }
+    return GANTRY_OK;
+}
+
+static gantry_status open_kind(enum kind kind, void **library, struct gy_error *error)
+{
+    if (kind == KIND_EMULATED) {
+        return open_emulator(library, error);
+    }
+    *library = open_library(CUDA_LIBRARY);
+    if (*library == NULL) {
+        return describe(error, GANTRY_ERR_NO_DRIVER, 0, "CUDA driver: %s", dlerror());
+    }
+    return GANTRY_OK;
+}
+
+/* ---- filling the table ---------------------------------------------------------------------- */
+
+struct entry {
+    const char *symbol;
+    size_t offset; /* of its pointer in struct gy_driver */
+    bool need;
+};
+
+static const struct entry entries[] = {
+#define F(need, member, symbol, prototype) {#symbol, offsetof(struct gy_driver, member), (need)},
+    GY_DRIVER_FUNCS(F)
+#undef F
+};
+
+/* The first required function that the library lacks, or NULL. */
+static const char *look_up_all(struct gy_driver *driver)
+{
+    const char *missing = NULL;
+    for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++) {
+        void *function = dlsym(driver->library, entries[i].symbol);
+        /* ISO C has no cast from an object pointer to a function pointer. */
+        memcpy((char *)driver + entries[i].offset, &function, sizeof(function));
+        if (function == NULL && entries[i].need && missing == NULL) {
+            missing = entries[i].symbol;
+        }
+    }
+    return missing;
+}
+
+static gantry_status check_version(struct gy_driver *driver, const char *missing, struct gy_error *error)
+{
+    if (driver->cuDriverGetVersion != NULL) {
+        (void)driver->cuDriverGetVersion(&driver->version); /* stays 0: too old */
+    }
+    int version = driver->version;
+    if (missing == NULL && version >= OLDEST_VERSION) {
+        return GANTRY_OK;
+    }
+    return describe(error, GANTRY_ERR_NO_DRIVER, 0,
+                    "%s driver: %s%s%sit is for CUDA %d.%d, %d.%d or later is needed", driver->name,
+                    missing != NULL ? "function " : "", missing != NULL ? missing : "",
+                    missing != NULL ? " is missing, " : "", version / 1000, version % 1000 / 10,
+                    OLDEST_VERSION / 1000, OLDEST_VERSION % 1000 / 10);
+}
+
+static gantry_status start_driver(const struct gy_driver *driver, struct gy_error *error)
+{
+    int devices = 0;
+    const char *call = "cuInit(0)";
+    CUresult result = driver->cuInit(0);
+    if (result == CUDA_SUCCESS) {
+        call = "cuDeviceGetCount(&devices)";
+        result = driver->cuDeviceGetCount(&devices);
+    }
+    if (result != CUDA_SUCCESS) {
+        bool absent = result == CUDA_ERROR_NO_DEVICE;
+        return describe(error, absent ? GANTRY_ERR_NO_DEVICE : GANTRY_ERR_NO_DRIVER, (int)result,
+                        "%s driver: %s: %s (%d): %s", driver->name, call,
+                        gy_driver_result_name(driver, result), (int)result, result_text(driver, result));
+    }
+    if (devices < 1) {
+        return describe(error, GANTRY_ERR_NO_DEVICE, 0, "%s driver: no device", driver->name);
+    }
+    return GANTRY_OK;
+}
+
+static gantry_status load_kind(enum kind kind, struct gy_driver *out, struct gy_error *error)
+{
+    struct gy_driver driver = {
+        .name = kind == KIND_EMULATED ? "emulated" : "cuda",
+        .emulated = kind == KIND_EMULATED,
+    };
+    gantry_status status = open_kind(kind, &driver.library, error);
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    status = check_version(&driver, look_up_all(&driver), error);
+    if (status == GANTRY_OK) {
+        status = start_driver(&driver, error);
+    }
+    if (status != GANTRY_OK) {
+        dlclose(driver.library);
+        return status;
+    }
+    *out = driver;
+    return GANTRY_OK;
+}
+
+/* Share or load; nothing is logged. */
+static gantry_status take_kind(enum kind kind, const struct gy_driver **out, struct gy_error *error)
+{
+    struct slot *slot = &slots[kind];
+    gantry_status status = GANTRY_OK;
+    gy_mutex_lock(&load_lock);
+    if (slot->references == 0) {
+        status = load_kind(kind, &slot->driver, error);
+    }
+    if (status == GANTRY_OK) {
+        slot->references++;
+        *out = &slot->driver;
+    }
+    gy_mutex_unlock(&load_lock);
+    return status;
+}
+
+/* ---- choosing ------------------------------------------------------------------------------- */
+
+static gantry_status open_chosen(enum kind kind, const struct gy_driver **out)
+{
+    struct gy_error error;
+    gantry_status status = take_kind(kind, out, &error);
+    if (status != GANTRY_OK) {
+        return GY_FAIL_NATIVE(status, error.native, "%s", error.text);
+    }
+    return GANTRY_OK;
+}
+
+static gantry_status open_found(const struct gy_driver **out)
+{
+    struct gy_error cuda, emulated;
+    if (take_kind(KIND_CUDA, out, &cuda) == GANTRY_OK) {
+        return GANTRY_OK;
+    }
+    gantry_status status = take_kind(KIND_EMULATED, out, &emulated);
+    if (status != GANTRY_OK) {
+        return GY_FAIL_NATIVE(status, cuda.native, "%.200s; %.200s", cuda.text, emulated.text);
+    }
+    gy_log(GANTRY_LOG_INFO, "using the emulated CUDA driver: %s", cuda.text);
+    return GANTRY_OK;
+}
+
+gantry_status gy_driver_open(gantry_driver_choice choice, const struct gy_driver **out)
+{
+    const char *asked = getenv("GANTRY_DRIVER");
+    switch (choice) {
+    case GANTRY_DRIVER_CUDA:
+        return open_chosen(KIND_CUDA, out);
+    case GANTRY_DRIVER_EMULATED:
+        return open_chosen(KIND_EMULATED, out);
+    case GANTRY_DRIVER_AUTO:
+        if (asked == NULL || asked[0] == '\0') {
+            return open_found(out);
+        }
+        if (strcmp(asked, "cuda") == 0) {
+            return open_chosen(KIND_CUDA, out);
+        }
+        if (strcmp(asked, "emulated") == 0) {
+            return open_chosen(KIND_EMULATED, out);
+        }
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "$GANTRY_DRIVER is \"%s\", not \"cuda\" or \"emulated\"",
+                       asked);
+    }
+    return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "unknown driver choice %d", (int)choice);
+}
+
+void gy_driver_close(const struct gy_driver *driver)
+{
+    if (driver == NULL) {
+        return;
+    }
+    struct slot *slot = &slots[driver->emulated ? KIND_EMULATED : KIND_CUDA];
+    assert(driver == &slot->driver);
+    void *library = NULL;
+    gy_mutex_lock(&load_lock);
+    assert(slot->references > 0);
+    if (--slot->references == 0) {
+        library = slot->driver.library;
+    }
+    gy_mutex_unlock(&load_lock);
+    if (library != NULL) {
+        dlclose(library); /* only counts: see open_library() */
+    }
+}
+
+/* ---- results -------------------------------------------------------------------------------- */
+
+bool gy_driver_result_is_sticky(CUresult result)
+{
+    switch ((int)result) {
+    case CUDA_ERROR_DEINITIALIZED:
+    case CUDA_ERROR_ECC_UNCORRECTABLE:
+    case CUDA_ERROR_NVLINK_UNCORRECTABLE:
+    case CUDA_ERROR_CONTAINED:
+    case CUDA_ERROR_ILLEGAL_ADDRESS:
+    case CUDA_ERROR_LAUNCH_TIMEOUT:
+    case CUDA_ERROR_CONTEXT_IS_DESTROYED:
+    case CUDA_ERROR_ASSERT:
+    case CUDA_ERROR_HARDWARE_STACK_ERROR:
+    case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+    case CUDA_ERROR_MISALIGNED_ADDRESS:
+    case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+    case CUDA_ERROR_INVALID_PC:
+    case CUDA_ERROR_LAUNCH_FAILED:
+    case CUDA_ERROR_TENSOR_MEMORY_LEAK:
+    case CUDA_ERROR_EXTERNAL_DEVICE:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static gantry_status status_of(CUresult result)
+{
+    if (gy_driver_result_is_sticky(result)) {
+        return GANTRY_ERR_DEVICE_LOST;
+    }
+    switch ((int)result) {
+    case CUDA_ERROR_OUT_OF_MEMORY:
+        return GANTRY_ERR_OUT_OF_DEVICE_MEMORY;
+    case CUDA_ERROR_NO_DEVICE:
+    case CUDA_ERROR_INVALID_DEVICE:
+        return GANTRY_ERR_NO_DEVICE;
+    case CUDA_ERROR_STUB_LIBRARY:
+    case CUDA_ERROR_SYSTEM_DRIVER_MISMATCH:
+        return GANTRY_ERR_NO_DRIVER;
+    case CUDA_ERROR_NOT_SUPPORTED:
+    case CUDA_ERROR_NO_BINARY_FOR_GPU:
+    case CUDA_ERROR_UNSUPPORTED_PTX_VERSION:
+    case CUDA_ERROR_JIT_COMPILER_NOT_FOUND:
+    case CUDA_ERROR_JIT_COMPILATION_DISABLED:
+        return GANTRY_ERR_UNSUPPORTED;
+    case CUDA_ERROR_NOT_FOUND:
+        return GANTRY_ERR_NOT_FOUND;
+    default:
+        return GANTRY_ERR_DRIVER;
+    }
+}
+
+gantry_status gy_driver_failed(const struct gy_driver *driver, CUresult result, const char *call,
+                               const char *file, int line)
+{
+    if (result == CUDA_SUCCESS) {
+        return GANTRY_OK;
+    }
+    return gy_fail(status_of(result), (int)result, file, line, "%s: %s (%d): %s", call,
+                   gy_driver_result_name(driver, result), (int)result, result_text(driver, result));
+}

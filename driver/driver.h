@@ -1,0 +1,60 @@
+/* The only door to CUDA: the function table of one loaded driver library, and what every CUresult goes
+ * through. */
+#ifndef DRIVER_DRIVER_H
+#define DRIVER_DRIVER_H
+
+#include "base/status.h"
+#include "driver/cuda_abi.h"
+#include "driver/funcs.h"
+
+#include <gantry/context.h>
+
+#include <stdbool.h>
+
+/* One loaded driver library.  Immutable after gy_driver_open(); shared by all contexts of a process.
+ * An optional function the library lacks is NULL. */
+struct gy_driver {
+    void *library;    /* dlopen handle */
+    const char *name; /* "cuda" or "emulated" */
+    bool emulated;
+    int version; /* cuDriverGetVersion: 13000 for 13.0 */
+#define F(need, member, symbol, prototype) CUresult(*member) prototype;
+    GY_DRIVER_FUNCS(F)
+#undef F
+};
+
+/* Load (or share) the driver `choice` asks for and initialise it.  AUTO: $GANTRY_DRIVER ("cuda",
+ * "emulated") if set; else libcuda.so.1 when it loads and has a device; else the emulator, with one
+ * info log line saying why.  The emulator is looked for at $GANTRY_EMULATOR, beside the library or
+ * program that contains this code, then by the system's search.
+ * @retval GANTRY_ERR_NO_DRIVER  library missing, too old, or a required function missing (named)
+ * @retval GANTRY_ERR_NO_DEVICE  it has no device */
+GANTRY_MUST_CHECK gantry_status gy_driver_open(gantry_driver_choice choice, const struct gy_driver **out);
+/* Give a reference back.  A real driver stays loaded until the process ends; NULL is ignored. */
+void gy_driver_close(const struct gy_driver *driver);
+
+/* "CUDA_ERROR_INVALID_VALUE"; static. */
+const char *gy_driver_result_name(const struct gy_driver *driver, CUresult result);
+
+/* True for results after which the context can never work again (illegal address, assert, hardware
+ * error, …). */
+bool gy_driver_result_is_sticky(CUresult result);
+
+/* The slow half of gy_driver_check(): map, keep and log a failure. */
+gantry_status gy_driver_failed(const struct gy_driver *driver, CUresult result, const char *call,
+                               const char *file, int line);
+
+/* Every CUresult passes here or through gy_context_check() of driver/context.h. */
+static inline gantry_status gy_driver_check(const struct gy_driver *driver, CUresult result, const char *call,
+                                            const char *file, int line)
+{
+    if (__builtin_expect(result == CUDA_SUCCESS, 1)) {
+        return GANTRY_OK;
+    }
+    return gy_driver_failed(driver, result, call, file, line);
+}
+
+/* status = GY_DRIVER_CALL(driver, cuStreamCreate(&s, CU_STREAM_NON_BLOCKING)); */
+#define GY_DRIVER_CALL(drv, call) gy_driver_check((drv), (drv)->call, #call, __FILE__, __LINE__)
+
+#endif

@@ -1,0 +1,235 @@
+/* Loading kernel images.
+ *
+ * The emulated driver takes the host form only.  The real one is given the fat binary, and the PTX when
+ * there is no fat binary or none of its parts fits the device.  What the driver's compiler says about PTX
+ * it cannot take goes into the error message. */
+#include "driver/module.h"
+
+#include "base/alloc.h"
+#include "base/options.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define JIT_LOG_BYTES 2048
+
+/* Results that mean: this form is not for this device or driver, another form may be. */
+static bool does_not_fit(CUresult result)
+{
+    switch ((int)result) {
+    case CUDA_ERROR_NO_BINARY_FOR_GPU:
+    case CUDA_ERROR_UNSUPPORTED_PTX_VERSION:
+    case CUDA_ERROR_JIT_COMPILER_NOT_FOUND:
+    case CUDA_ERROR_JIT_COMPILATION_DISABLED:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* One line out of the compiler's log: line ends become blanks, the end is cut of blanks. */
+static void flatten(char *log)
+{
+    size_t end = 0;
+    for (size_t i = 0; log[i] != '\0'; i++) {
+        if ((unsigned char)log[i] < ' ') {
+            log[i] = ' ';
+        }
+        if (log[i] != ' ') {
+            end = i + 1;
+        }
+    }
+    log[end] = '\0';
+}
+
+/* Give one form to the driver.  `log` is empty unless a compiler wrote one. */
+static CUresult load_form(const struct gy_context *context, const void *form, CUmodule *out,
+                          char log[JIT_LOG_BYTES])
+{
+    CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+    /* The second value is the room itself, carried in a pointer's bits. */
+    void *values[] = {log, (void *)(uintptr_t)(JIT_LOG_BYTES - 1)};
+    memset(log, 0, JIT_LOG_BYTES);
+    CUresult result = context->driver->cuModuleLoadDataEx(out, form, 2, options, values);
+    flatten(log);
+    return result;
+}
+
+static gantry_status no_form(const struct gy_context *context, const gantry_module_image *image,
+                             CUresult result, const char *log)
+{
+    const struct gy_driver *driver = context->driver;
+    return GY_FAIL_NATIVE(
+        GANTRY_ERR_UNSUPPORTED, (int)result,
+        "image \"%s\" does not fit %s (sm_%d%d, %s driver), which needs %s; the image "
+        "has:%s%s%s%s%s%s%s%.200s",
+        image->name, context->info.name, context->info.compute_major, context->info.compute_minor,
+        driver->name, driver->emulated ? "host code" : "a fat binary for it or PTX up to it",
+        image->fatbin != NULL ? " fat binary" : "", image->ptx != NULL ? " PTX" : "",
+        image->host != NULL ? " host code" : "",
+        image->fatbin == NULL && image->ptx == NULL && image->host == NULL ? " nothing" : "",
+        result != CUDA_SUCCESS ? "; " : "",
+        result != CUDA_SUCCESS ? gy_driver_result_name(driver, result) : "", log[0] != '\0' ? ": " : "", log);
+}
+
+static gantry_status load_best_form(struct gy_context *context, const gantry_module_image *image,
+                                    CUmodule *out)
+{
+    char log[JIT_LOG_BYTES] = "";
+    const void *forms[] = {image->fatbin, image->ptx};
+    if (context->driver->emulated) {
+        forms[0] = image->host;
+        forms[1] = NULL;
+    }
+    CUresult result = CUDA_SUCCESS;
+    bool fits = false;
+    for (size_t i = 0; i < 2 && !fits; i++) {
+        if (forms[i] != NULL) {
+            result = load_form(context, forms[i], out, log);
+            fits = !does_not_fit(result);
+        }
+    }
+    if (!fits) {
+        return no_form(context, image, result, log);
+    }
+    char call[JIT_LOG_BYTES];
+    snprintf(call, sizeof(call), "cuModuleLoadDataEx(\"%.64s\")%s%.300s", image->name,
+             log[0] != '\0' ? ": " : "", log);
+    return gy_context_check(context, result, call, __FILE__, __LINE__);
+}
+
+static uint32_t count_names(const gantry_module_image *image)
+{
+    uint32_t count = 0;
+    while (image->kernel_names != NULL && image->kernel_names[count] != NULL) {
+        count++;
+    }
+    return count;
+}
+
+static gantry_status look_up_kernels(struct gantry_module *module)
+{
+    struct gy_context *context = module->context;
+    for (uint32_t i = 0; i < module->kernel_count; i++) {
+        struct gantry_kernel *kernel = &module->kernels[i];
+        kernel->name = module->image->kernel_names[i];
+        kernel->module = module;
+        CUresult result =
+            context->driver->cuModuleGetFunction(&kernel->function, module->native, kernel->name);
+        if (result == CUDA_ERROR_NOT_FOUND) {
+            return GY_FAIL_NATIVE(GANTRY_ERR_NOT_FOUND, (int)result, "image \"%s\" has no kernel \"%s\"",
+                                  module->image->name, kernel->name);
+        }
+        gantry_status status = gy_context_check(context, result, "cuModuleGetFunction()", __FILE__, __LINE__);
+        if (status != GANTRY_OK) {
+            return status;
+        }
+    }
+    return GANTRY_OK;
+}
+
+/* With the context current. */
+static gantry_status load_current(struct gantry_module *module)
+{
+    struct gy_context *context = module->context;
+    gantry_status status = load_best_form(context, module->image, &module->native);
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    status = look_up_kernels(module);
+    if (status != GANTRY_OK) {
+        /* Past the loss the driver only repeats it; the cause is reported already. */
+        (void)context->driver->cuModuleUnload(module->native);
+    }
+    return status;
+}
+
+static gantry_status check_image(const gantry_module_image *image)
+{
+    gantry_module_image ours = {0};
+    if (image == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "module image is NULL");
+    }
+    gantry_status status = gy_options_import(&ours, sizeof(ours), image, sizeof(ours), "gantry_module_image");
+    if (status == GANTRY_OK && ours.name == NULL) {
+        status = GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "module image without a name");
+    }
+    return status;
+}
+
+gantry_status gy_module_load(struct gy_context *context, const gantry_module_image *image,
+                             struct gantry_module **out)
+{
+    gantry_status status = check_image(image);
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    uint32_t count = count_names(image);
+    struct gantry_module *module = gy_zalloc(sizeof(*module));
+    if (module == NULL) {
+        return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "cannot load image \"%s\"", image->name);
+    }
+    *module = (struct gantry_module){.context = context, .image = image, .kernel_count = count};
+    module->kernels = gy_zalloc_array(count > 0 ? count : 1, sizeof(*module->kernels));
+    if (module->kernels == NULL) {
+        status = GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "cannot load image \"%s\"", image->name);
+        goto free_module;
+    }
+    status = gy_context_push(context);
+    if (status != GANTRY_OK) {
+        goto free_kernels;
+    }
+    status = load_current(module);
+    gantry_status pop = gy_context_pop(context);
+    if (status != GANTRY_OK) {
+        goto free_kernels;
+    }
+    if (pop != GANTRY_OK) {
+        status = pop;
+        goto unload;
+    }
+    *out = module;
+    return GANTRY_OK;
+
+unload:
+    (void)context->driver->cuModuleUnload(module->native);
+free_kernels:
+    gy_free(module->kernels);
+free_module:
+    gy_free(module);
+    return status;
+}
+
+void gy_module_unload(struct gantry_module *module)
+{
+    if (module == NULL) {
+        return;
+    }
+    struct gy_context *context = module->context;
+    if (gy_context_push(context) == GANTRY_OK) {
+        (void)GY_CALL(context, cuModuleUnload(module->native));
+        (void)gy_context_pop(context);
+    }
+    gy_free(module->kernels);
+    gy_free(module);
+}
+
+gantry_status gy_module_kernel(struct gantry_module *module, const char *name, struct gantry_kernel **out)
+{
+    char list[256] = "";
+    size_t used = 0;
+    for (uint32_t i = 0; i < module->kernel_count; i++) {
+        struct gantry_kernel *kernel = &module->kernels[i];
+        if (strcmp(kernel->name, name) == 0) {
+            *out = kernel;
+            return GANTRY_OK;
+        }
+        if (used < sizeof(list)) {
+            int more = snprintf(list + used, sizeof(list) - used, "%s%s", i > 0 ? ", " : "", kernel->name);
+            used += more > 0 ? (size_t)more : 0;
+        }
+    }
+    return GY_FAIL(GANTRY_ERR_NOT_FOUND, "image \"%s\" has no kernel \"%s\"; it has: %s%s",
+                   module->image->name, name, module->kernel_count > 0 ? list : "none",
+                   used >= sizeof(list) ? "…" : "");
+}
