@@ -1,0 +1,130 @@
+/* The way into and out of a call. */
+#include "driver/emulator/emu.h"
+
+#include "driver/emulator/fault.h"
+#include "driver/emulator/queue.h"
+#include "driver/emulator/worker.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+gy_mutex gy_emu_lock;
+
+static gy_cond progress; /* an operation ended that a host thread may wait for */
+static bool cond_works;  /* immutable after load */
+static bool initialised;
+static uint64_t counts[GY_EMU_FN_COUNT];
+
+static _Thread_local CUresult refused_with;
+
+static const struct {
+    const char *member, *symbol;
+} names[GY_EMU_FN_COUNT] = {
+#define F(need, member, symbol, prototype) {#member, #symbol},
+    GY_DRIVER_FUNCS(F)
+#undef F
+};
+
+/* Before anything else: the control interface may be used before cuInit(). */
+__attribute__((constructor)) static void prepare(void)
+{
+    gy_mutex_init(&gy_emu_lock, GY_RANK_LEAF);
+    cond_works = gy_cond_init(&progress) == GANTRY_OK;
+    const char *script = getenv("GANTRY_EMU_FAIL");
+    if (script != NULL) {
+        gy_emu_fault_script(script);
+    }
+    const char *noop = getenv("GANTRY_EMU_NOOP");
+    gy_emu_set_noop(noop != NULL && strcmp(noop, "1") == 0);
+}
+
+void gy_emu_set_initialised(void)
+{
+    initialised = cond_works;
+}
+
+static bool works_uninitialised(enum gy_emu_fn fn)
+{
+    return fn == GY_EMU_FN_cuInit || fn == GY_EMU_FN_cuDriverGetVersion || fn == GY_EMU_FN_cuGetErrorName ||
+           fn == GY_EMU_FN_cuGetErrorString;
+}
+
+bool gy_emu_enter(enum gy_emu_fn fn) GY_NO_ANALYSIS
+{
+    gy_mutex_lock(&gy_emu_lock);
+    counts[fn]++;
+    CUresult result = CUDA_SUCCESS;
+    if (!initialised && !works_uninitialised(fn)) {
+        result = CUDA_ERROR_NOT_INITIALIZED;
+    } else if (__builtin_expect(gy_emu_fault_armed(), 0)) {
+        result = gy_emu_fault_call(fn);
+    }
+    if (__builtin_expect(result == CUDA_SUCCESS, 1)) {
+        return true;
+    }
+    refused_with = gy_emu_leave(result);
+    return false;
+}
+
+CUresult gy_emu_refused(void)
+{
+    return refused_with;
+}
+
+static void unlock_and_wake(void) GY_NO_ANALYSIS
+{
+    gy_emu_pump();
+    struct gy_emu_wakes wakes = gy_emu_crews_plan();
+    gy_mutex_unlock(&gy_emu_lock);
+    gy_emu_crews_signal(wakes);
+}
+
+CUresult gy_emu_leave(CUresult result)
+{
+    unlock_and_wake();
+    return result;
+}
+
+void gy_emu_control_enter(void) GY_NO_ANALYSIS
+{
+    gy_mutex_lock(&gy_emu_lock);
+}
+
+void gy_emu_control_leave(void)
+{
+    unlock_and_wake();
+}
+
+void gy_emu_wait_progress(void) GY_NO_ANALYSIS
+{
+    if (gy_emu_pump()) {
+        return; /* which may have been what the caller waits for */
+    }
+    gy_emu_crews_signal(gy_emu_crews_plan());
+    gy_cond_wait(&progress, &gy_emu_lock);
+}
+
+void gy_emu_progress(void)
+{
+    gy_cond_broadcast(&progress);
+}
+
+uint64_t gy_emu_call_count(enum gy_emu_fn fn)
+{
+    return counts[fn];
+}
+
+void gy_emu_call_counts_reset(void)
+{
+    memset(counts, 0, sizeof(counts));
+}
+
+enum gy_emu_fn gy_emu_fn_find(const char *name)
+{
+    for (enum gy_emu_fn fn = (enum gy_emu_fn)0; fn < GY_EMU_FN_COUNT; fn++) {
+        if (strcmp(name, names[fn].member) == 0 || strcmp(name, names[fn].symbol) == 0) {
+            return fn;
+        }
+    }
+    return GY_EMU_FN_COUNT;
+}

@@ -1,0 +1,314 @@
+/* Devices: what they are, and the calls about them. */
+#include "driver/emulator/context.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DRIVER_VERSION 13000
+#define GIB ((size_t)1 << 30)
+
+static const struct gy_emu_profile profiles[] = {
+    {.key = "h200",
+     .name = "Gantry emulated H200",
+     .sm_count = 132,
+     .major = 9,
+     .minor = 0,
+     .memory_bytes = 16 * GIB,
+     .shared_bytes_per_block = 49152,
+     .shared_bytes_optin = 232448,
+     .shared_bytes_per_sm = 233472,
+     .threads_per_sm = 2048,
+     .blocks_per_sm = 32,
+     .clock_khz = 1980000,
+     .memory_clock_khz = 3201000,
+     .bus_bits = 6144,
+     .l2_bytes = 62914560,
+     .split_min = 8,
+     .split_step = 8,
+     .gpc_sms = {18, 18, 18, 16, 16, 16, 16, 14}},
+    {.key = "small",
+     .name = "Gantry emulated small device",
+     .sm_count = 16,
+     .major = 8,
+     .minor = 0,
+     .memory_bytes = 2 * GIB,
+     .shared_bytes_per_block = 49152,
+     .shared_bytes_optin = 166912,
+     .shared_bytes_per_sm = 167936,
+     .threads_per_sm = 2048,
+     .blocks_per_sm = 32,
+     .clock_khz = 1410000,
+     .memory_clock_khz = 1215000,
+     .bus_bits = 5120,
+     .l2_bytes = 4194304,
+     .split_min = 4,
+     .split_step = 2,
+     .gpc_sms = {16}},
+};
+
+static struct gy_emu_device devices[GY_EMU_MAX_DEVICES];
+static int device_count; /* 0 before cuInit() */
+
+int gy_emu_device_count(void)
+{
+    return device_count;
+}
+
+struct gy_emu_device *gy_emu_device_find(CUdevice device)
+{
+    return device >= 0 && device < device_count ? &devices[device] : NULL;
+}
+
+static const struct gy_emu_profile *choose_profile(void)
+{
+    const char *key = getenv("GANTRY_EMU_PROFILE");
+    for (size_t i = 0; key != NULL && i < sizeof(profiles) / sizeof(profiles[0]); i++) {
+        if (strcmp(profiles[i].key, key) == 0) {
+            return &profiles[i];
+        }
+    }
+    return key == NULL || *key == '\0' ? &profiles[0] : NULL;
+}
+
+/* An unknown profile is no device at all: a test that asked for it must not run on another one. */
+static CUresult initialise(unsigned int flags)
+{
+    if (flags != 0) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    const struct gy_emu_profile *profile = choose_profile();
+    const char *text = getenv("GANTRY_EMU_DEVICES");
+    long count = text != NULL ? strtol(text, NULL, 10) : 1;
+    if (profile == NULL || count < 1 || count > GY_EMU_MAX_DEVICES) {
+        return CUDA_ERROR_NO_DEVICE;
+    }
+    if (device_count == 0) {
+        for (int i = 0; i < (int)count; i++) {
+            devices[i] = (struct gy_emu_device){.profile = profile, .ordinal = i};
+        }
+        device_count = (int)count;
+        gy_emu_set_initialised();
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult cuInit(unsigned int flags)
+{
+    return GY_EMU_CALL(cuInit, initialise(flags));
+}
+
+static CUresult store_int(int *out, int value)
+{
+    if (out == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    *out = value;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDriverGetVersion(int *version)
+{
+    return GY_EMU_CALL(cuDriverGetVersion, store_int(version, DRIVER_VERSION));
+}
+
+static const struct {
+    CUresult result;
+    const char *name, *text;
+} results[] = {
+#define X(name, value, text) {CUDA_##name, "CUDA_" #name, text},
+    GY_CUDA_RESULTS(X)
+#undef X
+};
+
+static CUresult describe(CUresult result, const char **name, const char **text)
+{
+    if (name == NULL && text == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    for (size_t i = 0; i < sizeof(results) / sizeof(results[0]); i++) {
+        if (results[i].result == result) {
+            if (name != NULL) {
+                *name = results[i].name;
+            }
+            if (text != NULL) {
+                *text = results[i].text;
+            }
+            return CUDA_SUCCESS;
+        }
+    }
+    return CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuGetErrorName(CUresult result, const char **name)
+{
+    return GY_EMU_CALL(cuGetErrorName, describe(result, name, NULL));
+}
+
+CUresult cuGetErrorString(CUresult result, const char **text)
+{
+    return GY_EMU_CALL(cuGetErrorString, describe(result, NULL, text));
+}
+
+CUresult cuDeviceGetCount(int *count)
+{
+    return GY_EMU_CALL(cuDeviceGetCount, store_int(count, device_count));
+}
+
+static CUresult get_device(CUdevice *device, int ordinal)
+{
+    if (device == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (gy_emu_device_find(ordinal) == NULL) {
+        return CUDA_ERROR_INVALID_DEVICE;
+    }
+    *device = ordinal;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGet(CUdevice *device, int ordinal)
+{
+    return GY_EMU_CALL(cuDeviceGet, get_device(device, ordinal));
+}
+
+static CUresult get_name(char *name, int room, CUdevice device)
+{
+    const struct gy_emu_device *d = gy_emu_device_find(device);
+    if (d == NULL) {
+        return CUDA_ERROR_INVALID_DEVICE;
+    }
+    if (name == NULL || room <= 0) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    snprintf(name, (size_t)room, "%s", d->profile->name);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetName(char *name, int room, CUdevice device)
+{
+    return GY_EMU_CALL(cuDeviceGetName, get_name(name, room, device));
+}
+
+static CUresult get_total(size_t *bytes, CUdevice device)
+{
+    const struct gy_emu_device *d = gy_emu_device_find(device);
+    if (d == NULL) {
+        return CUDA_ERROR_INVALID_DEVICE;
+    }
+    if (bytes == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    *bytes = d->profile->memory_bytes;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
+{
+    return GY_EMU_CALL(cuDeviceTotalMem, get_total(bytes, device));
+}
+
+static CUresult get_uuid(CUuuid *uuid, CUdevice device)
+{
+    const struct gy_emu_device *d = gy_emu_device_find(device);
+    if (d == NULL) {
+        return CUDA_ERROR_INVALID_DEVICE;
+    }
+    if (uuid == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    memcpy(uuid->bytes, "gantry-emulated\0", sizeof(uuid->bytes));
+    uuid->bytes[15] = (char)d->ordinal;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
+{
+    return GY_EMU_CALL(cuDeviceGetUuid, get_uuid(uuid, device));
+}
+
+/* Limits, the same on every device. */
+static const struct {
+    CUdevice_attribute attribute;
+    int value;
+} limits[] = {
+    {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 1024},
+    {CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X, 1024},
+    {CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y, 1024},
+    {CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z, 64},
+    {CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X, 2147483647},
+    {CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y, 65535},
+    {CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z, 65535},
+    {CU_DEVICE_ATTRIBUTE_WARP_SIZE, 32},
+    {CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK, 65536},
+    {CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR, 65536},
+    {CU_DEVICE_ATTRIBUTE_INTEGRATED, 0},
+    {CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY, 1},
+    {CU_DEVICE_ATTRIBUTE_COMPUTE_MODE, 0},
+    {CU_DEVICE_ATTRIBUTE_CONCURRENT_KERNELS, 1},
+    {CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID, 0},
+    {CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID, 0},
+    {CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT, 3},
+    {CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING, 1},
+    {CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED, 1},
+    {CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, 1},
+    {CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH, 0},
+    {CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED, 1},
+    {CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 1},
+    {CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, 1},
+    {CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH, 0},
+};
+
+/* What the profile says; -1: not there. */
+static int profile_value(const struct gy_emu_profile *p, CUdevice_attribute attribute)
+{
+    switch ((int)attribute) {
+    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
+        return (int)p->sm_count;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
+        return p->major;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
+        return p->minor;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK:
+        return (int)p->shared_bytes_per_block;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
+        return (int)p->shared_bytes_optin;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR:
+        return (int)p->shared_bytes_per_sm;
+    case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR:
+        return (int)p->threads_per_sm;
+    case CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR:
+        return (int)p->blocks_per_sm;
+    case CU_DEVICE_ATTRIBUTE_CLOCK_RATE:
+        return (int)p->clock_khz;
+    case CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE:
+        return (int)p->memory_clock_khz;
+    case CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH:
+        return (int)p->bus_bits;
+    case CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE:
+        return (int)p->l2_bytes;
+    default:
+        return -1;
+    }
+}
+
+static CUresult get_attribute(int *value, CUdevice_attribute attribute, CUdevice device)
+{
+    const struct gy_emu_device *d = gy_emu_device_find(device);
+    if (d == NULL) {
+        return CUDA_ERROR_INVALID_DEVICE;
+    }
+    int found =
+        attribute == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID ? d->ordinal + 1 : profile_value(d->profile, attribute);
+    for (size_t i = 0; found < 0 && i < sizeof(limits) / sizeof(limits[0]); i++) {
+        if (limits[i].attribute == attribute) {
+            found = limits[i].value;
+        }
+    }
+    return found < 0 ? CUDA_ERROR_INVALID_VALUE : store_int(value, found);
+}
+
+CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
+{
+    return GY_EMU_CALL(cuDeviceGetAttribute, get_attribute(value, attribute, device));
+}

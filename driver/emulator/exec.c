@@ -1,0 +1,500 @@
+/* The block engine.
+ *
+ * Each OS thread that runs blocks has one struct engine with a pool of fibers.  A fiber is a stack that
+ * runs kernel threads from start to end, one after the other, as long as none has to wait:
+ *
+ *        take the next thread that has not started, run it <---+
+ *                |                        |                    |
+ *          the thread ends          it has to wait             |
+ *                |                        |                    |
+ *                +--- others ready? --- no, threads left ------+ (a waiting thread keeps its fiber, so
+ *                          |                                     the next thread gets another one)
+ *                         yes: continue the longest-ready one
+ *
+ * So a kernel without barriers needs one fiber for any block, one with warp operations needs as many as
+ * a warp has lanes, and only a block barrier needs one for each thread.
+ *
+ * Waiting has two forms.  At a block barrier a thread waits until all threads that have not exited are
+ * there.  At a warp operation it waits until every lane of its mask waits at an operation of the same
+ * kind and mask, or has exited; lanes beyond the end of the block count as exited.  The last one to
+ * arrive computes everybody's result and goes on without a switch.
+ *
+ * When nothing is ready, nothing is left to start and somebody still waits, the block can never end: the
+ * engine goes back to the caller with a failure and abandons the waiting stacks.
+ *
+ * Nothing here is shared between OS threads: every field belongs to the thread of its engine.  A fiber
+ * never moves to another OS thread, so thread-local variables work as usual in kernels. */
+#include "driver/emulator/exec.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "driver/emulator/fiber.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum {
+    MAX_THREADS = 1024,
+    WARP = 32,
+    MAX_WARPS = MAX_THREADS / WARP,
+};
+
+enum warp_op { WARP_BARRIER, WARP_SHUFFLE, WARP_BALLOT };
+
+/* A stack and, while a kernel thread is on it, that thread. */
+struct fiber {
+    struct gy_fiber base;     /* first member */
+    struct fiber *next;       /* link of `ready`, `at_barrier` or `idle` */
+    struct fiber *next_all;   /* link of `all` */
+    bool is_idle;             /* in `idle`: it waits in fiber_main() for a thread to run */
+    uint32_t thread;          /* number of the kernel thread in its block */
+    uint32_t thread_index[3]; /* the same as the kernel sees it */
+    /* the warp operation it waits at */
+    enum warp_op op;
+    uint32_t mask;
+    uint32_t source;
+    uint64_t value;
+    uint64_t result;
+};
+
+struct fiber_queue {
+    struct fiber *first, *last;
+};
+
+struct engine {
+    struct gantry_host_thread thread; /* what the running kernel thread sees; first member */
+    const struct gy_emu_grid *grid;
+    uint32_t thread_count; /* of the block */
+    uint32_t next_thread;  /* first one that has not started */
+    uint32_t next_index[3];
+    uint32_t exited;
+    uint32_t warp_exited[MAX_WARPS];             /* bit per lane */
+    uint32_t warp_waiters[MAX_WARPS];            /* bit per lane; all 0 between blocks */
+    struct fiber *warp_waiting[MAX_WARPS][WARP]; /* all NULL between blocks */
+    uint32_t at_barrier_count;
+    struct fiber_queue at_barrier;
+    struct fiber_queue ready;
+    struct fiber *idle;
+    struct fiber *all;
+    struct fiber host; /* the OS thread's own stack */
+    struct fiber *current;
+    void *shared; /* dynamic shared memory */
+    size_t shared_bytes;
+    size_t page_bytes;
+    bool failed;
+    char why[256];
+};
+
+static _Thread_local struct engine *own_engine;
+
+/* Continue `to`; returns when something switches back to the present fiber. */
+static void switch_to(struct engine *e, struct fiber *to)
+{
+    struct fiber *from = e->current;
+    e->current = to;
+    gy_fiber_switch(&from->base, &to->base);
+}
+
+static void push(struct fiber_queue *queue, struct fiber *fiber)
+{
+    fiber->next = NULL;
+    if (queue->first == NULL) {
+        queue->first = fiber;
+    } else {
+        queue->last->next = fiber;
+    }
+    queue->last = fiber;
+}
+
+static struct fiber *pop(struct fiber_queue *queue)
+{
+    struct fiber *fiber = queue->first;
+    if (fiber != NULL) {
+        queue->first = fiber->next;
+    }
+    return fiber;
+}
+
+/* ---- failure ------------------------------------------------------------------------------------ */
+
+/* Back to the caller of gy_emu_exec_block(), for good.  `e->why` is set. */
+static _Noreturn void give_up(struct engine *e)
+{
+    e->failed = true;
+    switch_to(e, &e->host);
+    __builtin_unreachable();
+}
+
+static uint32_t count_warp_waiters(const struct engine *e)
+{
+    uint32_t count = 0;
+    for (uint32_t warp = 0; warp < MAX_WARPS; warp++) {
+        count += (uint32_t)__builtin_popcount(e->warp_waiters[warp]);
+    }
+    return count;
+}
+
+static _Noreturn void give_up_deadlock(struct engine *e)
+{
+    snprintf(e->why, sizeof(e->why),
+             "kernel %s: block (%u, %u, %u) can never end: of its %u threads %u have exited, %u wait at "
+             "__syncthreads and %u at a warp operation whose other lanes do not come",
+             e->grid->kernel->name, e->thread.block_index[0], e->thread.block_index[1],
+             e->thread.block_index[2], e->thread_count, e->exited, e->at_barrier_count,
+             count_warp_waiters(e));
+    give_up(e);
+}
+
+/* ---- fibers ------------------------------------------------------------------------------------- */
+
+static void fiber_main(void);
+
+/* NULL when out of memory. */
+static struct fiber *take_fiber(struct engine *e)
+{
+    struct fiber *fiber = e->idle;
+    if (fiber != NULL) {
+        e->idle = fiber->next;
+        fiber->is_idle = false;
+        return fiber;
+    }
+    fiber = (struct fiber *)gy_fiber_create(sizeof(*fiber), fiber_main);
+    if (fiber != NULL) {
+        fiber->next_all = e->all;
+        e->all = fiber;
+    }
+    return fiber;
+}
+
+static void put_idle(struct engine *e, struct fiber *fiber)
+{
+    fiber->is_idle = true;
+    fiber->next = e->idle;
+    e->idle = fiber;
+}
+
+/* The present thread waits until it has been pushed to `ready` and its turn has come. */
+static void wait_here(struct engine *e)
+{
+    struct fiber *self = e->current;
+    memcpy(self->thread_index, e->thread.thread_index, sizeof(self->thread_index));
+    struct fiber *next = pop(&e->ready);
+    if (next == NULL && e->next_thread == e->thread_count) {
+        give_up_deadlock(e);
+    }
+    if (next == NULL) {
+        next = take_fiber(e);
+    }
+    if (next == NULL) {
+        snprintf(e->why, sizeof(e->why), "kernel %s: out of memory for the stacks of a block of %u threads",
+                 e->grid->kernel->name, e->thread_count);
+        give_up(e);
+    }
+    switch_to(e, next);
+    memcpy(e->thread.thread_index, self->thread_index, sizeof(self->thread_index));
+}
+
+/* ---- waiting ------------------------------------------------------------------------------------ */
+
+/* Everybody at the barrier goes on, once all that can come are there. */
+static void release_barrier(struct engine *e)
+{
+    struct fiber *fiber;
+    while ((fiber = pop(&e->at_barrier)) != NULL) {
+        push(&e->ready, fiber);
+    }
+    e->at_barrier_count = 0;
+}
+
+static void block_barrier(struct gantry_host_thread *self)
+{
+    struct engine *e = (struct engine *)self;
+    if (e->at_barrier_count + 1 + e->exited == e->thread_count) {
+        release_barrier(e);
+        return;
+    }
+    push(&e->at_barrier, e->current);
+    e->at_barrier_count++;
+    wait_here(e);
+}
+
+/* Whether all lanes of the operation `fiber` waits at are there. */
+static bool warp_complete(const struct engine *e, uint32_t warp, const struct fiber *fiber)
+{
+    for (uint32_t missing = fiber->mask & ~e->warp_exited[warp]; missing != 0; missing &= missing - 1) {
+        const struct fiber *other = e->warp_waiting[warp][__builtin_ctz(missing)];
+        if (other == NULL || other->mask != fiber->mask || other->op != fiber->op) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Compute the results of a complete operation and make its lanes ready, except the present fiber. */
+static void warp_release(struct engine *e, uint32_t warp, uint32_t mask, enum warp_op op)
+{
+    struct fiber **waiting = e->warp_waiting[warp];
+    uint32_t present = mask & ~e->warp_exited[warp];
+    uint64_t votes = 0;
+    for (uint32_t left = present; op == WARP_BALLOT && left != 0; left &= left - 1) {
+        uint32_t lane = (uint32_t)__builtin_ctz(left);
+        votes |= waiting[lane]->value << lane;
+    }
+    for (uint32_t left = present; left != 0; left &= left - 1) {
+        struct fiber *fiber = waiting[__builtin_ctz(left)];
+        bool exchange = fiber->source < WARP && (present >> fiber->source & 1) != 0;
+        fiber->result = op == WARP_BALLOT ? votes : (exchange ? waiting[fiber->source] : fiber)->value;
+    }
+    e->warp_waiters[warp] &= ~present;
+    for (uint32_t left = present; left != 0; left &= left - 1) {
+        uint32_t lane = (uint32_t)__builtin_ctz(left);
+        struct fiber *fiber = waiting[lane];
+        waiting[lane] = NULL;
+        if (fiber != e->current) {
+            push(&e->ready, fiber);
+        }
+    }
+}
+
+static uint64_t warp_operation(struct gantry_host_thread *self, enum warp_op op, uint32_t mask,
+                               uint64_t value, uint32_t source)
+{
+    struct engine *e = (struct engine *)self;
+    struct fiber *fiber = e->current;
+    uint32_t warp = fiber->thread / WARP;
+    uint32_t lane = fiber->thread % WARP;
+    if ((mask >> lane & 1) == 0) {
+        snprintf(e->why, sizeof(e->why), "kernel %s: lane %u is not in the mask 0x%08x of its warp operation",
+                 e->grid->kernel->name, lane, mask);
+        give_up(e);
+    }
+    fiber->op = op;
+    fiber->mask = mask;
+    fiber->source = source;
+    fiber->value = value;
+    e->warp_waiting[warp][lane] = fiber;
+    e->warp_waiters[warp] |= 1u << lane;
+    if (warp_complete(e, warp, fiber)) {
+        warp_release(e, warp, mask, op);
+    } else {
+        wait_here(e);
+    }
+    return fiber->result;
+}
+
+static void warp_barrier(struct gantry_host_thread *self, uint32_t mask)
+{
+    (void)warp_operation(self, WARP_BARRIER, mask, 0, 0);
+}
+
+static uint64_t shuffle(struct gantry_host_thread *self, uint32_t mask, uint64_t value, uint32_t source_lane)
+{
+    return warp_operation(self, WARP_SHUFFLE, mask, value, source_lane);
+}
+
+static uint32_t ballot(struct gantry_host_thread *self, uint32_t mask, int predicate)
+{
+    return (uint32_t)warp_operation(self, WARP_BALLOT, mask, predicate != 0, 0);
+}
+
+static uint64_t global_timer(struct gantry_host_thread *self)
+{
+    (void)self;
+    return gy_clock_ns();
+}
+
+/* ---- threads ------------------------------------------------------------------------------------ */
+
+/* A thread has ended: those who waited only for it go on. */
+static void thread_exited(struct engine *e, uint32_t thread)
+{
+    uint32_t warp = thread / WARP;
+    e->exited++;
+    e->warp_exited[warp] |= 1u << (thread % WARP);
+    if (e->at_barrier_count != 0 && e->at_barrier_count + e->exited == e->thread_count) {
+        release_barrier(e);
+    }
+    for (uint32_t left = e->warp_waiters[warp]; left != 0; left &= left - 1) {
+        struct fiber *fiber = e->warp_waiting[warp][__builtin_ctz(left)];
+        if (fiber != NULL && warp_complete(e, warp, fiber)) {
+            warp_release(e, warp, fiber->mask, fiber->op);
+        }
+    }
+}
+
+static void run_next_thread(struct engine *e)
+{
+    struct fiber *fiber = e->current;
+    fiber->thread = e->next_thread++;
+    memcpy(e->thread.thread_index, e->next_index, sizeof(e->next_index));
+    if (++e->next_index[0] == e->grid->block_size[0]) {
+        e->next_index[0] = 0;
+        if (++e->next_index[1] == e->grid->block_size[1]) {
+            e->next_index[1] = 0;
+            e->next_index[2]++;
+        }
+    }
+    e->grid->kernel->run(&e->thread, e->grid->args);
+    thread_exited(e, fiber->thread);
+}
+
+/* The life of a fiber: it never returns, but is idle between its uses. */
+static void fiber_main(void)
+{
+    struct engine *e = own_engine;
+    gy_fiber_entered();
+    for (;;) {
+        while (e->ready.first == NULL && e->next_thread < e->thread_count) {
+            run_next_thread(e);
+        }
+        struct fiber *next = pop(&e->ready);
+        if (next == NULL && e->exited != e->thread_count) {
+            give_up_deadlock(e);
+        }
+        put_idle(e, e->current);
+        switch_to(e, next != NULL ? next : &e->host);
+    }
+}
+
+/* ---- blocks ------------------------------------------------------------------------------------- */
+
+static const struct gantry_host_ops ops = {block_barrier, warp_barrier, shuffle, ballot, global_timer};
+
+/* NULL when out of memory. */
+static void *map_memory(size_t bytes)
+{
+    if (gy_fault_should_fail()) {
+        return NULL;
+    }
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return p == MAP_FAILED ? NULL : p;
+}
+
+/* The calling OS thread's engine; NULL when out of memory. */
+static struct engine *get_engine(void)
+{
+    if (own_engine == NULL) {
+        struct engine *e = map_memory(sizeof(*e));
+        if (e == NULL) {
+            return NULL;
+        }
+        e->page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+        e->thread.ops = &ops;
+        e->thread.engine = e;
+        own_engine = e;
+    }
+    return own_engine;
+}
+
+static bool reserve_shared(struct engine *e, size_t bytes)
+{
+    if (bytes > e->shared_bytes) {
+        size_t rounded = (bytes + e->page_bytes - 1) / e->page_bytes * e->page_bytes;
+        void *memory = map_memory(rounded);
+        if (memory == NULL) {
+            return false;
+        }
+        if (e->shared != NULL) {
+            munmap(e->shared, e->shared_bytes);
+        }
+        e->shared = memory;
+        e->shared_bytes = rounded;
+    }
+    e->thread.dynamic_shared = e->shared;
+    e->thread.dynamic_shared_bytes = bytes;
+    return true;
+}
+
+static void begin_block(struct engine *e, const struct gy_emu_grid *grid, uint64_t block, uint32_t sm)
+{
+    struct gantry_host_thread *t = &e->thread;
+    memcpy(t->block_size, grid->block_size, sizeof(t->block_size));
+    memcpy(t->grid_size, grid->grid_size, sizeof(t->grid_size));
+    t->block_index[0] = (uint32_t)(block % grid->grid_size[0]);
+    t->block_index[1] = (uint32_t)(block / grid->grid_size[0] % grid->grid_size[1]);
+    t->block_index[2] = (uint32_t)(block / grid->grid_size[0] / grid->grid_size[1]);
+    t->sm = sm;
+    e->grid = grid;
+    e->next_thread = 0;
+    memset(e->next_index, 0, sizeof(e->next_index));
+    e->exited = 0;
+    memset(e->warp_exited, 0, sizeof(e->warp_exited));
+    uint32_t in_last_warp = e->thread_count % WARP;
+    if (in_last_warp != 0) {
+        e->warp_exited[e->thread_count / WARP] = ~0u << in_last_warp;
+    }
+    e->failed = false;
+}
+
+/* After a failure: nobody waits, and the stacks of those who did are as new. */
+static void abandon_block(struct engine *e)
+{
+    for (struct fiber *fiber = e->all; fiber != NULL; fiber = fiber->next_all) {
+        if (!fiber->is_idle) {
+            gy_fiber_rewind(&fiber->base);
+            put_idle(e, fiber);
+        }
+    }
+    memset(e->warp_waiting, 0, sizeof(e->warp_waiting));
+    memset(e->warp_waiters, 0, sizeof(e->warp_waiters));
+    e->at_barrier.first = NULL;
+    e->at_barrier_count = 0;
+    e->ready.first = NULL;
+}
+
+bool gy_emu_exec_block(const struct gy_emu_grid *grid, uint64_t block, uint32_t sm)
+{
+    struct engine *e = get_engine();
+    if (e == NULL) {
+        return false;
+    }
+    uint64_t threads = (uint64_t)grid->block_size[0] * grid->block_size[1] * grid->block_size[2];
+    if (threads == 0 || threads > MAX_THREADS) {
+        snprintf(e->why, sizeof(e->why), "kernel %s: a block of %u x %u x %u threads", grid->kernel->name,
+                 grid->block_size[0], grid->block_size[1], grid->block_size[2]);
+        return false;
+    }
+    e->thread_count = (uint32_t)threads;
+    struct fiber *first = NULL;
+    if (reserve_shared(e, grid->dynamic_shared_bytes)) {
+        first = take_fiber(e);
+    }
+    if (first == NULL) {
+        snprintf(e->why, sizeof(e->why), "kernel %s: out of memory for a block", grid->kernel->name);
+        return false;
+    }
+    begin_block(e, grid, block, sm);
+    e->current = &e->host;
+    gy_fiber_adopt_thread(&e->host.base);
+    switch_to(e, first);
+    if (e->failed) {
+        abandon_block(e);
+        return false;
+    }
+    return true;
+}
+
+const char *gy_emu_exec_why(void)
+{
+    return own_engine != NULL ? own_engine->why : "out of memory for the block engine";
+}
+
+void gy_emu_exec_thread_end(void)
+{
+    struct engine *e = own_engine;
+    if (e == NULL) {
+        return;
+    }
+    struct fiber *next;
+    for (struct fiber *fiber = e->all; fiber != NULL; fiber = next) {
+        next = fiber->next_all;
+        gy_fiber_destroy(&fiber->base);
+    }
+    if (e->shared != NULL) {
+        munmap(e->shared, e->shared_bytes);
+    }
+    own_engine = NULL;
+    munmap(e, sizeof(*e));
+}

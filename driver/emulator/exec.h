@@ -1,0 +1,32 @@
+/* The engine of the emulated driver: runs one thread block on the calling OS thread.  A block's threads
+ * run one after the other until one needs its siblings (barrier, shuffle); only then do they become
+ * fibers. */
+#ifndef DRIVER_EMULATOR_EXEC_H
+#define DRIVER_EMULATOR_EXEC_H
+
+#include <gantry/host_module.h>
+
+#include <stdbool.h>
+
+struct gy_emu_grid {
+    const struct gantry_host_kernel *kernel;
+    uint32_t grid_size[3];
+    uint32_t block_size[3]; /* at most 1024 threads in all */
+    size_t dynamic_shared_bytes;
+    void *const *args; /* pointers to the parameter values, which stay put until the grid is done */
+};
+
+/* Run block number `block` (x fastest) of the grid, on behalf of SM `sm`.  Different OS threads may run
+ * different blocks of one grid at once.  False when the block could not be run to its end, and
+ * gy_emu_exec_why() says why: no memory for fibers, or threads that wait for each other for ever.  What
+ * the block had written until then stays written. */
+bool gy_emu_exec_block(const struct gy_emu_grid *grid, uint64_t block, uint32_t sm);
+
+/* The cause of the calling OS thread's latest failure; valid until its next one or
+ * gy_emu_exec_thread_end(). */
+const char *gy_emu_exec_why(void);
+
+/* Free what the calling OS thread keeps between blocks (fiber stacks); before the thread ends. */
+void gy_emu_exec_thread_end(void);
+
+#endif

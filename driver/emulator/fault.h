@@ -1,0 +1,21 @@
+/* Scripted faults: the n-th call of a function, or the n-th kernel execution, fails or hangs. */
+#ifndef DRIVER_EMULATOR_FAULT_H
+#define DRIVER_EMULATOR_FAULT_H
+
+#include "driver/emulator/emu.h"
+
+/* Called for each call; what the call returns instead, or SUCCESS.  Gives the lock back while it hangs. */
+CUresult gy_emu_fault_call(enum gy_emu_fn fn);
+/* Called for each kernel that ran: how it ends. */
+CUresult gy_emu_fault_kernel(void);
+bool gy_emu_fault_armed(void);
+
+/* nth counts from 1 = the next one.  False: the table is full. */
+bool gy_emu_fault_add(enum gy_emu_fn fn, bool kernel, uint64_t nth, CUresult result, int mode);
+void gy_emu_fault_unhang(void);
+void gy_emu_fault_clear(void);
+/* Script of $GANTRY_EMU_FAIL: "function:nth:result[:once|always|hang]", comma separated; "kernel" is an
+ * execution.  False: malformed; what came before the mistake is in force. */
+bool gy_emu_fault_script(const char *text);
+
+#endif

@@ -1,0 +1,57 @@
+/* Graphs and executable graphs.
+ *
+ * A graph is a list of nodes the application may look at.  Instantiating makes a program of it: an
+ * immutable copy with counted dependencies, which launches share by reference.  An update replaces the
+ * program (or changes it in place when no launch uses it), so launches under way keep what they were
+ * launched with. */
+#ifndef DRIVER_EMULATOR_GRAPH_H
+#define DRIVER_EMULATOR_GRAPH_H
+
+#include "driver/emulator/queue.h"
+
+#define GY_EMU_INLINE_DEPENDENCIES 4
+
+struct gy_emu_node {
+    struct gy_emu_object object;
+    struct gy_emu_graph *graph;
+    struct gy_emu_work work;
+    uint32_t index; /* in the graph */
+    uint32_t dependency_count, dependency_room;
+    struct gy_emu_node **dependencies; /* inline_dependencies while they fit */
+    struct gy_emu_node *inline_dependencies[GY_EMU_INLINE_DEPENDENCIES];
+    struct gy_emu_node *next; /* free list */
+    bool mark;                /* of a walk */
+};
+
+struct gy_emu_graph {
+    struct gy_emu_object object;
+    bool capturing; /* not yet the application's */
+    uint32_t count, room;
+    struct gy_emu_node **nodes;
+};
+
+CUresult gy_emu_graph_open(struct gy_emu_graph **out);
+void gy_emu_graph_close(struct gy_emu_graph *graph);
+/* Add a node; takes the references of `work`, also when it fails.  A dependency given twice counts once. */
+CUresult gy_emu_graph_add(struct gy_emu_graph *graph, struct gy_emu_work *work,
+                          struct gy_emu_node *const *dependencies, uint32_t count, struct gy_emu_node **out);
+
+/* program.c */
+struct gy_emu_exec;
+void gy_emu_program_unref(struct gy_emu_program *program);
+/* The launch op (work GRAPH) has become the head of its stream. */
+void gy_emu_program_start(struct gy_emu_op *launch);
+void gy_emu_program_node_done(struct gy_emu_op *node);
+/* The marker that this launch's run of an event record node completes. */
+struct gy_emu_marker *gy_emu_program_mark(struct gy_emu_op *node);
+/* The context is about to go: nothing may refer to it any more. */
+void gy_emu_graphs_forget(struct gy_emu_context *root);
+void gy_emu_program_for_each(struct gy_emu_program *program, void (*visit)(struct gy_emu_op *op));
+
+CUgraphNodeType gy_emu_node_type(const struct gy_emu_work *work);
+
+/* A launch from a kernel node's parameters, on `context` (NULL: the current one). */
+CUresult gy_emu_node_params_import(const CUDA_KERNEL_NODE_PARAMS_v2 *params, struct gy_emu_context *context,
+                                   struct gy_emu_work *work);
+
+#endif

@@ -1,0 +1,78 @@
+/* Memory of the emulated devices.
+ *
+ * Device and pinned memory lives in one reserved range of addresses, the arena, cut into granules of 2 MiB
+ * with a guard granule behind every region; a table tells the region of any address in it.  What is not
+ * mapped cannot be touched: freed memory faults.  Registered host memory is on a list of its own. */
+#ifndef DRIVER_EMULATOR_MEMORY_H
+#define DRIVER_EMULATOR_MEMORY_H
+
+#include "driver/emulator/context.h"
+
+#define GY_EMU_GRANULE ((size_t)2 << 20)
+
+enum gy_emu_region_kind {
+    GY_EMU_REGION_DEVICE,     /* cuMemAlloc */
+    GY_EMU_REGION_ASYNC,      /* cuMemAllocAsync */
+    GY_EMU_REGION_PINNED,     /* cuMemHostAlloc */
+    GY_EMU_REGION_REGISTERED, /* cuMemHostRegister; not in the arena */
+    GY_EMU_REGION_RESERVED,   /* cuMemAddressReserve */
+};
+
+struct gy_emu_allocation; /* of cuMemCreate */
+
+/* What a granule of a reserved region maps. */
+struct gy_emu_mapping {
+    struct gy_emu_allocation *allocation; /* NULL: nothing */
+    size_t first;                         /* granule of the region where the mapping begins */
+    bool writable;                        /* cuMemSetAccess was called */
+};
+
+struct gy_emu_region {
+    enum gy_emu_region_kind kind;
+    uintptr_t base;
+    size_t bytes;                   /* as asked for: what may be accessed */
+    size_t granules;                /* in the arena, without the guard; 0: not in the arena */
+    size_t charged;                 /* taken from the device's budget */
+    struct gy_emu_context *context; /* root; NULL: a reservation belongs to none */
+    struct gy_emu_device *device;
+    unsigned int flags;
+    bool freeing;                      /* a stream-ordered free is queued */
+    struct gy_emu_mapping *mappings;   /* one per granule of a reservation */
+    struct gy_emu_region *prev, *next; /* list of all */
+};
+
+/* Which side of a copy an address is for. */
+enum gy_emu_side {
+    GY_EMU_SIDE_DEVICE, /* must be device or pinned memory */
+    GY_EMU_SIDE_HOST,   /* must not be device memory; pageable memory cannot be checked */
+    GY_EMU_SIDE_ANY,
+};
+
+/* The region an address lies in, NULL when none; also one past what may be accessed is none. */
+struct gy_emu_region *gy_emu_memory_find(uintptr_t address);
+/* INVALID_VALUE unless all of [address, address + bytes) may be accessed. */
+CUresult gy_emu_memory_check(enum gy_emu_side side, CUdeviceptr address, size_t bytes);
+bool gy_emu_memory_check_any(const void *address, size_t bytes);
+/* Neither pinned nor registered nor device memory. */
+bool gy_emu_memory_is_pageable(CUdeviceptr address);
+
+/* Take address space from the arena, nothing mapped; OUT_OF_MEMORY. */
+CUresult gy_emu_region_open(enum gy_emu_region_kind kind, size_t bytes, size_t alignment,
+                            struct gy_emu_region **out);
+/* Unmap and give the address space back. */
+void gy_emu_region_close(struct gy_emu_region *region);
+/* Put a region outside of the arena on the list. */
+void gy_emu_region_register(struct gy_emu_region *region);
+/* As the application's free: also gives the budget back. */
+void gy_emu_memory_free(struct gy_emu_region *region);
+void gy_emu_memory_free_all(struct gy_emu_context *root);
+
+/* Take from, and give back to, a device's memory. */
+bool gy_emu_budget_take(struct gy_emu_device *device, size_t bytes);
+void gy_emu_budget_give(struct gy_emu_device *device, size_t bytes);
+
+/* vmm.c */
+bool gy_emu_mappings_cover(const struct gy_emu_region *region, uintptr_t address, size_t bytes);
+int64_t gy_emu_allocations_live(void);
+
+#endif

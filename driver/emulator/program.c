@@ -1,0 +1,549 @@
+/* Executable graphs: instantiate, update, launch, and the run of a launch. */
+#include "driver/emulator/graph.h"
+
+#include "base/alloc.h"
+#include "driver/emulator/capture.h"
+#include "driver/emulator/context.h"
+#include "driver/emulator/event.h"
+
+#include <string.h>
+
+/* Launches of one executable graph run one after the other, whatever their streams and programs. */
+struct gy_emu_exec {
+    struct gy_emu_object object;    /* closed by cuGraphExecDestroy() */
+    uint32_t refs;                  /* the handle, and each program */
+    struct gy_emu_program *program; /* what the next launch uses; a reference while the handle is open */
+    struct gy_emu_op *running;      /* the launch under way */
+    struct gy_emu_list waiting;     /* launches after it */
+};
+
+struct program_node {
+    struct gy_emu_op op; /* first: found from it */
+    uint32_t dependency_count;
+    uint32_t pending;       /* dependencies that are not done in the present run */
+    uint32_t *dependencies; /* indices, in program->edges */
+    uint32_t *dependents;
+    uint32_t dependent_count;
+    uintptr_t source;           /* handle of the graph's node it was made from */
+    struct gy_emu_marker *mark; /* of the present run: an event record's; not owned */
+};
+
+struct gy_emu_program {
+    uint32_t refs;
+    struct gy_emu_exec *exec; /* a reference */
+    struct gy_emu_op *launch; /* of the present run */
+    uint32_t count;
+    uint32_t left;        /* nodes of the present run that are not done */
+    uint32_t event_count; /* event record nodes */
+    bool has_effects;     /* nodes that no-op mode executes */
+    bool is_dead;         /* a context it needs is gone */
+    uint32_t edge_count;
+    uint32_t *edges; /* dependencies of all nodes, then dependents of all */
+    struct program_node nodes[];
+};
+
+static void exec_unref(struct gy_emu_exec *exec)
+{
+    if (--exec->refs == 0) {
+        gy_free(exec);
+    }
+}
+
+void gy_emu_program_unref(struct gy_emu_program *program)
+{
+    if (--program->refs > 0) {
+        return;
+    }
+    for (uint32_t i = 0; i < program->count; i++) {
+        gy_emu_work_release(&program->nodes[i].op.work);
+    }
+    exec_unref(program->exec);
+    gy_free(program->edges);
+    gy_free(program);
+}
+
+/* ---- making a program ------------------------------------------------------------------------ */
+
+static void set_node(struct gy_emu_program *program, uint32_t index, const struct gy_emu_node *node)
+{
+    struct program_node *n = &program->nodes[index];
+    gy_emu_work_share(&n->op.work, &node->work);
+    n->op.program = program;
+    n->source = node->object.handle;
+    program->event_count += node->work.kind == GY_EMU_WORK_EVENT_RECORD;
+    program->has_effects = program->has_effects || node->work.kind == GY_EMU_WORK_HOST ||
+                           node->work.kind == GY_EMU_WORK_EVENT_RECORD ||
+                           node->work.kind == GY_EMU_WORK_EVENT_WAIT;
+    if (node->work.context == NULL) {
+        program->is_dead = true;
+    }
+}
+
+static void set_edges(struct gy_emu_program *program, const struct gy_emu_graph *graph)
+{
+    uint32_t *next = program->edges;
+    for (uint32_t i = 0; i < graph->count; i++) {
+        const struct gy_emu_node *node = graph->nodes[i];
+        program->nodes[i].dependencies = next;
+        program->nodes[i].dependency_count = node->dependency_count;
+        for (uint32_t d = 0; d < node->dependency_count; d++) {
+            uint32_t from = node->dependencies[d]->index;
+            *next++ = from;
+            program->nodes[from].dependent_count++;
+        }
+    }
+    for (uint32_t i = 0; i < graph->count; i++) {
+        program->nodes[i].dependents = next;
+        next += program->nodes[i].dependent_count;
+        program->nodes[i].dependent_count = 0;
+    }
+    for (uint32_t i = 0; i < graph->count; i++) {
+        for (uint32_t d = 0; d < program->nodes[i].dependency_count; d++) {
+            struct program_node *from = &program->nodes[program->nodes[i].dependencies[d]];
+            from->dependents[from->dependent_count++] = i;
+        }
+    }
+}
+
+static uint32_t count_edges(const struct gy_emu_graph *graph)
+{
+    uint32_t edges = 0;
+    for (uint32_t i = 0; i < graph->count; i++) {
+        edges += graph->nodes[i]->dependency_count;
+    }
+    return edges;
+}
+
+static struct gy_emu_program *make_program(const struct gy_emu_graph *graph, struct gy_emu_exec *exec)
+{
+    uint32_t edges = count_edges(graph);
+    struct gy_emu_program *program = gy_zalloc(sizeof(*program) + graph->count * sizeof(struct program_node));
+    if (program == NULL) {
+        return NULL;
+    }
+    program->edges = gy_zalloc_array((size_t)edges * 2 + 1, sizeof(uint32_t));
+    if (program->edges == NULL) {
+        gy_free(program);
+        return NULL;
+    }
+    program->refs = 1;
+    program->exec = exec;
+    exec->refs++;
+    program->count = graph->count;
+    program->edge_count = edges;
+    for (uint32_t i = 0; i < graph->count; i++) {
+        set_node(program, i, graph->nodes[i]);
+    }
+    set_edges(program, graph);
+    return program;
+}
+
+static CUresult instantiate(CUgraphExec *out, CUgraph handle, unsigned long long flags)
+{
+    const struct gy_emu_graph *graph = gy_emu_handle_find(GY_EMU_GRAPH, handle);
+    if (out == NULL || graph == NULL || graph->capturing ||
+        (flags & ~(unsigned long long)CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY) != 0) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    struct gy_emu_exec *exec = gy_zalloc(sizeof(*exec));
+    if (exec == NULL) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    exec->refs = 1;
+    if (gy_emu_handle_open(GY_EMU_GRAPH_EXEC, &exec->object) != CUDA_SUCCESS) {
+        goto free_exec;
+    }
+    exec->program = make_program(graph, exec);
+    if (exec->program == NULL) {
+        goto close_handle;
+    }
+    *out = (CUgraphExec)exec->object.handle;
+    return CUDA_SUCCESS;
+close_handle:
+    gy_emu_handle_close(&exec->object);
+free_exec:
+    gy_free(exec);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned long long flags)
+{
+    return GY_EMU_CALL(cuGraphInstantiateWithFlags, instantiate(exec, graph, flags));
+}
+
+/* Launches under way go on. */
+static CUresult destroy(CUgraphExec handle)
+{
+    struct gy_emu_exec *exec = gy_emu_handle_find(GY_EMU_GRAPH_EXEC, handle);
+    if (exec == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    gy_emu_handle_close(&exec->object);
+    gy_emu_program_unref(exec->program);
+    exec_unref(exec);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuGraphExecDestroy(CUgraphExec exec)
+{
+    return GY_EMU_CALL(cuGraphExecDestroy, destroy(exec));
+}
+
+void gy_emu_graphs_forget(struct gy_emu_context *root)
+{
+    uint32_t cursor = 0;
+    struct gy_emu_object *object;
+    while ((object = gy_emu_handle_next(GY_EMU_NODE, &cursor)) != NULL) {
+        struct gy_emu_node *node = (struct gy_emu_node *)(void *)object;
+        if (node->work.context != NULL && node->work.context->root == root) {
+            node->work.context = NULL;
+        }
+    }
+    cursor = 0;
+    while ((object = gy_emu_handle_next(GY_EMU_GRAPH_EXEC, &cursor)) != NULL) {
+        struct gy_emu_program *program = ((struct gy_emu_exec *)(void *)object)->program;
+        for (uint32_t i = 0; i < program->count; i++) {
+            if (!program->is_dead && program->nodes[i].op.work.context->root == root) {
+                program->is_dead = true;
+            }
+        }
+    }
+}
+
+/* ---- updating -------------------------------------------------------------------------------- */
+
+static bool depends_on(const struct program_node *node, uint32_t index)
+{
+    for (uint32_t i = 0; i < node->dependency_count; i++) {
+        if (node->dependencies[i] == index) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Does `node` fit in the place of `old`? */
+static CUgraphExecUpdateResult compare(const struct program_node *old, const struct gy_emu_node *node,
+                                       const struct gy_emu_node **from)
+{
+    if (old->dependency_count != node->dependency_count) {
+        return CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
+    }
+    for (uint32_t i = 0; i < node->dependency_count; i++) {
+        if (!depends_on(old, node->dependencies[i]->index)) {
+            *from = node->dependencies[i];
+            return CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
+        }
+    }
+    if (gy_emu_node_type(&old->op.work) != gy_emu_node_type(&node->work)) {
+        return CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED;
+    }
+    const struct gy_emu_context *context = node->work.context;
+    if (context == NULL || context->root != old->op.work.context->root) {
+        return CU_GRAPH_EXEC_UPDATE_ERROR_UNSUPPORTED_FUNCTION_CHANGE;
+    }
+    return CU_GRAPH_EXEC_UPDATE_SUCCESS;
+}
+
+static CUgraphExecUpdateResult compare_all(const struct gy_emu_program *program,
+                                           const struct gy_emu_graph *graph,
+                                           CUgraphExecUpdateResultInfo *info)
+{
+    CUgraphExecUpdateResult result = CU_GRAPH_EXEC_UPDATE_SUCCESS;
+    if (program->count != graph->count) {
+        result = CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
+    }
+    for (uint32_t i = 0; i < graph->count && result == CU_GRAPH_EXEC_UPDATE_SUCCESS; i++) {
+        const struct gy_emu_node *from = NULL;
+        result = compare(&program->nodes[i], graph->nodes[i], &from);
+        if (result != CU_GRAPH_EXEC_UPDATE_SUCCESS) {
+            info->errorNode = (CUgraphNode)graph->nodes[i]->object.handle;
+            info->errorFromNode = from != NULL ? (CUgraphNode)from->object.handle : NULL;
+        }
+    }
+    return result;
+}
+
+/* The nodes the application knows the executable graph by stay those it was instantiated from. */
+static void keep_sources(struct gy_emu_program *to, const struct gy_emu_program *from)
+{
+    for (uint32_t i = 0; i < to->count; i++) {
+        to->nodes[i].source = from->nodes[i].source;
+    }
+}
+
+static CUresult update(CUgraphExec exec_handle, CUgraph graph_handle, CUgraphExecUpdateResultInfo *info)
+{
+    struct gy_emu_exec *exec = gy_emu_handle_find(GY_EMU_GRAPH_EXEC, exec_handle);
+    const struct gy_emu_graph *graph = gy_emu_handle_find(GY_EMU_GRAPH, graph_handle);
+    if (exec == NULL || graph == NULL || graph->capturing || info == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    struct gy_emu_program *program = exec->program;
+    if (program->is_dead) {
+        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    }
+    *info = (CUgraphExecUpdateResultInfo){CU_GRAPH_EXEC_UPDATE_SUCCESS, NULL, NULL};
+    info->result = compare_all(program, graph, info);
+    if (info->result != CU_GRAPH_EXEC_UPDATE_SUCCESS) {
+        return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
+    }
+    if (program->refs > 1) {
+        struct gy_emu_program *fresh = make_program(graph, exec);
+        if (fresh == NULL) {
+            return CUDA_ERROR_OUT_OF_MEMORY;
+        }
+        keep_sources(fresh, program);
+        exec->program = fresh;
+        gy_emu_program_unref(program);
+        return CUDA_SUCCESS;
+    }
+    for (uint32_t i = 0; i < graph->count; i++) {
+        struct gy_emu_work *work = &program->nodes[i].op.work;
+        gy_emu_work_release(work);
+        gy_emu_work_share(work, &graph->nodes[i]->work);
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo *info)
+{
+    return GY_EMU_CALL(cuGraphExecUpdate, update(exec, graph, info));
+}
+
+/* A program for one launch to keep and another to change. */
+static struct gy_emu_program *copy_program(const struct gy_emu_program *program)
+{
+    struct gy_emu_program *copy = gy_zalloc(sizeof(*copy) + program->count * sizeof(struct program_node));
+    if (copy == NULL) {
+        return NULL;
+    }
+    size_t edges = (size_t)program->edge_count * 2 + 1;
+    copy->edges = gy_zalloc_array(edges, sizeof(uint32_t));
+    if (copy->edges == NULL) {
+        gy_free(copy);
+        return NULL;
+    }
+    memcpy(copy->edges, program->edges, edges * sizeof(uint32_t));
+    copy->refs = 1;
+    copy->exec = program->exec;
+    copy->exec->refs++;
+    copy->count = program->count;
+    copy->event_count = program->event_count;
+    copy->has_effects = program->has_effects;
+    copy->is_dead = program->is_dead;
+    copy->edge_count = program->edge_count;
+    for (uint32_t i = 0; i < program->count; i++) {
+        const struct program_node *from = &program->nodes[i];
+        struct program_node *to = &copy->nodes[i];
+        gy_emu_work_share(&to->op.work, &from->op.work);
+        to->op.program = copy;
+        to->source = from->source;
+        to->dependency_count = from->dependency_count;
+        to->dependent_count = from->dependent_count;
+        to->dependencies = copy->edges + (from->dependencies - program->edges);
+        to->dependents = copy->edges + (from->dependents - program->edges);
+    }
+    return copy;
+}
+
+static CUresult set_params(CUgraphExec exec_handle, CUgraphNode node_handle,
+                           const CUDA_KERNEL_NODE_PARAMS_v2 *params)
+{
+    struct gy_emu_exec *exec = gy_emu_handle_find(GY_EMU_GRAPH_EXEC, exec_handle);
+    const struct gy_emu_node *node = gy_emu_handle_find(GY_EMU_NODE, node_handle);
+    if (exec == NULL || node == NULL || node->work.kind != GY_EMU_WORK_KERNEL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    struct gy_emu_program *program = exec->program;
+    if (node->index >= program->count || program->nodes[node->index].source != node->object.handle) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (program->is_dead) {
+        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    }
+    struct gy_emu_work work;
+    CUresult result = gy_emu_node_params_import(params, program->nodes[node->index].op.work.context, &work);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    if (program->refs > 1) {
+        struct gy_emu_program *fresh = copy_program(program);
+        if (fresh == NULL) {
+            gy_emu_work_release(&work);
+            return CUDA_ERROR_OUT_OF_MEMORY;
+        }
+        gy_emu_program_unref(program);
+        exec->program = program = fresh;
+    }
+    gy_emu_work_release(&program->nodes[node->index].op.work);
+    program->nodes[node->index].op.work = work;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode node,
+                                           const CUDA_KERNEL_NODE_PARAMS_v2 *params)
+{
+    return GY_EMU_CALL(cuGraphExecKernelNodeSetParams, set_params(exec, node, params));
+}
+
+/* ---- launching ------------------------------------------------------------------------------- */
+
+static struct gy_emu_event *event_of(const struct program_node *node)
+{
+    return gy_emu_handle_find(GY_EMU_EVENT, node->op.work.event);
+}
+
+/* One marker per event record node: from the launch on, the event is pending. */
+static CUresult make_marks(const struct gy_emu_program *program, struct gy_emu_marker **out)
+{
+    struct gy_emu_marker *first = NULL, **tail = &first;
+    for (uint32_t i = 0; i < program->count; i++) {
+        if (program->nodes[i].op.work.kind != GY_EMU_WORK_EVENT_RECORD) {
+            continue;
+        }
+        const struct gy_emu_event *event = event_of(&program->nodes[i]);
+        *tail = gy_emu_marker_create(event != NULL && gy_emu_event_keeps_time(event));
+        if (*tail == NULL) {
+            break;
+        }
+        tail = &(*tail)->next;
+    }
+    uint32_t made = 0;
+    for (struct gy_emu_marker *m = first; m != NULL; m = m->next) {
+        made++;
+    }
+    *out = first;
+    return made == program->event_count ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+static void attach_marks(const struct gy_emu_program *program, struct gy_emu_marker *marks)
+{
+    for (uint32_t i = 0; i < program->count && marks != NULL; i++) {
+        if (program->nodes[i].op.work.kind == GY_EMU_WORK_EVENT_RECORD) {
+            struct gy_emu_event *event = event_of(&program->nodes[i]);
+            if (event != NULL) {
+                gy_emu_event_attach(event, marks);
+            }
+            marks = marks->next;
+        }
+    }
+}
+
+static CUresult launch(CUgraphExec exec_handle, CUstream stream_handle)
+{
+    struct gy_emu_exec *exec = gy_emu_handle_find(GY_EMU_GRAPH_EXEC, exec_handle);
+    if (exec == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    struct gy_emu_stream *stream;
+    CUresult result = gy_emu_stream_find_for_work(stream_handle, &stream);
+    struct gy_emu_program *program = exec->program;
+    if (result == CUDA_SUCCESS && program->is_dead) {
+        result = CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    }
+    if (result == CUDA_SUCCESS && stream->capture != NULL) {
+        result = gy_emu_capture_refuse(stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    }
+    if (result != CUDA_SUCCESS || (gy_emu_stream_is_noop(stream) && !program->has_effects)) {
+        return result;
+    }
+    struct gy_emu_work work = {.kind = GY_EMU_WORK_GRAPH, .context = stream->object.context};
+    program->refs++;
+    work.graph.program = program;
+    result = make_marks(program, &work.graph.marks);
+    if (result != CUDA_SUCCESS) {
+        gy_emu_work_release(&work);
+        return result;
+    }
+    struct gy_emu_marker *marks = work.graph.marks;
+    result = gy_emu_stream_push(stream, &work);
+    if (result == CUDA_SUCCESS) {
+        attach_marks(program, marks);
+    }
+    return result;
+}
+
+CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream)
+{
+    return GY_EMU_CALL(cuGraphLaunch, launch(exec, stream));
+}
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+static void arm(struct gy_emu_program *program, struct gy_emu_op *launch_op)
+{
+    struct gy_emu_marker *mark = launch_op->work.graph.marks;
+    for (uint32_t i = 0; i < program->count; i++) {
+        struct program_node *node = &program->nodes[i];
+        node->pending = node->dependency_count;
+        node->op.state = GY_EMU_OP_QUEUED;
+        node->op.list = NULL;
+        node->op.failure = CUDA_SUCCESS;
+        node->op.log_number = 0;
+        if (node->op.work.kind == GY_EMU_WORK_EVENT_RECORD) {
+            node->mark = mark;
+            mark = mark->next;
+        }
+    }
+    program->left = program->count;
+    program->launch = launch_op;
+}
+
+static void finish_run(struct gy_emu_op *launch_op, struct gy_emu_exec *exec)
+{
+    exec->running = NULL;
+    if (exec->waiting.head != NULL) {
+        gy_emu_op_start_later(gy_emu_list_pop(&exec->waiting));
+    }
+    gy_emu_op_complete(launch_op); /* may free program and exec */
+}
+
+void gy_emu_program_start(struct gy_emu_op *launch_op)
+{
+    struct gy_emu_program *program = launch_op->work.graph.program;
+    struct gy_emu_exec *exec = program->exec;
+    if (exec->running != NULL) {
+        launch_op->state = GY_EMU_OP_BLOCKED;
+        gy_emu_list_append(&exec->waiting, launch_op);
+        return;
+    }
+    exec->running = launch_op;
+    launch_op->state = GY_EMU_OP_RUNNING;
+    arm(program, launch_op);
+    for (uint32_t i = 0; i < program->count; i++) {
+        if (program->nodes[i].pending == 0) {
+            gy_emu_op_start_later(&program->nodes[i].op);
+        }
+    }
+    if (program->count == 0) {
+        finish_run(launch_op, exec);
+    }
+}
+
+void gy_emu_program_node_done(struct gy_emu_op *op)
+{
+    struct program_node *node = (struct program_node *)(void *)op;
+    struct gy_emu_program *program = op->program;
+    for (uint32_t i = 0; i < node->dependent_count; i++) {
+        struct program_node *dependent = &program->nodes[node->dependents[i]];
+        if (--dependent->pending == 0) {
+            gy_emu_op_start_later(&dependent->op);
+        }
+    }
+    if (--program->left == 0) {
+        finish_run(program->launch, program->exec);
+    }
+}
+
+struct gy_emu_marker *gy_emu_program_mark(struct gy_emu_op *op)
+{
+    return ((struct program_node *)(void *)op)->mark;
+}
+
+void gy_emu_program_for_each(struct gy_emu_program *program, void (*visit)(struct gy_emu_op *op))
+{
+    for (uint32_t i = 0; i < program->count; i++) {
+        visit(&program->nodes[i].op);
+    }
+}

@@ -1,0 +1,463 @@
+/* The emulator's threads.  A worker takes an operation under the lock, executes it without, and completes
+ * it under the lock again.  A kernel's grid is open to any gpu worker that has nothing else to do: blocks
+ * are handed out by an atomic counter, and the last thread to leave the grid completes the launch.
+ *
+ * Waking: whoever makes operations ready counts tokens to sleepers under the lock and signals after
+ * giving it back, so that a push costs no more than one futex call and mostly none. */
+#include "driver/emulator/worker.h"
+
+#include "driver/emulator/clock.h"
+#include "driver/emulator/context.h"
+#include "driver/emulator/exec.h"
+#include "driver/emulator/fault.h"
+#include "driver/emulator/memory.h"
+#include "driver/emulator/order.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MAX_GPU_WORKERS 64u
+#define VALUE_POLL_NS 50000
+#define NS_PER_S 1000000000
+
+struct crew {
+    struct gy_emu_list ready;
+    gy_cond cond;
+    uint32_t sleeping; /* without a token */
+    uint32_t tokens;   /* woken, not yet running */
+};
+
+static struct crew gpu, copy, host;
+static struct gy_emu_list polled; /* value waits; only the copy thread looks at them */
+static struct gy_emu_list grids;  /* kernels with blocks that nobody took yet */
+static uint32_t gpu_workers;      /* started */
+static enum { CREWS_NONE, CREWS_RUNNING, CREWS_FAILED } crews_state;
+
+static char last_failure[256]; /* of a launch */
+
+static _Thread_local CUresult trapped;
+static _Thread_local const char *cause; /* of `trapped`; NULL: the kernel itself */
+
+void gy_emu_trap(CUresult result)
+{
+    if (trapped == CUDA_SUCCESS) {
+        trapped = result;
+    }
+}
+
+size_t gy_emu_last_failure(char *text, size_t room)
+{
+    int length = snprintf(text, room, "%s", last_failure);
+    return length > 0 ? (size_t)length : 0;
+}
+
+/* ---- waking ---------------------------------------------------------------------------------- */
+
+void gy_emu_crews_add(struct gy_emu_op *op)
+{
+    op->state = GY_EMU_OP_READY;
+    struct crew *crew = &copy;
+    if (op->work.kind == GY_EMU_WORK_KERNEL) {
+        crew = &gpu;
+    } else if (op->work.kind == GY_EMU_WORK_HOST) {
+        crew = &host;
+    }
+    gy_emu_list_append(op->work.kind == GY_EMU_WORK_WAIT_VALUE ? &polled : &crew->ready, op);
+}
+
+static uint32_t give_tokens(struct crew *crew, uint32_t wanted)
+{
+    uint32_t n = wanted > crew->tokens ? wanted - crew->tokens : 0;
+    if (n > crew->sleeping) {
+        n = crew->sleeping;
+    }
+    crew->sleeping -= n;
+    crew->tokens += n;
+    return n;
+}
+
+/* Threads that could join the first open grid. */
+static uint32_t grid_places(void)
+{
+    const struct gy_emu_op *op = grids.head;
+    if (op == NULL) {
+        return 0;
+    }
+    uint64_t next = atomic_load_explicit(&op->next_block, memory_order_relaxed);
+    uint64_t left = next < op->blocks ? op->blocks - next : 0;
+    return left < gpu_workers ? (uint32_t)left : gpu_workers;
+}
+
+static struct gy_emu_wakes plan(void)
+{
+    struct gy_emu_wakes wakes = {0, 0, 0};
+    if (!gy_emu_take_allowed()) {
+        return wakes;
+    }
+    uint32_t work = gpu.ready.count + copy.ready.count + grid_places();
+    wakes.gpu = give_tokens(&gpu, work);
+    if ((copy.ready.count > 0 && gpu.tokens == 0) || polled.count > 0) {
+        wakes.copy = give_tokens(&copy, 1);
+    }
+    wakes.host = give_tokens(&host, host.ready.count != 0);
+    return wakes;
+}
+
+struct gy_emu_wakes gy_emu_crews_plan(void)
+{
+    return plan();
+}
+
+static void signal_crew(struct crew *crew, uint32_t n)
+{
+    while (n-- > 0) {
+        gy_cond_signal(&crew->cond);
+    }
+}
+
+void gy_emu_crews_signal(struct gy_emu_wakes wakes)
+{
+    signal_crew(&gpu, wakes.gpu);
+    signal_crew(&copy, wakes.copy);
+    signal_crew(&host, wakes.host);
+}
+
+static void sleep_in(struct crew *crew) GY_NO_ANALYSIS
+{
+    gy_emu_crews_signal(plan());
+    crew->sleeping++;
+    while (crew->tokens == 0) {
+        gy_cond_wait(&crew->cond, &gy_emu_lock);
+    }
+    crew->tokens--;
+}
+
+/* Not counted as sleeping: it wakes soon enough by itself. */
+static void sleep_shortly(struct crew *crew) GY_NO_ANALYSIS
+{
+    gy_emu_crews_signal(plan());
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += VALUE_POLL_NS;
+    if (until.tv_nsec >= NS_PER_S) {
+        until.tv_sec++;
+        until.tv_nsec -= NS_PER_S;
+    }
+    pthread_cond_timedwait(&crew->cond.native, &gy_emu_lock.native, &until);
+}
+
+static void unlock(void) GY_NO_ANALYSIS
+{
+    struct gy_emu_wakes wakes = plan();
+    gy_mutex_unlock(&gy_emu_lock);
+    gy_emu_crews_signal(wakes);
+}
+
+static void lock(void) GY_NO_ANALYSIS
+{
+    gy_mutex_lock(&gy_emu_lock);
+}
+
+/* ---- ends ------------------------------------------------------------------------------------ */
+
+static void finish(struct gy_emu_op *op)
+{
+    gy_emu_order_end(op);
+    struct gy_emu_context *root = op->work.context->root;
+    CUresult failure = op->failure;
+    if (failure != CUDA_SUCCESS) {
+        gy_emu_context_fail(root, failure);
+    }
+    gy_emu_op_complete(op);
+    gy_emu_pump();
+}
+
+/* ---- kernels --------------------------------------------------------------------------------- */
+
+static void run_blocks(struct gy_emu_op *op)
+{
+    const struct gy_emu_context *context = op->work.context;
+    struct gy_emu_grid grid = {.kernel = op->work.kernel.code,
+                               .dynamic_shared_bytes = op->work.kernel.dynamic_shared_bytes,
+                               .args = op->work.kernel.args->pointers};
+    memcpy(grid.grid_size, op->work.kernel.grid, sizeof(grid.grid_size));
+    memcpy(grid.block_size, op->work.kernel.block, sizeof(grid.block_size));
+    trapped = CUDA_SUCCESS;
+    cause = NULL;
+    for (;;) {
+        uint64_t block = atomic_fetch_add_explicit(&op->next_block, 1, memory_order_relaxed);
+        if (block >= op->blocks) {
+            return;
+        }
+        uint32_t sm = context->sms[(op->first_sm + block) % context->sm_count];
+        if (!gy_emu_exec_block(&grid, block, sm)) {
+            gy_emu_trap(CUDA_ERROR_LAUNCH_FAILED);
+            cause = gy_emu_exec_why();
+        }
+        if (trapped != CUDA_SUCCESS) {
+            atomic_store_explicit(&op->next_block, op->blocks, memory_order_relaxed);
+            return;
+        }
+    }
+}
+
+/* One thread's part in a grid; the last one to leave completes it. */
+static void work_on_grid(struct gy_emu_op *op)
+{
+    op->helpers++;
+    unlock();
+    run_blocks(op);
+    lock();
+    if (trapped != CUDA_SUCCESS && op->failure == CUDA_SUCCESS) {
+        op->failure = trapped;
+        snprintf(last_failure, sizeof(last_failure), "kernel %s: %s", op->work.kernel.code->name,
+                 cause != NULL ? cause : "it trapped");
+    }
+    if (op->list == &grids) {
+        gy_emu_list_remove(op);
+    }
+    if (--op->helpers > 0) {
+        return;
+    }
+    if (op->failure == CUDA_SUCCESS) {
+        op->failure = gy_emu_fault_kernel();
+    }
+    gy_emu_clock_kernel_done();
+    finish(op);
+}
+
+static void begin_kernel(struct gy_emu_op *op)
+{
+    struct gy_emu_context *context = op->work.context;
+    const uint32_t *grid = op->work.kernel.grid;
+    op->blocks = (uint64_t)grid[0] * grid[1] * grid[2];
+    op->helpers = 0;
+    op->first_sm = context->next_sm;
+    context->next_sm = (uint32_t)((context->next_sm + op->blocks) % context->sm_count);
+    atomic_store_explicit(&op->next_block, 0, memory_order_relaxed);
+    if (op->blocks > 1) {
+        gy_emu_list_append(&grids, op);
+    }
+    work_on_grid(op);
+}
+
+/* ---- the rest -------------------------------------------------------------------------------- */
+
+static void fill(const struct gy_emu_work *work)
+{
+    char *to = work->fill.to;
+    if (work->fill.width == 1) {
+        memset(to, (int)work->fill.value, work->fill.count);
+        return;
+    }
+    for (size_t i = 0; i < work->fill.count; i++) {
+        if (work->fill.width == 2) {
+            ((uint16_t *)(void *)to)[i] = (uint16_t)work->fill.value;
+        } else {
+            ((uint32_t *)(void *)to)[i] = work->fill.value;
+        }
+    }
+}
+
+static bool value_reached(const struct gy_emu_work *work)
+{
+    uint32_t now = __atomic_load_n(work->value.address, __ATOMIC_ACQUIRE);
+    uint32_t value = work->value.value;
+    switch (work->value.flags) {
+    case CU_STREAM_WAIT_VALUE_EQ:
+        return now == value;
+    case CU_STREAM_WAIT_VALUE_AND:
+        return (now & value) != 0;
+    case CU_STREAM_WAIT_VALUE_NOR:
+        return ~(now | value) != 0;
+    default:
+        return (int32_t)(now - value) >= 0;
+    }
+}
+
+/* The memory an operation touches, checked again: it may have been unmapped since it was enqueued. */
+static bool memory_is_still_there(const struct gy_emu_work *work)
+{
+    switch (work->kind) {
+    case GY_EMU_WORK_COPY:
+        return gy_emu_memory_check_any(work->copy.to, work->copy.bytes) &&
+               gy_emu_memory_check_any(work->copy.from, work->copy.bytes);
+    case GY_EMU_WORK_FILL:
+        return gy_emu_memory_check_any(work->fill.to, work->fill.count * work->fill.width);
+    case GY_EMU_WORK_WRITE_VALUE:
+    case GY_EMU_WORK_WAIT_VALUE:
+        return gy_emu_memory_check_any(work->value.address, sizeof(uint32_t));
+    default:
+        return true;
+    }
+}
+
+static void do_work(const struct gy_emu_work *work)
+{
+    switch (work->kind) {
+    case GY_EMU_WORK_COPY:
+        memmove(work->copy.to, work->copy.from, work->copy.bytes);
+        break;
+    case GY_EMU_WORK_FILL:
+        fill(work);
+        break;
+    case GY_EMU_WORK_HOST:
+        work->host.function(work->host.user);
+        break;
+    case GY_EMU_WORK_WRITE_VALUE:
+        __atomic_store_n(work->value.address, work->value.value, __ATOMIC_RELEASE);
+        break;
+    default:
+        break;
+    }
+}
+
+/* Look once at every value that a stream waits for. */
+static void poll_values(void)
+{
+    for (uint32_t left = polled.count; left > 0 && polled.count > 0; left--) {
+        struct gy_emu_op *op = gy_emu_list_pop(&polled);
+        bool may_start = op->log_number != 0 || gy_emu_take_allowed();
+        bool there = memory_is_still_there(&op->work);
+        if (op->log_number == 0 && may_start) {
+            gy_emu_order_begin(op);
+            gy_emu_take_count();
+        }
+        if (!may_start || (there && !value_reached(&op->work))) {
+            gy_emu_list_append(&polled, op);
+            continue;
+        }
+        op->state = GY_EMU_OP_RUNNING;
+        op->failure = there ? CUDA_SUCCESS : CUDA_ERROR_ILLEGAL_ADDRESS;
+        finish(op);
+    }
+}
+
+static void run_plain(struct gy_emu_op *op)
+{
+    op->state = GY_EMU_OP_RUNNING;
+    if (!memory_is_still_there(&op->work)) {
+        op->failure = CUDA_ERROR_ILLEGAL_ADDRESS;
+        finish(op);
+        return;
+    }
+    unlock();
+    do_work(&op->work);
+    lock();
+    finish(op);
+}
+
+static void run(struct gy_emu_op *op)
+{
+    gy_emu_order_begin(op);
+    gy_emu_take_count();
+    if (op->work.kind == GY_EMU_WORK_KERNEL) {
+        op->state = GY_EMU_OP_RUNNING;
+        begin_kernel(op);
+    } else {
+        run_plain(op);
+    }
+}
+
+/* ---- threads --------------------------------------------------------------------------------- */
+
+/* Short work first; then a kernel of its own, then a share in somebody else's. */
+static bool gpu_turn(void)
+{
+    struct gy_emu_op *op = NULL;
+    if (gy_emu_take_allowed()) {
+        op = gy_emu_list_pop(&copy.ready);
+        if (op == NULL) {
+            op = gy_emu_list_pop(&gpu.ready);
+        }
+    }
+    if (op != NULL) {
+        run(op);
+    } else if (grids.head != NULL) {
+        work_on_grid(grids.head);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+/* While values are waited for, the thread comes back to them after a while without being woken. */
+static bool copy_turn(void)
+{
+    struct gy_emu_op *op = gy_emu_take_allowed() ? gy_emu_list_pop(&copy.ready) : NULL;
+    if (op != NULL) {
+        run(op);
+    }
+    if (polled.count == 0) {
+        return op != NULL;
+    }
+    poll_values();
+    if (polled.count > 0) {
+        sleep_shortly(&copy);
+    }
+    return true;
+}
+
+static bool host_turn(void)
+{
+    struct gy_emu_op *op = gy_emu_take_allowed() ? gy_emu_list_pop(&host.ready) : NULL;
+    if (op != NULL) {
+        run(op);
+    }
+    return op != NULL;
+}
+
+static void worker_main(void *arg)
+{
+    struct crew *crew = arg;
+    lock();
+    for (;;) {
+        bool worked = crew == &gpu ? gpu_turn() : crew == &copy ? copy_turn() : host_turn();
+        if (!worked) {
+            sleep_in(crew);
+        }
+    }
+}
+
+static uint32_t wanted_workers(void)
+{
+    const char *text = getenv("GANTRY_EMU_THREADS");
+    if (text != NULL) {
+        unsigned long n = strtoul(text, NULL, 10);
+        if (n >= 1 && n <= MAX_GPU_WORKERS) {
+            return (uint32_t)n;
+        }
+    }
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    return cores < 2 ? 2 : cores > 4 ? 4 : (uint32_t)cores;
+}
+
+static bool start_one(const char *name, struct crew *crew)
+{
+    gy_thread thread; /* never joined: the library stays loaded until the process ends */
+    return gy_thread_start(&thread, name, worker_main, crew) == GANTRY_OK;
+}
+
+CUresult gy_emu_crews_start(void)
+{
+    if (crews_state != CREWS_NONE) {
+        return crews_state == CREWS_RUNNING ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    crews_state = CREWS_FAILED;
+    if (gy_cond_init(&gpu.cond) != GANTRY_OK || gy_cond_init(&copy.cond) != GANTRY_OK ||
+        gy_cond_init(&host.cond) != GANTRY_OK) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    uint32_t n = wanted_workers();
+    while (gpu_workers < n && start_one("gantry-emu-gpu", &gpu)) {
+        gpu_workers++;
+    }
+    if (gpu_workers == 0 || !start_one("gantry-emu-copy", &copy) || !start_one("gantry-emu-host", &host)) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    crews_state = CREWS_RUNNING;
+    return CUDA_SUCCESS;
+}

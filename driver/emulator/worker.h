@@ -1,0 +1,29 @@
+/* The emulator's own threads, which execute operations.
+ *
+ *   gpu    min(4, cores) threads, at least 2 ($GANTRY_EMU_THREADS): kernels, and copies when free
+ *   copy   one thread: copies, fills and value waits, so that they go on while kernels occupy the others
+ *   host   one thread: host functions */
+#ifndef DRIVER_EMULATOR_WORKER_H
+#define DRIVER_EMULATOR_WORKER_H
+
+#include "driver/emulator/queue.h"
+
+/* Start the threads unless they run.  OUT_OF_MEMORY when that fails. */
+CUresult gy_emu_crews_start(void);
+
+/* Hand an operation that takes time to the crew for it. */
+void gy_emu_crews_add(struct gy_emu_op *op);
+
+/* How many sleepers to wake for what is ready now.  Planned under the lock, signalled without it. */
+struct gy_emu_wakes {
+    uint32_t gpu, copy, host;
+};
+struct gy_emu_wakes gy_emu_crews_plan(void);
+void gy_emu_crews_signal(struct gy_emu_wakes wakes);
+
+/* From a kernel that the calling thread executes: fail its launch with `result` when the block ends. */
+void gy_emu_trap(CUresult result);
+/* Why the latest launch that failed did; the text's whole length. */
+size_t gy_emu_last_failure(char *text, size_t room);
+
+#endif
