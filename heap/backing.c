@@ -1,0 +1,344 @@
+/* Slab memory of each kind.
+ *
+ * DEVICE comes through virtual memory management where the driver has it: such memory can be given back
+ * without stopping the device, which plain device memory cannot.  PINNED and WRITE_COMBINED are mapped into
+ * the device and portable; their device address is asked for once per slab.  HOST is the system's.
+ *
+ * The calls run with the context current and in relaxed capture mode, so that a slab may be taken while
+ * some thread captures a graph. */
+#include "heap/backing.h"
+
+#include "base/alloc.h"
+
+#include <sys/mman.h>
+
+/* As GY_CALL(), but running out of memory is the caller's to judge. */
+static gantry_status check(struct gy_context *context, CUresult result, const char *call, int line)
+{
+    if (result == CUDA_ERROR_OUT_OF_MEMORY && !gy_context_is_lost(context)) {
+        return GANTRY_ERR_OUT_OF_DEVICE_MEMORY;
+    }
+    return gy_context_check(context, result, call, __FILE__, line);
+}
+#define TAKE_CALL(ctx, call) check((ctx), (ctx)->driver->call, #call, __LINE__)
+
+/* What enter() has changed on this thread. */
+struct visit {
+    bool pushed;
+    bool relaxed;
+    CUstreamCaptureMode mode; /* when relaxed: the mode before */
+};
+
+/* Make ready for calls about memory; leave() follows in any case.  A capture mode that stays as it is costs
+ * at most a refused call later. */
+static gantry_status enter(struct gy_context *context, struct visit *visit)
+{
+    *visit = (struct visit){.mode = CU_STREAM_CAPTURE_MODE_RELAXED};
+    gantry_status status = gy_context_push(context);
+    visit->pushed = status == GANTRY_OK;
+    visit->relaxed = GY_CALL(context, cuThreadExchangeStreamCaptureMode(&visit->mode)) == GANTRY_OK;
+    return status;
+}
+
+static void leave(struct gy_context *context, struct visit *visit)
+{
+    if (visit->relaxed) {
+        (void)GY_CALL(context, cuThreadExchangeStreamCaptureMode(&visit->mode));
+    }
+    if (visit->pushed) {
+        (void)gy_context_pop(context);
+    }
+}
+
+/* As enter(), for taking memory: a lost context gets none. */
+static gantry_status enter_to_take(struct gy_context *context, struct visit *visit)
+{
+    gantry_status status = enter(context, visit);
+    if (status == GANTRY_OK && gy_context_is_lost(context)) {
+        status = gy_context_adopt_loss(context);
+    }
+    return status;
+}
+
+static uintptr_t align_up(uintptr_t address)
+{
+    return (address + GY_GRANULE_BYTES - 1) & ~(uintptr_t)(GY_GRANULE_BYTES - 1);
+}
+
+/* ---- device memory through virtual memory management ---- */
+
+static CUmemAllocationProp device_property(const struct gy_context *context)
+{
+    return (CUmemAllocationProp){.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                 .location = {CU_MEM_LOCATION_TYPE_DEVICE, (int)context->device}};
+}
+
+static gantry_status map_current(struct gy_context *context, size_t bytes, struct gy_backing *out)
+{
+    CUmemAllocationProp property = device_property(context);
+    CUmemAccessDesc access = {property.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    CUmemGenericAllocationHandle handle;
+    CUdeviceptr base;
+    gantry_status status = TAKE_CALL(context, cuMemCreate(&handle, bytes, &property, 0));
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    status = TAKE_CALL(context, cuMemAddressReserve(&base, bytes, GY_GRANULE_BYTES, 0, 0));
+    if (status != GANTRY_OK) {
+        goto release;
+    }
+    status = TAKE_CALL(context, cuMemMap(base, bytes, 0, handle, 0));
+    if (status != GANTRY_OK) {
+        goto free_address;
+    }
+    status = TAKE_CALL(context, cuMemSetAccess(base, bytes, &access, 1));
+    if (status != GANTRY_OK) {
+        goto unmap;
+    }
+    *out = (struct gy_backing){.base = (uintptr_t)base, .bytes = bytes, .handle = handle};
+    return GANTRY_OK;
+unmap:
+    (void)GY_CALL(context, cuMemUnmap(base, bytes));
+free_address:
+    (void)GY_CALL(context, cuMemAddressFree(base, bytes));
+release:
+    (void)GY_CALL(context, cuMemRelease(handle));
+    return status;
+}
+
+static gantry_status take_mapped(struct gy_context *context, size_t bytes, struct gy_backing *out)
+{
+    struct visit visit;
+    gantry_status status = enter_to_take(context, &visit);
+    if (status == GANTRY_OK) {
+        status = map_current(context, bytes, out);
+    }
+    leave(context, &visit);
+    return status;
+}
+
+/* Such memory belongs to the process, not to the context: it must be given back after a loss, too. */
+static void give_back_mapped(struct gy_context *context, const struct gy_backing *backing)
+{
+    struct visit visit;
+    (void)enter(context, &visit);
+    (void)GY_CALL(context, cuMemUnmap((CUdeviceptr)backing->base, backing->bytes));
+    (void)GY_CALL(context, cuMemAddressFree((CUdeviceptr)backing->base, backing->bytes));
+    (void)GY_CALL(context, cuMemRelease(backing->handle));
+    leave(context, &visit);
+}
+
+/* ---- plain device memory ---- */
+
+static gantry_status allocate_device(struct gy_context *context, size_t bytes, struct gy_backing *out)
+{
+    CUdeviceptr address;
+    gantry_status status = TAKE_CALL(context, cuMemAlloc(&address, bytes));
+    if (status == GANTRY_OK) {
+        out->raw = (uintptr_t)address;
+    }
+    return status;
+}
+
+static void release_device(struct gy_context *context, const struct gy_backing *backing)
+{
+    (void)GY_CALL(context, cuMemFree((CUdeviceptr)backing->raw));
+}
+
+/* ---- page-locked memory ---- */
+
+static gantry_status allocate_pinned(struct gy_context *context, size_t bytes, unsigned int extra_flags,
+                                     struct gy_backing *out)
+{
+    void *pointer;
+    CUdeviceptr address;
+    unsigned int flags = CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_PORTABLE | extra_flags;
+    gantry_status status = TAKE_CALL(context, cuMemHostAlloc(&pointer, bytes, flags));
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    status = GY_CALL(context, cuMemHostGetDevicePointer(&address, pointer, 0));
+    if (status != GANTRY_OK) {
+        (void)GY_CALL(context, cuMemFreeHost(pointer));
+        return status;
+    }
+    out->raw = (uintptr_t)pointer;
+    out->device_base = (uintptr_t)address;
+    return GANTRY_OK;
+}
+
+static gantry_status allocate_cached(struct gy_context *context, size_t bytes, struct gy_backing *out)
+{
+    return allocate_pinned(context, bytes, 0, out);
+}
+
+static gantry_status allocate_combined(struct gy_context *context, size_t bytes, struct gy_backing *out)
+{
+    return allocate_pinned(context, bytes, CU_MEMHOSTALLOC_WRITECOMBINED, out);
+}
+
+static void release_pinned(struct gy_context *context, const struct gy_backing *backing)
+{
+    (void)GY_CALL(context, cuMemFreeHost((void *)backing->raw));
+}
+
+/* ---- aligning what the driver gives at any address ---- */
+
+typedef gantry_status (*allocate_fn)(struct gy_context *context, size_t bytes, struct gy_backing *out);
+typedef void (*release_fn)(struct gy_context *context, const struct gy_backing *backing);
+
+/* Large allocations are usually aligned as they come; only if not, take a granule more. */
+static gantry_status allocate_aligned(struct gy_context *context, size_t bytes, allocate_fn allocate,
+                                      release_fn release, struct gy_backing *out)
+{
+    struct gy_backing got = {0};
+    gantry_status status = allocate(context, bytes, &got);
+    if (status == GANTRY_OK && got.raw % GY_GRANULE_BYTES != 0) {
+        release(context, &got);
+        got = (struct gy_backing){0};
+        status = bytes <= SIZE_MAX - GY_GRANULE_BYTES ? allocate(context, bytes + GY_GRANULE_BYTES, &got)
+                                                      : GANTRY_ERR_OUT_OF_DEVICE_MEMORY;
+    }
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    got.base = align_up(got.raw);
+    got.bytes = bytes;
+    if (got.device_base != 0) {
+        got.device_base += got.base - got.raw;
+    }
+    *out = got;
+    return GANTRY_OK;
+}
+
+static gantry_status take_aligned(struct gy_context *context, size_t bytes, allocate_fn allocate,
+                                  release_fn release, struct gy_backing *out)
+{
+    struct visit visit;
+    gantry_status status = enter_to_take(context, &visit);
+    if (status == GANTRY_OK) {
+        status = allocate_aligned(context, bytes, allocate, release, out);
+    }
+    leave(context, &visit);
+    return status;
+}
+
+static void give_back_plain(struct gy_context *context, const struct gy_backing *backing, release_fn release)
+{
+    struct visit visit;
+    (void)enter(context, &visit);
+    release(context, backing);
+    leave(context, &visit);
+}
+
+static gantry_status take_device(struct gy_context *context, size_t bytes, struct gy_backing *out)
+{
+    return take_aligned(context, bytes, allocate_device, release_device, out);
+}
+
+static void give_back_device(struct gy_context *context, const struct gy_backing *backing)
+{
+    give_back_plain(context, backing, release_device);
+}
+
+static gantry_status take_cached(struct gy_context *context, size_t bytes, struct gy_backing *out)
+{
+    return take_aligned(context, bytes, allocate_cached, release_pinned, out);
+}
+
+static gantry_status take_combined(struct gy_context *context, size_t bytes, struct gy_backing *out)
+{
+    return take_aligned(context, bytes, allocate_combined, release_pinned, out);
+}
+
+static void give_back_pinned(struct gy_context *context, const struct gy_backing *backing)
+{
+    give_back_plain(context, backing, release_pinned);
+}
+
+/* ---- plain host memory ---- */
+
+static gantry_status take_host(struct gy_context *context, size_t bytes, struct gy_backing *out)
+{
+    (void)context;
+    if (bytes > SIZE_MAX - GY_GRANULE_BYTES || gy_fault_should_fail()) {
+        return GANTRY_ERR_OUT_OF_HOST_MEMORY;
+    }
+    size_t reserved = bytes + GY_GRANULE_BYTES;
+    void *mapped = mmap(NULL, reserved, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mapped == MAP_FAILED) {
+        return GANTRY_ERR_OUT_OF_HOST_MEMORY;
+    }
+    uintptr_t base = align_up((uintptr_t)mapped);
+    size_t below = base - (uintptr_t)mapped;
+    if (below > 0) {
+        munmap(mapped, below);
+    }
+    munmap((void *)(base + bytes), GY_GRANULE_BYTES - below);
+    *out = (struct gy_backing){.base = base, .bytes = bytes};
+    return GANTRY_OK;
+}
+
+static void give_back_host(struct gy_context *context, const struct gy_backing *backing)
+{
+    (void)context;
+    munmap((void *)backing->base, backing->bytes);
+}
+
+/* ---- choice ---- */
+
+/* Whether virtual memory management can serve slabs of any number of granules. */
+static gantry_status can_map(struct gy_context *context, bool *out)
+{
+    const struct gy_driver *driver = context->driver;
+    if (driver->cuMemGetAllocationGranularity == NULL || driver->cuMemAddressReserve == NULL ||
+        driver->cuMemAddressFree == NULL || driver->cuMemCreate == NULL || driver->cuMemRelease == NULL ||
+        driver->cuMemMap == NULL || driver->cuMemUnmap == NULL || driver->cuMemSetAccess == NULL) {
+        *out = false;
+        return GANTRY_OK;
+    }
+    int supported = 0;
+    size_t granularity = 0;
+    CUmemAllocationProp property = device_property(context);
+    gantry_status status = GY_CALL(
+        context, cuDeviceGetAttribute(&supported, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
+                                      context->device));
+    if (status == GANTRY_OK && supported != 0) {
+        status = GY_CALL(context, cuMemGetAllocationGranularity(&granularity, &property,
+                                                                CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+    }
+    if (status == GANTRY_OK) {
+        *out = supported != 0 && granularity != 0 && GY_GRANULE_BYTES % granularity == 0;
+    }
+    return status;
+}
+
+gantry_status gy_backing_ops_for(gantry_memory_kind kind, struct gy_context *context,
+                                 const struct gy_backing_ops **out)
+{
+    static const struct gy_backing_ops mapped = {take_mapped, give_back_mapped};
+    static const struct gy_backing_ops device = {take_device, give_back_device};
+    static const struct gy_backing_ops cached = {take_cached, give_back_pinned};
+    static const struct gy_backing_ops combined = {take_combined, give_back_pinned};
+    static const struct gy_backing_ops host = {take_host, give_back_host};
+    gantry_status status = GANTRY_OK;
+    bool use_mapped = false;
+    switch (kind) {
+    case GANTRY_MEMORY_DEVICE:
+        status = can_map(context, &use_mapped);
+        if (status == GANTRY_OK) {
+            *out = use_mapped ? &mapped : &device;
+        }
+        return status;
+    case GANTRY_MEMORY_PINNED:
+        *out = &cached;
+        return GANTRY_OK;
+    case GANTRY_MEMORY_WRITE_COMBINED:
+        *out = &combined;
+        return GANTRY_OK;
+    case GANTRY_MEMORY_HOST:
+        break;
+    }
+    *out = &host;
+    return GANTRY_OK;
+}

@@ -1,0 +1,181 @@
+#include "heap/check.h"
+
+#include "base/alloc.h"
+#include "base/status.h"
+
+#include <string.h>
+
+#define SLOTS 8192u
+#define PATTERN 0xdb
+/* At most so much of a block is filled and looked at. */
+#define LOOK_BYTES ((size_t)64 << 10)
+
+struct freed {
+    struct gy_visited block; /* base 0: unused */
+    bool filled;
+};
+
+struct gy_check {
+    struct gy_context *context; /* immutable; may be NULL */
+    struct gy_sites *sites;     /* immutable */
+    gy_mutex lock;              /* rank HEAP */
+    struct freed slots[SLOTS];  /* guarded by lock; by a hash of the address, the latest wins */
+    uint64_t failures;          /* guarded by lock */
+};
+
+struct gy_check *gy_check_create(struct gy_context *context, struct gy_sites *sites)
+{
+    struct gy_check *check = gy_zalloc(sizeof(*check));
+    if (check != NULL) {
+        check->context = context;
+        check->sites = sites;
+        gy_mutex_init(&check->lock, GY_RANK_HEAP);
+    }
+    return check;
+}
+
+void gy_check_destroy(struct gy_check *check)
+{
+    if (check != NULL) {
+        gy_mutex_fini(&check->lock);
+        gy_free(check);
+    }
+}
+
+static struct freed *slot_of(struct gy_check *check, uintptr_t address)
+{
+    return &check->slots[((uint64_t)(address >> 8) * 0x9e3779b97f4a7c15u) >> 51];
+}
+_Static_assert(SLOTS == 1u << (64 - 51), "the hash has that many bits");
+
+static size_t looked_at(size_t bytes)
+{
+    return bytes < LOOK_BYTES ? bytes : LOOK_BYTES;
+}
+
+/* Copies to or from device memory of the emulated driver, which nobody waits for; false: cannot be done. */
+static bool copy_device(struct gy_check *check, uintptr_t device, unsigned char *host, size_t bytes,
+                        bool to_device)
+{
+    struct gy_context *context = check->context;
+    if (context == NULL || !context->driver->emulated || gy_context_is_lost(context) ||
+        gy_context_push(context) != GANTRY_OK) {
+        return false;
+    }
+    /* Refused when the block's pages are gone, or in the middle of a capture: then there is no check. */
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    bool relaxed = context->driver->cuThreadExchangeStreamCaptureMode(&mode) == CUDA_SUCCESS;
+    CUresult result = to_device ? context->driver->cuMemcpyHtoD((CUdeviceptr)device, host, bytes)
+                                : context->driver->cuMemcpyDtoH(host, (CUdeviceptr)device, bytes);
+    if (relaxed) {
+        (void)context->driver->cuThreadExchangeStreamCaptureMode(&mode);
+    }
+    (void)gy_context_pop(context);
+    return result == CUDA_SUCCESS;
+}
+
+/* Bytes of the pattern at the start of the block. */
+static size_t intact(const unsigned char *memory, size_t bytes)
+{
+    size_t i = 0;
+    while (i < bytes && memory[i] == PATTERN) {
+        i++;
+    }
+    return i;
+}
+
+/* The same, wherever the memory is; `bytes` when it cannot be read. */
+static size_t look(struct gy_check *check, gantry_memory_kind kind, uintptr_t base, size_t bytes)
+{
+    if (kind != GANTRY_MEMORY_DEVICE) {
+        return intact((const unsigned char *)base, bytes);
+    }
+    unsigned char *copy = gy_zalloc(bytes);
+    size_t whole = copy != NULL && copy_device(check, base, copy, bytes, false) ? intact(copy, bytes) : bytes;
+    gy_free(copy);
+    return whole;
+}
+
+static bool fill(struct gy_check *check, gantry_memory_kind kind, uintptr_t base, size_t bytes)
+{
+    if (kind != GANTRY_MEMORY_DEVICE) {
+        memset((void *)base, PATTERN, bytes);
+        return true;
+    }
+    unsigned char *copy = gy_zalloc(bytes);
+    bool filled = false;
+    if (copy != NULL) {
+        memset(copy, PATTERN, bytes);
+        /* A driver that accepts copies without doing them must not be taken for a bug. */
+        filled = copy_device(check, base, copy, bytes, true);
+        memset(copy, 0, bytes);
+        filled = filled && copy_device(check, base, copy, 1, false) && copy[0] == PATTERN;
+    }
+    gy_free(copy);
+    return filled;
+}
+
+void gy_check_freeing(struct gy_check *check, gantry_memory_kind kind, const struct gy_visited *block)
+{
+    bool filled = fill(check, kind, block->base, looked_at(block->bytes));
+    gy_mutex_lock(&check->lock);
+    *slot_of(check, block->base) = (struct freed){*block, filled};
+    gy_mutex_unlock(&check->lock);
+}
+
+/* Forget every freed block that shares memory with `block`, which is live now; the one with its address. */
+static struct freed forget(struct gy_check *check, const struct gy_visited *block)
+{
+    gy_mutex_lock(&check->lock);
+    struct freed same = *slot_of(check, block->base);
+    for (unsigned i = 0; i < SLOTS; i++) {
+        struct freed *slot = &check->slots[i];
+        if (slot->block.base < block->base + block->bytes &&
+            block->base < slot->block.base + slot->block.bytes) {
+            *slot = (struct freed){.filled = false};
+        }
+    }
+    gy_mutex_unlock(&check->lock);
+    return same;
+}
+
+void gy_check_allocated(struct gy_check *check, gantry_memory_kind kind, const struct gy_visited *block)
+{
+    struct freed before = forget(check, block);
+    if (before.block.base != block->base || !before.filled) {
+        return;
+    }
+    size_t bytes = looked_at(before.block.bytes < block->bytes ? before.block.bytes : block->bytes);
+    size_t whole = look(check, kind, block->base, bytes);
+    if (whole == bytes) {
+        return;
+    }
+    gantry_alloc_site where = gy_sites_where(check->sites, before.block.site);
+    gy_log(GANTRY_LOG_ERROR,
+           "heap: byte %zu of the block at %p (%zu bytes, %s, from %s:%d) was written to after it was freed",
+           whole, (void *)block->base, before.block.bytes, gy_site_tag(&where), gy_site_file(&where),
+           where.line);
+    gy_mutex_lock(&check->lock);
+    check->failures++;
+    gy_mutex_unlock(&check->lock);
+}
+
+bool gy_check_remember(struct gy_check *check, uintptr_t address, struct gy_visited *out)
+{
+    gy_mutex_lock(&check->lock);
+    struct freed slot = *slot_of(check, address);
+    gy_mutex_unlock(&check->lock);
+    if (slot.block.base != address || address == 0) {
+        return false;
+    }
+    *out = slot.block;
+    return true;
+}
+
+uint64_t gy_check_failures(struct gy_check *check)
+{
+    gy_mutex_lock(&check->lock);
+    uint64_t failures = check->failures;
+    gy_mutex_unlock(&check->lock);
+    return failures;
+}

@@ -1,0 +1,33 @@
+/* Checks for people who look for a bug (GANTRY_HEAP_CHECK=1): who freed this block before, and did anybody
+ * write to it after that?
+ *
+ * Freed blocks are remembered, the latest few thousand, and filled with a pattern where that is possible:
+ * memory that the CPU may touch, and device memory of the emulated driver.  When memory is given out again
+ * that starts where a remembered block did, the pattern must still be there.
+ *
+ * Threading: any thread; slow, and no part of the heap proper. */
+#ifndef HEAP_CHECK_H
+#define HEAP_CHECK_H
+
+#include "base/thread.h"
+#include "driver/context.h"
+#include "heap/region.h"
+#include "heap/sites.h"
+
+struct gy_check;
+
+/* NULL: out of host memory. */
+struct gy_check *gy_check_create(struct gy_context *context, struct gy_sites *sites);
+void gy_check_destroy(struct gy_check *check);
+
+/* `block` is live still and will be freed. */
+void gy_check_freeing(struct gy_check *check, gantry_memory_kind kind, const struct gy_visited *block);
+/* `block` was given out.  Logs an error when it was written to while it was free. */
+void gy_check_allocated(struct gy_check *check, gantry_memory_kind kind, const struct gy_visited *block);
+
+/* Who had the block at `address` when it was freed last; false: not remembered. */
+bool gy_check_remember(struct gy_check *check, uintptr_t address, struct gy_visited *out);
+/* Times that freed memory was found written to. */
+uint64_t gy_check_failures(struct gy_check *check);
+
+#endif

@@ -1,0 +1,392 @@
+/* How a memory kind grows and shrinks.
+ *
+ *   gy_kind_alloc ──small──> jemalloc arena ──out of pages──> add_chunk ──┐ 2 MiB of
+ *        │                                                                │ the page layer
+ *        └──large or no small tier──> page layer <────────────────────────┘
+ *                                        └──full──> add_slab ──> driver
+ *
+ * Growth: whoever finds a tier full asks grow().  One thread of a kind grows at a time, without any lock
+ * held while it talks to the driver; the others wait for it and try again first.  `generation` counts
+ * successful growths, so that a thread that failed before such a growth repeats its attempt instead of
+ * growing once more.
+ *
+ * Slab sizes: by default as much again as there is already, from 2 MiB up to the kind's default, so that a
+ * small program stays small; never more than the limit leaves, nor than an eighth of the device's memory
+ * unless a single request needs it.  When the driver has not as much, half is asked for, down to what the
+ * request needs; then what is wholly free is given back, and the driver asked once more.
+ *
+ * Structs of slabs and chunks that were given back are kept for the next ones and freed at the end: a free()
+ * of a stale address may still look at them, and must find memory that it can read. */
+#include "heap/kind.h"
+
+#include "base/alloc.h"
+
+#include <assert.h>
+
+/* ---- slab memory: from the driver, the system or the application ---- */
+
+/* The status of having none of its memory left. */
+static gantry_status exhausted(const struct gy_kind *kind)
+{
+    return kind->setup.kind == GANTRY_MEMORY_HOST ? GANTRY_ERR_OUT_OF_HOST_MEMORY
+                                                  : GANTRY_ERR_OUT_OF_DEVICE_MEMORY;
+}
+
+static gantry_status take_from_source(struct gy_kind *kind, size_t bytes, struct gy_backing *out)
+{
+    const gantry_memory_source *source = kind->setup.source;
+    size_t asked = bytes;
+    for (;;) {
+        void *base = NULL;
+        void *device = NULL;
+        gantry_status status = source->take(source->user, kind->setup.kind, asked, &base, &device);
+        if (status != GANTRY_OK) {
+            return status == GANTRY_ERR_OUT_OF_HOST_MEMORY ? exhausted(kind) : status;
+        }
+        uintptr_t up = -(uintptr_t)base & (GY_GRANULE_BYTES - 1);
+        if (up + bytes <= asked) {
+            *out = (struct gy_backing){.base = (uintptr_t)base + up,
+                                       .bytes = bytes,
+                                       .device_base = device != NULL ? (uintptr_t)device + up : 0,
+                                       .raw = (uintptr_t)base,
+                                       .raw_bytes = asked};
+            return GANTRY_OK;
+        }
+        source->give_back(source->user, kind->setup.kind, base, asked);
+        asked = bytes + GY_GRANULE_BYTES;
+    }
+}
+
+static gantry_status take_backing(struct gy_kind *kind, size_t bytes, struct gy_backing *out)
+{
+    return kind->setup.source != NULL ? take_from_source(kind, bytes, out)
+                                      : kind->setup.ops->take(kind->setup.context, bytes, out);
+}
+
+void gy_kind_give_back(struct gy_kind *kind, const struct gy_backing *backing)
+{
+    const gantry_memory_source *source = kind->setup.source;
+    if (source != NULL) {
+        source->give_back(source->user, kind->setup.kind, (void *)backing->raw, backing->raw_bytes);
+    } else {
+        kind->setup.ops->give_back(kind->setup.context, backing);
+    }
+}
+
+/* ---- growth: the growing thread only ---- */
+
+/* Take what no block uses out of the small tier and the shards. */
+static void collect_unused(struct gy_kind *kind)
+{
+    (void)gy_park_flush(&kind->park);
+    if (kind->small == NULL) {
+        return;
+    }
+    gy_small_purge(kind->small);
+    struct gy_chunk *chunk;
+    while ((chunk = gy_small_remove_chunk(kind->small)) != NULL) {
+        struct gy_region *region = &chunk->region;
+        struct gy_block_request request;
+        gy_granules_replace(kind->setup.map, region->base, region->bytes, &region->slab->region);
+        enum gy_pages_result result =
+            gy_pages_free(&kind->pages, region->slab, GY_RANGE_CHUNK, region->base, &request);
+        assert(result == GY_PAGES_OK);
+        (void)result;
+        chunk->next = kind->spare_chunks;
+        kind->spare_chunks = chunk;
+    }
+}
+
+/* A wholly free slab of at most `most` bytes, of which nobody knows any more; NULL when there is none. */
+static struct gy_slab *detach_slab(struct gy_kind *kind, size_t most)
+{
+    struct gy_slab *slab = gy_pages_remove_empty(&kind->pages, most);
+    if (slab != NULL) {
+        gy_granules_replace(kind->setup.map, slab->region.base, slab->region.bytes, NULL);
+        gy_park_quiesce(&kind->park);
+    }
+    return slab;
+}
+
+/* The memory of `slab` was given back. */
+static void retire_slab(struct gy_kind *kind, struct gy_slab *slab)
+{
+    atomic_fetch_sub_explicit(&kind->slab_total, slab->region.bytes, memory_order_relaxed);
+    gy_slab_fini(slab);
+    slab->next = kind->spare_slabs;
+    kind->spare_slabs = slab;
+}
+
+/* Give wholly free slabs back to the driver.  True when there was one. */
+static bool give_back_unused(struct gy_kind *kind)
+{
+    collect_unused(kind);
+    bool any = false;
+    struct gy_slab *slab;
+    while ((slab = detach_slab(kind, SIZE_MAX)) != NULL) {
+        gy_kind_give_back(kind, &slab->backing);
+        retire_slab(kind, slab);
+        any = true;
+    }
+    return any;
+}
+
+/* The size of the next slab, of which `need` bytes are needed; 0: the limit does not allow it. */
+static size_t next_slab_bytes(struct gy_kind *kind, size_t need)
+{
+    static const size_t usual[GANTRY_MEMORY_KIND_COUNT] = {
+        [GANTRY_MEMORY_DEVICE] = (size_t)256 << 20,
+        [GANTRY_MEMORY_PINNED] = (size_t)64 << 20,
+        [GANTRY_MEMORY_WRITE_COMBINED] = (size_t)64 << 20,
+        [GANTRY_MEMORY_HOST] = (size_t)64 << 20,
+    };
+    const struct gy_kind_setup *setup = &kind->setup;
+    size_t total = gy_kind_total(kind);
+    size_t want = gy_setting(&kind->settings.slab_bytes);
+    size_t limit = gy_setting(&kind->settings.limit_bytes);
+    size_t base = gy_setting(&kind->settings.base_bytes);
+    if (want == 0) {
+        want = total < GY_GRANULE_BYTES ? GY_GRANULE_BYTES : total & ~(GY_GRANULE_BYTES - 1);
+        want = want < usual[setup->kind] ? want : usual[setup->kind];
+    }
+    if (setup->kind == GANTRY_MEMORY_DEVICE && setup->context != NULL) {
+        size_t share = (size_t)(setup->context->info.memory_bytes / 8) & ~(GY_GRANULE_BYTES - 1);
+        want = want < share ? want : share;
+    }
+    want = total < base && want < base - total ? base - total : want;
+    want = want > need ? want : need;
+    if (limit != 0) {
+        size_t room = total < limit ? (limit - total) & ~(GY_GRANULE_BYTES - 1) : 0;
+        want = want < room ? want : room;
+    }
+    return want >= need ? want : 0;
+}
+
+/* Memory for a slab of at least `need` bytes, from what the limit and the driver have left. */
+static gantry_status take_memory(struct gy_kind *kind, size_t need, struct gy_backing *out)
+{
+    gantry_status none = exhausted(kind);
+    for (;;) {
+        size_t want = next_slab_bytes(kind, need);
+        gantry_status status = none;
+        while (want != 0) {
+            status = take_backing(kind, want, out);
+            if (status != none || want == need) {
+                break;
+            }
+            want = want / 2 > need ? (want / 2) & ~(GY_GRANULE_BYTES - 1) : need;
+        }
+        if (status != none || !give_back_unused(kind)) {
+            return status;
+        }
+    }
+}
+
+static struct gy_slab *slab_struct(struct gy_kind *kind)
+{
+    struct gy_slab *slab = kind->spare_slabs;
+    if (slab == NULL) {
+        return gy_zalloc(sizeof(*slab));
+    }
+    kind->spare_slabs = slab->next;
+    return slab;
+}
+
+static gantry_status add_slab(struct gy_kind *kind, size_t bytes)
+{
+    size_t need;
+    struct gy_backing backing;
+    if (!gy_granules_round(bytes, &need)) {
+        return exhausted(kind);
+    }
+    gantry_status status = take_memory(kind, need, &backing);
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    struct gy_slab *slab = slab_struct(kind);
+    if (slab == NULL) {
+        goto give_back;
+    }
+    if (!gy_slab_init(slab, kind->setup.kind, &backing)) {
+        goto spare_slab;
+    }
+    if (!gy_granules_add(kind->setup.map, backing.base, backing.bytes, &slab->region)) {
+        goto fini_slab;
+    }
+    if (!gy_pages_add_slab(&kind->pages, slab)) {
+        goto remove_region;
+    }
+    atomic_fetch_add_explicit(&kind->slab_total, backing.bytes, memory_order_relaxed);
+    return GANTRY_OK;
+remove_region:
+    gy_granules_replace(kind->setup.map, backing.base, backing.bytes, NULL);
+fini_slab:
+    gy_slab_fini(slab);
+spare_slab:
+    slab->next = kind->spare_slabs;
+    kind->spare_slabs = slab;
+give_back:
+    gy_kind_give_back(kind, &backing);
+    return GANTRY_ERR_OUT_OF_HOST_MEMORY;
+}
+
+static gantry_status take_granule(struct gy_kind *kind, uintptr_t *out)
+{
+    for (;;) {
+        enum gy_pages_result result =
+            gy_pages_alloc(&kind->pages, GY_RANGE_CHUNK, GY_GRANULE_BYTES, GY_GRANULE_BYTES, 0, out);
+        if (result != GY_PAGES_FULL) {
+            return result == GY_PAGES_OK ? GANTRY_OK : GANTRY_ERR_OUT_OF_HOST_MEMORY;
+        }
+        gantry_status status = add_slab(kind, GY_GRANULE_BYTES);
+        if (status != GANTRY_OK) {
+            return status;
+        }
+    }
+}
+
+static gantry_status add_chunk(struct gy_kind *kind)
+{
+    struct gy_chunk *chunk = kind->spare_chunks;
+    if (chunk != NULL) {
+        kind->spare_chunks = chunk->next;
+    } else if ((chunk = gy_zalloc(sizeof(*chunk))) == NULL) {
+        return GANTRY_ERR_OUT_OF_HOST_MEMORY;
+    }
+    uintptr_t base;
+    gantry_status status = take_granule(kind, &base);
+    if (status != GANTRY_OK) {
+        chunk->next = kind->spare_chunks;
+        kind->spare_chunks = chunk;
+        return status;
+    }
+    struct gy_slab *slab = gy_granules_find(kind->setup.map, base)->slab;
+    chunk->region = (struct gy_region){true, kind->setup.kind, base, GY_GRANULE_BYTES, slab};
+    gy_granules_replace(kind->setup.map, base, GY_GRANULE_BYTES, &chunk->region);
+    gy_small_add_chunk(kind->small, chunk);
+    return GANTRY_OK;
+}
+
+/* ---- growth: any thread ---- */
+
+/* Become the growing thread. */
+static void begin_growth(struct gy_kind *kind)
+{
+    gy_mutex_lock(&kind->growth_lock);
+    while (kind->growing) {
+        gy_cond_wait(&kind->grown, &kind->growth_lock);
+    }
+    kind->growing = true;
+    gy_mutex_unlock(&kind->growth_lock);
+}
+
+static void end_growth(struct gy_kind *kind, bool grown)
+{
+    gy_mutex_lock(&kind->growth_lock);
+    kind->growing = false;
+    if (grown) {
+        uint64_t seen = atomic_load_explicit(&kind->generation, memory_order_relaxed);
+        atomic_store_explicit(&kind->generation, seen + 1, memory_order_release);
+    }
+    gy_cond_broadcast(&kind->grown);
+    gy_mutex_unlock(&kind->growth_lock);
+}
+
+gantry_status gy_kind_grow(struct gy_kind *kind, uint64_t seen, enum gy_growth growth, size_t bytes)
+{
+    gy_mutex_lock(&kind->growth_lock);
+    while (kind->growing && atomic_load_explicit(&kind->generation, memory_order_relaxed) == seen) {
+        gy_cond_wait(&kind->grown, &kind->growth_lock);
+    }
+    if (atomic_load_explicit(&kind->generation, memory_order_relaxed) != seen) {
+        gy_mutex_unlock(&kind->growth_lock);
+        return GANTRY_OK;
+    }
+    kind->growing = true;
+    gy_mutex_unlock(&kind->growth_lock);
+    gantry_status status = growth == GY_GROW_CHUNK ? add_chunk(kind) : add_slab(kind, bytes);
+    end_growth(kind, status == GANTRY_OK);
+    return status;
+}
+
+gantry_status gy_kind_reserve(struct gy_kind *kind, size_t bytes)
+{
+    gantry_status status = GANTRY_OK;
+    begin_growth(kind);
+    while (status == GANTRY_OK) {
+        size_t empty = atomic_load_explicit(&kind->pages.empty_bytes, memory_order_relaxed);
+        if (empty >= bytes) {
+            break;
+        }
+        status = add_slab(kind, bytes - empty);
+    }
+    if (status == GANTRY_OK && gy_setting(&kind->settings.reserved_bytes) < bytes) {
+        atomic_store(&kind->settings.reserved_bytes, bytes);
+    }
+    end_growth(kind, status == GANTRY_OK);
+    return status;
+}
+
+/* ---- trimming: any thread ---- */
+
+size_t gy_kind_keep_bytes(struct gy_kind *kind)
+{
+    static const size_t usual[GANTRY_MEMORY_KIND_COUNT] = {
+        [GANTRY_MEMORY_DEVICE] = (size_t)256 << 20,
+        [GANTRY_MEMORY_PINNED] = SIZE_MAX, /* giving it back waits for the device */
+        [GANTRY_MEMORY_WRITE_COMBINED] = SIZE_MAX,
+        [GANTRY_MEMORY_HOST] = (size_t)64 << 20,
+    };
+    size_t keep = gy_setting(&kind->settings.keep_bytes);
+    size_t reserved = gy_setting(&kind->settings.reserved_bytes);
+    if (keep != 0) {
+        return keep > reserved ? keep : reserved;
+    }
+    /* As much as is in use, so that a program that comes and goes does not take and give all the time. */
+    size_t total = gy_kind_total(kind);
+    size_t empty = atomic_load_explicit(&kind->pages.empty_bytes, memory_order_relaxed);
+    size_t in_use = total > empty ? total - empty : 0;
+    keep = usual[kind->setup.kind] > in_use ? usual[kind->setup.kind] : in_use;
+    return keep > reserved ? keep : reserved;
+}
+
+bool gy_kind_has_excess(struct gy_kind *kind)
+{
+    size_t empty = atomic_load_explicit(&kind->pages.empty_bytes, memory_order_relaxed);
+    size_t limit = gy_setting(&kind->settings.limit_bytes);
+    return empty != 0 && (empty > gy_kind_keep_bytes(kind) || (limit != 0 && gy_kind_total(kind) > limit));
+}
+
+/* A slab that may be given back: while more than `keep` bytes lie in wholly free ones. */
+static struct gy_slab *detach_excess(struct gy_kind *kind, size_t keep)
+{
+    size_t limit = gy_setting(&kind->settings.limit_bytes);
+    size_t base = gy_setting(&kind->settings.base_bytes);
+    size_t total = gy_kind_total(kind);
+    size_t empty = atomic_load_explicit(&kind->pages.empty_bytes, memory_order_relaxed);
+    if (limit != 0 && total > limit) {
+        return detach_slab(kind, SIZE_MAX);
+    }
+    size_t above_keep = empty > keep ? empty - keep : 0;
+    size_t above_base = total > base ? total - base : 0;
+    return detach_slab(kind, above_keep < above_base ? above_keep : above_base);
+}
+
+/* Not growing while the driver is busy with it: others may take meanwhile. */
+size_t gy_kind_trim(struct gy_kind *kind, size_t keep)
+{
+    size_t given = 0;
+    atomic_store(&kind->excess_told, false);
+    begin_growth(kind);
+    collect_unused(kind);
+    struct gy_slab *slab;
+    while ((slab = detach_excess(kind, keep)) != NULL) {
+        end_growth(kind, false);
+        gy_kind_give_back(kind, &slab->backing);
+        given += slab->region.bytes;
+        begin_growth(kind);
+        retire_slab(kind, slab);
+    }
+    end_growth(kind, given != 0);
+    return given;
+}

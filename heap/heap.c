@@ -1,0 +1,632 @@
+/* The heap of a context.
+ *
+ *   gantry_heap ─── one struct gy_kind per memory kind          (kind.c)
+ *                      ├─ page layer: slabs, ranges of 4 KiB     (pages.c, tlsf.c)
+ *                      ├─ small tier: jemalloc over chunks       (small_jemalloc.c, chunk.c, canary.c)
+ *                      ├─ parked: large blocks just freed       (park.c)
+ *                      └─ slab memory from driver or system      (growth.c, backing.c)
+ *
+ * Shared by the kinds: the granule map (granules.c), which says for any address which slab or chunk it lies
+ * in without a lock, the numbering of allocation sites (sites.c), the reclaimer (reclaimer.c) and, on demand,
+ * checks (check.c).
+ *
+ * Everything the heap knows lies in host memory, so that device memory is never touched.  A free finds its
+ * block from the address alone: in a chunk by the record of the 256-byte unit, else in its slab's table
+ * of live ranges; an address that starts no live block is refused.
+ *
+ * Locks: growth_lock of a kind, the small tier's list of thread caches, the reclaimer's (rank HEAP, one at a
+ * time), page
+ * layer and chunk pool (rank PAGES, leaves; never both; the only ones taken inside jemalloc's hooks), new
+ * sites (rank LEAF).  No lock is held over a driver call or an allocation of host memory. */
+#include "heap/heap.h"
+
+#include "base/alloc.h"
+#include "base/options.h"
+#include "heap/internal.h"
+
+#include <inttypes.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LEAST_ALIGNMENT GY_UNIT_BYTES
+#define MOST_ALIGNMENT GY_GRANULE_BYTES
+#define DEFAULT_QUEUE_BYTES ((uint64_t)4 << 30)
+#define LARGEST_TAGS 3
+
+/* ---- life ---- */
+
+static gantry_status import_options(gantry_heap_options *ours, const gantry_heap_options *theirs)
+{
+    gantry_status status =
+        gy_options_import(ours, sizeof(*ours), theirs, sizeof(size_t) * 2, "gantry_heap_options");
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    for (int i = 0; i < GANTRY_MEMORY_KIND_COUNT; i++) {
+        if (!gy_granules_round(ours->slab_bytes[i], &ours->slab_bytes[i])) {
+            return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_heap_options: slab_bytes[%d] is too large",
+                           i);
+        }
+        if (!gy_granules_round(ours->base_bytes[i], &ours->base_bytes[i])) {
+            return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_heap_options: base_bytes[%d] is too large",
+                           i);
+        }
+        if (ours->source[i] != NULL &&
+            (ours->source[i]->take == NULL || ours->source[i]->give_back == NULL)) {
+            return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_heap_options: source[%d] lacks a function",
+                           i);
+        }
+    }
+    if ((unsigned)ours->reclaim > GANTRY_RECLAIM_UNBOUNDED) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_heap_options: unknown reclaim policy %d",
+                       (int)ours->reclaim);
+    }
+    return GANTRY_OK;
+}
+
+static void trim_kind(void *user, gantry_memory_kind kind, uint64_t *out_bytes)
+{
+    gantry_heap *heap = user;
+    *out_bytes = gy_kind_trim(&heap->kinds[kind], gy_kind_keep_bytes(&heap->kinds[kind]));
+}
+
+static void tell_excess(void *user, gantry_memory_kind kind)
+{
+    gantry_heap *heap = user;
+    gy_reclaimer_trim(&heap->reclaimer, kind);
+}
+
+static gantry_status init_kind(gantry_heap *heap, gantry_memory_kind kind, struct gy_context *context,
+                               const gantry_heap_options *options, bool use_small)
+{
+    struct gy_kind_setup setup = {.kind = kind,
+                                  .context = context,
+                                  .map = &heap->map,
+                                  .slab_bytes = options->slab_bytes[kind],
+                                  .limit_bytes = options->limit_bytes[kind],
+                                  .base_bytes = options->base_bytes[kind],
+                                  .keep_bytes = options->keep_bytes[kind],
+                                  .use_small = use_small,
+                                  .excess = tell_excess,
+                                  .user = heap};
+    if (options->source[kind] != NULL) {
+        heap->sources[kind] = *options->source[kind];
+        setup.source = &heap->sources[kind];
+        return gy_kind_init(&heap->kinds[kind], &setup);
+    }
+    gantry_status status = gy_backing_ops_for(kind, context, &setup.ops);
+    return status == GANTRY_OK ? gy_kind_init(&heap->kinds[kind], &setup) : status;
+}
+
+static bool wants_check(const gantry_heap_options *options)
+{
+    const char *variable = getenv("GANTRY_HEAP_CHECK");
+    return options->check || (variable != NULL && variable[0] != '\0' && strcmp(variable, "0") != 0);
+}
+
+static gantry_status init_shared(gantry_heap *heap, struct gy_context *context,
+                                 const gantry_heap_options *options)
+{
+    heap->out_of_memory = options->out_of_memory;
+    heap->out_of_memory_user = options->out_of_memory_user;
+    gantry_status status = GANTRY_ERR_OUT_OF_HOST_MEMORY;
+    if (!gy_sites_init(&heap->sites)) {
+        return GY_FAIL(status, "heap: no memory for its bookkeeping");
+    }
+    if (wants_check(options)) {
+        heap->check = gy_check_create(context, &heap->sites);
+        if (heap->check == NULL) {
+            status = GY_FAIL(status, "heap: no memory for its bookkeeping");
+            goto fini_sites;
+        }
+    }
+    uint64_t queue = options->reclaim_queue_bytes != 0 ? options->reclaim_queue_bytes : DEFAULT_QUEUE_BYTES;
+    status = gy_reclaimer_init(&heap->reclaimer, options->reclaim, queue, trim_kind, heap);
+    if (status != GANTRY_OK) {
+        goto destroy_check;
+    }
+    gy_mutex_init(&heap->pending_lock, GY_RANK_HEAP);
+    return GANTRY_OK;
+destroy_check:
+    gy_check_destroy(heap->check);
+fini_sites:
+    gy_sites_fini(&heap->sites);
+    return status;
+}
+
+/* The reclaimer has ended. */
+static void fini_shared(gantry_heap *heap)
+{
+    gy_granules_fini(&heap->map);
+    gy_mutex_fini(&heap->pending_lock);
+    gy_check_destroy(heap->check);
+    gy_sites_fini(&heap->sites);
+}
+
+gantry_status gy_heap_create(struct gy_context *context, const gantry_heap_options *options,
+                             gantry_heap **out)
+{
+    gantry_heap_options ours = {0};
+    gantry_status status = import_options(&ours, options);
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    status = gy_small_probe();
+    if (status != GANTRY_OK && status != GANTRY_ERR_UNSUPPORTED) {
+        return status;
+    }
+    bool use_small = status == GANTRY_OK;
+    gantry_heap *heap = gy_zalloc(sizeof(*heap));
+    if (heap == NULL) {
+        return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "heap: no memory for its bookkeeping");
+    }
+    status = init_shared(heap, context, &ours);
+    if (status != GANTRY_OK) {
+        goto free_heap;
+    }
+    int kinds = 0;
+    for (; kinds < GANTRY_MEMORY_KIND_COUNT; kinds++) {
+        status = init_kind(heap, (gantry_memory_kind)kinds, context, &ours, use_small);
+        if (status != GANTRY_OK) {
+            goto fini_kinds;
+        }
+    }
+    *out = heap;
+    return GANTRY_OK;
+fini_kinds:
+    gy_reclaimer_fini(&heap->reclaimer);
+    while (kinds > 0) {
+        gy_kind_fini(&heap->kinds[--kinds]);
+    }
+    fini_shared(heap);
+free_heap:
+    gy_free(heap);
+    return status;
+}
+
+void gy_heap_destroy(gantry_heap *heap)
+{
+    if (heap == NULL) {
+        return;
+    }
+    gy_reclaimer_fini(&heap->reclaimer);
+    for (int i = 0; i < GANTRY_MEMORY_KIND_COUNT; i++) {
+        struct gy_leaks leaks;
+        gy_leaks_begin(&leaks, &heap->sites);
+        gy_kind_each_block(&heap->kinds[i], gy_leaks_visit, &leaks);
+        gy_leaks_report(&leaks, gy_kind_name((gantry_memory_kind)i));
+        gy_kind_fini(&heap->kinds[i]);
+    }
+    fini_shared(heap);
+    gy_free(heap);
+}
+
+/* ---- running out ---- */
+
+static bool is_exhausted(gantry_status status)
+{
+    return status == GANTRY_ERR_OUT_OF_DEVICE_MEMORY || status == GANTRY_ERR_OUT_OF_HOST_MEMORY;
+}
+
+void gy_heap_set_pending(gantry_heap *heap, bool (*free_pending)(void *user, gantry_memory_kind kind),
+                         void *user)
+{
+    gy_mutex_lock(&heap->pending_lock);
+    while (heap->pending_calls != 0) {
+        gy_mutex_unlock(&heap->pending_lock);
+        sched_yield();
+        gy_mutex_lock(&heap->pending_lock);
+    }
+    heap->pending = free_pending;
+    heap->pending_user = user;
+    gy_mutex_unlock(&heap->pending_lock);
+}
+
+static bool free_pending(gantry_heap *heap, gantry_memory_kind kind)
+{
+    gy_mutex_lock(&heap->pending_lock);
+    bool (*function)(void *user, gantry_memory_kind kind) = heap->pending;
+    void *user = heap->pending_user;
+    heap->pending_calls++;
+    gy_mutex_unlock(&heap->pending_lock);
+    bool any = function != NULL && function(user, kind);
+    gy_mutex_lock(&heap->pending_lock);
+    heap->pending_calls--;
+    gy_mutex_unlock(&heap->pending_lock);
+    return any;
+}
+
+static gantry_status fail_exhausted(gantry_heap *heap, gantry_memory_kind kind, size_t bytes,
+                                    gantry_status status)
+{
+    struct gy_kind *of = &heap->kinds[kind];
+    size_t limit = gy_setting(&of->settings.limit_bytes);
+    gantry_heap_stats stats = {.struct_size = sizeof(stats)};
+    gy_kind_stats(of, &stats);
+    char text[300] = "";
+    size_t count;
+    gantry_heap_tag_stats *tags = gy_heap_tags(heap, kind, &count);
+    for (size_t i = 0, used = 0; i < count && i < LARGEST_TAGS && tags[i].used_bytes != 0; i++) {
+        int more = snprintf(text + used, sizeof(text) - used, "%s%.40s %" PRIu64,
+                            i == 0 ? "; most have: " : ", ", tags[i].tag, tags[i].used_bytes);
+        used += more > 0 && (size_t)more < sizeof(text) - used ? (size_t)more : 0;
+    }
+    gy_free(tags);
+    return GY_FAIL(status,
+                   "heap: no room for %zu bytes of %s memory: %" PRIu64 " bytes are taken, %" PRIu64
+                   " in use, the largest free piece is %" PRIu64 ", the limit is %zu%s%s",
+                   bytes, gy_kind_name(kind), stats.slab_bytes, stats.used_bytes, stats.largest_free, limit,
+                   limit == 0 ? " (none)" : "", text);
+}
+
+/* The kind has no room, whatever it gave back by itself. */
+__attribute__((noinline, cold)) static gantry_status alloc_at_last(gantry_heap *heap, gantry_memory_kind kind,
+                                                                   size_t bytes, size_t alignment,
+                                                                   uint32_t site, gantry_status first,
+                                                                   uintptr_t *out)
+{
+    gantry_status status = first;
+    while (is_exhausted(status) && free_pending(heap, kind)) {
+        status = gy_kind_alloc(&heap->kinds[kind], bytes, alignment, site, out);
+    }
+    if (is_exhausted(status) && heap->out_of_memory != NULL &&
+        heap->out_of_memory(heap->out_of_memory_user, heap, kind, bytes)) {
+        status = gy_kind_alloc(&heap->kinds[kind], bytes, alignment, site, out);
+    }
+    return is_exhausted(status) ? fail_exhausted(heap, kind, bytes, status) : status;
+}
+
+/* ---- blocks ---- */
+
+static gantry_status check_request(const gantry_heap *heap, gantry_memory_kind kind, size_t bytes,
+                                   size_t alignment, void *const *out)
+{
+    if (heap == NULL || out == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_heap_alloc: %s is NULL",
+                       heap == NULL ? "heap" : "out");
+    }
+    if ((unsigned)kind >= GANTRY_MEMORY_KIND_COUNT) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_heap_alloc: unknown memory kind %d", (int)kind);
+    }
+    if (bytes == 0) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_heap_alloc: 0 bytes");
+    }
+    if ((alignment & (alignment - 1)) != 0 || alignment > MOST_ALIGNMENT) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
+                       "gantry_heap_alloc: alignment %zu is not a power of two up to 2 MiB", alignment);
+    }
+    return GANTRY_OK;
+}
+
+gantry_status gantry_heap_alloc(gantry_heap *heap, gantry_memory_kind kind, size_t bytes, size_t alignment,
+                                gantry_alloc_site site, void **out)
+{
+    gantry_status status = check_request(heap, kind, bytes, alignment, out);
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    uint32_t number;
+    uintptr_t address;
+    if (!gy_sites_number(&heap->sites, &site, &number)) {
+        return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "heap: no memory for its bookkeeping");
+    }
+    alignment = alignment > LEAST_ALIGNMENT ? alignment : LEAST_ALIGNMENT;
+    status = gy_kind_alloc(&heap->kinds[kind], bytes, alignment, number, &address);
+    if (__builtin_expect(is_exhausted(status), 0)) {
+        status = alloc_at_last(heap, kind, bytes, alignment, number, status, &address);
+    }
+    if (status == GANTRY_OK) {
+        if (__builtin_expect(heap->check != NULL, 0)) {
+            struct gy_visited block = {address, bytes, number};
+            gy_check_allocated(heap->check, kind, &block);
+        }
+        *out = (void *)address;
+    }
+    return status;
+}
+
+/* Say what `pointer` is instead of a live block. */
+static gantry_status fail_not_found(gantry_heap *heap, const char *call, const void *pointer)
+{
+    struct gy_region *region = heap != NULL ? gy_granules_find(&heap->map, (uintptr_t)pointer) : NULL;
+    if (region == NULL) {
+        return GY_FAIL(GANTRY_ERR_NOT_FOUND,
+                       "%s: %p is not a live block of this heap: it is memory of somebody else", call,
+                       pointer);
+    }
+    const char *kind = gy_kind_name(region->kind);
+    struct gy_visited block;
+    if (gy_kind_block_at(&heap->kinds[region->kind], region, (uintptr_t)pointer, &block)) {
+        gantry_alloc_site where = gy_sites_where(&heap->sites, block.site);
+        return GY_FAIL(GANTRY_ERR_NOT_FOUND,
+                       "%s: %p is not a live block of this heap: it lies %zu bytes into a %s block (%s, from "
+                       "%s:%d)",
+                       call, pointer, (size_t)((uintptr_t)pointer - block.base), kind, gy_site_tag(&where),
+                       gy_site_file(&where), where.line);
+    }
+    if (heap->check != NULL && gy_check_remember(heap->check, (uintptr_t)pointer, &block)) {
+        gantry_alloc_site where = gy_sites_where(&heap->sites, block.site);
+        return GY_FAIL(
+            GANTRY_ERR_NOT_FOUND,
+            "%s: %p is not a live block of this heap: the %s block (%zu bytes, %s, from %s:%d) was "
+            "freed before",
+            call, pointer, kind, block.bytes, gy_site_tag(&where), gy_site_file(&where), where.line);
+    }
+    return GY_FAIL(GANTRY_ERR_NOT_FOUND,
+                   "%s: %p is not a live block of this heap: nothing starts there in its %s memory (freed "
+                   "before?)",
+                   call, pointer, kind);
+}
+
+static void check_freeing(gantry_heap *heap, struct gy_region *region, uintptr_t address)
+{
+    struct gy_visited block;
+    if (gy_kind_block_at(&heap->kinds[region->kind], region, address, &block) && block.base == address) {
+        gy_check_freeing(heap->check, region->kind, &block);
+    }
+}
+
+gantry_status gantry_heap_free(gantry_heap *heap, void *pointer)
+{
+    if (pointer == NULL) {
+        return GANTRY_OK;
+    }
+    struct gy_region *region = heap != NULL ? gy_granules_find(&heap->map, (uintptr_t)pointer) : NULL;
+    if (region != NULL && __builtin_expect(heap->check != NULL, 0)) {
+        check_freeing(heap, region, (uintptr_t)pointer);
+    }
+    if (region == NULL || !gy_kind_free(&heap->kinds[region->kind], region, (uintptr_t)pointer)) {
+        return fail_not_found(heap, "gantry_heap_free", pointer);
+    }
+    return GANTRY_OK;
+}
+
+gantry_status gy_heap_claim(gantry_heap *heap, void *pointer, const char *call, struct gy_heap_claim *out)
+{
+    struct gy_region *region = gy_granules_find(&heap->map, (uintptr_t)pointer);
+    struct gy_claim claim;
+    if (region == NULL || !gy_kind_claim(&heap->kinds[region->kind], region, (uintptr_t)pointer, &claim)) {
+        return fail_not_found(heap, call, pointer);
+    }
+    *out = (struct gy_heap_claim){region->kind, claim.range, claim.address, claim.record};
+    return GANTRY_OK;
+}
+
+static struct gy_claim claim_of(const struct gy_heap_claim *claim)
+{
+    return (struct gy_claim){claim->range, claim->address, claim->record};
+}
+
+static struct gy_visited visited_of(const struct gy_heap_claim *claim)
+{
+    const struct gy_range *range = claim->range;
+    return range != NULL
+               ? (struct gy_visited){claim->address, gy_range_requested(range), gy_range_site(range)}
+               : (struct gy_visited){claim->address, gy_record_size(claim->record),
+                                     gy_record_site(claim->record)};
+}
+
+void gy_heap_free_claimed(gantry_heap *heap, const struct gy_heap_claim *claim)
+{
+    struct gy_claim inner = claim_of(claim);
+    if (__builtin_expect(heap->check != NULL, 0)) {
+        struct gy_visited block = visited_of(claim);
+        gy_check_freeing(heap->check, claim->kind, &block);
+    }
+    gy_kind_free_claimed(&heap->kinds[claim->kind], &inner);
+}
+
+bool gy_heap_reuse(gantry_heap *heap, const struct gy_heap_claim *claim, gantry_memory_kind kind,
+                   size_t bytes, size_t alignment, const gantry_alloc_site *site)
+{
+    uint32_t number;
+    struct gy_claim inner = claim_of(claim);
+    alignment = alignment > LEAST_ALIGNMENT ? alignment : LEAST_ALIGNMENT;
+    return claim->kind == kind && gy_sites_number(&heap->sites, site, &number) &&
+           gy_kind_reuse(&heap->kinds[kind], &inner, bytes, alignment, number);
+}
+
+gantry_status gantry_heap_resize(gantry_heap *heap, void *pointer, size_t bytes)
+{
+    if (bytes == 0) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_heap_resize: 0 bytes");
+    }
+    struct gy_region *region = heap != NULL ? gy_granules_find(&heap->map, (uintptr_t)pointer) : NULL;
+    gantry_status status = region != NULL
+                               ? gy_kind_resize(&heap->kinds[region->kind], region, (uintptr_t)pointer, bytes)
+                               : GANTRY_ERR_NOT_FOUND;
+    switch (status) {
+    case GANTRY_OK:
+        return GANTRY_OK;
+    case GANTRY_ERR_NOT_FOUND:
+        return fail_not_found(heap, "gantry_heap_resize", pointer);
+    case GANTRY_ERR_UNSUPPORTED:
+        return GY_FAIL(status, "gantry_heap_resize: %p cannot have %zu bytes in place", pointer, bytes);
+    default:
+        return GY_FAIL(status, "heap: no memory for its bookkeeping");
+    }
+}
+
+gantry_status gantry_heap_device_address(gantry_heap *heap, const void *host, void **out)
+{
+    if (heap == NULL || out == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_heap_device_address: %s is NULL",
+                       heap == NULL ? "heap" : "out");
+    }
+    struct gy_region *region = gy_granules_find(&heap->map, (uintptr_t)host);
+    if (region == NULL ||
+        (region->kind != GANTRY_MEMORY_PINNED && region->kind != GANTRY_MEMORY_WRITE_COMBINED) ||
+        !gy_kind_contain(&heap->kinds[region->kind], region, (uintptr_t)host)) {
+        return GY_FAIL(GANTRY_ERR_NOT_FOUND,
+                       "gantry_heap_device_address: %p is in no page-locked block of this heap%s%s%s", host,
+                       region != NULL ? ", but in its " : "",
+                       region != NULL ? gy_kind_name(region->kind) : "", region != NULL ? " memory" : "");
+    }
+    const struct gy_backing *backing = &region->slab->backing;
+    *out = (void *)(backing->device_base + ((uintptr_t)host - backing->base));
+    return GANTRY_OK;
+}
+
+/* ---- settings ---- */
+
+static gantry_status check_kind(const gantry_heap *heap, gantry_memory_kind kind, const void *pointer,
+                                const char *call)
+{
+    if (heap == NULL || pointer == NULL || (unsigned)kind >= GANTRY_MEMORY_KIND_COUNT) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "%s: something is NULL, or unknown memory kind %d", call,
+                       (int)kind);
+    }
+    return GANTRY_OK;
+}
+
+gantry_status gantry_heap_configure(gantry_heap *heap, gantry_memory_kind kind,
+                                    const gantry_heap_settings *settings)
+{
+    gantry_heap_settings ours = {0};
+    gantry_status status = check_kind(heap, kind, settings, "gantry_heap_configure");
+    if (status == GANTRY_OK) {
+        status = gy_options_import(&ours, sizeof(ours), settings, sizeof(size_t) * 2, "gantry_heap_settings");
+    }
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    if (!gy_granules_round(ours.slab_bytes, &ours.slab_bytes) ||
+        !gy_granules_round(ours.base_bytes, &ours.base_bytes)) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_heap_settings: a size is too large");
+    }
+    struct gy_kind *of = &heap->kinds[kind];
+    atomic_store(&of->settings.slab_bytes, ours.slab_bytes);
+    atomic_store(&of->settings.base_bytes, ours.base_bytes);
+    atomic_store(&of->settings.keep_bytes, ours.keep_bytes);
+    atomic_store(&of->settings.limit_bytes, ours.limit_bytes);
+    if (ours.limit_bytes != 0 && gy_kind_total(of) > ours.limit_bytes) {
+        (void)gy_kind_trim(of, SIZE_MAX); /* what is above the limit goes whatever is kept */
+    }
+    return GANTRY_OK;
+}
+
+gantry_status gantry_heap_get_settings(gantry_heap *heap, gantry_memory_kind kind,
+                                       gantry_heap_settings *settings)
+{
+    gantry_status status = check_kind(heap, kind, settings, "gantry_heap_get_settings");
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    struct gy_kind_settings *of = &heap->kinds[kind].settings;
+    gantry_heap_settings ours = {.slab_bytes = gy_setting(&of->slab_bytes),
+                                 .limit_bytes = gy_setting(&of->limit_bytes),
+                                 .base_bytes = gy_setting(&of->base_bytes),
+                                 .keep_bytes = gy_setting(&of->keep_bytes)};
+    return gy_stats_export(settings, &ours, sizeof(ours), "gantry_heap_get_settings");
+}
+
+gantry_status gantry_heap_reserve(gantry_heap *heap, gantry_memory_kind kind, size_t bytes)
+{
+    gantry_status status = check_kind(heap, kind, heap, "gantry_heap_reserve");
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    status = gy_kind_reserve(&heap->kinds[kind], bytes);
+    return is_exhausted(status) ? fail_exhausted(heap, kind, bytes, status) : status;
+}
+
+gantry_status gantry_heap_trim(gantry_heap *heap, gantry_memory_kind kind, size_t keep_bytes,
+                               uint64_t *out_bytes)
+{
+    gantry_status status = check_kind(heap, kind, heap, "gantry_heap_trim");
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    atomic_store(&heap->kinds[kind].settings.reserved_bytes, 0);
+    uint64_t given = gy_kind_trim(&heap->kinds[kind], keep_bytes);
+    if (out_bytes != NULL) {
+        *out_bytes = given;
+    }
+    return GANTRY_OK;
+}
+
+uint64_t gy_heap_budget(gantry_heap *heap, gantry_memory_kind kind)
+{
+    struct gy_kind *of = &heap->kinds[kind];
+    size_t limit = gy_setting(&of->settings.limit_bytes);
+    if (limit != 0) {
+        return limit;
+    }
+    bool known = kind == GANTRY_MEMORY_DEVICE && of->setup.source == NULL && of->setup.context != NULL;
+    return known ? of->setup.context->info.memory_bytes : UINT64_MAX;
+}
+
+/* ---- large releases ---- */
+
+gantry_status gantry_heap_reclaim(gantry_heap *heap, void (*release)(void *arg), void *arg, uint64_t bytes)
+{
+    if (heap == NULL || release == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_heap_reclaim: %s is NULL",
+                       heap == NULL ? "heap" : "release");
+    }
+    gy_reclaimer_add(&heap->reclaimer, release, arg, bytes);
+    return GANTRY_OK;
+}
+
+gantry_status gantry_heap_reclaim_wait(gantry_heap *heap)
+{
+    if (heap == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_heap_reclaim_wait: heap is NULL");
+    }
+    gy_reclaimer_wait(&heap->reclaimer);
+    return GANTRY_OK;
+}
+
+gantry_status gantry_heap_get_reclaim_stats(gantry_heap *heap, gantry_reclaim_stats *stats)
+{
+    if (heap == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_heap_get_reclaim_stats: heap is NULL");
+    }
+    gantry_reclaim_stats ours = gy_reclaimer_stats(&heap->reclaimer);
+    return gy_stats_export(stats, &ours, sizeof(ours), "gantry_heap_get_reclaim_stats");
+}
+
+/* ---- questions ---- */
+
+gantry_status gantry_heap_get_stats(gantry_heap *heap, gantry_memory_kind kind, gantry_heap_stats *stats)
+{
+    if (heap == NULL || (unsigned)kind >= GANTRY_MEMORY_KIND_COUNT) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
+                       "gantry_heap_get_stats: no heap, or unknown memory kind %d", (int)kind);
+    }
+    gantry_heap_stats ours = {0};
+    gy_kind_stats(&heap->kinds[kind], &ours);
+    return gy_stats_export(stats, &ours, sizeof(ours), "gantry_heap_get_stats");
+}
+
+bool gy_heap_range_of(gantry_heap *heap, const void *address, gantry_memory_kind *kind, void **base,
+                      size_t *bytes)
+{
+    struct gy_region *region = gy_granules_find(&heap->map, (uintptr_t)address);
+    if (region == NULL) {
+        return false;
+    }
+    *kind = region->kind;
+    *base = (void *)region->slab->region.base;
+    *bytes = region->slab->region.bytes;
+    return true;
+}
+
+gantry_status gantry_heap_find_block(gantry_heap *heap, const void *address, gantry_heap_block *out)
+{
+    if (heap == NULL || out == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_heap_find_block: %s is NULL",
+                       heap == NULL ? "heap" : "out");
+    }
+    struct gy_region *region = gy_granules_find(&heap->map, (uintptr_t)address);
+    struct gy_visited block;
+    if (region == NULL || !gy_kind_block_at(&heap->kinds[region->kind], region, (uintptr_t)address, &block) ||
+        (uintptr_t)address - block.base >= block.bytes) {
+        return GY_FAIL(GANTRY_ERR_NOT_FOUND, "gantry_heap_find_block: %p is in no live block of this heap",
+                       address);
+    }
+    *out = (gantry_heap_block){region->kind, (void *)block.base, block.bytes,
+                               gy_sites_where(&heap->sites, block.site)};
+    return GANTRY_OK;
+}

@@ -1,0 +1,366 @@
+/* One memory kind: its blocks and what they add up to.  How it grows and shrinks: growth.c. */
+#include "heap/kind.h"
+
+#include "base/alloc.h"
+
+#include <assert.h>
+#include <string.h>
+
+const char *gy_kind_name(gantry_memory_kind kind)
+{
+    switch (kind) {
+    case GANTRY_MEMORY_DEVICE:
+        return "device";
+    case GANTRY_MEMORY_PINNED:
+        return "pinned";
+    case GANTRY_MEMORY_WRITE_COMBINED:
+        return "write-combined";
+    case GANTRY_MEMORY_HOST:
+        return "host";
+    }
+    return "unknown";
+}
+
+/* ---- blocks ---- */
+
+static bool is_exhausted(gantry_status status)
+{
+    return status == GANTRY_ERR_OUT_OF_DEVICE_MEMORY || status == GANTRY_ERR_OUT_OF_HOST_MEMORY;
+}
+
+static gantry_status alloc_large(struct gy_kind *kind, size_t bytes, size_t alignment, uint32_t site,
+                                 uintptr_t *out)
+{
+    if (gy_park_take(&kind->park, bytes, alignment, site, out)) {
+        return GANTRY_OK;
+    }
+    for (;;) {
+        uint64_t seen = atomic_load_explicit(&kind->generation, memory_order_acquire);
+        enum gy_pages_result result =
+            gy_pages_alloc(&kind->pages, GY_RANGE_BLOCK, bytes, alignment, site, out);
+        if (result == GY_PAGES_OK) {
+            gy_park_note(&kind->park, site, (int64_t)bytes, 1);
+            return GANTRY_OK;
+        }
+        gantry_status status = GANTRY_ERR_OUT_OF_HOST_MEMORY;
+        if (result == GY_PAGES_FULL) {
+            status = gy_park_flush(&kind->park) ? GANTRY_OK : gy_kind_grow(kind, seen, GY_GROW_SLAB, bytes);
+        }
+        if (status != GANTRY_OK) {
+            return status;
+        }
+    }
+}
+
+/* The chunk that a block of the small tier lies in. */
+static struct gy_chunk *chunk_of(struct gy_kind *kind, uintptr_t address)
+{
+    struct gy_region *region = gy_granules_find(kind->setup.map, address);
+    assert(region != NULL && region->is_chunk);
+    return (struct gy_chunk *)(void *)region;
+}
+
+static gantry_status alloc_small(struct gy_kind *kind, size_t bytes, size_t alignment, uint32_t site,
+                                 uintptr_t *out)
+{
+    for (;;) {
+        uint64_t seen = atomic_load_explicit(&kind->generation, memory_order_acquire);
+        enum gy_small_result result = gy_small_alloc(kind->small, bytes, alignment, site, out);
+        if (__builtin_expect(result == GY_SMALL_OK, 1)) {
+            gy_chunk_record(chunk_of(kind, *out), *out, bytes, site);
+            return GANTRY_OK;
+        }
+        gantry_status status = GANTRY_ERR_OUT_OF_HOST_MEMORY;
+        if (result == GY_SMALL_WANTS_CHUNK) {
+            status = gy_kind_grow(kind, seen, GY_GROW_CHUNK, GY_GRANULE_BYTES);
+        }
+        if (is_exhausted(status)) {
+            /* No 2 MiB in one piece any more, but perhaps a few pages. */
+            return alloc_large(kind, bytes, alignment, site, out);
+        }
+        if (status != GANTRY_OK) {
+            return status;
+        }
+    }
+}
+
+static bool fits_small(size_t bytes, size_t alignment)
+{
+    return bytes <= GY_SMALL_MAX && alignment <= GY_PAGE_BYTES &&
+           ((bytes + alignment - 1) & ~(alignment - 1)) <= GY_SMALL_MAX;
+}
+
+gantry_status gy_kind_alloc(struct gy_kind *kind, size_t bytes, size_t alignment, uint32_t site,
+                            uintptr_t *out)
+{
+    if (__builtin_expect(!gy_usage_make_site(&kind->usage, site), 0)) {
+        return GANTRY_ERR_OUT_OF_HOST_MEMORY;
+    }
+    if (kind->small != NULL && fits_small(bytes, alignment)) {
+        return alloc_small(kind, bytes, alignment, site, out);
+    }
+    return alloc_large(kind, bytes, alignment, site, out);
+}
+
+/* After a block went back. */
+static inline void tell_excess(struct gy_kind *kind)
+{
+    if (__builtin_expect(atomic_load_explicit(&kind->pages.empty_bytes, memory_order_relaxed) != 0, 0) &&
+        kind->setup.excess != NULL && gy_kind_has_excess(kind) &&
+        !atomic_exchange(&kind->excess_told, true)) {
+        kind->setup.excess(kind->setup.user, kind->setup.kind);
+    }
+}
+
+bool gy_kind_free(struct gy_kind *kind, struct gy_region *region, uintptr_t address)
+{
+    if (region->is_chunk) {
+        uint32_t record = gy_chunk_take((struct gy_chunk *)(void *)region, address);
+        if (record == 0) {
+            return false;
+        }
+        gy_small_free(kind->small, address, gy_record_size(record), gy_record_site(record));
+        return true;
+    }
+    if (gy_park_give(&kind->park, region, address) != GY_PARK_OK) {
+        return false;
+    }
+    tell_excess(kind);
+    return true;
+}
+
+bool gy_kind_claim(struct gy_kind *kind, struct gy_region *region, uintptr_t address, struct gy_claim *out)
+{
+    if (region->is_chunk) {
+        uint32_t record = gy_chunk_take((struct gy_chunk *)(void *)region, address);
+        *out = (struct gy_claim){NULL, address, record};
+        return record != 0;
+    }
+    struct gy_range *range = gy_park_claim(&kind->park, region, address);
+    *out = (struct gy_claim){range, address, 0};
+    return range != NULL;
+}
+
+void gy_kind_free_claimed(struct gy_kind *kind, const struct gy_claim *claim)
+{
+    if (claim->range == NULL) {
+        gy_small_free(kind->small, claim->address, gy_record_size(claim->record),
+                      gy_record_site(claim->record));
+        return;
+    }
+    gy_park_give_claimed(&kind->park, claim->range);
+    tell_excess(kind);
+}
+
+bool gy_kind_reuse(struct gy_kind *kind, const struct gy_claim *claim, size_t bytes, size_t alignment,
+                   uint32_t site)
+{
+    if ((claim->address & (alignment - 1)) != 0 || !gy_usage_make_site(&kind->usage, site)) {
+        return false;
+    }
+    if (claim->range == NULL) {
+        size_t had = gy_record_size(claim->record);
+        if (bytes > had || bytes <= had / 2) {
+            return false;
+        }
+        gy_small_reused(kind->small, gy_record_site(claim->record), had, site, bytes);
+        gy_chunk_record(chunk_of(kind, claim->address), claim->address, bytes, site);
+        return true;
+    }
+    if ((bytes + GY_PAGE_BYTES - 1) >> GY_PAGE_SHIFT != claim->range->pages) {
+        return false;
+    }
+    gy_park_revive(&kind->park, claim->range, bytes, site);
+    return true;
+}
+
+static gantry_status resize_small(struct gy_kind *kind, struct gy_chunk *chunk, uintptr_t address,
+                                  size_t bytes)
+{
+    uint32_t record = gy_chunk_peek(chunk, address);
+    if (record == 0) {
+        return GANTRY_ERR_NOT_FOUND;
+    }
+    if (bytes > GY_SMALL_MAX || bytes > gy_small_capacity(address)) {
+        return GANTRY_ERR_UNSUPPORTED;
+    }
+    gy_chunk_record(chunk, address, bytes, gy_record_site(record));
+    gy_small_resized(kind->small, gy_record_site(record), gy_record_size(record), bytes);
+    return GANTRY_OK;
+}
+
+gantry_status gy_kind_resize(struct gy_kind *kind, struct gy_region *region, uintptr_t address, size_t bytes)
+{
+    if (region->is_chunk) {
+        return resize_small(kind, (struct gy_chunk *)(void *)region, address, bytes);
+    }
+    struct gy_block_request before;
+    enum gy_pages_result result = gy_pages_resize(&kind->pages, region->slab, address, bytes, &before);
+    if (result == GY_PAGES_FULL && gy_park_flush(&kind->park)) {
+        result = gy_pages_resize(&kind->pages, region->slab, address, bytes, &before);
+    }
+    switch (result) {
+    case GY_PAGES_OK:
+        gy_park_note(&kind->park, before.site, (int64_t)bytes - (int64_t)before.bytes, 0);
+        return GANTRY_OK;
+    case GY_PAGES_FULL:
+        return GANTRY_ERR_UNSUPPORTED;
+    case GY_PAGES_NO_MEMORY:
+        return GANTRY_ERR_OUT_OF_HOST_MEMORY;
+    case GY_PAGES_NOT_FOUND:
+        break;
+    }
+    return GANTRY_ERR_NOT_FOUND;
+}
+
+bool gy_kind_contain(struct gy_kind *kind, struct gy_region *region, uintptr_t address)
+{
+    if (region->is_chunk) {
+        return gy_chunk_contain((struct gy_chunk *)(void *)region, address);
+    }
+    return gy_pages_contain(&kind->pages, region->slab, address);
+}
+
+bool gy_kind_block_at(struct gy_kind *kind, struct gy_region *region, uintptr_t address,
+                      struct gy_visited *out)
+{
+    if (!region->is_chunk) {
+        return gy_pages_block_at(&kind->pages, region->slab, address, out);
+    }
+    return gy_chunk_block_at((struct gy_chunk *)(void *)region, address, out) &&
+           address - out->base < out->bytes;
+}
+
+void gy_kind_stats(struct gy_kind *kind, gantry_heap_stats *stats)
+{
+    struct gy_sums sums = {atomic_load_explicit(&kind->usage.used, memory_order_relaxed),
+                           atomic_load_explicit(&kind->usage.allocs, memory_order_relaxed),
+                           atomic_load_explicit(&kind->usage.frees, memory_order_relaxed)};
+    gy_park_collect(&kind->park, &sums);
+    if (kind->small != NULL) {
+        gy_small_collect(kind->small, &sums);
+    }
+    (void)gy_park_flush(&kind->park); /* what is parked is free */
+    struct gy_pages_stats pages = gy_pages_stats(&kind->pages);
+    int64_t used = sums.used > 0 ? sums.used : 0; /* other threads may be between two sums */
+    gy_usage_raise_peak(&kind->usage.peak, used);
+    stats->slab_bytes = gy_kind_total(kind);
+    stats->used_bytes = (uint64_t)used;
+    stats->peak_bytes = (uint64_t)atomic_load_explicit(&kind->usage.peak, memory_order_relaxed);
+    stats->alloc_count = sums.allocs;
+    stats->free_count = sums.frees;
+    stats->block_count = sums.allocs > sums.frees ? sums.allocs - sums.frees : 0;
+    stats->largest_free = pages.largest_free;
+    stats->free_bytes = pages.free_bytes;
+    stats->empty_bytes = pages.empty_bytes;
+}
+
+void gy_kind_site_stats(struct gy_kind *kind, uint32_t site, gantry_heap_tag_stats *stats)
+{
+    struct gy_site_sums *sums = gy_usage_site(&kind->usage, site);
+    if (sums == NULL) {
+        return;
+    }
+    int64_t bytes = atomic_load_explicit(&sums->bytes, memory_order_relaxed);
+    int64_t count = atomic_load_explicit(&sums->count, memory_order_relaxed);
+    gy_park_collect_site(&kind->park, site, &bytes, &count);
+    if (kind->small != NULL) {
+        gy_small_collect_site(kind->small, site, &bytes, &count);
+    }
+    gy_usage_raise_peak(&sums->peak, bytes);
+    stats->used_bytes = bytes > 0 ? (uint64_t)bytes : 0;
+    stats->block_count = count > 0 ? (uint64_t)count : 0;
+    stats->peak_bytes = (uint64_t)atomic_load_explicit(&sums->peak, memory_order_relaxed);
+}
+
+void gy_kind_each_block(struct gy_kind *kind, gy_visit_fn visit, void *user)
+{
+    gy_pages_each_block(&kind->pages, visit, user);
+    if (kind->small != NULL) {
+        gy_small_each_block(kind->small, visit, user);
+    }
+}
+
+/* ---- life ---- */
+
+static gantry_status open_small(struct gy_kind *kind)
+{
+    if (!kind->setup.use_small) {
+        return GANTRY_OK;
+    }
+    gantry_status status = gy_small_create(kind->setup.map, &kind->usage, &kind->small);
+    if (status == GANTRY_ERR_UNSUPPORTED) {
+        gy_log(GANTRY_LOG_WARNING, "heap: jemalloc has no arena left; small %s blocks take whole 4 KiB pages",
+               gy_kind_name(kind->setup.kind));
+        return GANTRY_OK;
+    }
+    return status != GANTRY_OK ? GY_FAIL(status, "heap: no memory for its bookkeeping") : GANTRY_OK;
+}
+
+gantry_status gy_kind_init(struct gy_kind *kind, const struct gy_kind_setup *setup)
+{
+    memset(kind, 0, sizeof(*kind));
+    kind->setup = *setup;
+    atomic_store(&kind->settings.slab_bytes, setup->slab_bytes);
+    atomic_store(&kind->settings.limit_bytes, setup->limit_bytes);
+    atomic_store(&kind->settings.base_bytes, setup->base_bytes);
+    atomic_store(&kind->settings.keep_bytes, setup->keep_bytes);
+    gantry_status status = gy_cond_init(&kind->grown);
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    gy_mutex_init(&kind->growth_lock, GY_RANK_HEAP);
+    if (!gy_pages_init(&kind->pages)) {
+        status = GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "heap: no memory for its bookkeeping");
+        goto fini_growth;
+    }
+    if (!gy_park_init(&kind->park, &kind->pages, setup->map, &kind->usage)) {
+        status = GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "heap: no memory for its bookkeeping");
+        goto fini_pages;
+    }
+    status = open_small(kind);
+    if (status != GANTRY_OK) {
+        goto fini_park;
+    }
+    return GANTRY_OK;
+fini_park:
+    gy_park_fini(&kind->park);
+fini_pages:
+    gy_pages_fini(&kind->pages);
+fini_growth:
+    gy_mutex_fini(&kind->growth_lock);
+    gy_cond_fini(&kind->grown);
+    return status;
+}
+
+static void free_chunks(struct gy_chunk *chunk)
+{
+    while (chunk != NULL) {
+        struct gy_chunk *next = chunk->next;
+        gy_free(chunk);
+        chunk = next;
+    }
+}
+
+void gy_kind_fini(struct gy_kind *kind)
+{
+    if (kind->small != NULL) {
+        free_chunks(gy_small_destroy(kind->small));
+    }
+    free_chunks(kind->spare_chunks);
+    struct gy_slab *slab;
+    while ((slab = gy_pages_remove_slab(&kind->pages, true)) != NULL) {
+        gy_kind_give_back(kind, &slab->backing);
+        gy_slab_fini(slab);
+        gy_free(slab);
+    }
+    while ((slab = kind->spare_slabs) != NULL) {
+        kind->spare_slabs = slab->next;
+        gy_free(slab);
+    }
+    gy_park_fini(&kind->park);
+    gy_pages_fini(&kind->pages);
+    gy_usage_fini(&kind->usage);
+    gy_mutex_fini(&kind->growth_lock);
+    gy_cond_fini(&kind->grown);
+}

@@ -1,0 +1,139 @@
+/* The heap of one memory kind: the two tiers, and how they grow. */
+#ifndef HEAP_KIND_H
+#define HEAP_KIND_H
+
+#include "heap/pages.h"
+#include "heap/park.h"
+#include "heap/sites.h"
+#include "heap/small.h"
+
+/* What a kind is made of.  Zero bytes: no limit, or the default slab policy. */
+struct gy_kind_setup {
+    gantry_memory_kind kind;
+    struct gy_context *context;
+    const struct gy_backing_ops *ops;
+    const gantry_memory_source *source; /* the application's own; NULL: `ops` */
+    struct gy_granules *map;
+    size_t slab_bytes;
+    size_t limit_bytes;
+    size_t base_bytes;
+    size_t keep_bytes;
+    bool use_small;
+    /* More lies unused than the settings let it: have gy_kind_trim() called, by another thread.  NULL: no. */
+    void (*excess)(void *user, gantry_memory_kind kind);
+    void *user;
+};
+
+/* What may be changed at any time. */
+struct gy_kind_settings {
+    _Atomic(size_t) slab_bytes;     /* atomic; 0: the default */
+    _Atomic(size_t) limit_bytes;    /* atomic; 0: none */
+    _Atomic(size_t) base_bytes;     /* atomic */
+    _Atomic(size_t) keep_bytes;     /* atomic; 0: the default */
+    _Atomic(size_t) reserved_bytes; /* atomic; most that gy_kind_reserve() was asked for */
+};
+
+struct gy_kind {
+    struct gy_kind_setup setup;       /* immutable, the settings as they were at first */
+    struct gy_kind_settings settings; /* atomic */
+    struct gy_pages pages;            /* own guards; blocks above the small tier's, and that one's chunks */
+    struct gy_small *small;           /* immutable; NULL: the page layer serves everything */
+    struct gy_park park;              /* own guards; blocks of the page layer that were just given back */
+    struct gy_usage usage;            /* atomic */
+    gy_mutex growth_lock;             /* rank HEAP */
+    gy_cond grown;                    /* `growing` went back to false */
+    bool growing;                     /* guarded by growth_lock; one thread at a time talks to the driver */
+    _Atomic(uint64_t) generation;     /* atomic; written under growth_lock: successful growths so far */
+    _Atomic(size_t) slab_total;       /* atomic; written by the growing thread only */
+    atomic_bool excess_told;          /* atomic; setup.excess() was called and gy_kind_trim() not yet */
+    struct gy_slab *spare_slabs;   /* the growing thread only; structs that a late reader may still look at */
+    struct gy_chunk *spare_chunks; /* the growing thread only; likewise */
+};
+
+/* @retval GANTRY_ERR_OUT_OF_HOST_MEMORY */
+GANTRY_MUST_CHECK gantry_status gy_kind_init(struct gy_kind *kind, const struct gy_kind_setup *setup);
+/* Live blocks are gone; every slab is given back. */
+void gy_kind_fini(struct gy_kind *kind);
+
+/* As gantry_heap_alloc(), with checked arguments.  Running out of memory is not logged. */
+GANTRY_MUST_CHECK gantry_status gy_kind_alloc(struct gy_kind *kind, size_t bytes, size_t alignment,
+                                              uint32_t site, uintptr_t *out);
+
+/* `region` is what `address` lies in.  False: no live block starts there. */
+GANTRY_MUST_CHECK bool gy_kind_free(struct gy_kind *kind, struct gy_region *region, uintptr_t address);
+
+/* A block that was taken from the application and whose memory is not free yet. */
+struct gy_claim {
+    struct gy_range *range; /* NULL: of the small tier */
+    uintptr_t address;
+    uint32_t record; /* of the small tier */
+};
+
+/* The two halves of gy_kind_free(), with any time between them. */
+GANTRY_MUST_CHECK bool gy_kind_claim(struct gy_kind *kind, struct gy_region *region, uintptr_t address,
+                                     struct gy_claim *out);
+void gy_kind_free_claimed(struct gy_kind *kind, const struct gy_claim *claim);
+/* Instead of the second: use the memory for a block of `bytes`.  False: it does not fit, or wastes half. */
+GANTRY_MUST_CHECK bool gy_kind_reuse(struct gy_kind *kind, const struct gy_claim *claim, size_t bytes,
+                                     size_t alignment, uint32_t site);
+
+/* @retval GANTRY_ERR_NOT_FOUND, GANTRY_ERR_UNSUPPORTED, GANTRY_ERR_OUT_OF_HOST_MEMORY */
+GANTRY_MUST_CHECK gantry_status gy_kind_resize(struct gy_kind *kind, struct gy_region *region,
+                                               uintptr_t address, size_t bytes);
+
+/* True when `address` lies inside a live block. */
+bool gy_kind_contain(struct gy_kind *kind, struct gy_region *region, uintptr_t address);
+
+void gy_kind_stats(struct gy_kind *kind, gantry_heap_stats *stats);
+
+/* ---- growth (growth.c) ---- */
+
+enum gy_growth {
+    GY_GROW_SLAB,  /* the page layer is full */
+    GY_GROW_CHUNK, /* the small tier is full */
+};
+
+/* Get more for an attempt that failed after it had read `seen` from `generation`.  OK: try again.  Running
+ * out of memory is not logged. */
+GANTRY_MUST_CHECK gantry_status gy_kind_grow(struct gy_kind *kind, uint64_t seen, enum gy_growth growth,
+                                             size_t bytes);
+/* The memory of a slab goes back to where it came from. */
+void gy_kind_give_back(struct gy_kind *kind, const struct gy_backing *backing);
+
+static inline size_t gy_setting(_Atomic(size_t) *value)
+{
+    return atomic_load_explicit(value, memory_order_relaxed);
+}
+
+/* Bytes of all slabs. */
+static inline size_t gy_kind_total(struct gy_kind *kind)
+{
+    return atomic_load_explicit(&kind->slab_total, memory_order_relaxed);
+}
+
+/* ---- questions ---- */
+
+/* Of one site. */
+void gy_kind_site_stats(struct gy_kind *kind, uint32_t site, gantry_heap_tag_stats *stats);
+
+/* Take slabs until `bytes` of them are free. */
+GANTRY_MUST_CHECK gantry_status gy_kind_reserve(struct gy_kind *kind, size_t bytes);
+
+/* Give wholly free slabs back to the driver until no more than `keep` bytes of them are left, the base size
+ * and the limit permitting; the bytes given back. */
+size_t gy_kind_trim(struct gy_kind *kind, size_t keep);
+/* What the settings let lie unused, and whether more does. */
+size_t gy_kind_keep_bytes(struct gy_kind *kind);
+bool gy_kind_has_excess(struct gy_kind *kind);
+
+/* The live block whose memory `address` is in; false when there is none. */
+bool gy_kind_block_at(struct gy_kind *kind, struct gy_region *region, uintptr_t address,
+                      struct gy_visited *out);
+
+/* Call `visit` for every live block, under a leaf lock. */
+void gy_kind_each_block(struct gy_kind *kind, gy_visit_fn visit, void *user);
+
+/* "device", "pinned", …; static. */
+const char *gy_kind_name(gantry_memory_kind kind);
+
+#endif

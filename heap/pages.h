@@ -1,0 +1,112 @@
+/* The page layer: carves slabs into ranges of 4 KiB pages.
+ *
+ * All it keeps lies in host memory; it never touches what it hands out and never calls the driver.  Free
+ * neighbours inside a slab are always one range; slabs are never joined.
+ *
+ * Threading: any thread; one lock (rank PAGES), held for O(1) work and never around an allocation. */
+#ifndef HEAP_PAGES_H
+#define HEAP_PAGES_H
+
+#include "base/thread.h"
+#include "heap/backing.h"
+#include "heap/tlsf.h"
+
+struct gy_slab {
+    struct gy_region region;
+    struct gy_backing backing;   /* immutable while the slab is in a page layer */
+    struct gy_range *first;      /* guarded by the page layer's lock; NULL: not in a page layer */
+    struct gy_slab *prev, *next; /* guarded by the page layer's lock */
+    uint64_t *starts;            /* guarded by it; bit p: a range starts at page p */
+    uint64_t *starts_summary;    /* guarded by it; bit w: word w of `starts` is not 0 */
+    /* atomic entries; by page: the BLOCK or CHUNK that starts there.  Whoever takes one out owns the range.
+     * Readable while the slab is in the granule map or in the page layer, see gy_pages_claim(). */
+    _Atomic(struct gy_range *) *live;
+};
+
+struct gy_pages {
+    gy_mutex lock;               /* rank PAGES */
+    struct gy_tlsf free;         /* guarded by lock */
+    struct gy_slab *slabs;       /* guarded by lock */
+    _Atomic(size_t) empty_bytes; /* atomic; written under lock: of slabs that are one free range */
+    struct gy_range *spare;      /* guarded by lock */
+    size_t spare_count;          /* guarded by lock */
+    struct range_batch *batch;   /* guarded by lock; what the nodes were allocated in */
+};
+
+enum gy_pages_result {
+    GY_PAGES_OK,
+    GY_PAGES_FULL,      /* no such range; for a resize: not in place */
+    GY_PAGES_NO_MEMORY, /* host memory for the bookkeeping ran out */
+    GY_PAGES_NOT_FOUND, /* no live range starts there */
+};
+
+/* False: out of host memory. */
+GANTRY_MUST_CHECK bool gy_pages_init(struct gy_pages *pages);
+/* Forgets everything; all slabs must have been removed. */
+void gy_pages_fini(struct gy_pages *pages);
+
+/* Make `slab` describe `backing`, in no page layer yet.  False: out of host memory. */
+GANTRY_MUST_CHECK bool gy_slab_init(struct gy_slab *slab, gantry_memory_kind kind,
+                                    const struct gy_backing *backing);
+/* Free what hangs on the slab, which is in no page layer; the struct is the caller's. */
+void gy_slab_fini(struct gy_slab *slab);
+
+/* One free range more.  False: out of host memory. */
+GANTRY_MUST_CHECK bool gy_pages_add_slab(struct gy_pages *pages, struct gy_slab *slab);
+/* Take out a slab without live ranges, or any slab if `even_used`; NULL when there is none. */
+struct gy_slab *gy_pages_remove_slab(struct gy_pages *pages, bool even_used);
+/* Take out a slab without live ranges of at most `most` bytes, the largest of them. */
+struct gy_slab *gy_pages_remove_empty(struct gy_pages *pages, size_t most);
+
+/* `bytes` > 0 at a multiple of `alignment` (a power of two); `state` is BLOCK or CHUNK.
+ * OK, FULL or NO_MEMORY. */
+enum gy_pages_result gy_pages_alloc(struct gy_pages *pages, enum gy_range_state state, size_t bytes,
+                                    size_t alignment, uint32_t site, uintptr_t *out);
+
+/* What a live BLOCK was asked for. */
+struct gy_block_request {
+    size_t bytes;
+    uint32_t site;
+};
+
+/* Give the range of that state at `base` of `slab` back; `request` gets what it was asked for.
+ * OK or NOT_FOUND. */
+enum gy_pages_result gy_pages_free(struct gy_pages *pages, struct gy_slab *slab, enum gy_range_state state,
+                                   uintptr_t base, struct gy_block_request *request);
+
+/* Make the BLOCK at `base` of `slab` hold `bytes` > 0 without moving it; `before` gets what it was asked
+ * for.  OK, FULL, NO_MEMORY or NOT_FOUND. */
+enum gy_pages_result gy_pages_resize(struct gy_pages *pages, struct gy_slab *slab, uintptr_t base,
+                                     size_t bytes, struct gy_block_request *before);
+
+/* Without the lock: take the live range of that state at `base` of `slab` for the caller, who owns it then;
+ * NULL when there is none.  The caller sees to it that the slab is not taken apart meanwhile. */
+struct gy_range *gy_pages_claim(struct gy_slab *slab, enum gy_range_state state, uintptr_t base);
+/* Without the lock: a range that the caller owns becomes a live BLOCK. */
+void gy_pages_publish(struct gy_range *range, size_t bytes, uint32_t site);
+/* Give ranges that the caller owns, linked by `next`, back. */
+void gy_pages_release(struct gy_pages *pages, struct gy_range *first);
+
+/* True when `address` lies in the requested bytes of a live BLOCK of `slab`. */
+bool gy_pages_contain(struct gy_pages *pages, struct gy_slab *slab, uintptr_t address);
+
+struct gy_pages_stats {
+    size_t largest_free; /* bytes of the largest free range */
+    size_t free_bytes;   /* of all free ranges */
+    size_t empty_bytes;  /* of slabs without live ranges */
+};
+struct gy_pages_stats gy_pages_stats(struct gy_pages *pages);
+
+/* Call `visit` for every live BLOCK, under the lock: it must not come back here. */
+void gy_pages_each_block(struct gy_pages *pages, gy_visit_fn visit, void *user);
+
+/* Call `visit` for every slab and every range in it, in address order, under the lock. */
+void gy_pages_each_range(struct gy_pages *pages,
+                         void (*visit)(void *user, const struct gy_slab *slab, const struct gy_range *range),
+                         void *user);
+
+/* The live BLOCK of `slab` that `address` lies in, with all its pages; false when there is none. */
+bool gy_pages_block_at(struct gy_pages *pages, struct gy_slab *slab, uintptr_t address,
+                       struct gy_visited *out);
+
+#endif

@@ -1,0 +1,238 @@
+#include "heap/park.h"
+
+#include "base/alloc.h"
+
+#include <sched.h>
+
+/* Ranges looked at in a bucket for one of the right size and alignment. */
+#define SCAN_LIMIT 4
+
+/* ---- shards ---- */
+
+static struct gy_park_shard *my_shard(struct gy_park *park)
+{
+    static _Atomic(unsigned) threads;   /* atomic; numbers given out so far */
+    static _Thread_local unsigned mine; /* number + 1; 0: none yet */
+    if (__builtin_expect(mine == 0, 0)) {
+        mine = atomic_fetch_add_explicit(&threads, 1, memory_order_relaxed) % GY_PARK_SHARDS + 1;
+    }
+    return &park->shards[mine - 1];
+}
+
+static bool try_hold(struct gy_park_shard *shard)
+{
+    return !atomic_load_explicit(&shard->held, memory_order_relaxed) &&
+           !atomic_exchange_explicit(&shard->held, true, memory_order_acquire);
+}
+
+static void hold(struct gy_park_shard *shard)
+{
+    while (!try_hold(shard)) {
+        sched_yield();
+    }
+}
+
+static void let_go(struct gy_park_shard *shard)
+{
+    atomic_store_explicit(&shard->held, false, memory_order_release);
+}
+
+static struct gy_range **bucket_of(struct gy_park_shard *shard, size_t pages)
+{
+    return &shard->buckets[((uint64_t)pages * 0x9e3779b97f4a7c15u) >> 59];
+}
+
+/* Everything in the shard, linked by `next`. */
+static struct gy_range *empty_shard(struct gy_park_shard *shard)
+{
+    struct gy_range *all = NULL;
+    for (unsigned i = 0; i < GY_PARK_BUCKETS && shard->pages != 0; i++) {
+        while (shard->buckets[i] != NULL) {
+            struct gy_range *range = shard->buckets[i];
+            shard->buckets[i] = range->next;
+            range->next = all;
+            all = range;
+        }
+    }
+    shard->pages = 0;
+    return all;
+}
+
+bool gy_park_init(struct gy_park *park, struct gy_pages *pages, struct gy_granules *map,
+                  struct gy_usage *usage)
+{
+    struct gy_park_shard *shards = gy_alloc_aligned(GY_PARK_SHARDS * sizeof(*shards), 64);
+    if (shards == NULL) {
+        return false;
+    }
+    for (unsigned i = 0; i < GY_PARK_SHARDS; i++) {
+        shards[i] = (struct gy_park_shard){.held = false};
+    }
+    *park = (struct gy_park){pages, map, usage, shards};
+    return true;
+}
+
+void gy_park_fini(struct gy_park *park)
+{
+    gy_free(park->shards);
+}
+
+/* ---- blocks ---- */
+
+static struct gy_range *take_from(struct gy_park_shard *shard, size_t pages, size_t alignment)
+{
+    struct gy_range **link = bucket_of(shard, pages);
+    for (unsigned looked = 0; *link != NULL && looked < SCAN_LIMIT; looked++) {
+        struct gy_range *range = *link;
+        if (range->pages == pages && (range->base & (alignment - 1)) == 0) {
+            *link = range->next;
+            shard->pages -= pages;
+            return range;
+        }
+        link = &range->next;
+    }
+    return NULL;
+}
+
+bool gy_park_take(struct gy_park *park, size_t bytes, size_t alignment, uint32_t site, uintptr_t *out)
+{
+    struct gy_park_shard *shard = my_shard(park);
+    if (bytes > GY_PARK_BYTES || !try_hold(shard)) {
+        return false;
+    }
+    struct gy_range *range = take_from(shard, (bytes + GY_PAGE_BYTES - 1) >> GY_PAGE_SHIFT, alignment);
+    if (range != NULL) {
+        *out = range->base;
+        gy_pages_publish(range, bytes, site);
+        gy_tally_note(&shard->tally, park->usage, site, (int64_t)bytes, 1, GY_PARK_HOLD_BYTES);
+    }
+    let_go(shard);
+    return range != NULL;
+}
+
+/* Keep a range that the caller owns; what has to leave for it, linked by `next`. */
+static struct gy_range *keep(struct gy_park_shard *shard, struct gy_range *range)
+{
+    size_t most = GY_PARK_BYTES >> GY_PAGE_SHIFT;
+    struct gy_range *leaving = NULL;
+    if (range->pages > most) {
+        range->next = NULL;
+        return range;
+    }
+    if (shard->pages + range->pages > most) {
+        leaving = empty_shard(shard);
+    }
+    struct gy_range **bucket = bucket_of(shard, range->pages);
+    range->next = *bucket;
+    *bucket = range;
+    shard->pages += range->pages;
+    return leaving;
+}
+
+static enum gy_park_result give_to_pages(struct gy_park *park, struct gy_slab *slab, uintptr_t address)
+{
+    struct gy_block_request request;
+    if (gy_pages_free(park->pages, slab, GY_RANGE_BLOCK, address, &request) != GY_PAGES_OK) {
+        return GY_PARK_NOT_FOUND;
+    }
+    gy_park_note(park, request.site, -(int64_t)request.bytes, -1);
+    return GY_PARK_OK;
+}
+
+enum gy_park_result gy_park_give(struct gy_park *park, struct gy_region *region, uintptr_t address)
+{
+    struct gy_park_shard *shard = my_shard(park);
+    if (!try_hold(shard)) {
+        return give_to_pages(park, region->slab, address);
+    }
+    /* Still in the map, so that gy_park_quiesce() will wait for us. */
+    struct gy_range *range = gy_granules_find(park->map, address) == region
+                                 ? gy_pages_claim(region->slab, GY_RANGE_BLOCK, address)
+                                 : NULL;
+    struct gy_range *leaving = NULL;
+    if (range != NULL) {
+        gy_tally_note(&shard->tally, park->usage, gy_range_site(range), -(int64_t)gy_range_requested(range),
+                      -1, GY_PARK_HOLD_BYTES);
+        leaving = keep(shard, range);
+    }
+    gy_pages_release(park->pages, leaving);
+    let_go(shard);
+    return range != NULL ? GY_PARK_OK : GY_PARK_NOT_FOUND;
+}
+
+struct gy_range *gy_park_claim(struct gy_park *park, struct gy_region *region, uintptr_t address)
+{
+    struct gy_park_shard *shard = my_shard(park);
+    hold(shard);
+    struct gy_range *range = gy_granules_find(park->map, address) == region
+                                 ? gy_pages_claim(region->slab, GY_RANGE_BLOCK, address)
+                                 : NULL;
+    let_go(shard);
+    return range;
+}
+
+void gy_park_give_claimed(struct gy_park *park, struct gy_range *range)
+{
+    struct gy_park_shard *shard = my_shard(park);
+    hold(shard);
+    gy_tally_note(&shard->tally, park->usage, gy_range_site(range), -(int64_t)gy_range_requested(range), -1,
+                  GY_PARK_HOLD_BYTES);
+    gy_pages_release(park->pages, keep(shard, range));
+    let_go(shard);
+}
+
+void gy_park_revive(struct gy_park *park, struct gy_range *range, size_t bytes, uint32_t site)
+{
+    gy_park_note(park, gy_range_site(range), -(int64_t)gy_range_requested(range), -1);
+    gy_park_note(park, site, (int64_t)bytes, 1);
+    gy_pages_publish(range, bytes, site);
+}
+
+void gy_park_note(struct gy_park *park, uint32_t site, int64_t bytes, int count)
+{
+    struct gy_park_shard *shard = my_shard(park);
+    if (try_hold(shard)) {
+        gy_tally_note(&shard->tally, park->usage, site, bytes, count, GY_PARK_HOLD_BYTES);
+        let_go(shard);
+    } else {
+        gy_usage_note(park->usage, site, bytes, count);
+    }
+}
+
+bool gy_park_flush(struct gy_park *park)
+{
+    bool any = false;
+    for (unsigned i = 0; i < GY_PARK_SHARDS; i++) {
+        hold(&park->shards[i]);
+        struct gy_range *leaving = empty_shard(&park->shards[i]);
+        any = any || leaving != NULL;
+        /* Before letting go: whoever flushes after us must find it with the page layer. */
+        gy_pages_release(park->pages, leaving);
+        let_go(&park->shards[i]);
+    }
+    return any;
+}
+
+void gy_park_quiesce(struct gy_park *park)
+{
+    for (unsigned i = 0; i < GY_PARK_SHARDS; i++) {
+        hold(&park->shards[i]);
+        let_go(&park->shards[i]);
+    }
+}
+
+/* ---- questions ---- */
+
+void gy_park_collect(struct gy_park *park, struct gy_sums *sums)
+{
+    for (unsigned i = 0; i < GY_PARK_SHARDS; i++) {
+        gy_tally_collect(&park->shards[i].tally, sums);
+    }
+}
+
+void gy_park_collect_site(struct gy_park *park, uint32_t site, int64_t *bytes, int64_t *count)
+{
+    for (unsigned i = 0; i < GY_PARK_SHARDS; i++) {
+        gy_tally_collect_site(&park->shards[i].tally, site, bytes, count);
+    }
+}

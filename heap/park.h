@@ -1,0 +1,71 @@
+/* Blocks of the page layer that were just given back, kept for the next request of the same size.
+ *
+ * They lie in shards, and each thread uses one of them, so that threads do not meet at the page layer's lock.
+ * What is parked is free memory: gy_park_flush() lets go of it before anybody asks the driver for more.
+ *
+ * Threading: any thread.  A shard is held for a few instructions; who finds it held goes to the page layer
+ * instead of waiting. */
+#ifndef HEAP_PARK_H
+#define HEAP_PARK_H
+
+#include "heap/granules.h"
+#include "heap/pages.h"
+#include "heap/usage.h"
+
+#define GY_PARK_SHARDS 16
+#define GY_PARK_BUCKETS 32
+/* Most bytes that a shard keeps. */
+#define GY_PARK_BYTES ((size_t)128 << 20)
+/* What a shard's tally holds back at most. */
+#define GY_PARK_HOLD_BYTES ((int64_t)1 << 20)
+
+struct gy_park_shard {
+    _Alignas(64) atomic_bool held;             /* atomic: the guard of the rest */
+    size_t pages;                              /* guarded by held; parked */
+    struct gy_range *buckets[GY_PARK_BUCKETS]; /* guarded by held; by page count, last in first out */
+    struct gy_tally tally;                     /* written under held */
+};
+
+struct gy_park {
+    struct gy_pages *pages;       /* immutable */
+    struct gy_granules *map;      /* immutable */
+    struct gy_usage *usage;       /* immutable */
+    struct gy_park_shard *shards; /* immutable; GY_PARK_SHARDS of them */
+};
+
+/* False: out of host memory. */
+GANTRY_MUST_CHECK bool gy_park_init(struct gy_park *park, struct gy_pages *pages, struct gy_granules *map,
+                                    struct gy_usage *usage);
+/* What is parked goes with its slabs. */
+void gy_park_fini(struct gy_park *park);
+
+/* A parked block of as many pages, noted as allocated; false when there is none. */
+bool gy_park_take(struct gy_park *park, size_t bytes, size_t alignment, uint32_t site, uintptr_t *out);
+
+enum gy_park_result {
+    GY_PARK_OK,        /* given back */
+    GY_PARK_NOT_FOUND, /* no live block starts there */
+};
+
+/* Give the block at `address`, of which the granule map says `region`, back, and note it. */
+enum gy_park_result gy_park_give(struct gy_park *park, struct gy_region *region, uintptr_t address);
+
+/* The two halves of gy_park_give(), with any time between them: take the block from the application (NULL:
+ * no live block starts there), and keep its memory for others.  It is counted as used until the second. */
+struct gy_range *gy_park_claim(struct gy_park *park, struct gy_region *region, uintptr_t address);
+void gy_park_give_claimed(struct gy_park *park, struct gy_range *range);
+/* Instead of the second: a claimed block becomes a live one of as many pages. */
+void gy_park_revive(struct gy_park *park, struct gy_range *range, size_t bytes, uint32_t site);
+
+/* Note a block that came from the page layer itself, or changed its size (count 0). */
+void gy_park_note(struct gy_park *park, uint32_t site, int64_t bytes, int count);
+
+/* Give everything parked to the page layer; true when there was any. */
+bool gy_park_flush(struct gy_park *park);
+/* When this returns, nobody is in a slab that was taken out of the granule map before the call. */
+void gy_park_quiesce(struct gy_park *park);
+
+void gy_park_collect(struct gy_park *park, struct gy_sums *sums);
+void gy_park_collect_site(struct gy_park *park, uint32_t site, int64_t *bytes, int64_t *count);
+
+#endif

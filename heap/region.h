@@ -1,0 +1,45 @@
+/* What a 2 MiB granule of address space belongs to: a slab taken from the driver, or a chunk of a slab that
+ * was handed to the small tier. */
+#ifndef HEAP_REGION_H
+#define HEAP_REGION_H
+
+#include <gantry/heap.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define GY_GRANULE_SHIFT 21
+#define GY_GRANULE_BYTES ((size_t)1 << GY_GRANULE_SHIFT)
+
+struct gy_slab;
+
+/* First member of struct gy_slab and struct gy_chunk.  Written before it is put into the granule map and
+ * unchanged while it is there. */
+struct gy_region {
+    bool is_chunk;
+    gantry_memory_kind kind;
+    uintptr_t base; /* multiple of GY_GRANULE_BYTES */
+    size_t bytes;   /* multiple of GY_GRANULE_BYTES */
+    struct gy_slab *slab;
+};
+
+/* A live block, for those who visit all. */
+struct gy_visited {
+    uintptr_t base;
+    size_t bytes; /* as asked for */
+    uint32_t site;
+};
+typedef void (*gy_visit_fn)(void *user, const struct gy_visited *block);
+
+/* `bytes` rounded up to whole granules; false when that overflows. */
+static inline bool gy_granules_round(size_t bytes, size_t *out)
+{
+    if (bytes > SIZE_MAX - (GY_GRANULE_BYTES - 1)) {
+        return false;
+    }
+    *out = (bytes + GY_GRANULE_BYTES - 1) & ~(GY_GRANULE_BYTES - 1);
+    return true;
+}
+
+#endif

@@ -1,0 +1,64 @@
+/* The small tier: blocks up to GY_SMALL_MAX bytes, from a general-purpose allocator that is fed with chunks
+ * of memory it must not touch.
+ *
+ * Threading: any thread, except for create and destroy. */
+#ifndef HEAP_SMALL_H
+#define HEAP_SMALL_H
+
+#include "heap/chunk.h"
+#include "heap/usage.h"
+
+struct gy_small;
+
+/* Whether this process has an allocator for the small tier that never writes to blocks: the first call
+ * tries it out on host memory.
+ * @retval GANTRY_OK
+ * @retval GANTRY_ERR_UNSUPPORTED         none in this build, or it does write (warned of once)
+ * @retval GANTRY_ERR_OUT_OF_HOST_MEMORY  could not be tried */
+GANTRY_MUST_CHECK gantry_status gy_small_probe(void);
+
+/* An allocator without chunks.  What its blocks add up to goes to `usage`, where gy_usage_make_site() was
+ * called for their sites; threads hold a part of it back until the tier is destroyed.
+ * @retval GANTRY_ERR_UNSUPPORTED         none in this build, or the process has too many
+ * @retval GANTRY_ERR_OUT_OF_HOST_MEMORY */
+GANTRY_MUST_CHECK gantry_status gy_small_create(struct gy_granules *map, struct gy_usage *usage,
+                                                struct gy_small **out);
+/* Live blocks are gone with it.  Returns its chunks, linked by `next`; they are the caller's again. */
+struct gy_chunk *gy_small_destroy(struct gy_small *small);
+
+/* `chunk` is in the granule map; it stays with the small tier until removed. */
+void gy_small_add_chunk(struct gy_small *small, struct gy_chunk *chunk);
+/* Let go of the pages that no block uses, as far as the calling thread and the shared part hold them; other
+ * threads let go of the blocks they keep when they come here next. */
+void gy_small_purge(struct gy_small *small);
+/* Take a chunk out that has no page in use, NULL when there is none. */
+struct gy_chunk *gy_small_remove_chunk(struct gy_small *small);
+
+enum gy_small_result {
+    GY_SMALL_OK,
+    GY_SMALL_WANTS_CHUNK, /* nothing fits: add a chunk and try again */
+    GY_SMALL_NO_MEMORY,   /* host memory for the bookkeeping ran out */
+};
+
+/* `bytes` > 0; rounded up to `alignment` (a power of two from GY_UNIT_BYTES to GY_PAGE_BYTES) they are at
+ * most GY_SMALL_MAX. */
+enum gy_small_result gy_small_alloc(struct gy_small *small, size_t bytes, size_t alignment, uint32_t site,
+                                    uintptr_t *out);
+/* `bytes` and `site` as asked for. */
+void gy_small_free(struct gy_small *small, uintptr_t address, size_t bytes, uint32_t site);
+/* Bytes that the block can hold where it is. */
+size_t gy_small_capacity(uintptr_t address);
+/* A block asked for with `before` bytes counts `after` from now on. */
+void gy_small_resized(struct gy_small *small, uint32_t site, size_t before, size_t after);
+
+/* A block that is not live any more, but was not freed, becomes one of another site. */
+void gy_small_reused(struct gy_small *small, uint32_t site, size_t bytes, uint32_t new_site,
+                     size_t new_bytes);
+
+/* Add what the threads' tallies hold. */
+void gy_small_collect(struct gy_small *small, struct gy_sums *sums);
+void gy_small_collect_site(struct gy_small *small, uint32_t site, int64_t *bytes, int64_t *count);
+
+void gy_small_each_block(struct gy_small *small, gy_visit_fn visit, void *user);
+
+#endif

@@ -1,0 +1,104 @@
+/* The small tier of a build without jemalloc: there is none, the page layer serves every block.  Only
+ * gy_small_probe() is ever called; the rest has no object to be called on. */
+#include "heap/small.h"
+
+#include <assert.h>
+
+gantry_status gy_small_probe(void)
+{
+    return GANTRY_ERR_UNSUPPORTED;
+}
+
+gantry_status gy_small_create(struct gy_granules *map, struct gy_usage *usage, struct gy_small **out)
+{
+    (void)map;
+    (void)usage;
+    (void)out;
+    return GANTRY_ERR_UNSUPPORTED;
+}
+
+struct gy_chunk *gy_small_destroy(struct gy_small *small)
+{
+    assert(small == NULL);
+    return NULL;
+}
+
+void gy_small_add_chunk(struct gy_small *small, struct gy_chunk *chunk)
+{
+    (void)chunk;
+    assert(small == NULL);
+}
+
+void gy_small_purge(struct gy_small *small)
+{
+    assert(small == NULL);
+}
+
+struct gy_chunk *gy_small_remove_chunk(struct gy_small *small)
+{
+    assert(small == NULL);
+    return NULL;
+}
+
+enum gy_small_result gy_small_alloc(struct gy_small *small, size_t bytes, size_t alignment, uint32_t site,
+                                    uintptr_t *out)
+{
+    (void)site;
+    (void)bytes;
+    (void)alignment;
+    (void)out;
+    assert(small == NULL);
+    return GY_SMALL_NO_MEMORY;
+}
+
+void gy_small_free(struct gy_small *small, uintptr_t address, size_t bytes, uint32_t site)
+{
+    (void)site;
+    (void)address;
+    (void)bytes;
+    assert(small == NULL);
+}
+
+size_t gy_small_capacity(uintptr_t address)
+{
+    (void)address;
+    return 0;
+}
+
+void gy_small_resized(struct gy_small *small, uint32_t site, size_t before, size_t after)
+{
+    (void)site;
+    (void)before;
+    (void)after;
+    assert(small == NULL);
+}
+
+void gy_small_reused(struct gy_small *small, uint32_t site, size_t bytes, uint32_t new_site, size_t new_bytes)
+{
+    (void)site;
+    (void)bytes;
+    (void)new_site;
+    (void)new_bytes;
+    assert(small == NULL);
+}
+
+void gy_small_collect(struct gy_small *small, struct gy_sums *sums)
+{
+    (void)sums;
+    assert(small == NULL);
+}
+
+void gy_small_collect_site(struct gy_small *small, uint32_t site, int64_t *bytes, int64_t *count)
+{
+    (void)site;
+    (void)bytes;
+    (void)count;
+    assert(small == NULL);
+}
+
+void gy_small_each_block(struct gy_small *small, gy_visit_fn visit, void *user)
+{
+    (void)visit;
+    (void)user;
+    assert(small == NULL);
+}

@@ -1,0 +1,92 @@
+/* The index of free ranges: two-level segregated fit (M. Masmano, I. Ripoll, A. Crespo, J. Real, "TLSF: a
+ * new dynamic memory allocator for real-time systems", ECRTS 2004), with its nodes out of band: the memory
+ * that a range describes is never touched.
+ *
+ * Row r holds ranges of 2^(r+4) up to 2^(r+5)-1 pages, cut into 32 columns of equal width; row 0 holds
+ * ranges below 32 pages, one column per page count.  Insert, remove and find are O(1).
+ *
+ * Threading: none; the caller's lock. */
+#ifndef HEAP_TLSF_H
+#define HEAP_TLSF_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define GY_PAGE_SHIFT 12
+#define GY_PAGE_BYTES ((size_t)1 << GY_PAGE_SHIFT)
+
+#define GY_TLSF_COLUMN_BITS 5
+#define GY_TLSF_COLUMNS (1u << GY_TLSF_COLUMN_BITS)
+#define GY_TLSF_ROWS (64 - GY_PAGE_SHIFT - GY_TLSF_COLUMN_BITS + 1)
+
+struct gy_slab;
+
+enum gy_range_state {
+    GY_RANGE_SPARE, /* an unused node */
+    GY_RANGE_FREE,  /* in the index */
+    GY_RANGE_BLOCK, /* a block of a caller */
+    GY_RANGE_CHUNK, /* given to the small tier */
+    GY_RANGE_OWNED, /* claimed by one thread, or parked (park.h): neither in an index nor live */
+};
+
+/* A run of pages of one slab.  Guarded by the lock of the page layer, but for what is atomic and, while the
+ * state is OWNED, `next`: those are its owner's. */
+struct gy_range {
+    _Atomic(uint32_t) state;   /* atomic; enum gy_range_state */
+    _Atomic(uint32_t) site;    /* atomic; BLOCK: who asked for it */
+    struct gy_slab *slab;      /* not SPARE */
+    struct gy_range *below;    /* neighbour at lower addresses in the slab, NULL at its start */
+    struct gy_range *above;    /* neighbour at higher addresses, NULL at its end */
+    struct gy_range *prev;     /* FREE: in its column */
+    struct gy_range *next;     /* FREE: in its column; OWNED: where it is parked; SPARE: stack */
+    uintptr_t base;            /* multiple of GY_PAGE_BYTES */
+    size_t pages;              /* > 0 */
+    _Atomic(size_t) requested; /* atomic; BLOCK: bytes asked for */
+};
+
+static inline enum gy_range_state gy_range_state(const struct gy_range *range)
+{
+    return (enum gy_range_state)atomic_load_explicit(&range->state, memory_order_relaxed);
+}
+
+static inline void gy_range_set_state(struct gy_range *range, enum gy_range_state state)
+{
+    atomic_store_explicit(&range->state, (uint32_t)state, memory_order_relaxed);
+}
+
+static inline size_t gy_range_requested(const struct gy_range *range)
+{
+    return atomic_load_explicit(&range->requested, memory_order_relaxed);
+}
+
+static inline uint32_t gy_range_site(const struct gy_range *range)
+{
+    return atomic_load_explicit(&range->site, memory_order_relaxed);
+}
+
+static inline void gy_range_set_request(struct gy_range *range, size_t bytes, uint32_t site)
+{
+    atomic_store_explicit(&range->requested, bytes, memory_order_relaxed);
+    atomic_store_explicit(&range->site, site, memory_order_relaxed);
+}
+
+struct gy_tlsf {
+    size_t pages;                                          /* of all ranges */
+    uint64_t rows;                                         /* bit r: row r has a range */
+    uint32_t columns[GY_TLSF_ROWS];                        /* bit c: column c of the row has a range */
+    struct gy_range *heads[GY_TLSF_ROWS][GY_TLSF_COLUMNS]; /* last in, first out */
+};
+
+/* `range` must be FREE with its size set. */
+void gy_tlsf_insert(struct gy_tlsf *tlsf, struct gy_range *range);
+void gy_tlsf_remove(struct gy_tlsf *tlsf, struct gy_range *range);
+
+/* A range that holds `pages` pages at a multiple of `alignment` bytes (a power of two, at least a page);
+ * it stays in the index.  NULL: there is none with pages * (1 + 1/16) + alignment to spare. */
+struct gy_range *gy_tlsf_find(struct gy_tlsf *tlsf, size_t pages, size_t alignment);
+
+/* Pages of the largest range, 0 when there is none. */
+size_t gy_tlsf_largest(const struct gy_tlsf *tlsf);
+
+#endif

@@ -1,0 +1,111 @@
+/* What the blocks of one kind add up to, in all and per allocation site.
+ *
+ * The shared sums (struct gy_usage) are atomic, and every thread that touched them for every block would
+ * fight over their cache lines.  So blocks are noted in a tally of few writers first, and move to the shared
+ * sums when they have come to some size: peaks may miss that much per tally. */
+#ifndef HEAP_USAGE_H
+#define HEAP_USAGE_H
+
+#include <gantry/base.h>
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define GY_SITE_SUMS_BITS 8
+#define GY_SITE_SUMS ((uint32_t)1 << GY_SITE_SUMS_BITS)
+#define GY_SITE_SUMS_BLOCKS ((uint32_t)1 << (18 - GY_SITE_SUMS_BITS)) /* 18: GY_SITE_BITS of chunk.h */
+#define GY_TALLY_SITES 16
+
+/* Of one site. */
+struct gy_site_sums {
+    _Atomic(int64_t) bytes; /* atomic; requested by its live blocks, less what tallies hold back */
+    _Atomic(int64_t) peak;  /* atomic; most of that */
+    _Atomic(int64_t) count; /* atomic; live blocks */
+};
+
+struct gy_usage {
+    _Atomic(int64_t) used;    /* atomic; requested bytes of live blocks, less what tallies hold back */
+    _Atomic(int64_t) peak;    /* atomic; most of `used` so far */
+    _Atomic(uint64_t) allocs; /* atomic; noted without a tally or in one that has ended */
+    _Atomic(uint64_t) frees;  /* atomic; likewise */
+    _Atomic(struct gy_site_sums *) sites[GY_SITE_SUMS_BLOCKS]; /* atomic; NULL, then one block for ever */
+};
+
+/* Blocks that come and go noted by one writer at a time, and read by anybody. */
+struct gy_tally {
+    _Atomic(int64_t) held_back; /* atomic; bytes not yet in usage->used */
+    _Atomic(uint64_t) allocs;   /* atomic; never moved while the tally lives */
+    _Atomic(uint64_t) frees;    /* atomic; likewise */
+    struct {
+        _Atomic(uint32_t) site; /* atomic */
+        _Atomic(int32_t) count; /* atomic; not yet in the site's sums */
+        _Atomic(int64_t) bytes; /* atomic; likewise */
+    } sites[GY_TALLY_SITES];
+};
+
+/* A sum over tallies and the shared part. */
+struct gy_sums {
+    int64_t used;
+    uint64_t allocs;
+    uint64_t frees;
+};
+
+/* Make room for the sums of `site`; before its first block is noted.  False: out of host memory. */
+GANTRY_MUST_CHECK bool gy_usage_make_site(struct gy_usage *usage, uint32_t site);
+void gy_usage_fini(struct gy_usage *usage);
+
+/* One block more (count 1), one less (-1), or another size (0), without a tally. */
+void gy_usage_note(struct gy_usage *usage, uint32_t site, int64_t bytes, int count);
+
+/* Move what the tally holds back to `usage`.  Its writer only. */
+void gy_tally_settle(struct gy_tally *tally, struct gy_usage *usage);
+/* The same and the counts, too: the tally ends. */
+void gy_tally_end(struct gy_tally *tally, struct gy_usage *usage);
+/* Add the tally to `sums`. */
+void gy_tally_collect(struct gy_tally *tally, struct gy_sums *sums);
+/* Add what the tally holds back of a site. */
+void gy_tally_collect_site(struct gy_tally *tally, uint32_t site, int64_t *bytes, int64_t *count);
+
+/* Add to the shared sums of bytes alone. */
+void gy_usage_add_bytes(struct gy_usage *usage, uint32_t site, int64_t bytes);
+
+/* Make `peak` at least `used`. */
+void gy_usage_raise_peak(_Atomic(int64_t) *peak, int64_t used);
+
+static inline struct gy_site_sums *gy_usage_site(struct gy_usage *usage, uint32_t site)
+{
+    struct gy_site_sums *block =
+        atomic_load_explicit(&usage->sites[site >> GY_SITE_SUMS_BITS], memory_order_acquire);
+    return block != NULL ? &block[site & (GY_SITE_SUMS - 1)] : NULL;
+}
+
+/* As gy_usage_note(), by the tally's writer.  Bytes move on when `hold` of them have come together. */
+static inline void gy_tally_note(struct gy_tally *tally, struct gy_usage *usage, uint32_t site, int64_t bytes,
+                                 int count, int64_t hold)
+{
+    /* One writer: no read-modify-write is needed. */
+    _Atomic(uint64_t) *counter = count > 0 ? &tally->allocs : &tally->frees;
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + (count != 0),
+                          memory_order_relaxed);
+    unsigned slot = site % GY_TALLY_SITES;
+    if (__builtin_expect(atomic_load_explicit(&tally->sites[slot].site, memory_order_relaxed) != site, 0)) {
+        gy_tally_settle(tally, usage);
+        atomic_store_explicit(&tally->sites[slot].site, site, memory_order_relaxed);
+    }
+    if (bytes >= hold || bytes <= -hold) {
+        gy_usage_add_bytes(usage, site, bytes); /* alone more than a tally may hold */
+        bytes = 0;
+    }
+    int64_t of_site = atomic_load_explicit(&tally->sites[slot].bytes, memory_order_relaxed) + bytes;
+    int32_t blocks = atomic_load_explicit(&tally->sites[slot].count, memory_order_relaxed) + count;
+    int64_t held = atomic_load_explicit(&tally->held_back, memory_order_relaxed) + bytes;
+    atomic_store_explicit(&tally->sites[slot].bytes, of_site, memory_order_relaxed);
+    atomic_store_explicit(&tally->sites[slot].count, blocks, memory_order_relaxed);
+    atomic_store_explicit(&tally->held_back, held, memory_order_relaxed);
+    if (__builtin_expect(held >= hold || held <= -hold || of_site >= hold || of_site <= -hold, 0)) {
+        gy_tally_settle(tally, usage);
+    }
+}
+
+#endif

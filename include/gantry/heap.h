@@ -1,0 +1,256 @@
+/**
+ * @file heap.h
+ * The heap of a context: device, page-locked, write-combined and plain host memory at malloc speed.
+ *
+ * Blocks are at least 256-byte aligned.  Nothing here waits for the GPU: a block must no longer be in
+ * use by queued GPU work when it is freed (gantry_free_after() of dispatcher.h takes it back later).
+ * docs/heap.md explains how it works and how to set it up.
+ *
+ * Threading: any thread.
+ */
+#ifndef GANTRY_HEAP_H
+#define GANTRY_HEAP_H
+
+#include <gantry/base.h>
+
+#include <stdbool.h>
+#include <stdio.h>
+
+GANTRY_BEGIN_DECLS
+
+typedef struct gantry_heap gantry_heap;
+
+typedef enum gantry_memory_kind {
+    GANTRY_MEMORY_DEVICE = 0,         /* on the device; the CPU must not touch it */
+    GANTRY_MEMORY_PINNED = 1,         /* page-locked host memory, mapped into the device */
+    GANTRY_MEMORY_WRITE_COMBINED = 2, /* the same, fast for the CPU to write and slow to read */
+    GANTRY_MEMORY_HOST = 3,           /* plain host memory */
+} gantry_memory_kind;
+#define GANTRY_MEMORY_KIND_COUNT 4
+
+/** Where a kind's slabs come from, when the application has a pool of its own.  Both functions may be called
+ *  from any thread, with no lock of the heap held, and must not call into the heap. */
+typedef struct gantry_memory_source {
+    /** `bytes` (a multiple of 2 MiB) of memory; aligned to 2 MiB if possible, since more is asked for
+     *  otherwise.  PINNED, WRITE_COMBINED: `out_device` gets the device address of `*out`.
+     *  @return GANTRY_OK, GANTRY_ERR_OUT_OF_DEVICE_MEMORY, GANTRY_ERR_OUT_OF_HOST_MEMORY, or why not */
+    gantry_status (*take)(void *user, gantry_memory_kind kind, size_t bytes, void **out, void **out_device);
+    /** Memory from take(), with the `bytes` it was asked for. */
+    void (*give_back)(void *user, gantry_memory_kind kind, void *memory, size_t bytes);
+    void *user;
+} gantry_memory_source;
+
+/** Called when an allocation of `bytes` finds no room, after everything unused was given back; may free
+ * blocks of the heap.  True: try once more.  Runs on the allocating thread with no lock held. */
+typedef bool (*gantry_out_of_memory_fn)(void *user, gantry_heap *heap, gantry_memory_kind kind, size_t bytes);
+
+/** Who does what takes long: gantry_heap_reclaim() and giving unused slabs back. */
+typedef enum gantry_reclaim_policy {
+    GANTRY_RECLAIM_BOUNDED = 0, /* one thread of the heap, with a queue of limited bytes */
+    GANTRY_RECLAIM_INLINE = 1,  /* whoever asks; the heap has no thread */
+    GANTRY_RECLAIM_UNBOUNDED =
+        2, /* a thread for each release, as many at once as there are; slabs as BOUNDED */
+} gantry_reclaim_policy;
+
+typedef struct gantry_heap_options {
+    size_t struct_size;
+    size_t slab_bytes[GANTRY_MEMORY_KIND_COUNT];  /* taken from the driver at a time, rounded up to 2 MiB,
+                                                   * less when there is not as much, device memory at most
+                                                   * an eighth of the device's; 0: as much as there is
+                                                   * already, from 2 MiB to 256 MiB device, 64 MiB others */
+    size_t limit_bytes[GANTRY_MEMORY_KIND_COUNT]; /* most slab bytes of a kind; 0: no limit */
+    size_t base_bytes[GANTRY_MEMORY_KIND_COUNT];  /* taken with the first slab and never given back */
+    size_t keep_bytes[GANTRY_MEMORY_KIND_COUNT];  /* wholly free slabs above that many bytes are given back;
+                                                   * 0: page-locked memory never, else as many bytes as are
+                                                   * in use, 256 MiB device and 64 MiB host at least */
+    const gantry_memory_source *source[GANTRY_MEMORY_KIND_COUNT]; /* NULL: the driver, the system; copied */
+    gantry_out_of_memory_fn out_of_memory;                        /* may be NULL */
+    void *out_of_memory_user;
+    gantry_reclaim_policy reclaim;
+    bool check;                   /* as the environment's GANTRY_HEAP_CHECK=1: remember what was freed
+                                   * where, poison it and look whether it was written to; slow */
+    uint64_t reclaim_queue_bytes; /* most bytes waiting for the reclaimer; 0: 4 GiB */
+} gantry_heap_options;
+#define GANTRY_HEAP_OPTIONS_INIT                                                             \
+    {                                                                                        \
+        sizeof(gantry_heap_options), {0, 0, 0, 0}, {0, 0, 0, 0}, {0, 0, 0, 0}, {0, 0, 0, 0}, \
+            {NULL, NULL, NULL, NULL}, NULL, NULL, GANTRY_RECLAIM_BOUNDED, false, 0           \
+    }
+
+/** Where an allocation comes from, for statistics and leak reports.  Strings are static. */
+typedef struct gantry_alloc_site {
+    const char *tag; /* NULL: "untagged" */
+    const char *file;
+    int line;
+} gantry_alloc_site;
+#define GANTRY_ALLOC_SITE(tag) ((gantry_alloc_site){(tag), __FILE__, __LINE__})
+
+/** Allocate `bytes` > 0 of `kind`, aligned to `alignment` (0: 256; a power of two up to 2 MiB).
+ *  Device memory comes out as a device address in a `void *`.  Out of memory: unused slabs are given back,
+ *  blocks whose stream has passed are freed, the heap's out_of_memory callback is asked; only then it fails,
+ *  and the message names the largest users.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT      0 bytes, unknown kind, bad alignment, NULL
+ *  @retval GANTRY_ERR_OUT_OF_DEVICE_MEMORY  limit or driver memory exhausted (DEVICE, PINNED, WC)
+ *  @retval GANTRY_ERR_OUT_OF_HOST_MEMORY    (HOST, or the heap's own bookkeeping)
+ *  @retval GANTRY_ERR_DRIVER, GANTRY_ERR_DEVICE_LOST */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_heap_alloc(gantry_heap *heap, gantry_memory_kind kind,
+                                                             size_t bytes, size_t alignment,
+                                                             gantry_alloc_site site, void **out);
+
+/** Give a block back.  NULL is ignored.  The address must be one that gantry_heap_alloc() gave out.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_NOT_FOUND  not a live block of this heap (foreign, inside a block, freed before); the
+ *                                message says which */
+GANTRY_API gantry_status gantry_heap_free(gantry_heap *heap, void *pointer);
+
+/** Change a block's size without moving it.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  0 bytes
+ *  @retval GANTRY_ERR_NOT_FOUND         as gantry_heap_free()
+ *  @retval GANTRY_ERR_UNSUPPORTED       cannot be done in place; the block is unchanged */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_heap_resize(gantry_heap *heap, void *pointer, size_t bytes);
+
+/** The device address of any address inside a PINNED or WRITE_COMBINED block.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL
+ *  @retval GANTRY_ERR_NOT_FOUND         no such block */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_heap_device_address(gantry_heap *heap, const void *host,
+                                                                      void **out);
+
+/* ---- settings ------------------------------------------------------------------------------ */
+
+/** Of one kind; the members mean what those of gantry_heap_options do. */
+typedef struct gantry_heap_settings {
+    size_t struct_size;
+    size_t slab_bytes;
+    size_t limit_bytes;
+    size_t base_bytes;
+    size_t keep_bytes;
+} gantry_heap_settings;
+
+/** Change the settings of a kind; they count from now on.  What is above a new limit and in no use is given
+ *  back before the call returns, the rest as it is freed; meanwhile nothing more is taken.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, unknown kind, a size too large to be rounded up
+ *  @retval GANTRY_ERR_UNSUPPORTED       a field this version does not know is set */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_heap_configure(gantry_heap *heap, gantry_memory_kind kind,
+                                                                 const gantry_heap_settings *settings);
+/** @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, unknown kind, struct_size too small */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_heap_get_settings(gantry_heap *heap,
+                                                                    gantry_memory_kind kind,
+                                                                    gantry_heap_settings *settings);
+
+/** Take slabs now until `bytes` lie in wholly free ones, so that later allocations need no driver call.
+ *  They are kept until gantry_heap_trim().
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, unknown kind
+ *  @retval other                        as gantry_heap_alloc(); what could be taken stays taken */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_heap_reserve(gantry_heap *heap, gantry_memory_kind kind,
+                                                               size_t bytes);
+
+/** Give wholly free slabs back now until at most `keep_bytes` lie in them (base_bytes stay).  Page-locked
+ *  slabs, and device slabs without virtual memory management, wait for the device.
+ *  @param[out] out_bytes  what was given back; may be NULL
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, unknown kind */
+GANTRY_API gantry_status gantry_heap_trim(gantry_heap *heap, gantry_memory_kind kind, size_t keep_bytes,
+                                          uint64_t *out_bytes);
+
+/* ---- statistics ---------------------------------------------------------------------------- */
+
+typedef struct gantry_heap_stats {
+    size_t struct_size;   /* in: sizeof of the caller */
+    uint64_t slab_bytes;  /* taken from the driver */
+    uint64_t used_bytes;  /* requested by live blocks */
+    uint64_t peak_bytes;  /* most of those at once; per thread up to 32 KiB in blocks of at most 14 KiB and
+                           * 1 MiB in others may be missing */
+    uint64_t block_count; /* live blocks */
+    uint64_t alloc_count; /* allocations since creation */
+    uint64_t free_count;
+    uint64_t largest_free; /* largest free range in the page layer */
+    uint64_t free_bytes;   /* of all its free ranges; 1 - largest_free / free_bytes is how fragmented it is */
+    uint64_t empty_bytes;  /* of slabs without a live block */
+} gantry_heap_stats;
+
+/** @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, unknown kind, struct_size too small */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_heap_get_stats(gantry_heap *heap, gantry_memory_kind kind,
+                                                                 gantry_heap_stats *stats);
+
+/** What one tag has from one place. */
+typedef struct gantry_heap_tag_stats {
+    const char *tag;  /* never NULL */
+    const char *file; /* may be NULL */
+    int line;
+    uint64_t used_bytes;
+    uint64_t peak_bytes; /* as exact as that of gantry_heap_stats */
+    uint64_t block_count;
+} gantry_heap_tag_stats;
+
+/** The tags and places of a kind, those that use most first.  Up to `capacity` entries are written to `stats`
+ *  (may be NULL for 0); `out_count` gets how many there are.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT    NULL, unknown kind
+ *  @retval GANTRY_ERR_OUT_OF_HOST_MEMORY  for sorting */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_heap_get_tag_stats(gantry_heap *heap,
+                                                                     gantry_memory_kind kind,
+                                                                     gantry_heap_tag_stats *stats,
+                                                                     size_t capacity, size_t *out_count);
+
+/** The live block that an address lies in. */
+typedef struct gantry_heap_block {
+    gantry_memory_kind kind;
+    void *base;
+    size_t bytes; /* as asked for */
+    gantry_alloc_site site;
+} gantry_heap_block;
+/** @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL
+ *  @retval GANTRY_ERR_NOT_FOUND         in no live block */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_heap_find_block(gantry_heap *heap, const void *address,
+                                                                  gantry_heap_block *out);
+
+/** Write a map of a kind for people: its sums, a line of letters per slab, what the tags have.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT    NULL, unknown kind
+ *  @retval GANTRY_ERR_OUT_OF_HOST_MEMORY  for drawing
+ *  @retval GANTRY_ERR_IO                  `out` could not be written */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_heap_dump(gantry_heap *heap, gantry_memory_kind kind,
+                                                            FILE *out);
+
+/* ---- large releases ------------------------------------------------------------------------ */
+
+/** Have `release(arg)`, which gives `bytes` of the application's memory back and takes its time (unmapping
+ *  gigabytes stalls every core of the process), called as the heap's reclaim policy says.  With
+ *  GANTRY_RECLAIM_BOUNDED releases run one at a time, in order; the call waits while the queue has no room
+ * for `bytes` more, except from within a release.  Whatever happens, `release` is called exactly once, at the
+ *  latest when the heap is destroyed.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL; `release` is not called */
+GANTRY_API gantry_status gantry_heap_reclaim(gantry_heap *heap, void (*release)(void *arg), void *arg,
+                                             uint64_t bytes);
+/** Wait until every release and every giving back of slabs asked for so far is done.  Not from a release.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL */
+GANTRY_API gantry_status gantry_heap_reclaim_wait(gantry_heap *heap);
+
+typedef struct gantry_reclaim_stats {
+    size_t struct_size;      /* in: sizeof of the caller */
+    uint64_t releases;       /* called so far */
+    uint64_t released_bytes; /* theirs */
+    uint64_t queued_bytes;   /* waiting or running now */
+    uint64_t peak_bytes;     /* most of those */
+    uint64_t peak_running;   /* most releases running at once */
+    uint64_t waits;          /* calls that waited for room in the queue */
+    uint64_t slab_bytes;     /* of slabs given back because the settings let no more lie unused */
+} gantry_reclaim_stats;
+/** @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, struct_size too small */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_heap_get_reclaim_stats(gantry_heap *heap,
+                                                                         gantry_reclaim_stats *stats);
+
+GANTRY_END_DECLS
+
+#endif
