@@ -1,0 +1,104 @@
+/**
+ * @file profile.h
+ * Recording what ran when, and writing it as a Perfetto trace.
+ *
+ * One recording at a time per process.  While it runs, every CPU task is a slice on its worker's track,
+ * every phase of a dispatcher one on its GD track, every wait one on its GDB track, and every GPU task
+ * one on its stream's track (GPU time, aligned to the host clock).  Kernels that say so themselves
+ * (profile_kernel.h) are seen launch by launch and block by block on the SMs.  Off costs one predictable
+ * branch per task.
+ *
+ * Without a line of code: a program that creates a context with $GANTRY_PROFILE set records until its last
+ * context is destroyed, into the file that the variable names.
+ *
+ * Threading: start and stop from any thread, one at a time.
+ */
+#ifndef GANTRY_PROFILE_H
+#define GANTRY_PROFILE_H
+
+#include <gantry/module.h>
+#include <gantry/task.h>
+
+GANTRY_BEGIN_DECLS
+
+typedef struct gantry_profile gantry_profile;
+
+/** What of the blocks (CTAs) of instrumented kernels goes into the trace. */
+typedef enum gantry_profile_ctas {
+    GANTRY_PROFILE_CTAS_EACH = 0,    /* one slice per launch, and one per block on its SM */
+    GANTRY_PROFILE_CTAS_KERNELS = 1, /* one slice per launch, from its first block's start to the last one's
+                                      * stop */
+    GANTRY_PROFILE_CTAS_BLOCKS = 2,  /* as EACH, and each block's slice has its number in the grid */
+    GANTRY_PROFILE_CTAS_OFF = 3,     /* nothing; gantry_launch_profile() gives NULL */
+} gantry_profile_ctas;
+
+typedef struct gantry_profile_options {
+    size_t struct_size;
+    const char *path;          /* the .pftrace file to write; required; copied */
+    uint32_t spans_per_thread; /* ring size per thread, rounded up to a power of two; 0: 65536 */
+    gantry_profile_ctas ctas;
+    uint32_t ctas_per_buffer; /* blocks that one buffer has room for, 16 bytes each; at least those of the
+                               * largest launch; 0: 131072 */
+    uint32_t buffers;         /* buffers of a context, on the device and page-locked; 0: 8 */
+    uint64_t first_step;      /* with step_count: the first step recorded, 0 the first since the start */
+    uint64_t step_count;      /* steps recorded, counted over all managers with a GPU dispatcher; 0: all */
+} gantry_profile_options;
+#define GANTRY_PROFILE_OPTIONS_INIT                                                   \
+    {                                                                                 \
+        sizeof(gantry_profile_options), NULL, 0, GANTRY_PROFILE_CTAS_EACH, 0, 0, 0, 0 \
+    }
+
+/** Begin recording.  The file is created or emptied at once.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, no path, more than 16777216 spans per thread or CTAs per
+ *                                       buffer, more than 64 buffers, an unknown value of `ctas`
+ *  @retval GANTRY_ERR_STATE             a recording is running already
+ *  @retval GANTRY_ERR_IO                the file cannot be created
+ *  @retval GANTRY_ERR_OUT_OF_HOST_MEMORY */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_profile_start(const gantry_profile_options *options,
+                                                                gantry_profile **out);
+
+/** Name `count` kernels; their numbers are *out_first, *out_first + 1, …  Names are copied and kept for the
+ *  life of the process.  Every call gives new numbers, also for names known already.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT   NULL, no kernel, a name that is NULL
+ *  @retval GANTRY_ERR_UNSUPPORTED        there are not that many numbers left
+ *  @retval GANTRY_ERR_OUT_OF_HOST_MEMORY */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_profile_register_kernels(const char *const *names,
+                                                                           uint32_t count,
+                                                                           uint32_t *out_first);
+
+/** Inside a launch callback: where the blocks of the kernel that is launched next leave their records, to be
+ *  passed to it as the `profile` of profile_kernel.h; its grid has `grid` blocks.  Good for one launch, on
+ *  the task's stream.
+ *
+ *  NULL, which is right to pass as well, when nothing is recorded, or no buffer has room: the blocks are
+ *  counted as lost then, and the first time a warning says so. */
+GANTRY_API void *gantry_launch_profile(gantry_launch *launch, uint32_t kernel, gantry_dim3 grid);
+
+typedef struct gantry_profile_stats {
+    size_t struct_size;        /* in: sizeof of the caller */
+    uint64_t spans;            /* slices written */
+    uint64_t lost;             /* slices that are not: a full ring, no memory, no free GPU event */
+    uint64_t bytes;            /* size of the file */
+    uint64_t gpu_alignment_ns; /* bound on the error between host and GPU times; 0 without GPU slices */
+    uint64_t kernels;          /* launches of instrumented kernels in the trace */
+    uint64_t ctas;             /* blocks whose records are in them */
+    uint64_t ctas_lost;        /* blocks that are not: no room in a buffer (known before the launch), no
+                                * memory, no record left, no line of their SM free */
+    uint64_t cta_alignment_ns; /* bound on the error between host times and blocks' times; 0 without any */
+} gantry_profile_stats;
+
+/** End recording, write the rest of the file, free.  `stats` may be NULL.  NULL profile is ignored.
+ *  GPU tasks still in flight are not in the trace: stop the managers first.  Waits for the GPU to copy the
+ *  records of blocks back.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_IO                the file is incomplete; the profile is freed all the same, `stats` is
+ *                                       not written
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  not the running recording (nothing is done); or `stats` with a
+ *                                       struct_size too small (recording ended, profile freed) */
+GANTRY_API gantry_status gantry_profile_stop(gantry_profile *profile, gantry_profile_stats *stats);
+
+GANTRY_END_DECLS
+
+#endif

@@ -1,0 +1,89 @@
+/**
+ * @file profile_kernel.h
+ * What a kernel needs to be seen block by block in a recording (profile.h): two macros.
+ *
+ *     #include <gantry/profile_kernel.h>
+ *     GANTRY_KERNEL(scale, (float *data, uint32_t count, void *profile, uint32_t id))
+ *     {
+ *         GANTRY_KERNEL_START(profile, id);
+ *         uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
+ *         if (i < count) {
+ *             data[i] *= 2;
+ *         }
+ *         GANTRY_KERNEL_STOP(profile, id);
+ *     }
+ *
+ * `profile` is what gantry_launch_profile() gave for this launch; NULL while nothing is recorded, and then
+ * the macros do nothing but compare it.  `id` is the kernel's number, 0 to 1048575: the first number of
+ * gantry_profile_register_kernels() plus the kernel's place in the list.
+ *
+ * Each block writes one record of 16 bytes into the place that the host has set aside for it, without
+ * atomics.  START is to be the first statement of the kernel's body.  STOP waits for the threads of the
+ * block that have not returned (a __syncthreads()), and is to be reached by all of those; its first thread
+ * (index 0, 0, 0) must be among them, or the block leaves no record and counts as lost.
+ *
+ * With GANTRY_CTA_PROFILING defined as 0 before the file is included, the macros are empty: the machine code
+ * is that of a kernel without them.
+ */
+#ifndef GANTRY_PROFILE_KERNEL_H
+#define GANTRY_PROFILE_KERNEL_H
+
+#include <gantry/kernel.h>
+
+#include <stdint.h>
+
+#ifndef GANTRY_CTA_PROFILING
+#define GANTRY_CTA_PROFILING 1
+#endif
+
+/** What a block leaves behind.  Its number in the grid is its place among the launch's records. */
+typedef struct gantry_cta_record gantry_cta_record;
+struct gantry_cta_record {
+    uint64_t start_ns;    /* %globaltimer at START; 0: the block left no record */
+    uint32_t duration_ns; /* until STOP; 0xffffffff: that or longer */
+    uint32_t origin;      /* %smid in bits 0 to 11, the kernel's id above */
+};
+#define GANTRY_CTA_SM_BITS 12
+#define GANTRY_CTA_KERNELS (1u << (32 - GANTRY_CTA_SM_BITS))
+
+#ifdef __cplusplus
+#if GANTRY_CTA_PROFILING
+
+static __device__ inline bool gantry_cta_speaks(void)
+{
+    return (threadIdx.x | threadIdx.y | threadIdx.z) == 0;
+}
+
+static __device__ inline uint64_t gantry_cta_start(const void *records)
+{
+    return records != nullptr && gantry_cta_speaks() ? gantry_global_timer() : 0;
+}
+
+static __device__ inline void gantry_cta_stop(void *records, uint32_t kernel, uint64_t start)
+{
+    if (records == nullptr) {
+        return;
+    }
+    __syncthreads();
+    if (gantry_cta_speaks()) {
+        uint64_t duration = gantry_global_timer() - start;
+        uint32_t block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
+        uint4 record = make_uint4((uint32_t)start, (uint32_t)(start >> 32),
+                                  duration < 0xffffffffu ? (uint32_t)duration : 0xffffffffu,
+                                  gantry_smid() | kernel << GANTRY_CTA_SM_BITS);
+        ((uint4 *)records)[block] = record;
+    }
+}
+
+#define GANTRY_KERNEL_START(records, kernel) const uint64_t gantry_cta_started = gantry_cta_start(records)
+#define GANTRY_KERNEL_STOP(records, kernel) gantry_cta_stop((records), (kernel), gantry_cta_started)
+
+#else
+
+#define GANTRY_KERNEL_START(records, kernel) ((void)0)
+#define GANTRY_KERNEL_STOP(records, kernel) ((void)(records), (void)(kernel))
+
+#endif
+#endif
+
+#endif

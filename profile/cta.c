@@ -1,0 +1,700 @@
+/* Records of blocks: from the GPU to the writer.
+ *
+ *            reserve()          end_batch()               collect()            done()
+ *     IDLE ------------> OPEN ---------------> RETURNING ------------> WRITING --------> IDLE
+ *      ^                                           |   (recording over)
+ *      +-------------------------------------------+
+ *
+ * A buffer is device memory and page-locked memory of the same size.  A batch takes as many as it needs, one
+ * after the other; a launch lies within one buffer.  At the end of the batch a stream of our own waits for
+ * the streams that launched into it, copies the used part home, clears it on the device, and records an
+ * event.  Whoever collects sees the event and passes the page-locked memory to the writer as it is: nothing
+ * is copied, and a writer that cannot keep up shows as buffers that are not idle, hence as blocks known to
+ * be lost before their launch.  Slots are given out by the host, so the device needs no counters, and since
+ * a buffer is cleared after use a block that wrote nothing is seen.
+ *
+ * Clock: a kernel of one thread exchanges times with the host through page-locked memory; several exchanges
+ * are intersected (gpu_clock.h).  This is done when a recording is met, and by the collector when the latest
+ * comparison is CLOCK_AGE_NS old; the rate comes from the first and the latest of the recording.
+ *
+ * Errors: nothing here may fail a task.  A failing call is logged by the driver layer and ends the records of
+ * this recording (`refused`), whose blocks are counted as lost. */
+#include "profile/cta.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/thread.h"
+#include "driver/module.h"
+#include "profile/cta_batch.h"
+#include "profile/kernel_names.h"
+
+#include "profile_kernels.kernels.h"
+
+#include <sched.h>
+#include <stdio.h>
+
+#define STREAMS 64u
+#define LAUNCHES 4096u /* of one buffer */
+#define ROUNDS 16u
+#define ROUNDS_PATIENCE (1u << 22) /* looks of the kernel at the host's word */
+#define HOST_PATIENCE_NS 2000000u
+#define HOST_PATIENCE_FIRST_NS 20000000u /* in a recording, before there is any work */
+#define HOST_YIELD_NS 20000u
+#define CLOCK_AGE_NS 10000000u
+#define CLOCK_RETRY_NS 20000000u
+
+enum buffer_state { BUFFER_IDLE, BUFFER_OPEN, BUFFER_RETURNING, BUFFER_WRITING };
+enum needed_thread { NEEDED_GD, NEEDED_GDB, NEEDED_THREADS };
+
+struct buffer {
+    struct gy_cta_batch batch; /* first: done() gets it */
+    struct gy_cta *owner;      /* immutable */
+    enum buffer_state state;   /* guarded by owner->lock; set_state() is the only writer */
+    uint64_t generation;       /* the recording it belongs to; whoever moves it */
+    uint64_t order;            /* of end_batch(); whoever moves it */
+    CUdeviceptr device;        /* immutable while not idle, as all below */
+    void *host;
+    CUevent returned;
+    struct gy_cta_launch *launches;
+};
+
+/* What host and device exchange; page-locked. */
+struct mailbox {
+    _Atomic(uint32_t) ask;
+    uint32_t unused[15];
+    _Atomic(uint64_t) answers[ROUNDS + 1];
+};
+
+struct gy_cta {
+    struct gy_profile_recorder recorder; /* first; session.c's */
+    struct gy_context *context;          /* immutable */
+    gy_mutex lock;                       /* rank LEAF */
+    gy_cond moved; /* with lock: a buffer has changed its state, or nobody is in collect() */
+    pthread_t needed[NEEDED_THREADS];  /* guarded by lock: threads that a batch needs to end */
+    bool needed_known[NEEDED_THREADS]; /* guarded by lock */
+    bool collecting;                   /* guarded by lock: a thread is in collect() */
+    struct buffer *buffers;            /* guarded by lock; changed by the dispatcher thread, all idle */
+    uint32_t buffer_count;             /* guarded by lock; likewise */
+    struct gy_gpu_clock clock;         /* guarded by lock: the latest */
+    struct gy_gpu_clock first_clock;   /* guarded by lock: the recording's first */
+    uint64_t clock_generation;         /* guarded by lock: the recording that they are of */
+    uint64_t retry_ns;                 /* the measuring thread alone: not before this time */
+    bool measuring;                    /* guarded by lock: a thread is in compare_clocks() */
+
+    /* The dispatcher thread alone: */
+    uint64_t prepared; /* the recording that prepare() was done for */
+    bool refused;
+    uint32_t gpu; /* its number in the recording */
+    uint32_t ctas_per_buffer;
+    uint32_t open;    /* index + 1 of the buffer to reserve from; 0: none */
+    uint64_t streams; /* bit s: natives[s] has launched into the batch's buffers */
+    uint64_t orders, batches;
+    CUstream natives[STREAMS];
+    CUevent forks[STREAMS]; /* made when first used */
+
+    /* Immutable once made by the dispatcher thread before anything returns: */
+    CUstream stream, clock_stream;
+    CUevent clock_done;
+    struct mailbox *mailbox;
+    CUdeviceptr mailbox_device;
+    struct gantry_module *module;
+    struct gantry_kernel *exchange;
+};
+
+/* The only writer of buffer->state. */
+static void set_state(struct buffer *buffer, enum buffer_state state)
+{
+    gy_mutex_lock(&buffer->owner->lock);
+    buffer->state = state;
+    gy_cond_broadcast(&buffer->owner->moved);
+    gy_mutex_unlock(&buffer->owner->lock);
+}
+
+static enum buffer_state state_of(struct buffer *buffer)
+{
+    gy_mutex_lock(&buffer->owner->lock);
+    enum buffer_state state = buffer->state;
+    gy_mutex_unlock(&buffer->owner->lock);
+    return state;
+}
+
+static void note_thread(struct gy_cta *cta, enum needed_thread which)
+{
+    gy_mutex_lock(&cta->lock);
+    cta->needed[which] = pthread_self();
+    cta->needed_known[which] = true;
+    gy_mutex_unlock(&cta->lock);
+}
+
+static void batch_done(struct gy_cta_batch *batch)
+{
+    set_state((struct buffer *)batch, BUFFER_IDLE); /* its first member */
+}
+
+/* ---- clock ------------------------------------------------------------------------------------- */
+
+/* One round; false when the GPU does not answer in time. */
+static bool exchange_once(struct mailbox *mailbox, uint32_t round, uint64_t deadline,
+                          struct gy_gpu_exchange *out)
+{
+    uint64_t before = gy_clock_ns(), now = before, answer;
+    atomic_store_explicit(&mailbox->ask, round, memory_order_release);
+    while ((answer = atomic_load_explicit(&mailbox->answers[round - 1], memory_order_acquire)) == 0) {
+        now = gy_clock_ns();
+        if (now > deadline) {
+            return false;
+        }
+        if (now - before > HOST_YIELD_NS) {
+            sched_yield();
+        } else {
+            gy_cpu_relax();
+        }
+    }
+    *out = (struct gy_gpu_exchange){before, answer, gy_clock_ns()};
+    return true;
+}
+
+/* Launch the kernel, talk to it; how many rounds worked, and the clock's step. */
+static uint32_t exchange_all(struct gy_cta *cta, uint64_t patience_ns, struct gy_gpu_exchange *exchanges,
+                             uint64_t *tick_ns)
+{
+    struct gy_context *context = cta->context;
+    struct mailbox *mailbox = cta->mailbox;
+    CUresult last = context->driver->cuEventQuery(cta->clock_done);
+    if (last != CUDA_SUCCESS) { /* the kernel before has not even begun, or worse */
+        if (last != CUDA_ERROR_NOT_READY) {
+            (void)gy_context_check(context, last, "cuEventQuery(clock_done)", __FILE__, __LINE__);
+        }
+        return 0;
+    }
+    atomic_store(&mailbox->ask, 0);
+    for (uint32_t i = 0; i <= ROUNDS; i++) {
+        atomic_store(&mailbox->answers[i], 0);
+    }
+    CUdeviceptr ask = cta->mailbox_device, answers = ask + offsetof(struct mailbox, answers);
+    uint32_t rounds = ROUNDS, patience = ROUNDS_PATIENCE;
+    void *args[] = {&ask, &answers, &rounds, &patience};
+    if (GY_CALL(context, cuLaunchKernel(cta->exchange->function, 1, 1, 1, 1, 1, 1, 0, cta->clock_stream, args,
+                                        NULL)) != GANTRY_OK ||
+        GY_CALL(context, cuEventRecord(cta->clock_done, cta->clock_stream)) != GANTRY_OK) {
+        return 0;
+    }
+    uint64_t deadline = gy_clock_ns() + patience_ns;
+    uint32_t done = 0;
+    while (done < ROUNDS && exchange_once(mailbox, done + 1, deadline, &exchanges[done])) {
+        done++;
+    }
+    *tick_ns = 0;
+    while (done == ROUNDS && *tick_ns == 0 && gy_clock_ns() < deadline) {
+        *tick_ns = atomic_load_explicit(&mailbox->answers[ROUNDS], memory_order_acquire);
+    }
+    atomic_store(&mailbox->ask, UINT32_MAX);
+    return done;
+}
+
+/* Make the clock's latest comparison a recent one, if the GPU answers. */
+static void compare_clocks(struct gy_cta *cta, uint64_t generation, uint64_t patience_ns)
+{
+    gy_mutex_lock(&cta->lock);
+    bool mine = !cta->measuring &&
+                !(cta->clock_generation == generation && gy_clock_ns() - cta->clock.host_ns < CLOCK_AGE_NS);
+    cta->measuring = cta->measuring || mine;
+    gy_mutex_unlock(&cta->lock);
+    if (!mine) {
+        return;
+    }
+    struct gy_gpu_exchange exchanges[ROUNDS];
+    struct gy_gpu_clock clock;
+    uint64_t tick_ns;
+    bool met = false;
+    if (gy_clock_ns() >= cta->retry_ns && !gy_context_is_lost(cta->context)) {
+        /* The first round carries the kernel's start and is of no use. */
+        uint32_t done = exchange_all(cta, patience_ns, exchanges, &tick_ns);
+        tick_ns = done == ROUNDS && tick_ns != 0 ? tick_ns : 1024;
+        met = done > 1 && gy_gpu_clock_meet(exchanges + 1, done - 1, tick_ns, &clock);
+        cta->retry_ns = met ? 0 : gy_clock_ns() + CLOCK_RETRY_NS;
+    }
+    gy_mutex_lock(&cta->lock);
+    cta->measuring = false;
+    if (met) {
+        if (cta->clock_generation != generation) {
+            cta->clock_generation = generation;
+            cta->first_clock = clock;
+        } else {
+            gy_gpu_clock_compare(&clock, &cta->first_clock);
+        }
+        cta->clock = clock;
+    }
+    gy_mutex_unlock(&cta->lock);
+}
+
+/* ---- making things ----------------------------------------------------------------------------- */
+
+static gantry_status make_objects(struct gy_cta *cta)
+{
+    struct gy_context *context = cta->context;
+    int least, greatest;
+    void *mailbox = NULL;
+    gantry_status status = GY_CALL(context, cuCtxGetStreamPriorityRange(&least, &greatest));
+    if (status == GANTRY_OK && cta->stream == NULL) {
+        status = GY_CALL(context, cuStreamCreateWithPriority(&cta->stream, CU_STREAM_NON_BLOCKING, least));
+    }
+    if (status == GANTRY_OK && cta->clock_stream == NULL) {
+        status = GY_CALL(context,
+                         cuStreamCreateWithPriority(&cta->clock_stream, CU_STREAM_NON_BLOCKING, greatest));
+    }
+    if (status == GANTRY_OK && cta->clock_done == NULL) {
+        status = GY_CALL(context, cuEventCreate(&cta->clock_done, CU_EVENT_DISABLE_TIMING));
+    }
+    if (status == GANTRY_OK && cta->mailbox == NULL) {
+        status = GY_CALL(context, cuMemHostAlloc(&mailbox, sizeof(*cta->mailbox), 0));
+        cta->mailbox = mailbox;
+    }
+    if (status == GANTRY_OK) {
+        status = GY_CALL(context, cuMemHostGetDevicePointer(&cta->mailbox_device, cta->mailbox, 0));
+    }
+    if (status == GANTRY_OK && cta->module == NULL) {
+        status = gy_module_load(context, &gantry_image_profile_kernels, &cta->module);
+    }
+    return status != GANTRY_OK ? status : gy_module_kernel(cta->module, "exchange_times", &cta->exchange);
+}
+
+static void free_buffers(struct gy_cta *cta)
+{
+    struct gy_context *context = cta->context;
+    for (uint32_t i = 0; i < cta->buffer_count; i++) {
+        struct buffer *b = &cta->buffers[i];
+        if (b->returned != NULL) {
+            (void)GY_CALL(context, cuEventDestroy(b->returned));
+        }
+        if (b->host != NULL) {
+            (void)GY_CALL(context, cuMemFreeHost(b->host));
+        }
+        if (b->device != 0) {
+            (void)GY_CALL(context, cuMemFree(b->device));
+        }
+        gy_free(b->launches);
+    }
+    gy_mutex_lock(&cta->lock);
+    struct buffer *buffers = cta->buffers;
+    cta->buffers = NULL;
+    cta->buffer_count = 0;
+    gy_mutex_unlock(&cta->lock);
+    gy_free(buffers);
+}
+
+static gantry_status make_buffer(struct gy_cta *cta, struct buffer *b, size_t bytes)
+{
+    struct gy_context *context = cta->context;
+    b->owner = cta;
+    b->batch.done = batch_done;
+    b->launches = gy_zalloc_array(LAUNCHES, sizeof(*b->launches));
+    gantry_status status = b->launches != NULL ? GANTRY_OK : GANTRY_ERR_OUT_OF_HOST_MEMORY;
+    if (status == GANTRY_OK) {
+        status = GY_CALL(context, cuMemAlloc(&b->device, bytes));
+    }
+    if (status == GANTRY_OK) {
+        status = GY_CALL(context, cuMemHostAlloc(&b->host, bytes, 0));
+    }
+    if (status == GANTRY_OK) {
+        status = GY_CALL(context, cuEventCreate(&b->returned, CU_EVENT_DISABLE_TIMING));
+    }
+    if (status == GANTRY_OK) {
+        status = GY_CALL(context, cuMemsetD8Async(b->device, 0, bytes, cta->stream));
+    }
+    return status;
+}
+
+/* The buffers that the recording wants.  All buffers are idle. */
+static gantry_status make_buffers(struct gy_cta *cta, const struct gy_cta_limits *limits)
+{
+    if (cta->buffer_count == limits->buffers && cta->ctas_per_buffer == limits->ctas_per_buffer) {
+        return GANTRY_OK;
+    }
+    free_buffers(cta);
+    struct buffer *buffers = gy_zalloc_array(limits->buffers, sizeof(*buffers));
+    if (buffers == NULL) {
+        return GANTRY_ERR_OUT_OF_HOST_MEMORY;
+    }
+    gy_mutex_lock(&cta->lock);
+    cta->buffers = buffers;
+    cta->buffer_count = limits->buffers;
+    gy_mutex_unlock(&cta->lock);
+    cta->ctas_per_buffer = limits->ctas_per_buffer;
+    gantry_status status = GANTRY_OK;
+    for (uint32_t i = 0; i < limits->buffers && status == GANTRY_OK; i++) {
+        status = make_buffer(cta, &buffers[i], (size_t)limits->ctas_per_buffer * sizeof(gantry_cta_record));
+    }
+    if (status == GANTRY_OK) { /* cleared before anybody writes into them */
+        status = GY_CALL(cta->context, cuStreamSynchronize(cta->stream));
+    }
+    if (status != GANTRY_OK) {
+        free_buffers(cta);
+    }
+    return status;
+}
+
+static bool all_idle(struct gy_cta *cta)
+{
+    bool idle = true;
+    gy_mutex_lock(&cta->lock);
+    for (uint32_t i = 0; i < cta->buffer_count; i++) {
+        idle = idle && cta->buffers[i].state == BUFFER_IDLE;
+    }
+    gy_mutex_unlock(&cta->lock);
+    return idle;
+}
+
+/* Dispatcher thread: the first batch of a recording with kernels to see. */
+static void prepare(struct gy_cta *cta, uint64_t generation)
+{
+    struct gy_context *context = cta->context;
+    struct gy_cta_limits limits = gy_profile_cta_limits(generation);
+    cta->prepared = generation;
+    cta->refused = true;
+    if (limits.ctas == GANTRY_PROFILE_CTAS_OFF || gy_context_is_lost(context)) {
+        return;
+    }
+    note_thread(cta, NEEDED_GD);
+    gy_cta_collect(cta); /* buffers of a recording that has ended */
+    if (make_objects(cta) != GANTRY_OK || (all_idle(cta) && make_buffers(cta, &limits) != GANTRY_OK)) {
+        gy_log(GANTRY_LOG_WARNING, "profile: no buffers for blocks of kernels");
+        return;
+    }
+    char name[64];
+    snprintf(name, sizeof(name), "GPU %d: %.40s", context->info.ordinal, context->info.name);
+    cta->gpu = gy_profile_gpu_of(generation, context, name);
+    cta->refused = cta->gpu == 0;
+    compare_clocks(cta, generation, HOST_PATIENCE_FIRST_NS);
+}
+
+/* ---- dispatcher thread ------------------------------------------------------------------------- */
+
+void gy_cta_begin_batch(struct gy_cta *cta)
+{
+    uint64_t generation = gy_profile_generation();
+    if (__builtin_expect(generation == 0, 1)) {
+        return;
+    }
+    if (cta->prepared != generation && gy_kernel_names_exist()) {
+        prepare(cta, generation);
+    }
+}
+
+/* Open an idle buffer; false when there is none. */
+static bool open_buffer(struct gy_cta *cta, uint64_t generation)
+{
+    uint32_t i = 0;
+    gy_mutex_lock(&cta->lock);
+    while (i < cta->buffer_count && cta->buffers[i].state != BUFFER_IDLE) {
+        i++;
+    }
+    bool found = i < cta->buffer_count;
+    gy_mutex_unlock(&cta->lock);
+    if (!found) {
+        return false;
+    }
+    struct buffer *b = &cta->buffers[i];
+    b->generation = generation;
+    b->batch.used = 0;
+    b->batch.launch_count = 0;
+    b->batch.gpu = cta->gpu;
+    b->batch.number = cta->batches;
+    set_state(b, BUFFER_OPEN);
+    cta->open = i + 1;
+    return true;
+}
+
+static bool is_capturing(struct gy_cta *cta, CUstream stream)
+{
+    CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+    return GY_CALL(cta->context, cuStreamIsCapturing(stream, &capture)) != GANTRY_OK ||
+           capture != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+void *gy_cta_reserve(struct gy_cta *cta, const struct gy_cta_request *request)
+{
+    uint64_t generation = gy_profile_generation();
+    if (__builtin_expect(generation == 0, 1)) {
+        return NULL;
+    }
+    if (cta->prepared != generation && !is_capturing(cta, request->native)) {
+        prepare(cta, generation); /* the recording began within this batch */
+    }
+    bool possible = cta->prepared == generation && !cta->refused && request->stream < STREAMS &&
+                    request->ctas <= cta->ctas_per_buffer;
+    if (possible) {
+        struct buffer *b = cta->open != 0 ? &cta->buffers[cta->open - 1] : NULL;
+        bool fits = b != NULL && b->generation == generation && b->batch.launch_count < LAUNCHES &&
+                    request->ctas <= cta->ctas_per_buffer - b->batch.used;
+        possible = fits || open_buffer(cta, generation);
+    }
+    if (!possible) {
+        if (cta->prepared != generation ||
+            gy_profile_cta_limits(generation).ctas != GANTRY_PROFILE_CTAS_OFF) {
+            gy_profile_count_lost_ctas(generation, request->ctas);
+        }
+        return NULL;
+    }
+    struct buffer *b = &cta->buffers[cta->open - 1];
+    b->launches[b->batch.launch_count++] = (struct gy_cta_launch){.first = b->batch.used,
+                                                                  .count = (uint32_t)request->ctas,
+                                                                  .kernel = request->kernel,
+                                                                  .stream = request->stream,
+                                                                  .id = request->id,
+                                                                  .flow = request->flow,
+                                                                  .launched_ns = gy_clock_ns()};
+    CUdeviceptr address = b->device + b->batch.used * sizeof(gantry_cta_record);
+    b->batch.used += (uint32_t)request->ctas;
+    cta->streams |= UINT64_C(1) << request->stream;
+    cta->natives[request->stream] = request->native;
+    return (void *)(uintptr_t)address;
+}
+
+/* Make our stream wait for everything launched into the batch's buffers. */
+static gantry_status join_streams(struct gy_cta *cta)
+{
+    gantry_status status = GANTRY_OK;
+    for (; cta->streams != 0 && status == GANTRY_OK; cta->streams &= cta->streams - 1) {
+        uint32_t s = (uint32_t)__builtin_ctzll(cta->streams);
+        if (cta->forks[s] == NULL) {
+            status = GY_CALL(cta->context, cuEventCreate(&cta->forks[s], CU_EVENT_DISABLE_TIMING));
+        }
+        if (status == GANTRY_OK) {
+            status = GY_CALL(cta->context, cuEventRecord(cta->forks[s], cta->natives[s]));
+        }
+        if (status == GANTRY_OK) {
+            status = GY_CALL(cta->context, cuStreamWaitEvent(cta->stream, cta->forks[s], 0));
+        }
+    }
+    cta->streams = 0;
+    return status;
+}
+
+static gantry_status return_buffer(struct gy_cta *cta, struct buffer *b)
+{
+    size_t bytes = b->batch.used * sizeof(gantry_cta_record);
+    gantry_status status = GY_CALL(cta->context, cuMemcpyDtoHAsync(b->host, b->device, bytes, cta->stream));
+    if (status == GANTRY_OK) {
+        status = GY_CALL(cta->context, cuMemsetD8Async(b->device, 0, bytes, cta->stream));
+    }
+    if (status == GANTRY_OK) {
+        status = GY_CALL(cta->context, cuEventRecord(b->returned, cta->stream));
+    }
+    return status;
+}
+
+void gy_cta_end_batch(struct gy_cta *cta)
+{
+    if (__builtin_expect(cta->open == 0, 1)) {
+        return;
+    }
+    gantry_status status = gy_context_is_lost(cta->context) ? GANTRY_ERR_DEVICE_LOST : join_streams(cta);
+    for (uint32_t i = 0; i < cta->buffer_count; i++) {
+        struct buffer *b = &cta->buffers[i];
+        if (state_of(b) != BUFFER_OPEN) {
+            continue;
+        }
+        status = status == GANTRY_OK ? return_buffer(cta, b) : status;
+        if (status != GANTRY_OK) {
+            /* Blocks may still write into it: it is not given out again in this recording. */
+            cta->refused = true;
+            gy_profile_count_lost_ctas(b->generation, b->batch.used);
+            set_state(b, BUFFER_IDLE);
+        } else {
+            b->order = ++cta->orders;
+            set_state(b, BUFFER_RETURNING);
+        }
+    }
+    cta->open = 0;
+    cta->streams = 0;
+    cta->batches++;
+}
+
+/* ---- collecting -------------------------------------------------------------------------------- */
+
+/* The buffer that was sent home first of those on their way; NULL when there is none. */
+static struct buffer *oldest_returning(struct gy_cta *cta)
+{
+    struct buffer *oldest = NULL;
+    gy_mutex_lock(&cta->lock);
+    for (uint32_t i = 0; i < cta->buffer_count; i++) {
+        struct buffer *b = &cta->buffers[i];
+        if (b->state == BUFFER_RETURNING && (oldest == NULL || b->order < oldest->order)) {
+            oldest = b;
+        }
+    }
+    gy_mutex_unlock(&cta->lock);
+    return oldest;
+}
+
+static void hand_over(struct gy_cta *cta, struct buffer *b)
+{
+    b->batch.seen_ns = gy_clock_ns();
+    b->batch.records = b->host;
+    b->batch.launches = b->launches;
+    if (gy_profile_session() == b->generation) {
+        compare_clocks(cta, b->generation, HOST_PATIENCE_NS);
+    }
+    gy_mutex_lock(&cta->lock);
+    b->batch.clock = cta->clock;
+    if (cta->clock_generation != b->generation) {
+        b->batch.clock.bound_ns = 0;
+    }
+    gy_mutex_unlock(&cta->lock);
+    set_state(b, BUFFER_WRITING);
+    if (!gy_profile_add_ctas(b->generation, &b->batch)) {
+        set_state(b, BUFFER_IDLE);
+    }
+}
+
+/* Hand over what has come back; with `wait`, wait for what has not. */
+static void collect(struct gy_cta *cta, bool wait)
+{
+    struct gy_context *context = cta->context;
+    struct buffer *b;
+    while ((b = oldest_returning(cta)) != NULL) {
+        CUresult result = gy_context_is_lost(context) ? CUDA_ERROR_UNKNOWN
+                          : wait                      ? context->driver->cuEventSynchronize(b->returned)
+                                                      : context->driver->cuEventQuery(b->returned);
+        if (result == CUDA_ERROR_NOT_READY) {
+            return;
+        }
+        if (gy_context_is_lost(context) ||
+            gy_context_check(context, result, "cuEventQuery(returned)", __FILE__, __LINE__) != GANTRY_OK) {
+            gy_profile_count_lost_ctas(b->generation, b->batch.used);
+            set_state(b, BUFFER_IDLE);
+            continue;
+        }
+        hand_over(cta, b);
+    }
+}
+
+/* One thread at a time; another one waits, or leaves it to that one. */
+static bool enter_collect(struct gy_cta *cta, bool wait)
+{
+    gy_mutex_lock(&cta->lock);
+    while (cta->collecting && wait) {
+        gy_cond_wait(&cta->moved, &cta->lock);
+    }
+    bool mine = !cta->collecting;
+    cta->collecting = true;
+    gy_mutex_unlock(&cta->lock);
+    return mine;
+}
+
+static void leave_collect(struct gy_cta *cta)
+{
+    gy_mutex_lock(&cta->lock);
+    cta->collecting = false;
+    gy_cond_broadcast(&cta->moved);
+    gy_mutex_unlock(&cta->lock);
+}
+
+void gy_cta_collect(struct gy_cta *cta)
+{
+    if (oldest_returning(cta) != NULL && enter_collect(cta, false)) {
+        note_thread(cta, NEEDED_GDB);
+        collect(cta, false);
+        leave_collect(cta);
+    }
+}
+
+/* Launches of the recording may belong to a batch that has not ended: tasks are released when launched.  The
+ * two threads that it needs to end must not wait for it. */
+static void wait_for_batch(struct gy_cta *cta, uint64_t generation)
+{
+    gy_mutex_lock(&cta->lock);
+    bool needed = false;
+    for (uint32_t i = 0; i < 2; i++) {
+        needed = needed || (cta->needed_known[i] && pthread_equal(cta->needed[i], pthread_self()));
+    }
+    for (uint32_t i = 0; !needed && i < cta->buffer_count;) {
+        if (cta->buffers[i].state == BUFFER_OPEN && cta->buffers[i].generation == generation) {
+            gy_cond_wait(&cta->moved, &cta->lock);
+        } else {
+            i++;
+        }
+    }
+    gy_mutex_unlock(&cta->lock);
+}
+
+static void drain(struct gy_profile_recorder *self, uint64_t generation)
+{
+    struct gy_cta *cta = (struct gy_cta *)self; /* its first member */
+    (void)enter_collect(cta, true);
+    wait_for_batch(cta, generation);
+    if (oldest_returning(cta) != NULL && gy_context_push(cta->context) == GANTRY_OK) {
+        collect(cta, true);
+        (void)gy_context_pop(cta->context);
+    }
+    leave_collect(cta);
+}
+
+/* ---- life -------------------------------------------------------------------------------------- */
+
+gantry_status gy_cta_create(struct gy_context *context, struct gy_cta **out)
+{
+    struct gy_cta *cta = gy_zalloc(sizeof(*cta));
+    if (cta == NULL) {
+        return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "profile: no memory for records of blocks");
+    }
+    gantry_status status = gy_cond_init(&cta->moved);
+    if (status != GANTRY_OK) {
+        gy_free(cta);
+        return status;
+    }
+    cta->context = context;
+    cta->recorder.drain = drain;
+    gy_mutex_init(&cta->lock, GY_RANK_LEAF);
+    gy_profile_add_recorder(&cta->recorder);
+    *out = cta;
+    return GANTRY_OK;
+}
+
+static void destroy_objects(struct gy_cta *cta)
+{
+    struct gy_context *context = cta->context;
+    for (uint32_t s = 0; s < STREAMS; s++) {
+        if (cta->forks[s] != NULL) {
+            (void)GY_CALL(context, cuEventDestroy(cta->forks[s]));
+        }
+    }
+    if (cta->clock_done != NULL) {
+        (void)GY_CALL(context, cuEventSynchronize(cta->clock_done));
+        (void)GY_CALL(context, cuEventDestroy(cta->clock_done));
+    }
+    gy_module_unload(cta->module);
+    if (cta->mailbox != NULL) {
+        (void)GY_CALL(context, cuMemFreeHost(cta->mailbox));
+    }
+    if (cta->clock_stream != NULL) {
+        (void)GY_CALL(context, cuStreamDestroy(cta->clock_stream));
+    }
+    if (cta->stream != NULL) {
+        (void)GY_CALL(context, cuStreamDestroy(cta->stream));
+    }
+}
+
+void gy_cta_destroy(struct gy_cta *cta)
+{
+    if (cta == NULL) {
+        return;
+    }
+    collect(cta, true);
+    gy_profile_remove_recorder(&cta->recorder);
+    gy_mutex_lock(&cta->lock); /* the writer may still be at some of them */
+    for (uint32_t i = 0; i < cta->buffer_count;) {
+        if (cta->buffers[i].state == BUFFER_WRITING) {
+            gy_cond_wait(&cta->moved, &cta->lock);
+        } else {
+            i++;
+        }
+    }
+    gy_mutex_unlock(&cta->lock);
+    free_buffers(cta);
+    destroy_objects(cta);
+    gy_cond_fini(&cta->moved);
+    gy_mutex_fini(&cta->lock);
+    gy_free(cta);
+}

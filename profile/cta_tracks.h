@@ -1,0 +1,30 @@
+/* Blocks of instrumented kernels into a trace:
+ *
+ *   GPU ─┬─ CTA records   a slice per buffer, with what is known of its clock and what was lost
+ *        ├─ kernels       a slice per launch, from its first block's start to the last one's stop
+ *        ├─ resident CTAs a counter
+ *        └─ SMs ── SM 000 ── as many lanes as blocks were resident at once
+ *
+ * Threading: the writer's thread alone. */
+#ifndef PROFILE_CTA_TRACKS_H
+#define PROFILE_CTA_TRACKS_H
+
+#include "profile/cta_batch.h"
+#include "profile/pftrace.h"
+
+#include <gantry/profile.h>
+
+struct gy_cta_tracks;
+
+/* NULL when out of memory.  The trace must outlive it. */
+struct gy_cta_tracks *gy_cta_tracks_create(struct gy_pftrace *trace, gantry_profile_ctas ctas);
+/* NULL is ignored. */
+void gy_cta_tracks_destroy(struct gy_cta_tracks *tracks);
+
+/* Write a batch, whose GPU has the track `gpu`. */
+void gy_cta_tracks_add(struct gy_cta_tracks *tracks, gy_pftrace_track gpu, const struct gy_cta_batch *batch);
+
+/* Add to kernels, ctas, ctas_lost; set cta_alignment_ns. */
+void gy_cta_tracks_stats(const struct gy_cta_tracks *tracks, gantry_profile_stats *stats);
+
+#endif

@@ -1,0 +1,33 @@
+/* From %globaltimer to host time. */
+#ifndef PROFILE_GPU_CLOCK_H
+#define PROFILE_GPU_CLOCK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* One exchange between host and GPU: the GPU read gpu_ns between the two host times. */
+struct gy_gpu_exchange {
+    uint64_t before_ns, gpu_ns, after_ns;
+};
+
+/* A point that the two clocks have in common, and the rate of one against the other. */
+struct gy_gpu_clock {
+    uint64_t gpu_ns, host_ns;
+    uint64_t bound_ns; /* of the error at the point; 0: nothing is known at all */
+    uint64_t tick_ns;  /* step of the GPU's clock */
+    double rate;       /* host ns per GPU ns */
+    double drift;      /* bound on the rate's error */
+};
+
+/* Intersect what the exchanges, made within milliseconds, say about the clocks' difference.  The rate is 1
+ * and its error what may be assumed.  False when they contradict each other or there is none. */
+bool gy_gpu_clock_meet(const struct gy_gpu_exchange *exchanges, uint32_t count, uint64_t tick_ns,
+                       struct gy_gpu_clock *out);
+/* Learn `clock`'s rate from an earlier point of the same recording. */
+void gy_gpu_clock_compare(struct gy_gpu_clock *clock, const struct gy_gpu_clock *earlier);
+
+uint64_t gy_gpu_clock_host(const struct gy_gpu_clock *clock, uint64_t gpu_ns);
+/* Bound on the error of gy_gpu_clock_host(). */
+uint64_t gy_gpu_clock_bound(const struct gy_gpu_clock *clock, uint64_t gpu_ns);
+
+#endif

@@ -1,0 +1,640 @@
+/* GPU time of tasks.
+ *
+ * A mark is a pair of timed events around a task's work on its stream.  Marks are made in chunks, when a
+ * recording is first met and then by the collecting thread when they run short, so that begin and end
+ * cost one cuEventRecord each and never allocate.  A mark is free, open (held by the dispatcher between
+ * begin and end) or queued: each stream has a queue in the order of the end records, which the collecting
+ * thread empties from the front as far as the GPU has got.
+ *
+ * Host time: an anchor is an event recorded on a private stream, whose completion was seen between two
+ * readings of the host clock; of several tries the tightest is kept.  A slice begins at
+ *     anchor's host time + time from the anchor's event to the mark's
+ * with an error of at most
+ *     half the bracket + resolution of events + distance * difference of the clocks' rates.
+ * The rates are compared at each new anchor; before there are two, ASSUMED_DRIFT stands in.  An anchor is
+ * used for ANCHOR_AGE_NS and replaced when the next slice comes: this keeps the distance small, and with it
+ * the third term and the rounding of cuEventElapsedTime(), which returns a float.
+ *
+ * Threads: begin and end on the dispatcher thread, collect on the completion thread, and each owns the
+ * fields that say so.  The first anchor of a recording is taken by the dispatcher thread, before any work
+ * it will place, and handed over by `posted`.
+ *
+ * Errors: nothing here may fail a task.  A failing call is logged by the driver layer and ends the marks of
+ * this recording (`refused`, `broken`), whose tasks are counted as lost. */
+#include "profile/gpu_time.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/thread.h"
+#include "profile/cta.h"
+#include "profile/ring.h"
+#include "profile/session.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MARKS_FIRST 1024u
+#define MARKS_MORE 256u
+#define MARKS_LIMIT 4096u
+#define STREAMS 64u
+#define ANCHOR_TRIES_FIRST 16
+#define ANCHOR_TRIES 4
+#define ANCHOR_PATIENCE_NS 2000000u /* for all tries */
+#define ANCHOR_YIELD_NS 20000u
+#define ANCHOR_AGE_NS 100000000u
+#define ANCHOR_RETRY_NS 20000000u
+#define ASSUMED_DRIFT 100e-6
+#define EVENT_RESOLUTION_NS 500u
+
+struct gy_gpu_mark {
+    CUevent begin, end;       /* immutable */
+    struct gy_gpu_mark *next; /* link of the free list or a queue; lock */
+    /* The rest belongs to whoever holds the mark. */
+    uint64_t generation;   /* of the recording */
+    uint64_t begun, ended; /* numbers of the two records among all, on any stream */
+    uint64_t id, flow;
+    uint32_t stream;
+    char name[GY_RING_NAME_BYTES];
+};
+
+struct chunk {
+    struct chunk *next;
+    uint32_t count; /* marks whose events exist */
+    struct gy_gpu_mark marks[];
+};
+
+struct queue {
+    struct gy_gpu_mark *first, *last; /* guarded by lock */
+    /* The collecting thread alone: the latest slice. */
+    uint64_t generation;
+    uint64_t ended; /* number of its end record */
+    uint64_t end_ns;
+};
+
+struct anchor {
+    CUevent event, trial; /* trial: of the try at hand, while event is the best one so far */
+    uint64_t generation;
+    uint64_t host_ns; /* 0: not taken */
+    uint64_t bound_ns;
+};
+
+struct gy_gpu_time {
+    struct gy_context *context;   /* immutable */
+    struct gy_cta *ctas;          /* immutable */
+    uint64_t anchor_age_ns;       /* immutable */
+    gy_mutex lock;                /* rank LEAF */
+    struct gy_gpu_mark *free;     /* guarded by lock */
+    uint32_t free_count;          /* guarded by lock */
+    uint32_t made;                /* guarded by lock: marks in all chunks */
+    struct chunk *chunks;         /* guarded by lock */
+    uint64_t busy;                /* guarded by lock: bit s is set while queues[s] is not empty */
+    struct anchor posted;         /* guarded by lock: generation 0: nothing new */
+    uint32_t posted_gpu;          /* guarded by lock */
+    atomic_uint queued;           /* atomic: marks in queues; changed under lock */
+    struct queue queues[STREAMS]; /* see struct queue */
+
+    CUstream stream; /* for anchors; immutable once a mark is queued */
+
+    /* The dispatcher thread alone: */
+    uint64_t prepared; /* the recording that prepare() was done for */
+    bool refused;      /* in this recording no marks are given out any more */
+    uint64_t records;
+    struct anchor draft;
+
+    /* The collecting thread alone: */
+    struct anchor anchor, spare;
+    uint64_t retry_ns; /* no try for a new anchor before this time */
+    double drift;      /* greatest difference of the clocks' rates */
+    uint32_t gpu;      /* number in the recording anchor.generation */
+    uint64_t noted;    /* bound told to the recording */
+    uint64_t broken;   /* the recording whose marks can no longer be read */
+};
+
+gantry_status gy_gpu_time_create(struct gy_context *context, struct gy_gpu_time **out)
+{
+    struct gy_gpu_time *time = gy_zalloc(sizeof(*time));
+    if (time == NULL) {
+        return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "profile: no memory for GPU times");
+    }
+    gantry_status status = gy_cta_create(context, &time->ctas);
+    if (status != GANTRY_OK) {
+        gy_free(time);
+        return status;
+    }
+    time->context = context;
+    time->anchor_age_ns = ANCHOR_AGE_NS;
+    gy_mutex_init(&time->lock, GY_RANK_LEAF);
+    *out = time;
+    return GANTRY_OK;
+}
+
+struct gy_cta *gy_gpu_time_ctas(struct gy_gpu_time *time)
+{
+    return time->ctas;
+}
+
+uint64_t gy_gpu_mark_flow(const struct gy_gpu_mark *mark)
+{
+    return mark != NULL ? mark->flow : 0;
+}
+
+#ifdef GANTRY_TESTING
+void gy_gpu_time_set_anchor_age(struct gy_gpu_time *time, uint64_t ns)
+{
+    time->anchor_age_ns = ns;
+}
+#endif
+
+/* ---- marks ----------------------------------------------------------------------------------- */
+
+static bool create_event(struct gy_gpu_time *time, CUevent *event)
+{
+    return *event != NULL || GY_CALL(time->context, cuEventCreate(event, CU_EVENT_DEFAULT)) == GANTRY_OK;
+}
+
+static void destroy_event(struct gy_gpu_time *time, CUevent event)
+{
+    if (event != NULL) {
+        (void)GY_CALL(time->context, cuEventDestroy(event));
+    }
+}
+
+/* Make up to `count` more marks; fewer when memory or events run out. */
+static void make_marks(struct gy_gpu_time *time, uint32_t count)
+{
+    struct chunk *chunk = gy_zalloc(sizeof(*chunk) + count * sizeof(chunk->marks[0]));
+    if (chunk == NULL) {
+        return;
+    }
+    struct gy_gpu_mark *list = NULL;
+    while (chunk->count < count) {
+        struct gy_gpu_mark *mark = &chunk->marks[chunk->count];
+        if (!create_event(time, &mark->begin)) {
+            break;
+        }
+        if (!create_event(time, &mark->end)) {
+            destroy_event(time, mark->begin);
+            break;
+        }
+        mark->next = list;
+        list = mark;
+        chunk->count++;
+    }
+    gy_mutex_lock(&time->lock);
+    if (list != NULL) {
+        chunk->marks[0].next = time->free;
+        time->free = list;
+    }
+    time->free_count += chunk->count;
+    time->made += chunk->count;
+    chunk->next = time->chunks;
+    time->chunks = chunk;
+    gy_mutex_unlock(&time->lock);
+}
+
+static struct gy_gpu_mark *take_mark(struct gy_gpu_time *time)
+{
+    gy_mutex_lock(&time->lock);
+    struct gy_gpu_mark *mark = time->free;
+    if (mark != NULL) {
+        time->free = mark->next;
+        time->free_count--;
+    }
+    gy_mutex_unlock(&time->lock);
+    return mark;
+}
+
+static void free_mark(struct gy_gpu_time *time, struct gy_gpu_mark *mark)
+{
+    gy_mutex_lock(&time->lock);
+    mark->next = time->free;
+    time->free = mark;
+    time->free_count++;
+    gy_mutex_unlock(&time->lock);
+}
+
+static void lose_mark(struct gy_gpu_time *time, struct gy_gpu_mark *mark)
+{
+    gy_profile_count_lost(mark->generation, 1);
+    free_mark(time, mark);
+}
+
+static void enqueue(struct gy_gpu_time *time, uint32_t stream, struct gy_gpu_mark *mark)
+{
+    struct queue *queue = &time->queues[stream];
+    mark->next = NULL;
+    gy_mutex_lock(&time->lock);
+    if (queue->first == NULL) {
+        queue->first = mark;
+        time->busy |= (uint64_t)1 << stream;
+    } else {
+        queue->last->next = mark;
+    }
+    queue->last = mark;
+    atomic_fetch_add_explicit(&time->queued, 1, memory_order_relaxed);
+    gy_mutex_unlock(&time->lock);
+}
+
+static struct gy_gpu_mark *front(struct gy_gpu_time *time, uint32_t stream)
+{
+    gy_mutex_lock(&time->lock);
+    struct gy_gpu_mark *mark = time->queues[stream].first;
+    gy_mutex_unlock(&time->lock);
+    return mark;
+}
+
+/* Take the front mark out; the caller disposes of it. */
+static void dequeue(struct gy_gpu_time *time, uint32_t stream)
+{
+    struct queue *queue = &time->queues[stream];
+    gy_mutex_lock(&time->lock);
+    queue->first = queue->first->next;
+    if (queue->first == NULL) {
+        time->busy &= ~((uint64_t)1 << stream);
+    }
+    atomic_fetch_sub_explicit(&time->queued, 1, memory_order_relaxed);
+    gy_mutex_unlock(&time->lock);
+}
+
+/* ---- anchors --------------------------------------------------------------------------------- */
+
+/* Record the trial event and see it complete.  Sets the width of the bracket and its middle. */
+static bool try_anchor(struct gy_gpu_time *time, struct anchor *anchor, uint64_t deadline, uint64_t *width,
+                       uint64_t *middle)
+{
+    struct gy_context *context = time->context;
+    uint64_t before = gy_clock_ns(), after;
+    if (GY_CALL(context, cuEventRecord(anchor->trial, time->stream)) != GANTRY_OK) {
+        return false;
+    }
+    CUresult result;
+    for (;;) {
+        result = context->driver->cuEventQuery(anchor->trial);
+        after = gy_clock_ns();
+        if (result != CUDA_ERROR_NOT_READY || after >= deadline) {
+            break;
+        }
+        if (after - before > ANCHOR_YIELD_NS) {
+            sched_yield();
+        } else {
+            gy_cpu_relax();
+        }
+    }
+    if (result == CUDA_ERROR_NOT_READY ||
+        gy_context_check(context, result, "cuEventQuery(anchor)", __FILE__, __LINE__) != GANTRY_OK) {
+        return false;
+    }
+    *width = after - before;
+    *middle = before + *width / 2;
+    return true;
+}
+
+/* False when the GPU did not answer in time or the context is lost. */
+static bool take_anchor(struct gy_gpu_time *time, struct anchor *anchor, uint64_t generation, unsigned tries)
+{
+    uint64_t deadline = gy_clock_ns() + ANCHOR_PATIENCE_NS;
+    uint64_t best = UINT64_MAX, width, middle;
+    for (unsigned i = 0; i < tries && try_anchor(time, anchor, deadline, &width, &middle); i++) {
+        if (width >= best) {
+            continue;
+        }
+        best = width;
+        CUevent event = anchor->event;
+        anchor->event = anchor->trial;
+        anchor->trial = event;
+        anchor->host_ns = middle;
+        anchor->bound_ns = width / 2 + 1;
+        anchor->generation = generation;
+    }
+    return best != UINT64_MAX;
+}
+
+static uint64_t magnitude(int64_t value)
+{
+    return value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+}
+
+/* Signed nanoseconds from one event to another. */
+static bool elapsed(struct gy_gpu_time *time, CUevent from, CUevent to, int64_t *ns)
+{
+    float milliseconds;
+    if (GY_CALL(time->context, cuEventElapsedTime(&milliseconds, from, to)) != GANTRY_OK) {
+        return false;
+    }
+    double exact = (double)milliseconds * 1e6;
+    *ns = (int64_t)(exact < 0 ? exact - 0.5 : exact + 0.5);
+    return true;
+}
+
+/* Collecting thread.  Replace the anchor and learn how the clocks' rates differ.  When the GPU does not
+ * answer, an anchor of the same recording stays, and its age goes into the bound. */
+static bool renew_anchor(struct gy_gpu_time *time, uint64_t generation)
+{
+    bool have = time->anchor.generation == generation && time->anchor.host_ns != 0;
+    if (gy_clock_ns() < time->retry_ns) {
+        return have;
+    }
+    if (!take_anchor(time, &time->spare, generation, have ? ANCHOR_TRIES : ANCHOR_TRIES_FIRST)) {
+        time->retry_ns = gy_clock_ns() + ANCHOR_RETRY_NS;
+        return have;
+    }
+    struct anchor old = time->anchor;
+    int64_t gpu_ns;
+    if (have) {
+        if (!elapsed(time, old.event, time->spare.event, &gpu_ns)) {
+            return false;
+        }
+        int64_t host_ns = (int64_t)(time->spare.host_ns - old.host_ns);
+        if (host_ns > 0) {
+            uint64_t apart = magnitude(host_ns - gpu_ns) + old.bound_ns + time->spare.bound_ns;
+            time->drift = (double)apart / (double)host_ns;
+        }
+    }
+    time->anchor = time->spare;
+    time->spare = old;
+    return true;
+}
+
+/* Dispatcher thread.  Once; nothing is queued before it has succeeded. */
+static bool create_anchor_objects(struct gy_gpu_time *time)
+{
+    struct gy_context *context = time->context;
+    struct anchor *const anchors[] = {&time->draft, &time->posted, &time->anchor, &time->spare};
+    if (time->stream != NULL) {
+        return true;
+    }
+    for (size_t i = 0; i < 4; i++) {
+        if (!create_event(time, &anchors[i]->event) || !create_event(time, &anchors[i]->trial)) {
+            return false;
+        }
+    }
+    /* The highest priority, of its own: streams of one priority may share a queue of the device, and the
+     * anchor must not wait there behind somebody's kernel. */
+    int least, greatest;
+    return GY_CALL(context, cuCtxGetStreamPriorityRange(&least, &greatest)) == GANTRY_OK &&
+           GY_CALL(context, cuStreamCreateWithPriority(&time->stream, CU_STREAM_NON_BLOCKING, greatest)) ==
+               GANTRY_OK;
+}
+
+/* Dispatcher thread: the first call of a recording. */
+static void prepare(struct gy_gpu_time *time, uint64_t generation)
+{
+    struct gy_context *context = time->context;
+    time->prepared = generation;
+    time->refused = true;
+    if (!create_anchor_objects(time)) {
+        return;
+    }
+    char name[GY_RING_TRACK_BYTES];
+    snprintf(name, sizeof(name), "GPU %d: %.40s", context->info.ordinal, context->info.name);
+    uint32_t gpu = gy_profile_gpu_of(generation, context, name);
+    if (gpu == 0) {
+        return;
+    }
+    gy_mutex_lock(&time->lock);
+    bool make = time->made == 0;
+    gy_mutex_unlock(&time->lock);
+    if (make) {
+        make_marks(time, MARKS_FIRST);
+    }
+    time->draft.host_ns = 0;
+    (void)take_anchor(time, &time->draft, generation, ANCHOR_TRIES_FIRST); /* else collect() tries */
+    time->draft.generation = generation;
+    gy_mutex_lock(&time->lock);
+    struct anchor old = time->posted;
+    time->posted = time->draft;
+    time->posted_gpu = gpu;
+    gy_mutex_unlock(&time->lock);
+    old.generation = 0;
+    time->draft = old;
+    time->refused = gy_context_is_lost(context);
+}
+
+/* ---- dispatcher thread ----------------------------------------------------------------------- */
+
+struct gy_gpu_mark *gy_gpu_time_begin(struct gy_gpu_time *time, CUstream stream, uint32_t stream_index,
+                                      const char *name, uint64_t id)
+{
+    uint64_t generation = gy_profile_generation();
+    if (__builtin_expect(generation == 0, 1) || gy_context_is_lost(time->context)) {
+        return NULL;
+    }
+    if (time->prepared != generation) {
+        prepare(time, generation);
+    }
+    struct gy_gpu_mark *mark = time->refused || stream_index >= STREAMS ? NULL : take_mark(time);
+    if (mark == NULL) {
+        gy_profile_count_lost(generation, 1);
+        return NULL;
+    }
+    mark->generation = generation;
+    mark->stream = stream_index;
+    mark->id = id;
+    mark->flow = gy_profile_new_flow();
+    gy_ring_copy_name(mark->name, name);
+    if (GY_CALL(time->context, cuEventRecord(mark->begin, stream)) != GANTRY_OK) {
+        time->refused = true;
+        lose_mark(time, mark);
+        return NULL;
+    }
+    mark->begun = ++time->records;
+    return mark;
+}
+
+void gy_gpu_time_end(struct gy_gpu_time *time, struct gy_gpu_mark *mark, CUstream stream)
+{
+    if (mark == NULL) {
+        return;
+    }
+    if (mark->generation != gy_profile_session()) {
+        free_mark(time, mark);
+        return;
+    }
+    if (gy_context_is_lost(time->context) ||
+        GY_CALL(time->context, cuEventRecord(mark->end, stream)) != GANTRY_OK) {
+        time->refused = true;
+        lose_mark(time, mark);
+        return;
+    }
+    mark->ended = ++time->records;
+    enqueue(time, mark->stream, mark);
+}
+
+/* ---- collecting thread ----------------------------------------------------------------------- */
+
+static void adopt_posted(struct gy_gpu_time *time)
+{
+    gy_mutex_lock(&time->lock);
+    if (time->posted.generation != 0) {
+        struct anchor old = time->anchor;
+        time->anchor = time->posted;
+        time->posted = old;
+        time->posted.generation = 0;
+        time->gpu = time->posted_gpu;
+        time->drift = ASSUMED_DRIFT;
+        time->noted = 0;
+    }
+    gy_mutex_unlock(&time->lock);
+}
+
+/* Host times of a mark that the GPU has passed. */
+static bool place(struct gy_gpu_time *time, const struct gy_gpu_mark *mark, uint64_t *begin_ns,
+                  uint64_t *end_ns)
+{
+    int64_t offset, duration;
+    if (!elapsed(time, time->anchor.event, mark->begin, &offset) ||
+        !elapsed(time, mark->begin, mark->end, &duration)) {
+        return false;
+    }
+    int64_t begin = (int64_t)time->anchor.host_ns + offset;
+    *begin_ns = begin > 0 ? (uint64_t)begin : 0;
+    *end_ns = *begin_ns + (duration > 0 ? (uint64_t)duration : 0);
+    /* Work of one stream that did not overlap must not seem to, only because an anchor was replaced or a
+     * float rounded. */
+    struct queue *queue = &time->queues[mark->stream];
+    if (queue->generation == mark->generation && mark->begun > queue->ended && *begin_ns < queue->end_ns) {
+        *begin_ns = queue->end_ns;
+        *end_ns = *end_ns > *begin_ns ? *end_ns : *begin_ns;
+    }
+    queue->generation = mark->generation;
+    queue->ended = mark->ended;
+    queue->end_ns = *end_ns;
+    uint64_t distance = magnitude(offset);
+    if (distance < magnitude(offset + duration)) {
+        distance = magnitude(offset + duration);
+    }
+    uint64_t bound = time->anchor.bound_ns + EVENT_RESOLUTION_NS + (uint64_t)((double)distance * time->drift);
+    if (bound > time->noted) {
+        time->noted = bound;
+        gy_profile_note_alignment(mark->generation, bound);
+    }
+    return true;
+}
+
+static void emit(struct gy_gpu_time *time, struct gy_gpu_mark *mark)
+{
+    struct gy_gpu_slice slice = {
+        .gpu = time->gpu, .stream = mark->stream, .name = mark->name, .id = mark->id, .flow = mark->flow};
+    if (time->broken == mark->generation || !place(time, mark, &slice.begin_ns, &slice.end_ns)) {
+        time->broken = mark->generation;
+        lose_mark(time, mark);
+        return;
+    }
+    gy_profile_gpu_slice(mark->generation, &slice);
+    free_mark(time, mark);
+}
+
+/* An anchor of this recording, recent enough.  False: the GPU does not answer now. */
+static bool anchored(struct gy_gpu_time *time, uint64_t generation)
+{
+    const struct anchor *anchor = &time->anchor;
+    if (time->broken == generation || (anchor->generation == generation && anchor->host_ns != 0 &&
+                                       gy_clock_ns() - anchor->host_ns < time->anchor_age_ns)) {
+        return true;
+    }
+    return renew_anchor(time, generation);
+}
+
+/* Empty a stream's queue as far as the GPU has got.  False: there is no anchor to place anything. */
+static bool collect_stream(struct gy_gpu_time *time, uint32_t stream, uint64_t generation)
+{
+    struct gy_context *context = time->context;
+    for (struct gy_gpu_mark *mark; (mark = front(time, stream)) != NULL;) {
+        if (gy_context_is_lost(context)) {
+            dequeue(time, stream);
+            lose_mark(time, mark);
+            continue;
+        }
+        if (mark->generation != generation) { /* nobody wants it any more */
+            dequeue(time, stream);
+            free_mark(time, mark);
+            continue;
+        }
+        CUresult result = context->driver->cuEventQuery(mark->end);
+        if (result == CUDA_ERROR_NOT_READY) {
+            return true;
+        }
+        if (gy_context_check(context, result, "cuEventQuery(mark->end)", __FILE__, __LINE__) != GANTRY_OK) {
+            time->broken = generation;
+        } else if (!anchored(time, generation)) {
+            return false;
+        }
+        dequeue(time, stream);
+        emit(time, mark);
+    }
+    return true;
+}
+
+void gy_gpu_time_collect(struct gy_gpu_time *time)
+{
+    gy_cta_collect(time->ctas);
+    if (atomic_load_explicit(&time->queued, memory_order_relaxed) == 0) {
+        return;
+    }
+    adopt_posted(time);
+    uint64_t generation = gy_profile_session();
+    gy_mutex_lock(&time->lock);
+    uint64_t busy = time->busy;
+    bool more = time->free_count < MARKS_MORE && time->made < MARKS_LIMIT;
+    gy_mutex_unlock(&time->lock);
+    if (more && generation != 0 && !gy_context_is_lost(time->context)) {
+        make_marks(time, MARKS_MORE);
+    }
+    while (busy != 0 && collect_stream(time, (uint32_t)__builtin_ctzll(busy), generation)) {
+        busy &= busy - 1;
+    }
+}
+
+/* ---- end ------------------------------------------------------------------------------------- */
+
+static void drop_rest(struct gy_gpu_time *time)
+{
+    for (uint32_t stream = 0; stream < STREAMS; stream++) {
+        for (struct gy_gpu_mark *mark; (mark = front(time, stream)) != NULL;) {
+            dequeue(time, stream);
+            lose_mark(time, mark);
+        }
+    }
+}
+
+static void destroy_objects(struct gy_gpu_time *time)
+{
+    struct anchor *const anchors[] = {&time->draft, &time->posted, &time->anchor, &time->spare};
+    for (size_t i = 0; i < 4; i++) {
+        destroy_event(time, anchors[i]->event);
+        destroy_event(time, anchors[i]->trial);
+    }
+    for (struct chunk *chunk = time->chunks; chunk != NULL; chunk = chunk->next) {
+        for (uint32_t i = 0; i < chunk->count; i++) {
+            destroy_event(time, chunk->marks[i].begin);
+            destroy_event(time, chunk->marks[i].end);
+        }
+    }
+    if (time->stream != NULL) {
+        (void)GY_CALL(time->context, cuStreamDestroy(time->stream));
+    }
+}
+
+void gy_gpu_time_destroy(struct gy_gpu_time *time)
+{
+    if (time == NULL) {
+        return;
+    }
+    if (gy_context_push(time->context) == GANTRY_OK) {
+        gy_gpu_time_collect(time);
+        gy_cta_destroy(time->ctas);
+        time->ctas = NULL;
+        destroy_objects(time);
+        (void)gy_context_pop(time->context);
+    }
+    gy_cta_destroy(time->ctas); /* without a context: only what the host has */
+    drop_rest(time);
+    while (time->chunks != NULL) {
+        struct chunk *next = time->chunks->next;
+        gy_free(time->chunks);
+        time->chunks = next;
+    }
+    gy_mutex_fini(&time->lock);
+    gy_free(time);
+}

@@ -1,0 +1,525 @@
+/* Perfetto's native format: a file is a sequence of TracePackets, so it is written front to back and is
+ * whole after every packet.  The field numbers below are Perfetto's; messages are encoded by hand
+ * (profile/wire.h), the inner one first, since its length precedes it.
+ *
+ * One packet sequence for almost everything.  Its incremental state is the table of interned strings and the
+ * clock: all times are CLOCK_MONOTONIC nanoseconds, which a ClockSnapshot at the front declares to be the
+ * time of the trace. When the table of names is full, a packet that clears the incremental state starts a new
+ * one: memory is bounded whatever the names are.
+ *
+ * A dense track has a sequence of its own: the track and the clock are defaults of that sequence, the clock
+ * is incremental, and a slice is two packets of some 15 bytes. */
+#include "profile/pftrace.h"
+
+#include "base/alloc.h"
+#include "profile/wire.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { /* TracePacket */
+       PACKET = 1,
+       PACKET_CLOCK_SNAPSHOT = 6,
+       PACKET_TIMESTAMP = 8,
+       PACKET_SEQUENCE = 10,
+       PACKET_TRACK_EVENT = 11,
+       PACKET_INTERNED = 12,
+       PACKET_FLAGS = 13,
+       PACKET_DEFAULTS = 59,
+       PACKET_TRACK = 60,
+       PACKET_FIRST = 87,
+};
+enum { /* ClockSnapshot, its Clock, TracePacketDefaults */
+       SNAPSHOT_CLOCK = 1,
+       SNAPSHOT_PRIMARY = 2,
+       CLOCK_ID = 1,
+       CLOCK_TIMESTAMP = 2,
+       CLOCK_INCREMENTAL = 3,
+       DEFAULTS_TRACK_EVENT = 11,
+       DEFAULTS_CLOCK = 58,
+};
+enum { /* builtin clock numbers */
+       CLOCK_REALTIME_NR = 1,
+       CLOCK_MONOTONIC_NR = 3,
+       CLOCK_BOOTTIME_NR = 6,
+       CLOCK_OF_SEQUENCE_NR = 64,
+};
+enum { /* TrackDescriptor, ProcessDescriptor, ThreadDescriptor */
+       TRACK_UUID = 1,
+       TRACK_NAME = 2,
+       TRACK_PROCESS = 3,
+       TRACK_THREAD = 4,
+       TRACK_PARENT = 5,
+       TRACK_COUNTER = 8,
+       TRACK_CHILD_ORDERING = 11,
+       TRACK_RANK = 12,
+       ORDERING_EXPLICIT = 3,
+       PROCESS_PID = 1,
+       PROCESS_NAME = 6,
+       THREAD_PID = 1,
+       THREAD_TID = 2,
+       THREAD_NAME = 5,
+};
+enum { /* TrackEvent, DebugAnnotation */
+       EVENT_CATEGORY = 3,
+       EVENT_ANNOTATION = 4,
+       EVENT_TYPE = 9,
+       EVENT_NAME = 10,
+       EVENT_TRACK = 11,
+       EVENT_COUNT = 30,
+       EVENT_FLOW = 47,
+       TYPE_SLICE_BEGIN = 1,
+       TYPE_SLICE_END = 2,
+       TYPE_COUNTER = 4,
+       ANNOTATION_NAME = 1,
+       ANNOTATION_UINT = 3,
+};
+enum { /* InternedData and its entries */
+       INTERNED_CATEGORY = 1,
+       INTERNED_NAME = 2,
+       INTERNED_ANNOTATION_NAME = 3,
+       ENTRY_IID = 1,
+       ENTRY_NAME = 2,
+};
+enum { FLAG_CLEARED = 1, FLAG_NEEDED = 2 };
+
+#define SEQUENCE_ID 1
+#define BUFFER_BYTES (128 * 1024)
+#define PACKET_ROOM 1024 /* no packet is larger */
+#define NAMES 2048
+#define NAME_SLOTS (NAMES * 2) /* a power of two */
+
+static const char *const category_names[GY_PFTRACE_CATEGORIES] = {
+    [GY_SPAN_TASK] = "task",        [GY_SPAN_PHASE] = "phase",  [GY_SPAN_LAUNCH] = "launch",
+    [GY_SPAN_BATCH] = "batch",      [GY_SPAN_WAIT] = "wait",    [GY_PFTRACE_GPU] = "gpu",
+    [GY_PFTRACE_KERNEL] = "kernel", [GY_PFTRACE_CTAS] = "ctas",
+};
+
+static const char *const argument_names[GY_ARGUMENTS] = {
+    [GY_ARGUMENT_ID] = "id",
+    [GY_ARGUMENT_STREAM] = "stream",
+    [GY_ARGUMENT_CTAS] = "ctas",
+    [GY_ARGUMENT_LOST] = "lost",
+    [GY_ARGUMENT_ALIGNMENT_NS] = "alignment_ns",
+    [GY_ARGUMENT_TICK_NS] = "tick_ns",
+    [GY_ARGUMENT_SHIFT_NS] = "shift_ns",
+    [GY_ARGUMENT_BLOCK] = "block",
+    [GY_ARGUMENT_BATCH] = "batch",
+};
+
+struct name {
+    uint32_t hash;
+    uint32_t bytes;
+    char text[GY_PFTRACE_NAME_BYTES];
+};
+
+struct gy_pftrace {
+    int fd;
+    int32_t pid;
+    char *path;
+    struct gy_error error;      /* of the first failed write; status GANTRY_OK before */
+    uint64_t bytes;             /* in the file */
+    uint64_t tracks;            /* made so far: the last uuid */
+    uint32_t sequences;         /* made so far: the last id */
+    size_t used;                /* of buffer */
+    uint32_t name_count;        /* of names; the iid of names[i] is i + 1 */
+    uint16_t slots[NAME_SLOTS]; /* index into names + 1; 0: empty */
+    struct name names[NAMES];
+    uint8_t buffer[BUFFER_BYTES];
+};
+
+/* Bytes of `text` that fit a name of `room` bytes, never ending within a UTF-8 character that was cut. */
+static size_t name_bytes(const char *text, size_t room)
+{
+    size_t bytes = strnlen(text, room);
+    if (bytes < room) {
+        return bytes;
+    }
+    bytes = room - 1;
+    while (bytes > 0 && ((unsigned char)text[bytes] & 0xC0) == 0x80) {
+        bytes--;
+    }
+    return bytes;
+}
+
+static void put_packet(struct gy_pftrace *trace, const uint8_t *packet, const uint8_t *end)
+{
+    if (sizeof(trace->buffer) - trace->used < PACKET_ROOM + 16) {
+        gy_pftrace_flush(trace);
+    }
+    uint8_t *at = trace->buffer + trace->used;
+    at = gy_wire_bytes(at, PACKET, packet, (size_t)(end - packet));
+    trace->used = (size_t)(at - trace->buffer);
+}
+
+static uint64_t read_clock(clockid_t clock)
+{
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static uint8_t *put_clock(uint8_t *at, uint32_t number, clockid_t clock)
+{
+    uint8_t inner[32], *end = inner;
+    end = gy_wire_uint(end, CLOCK_ID, number);
+    end = gy_wire_uint(end, CLOCK_TIMESTAMP, read_clock(clock));
+    return gy_wire_bytes(at, SNAPSHOT_CLOCK, inner, (size_t)(end - inner));
+}
+
+static void put_snapshot(struct gy_pftrace *trace)
+{
+    uint8_t snapshot[128], *s = snapshot;
+    s = put_clock(s, CLOCK_MONOTONIC_NR, CLOCK_MONOTONIC);
+    s = put_clock(s, CLOCK_BOOTTIME_NR, CLOCK_BOOTTIME);
+    s = put_clock(s, CLOCK_REALTIME_NR, CLOCK_REALTIME);
+    s = gy_wire_uint(s, SNAPSHOT_PRIMARY, CLOCK_MONOTONIC_NR);
+    uint8_t packet[PACKET_ROOM], *p = packet;
+    p = gy_wire_bytes(p, PACKET_CLOCK_SNAPSHOT, snapshot, (size_t)(s - snapshot));
+    p = gy_wire_uint(p, PACKET_SEQUENCE, SEQUENCE_ID);
+    put_packet(trace, packet, p);
+}
+
+static uint8_t *put_entry(uint8_t *at, uint32_t field, uint64_t iid, const char *text, size_t bytes)
+{
+    uint8_t entry[GY_PFTRACE_NAME_BYTES + 32], *e = entry;
+    e = gy_wire_uint(e, ENTRY_IID, iid);
+    e = gy_wire_bytes(e, ENTRY_NAME, text, bytes);
+    return gy_wire_bytes(at, field, entry, (size_t)(e - entry));
+}
+
+/* Start an incremental state: what follows may use the clock and the categories, and no name yet. */
+static void put_state(struct gy_pftrace *trace, bool first)
+{
+    memset(trace->slots, 0, sizeof(trace->slots));
+    trace->name_count = 0;
+    uint8_t interned[512], *i = interned;
+    for (unsigned c = 0; c < GY_PFTRACE_CATEGORIES; c++) {
+        i = put_entry(i, INTERNED_CATEGORY, c + 1, category_names[c], strlen(category_names[c]));
+    }
+    for (unsigned a = 0; a < GY_ARGUMENTS; a++) {
+        i = put_entry(i, INTERNED_ANNOTATION_NAME, a + 1, argument_names[a], strlen(argument_names[a]));
+    }
+    uint8_t defaults[16], *d = defaults;
+    d = gy_wire_uint(d, DEFAULTS_CLOCK, CLOCK_MONOTONIC_NR);
+    uint8_t packet[PACKET_ROOM], *p = packet;
+    p = gy_wire_uint(p, PACKET_SEQUENCE, SEQUENCE_ID);
+    p = gy_wire_uint(p, PACKET_FLAGS, FLAG_CLEARED);
+    p = gy_wire_bytes(p, PACKET_DEFAULTS, defaults, (size_t)(d - defaults));
+    p = gy_wire_bytes(p, PACKET_INTERNED, interned, (size_t)(i - interned));
+    if (first) {
+        p = gy_wire_uint(p, PACKET_FIRST, 1);
+    }
+    put_packet(trace, packet, p);
+}
+
+static void put_track(struct gy_pftrace *trace, const uint8_t *track, const uint8_t *end)
+{
+    uint8_t packet[PACKET_ROOM], *p = packet;
+    p = gy_wire_uint(p, PACKET_SEQUENCE, SEQUENCE_ID);
+    p = gy_wire_bytes(p, PACKET_TRACK, track, (size_t)(end - track));
+    put_packet(trace, packet, p);
+}
+
+static void put_process(struct gy_pftrace *trace)
+{
+    uint8_t process[64], *p = process;
+    p = gy_wire_uint(p, PROCESS_PID, (uint64_t)trace->pid);
+    p = gy_wire_string(p, PROCESS_NAME, "gantry");
+    uint8_t track[128], *t = track;
+    t = gy_wire_uint(t, TRACK_UUID, ++trace->tracks);
+    t = gy_wire_bytes(t, TRACK_PROCESS, process, (size_t)(p - process));
+    put_track(trace, track, t);
+}
+
+gantry_status gy_pftrace_open(const char *path, struct gy_pftrace **out)
+{
+    gantry_status status = GANTRY_ERR_OUT_OF_HOST_MEMORY;
+    struct gy_pftrace *trace = gy_zalloc(sizeof(*trace));
+    if (trace == NULL) {
+        return GY_FAIL(status, "profile: no memory for a trace writer");
+    }
+    trace->path = gy_strdup(path);
+    if (trace->path == NULL) {
+        status = GY_FAIL(status, "profile: no memory for a trace writer");
+        goto free_trace;
+    }
+    trace->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (trace->fd < 0) {
+        status = GY_FAIL(GANTRY_ERR_IO, "profile: cannot create %s: %s", path, strerrordesc_np(errno));
+        goto free_path;
+    }
+    trace->pid = (int32_t)getpid();
+    trace->sequences = SEQUENCE_ID;
+    put_state(trace, true);
+    put_snapshot(trace);
+    put_process(trace);
+    *out = trace;
+    return GANTRY_OK;
+free_path:
+    gy_free(trace->path);
+free_trace:
+    gy_free(trace);
+    return status;
+}
+
+gy_pftrace_track gy_pftrace_process_track(const struct gy_pftrace *trace)
+{
+    (void)trace;
+    return 1; /* put_process() made the first */
+}
+
+gy_pftrace_track gy_pftrace_add_thread(struct gy_pftrace *trace, int32_t tid, const char *name)
+{
+    size_t bytes = name_bytes(name, GY_PFTRACE_NAME_BYTES);
+    uint8_t thread[GY_PFTRACE_NAME_BYTES + 64], *h = thread;
+    h = gy_wire_uint(h, THREAD_PID, (uint64_t)trace->pid);
+    h = gy_wire_uint(h, THREAD_TID, (uint64_t)tid);
+    h = gy_wire_bytes(h, THREAD_NAME, name, bytes);
+    uint8_t track[sizeof(thread) + 64], *t = track;
+    t = gy_wire_uint(t, TRACK_UUID, ++trace->tracks);
+    t = gy_wire_uint(t, TRACK_PARENT, gy_pftrace_process_track(trace));
+    t = gy_wire_bytes(t, TRACK_THREAD, thread, (size_t)(h - thread));
+    put_track(trace, track, t);
+    return trace->tracks;
+}
+
+gy_pftrace_track gy_pftrace_add_track(struct gy_pftrace *trace, gy_pftrace_track parent, const char *name,
+                                      uint32_t rank)
+{
+    uint8_t track[GY_PFTRACE_NAME_BYTES + 64], *t = track;
+    t = gy_wire_uint(t, TRACK_UUID, ++trace->tracks);
+    t = gy_wire_uint(t, TRACK_PARENT, parent);
+    t = gy_wire_bytes(t, TRACK_NAME, name, name_bytes(name, GY_PFTRACE_NAME_BYTES));
+    t = gy_wire_uint(t, TRACK_CHILD_ORDERING, ORDERING_EXPLICIT);
+    t = gy_wire_uint(t, TRACK_RANK, rank);
+    put_track(trace, track, t);
+    return trace->tracks;
+}
+
+static uint32_t hash_of(const char *text, size_t bytes)
+{
+    uint32_t hash = 2166136261u; /* FNV-1a */
+    for (size_t i = 0; i < bytes; i++) {
+        hash = (hash ^ (unsigned char)text[i]) * 16777619u;
+    }
+    return hash;
+}
+
+/* The iid of a name.  `interned` is moved behind the entry that declares it, if it is new. */
+static uint32_t intern(struct gy_pftrace *trace, const char *text, uint8_t **interned)
+{
+    size_t bytes = name_bytes(text, GY_PFTRACE_NAME_BYTES);
+    uint32_t hash = hash_of(text, bytes);
+    uint32_t slot = hash & (NAME_SLOTS - 1);
+    for (; trace->slots[slot] != 0; slot = (slot + 1) & (NAME_SLOTS - 1)) {
+        const struct name *name = &trace->names[trace->slots[slot] - 1];
+        if (name->hash == hash && name->bytes == bytes && memcmp(name->text, text, bytes) == 0) {
+            return trace->slots[slot];
+        }
+    }
+    if (trace->name_count == NAMES) {
+        put_state(trace, false);
+        slot = hash & (NAME_SLOTS - 1);
+    }
+    struct name *name = &trace->names[trace->name_count++];
+    name->hash = hash;
+    name->bytes = (uint32_t)bytes;
+    memcpy(name->text, text, bytes);
+    trace->slots[slot] = (uint16_t)trace->name_count;
+    *interned = put_entry(*interned, INTERNED_NAME, trace->name_count, text, bytes);
+    return trace->name_count;
+}
+
+static void put_event(struct gy_pftrace *trace, uint64_t time, const uint8_t *event, const uint8_t *event_end,
+                      const uint8_t *interned, const uint8_t *interned_end)
+{
+    uint8_t packet[PACKET_ROOM], *p = packet;
+    p = gy_wire_uint(p, PACKET_TIMESTAMP, time);
+    p = gy_wire_uint(p, PACKET_SEQUENCE, SEQUENCE_ID);
+    p = gy_wire_uint(p, PACKET_FLAGS, FLAG_NEEDED);
+    if (interned_end != interned) {
+        p = gy_wire_bytes(p, PACKET_INTERNED, interned, (size_t)(interned_end - interned));
+    }
+    p = gy_wire_bytes(p, PACKET_TRACK_EVENT, event, (size_t)(event_end - event));
+    put_packet(trace, packet, p);
+}
+
+static uint8_t *put_argument(uint8_t *at, enum gy_pftrace_argument name, uint64_t value)
+{
+    uint8_t annotation[32], *a = annotation;
+    a = gy_wire_uint(a, ANNOTATION_NAME, (uint64_t)name + 1);
+    a = gy_wire_uint(a, ANNOTATION_UINT, value);
+    return gy_wire_bytes(at, EVENT_ANNOTATION, annotation, (size_t)(a - annotation));
+}
+
+void gy_pftrace_add_slice(struct gy_pftrace *trace, const struct gy_pftrace_slice *slice)
+{
+    uint8_t interned[GY_PFTRACE_NAME_BYTES + 64], *i = interned;
+    uint32_t iid = intern(trace, slice->name, &i);
+    uint8_t event[64 + 32 * GY_PFTRACE_SLICE_ARGUMENTS], *e = event;
+    e = gy_wire_uint(e, EVENT_TYPE, TYPE_SLICE_BEGIN);
+    e = gy_wire_uint(e, EVENT_TRACK, slice->track);
+    e = gy_wire_uint(e, EVENT_CATEGORY, slice->category + 1);
+    e = gy_wire_uint(e, EVENT_NAME, iid);
+    for (uint32_t a = 0; a < slice->argument_count; a++) {
+        e = put_argument(e, slice->arguments[a].name, slice->arguments[a].value);
+    }
+    if (slice->flow != 0) {
+        e = gy_wire_fixed64(e, EVENT_FLOW, slice->flow);
+    }
+    put_event(trace, slice->begin_ns, event, e, interned, i);
+    e = event;
+    e = gy_wire_uint(e, EVENT_TYPE, TYPE_SLICE_END);
+    e = gy_wire_uint(e, EVENT_TRACK, slice->track);
+    put_event(trace, slice->end_ns, event, e, NULL, NULL);
+}
+
+gy_pftrace_track gy_pftrace_add_counter_track(struct gy_pftrace *trace, gy_pftrace_track parent,
+                                              const char *name)
+{
+    uint8_t track[GY_PFTRACE_NAME_BYTES + 128], *t = track;
+    t = gy_wire_uint(t, TRACK_UUID, ++trace->tracks);
+    t = gy_wire_uint(t, TRACK_PARENT, parent);
+    t = gy_wire_bytes(t, TRACK_NAME, name, name_bytes(name, GY_PFTRACE_NAME_BYTES));
+    t = gy_wire_bytes(t, TRACK_COUNTER, "", 0); /* an empty CounterDescriptor */
+    put_track(trace, track, t);
+    return trace->tracks;
+}
+
+void gy_pftrace_add_count(struct gy_pftrace *trace, gy_pftrace_track counter, uint64_t time_ns,
+                          uint64_t value)
+{
+    uint8_t event[64], *e = event;
+    e = gy_wire_uint(e, EVENT_TYPE, TYPE_COUNTER);
+    e = gy_wire_uint(e, EVENT_TRACK, counter);
+    e = gy_wire_uint(e, EVENT_COUNT, value);
+    put_event(trace, time_ns, event, e, NULL, NULL);
+}
+
+/* ---- dense tracks ------------------------------------------------------------------------------ */
+
+void gy_pftrace_open_dense(struct gy_pftrace *trace, gy_pftrace_track parent, const char *name, uint32_t rank,
+                           uint64_t begin_ns, struct gy_pftrace_dense *out)
+{
+    *out = (struct gy_pftrace_dense){.track = gy_pftrace_add_track(trace, parent, name, rank),
+                                     .sequence = ++trace->sequences,
+                                     .now_ns = begin_ns};
+    uint8_t event[16], *e = gy_wire_uint(event, EVENT_TRACK, out->track);
+    uint8_t defaults[64], *d = defaults;
+    d = gy_wire_bytes(d, DEFAULTS_TRACK_EVENT, event, (size_t)(e - event));
+    d = gy_wire_uint(d, DEFAULTS_CLOCK, CLOCK_OF_SEQUENCE_NR);
+    uint8_t interned[64];
+    const char *block = argument_names[GY_ARGUMENT_BLOCK];
+    uint8_t *i = put_entry(interned, INTERNED_ANNOTATION_NAME, GY_ARGUMENT_BLOCK + 1, block, strlen(block));
+    uint8_t packet[PACKET_ROOM], *p = packet;
+    p = gy_wire_uint(p, PACKET_SEQUENCE, out->sequence);
+    p = gy_wire_uint(p, PACKET_FLAGS, FLAG_CLEARED);
+    p = gy_wire_bytes(p, PACKET_DEFAULTS, defaults, (size_t)(d - defaults));
+    p = gy_wire_bytes(p, PACKET_INTERNED, interned, (size_t)(i - interned));
+    p = gy_wire_uint(p, PACKET_FIRST, 1);
+    put_packet(trace, packet, p);
+
+    uint8_t clock[32], *c = clock, snapshot[96], *s = snapshot;
+    c = gy_wire_uint(c, CLOCK_ID, CLOCK_MONOTONIC_NR);
+    c = gy_wire_uint(c, CLOCK_TIMESTAMP, begin_ns);
+    s = gy_wire_bytes(s, SNAPSHOT_CLOCK, clock, (size_t)(c - clock));
+    c = gy_wire_uint(clock, CLOCK_ID, CLOCK_OF_SEQUENCE_NR);
+    c = gy_wire_uint(c, CLOCK_TIMESTAMP, 0);
+    c = gy_wire_uint(c, CLOCK_INCREMENTAL, 1);
+    s = gy_wire_bytes(s, SNAPSHOT_CLOCK, clock, (size_t)(c - clock));
+    s = gy_wire_uint(s, SNAPSHOT_PRIMARY, CLOCK_MONOTONIC_NR);
+    p = gy_wire_bytes(packet, PACKET_CLOCK_SNAPSHOT, snapshot, (size_t)(s - snapshot));
+    p = gy_wire_uint(p, PACKET_SEQUENCE, out->sequence);
+    put_packet(trace, packet, p);
+}
+
+/* One packet of a dense track; everything in it is short, so lengths are one byte and are filled in. */
+static void put_dense(struct gy_pftrace *trace, struct gy_pftrace_dense *dense, uint64_t time,
+                      const uint8_t *event, size_t bytes)
+{
+    if (sizeof(trace->buffer) - trace->used < PACKET_ROOM + 16) {
+        gy_pftrace_flush(trace);
+    }
+    uint8_t *head = trace->buffer + trace->used, *p = head + 2;
+    p = gy_wire_uint(p, PACKET_TIMESTAMP, time - dense->now_ns);
+    p = gy_wire_uint(p, PACKET_SEQUENCE, dense->sequence);
+    p = gy_wire_uint(p, PACKET_FLAGS, FLAG_NEEDED);
+    p = gy_wire_bytes(p, PACKET_TRACK_EVENT, event, bytes);
+    head[0] = PACKET << 3 | 2;
+    head[1] = (uint8_t)(p - head - 2);
+    trace->used = (size_t)(p - trace->buffer);
+    dense->now_ns = time;
+}
+
+static void declare_dense(struct gy_pftrace *trace, struct gy_pftrace_dense *dense, uint32_t number,
+                          const char *name)
+{
+    uint8_t interned[GY_PFTRACE_NAME_BYTES + 64], *i = interned;
+    i = put_entry(i, INTERNED_NAME, (uint64_t)number + 1, name, name_bytes(name, GY_PFTRACE_NAME_BYTES));
+    uint8_t packet[PACKET_ROOM], *p = packet;
+    p = gy_wire_uint(p, PACKET_SEQUENCE, dense->sequence);
+    p = gy_wire_uint(p, PACKET_FLAGS, FLAG_NEEDED);
+    p = gy_wire_bytes(p, PACKET_INTERNED, interned, (size_t)(i - interned));
+    put_packet(trace, packet, p);
+}
+
+void gy_pftrace_add_dense(struct gy_pftrace *trace, struct gy_pftrace_dense *dense, uint32_t number,
+                          const char *name, uint64_t begin_ns, uint64_t end_ns, uint64_t block)
+{
+    if (number >= 256 || (dense->known[number / 32] >> number % 32 & 1) == 0) {
+        declare_dense(trace, dense, number, name);
+        dense->known[number % 256 / 32] |= number < 256 ? 1u << number % 32 : 0;
+    }
+    uint8_t event[64], *e = event;
+    e = gy_wire_uint(e, EVENT_TYPE, TYPE_SLICE_BEGIN);
+    e = gy_wire_uint(e, EVENT_NAME, (uint64_t)number + 1);
+    if (block != GY_PFTRACE_NO_BLOCK) {
+        e = put_argument(e, GY_ARGUMENT_BLOCK, block);
+    }
+    put_dense(trace, dense, begin_ns, event, (size_t)(e - event));
+    e = gy_wire_uint(event, EVENT_TYPE, TYPE_SLICE_END);
+    put_dense(trace, dense, end_ns, event, (size_t)(e - event));
+}
+
+void gy_pftrace_flush(struct gy_pftrace *trace)
+{
+    const uint8_t *at = trace->buffer;
+    size_t left = trace->error.status == GANTRY_OK ? trace->used : 0;
+    while (left > 0) {
+        ssize_t done = write(trace->fd, at, left);
+        if (done < 0 && errno == EINTR) {
+            continue;
+        }
+        if (done <= 0) {
+            GY_FAIL(GANTRY_ERR_IO, "profile: cannot write %s: %s", trace->path,
+                    done == 0 ? "no progress" : strerrordesc_np(errno));
+            trace->error = *gy_error_last();
+            break;
+        }
+        at += done;
+        left -= (size_t)done;
+        trace->bytes += (uint64_t)done;
+    }
+    trace->used = 0;
+}
+
+gantry_status gy_pftrace_close(struct gy_pftrace *trace, uint64_t *bytes)
+{
+    gy_pftrace_flush(trace);
+    gantry_status status = GANTRY_OK;
+    /* EINTR of close() on Linux: the descriptor is gone, and the data was written before. */
+    if (close(trace->fd) != 0 && errno != EINTR && trace->error.status == GANTRY_OK) {
+        status = GY_FAIL(GANTRY_ERR_IO, "profile: cannot close %s: %s", trace->path, strerrordesc_np(errno));
+    } else if (trace->error.status != GANTRY_OK) {
+        status = gy_error_adopt(&trace->error);
+    }
+    if (status == GANTRY_OK && bytes != NULL) {
+        *bytes = trace->bytes;
+    }
+    gy_free(trace->path);
+    gy_free(trace);
+    return status;
+}

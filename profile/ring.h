@@ -1,0 +1,66 @@
+/* One thread's finished spans on their way to the writer: a ring with one producer and one consumer. */
+#ifndef PROFILE_RING_H
+#define PROFILE_RING_H
+
+#include <gantry/base.h>
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define GY_RING_NAME_BYTES 52  /* of a span's name, with the final NUL; longer names are cut */
+#define GY_RING_TRACK_BYTES 64 /* of a track's name */
+#define GY_RING_COUNT 255u
+#define GY_RING_MAX_SPANS (1u << 24)
+
+struct gy_ring_span {
+    uint64_t begin_ns;
+    uint64_t end_ns;
+    uint64_t id;
+    uint64_t flow; /* 0: none */
+    uint8_t
+        category; /* enum gy_span_category, GY_PFTRACE_GPU, or GY_RING_COUNT: id is the value at begin_ns */
+    uint8_t gpu;  /* 0: the thread's own track; else 1 + number of the GPU in the session */
+    uint16_t stream; /* with gpu */
+    char name[GY_RING_NAME_BYTES];
+};
+
+struct gy_ring {
+    /* consumer's */
+    _Alignas(64) atomic_uint_fast64_t tail; /* atomic; spans taken so far; written by the consumer */
+    struct gy_ring *next;                   /* link of the session's list; its lock guards it */
+    struct track *track_of_writer;          /* consumer's own, see profile/tracks.c */
+    /* immutable */
+    uint32_t mask; /* slots - 1 */
+    int32_t tid;
+    char track[GY_RING_TRACK_BYTES];
+    struct gy_ring_span *spans;
+    /* producer's */
+    _Alignas(64) atomic_uint_fast64_t head; /* atomic; spans put so far; written by the producer */
+    uint64_t known_tail;                    /* producer's own: an old value of tail */
+    atomic_uint_fast64_t lost;              /* atomic; written by the producer */
+};
+
+/* A ring of `spans` slots (rounded up to a power of two, at most GY_RING_MAX_SPANS) for the calling
+ * thread, whose name is copied.  NULL when out of memory. */
+struct gy_ring *gy_ring_create(uint32_t spans);
+/* NULL is ignored. */
+void gy_ring_destroy(struct gy_ring *ring);
+
+/* Producer.  The slot to fill before gy_ring_push(), or NULL when the ring is full: a span is lost then,
+ * and counted. */
+struct gy_ring_span *gy_ring_slot(struct gy_ring *ring);
+/* Producer.  Hand the slot over.  True when the ring is at least half full, as far as is known. */
+bool gy_ring_push(struct gy_ring *ring);
+/* Copy a name into a span or a mark, cut to fit. */
+void gy_ring_copy_name(char to[GY_RING_NAME_BYTES], const char *name);
+
+/* Consumer.  The oldest span, or NULL when the ring is empty. */
+const struct gy_ring_span *gy_ring_peek(const struct gy_ring *ring);
+/* Consumer.  Give the slot of gy_ring_peek() back. */
+void gy_ring_pop(struct gy_ring *ring);
+
+uint64_t gy_ring_lost(const struct gy_ring *ring);
+
+#endif

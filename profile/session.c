@@ -1,0 +1,637 @@
+/* A recording: rings filled by the threads that emit, one writer thread that empties them into the file.
+ *
+ *   emitting threads --> ring each --> writer thread --> tracks --> file
+ *
+ * A thread's first span in a recording makes its ring and links it into the session's list; afterwards
+ * emitting is a copy into the ring, without lock, allocation or system call.  The writer sleeps until a ring
+ * is half full or the recording ends: no timer, no periodic work.  A ring that fills up faster than the
+ * writer empties it loses spans, each counted.
+ *
+ * Who may touch the session when: it lives from gantry_profile_start() to the end of gantry_profile_stop().
+ * Threads get at it in two ways, and stop waits for both: as the span sink (gy_span_set_sink() returns when
+ * nobody is inside), and through enter()/leave() below, for GPU slices.  A thread's pointer to its ring is
+ * worthless once the generation has changed, and is compared before each use.
+ *
+ *             start            thread runs            stop             all freed
+ *   IDLE -----------> STARTING -----------> RUNNING ---------> STOPPING -----------> IDLE
+ */
+#include "profile/session.h"
+
+#include "base/alloc.h"
+#include "base/options.h"
+#include "base/span.h"
+#include "base/thread.h"
+#include "profile/cta_tracks.h"
+#include "profile/pftrace.h"
+#include "profile/ring.h"
+#include "profile/tracks.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+
+#define DEFAULT_SPANS 65536
+#define DEFAULT_CTAS 131072
+#define MAX_CTAS (1u << 24)
+#define DEFAULT_BUFFERS 8
+#define MAX_BUFFERS 64
+#define MAX_RINGS 1024 /* threads of one recording; those that end keep their ring */
+
+enum session_state { SESSION_IDLE, SESSION_STARTING, SESSION_RUNNING, SESSION_STOPPING };
+
+struct gantry_profile {
+    struct gy_span_sink sink;    /* immutable */
+    uint64_t generation;         /* immutable */
+    uint32_t spans;              /* immutable: slots of a ring */
+    struct gy_cta_limits limits; /* immutable */
+    uint64_t first_step;         /* immutable */
+    uint64_t step_count;         /* immutable; 0: no window */
+    uint64_t steps;              /* guarded by window_lock: begun so far */
+
+    gy_mutex lock;                                       /* rank PROFILE_RINGS */
+    gy_cond work;                                        /* signalled when `wanted` or `stopping` is set */
+    struct gy_ring *rings;                               /* guarded by lock; only grows */
+    uint32_t ring_count;                                 /* guarded by lock */
+    uint32_t gpu_count;                                  /* guarded by lock */
+    const void *gpu_owners[GY_TRACKS_GPUS];              /* guarded by lock; NULL: nobody asks again */
+    char gpu_names[GY_TRACKS_GPUS][GY_RING_TRACK_BYTES]; /* guarded by lock until its number is given out */
+    struct gy_cta_batch *batches, *last_batch;           /* guarded by lock: for the writer, in order */
+    bool stopping;                                       /* guarded by lock; never goes back to false */
+    atomic_bool wanted; /* set under lock, read without: a ring is half full */
+
+    atomic_uint_fast64_t lost;      /* atomic: spans that never got to a ring */
+    atomic_uint_fast64_t alignment; /* atomic: greatest bound noted */
+    atomic_uint_fast64_t ctas_lost; /* atomic: blocks that never got to the writer */
+
+    gy_thread writer; /* start and stop only */
+
+    /* The writer thread alone, while it runs: */
+    struct gy_pftrace *trace;
+    struct gy_tracks *tracks;
+    struct gy_cta_tracks *cta_tracks;
+    uint64_t written; /* spans in the trace */
+    uint64_t dropped; /* spans for whose track there was no memory */
+};
+
+static atomic_int state;                    /* atomic: enum session_state; changed by start and stop alone */
+static _Atomic(gantry_profile *) current;   /* atomic: the recording; NULL unless RUNNING */
+static atomic_uint_fast64_t generation_now; /* atomic: its generation; 0 unless RUNNING */
+static atomic_uint_fast64_t generations;    /* atomic: given out so far */
+static atomic_uint inside;                  /* atomic: threads between enter() and leave() */
+static atomic_uint_fast64_t flows;          /* atomic: numbers given out so far */
+static atomic_bool windowed; /* atomic: the recording waits for steps; changed under window_lock */
+static gy_mutex window_lock = {PTHREAD_MUTEX_INITIALIZER, GY_RANK_PROFILE_SESSION};
+static pthread_cond_t drained = PTHREAD_COND_INITIALIZER; /* recorders_lock: a recorder's users fell to 0 */
+static gy_mutex recorders_lock = {PTHREAD_MUTEX_INITIALIZER, GY_RANK_LEAF};
+static struct gy_profile_recorder *recorders; /* guarded by recorders_lock */
+
+static _Thread_local uint64_t next_flow; /* of the calling thread's next span */
+
+/* The calling thread's ring in the recording `generation`; NULL: none could be made. */
+static _Thread_local struct {
+    uint64_t generation;
+    struct gy_ring *ring;
+} mine;
+
+uint64_t gy_profile_generation(void)
+{
+    return atomic_load_explicit(&generation_now, memory_order_relaxed);
+}
+
+uint64_t gy_profile_session(void)
+{
+    gantry_profile *profile = NULL;
+    uint64_t generation = 0;
+    atomic_fetch_add(&inside, 1);
+    profile = atomic_load(&current);
+    if (profile != NULL) {
+        generation = profile->generation;
+    }
+    atomic_fetch_sub(&inside, 1);
+    return generation;
+}
+
+void gy_profile_set_flow(uint64_t flow)
+{
+    next_flow = flow;
+}
+
+uint64_t gy_profile_new_flow(void)
+{
+    return atomic_fetch_add_explicit(&flows, 1, memory_order_relaxed) + 1;
+}
+
+/* The recording `generation`, kept alive until leave(); NULL if it has ended, and no leave() then. */
+static gantry_profile *enter(uint64_t generation)
+{
+    if (generation == 0) {
+        return NULL;
+    }
+    atomic_fetch_add(&inside, 1);
+    gantry_profile *profile = atomic_load(&current);
+    if (profile == NULL || profile->generation != generation) {
+        atomic_fetch_sub(&inside, 1);
+        return NULL;
+    }
+    return profile;
+}
+
+static void leave(void)
+{
+    atomic_fetch_sub(&inside, 1);
+}
+
+static void count_lost(gantry_profile *profile, uint64_t spans)
+{
+    atomic_fetch_add_explicit(&profile->lost, spans, memory_order_relaxed);
+}
+
+static struct gy_ring *register_thread(gantry_profile *profile)
+{
+    struct gy_ring *ring = gy_ring_create(profile->spans);
+    gy_mutex_lock(&profile->lock);
+    bool refused = ring == NULL || profile->ring_count == MAX_RINGS;
+    if (!refused) {
+        ring->next = profile->rings;
+        profile->rings = ring;
+        profile->ring_count++;
+    }
+    gy_mutex_unlock(&profile->lock);
+    if (refused) {
+        gy_ring_destroy(ring);
+        ring = NULL;
+        gy_log(GANTRY_LOG_WARNING, "profile: no ring for a thread, its spans are lost");
+    }
+    mine.generation = profile->generation;
+    mine.ring = ring;
+    return ring;
+}
+
+static void wake_writer(gantry_profile *profile)
+{
+    if (atomic_load_explicit(&profile->wanted, memory_order_relaxed)) {
+        return;
+    }
+    gy_mutex_lock(&profile->lock);
+    atomic_store_explicit(&profile->wanted, true, memory_order_relaxed);
+    gy_cond_signal(&profile->work);
+    gy_mutex_unlock(&profile->lock);
+}
+
+static void put(gantry_profile *profile, const struct gy_ring_span *head, const char *name)
+{
+    struct gy_ring *ring = mine.ring;
+    if (__builtin_expect(mine.generation != profile->generation, 0)) {
+        ring = register_thread(profile);
+    }
+    if (ring == NULL) {
+        count_lost(profile, 1);
+        return;
+    }
+    struct gy_ring_span *slot = gy_ring_slot(ring);
+    if (slot == NULL) {
+        wake_writer(profile);
+        return;
+    }
+    memcpy(slot, head, offsetof(struct gy_ring_span, name));
+    gy_ring_copy_name(slot->name, name);
+    if (gy_ring_push(ring)) {
+        wake_writer(profile);
+    }
+}
+
+static void sink_emit(struct gy_span_sink *self, enum gy_span_category category, const char *name,
+                      uint64_t begin_ns, uint64_t end_ns, uint64_t id)
+{
+    gantry_profile *profile = (gantry_profile *)self; /* its first member */
+    struct gy_ring_span head = {
+        .begin_ns = begin_ns, .end_ns = end_ns, .id = id, .flow = next_flow, .category = (uint8_t)category};
+    next_flow = 0;
+    put(profile, &head, name);
+}
+
+void gy_profile_gpu_slice(uint64_t generation, const struct gy_gpu_slice *slice)
+{
+    gantry_profile *profile = enter(generation);
+    if (profile == NULL) {
+        return;
+    }
+    struct gy_ring_span head = {.begin_ns = slice->begin_ns,
+                                .end_ns = slice->end_ns,
+                                .id = slice->id,
+                                .flow = slice->flow,
+                                .category = GY_PFTRACE_GPU,
+                                .gpu = (uint8_t)slice->gpu,
+                                .stream = (uint16_t)slice->stream};
+    put(profile, &head, slice->name);
+    leave();
+}
+
+void gy_profile_count(uint64_t generation, const char *name, uint64_t value)
+{
+    gantry_profile *profile = enter(generation);
+    if (profile != NULL) {
+        struct gy_ring_span head = {.begin_ns = gy_clock_ns(), .id = value, .category = GY_RING_COUNT};
+        put(profile, &head, name);
+        leave();
+    }
+}
+
+struct gy_cta_limits gy_profile_cta_limits(uint64_t generation)
+{
+    gantry_profile *profile = enter(generation);
+    if (profile == NULL) {
+        return (struct gy_cta_limits){.ctas = GANTRY_PROFILE_CTAS_OFF};
+    }
+    struct gy_cta_limits limits = profile->limits;
+    leave();
+    return limits;
+}
+
+bool gy_profile_add_ctas(uint64_t generation, struct gy_cta_batch *batch)
+{
+    gantry_profile *profile = enter(generation);
+    if (profile == NULL) {
+        return false;
+    }
+    batch->next = NULL;
+    gy_mutex_lock(&profile->lock);
+    if (profile->batches == NULL) {
+        profile->batches = batch;
+    } else {
+        profile->last_batch->next = batch;
+    }
+    profile->last_batch = batch;
+    atomic_store_explicit(&profile->wanted, true, memory_order_relaxed);
+    gy_cond_signal(&profile->work);
+    gy_mutex_unlock(&profile->lock);
+    leave();
+    return true;
+}
+
+void gy_profile_count_lost_ctas(uint64_t generation, uint64_t ctas)
+{
+    gantry_profile *profile = enter(generation);
+    if (profile != NULL) {
+        if (atomic_fetch_add_explicit(&profile->ctas_lost, ctas, memory_order_relaxed) == 0) {
+            gy_log(GANTRY_LOG_WARNING, "profile: blocks of a kernel are not recorded: no buffer has room for "
+                                       "them (ctas_per_buffer, buffers)");
+        }
+        leave();
+    }
+}
+
+/* ---- recorders --------------------------------------------------------------------------------- */
+
+void gy_profile_add_recorder(struct gy_profile_recorder *recorder)
+{
+    gy_mutex_lock(&recorders_lock);
+    recorder->next = recorders;
+    recorders = recorder;
+    gy_mutex_unlock(&recorders_lock);
+}
+
+void gy_profile_remove_recorder(struct gy_profile_recorder *recorder)
+{
+    gy_mutex_lock(&recorders_lock);
+    while (recorder->users != 0) {
+        pthread_cond_wait(&drained, &recorders_lock.native);
+    }
+    struct gy_profile_recorder **link = &recorders;
+    while (*link != recorder) {
+        link = &(*link)->next;
+    }
+    *link = recorder->next;
+    gy_mutex_unlock(&recorders_lock);
+}
+
+static void drain_recorders(uint64_t generation)
+{
+    gy_mutex_lock(&recorders_lock);
+    for (struct gy_profile_recorder *r = recorders; r != NULL; r = r->next) {
+        r->users++; /* keeps it in the list, and its link right */
+        gy_mutex_unlock(&recorders_lock);
+        r->drain(r, generation);
+        gy_mutex_lock(&recorders_lock);
+        if (--r->users == 0) {
+            pthread_cond_broadcast(&drained);
+        }
+    }
+    gy_mutex_unlock(&recorders_lock);
+}
+
+/* ---- the window of steps ----------------------------------------------------------------------- */
+
+static void window_step(void)
+{
+    gy_mutex_lock(&window_lock);
+    gantry_profile *profile = atomic_load(&windowed) ? atomic_load(&current) : NULL;
+    if (profile != NULL) {
+        uint64_t step = profile->steps++;
+        if (step == profile->first_step) {
+            atomic_store(&generation_now, profile->generation);
+            gy_span_set_sink(&profile->sink);
+        } else if (step == profile->first_step + profile->step_count) {
+            gy_span_set_sink(NULL);
+            atomic_store(&generation_now, 0);
+            atomic_store(&windowed, false);
+        }
+    }
+    gy_mutex_unlock(&window_lock);
+}
+
+void gy_profile_step_begin(void)
+{
+    if (__builtin_expect(atomic_load_explicit(&windowed, memory_order_relaxed), 0)) {
+        window_step();
+    }
+}
+
+/* ---- GPUs -------------------------------------------------------------------------------------- */
+
+uint32_t gy_profile_gpu_of(uint64_t generation, const void *owner, const char *name)
+{
+    gantry_profile *profile = enter(generation);
+    if (profile == NULL) {
+        return 0;
+    }
+    uint32_t number = 0;
+    gy_mutex_lock(&profile->lock);
+    for (uint32_t i = 0; i < profile->gpu_count && owner != NULL && number == 0; i++) {
+        number = profile->gpu_owners[i] == owner ? i + 1 : 0;
+    }
+    if (number == 0 && profile->gpu_count < GY_TRACKS_GPUS) {
+        snprintf(profile->gpu_names[profile->gpu_count], GY_RING_TRACK_BYTES, "%s", name);
+        profile->gpu_owners[profile->gpu_count] = owner;
+        number = ++profile->gpu_count;
+    }
+    gy_mutex_unlock(&profile->lock);
+    leave();
+    return number;
+}
+
+uint32_t gy_profile_add_gpu(uint64_t generation, const char *name)
+{
+    return gy_profile_gpu_of(generation, NULL, name);
+}
+
+void gy_profile_count_lost(uint64_t generation, uint64_t slices)
+{
+    gantry_profile *profile = enter(generation);
+    if (profile != NULL) {
+        count_lost(profile, slices);
+        leave();
+    }
+}
+
+void gy_profile_note_alignment(uint64_t generation, uint64_t bound_ns)
+{
+    gantry_profile *profile = enter(generation);
+    if (profile == NULL) {
+        return;
+    }
+    uint_fast64_t seen = atomic_load(&profile->alignment);
+    while (seen < bound_ns && !atomic_compare_exchange_weak(&profile->alignment, &seen, bound_ns)) {
+    }
+    leave();
+}
+
+/* At most one ring full: a thread that emits without end must not keep the writer from the others. */
+static void drain(gantry_profile *profile, struct gy_ring *ring)
+{
+    const struct gy_ring_span *span;
+    for (uint64_t n = 0; n <= ring->mask && (span = gy_ring_peek(ring)) != NULL; n++) {
+        /* A span with a gpu number comes after gy_profile_add_gpu() gave it out, on the same thread or
+         * handed over by a lock: the name is complete. */
+        const char *gpu_name = span->gpu != 0 ? profile->gpu_names[span->gpu - 1] : NULL;
+        if (gy_tracks_add(profile->tracks, ring, span, gpu_name)) {
+            profile->written++;
+        } else {
+            profile->dropped++;
+        }
+        gy_ring_pop(ring);
+    }
+}
+
+/* Take the batches that have come; the caller holds the lock. */
+static struct gy_cta_batch *take_batches(gantry_profile *profile) GY_REQUIRES(profile->lock)
+{
+    struct gy_cta_batch *first = profile->batches;
+    profile->batches = NULL;
+    profile->last_batch = NULL;
+    return first;
+}
+
+static void write_batches(gantry_profile *profile, struct gy_cta_batch *batch)
+{
+    while (batch != NULL) {
+        struct gy_cta_batch *next = batch->next; /* done() gives the batch away */
+        gy_pftrace_track gpu = gy_tracks_gpu(profile->tracks, batch->gpu, profile->gpu_names[batch->gpu - 1]);
+        gy_cta_tracks_add(profile->cta_tracks, gpu, batch);
+        batch->done(batch);
+        batch = next;
+    }
+}
+
+static void writer_main(void *arg)
+{
+    gantry_profile *profile = arg;
+    bool last;
+    do {
+        gy_mutex_lock(&profile->lock);
+        while (!atomic_load_explicit(&profile->wanted, memory_order_relaxed) && !profile->stopping) {
+            gy_cond_wait(&profile->work, &profile->lock);
+        }
+        atomic_store_explicit(&profile->wanted, false, memory_order_relaxed);
+        last = profile->stopping;
+        struct gy_ring *ring = profile->rings;
+        struct gy_cta_batch *batches = take_batches(profile);
+        gy_mutex_unlock(&profile->lock);
+        write_batches(profile, batches);
+        for (; ring != NULL; ring = ring->next) {
+            drain(profile, ring);
+        }
+    } while (!last);
+    gy_pftrace_flush(profile->trace);
+}
+
+static gantry_status import(struct gantry_profile_options *ours, const gantry_profile_options *theirs,
+                            gantry_profile **out)
+{
+    if (theirs == NULL || out == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "profile: %s is NULL",
+                       theirs == NULL ? "options" : "out");
+    }
+    size_t least = offsetof(gantry_profile_options, path) + sizeof(theirs->path);
+    gantry_status status = gy_options_import(ours, sizeof(*ours), theirs, least, "profile options");
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    if (ours->path == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "profile: no path");
+    }
+    if (ours->spans_per_thread > GY_RING_MAX_SPANS) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "profile: %u spans per thread, at most %u",
+                       ours->spans_per_thread, GY_RING_MAX_SPANS);
+    }
+    if ((unsigned)ours->ctas > GANTRY_PROFILE_CTAS_OFF || ours->ctas_per_buffer > MAX_CTAS ||
+        ours->buffers > MAX_BUFFERS) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
+                       "profile: ctas %d, %u CTAs per buffer (at most %u), %u buffers (at most %u)",
+                       (int)ours->ctas, ours->ctas_per_buffer, MAX_CTAS, ours->buffers, MAX_BUFFERS);
+    }
+    ours->spans_per_thread = ours->spans_per_thread != 0 ? ours->spans_per_thread : DEFAULT_SPANS;
+    ours->ctas_per_buffer = ours->ctas_per_buffer != 0 ? ours->ctas_per_buffer : DEFAULT_CTAS;
+    ours->buffers = ours->buffers != 0 ? ours->buffers : DEFAULT_BUFFERS;
+    return GANTRY_OK;
+}
+
+static gantry_status session_create(const gantry_profile_options *options, gantry_profile **out)
+{
+    gantry_profile *profile = gy_zalloc(sizeof(*profile));
+    if (profile == NULL) {
+        return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "profile: no memory for a recording");
+    }
+    profile->sink.emit = sink_emit;
+    profile->generation = atomic_fetch_add(&generations, 1) + 1;
+    profile->spans = options->spans_per_thread;
+    profile->limits = (struct gy_cta_limits){options->ctas, options->ctas_per_buffer, options->buffers};
+    profile->first_step = options->first_step;
+    profile->step_count = options->step_count;
+    gy_mutex_init(&profile->lock, GY_RANK_PROFILE_RINGS);
+    gantry_status status = gy_cond_init(&profile->work);
+    if (status != GANTRY_OK) {
+        goto free_profile;
+    }
+    status = gy_pftrace_open(options->path, &profile->trace);
+    if (status != GANTRY_OK) {
+        goto fini_cond;
+    }
+    profile->tracks = gy_tracks_create(profile->trace);
+    if (profile->tracks == NULL) {
+        status = GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "profile: no memory for tracks");
+        goto close_trace;
+    }
+    profile->cta_tracks = gy_cta_tracks_create(profile->trace, options->ctas);
+    if (profile->cta_tracks == NULL) {
+        status = GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "profile: no memory for tracks");
+        goto destroy_tracks;
+    }
+    status = gy_thread_start(&profile->writer, "gantry profile", writer_main, profile);
+    if (status != GANTRY_OK) {
+        goto destroy_cta_tracks;
+    }
+    *out = profile;
+    return GANTRY_OK;
+destroy_cta_tracks:
+    gy_cta_tracks_destroy(profile->cta_tracks);
+destroy_tracks:
+    gy_tracks_destroy(profile->tracks);
+close_trace:
+    (void)gy_pftrace_close(profile->trace, NULL); /* the error above is the cause */
+fini_cond:
+    gy_cond_fini(&profile->work);
+free_profile:
+    gy_mutex_fini(&profile->lock);
+    gy_free(profile);
+    return status;
+}
+
+gantry_status gantry_profile_start(const gantry_profile_options *options, gantry_profile **out)
+{
+    gantry_profile_options ours = {0};
+    gantry_status status = import(&ours, options, out);
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    int idle = SESSION_IDLE;
+    if (!atomic_compare_exchange_strong(&state, &idle, SESSION_STARTING)) {
+        return GY_FAIL(GANTRY_ERR_STATE, "profile: a recording is running already");
+    }
+    gantry_profile *profile = NULL;
+    status = session_create(&ours, &profile);
+    if (status != GANTRY_OK) {
+        atomic_store(&state, SESSION_IDLE);
+        return status;
+    }
+    gy_mutex_lock(&window_lock);
+    atomic_store(&current, profile);
+    if (profile->step_count != 0) {
+        atomic_store(&windowed, true);
+    } else {
+        atomic_store(&generation_now, profile->generation);
+        gy_span_set_sink(&profile->sink);
+    }
+    gy_mutex_unlock(&window_lock);
+    *out = profile;
+    atomic_store(&state, SESSION_RUNNING);
+    return GANTRY_OK;
+}
+
+/* Nobody emits any more when this returns, and the writer has ended. */
+static void quiesce(gantry_profile *profile)
+{
+    gy_mutex_lock(&window_lock);
+    gy_span_set_sink(NULL);
+    atomic_store(&generation_now, 0);
+    atomic_store(&windowed, false);
+    gy_mutex_unlock(&window_lock);
+    drain_recorders(profile->generation);
+    atomic_store(&current, NULL);
+    while (atomic_load(&inside) != 0) { /* they never block: see enter() */
+        sched_yield();
+    }
+    gy_mutex_lock(&profile->lock);
+    profile->stopping = true;
+    gy_cond_signal(&profile->work);
+    gy_mutex_unlock(&profile->lock);
+    gy_thread_join(&profile->writer);
+}
+
+static void session_free(gantry_profile *profile)
+{
+    while (profile->rings != NULL) {
+        struct gy_ring *next = profile->rings->next;
+        gy_ring_destroy(profile->rings);
+        profile->rings = next;
+    }
+    gy_cond_fini(&profile->work);
+    gy_mutex_fini(&profile->lock);
+    gy_free(profile);
+}
+
+gantry_status gantry_profile_stop(gantry_profile *profile, gantry_profile_stats *stats)
+{
+    if (profile == NULL) {
+        return GANTRY_OK;
+    }
+    int running = SESSION_RUNNING;
+    if (profile != atomic_load(&current) ||
+        !atomic_compare_exchange_strong(&state, &running, SESSION_STOPPING)) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "profile: not the running recording");
+    }
+    quiesce(profile);
+    gantry_profile_stats ours = {.spans = profile->written,
+                                 .lost = profile->dropped + atomic_load(&profile->lost),
+                                 .gpu_alignment_ns = atomic_load(&profile->alignment),
+                                 .ctas_lost = atomic_load(&profile->ctas_lost)};
+    gy_cta_tracks_stats(profile->cta_tracks, &ours);
+    for (struct gy_ring *ring = profile->rings; ring != NULL; ring = ring->next) {
+        ours.lost += gy_ring_lost(ring);
+    }
+    gy_cta_tracks_destroy(profile->cta_tracks);
+    gy_tracks_destroy(profile->tracks);
+    gantry_status status = gy_pftrace_close(profile->trace, &ours.bytes);
+    session_free(profile);
+    atomic_store(&state, SESSION_IDLE);
+    if (status == GANTRY_OK && ours.lost != 0) {
+        gy_log(GANTRY_LOG_WARNING, "profile: %llu slices were lost", (unsigned long long)ours.lost);
+    }
+    if (status == GANTRY_OK && ours.ctas_lost != 0) {
+        gy_log(GANTRY_LOG_WARNING, "profile: %llu blocks were lost", (unsigned long long)ours.ctas_lost);
+    }
+    if (status == GANTRY_OK && stats != NULL) {
+        status = gy_stats_export(stats, &ours, sizeof(ours), "profile statistics");
+    }
+    return status;
+}

@@ -1,0 +1,200 @@
+/* A track is a chain of lanes, each a track of its own in the file: the first is the one a reader looks for,
+ * the others exist only where slices overlap without nesting and carry the same name (streams) or
+ * "<thread>: overlapping" (threads), so that a viewer stacks them. */
+#include "profile/tracks.h"
+
+#include "base/alloc.h"
+#include "profile/lane.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct lane {
+    struct lane *next;
+    gy_pftrace_track number;
+    struct gy_lane slices;
+};
+
+struct track {
+    struct track *next; /* link of gy_tracks.all */
+    struct lane *lanes;
+    gy_pftrace_track parent; /* of lanes behind the first */
+    uint32_t rank;
+    uint16_t gpu, stream; /* gpu 0: a thread's track */
+    char name[GY_RING_TRACK_BYTES + 16];
+};
+
+struct gy_tracks {
+    struct gy_pftrace *trace;
+    struct track *all;
+    struct track *last_stream; /* the stream's track that was used last; NULL: none */
+    uint32_t counter_count;
+    struct {
+        gy_pftrace_track number;
+        char name[GY_RING_NAME_BYTES];
+    } counters[GY_TRACKS_COUNTERS];
+    gy_pftrace_track gpus[GY_TRACKS_GPUS + 1]; /* by gpu number; 0: not made yet */
+};
+
+struct gy_tracks *gy_tracks_create(struct gy_pftrace *trace)
+{
+    struct gy_tracks *tracks = gy_zalloc(sizeof(*tracks));
+    if (tracks != NULL) {
+        tracks->trace = trace;
+    }
+    return tracks;
+}
+
+static void track_destroy(struct track *track)
+{
+    while (track->lanes != NULL) {
+        struct lane *next = track->lanes->next;
+        gy_lane_fini(&track->lanes->slices);
+        gy_free(track->lanes);
+        track->lanes = next;
+    }
+    gy_free(track);
+}
+
+void gy_tracks_destroy(struct gy_tracks *tracks)
+{
+    if (tracks == NULL) {
+        return;
+    }
+    while (tracks->all != NULL) {
+        struct track *next = tracks->all->next;
+        track_destroy(tracks->all);
+        tracks->all = next;
+    }
+    gy_free(tracks);
+}
+
+/* A track with its first lane; NULL when out of memory. */
+static struct track *track_create(struct gy_tracks *tracks)
+{
+    struct track *track = gy_zalloc(sizeof(*track));
+    struct lane *lane = gy_zalloc(sizeof(*lane));
+    if (track == NULL || lane == NULL) {
+        gy_free(track);
+        gy_free(lane);
+        return NULL;
+    }
+    track->lanes = lane;
+    track->next = tracks->all;
+    tracks->all = track;
+    return track;
+}
+
+static struct track *thread_track(struct gy_tracks *tracks, struct gy_ring *ring)
+{
+    if (ring->track_of_writer != NULL) {
+        return ring->track_of_writer;
+    }
+    struct track *track = track_create(tracks);
+    if (track == NULL) {
+        return NULL;
+    }
+    track->lanes->number = gy_pftrace_add_thread(tracks->trace, ring->tid, ring->track);
+    track->parent = track->lanes->number;
+    snprintf(track->name, sizeof(track->name), "%s: overlapping", ring->track);
+    ring->track_of_writer = track;
+    return track;
+}
+
+gy_pftrace_track gy_tracks_gpu(struct gy_tracks *tracks, uint32_t gpu, const char *name)
+{
+    if (tracks->gpus[gpu] == 0) {
+        tracks->gpus[gpu] =
+            gy_pftrace_add_track(tracks->trace, gy_pftrace_process_track(tracks->trace), name, gpu);
+    }
+    return tracks->gpus[gpu];
+}
+
+static struct track *stream_track(struct gy_tracks *tracks, const struct gy_ring_span *span,
+                                  const char *gpu_name)
+{
+    struct track *track = tracks->last_stream;
+    if (track != NULL && track->gpu == span->gpu && track->stream == span->stream) {
+        return track;
+    }
+    for (track = tracks->all; track != NULL; track = track->next) {
+        if (track->gpu == span->gpu && track->stream == span->stream) {
+            tracks->last_stream = track;
+            return track;
+        }
+    }
+    track = track_create(tracks);
+    if (track == NULL) {
+        return NULL;
+    }
+    track->gpu = span->gpu;
+    track->stream = span->stream;
+    track->rank = span->stream;
+    track->parent = gy_tracks_gpu(tracks, span->gpu, gpu_name);
+    snprintf(track->name, sizeof(track->name), "stream %u", span->stream);
+    track->lanes->number = gy_pftrace_add_track(tracks->trace, track->parent, track->name, track->rank);
+    tracks->last_stream = track;
+    return track;
+}
+
+/* The lane that takes the span, made if none does; NULL when out of memory. */
+static struct lane *lane_for(struct gy_tracks *tracks, struct track *track, const struct gy_ring_span *span)
+{
+    struct lane **link = &track->lanes;
+    for (; *link != NULL; link = &(*link)->next) {
+        if (gy_lane_take(&(*link)->slices, span->begin_ns, span->end_ns)) {
+            return *link;
+        }
+    }
+    struct lane *lane = gy_zalloc(sizeof(*lane));
+    if (lane == NULL || !gy_lane_take(&lane->slices, span->begin_ns, span->end_ns)) {
+        gy_free(lane);
+        return NULL;
+    }
+    lane->number = gy_pftrace_add_track(tracks->trace, track->parent, track->name, track->rank);
+    *link = lane;
+    return lane;
+}
+
+/* False: too many counters. */
+static bool add_count(struct gy_tracks *tracks, const struct gy_ring_span *span)
+{
+    uint32_t i = 0;
+    while (i < tracks->counter_count && strcmp(tracks->counters[i].name, span->name) != 0) {
+        i++;
+    }
+    if (i == GY_TRACKS_COUNTERS) {
+        return false;
+    }
+    if (i == tracks->counter_count) {
+        gy_ring_copy_name(tracks->counters[i].name, span->name);
+        tracks->counters[i].number =
+            gy_pftrace_add_counter_track(tracks->trace, gy_pftrace_process_track(tracks->trace), span->name);
+        tracks->counter_count++;
+    }
+    gy_pftrace_add_count(tracks->trace, tracks->counters[i].number, span->begin_ns, span->id);
+    return true;
+}
+
+bool gy_tracks_add(struct gy_tracks *tracks, struct gy_ring *ring, const struct gy_ring_span *span,
+                   const char *gpu_name)
+{
+    if (span->category == GY_RING_COUNT) {
+        return add_count(tracks, span);
+    }
+    struct track *track = span->gpu == 0 ? thread_track(tracks, ring) : stream_track(tracks, span, gpu_name);
+    struct lane *lane = track != NULL ? lane_for(tracks, track, span) : NULL;
+    if (lane == NULL) {
+        return false;
+    }
+    struct gy_pftrace_slice slice = {.track = lane->number,
+                                     .category = span->category,
+                                     .name = span->name,
+                                     .begin_ns = span->begin_ns,
+                                     .end_ns = span->end_ns,
+                                     .flow = span->flow,
+                                     .argument_count = 1,
+                                     .arguments = {{GY_ARGUMENT_ID, span->id}}};
+    gy_pftrace_add_slice(tracks->trace, &slice);
+    return true;
+}
