@@ -1,0 +1,169 @@
+/* Addresses: asked of the heap first, which costs no driver call, then of the driver.  What the last
+ * question was answered with serves all following addresses of the same memory, per field. */
+#include "copykernel/address.h"
+
+enum needed { NEED_DEVICE, NEED_HOST, NEED_EITHER };
+
+/* Memory that an address was found to lie in. */
+struct memory {
+    uint64_t begin, end; /* empty: nothing known yet */
+    uint64_t shift;      /* device address minus address */
+    bool is_host;        /* page-locked; otherwise device memory */
+};
+
+struct resolver {
+    struct gy_context *context;
+    gantry_heap *heap;
+    struct memory dest, source;
+};
+
+#define FAIL_FIELD(index, field, address, what) \
+    GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "copy descriptor %zu: %s %p " what, (index), (field), (address))
+
+enum heap_answer { FOREIGN, USABLE, PAGEABLE, NOT_LIVE };
+
+static enum heap_answer ask_heap(struct resolver *r, const void *address, struct memory *out)
+{
+    gantry_memory_kind kind;
+    void *base, *device;
+    size_t bytes;
+    if (!gy_heap_range_of(r->heap, address, &kind, &base, &bytes)) {
+        return FOREIGN;
+    }
+    if (kind == GANTRY_MEMORY_HOST) {
+        return PAGEABLE;
+    }
+    out->begin = (uintptr_t)base;
+    out->end = (uintptr_t)base + bytes;
+    out->is_host = kind != GANTRY_MEMORY_DEVICE;
+    if (out->is_host) {
+        if (gantry_heap_device_address(r->heap, address, &device) != GANTRY_OK) {
+            return NOT_LIVE;
+        }
+        out->shift = (uint64_t)(uintptr_t)device - (uintptr_t)address;
+    }
+    return USABLE;
+}
+
+/* The driver's answer; CUDA_ERROR_INVALID_VALUE for memory it does not know. */
+static CUresult ask_driver(struct resolver *r, const void *address, uint64_t bytes, struct memory *out)
+{
+    const struct gy_driver *driver = r->context->driver;
+    CUdeviceptr at = (uintptr_t)address, start = 0, device = 0;
+    unsigned type = 0;
+    size_t size = 0;
+    CUresult result = driver->cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, at);
+    if (result == CUDA_SUCCESS && type == CU_MEMORYTYPE_HOST) {
+        result = driver->cuPointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_POINTER, at);
+    }
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    out->is_host = type == CU_MEMORYTYPE_HOST;
+    out->shift = out->is_host ? device - at : 0;
+    out->begin = at;
+    out->end = at + bytes;
+    if (driver->cuPointerGetAttribute(&start, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, at) == CUDA_SUCCESS &&
+        driver->cuPointerGetAttribute(&size, CU_POINTER_ATTRIBUTE_RANGE_SIZE, at) == CUDA_SUCCESS &&
+        at - start < size) {
+        out->begin = start;
+        out->end = start + size;
+    }
+    return CUDA_SUCCESS;
+}
+
+/* Find the memory of one field's address; *out is zeroed. */
+static gantry_status find(struct resolver *r, const void *address, uint64_t bytes, size_t index,
+                          const char *field, struct memory *out)
+{
+    enum heap_answer answer = ask_heap(r, address, out);
+    if (answer == NOT_LIVE) {
+        return FAIL_FIELD(index, field, address, "is in no live block of the heap");
+    }
+    if (answer == FOREIGN) {
+        CUresult result = ask_driver(r, address, bytes, out);
+        if (result == CUDA_ERROR_INVALID_VALUE) {
+            answer = PAGEABLE;
+        } else if (result != CUDA_SUCCESS) {
+            return gy_context_failed(r->context, result, "cuPointerGetAttribute(address)", __FILE__,
+                                     __LINE__);
+        }
+    }
+    if (answer == PAGEABLE) {
+        return FAIL_FIELD(index, field, address, "is pageable host memory, or no memory at all");
+    }
+    return GANTRY_OK;
+}
+
+/* The device address of one field. */
+static gantry_status resolve(struct resolver *r, const void *address, uint64_t bytes, enum needed needed,
+                             size_t index, const char *field, struct memory *known, uint64_t *out)
+{
+    uint64_t at = (uintptr_t)address;
+    if (at < known->begin || at >= known->end) {
+        struct memory found = {0, 0, 0, false};
+        gantry_status status = find(r, address, bytes, index, field, &found);
+        if (status != GANTRY_OK) {
+            return status;
+        }
+        *known = found;
+    }
+    if (bytes > known->end - at) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
+                       "copy descriptor %zu: %s %p with %llu bytes leaves its memory, which ends at 0x%llx",
+                       index, field, address, (unsigned long long)bytes, (unsigned long long)known->end);
+    }
+    if (needed == NEED_DEVICE && known->is_host) {
+        return FAIL_FIELD(index, field, address, "is host memory, where the type asks for device memory");
+    }
+    if (needed == NEED_HOST && !known->is_host) {
+        return FAIL_FIELD(index, field, address, "is device memory, where the type asks for host memory");
+    }
+    *out = at + known->shift;
+    return GANTRY_OK;
+}
+
+/* One descriptor of at least a byte. */
+static gantry_status resolve_item(struct resolver *r, const gantry_copy_desc *desc, size_t index,
+                                  struct gy_copy_item *item)
+{
+    static const enum needed dest_needs[] = {NEED_DEVICE, NEED_HOST, NEED_DEVICE, NEED_EITHER};
+    uint64_t dest_memory = r->dest.begin, source_memory = r->source.begin;
+    *item = (struct gy_copy_item){
+        .bytes = desc->bytes, .index = (uint32_t)index, .is_fill = desc->type == GANTRY_COPY_FILL};
+    gantry_status status =
+        resolve(r, desc->dest, desc->bytes, dest_needs[desc->type], index, "dest", &r->dest, &item->dest);
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    item->joins = index != 0 && r->dest.begin == dest_memory;
+    item->is_host = r->dest.is_host;
+    if (item->is_fill) {
+        gy_copy_pattern(desc, item->dest, &item->source, &item->high);
+        return GANTRY_OK;
+    }
+    status = resolve(r, desc->source, desc->bytes, desc->type == GANTRY_COPY_HTOD ? NEED_HOST : NEED_DEVICE,
+                     index, "source", &r->source, &item->source);
+    item->joins = item->joins && r->source.begin == source_memory;
+    item->is_host = item->is_host || r->source.is_host;
+    return status;
+}
+
+gantry_status gy_copy_resolve(struct gy_context *context, gantry_heap *heap, const gantry_copy_desc *descs,
+                              size_t count, struct gy_copy_item *items, size_t *out_count)
+{
+    struct resolver r = {.context = context, .heap = heap};
+    size_t used = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (descs[i].bytes == 0) {
+            continue;
+        }
+        gantry_status status = resolve_item(&r, &descs[i], i, &items[used]);
+        if (status != GANTRY_OK) {
+            return status;
+        }
+        used++;
+    }
+    *out_count = used;
+    return GANTRY_OK;
+}

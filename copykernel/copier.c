@@ -1,0 +1,437 @@
+/* Batched copies: from the caller's descriptors to one kernel launch.
+ *
+ *   check (plan.c)      what can be told from the descriptors alone
+ *   resolve (address.c) which memory they mean, as the device sees it
+ *   overlap (plan.c)    dest against dest and source; a queue is cut there instead
+ *   merge (plan.c)      neighbours that continue each other
+ *   choose (tuning.c)   the copy engines: one call per item; or the kernel:
+ *   divide (divide.c)   pieces, and units of equal cost
+ *   pack                into the kernel's parameters when it fits, else into pinned memory (ring.c)
+ *   launch
+ *
+ * Nothing is launched before everything is checked.  All state but the tuning belongs to the dispatcher's
+ * thread, the only one that launches.  Scratch memory grows to the largest batch seen and is then used
+ * again. */
+#include "copykernel/copier.h"
+
+#include "base/alloc.h"
+#include "base/options.h"
+#include "copykernel/address.h"
+#include "copykernel/internal.h"
+#include "copykernel/queue.h"
+#include "copykernel/tuning.h"
+#include "driver/module.h"
+
+#include <copy_kernels.kernels.h>
+
+/* Warps of 64 registers per thread that a multiprocessor runs at once. */
+enum { WARPS_PER_MULTIPROCESSOR = 32 };
+
+enum form { FORM_FEW, FORM_INLINE, FORM_MANY, FORM_PLAIN, FORM_TABLE, FORMS };
+
+struct gy_copier {
+    struct gy_context *context;     /* immutable */
+    gantry_heap *heap;              /* immutable */
+    struct gantry_module *module;   /* immutable */
+    CUfunction kernels[FORMS];      /* immutable */
+    bool takes_many;                /* immutable; FORM_MANY can be launched */
+    bool capturing;                 /* dispatcher thread only, as all of the following but the tuning */
+    struct gy_copy_ring ring;       /* dispatcher thread only */
+    struct gy_copy_item *items;     /* dispatcher thread only; `room` of them */
+    struct gy_copy_range *ranges;   /* dispatcher thread only; twice as many */
+    size_t room;                    /* dispatcher thread only */
+    struct gy_copy_many parameters; /* dispatcher thread only */
+    gy_mutex lock;                  /* rank LEAF */
+    gantry_copy_tuning tuning;      /* guarded by lock */
+};
+
+static gantry_status find_kernels(struct gy_copier *copier)
+{
+    static const char *const names[FORMS] = {"gantry_copy_few", "gantry_copy_inline", "gantry_copy_many",
+                                             "gantry_copy_plain", "gantry_copy_table"};
+    for (int i = 0; i < FORMS; i++) {
+        struct gantry_kernel *kernel;
+        gantry_status status = gy_module_kernel(copier->module, names[i], &kernel);
+        if (status != GANTRY_OK) {
+            return status;
+        }
+        copier->kernels[i] = kernel->function;
+    }
+    const struct gy_context *context = copier->context;
+    copier->takes_many = !context->driver->emulated && gantry_image_copy_kernels.fatbin != NULL &&
+                         context->driver->version >= 12010;
+    return GANTRY_OK;
+}
+
+gantry_status gy_copier_create(struct gy_context *context, gantry_heap *heap, struct gy_copier **out)
+{
+    struct gy_copier *copier = gy_zalloc(sizeof(*copier));
+    if (copier == NULL) {
+        return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "out of memory for the copier");
+    }
+    copier->context = context;
+    copier->heap = heap;
+    gy_copy_tuning_defaults(&copier->tuning);
+    gantry_status status = gy_copy_ring_init(&copier->ring, context, heap);
+    if (status != GANTRY_OK) {
+        goto free_copier;
+    }
+    status = gy_module_load(context, &gantry_image_copy_kernels, &copier->module);
+    if (status != GANTRY_OK) {
+        goto fini_ring;
+    }
+    status = find_kernels(copier);
+    if (status != GANTRY_OK) {
+        goto unload_module;
+    }
+    gy_mutex_init(&copier->lock, GY_RANK_LEAF);
+    *out = copier;
+    return GANTRY_OK;
+unload_module:
+    gy_module_unload(copier->module);
+fini_ring:
+    gy_copy_ring_fini(&copier->ring);
+free_copier:
+    gy_free(copier);
+    return status;
+}
+
+void gy_copier_destroy(struct gy_copier *copier)
+{
+    if (copier == NULL) {
+        return;
+    }
+    gy_mutex_fini(&copier->lock);
+    gy_copy_ring_fini(&copier->ring);
+    gy_module_unload(copier->module);
+    gy_free(copier->ranges);
+    gy_free(copier->items);
+    gy_free(copier);
+}
+
+struct gy_context *gy_copier_context(struct gy_copier *copier)
+{
+    return copier->context;
+}
+
+/* ---- tuning -------------------------------------------------------------------------------------- */
+
+gantry_copy_tuning gy_copier_tuning(struct gy_copier *copier)
+{
+    gy_mutex_lock(&copier->lock);
+    gantry_copy_tuning tuning = copier->tuning;
+    gy_mutex_unlock(&copier->lock);
+    return tuning;
+}
+
+gantry_status gy_copier_set_tuning(struct gy_copier *copier, const gantry_copy_tuning *tuning)
+{
+    if (tuning == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "copy tuning: NULL");
+    }
+    gantry_copy_tuning ours = {0};
+    gantry_status status = gy_options_import(&ours, sizeof(ours), tuning,
+                                             offsetof(gantry_copy_tuning, host_threads), "copy tuning");
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    ours.struct_size = sizeof(ours);
+    if (ours.host_blocks > GY_COPY_MOST_HOST_BLOCKS) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "copy tuning: host_blocks is %u, more than %u",
+                       ours.host_blocks, GY_COPY_MOST_HOST_BLOCKS);
+    }
+    if (ours.host_threads % 32 != 0 || ours.host_threads > GY_COPY_BIG_BLOCK) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
+                       "copy tuning: host_threads is %u, not a multiple of 32 up to %u", ours.host_threads,
+                       GY_COPY_BIG_BLOCK);
+    }
+    ours.host_threads = ours.host_threads != 0 ? ours.host_threads : GY_COPY_HOST_THREADS;
+    ours.host_blocks = ours.host_blocks != 0 ? ours.host_blocks : GY_COPY_HOST_BLOCKS;
+    gy_mutex_lock(&copier->lock);
+    copier->tuning = ours;
+    gy_mutex_unlock(&copier->lock);
+    return GANTRY_OK;
+}
+
+/* ---- the kernel ---------------------------------------------------------------------------------- */
+
+/* Make room for `count` descriptors. */
+static gantry_status reserve(struct gy_copier *copier, size_t count)
+{
+    if (count <= copier->room) {
+        return GANTRY_OK;
+    }
+    size_t room = copier->room != 0 ? copier->room : 64;
+    while (room < count) {
+        room *= 2;
+    }
+    struct gy_copy_item *items = gy_zalloc_array(room, sizeof(*items));
+    struct gy_copy_range *ranges = gy_zalloc_array(2 * room, sizeof(*ranges));
+    if (items == NULL || ranges == NULL) {
+        gy_free(items);
+        gy_free(ranges);
+        return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "out of memory for %zu copy descriptors", count);
+    }
+    gy_free(copier->items);
+    gy_free(copier->ranges);
+    copier->items = items;
+    copier->ranges = ranges;
+    copier->room = room;
+    return GANTRY_OK;
+}
+
+/* Blocks of `warps` warps for so many units. */
+static uint32_t blocks_for(uint32_t units, uint32_t warps, uint32_t most)
+{
+    uint32_t blocks = (units + warps - 1) / warps;
+    return most != 0 && blocks > most ? most : blocks;
+}
+
+/* A grid for the plan. */
+struct geometry {
+    struct gy_copy_shape shape;
+    uint32_t blocks, threads;
+};
+
+static struct geometry shape_of(const gantry_copy_tuning *tuning, const struct gy_copy_plan *plan)
+{
+    struct geometry g = {.threads = GY_COPY_BLOCK};
+    /* Limited blocks must be big ones to have enough in flight, if there is enough to do. */
+    if (plan->host_units > tuning->host_blocks * (GY_COPY_BLOCK / 32)) {
+        g.threads = tuning->host_threads;
+    } else if (plan->host_units == 0 && tuning->device_blocks != 0) {
+        g.threads = GY_COPY_BIG_BLOCK;
+    }
+    uint32_t warps = g.threads / 32, device_units = plan->units - plan->host_units;
+    uint32_t device_blocks = blocks_for(device_units, plan->wide ? 1 : warps, tuning->device_blocks);
+    g.shape.starts = 2 * (plan->pieces + plan->patterns);
+    g.shape.host_units = plan->host_units;
+    g.shape.units = plan->units;
+    g.shape.host_blocks = blocks_for(plan->host_units, warps, tuning->host_blocks);
+    g.shape.device_blocks = tuning->device_blocks != 0 ? device_blocks : 0;
+    g.shape.wide = plan->wide;
+    g.blocks = g.shape.host_blocks + device_blocks;
+    return g;
+}
+
+static gantry_status launch_kernel(struct gy_copier *copier, CUstream stream, enum form form,
+                                   const struct geometry *g, void **arguments)
+{
+    return GY_CALL(copier->context, cuLaunchKernel(copier->kernels[form], g->blocks, 1, 1, g->threads, 1, 1,
+                                                   0, stream, arguments, NULL));
+}
+
+static gantry_status launch_inline(struct gy_copier *copier, CUstream stream, enum form form, size_t count,
+                                   const struct gy_copy_plan *plan, const struct geometry *g)
+{
+    uint64_t *words = copier->parameters.words;
+    static const size_t shape_at[] = {offsetof(struct gy_copy_few, shape),
+                                      offsetof(struct gy_copy_inline, shape),
+                                      offsetof(struct gy_copy_many, shape)};
+    gy_copy_pack(copier->items, count, plan, words);
+    memcpy((char *)words + shape_at[form], &g->shape, sizeof(g->shape));
+    void *arguments[] = {words};
+    return launch_kernel(copier, stream, form, g, arguments);
+}
+
+/* While a stream is captured, memory may be taken and older events asked for in relaxed mode only. */
+static gantry_status take_chunk(struct gy_copier *copier, size_t bytes, struct gy_copy_chunk **out)
+{
+    if (!copier->capturing) {
+        return gy_copy_ring_take(&copier->ring, bytes, out);
+    }
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    gantry_status status = GY_CALL(copier->context, cuThreadExchangeStreamCaptureMode(&mode));
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    status = gy_copy_ring_take(&copier->ring, bytes, out);
+    gantry_status back = GY_CALL(copier->context, cuThreadExchangeStreamCaptureMode(&mode));
+    if (status == GANTRY_OK && back != GANTRY_OK) {
+        gy_copy_ring_give_back(&copier->ring, *out);
+        return back;
+    }
+    return status;
+}
+
+static gantry_status launch_table(struct gy_copier *copier, CUstream stream, size_t count,
+                                  const struct gy_copy_plan *plan, const struct geometry *g)
+{
+    struct gy_copy_chunk *chunk;
+    gantry_status status = take_chunk(copier, plan->words * sizeof(uint64_t), &chunk);
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    gy_copy_pack(copier->items, count, plan, chunk->host);
+    struct gy_copy_shape shape = g->shape;
+    void *arguments[] = {&chunk->device, &shape, &chunk->counters};
+    status =
+        launch_kernel(copier, stream, g->threads == GY_COPY_BLOCK ? FORM_PLAIN : FORM_TABLE, g, arguments);
+    if (status != GANTRY_OK) {
+        gy_copy_ring_give_back(&copier->ring, chunk);
+        return status;
+    }
+    if (copier->capturing) {
+        gy_copy_ring_captured(&copier->ring, chunk);
+        return GANTRY_OK;
+    }
+    return gy_copy_ring_launched(&copier->ring, chunk, stream);
+}
+
+static gantry_status launch_items(struct gy_copier *copier, CUstream stream, size_t count,
+                                  const gantry_copy_tuning *tuning)
+{
+    uint32_t processors =
+        tuning->device_blocks != 0 ? tuning->device_blocks : copier->context->info.multiprocessors;
+    const struct gy_copy_budget budget = {tuning->host_blocks * (tuning->host_threads / 32),
+                                          (processors != 0 ? processors : 1) * WARPS_PER_MULTIPROCESSOR,
+                                          tuning->device_blocks != 0};
+    struct gy_copy_plan plan;
+    gantry_status status = gy_copy_measure(copier->items, count, &budget, &plan);
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    struct geometry g = shape_of(tuning, &plan);
+    if (plan.words <= GY_COPY_FEW_WORDS) {
+        return launch_inline(copier, stream, FORM_FEW, count, &plan, &g);
+    }
+    if (plan.words <= GY_COPY_INLINE_WORDS) {
+        return launch_inline(copier, stream, FORM_INLINE, count, &plan, &g);
+    }
+    if (plan.words <= GY_COPY_MANY_WORDS && copier->takes_many) {
+        return launch_inline(copier, stream, FORM_MANY, count, &plan, &g);
+    }
+    return launch_table(copier, stream, count, &plan, &g);
+}
+
+/* ---- batches ------------------------------------------------------------------------------------- */
+
+static gantry_status launch_engine(struct gy_copier *copier, CUstream stream, size_t count)
+{
+    gantry_status status = GANTRY_OK;
+    for (size_t i = 0; i < count && status == GANTRY_OK; i++) {
+        const struct gy_copy_item *item = &copier->items[i];
+        status =
+            GY_CALL(copier->context, cuMemcpyAsync(item->dest, item->source, (size_t)item->bytes, stream));
+    }
+    return status;
+}
+
+/* That of all items, which `descs` are; negative when they differ or one is a fill. */
+static int direction_of(const gantry_copy_desc *descs, const struct gy_copy_item *items, size_t count)
+{
+    gantry_copy_type type = descs[items[0].index].type;
+    for (size_t i = 1; i < count; i++) {
+        if (descs[items[i].index].type != type) {
+            return -1;
+        }
+    }
+    return type != GANTRY_COPY_FILL ? (int)type : -1;
+}
+
+/* Everything about the first `count` items is checked. */
+static gantry_status launch_checked(struct gy_copier *copier, CUstream stream, const gantry_copy_desc *descs,
+                                    size_t count, const gantry_copy_tuning *tuning)
+{
+    int direction = direction_of(descs, copier->items, count);
+    count = gy_copy_merge(copier->items, count);
+    return gy_copy_prefers_engine(tuning, copier->items, count, direction)
+               ? launch_engine(copier, stream, count)
+               : launch_items(copier, stream, count, tuning);
+}
+
+static gantry_status resolve(struct gy_copier *copier, const gantry_copy_desc *descs, size_t count,
+                             size_t *used)
+{
+    gantry_status status = gy_copy_check(descs, count);
+    if (status == GANTRY_OK) {
+        status = reserve(copier, count);
+    }
+    if (status == GANTRY_OK) {
+        status = gy_copy_resolve(copier->context, copier->heap, descs, count, copier->items, used);
+    }
+    return status;
+}
+
+gantry_status gy_copier_launch_tuned(struct gy_copier *copier, CUstream stream, const gantry_copy_desc *descs,
+                                     size_t count, const gantry_copy_tuning *tuning)
+{
+    if (count == 0) {
+        return GANTRY_OK;
+    }
+    if (descs == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "copy descriptors: NULL");
+    }
+    size_t used = 0;
+    gantry_status status = resolve(copier, descs, count, &used);
+    if (status != GANTRY_OK || used == 0) {
+        return status;
+    }
+    status = gy_copy_check_overlap(copier->items, used, copier->ranges);
+    return status == GANTRY_OK ? launch_checked(copier, stream, descs, used, tuning) : status;
+}
+
+gantry_status gy_copier_launch(struct gy_copier *copier, CUstream stream, const gantry_copy_desc *descs,
+                               size_t count)
+{
+    gantry_copy_tuning tuning = gy_copier_tuning(copier);
+    return gy_copier_launch_tuned(copier, stream, descs, count, &tuning);
+}
+
+/* ---- queues -------------------------------------------------------------------------------------- */
+
+static gantry_status check_selves(struct gy_copier *copier, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        gantry_status status = gy_copy_check_overlap(&copier->items[i], 1, copier->ranges);
+        if (status != GANTRY_OK) {
+            return status;
+        }
+    }
+    return GANTRY_OK;
+}
+
+gantry_status gy_copier_flush(struct gy_copier *copier, CUstream stream, gantry_copy_queue *queue)
+{
+    const gantry_copy_desc *descs = gy_copy_queue_descs(queue);
+    size_t count = queue->count, left = 0, launched = 0;
+    if (count == 0) {
+        return GANTRY_OK;
+    }
+    gantry_copy_tuning tuning = gy_copier_tuning(copier);
+    gantry_status status = resolve(copier, descs, count, &left);
+    if (status == GANTRY_OK) {
+        status = check_selves(copier, left);
+    }
+    while (status == GANTRY_OK && left > 0) {
+        size_t together = gy_copy_free_prefix(copier->items, left, copier->ranges);
+        size_t upto = together < left ? copier->items[together].index : count;
+        status = launch_checked(copier, stream, descs, together, &tuning);
+        if (status == GANTRY_OK) {
+            left -= together;
+            launched = upto;
+            memmove(copier->items, copier->items + together, left * sizeof(*copier->items));
+        }
+    }
+    gy_copy_queue_drop(queue, status == GANTRY_OK ? count : launched);
+    return status;
+}
+
+/* ---- capture ------------------------------------------------------------------------------------- */
+
+void gy_copier_begin_capture(struct gy_copier *copier)
+{
+    copier->capturing = true;
+}
+
+gantry_status gy_copier_capture_launched(struct gy_copier *copier, CUstream stream)
+{
+    copier->capturing = false;
+    return gy_copy_ring_graph_launched(&copier->ring, stream);
+}
+
+void gy_copier_capture_dropped(struct gy_copier *copier)
+{
+    copier->capturing = false;
+    gy_copy_ring_graph_dropped(&copier->ring);
+}

@@ -1,0 +1,43 @@
+/* Batched copies on a stream; one copier per context. */
+#ifndef COPYKERNEL_COPIER_H
+#define COPYKERNEL_COPIER_H
+
+#include "heap/heap.h"
+
+#include <gantry/copy.h>
+
+struct gy_copier;
+
+GANTRY_MUST_CHECK gantry_status gy_copier_create(struct gy_context *context, gantry_heap *heap,
+                                                 struct gy_copier **out);
+/* The GPU must be done with everything launched.  NULL is ignored. */
+void gy_copier_destroy(struct gy_copier *copier);
+
+/* Dispatcher thread, context current.  Statuses as gantry_copy_launch(). */
+GANTRY_MUST_CHECK gantry_status gy_copier_launch(struct gy_copier *copier, CUstream stream,
+                                                 const gantry_copy_desc *descs, size_t count);
+/* Launch what is queued, in order; statuses and what stays queued as gantry_copy_queue_flush(). */
+GANTRY_MUST_CHECK gantry_status gy_copier_flush(struct gy_copier *copier, CUstream stream,
+                                                gantry_copy_queue *queue);
+
+/* ---- capture: dispatcher thread ---- */
+
+/* The streams that follow are being captured.  From here to the end of the capture no driver call of the
+ * copier is one that a capture forbids (memory is taken in relaxed capture mode, for this thread only). */
+void gy_copier_begin_capture(struct gy_copier *copier);
+/* The graph was launched, once, on `stream`: what its copies read is used again when the stream has passed.
+ * For another launch of the same batches capture them again. */
+gantry_status gy_copier_capture_launched(struct gy_copier *copier, CUstream stream);
+/* The graph never will be launched. */
+void gy_copier_capture_dropped(struct gy_copier *copier);
+
+/* ---- tuning: any thread ---- */
+
+gantry_copy_tuning gy_copier_tuning(struct gy_copier *copier);
+/* Statuses as gantry_copy_set_tuning(). */
+GANTRY_MUST_CHECK gantry_status gy_copier_set_tuning(struct gy_copier *copier,
+                                                     const gantry_copy_tuning *tuning);
+/* Dispatcher thread, context current.  Statuses as gantry_copy_calibrate(). */
+GANTRY_MUST_CHECK gantry_status gy_copier_calibrate(struct gy_copier *copier, uint64_t most_bytes);
+
+#endif

@@ -1,0 +1,412 @@
+/* The copy kernel: any number of copies and fills at once, byte-exact, for any alignment.
+ *
+ * The host has cut the batch into units of about equal cost (format.h); a warp does one at a time.  It
+ * fetches 32 pieces at a time, one per lane, so that pieces in host memory cost one trip over the link per
+ * 32.  Then teams of lanes do a piece each: eight lanes when all 32 are small, otherwise the whole warp.
+ *
+ *   head    bytes up to the first 16-byte boundary of the destination
+ *   body    16 bytes per lane and store.  If the source has the same alignment, 16-byte loads; otherwise
+ *           aligned 16-byte loads too, each line once, shifted together with the neighbouring lane's
+ *   tail    the bytes left
+ *
+ * Nothing outside the source range is read, not even within an aligned vector: head and tail grow by a
+ * vector where that is needed.
+ *
+ * Who does which unit: blocks for host memory are few and draw units from a counter.  The others do one
+ * unit per warp and the hardware hands them out; from compute capability 10.0 on a block takes over blocks
+ * that have not started (steal.h).  If their number is limited too, they also draw from a counter. */
+#include "copykernel/format.h"
+
+#include <gantry/kernel.h>
+/* after kernel.h */
+#include <gantry/kernel/steal.h>
+
+#define FULL 0xffffffffu
+/* Pieces shorter than this are copied by bytes: the other ways need room for head and tail. */
+#define SHORT_BYTES 64u
+/* Teams of eight lanes do pieces up to this: four vectors for each lane. */
+#define SMALL_BYTES 512u
+#define SMALL_TEAM 8u
+
+/* Vectors that a warp moves at a time. */
+#define CHUNK 128u
+/* A block that does a unit with all its warps shares pieces from this size on among them. */
+#define SHARED_BYTES 16384u
+
+/* Which warp of how many that do something together, chunk by chunk in turn. */
+struct share {
+    uint32_t part, parts;
+};
+
+/* A piece, or what a unit has of it; bytes 0: nothing to do. */
+struct job {
+    unsigned long long dest;
+    unsigned long long source; /* address, or the pattern's piece bits */
+    uint32_t bytes;
+    uint32_t kind; /* 0 copy, 2 fill, 3 fill with a long pattern */
+};
+
+/* How a piece divides. */
+struct division {
+    uint32_t head, vectors, tail; /* bytes, vectors of 16, bytes */
+    uint32_t shift;               /* of the source against the destination, in bytes */
+};
+
+static __device__ __forceinline__ division divide(const job &work)
+{
+    division d = {0, 0, 0, 0};
+    if (work.bytes < SHORT_BYTES) {
+        d.head = min(work.bytes, 32u);
+    } else {
+        d.head = (0u - (uint32_t)work.dest) & 15;
+        d.shift = work.kind != 0 ? 0 : ((uint32_t)work.source + d.head) & 15;
+        if (d.shift == 0) {
+            d.vectors = (work.bytes - d.head) / 16;
+        } else {
+            d.head += d.head < d.shift ? 16 : 0; /* the first line begins inside the source */
+            d.vectors = (work.bytes - d.head + d.shift) / 16 - 1; /* and the last one ends inside */
+        }
+    }
+    d.tail = work.bytes - d.head - 16 * d.vectors;
+    return d;
+}
+
+/* The 16 bytes that begin `shift` bytes into {a, b}; shift < 16. */
+static __device__ __forceinline__ uint4 shift_together(uint4 a, uint4 b, uint32_t shift)
+{
+    uint32_t bits = (shift & 3) * 8;
+    switch (shift >> 2) {
+    case 0:
+        return make_uint4(__funnelshift_r(a.x, a.y, bits), __funnelshift_r(a.y, a.z, bits),
+                          __funnelshift_r(a.z, a.w, bits), __funnelshift_r(a.w, b.x, bits));
+    case 1:
+        return make_uint4(__funnelshift_r(a.y, a.z, bits), __funnelshift_r(a.z, a.w, bits),
+                          __funnelshift_r(a.w, b.x, bits), __funnelshift_r(b.x, b.y, bits));
+    case 2:
+        return make_uint4(__funnelshift_r(a.z, a.w, bits), __funnelshift_r(a.w, b.x, bits),
+                          __funnelshift_r(b.x, b.y, bits), __funnelshift_r(b.y, b.z, bits));
+    default:
+        return make_uint4(__funnelshift_r(a.w, b.x, bits), __funnelshift_r(b.x, b.y, bits),
+                          __funnelshift_r(b.y, b.z, bits), __funnelshift_r(b.z, b.w, bits));
+    }
+}
+
+template <uint32_t LANES> static __device__ __forceinline__ uint4 from_lane(uint4 v, uint32_t lane)
+{
+    return make_uint4(
+        __shfl_sync(FULL, v.x, (int)lane, (int)LANES), __shfl_sync(FULL, v.y, (int)lane, (int)LANES),
+        __shfl_sync(FULL, v.z, (int)lane, (int)LANES), __shfl_sync(FULL, v.w, (int)lane, (int)LANES));
+}
+
+/* Up to 4 * LANES vectors that begin `shift` bytes into the aligned `lines`, of which count + 1 exist, or
+ * count when the shift is 0.  All teams of the warp come here together.  Loads that begin inside a sector
+ * take it from the cache the second time, so these do not stream. */
+template <uint32_t LANES>
+static __device__ __forceinline__ void move_lines(uint4 *dest, const uint4 *lines, uint32_t count,
+                                                  uint32_t shift, uint32_t rank, bool fill, uint4 pattern)
+{
+    uint32_t exist = fill || count == 0 ? 0 : count + (shift != 0 ? 1 : 0);
+    uint4 v[5];
+#pragma unroll
+    for (uint32_t k = 0; k < 4; k++) {
+        v[k] = pattern;
+        if (rank + k * LANES < exist) {
+            v[k] = __ldg(lines + rank + k * LANES);
+        }
+    }
+    v[4] = pattern;
+    if (rank == 0 && 4 * LANES < exist) {
+        v[4] = __ldg(lines + 4 * LANES);
+    }
+#pragma unroll
+    for (uint32_t k = 0; k < 4; k++) {
+        /* the last lane's neighbour is the first one, whose next line it is */
+        uint4 next = from_lane<LANES>(rank == 0 ? v[k + 1] : v[k], (rank + 1) & (LANES - 1));
+        if (rank + k * LANES < count) {
+            __stcs(dest + rank + k * LANES, shift_together(v[k], next, shift));
+        }
+    }
+}
+
+/* `count` vectors by a whole warp, both sides aligned; four loads are in flight per lane. */
+static __device__ __forceinline__ void move_vectors(uint4 *dest, const uint4 *source, uint32_t count,
+                                                    uint32_t rank, share of)
+{
+    uint32_t i = rank + of.part * CHUNK;
+    for (; i + 96 < count; i += of.parts * CHUNK) {
+        uint4 a = __ldcs(source + i), b = __ldcs(source + i + 32);
+        uint4 c = __ldcs(source + i + 64), d = __ldcs(source + i + 96);
+        __stcs(dest + i, a);
+        __stcs(dest + i + 32, b);
+        __stcs(dest + i + 64, c);
+        __stcs(dest + i + 96, d);
+    }
+    uint4 v[3] = {};
+#pragma unroll
+    for (uint32_t k = 0; k < 3; k++) {
+        if (i + 32 * k < count) {
+            v[k] = __ldcs(source + i + 32 * k);
+        }
+    }
+#pragma unroll
+    for (uint32_t k = 0; k < 3; k++) {
+        if (i + 32 * k < count) {
+            __stcs(dest + i + 32 * k, v[k]);
+        }
+    }
+}
+
+/* Byte of the pattern that belongs to an address. */
+static __device__ __forceinline__ uint8_t pattern_byte(uint4 pattern, unsigned long long address)
+{
+    uint32_t place = (uint32_t)address & 15;
+    uint32_t low = place & 4 ? pattern.y : pattern.x, high = place & 4 ? pattern.w : pattern.z;
+    return (uint8_t)((place & 8 ? high : low) >> (place & 3) * 8);
+}
+
+/* One piece for each team of LANES lanes.  Head and tail are loaded before the body and stored behind it:
+ * three waits become one. */
+template <uint32_t LANES>
+static __device__ __forceinline__ void do_job(const job &work, uint4 pattern, share of = {0, 1})
+{
+    const uint32_t rank = gantry_lane() & (LANES - 1);
+    const division d = divide(work);
+    const bool fill = work.kind != 0;
+    uint8_t *dest = (uint8_t *)(uintptr_t)work.dest;
+    const uint8_t *source = (const uint8_t *)(uintptr_t)work.source;
+    const uint32_t behind = d.head + 16 * d.vectors;
+    uint8_t head[32 / LANES], tail[32 / LANES];
+#pragma unroll
+    for (uint32_t k = 0; k < 32 / LANES; k++) {
+        uint32_t i = rank + k * LANES;
+        head[k] = pattern_byte(pattern, work.dest + i);
+        tail[k] = pattern_byte(pattern, work.dest + behind + i);
+        if (i < d.head && !fill && of.part == 0) {
+            head[k] = source[i];
+        }
+        if (i < d.tail && !fill && of.part == 0) {
+            tail[k] = source[behind + i];
+        }
+    }
+    uint4 *vectors = (uint4 *)(dest + d.head);
+    const uint4 *lines = (const uint4 *)(source + d.head - d.shift);
+    if (LANES != 32) {
+        move_lines<LANES>(vectors, lines, d.vectors, d.shift, rank, fill, pattern);
+    } else if (fill) {
+        for (uint32_t i = rank + of.part * 32; i < d.vectors; i += of.parts * 32) {
+            __stcs(vectors + i, pattern);
+        }
+    } else if (d.shift == 0) {
+        move_vectors(vectors, lines, d.vectors, rank, of);
+    } else {
+        for (uint32_t i = of.part * CHUNK; i < d.vectors; i += of.parts * CHUNK) {
+            move_lines<LANES>(vectors + i, lines + i, d.vectors - i, d.shift, rank, false, pattern);
+        }
+    }
+    if (of.part != 0) {
+        return;
+    }
+#pragma unroll
+    for (uint32_t k = 0; k < 32 / LANES; k++) {
+        uint32_t i = rank + k * LANES;
+        if (i < d.head) {
+            dest[i] = head[k];
+        }
+        if (i < d.tail) {
+            dest[behind + i] = tail[k];
+        }
+    }
+}
+
+static __device__ __forceinline__ uint4 job_pattern(const job &work, const uint64_t *words)
+{
+    uint32_t word = (uint32_t)work.source;
+    if (work.kind != 3) {
+        return make_uint4(word, word, word, word);
+    }
+    uint64_t low = words[word], high = words[word + 1];
+    return make_uint4((uint32_t)low, (uint32_t)(low >> 32), (uint32_t)high, (uint32_t)(high >> 32));
+}
+
+/* Bytes [from, to) of a piece. */
+static __device__ __forceinline__ job make_job(uint64_t word0, uint64_t word1, uint32_t from, uint32_t to)
+{
+    job work;
+    work.kind = (uint32_t)(word1 >> GY_COPY_LONG_BIT);
+    work.dest = (word0 >> 48 | (word1 & 0xffffffffu) << 16) + from;
+    work.source = (word0 & ((1ull << GY_COPY_ADDRESS_BITS) - 1)) + (work.kind != 0 ? 0 : from);
+    work.bytes = to - from;
+    return work;
+}
+
+/* The job of lane `lane`; jobs of lanes that have none are empty. */
+static __device__ __forceinline__ job job_of(const job &mine, uint32_t lane)
+{
+    job work;
+    work.dest = __shfl_sync(FULL, mine.dest, (int)lane);
+    work.source = __shfl_sync(FULL, mine.source, (int)lane);
+    work.bytes = __shfl_sync(FULL, mine.bytes, (int)lane);
+    work.kind = __shfl_sync(FULL, mine.kind, (int)lane);
+    return work;
+}
+
+static __device__ __forceinline__ void do_unit(const uint64_t *words, const gy_copy_shape &shape,
+                                               uint32_t unit, share of)
+{
+    const uint64_t begin = words[shape.starts + unit], end = words[shape.starts + unit + 1];
+    const uint32_t first = (uint32_t)begin, last = (uint32_t)end; /* `last` only up to byte end >> 32 */
+    const uint32_t stop = last + (end >> 32 != 0 ? 1 : 0);
+    const uint32_t lane = gantry_lane();
+    for (uint32_t base = first; base < stop; base += 32) {
+        uint32_t place = base + lane;
+        job mine = {0, 0, 0, 0};
+        if (place < stop) {
+            uint4 piece = *(const uint4 *)(words + 2 * (size_t)place);
+            uint64_t word0 = piece.x | (uint64_t)piece.y << 32, word1 = piece.z | (uint64_t)piece.w << 32;
+            uint32_t bytes = piece.w & ((1u << 30) - 1);
+            mine = make_job(word0, word1, place == first ? (uint32_t)(begin >> 32) : 0,
+                            place == last ? (uint32_t)(end >> 32) : bytes);
+        }
+        uint32_t count = min(stop - base, 32u);
+        if (count > 1 && !__any_sync(FULL, mine.bytes > SMALL_BYTES)) {
+            const uint32_t teams = 32 / SMALL_TEAM;
+            for (uint32_t k = of.part * teams; k < count; k += of.parts * teams) {
+                job work = job_of(mine, k + lane / SMALL_TEAM);
+                do_job<SMALL_TEAM>(work, job_pattern(work, words));
+            }
+        } else {
+            for (uint32_t k = 0; k < count; k++) {
+                job work = job_of(mine, k);
+                const bool shared = work.bytes >= SHARED_BYTES;
+                if (shared || k % of.parts == of.part) {
+                    do_job<32>(work, job_pattern(work, words), shared ? of : share{0, 1});
+                }
+            }
+        }
+    }
+}
+
+/* Where a warp finds its units. */
+struct source_of_units {
+    bool draws;          /* from the counter of `which`; false: one for each block it gets */
+    uint32_t which;      /* 0 host units, 1 the others */
+    uint32_t first, end; /* units */
+    uint32_t warps;      /* that draw together */
+    share of;            /* what the warp does of its units */
+    uint32_t unit;       /* to do now; from `end` on: none */
+};
+
+static __device__ __forceinline__ source_of_units find_units(const gy_copy_shape &shape, uint32_t block)
+{
+    const uint32_t warps = blockDim.x / 32, warp = threadIdx.x / 32;
+    source_of_units s;
+    s.which = block < shape.host_blocks ? 0 : 1;
+    s.draws = s.which == 0 || shape.device_blocks != 0;
+    s.first = s.which == 0 ? 0 : shape.host_units;
+    s.end = s.which == 0 ? shape.host_units : shape.units;
+    s.warps = warps * (s.which == 0 ? shape.host_blocks : shape.device_blocks);
+    s.unit = s.first + (s.which == 0 ? block : block - shape.host_blocks) * warps + warp;
+    s.of = {0, 1};
+    if (shape.wide != 0) {
+        s.unit = block;
+        s.of = {warp, warps};
+    }
+    return s;
+}
+
+/* The next unit: without counters every so-manieth. */
+static __device__ __forceinline__ void draw_unit(source_of_units &s, gy_copy_counters *counters)
+{
+    uint32_t next = s.unit + s.warps;
+    if (counters != nullptr) {
+        next = gantry_lane() == 0 ? s.first + s.warps + atomicAdd(&counters->next[s.which], 1u) : 0;
+        next = __shfl_sync(FULL, next, 0);
+    }
+    s.unit = next;
+}
+
+/* The last warp has seen all others finish drawing: nobody touches the counters any more. */
+static __device__ __forceinline__ void leave_counters(const source_of_units &s, gy_copy_counters *counters)
+{
+    if (counters != nullptr && gantry_lane() == 0 && atomicAdd(&counters->gone[s.which], 1u) == s.warps - 1) {
+        /* Atomic, since no fence orders them behind the others' draws. */
+        (void)atomicExch(&counters->next[s.which], 0u);
+        (void)atomicExch(&counters->gone[s.which], 0u);
+    }
+}
+
+static __device__ __forceinline__ void do_batch(const uint64_t *words, const gy_copy_shape &shape,
+                                                gy_copy_counters *counters)
+{
+    uint32_t block = blockIdx.x;
+    GANTRY_STEAL(steal);
+    source_of_units s = find_units(shape, block);
+    for (;;) {
+        if (!s.draws) {
+            gantry_steal_request(&steal);
+        }
+        if (s.unit < s.end) {
+            do_unit(words, shape, s.unit, s.of);
+        }
+        if (!s.draws) {
+            if (!gantry_steal_take(&steal, &block)) {
+                return;
+            }
+            s = find_units(shape, block); /* a block that draws steals no more */
+        } else if (s.unit < s.end) {
+            draw_unit(s, counters);
+        } else {
+            leave_counters(s, counters);
+            return;
+        }
+    }
+}
+
+#if GANTRY_KERNEL_FORM_DEVICE && defined(__clang__)
+/* clang has no __grid_constant__: every thread would copy all parameters to index them. */
+#define DO_INLINE(batch, most)                                                                     \
+    __shared__ __attribute__((aligned(16))) uint64_t words[most];                                  \
+    for (uint32_t i = threadIdx.x; i <= batch.shape.starts + batch.shape.units; i += blockDim.x) { \
+        words[i] = batch.words[i];                                                                 \
+    }                                                                                              \
+    __syncthreads();                                                                               \
+    do_batch(words, batch.shape, nullptr)
+#else
+#define DO_INLINE(batch, most) do_batch(batch.words, batch.shape, nullptr)
+#endif
+
+/* The batch is in the parameters. */
+GANTRY_KERNEL_BOUNDS(gantry_copy_few, GY_COPY_BIG_BLOCK, (const GANTRY_GRID_CONSTANT gy_copy_few batch))
+{
+    DO_INLINE(batch, GY_COPY_FEW_WORDS);
+}
+
+GANTRY_KERNEL_BOUNDS(gantry_copy_inline, GY_COPY_BIG_BLOCK, (const GANTRY_GRID_CONSTANT gy_copy_inline batch))
+{
+    DO_INLINE(batch, GY_COPY_INLINE_WORDS);
+}
+
+/* Only nvcc's form takes that many parameters; the others are never launched. */
+#if GANTRY_KERNEL_FORM_DEVICE && !defined(__clang__)
+typedef gy_copy_many many_parameters;
+#else
+typedef gy_copy_few many_parameters;
+#endif
+GANTRY_KERNEL_BOUNDS(gantry_copy_many, GY_COPY_BIG_BLOCK, (const GANTRY_GRID_CONSTANT many_parameters batch))
+{
+    DO_INLINE(batch, GY_COPY_FEW_WORDS);
+}
+
+/* The batch is in memory that the device can read; `counters` may be NULL.  For blocks of the usual size,
+ * which may have more registers, and for big ones. */
+GANTRY_KERNEL_BOUNDS(gantry_copy_plain, GY_COPY_BLOCK,
+                     (const uint64_t *words, gy_copy_shape shape, gy_copy_counters *counters))
+{
+    do_batch(words, shape, counters);
+}
+
+GANTRY_KERNEL_BOUNDS(gantry_copy_table, GY_COPY_BIG_BLOCK,
+                     (const uint64_t *words, gy_copy_shape shape, gy_copy_counters *counters))
+{
+    do_batch(words, shape, counters);
+}

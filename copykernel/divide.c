@@ -1,0 +1,178 @@
+/* Division of a batch among warps.
+ *
+ * The cost of a piece is its bytes plus PIECE_COST for the time it takes whatever its size, so that many
+ * small copies spread over as many warps as one large copy of the same total cost.  Units are filled in
+ * order up to the unit cost; a piece that does not fit is cut at a multiple of 128 bytes of its
+ * destination, which keeps a memory line with one warp.
+ *
+ * A batch that one round of warps can do at once is cut into one unit per warp.  More work than that is cut
+ * into units of MOST_UNIT_COST: the hardware, or a counter, hands them out.  If such a batch is of large
+ * pieces, a unit is for all warps of a block, which work side by side in the same stretch of memory: DRAM
+ * pages like that. */
+#include "copykernel/plan.h"
+
+#include "base/status.h"
+
+enum {
+    PIECE_COST = 256,
+    LEAST_UNIT_COST = 2048, /* less work is not worth a warp */
+    MOST_UNIT_COST = 16384,
+    MOST_HOST_UNIT_COST = 65536, /* fewer trips over the link for descriptors */
+    WIDE_UNIT_COST = 65536,
+    WIDE_PIECE = 16384, /* bytes of the mean piece that make a batch wide */
+    MOST_UNITS = 1 << 22,
+    CUT_ALIGNMENT = 128,
+};
+
+/* The batch being written; `words` NULL: only counted. */
+struct packer {
+    uint64_t *words, *patterns, *starts;
+    uint64_t unit_cost;
+    uint64_t left; /* cost that the open unit may still take; 0: none is open */
+    uint64_t pieces;
+    uint64_t pattern_count;
+    uint64_t low, high; /* the last long pattern */
+    uint64_t units;
+};
+
+static void open_unit(struct packer *p, uint64_t byte)
+{
+    if (p->words != NULL) {
+        p->starts[p->units] = p->pieces | byte << 32;
+    }
+    p->units++;
+    p->left = p->unit_cost;
+}
+
+/* `source` is what the piece's field holds, `kind` its two highest bits. */
+static void add_piece(struct packer *p, uint64_t dest, uint64_t source, uint64_t bytes, uint64_t kind)
+{
+    if (p->left < PIECE_COST + CUT_ALIGNMENT) {
+        open_unit(p, 0);
+    }
+    p->left -= PIECE_COST;
+    uint64_t done = 0;
+    while (bytes - done > p->left + CUT_ALIGNMENT) { /* not worth a cut for less */
+        done += p->left;
+        done -= (dest + done) % CUT_ALIGNMENT;
+        open_unit(p, done);
+        p->left -= PIECE_COST;
+    }
+    p->left -= bytes - done < p->left ? bytes - done : p->left;
+    if (p->words != NULL) {
+        p->words[2 * p->pieces] = source | dest << GY_COPY_ADDRESS_BITS;
+        p->words[2 * p->pieces + 1] = (dest >> 16) | bytes << 32 | kind << GY_COPY_LONG_BIT;
+    }
+    p->pieces++;
+}
+
+static bool is_long(const struct gy_copy_item *item)
+{
+    uint64_t word = item->source & 0xffffffffu;
+    return item->source != (word | word << 32) || item->high != item->source;
+}
+
+/* Place of the item's long pattern, in words; one that was used last is used again. */
+static uint64_t add_pattern(struct packer *p, const struct gy_copy_item *item)
+{
+    if (p->pattern_count == 0 || p->low != item->source || p->high != item->high) {
+        if (p->words != NULL) {
+            p->patterns[2 * p->pattern_count] = item->source;
+            p->patterns[2 * p->pattern_count + 1] = item->high;
+        }
+        p->low = item->source;
+        p->high = item->high;
+        p->pattern_count++;
+    }
+    return (p->words != NULL ? (uint64_t)(p->patterns - p->words) : 0) + 2 * (p->pattern_count - 1);
+}
+
+static void add_item(struct packer *p, const struct gy_copy_item *item)
+{
+    uint64_t source = item->source, kind = 0;
+    if (item->is_fill) {
+        kind = is_long(item) ? 3 : 2;
+        source = kind == 3 ? add_pattern(p, item) : item->source & 0xffffffffu;
+    }
+    for (uint64_t done = 0; done < item->bytes; done += GY_COPY_PIECE_MAX) {
+        uint64_t left = item->bytes - done;
+        add_piece(p, item->dest + done, kind != 0 ? source : source + done,
+                  left < GY_COPY_PIECE_MAX ? left : GY_COPY_PIECE_MAX, kind);
+    }
+}
+
+/* The items with host memory, or those without, in units of their own. */
+static void add_items(struct packer *p, const struct gy_copy_item *items, size_t count, bool is_host,
+                      uint64_t unit_cost)
+{
+    p->unit_cost = unit_cost;
+    p->left = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (items[i].is_host == is_host) {
+            add_item(p, &items[i]);
+        }
+    }
+}
+
+static uint64_t cost_of(const struct gy_copy_item *items, size_t count, bool is_host, uint64_t *piece_count)
+{
+    uint64_t cost = 0;
+    *piece_count = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (items[i].is_host == is_host) {
+            uint64_t pieces = (items[i].bytes + GY_COPY_PIECE_MAX - 1) / GY_COPY_PIECE_MAX;
+            cost += items[i].bytes + pieces * PIECE_COST;
+            *piece_count += pieces;
+        }
+    }
+    return cost;
+}
+
+static uint64_t unit_cost_of(uint64_t cost, uint32_t warps, uint64_t most)
+{
+    uint64_t share = (cost + warps - 1) / warps + PIECE_COST + CUT_ALIGNMENT; /* a cut costs a piece more */
+    if (share > most) {
+        share = cost / MOST_UNITS > most ? cost / MOST_UNITS : most;
+    }
+    return share > LEAST_UNIT_COST ? share : LEAST_UNIT_COST;
+}
+
+gantry_status gy_copy_measure(const struct gy_copy_item *items, size_t count,
+                              const struct gy_copy_budget *budget, struct gy_copy_plan *out)
+{
+    uint64_t host_pieces, device_pieces;
+    uint64_t host_cost = cost_of(items, count, true, &host_pieces);
+    uint64_t device_cost = cost_of(items, count, false, &device_pieces);
+    uint64_t host = unit_cost_of(host_cost, budget->host_warps, MOST_HOST_UNIT_COST);
+    uint64_t device = unit_cost_of(device_cost, budget->device_warps, MOST_UNIT_COST);
+    bool wide = !budget->limited && host_pieces == 0 && device >= MOST_UNIT_COST &&
+                device_cost / device_pieces >= WIDE_PIECE;
+    device = wide && device < WIDE_UNIT_COST ? WIDE_UNIT_COST : device;
+    struct packer p = {.words = NULL};
+    add_items(&p, items, count, true, host);
+    uint64_t host_units = p.units;
+    add_items(&p, items, count, false, device);
+    if (p.pieces > UINT32_MAX / 8 || p.units > UINT32_MAX / 8) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "copies: %llu pieces are too many for one launch",
+                       (unsigned long long)p.pieces);
+    }
+    *out = (struct gy_copy_plan){host,
+                                 device,
+                                 (uint32_t)p.pieces,
+                                 (uint32_t)p.pattern_count,
+                                 (uint32_t)host_units,
+                                 (uint32_t)p.units,
+                                 wide,
+                                 (size_t)(2 * (p.pieces + p.pattern_count) + p.units + 1)};
+    return GANTRY_OK;
+}
+
+void gy_copy_pack(const struct gy_copy_item *items, size_t count, const struct gy_copy_plan *plan,
+                  uint64_t *words)
+{
+    struct packer p = {.words = words, .patterns = words + 2 * (size_t)plan->pieces};
+    p.starts = p.patterns + 2 * (size_t)plan->patterns;
+    add_items(&p, items, count, true, plan->host_unit_cost);
+    add_items(&p, items, count, false, plan->device_unit_cost);
+    p.starts[p.units] = p.pieces;
+}

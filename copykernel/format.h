@@ -1,0 +1,62 @@
+/* What the copier sends to the copy kernel; compiled by the device compilers too.
+ *
+ * A batch is an array of 64-bit words, aligned to 16 bytes: 2 for each piece, 2 for each long pattern, then
+ * 1 for each unit and 1 more.
+ *
+ *   piece    a copy or fill of at most GY_COPY_PIECE_MAX bytes
+ *              word 0   bits 0-47 source address, or the 32-bit pattern, or the long pattern's place, in
+ *                       words;  48-63 dest, bits 0-15
+ *              word 1   bits 0-31 dest, bits 16-47;  32-61 bytes;  62 set: long pattern;  63 set: fill
+ *   pattern  what 16 aligned bytes of the destination are filled with
+ *   start    where a unit begins: bits 0-31 piece, 32-63 byte in it.  The unit ends where the next one
+ *            begins; the last start is {number of pieces, 0}.
+ *
+ * One warp does one unit at a time, or in a wide batch one block.  Units of copies with host memory on one
+ * side come first: they have thread blocks of their own, so that the link is busy and the multiprocessors are
+ * not. */
+#ifndef COPYKERNEL_FORMAT_H
+#define COPYKERNEL_FORMAT_H
+
+#include <stdint.h>
+
+#define GY_COPY_ADDRESS_BITS 48
+#define GY_COPY_PIECE_MAX ((1u << 30) - 128u)
+#define GY_COPY_LONG_BIT 62
+#define GY_COPY_FILL_BIT 63
+
+/* Threads of a block: few where the hardware hands out the blocks, so that one that ends makes room soon;
+ * many where a few blocks must keep the link busy. */
+#define GY_COPY_BLOCK 256
+#define GY_COPY_BIG_BLOCK 1024
+
+/* How the grid divides the units. */
+struct gy_copy_shape {
+    uint32_t starts;        /* place of the first start, in words */
+    uint32_t host_units;    /* units with host memory: the first ones */
+    uint32_t units;         /* all */
+    uint32_t host_blocks;   /* blocks [0, host_blocks) draw host units until none is left */
+    uint32_t device_blocks; /* the blocks behind them draw the other units; 0: each of their warps does one */
+    uint32_t wide; /* set: no host units, no limit, and each block does one unit with all its warps */
+};
+
+/* Batches that travel in the kernel's parameters.  The small one is quicker to launch; the big one needs
+ * CUDA 12.1 and a kernel that nvcc compiled. */
+#define GY_COPY_FEW_WORDS 60
+#define GY_COPY_INLINE_WORDS 504
+#define GY_COPY_MANY_WORDS 4080
+#define GY_COPY_INLINE_STRUCT(name, count)                  \
+    struct name {                                           \
+        uint64_t words[count] __attribute__((aligned(16))); \
+        struct gy_copy_shape shape;                         \
+    }
+GY_COPY_INLINE_STRUCT(gy_copy_few, GY_COPY_FEW_WORDS);
+GY_COPY_INLINE_STRUCT(gy_copy_inline, GY_COPY_INLINE_WORDS);
+GY_COPY_INLINE_STRUCT(gy_copy_many, GY_COPY_MANY_WORDS);
+
+/* Counters of one launch in device memory, zero before and after it. */
+struct gy_copy_counters {
+    uint32_t next[2]; /* the next unit to draw: of host units, of the others */
+    uint32_t gone[2]; /* warps that found none left */
+};
+
+#endif

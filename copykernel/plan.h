@@ -1,0 +1,90 @@
+/* The planner: pure functions from copy descriptors to the batch that the copy kernel does. */
+#ifndef COPYKERNEL_PLAN_H
+#define COPYKERNEL_PLAN_H
+
+#include "copykernel/format.h"
+
+#include <gantry/copy.h>
+
+#include <stdbool.h>
+
+/* One copy or fill of at least a byte, with addresses as the device sees them. */
+struct gy_copy_item {
+    uint64_t dest;
+    uint64_t source; /* fill: the first half of what 16 aligned bytes become */
+    uint64_t high;   /* fill: the second half */
+    uint64_t bytes;
+    uint32_t index; /* of the caller's descriptor */
+    bool is_fill;
+    bool is_host; /* host memory on one side */
+    bool joins;   /* lies in the same memory as the item before it, on both sides */
+};
+
+/* An address range, for the search for overlaps. */
+struct gy_copy_range {
+    uint64_t begin, end;
+    uint32_t index;
+};
+
+/* Two items that must not be done at the same time. */
+struct gy_copy_overlap {
+    uint32_t index; /* descriptor whose dest, or source, ... */
+    bool is_source;
+    uint32_t dest_of; /* ... touches the dest of this one */
+};
+
+/* Warps that a batch is divided among. */
+struct gy_copy_budget {
+    uint32_t host_warps;   /* that do copies with host memory on one side */
+    uint32_t device_warps; /* that run at once and do the others */
+    bool limited;          /* no more warps than these may run */
+};
+
+/* How big a batch becomes. */
+struct gy_copy_plan {
+    uint64_t host_unit_cost, device_unit_cost;
+    uint32_t pieces;
+    uint32_t patterns; /* long ones */
+    uint32_t host_units;
+    uint32_t units; /* all */
+    bool wide;      /* units are for blocks of the usual size, not for warps */
+    size_t words;
+};
+
+/* Everything about the descriptors that can be told without asking what their addresses are.
+ * @retval GANTRY_ERR_INVALID_ARGUMENT  the message names index and field */
+GANTRY_MUST_CHECK gantry_status gy_copy_check(const gantry_copy_desc *descs, size_t count);
+
+/* What 16 aligned bytes of the destination become by a fill that begins at device address `dest`. */
+void gy_copy_pattern(const gantry_copy_desc *desc, uint64_t dest, uint64_t *low, uint64_t *high);
+
+/* True and one overlap when an item's dest touches another one's dest or any source, its own included.
+ * `scratch` has 2 * count places. */
+bool gy_copy_find_overlap(const struct gy_copy_item *items, size_t count, struct gy_copy_range *scratch,
+                          struct gy_copy_overlap *out);
+/* The same as an error.
+ * @retval GANTRY_ERR_INVALID_ARGUMENT  the message names both indices and fields */
+GANTRY_MUST_CHECK gantry_status gy_copy_check_overlap(const struct gy_copy_item *items, size_t count,
+                                                      struct gy_copy_range *scratch);
+
+/* How many of the items, from the first on, can be done at the same time: all up to the first that would
+ * touch what an earlier one writes, or write what an earlier one reads.  At least 1 if the first does not
+ * overlap itself. */
+size_t gy_copy_free_prefix(const struct gy_copy_item *items, size_t count, struct gy_copy_range *scratch);
+
+/* Make one item of neighbours in the list that continue each other on both sides.  Returns the new count.
+ * Only after the search for overlaps: an item keeps the first one's index. */
+size_t gy_copy_merge(struct gy_copy_item *items, size_t count);
+
+/* Divide at least one item into units of about equal cost: so many that every warp of the budget gets
+ * some, and small enough that the last ones do not keep the others waiting.
+ * @retval GANTRY_ERR_INVALID_ARGUMENT  more pieces or units than the format can number */
+GANTRY_MUST_CHECK gantry_status gy_copy_measure(const struct gy_copy_item *items, size_t count,
+                                                const struct gy_copy_budget *budget,
+                                                struct gy_copy_plan *out);
+
+/* Write the batch of that plan: plan->words words. */
+void gy_copy_pack(const struct gy_copy_item *items, size_t count, const struct gy_copy_plan *plan,
+                  uint64_t *words);
+
+#endif

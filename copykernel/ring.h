@@ -1,0 +1,64 @@
+/* Pinned memory for batches that do not fit in kernel parameters.  Dispatcher thread only. */
+#ifndef COPYKERNEL_RING_H
+#define COPYKERNEL_RING_H
+
+#include "heap/heap.h"
+
+enum {
+    GY_COPY_RING_CLASSES = 32,
+    GY_COPY_RING_COUNTERS = 4096, /* chunks beyond so many divide their units without counters */
+};
+
+/* A piece of pinned memory, used by one launch at a time. */
+struct gy_copy_chunk {
+    struct gy_copy_chunk *next; /* link of its class's `free` or `busy` list, of `stuck` or `captured`; owner:
+                                 * the ring */
+    unsigned size_class;        /* immutable */
+    uint64_t *host;             /* immutable */
+    CUdeviceptr device;         /* immutable; the same memory as the device sees it */
+    CUevent event;              /* immutable handle; recorded behind the launch that reads the chunk */
+    CUdeviceptr counters;       /* immutable; struct gy_copy_counters of this chunk, 0: none */
+};
+
+struct gy_copy_chunks {
+    struct gy_copy_chunk *first, *last; /* dispatcher thread only */
+};
+
+struct gy_copy_ring {
+    struct gy_context *context; /* immutable */
+    gantry_heap *heap;          /* immutable */
+    /* by size class; dispatcher thread only */
+    struct gy_copy_chunk *free[GY_COPY_RING_CLASSES]; /* no launch reads them */
+    struct gy_copy_chunks busy[GY_COPY_RING_CLASSES]; /* recorded; oldest first */
+    struct gy_copy_chunk *stuck;                      /* launched, but the event could not be recorded */
+    struct gy_copy_chunk *captured;                   /* read by a graph that was not launched yet */
+    CUdeviceptr counters;                             /* GY_COPY_RING_COUNTERS of them; immutable */
+    uint32_t counters_given;
+};
+
+/* Statuses as gy_copy_ring_take(). */
+GANTRY_MUST_CHECK gantry_status gy_copy_ring_init(struct gy_copy_ring *ring, struct gy_context *context,
+                                                  gantry_heap *heap);
+/* The GPU must have passed all launches. */
+void gy_copy_ring_fini(struct gy_copy_ring *ring);
+
+/* A chunk of at least `bytes` that nothing reads: one whose launch the GPU has passed, or a new one.  Never
+ * waits.  Give it to gy_copy_ring_launched() or gy_copy_ring_give_back().
+ * @retval GANTRY_ERR_OUT_OF_DEVICE_MEMORY, GANTRY_ERR_OUT_OF_HOST_MEMORY, GANTRY_ERR_DRIVER,
+ *         GANTRY_ERR_DEVICE_LOST */
+GANTRY_MUST_CHECK gantry_status gy_copy_ring_take(struct gy_copy_ring *ring, size_t bytes,
+                                                  struct gy_copy_chunk **out);
+/* A launch that reads the chunk was enqueued on `stream`.  If the event cannot be recorded, the chunk is
+ * never used again. */
+GANTRY_MUST_CHECK gantry_status gy_copy_ring_launched(struct gy_copy_ring *ring, struct gy_copy_chunk *chunk,
+                                                      CUstream stream);
+/* A launch that reads the chunk was captured into a graph. */
+void gy_copy_ring_captured(struct gy_copy_ring *ring, struct gy_copy_chunk *chunk);
+/* The graph with all the captured chunks was launched on `stream`: they are used again behind it. */
+GANTRY_MUST_CHECK gantry_status gy_copy_ring_graph_launched(struct gy_copy_ring *ring, CUstream stream);
+/* It never will be. */
+void gy_copy_ring_graph_dropped(struct gy_copy_ring *ring);
+/* Nothing was launched. */
+void gy_copy_ring_give_back(struct gy_copy_ring *ring, struct gy_copy_chunk *chunk);
+
+#endif

@@ -1,0 +1,109 @@
+/* The choice between kernel and copy engines.
+ *
+ * A copy engine fills the link better than the kernel can (55 against 51 GB/s from host memory on an H200)
+ * and takes no multiprocessor, but every copy costs about 4 us.  So it is the size of the copies that
+ * decides first, then their number. */
+#include "copykernel/tuning.h"
+
+#include "base/status.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { FIRST_CLASS_SHIFT = 16 }; /* class 1 begins at 64 KiB */
+
+void gy_copy_tuning_defaults(gantry_copy_tuning *out)
+{
+    *out = (gantry_copy_tuning){.struct_size = sizeof(*out),
+                                .host_blocks = GY_COPY_HOST_BLOCKS,
+                                .host_threads = GY_COPY_HOST_THREADS};
+    for (uint32_t c = 1; c < GANTRY_COPY_SIZE_CLASSES; c++) {
+        out->engine_up_to[GANTRY_COPY_HTOD][c] = c == 1 ? 2 : UINT32_MAX;
+        out->engine_up_to[GANTRY_COPY_DTOH][c] = c == 1 ? 2 : UINT32_MAX;
+    }
+    out->engine_up_to[GANTRY_COPY_DTOD][GANTRY_COPY_SIZE_CLASSES - 1] = UINT32_MAX;
+}
+
+uint32_t gy_copy_size_class(uint64_t bytes)
+{
+    uint32_t size_class = 0;
+    while (size_class < GANTRY_COPY_SIZE_CLASSES - 1 && bytes >> (FIRST_CLASS_SHIFT + 2 * size_class) != 0) {
+        size_class++;
+    }
+    return size_class;
+}
+
+uint64_t gy_copy_class_bytes(uint32_t size_class)
+{
+    return (uint64_t)1 << (FIRST_CLASS_SHIFT - 2 + 2 * size_class);
+}
+
+bool gy_copy_prefers_engine(const gantry_copy_tuning *tuning, const struct gy_copy_item *items, size_t count,
+                            int direction)
+{
+    if (direction < 0) {
+        return false;
+    }
+    uint64_t smallest = items[0].bytes;
+    for (size_t i = 1; i < count; i++) {
+        smallest = items[i].bytes < smallest ? items[i].bytes : smallest;
+    }
+    return count <= tuning->engine_up_to[direction][gy_copy_size_class(smallest)];
+}
+
+/* ---- text ---------------------------------------------------------------------------------------- */
+
+struct text {
+    char *at;
+    size_t room, length; /* `length` counts what had no room too */
+};
+
+static void GANTRY_PRINTF(2, 3) add(struct text *text, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    size_t used = text->length < text->room ? text->length : text->room;
+    int written = vsnprintf(text->room > used ? text->at + used : NULL, text->room - used, format, args);
+    va_end(args);
+    text->length += written > 0 ? (size_t)written : 0;
+}
+
+size_t gantry_copy_tuning_text(const gantry_copy_tuning *tuning, char *text, size_t room)
+{
+    static const char *const directions[] = {"HtoD", "DtoH", "DtoD"};
+    static const char *const sizes[GANTRY_COPY_SIZE_CLASSES] = {"< 64 KiB", "64 KiB", "256 KiB", "1 MiB",
+                                                                "4 MiB",    "16 MiB", "64 MiB",  "256 MiB"};
+    struct text out = {text, room, 0};
+    if (room > 0) {
+        text[0] = '\0';
+    }
+    if (tuning == NULL) {
+        return 0;
+    }
+    add(&out, "blocks: host %" PRIu32 " of %" PRIu32 " threads, device ", tuning->host_blocks,
+        tuning->host_threads);
+    if (tuning->device_blocks == 0) {
+        add(&out, "all\n");
+    } else {
+        add(&out, "%" PRIu32 "\n", tuning->device_blocks);
+    }
+    add(&out, "copies per batch that go to the copy engines at most (%s):\n        ",
+        tuning->measured != 0 ? "measured" : "preset");
+    for (uint32_t c = 0; c < GANTRY_COPY_SIZE_CLASSES; c++) {
+        add(&out, " %9s", sizes[c]);
+    }
+    for (uint32_t d = 0; d < 3; d++) {
+        add(&out, "\n%-8s", directions[d]);
+        for (uint32_t c = 0; c < GANTRY_COPY_SIZE_CLASSES; c++) {
+            if (tuning->engine_up_to[d][c] == UINT32_MAX) {
+                add(&out, " %9s", "all");
+            } else {
+                add(&out, " %9" PRIu32, tuning->engine_up_to[d][c]);
+            }
+        }
+    }
+    add(&out, "\n");
+    return out.length;
+}

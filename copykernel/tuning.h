@@ -1,0 +1,24 @@
+/* Which batches the copy engines do, and how many blocks the kernel may have. */
+#ifndef COPYKERNEL_TUNING_H
+#define COPYKERNEL_TUNING_H
+
+#include "copykernel/plan.h"
+
+#define GY_COPY_HOST_BLOCKS 4u /* fill the link: 4 blocks of 1024 threads reach what 132 do */
+#define GY_COPY_HOST_THREADS 1024u
+#define GY_COPY_MOST_HOST_BLOCKS 64u
+
+/* Measured on an H200; see docs/copies.md. */
+void gy_copy_tuning_defaults(gantry_copy_tuning *out);
+
+/* Of gantry_copy_tuning. */
+uint32_t gy_copy_size_class(uint64_t bytes);
+/* The smallest size of a class but the first, whose size this gives as 16 KiB. */
+uint64_t gy_copy_class_bytes(uint32_t size_class);
+
+/* Do the copy engines do this batch of at least one item?  `direction` is that of all items, or negative
+ * when they differ or one is a fill. */
+bool gy_copy_prefers_engine(const gantry_copy_tuning *tuning, const struct gy_copy_item *items, size_t count,
+                            int direction);
+
+#endif

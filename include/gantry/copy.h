@@ -1,0 +1,132 @@
+/**
+ * @file copy.h
+ * Batched copies: any number of copies and fills in one kernel launch, or by the copy engines where those
+ * are faster.
+ *
+ * Threading: functions that take a gantry_launch have launch scope (see dispatcher.h); a queue belongs to
+ * one thread at a time; everything else may be called from any thread.
+ */
+#ifndef GANTRY_COPY_H
+#define GANTRY_COPY_H
+
+#include <gantry/dispatcher.h>
+
+GANTRY_BEGIN_DECLS
+
+typedef enum gantry_copy_type {
+    GANTRY_COPY_HTOD = 0, /* source: page-locked host memory */
+    GANTRY_COPY_DTOH = 1, /* dest: page-locked host memory */
+    GANTRY_COPY_DTOD = 2,
+    GANTRY_COPY_FILL = 3, /* dest: device or page-locked memory; repeats the pattern from `dest` on */
+} gantry_copy_type;
+
+/** One copy.  Any byte count (0 does nothing), any alignment of either side. */
+typedef struct gantry_copy_desc {
+    void *dest;
+    const void *source; /* FILL with a pattern of 8 or 16 bytes: host memory of any kind that holds it, read
+                         * before the call returns; else unused by FILL */
+    uint64_t bytes;
+    gantry_copy_type type;
+    uint32_t pattern_bytes; /* FILL: 1, 2, 4, 8 or 16 */
+    uint32_t pattern;       /* FILL of 1, 2 or 4: the low `pattern_bytes` bytes, lowest first */
+} gantry_copy_desc;
+
+/** Perform `count` copies on the launch's stream with one kernel launch.  No order among them: they must
+ *  not overlap.  The descriptors are read before the call returns; the memory they name is in use until
+ *  the GPU has passed.  Every descriptor is checked before anything is launched; the message names index
+ *  and field.  Neighbours in the list that continue each other on both sides become one copy; where the
+ *  context's tuning says so, the copies go to the copy engines instead of the kernel.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, unknown type, bad pattern, NULL address, a wrapping or
+ *                                       overlapping range, pageable host memory
+ *  @retval GANTRY_ERR_OUT_OF_HOST_MEMORY    no room to plan the batch; nothing was launched
+ *  @retval GANTRY_ERR_OUT_OF_DEVICE_MEMORY  no page-locked memory for the descriptors; nothing was launched
+ *  @retval GANTRY_ERR_DRIVER, GANTRY_ERR_DEVICE_LOST */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_copy_launch(gantry_launch *launch,
+                                                              const gantry_copy_desc *descs, size_t count);
+
+/* ---- queues ---------------------------------------------------------------------------------- */
+
+/** Copies that are collected now and launched together later, as if one after the other. */
+typedef struct gantry_copy_queue gantry_copy_queue;
+
+/** `reserve`: descriptors that gantry_copy_queue_enqueue() takes without allocating, 56 bytes each; a
+ *  queue grows beyond it by doubling and shrinks never.  The queue belongs to the caller.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL
+ *  @retval GANTRY_ERR_OUT_OF_HOST_MEMORY */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_copy_queue_create(size_t reserve, gantry_copy_queue **out);
+/** What is queued is dropped, what was flushed goes on.  NULL is ignored. */
+GANTRY_API void gantry_copy_queue_destroy(gantry_copy_queue *queue);
+
+/** Add a copy of `desc` (and of its pattern) behind the others; nothing is launched.  0 bytes are legal.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  as gantry_copy_launch(), as far as can be told without asking what
+ *                                       memory the addresses are; the queue is unchanged
+ *  @retval GANTRY_ERR_OUT_OF_HOST_MEMORY  the queue is unchanged */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_copy_queue_enqueue(gantry_copy_queue *queue,
+                                                                     const gantry_copy_desc *desc);
+
+/** Launch everything queued on the launch's stream, in order: the result is as if each copy had been done
+ *  when the one before it was finished.  Copies that do not touch each other are done at once; a copy that
+ *  touches what one before it wrote or read starts a new launch, so that none overtakes another.  Checks
+ *  all descriptors first.  Afterwards the queue holds what was not launched: nothing after success,
+ *  everything after INVALID_ARGUMENT (indices of the message count from the oldest queued descriptor).
+ *  Statuses as gantry_copy_launch(), and
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, or a descriptor whose source overlaps its own dest */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_copy_queue_flush(gantry_copy_queue *queue,
+                                                                   gantry_launch *launch);
+
+/** Descriptors queued. */
+GANTRY_API size_t gantry_copy_queue_count(const gantry_copy_queue *queue);
+/** Forget them. */
+GANTRY_API void gantry_copy_queue_clear(gantry_copy_queue *queue);
+
+/* ---- tuning ---------------------------------------------------------------------------------- */
+
+/** Classes of copies by size: class 0 below 64 KiB, then 4 times as much each; class 7 from 256 MiB on. */
+#define GANTRY_COPY_SIZE_CLASSES 8
+
+/** How a context performs batches. */
+typedef struct gantry_copy_tuning {
+    size_t struct_size;
+    uint32_t host_blocks;   /* thread blocks, so at most as many multiprocessors, for copies with host memory
+                             * on one side; 0: 4 */
+    uint32_t device_blocks; /* the same for copies within device memory; 0: all there are */
+    /* [HTOD, DTOH or DTOD][size class of the smallest copy]: a batch of this direction alone and of at most
+     * so many copies goes to the copy engines, a larger one to the kernel.  0: always the kernel */
+    uint32_t engine_up_to[3][GANTRY_COPY_SIZE_CLASSES];
+    uint32_t host_threads; /* of each host block, a multiple of 32 up to 1024; 0: 1024.  Fewer leave room for
+                            * other kernels on the same multiprocessors, more keep more bytes in flight */
+    uint32_t measured;     /* 1: by gantry_copy_calibrate(); 0: built in or set */
+} gantry_copy_tuning;
+
+/** The context's tuning; at first what was measured on an H200.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL or a struct_size too small */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_copy_get_tuning(gantry_context *context,
+                                                                  gantry_copy_tuning *out);
+/** Use this tuning from the next launch on; `measured` is taken as given.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, struct_size too small, more than 64 host_blocks, host_threads
+ * no multiple of 32 up to 1024
+ *  @retval GANTRY_ERR_UNSUPPORTED       a field is set that this version does not know */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_copy_set_tuning(gantry_context *context,
+                                                                  const gantry_copy_tuning *tuning);
+
+/** Measure the kernel against the copy engines and set `engine_up_to`.  Takes twice `most_bytes` of device
+ *  memory and once of page-locked memory for a while; size classes that do not fit take the verdict of the
+ *  largest that does.  Waits for the GPU: for start-up, in a task of its own, while nothing else runs.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  less than 64 KiB
+ *  @retval GANTRY_ERR_OUT_OF_HOST_MEMORY, GANTRY_ERR_OUT_OF_DEVICE_MEMORY, GANTRY_ERR_DRIVER,
+ *          GANTRY_ERR_DEVICE_LOST  the tuning is unchanged */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_copy_calibrate(gantry_launch *launch, uint64_t most_bytes);
+
+/** Write the tuning as lines of text into `text` (NUL-terminated, cut to `room`, which may be 0).
+ *  @return characters that the whole text has, without the NUL */
+GANTRY_API size_t gantry_copy_tuning_text(const gantry_copy_tuning *tuning, char *text, size_t room);
+
+GANTRY_END_DECLS
+
+#endif
