@@ -1,0 +1,174 @@
+/**
+ * @file task.h
+ * Tasks: what the application describes, and what the task manager and the dispatcher run.
+ *
+ * A task is a CPU task (a function), a GPU task of one of three flavours (a callback that enqueues
+ * work on the stream it is handed), or a sync point (no work, only dependencies).  It is created by
+ * submitting a description to a task manager (taskman.h) and lives until that manager is reset or
+ * destroyed; the handle is valid that long.
+ *
+ * A task starts when its reference count is 0.  It begins with one reference that
+ * gantry_taskman_start() removes; every task it starts after holds one more, as does every
+ * gantry_task_add_reference().  A task submitted while the manager is running keeps its first
+ * reference until the submitter removes it with gantry_task_remove_reference(), so that its
+ * dependencies can be declared in between.
+ *
+ * Failure: when a body returns a status other than GANTRY_OK, or a launch callback
+ * GANTRY_LAUNCH_FAILED, the task is FAILED and everything that depends on it is released as FAILED
+ * without running.  Independent tasks go on.
+ *
+ * Threading: all functions may be called from any thread, also from task bodies.
+ */
+#ifndef GANTRY_TASK_H
+#define GANTRY_TASK_H
+
+#include <gantry/base.h>
+
+#include <stdbool.h>
+
+GANTRY_BEGIN_DECLS
+
+typedef struct gantry_task gantry_task;
+typedef struct gantry_taskman gantry_taskman;
+typedef struct gantry_launch gantry_launch; /* see dispatcher.h */
+
+typedef enum gantry_task_kind {
+    GANTRY_TASK_CPU = 0,
+    GANTRY_TASK_SYNC_POINT = 1, /* no body */
+    GANTRY_TASK_HTOD = 2,       /* GPU: copies to the device */
+    GANTRY_TASK_KERNEL = 3,     /* GPU: kernel launches, batched copies */
+    GANTRY_TASK_DTOH = 4,       /* GPU: copies to the host */
+} gantry_task_kind;
+
+typedef enum gantry_task_state {
+    GANTRY_TASK_STATE_PLACEHOLDER = 0, /* a name that was referred to, not yet submitted */
+    GANTRY_TASK_STATE_HELD,            /* submitted, references > 0 */
+    GANTRY_TASK_STATE_READY,           /* references reached 0; queued for a worker or the dispatcher */
+    GANTRY_TASK_STATE_RUNNING,         /* body or launch callback in progress */
+    GANTRY_TASK_STATE_DONE,            /* released; dependents' references removed */
+    GANTRY_TASK_STATE_FAILED,          /* released without success */
+} gantry_task_state;
+
+/** Among CPU tasks that are ready at the same moment, those of a higher priority are begun first.  Nothing
+ *  that runs is interrupted.  GPU tasks and sync points have none. */
+typedef enum gantry_task_priority {
+    GANTRY_TASK_PRIORITY_LOW = -1, /* when a worker finds nothing else */
+    GANTRY_TASK_PRIORITY_NORMAL = 0,
+    GANTRY_TASK_PRIORITY_HIGH = 1, /* before anything else, in order of becoming ready */
+} gantry_task_priority;
+
+/** A CPU body.  Runs once on a worker; may submit tasks and wait for nothing.  Any status other than
+ *  GANTRY_OK fails the task. */
+typedef gantry_status (*gantry_task_fn)(gantry_task *task, void *arg);
+
+typedef enum gantry_launch_result {
+    GANTRY_LAUNCH_DONE = 0,   /* all of the task's GPU work has been enqueued */
+    GANTRY_LAUNCH_AGAIN = 1,  /* call again with the next index; others are interleaved in between */
+    GANTRY_LAUNCH_FAILED = 2, /* give up: the task and its dependents fail */
+} gantry_launch_result;
+
+/** A GPU task's callback: enqueues work on gantry_launch_stream(launch) and returns at once.  Runs on
+ *  the dispatcher's thread with the CUDA context current, any number of times: index 0, 1, 2, … until
+ *  it returns something other than GANTRY_LAUNCH_AGAIN.  Must not block or synchronise. */
+typedef gantry_launch_result (*gantry_launch_fn)(gantry_launch *launch, void *arg);
+
+/** Called exactly once when a submitted task is released, whatever its fate, after its dependents'
+ *  references were removed: the last moment the library touches `arg`.  `result` is GANTRY_OK,
+ *  the body's own status, or GANTRY_ERR_TASK_FAILED / GANTRY_ERR_CANCELLED / GANTRY_ERR_DEVICE_LOST when
+ *  the task did not run.  In a frozen graph it is called once per run of the task; in one with conditions,
+ *  before the dependents' references are removed.  For GPU tasks "released" means launched, not finished on
+ * the GPU. */
+typedef void (*gantry_task_release_fn)(gantry_task *task, void *arg, gantry_status result);
+
+/** Description of one task; copied by gantry_taskman_submit(). */
+typedef struct gantry_task_desc {
+    size_t struct_size; /* sizeof(gantry_task_desc) of the caller */
+    gantry_task_kind kind;
+    const char *name;               /* NULL: unnamed.  Copied.  Unique among live tasks of the manager */
+    const char *label;              /* NULL: the name.  What profiles and errors call the task; need not
+                                     * be unique, NOT copied: must outlive the manager's reset */
+    gantry_task_fn run;             /* CPU tasks */
+    gantry_launch_fn launch;        /* GPU tasks */
+    gantry_task_release_fn release; /* may be NULL */
+    void *arg;                      /* handed to the callbacks; the library never touches it */
+    uint64_t context_id;            /* the application's own tag, shown in profiles */
+    gantry_task_priority priority;  /* CPU tasks */
+    uint32_t cpu_class;             /* CPU tasks; 0: none, else one of the CPU dispatcher's limited classes */
+    bool is_condition;              /* a CPU task that picks its dependents, see gantry_task_choose() */
+} gantry_task_desc;
+#define GANTRY_TASK_DESC_INIT                                                             \
+    {                                                                                     \
+        sizeof(gantry_task_desc), GANTRY_TASK_CPU, NULL, NULL, NULL, NULL, NULL, NULL, 0, \
+            GANTRY_TASK_PRIORITY_NORMAL, 0, false                                         \
+    }
+
+/** `task` will not start before `predecessor` has been released.  For two GPU tasks, GPU work of
+ *  `task` is also ordered after GPU work of `predecessor`, even through CPU tasks and sync points.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, a task after itself, or a light task
+ *  @retval GANTRY_ERR_FOREIGN_HANDLE    the tasks belong to different managers
+ *  @retval GANTRY_ERR_LATE_DEPENDENCY   `task` was dispatched already, or `predecessor` released
+ *  @retval GANTRY_ERR_STATE             the graph is frozen, and `predecessor` belongs to it, or it is not
+ * running
+ *  @retval GANTRY_ERR_OUT_OF_HOST_MEMORY */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_task_start_after(gantry_task *task,
+                                                                   gantry_task *predecessor);
+
+/** The same edge seen from the other end: `task` is released before `successor` starts.  Statuses as
+ *  gantry_task_start_after(). */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_task_finish_before(gantry_task *task,
+                                                                     gantry_task *successor);
+
+/** Hold `task` back by one more reference.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL
+ *  @retval GANTRY_ERR_LATE_DEPENDENCY   the task was dispatched already */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_task_add_reference(gantry_task *task);
+
+/** Give one reference back; at 0 the task is dispatched before the call returns.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL
+ *  @retval GANTRY_ERR_STATE             the task has no reference left to remove; before the start also:
+ *                                       only those of the start and of its predecessors are left */
+GANTRY_API gantry_status gantry_task_remove_reference(gantry_task *task);
+
+/** References that hold the task back at this moment. */
+GANTRY_API int gantry_task_references(const gantry_task *task);
+
+/** From the body of a condition (gantry_task_desc.is_condition): the dependent that was declared as the
+ *  `index`-th, counted from 0, starts when this task is released.  It may be called for several; those not
+ *  chosen do not start on behalf of this task, and when the body fails none does.
+ *
+ *  A dependency on a condition holds nothing back: a task that has no other dependency waits to be chosen,
+ *  and a chosen one starts at once whatever else it depends on.  It may be an ancestor of the condition:
+ *  that is a loop.  Only frozen graphs run conditions (gantry_taskman_freeze()); which tasks ran shows in
+ * their states.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  no dependent of that index, or `index` above 63
+ *  @retval GANTRY_ERR_STATE             `task` is no condition, or this is not its body */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_task_choose(gantry_task *task, uint32_t index);
+
+/** "" for an unnamed task; valid as long as the task. */
+GANTRY_API const char *gantry_task_name(const gantry_task *task);
+/** What profiles and errors call the task: label, else name, else "task". */
+GANTRY_API const char *gantry_task_label(const gantry_task *task);
+GANTRY_API gantry_task_kind gantry_task_get_kind(const gantry_task *task);
+GANTRY_API gantry_task_priority gantry_task_get_priority(const gantry_task *task);
+GANTRY_API gantry_task_state gantry_task_get_state(const gantry_task *task);
+/** @retval GANTRY_OK  the task has not failed (yet)
+ *  @retval other      why it failed: the body's own status, GANTRY_ERR_TASK_FAILED when something it
+ *                     depends on did, GANTRY_ERR_CANCELLED, GANTRY_ERR_DEVICE_LOST;
+ *                     GANTRY_ERR_INVALID_ARGUMENT for NULL */
+GANTRY_API gantry_status gantry_task_result(const gantry_task *task);
+GANTRY_API void *gantry_task_arg(const gantry_task *task);
+/** Hand another `arg` to the task's callbacks from now on.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  `task` NULL
+ *  @retval GANTRY_ERR_STATE             its manager is running, or the task is a name without a task */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_task_set_arg(gantry_task *task, void *arg);
+GANTRY_API uint64_t gantry_task_context_id(const gantry_task *task);
+GANTRY_API gantry_taskman *gantry_task_manager(const gantry_task *task);
+
+GANTRY_END_DECLS
+
+#endif

@@ -1,0 +1,300 @@
+/**
+ * @file taskman.h
+ * The task manager: a graph of tasks, run step after step; and the CPU dispatcher: a work-stealing
+ * pool of threads that runs its CPU tasks.
+ *
+ * A step: submit tasks and declare their dependencies, gantry_taskman_start(), optionally submit
+ * more while it runs, gantry_taskman_stop() (which waits), read results, gantry_taskman_reset().
+ *
+ *            start              stop (all released)        reset
+ *   BUILDING -----> RUNNING -------------------> STOPPED -----> BUILDING
+ *
+ * A graph that is needed again is frozen: gantry_taskman_freeze() goes from BUILDING to STOPPED, and from
+ * there start() and stop() run it any number of times.
+ *
+ * Threading: create/start/stop/reset/destroy of one manager belong to one thread at a time;
+ * everything else may be called from any thread.
+ */
+#ifndef GANTRY_TASKMAN_H
+#define GANTRY_TASKMAN_H
+
+#include <gantry/task.h>
+
+#include <stdio.h>
+
+GANTRY_BEGIN_DECLS
+
+/* ---- CPU dispatcher ------------------------------------------------------------------------ */
+
+typedef struct gantry_cpu_dispatcher gantry_cpu_dispatcher;
+
+typedef enum gantry_wait_mode {
+    GANTRY_WAIT_DEFAULT = 0,  /* GANTRY_WAIT_HYBRID */
+    GANTRY_WAIT_BLOCK = 1,    /* sleep at once: least CPU time */
+    GANTRY_WAIT_YIELD = 2,    /* give the core away but stay runnable */
+    GANTRY_WAIT_SPIN = 3,     /* never sleep: least latency */
+    GANTRY_WAIT_HYBRID = 4,   /* spin a little, then sleep */
+    GANTRY_WAIT_ADAPTIVE = 5, /* the same, spinning for longer as long as that pays off: up to milliseconds */
+} gantry_wait_mode;
+
+/** A thread pool of the application's own, for gantry_cpu_dispatcher_options.host_pool.  Copied. */
+typedef struct gantry_cpu_pool_ops {
+    size_t struct_size;
+    /** Have one of your threads call gantry_cpu_dispatcher_execute(dispatcher, task), once and soon; in what
+     * order is up to you, gantry_task_get_priority() says what is wished for.  Called from any thread, also
+     * from within execute(), with no lock of the library held; must not fail, block for long or call
+     * execute() itself. */
+    void (*submit)(void *user, gantry_cpu_dispatcher *dispatcher, gantry_task *task);
+    void *user;
+    uint32_t worker_count; /* what gantry_cpu_dispatcher_worker_count() is to say */
+} gantry_cpu_pool_ops;
+
+typedef struct gantry_cpu_dispatcher_options {
+    size_t struct_size;
+    uint32_t worker_count;        /* 0: one per usable CPU; see `inline_only` */
+    gantry_wait_mode wait_mode;   /* how idle workers wait */
+    bool inline_only;             /* no threads: tasks run in whoever waits for or stops a manager */
+    bool pin_workers;             /* worker i runs on cpus[i % cpu_count] alone; else on any of `cpus` */
+    const uint32_t *cpus;         /* the workers' CPUs; NULL: those of the calling thread.  Copied */
+    uint32_t cpu_count;           /* of `cpus`; worker_count 0 means one worker for each */
+    uint32_t class_count;         /* of `class_limits`, at most 16 */
+    const uint32_t *class_limits; /* how many tasks with cpu_class i + 1 run at a time; > 0 each.  Copied */
+    const gantry_cpu_pool_ops *host_pool; /* not NULL: no threads, tasks are given to these; excludes
+                                           * worker_count, inline_only, cpus and pin_workers */
+} gantry_cpu_dispatcher_options;
+#define GANTRY_CPU_DISPATCHER_OPTIONS_INIT                                                                  \
+    {                                                                                                       \
+        sizeof(gantry_cpu_dispatcher_options), 0, GANTRY_WAIT_DEFAULT, false, false, NULL, 0, 0, NULL, NULL \
+    }
+
+/** Start a pool.  After fork() the child has none of its threads and must not use it, nor anything else of
+ * the library that existed before; it may exec() or _exit().  `options` NULL: all defaults.  The pool must
+ * outlive the managers that use it.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT    `out` NULL, an option out of range, or a CPU that may not be used
+ *  @retval GANTRY_ERR_UNSUPPORTED         an option this library does not know
+ *  @retval GANTRY_ERR_OUT_OF_HOST_MEMORY  also when threads cannot be created */
+GANTRY_API GANTRY_MUST_CHECK gantry_status
+gantry_cpu_dispatcher_create(const gantry_cpu_dispatcher_options *options, gantry_cpu_dispatcher **out);
+
+/** Run everything still queued, stop the workers, free.  NULL is ignored.  Not callable from a task. */
+GANTRY_API void gantry_cpu_dispatcher_destroy(gantry_cpu_dispatcher *dispatcher);
+
+GANTRY_API uint32_t gantry_cpu_dispatcher_worker_count(const gantry_cpu_dispatcher *dispatcher);
+
+/** Run a task that gantry_cpu_pool_ops.submit was given, on the calling thread; then also tasks that it alone
+ * made ready, instead of submitting them.  Exactly once per submitted task.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL
+ *  @retval GANTRY_ERR_STATE             the dispatcher has no host pool */
+GANTRY_API gantry_status gantry_cpu_dispatcher_execute(gantry_cpu_dispatcher *dispatcher, gantry_task *task);
+
+/** One part of a loop: begin ≤ i < end.  Anything but GANTRY_OK ends the loop early. */
+typedef gantry_status (*gantry_range_fn)(size_t begin, size_t end, void *arg);
+
+/** Call `body` for parts of begin … end - 1 of `grain` indices each (0: chosen from the number of workers),
+ * in the calling thread and in idle workers of the dispatcher, and return when all parts are done.  Any
+ * thread, also from tasks and from within a part.  Allocates nothing.  On an inline-only dispatcher, and on
+ * one with a host pool, the caller does it alone.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, or begin > end
+ *  @retval other                        what the first failing part returned; others may not have been called
+ */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_parallel_for(gantry_cpu_dispatcher *dispatcher,
+                                                               size_t begin, size_t end, size_t grain,
+                                                               gantry_range_fn body, void *arg);
+
+/* ---- task manager -------------------------------------------------------------------------- */
+
+typedef struct gantry_dispatcher gantry_dispatcher; /* dispatcher.h */
+
+typedef struct gantry_taskman_options {
+    size_t struct_size;
+    gantry_cpu_dispatcher
+        *cpu_dispatcher;               /* NULL: CPU tasks run in the thread that waits or stops; borrowed */
+    gantry_dispatcher *gpu_dispatcher; /* NULL: GPU tasks are refused at submission; borrowed */
+    uint32_t expected_tasks;           /* 0: unknown; storage taken at once */
+} gantry_taskman_options;
+#define GANTRY_TASKMAN_OPTIONS_INIT                   \
+    {                                                 \
+        sizeof(gantry_taskman_options), NULL, NULL, 0 \
+    }
+
+/** @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL
+ *  @retval GANTRY_ERR_UNSUPPORTED       an option this library does not know
+ *  @retval GANTRY_ERR_OUT_OF_HOST_MEMORY */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_create(const gantry_taskman_options *options,
+                                                                 gantry_taskman **out);
+
+/** Stop if running, then free every task.  NULL is ignored.  Not callable from a task. */
+GANTRY_API void gantry_taskman_destroy(gantry_taskman *manager);
+
+/** Add one task.  A name that was referred to before by gantry_taskman_get_named() is filled in: the
+ *  same handle comes out.  `out` may be NULL.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, unknown kind, empty name, callback missing for the kind
+ *  @retval GANTRY_ERR_UNSUPPORTED       a GPU task without a GPU dispatcher, or a field not known
+ *  @retval GANTRY_ERR_DUPLICATE_NAME
+ *  @retval GANTRY_ERR_LATE_DEPENDENCY   the name was referred to before the start, and what waited for it
+ *                                       has gone on without a task
+ *  @retval GANTRY_ERR_STATE             the manager is stopped: reset it first
+ *  @retval GANTRY_ERR_OUT_OF_HOST_MEMORY */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_submit(gantry_taskman *manager,
+                                                                 const gantry_task_desc *desc,
+                                                                 gantry_task **out);
+
+/** Submit `count` tasks, all with the same struct_size, of which each starts after the one before it.  `out`,
+ *  if not NULL, takes `count` handles; on failure those of the tasks that were submitted, and NULL for the
+ *  others: the one case where outputs are written without success, since what was submitted stays.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT    `manager` or `descs` is NULL, or as gantry_taskman_submit()
+ *  @retval GANTRY_ERR_UNSUPPORTED         as gantry_taskman_submit(), and so are those below
+ *  @retval GANTRY_ERR_DUPLICATE_NAME
+ *  @retval GANTRY_ERR_STATE
+ *  @retval GANTRY_ERR_LATE_DEPENDENCY
+ *  @retval GANTRY_ERR_OUT_OF_HOST_MEMORY */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_submit_chain(gantry_taskman *manager,
+                                                                       const gantry_task_desc *descs,
+                                                                       size_t count, gantry_task **out);
+
+/** The task of that name, or a placeholder for one to come.  An unfilled placeholder behaves as a sync
+ *  point while the step runs and is reported by gantry_taskman_stop().  One that is referred to for the
+ *  first time while the step runs holds its dependents back until it is filled, or until stop() finds
+ *  that nothing else is left to wait for.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL or an empty name
+ *  @retval GANTRY_ERR_STATE             the manager is stopped
+ *  @retval GANTRY_ERR_OUT_OF_HOST_MEMORY */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_get_named(gantry_taskman *manager, const char *name,
+                                                                    gantry_task **out);
+
+/** A light task: not part of the graph, no name; runs on the CPU dispatcher when its references reach
+ *  0 (it starts with one), then removes the reference it holds on `continuation` (may be NULL).  Counts
+ *  as pending work of `manager`, whose step it may be created in at any time.  `label` as in
+ *  gantry_task_desc; `arg` is handed to `run`.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  `manager`, `run` or `out` NULL
+ *  @retval GANTRY_ERR_FOREIGN_HANDLE    `continuation` belongs to another manager
+ *  @retval GANTRY_ERR_LATE_DEPENDENCY   `continuation` was dispatched already
+ *  @retval GANTRY_ERR_STATE             the manager is stopped
+ *  @retval GANTRY_ERR_OUT_OF_HOST_MEMORY */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_create_light(gantry_taskman *manager,
+                                                                       gantry_task_fn run, void *arg,
+                                                                       const char *label,
+                                                                       gantry_task *continuation,
+                                                                       gantry_task **out);
+
+/** A light task that is let go at once: gantry_taskman_create_light() and the removal of its reference in
+ * one. From a body of the same manager it takes no lock: the way to divide work while it runs.  There is no
+ * handle: the task may have ended when the call returns. Statuses as gantry_taskman_create_light(). */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_spawn(gantry_taskman *manager, gantry_task_fn run,
+                                                                void *arg, const char *label,
+                                                                gantry_task *continuation);
+
+/** Check the graph for cycles, then remove the first reference of every task.  Tasks run from here on.
+ *  A frozen graph was checked already, and is started from STOPPED.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_CYCLE        nothing runs; gantry_last_error() names the cycle's tasks
+ *  @retval GANTRY_ERR_STATE        neither BUILDING nor frozen and STOPPED; or not frozen, with a condition
+ *  @retval GANTRY_ERR_DEVICE_LOST  the GPU dispatcher has failed for good; nothing runs */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_start(gantry_taskman *manager);
+
+/** Block until every task submitted so far is released; the manager keeps running.  Never called from a
+ *  task.
+ *  @retval GANTRY_OK               all of them succeeded
+ *  @retval GANTRY_ERR_STATE        not RUNNING, or called from a task
+ *  @retval GANTRY_ERR_DEVICE_LOST  the GPU context failed; gantry_last_error() has the first cause
+ *  @retval GANTRY_ERR_TASK_FAILED  a task failed; gantry_last_error() names the first
+ *  @retval GANTRY_ERR_CANCELLED    gantry_taskman_cancel() was called
+ *  @retval GANTRY_ERR_CYCLE        dependencies declared while running made tasks wait for each other; they
+ *                                  are released as FAILED; gantry_last_error() names them */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_wait(gantry_taskman *manager);
+
+/** Wait as above, then end the step: RUNNING → STOPPED.  Statuses as gantry_taskman_wait(), and
+ *  @retval GANTRY_ERR_UNFILLED_NAME  names were referred to that no task was submitted for (named in
+ *                                    gantry_last_error()); everything else ran */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_stop(gantry_taskman *manager);
+
+/** Forget every task: STOPPED or BUILDING → BUILDING.  Task handles become invalid.  Tasks that were
+ *  never started get their release callback now, with GANTRY_ERR_TASK_FAILED.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_STATE  running */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_reset(gantry_taskman *manager);
+
+/** Make the graph one that can be run again and again: BUILDING → STOPPED, from where gantry_taskman_start()
+ * or gantry_taskman_start_from() begins a run.  Runs allocate nothing and take no lock per task.
+ *
+ *  What was submitted and declared so far is fixed until the reset: its dependencies cannot change, its
+ *  arguments can (gantry_task_set_arg(), between runs).  A reference that was taken by
+ *  gantry_task_add_reference() before holds its task back in every run, and is given back in every run.
+ *  While a run lasts, unnamed tasks and light tasks may be added to it; they may be declared to finish before
+ *  tasks of the graph, but not to start after them, and are forgotten at the next start.  Handles of the
+ * graph's own tasks are valid until the reset; their states and results are the last run's until the next
+ * start. Needs 8 bytes more per task without predecessors.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL
+ *  @retval GANTRY_ERR_CYCLE             still BUILDING; gantry_last_error() names the cycle's tasks.
+ * Dependencies on conditions do not count: loops go through those
+ *  @retval GANTRY_ERR_UNFILLED_NAME     still BUILDING; names without a task
+ *  @retval GANTRY_ERR_STATE             not BUILDING, called from a task, or the graph has light tasks
+ *  @retval GANTRY_ERR_OUT_OF_HOST_MEMORY  still BUILDING */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_freeze(gantry_taskman *manager);
+
+/** Start a run of only those tasks of a frozen graph that are reachable from `tasks`, these included.  What
+ *  they depend on outside of that part counts as done.  The others keep their state of the run before.
+ *  O(tasks and edges of that part); no allocation.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, no task, or a light task or one that is not part of the frozen
+ * graph
+ *  @retval GANTRY_ERR_FOREIGN_HANDLE    a task of another manager
+ *  @retval GANTRY_ERR_STATE             not frozen, or running
+ *  @retval GANTRY_ERR_DEVICE_LOST       nothing runs */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_start_from(gantry_taskman *manager,
+                                                                     gantry_task *const *tasks, size_t count);
+
+/** Run a frozen graph `times` times, each after the other has ended: start and stop.  The first run that
+ * fails is the last.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL
+ *  @retval GANTRY_ERR_STATE             not frozen, running, or called from a task
+ *  @retval other                        as gantry_taskman_stop(), or gantry_taskman_start() */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_run(gantry_taskman *manager, uint64_t times);
+
+/** End a run early: tasks whose body or launch callback has not been called yet are released as FAILED with
+ *  GANTRY_ERR_CANCELLED instead, in dependency order; those that run finish.  References that others hold
+ * still have to come back.  Any thread, also from a task.  stop() and wait() then return GANTRY_ERR_CANCELLED
+ * unless nothing was left to cancel or a task had failed before.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL
+ *  @retval GANTRY_ERR_STATE             not RUNNING */
+GANTRY_API gantry_status gantry_taskman_cancel(gantry_taskman *manager);
+
+typedef struct gantry_taskman_stats {
+    size_t struct_size;    /* in: sizeof of the caller */
+    uint64_t tasks;        /* submitted in this step, light tasks included; in a run of a frozen graph,
+                            * the graph's and those added since its start */
+    uint64_t tasks_cpu;    /* of those, CPU and light tasks */
+    uint64_t tasks_gpu;    /* of those, GPU tasks */
+    uint64_t edges;        /* dependencies declared in this step */
+    uint64_t released;     /* released so far */
+    uint64_t failed;       /* of those, FAILED */
+    uint64_t memory_bytes; /* host memory of tasks and edges */
+} gantry_taskman_stats;
+
+/** @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL or a struct_size too small */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_get_stats(const gantry_taskman *manager,
+                                                                    gantry_taskman_stats *stats);
+
+/** Write the graph with the tasks' states in Graphviz' dot language; any time, also while running.
+ *  Colours: placeholder white, held grey, ready yellow, running blue, done green, failed red.  Names
+ *  without a task have a dashed outline.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL
+ *  @retval GANTRY_ERR_IO                a write failed */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_dump_graph(gantry_taskman *manager, FILE *file);
+
+GANTRY_END_DECLS
+
+#endif

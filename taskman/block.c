@@ -1,0 +1,112 @@
+/* How a step begins: its first tasks are not queued one by one, workers take shares of them and run those
+ * directly.
+ *
+ * A share is small against what is left, so that all workers end at about the same time.  What a worker has
+ * taken nobody can steal; it gives the rest of its share away as soon as it finishes a task while another
+ * worker has nothing to do. */
+#include "taskman/manager.h"
+#include "taskman/release.h"
+#include "taskman/state.h"
+#include "taskman/worker.h"
+
+enum {
+    BLOCK_MOST = 64, /* tasks in one share */
+    AHEAD = 6,       /* tasks to prefetch ahead of the one that runs */
+};
+
+bool gy_pool_start(gantry_cpu_dispatcher *pool, struct gy_start_job *job)
+{
+    if (pool->host.submit != NULL) {
+        return false;
+    }
+    size_t left = job->left;
+    job->next = NULL;
+    gy_mutex_lock(&pool->inject_lock);
+    if (atomic_load_explicit(&pool->jobs, memory_order_relaxed) == NULL) {
+        atomic_store(&pool->jobs, job);
+    } else {
+        pool->last_job->next = job;
+    }
+    pool->last_job = job;
+    gy_mutex_unlock(&pool->inject_lock);
+    gy_pool_notify_work(pool, left);
+    return true;
+}
+
+/* Take the next share of the first job.  The job's own place among the active goes to its last share. */
+static bool take_share(struct gy_worker *self)
+{
+    gantry_cpu_dispatcher *pool = self->pool;
+    if (atomic_load(&pool->jobs) == NULL) {
+        return false;
+    }
+    gy_mutex_lock(&pool->inject_lock);
+    struct gy_start_job *job = atomic_load_explicit(&pool->jobs, memory_order_relaxed);
+    if (job != NULL) {
+        size_t workers = pool->worker_count > 1 ? pool->worker_count : 1;
+        size_t count = job->left / (2 * workers);
+        count = count < 1 ? 1 : count > BLOCK_MOST ? BLOCK_MOST : count;
+        self->block = (struct gy_block){.manager = job->manager, .roots = job->roots, .first = job->first};
+        if (job->roots != NULL) {
+            job->roots += count;
+        } else {
+            for (size_t i = 0; i < count; i++) {
+                job->first = job->first->gpu.next;
+            }
+        }
+        self->block.left = count;
+        job->left -= count;
+        if (job->left == 0) {
+            atomic_store(&pool->jobs, job->next);
+        } else {
+            atomic_fetch_add_explicit(&job->manager->work, GY_WORK_ACTIVE, memory_order_relaxed);
+        }
+    }
+    gy_mutex_unlock(&pool->inject_lock);
+    return job != NULL;
+}
+
+/* The next task of the share, READY and counted as active. */
+static gantry_task *take_from_block(struct gy_worker *self)
+{
+    struct gy_block *block = &self->block;
+    gantry_task *task;
+    block->left--;
+    if (block->roots == NULL) {
+        task = block->first;
+        block->first = task->gpu.next;
+        __builtin_prefetch(task + AHEAD, 1); /* most likely they lie in order of creation */
+        return task;
+    }
+    task = *block->roots++;
+    if (block->left >= AHEAD) {
+        __builtin_prefetch(block->roots[AHEAD - 1], 1);
+    }
+    gy_worker_claim_active(self, block->manager);
+    gy_task_enter(task, GANTRY_TASK_STATE_READY);
+    return task;
+}
+
+gantry_task *gy_worker_next_of_block(struct gy_worker *self)
+{
+    if (self->block.left == 0 && !take_share(self)) {
+        return NULL;
+    }
+    gantry_task *task = take_from_block(self);
+    if (self->block.left == 0) {
+        gy_worker_owe(self, self->block.manager, GY_WORK_ACTIVE); /* the task itself keeps the manager */
+    }
+    return task;
+}
+
+void gy_worker_share_block(struct gy_worker *self)
+{
+    struct gy_ready ready = {0};
+    while (self->block.left != 0) {
+        gy_task_list_add(&ready.cpu, take_from_block(self));
+    }
+    if (ready.cpu.first != NULL) {
+        gy_ready_dispatch(self->block.manager, &ready);
+        gy_worker_owe(self, self->block.manager, GY_WORK_ACTIVE);
+    }
+}

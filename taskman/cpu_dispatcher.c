@@ -1,0 +1,271 @@
+/* The CPU dispatcher as the application sees it: options, creation, destruction.  Its work is in pool.c. */
+#include "base/alloc.h"
+#include "base/options.h"
+#include "taskman/pool.h"
+#include "taskman/worker.h"
+
+#include <sched.h>
+#include <stdio.h>
+
+/* Host pools have no threads of ours, so nothing that is about threads. */
+static gantry_status import_host(gantry_cpu_dispatcher *pool, const gantry_cpu_dispatcher_options *options)
+{
+    gantry_status status =
+        gy_options_import(&pool->host, sizeof(pool->host), options->host_pool,
+                          offsetof(gantry_cpu_pool_ops, worker_count), "cpu dispatcher's host pool");
+    if (status == GANTRY_OK && pool->host.submit == NULL) {
+        status = GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "cpu dispatcher: the host pool has no submit function");
+    }
+    if (status == GANTRY_OK && (options->worker_count != 0 || options->inline_only || options->cpus != NULL ||
+                                options->pin_workers)) {
+        status = GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
+                         "cpu dispatcher: a host pool goes with no option of workers");
+    }
+    return status;
+}
+
+static gantry_status import_classes(gantry_cpu_dispatcher *pool, const gantry_cpu_dispatcher_options *options)
+{
+    if (options->class_count > GY_MOST_CLASSES ||
+        (options->class_count != 0 && options->class_limits == NULL)) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "cpu dispatcher: %u classes, at most %d, or no limits",
+                       options->class_count, GY_MOST_CLASSES);
+    }
+    for (uint32_t i = 0; i < options->class_count; i++) {
+        pool->classes[i].limit = options->class_limits[i];
+        if (pool->classes[i].limit == 0) {
+            return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "cpu dispatcher: class %u may run no task at all",
+                           i + 1);
+        }
+    }
+    pool->class_count = options->class_count;
+    return GANTRY_OK;
+}
+
+static gantry_status import_options(gantry_cpu_dispatcher *pool, const gantry_cpu_dispatcher_options *options)
+{
+    if (options->worker_count > GY_MOST_WORKERS) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "cpu dispatcher: %u workers, at most %d are possible",
+                       options->worker_count, GY_MOST_WORKERS);
+    }
+    if (options->inline_only &&
+        (options->worker_count != 0 || options->cpus != NULL || options->pin_workers)) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "cpu dispatcher: inline_only with %u workers",
+                       options->worker_count);
+    }
+    if ((unsigned)options->wait_mode > GANTRY_WAIT_ADAPTIVE) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "cpu dispatcher: unknown wait mode %d",
+                       (int)options->wait_mode);
+    }
+    gantry_status status = import_classes(pool, options);
+    if (status == GANTRY_OK && options->host_pool != NULL) {
+        status = import_host(pool, options);
+    }
+    pool->inline_only = options->inline_only;
+    pool->mode = options->wait_mode == GANTRY_WAIT_DEFAULT ? GANTRY_WAIT_HYBRID : options->wait_mode;
+    return status;
+}
+
+/* The CPUs that workers may use: those asked for, which must be among those that we may. */
+static gantry_status choose_cpus(const gantry_cpu_dispatcher_options *options, cpu_set_t *allowed)
+{
+    cpu_set_t mine;
+    if (sched_getaffinity(0, sizeof(mine), &mine) != 0) {
+        CPU_ZERO(&mine);
+        CPU_SET(0, &mine);
+    }
+    *allowed = mine;
+    if (options->cpus == NULL && options->cpu_count == 0) {
+        return GANTRY_OK;
+    }
+    if (options->cpus == NULL || options->cpu_count == 0) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "cpu dispatcher: cpus and cpu_count do not fit");
+    }
+    CPU_ZERO(allowed);
+    for (uint32_t i = 0; i < options->cpu_count; i++) {
+        uint32_t cpu = options->cpus[i];
+        if (cpu >= CPU_SETSIZE || !CPU_ISSET(cpu, &mine)) {
+            return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "cpu dispatcher: CPU %u may not be used", cpu);
+        }
+        CPU_SET(cpu, allowed);
+    }
+    return GANTRY_OK;
+}
+
+/* The `index`-th of the CPUs, going round. */
+static int nth_cpu(const gantry_cpu_dispatcher_options *options, const cpu_set_t *allowed, uint32_t index)
+{
+    if (options->cpus != NULL) {
+        return (int)options->cpus[index % options->cpu_count];
+    }
+    int count = CPU_COUNT(allowed), cpu = -1;
+    for (int left = (int)(index % (uint32_t)count); left >= 0; left--) {
+        do {
+            cpu++;
+        } while (!CPU_ISSET((size_t)cpu, allowed));
+    }
+    return cpu;
+}
+
+/* Best effort beyond what choose_cpus() has checked: the system may have taken a CPU away since. */
+static void place_workers(gantry_cpu_dispatcher *pool, const gantry_cpu_dispatcher_options *options,
+                          const cpu_set_t *allowed)
+{
+    for (uint32_t i = 0; i < pool->worker_count && (options->cpus != NULL || options->pin_workers); i++) {
+        cpu_set_t one;
+        CPU_ZERO(&one);
+        CPU_SET((size_t)nth_cpu(options, allowed, i), &one);
+        const cpu_set_t *set = options->pin_workers ? &one : allowed;
+        if (pthread_setaffinity_np(pool->workers[i].thread.native, sizeof(*set), set) != 0) {
+            gy_log(GANTRY_LOG_WARNING, "cpu dispatcher: worker %u cannot be bound to its CPUs", i);
+        }
+    }
+}
+
+static void stop_workers(gantry_cpu_dispatcher *pool, uint32_t started)
+{
+    atomic_store(&pool->stopping, true);
+    gy_event_notify(&pool->work, UINT32_MAX);
+    for (uint32_t i = 0; i < started; i++) {
+        gy_thread_join(&pool->workers[i].thread);
+    }
+}
+
+static void free_workers(gantry_cpu_dispatcher *pool, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        gy_deque_fini(&pool->workers[i].deque);
+    }
+    gy_free(pool->workers);
+}
+
+/* All workers' queues exist before the first thread can look into them. */
+static gantry_status start_workers(gantry_cpu_dispatcher *pool)
+{
+    uint32_t count = pool->worker_count;
+    size_t bytes = count * sizeof(*pool->workers);
+    pool->workers = gy_alloc_aligned(bytes == 0 ? 1 : bytes, 64);
+    if (pool->workers == NULL) {
+        return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "cpu dispatcher: no memory for %u workers", count);
+    }
+    memset(pool->workers, 0, bytes);
+    gantry_status status = GANTRY_OK;
+    uint32_t made = 0, started = 0;
+    for (; made < count; made++) {
+        struct gy_worker *worker = &pool->workers[made];
+        status = gy_deque_init(&worker->deque);
+        if (status != GANTRY_OK) {
+            goto free_workers;
+        }
+        worker->pool = pool;
+        worker->has_deque = true;
+        worker->random = made;
+        snprintf(worker->name, sizeof(worker->name), "gantry worker %u", made);
+    }
+    for (; started < count; started++) {
+        struct gy_worker *worker = &pool->workers[started];
+        status = gy_thread_start(&worker->thread, worker->name, gy_worker_main, worker);
+        if (status != GANTRY_OK) {
+            goto stop_workers;
+        }
+    }
+    return GANTRY_OK;
+stop_workers:
+    stop_workers(pool, started);
+free_workers:
+    free_workers(pool, made);
+    return status;
+}
+
+gantry_status gantry_cpu_dispatcher_create(const gantry_cpu_dispatcher_options *options,
+                                           gantry_cpu_dispatcher **out)
+{
+    if (out == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "cpu dispatcher: out is NULL");
+    }
+    gantry_cpu_dispatcher *pool = gy_alloc_aligned(sizeof(*pool), 64);
+    if (pool == NULL) {
+        return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "cpu dispatcher: no memory");
+    }
+    memset(pool, 0, sizeof(*pool));
+    gantry_cpu_dispatcher_options ours = {0};
+    cpu_set_t allowed;
+    gantry_status status = gy_options_import(
+        &ours, sizeof(ours), options, offsetof(gantry_cpu_dispatcher_options, wait_mode), "cpu dispatcher");
+    if (status == GANTRY_OK) {
+        status = import_options(pool, &ours);
+    }
+    if (status == GANTRY_OK) {
+        status = choose_cpus(&ours, &allowed);
+    }
+    if (status != GANTRY_OK) {
+        goto free_pool;
+    }
+    bool has_workers = !pool->inline_only && pool->host.submit == NULL;
+    pool->worker_count = !has_workers             ? 0
+                         : ours.worker_count != 0 ? ours.worker_count
+                                                  : (uint32_t)CPU_COUNT(&allowed);
+    status = gy_event_init(&pool->work);
+    if (status != GANTRY_OK) {
+        goto free_pool;
+    }
+    status = gy_event_init(&pool->done);
+    if (status != GANTRY_OK) {
+        goto fini_work;
+    }
+    gy_mutex_init(&pool->inject_lock, GY_RANK_CPU_POOL);
+    status = start_workers(pool);
+    if (status != GANTRY_OK) {
+        goto fini_done;
+    }
+    place_workers(pool, &ours, &allowed);
+    *out = pool;
+    return GANTRY_OK;
+fini_done:
+    gy_mutex_fini(&pool->inject_lock);
+    gy_event_fini(&pool->done);
+fini_work:
+    gy_event_fini(&pool->work);
+free_pool:
+    gy_free(pool);
+    return status;
+}
+
+void gantry_cpu_dispatcher_destroy(gantry_cpu_dispatcher *dispatcher)
+{
+    if (dispatcher == NULL) {
+        return;
+    }
+    /* A foreign thread that released the last task may still be on its way out; it waits for nothing. */
+    while (atomic_load_explicit(&dispatcher->outside, memory_order_acquire) != 0) {
+        sched_yield();
+    }
+    if (dispatcher->inline_only) {
+        gy_pool_drain_inline(dispatcher);
+    }
+    stop_workers(dispatcher, dispatcher->worker_count);
+    free_workers(dispatcher, dispatcher->worker_count);
+    gy_mutex_fini(&dispatcher->inject_lock);
+    gy_event_fini(&dispatcher->done);
+    gy_event_fini(&dispatcher->work);
+    gy_free(dispatcher);
+}
+
+uint32_t gantry_cpu_dispatcher_worker_count(const gantry_cpu_dispatcher *dispatcher)
+{
+    return dispatcher->host.submit != NULL ? dispatcher->host.worker_count : dispatcher->worker_count;
+}
+
+gantry_status gantry_cpu_dispatcher_execute(gantry_cpu_dispatcher *dispatcher, gantry_task *task)
+{
+    if (dispatcher == NULL || task == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "execute: dispatcher or task is NULL");
+    }
+    if (dispatcher->host.submit == NULL) {
+        return GY_FAIL(GANTRY_ERR_STATE, "execute: the dispatcher has workers of its own");
+    }
+    gy_pool_enter(dispatcher);
+    gy_worker_run_here(dispatcher, task);
+    gy_pool_leave(dispatcher);
+    return GANTRY_OK;
+}

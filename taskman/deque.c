@@ -1,0 +1,137 @@
+#include "taskman/deque.h"
+
+#include "base/alloc.h"
+#include "base/status.h"
+
+enum { FIRST_SLOTS = 256 };
+
+/* A thief may still read an array that was replaced: those are kept until the end, together no larger
+ * than the present one. */
+struct gy_deque_array {
+    struct gy_deque_array *replaced;
+    int64_t mask; /* capacity - 1 */
+    _Atomic(gantry_task *) slots[];
+};
+
+static struct gy_deque_array *new_array(size_t capacity, struct gy_deque_array *replaced)
+{
+    struct gy_deque_array *array = gy_alloc_aligned(sizeof(*array) + capacity * sizeof(array->slots[0]), 64);
+    if (array != NULL) {
+        array->replaced = replaced;
+        array->mask = (int64_t)capacity - 1;
+    }
+    return array;
+}
+
+static gantry_task *slot_load(struct gy_deque_array *array, int64_t i)
+{
+    return atomic_load_explicit(&array->slots[i & array->mask], memory_order_relaxed);
+}
+
+static void slot_store(struct gy_deque_array *array, int64_t i, gantry_task *task)
+{
+    atomic_store_explicit(&array->slots[i & array->mask], task, memory_order_relaxed);
+}
+
+gantry_status gy_deque_init(struct gy_deque *deque)
+{
+    struct gy_deque_array *array = new_array(FIRST_SLOTS, NULL);
+    if (array == NULL) {
+        return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "cpu dispatcher: no memory for a work queue");
+    }
+    atomic_init(&deque->top, 0);
+    atomic_init(&deque->bottom, 0);
+    atomic_init(&deque->array, array);
+    return GANTRY_OK;
+}
+
+void gy_deque_fini(struct gy_deque *deque)
+{
+    struct gy_deque_array *array = atomic_load(&deque->array);
+    for (struct gy_deque_array *next; array != NULL; array = next) {
+        next = array->replaced;
+        gy_free(array);
+    }
+}
+
+/* Owner: an array with room for `count` more tasks; NULL when out of memory. */
+static struct gy_deque_array *room_for(struct gy_deque *deque, int64_t top, int64_t bottom, size_t count)
+{
+    struct gy_deque_array *array = atomic_load_explicit(&deque->array, memory_order_relaxed);
+    size_t used = (size_t)(bottom - top);
+    size_t capacity = (size_t)array->mask + 1;
+    if (used + count <= capacity) {
+        return array;
+    }
+    while (capacity < used + count) {
+        capacity *= 2;
+    }
+    struct gy_deque_array *larger = new_array(capacity, array);
+    if (larger == NULL) {
+        return NULL;
+    }
+    for (int64_t i = top; i < bottom; i++) {
+        slot_store(larger, i, slot_load(array, i));
+    }
+    atomic_store_explicit(&deque->array, larger, memory_order_release);
+    return larger;
+}
+
+bool gy_deque_push_list(struct gy_deque *deque, gantry_task *first, size_t count)
+{
+    int64_t bottom = atomic_load_explicit(&deque->bottom, memory_order_relaxed);
+    int64_t top = atomic_load_explicit(&deque->top, memory_order_acquire);
+    struct gy_deque_array *array = room_for(deque, top, bottom, count);
+    if (array == NULL) {
+        return false;
+    }
+    gantry_task *task = first;
+    for (int64_t i = bottom + (int64_t)count - 1; i >= bottom; i--) {
+        gantry_task *next = task->gpu.next;
+        slot_store(array, i, task);
+        task = next;
+    }
+    /* Sequentially consistent for the sake of gy_event_notify(): the tasks are visible to a worker that
+     * counted itself as a sleeper too late for us to see. */
+    atomic_store(&deque->bottom, bottom + (int64_t)count);
+    return true;
+}
+
+gantry_task *gy_deque_take(struct gy_deque *deque)
+{
+    int64_t bottom = atomic_load_explicit(&deque->bottom, memory_order_relaxed) - 1;
+    if (bottom + 1 == atomic_load_explicit(&deque->top, memory_order_relaxed)) {
+        return NULL; /* only the owner adds, so what looks empty to the owner is */
+    }
+    struct gy_deque_array *array = atomic_load_explicit(&deque->array, memory_order_relaxed);
+    atomic_store(&deque->bottom, bottom);
+    int64_t top = atomic_load(&deque->top);
+    if (top < bottom) {
+        return slot_load(array, bottom);
+    }
+    gantry_task *task = NULL;
+    if (top == bottom) { /* the last one: race the thieves for it */
+        task = slot_load(array, bottom);
+        if (!atomic_compare_exchange_strong(&deque->top, &top, top + 1)) {
+            task = NULL;
+        }
+    }
+    atomic_store_explicit(&deque->bottom, bottom + 1, memory_order_release);
+    return task;
+}
+
+gantry_task *gy_deque_steal(struct gy_deque *deque, bool *lost_race)
+{
+    int64_t top = atomic_load(&deque->top);
+    int64_t bottom = atomic_load(&deque->bottom);
+    if (top >= bottom) {
+        return NULL;
+    }
+    struct gy_deque_array *array = atomic_load_explicit(&deque->array, memory_order_acquire);
+    gantry_task *task = slot_load(array, top);
+    if (!atomic_compare_exchange_strong(&deque->top, &top, top + 1)) {
+        *lost_race = true;
+        return NULL;
+    }
+    return task;
+}

@@ -1,0 +1,35 @@
+/* A work-stealing deque: its owner pushes and takes at the bottom, anybody steals from the top.
+ *
+ * D. Chase, Y. Lev, "Dynamic circular work-stealing deque", SPAA 2005; memory orders after N. M. Lê,
+ * A. Pop, A. Cohen, F. Zappa Nardelli, "Correct and efficient work-stealing for weak memory models",
+ * PPoPP 2013, with sequentially consistent accesses in place of the stand-alone fences. */
+#ifndef TASKMAN_DEQUE_H
+#define TASKMAN_DEQUE_H
+
+#include "taskman/task.h"
+
+struct gy_deque_array;
+
+struct gy_deque {
+    _Alignas(64) _Atomic(int64_t) top;      /* atomic; only grows */
+    _Alignas(64) _Atomic(int64_t) bottom;   /* atomic; written by the owner */
+    _Atomic(struct gy_deque_array *) array; /* atomic; written by the owner */
+};
+
+/* @retval GANTRY_ERR_OUT_OF_HOST_MEMORY */
+GANTRY_MUST_CHECK gantry_status gy_deque_init(struct gy_deque *deque);
+/* No thief may be at work any more. */
+void gy_deque_fini(struct gy_deque *deque);
+
+/* Owner: push the `count` tasks of a list linked through gpu.next, so that take() gives them back in the
+ * list's order.  False, and nothing was pushed, when there is no room and no memory for more. */
+bool gy_deque_push_list(struct gy_deque *deque, gantry_task *first, size_t count);
+
+/* Owner: the task pushed last, or NULL. */
+gantry_task *gy_deque_take(struct gy_deque *deque);
+
+/* Anybody: the oldest task.  NULL when the deque is empty, or, with *lost_race set, when somebody else
+ * took that task at the same moment and there may be more. */
+gantry_task *gy_deque_steal(struct gy_deque *deque, bool *lost_race);
+
+#endif

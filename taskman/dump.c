@@ -1,0 +1,108 @@
+/* The graph as Graphviz text.  It is written without the manager's lock: tasks and edges do not move or
+ * vanish before the reset, and what is read here is atomic or immutable. */
+#include "taskman/manager.h"
+#include "taskman/state.h"
+
+struct dump {
+    FILE *file;
+    struct gy_graph_view view;
+};
+
+static const char *colour_of(gantry_task_state state)
+{
+    switch (state) {
+    case GANTRY_TASK_STATE_PLACEHOLDER:
+        return "white";
+    case GANTRY_TASK_STATE_HELD:
+        return "lightgrey";
+    case GANTRY_TASK_STATE_READY:
+        return "khaki";
+    case GANTRY_TASK_STATE_RUNNING:
+        return "lightskyblue";
+    case GANTRY_TASK_STATE_DONE:
+        return "palegreen";
+    case GANTRY_TASK_STATE_FAILED:
+        return "tomato";
+    }
+    return "white";
+}
+
+static const char *shape_of(const gantry_task *task)
+{
+    if (!gy_task_has(task, GY_TASK_FILLED)) {
+        return "invhouse"; /* a name without a task */
+    }
+    if (gy_task_has(task, GY_TASK_LIGHT)) {
+        return "oval";
+    }
+    if (gy_task_is_condition(task)) {
+        return "hexagon";
+    }
+    switch (gantry_task_get_kind(task)) {
+    case GANTRY_TASK_CPU:
+        return "ellipse";
+    case GANTRY_TASK_SYNC_POINT:
+        return "diamond";
+    case GANTRY_TASK_HTOD:
+        return "house";
+    case GANTRY_TASK_KERNEL:
+        return "box";
+    case GANTRY_TASK_DTOH:
+        return "invtrapezium";
+    }
+    return "plain";
+}
+
+/* Inside a quoted string of the dot language only the quote and the backslash are special; control
+ * characters would be shown as they are, so they become spaces. */
+static void put_escaped(FILE *file, const char *text)
+{
+    for (; *text != '\0'; text++) {
+        unsigned char c = (unsigned char)*text;
+        if (c == '"' || c == '\\') {
+            fputc('\\', file);
+        }
+        fputc(c < 0x20 || c == 0x7f ? ' ' : c, file);
+    }
+}
+
+static void put_task(void *user, gantry_task *task)
+{
+    struct dump *dump = user;
+    gantry_task_state state = gantry_task_get_state(task);
+    fprintf(dump->file, "  t%u [label=\"", (unsigned)task->index);
+    put_escaped(dump->file, gantry_task_label(task));
+    fprintf(dump->file, "\", tooltip=\"%s, %d references\", shape=%s, style=\"filled%s\", fillcolor=%s];\n",
+            gy_task_state_name(state), gantry_task_references(task), shape_of(task),
+            gy_task_has(task, GY_TASK_FILLED) ? "" : ",dashed", colour_of(state));
+}
+
+static void put_edges(void *user, gantry_task *task)
+{
+    struct dump *dump = user;
+    for (struct gy_edge *edge = gy_edge_at(&task->edges); edge != NULL; edge = gy_edge_at(&edge->next)) {
+        if (edge->successor->index < dump->view.tasks) { /* younger ones were not written as nodes */
+            fprintf(dump->file, "  t%u -> t%u%s;\n", (unsigned)task->index, (unsigned)edge->successor->index,
+                    gy_task_is_condition(task) ? " [style=dashed]" : "");
+        }
+    }
+}
+
+gantry_status gantry_taskman_dump_graph(gantry_taskman *manager, FILE *file)
+{
+    if (manager == NULL || file == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "graph dump: manager or file is NULL");
+    }
+    struct dump dump = {.file = file};
+    gy_mutex_lock(&manager->lock);
+    dump.view = gy_graph_view(&manager->graph);
+    gy_mutex_unlock(&manager->lock);
+    fputs("digraph gantry {\n  rankdir=LR;\n  node [fontname=\"sans-serif\"];\n", file);
+    gy_graph_each(&dump.view, put_task, &dump);
+    gy_graph_each(&dump.view, put_edges, &dump);
+    fputs("}\n", file);
+    if (fflush(file) != 0 || ferror(file)) {
+        return GY_FAIL(GANTRY_ERR_IO, "graph dump: writing failed");
+    }
+    return GANTRY_OK;
+}

@@ -1,0 +1,57 @@
+#include "taskman/event.h"
+
+gantry_status gy_event_init(struct gy_event *event)
+{
+    gantry_status status = gy_cond_init(&event->moved);
+    if (status == GANTRY_OK) {
+        gy_mutex_init(&event->lock, GY_RANK_CPU_POOL);
+        atomic_init(&event->epoch, 0);
+        atomic_init(&event->sleepers, 0);
+    }
+    return status;
+}
+
+void gy_event_fini(struct gy_event *event)
+{
+    gy_mutex_fini(&event->lock);
+    gy_cond_fini(&event->moved);
+}
+
+uint32_t gy_event_prepare(struct gy_event *event)
+{
+    atomic_fetch_add(&event->sleepers, 1);
+    return atomic_load(&event->epoch);
+}
+
+void gy_event_cancel(struct gy_event *event)
+{
+    atomic_fetch_sub(&event->sleepers, 1);
+}
+
+void gy_event_sleep(struct gy_event *event, uint32_t key)
+{
+    gy_mutex_lock(&event->lock);
+    while (atomic_load_explicit(&event->epoch, memory_order_relaxed) == key) {
+        gy_cond_wait(&event->moved, &event->lock);
+    }
+    gy_mutex_unlock(&event->lock);
+    atomic_fetch_sub(&event->sleepers, 1);
+}
+
+void gy_event_notify(struct gy_event *event, uint32_t count)
+{
+    uint32_t sleepers = atomic_load(&event->sleepers);
+    if (sleepers == 0) {
+        return;
+    }
+    gy_mutex_lock(&event->lock);
+    atomic_fetch_add(&event->epoch, 1);
+    if (count >= sleepers) {
+        gy_cond_broadcast(&event->moved);
+    } else {
+        for (uint32_t i = 0; i < count; i++) {
+            gy_cond_signal(&event->moved);
+        }
+    }
+    gy_mutex_unlock(&event->lock);
+}

@@ -1,0 +1,39 @@
+/* An eventcount: sleep until somebody says that something may have changed, without losing the news.
+ *
+ * A sleeper: key = gy_event_prepare(), look for its condition once more, then gy_event_sleep(key), or
+ * gy_event_cancel() when the condition holds.  The other side: make the condition true, then
+ * gy_event_notify().
+ *
+ * Why no wake-up is lost: the sleeper adds itself to `sleepers` and then reads the condition; the other
+ * side writes the condition and then reads `sleepers`.  All four are sequentially consistent, so at least
+ * one of them sees the other.  If the notifier sees the sleeper it moves `epoch` on, and a sleeper whose
+ * key is no longer the epoch does not sleep.  Conditions must therefore be written with sequentially
+ * consistent stores or read-modify-writes and read with sequentially consistent loads, or both under
+ * a mutex of their own. */
+#ifndef TASKMAN_EVENT_H
+#define TASKMAN_EVENT_H
+
+#include "base/thread.h"
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+struct gy_event {
+    gy_mutex lock;
+    gy_cond moved;              /* epoch changed */
+    _Atomic(uint32_t) epoch;    /* atomic; written under lock */
+    _Atomic(uint32_t) sleepers; /* atomic; threads between prepare and the end of sleep or cancel */
+};
+
+/* @retval GANTRY_ERR_OUT_OF_HOST_MEMORY */
+GANTRY_MUST_CHECK gantry_status gy_event_init(struct gy_event *event);
+void gy_event_fini(struct gy_event *event);
+
+uint32_t gy_event_prepare(struct gy_event *event);
+void gy_event_cancel(struct gy_event *event);
+void gy_event_sleep(struct gy_event *event, uint32_t key);
+
+/* Wake at least `count` sleepers, or all when there are fewer.  No system call when nobody sleeps. */
+void gy_event_notify(struct gy_event *event, uint32_t count);
+
+#endif

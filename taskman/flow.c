@@ -1,0 +1,87 @@
+/* Graphs with conditions: tasks that pick which of their dependents run, and thereby loops.
+ *
+ * Such a graph is frozen, and a run does not know beforehand which of its tasks will be released, nor how
+ * often.  So a run is over when nothing is dispatched any more, and nobody outside holds a reference or has
+ * added a task.  A task may run again while others of the same run are still being released; hence the order
+ * here, which differs from release.c: whatever belongs to this time round (references for the next time, GPU
+ * positions, release callback) comes before the first dependent's reference is removed.
+ *
+ * A dependent that is chosen starts whatever its references are.  One whose last reference goes away, or that
+ * is chosen, while it is still queued or running was wired wrongly: the run fails. */
+#include "taskman/manager.h"
+#include "taskman/pool.h"
+#include "taskman/release.h"
+#include "taskman/state.h"
+
+/* Does the `index`-th dependent hear of this task's end? */
+static bool is_meant(const gantry_task *task, uint64_t chosen, uint32_t index)
+{
+    return !gy_task_is_condition(task) || (index < GY_MOST_CHOICES && (chosen >> index & 1) != 0);
+}
+
+/* GPU positions, for all dependents that will hear of it, while the task's own is still good. */
+static void carry_all(gantry_task *task, uint64_t chosen)
+{
+    uint32_t index = 0;
+    for (struct gy_edge *edge = gy_edge_at(&task->edges); edge != NULL; edge = gy_edge_at(&edge->next)) {
+        if (is_meant(task, chosen, index++)) {
+            gy_task_carry(task, edge->successor);
+        }
+    }
+}
+
+static void fail_wiring(const gantry_task *task, const gantry_task *successor)
+{
+    (void)GY_FAIL(GANTRY_ERR_STATE, "'%s' starts '%s', which has not ended since its last start",
+                  gantry_task_label(task), gantry_task_label(successor));
+    gy_taskman_keep_failure(task->manager, task, GANTRY_ERR_STATE);
+    gy_error_clear();
+}
+
+/* True: the dependent became ready. */
+static bool tell(gantry_task *task, gantry_task *successor, gantry_status result, struct gy_ready *ready)
+{
+    if (!gy_task_is_condition(task)) {
+        if (result != GANTRY_OK) {
+            bool passes_on = result == GANTRY_ERR_DEVICE_LOST || result == GANTRY_ERR_CANCELLED;
+            gy_task_doom(successor, passes_on ? result : GANTRY_ERR_TASK_FAILED);
+        }
+        int32_t before = atomic_fetch_sub_explicit(&successor->references, 1, memory_order_acq_rel);
+        if (before > 1) {
+            return false;
+        }
+    }
+    if (!gy_task_enter_ready(successor)) {
+        fail_wiring(task, successor);
+        return false;
+    }
+    gy_ready_sort(ready, successor);
+    return true;
+}
+
+size_t gy_flow_release(gantry_task *task, gantry_status result, struct gy_ready *ready)
+{
+    gantry_taskman *manager = task->manager;
+    uint64_t chosen = gy_task_is_condition(task) && result == GANTRY_OK ? *gy_pool_chosen(task) : 0;
+    atomic_store_explicit(&task->references, gy_task_armed(task), memory_order_relaxed);
+    gy_task_enter(task, result == GANTRY_OK ? GANTRY_TASK_STATE_DONE : GANTRY_TASK_STATE_FAILED);
+    if (gy_task_carries(task)) {
+        carry_all(task, chosen);
+    }
+    if (manager->gpu != NULL && atomic_load_explicit(&task->gpu.trail, memory_order_relaxed) != 0) {
+        manager->gpu_ops->drop(manager->gpu, task);
+        atomic_store_explicit(&task->gpu.trail, 0, memory_order_relaxed);
+    }
+    if (gy_task_has(task, GY_TASK_HAS_RELEASE)) {
+        task->release(task, task->arg, result);
+    }
+    size_t made_ready = 0;
+    uint32_t index = 0;
+    for (struct gy_edge *edge = gy_edge_at(&task->edges), *next; edge != NULL; edge = next) {
+        next = gy_edge_at(&edge->next);
+        if (is_meant(task, chosen, index++)) {
+            made_ready += tell(task, edge->successor, result, ready);
+        }
+    }
+    return made_ready;
+}

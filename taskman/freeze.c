@@ -1,0 +1,322 @@
+/* Frozen graphs: built once, run many times.
+ *
+ * freeze() checks what a start checks, puts the edges of each task side by side, collects the tasks that
+ * nothing holds, and notes in each task how many references it begins with.  While a run lasts, every task
+ * brings itself back to that begin when it is released (release.c, flow.c), so a start needs one pass over
+ * nothing but those first tasks.  Only a graph with conditions, of which a run may leave parts out, is put in
+ * order task by task before each run. */
+#include "taskman/manager.h"
+#include "taskman/release.h"
+#include "taskman/state.h"
+
+#include "base/alloc.h"
+
+/* ---- freezing -------------------------------------------------------------------------------- */
+
+struct freezing {
+    gantry_taskman *manager;
+    size_t roots;
+    const gantry_task *held; /* by more than its predecessors and the start */
+    bool lists_plain;        /* roots that are plain CPU tasks, else all others */
+};
+
+static bool is_root(const gantry_task *task)
+{
+    return gy_task_armed(task) == 0 && !gy_task_has(task, GY_TASK_CHOSEN);
+}
+
+static void count_root(void *user, gantry_task *task)
+{
+    struct freezing *freezing = user;
+    int32_t armed = atomic_load_explicit(&task->references, memory_order_relaxed) - 1; /* less the start's */
+    freezing->roots += armed == 0 && !gy_task_has(task, GY_TASK_CHOSEN);
+    if (armed != (int32_t)task->predecessors) {
+        freezing->held = task;
+    }
+}
+
+static void freeze_task(void *user, gantry_task *task)
+{
+    (void)user;
+    int32_t armed = atomic_load_explicit(&task->references, memory_order_relaxed) - 1;
+    *(gy_task_is_gpu(task) ? &task->gpu_armed : &task->gpu.armed) = armed;
+    atomic_store_explicit(&task->references, armed, memory_order_relaxed);
+    gy_task_set(task, GY_TASK_FROZEN);
+}
+
+static void list_root(void *user, gantry_task *task)
+{
+    struct freezing *freezing = user;
+    struct gy_frozen *plan = &freezing->manager->plan;
+    if (is_root(task) && (task->traits == GANTRY_TASK_CPU) == freezing->lists_plain) {
+        plan->roots[plan->root_count++] = task;
+        plan->plain_count += freezing->lists_plain;
+    }
+}
+
+static gantry_status check_freezable(gantry_taskman *manager, const struct freezing *freezing)
+    GY_REQUIRES(manager->lock)
+{
+    if (gy_taskman_phase(manager) != GY_BUILDING) {
+        return GY_FAIL(GANTRY_ERR_STATE, "freeze: the task manager is %s",
+                       gy_taskman_phase_name(gy_taskman_phase(manager)));
+    }
+    if (manager->unfilled != 0) {
+        return GY_FAIL(GANTRY_ERR_UNFILLED_NAME, "freeze: no task was submitted for %llu names",
+                       (unsigned long long)manager->unfilled);
+    }
+    if (manager->lights != 0) {
+        return GY_FAIL(GANTRY_ERR_STATE, "freeze: light tasks are of one run: create them while it lasts");
+    }
+    if (manager->conditions != 0 && freezing->held != NULL) {
+        return GY_FAIL(GANTRY_ERR_STATE,
+                       "freeze: a graph with conditions holds no references of others: '%s'",
+                       gantry_task_label(freezing->held));
+    }
+    return gy_taskman_check_cycles(manager, "freeze");
+}
+
+static gantry_status freeze_locked(gantry_taskman *manager) GY_REQUIRES(manager->lock)
+{
+    struct freezing freezing = {.manager = manager};
+    struct gy_graph_view view = gy_graph_view(&manager->graph);
+    if (gy_taskman_phase(manager) == GY_BUILDING) {
+        gy_graph_each(&view, count_root, &freezing);
+    }
+    gantry_status status = check_freezable(manager, &freezing);
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    gantry_task **roots = gy_zalloc_array(freezing.roots + 1, sizeof(gantry_task *));
+    if (roots == NULL) {
+        return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "freeze: no memory for %zu first tasks",
+                       freezing.roots);
+    }
+    status = gy_graph_pack_edges(&manager->graph);
+    if (status != GANTRY_OK) {
+        gy_free(roots);
+        return status;
+    }
+    manager->plan = (struct gy_frozen){.roots = roots};
+    gy_graph_each(&view, freeze_task, NULL);
+    freezing.lists_plain = true;
+    gy_graph_each(&view, list_root, &freezing);
+    freezing.lists_plain = false;
+    gy_graph_each(&view, list_root, &freezing);
+    manager->plan.end = gy_graph_mark(&manager->graph);
+    manager->plan.tasks = manager->submitted;
+    manager->plan.tasks_gpu = manager->submitted_gpu;
+    manager->plan.tasks_sync = manager->submitted_sync;
+    manager->graph.bytes += (freezing.roots + 1) * sizeof(gantry_task *);
+    manager->frozen = true;
+    manager->flow = manager->conditions != 0;
+    gy_taskman_enter_phase(manager, GY_STOPPED);
+    return GANTRY_OK;
+}
+
+gantry_status gantry_taskman_freeze(gantry_taskman *manager)
+{
+    gantry_status status = gy_taskman_check_owner(manager, "freeze");
+    if (status == GANTRY_OK) {
+        gy_mutex_lock(&manager->lock);
+        status = freeze_locked(manager);
+        gy_mutex_unlock(&manager->lock);
+    }
+    return status;
+}
+
+void gy_taskman_thaw(gantry_taskman *manager)
+{
+    if (manager->frozen) {
+        manager->graph.bytes -= (manager->plan.root_count + 1) * sizeof(gantry_task *);
+        gy_free(manager->plan.roots);
+        manager->plan = (struct gy_frozen){0};
+        manager->frozen = manager->flow = false;
+    }
+    atomic_store_explicit(&manager->run_mark, 0, memory_order_relaxed);
+    atomic_store_explicit(&manager->cancelled, 0, memory_order_relaxed);
+}
+
+/* ---- starting -------------------------------------------------------------------------------- */
+
+/* What the run before has left in the manager; and forget what it has added to the graph. */
+static void clear_run_locked(gantry_taskman *manager) GY_REQUIRES(manager->lock)
+{
+    gy_graph_return(&manager->graph, &manager->plan.end);
+    gy_taskman_renew(manager);
+    manager->submitted = manager->counted = manager->plan.tasks;
+    manager->submitted_gpu = manager->plan.tasks_gpu;
+    manager->submitted_sync = manager->plan.tasks_sync;
+    manager->failure = (struct gy_error){.status = GANTRY_OK};
+    manager->plan.has_run = true;
+    atomic_store(&manager->failed, 0);
+    atomic_store(&manager->cancelled, 0);
+}
+
+static void rearm_task(void *user, gantry_task *task)
+{
+    (void)user;
+    atomic_store_explicit(&task->references, gy_task_armed(task), memory_order_relaxed);
+    atomic_store_explicit(&task->doom, GANTRY_OK, memory_order_relaxed);
+}
+
+void gy_taskman_rearm(gantry_taskman *manager)
+{
+    clear_run_locked(manager);
+    if (manager->flow) {
+        struct gy_graph_view view = gy_graph_view(&manager->graph);
+        gy_graph_each(&view, rearm_task, NULL);
+        gy_graph_each(&view, gy_task_state_hold, NULL);
+        return;
+    }
+    uint8_t mark = atomic_load_explicit(&manager->run_mark, memory_order_relaxed);
+    atomic_store_explicit(&manager->run_mark, mark ^ GY_STATE_MARK, memory_order_relaxed);
+}
+
+/* ---- starting a part ------------------------------------------------------------------------- */
+
+static void reach(struct gy_task_list *reached, gantry_task *task)
+{
+    if (task->scratch == 0) {
+        task->scratch = 1; /* plus its predecessors that were reached */
+        gy_task_list_add(reached, task);
+    }
+}
+
+/* Everything reachable, linked through gpu.next, set to wait for what else was reached before it. */
+static struct gy_task_list arm_part_locked(gantry_taskman *manager, gantry_task *const *tasks, size_t count)
+    GY_REQUIRES(manager->lock)
+{
+    struct gy_task_list reached = {0};
+    if (manager->watched) {
+        gy_graph_end_search(&manager->graph); /* a look for stalls used `scratch` */
+    }
+    for (size_t i = 0; i < count; i++) {
+        reach(&reached, tasks[i]);
+    }
+    for (gantry_task *task = reached.first; task != NULL; task = task->gpu.next) {
+        for (struct gy_edge *edge = gy_edge_at(&task->edges); edge != NULL; edge = gy_edge_at(&edge->next)) {
+            reach(&reached, edge->successor);
+            edge->successor->scratch += !gy_task_is_condition(task);
+        }
+    }
+    for (gantry_task *task = reached.first; task != NULL; task = task->gpu.next) {
+        int32_t extra = gy_task_armed(task) - (int32_t)task->predecessors;
+        atomic_store_explicit(&task->references, (int32_t)task->scratch - 1 + extra, memory_order_relaxed);
+        gy_task_state_hold(NULL, task);
+    }
+    return reached;
+}
+
+/* In a graph with conditions, tasks that were reached through one only wait to be chosen. */
+static bool is_first(const gantry_task *task, gantry_task *const *tasks, size_t count)
+{
+    if (atomic_load_explicit(&task->references, memory_order_relaxed) != 0) {
+        return false;
+    }
+    for (size_t i = 0; gy_task_has(task, GY_TASK_CHOSEN) && i < count; i++) {
+        if (tasks[i] == task) {
+            return true;
+        }
+    }
+    return !gy_task_has(task, GY_TASK_CHOSEN);
+}
+
+static struct gy_ready start_part_locked(gantry_taskman *manager, gantry_task *const *tasks, size_t count)
+    GY_REQUIRES(manager->lock)
+{
+    struct gy_ready ready = {0};
+    clear_run_locked(manager);
+    struct gy_task_list reached = arm_part_locked(manager, tasks, count);
+    manager->counted = reached.count;
+    uint64_t pending = manager->flow ? 0 : reached.count;
+    uint64_t active = 1; /* the start itself */
+    gy_taskman_enter_phase(manager, GY_RUNNING);
+    for (gantry_task *task = reached.first, *next; task != NULL; task = next) {
+        next = task->gpu.next;
+        task->scratch = 0;
+        if (is_first(task, tasks, count)) {
+            gy_ready_add(&ready, task);
+            active++;
+        }
+    }
+    atomic_store(&manager->work, pending * GY_WORK_PENDING + active * GY_WORK_ACTIVE);
+    return ready;
+}
+
+static gantry_status check_part(gantry_taskman *manager, gantry_task *const *tasks, size_t count)
+{
+    if (tasks == NULL || count == 0) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "start: no task to start from");
+    }
+    if (!manager->frozen || gy_taskman_phase(manager) != GY_STOPPED) {
+        return GY_FAIL(GANTRY_ERR_STATE,
+                       "start: only a part of a frozen graph that is not running can be started");
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (tasks[i] == NULL || (tasks[i]->manager == manager && !gy_task_has(tasks[i], GY_TASK_FROZEN))) {
+            return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "start: task %zu is not part of the frozen graph", i);
+        }
+        if (tasks[i]->manager != manager) {
+            return GY_FAIL(GANTRY_ERR_FOREIGN_HANDLE, "start: task '%s' is of another task manager",
+                           gantry_task_label(tasks[i]));
+        }
+    }
+    return GANTRY_OK;
+}
+
+gantry_status gantry_taskman_start_from(gantry_taskman *manager, gantry_task *const *tasks, size_t count)
+{
+    gantry_status status = gy_taskman_check_owner(manager, "start");
+    if (status == GANTRY_OK) {
+        status = check_part(manager, tasks, count);
+    }
+    if (status == GANTRY_OK && manager->gpu != NULL) {
+        status = manager->gpu_ops->step_begin(manager->gpu);
+    }
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    gantry_cpu_dispatcher *pool = manager->pool;
+    gy_mutex_lock(&manager->lock);
+    struct gy_ready ready = start_part_locked(manager, tasks, count);
+    gy_mutex_unlock(&manager->lock);
+    gy_pool_enter(pool);
+    gy_ready_dispatch(manager, &ready);
+    gy_taskman_count_off(manager, GY_WORK_ACTIVE);
+    gy_pool_leave(pool);
+    return GANTRY_OK;
+}
+
+/* ---- running, cancelling --------------------------------------------------------------------- */
+
+gantry_status gantry_taskman_run(gantry_taskman *manager, uint64_t times)
+{
+    gantry_status status = gy_taskman_check_owner(manager, "run");
+    if (status == GANTRY_OK && (!manager->frozen || gy_taskman_phase(manager) != GY_STOPPED)) {
+        status = GY_FAIL(GANTRY_ERR_STATE, "run: the graph is not frozen, or running");
+    }
+    for (uint64_t i = 0; i < times && status == GANTRY_OK; i++) {
+        status = gantry_taskman_start(manager);
+        if (status == GANTRY_OK) {
+            status = gantry_taskman_stop(manager);
+        }
+    }
+    return status;
+}
+
+gantry_status gantry_taskman_cancel(gantry_taskman *manager)
+{
+    if (manager == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "cancel: task manager is NULL");
+    }
+    gy_mutex_lock(&manager->lock);
+    bool is_running = gy_taskman_phase(manager) == GY_RUNNING;
+    if (is_running) {
+        atomic_store(&manager->cancelled, 1);
+    }
+    gy_mutex_unlock(&manager->lock);
+    return is_running ? GANTRY_OK
+                      : GY_FAIL(GANTRY_ERR_STATE, "cancel: the task manager is %s",
+                                gy_taskman_phase_name(gy_taskman_phase(manager)));
+}

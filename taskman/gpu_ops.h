@@ -1,0 +1,73 @@
+/* What the task manager needs from a GPU dispatcher, and what the dispatcher needs from a task.
+ * taskman/ never sees CUDA: a gantry_dispatcher is to it a struct gy_gpu_dispatcher. */
+#ifndef TASKMAN_GPU_OPS_H
+#define TASKMAN_GPU_OPS_H
+
+#include <gantry/taskman.h>
+
+struct gy_gpu_ops {
+    /* A manager's step begins / ends; counted.  begin fails (GANTRY_ERR_DEVICE_LOST, cause adopted) when
+     * the dispatcher can do no more work; end is not called then. */
+    gantry_status (*step_begin)(gantry_dispatcher *self);
+    void (*step_end)(gantry_dispatcher *self);
+
+    /* Take ready GPU tasks: a list linked through gy_task_gpu.next, in order.  Never fails and never
+     * calls back on this stack: each task is released later with gy_task_release().  Any thread. */
+    void (*submit)(gantry_dispatcher *self, gantry_task *first, gantry_task *last);
+
+    /* `predecessor` is being released and `successor` depends on it: merge the GPU positions that
+     * `successor` must come after.  Called for a GPU predecessor or one whose trail is not 0, before the
+     * successor's reference is removed; several predecessors of one successor may call at once. */
+    void (*carry)(gantry_dispatcher *self, gantry_task *predecessor, gantry_task *successor);
+
+    /* The task was released and all its dependents have been told: its trail is no longer needed.
+     * Called only when the trail is not 0. */
+    void (*drop)(gantry_dispatcher *self, gantry_task *task);
+
+    /* GANTRY_OK, or GANTRY_ERR_DEVICE_LOST with the first cause as the calling thread's last error. */
+    gantry_status (*adopt_failure)(gantry_dispatcher *self);
+};
+
+/* The first member of struct gantry_dispatcher. */
+struct gy_gpu_dispatcher {
+    const struct gy_gpu_ops *ops;
+};
+
+/* The dispatcher's part of a task; taskman/ zeroes it at submission and only uses `next` for lists. */
+struct gy_task_gpu {
+    gantry_task *next;       /* whoever queues the task */
+    _Atomic(uint64_t) trail; /* GPU positions to come after, in the dispatcher's encoding; 0: none */
+    union {
+        uint32_t launch_index; /* GPU tasks: dispatcher thread only */
+        int32_t armed;         /* other tasks: taskman/'s, see gy_task_armed() */
+    };
+    uint16_t stream;              /* dispatcher thread only; pool index + 1, 0: none yet */
+    _Atomic(uint16_t) successors; /* how many dependents were declared so far, saturating */
+};
+
+/* ---- provided by taskman/ for the dispatcher (taskman/task.c) ---- */
+
+struct gy_task_gpu *gy_task_gpu(gantry_task *task);
+gantry_launch_fn gy_task_launch_fn(const gantry_task *task);
+
+/* Tasks are built by one thread and launched by another, so every line of a task is a cache miss of the
+ * dispatcher (100 to 300 ns on a server).  The two calls start those misses early: the first, when the task
+ * is binned, for what its own launch will touch; the second, before its callback is called, for the
+ * dependents that its release will touch.  Hints: they change nothing. */
+void gy_task_prefetch_self(const gantry_task *task);
+void gy_task_prefetch_dependents(const gantry_task *task);
+
+/* READY → RUNNING, by whoever starts it.  False when the task must not run because something it depends
+ * on failed: release it with gy_task_release(task, GANTRY_ERR_TASK_FAILED) instead. */
+bool gy_task_begin(gantry_task *task);
+
+/* End of a task: tells its dependents (carry, failure, reference), hands those that became ready to their
+ * dispatchers (GPU ones in one list), calls the release callback, counts it off its manager.  The task
+ * may be gone when this returns.  `result` GANTRY_OK, or why it failed; for a failure with a cause the
+ * calling thread's last error is kept as the manager's first failure. */
+void gy_task_release(gantry_task *task, gantry_status result);
+
+/* As gantry_task_remove_reference(), but the task will be released as FAILED when it gets there. */
+void gy_task_remove_reference_failed(gantry_task *task, gantry_status why);
+
+#endif

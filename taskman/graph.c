@@ -1,0 +1,478 @@
+#include "taskman/graph.h"
+
+#include "base/alloc.h"
+#include "base/status.h"
+#include "taskman/state.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    FIRST_TASKS = 64,
+    MOST_TASKS = 16384, /* 2 MiB */
+    WORKER_TASKS = 512, /* 64 KiB */
+    FIRST_EDGES = 256,
+    MOST_EDGES = 65536, /* 1 MiB */
+};
+
+struct gy_edge gy_edge_closed;
+
+static struct gy_task_chunk *new_task_chunk(struct gy_graph *graph, size_t capacity)
+{
+    size_t bytes;
+    if (__builtin_mul_overflow(capacity, sizeof(gantry_task), &bytes) ||
+        __builtin_add_overflow(bytes, sizeof(struct gy_task_chunk), &bytes)) {
+        return NULL;
+    }
+    struct gy_task_chunk *chunk = gy_alloc_aligned(bytes, 64);
+    if (chunk != NULL) {
+        chunk->next = NULL;
+        chunk->used = 0;
+        chunk->capacity = capacity;
+        atomic_init(&chunk->made, 0);
+        chunk->first_index = 0;
+        graph->bytes += bytes;
+    }
+    return chunk;
+}
+
+static size_t edge_chunk_bytes(size_t capacity)
+{
+    return sizeof(struct gy_edge_chunk) + capacity * sizeof(struct gy_edge);
+}
+
+static struct gy_edge_chunk *new_edge_chunk(struct gy_graph *graph, size_t capacity)
+{
+    struct gy_edge_chunk *chunk = gy_alloc_aligned(edge_chunk_bytes(capacity), 16);
+    if (chunk != NULL) {
+        chunk->next = NULL;
+        chunk->used = 0;
+        chunk->capacity = capacity;
+        graph->bytes += edge_chunk_bytes(capacity);
+    }
+    return chunk;
+}
+
+static void free_edge_chunks(struct gy_graph *graph)
+{
+    for (struct gy_edge_chunk *chunk = graph->edge_chunks, *next; chunk != NULL; chunk = next) {
+        next = chunk->next;
+        graph->bytes -= edge_chunk_bytes(chunk->capacity);
+        gy_free(chunk);
+    }
+    graph->edge_chunks = graph->edge_current = NULL;
+}
+
+gantry_status gy_graph_expect(struct gy_graph *graph, size_t tasks)
+{
+    struct gy_task_chunk *chunk = new_task_chunk(graph, tasks);
+    if (chunk == NULL) {
+        return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "task manager: no memory for %zu tasks", tasks);
+    }
+    graph->task_chunks = graph->task_current = chunk;
+    return GANTRY_OK;
+}
+
+struct gy_task_chunk *gy_graph_give_chunk(struct gy_graph *graph)
+{
+    struct gy_task_chunk *chunk = graph->spare_chunks;
+    if (chunk != NULL) {
+        graph->spare_chunks = chunk->next;
+    } else {
+        chunk = new_task_chunk(graph, WORKER_TASKS);
+    }
+    if (chunk != NULL) {
+        chunk->next = graph->worker_chunks;
+        graph->worker_chunks = chunk;
+        chunk->first_index = graph->tasks;
+        graph->tasks += (uint32_t)chunk->capacity;
+    }
+    return chunk;
+}
+
+static void take_chunks_back(struct gy_graph *graph)
+{
+    for (struct gy_task_chunk *chunk; (chunk = graph->worker_chunks) != NULL;) {
+        graph->worker_chunks = chunk->next;
+        atomic_store_explicit(&chunk->made, 0, memory_order_relaxed);
+        chunk->next = graph->spare_chunks;
+        graph->spare_chunks = chunk;
+    }
+}
+
+static void free_task_chunks(struct gy_task_chunk *chunk)
+{
+    for (struct gy_task_chunk *next; chunk != NULL; chunk = next) {
+        next = chunk->next;
+        gy_free(chunk);
+    }
+}
+
+void gy_graph_reset(struct gy_graph *graph)
+{
+    take_chunks_back(graph);
+    for (struct gy_task_chunk *chunk = graph->task_chunks; chunk != NULL; chunk = chunk->next) {
+        chunk->used = 0;
+    }
+    for (struct gy_edge_chunk *chunk = graph->edge_chunks; chunk != NULL; chunk = chunk->next) {
+        chunk->used = 0;
+    }
+    graph->task_current = graph->task_chunks;
+    graph->edge_current = graph->edge_chunks;
+    graph->tasks = 0;
+    graph->edges = 0;
+    graph->back_edges = 0;
+}
+
+void gy_graph_fini(struct gy_graph *graph)
+{
+    take_chunks_back(graph);
+    free_task_chunks(graph->task_chunks);
+    free_task_chunks(graph->spare_chunks);
+    free_edge_chunks(graph);
+}
+
+struct gy_graph_mark gy_graph_mark(const struct gy_graph *graph)
+{
+    return (struct gy_graph_mark){
+        .task_current = graph->task_current,
+        .edge_current = graph->edge_current,
+        .task_used = graph->task_current != NULL ? graph->task_current->used : 0,
+        .edge_used = graph->edge_current != NULL ? graph->edge_current->used : 0,
+        .tasks = graph->tasks,
+        .edges = graph->edges,
+    };
+}
+
+void gy_graph_return(struct gy_graph *graph, const struct gy_graph_mark *mark)
+{
+    take_chunks_back(graph);
+    struct gy_task_chunk *tasks = mark->task_current != NULL ? mark->task_current->next : graph->task_chunks;
+    struct gy_edge_chunk *edges = mark->edge_current != NULL ? mark->edge_current->next : graph->edge_chunks;
+    for (; tasks != NULL; tasks = tasks->next) {
+        tasks->used = 0;
+    }
+    for (; edges != NULL; edges = edges->next) {
+        edges->used = 0;
+    }
+    graph->task_current = mark->task_current != NULL ? mark->task_current : graph->task_chunks;
+    graph->edge_current = mark->edge_current != NULL ? mark->edge_current : graph->edge_chunks;
+    if (mark->task_current != NULL) {
+        mark->task_current->used = mark->task_used;
+    }
+    if (mark->edge_current != NULL) {
+        mark->edge_current->used = mark->edge_used;
+    }
+    graph->tasks = mark->tasks;
+    graph->edges = mark->edges;
+}
+
+struct packing {
+    struct gy_edge *next;
+};
+
+static void pack_task(void *user, gantry_task *task)
+{
+    struct packing *packing = user;
+    struct gy_edge *old = gy_edge_at(&task->edges);
+    if (old == NULL) {
+        return;
+    }
+    atomic_store_explicit(&task->edges, packing->next, memory_order_relaxed);
+    for (; old != NULL; old = gy_edge_at(&old->next)) {
+        struct gy_edge *edge = packing->next++;
+        edge->successor = old->successor;
+        atomic_init(&edge->next, packing->next);
+    }
+    task->last_edge = packing->next - 1;
+    atomic_store_explicit(&task->last_edge->next, NULL, memory_order_relaxed);
+}
+
+gantry_status gy_graph_pack_edges(struct gy_graph *graph)
+{
+    struct gy_edge_chunk *packed = new_edge_chunk(graph, graph->edges + GY_EDGES_AHEAD);
+    if (packed == NULL) {
+        return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "task manager: no memory to freeze %llu dependencies",
+                       (unsigned long long)graph->edges);
+    }
+    struct packing packing = {packed->edges};
+    struct gy_graph_view view = gy_graph_view(graph);
+    gy_graph_each(&view, pack_task, &packing);
+    memset(packing.next, 0, GY_EDGES_AHEAD * sizeof(struct gy_edge));
+    packed->used = (size_t)(packing.next - packed->edges) + GY_EDGES_AHEAD;
+    free_edge_chunks(graph);
+    graph->edge_chunks = graph->edge_current = packed;
+    return GANTRY_OK;
+}
+
+gantry_task *gy_graph_peek_task(struct gy_graph *graph)
+{
+    struct gy_task_chunk *chunk = graph->task_current;
+    if (chunk == NULL || (chunk->used == chunk->capacity && chunk->next == NULL)) {
+        size_t capacity = chunk == NULL ? FIRST_TASKS : chunk->capacity * 2;
+        struct gy_task_chunk *fresh = new_task_chunk(graph, capacity < MOST_TASKS ? capacity : MOST_TASKS);
+        if (fresh == NULL) {
+            return NULL;
+        }
+        *(chunk == NULL ? &graph->task_chunks : &chunk->next) = fresh;
+        graph->task_current = chunk = chunk == NULL ? fresh : chunk;
+    }
+    if (chunk->used == chunk->capacity) {
+        graph->task_current = chunk = chunk->next;
+    }
+    return &chunk->tasks[chunk->used];
+}
+
+/* Storage used again was last written by whoever ran the former step, on another core: fetch what the next
+ * but one call will write. */
+static void prefetch_next(const struct gy_task_chunk *chunk)
+{
+    if (chunk->used + 2 < chunk->capacity) {
+        const gantry_task *soon = &chunk->tasks[chunk->used + 2];
+        __builtin_prefetch(soon, 1);
+        __builtin_prefetch(&soon->last_edge, 1);
+    }
+}
+
+void gy_graph_take_task(struct gy_graph *graph)
+{
+    prefetch_next(graph->task_current);
+    graph->task_current->used++;
+    graph->tasks++;
+}
+
+struct gy_edge *gy_graph_peek_edge(struct gy_graph *graph)
+{
+    struct gy_edge_chunk *chunk = graph->edge_current;
+    if (chunk == NULL || (chunk->used == chunk->capacity && chunk->next == NULL)) {
+        size_t capacity = chunk == NULL ? FIRST_EDGES : chunk->capacity * 2 + FIRST_EDGES;
+        struct gy_edge_chunk *fresh = new_edge_chunk(graph, capacity < MOST_EDGES ? capacity : MOST_EDGES);
+        if (fresh == NULL) {
+            return NULL;
+        }
+        *(chunk == NULL ? &graph->edge_chunks : &chunk->next) = fresh;
+        graph->edge_current = chunk = chunk == NULL ? fresh : chunk;
+    }
+    if (chunk->used == chunk->capacity) {
+        graph->edge_current = chunk = chunk->next;
+    }
+    return &chunk->edges[chunk->used];
+}
+
+static void count_predecessor(struct gy_graph *graph, const gantry_task *predecessor, gantry_task *successor)
+{
+    successor->predecessors++;
+    /* A light task has no predecessors, so it is on no cycle wherever its edge leads. */
+    if (predecessor->index > successor->index && !gy_task_has(predecessor, GY_TASK_LIGHT)) {
+        graph->back_edges++;
+    }
+}
+
+bool gy_graph_link(struct gy_graph *graph, gantry_task *predecessor, gantry_task *successor)
+{
+    struct gy_edge *edge = &graph->edge_current->edges[graph->edge_current->used];
+    edge->successor = successor;
+    atomic_init(&edge->next, NULL);
+    struct gy_edge *last = predecessor->last_edge;
+    struct gy_edge *none = NULL;
+    if (!atomic_compare_exchange_strong_explicit(last == NULL ? &predecessor->edges : &last->next, &none,
+                                                 edge, memory_order_release, memory_order_relaxed)) {
+        return false; /* &gy_edge_closed was there */
+    }
+    predecessor->last_edge = edge;
+    graph->edge_current->used++;
+    graph->edges++;
+    if (gy_task_is_condition(predecessor)) {
+        gy_task_set(successor, GY_TASK_CHOSEN);
+    } else if (!gy_task_has(successor, GY_TASK_FROZEN)) {
+        count_predecessor(graph, predecessor, successor);
+    }
+    uint16_t count = atomic_load_explicit(&predecessor->gpu.successors, memory_order_relaxed);
+    if (count != UINT16_MAX) {
+        atomic_store_explicit(&predecessor->gpu.successors, (uint16_t)(count + 1), memory_order_relaxed);
+    }
+    return true;
+}
+
+void gy_graph_link_own(gantry_task *light, gantry_task *successor)
+{
+    light->own_edge.successor = successor;
+    atomic_init(&light->own_edge.next, NULL);
+    atomic_init(&light->edges, &light->own_edge);
+    atomic_init(&light->gpu.successors, 1);
+}
+
+void gy_graph_loosen(gantry_task *task)
+{
+    for (struct gy_edge *edge = gy_edge_at(&task->edges); edge != NULL; edge = gy_edge_at(&edge->next)) {
+        edge->successor->predecessors--;
+        atomic_fetch_sub_explicit(&edge->successor->references, 1, memory_order_relaxed);
+        gy_task_set(edge->successor, GY_TASK_CHOSEN);
+    }
+}
+
+struct gy_graph_view gy_graph_view(const struct gy_graph *graph)
+{
+    struct gy_graph_view view = {graph->task_chunks, graph->task_current, 0, graph->tasks,
+                                 graph->worker_chunks};
+    if (view.last != NULL) {
+        view.last_used = view.last->used;
+    }
+    return view;
+}
+
+void gy_graph_each(const struct gy_graph_view *view, void (*visit)(void *user, gantry_task *task), void *user)
+{
+    for (struct gy_task_chunk *chunk = view->first; chunk != NULL;) {
+        bool is_last = chunk == view->last;
+        size_t used = is_last ? view->last_used : chunk->capacity;
+        for (size_t i = 0; i < used; i++) {
+            visit(user, &chunk->tasks[i]);
+        }
+        chunk = is_last ? NULL : chunk->next;
+    }
+    for (struct gy_task_chunk *chunk = view->workers; chunk != NULL; chunk = chunk->next) {
+        size_t made = atomic_load_explicit(&chunk->made, memory_order_acquire);
+        for (size_t i = 0; i < made; i++) {
+            visit(user, &chunk->tasks[i]);
+        }
+    }
+}
+
+static void clear_scratch(void *user, gantry_task *task)
+{
+    (void)user;
+    task->scratch = 0;
+}
+
+static void count_dependents(void *user, gantry_task *task)
+{
+    (void)user;
+    if (gy_task_is_released(task)) {
+        return;
+    }
+    for (struct gy_edge *edge = gy_edge_at(&task->edges); edge != NULL; edge = gy_edge_at(&edge->next)) {
+        edge->successor->scratch++;
+    }
+}
+
+void gy_graph_count_waiting(const struct gy_graph_view *view)
+{
+    gy_graph_each(view, clear_scratch, NULL);
+    gy_graph_each(view, count_dependents, NULL);
+}
+
+/* ---- cycles: Kahn's algorithm with the counters and the queue inside the tasks --------------- */
+
+struct search {
+    gantry_task *first; /* tasks all of whose predecessors were taken out */
+    gantry_task *last;
+    uint32_t taken;
+    gantry_task *left_over;
+};
+
+static void enqueue(struct search *search, gantry_task *task)
+{
+    task->gpu.next = NULL;
+    *(search->first == NULL ? &search->first : &search->last->gpu.next) = task;
+    search->last = task;
+}
+
+static void enqueue_root(void *user, gantry_task *task)
+{
+    task->scratch = task->predecessors;
+    if (task->scratch == 0) {
+        enqueue(user, task);
+    }
+}
+
+/* Every task left over has a predecessor that is left over as well: note one in gpu.next. */
+static void point_back(void *user, gantry_task *task)
+{
+    struct search *search = user;
+    if (task->scratch == 0 || gy_task_is_released(task)) {
+        return;
+    }
+    search->left_over = task;
+    struct gy_edge *edge = gy_task_is_condition(task) ? NULL : gy_edge_at(&task->edges);
+    for (; edge != NULL; edge = gy_edge_at(&edge->next)) {
+        if (edge->successor->scratch != 0) {
+            edge->successor->gpu.next = task;
+        }
+    }
+}
+
+gantry_task *gy_graph_find_cycle(struct gy_graph *graph)
+{
+    if (graph->back_edges == 0) {
+        return NULL;
+    }
+    struct gy_graph_view view = gy_graph_view(graph);
+    struct search search = {0};
+    gy_graph_each(&view, enqueue_root, &search);
+    while (search.first != NULL) {
+        gantry_task *task = search.first;
+        search.first = task->gpu.next;
+        search.taken++;
+        struct gy_edge *edge = gy_task_is_condition(task) ? NULL : gy_edge_at(&task->edges);
+        for (; edge != NULL; edge = gy_edge_at(&edge->next)) {
+            if (--edge->successor->scratch == 0) {
+                enqueue(&search, edge->successor);
+            }
+        }
+    }
+    if (search.taken == graph->tasks) {
+        gy_graph_end_search(graph);
+        return NULL;
+    }
+    return gy_graph_walk_to_cycle(&view, graph->tasks - search.taken);
+}
+
+gantry_task *gy_graph_walk_to_cycle(const struct gy_graph_view *view, size_t count)
+{
+    struct search search = {0};
+    gy_graph_each(view, point_back, &search);
+    gantry_task *task = search.left_over;
+    for (size_t i = 0; i < count; i++) {
+        task = task->gpu.next; /* after as many steps as there are tasks: surely on a cycle */
+    }
+    return task;
+}
+
+/* The way back from one task to itself is the cycle read backwards: turn it round while counting. */
+void gy_graph_name_cycle(const gantry_task *on_cycle, char *text, size_t bytes)
+{
+    size_t length = 1;
+    for (const gantry_task *t = on_cycle->gpu.next; t != on_cycle; t = t->gpu.next) {
+        length++;
+    }
+    size_t shown = length <= 16 ? length : 16;
+    size_t used = 0;
+    text[0] = '\0';
+    for (size_t i = 0; i < shown && used + 1 < bytes; i++) {
+        const gantry_task *task = on_cycle; /* the i-th along the edges is length - i steps back */
+        for (size_t back = (length - i) % length; back > 0; back--) {
+            task = task->gpu.next;
+        }
+        int wrote = snprintf(text + used, bytes - used, "'%.40s' -> ", gantry_task_label(task));
+        used += wrote > 0 ? (size_t)wrote : 0;
+    }
+    if (used + 1 < bytes) {
+        const char *gap = length > shown ? "... -> " : "";
+        snprintf(text + used, bytes - used, "%s'%.40s' (%zu tasks)", gap, gantry_task_label(on_cycle),
+                 length);
+    }
+}
+
+static void clear_search(void *user, gantry_task *task)
+{
+    (void)user;
+    task->gpu.next = NULL;
+    task->scratch = 0;
+}
+
+void gy_graph_end_search(struct gy_graph *graph)
+{
+    struct gy_graph_view view = gy_graph_view(graph);
+    gy_graph_each(&view, clear_search, NULL);
+}

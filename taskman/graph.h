@@ -1,0 +1,125 @@
+/* Storage of tasks and edges, and the search for cycles.
+ *
+ * Tasks and edges are carved from chunks that grow geometrically and never move, so a handle stays good
+ * until the reset; a reset keeps the chunks.  The manager's lock guards everything here, except that a
+ * released predecessor's edges are walked without it (see struct gy_edge). */
+#ifndef TASKMAN_GRAPH_H
+#define TASKMAN_GRAPH_H
+
+#include "taskman/task.h"
+
+struct gy_task_chunk {
+    struct gy_task_chunk *next;
+    size_t used;
+    size_t capacity;
+    _Atomic(size_t) made; /* atomic; in a worker's chunk, instead of `used`: written by that worker */
+    uint32_t first_index; /* of a worker's chunk */
+    _Alignas(64) gantry_task tasks[];
+};
+
+struct gy_edge_chunk {
+    struct gy_edge_chunk *next;
+    size_t used;
+    size_t capacity;
+    struct gy_edge edges[];
+};
+
+struct gy_graph {
+    struct gy_task_chunk *task_chunks;  /* first; NULL: none yet */
+    struct gy_task_chunk *task_current; /* where the next task goes; later chunks are empty */
+    struct gy_edge_chunk *edge_chunks;
+    struct gy_edge_chunk *edge_current;
+    uint32_t tasks;      /* created since the reset, placeholders and light tasks included */
+    uint64_t edges;      /* linked since the reset */
+    uint64_t back_edges; /* of those, from a younger task to an older one: without any, no cycle */
+    size_t bytes;        /* of all chunks */
+    struct gy_task_chunk *worker_chunks; /* given out since the reset, newest first */
+    struct gy_task_chunk *spare_chunks;  /* of the same size, empty */
+};
+
+/* How far the storage is filled. */
+struct gy_graph_mark {
+    struct gy_task_chunk *task_current;
+    struct gy_edge_chunk *edge_current;
+    size_t task_used, edge_used;
+    uint32_t tasks;
+    uint64_t edges;
+};
+
+/* The tasks created up to some moment, walkable later without the lock. */
+struct gy_graph_view {
+    struct gy_task_chunk *first;
+    struct gy_task_chunk *last;
+    size_t last_used;
+    uint32_t tasks; /* in all: those with an index below */
+    struct gy_task_chunk *workers;
+};
+
+/* Room for `tasks` tasks at once.
+ * @retval GANTRY_ERR_OUT_OF_HOST_MEMORY  nothing changed */
+gantry_status gy_graph_expect(struct gy_graph *graph, size_t tasks);
+void gy_graph_reset(struct gy_graph *graph);
+void gy_graph_fini(struct gy_graph *graph);
+
+/* Where we are, and back to there: what was created since is forgotten. */
+struct gy_graph_mark gy_graph_mark(const struct gy_graph *graph);
+void gy_graph_return(struct gy_graph *graph, const struct gy_graph_mark *mark);
+
+/* Behind a frozen graph's packed edges there are so many empty ones, for who looks ahead. */
+enum { GY_EDGES_AHEAD = 12 };
+
+/* Put every task's edges one behind the other, in order of creation of the tasks.
+ * @retval GANTRY_ERR_OUT_OF_HOST_MEMORY  nothing changed */
+gantry_status gy_graph_pack_edges(struct gy_graph *graph);
+
+/* The place of the next task / edge, not yet taken; NULL when out of memory. */
+gantry_task *gy_graph_peek_task(struct gy_graph *graph);
+struct gy_edge *gy_graph_peek_edge(struct gy_graph *graph);
+
+/* A chunk for one worker to fill; NULL when out of memory. */
+struct gy_task_chunk *gy_graph_give_chunk(struct gy_graph *graph);
+
+/* Take the place that gy_graph_peek_task() showed. */
+void gy_graph_take_task(struct gy_graph *graph);
+
+/* Append a dependent to `predecessor`, in the place gy_graph_peek_edge() showed.  The caller holds a
+ * reference on `successor`, which becomes the edge's.  False: `predecessor` was released already. */
+bool gy_graph_link(struct gy_graph *graph, gantry_task *predecessor, gantry_task *successor);
+
+/* Give a light task its one edge.  Otherwise as gy_graph_link(), but the place is the task's own. */
+void gy_graph_link_own(gantry_task *light, gantry_task *successor);
+
+/* `task` turns out to be a condition: its dependents are not held by it. */
+void gy_graph_loosen(gantry_task *task);
+
+struct gy_graph_view gy_graph_view(const struct gy_graph *graph);
+
+/* Calls `visit` for every task of the view, in order of creation. */
+void gy_graph_each(const struct gy_graph_view *view, void (*visit)(void *user, gantry_task *task),
+                   void *user);
+
+/* The dependent behind `edge`'s place, NULL at the end of the list. */
+static inline struct gy_edge *gy_edge_at(const _Atomic(struct gy_edge *) *place)
+{
+    struct gy_edge *edge = atomic_load_explicit(place, memory_order_acquire);
+    return edge == &gy_edge_closed ? NULL : edge;
+}
+
+/* Count in `scratch`, for every task that was not released, how many of its predecessors were not. */
+void gy_graph_count_waiting(const struct gy_graph_view *view);
+
+/* Look for a cycle among tasks of which none was dispatched yet.  O(tasks + edges), no allocation.
+ * NULL: none; else a task on a cycle, from which gpu.next leads around it against the edges. */
+gantry_task *gy_graph_find_cycle(struct gy_graph *graph);
+
+/* The same among the `count` > 0 tasks of the view whose `scratch` is not 0, when each of them has
+ * a predecessor of that sort: then there is one. */
+gantry_task *gy_graph_walk_to_cycle(const struct gy_graph_view *view, size_t count);
+
+/* "'a' -> 'b' -> 'a'" for what gy_graph_find_cycle() returned, shortened to fit. */
+void gy_graph_name_cycle(const gantry_task *on_cycle, char *text, size_t bytes);
+
+/* Clear what the search left in the tasks. */
+void gy_graph_end_search(struct gy_graph *graph);
+
+#endif

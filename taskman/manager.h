@@ -1,0 +1,125 @@
+/* The task manager's own data, for the files of taskman/. */
+#ifndef TASKMAN_MANAGER_H
+#define TASKMAN_MANAGER_H
+
+#include "base/status.h"
+#include "base/thread.h"
+#include "taskman/graph.h"
+#include "taskman/names.h"
+#include "taskman/pool.h"
+
+/*            start              stop (all released)        reset
+ *   BUILDING -----> RUNNING -------------------> STOPPED -----> BUILDING
+ *       |  +-- reset -> BUILDING                  ^  | start, if frozen
+ *       +-- freeze -------------------------------+  +-----> RUNNING
+ */
+enum gy_phase { GY_BUILDING, GY_RUNNING, GY_STOPPED };
+
+/* `work` counts in two halves: tasks not released yet, and, among them, those that were dispatched and
+ * whatever else is about to dispatch some.  It is 0 while building; a step is idle when it is 0 again.
+ *
+ * A graph with conditions (`flow`) does not know beforehand which of its tasks will run: there the upper half
+ * counts only what was added while running, and references that others hold. */
+#define GY_WORK_PENDING ((uint64_t)1 << 32)
+#define GY_WORK_ACTIVE ((uint64_t)1)
+
+/* What freeze() found out.  Immutable until the reset. */
+struct gy_frozen {
+    gantry_task **roots; /* nothing holds these back */
+    size_t root_count;
+    size_t plain_count;       /* the first of them: CPU tasks without any traits */
+    struct gy_graph_mark end; /* what was added later lies behind */
+    uint64_t tasks, tasks_gpu, tasks_sync;
+    bool has_run; /* a run was started */
+};
+
+struct gantry_taskman {
+    gantry_cpu_dispatcher *pool;      /* immutable */
+    gantry_cpu_dispatcher *own_pool;  /* immutable; NULL: `pool` is borrowed */
+    gantry_dispatcher *gpu;           /* immutable; borrowed; NULL: none */
+    const struct gy_gpu_ops *gpu_ops; /* immutable; NULL exactly if gpu is */
+
+    bool frozen;                /* guarded by lock, immutable while running */
+    bool flow;                  /* guarded by lock, immutable while running; frozen, and it has conditions */
+    _Atomic(uint8_t) run_mark;  /* atomic; written under lock by a start; 0 or GY_STATE_MARK, see state.h */
+    _Atomic(uint8_t) cancelled; /* atomic; set by cancel(), cleared under lock */
+
+    uint64_t generation; /* guarded by lock, immutable while running; unlike any other manager's or step's */
+
+    gy_mutex lock;           /* names, storage, edges, phase */
+    _Atomic(uint8_t) phase;  /* atomic; enum gy_phase; written under lock by enter_phase() alone */
+    struct gy_graph graph;   /* guarded by lock */
+    struct gy_names names;   /* guarded by lock */
+    struct gy_error failure; /* guarded by lock; the step's first; status GANTRY_OK: none */
+    uint64_t submitted;      /* guarded by lock; tasks of the step, light ones included */
+    uint64_t submitted_gpu;  /* guarded by lock */
+    uint64_t submitted_sync; /* guarded by lock */
+    uint64_t unfilled;       /* guarded by lock; names that no task was submitted for */
+    uint64_t late_names;     /* guarded by lock; of the unfilled, those that still have GY_TASK_LATE_NAME */
+    bool watched;            /* guarded by lock; this step has called gy_pool_watch() */
+    uint64_t counted;        /* guarded by lock; how many tasks were ever counted into `work` */
+    uint64_t conditions;     /* guarded by lock; of the submitted */
+    uint64_t lights;         /* guarded by lock; of the submitted */
+    struct gy_start_job job; /* written by a start; then guarded by the pool's injection lock */
+    struct gy_frozen plan;   /* guarded by lock; all zero unless frozen */
+
+    _Alignas(64) _Atomic(uint64_t) work; /* atomic; see GY_WORK_… */
+    _Atomic(uint64_t) failed;            /* atomic; FAILED tasks */
+    _Atomic(uint64_t) spawned;           /* atomic; tasks of the step that spawn.c made */
+    _Atomic(uint64_t) resolved_names;    /* atomic; unfilled names that were released */
+};
+
+static inline enum gy_phase gy_taskman_phase(const gantry_taskman *manager)
+{
+    return (enum gy_phase)atomic_load_explicit(&manager->phase, memory_order_acquire);
+}
+
+/* Check for cycles.  @retval GANTRY_ERR_CYCLE */
+gantry_status gy_taskman_check_cycles(gantry_taskman *manager, const char *call) GY_REQUIRES(manager->lock);
+
+/* The only writer of `phase`. */
+void gy_taskman_enter_phase(gantry_taskman *manager, enum gy_phase next) GY_REQUIRES(manager->lock);
+
+/* NULL, or called from a task. */
+gantry_status gy_taskman_check_owner(gantry_taskman *manager, const char *call);
+
+/* "building", "running", "stopped" */
+const char *gy_taskman_phase_name(enum gy_phase phase);
+
+/* Bring a frozen graph to the begin of a run of all its tasks. */
+void gy_taskman_rearm(gantry_taskman *manager) GY_REQUIRES(manager->lock);
+
+/* The storage of tasks that were added while running is taken back: workers shall not use it any more. */
+void gy_taskman_renew(gantry_taskman *manager) GY_REQUIRES(manager->lock);
+
+/* Forget that the graph is frozen. */
+void gy_taskman_thaw(gantry_taskman *manager) GY_REQUIRES(manager->lock);
+
+/* Declare an edge; see gantry_task_start_after(). */
+gantry_status gy_taskman_link(gantry_task *predecessor, gantry_task *successor);
+
+/* Take a reference away on behalf of the application; see gantry_task_remove_reference(). */
+gantry_status gy_taskman_unhold(gantry_task *task);
+
+/* One more task to be released before the step ends. */
+void gy_taskman_count_pending(gantry_taskman *manager) GY_REQUIRES(manager->lock);
+
+/* From now on the step may stall, see stall.c: have waiters woken to look. */
+void gy_taskman_watch(gantry_taskman *manager) GY_REQUIRES(manager->lock);
+
+/* Is something pending that nothing will ever move?  Names referred to while running count as movable
+ * unless `is_stopping`. */
+bool gy_taskman_is_stalled(gantry_taskman *manager, bool is_stopping);
+
+/* If so, move it.  When stopping and nothing is pending: release names that came late all the same. */
+void gy_taskman_unstall(gantry_taskman *manager, bool is_stopping);
+
+/* Keep the calling thread's last error as the reason why `task` failed, if it is the step's first. */
+void gy_taskman_keep_failure(gantry_taskman *manager, const gantry_task *task, gantry_status result);
+
+static inline bool gy_taskman_is_idle(gantry_taskman *manager)
+{
+    return atomic_load(&manager->work) == 0;
+}
+
+#endif

@@ -1,0 +1,129 @@
+/* The pool's shared lists: injection, priorities, limited classes, and the way to a pool of the application's
+ * own.
+ *
+ * Tasks with a priority or a class are few and long compared to plain ones, so they pass through lists under
+ * the injection lock.  A task of a limited class occupies its class from when it is let through to the other
+ * lists until it has ended; the others wait here. */
+#include "taskman/pool.h"
+#include "taskman/worker.h"
+
+void gy_pool_notify_work(gantry_cpu_dispatcher *pool, size_t count)
+{
+    gy_event_notify(&pool->work, count < GY_MOST_WORKERS ? (uint32_t)count : GY_MOST_WORKERS);
+}
+
+uint32_t gy_pool_class_count(const gantry_cpu_dispatcher *pool)
+{
+    return pool->class_count;
+}
+
+void gy_pool_inject_locked(gantry_cpu_dispatcher *pool, gantry_task *first, gantry_task *last, size_t count)
+{
+    last->gpu.next = NULL;
+    *(pool->inject_first == NULL ? &pool->inject_first : &pool->inject_last->gpu.next) = first;
+    pool->inject_last = last;
+    atomic_fetch_add(&pool->inject_count, count);
+}
+
+void gy_pool_submit_to_host(gantry_cpu_dispatcher *pool, gantry_task *first)
+{
+    for (gantry_task *task = first, *next; task != NULL; task = next) {
+        next = task->gpu.next;
+        pool->host.submit(pool->host.user, pool, task);
+    }
+}
+
+/* Nothing but its priority decides any more.  Tasks for a host's pool are collected in `host`. */
+static void let_through_locked(gantry_cpu_dispatcher *pool, gantry_task *task, struct gy_task_list *host)
+    GY_REQUIRES(pool->inject_lock)
+{
+    if (pool->host.submit != NULL) {
+        gy_task_list_add(host, task);
+    } else if ((task->traits & GY_TRAIT_HIGH) != 0) {
+        gy_task_list_add(&pool->urgent, task);
+        atomic_fetch_add(&pool->urgent_count, 1);
+    } else if ((task->traits & GY_TRAIT_LOW) != 0) {
+        gy_task_list_add(&pool->low, task);
+        atomic_fetch_add(&pool->low_count, 1);
+    } else {
+        gy_pool_inject_locked(pool, task, task, 1);
+    }
+}
+
+void gy_pool_queue(gantry_cpu_dispatcher *pool, gantry_task *first)
+{
+    struct gy_task_list host = {0};
+    size_t count = 0;
+    gy_mutex_lock(&pool->inject_lock);
+    for (gantry_task *task = first, *next; task != NULL; task = next) {
+        next = task->gpu.next;
+        struct gy_class *class =
+            (task->traits & GY_TRAIT_CLASSED) != 0 ? &pool->classes[task->cpu_class - 1] : NULL;
+        if (class != NULL && class->running == class->limit) {
+            gy_task_list_add(&class->waiting, task);
+            continue;
+        }
+        if (class != NULL) {
+            class->running++;
+        }
+        let_through_locked(pool, task, &host);
+        count++;
+    }
+    gy_mutex_unlock(&pool->inject_lock);
+    if (host.first != NULL) {
+        gy_pool_submit_to_host(pool, host.first);
+    } else if (count != 0) {
+        gy_pool_notify_work(pool, count);
+    }
+}
+
+static gantry_task *pop_locked(struct gy_task_list *list)
+{
+    gantry_task *task = list->first;
+    if (task != NULL) {
+        list->first = task->gpu.next;
+        list->count--;
+    }
+    return task;
+}
+
+void gy_pool_end_classed(gantry_cpu_dispatcher *pool, uint32_t cpu_class)
+{
+    struct gy_class *class = &pool->classes[cpu_class - 1];
+    struct gy_task_list host = {0};
+    gy_mutex_lock(&pool->inject_lock);
+    gantry_task *task = pop_locked(&class->waiting);
+    if (task != NULL) {
+        let_through_locked(pool, task, &host);
+    } else {
+        class->running--;
+    }
+    gy_mutex_unlock(&pool->inject_lock);
+    if (host.first != NULL) {
+        gy_pool_submit_to_host(pool, host.first);
+    } else if (task != NULL) {
+        gy_pool_notify_work(pool, 1);
+    }
+}
+
+gantry_task *gy_pool_take_urgent(gantry_cpu_dispatcher *pool)
+{
+    gy_mutex_lock(&pool->inject_lock);
+    gantry_task *task = pop_locked(&pool->urgent);
+    if (task != NULL) {
+        atomic_fetch_sub(&pool->urgent_count, 1);
+    }
+    gy_mutex_unlock(&pool->inject_lock);
+    return task;
+}
+
+gantry_task *gy_pool_take_low(gantry_cpu_dispatcher *pool)
+{
+    gy_mutex_lock(&pool->inject_lock);
+    gantry_task *task = pop_locked(&pool->low);
+    if (task != NULL) {
+        atomic_fetch_sub(&pool->low_count, 1);
+    }
+    gy_mutex_unlock(&pool->inject_lock);
+    return task;
+}

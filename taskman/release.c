@@ -1,0 +1,307 @@
+/* The release path: the only code that every task passes, from any thread.
+ *
+ * It takes no lock and allocates nothing: one read-modify-write per edge, one that closes the list of
+ * edges, one that counts the task off its manager (a worker saves up several of those).  It does not recurse:
+ * what needs no running (sync points, unfilled names, doomed CPU tasks) is queued in struct gy_ready and
+ * released in a loop, so a chain of any length needs the same stack.
+ *
+ * The order for one task: final state; for each dependent, in order of declaration, GPU positions and
+ * failure, then its reference; the ready ones are handed out; drop; release callback; count-down.  After
+ * the count-down the manager may be gone: hence the ready tasks go out before, since each of them
+ * still keeps the count above 0. */
+#include "taskman/release.h"
+
+#include "base/span.h"
+#include "base/status.h"
+#include "taskman/manager.h"
+#include "taskman/pool.h"
+#include "taskman/state.h"
+
+/* While a long cascade is being resolved, real work is handed out every so many tasks. */
+enum { CASCADE_BATCH = 256 };
+
+void gy_task_list_add(struct gy_task_list *list, gantry_task *task)
+{
+    task->gpu.next = NULL;
+    *(list->first == NULL ? &list->first : &list->last->gpu.next) = task;
+    list->last = task;
+    list->count++;
+}
+
+static gantry_task *list_pop(struct gy_task_list *list)
+{
+    gantry_task *task = list->first;
+    if (task != NULL) {
+        list->first = task->gpu.next;
+        list->count--;
+    }
+    return task;
+}
+
+/* Path of a task, step 2 of 8: the last reference is gone. */
+void gy_ready_add(struct gy_ready *ready, gantry_task *task)
+{
+    gy_task_enter(task, GANTRY_TASK_STATE_READY);
+    gy_ready_sort(ready, task);
+}
+
+void gy_ready_sort(struct gy_ready *ready, gantry_task *task)
+{
+    bool is_doomed = atomic_load_explicit(&task->doom, memory_order_relaxed) != GANTRY_OK;
+    if (task->traits == GANTRY_TASK_CPU && !is_doomed) {
+        gy_task_list_add(&ready->cpu, task);
+    } else if (gy_task_is_gpu(task)) {
+        gy_task_list_add(&ready->gpu, task); /* a doomed one too: the dispatcher releases it */
+    } else if (gy_task_kind(task) != GANTRY_TASK_CPU || is_doomed) {
+        gy_task_list_add(&ready->resolve, task);
+    } else {
+        gy_task_list_add((task->traits & GY_TRAIT_QUEUED) != 0 ? &ready->queued : &ready->cpu, task);
+    }
+}
+
+/* GPU tasks first: once the last list is gone, so may be the manager. */
+static void flush(gantry_taskman *manager, struct gy_ready *ready, enum gy_pool_keep keep)
+{
+    struct gy_task_list gpu = ready->gpu, cpu = ready->cpu, queued = ready->queued;
+    gantry_cpu_dispatcher *pool = manager->pool;
+    if (cpu.first == NULL && gpu.first == NULL && queued.first == NULL) {
+        return;
+    }
+    ready->gpu = ready->cpu = ready->queued = (struct gy_task_list){0};
+    if (gpu.first != NULL) {
+        manager->gpu_ops->submit(manager->gpu, gpu.first, gpu.last);
+    }
+    if (cpu.first != NULL) {
+        gy_pool_submit(pool, cpu.first, cpu.last, cpu.count, keep);
+    }
+    if (queued.first != NULL) {
+        gy_pool_queue(pool, queued.first);
+    }
+}
+
+void gy_ready_flush_cpu(gantry_taskman *manager, struct gy_ready *ready)
+{
+    struct gy_task_list cpu = ready->cpu, queued = ready->queued;
+    ready->cpu = ready->queued = (struct gy_task_list){0};
+    if (cpu.first != NULL) {
+        gy_pool_submit(manager->pool, cpu.first, cpu.last, cpu.count, GY_POOL_SHARE);
+    }
+    if (queued.first != NULL) {
+        gy_pool_queue(manager->pool, queued.first);
+    }
+}
+
+bool gy_task_carries(const gantry_task *task)
+{
+    return task->manager->gpu != NULL &&
+           (gy_task_is_gpu(task) || atomic_load_explicit(&task->gpu.trail, memory_order_relaxed) != 0);
+}
+
+void gy_task_carry(gantry_task *task, gantry_task *successor)
+{
+    task->manager->gpu_ops->carry(task->manager->gpu, task, successor);
+}
+
+/* What dependents of a task that ended so are doomed with. */
+static inline gantry_status doom_after(gantry_status result)
+{
+    return result == GANTRY_ERR_DEVICE_LOST || result == GANTRY_ERR_CANCELLED ? result
+                                                                              : GANTRY_ERR_TASK_FAILED;
+}
+
+/* One dependent hears of it; true when that made it ready. */
+static inline bool tell(gantry_task *task, gantry_task *successor, gantry_status result, bool carries,
+                        struct gy_ready *ready)
+{
+    if (carries) {
+        gy_task_carry(task, successor);
+    }
+    if (result != GANTRY_OK) {
+        gy_task_doom(successor, doom_after(result));
+    }
+    if (atomic_fetch_sub_explicit(&successor->references, 1, memory_order_acq_rel) != 1) {
+        return false;
+    }
+    gy_ready_add(ready, successor);
+    return true;
+}
+
+/* Tell every dependent, also those that are declared while we are at it, and close the list.  Returns how
+ * many became ready. */
+static size_t tell_dependents(gantry_task *task, gantry_status result, struct gy_ready *ready)
+{
+    bool carries = gy_task_carries(task);
+    size_t made_ready = 0;
+    _Atomic(struct gy_edge *) *place = &task->edges;
+    for (;;) {
+        struct gy_edge *edge = atomic_load_explicit(place, memory_order_acquire);
+        if (edge == NULL && atomic_compare_exchange_strong_explicit(
+                                place, &edge, &gy_edge_closed, memory_order_acq_rel, memory_order_acquire)) {
+            return made_ready;
+        }
+        place = &edge->next; /* before the successor, which may be all that keeps the graph alive */
+        made_ready += tell(task, edge->successor, result, carries, ready);
+    }
+}
+
+/* The same for a light task, to which nothing is declared any more. */
+static size_t tell_continuation(gantry_task *task, gantry_status result, struct gy_ready *ready)
+{
+    struct gy_edge *edge = atomic_load_explicit(&task->edges, memory_order_relaxed);
+    return edge != NULL && tell(task, edge->successor, result, gy_task_carries(task), ready);
+}
+
+/* The same in a frozen graph: nothing is declared meanwhile, and the list is needed again.  Taking a
+ * reference away stalls when the dependent's line is not in the cache, so those of the tasks that were
+ * created next, and most likely run soon, are asked for early. */
+static size_t tell_frozen(gantry_task *task, gantry_status result, struct gy_ready *ready)
+{
+    bool carries = gy_task_carries(task);
+    size_t made_ready = 0;
+    struct gy_edge *edge = atomic_load_explicit(&task->edges, memory_order_relaxed);
+    if (edge != NULL) {
+        __builtin_prefetch(edge[1].successor, 1); /* perhaps not ours, but a task then or nothing */
+    }
+    while (edge != NULL) {
+        struct gy_edge *next = atomic_load_explicit(&edge->next, memory_order_relaxed);
+        gantry_task *successor = edge->successor;
+        __builtin_prefetch(edge[GY_EDGES_AHEAD].successor, 1);
+        if (tell(task, successor, result, carries, ready)) {
+            __builtin_prefetch(atomic_load_explicit(&successor->edges, memory_order_relaxed));
+            made_ready++;
+        }
+        edge = next;
+    }
+    return made_ready;
+}
+
+void gy_taskman_count_off(gantry_taskman *manager, uint64_t less)
+{
+    gantry_cpu_dispatcher *pool = manager->pool;
+    uint64_t left = atomic_fetch_sub(&manager->work, less) - less;
+    bool is_quiet = (left & (GY_WORK_PENDING - 1)) == 0;
+    if (left < GY_WORK_PENDING || (is_quiet && gy_pool_is_watched(pool))) {
+        gy_pool_notify_waiters(pool);
+    }
+}
+
+/* How the task ends, all told: the reason it was doomed for, or what its body said. */
+static gantry_status decide_result(gantry_task *task, gantry_status result)
+{
+    gantry_taskman *manager = task->manager;
+    gantry_status doom = (gantry_status)atomic_load_explicit(&task->doom, memory_order_relaxed);
+    if (doom != GANTRY_OK) {
+        result = doom;
+        atomic_store_explicit(&task->doom, GANTRY_OK, memory_order_relaxed);
+    } else if (result != GANTRY_OK) {
+        gy_taskman_keep_failure(manager, task, result);
+    }
+    if (result != GANTRY_OK) {
+        atomic_store_explicit(&task->result, result, memory_order_relaxed);
+        atomic_fetch_add_explicit(&manager->failed, 1, memory_order_relaxed);
+    }
+    return result;
+}
+
+/* The final state, the dependents, the release callback.  Returns how many tasks became ready.  They have not
+ * been handed out when `ready` still holds something to resolve. */
+static size_t end_task(gantry_task *task, gantry_status result, struct gy_ready *ready)
+{
+    gantry_taskman *manager = task->manager;
+    bool is_frozen = gy_task_has(task, GY_TASK_FROZEN);
+    gy_task_enter(task, result == GANTRY_OK ? GANTRY_TASK_STATE_DONE : GANTRY_TASK_STATE_FAILED);
+    size_t made_ready = is_frozen                          ? tell_frozen(task, result, ready)
+                        : gy_task_has(task, GY_TASK_LIGHT) ? tell_continuation(task, result, ready)
+                                                           : tell_dependents(task, result, ready);
+    if (made_ready > 1) {
+        atomic_fetch_add_explicit(&manager->work, (made_ready - 1) * GY_WORK_ACTIVE, memory_order_relaxed);
+    }
+    if (ready->resolve.first == NULL) {
+        flush(manager, ready, GY_POOL_KEEP_ONE);
+    } else if (ready->cpu.count + ready->gpu.count + ready->queued.count >= CASCADE_BATCH) {
+        flush(manager, ready, GY_POOL_SHARE);
+    }
+    if (manager->gpu != NULL && atomic_load_explicit(&task->gpu.trail, memory_order_relaxed) != 0) {
+        manager->gpu_ops->drop(manager->gpu, task);
+    }
+    if (gy_task_has(task, GY_TASK_HAS_RELEASE)) {
+        task->release(task, task->arg, result);
+    }
+    if (is_frozen) { /* ready for the next run, which cannot start before this task is counted off */
+        atomic_store_explicit(&task->gpu.trail, 0, memory_order_relaxed);
+        atomic_store_explicit(&task->references, gy_task_armed(task), memory_order_release);
+    }
+    return made_ready;
+}
+
+static void release_one(gantry_task *task, gantry_status result, struct gy_ready *ready)
+{
+    gantry_taskman *manager = task->manager;
+    uint64_t pending = GY_WORK_PENDING;
+    size_t made_ready;
+    result = decide_result(task, result);
+    if (!gy_task_has(task, GY_TASK_FILLED)) {
+        atomic_fetch_add_explicit(&manager->resolved_names, 1, memory_order_relaxed);
+    }
+    if (manager->flow && gy_task_has(task, GY_TASK_FROZEN)) {
+        pending = 0;
+        made_ready = gy_flow_release(task, result, ready);
+        if (made_ready > 1) {
+            atomic_fetch_add_explicit(&manager->work, (made_ready - 1) * GY_WORK_ACTIVE,
+                                      memory_order_relaxed);
+        }
+        if (ready->resolve.first == NULL) {
+            flush(manager, ready, GY_POOL_KEEP_ONE);
+        }
+    } else {
+        made_ready = end_task(task, result, ready);
+    }
+    /* Tasks that were made ready have taken over this one's place among the active ones. */
+    uint64_t less = pending + (made_ready == 0 ? GY_WORK_ACTIVE : 0);
+    if (less != 0 && !gy_pool_defer_count(manager->pool, manager, less)) {
+        gy_taskman_count_off(manager, less);
+    }
+}
+
+static void resolve(struct gy_ready *ready)
+{
+    for (gantry_task *task; (task = list_pop(&ready->resolve)) != NULL;) {
+        release_one(task, GANTRY_OK, ready);
+    }
+}
+
+void gy_ready_dispatch(gantry_taskman *manager, struct gy_ready *ready)
+{
+    if (ready->resolve.first == NULL) {
+        flush(manager, ready, GY_POOL_SHARE);
+    } else {
+        resolve(ready);
+    }
+}
+
+/* Path of a task, step 8 of 8: it has ended, its dependents hear of it. */
+void gy_task_release(gantry_task *task, gantry_status result)
+{
+    gantry_cpu_dispatcher *pool = task->manager->pool;
+    struct gy_ready ready = {0};
+    gy_pool_enter(pool);
+    release_one(task, result, &ready);
+    resolve(&ready);
+    gy_pool_leave(pool);
+}
+
+gantry_status gy_task_run_body(gantry_task *task, const struct gy_error *last_error)
+{
+    if (last_error->status != GANTRY_OK) {
+        gy_error_clear(); /* so that what is there afterwards comes from the body */
+    }
+    if (!gy_task_begin(task)) {
+        return GANTRY_ERR_TASK_FAILED; /* cancelled since it became ready: it is doomed, which decides */
+    }
+    uint64_t begin = gy_span_begin();
+    gantry_status result = task->body.run(task, task->arg);
+    if (begin != 0) {
+        gy_span_end(GY_SPAN_TASK, gantry_task_label(task), begin, task->context_id);
+    }
+    return result;
+}

@@ -1,0 +1,54 @@
+/* What happens when a reference count reaches 0, and when a task ends. */
+#ifndef TASKMAN_RELEASE_H
+#define TASKMAN_RELEASE_H
+
+#include "base/status.h"
+#include "taskman/task.h"
+
+/* A queue linked through gpu.next. */
+struct gy_task_list {
+    gantry_task *first;
+    gantry_task *last;
+    size_t count;
+};
+
+void gy_task_list_add(struct gy_task_list *list, gantry_task *task);
+
+/* READY tasks of one manager on their way to whoever runs them, in the order in which they became so. */
+struct gy_ready {
+    struct gy_task_list cpu;
+    struct gy_task_list gpu;
+    struct gy_task_list resolve; /* sync points, unfilled names, doomed CPU tasks: nothing to run */
+    struct gy_task_list queued;  /* CPU tasks with GY_TRAIT_QUEUED: for the pool's special queues */
+};
+
+/* The task's last reference was taken by the caller: make it READY and sort it in. */
+void gy_ready_add(struct gy_ready *ready, gantry_task *task);
+
+/* The same for one that is READY already. */
+void gy_ready_sort(struct gy_ready *ready, gantry_task *task);
+
+/* Hand out everything in `ready`, resolving what needs no running and whatever that makes ready.  The
+ * tasks were counted as active before; the caller is between gy_pool_enter() and gy_pool_leave() and
+ * touches neither the tasks nor their manager afterwards, unless it knows that work is left. */
+void gy_ready_dispatch(gantry_taskman *manager, struct gy_ready *ready);
+
+/* Hand out the CPU tasks gathered so far. */
+void gy_ready_flush_cpu(gantry_taskman *manager, struct gy_ready *ready);
+
+/* The last that happens to a task or several: take `less` off the manager's `work`, and wake who waits for
+ * that.  The manager may be gone when this returns. */
+void gy_taskman_count_off(gantry_taskman *manager, uint64_t less);
+
+/* Call a CPU task's body.  `last_error` is gy_error_last() of this thread. */
+gantry_status gy_task_run_body(gantry_task *task, const struct gy_error *last_error);
+
+/* flow.c: the end of a task of a graph with conditions: from its final state to its dependents' references.
+ * Returns how many became ready. */
+size_t gy_flow_release(gantry_task *task, gantry_status result, struct gy_ready *ready);
+
+/* Tell the dispatcher that `successor` comes after what `task` carries. */
+void gy_task_carry(gantry_task *task, gantry_task *successor);
+bool gy_task_carries(const gantry_task *task);
+
+#endif

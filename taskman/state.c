@@ -1,0 +1,91 @@
+#include "taskman/state.h"
+
+#include <assert.h>
+
+static const unsigned next_states[] = {
+#define NEXT(state, mask) [GANTRY_TASK_STATE_##state] = (mask),
+    GY_TASK_STATE_MAP(NEXT)
+#undef NEXT
+};
+
+static const char *const state_names[] = {
+#define NAME(state, mask) [GANTRY_TASK_STATE_##state] = #state,
+    GY_TASK_STATE_MAP(NAME)
+#undef NAME
+};
+
+bool gy_task_state_may_go(gantry_task_state from, gantry_task_state to)
+{
+    return (next_states[from] >> (unsigned)to & 1u) != 0;
+}
+
+const char *gy_task_state_name(gantry_task_state state)
+{
+    return state_names[state];
+}
+
+#ifndef NDEBUG
+/* The diagram's invariants, as far as the thread that changes the state can check them without a lock.
+ * An application that gives back a reference it does not own can make `references` negative; it never
+ * becomes positive again once the task was dispatched. */
+static bool is_consistent(const gantry_task *task, gantry_task_state state)
+{
+    int32_t references = atomic_load_explicit(&task->references, memory_order_relaxed);
+    bool runs = gy_task_kind(task) != GANTRY_TASK_SYNC_POINT;
+    int32_t result = atomic_load_explicit(&task->result, memory_order_relaxed);
+    if (gy_task_has(task, GY_TASK_FROZEN) && task->manager->flow) {
+        return true; /* a chosen task does not care for its references */
+    }
+    switch (state) {
+    case GANTRY_TASK_STATE_PLACEHOLDER:
+        return !gy_task_has(task, GY_TASK_FILLED) && task->name != NULL && references > 0;
+    case GANTRY_TASK_STATE_HELD:
+        return gy_task_has(task, GY_TASK_FILLED) && (references > 0 || gy_task_has(task, GY_TASK_FROZEN));
+    case GANTRY_TASK_STATE_READY:
+        return references <= 0;
+    case GANTRY_TASK_STATE_RUNNING:
+        return references <= 0 && runs && task->body.run != NULL;
+    case GANTRY_TASK_STATE_DONE:
+        return references <= 0;
+    case GANTRY_TASK_STATE_FAILED:
+        return references <= 0 && result != GANTRY_OK;
+    }
+    return false;
+}
+#endif
+
+void gy_task_state_init(gantry_task *task, gantry_task_state state)
+{
+    unsigned mark = atomic_load_explicit(&task->manager->run_mark, memory_order_relaxed);
+    atomic_store_explicit(&task->state, (uint8_t)(state | mark), memory_order_relaxed);
+    assert(is_consistent(task, state));
+}
+
+void gy_task_state_hold(void *unused, gantry_task *task)
+{
+    (void)unused;
+    gy_task_state_init(task, GANTRY_TASK_STATE_HELD);
+}
+
+void gy_task_enter(gantry_task *task, gantry_task_state next)
+{
+    assert(gy_task_state_may_go(gy_task_state_of(task), next));
+    assert(is_consistent(task, next));
+    unsigned mark = atomic_load_explicit(&task->manager->run_mark, memory_order_relaxed);
+    atomic_store_explicit(&task->state, (uint8_t)(next | mark), memory_order_release);
+}
+
+bool gy_task_enter_ready(gantry_task *task)
+{
+    unsigned mark = atomic_load_explicit(&task->manager->run_mark, memory_order_relaxed);
+    uint8_t raw = atomic_load_explicit(&task->state, memory_order_acquire);
+    do {
+        gantry_task_state state = gy_task_state_meant(task, raw);
+        if (state == GANTRY_TASK_STATE_READY || state == GANTRY_TASK_STATE_RUNNING) {
+            return false;
+        }
+    } while (!atomic_compare_exchange_weak_explicit(&task->state, &raw,
+                                                    (uint8_t)(GANTRY_TASK_STATE_READY | mark),
+                                                    memory_order_acq_rel, memory_order_acquire));
+    return true;
+}

@@ -1,0 +1,69 @@
+/* The states of a task and the only function that changes them.
+ *
+ *                   submit            references == 0       begins            released
+ *   PLACEHOLDER -----------> HELD -------------------> READY ------> RUNNING ----------> DONE
+ *        |                                              ^  |            |
+ *        +-- references == 0 while nobody submitted it -+  +------------+-------------> FAILED
+ *
+ * PLACEHOLDER, HELD: the graph owns the task, references > 0.  READY: queued for a worker or the GPU
+ * dispatcher, or about to be resolved on the spot (a sync point goes from here straight to DONE, a
+ * doomed task to FAILED).  RUNNING: its body or launch callback may be called.  DONE, FAILED: for ever, or,
+ * in a frozen graph, until the next start.
+ *
+ * A run of a frozen graph does not visit its tasks to make them HELD again: each start flips the manager's
+ * `run_mark`, states carry the mark of the run in which they were entered, and one with another mark means
+ * HELD.  In a graph with conditions a task may become READY again while the run lasts. */
+#ifndef TASKMAN_STATE_H
+#define TASKMAN_STATE_H
+
+#include "taskman/manager.h"
+
+/* X(state, mask of the states that may follow) */
+#define GY_TASK_STATE_MAP(X)                                                    \
+    X(PLACEHOLDER, GY_STATE_BIT(HELD) | GY_STATE_BIT(READY))                    \
+    X(HELD, GY_STATE_BIT(READY))                                                \
+    X(READY, GY_STATE_BIT(RUNNING) | GY_STATE_BIT(DONE) | GY_STATE_BIT(FAILED)) \
+    X(RUNNING, GY_STATE_BIT(DONE) | GY_STATE_BIT(FAILED))                       \
+    X(DONE, 0u)                                                                 \
+    X(FAILED, 0u)
+#define GY_STATE_BIT(state) (1u << GANTRY_TASK_STATE_##state)
+
+enum { GY_STATE_MARK = 0x80 };
+
+bool gy_task_state_may_go(gantry_task_state from, gantry_task_state to);
+const char *gy_task_state_name(gantry_task_state state);
+
+/* The same in a graph with conditions, where several may make a task ready at once: false when it is queued
+ * or running already. */
+bool gy_task_enter_ready(gantry_task *task);
+
+/* The state of a task nobody else has seen yet. */
+void gy_task_state_init(gantry_task *task, gantry_task_state state);
+
+/* Before a run: make a task of a frozen graph HELD.  To be handed to gy_graph_each(). */
+void gy_task_state_hold(void *unused, gantry_task *task);
+
+/* The only writer.  One thread at a time may change a given task: the one that fills the placeholder
+ * and holds a reference, the one that took the last reference, the one that runs it.  Everything the
+ * caller wrote before is visible to whoever reads the new state. */
+void gy_task_enter(gantry_task *task, gantry_task_state next);
+
+/* The state that `raw`, read from task->state, means now. */
+static inline gantry_task_state gy_task_state_meant(const gantry_task *task, unsigned raw)
+{
+    unsigned mark = atomic_load_explicit(&task->manager->run_mark, memory_order_relaxed);
+    return ((raw ^ mark) & GY_STATE_MARK) != 0 ? GANTRY_TASK_STATE_HELD
+                                               : (gantry_task_state)(raw & ~(unsigned)GY_STATE_MARK);
+}
+
+static inline gantry_task_state gy_task_state_of(const gantry_task *task)
+{
+    return gy_task_state_meant(task, atomic_load_explicit(&task->state, memory_order_acquire));
+}
+
+static inline bool gy_task_is_released(const gantry_task *task)
+{
+    return gy_task_state_of(task) >= GANTRY_TASK_STATE_DONE;
+}
+
+#endif

@@ -1,0 +1,393 @@
+/* A step of a task manager: start, wait, stop, reset; and what it counts. */
+#include "base/options.h"
+#include "taskman/manager.h"
+#include "taskman/pool.h"
+#include "taskman/release.h"
+#include "taskman/state.h"
+
+#include <assert.h>
+#include <stdio.h>
+
+const char *gy_taskman_phase_name(enum gy_phase phase)
+{
+    return phase == GY_BUILDING ? "building" : phase == GY_RUNNING ? "running" : "stopped";
+}
+
+void gy_taskman_enter_phase(gantry_taskman *manager, enum gy_phase next)
+{
+    enum gy_phase now = gy_taskman_phase(manager);
+    assert(next == GY_BUILDING ? now != GY_RUNNING : now + 1 == next || manager->frozen);
+    (void)now;
+    atomic_store_explicit(&manager->phase, (uint8_t)next, memory_order_release);
+}
+
+gantry_status gy_taskman_check_owner(gantry_taskman *manager, const char *call)
+{
+    if (manager == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "%s: task manager is NULL", call);
+    }
+    if (gy_pool_in_task()) {
+        return GY_FAIL(GANTRY_ERR_STATE, "%s: called from a task", call);
+    }
+    return GANTRY_OK;
+}
+
+/* ---- start ----------------------------------------------------------------------------------- */
+
+struct starter {
+    struct gy_ready ready;
+    size_t found; /* tasks in `ready` */
+};
+
+/* Nobody else changes references before the step runs: they do it under the lock that we hold. */
+static void start_task(void *user, gantry_task *task)
+{
+    struct starter *starter = user;
+    if (gy_task_has(task, GY_TASK_LIGHT)) {
+        if (!gy_task_has(task, GY_TASK_PARKED)) {
+            return;
+        }
+    } else {
+        int32_t references = atomic_load_explicit(&task->references, memory_order_relaxed) - 1;
+        atomic_store_explicit(&task->references, references, memory_order_relaxed);
+        if (references != 0) {
+            return;
+        }
+    }
+    gy_ready_add(&starter->ready, task);
+    starter->found++;
+}
+
+gantry_status gy_taskman_check_cycles(gantry_taskman *manager, const char *call)
+{
+    gantry_task *on_cycle = gy_graph_find_cycle(&manager->graph);
+    if (on_cycle == NULL) {
+        return GANTRY_OK;
+    }
+    char cycle[GY_ERROR_TEXT_BYTES - 100];
+    gy_graph_name_cycle(on_cycle, cycle, sizeof(cycle));
+    gy_graph_end_search(&manager->graph);
+    return GY_FAIL(GANTRY_ERR_CYCLE, "%s: the tasks wait for each other: %s", call, cycle);
+}
+
+/* The first tasks of a frozen graph that the workers cannot take as they are. */
+static void start_special_locked(gantry_taskman *manager, struct starter *starter) GY_REQUIRES(manager->lock)
+{
+    for (size_t i = manager->plan.plain_count; i < manager->plan.root_count; i++) {
+        gy_ready_add(&starter->ready, manager->plan.roots[i]);
+        starter->found++;
+    }
+}
+
+/* No edge can be added between the search and the change of phase: both under one lock.  What the start
+ * itself makes ready is counted as active, and the start too, until all is handed out. */
+static gantry_status begin_running(gantry_taskman *manager, struct starter *starter)
+{
+    gantry_status status = GANTRY_OK;
+    gy_mutex_lock(&manager->lock);
+    if (manager->frozen) {
+        gy_taskman_rearm(manager);
+        start_special_locked(manager, starter);
+    } else if (manager->conditions != 0) {
+        status = GY_FAIL(GANTRY_ERR_STATE, "start: the graph has conditions: freeze it first");
+    } else {
+        status = gy_taskman_check_cycles(manager, "start");
+        if (status == GANTRY_OK) {
+            struct gy_graph_view view = gy_graph_view(&manager->graph);
+            gy_graph_each(&view, start_task, starter);
+        }
+    }
+    if (status == GANTRY_OK) {
+        uint64_t pending = manager->flow ? 0 : manager->counted;
+        atomic_store_explicit(&manager->work,
+                              pending * GY_WORK_PENDING + (starter->found + 1) * GY_WORK_ACTIVE,
+                              memory_order_relaxed);
+        gy_taskman_enter_phase(manager, GY_RUNNING);
+    }
+    gy_mutex_unlock(&manager->lock);
+    return status;
+}
+
+/* Plain CPU tasks are left to the workers to fetch; the rest goes its usual way. */
+static void hand_out(gantry_taskman *manager, struct gy_ready *ready)
+{
+    gantry_cpu_dispatcher *pool = manager->pool;
+    size_t plain = manager->plan.plain_count;
+    struct gy_task_list cpu = ready->cpu;
+    bool is_fetched = false;
+    gy_pool_enter(pool);
+    if (plain != 0) {
+        manager->job = (struct gy_start_job){.manager = manager, .roots = manager->plan.roots, .left = plain};
+        is_fetched = gy_pool_start(pool, &manager->job);
+        for (size_t i = 0; !is_fetched && i < plain; i++) {
+            atomic_fetch_add_explicit(&manager->work, GY_WORK_ACTIVE, memory_order_relaxed);
+            gy_ready_add(ready, manager->plan.roots[i]);
+        }
+    } else if (cpu.count != 0) {
+        manager->job = (struct gy_start_job){.manager = manager, .first = cpu.first, .left = cpu.count};
+        if (gy_pool_start(pool, &manager->job)) {
+            is_fetched = true;
+            ready->cpu = (struct gy_task_list){0};
+        }
+    }
+    gy_ready_dispatch(manager, ready);
+    if (!is_fetched) {
+        gy_taskman_count_off(manager, GY_WORK_ACTIVE);
+    }
+    gy_pool_leave(pool);
+}
+
+gantry_status gantry_taskman_start(gantry_taskman *manager)
+{
+    gantry_status status = gy_taskman_check_owner(manager, "start");
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    enum gy_phase phase = gy_taskman_phase(manager);
+    if (phase != GY_BUILDING && !(phase == GY_STOPPED && manager->frozen)) {
+        return GY_FAIL(GANTRY_ERR_STATE, "start: the task manager is %s", gy_taskman_phase_name(phase));
+    }
+    if (manager->gpu != NULL) {
+        status = manager->gpu_ops->step_begin(manager->gpu);
+        if (status != GANTRY_OK) {
+            return status;
+        }
+    }
+    struct starter starter = {0};
+    status = begin_running(manager, &starter);
+    if (status == GANTRY_OK) {
+        hand_out(manager, &starter.ready);
+    } else if (manager->gpu != NULL) {
+        manager->gpu_ops->step_end(manager->gpu);
+    }
+    return status;
+}
+
+/* ---- wait, stop ------------------------------------------------------------------------------ */
+
+void gy_taskman_keep_failure(gantry_taskman *manager, const gantry_task *task, gantry_status result)
+{
+    const char *label = gantry_task_label(task);
+    struct gy_error failure = {.status = result == GANTRY_ERR_DEVICE_LOST ? result : GANTRY_ERR_TASK_FAILED};
+    bool has_cause = gy_error_last()->status != GANTRY_OK;
+    if (!has_cause) {
+        (void)GY_FAIL(failure.status, "task '%.100s' returned %s", label, gantry_status_name(result));
+        failure = *gy_error_last();
+    } else {
+        failure.native = gy_error_last()->native;
+        snprintf(failure.text, sizeof(failure.text), "task '%.100s' failed: %.380s", label,
+                 gy_error_last()->text);
+    }
+    gy_mutex_lock(&manager->lock);
+    bool is_first = manager->failure.status == GANTRY_OK;
+    if (is_first) {
+        manager->failure = failure;
+    }
+    gy_mutex_unlock(&manager->lock);
+    /* A lost device fails every task that was on it: one line says it. */
+    if (has_cause && (is_first || result != GANTRY_ERR_DEVICE_LOST)) {
+        gy_log(GANTRY_LOG_ERROR, "%s", failure.text);
+    }
+}
+
+struct waiter {
+    gantry_taskman *manager;
+    bool is_stopping;
+};
+
+static bool wait_is_over(void *user, bool thorough)
+{
+    struct waiter *waiter = user;
+    return gy_taskman_is_idle(waiter->manager) ||
+           (thorough && gy_taskman_is_stalled(waiter->manager, waiter->is_stopping));
+}
+
+/* Also ends a step that is idle, if asked to, before anybody can submit more.  True: it is idle.  Names
+ * that came late are not pending, but must be released like all others before the step ends. */
+static bool check_idle(gantry_taskman *manager, bool is_stopping)
+{
+    gy_mutex_lock(&manager->lock);
+    bool is_idle = gy_taskman_is_idle(manager) && !(is_stopping && manager->late_names != 0);
+    if (is_idle && is_stopping) {
+        gy_taskman_enter_phase(manager, GY_STOPPED);
+    }
+    gy_mutex_unlock(&manager->lock);
+    return is_idle;
+}
+
+static void wait_until_idle(gantry_taskman *manager, bool is_stopping)
+{
+    struct waiter waiter = {manager, is_stopping};
+    for (;;) {
+        gy_pool_wait(manager->pool, wait_is_over, &waiter);
+        if (check_idle(manager, is_stopping)) {
+            return;
+        }
+        gy_taskman_unstall(manager, is_stopping);
+    }
+}
+
+/* What the step has come to so far; its cause becomes the calling thread's last error. */
+static gantry_status outcome(gantry_taskman *manager)
+{
+    if (manager->gpu != NULL) {
+        gantry_status status = manager->gpu_ops->adopt_failure(manager->gpu);
+        if (status != GANTRY_OK) {
+            return status;
+        }
+    }
+    gy_mutex_lock(&manager->lock);
+    struct gy_error failure = manager->failure;
+    gy_mutex_unlock(&manager->lock);
+    if (failure.status == GANTRY_OK && atomic_load(&manager->cancelled) != 0 &&
+        atomic_load(&manager->failed) != 0) {
+        return GY_FAIL(GANTRY_ERR_CANCELLED, "the run was cancelled");
+    }
+    return failure.status == GANTRY_OK ? GANTRY_OK : gy_error_adopt(&failure);
+}
+
+static gantry_status check_running(gantry_taskman *manager, const char *call)
+{
+    gantry_status status = gy_taskman_check_owner(manager, call);
+    if (status == GANTRY_OK && gy_taskman_phase(manager) != GY_RUNNING) {
+        status = GY_FAIL(GANTRY_ERR_STATE, "%s: the task manager is %s", call,
+                         gy_taskman_phase_name(gy_taskman_phase(manager)));
+    }
+    return status;
+}
+
+gantry_status gantry_taskman_wait(gantry_taskman *manager)
+{
+    gantry_status status = check_running(manager, "wait");
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    wait_until_idle(manager, false);
+    return outcome(manager);
+}
+
+struct missing {
+    char names[GY_ERROR_TEXT_BYTES - 120];
+    size_t used;
+};
+
+static void list_unfilled(void *user, gantry_task *task)
+{
+    struct missing *missing = user;
+    if (gy_task_has(task, GY_TASK_FILLED) || missing->used + 60 > sizeof(missing->names)) {
+        return;
+    }
+    int wrote = snprintf(missing->names + missing->used, sizeof(missing->names) - missing->used, " '%.50s'",
+                         gantry_task_name(task));
+    missing->used += wrote > 0 ? (size_t)wrote : 0;
+}
+
+static gantry_status report_unfilled(gantry_taskman *manager)
+{
+    gy_mutex_lock(&manager->lock);
+    uint64_t unfilled = manager->unfilled;
+    struct gy_graph_view view = gy_graph_view(&manager->graph);
+    gy_mutex_unlock(&manager->lock);
+    if (unfilled == 0) {
+        return GANTRY_OK;
+    }
+    struct missing missing = {.names = "", .used = 0};
+    gy_graph_each(&view, list_unfilled, &missing);
+    return GY_FAIL(GANTRY_ERR_UNFILLED_NAME, "stop: no task was submitted for %llu names:%s",
+                   (unsigned long long)unfilled, missing.names);
+}
+
+gantry_status gantry_taskman_stop(gantry_taskman *manager)
+{
+    gantry_status status = check_running(manager, "stop");
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    wait_until_idle(manager, true);
+    status = outcome(manager);
+    if (manager->gpu != NULL) {
+        manager->gpu_ops->step_end(manager->gpu);
+    }
+    return status != GANTRY_OK ? status : report_unfilled(manager);
+}
+
+/* ---- reset ----------------------------------------------------------------------------------- */
+
+/* The step was never started: its tasks' owners hear of it all the same. */
+static void discard_task(void *user, gantry_task *task)
+{
+    (void)user;
+    if (gy_task_has(task, GY_TASK_HAS_RELEASE)) {
+        task->release(task, task->arg, GANTRY_ERR_TASK_FAILED);
+    }
+}
+
+void gy_taskman_renew(gantry_taskman *manager)
+{
+    static _Atomic(uint64_t) generations;
+    manager->generation = atomic_fetch_add_explicit(&generations, 1, memory_order_relaxed) + 1;
+    atomic_store(&manager->spawned, 0);
+}
+
+gantry_status gantry_taskman_reset(gantry_taskman *manager)
+{
+    gantry_status status = gy_taskman_check_owner(manager, "reset");
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    if (gy_taskman_phase(manager) == GY_RUNNING) {
+        return GY_FAIL(GANTRY_ERR_STATE, "reset: the task manager is running");
+    }
+    if (gy_taskman_phase(manager) == GY_BUILDING || (manager->frozen && !manager->plan.has_run)) {
+        gy_mutex_lock(&manager->lock);
+        struct gy_graph_view view = gy_graph_view(&manager->graph);
+        gy_mutex_unlock(&manager->lock);
+        gy_graph_each(&view, discard_task, NULL);
+    }
+    gy_mutex_lock(&manager->lock);
+    if (manager->watched) {
+        gy_pool_unwatch(manager->pool);
+        manager->watched = false;
+    }
+    gy_graph_reset(&manager->graph);
+    gy_names_reset(&manager->names);
+    manager->failure = (struct gy_error){.status = GANTRY_OK};
+    manager->submitted = manager->submitted_gpu = manager->submitted_sync = 0;
+    manager->unfilled = manager->late_names = manager->counted = 0;
+    manager->conditions = manager->lights = 0;
+    gy_taskman_thaw(manager);
+    gy_taskman_renew(manager);
+    atomic_store(&manager->work, 0);
+    atomic_store(&manager->failed, 0);
+    atomic_store(&manager->resolved_names, 0);
+    if (gy_taskman_phase(manager) != GY_BUILDING) {
+        gy_taskman_enter_phase(manager, GY_BUILDING);
+    }
+    gy_mutex_unlock(&manager->lock);
+    return GANTRY_OK;
+}
+
+gantry_status gantry_taskman_get_stats(const gantry_taskman *manager, gantry_taskman_stats *stats)
+{
+    if (manager == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "statistics: task manager is NULL");
+    }
+    gantry_taskman *locked = (gantry_taskman *)manager; /* const means that nothing visible changes */
+    gy_mutex_lock(&locked->lock);
+    bool is_waiting = gy_taskman_phase(manager) == GY_BUILDING || (manager->frozen && !manager->plan.has_run);
+    uint64_t pending = is_waiting ? manager->counted : atomic_load(&manager->work) / GY_WORK_PENDING;
+    uint64_t spawned = atomic_load(&manager->spawned);
+    uint64_t released = manager->counted + spawned > pending ? manager->counted + spawned - pending : 0;
+    uint64_t names = atomic_load(&manager->resolved_names);
+    gantry_taskman_stats ours = {
+        .tasks = manager->submitted + spawned,
+        .tasks_cpu = manager->submitted + spawned - manager->submitted_gpu - manager->submitted_sync,
+        .tasks_gpu = manager->submitted_gpu,
+        .edges = manager->graph.edges,
+        .released = released > names ? released - names : 0,
+        .failed = atomic_load(&manager->failed),
+        .memory_bytes = manager->graph.bytes + manager->names.bytes,
+    };
+    gy_mutex_unlock(&locked->lock);
+    return gy_stats_export(stats, &ours, sizeof(ours), "task manager");
+}

@@ -1,0 +1,263 @@
+/* What the application and the GPU dispatcher may ask of, and do to, a single task. */
+#include "taskman/task.h"
+
+#include "base/status.h"
+#include "taskman/manager.h"
+#include "taskman/pool.h"
+#include "taskman/release.h"
+#include "taskman/state.h"
+
+/* A task of a frozen graph has its references for the next run as soon as it was released in this one.  The
+ * lock that the caller holds then keeps that next run from starting until we have looked and taken back. */
+bool gy_task_hold(gantry_task *task)
+{
+    int32_t references = atomic_load_explicit(&task->references, memory_order_relaxed);
+    do {
+        if (references <= 0) {
+            return false;
+        }
+    } while (!atomic_compare_exchange_weak_explicit(&task->references, &references, references + 1,
+                                                    memory_order_acquire, memory_order_relaxed));
+    gantry_task_state state = gy_task_state_of(task);
+    bool may_run_again = task->manager->flow && state >= GANTRY_TASK_STATE_DONE;
+    if (gy_task_has(task, GY_TASK_FROZEN) && state != GANTRY_TASK_STATE_HELD && !may_run_again) {
+        atomic_fetch_sub_explicit(&task->references, 1, memory_order_relaxed);
+        return false;
+    }
+    return true;
+}
+
+void gy_task_doom(gantry_task *task, gantry_status why)
+{
+    int8_t before = atomic_load_explicit(&task->doom, memory_order_relaxed);
+    while (before != (int8_t)why && before != (int8_t)GANTRY_ERR_DEVICE_LOST &&
+           (before == GANTRY_OK || why != GANTRY_ERR_CANCELLED) &&
+           !atomic_compare_exchange_weak_explicit(&task->doom, &before, (int8_t)why, memory_order_relaxed,
+                                                  memory_order_relaxed)) {
+    }
+}
+
+/* ---- for the application -------------------------------------------------------------------- */
+
+gantry_status gantry_task_start_after(gantry_task *task, gantry_task *predecessor)
+{
+    if (task == NULL || predecessor == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "dependency: a task is NULL");
+    }
+    if (task == predecessor) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "dependency: task '%s' after itself",
+                       gantry_task_label(task));
+    }
+    if (task->manager != predecessor->manager) {
+        return GY_FAIL(GANTRY_ERR_FOREIGN_HANDLE, "dependency: '%s' and '%s' are of different task managers",
+                       gantry_task_label(task), gantry_task_label(predecessor));
+    }
+    if (gy_task_has(task, GY_TASK_LIGHT) || gy_task_has(predecessor, GY_TASK_LIGHT)) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "dependency: '%s' or '%s' is a light task",
+                       gantry_task_label(task), gantry_task_label(predecessor));
+    }
+    return gy_taskman_link(predecessor, task);
+}
+
+gantry_status gantry_task_finish_before(gantry_task *task, gantry_task *successor)
+{
+    return gantry_task_start_after(successor, task);
+}
+
+gantry_status gantry_task_add_reference(gantry_task *task)
+{
+    if (task == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "reference: task is NULL");
+    }
+    gantry_taskman *manager = task->manager;
+    bool is_held;
+    bool is_frozen = gy_task_has(task, GY_TASK_FROZEN);
+    if (is_frozen || gy_taskman_phase(manager) == GY_BUILDING) {
+        gy_mutex_lock(&manager->lock);
+        if (is_frozen && gy_taskman_phase(manager) != GY_RUNNING) {
+            gy_mutex_unlock(&manager->lock);
+            return GY_FAIL(GANTRY_ERR_STATE, "reference: the graph of task '%s' is frozen and not running",
+                           gantry_task_label(task));
+        }
+        is_held = gy_task_hold(task);
+        if (is_held && is_frozen && manager->flow) {
+            atomic_fetch_add(&manager->work, GY_WORK_PENDING);
+        }
+        gy_mutex_unlock(&manager->lock);
+    } else {
+        is_held = gy_task_hold(task);
+    }
+    return is_held ? GANTRY_OK
+                   : GY_FAIL(GANTRY_ERR_LATE_DEPENDENCY, "reference: task '%s' was dispatched already",
+                             gantry_task_label(task));
+}
+
+gantry_status gantry_task_remove_reference(gantry_task *task)
+{
+    if (task == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "reference: task is NULL");
+    }
+    gantry_cpu_dispatcher *pool = task->manager->pool;
+    gy_pool_enter(pool);
+    gantry_status status = gy_taskman_unhold(task);
+    gy_pool_leave(pool);
+    return status;
+}
+
+int gantry_task_references(const gantry_task *task)
+{
+    int32_t references = atomic_load_explicit(&task->references, memory_order_relaxed);
+    return references > 0 && gy_task_state_of(task) <= GANTRY_TASK_STATE_HELD ? references : 0;
+}
+
+const char *gantry_task_name(const gantry_task *task)
+{
+    return task->name != NULL ? task->name : "";
+}
+
+/* A placeholder's fields are being written by whoever fills it until it is one no more. */
+static bool is_described(const gantry_task *task)
+{
+    return gy_task_state_of(task) != GANTRY_TASK_STATE_PLACEHOLDER;
+}
+
+const char *gantry_task_label(const gantry_task *task)
+{
+    if (is_described(task) && task->label != NULL) {
+        return task->label;
+    }
+    return task->name != NULL ? task->name : "task";
+}
+
+gantry_task_kind gantry_task_get_kind(const gantry_task *task)
+{
+    return is_described(task) ? gy_task_kind(task) : GANTRY_TASK_SYNC_POINT;
+}
+
+gantry_task_priority gantry_task_get_priority(const gantry_task *task)
+{
+    unsigned traits = is_described(task) ? task->traits : 0;
+    return (traits & GY_TRAIT_HIGH) != 0  ? GANTRY_TASK_PRIORITY_HIGH
+           : (traits & GY_TRAIT_LOW) != 0 ? GANTRY_TASK_PRIORITY_LOW
+                                          : GANTRY_TASK_PRIORITY_NORMAL;
+}
+
+gantry_task_state gantry_task_get_state(const gantry_task *task)
+{
+    return gy_task_state_of(task);
+}
+
+gantry_status gantry_task_result(const gantry_task *task)
+{
+    if (gy_task_state_of(task) != GANTRY_TASK_STATE_FAILED) {
+        return GANTRY_OK;
+    }
+    return (gantry_status)atomic_load_explicit(&task->result, memory_order_relaxed);
+}
+
+void *gantry_task_arg(const gantry_task *task)
+{
+    return is_described(task) ? task->arg : NULL;
+}
+
+gantry_status gantry_task_set_arg(gantry_task *task, void *arg)
+{
+    if (task == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "argument: task is NULL");
+    }
+    gantry_taskman *manager = task->manager;
+    gy_mutex_lock(&manager->lock);
+    bool may = gy_taskman_phase(manager) != GY_RUNNING && gy_task_has(task, GY_TASK_FILLED);
+    if (may) {
+        task->arg = arg;
+    }
+    gy_mutex_unlock(&manager->lock);
+    return may ? GANTRY_OK
+               : GY_FAIL(GANTRY_ERR_STATE, "argument: task '%s' is part of a running step, or a name only",
+                         gantry_task_label(task));
+}
+
+uint64_t gantry_task_context_id(const gantry_task *task)
+{
+    return is_described(task) ? task->context_id : 0;
+}
+
+gantry_taskman *gantry_task_manager(const gantry_task *task)
+{
+    return task->manager;
+}
+
+gantry_status gantry_task_choose(gantry_task *task, uint32_t index)
+{
+    if (task == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "choice: task is NULL");
+    }
+    uint64_t *chosen = gy_pool_chosen(task);
+    if (chosen == NULL || !gy_task_is_condition(task)) {
+        return GY_FAIL(GANTRY_ERR_STATE, "choice: '%s' is no condition, or not running here",
+                       gantry_task_label(task));
+    }
+    const struct gy_edge *edge = gy_edge_at(&task->edges);
+    for (uint32_t i = 0; i < index && edge != NULL; i++) {
+        edge = gy_edge_at(&edge->next);
+    }
+    if (edge == NULL || index >= GY_MOST_CHOICES) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "choice: condition '%s' has no dependent %u",
+                       gantry_task_label(task), index);
+    }
+    *chosen |= (uint64_t)1 << index;
+    return GANTRY_OK;
+}
+
+/* ---- for the GPU dispatcher ------------------------------------------------------------------ */
+
+void gy_task_prefetch_self(const gantry_task *task)
+{
+    __builtin_prefetch(atomic_load_explicit(&task->edges, memory_order_acquire));
+    __builtin_prefetch(&task->last_edge);
+    __builtin_prefetch(task->arg);
+}
+
+void gy_task_prefetch_dependents(const gantry_task *task)
+{
+    enum { MOST = 4 }; /* a fork wider than this has time to hide its misses behind each other */
+    const struct gy_edge *edge = atomic_load_explicit(&task->edges, memory_order_acquire);
+    for (int i = 0; i < MOST && edge != NULL && edge != &gy_edge_closed; i++) {
+        __builtin_prefetch(edge->successor, 1);
+        edge = atomic_load_explicit(&edge->next, memory_order_acquire);
+    }
+}
+
+struct gy_task_gpu *gy_task_gpu(gantry_task *task)
+{
+    return &task->gpu;
+}
+
+gantry_launch_fn gy_task_launch_fn(const gantry_task *task)
+{
+    return task->body.launch;
+}
+
+bool gy_task_begin(gantry_task *task)
+{
+    if (atomic_load_explicit(&task->doom, memory_order_relaxed) != GANTRY_OK) {
+        return false;
+    }
+    if (atomic_load_explicit(&task->manager->cancelled, memory_order_relaxed) != 0) {
+        gy_task_doom(task, GANTRY_ERR_CANCELLED);
+        return false;
+    }
+    gy_task_enter(task, GANTRY_TASK_STATE_RUNNING);
+    return true;
+}
+
+void gy_task_remove_reference_failed(gantry_task *task, gantry_status why)
+{
+    gantry_taskman *manager = task->manager;
+    gantry_cpu_dispatcher *pool = manager->pool;
+    gy_pool_enter(pool);
+    gy_taskman_keep_failure(manager, task, why);
+    gy_task_doom(task, why == GANTRY_ERR_DEVICE_LOST ? why : GANTRY_ERR_TASK_FAILED);
+    gy_taskman_unhold(task);
+    gy_pool_leave(pool);
+}

@@ -1,0 +1,131 @@
+/* A task and its edges, as taskman/ alone sees them.
+ *
+ * References: a task is dispatched by whoever takes its last reference, so everything that happens to
+ * it before (filling a placeholder, declaring edges, dooming) is done by somebody who holds one.  That,
+ * and not a lock, is what makes the plain fields below safe to read after the count reached 0. */
+#ifndef TASKMAN_TASK_H
+#define TASKMAN_TASK_H
+
+#include "taskman/gpu_ops.h"
+
+#include <gantry/task.h>
+
+#include <stdatomic.h>
+
+/* An edge lives in its predecessor's list.  `next` goes from NULL to the following edge (by an adder,
+ * under the manager's lock) or to &gy_edge_closed (by the releaser), whichever comes first: that one
+ * compare-and-swap decides whether an edge is in time or late. */
+struct gy_edge {
+    gantry_task *successor;         /* immutable once linked */
+    _Atomic(struct gy_edge *) next; /* atomic; see above */
+};
+_Static_assert(sizeof(struct gy_edge) == 16, "16 bytes per edge are promised");
+
+extern struct gy_edge gy_edge_closed;
+
+enum gy_task_flag {
+    GY_TASK_LIGHT = 1,       /* created by gantry_taskman_create_light(); never changes */
+    GY_TASK_HAS_RELEASE = 2, /* there is a release callback: spares the release path a cache line */
+    GY_TASK_FILLED = 4,      /* submitted; clear: a name that was only referred to */
+    GY_TASK_LATE_NAME = 8,   /* a placeholder made while running: its first reference is its filler's */
+    GY_TASK_PARKED = 16,     /* a light task that lost its last reference before the start */
+    GY_TASK_FROZEN = 32,     /* belongs to a frozen graph */
+    GY_TASK_CHOSEN = 64,     /* depends on a condition: starts when chosen */
+};
+
+/* What `traits` holds besides the kind; plain CPU tasks, the quick case, have none. */
+enum gy_task_trait {
+    GY_TRAIT_KINDS = 7,
+    GY_TRAIT_CONDITION = 8,
+    GY_TRAIT_HIGH = 16,                                                /* priority */
+    GY_TRAIT_LOW = 32,                                                 /* priority */
+    GY_TRAIT_CLASSED = 64,                                             /* `cpu_class` is not 0 */
+    GY_TRAIT_QUEUED = GY_TRAIT_HIGH | GY_TRAIT_LOW | GY_TRAIT_CLASSED, /* goes through special queues */
+};
+
+/* The first cache line is what running and releasing a task touches. */
+struct gantry_task {
+    _Alignas(64) _Atomic(int32_t) references; /* atomic; goes up only from above 0 */
+    _Atomic(uint8_t) state;                   /* atomic; written by gy_task_enter() alone */
+    _Atomic(uint8_t) flags;                   /* atomic; written under the manager's lock */
+    uint8_t traits;                           /* immutable once submitted; kind and enum gy_task_trait */
+    _Atomic(int8_t) doom;                     /* atomic; not GANTRY_OK: a predecessor failed so */
+    gantry_taskman *manager;                  /* immutable */
+    _Atomic(struct gy_edge *) edges;          /* atomic; first dependent, in order of declaration */
+    struct gy_task_gpu gpu;
+    union {
+        gantry_task_fn run;
+        gantry_launch_fn launch;
+    } body;    /* immutable once submitted */
+    void *arg; /* immutable once submitted */
+
+    union {
+        struct {
+            struct gy_edge *last_edge; /* guarded by the manager's lock; NULL: none yet */
+            int32_t gpu_armed;         /* immutable while running; see gy_task_armed() */
+            uint32_t cpu_class;        /* immutable once submitted */
+        };
+        struct gy_edge own_edge; /* light tasks: the one to the continuation; guarded as all edges */
+    };
+    gantry_task_release_fn release; /* immutable once submitted */
+    const char *label;              /* immutable once submitted; may be NULL */
+    const char *name;               /* immutable; NULL: unnamed */
+    uint64_t context_id;            /* immutable once submitted */
+    uint32_t predecessors;          /* guarded by the manager's lock; edges that end here */
+    uint32_t index;                 /* immutable; order of creation */
+    uint32_t scratch;               /* guarded by the manager's lock; graph searches */
+    _Atomic(int32_t) result;        /* atomic; final once the state is FAILED */
+};
+_Static_assert(sizeof(struct gantry_task) <= 128, "128 bytes per task are promised");
+
+/* One more reference unless the task was dispatched already; false then.  The caller holds the lock of the
+ * task's manager unless that is running and the task not part of a frozen graph. */
+bool gy_task_hold(gantry_task *task);
+
+enum { GY_MOST_CHOICES = 64 };
+
+/* Make the task fail when its turn comes.  The caller holds a reference. */
+void gy_task_doom(gantry_task *task, gantry_status why);
+
+static inline gantry_task_kind gy_task_kind(const gantry_task *task)
+{
+    return (gantry_task_kind)(task->traits & GY_TRAIT_KINDS);
+}
+
+static inline bool gy_task_is_gpu(const gantry_task *task)
+{
+    return task->traits >= GANTRY_TASK_HTOD && gy_task_kind(task) >= GANTRY_TASK_HTOD;
+}
+
+static inline bool gy_task_is_condition(const gantry_task *task)
+{
+    return (task->traits & GY_TRAIT_CONDITION) != 0;
+}
+
+/* The references with which a task of a frozen graph begins each run: what its predecessors and the
+ * application hold.  Written by freeze(), and kept where releasing the task finds it in its first line. */
+static inline int32_t gy_task_armed(const gantry_task *task)
+{
+    return gy_task_is_gpu(task) ? task->gpu_armed : task->gpu.armed;
+}
+
+static inline bool gy_task_has(const gantry_task *task, enum gy_task_flag flag)
+{
+    return (atomic_load_explicit(&task->flags, memory_order_relaxed) & (unsigned)flag) != 0;
+}
+
+/* Under the manager's lock. */
+static inline void gy_task_set(gantry_task *task, enum gy_task_flag flag)
+{
+    unsigned flags = atomic_load_explicit(&task->flags, memory_order_relaxed);
+    atomic_store_explicit(&task->flags, (uint8_t)(flags | (unsigned)flag), memory_order_relaxed);
+}
+
+/* Under the manager's lock. */
+static inline void gy_task_clear(gantry_task *task, enum gy_task_flag flag)
+{
+    unsigned flags = atomic_load_explicit(&task->flags, memory_order_relaxed);
+    atomic_store_explicit(&task->flags, (uint8_t)(flags & ~(unsigned)flag), memory_order_relaxed);
+}
+
+#endif

@@ -1,0 +1,362 @@
+/* The task manager.
+ *
+ * Building and late submission take the manager's lock: they touch the names, the storage and the lists
+ * of edges.  Running does not (release.c), except to keep the first failure.
+ *
+ * Life of a step: start() looks for cycles, then takes one reference from every task of the step; each
+ * task that reaches 0 references goes to the pool, to the GPU dispatcher or, with nothing to run, is
+ * released on the spot; stop() waits until `work` says that nothing is pending.
+ *
+ * Who owns a task's first reference: start() for what was submitted before; the submitter for what is
+ * submitted while running; the creator for a light task, always; for a name referred to while running,
+ * whoever submits the task, or stop() when nobody does. */
+#include "base/alloc.h"
+#include "base/options.h"
+#include "taskman/manager.h"
+#include "taskman/pool.h"
+#include "taskman/state.h"
+
+/* ---- create, destroy ------------------------------------------------------------------------- */
+
+static gantry_status import_options(gantry_taskman *manager, const gantry_taskman_options *theirs)
+{
+    gantry_taskman_options options = {0};
+    gantry_status status = gy_options_import(
+        &options, sizeof(options), theirs, offsetof(gantry_taskman_options, gpu_dispatcher), "task manager");
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    manager->pool = options.cpu_dispatcher;
+    if (manager->pool == NULL) {
+        gantry_cpu_dispatcher_options own = GANTRY_CPU_DISPATCHER_OPTIONS_INIT;
+        own.inline_only = true;
+        status = gantry_cpu_dispatcher_create(&own, &manager->own_pool);
+        if (status != GANTRY_OK) {
+            return status;
+        }
+        manager->pool = manager->own_pool;
+    }
+    manager->gpu = options.gpu_dispatcher;
+    if (manager->gpu != NULL) {
+        manager->gpu_ops = ((const struct gy_gpu_dispatcher *)(const void *)manager->gpu)->ops;
+    }
+    return options.expected_tasks == 0 ? GANTRY_OK : gy_graph_expect(&manager->graph, options.expected_tasks);
+}
+
+gantry_status gantry_taskman_create(const gantry_taskman_options *options, gantry_taskman **out)
+{
+    if (out == NULL || options == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "task manager: options or out is NULL");
+    }
+    gantry_taskman *manager = gy_alloc_aligned(sizeof(*manager), 64);
+    if (manager == NULL) {
+        return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "task manager: no memory");
+    }
+    memset(manager, 0, sizeof(*manager));
+    gantry_status status = import_options(manager, options);
+    if (status != GANTRY_OK) {
+        gantry_cpu_dispatcher_destroy(manager->own_pool);
+        gy_free(manager);
+        return status;
+    }
+    gy_mutex_init(&manager->lock, GY_RANK_TASKMAN);
+    gy_mutex_lock(&manager->lock);
+    gy_taskman_renew(manager);
+    gy_mutex_unlock(&manager->lock);
+    *out = manager;
+    return GANTRY_OK;
+}
+
+void gantry_taskman_destroy(gantry_taskman *manager)
+{
+    if (manager == NULL) {
+        return;
+    }
+    if (gy_taskman_phase(manager) == GY_RUNNING) {
+        (void)!gantry_taskman_stop(manager);
+    }
+    (void)!gantry_taskman_reset(manager);
+    gy_mutex_fini(&manager->lock);
+    gy_names_fini(&manager->names);
+    gy_graph_fini(&manager->graph);
+    gantry_cpu_dispatcher_destroy(manager->own_pool);
+    gy_free(manager);
+}
+
+/* ---- submission ------------------------------------------------------------------------------ */
+
+static gantry_status import_desc(const gantry_taskman *manager, gantry_task_desc *desc,
+                                 const gantry_task_desc *theirs)
+{
+    gantry_status status =
+        gy_options_import(desc, sizeof(*desc), theirs, offsetof(gantry_task_desc, context_id), "task");
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    const char *shown = desc->label != NULL ? desc->label : desc->name != NULL ? desc->name : "task";
+    if (desc->name != NULL && desc->name[0] == '\0') {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "task '%s': the name is empty", shown);
+    }
+    if ((unsigned)desc->kind > GANTRY_TASK_DTOH) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "task '%s': unknown kind %d", shown, (int)desc->kind);
+    }
+    bool is_gpu = desc->kind >= GANTRY_TASK_HTOD;
+    if ((desc->kind == GANTRY_TASK_CPU && desc->run == NULL) || (is_gpu && desc->launch == NULL)) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "task '%s': %s is NULL", shown,
+                       is_gpu ? "launch" : "run");
+    }
+    if (is_gpu && manager->gpu == NULL) {
+        return GY_FAIL(GANTRY_ERR_UNSUPPORTED, "task '%s': the task manager has no GPU dispatcher", shown);
+    }
+    bool is_cpu = desc->kind == GANTRY_TASK_CPU;
+    if (desc->priority < GANTRY_TASK_PRIORITY_LOW || desc->priority > GANTRY_TASK_PRIORITY_HIGH ||
+        (!is_cpu && (desc->cpu_class != 0 || desc->is_condition)) ||
+        desc->cpu_class > gy_pool_class_count(manager->pool)) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
+                       "task '%s': priority %d, class %u or condition do not fit", shown, (int)desc->priority,
+                       desc->cpu_class);
+    }
+    return GANTRY_OK;
+}
+
+static gantry_status refuse_stopped(void)
+{
+    return GY_FAIL(GANTRY_ERR_STATE, "task manager: stopped; reset it before the next step");
+}
+
+static gantry_status no_task_memory(const char *name)
+{
+    return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "no memory for task '%s'", name != NULL ? name : "");
+}
+
+void gy_taskman_count_pending(gantry_taskman *manager)
+{
+    manager->counted++;
+    if (gy_taskman_phase(manager) == GY_RUNNING) {
+        atomic_fetch_add_explicit(&manager->work, GY_WORK_PENDING, memory_order_relaxed);
+    } /* else begin_running() counts all at once */
+}
+
+/* A task with one reference, of no kind yet, in the place that was peeked at. */
+static gantry_task *take_task_locked(gantry_taskman *manager, gantry_task *task) GY_REQUIRES(manager->lock)
+{
+    memset(task, 0, sizeof(*task));
+    atomic_init(&task->references, 1);
+    task->traits = GANTRY_TASK_SYNC_POINT;
+    task->manager = manager;
+    task->index = manager->graph.tasks;
+    gy_graph_take_task(&manager->graph);
+    return task;
+}
+
+static gantry_status add_placeholder_locked(gantry_taskman *manager, const struct gy_name *name,
+                                            gantry_task **out) GY_REQUIRES(manager->lock)
+{
+    gantry_task *task = gy_graph_peek_task(&manager->graph);
+    if (task == NULL || !gy_names_reserve(&manager->names, name)) {
+        return no_task_memory(name->text);
+    }
+    take_task_locked(manager, task);
+    task->name = gy_names_add(&manager->names, name, task);
+    gy_task_state_init(task, GANTRY_TASK_STATE_PLACEHOLDER);
+    manager->unfilled++;
+    if (gy_taskman_phase(manager) == GY_RUNNING) {
+        gy_task_set(task, GY_TASK_LATE_NAME);
+        manager->late_names++;
+        gy_taskman_watch(manager);
+    } else {
+        gy_taskman_count_pending(manager);
+    }
+    *out = task;
+    return GANTRY_OK;
+}
+
+/* `task` has a reference that nobody else takes away while we write. */
+static void describe(gantry_task *task, const gantry_task_desc *desc)
+{
+    unsigned traits = (unsigned)desc->kind;
+    if (desc->kind == GANTRY_TASK_CPU) {
+        traits |= desc->is_condition ? GY_TRAIT_CONDITION : 0u;
+        traits |= desc->priority == GANTRY_TASK_PRIORITY_HIGH  ? GY_TRAIT_HIGH
+                  : desc->priority == GANTRY_TASK_PRIORITY_LOW ? GY_TRAIT_LOW
+                                                               : 0u;
+        traits |= desc->cpu_class != 0 ? GY_TRAIT_CLASSED : 0u;
+        task->cpu_class = desc->cpu_class;
+    }
+    task->traits = (uint8_t)traits;
+    if (gy_task_is_gpu(task)) {
+        task->body.launch = desc->launch;
+    } else {
+        task->body.run = desc->run;
+    }
+    task->arg = desc->arg;
+    task->release = desc->release;
+    task->label = desc->label;
+    task->context_id = desc->context_id;
+    gy_task_set(task, GY_TASK_FILLED);
+    if (desc->release != NULL) {
+        gy_task_set(task, GY_TASK_HAS_RELEASE);
+    }
+}
+
+/* A placeholder of before the start lost its first reference to the start: the submitter gets another.
+ * One made while running still has its first, which becomes the submitter's. */
+static gantry_status fill_locked(gantry_taskman *manager, gantry_task *task, const gantry_task_desc *desc)
+    GY_REQUIRES(manager->lock)
+{
+    if (gy_task_has(task, GY_TASK_FILLED)) {
+        return GY_FAIL(GANTRY_ERR_DUPLICATE_NAME, "task '%s' was submitted already", desc->name);
+    }
+    if (gy_task_has(task, GY_TASK_LATE_NAME)) {
+        gy_task_clear(task, GY_TASK_LATE_NAME);
+        manager->late_names--;
+        gy_taskman_count_pending(manager);
+    } else if (gy_taskman_phase(manager) == GY_RUNNING && !gy_task_hold(task)) {
+        return GY_FAIL(GANTRY_ERR_LATE_DEPENDENCY, "task '%s': what waited for that name has gone on already",
+                       desc->name);
+    }
+    describe(task, desc);
+    if (desc->is_condition) {
+        gy_graph_loosen(task);
+    }
+    gy_task_enter(task, GANTRY_TASK_STATE_HELD);
+    manager->unfilled--;
+    return GANTRY_OK;
+}
+
+static gantry_status add_locked(gantry_taskman *manager, const gantry_task_desc *desc,
+                                const struct gy_name *name, gantry_task **out) GY_REQUIRES(manager->lock)
+{
+    if (gy_taskman_phase(manager) == GY_STOPPED) {
+        return refuse_stopped();
+    }
+    if (gy_taskman_phase(manager) == GY_RUNNING &&
+        (desc->is_condition || (name != NULL && manager->frozen))) {
+        return GY_FAIL(GANTRY_ERR_STATE,
+                       "task '%s': a condition, or a name in a frozen graph, comes too late",
+                       desc->name != NULL ? desc->name : "");
+    }
+    gantry_task *task = name != NULL ? gy_names_find(&manager->names, name) : NULL;
+    if (task != NULL) {
+        gantry_status status = fill_locked(manager, task, desc);
+        if (status != GANTRY_OK) {
+            return status;
+        }
+    } else {
+        task = gy_graph_peek_task(&manager->graph);
+        if (task == NULL || (name != NULL && !gy_names_reserve(&manager->names, name))) {
+            return no_task_memory(desc->name);
+        }
+        take_task_locked(manager, task);
+        task->name = name != NULL ? gy_names_add(&manager->names, name, task) : NULL;
+        describe(task, desc);
+        gy_task_state_init(task, GANTRY_TASK_STATE_HELD);
+        gy_taskman_count_pending(manager);
+    }
+    manager->submitted++;
+    manager->submitted_gpu += gy_task_is_gpu(task);
+    manager->submitted_sync += gy_task_kind(task) == GANTRY_TASK_SYNC_POINT;
+    manager->conditions += gy_task_is_condition(task);
+    *out = task;
+    return GANTRY_OK;
+}
+
+/* Path of a task, step 1 of 8: it is described, and held. */
+gantry_status gantry_taskman_submit(gantry_taskman *manager, const gantry_task_desc *desc, gantry_task **out)
+{
+    if (manager == NULL || desc == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "task: manager or description is NULL");
+    }
+    gantry_task_desc ours = {0};
+    gantry_status status = import_desc(manager, &ours, desc);
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    struct gy_name name = {0};
+    if (ours.name != NULL) {
+        name = gy_name_of(ours.name);
+    }
+    gantry_task *task = NULL;
+    gy_mutex_lock(&manager->lock);
+    status = add_locked(manager, &ours, ours.name != NULL ? &name : NULL, &task);
+    gy_mutex_unlock(&manager->lock);
+    if (status == GANTRY_OK && out != NULL) {
+        *out = task;
+    }
+    return status;
+}
+
+gantry_status gantry_taskman_get_named(gantry_taskman *manager, const char *text, gantry_task **out)
+{
+    if (manager == NULL || text == NULL || text[0] == '\0' || out == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "task name: an argument is NULL or the name is empty");
+    }
+    struct gy_name name = gy_name_of(text);
+    gantry_task *task = NULL;
+    gantry_status status = GANTRY_OK;
+    gy_mutex_lock(&manager->lock);
+    if (gy_taskman_phase(manager) == GY_STOPPED && !manager->frozen) {
+        status = refuse_stopped();
+    } else {
+        task = gy_names_find(&manager->names, &name);
+        if (task == NULL && manager->frozen) {
+            status = GY_FAIL(GANTRY_ERR_NOT_FOUND, "task name '%s': not in the frozen graph", text);
+        } else if (task == NULL) {
+            status = add_placeholder_locked(manager, &name, &task);
+        }
+    }
+    gy_mutex_unlock(&manager->lock);
+    if (status == GANTRY_OK) {
+        *out = task;
+    }
+    return status;
+}
+
+/* ---- light tasks ----------------------------------------------------------------------------- */
+
+static gantry_status add_light_locked(gantry_taskman *manager, const gantry_task_desc *desc,
+                                      gantry_task *continuation, gantry_task **out) GY_REQUIRES(manager->lock)
+{
+    if (gy_taskman_phase(manager) == GY_STOPPED) {
+        return refuse_stopped();
+    }
+    gantry_task *task = gy_graph_peek_task(&manager->graph);
+    if (task == NULL) {
+        return no_task_memory(desc->label);
+    }
+    if (continuation != NULL && !gy_task_hold(continuation)) {
+        return GY_FAIL(GANTRY_ERR_LATE_DEPENDENCY, "light task: continuation '%s' was dispatched already",
+                       gantry_task_label(continuation));
+    }
+    take_task_locked(manager, task);
+    describe(task, desc);
+    gy_task_set(task, GY_TASK_LIGHT);
+    gy_task_state_init(task, GANTRY_TASK_STATE_HELD);
+    gy_taskman_count_pending(manager);
+    manager->submitted++;
+    manager->lights++;
+    if (continuation != NULL) {
+        gy_graph_link_own(task, continuation);
+        manager->graph.edges++;
+        continuation->predecessors += !gy_task_has(continuation, GY_TASK_FROZEN);
+    }
+    *out = task;
+    return GANTRY_OK;
+}
+
+gantry_status gantry_taskman_create_light(gantry_taskman *manager, gantry_task_fn run, void *arg,
+                                          const char *label, gantry_task *continuation, gantry_task **out)
+{
+    if (manager == NULL || run == NULL || out == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "light task: manager, run or out is NULL");
+    }
+    if (continuation != NULL && continuation->manager != manager) {
+        return GY_FAIL(GANTRY_ERR_FOREIGN_HANDLE, "light task: continuation '%s' is of another task manager",
+                       gantry_task_label(continuation));
+    }
+    gantry_task_desc desc = {.kind = GANTRY_TASK_CPU, .label = label, .run = run, .arg = arg};
+    gy_mutex_lock(&manager->lock);
+    gantry_status status = add_light_locked(manager, &desc, continuation, out);
+    gy_mutex_unlock(&manager->lock);
+    return status;
+}

@@ -1,0 +1,133 @@
+/* The insides of a pool, for pool.c, which works it, and cpu_dispatcher.c, which sets it up. */
+#ifndef TASKMAN_WORKER_H
+#define TASKMAN_WORKER_H
+
+#include "base/thread.h"
+#include "taskman/deque.h"
+#include "taskman/event.h"
+#include "taskman/pool.h"
+#include "taskman/release.h"
+
+enum { GY_MOST_WORKERS = 1024 };
+
+enum gy_worker_activity {
+    GY_LOOKING,   /* for a task */
+    GY_IN_BODY,   /* of a task */
+    GY_RELEASING, /* a task whose body has returned */
+};
+
+/* A share of the tasks that a start hands out; its owner looks at one after the other. */
+struct gy_block {
+    gantry_taskman *manager;
+    gantry_task *const *roots; /* as in struct gy_start_job */
+    gantry_task *first;
+    size_t left;
+};
+
+/* One thread that runs tasks; `deque` excepted, only that thread touches it. */
+struct gy_worker {
+    struct gy_deque deque; /* not initialised in an inline waiter */
+    gantry_cpu_dispatcher *pool;
+    gantry_task *next; /* to run before anything else */
+    enum gy_worker_activity activity;
+    bool has_deque;
+    gantry_taskman *owed_manager; /* to count released tasks off of; NULL: none */
+    uint32_t owed_pending;        /* what to take off, in the halves of `work` */
+    uint32_t owed_active;
+    uint32_t owed_tasks;
+    struct gy_block block;
+    struct gy_task_chunk
+        *chunk; /* for tasks that it spawns, until `chunk_of` is not the manager's generation */
+    uint64_t chunk_of;
+    uint32_t spawned;                  /* not yet told the manager that is owed */
+    gantry_task *running;              /* NULL: none */
+    uint64_t chosen;                   /* by the running condition: a bit per dependent */
+    const struct gy_error *last_error; /* this thread's */
+    uint32_t random;                   /* state of the victim choice */
+    uint32_t ran;                      /* tasks */
+    uint32_t patience;                 /* GANTRY_WAIT_ADAPTIVE: looks before it sleeps */
+    gy_thread thread;
+    char name[32];
+};
+
+enum { GY_MOST_CLASSES = 16 };
+
+/* Tasks of a limited class. */
+struct gy_class {
+    uint32_t limit;              /* immutable after create */
+    uint32_t running;            /* guarded by inject_lock; queued for or at a worker */
+    struct gy_task_list waiting; /* guarded by inject_lock */
+};
+
+struct gy_loop;
+
+struct gantry_cpu_dispatcher {
+    struct gy_worker *workers;       /* immutable after create */
+    uint32_t worker_count;           /* immutable after create */
+    bool inline_only;                /* immutable after create */
+    gantry_wait_mode mode;           /* immutable after create */
+    _Atomic(uint32_t) watched;       /* atomic; see gy_pool_watch(); rarely written */
+    struct gantry_cpu_pool_ops host; /* immutable after create; submit NULL: workers of our own */
+    uint32_t class_count;            /* immutable after create */
+    _Atomic(uint32_t) idle;          /* atomic; workers that find nothing */
+
+    _Alignas(64) struct gy_event work; /* guarded by its lock; tasks were queued, or stopping */
+    struct gy_event done;              /* guarded by its lock; a manager has nothing more to do */
+    _Atomic(bool) stopping;            /* atomic; never goes back to false */
+
+    _Alignas(64) _Atomic(uint32_t) outside; /* atomic; foreign threads between enter and leave */
+    _Alignas(64) gy_mutex inject_lock;
+    gantry_task *inject_first;    /* guarded by inject_lock */
+    gantry_task *inject_last;     /* guarded by inject_lock */
+    _Atomic(size_t) inject_count; /* atomic; written under inject_lock */
+
+    struct gy_task_list urgent;          /* guarded by inject_lock; tasks of high priority */
+    struct gy_task_list low;             /* guarded by inject_lock; tasks of low priority */
+    _Atomic(size_t) urgent_count;        /* atomic; written under inject_lock */
+    _Atomic(size_t) low_count;           /* atomic; written under inject_lock */
+    _Atomic(struct gy_start_job *) jobs; /* atomic; written under inject_lock; first to be worked on */
+    struct gy_start_job *last_job;       /* guarded by inject_lock */
+    _Atomic(struct gy_loop *) loops;     /* atomic; written under inject_lock; newest first */
+    struct gy_class
+        classes[GY_MOST_CLASSES]; /* guarded by inject_lock, limits excepted; class n is [n - 1] */
+};
+
+/* A worker's thread: runs tasks until the pool is stopping and nothing is left. */
+void gy_worker_main(void *worker);
+
+/* queues.c: what is taken before and after everything else; NULL: nothing. */
+gantry_task *gy_pool_take_urgent(gantry_cpu_dispatcher *pool);
+gantry_task *gy_pool_take_low(gantry_cpu_dispatcher *pool);
+
+/* queues.c: a task of that class has ended. */
+void gy_pool_end_classed(gantry_cpu_dispatcher *pool, uint32_t cpu_class);
+
+/* queues.c: at the end of the injection list. */
+void gy_pool_inject_locked(gantry_cpu_dispatcher *pool, gantry_task *first, gantry_task *last, size_t count)
+    GY_REQUIRES(pool->inject_lock);
+void gy_pool_submit_to_host(gantry_cpu_dispatcher *pool, gantry_task *first);
+void gy_pool_notify_work(gantry_cpu_dispatcher *pool, size_t count);
+
+/* block.c: the next task that the worker's block makes ready, taking another block when it is used up. */
+gantry_task *gy_worker_next_of_block(struct gy_worker *self);
+/* block.c: let go of the rest of the block, for others to take. */
+void gy_worker_share_block(struct gy_worker *self);
+
+/* pool.c: take one from, or count into, what the worker owes the manager's `work`. */
+void gy_worker_claim_active(struct gy_worker *self, gantry_taskman *manager);
+void gy_worker_claim_task(struct gy_worker *self, gantry_taskman *manager);
+
+/* pool.c: the worker that runs a task of `manager` on this thread, if it has queues of its own; else NULL. */
+struct gy_worker *gy_worker_in_task_of(const gantry_taskman *manager);
+void gy_worker_owe(struct gy_worker *self, gantry_taskman *manager, uint64_t less);
+
+/* parallel.c: take part in a loop of somebody else; false: there is none. */
+bool gy_worker_help(struct gy_worker *self);
+
+/* pool.c: run `task` and what it leaves for the same thread. */
+void gy_worker_run_here(gantry_cpu_dispatcher *pool, gantry_task *task);
+
+/* Run what is queued in an inline-only pool. */
+void gy_pool_drain_inline(gantry_cpu_dispatcher *pool);
+
+#endif
