@@ -1,0 +1,358 @@
+/* The dispatcher thread (GD): a machine that walks HtoD → Kernel → DtoH → HtoD … over bins of ready tasks.
+ *
+ * Within a phase every running task's launch callback is called once per pass, in order, until all have
+ * ended.  When one ends it is released at once; dependents of the same flavour that became ready by it join
+ * the same pass, others wait in their bin.  So three kernel tasks in a row launch exactly what one task with
+ * three launches does.  One walk that launches something is a batch.
+ *
+ * Completions asked for on the way are flushed when DtoH turns into HtoD, and when nothing is left to do:
+ * then somebody may be waiting for them alone.
+ *
+ * Failure: once the context is lost, everything in the bins and everything that still arrives is released
+ * as FAILED, in order of arrival; releasing makes dependents ready, which arrive in turn, until the graph
+ * has drained.  Completions already asked for are failed by the completion thread. */
+#include "base/clock.h"
+#include "base/span.h"
+#include "dispatcher/internal.h"
+#include "profile/cta.h"
+
+#include <assert.h>
+
+_Thread_local struct gantry_dispatcher *gy_gd_current;
+
+static const char *const phase_names[GD_PHASES] = {"GD HtoD", "GD Kernel", "GD DtoH"};
+
+#ifndef NDEBUG
+static bool may_go(enum gd_state from, enum gd_state to)
+{
+    switch (from) {
+    case GD_STATE_IDLE:
+        return true;
+    case GD_STATE_BATCH:
+        return to == GD_STATE_IDLE;
+    case GD_STATE_FAILED:
+        return to == GD_STATE_CLOSED;
+    case GD_STATE_CLOSED:
+        return false;
+    }
+    return false;
+}
+#endif
+
+static bool bins_are_empty(const struct gantry_dispatcher *d)
+{
+    return d->bins[GD_HTOD].first == NULL && d->bins[GD_KERNEL].first == NULL &&
+           d->bins[GD_DTOH].first == NULL;
+}
+
+/* The only writer of d->state. */
+static void gd_enter(struct gantry_dispatcher *d, enum gd_state next)
+{
+    assert(may_go(d->state, next));
+    assert(next != GD_STATE_IDLE || bins_are_empty(d));
+    d->state = next;
+}
+
+static enum gd_phase phase_of(const gantry_task *task)
+{
+    switch (gantry_task_get_kind(task)) {
+    case GANTRY_TASK_HTOD:
+        return GD_HTOD;
+    case GANTRY_TASK_DTOH:
+        return GD_DTOH;
+    default:
+        return GD_KERNEL;
+    }
+}
+
+/* Path of a task, step 5 of 8: a ready task gets a stream and a bin. */
+static void bin_task(struct gantry_dispatcher *d, gantry_task *task)
+{
+    struct gy_task_gpu *gpu = gy_task_gpu(task);
+    if (gy_context_is_lost(d->config.context)) {
+        gy_gd_release_failed(d, task, gy_context_adopt_loss(d->config.context));
+        return;
+    }
+    uint32_t stream;
+    uint64_t trail = atomic_load_explicit(&gpu->trail, memory_order_acquire);
+    gantry_status status = gy_streams_assign(&d->streams, trail, &stream);
+    if (status != GANTRY_OK) {
+        gy_gd_release_failed(d, task, status);
+        return;
+    }
+    gy_task_prefetch_self(task);
+    gpu->stream = (uint16_t)(stream + 1);
+    gpu->launch_index = 0;
+    gy_gpu_list_append(&d->bins[phase_of(task)], task, task);
+}
+
+/* Rule 5.  The last open step has ended, so whatever is binned or arrives now is of a newer one; what that
+ * has reserved already is given up, which costs it a wait at most. */
+static void return_streams_if_due(struct gantry_dispatcher *d)
+{
+    if (atomic_load_explicit(&d->streams_due, memory_order_relaxed) &&
+        atomic_exchange(&d->streams_due, false)) {
+        gy_streams_return_all(&d->streams);
+    }
+}
+
+/* Take everything submitted since the last poll, here or elsewhere, into the bins.  Releasing a failed task
+ * may submit more, so go on until nothing comes. */
+static void poll_submissions(struct gantry_dispatcher *d)
+{
+    for (;;) {
+        (void)gy_inbox_take(&d->inbox, &d->local);
+        return_streams_if_due(d);
+        gantry_task *task = d->local.first;
+        if (task == NULL) {
+            return;
+        }
+        d->local.first = gy_task_gpu(task)->next;
+        if (d->local.first == NULL) {
+            d->local.last = NULL;
+        }
+        bin_task(d, task);
+    }
+}
+
+void gy_gd_count_phase(struct gantry_dispatcher *d)
+{
+    uint64_t now = gy_clock_ns();
+    gy_gd_count(&d->counters.phase_ns[d->phase], now - d->phase_since_ns);
+    d->phase_since_ns = now;
+}
+
+/* Run the tasks of one bin, interleaved, until it is empty. */
+static void run_phase(struct gantry_dispatcher *d, enum gd_phase phase)
+{
+    struct gy_gpu_list *bin = &d->bins[phase];
+    if (bin->first == NULL) {
+        return;
+    }
+    d->phase = phase;
+    d->phase_since_ns = gy_clock_ns();
+    uint64_t span = gy_span_begin();
+    while (bin->first != NULL) {
+        /* One pass: take the list, put back those that have more to launch.  Tasks that join meanwhile are
+         * appended behind them and get their first call in the next pass. */
+        struct gy_gpu_list pass = *bin;
+        *bin = (struct gy_gpu_list){NULL, NULL};
+        for (gantry_task *task = pass.first; task != NULL;) {
+            gantry_task *next = gy_task_gpu(task)->next;
+            d->last_in_phase = next == NULL && bin->first == NULL;
+            if (!gy_gd_step(d, task)) {
+                gy_gpu_list_append(bin, task, task);
+            } else {
+                poll_submissions(d);
+            }
+            task = next;
+        }
+    }
+    gy_gd_count_phase(d);
+    gy_span_end(GY_SPAN_PHASE, phase_names[phase], span,
+                atomic_load_explicit(&d->counters.batches, memory_order_relaxed));
+}
+
+/* While recording, have GDB look at every stream with work, so that its GPU times are read. */
+static void watch_streams(struct gantry_dispatcher *d)
+{
+    gantry_status status = GANTRY_OK;
+    for (uint32_t i = 0; i < d->streams.count && status == GANTRY_OK; i++) {
+        struct gy_stream *s = &d->streams.streams[i];
+        if (atomic_load_explicit(&s->completed, memory_order_relaxed) < s->tail) {
+            status = gy_completion_add(&d->completion, i, NULL, 0); /* fails only on a lost context */
+        }
+    }
+}
+
+/* Have GDB look at the streams that blocks wait for. */
+static void watch_deferred(struct gantry_dispatcher *d)
+{
+    uint64_t deferred = atomic_load_explicit(&d->deferred.deferred, memory_order_relaxed);
+    if (deferred == d->deferred_seen) {
+        return;
+    }
+    d->deferred_seen = deferred;
+    gantry_status status = GANTRY_OK;
+    for (uint32_t i = 0; i < d->streams.count && status == GANTRY_OK; i++) {
+        if (gy_deferred_watch(&d->deferred, i, d->streams.streams[i].tail)) {
+            status = gy_completion_add(&d->completion, i, NULL, 0); /* fails only on a lost context */
+        }
+    }
+}
+
+gantry_status gy_gd_cut(struct gantry_dispatcher *d)
+{
+    if (!d->graphs.capturing) {
+        return GANTRY_OK;
+    }
+    gy_gd_count(&d->graphs.cuts, 1);
+    return gy_graphs_end(&d->graphs);
+}
+
+static void flush(struct gantry_dispatcher *d)
+{
+    if (d->graphs.capturing) {
+        (void)gy_graphs_end(&d->graphs); /* a failure is in the context: seen below */
+    }
+    watch_deferred(d);
+    gy_cta_end_batch(gy_gpu_time_ctas(d->config.time));
+    if (gy_span_on()) {
+        watch_streams(d);
+    }
+    if (gy_completion_is_pending(&d->completion)) {
+        (void)gy_completion_flush(&d->completion); /* a failure is in the context: seen by the caller */
+        gy_gd_count(&d->counters.flushes, 1);
+    }
+    gy_graphs_sweep(&d->graphs);
+}
+
+/* While recording: how much is waiting when a round begins. */
+static void count_queues(const struct gantry_dispatcher *d)
+{
+    static const char *const names[GD_PHASES] = {"HtoD tasks waiting", "Kernel tasks waiting",
+                                                 "DtoH tasks waiting"};
+    for (enum gd_phase phase = GD_HTOD; phase < GD_PHASES; phase++) {
+        uint64_t count = 0;
+        for (gantry_task *task = d->bins[phase].first; task != NULL; task = gy_task_gpu(task)->next) {
+            count++;
+        }
+        gy_profile_count(gy_profile_generation(), names[phase], count);
+    }
+}
+
+/* What auto knows a batch by: the launch functions that are ready when it begins. */
+static uint64_t shape_of(const struct gantry_dispatcher *d)
+{
+    uint64_t shape = 1;
+    for (int phase = 0; phase < GD_PHASES; phase++) {
+        for (gantry_task *task = d->bins[phase].first; task != NULL; task = gy_task_gpu(task)->next) {
+            shape = (shape ^ (uint64_t)(uintptr_t)gy_task_launch_fn(task)) * UINT64_C(0x9e3779b97f4a7c15);
+            shape ^= shape >> 29;
+        }
+    }
+    return shape;
+}
+
+/* The counters that a batch's statistics are differences of. */
+static void read_batch(struct gantry_dispatcher *d, gantry_batch_stats *now)
+{
+    now->tasks = atomic_load_explicit(&d->counters.tasks, memory_order_relaxed);
+    now->launch_calls = atomic_load_explicit(&d->counters.launch_calls, memory_order_relaxed);
+    now->wfi_edges = atomic_load_explicit(&d->streams.waits, memory_order_relaxed);
+    now->as_graph = (uint32_t)atomic_load_explicit(&d->graphs.launches, memory_order_relaxed);
+    for (int phase = 0; phase < GD_PHASES; phase++) {
+        now->phase_ns[phase] = atomic_load_explicit(&d->counters.phase_ns[phase], memory_order_relaxed);
+        now->phase_tasks[phase] = atomic_load_explicit(&d->counters.phase_tasks[phase], memory_order_relaxed);
+    }
+    now->ns = gy_clock_ns();
+}
+
+static void end_batch(struct gantry_dispatcher *d, const gantry_batch_stats *before, gantry_batch_stats *now)
+{
+    read_batch(d, now);
+    now->number = atomic_load_explicit(&d->counters.batches, memory_order_relaxed);
+    now->tasks -= before->tasks;
+    now->launch_calls -= before->launch_calls;
+    now->wfi_edges -= before->wfi_edges;
+    now->as_graph = now->as_graph != before->as_graph;
+    now->ns -= before->ns;
+    for (int phase = 0; phase < GD_PHASES; phase++) {
+        now->phase_ns[phase] -= before->phase_ns[phase];
+        now->phase_tasks[phase] -= before->phase_tasks[phase];
+    }
+    gy_mutex_lock(&d->batch_lock);
+    d->batch = *now;
+    gy_mutex_unlock(&d->batch_lock);
+}
+
+/* One walk through the phases. */
+static void run_round(struct gantry_dispatcher *d)
+{
+    gantry_submission mode = atomic_load_explicit(&d->submission, memory_order_relaxed);
+    bool may_capture = !gy_span_on() && !d->config.synchronous;
+    bool automatic = mode == GANTRY_SUBMISSION_AUTO && may_capture;
+    uint64_t shape = automatic ? shape_of(d) : 0;
+    bool chosen = automatic && gy_graphs_choose(&d->graphs, shape);
+    d->as_graph = chosen || (mode == GANTRY_SUBMISSION_GRAPHS && may_capture);
+    d->in_batch = false;
+    gantry_batch_stats before = {.struct_size = sizeof(before)};
+    gantry_batch_stats now = before;
+    read_batch(d, &before);
+    gy_cta_begin_batch(gy_gpu_time_ctas(d->config.time));
+    if (gy_span_on()) {
+        count_queues(d);
+    }
+    for (enum gd_phase phase = GD_HTOD; phase < GD_PHASES; phase++) {
+        run_phase(d, phase);
+    }
+    flush(d);
+    if (d->in_batch) {
+        end_batch(d, &before, &now);
+        if (automatic) {
+            gy_graphs_learn(&d->graphs, shape, chosen, now.ns, now.launch_calls);
+        }
+    }
+}
+
+/* Walk the phases until the bins are empty. */
+static void run_batch(struct gantry_dispatcher *d)
+{
+    gd_enter(d, GD_STATE_BATCH);
+    uint64_t span = gy_span_begin();
+    while (!bins_are_empty(d)) {
+        run_round(d);
+        poll_submissions(d);
+    }
+    gy_span_end(GY_SPAN_BATCH, "GD batch", span,
+                atomic_load_explicit(&d->counters.batches, memory_order_relaxed));
+    gd_enter(d, GD_STATE_IDLE);
+}
+
+/* GD has nothing to do: follow a lost context. */
+static void idle_chores(struct gantry_dispatcher *d)
+{
+    return_streams_if_due(d);
+    if (d->state == GD_STATE_IDLE && gy_context_is_lost(d->config.context)) {
+        gd_enter(d, GD_STATE_FAILED);
+        for (uint32_t i = 0; i < d->streams.limit; i++) {
+            (void)gy_deferred_collect(&d->deferred, i, true); /* nobody else may see their turn come */
+        }
+    }
+}
+
+static bool may_read(struct gantry_dispatcher *d)
+{
+    return atomic_load(&d->open_groups) == 0 || atomic_load(&d->closing);
+}
+
+void gy_gd_main(void *arg)
+{
+    struct gantry_dispatcher *d = arg;
+    gy_gd_current = d;
+    bool pushed = gy_context_push(d->config.context) == GANTRY_OK;
+    if (!pushed) {
+        gy_context_lose(d->config.context, gy_error_last());
+    }
+    for (;;) {
+        /* Read before looking: whatever is signalled later makes the wait return at once. */
+        uint32_t seen = atomic_load(&d->inbox.signals);
+        bool closing = atomic_load(&d->closing);
+        idle_chores(d);
+        if (may_read(d)) {
+            poll_submissions(d);
+        }
+        if (!bins_are_empty(d)) {
+            run_batch(d);
+        } else if (closing) {
+            break;
+        } else {
+            gy_inbox_wait(&d->inbox, seen, may_read(d), d->config.wait);
+        }
+    }
+    gd_enter(d, GD_STATE_CLOSED);
+    if (pushed) {
+        (void)gy_context_pop(d->config.context);
+    }
+    gy_gd_current = NULL;
+}

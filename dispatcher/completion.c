@@ -1,0 +1,358 @@
+#include "dispatcher/completion.h"
+
+#include "base/clock.h"
+#include "base/span.h"
+#include "profile/session.h"
+#include "taskman/gpu_ops.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+
+/* How long a hybrid wait polls the GPU before it blocks: a blocking wake-up costs about this much. */
+#define SPIN_NS 50000u
+
+_Thread_local bool gy_gdb_is_current;
+
+static struct gy_completion_slot *slot_at(struct gy_completion *c, uint64_t position)
+{
+    return &c->slots[position % GY_COMPLETION_SLOTS];
+}
+
+/* ---- GD's side ----------------------------------------------------------------------------- */
+
+static gantry_status take_event(struct gy_completion *c, CUevent *out)
+{
+    gy_mutex_lock(&c->lock);
+    CUevent event = c->event_count > 0 ? c->events[--c->event_count] : NULL;
+    gy_mutex_unlock(&c->lock);
+    if (event == NULL) {
+        unsigned flags = CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC;
+        return GY_CALL(c->context, cuEventCreate(out, flags));
+    }
+    *out = event;
+    return GANTRY_OK;
+}
+
+/* Path of a task, step 7 of 8: an event for every stream somebody waits for.
+ *
+ * Give the first slot of each stream in [published, written) an event behind everything on it. */
+static gantry_status record_events(struct gy_completion *c)
+{
+    uint64_t recorded = 0;
+    for (uint64_t p = c->published; p != c->written; p++) {
+        struct gy_completion_slot *slot = slot_at(c, p);
+        struct gy_stream *stream = &c->streams->streams[slot->stream];
+        uint64_t bit = UINT64_C(1) << slot->stream;
+        slot->seq = stream->tail;
+        if ((recorded & bit) != 0) {
+            continue;
+        }
+        CUevent event;
+        gantry_status status = take_event(c, &event);
+        if (status == GANTRY_OK) {
+            slot->event = event;
+            CUstream on = stream->in_graph ? c->streams->origin : stream->native;
+            status = GY_CALL(c->context, cuEventRecord(event, on));
+        }
+        if (status != GANTRY_OK) {
+            return status;
+        }
+        recorded |= bit;
+        atomic_fetch_add_explicit(&c->streams->recorded, 1, memory_order_relaxed);
+    }
+    return GANTRY_OK;
+}
+
+gantry_status gy_completion_flush(struct gy_completion *c)
+{
+    if (!gy_completion_is_pending(c)) {
+        return GANTRY_OK;
+    }
+    gantry_status status = gy_context_is_lost(c->context) ? GANTRY_ERR_DEVICE_LOST : record_events(c);
+    if (status != GANTRY_OK) {
+        /* Without its event a completion could never be told: the context is of no use any more. */
+        gy_context_lose(c->context, gy_error_last());
+    }
+    c->flushes++;
+    gy_mutex_lock(&c->lock);
+    c->published = c->written;
+    atomic_fetch_add_explicit(&c->news, 1, memory_order_release);
+    gy_cond_signal(&c->published_changed);
+    gy_mutex_unlock(&c->lock);
+    return status;
+}
+
+bool gy_completion_is_full(struct gy_completion *c)
+{
+    gy_mutex_lock(&c->lock);
+    bool full = c->written - c->head == GY_COMPLETION_SLOTS;
+    gy_mutex_unlock(&c->lock);
+    return full;
+}
+
+gantry_status gy_completion_add(struct gy_completion *c, uint32_t stream, gantry_task *task, uint64_t flow)
+{
+    if (gy_completion_is_full(c)) {
+        gantry_status status = gy_completion_flush(c);
+        if (status != GANTRY_OK) {
+            return gy_context_adopt_loss(c->context);
+        }
+        gy_mutex_lock(&c->lock);
+        while (c->written - c->head == GY_COMPLETION_SLOTS) {
+            gy_cond_wait(&c->head_changed, &c->lock);
+        }
+        gy_mutex_unlock(&c->lock);
+    }
+    *slot_at(c, c->written) = (struct gy_completion_slot){.task = task, .flow = flow, .stream = stream};
+    c->written++;
+    return GANTRY_OK;
+}
+
+/* ---- GDB's side ---------------------------------------------------------------------------- */
+
+/* What GDB knows of one round: the slots it looks at and how far each stream has got. */
+struct round {
+    uint64_t head, published;
+    bool lost;
+};
+
+/* A slice that an arrow from the GPU task leads to; before the completion is told, as its task may end the
+ * recording. */
+static void record_completion(const struct gy_completion_slot *slot)
+{
+    char name[64];
+    uint64_t begin = gy_span_begin();
+    if (begin != 0) {
+        snprintf(name, sizeof(name), "complete %s", gantry_task_label(slot->task));
+        gy_profile_set_flow(slot->flow);
+        gy_span_end(GY_SPAN_WAIT, name, begin, slot->stream);
+        gy_profile_set_flow(0); /* also when the recording has just ended */
+    }
+}
+
+static void finish_slot(struct gy_completion *c, const struct round *round, struct gy_completion_slot *slot)
+{
+    slot->done = true;
+    if (!round->lost) {
+        gy_streams_passed(c->streams, slot->stream, slot->seq);
+    }
+    if (slot->event != NULL) {
+        gy_mutex_lock(&c->lock);
+        c->events[c->event_count++] = slot->event; /* never more events than slots */
+        gy_mutex_unlock(&c->lock);
+    }
+    /* Before the completion is told: its task may count on the memory. */
+    (void)gy_deferred_collect(c->deferred, slot->stream, round->lost);
+    if (slot->task == NULL) {
+        return;
+    }
+    if (__builtin_expect(slot->flow != 0, 0)) {
+        record_completion(slot);
+    }
+    if (round->lost) {
+        gy_task_remove_reference_failed(slot->task, gy_context_adopt_loss(c->context));
+    } else {
+        (void)gantry_task_remove_reference(slot->task); /* the reference is ours: cannot fail */
+    }
+}
+
+/* Finish every slot whose stream has passed it; true when any was. */
+static bool sweep(struct gy_completion *c, struct round *round)
+{
+    bool any = false;
+    for (uint64_t p = round->head; p != round->published; p++) {
+        struct gy_completion_slot *slot = slot_at(c, p);
+        if (slot->done) {
+            continue;
+        }
+        struct gy_stream *stream = &c->streams->streams[slot->stream];
+        bool passed =
+            round->lost || atomic_load_explicit(&stream->completed, memory_order_relaxed) >= slot->seq;
+        if (!passed && slot->event != NULL) {
+            CUresult result = c->context->driver->cuEventQuery(slot->event);
+            passed = result == CUDA_SUCCESS;
+            if (!passed && result != CUDA_ERROR_NOT_READY) {
+                (void)gy_context_check(c->context, result, "cuEventQuery(completion)", __FILE__, __LINE__);
+                gy_context_lose(c->context, gy_error_last());
+                round->lost = true;
+                passed = true;
+            }
+        }
+        if (passed) {
+            /* Before the completion is told: its task may end the recording. */
+            gy_gpu_time_collect(c->time);
+            finish_slot(c, round, slot);
+            any = true;
+        }
+    }
+    return any;
+}
+
+/* Let GD have the slots up to the first that is not done. */
+static void advance_head(struct gy_completion *c, struct round *round)
+{
+    uint64_t head = round->head;
+    while (head != round->published && slot_at(c, head)->done) {
+        head++;
+    }
+    gy_mutex_lock(&c->lock);
+    c->head = head;
+    gy_cond_signal(&c->head_changed);
+    gy_mutex_unlock(&c->lock);
+}
+
+/* Block until the oldest event that is not done has passed. */
+static void wait_oldest(struct gy_completion *c, const struct round *round)
+{
+    for (uint64_t p = round->head; p != round->published; p++) {
+        struct gy_completion_slot *slot = slot_at(c, p);
+        if (!slot->done && slot->event != NULL) {
+            uint64_t begin = gy_span_begin();
+            CUresult result = c->context->driver->cuEventSynchronize(slot->event);
+            gy_span_end(GY_SPAN_WAIT, "GDB wait", begin, slot->stream);
+            if (result != CUDA_SUCCESS) {
+                (void)gy_context_check(c->context, result, "cuEventSynchronize(completion)", __FILE__,
+                                       __LINE__);
+                gy_context_lose(c->context, gy_error_last());
+            }
+            return;
+        }
+    }
+}
+
+/* Nothing is ready: poll or block, as the wait mode says. */
+static void wait_for_gpu(struct gy_completion *c, const struct round *round, uint64_t since)
+{
+    switch (c->wait) {
+    case GANTRY_WAIT_SPIN:
+        gy_cpu_relax();
+        return;
+    case GANTRY_WAIT_YIELD:
+        sched_yield();
+        return;
+    case GANTRY_WAIT_HYBRID:
+    case GANTRY_WAIT_ADAPTIVE:
+        if (gy_clock_ns() - since < SPIN_NS) {
+            gy_cpu_relax();
+            return;
+        }
+        break;
+    case GANTRY_WAIT_BLOCK:
+    case GANTRY_WAIT_DEFAULT:
+        break;
+    }
+    wait_oldest(c, round);
+}
+
+/* Nothing is published: look for it as long as the wait mode says, before sleeping. */
+static void await_news(struct gy_completion *c, uint64_t seen)
+{
+    bool for_ever = c->wait == GANTRY_WAIT_SPIN || c->wait == GANTRY_WAIT_YIELD;
+    if (c->wait == GANTRY_WAIT_BLOCK) {
+        return;
+    }
+    uint64_t until = gy_clock_ns() + SPIN_NS;
+    while (atomic_load_explicit(&c->news, memory_order_acquire) == seen &&
+           (for_ever || gy_clock_ns() < until)) {
+        if (c->wait == GANTRY_WAIT_YIELD) {
+            sched_yield();
+        } else {
+            gy_cpu_relax();
+        }
+    }
+}
+
+/* Wait for published slots; false when closing and none are left. */
+static bool next_round(struct gy_completion *c, struct round *round)
+{
+    gy_mutex_lock(&c->lock);
+    if (c->head == c->published && !c->closing) {
+        uint64_t seen = atomic_load_explicit(&c->news, memory_order_relaxed);
+        gy_mutex_unlock(&c->lock);
+        await_news(c, seen);
+        gy_mutex_lock(&c->lock);
+    }
+    while (c->head == c->published && !c->closing) {
+        gy_cond_wait(&c->published_changed, &c->lock);
+    }
+    round->head = c->head;
+    round->published = c->published;
+    gy_mutex_unlock(&c->lock);
+    round->lost = gy_context_is_lost(c->context);
+    return round->head != round->published;
+}
+
+static void gdb_main(void *arg)
+{
+    struct gy_completion *c = arg;
+    gy_gdb_is_current = true;
+    bool pushed = gy_context_push(c->context) == GANTRY_OK;
+    if (!pushed) {
+        gy_context_lose(c->context, gy_error_last());
+    }
+    struct round round;
+    uint64_t since = gy_clock_ns();
+    while (next_round(c, &round)) {
+        if (sweep(c, &round)) {
+            advance_head(c, &round);
+            since = gy_clock_ns();
+        } else {
+            wait_for_gpu(c, &round, since);
+        }
+    }
+    if (pushed) {
+        (void)gy_context_pop(c->context);
+    }
+}
+
+/* ---- life ---------------------------------------------------------------------------------- */
+
+gantry_status gy_completion_init(struct gy_completion *c, struct gy_context *context,
+                                 struct gy_streams *streams, struct gy_deferred *deferred,
+                                 struct gy_gpu_time *time, gantry_wait_mode wait)
+{
+    memset(c, 0, sizeof(*c));
+    c->context = context;
+    c->streams = streams;
+    c->deferred = deferred;
+    c->time = time;
+    c->wait = wait;
+    gy_mutex_init(&c->lock, GY_RANK_COMPLETION);
+    gantry_status status = gy_cond_init(&c->published_changed);
+    if (status != GANTRY_OK) {
+        goto fini_lock;
+    }
+    status = gy_cond_init(&c->head_changed);
+    if (status != GANTRY_OK) {
+        goto fini_published;
+    }
+    status = gy_thread_start(&c->thread, "GDB", gdb_main, c);
+    if (status != GANTRY_OK) {
+        goto fini_head;
+    }
+    return GANTRY_OK;
+fini_head:
+    gy_cond_fini(&c->head_changed);
+fini_published:
+    gy_cond_fini(&c->published_changed);
+fini_lock:
+    gy_mutex_fini(&c->lock);
+    return status;
+}
+
+void gy_completion_fini(struct gy_completion *c)
+{
+    gy_mutex_lock(&c->lock);
+    c->closing = true;
+    atomic_fetch_add_explicit(&c->news, 1, memory_order_release);
+    gy_cond_signal(&c->published_changed);
+    gy_mutex_unlock(&c->lock);
+    gy_thread_join(&c->thread);
+    for (uint32_t i = 0; i < c->event_count; i++) {
+        (void)c->context->driver->cuEventDestroy(c->events[i]);
+    }
+    gy_cond_fini(&c->head_changed);
+    gy_cond_fini(&c->published_changed);
+    gy_mutex_fini(&c->lock);
+}

@@ -1,0 +1,76 @@
+/* Completions: tasks that start when the GPU has finished, and the thread (GDB) that waits for it.
+ *
+ * The dispatcher thread (GD) writes a slot per completion into a ring as launch callbacks ask for them, and
+ * publishes what it has written at a flush, after recording one event per stream concerned.  GDB waits for
+ * the events of the published slots and removes the tasks' references.  A full ring makes GD wait for GDB:
+ * completions are never dropped.
+ *
+ *   slots:   head ≤ done … published ≤ written        (positions that only grow; index = position % SIZE)
+ *             GDB owns [head, published)   GD owns [published, head + SIZE) */
+#ifndef DISPATCHER_COMPLETION_H
+#define DISPATCHER_COMPLETION_H
+
+#include "dispatcher/deferred.h"
+
+#define GY_COMPLETION_SLOTS 1024
+
+struct gy_completion_slot {
+    gantry_task *task; /* NULL: only the event matters (GPU times to collect, blocks to free) */
+    uint64_t flow;     /* of the GPU task, in a recording; 0: none */
+    uint32_t stream;
+    bool done;     /* GDB only */
+    uint64_t seq;  /* position of the stream the event covers */
+    CUevent event; /* the first slot of a stream in a flush has it, the others NULL */
+};
+
+struct gy_completion {
+    struct gy_context *context;          /* immutable */
+    struct gy_streams *streams;          /* immutable */
+    struct gy_deferred *deferred;        /* immutable */
+    struct gy_gpu_time *time;            /* immutable */
+    gantry_wait_mode wait;               /* immutable */
+    gy_thread thread;                    /* immutable: GDB */
+    gy_mutex lock;                       /* rank COMPLETION */
+    gy_cond published_changed;           /* GDB waits */
+    gy_cond head_changed;                /* GD waits for room, or for everything to be done */
+    uint64_t head;                       /* guarded by lock; written by GDB */
+    uint64_t published;                  /* guarded by lock; written by GD */
+    bool closing;                        /* guarded by lock; never goes back */
+    uint32_t event_count;                /* guarded by lock; idle events */
+    CUevent events[GY_COMPLETION_SLOTS]; /* guarded by lock */
+    _Atomic(uint64_t) news;              /* atomic: how often `published` or `closing` has changed */
+    uint64_t written;                    /* GD only */
+    uint64_t flushes;                    /* GD only, read relaxed through the statistics */
+    struct gy_completion_slot slots[GY_COMPLETION_SLOTS]; /* owner: see above */
+};
+
+GANTRY_MUST_CHECK gantry_status gy_completion_init(struct gy_completion *completion,
+                                                   struct gy_context *context, struct gy_streams *streams,
+                                                   struct gy_deferred *deferred, struct gy_gpu_time *time,
+                                                   gantry_wait_mode wait);
+
+/* True on the thread of any GDB. */
+extern _Thread_local bool gy_gdb_is_current;
+
+/* Wait until GDB has done everything published, stop it, free. */
+void gy_completion_fini(struct gy_completion *completion);
+
+/* GD: complete `task` (whose reference is held for us) when the GPU has passed what is on `stream` at the
+ * next flush.  Flushes by itself when the ring is full.  `flow` joins it with the GPU task in a recording.
+ * @retval GANTRY_ERR_DEVICE_LOST  the flush failed; the slot was not written */
+GANTRY_MUST_CHECK gantry_status gy_completion_add(struct gy_completion *completion, uint32_t stream,
+                                                  gantry_task *task, uint64_t flow);
+
+/* GD: the next add will flush. */
+bool gy_completion_is_full(struct gy_completion *completion);
+
+static inline bool gy_completion_is_pending(const struct gy_completion *completion)
+{
+    return completion->written != completion->published; /* GD only: it alone writes both */
+}
+
+/* GD: record the events and hand everything written to GDB.  On failure the context is lost and the slots
+ * are handed over all the same: GDB then fails their tasks. */
+gantry_status gy_completion_flush(struct gy_completion *completion);
+
+#endif

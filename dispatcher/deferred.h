@@ -1,0 +1,66 @@
+/* Blocks that were given back while GPU work may still use them: they wait for a position of a stream.
+ *
+ * GD adds them and takes them up again for the same stream; GDB frees them when the stream has passed, as
+ * does whoever runs out of memory. */
+#ifndef DISPATCHER_DEFERRED_H
+#define DISPATCHER_DEFERRED_H
+
+#include "dispatcher/streams.h"
+#include "heap/heap.h"
+
+struct gy_deferred_block {
+    struct gy_heap_claim claim; /* address 0: taken up again */
+    uint64_t seq;
+};
+
+struct gy_deferred_queue {
+    struct gy_deferred_block *blocks; /* guarded by lock; a ring of `room` */
+    uint64_t head, tail;              /* guarded by lock; positions that only grow; index = position % room */
+    uint64_t room;                    /* guarded by lock; 0 or a power of two */
+    uint64_t watched;                 /* guarded by lock; GDB looks out for the stream up to this position */
+};
+
+struct gy_deferred {
+    gantry_heap *heap;          /* immutable */
+    struct gy_streams *streams; /* immutable */
+    gy_mutex lock;              /* rank TRAIL */
+    gy_cond freed;              /* `frees` has changed, or nothing is watched any more */
+    uint64_t frees;             /* guarded by lock; blocks freed so far */
+    uint64_t in_transit;        /* guarded by lock; blocks out of their queue and not freed yet */
+    _Atomic(uint64_t) pending;  /* atomic; blocks in the queues */
+    _Atomic(uint64_t) deferred; /* atomic; written by GD */
+    _Atomic(uint64_t) reused;   /* atomic; written by GD */
+    struct gy_deferred_queue queues[GY_STREAMS_MAX]; /* guarded by lock; by stream */
+};
+
+GANTRY_MUST_CHECK gantry_status gy_deferred_init(struct gy_deferred *deferred, gantry_heap *heap,
+                                                 struct gy_streams *streams);
+/* GD and GDB have ended and the GPU is done: frees everything. */
+void gy_deferred_fini(struct gy_deferred *deferred);
+
+/* GD: free the block when `stream` has passed `seq`.
+ * @retval GANTRY_ERR_NOT_FOUND           not a live block
+ * @retval GANTRY_ERR_OUT_OF_HOST_MEMORY  the block is live still */
+GANTRY_MUST_CHECK gantry_status gy_deferred_add(struct gy_deferred *deferred, uint32_t stream, uint64_t seq,
+                                                void *pointer);
+
+/* GD: a block that waits for `stream`, for use on that stream; false when none fits. */
+bool gy_deferred_take(struct gy_deferred *deferred, uint32_t stream, gantry_memory_kind kind, size_t bytes,
+                      size_t alignment, const gantry_alloc_site *site, void **out);
+
+/* GD: true when GDB must be made to look out for `stream`, whose tail is `tail`; it counts as told then. */
+bool gy_deferred_watch(struct gy_deferred *deferred, uint32_t stream, uint64_t tail);
+
+/* Free what `stream` has passed, or all of its blocks when the context is lost; true when there were any. Any
+ * thread. */
+bool gy_deferred_collect(struct gy_deferred *deferred, uint32_t stream, bool lost);
+
+/* What a thread that needs memory may wait for.  GDB: nothing, it might be itself.  GD: blocks whose event is
+ * recorded.  Others: all blocks, since GD records the missing events when its batch ends. */
+enum gy_deferred_wait { GY_DEFERRED_NOTHING, GY_DEFERRED_WATCHED, GY_DEFERRED_ALL };
+
+/* The same for all streams; if there is nothing, wait for the next block to be freed, as far as `wait` says.
+ * True when any block was freed since the call. */
+bool gy_deferred_collect_or_wait(struct gy_deferred *deferred, enum gy_deferred_wait wait);
+
+#endif

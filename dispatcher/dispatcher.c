@@ -1,0 +1,313 @@
+/* The public face of the dispatcher and what the task manager sees of it. */
+#include "dispatcher/dispatcher.h"
+
+#include "base/alloc.h"
+#include "base/options.h"
+#include "dispatcher/internal.h"
+#include "profile/session.h"
+
+#include <assert.h>
+
+/* Joins over several streams that may be open at once before ordering gets coarser (never wrong). */
+#define TRAIL_CLOCKS 2048
+
+/* ---- ops of taskman/gpu_ops.h --------------------------------------------------------------- */
+
+static gantry_status adopt_failure(gantry_dispatcher *d)
+{
+    gy_graphs_wait_launched(&d->graphs); /* a step is over when its work was launched, not just captured */
+    if (!gy_context_is_lost(d->config.context)) {
+        return GANTRY_OK;
+    }
+    return gy_context_adopt_loss(d->config.context);
+}
+
+static gantry_status step_begin(gantry_dispatcher *d)
+{
+    gy_profile_step_begin();
+    if (gy_context_is_lost(d->config.context)) {
+        return gy_context_adopt_loss(d->config.context);
+    }
+    atomic_fetch_add(&d->open_steps, 1);
+    return GANTRY_OK;
+}
+
+static void step_end(gantry_dispatcher *d)
+{
+    uint32_t before = atomic_fetch_sub(&d->open_steps, 1);
+    assert(before > 0);
+    if (before == 1) {
+        atomic_store(&d->streams_due, true);
+        gy_inbox_signal(&d->inbox);
+    }
+}
+
+/* Path of a task, step 3 of 8: a ready GPU task reaches the dispatcher. */
+static void submit(gantry_dispatcher *d, gantry_task *first, gantry_task *last)
+{
+    if (gy_gd_current == d) {
+        gy_gpu_list_append(&d->local, first, last); /* GD polls it when the release returns */
+    } else {
+        gy_inbox_push(&d->inbox, first, last);
+    }
+}
+
+static void carry(gantry_dispatcher *d, gantry_task *predecessor, gantry_task *successor)
+{
+    gy_trail_merge(&d->trails, &gy_task_gpu(successor)->trail,
+                   atomic_load_explicit(&gy_task_gpu(predecessor)->trail, memory_order_acquire));
+}
+
+static void drop(gantry_dispatcher *d, gantry_task *task)
+{
+    gy_trail_drop(&d->trails,
+                  atomic_exchange_explicit(&gy_task_gpu(task)->trail, GY_TRAIL_NONE, memory_order_acq_rel));
+}
+
+static const struct gy_gpu_ops ops = {
+    .step_begin = step_begin,
+    .step_end = step_end,
+    .submit = submit,
+    .carry = carry,
+    .drop = drop,
+    .adopt_failure = adopt_failure,
+};
+
+/* ---- life ---------------------------------------------------------------------------------- */
+
+/* Somebody has run out of memory; see enum gy_deferred_wait for who may wait for what. */
+static bool free_pending(void *user, gantry_memory_kind kind)
+{
+    gantry_dispatcher *d = user;
+    (void)kind;
+    enum gy_deferred_wait wait = gy_gdb_is_current    ? GY_DEFERRED_NOTHING
+                                 : gy_gd_current == d ? GY_DEFERRED_WATCHED
+                                                      : GY_DEFERRED_ALL;
+    return gy_deferred_collect_or_wait(&d->deferred, wait);
+}
+
+gantry_status gy_dispatcher_create(const struct gy_dispatcher_config *config, gantry_dispatcher **out)
+{
+    gantry_dispatcher *d = gy_zalloc(sizeof(*d));
+    if (d == NULL) {
+        return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "no memory for a dispatcher");
+    }
+    d->base.ops = &ops;
+    d->config = *config;
+    atomic_init(&d->submission, config->submission);
+    gy_mutex_init(&d->batch_lock, GY_RANK_LEAF);
+    gantry_status status = gy_inbox_init(&d->inbox);
+    if (status != GANTRY_OK) {
+        goto free_dispatcher;
+    }
+    status = gy_trail_pool_init(&d->trails, TRAIL_CLOCKS);
+    if (status != GANTRY_OK) {
+        goto fini_inbox;
+    }
+    status = gy_streams_init(&d->streams, config->context, config->stream_limit, config->device_wide);
+    if (status != GANTRY_OK) {
+        goto fini_trails;
+    }
+    atomic_init(&d->streams.single, config->single_stream);
+    status = gy_deferred_init(&d->deferred, config->heap, &d->streams);
+    if (status != GANTRY_OK) {
+        goto fini_streams;
+    }
+    status = gy_graphs_init(&d->graphs, config->context, &d->streams, config->copier);
+    if (status != GANTRY_OK) {
+        goto fini_deferred;
+    }
+    status = gy_completion_init(&d->completion, config->context, &d->streams, &d->deferred, config->time,
+                                config->wait);
+    if (status != GANTRY_OK) {
+        goto fini_graphs;
+    }
+    status = gy_thread_start(&d->thread, "GD", gy_gd_main, d);
+    if (status != GANTRY_OK) {
+        goto fini_completion;
+    }
+    gy_heap_set_pending(config->heap, free_pending, d);
+    *out = d;
+    return GANTRY_OK;
+fini_completion:
+    gy_completion_fini(&d->completion);
+fini_graphs:
+    gy_graphs_fini(&d->graphs);
+fini_deferred:
+    gy_deferred_fini(&d->deferred);
+fini_streams:
+    gy_streams_fini(&d->streams);
+fini_trails:
+    gy_trail_pool_fini(&d->trails);
+fini_inbox:
+    gy_inbox_fini(&d->inbox);
+free_dispatcher:
+    gy_mutex_fini(&d->batch_lock);
+    gy_free(d);
+    return status;
+}
+
+/* The GPU must be done before streams, modules and memory go.  So it is asked on a lost context, too: we may
+ * have given up one that the driver has not, whose work goes on; a broken one answers at once. */
+static void drain_gpu(gantry_dispatcher *d)
+{
+    struct gy_context *context = d->config.context;
+    if (gy_context_push(context) != GANTRY_OK) {
+        return;
+    }
+    gantry_status status = GANTRY_OK;
+    for (uint32_t i = 0; i < d->streams.count && status == GANTRY_OK; i++) {
+        status = GY_CALL(context, cuStreamSynchronize(d->streams.streams[i].native));
+    }
+    if (status == GANTRY_OK && d->streams.origin != NULL) {
+        status = GY_CALL(context, cuStreamSynchronize(d->streams.origin));
+    }
+    if (status != GANTRY_OK) {
+        gy_context_lose(context, gy_error_last());
+    }
+    (void)gy_context_pop(context);
+}
+
+void gy_dispatcher_destroy(gantry_dispatcher *d)
+{
+    if (d == NULL) {
+        return;
+    }
+    atomic_store(&d->closing, true);
+    gy_inbox_signal(&d->inbox);
+    gy_thread_join(&d->thread);
+    drain_gpu(d);
+    bool pushed = gy_context_push(d->config.context) == GANTRY_OK;
+    gy_completion_fini(&d->completion);
+    gy_heap_set_pending(d->config.heap, NULL, NULL);
+    gy_deferred_fini(&d->deferred);
+    gy_gpu_time_collect(d->config.time);
+    gy_graphs_fini(&d->graphs);
+    gy_streams_fini(&d->streams);
+    if (pushed) {
+        (void)gy_context_pop(d->config.context);
+    }
+    gy_trail_pool_fini(&d->trails);
+    gy_inbox_fini(&d->inbox);
+    gy_mutex_fini(&d->batch_lock);
+    gy_free(d);
+}
+
+/* ---- public -------------------------------------------------------------------------------- */
+
+void gantry_dispatcher_start_group(gantry_dispatcher *dispatcher)
+{
+    atomic_fetch_add(&dispatcher->open_groups, 1);
+}
+
+void gantry_dispatcher_finish_group(gantry_dispatcher *dispatcher)
+{
+    uint32_t before = atomic_fetch_sub(&dispatcher->open_groups, 1);
+    assert(before > 0 && "finish_group without start_group");
+    if (before == 1) {
+        gy_inbox_signal(&dispatcher->inbox);
+    }
+}
+
+bool gantry_dispatcher_failure_detected(const gantry_dispatcher *dispatcher)
+{
+    return gy_context_is_lost(dispatcher->config.context);
+}
+
+void gantry_dispatcher_force_failure(gantry_dispatcher *dispatcher)
+{
+    (void)GY_FAIL(GANTRY_ERR_DEVICE_LOST, "gantry_dispatcher_force_failure() was called");
+    gy_context_lose(dispatcher->config.context, gy_error_last());
+    gy_inbox_signal(&dispatcher->inbox);
+}
+
+gantry_status gantry_dispatcher_set_submission(gantry_dispatcher *dispatcher, gantry_submission submission)
+{
+    if (dispatcher == NULL || (unsigned)submission > GANTRY_SUBMISSION_AUTO) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_dispatcher_set_submission: %s",
+                       dispatcher == NULL ? "dispatcher is NULL" : "no such mode");
+    }
+    atomic_store(&dispatcher->submission, submission);
+    return GANTRY_OK;
+}
+
+void gantry_dispatcher_set_concurrent_streams(gantry_dispatcher *dispatcher, bool concurrent)
+{
+    atomic_store(&dispatcher->streams.single, !concurrent);
+}
+
+bool gantry_dispatcher_get_concurrent_streams(const gantry_dispatcher *dispatcher)
+{
+    return !atomic_load(&dispatcher->streams.single);
+}
+
+/* ---- statistics ---------------------------------------------------------------------------- */
+
+static uint64_t read_counter(const _Atomic(uint64_t) *counter)
+{
+    return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
+gantry_status gantry_dispatcher_get_stats(const gantry_dispatcher *dispatcher, gantry_dispatcher_stats *stats)
+{
+    if (dispatcher == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_dispatcher_get_stats: dispatcher is NULL");
+    }
+    const struct gd_counters *c = &dispatcher->counters;
+    const struct gy_streams *s = &dispatcher->streams;
+    gantry_dispatcher_stats now = {
+        .struct_size = sizeof(now),
+        .tasks = read_counter(&c->tasks),
+        .tasks_failed = read_counter(&c->tasks_failed),
+        .batches = read_counter(&c->batches),
+        .launch_calls = read_counter(&c->launch_calls),
+        .kernels = read_counter(&c->kernels),
+        .copies = read_counter(&c->copies),
+        .batched_copies = read_counter(&c->batched_copies),
+        .wfi_edges = read_counter(&s->waits),
+        .wfi_dropped = read_counter(&s->dropped),
+        .events_recorded = read_counter(&s->recorded),
+        .completions = read_counter(&c->completions),
+        .flushes = read_counter(&c->flushes),
+        .streams_created = atomic_load_explicit(&s->created, memory_order_relaxed),
+        .streams_peak = atomic_load_explicit(&s->peak, memory_order_relaxed),
+    };
+    now.frees_deferred = read_counter(&dispatcher->deferred.deferred);
+    now.frees_reused = read_counter(&dispatcher->deferred.reused);
+    /* Who reads 0 sees that all of them are free. */
+    now.frees_pending = atomic_load_explicit(&dispatcher->deferred.pending, memory_order_acquire);
+    for (int phase = 0; phase < GD_PHASES; phase++) {
+        now.phase_ns[phase] = read_counter(&c->phase_ns[phase]);
+        now.phase_tasks[phase] = read_counter(&c->phase_tasks[phase]);
+    }
+    now.graph_launches = read_counter(&dispatcher->graphs.launches);
+    now.graph_instantiations = read_counter(&dispatcher->graphs.instantiations);
+    now.graph_cuts = read_counter(&dispatcher->graphs.cuts);
+    return gy_stats_export(stats, &now, sizeof(now), "gantry_dispatcher_get_stats");
+}
+
+gantry_status gantry_dispatcher_get_batch_stats(gantry_dispatcher *dispatcher, gantry_batch_stats *stats)
+{
+    if (dispatcher == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_dispatcher_get_batch_stats: dispatcher is NULL");
+    }
+    gy_mutex_lock(&dispatcher->batch_lock);
+    struct gantry_batch_stats batch = dispatcher->batch;
+    gy_mutex_unlock(&dispatcher->batch_lock);
+    return gy_stats_export(stats, &batch, sizeof(batch), "gantry_dispatcher_get_batch_stats");
+}
+
+gantry_status gantry_task_get_launch_stats(gantry_task *task, gantry_task_launch_stats *stats)
+{
+    if (task == NULL || gantry_task_get_kind(task) < GANTRY_TASK_HTOD) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_task_get_launch_stats: %s",
+                       task == NULL ? "task is NULL" : "not a GPU task");
+    }
+    if (gantry_task_get_state(task) < GANTRY_TASK_STATE_DONE) {
+        return GY_FAIL(GANTRY_ERR_STATE, "gantry_task_get_launch_stats: '%s' is not released yet",
+                       gantry_task_label(task));
+    }
+    const struct gy_task_gpu *gpu = gy_task_gpu(task);
+    gantry_task_launch_stats now = {sizeof(now), gpu->launch_index, gpu->stream};
+    return gy_stats_export(stats, &now, sizeof(now), "gantry_task_get_launch_stats");
+}

@@ -1,0 +1,35 @@
+/* Creating and destroying a dispatcher, for context/. */
+#ifndef DISPATCHER_DISPATCHER_H
+#define DISPATCHER_DISPATCHER_H
+
+#include "copykernel/copier.h"
+#include "driver/context.h"
+#include "profile/gpu_time.h"
+
+#include <gantry/dispatcher.h>
+#include <gantry/taskman.h>
+
+struct gy_dispatcher_config {
+    gantry_context *owner;      /* what gantry_launch_context() returns */
+    struct gy_context *context; /* borrowed; outlives the dispatcher */
+    gantry_heap *heap;          /* borrowed */
+    struct gy_copier *copier;   /* borrowed */
+    struct gy_gpu_time *time;   /* borrowed */
+    uint32_t stream_limit;      /* 1 … GY_STREAMS_MAX */
+    gantry_wait_mode wait;      /* of both threads; never GANTRY_WAIT_DEFAULT */
+    gantry_submission submission;
+    bool device_wide;   /* sync points instead of waits */
+    bool synchronous;   /* wait for the GPU after every launch call */
+    bool single_stream; /* everything on one stream, to begin with */
+};
+
+#define GY_STREAMS_MAX 64
+#define GY_STREAMS_DEFAULT 32
+
+GANTRY_MUST_CHECK gantry_status gy_dispatcher_create(const struct gy_dispatcher_config *config,
+                                                     gantry_dispatcher **out);
+
+/* Release what is queued as FAILED, wait for the GPU, stop both threads, free.  NULL is ignored. */
+void gy_dispatcher_destroy(gantry_dispatcher *dispatcher);
+
+#endif

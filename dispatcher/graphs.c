@@ -1,0 +1,305 @@
+#include "dispatcher/graphs.h"
+
+#include <assert.h>
+#include <string.h>
+
+gantry_status gy_graphs_init(struct gy_graphs *g, struct gy_context *context, struct gy_streams *streams,
+                             struct gy_copier *copier)
+{
+    g->context = context;
+    g->streams = streams;
+    g->copier = copier;
+    gy_mutex_init(&g->lock, GY_RANK_LEAF);
+    gantry_status status = gy_cond_init(&g->launched);
+    if (status != GANTRY_OK) {
+        gy_mutex_fini(&g->lock);
+    }
+    return status;
+}
+
+void gy_graphs_fini(struct gy_graphs *g)
+{
+    const struct gy_driver *driver = g->context->driver;
+    for (int i = 0; i < GY_GRAPHS_CACHED; i++) {
+        if (g->cache[i].exec != NULL) {
+            (void)driver->cuGraphExecDestroy(g->cache[i].exec);
+        }
+    }
+    if (g->spent != NULL) {
+        (void)driver->cuGraphDestroy(g->spent);
+    }
+    if (g->streams->origin != NULL) {
+        (void)driver->cuStreamDestroy(g->streams->origin);
+    }
+    gy_cond_fini(&g->launched);
+    gy_mutex_fini(&g->lock);
+}
+
+static void set_open(struct gy_graphs *g, bool open)
+{
+    gy_mutex_lock(&g->lock);
+    g->open = open;
+    if (!open) {
+        gy_cond_broadcast(&g->launched);
+    }
+    gy_mutex_unlock(&g->lock);
+}
+
+void gy_graphs_wait_launched(struct gy_graphs *g)
+{
+    atomic_fetch_add_explicit(&g->waiting, 1, memory_order_relaxed);
+    gy_mutex_lock(&g->lock);
+    while (g->open) {
+        gy_cond_wait(&g->launched, &g->lock);
+    }
+    gy_mutex_unlock(&g->lock);
+    atomic_fetch_sub_explicit(&g->waiting, 1, memory_order_relaxed);
+}
+
+/* ---- capture ------------------------------------------------------------------------------- */
+
+gantry_status gy_graphs_begin(struct gy_graphs *g)
+{
+    assert(!g->capturing);
+    struct gy_streams *streams = g->streams;
+    gantry_status status = GANTRY_OK;
+    if (streams->origin == NULL) {
+        status = GY_CALL(g->context, cuStreamCreate(&streams->origin, CU_STREAM_NON_BLOCKING));
+    }
+    if (status == GANTRY_OK) {
+        status = gy_streams_gather(streams, streams->origin, UINT32_MAX);
+    }
+    if (status == GANTRY_OK) {
+        status =
+            GY_CALL(g->context, cuStreamBeginCapture(streams->origin, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+    }
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    g->capturing = true;
+    g->calls = 0;
+    g->signature = 0;
+    set_open(g, true);
+    gy_copier_begin_capture(g->copier);
+    status = gy_streams_close(streams, streams->origin);
+    if (status != GANTRY_OK) {
+        gantry_status dropped = gy_graphs_drop(g);
+        return dropped != GANTRY_OK ? dropped : status;
+    }
+    return GANTRY_OK;
+}
+
+/* The capture is over, whatever became of it: a barrier behind what is on the origin now. */
+static gantry_status leave(struct gy_graphs *g)
+{
+    g->capturing = false;
+    gantry_status status = gy_streams_close(g->streams, g->streams->origin);
+    if (status != GANTRY_OK) {
+        /* The barrier in force is an event of the capture, which nothing can wait for any more. */
+        gy_context_lose(g->context, gy_error_last());
+        status = gy_context_adopt_loss(g->context);
+    }
+    set_open(g, false);
+    return status;
+}
+
+gantry_status gy_graphs_drop(struct gy_graphs *g)
+{
+    CUgraph graph = NULL;
+    (void)g->context->driver->cuStreamEndCapture(g->streams->origin, &graph);
+    if (graph != NULL) {
+        (void)g->context->driver->cuGraphDestroy(graph);
+    }
+    gy_copier_capture_dropped(g->copier);
+    for (uint32_t i = 0; i < g->streams->count; i++) {
+        struct gy_stream *s = &g->streams->streams[i];
+        s->in_graph |= s->dirty; /* what came before was gathered on the origin when the capture began */
+        s->dirty = false;
+    }
+    if (gy_context_is_lost(g->context)) {
+        g->capturing = false;
+        set_open(g, false);
+        return gy_context_adopt_loss(g->context);
+    }
+    return leave(g);
+}
+
+bool gy_graphs_is_broken(struct gy_graphs *g)
+{
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    return g->context->driver->cuStreamIsCapturing(g->streams->origin, &status) != CUDA_SUCCESS ||
+           status != CU_STREAM_CAPTURE_STATUS_ACTIVE;
+}
+
+/* The cached graph of this signature, else the place of the one to give up. */
+static struct gy_graph_cached *find_cached(struct gy_graphs *g)
+{
+    struct gy_graph_cached *oldest = &g->cache[0];
+    for (int i = 0; i < GY_GRAPHS_CACHED; i++) {
+        struct gy_graph_cached *c = &g->cache[i];
+        if (c->exec != NULL && c->signature == g->signature) {
+            return c;
+        }
+        if (c->exec == NULL || (oldest->exec != NULL && c->used < oldest->used)) {
+            oldest = c;
+        }
+    }
+    return oldest;
+}
+
+/* An executable form of `graph`: the cached one, updated, or a new one. */
+static gantry_status make_executable(struct gy_graphs *g, CUgraph graph, CUgraphExec *out)
+{
+    struct gy_graph_cached *c = find_cached(g);
+    if (c->exec != NULL && c->signature == g->signature) {
+        CUgraphExecUpdateResultInfo info;
+        CUresult result = g->context->driver->cuGraphExecUpdate(c->exec, graph, &info);
+        if (result != CUDA_SUCCESS && result != CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE) {
+            return gy_context_check(g->context, result, "cuGraphExecUpdate", __FILE__, __LINE__);
+        }
+        if (result == CUDA_SUCCESS) {
+            c->used = atomic_load_explicit(&g->launches, memory_order_relaxed);
+            *out = c->exec;
+            return GANTRY_OK;
+        }
+    }
+    CUgraphExec fresh;
+    gantry_status status = GY_CALL(g->context, cuGraphInstantiateWithFlags(&fresh, graph, 0));
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    if (c->exec != NULL) {
+        (void)GY_CALL(g->context, cuGraphExecDestroy(c->exec)); /* the driver keeps it while it runs */
+    }
+    *c = (struct gy_graph_cached){fresh, g->signature,
+                                  atomic_load_explicit(&g->launches, memory_order_relaxed)};
+    atomic_fetch_add_explicit(&g->instantiations, 1, memory_order_relaxed);
+    *out = fresh;
+    return GANTRY_OK;
+}
+
+static gantry_status launch(struct gy_graphs *g, CUgraph graph)
+{
+    CUgraphExec exec = NULL;
+    gantry_status status = make_executable(g, graph, &exec);
+    if (status == GANTRY_OK) {
+        status = GY_CALL(g->context, cuGraphLaunch(exec, g->streams->origin));
+    }
+    if (status == GANTRY_OK) {
+        atomic_fetch_add_explicit(&g->launches, 1, memory_order_relaxed);
+        status = gy_copier_capture_launched(g->copier, g->streams->origin);
+    } else {
+        gy_copier_capture_dropped(g->copier);
+    }
+    return status;
+}
+
+gantry_status gy_graphs_end(struct gy_graphs *g)
+{
+    assert(g->capturing);
+    struct gy_streams *streams = g->streams;
+    if (g->calls == 0 || gy_context_is_lost(g->context)) {
+        return gy_graphs_drop(g);
+    }
+    for (uint32_t i = 0; i < streams->count; i++) {
+        streams->streams[i].in_graph |= streams->streams[i].dirty;
+    }
+    gantry_status status = gy_streams_gather(streams, streams->origin, UINT32_MAX);
+    if (status == GANTRY_OK) {
+        CUgraph graph;
+        status = GY_CALL(g->context, cuStreamEndCapture(streams->origin, &graph));
+        if (status == GANTRY_OK) {
+            status = launch(g, graph);
+            gy_graphs_sweep(g);
+            g->spent = graph;
+        }
+    }
+    if (status != GANTRY_OK) {
+        /* The tasks were released; their work is gone, and their callbacks may not be called again. */
+        gy_context_lose(g->context, gy_error_last());
+        return gy_graphs_drop(g);
+    }
+    return leave(g);
+}
+
+void gy_graphs_sweep(struct gy_graphs *g)
+{
+    if (g->spent != NULL) {
+        (void)GY_CALL(g->context, cuGraphDestroy(g->spent));
+        g->spent = NULL;
+    }
+}
+
+/* ---- callbacks ----------------------------------------------------------------------------- */
+
+static uint32_t place_of(const struct gy_graphs *g, gantry_launch_fn function)
+{
+    uint32_t i = (uint32_t)(((uint64_t)(uintptr_t)function * UINT64_C(0x9e3779b97f4a7c15)) >> 56);
+    while (g->functions[i].function != NULL && g->functions[i].function != function) {
+        i = (i + 1) % GY_GRAPHS_FUNCTIONS;
+    }
+    return i;
+}
+
+enum gy_trust gy_graphs_trust(const struct gy_graphs *g, gantry_launch_fn function)
+{
+    const uint32_t i = place_of(g, function);
+    if (g->functions[i].function == NULL && g->function_count == GY_GRAPHS_FUNCTIONS - 1) {
+        return GY_TRUST_NO; /* no room to remember it */
+    }
+    return g->functions[i].trust;
+}
+
+void gy_graphs_set_trust(struct gy_graphs *g, gantry_launch_fn function, enum gy_trust trust)
+{
+    uint32_t i = place_of(g, function);
+    if (g->functions[i].function == NULL) {
+        if (g->function_count == GY_GRAPHS_FUNCTIONS - 1) {
+            return;
+        }
+        g->functions[i].function = function;
+        g->function_count++;
+    }
+    g->functions[i].trust = trust;
+}
+
+/* ---- auto ---------------------------------------------------------------------------------- */
+
+enum {
+    TRIES = 4,  /* batches of a shape measured each way */
+    AGAIN = 512 /* measure anew after so many batches: the machine may have changed */
+};
+
+static struct gy_graph_shape *shape_of(struct gy_graphs *g, uint64_t key)
+{
+    struct gy_graph_shape *s = &g->shapes[key % GY_GRAPHS_SHAPES];
+    if (s->key != key) {
+        *s = (struct gy_graph_shape){.key = key};
+    }
+    return s;
+}
+
+bool gy_graphs_choose(struct gy_graphs *g, uint64_t key)
+{
+    struct gy_graph_shape *s = shape_of(g, key);
+    if (s->seen++ % AGAIN == 0) {
+        s->samples[0] = s->samples[1] = 0;
+    }
+    if (s->samples[0] < TRIES) {
+        return false;
+    }
+    return s->samples[1] < TRIES || s->cost[1] < s->cost[0];
+}
+
+void gy_graphs_learn(struct gy_graphs *g, uint64_t key, bool as_graph, uint64_t ns, uint64_t calls)
+{
+    struct gy_graph_shape *s = shape_of(g, key);
+    if (calls == 0) {
+        return;
+    }
+    const double cost = (double)ns / (double)calls;
+    if (s->samples[as_graph] == 0 || cost < s->cost[as_graph]) {
+        s->cost[as_graph] = cost;
+    }
+    s->samples[as_graph]++;
+}

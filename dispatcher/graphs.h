@@ -1,0 +1,104 @@
+/* Graphs mode: what launch callbacks enqueue is captured and launched at once.
+ *
+ * A capture begins on a stream of its own, the origin, after this has been made to wait for all streams, and
+ * ends with the batch, or before (a cut) when something cannot be captured.  Pool streams enter it by
+ * waiting for the barrier, which is an event inside the capture, and are gathered into the origin at the
+ * end; the launched graph is followed by a barrier again.  So whatever is before a capture comes before the
+ * graph and whatever is after comes after, on any stream, and inside it the stream rules hold as always.
+ *
+ * The graph updates an executable one of the same signature (a hash of who launched where, in order) when
+ * there is one and the driver agrees, else a new one is made; the least recently used of GY_GRAPHS_CACHED
+ * goes.
+ *
+ * Callbacks are met with caution: the first call of each function is captured alone.  Is the capture broken
+ * afterwards, nothing else is lost: the function runs on plain streams from then on, and the call is
+ * repeated there.  See docs/decisions/0008-graphs-capture-callbacks.md.
+ *
+ * Everything belongs to the dispatcher thread, except what is marked. */
+#ifndef DISPATCHER_GRAPHS_H
+#define DISPATCHER_GRAPHS_H
+
+#include "copykernel/copier.h"
+#include "dispatcher/streams.h"
+
+#define GY_GRAPHS_CACHED 16
+#define GY_GRAPHS_FUNCTIONS 256
+#define GY_GRAPHS_SHAPES 64
+
+enum gy_trust { GY_TRUST_UNKNOWN = 0, GY_TRUST_YES, GY_TRUST_NO };
+
+struct gy_graph_cached {
+    CUgraphExec exec; /* NULL: free */
+    uint64_t signature;
+    uint64_t used; /* when, in launches */
+};
+
+/* A launch function and what is known of it. */
+struct gy_graph_function {
+    gantry_launch_fn function; /* GD only; NULL: free */
+    enum gy_trust trust;       /* GD only */
+};
+
+/* What auto knows of a batch's shape: the launch functions that are ready at its beginning. */
+struct gy_graph_shape {
+    uint64_t key;
+    uint32_t seen;  /* batches */
+    double cost[2]; /* ns per launch call, as streams and as a graph; the least seen lately */
+    uint32_t samples[2];
+};
+
+struct gy_graphs {
+    struct gy_context *context;                     /* immutable */
+    struct gy_streams *streams;                     /* immutable; streams->origin is ours */
+    struct gy_copier *copier;                       /* immutable */
+    bool capturing;                                 /* GD only */
+    uint32_t calls;                                 /* GD only; launch calls in this capture */
+    uint64_t signature;                             /* GD only; of this capture */
+    CUgraph spent;                                  /* GD only; launched, not destroyed yet; NULL: none */
+    struct gy_graph_cached cache[GY_GRAPHS_CACHED]; /* GD only */
+    struct gy_graph_function functions[GY_GRAPHS_FUNCTIONS]; /* GD only; open addressing */
+    uint32_t function_count;                                 /* GD only */
+    struct gy_graph_shape shapes[GY_GRAPHS_SHAPES];          /* GD only */
+    gy_mutex lock;                                           /* rank LEAF */
+    gy_cond launched;                                        /* somebody waits for `open` to become false */
+    _Atomic(uint32_t) waiting;        /* atomic: threads in wait_launched: the capture shall end soon */
+    bool open;                        /* guarded by lock: something is captured and not launched yet */
+    _Atomic(uint64_t) launches;       /* atomic: graphs launched */
+    _Atomic(uint64_t) instantiations; /* atomic: of these, new executable graphs */
+    _Atomic(uint64_t) cuts;           /* atomic: captures that ended before their batch */
+};
+
+GANTRY_MUST_CHECK gantry_status gy_graphs_init(struct gy_graphs *graphs, struct gy_context *context,
+                                               struct gy_streams *streams, struct gy_copier *copier);
+/* The GPU must be done with the graphs, or the context lost. */
+void gy_graphs_fini(struct gy_graphs *graphs);
+
+/* On failure (not of the context) nothing is being captured and streams go on. */
+GANTRY_MUST_CHECK gantry_status gy_graphs_begin(struct gy_graphs *graphs);
+/* End the capture and launch it.  On failure the context is lost: what was captured cannot be repeated. */
+gantry_status gy_graphs_end(struct gy_graphs *graphs);
+/* Destroy the graph of the latest launch: takes as long as a quarter of the capture, so after whoever waits
+ * for the launch was told. */
+void gy_graphs_sweep(struct gy_graphs *graphs);
+/* End the capture and forget it; it holds nothing of value. */
+GANTRY_MUST_CHECK gantry_status gy_graphs_drop(struct gy_graphs *graphs);
+/* Something in the capture was not allowed. */
+bool gy_graphs_is_broken(struct gy_graphs *graphs);
+
+static inline void gy_graphs_note(struct gy_graphs *graphs, uint64_t what)
+{
+    graphs->signature = (graphs->signature ^ what) * UINT64_C(0x9e3779b97f4a7c15);
+    graphs->signature ^= graphs->signature >> 29;
+}
+
+enum gy_trust gy_graphs_trust(const struct gy_graphs *graphs, gantry_launch_fn function);
+void gy_graphs_set_trust(struct gy_graphs *graphs, gantry_launch_fn function, enum gy_trust trust);
+
+/* Auto: whether a batch of this shape shall be a graph, and what a batch has cost. */
+bool gy_graphs_choose(struct gy_graphs *graphs, uint64_t shape);
+void gy_graphs_learn(struct gy_graphs *graphs, uint64_t shape, bool as_graph, uint64_t ns, uint64_t calls);
+
+/* Any thread: wait until everything captured so far was launched. */
+void gy_graphs_wait_launched(struct gy_graphs *graphs);
+
+#endif

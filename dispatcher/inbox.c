@@ -1,0 +1,117 @@
+#include "dispatcher/inbox.h"
+
+#include "base/clock.h"
+
+#include <sched.h>
+
+/* How long a hybrid waiter spins before it sleeps: about one futex round trip. */
+#define SPIN_NS 20000u
+
+gantry_status gy_inbox_init(struct gy_inbox *inbox)
+{
+    atomic_init(&inbox->head, NULL);
+    atomic_init(&inbox->signals, 0);
+    atomic_init(&inbox->asleep, false);
+    gy_mutex_init(&inbox->lock, GY_RANK_DISPATCHER_INBOX);
+    gantry_status status = gy_cond_init(&inbox->wake);
+    if (status != GANTRY_OK) {
+        gy_mutex_fini(&inbox->lock);
+    }
+    return status;
+}
+
+void gy_inbox_fini(struct gy_inbox *inbox)
+{
+    gy_cond_fini(&inbox->wake);
+    gy_mutex_fini(&inbox->lock);
+}
+
+void gy_gpu_list_append(struct gy_gpu_list *list, gantry_task *first, gantry_task *last)
+{
+    gy_task_gpu(last)->next = NULL;
+    if (list->first == NULL) {
+        list->first = first;
+    } else {
+        gy_task_gpu(list->last)->next = first;
+    }
+    list->last = last;
+}
+
+static void wake_sleeper(struct gy_inbox *inbox)
+{
+    /* Pairs with the taker's store of `asleep` before its last look: both are sequentially consistent, so
+     * either we see it asleep or it sees what we just added. */
+    if (atomic_load(&inbox->asleep)) {
+        gy_mutex_lock(&inbox->lock);
+        gy_cond_signal(&inbox->wake);
+        gy_mutex_unlock(&inbox->lock);
+    }
+}
+
+/* Path of a task, step 4 of 8: the inbox. */
+void gy_inbox_push(struct gy_inbox *inbox, gantry_task *first, gantry_task *last)
+{
+    /* Reverse the list: it becomes newest first, as the stack is. */
+    gantry_task *reversed = NULL;
+    for (gantry_task *task = first; task != NULL;) {
+        gantry_task *next = task == last ? NULL : gy_task_gpu(task)->next;
+        gy_task_gpu(task)->next = reversed;
+        reversed = task;
+        task = next;
+    }
+    gantry_task *head = atomic_load_explicit(&inbox->head, memory_order_relaxed);
+    do {
+        gy_task_gpu(first)->next = head;
+    } while (!atomic_compare_exchange_weak(&inbox->head, &head, reversed));
+    wake_sleeper(inbox);
+}
+
+void gy_inbox_signal(struct gy_inbox *inbox)
+{
+    atomic_fetch_add(&inbox->signals, 1);
+    wake_sleeper(inbox);
+}
+
+bool gy_inbox_take(struct gy_inbox *inbox, struct gy_gpu_list *list)
+{
+    if (gy_inbox_is_empty(inbox)) {
+        return false;
+    }
+    gantry_task *newest = atomic_exchange_explicit(&inbox->head, NULL, memory_order_acquire);
+    gantry_task *oldest = NULL;
+    for (gantry_task *task = newest; task != NULL;) {
+        gantry_task *next = gy_task_gpu(task)->next;
+        gy_task_gpu(task)->next = oldest;
+        oldest = task;
+        task = next;
+    }
+    gy_gpu_list_append(list, oldest, newest);
+    return true;
+}
+
+static bool has_news(struct gy_inbox *inbox, uint32_t seen, bool tasks_too)
+{
+    return atomic_load(&inbox->signals) != seen || (tasks_too && atomic_load(&inbox->head) != NULL);
+}
+
+void gy_inbox_wait(struct gy_inbox *inbox, uint32_t seen, bool tasks_too, gantry_wait_mode mode)
+{
+    uint64_t until = mode == GANTRY_WAIT_HYBRID ? gy_clock_ns() + SPIN_NS : 0;
+    while (!has_news(inbox, seen, tasks_too)) {
+        if (mode == GANTRY_WAIT_SPIN) {
+            gy_cpu_relax();
+        } else if (mode == GANTRY_WAIT_YIELD) {
+            sched_yield();
+        } else if (mode == GANTRY_WAIT_HYBRID && gy_clock_ns() < until) {
+            gy_cpu_relax();
+        } else {
+            gy_mutex_lock(&inbox->lock);
+            atomic_store(&inbox->asleep, true);
+            while (!has_news(inbox, seen, tasks_too)) {
+                gy_cond_wait(&inbox->wake, &inbox->lock);
+            }
+            atomic_store(&inbox->asleep, false);
+            gy_mutex_unlock(&inbox->lock);
+        }
+    }
+}

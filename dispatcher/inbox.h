@@ -1,0 +1,49 @@
+/* The dispatcher's inbox: ready tasks from any thread, in order of arrival, without a lock on the way in.
+ *
+ * Producers push whole lists with one compare-and-swap (a Treiber stack of reversed lists); the dispatcher
+ * thread takes everything at once and reverses it.  Links live in the tasks, so a push cannot fail.  The
+ * lock is only taken to sleep and to wake a sleeper. */
+#ifndef DISPATCHER_INBOX_H
+#define DISPATCHER_INBOX_H
+
+#include "base/thread.h"
+#include "taskman/gpu_ops.h"
+
+#include <stdatomic.h>
+
+struct gy_gpu_list {
+    gantry_task *first; /* NULL: empty */
+    gantry_task *last;
+};
+
+struct gy_inbox {
+    _Atomic(gantry_task *) head; /* atomic: newest first */
+    _Atomic(uint32_t) signals;   /* atomic: other reasons to wake up, counted */
+    _Atomic(bool) asleep;        /* atomic: the taker is, or is about to be, in gy_cond_wait() */
+    gy_mutex lock;               /* rank DISPATCHER_INBOX */
+    gy_cond wake;                /* signalled under lock when `asleep` was seen */
+};
+
+GANTRY_MUST_CHECK gantry_status gy_inbox_init(struct gy_inbox *inbox);
+void gy_inbox_fini(struct gy_inbox *inbox);
+
+/* Add the list first … last.  Any thread. */
+void gy_inbox_push(struct gy_inbox *inbox, gantry_task *first, gantry_task *last);
+
+/* Make a sleeping taker look around.  Any thread. */
+void gy_inbox_signal(struct gy_inbox *inbox);
+
+/* Append everything to `list`, oldest first; false when there was nothing.  Taker only. */
+bool gy_inbox_take(struct gy_inbox *inbox, struct gy_gpu_list *list);
+
+static inline bool gy_inbox_is_empty(struct gy_inbox *inbox)
+{
+    return atomic_load_explicit(&inbox->head, memory_order_relaxed) == NULL;
+}
+
+/* Return when `signals` is not `seen` or, with `tasks_too`, when there are tasks.  Taker only. */
+void gy_inbox_wait(struct gy_inbox *inbox, uint32_t seen, bool tasks_too, gantry_wait_mode mode);
+
+void gy_gpu_list_append(struct gy_gpu_list *list, gantry_task *first, gantry_task *last);
+
+#endif

@@ -1,0 +1,98 @@
+/* The dispatcher's own struct, shared by the files of this room. */
+#ifndef DISPATCHER_INTERNAL_H
+#define DISPATCHER_INTERNAL_H
+
+#include "dispatcher/completion.h"
+#include "dispatcher/graphs.h"
+#include "dispatcher/inbox.h"
+
+enum gd_phase { GD_HTOD, GD_KERNEL, GD_DTOH, GD_PHASES };
+
+/* States of the dispatcher thread; gd_enter() in batch.c is the only writer.
+ *
+ *            tasks, no open group
+ *         -------------------------->
+ *    IDLE                             BATCH
+ *     | | <--------------------------
+ *     | |        bins empty
+ *     | |
+ *     | +-- context lost --> FAILED -- closing --> CLOSED
+ *     +---- closing ----------------------------->
+ *
+ * IDLE: bins empty, all completions published.  BATCH: walking the phases; when the context is lost on the
+ * way, the bins empty by releasing their tasks as FAILED.  FAILED: whatever arrives is released as FAILED,
+ * the bins stay empty.  CLOSED: the thread has left. */
+enum gd_state { GD_STATE_IDLE, GD_STATE_BATCH, GD_STATE_FAILED, GD_STATE_CLOSED };
+
+/* Counters for the statistics: written by GD alone (relaxed), read by anybody. */
+struct gd_counters {
+    _Atomic(uint64_t) tasks, tasks_failed, batches, launch_calls, kernels, copies, batched_copies;
+    _Atomic(uint64_t) completions, flushes;
+    _Atomic(uint64_t) phase_ns[GD_PHASES], phase_tasks[GD_PHASES];
+};
+
+struct gantry_dispatcher {
+    struct gy_gpu_dispatcher base;         /* immutable; first: how taskman/ sees us */
+    struct gy_dispatcher_config config;    /* immutable */
+    struct gy_inbox inbox;                 /* its own guards */
+    struct gy_trail_pool trails;           /* its own guards */
+    struct gy_streams streams;             /* GD only, atomics apart */
+    struct gy_deferred deferred;           /* its own guards */
+    uint64_t deferred_seen;                /* GD only: of deferred.deferred, at the last flush */
+    struct gy_completion completion;       /* see completion.h */
+    struct gy_graphs graphs;               /* GD only, but for what is marked */
+    struct gd_counters counters;           /* atomic */
+    struct gy_gpu_list local;              /* GD only: submitted on GD itself, not binned yet */
+    struct gy_gpu_list bins[GD_PHASES];    /* GD only: ready tasks by flavour, in order */
+    enum gd_state state;                   /* GD only */
+    bool in_batch;                         /* GD only: this round has launched something */
+    bool as_graph;                         /* GD only: this round captures what can be captured */
+    _Atomic(gantry_submission) submission; /* atomic */
+    gy_mutex batch_lock;                   /* rank LEAF */
+    struct gantry_batch_stats batch;       /* guarded by batch_lock: the latest that ended */
+    bool last_in_phase;                    /* GD only: no other task is known to follow in this phase */
+    enum gd_phase phase;                   /* GD only */
+    uint64_t phase_since_ns;               /* GD only: time of the phase counted up to here */
+    _Atomic(bool) closing;                 /* atomic; never goes back */
+    _Atomic(uint32_t) open_steps;          /* atomic: steps begun and not ended */
+    _Atomic(uint32_t) open_groups;         /* atomic: nesting of start_group */
+    _Atomic(bool) streams_due;             /* atomic: the last step has ended: return the streams */
+    gy_thread thread;                      /* immutable: GD */
+};
+
+/* One call of a launch callback; on GD's stack. */
+struct gantry_launch {
+    struct gantry_dispatcher *dispatcher;
+    gantry_task *task;
+    CUstream stream;
+    uint32_t stream_index;
+    uint32_t index;
+    uint64_t flow; /* joins what the task does in a recording; 0: none */
+};
+
+/* The dispatcher whose GD thread this is; NULL on every other thread. */
+extern _Thread_local struct gantry_dispatcher *gy_gd_current;
+
+/* GD's body (batch.c). */
+void gy_gd_main(void *dispatcher);
+
+/* Call the launch callback of `task` once (step.c).  True when the task has ended and was released. */
+bool gy_gd_step(struct gantry_dispatcher *d, gantry_task *task);
+
+/* Add the time since the phase began, or since the last such call, to the phase's counter (batch.c). */
+void gy_gd_count_phase(struct gantry_dispatcher *d);
+
+/* Launch what was captured, if anything is; the rest of the batch may capture anew (batch.c). */
+gantry_status gy_gd_cut(struct gantry_dispatcher *d);
+
+/* Release a task that will not be launched (any more). */
+void gy_gd_release_failed(struct gantry_dispatcher *d, gantry_task *task, gantry_status why);
+
+static inline void gy_gd_count(_Atomic(uint64_t) *counter, uint64_t n)
+{
+    /* One writer, so no read-modify-write. */
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n,
+                          memory_order_relaxed);
+}
+
+#endif

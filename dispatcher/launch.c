@@ -1,0 +1,317 @@
+/* What a launch callback may do. */
+#include "dispatcher/internal.h"
+#include "driver/module.h"
+#include "profile/cta.h"
+
+void *gantry_launch_stream(const gantry_launch *launch)
+{
+    return launch->stream;
+}
+
+uint32_t gantry_launch_index(const gantry_launch *launch)
+{
+    return launch->index;
+}
+
+gantry_task *gantry_launch_task(const gantry_launch *launch)
+{
+    return launch->task;
+}
+
+gantry_context *gantry_launch_context(const gantry_launch *launch)
+{
+    return launch->dispatcher->config.owner;
+}
+
+/* Launch-scope calls belong to the callback's own thread, and do nothing on a lost context. */
+static gantry_status check_scope(const gantry_launch *launch, const char *what)
+{
+    if (launch == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "%s: launch is NULL", what);
+    }
+    if (gy_gd_current != launch->dispatcher) {
+        return GY_FAIL(GANTRY_ERR_STATE, "%s: called outside the launch callback", what);
+    }
+    struct gy_context *context = launch->dispatcher->config.context;
+    if (__builtin_expect(gy_context_is_lost(context), 0)) {
+        return gy_context_adopt_loss(context);
+    }
+    return GANTRY_OK;
+}
+
+/* What follows cannot be captured, now and whenever this callback is called. */
+static gantry_status leave_graph(gantry_launch *launch, const char *why)
+{
+    struct gantry_dispatcher *d = launch->dispatcher;
+    if (!d->graphs.capturing) {
+        return GANTRY_OK;
+    }
+    gy_log(GANTRY_LOG_INFO, "task '%s' leaves the graph: %s; its callback runs on streams from now on",
+           gantry_task_label(launch->task), why);
+    gy_graphs_set_trust(&d->graphs, gy_task_launch_fn(launch->task), GY_TRUST_NO);
+    gantry_status status = gy_gd_cut(d);
+    return status == GANTRY_OK ? gy_streams_meet(&d->streams, launch->stream_index) : status;
+}
+
+gantry_status gantry_launch_leave_graph(gantry_launch *launch)
+{
+    gantry_status status = check_scope(launch, "gantry_launch_leave_graph");
+    return status == GANTRY_OK ? leave_graph(launch, "gantry_launch_leave_graph() was called") : status;
+}
+
+gantry_status gantry_launch_request_sync_point(gantry_launch *launch)
+{
+    gantry_status status = check_scope(launch, "gantry_launch_request_sync_point");
+    return status == GANTRY_OK ? gy_streams_sync_point(&launch->dispatcher->streams, launch->stream_index)
+                               : status;
+}
+
+gantry_status gantry_launch_kernel(gantry_launch *launch, gantry_kernel *kernel, gantry_dim3 grid,
+                                   gantry_dim3 block, size_t shared_bytes, void **args)
+{
+    gantry_status status = check_scope(launch, "gantry_launch_kernel");
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    if (kernel == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_launch_kernel: kernel is NULL");
+    }
+    if (grid.x == 0 || grid.y == 0 || grid.z == 0 || block.x == 0 || block.y == 0 || block.z == 0) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
+                       "gantry_launch_kernel(%s): grid %ux%ux%u of %ux%ux%u threads has a zero", kernel->name,
+                       grid.x, grid.y, grid.z, block.x, block.y, block.z);
+    }
+    if (shared_bytes > UINT32_MAX) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_launch_kernel(%s): %zu bytes of shared memory",
+                       kernel->name, shared_bytes);
+    }
+    struct gantry_dispatcher *d = launch->dispatcher;
+    CUresult result = d->config.context->driver->cuLaunchKernel(
+        kernel->function, grid.x, grid.y, grid.z, block.x, block.y, block.z, (unsigned)shared_bytes,
+        launch->stream, args, NULL);
+    if (__builtin_expect(result != CUDA_SUCCESS, 0)) {
+        char call[160];
+        snprintf(call, sizeof(call), "cuLaunchKernel(%s) of task '%s'", kernel->name,
+                 gantry_task_label(launch->task));
+        return gy_context_failed(d->config.context, result, call, __FILE__, __LINE__);
+    }
+    gy_gd_count(&d->counters.kernels, 1);
+    return GANTRY_OK;
+}
+
+void *gantry_launch_profile(gantry_launch *launch, uint32_t kernel, gantry_dim3 grid)
+{
+    if (__builtin_expect(gy_profile_generation() == 0, 1) || launch == NULL ||
+        gy_gd_current != launch->dispatcher || gy_context_is_lost(launch->dispatcher->config.context)) {
+        return NULL;
+    }
+    struct gy_cta_request request = {.native = launch->stream,
+                                     .stream = launch->stream_index,
+                                     .kernel = kernel,
+                                     .ctas = (uint64_t)grid.x * grid.y * grid.z,
+                                     .id = gantry_task_context_id(launch->task),
+                                     .flow = launch->flow};
+    return gy_cta_reserve(gy_gpu_time_ctas(launch->dispatcher->config.time), &request);
+}
+
+/* A graph reads pageable memory when it runs, not when it is captured: too late. */
+static gantry_status leave_if_pageable(gantry_launch *launch, const void *host)
+{
+    struct gantry_dispatcher *d = launch->dispatcher;
+    unsigned type = 0;
+    if (!d->graphs.capturing ||
+        (d->config.context->driver->cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                                          (CUdeviceptr)(uintptr_t)host) == CUDA_SUCCESS &&
+         type != 0)) {
+        return GANTRY_OK;
+    }
+    return leave_graph(launch, "its copy is from or to pageable memory");
+}
+
+static gantry_status check_copy(const gantry_launch *launch, const void *device, const void *host,
+                                const char *what)
+{
+    gantry_status status = check_scope(launch, what);
+    if (status == GANTRY_OK && (device == NULL || host == NULL)) {
+        status = GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "%s: an address is NULL", what);
+    }
+    return status;
+}
+
+gantry_status gantry_launch_copy_htod(gantry_launch *launch, void *device, const void *host, size_t bytes)
+{
+    gantry_status status = check_copy(launch, device, host, "gantry_launch_copy_htod");
+    if (status != GANTRY_OK || bytes == 0) {
+        return status;
+    }
+    struct gantry_dispatcher *d = launch->dispatcher;
+    status = leave_if_pageable(launch, host);
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    status = GY_CALL(d->config.context,
+                     cuMemcpyHtoDAsync((CUdeviceptr)(uintptr_t)device, host, bytes, launch->stream));
+    gy_gd_count(&d->counters.copies, status == GANTRY_OK);
+    return status;
+}
+
+gantry_status gantry_launch_copy_dtoh(gantry_launch *launch, void *host, const void *device, size_t bytes)
+{
+    gantry_status status = check_copy(launch, device, host, "gantry_launch_copy_dtoh");
+    if (status != GANTRY_OK || bytes == 0) {
+        return status;
+    }
+    struct gantry_dispatcher *d = launch->dispatcher;
+    status = leave_if_pageable(launch, host);
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    status = GY_CALL(d->config.context,
+                     cuMemcpyDtoHAsync(host, (CUdeviceptr)(uintptr_t)device, bytes, launch->stream));
+    gy_gd_count(&d->counters.copies, status == GANTRY_OK);
+    return status;
+}
+
+gantry_status gantry_launch_copy_dtod(gantry_launch *launch, void *to, const void *from, size_t bytes)
+{
+    gantry_status status = check_copy(launch, to, from, "gantry_launch_copy_dtod");
+    if (status != GANTRY_OK || bytes == 0) {
+        return status;
+    }
+    struct gantry_dispatcher *d = launch->dispatcher;
+    status =
+        GY_CALL(d->config.context, cuMemcpyDtoDAsync((CUdeviceptr)(uintptr_t)to, (CUdeviceptr)(uintptr_t)from,
+                                                     bytes, launch->stream));
+    gy_gd_count(&d->counters.copies, status == GANTRY_OK);
+    return status;
+}
+
+gantry_status gantry_launch_fill(gantry_launch *launch, void *device, uint32_t pattern,
+                                 uint32_t pattern_bytes, size_t count)
+{
+    gantry_status status = check_copy(launch, device, device, "gantry_launch_fill");
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    bool known = pattern_bytes == 1 || pattern_bytes == 2 || pattern_bytes == 4;
+    if (!known || (uintptr_t)device % pattern_bytes != 0) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_launch_fill: a pattern of %u bytes at %p",
+                       pattern_bytes, device);
+    }
+    if (count == 0) {
+        return GANTRY_OK;
+    }
+    struct gantry_dispatcher *d = launch->dispatcher;
+    struct gy_context *context = d->config.context;
+    CUdeviceptr at = (CUdeviceptr)(uintptr_t)device;
+    if (pattern_bytes == 4) {
+        status = GY_CALL(context, cuMemsetD32Async(at, pattern, count, launch->stream));
+    } else if (pattern_bytes == 2) {
+        status = GY_CALL(context, cuMemsetD16Async(at, (unsigned short)pattern, count, launch->stream));
+    } else {
+        status = GY_CALL(context, cuMemsetD8Async(at, (unsigned char)pattern, count, launch->stream));
+    }
+    gy_gd_count(&d->counters.copies, status == GANTRY_OK);
+    return status;
+}
+
+gantry_status gantry_copy_launch(gantry_launch *launch, const gantry_copy_desc *descs, size_t count)
+{
+    gantry_status status = check_scope(launch, "gantry_copy_launch");
+    if (status != GANTRY_OK || count == 0) {
+        return status;
+    }
+    if (descs == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_copy_launch: descs is NULL");
+    }
+    struct gantry_dispatcher *d = launch->dispatcher;
+    status = gy_copier_launch(d->config.copier, launch->stream, descs, count);
+    if (status == GANTRY_OK) {
+        gy_gd_count(&d->counters.kernels, 1);
+        gy_gd_count(&d->counters.batched_copies, count);
+    }
+    return status;
+}
+
+gantry_status gantry_copy_queue_flush(gantry_copy_queue *queue, gantry_launch *launch)
+{
+    gantry_status status = check_scope(launch, "gantry_copy_queue_flush");
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    if (queue == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_copy_queue_flush: queue is NULL");
+    }
+    struct gantry_dispatcher *d = launch->dispatcher;
+    size_t before = gantry_copy_queue_count(queue);
+    status = gy_copier_flush(d->config.copier, launch->stream, queue);
+    gy_gd_count(&d->counters.batched_copies, before - gantry_copy_queue_count(queue));
+    return status;
+}
+
+gantry_status gantry_copy_calibrate(gantry_launch *launch, uint64_t most_bytes)
+{
+    gantry_status status = check_scope(launch, "gantry_copy_calibrate");
+    if (status == GANTRY_OK) {
+        status = leave_graph(launch, "a calibration waits for the GPU");
+    }
+    return status == GANTRY_OK ? gy_copier_calibrate(launch->dispatcher->config.copier, most_bytes) : status;
+}
+
+gantry_status gantry_launch_add_completion(gantry_launch *launch, gantry_task *task)
+{
+    gantry_status status = check_scope(launch, "gantry_launch_add_completion");
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    status = gantry_task_add_reference(task);
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    struct gantry_dispatcher *d = launch->dispatcher;
+    if (d->graphs.capturing && gy_completion_is_full(&d->completion)) {
+        /* It will be flushed, which needs events outside of the capture. */
+        status = gy_gd_cut(d);
+        if (status == GANTRY_OK) {
+            status = gy_streams_meet(&d->streams, launch->stream_index);
+        }
+        if (status != GANTRY_OK) {
+            (void)gantry_task_remove_reference(task);
+            return status;
+        }
+    }
+    status = gy_completion_add(&d->completion, launch->stream_index, task, launch->flow);
+    if (status != GANTRY_OK) {
+        (void)gantry_task_remove_reference(task);
+        return status;
+    }
+    gy_gd_count(&d->counters.completions, 1);
+    return GANTRY_OK;
+}
+
+gantry_status gantry_free_after(void *pointer, gantry_launch *launch)
+{
+    gantry_status status = check_scope(launch, "gantry_free_after");
+    if (status != GANTRY_OK || pointer == NULL) {
+        return status;
+    }
+    struct gantry_dispatcher *d = launch->dispatcher;
+    /* What is enqueued so far comes before the next position, whichever task closes it. */
+    return gy_deferred_add(&d->deferred, launch->stream_index,
+                           d->streams.streams[launch->stream_index].tail + 1, pointer);
+}
+
+gantry_status gantry_launch_alloc(gantry_launch *launch, gantry_memory_kind kind, size_t bytes,
+                                  size_t alignment, gantry_alloc_site site, void **out)
+{
+    gantry_status status = check_scope(launch, "gantry_launch_alloc");
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    struct gantry_dispatcher *d = launch->dispatcher;
+    bool plain = out != NULL && bytes != 0 && (alignment & (alignment - 1)) == 0;
+    if (plain && gy_deferred_take(&d->deferred, launch->stream_index, kind, bytes, alignment, &site, out)) {
+        return GANTRY_OK;
+    }
+    return gantry_heap_alloc(d->config.heap, kind, bytes, alignment, site, out);
+}

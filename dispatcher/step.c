@@ -1,0 +1,240 @@
+/* Path of a task, step 6 of 8: one launch callback on the task's stream, and the end of a GPU task. */
+#include "base/span.h"
+#include "dispatcher/internal.h"
+#include "profile/session.h"
+
+#include <assert.h>
+
+void gy_gd_release_failed(struct gantry_dispatcher *d, gantry_task *task, gantry_status why)
+{
+    gy_gd_count(&d->counters.tasks, 1);
+    gy_gd_count(&d->counters.tasks_failed, 1);
+    gy_task_release(task, why);
+}
+
+/* Before the first call: order the stream, mark the GPU time.  From here on the task's trail holds its mark
+ * (NULL when nothing is recorded) instead of what it had to come after. */
+static gantry_status prepare(struct gantry_dispatcher *d, gantry_task *task, uint32_t stream)
+{
+    struct gy_task_gpu *gpu = gy_task_gpu(task);
+    uint64_t trail = atomic_load_explicit(&gpu->trail, memory_order_acquire);
+    gantry_status status = gy_streams_wait(&d->streams, stream, trail);
+    gy_trail_drop(&d->trails, trail);
+    atomic_store_explicit(&gpu->trail, GY_TRAIL_NONE, memory_order_relaxed);
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    if (gy_span_on()) {
+        struct gy_gpu_mark *mark =
+            gy_gpu_time_begin(d->config.time, d->streams.streams[stream].native, stream,
+                              gantry_task_label(task), gantry_task_context_id(task));
+        atomic_store_explicit(&gpu->trail, (uint64_t)(uintptr_t)mark, memory_order_relaxed);
+    }
+    return GANTRY_OK;
+}
+
+static struct gy_gpu_mark *take_mark(struct gy_task_gpu *gpu)
+{
+    return (struct gy_gpu_mark *)(uintptr_t)atomic_exchange_explicit(&gpu->trail, GY_TRAIL_NONE,
+                                                                     memory_order_relaxed);
+}
+
+/* The task has launched all it will: close its position, tell its dependents. */
+static void finish(struct gantry_dispatcher *d, gantry_task *task, uint32_t stream, gantry_status result)
+{
+    struct gy_task_gpu *gpu = gy_task_gpu(task);
+    struct gy_gpu_mark *mark = take_mark(gpu);
+    gy_gpu_time_end(d->config.time, mark, d->streams.streams[stream].native);
+    uint64_t position;
+    gantry_status status = gy_streams_finish(&d->streams, stream, gpu->successors, &position);
+    if (status != GANTRY_OK && result == GANTRY_OK) {
+        result = status;
+    }
+    atomic_store_explicit(&gpu->trail, position, memory_order_release);
+    gy_gd_count(&d->counters.tasks, 1);
+    gy_gd_count(&d->counters.tasks_failed, result != GANTRY_OK);
+    gy_gd_count(&d->counters.phase_tasks[d->phase], 1);
+    if (d->last_in_phase) { /* with this release a step may end and its statistics be read */
+        gy_gd_count_phase(d);
+    }
+    gy_task_release(task, result);
+}
+
+static gantry_status failed_by_callback(struct gantry_dispatcher *d, const gantry_task *task)
+{
+    if (gy_context_is_lost(d->config.context)) {
+        return gy_context_adopt_loss(d->config.context);
+    }
+    const struct gy_error *cause = gy_error_last();
+    if (cause->status != GANTRY_OK) {
+        return GANTRY_ERR_TASK_FAILED; /* the failed call inside the callback is the cause */
+    }
+    return GY_FAIL(GANTRY_ERR_TASK_FAILED, "launch callback of '%s' gave up", gantry_task_label(task));
+}
+
+/* ---- in a capture or not ------------------------------------------------------------------- */
+
+/* A callback that nobody has seen in a capture yet is captured alone: `probe`. */
+static gantry_status choose_capture(struct gantry_dispatcher *d, gantry_launch_fn function, bool *probe)
+{
+    struct gy_graphs *g = &d->graphs;
+    enum gy_trust trust = gy_span_on() ? GY_TRUST_NO : gy_graphs_trust(g, function);
+    bool alone = trust == GY_TRUST_UNKNOWN && g->calls > 0;
+    bool hurry = atomic_load_explicit(&g->waiting, memory_order_relaxed) != 0 && g->calls > 0;
+    if (g->capturing && (trust == GY_TRUST_NO || alone || hurry)) {
+        gantry_status status = gy_gd_cut(d);
+        if (status != GANTRY_OK) {
+            return status;
+        }
+    }
+    if (trust != GY_TRUST_NO && !g->capturing && gy_graphs_begin(g) != GANTRY_OK) {
+        d->as_graph = false; /* this batch goes on without */
+        return gy_context_is_lost(d->config.context) ? gy_context_adopt_loss(d->config.context) : GANTRY_OK;
+    }
+    *probe = trust == GY_TRUST_UNKNOWN && g->capturing;
+    return GANTRY_OK;
+}
+
+/* Everything that must be so before the callback enqueues: capture, barrier, order, GPU time. */
+static gantry_status make_ready(struct gantry_dispatcher *d, gantry_task *task, uint32_t stream, bool *probe)
+{
+    gantry_status status = d->as_graph ? choose_capture(d, gy_task_launch_fn(task), probe) : GANTRY_OK;
+    if (d->graphs.capturing) {
+        d->graphs.calls++; /* before the call: it may end the capture itself */
+        gy_graphs_note(&d->graphs, (uint64_t)(uintptr_t)gy_task_launch_fn(task));
+        gy_graphs_note(&d->graphs, stream);
+    }
+    if (status == GANTRY_OK) {
+        status = gy_streams_meet(&d->streams, stream);
+    }
+    if (status == GANTRY_OK && gy_task_gpu(task)->launch_index == 0) {
+        status = prepare(d, task, stream);
+    }
+    return status;
+}
+
+/* `span` is when the call began, before anything was put on the stream; 0: nothing is recorded. */
+static gantry_launch_result call(struct gantry_launch *launch, uint64_t span)
+{
+    gantry_task *task = launch->task;
+    gy_gd_count(&launch->dispatcher->counters.launch_calls, 1);
+    gy_error_clear();
+    if (__builtin_expect(span != 0, 0)) {
+        uint64_t mark = atomic_load_explicit(&gy_task_gpu(task)->trail, memory_order_relaxed);
+        launch->flow = gy_gpu_mark_flow((const struct gy_gpu_mark *)(uintptr_t)mark);
+    }
+    gantry_launch_result result = gy_task_launch_fn(task)(launch, gantry_task_arg(task));
+    if (__builtin_expect(span != 0, 0)) {
+        gy_profile_set_flow(launch->flow);
+        gy_span_end(GY_SPAN_LAUNCH, gantry_task_label(task), span, gantry_task_context_id(task));
+        gy_profile_set_flow(0); /* also when the recording has just ended */
+    }
+    return result;
+}
+
+/* After a call in a capture.  A broken one that held nothing else is repeated on the plain stream. */
+static gantry_launch_result check_capture(struct gantry_launch *launch, gantry_launch_result result,
+                                          bool probe)
+{
+    struct gantry_dispatcher *d = launch->dispatcher;
+    struct gy_graphs *g = &d->graphs;
+    gantry_launch_fn function = gy_task_launch_fn(launch->task);
+    if ((!probe && result != GANTRY_LAUNCH_FAILED) || !gy_graphs_is_broken(g)) {
+        if (probe) {
+            gy_graphs_set_trust(g, function, GY_TRUST_YES);
+        }
+        return result;
+    }
+    if (!probe) {
+        (void)GY_FAIL(GANTRY_ERR_DEVICE_LOST,
+                      "the capture of a batch was broken at or before task '%s', by a call that a capture "
+                      "forbids: see gantry_launch_leave_graph()",
+                      gantry_task_label(launch->task));
+        gy_context_lose(d->config.context, gy_error_last());
+        return GANTRY_LAUNCH_FAILED;
+    }
+    gy_log(GANTRY_LOG_WARNING, "task '%s' does what a graph cannot capture: its callback runs on streams",
+           gantry_task_label(launch->task));
+    gy_graphs_set_trust(g, function, GY_TRUST_NO);
+    if (gy_graphs_drop(g) != GANTRY_OK || gy_streams_meet(&d->streams, launch->stream_index) != GANTRY_OK) {
+        return GANTRY_LAUNCH_FAILED;
+    }
+    return call(launch, gy_span_begin());
+}
+
+/* Synchronous mode: whatever the call has enqueued is done, or the task is the one to name. */
+static gantry_launch_result synchronize(struct gantry_launch *launch, gantry_launch_result result)
+{
+    struct gy_context *context = launch->dispatcher->config.context;
+    CUresult answer = context->driver->cuStreamSynchronize(launch->stream);
+    if (answer == CUDA_SUCCESS) {
+        return result;
+    }
+    char what[160];
+    snprintf(what, sizeof(what), "GPU work of task '%s' (launch call %u)", gantry_task_label(launch->task),
+             launch->index);
+    (void)gy_context_failed(context, answer, what, __FILE__, __LINE__);
+    return GANTRY_LAUNCH_FAILED;
+}
+
+/* ---- one call ------------------------------------------------------------------------------ */
+
+static bool release_unlaunched(struct gantry_dispatcher *d, gantry_task *task, uint32_t stream,
+                               gantry_status why)
+{
+    if (gy_task_gpu(task)->launch_index > 0) {
+        (void)take_mark(gy_task_gpu(task)); /* its end will never be seen */
+    }
+    gy_streams_abandon(&d->streams, stream);
+    gy_gd_release_failed(d, task, why);
+    return true;
+}
+
+bool gy_gd_step(struct gantry_dispatcher *d, gantry_task *task)
+{
+    struct gy_task_gpu *gpu = gy_task_gpu(task);
+    assert(gpu->stream != 0);
+    uint32_t stream = gpu->stream - 1u;
+    if (gy_context_is_lost(d->config.context)) {
+        return release_unlaunched(d, task, stream, gy_context_adopt_loss(d->config.context));
+    }
+    if (gpu->launch_index == 0 && !gy_task_begin(task)) {
+        return release_unlaunched(d, task, stream, GANTRY_ERR_TASK_FAILED);
+    }
+    uint64_t span = gy_span_begin(); /* before anything is put on the stream */
+    bool probe = false;
+    gantry_status status = make_ready(d, task, stream, &probe);
+    if (status != GANTRY_OK) {
+        return release_unlaunched(d, task, stream, status);
+    }
+    struct gantry_launch launch = {.dispatcher = d,
+                                   .task = task,
+                                   .stream = d->streams.streams[stream].native,
+                                   .stream_index = stream,
+                                   .index = gpu->launch_index++};
+    gy_task_prefetch_dependents(task);
+    if (!d->in_batch) { /* counted before anybody can see the batch's tasks released */
+        d->in_batch = true;
+        gy_gd_count(&d->counters.batches, 1);
+    }
+    gantry_launch_result result = call(&launch, span);
+    if (d->graphs.capturing) {
+        result = check_capture(&launch, result, probe);
+    }
+    if (d->config.synchronous && result != GANTRY_LAUNCH_FAILED) {
+        result = synchronize(&launch, result);
+    }
+    if (gy_context_is_lost(d->config.context) || result == GANTRY_LAUNCH_FAILED) {
+        finish(d, task, stream, failed_by_callback(d, task));
+        return true;
+    }
+    if (result == GANTRY_LAUNCH_AGAIN) {
+        return false;
+    }
+    if (result != GANTRY_LAUNCH_DONE) {
+        status = GY_FAIL(GANTRY_ERR_TASK_FAILED, "launch callback of '%s' returned %d",
+                         gantry_task_label(task), (int)result);
+    }
+    finish(d, task, stream, status);
+    return true;
+}

@@ -1,0 +1,457 @@
+#include "dispatcher/streams.h"
+
+#include "base/alloc.h"
+
+#include <assert.h>
+#include <string.h>
+
+static void bump(_Atomic(uint64_t) *counter)
+{
+    /* One writer: no read-modify-write needed. */
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+}
+
+gantry_status gy_streams_init(struct gy_streams *streams, struct gy_context *context, uint32_t limit,
+                              bool device_wide)
+{
+    assert(limit >= 1 && limit <= GY_STREAMS_MAX);
+    memset(streams, 0, sizeof(*streams));
+    streams->context = context;
+    streams->limit = limit;
+    streams->device_wide = device_wide;
+    streams->streams = gy_zalloc_array(limit, sizeof(*streams->streams));
+    if (streams->streams == NULL) {
+        return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "dispatcher: no memory for %u streams", limit);
+    }
+    return GANTRY_OK;
+}
+
+void gy_streams_fini(struct gy_streams *streams)
+{
+    const struct gy_driver *driver = streams->context->driver;
+    for (uint32_t i = 0; i < streams->count; i++) {
+        struct gy_stream *s = &streams->streams[i];
+        for (uint32_t e = 0; e < GY_STREAM_EVENTS; e++) {
+            if (s->events[e].native != NULL) {
+                /* On a lost context destruction fails as everything does; there is nobody to tell. */
+                (void)driver->cuEventDestroy(s->events[e].native);
+            }
+        }
+        (void)driver->cuStreamDestroy(s->native);
+    }
+    for (int i = 0; i < 2; i++) {
+        if (streams->barriers[i] != NULL) {
+            (void)driver->cuEventDestroy(streams->barriers[i]);
+        }
+    }
+    gy_free(streams->streams);
+}
+
+static gantry_status create_stream(struct gy_streams *streams, uint32_t *out)
+{
+    struct gy_stream *s = &streams->streams[streams->count];
+    CUstream native;
+    gantry_status status = GY_CALL(streams->context, cuStreamCreate(&native, CU_STREAM_NON_BLOCKING));
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    s->native = native;
+    *out = streams->count++;
+    atomic_store_explicit(&streams->created, streams->count, memory_order_relaxed);
+    return GANTRY_OK;
+}
+
+static bool is_open(const struct gy_stream *s)
+{
+    return s->running != 0 || s->reserved;
+}
+
+static bool is_passed(struct gy_stream *s)
+{
+    return atomic_load_explicit(&s->completed, memory_order_acquire) >= s->tail;
+}
+
+/* A stream for a new pipeline: one whose work is over, else a new one, else one whose pipeline has ended,
+ * else the next in turn. */
+static gantry_status find_free(struct gy_streams *streams, uint32_t *out)
+{
+    if (streams->count > 0 && atomic_load_explicit(&streams->single, memory_order_relaxed)) {
+        *out = 0;
+        return GANTRY_OK;
+    }
+    uint32_t ended = UINT32_MAX;
+    uint64_t least = UINT64_MAX;
+    for (uint32_t i = 0; i < streams->count; i++) {
+        struct gy_stream *s = &streams->streams[i];
+        if (is_open(s)) {
+            continue;
+        }
+        if (!s->used || is_passed(s)) {
+            *out = i;
+            return GANTRY_OK;
+        }
+        if (s->tail < least) {
+            least = s->tail;
+            ended = i;
+        }
+    }
+    if (streams->count < streams->limit) {
+        return create_stream(streams, out);
+    }
+    *out = ended != UINT32_MAX ? ended : streams->next_shared++ % streams->count;
+    return GANTRY_OK;
+}
+
+/* The stream of `clock` whose tail is just the position asked for and not taken: home first. */
+static bool find_inheritable(struct gy_streams *streams, const struct gy_clock *clock, uint32_t *out)
+{
+    uint64_t order[2] = {0, clock->streams};
+    if (clock->home < GY_STREAMS_MAX) {
+        order[0] = UINT64_C(1) << clock->home & clock->streams;
+        order[1] &= ~order[0];
+    }
+    for (int pass = 0; pass < 2; pass++) {
+        for (uint64_t left = order[pass]; left != 0; left &= left - 1) {
+            uint32_t i = (uint32_t)__builtin_ctzll(left);
+            struct gy_stream *s = &streams->streams[i];
+            if (s->tail == clock->seq[i] && s->inherited < clock->seq[i]) {
+                *out = i;
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* The heir of every position in `clock` other than on stream `taken` has gone elsewhere. */
+static void unreserve(struct gy_streams *streams, const struct gy_clock *clock)
+{
+    for (uint64_t left = clock->streams; left != 0; left &= left - 1) {
+        uint32_t i = (uint32_t)__builtin_ctzll(left);
+        struct gy_stream *s = &streams->streams[i];
+        if (s->tail == clock->seq[i]) {
+            s->reserved = false;
+        }
+    }
+}
+
+gantry_status gy_streams_assign(struct gy_streams *streams, uint64_t trail, uint32_t *out)
+{
+    struct gy_clock clock;
+    uint32_t index = 0;
+    (void)gy_trail_read(trail, &clock);
+    unreserve(streams, &clock);
+    if (!atomic_load_explicit(&streams->single, memory_order_relaxed) &&
+        find_inheritable(streams, &clock, &index)) {
+        streams->streams[index].inherited = clock.seq[index];
+    } else {
+        gantry_status status = find_free(streams, &index);
+        if (status != GANTRY_OK) {
+            return status;
+        }
+    }
+    struct gy_stream *s = &streams->streams[index];
+    s->running++;
+    if (!s->used) {
+        s->used = true;
+        streams->in_use++;
+        if (streams->in_use > atomic_load_explicit(&streams->peak, memory_order_relaxed)) {
+            atomic_store_explicit(&streams->peak, streams->in_use, memory_order_relaxed);
+        }
+    }
+    *out = index;
+    return GANTRY_OK;
+}
+
+/* ---- events and waits ---------------------------------------------------------------------- */
+
+static gantry_status record(struct gy_streams *streams, uint32_t index, struct gy_stream_event **out)
+{
+    struct gy_stream *s = &streams->streams[index];
+    struct gy_stream_event *event = &s->events[s->next_event];
+    gantry_status status = GANTRY_OK;
+    if (event->native == NULL) {
+        status = GY_CALL(streams->context, cuEventCreate(&event->native, CU_EVENT_DISABLE_TIMING));
+    }
+    if (status == GANTRY_OK) {
+        status = GY_CALL(streams->context, cuEventRecord(event->native, s->native));
+    }
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    s->next_event = (s->next_event + 1) % GY_STREAM_EVENTS;
+    event->seq = s->tail;
+    memcpy(event->known, s->known, streams->count * sizeof(event->known[0]));
+    bump(&streams->recorded);
+    *out = event;
+    return GANTRY_OK;
+}
+
+/* The earliest event that covers position `seq`, recorded now if there is none. */
+static gantry_status event_for(struct gy_streams *streams, uint32_t index, uint64_t seq,
+                               struct gy_stream_event **out)
+{
+    struct gy_stream *s = &streams->streams[index];
+    struct gy_stream_event *best = NULL;
+    for (uint32_t e = 0; e < GY_STREAM_EVENTS; e++) {
+        struct gy_stream_event *event = &s->events[e];
+        if (event->seq >= seq && (best == NULL || event->seq < best->seq)) {
+            best = event;
+        }
+    }
+    if (best == NULL) {
+        return record(streams, index, out);
+    }
+    *out = best;
+    return GANTRY_OK;
+}
+
+/* What a task needs: positions not yet before its stream's tail, each with an event. */
+struct needs {
+    uint64_t streams; /* bit s: events[s] is needed */
+    struct gy_stream_event *events[GY_STREAMS_MAX];
+};
+
+static gantry_status collect_needs(struct gy_streams *streams, uint32_t index, const struct gy_clock *clock,
+                                   struct needs *needs)
+{
+    const struct gy_stream *own = &streams->streams[index];
+    needs->streams = 0;
+    for (uint64_t left = clock->streams; left != 0; left &= left - 1) {
+        uint32_t i = (uint32_t)__builtin_ctzll(left);
+        if (i == index) {
+            continue;
+        }
+        uint64_t passed = atomic_load_explicit(&streams->streams[i].completed, memory_order_acquire);
+        if (own->known[i] >= clock->seq[i] || passed >= clock->seq[i] ||
+            streams->streams[i].floor >= clock->seq[i]) {
+            bump(&streams->dropped);
+            continue;
+        }
+        gantry_status status = event_for(streams, i, clock->seq[i], &needs->events[i]);
+        if (status != GANTRY_OK) {
+            return status;
+        }
+        needs->streams |= UINT64_C(1) << i;
+    }
+    return GANTRY_OK;
+}
+
+/* True when some event of `kept` is ordered after position clock->seq[i]. */
+static bool is_covered(const struct gy_clock *clock, const struct needs *needs, uint64_t kept, uint32_t i)
+{
+    for (uint64_t left = kept; left != 0; left &= left - 1) {
+        uint32_t j = (uint32_t)__builtin_ctzll(left);
+        if (j == i || needs->events[j]->known[i] >= clock->seq[i]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Transitive reduction: drop an event when those that remain cover it and all dropped before it.  (That a
+ * dropped one was covered by this one is not enough: the clocks of two events at the same position may
+ * differ when the stream waited for something in between.) */
+static void reduce_needs(struct gy_streams *streams, const struct gy_clock *clock, struct needs *needs)
+{
+    uint64_t all = needs->streams;
+    for (uint64_t left = all; left != 0; left &= left - 1) {
+        uint64_t kept = needs->streams & ~(left & -left);
+        bool covered = true;
+        for (uint64_t gone = all & ~kept; gone != 0 && covered; gone &= gone - 1) {
+            covered = is_covered(clock, needs, kept, (uint32_t)__builtin_ctzll(gone));
+        }
+        if (covered) {
+            needs->streams = kept;
+            bump(&streams->dropped);
+        }
+    }
+}
+
+static gantry_status wait_event(struct gy_streams *streams, uint32_t index, uint32_t from,
+                                const struct gy_stream_event *event)
+{
+    struct gy_stream *own = &streams->streams[index];
+    gantry_status status = GY_CALL(streams->context, cuStreamWaitEvent(own->native, event->native, 0));
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    bump(&streams->waits);
+    for (uint32_t i = 0; i < streams->count; i++) {
+        if (own->known[i] < event->known[i]) {
+            own->known[i] = event->known[i];
+        }
+    }
+    if (own->known[from] < event->seq) {
+        own->known[from] = event->seq;
+    }
+    return GANTRY_OK;
+}
+
+/* GY_TRAIL_ALL: after the tail of every stream. */
+static void read_all(const struct gy_streams *streams, struct gy_clock *clock)
+{
+    for (uint32_t i = 0; i < streams->count; i++) {
+        if (streams->streams[i].tail != 0) {
+            clock->streams |= UINT64_C(1) << i;
+            clock->seq[i] = streams->streams[i].tail;
+        }
+    }
+}
+
+/* As collect_needs(), but only whether there is one. */
+static bool is_ordered(struct gy_streams *streams, uint32_t index, const struct gy_clock *clock)
+{
+    const struct gy_stream *own = &streams->streams[index];
+    for (uint64_t left = clock->streams; left != 0; left &= left - 1) {
+        uint32_t i = (uint32_t)__builtin_ctzll(left);
+        struct gy_stream *s = &streams->streams[i];
+        if (i != index && own->known[i] < clock->seq[i] && s->floor < clock->seq[i] &&
+            atomic_load_explicit(&s->completed, memory_order_acquire) < clock->seq[i]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+gantry_status gy_streams_wait(struct gy_streams *streams, uint32_t stream, uint64_t trail)
+{
+    if (trail == GY_TRAIL_NONE || (gy_trail_is_position(trail) && gy_trail_stream(trail) == stream)) {
+        return GANTRY_OK;
+    }
+    struct gy_clock clock;
+    if (!gy_trail_read(trail, &clock)) {
+        read_all(streams, &clock);
+    }
+    if (streams->device_wide) {
+        return is_ordered(streams, stream, &clock) ? GANTRY_OK : gy_streams_sync_point(streams, stream);
+    }
+    struct needs needs;
+    gantry_status status = collect_needs(streams, stream, &clock, &needs);
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    reduce_needs(streams, &clock, &needs);
+    for (uint64_t left = needs.streams; left != 0; left &= left - 1) {
+        uint32_t i = (uint32_t)__builtin_ctzll(left);
+        status = wait_event(streams, stream, i, needs.events[i]);
+        if (status != GANTRY_OK) {
+            return status;
+        }
+    }
+    return GANTRY_OK;
+}
+
+/* ---- barriers ------------------------------------------------------------------------------ */
+
+gantry_status gy_streams_gather(struct gy_streams *streams, CUstream into, uint32_t except)
+{
+    for (uint32_t i = 0; i < streams->count; i++) {
+        struct gy_stream *s = &streams->streams[i];
+        if (i == except || !s->dirty) {
+            continue;
+        }
+        struct gy_stream_event *event;
+        gantry_status status = record(streams, i, &event);
+        if (status == GANTRY_OK) {
+            status = GY_CALL(streams->context, cuStreamWaitEvent(into, event->native, 0));
+        }
+        if (status != GANTRY_OK) {
+            return status;
+        }
+        bump(&streams->waits);
+        s->dirty = false;
+    }
+    return GANTRY_OK;
+}
+
+gantry_status gy_streams_close(struct gy_streams *streams, CUstream on)
+{
+    uint32_t next = 1 - streams->barrier;
+    gantry_status status = GANTRY_OK;
+    if (streams->barriers[next] == NULL) {
+        status = GY_CALL(streams->context, cuEventCreate(&streams->barriers[next], CU_EVENT_DISABLE_TIMING));
+    }
+    if (status == GANTRY_OK) {
+        status = GY_CALL(streams->context, cuEventRecord(streams->barriers[next], on));
+    }
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    bump(&streams->recorded);
+    streams->barrier = next;
+    streams->generation++;
+    for (uint32_t i = 0; i < streams->count; i++) {
+        streams->streams[i].floor = streams->streams[i].tail;
+    }
+    return GANTRY_OK;
+}
+
+gantry_status gy_streams_sync_point(struct gy_streams *streams, uint32_t stream)
+{
+    struct gy_stream *s = &streams->streams[stream];
+    gantry_status status = gy_streams_gather(streams, s->native, stream);
+    if (status == GANTRY_OK) {
+        status = gy_streams_close(streams, s->native);
+    }
+    if (status == GANTRY_OK) {
+        s->seen = streams->generation;
+    }
+    return status;
+}
+
+gantry_status gy_streams_wait_barrier(struct gy_streams *streams, uint32_t stream)
+{
+    struct gy_stream *s = &streams->streams[stream];
+    gantry_status status =
+        GY_CALL(streams->context, cuStreamWaitEvent(s->native, streams->barriers[streams->barrier], 0));
+    if (status == GANTRY_OK) {
+        s->seen = streams->generation;
+        bump(&streams->waits);
+    }
+    return status;
+}
+
+/* ---- ends ---------------------------------------------------------------------------------- */
+
+gantry_status gy_streams_finish(struct gy_streams *streams, uint32_t stream, uint32_t dependents,
+                                uint64_t *out_trail)
+{
+    struct gy_stream *s = &streams->streams[stream];
+    assert(s->running > 0);
+    s->running--;
+    s->tail++;
+    s->known[stream] = s->tail;
+    s->reserved = dependents > 0;
+    *out_trail = gy_trail_at(stream, s->tail);
+    if (dependents < 2 || streams->device_wide) {
+        return GANTRY_OK;
+    }
+    struct gy_stream_event *event;
+    return record(streams, stream, &event);
+}
+
+void gy_streams_abandon(struct gy_streams *streams, uint32_t stream)
+{
+    assert(streams->streams[stream].running > 0);
+    streams->streams[stream].running--;
+}
+
+void gy_streams_return_all(struct gy_streams *streams)
+{
+    for (uint32_t i = 0; i < streams->count; i++) {
+        streams->streams[i].used = false;
+        streams->streams[i].reserved = false;
+    }
+    streams->in_use = 0;
+}
+
+void gy_streams_passed(struct gy_streams *streams, uint32_t stream, uint64_t seq)
+{
+    /* Only the completion thread calls this, in order per stream. */
+    _Atomic(uint64_t) *completed = &streams->streams[stream].completed;
+    if (atomic_load_explicit(completed, memory_order_relaxed) < seq) {
+        atomic_store_explicit(completed, seq, memory_order_release);
+    }
+}

@@ -1,0 +1,113 @@
+/* The stream pool: who runs where, and which stream waits for which.
+ *
+ * Rules (the original's five, stated for vector clocks):
+ *  1. A task with no GPU work before it gets a free stream.
+ *  2. A task inherits the stream of a position it must come after when nobody else has: the first
+ *     dependent in submission order does.
+ *  3. The other dependents get a free stream and wait for the position (a WFI edge).
+ *  4. A join inherits one of its positions' streams and waits for the others.
+ *  5. Streams are given out anew only when no task manager's step is open; within a step a stream whose
+ *     last task has no dependents left to inherit it may be given to a new pipeline.
+ * A wait is dropped when the stream is known to be behind that position already: every stream keeps a
+ * vector clock of what its tail is ordered after (Fidge/Mattern clocks; each event carries the clock of
+ * its record).
+ *
+ * Everything here belongs to the dispatcher thread, except what is marked atomic. */
+#ifndef DISPATCHER_STREAMS_H
+#define DISPATCHER_STREAMS_H
+
+#include "dispatcher/trail.h"
+
+/* Events kept per stream; a wait uses the earliest one that covers its position. */
+#define GY_STREAM_EVENTS 8
+
+struct gy_stream_event {
+    CUevent native;                 /* NULL until first used */
+    uint64_t seq;                   /* position it was recorded at; 0: never */
+    uint64_t known[GY_STREAMS_MAX]; /* what that position is ordered after */
+};
+
+struct gy_stream {
+    CUstream native;
+    uint64_t tail;                  /* tasks that finished launching here */
+    uint64_t inherited;             /* highest position that a task has inherited */
+    uint64_t known[GY_STREAMS_MAX]; /* per stream: the position our tail is ordered after */
+    uint32_t running;               /* tasks assigned and not finished launching */
+    bool reserved;                  /* the tail may still be inherited */
+    bool used;                      /* given out since the streams were last returned */
+    bool dirty;                     /* work enqueued since it was last gathered */
+    bool in_graph;                  /* its latest work is in the latest graph launched on `origin` */
+    uint64_t seen;                  /* generation of the last barrier it waited for */
+    uint64_t floor;                 /* positions up to here are before the barrier */
+    uint32_t next_event;            /* slot of `events` to record into next */
+    struct gy_stream_event events[GY_STREAM_EVENTS];
+    _Atomic(uint64_t) completed; /* atomic: position the host knows the GPU has passed */
+};
+
+struct gy_streams {
+    struct gy_context *context;
+    uint32_t limit;             /* immutable; most streams */
+    uint32_t count;             /* created so far */
+    uint32_t in_use;            /* with `used` set */
+    uint32_t next_shared;       /* round robin when all are busy */
+    bool device_wide;           /* immutable; one sync point instead of waits */
+    _Atomic(bool) single;       /* atomic: everything on one stream */
+    CUstream origin;            /* where graphs are launched; NULL: none was yet */
+    uint64_t generation;        /* of the barrier; 0: there was none */
+    uint32_t barrier;           /* which of `barriers` is in force */
+    CUevent barriers[2];        /* NULL until first used */
+    _Atomic(uint32_t) peak;     /* atomic: most `in_use` */
+    _Atomic(uint32_t) created;  /* atomic copy of count */
+    _Atomic(uint64_t) waits;    /* atomic: WFI edges inserted */
+    _Atomic(uint64_t) dropped;  /* atomic: implied ones not inserted */
+    _Atomic(uint64_t) recorded; /* atomic: events recorded */
+    struct gy_stream *streams;  /* limit of them */
+};
+
+GANTRY_MUST_CHECK gantry_status gy_streams_init(struct gy_streams *streams, struct gy_context *context,
+                                                uint32_t limit, bool device_wide);
+/* The GPU must be done with the streams, or the context lost. */
+void gy_streams_fini(struct gy_streams *streams);
+
+/* Give a task with this trail a stream by the rules; the index comes out. */
+GANTRY_MUST_CHECK gantry_status gy_streams_assign(struct gy_streams *streams, uint64_t trail, uint32_t *out);
+
+/* Make `stream` wait for everything in `trail` that it is not ordered after yet. */
+GANTRY_MUST_CHECK gantry_status gy_streams_wait(struct gy_streams *streams, uint32_t stream, uint64_t trail);
+
+/* A task finished launching on `stream`; its position comes out.  `dependents` as far as known: with two
+ * or more an event is recorded at once, so that those which cannot inherit the stream wait for this task
+ * and not for what follows it. */
+GANTRY_MUST_CHECK gantry_status gy_streams_finish(struct gy_streams *streams, uint32_t stream,
+                                                  uint32_t dependents, uint64_t *out_trail);
+
+/* A task that was assigned to `stream` ends without having launched or waited. */
+void gy_streams_abandon(struct gy_streams *streams, uint32_t stream);
+
+/* Barriers: everything enqueued before one comes before everything enqueued after it, on any stream.  A
+ * barrier is an event that every stream waits for before it gets more work, so one that gets none costs
+ * nothing.  gather makes `into` wait for the work of all streams (except one; UINT32_MAX: none); close then
+ * puts the barrier there. */
+GANTRY_MUST_CHECK gantry_status gy_streams_gather(struct gy_streams *streams, CUstream into, uint32_t except);
+GANTRY_MUST_CHECK gantry_status gy_streams_close(struct gy_streams *streams, CUstream on);
+/* Both, on a stream of the pool: what is enqueued there next comes after everything. */
+GANTRY_MUST_CHECK gantry_status gy_streams_sync_point(struct gy_streams *streams, uint32_t stream);
+GANTRY_MUST_CHECK gantry_status gy_streams_wait_barrier(struct gy_streams *streams, uint32_t stream);
+
+/* Before anything is enqueued on `stream`. */
+GANTRY_MUST_CHECK static inline gantry_status gy_streams_meet(struct gy_streams *streams, uint32_t stream)
+{
+    struct gy_stream *s = &streams->streams[stream];
+    s->dirty = true;
+    s->in_graph = false;
+    return __builtin_expect(s->seen == streams->generation, 1) ? GANTRY_OK
+                                                               : gy_streams_wait_barrier(streams, stream);
+}
+
+/* No step is open: every stream may be given out again. */
+void gy_streams_return_all(struct gy_streams *streams);
+
+/* The GPU has passed position `seq` of `stream`.  Any thread. */
+void gy_streams_passed(struct gy_streams *streams, uint32_t stream, uint64_t seq);
+
+#endif

@@ -1,0 +1,63 @@
+/* Trails: the GPU positions a task must come after, carried along the edges of the graph.
+ *
+ * A position (s, n) says "the n-th task that finished launching on stream s".  A trail is 64 bits in the
+ * task: nothing, one position, or a pointer to a vector clock with one position per stream.  GPU work is
+ * ordered by the trail of the task alone, so a CPU task or a sync point between two GPU tasks passes the
+ * order on and costs nothing else. */
+#ifndef DISPATCHER_TRAIL_H
+#define DISPATCHER_TRAIL_H
+
+#include "base/thread.h"
+#include "dispatcher/dispatcher.h"
+
+#include <stdatomic.h>
+
+struct gy_clock {
+    struct gy_clock *next_free; /* guarded by the pool's lock */
+    uint32_t refs;              /* guarded by the pool's lock; tasks whose trail points here */
+    uint32_t home;              /* stream of the first position carried: the preferred one to inherit */
+    uint64_t streams;           /* bit s: seq[s] is a position */
+    uint64_t seq[GY_STREAMS_MAX];
+};
+
+/* Clocks are taken at creation; when all are in use, a trail degrades to "after everything". */
+struct gy_trail_pool {
+    gy_mutex lock;         /* rank TRAIL */
+    struct gy_clock *free; /* guarded by lock */
+    struct gy_clock *all;  /* immutable */
+};
+
+#define GY_TRAIL_NONE UINT64_C(0)
+#define GY_TRAIL_ALL UINT64_C(2) /* after everything launched so far */
+
+static inline uint64_t gy_trail_at(uint32_t stream, uint64_t seq)
+{
+    return seq << 9 | (uint64_t)stream << 1 | 1u;
+}
+static inline bool gy_trail_is_position(uint64_t trail)
+{
+    return (trail & 1u) != 0;
+}
+static inline uint32_t gy_trail_stream(uint64_t position)
+{
+    return (uint32_t)(position >> 1) & 0xffu;
+}
+static inline uint64_t gy_trail_seq(uint64_t position)
+{
+    return position >> 9;
+}
+
+GANTRY_MUST_CHECK gantry_status gy_trail_pool_init(struct gy_trail_pool *pool, uint32_t clocks);
+void gy_trail_pool_fini(struct gy_trail_pool *pool);
+
+/* Merge `from` into the trail at `to`.  Any thread; several may merge into the same `to` at once. */
+void gy_trail_merge(struct gy_trail_pool *pool, _Atomic(uint64_t) *to, uint64_t from);
+
+/* A trail is no longer needed. */
+void gy_trail_drop(struct gy_trail_pool *pool, uint64_t trail);
+
+/* Copy a trail into `out` (refs and links are not set); false for GY_TRAIL_ALL.  The trail must be final:
+ * no thread merges into it any more. */
+bool gy_trail_read(uint64_t trail, struct gy_clock *out);
+
+#endif

@@ -1,0 +1,213 @@
+/**
+ * @file dispatcher.h
+ * The three-phase GPU dispatcher: takes ready GPU tasks from task managers, gives each a stream, calls
+ * their launch callbacks phase by phase (HtoD → Kernel → DtoH), orders streams among each other with
+ * events only where the graph needs it, and completes CPU tasks when the GPU is done.
+ *
+ * A dispatcher belongs to a context (context.h) and is shared by any number of task managers.
+ *
+ * Threading: launch-scope functions (those taking a gantry_launch) are legal only inside the launch
+ * callback they were handed to, on its thread.  Everything else: any thread.
+ */
+#ifndef GANTRY_DISPATCHER_H
+#define GANTRY_DISPATCHER_H
+
+#include <gantry/heap.h>
+#include <gantry/module.h>
+#include <gantry/task.h>
+
+GANTRY_BEGIN_DECLS
+
+typedef struct gantry_context gantry_context;
+typedef struct gantry_dispatcher gantry_dispatcher;
+
+/* ---- inside a launch callback -------------------------------------------------------------- */
+
+/** The task's CUstream: the same one at every call of the task's callback. */
+GANTRY_API void *gantry_launch_stream(const gantry_launch *launch);
+/** 0 at the first call of the task's callback, then 1, 2, … */
+GANTRY_API uint32_t gantry_launch_index(const gantry_launch *launch);
+GANTRY_API gantry_task *gantry_launch_task(const gantry_launch *launch);
+GANTRY_API gantry_context *gantry_launch_context(const gantry_launch *launch);
+
+/** Launch `kernel` on the task's stream.  `args` has one pointer per kernel parameter; the values are
+ *  copied before the call returns.  Sizes are blocks and threads; `shared_bytes` is dynamic shared
+ *  memory per block.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL or a size of 0
+ *  @retval GANTRY_ERR_DRIVER            the driver refused the launch
+ *  @retval GANTRY_ERR_DEVICE_LOST       the context has failed; nothing was launched */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_launch_kernel(gantry_launch *launch, gantry_kernel *kernel,
+                                                                gantry_dim3 grid, gantry_dim3 block,
+                                                                size_t shared_bytes, void **args);
+
+/** Copy `bytes` asynchronously on the task's stream with the copy engines.  Host memory must be page-
+ *  locked (GANTRY_MEMORY_PINNED or the application's own) and stay untouched until the copy is done.
+ *  0 bytes do nothing.  Statuses as gantry_launch_kernel(). */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_launch_copy_htod(gantry_launch *launch, void *device,
+                                                                   const void *host, size_t bytes);
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_launch_copy_dtoh(gantry_launch *launch, void *host,
+                                                                   const void *device, size_t bytes);
+
+/** Copy between two places on the device.  Statuses as gantry_launch_kernel(). */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_launch_copy_dtod(gantry_launch *launch, void *to,
+                                                                   const void *from, size_t bytes);
+
+/** Fill device memory with `count` copies of the low `pattern_bytes` (1, 2 or 4) bytes of `pattern`;
+ *  `device` is aligned to that size.  Statuses as gantry_launch_kernel(). */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_launch_fill(gantry_launch *launch, void *device,
+                                                              uint32_t pattern, uint32_t pattern_bytes,
+                                                              size_t count);
+
+/** A point that nothing passes: what any task has launched so far comes before, and what any task
+ *  launches after this call comes after it, on every stream.  Costs an event and a wait per stream in use.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL
+ *  @retval GANTRY_ERR_DRIVER, GANTRY_ERR_DEVICE_LOST */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_launch_request_sync_point(gantry_launch *launch);
+
+/** "What follows cannot be captured": launches what a graph has captured so far and makes the task's stream a
+ *  plain one, which it stays for this callback's function.  Needed before calls of the application's own
+ *  that stream capture forbids (allocation, synchronising, pageable memory); does nothing when nothing is
+ *  being captured.  The gantry_launch_* functions need no such care.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL
+ *  @retval GANTRY_ERR_DRIVER, GANTRY_ERR_DEVICE_LOST */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_launch_leave_graph(gantry_launch *launch);
+
+/** Complete `task` only when the GPU has finished everything enqueued so far on this task's stream,
+ *  which includes all GPU work this task depends on.  Adds a reference to `task` at once and removes it
+ *  from the completion thread when the GPU is done (or when the context is lost: the task is then
+ *  released as FAILED).  Any kind of task of any manager; it must not have been dispatched, so declare
+ *  that it starts after the task that makes this call.  May be called any number of times.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL
+ *  @retval GANTRY_ERR_LATE_DEPENDENCY   `task` was dispatched already
+ *  @retval GANTRY_ERR_DEVICE_LOST       the context has failed; no reference was added */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_launch_add_completion(gantry_launch *launch,
+                                                                        gantry_task *task);
+
+/** Give a block of the context's heap back once the GPU has finished everything enqueued so far on this
+ * task's stream, which includes all GPU work this task depends on.  Nobody waits; from now on the block is
+ * not the application's any more.  gantry_launch_alloc() on the same stream may use its memory at once.  If
+ * the context is lost first, it goes back then.  NULL is ignored.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT    launch is NULL
+ *  @retval GANTRY_ERR_STATE               not in a launch callback
+ *  @retval GANTRY_ERR_NOT_FOUND           not a live block of the heap
+ *  @retval GANTRY_ERR_OUT_OF_HOST_MEMORY  the block is live still
+ *  @retval GANTRY_ERR_DEVICE_LOST         the context has failed; the block is live still */
+GANTRY_API gantry_status gantry_free_after(void *pointer, gantry_launch *launch);
+
+/** As gantry_heap_alloc() on the context's heap, but memory that waits for this task's stream may be given
+ * out at once: use it only in work enqueued from now on by this task, and by tasks that depend on it; the CPU
+ * must not touch it before such work is done. Statuses as gantry_heap_alloc(), and
+ *  @retval GANTRY_ERR_STATE  not in a launch callback */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_launch_alloc(gantry_launch *launch, gantry_memory_kind kind,
+                                                               size_t bytes, size_t alignment,
+                                                               gantry_alloc_site site, void **out);
+
+/* ---- the dispatcher ------------------------------------------------------------------------ */
+
+/** Keep the dispatcher from reading its queue until the matching finish_group, so that tasks submitted
+ *  in between enter the same batch.  Nests.  A batch that is already running takes new tasks anyway. */
+GANTRY_API void gantry_dispatcher_start_group(gantry_dispatcher *dispatcher);
+GANTRY_API void gantry_dispatcher_finish_group(gantry_dispatcher *dispatcher);
+
+/** How GPU work reaches the device. */
+typedef enum gantry_submission {
+    GANTRY_SUBMISSION_DEFAULT = 0, /* GANTRY_SUBMISSION_STREAMS */
+    GANTRY_SUBMISSION_STREAMS = 1, /* each launch at once, on its stream */
+    GANTRY_SUBMISSION_GRAPHS = 2,  /* each batch is captured, and launched as one graph at its end: many times
+                                    * less host time per launch, but nothing starts before that.  A callback
+                                    * whose first call turns out not to be capturable is called again with
+                                    * the same index on a plain stream */
+    GANTRY_SUBMISSION_AUTO = 3,    /* both are tried for every shape of batch; the cheaper one stays */
+} gantry_submission;
+
+/** Takes effect with the next batch.  Recordings of a profile, and synchronous mode, use streams anyhow.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL or no such mode */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_dispatcher_set_submission(gantry_dispatcher *dispatcher,
+                                                                            gantry_submission submission);
+
+/** False: everything runs on one stream, in the order it is launched; true (the default): on as many as the
+ *  graph is wide.  Takes effect with the tasks that become ready from now on. */
+GANTRY_API void gantry_dispatcher_set_concurrent_streams(gantry_dispatcher *dispatcher, bool concurrent);
+GANTRY_API bool gantry_dispatcher_get_concurrent_streams(const gantry_dispatcher *dispatcher);
+
+/** True once a CUDA error has made further GPU work impossible.  Never goes back. */
+GANTRY_API bool gantry_dispatcher_failure_detected(const gantry_dispatcher *dispatcher);
+
+/** Fail the dispatcher as if a driver call had failed for good: nothing more is launched, everything
+ *  queued or in flight is released as FAILED. */
+GANTRY_API void gantry_dispatcher_force_failure(gantry_dispatcher *dispatcher);
+
+/** Counters since creation; consistent with each other only while nothing is running. */
+typedef struct gantry_dispatcher_stats {
+    size_t struct_size; /* in: sizeof of the caller */
+    uint64_t tasks;     /* GPU tasks released, by any fate */
+    uint64_t tasks_failed;
+    uint64_t batches;              /* round trips of the state machine that launched something */
+    uint64_t launch_calls;         /* calls of launch callbacks */
+    uint64_t kernels;              /* kernels launched through this library */
+    uint64_t copies;               /* copies enqueued on copy engines */
+    uint64_t batched_copies;       /* descriptors executed by the batched copy kernel */
+    uint64_t wfi_edges;            /* stream waits inserted */
+    uint64_t wfi_dropped;          /* waits that earlier waits already implied */
+    uint64_t events_recorded;      /* events recorded for waits and completions */
+    uint64_t completions;          /* completion references taken */
+    uint64_t flushes;              /* completion flushes */
+    uint32_t streams_created;      /* size of the stream pool */
+    uint32_t streams_peak;         /* most streams in use at once */
+    uint64_t phase_ns[3];          /* dispatcher time in HtoD, Kernel, DtoH phases, ns of host time */
+    uint64_t frees_deferred;       /* calls of gantry_free_after() */
+    uint64_t frees_reused;         /* of those, blocks that gantry_launch_alloc() took for their stream */
+    uint64_t frees_pending;        /* of those, blocks whose stream has not passed yet */
+    uint64_t phase_tasks[3];       /* tasks whose launching ended in them */
+    uint64_t graph_launches;       /* batches, or parts of one, launched as a graph */
+    uint64_t graph_instantiations; /* of these, graphs that no executable one could be updated to */
+    uint64_t graph_cuts;           /* captures that ended before their batch */
+} gantry_dispatcher_stats;
+
+/** @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL or a struct_size too small */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_dispatcher_get_stats(const gantry_dispatcher *dispatcher,
+                                                                       gantry_dispatcher_stats *stats);
+
+/** One batch, from its first launch call to its flush. */
+typedef struct gantry_batch_stats {
+    size_t struct_size;    /* in: sizeof of the caller */
+    uint64_t number;       /* counted from 1; 0: there was none yet */
+    uint64_t tasks;        /* released in it */
+    uint64_t launch_calls; /* calls of launch callbacks */
+    uint64_t wfi_edges;
+    uint64_t ns;          /* of host time */
+    uint64_t phase_ns[3]; /* of these, in its phases */
+    uint64_t phase_tasks[3];
+    uint32_t as_graph; /* 1: (also) launched as a graph */
+    uint32_t reserved;
+} gantry_batch_stats;
+
+/** The latest batch that has ended; that of the last task of a step may not have yet when the step stops.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL or a struct_size too small */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_dispatcher_get_batch_stats(gantry_dispatcher *dispatcher,
+                                                                             gantry_batch_stats *stats);
+
+/** What is known of a GPU task that was released, until its manager is reset. */
+typedef struct gantry_task_launch_stats {
+    size_t struct_size;    /* in: sizeof of the caller */
+    uint32_t launch_calls; /* calls of its callback; 0: it was not launched */
+    uint32_t stream;       /* the stream's number in the dispatcher's pool, from 1 on; 0: none */
+} gantry_task_launch_stats;
+
+/** @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, no GPU task, or a struct_size too small
+ *  @retval GANTRY_ERR_STATE             the task is not released yet */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_task_get_launch_stats(gantry_task *task,
+                                                                        gantry_task_launch_stats *stats);
+
+GANTRY_END_DECLS
+
+#endif
