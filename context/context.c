@@ -1,0 +1,205 @@
+/* A gantry_context puts the rooms together for one CUDA context, in the order of their dependencies, and
+ * takes them apart in the reverse order:
+ *
+ *   gy_context (driver, device) → heap → copier → GPU times → dispatcher (two threads)
+ *
+ * Modules hang on the context; those still loaded at its end are unloaded after the dispatcher has waited
+ * for the GPU. */
+#include "context/context.h"
+
+#include "base/alloc.h"
+#include "base/options.h"
+#include "driver/module.h"
+
+#include "profile/environment.h"
+#include <stdlib.h>
+
+/* Memory is about to be unmapped, which does not wait for the device, and a fault there would cost whoever
+ * shares the CUDA context that context.  Even a synchronous copy from pageable memory may still be on its
+ * way when it returns.  A lost context has nothing to wait for. */
+static void settle(struct gy_context *cuda)
+{
+    if (!gy_context_is_lost(cuda)) {
+        (void)GY_CALL(cuda, cuCtxSynchronize());
+    }
+}
+
+/* Everything between gy_context_open() and the dispatcher; the CUDA context is current. */
+static gantry_status create_rooms(gantry_context *c, const gantry_context_options *options)
+{
+    gantry_status status = gy_heap_create(c->cuda, options->heap, &c->heap);
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    status = gy_copier_create(c->cuda, c->heap, &c->copier);
+    if (status != GANTRY_OK) {
+        goto destroy_heap;
+    }
+    status = gy_gpu_time_create(c->cuda, &c->time);
+    if (status != GANTRY_OK) {
+        goto destroy_copier;
+    }
+    const char *synchronous = getenv("GANTRY_SYNC");
+    struct gy_dispatcher_config config = {
+        .owner = c,
+        .context = c->cuda,
+        .heap = c->heap,
+        .copier = c->copier,
+        .time = c->time,
+        .stream_limit = options->stream_limit != 0 ? options->stream_limit : GY_STREAMS_DEFAULT,
+        .wait =
+            options->completion_wait != GANTRY_WAIT_DEFAULT ? options->completion_wait : GANTRY_WAIT_HYBRID,
+        .submission = options->submission,
+        .device_wide = options->wfi == GANTRY_WFI_DEVICE_WIDE,
+        .synchronous = options->synchronous != 0 || (synchronous != NULL && strcmp(synchronous, "1") == 0),
+        .single_stream = options->single_stream != 0,
+    };
+    status = gy_dispatcher_create(&config, &c->dispatcher);
+    if (status != GANTRY_OK) {
+        goto destroy_time;
+    }
+    return GANTRY_OK;
+destroy_time:
+    gy_gpu_time_destroy(c->time);
+destroy_copier:
+    settle(c->cuda);
+    gy_copier_destroy(c->copier);
+destroy_heap:
+    settle(c->cuda);
+    gy_heap_destroy(c->heap);
+    return status;
+}
+
+static gantry_status import_options(const gantry_context_options *options, gantry_context_options *ours)
+{
+    *ours = (gantry_context_options){.struct_size = sizeof(*ours)};
+    gantry_status status =
+        gy_options_import(ours, sizeof(*ours), options, sizeof(size_t) * 2, "gantry_context_options");
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    if (ours->stream_limit > GY_STREAMS_MAX) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_context_options: stream_limit %u is above %d",
+                       ours->stream_limit, GY_STREAMS_MAX);
+    }
+    if ((unsigned)ours->completion_wait > GANTRY_WAIT_HYBRID) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_context_options: unknown completion_wait %d",
+                       (int)ours->completion_wait);
+    }
+    if ((unsigned)ours->submission > GANTRY_SUBMISSION_AUTO || (unsigned)ours->wfi > GANTRY_WFI_DEVICE_WIDE) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_context_options: unknown submission %d or wfi %d",
+                       (int)ours->submission, (int)ours->wfi);
+    }
+    return GANTRY_OK;
+}
+
+gantry_status gantry_context_create(const gantry_context_options *options, gantry_context **out)
+{
+    if (out == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_context_create: out is NULL");
+    }
+    gantry_context_options ours;
+    gantry_status status = import_options(options, &ours);
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    gantry_context *c = gy_zalloc(sizeof(*c));
+    if (c == NULL) {
+        return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "no memory for a context");
+    }
+    gy_mutex_init(&c->lock, GY_RANK_CONTEXT);
+    status = gy_context_open(&ours, &c->cuda);
+    if (status != GANTRY_OK) {
+        goto free_context;
+    }
+    status = gy_context_push(c->cuda);
+    if (status != GANTRY_OK) {
+        goto close_cuda;
+    }
+    status = create_rooms(c, &ours);
+    (void)gy_context_pop(c->cuda);
+    if (status != GANTRY_OK) {
+        goto close_cuda;
+    }
+    gy_profile_environment_enter();
+    *out = c;
+    return GANTRY_OK;
+close_cuda:
+    gy_context_close(c->cuda);
+free_context:
+    gy_mutex_fini(&c->lock);
+    gy_free(c);
+    return status;
+}
+
+void gantry_context_destroy(gantry_context *context)
+{
+    if (context == NULL) {
+        return;
+    }
+    gy_profile_environment_leave(); /* while the GPU's records can still be had */
+    gy_dispatcher_destroy(context->dispatcher);
+    bool pushed = gy_context_push(context->cuda) == GANTRY_OK;
+    while (context->modules != NULL) {
+        context->modules->loads = 1; /* whatever the application still holds ends here */
+        gantry_module_unload(context->modules);
+    }
+    gy_gpu_time_destroy(context->time);
+    settle(context->cuda);
+    gy_copier_destroy(context->copier);
+    gy_heap_destroy(context->heap);
+    if (pushed) {
+        (void)gy_context_pop(context->cuda);
+    }
+    gy_context_close(context->cuda);
+    gy_mutex_fini(&context->lock);
+    gy_free(context);
+}
+
+gantry_dispatcher *gantry_context_dispatcher(gantry_context *context)
+{
+    return context->dispatcher;
+}
+
+gantry_heap *gantry_context_heap(gantry_context *context)
+{
+    return context->heap;
+}
+
+void *gantry_context_native(gantry_context *context)
+{
+    return context->cuda->native;
+}
+
+bool gantry_context_is_valid(const gantry_context *context)
+{
+    return !gy_context_is_lost(context->cuda);
+}
+
+gantry_status gantry_context_acquire(gantry_context *context)
+{
+    if (context == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_context_acquire: context is NULL");
+    }
+    if (gy_context_is_lost(context->cuda)) {
+        return gy_context_adopt_loss(context->cuda);
+    }
+    return gy_context_push(context->cuda);
+}
+
+gantry_status gantry_context_release(gantry_context *context)
+{
+    if (context == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_context_release: context is NULL");
+    }
+    return gy_context_pop(context->cuda);
+}
+
+gantry_status gantry_context_device_info(const gantry_context *context, gantry_device_info *info)
+{
+    if (context == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_context_device_info: context is NULL");
+    }
+    return gy_stats_export(info, &context->cuda->info, sizeof(context->cuda->info),
+                           "gantry_context_device_info");
+}

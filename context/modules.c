@@ -1,0 +1,95 @@
+/* Kernel images of a context, as the application sees them. */
+#include "context/context.h"
+#include "driver/module.h"
+
+/* An image is loaded once per context, however often the parts of a program ask for it: its code takes
+ * device memory and its kernels take time to load.  The lock is held while the driver
+ * loads, so that two threads cannot both be first; see docs/threading.md. */
+static gantry_status find_or_load_locked(gantry_context *context, const gantry_module_image *image,
+                                         gantry_module **out) GY_REQUIRES(context->lock)
+{
+    for (gantry_module *module = context->modules; module != NULL; module = module->next) {
+        if (module->image == image) {
+            module->loads++;
+            *out = module;
+            return GANTRY_OK;
+        }
+    }
+    gantry_module *module;
+    gantry_status status = gy_module_load(context->cuda, image, &module);
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    module->owner = context;
+    module->loads = 1;
+    module->next = context->modules;
+    context->modules = module;
+    *out = module;
+    return GANTRY_OK;
+}
+
+gantry_status gantry_module_load(gantry_context *context, const gantry_module_image *image,
+                                 gantry_module **out)
+{
+    if (context == NULL || image == NULL || out == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_module_load: %s is NULL",
+                       context == NULL ? "context"
+                       : image == NULL ? "image"
+                                       : "out");
+    }
+    gantry_status status = gy_context_push(context->cuda);
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    gantry_module *module;
+    gy_mutex_lock(&context->lock);
+    status = find_or_load_locked(context, image, &module);
+    gy_mutex_unlock(&context->lock);
+    (void)gy_context_pop(context->cuda);
+    if (status == GANTRY_OK) {
+        *out = module;
+    }
+    return status;
+}
+
+void gantry_module_unload(gantry_module *module)
+{
+    if (module == NULL) {
+        return;
+    }
+    gantry_context *context = module->owner;
+    gy_mutex_lock(&context->lock);
+    bool last = --module->loads == 0;
+    gantry_module **link = &context->modules;
+    while (last && *link != module) {
+        link = &(*link)->next;
+    }
+    if (last) {
+        *link = module->next;
+    }
+    gy_mutex_unlock(&context->lock);
+    if (!last) {
+        return;
+    }
+    bool pushed = gy_context_push(context->cuda) == GANTRY_OK;
+    gy_module_unload(module);
+    if (pushed) {
+        (void)gy_context_pop(context->cuda);
+    }
+}
+
+gantry_status gantry_module_get_kernel(gantry_module *module, const char *name, gantry_kernel **out)
+{
+    if (module == NULL || name == NULL || out == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_module_get_kernel: %s is NULL",
+                       module == NULL ? "module"
+                       : name == NULL ? "name"
+                                      : "out");
+    }
+    return gy_module_kernel(module, name, out);
+}
+
+const char *gantry_kernel_name(const gantry_kernel *kernel)
+{
+    return kernel->name;
+}

@@ -1,0 +1,115 @@
+/**
+ * @file context.h
+ * A gantry_context: one CUDA context on one device with its heap and its dispatcher.
+ *
+ * Threading: create and destroy from any thread, not from a task; queries from any thread.
+ */
+#ifndef GANTRY_CONTEXT_H
+#define GANTRY_CONTEXT_H
+
+#include <gantry/base.h>
+#include <gantry/dispatcher.h>
+#include <gantry/heap.h>
+#include <gantry/taskman.h>
+
+GANTRY_BEGIN_DECLS
+
+typedef enum gantry_driver_choice {
+    GANTRY_DRIVER_AUTO = 0,     /* $GANTRY_DRIVER if set, else CUDA if a device is found, else emulated */
+    GANTRY_DRIVER_CUDA = 1,     /* libcuda.so.1 */
+    GANTRY_DRIVER_EMULATED = 2, /* libgantry-emu.so */
+} gantry_driver_choice;
+
+typedef enum gantry_context_mode {
+    GANTRY_CONTEXT_PRIMARY = 0, /* retain the device's primary context (shared with the CUDA runtime) */
+    GANTRY_CONTEXT_OWN = 1,     /* create a context, destroyed with the gantry_context */
+    GANTRY_CONTEXT_ADOPT = 2,   /* use `adopted`, never destroyed */
+} gantry_context_mode;
+
+/** What happens when a task must come after work on another stream. */
+typedef enum gantry_wfi_mode {
+    GANTRY_WFI_PRECISE = 0,     /* its stream waits for just that work */
+    GANTRY_WFI_DEVICE_WIDE = 1, /* a sync point: everything launched later comes after everything launched
+                                 * before (the original's way: fewer events where joins are dense) */
+} gantry_wfi_mode;
+
+typedef struct gantry_context_options {
+    size_t struct_size;
+    gantry_driver_choice driver;
+    gantry_context_mode mode;
+    void *adopted;                    /* CUcontext, with GANTRY_CONTEXT_ADOPT */
+    const char *device;               /* ordinal ("1") or UUID ("GPU-…"); NULL: $GANTRY_DEVICE, else "0" */
+    uint32_t stream_limit;            /* streams the dispatcher may create; 0: 32; at most 64 */
+    gantry_wait_mode completion_wait; /* how the completion thread waits for the GPU */
+    const gantry_heap_options *heap;  /* NULL: defaults */
+    gantry_submission submission;     /* how GPU work reaches the device */
+    gantry_wfi_mode wfi;              /* how streams wait for each other */
+    uint32_t synchronous;   /* 1: wait for the GPU after every call of a launch callback, so that an error
+                             * names the task that caused it; also with GANTRY_SYNC=1 */
+    uint32_t single_stream; /* 1: see gantry_dispatcher_set_concurrent_streams() */
+} gantry_context_options;
+#define GANTRY_CONTEXT_OPTIONS_INIT                                                                \
+    {                                                                                              \
+        sizeof(gantry_context_options), GANTRY_DRIVER_AUTO, GANTRY_CONTEXT_PRIMARY, NULL, NULL, 0, \
+            GANTRY_WAIT_DEFAULT, NULL, GANTRY_SUBMISSION_DEFAULT, GANTRY_WFI_PRECISE, 0, 0         \
+    }
+
+/** Load the driver, open the device, start the dispatcher's two threads.  `options` NULL: defaults.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, an unknown choice, ADOPT without a context
+ *  @retval GANTRY_ERR_NO_DRIVER         the driver library asked for cannot be loaded, or lacks a
+ *                                       function (named)
+ *  @retval GANTRY_ERR_NO_DEVICE         no device, or no such ordinal
+ *  @retval GANTRY_ERR_DRIVER, GANTRY_ERR_OUT_OF_HOST_MEMORY, GANTRY_ERR_UNSUPPORTED */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_context_create(const gantry_context_options *options,
+                                                                 gantry_context **out);
+
+/** Stop the dispatcher (what is queued is released as FAILED), free the heap (leaks are logged), unload
+ *  modules, give the CUDA context back.  Task managers using the context must be stopped.  NULL is
+ *  ignored. */
+GANTRY_API void gantry_context_destroy(gantry_context *context);
+
+GANTRY_API gantry_dispatcher *gantry_context_dispatcher(gantry_context *context);
+GANTRY_API gantry_heap *gantry_context_heap(gantry_context *context);
+/** The CUcontext. */
+GANTRY_API void *gantry_context_native(gantry_context *context);
+/** False once the context is lost: only destroying it and creating a new one helps. */
+GANTRY_API bool gantry_context_is_valid(const gantry_context *context);
+
+/** Make the CUDA context current on the calling thread until the matching release; nests, counted per
+ *  thread.  For calls of the application's own into CUDA.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_DRIVER, GANTRY_ERR_DEVICE_LOST */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_context_acquire(gantry_context *context);
+/** @retval GANTRY_OK
+ *  @retval GANTRY_ERR_STATE  not acquired by this thread
+ *  @retval GANTRY_ERR_DRIVER */
+GANTRY_API gantry_status gantry_context_release(gantry_context *context);
+
+typedef struct gantry_device_info {
+    size_t struct_size; /* in: sizeof of the caller */
+    char name[128];
+    uint8_t uuid[16];
+    int ordinal;
+    int compute_major, compute_minor;
+    int driver_version; /* 13000 for CUDA 13.0 */
+    uint32_t multiprocessors;
+    uint32_t clock_khz;
+    uint32_t copy_engines;
+    uint32_t max_threads_per_block;
+    uint32_t shared_bytes_per_block;
+    uint64_t memory_bytes;
+    bool integrated;
+    bool can_map_host_memory;
+    bool emulated; /* the driver is the emulated one */
+} gantry_device_info;
+
+/** What was read from the device at creation; no driver call.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL or a struct_size too small */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_context_device_info(const gantry_context *context,
+                                                                      gantry_device_info *info);
+
+GANTRY_END_DECLS
+
+#endif

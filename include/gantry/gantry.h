@@ -1,0 +1,18 @@
+/**
+ * @file gantry.h
+ * All of Gantry's host API.  Kernels include <gantry/kernel.h> instead.
+ */
+#ifndef GANTRY_GANTRY_H
+#define GANTRY_GANTRY_H
+
+#include <gantry/base.h>
+#include <gantry/context.h>
+#include <gantry/copy.h>
+#include <gantry/dispatcher.h>
+#include <gantry/heap.h>
+#include <gantry/module.h>
+#include <gantry/profile.h>
+#include <gantry/task.h>
+#include <gantry/taskman.h>
+
+#endif
