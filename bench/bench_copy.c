@@ -1,0 +1,509 @@
+/* `gantry bench copy`: batches of copies in one call, against the other ways to perform them.
+ *
+ * Values are times between two events on one stream, medians, microseconds.  Ways that make a few driver
+ * calls are measured with the stream held until all calls are made, so that it is the GPU's time; ways that
+ * make one call per copy cannot be held (the driver's queue would fill), and theirs is mostly the host's.
+ * What the calls cost the host is reported on lines of their own, ".../host".  After its last run each way's
+ * result is compared byte for byte, the gaps between the copies too.
+ *
+ * The copies of a batch lie apart and their sources are shuffled, so that nothing can be merged, except in
+ * "contiguous".  $GANTRY_BENCH_COPY_ONLY chooses rows and $GANTRY_BENCH_COPY_AGAINST yardsticks (parts of
+ * names, separated by commas); $GANTRY_BENCH_COPY_BLOCKS and $GANTRY_BENCH_COPY_THREADS set the blocks for
+ * host memory. */
+#include "bench/copy_sides.h"
+#include "bench/harness.h"
+
+#include "base/clock.h"
+
+#include "copy_burn_kernels.kernels.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define ONLY "GANTRY_BENCH_COPY_ONLY"
+#define AGAINST "GANTRY_BENCH_COPY_AGAINST"
+#define MOST_RUNS 100u
+#define SLOW_RUNS 3u /* of ways that take a call per copy */
+
+struct copy_bench {
+    const struct bench_options *options;
+    gantry_context *context;
+    gantry_cpu_dispatcher *cpus;
+    gantry_taskman *manager;
+    bool emulated;
+    struct raw_cuda cuda;
+    struct copy_arenas arenas;
+    struct copy_sides sides;
+    uint32_t *gate; /* pinned; 0 holds the stream */
+    CUdeviceptr gate_address;
+    CUevent begin, end;
+    bool good; /* everything so far was verified */
+};
+
+/* The medians of some runs. */
+struct timing {
+    double gpu_us, host_us;
+    bool verified;
+};
+
+static const struct copy_recipe recipes[] = {
+    {.name = "d2d-16x256B", .type = GANTRY_COPY_DTOD, .count = 16, .bytes = 256},
+    {.name = "d2d-1kx4KiB", .type = GANTRY_COPY_DTOD, .count = 1000, .bytes = 4096},
+    {.name = "d2d-8k-zipf-512MiB",
+     .type = GANTRY_COPY_DTOD,
+     .count = 8192,
+     .bytes = 512u << 20,
+     .zipf = true},
+    {.name = "d2d-4kx64KiB+7-misaligned",
+     .type = GANTRY_COPY_DTOD,
+     .count = 4096,
+     .bytes = 65536 + 7,
+     .misaligned = true},
+    {.name = "d2d-16kx1KiB+3-misaligned",
+     .type = GANTRY_COPY_DTOD,
+     .count = 16384,
+     .bytes = 1024 + 3,
+     .misaligned = true},
+    {.name = "d2d-100kx256B", .type = GANTRY_COPY_DTOD, .count = 100000, .bytes = 256},
+    {.name = "d2d-1x1GiB", .type = GANTRY_COPY_DTOD, .count = 1, .bytes = 1u << 30},
+    {.name = "d2d-1x1GiB-kernel", .type = GANTRY_COPY_DTOD, .count = 1, .bytes = 1u << 30, .kernel = true},
+    {.name = "h2d-1kx64KiB", .type = GANTRY_COPY_HTOD, .count = 1000, .bytes = 65536},
+    {.name = "h2d-1kx64KiB-contiguous",
+     .type = GANTRY_COPY_HTOD,
+     .count = 1000,
+     .bytes = 65536,
+     .contiguous = true},
+    {.name = "h2d-16kx4KiB", .type = GANTRY_COPY_HTOD, .count = 16384, .bytes = 4096},
+    {.name = "d2h-1kx64KiB", .type = GANTRY_COPY_DTOH, .count = 1000, .bytes = 65536},
+    {.name = "d2h-1kx64KiB-contiguous",
+     .type = GANTRY_COPY_DTOH,
+     .count = 1000,
+     .bytes = 65536,
+     .contiguous = true},
+    {.name = "fill-10kx1KiB", .type = GANTRY_COPY_FILL, .count = 10000, .bytes = 1024},
+};
+
+/* What the emulated driver can do in reasonable time. */
+static const struct copy_recipe small_recipes[] = {
+    {.name = "d2d-16x256B", .type = GANTRY_COPY_DTOD, .count = 16, .bytes = 256},
+    {.name = "d2d-100x4KiB", .type = GANTRY_COPY_DTOD, .count = 100, .bytes = 4096},
+    {.name = "d2d-200-zipf-512KiB",
+     .type = GANTRY_COPY_DTOD,
+     .count = 200,
+     .bytes = 512u << 10,
+     .zipf = true},
+    {.name = "d2d-16x16KiB+7-misaligned",
+     .type = GANTRY_COPY_DTOD,
+     .count = 16,
+     .bytes = 16384 + 7,
+     .misaligned = true},
+    {.name = "d2d-1kx256B", .type = GANTRY_COPY_DTOD, .count = 1000, .bytes = 256},
+    {.name = "h2d-16x16KiB", .type = GANTRY_COPY_HTOD, .count = 16, .bytes = 16384},
+    {.name = "h2d-16x16KiB-contiguous",
+     .type = GANTRY_COPY_HTOD,
+     .count = 16,
+     .bytes = 16384,
+     .contiguous = true},
+    {.name = "d2h-100x1KiB", .type = GANTRY_COPY_DTOH, .count = 100, .bytes = 1024},
+    {.name = "fill-100x1KiB", .type = GANTRY_COPY_FILL, .count = 100, .bytes = 1024},
+};
+
+static bool ok(gantry_status status)
+{
+    if (status != GANTRY_OK) {
+        fprintf(stderr, "bench copy: %s\n", gantry_last_error());
+    }
+    return status == GANTRY_OK;
+}
+
+/* ---- measuring ----------------------------------------------------------------------------- */
+
+/* One run: GPU and host time in us. */
+static bool run_once(struct copy_bench *b, const struct copy_side *side, const struct copy_work *work,
+                     double *gpu, double *host)
+{
+    struct raw_cuda *cuda = &b->cuda;
+    CUstream stream = b->sides.stream;
+    float ms = 0;
+    if (side->gated) {
+        __atomic_store_n(b->gate, 0, __ATOMIC_RELEASE);
+        if (!RAW(cuda, cuStreamWaitValue32(stream, b->gate_address, 1, CU_STREAM_WAIT_VALUE_EQ))) {
+            return false;
+        }
+    }
+    bool good = RAW(cuda, cuEventRecord(b->begin, stream));
+    uint64_t start = gy_clock_ns();
+    good = good && side->run(&b->sides, work);
+    *host = (double)(gy_clock_ns() - start) / 1e3;
+    good = good && RAW(cuda, cuEventRecord(b->end, stream));
+    __atomic_store_n(b->gate, 1, __ATOMIC_RELEASE);
+    good = RAW(cuda, cuStreamSynchronize(stream)) && good;
+    good = good && RAW(cuda, cuEventElapsedTime(&ms, b->begin, b->end));
+    *gpu = (double)ms * 1e3;
+    return good;
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+    double left = *(const double *)a, right = *(const double *)b;
+    return (left > right) - (left < right);
+}
+
+static double median(double *values, uint32_t count)
+{
+    qsort(values, count, sizeof(*values), compare_doubles);
+    return (values[(count - 1) / 2] + values[count / 2]) / 2;
+}
+
+static struct timing measure(struct copy_bench *b, const struct copy_side *side, const struct copy_work *work)
+{
+    double gpu[MOST_RUNS], host[MOST_RUNS], ignored;
+    uint32_t most = side->gated || work->count < 64 ? MOST_RUNS : SLOW_RUNS;
+    uint32_t runs = b->options->runs < most ? b->options->runs : most;
+    struct timing timing = {0, 0, false};
+    if (!bench_copy_work_clear(&b->arenas, work, b->sides.stream) ||
+        !run_once(b, side, work, &ignored, &ignored)) {
+        return timing;
+    }
+    for (uint32_t i = 0; i < runs; i++) {
+        if (!run_once(b, side, work, &gpu[i], &host[i])) {
+            return timing;
+        }
+    }
+    timing.gpu_us = median(gpu, runs);
+    timing.host_us = median(host, runs);
+    timing.verified = bench_copy_work_check(&b->arenas, work, side->as_one);
+    return timing;
+}
+
+/* ---- reporting ----------------------------------------------------------------------------- */
+
+static void print_line(struct copy_bench *b, const char *name, const char *suffix, double ours,
+                       const char *unit, const char *yardstick, double theirs, bool verified)
+{
+    FILE *out = b->options->out;
+    /* as all benches: nanoseconds per something */
+    const bool is_time = strcmp(unit, "us") == 0;
+    const double scale = is_time ? 1e3 : 1;
+    const char *json_unit = is_time ? "ns/batch" : unit;
+    if (b->options->json) {
+        fprintf(out,
+                "{\"name\":\"copy/%s%s\",\"value\":%.6g,\"unit\":\"%s\",\"yardstick\":\"%s\","
+                "\"yardstick_value\":%.6g,\"ratio\":%.4g,\"verified\":%s}\n",
+                name, suffix, ours * scale, json_unit, yardstick, theirs * scale, ours / theirs,
+                verified ? "true" : "false");
+    } else {
+        fprintf(out, "%-28s%-7s %10.2f %-8s %-19s %10.2f   ratio %7.4f%s\n", name, suffix, ours, unit,
+                yardstick, theirs, ours / theirs, verified ? "" : "   NOT VERIFIED");
+    }
+    fflush(out);
+    b->good = b->good && verified;
+}
+
+/* Is any of the comma-separated parts in $variable a part of the name?  True when it is not set. */
+static bool is_wanted(const char *variable, const char *name)
+{
+    const char *list = getenv(variable);
+    char part[64];
+    if (list == NULL) {
+        return true;
+    }
+    while (*list != '\0') {
+        size_t length = strcspn(list, ",");
+        snprintf(part, sizeof(part), "%.*s", (int)(length < 63 ? length : 63), list);
+        if (strstr(name, part) != NULL) {
+            return true;
+        }
+        list += length + (list[length] == ',' ? 1 : 0);
+    }
+    return false;
+}
+
+static void run_work(struct copy_bench *b, const struct copy_work *work)
+{
+    struct timing ours = measure(b, &copy_side_ours, work);
+    for (const struct copy_side *side = copy_side_list; side->name != NULL; side++) {
+        if (!side->can(&b->sides, work) || !is_wanted(AGAINST, side->name)) {
+            continue;
+        }
+        struct timing theirs = measure(b, side, work);
+        bool verified = ours.verified && theirs.verified;
+        print_line(b, work->name, "", ours.gpu_us, "us", side->name, theirs.gpu_us, verified);
+        if (!side->gated) {
+            print_line(b, work->name, "/host", ours.host_us * 1e3 / work->count, "ns/copy", side->name,
+                       theirs.host_us * 1e3 / work->count, verified);
+        }
+    }
+}
+
+/* Ours by the kernel alone. */
+static bool run_kernel(struct copy_bench *b, const struct copy_work *work)
+{
+    gantry_copy_tuning tuning = {.struct_size = sizeof(tuning)}, kernel;
+    if (!ok(gantry_copy_get_tuning(b->context, &tuning))) {
+        return false;
+    }
+    kernel = tuning;
+    memset(kernel.engine_up_to, 0, sizeof(kernel.engine_up_to));
+    if (!ok(gantry_copy_set_tuning(b->context, &kernel))) {
+        return false;
+    }
+    run_work(b, work);
+    return ok(gantry_copy_set_tuning(b->context, &tuning));
+}
+
+static void run_recipe(struct copy_bench *b, const struct copy_recipe *recipe)
+{
+    struct copy_work work;
+    if (!is_wanted(ONLY, recipe->name)) {
+        return;
+    }
+    bool good = bench_copy_work_make(recipe, &b->arenas, &work) && bench_copy_sides_prepare(&b->sides, &work);
+    if (good && recipe->kernel) {
+        good = run_kernel(b, &work);
+    } else if (good) {
+        run_work(b, &work);
+    }
+    b->good = b->good && good;
+    bench_copy_work_free(&work);
+}
+
+/* ---- beside other work --------------------------------------------------------------------- */
+
+struct burner {
+    CUmodule module;
+    CUfunction function;
+    CUstream stream;
+    CUevent begin, end;
+    CUdeviceptr result;
+    uint32_t rounds, blocks;
+};
+
+static bool open_burner(struct copy_bench *b, struct burner *burner)
+{
+    struct raw_cuda *cuda = &b->cuda;
+    const gantry_module_image *image = &gantry_image_copy_burn_kernels;
+    const void *code = b->emulated             ? image->host
+                       : image->fatbin != NULL ? image->fatbin
+                                               : (const void *)image->ptx;
+    return RAW(cuda, cuModuleLoadDataEx(&burner->module, code, 0, NULL, NULL)) &&
+           RAW(cuda, cuModuleGetFunction(&burner->function, burner->module, "copy_burn")) &&
+           RAW(cuda, cuStreamCreate(&burner->stream, CU_STREAM_NON_BLOCKING)) &&
+           RAW(cuda, cuEventCreate(&burner->begin, 0)) && RAW(cuda, cuEventCreate(&burner->end, 0)) &&
+           RAW(cuda, cuMemAlloc(&burner->result, 256));
+}
+
+static void close_burner(struct copy_bench *b, struct burner *burner)
+{
+    struct raw_cuda *cuda = &b->cuda;
+    if (burner->result != 0) {
+        (void)RAW(cuda, cuMemFree(burner->result));
+    }
+    if (burner->end != NULL) {
+        (void)RAW(cuda, cuEventDestroy(burner->end));
+    }
+    if (burner->begin != NULL) {
+        (void)RAW(cuda, cuEventDestroy(burner->begin));
+    }
+    if (burner->stream != NULL) {
+        (void)RAW(cuda, cuStreamDestroy(burner->stream));
+    }
+    if (burner->module != NULL) {
+        (void)RAW(cuda, cuModuleUnload(burner->module));
+    }
+}
+
+static bool burn(struct copy_bench *b, struct burner *burner, float *ms)
+{
+    struct raw_cuda *cuda = &b->cuda;
+    void *args[] = {&burner->result, &burner->rounds};
+    return RAW(cuda, cuEventRecord(burner->begin, burner->stream)) &&
+           RAW(cuda, cuLaunchKernel(burner->function, burner->blocks, 1, 1, 256, 1, 1, 0, burner->stream,
+                                    args, NULL)) &&
+           RAW(cuda, cuEventRecord(burner->end, burner->stream)) &&
+           RAW(cuda, cuEventSynchronize(burner->end)) &&
+           RAW(cuda, cuEventElapsedTime(ms, burner->begin, burner->end));
+}
+
+/* The burner alone and while batches from host memory keep the link busy from before its begin to behind its
+ * end. */
+static bool run_beside(struct copy_bench *b, struct burner *burner, const struct copy_work *work,
+                       uint32_t batches)
+{
+    double alone[MOST_RUNS], beside[MOST_RUNS];
+    uint32_t runs = b->options->runs < 15 ? b->options->runs : 15;
+    bool verified = bench_copy_work_clear(&b->arenas, work, b->sides.stream);
+    for (uint32_t i = 0; verified && i <= runs; i++) {
+        uint32_t at = i > 0 ? i - 1 : 0; /* the first one warms up */
+        float ms = 0;
+        verified = burn(b, burner, &ms);
+        alone[at] = (double)ms * 1e3;
+        for (uint32_t k = 0; verified && k < batches; k++) {
+            verified = copy_side_ours.run(&b->sides, work);
+        }
+        verified = verified && burn(b, burner, &ms);
+        beside[at] = (double)ms * 1e3;
+        verified = verified &&
+                   (b->emulated || b->cuda.cuStreamQuery(b->sides.stream) == CUDA_ERROR_NOT_READY) &&
+                   RAW(&b->cuda, cuStreamSynchronize(b->sides.stream));
+    }
+    verified = verified && bench_copy_work_check(&b->arenas, work, false);
+    if (verified) {
+        print_line(b, "kernel-beside-", work->name, median(beside, runs), "us", "kernel alone",
+                   median(alone, runs), true);
+    }
+    return verified;
+}
+
+static void run_interference(struct copy_bench *b)
+{
+    static const struct copy_recipe large = {
+        .name = "h2d", .type = GANTRY_COPY_HTOD, .count = 16384, .bytes = 4096};
+    static const struct copy_recipe small = {
+        .name = "h2d", .type = GANTRY_COPY_HTOD, .count = 64, .bytes = 1024};
+    struct burner burner = {0};
+    struct copy_work work;
+    gantry_device_info info = {.struct_size = sizeof(info)};
+    if (!is_wanted(ONLY, "kernel-beside-h2d")) {
+        return;
+    }
+    bool good = ok(gantry_context_device_info(b->context, &info)) && open_burner(b, &burner);
+    burner.blocks = b->emulated ? 8 : info.multiprocessors * 8 * 40;
+    burner.rounds = b->emulated ? 10 : 4000;
+    good = good && bench_copy_work_make(b->emulated ? &small : &large, &b->arenas, &work);
+    if (good) {
+        good = run_beside(b, &burner, &work, b->emulated ? 1 : 8);
+        bench_copy_work_free(&work);
+    }
+    close_burner(b, &burner);
+    b->good = b->good && good;
+}
+
+/* ---- set-up -------------------------------------------------------------------------------- */
+
+static uint32_t number_of(const char *variable, uint32_t fallback)
+{
+    const char *text = getenv(variable);
+    return text != NULL ? (uint32_t)strtoul(text, NULL, 10) : fallback;
+}
+
+static bool tune(struct copy_bench *b, gantry_launch *launch)
+{
+    gantry_copy_tuning tuning = {.struct_size = sizeof(tuning)};
+    /* The emulated driver's speed tells nothing; as it is preset, both kernel and engines are used. */
+    if ((!b->emulated && !ok(gantry_copy_calibrate(launch, 256u << 20))) ||
+        !ok(gantry_copy_get_tuning(b->context, &tuning))) {
+        return false;
+    }
+    tuning.host_blocks = number_of("GANTRY_BENCH_COPY_BLOCKS", tuning.host_blocks);
+    tuning.host_threads = number_of("GANTRY_BENCH_COPY_THREADS", tuning.host_threads);
+    if (!ok(gantry_copy_set_tuning(b->context, &tuning))) {
+        return false;
+    }
+    if (!b->options->json) {
+        char text[2048];
+        (void)gantry_copy_tuning_text(&tuning, text, sizeof(text));
+        fprintf(b->options->out, "%s", text);
+    }
+    return true;
+}
+
+static bool open_memory(struct copy_bench *b)
+{
+    struct raw_cuda *cuda = &b->cuda;
+    uint64_t bytes = b->emulated ? 2u << 20 : (1u << 30) + (1u << 20);
+    void *gate = NULL;
+    if (!bench_copy_arenas_open(&b->arenas, cuda, bytes, b->emulated ? 1u << 20 : 80u << 20) ||
+        !RAW(cuda, cuMemHostAlloc(&gate, 4096, CU_MEMHOSTALLOC_DEVICEMAP))) {
+        return false;
+    }
+    b->gate = gate;
+    b->sides.arenas = &b->arenas;
+    b->sides.cuda = cuda;
+    return RAW(cuda, cuMemHostGetDevicePointer(&b->gate_address, gate, 0)) &&
+           bench_copy_sides_open(&b->sides, b->emulated ? 1000 : 100000) &&
+           RAW(cuda, cuEventCreate(&b->begin, 0)) && RAW(cuda, cuEventCreate(&b->end, 0));
+}
+
+static void close_memory(struct copy_bench *b)
+{
+    if (b->end != NULL) {
+        (void)RAW(&b->cuda, cuEventDestroy(b->end));
+    }
+    if (b->begin != NULL) {
+        (void)RAW(&b->cuda, cuEventDestroy(b->begin));
+    }
+    bench_copy_sides_close(&b->sides);
+    if (b->gate != NULL) {
+        (void)RAW(&b->cuda, cuMemFreeHost(b->gate));
+    }
+    bench_copy_arenas_close(&b->arenas);
+}
+
+/* The whole bench is one task: our calls are for launch callbacks, and so all ways use the same stream from
+ * the same thread. */
+static gantry_launch_result run_all(gantry_launch *launch, void *arg)
+{
+    struct copy_bench *b = arg;
+    b->good = open_memory(b);
+    b->sides.launch = launch;
+    b->sides.stream = gantry_launch_stream(launch);
+    b->good = b->good && tune(b, launch);
+    if (b->good) {
+        const struct copy_recipe *list = b->emulated ? small_recipes : recipes;
+        size_t count = b->emulated ? sizeof(small_recipes) / sizeof(small_recipes[0])
+                                   : sizeof(recipes) / sizeof(recipes[0]);
+        for (size_t i = 0; i < count; i++) {
+            run_recipe(b, &list[i]);
+        }
+        run_interference(b);
+    }
+    close_memory(b);
+    return b->good ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_FAILED;
+}
+
+static bool open_gantry(struct copy_bench *b)
+{
+    gantry_context_options context = GANTRY_CONTEXT_OPTIONS_INIT;
+    context.driver = b->options->driver;
+    gantry_cpu_dispatcher_options cpus = GANTRY_CPU_DISPATCHER_OPTIONS_INIT;
+    cpus.worker_count = 1;
+    gantry_taskman_options manager = GANTRY_TASKMAN_OPTIONS_INIT;
+    gantry_device_info info = {.struct_size = sizeof(info)};
+    if (!ok(gantry_context_create(&context, &b->context)) ||
+        !ok(gantry_context_device_info(b->context, &info)) ||
+        !ok(gantry_cpu_dispatcher_create(&cpus, &b->cpus))) {
+        return false;
+    }
+    b->emulated = info.emulated;
+    manager.cpu_dispatcher = b->cpus;
+    manager.gpu_dispatcher = gantry_context_dispatcher(b->context);
+    return ok(gantry_taskman_create(&manager, &b->manager)) && raw_cuda_open(b->context, &b->cuda);
+}
+
+static bool run_task(struct copy_bench *b)
+{
+    gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
+    desc.kind = GANTRY_TASK_KERNEL;
+    desc.label = "bench copy";
+    desc.launch = run_all;
+    desc.arg = b;
+    return ok(gantry_taskman_submit(b->manager, &desc, NULL)) && ok(gantry_taskman_start(b->manager)) &&
+           gantry_taskman_stop(b->manager) == GANTRY_OK;
+}
+
+static bool bench_copy(const struct bench_options *options)
+{
+    struct copy_bench bench = {.options = options};
+    bool good = open_gantry(&bench) && run_task(&bench);
+    gantry_taskman_destroy(bench.manager);
+    gantry_cpu_dispatcher_destroy(bench.cpus);
+    gantry_context_destroy(bench.context);
+    return good && bench.good;
+}
+
+const struct gantry_bench gantry_bench_copy = {
+    .name = "copy",
+    .summary = "batched copies, against the driver's calls and cub::DeviceMemcpy::Batched",
+    .main = bench_copy,
+};

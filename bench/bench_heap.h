@@ -1,0 +1,25 @@
+/* The parts of `gantry bench heap`. */
+#ifndef BENCH_BENCH_HEAP_H
+#define BENCH_BENCH_HEAP_H
+
+#include "bench/harness.h"
+#include "bench/raw_cuda.h"
+
+struct bench_heap_context {
+    gantry_context *context; /* current on the main thread */
+    gantry_heap *heap;
+    struct raw_cuda cuda;
+    bool emulated;
+};
+
+/* True for GANTRY_OK; else false and a line on stderr. */
+bool bench_heap_ok(gantry_status status);
+
+/* A million operations on blocks of tensor-like sizes: time, and slab bytes against the peak in use. */
+bool bench_heap_trace(struct bench_heap_context *context, const struct bench_options *options);
+/* The caller's time of gantry_free_after(). */
+bool bench_heap_free_after(struct bench_heap_context *context, const struct bench_options *options);
+/* The longest wait of anybody while a large block is given back and the device works. */
+bool bench_heap_stall(struct bench_heap_context *context, const struct bench_options *options);
+
+#endif

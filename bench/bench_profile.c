@@ -1,0 +1,282 @@
+/* `gantry bench profile`: what a recording costs the kernels it sees.
+ *
+ * One run is a task that launches a kernel of many blocks again and again, timed to the end of the last.
+ * Ours: the kernel with the macros, while a recording runs (on) or with a NULL buffer (off).  Yardstick: the
+ * same kernel without the macros, nothing recorded.  The work of a block is calibrated to about 2 and 10 us.
+ *
+ * On the emulated driver the figures say what the emulator does, not what a device would. */
+#include "bench/harness.h"
+
+#include "profile_kernels_bench.kernels.h"
+
+#include <gantry/profile.h>
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define THREADS 128u
+
+struct profile_bench {
+    gantry_context *context;
+    gantry_cpu_dispatcher *cpus;
+    gantry_taskman *manager;
+    gantry_task *done; /* of the run at hand: starts when the GPU has finished */
+    gantry_kernel *plain, *recorded;
+    uint32_t first_kernel;
+    uint32_t *counter; /* page-locked: blocks that ran, and the sink behind it */
+    void *counter_on_device;
+    uint32_t blocks, launches; /* of a run */
+    uint32_t steps;
+    bool instrumented; /* the run at hand launches recorded_work */
+    bool records;      /* the case records while ours runs */
+    gantry_profile *profile;
+    uint64_t ctas, ctas_lost, bytes, alignment_ns; /* of the recordings of a case */
+    char path[64];
+};
+
+static bool ok(gantry_status status)
+{
+    if (status != GANTRY_OK) {
+        fprintf(stderr, "bench profile: %s\n", gantry_last_error());
+    }
+    return status == GANTRY_OK;
+}
+
+static gantry_launch_result launch_work(gantry_launch *launch, void *arg)
+{
+    struct profile_bench *b = arg;
+    gantry_dim3 grid = {b->blocks, 1, 1}, block = {THREADS, 1, 1};
+    void *sink = (char *)b->counter_on_device + sizeof(uint32_t);
+    void *profile = b->instrumented ? gantry_launch_profile(launch, b->first_kernel, grid) : NULL;
+    void *args[] = {&b->steps, &b->counter_on_device, &sink, &profile, &b->first_kernel};
+    if (gantry_launch_kernel(launch, b->instrumented ? b->recorded : b->plain, grid, block, 0, args) !=
+        GANTRY_OK) {
+        return GANTRY_LAUNCH_FAILED;
+    }
+    if (gantry_launch_index(launch) + 1 < b->launches) {
+        return GANTRY_LAUNCH_AGAIN;
+    }
+    return gantry_launch_add_completion(launch, b->done) == GANTRY_OK ? GANTRY_LAUNCH_DONE
+                                                                      : GANTRY_LAUNCH_FAILED;
+}
+
+static gantry_status do_nothing(gantry_task *task, void *arg)
+{
+    (void)task;
+    (void)arg;
+    return GANTRY_OK;
+}
+
+static bool build(struct profile_bench *b)
+{
+    gantry_task_desc work = GANTRY_TASK_DESC_INIT, done = GANTRY_TASK_DESC_INIT;
+    work.kind = GANTRY_TASK_KERNEL;
+    work.label = "work";
+    work.launch = launch_work;
+    work.arg = b;
+    done.name = "done";
+    done.run = do_nothing;
+    gantry_task *first;
+    *b->counter = 0;
+    return ok(gantry_taskman_reset(b->manager)) && ok(gantry_taskman_submit(b->manager, &work, &first)) &&
+           ok(gantry_taskman_submit(b->manager, &done, &b->done)) &&
+           ok(gantry_task_start_after(b->done, first));
+}
+
+static bool prepare_plain(void *arg)
+{
+    struct profile_bench *b = arg;
+    b->instrumented = false;
+    return build(b);
+}
+
+static bool prepare_ours(void *arg)
+{
+    struct profile_bench *b = arg;
+    gantry_profile_options options = GANTRY_PROFILE_OPTIONS_INIT;
+    options.path = b->path;
+    options.buffers = 64;
+    b->instrumented = true;
+    return (!b->records || ok(gantry_profile_start(&options, &b->profile))) && build(b);
+}
+
+static bool run(void *arg)
+{
+    struct profile_bench *b = arg;
+    return ok(gantry_taskman_start(b->manager)) && ok(gantry_taskman_stop(b->manager));
+}
+
+static bool verify_plain(void *arg)
+{
+    struct profile_bench *b = arg;
+    return *(volatile uint32_t *)b->counter == b->blocks * b->launches;
+}
+
+/* Every block ran, and the recording has every one of them. */
+static bool verify_ours(void *arg)
+{
+    struct profile_bench *b = arg;
+    bool good = verify_plain(b);
+    if (b->records) {
+        gantry_profile_stats stats = {.struct_size = sizeof(stats)};
+        good = ok(gantry_profile_stop(b->profile, &stats)) && good;
+        b->profile = NULL;
+        b->ctas += stats.ctas;
+        b->ctas_lost += stats.ctas_lost;
+        b->bytes += stats.bytes;
+        b->alignment_ns = stats.cta_alignment_ns > b->alignment_ns ? stats.cta_alignment_ns : b->alignment_ns;
+        good = good && stats.ctas == (uint64_t)b->blocks * b->launches && stats.ctas_lost == 0;
+    }
+    return good;
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* Time of a run with so many steps per block; 0 when it failed. */
+static uint64_t time_steps(struct profile_bench *b, uint32_t steps)
+{
+    uint64_t best = 0;
+    b->steps = steps;
+    for (int i = 0; i < 3; i++) {
+        if (!prepare_plain(b)) {
+            return 0;
+        }
+        uint64_t begin = now_ns();
+        if (!run(b)) {
+            return 0;
+        }
+        uint64_t ns = now_ns() - begin;
+        best = best == 0 || ns < best ? ns : best;
+    }
+    return best;
+}
+
+/* Steps that make one block, alone on its SM, take about `ns`: one block, from two lengths. */
+static bool calibrate(struct profile_bench *b, double *ns_per_step)
+{
+    uint32_t blocks = b->blocks, launches = b->launches;
+    b->blocks = b->launches = 1;
+    uint64_t few = time_steps(b, 1000), many = time_steps(b, 200000);
+    b->blocks = blocks;
+    b->launches = launches;
+    if (few == 0 || many <= few) {
+        fprintf(stderr, "bench profile: the work cannot be calibrated\n");
+        return false;
+    }
+    *ns_per_step = (double)(many - few) / 199000;
+    return true;
+}
+
+static bool run_case(struct profile_bench *b, const struct bench_options *options, const char *name,
+                     bool records)
+{
+    b->records = records;
+    b->ctas = b->ctas_lost = b->bytes = b->alignment_ns = 0;
+    struct bench_case one = {
+        .name = name,
+        .item = "block",
+        .items = (uint64_t)b->blocks * b->launches,
+        .ours = {.prepare = prepare_ours, .run = run, .verify = verify_ours},
+        .yardstick = {.name = "no-macros", .prepare = prepare_plain, .run = run, .verify = verify_plain},
+        .arg = b,
+    };
+    bool good = bench_run(options, &one, NULL);
+    if (records && !options->json && b->ctas != 0) {
+        fprintf(options->out, "  %-24s %llu blocks, %llu lost, %.1f bytes each in the file, within %llu ns\n",
+                "", (unsigned long long)b->ctas, (unsigned long long)b->ctas_lost,
+                (double)b->bytes / (double)b->ctas, (unsigned long long)b->alignment_ns);
+    }
+    return good;
+}
+
+static bool open_all(struct profile_bench *b, const struct bench_options *options)
+{
+    static const char *const names[] = {"recorded_work"};
+    gantry_context_options context = GANTRY_CONTEXT_OPTIONS_INIT;
+    context.driver = options->driver;
+    gantry_cpu_dispatcher_options cpus = GANTRY_CPU_DISPATCHER_OPTIONS_INIT;
+    cpus.worker_count = 1;
+    gantry_taskman_options manager = GANTRY_TASKMAN_OPTIONS_INIT;
+    gantry_module *module;
+    void *counter;
+    snprintf(b->path, sizeof(b->path), "/tmp/gantry-bench-%d.pftrace", (int)getpid());
+    if (!ok(gantry_context_create(&context, &b->context)) ||
+        !ok(gantry_cpu_dispatcher_create(&cpus, &b->cpus))) {
+        return false;
+    }
+    manager.cpu_dispatcher = b->cpus;
+    manager.gpu_dispatcher = gantry_context_dispatcher(b->context);
+    if (!ok(gantry_taskman_create(&manager, &b->manager)) ||
+        !ok(gantry_module_load(b->context, &gantry_image_profile_kernels_bench, &module)) ||
+        !ok(gantry_module_get_kernel(module, "plain_work", &b->plain)) ||
+        !ok(gantry_module_get_kernel(module, "recorded_work", &b->recorded)) ||
+        !ok(gantry_profile_register_kernels(names, 1, &b->first_kernel)) ||
+        !ok(gantry_heap_alloc(gantry_context_heap(b->context), GANTRY_MEMORY_PINNED, 256, 0,
+                              GANTRY_ALLOC_SITE("bench profile"), &counter))) {
+        return false;
+    }
+    b->counter = counter;
+    return ok(gantry_heap_device_address(gantry_context_heap(b->context), counter, &b->counter_on_device));
+}
+
+static void close_all(struct profile_bench *b)
+{
+    (void)gantry_profile_stop(b->profile, NULL);
+    gantry_taskman_destroy(b->manager);
+    gantry_cpu_dispatcher_destroy(b->cpus);
+    if (b->counter != NULL) {
+        (void)gantry_heap_free(gantry_context_heap(b->context), b->counter);
+    }
+    gantry_context_destroy(b->context);
+    (void)unlink(b->path);
+}
+
+static bool run_cases(struct profile_bench *b, const struct bench_options *options)
+{
+    gantry_device_info info = {.struct_size = sizeof(info)};
+    double ns_per_step;
+    bool good = ok(gantry_context_device_info(b->context, &info));
+    b->blocks = info.emulated ? 256 : info.multiprocessors * 256;
+    b->launches = info.emulated ? 4 : 100;
+    if (!good || !calibrate(b, &ns_per_step)) {
+        return false;
+    }
+    static const struct {
+        const char *name;
+        double block_ns;
+        bool records;
+    } cases[] = {{"profile/on-2us", 2000, true},
+                 {"profile/on-10us", 10000, true},
+                 {"profile/off-2us", 2000, false},
+                 {"profile/off-10us", 10000, false}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        b->steps = (uint32_t)(cases[i].block_ns / ns_per_step) + 1;
+        good = run_case(b, options, cases[i].name, cases[i].records) && good;
+    }
+    return good;
+}
+
+static bool bench_profile(const struct bench_options *options)
+{
+    struct profile_bench *b = calloc(1, sizeof(*b));
+    if (b == NULL) {
+        return false;
+    }
+    bool good = open_all(b, options) && run_cases(b, options);
+    close_all(b);
+    free(b);
+    return good;
+}
+
+const struct gantry_bench gantry_bench_profile = {
+    .name = "profile",
+    .summary = "what a recording costs kernels, block by block",
+    .main = bench_profile,
+};

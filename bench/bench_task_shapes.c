@@ -1,0 +1,278 @@
+/* The graphs of task_shapes.h with Gantry, and with oneTBB and OpenMP where they were found, in the same run.
+ * All are built before they are timed, except where the case is the building itself. */
+#include "bench/bench_task_shapes.h"
+
+#include "bench/task_shapes.h"
+
+#include <gantry/taskman.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+enum way {
+    WAY_BUILD, /* describe the graph in an empty manager */
+    WAY_FIRST, /* run it for the first time */
+    WAY_RERUN, /* run the frozen graph again */
+    WAY_SPAWN, /* make the tasks in tasks */
+};
+
+struct shape_bench {
+    struct task_field field;
+    enum way way;
+    gantry_cpu_dispatcher *cpus;
+    gantry_taskman *manager;
+    gantry_task **tasks;
+    const struct task_peer *peer;
+    void *job;
+    uint8_t expected;
+    uint32_t workers;
+};
+
+static bool ok(gantry_status status)
+{
+    if (status != GANTRY_OK) {
+        fprintf(stderr, "bench tasks: %s\n", gantry_last_error());
+    }
+    return status == GANTRY_OK;
+}
+
+static struct shape_bench *bench_now; /* one at a time; what a body finds its field with */
+
+static gantry_status touch(gantry_task *task, void *arg)
+{
+    (void)task;
+    struct task_field *field = &bench_now->field;
+    task_field_touch(field, (uint32_t)((uint8_t *)arg - field->cells));
+    return GANTRY_OK;
+}
+
+static gantry_status spawn(gantry_task *task, void *arg)
+{
+    struct task_field *field = &bench_now->field;
+    uint32_t i = (uint32_t)((uint8_t *)arg - field->cells);
+    task_field_touch(field, i);
+    gantry_taskman *manager = gantry_task_manager(task);
+    for (uint32_t child = 2 * i + 1; child <= 2 * i + 2 && child + 1 < field->count; child++) {
+        gantry_status status = gantry_taskman_spawn(manager, spawn, field->cells + child, NULL, NULL);
+        if (status != GANTRY_OK) {
+            return status;
+        }
+    }
+    return GANTRY_OK;
+}
+
+static bool after(struct shape_bench *b, uint32_t i, uint32_t predecessor)
+{
+    return gantry_task_start_after(b->tasks[i], b->tasks[predecessor]) == GANTRY_OK;
+}
+
+static bool connect(struct shape_bench *b, uint32_t i)
+{
+    const struct task_field *field = &b->field;
+    switch (field->shape) {
+    case SHAPE_INDEPENDENT:
+        return true;
+    case SHAPE_CHAIN:
+        return i == 0 || after(b, i, i - 1);
+    case SHAPE_WAVEFRONT:
+        return (i % field->side == 0 || after(b, i, i - 1)) &&
+               (i < field->side || after(b, i, i - field->side));
+    case SHAPE_TREE:
+        break;
+    }
+    if (i + 1 < field->count) {
+        return i == 0 || after(b, i, (i - 1) / 2);
+    }
+    bool good = true;
+    for (uint32_t leaf = (field->count - 1) / 2; leaf + 1 < field->count; leaf++) {
+        good &= after(b, i, leaf);
+    }
+    return good;
+}
+
+static bool build(struct shape_bench *b)
+{
+    gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
+    desc.run = touch;
+    for (uint32_t i = 0; i < b->field.count; i++) {
+        desc.arg = b->field.cells + i;
+        if (gantry_taskman_submit(b->manager, &desc, &b->tasks[i]) != GANTRY_OK || !connect(b, i)) {
+            return ok(GANTRY_ERR_STATE);
+        }
+    }
+    return true;
+}
+
+static bool prepare(void *arg)
+{
+    struct shape_bench *b = arg;
+    bench_now = b;
+    memset(b->field.cells, 0, b->field.count);
+    b->field.disorder = 0;
+    if (b->way == WAY_RERUN) {
+        return true;
+    }
+    return ok(gantry_taskman_reset(b->manager)) && (b->way != WAY_FIRST || build(b));
+}
+
+static bool run(void *arg)
+{
+    struct shape_bench *b = arg;
+    if (b->way == WAY_BUILD) {
+        return build(b);
+    }
+    gantry_task *first = NULL;
+    if (b->way == WAY_SPAWN &&
+        !ok(gantry_taskman_create_light(b->manager, spawn, b->field.cells, NULL, NULL, &first))) {
+        return false;
+    }
+    if (first != NULL) {
+        gantry_task_remove_reference(first);
+    }
+    bool good = ok(gantry_taskman_start(b->manager)) && ok(gantry_taskman_stop(b->manager));
+    if (b->way == WAY_SPAWN) {
+        task_field_touch(&b->field, b->field.count - 1);
+    }
+    return good;
+}
+
+static bool verify(void *arg)
+{
+    struct shape_bench *b = arg;
+    if (b->way == WAY_BUILD) { /* what was built is right if it runs right */
+        b->way = WAY_FIRST;
+        bool good = run(b) && verify(b);
+        b->way = WAY_BUILD;
+        return good;
+    }
+    for (uint32_t i = 0; i < b->field.count; i++) {
+        if (b->field.cells[i] != 1) {
+            return false;
+        }
+    }
+    return b->field.disorder == 0;
+}
+
+static bool prepare_peer(void *arg)
+{
+    struct shape_bench *b = arg;
+    memset(b->field.cells, 0, b->field.count);
+    b->field.disorder = 0;
+    if (b->way == WAY_BUILD && b->job != NULL) {
+        b->peer->drop(b->job);
+        b->job = NULL;
+    }
+    if (b->way != WAY_BUILD && b->job == NULL) {
+        b->job = b->peer->make(&b->field, b->workers);
+    }
+    return b->way == WAY_BUILD || b->job != NULL;
+}
+
+static bool run_peer(void *arg)
+{
+    struct shape_bench *b = arg;
+    if (b->way == WAY_BUILD) {
+        b->job = b->peer->make(&b->field, b->workers);
+        return b->job != NULL;
+    }
+    return b->peer->run(b->job);
+}
+
+static bool verify_peer(void *arg)
+{
+    struct shape_bench *b = arg;
+    if (b->way == WAY_BUILD) {
+        b->way = WAY_FIRST;
+        bool good = run_peer(b) && verify(b);
+        b->way = WAY_BUILD;
+        return good;
+    }
+    return verify(b);
+}
+
+static bool open_shape(struct shape_bench *b)
+{
+    gantry_cpu_dispatcher_options cpus = GANTRY_CPU_DISPATCHER_OPTIONS_INIT;
+    cpus.worker_count = b->workers;
+    gantry_taskman_options manager = GANTRY_TASKMAN_OPTIONS_INIT;
+    b->field.cells = calloc(b->field.count, 1);
+    b->tasks = calloc(b->field.count, sizeof(gantry_task *));
+    if (b->field.cells == NULL || b->tasks == NULL || !ok(gantry_cpu_dispatcher_create(&cpus, &b->cpus))) {
+        return false;
+    }
+    manager.cpu_dispatcher = b->cpus;
+    if (!ok(gantry_taskman_create(&manager, &b->manager))) {
+        return false;
+    }
+    return b->way != WAY_RERUN || (build(b) && ok(gantry_taskman_freeze(b->manager)));
+}
+
+static void close_shape(struct shape_bench *b)
+{
+    if (b->job != NULL) {
+        b->peer->drop(b->job);
+    }
+    gantry_taskman_destroy(b->manager);
+    gantry_cpu_dispatcher_destroy(b->cpus);
+    free(b->field.cells);
+    free(b->tasks);
+}
+
+static bool one_case(const struct bench_options *options, const char *name, enum task_shape shape,
+                     uint32_t size, enum way way, uint32_t workers, const struct task_peer *peer)
+{
+    struct shape_bench b = {
+        .field = {.shape = shape, .side = size, .count = size}, .way = way, .peer = peer, .workers = workers};
+    if (shape == SHAPE_WAVEFRONT) {
+        b.field.count = size * size;
+    } else if (shape == SHAPE_TREE) {
+        b.field.count = 2u << size; /* all nodes, and the last */
+    }
+    char text[64];
+    snprintf(text, sizeof(text), "tasks/%s/%uw", name, workers);
+    struct bench_case one = {.name = text,
+                             .item = "task",
+                             .items = b.field.count,
+                             .ours = {.prepare = prepare, .run = run, .verify = verify},
+                             .arg = &b};
+    if (peer != NULL) {
+        one.yardstick = (struct bench_side){peer->name, prepare_peer, run_peer, verify_peer};
+    }
+    bool good = open_shape(&b) && bench_run(options, &one, NULL);
+    close_shape(&b);
+    return good;
+}
+
+#ifdef BENCH_HAS_TBB
+#define TBB_GRAPH (&task_peer_tbb_graph)
+#define TBB_GROUP (&task_peer_tbb_group)
+#else
+#define TBB_GRAPH NULL
+#define TBB_GROUP NULL
+#endif
+#ifdef BENCH_HAS_OPENMP
+#define OPENMP (&task_peer_openmp)
+#else
+#define OPENMP NULL
+#endif
+
+bool bench_task_shapes(const struct bench_options *options)
+{
+    bool is_check = options->runs == 1; /* one run is to see that it works, not to measure */
+    const uint32_t tasks = is_check ? 10000 : 1000000, side = is_check ? 50 : 512, depth = is_check ? 10 : 18;
+    bool good = true;
+    for (uint32_t workers = 1; workers <= 2; workers++) {
+        good &=
+            one_case(options, "independent-build", SHAPE_INDEPENDENT, tasks, WAY_BUILD, workers, TBB_GRAPH);
+        good &=
+            one_case(options, "independent-first", SHAPE_INDEPENDENT, tasks, WAY_FIRST, workers, TBB_GROUP);
+        good &= one_case(options, "independent-rerun", SHAPE_INDEPENDENT, tasks, WAY_RERUN, workers, OPENMP);
+        good &= one_case(options, "chain-build", SHAPE_CHAIN, tasks, WAY_BUILD, workers, TBB_GRAPH);
+        good &= one_case(options, "chain-rerun", SHAPE_CHAIN, tasks, WAY_RERUN, workers, TBB_GRAPH);
+        good &= one_case(options, "wavefront-rerun", SHAPE_WAVEFRONT, side, WAY_RERUN, workers, TBB_GRAPH);
+        good &= one_case(options, "tree-rerun", SHAPE_TREE, depth, WAY_RERUN, workers, TBB_GRAPH);
+        good &= one_case(options, "tree-spawn", SHAPE_TREE, depth, WAY_SPAWN, workers, TBB_GROUP);
+        good &= one_case(options, "tree-spawn-omp", SHAPE_TREE, depth, WAY_SPAWN, workers, OPENMP);
+    }
+    return good;
+}

@@ -1,0 +1,64 @@
+/* Benches: a thing of ours timed against a yardstick that does the same job without Gantry.
+ *
+ * Both are run in turn in the same process, so that whatever disturbs the machine disturbs both.  Every
+ * result is checked after every run; a bench whose result is wrong has no number worth reading. */
+#ifndef BENCH_HARNESS_H
+#define BENCH_HARNESS_H
+
+#include <gantry/context.h>
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* What the user asked for; read by benches, used by bench_run(). */
+struct bench_options {
+    FILE *out;                   /* where the results go */
+    bool json;                   /* one JSON object per line instead of a table */
+    uint32_t runs;               /* timed runs of each side; at least 1 */
+    gantry_driver_choice driver; /* for benches that open a context */
+};
+
+/* One way to do the job.  `arg` is the case's. */
+struct bench_side {
+    const char *name;           /* the yardstick's name; not used for our side */
+    bool (*prepare)(void *arg); /* before each run, not timed; may be NULL */
+    bool (*run)(void *arg);     /* the timed part; false: failed */
+    bool (*verify)(void *arg);  /* after each run, not timed: is the result right?  May be NULL only when
+                                 * run() can tell */
+};
+
+/* One line of results.  The reported value is nanoseconds per item: the fastest run divided by `items`. */
+struct bench_case {
+    const char *name; /* "tasks/chain" */
+    const char *item; /* "task": the unit is "ns/task" */
+    uint64_t items;   /* done by one run; > 0 */
+    struct bench_side ours;
+    struct bench_side yardstick; /* .run NULL: there is none */
+    void *arg;
+};
+
+struct bench_result {
+    double min_ns, median_ns;                     /* per item */
+    double yardstick_min_ns, yardstick_median_ns; /* 0 without a yardstick */
+    bool verified;                                /* every run of both sides worked and was right */
+};
+
+/* Run one case (an untimed run of each side, then `options->runs` timed ones in turn) and print its line.
+ * Returns `verified`; `result` may be NULL and is filled in any case. */
+bool bench_run(const struct bench_options *options, const struct bench_case *bench,
+               struct bench_result *result);
+
+/* Print the line of a result that was measured otherwise; of `bench` only the names count. */
+void bench_report(const struct bench_options *options, const struct bench_case *bench,
+                  const struct bench_result *result);
+
+/* What a bench gives to `gantry bench`.  Registered with gantry_bench() in CMake. */
+struct gantry_bench {
+    const char *name;    /* as registered */
+    const char *summary; /* one line */
+    /* Set up, bench_run() each case, tear down.  True when all were verified; tells why not on stderr. */
+    bool (*main)(const struct bench_options *options);
+};
+
+#endif

@@ -1,0 +1,25 @@
+/* The driver that a context of ours has loaded, for yardsticks that use CUDA by hand. */
+#ifndef BENCH_RAW_CUDA_H
+#define BENCH_RAW_CUDA_H
+
+#include "driver/funcs.h"
+
+#include <gantry/context.h>
+
+struct raw_cuda {
+#define F(need, member, symbol, prototype) CUresult(*member) prototype;
+    GY_DRIVER_FUNCS(F)
+#undef F
+    /* Make the emulated driver accept launches and copies without doing them; NULL on a real one. */
+    void (*emulator_set_noop)(int on);
+};
+
+/* Bind to the driver library that `context` made the process load; false (told on stderr) when it cannot be
+ * found. */
+bool raw_cuda_open(gantry_context *context, struct raw_cuda *out);
+
+/* True for CUDA_SUCCESS; else false and a line on stderr. */
+bool raw_cuda_ok(CUresult result, const char *call);
+#define RAW(cuda, call) raw_cuda_ok((cuda)->call, #call)
+
+#endif

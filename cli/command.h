@@ -1,0 +1,43 @@
+/* The subcommands of `gantry` and what they share. */
+#ifndef CLI_COMMAND_H
+#define CLI_COMMAND_H
+
+#include <gantry/context.h>
+
+#include <getopt.h>
+#include <stdbool.h>
+
+/* Exit status of a wrong call, as against 1: what was asked for failed. */
+#define CLI_USAGE 2
+
+struct cli_command {
+    const char *name;
+    const char *arguments;              /* the synopsis after the name */
+    const char *summary;                /* one line */
+    const char *help;                   /* what `gantry help NAME` adds; ends with a newline */
+    int (*main)(int argc, char **argv); /* argv[0] is the command's name; returns the exit status */
+};
+
+extern const struct cli_command cli_info;
+extern const struct cli_command cli_run;
+extern const struct cli_command cli_report;
+extern const struct cli_command cli_bench;
+
+/* The log receiver and the highest level it is installed for. */
+extern gantry_log_level cli_log_level;
+void cli_log_to_stderr(void *user, gantry_log_level level, const char *line);
+
+/* "gantry: <text>" and where to find help, on stderr; returns CLI_USAGE. */
+int cli_usage_error(const char *format, ...) GANTRY_PRINTF(1, 2);
+
+/* The same for what getopt_long() returned: ':' or '?' with `opterr` 0 and ':' in front of the short
+ * options.  Names the option. */
+int cli_option_error(int result, char *const *argv);
+
+/* A whole unsigned decimal number in [low, high]; false otherwise. */
+bool cli_parse_number(const char *text, unsigned long low, unsigned long high, unsigned long *out);
+
+/* "auto", "cuda" or "emulated"; false otherwise. */
+bool cli_parse_driver(const char *text, gantry_driver_choice *out);
+
+#endif

@@ -1,0 +1,13 @@
+/* What a sample gives to `gantry run`.  Samples are registered with gantry_sample() in CMake. */
+#ifndef CLI_SAMPLES_H
+#define CLI_SAMPLES_H
+
+struct gantry_sample {
+    const char *name;    /* as registered */
+    const char *summary; /* one line */
+    /* argv[0] is the sample's name; returns the command's exit status: 0, 1 for a failure, 2 for wrong
+     * arguments (both told on stderr).  May use getopt_long(); the caller has reset it. */
+    int (*main)(int argc, char **argv);
+};
+
+#endif
