@@ -1,0 +1,28 @@
+/* The command line of the image pipeline. */
+#ifndef SAMPLES_IMAGE_PIPELINE_OPTIONS_H
+#define SAMPLES_IMAGE_PIPELINE_OPTIONS_H
+
+#include <gantry/gantry.h>
+
+/* Strings belong to argv or are static. */
+struct options {
+    const char *input;      /* folder of PNG files */
+    const char *output;     /* folder, created if missing */
+    const char *device;     /* NULL: the library's default */
+    const char *graph_file; /* NULL: no dump */
+    gantry_driver_choice driver;
+    uint32_t repeat;    /* how often every photo is processed */
+    uint32_t workers;   /* threads for CPU tasks; 0: one per CPU */
+    uint32_t in_flight; /* most photos in memory at a time */
+    bool timeline;      /* write output/timeline.pftrace */
+};
+
+enum options_result {
+    OPTIONS_RUN,
+    OPTIONS_DONE,  /* help was asked for and printed */
+    OPTIONS_WRONG, /* told on stderr */
+};
+
+enum options_result options_parse(int argc, char **argv, struct options *out);
+
+#endif
