@@ -1,0 +1,55 @@
+#!/usr/bin/env python3
+"""The libraries export exactly what they should.
+
+Usage: check_exports.py SOURCE_DIR LIBRARY_DIR TESTING_ARCHIVE
+
+libgantry.so: tests/abi/exports.txt, which is also what the public headers declare with GANTRY_API.
+libgantry-emu.so: the driver's names only.  The testing archive: no name that could collide with a program's.
+"""
+import pathlib
+import re
+import subprocess
+import sys
+
+
+def defined(*arguments):
+    """Names of defined global symbols, without versions."""
+    output = subprocess.run(["nm", "--defined-only", *arguments], check=True, capture_output=True, text=True)
+    rows = [line.split() for line in output.stdout.splitlines()]
+    return {row[2].split("@")[0] for row in rows if len(row) == 3 and row[1] not in "Aa"}
+
+
+def declared(source):
+    """Functions the public headers export."""
+    names = set()
+    for header in (source / "include/gantry").glob("*.h"):
+        text = re.sub(r"/\*.*?\*/", "", header.read_text(), flags=re.S)
+        names |= set(re.findall(r"^GANTRY_API\b[^;(]*?\b(gantry_\w+)\s*\(", text, flags=re.M))
+    return names
+
+
+def report(what, found, wanted):
+    for name in sorted(found - wanted):
+        print(f"{what}: {name} is too much")
+    for name in sorted(wanted - found):
+        print(f"{what}: {name} is missing")
+    return found == wanted
+
+
+def main(source, folder, archive):
+    source, folder = pathlib.Path(source), pathlib.Path(folder)
+    listed = set((source / "tests/abi/exports.txt").read_text().split())
+    fine = report("libgantry.so", defined("-D", str(folder / "libgantry.so")), listed)
+    fine = report("public headers", declared(source), listed) and fine
+    emulator = folder / "libgantry-emu.so"
+    strangers = {n for n in defined("-D", str(emulator)) if not re.match(r"cu[A-Z]|gantry_emu_", n)}
+    fine = report("libgantry-emu.so", strangers, set()) and fine
+    # C++ names (host forms of kernels) are mangled and hidden in the shared library; they are told by _Z.
+    strangers = {n for n in defined("-g", archive) if not re.match(r"gy_|gantry_|_Z|__|DW\.ref", n)}
+    fine = report("testing archive", strangers, set()) and fine
+    print(f"{len(listed)} functions")
+    return 0 if fine else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,133 @@
+#!/usr/bin/env python3
+"""The command `gantry`, as a user meets it.
+
+Usage: test_cli.py GANTRY VERSION
+"""
+import json
+import os
+import subprocess
+import sys
+import unittest
+
+GANTRY = sys.argv[1]
+VERSION = sys.argv[2]
+
+
+def gantry(*arguments, **environment):
+    """Exit status, stdout, stderr."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("GANTRY_")}
+    result = subprocess.run([GANTRY, *arguments], capture_output=True, text=True, stdin=subprocess.DEVNULL,
+                            env={**inherited, **environment})
+    return result.returncode, result.stdout, result.stderr
+
+
+class Cli(unittest.TestCase):
+    def expect_usage_error(self, arguments, *texts):
+        status, out, err = gantry(*arguments)
+        self.assertEqual((status, out), (2, ""), err)
+        for text in texts:
+            self.assertIn(text, err)
+
+    def test_version(self):
+        self.assertEqual(gantry("--version"), (0, f"gantry {VERSION}\n", ""))
+
+    def test_help_names_every_command(self):
+        for arguments in (["--help"], ["help"]):
+            status, out, err = gantry(*arguments)
+            self.assertEqual((status, err), (0, ""))
+            for name in ("info", "run", "bench", "help"):
+                self.assertRegex(out, rf"(?m)^  {name} ")
+
+    def test_help_of_a_command(self):
+        for name in ("info", "run", "bench"):
+            status, out, err = gantry("help", name)
+            self.assertEqual((status, err), (0, ""))
+            self.assertTrue(out.startswith(f"usage: gantry {name} "))
+
+    def test_no_command_prints_the_overview_as_an_error(self):
+        self.expect_usage_error([], "usage: gantry")
+
+    def test_unknown_names_are_named(self):
+        self.expect_usage_error(["crane"], "'crane'")
+        self.expect_usage_error(["help", "crane"], "'crane'")
+        self.expect_usage_error(["run", "crane"], "'crane'")
+        self.expect_usage_error(["bench", "crane"], "'crane'")
+        self.expect_usage_error(["info", "crane"], "'crane'")
+        self.expect_usage_error(["info", "--driver", "opencl"], "'opencl'")
+        self.expect_usage_error(["--log", "loud", "run"], "'loud'")
+        self.expect_usage_error(["bench", "--driver", "opencl", "all"], "'opencl'")
+
+    def test_unknown_options_are_named(self):
+        self.expect_usage_error(["--crane"], "--crane")
+        self.expect_usage_error(["-x"], "-x")
+        self.expect_usage_error(["run", "--crane"], "run: unknown option --crane")
+        self.expect_usage_error(["bench", "-x", "all"], "bench: unknown option -x")
+
+    def test_arguments_of_options_are_checked(self):
+        self.expect_usage_error(["--log"], "--log needs an argument")
+        self.expect_usage_error(["bench", "--runs"], "--runs needs an argument")
+        self.expect_usage_error(["bench", "--json=yes", "all"], "--json=yes takes no argument")
+        for number in ("0", "-1", "x", "1x", "", "100001", "99999999999999999999"):
+            self.expect_usage_error(["bench", "--runs", number, "all"], "--runs")
+
+    def test_a_sample_or_bench_must_be_named(self):
+        self.expect_usage_error(["run"], "which sample?")
+        self.expect_usage_error(["bench"], "which bench?")
+
+    def test_info_shows_the_device_and_why_this_driver(self):
+        status, out, err = gantry("info", "--driver", "emulated")
+        self.assertEqual((status, err), (0, ""))
+        self.assertTrue(out.startswith(f"gantry {VERSION}\n"))
+        self.assertIn("asked for with --driver", out)
+        self.assertRegex(out, r"(?m)^multiprocessors +[1-9]")
+
+    def test_info_as_json(self):
+        status, out, err = gantry("info", "--json", GANTRY_DRIVER="emulated")
+        self.assertEqual((status, err), (0, ""))
+        info = json.loads(out)
+        self.assertEqual((info["version"], info["driver"]), (VERSION, "emulated"))
+        self.assertIn("GANTRY_DRIVER", info["why"])
+        self.assertGreater(info["device"]["multiprocessors"], 0)
+        self.assertRegex(info["device"]["uuid"], "^GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
+
+    def test_info_says_why_there_is_no_device(self):
+        status, out, err = gantry("info", "--driver", "emulated", GANTRY_EMULATOR="/nowhere/libgantry-emu.so")
+        self.assertEqual((status, out), (1, ""))
+        self.assertIn("/nowhere/libgantry-emu.so", err)
+        self.assertIn("GANTRY_ERR_NO_DRIVER", err)
+        status, out, err = gantry("info", "--driver", "emulated", GANTRY_DEVICE="99")
+        self.assertEqual((status, out), (1, ""))
+        self.assertIn("99", err)
+
+    def test_log_level(self):
+        self.assertEqual(gantry("--log", "error", "info", GANTRY_DRIVER="emulated")[2], "")
+        status, out, err = gantry("--log", "debug", "info", "--driver", "emulated", GANTRY_DEVICE="99")
+        self.assertEqual(status, 1)
+        self.assertIn("gantry: error: ", err)
+
+    def test_every_bench_gives_verified_results(self):
+        names = [line.split()[0] for line in gantry("bench", "--list")[1].splitlines()]
+        self.assertTrue(names)
+        for name in names:
+            status, out, err = gantry("bench", "--json", "--runs", "1", "--driver", "emulated", name)
+            self.assertEqual((status, err), (0, ""), name)
+            self.assertTrue(out)
+            for line in out.splitlines():
+                result = json.loads(line)
+                self.assertEqual(list(result), ["name", "value", "unit", "yardstick", "yardstick_value", "ratio",
+                                                "verified"])
+                self.assertTrue(result["name"].startswith(name + "/"), line)
+                self.assertNotEqual(result["unit"].strip(), "", line)
+                self.assertGreater(result["value"], 0)
+                self.assertIs(result["verified"], True)
+
+    def test_lists(self):
+        for command in ("run", "bench"):
+            status, out, err = gantry(command, "--list")
+            self.assertEqual((status, err), (0, ""))
+            for line in out.splitlines():
+                self.assertRegex(line, r"^  [a-z0-9_]+ +\S")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

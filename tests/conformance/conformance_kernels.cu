@@ -1,0 +1,67 @@
+/* Kernels of the conformance suite. */
+#include <gantry/kernel.h>
+
+GANTRY_KERNEL(cf_add, (uint32_t *data, uint32_t count, uint32_t value))
+{
+    uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < count) {
+        data[i] += value;
+    }
+}
+
+/* Every thread of a 3-D grid writes who it is at its linear place. */
+GANTRY_KERNEL(cf_geometry, (uint32_t *out))
+{
+    uint32_t block = (blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
+    uint32_t thread = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
+    uint32_t place = block * blockDim.x * blockDim.y * blockDim.z + thread;
+    out[place] = blockIdx.x + 10 * blockIdx.y + 100 * blockIdx.z + 1000 * threadIdx.x + 10000 * threadIdx.y +
+                 100000 * threadIdx.z;
+}
+
+/* Reverse each block's part through shared memory: needs the barrier. */
+GANTRY_KERNEL(cf_reverse, (uint32_t *data))
+{
+    GANTRY_DYNAMIC_SHARED(uint32_t, shared);
+    uint32_t *mine = data + blockIdx.x * blockDim.x;
+    shared[threadIdx.x] = mine[threadIdx.x];
+    __syncthreads();
+    mine[threadIdx.x] = shared[blockDim.x - 1 - threadIdx.x];
+}
+
+struct cf_triple {
+    uint32_t a;
+    uint8_t b;
+    uint64_t c;
+};
+
+/* Parameters of many sizes and alignments. */
+GANTRY_KERNEL(cf_parameters, (uint64_t *out, uint8_t byte, uint16_t half, uint32_t word, uint64_t big,
+                              float real, struct cf_triple triple))
+{
+    out[0] = byte;
+    out[1] = half;
+    out[2] = word;
+    out[3] = big;
+    out[4] = (uint64_t)(real * 4.0f);
+    out[5] = triple.a;
+    out[6] = triple.b;
+    out[7] = triple.c;
+}
+
+/* Each block tells the multiprocessor it ran on. */
+GANTRY_KERNEL(cf_place, (uint32_t *out))
+{
+    if (threadIdx.x == 0) {
+        out[blockIdx.x] = gantry_smid();
+    }
+}
+
+/* Touch the last word of the dynamic shared memory. */
+GANTRY_KERNEL(cf_shared, (uint32_t *out, uint32_t words))
+{
+    GANTRY_DYNAMIC_SHARED(uint32_t, shared);
+    shared[words - 1] = words;
+    __syncthreads();
+    out[0] = shared[words - 1];
+}

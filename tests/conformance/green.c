@@ -1,0 +1,299 @@
+/* Multiprocessor resources and green contexts. */
+#include "tests/conformance/conformance.h"
+
+#include <string.h>
+
+#define BLOCKS 4096
+
+static bool available(void)
+{
+    return cu->cuDeviceGetDevResource != NULL && cu->cuDevSmResourceSplitByCount != NULL &&
+           cu->cuDevResourceGenerateDesc != NULL && cu->cuGreenCtxCreate != NULL &&
+           cu->cuGreenCtxDestroy != NULL && cu->cuGreenCtxStreamCreate != NULL &&
+           cu->cuCtxFromGreenCtx != NULL && cu->cuGreenCtxGetDevResource != NULL &&
+           cu->cuGreenCtxRecordEvent != NULL && cu->cuGreenCtxWaitEvent != NULL &&
+           cu->cuStreamGetGreenCtx != NULL;
+}
+
+#define NEED_GREEN()                                  \
+    do {                                              \
+        if (!available()) {                           \
+            cf_skip("no green contexts (CUDA 12.5)"); \
+        }                                             \
+    } while (0)
+
+static CUdevResource all_sms(void)
+{
+    CUdevResource resource;
+    memset(&resource, 0, sizeof(resource));
+    cu_ok(cuDeviceGetDevResource(cf_context->device, &resource, CU_DEV_RESOURCE_TYPE_SM));
+    return resource;
+}
+
+/* The smallest number of multiprocessors that a part can have here, as the driver rounds it. */
+static unsigned smallest(const CUdevResource *all)
+{
+    CUdevResource part;
+    unsigned groups = 1;
+    cu_ok(cuDevSmResourceSplitByCount(&part, &groups, all, NULL, 0, 1));
+    assert_int_equal(groups, 1);
+    return part.sm.smCount;
+}
+
+static void test_device_offers_all_multiprocessors(void **state)
+{
+    (void)state;
+    NEED_GREEN();
+    CUdevResource all = all_sms(), none;
+    int count = 0;
+    cu_ok(cuDeviceGetAttribute(&count, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, cf_context->device));
+    assert_int_equal(all.type, CU_DEV_RESOURCE_TYPE_SM);
+    assert_int_equal(all.sm.smCount, count);
+    cu_is(CUDA_ERROR_INVALID_RESOURCE_TYPE,
+          cuDeviceGetDevResource(cf_context->device, &none, CU_DEV_RESOURCE_TYPE_INVALID));
+}
+
+static void test_dry_run_tells_the_number_of_groups(void **state)
+{
+    (void)state;
+    NEED_GREEN();
+    CUdevResource all = all_sms(), parts[256], rest;
+    unsigned unit = smallest(&all), groups = 0, again;
+    cu_ok(cuDevSmResourceSplitByCount(NULL, &groups, &all, NULL, 0, unit));
+    assert_true(groups >= 1 && groups <= all.sm.smCount / unit && groups <= 256);
+    again = groups;
+    cu_ok(cuDevSmResourceSplitByCount(parts, &again, &all, &rest, 0, unit));
+    assert_int_equal(again, groups);
+    unsigned sum = 0;
+    for (unsigned i = 0; i < groups; i++) {
+        assert_int_equal(parts[i].type, CU_DEV_RESOURCE_TYPE_SM);
+        assert_true(parts[i].sm.smCount >= unit);
+        sum += parts[i].sm.smCount;
+    }
+    if (sum < all.sm.smCount) {
+        assert_int_equal(rest.type, CU_DEV_RESOURCE_TYPE_SM);
+        assert_int_equal(sum + rest.sm.smCount, all.sm.smCount);
+    }
+}
+
+static void test_split_gives_no_more_groups_than_asked(void **state)
+{
+    (void)state;
+    NEED_GREEN();
+    CUdevResource all = all_sms(), parts[2], rest;
+    unsigned unit = smallest(&all), groups = 2;
+    if (all.sm.smCount < 3 * unit) {
+        cf_skip("too few multiprocessors for three parts");
+    }
+    cu_ok(cuDevSmResourceSplitByCount(parts, &groups, &all, &rest, 0, 1)); /* rounded up to the unit */
+    assert_int_equal(groups, 2);
+    assert_int_equal(parts[0].sm.smCount, unit);
+    assert_int_equal(parts[1].sm.smCount, unit);
+    assert_int_equal(rest.sm.smCount, all.sm.smCount - 2 * unit);
+    groups = 1;
+    CUresult result = cu->cuDevSmResourceSplitByCount(parts, &groups, &all, NULL, 0, all.sm.smCount + unit);
+    assert_true(result != CUDA_SUCCESS || groups == 0); /* how it refuses is left open */
+}
+
+struct green {
+    CUgreenCtx context;
+    CUstream stream;
+    unsigned sms; /* granted */
+};
+
+static struct green create_green(CUdevResource *resources, unsigned count)
+{
+    struct green green = {NULL, NULL, 0};
+    CUdevResourceDesc desc = NULL;
+    CUdevResource granted;
+    cu_ok(cuDevResourceGenerateDesc(&desc, resources, count));
+    cu_ok(cuGreenCtxCreate(&green.context, desc, cf_context->device, CU_GREEN_CTX_DEFAULT_STREAM));
+    cu_ok(cuGreenCtxGetDevResource(green.context, &granted, CU_DEV_RESOURCE_TYPE_SM));
+    cu_ok(cuGreenCtxStreamCreate(&green.stream, green.context, CU_STREAM_NON_BLOCKING, 0));
+    green.sms = granted.sm.smCount;
+    return green;
+}
+
+static void destroy_green(struct green green)
+{
+    cu_ok(cuStreamSynchronize(green.stream));
+    cu_ok(cuStreamDestroy(green.stream)); /* before its context */
+    cu_ok(cuGreenCtxDestroy(green.context));
+}
+
+/* Which multiprocessors blocks on this stream run on. */
+static unsigned place_blocks(CUstream stream, unsigned char used[1024])
+{
+    CUdeviceptr out = cf_device(BLOCKS * 4);
+    uint32_t *host = cf_pinned(BLOCKS);
+    void *params[] = {&out};
+    unsigned distinct = 0;
+    memset(used, 0, 1024);
+    cu_ok(cuLaunchKernel(cf_place, BLOCKS, 1, 1, 256, 1, 1, 0, stream, params, NULL));
+    cu_ok(cuMemcpyDtoHAsync(host, out, BLOCKS * 4, stream));
+    cu_ok(cuStreamSynchronize(stream));
+    for (uint32_t i = 0; i < BLOCKS; i++) {
+        assert_true(host[i] < 1024);
+        distinct += used[host[i]] == 0;
+        used[host[i]] = 1;
+    }
+    return distinct;
+}
+
+static void test_parts_run_on_their_own_multiprocessors(void **state)
+{
+    (void)state;
+    NEED_GREEN();
+    CUdevResource all = all_sms(), units[3], rest;
+    unsigned unit = smallest(&all), groups = 3;
+    static unsigned char used_a[1024], used_b[1024];
+    if (all.sm.smCount < 3 * unit) {
+        cf_skip("too few multiprocessors for three parts");
+    }
+    cu_ok(cuDevSmResourceSplitByCount(units, &groups, &all, &rest, 0, unit));
+    assert_int_equal(groups, 3);
+    struct green a = create_green(units, 2); /* two units of one split make one part */
+    struct green b = create_green(units + 2, 1);
+    assert_int_equal(a.sms, 2 * unit);
+    assert_int_equal(b.sms, unit);
+    unsigned on_a = place_blocks(a.stream, used_a), on_b = place_blocks(b.stream, used_b);
+    assert_true(on_a >= 1 && on_a <= a.sms);
+    assert_true(on_b >= 1 && on_b <= b.sms);
+    for (size_t i = 0; i < sizeof(used_a); i++) {
+        assert_false(used_a[i] && used_b[i]);
+    }
+    destroy_green(b);
+    destroy_green(a);
+}
+
+static void test_stream_of_a_part_does_ordinary_work(void **state)
+{
+    (void)state;
+    NEED_GREEN();
+    CUdevResource all = all_sms(), part;
+    unsigned groups = 1;
+    CUcontext context = NULL;
+    CUgreenCtx of = NULL;
+    CUstream plain = cf_stream();
+    CUevent event = cf_event();
+    CUdeviceptr data = cf_device(4000), copy = cf_device(4000);
+    cu_ok(cuDevSmResourceSplitByCount(&part, &groups, &all, NULL, 0, 1));
+    struct green green = create_green(&part, 1);
+    cu_ok(cuCtxFromGreenCtx(&context, green.context));
+    assert_non_null(context);
+    cu_ok(cuStreamGetGreenCtx(green.stream, &of));
+    assert_ptr_equal(of, green.context);
+    of = NULL;
+    CUresult result = cu->cuStreamGetGreenCtx(plain, &of); /* drivers differ: an error or NULL */
+    assert_true(result == CUDA_ERROR_INVALID_HANDLE || (result == CUDA_SUCCESS && of == NULL));
+
+    /* Events order it with streams of the whole device, both ways. */
+    cu_ok(cuMemsetD32Async(data, 1, 1000, plain));
+    cu_ok(cuEventRecord(event, plain));
+    cu_ok(cuStreamWaitEvent(green.stream, event, CU_EVENT_WAIT_DEFAULT));
+    cf_launch_add(green.stream, data, 1000, 2);
+    cu_ok(cuEventRecord(event, green.stream));
+    cu_ok(cuStreamWaitEvent(plain, event, CU_EVENT_WAIT_DEFAULT));
+    cu_ok(cuMemcpyDtoDAsync(copy, data, 4000, plain));
+    cf_expect_words(plain, copy, 1000, 3);
+    destroy_green(green);
+}
+
+static void test_event_covers_all_streams_of_a_part(void **state)
+{
+    (void)state;
+    NEED_GREEN();
+    CUdevResource all = all_sms(), part;
+    unsigned groups = 1;
+    CUevent event = cf_event(), before = cf_event();
+    CUstream second = NULL, plain = cf_stream();
+    CUdeviceptr a = cf_device(256), b = cf_device(256), c = cf_device(256);
+    cu_ok(cuDevSmResourceSplitByCount(&part, &groups, &all, NULL, 0, 1));
+    struct green green = create_green(&part, 1);
+    cu_ok(cuGreenCtxStreamCreate(&second, green.context, CU_STREAM_NON_BLOCKING, 0));
+    cf_close_gate(green.stream);
+    cu_ok(cuMemsetD32Async(a, 31, 64, green.stream));
+    cu_ok(cuMemsetD32Async(b, 32, 64, second));
+    cu_ok(cuGreenCtxRecordEvent(green.context, event));
+    cu_is(CUDA_ERROR_NOT_READY, cuEventQuery(event));
+    cf_open_gate();
+    cu_ok(cuEventSynchronize(event));
+    cf_expect_words(green.stream, a, 64, 31);
+    cf_expect_words(second, b, 64, 32);
+
+    cf_close_gate(plain);
+    cu_ok(cuMemsetD32Async(c, 33, 64, plain));
+    cu_ok(cuEventRecord(before, plain));
+    cu_ok(cuGreenCtxWaitEvent(green.context, before)); /* later work of the whole part waits */
+    cu_ok(cuMemcpyDtoDAsync(b, c, 256, second));
+    cu_is(CUDA_ERROR_NOT_READY, cuStreamQuery(second));
+    cf_open_gate();
+    cf_expect_words(second, b, 64, 33);
+    cu_ok(cuStreamDestroy(second));
+    destroy_green(green);
+}
+
+static void test_graph_keeps_the_part_it_was_captured_on(void **state)
+{
+    (void)state;
+    NEED_GREEN();
+    CUdevResource all = all_sms(), part;
+    unsigned groups = 1;
+    static unsigned char used[1024];
+    CUstream plain = cf_stream();
+    CUdeviceptr out = cf_device(BLOCKS * 4);
+    uint32_t *host = cf_pinned(BLOCKS);
+    void *params[] = {&out};
+    CUgraph graph = NULL;
+    CUgraphExec exec = NULL;
+    cu_ok(cuDevSmResourceSplitByCount(&part, &groups, &all, NULL, 0, 1));
+    struct green green = create_green(&part, 1);
+    cu_ok(cuStreamBeginCapture(green.stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+    cu_ok(cuLaunchKernel(cf_place, BLOCKS, 1, 1, 256, 1, 1, 0, green.stream, params, NULL));
+    cu_ok(cuStreamEndCapture(green.stream, &graph));
+    cu_ok(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    cu_ok(cuGraphLaunch(exec, plain)); /* the launching stream does not choose multiprocessors */
+    cu_ok(cuMemcpyDtoHAsync(host, out, BLOCKS * 4, plain));
+    cu_ok(cuStreamSynchronize(plain));
+    unsigned distinct = 0;
+    for (uint32_t i = 0; i < BLOCKS; i++) {
+        assert_true(host[i] < 1024);
+        distinct += used[host[i]] == 0;
+        used[host[i]] = 1;
+    }
+    assert_true(distinct <= green.sms);
+    cu_ok(cuGraphExecDestroy(exec));
+    cu_ok(cuGraphDestroy(graph));
+    destroy_green(green);
+}
+
+static void test_mistaken_parts_are_refused(void **state)
+{
+    (void)state;
+    NEED_GREEN();
+    CUdevResource all = all_sms(), part;
+    unsigned unit = smallest(&all), groups = 1;
+    CUdevResourceDesc desc = NULL;
+    CUgreenCtx green = NULL;
+    CUstream stream = NULL;
+    if (all.sm.smCount < 3 * unit) {
+        cf_skip("too few multiprocessors for three parts");
+    }
+    cu_ok(cuDevSmResourceSplitByCount(&part, &groups, &all, NULL, 0, unit));
+    cu_ok(cuDevResourceGenerateDesc(&desc, &part, 1));
+    cu_ok(cuGreenCtxCreate(&green, desc, cf_context->device, CU_GREEN_CTX_DEFAULT_STREAM));
+    cu_is(CUDA_ERROR_INVALID_VALUE, cuGreenCtxStreamCreate(&stream, green, CU_STREAM_DEFAULT, 0));
+    cu_ok(cuGreenCtxDestroy(green));
+}
+
+static const struct CMUnitTest green[] = {
+    CF_TEST(test_device_offers_all_multiprocessors),
+    CF_TEST(test_dry_run_tells_the_number_of_groups),
+    CF_TEST(test_split_gives_no_more_groups_than_asked),
+    CF_TEST(test_parts_run_on_their_own_multiprocessors),
+    CF_TEST(test_stream_of_a_part_does_ordinary_work),
+    CF_TEST(test_event_covers_all_streams_of_a_part),
+    CF_TEST(test_graph_keeps_the_part_it_was_captured_on),
+    CF_TEST(test_mistaken_parts_are_refused),
+};
+CF_GROUP(green)

@@ -1,0 +1,154 @@
+/* Address ranges and the memory behind them. */
+#include "tests/conformance/conformance.h"
+
+static bool available(void)
+{
+    int supported = 0;
+    cu_ok(cuDeviceGetAttribute(&supported, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
+                               cf_context->device));
+    return supported == 1 && cu->cuMemAddressReserve != NULL && cu->cuMemAddressFree != NULL &&
+           cu->cuMemCreate != NULL && cu->cuMemRelease != NULL && cu->cuMemMap != NULL &&
+           cu->cuMemUnmap != NULL && cu->cuMemSetAccess != NULL && cu->cuMemGetAllocationGranularity != NULL;
+}
+
+static CUmemAllocationProp prop(void)
+{
+    return (CUmemAllocationProp){
+        .type = CU_MEM_ALLOCATION_TYPE_PINNED,
+        .requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE,
+        .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = cf_context->info.ordinal},
+    };
+}
+
+static CUmemAccessDesc read_write(void)
+{
+    return (CUmemAccessDesc){
+        .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = cf_context->info.ordinal},
+        .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+    };
+}
+
+static size_t granule(void)
+{
+    CUmemAllocationProp what = prop();
+    size_t least = 0, recommended = 0;
+    cu_ok(cuMemGetAllocationGranularity(&least, &what, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+    cu_ok(cuMemGetAllocationGranularity(&recommended, &what, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED));
+    assert_true(least > 0 && (least & (least - 1)) == 0);
+    assert_true(recommended >= least && recommended % least == 0);
+    return recommended;
+}
+
+static void test_range_is_reserved_backed_and_used(void **state)
+{
+    (void)state;
+    if (!available()) {
+        cf_skip("no virtual memory management");
+    }
+    CUmemAllocationProp what = prop();
+    CUmemAccessDesc access = read_write();
+    CUmemGenericAllocationHandle handle = 0;
+    CUdeviceptr range = 0;
+    CUstream stream = cf_stream();
+    size_t bytes = granule();
+    uint32_t words = (uint32_t)(bytes / 4);
+    cu_ok(cuMemAddressReserve(&range, 4 * bytes, 0, 0, 0));
+    assert_true(range != 0 && range % bytes == 0);
+    cu_ok(cuMemCreate(&handle, bytes, &what, 0));
+    cu_ok(cuMemMap(range + bytes, bytes, 0, handle, 0));
+    cu_ok(cuMemRelease(handle)); /* the mapping keeps the memory */
+    cu_ok(cuMemSetAccess(range + bytes, bytes, &access, 1));
+    cu_ok(cuMemsetD32Async(range + bytes, 40, words, stream));
+    cf_launch_add(stream, range + bytes, words, 2);
+    cf_expect_words(stream, range + bytes, words, 42);
+    cu_ok(cuMemUnmap(range + bytes, bytes));
+    cu_ok(cuMemAddressFree(range, 4 * bytes));
+}
+
+static void test_neighbouring_pieces_make_one_range(void **state)
+{
+    (void)state;
+    if (!available()) {
+        cf_skip("no virtual memory management");
+    }
+    CUmemAllocationProp what = prop();
+    CUmemAccessDesc access = read_write();
+    CUmemGenericAllocationHandle handles[2] = {0, 0};
+    CUdeviceptr range = 0;
+    CUstream stream = cf_stream();
+    size_t bytes = granule();
+    cu_ok(cuMemAddressReserve(&range, 2 * bytes, 0, 0, 0));
+    for (size_t i = 0; i < 2; i++) {
+        cu_ok(cuMemCreate(&handles[i], bytes, &what, 0));
+        cu_ok(cuMemMap(range + i * bytes, bytes, 0, handles[i], 0));
+    }
+    cu_ok(cuMemSetAccess(range, 2 * bytes, &access, 1));
+    CUdeviceptr middle = range + bytes - 2048;
+    cu_ok(cuMemsetD32Async(middle, 5, 1024, stream)); /* across the seam */
+    cf_launch_add(stream, middle, 1024, 6);
+    cf_expect_words(stream, middle, 1024, 11);
+    for (size_t i = 0; i < 2; i++) {
+        cu_ok(cuMemUnmap(range + i * bytes, bytes));
+        cu_ok(cuMemRelease(handles[i]));
+    }
+    cu_ok(cuMemAddressFree(range, 2 * bytes));
+}
+
+static void test_memory_keeps_its_contents_between_mappings(void **state)
+{
+    (void)state;
+    if (!available()) {
+        cf_skip("no virtual memory management");
+    }
+    CUmemAllocationProp what = prop();
+    CUmemAccessDesc access = read_write();
+    CUmemGenericAllocationHandle handle = 0;
+    CUdeviceptr range = 0;
+    CUstream stream = cf_stream();
+    size_t bytes = granule();
+    cu_ok(cuMemAddressReserve(&range, 2 * bytes, 0, 0, 0));
+    cu_ok(cuMemCreate(&handle, bytes, &what, 0));
+    cu_ok(cuMemMap(range, bytes, 0, handle, 0));
+    cu_ok(cuMemSetAccess(range, bytes, &access, 1));
+    cu_ok(cuMemsetD32Async(range, 17, 1000, stream));
+    cu_ok(cuStreamSynchronize(stream));
+    cu_ok(cuMemUnmap(range, bytes));
+    cu_ok(cuMemMap(range + bytes, bytes, 0, handle, 0));
+    cu_ok(cuMemSetAccess(range + bytes, bytes, &access, 1));
+    cf_expect_words(stream, range + bytes, 1000, 17);
+    cu_ok(cuMemUnmap(range + bytes, bytes));
+    cu_ok(cuMemRelease(handle));
+    cu_ok(cuMemAddressFree(range, 2 * bytes));
+}
+
+static void test_odd_sizes_and_double_mappings_are_refused(void **state)
+{
+    (void)state;
+    if (!available()) {
+        cf_skip("no virtual memory management");
+    }
+    CUmemAllocationProp what = prop();
+    CUmemGenericAllocationHandle handle = 0, other = 0;
+    CUdeviceptr range = 0;
+    size_t bytes = granule();
+    cu_is(CUDA_ERROR_INVALID_VALUE, cuMemCreate(&handle, bytes + 1, &what, 0));
+    cu_is(CUDA_ERROR_INVALID_VALUE, cuMemAddressReserve(&range, bytes + 1, 0, 0, 0));
+    cu_ok(cuMemAddressReserve(&range, bytes, 0, 0, 0));
+    cu_ok(cuMemCreate(&handle, bytes, &what, 0));
+    cu_ok(cuMemMap(range, bytes, 0, handle, 0));
+    cu_ok(cuMemCreate(&other, bytes, &what, 0));
+    CUresult again = cu->cuMemMap(range, bytes, 0, other, 0);
+    assert_int_not_equal(again, CUDA_SUCCESS);
+    cu_ok(cuMemUnmap(range, bytes));
+    cu_ok(cuMemRelease(handle));
+    cu_ok(cuMemRelease(other));
+    cu_ok(cuMemAddressFree(range, bytes));
+}
+
+static const struct CMUnitTest virtual_memory[] = {
+    CF_TEST(test_range_is_reserved_backed_and_used),
+    CF_TEST(test_neighbouring_pieces_make_one_range),
+    CF_TEST(test_memory_keeps_its_contents_between_mappings),
+    CF_TEST(test_odd_sizes_and_double_mappings_are_refused),
+};
+CF_GROUP(virtual_memory)

@@ -1,0 +1,35 @@
+#!/bin/sh
+# assemble.sh <source root>: the copy kernel for every architecture it has code of its own for, assembled by
+# nvcc.  From sm_100 on it must ask for blocks to take over, before that it must not.  Exit 77: no nvcc, or
+# none of the architectures.
+set -eu
+root=$1
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+nvcc=$(command -v nvcc || command -v /usr/local/cuda/bin/nvcc || true)
+if [ -z "$nvcc" ]; then
+    echo "skipped: no nvcc" >&2
+    exit 77
+fi
+known=$("$nvcc" --list-gpu-code)
+done=0
+for number in 80 90 100 120; do
+    case $known in
+    *sm_$number*) ;;
+    *) continue ;;
+    esac
+    options="-std=c++17 -O3 -arch=sm_$number -I $root -I $root/include"
+    "$nvcc" $options -cubin -o "$folder/out.cubin" "$root/copykernel/copy_kernels.cu"
+    "$nvcc" $options -ptx -o "$folder/out.ptx" "$root/copykernel/copy_kernels.cu"
+    if [ "$number" -ge 100 ]; then
+        grep -q "clusterlaunchcontrol.try_cancel" "$folder/out.ptx"
+        grep -q "clusterlaunchcontrol.query_cancel" "$folder/out.ptx"
+    else
+        ! grep -q "clusterlaunchcontrol" "$folder/out.ptx"
+    fi
+    done=$((done + 1))
+done
+if [ "$done" -eq 0 ]; then
+    echo "skipped: $nvcc knows none of the architectures" >&2
+    exit 77
+fi

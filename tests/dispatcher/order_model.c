@@ -1,0 +1,173 @@
+#include "tests/dispatcher/order_model.h"
+
+#include "driver/context.h"
+#include "tests/support/cmocka_c11.h"
+#include "tests/support/gpu_fixture.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#define SLOTS 8192u /* power of 2, above all streams and events of a dispatcher */
+#define MAX_WAITS 64u
+
+/* A stream's or an event's set of nodes, found by handle. */
+struct slot {
+    _Atomic(void *) handle; /* set once by the dispatcher's thread */
+    _Atomic(uint64_t) nodes;
+    uint32_t began; /* streams: nodes begun since the reset */
+};
+
+static struct {
+    struct gy_context *held;  /* keeps the driver loaded */
+    struct gy_driver *driver; /* its table, shared by all contexts */
+    CUresult (*record)(CUevent event, CUstream stream);
+    CUresult (*wait)(CUstream stream, CUevent event, unsigned int flags);
+    CUresult (*query)(CUevent event);
+    CUresult (*synchronize)(CUevent event);
+    struct slot slots[SLOTS];
+    _Atomic(uint64_t) passed; /* nodes that the host has seen the device finish */
+    bool exact;               /* waits are judged */
+    uint64_t before_waits;    /* the waiting stream's nodes before the first of `waits` */
+    CUstream waiting;
+    uint64_t waits[MAX_WAITS];
+    uint32_t wait_count;
+    struct order_faults faults;
+} model;
+
+static struct slot *slot_of(void *handle)
+{
+    uint64_t hash = (uint64_t)(uintptr_t)handle * UINT64_C(0x9e3779b97f4a7c15);
+    for (uint32_t i = (uint32_t)(hash >> 51);; i++) {
+        struct slot *slot = &model.slots[i % SLOTS];
+        void *there = atomic_load(&slot->handle);
+        if (there == NULL) {
+            atomic_compare_exchange_strong(&slot->handle, &there, handle);
+            there = atomic_load(&slot->handle);
+        }
+        if (there == handle) {
+            return slot;
+        }
+    }
+}
+
+static CUresult record(CUevent event, CUstream stream)
+{
+    atomic_store(&slot_of(event)->nodes, atomic_load(&slot_of(stream)->nodes));
+    return model.record(event, stream);
+}
+
+static CUresult wait(CUstream stream, CUevent event, unsigned int flags)
+{
+    struct slot *own = slot_of(stream);
+    uint64_t before = atomic_load(&own->nodes);
+    uint64_t brings = atomic_load(&slot_of(event)->nodes);
+    model.faults.waits++;
+    atomic_fetch_or(&own->nodes, brings);
+    if (!model.exact) {
+        return model.wait(stream, event, flags);
+    }
+    if (model.wait_count == 0) {
+        model.waiting = stream;
+        model.before_waits = before;
+    }
+    if (stream != model.waiting || model.wait_count == MAX_WAITS) {
+        model.faults.misplaced++;
+    } else {
+        model.waits[model.wait_count++] = brings;
+    }
+    return model.wait(stream, event, flags);
+}
+
+static CUresult passed(CUevent event, CUresult result)
+{
+    if (result == CUDA_SUCCESS) {
+        atomic_fetch_or(&model.passed, atomic_load(&slot_of(event)->nodes));
+    }
+    return result;
+}
+
+static CUresult query(CUevent event)
+{
+    return passed(event, model.query(event));
+}
+
+static CUresult synchronize(CUevent event)
+{
+    return passed(event, model.synchronize(event));
+}
+
+void order_model_attach(bool exact)
+{
+    gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
+    options.driver = gpu_fixture_driver();
+    memset(&model, 0, sizeof(model));
+    assert_ok(gy_context_open(&options, &model.held));
+    model.driver = (struct gy_driver *)(uintptr_t)model.held->driver; /* no other thread reads it now */
+    model.exact = exact;
+    model.record = model.driver->cuEventRecord;
+    model.wait = model.driver->cuStreamWaitEvent;
+    model.query = model.driver->cuEventQuery;
+    model.synchronize = model.driver->cuEventSynchronize;
+    model.driver->cuEventRecord = record;
+    model.driver->cuStreamWaitEvent = wait;
+    model.driver->cuEventQuery = query;
+    model.driver->cuEventSynchronize = synchronize;
+}
+
+void order_model_detach(void)
+{
+    model.driver->cuEventRecord = model.record;
+    model.driver->cuStreamWaitEvent = model.wait;
+    model.driver->cuEventQuery = model.query;
+    model.driver->cuEventSynchronize = model.synchronize;
+    gy_context_close(model.held);
+}
+
+void order_model_reset(void)
+{
+    for (uint32_t i = 0; i < SLOTS; i++) {
+        atomic_store(&model.slots[i].nodes, 0);
+        model.slots[i].began = 0;
+    }
+    atomic_store(&model.passed, 0);
+    model.wait_count = 0;
+}
+
+void order_model_begin(void *stream, uint64_t before)
+{
+    struct slot *own = slot_of(stream);
+    own->began++;
+    if ((before & ~(atomic_load(&own->nodes) | atomic_load(&model.passed))) != 0) {
+        model.faults.unordered++;
+    }
+    if (model.wait_count != 0 && model.waiting != stream) {
+        model.faults.misplaced++;
+    }
+    for (uint32_t i = 0; i < model.wait_count; i++) {
+        uint64_t others = model.before_waits;
+        for (uint32_t j = 0; j < model.wait_count; j++) {
+            others |= j == i ? 0 : model.waits[j];
+        }
+        model.faults.redundant += (before & ~others) == 0;
+    }
+    model.wait_count = 0;
+}
+
+void order_model_end(void *stream, uint32_t node)
+{
+    atomic_fetch_or(&slot_of(stream)->nodes, UINT64_C(1) << node);
+}
+
+struct order_faults order_model_faults(void)
+{
+    return model.faults;
+}
+
+uint32_t order_model_streams(void)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < SLOTS; i++) {
+        count += model.slots[i].began != 0;
+    }
+    return count;
+}

@@ -1,0 +1,38 @@
+/* What the driver is told about order, kept as exact vector clocks: every stream and every recorded event
+ * knows the set of nodes (bits) whose work comes before it on the device.  So a test can say for each task
+ * whether its stream was behind all the work it must come after, and whether some wait was for nothing.
+ *
+ * The model sits in the function table of the loaded driver: attach it while no context exists. */
+#ifndef TESTS_DISPATCHER_ORDER_MODEL_H
+#define TESTS_DISPATCHER_ORDER_MODEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct order_faults {
+    uint64_t unordered; /* nodes whose stream was not behind what they must come after */
+    uint64_t redundant; /* waits without which everything needed would have been covered as well */
+    uint64_t misplaced; /* waits on a stream other than that of the task they were made for */
+    uint64_t waits;     /* all waits */
+};
+
+/* Take over the table of the driver that tests use; detach puts it back.  Without `exact`, waits are not
+ * looked at one by one: barriers are not made for one task. */
+void order_model_attach(bool exact);
+void order_model_detach(void);
+
+/* A new graph: nothing is before anything.  No GPU work is queued. */
+void order_model_reset(void);
+
+/* On the dispatcher's thread.  A node that must come after the nodes of `before` begins on `stream`: all
+ * waits since the last begin were made for it. */
+void order_model_begin(void *stream, uint64_t before);
+/* The node has launched its last work on `stream`. */
+void order_model_end(void *stream, uint32_t node);
+
+struct order_faults order_model_faults(void);
+/* Streams that have begun a node since the reset. */
+uint32_t order_model_streams(void);
+
+#endif

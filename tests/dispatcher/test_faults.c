@@ -1,0 +1,409 @@
+/* Whatever driver call fails, and whenever: the step ends, every task is released once, the cause is told,
+ * the context can be destroyed without leaving anything behind, and a new one works.
+ *
+ * The faults are the emulated driver's. */
+#include "base/alloc.h"
+#include "driver/context.h"
+#include "driver/emulator/gantry_emu.h"
+#include "tests/support/cmocka_c11.h"
+#include "tests/support/gpu_fixture.h"
+
+#include "order_kernels.kernels.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PIPELINES 2u
+#define PER_PIPELINE 8u
+#define PIPELINE_BYTES 4096u
+#define TASKS (PIPELINES * PER_PIPELINE + 1)
+#define OUT_OF_MEMORY 2
+#define ILLEGAL_ADDRESS 700
+#define LAUNCH_FAILED 719
+
+static struct gantry_emu_control emu;
+
+struct record {
+    _Atomic(uint32_t) ran, released, failed;
+};
+
+struct scene {
+    struct gpu_fixture gpu;
+    gantry_kernel *stamp;
+    uint32_t *cells; /* pinned: clock, begins, ends, what is copied */
+    void *device_cells;
+    void *buffer; /* device */
+    gantry_task *completes[PIPELINES];
+    struct record records[TASKS];
+    gantry_status result; /* of the step */
+    char cause[512];      /* last error of the step */
+    bool lost;
+};
+
+/* What each task needs: its scene and its place. */
+struct place {
+    struct scene *scene;
+    uint32_t index;
+};
+static struct place places[TASKS];
+
+static void released(gantry_task *task, void *arg, gantry_status result)
+{
+    (void)task;
+    const struct place *place = arg;
+    struct record *record = &place->scene->records[place->index];
+    atomic_fetch_add(&record->released, 1);
+    atomic_fetch_add(&record->failed, result != GANTRY_OK);
+}
+
+static gantry_status run_cpu(gantry_task *task, void *arg)
+{
+    (void)task;
+    const struct place *place = arg;
+    atomic_fetch_add(&place->scene->records[place->index].ran, 1);
+    return GANTRY_OK;
+}
+
+static gantry_launch_result done_if(gantry_status status)
+{
+    return status == GANTRY_OK ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_FAILED;
+}
+
+/* Every pipeline has memory of its own. */
+static void *buffer_of(const struct place *place)
+{
+    return (char *)place->scene->buffer + place->index / PER_PIPELINE * PIPELINE_BYTES;
+}
+
+static uint32_t *cells_of(const struct place *place, uint32_t from)
+{
+    return place->scene->cells + from + place->index / PER_PIPELINE * 32;
+}
+
+static gantry_launch_result launch_in(gantry_launch *launch, void *arg)
+{
+    const struct place *place = arg;
+    return done_if(gantry_launch_copy_htod(launch, buffer_of(place), cells_of(place, 256), 64));
+}
+
+static gantry_launch_result launch_kernel(gantry_launch *launch, void *arg)
+{
+    const struct place *place = arg;
+    struct scene *s = place->scene;
+    uint32_t *cells = s->device_cells;
+    void *clock = &cells[0], *begin = &cells[1 + place->index], *end = &cells[64 + place->index];
+    uint32_t spins = 0;
+    void *args[] = {&clock, &begin, &end, &spins};
+    gantry_dim3 one = {1, 1, 1};
+    if (gantry_launch_kernel(launch, s->stamp, one, one, 0, args) != GANTRY_OK) {
+        return GANTRY_LAUNCH_FAILED;
+    }
+    return gantry_launch_index(launch) == 0 ? GANTRY_LAUNCH_AGAIN : GANTRY_LAUNCH_DONE;
+}
+
+static gantry_launch_result launch_batched(gantry_launch *launch, void *arg)
+{
+    gantry_copy_desc fill = {
+        .dest = buffer_of(arg), .bytes = PIPELINE_BYTES, .type = GANTRY_COPY_FILL, .pattern_bytes = 1};
+    return done_if(gantry_copy_launch(launch, &fill, 1));
+}
+
+static gantry_launch_result launch_out(gantry_launch *launch, void *arg)
+{
+    const struct place *place = arg;
+    struct scene *s = place->scene;
+    gantry_status status = gantry_launch_copy_dtoh(launch, cells_of(place, 512), buffer_of(place), 64);
+    if (status == GANTRY_OK) {
+        status = gantry_launch_add_completion(launch, s->completes[place->index / PER_PIPELINE]);
+    }
+    return done_if(status);
+}
+
+static gantry_task *submit(struct scene *s, uint32_t index, gantry_task_kind kind, gantry_launch_fn launch)
+{
+    static const char *const names[] = {"in", "left", "right", "cpu", "join", "batched", "out", "done"};
+    gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
+    places[index] = (struct place){s, index};
+    desc.kind = kind;
+    desc.label = names[index % PER_PIPELINE];
+    desc.launch = launch;
+    desc.run = kind == GANTRY_TASK_CPU ? run_cpu : NULL;
+    desc.release = released;
+    desc.arg = &places[index];
+    gantry_task *task = NULL;
+    assert_ok(gantry_taskman_submit(s->gpu.manager, &desc, &task));
+    return task;
+}
+
+/* in → {left → cpu, right} → join → batched → out → done, each pipeline; a last task after all. */
+static void build(struct scene *s)
+{
+    memset(s->records, 0, sizeof(s->records));
+    gantry_task *last = submit(s, TASKS - 1, GANTRY_TASK_CPU, NULL);
+    for (uint32_t p = 0; p < PIPELINES; p++) {
+        uint32_t at = p * PER_PIPELINE;
+        gantry_task *in = submit(s, at, GANTRY_TASK_HTOD, launch_in);
+        gantry_task *left = submit(s, at + 1, GANTRY_TASK_KERNEL, launch_kernel);
+        gantry_task *right = submit(s, at + 2, GANTRY_TASK_KERNEL, launch_kernel);
+        gantry_task *cpu = submit(s, at + 3, GANTRY_TASK_CPU, NULL);
+        gantry_task *join = submit(s, at + 4, GANTRY_TASK_KERNEL, launch_kernel);
+        gantry_task *batched = submit(s, at + 5, GANTRY_TASK_KERNEL, launch_batched);
+        gantry_task *out = submit(s, at + 6, GANTRY_TASK_DTOH, launch_out);
+        gantry_task *done = submit(s, at + 7, GANTRY_TASK_CPU, NULL);
+        s->completes[p] = done;
+        gpu_fixture_after(left, in);
+        gpu_fixture_after(right, in);
+        gpu_fixture_after(cpu, left);
+        gpu_fixture_after(join, cpu);
+        gpu_fixture_after(join, right);
+        gpu_fixture_after(batched, join);
+        gpu_fixture_after(out, batched);
+        gpu_fixture_after(done, out);
+        gpu_fixture_after(last, done);
+    }
+}
+
+static void open_scene(struct scene *s, gantry_submission submission)
+{
+    memset(s, 0, sizeof(*s));
+    gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
+    options.driver = GANTRY_DRIVER_EMULATED;
+    options.mode = GANTRY_CONTEXT_OWN;
+    options.completion_wait = GANTRY_WAIT_BLOCK;
+    options.submission = submission;
+    assert_ok(gantry_context_create(&options, &s->gpu.context));
+    gantry_cpu_dispatcher_options cpus = GANTRY_CPU_DISPATCHER_OPTIONS_INIT;
+    cpus.worker_count = 1;
+    assert_ok(gantry_cpu_dispatcher_create(&cpus, &s->gpu.cpus));
+    gantry_taskman_options manager = GANTRY_TASKMAN_OPTIONS_INIT;
+    manager.cpu_dispatcher = s->gpu.cpus;
+    manager.gpu_dispatcher = gantry_context_dispatcher(s->gpu.context);
+    assert_ok(gantry_taskman_create(&manager, &s->gpu.manager));
+    gantry_module *module;
+    assert_ok(gantry_module_load(s->gpu.context, &gantry_image_order_kernels, &module));
+    assert_ok(gantry_module_get_kernel(module, "stamp", &s->stamp));
+    gantry_heap *heap = gantry_context_heap(s->gpu.context);
+    void *cells;
+    assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_PINNED, 4096, 0, GANTRY_ALLOC_SITE("cells"), &cells));
+    s->cells = cells;
+    assert_ok(gantry_heap_device_address(heap, cells, &s->device_cells));
+    assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, PIPELINES * PIPELINE_BYTES, 0,
+                                GANTRY_ALLOC_SITE("buffer"), &s->buffer));
+}
+
+static struct gy_context *held; /* keeps the driver loaded */
+
+static void close_scene(struct scene *s)
+{
+    if (!s->lost) { /* a failed pipeline has work in flight that nothing waits for */
+        assert_ok(gantry_context_acquire(s->gpu.context));
+        assert_int_equal(held->driver->cuCtxSynchronize(), CUDA_SUCCESS);
+        assert_ok(gantry_context_release(s->gpu.context));
+    }
+    gantry_heap *heap = gantry_context_heap(s->gpu.context);
+    assert_ok(gantry_heap_free(heap, s->cells));
+    assert_ok(gantry_heap_free(heap, s->buffer));
+    gpu_fixture_close(&s->gpu);
+}
+
+/* One step; afterwards the graph is gone and what was seen is in the scene. */
+static void run_step(struct scene *s)
+{
+    build(s);
+    s->cause[0] = '\0';
+    s->result = gantry_taskman_start(s->gpu.manager);
+    if (s->result == GANTRY_OK) {
+        s->result = gantry_taskman_stop(s->gpu.manager);
+    }
+    if (s->result != GANTRY_OK) {
+        (void)snprintf(s->cause, sizeof(s->cause), "%s", gantry_last_error());
+    }
+    s->lost = !gantry_context_is_valid(s->gpu.context);
+    assert_ok(gantry_taskman_reset(s->gpu.manager));
+    for (uint32_t i = 0; i < TASKS; i++) {
+        assert_int_equal(s->records[i].released, 1);
+        assert_true(s->records[i].failed == 0 || s->records[i].ran == 0);
+        if (s->result == GANTRY_OK) {
+            assert_int_equal(s->records[i].failed, 0);
+        }
+    }
+}
+
+/* After a fault: the cause is told, and the context is either as good as before or refuses for good. */
+static void check_aftermath(struct scene *s, const char *cause)
+{
+    if (s->result != GANTRY_OK) {
+        assert_true(s->result == (s->lost ? GANTRY_ERR_DEVICE_LOST : GANTRY_ERR_TASK_FAILED));
+        if (strstr(s->cause, cause) == NULL) {
+            fail_msg("\"%s\" does not name %s", s->cause, cause);
+        }
+        assert_true(s->records[TASKS - 1].failed == 1);
+    }
+    if (s->lost) {
+        build(s);
+        assert_int_equal(gantry_taskman_start(s->gpu.manager), GANTRY_ERR_DEVICE_LOST);
+        assert_ok(gantry_taskman_reset(s->gpu.manager));
+    } else {
+        run_step(s);
+        assert_ok(s->result);
+    }
+}
+
+static int64_t live_objects(void)
+{
+    int64_t sum = 0;
+    for (int kind = 0; kind < GANTRY_EMU_LIVE_KINDS; kind++) {
+        sum += emu.live(kind);
+    }
+    return sum;
+}
+
+struct sweep {
+    int64_t live;
+    long host_live;
+    uint32_t faults; /* steps that failed */
+    uint32_t lost;   /* of those, lost contexts */
+};
+
+static int open_sweep(void **state)
+{
+    static struct sweep sweep;
+    memset(&sweep, 0, sizeof(sweep));
+    gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
+    options.driver = GANTRY_DRIVER_EMULATED;
+    assert_ok(gy_context_open(&options, &held));
+#define X(result, name, parameters) *(void **)&emu.name = gpu_fixture_emulator("gantry_emu_" #name);
+    GANTRY_EMU_CONTROLS(X)
+#undef X
+    sweep.live = live_objects();
+    sweep.host_live = gy_alloc_live();
+    *state = &sweep;
+    return 0;
+}
+
+static int close_sweep(void **state)
+{
+    emu.reset();
+    (void)state;
+    gy_context_close(held);
+    return 0;
+}
+
+static void end_run(struct sweep *sweep, struct scene *s, const char *cause)
+{
+    sweep->faults += s->result != GANTRY_OK;
+    sweep->lost += s->lost;
+    check_aftermath(s, cause);
+    close_scene(s);
+    assert_int_equal(gy_alloc_live(), sweep->host_live);
+    assert_int_equal(live_objects(), sweep->live);
+}
+
+/* Fail the n-th call of every function for n = 1, 2, … until a step makes fewer calls. */
+static void sweep_calls(struct sweep *sweep, gantry_submission submission, int result, int mode)
+{
+    static const char *const functions[] = {
+#define F(need, member, symbol, prototype) #member,
+        GY_DRIVER_FUNCS(F)
+#undef F
+    };
+    static struct scene scene;
+    for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
+        bool leaks = strcmp(functions[i], "cuGraphDestroy") == 0; /* when it is refused, the graph stays */
+        for (uint64_t nth = 1; !leaks; nth++) {
+            open_scene(&scene, submission);
+            emu.reset_counters();
+            assert_int_equal((emu.fail)(functions[i], nth, result, mode), 0);
+            run_step(&scene);
+            bool reached = (emu.calls)(functions[i]) >= nth;
+            emu.clear_faults();
+            /* Of a broken context any thread may hear first, from any call. */
+            end_run(sweep, &scene, result == OUT_OF_MEMORY ? functions[i] : "CUDA_ERROR_ILLEGAL_ADDRESS");
+            if (!reached) {
+                break;
+            }
+        }
+    }
+    assert_true(sweep->faults > 0);
+}
+
+static void test_any_call_failing_once_is_survived(void **state)
+{
+    sweep_calls(*state, GANTRY_SUBMISSION_STREAMS, OUT_OF_MEMORY, GANTRY_EMU_ONCE);
+}
+
+static void test_any_call_failing_from_then_on_is_survived(void **state)
+{
+    sweep_calls(*state, GANTRY_SUBMISSION_STREAMS, OUT_OF_MEMORY, GANTRY_EMU_ALWAYS);
+}
+
+static void test_any_call_losing_the_context_is_survived(void **state)
+{
+    struct sweep *sweep = *state;
+    sweep_calls(sweep, GANTRY_SUBMISSION_STREAMS, ILLEGAL_ADDRESS, GANTRY_EMU_ONCE);
+    assert_true(sweep->lost > 0);
+}
+
+static void test_any_call_failing_in_graphs_mode_is_survived(void **state)
+{
+    sweep_calls(*state, GANTRY_SUBMISSION_GRAPHS, OUT_OF_MEMORY, GANTRY_EMU_ONCE);
+    sweep_calls(*state, GANTRY_SUBMISSION_GRAPHS, OUT_OF_MEMORY, GANTRY_EMU_ALWAYS);
+    sweep_calls(*state, GANTRY_SUBMISSION_GRAPHS, ILLEGAL_ADDRESS, GANTRY_EMU_ONCE);
+}
+
+static void test_any_kernel_failing_on_the_device_is_survived(void **state)
+{
+    struct sweep *sweep = *state;
+    static struct scene scene;
+    for (uint64_t nth = 1;; nth++) {
+        open_scene(&scene, nth % 2 == 0 ? GANTRY_SUBMISSION_GRAPHS : GANTRY_SUBMISSION_STREAMS);
+        assert_int_equal(emu.fail_kernel(nth, LAUNCH_FAILED, GANTRY_EMU_ONCE), 0);
+        run_step(&scene);
+        emu.clear_faults();
+        bool failed = scene.lost;
+        end_run(sweep, &scene, "CUDA_ERROR_LAUNCH_FAILED");
+        if (!failed) {
+            assert_true(nth > 3 * PIPELINES);
+            break;
+        }
+    }
+}
+
+static void test_a_step_takes_no_host_memory(void **state)
+{
+    struct sweep *sweep = *state;
+    static struct scene scene;
+    open_scene(&scene, GANTRY_SUBMISSION_STREAMS);
+    run_step(&scene); /* what is made at first use is made now */
+    assert_ok(scene.result);
+    build(&scene);
+    gy_fault_arm(0);
+    gantry_status started = gantry_taskman_start(scene.gpu.manager);
+    gantry_status stopped = gantry_taskman_stop(scene.gpu.manager);
+    bool fired = gy_fault_fired();
+    gy_fault_arm(-1);
+    assert_ok(started);
+    assert_ok(stopped);
+    assert_false(fired);
+    assert_ok(gantry_taskman_reset(scene.gpu.manager));
+    end_run(sweep, &scene, "");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_sweep, close_sweep)
+
+int main(void)
+{
+    /* Failures are scripted, which only the emulated driver can. */
+    unsetenv("GANTRY_TEST_DRIVER");
+    const struct CMUnitTest tests[] = {
+        TEST(test_any_call_failing_once_is_survived),
+        TEST(test_any_call_failing_from_then_on_is_survived),
+        TEST(test_any_call_losing_the_context_is_survived),
+        TEST(test_any_call_failing_in_graphs_mode_is_survived),
+        TEST(test_any_kernel_failing_on_the_device_is_survived),
+        TEST(test_a_step_takes_no_host_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,401 @@
+/* Random graphs of CPU tasks, GPU tasks of all flavours and sync points: whatever the shape, every GPU task
+ * that follows another in the graph, directly or through CPU tasks and sync points, begins on the device
+ * after the other has ended, and no CPU task starts before its predecessors were released.  The order is
+ * recorded by the kernels themselves.
+ *
+ * Beside it runs a model of what the driver was told (order_model.h), which says the same without luck: every
+ * task's stream is behind all it must come after, and none of its waits is redundant: each covers
+ * something that neither the stream nor the other waits do.  (So a task has at most as many waits as its
+ * needed predecessors have latest ones, which is the transitive reduction.)  Some CPU tasks wait for
+ * completions on the way, so that what the host knows to be over is left out, too.
+ *
+ * `--graphs N` sets how many graphs each of the first three tests takes its share of; `--seed N` which. */
+#include "tests/dispatcher/order_model.h"
+#include "tests/support/cmocka_c11.h"
+#include "tests/support/gpu_fixture.h"
+
+#include "order_kernels.kernels.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_NODES 48
+
+static uint32_t graphs_wanted = 3000;
+static uint64_t first_seed = 1;
+
+struct node {
+    gantry_task_kind kind;
+    uint32_t launches; /* GPU: launch calls */
+    uint32_t spins;
+    gantry_task *task;
+    gantry_task *completes;      /* GPU: told when the GPU is done with this one; may be NULL */
+    uint64_t before;             /* bit i: node i precedes this one, directly or not */
+    _Atomic(uint32_t) cpu_order; /* order of release among CPU bodies and last launches */
+    struct graph *graph;
+};
+
+struct graph {
+    struct gpu_fixture *fixture;
+    gantry_kernel *stamp;
+    uint32_t *cells;    /* pinned: [0] clock, then begin/end per node */
+    void *device_cells; /* the same memory, as the device sees it */
+    _Atomic(uint32_t) cpu_clock;
+    _Atomic(uint32_t) violations;
+    uint32_t count;
+    uint64_t gpu_nodes;  /* bit i: node i is a GPU task */
+    uint32_t over_width; /* graphs that used more streams than their width, */
+    uint32_t most_over;  /* and by how many at most */
+    struct node nodes[MAX_NODES];
+    uint64_t random;
+};
+
+static uint32_t next_random(struct graph *g, uint32_t below)
+{
+    g->random ^= g->random << 13;
+    g->random ^= g->random >> 7;
+    g->random ^= g->random << 17;
+    return (uint32_t)((g->random >> 32) % below);
+}
+
+static bool is_gpu(const struct node *node)
+{
+    return node->kind >= GANTRY_TASK_HTOD;
+}
+
+/* Every direct or indirect predecessor must have ended on the host. */
+static void check_predecessors(struct node *node)
+{
+    for (uint64_t left = node->before; left != 0; left &= left - 1) {
+        const struct node *p = &node->graph->nodes[__builtin_ctzll(left)];
+        if (p->kind != GANTRY_TASK_SYNC_POINT && atomic_load(&p->cpu_order) == 0) {
+            atomic_fetch_add(&node->graph->violations, 1);
+        }
+    }
+}
+
+static gantry_status run_node(gantry_task *task, void *arg)
+{
+    (void)task;
+    struct node *node = arg;
+    check_predecessors(node);
+    atomic_store(&node->cpu_order, atomic_fetch_add(&node->graph->cpu_clock, 1) + 1);
+    return GANTRY_OK;
+}
+
+static gantry_launch_result launch_node(gantry_launch *launch, void *arg)
+{
+    struct node *node = arg;
+    struct graph *g = node->graph;
+    uint32_t index = (uint32_t)(node - g->nodes);
+    uint32_t call = gantry_launch_index(launch);
+    if (call == 0) {
+        check_predecessors(node);
+        order_model_begin(gantry_launch_stream(launch), node->before & g->gpu_nodes);
+    }
+    uint32_t *cells = g->device_cells;
+    void *clock = &cells[0];
+    /* The first launch writes begin, each overwrites end; begins of later ones go to the scratch cell of the
+     * node. */
+    void *begin = call == 0 ? &cells[1 + 2 * index] : &cells[1 + 2 * MAX_NODES + index];
+    void *end = &cells[2 + 2 * index];
+    void *args[] = {&clock, &begin, &end, &node->spins};
+    gantry_dim3 one = {1, 1, 1};
+    if (gantry_launch_kernel(launch, g->stamp, one, one, 0, args) != GANTRY_OK) {
+        return GANTRY_LAUNCH_FAILED;
+    }
+    if (call + 1 < node->launches) {
+        return GANTRY_LAUNCH_AGAIN;
+    }
+    if (node->completes != NULL && gantry_launch_add_completion(launch, node->completes) != GANTRY_OK) {
+        return GANTRY_LAUNCH_FAILED;
+    }
+    order_model_end(gantry_launch_stream(launch), index);
+    atomic_store(&node->cpu_order, atomic_fetch_add(&g->cpu_clock, 1) + 1);
+    return GANTRY_LAUNCH_DONE;
+}
+
+static void make_node(struct graph *g, uint32_t index)
+{
+    static const gantry_task_kind kinds[] = {GANTRY_TASK_CPU,    GANTRY_TASK_SYNC_POINT, GANTRY_TASK_HTOD,
+                                             GANTRY_TASK_KERNEL, GANTRY_TASK_KERNEL,     GANTRY_TASK_DTOH};
+    struct node *node = &g->nodes[index];
+    node->graph = g;
+    node->kind = kinds[next_random(g, 6)];
+    node->launches = 1 + next_random(g, 3);
+    node->spins = next_random(g, 4) * 20;
+    node->before = 0;
+    node->completes = NULL;
+    g->gpu_nodes |= (uint64_t)is_gpu(node) << index;
+    atomic_store(&node->cpu_order, 0);
+    if (is_gpu(node)) {
+        node->task = gpu_fixture_gpu(g->fixture, node->kind, "node", launch_node, node);
+    } else {
+        node->task =
+            gpu_fixture_cpu(g->fixture, "node", node->kind == GANTRY_TASK_CPU ? run_node : NULL, node);
+    }
+    uint32_t edges = index == 0 ? 0 : next_random(g, 4);
+    for (uint32_t e = 0; e < edges; e++) {
+        uint32_t from = next_random(g, index);
+        if ((node->before >> from & 1) != 0 && next_random(g, 2) == 0) {
+            continue; /* keep some redundant edges, drop others */
+        }
+        gpu_fixture_after(node->task, g->nodes[from].task);
+        node->before |= UINT64_C(1) << from | g->nodes[from].before;
+        if (node->kind == GANTRY_TASK_CPU && is_gpu(&g->nodes[from]) && next_random(g, 4) == 0) {
+            g->nodes[from].completes = node->task;
+        }
+    }
+}
+
+static gantry_launch_result launch_end(gantry_launch *launch, void *arg)
+{
+    return gantry_launch_add_completion(launch, arg) == GANTRY_OK ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_FAILED;
+}
+
+static gantry_status run_nothing(gantry_task *task, void *arg)
+{
+    (void)task;
+    (void)arg;
+    return GANTRY_OK;
+}
+
+/* One GPU task after all others, and a CPU task that starts when the GPU is done with it: when the step has
+ * stopped, the device has finished everything. */
+static void add_end(struct graph *g)
+{
+    gantry_task *done = gpu_fixture_cpu(g->fixture, "done", run_nothing, NULL);
+    gantry_task *end = gpu_fixture_gpu(g->fixture, GANTRY_TASK_DTOH, "end", launch_end, done);
+    gpu_fixture_after(done, end);
+    for (uint32_t i = 0; i < g->count; i++) {
+        gpu_fixture_after(end, g->nodes[i].task);
+    }
+}
+
+/* ---- width: the most GPU tasks of which none precedes another --------------------------------- */
+
+/* Kuhn's augmenting path in the bipartite graph "p precedes i". */
+static bool augment(const struct graph *g, uint32_t i, uint64_t *seen, int *heir)
+{
+    for (uint64_t left = g->nodes[i].before & g->gpu_nodes; left != 0; left &= left - 1) {
+        uint32_t p = (uint32_t)__builtin_ctzll(left);
+        if ((*seen >> p & 1) != 0) {
+            continue;
+        }
+        *seen |= UINT64_C(1) << p;
+        if (heir[p] < 0 || augment(g, (uint32_t)heir[p], seen, heir)) {
+            heir[p] = (int)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Dilworth: nodes less the pairs of a largest matching, which is the least number of chains. */
+static uint32_t width(const struct graph *g)
+{
+    int heir[MAX_NODES];
+    uint32_t nodes = 0;
+    uint32_t pairs = 0;
+    memset(heir, -1, sizeof(heir));
+    for (uint32_t i = 0; i < g->count; i++) {
+        uint64_t seen = 0;
+        if (is_gpu(&g->nodes[i])) {
+            nodes++;
+            pairs += augment(g, i, &seen, heir);
+        }
+    }
+    return nodes - pairs;
+}
+
+/* The most GPU tasks that were between begin and end on the device at once. */
+static uint32_t most_in_flight(const struct graph *g)
+{
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < g->count; i++) {
+        uint32_t at = g->cells[1 + 2 * i];
+        uint32_t now = 0;
+        for (uint32_t j = 0; j < g->count && is_gpu(&g->nodes[i]); j++) {
+            now += is_gpu(&g->nodes[j]) && g->cells[1 + 2 * j] <= at && at < g->cells[2 + 2 * j];
+        }
+        most = now > most ? now : most;
+    }
+    return most;
+}
+
+/* The number of pairs whose order on the device is wrong. */
+static uint32_t check_device_order(const struct graph *g)
+{
+    uint32_t wrong = 0;
+    for (uint32_t i = 0; i < g->count; i++) {
+        if (!is_gpu(&g->nodes[i])) {
+            continue;
+        }
+        for (uint64_t left = g->nodes[i].before; left != 0; left &= left - 1) {
+            uint32_t p = (uint32_t)__builtin_ctzll(left);
+            if (is_gpu(&g->nodes[p]) && g->cells[2 + 2 * p] >= g->cells[1 + 2 * i]) {
+                wrong++;
+            }
+        }
+    }
+    return wrong;
+}
+
+static void check_graph(struct graph *g, uint32_t n)
+{
+    uint32_t wrong = check_device_order(g);
+    if (wrong != 0 || atomic_load(&g->violations) != 0) {
+        fail_msg("graph %u: %u pairs out of order on the device, %u on the host", n, wrong,
+                 atomic_load(&g->violations));
+    }
+    struct order_faults faults = order_model_faults();
+    if (faults.unordered != 0 || faults.redundant != 0 || faults.misplaced != 0) {
+        fail_msg("graph %u: %llu tasks not ordered, %llu waits redundant, %llu misplaced", n,
+                 (unsigned long long)faults.unordered, (unsigned long long)faults.redundant,
+                 (unsigned long long)faults.misplaced);
+    }
+    uint32_t wide = width(g);
+    if (most_in_flight(g) > wide) {
+        fail_msg("graph %u: %u tasks in flight, width %u", n, most_in_flight(g), wide);
+    }
+    uint32_t used = order_model_streams();
+    if (used > wide) {
+        g->over_width++;
+        g->most_over = used - wide > g->most_over ? used - wide : g->most_over;
+    }
+}
+
+static void run_random_graphs(struct gpu_fixture *fixture, struct graph *g, uint32_t graphs)
+{
+    for (uint32_t n = 0; n < graphs; n++) {
+        g->random = UINT64_C(0x9e3779b97f4a7c15) * (n + first_seed);
+        g->count = 1 + next_random(g, MAX_NODES - 1);
+        g->gpu_nodes = 0;
+        memset(g->cells, 0, (1 + 3 * MAX_NODES) * sizeof(*g->cells));
+        atomic_store(&g->cpu_clock, 0);
+        order_model_reset();
+        for (uint32_t i = 0; i < g->count; i++) {
+            make_node(g, i);
+        }
+        add_end(g);
+        gantry_status status = gpu_fixture_step(fixture);
+        if (status != GANTRY_OK) {
+            fail_msg("graph %u: %s", n, gantry_last_error());
+        }
+        check_graph(g, n);
+    }
+}
+
+static void check_with(uint32_t workers, const gantry_context_options *options, uint32_t graphs)
+{
+    struct gpu_fixture fixture;
+    order_model_attach(options->submission == GANTRY_SUBMISSION_DEFAULT &&
+                       options->wfi == GANTRY_WFI_PRECISE);
+    gpu_fixture_open_with(&fixture, workers, options);
+    struct graph *g = calloc(1, sizeof(*g));
+    assert_non_null(g);
+    g->fixture = &fixture;
+    gantry_module *module;
+    assert_ok(gantry_module_load(fixture.context, &gantry_image_order_kernels, &module));
+    assert_ok(gantry_module_get_kernel(module, "stamp", &g->stamp));
+    gantry_heap *heap = gantry_context_heap(fixture.context);
+    void *cells;
+    assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_PINNED, 4096, 0, GANTRY_ALLOC_SITE("cells"), &cells));
+    g->cells = cells;
+    assert_ok(gantry_heap_device_address(heap, cells, &g->device_cells));
+    run_random_graphs(&fixture, g, graphs);
+    assert_ok(gantry_heap_free(heap, cells));
+    print_message("%u graphs, %llu waits; %u graphs used more streams than their width, by %u at most\n",
+                  graphs, (unsigned long long)order_model_faults().waits, g->over_width, g->most_over);
+    free(g);
+    gpu_fixture_close(&fixture);
+    order_model_detach();
+}
+
+static gantry_context_options default_options(void)
+{
+    gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
+    options.driver = gpu_fixture_driver();
+    return options;
+}
+
+static void test_order_is_kept_with_many_streams(void **state)
+{
+    (void)state;
+    gantry_context_options options = default_options();
+    check_with(2, &options, graphs_wanted / 2);
+}
+
+static void test_order_is_kept_with_few_streams(void **state)
+{
+    (void)state;
+    gantry_context_options options = default_options();
+    options.stream_limit = 3;
+    check_with(2, &options, graphs_wanted / 4);
+}
+
+static void test_order_is_kept_with_one_stream_and_inline_tasks(void **state)
+{
+    (void)state;
+    gantry_context_options options = default_options();
+    options.stream_limit = 1;
+    check_with(0, &options, graphs_wanted / 4);
+}
+
+static void test_order_is_kept_without_concurrent_streams(void **state)
+{
+    (void)state;
+    gantry_context_options options = default_options();
+    options.single_stream = 1;
+    check_with(2, &options, graphs_wanted / 10);
+}
+
+static void test_order_is_kept_with_device_wide_waits(void **state)
+{
+    (void)state;
+    gantry_context_options options = default_options();
+    options.wfi = GANTRY_WFI_DEVICE_WIDE;
+    check_with(2, &options, graphs_wanted / 4);
+}
+
+static void test_order_is_kept_in_graphs(void **state)
+{
+    (void)state;
+    gantry_context_options options = default_options();
+    options.submission = GANTRY_SUBMISSION_GRAPHS;
+    check_with(2, &options, graphs_wanted / 4);
+    options.stream_limit = 3;
+    options.wfi = GANTRY_WFI_DEVICE_WIDE;
+    check_with(2, &options, graphs_wanted / 10);
+}
+
+static void test_order_is_kept_by_auto(void **state)
+{
+    (void)state;
+    gantry_context_options options = default_options();
+    options.submission = GANTRY_SUBMISSION_AUTO;
+    check_with(2, &options, graphs_wanted / 4);
+}
+
+int main(int argc, char **argv)
+{
+    for (int i = 1; i + 1 < argc; i += 2) {
+        unsigned long long value = strtoull(argv[i + 1], NULL, 10);
+        if (strcmp(argv[i], "--graphs") == 0) {
+            graphs_wanted = (uint32_t)value;
+        } else if (strcmp(argv[i], "--seed") == 0) {
+            first_seed = value;
+        }
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_order_is_kept_with_many_streams),
+        cmocka_unit_test(test_order_is_kept_with_few_streams),
+        cmocka_unit_test(test_order_is_kept_with_one_stream_and_inline_tasks),
+        cmocka_unit_test(test_order_is_kept_without_concurrent_streams),
+        cmocka_unit_test(test_order_is_kept_with_device_wide_waits),
+        cmocka_unit_test(test_order_is_kept_in_graphs),
+        cmocka_unit_test(test_order_is_kept_by_auto),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

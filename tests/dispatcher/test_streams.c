@@ -1,0 +1,224 @@
+/* The stream rules and the waits, one decision at a time. */
+#include "dispatcher/streams.h"
+#include "tests/support/cmocka_c11.h"
+#include "tests/support/gpu_fixture.h"
+
+#define LIMIT 6u
+
+struct pool {
+    struct gy_context *context;
+    struct gy_streams streams;
+    struct gy_trail_pool trails;
+};
+
+static int open_pool(void **state)
+{
+    static struct pool pool;
+    gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
+    options.driver = gpu_fixture_driver();
+    assert_ok(gy_context_open(&options, &pool.context));
+    assert_ok(gy_context_push(pool.context));
+    assert_ok(gy_streams_init(&pool.streams, pool.context, LIMIT, false));
+    assert_ok(gy_trail_pool_init(&pool.trails, 32));
+    *state = &pool;
+    return 0;
+}
+
+static int close_pool(void **state)
+{
+    struct pool *pool = *state;
+    gy_trail_pool_fini(&pool->trails);
+    gy_streams_fini(&pool->streams);
+    assert_ok(gy_context_pop(pool->context));
+    gy_context_close(pool->context);
+    return 0;
+}
+
+static uint32_t assign(struct pool *pool, uint64_t trail)
+{
+    uint32_t stream = UINT32_MAX;
+    assert_ok(gy_streams_assign(&pool->streams, trail, &stream));
+    return stream;
+}
+
+static uint64_t finish(struct pool *pool, uint32_t stream, uint32_t dependents)
+{
+    uint64_t position = 0;
+    assert_ok(gy_streams_finish(&pool->streams, stream, dependents, &position));
+    return position;
+}
+
+/* A task after `trail` with that many dependents; its position comes out. */
+static uint64_t run_task(struct pool *pool, uint64_t trail, uint32_t dependents)
+{
+    uint32_t stream = assign(pool, trail);
+    assert_ok(gy_streams_wait(&pool->streams, stream, trail));
+    return finish(pool, stream, dependents);
+}
+
+static uint64_t join(struct pool *pool, uint64_t a, uint64_t b)
+{
+    _Atomic(uint64_t) trail = GY_TRAIL_NONE;
+    gy_trail_merge(&pool->trails, &trail, a);
+    gy_trail_merge(&pool->trails, &trail, b);
+    return atomic_load(&trail);
+}
+
+static uint64_t waits(const struct pool *pool)
+{
+    return atomic_load(&pool->streams.waits);
+}
+
+static void test_first_dependent_inherits_and_others_get_streams_of_their_own(void **state)
+{
+    struct pool *pool = *state;
+    uint64_t root = run_task(pool, GY_TRAIL_NONE, 3);
+    uint32_t first = assign(pool, root);
+    uint32_t second = assign(pool, root);
+    uint32_t third = assign(pool, root);
+    assert_int_equal(first, gy_trail_stream(root));
+    assert_int_not_equal(second, first);
+    assert_int_not_equal(third, first);
+    assert_int_not_equal(third, second);
+}
+
+static void test_one_record_serves_all_waiters(void **state)
+{
+    struct pool *pool = *state;
+    uint64_t root = run_task(pool, GY_TRAIL_NONE, 4);
+    for (int i = 0; i < 4; i++) {
+        run_task(pool, root, 0);
+    }
+    assert_int_equal(atomic_load(&pool->streams.recorded), 1);
+    assert_int_equal(waits(pool), 3);
+}
+
+static void test_a_wait_implied_by_an_earlier_one_is_dropped(void **state)
+{
+    struct pool *pool = *state;
+    uint64_t root = run_task(pool, GY_TRAIL_NONE, 2);
+    (void)run_task(pool, root, 1);           /* inherits */
+    uint64_t side = run_task(pool, root, 1); /* waits */
+    assert_int_equal(waits(pool), 1);
+    uint64_t next = run_task(pool, join(pool, side, root), 1);
+    assert_int_equal(gy_trail_stream(next), gy_trail_stream(side));
+    assert_int_equal(waits(pool), 1);
+}
+
+static void test_a_join_does_not_wait_for_what_another_wait_covers(void **state)
+{
+    struct pool *pool = *state;
+    /* a on A; b on B after a; c on C after b and a: waiting for b covers a. */
+    uint64_t a = run_task(pool, GY_TRAIL_NONE, 3);
+    uint32_t heir = assign(pool, a); /* occupies A */
+    uint64_t b = run_task(pool, a, 2);
+    uint32_t heir_b = assign(pool, b); /* occupies B */
+    uint64_t before = waits(pool);
+    uint64_t c = run_task(pool, join(pool, a, b), 0);
+    assert_int_not_equal(gy_trail_stream(c), gy_trail_stream(a));
+    assert_int_not_equal(gy_trail_stream(c), gy_trail_stream(b));
+    assert_int_equal(waits(pool) - before, 1);
+    (void)finish(pool, heir, 0);
+    (void)finish(pool, heir_b, 0);
+}
+
+static void test_no_wait_for_what_the_host_has_seen_finished(void **state)
+{
+    struct pool *pool = *state;
+    uint64_t root = run_task(pool, GY_TRAIL_NONE, 2);
+    gy_streams_passed(&pool->streams, gy_trail_stream(root), gy_trail_seq(root));
+    (void)run_task(pool, root, 0);
+    (void)run_task(pool, root, 0);
+    assert_int_equal(waits(pool), 0);
+    assert_int_equal(atomic_load(&pool->streams.dropped), 1);
+}
+
+static void test_an_ended_pipeline_whose_work_is_over_gives_its_stream_on(void **state)
+{
+    struct pool *pool = *state;
+    uint64_t first = run_task(pool, GY_TRAIL_NONE, 0);
+    gy_streams_passed(&pool->streams, gy_trail_stream(first), gy_trail_seq(first));
+    uint64_t second = run_task(pool, GY_TRAIL_NONE, 0);
+    assert_int_equal(gy_trail_stream(first), gy_trail_stream(second));
+    assert_int_equal(atomic_load(&pool->streams.created), 1);
+}
+
+static void test_a_stream_waiting_for_its_heir_is_not_given_to_others(void **state)
+{
+    struct pool *pool = *state;
+    uint64_t first = run_task(pool, GY_TRAIL_NONE, 1);
+    uint64_t other = run_task(pool, GY_TRAIL_NONE, 0);
+    assert_int_not_equal(gy_trail_stream(first), gy_trail_stream(other));
+    assert_int_equal(assign(pool, first), gy_trail_stream(first));
+}
+
+static void test_more_pipelines_than_streams_share_them(void **state)
+{
+    struct pool *pool = *state;
+    for (uint32_t i = 0; i < 3 * LIMIT; i++) {
+        (void)assign(pool, GY_TRAIL_NONE);
+    }
+    for (uint32_t i = 0; i < LIMIT; i++) {
+        assert_int_equal(pool->streams.streams[i].running, 3);
+    }
+    assert_int_equal(atomic_load(&pool->streams.peak), LIMIT);
+}
+
+static void test_after_everything_waits_for_every_stream(void **state)
+{
+    struct pool *pool = *state;
+    (void)run_task(pool, GY_TRAIL_NONE, 0);
+    (void)run_task(pool, GY_TRAIL_NONE, 0);
+    (void)run_task(pool, GY_TRAIL_NONE, 0);
+    uint32_t stream = assign(pool, GY_TRAIL_ALL);
+    assert_ok(gy_streams_wait(&pool->streams, stream, GY_TRAIL_ALL));
+    assert_int_equal(waits(pool), stream < 3 ? 2 : 3);
+}
+
+static void test_a_position_older_than_the_kept_events_is_still_covered(void **state)
+{
+    struct pool *pool = *state;
+    uint64_t old = run_task(pool, GY_TRAIL_NONE, 2);
+    uint64_t position = old;
+    for (int i = 0; i < 2 * GY_STREAM_EVENTS; i++) {
+        position = run_task(pool, position, 2); /* inherits, records an event each time */
+        assert_int_equal(gy_trail_stream(position), gy_trail_stream(old));
+    }
+    uint64_t before = waits(pool);
+    uint64_t late = run_task(pool, old, 0);
+    assert_int_not_equal(gy_trail_stream(late), gy_trail_stream(old));
+    assert_int_equal(waits(pool) - before, 1);
+    uint64_t known = pool->streams.streams[gy_trail_stream(late)].known[gy_trail_stream(old)];
+    assert_true(known >= gy_trail_seq(old));
+}
+
+static void test_streams_can_be_returned(void **state)
+{
+    struct pool *pool = *state;
+    (void)run_task(pool, GY_TRAIL_NONE, 1);
+    (void)run_task(pool, GY_TRAIL_NONE, 1);
+    gy_streams_return_all(&pool->streams);
+    assert_int_equal(pool->streams.in_use, 0);
+    uint64_t again = run_task(pool, GY_TRAIL_NONE, 1);
+    assert_true(gy_trail_stream(again) < 2);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_pool, close_pool)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_first_dependent_inherits_and_others_get_streams_of_their_own),
+        TEST(test_one_record_serves_all_waiters),
+        TEST(test_a_wait_implied_by_an_earlier_one_is_dropped),
+        TEST(test_a_join_does_not_wait_for_what_another_wait_covers),
+        TEST(test_no_wait_for_what_the_host_has_seen_finished),
+        TEST(test_an_ended_pipeline_whose_work_is_over_gives_its_stream_on),
+        TEST(test_a_stream_waiting_for_its_heir_is_not_given_to_others),
+        TEST(test_more_pipelines_than_streams_share_them),
+        TEST(test_after_everything_waits_for_every_stream),
+        TEST(test_a_position_older_than_the_kept_events_is_still_covered),
+        TEST(test_streams_can_be_returned),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+"""The documents say what is so.
+
+Usage: check_docs.py SOURCE_DIR
+
+docs/errors.md lists the statuses of base.h, docs/threading.md the lock ranks of base/thread.h, README.md the
+rooms of the tree and the commands; links between documents lead somewhere.
+"""
+import pathlib
+import re
+import sys
+import unittest
+
+SOURCE = pathlib.Path(sys.argv[1])
+
+
+def text(path):
+    return (SOURCE / path).read_text()
+
+
+def rows(path, columns):
+    """The rows of the tables of a document that have so many columns, without heads and rules."""
+    found = []
+    for line in text(path).splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if line.startswith("|") and len(cells) == columns and not set(cells[0]) <= set("-: "):
+            found.append(cells)
+    return found
+
+
+class Documents(unittest.TestCase):
+    def test_errors_lists_every_status(self):
+        declared = re.findall(r'X\((\w+), (-?\d+), "([^"]+)"\)', text("include/gantry/base.h"))
+        self.assertGreater(len(declared), 10)
+        listed = [row[:3] for row in rows("docs/errors.md", 4)[1:]]
+        self.assertEqual(listed, [[f"`GANTRY_{name}`", value, meaning] for name, value, meaning in declared])
+
+    def test_threading_lists_every_rank_in_order(self):
+        declared = re.findall(r"^ +(GY_RANK_\w+)(?: = 1)?,", text("base/thread.h"), re.M)
+        self.assertGreater(len(declared), 5)
+        listed = [row[0].strip("`") for row in rows("docs/threading.md", 4) if "GY_RANK" in row[0]]
+        self.assertEqual(listed, declared)
+
+    def test_readme_names_every_room(self):
+        rooms = {path.parent.name for path in SOURCE.glob("*/CMakeLists.txt") if path.parent.name != "build"}
+        rooms |= {"include", "docs", "tools", "cmake"}
+        listed = set(re.findall(r"^\| \[?`([\w./-]+?)/`", text("README.md"), re.M))
+        self.assertEqual({name.split("/")[0] for name in listed}, rooms)
+
+    def test_architecture_names_every_source_file_of_the_library(self):
+        rooms = ["base", "driver", "driver/emulator", "heap", "profile", "copykernel", "taskman", "dispatcher", "context"]
+        document = text("docs/architecture.md")
+        missing = []
+        for room in rooms:
+            section = document.split(f"\n### {room}\n")[1].split("\n#")[0]
+            missing += [f"{room}/{path.name}" for path in (SOURCE / room).glob("*.c") if f"`{path.name}`" not in section]
+        self.assertEqual(missing, [], "docs/architecture.md does not name them")
+
+    def test_links_lead_somewhere(self):
+        documents = [*SOURCE.glob("*.md"), *SOURCE.glob("docs/**/*.md")]
+        links = 0
+        for document in documents:
+            for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", document.read_text()):
+                if "://" not in target:
+                    links += 1
+                    self.assertTrue((document.parent / target).exists(), f"{document}: {target}")
+        self.assertGreater(links, 5)
+
+    def test_named_files_exist(self):
+        """Paths in backticks with a folder in them are of the tree (or of the build)."""
+        for document in [*SOURCE.glob("*.md"), *SOURCE.glob("docs/*.md")]:
+            for target in re.findall(r"`([a-z]\w*/[\w./-]+\.(?:c|h|cu|py|sh|md|txt|map|cmake))`", document.read_text()):
+                if not target.startswith(("build/", "out/", "gantry/")):
+                    self.assertTrue((SOURCE / target).exists(), f"{document}: {target}")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

@@ -1,0 +1,296 @@
+/* Random work on streams, events and graphs: whatever must be ordered was, by the order log.
+ *
+ * A model keeps, for each stream and event, the set of operations that are ahead of its end.  Each
+ * operation touches a word of its own, whose address tells it in the log. */
+#include "tests/emulator/emu_test.h"
+
+#include "base/thread.h"
+
+#include <string.h>
+
+#define STREAMS 5
+#define EVENTS 6
+#define OPS 192
+#define WORDS (OPS / 64)
+#define ROUNDS 40
+
+struct set {
+    uint64_t words[WORDS];
+};
+
+static struct {
+    uint64_t seed;
+    CUstream streams[STREAMS]; /* 0: the null stream; 1, 2: blocking; others: non-blocking */
+    CUevent events[EVENTS];
+    CUdeviceptr data;
+    struct set ahead_of_stream[STREAMS], ahead_of_event[EVENTS];
+    bool recorded[EVENTS];
+    struct set before[OPS]; /* what each operation has to come after */
+    uint32_t ops;
+} model;
+
+static uint32_t below(uint32_t n)
+{
+    model.seed = model.seed * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(model.seed >> 33) % n;
+}
+
+static void unite(struct set *into, const struct set *from)
+{
+    for (size_t i = 0; i < WORDS; i++) {
+        into->words[i] |= from->words[i];
+    }
+}
+
+static void add_to(struct set *set, uint32_t op)
+{
+    set->words[op / 64] |= (uint64_t)1 << (op % 64);
+}
+
+static bool is_in(const struct set *set, uint32_t op)
+{
+    return (set->words[op / 64] >> (op % 64) & 1) != 0;
+}
+
+/* Anything pushed to the null stream waits for the blocking ones, and they for it. */
+static void order_with_null(uint32_t s)
+{
+    if (s == 0) {
+        unite(&model.ahead_of_stream[0], &model.ahead_of_stream[1]);
+        unite(&model.ahead_of_stream[0], &model.ahead_of_stream[2]);
+    } else if (s <= 2) {
+        unite(&model.ahead_of_stream[s], &model.ahead_of_stream[0]);
+    }
+}
+
+static void nothing(void *user)
+{
+    (void)user;
+}
+
+static void push_operation(uint32_t s)
+{
+    uint32_t op = model.ops++;
+    CUdeviceptr word = model.data + op * sizeof(uint32_t);
+    switch (below(4)) {
+    case 0:
+        cu_ok(cuMemsetD32Async(word, op, 1, model.streams[s]));
+        break;
+    case 1:
+        cu_ok(cuMemcpyDtoDAsync(word, model.data + OPS * sizeof(uint32_t), 4, model.streams[s]));
+        break;
+    case 2:
+        cu_ok(cuLaunchHostFunc(model.streams[s], nothing, (void *)(uintptr_t)word));
+        break;
+    default:
+        assert_int_equal(et_add(model.streams[s], word, 1, 1), CUDA_SUCCESS);
+        break;
+    }
+    order_with_null(s);
+    model.before[op] = model.ahead_of_stream[s];
+    add_to(&model.ahead_of_stream[s], op);
+}
+
+static void push_something(uint32_t first_stream)
+{
+    uint32_t s = first_stream + below(STREAMS - first_stream), e = below(EVENTS);
+    switch (below(5)) {
+    case 0:
+        cu_ok(cuEventRecord(model.events[e], model.streams[s]));
+        order_with_null(s);
+        model.ahead_of_event[e] = model.ahead_of_stream[s];
+        model.recorded[e] = true;
+        break;
+    case 1:
+        if (model.recorded[e]) {
+            cu_ok(cuStreamWaitEvent(model.streams[s], model.events[e], 0));
+            unite(&model.ahead_of_stream[s], &model.ahead_of_event[e]);
+        }
+        break;
+    default:
+        push_operation(s);
+        break;
+    }
+}
+
+static void start_round(uint64_t seed)
+{
+    memset(model.ahead_of_stream, 0, sizeof(model.ahead_of_stream));
+    memset(model.ahead_of_event, 0, sizeof(model.ahead_of_event));
+    memset(model.recorded, 0, sizeof(model.recorded));
+    memset(model.before, 0, sizeof(model.before));
+    model.ops = 0;
+    model.seed = seed * 7919 + 1;
+    assert_int_equal(emu.log_start(OPS), 0);
+}
+
+static uint32_t op_of(const struct gantry_emu_operation *entry)
+{
+    return (uint32_t)((entry->first_word - model.data) / sizeof(uint32_t));
+}
+
+static void expect_order(uint64_t seed)
+{
+    static struct gantry_emu_operation log[OPS], by_op[OPS];
+    assert_int_equal(emu.log_stop(), model.ops);
+    assert_int_equal(emu.log_read(log, OPS), model.ops);
+    for (uint32_t i = 0; i < model.ops; i++) {
+        by_op[op_of(&log[i])] = log[i];
+    }
+    for (uint32_t later = 0; later < model.ops; later++) {
+        for (uint32_t earlier = 0; earlier < later; earlier++) {
+            if (is_in(&model.before[later], earlier) && by_op[earlier].end >= by_op[later].begin) {
+                fail_msg("seed %llu: operation %u began before %u had ended", (unsigned long long)seed, later,
+                         earlier);
+            }
+        }
+    }
+}
+
+static void make_objects(void)
+{
+    model.data = et_words(OPS + 1, 0);
+    model.streams[0] = NULL;
+    for (uint32_t s = 1; s < STREAMS; s++) {
+        cu_ok(cuStreamCreate(&model.streams[s], s <= 2 ? CU_STREAM_DEFAULT : CU_STREAM_NON_BLOCKING));
+    }
+    for (uint32_t e = 0; e < EVENTS; e++) {
+        cu_ok(cuEventCreate(&model.events[e], CU_EVENT_DISABLE_TIMING));
+    }
+}
+
+/* Every third round is pushed on hold, so that queues are long; the others run as they are pushed. */
+static void test_random_work_on_streams_keeps_its_order(void **state)
+{
+    (void)state;
+    make_objects();
+    for (uint64_t seed = 0; seed < ROUNDS; seed++) {
+        start_round(seed);
+        if (seed % 3 == 0) {
+            emu.hold();
+        }
+        while (model.ops < OPS) {
+            push_something(0);
+        }
+        emu.release();
+        cu_ok(cuCtxSynchronize());
+        expect_order(seed);
+    }
+}
+
+/* Streams 3 and up take part: 3 begins, the others fork from it first and join it last. */
+static CUgraph capture_random_work(void)
+{
+    CUgraph graph;
+    cu_ok(cuStreamBeginCapture(model.streams[3], CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+    cu_ok(cuEventRecord(model.events[0], model.streams[3]));
+    for (uint32_t s = 4; s < STREAMS; s++) {
+        cu_ok(cuStreamWaitEvent(model.streams[s], model.events[0], 0));
+    }
+    model.recorded[0] = true;
+    while (model.ops < OPS) {
+        push_something(3);
+    }
+    for (uint32_t s = 4; s < STREAMS; s++) {
+        cu_ok(cuEventRecord(model.events[0], model.streams[s]));
+        cu_ok(cuStreamWaitEvent(model.streams[3], model.events[0], 0));
+    }
+    cu_ok(cuStreamEndCapture(model.streams[3], &graph));
+    return graph;
+}
+
+static void test_random_work_in_a_graph_keeps_its_order(void **state)
+{
+    (void)state;
+    make_objects();
+    for (uint64_t seed = 0; seed < ROUNDS; seed++) {
+        start_round(seed);
+        CUgraph graph = capture_random_work();
+        CUgraphExec exec;
+        cu_ok(cuGraphInstantiateWithFlags(&exec, graph, 0));
+        cu_ok(cuGraphDestroy(graph));
+        cu_ok(cuGraphLaunch(exec, model.streams[3]));
+        cu_ok(cuStreamSynchronize(model.streams[3]));
+        expect_order(seed);
+        cu_ok(cuGraphExecDestroy(exec));
+    }
+}
+
+/* ---- many threads ---------------------------------------------------------------------------- */
+
+#define THREADS 4
+#define STEPS 300
+
+struct pusher {
+    gy_thread thread;
+    CUevent *events; /* of all: each records its own, and waits for its neighbour's */
+    CUdeviceptr word;
+    CUfunction add;
+    uint32_t index;
+    CUresult worst; /* first error */
+};
+
+static void note(struct pusher *pusher, CUresult result)
+{
+    if (pusher->worst == CUDA_SUCCESS) {
+        pusher->worst = result;
+    }
+}
+
+static void push_and_check(void *arg)
+{
+    struct pusher *p = arg;
+    CUstream stream = NULL;
+    uint32_t one = 1, seen = 0;
+    void *params[] = {&p->word, &one, &one};
+    note(p, cu->cuCtxPushCurrent(et_context));
+    note(p, cu->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    for (uint32_t i = 1; i <= STEPS && p->worst == CUDA_SUCCESS; i++) {
+        note(p, cu->cuLaunchKernel(p->add, 1, 1, 1, 1, 1, 1, 0, stream, params, NULL));
+        note(p, cu->cuEventRecord(p->events[p->index], stream));
+        note(p, cu->cuStreamWaitEvent(stream, p->events[(p->index + 1) % THREADS], 0));
+        if (i % 50 == 0) {
+            note(p, cu->cuEventSynchronize(p->events[p->index]));
+            note(p, cu->cuMemcpyDtoHAsync(&seen, p->word, sizeof(seen), stream));
+            note(p, seen == i ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN);
+        }
+    }
+    note(p, cu->cuStreamDestroy(stream));
+    note(p, cu->cuCtxPopCurrent(NULL));
+}
+
+static void test_threads_push_at_once(void **state)
+{
+    (void)state;
+    struct pusher pushers[THREADS];
+    CUevent events[THREADS];
+    CUfunction add = et_function("add");
+    for (uint32_t i = 0; i < THREADS; i++) {
+        cu_ok(cuEventCreate(&events[i], CU_EVENT_DISABLE_TIMING));
+    }
+    for (uint32_t i = 0; i < THREADS; i++) {
+        pushers[i] = (struct pusher){
+            .events = events, .word = et_words(1, 0), .add = add, .index = i, .worst = CUDA_SUCCESS};
+        assert_int_equal(gy_thread_start(&pushers[i].thread, "pusher", push_and_check, &pushers[i]),
+                         GANTRY_OK);
+    }
+    for (uint32_t i = 0; i < THREADS; i++) {
+        gy_thread_join(&pushers[i].thread);
+    }
+    cu_ok(cuCtxSynchronize());
+    for (uint32_t i = 0; i < THREADS; i++) {
+        assert_int_equal(pushers[i].worst, CUDA_SUCCESS);
+        assert_int_equal(et_word(pushers[i].word), STEPS);
+    }
+    assert_int_equal(emu.live(GANTRY_EMU_LIVE_STREAMS), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ET_TEST(test_random_work_on_streams_keeps_its_order),
+        ET_TEST(test_random_work_in_a_graph_keeps_its_order),
+        ET_TEST(test_threads_push_at_once),
+    };
+    return cmocka_run_group_tests_name("order", tests, NULL, NULL);
+}

@@ -1,0 +1,607 @@
+/* Settings, statistics per tag, running out, sources, checks, the map and the reclaimer. */
+#include "tests/support/cmocka_c11.h"
+
+#include "base/alloc.h"
+#include "base/thread.h"
+#include "heap/heap.h"
+#include "tests/heap/fake_driver.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MIB ((size_t)1 << 20)
+#define SITE GANTRY_ALLOC_SITE("test")
+
+static gantry_heap *open_heap(const gantry_heap_options *options)
+{
+    gantry_heap *heap = NULL;
+    assert_ok(gy_heap_create(fake_driver_open((uint64_t)1 << 30), options, &heap));
+    return heap;
+}
+
+static void close_heap(gantry_heap *heap)
+{
+    gy_heap_destroy(heap);
+    assert_int_equal(fake_driver.held, 0);
+    assert_int_equal(gy_alloc_live(), 0);
+}
+
+static gantry_heap_stats stats_of(gantry_heap *heap, gantry_memory_kind kind)
+{
+    gantry_heap_stats stats = {.struct_size = sizeof(stats)};
+    assert_ok(gantry_heap_get_stats(heap, kind, &stats));
+    return stats;
+}
+
+static void *allocate(gantry_heap *heap, gantry_memory_kind kind, size_t bytes)
+{
+    void *block = NULL;
+    assert_ok(gantry_heap_alloc(heap, kind, bytes, 0, SITE, &block));
+    return block;
+}
+
+/* ---- settings ---- */
+
+static void test_settings_take_effect_whenever_set(void **state)
+{
+    (void)state;
+    gantry_heap *heap = open_heap(NULL);
+    gantry_heap_settings settings = {.struct_size = sizeof(settings), .slab_bytes = 5 * MIB};
+    assert_ok(gantry_heap_configure(heap, GANTRY_MEMORY_DEVICE, &settings));
+    void *first = allocate(heap, GANTRY_MEMORY_DEVICE, 3 * MIB);
+    assert_int_equal(stats_of(heap, GANTRY_MEMORY_DEVICE).slab_bytes, 6 * MIB);
+    settings.slab_bytes = 16 * MIB;
+    assert_ok(gantry_heap_configure(heap, GANTRY_MEMORY_DEVICE, &settings));
+    void *second = allocate(heap, GANTRY_MEMORY_DEVICE, 4 * MIB);
+    assert_int_equal(stats_of(heap, GANTRY_MEMORY_DEVICE).slab_bytes, 22 * MIB);
+
+    /* A limit below what is taken: what is unused goes at once, the rest when it is freed. */
+    assert_ok(gantry_heap_free(heap, first));
+    settings.limit_bytes = 8 * MIB;
+    assert_ok(gantry_heap_configure(heap, GANTRY_MEMORY_DEVICE, &settings));
+    assert_int_equal(fake_driver.device_bytes, 16 * MIB);
+    void *more = &heap;
+    assert_int_equal(gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, 13 * MIB, 0, SITE, &more),
+                     GANTRY_ERR_OUT_OF_DEVICE_MEMORY);
+    assert_ptr_equal(more, &heap);
+    assert_ok(gantry_heap_free(heap, second));
+    void *third = allocate(heap, GANTRY_MEMORY_DEVICE, 8 * MIB);
+    assert_int_equal(fake_driver.device_bytes, 16 * MIB); /* what is free is used first */
+    assert_ok(gantry_heap_free(heap, third));
+    assert_ok(gantry_heap_trim(heap, GANTRY_MEMORY_DEVICE, SIZE_MAX, NULL));
+    assert_int_equal(fake_driver.device_bytes, 0);
+
+    gantry_heap_settings got = {.struct_size = sizeof(got)};
+    assert_ok(gantry_heap_get_settings(heap, GANTRY_MEMORY_DEVICE, &got));
+    assert_int_equal(got.slab_bytes, 16 * MIB);
+    assert_int_equal(got.limit_bytes, 8 * MIB);
+    settings.slab_bytes = SIZE_MAX;
+    assert_int_equal(gantry_heap_configure(heap, GANTRY_MEMORY_DEVICE, &settings),
+                     GANTRY_ERR_INVALID_ARGUMENT);
+    assert_int_equal(gantry_heap_configure(heap, GANTRY_MEMORY_DEVICE, NULL), GANTRY_ERR_INVALID_ARGUMENT);
+    assert_int_equal(gantry_heap_configure(heap, (gantry_memory_kind)9, &got), GANTRY_ERR_INVALID_ARGUMENT);
+    assert_int_equal(gantry_heap_get_settings(NULL, GANTRY_MEMORY_DEVICE, &got), GANTRY_ERR_INVALID_ARGUMENT);
+    close_heap(heap);
+}
+
+static void test_base_size_is_taken_at_once_and_stays(void **state)
+{
+    (void)state;
+    gantry_heap_options options = GANTRY_HEAP_OPTIONS_INIT;
+    options.base_bytes[GANTRY_MEMORY_DEVICE] = 31 * MIB;
+    options.keep_bytes[GANTRY_MEMORY_DEVICE] = 1;
+    gantry_heap *heap = open_heap(&options);
+    void *block = allocate(heap, GANTRY_MEMORY_DEVICE, 1 * MIB);
+    assert_int_equal(fake_driver.device_bytes, 32 * MIB);
+    void *large = allocate(heap, GANTRY_MEMORY_DEVICE, 40 * MIB);
+    assert_ok(gantry_heap_free(heap, block));
+    assert_ok(gantry_heap_free(heap, large));
+    uint64_t given = 0;
+    assert_ok(gantry_heap_trim(heap, GANTRY_MEMORY_DEVICE, 0, &given));
+    assert_int_equal(given, 40 * MIB);
+    assert_int_equal(fake_driver.device_bytes, 32 * MIB);
+    assert_int_equal(gantry_heap_trim(NULL, GANTRY_MEMORY_DEVICE, 0, NULL), GANTRY_ERR_INVALID_ARGUMENT);
+    close_heap(heap);
+}
+
+static void test_reserve_makes_later_allocations_free_of_driver_calls(void **state)
+{
+    (void)state;
+    gantry_heap *heap = open_heap(NULL);
+    assert_ok(gantry_heap_reserve(heap, GANTRY_MEMORY_PINNED, 100 * MIB));
+    gantry_heap_stats stats = stats_of(heap, GANTRY_MEMORY_PINNED);
+    assert_true(stats.empty_bytes >= 100 * MIB && stats.free_bytes == stats.slab_bytes);
+    long calls = fake_driver.calls;
+    assert_ok(gantry_heap_reserve(heap, GANTRY_MEMORY_PINNED, 90 * MIB)); /* there already */
+    void *blocks[40];
+    for (int i = 0; i < 40; i++) {
+        blocks[i] = allocate(heap, GANTRY_MEMORY_PINNED, i % 2 == 0 ? 300 : 2 * MIB);
+    }
+    for (int i = 0; i < 40; i++) {
+        assert_ok(gantry_heap_free(heap, blocks[i]));
+    }
+    assert_int_equal(fake_driver.calls, calls);
+    assert_int_equal(gantry_heap_reserve(heap, GANTRY_MEMORY_DEVICE, (size_t)4 << 30),
+                     GANTRY_ERR_OUT_OF_DEVICE_MEMORY);
+    assert_int_equal(gantry_heap_reserve(NULL, GANTRY_MEMORY_DEVICE, 1), GANTRY_ERR_INVALID_ARGUMENT);
+    close_heap(heap);
+}
+
+/* ---- statistics ---- */
+
+static void test_tags_tell_current_peak_and_count(void **state)
+{
+    (void)state;
+    gantry_heap *heap = open_heap(NULL);
+    gantry_alloc_site mesh = {"mesh", "scene.c", 1};
+    char same_file[] = "scene.c";
+    gantry_alloc_site again = {"mesh", same_file, 1};
+    gantry_alloc_site cloth = {"cloth", "scene.c", 2};
+    void *a, *b, *c, *d;
+    assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_HOST, 5 * MIB, 0, mesh, &a));
+    assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_HOST, 300, 0, mesh, &b));
+    assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_HOST, 400, 0, again, &c));
+    assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_HOST, 7000, 0, cloth, &d));
+    gantry_heap_tag_stats tags[4];
+    size_t count;
+    assert_ok(gantry_heap_get_tag_stats(heap, GANTRY_MEMORY_HOST, tags, 4, &count));
+    assert_int_equal(count, 2);
+    assert_string_equal(tags[0].tag, "mesh");
+    assert_int_equal(tags[0].used_bytes, 5 * MIB + 700);
+    assert_int_equal(tags[0].block_count, 3);
+    assert_string_equal(tags[1].tag, "cloth");
+    assert_int_equal(tags[1].line, 2);
+    assert_ok(gantry_heap_resize(heap, a, 1 * MIB));
+    assert_ok(gantry_heap_free(heap, b));
+    assert_ok(gantry_heap_free(heap, d));
+    assert_ok(gantry_heap_get_tag_stats(heap, GANTRY_MEMORY_HOST, tags, 1, &count));
+    assert_int_equal(count, 2); /* those that had something once are still listed */
+    assert_int_equal(tags[0].used_bytes, 1 * MIB + 400);
+    assert_int_equal(tags[0].peak_bytes, 5 * MIB + 700);
+    assert_int_equal(tags[0].block_count, 2);
+    assert_ok(gantry_heap_get_tag_stats(heap, GANTRY_MEMORY_DEVICE, NULL, 0, &count));
+    assert_int_equal(count, 0);
+    assert_int_equal(gantry_heap_get_tag_stats(heap, GANTRY_MEMORY_HOST, NULL, 1, &count),
+                     GANTRY_ERR_INVALID_ARGUMENT);
+    assert_ok(gantry_heap_free(heap, a));
+    assert_ok(gantry_heap_free(heap, c));
+    close_heap(heap);
+}
+
+static void test_map_shows_slabs_and_tags(void **state)
+{
+    (void)state;
+    gantry_heap *heap = open_heap(NULL);
+    void *small = allocate(heap, GANTRY_MEMORY_DEVICE, 300);
+    void *large = allocate(heap, GANTRY_MEMORY_DEVICE, 3 * MIB);
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    assert_non_null(out);
+    assert_ok(gantry_heap_dump(heap, GANTRY_MEMORY_DEVICE, out));
+    assert_int_equal(fclose(out), 0);
+    assert_non_null(strstr(text, "device memory: 3146028 bytes in 2 blocks"));
+    assert_non_null(strstr(text, "|################################################................|"));
+    assert_non_null(strstr(text, "3146028 bytes          2 blocks        3146028 peak  test"));
+    free(text);
+    assert_int_equal(gantry_heap_dump(heap, GANTRY_MEMORY_DEVICE, NULL), GANTRY_ERR_INVALID_ARGUMENT);
+    assert_ok(gantry_heap_free(heap, small));
+    assert_ok(gantry_heap_free(heap, large));
+    close_heap(heap);
+}
+
+static void test_block_is_found_by_any_address_in_it(void **state)
+{
+    (void)state;
+    gantry_heap *heap = open_heap(NULL);
+    static const size_t sizes[] = {300, 20000};
+    for (int i = 0; i < 2; i++) {
+        char *block = allocate(heap, GANTRY_MEMORY_WRITE_COMBINED, sizes[i]);
+        gantry_heap_block found;
+        assert_ok(gantry_heap_find_block(heap, block + sizes[i] - 1, &found));
+        assert_ptr_equal(found.base, block);
+        assert_int_equal(found.bytes, sizes[i]);
+        assert_int_equal(found.kind, GANTRY_MEMORY_WRITE_COMBINED);
+        assert_string_equal(found.site.tag, "test");
+        assert_int_equal(gantry_heap_find_block(heap, block + sizes[i], &found), GANTRY_ERR_NOT_FOUND);
+        assert_ok(gantry_heap_free(heap, block));
+        assert_int_equal(gantry_heap_find_block(heap, block, &found), GANTRY_ERR_NOT_FOUND);
+    }
+    assert_int_equal(gantry_heap_find_block(heap, heap, NULL), GANTRY_ERR_INVALID_ARGUMENT);
+    close_heap(heap);
+}
+
+/* ---- running out ---- */
+
+struct rescue {
+    void *spare;
+    int calls;
+    bool again;
+};
+
+static bool free_spare(void *user, gantry_heap *heap, gantry_memory_kind kind, size_t bytes)
+{
+    struct rescue *rescue = user;
+    rescue->calls++;
+    assert_true(kind == GANTRY_MEMORY_DEVICE && bytes == 40 * MIB);
+    (void)gantry_heap_free(heap, rescue->spare);
+    rescue->spare = NULL;
+    return rescue->again;
+}
+
+static void test_out_of_memory_callback_is_asked_once_and_retried(void **state)
+{
+    (void)state;
+    for (int again = 0; again < 2; again++) {
+        struct rescue rescue = {.again = again != 0};
+        gantry_heap_options options = GANTRY_HEAP_OPTIONS_INIT;
+        options.limit_bytes[GANTRY_MEMORY_DEVICE] = 64 * MIB;
+        options.out_of_memory = free_spare;
+        options.out_of_memory_user = &rescue;
+        gantry_heap *heap = open_heap(&options);
+        rescue.spare = allocate(heap, GANTRY_MEMORY_DEVICE, 30 * MIB);
+        void *block = NULL;
+        gantry_status status = gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, 40 * MIB, 0, SITE, &block);
+        assert_int_equal(status, again != 0 ? GANTRY_OK : GANTRY_ERR_OUT_OF_DEVICE_MEMORY);
+        assert_int_equal(rescue.calls, 1);
+        assert_ok(gantry_heap_free(heap, block));
+        close_heap(heap);
+    }
+}
+
+static void test_out_of_memory_names_sizes_and_the_largest_tags(void **state)
+{
+    (void)state;
+    gantry_heap_options options = GANTRY_HEAP_OPTIONS_INIT;
+    options.limit_bytes[GANTRY_MEMORY_DEVICE] = 64 * MIB;
+    gantry_heap *heap = open_heap(&options);
+    void *a, *b, *c;
+    assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, 30 * MIB, 0, GANTRY_ALLOC_SITE("mesh"), &a));
+    assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, 10 * MIB, 0, GANTRY_ALLOC_SITE("cloth"), &b));
+    assert_int_equal(gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, 40 * MIB, 0, SITE, &c),
+                     GANTRY_ERR_OUT_OF_DEVICE_MEMORY);
+    assert_non_null(strstr(gantry_last_error(), "no room for 41943040 bytes of device memory"));
+    assert_non_null(strstr(gantry_last_error(), "the limit is 67108864"));
+    assert_non_null(strstr(gantry_last_error(), "most have: mesh 31457280, cloth 10485760"));
+    assert_ok(gantry_heap_free(heap, a));
+    assert_ok(gantry_heap_free(heap, b));
+    close_heap(heap);
+}
+
+/* ---- sources ---- */
+
+struct pool {
+    void *memory[16];
+    size_t bytes[16];
+    int taken;
+    int given;
+    bool empty;
+};
+
+static gantry_status take_from_pool(void *user, gantry_memory_kind kind, size_t bytes, void **out,
+                                    void **out_device)
+{
+    struct pool *pool = user;
+    assert_true(kind == GANTRY_MEMORY_PINNED);
+    if (pool->empty) {
+        return GANTRY_ERR_OUT_OF_HOST_MEMORY;
+    }
+    char *raw = aligned_alloc(4096, bytes + 4096);
+    assert_non_null(raw);
+    pool->memory[pool->taken] = raw + 4096; /* hardly ever aligned to 2 MiB */
+    pool->bytes[pool->taken++] = bytes;
+    *out = raw + 4096;
+    *out_device = raw + 4096 + FAKE_DEVICE_DISTANCE;
+    return GANTRY_OK;
+}
+
+static void give_to_pool(void *user, gantry_memory_kind kind, void *memory, size_t bytes)
+{
+    struct pool *pool = user;
+    assert_true(kind == GANTRY_MEMORY_PINNED);
+    for (int i = 0; i < pool->taken; i++) {
+        if (pool->memory[i] == memory) {
+            assert_int_equal(pool->bytes[i], bytes);
+            pool->memory[i] = NULL;
+            pool->given++;
+            free((char *)memory - 4096);
+            return;
+        }
+    }
+    fail_msg("%p was not taken", memory);
+}
+
+static void test_slabs_may_come_from_a_pool_of_the_application(void **state)
+{
+    (void)state;
+    struct pool pool = {.taken = 0};
+    gantry_memory_source source = {take_from_pool, give_to_pool, &pool};
+    gantry_heap_options options = GANTRY_HEAP_OPTIONS_INIT;
+    options.source[GANTRY_MEMORY_PINNED] = &source;
+    gantry_heap *heap = open_heap(&options);
+    long calls = fake_driver.calls;
+    char *small = allocate(heap, GANTRY_MEMORY_PINNED, 300);
+    char *large = allocate(heap, GANTRY_MEMORY_PINNED, 3 * MIB);
+    memset(large, 1, 3 * MIB);
+    void *device;
+    assert_ok(gantry_heap_device_address(heap, large + 12345, &device));
+    assert_true((uintptr_t)device == (uintptr_t)large + 12345 + FAKE_DEVICE_DISTANCE);
+    assert_int_equal(fake_driver.calls, calls);
+    pool.empty = true;
+    void *none;
+    assert_int_equal(gantry_heap_alloc(heap, GANTRY_MEMORY_PINNED, 100 * MIB, 0, SITE, &none),
+                     GANTRY_ERR_OUT_OF_DEVICE_MEMORY);
+    assert_ok(gantry_heap_free(heap, small));
+    assert_ok(gantry_heap_free(heap, large));
+    close_heap(heap);
+    assert_true(pool.taken >= 2);
+    assert_int_equal(pool.given, pool.taken);
+
+    source.give_back = NULL;
+    gantry_heap *no_heap = NULL;
+    assert_int_equal(gy_heap_create(fake_driver_open(MIB), &options, &no_heap), GANTRY_ERR_INVALID_ARGUMENT);
+}
+
+/* ---- checks ---- */
+
+static void keep_error(void *user, gantry_log_level level, const char *line)
+{
+    char *text = user;
+    if (level == GANTRY_LOG_ERROR) {
+        snprintf(text, 1000, "%s", line);
+    }
+}
+
+static void test_refused_addresses_are_told_apart(void **state)
+{
+    (void)state;
+    gantry_heap_options options = GANTRY_HEAP_OPTIONS_INIT;
+    options.check = true;
+    gantry_heap *heap = open_heap(&options);
+    gantry_alloc_site mesh = {"mesh", "scene.c", 12};
+    static const size_t sizes[] = {3000, 100000};
+    for (int i = 0; i < 2; i++) {
+        char *block;
+        void *device;
+        assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_HOST, sizes[i], 0, mesh, (void **)&block));
+        assert_int_equal(gantry_heap_free(heap, block + 256), GANTRY_ERR_NOT_FOUND);
+        assert_non_null(strstr(gantry_last_error(), "256 bytes into a host block (mesh, from scene.c:12)"));
+        assert_int_equal(gantry_heap_device_address(heap, block, &device), GANTRY_ERR_NOT_FOUND);
+        assert_non_null(strstr(gantry_last_error(), "but in its host memory"));
+        assert_ok(gantry_heap_free(heap, block));
+        assert_int_equal(gantry_heap_free(heap, block), GANTRY_ERR_NOT_FOUND);
+        assert_non_null(strstr(gantry_last_error(), "bytes, mesh, from scene.c:12) was freed before"));
+    }
+    assert_int_equal(gantry_heap_free(heap, &heap), GANTRY_ERR_NOT_FOUND);
+    assert_non_null(strstr(gantry_last_error(), "memory of somebody else"));
+    close_heap(heap);
+}
+
+static void test_write_after_free_is_found_when_the_memory_is_given_out_again(void **state)
+{
+    (void)state;
+    assert_int_equal(setenv("GANTRY_HEAP_CHECK", "1", 1), 0);
+    gantry_heap *heap = open_heap(NULL);
+    assert_int_equal(unsetenv("GANTRY_HEAP_CHECK"), 0);
+    char text[1000] = "";
+    gantry_set_log(keep_error, text, GANTRY_LOG_ERROR);
+    static const size_t sizes[] = {3000, 100000};
+    for (int i = 0; i < 2; i++) {
+        unsigned char *block = allocate(heap, GANTRY_MEMORY_PINNED, sizes[i]);
+        memset(block, 7, sizes[i]);
+        assert_ok(gantry_heap_free(heap, block));
+        unsigned char *same = allocate(heap, GANTRY_MEMORY_PINNED, sizes[i]);
+        assert_ptr_equal(same, block);
+        assert_string_equal(text, ""); /* nobody wrote to it */
+        assert_ok(gantry_heap_free(heap, block));
+        unsigned char pattern = block[1000];
+        block[1000] = 7;
+        (void)allocate(heap, GANTRY_MEMORY_PINNED, sizes[i]);
+        assert_non_null(strstr(text, "byte 1000 of the block at"));
+        assert_non_null(strstr(text, "was written to after it was freed"));
+        assert_int_equal(pattern, 0xdb);
+        assert_ok(gantry_heap_free(heap, block));
+        text[0] = '\0';
+    }
+    gantry_set_log(NULL, NULL, GANTRY_LOG_ERROR);
+    close_heap(heap);
+}
+
+/* ---- reclaimer ---- */
+
+struct gate {
+    gy_mutex lock;
+    gy_cond changed;
+    bool open;
+    int inside;
+    int most;
+    int done;
+};
+
+static void pass_gate(void *arg)
+{
+    struct gate *gate = arg;
+    gy_mutex_lock(&gate->lock);
+    gate->inside++;
+    gate->most = gate->inside > gate->most ? gate->inside : gate->most;
+    gy_cond_broadcast(&gate->changed);
+    while (!gate->open) {
+        gy_cond_wait(&gate->changed, &gate->lock);
+    }
+    gate->inside--;
+    gate->done++;
+    gy_mutex_unlock(&gate->lock);
+}
+
+static void open_gate(struct gate *gate, bool open)
+{
+    gy_mutex_lock(&gate->lock);
+    gate->open = open;
+    gy_cond_broadcast(&gate->changed);
+    gy_mutex_unlock(&gate->lock);
+}
+
+static void wait_inside(struct gate *gate, int count)
+{
+    gy_mutex_lock(&gate->lock);
+    while (gate->inside < count) {
+        gy_cond_wait(&gate->changed, &gate->lock);
+    }
+    gy_mutex_unlock(&gate->lock);
+}
+
+static gantry_heap *open_reclaiming(gantry_reclaim_policy policy, struct gate *gate)
+{
+    *gate = (struct gate){.open = false};
+    gy_mutex_init(&gate->lock, GY_RANK_LEAF);
+    assert_ok(gy_cond_init(&gate->changed));
+    gantry_heap_options options = GANTRY_HEAP_OPTIONS_INIT;
+    options.reclaim = policy;
+    options.reclaim_queue_bytes = 100;
+    return open_heap(&options);
+}
+
+static gantry_reclaim_stats close_reclaiming(gantry_heap *heap, struct gate *gate)
+{
+    gantry_reclaim_stats stats = {.struct_size = sizeof(stats)};
+    assert_ok(gantry_heap_reclaim_wait(heap));
+    assert_ok(gantry_heap_get_reclaim_stats(heap, &stats));
+    close_heap(heap);
+    gy_cond_fini(&gate->changed);
+    gy_mutex_fini(&gate->lock);
+    return stats;
+}
+
+struct adder {
+    gantry_heap *heap;
+    struct gate *gate;
+};
+
+static void add_one_more(void *arg)
+{
+    struct adder *adder = arg;
+    (void)gantry_heap_reclaim(adder->heap, pass_gate, adder->gate, 60);
+}
+
+static void test_bounded_releases_run_one_at_a_time_and_push_back(void **state)
+{
+    (void)state;
+    struct gate gate;
+    gantry_heap *heap = open_reclaiming(GANTRY_RECLAIM_BOUNDED, &gate);
+    assert_ok(gantry_heap_reclaim(heap, pass_gate, &gate, 60));
+    assert_ok(gantry_heap_reclaim(heap, pass_gate, &gate, 40));
+    wait_inside(&gate, 1);
+    gantry_reclaim_stats stats = {.struct_size = sizeof(stats)};
+    assert_ok(gantry_heap_get_reclaim_stats(heap, &stats));
+    assert_int_equal(stats.queued_bytes, 100);
+    assert_int_equal(stats.waits, 0);
+    struct adder adder = {heap, &gate};
+    gy_thread thread;
+    assert_ok(gy_thread_start(&thread, "adder", add_one_more, &adder));
+    do { /* it waits, since the queue is full */
+        assert_ok(gantry_heap_get_reclaim_stats(heap, &stats));
+    } while (stats.waits == 0);
+    assert_int_equal(stats.queued_bytes, 100);
+    open_gate(&gate, true);
+    gy_thread_join(&thread);
+    stats = close_reclaiming(heap, &gate);
+    assert_int_equal(gate.done, 3);
+    assert_int_equal(gate.most, 1);
+    assert_int_equal(stats.releases, 3);
+    assert_int_equal(stats.released_bytes, 160);
+    assert_int_equal(stats.peak_running, 1);
+    assert_int_equal(stats.peak_bytes, 100);
+    assert_int_equal(stats.queued_bytes, 0);
+}
+
+static void test_release_may_ask_for_another_however_full_the_queue_is(void **state)
+{
+    (void)state;
+    struct gate gate;
+    gantry_heap *heap = open_reclaiming(GANTRY_RECLAIM_BOUNDED, &gate);
+    open_gate(&gate, true);
+    struct adder adder = {heap, &gate};
+    assert_ok(gantry_heap_reclaim(heap, add_one_more, &adder, 100));
+    gantry_reclaim_stats stats = close_reclaiming(heap, &gate);
+    assert_int_equal(gate.done, 1);
+    assert_int_equal(stats.releases, 2);
+    assert_int_equal(stats.waits, 0);
+}
+
+static void test_unbounded_releases_run_all_at_once(void **state)
+{
+    (void)state;
+    struct gate gate;
+    gantry_heap *heap = open_reclaiming(GANTRY_RECLAIM_UNBOUNDED, &gate);
+    for (int i = 0; i < 4; i++) {
+        assert_ok(gantry_heap_reclaim(heap, pass_gate, &gate, 60));
+    }
+    wait_inside(&gate, 4);
+    open_gate(&gate, true);
+    gantry_reclaim_stats stats = close_reclaiming(heap, &gate);
+    assert_int_equal(gate.done, 4);
+    assert_int_equal(stats.peak_running, 4);
+    assert_int_equal(stats.peak_bytes, 240);
+    assert_int_equal(stats.waits, 0);
+}
+
+static void note_thread(void *arg)
+{
+    *(const char **)arg = gy_thread_name();
+}
+
+static void test_inline_release_runs_on_the_caller(void **state)
+{
+    (void)state;
+    struct gate gate;
+    gantry_heap *heap = open_reclaiming(GANTRY_RECLAIM_INLINE, &gate);
+    const char *name = "somebody else";
+    assert_ok(gantry_heap_reclaim(heap, note_thread, &name, 60));
+    assert_null(name); /* a thread of the application's */
+    assert_int_equal(gantry_heap_reclaim(heap, NULL, NULL, 0), GANTRY_ERR_INVALID_ARGUMENT);
+    assert_int_equal(gantry_heap_reclaim(NULL, note_thread, &name, 0), GANTRY_ERR_INVALID_ARGUMENT);
+    assert_int_equal(gantry_heap_reclaim_wait(NULL), GANTRY_ERR_INVALID_ARGUMENT);
+    gantry_reclaim_stats stats = close_reclaiming(heap, &gate);
+    assert_int_equal(stats.releases, 1);
+}
+
+static void test_destroy_calls_what_is_still_queued(void **state)
+{
+    (void)state;
+    static const gantry_reclaim_policy policies[] = {GANTRY_RECLAIM_BOUNDED, GANTRY_RECLAIM_UNBOUNDED};
+    for (int i = 0; i < 2; i++) {
+        struct gate gate;
+        gantry_heap *heap = open_reclaiming(policies[i], &gate);
+        open_gate(&gate, true);
+        for (int k = 0; k < 10; k++) {
+            assert_ok(gantry_heap_reclaim(heap, pass_gate, &gate, 1));
+        }
+        close_heap(heap);
+        assert_int_equal(gate.done, 10);
+        gy_cond_fini(&gate.changed);
+        gy_mutex_fini(&gate.lock);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_settings_take_effect_whenever_set),
+        cmocka_unit_test(test_base_size_is_taken_at_once_and_stays),
+        cmocka_unit_test(test_reserve_makes_later_allocations_free_of_driver_calls),
+        cmocka_unit_test(test_tags_tell_current_peak_and_count),
+        cmocka_unit_test(test_map_shows_slabs_and_tags),
+        cmocka_unit_test(test_block_is_found_by_any_address_in_it),
+        cmocka_unit_test(test_out_of_memory_callback_is_asked_once_and_retried),
+        cmocka_unit_test(test_out_of_memory_names_sizes_and_the_largest_tags),
+        cmocka_unit_test(test_slabs_may_come_from_a_pool_of_the_application),
+        cmocka_unit_test(test_refused_addresses_are_told_apart),
+        cmocka_unit_test(test_write_after_free_is_found_when_the_memory_is_given_out_again),
+        cmocka_unit_test(test_bounded_releases_run_one_at_a_time_and_push_back),
+        cmocka_unit_test(test_release_may_ask_for_another_however_full_the_queue_is),
+        cmocka_unit_test(test_unbounded_releases_run_all_at_once),
+        cmocka_unit_test(test_inline_release_runs_on_the_caller),
+        cmocka_unit_test(test_destroy_calls_what_is_still_queued),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

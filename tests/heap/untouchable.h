@@ -1,0 +1,20 @@
+/* Memory that faults when anybody touches it, standing in for a device's. */
+#ifndef TESTS_HEAP_UNTOUCHABLE_H
+#define TESTS_HEAP_UNTOUCHABLE_H
+
+#include "heap/backing.h"
+
+/* `bytes` at a multiple of 2 MiB; 0 when there is no address space. */
+uintptr_t untouchable_map(size_t bytes);
+void untouchable_unmap(uintptr_t base, size_t bytes);
+
+/* The same as slab memory of a struct gy_kind: taken from one window of `granules` (at most 1024) granules,
+ * first fit. */
+void untouchable_open(size_t granules);
+void untouchable_close(void);
+uintptr_t untouchable_window(void);
+size_t untouchable_taken(void); /* bytes */
+size_t untouchable_calls(void); /* of take, since open */
+extern const struct gy_backing_ops untouchable_ops;
+
+#endif

@@ -1,0 +1,95 @@
+#!/bin/sh
+# add_kernels.sh <source root> <cmake> <generator>: gantry_add_kernels() in a project of its own.  Two targets
+# share a kernel file, are built in parallel, and both forms follow a change of a header it includes.
+# Exit 77: the generator's program is missing.
+set -eu
+root=$1 cmake=$2 generator=$3
+case $generator in
+Ninja) command -v ninja >/dev/null || { echo "skipped: no ninja"; exit 77; } ;;
+*) command -v make >/dev/null || { echo "skipped: no make"; exit 77; } ;;
+esac
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder"
+
+cat >CMakeLists.txt <<END
+cmake_minimum_required(VERSION 3.25)
+project(user LANGUAGES C CXX)
+include("$root/cmake/GantryKernels.cmake")
+add_subdirectory(one)
+add_subdirectory(two)
+END
+mkdir one two
+cat >one/CMakeLists.txt <<END
+add_executable(one ../main.c)
+target_include_directories(one PRIVATE "$root/include")
+gantry_add_kernels(one ../adder.cu)
+END
+sed 's/one/two/g' one/CMakeLists.txt >two/CMakeLists.txt
+cat >adder.cu <<'END'
+#include "amount.h"
+#include <gantry/kernel.h>
+#define KERNEL_WITH_ANY_NAME(name) GANTRY_KERNEL(name, (uint32_t *data))
+KERNEL_WITH_ANY_NAME(add_amount)
+{
+    data[blockIdx.x * blockDim.x + threadIdx.x] += AMOUNT;
+}
+#if 0
+GANTRY_KERNEL(not_there, ()) {}
+#endif
+END
+cat >main.c <<'END'
+#include <adder.kernels.h>
+#include <gantry/host_module.h>
+#include <stdio.h>
+#include <string.h>
+int main(void)
+{
+    const struct gantry_host_module *host = gantry_image_adder.host;
+    uint32_t value = 0, *data = &value;
+    void *args[] = {&data};
+    struct gantry_host_thread thread = {.block_size = {1, 1, 1}, .grid_size = {1, 1, 1}};
+    host->kernels[0].run(&thread, args);
+    const char *ptx = gantry_image_adder.ptx;
+    printf("%s %u %u %s\n", gantry_image_adder.kernel_names[0], host->kernel_count, value,
+           ptx == NULL ? "no PTX" : strstr(ptx, "4242") != NULL ? "4242" : strstr(ptx, "1717") ? "1717" : "?");
+    return 0;
+}
+END
+
+check() {
+    for target in one two; do
+        got=$(./build/$target/$target)
+        [ "$got" = "$1" ] || { echo "$generator: $target says \"$got\", not \"$1\""; exit 1; }
+    done
+}
+
+if clang++ --print-targets 2>/dev/null | grep -q nvptx64; then
+    compiler=clang
+else
+    compiler=none
+fi
+echo "#define AMOUNT 4242" >amount.h
+"$cmake" -S . -B build -G "$generator" -DGANTRY_KERNEL_COMPILER=$compiler
+"$cmake" --build build --parallel 4
+[ $compiler = clang ] && ptx=4242 || ptx="no PTX"
+check "add_amount 1 4242 $ptx"
+
+make_it_newer() { # file times may be coarse
+    while [ ! amount.h -nt build/one/one ]; do touch amount.h; done
+}
+echo "#define AMOUNT 1717" >amount.h
+make_it_newer
+"$cmake" --build build --parallel 4
+[ $compiler = clang ] && ptx=1717
+check "add_amount 1 1717 $ptx"
+
+"$cmake" -S . -B build -DGANTRY_KERNEL_COMPILER=none
+"$cmake" --build build --parallel 4
+check "add_amount 1 1717 no PTX"
+
+if "$cmake" -S . -B build -DGANTRY_KERNEL_COMPILER=gcc >log 2>&1; then
+    echo "an unknown compiler was accepted"
+    exit 1
+fi
+grep -q "GANTRY_KERNEL_COMPILER is gcc" log

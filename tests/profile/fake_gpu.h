@@ -1,0 +1,37 @@
+/* A driver table with just enough behind it for timed events: the test says at what GPU time each record is
+ * reached, and how far the GPU has got. */
+#ifndef TESTS_PROFILE_FAKE_GPU_H
+#define TESTS_PROFILE_FAKE_GPU_H
+
+#include "driver/context.h"
+
+#include <pthread.h>
+
+#define FAKE_STREAMS 8
+
+struct fake_gpu {
+    pthread_mutex_t lock;           /* guards everything below */
+    uint64_t next_ns[FAKE_STREAMS]; /* GPU time at which the next record on the stream is reached */
+    uint64_t reached_ns;            /* records up to here are complete */
+    double rate;                    /* of the GPU's clock against the host's */
+    int64_t jump_ns;                /* added to the GPU time of anchors */
+    bool mute;                      /* anchors never complete */
+    long live;                      /* events and streams */
+    long calls;                     /* since fake_gpu_reset() */
+    long fail_at;                   /* the call with this number fails; -1: none */
+    CUresult fail_with;
+};
+
+extern struct fake_gpu fake;
+
+/* A context on the fake, everything at its beginning. */
+void fake_gpu_reset(struct gy_context *context);
+
+/* A stream of the test, 0 … FAKE_STREAMS - 1. */
+CUstream fake_stream(uint32_t index);
+
+/* GPU time at a host time and back. */
+uint64_t fake_gpu_ns(uint64_t host_ns);
+uint64_t fake_host_ns(uint64_t gpu_ns);
+
+#endif

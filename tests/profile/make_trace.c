@@ -1,0 +1,200 @@
+/* make_trace FILE: record a trace with everything in it that Gantry writes, and print what a reader must
+ * find, one slice per line: track, category, name, begin, end, id; separated by tabs.  The id of a block,
+ * which has no category, is its number. */
+#include "base/span.h"
+#include "base/thread.h"
+#include "profile/cta_batch.h"
+#include "profile/session.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static void emit(const char *track, enum gy_span_category category, const char *name, uint64_t begin,
+                 uint64_t end, uint64_t id)
+{
+    static const char *const categories[] = {"task", "phase", "launch", "batch", "wait"};
+    struct gy_span_sink *sink = atomic_load(&gy_span_current);
+    sink->emit(sink, category, name, begin, end, id);
+    printf("%s\t%s\t%s\t%llu\t%llu\t%llu\n", track, categories[category], name, (unsigned long long)begin,
+           (unsigned long long)end, (unsigned long long)id);
+}
+
+static void gd(void *arg)
+{
+    uint64_t t = *(uint64_t *)arg;
+    for (uint64_t batch = 0; batch < 300; batch++, t += 1000) {
+        for (uint64_t i = 0; i < 10; i++) {
+            char name[32]; /* 3000 names: more than one table of them */
+            snprintf(name, sizeof(name), "launch %u", (unsigned)(batch * 10 + i));
+            emit("gantry GD", GY_SPAN_LAUNCH, name, t + 20 + i * 10, t + 30 + i * 10, i);
+        }
+        emit("gantry GD", GY_SPAN_PHASE, "Kernel", t + 10, t + 500, batch);
+        emit("gantry GD", GY_SPAN_BATCH, "batch", t, t + 900, batch);
+    }
+}
+
+static void worker(void *arg)
+{
+    uint64_t t = *(uint64_t *)arg;
+    emit("gantry worker 0", GY_SPAN_TASK, "a", t + 100, t + 200, 1);
+    emit("gantry worker 0: overlapping", GY_SPAN_TASK, "b", t + 150, t + 250, UINT64_MAX);
+    emit("gantry worker 0", GY_SPAN_WAIT, "nothing", t + 300, t + 300, 0);
+}
+
+static void gpu(uint64_t t)
+{
+    uint64_t generation = gy_profile_generation();
+    uint32_t number = gy_profile_add_gpu(generation, "GPU 0: example");
+    for (uint64_t i = 0; i < 50; i++) {
+        struct gy_gpu_slice slice = {.gpu = number,
+                                     .stream = (uint32_t)(i % 3),
+                                     .name = "kernel",
+                                     .begin_ns = t + i * 10,
+                                     .end_ns = t + i * 10 + 45, /* overlaps the one after the next two */
+                                     .id = i};
+        gy_profile_gpu_slice(generation, &slice);
+        printf("stream %u\tgpu\tkernel\t%llu\t%llu\t%llu\n", slice.stream, (unsigned long long)slice.begin_ns,
+               (unsigned long long)slice.end_ns, (unsigned long long)i);
+    }
+}
+
+/* ---- blocks of kernels ---- */
+
+enum { BLOCKS = 400, LAUNCHES = 4, SMS = 5 };
+
+static gantry_cta_record records[LAUNCHES * BLOCKS];
+static struct gy_cta_launch launches[LAUNCHES];
+static uint32_t first_kernel;
+
+struct many_batch {
+    struct gy_cta_batch base;
+    atomic_uint *written;
+};
+
+static void many_done(struct gy_cta_batch *batch)
+{
+    atomic_store(((struct many_batch *)batch)->written, 1);
+}
+
+static void done(struct gy_cta_batch *batch)
+{
+    (void)batch;
+}
+
+/* GPU time is host time + 5000; launches overlap by halves, two blocks at once on each SM. */
+static void blocks(uint64_t t)
+{
+    static const char *const names[] = {"even", "odd"};
+    static struct gy_cta_batch batch;
+    for (uint32_t l = 0; l < LAUNCHES; l++) {
+        uint64_t base = t + l * 20000;
+        launches[l] = (struct gy_cta_launch){.first = l * BLOCKS,
+                                             .count = BLOCKS,
+                                             .kernel = first_kernel + l % 2,
+                                             .stream = l,
+                                             .id = l,
+                                             .flow = 1000 + l,
+                                             .launched_ns = base};
+        for (uint32_t b = 0; b < BLOCKS; b++) {
+            uint64_t start = base + 100 + b / (SMS * 2) * 1000 + b % 7;
+            records[l * BLOCKS + b] = (gantry_cta_record){
+                start + 5000, 900, b % SMS | (first_kernel + l % 2) << GANTRY_CTA_SM_BITS};
+            printf("SM %03u\t\t%s\t%llu\t%llu\t%u\n", b % SMS, names[l % 2], (unsigned long long)start,
+                   (unsigned long long)start + 900, b);
+        }
+        printf("stream %u: kernels\tkernel\t%s\t%llu\t%llu\t%u\n", l, names[l % 2],
+               (unsigned long long)base + 100,
+               (unsigned long long)base + 100 + (BLOCKS - 1) / (SMS * 2) * 1000 + 6 + 900, l);
+    }
+    batch = (struct gy_cta_batch){.done = done,
+                                  .records = records,
+                                  .launches = launches,
+                                  .launch_count = LAUNCHES,
+                                  .used = LAUNCHES * BLOCKS,
+                                  .gpu = 1,
+                                  .number = 7,
+                                  .seen_ns = t + 10000000,
+                                  .clock = {.gpu_ns = t + 5000, .host_ns = t, .bound_ns = 50, .rate = 1}};
+    (void)gy_profile_add_ctas(gy_profile_generation(), &batch);
+}
+
+/* Not for the test: millions of blocks through the writer, for measuring it. */
+static int write_many(uint64_t millions)
+{
+    enum { BATCH = 100000, MANY_SMS = 132, RESIDENT = 16 };
+    gantry_cta_record *many = calloc(BATCH, sizeof(*many));
+    struct gy_cta_launch launch = {.count = BATCH, .kernel = first_kernel};
+    uint64_t now = gy_clock_ns();
+    if (many == NULL) {
+        return 1;
+    }
+    for (uint64_t n = 0; n < millions * 10; n++) {
+        uint64_t base = now + n * (BATCH / (MANY_SMS * RESIDENT) + 1) * 10000;
+        for (uint32_t b = 0; b < BATCH; b++) {
+            uint64_t start = base + b / (MANY_SMS * RESIDENT) * 10000 + b * 37 % 1000;
+            many[b] =
+                (gantry_cta_record){start, 8000 + b % 900, b % MANY_SMS | first_kernel << GANTRY_CTA_SM_BITS};
+        }
+        atomic_uint written = 0;
+        struct many_batch batch = {
+            .base = {.done = many_done,
+                     .records = many,
+                     .launches = &launch,
+                     .launch_count = 1,
+                     .used = BATCH,
+                     .gpu = 1,
+                     .number = n,
+                     .seen_ns = UINT64_MAX / 4,
+                     .clock = {.gpu_ns = now, .host_ns = now, .bound_ns = 1, .rate = 1}},
+            .written = &written};
+        if (!gy_profile_add_ctas(gy_profile_generation(), &batch.base)) {
+            free(many);
+            return 1;
+        }
+        while (atomic_load(&written) == 0) {
+            sched_yield();
+        }
+    }
+    free(many);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    gantry_profile_options options = GANTRY_PROFILE_OPTIONS_INIT;
+    options.path = argc >= 2 ? argv[1] : NULL;
+    options.ctas = argc == 3 ? GANTRY_PROFILE_CTAS_EACH : GANTRY_PROFILE_CTAS_BLOCKS;
+    static const char *const kernels[] = {"even", "odd"};
+    if (gantry_profile_register_kernels(kernels, 2, &first_kernel) != GANTRY_OK) {
+        return 1;
+    }
+    gantry_profile *profile;
+    if (gantry_profile_start(&options, &profile) != GANTRY_OK) {
+        fprintf(stderr, "%s\n", gantry_last_error());
+        return 1;
+    }
+    if (argc == 3) {
+        (void)gy_profile_add_gpu(gy_profile_generation(), "GPU 0: example");
+        uint64_t begin = gy_clock_ns();
+        int failed = write_many(strtoull(argv[2], NULL, 10));
+        gantry_status status = gantry_profile_stop(profile, NULL);
+        printf("%.3f s\n", (double)(gy_clock_ns() - begin) / 1e9);
+        return failed != 0 || status != GANTRY_OK;
+    }
+    uint64_t t = gy_clock_ns();
+    gy_thread thread;
+    if (gy_thread_start(&thread, "gantry GD", gd, &t) == GANTRY_OK) {
+        gy_thread_join(&thread);
+    }
+    if (gy_thread_start(&thread, "gantry worker 0", worker, &t) == GANTRY_OK) {
+        gy_thread_join(&thread);
+    }
+    gpu(t);
+    blocks(t);
+    if (gantry_profile_stop(profile, NULL) != GANTRY_OK) {
+        fprintf(stderr, "%s\n", gantry_last_error());
+        return 1;
+    }
+    return 0;
+}

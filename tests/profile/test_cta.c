@@ -1,0 +1,447 @@
+/* Blocks of kernels, from a launch callback to the trace as protoc reads it. */
+#include "tests/support/cmocka_c11.h"
+
+#include "base/clock.h"
+#include "tests/profile/trace_reader.h"
+#include "tests/support/gpu_fixture.h"
+
+#include "cta_kernels.kernels.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define CELLS 4096u
+
+static char path[64];
+static struct gpu_fixture fixture;
+static gantry_kernel *count_up, *half_silent;
+static uint32_t first_kernel; /* number of count_up; half_silent is the next */
+static void *cells;
+static struct read_trace trace;
+static gantry_profile_stats stats;
+
+struct work {
+    gantry_dim3 grid;
+    uint32_t threads, spins;
+    bool half;
+    bool had_records; /* out */
+    uint32_t launches;
+};
+
+static gantry_launch_result launch_work(gantry_launch *launch, void *arg)
+{
+    struct work *work = arg;
+    uint32_t id = first_kernel + work->half;
+    void *profile = gantry_launch_profile(launch, id, work->grid);
+    work->had_records = profile != NULL;
+    void *full[] = {&cells, &work->spins, &profile, &id};
+    void *half[] = {&profile, &id};
+    gantry_dim3 block = {work->threads, 1, 1};
+    if (gantry_launch_kernel(launch, work->half ? half_silent : count_up, work->grid, block, 0,
+                             work->half ? half : full) != GANTRY_OK) {
+        return GANTRY_LAUNCH_FAILED;
+    }
+    return gantry_launch_index(launch) + 1 < work->launches ? GANTRY_LAUNCH_AGAIN : GANTRY_LAUNCH_DONE;
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    snprintf(path, sizeof(path), "/tmp/gantry-cta-%d.pftrace", (int)getpid());
+    gpu_fixture_open(&fixture, 1, 0);
+    gantry_module *module;
+    assert_ok(gantry_module_load(fixture.context, &gantry_image_cta_kernels, &module));
+    assert_ok(gantry_module_get_kernel(module, "count_up", &count_up));
+    assert_ok(gantry_module_get_kernel(module, "half_silent", &half_silent));
+    assert_ok(gantry_heap_alloc(gantry_context_heap(fixture.context), GANTRY_MEMORY_DEVICE,
+                                CELLS * sizeof(uint32_t), 0, GANTRY_ALLOC_SITE("cells"), &cells));
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    (void)gantry_heap_free(gantry_context_heap(fixture.context), cells);
+    gpu_fixture_close(&fixture);
+    reader_free(&trace);
+    unlink(path);
+    return 0;
+}
+
+static gantry_profile *start(gantry_profile_ctas ctas, uint32_t per_buffer, uint32_t buffers)
+{
+    gantry_profile_options options = GANTRY_PROFILE_OPTIONS_INIT;
+    options.path = path;
+    options.ctas = ctas;
+    options.ctas_per_buffer = per_buffer;
+    options.buffers = buffers;
+    gantry_profile *profile = NULL;
+    assert_ok(gantry_profile_start(&options, &profile));
+    return profile;
+}
+
+static void stop_and_load(gantry_profile *profile)
+{
+    stats = (gantry_profile_stats){.struct_size = sizeof(stats)};
+    assert_ok(gantry_profile_stop(profile, &stats));
+    const char *wrong = reader_load(path, &trace);
+    if (wrong != NULL) {
+        fail_msg("%s", wrong);
+    }
+}
+
+static bool is_block(const struct read_slice *slice)
+{
+    return strncmp(slice->track->name, "SM ", 3) == 0;
+}
+
+static uint64_t blocks_called(const char *name)
+{
+    uint64_t count = 0;
+    for (size_t i = 0; i < trace.slice_count; i++) {
+        count += is_block(&trace.slices[i]) && strcmp(trace.slices[i].name, name) == 0;
+    }
+    return count;
+}
+
+static const struct read_slice *slice_of(const char *category, const char *name)
+{
+    for (size_t i = 0; i < trace.slice_count; i++) {
+        const struct read_slice *s = &trace.slices[i];
+        if (strcmp(s->category, category) == 0 && strcmp(s->name, name) == 0) {
+            return s;
+        }
+    }
+    return NULL;
+}
+
+static void test_every_block_is_a_slice_on_its_sm(void **state)
+{
+    (void)state;
+    gantry_profile *profile = start(GANTRY_PROFILE_CTAS_BLOCKS, 0, 0);
+    struct work work = {.grid = {10, 4, 2}, .threads = 64, .spins = 3, .launches = 1};
+    (void)gpu_fixture_gpu(&fixture, GANTRY_TASK_KERNEL, "work", launch_work, &work);
+    uint64_t before = gy_clock_ns();
+    assert_ok(gpu_fixture_step(&fixture));
+    stop_and_load(profile);
+    uint64_t after = gy_clock_ns();
+    assert_true(work.had_records);
+    assert_int_equal(stats.ctas, 80);
+    assert_int_equal(stats.ctas_lost, 0);
+    assert_int_equal(stats.kernels, 1);
+    assert_true(stats.cta_alignment_ns > 0);
+    assert_int_equal(blocks_called("count_up"), 80);
+    const struct read_slice *kernel = slice_of("kernel", "count_up");
+    assert_non_null(kernel);
+    assert_int_equal(reader_argument(kernel, "ctas"), 80);
+    assert_int_equal(reader_argument(kernel, "lost"), 0);
+    bool seen[80] = {false};
+    uint64_t first = UINT64_MAX, last = 0;
+    for (size_t i = 0; i < trace.slice_count; i++) {
+        const struct read_slice *s = &trace.slices[i];
+        if (is_block(s)) {
+            uint64_t block = reader_argument(s, "block");
+            assert_true(block < 80 && !seen[block]);
+            seen[block] = true;
+            assert_true(s->begin >= kernel->begin && s->end <= kernel->end);
+            first = s->begin < first ? s->begin : first;
+            last = s->end > last ? s->end : last;
+        }
+    }
+    assert_int_equal(first, kernel->begin);
+    assert_int_equal(last, kernel->end);
+    assert_true(before <= kernel->begin && kernel->end <= after);
+}
+
+static void test_tracks_are_gpu_then_sms_then_lanes(void **state)
+{
+    (void)state;
+    gantry_profile *profile = start(GANTRY_PROFILE_CTAS_EACH, 0, 0);
+    struct work work = {.grid = {500, 1, 1}, .threads = 32, .spins = 5, .launches = 1};
+    (void)gpu_fixture_gpu(&fixture, GANTRY_TASK_KERNEL, "work", launch_work, &work);
+    assert_ok(gpu_fixture_step(&fixture));
+    stop_and_load(profile);
+    const struct read_track *sms = reader_track(&trace, NULL, "SMs");
+    const struct read_track *records = reader_track(&trace, NULL, "CTA records");
+    assert_non_null(sms);
+    assert_non_null(records);
+    assert_true(sms->parent == records->parent);
+    assert_true(trace.sequences > 0);
+    for (size_t i = 0; i < trace.slice_count; i++) {
+        const struct read_slice *s = &trace.slices[i];
+        if (is_block(s)) {
+            assert_true(s->track->parent == sms->uuid);
+            assert_int_equal(s->track->rank, (int)strtol(s->track->name + 3, NULL, 10));
+            for (size_t j = 0; j < i; j++) { /* no two of one lane overlap */
+                const struct read_slice *o = &trace.slices[j];
+                assert_true(o->track != s->track || o->end <= s->begin || s->end <= o->begin);
+            }
+        }
+    }
+    assert_int_equal(blocks_called("count_up"), 500);
+    const struct read_slice *batch = slice_of("ctas", "batch");
+    assert_non_null(batch);
+    assert_int_equal(reader_argument(batch, "ctas"), 500);
+    assert_true(reader_argument(batch, "alignment_ns") > 0);
+    assert_true(reader_argument(batch, "tick_ns") != UINT64_MAX);
+}
+
+static void test_kernels_mode_reconstructs_bars_without_blocks(void **state)
+{
+    (void)state;
+    gantry_profile *profile = start(GANTRY_PROFILE_CTAS_KERNELS, 0, 0);
+    struct work work = {.grid = {50, 1, 1}, .threads = 32, .spins = 5, .launches = 3};
+    (void)gpu_fixture_gpu(&fixture, GANTRY_TASK_KERNEL, "work", launch_work, &work);
+    assert_ok(gpu_fixture_step(&fixture));
+    stop_and_load(profile);
+    assert_int_equal(stats.kernels, 3);
+    assert_int_equal(stats.ctas, 150);
+    assert_int_equal(blocks_called("count_up"), 0);
+    assert_non_null(slice_of("kernel", "count_up"));
+}
+
+static void test_nothing_comes_before_its_cause(void **state)
+{
+    (void)state;
+    gantry_profile *profile = start(GANTRY_PROFILE_CTAS_EACH, 0, 0);
+    struct work work = {.grid = {20, 1, 1}, .threads = 32, .spins = 5, .launches = 1};
+    for (int step = 0; step < 5; step++) {
+        gantry_task *before = NULL;
+        for (int i = 0; i < 4; i++) {
+            gantry_task *task = gpu_fixture_gpu(&fixture, GANTRY_TASK_KERNEL, "work", launch_work, &work);
+            if (before != NULL) {
+                gpu_fixture_after(task, before);
+            }
+            before = task;
+        }
+        assert_ok(gpu_fixture_step(&fixture));
+    }
+    stop_and_load(profile);
+    assert_int_equal(stats.kernels, 20);
+    size_t joined = 0;
+    for (size_t i = 0; i < trace.slice_count; i++) {
+        const struct read_slice *launch = &trace.slices[i];
+        if (strcmp(launch->category, "launch") != 0) {
+            continue;
+        }
+        assert_true(launch->flow != 0);
+        for (size_t j = 0; j < trace.slice_count; j++) {
+            const struct read_slice *kernel = &trace.slices[j];
+            if (strcmp(kernel->category, "kernel") == 0 && kernel->flow == launch->flow) {
+                assert_true(kernel->begin >= launch->begin);
+                joined++;
+            }
+        }
+    }
+    assert_int_equal(joined, 20);
+}
+
+static gantry_launch_result launch_with_completion(gantry_launch *launch, void *arg)
+{
+    static struct work work;
+    work = (struct work){.grid = {8, 1, 1}, .threads = 32, .spins = 1, .launches = 1};
+    gantry_launch_result result = launch_work(launch, &work);
+    return gantry_launch_add_completion(launch, arg) == GANTRY_OK ? result : GANTRY_LAUNCH_FAILED;
+}
+
+static gantry_status do_nothing(gantry_task *task, void *arg)
+{
+    (void)task;
+    (void)arg;
+    return GANTRY_OK;
+}
+
+static void test_arrows_lead_from_launch_over_gpu_and_kernel_to_completion(void **state)
+{
+    (void)state;
+    gantry_profile *profile = start(GANTRY_PROFILE_CTAS_KERNELS, 0, 0);
+    gantry_task *done = gpu_fixture_cpu(&fixture, "done", do_nothing, NULL);
+    gpu_fixture_after(done,
+                      gpu_fixture_gpu(&fixture, GANTRY_TASK_KERNEL, "work", launch_with_completion, done));
+    assert_ok(gpu_fixture_step(&fixture));
+    stop_and_load(profile);
+    const struct read_slice *chain[] = {slice_of("launch", "work"), slice_of("gpu", "work"),
+                                        slice_of("kernel", "count_up"), slice_of("wait", "complete done")};
+    for (size_t i = 0; i < 4; i++) {
+        assert_non_null(chain[i]);
+        assert_true(chain[i]->flow != 0);
+        assert_int_equal(chain[i]->flow, chain[0]->flow);
+        assert_true(chain[i]->begin + stats.gpu_alignment_ns >= chain[0]->begin);
+    }
+    assert_true(chain[2]->end <= chain[3]->begin + stats.cta_alignment_ns);
+    assert_non_null(slice_of("task", "done"));
+    const struct read_track *queue = reader_track(&trace, "gantry", "Kernel tasks waiting");
+    assert_non_null(queue);
+    assert_true(queue->counter);
+}
+
+static void test_launch_larger_than_a_buffer_is_counted_before_it_runs(void **state)
+{
+    (void)state;
+    gantry_profile *profile = start(GANTRY_PROFILE_CTAS_EACH, 64, 2);
+    struct work fits = {.grid = {64, 1, 1}, .threads = 32, .spins = 1, .launches = 2};
+    struct work large = {.grid = {65, 1, 1}, .threads = 32, .spins = 1, .launches = 1};
+    gantry_task *one = gpu_fixture_gpu(&fixture, GANTRY_TASK_KERNEL, "fits", launch_work, &fits);
+    gantry_task *two = gpu_fixture_gpu(&fixture, GANTRY_TASK_KERNEL, "large", launch_work, &large);
+    gpu_fixture_after(two, one);
+    assert_ok(gpu_fixture_step(&fixture));
+    stop_and_load(profile);
+    assert_false(large.had_records);
+    assert_int_equal(stats.ctas, 128);
+    assert_int_equal(stats.ctas_lost, 65);
+    assert_int_equal(blocks_called("count_up"), 128);
+}
+
+static void test_records_and_losses_add_up_when_buffers_run_out(void **state)
+{
+    (void)state;
+    gantry_profile *profile = start(GANTRY_PROFILE_CTAS_EACH, 100, 1);
+    struct work work = {.grid = {30, 1, 1}, .threads = 32, .spins = 1, .launches = 5};
+    uint64_t launched = 0;
+    for (int step = 0; step < 6; step++) {
+        (void)gpu_fixture_gpu(&fixture, GANTRY_TASK_KERNEL, "work", launch_work, &work);
+        assert_ok(gpu_fixture_step(&fixture));
+        launched += 150;
+    }
+    stop_and_load(profile);
+    assert_int_equal(stats.ctas + stats.ctas_lost, launched);
+    assert_true(stats.ctas >= 90 && stats.ctas_lost >= 6 * 60);
+    assert_int_equal(blocks_called("count_up"), stats.ctas);
+}
+
+static void test_block_without_a_record_is_lost(void **state)
+{
+    (void)state;
+    gantry_profile *profile = start(GANTRY_PROFILE_CTAS_EACH, 0, 0);
+    struct work work = {.grid = {100, 1, 1}, .threads = 32, .half = true, .launches = 1};
+    (void)gpu_fixture_gpu(&fixture, GANTRY_TASK_KERNEL, "work", launch_work, &work);
+    assert_ok(gpu_fixture_step(&fixture));
+    stop_and_load(profile);
+    assert_int_equal(stats.ctas, 50);
+    assert_int_equal(stats.ctas_lost, 50);
+    const struct read_track *lost = reader_track(&trace, NULL, "lost CTAs");
+    assert_non_null(lost);
+    assert_true(lost->counter);
+}
+
+static void test_without_recording_there_is_no_buffer(void **state)
+{
+    (void)state;
+    struct work work = {.grid = {10, 1, 1}, .threads = 32, .spins = 1, .launches = 1, .had_records = true};
+    (void)gpu_fixture_gpu(&fixture, GANTRY_TASK_KERNEL, "work", launch_work, &work);
+    assert_ok(gpu_fixture_step(&fixture));
+    assert_false(work.had_records);
+    gantry_profile *profile = start(GANTRY_PROFILE_CTAS_OFF, 0, 0);
+    (void)gpu_fixture_gpu(&fixture, GANTRY_TASK_KERNEL, "work", launch_work, &work);
+    assert_ok(gpu_fixture_step(&fixture));
+    stop_and_load(profile);
+    assert_false(work.had_records);
+    assert_int_equal(stats.ctas_lost, 0);
+    assert_int_equal(stats.ctas, 0);
+}
+
+static void test_recordings_of_other_sizes_follow_each_other(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 4; i++) {
+        gantry_profile *profile = start(GANTRY_PROFILE_CTAS_EACH, 100 + 50 * i, 1 + i % 2);
+        struct work work = {.grid = {100, 1, 1}, .threads = 32, .spins = 1, .launches = 1};
+        (void)gpu_fixture_gpu(&fixture, GANTRY_TASK_KERNEL, "work", launch_work, &work);
+        assert_ok(gpu_fixture_step(&fixture));
+        stop_and_load(profile);
+        assert_int_equal(stats.ctas, 100);
+        assert_int_equal(stats.ctas, 100);
+        assert_int_equal(stats.ctas_lost, 0);
+        reader_free(&trace);
+    }
+}
+
+static void test_window_holds_the_steps_asked_for(void **state)
+{
+    (void)state;
+    gantry_profile_options options = GANTRY_PROFILE_OPTIONS_INIT;
+    options.path = path;
+    options.first_step = 2;
+    options.step_count = 3;
+    gantry_profile *profile = NULL;
+    assert_ok(gantry_profile_start(&options, &profile));
+    for (uint32_t step = 0; step < 8; step++) {
+        struct work work = {.grid = {step + 1, 1, 1}, .threads = 32, .spins = 1, .launches = 1};
+        (void)gpu_fixture_gpu(&fixture, GANTRY_TASK_KERNEL, "work", launch_work, &work);
+        assert_ok(gpu_fixture_step(&fixture));
+        assert_true(work.had_records == (step >= 2 && step < 5));
+    }
+    stop_and_load(profile);
+    assert_int_equal(stats.kernels, 3);
+    assert_int_equal(stats.ctas, 3 + 4 + 5);
+    assert_int_equal(stats.ctas_lost, 0);
+}
+
+static void test_environment_records_any_program(void **state)
+{
+    (void)state;
+    gpu_fixture_close(&fixture); /* the last context */
+    assert_int_equal(setenv("GANTRY_PROFILE", path, 1), 0);
+    assert_int_equal(set_up(NULL), 0);
+    struct work work = {.grid = {33, 1, 1}, .threads = 32, .spins = 1, .launches = 1};
+    (void)gpu_fixture_gpu(&fixture, GANTRY_TASK_KERNEL, "work", launch_work, &work);
+    assert_ok(gpu_fixture_step(&fixture));
+    assert_int_equal(unsetenv("GANTRY_PROFILE"), 0);
+    gpu_fixture_close(&fixture);
+    const char *wrong = reader_load(path, &trace);
+    if (wrong != NULL) {
+        fail_msg("%s", wrong);
+    }
+    assert_int_equal(blocks_called("count_up"), 33);
+    assert_int_equal(set_up(NULL), 0); /* for the tear-down; not recorded */
+    assert_int_equal(access(path, R_OK), 0);
+}
+
+static void test_registering_refuses_nonsense(void **state)
+{
+    (void)state;
+    const char *names[] = {"a", NULL};
+    uint32_t first = 7;
+    assert_int_equal(gantry_profile_register_kernels(NULL, 1, &first), GANTRY_ERR_INVALID_ARGUMENT);
+    assert_int_equal(gantry_profile_register_kernels(names, 0, &first), GANTRY_ERR_INVALID_ARGUMENT);
+    assert_int_equal(gantry_profile_register_kernels(names, 2, &first), GANTRY_ERR_INVALID_ARGUMENT);
+    assert_int_equal(gantry_profile_register_kernels(names, 1, NULL), GANTRY_ERR_INVALID_ARGUMENT);
+    assert_int_equal(first, 7);
+    uint32_t again = 0;
+    assert_ok(gantry_profile_register_kernels(names, 1, &first));
+    assert_ok(gantry_profile_register_kernels(names, 1, &again));
+    assert_int_equal(again, first + 1);
+}
+
+int main(void)
+{
+    if (!reader_available()) {
+        return 77;
+    }
+    static const char *const names[] = {"count_up", "half_silent"};
+    if (gantry_profile_register_kernels(names, 2, &first_kernel) != GANTRY_OK) {
+        return 1;
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_every_block_is_a_slice_on_its_sm, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_tracks_are_gpu_then_sms_then_lanes, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_kernels_mode_reconstructs_bars_without_blocks, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_nothing_comes_before_its_cause, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_arrows_lead_from_launch_over_gpu_and_kernel_to_completion,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_launch_larger_than_a_buffer_is_counted_before_it_runs, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_records_and_losses_add_up_when_buffers_run_out, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_block_without_a_record_is_lost, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_without_recording_there_is_no_buffer, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_recordings_of_other_sizes_follow_each_other, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_window_holds_the_steps_asked_for, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_environment_records_any_program, set_up, tear_down),
+        cmocka_unit_test(test_registering_refuses_nonsense),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

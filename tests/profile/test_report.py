@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+"""test_report.py MAKE_TRACE GANTRY: `gantry report trace` on a recording whose contents are known."""
+import collections
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+MAKE_TRACE, GANTRY = sys.argv[1:3]
+EXPECTED = []  # (track, category, name, begin, end, id)
+
+
+def setUpModule():
+    global FOLDER, TRACE
+    FOLDER = tempfile.mkdtemp()
+    TRACE = os.path.join(FOLDER, "x.pftrace")
+    printed = subprocess.run([MAKE_TRACE, TRACE], check=True, capture_output=True, text=True).stdout
+    for line in printed.splitlines():
+        track, category, name, begin, end, number = line.split("\t")
+        EXPECTED.append((track, category, name, int(begin), int(end), int(number)))
+
+
+def tearDownModule():
+    shutil.rmtree(FOLDER)
+
+
+def gantry(*arguments, status=0):
+    run = subprocess.run([GANTRY, "report", *arguments], capture_output=True, text=True)
+    assert run.returncode == status, run.stderr
+    return run.stdout if status == 0 else run.stderr
+
+
+def union(intervals):
+    """The length of the union."""
+    total, reached = 0, 0
+    for begin, end in sorted(intervals):
+        total += max(0, end - max(begin, reached))
+        reached = max(reached, end)
+    return total
+
+
+def times(category, track=None):
+    return [(b, e) for t, c, _, b, e, _ in EXPECTED if c == category and track in (None, t)]
+
+
+class Report(unittest.TestCase):
+    def test_json_report_says_what_was_recorded(self):
+        report = json.loads(gantry("trace", TRACE, "--json"))
+        self.assertEqual(report["batches"], 300)
+        self.assertEqual(report["launches"], 3000)
+        self.assertEqual(report["cpu_tasks"], len(times("task")))
+        self.assertEqual(report["gpu"]["tasks"], 50)
+        self.assertEqual(report["gpu"]["busy_ns"], union(times("gpu")))
+        for stream in report["streams"]:
+            self.assertEqual(stream["busy_ns"], union(times("gpu", stream["name"])))
+        self.assertEqual(report["ctas"], {"recorded": 1600, "lost": 0, "alignment_ns": report["ctas"]["alignment_ns"],
+                                          "tick_ns": 0, "largest_shift_ns": 0})
+        self.assertGreaterEqual(report["ctas"]["alignment_ns"], 50)
+        self.assertEqual(report["sms"]["count"], 5)
+        busy = [union(times("", f"SM {sm:03}")) for sm in range(5)]
+        self.assertEqual(report["sms"]["busy_sum_ns"], sum(busy))
+        self.assertEqual((report["sms"]["least_ns"], report["sms"]["most_ns"]), (min(busy), max(busy)))
+
+    def test_json_report_lists_the_kernels(self):
+        report = json.loads(gantry("trace", TRACE, "--json"))
+        self.assertFalse(report["kernels_are_tasks"])
+        found = {k["name"]: (k["count"], k["total_ns"], k["ctas"]) for k in report["kernels"]}
+        for name in ("even", "odd"):
+            durations = [e - b for _, c, n, b, e, _ in EXPECTED if c == "kernel" and n == name]
+            self.assertEqual(found[name], (2, sum(durations), 800))
+
+    def test_gaps_add_up(self):
+        report = json.loads(gantry("trace", TRACE, "--json"))
+        gaps = report["gaps"]
+        self.assertEqual(gaps["total_ns"], report["gpu"]["span_ns"] - report["gpu"]["busy_ns"])
+        causes = [gaps[c] for c in ("host_task", "dispatcher", "nothing_ready")]
+        self.assertEqual(sum(c["ns"] for c in causes), gaps["total_ns"])
+        self.assertEqual(sum(c["count"] for c in causes), gaps["count"])
+
+    def test_text_report_is_for_people(self):
+        text = gantry("trace", TRACE)
+        self.assertIn("1600 recorded, 0 lost", text)
+        self.assertRegex(text, r"even +2 ")
+        self.assertIn("5 seen", text)
+
+    def test_difference_with_itself_is_none(self):
+        rows = gantry("trace", TRACE, "--diff", TRACE).splitlines()[1:]
+        self.assertGreater(len(rows), 10)
+        for row in rows:
+            self.assertRegex(row, r"\+0\.0 %$")
+
+    def test_chrome_json_has_every_slice(self):
+        path = os.path.join(FOLDER, "x.json")
+        gantry("trace", TRACE, "--format", "json", "-o", path)
+        with open(path, encoding="utf-8") as file:
+            events = json.load(file, parse_float=str)["traceEvents"]
+        names = {e["tid"]: e["args"]["name"].split(" / ")[-1] for e in events if e.get("name") == "thread_name"}
+        self.assertNotIn(0, [e["tid"] for e in events if e["ph"] == "X"])
+
+        def ns(text):
+            whole, part = text.split(".")
+            return int(whole) * 1000 + int(part)
+        found = collections.Counter(
+            (names[e["tid"]], "" if e["cat"] == "cta" else e["cat"], e["name"], ns(e["ts"]), ns(e["ts"]) + ns(e["dur"]))
+            for e in events if e["ph"] == "X")
+        expected = collections.Counter(e[:5] for e in EXPECTED)
+        self.assertEqual(expected - found, collections.Counter())
+        self.assertEqual(sum(found.values()), len(EXPECTED) + 1)
+        self.assertEqual(sum(e["ph"] == "f" for e in events), 4)
+        self.assertTrue(any(e["ph"] == "C" and e["name"] == "resident CTAs" for e in events))
+
+    def test_page_holds_everything_and_needs_nothing(self):
+        page = gantry("trace", TRACE, "--format", "html")
+        self.assertNotRegex(page, r"https?://|src=|@import|url\(")
+        data = {key: json.loads(value) for key, value in re.findall(r"^const ([TNS])=(.*?);$", page, re.M | re.S)}
+        self.assertEqual(len(data["S"]), len(EXPECTED) + 1)
+        tracks, names = data["T"], data["N"]
+        found = collections.Counter((tracks[s[0]][0], names[s[1]], s[3]) for s in data["S"])
+        expected = collections.Counter((t, n, e - b) for t, _, n, b, e, _ in EXPECTED)
+        self.assertEqual(expected - found, collections.Counter())
+
+    def test_page_draws_in_a_browser(self):
+        browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+        if browser is None:
+            self.skipTest("there is no chromium")
+        path = os.path.join(FOLDER, "x.html")
+        gantry("trace", TRACE, "--format", "html", "-o", path)
+        dom = subprocess.run([browser, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom",
+                              f"--user-data-dir={FOLDER}/browser", "file://" + path],
+                             capture_output=True, text=True, timeout=100).stdout
+        drawn, slices = map(int, re.search(r"<title>Gantry timeline: (\d+) of (\d+) slices drawn", dom).groups())
+        self.assertEqual(slices, len(EXPECTED) + 1)
+        self.assertGreater(drawn, 0)
+
+    def test_other_files_are_refused(self):
+        path = os.path.join(FOLDER, "other")
+        with open(path, "wb") as file:
+            file.write(b"\x7fELF, or whatever")
+        self.assertRegex(gantry("trace", path, status=1), "not a Perfetto trace|ends within a packet")
+        with open(TRACE, "rb") as file:
+            whole = file.read()
+        for cut in (len(whole) - 3, len(whole) // 2 + 1):
+            with open(path, "wb") as file:
+                file.write(whole[:cut])
+            run = subprocess.run([GANTRY, "report", "trace", path], capture_output=True, text=True)
+            self.assertIn(run.returncode, (0, 1))
+        self.assertIn("No such file", gantry("trace", os.path.join(FOLDER, "none"), status=1))
+        self.assertIn("no format", gantry("trace", TRACE, "--format", "pdf", status=2))
+        self.assertIn("say", gantry("trace", status=2))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

@@ -1,0 +1,63 @@
+/* A trace file as a viewer would see it: decoded by protoc, slices rebuilt from begin and end marks. */
+#ifndef TESTS_PROFILE_TRACE_READER_H
+#define TESTS_PROFILE_TRACE_READER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct read_track {
+    uint64_t uuid, parent;
+    char name[160];
+    bool process, thread, counter;
+    int rank;
+};
+
+struct read_argument {
+    char name[24];
+    uint64_t value;
+};
+
+struct read_slice {
+    const struct read_track *track;
+    char name[160];
+    char category[32]; /* empty on a sequence of its own */
+    uint64_t begin, end;
+    uint64_t id;   /* the argument of that name */
+    uint64_t flow; /* 0: none */
+    size_t argument_count;
+    struct read_argument arguments[8];
+};
+
+struct read_count {
+    const struct read_track *track;
+    uint64_t time, value;
+};
+
+struct read_trace {
+    struct read_track *tracks;
+    size_t track_count;
+    struct read_slice *slices; /* by end in time */
+    size_t slice_count;
+    struct read_count *counts; /* by time */
+    size_t count_count;
+    size_t sequences;                   /* besides the first */
+    size_t resets;                      /* of the first sequence: packets that clear the incremental state */
+    uint64_t monotonic_ns, realtime_ns; /* of the clock snapshot */
+    unsigned default_clock, primary_clock;
+};
+
+/* Is protoc here?  Prints why not. */
+bool reader_available(void);
+
+/* Decode and check `path`.  NULL on success, else a static description of the first thing found wrong: not
+ * decodable, an unknown field, track or name, an end without a begin, an open slice. */
+const char *reader_load(const char *path, struct read_trace *out);
+/* An argument of a slice; UINT64_MAX if it has none of that name. */
+uint64_t reader_argument(const struct read_slice *slice, const char *name);
+void reader_free(struct read_trace *trace);
+
+/* The track called `name` under a track called `parent` (NULL: any); NULL if there is none. */
+const struct read_track *reader_track(const struct read_trace *trace, const char *parent, const char *name);
+
+#endif

@@ -1,0 +1,34 @@
+#!/usr/bin/env python3
+"""`gantry run scale_vector` prints its table with a time in every field, and checks its results.
+
+Usage: test_scale_vector.py GANTRY
+"""
+import os
+import re
+import subprocess
+import sys
+import unittest
+
+GANTRY = sys.argv.pop(1)
+
+
+class ScaleVector(unittest.TestCase):
+    def run_sample(self, *arguments):
+        driver = os.environ.get("GANTRY_TEST_DRIVER", "emulated")
+        return subprocess.run([GANTRY, "run", "scale_vector", *arguments], capture_output=True, text=True, timeout=100,
+                              env={**os.environ, "GANTRY_DRIVER": driver}, check=False)
+
+    def test_table_has_a_time_in_every_field(self):
+        result = self.run_sample()
+        self.assertEqual(result.returncode, 0, result.stderr)
+        for way in ("fixed work", "fixed blocks", "stealing"):
+            row = re.search(rf"^{way} +([\d.]+) +([\d.]+) +([\d.]+)$", result.stdout, re.M)
+            self.assertIsNotNone(row, result.stdout)
+            self.assertTrue(all(float(field) > 0 for field in row.groups()), row[0])
+
+    def test_arguments_are_refused(self):
+        self.assertEqual(self.run_sample("much").returncode, 2)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,94 @@
+#include "tests/support/gpu_fixture.h"
+
+#include "tests/support/cmocka_c11.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+gantry_driver_choice gpu_fixture_driver(void)
+{
+    const char *name = getenv("GANTRY_TEST_DRIVER");
+    return name != NULL && strcmp(name, "cuda") == 0 ? GANTRY_DRIVER_CUDA : GANTRY_DRIVER_EMULATED;
+}
+
+void gpu_fixture_open(struct gpu_fixture *fixture, uint32_t workers, uint32_t stream_limit)
+{
+    gantry_context_options context = GANTRY_CONTEXT_OPTIONS_INIT;
+    context.driver = gpu_fixture_driver();
+    context.stream_limit = stream_limit;
+    gpu_fixture_open_with(fixture, workers, &context);
+}
+
+void gpu_fixture_open_with(struct gpu_fixture *fixture, uint32_t workers,
+                           const gantry_context_options *context)
+{
+    memset(fixture, 0, sizeof(*fixture));
+    assert_ok(gantry_context_create(context, &fixture->context));
+    gantry_cpu_dispatcher_options cpus = GANTRY_CPU_DISPATCHER_OPTIONS_INIT;
+    cpus.worker_count = workers;
+    cpus.inline_only = workers == 0;
+    assert_ok(gantry_cpu_dispatcher_create(&cpus, &fixture->cpus));
+    gantry_taskman_options manager = GANTRY_TASKMAN_OPTIONS_INIT;
+    manager.cpu_dispatcher = fixture->cpus;
+    manager.gpu_dispatcher = gantry_context_dispatcher(fixture->context);
+    assert_ok(gantry_taskman_create(&manager, &fixture->manager));
+}
+
+void gpu_fixture_close(struct gpu_fixture *fixture)
+{
+    gantry_taskman_destroy(fixture->manager);
+    gantry_cpu_dispatcher_destroy(fixture->cpus);
+    gantry_context_destroy(fixture->context);
+}
+
+gantry_task *gpu_fixture_gpu(struct gpu_fixture *fixture, gantry_task_kind kind, const char *label,
+                             gantry_launch_fn launch, void *arg)
+{
+    gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
+    desc.kind = kind;
+    desc.label = label;
+    desc.launch = launch;
+    desc.arg = arg;
+    gantry_task *task = NULL;
+    assert_ok(gantry_taskman_submit(fixture->manager, &desc, &task));
+    return task;
+}
+
+gantry_task *gpu_fixture_cpu(struct gpu_fixture *fixture, const char *label, gantry_task_fn run, void *arg)
+{
+    gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
+    desc.kind = run != NULL ? GANTRY_TASK_CPU : GANTRY_TASK_SYNC_POINT;
+    desc.label = label;
+    desc.run = run;
+    desc.arg = arg;
+    gantry_task *task = NULL;
+    assert_ok(gantry_taskman_submit(fixture->manager, &desc, &task));
+    return task;
+}
+
+void gpu_fixture_after(gantry_task *task, gantry_task *predecessor)
+{
+    assert_ok(gantry_task_start_after(task, predecessor));
+}
+
+gantry_status gpu_fixture_step(struct gpu_fixture *fixture)
+{
+    assert_ok(gantry_taskman_start(fixture->manager));
+    gantry_status status = gantry_taskman_stop(fixture->manager);
+    assert_ok(gantry_taskman_reset(fixture->manager));
+    return status;
+}
+
+gantry_dispatcher_stats gpu_fixture_stats(struct gpu_fixture *fixture)
+{
+    gantry_dispatcher_stats stats = {.struct_size = sizeof(stats)};
+    assert_ok(gantry_dispatcher_get_stats(gantry_context_dispatcher(fixture->context), &stats));
+    return stats;
+}
+
+void *gpu_fixture_emulator(const char *symbol)
+{
+    void *library = dlopen("libgantry-emu.so", RTLD_NOW | RTLD_NOLOAD);
+    return library != NULL && gpu_fixture_driver() == GANTRY_DRIVER_EMULATED ? dlsym(library, symbol) : NULL;
+}

@@ -1,0 +1,33 @@
+/* A context, a pool and a manager on the driver the tests run on: $GANTRY_TEST_DRIVER, "emulated" by
+ * default.  Functions fail the test themselves. */
+#ifndef TESTS_SUPPORT_GPU_FIXTURE_H
+#define TESTS_SUPPORT_GPU_FIXTURE_H
+
+#include <gantry/gantry.h>
+
+struct gpu_fixture {
+    gantry_context *context;
+    gantry_cpu_dispatcher *cpus;
+    gantry_taskman *manager;
+};
+
+gantry_driver_choice gpu_fixture_driver(void);
+void gpu_fixture_open(struct gpu_fixture *fixture, uint32_t workers, uint32_t stream_limit);
+void gpu_fixture_open_with(struct gpu_fixture *fixture, uint32_t workers,
+                           const gantry_context_options *context);
+void gpu_fixture_close(struct gpu_fixture *fixture);
+
+/* Submit a GPU task. */
+gantry_task *gpu_fixture_gpu(struct gpu_fixture *fixture, gantry_task_kind kind, const char *label,
+                             gantry_launch_fn launch, void *arg);
+/* Submit a CPU task, or a sync point when `run` is NULL. */
+gantry_task *gpu_fixture_cpu(struct gpu_fixture *fixture, const char *label, gantry_task_fn run, void *arg);
+void gpu_fixture_after(gantry_task *task, gantry_task *predecessor);
+/* Start, stop and reset one step; the status of stop comes out. */
+gantry_status gpu_fixture_step(struct gpu_fixture *fixture);
+gantry_dispatcher_stats gpu_fixture_stats(struct gpu_fixture *fixture);
+
+/* The emulated driver's control functions by name (driver/emulator/gantry_emu.h); NULL on a real device. */
+void *gpu_fixture_emulator(const char *symbol);
+
+#endif

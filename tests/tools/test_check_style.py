@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+"""tools/check_style.py finds what it should and nothing else."""
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+TOOL = pathlib.Path(__file__).resolve().parents[2] / "tools/check_style.py"
+
+
+def check(files):
+    """The rules that were broken by `files` (path -> text), as "path:line: rule"."""
+    with tempfile.TemporaryDirectory() as root:
+        for path, text in files.items():
+            full = pathlib.Path(root, path)
+            full.parent.mkdir(parents=True, exist_ok=True)
+            full.write_text(text)
+        result = subprocess.run([sys.executable, str(TOOL), "--warnings", root], capture_output=True, text=True)
+        lines = [":".join(line.split(":")[:3]) for line in result.stdout.splitlines()[:-1] if line]
+        return result.returncode, lines
+
+
+class CheckStyle(unittest.TestCase):
+    def expect(self, path, text, *findings, code=1):
+        status, found = check({path: text})
+        self.assertEqual(found, [f"{path}:{finding}" for finding in findings])
+        self.assertEqual(status, code if findings else 0)
+
+    def test_clean_file(self):
+        self.expect("heap/a.c", '#include "driver/context.h"\n\nint gy_a(void)\n{\n    return 0;\n}\n')
+
+    def test_empty_tree_is_an_error(self):
+        self.assertEqual(check({"picture.png": "x"})[0], 1)
+
+    def test_layers(self):
+        self.expect("taskman/a.c", '#include "driver/context.h"\n', "1: layer")
+        self.expect("base/a.c", '#include "heap/heap.h"\n', "1: layer")
+        self.expect("driver/a.c", '#include "driver/emulator/exec.h"\n', "1: layer")
+        self.expect("samples/x/a.c", '#include "base/alloc.h"\n', "1: layer")
+        self.expect("cli/a.c", '#include "bench/harness.h"\n')
+        self.expect("tests/heap/a.c", '#include "heap/heap.h"\n')
+        self.expect("bench/a.c", '#include "generated_kernels.h"\n')
+        self.assertEqual(check({"heap/a.c": '#include "b.h"\n', "heap/b.h": "int gy_a;\n"}),
+                         (1, ["heap/a.c:1: include"]))
+
+    def test_own_header_comes_first(self):
+        status, found = check({"base/a.h": "int gy_a;\n",
+                               "base/a.c": '#include <stdio.h>\n#include "base/a.h"\n'})
+        self.assertEqual((status, found), (1, ["base/a.c:1: include"]))
+
+    def test_banned_calls(self):
+        self.expect("heap/a.c", "static int x;\nvoid *gy_a(void)\n{\n    return malloc(1);\n}\n", "4: banned-call")
+        self.expect("base/a.c", "void *gy_a(void)\n{\n    return malloc(1);\n}\n")
+        self.expect("base/a.c", "void gy_a(void)\n{\n    abort();\n}\n", "3: banned-call")
+        self.expect("cli/a.c", "void cli_a(void)\n{\n    exit(1);\n}\n")
+        self.expect("cli/a.c", "void cli_a(char *p)\n{\n    strcpy(p, p);\n}\n", "3: banned-call")
+        self.expect("heap/a.c", "void gy_a(struct a *a)\n{\n    a->free(a);\n    gy_free(a); /* free(a) */\n}\n")
+
+    def test_lengths(self):
+        body = "    gy_b();\n"
+        self.expect("heap/a.c", "void gy_a(void)\n{\n" + body * 38 + "}\n")
+        self.expect("heap/a.c", "void gy_a(void)\n{\n" + body * 39 + "}\n", "2: function-length", code=0)
+        self.expect("heap/a.c", "void gy_a(void)\n{\n" + body * 69 + "}\n", "2: function-length")
+        self.expect("heap/a.h", "int gy_a;\n" * 400)
+        self.expect("heap/a.h", "int gy_a;\n" * 401, "1: file-length", code=0)
+        self.expect("heap/a.h", "int gy_a;\n" * 701, "1: file-length")
+
+    def test_names(self):
+        self.expect("heap/a.c", "void a(void)\n{\n}\n", "1: name")
+        self.expect("heap/a.c", "static void a(void)\n{\n}\n")
+        self.expect("heap/a.c", "struct a *\na(int b)\n{\n}\n", "1: name")
+        self.expect("driver/emulator/a.c", "CUresult cuInit(unsigned flags)\n{\n}\n")
+        self.expect("driver/a.c", "CUresult cuInit(unsigned flags)\n{\n}\n", "1: name")
+
+    def test_comments(self):
+        self.expect("heap/a.c", "int gy_a; // why\n", "1: comment")
+        self.expect("heap/a.c", 'const char *gy_a = "http://x"; /* http://y */\n')
+
+    def test_public_functions_list_their_statuses(self):
+        self.expect("include/gantry/a.h", "/** Do it. */\nGANTRY_API gantry_status gantry_a(void);\n", "2: retval")
+        self.expect("include/gantry/a.h", "/** @retval GANTRY_OK */\nGANTRY_API gantry_status gantry_a(void);\n"
+                    "GANTRY_API gantry_status\ngantry_b(void);\n")
+
+    def test_fields_beside_a_mutex_say_their_guard(self):
+        text = "struct a {\n    gy_mutex lock; /* rank LEAF */\n    int b;%s\n};\n"
+        self.expect("heap/a.h", text % "", "3: guard")
+        self.expect("heap/a.h", text % " /* guarded by lock */")
+        self.expect("heap/a.h", text % " /* how many,\n            * guarded by lock */")
+        self.expect("heap/a.h", "struct a {\n    int b;\n};\n")
+
+    def test_any_text(self):
+        self.expect("docs/a.md", "a \n", "1: trailing-blank")
+        self.expect("docs/a.md", "a\tb\n", "1: tab")
+        self.expect("docs/a.md", "a", "1: final-newline")
+        self.expect("docs/a.md", "a\n\n", "2: final-newline")
+        self.expect("docs/a.md", "see /" + "home/me/x\n", "1: machine-path")
+        self.expect("docs/a.md", "TO" + "DO: more\n", "1: leftover")
+
+
+if __name__ == "__main__":
+    unittest.main()
