@@ -18,17 +18,18 @@ LAYERS = {
     "driver/emulator": ["base", "driver"],
     "heap": ["base", "driver"],
     "profile": ["base", "driver"],
+    "partition": ["base", "driver"],
     "copykernel": ["base", "driver", "heap", "profile"],
     "taskman": ["base"],
-    "dispatcher": ["base", "driver", "heap", "profile", "copykernel", "taskman"],
-    "context": ["base", "driver", "heap", "profile", "copykernel", "taskman", "dispatcher"],
+    "dispatcher": ["base", "driver", "heap", "profile", "partition", "copykernel", "taskman"],
+    "context": ["base", "driver", "heap", "profile", "partition", "copykernel", "taskman", "dispatcher"],
     "bench": ["base/clock.h", "driver/funcs.h", "driver/cuda_abi.h"],  # yardsticks call CUDA by hand
     "cli": ["bench/harness.h"],
     "samples": ["cli/samples.h", "cli/command.h", "bench/raw_cuda.h"],  # the last: to time kernels one by one
     "include": [],
     "tests": None,  # anything
 }
-LIBRARY = ["base", "driver", "heap", "profile", "copykernel", "taskman", "dispatcher", "context"]
+LIBRARY = ["base", "driver", "heap", "profile", "partition", "copykernel", "taskman", "dispatcher", "context"]
 
 BANNED_EVERYWHERE = ["strcpy", "strcat", "sprintf", "vsprintf", "gets", "atoi", "atol", "atof"]
 BANNED_IN_LIBRARY = ["abort", "exit", "_exit", "quick_exit", "printf", "vprintf", "puts", "putchar", "perror",

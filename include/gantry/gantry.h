@@ -11,6 +11,7 @@
 #include <gantry/dispatcher.h>
 #include <gantry/heap.h>
 #include <gantry/module.h>
+#include <gantry/partition.h>
 #include <gantry/profile.h>
 #include <gantry/task.h>
 #include <gantry/taskman.h>

@@ -1,0 +1,309 @@
+/* Planning partitions: what both kinds of split have in common.
+ *
+ * Everything a plan divides comes from ONE split of all SMs: parts of two splits overlap, and a driver that
+ * is given both does not say so.  A split by count makes equal units, of which a partition gets any number; a
+ * structured split (CUDA 13.1) makes a group for each partition.  Both leave a remainder, whose SMs come
+ * without any promise about clusters.  In either case a partition is a set of groups and perhaps the
+ * remainder, so that overlap, leftovers and borrowing are questions about bit sets.
+ *
+ * Numbers first, then discoveries, then the rest: so the order of requests only decides who is in front
+ * where, not who gets anything at all. */
+#include "partition/plan.h"
+
+#include "base/options.h"
+
+#include <math.h>
+
+uint32_t gy_planner_find(const struct gy_planner *planner, const char *name)
+{
+    for (uint32_t i = 0; i < planner->count; i++) {
+        if (strcmp(planner->requests[i].name, name) == 0) {
+            return i;
+        }
+    }
+    return UINT32_MAX;
+}
+
+static uint32_t round_up(uint32_t n, uint32_t step)
+{
+    return (n + step - 1) / step * step;
+}
+
+struct gy_split_result gy_split_by_count(const gantry_sm_topology *topology, uint32_t groups,
+                                         uint32_t min_sms, bool ignore_coscheduling)
+{
+    uint32_t unit = ignore_coscheduling ? topology->fine_unit_sms : topology->unit_sms;
+    uint32_t units = ignore_coscheduling ? topology->fine_unit_count : topology->unit_count;
+    uint32_t step = ignore_coscheduling ? unit : topology->alignment;
+    uint32_t size = round_up(min_sms > unit ? min_sms : unit, step);
+    uint32_t most = units * unit / size;
+    uint32_t made = groups < most ? groups : most;
+    return (struct gy_split_result){made, size, topology->sm_count - made * size};
+}
+
+/* ---- checks --------------------------------------------------------------------------------- */
+
+static gantry_status check_topology(const gantry_sm_topology *t)
+{
+    bool sane = t->sm_count > 0 && t->alignment > 0 && t->unit_sms > 0 && t->fine_unit_sms > 0 &&
+                t->unit_count <= GY_GROUPS_MAX && t->fine_unit_count <= GY_GROUPS_MAX && t->gpc_count <= 32 &&
+                (uint64_t)t->unit_sms * t->unit_count <= t->sm_count &&
+                (uint64_t)t->fine_unit_sms * t->fine_unit_count <= t->sm_count;
+    uint32_t in_clusters = 0;
+    for (uint32_t g = 0; sane && g < t->gpc_count; g++) {
+        in_clusters += t->gpc_sms[g];
+    }
+    if (!sane || (t->gpc_count != 0 && in_clusters != t->sm_count)) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
+                       "gantry_partition_plan: a topology of %u SMs contradicts itself", t->sm_count);
+    }
+    return GANTRY_OK;
+}
+
+static gantry_status bad(const gantry_partition_request *r, const char *why)
+{
+    return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "partition '%s': %s", r->name, why);
+}
+
+static gantry_status check_share(const gantry_partition_request *r)
+{
+    if (!isfinite(r->share.percent) || r->share.percent < 0) {
+        return bad(r, "a share of less than nothing");
+    }
+    return r->share.in_flight > 16 ? bad(r, "a share with more than 16 groups in flight") : GANTRY_OK;
+}
+
+static gantry_status check_one(const gantry_partition_request *r)
+{
+    if ((unsigned)r->size > GANTRY_PARTITION_REST ||
+        (unsigned)r->workqueue_scope > GANTRY_WORKQUEUE_BALANCED) {
+        return bad(r, "an unknown size or workqueue scope");
+    }
+    if (r->cluster_size % 2 != 0 || r->preferred_cluster_size % 2 != 0) {
+        return bad(r, "cluster sizes are even");
+    }
+    if (r->ignore_coscheduling != 0 && r->cluster_size > 2) {
+        return bad(r, "clusters need co-scheduling");
+    }
+    if ((r->overlaps != NULL) != (r->overlap_sms != 0)) {
+        return bad(r, "an overlap needs both a partition and a number of SMs");
+    }
+    bool is_sized = r->size != GANTRY_PARTITION_REST && r->sm_count != 0;
+    if (r->overlaps != NULL && is_sized && r->overlap_sms > r->sm_count) {
+        return bad(r, "the overlap is larger than the partition");
+    }
+    return check_share(r);
+}
+
+static gantry_status check_references(const struct gy_planner *p, uint32_t index)
+{
+    const gantry_partition_request *r = &p->requests[index];
+    const char *const names[] = {r->overlaps, r->borrows};
+    for (int i = 0; i < 2; i++) {
+        uint32_t other = names[i] != NULL ? gy_planner_find(p, names[i]) : index + 1;
+        if (other == UINT32_MAX || other == index) {
+            return bad(r, "it shares with itself or with a partition that is not in the plan");
+        }
+    }
+    return GANTRY_OK;
+}
+
+static gantry_status check_all(const struct gy_planner *p)
+{
+    uint32_t rests = 0, defaults = 0;
+    for (uint32_t i = 0; i < p->count; i++) {
+        const gantry_partition_request *r = &p->requests[i];
+        gantry_status status = check_one(r);
+        if (status == GANTRY_OK) {
+            status = check_references(p, i);
+        }
+        if (status != GANTRY_OK) {
+            return status;
+        }
+        if (gy_planner_find(p, r->name) != i) {
+            return bad(r, "another one has this name");
+        }
+        rests += r->size == GANTRY_PARTITION_REST;
+        defaults += r->is_default != 0;
+    }
+    if (rests > 1 || defaults > 1) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_partition_plan: more than one partition takes %s",
+                       rests > 1 ? "the rest" : "what names no partition");
+    }
+    return GANTRY_OK;
+}
+
+/* The request array of a caller of any age. */
+static gantry_status import_requests(struct gy_planner *p, const gantry_partition_options *options)
+{
+    if (options->count == 0 || options->count > GANTRY_PARTITIONS_MAX || options->requests == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
+                       "gantry_partition_plan: %u requests; 1 to %d are possible", options->count,
+                       GANTRY_PARTITIONS_MAX);
+    }
+    size_t stride = options->requests->struct_size;
+    for (uint32_t i = 0; i < options->count; i++) {
+        const gantry_partition_request *theirs =
+            (const gantry_partition_request *)(const void *)((const char *)options->requests + i * stride);
+        gantry_partition_request *r = &p->requests[i];
+        if (theirs->struct_size != stride) {
+            return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
+                           "gantry_partition_plan: request %u has another struct_size than the first one", i);
+        }
+        gantry_status status =
+            gy_options_import(r, sizeof(*r), theirs, offsetof(gantry_partition_request, cluster_size),
+                              "gantry_partition_request");
+        if (status != GANTRY_OK) {
+            return status;
+        }
+        if (r->name == NULL || r->name[0] == '\0' || strlen(r->name) >= GANTRY_PARTITION_NAME_BYTES) {
+            return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
+                           "gantry_partition_plan: the name of request %u is missing or longer than %d bytes",
+                           i, GANTRY_PARTITION_NAME_BYTES - 1);
+        }
+    }
+    p->count = options->count;
+    return check_all(p);
+}
+
+/* ---- what both ways end with ---------------------------------------------------------------- */
+
+static uint32_t sms_of(const gantry_partition_layout *plan, const uint64_t groups[4], bool remainder)
+{
+    uint32_t sms = remainder ? plan->remainder_sms : 0;
+    for (uint32_t g = 0; g < plan->group_count; g++) {
+        if (gy_groups_have(groups, g)) {
+            sms += plan->is_structured ? plan->groups[g].sm_count : plan->unit_sms;
+        }
+    }
+    return sms;
+}
+
+/* The groups of slot `index` that another slot has as well. */
+static void find_shared(const gantry_partition_layout *plan, uint32_t index, uint64_t shared[4])
+{
+    for (uint32_t other = 0; other < plan->count; other++) {
+        for (uint32_t w = 0; w < 4 && other != index; w++) {
+            shared[w] |= plan->partitions[index].groups[w] & plan->partitions[other].groups[w];
+        }
+    }
+}
+
+static void borrow(struct gy_planner *p, uint32_t index)
+{
+    gantry_partition_slot *slot = &p->out->partitions[index];
+    if (p->requests[index].borrows == NULL) {
+        return;
+    }
+    const gantry_partition_slot *lender = &p->out->partitions[gy_planner_find(p, p->requests[index].borrows)];
+    for (uint32_t w = 0; w < 4; w++) {
+        slot->wide_groups[w] = slot->groups[w] | lender->groups[w];
+    }
+    slot->wide_remainder = slot->takes_remainder | lender->takes_remainder;
+    slot->wide_sms = sms_of(p->out, slot->wide_groups, slot->wide_remainder != 0);
+}
+
+/* Who takes what names no partition: the one that says so, else the rest, else a new one of what is left. */
+static gantry_status choose_default(struct gy_planner *p, const uint64_t taken[4])
+{
+    gantry_partition_layout *plan = p->out;
+    for (uint32_t i = 0; i < p->count; i++) {
+        if (p->requests[i].is_default != 0) {
+            plan->default_partition = i;
+            return GANTRY_OK;
+        }
+    }
+    for (uint32_t i = 0; i < p->count; i++) {
+        if (p->requests[i].size == GANTRY_PARTITION_REST) {
+            plan->default_partition = i;
+            return GANTRY_OK;
+        }
+    }
+    gantry_partition_slot rest = {.name = "default", .request = UINT32_MAX};
+    rest.takes_remainder = !p->remainder_taken && plan->remainder_sms != 0;
+    for (uint32_t g = 0; g < plan->group_count; g++) {
+        if (!gy_groups_have(taken, g)) {
+            gy_groups_add(rest.groups, g);
+        }
+    }
+    if (sms_of(plan, rest.groups, rest.takes_remainder != 0) == 0 || plan->count == GANTRY_PARTITIONS_MAX ||
+        gy_planner_find(p, rest.name) != UINT32_MAX) {
+        return GY_FAIL(
+            GANTRY_ERR_INVALID_ARGUMENT,
+            "gantry_partition_plan: nothing is left for what names no partition, and none is marked "
+            "is_default");
+    }
+    p->remainder_taken = p->remainder_taken || rest.takes_remainder != 0;
+    plan->default_partition = plan->count;
+    plan->partitions[plan->count++] = rest;
+    return GANTRY_OK;
+}
+
+static gantry_status finish(struct gy_planner *p)
+{
+    gantry_partition_layout *plan = p->out;
+    uint64_t taken[4] = {0, 0, 0, 0};
+    for (uint32_t i = 0; i < plan->count; i++) {
+        for (uint32_t w = 0; w < 4; w++) {
+            taken[w] |= plan->partitions[i].groups[w];
+        }
+    }
+    gantry_status status = choose_default(p, taken);
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    uint32_t used = p->remainder_taken ? plan->remainder_sms : 0;
+    uint64_t all[4] = {0, 0, 0, 0};
+    for (uint32_t i = 0; i < plan->count; i++) {
+        gantry_partition_slot *slot = &plan->partitions[i];
+        uint64_t shared[4] = {0, 0, 0, 0};
+        find_shared(plan, i, shared);
+        slot->sm_count = sms_of(plan, slot->groups, slot->takes_remainder != 0);
+        slot->shared_sms = sms_of(plan, shared, false);
+        for (uint32_t w = 0; w < 4; w++) {
+            all[w] |= slot->groups[w];
+        }
+    }
+    used += sms_of(plan, all, false);
+    plan->unused_sms = p->topology->sm_count - used;
+    for (uint32_t i = 0; i < p->count; i++) {
+        borrow(p, i);
+    }
+    return GANTRY_OK;
+}
+
+gantry_status gantry_partition_plan(const gantry_sm_topology *topology,
+                                    const gantry_partition_options *options, gantry_partition_layout *out)
+{
+    if (topology == NULL || options == NULL || out == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_partition_plan: an argument is NULL");
+    }
+    gantry_sm_topology ours = {.struct_size = sizeof(ours)};
+    gantry_partition_options asked = {.struct_size = sizeof(asked)};
+    gantry_partition_layout plan = {.struct_size = sizeof(plan)};
+    struct gy_planner p = {.topology = &ours, .out = &plan};
+    gantry_status status =
+        gy_options_import(&ours, sizeof(ours), topology, sizeof(ours), "gantry_sm_topology");
+    if (status == GANTRY_OK) {
+        status = gy_options_import(&asked, sizeof(asked), options, sizeof(asked), "gantry_partition_options");
+    }
+    if (status == GANTRY_OK) {
+        status = check_topology(&ours);
+    }
+    if (status == GANTRY_OK) {
+        status = import_requests(&p, &asked);
+    }
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    plan.count = p.count;
+    for (uint32_t i = 0; i < p.count; i++) {
+        memcpy(plan.partitions[i].name, p.requests[i].name, strlen(p.requests[i].name));
+        plan.partitions[i].request = i;
+    }
+    status = ours.is_structured != 0 ? gy_plan_structured(&p) : gy_plan_by_count(&p);
+    if (status == GANTRY_OK) {
+        status = finish(&p);
+    }
+    return status == GANTRY_OK ? gy_stats_export(out, &plan, sizeof(plan), "gantry_partition_plan") : status;
+}

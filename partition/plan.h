@@ -1,0 +1,53 @@
+/* The planner: from requests to groups of one split.  Pure. */
+#ifndef PARTITION_PLAN_H
+#define PARTITION_PLAN_H
+
+#include "base/status.h"
+
+#include <gantry/partition.h>
+
+#include <stdbool.h>
+
+#define GY_GROUPS_MAX 256u
+
+/* What a split by count gives. */
+struct gy_split_result {
+    uint32_t groups, group_sms, remaining;
+};
+
+/* Groups of at least `min_sms`, at most `groups`; what CUDA's split by count makes of the request. */
+struct gy_split_result gy_split_by_count(const gantry_sm_topology *topology, uint32_t groups,
+                                         uint32_t min_sms, bool ignore_coscheduling);
+
+/* A plan in the making. */
+struct gy_planner {
+    const gantry_sm_topology *topology;
+    gantry_partition_request requests[GANTRY_PARTITIONS_MAX]; /* imported */
+    uint32_t count;
+    gantry_partition_layout *out;
+    bool remainder_taken;
+};
+
+/* The slot of the request called `name`; UINT32_MAX: none. */
+uint32_t gy_planner_find(const struct gy_planner *planner, const char *name);
+
+static inline void gy_groups_add(uint64_t groups[4], uint32_t group)
+{
+    groups[group / 64] |= UINT64_C(1) << (group % 64);
+}
+
+static inline bool gy_groups_have(const uint64_t groups[4], uint32_t group)
+{
+    return (groups[group / 64] >> (group % 64) & 1u) != 0;
+}
+
+static inline bool gy_groups_any(const uint64_t groups[4])
+{
+    return (groups[0] | groups[1] | groups[2] | groups[3]) != 0;
+}
+
+/* The two ways; requests are checked already. */
+GANTRY_MUST_CHECK gantry_status gy_plan_by_count(struct gy_planner *planner);
+GANTRY_MUST_CHECK gantry_status gy_plan_structured(struct gy_planner *planner);
+
+#endif

@@ -1,0 +1,457 @@
+/* Plans: what the documentation's tables say, and a random search for plans that overlap or lose SMs. */
+#include "partition/plan.h"
+#include "tests/partition/plan_support.h"
+#include "tests/support/cmocka_c11.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define EXACT GANTRY_PARTITION_EXACT
+#define AT_LEAST GANTRY_PARTITION_AT_LEAST
+#define REST GANTRY_PARTITION_REST
+
+static void assert_split(uint32_t groups, uint32_t min, bool ignore, uint32_t made, uint32_t sms,
+                         uint32_t rest)
+{
+    gantry_sm_topology both[] = {gh200(), h200()}; /* the sizes do not depend on the clusters' */
+    for (size_t i = 0; i < 2; i++) {
+        struct gy_split_result r = gy_split_by_count(&both[i], groups, min, ignore);
+        assert_int_equal(r.groups, made);
+        assert_int_equal(r.group_sms, sms);
+        assert_int_equal(r.remaining, rest);
+    }
+}
+
+/* The CUDA programming guide's table of splits by count on 132 SMs. */
+static void test_split_by_count_gives_what_the_guide_says(void **state)
+{
+    (void)state;
+    assert_split(2, 72, false, 1, 72, 60);
+    assert_split(6, 11, false, 6, 16, 36);
+    assert_split(6, 11, true, 6, 12, 60);
+    assert_split(2, 1, false, 2, 8, 116);
+}
+
+static void assert_equal_plan(uint32_t count, uint32_t min, bool ignore, uint32_t sms, uint32_t rest)
+{
+    gantry_sm_topology t = gh200();
+    gantry_partition_layout out;
+    gantry_partition_request r[7];
+    char names[6][8];
+    for (uint32_t i = 0; i < count; i++) {
+        snprintf(names[i], sizeof(names[i]), "p%u", i);
+        r[i] = request(names[i], AT_LEAST, min);
+        r[i].ignore_coscheduling = ignore;
+    }
+    r[count] = request("rest", REST, 0);
+    assert_ok(plan(&t, r, count + 1, &out));
+    for (uint32_t i = 0; i < count; i++) {
+        assert_int_equal(out.partitions[i].sm_count, sms);
+    }
+    assert_int_equal(out.partitions[count].sm_count, rest);
+    assert_int_equal(out.default_partition, count);
+    assert_int_equal(out.unused_sms, 0);
+}
+
+/* The same table as plans.  One of its rows cannot be had: 2 × 72 of 132. */
+static void test_plans_give_the_same(void **state)
+{
+    (void)state;
+    assert_equal_plan(1, 72, false, 72, 60);
+    assert_equal_plan(6, 11, false, 16, 36);
+    assert_equal_plan(6, 11, true, 12, 60);
+    assert_equal_plan(2, 1, false, 8, 116);
+    gantry_sm_topology t = gh200();
+    gantry_partition_layout out;
+    gantry_partition_request two[] = {request("a", AT_LEAST, 72), request("b", AT_LEAST, 72)};
+    assert_int_equal(plan(&t, two, 2, &out), GANTRY_ERR_INVALID_ARGUMENT);
+    assert_non_null(strstr(gantry_last_error(), "'b' wants 72 SMs"));
+}
+
+/* FlashInfer's helpers: (2, 16) → 16, 16, 100; [8, 16, 24] leaves 84. */
+static void test_helper_splits(void **state)
+{
+    (void)state;
+    gantry_sm_topology t = gh200();
+    gantry_partition_layout out;
+    gantry_partition_request a[] = {request("a", EXACT, 16), request("b", EXACT, 16), request("r", REST, 0)};
+    assert_ok(plan(&t, a, 3, &out));
+    assert_int_equal(out.partitions[2].sm_count, 100);
+    gantry_partition_request b[] = {request("a", EXACT, 8), request("b", EXACT, 16), request("c", EXACT, 24)};
+    assert_ok(plan(&t, b, 3, &out));
+    assert_int_equal(out.count, 4);
+    assert_string_equal(out.partitions[3].name, "default");
+    assert_int_equal(out.partitions[3].sm_count, 84);
+    assert_int_equal(out.partitions[3].request, UINT32_MAX);
+    gantry_partition_request c[] = {request("long", EXACT, 112), request("critical", EXACT, 16)};
+    assert_ok(plan(&t, c, 2, &out)); /* 14 + 2 units; the 4 left over are the default */
+    assert_int_equal(out.partitions[2].sm_count, 4);
+    assert_int_equal(out.partitions[2].cluster_size, 0);
+}
+
+/* The same 112 + 16 where clusters leave only 15 units: with what is left over, or in finer units. */
+static void test_fewer_units_than_sms(void **state)
+{
+    (void)state;
+    gantry_sm_topology t = h200();
+    gantry_partition_layout out;
+    gantry_partition_request r[] = {request("long", EXACT, 112), request("critical", EXACT, 16)};
+    assert_int_equal(plan(&t, r, 2, &out), GANTRY_ERR_INVALID_ARGUMENT);
+    r[0] = request("long", REST, 0);
+    assert_ok(plan(&t, r, 2, &out));
+    assert_int_equal(out.partitions[0].sm_count, 116);
+    r[0] = request("long", EXACT, 112);
+    r[0].ignore_coscheduling = 1;
+    assert_ok(plan(&t, r, 2, &out));
+    assert_int_equal(out.partitions[0].sm_count, 112);
+    assert_int_equal(out.partitions[1].sm_count, 16);
+    assert_int_equal(out.partitions[2].sm_count, 4);
+    r[0] = request("long", AT_LEAST, 121);
+    assert_int_equal(plan(&t, r, 1, &out), GANTRY_ERR_INVALID_ARGUMENT);
+    r[0].backfill = 1; /* 14 units and the remainder */
+    assert_ok(plan(&t, r, 1, &out));
+    assert_int_equal(out.partitions[0].sm_count, 124);
+    r[0] = request("long", EXACT, 20);
+    assert_int_equal(plan(&t, r, 1, &out), GANTRY_ERR_INVALID_ARGUMENT);
+    r[0].backfill = 1; /* a unit and the remainder */
+    assert_ok(plan(&t, r, 1, &out));
+    assert_int_equal(out.partitions[0].sm_count, 20);
+}
+
+static void test_small_units(void **state)
+{
+    (void)state;
+    gantry_sm_topology t = rtx4090();
+    gantry_partition_layout out;
+    gantry_partition_request r[] = {request("a", EXACT, 112), request("b", EXACT, 16)};
+    r[1].is_default = 1;
+    assert_ok(plan(&t, r, 2, &out));
+    assert_int_equal(out.count, 2);
+    assert_int_equal(out.default_partition, 1);
+    assert_int_equal(out.unused_sms, 0);
+}
+
+/* ---- the guide's use cases of the structured split ------------------------------------------- */
+
+static void test_structured_use_cases(void **state)
+{
+    (void)state;
+    gantry_sm_topology t = structured(h200());
+    gantry_partition_layout out;
+    /* 1: 16 SMs, clusters. */
+    gantry_partition_request one[] = {request("a", EXACT, 16)};
+    assert_ok(plan(&t, one, 1, &out));
+    assert_int_equal(out.partitions[0].sm_count, 16);
+    assert_int_equal(out.partitions[0].cluster_size, 8);
+    assert_int_equal(out.partitions[1].sm_count, 116);
+    /* 2a: 16 and the remainder; no clusters. */
+    gantry_partition_request two_a[] = {request("a", EXACT, 16), request("b", REST, 0)};
+    two_a[0].cluster_size = two_a[0].preferred_cluster_size = 2;
+    assert_ok(plan(&t, two_a, 2, &out));
+    assert_int_equal(out.group_count, 1);
+    assert_int_equal(out.partitions[1].sm_count, 116);
+    assert_true(out.partitions[1].takes_remainder);
+    /* 2b: the same, the second by discovery with backfill. */
+    gantry_partition_request two_b[] = {two_a[0], request("b", EXACT, 0)};
+    two_b[1].cluster_size = 2;
+    two_b[1].backfill = two_b[1].is_default = 1;
+    assert_ok(plan(&t, two_b, 2, &out));
+    assert_int_equal(out.group_count, 2);
+    assert_true(out.groups[1].is_discovered && out.groups[1].backfill);
+    assert_int_equal(out.partitions[1].sm_count, 116);
+    /* 3: 28 and 32, clusters of 4. */
+    gantry_partition_request three[] = {request("a", EXACT, 28), request("b", EXACT, 32)};
+    three[0].cluster_size = three[1].cluster_size = 4;
+    assert_ok(plan(&t, three, 2, &out));
+    assert_int_equal(out.partitions[0].sm_count, 28);
+    assert_int_equal(out.partitions[1].sm_count, 32);
+    /* 4: as many as clusters of 8 can be made of, and a remainder. */
+    gantry_partition_request four[] = {request("a", EXACT, 0), request("r", REST, 0)};
+    four[0].cluster_size = 8;
+    assert_ok(plan(&t, four, 2, &out));
+    assert_int_equal(out.partitions[0].sm_count, 120);
+    assert_int_equal(out.partitions[1].sm_count, 12);
+    /* 5: 8, and as many as clusters of 4 can be made of, in either order of the requests. */
+    for (uint32_t first = 0; first < 2; first++) {
+        gantry_partition_request five[2];
+        five[first] = request("eight", EXACT, 8);
+        five[first].cluster_size = 2;
+        five[1 - first] = request("most", EXACT, 0);
+        five[1 - first].cluster_size = 4;
+        five[1 - first].is_default = 1;
+        assert_ok(plan(&t, five, 2, &out));
+        assert_int_equal(out.partitions[first].sm_count, 8);
+        assert_int_equal(out.partitions[1 - first].sm_count, 116);
+        assert_int_equal(out.unused_sms, 8); /* 18 SMs make four clusters of 4 */
+    }
+}
+
+/* Use cases 1, 2, 4 where only equal units can be made; clusters of 4 fit in units of 8. */
+static void test_use_cases_by_count(void **state)
+{
+    (void)state;
+    gantry_sm_topology t = h200();
+    gantry_partition_layout out;
+    gantry_partition_request r[] = {request("a", EXACT, 16), request("b", EXACT, 0)};
+    r[1].backfill = r[1].is_default = 1;
+    assert_ok(plan(&t, r, 2, &out));
+    assert_int_equal(out.partitions[0].sm_count, 16);
+    assert_int_equal(out.partitions[1].sm_count, 116);
+    gantry_partition_request three[] = {request("a", EXACT, 28), request("b", EXACT, 32)};
+    three[0].cluster_size = three[1].cluster_size = 4;
+    assert_int_equal(plan(&t, three, 2, &out), GANTRY_ERR_INVALID_ARGUMENT); /* 28 */
+    three[0].size = AT_LEAST;
+    assert_ok(plan(&t, three, 2, &out));
+    assert_int_equal(out.partitions[0].sm_count, 32);
+    gantry_partition_request four[] = {request("a", EXACT, 0), request("r", REST, 0)};
+    assert_ok(plan(&t, four, 2, &out));
+    assert_int_equal(out.partitions[0].sm_count, 120);
+    assert_int_equal(out.partitions[1].sm_count, 12);
+    four[0].cluster_size = 16;
+    assert_int_equal(plan(&t, four, 2, &out), GANTRY_ERR_UNSUPPORTED);
+    four[0].cluster_size = 4;
+    four[0].ignore_coscheduling = 1;
+    assert_int_equal(plan(&t, four, 2, &out), GANTRY_ERR_INVALID_ARGUMENT);
+}
+
+static uint32_t common_sms(const gantry_partition_layout *out, uint32_t a, uint32_t b)
+{
+    uint32_t sms = 0;
+    for (uint32_t g = 0; g < out->group_count; g++) {
+        if (gy_groups_have(out->partitions[a].groups, g) && gy_groups_have(out->partitions[b].groups, g)) {
+            sms += out->is_structured ? out->groups[g].sm_count : out->unit_sms;
+        }
+    }
+    return sms;
+}
+
+static void test_declared_overlap_and_borrowing(void **state)
+{
+    (void)state;
+    gantry_sm_topology both[] = {h200(), structured(h200())};
+    for (size_t i = 0; i < 2; i++) {
+        gantry_partition_layout out;
+        gantry_partition_request r[] = {request("a", EXACT, 48), request("b", EXACT, 32),
+                                        request("r", REST, 0)};
+        r[1].overlaps = "a";
+        r[1].overlap_sms = 16;
+        r[1].borrows = "a";
+        assert_ok(plan(&both[i], r, 3, &out));
+        assert_int_equal(out.partitions[0].sm_count, 48);
+        assert_int_equal(out.partitions[1].sm_count, 32);
+        assert_int_equal(out.partitions[2].sm_count, 132 - 48 - 16);
+        assert_int_equal(common_sms(&out, 0, 1), 16);
+        assert_int_equal(out.partitions[0].shared_sms, 16);
+        assert_int_equal(out.partitions[1].shared_sms, 16);
+        assert_int_equal(out.partitions[1].wide_sms, 64);
+        assert_int_equal(out.partitions[0].wide_sms, 0);
+        r[1].sm_count = 16; /* nothing of its own */
+        assert_ok(plan(&both[i], r, 3, &out));
+        assert_int_equal(out.partitions[1].sm_count, 16);
+        assert_int_equal(out.partitions[2].sm_count, 132 - 48);
+        r[1].overlap_sms = 56;
+        r[1].sm_count = 64;
+        assert_int_equal(plan(&both[i], r, 3, &out), GANTRY_ERR_INVALID_ARGUMENT);
+    }
+}
+
+static void test_bad_requests_are_named(void **state)
+{
+    (void)state;
+    gantry_sm_topology t = gh200();
+    gantry_partition_layout out;
+    gantry_partition_request r[] = {request("a", EXACT, 16), request("b", REST, 0)};
+    gantry_partition_request good = r[0];
+#define REFUSED(change)                                                      \
+    do {                                                                     \
+        r[0] = good;                                                         \
+        r[1] = request("b", REST, 0);                                        \
+        change;                                                              \
+        assert_int_equal(plan(&t, r, 2, &out), GANTRY_ERR_INVALID_ARGUMENT); \
+    } while (0)
+    REFUSED(r[0].name = "");
+    REFUSED(r[0].name = NULL);
+    REFUSED(r[0].name = "a name that is longer than thirty-one bytes");
+    REFUSED(r[0].name = "b");
+    REFUSED(r[0].struct_size = 8);
+    REFUSED(r[1].struct_size += 8);
+    REFUSED(r[0].size = (gantry_partition_size)3);
+    REFUSED(r[0].size = REST);
+    REFUSED(r[0].sm_count = 17);
+    REFUSED(r[0].sm_count = 136);
+    REFUSED(r[0].cluster_size = 3);
+    REFUSED(r[0].overlaps = "b");
+    REFUSED(r[0].overlap_sms = 8);
+    REFUSED((r[0].overlaps = "a", r[0].overlap_sms = 8));
+    REFUSED(r[0].borrows = "nobody");
+    REFUSED(r[0].is_default = r[1].is_default = 1);
+    REFUSED(r[0].share.percent = -1);
+    REFUSED(r[0].share.percent = (double)INFINITY);
+    REFUSED(r[0].share.in_flight = 17);
+    REFUSED(t.gpc_count = 1);
+    t.gpc_count = 0;
+    assert_int_equal(plan(&t, r, 0, &out), GANTRY_ERR_INVALID_ARGUMENT);
+    assert_int_equal(plan(&t, NULL, 1, &out), GANTRY_ERR_INVALID_ARGUMENT);
+    assert_int_equal(gantry_partition_plan(NULL, NULL, NULL), GANTRY_ERR_INVALID_ARGUMENT);
+    r[0] = request("all", EXACT, 128);
+    gantry_sm_topology none = t;
+    none.sm_count = 128; /* nothing is left for what names no partition */
+    assert_int_equal(plan(&none, r, 1, &out), GANTRY_ERR_INVALID_ARGUMENT);
+}
+
+/* ---- random search --------------------------------------------------------------------------- */
+
+static uint32_t seed = 1;
+
+static uint32_t draw(uint32_t below)
+{
+    seed = seed * 1664525u + 1013904223u;
+    return (uint32_t)(((uint64_t)(seed >> 8) * below) >> 24);
+}
+
+static gantry_sm_topology random_topology(void)
+{
+    gantry_sm_topology t = {.struct_size = sizeof(t), .alignment = 2u << draw(3), .fine_unit_sms = 2};
+    t.unit_sms = t.alignment;
+    t.gpc_count = 1 + draw(10);
+    for (uint32_t g = 0; g < t.gpc_count; g++) {
+        t.gpc_sms[g] = (uint8_t)(2 + 2 * draw(10));
+        t.sm_count += t.gpc_sms[g];
+        t.unit_count += t.gpc_sms[g] / t.unit_sms;
+        t.fine_unit_count += t.gpc_sms[g] / 2;
+    }
+    t.is_structured = draw(2);
+    t.max_cluster = 32;
+    return t;
+}
+
+static uint32_t random_requests(const gantry_sm_topology *t, gantry_partition_request *r)
+{
+    static const char *const names[] = {"a", "b", "c", "d", "e", "f"};
+    uint32_t count = 1 + draw(6);
+    bool rest = false;
+    for (uint32_t i = 0; i < count; i++) {
+        bool is_rest = !rest && draw(6) == 0;
+        rest = rest || is_rest;
+        r[i] = request(names[i], is_rest ? REST : draw(2) ? EXACT : AT_LEAST, t->alignment * draw(6));
+        r[i].backfill = draw(4) == 0;
+        r[i].ignore_coscheduling = draw(8) == 0;
+        if (i > 0 && draw(5) == 0 && r[i].sm_count != 0) {
+            r[i].overlaps = names[draw(i)];
+            r[i].overlap_sms = t->alignment;
+        }
+        if (i > 0 && draw(5) == 0) {
+            r[i].borrows = names[draw(i)];
+        }
+    }
+    return count;
+}
+
+/* Independent of how the planner counts: which SM of the split's numbering is where. */
+static void check_plan(const gantry_sm_topology *t, const gantry_partition_request *r, uint32_t count,
+                       const gantry_partition_layout *out)
+{
+    uint32_t in_groups = 0, in_use = 0, remainders = 0;
+    for (uint32_t g = 0; g < out->group_count; g++) {
+        uint32_t sms = out->is_structured ? out->groups[g].sm_count : out->unit_sms;
+        uint32_t holders = 0, declared = 1;
+        in_groups += sms;
+        for (uint32_t p = 0; p < out->count; p++) {
+            if (gy_groups_have(out->partitions[p].groups, g)) {
+                holders++;
+                declared += p < count && r[p].overlaps != NULL;
+            }
+        }
+        assert_true(holders <= declared); /* whoever is one too many has said so */
+        in_use += holders != 0 ? sms : 0;
+    }
+    assert_int_equal(in_groups + out->remainder_sms, t->sm_count);
+    for (uint32_t p = 0; p < out->count; p++) {
+        const gantry_partition_slot *slot = &out->partitions[p];
+        uint32_t sms = slot->takes_remainder ? out->remainder_sms : 0;
+        for (uint32_t g = 0; g < GY_GROUPS_MAX; g++) {
+            bool has = gy_groups_have(slot->groups, g);
+            assert_true(!has || g < out->group_count);
+            sms += !has ? 0 : out->is_structured ? out->groups[g].sm_count : out->unit_sms;
+        }
+        assert_int_equal(slot->sm_count, sms);
+        assert_true(sms > 0);
+        remainders += slot->takes_remainder;
+        if (p < count && r[p].size != REST && r[p].sm_count != 0) {
+            assert_true(r[p].size == EXACT ? sms == r[p].sm_count : sms >= r[p].sm_count);
+        }
+        if (p < count && r[p].overlaps == NULL) {
+            for (uint32_t other = 0; other < p; other++) {
+                bool other_says = other < count && r[other].overlaps != NULL;
+                assert_true(other_says || common_sms(out, p, other) == 0);
+            }
+        }
+    }
+    assert_true(remainders <= 1);
+    in_use += remainders ? out->remainder_sms : 0;
+    assert_int_equal(in_use + out->unused_sms, t->sm_count);
+    assert_true(out->default_partition < out->count);
+    assert_int_equal(out->unused_sms, 0); /* nobody is marked is_default here: what is left is somebody's */
+}
+
+static void test_random_plans_neither_overlap_nor_lose_sms(void **state)
+{
+    (void)state;
+    uint32_t planned = 0;
+    for (uint32_t round = 0; round < 20000; round++) {
+        gantry_sm_topology t = random_topology();
+        gantry_partition_request r[6];
+        gantry_partition_layout out;
+        uint32_t count = random_requests(&t, r);
+        gantry_status status = plan(&t, r, count, &out);
+        if (status == GANTRY_OK) {
+            planned++;
+            check_plan(&t, r, count, &out);
+        } else {
+            assert_true(status == GANTRY_ERR_INVALID_ARGUMENT || status == GANTRY_ERR_UNSUPPORTED);
+        }
+    }
+    assert_in_range(planned, 4000, 19999);
+}
+
+/* What fits is not refused: numbers of whole units that leave something over. */
+static void test_random_plans_that_fit_are_made(void **state)
+{
+    (void)state;
+    for (uint32_t round = 0; round < 5000; round++) {
+        static const char *const names[] = {"a", "b", "c", "d"};
+        gantry_sm_topology t = random_topology();
+        gantry_partition_request r[4];
+        gantry_partition_layout out;
+        uint32_t units = t.unit_count, count = 0;
+        while (count < 4 && units > 1) {
+            uint32_t n = 1 + draw(units - 1);
+            r[count] = request(names[count], EXACT, n * t.unit_sms);
+            units -= n;
+            count++;
+        }
+        if (count > 0) {
+            assert_ok(plan(&t, r, count, &out));
+            check_plan(&t, r, count, &out);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_split_by_count_gives_what_the_guide_says),
+        cmocka_unit_test(test_plans_give_the_same),
+        cmocka_unit_test(test_helper_splits),
+        cmocka_unit_test(test_fewer_units_than_sms),
+        cmocka_unit_test(test_small_units),
+        cmocka_unit_test(test_structured_use_cases),
+        cmocka_unit_test(test_use_cases_by_count),
+        cmocka_unit_test(test_declared_overlap_and_borrowing),
+        cmocka_unit_test(test_bad_requests_are_named),
+        cmocka_unit_test(test_random_plans_neither_overlap_nor_lose_sms),
+        cmocka_unit_test(test_random_plans_that_fit_are_made),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
