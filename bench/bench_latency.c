@@ -162,7 +162,8 @@ static bool open_bench(struct latency_bench *bench, const struct bench_options *
            RAW(cuda, cuStreamCreate(&bench->stream, CU_STREAM_NON_BLOCKING)) &&
            ok(gantry_heap_alloc(gantry_context_heap(bench->context), GANTRY_MEMORY_DEVICE, 256, 0,
                                 GANTRY_ALLOC_SITE("bench latency"), &bench->cell)) &&
-           RAW(cuda, cuMemcpyHtoD((CUdeviceptr)(uintptr_t)bench->cell, &zero, sizeof(zero)));
+           RAW(cuda, cuMemcpyHtoD((CUdeviceptr)(uintptr_t)bench->cell, &zero, sizeof(zero))) &&
+           RAW(cuda, cuStreamSynchronize(NULL));
 }
 
 static void close_bench(struct latency_bench *bench)

@@ -210,7 +210,8 @@ static bool check_cells(struct submit_bench *bench)
         right = right && host[p * CELL_BYTES / sizeof(uint32_t)] == bench->kernels / PIPELINES;
     }
     memset(host, 0, sizeof(host));
-    return RAW(cuda, cuMemcpyHtoD(cells, host, sizeof(host))) && right;
+    return RAW(cuda, cuMemcpyHtoD(cells, host, sizeof(host))) && RAW(cuda, cuStreamSynchronize(NULL)) &&
+           right;
 }
 
 static bool verify_hand(void *arg)
@@ -282,7 +283,8 @@ static bool open_cells(struct submit_bench *bench)
         bench->cell[p] = (char *)bench->cells + p * CELL_BYTES;
     }
     uint32_t zeros[PIPELINES * CELL_BYTES / sizeof(uint32_t)] = {0};
-    return RAW(&bench->cuda, cuMemcpyHtoD((CUdeviceptr)(uintptr_t)bench->cells, zeros, sizeof(zeros)));
+    return RAW(&bench->cuda, cuMemcpyHtoD((CUdeviceptr)(uintptr_t)bench->cells, zeros, sizeof(zeros))) &&
+           RAW(&bench->cuda, cuStreamSynchronize(NULL));
 }
 
 static void close_all(struct submit_bench *bench)

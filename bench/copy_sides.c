@@ -84,7 +84,7 @@ bool bench_copy_sides_prepare(struct copy_sides *sides, const struct copy_work *
         list(sides, 2)[i] = work->bytes[i];
     }
     size_t bytes = 3 * (size_t)sides->most * sizeof(uint64_t);
-    return RAW(cuda, cuMemcpyHtoD(sides->device_lists, sides->lists, bytes)) &&
+    return RAW(cuda, cuMemcpyHtoDAsync(sides->device_lists, sides->lists, bytes, sides->stream)) &&
            RAW(cuda, cuMemsetD32Async(sides->pattern_block, fill ? work->descs[0].pattern : 0,
                                       PATTERN_BLOCK / 4, sides->stream)) &&
            RAW(cuda, cuStreamSynchronize(sides->stream));

@@ -27,7 +27,8 @@ static bool fill_content(struct copy_arenas *a)
         memcpy(a->content + i, &word, 8);
     }
     memcpy(a->pinned, a->content, a->pinned_bytes);
-    return RAW(a->cuda, cuMemcpyHtoD(a->device_source, a->content, a->bytes));
+    return RAW(a->cuda, cuMemcpyHtoD(a->device_source, a->content, a->bytes)) &&
+           RAW(a->cuda, cuStreamSynchronize(NULL));
 }
 
 bool bench_copy_arenas_open(struct copy_arenas *a, struct raw_cuda *cuda, uint64_t bytes,

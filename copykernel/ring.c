@@ -27,6 +27,11 @@ gantry_status gy_copy_ring_init(struct gy_copy_ring *ring, struct gy_context *co
     }
     ring->counters = (CUdeviceptr)(uintptr_t)counters;
     status = GY_CALL(context, cuMemcpyHtoD(ring->counters, zeros, BYTES));
+    if (status == GANTRY_OK) {
+        /* From pageable memory the call may return before the last bytes have arrived, and a non-blocking
+         * stream would not wait for them. */
+        status = GY_CALL(context, cuStreamSynchronize(NULL));
+    }
     if (status != GANTRY_OK) {
         (void)gantry_heap_free(heap, counters);
     }

@@ -132,12 +132,14 @@ static void close_all(struct scale *s)
 
 /* ---- measuring ----------------------------------------------------------------------------- */
 
+/* On the kernel's stream: a synchronous copy from pageable memory may return before its last part has
+ * arrived, and a non-blocking stream does not wait for it. */
 static bool load(struct scale *s)
 {
     for (uint32_t i = 0; i < s->count; i++) {
         s->host[i] = i;
     }
-    return RAW(&s->cuda, cuMemcpyHtoD(s->data, s->host, s->count * sizeof(uint32_t)));
+    return RAW(&s->cuda, cuMemcpyHtoDAsync(s->data, s->host, s->count * sizeof(uint32_t), s->low));
 }
 
 static bool check(struct scale *s, const char *title)

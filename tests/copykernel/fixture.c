@@ -38,6 +38,7 @@ int open_fixture(void **state)
         ((uint8_t *)f->pinned)[i] = (uint8_t)random_below(256);
     }
     assert_ok(GY_CALL(f->context, cuMemcpyHtoD((CUdeviceptr)(uintptr_t)f->device, f->image, ARENA)));
+    assert_ok(GY_CALL(f->context, cuStreamSynchronize(NULL)));
     if (f->context->driver->emulated) {
 #define FIND(result, name, parameters) \
     *(void **)&f->emu.name = dlsym(f->context->driver->library, "gantry_emu_" #name);

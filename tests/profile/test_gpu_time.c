@@ -137,8 +137,8 @@ static void test_slices_have_gpu_durations_on_their_streams(void **state)
     (void)state;
     start();
     task(0, 10 * US, 25 * US, 1);
-    task(0, 26 * US, 27 * US,
-         2); /* not at once after the first: a rounded float may shorten that one by 1 ns */
+    /* The second does not touch the first: a rounded float might then shorten it by 1 ns. */
+    task(0, 26 * US, 27 * US, 2);
     task(3, 12 * US, 40 * US, 3);
     reach(100 * US);
     stop_and_load(3);
