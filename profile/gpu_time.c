@@ -13,7 +13,9 @@
  *     half the bracket + resolution of events + distance * difference of the clocks' rates.
  * The rates are compared at each new anchor; before there are two, ASSUMED_DRIFT stands in.  An anchor is
  * used for ANCHOR_AGE_NS and replaced when the next slice comes: this keeps the distance small, and with it
- * the third term and the rounding of cuEventElapsedTime(), which returns a float.
+ * the third term and the rounding of cuEventElapsedTime(), which returns a float.  Where the GPU never had
+ * time for an anchor, the end of the mark that is to be placed is one: it lies between its record and the
+ * sight of it.
  *
  * Threads: begin and end on the dispatcher thread, collect on the completion thread, and each owns the
  * fields that say so.  The first anchor of a recording is taken by the dispatcher thread, before any work
@@ -48,12 +50,13 @@
 #define EVENT_RESOLUTION_NS 500u
 
 struct gy_gpu_mark {
-    CUevent begin, end;       /* immutable */
+    CUevent begin, end;       /* whoever holds the mark */
     struct gy_gpu_mark *next; /* link of the free list or a queue; lock */
     /* The rest belongs to whoever holds the mark. */
     uint64_t generation;   /* of the recording */
     uint64_t begun, ended; /* numbers of the two records among all, on any stream */
     uint64_t id, flow;
+    uint64_t end_call_ns; /* host time before the end was recorded */
     uint32_t stream;
     char name[GY_RING_NAME_BYTES];
 };
@@ -77,6 +80,7 @@ struct anchor {
     uint64_t generation;
     uint64_t host_ns; /* 0: not taken */
     uint64_t bound_ns;
+    bool rough; /* a mark of somebody's work: a real one is wanted */
 };
 
 struct gy_gpu_time {
@@ -305,6 +309,7 @@ static bool take_anchor(struct gy_gpu_time *time, struct anchor *anchor, uint64_
         anchor->trial = event;
         anchor->host_ns = middle;
         anchor->bound_ns = width / 2 + 1;
+        anchor->rough = false;
         anchor->generation = generation;
     }
     return best != UINT64_MAX;
@@ -346,7 +351,7 @@ static bool renew_anchor(struct gy_gpu_time *time, uint64_t generation)
             return false;
         }
         int64_t host_ns = (int64_t)(time->spare.host_ns - old.host_ns);
-        if (host_ns > 0) {
+        if (host_ns > 0 && !old.rough) {
             uint64_t apart = magnitude(host_ns - gpu_ns) + old.bound_ns + time->spare.bound_ns;
             time->drift = (double)apart / (double)host_ns;
         }
@@ -451,12 +456,14 @@ void gy_gpu_time_end(struct gy_gpu_time *time, struct gy_gpu_mark *mark, CUstrea
         free_mark(time, mark);
         return;
     }
+    uint64_t call_ns = gy_clock_ns();
     if (gy_context_is_lost(time->context) ||
         GY_CALL(time->context, cuEventRecord(mark->end, stream)) != GANTRY_OK) {
         time->refused = true;
         lose_mark(time, mark);
         return;
     }
+    mark->end_call_ns = call_ns;
     mark->ended = ++time->records;
     enqueue(time, mark->stream, mark);
 }
@@ -512,11 +519,29 @@ static bool place(struct gy_gpu_time *time, const struct gy_gpu_mark *mark, uint
     return true;
 }
 
-static void emit(struct gy_gpu_time *time, struct gy_gpu_mark *mark)
+/* The GPU does not answer: the end of the mark becomes the anchor, and the mark gets the anchor's event once it
+ * is placed. */
+static CUevent anchor_at(struct gy_gpu_time *time, const struct gy_gpu_mark *mark)
 {
+    struct anchor *anchor = &time->anchor;
+    CUevent event = anchor->event;
+    uint64_t width = gy_clock_ns() - mark->end_call_ns;
+    anchor->event = mark->end;
+    anchor->generation = mark->generation;
+    anchor->host_ns = mark->end_call_ns + width / 2;
+    anchor->bound_ns = width / 2 + 1;
+    anchor->rough = true;
+    return event;
+}
+
+static void emit(struct gy_gpu_time *time, struct gy_gpu_mark *mark, bool is_anchored)
+{
+    CUevent end = is_anchored ? mark->end : anchor_at(time, mark);
     struct gy_gpu_slice slice = {
         .gpu = time->gpu, .stream = mark->stream, .name = mark->name, .id = mark->id, .flow = mark->flow};
-    if (time->broken == mark->generation || !place(time, mark, &slice.begin_ns, &slice.end_ns)) {
+    bool placed = time->broken != mark->generation && place(time, mark, &slice.begin_ns, &slice.end_ns);
+    mark->end = end;
+    if (!placed) {
         time->broken = mark->generation;
         lose_mark(time, mark);
         return;
@@ -529,15 +554,15 @@ static void emit(struct gy_gpu_time *time, struct gy_gpu_mark *mark)
 static bool anchored(struct gy_gpu_time *time, uint64_t generation)
 {
     const struct anchor *anchor = &time->anchor;
-    if (time->broken == generation || (anchor->generation == generation && anchor->host_ns != 0 &&
-                                       gy_clock_ns() - anchor->host_ns < time->anchor_age_ns)) {
+    bool have = anchor->generation == generation && anchor->host_ns != 0 && !anchor->rough;
+    if (time->broken == generation || (have && gy_clock_ns() - anchor->host_ns < time->anchor_age_ns)) {
         return true;
     }
     return renew_anchor(time, generation);
 }
 
-/* Empty a stream's queue as far as the GPU has got.  False: there is no anchor to place anything. */
-static bool collect_stream(struct gy_gpu_time *time, uint32_t stream, uint64_t generation)
+/* Empty a stream's queue as far as the GPU has got. */
+static void collect_stream(struct gy_gpu_time *time, uint32_t stream, uint64_t generation)
 {
     struct gy_context *context = time->context;
     for (struct gy_gpu_mark *mark; (mark = front(time, stream)) != NULL;) {
@@ -553,17 +578,15 @@ static bool collect_stream(struct gy_gpu_time *time, uint32_t stream, uint64_t g
         }
         CUresult result = context->driver->cuEventQuery(mark->end);
         if (result == CUDA_ERROR_NOT_READY) {
-            return true;
+            return;
         }
         if (gy_context_check(context, result, "cuEventQuery(mark->end)", __FILE__, __LINE__) != GANTRY_OK) {
             time->broken = generation;
-        } else if (!anchored(time, generation)) {
-            return false;
         }
+        bool is_anchored = anchored(time, generation);
         dequeue(time, stream);
-        emit(time, mark);
+        emit(time, mark, is_anchored || time->broken == generation);
     }
-    return true;
 }
 
 void gy_gpu_time_collect(struct gy_gpu_time *time)
@@ -581,8 +604,8 @@ void gy_gpu_time_collect(struct gy_gpu_time *time)
     if (more && generation != 0 && !gy_context_is_lost(time->context)) {
         make_marks(time, MARKS_MORE);
     }
-    while (busy != 0 && collect_stream(time, (uint32_t)__builtin_ctzll(busy), generation)) {
-        busy &= busy - 1;
+    for (; busy != 0; busy &= busy - 1) {
+        collect_stream(time, (uint32_t)__builtin_ctzll(busy), generation);
     }
 }
 

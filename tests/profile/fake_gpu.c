@@ -72,7 +72,10 @@ static CUresult event_record(CUevent event, CUstream stream)
     if (result == CUDA_SUCCESS) {
         e->anchor = index == FAKE_STREAMS;
         e->mute = e->anchor && fake.mute;
-        e->time_ns = e->anchor ? fake_gpu_ns(gy_clock_ns()) + (uint64_t)fake.jump_ns : fake.next_ns[index];
+        bool now = e->anchor || fake.next_ns[index] == FAKE_NOW;
+        e->time_ns = now ? fake_gpu_ns(gy_clock_ns()) : fake.next_ns[index];
+        e->time_ns += e->anchor ? (uint64_t)fake.jump_ns : 0;
+        fake.last_ns = e->anchor ? fake.last_ns : e->time_ns;
     }
     return leave(result);
 }

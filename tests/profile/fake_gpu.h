@@ -8,10 +8,12 @@
 #include <pthread.h>
 
 #define FAKE_STREAMS 8
+#define FAKE_NOW 0 /* as next_ns: the GPU time of the record itself */
 
 struct fake_gpu {
     pthread_mutex_t lock;           /* guards everything below */
     uint64_t next_ns[FAKE_STREAMS]; /* GPU time at which the next record on the stream is reached */
+    uint64_t last_ns;               /* of the latest record on a stream of the test */
     uint64_t reached_ns;            /* records up to here are complete */
     double rate;                    /* of the GPU's clock against the host's */
     int64_t jump_ns;                /* added to the GPU time of anchors */

@@ -34,7 +34,11 @@ static int set_up(void **state)
     zero = fake_gpu_ns(gy_clock_ns());
     gpu_time = NULL;
     profile = NULL;
-    return gy_gpu_time_create(&context, &gpu_time);
+    if (gy_gpu_time_create(&context, &gpu_time) != GANTRY_OK) {
+        return -1;
+    }
+    gy_gpu_time_set_anchor_age(gpu_time, UINT64_MAX); /* one for the whole test, however long it takes */
+    return 0;
 }
 
 static int tear_down(void **state)
@@ -306,23 +310,29 @@ static void test_lost_context_drops_marks_with_one_log_line(void **state)
     assert_int_equal(stats.lost, 101);
 }
 
+/* Its own end is what a task is placed by then: rough, but the bound says so. */
 static void test_gpu_that_does_not_answer_is_not_waited_for(void **state)
 {
     (void)state;
+    uint64_t ns[4][2];
     fake.mute = true;
+    fake.reached_ns = UINT64_MAX;
     start();
-    task(0, 10 * US, 20 * US, 1);
-    reach(100 * US);
-    reach(100 * US);
-    fake.mute = false;
-    long calls;
-    do { /* tries again after a while */
-        calls = fake.calls;
+    for (uint64_t i = 0; i < 4; i++) {
+        fake.next_ns[0] = FAKE_NOW;
+        struct gy_gpu_mark *mark = gy_gpu_time_begin(gpu_time, fake_stream(0), 0, "task", i);
+        ns[i][0] = fake.last_ns - zero;
+        gy_gpu_time_end(gpu_time, mark, fake_stream(0));
+        ns[i][1] = fake.last_ns - zero;
+        fake.mute = i != 2;
         gy_gpu_time_collect(gpu_time);
-        sched_yield();
-    } while (fake.calls == calls + 1); /* only asked whether the task is done */
-    stop_and_load(1);
-    check_slice(1, 10 * US, 20 * US);
+    }
+    stop_and_load(4);
+    assert_int_equal(stats.lost, 0);
+    for (uint64_t i = 0; i < 4; i++) {
+        check_slice(i, ns[i][0], ns[i][1]);
+        assert_true(i == 0 || by_id(i)->begin >= by_id(i - 1)->end);
+    }
 }
 
 /* Fail the 1st, 2nd, 3rd ... driver call of a recording with an error that is not sticky. */
@@ -392,7 +402,7 @@ static void test_create_survives_every_allocation_failure(void **state)
 /* ---- threads --------------------------------------------------------------------------------- */
 
 static atomic_bool dispatching;
-static atomic_uint_fast64_t begun;
+static atomic_uint_fast64_t begun, collected;
 
 static void dispatch(void *arg)
 {
@@ -410,6 +420,16 @@ static void complete(void *arg)
     (void)arg;
     while (atomic_load(&dispatching)) {
         gy_gpu_time_collect(gpu_time);
+        atomic_fetch_add(&collected, 1);
+        sched_yield();
+    }
+}
+
+/* More than `more` of what the thread counts has begun and ended since the call. */
+static void await(const atomic_uint_fast64_t *counter, uint64_t more)
+{
+    uint64_t seen = atomic_load(counter);
+    while (atomic_load(counter) <= seen + more) {
         sched_yield();
     }
 }
@@ -418,7 +438,7 @@ static void test_recordings_come_and_go_under_both_threads(void **state)
 {
     (void)state;
     gy_thread threads[2];
-    uint64_t slices = 0;
+    unsigned empty = 0;
     gantry_status worst = GANTRY_OK;
     for (size_t i = 0; i < FAKE_STREAMS; i++) {
         fake.next_ns[i] = zero;
@@ -428,27 +448,23 @@ static void test_recordings_come_and_go_under_both_threads(void **state)
     atomic_store(&dispatching, true);
     assert_ok(gy_thread_start(&threads[0], "GD", dispatch, NULL));
     assert_ok(gy_thread_start(&threads[1], "GDB", complete, NULL));
-    /* On a loaded machine GDB may sleep through thirty recordings: go on until one has caught a slice.  A
-     * recorder that never does so is found by the test's time limit. */
-    for (int i = 0; i < 30 || (slices == 0 && worst == GANTRY_OK); i++) {
+    for (int i = 0; i < 30; i++) {
         gantry_profile_options options = GANTRY_PROFILE_OPTIONS_INIT;
         options.path = path;
         gantry_profile *recording = NULL;
         gantry_status status = gantry_profile_start(&options, &recording);
-        uint64_t seen = atomic_load(&begun);
-        while (atomic_load(&begun) < seen + 200) {
-            sched_yield();
-        }
+        await(&begun, 200);
+        await(&collected, 1);
         gantry_profile_stats s = {.struct_size = sizeof(s)};
         status = status == GANTRY_OK ? gantry_profile_stop(recording, &s) : status;
         worst = status != GANTRY_OK ? status : worst;
-        slices += s.spans;
+        empty += s.spans == 0;
     }
     atomic_store(&dispatching, false);
     gy_thread_join(&threads[0]);
     gy_thread_join(&threads[1]);
     assert_int_equal(worst, GANTRY_OK);
-    assert_true(slices > 0);
+    assert_int_equal(empty, 0);
 }
 
 int main(void)
