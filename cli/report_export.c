@@ -113,7 +113,7 @@ static const char *const page_script[] = {
     "for(const r of rows){r.slices.sort((a,b)=>a[2]-b[2]||b[3]-a[3]);const open=[];\n",
     " for(const s of r.slices){while(open.length&&open[open.length-1]<=s[2])open.pop();s.depth=open.length;",
     "open.push(s[2]+s[3]);r.deep=Math.max(r.deep||1,open.length);}}\n",
-    "let top=0;for(const r of rows){r.y=top;top+=r.deep*H+4;}\n",
+    "let tall=0;for(const r of rows){r.y=tall;tall+=r.deep*H+4;}\n",
     "/* where no GPU task ran, between the first and the last */\n",
     "const gaps=[];{const b=S.filter(s=>N[s[4]]==='gpu').map(s=>[s[2],s[2]+s[3]]).sort((x,y)=>x[0]-y[0]);\n",
     " let e=b.length?b[0][1]:0;for(const x of b){if(x[0]>e)gaps.push([e,x[0]]);e=Math.max(e,x[1]);}}\n",
@@ -140,7 +140,7 @@ static const char *const page_script[] = {
     "view.onwheel=e=>{e.preventDefault();if(e.ctrlKey||!e.shiftKey&&e.offsetX>L){const "
     "at=from+(e.offsetX-L)/",
     "(view.width-L)*span,k=e.deltaY>0?1.25:0.8;span=Math.min(end,span*k);from=Math.max(0,at-(at-from)*k);}",
-    "else scroll=Math.max(0,Math.min(top,scroll+e.deltaY));draw();};\n",
+    "else scroll=Math.max(0,Math.min(tall,scroll+e.deltaY));draw();};\n",
     "let "
     "drag=null;view.onmousedown=e=>{drag=[e.clientX,e.clientY,from,scroll];};onmouseup=()=>{drag=null;};\n",
     "view.onmousemove=e=>{if(drag){from=Math.max(0,drag[2]-(e.clientX-drag[0])/(view.width-L)*span);",

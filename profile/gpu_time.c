@@ -519,8 +519,8 @@ static bool place(struct gy_gpu_time *time, const struct gy_gpu_mark *mark, uint
     return true;
 }
 
-/* The GPU does not answer: the end of the mark becomes the anchor, and the mark gets the anchor's event once it
- * is placed. */
+/* The GPU does not answer: the end of the mark becomes the anchor, and the mark gets the anchor's event once
+ * it is placed. */
 static CUevent anchor_at(struct gy_gpu_time *time, const struct gy_gpu_mark *mark)
 {
     struct anchor *anchor = &time->anchor;
