@@ -15,7 +15,8 @@ struct bench_heap_context {
 /* True for GANTRY_OK; else false and a line on stderr. */
 bool bench_heap_ok(gantry_status status);
 
-/* A million operations on blocks of tensor-like sizes: time, and slab bytes against the peak in use. */
+/* A million operations on blocks of tensor-like sizes (fewer with less than 15 runs): time, and slab bytes
+ * against the peak in use. */
 bool bench_heap_trace(struct bench_heap_context *context, const struct bench_options *options);
 /* The caller's time of gantry_free_after(). */
 bool bench_heap_free_after(struct bench_heap_context *context, const struct bench_options *options);

@@ -10,9 +10,11 @@
 
 /* ---- trace --------------------------------------------------------------------------------- */
 
+/* With FULL_RUNS runs or more; fewer shrink the trace, so that a short run is a small one, too. */
+#define TRACE_FULL_RUNS 15u
 #define TRACE_OPERATIONS 1000000u
-#define TRACE_SLOTS 4096u
 #define TRACE_LIVE_BYTES ((uint64_t)8 << 30)
+#define TRACE_SLOTS 4096u
 
 struct trace {
     struct bench_heap_context *context;
@@ -20,6 +22,8 @@ struct trace {
     void *blocks[TRACE_SLOTS];
     size_t bytes[TRACE_SLOTS];
     uint32_t count;
+    uint32_t operations;
+    uint64_t live_bytes; /* most that may be live */
     uint64_t live, peak_live, peak_slabs;
     uint64_t ns;
 };
@@ -92,9 +96,9 @@ static bool note_slabs(struct trace *t)
 
 static bool run_trace(struct trace *t)
 {
-    for (uint32_t i = 0; i < TRACE_OPERATIONS; i++) {
+    for (uint32_t i = 0; i < t->operations; i++) {
         size_t bytes = tensor_bytes(t);
-        bool fits = t->count < TRACE_SLOTS && t->live + bytes <= TRACE_LIVE_BYTES;
+        bool fits = t->count < TRACE_SLOTS && t->live + bytes <= t->live_bytes;
         bool take = t->count == 0 || (fits && next_random(t) % 100 < 60);
         if (!(take ? trace_take(t, bytes) : trace_give(t)) || (i % 1000 == 0 && !note_slabs(t))) {
             return false;
@@ -111,13 +115,16 @@ bool bench_heap_trace(struct bench_heap_context *context, const struct bench_opt
     }
     t->context = context;
     t->random = 88172645463325252u;
+    uint32_t runs = options->runs < TRACE_FULL_RUNS ? options->runs : TRACE_FULL_RUNS;
+    t->operations = TRACE_OPERATIONS / TRACE_FULL_RUNS * runs;
+    t->live_bytes = TRACE_LIVE_BYTES / TRACE_FULL_RUNS * runs;
     bool good = bench_heap_ok(gantry_heap_trim(context->heap, GANTRY_MEMORY_DEVICE, 0, NULL)) && run_trace(t);
     while (t->count > 0) {
         good = trace_give(t) && good;
     }
     good = bench_heap_ok(gantry_heap_trim(context->heap, GANTRY_MEMORY_DEVICE, 0, NULL)) && good;
     struct bench_case time = {.name = "heap/trace", .item = "operation"};
-    struct bench_result result = {.min_ns = (double)t->ns / TRACE_OPERATIONS, .verified = good};
+    struct bench_result result = {.min_ns = (double)t->ns / t->operations, .verified = good};
     result.median_ns = result.min_ns;
     bench_report(options, &time, &result);
     double ratio = t->peak_live != 0 ? (double)t->peak_slabs / (double)t->peak_live : 0.0;

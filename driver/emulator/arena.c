@@ -23,6 +23,7 @@
 
 #define MOST_GRANULES ((size_t)1 << 19) /* 1 TiB */
 #define FEWEST_GRANULES ((size_t)1 << 14)
+#define PAGE_BYTES ((size_t)4096)
 
 static uintptr_t arena; /* 0: not reserved yet */
 static size_t granule_count;
@@ -82,6 +83,40 @@ static void link_region(struct gy_emu_region *region)
     regions = region;
 }
 
+/* The end of the last page that `bytes` of a region reach into. */
+static size_t page_end(size_t bytes)
+{
+    return (bytes + PAGE_BYTES - 1) & ~(size_t)(PAGE_BYTES - 1);
+}
+
+/* Its pages may be touched, what is left of the granules may not.  Only the rest of the last page is
+ * poisoned: the address sanitizer pays for poisoned memory, and for what is unpoisoned, with an eighth of its
+ * size. */
+static bool open_pages(struct gy_emu_region *region)
+{
+    char *start = (char *)region->base;
+    size_t span = page_end(region->bytes);
+    if (mprotect(start, span, PROT_READ | PROT_WRITE) != 0) {
+        return false;
+    }
+    if (region->bytes < GY_EMU_GRANULE) {
+        madvise(start, span, MADV_NOHUGEPAGE); /* else the first touch clears 2 MiB */
+    }
+    ASAN_POISON_MEMORY_REGION(start + region->bytes, span - region->bytes);
+    return true;
+}
+
+static void close_pages(const struct gy_emu_region *region)
+{
+    char *start = (char *)region->base;
+    if (region->kind != GY_EMU_REGION_RESERVED) {
+        ASAN_UNPOISON_MEMORY_REGION(start + region->bytes, page_end(region->bytes) - region->bytes);
+    }
+    /* A fresh reservation over it drops the pages and everything the kernel kept about them. */
+    mmap(start, region->granules * GY_EMU_GRANULE, PROT_NONE,
+         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+}
+
 CUresult gy_emu_region_open(enum gy_emu_region_kind kind, size_t bytes, size_t alignment,
                             struct gy_emu_region **out)
 {
@@ -99,18 +134,9 @@ CUresult gy_emu_region_open(enum gy_emu_region_kind kind, size_t bytes, size_t a
     region->base = arena + first * GY_EMU_GRANULE;
     region->bytes = bytes;
     region->granules = granules;
-    void *start = (void *)region->base;
-    size_t span = granules * GY_EMU_GRANULE;
-    if (kind != GY_EMU_REGION_RESERVED) {
-        if (mprotect(start, span, PROT_READ | PROT_WRITE) != 0) {
-            gy_free(region);
-            return CUDA_ERROR_OUT_OF_MEMORY;
-        }
-        if (bytes < GY_EMU_GRANULE) {
-            madvise(start, span, MADV_NOHUGEPAGE); /* else the first touch clears 2 MiB */
-        }
-        ASAN_UNPOISON_MEMORY_REGION(start, bytes);
-        ASAN_POISON_MEMORY_REGION((char *)start + bytes, span - bytes);
+    if (kind != GY_EMU_REGION_RESERVED && !open_pages(region)) {
+        gy_free(region);
+        return CUDA_ERROR_OUT_OF_MEMORY;
     }
     for (size_t i = 0; i <= granules; i++) {
         table[first + i] = region;
@@ -136,11 +162,7 @@ static void unlink_region(struct gy_emu_region *region)
 void gy_emu_region_close(struct gy_emu_region *region)
 {
     if (region->kind != GY_EMU_REGION_REGISTERED) {
-        /* A fresh reservation over it drops the pages and everything the kernel kept about them. */
-        void *start = (void *)region->base;
-        size_t span = region->granules * GY_EMU_GRANULE;
-        mmap(start, span, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-        ASAN_POISON_MEMORY_REGION(start, span);
+        close_pages(region);
         size_t first = (region->base - arena) / GY_EMU_GRANULE;
         for (size_t i = 0; i <= region->granules; i++) {
             table[first + i] = NULL;
