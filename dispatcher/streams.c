@@ -62,48 +62,107 @@ static gantry_status create_stream(struct gy_streams *streams, uint32_t *out)
     return GANTRY_OK;
 }
 
-static bool is_open(const struct gy_stream *s)
+/* Whatever is enqueued from now on comes after the stream's work anyhow, or the host has seen it finished. */
+static bool is_over(struct gy_stream *s)
 {
-    return s->running != 0 || s->reserved;
+    return s->floor >= s->tail || atomic_load_explicit(&s->completed, memory_order_acquire) >= s->tail;
 }
 
-static bool is_passed(struct gy_stream *s)
+/* Work on another stream, launched or about to be, comes after the last task of this one. */
+static bool is_overtaken(const struct gy_streams *streams, uint32_t index)
 {
-    return atomic_load_explicit(&s->completed, memory_order_acquire) >= s->tail;
+    const struct gy_stream *s = &streams->streams[index];
+    if (s->overtaken >= s->tail) {
+        return true;
+    }
+    for (uint32_t i = 0; i < streams->count; i++) {
+        if (i != index && streams->streams[i].known[index] >= s->tail) {
+            return true;
+        }
+    }
+    return false;
 }
 
-/* A stream for a new pipeline: one whose work is over, else a new one, else one whose pipeline has ended,
- * else the next in turn. */
-static gantry_status find_free(struct gy_streams *streams, uint32_t *out)
+/* As far as it is known, what a task that comes after `clock` comes after: through the tails of streams, and
+ * through positions that an event was recorded at. */
+static void find_reach(const struct gy_streams *streams, const struct gy_clock *clock, uint64_t *reach)
+{
+    memset(reach, 0, streams->count * sizeof(*reach));
+    for (uint64_t left = clock->streams; left != 0; left &= left - 1) {
+        uint32_t i = (uint32_t)__builtin_ctzll(left);
+        const struct gy_stream *s = &streams->streams[i];
+        const uint64_t *known = s->tail == clock->seq[i] ? s->known : NULL;
+        for (uint32_t e = 0; e < GY_STREAM_EVENTS && known == NULL; e++) {
+            known = s->events[e].seq == clock->seq[i] ? s->events[e].known : NULL;
+        }
+        for (uint32_t j = 0; j < streams->count && known != NULL; j++) {
+            reach[j] = known[j] > reach[j] ? known[j] : reach[j];
+        }
+        reach[i] = clock->seq[i] > reach[i] ? clock->seq[i] : reach[i];
+    }
+}
+
+/* What a stream that nobody inherits is worth to a task: the less, the better. */
+enum offer {
+    OFFER_OVER,      /* its work is over */
+    OFFER_BEHIND,    /* the task comes after its work anyhow */
+    OFFER_OVERTAKEN, /* other work does: the task is held up by it, as little as by any unrelated task */
+    OFFER_UNUSED,    /* not given out since the streams were returned */
+    OFFER_ENDED,     /* work in progress that nobody continues: for want of anything better */
+    OFFER_NONE
+};
+
+static enum offer appraise(struct gy_streams *streams, uint32_t index, const uint64_t *reach)
+{
+    struct gy_stream *s = &streams->streams[index];
+    if (s->running != 0) {
+        return OFFER_NONE;
+    }
+    if (!s->used) {
+        return OFFER_UNUSED;
+    }
+    if (s->heirs == 0 && is_over(s)) {
+        return OFFER_OVER;
+    }
+    if (reach[index] >= s->tail) {
+        return OFFER_BEHIND;
+    }
+    if (is_overtaken(streams, index)) {
+        return OFFER_OVERTAKEN;
+    }
+    return s->heirs == 0 ? OFFER_ENDED : OFFER_NONE;
+}
+
+/* A stream for a task that inherits none.  A new one is only taken when the last tasks of all others are
+ * such that none of them, nor this one, comes after another: so there are never more streams in use than the
+ * graph is wide. */
+static gantry_status find_free(struct gy_streams *streams, const struct gy_clock *clock, uint32_t *out)
 {
     if (streams->count > 0 && atomic_load_explicit(&streams->single, memory_order_relaxed)) {
         *out = 0;
         return GANTRY_OK;
     }
-    uint32_t ended = UINT32_MAX;
-    uint64_t least = UINT64_MAX;
-    for (uint32_t i = 0; i < streams->count; i++) {
-        struct gy_stream *s = &streams->streams[i];
-        if (is_open(s)) {
-            continue;
-        }
-        if (!s->used || is_passed(s)) {
-            *out = i;
-            return GANTRY_OK;
-        }
-        if (s->tail < least) {
-            least = s->tail;
-            ended = i;
+    uint64_t reach[GY_STREAMS_MAX];
+    find_reach(streams, clock, reach);
+    enum offer best = OFFER_NONE;
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < streams->count && best != OFFER_OVER; i++) {
+        enum offer offer = appraise(streams, i, reach);
+        bool older = streams->streams[i].age < streams->streams[found].age;
+        if (offer < best || (offer == best && offer != OFFER_NONE && older)) {
+            best = offer;
+            found = i;
         }
     }
-    if (streams->count < streams->limit) {
+    if (best >= OFFER_ENDED && streams->count < streams->limit) {
         return create_stream(streams, out);
     }
-    *out = ended != UINT32_MAX ? ended : streams->next_shared++ % streams->count;
+    *out = best != OFFER_NONE ? found : streams->next_shared++ % streams->count;
     return GANTRY_OK;
 }
 
-/* The stream of `clock` whose tail is just the position asked for and not taken: home first. */
+/* A stream of `clock` whose tail is just the position asked for and not taken: that of the first predecessor
+ * (home), unless another dependent of it may still want it while some other predecessor has no other. */
 static bool find_inheritable(struct gy_streams *streams, const struct gy_clock *clock, uint32_t *out)
 {
     uint64_t order[2] = {0, clock->streams};
@@ -111,28 +170,43 @@ static bool find_inheritable(struct gy_streams *streams, const struct gy_clock *
         order[0] = UINT64_C(1) << clock->home & clock->streams;
         order[1] &= ~order[0];
     }
+    bool found = false;
     for (int pass = 0; pass < 2; pass++) {
         for (uint64_t left = order[pass]; left != 0; left &= left - 1) {
             uint32_t i = (uint32_t)__builtin_ctzll(left);
             struct gy_stream *s = &streams->streams[i];
-            if (s->tail == clock->seq[i] && s->inherited < clock->seq[i]) {
-                *out = i;
+            if (s->tail != clock->seq[i] || s->running != 0 || (found && s->heirs != 0)) {
+                continue;
+            }
+            *out = i;
+            found = true;
+            if (s->heirs == 0) {
                 return true;
             }
         }
     }
-    return false;
+    return found;
 }
 
-/* The heir of every position in `clock` other than on stream `taken` has gone elsewhere. */
-static void unreserve(struct gy_streams *streams, const struct gy_clock *clock)
+/* One dependent fewer may want the tails in `clock`, and somebody comes after them. */
+static void count_heir(struct gy_streams *streams, const struct gy_clock *clock)
 {
     for (uint64_t left = clock->streams; left != 0; left &= left - 1) {
         uint32_t i = (uint32_t)__builtin_ctzll(left);
         struct gy_stream *s = &streams->streams[i];
-        if (s->tail == clock->seq[i]) {
-            s->reserved = false;
+        if (s->tail == clock->seq[i] && s->heirs > 0) {
+            s->heirs--;
         }
+        if (s->overtaken < clock->seq[i]) {
+            s->overtaken = clock->seq[i];
+        }
+    }
+}
+
+static void overtake_all(struct gy_streams *streams)
+{
+    for (uint32_t i = 0; i < streams->count; i++) {
+        streams->streams[i].overtaken = streams->streams[i].tail;
     }
 }
 
@@ -140,13 +214,14 @@ gantry_status gy_streams_assign(struct gy_streams *streams, uint64_t trail, uint
 {
     struct gy_clock clock;
     uint32_t index = 0;
-    (void)gy_trail_read(trail, &clock);
-    unreserve(streams, &clock);
-    if (!atomic_load_explicit(&streams->single, memory_order_relaxed) &&
-        find_inheritable(streams, &clock, &index)) {
-        streams->streams[index].inherited = clock.seq[index];
+    if (gy_trail_read(trail, &clock)) {
+        count_heir(streams, &clock);
     } else {
-        gantry_status status = find_free(streams, &index);
+        overtake_all(streams);
+    }
+    if (atomic_load_explicit(&streams->single, memory_order_relaxed) ||
+        !find_inheritable(streams, &clock, &index)) {
+        gantry_status status = find_free(streams, &clock, &index);
         if (status != GANTRY_OK) {
             return status;
         }
@@ -423,7 +498,8 @@ gantry_status gy_streams_finish(struct gy_streams *streams, uint32_t stream, uin
     s->running--;
     s->tail++;
     s->known[stream] = s->tail;
-    s->reserved = dependents > 0;
+    s->heirs = dependents;
+    s->age = ++streams->finished;
     *out_trail = gy_trail_at(stream, s->tail);
     if (dependents < 2 || streams->device_wide) {
         return GANTRY_OK;
@@ -442,7 +518,7 @@ void gy_streams_return_all(struct gy_streams *streams)
 {
     for (uint32_t i = 0; i < streams->count; i++) {
         streams->streams[i].used = false;
-        streams->streams[i].reserved = false;
+        streams->streams[i].heirs = 0;
     }
     streams->in_use = 0;
 }

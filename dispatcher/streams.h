@@ -5,9 +5,11 @@
  *  2. A task inherits the stream of a position it must come after when nobody else has: the first
  *     dependent in submission order does.
  *  3. The other dependents get a free stream and wait for the position (a WFI edge).
- *  4. A join inherits one of its positions' streams and waits for the others.
- *  5. Streams are given out anew only when no task manager's step is open; within a step a stream whose
- *     last task has no dependents left to inherit it may be given to a new pipeline.
+ *  4. A join inherits one of its positions' streams and waits for the others: the first one's, or the first
+ *     that no other dependent may still inherit.
+ *  5. Streams are given out anew only when no task manager's step is open; within a step a stream counts as
+ *     free when its last task can have no heir any more, or other work comes after it already.
+ * So a step never uses more streams than its graph is wide (docs/decisions/0009).
  * A wait is dropped when the stream is known to be behind that position already: every stream keeps a
  * vector clock of what its tail is ordered after (Fidge/Mattern clocks; each event carries the clock of
  * its record).
@@ -30,10 +32,11 @@ struct gy_stream_event {
 struct gy_stream {
     CUstream native;
     uint64_t tail;                  /* tasks that finished launching here */
-    uint64_t inherited;             /* highest position that a task has inherited */
+    uint64_t overtaken;             /* highest position that a task was assigned which comes after it */
+    uint64_t age;                   /* when the tail finished launching, counted over all streams */
     uint64_t known[GY_STREAMS_MAX]; /* per stream: the position our tail is ordered after */
     uint32_t running;               /* tasks assigned and not finished launching */
-    bool reserved;                  /* the tail may still be inherited */
+    uint32_t heirs;                 /* dependents of the tail that have not come yet */
     bool used;                      /* given out since the streams were last returned */
     bool dirty;                     /* work enqueued since it was last gathered */
     bool in_graph;                  /* its latest work is in the latest graph launched on `origin` */
@@ -50,6 +53,7 @@ struct gy_streams {
     uint32_t count;             /* created so far */
     uint32_t in_use;            /* with `used` set */
     uint32_t next_shared;       /* round robin when all are busy */
+    uint64_t finished;          /* tasks that finished launching */
     bool device_wide;           /* immutable; one sync point instead of waits */
     _Atomic(bool) single;       /* atomic: everything on one stream */
     CUstream origin;            /* where graphs are launched; NULL: none was yet */

@@ -152,6 +152,59 @@ static void test_a_stream_waiting_for_its_heir_is_not_given_to_others(void **sta
     assert_int_equal(assign(pool, first), gy_trail_stream(first));
 }
 
+/* a -> c, b -> c, a -> d is two wide: c leaves the stream of a to d. */
+static void test_a_join_leaves_a_stream_to_whom_has_no_other(void **state)
+{
+    struct pool *pool = *state;
+    uint64_t a = run_task(pool, GY_TRAIL_NONE, 2);
+    uint64_t b = run_task(pool, GY_TRAIL_NONE, 1);
+    uint64_t c = run_task(pool, join(pool, a, b), 0);
+    uint64_t d = run_task(pool, a, 0);
+    assert_int_equal(gy_trail_stream(c), gy_trail_stream(b));
+    assert_int_equal(gy_trail_stream(d), gy_trail_stream(a));
+    assert_int_equal(waits(pool), 1); /* c after a */
+}
+
+static void test_a_task_takes_a_stream_it_comes_after_anyhow(void **state)
+{
+    struct pool *pool = *state;
+    uint64_t root = run_task(pool, GY_TRAIL_NONE, 2);
+    uint64_t left = run_task(pool, root, 1);
+    uint64_t right = run_task(pool, root, 1);
+    uint64_t joined = run_task(pool, join(pool, left, right), 2);
+    uint64_t before = waits(pool);
+    uint64_t heir = run_task(pool, joined, 0);
+    uint64_t other = run_task(pool, joined, 0);
+    assert_int_equal(gy_trail_stream(heir), gy_trail_stream(joined));
+    assert_int_equal(gy_trail_stream(other), gy_trail_stream(right));
+    assert_int_equal(waits(pool) - before, 1);
+    assert_int_equal(atomic_load(&pool->streams.created), 2);
+}
+
+static void test_a_new_pipeline_takes_an_overtaken_stream_before_a_new_one(void **state)
+{
+    struct pool *pool = *state;
+    uint64_t a = run_task(pool, GY_TRAIL_NONE, 1);
+    uint64_t b = run_task(pool, GY_TRAIL_NONE, 1);
+    uint64_t trail = join(pool, a, b);
+    uint32_t ready = assign(pool, trail); /* not launched yet, but nobody comes after b alone any more */
+    assert_int_equal(ready, gy_trail_stream(a));
+    assert_int_equal(assign(pool, GY_TRAIL_NONE), gy_trail_stream(b));
+    assert_int_not_equal(assign(pool, GY_TRAIL_NONE), gy_trail_stream(b)); /* now it has work of its own */
+    assert_int_equal(atomic_load(&pool->streams.created), 3);
+    gy_trail_drop(&pool->trails, trail);
+}
+
+static void test_a_task_after_everything_leaves_all_streams_free(void **state)
+{
+    struct pool *pool = *state;
+    (void)run_task(pool, GY_TRAIL_NONE, 1);
+    (void)run_task(pool, GY_TRAIL_NONE, 1);
+    (void)run_task(pool, GY_TRAIL_ALL, 1);
+    (void)run_task(pool, GY_TRAIL_NONE, 1);
+    assert_int_equal(atomic_load(&pool->streams.created), 2);
+}
+
 static void test_more_pipelines_than_streams_share_them(void **state)
 {
     struct pool *pool = *state;
@@ -215,6 +268,10 @@ int main(void)
         TEST(test_no_wait_for_what_the_host_has_seen_finished),
         TEST(test_an_ended_pipeline_whose_work_is_over_gives_its_stream_on),
         TEST(test_a_stream_waiting_for_its_heir_is_not_given_to_others),
+        TEST(test_a_join_leaves_a_stream_to_whom_has_no_other),
+        TEST(test_a_task_takes_a_stream_it_comes_after_anyhow),
+        TEST(test_a_new_pipeline_takes_an_overtaken_stream_before_a_new_one),
+        TEST(test_a_task_after_everything_leaves_all_streams_free),
         TEST(test_more_pipelines_than_streams_share_them),
         TEST(test_after_everything_waits_for_every_stream),
         TEST(test_a_position_older_than_the_kept_events_is_still_covered),
