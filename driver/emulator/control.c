@@ -99,7 +99,7 @@ uint64_t gantry_emu_calls(const char *function)
     return calls;
 }
 
-static uint64_t executed_at_reset;
+static uint64_t executed_at_reset, steals_at_reset;
 
 uint64_t gantry_emu_operations(void)
 {
@@ -109,10 +109,24 @@ uint64_t gantry_emu_operations(void)
     return n;
 }
 
+void gantry_emu_refuse_steals(uint64_t every)
+{
+    gy_emu_steals_refuse(every);
+}
+
+uint64_t gantry_emu_steals(void)
+{
+    gy_emu_control_enter();
+    uint64_t n = gy_emu_steals() - steals_at_reset;
+    gy_emu_control_leave();
+    return n;
+}
+
 static void reset_counters(void)
 {
     gy_emu_call_counts_reset();
     executed_at_reset = gy_emu_order_executed();
+    steals_at_reset = gy_emu_steals();
 }
 
 void gantry_emu_reset_counters(void)
@@ -220,6 +234,7 @@ void gantry_emu_reset(void)
     gy_emu_control_enter();
     gy_emu_fault_clear();
     gy_emu_fault_unhang();
+    gy_emu_steals_refuse(0);
     reset_counters();
     gy_emu_hold(false);
     gy_emu_set_noop(false);

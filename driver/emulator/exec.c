@@ -29,6 +29,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "driver/emulator/fiber.h"
+#include "driver/emulator/steal.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -75,6 +76,8 @@ struct engine {
     struct fiber *warp_waiting[MAX_WARPS][WARP]; /* all NULL between blocks */
     uint32_t at_barrier_count;
     struct fiber_queue at_barrier;
+    struct fiber_queue at_steal; /* wait for an answer that nobody has asked for yet */
+    struct gy_emu_steal steal;
     struct fiber_queue ready;
     struct fiber *idle;
     struct fiber *all;
@@ -84,7 +87,7 @@ struct engine {
     size_t shared_bytes;
     size_t page_bytes;
     bool failed;
-    char why[256];
+    char why[320];
 };
 
 static _Thread_local struct engine *own_engine;
@@ -138,12 +141,14 @@ static uint32_t count_warp_waiters(const struct engine *e)
 
 static _Noreturn void give_up_deadlock(struct engine *e)
 {
+    uint32_t in_warps = count_warp_waiters(e);
     snprintf(e->why, sizeof(e->why),
              "kernel %s: block (%u, %u, %u) can never end: of its %u threads %u have exited, %u wait at "
-             "__syncthreads and %u at a warp operation whose other lanes do not come",
+             "__syncthreads, %u at a warp operation whose other lanes do not come and %u for the answer to a "
+             "request that nobody makes",
              e->grid->kernel->name, e->thread.block_index[0], e->thread.block_index[1],
-             e->thread.block_index[2], e->thread_count, e->exited, e->at_barrier_count,
-             count_warp_waiters(e));
+             e->thread.block_index[2], e->thread_count, e->exited, e->at_barrier_count, in_warps,
+             e->thread_count - e->exited - e->at_barrier_count - in_warps);
     give_up(e);
 }
 
@@ -305,6 +310,65 @@ static uint64_t global_timer(struct gantry_host_thread *self)
     return gy_clock_ns();
 }
 
+/* ---- stealing ------------------------------------------------------------------------------------ */
+
+static _Noreturn void give_up_steal(struct engine *e)
+{
+    snprintf(e->why, sizeof(e->why), "kernel %s: block (%u, %u, %u) %s", e->grid->kernel->name,
+             e->thread.block_index[0], e->thread.block_index[1], e->thread.block_index[2], e->steal.broken);
+    give_up(e);
+}
+
+static void steal_begin(struct gantry_host_thread *self, uint64_t *barrier)
+{
+    (void)self;
+    gy_emu_steal_init(barrier);
+}
+
+static void steal_send(struct gantry_host_thread *self, void *answer, uint64_t *barrier)
+{
+    struct engine *e = (struct engine *)self;
+    if (!gy_emu_steal_send(&e->steal, e->grid, answer, barrier)) {
+        give_up_steal(e);
+    }
+    struct fiber *fiber;
+    while ((fiber = pop(&e->at_steal)) != NULL) {
+        push(&e->ready, fiber);
+    }
+}
+
+static void steal_wait(struct gantry_host_thread *self, uint64_t *barrier, uint32_t phase)
+{
+    struct engine *e = (struct engine *)self;
+    while (!gy_emu_steal_arrived(&e->steal, barrier, phase)) {
+        if (e->steal.broken != NULL) {
+            give_up_steal(e);
+        }
+        push(&e->at_steal, e->current);
+        wait_here(e);
+    }
+}
+
+static int steal_granted(struct gantry_host_thread *self, const void *answer)
+{
+    struct engine *e = (struct engine *)self;
+    bool granted = gy_emu_steal_granted(&e->steal, answer);
+    if (e->steal.broken != NULL) {
+        give_up_steal(e);
+    }
+    return granted;
+}
+
+static uint32_t steal_block(struct gantry_host_thread *self, const void *answer)
+{
+    struct engine *e = (struct engine *)self;
+    uint64_t block = 0;
+    if (!gy_emu_steal_block(&e->steal, answer, &block)) {
+        give_up_steal(e);
+    }
+    return (uint32_t)(block % e->grid->grid_size[0]);
+}
+
 /* ---- threads ------------------------------------------------------------------------------------ */
 
 /* A thread has ended: those who waited only for it go on. */
@@ -360,7 +424,9 @@ static void fiber_main(void)
 
 /* ---- blocks ------------------------------------------------------------------------------------- */
 
-static const struct gantry_host_ops ops = {block_barrier, warp_barrier, shuffle, ballot, global_timer};
+static const struct gantry_host_ops ops = {block_barrier, warp_barrier, shuffle,    ballot,
+                                           global_timer,  steal_begin,  steal_send, steal_wait,
+                                           steal_granted, steal_block};
 
 /* NULL when out of memory. */
 static void *map_memory(size_t bytes)
@@ -416,7 +482,9 @@ static void begin_block(struct engine *e, const struct gy_emu_grid *grid, uint64
     t->block_index[1] = (uint32_t)(block / grid->grid_size[0] % grid->grid_size[1]);
     t->block_index[2] = (uint32_t)(block / grid->grid_size[0] / grid->grid_size[1]);
     t->sm = sm;
+    t->can_steal = grid->take != NULL;
     e->grid = grid;
+    e->steal = (struct gy_emu_steal){.broken = NULL};
     e->next_thread = 0;
     memset(e->next_index, 0, sizeof(e->next_index));
     e->exited = 0;
@@ -441,6 +509,7 @@ static void abandon_block(struct engine *e)
     memset(e->warp_waiters, 0, sizeof(e->warp_waiters));
     e->at_barrier.first = NULL;
     e->at_barrier_count = 0;
+    e->at_steal.first = NULL;
     e->ready.first = NULL;
 }
 
@@ -469,6 +538,12 @@ bool gy_emu_exec_block(const struct gy_emu_grid *grid, uint64_t block, uint32_t 
     e->current = &e->host;
     gy_fiber_adopt_thread(&e->host.base);
     switch_to(e, first);
+    if (!e->failed && !gy_emu_steal_ended(&e->steal)) {
+        snprintf(e->why, sizeof(e->why), "kernel %s: block (%u, %u, %u) %s", grid->kernel->name,
+                 e->thread.block_index[0], e->thread.block_index[1], e->thread.block_index[2],
+                 e->steal.broken);
+        return false;
+    }
     if (e->failed) {
         abandon_block(e);
         return false;

@@ -14,12 +14,16 @@ struct gy_emu_grid {
     uint32_t block_size[3]; /* at most 1024 threads in all */
     size_t dynamic_shared_bytes;
     void *const *args; /* pointers to the parameter values, which stay put until the grid is done */
+    /* Take a block that has not started out of the grid, for a block that asks for it: true and its number,
+     * or false.  NULL: the device has no Cluster Launch Control. */
+    bool (*take)(void *grid_owner, uint64_t *block);
+    void *grid_owner;
 };
 
 /* Run block number `block` (x fastest) of the grid, on behalf of SM `sm`.  Different OS threads may run
  * different blocks of one grid at once.  False when the block could not be run to its end, and
- * gy_emu_exec_why() says why: no memory for fibers, or threads that wait for each other for ever.  What
- * the block had written until then stays written. */
+ * gy_emu_exec_why() says why: no memory for fibers, threads that wait for each other for ever, or a broken
+ * rule of Cluster Launch Control (steal.h).  What the block had written until then stays written. */
 bool gy_emu_exec_block(const struct gy_emu_grid *grid, uint64_t block, uint32_t sm);
 
 /* The cause of the calling OS thread's latest failure; valid until its next one or

@@ -78,6 +78,8 @@ struct gantry_emu_operation {
     X(size_t, last_failure, (char *text, size_t room))                               \
     X(uint64_t, calls, (const char *function))                                       \
     X(uint64_t, operations, (void))                                                  \
+    X(void, refuse_steals, (uint64_t every))                                         \
+    X(uint64_t, steals, (void))                                                      \
     X(void, reset_counters, (void))                                                  \
     X(void, hold, (void))                                                            \
     X(void, step, (uint64_t operations))                                             \
@@ -130,6 +132,13 @@ uint64_t gantry_emu_calls(const char *function);
 uint64_t gantry_emu_operations(void);
 void gantry_emu_reset_counters(void);
 
+/** Cluster Launch Control: refuse each `every`th request of a thread block for another one, counted over all
+ *  launches from now on, although blocks are left, as a device does for a kernel of higher priority.  0: only
+ *  when none is left, which is how it begins. */
+void gantry_emu_refuse_steals(uint64_t every);
+/** Blocks that were taken over by another one since the last reset. */
+uint64_t gantry_emu_steals(void);
+
 /** Start no operation and complete no event until released; what runs goes on to its end.  Calls that
  *  wait for the device block. */
 void gantry_emu_hold(void);
@@ -159,8 +168,8 @@ size_t gantry_emu_log_stop(void);
  *  @return the number of entries copied */
 size_t gantry_emu_log_read(struct gantry_emu_operation *operations, size_t capacity);
 
-/** Everything above back to its beginning: no faults, counters 0, not on hold, not no-op, host clock, no
- *  log.  Objects stay. */
+/** Everything above back to its beginning: no faults, counters 0, no refusals of steals, not on hold, not
+ *  no-op, host clock, no log.  Objects stay. */
 void gantry_emu_reset(void);
 
 #ifdef __cplusplus

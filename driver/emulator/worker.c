@@ -22,6 +22,7 @@
 #define MAX_GPU_WORKERS 64u
 #define VALUE_POLL_NS 50000
 #define NS_PER_S 1000000000
+#define STEALING_MAJOR 10 /* compute capability with Cluster Launch Control */
 
 struct crew {
     struct gy_emu_list ready;
@@ -36,7 +37,11 @@ static struct gy_emu_list grids;  /* kernels with blocks that nobody took yet */
 static uint32_t gpu_workers;      /* started */
 static enum { CREWS_NONE, CREWS_RUNNING, CREWS_FAILED } crews_state;
 
-static char last_failure[256]; /* of a launch */
+static char last_failure[384]; /* of a launch */
+
+static atomic_uint_fast64_t steals;        /* blocks taken over */
+static atomic_uint_fast64_t refuse_every;  /* so many requests to refuse one; 0: none but the last ones */
+static atomic_uint_fast64_t requests_made; /* since that was set */
 
 static _Thread_local CUresult trapped;
 static _Thread_local const char *cause; /* of `trapped`; NULL: the kernel itself */
@@ -52,6 +57,36 @@ size_t gy_emu_last_failure(char *text, size_t room)
 {
     int length = snprintf(text, room, "%s", last_failure);
     return length > 0 ? (size_t)length : 0;
+}
+
+/* ---- stealing -------------------------------------------------------------------------------- */
+
+/* A block of the grid asks for one that has not started.  A device may refuse although there is one. */
+static bool take_block(void *grid, uint64_t *block)
+{
+    struct gy_emu_op *op = grid;
+    uint64_t every = atomic_load_explicit(&refuse_every, memory_order_relaxed);
+    uint64_t number = atomic_fetch_add_explicit(&requests_made, 1, memory_order_relaxed) + 1;
+    if (every != 0 && number % every == 0) {
+        return false;
+    }
+    *block = atomic_fetch_add_explicit(&op->next_block, 1, memory_order_relaxed);
+    if (*block >= op->blocks) {
+        return false;
+    }
+    atomic_fetch_add_explicit(&steals, 1, memory_order_relaxed);
+    return true;
+}
+
+void gy_emu_steals_refuse(uint64_t every)
+{
+    atomic_store_explicit(&requests_made, 0, memory_order_relaxed);
+    atomic_store_explicit(&refuse_every, every, memory_order_relaxed);
+}
+
+uint64_t gy_emu_steals(void)
+{
+    return atomic_load_explicit(&steals, memory_order_relaxed);
 }
 
 /* ---- waking ---------------------------------------------------------------------------------- */
@@ -182,7 +217,11 @@ static void run_blocks(struct gy_emu_op *op)
     const struct gy_emu_context *context = op->work.context;
     struct gy_emu_grid grid = {.kernel = op->work.kernel.code,
                                .dynamic_shared_bytes = op->work.kernel.dynamic_shared_bytes,
-                               .args = op->work.kernel.args->pointers};
+                               .args = op->work.kernel.args->pointers,
+                               .grid_owner = op};
+    if (context->device->profile->major >= STEALING_MAJOR) {
+        grid.take = take_block;
+    }
     memcpy(grid.grid_size, op->work.kernel.grid, sizeof(grid.grid_size));
     memcpy(grid.block_size, op->work.kernel.block, sizeof(grid.block_size));
     trapped = CUDA_SUCCESS;

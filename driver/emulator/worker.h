@@ -23,6 +23,10 @@ void gy_emu_crews_signal(struct gy_emu_wakes wakes);
 
 /* From a kernel that the calling thread executes: fail its launch with `result` when the block ends. */
 void gy_emu_trap(CUresult result);
+/* Refuse each so-manieth request of a thread block for another one; 0: only when none is left. */
+void gy_emu_steals_refuse(uint64_t every);
+/* Blocks taken over, ever. */
+uint64_t gy_emu_steals(void);
 /* Why the latest launch that failed did; the text's whole length. */
 size_t gy_emu_last_failure(char *text, size_t room);
 

@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-#define GANTRY_HOST_MODULE_MAGIC 0x31444f4d484e5447u /* "GTNHMOD1" */
+#define GANTRY_HOST_MODULE_MAGIC 0x32444f4d484e5447u /* "GTNHMOD2" */
 
 struct gantry_host_thread;
 
@@ -30,6 +30,17 @@ struct gantry_host_ops {
     uint32_t (*ballot)(struct gantry_host_thread *self, uint32_t mask, int predicate);
     /** %globaltimer in ns. */
     uint64_t (*global_timer)(struct gantry_host_thread *self);
+    /** Make `barrier` (in shared memory) ready for one arrival per phase; its first phase is 0. */
+    void (*steal_begin)(struct gantry_host_thread *self, uint64_t *barrier);
+    /** Ask for a block that has not started.  The 16 bytes of the answer are there when the phase of
+     *  `barrier` has completed, not before. */
+    void (*steal_send)(struct gantry_host_thread *self, void *answer, uint64_t *barrier);
+    /** Return when the barrier's phase of this parity has completed. */
+    void (*steal_wait)(struct gantry_host_thread *self, uint64_t *barrier, uint32_t phase);
+    /** Whether the answer grants a block. */
+    int (*steal_granted)(struct gantry_host_thread *self, const void *answer);
+    /** The x index of the granted block. */
+    uint32_t (*steal_block)(struct gantry_host_thread *self, const void *answer);
 };
 
 /** The thread that is running now on this OS thread; one per OS thread, its fields change when the
@@ -43,7 +54,8 @@ struct gantry_host_thread {
     uint32_t sm;          /* %smid */
     void *dynamic_shared; /* 16-byte aligned */
     size_t dynamic_shared_bytes;
-    void *engine; /* the engine's own */
+    void *engine;       /* the engine's own */
+    uint32_t can_steal; /* 1: the device has Cluster Launch Control, so steal_...() may be called */
 };
 
 /** One kernel. */

@@ -216,7 +216,7 @@ static bool time_urgent(struct scale *s, int way, double *us)
 
 static bool print_table(struct scale *s)
 {
-    bool steals = s->info.compute_major >= 10 && !s->info.emulated;
+    bool steals = s->info.compute_major >= 10;
     printf("%s, %u elements, %u blocks at once; medians of %d runs, results checked\n", s->info.name,
            s->count, s->blocks, RUNS);
     printf("stealing: %s\n\n", steals

@@ -1,6 +1,6 @@
 /* What the planner plans is copied byte by byte: batches run through the block engine and are compared with
  * memcpy() and plain fills, guard zones included.  Every form of the kernel, every way of dividing the
- * units among blocks. */
+ * units among blocks, those of devices whose blocks take over others (Cluster Launch Control) too. */
 #include "tests/support/cmocka_c11.h"
 
 #include "copykernel/plan.h"
@@ -91,7 +91,20 @@ struct way {
     uint32_t device_blocks; /* at most; 0: any number */
     bool in_parameters;     /* if the batch fits */
     bool counts;            /* with counters */
+    bool steals;            /* blocks take over others */
+    uint64_t refuse_every;  /* so many requests to refuse one */
 };
+
+static uint64_t steals; /* blocks taken over so far */
+
+static bool run_kernel(const char *name, uint32_t blocks, const struct way *way, void *const *args)
+{
+    struct host_stealing stealing = {.refuse_every = way->refuse_every};
+    bool ok = host_run_with(&gantry_image_copy_kernels, name, (gantry_dim3){blocks, 1, 1},
+                            (gantry_dim3){way->threads, 1, 1}, 0, args, way->steals ? &stealing : NULL);
+    steals += stealing.steals;
+    return ok;
+}
 
 static uint32_t blocks_for(uint32_t units, uint32_t warps, uint32_t most)
 {
@@ -111,24 +124,23 @@ static bool run_words(uint64_t *words, const struct gy_copy_plan *plan, const st
                                   .host_blocks = blocks_for(plan->host_units, warps, way->host_blocks),
                                   .device_blocks = way->device_blocks != 0 ? device_blocks : 0,
                                   .wide = plan->wide};
-    gantry_dim3 grid = {shape.host_blocks + device_blocks, 1, 1}, block = {way->threads, 1, 1};
+    uint32_t blocks = shape.host_blocks + device_blocks;
     if (way->in_parameters && plan->words <= GY_COPY_FEW_WORDS) {
         struct gy_copy_few batch = {.shape = shape};
         memcpy(batch.words, words, plan->words * sizeof(*words));
         void *args[] = {&batch};
-        return host_run(&gantry_image_copy_kernels, "gantry_copy_few", grid, block, 0, args);
+        return run_kernel("gantry_copy_few", blocks, way, args);
     }
     if (way->in_parameters && plan->words <= GY_COPY_INLINE_WORDS) {
         struct gy_copy_inline batch = {.shape = shape};
         memcpy(batch.words, words, plan->words * sizeof(*words));
         void *args[] = {&batch};
-        return host_run(&gantry_image_copy_kernels, "gantry_copy_inline", grid, block, 0, args);
+        return run_kernel("gantry_copy_inline", blocks, way, args);
     }
     struct gy_copy_counters *counting = way->counts ? &counters : NULL;
     void *args[] = {&words, &shape, &counting};
-    bool ok = host_run(&gantry_image_copy_kernels,
-                       way->threads == GY_COPY_BLOCK ? "gantry_copy_plain" : "gantry_copy_table", grid, block,
-                       0, args);
+    const char *name = way->threads == GY_COPY_BLOCK ? "gantry_copy_plain" : "gantry_copy_table";
+    bool ok = run_kernel(name, blocks, way, args);
     /* as the next launch wants to find them */
     assert_int_equal(counters.next[0] | counters.next[1] | counters.gone[0] | counters.gone[1], 0);
     return ok;
@@ -223,12 +235,15 @@ static void test_random_batches_are_copied_byte_for_byte(void **state)
                                 .host_blocks = 1 + (uint32_t)random_below(4),
                                 .device_blocks = (uint32_t)random_below(2) * 3,
                                 .in_parameters = random_below(2) == 0,
-                                .counts = random_below(2) == 0};
+                                .counts = random_below(2) == 0,
+                                .steals = random_below(2) == 0,
+                                .refuse_every = random_below(6)};
         if (count != 0) {
             wide += run_batch(items, count, &way);
         }
     }
-    assert_in_range(wide, 5, 120);
+    assert_in_range(wide, 2, 120);
+    assert_in_range(steals, 100, UINT32_MAX);
 }
 
 static const struct way plain = {

@@ -20,20 +20,56 @@ static inline const struct gantry_host_kernel *host_kernel(const gantry_module_i
     return NULL;
 }
 
-static inline bool host_run(const gantry_module_image *image, const char *name, gantry_dim3 grid,
-                            gantry_dim3 block, size_t shared, void *const *args)
+/* A grid whose blocks may take over others. */
+struct host_stealing {
+    uint64_t refuse_every; /* so many requests to refuse one although blocks are left; 0: never */
+    uint64_t requests, steals;
+    uint64_t next, blocks; /* first block that has not started; of the grid */
+};
+
+static inline bool host_take(void *owner, uint64_t *block)
 {
-    struct gy_emu_grid g = {
-        host_kernel(image, name), {grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, shared, args};
+    struct host_stealing *s = owner;
+    s->requests++;
+    if (s->next == s->blocks || (s->refuse_every != 0 && s->requests % s->refuse_every == 0)) {
+        return false;
+    }
+    *block = s->next++;
+    s->steals++;
+    return true;
+}
+
+/* `stealing` NULL: on a device where blocks do not. */
+static inline bool host_run_with(const gantry_module_image *image, const char *name, gantry_dim3 grid,
+                                 gantry_dim3 block, size_t shared, void *const *args,
+                                 struct host_stealing *stealing)
+{
+    struct host_stealing counter = {0, 0, 0, 0, 0}, *s = stealing != NULL ? stealing : &counter;
+    struct gy_emu_grid g = {.kernel = host_kernel(image, name),
+                            .grid_size = {grid.x, grid.y, grid.z},
+                            .block_size = {block.x, block.y, block.z},
+                            .dynamic_shared_bytes = shared,
+                            .args = args,
+                            .take = stealing != NULL ? host_take : NULL,
+                            .grid_owner = stealing};
+    s->next = 0;
+    s->blocks = (uint64_t)grid.x * grid.y * grid.z;
     if (g.kernel == NULL) {
         return false;
     }
-    for (uint64_t i = 0; i < (uint64_t)grid.x * grid.y * grid.z; i++) {
+    while (s->next < s->blocks) {
+        uint64_t i = s->next++;
         if (!gy_emu_exec_block(&g, i, (uint32_t)(i % 4))) {
             return false;
         }
     }
     return true;
+}
+
+static inline bool host_run(const gantry_module_image *image, const char *name, gantry_dim3 grid,
+                            gantry_dim3 block, size_t shared, void *const *args)
+{
+    return host_run_with(image, name, grid, block, shared, args, NULL);
 }
 
 #endif

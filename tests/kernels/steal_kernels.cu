@@ -1,0 +1,68 @@
+/* Kernels whose blocks take over others: as it should be, and against each of the rules. */
+#include "tests/kernels/steal_kernels.h"
+
+#include <gantry/kernel.h>
+/* after kernel.h */
+#include <gantry/kernel/steal.h>
+
+/* Each of the blocks is done once, by all threads of one block; `thieves` counts those that started. */
+GANTRY_KERNEL(steal_count, (uint32_t *done, uint32_t *thieves))
+{
+    uint32_t block = blockIdx.x;
+    GANTRY_STEAL(steal);
+    if (threadIdx.x == 0) {
+        atomicAdd(thieves, 1u);
+    }
+    do {
+        gantry_steal_request(&steal);
+        atomicAdd(&done[block], 1u);
+    } while (gantry_steal_take(&steal, &block));
+}
+
+/* One thread, and nothing between it and the emulator. */
+GANTRY_KERNEL(steal_break, (uint32_t rule))
+{
+#if GANTRY_STEAL_FORM == 2
+    __shared__ __align__(16) unsigned long long answers[4];
+    __shared__ unsigned long long barriers[2];
+    void *first = answers, *second = answers + 2, *bar = barriers, *other_bar = barriers + 1;
+    barriers[0] = 0;
+    if (rule != STEAL_NO_BARRIER) {
+        gantry_steal_init(bar);
+        gantry_steal_init(other_bar);
+    }
+    if (rule == STEAL_WAIT_FOR_NOTHING) {
+        gantry_steal_wait(bar, 0);
+    }
+    gantry_steal_send(first, bar);
+    if (rule == STEAL_READ_EARLY) {
+        (void)gantry_steal_granted(first);
+    } else if (rule == STEAL_BARRIER_IN_USE) {
+        gantry_steal_send(second, bar);
+    } else if (rule == STEAL_TWO_IN_FLIGHT) {
+        gantry_steal_send(second, other_bar);
+        gantry_steal_wait(other_bar, 0);
+        if (gantry_steal_granted(second)) {
+            (void)gantry_steal_block(second);
+        }
+    } else if (rule == STEAL_END_WITHOUT_WAITING) {
+        return;
+    }
+    gantry_steal_wait(bar, 0);
+    if (rule == STEAL_END_WITHOUT_LOOKING) {
+        return;
+    }
+    if (rule == STEAL_WRITE_OVER) {
+        gantry_steal_send(first, bar);
+    }
+    bool granted = gantry_steal_granted(first);
+    if (granted || rule == STEAL_BLOCK_OF_REFUSAL) {
+        (void)gantry_steal_block(first);
+    }
+    if (!granted && rule == STEAL_ASK_AFTER_REFUSAL) {
+        gantry_steal_send(first, bar);
+    }
+#else
+    (void)rule;
+#endif
+}

@@ -1,0 +1,112 @@
+/* Work stealing between thread blocks (Cluster Launch Control) on the block engine: with whatever refusals,
+ * each block is done once, and a kernel that breaks a rule is found out. */
+#include "tests/support/cmocka_c11.h"
+
+#include "tests/kernels/host_grid.h"
+#include "tests/kernels/steal_kernels.h"
+
+#include <steal_kernels.kernels.h>
+
+#include <stdlib.h>
+
+#define IMAGE (&gantry_image_steal_kernels)
+#define DIM(x) ((gantry_dim3){x, 1, 1})
+
+enum { MOST_BLOCKS = 500 };
+
+/* Run steal_count on so many blocks; the number of them that started by themselves. */
+static uint32_t count_with(uint32_t blocks, uint32_t threads, struct host_stealing *stealing)
+{
+    static uint32_t done[MOST_BLOCKS];
+    uint32_t thieves = 0, *to = done, *who = &thieves;
+    memset(done, 0, sizeof(done));
+    void *args[] = {&to, &who};
+    if (!host_run_with(IMAGE, "steal_count", DIM(blocks), DIM(threads), 0, args, stealing)) {
+        fail_msg("%s", gy_emu_exec_why());
+    }
+    for (uint32_t i = 0; i < MOST_BLOCKS; i++) {
+        assert_int_equal(done[i], i < blocks ? threads : 0);
+    }
+    return thieves;
+}
+
+static void test_every_block_is_done_once_whoever_is_refused(void **state)
+{
+    (void)state;
+    static const uint32_t blocks[] = {1, 2, 37, MOST_BLOCKS}, threads[] = {1, 32, 100};
+    for (uint64_t every = 0; every < 9; every++) {
+        for (uint32_t i = 0; i < 12; i++) {
+            uint32_t count = blocks[i % 4];
+            struct host_stealing stealing = {.refuse_every = every};
+            uint32_t thieves = count_with(count, threads[i / 4], &stealing);
+            assert_int_equal(thieves + stealing.steals, count);
+            /* each thief asks once more than it gets, and not again */
+            assert_int_equal(stealing.requests, thieves + stealing.steals);
+            if (every == 0) {
+                assert_int_equal(thieves, 1);
+            }
+            if (every == 1) {
+                assert_int_equal(thieves, count);
+            }
+        }
+    }
+}
+
+static void test_other_devices_start_each_block(void **state)
+{
+    (void)state;
+    assert_int_equal(count_with(MOST_BLOCKS, 33, NULL), MOST_BLOCKS);
+}
+
+static void test_broken_rules_are_found(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t rule;
+        uint64_t refuse_every;
+        const char *says; /* NULL: no rule is broken */
+    } cases[] = {
+        {STEAL_NOTHING_BROKEN, 0, NULL},
+        {STEAL_NOTHING_BROKEN, 1, NULL},
+        {STEAL_TWO_IN_FLIGHT, 0, NULL},
+        {STEAL_TWO_IN_FLIGHT, 1, NULL},
+        {STEAL_ASK_AFTER_REFUSAL, 0, NULL}, /* nobody is refused */
+        {STEAL_ASK_AFTER_REFUSAL, 1, "asks for a block after it has seen a refusal"},
+        {STEAL_READ_EARLY, 0, "reads the answer to a request before it has arrived"},
+        {STEAL_BLOCK_OF_REFUSAL, 1, "which block it got by a request that was refused"},
+        {STEAL_NO_BARRIER, 0, "with a barrier that was not initialised"},
+        {STEAL_BARRIER_IN_USE, 0, "with a barrier that another request is to complete"},
+        {STEAL_WAIT_FOR_NOTHING, 0, "1 for the answer to a request that nobody makes"},
+        {STEAL_END_WITHOUT_WAITING, 0, "ended before the answer to its request had arrived"},
+        {STEAL_END_WITHOUT_LOOKING, 0, "ended without doing the block it got"},
+        {STEAL_END_WITHOUT_LOOKING, 1, NULL}, /* it got none */
+        {STEAL_WRITE_OVER, 0, "asks for a block before it has looked at the one it got"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        uint32_t rule = cases[i].rule;
+        void *args[] = {&rule};
+        struct host_stealing stealing = {.refuse_every = cases[i].refuse_every};
+        bool ok = host_run_with(IMAGE, "steal_break", DIM(8), DIM(1), 0, args, &stealing);
+        if (ok != (cases[i].says == NULL) || (!ok && strstr(gy_emu_exec_why(), cases[i].says) == NULL)) {
+            fail_msg("rule %u: %s", rule, ok ? "runs" : gy_emu_exec_why());
+        }
+        (void)count_with(100, 64, &stealing); /* the engine is as good as before */
+    }
+}
+
+static int end_thread(void **state)
+{
+    (void)state;
+    gy_emu_exec_thread_end();
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_block_is_done_once_whoever_is_refused),
+        cmocka_unit_test(test_other_devices_start_each_block),
+        cmocka_unit_test(test_broken_rules_are_found),
+    };
+    return cmocka_run_group_tests(tests, NULL, end_thread);
+}
