@@ -48,6 +48,34 @@ typedef struct gy_cond {
     pthread_cond_t native; /* waits on CLOCK_MONOTONIC */
 } gy_cond;
 
+/* For locks of another making: the caller is about to take, has taken, gives back one of that rank. */
+void gy_rank_note_check(enum gy_rank rank);
+void gy_rank_note_hold(enum gy_rank rank);
+void gy_rank_note_drop(enum gy_rank rank);
+static inline void gy_rank_check(enum gy_rank rank)
+{
+#ifndef NDEBUG
+    gy_rank_note_check(rank);
+#endif
+    (void)rank;
+}
+
+static inline void gy_rank_hold(enum gy_rank rank)
+{
+#ifndef NDEBUG
+    gy_rank_note_hold(rank);
+#endif
+    (void)rank;
+}
+
+static inline void gy_rank_drop(enum gy_rank rank)
+{
+#ifndef NDEBUG
+    gy_rank_note_drop(rank);
+#endif
+    (void)rank;
+}
+
 void gy_mutex_init(gy_mutex *mutex, enum gy_rank rank);
 void gy_mutex_fini(gy_mutex *mutex);
 void gy_mutex_lock(gy_mutex *mutex) GY_ACQUIRE(*mutex);

@@ -94,9 +94,9 @@ gantry_status gantry_taskman_dump_graph(gantry_taskman *manager, FILE *file)
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "graph dump: manager or file is NULL");
     }
     struct dump dump = {.file = file};
-    gy_mutex_lock(&manager->lock);
+    gy_fast_lock_take(&manager->lock);
     dump.view = gy_graph_view(&manager->graph);
-    gy_mutex_unlock(&manager->lock);
+    gy_fast_lock_give(&manager->lock);
     fputs("digraph gantry {\n  rankdir=LR;\n  node [fontname=\"sans-serif\"];\n", file);
     gy_graph_each(&dump.view, put_task, &dump);
     gy_graph_each(&dump.view, put_edges, &dump);

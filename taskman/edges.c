@@ -10,47 +10,173 @@ static gantry_status refuse_late(const gantry_task *task, const char *what)
                    gantry_task_label(task), what);
 }
 
-gantry_status gy_taskman_link(gantry_task *predecessor, gantry_task *successor)
+/* The edge is linked: what else is known of it. */
+static inline void note_edge(struct gy_graph *graph, gantry_task *predecessor, gantry_task *successor,
+                             struct gy_edge *edge)
 {
-    gantry_taskman *manager = predecessor->manager;
-    gantry_cpu_dispatcher *pool = manager->pool;
-    gantry_status status = GANTRY_OK;
-    bool give_back = false;
-    gy_mutex_lock(&manager->lock);
-    if (gy_task_has(predecessor, GY_TASK_FROZEN) ||
-        (manager->frozen && gy_taskman_phase(manager) != GY_RUNNING)) {
-        gy_mutex_unlock(&manager->lock);
-        return GY_FAIL(GANTRY_ERR_STATE, "dependency: the graph of '%s' is frozen",
-                       gantry_task_label(predecessor));
+    predecessor->last_edge = edge;
+    graph->edge_current->used++;
+    graph->edges++;
+    if (gy_task_is_condition(predecessor)) {
+        gy_task_set(successor, GY_TASK_CHOSEN);
+    } else if (!gy_task_has(successor, GY_TASK_FROZEN)) {
+        successor->predecessors++;
+        /* A light task has no predecessors, so it is on no cycle wherever its edge leads. */
+        graph->back_edges +=
+            predecessor->index > successor->index && !gy_task_has(predecessor, GY_TASK_LIGHT);
     }
+    uint16_t count = atomic_load_explicit(&predecessor->gpu.successors, memory_order_relaxed);
+    if (count != UINT16_MAX) {
+        atomic_store_explicit(&predecessor->gpu.successors, (uint16_t)(count + 1), memory_order_relaxed);
+    }
+}
+
+/* Where the next edge of `task` goes. */
+static inline _Atomic(struct gy_edge *) *end_of_edges(gantry_task *task)
+{
+    return task->last_edge == NULL ? &task->edges : &task->last_edge->next;
+}
+
+/* Nothing runs, and all changes are made under the lock: no edge can come too late. */
+static gantry_status link_building_locked(gantry_taskman *manager, gantry_task *predecessor,
+                                          gantry_task *successor) GY_REQUIRES(manager->lock)
+{
+    struct gy_edge *edge = gy_graph_peek_edge(&manager->graph);
+    if (edge == NULL) {
+        return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "no memory for a dependency of task '%s'",
+                       gantry_task_label(successor));
+    }
+    if (!gy_task_is_condition(predecessor)) {
+        int32_t references = atomic_load_explicit(&successor->references, memory_order_relaxed);
+        atomic_store_explicit(&successor->references, references + 1, memory_order_relaxed);
+    }
+    edge->successor = successor;
+    atomic_init(&edge->next, NULL);
+    atomic_store_explicit(end_of_edges(predecessor), edge,
+                          memory_order_release); /* for who walks the graph */
+    note_edge(&manager->graph, predecessor, successor, edge);
+    return GANTRY_OK;
+}
+
+/* While running, the release of `predecessor` may come first: false then. */
+static bool append_running_locked(struct gy_graph *graph, gantry_task *predecessor, gantry_task *successor)
+{
+    struct gy_edge *edge = gy_graph_peek_edge(graph), *none = NULL;
+    edge->successor = successor;
+    atomic_init(&edge->next, NULL);
+    if (!atomic_compare_exchange_strong_explicit(end_of_edges(predecessor), &none, edge, memory_order_release,
+                                                 memory_order_relaxed)) {
+        return false; /* &gy_edge_closed was there */
+    }
+    note_edge(graph, predecessor, successor, edge);
+    return true;
+}
+
+/* `*give_back`: the reference on `successor` that the edge would have had. */
+static gantry_status link_running_locked(gantry_taskman *manager, gantry_task *predecessor,
+                                         gantry_task *successor, bool *give_back) GY_REQUIRES(manager->lock)
+{
+    if (gy_graph_peek_edge(&manager->graph) == NULL) {
+        return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "no memory for a dependency of task '%s'",
+                       gantry_task_label(successor));
+    }
+    if (!gy_task_is_condition(predecessor) && !gy_task_hold(successor)) {
+        return refuse_late(successor, "dispatched");
+    }
+    if (!append_running_locked(&manager->graph, predecessor, successor)) {
+        *give_back = true;
+        return refuse_late(predecessor, "released");
+    }
+    return GANTRY_OK;
+}
+
+/* Takes the lock over, and gives it back. */
+static gantry_status link_running(gantry_taskman *manager, gantry_task *predecessor, gantry_task *successor)
+    GY_RELEASE(manager->lock)
+{
+    gantry_cpu_dispatcher *pool = manager->pool;
+    bool give_back = false;
     bool may_close_cycle = gy_taskman_phase(manager) == GY_RUNNING && predecessor->predecessors != 0 &&
                            successor->last_edge != NULL;
     if (may_close_cycle) {
         gy_taskman_watch(manager);
     }
-    if (gy_graph_peek_edge(&manager->graph) == NULL) {
-        status = GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "no memory for a dependency of task '%s'",
-                         gantry_task_label(successor));
-    } else if (!gy_task_is_condition(predecessor) && !gy_task_hold(successor)) {
-        status = refuse_late(successor, "dispatched");
-    } else if (!gy_graph_link(&manager->graph, predecessor, successor)) {
-        status = refuse_late(predecessor, "released");
-        give_back = true;
-    }
-    if (give_back || may_close_cycle) {
+    gantry_status status = link_running_locked(manager, predecessor, successor, &give_back);
+    bool moves = give_back || may_close_cycle;
+    if (moves) {
         gy_pool_enter(pool);
     }
-    gy_mutex_unlock(&manager->lock);
+    gy_fast_lock_give(&manager->lock);
     if (give_back) {
         gy_taskman_unhold(successor); /* everybody else may have let go meanwhile */
     }
     if (may_close_cycle) {
         gy_pool_notify_waiters(pool);
     }
-    if (give_back || may_close_cycle) {
+    if (moves) {
         gy_pool_leave(pool);
     }
     return status;
+}
+
+gantry_status gy_taskman_link(gantry_task *predecessor, gantry_task *successor)
+{
+    gantry_taskman *manager = predecessor->manager;
+    gy_fast_lock_take(&manager->lock);
+    enum gy_phase phase = gy_taskman_phase(manager);
+    if (gy_task_has(predecessor, GY_TASK_FROZEN) || (manager->frozen && phase != GY_RUNNING)) {
+        gy_fast_lock_give(&manager->lock);
+        return GY_FAIL(GANTRY_ERR_STATE, "dependency: the graph of '%s' is frozen",
+                       gantry_task_label(predecessor));
+    }
+    if (phase != GY_BUILDING) {
+        return link_running(manager, predecessor, successor);
+    }
+    gantry_status status = link_building_locked(manager, predecessor, successor);
+    gy_fast_lock_give(&manager->lock);
+    return status;
+}
+
+gantry_status gantry_task_start_after(gantry_task *task, gantry_task *predecessor)
+{
+    if (task == NULL || predecessor == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "dependency: a task is NULL");
+    }
+    if (task == predecessor) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "dependency: task '%s' after itself",
+                       gantry_task_label(task));
+    }
+    if (task->manager != predecessor->manager) {
+        return GY_FAIL(GANTRY_ERR_FOREIGN_HANDLE, "dependency: '%s' and '%s' are of different task managers",
+                       gantry_task_label(task), gantry_task_label(predecessor));
+    }
+    if (gy_task_has(task, GY_TASK_LIGHT) || gy_task_has(predecessor, GY_TASK_LIGHT)) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "dependency: '%s' or '%s' is a light task",
+                       gantry_task_label(task), gantry_task_label(predecessor));
+    }
+    return gy_taskman_link(predecessor, task);
+}
+
+gantry_status gantry_task_finish_before(gantry_task *task, gantry_task *successor)
+{
+    return gantry_task_start_after(successor, task);
+}
+
+void gy_graph_link_own(gantry_task *light, gantry_task *successor)
+{
+    light->own_edge.successor = successor;
+    atomic_init(&light->own_edge.next, NULL);
+    atomic_init(&light->edges, &light->own_edge);
+    atomic_init(&light->gpu.successors, 1);
+}
+
+void gy_graph_loosen(gantry_task *task)
+{
+    for (struct gy_edge *edge = gy_edge_at(&task->edges); edge != NULL; edge = gy_edge_at(&edge->next)) {
+        edge->successor->predecessors--;
+        atomic_fetch_sub_explicit(&edge->successor->references, 1, memory_order_relaxed);
+        gy_task_set(edge->successor, GY_TASK_CHOSEN);
+    }
 }
 
 /* Before the start, the references that edges and the start itself will remove are not the caller's.
@@ -59,7 +185,7 @@ static bool unhold_while_building(gantry_task *task, gantry_status *status)
 {
     gantry_taskman *manager = task->manager;
     bool is_light = gy_task_has(task, GY_TASK_LIGHT);
-    gy_mutex_lock(&manager->lock);
+    gy_fast_lock_take(&manager->lock);
     bool is_building = gy_taskman_phase(manager) == GY_BUILDING;
     if (is_building) {
         int32_t references = atomic_load_explicit(&task->references, memory_order_relaxed);
@@ -74,7 +200,7 @@ static bool unhold_while_building(gantry_task *task, gantry_status *status)
             }
         }
     }
-    gy_mutex_unlock(&manager->lock);
+    gy_fast_lock_give(&manager->lock);
     return is_building;
 }
 

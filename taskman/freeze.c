@@ -118,9 +118,9 @@ gantry_status gantry_taskman_freeze(gantry_taskman *manager)
 {
     gantry_status status = gy_taskman_check_owner(manager, "freeze");
     if (status == GANTRY_OK) {
-        gy_mutex_lock(&manager->lock);
+        gy_fast_lock_take(&manager->lock);
         status = freeze_locked(manager);
-        gy_mutex_unlock(&manager->lock);
+        gy_fast_lock_give(&manager->lock);
     }
     return status;
 }
@@ -278,9 +278,9 @@ gantry_status gantry_taskman_start_from(gantry_taskman *manager, gantry_task *co
         return status;
     }
     gantry_cpu_dispatcher *pool = manager->pool;
-    gy_mutex_lock(&manager->lock);
+    gy_fast_lock_take(&manager->lock);
     struct gy_ready ready = start_part_locked(manager, tasks, count);
-    gy_mutex_unlock(&manager->lock);
+    gy_fast_lock_give(&manager->lock);
     gy_pool_enter(pool);
     gy_ready_dispatch(manager, &ready);
     gy_taskman_count_off(manager, GY_WORK_ACTIVE);
@@ -310,12 +310,12 @@ gantry_status gantry_taskman_cancel(gantry_taskman *manager)
     if (manager == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "cancel: task manager is NULL");
     }
-    gy_mutex_lock(&manager->lock);
+    gy_fast_lock_take(&manager->lock);
     bool is_running = gy_taskman_phase(manager) == GY_RUNNING;
     if (is_running) {
         atomic_store(&manager->cancelled, 1);
     }
-    gy_mutex_unlock(&manager->lock);
+    gy_fast_lock_give(&manager->lock);
     return is_running ? GANTRY_OK
                       : GY_FAIL(GANTRY_ERR_STATE, "cancel: the task manager is %s",
                                 gy_taskman_phase_name(gy_taskman_phase(manager)));

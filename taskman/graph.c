@@ -205,110 +205,38 @@ gantry_status gy_graph_pack_edges(struct gy_graph *graph)
     return GANTRY_OK;
 }
 
-gantry_task *gy_graph_peek_task(struct gy_graph *graph)
+gantry_task *gy_graph_peek_new_task(struct gy_graph *graph)
 {
     struct gy_task_chunk *chunk = graph->task_current;
-    if (chunk == NULL || (chunk->used == chunk->capacity && chunk->next == NULL)) {
+    if (chunk == NULL || chunk->next == NULL) {
         size_t capacity = chunk == NULL ? FIRST_TASKS : chunk->capacity * 2;
         struct gy_task_chunk *fresh = new_task_chunk(graph, capacity < MOST_TASKS ? capacity : MOST_TASKS);
         if (fresh == NULL) {
             return NULL;
         }
         *(chunk == NULL ? &graph->task_chunks : &chunk->next) = fresh;
-        graph->task_current = chunk = chunk == NULL ? fresh : chunk;
+        graph->task_current = fresh;
+    } else {
+        graph->task_current = chunk->next;
     }
-    if (chunk->used == chunk->capacity) {
-        graph->task_current = chunk = chunk->next;
-    }
-    return &chunk->tasks[chunk->used];
+    return &graph->task_current->tasks[0];
 }
 
-/* Storage used again was last written by whoever ran the former step, on another core: fetch what the next
- * but one call will write. */
-static void prefetch_next(const struct gy_task_chunk *chunk)
-{
-    if (chunk->used + 2 < chunk->capacity) {
-        const gantry_task *soon = &chunk->tasks[chunk->used + 2];
-        __builtin_prefetch(soon, 1);
-        __builtin_prefetch(&soon->last_edge, 1);
-    }
-}
-
-void gy_graph_take_task(struct gy_graph *graph)
-{
-    prefetch_next(graph->task_current);
-    graph->task_current->used++;
-    graph->tasks++;
-}
-
-struct gy_edge *gy_graph_peek_edge(struct gy_graph *graph)
+struct gy_edge *gy_graph_peek_new_edge(struct gy_graph *graph)
 {
     struct gy_edge_chunk *chunk = graph->edge_current;
-    if (chunk == NULL || (chunk->used == chunk->capacity && chunk->next == NULL)) {
+    if (chunk == NULL || chunk->next == NULL) {
         size_t capacity = chunk == NULL ? FIRST_EDGES : chunk->capacity * 2 + FIRST_EDGES;
         struct gy_edge_chunk *fresh = new_edge_chunk(graph, capacity < MOST_EDGES ? capacity : MOST_EDGES);
         if (fresh == NULL) {
             return NULL;
         }
         *(chunk == NULL ? &graph->edge_chunks : &chunk->next) = fresh;
-        graph->edge_current = chunk = chunk == NULL ? fresh : chunk;
+        graph->edge_current = fresh;
+    } else {
+        graph->edge_current = chunk->next;
     }
-    if (chunk->used == chunk->capacity) {
-        graph->edge_current = chunk = chunk->next;
-    }
-    return &chunk->edges[chunk->used];
-}
-
-static void count_predecessor(struct gy_graph *graph, const gantry_task *predecessor, gantry_task *successor)
-{
-    successor->predecessors++;
-    /* A light task has no predecessors, so it is on no cycle wherever its edge leads. */
-    if (predecessor->index > successor->index && !gy_task_has(predecessor, GY_TASK_LIGHT)) {
-        graph->back_edges++;
-    }
-}
-
-bool gy_graph_link(struct gy_graph *graph, gantry_task *predecessor, gantry_task *successor)
-{
-    struct gy_edge *edge = &graph->edge_current->edges[graph->edge_current->used];
-    edge->successor = successor;
-    atomic_init(&edge->next, NULL);
-    struct gy_edge *last = predecessor->last_edge;
-    struct gy_edge *none = NULL;
-    if (!atomic_compare_exchange_strong_explicit(last == NULL ? &predecessor->edges : &last->next, &none,
-                                                 edge, memory_order_release, memory_order_relaxed)) {
-        return false; /* &gy_edge_closed was there */
-    }
-    predecessor->last_edge = edge;
-    graph->edge_current->used++;
-    graph->edges++;
-    if (gy_task_is_condition(predecessor)) {
-        gy_task_set(successor, GY_TASK_CHOSEN);
-    } else if (!gy_task_has(successor, GY_TASK_FROZEN)) {
-        count_predecessor(graph, predecessor, successor);
-    }
-    uint16_t count = atomic_load_explicit(&predecessor->gpu.successors, memory_order_relaxed);
-    if (count != UINT16_MAX) {
-        atomic_store_explicit(&predecessor->gpu.successors, (uint16_t)(count + 1), memory_order_relaxed);
-    }
-    return true;
-}
-
-void gy_graph_link_own(gantry_task *light, gantry_task *successor)
-{
-    light->own_edge.successor = successor;
-    atomic_init(&light->own_edge.next, NULL);
-    atomic_init(&light->edges, &light->own_edge);
-    atomic_init(&light->gpu.successors, 1);
-}
-
-void gy_graph_loosen(gantry_task *task)
-{
-    for (struct gy_edge *edge = gy_edge_at(&task->edges); edge != NULL; edge = gy_edge_at(&edge->next)) {
-        edge->successor->predecessors--;
-        atomic_fetch_sub_explicit(&edge->successor->references, 1, memory_order_relaxed);
-        gy_task_set(edge->successor, GY_TASK_CHOSEN);
-    }
+    return &graph->edge_current->edges[0];
 }
 
 struct gy_graph_view gy_graph_view(const struct gy_graph *graph)

@@ -73,20 +73,17 @@ enum { GY_EDGES_AHEAD = 12 };
 gantry_status gy_graph_pack_edges(struct gy_graph *graph);
 
 /* The place of the next task / edge, not yet taken; NULL when out of memory. */
-gantry_task *gy_graph_peek_task(struct gy_graph *graph);
-struct gy_edge *gy_graph_peek_edge(struct gy_graph *graph);
+static inline gantry_task *gy_graph_peek_task(struct gy_graph *graph);
+static inline struct gy_edge *gy_graph_peek_edge(struct gy_graph *graph);
 
 /* A chunk for one worker to fill; NULL when out of memory. */
 struct gy_task_chunk *gy_graph_give_chunk(struct gy_graph *graph);
 
 /* Take the place that gy_graph_peek_task() showed. */
-void gy_graph_take_task(struct gy_graph *graph);
+static inline void gy_graph_take_task(struct gy_graph *graph);
 
-/* Append a dependent to `predecessor`, in the place gy_graph_peek_edge() showed.  The caller holds a
- * reference on `successor`, which becomes the edge's.  False: `predecessor` was released already. */
-bool gy_graph_link(struct gy_graph *graph, gantry_task *predecessor, gantry_task *successor);
-
-/* Give a light task its one edge.  Otherwise as gy_graph_link(), but the place is the task's own. */
+/* Give a light task its one edge, in a place of its own.  The caller holds a reference on `successor`, which
+ * becomes the edge's. */
 void gy_graph_link_own(gantry_task *light, gantry_task *successor);
 
 /* `task` turns out to be a condition: its dependents are not held by it. */
@@ -121,5 +118,38 @@ void gy_graph_name_cycle(const gantry_task *on_cycle, char *text, size_t bytes);
 
 /* Clear what the search left in the tasks. */
 void gy_graph_end_search(struct gy_graph *graph);
+
+/* ---- inline: what building does for every task and edge ---- */
+
+/* The same when the current chunk is full, or there is none yet. */
+gantry_task *gy_graph_peek_new_task(struct gy_graph *graph);
+struct gy_edge *gy_graph_peek_new_edge(struct gy_graph *graph);
+
+static inline gantry_task *gy_graph_peek_task(struct gy_graph *graph)
+{
+    struct gy_task_chunk *chunk = graph->task_current;
+    return chunk != NULL && chunk->used < chunk->capacity ? &chunk->tasks[chunk->used]
+                                                          : gy_graph_peek_new_task(graph);
+}
+
+static inline struct gy_edge *gy_graph_peek_edge(struct gy_graph *graph)
+{
+    struct gy_edge_chunk *chunk = graph->edge_current;
+    return chunk != NULL && chunk->used < chunk->capacity ? &chunk->edges[chunk->used]
+                                                          : gy_graph_peek_new_edge(graph);
+}
+
+/* Storage used again was last written by whoever ran the former step, on another core: fetch what a later
+ * call will write.  A little behind the chunk's end does no harm. */
+static inline void gy_graph_take_task(struct gy_graph *graph)
+{
+    enum { AHEAD = 8 };
+    struct gy_task_chunk *chunk = graph->task_current;
+    const gantry_task *soon = &chunk->tasks[chunk->used] + AHEAD;
+    __builtin_prefetch(soon, 1);
+    __builtin_prefetch(&soon->last_edge, 1);
+    chunk->used++;
+    graph->tasks++;
+}
 
 #endif

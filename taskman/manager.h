@@ -2,8 +2,8 @@
 #ifndef TASKMAN_MANAGER_H
 #define TASKMAN_MANAGER_H
 
+#include "base/fast_lock.h"
 #include "base/status.h"
-#include "base/thread.h"
 #include "taskman/graph.h"
 #include "taskman/names.h"
 #include "taskman/pool.h"
@@ -46,15 +46,15 @@ struct gantry_taskman {
 
     uint64_t generation; /* guarded by lock, immutable while running; unlike any other manager's or step's */
 
-    gy_mutex lock;           /* names, storage, edges, phase */
-    _Atomic(uint8_t) phase;  /* atomic; enum gy_phase; written under lock by enter_phase() alone */
-    struct gy_graph graph;   /* guarded by lock */
-    struct gy_names names;   /* guarded by lock */
-    struct gy_error failure; /* guarded by lock; the step's first; status GANTRY_OK: none */
-    uint64_t submitted;      /* guarded by lock; tasks of the step, light ones included */
-    uint64_t submitted_gpu;  /* guarded by lock */
-    uint64_t submitted_sync; /* guarded by lock */
-    uint64_t unfilled;       /* guarded by lock; names that no task was submitted for */
+    _Alignas(64) gy_fast_lock lock; /* names, storage, edges, phase */
+    _Atomic(uint8_t) phase;         /* atomic; enum gy_phase; written under lock by enter_phase() alone */
+    struct gy_graph graph;          /* guarded by lock */
+    struct gy_names names;          /* guarded by lock */
+    struct gy_error failure;        /* guarded by lock; the step's first; status GANTRY_OK: none */
+    uint64_t submitted;             /* guarded by lock; tasks of the step, light ones included */
+    uint64_t submitted_gpu;         /* guarded by lock */
+    uint64_t submitted_sync;        /* guarded by lock */
+    uint64_t unfilled;              /* guarded by lock; names that no task was submitted for */
     uint64_t late_names;     /* guarded by lock; of the unfilled, those that still have GY_TASK_LATE_NAME */
     bool watched;            /* guarded by lock; this step has called gy_pool_watch() */
     uint64_t counted;        /* guarded by lock; how many tasks were ever counted into `work` */
@@ -102,7 +102,13 @@ gantry_status gy_taskman_link(gantry_task *predecessor, gantry_task *successor);
 gantry_status gy_taskman_unhold(gantry_task *task);
 
 /* One more task to be released before the step ends. */
-void gy_taskman_count_pending(gantry_taskman *manager) GY_REQUIRES(manager->lock);
+static inline void gy_taskman_count_pending(gantry_taskman *manager) GY_REQUIRES(manager->lock)
+{
+    manager->counted++;
+    if (gy_taskman_phase(manager) == GY_RUNNING) {
+        atomic_fetch_add_explicit(&manager->work, GY_WORK_PENDING, memory_order_relaxed);
+    } /* else begin_running() counts all at once */
+}
 
 /* From now on the step may stall, see stall.c: have waiters woken to look. */
 void gy_taskman_watch(gantry_taskman *manager) GY_REQUIRES(manager->lock);

@@ -14,9 +14,9 @@ static gantry_task *take_place(struct gy_worker *self, gantry_taskman *manager)
 {
     struct gy_task_chunk *chunk = self->chunk_of == manager->generation ? self->chunk : NULL;
     if (chunk == NULL || atomic_load_explicit(&chunk->made, memory_order_relaxed) == chunk->capacity) {
-        gy_mutex_lock(&manager->lock);
+        gy_fast_lock_take(&manager->lock);
         chunk = gy_graph_give_chunk(&manager->graph);
-        gy_mutex_unlock(&manager->lock);
+        gy_fast_lock_give(&manager->lock);
         self->chunk = chunk;
         self->chunk_of = manager->generation;
     }

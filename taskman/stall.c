@@ -62,9 +62,9 @@ static bool is_stalled_locked(gantry_taskman *manager, bool is_stopping, struct 
 bool gy_taskman_is_stalled(gantry_taskman *manager, bool is_stopping)
 {
     struct survey survey;
-    gy_mutex_lock(&manager->lock);
+    gy_fast_lock_take(&manager->lock);
     bool is_stalled = is_stalled_locked(manager, is_stopping, &survey);
-    gy_mutex_unlock(&manager->lock);
+    gy_fast_lock_give(&manager->lock);
     return is_stalled;
 }
 
@@ -115,7 +115,7 @@ void gy_taskman_unstall(gantry_taskman *manager, bool is_stopping)
 {
     struct gy_task_list moved = {0};
     struct survey survey;
-    gy_mutex_lock(&manager->lock);
+    gy_fast_lock_take(&manager->lock);
     if (gy_taskman_is_idle(manager) && is_stopping) {
         moved = give_up_names_locked(manager); /* nothing waits for them, they only have to end */
     } else if (is_stalled_locked(manager, is_stopping, &survey)) {
@@ -125,7 +125,7 @@ void gy_taskman_unstall(gantry_taskman *manager, bool is_stopping)
             gy_task_list_add(&moved, break_cycle_locked(manager, survey.waiting));
         }
     }
-    gy_mutex_unlock(&manager->lock);
+    gy_fast_lock_give(&manager->lock);
     gy_pool_enter(manager->pool);
     for (gantry_task *task = moved.first, *next; task != NULL; task = next) {
         next = task->gpu.next;

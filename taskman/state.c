@@ -52,27 +52,18 @@ static bool is_consistent(const gantry_task *task, gantry_task_state state)
     }
     return false;
 }
-#endif
 
-void gy_task_state_init(gantry_task *task, gantry_task_state state)
+void gy_task_state_check(const gantry_task *task, gantry_task_state next, bool is_first)
 {
-    unsigned mark = atomic_load_explicit(&task->manager->run_mark, memory_order_relaxed);
-    atomic_store_explicit(&task->state, (uint8_t)(state | mark), memory_order_relaxed);
-    assert(is_consistent(task, state));
+    assert(is_first || gy_task_state_may_go(gy_task_state_of(task), next));
+    assert(is_consistent(task, next));
 }
+#endif
 
 void gy_task_state_hold(void *unused, gantry_task *task)
 {
     (void)unused;
     gy_task_state_init(task, GANTRY_TASK_STATE_HELD);
-}
-
-void gy_task_enter(gantry_task *task, gantry_task_state next)
-{
-    assert(gy_task_state_may_go(gy_task_state_of(task), next));
-    assert(is_consistent(task, next));
-    unsigned mark = atomic_load_explicit(&task->manager->run_mark, memory_order_relaxed);
-    atomic_store_explicit(&task->state, (uint8_t)(next | mark), memory_order_release);
 }
 
 bool gy_task_enter_ready(gantry_task *task)

@@ -37,8 +37,20 @@ const char *gy_task_state_name(gantry_task_state state);
  * or running already. */
 bool gy_task_enter_ready(gantry_task *task);
 
+#ifndef NDEBUG
+/* Asserts that the diagram allows it. */
+void gy_task_state_check(const gantry_task *task, gantry_task_state next, bool is_first);
+#endif
+
 /* The state of a task nobody else has seen yet. */
-void gy_task_state_init(gantry_task *task, gantry_task_state state);
+static inline void gy_task_state_init(gantry_task *task, gantry_task_state state)
+{
+    unsigned mark = atomic_load_explicit(&task->manager->run_mark, memory_order_relaxed);
+    atomic_store_explicit(&task->state, (uint8_t)(state | mark), memory_order_relaxed);
+#ifndef NDEBUG
+    gy_task_state_check(task, state, true);
+#endif
+}
 
 /* Before a run: make a task of a frozen graph HELD.  To be handed to gy_graph_each(). */
 void gy_task_state_hold(void *unused, gantry_task *task);
@@ -46,7 +58,14 @@ void gy_task_state_hold(void *unused, gantry_task *task);
 /* The only writer.  One thread at a time may change a given task: the one that fills the placeholder
  * and holds a reference, the one that took the last reference, the one that runs it.  Everything the
  * caller wrote before is visible to whoever reads the new state. */
-void gy_task_enter(gantry_task *task, gantry_task_state next);
+static inline void gy_task_enter(gantry_task *task, gantry_task_state next)
+{
+#ifndef NDEBUG
+    gy_task_state_check(task, next, false);
+#endif
+    unsigned mark = atomic_load_explicit(&task->manager->run_mark, memory_order_relaxed);
+    atomic_store_explicit(&task->state, (uint8_t)(next | mark), memory_order_release);
+}
 
 /* The state that `raw`, read from task->state, means now. */
 static inline gantry_task_state gy_task_state_meant(const gantry_task *task, unsigned raw)

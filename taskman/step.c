@@ -84,7 +84,7 @@ static void start_special_locked(gantry_taskman *manager, struct starter *starte
 static gantry_status begin_running(gantry_taskman *manager, struct starter *starter)
 {
     gantry_status status = GANTRY_OK;
-    gy_mutex_lock(&manager->lock);
+    gy_fast_lock_take(&manager->lock);
     if (manager->frozen) {
         gy_taskman_rearm(manager);
         start_special_locked(manager, starter);
@@ -104,7 +104,7 @@ static gantry_status begin_running(gantry_taskman *manager, struct starter *star
                               memory_order_relaxed);
         gy_taskman_enter_phase(manager, GY_RUNNING);
     }
-    gy_mutex_unlock(&manager->lock);
+    gy_fast_lock_give(&manager->lock);
     return status;
 }
 
@@ -178,12 +178,12 @@ void gy_taskman_keep_failure(gantry_taskman *manager, const gantry_task *task, g
         snprintf(failure.text, sizeof(failure.text), "task '%.100s' failed: %.380s", label,
                  gy_error_last()->text);
     }
-    gy_mutex_lock(&manager->lock);
+    gy_fast_lock_take(&manager->lock);
     bool is_first = manager->failure.status == GANTRY_OK;
     if (is_first) {
         manager->failure = failure;
     }
-    gy_mutex_unlock(&manager->lock);
+    gy_fast_lock_give(&manager->lock);
     /* A lost device fails every task that was on it: one line says it. */
     if (has_cause && (is_first || result != GANTRY_ERR_DEVICE_LOST)) {
         gy_log(GANTRY_LOG_ERROR, "%s", failure.text);
@@ -206,12 +206,12 @@ static bool wait_is_over(void *user, bool thorough)
  * that came late are not pending, but must be released like all others before the step ends. */
 static bool check_idle(gantry_taskman *manager, bool is_stopping)
 {
-    gy_mutex_lock(&manager->lock);
+    gy_fast_lock_take(&manager->lock);
     bool is_idle = gy_taskman_is_idle(manager) && !(is_stopping && manager->late_names != 0);
     if (is_idle && is_stopping) {
         gy_taskman_enter_phase(manager, GY_STOPPED);
     }
-    gy_mutex_unlock(&manager->lock);
+    gy_fast_lock_give(&manager->lock);
     return is_idle;
 }
 
@@ -236,9 +236,9 @@ static gantry_status outcome(gantry_taskman *manager)
             return status;
         }
     }
-    gy_mutex_lock(&manager->lock);
+    gy_fast_lock_take(&manager->lock);
     struct gy_error failure = manager->failure;
-    gy_mutex_unlock(&manager->lock);
+    gy_fast_lock_give(&manager->lock);
     if (failure.status == GANTRY_OK && atomic_load(&manager->cancelled) != 0 &&
         atomic_load(&manager->failed) != 0) {
         return GY_FAIL(GANTRY_ERR_CANCELLED, "the run was cancelled");
@@ -284,10 +284,10 @@ static void list_unfilled(void *user, gantry_task *task)
 
 static gantry_status report_unfilled(gantry_taskman *manager)
 {
-    gy_mutex_lock(&manager->lock);
+    gy_fast_lock_take(&manager->lock);
     uint64_t unfilled = manager->unfilled;
     struct gy_graph_view view = gy_graph_view(&manager->graph);
-    gy_mutex_unlock(&manager->lock);
+    gy_fast_lock_give(&manager->lock);
     if (unfilled == 0) {
         return GANTRY_OK;
     }
@@ -339,12 +339,12 @@ gantry_status gantry_taskman_reset(gantry_taskman *manager)
         return GY_FAIL(GANTRY_ERR_STATE, "reset: the task manager is running");
     }
     if (gy_taskman_phase(manager) == GY_BUILDING || (manager->frozen && !manager->plan.has_run)) {
-        gy_mutex_lock(&manager->lock);
+        gy_fast_lock_take(&manager->lock);
         struct gy_graph_view view = gy_graph_view(&manager->graph);
-        gy_mutex_unlock(&manager->lock);
+        gy_fast_lock_give(&manager->lock);
         gy_graph_each(&view, discard_task, NULL);
     }
-    gy_mutex_lock(&manager->lock);
+    gy_fast_lock_take(&manager->lock);
     if (manager->watched) {
         gy_pool_unwatch(manager->pool);
         manager->watched = false;
@@ -363,7 +363,7 @@ gantry_status gantry_taskman_reset(gantry_taskman *manager)
     if (gy_taskman_phase(manager) != GY_BUILDING) {
         gy_taskman_enter_phase(manager, GY_BUILDING);
     }
-    gy_mutex_unlock(&manager->lock);
+    gy_fast_lock_give(&manager->lock);
     return GANTRY_OK;
 }
 
@@ -373,7 +373,7 @@ gantry_status gantry_taskman_get_stats(const gantry_taskman *manager, gantry_tas
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "statistics: task manager is NULL");
     }
     gantry_taskman *locked = (gantry_taskman *)manager; /* const means that nothing visible changes */
-    gy_mutex_lock(&locked->lock);
+    gy_fast_lock_take(&locked->lock);
     bool is_waiting = gy_taskman_phase(manager) == GY_BUILDING || (manager->frozen && !manager->plan.has_run);
     uint64_t pending = is_waiting ? manager->counted : atomic_load(&manager->work) / GY_WORK_PENDING;
     uint64_t spawned = atomic_load(&manager->spawned);
@@ -388,6 +388,6 @@ gantry_status gantry_taskman_get_stats(const gantry_taskman *manager, gantry_tas
         .failed = atomic_load(&manager->failed),
         .memory_bytes = manager->graph.bytes + manager->names.bytes,
     };
-    gy_mutex_unlock(&locked->lock);
+    gy_fast_lock_give(&locked->lock);
     return gy_stats_export(stats, &ours, sizeof(ours), "task manager");
 }

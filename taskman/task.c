@@ -39,31 +39,6 @@ void gy_task_doom(gantry_task *task, gantry_status why)
 
 /* ---- for the application -------------------------------------------------------------------- */
 
-gantry_status gantry_task_start_after(gantry_task *task, gantry_task *predecessor)
-{
-    if (task == NULL || predecessor == NULL) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "dependency: a task is NULL");
-    }
-    if (task == predecessor) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "dependency: task '%s' after itself",
-                       gantry_task_label(task));
-    }
-    if (task->manager != predecessor->manager) {
-        return GY_FAIL(GANTRY_ERR_FOREIGN_HANDLE, "dependency: '%s' and '%s' are of different task managers",
-                       gantry_task_label(task), gantry_task_label(predecessor));
-    }
-    if (gy_task_has(task, GY_TASK_LIGHT) || gy_task_has(predecessor, GY_TASK_LIGHT)) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "dependency: '%s' or '%s' is a light task",
-                       gantry_task_label(task), gantry_task_label(predecessor));
-    }
-    return gy_taskman_link(predecessor, task);
-}
-
-gantry_status gantry_task_finish_before(gantry_task *task, gantry_task *successor)
-{
-    return gantry_task_start_after(successor, task);
-}
-
 gantry_status gantry_task_add_reference(gantry_task *task)
 {
     if (task == NULL) {
@@ -73,9 +48,9 @@ gantry_status gantry_task_add_reference(gantry_task *task)
     bool is_held;
     bool is_frozen = gy_task_has(task, GY_TASK_FROZEN);
     if (is_frozen || gy_taskman_phase(manager) == GY_BUILDING) {
-        gy_mutex_lock(&manager->lock);
+        gy_fast_lock_take(&manager->lock);
         if (is_frozen && gy_taskman_phase(manager) != GY_RUNNING) {
-            gy_mutex_unlock(&manager->lock);
+            gy_fast_lock_give(&manager->lock);
             return GY_FAIL(GANTRY_ERR_STATE, "reference: the graph of task '%s' is frozen and not running",
                            gantry_task_label(task));
         }
@@ -83,7 +58,7 @@ gantry_status gantry_task_add_reference(gantry_task *task)
         if (is_held && is_frozen && manager->flow) {
             atomic_fetch_add(&manager->work, GY_WORK_PENDING);
         }
-        gy_mutex_unlock(&manager->lock);
+        gy_fast_lock_give(&manager->lock);
     } else {
         is_held = gy_task_hold(task);
     }
@@ -166,12 +141,12 @@ gantry_status gantry_task_set_arg(gantry_task *task, void *arg)
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "argument: task is NULL");
     }
     gantry_taskman *manager = task->manager;
-    gy_mutex_lock(&manager->lock);
+    gy_fast_lock_take(&manager->lock);
     bool may = gy_taskman_phase(manager) != GY_RUNNING && gy_task_has(task, GY_TASK_FILLED);
     if (may) {
         task->arg = arg;
     }
-    gy_mutex_unlock(&manager->lock);
+    gy_fast_lock_give(&manager->lock);
     return may ? GANTRY_OK
                : GY_FAIL(GANTRY_ERR_STATE, "argument: task '%s' is part of a running step, or a name only",
                          gantry_task_label(task));

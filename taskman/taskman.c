@@ -59,10 +59,10 @@ gantry_status gantry_taskman_create(const gantry_taskman_options *options, gantr
         gy_free(manager);
         return status;
     }
-    gy_mutex_init(&manager->lock, GY_RANK_TASKMAN);
-    gy_mutex_lock(&manager->lock);
+    gy_fast_lock_init(&manager->lock, GY_RANK_TASKMAN);
+    gy_fast_lock_take(&manager->lock);
     gy_taskman_renew(manager);
-    gy_mutex_unlock(&manager->lock);
+    gy_fast_lock_give(&manager->lock);
     *out = manager;
     return GANTRY_OK;
 }
@@ -76,7 +76,6 @@ void gantry_taskman_destroy(gantry_taskman *manager)
         (void)!gantry_taskman_stop(manager);
     }
     (void)!gantry_taskman_reset(manager);
-    gy_mutex_fini(&manager->lock);
     gy_names_fini(&manager->names);
     gy_graph_fini(&manager->graph);
     gantry_cpu_dispatcher_destroy(manager->own_pool);
@@ -85,14 +84,9 @@ void gantry_taskman_destroy(gantry_taskman *manager)
 
 /* ---- submission ------------------------------------------------------------------------------ */
 
-static gantry_status import_desc(const gantry_taskman *manager, gantry_task_desc *desc,
-                                 const gantry_task_desc *theirs)
+/* Everything but the plain CPU task that most are. */
+static gantry_status check_special(const gantry_taskman *manager, const gantry_task_desc *desc)
 {
-    gantry_status status =
-        gy_options_import(desc, sizeof(*desc), theirs, offsetof(gantry_task_desc, context_id), "task");
-    if (status != GANTRY_OK) {
-        return status;
-    }
     const char *shown = desc->label != NULL ? desc->label : desc->name != NULL ? desc->name : "task";
     if (desc->name != NULL && desc->name[0] == '\0') {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "task '%s': the name is empty", shown);
@@ -119,6 +113,13 @@ static gantry_status import_desc(const gantry_taskman *manager, gantry_task_desc
     return GANTRY_OK;
 }
 
+/* A CPU task that any worker may run at any time. */
+static inline bool is_plain(const gantry_task_desc *desc)
+{
+    return desc->kind == GANTRY_TASK_CPU && desc->priority == GANTRY_TASK_PRIORITY_NORMAL &&
+           desc->cpu_class == 0 && !desc->is_condition;
+}
+
 static gantry_status refuse_stopped(void)
 {
     return GY_FAIL(GANTRY_ERR_STATE, "task manager: stopped; reset it before the next step");
@@ -129,16 +130,9 @@ static gantry_status no_task_memory(const char *name)
     return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "no memory for task '%s'", name != NULL ? name : "");
 }
 
-void gy_taskman_count_pending(gantry_taskman *manager)
-{
-    manager->counted++;
-    if (gy_taskman_phase(manager) == GY_RUNNING) {
-        atomic_fetch_add_explicit(&manager->work, GY_WORK_PENDING, memory_order_relaxed);
-    } /* else begin_running() counts all at once */
-}
-
 /* A task with one reference, of no kind yet, in the place that was peeked at. */
-static gantry_task *take_task_locked(gantry_taskman *manager, gantry_task *task) GY_REQUIRES(manager->lock)
+static inline gantry_task *take_task_locked(gantry_taskman *manager, gantry_task *task)
+    GY_REQUIRES(manager->lock)
 {
     memset(task, 0, sizeof(*task));
     atomic_init(&task->references, 1);
@@ -171,8 +165,7 @@ static gantry_status add_placeholder_locked(gantry_taskman *manager, const struc
     return GANTRY_OK;
 }
 
-/* `task` has a reference that nobody else takes away while we write. */
-static void describe(gantry_task *task, const gantry_task_desc *desc)
+static unsigned traits_of(const gantry_task_desc *desc)
 {
     unsigned traits = (unsigned)desc->kind;
     if (desc->kind == GANTRY_TASK_CPU) {
@@ -181,22 +174,27 @@ static void describe(gantry_task *task, const gantry_task_desc *desc)
                   : desc->priority == GANTRY_TASK_PRIORITY_LOW ? GY_TRAIT_LOW
                                                                : 0u;
         traits |= desc->cpu_class != 0 ? GY_TRAIT_CLASSED : 0u;
-        task->cpu_class = desc->cpu_class;
     }
-    task->traits = (uint8_t)traits;
+    return traits;
+}
+
+/* `task` has a reference that nobody else takes away while we write. */
+static inline void describe(gantry_task *task, const gantry_task_desc *desc, unsigned flags)
+{
+    task->traits = is_plain(desc) ? GANTRY_TASK_CPU : (uint8_t)traits_of(desc);
     if (gy_task_is_gpu(task)) {
         task->body.launch = desc->launch;
     } else {
         task->body.run = desc->run;
+        task->cpu_class = desc->cpu_class;
     }
     task->arg = desc->arg;
     task->release = desc->release;
     task->label = desc->label;
     task->context_id = desc->context_id;
-    gy_task_set(task, GY_TASK_FILLED);
-    if (desc->release != NULL) {
-        gy_task_set(task, GY_TASK_HAS_RELEASE);
-    }
+    unsigned before = atomic_load_explicit(&task->flags, memory_order_relaxed);
+    flags |= GY_TASK_FILLED | (desc->release != NULL ? GY_TASK_HAS_RELEASE : 0u);
+    atomic_store_explicit(&task->flags, (uint8_t)(before | flags), memory_order_relaxed);
 }
 
 /* A placeholder of before the start lost its first reference to the start: the submitter gets another.
@@ -215,7 +213,7 @@ static gantry_status fill_locked(gantry_taskman *manager, gantry_task *task, con
         return GY_FAIL(GANTRY_ERR_LATE_DEPENDENCY, "task '%s': what waited for that name has gone on already",
                        desc->name);
     }
-    describe(task, desc);
+    describe(task, desc, 0);
     if (desc->is_condition) {
         gy_graph_loosen(task);
     }
@@ -224,39 +222,82 @@ static gantry_status fill_locked(gantry_taskman *manager, gantry_task *task, con
     return GANTRY_OK;
 }
 
-static gantry_status add_locked(gantry_taskman *manager, const gantry_task_desc *desc,
-                                const struct gy_name *name, gantry_task **out) GY_REQUIRES(manager->lock)
+/* Does a step that runs, or a graph that is frozen, take it? */
+static gantry_status check_phase_locked(gantry_taskman *manager, const gantry_task_desc *desc)
+    GY_REQUIRES(manager->lock)
 {
     if (gy_taskman_phase(manager) == GY_STOPPED) {
         return refuse_stopped();
     }
-    if (gy_taskman_phase(manager) == GY_RUNNING &&
-        (desc->is_condition || (name != NULL && manager->frozen))) {
+    if (desc->is_condition || (desc->name != NULL && manager->frozen)) {
         return GY_FAIL(GANTRY_ERR_STATE,
                        "task '%s': a condition, or a name in a frozen graph, comes too late",
                        desc->name != NULL ? desc->name : "");
     }
-    gantry_task *task = name != NULL ? gy_names_find(&manager->names, name) : NULL;
-    if (task != NULL) {
-        gantry_status status = fill_locked(manager, task, desc);
-        if (status != GANTRY_OK) {
-            return status;
-        }
-    } else {
-        task = gy_graph_peek_task(&manager->graph);
-        if (task == NULL || (name != NULL && !gy_names_reserve(&manager->names, name))) {
-            return no_task_memory(desc->name);
-        }
-        take_task_locked(manager, task);
-        task->name = name != NULL ? gy_names_add(&manager->names, name, task) : NULL;
-        describe(task, desc);
-        gy_task_state_init(task, GANTRY_TASK_STATE_HELD);
-        gy_taskman_count_pending(manager);
-    }
-    manager->submitted++;
+    return GANTRY_OK;
+}
+
+static void count_special_locked(gantry_taskman *manager, const gantry_task *task) GY_REQUIRES(manager->lock)
+{
     manager->submitted_gpu += gy_task_is_gpu(task);
     manager->submitted_sync += gy_task_kind(task) == GANTRY_TASK_SYNC_POINT;
     manager->conditions += gy_task_is_condition(task);
+}
+
+static gantry_status add_unnamed_locked(gantry_taskman *manager, const gantry_task_desc *desc,
+                                        gantry_task **out) GY_REQUIRES(manager->lock)
+{
+    gantry_task *task = gy_graph_peek_task(&manager->graph);
+    if (task == NULL) {
+        return no_task_memory(desc->label);
+    }
+    take_task_locked(manager, task);
+    describe(task, desc, 0);
+    gy_task_state_init(task, GANTRY_TASK_STATE_HELD);
+    gy_taskman_count_pending(manager);
+    *out = task;
+    return GANTRY_OK;
+}
+
+static gantry_status add_named_locked(gantry_taskman *manager, const gantry_task_desc *desc,
+                                      const struct gy_name *name, gantry_task **out)
+    GY_REQUIRES(manager->lock)
+{
+    gantry_task *task = gy_names_find(&manager->names, name);
+    if (task != NULL) {
+        gantry_status status = fill_locked(manager, task, desc);
+        *out = status == GANTRY_OK ? task : *out;
+        return status;
+    }
+    if (gy_graph_peek_task(&manager->graph) == NULL || !gy_names_reserve(&manager->names, name)) {
+        return no_task_memory(desc->name);
+    }
+    gantry_status status = add_unnamed_locked(manager, desc, &task);
+    task->name = gy_names_add(&manager->names, name, task);
+    *out = task;
+    return status;
+}
+
+static inline gantry_status add_locked(gantry_taskman *manager, const gantry_task_desc *desc,
+                                       const struct gy_name *name, gantry_task **out)
+    GY_REQUIRES(manager->lock)
+{
+    if (gy_taskman_phase(manager) != GY_BUILDING) {
+        gantry_status status = check_phase_locked(manager, desc);
+        if (status != GANTRY_OK) {
+            return status;
+        }
+    }
+    gantry_task *task = NULL;
+    gantry_status status = name == NULL ? add_unnamed_locked(manager, desc, &task)
+                                        : add_named_locked(manager, desc, name, &task);
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    manager->submitted++;
+    if (task->traits != GANTRY_TASK_CPU) {
+        count_special_locked(manager, task);
+    }
     *out = task;
     return GANTRY_OK;
 }
@@ -267,19 +308,27 @@ gantry_status gantry_taskman_submit(gantry_taskman *manager, const gantry_task_d
     if (manager == NULL || desc == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "task: manager or description is NULL");
     }
-    gantry_task_desc ours = {0};
-    gantry_status status = import_desc(manager, &ours, desc);
+    gantry_task_desc ours;
+    gantry_status status = GANTRY_OK;
+    if (desc->struct_size != sizeof(ours)) { /* the caller's is older or younger */
+        memset(&ours, 0, sizeof(ours));
+        status = gy_options_import(&ours, sizeof(ours), desc, offsetof(gantry_task_desc, context_id), "task");
+        desc = &ours;
+    }
+    if (status == GANTRY_OK && (!is_plain(desc) || desc->run == NULL || desc->name != NULL)) {
+        status = check_special(manager, desc);
+    }
     if (status != GANTRY_OK) {
         return status;
     }
-    struct gy_name name = {0};
-    if (ours.name != NULL) {
-        name = gy_name_of(ours.name);
+    struct gy_name name;
+    if (desc->name != NULL) {
+        name = gy_name_of(desc->name);
     }
     gantry_task *task = NULL;
-    gy_mutex_lock(&manager->lock);
-    status = add_locked(manager, &ours, ours.name != NULL ? &name : NULL, &task);
-    gy_mutex_unlock(&manager->lock);
+    gy_fast_lock_take(&manager->lock);
+    status = add_locked(manager, desc, desc->name != NULL ? &name : NULL, &task);
+    gy_fast_lock_give(&manager->lock);
     if (status == GANTRY_OK && out != NULL) {
         *out = task;
     }
@@ -294,7 +343,7 @@ gantry_status gantry_taskman_get_named(gantry_taskman *manager, const char *text
     struct gy_name name = gy_name_of(text);
     gantry_task *task = NULL;
     gantry_status status = GANTRY_OK;
-    gy_mutex_lock(&manager->lock);
+    gy_fast_lock_take(&manager->lock);
     if (gy_taskman_phase(manager) == GY_STOPPED && !manager->frozen) {
         status = refuse_stopped();
     } else {
@@ -305,7 +354,7 @@ gantry_status gantry_taskman_get_named(gantry_taskman *manager, const char *text
             status = add_placeholder_locked(manager, &name, &task);
         }
     }
-    gy_mutex_unlock(&manager->lock);
+    gy_fast_lock_give(&manager->lock);
     if (status == GANTRY_OK) {
         *out = task;
     }
@@ -329,8 +378,7 @@ static gantry_status add_light_locked(gantry_taskman *manager, const gantry_task
                        gantry_task_label(continuation));
     }
     take_task_locked(manager, task);
-    describe(task, desc);
-    gy_task_set(task, GY_TASK_LIGHT);
+    describe(task, desc, GY_TASK_LIGHT);
     gy_task_state_init(task, GANTRY_TASK_STATE_HELD);
     gy_taskman_count_pending(manager);
     manager->submitted++;
@@ -355,8 +403,8 @@ gantry_status gantry_taskman_create_light(gantry_taskman *manager, gantry_task_f
                        gantry_task_label(continuation));
     }
     gantry_task_desc desc = {.kind = GANTRY_TASK_CPU, .label = label, .run = run, .arg = arg};
-    gy_mutex_lock(&manager->lock);
+    gy_fast_lock_take(&manager->lock);
     gantry_status status = add_light_locked(manager, &desc, continuation, out);
-    gy_mutex_unlock(&manager->lock);
+    gy_fast_lock_give(&manager->lock);
     return status;
 }
