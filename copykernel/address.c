@@ -137,7 +137,7 @@ static gantry_status resolve_item(struct resolver *r, const gantry_copy_desc *de
         return status;
     }
     item->joins = index != 0 && r->dest.begin == dest_memory;
-    item->is_host = r->dest.is_host;
+    item->group = r->dest.is_host ? GY_COPY_TO_HOST : GY_COPY_WITHIN;
     if (item->is_fill) {
         gy_copy_pattern(desc, item->dest, &item->source, &item->high);
         return GANTRY_OK;
@@ -145,7 +145,7 @@ static gantry_status resolve_item(struct resolver *r, const gantry_copy_desc *de
     status = resolve(r, desc->source, desc->bytes, desc->type == GANTRY_COPY_HTOD ? NEED_HOST : NEED_DEVICE,
                      index, "source", &r->source, &item->source);
     item->joins = item->joins && r->source.begin == source_memory;
-    item->is_host = item->is_host || r->source.is_host;
+    item->group = r->source.is_host ? GY_COPY_FROM_HOST : item->group;
     return status;
 }
 

@@ -136,17 +136,10 @@ gantry_status gy_copier_set_tuning(struct gy_copier *copier, const gantry_copy_t
         return status;
     }
     ours.struct_size = sizeof(ours);
-    if (ours.host_blocks > GY_COPY_MOST_HOST_BLOCKS) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "copy tuning: host_blocks is %u, more than %u",
-                       ours.host_blocks, GY_COPY_MOST_HOST_BLOCKS);
+    status = gy_copy_tuning_complete(&ours);
+    if (status != GANTRY_OK) {
+        return status;
     }
-    if (ours.host_threads % 32 != 0 || ours.host_threads > GY_COPY_BIG_BLOCK) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
-                       "copy tuning: host_threads is %u, not a multiple of 32 up to %u", ours.host_threads,
-                       GY_COPY_BIG_BLOCK);
-    }
-    ours.host_threads = ours.host_threads != 0 ? ours.host_threads : GY_COPY_HOST_THREADS;
-    ours.host_blocks = ours.host_blocks != 0 ? ours.host_blocks : GY_COPY_HOST_BLOCKS;
     gy_mutex_lock(&copier->lock);
     copier->tuning = ours;
     gy_mutex_unlock(&copier->lock);
@@ -193,24 +186,39 @@ struct geometry {
     uint32_t blocks, threads;
 };
 
+/* At most so many blocks of each group. */
+static void limits_of(const gantry_copy_tuning *tuning, uint32_t *most)
+{
+    most[GY_COPY_FROM_HOST] = tuning->host_blocks;
+    most[GY_COPY_TO_HOST] = tuning->dtoh_blocks;
+    most[GY_COPY_WITHIN] = tuning->device_blocks;
+}
+
 static struct geometry shape_of(const gantry_copy_tuning *tuning, const struct gy_copy_plan *plan)
 {
     struct geometry g = {.threads = GY_COPY_BLOCK};
+    uint32_t most[GY_COPY_GROUPS], units[GY_COPY_GROUPS];
+    limits_of(tuning, most);
+    for (uint32_t i = 0; i < GY_COPY_GROUPS; i++) {
+        units[i] = plan->ends[i] - (i > 0 ? plan->ends[i - 1] : 0);
+    }
     /* Limited blocks must be big ones to have enough in flight, if there is enough to do. */
-    if (plan->host_units > tuning->host_blocks * (GY_COPY_BLOCK / 32)) {
+    const uint32_t warps_of_plain = GY_COPY_BLOCK / 32;
+    if (units[GY_COPY_FROM_HOST] > most[GY_COPY_FROM_HOST] * warps_of_plain ||
+        units[GY_COPY_TO_HOST] > most[GY_COPY_TO_HOST] * warps_of_plain) {
         g.threads = tuning->host_threads;
-    } else if (plan->host_units == 0 && tuning->device_blocks != 0) {
+    } else if (plan->ends[GY_COPY_TO_HOST] == 0 && tuning->device_blocks != 0) {
         g.threads = GY_COPY_BIG_BLOCK;
     }
-    uint32_t warps = g.threads / 32, device_units = plan->units - plan->host_units;
-    uint32_t device_blocks = blocks_for(device_units, plan->wide ? 1 : warps, tuning->device_blocks);
+    uint32_t warps = g.threads / 32;
     g.shape.starts = 2 * (plan->pieces + plan->patterns);
-    g.shape.host_units = plan->host_units;
-    g.shape.units = plan->units;
-    g.shape.host_blocks = blocks_for(plan->host_units, warps, tuning->host_blocks);
-    g.shape.device_blocks = tuning->device_blocks != 0 ? device_blocks : 0;
     g.shape.wide = plan->wide;
-    g.blocks = g.shape.host_blocks + device_blocks;
+    for (uint32_t i = 0; i < GY_COPY_GROUPS; i++) {
+        g.shape.ends[i] = plan->ends[i];
+        g.shape.blocks[i] = blocks_for(units[i], plan->wide ? 1 : warps, most[i]);
+        g.blocks += g.shape.blocks[i];
+    }
+    g.shape.blocks[GY_COPY_WITHIN] = tuning->device_blocks != 0 ? g.shape.blocks[GY_COPY_WITHIN] : 0;
     return g;
 }
 
@@ -283,8 +291,9 @@ static gantry_status launch_items(struct gy_copier *copier, CUstream stream, siz
 {
     uint32_t processors =
         tuning->device_blocks != 0 ? tuning->device_blocks : copier->context->info.multiprocessors;
-    const struct gy_copy_budget budget = {tuning->host_blocks * (tuning->host_threads / 32),
-                                          (processors != 0 ? processors : 1) * WARPS_PER_MULTIPROCESSOR,
+    const uint32_t host_warps = tuning->host_threads / 32;
+    const struct gy_copy_budget budget = {{tuning->host_blocks * host_warps, tuning->dtoh_blocks * host_warps,
+                                           (processors != 0 ? processors : 1) * WARPS_PER_MULTIPROCESSOR},
                                           tuning->device_blocks != 0};
     struct gy_copy_plan plan;
     gantry_status status = gy_copy_measure(copier->items, count, &budget, &plan);

@@ -12,7 +12,7 @@
  * Nothing outside the source range is read, not even within an aligned vector: head and tail grow by a
  * vector where that is needed.
  *
- * Who does which unit: blocks for host memory are few and draw units from a counter.  The others do one
+ * Who does which unit: blocks for host memory are few, some for each direction, and draw units from a counter.  The others do one
  * unit per warp and the hardware hands them out; from compute capability 10.0 on a block takes over blocks
  * that have not started (steal.h).  If their number is limited too, they also draw from a counter. */
 #include "copykernel/format.h"
@@ -250,22 +250,59 @@ static __device__ __forceinline__ job job_of(const job &mine, uint32_t lane)
     return work;
 }
 
-static __device__ __forceinline__ void do_unit(const uint64_t *words, const gy_copy_shape &shape,
-                                               uint32_t unit, share of)
+/* What lane by lane the first of the warps that share a unit has, for all of them: one trip over the link
+ * instead of one for each.  `shared` has 32 places. */
+static __device__ __forceinline__ uint4 share_out(uint4 mine, share of, uint4 *shared)
 {
-    const uint64_t begin = words[shape.starts + unit], end = words[shape.starts + unit + 1];
-    const uint32_t first = (uint32_t)begin, last = (uint32_t)end; /* `last` only up to byte end >> 32 */
-    const uint32_t stop = last + (end >> 32 != 0 ? 1 : 0);
+    if (of.parts == 1) {
+        return mine;
+    }
+    __syncthreads(); /* everybody has read what was there */
+    if (of.part == 0) {
+        shared[gantry_lane()] = mine;
+    }
+    __syncthreads();
+    return shared[gantry_lane()];
+}
+
+/* All lanes: where the unit begins, and where the next one does. */
+static __device__ __forceinline__ uint4 load_bounds(const uint64_t *words, const gy_copy_shape &shape,
+                                                    uint32_t unit, share of, uint4 *shared)
+{
+    uint4 bounds = {0, 0, 0, 0};
+    if (of.part == 0) {
+        const uint64_t begin = words[shape.starts + unit], end = words[shape.starts + unit + 1];
+        bounds = make_uint4((uint32_t)begin, (uint32_t)(begin >> 32), (uint32_t)end, (uint32_t)(end >> 32));
+    }
+    return share_out(bounds, of, shared);
+}
+
+/* Each lane a piece: number `place`, while that is below `stop`. */
+static __device__ __forceinline__ uint4 load_piece(const uint64_t *words, uint32_t place, uint32_t stop, share of,
+                                                   uint4 *shared)
+{
+    uint4 piece = {0, 0, 0, 0};
+    if (of.part == 0 && place < stop) {
+        piece = *(const uint4 *)(words + 2 * (size_t)place);
+    }
+    return share_out(piece, of, shared);
+}
+
+static __device__ __forceinline__ void do_unit(const uint64_t *words, const gy_copy_shape &shape,
+                                               uint32_t unit, share of, uint4 *shared)
+{
+    const uint4 bounds = load_bounds(words, shape, unit, of, shared);
+    const uint32_t first = bounds.x, last = bounds.z; /* `last` only up to byte bounds.w */
+    const uint32_t stop = last + (bounds.w != 0 ? 1 : 0);
     const uint32_t lane = gantry_lane();
     for (uint32_t base = first; base < stop; base += 32) {
         uint32_t place = base + lane;
+        uint4 piece = load_piece(words, place, stop, of, shared);
         job mine = {0, 0, 0, 0};
         if (place < stop) {
-            uint4 piece = *(const uint4 *)(words + 2 * (size_t)place);
             uint64_t word0 = piece.x | (uint64_t)piece.y << 32, word1 = piece.z | (uint64_t)piece.w << 32;
             uint32_t bytes = piece.w & ((1u << 30) - 1);
-            mine = make_job(word0, word1, place == first ? (uint32_t)(begin >> 32) : 0,
-                            place == last ? (uint32_t)(end >> 32) : bytes);
+            mine = make_job(word0, word1, place == first ? bounds.y : 0, place == last ? bounds.w : bytes);
         }
         uint32_t count = min(stop - base, 32u);
         if (count > 1 && !__any_sync(FULL, mine.bytes > SMALL_BYTES)) {
@@ -277,9 +314,9 @@ static __device__ __forceinline__ void do_unit(const uint64_t *words, const gy_c
         } else {
             for (uint32_t k = 0; k < count; k++) {
                 job work = job_of(mine, k);
-                const bool shared = work.bytes >= SHARED_BYTES;
-                if (shared || k % of.parts == of.part) {
-                    do_job<32>(work, job_pattern(work, words), shared ? of : share{0, 1});
+                const bool together = work.bytes >= SHARED_BYTES;
+                if (together || k % of.parts == of.part) {
+                    do_job<32>(work, job_pattern(work, words), together ? of : share{0, 1});
                 }
             }
         }
@@ -288,8 +325,8 @@ static __device__ __forceinline__ void do_unit(const uint64_t *words, const gy_c
 
 /* Where a warp finds its units. */
 struct source_of_units {
-    bool draws;          /* from the counter of `which`; false: one for each block it gets */
-    uint32_t which;      /* 0 host units, 1 the others */
+    bool draws;          /* from the counter of the group; false: one for each block it gets */
+    uint32_t group;      /* GY_COPY_FROM_HOST, ... */
     uint32_t first, end; /* units */
     uint32_t warps;      /* that draw together */
     share of;            /* what the warp does of its units */
@@ -299,13 +336,29 @@ struct source_of_units {
 static __device__ __forceinline__ source_of_units find_units(const gy_copy_shape &shape, uint32_t block)
 {
     const uint32_t warps = blockDim.x / 32, warp = threadIdx.x / 32;
-    source_of_units s;
-    s.which = block < shape.host_blocks ? 0 : 1;
-    s.draws = s.which == 0 || shape.device_blocks != 0;
-    s.first = s.which == 0 ? 0 : shape.host_units;
-    s.end = s.which == 0 ? shape.host_units : shape.units;
-    s.warps = warps * (s.which == 0 ? shape.host_blocks : shape.device_blocks);
-    s.unit = s.first + (s.which == 0 ? block : block - shape.host_blocks) * warps + warp;
+    const uint32_t from_host = shape.blocks[GY_COPY_FROM_HOST], to_host = shape.blocks[GY_COPY_TO_HOST];
+    source_of_units s = {};
+    uint32_t blocks;
+    if (block < from_host) {
+        s.group = GY_COPY_FROM_HOST;
+        s.end = shape.ends[GY_COPY_FROM_HOST];
+        blocks = from_host;
+    } else if (block - from_host < to_host) {
+        block -= from_host;
+        s.group = GY_COPY_TO_HOST;
+        s.first = shape.ends[GY_COPY_FROM_HOST];
+        s.end = shape.ends[GY_COPY_TO_HOST];
+        blocks = to_host;
+    } else {
+        block -= from_host + to_host;
+        s.group = GY_COPY_WITHIN;
+        s.first = shape.ends[GY_COPY_TO_HOST];
+        s.end = shape.ends[GY_COPY_WITHIN];
+        blocks = shape.blocks[GY_COPY_WITHIN];
+    }
+    s.draws = blocks != 0;
+    s.warps = warps * blocks;
+    s.unit = s.first + block * warps + warp;
     s.of = {0, 1};
     if (shape.wide != 0) {
         s.unit = block;
@@ -319,7 +372,7 @@ static __device__ __forceinline__ void draw_unit(source_of_units &s, gy_copy_cou
 {
     uint32_t next = s.unit + s.warps;
     if (counters != nullptr) {
-        next = gantry_lane() == 0 ? s.first + s.warps + atomicAdd(&counters->next[s.which], 1u) : 0;
+        next = gantry_lane() == 0 ? s.first + s.warps + atomicAdd(&counters->next[s.group], 1u) : 0;
         next = __shfl_sync(FULL, next, 0);
     }
     s.unit = next;
@@ -328,16 +381,17 @@ static __device__ __forceinline__ void draw_unit(source_of_units &s, gy_copy_cou
 /* The last warp has seen all others finish drawing: nobody touches the counters any more. */
 static __device__ __forceinline__ void leave_counters(const source_of_units &s, gy_copy_counters *counters)
 {
-    if (counters != nullptr && gantry_lane() == 0 && atomicAdd(&counters->gone[s.which], 1u) == s.warps - 1) {
+    if (counters != nullptr && gantry_lane() == 0 && atomicAdd(&counters->gone[s.group], 1u) == s.warps - 1) {
         /* Atomic, since no fence orders them behind the others' draws. */
-        (void)atomicExch(&counters->next[s.which], 0u);
-        (void)atomicExch(&counters->gone[s.which], 0u);
+        (void)atomicExch(&counters->next[s.group], 0u);
+        (void)atomicExch(&counters->gone[s.group], 0u);
     }
 }
 
 static __device__ __forceinline__ void do_batch(const uint64_t *words, const gy_copy_shape &shape,
                                                 gy_copy_counters *counters)
 {
+    __shared__ uint4 shared[32];
     uint32_t block = blockIdx.x;
     GANTRY_STEAL(steal);
     source_of_units s = find_units(shape, block);
@@ -346,7 +400,7 @@ static __device__ __forceinline__ void do_batch(const uint64_t *words, const gy_
             gantry_steal_request(&steal);
         }
         if (s.unit < s.end) {
-            do_unit(words, shape, s.unit, s.of);
+            do_unit(words, shape, s.unit, s.of, shared);
         }
         if (!s.draws) {
             if (!gantry_steal_take(&steal, &block)) {
@@ -366,7 +420,7 @@ static __device__ __forceinline__ void do_batch(const uint64_t *words, const gy_
 /* clang has no __grid_constant__: every thread would copy all parameters to index them. */
 #define DO_INLINE(batch, most)                                                                     \
     __shared__ __attribute__((aligned(16))) uint64_t words[most];                                  \
-    for (uint32_t i = threadIdx.x; i <= batch.shape.starts + batch.shape.units; i += blockDim.x) { \
+    for (uint32_t i = threadIdx.x; i <= batch.shape.starts + batch.shape.ends[GY_COPY_WITHIN]; i += blockDim.x) { \
         words[i] = batch.words[i];                                                                 \
     }                                                                                              \
     __syncthreads();                                                                               \

@@ -5,10 +5,15 @@
  * order up to the unit cost; a piece that does not fit is cut at a multiple of 128 bytes of its
  * destination, which keeps a memory line with one warp.
  *
- * A batch that one round of warps can do at once is cut into one unit per warp.  More work than that is cut
- * into units of MOST_UNIT_COST: the hardware, or a counter, hands them out.  If such a batch is of large
- * pieces, a unit is for all warps of a block, which work side by side in the same stretch of memory: DRAM
- * pages like that. */
+ * A group that one round of its warps can do at once is cut into one unit per warp.  More work than that is
+ * cut into units of a fixed cost: the hardware, or a counter, hands them out.
+ *
+ * Over the link to the host the few warps there are end far apart when units are large, and the link is not
+ * full meanwhile.  So a unit has at most its share of what is left (guided self-scheduling: Polychronopoulos
+ * and Kuck, IEEE Transactions on Computers C-36, 1987), and the last ones are small.
+ *
+ * If a large batch within device memory is of large pieces, a unit is for all warps of a block, which work
+ * side by side in the same stretch of memory: DRAM pages like that. */
 #include "copykernel/plan.h"
 
 #include "base/status.h"
@@ -18,7 +23,8 @@ enum {
     LEAST_UNIT_COST = 2048, /* less work is not worth a warp */
     MOST_UNIT_COST = 16384,
     MOST_HOST_UNIT_COST = 65536, /* fewer trips over the link for descriptors */
-    WIDE_UNIT_COST = 65536,
+    LEAST_TAPERED_COST = 8192,
+    WIDE_UNIT_COST = 131072,
     WIDE_PIECE = 16384, /* bytes of the mean piece that make a batch wide */
     MOST_UNITS = 1 << 22,
     CUT_ALIGNMENT = 128,
@@ -27,13 +33,23 @@ enum {
 /* The batch being written; `words` NULL: only counted. */
 struct packer {
     uint64_t *words, *patterns, *starts;
-    uint64_t unit_cost;
-    uint64_t left; /* cost that the open unit may still take; 0: none is open */
+    struct gy_copy_dealing dealing; /* of this group */
+    uint64_t undealt;               /* cost of the group that is in no unit yet */
+    uint64_t left;                  /* cost that the open unit may still take; 0: none is open */
     uint64_t pieces;
     uint64_t pattern_count;
     uint64_t low, high; /* the last long pattern */
     uint64_t units;
 };
+
+static uint64_t next_unit_cost(const struct packer *p)
+{
+    uint64_t share = p->dealing.taper != 0 ? p->undealt / p->dealing.taper : p->dealing.most;
+    if (share >= p->dealing.most) {
+        return p->dealing.most;
+    }
+    return share > LEAST_TAPERED_COST ? share : LEAST_TAPERED_COST;
+}
 
 static void open_unit(struct packer *p, uint64_t byte)
 {
@@ -41,7 +57,8 @@ static void open_unit(struct packer *p, uint64_t byte)
         p->starts[p->units] = p->pieces | byte << 32;
     }
     p->units++;
-    p->left = p->unit_cost;
+    p->left = next_unit_cost(p);
+    p->undealt -= p->undealt < p->left ? p->undealt : p->left;
 }
 
 /* `source` is what the piece's field holds, `kind` its two highest bits. */
@@ -101,69 +118,68 @@ static void add_item(struct packer *p, const struct gy_copy_item *item)
     }
 }
 
-/* The items with host memory, or those without, in units of their own. */
-static void add_items(struct packer *p, const struct gy_copy_item *items, size_t count, bool is_host,
-                      uint64_t unit_cost)
+/* The items of one group, in units of their own. */
+static void add_items(struct packer *p, const struct gy_copy_item *items, size_t count, uint32_t group,
+                      const struct gy_copy_dealing *dealing)
 {
-    p->unit_cost = unit_cost;
+    p->dealing = *dealing;
+    p->undealt = dealing->cost;
     p->left = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (items[i].is_host == is_host) {
+    for (size_t i = 0; dealing->cost != 0 && i < count; i++) {
+        if (items[i].group == group) {
             add_item(p, &items[i]);
         }
     }
 }
 
-static uint64_t cost_of(const struct gy_copy_item *items, size_t count, bool is_host, uint64_t *piece_count)
+/* Cost and pieces of each group. */
+static void add_costs(const struct gy_copy_item *items, size_t count, uint64_t *cost, uint64_t *piece_count)
 {
-    uint64_t cost = 0;
-    *piece_count = 0;
     for (size_t i = 0; i < count; i++) {
-        if (items[i].is_host == is_host) {
-            uint64_t pieces = (items[i].bytes + GY_COPY_PIECE_MAX - 1) / GY_COPY_PIECE_MAX;
-            cost += items[i].bytes + pieces * PIECE_COST;
-            *piece_count += pieces;
-        }
+        uint64_t pieces = (items[i].bytes + GY_COPY_PIECE_MAX - 1) / GY_COPY_PIECE_MAX;
+        cost[items[i].group] += items[i].bytes + pieces * PIECE_COST;
+        piece_count[items[i].group] += pieces;
     }
-    return cost;
 }
 
-static uint64_t unit_cost_of(uint64_t cost, uint32_t warps, uint64_t most)
+static struct gy_copy_dealing deal(uint64_t cost, uint32_t warps, bool is_host)
 {
-    uint64_t share = (cost + warps - 1) / warps + PIECE_COST + CUT_ALIGNMENT; /* a cut costs a piece more */
-    if (share > most) {
-        share = cost / MOST_UNITS > most ? cost / MOST_UNITS : most;
+    struct gy_copy_dealing dealing = {cost, (cost + warps - 1) / warps + PIECE_COST + CUT_ALIGNMENT, 0};
+    uint64_t most = is_host ? MOST_HOST_UNIT_COST : MOST_UNIT_COST; /* (a cut costs a piece more) */
+    if (dealing.most > most) {
+        dealing.most = cost / MOST_UNITS > most ? cost / MOST_UNITS : most;
+        dealing.taper = is_host ? warps : 0;
     }
-    return share > LEAST_UNIT_COST ? share : LEAST_UNIT_COST;
+    dealing.most = dealing.most > LEAST_UNIT_COST ? dealing.most : LEAST_UNIT_COST;
+    return dealing;
 }
 
 gantry_status gy_copy_measure(const struct gy_copy_item *items, size_t count,
                               const struct gy_copy_budget *budget, struct gy_copy_plan *out)
 {
-    uint64_t host_pieces, device_pieces;
-    uint64_t host_cost = cost_of(items, count, true, &host_pieces);
-    uint64_t device_cost = cost_of(items, count, false, &device_pieces);
-    uint64_t host = unit_cost_of(host_cost, budget->host_warps, MOST_HOST_UNIT_COST);
-    uint64_t device = unit_cost_of(device_cost, budget->device_warps, MOST_UNIT_COST);
-    bool wide = !budget->limited && host_pieces == 0 && device >= MOST_UNIT_COST &&
-                device_cost / device_pieces >= WIDE_PIECE;
-    device = wide && device < WIDE_UNIT_COST ? WIDE_UNIT_COST : device;
+    uint64_t cost[GY_COPY_GROUPS] = {0}, pieces[GY_COPY_GROUPS] = {0};
+    struct gy_copy_plan plan = {.pieces = 0};
+    add_costs(items, count, cost, pieces);
+    for (uint32_t g = 0; g < GY_COPY_GROUPS; g++) {
+        plan.dealing[g] = deal(cost[g], budget->warps[g], g != GY_COPY_WITHIN);
+    }
+    struct gy_copy_dealing *within = &plan.dealing[GY_COPY_WITHIN];
+    plan.wide = !budget->limited && cost[GY_COPY_FROM_HOST] == 0 && cost[GY_COPY_TO_HOST] == 0 &&
+                within->most >= MOST_UNIT_COST && cost[GY_COPY_WITHIN] / pieces[GY_COPY_WITHIN] >= WIDE_PIECE;
+    within->most = plan.wide && within->most < WIDE_UNIT_COST ? WIDE_UNIT_COST : within->most;
     struct packer p = {.words = NULL};
-    add_items(&p, items, count, true, host);
-    uint64_t host_units = p.units;
-    add_items(&p, items, count, false, device);
+    for (uint32_t g = 0; g < GY_COPY_GROUPS; g++) {
+        add_items(&p, items, count, g, &plan.dealing[g]);
+        plan.ends[g] = (uint32_t)p.units;
+    }
     if (p.pieces > UINT32_MAX / 8 || p.units > UINT32_MAX / 8) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "copies: %llu pieces are too many for one launch",
                        (unsigned long long)p.pieces);
     }
-    *out = (struct gy_copy_plan){host,
-                                 device,
-                                 (uint32_t)p.pieces,
-                                 (uint32_t)p.pattern_count,
-                                 (uint32_t)host_units,
-                                 (uint32_t)p.units,
-                                 wide,
-                                 (size_t)(2 * (p.pieces + p.pattern_count) + p.units + 1)};
+    plan.pieces = (uint32_t)p.pieces;
+    plan.patterns = (uint32_t)p.pattern_count;
+    plan.words = (size_t)(2 * (p.pieces + p.pattern_count) + p.units + 1);
+    *out = plan;
     return GANTRY_OK;
 }
 
@@ -172,7 +188,8 @@ void gy_copy_pack(const struct gy_copy_item *items, size_t count, const struct g
 {
     struct packer p = {.words = words, .patterns = words + 2 * (size_t)plan->pieces};
     p.starts = p.patterns + 2 * (size_t)plan->patterns;
-    add_items(&p, items, count, true, plan->host_unit_cost);
-    add_items(&p, items, count, false, plan->device_unit_cost);
+    for (uint32_t g = 0; g < GY_COPY_GROUPS; g++) {
+        add_items(&p, items, count, g, &plan->dealing[g]);
+    }
     p.starts[p.units] = p.pieces;
 }

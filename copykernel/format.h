@@ -11,9 +11,9 @@
  *   start    where a unit begins: bits 0-31 piece, 32-63 byte in it.  The unit ends where the next one
  *            begins; the last start is {number of pieces, 0}.
  *
- * One warp does one unit at a time, or in a wide batch one block.  Units of copies with host memory on one
- * side come first: they have thread blocks of their own, so that the link is busy and the multiprocessors are
- * not. */
+ * One warp does one unit at a time, or in a wide batch one block.  The units are in groups with thread blocks
+ * of their own: from the host, to the host, within device memory.  So both directions of the link are busy at
+ * the same time, and with few blocks each, so that the multiprocessors are not. */
 #ifndef COPYKERNEL_FORMAT_H
 #define COPYKERNEL_FORMAT_H
 
@@ -29,14 +29,19 @@
 #define GY_COPY_BLOCK 256
 #define GY_COPY_BIG_BLOCK 1024
 
+#define GY_COPY_FROM_HOST 0
+#define GY_COPY_TO_HOST 1
+#define GY_COPY_WITHIN 2
+#define GY_COPY_GROUPS 3
+
 /* How the grid divides the units. */
 struct gy_copy_shape {
-    uint32_t starts;        /* place of the first start, in words */
-    uint32_t host_units;    /* units with host memory: the first ones */
-    uint32_t units;         /* all */
-    uint32_t host_blocks;   /* blocks [0, host_blocks) draw host units until none is left */
-    uint32_t device_blocks; /* the blocks behind them draw the other units; 0: each of their warps does one */
-    uint32_t wide; /* set: no host units, no limit, and each block does one unit with all its warps */
+    uint32_t starts;               /* place of the first start, in words */
+    uint32_t ends[GY_COPY_GROUPS]; /* unit behind the last one of each group: that is where the next begins */
+    /* Blocks of each group, which draw its units until none is left.  GY_COPY_WITHIN: 0 means not limited, so
+     * each warp of the blocks behind the others does one unit. */
+    uint32_t blocks[GY_COPY_GROUPS];
+    uint32_t wide; /* set: only units within device memory, no limit, each for all warps of one block */
 };
 
 /* Batches that travel in the kernel's parameters.  The small one is quicker to launch; the big one needs
@@ -55,8 +60,8 @@ GY_COPY_INLINE_STRUCT(gy_copy_many, GY_COPY_MANY_WORDS);
 
 /* Counters of one launch in device memory, zero before and after it. */
 struct gy_copy_counters {
-    uint32_t next[2]; /* the next unit to draw: of host units, of the others */
-    uint32_t gone[2]; /* warps that found none left */
+    uint32_t next[GY_COPY_GROUPS]; /* the next unit of each group to draw */
+    uint32_t gone[GY_COPY_GROUPS]; /* warps that found none left */
 };
 
 #endif

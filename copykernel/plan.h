@@ -15,9 +15,9 @@ struct gy_copy_item {
     uint64_t high;   /* fill: the second half */
     uint64_t bytes;
     uint32_t index; /* of the caller's descriptor */
+    uint32_t group; /* GY_COPY_FROM_HOST, ... */
     bool is_fill;
-    bool is_host; /* host memory on one side */
-    bool joins;   /* lies in the same memory as the item before it, on both sides */
+    bool joins; /* lies in the same memory as the item before it, on both sides */
 };
 
 /* An address range, for the search for overlaps. */
@@ -35,19 +35,24 @@ struct gy_copy_overlap {
 
 /* Warps that a batch is divided among. */
 struct gy_copy_budget {
-    uint32_t host_warps;   /* that do copies with host memory on one side */
-    uint32_t device_warps; /* that run at once and do the others */
-    bool limited;          /* no more warps than these may run */
+    uint32_t warps[GY_COPY_GROUPS]; /* that do each group at once */
+    bool limited;                   /* no more than that many may run within device memory */
+};
+
+/* How the work of a group is cut into units. */
+struct gy_copy_dealing {
+    uint64_t cost;  /* of the group */
+    uint64_t most;  /* of one unit */
+    uint32_t taper; /* the last units become smaller: so many warps finish together; 0: all units are alike */
 };
 
 /* How big a batch becomes. */
 struct gy_copy_plan {
-    uint64_t host_unit_cost, device_unit_cost;
+    struct gy_copy_dealing dealing[GY_COPY_GROUPS];
     uint32_t pieces;
-    uint32_t patterns; /* long ones */
-    uint32_t host_units;
-    uint32_t units; /* all */
-    bool wide;      /* units are for blocks of the usual size, not for warps */
+    uint32_t patterns;             /* long ones */
+    uint32_t ends[GY_COPY_GROUPS]; /* of each group's units; the last end is the number of all */
+    bool wide;                     /* units are for blocks of the usual size, not for warps */
     size_t words;
 };
 

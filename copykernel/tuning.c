@@ -18,12 +18,32 @@ void gy_copy_tuning_defaults(gantry_copy_tuning *out)
 {
     *out = (gantry_copy_tuning){.struct_size = sizeof(*out),
                                 .host_blocks = GY_COPY_HOST_BLOCKS,
-                                .host_threads = GY_COPY_HOST_THREADS};
+                                .host_threads = GY_COPY_HOST_THREADS,
+                                .dtoh_blocks = GY_COPY_HOST_BLOCKS};
     for (uint32_t c = 1; c < GANTRY_COPY_SIZE_CLASSES; c++) {
         out->engine_up_to[GANTRY_COPY_HTOD][c] = c == 1 ? 2 : UINT32_MAX;
         out->engine_up_to[GANTRY_COPY_DTOH][c] = c == 1 ? 2 : UINT32_MAX;
     }
     out->engine_up_to[GANTRY_COPY_DTOD][GANTRY_COPY_SIZE_CLASSES - 1] = UINT32_MAX;
+}
+
+gantry_status gy_copy_tuning_complete(gantry_copy_tuning *tuning)
+{
+    if (tuning->host_blocks > GY_COPY_MOST_HOST_BLOCKS || tuning->dtoh_blocks > GY_COPY_MOST_HOST_BLOCKS) {
+        bool is_host = tuning->host_blocks > GY_COPY_MOST_HOST_BLOCKS;
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "copy tuning: %s_blocks is %u, more than %u",
+                       is_host ? "host" : "dtoh", is_host ? tuning->host_blocks : tuning->dtoh_blocks,
+                       GY_COPY_MOST_HOST_BLOCKS);
+    }
+    if (tuning->host_threads % 32 != 0 || tuning->host_threads > GY_COPY_BIG_BLOCK) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
+                       "copy tuning: host_threads is %u, not a multiple of 32 up to %u", tuning->host_threads,
+                       GY_COPY_BIG_BLOCK);
+    }
+    tuning->host_threads = tuning->host_threads != 0 ? tuning->host_threads : GY_COPY_HOST_THREADS;
+    tuning->host_blocks = tuning->host_blocks != 0 ? tuning->host_blocks : GY_COPY_HOST_BLOCKS;
+    tuning->dtoh_blocks = tuning->dtoh_blocks != 0 ? tuning->dtoh_blocks : tuning->host_blocks;
+    return GANTRY_OK;
 }
 
 uint32_t gy_copy_size_class(uint64_t bytes)
@@ -82,8 +102,8 @@ size_t gantry_copy_tuning_text(const gantry_copy_tuning *tuning, char *text, siz
     if (tuning == NULL) {
         return 0;
     }
-    add(&out, "blocks: host %" PRIu32 " of %" PRIu32 " threads, device ", tuning->host_blocks,
-        tuning->host_threads);
+    add(&out, "blocks: HtoD %" PRIu32 " and DtoH %" PRIu32 " of %" PRIu32 " threads, device ",
+        tuning->host_blocks, tuning->dtoh_blocks, tuning->host_threads);
     if (tuning->device_blocks == 0) {
         add(&out, "all\n");
     } else {

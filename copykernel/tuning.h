@@ -11,6 +11,10 @@
 /* Measured on an H200; see docs/copies.md. */
 void gy_copy_tuning_defaults(gantry_copy_tuning *out);
 
+/* Check the fields and put the defaults where they are 0.
+ * @retval GANTRY_ERR_INVALID_ARGUMENT  the message names the field */
+GANTRY_MUST_CHECK gantry_status gy_copy_tuning_complete(gantry_copy_tuning *tuning);
+
 /* Of gantry_copy_tuning. */
 uint32_t gy_copy_size_class(uint64_t bytes);
 /* The smallest size of a class but the first, whose size this gives as 16 KiB. */

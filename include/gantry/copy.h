@@ -90,8 +90,8 @@ GANTRY_API void gantry_copy_queue_clear(gantry_copy_queue *queue);
 /** How a context performs batches. */
 typedef struct gantry_copy_tuning {
     size_t struct_size;
-    uint32_t host_blocks;   /* thread blocks, so at most as many multiprocessors, for copies with host memory
-                             * on one side; 0: 4 */
+    uint32_t host_blocks;   /* thread blocks, so at most as many multiprocessors, for copies from host memory;
+                             * 0: 4 */
     uint32_t device_blocks; /* the same for copies within device memory; 0: all there are */
     /* [HTOD, DTOH or DTOD][size class of the smallest copy]: a batch of this direction alone and of at most
      * so many copies goes to the copy engines, a larger one to the kernel.  0: always the kernel */
@@ -99,6 +99,8 @@ typedef struct gantry_copy_tuning {
     uint32_t host_threads; /* of each host block, a multiple of 32 up to 1024; 0: 1024.  Fewer leave room for
                             * other kernels on the same multiprocessors, more keep more bytes in flight */
     uint32_t measured;     /* 1: by gantry_copy_calibrate(); 0: built in or set */
+    uint32_t dtoh_blocks;  /* as host_blocks, for copies to host memory and fills of it; 0: as host_blocks.  A
+                            * launch with both directions has both numbers of blocks */
 } gantry_copy_tuning;
 
 /** The context's tuning; at first what was measured on an H200.
@@ -108,8 +110,8 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_copy_get_tuning(gantry_context
                                                                   gantry_copy_tuning *out);
 /** Use this tuning from the next launch on; `measured` is taken as given.
  *  @retval GANTRY_OK
- *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, struct_size too small, more than 64 host_blocks, host_threads
- * no multiple of 32 up to 1024
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, struct_size too small, more than 64 host_blocks or
+ *                                       dtoh_blocks, host_threads no multiple of 32 up to 1024
  *  @retval GANTRY_ERR_UNSUPPORTED       a field is set that this version does not know */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_copy_set_tuning(gantry_context *context,
                                                                   const gantry_copy_tuning *tuning);

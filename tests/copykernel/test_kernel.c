@@ -115,16 +115,15 @@ static uint32_t blocks_for(uint32_t units, uint32_t warps, uint32_t most)
 static bool run_words(uint64_t *words, const struct gy_copy_plan *plan, const struct way *way)
 {
     static struct gy_copy_counters counters;
-    uint32_t warps = way->threads / 32;
-    warps = plan->wide ? 1 : warps;
-    uint32_t device_blocks = blocks_for(plan->units - plan->host_units, warps, way->device_blocks);
-    struct gy_copy_shape shape = {.starts = 2 * (plan->pieces + plan->patterns),
-                                  .host_units = plan->host_units,
-                                  .units = plan->units,
-                                  .host_blocks = blocks_for(plan->host_units, warps, way->host_blocks),
-                                  .device_blocks = way->device_blocks != 0 ? device_blocks : 0,
-                                  .wide = plan->wide};
-    uint32_t blocks = shape.host_blocks + device_blocks;
+    uint32_t warps = plan->wide ? 1 : way->threads / 32, blocks = 0;
+    const uint32_t most[GY_COPY_GROUPS] = {way->host_blocks, way->host_blocks, way->device_blocks};
+    struct gy_copy_shape shape = {.starts = 2 * (plan->pieces + plan->patterns), .wide = plan->wide};
+    for (uint32_t g = 0; g < GY_COPY_GROUPS; g++) {
+        shape.ends[g] = plan->ends[g];
+        shape.blocks[g] = blocks_for(plan->ends[g] - (g > 0 ? plan->ends[g - 1] : 0), warps, most[g]);
+        blocks += shape.blocks[g];
+    }
+    shape.blocks[GY_COPY_WITHIN] = way->device_blocks != 0 ? shape.blocks[GY_COPY_WITHIN] : 0;
     if (way->in_parameters && plan->words <= GY_COPY_FEW_WORDS) {
         struct gy_copy_few batch = {.shape = shape};
         memcpy(batch.words, words, plan->words * sizeof(*words));
@@ -142,7 +141,8 @@ static bool run_words(uint64_t *words, const struct gy_copy_plan *plan, const st
     const char *name = way->threads == GY_COPY_BLOCK ? "gantry_copy_plain" : "gantry_copy_table";
     bool ok = run_kernel(name, blocks, way, args);
     /* as the next launch wants to find them */
-    assert_int_equal(counters.next[0] | counters.next[1] | counters.gone[0] | counters.gone[1], 0);
+    static const struct gy_copy_counters zero;
+    assert_memory_equal(&counters, &zero, sizeof(counters));
     return ok;
 }
 
@@ -154,7 +154,8 @@ static bool run_batch(const struct gy_copy_item *items, size_t count, const stru
     for (size_t i = 0; i < count; i++) {
         do_expected(&items[i]);
     }
-    const struct gy_copy_budget budget = {way->host_blocks * way->threads / 32, way->device_warps,
+    const uint32_t host_warps = way->host_blocks * way->threads / 32;
+    const struct gy_copy_budget budget = {{host_warps, host_warps, way->device_warps},
                                           way->device_blocks != 0};
     struct gy_copy_plan plan;
     assert_ok(gy_copy_measure(items, count, &budget, &plan));
@@ -200,7 +201,7 @@ static size_t random_items(struct gy_copy_item *items, uint64_t biggest)
                                       .bytes = bytes,
                                       .index = (uint32_t)count,
                                       .is_fill = random_below(3) == 0,
-                                      .is_host = random_below(3) == 0};
+                                      .group = (uint32_t)random_below(GY_COPY_GROUPS)};
         if (item->is_fill) {
             random_pattern(item);
         } else {
@@ -228,7 +229,7 @@ static void test_random_batches_are_copied_byte_for_byte(void **state)
     for (uint32_t round = 0; round < 126; round++) {
         size_t count = random_items(items, biggest[round % 7]);
         for (size_t i = 0; i < count && round % 2 == 0; i++) {
-            items[i].is_host = false;
+            items[i].group = GY_COPY_WITHIN;
         }
         const struct way way = {.device_warps = warp_counts[random_below(4)],
                                 .threads = random_below(3) == 0 ? GY_COPY_BIG_BLOCK : GY_COPY_BLOCK,
@@ -262,7 +263,8 @@ static void test_every_alignment_and_small_size_is_exact(void **state)
             items[i] = (struct gy_copy_item){.dest = (uintptr_t)dest_arena + slot + i % 16,
                                              .source = (uintptr_t)source_arena + slot + i / 16,
                                              .bytes = sizes[s],
-                                             .index = i};
+                                             .index = i,
+                                             .group = GY_COPY_WITHIN};
         }
         assert_false(run_batch(items, 256, &plain));
     }
@@ -272,10 +274,12 @@ static void copy_from_poisoned_block(uint8_t *source, uint64_t bytes, uint64_t s
 {
     struct gy_copy_item items[2];
     for (uint32_t i = 0; i < copies; i++) {
-        items[i] = (struct gy_copy_item){
-            .dest = (uintptr_t)dest_arena + 4096 * i + shift, .source = (uintptr_t)source, .bytes = bytes};
+        items[i] = (struct gy_copy_item){.dest = (uintptr_t)dest_arena + 4096 * i + shift,
+                                         .source = (uintptr_t)source,
+                                         .bytes = bytes,
+                                         .group = GY_COPY_WITHIN};
     }
-    const struct gy_copy_budget budget = {128, 8, false};
+    const struct gy_copy_budget budget = {{128, 128, 8}, false};
     struct gy_copy_plan plan;
     uint64_t words[16];
     assert_ok(gy_copy_measure(items, copies, &budget, &plan));

@@ -25,8 +25,12 @@ static uint64_t random_below(uint64_t bound)
 static struct gy_copy_item make_item(uint64_t dest, uint64_t source, uint64_t bytes, uint32_t index,
                                      bool is_fill)
 {
-    return (struct gy_copy_item){
-        .dest = dest, .source = source, .bytes = bytes, .index = index, .is_fill = is_fill};
+    return (struct gy_copy_item){.dest = dest,
+                                 .source = source,
+                                 .bytes = bytes,
+                                 .index = index,
+                                 .group = GY_COPY_WITHIN,
+                                 .is_fill = is_fill};
 }
 
 /* ---- checks ---- */
@@ -244,7 +248,7 @@ static uint64_t piece_bytes(const uint64_t *piece)
 static uint64_t *pack(const struct gy_copy_item *items, size_t count, uint32_t warps,
                       struct gy_copy_plan *plan)
 {
-    const struct gy_copy_budget budget = {128, warps, false};
+    const struct gy_copy_budget budget = {{128, 64, warps}, false};
     assert_ok(gy_copy_measure(items, count, &budget, plan));
     uint64_t *words = malloc((plan->words + 1) * sizeof(*words));
     assert_non_null(words);
@@ -254,13 +258,13 @@ static uint64_t *pack(const struct gy_copy_item *items, size_t count, uint32_t w
     return words;
 }
 
-/* The pieces are the items of one kind, in order and without gaps. */
+/* The pieces are the items of one group, in order and without gaps. */
 static uint32_t assert_pieces_cover(const struct gy_copy_item *items, size_t count, const uint64_t *words,
-                                    uint32_t next, bool is_host)
+                                    uint32_t next, uint32_t group)
 {
     for (size_t i = 0; i < count; i++) {
         uint64_t done = 0;
-        while (items[i].is_host == is_host && done < items[i].bytes) {
+        while (items[i].group == group && done < items[i].bytes) {
             const uint64_t *piece = words + 2 * (size_t)next++;
             uint64_t source = piece_source(piece);
             assert_true(piece_dest(piece) == items[i].dest + done);
@@ -275,34 +279,59 @@ static uint32_t assert_pieces_cover(const struct gy_copy_item *items, size_t cou
             assert_true(piece_bytes(piece) > 0 && piece_bytes(piece) <= GY_COPY_PIECE_MAX);
             done += piece_bytes(piece);
         }
-        assert_true(items[i].is_host != is_host || done == items[i].bytes);
+        assert_true(items[i].group != group || done == items[i].bytes);
     }
     return next;
 }
 
+/* What the unit costs; it is not empty, and a cut is at a memory line. */
+static uint64_t cost_of_unit(const uint64_t *words, const uint64_t *start)
+{
+    uint32_t first = (uint32_t)start[0], last = (uint32_t)start[1];
+    uint64_t from = start[0] >> 32, to = start[1] >> 32, cost = 0;
+    assert_true(first < last || (first == last && from < to));
+    for (uint32_t p = first; p < last || (p == last && to != 0); p++) {
+        uint64_t begin = p == first ? from : 0;
+        uint64_t end = p == last ? to : piece_bytes(words + 2 * (size_t)p);
+        assert_true(begin < end);
+        cost += end - begin + 256;
+    }
+    assert_true(to == 0 || (piece_dest(words + 2 * (size_t)last) + to) % 128 == 0);
+    return cost;
+}
+
 /* The units follow each other, cover everything, and none has much more than its share of the cost. */
 static void assert_units_are_fair(const uint64_t *words, const struct gy_copy_plan *plan,
-                                  uint32_t host_pieces)
+                                  const uint32_t *piece_ends)
 {
     const uint64_t *starts = words + 2 * (size_t)(plan->pieces + plan->patterns);
     assert_true(starts[0] == 0);
-    assert_true(starts[plan->host_units] == host_pieces);
-    assert_true(starts[plan->units] == plan->pieces);
-    for (uint32_t u = 0; u < plan->units; u++) {
-        uint32_t first = (uint32_t)starts[u], last = (uint32_t)starts[u + 1];
-        uint64_t from = starts[u] >> 32, to = starts[u + 1] >> 32, cost = 0;
-        assert_true(first < last || (first == last && from < to));
-        for (uint32_t p = first; p < last || (p == last && to != 0); p++) {
-            uint64_t begin = p == first ? from : 0;
-            uint64_t end = p == last ? to : piece_bytes(words + 2 * (size_t)p);
-            assert_true(begin < end);
-            cost += end - begin + 256;
+    for (uint32_t g = 0, u = 0; g < GY_COPY_GROUPS; g++) {
+        const struct gy_copy_dealing *dealing = &plan->dealing[g];
+        uint64_t left = dealing->cost;
+        for (; u < plan->ends[g]; u++) {
+            uint64_t cost = cost_of_unit(words, starts + u);
+            assert_true(cost <= dealing->most + 128);
+            if (dealing->taper != 0) {
+                assert_true(cost <= left / dealing->taper + 8192 + 128);
+            }
+            left -= left < cost ? left : cost;
         }
-        if (to != 0) {
-            assert_true((piece_dest(words + 2 * (size_t)last) + to) % 128 == 0);
-        }
-        assert_true(cost <= (u < plan->host_units ? plan->host_unit_cost : plan->device_unit_cost) + 128);
+        assert_true(starts[u] == piece_ends[g]);
     }
+    assert_true(starts[plan->ends[GY_COPY_WITHIN]] == plan->pieces);
+}
+
+static void assert_batch_is_right(const struct gy_copy_item *items, size_t count, const uint64_t *words,
+                                  const struct gy_copy_plan *plan)
+{
+    uint32_t piece_ends[GY_COPY_GROUPS], next = 0;
+    for (uint32_t g = 0; g < GY_COPY_GROUPS; g++) {
+        next = assert_pieces_cover(items, count, words, next, g);
+        piece_ends[g] = next;
+    }
+    assert_int_equal(next, plan->pieces);
+    assert_units_are_fair(words, plan, piece_ends);
 }
 
 static void test_division_covers_everything_and_is_fair(void **state)
@@ -318,7 +347,7 @@ static void test_division_covers_everything_and_is_fair(void **state)
         for (size_t i = 0; i < count; i++) {
             items[i] = make_item(dest, random_below(1000000), 1 + random_below(biggest), (uint32_t)i,
                                  random_below(4) == 0);
-            items[i].is_host = random_below(3) == 0;
+            items[i].group = (uint32_t)random_below(GY_COPY_GROUPS);
             if (items[i].is_fill) { /* long ones, short ones, some again and again */
                 items[i].source = (1 + random_below(3)) * 0x100000001u;
                 items[i].high = random_below(2) == 0 ? items[i].source : 7;
@@ -327,9 +356,7 @@ static void test_division_covers_everything_and_is_fair(void **state)
         }
         struct gy_copy_plan plan;
         uint64_t *words = pack(items, count, warp_counts[random_below(4)], &plan);
-        uint32_t host_pieces = assert_pieces_cover(items, count, words, 0, true);
-        assert_int_equal(assert_pieces_cover(items, count, words, host_pieces, false), plan.pieces);
-        assert_units_are_fair(words, &plan, host_pieces);
+        assert_batch_is_right(items, count, words, &plan);
         free(words);
     }
 }
@@ -341,18 +368,43 @@ static void test_one_large_copy_is_spread(void **state)
     struct gy_copy_plan plan;
     free(pack(&item, 1, 4224, &plan));
     assert_true(plan.wide);
-    assert_in_range(plan.units, 4096, 4096 * 105 / 100); /* of 64 KiB each */
+    assert_in_range(plan.ends[GY_COPY_WITHIN], 2048, 2048 * 105 / 100); /* of 128 KiB each */
     item.bytes = 32 << 20;
     free(pack(&item, 1, 4224, &plan));
     assert_false(plan.wide);
-    assert_in_range(plan.units, 4224 - 200, 4224); /* one for each warp */
-    item.bytes = 1000;                             /* too little to share */
+    assert_in_range(plan.ends[GY_COPY_WITHIN], 4224 - 200, 4224); /* one for each warp */
+    item.bytes = 1000;                                            /* too little to share */
     free(pack(&item, 1, 4224, &plan));
-    assert_int_equal(plan.units, 1);
+    assert_int_equal(plan.ends[GY_COPY_WITHIN], 1);
     item.bytes = (uint64_t)1 << 40; /* the table stays small enough */
-    const struct gy_copy_budget budget = {128, 4224, false};
+    const struct gy_copy_budget budget = {{128, 64, 4224}, false};
     assert_ok(gy_copy_measure(&item, 1, &budget, &plan));
-    assert_in_range(plan.units, 4 << 20, (4 << 20) + 100000);
+    assert_in_range(plan.ends[GY_COPY_WITHIN], 4 << 20, (4 << 20) + 100000);
+}
+
+static void test_units_over_the_link_become_smaller_at_the_end(void **state)
+{
+    (void)state;
+    struct gy_copy_item items[2] = {make_item(0x10000, 0x900000000u, 64 << 20, 0, false),
+                                    make_item(0x80000000u, 0xa00000000u, 1 << 20, 1, false)};
+    items[0].group = GY_COPY_FROM_HOST;
+    items[1].group = GY_COPY_TO_HOST;
+    struct gy_copy_plan plan;
+    uint64_t *words = pack(items, 2, 4224, &plan);
+    const uint64_t *starts = words + 2 * (size_t)plan.pieces;
+    uint64_t before = UINT32_MAX;
+    assert_in_range(plan.ends[GY_COPY_FROM_HOST], 1024 + 200, 1024 + 500); /* 1024 of 64 KiB would be alike */
+    for (uint32_t u = 0; u + 1 < plan.ends[GY_COPY_FROM_HOST]; u++) {
+        uint64_t cost = cost_of_unit(words, starts + u);
+        assert_true(cost <= before + 512);
+        assert_true(cost >= 8192 - 512);
+        before = cost;
+    }
+    assert_true(before < 9000);
+    /* what one round of warps can do is dealt out evenly */
+    assert_int_equal(plan.ends[GY_COPY_TO_HOST] - plan.ends[GY_COPY_FROM_HOST], 64);
+    assert_int_equal(plan.ends[GY_COPY_WITHIN], plan.ends[GY_COPY_TO_HOST]);
+    free(words);
 }
 
 static void test_many_small_copies_are_spread_too(void **state)
@@ -365,7 +417,7 @@ static void test_many_small_copies_are_spread_too(void **state)
     }
     struct gy_copy_plan plan;
     free(pack(items, COUNT, 4224, &plan));
-    assert_in_range(plan.units, COUNT, 3 * COUNT);
+    assert_in_range(plan.ends[GY_COPY_WITHIN], COUNT, 3 * COUNT);
 }
 
 static void test_millions_of_copies_and_more_than_4_gib_are_planned(void **state)
@@ -386,8 +438,7 @@ static void test_millions_of_copies_and_more_than_4_gib_are_planned(void **state
     struct gy_copy_plan plan;
     uint64_t *words = pack(items, COUNT, 4224, &plan);
     assert_int_equal(plan.pieces, COUNT + 5);
-    assert_int_equal(assert_pieces_cover(items, COUNT, words, 0, false), plan.pieces);
-    assert_units_are_fair(words, &plan, 0);
+    assert_batch_is_right(items, COUNT, words, &plan);
     free(words);
     free(scratch);
     free(items);
@@ -424,7 +475,7 @@ static void test_tuning_text_is_cut_to_its_room(void **state)
     char whole[1024], part[100];
     size_t length = gantry_copy_tuning_text(&tuning, whole, sizeof(whole));
     assert_int_equal(length, strlen(whole));
-    assert_non_null(strstr(whole, "blocks: host 4 of 1024 threads, device all\n"));
+    assert_non_null(strstr(whole, "blocks: HtoD 4 and DtoH 4 of 1024 threads, device all\n"));
     assert_non_null(strstr(whole, "HtoD             0         2       all"));
     for (size_t room = 1; room <= sizeof(part); room++) {
         memset(part, 'x', sizeof(part));
@@ -448,6 +499,7 @@ int main(void)
         cmocka_unit_test(test_neighbours_are_merged_only_where_both_sides_continue),
         cmocka_unit_test(test_division_covers_everything_and_is_fair),
         cmocka_unit_test(test_one_large_copy_is_spread),
+        cmocka_unit_test(test_units_over_the_link_become_smaller_at_the_end),
         cmocka_unit_test(test_many_small_copies_are_spread_too),
         cmocka_unit_test(test_millions_of_copies_and_more_than_4_gib_are_planned),
         cmocka_unit_test(test_size_classes_and_choice_of_engine),
