@@ -1,6 +1,9 @@
 /* How a step begins: its first tasks are not queued one by one, workers take shares of them and run those
  * directly.
  *
+ * A share is a part of a frozen graph's first tasks, or of all tasks of a graph that runs for the first time:
+ * the worker then takes the start's reference from each and runs those that have no other.
+ *
  * A share is small against what is left, so that all workers end at about the same time.  What a worker has
  * taken nobody can steal; it gives the rest of its share away as soon as it finishes a task while another
  * worker has nothing to do. */
@@ -14,11 +17,13 @@ enum {
     AHEAD = 6,       /* tasks to prefetch ahead of the one that runs */
 };
 
-bool gy_pool_start(gantry_cpu_dispatcher *pool, struct gy_start_job *job)
+bool gy_pool_fetches(const gantry_cpu_dispatcher *pool)
 {
-    if (pool->host.submit != NULL) {
-        return false;
-    }
+    return pool->host.submit == NULL;
+}
+
+void gy_pool_start(gantry_cpu_dispatcher *pool, struct gy_start_job *job)
+{
     size_t left = job->left;
     job->next = NULL;
     gy_mutex_lock(&pool->inject_lock);
@@ -30,7 +35,26 @@ bool gy_pool_start(gantry_cpu_dispatcher *pool, struct gy_start_job *job)
     pool->last_job = job;
     gy_mutex_unlock(&pool->inject_lock);
     gy_pool_notify_work(pool, left);
-    return true;
+}
+
+/* Cut `count` tasks at most off the job. */
+static struct gy_block cut_block(struct gy_start_job *job, size_t count)
+{
+    struct gy_block block = {.manager = job->manager, .roots = job->roots, .left = count};
+    if (job->roots != NULL) {
+        job->roots += count;
+    } else {
+        if (job->at == job->chunk->capacity) {
+            job->chunk = job->chunk->next;
+            job->at = 0;
+        }
+        size_t here = job->chunk->capacity - job->at;
+        block.left = count < here ? count : here;
+        block.first = &job->chunk->tasks[job->at];
+        job->at += block.left;
+    }
+    job->left -= block.left;
+    return block;
 }
 
 /* Take the next share of the first job.  The job's own place among the active goes to its last share. */
@@ -45,17 +69,7 @@ static bool take_share(struct gy_worker *self)
     if (job != NULL) {
         size_t workers = pool->worker_count > 1 ? pool->worker_count : 1;
         size_t count = job->left / (2 * workers);
-        count = count < 1 ? 1 : count > BLOCK_MOST ? BLOCK_MOST : count;
-        self->block = (struct gy_block){.manager = job->manager, .roots = job->roots, .first = job->first};
-        if (job->roots != NULL) {
-            job->roots += count;
-        } else {
-            for (size_t i = 0; i < count; i++) {
-                job->first = job->first->gpu.next;
-            }
-        }
-        self->block.left = count;
-        job->left -= count;
+        self->block = cut_block(job, count < 1 ? 1 : count > BLOCK_MOST ? BLOCK_MOST : count);
         if (job->left == 0) {
             atomic_store(&pool->jobs, job->next);
         } else {
@@ -66,21 +80,23 @@ static bool take_share(struct gy_worker *self)
     return job != NULL;
 }
 
-/* The next task of the share, READY and counted as active. */
+/* The next task of the share, READY and counted as active; NULL when it waits for something. */
 static gantry_task *take_from_block(struct gy_worker *self)
 {
     struct gy_block *block = &self->block;
     gantry_task *task;
     block->left--;
-    if (block->roots == NULL) {
-        task = block->first;
-        block->first = task->gpu.next;
-        __builtin_prefetch(task + AHEAD, 1); /* most likely they lie in order of creation */
-        return task;
-    }
-    task = *block->roots++;
-    if (block->left >= AHEAD) {
-        __builtin_prefetch(block->roots[AHEAD - 1], 1);
+    if (block->roots != NULL) {
+        task = *block->roots++;
+        if (block->left >= AHEAD) {
+            __builtin_prefetch(block->roots[AHEAD - 1], 1);
+        }
+    } else {
+        task = block->first++;
+        __builtin_prefetch(task + AHEAD, 1);
+        if (atomic_fetch_sub_explicit(&task->references, 1, memory_order_acq_rel) != 1) {
+            return NULL;
+        }
     }
     gy_worker_claim_active(self, block->manager);
     gy_task_enter(task, GANTRY_TASK_STATE_READY);
@@ -89,24 +105,30 @@ static gantry_task *take_from_block(struct gy_worker *self)
 
 gantry_task *gy_worker_next_of_block(struct gy_worker *self)
 {
-    if (self->block.left == 0 && !take_share(self)) {
-        return NULL;
+    while (self->block.left != 0 || take_share(self)) {
+        gantry_task *task = take_from_block(self);
+        if (self->block.left == 0) {
+            gy_worker_owe(self, self->block.manager, GY_WORK_ACTIVE); /* a task found keeps the manager */
+        }
+        if (task != NULL) {
+            return task;
+        }
     }
-    gantry_task *task = take_from_block(self);
-    if (self->block.left == 0) {
-        gy_worker_owe(self, self->block.manager, GY_WORK_ACTIVE); /* the task itself keeps the manager */
-    }
-    return task;
+    return NULL;
 }
 
 void gy_worker_share_block(struct gy_worker *self)
 {
     struct gy_ready ready = {0};
+    if (self->block.left == 0) {
+        return;
+    }
     while (self->block.left != 0) {
-        gy_task_list_add(&ready.cpu, take_from_block(self));
+        gantry_task *task = take_from_block(self);
+        if (task != NULL) {
+            gy_ready_sort(&ready, task);
+        }
     }
-    if (ready.cpu.first != NULL) {
-        gy_ready_dispatch(self->block.manager, &ready);
-        gy_worker_owe(self, self->block.manager, GY_WORK_ACTIVE);
-    }
+    gy_ready_dispatch(self->block.manager, &ready);
+    gy_worker_owe(self, self->block.manager, GY_WORK_ACTIVE);
 }

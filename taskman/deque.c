@@ -100,8 +100,8 @@ bool gy_deque_push_list(struct gy_deque *deque, gantry_task *first, size_t count
 gantry_task *gy_deque_take(struct gy_deque *deque)
 {
     int64_t bottom = atomic_load_explicit(&deque->bottom, memory_order_relaxed) - 1;
-    if (bottom + 1 == atomic_load_explicit(&deque->top, memory_order_relaxed)) {
-        return NULL; /* only the owner adds, so what looks empty to the owner is */
+    if (gy_deque_is_empty(deque)) {
+        return NULL;
     }
     struct gy_deque_array *array = atomic_load_explicit(&deque->array, memory_order_relaxed);
     atomic_store(&deque->bottom, bottom);

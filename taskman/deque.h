@@ -28,6 +28,13 @@ bool gy_deque_push_list(struct gy_deque *deque, gantry_task *first, size_t count
 /* Owner: the task pushed last, or NULL. */
 gantry_task *gy_deque_take(struct gy_deque *deque);
 
+/* Owner: only the owner adds, so what looks empty to it is. */
+static inline bool gy_deque_is_empty(const struct gy_deque *deque)
+{
+    return atomic_load_explicit(&deque->bottom, memory_order_relaxed) ==
+           atomic_load_explicit(&deque->top, memory_order_relaxed);
+}
+
 /* Anybody: the oldest task.  NULL when the deque is empty, or, with *lost_race set, when somebody else
  * took that task at the same moment and there may be more. */
 gantry_task *gy_deque_steal(struct gy_deque *deque, bool *lost_race);

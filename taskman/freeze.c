@@ -143,7 +143,7 @@ void gy_taskman_thaw(gantry_taskman *manager)
 static void clear_run_locked(gantry_taskman *manager) GY_REQUIRES(manager->lock)
 {
     gy_graph_return(&manager->graph, &manager->plan.end);
-    gy_taskman_renew(manager);
+    gy_taskman_clear_places(manager);
     manager->submitted = manager->counted = manager->plan.tasks;
     manager->submitted_gpu = manager->plan.tasks_gpu;
     manager->submitted_sync = manager->plan.tasks_sync;

@@ -29,8 +29,6 @@ static struct gy_task_chunk *new_task_chunk(struct gy_graph *graph, size_t capac
         chunk->next = NULL;
         chunk->used = 0;
         chunk->capacity = capacity;
-        atomic_init(&chunk->made, 0);
-        chunk->first_index = 0;
         graph->bytes += bytes;
     }
     return chunk;
@@ -84,8 +82,6 @@ struct gy_task_chunk *gy_graph_give_chunk(struct gy_graph *graph)
     if (chunk != NULL) {
         chunk->next = graph->worker_chunks;
         graph->worker_chunks = chunk;
-        chunk->first_index = graph->tasks;
-        graph->tasks += (uint32_t)chunk->capacity;
     }
     return chunk;
 }
@@ -94,7 +90,7 @@ static void take_chunks_back(struct gy_graph *graph)
 {
     for (struct gy_task_chunk *chunk; (chunk = graph->worker_chunks) != NULL;) {
         graph->worker_chunks = chunk->next;
-        atomic_store_explicit(&chunk->made, 0, memory_order_relaxed);
+        chunk->used = 0;
         chunk->next = graph->spare_chunks;
         graph->spare_chunks = chunk;
     }
@@ -241,8 +237,7 @@ struct gy_edge *gy_graph_peek_new_edge(struct gy_graph *graph)
 
 struct gy_graph_view gy_graph_view(const struct gy_graph *graph)
 {
-    struct gy_graph_view view = {graph->task_chunks, graph->task_current, 0, graph->tasks,
-                                 graph->worker_chunks};
+    struct gy_graph_view view = {graph->task_chunks, graph->task_current, 0, graph->tasks};
     if (view.last != NULL) {
         view.last_used = view.last->used;
     }
@@ -258,12 +253,6 @@ void gy_graph_each(const struct gy_graph_view *view, void (*visit)(void *user, g
             visit(user, &chunk->tasks[i]);
         }
         chunk = is_last ? NULL : chunk->next;
-    }
-    for (struct gy_task_chunk *chunk = view->workers; chunk != NULL; chunk = chunk->next) {
-        size_t made = atomic_load_explicit(&chunk->made, memory_order_acquire);
-        for (size_t i = 0; i < made; i++) {
-            visit(user, &chunk->tasks[i]);
-        }
     }
 }
 

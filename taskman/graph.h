@@ -12,8 +12,6 @@ struct gy_task_chunk {
     struct gy_task_chunk *next;
     size_t used;
     size_t capacity;
-    _Atomic(size_t) made; /* atomic; in a worker's chunk, instead of `used`: written by that worker */
-    uint32_t first_index; /* of a worker's chunk */
     _Alignas(64) gantry_task tasks[];
 };
 
@@ -52,7 +50,6 @@ struct gy_graph_view {
     struct gy_task_chunk *last;
     size_t last_used;
     uint32_t tasks; /* in all: those with an index below */
-    struct gy_task_chunk *workers;
 };
 
 /* Room for `tasks` tasks at once.
@@ -76,7 +73,8 @@ gantry_status gy_graph_pack_edges(struct gy_graph *graph);
 static inline gantry_task *gy_graph_peek_task(struct gy_graph *graph);
 static inline struct gy_edge *gy_graph_peek_edge(struct gy_graph *graph);
 
-/* A chunk for one worker to fill; NULL when out of memory. */
+/* A chunk for one worker to fill with tasks that nobody sees when he walks the graph; NULL when out of
+ * memory. */
 struct gy_task_chunk *gy_graph_give_chunk(struct gy_graph *graph);
 
 /* Take the place that gy_graph_peek_task() showed. */

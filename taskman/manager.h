@@ -44,7 +44,7 @@ struct gantry_taskman {
     _Atomic(uint8_t) run_mark;  /* atomic; written under lock by a start; 0 or GY_STATE_MARK, see state.h */
     _Atomic(uint8_t) cancelled; /* atomic; set by cancel(), cleared under lock */
 
-    uint64_t generation; /* guarded by lock, immutable while running; unlike any other manager's or step's */
+    struct gy_spawn_place *places; /* immutable; one per worker of the pool, see spawn.c */
 
     _Alignas(64) gy_fast_lock lock; /* names, storage, edges, phase */
     _Atomic(uint8_t) phase;         /* atomic; enum gy_phase; written under lock by enter_phase() alone */
@@ -60,6 +60,8 @@ struct gantry_taskman {
     uint64_t counted;        /* guarded by lock; how many tasks were ever counted into `work` */
     uint64_t conditions;     /* guarded by lock; of the submitted */
     uint64_t lights;         /* guarded by lock; of the submitted */
+    uint64_t special;        /* guarded by lock; all but submissions of plain CPU tasks, and references that
+                              * were added before the start */
     struct gy_start_job job; /* written by a start; then guarded by the pool's injection lock */
     struct gy_frozen plan;   /* guarded by lock; all zero unless frozen */
 
@@ -89,8 +91,12 @@ const char *gy_taskman_phase_name(enum gy_phase phase);
 /* Bring a frozen graph to the begin of a run of all its tasks. */
 void gy_taskman_rearm(gantry_taskman *manager) GY_REQUIRES(manager->lock);
 
-/* The storage of tasks that were added while running is taken back: workers shall not use it any more. */
-void gy_taskman_renew(gantry_taskman *manager) GY_REQUIRES(manager->lock);
+/* spawn.c: where the workers' spawned tasks lie.
+ * @retval GANTRY_ERR_OUT_OF_HOST_MEMORY */
+gantry_status gy_taskman_make_places(gantry_taskman *manager);
+
+/* The storage of spawned tasks is taken back: workers shall not use it any more. */
+void gy_taskman_clear_places(gantry_taskman *manager) GY_REQUIRES(manager->lock);
 
 /* Forget that the graph is frozen. */
 void gy_taskman_thaw(gantry_taskman *manager) GY_REQUIRES(manager->lock);

@@ -4,11 +4,6 @@
 
 #include "taskman/task.h"
 
-enum gy_pool_keep {
-    GY_POOL_SHARE,    /* others may take every task at once */
-    GY_POOL_KEEP_ONE, /* a worker that is done with its task may run the first one next, itself */
-};
-
 /* Between these two the pool is not destroyed, although the manager on whose behalf we act may be gone
  * by the end.  Workers of the pool need no more than being workers. */
 void gy_pool_enter(gantry_cpu_dispatcher *pool);
@@ -16,34 +11,33 @@ void gy_pool_leave(gantry_cpu_dispatcher *pool);
 
 /* Queue READY CPU tasks: a list of `count` > 0 linked through gpu.next.  Any thread; cannot fail.  The
  * tasks may be gone when this returns. */
-void gy_pool_submit(gantry_cpu_dispatcher *pool, gantry_task *first, gantry_task *last, size_t count,
-                    enum gy_pool_keep keep);
+void gy_pool_submit(gantry_cpu_dispatcher *pool, gantry_task *first, gantry_task *last, size_t count);
 
 /* Queue READY CPU tasks that have GY_TRAIT_QUEUED, linked through gpu.next.  Otherwise as above. */
 void gy_pool_queue(gantry_cpu_dispatcher *pool, gantry_task *first);
 
-/* The first tasks of a step, to be fetched by the workers themselves.  The job counts as active in `work`
- * until the last is fetched, and must stay that long. */
+/* The tasks of a step that begins, to be fetched by the workers themselves.  The job counts as active in
+ * `work` until the last is fetched, and must stay that long. */
 struct gy_start_job {
     struct gy_start_job *next; /* guarded by the pool's injection lock, like all that changes */
     gantry_taskman *manager;
-    gantry_task *const *roots; /* plain CPU tasks to be made READY and counted as active; NULL: see `first` */
-    gantry_task *first;        /* plain CPU tasks that are READY and counted, linked through gpu.next */
-    size_t left;               /* > 0 */
+    gantry_task *const *roots; /* plain CPU tasks to be made READY and counted as active; NULL: see `chunk` */
+    struct gy_task_chunk
+        *chunk;  /* of plain CPU tasks that lose the start's reference; and the chunks behind */
+    size_t at;   /* the next in `chunk` */
+    size_t left; /* > 0 */
 };
 
 /* False: this pool has no workers to fetch them. */
-bool gy_pool_start(gantry_cpu_dispatcher *pool, struct gy_start_job *job);
+bool gy_pool_fetches(const gantry_cpu_dispatcher *pool);
+
+/* Only for a pool that fetches. */
+void gy_pool_start(gantry_cpu_dispatcher *pool, struct gy_start_job *job);
 
 /* Where the task that the calling thread runs notes what it chooses; NULL when it does not run `task`. */
 uint64_t *gy_pool_chosen(const gantry_task *task);
 
 uint32_t gy_pool_class_count(const gantry_cpu_dispatcher *pool);
-
-/* If the calling thread is a worker of the pool: keep in mind to gy_taskman_count_off() later, at the latest
- * before it looks for work elsewhere or runs a task of another manager.  Saves most of the traffic on
- * the one counter that all workers share. */
-bool gy_pool_defer_count(gantry_cpu_dispatcher *pool, gantry_taskman *manager, uint64_t less);
 
 /* Somebody's gy_pool_wait() condition may have become true. */
 void gy_pool_notify_waiters(gantry_cpu_dispatcher *pool);

@@ -16,17 +16,10 @@
 #include "taskman/manager.h"
 #include "taskman/pool.h"
 #include "taskman/state.h"
+#include "taskman/worker.h"
 
 /* While a long cascade is being resolved, real work is handed out every so many tasks. */
 enum { CASCADE_BATCH = 256 };
-
-void gy_task_list_add(struct gy_task_list *list, gantry_task *task)
-{
-    task->gpu.next = NULL;
-    *(list->first == NULL ? &list->first : &list->last->gpu.next) = task;
-    list->last = task;
-    list->count++;
-}
 
 static gantry_task *list_pop(struct gy_task_list *list)
 {
@@ -60,34 +53,33 @@ void gy_ready_sort(struct gy_ready *ready, gantry_task *task)
 }
 
 /* GPU tasks first: once the last list is gone, so may be the manager. */
-static void flush(gantry_taskman *manager, struct gy_ready *ready, enum gy_pool_keep keep)
+static void flush(gantry_taskman *manager, struct gy_ready *ready)
 {
     struct gy_task_list gpu = ready->gpu, cpu = ready->cpu, queued = ready->queued;
     gantry_cpu_dispatcher *pool = manager->pool;
-    if (cpu.first == NULL && gpu.first == NULL && queued.first == NULL) {
-        return;
-    }
     ready->gpu = ready->cpu = ready->queued = (struct gy_task_list){0};
     if (gpu.first != NULL) {
         manager->gpu_ops->submit(manager->gpu, gpu.first, gpu.last);
     }
     if (cpu.first != NULL) {
-        gy_pool_submit(pool, cpu.first, cpu.last, cpu.count, keep);
+        gy_pool_submit(pool, cpu.first, cpu.last, cpu.count);
     }
     if (queued.first != NULL) {
         gy_pool_queue(pool, queued.first);
     }
 }
 
-void gy_ready_flush_cpu(gantry_taskman *manager, struct gy_ready *ready)
+/* The same at the end of a task: the worker that ran it keeps one to run next, itself. */
+static inline void flush_but_one(gantry_taskman *manager, struct gy_ready *ready, struct gy_worker *self)
 {
-    struct gy_task_list cpu = ready->cpu, queued = ready->queued;
-    ready->cpu = ready->queued = (struct gy_task_list){0};
-    if (cpu.first != NULL) {
-        gy_pool_submit(manager->pool, cpu.first, cpu.last, cpu.count, GY_POOL_SHARE);
+    gantry_task *first = ready->cpu.first;
+    if (first != NULL && self != NULL && self->activity == GY_RELEASING && self->next == NULL) {
+        self->next = first;
+        ready->cpu.first = first->gpu.next;
+        ready->cpu.count--;
     }
-    if (queued.first != NULL) {
-        gy_pool_queue(manager->pool, queued.first);
+    if (ready->cpu.first != NULL || ready->gpu.first != NULL || ready->queued.first != NULL) {
+        flush(manager, ready);
     }
 }
 
@@ -128,7 +120,7 @@ static inline bool tell(gantry_task *task, gantry_task *successor, gantry_status
 
 /* Tell every dependent, also those that are declared while we are at it, and close the list.  Returns how
  * many became ready. */
-static size_t tell_dependents(gantry_task *task, gantry_status result, struct gy_ready *ready)
+static inline size_t tell_dependents(gantry_task *task, gantry_status result, struct gy_ready *ready)
 {
     bool carries = gy_task_carries(task);
     size_t made_ready = 0;
@@ -145,7 +137,7 @@ static size_t tell_dependents(gantry_task *task, gantry_status result, struct gy
 }
 
 /* The same for a light task, to which nothing is declared any more. */
-static size_t tell_continuation(gantry_task *task, gantry_status result, struct gy_ready *ready)
+static inline size_t tell_continuation(gantry_task *task, gantry_status result, struct gy_ready *ready)
 {
     struct gy_edge *edge = atomic_load_explicit(&task->edges, memory_order_relaxed);
     return edge != NULL && tell(task, edge->successor, result, gy_task_carries(task), ready);
@@ -154,7 +146,7 @@ static size_t tell_continuation(gantry_task *task, gantry_status result, struct 
 /* The same in a frozen graph: nothing is declared meanwhile, and the list is needed again.  Taking a
  * reference away stalls when the dependent's line is not in the cache, so those of the tasks that were
  * created next, and most likely run soon, are asked for early. */
-static size_t tell_frozen(gantry_task *task, gantry_status result, struct gy_ready *ready)
+static inline size_t tell_frozen(gantry_task *task, gantry_status result, struct gy_ready *ready)
 {
     bool carries = gy_task_carries(task);
     size_t made_ready = 0;
@@ -205,77 +197,99 @@ static gantry_status decide_result(gantry_task *task, gantry_status result)
 
 /* The final state, the dependents, the release callback.  Returns how many tasks became ready.  They have not
  * been handed out when `ready` still holds something to resolve. */
-static size_t end_task(gantry_task *task, gantry_status result, struct gy_ready *ready)
+static inline size_t end_task(gantry_task *task, gantry_status result, struct gy_ready *ready,
+                              struct gy_worker *self, unsigned flags)
 {
     gantry_taskman *manager = task->manager;
-    bool is_frozen = gy_task_has(task, GY_TASK_FROZEN);
     gy_task_enter(task, result == GANTRY_OK ? GANTRY_TASK_STATE_DONE : GANTRY_TASK_STATE_FAILED);
-    size_t made_ready = is_frozen                          ? tell_frozen(task, result, ready)
-                        : gy_task_has(task, GY_TASK_LIGHT) ? tell_continuation(task, result, ready)
-                                                           : tell_dependents(task, result, ready);
+    size_t made_ready = (flags & GY_TASK_FROZEN) != 0  ? tell_frozen(task, result, ready)
+                        : (flags & GY_TASK_LIGHT) != 0 ? tell_continuation(task, result, ready)
+                                                       : tell_dependents(task, result, ready);
     if (made_ready > 1) {
         atomic_fetch_add_explicit(&manager->work, (made_ready - 1) * GY_WORK_ACTIVE, memory_order_relaxed);
     }
     if (ready->resolve.first == NULL) {
-        flush(manager, ready, GY_POOL_KEEP_ONE);
+        flush_but_one(manager, ready, self);
     } else if (ready->cpu.count + ready->gpu.count + ready->queued.count >= CASCADE_BATCH) {
-        flush(manager, ready, GY_POOL_SHARE);
+        flush(manager, ready);
     }
     if (manager->gpu != NULL && atomic_load_explicit(&task->gpu.trail, memory_order_relaxed) != 0) {
         manager->gpu_ops->drop(manager->gpu, task);
     }
-    if (gy_task_has(task, GY_TASK_HAS_RELEASE)) {
+    if ((flags & GY_TASK_HAS_RELEASE) != 0) {
         task->release(task, task->arg, result);
     }
-    if (is_frozen) { /* ready for the next run, which cannot start before this task is counted off */
+    if ((flags & GY_TASK_FROZEN) !=
+        0) { /* for the next run, which cannot start before this task is counted off */
         atomic_store_explicit(&task->gpu.trail, 0, memory_order_relaxed);
         atomic_store_explicit(&task->references, gy_task_armed(task), memory_order_release);
     }
     return made_ready;
 }
 
-static void release_one(gantry_task *task, gantry_status result, struct gy_ready *ready)
+/* The same in a graph with conditions. */
+static size_t end_in_flow(gantry_task *task, gantry_status result, struct gy_ready *ready,
+                          struct gy_worker *self)
 {
     gantry_taskman *manager = task->manager;
-    uint64_t pending = GY_WORK_PENDING;
+    size_t made_ready = gy_flow_release(task, result, ready);
+    if (made_ready > 1) {
+        atomic_fetch_add_explicit(&manager->work, (made_ready - 1) * GY_WORK_ACTIVE, memory_order_relaxed);
+    }
+    if (ready->resolve.first == NULL) {
+        flush_but_one(manager, ready, self);
+    }
+    return made_ready;
+}
+
+/* `self`: the worker that the calling thread is in the manager's pool, or NULL. */
+static inline void release_one(gantry_task *task, gantry_status result, struct gy_ready *ready,
+                               struct gy_worker *self)
+{
+    gantry_taskman *manager = task->manager;
+    unsigned flags = atomic_load_explicit(&task->flags, memory_order_relaxed);
+    uint64_t less = GY_WORK_PENDING;
     size_t made_ready;
-    result = decide_result(task, result);
-    if (!gy_task_has(task, GY_TASK_FILLED)) {
+    if (result != GANTRY_OK || atomic_load_explicit(&task->doom, memory_order_relaxed) != GANTRY_OK) {
+        result = decide_result(task, result);
+    }
+    if ((flags & GY_TASK_FILLED) == 0) {
         atomic_fetch_add_explicit(&manager->resolved_names, 1, memory_order_relaxed);
     }
-    if (manager->flow && gy_task_has(task, GY_TASK_FROZEN)) {
-        pending = 0;
-        made_ready = gy_flow_release(task, result, ready);
-        if (made_ready > 1) {
-            atomic_fetch_add_explicit(&manager->work, (made_ready - 1) * GY_WORK_ACTIVE,
-                                      memory_order_relaxed);
-        }
-        if (ready->resolve.first == NULL) {
-            flush(manager, ready, GY_POOL_KEEP_ONE);
-        }
+    if (manager->flow && (flags & GY_TASK_FROZEN) != 0) {
+        less = 0;
+        made_ready = end_in_flow(task, result, ready, self);
     } else {
-        made_ready = end_task(task, result, ready);
+        made_ready = end_task(task, result, ready, self, flags);
+        if ((flags & GY_TASK_SPAWNED) != 0) {
+            gy_worker_take_back(self, task);
+        }
     }
     /* Tasks that were made ready have taken over this one's place among the active ones. */
-    uint64_t less = pending + (made_ready == 0 ? GY_WORK_ACTIVE : 0);
-    if (less != 0 && !gy_pool_defer_count(manager->pool, manager, less)) {
+    less += made_ready == 0 ? GY_WORK_ACTIVE : 0;
+    if (less == 0) {
+        return;
+    }
+    if (self != NULL) {
+        gy_worker_owe(self, manager, less);
+    } else {
         gy_taskman_count_off(manager, less);
     }
 }
 
-static void resolve(struct gy_ready *ready)
+static void resolve(struct gy_ready *ready, struct gy_worker *self)
 {
     for (gantry_task *task; (task = list_pop(&ready->resolve)) != NULL;) {
-        release_one(task, GANTRY_OK, ready);
+        release_one(task, GANTRY_OK, ready, self);
     }
 }
 
 void gy_ready_dispatch(gantry_taskman *manager, struct gy_ready *ready)
 {
     if (ready->resolve.first == NULL) {
-        flush(manager, ready, GY_POOL_SHARE);
+        flush(manager, ready);
     } else {
-        resolve(ready);
+        resolve(ready, gy_worker_is_of(manager->pool) ? gy_worker_current : NULL);
     }
 }
 
@@ -283,19 +297,22 @@ void gy_ready_dispatch(gantry_taskman *manager, struct gy_ready *ready)
 void gy_task_release(gantry_task *task, gantry_status result)
 {
     gantry_cpu_dispatcher *pool = task->manager->pool;
-    struct gy_ready ready = {0};
+    struct gy_worker *self = gy_worker_is_of(pool) ? gy_worker_current : NULL;
+    struct gy_ready ready;
+    gy_ready_init(&ready);
     gy_pool_enter(pool);
-    release_one(task, result, &ready);
-    resolve(&ready);
+    release_one(task, result, &ready, self);
+    resolve(&ready, self);
     gy_pool_leave(pool);
 }
 
-gantry_status gy_task_run_body(gantry_task *task, const struct gy_error *last_error)
+/* Call a CPU task's body. */
+static inline gantry_status run_body(gantry_task *task, const struct gy_error *last_error)
 {
     if (last_error->status != GANTRY_OK) {
         gy_error_clear(); /* so that what is there afterwards comes from the body */
     }
-    if (!gy_task_begin(task)) {
+    if (!gy_task_enter_running(task)) {
         return GANTRY_ERR_TASK_FAILED; /* cancelled since it became ready: it is doomed, which decides */
     }
     uint64_t begin = gy_span_begin();
@@ -304,4 +321,28 @@ gantry_status gy_task_run_body(gantry_task *task, const struct gy_error *last_er
         gy_span_end(GY_SPAN_TASK, gantry_task_label(task), begin, task->context_id);
     }
     return result;
+}
+
+void gy_worker_run(struct gy_worker *self, gantry_task *task)
+{
+    struct gy_ready ready;
+    gy_ready_init(&ready);
+    if (self->owed_manager != task->manager) {
+        gy_worker_settle(self); /* its waiter need not wait for a task of somebody else */
+    }
+    uint32_t cpu_class = (task->traits & GY_TRAIT_CLASSED) != 0 ? task->cpu_class : 0;
+    self->activity = GY_IN_BODY;
+    self->running = task;
+    self->chosen = 0;
+    gantry_status result = run_body(task, self->last_error);
+    self->activity = GY_RELEASING;
+    release_one(task, result, &ready, self);
+    if (ready.resolve.first != NULL) {
+        resolve(&ready, self);
+    }
+    self->activity = GY_LOOKING;
+    self->running = NULL;
+    if (cpu_class != 0) {
+        gy_pool_end_classed(self->pool, cpu_class);
+    }
 }

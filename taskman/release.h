@@ -12,7 +12,13 @@ struct gy_task_list {
     size_t count;
 };
 
-void gy_task_list_add(struct gy_task_list *list, gantry_task *task);
+static inline void gy_task_list_add(struct gy_task_list *list, gantry_task *task)
+{
+    task->gpu.next = NULL;
+    *(list->first == NULL ? &list->first : &list->last->gpu.next) = task;
+    list->last = task;
+    list->count++;
+}
 
 /* READY tasks of one manager on their way to whoever runs them, in the order in which they became so. */
 struct gy_ready {
@@ -21,6 +27,16 @@ struct gy_ready {
     struct gy_task_list resolve; /* sync points, unfilled names, doomed CPU tasks: nothing to run */
     struct gy_task_list queued;  /* CPU tasks with GY_TRAIT_QUEUED: for the pool's special queues */
 };
+
+/* Every list empty; for the hot path, where initialising all of it would be seen. */
+static inline void gy_ready_init(struct gy_ready *ready)
+{
+    struct gy_task_list *lists[] = {&ready->cpu, &ready->gpu, &ready->resolve, &ready->queued};
+    for (int i = 0; i < 4; i++) {
+        lists[i]->first = NULL;
+        lists[i]->count = 0;
+    }
+}
 
 /* The task's last reference was taken by the caller: make it READY and sort it in. */
 void gy_ready_add(struct gy_ready *ready, gantry_task *task);
@@ -33,15 +49,9 @@ void gy_ready_sort(struct gy_ready *ready, gantry_task *task);
  * touches neither the tasks nor their manager afterwards, unless it knows that work is left. */
 void gy_ready_dispatch(gantry_taskman *manager, struct gy_ready *ready);
 
-/* Hand out the CPU tasks gathered so far. */
-void gy_ready_flush_cpu(gantry_taskman *manager, struct gy_ready *ready);
-
 /* The last that happens to a task or several: take `less` off the manager's `work`, and wake who waits for
  * that.  The manager may be gone when this returns. */
 void gy_taskman_count_off(gantry_taskman *manager, uint64_t less);
-
-/* Call a CPU task's body.  `last_error` is gy_error_last() of this thread. */
-gantry_status gy_task_run_body(gantry_task *task, const struct gy_error *last_error);
 
 /* flow.c: the end of a task of a graph with conditions: from its final state to its dependents' references.
  * Returns how many became ready. */

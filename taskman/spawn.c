@@ -1,71 +1,121 @@
-/* Tasks made by tasks, without a lock: each worker fills chunks of its own with the light tasks it spawns.
+/* Tasks made by tasks, without a lock: each worker has a place in each manager for the light tasks that it
+ * spawns.
  *
- * A chunk belongs to the manager's storage from when it is given out, and what is in it lives until the reset
- * (or the next start of a frozen graph) like every other task; `generation` tells a worker that its chunk has
- * gone back since. */
+ * A place is a chunk of the manager's storage to fill, and the tasks that have ended, which are used again
+ * first: nobody has a handle of a spawned task, and whoever walks the graph leaves it out.  So a recursion of
+ * any size needs little more storage than it has tasks waiting, all of it in the cache of the worker that
+ * spawns. */
 #include "taskman/manager.h"
 #include "taskman/release.h"
 #include "taskman/state.h"
 #include "taskman/worker.h"
 
+#include "base/alloc.h"
+
 #include <string.h>
 
-static gantry_task *take_place(struct gy_worker *self, gantry_taskman *manager)
+struct gy_spawn_place {
+    _Alignas(64) struct gy_task_chunk *chunk; /* only its worker touches it while the manager runs */
+    gantry_task *ended;                       /* linked through gpu.next; the same */
+};
+
+gantry_status gy_taskman_make_places(gantry_taskman *manager)
 {
-    struct gy_task_chunk *chunk = self->chunk_of == manager->generation ? self->chunk : NULL;
-    if (chunk == NULL || atomic_load_explicit(&chunk->made, memory_order_relaxed) == chunk->capacity) {
-        gy_fast_lock_take(&manager->lock);
-        chunk = gy_graph_give_chunk(&manager->graph);
-        gy_fast_lock_give(&manager->lock);
-        self->chunk = chunk;
-        self->chunk_of = manager->generation;
+    size_t bytes = (manager->pool->worker_count + (size_t)1) * sizeof(struct gy_spawn_place);
+    manager->places = gy_alloc_aligned(bytes, 64);
+    if (manager->places == NULL) {
+        return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "task manager: no memory for %u workers",
+                       manager->pool->worker_count);
     }
-    return chunk != NULL ? &chunk->tasks[atomic_load_explicit(&chunk->made, memory_order_relaxed)] : NULL;
+    memset(manager->places, 0, bytes);
+    return GANTRY_OK;
 }
 
-/* The task is in the world now: whoever walks the graph may come by. */
-static void keep_place(struct gy_worker *self)
+void gy_taskman_clear_places(gantry_taskman *manager)
 {
-    size_t made = atomic_load_explicit(&self->chunk->made, memory_order_relaxed);
-    atomic_store_explicit(&self->chunk->made, made + 1, memory_order_release);
+    memset(manager->places, 0, manager->pool->worker_count * sizeof(struct gy_spawn_place));
+    atomic_store(&manager->spawned, 0);
+}
+
+static inline struct gy_spawn_place *place_of(const struct gy_worker *self, gantry_taskman *manager)
+{
+    return &manager->places[self - self->pool->workers];
+}
+
+static struct gy_task_chunk *new_chunk(struct gy_spawn_place *place, gantry_taskman *manager)
+{
+    gy_fast_lock_take(&manager->lock);
+    struct gy_task_chunk *chunk = gy_graph_give_chunk(&manager->graph);
+    gy_fast_lock_give(&manager->lock);
+    if (chunk != NULL) {
+        place->chunk = chunk;
+    }
+    return chunk;
+}
+
+static inline gantry_task *take_task(struct gy_worker *self, gantry_taskman *manager)
+{
+    struct gy_spawn_place *place = place_of(self, manager);
+    gantry_task *task = place->ended;
+    if (task != NULL) {
+        place->ended = task->gpu.next;
+        return task;
+    }
+    struct gy_task_chunk *chunk = place->chunk;
+    if (chunk == NULL || chunk->used == chunk->capacity) {
+        chunk = new_chunk(place, manager);
+    }
+    return chunk != NULL ? &chunk->tasks[chunk->used++] : NULL;
+}
+
+void gy_worker_take_back(struct gy_worker *self, gantry_task *task)
+{
+    struct gy_spawn_place *place = place_of(self, task->manager);
+    task->gpu.next = place->ended;
+    place->ended = task;
 }
 
 static gantry_status spawn_here(struct gy_worker *self, const gantry_task_desc *desc, gantry_taskman *manager,
                                 gantry_task *continuation)
 {
-    gantry_task *task = take_place(self, manager);
+    gantry_task *task = take_task(self, manager);
     if (task == NULL) {
         return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "no memory for a task");
     }
+    gy_task_clear_all(task);
+    task->manager = manager;
     if (continuation != NULL && !gy_task_hold(continuation)) {
+        gy_worker_take_back(self, task);
         return GY_FAIL(GANTRY_ERR_LATE_DEPENDENCY, "light task: continuation '%s' was dispatched already",
                        gantry_task_label(continuation));
     }
-    memset(task, 0, sizeof(*task));
-    task->manager = manager;
     task->body.run = desc->run;
     task->arg = desc->arg;
     task->label = desc->label;
-    task->index = self->chunk->first_index + (uint32_t)(task - self->chunk->tasks);
-    atomic_init(&task->flags, GY_TASK_LIGHT | GY_TASK_FILLED);
+    atomic_init(&task->flags, GY_TASK_LIGHT | GY_TASK_FILLED | GY_TASK_SPAWNED);
     gy_task_state_init(task, GANTRY_TASK_STATE_READY);
     if (continuation != NULL) {
         gy_graph_link_own(task, continuation);
     }
-    keep_place(self);
     gy_worker_claim_task(self, manager);
-    gy_pool_submit(manager->pool, task, task, 1, GY_POOL_SHARE);
+    gy_pool_submit(manager->pool, task, task, 1);
     return GANTRY_OK;
+}
+
+/* Does the worker run a task of `manager` at this moment? */
+static inline bool is_inside(const struct gy_worker *self, const gantry_taskman *manager)
+{
+    return self != NULL && self->has_deque && self->activity == GY_IN_BODY && self->running != NULL &&
+           self->running->manager == manager;
 }
 
 gantry_status gantry_taskman_spawn(gantry_taskman *manager, gantry_task_fn run, void *arg, const char *label,
                                    gantry_task *continuation)
 {
-    bool is_quick = manager != NULL && run != NULL &&
-                    (continuation == NULL ||
-                     (continuation->manager == manager && !gy_task_has(continuation, GY_TASK_FROZEN)));
-    struct gy_worker *self = is_quick ? gy_worker_in_task_of(manager) : NULL;
-    if (self != NULL) {
+    struct gy_worker *self = gy_worker_current;
+    if (manager != NULL && run != NULL && is_inside(self, manager) &&
+        (continuation == NULL ||
+         (continuation->manager == manager && !gy_task_has(continuation, GY_TASK_FROZEN)))) {
         gantry_task_desc desc = {.run = run, .arg = arg, .label = label};
         return spawn_here(self, &desc, manager, continuation);
     }

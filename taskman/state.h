@@ -85,4 +85,18 @@ static inline bool gy_task_is_released(const gantry_task *task)
     return gy_task_state_of(task) >= GANTRY_TASK_STATE_DONE;
 }
 
+/* gy_task_begin() for taskman/ itself. */
+static inline bool gy_task_enter_running(gantry_task *task)
+{
+    if (atomic_load_explicit(&task->doom, memory_order_relaxed) != GANTRY_OK) {
+        return false;
+    }
+    if (atomic_load_explicit(&task->manager->cancelled, memory_order_relaxed) != 0) {
+        gy_task_doom(task, GANTRY_ERR_CANCELLED);
+        return false;
+    }
+    gy_task_enter(task, GANTRY_TASK_STATE_RUNNING);
+    return true;
+}
+
 #endif

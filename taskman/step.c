@@ -36,7 +36,8 @@ gantry_status gy_taskman_check_owner(gantry_taskman *manager, const char *call)
 
 struct starter {
     struct gy_ready ready;
-    size_t found; /* tasks in `ready` */
+    size_t found;            /* tasks in `ready` */
+    struct gy_start_job job; /* for the workers; left 0: none */
 };
 
 /* Nobody else changes references before the step runs: they do it under the lock that we hold. */
@@ -70,13 +71,30 @@ gantry_status gy_taskman_check_cycles(gantry_taskman *manager, const char *call)
     return GY_FAIL(GANTRY_ERR_CYCLE, "%s: the tasks wait for each other: %s", call, cycle);
 }
 
-/* The first tasks of a frozen graph that the workers cannot take as they are. */
-static void start_special_locked(gantry_taskman *manager, struct starter *starter) GY_REQUIRES(manager->lock)
+/* A frozen graph's first tasks; the workers cannot take all of them as they are. */
+static void start_frozen_locked(gantry_taskman *manager, struct starter *starter) GY_REQUIRES(manager->lock)
 {
-    for (size_t i = manager->plan.plain_count; i < manager->plan.root_count; i++) {
-        gy_ready_add(&starter->ready, manager->plan.roots[i]);
+    const struct gy_frozen *plan = &manager->plan;
+    bool is_fetched = gy_pool_fetches(manager->pool);
+    if (is_fetched) {
+        starter->job = (struct gy_start_job){.roots = plan->roots, .left = plan->plain_count};
+    }
+    for (size_t i = is_fetched ? plan->plain_count : 0; i < plan->root_count; i++) {
+        gy_ready_add(&starter->ready, plan->roots[i]);
         starter->found++;
     }
+}
+
+/* Where all tasks are plain, even taking the start's references is left to the workers. */
+static void start_tasks_locked(gantry_taskman *manager, struct starter *starter) GY_REQUIRES(manager->lock)
+{
+    struct gy_graph *graph = &manager->graph;
+    if (manager->special == 0 && gy_pool_fetches(manager->pool)) {
+        starter->job = (struct gy_start_job){.chunk = graph->task_chunks, .left = graph->tasks};
+        return;
+    }
+    struct gy_graph_view view = gy_graph_view(graph);
+    gy_graph_each(&view, start_task, starter);
 }
 
 /* No edge can be added between the search and the change of phase: both under one lock.  What the start
@@ -87,14 +105,13 @@ static gantry_status begin_running(gantry_taskman *manager, struct starter *star
     gy_fast_lock_take(&manager->lock);
     if (manager->frozen) {
         gy_taskman_rearm(manager);
-        start_special_locked(manager, starter);
+        start_frozen_locked(manager, starter);
     } else if (manager->conditions != 0) {
         status = GY_FAIL(GANTRY_ERR_STATE, "start: the graph has conditions: freeze it first");
     } else {
         status = gy_taskman_check_cycles(manager, "start");
         if (status == GANTRY_OK) {
-            struct gy_graph_view view = gy_graph_view(&manager->graph);
-            gy_graph_each(&view, start_task, starter);
+            start_tasks_locked(manager, starter);
         }
     }
     if (status == GANTRY_OK) {
@@ -109,29 +126,17 @@ static gantry_status begin_running(gantry_taskman *manager, struct starter *star
 }
 
 /* Plain CPU tasks are left to the workers to fetch; the rest goes its usual way. */
-static void hand_out(gantry_taskman *manager, struct gy_ready *ready)
+static void hand_out(gantry_taskman *manager, struct starter *starter)
 {
     gantry_cpu_dispatcher *pool = manager->pool;
-    size_t plain = manager->plan.plain_count;
-    struct gy_task_list cpu = ready->cpu;
-    bool is_fetched = false;
     gy_pool_enter(pool);
-    if (plain != 0) {
-        manager->job = (struct gy_start_job){.manager = manager, .roots = manager->plan.roots, .left = plain};
-        is_fetched = gy_pool_start(pool, &manager->job);
-        for (size_t i = 0; !is_fetched && i < plain; i++) {
-            atomic_fetch_add_explicit(&manager->work, GY_WORK_ACTIVE, memory_order_relaxed);
-            gy_ready_add(ready, manager->plan.roots[i]);
-        }
-    } else if (cpu.count != 0) {
-        manager->job = (struct gy_start_job){.manager = manager, .first = cpu.first, .left = cpu.count};
-        if (gy_pool_start(pool, &manager->job)) {
-            is_fetched = true;
-            ready->cpu = (struct gy_task_list){0};
-        }
+    if (starter->job.left != 0) {
+        manager->job = starter->job;
+        manager->job.manager = manager;
+        gy_pool_start(pool, &manager->job);
     }
-    gy_ready_dispatch(manager, ready);
-    if (!is_fetched) {
+    gy_ready_dispatch(manager, &starter->ready);
+    if (starter->job.left == 0) {
         gy_taskman_count_off(manager, GY_WORK_ACTIVE);
     }
     gy_pool_leave(pool);
@@ -156,7 +161,7 @@ gantry_status gantry_taskman_start(gantry_taskman *manager)
     struct starter starter = {0};
     status = begin_running(manager, &starter);
     if (status == GANTRY_OK) {
-        hand_out(manager, &starter.ready);
+        hand_out(manager, &starter);
     } else if (manager->gpu != NULL) {
         manager->gpu_ops->step_end(manager->gpu);
     }
@@ -322,13 +327,6 @@ static void discard_task(void *user, gantry_task *task)
     }
 }
 
-void gy_taskman_renew(gantry_taskman *manager)
-{
-    static _Atomic(uint64_t) generations;
-    manager->generation = atomic_fetch_add_explicit(&generations, 1, memory_order_relaxed) + 1;
-    atomic_store(&manager->spawned, 0);
-}
-
 gantry_status gantry_taskman_reset(gantry_taskman *manager)
 {
     gantry_status status = gy_taskman_check_owner(manager, "reset");
@@ -354,9 +352,9 @@ gantry_status gantry_taskman_reset(gantry_taskman *manager)
     manager->failure = (struct gy_error){.status = GANTRY_OK};
     manager->submitted = manager->submitted_gpu = manager->submitted_sync = 0;
     manager->unfilled = manager->late_names = manager->counted = 0;
-    manager->conditions = manager->lights = 0;
+    manager->conditions = manager->lights = manager->special = 0;
     gy_taskman_thaw(manager);
-    gy_taskman_renew(manager);
+    gy_taskman_clear_places(manager);
     atomic_store(&manager->work, 0);
     atomic_store(&manager->failed, 0);
     atomic_store(&manager->resolved_names, 0);

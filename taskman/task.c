@@ -55,6 +55,8 @@ gantry_status gantry_task_add_reference(gantry_task *task)
                            gantry_task_label(task));
         }
         is_held = gy_task_hold(task);
+        manager->special +=
+            is_held && !is_frozen; /* its count shall be right as soon as the step has begun */
         if (is_held && is_frozen && manager->flow) {
             atomic_fetch_add(&manager->work, GY_WORK_PENDING);
         }
@@ -215,15 +217,7 @@ gantry_launch_fn gy_task_launch_fn(const gantry_task *task)
 
 bool gy_task_begin(gantry_task *task)
 {
-    if (atomic_load_explicit(&task->doom, memory_order_relaxed) != GANTRY_OK) {
-        return false;
-    }
-    if (atomic_load_explicit(&task->manager->cancelled, memory_order_relaxed) != 0) {
-        gy_task_doom(task, GANTRY_ERR_CANCELLED);
-        return false;
-    }
-    gy_task_enter(task, GANTRY_TASK_STATE_RUNNING);
-    return true;
+    return gy_task_enter_running(task);
 }
 
 void gy_task_remove_reference_failed(gantry_task *task, gantry_status why)

@@ -40,7 +40,10 @@ static gantry_status import_options(gantry_taskman *manager, const gantry_taskma
     if (manager->gpu != NULL) {
         manager->gpu_ops = ((const struct gy_gpu_dispatcher *)(const void *)manager->gpu)->ops;
     }
-    return options.expected_tasks == 0 ? GANTRY_OK : gy_graph_expect(&manager->graph, options.expected_tasks);
+    status = gy_taskman_make_places(manager);
+    return status != GANTRY_OK || options.expected_tasks == 0
+               ? status
+               : gy_graph_expect(&manager->graph, options.expected_tasks);
 }
 
 gantry_status gantry_taskman_create(const gantry_taskman_options *options, gantry_taskman **out)
@@ -56,13 +59,11 @@ gantry_status gantry_taskman_create(const gantry_taskman_options *options, gantr
     gantry_status status = import_options(manager, options);
     if (status != GANTRY_OK) {
         gantry_cpu_dispatcher_destroy(manager->own_pool);
+        gy_free(manager->places);
         gy_free(manager);
         return status;
     }
     gy_fast_lock_init(&manager->lock, GY_RANK_TASKMAN);
-    gy_fast_lock_take(&manager->lock);
-    gy_taskman_renew(manager);
-    gy_fast_lock_give(&manager->lock);
     *out = manager;
     return GANTRY_OK;
 }
@@ -79,6 +80,7 @@ void gantry_taskman_destroy(gantry_taskman *manager)
     gy_names_fini(&manager->names);
     gy_graph_fini(&manager->graph);
     gantry_cpu_dispatcher_destroy(manager->own_pool);
+    gy_free(manager->places);
     gy_free(manager);
 }
 
@@ -134,7 +136,7 @@ static gantry_status no_task_memory(const char *name)
 static inline gantry_task *take_task_locked(gantry_taskman *manager, gantry_task *task)
     GY_REQUIRES(manager->lock)
 {
-    memset(task, 0, sizeof(*task));
+    gy_task_clear_all(task);
     atomic_init(&task->references, 1);
     task->traits = GANTRY_TASK_SYNC_POINT;
     task->manager = manager;
@@ -154,6 +156,7 @@ static gantry_status add_placeholder_locked(gantry_taskman *manager, const struc
     task->name = gy_names_add(&manager->names, name, task);
     gy_task_state_init(task, GANTRY_TASK_STATE_PLACEHOLDER);
     manager->unfilled++;
+    manager->special++;
     if (gy_taskman_phase(manager) == GY_RUNNING) {
         gy_task_set(task, GY_TASK_LATE_NAME);
         manager->late_names++;
@@ -239,6 +242,7 @@ static gantry_status check_phase_locked(gantry_taskman *manager, const gantry_ta
 
 static void count_special_locked(gantry_taskman *manager, const gantry_task *task) GY_REQUIRES(manager->lock)
 {
+    manager->special++;
     manager->submitted_gpu += gy_task_is_gpu(task);
     manager->submitted_sync += gy_task_kind(task) == GANTRY_TASK_SYNC_POINT;
     manager->conditions += gy_task_is_condition(task);
@@ -382,6 +386,7 @@ static gantry_status add_light_locked(gantry_taskman *manager, const gantry_task
     gy_task_state_init(task, GANTRY_TASK_STATE_HELD);
     gy_taskman_count_pending(manager);
     manager->submitted++;
+    manager->special++;
     manager->lights++;
     if (continuation != NULL) {
         gy_graph_link_own(task, continuation);

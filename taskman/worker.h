@@ -5,6 +5,7 @@
 #include "base/thread.h"
 #include "taskman/deque.h"
 #include "taskman/event.h"
+#include "taskman/manager.h"
 #include "taskman/pool.h"
 #include "taskman/release.h"
 
@@ -20,26 +21,21 @@ enum gy_worker_activity {
 struct gy_block {
     gantry_taskman *manager;
     gantry_task *const *roots; /* as in struct gy_start_job */
-    gantry_task *first;
+    gantry_task *first;        /* `roots` NULL: the next of tasks that lie side by side */
     size_t left;
 };
 
 /* One thread that runs tasks; `deque` excepted, only that thread touches it. */
 struct gy_worker {
-    struct gy_deque deque; /* not initialised in an inline waiter */
-    gantry_cpu_dispatcher *pool;
-    gantry_task *next; /* to run before anything else */
+    struct gy_deque deque;                    /* not initialised in an inline waiter */
+    _Alignas(64) gantry_cpu_dispatcher *pool; /* a line that thieves do not read */
+    gantry_task *next;                        /* to run before anything else */
     enum gy_worker_activity activity;
     bool has_deque;
-    gantry_taskman *owed_manager; /* to count released tasks off of; NULL: none */
-    uint32_t owed_pending;        /* what to take off, in the halves of `work` */
-    uint32_t owed_active;
-    uint32_t owed_tasks;
+    gantry_taskman *owed_manager; /* to take `owed` off of, and to tell of `spawned`; NULL: none */
+    uint64_t owed;                /* what to take off, in the halves of `work` */
+    uint32_t spawned;             /* tasks */
     struct gy_block block;
-    struct gy_task_chunk
-        *chunk; /* for tasks that it spawns, until `chunk_of` is not the manager's generation */
-    uint64_t chunk_of;
-    uint32_t spawned;                  /* not yet told the manager that is owed */
     gantry_task *running;              /* NULL: none */
     uint64_t chosen;                   /* by the running condition: a bit per dependent */
     const struct gy_error *last_error; /* this thread's */
@@ -92,7 +88,7 @@ struct gantry_cpu_dispatcher {
         classes[GY_MOST_CLASSES]; /* guarded by inject_lock, limits excepted; class n is [n - 1] */
 };
 
-/* A worker's thread: runs tasks until the pool is stopping and nothing is left. */
+/* wait.c: a worker's thread: runs tasks until the pool is stopping and nothing is left. */
 void gy_worker_main(void *worker);
 
 /* queues.c: what is taken before and after everything else; NULL: nothing. */
@@ -113,21 +109,95 @@ gantry_task *gy_worker_next_of_block(struct gy_worker *self);
 /* block.c: let go of the rest of the block, for others to take. */
 void gy_worker_share_block(struct gy_worker *self);
 
-/* pool.c: take one from, or count into, what the worker owes the manager's `work`. */
-void gy_worker_claim_active(struct gy_worker *self, gantry_taskman *manager);
-void gy_worker_claim_task(struct gy_worker *self, gantry_taskman *manager);
+/* release.c: run the task, and release it. */
+void gy_worker_run(struct gy_worker *self, gantry_task *task);
 
-/* pool.c: the worker that runs a task of `manager` on this thread, if it has queues of its own; else NULL. */
-struct gy_worker *gy_worker_in_task_of(const gantry_taskman *manager);
-void gy_worker_owe(struct gy_worker *self, gantry_taskman *manager, uint64_t less);
+/* pool.c: whatever can be run now.  NULL only if every queue was seen empty. */
+gantry_task *gy_worker_find(struct gy_worker *self);
+
+/* pool.c: count off what is owed. */
+void gy_worker_settle(struct gy_worker *self);
+
+/* pool.c: at the end of the injection list. */
+void gy_pool_inject(gantry_cpu_dispatcher *pool, gantry_task *first, gantry_task *last, size_t count);
+
+/* spawn.c: the spawned task has ended, and nobody knows it any more. */
+void gy_worker_take_back(struct gy_worker *self, gantry_task *task);
 
 /* parallel.c: take part in a loop of somebody else; false: there is none. */
 bool gy_worker_help(struct gy_worker *self);
 
-/* pool.c: run `task` and what it leaves for the same thread. */
+/* wait.c: run `task` and what it leaves for the same thread. */
 void gy_worker_run_here(gantry_cpu_dispatcher *pool, gantry_task *task);
 
-/* Run what is queued in an inline-only pool. */
+/* wait.c: run what is queued in an inline-only pool. */
 void gy_pool_drain_inline(gantry_cpu_dispatcher *pool);
+
+/* ---- inline: the worker that a thread is, and what it owes its manager ---- */
+
+/* The worker this thread is, if it is one.  Read several times per task, hence in the static TLS block. */
+extern _Thread_local struct gy_worker *gy_worker_current __attribute__((tls_model("initial-exec")));
+
+static inline bool gy_worker_is_of(const gantry_cpu_dispatcher *pool)
+{
+    return gy_worker_current != NULL && gy_worker_current->pool == pool;
+}
+
+enum {
+    GY_OWED_MOST = 64, /* released tasks not counted off yet */
+    GY_CREDIT = 64,    /* how much a worker counts into `work` at once */
+};
+
+static inline void gy_worker_owe_to(struct gy_worker *self, gantry_taskman *manager)
+{
+    if (self->owed_manager != manager) {
+        gy_worker_settle(self);
+        self->owed_manager = manager;
+    }
+}
+
+/* Keep in mind to gy_taskman_count_off() later, at the latest before the worker looks for work elsewhere or
+ * runs a task of another manager.  Saves most of the traffic on the one counter that all workers share. */
+static inline void gy_worker_owe(struct gy_worker *self, gantry_taskman *manager, uint64_t less)
+{
+    if (!self->has_deque) {
+        gy_taskman_count_off(manager, less);
+        return;
+    }
+    gy_worker_owe_to(self, manager);
+    self->owed += less;
+    if (self->owed >= GY_OWED_MOST * GY_WORK_PENDING) {
+        gy_worker_settle(self);
+    }
+}
+
+/* Count one more as active.  What was not counted off yet can be used again; else more is counted in than is
+ * needed now, and owed. */
+static inline void gy_worker_claim_active(struct gy_worker *self, gantry_taskman *manager)
+{
+    uint64_t batch = self->has_deque ? GY_CREDIT : 1;
+    if (self->has_deque) {
+        gy_worker_owe_to(self, manager);
+        if (self->owed % GY_WORK_PENDING != 0) {
+            self->owed -= GY_WORK_ACTIVE;
+            return;
+        }
+        self->owed += (batch - 1) * GY_WORK_ACTIVE;
+    }
+    atomic_fetch_add_explicit(&manager->work, batch * GY_WORK_ACTIVE, memory_order_relaxed);
+}
+
+/* The same for one more task that is dispatched at once. */
+static inline void gy_worker_claim_task(struct gy_worker *self, gantry_taskman *manager)
+{
+    gy_worker_owe_to(self, manager);
+    if (self->owed < GY_WORK_PENDING || self->owed % GY_WORK_PENDING == 0) {
+        const uint64_t credit = GY_CREDIT / 2 * (GY_WORK_PENDING + GY_WORK_ACTIVE);
+        atomic_fetch_add_explicit(&manager->work, credit, memory_order_relaxed);
+        self->owed += credit;
+    }
+    self->owed -= GY_WORK_PENDING + GY_WORK_ACTIVE;
+    self->spawned++;
+}
 
 #endif

@@ -132,7 +132,8 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_task_add_reference(gantry_task
  *                                       only those of the start and of its predecessors are left */
 GANTRY_API gantry_status gantry_task_remove_reference(gantry_task *task);
 
-/** References that hold the task back at this moment. */
+/** References that hold the task back at this moment; the start's is one of them until a worker has come to
+ * take it. */
 GANTRY_API int gantry_task_references(const gantry_task *task);
 
 /** From the body of a condition (gantry_task_desc.is_condition): the dependent that was declared as the

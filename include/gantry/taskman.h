@@ -187,7 +187,8 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_create_light(gantry_ta
 
 /** A light task that is let go at once: gantry_taskman_create_light() and the removal of its reference in
  * one. From a body of the same manager it takes no lock: the way to divide work while it runs.  There is no
- * handle: the task may have ended when the call returns. Statuses as gantry_taskman_create_light(). */
+ * handle: the task may have ended when the call returns, and the one that `run` gets is good until it
+ * returns. A dump of the graph leaves such tasks out. Statuses as gantry_taskman_create_light(). */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_spawn(gantry_taskman *manager, gantry_task_fn run,
                                                                 void *arg, const char *label,
                                                                 gantry_task *continuation);

@@ -141,6 +141,7 @@ static void test_running_survives_every_failure(void **state)
             gantry_task *middle = add_cpu(f.manager, NULL, count_body, &count);
             assert_ok(gantry_task_start_after(middle, root));
         }
+        assert_ok(gantry_taskman_freeze(f.manager));
         gy_fault_arm(nth);
         assert_ok(gantry_taskman_start(f.manager));
         gantry_status status = gantry_taskman_stop(f.manager);

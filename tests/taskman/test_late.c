@@ -430,6 +430,45 @@ static void test_spawned_tasks_end_with_their_step(void **state)
     }
 }
 
+struct relay {
+    gantry_taskman *manager;
+    atomic_int left;
+};
+
+/* Each spawns the next, and ends: never more than two at a time. */
+static gantry_status relay_body(gantry_task *task, void *arg)
+{
+    (void)task;
+    struct relay *relay = arg;
+    return atomic_fetch_sub(&relay->left, 1) > 0
+               ? gantry_taskman_spawn(relay->manager, relay_body, relay, "relay", NULL)
+               : GANTRY_OK;
+}
+
+/* Two managers in turn on one worker, so that it changes sides all the time. */
+static void test_spawned_tasks_use_storage_again(void **state)
+{
+    (void)state;
+    struct fixture f = set_up(1);
+    struct relay relays[2] = {{f.manager, 5000}, {new_manager(f.pool), 5000}};
+    for (int i = 0; i < 2; i++) {
+        for (int n = 0; n < 10; n++) {
+            add_cpu(relays[i].manager, NULL, relay_body, &relays[i]);
+        }
+    }
+    uint64_t before = stats_of(f.manager).memory_bytes;
+    assert_ok(gantry_taskman_start(relays[0].manager));
+    assert_ok(gantry_taskman_start(relays[1].manager));
+    for (int i = 0; i < 2; i++) {
+        assert_ok(gantry_taskman_stop(relays[i].manager));
+        assert_int_equal(stats_of(relays[i].manager).tasks, 5010);
+        assert_int_equal(stats_of(relays[i].manager).released, 5010);
+        assert_in_range(stats_of(relays[i].manager).memory_bytes, before, before + 1000 * 128);
+    }
+    gantry_taskman_destroy(relays[1].manager);
+    tear_down(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -443,6 +482,7 @@ int main(void)
         cmocka_unit_test(test_light_tasks_hold_their_continuation_back),
         cmocka_unit_test(test_light_task_after_its_continuation_started_is_late),
         cmocka_unit_test(test_spawned_tasks_end_with_their_step),
+        cmocka_unit_test(test_spawned_tasks_use_storage_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,172 @@
+/* Waiting: workers for tasks, everybody else for the end of a step or a loop.
+ *
+ * Idle workers spin, yield or sleep on the `work` event, as the wait mode says.  Threads in
+ * gantry_taskman_wait()/stop() sleep on the `done` event.  An inline-only pool has no workers: whoever waits
+ * is one for that time, and sleeps on `work`, which completions then notify as well.
+ *
+ * Destruction: no thread is between enter and leave, `stopping` is set, and each worker leaves once it
+ * finds nothing more to run; what a worker makes ready meanwhile it runs itself. */
+#include "base/status.h"
+#include "taskman/manager.h"
+#include "taskman/pool.h"
+#include "taskman/worker.h"
+
+#include <sched.h>
+
+enum {
+    SPIN_ROUNDS = 64, /* looks at all queues before a hybrid worker sleeps */
+    SPIN_PAUSES = 16, /* between two looks */
+    MOST_PATIENCE =
+        8192, /* looks before an adaptive worker sleeps, if that has paid off: a few milliseconds */
+    WAITER_PAUSES = 256, /* before a waiting thread sleeps */
+};
+
+void gy_worker_run_here(gantry_cpu_dispatcher *pool, gantry_task *task)
+{
+    struct gy_worker *outer = gy_worker_current;
+    struct gy_worker self = {.pool = pool, .activity = GY_LOOKING, .last_error = gy_error_last()};
+    gy_worker_current = &self;
+    while (task != NULL) {
+        gy_worker_run(&self, task);
+        task = self.next;
+        self.next = NULL;
+    }
+    gy_worker_current = outer;
+}
+
+/* Wait, as the mode says, for a task; NULL: the pool is stopping and every queue is empty. */
+static gantry_task *idle_for_task(struct gy_worker *self)
+{
+    gantry_cpu_dispatcher *pool = self->pool;
+    for (uint32_t round = 0;; round++) {
+        bool stopping = atomic_load(&pool->stopping);
+        gantry_task *task = gy_worker_find(self);
+        if (task != NULL || stopping) {
+            if (pool->mode == GANTRY_WAIT_ADAPTIVE && task != NULL && self->patience < MOST_PATIENCE) {
+                self->patience *= 2; /* it was worth waiting */
+            }
+            return task;
+        }
+        if (pool->mode == GANTRY_WAIT_YIELD) {
+            sched_yield();
+        } else if (pool->mode == GANTRY_WAIT_SPIN) {
+            gy_cpu_relax();
+        } else if ((pool->mode == GANTRY_WAIT_HYBRID && round < SPIN_ROUNDS) ||
+                   (pool->mode == GANTRY_WAIT_ADAPTIVE && round < self->patience)) {
+            for (int i = 0; i < SPIN_PAUSES; i++) {
+                gy_cpu_relax();
+            }
+        } else {
+            uint32_t key = gy_event_prepare(&pool->work);
+            stopping = atomic_load(&pool->stopping);
+            task = gy_worker_find(self);
+            if (task != NULL || stopping) {
+                gy_event_cancel(&pool->work);
+                return task;
+            }
+            gy_event_sleep(&pool->work, key);
+            round = 0;
+            if (self->patience > SPIN_ROUNDS) {
+                self->patience /= 2;
+            }
+        }
+    }
+}
+
+static gantry_task *wait_for_task(struct gy_worker *self)
+{
+    gantry_cpu_dispatcher *pool = self->pool;
+    gantry_task *task = gy_worker_find(self);
+    if (task == NULL) {
+        atomic_fetch_add_explicit(&pool->idle, 1, memory_order_relaxed);
+        task = idle_for_task(self);
+        atomic_fetch_sub_explicit(&pool->idle, 1, memory_order_relaxed);
+    }
+    return task;
+}
+
+void gy_worker_main(void *worker)
+{
+    struct gy_worker *self = worker;
+    gy_worker_current = self;
+    self->last_error = gy_error_last();
+    self->patience = SPIN_ROUNDS;
+    for (gantry_task *task; (task = wait_for_task(self)) != NULL;) {
+        do {
+            gy_worker_run(self, task);
+        } while ((task = gy_worker_find(self)) != NULL);
+    }
+    gy_worker_current = NULL;
+}
+
+/* ---- waiting ------------------------------------------------------------------------------- */
+
+static void wait_inline(gantry_cpu_dispatcher *pool, bool (*condition)(void *user, bool thorough), void *user)
+{
+    /* The tasks' errors are not the caller's: it has asked for no more than to wait. */
+    struct gy_error before = *gy_error_last();
+    struct gy_worker *outer = gy_worker_current;
+    struct gy_worker self = {.pool = pool, .activity = GY_LOOKING, .last_error = gy_error_last()};
+    gy_worker_current = &self;
+    while (!condition(user, false)) {
+        gantry_task *task = gy_worker_find(&self);
+        if (task == NULL) {
+            uint32_t key = gy_event_prepare(&pool->work);
+            if ((task = gy_worker_find(&self)) != NULL || condition(user, true)) {
+                gy_event_cancel(&pool->work);
+            } else {
+                gy_event_sleep(&pool->work, key);
+                continue;
+            }
+            if (task == NULL) {
+                break;
+            }
+        }
+        gy_worker_run(&self, task);
+    }
+    gy_worker_share_block(&self);
+    gy_worker_current = outer;
+    if (self.next != NULL) {
+        gy_pool_inject(pool, self.next, self.next, 1);
+    }
+    if (atomic_load(&pool->inject_count) != 0) {
+        gy_pool_notify_work(pool, 1); /* we may have been woken for a task that is another waiter's now */
+    }
+    gy_error_adopt(&before);
+}
+
+void gy_pool_wait(gantry_cpu_dispatcher *pool, bool (*condition)(void *user, bool thorough), void *user)
+{
+    if (pool->inline_only) {
+        wait_inline(pool, condition, user);
+        return;
+    }
+    for (int i = 0; i < WAITER_PAUSES && pool->mode != GANTRY_WAIT_BLOCK; i++) {
+        if (condition(user, false)) {
+            return;
+        }
+        gy_cpu_relax();
+    }
+    for (;;) {
+        uint32_t key = gy_event_prepare(&pool->done);
+        if (condition(user, true)) {
+            gy_event_cancel(&pool->done);
+            return;
+        }
+        gy_event_sleep(&pool->done, key);
+    }
+}
+
+static bool nothing_injected(void *user, bool thorough)
+{
+    (void)thorough;
+    gantry_cpu_dispatcher *pool = user;
+    return atomic_load(&pool->inject_count) == 0;
+}
+
+void gy_pool_drain_inline(gantry_cpu_dispatcher *pool)
+{
+    while (!nothing_injected(pool, true)) {
+        wait_inline(pool, nothing_injected, pool);
+    }
+}
