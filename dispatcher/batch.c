@@ -73,6 +73,10 @@ static void bin_task(struct gantry_dispatcher *d, gantry_task *task)
         gy_gd_release_failed(d, task, gy_context_adopt_loss(d->config.context));
         return;
     }
+    struct gy_gpu_memory *memory = gy_task_memory(task);
+    if (memory != NULL && !gy_admission_enter(&d->admission, task, memory)) {
+        return;
+    }
     uint32_t stream;
     uint64_t trail = atomic_load_explicit(&gpu->trail, memory_order_acquire);
     gantry_status status = gy_streams_assign(&d->streams, trail, &stream);
@@ -96,6 +100,29 @@ static void return_streams_if_due(struct gantry_dispatcher *d)
     }
 }
 
+static gantry_task *pop(struct gy_gpu_list *list)
+{
+    gantry_task *task = list->first;
+    if (task != NULL) {
+        list->first = gy_task_gpu(task)->next;
+        list->last = list->first != NULL ? list->last : NULL;
+    }
+    return task;
+}
+
+/* Tasks that waited for memory: bin those that have it now, fail those that will never have it. */
+static void poll_admission(struct gantry_dispatcher *d)
+{
+    gy_admission_poll(&d->admission);
+    gantry_task *task;
+    while ((task = pop(&d->admission.refused)) != NULL) {
+        gy_gd_release_failed(d, task, gy_admission_fail(&d->admission, gy_task_memory(task)));
+    }
+    while ((task = pop(&d->admission.ready)) != NULL) {
+        bin_task(d, task);
+    }
+}
+
 /* Take everything submitted since the last poll, here or elsewhere, into the bins.  Releasing a failed task
  * may submit more, so go on until nothing comes. */
 static void poll_submissions(struct gantry_dispatcher *d)
@@ -103,15 +130,15 @@ static void poll_submissions(struct gantry_dispatcher *d)
     for (;;) {
         (void)gy_inbox_take(&d->inbox, &d->local);
         return_streams_if_due(d);
-        gantry_task *task = d->local.first;
-        if (task == NULL) {
+        gantry_task *task = pop(&d->local);
+        if (task != NULL) {
+            bin_task(d, task);
+        } else if (gy_admission_is_busy(&d->admission)) {
+            poll_admission(d);
+        }
+        if (task == NULL && d->local.first == NULL) {
             return;
         }
-        d->local.first = gy_task_gpu(task)->next;
-        if (d->local.first == NULL) {
-            d->local.last = NULL;
-        }
-        bin_task(d, task);
     }
 }
 
@@ -181,6 +208,17 @@ static void watch_deferred(struct gantry_dispatcher *d)
     }
 }
 
+/* Have GDB look at the streams that memory is held for. */
+static void watch_memory(struct gantry_dispatcher *d)
+{
+    gantry_status status = GANTRY_OK;
+    uint64_t streams = gy_admission_is_busy(&d->admission) ? gy_admission_streams(&d->admission) : 0;
+    for (; streams != 0 && status == GANTRY_OK; streams &= streams - 1) {
+        uint32_t stream = (uint32_t)__builtin_ctzll(streams);
+        status = gy_completion_add(&d->completion, stream, NULL, 0); /* fails only on a lost context */
+    }
+}
+
 gantry_status gy_gd_cut(struct gantry_dispatcher *d)
 {
     if (!d->graphs.capturing) {
@@ -196,6 +234,7 @@ static void flush(struct gantry_dispatcher *d)
         (void)gy_graphs_end(&d->graphs); /* a failure is in the context: seen below */
     }
     watch_deferred(d);
+    watch_memory(d);
     gy_cta_end_batch(gy_gpu_time_ctas(d->config.time));
     if (gy_span_on()) {
         watch_streams(d);
@@ -309,10 +348,22 @@ static void run_batch(struct gantry_dispatcher *d)
     gd_enter(d, GD_STATE_IDLE);
 }
 
+/* Nothing is launched that could make memory come back by itself. */
+static void settle_memory(struct gantry_dispatcher *d)
+{
+    if (!gy_admission_is_busy(&d->admission)) {
+        return;
+    }
+    gy_admission_idle(&d->admission);
+    watch_memory(d);
+    (void)gy_completion_flush(&d->completion); /* a failure is in the context */
+}
+
 /* GD has nothing to do: follow a lost context. */
 static void idle_chores(struct gantry_dispatcher *d)
 {
     return_streams_if_due(d);
+    settle_memory(d);
     if (d->state == GD_STATE_IDLE && gy_context_is_lost(d->config.context)) {
         gd_enter(d, GD_STATE_FAILED);
         for (uint32_t i = 0; i < d->streams.limit; i++) {

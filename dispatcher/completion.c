@@ -144,6 +144,7 @@ static void finish_slot(struct gy_completion *c, const struct round *round, stru
     }
     /* Before the completion is told: its task may count on the memory. */
     (void)gy_deferred_collect(c->deferred, slot->stream, round->lost);
+    gy_admission_passed(c->admission);
     if (slot->task == NULL) {
         return;
     }
@@ -310,12 +311,14 @@ static void gdb_main(void *arg)
 
 gantry_status gy_completion_init(struct gy_completion *c, struct gy_context *context,
                                  struct gy_streams *streams, struct gy_deferred *deferred,
-                                 struct gy_gpu_time *time, gantry_wait_mode wait)
+                                 struct gy_admission *admission, struct gy_gpu_time *time,
+                                 gantry_wait_mode wait)
 {
     memset(c, 0, sizeof(*c));
     c->context = context;
     c->streams = streams;
     c->deferred = deferred;
+    c->admission = admission;
     c->time = time;
     c->wait = wait;
     gy_mutex_init(&c->lock, GY_RANK_COMPLETION);

@@ -10,6 +10,7 @@
 #ifndef DISPATCHER_COMPLETION_H
 #define DISPATCHER_COMPLETION_H
 
+#include "dispatcher/admission.h"
 #include "dispatcher/deferred.h"
 
 #define GY_COMPLETION_SLOTS 1024
@@ -27,6 +28,7 @@ struct gy_completion {
     struct gy_context *context;          /* immutable */
     struct gy_streams *streams;          /* immutable */
     struct gy_deferred *deferred;        /* immutable */
+    struct gy_admission *admission;      /* immutable */
     struct gy_gpu_time *time;            /* immutable */
     gantry_wait_mode wait;               /* immutable */
     gy_thread thread;                    /* immutable: GDB */
@@ -46,7 +48,8 @@ struct gy_completion {
 
 GANTRY_MUST_CHECK gantry_status gy_completion_init(struct gy_completion *completion,
                                                    struct gy_context *context, struct gy_streams *streams,
-                                                   struct gy_deferred *deferred, struct gy_gpu_time *time,
+                                                   struct gy_deferred *deferred,
+                                                   struct gy_admission *admission, struct gy_gpu_time *time,
                                                    gantry_wait_mode wait);
 
 /* True on the thread of any GDB. */

@@ -64,6 +64,33 @@ static void drop(gantry_dispatcher *d, gantry_task *task)
                   atomic_exchange_explicit(&gy_task_gpu(task)->trail, GY_TRAIL_NONE, memory_order_acq_rel));
 }
 
+static struct gy_gpu_memory *memory_open(gantry_dispatcher *d, gantry_taskman *manager, const uint64_t *bytes)
+{
+    (void)d;
+    return gy_admission_open(manager, bytes);
+}
+
+static void memory_close(gantry_dispatcher *d, struct gy_gpu_memory *memory)
+{
+    gy_admission_close(&d->admission, memory);
+}
+
+static void memory_begin(gantry_dispatcher *d, struct gy_gpu_memory *memory)
+{
+    (void)d;
+    gy_admission_begin(memory);
+}
+
+static void memory_end(gantry_dispatcher *d, struct gy_gpu_memory *memory)
+{
+    gy_admission_end(&d->admission, memory);
+}
+
+static void quiet(gantry_dispatcher *d)
+{
+    gy_admission_quiet(&d->admission);
+}
+
 static const struct gy_gpu_ops ops = {
     .step_begin = step_begin,
     .step_end = step_end,
@@ -71,6 +98,11 @@ static const struct gy_gpu_ops ops = {
     .carry = carry,
     .drop = drop,
     .adopt_failure = adopt_failure,
+    .memory_open = memory_open,
+    .memory_close = memory_close,
+    .memory_begin = memory_begin,
+    .memory_end = memory_end,
+    .quiet = quiet,
 };
 
 /* ---- life ---------------------------------------------------------------------------------- */
@@ -117,10 +149,11 @@ gantry_status gy_dispatcher_create(const struct gy_dispatcher_config *config, ga
     if (status != GANTRY_OK) {
         goto fini_deferred;
     }
-    status = gy_completion_init(&d->completion, config->context, &d->streams, &d->deferred, config->time,
-                                config->wait);
+    gy_admission_init(&d->admission, config->context, config->heap, &d->streams, &d->inbox);
+    status = gy_completion_init(&d->completion, config->context, &d->streams, &d->deferred, &d->admission,
+                                config->time, config->wait);
     if (status != GANTRY_OK) {
-        goto fini_graphs;
+        goto fini_admission;
     }
     status = gy_thread_start(&d->thread, "GD", gy_gd_main, d);
     if (status != GANTRY_OK) {
@@ -131,7 +164,8 @@ gantry_status gy_dispatcher_create(const struct gy_dispatcher_config *config, ga
     return GANTRY_OK;
 fini_completion:
     gy_completion_fini(&d->completion);
-fini_graphs:
+fini_admission:
+    gy_admission_fini(&d->admission);
     gy_graphs_fini(&d->graphs);
 fini_deferred:
     gy_deferred_fini(&d->deferred);
@@ -180,6 +214,7 @@ void gy_dispatcher_destroy(gantry_dispatcher *d)
     bool pushed = gy_context_push(d->config.context) == GANTRY_OK;
     gy_completion_fini(&d->completion);
     gy_heap_set_pending(d->config.heap, NULL, NULL);
+    gy_admission_fini(&d->admission);
     gy_deferred_fini(&d->deferred);
     gy_gpu_time_collect(d->config.time);
     gy_graphs_fini(&d->graphs);
@@ -283,6 +318,15 @@ gantry_status gantry_dispatcher_get_stats(const gantry_dispatcher *dispatcher, g
     now.graph_launches = read_counter(&dispatcher->graphs.launches);
     now.graph_instantiations = read_counter(&dispatcher->graphs.instantiations);
     now.graph_cuts = read_counter(&dispatcher->graphs.cuts);
+    const struct gy_admission *a = &dispatcher->admission;
+    now.memory_admitted = read_counter(&a->admitted);
+    now.memory_waited = read_counter(&a->waited);
+    now.memory_forced = read_counter(&a->forced);
+    now.memory_wait_ns = read_counter(&a->wait_ns);
+    now.memory_tasks_waiting = read_counter(&a->tasks_waiting);
+    for (int kind = 0; kind < GANTRY_MEMORY_KIND_COUNT; kind++) {
+        now.memory_held_bytes[kind] = read_counter(&a->held_bytes[kind]);
+    }
     return gy_stats_export(stats, &now, sizeof(now), "gantry_dispatcher_get_stats");
 }
 

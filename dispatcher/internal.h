@@ -39,6 +39,7 @@ struct gantry_dispatcher {
     struct gy_streams streams;             /* GD only, atomics apart */
     struct gy_deferred deferred;           /* its own guards */
     uint64_t deferred_seen;                /* GD only: of deferred.deferred, at the last flush */
+    struct gy_admission admission;         /* see admission.h */
     struct gy_completion completion;       /* see completion.h */
     struct gy_graphs graphs;               /* GD only, but for what is marked */
     struct gd_counters counters;           /* atomic */

@@ -51,6 +51,10 @@ static void finish(struct gantry_dispatcher *d, gantry_task *task, uint32_t stre
         result = status;
     }
     atomic_store_explicit(&gpu->trail, position, memory_order_release);
+    struct gy_gpu_memory *memory = gy_task_memory(task);
+    if (memory != NULL) {
+        gy_admission_launched(memory, stream, d->streams.streams[stream].tail);
+    }
     gy_gd_count(&d->counters.tasks, 1);
     gy_gd_count(&d->counters.tasks_failed, result != GANTRY_OK);
     gy_gd_count(&d->counters.phase_tasks[d->phase], 1);

@@ -557,6 +557,11 @@ uint64_t gy_heap_budget(gantry_heap *heap, gantry_memory_kind kind)
     return known ? of->setup.context->info.memory_bytes : UINT64_MAX;
 }
 
+uint64_t gy_heap_used(gantry_heap *heap, gantry_memory_kind kind)
+{
+    return gy_kind_used(&heap->kinds[kind]);
+}
+
 /* ---- large releases ---- */
 
 gantry_status gantry_heap_reclaim(gantry_heap *heap, void (*release)(void *arg), void *arg, uint64_t bytes)

@@ -231,7 +231,7 @@ bool gy_kind_block_at(struct gy_kind *kind, struct gy_region *region, uintptr_t 
            address - out->base < out->bytes;
 }
 
-void gy_kind_stats(struct gy_kind *kind, gantry_heap_stats *stats)
+static struct gy_sums sum_up(struct gy_kind *kind)
 {
     struct gy_sums sums = {atomic_load_explicit(&kind->usage.used, memory_order_relaxed),
                            atomic_load_explicit(&kind->usage.allocs, memory_order_relaxed),
@@ -240,6 +240,18 @@ void gy_kind_stats(struct gy_kind *kind, gantry_heap_stats *stats)
     if (kind->small != NULL) {
         gy_small_collect(kind->small, &sums);
     }
+    return sums;
+}
+
+uint64_t gy_kind_used(struct gy_kind *kind)
+{
+    int64_t used = sum_up(kind).used;
+    return used > 0 ? (uint64_t)used : 0; /* other threads may be between two sums */
+}
+
+void gy_kind_stats(struct gy_kind *kind, gantry_heap_stats *stats)
+{
+    struct gy_sums sums = sum_up(kind);
     (void)gy_park_flush(&kind->park); /* what is parked is free */
     struct gy_pages_stats pages = gy_pages_stats(&kind->pages);
     int64_t used = sums.used > 0 ? sums.used : 0; /* other threads may be between two sums */

@@ -2,6 +2,7 @@
 #ifndef HEAP_KIND_H
 #define HEAP_KIND_H
 
+#include "heap/heap.h"
 #include "heap/pages.h"
 #include "heap/park.h"
 #include "heap/sites.h"
@@ -133,7 +134,7 @@ bool gy_kind_block_at(struct gy_kind *kind, struct gy_region *region, uintptr_t 
 /* Call `visit` for every live block, under a leaf lock. */
 void gy_kind_each_block(struct gy_kind *kind, gy_visit_fn visit, void *user);
 
-/* "device", "pinned", …; static. */
-const char *gy_kind_name(gantry_memory_kind kind);
+/* Requested bytes of live and of claimed blocks. */
+uint64_t gy_kind_used(struct gy_kind *kind);
 
 #endif

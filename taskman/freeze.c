@@ -73,6 +73,11 @@ static gantry_status check_freezable(gantry_taskman *manager, const struct freez
                        "freeze: a graph with conditions holds no references of others: '%s'",
                        gantry_task_label(freezing->held));
     }
+    if (manager->conditions != 0 && manager->memory_tasks != 0) {
+        return GY_FAIL(
+            GANTRY_ERR_UNSUPPORTED,
+            "freeze: in a graph with conditions nobody knows which task is the last to need memory");
+    }
     return gy_taskman_check_cycles(manager, "freeze");
 }
 
@@ -235,6 +240,7 @@ static struct gy_ready start_part_locked(gantry_taskman *manager, gantry_task *c
     for (gantry_task *task = reached.first, *next; task != NULL; task = next) {
         next = task->gpu.next;
         task->scratch = 0;
+        gy_taskman_begin_memory(manager, task);
         if (is_first(task, tasks, count)) {
             gy_ready_add(&ready, task);
             active++;

@@ -5,6 +5,9 @@
 
 #include <gantry/taskman.h>
 
+/* The dispatcher's: memory that tasks declare to need, see gantry_taskman_declare_memory(). */
+struct gy_gpu_memory;
+
 struct gy_gpu_ops {
     /* A manager's step begins / ends; counted.  begin fails (GANTRY_ERR_DEVICE_LOST, cause adopted) when
      * the dispatcher can do no more work; end is not called then. */
@@ -26,6 +29,17 @@ struct gy_gpu_ops {
 
     /* GANTRY_OK, or GANTRY_ERR_DEVICE_LOST with the first cause as the calling thread's last error. */
     gantry_status (*adopt_failure)(gantry_dispatcher *self);
+
+    /* Declare `bytes` by memory kind for tasks of `manager`.  NULL: out of host memory. */
+    struct gy_gpu_memory *(*memory_open)(gantry_dispatcher *self, gantry_taskman *manager,
+                                         const uint64_t *bytes);
+    /* No task names it any more. */
+    void (*memory_close)(gantry_dispatcher *self, struct gy_gpu_memory *memory);
+    /* One more task that names it will be released / was released.  Any thread. */
+    void (*memory_begin)(gantry_dispatcher *self, struct gy_gpu_memory *memory);
+    void (*memory_end)(gantry_dispatcher *self, struct gy_gpu_memory *memory);
+    /* A manager of which tasks are held back for memory has nothing running.  Any thread. */
+    void (*quiet)(gantry_dispatcher *self);
 };
 
 /* The first member of struct gantry_dispatcher. */
@@ -56,6 +70,16 @@ gantry_launch_fn gy_task_launch_fn(const gantry_task *task);
  * dependents that its release will touch.  Hints: they change nothing. */
 void gy_task_prefetch_self(const gantry_task *task);
 void gy_task_prefetch_dependents(const gantry_task *task);
+
+/* What the task declared to need; NULL: nothing. */
+struct gy_gpu_memory *gy_task_memory(gantry_task *task);
+
+/* A READY task waits until there is memory for it: it does not count as running until it is let go. */
+void gy_task_hold_back(gantry_task *task);
+void gy_task_let_go(gantry_task *task);
+
+/* True when nothing will happen in the manager's step until a task that is held back is let go. */
+bool gy_taskman_waits_for_memory(gantry_taskman *manager);
 
 /* READY → RUNNING, by whoever starts it.  False when the task must not run because something it depends
  * on failed: release it with gy_task_release(task, GANTRY_ERR_TASK_FAILED) instead. */

@@ -65,6 +65,12 @@ struct gantry_taskman {
     struct gy_start_job job; /* written by a start; then guarded by the pool's injection lock */
     struct gy_frozen plan;   /* guarded by lock; all zero unless frozen */
 
+    struct gy_gpu_memory **memories; /* guarded by lock; what was declared since the reset, by number - 1 */
+    uint32_t memory_count;           /* guarded by lock; of these */
+    uint32_t memory_room;            /* guarded by lock; places in `memories` */
+    uint64_t memory_tasks;           /* guarded by lock; of the submitted, those that name one */
+    uint64_t held_back;              /* guarded by lock; by the GPU dispatcher, until there is memory */
+
     _Alignas(64) _Atomic(uint64_t) work; /* atomic; see GY_WORK_… */
     _Atomic(uint64_t) failed;            /* atomic; FAILED tasks */
     _Atomic(uint64_t) spawned;           /* atomic; tasks of the step that spawn.c made */
@@ -125,6 +131,18 @@ bool gy_taskman_is_stalled(gantry_taskman *manager, bool is_stopping);
 
 /* If so, move it.  When stopping and nothing is pending: release names that came late all the same. */
 void gy_taskman_unstall(gantry_taskman *manager, bool is_stopping);
+
+/* `task`, just submitted, names the memory of that number. */
+void gy_taskman_name_memory(gantry_taskman *manager, gantry_task *task, uint32_t number)
+    GY_REQUIRES(manager->lock);
+/* `task` will be released in this step; if it names memory, the dispatcher is told. */
+void gy_taskman_begin_memory(gantry_taskman *manager, gantry_task *task) GY_REQUIRES(manager->lock);
+/* The same for all tasks of the graph. */
+void gy_taskman_begin_all_memory(gantry_taskman *manager) GY_REQUIRES(manager->lock);
+/* A task that names memory was released. */
+void gy_taskman_end_memory(gantry_task *task);
+/* Forget what was declared. */
+void gy_taskman_close_memory(gantry_taskman *manager) GY_REQUIRES(manager->lock);
 
 /* Keep the calling thread's last error as the reason why `task` failed, if it is the step's first. */
 void gy_taskman_keep_failure(gantry_taskman *manager, const gantry_task *task, gantry_status result);

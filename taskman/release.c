@@ -219,6 +219,9 @@ static inline size_t end_task(gantry_task *task, gantry_status result, struct gy
     if ((flags & GY_TASK_HAS_RELEASE) != 0) {
         task->release(task, task->arg, result);
     }
+    if ((task->traits & GY_TRAIT_MEMORY) != 0) {
+        gy_taskman_end_memory(task);
+    }
     if ((flags & GY_TASK_FROZEN) !=
         0) { /* for the next run, which cannot start before this task is counted off */
         atomic_store_explicit(&task->gpu.trail, 0, memory_order_relaxed);

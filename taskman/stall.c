@@ -64,8 +64,27 @@ bool gy_taskman_is_stalled(gantry_taskman *manager, bool is_stopping)
     struct survey survey;
     gy_fast_lock_take(&manager->lock);
     bool is_stalled = is_stalled_locked(manager, is_stopping, &survey);
+    bool has_held_back = manager->held_back != 0;
     gy_fast_lock_give(&manager->lock);
+    if (has_held_back && !is_stalled) {
+        manager->gpu_ops->quiet(manager->gpu); /* it knows whether others can go on */
+    }
     return is_stalled;
+}
+
+bool gy_taskman_waits_for_memory(gantry_taskman *manager)
+{
+    struct survey survey = {0};
+    gy_fast_lock_take(&manager->lock);
+    bool waits = manager->held_back != 0 && (atomic_load(&manager->work) & (GY_WORK_PENDING - 1)) == 0;
+    if (waits) {
+        struct gy_graph_view view = gy_graph_view(&manager->graph);
+        gy_graph_count_waiting(&view);
+        gy_graph_each(&view, survey_task, &survey);
+        waits = survey.movable == manager->held_back;
+    }
+    gy_fast_lock_give(&manager->lock);
+    return waits;
 }
 
 struct giving_up {

@@ -115,6 +115,7 @@ static gantry_status begin_running(gantry_taskman *manager, struct starter *star
         }
     }
     if (status == GANTRY_OK) {
+        gy_taskman_begin_all_memory(manager);
         uint64_t pending = manager->flow ? 0 : manager->counted;
         atomic_store_explicit(&manager->work,
                               pending * GY_WORK_PENDING + (starter->found + 1) * GY_WORK_ACTIVE,
@@ -355,6 +356,7 @@ gantry_status gantry_taskman_reset(gantry_taskman *manager)
     manager->conditions = manager->lights = manager->special = 0;
     gy_taskman_thaw(manager);
     gy_taskman_clear_places(manager);
+    gy_taskman_close_memory(manager);
     atomic_store(&manager->work, 0);
     atomic_store(&manager->failed, 0);
     atomic_store(&manager->resolved_names, 0);

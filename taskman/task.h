@@ -42,6 +42,7 @@ enum gy_task_trait {
     GY_TRAIT_HIGH = 16,                                                /* priority */
     GY_TRAIT_LOW = 32,                                                 /* priority */
     GY_TRAIT_CLASSED = 64,                                             /* `cpu_class` is not 0 */
+    GY_TRAIT_MEMORY = 128,                                             /* `memory` is not 0 */
     GY_TRAIT_QUEUED = GY_TRAIT_HIGH | GY_TRAIT_LOW | GY_TRAIT_CLASSED, /* goes through special queues */
 };
 
@@ -65,7 +66,8 @@ struct gantry_task {
         struct {
             struct gy_edge *last_edge; /* guarded by the manager's lock; NULL: none yet */
             int32_t gpu_armed;         /* immutable while running; see gy_task_armed() */
-            uint32_t cpu_class;        /* immutable once submitted */
+            uint16_t cpu_class;        /* immutable once submitted */
+            uint16_t memory;           /* immutable once submitted; see memory.c; 0: none */
         };
         struct gy_edge own_edge; /* light tasks: the one to the continuation; guarded as all edges */
     };

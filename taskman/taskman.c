@@ -119,7 +119,7 @@ static gantry_status check_special(const gantry_taskman *manager, const gantry_t
 static inline bool is_plain(const gantry_task_desc *desc)
 {
     return desc->kind == GANTRY_TASK_CPU && desc->priority == GANTRY_TASK_PRIORITY_NORMAL &&
-           desc->cpu_class == 0 && !desc->is_condition;
+           desc->cpu_class == 0 && !desc->is_condition && desc->memory == 0;
 }
 
 static gantry_status refuse_stopped(void)
@@ -170,7 +170,7 @@ static gantry_status add_placeholder_locked(gantry_taskman *manager, const struc
 
 static unsigned traits_of(const gantry_task_desc *desc)
 {
-    unsigned traits = (unsigned)desc->kind;
+    unsigned traits = (unsigned)desc->kind | (desc->memory != 0 ? GY_TRAIT_MEMORY : 0u);
     if (desc->kind == GANTRY_TASK_CPU) {
         traits |= desc->is_condition ? GY_TRAIT_CONDITION : 0u;
         traits |= desc->priority == GANTRY_TASK_PRIORITY_HIGH  ? GY_TRAIT_HIGH
@@ -189,7 +189,7 @@ static inline void describe(gantry_task *task, const gantry_task_desc *desc, uns
         task->body.launch = desc->launch;
     } else {
         task->body.run = desc->run;
-        task->cpu_class = desc->cpu_class;
+        task->cpu_class = (uint16_t)desc->cpu_class;
     }
     task->arg = desc->arg;
     task->release = desc->release;
@@ -238,6 +238,15 @@ static gantry_status check_phase_locked(gantry_taskman *manager, const gantry_ta
                        desc->name != NULL ? desc->name : "");
     }
     return GANTRY_OK;
+}
+
+static gantry_status check_memory_locked(gantry_taskman *manager, const gantry_task_desc *desc)
+    GY_REQUIRES(manager->lock)
+{
+    return desc->memory <= manager->memory_count
+               ? GANTRY_OK
+               : GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "task '%s': memory %u was not declared",
+                         desc->name != NULL ? desc->name : "", desc->memory);
 }
 
 static void count_special_locked(gantry_taskman *manager, const gantry_task *task) GY_REQUIRES(manager->lock)
@@ -293,12 +302,18 @@ static inline gantry_status add_locked(gantry_taskman *manager, const gantry_tas
         }
     }
     gantry_task *task = NULL;
-    gantry_status status = name == NULL ? add_unnamed_locked(manager, desc, &task)
-                                        : add_named_locked(manager, desc, name, &task);
+    gantry_status status = desc->memory != 0 ? check_memory_locked(manager, desc) : GANTRY_OK;
+    if (status == GANTRY_OK) {
+        status = name == NULL ? add_unnamed_locked(manager, desc, &task)
+                              : add_named_locked(manager, desc, name, &task);
+    }
     if (status != GANTRY_OK) {
         return status;
     }
     manager->submitted++;
+    if (desc->memory != 0) {
+        gy_taskman_name_memory(manager, task, desc->memory);
+    }
     if (task->traits != GANTRY_TASK_CPU) {
         count_special_locked(manager, task);
     }

@@ -18,6 +18,7 @@
 #ifndef GANTRY_TASKMAN_H
 #define GANTRY_TASKMAN_H
 
+#include <gantry/heap.h>
 #include <gantry/task.h>
 
 #include <stdio.h>
@@ -144,6 +145,20 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_submit(gantry_taskman 
                                                                  const gantry_task_desc *desc,
                                                                  gantry_task **out);
 
+/** Declare memory of the context's heap that tasks of this manager will hold together, by kind: to be named
+ * in gantry_task_desc.memory of each of them.  The first GPU task of these that is ready waits until the
+ * bytes of all kinds fit beside what other declarations hold, in order of arrival; so do the others behind
+ * it.  They are held until all tasks that name them were released and the GPU has passed those.  CPU tasks
+ * may name them, too: they are not held back, but hold.  Nothing is allocated.  docs/heap.md says how to use
+ * it, and why it cannot deadlock.  `out`, never 0, is good until the reset.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT    NULL
+ *  @retval GANTRY_ERR_UNSUPPORTED         the manager has no GPU dispatcher
+ *  @retval GANTRY_ERR_STATE               65 535 were declared since the reset
+ *  @retval GANTRY_ERR_OUT_OF_HOST_MEMORY */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_declare_memory(
+    gantry_taskman *manager, const uint64_t bytes[GANTRY_MEMORY_KIND_COUNT], uint32_t *out);
+
 /** Submit `count` tasks, all with the same struct_size, of which each starts after the one before it.  `out`,
  *  if not NULL, takes `count` handles; on failure those of the tasks that were submitted, and NULL for the
  *  others: the one case where outputs are written without success, since what was submitted stays.
@@ -239,6 +254,7 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_reset(gantry_taskman *
  * Dependencies on conditions do not count: loops go through those
  *  @retval GANTRY_ERR_UNFILLED_NAME     still BUILDING; names without a task
  *  @retval GANTRY_ERR_STATE             not BUILDING, called from a task, or the graph has light tasks
+ *  @retval GANTRY_ERR_UNSUPPORTED       still BUILDING; conditions, and tasks that declare memory
  *  @retval GANTRY_ERR_OUT_OF_HOST_MEMORY  still BUILDING */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_freeze(gantry_taskman *manager);
 

@@ -104,8 +104,12 @@ static inline gantry_status fake_adopt_failure(gantry_dispatcher *self)
     return status == GANTRY_OK ? status : GY_FAIL(status, "the fake's first cause");
 }
 
-static const struct gy_gpu_ops fake_ops = {fake_step_begin, fake_step_end, fake_submit,
-                                           fake_carry,      fake_drop,     fake_adopt_failure};
+static const struct gy_gpu_ops fake_ops = {.step_begin = fake_step_begin,
+                                           .step_end = fake_step_end,
+                                           .submit = fake_submit,
+                                           .carry = fake_carry,
+                                           .drop = fake_drop,
+                                           .adopt_failure = fake_adopt_failure};
 
 static inline gantry_task *fake_take(struct fake *fake)
 {

@@ -1,0 +1,387 @@
+#include "dispatcher/admission.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/span.h"
+#include "base/status.h"
+#include "profile/session.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <string.h>
+
+void gy_admission_init(struct gy_admission *a, struct gy_context *context, gantry_heap *heap,
+                       struct gy_streams *streams, struct gy_inbox *inbox)
+{
+    memset(a, 0, sizeof(*a));
+    a->context = context;
+    a->heap = heap;
+    a->streams = streams;
+    a->inbox = inbox;
+    gy_mutex_init(&a->lock, GY_RANK_LEAF);
+}
+
+/* ---- any thread ---- */
+
+struct gy_gpu_memory *gy_admission_open(gantry_taskman *manager, const uint64_t *bytes)
+{
+    struct gy_gpu_memory *memory = gy_zalloc(sizeof(*memory));
+    if (memory != NULL) {
+        memory->manager = manager;
+        memcpy(memory->bytes, bytes, sizeof(memory->bytes));
+    }
+    return memory;
+}
+
+static void tell(struct gy_admission *a, struct gy_gpu_memory *memory, bool ended, bool closed)
+{
+    gy_mutex_lock(&a->lock);
+    memory->ended = memory->ended || ended;
+    memory->closed = memory->closed || closed;
+    if (!memory->has_event) {
+        memory->has_event = true;
+        memory->next_event = a->events;
+        a->events = memory;
+    }
+    atomic_store(&a->has_events, true);
+    gy_mutex_unlock(&a->lock);
+    gy_inbox_signal(a->inbox);
+}
+
+void gy_admission_close(struct gy_admission *a, struct gy_gpu_memory *memory)
+{
+    tell(a, memory, false, true);
+}
+
+void gy_admission_begin(struct gy_gpu_memory *memory)
+{
+    atomic_fetch_add_explicit(&memory->tasks, 1, memory_order_relaxed);
+}
+
+void gy_admission_end(struct gy_admission *a, struct gy_gpu_memory *memory)
+{
+    if (atomic_fetch_sub_explicit(&memory->tasks, 1, memory_order_acq_rel) == 1) {
+        tell(a, memory, true, false);
+    }
+}
+
+void gy_admission_quiet(struct gy_admission *a)
+{
+    atomic_store(&a->quiet, true);
+    gy_inbox_signal(a->inbox);
+}
+
+void gy_admission_passed(struct gy_admission *a)
+{
+    if (atomic_load(&a->ending) != 0) {
+        gy_inbox_signal(a->inbox);
+    }
+}
+
+/* ---- GD: states ---- */
+
+static void count(_Atomic(uint64_t) *counter, uint64_t more)
+{
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + more,
+                          memory_order_relaxed);
+}
+
+static void count_waiting(struct gy_admission *a, uint64_t more)
+{
+    count(&a->tasks_waiting, more);
+    if (gy_span_on()) {
+        gy_profile_count(gy_profile_generation(), "Tasks waiting for memory",
+                         atomic_load_explicit(&a->tasks_waiting, memory_order_relaxed));
+    }
+}
+
+static void count_held(struct gy_admission *a, const struct gy_gpu_memory *memory, bool more)
+{
+    for (int kind = 0; kind < GANTRY_MEMORY_KIND_COUNT; kind++) {
+        a->held[kind] += more ? memory->bytes[kind] : UINT64_C(0) - memory->bytes[kind];
+        atomic_store_explicit(&a->held_bytes[kind], a->held[kind], memory_order_relaxed);
+    }
+    if (gy_span_on()) {
+        gy_profile_count(gy_profile_generation(), "Declared device bytes", a->held[GANTRY_MEMORY_DEVICE]);
+    }
+}
+
+static void append_waiting(struct gy_admission *a, struct gy_gpu_memory *memory)
+{
+    memory->state = GY_MEMORY_WAITING;
+    memory->since_ns = gy_clock_ns();
+    memory->next = NULL;
+    a->changed = a->changed || a->first == NULL;
+    *(a->first != NULL ? &a->last->next : &a->first) = memory;
+    a->last = memory;
+}
+
+/* The tasks that `memory` holds back go to `list`. */
+static void let_go(struct gy_admission *a, struct gy_gpu_memory *memory, struct gy_gpu_list *list)
+{
+    for (gantry_task *task = memory->held_back.first, *next; task != NULL; task = next) {
+        next = gy_task_gpu(task)->next;
+        gy_task_let_go(task);
+        gy_gpu_list_append(list, task, task);
+    }
+    count_waiting(a, UINT64_C(0) - memory->held_back_count);
+    memory->held_back = (struct gy_gpu_list){NULL, NULL};
+    memory->held_back_count = 0;
+}
+
+/* It holds nothing and waits for nothing. */
+static void rest(struct gy_gpu_memory *memory)
+{
+    memory->state = GY_MEMORY_IDLE;
+    if (memory->forget) {
+        gy_free(memory);
+    }
+}
+
+static void pop_waiting(struct gy_admission *a)
+{
+    struct gy_gpu_memory *memory = a->first;
+    a->first = memory->next;
+    count(&a->wait_ns, gy_clock_ns() - memory->since_ns);
+}
+
+static void admit_first(struct gy_admission *a)
+{
+    struct gy_gpu_memory *memory = a->first;
+    pop_waiting(a);
+    memory->state = GY_MEMORY_HELD;
+    memory->watched = false;
+    memory->next = a->active;
+    a->active = memory;
+    count_held(a, memory, true);
+    count(&a->admitted, 1);
+    let_go(a, memory, &a->ready);
+}
+
+static void refuse_first(struct gy_admission *a)
+{
+    struct gy_gpu_memory *memory = a->first;
+    pop_waiting(a);
+    let_go(a, memory, &a->refused);
+    rest(memory);
+}
+
+/* ---- GD: what fits ---- */
+
+/* Who declares nothing uses what is in use while nobody holds anything; memory that still waited for its
+ * stream then shows later. */
+static void look_at_others(struct gy_admission *a)
+{
+    for (int kind = 0; kind < GANTRY_MEMORY_KIND_COUNT; kind++) {
+        uint64_t used = gy_heap_used(a->heap, (gantry_memory_kind)kind);
+        if (a->active == NULL || used < a->others[kind]) {
+            a->others[kind] = used;
+        }
+    }
+}
+
+enum fit { FITS, MUST_WAIT, NEVER_FITS };
+
+/* Alone, everything that the limit allows may try. */
+static enum fit fit(struct gy_admission *a, const struct gy_gpu_memory *memory)
+{
+    enum fit result = FITS;
+    for (int kind = 0; kind < GANTRY_MEMORY_KIND_COUNT; kind++) {
+        uint64_t budget = gy_heap_budget(a->heap, (gantry_memory_kind)kind);
+        uint64_t bytes = memory->bytes[kind];
+        if (bytes > budget) {
+            return NEVER_FITS;
+        }
+        uint64_t taken = a->held[kind] + a->others[kind];
+        if (bytes != 0 && (taken > budget || bytes > budget - taken)) {
+            result = MUST_WAIT;
+        }
+    }
+    return a->active == NULL ? FITS : result;
+}
+
+static void admit_what_fits(struct gy_admission *a)
+{
+    while (a->first != NULL) {
+        look_at_others(a);
+        switch (fit(a, a->first)) {
+        case FITS:
+            admit_first(a);
+            break;
+        case NEVER_FITS:
+            refuse_first(a);
+            break;
+        case MUST_WAIT:
+            return;
+        }
+    }
+}
+
+/* ---- GD: events ---- */
+
+/* Take one out of the list, NULL when it is empty; what has happened comes out. */
+static struct gy_gpu_memory *take_event(struct gy_admission *a, bool *out_ended, bool *out_closed)
+{
+    gy_mutex_lock(&a->lock);
+    struct gy_gpu_memory *memory = a->events;
+    if (memory != NULL) {
+        a->events = memory->next_event;
+        *out_ended = memory->ended;
+        *out_closed = memory->closed;
+        memory->ended = false;
+        memory->has_event = false;
+    }
+    atomic_store(&a->has_events, a->events != NULL);
+    gy_mutex_unlock(&a->lock);
+    return memory;
+}
+
+static void take_events(struct gy_admission *a)
+{
+    struct gy_gpu_memory *memory;
+    bool ended, closed;
+    while (atomic_load(&a->has_events) && (memory = take_event(a, &ended, &closed)) != NULL) {
+        memory->forget = closed;
+        if (ended && memory->state == GY_MEMORY_HELD) {
+            memory->state = GY_MEMORY_ENDING;
+            atomic_fetch_add(&a->ending, 1);
+        }
+        if (closed && memory->state == GY_MEMORY_IDLE) {
+            gy_free(memory);
+        }
+    }
+}
+
+static bool has_passed(const struct gy_admission *a, const struct gy_gpu_memory *memory)
+{
+    for (uint64_t left = memory->streams; left != 0; left &= left - 1) {
+        int i = __builtin_ctzll(left);
+        if (atomic_load_explicit(&a->streams->streams[i].completed, memory_order_acquire) < memory->seq[i]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void end_passed(struct gy_admission *a, bool is_lost)
+{
+    for (struct gy_gpu_memory **link = &a->active; *link != NULL;) {
+        struct gy_gpu_memory *memory = *link;
+        if (memory->state != GY_MEMORY_ENDING || (!is_lost && !has_passed(a, memory))) {
+            link = &memory->next;
+            continue;
+        }
+        *link = memory->next;
+        memory->streams = 0;
+        a->changed = true;
+        count_held(a, memory, false);
+        atomic_fetch_sub(&a->ending, 1);
+        if (memory->held_back.first != NULL) {
+            append_waiting(a, memory);
+        } else {
+            rest(memory);
+        }
+    }
+}
+
+void gy_admission_poll(struct gy_admission *a)
+{
+    bool is_lost = gy_context_is_lost(a->context);
+    take_events(a);
+    if (atomic_load(&a->ending) != 0) {
+        end_passed(a, is_lost);
+    }
+    while (is_lost && a->first != NULL) {
+        admit_first(a); /* binning them fails them */
+    }
+    if (a->changed) {
+        a->changed = false;
+        admit_what_fits(a);
+    }
+}
+
+bool gy_admission_enter(struct gy_admission *a, gantry_task *task, struct gy_gpu_memory *memory)
+{
+    take_events(a); /* it may have ended since */
+    if (memory->state == GY_MEMORY_HELD) {
+        return true;
+    }
+    gy_gpu_list_append(&memory->held_back, task, task);
+    memory->held_back_count++;
+    count_waiting(a, 1);
+    gy_task_hold_back(task);
+    if (memory->state == GY_MEMORY_IDLE) {
+        append_waiting(a, memory);
+    }
+    gy_admission_poll(a);
+    if (memory->held_back.first == task) { /* the first that waits for it */
+        count(&a->waited, 1);
+    }
+    return false;
+}
+
+void gy_admission_launched(struct gy_gpu_memory *memory, uint32_t stream, uint64_t seq)
+{
+    memory->streams |= UINT64_C(1) << stream;
+    memory->seq[stream] = seq;
+}
+
+uint64_t gy_admission_streams(struct gy_admission *a)
+{
+    uint64_t streams = 0;
+    for (struct gy_gpu_memory *memory = a->active; memory != NULL; memory = memory->next) {
+        if (memory->state == GY_MEMORY_ENDING && !memory->watched) {
+            memory->watched = true;
+            streams |= memory->streams;
+        }
+    }
+    return streams;
+}
+
+gantry_status gy_admission_fail(struct gy_admission *a, const struct gy_gpu_memory *memory)
+{
+    int kind = 0;
+    while (kind < GANTRY_MEMORY_KIND_COUNT - 1 &&
+           memory->bytes[kind] <= gy_heap_budget(a->heap, (gantry_memory_kind)kind)) {
+        kind++;
+    }
+    return GY_FAIL(GANTRY_ERR_OUT_OF_DEVICE_MEMORY,
+                   "task memory: %" PRIu64 " bytes of %s memory were declared, more than the %" PRIu64
+                   " there can be",
+                   memory->bytes[kind], gy_kind_name((gantry_memory_kind)kind),
+                   gy_heap_budget(a->heap, (gantry_memory_kind)kind));
+}
+
+/* ---- GD: stalls ---- */
+
+void gy_admission_idle(struct gy_admission *a)
+{
+    a->changed = true; /* others may have given memory back */
+    gy_admission_poll(a);
+    if (a->first == NULL || atomic_load(&a->ending) != 0 || !atomic_exchange(&a->quiet, false)) {
+        return;
+    }
+    for (const struct gy_gpu_memory *memory = a->active; memory != NULL; memory = memory->next) {
+        if (!gy_taskman_waits_for_memory(memory->manager)) {
+            return;
+        }
+    }
+    gy_log(GANTRY_LOG_WARNING,
+           "task memory: whoever holds some waits for task '%s', which waits for it: let in although %" PRIu64
+           " bytes of device memory are declared beyond what there is",
+           gantry_task_label(a->first->held_back.first),
+           a->held[GANTRY_MEMORY_DEVICE] + a->others[GANTRY_MEMORY_DEVICE] +
+               a->first->bytes[GANTRY_MEMORY_DEVICE] - gy_heap_budget(a->heap, GANTRY_MEMORY_DEVICE));
+    count(&a->forced, 1);
+    admit_first(a);
+}
+
+/* ---- the end ---- */
+
+void gy_admission_fini(struct gy_admission *a)
+{
+    take_events(a);
+    end_passed(a, true);
+    assert(a->first == NULL && a->active == NULL);
+    gy_mutex_fini(&a->lock);
+}

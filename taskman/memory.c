@@ -1,0 +1,143 @@
+/* Memory that tasks declare to need.  What it means is the GPU dispatcher's; here it is numbered, since a
+ * task has two bytes for it, and counted: the dispatcher is told how many tasks that name it are to be
+ * released. */
+#include "base/alloc.h"
+#include "taskman/manager.h"
+#include "taskman/release.h"
+
+#include <string.h>
+
+enum { FIRST_ROOM = 16, MOST_MEMORIES = UINT16_MAX };
+
+static gantry_status make_room_locked(gantry_taskman *manager) GY_REQUIRES(manager->lock)
+{
+    if (manager->memory_count == MOST_MEMORIES) {
+        return GY_FAIL(GANTRY_ERR_STATE, "task memory: no more than %d declarations until the reset",
+                       MOST_MEMORIES);
+    }
+    if (manager->memory_count < manager->memory_room) {
+        return GANTRY_OK;
+    }
+    uint32_t room = manager->memory_room == 0 ? FIRST_ROOM : 2 * manager->memory_room;
+    struct gy_gpu_memory **memories = gy_zalloc_array(room, sizeof(struct gy_gpu_memory *));
+    if (memories == NULL) {
+        return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "task memory: no host memory to declare it");
+    }
+    if (manager->memory_count != 0) {
+        memcpy(memories, manager->memories, manager->memory_count * sizeof(struct gy_gpu_memory *));
+    }
+    gy_free(manager->memories);
+    manager->memories = memories;
+    manager->memory_room = room;
+    return GANTRY_OK;
+}
+
+gantry_status gantry_taskman_declare_memory(gantry_taskman *manager,
+                                            const uint64_t bytes[GANTRY_MEMORY_KIND_COUNT], uint32_t *out)
+{
+    if (manager == NULL || bytes == NULL || out == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "task memory: manager, bytes or out is NULL");
+    }
+    if (manager->gpu == NULL) {
+        return GY_FAIL(GANTRY_ERR_UNSUPPORTED, "task memory: the task manager has no GPU dispatcher");
+    }
+    struct gy_gpu_memory *memory = manager->gpu_ops->memory_open(manager->gpu, manager, bytes);
+    if (memory == NULL) {
+        return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "task memory: no host memory to declare it");
+    }
+    uint32_t number = 0;
+    gy_fast_lock_take(&manager->lock);
+    gantry_status status = make_room_locked(manager);
+    if (status == GANTRY_OK) {
+        manager->memories[manager->memory_count++] = memory;
+        number = manager->memory_count;
+    }
+    gy_fast_lock_give(&manager->lock);
+    if (status != GANTRY_OK) {
+        manager->gpu_ops->memory_close(manager->gpu, memory);
+        return status;
+    }
+    *out = number;
+    return GANTRY_OK;
+}
+
+void gy_taskman_name_memory(gantry_taskman *manager, gantry_task *task, uint32_t number)
+{
+    task->memory = (uint16_t)number;
+    manager->memory_tasks++;
+    if (gy_taskman_phase(manager) == GY_RUNNING) { /* else the start counts them all */
+        gy_taskman_begin_memory(manager, task);
+    }
+}
+
+void gy_taskman_begin_memory(gantry_taskman *manager, gantry_task *task)
+{
+    if ((task->traits & GY_TRAIT_MEMORY) != 0) {
+        manager->gpu_ops->memory_begin(manager->gpu, manager->memories[task->memory - 1]);
+    }
+}
+
+/* Our caller has the lock. */
+static void begin_memory(void *manager, gantry_task *task) GY_NO_ANALYSIS
+{
+    gy_taskman_begin_memory(manager, task);
+}
+
+void gy_taskman_begin_all_memory(gantry_taskman *manager)
+{
+    if (manager->memory_tasks != 0) {
+        struct gy_graph_view view = gy_graph_view(&manager->graph);
+        gy_graph_each(&view, begin_memory, manager);
+    }
+}
+
+void gy_taskman_close_memory(gantry_taskman *manager)
+{
+    for (uint32_t i = 0; i < manager->memory_count; i++) {
+        manager->gpu_ops->memory_close(manager->gpu, manager->memories[i]);
+    }
+    gy_free(manager->memories);
+    manager->memories = NULL;
+    manager->memory_count = manager->memory_room = 0;
+    manager->memory_tasks = 0;
+}
+
+/* ---- for the GPU dispatcher ------------------------------------------------------------------ */
+
+struct gy_gpu_memory *gy_task_memory(gantry_task *task)
+{
+    gantry_taskman *manager = task->manager;
+    if ((task->traits & GY_TRAIT_MEMORY) == 0) {
+        return NULL;
+    }
+    gy_fast_lock_take(&manager->lock); /* the array moves when more is declared */
+    struct gy_gpu_memory *memory = manager->memories[task->memory - 1];
+    gy_fast_lock_give(&manager->lock);
+    return memory;
+}
+
+void gy_taskman_end_memory(gantry_task *task)
+{
+    gantry_taskman *manager = task->manager;
+    manager->gpu_ops->memory_end(manager->gpu, gy_task_memory(task));
+}
+
+/* Who waits for the step looks whether anything can go on when nothing runs: hence the watch. */
+void gy_task_hold_back(gantry_task *task)
+{
+    gantry_taskman *manager = task->manager;
+    gy_fast_lock_take(&manager->lock);
+    manager->held_back++;
+    gy_taskman_watch(manager);
+    gy_fast_lock_give(&manager->lock);
+    gy_taskman_count_off(manager, GY_WORK_ACTIVE);
+}
+
+void gy_task_let_go(gantry_task *task)
+{
+    gantry_taskman *manager = task->manager;
+    gy_fast_lock_take(&manager->lock);
+    atomic_fetch_add(&manager->work, GY_WORK_ACTIVE);
+    manager->held_back--;
+    gy_fast_lock_give(&manager->lock);
+}
