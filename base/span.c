@@ -17,22 +17,47 @@ static struct {
 static atomic_uint threads;           /* atomic: threads that have emitted so far */
 static _Thread_local unsigned stripe; /* number + 1; 0: none yet */
 
+/* The sink, which stays until leave(); NULL: none any more. */
+static struct gy_span_sink *enter(atomic_uint **inside)
+{
+    if (stripe == 0) {
+        stripe = atomic_fetch_add_explicit(&threads, 1, memory_order_relaxed) % STRIPES + 1;
+    }
+    *inside = &stripes[stripe - 1].inside;
+    atomic_fetch_add(*inside, 1);
+    return atomic_load(&gy_span_current);
+}
+
+static void leave(atomic_uint *inside)
+{
+    atomic_fetch_sub_explicit(inside, 1, memory_order_release);
+}
+
 void gy_span_end(enum gy_span_category category, const char *name, uint64_t begin_ns, uint64_t id)
 {
     if (begin_ns == 0 || !gy_span_on()) {
         return;
     }
     uint64_t end_ns = gy_clock_ns();
-    if (stripe == 0) {
-        stripe = atomic_fetch_add_explicit(&threads, 1, memory_order_relaxed) % STRIPES + 1;
-    }
-    atomic_uint *inside = &stripes[stripe - 1].inside;
-    atomic_fetch_add(inside, 1);
-    struct gy_span_sink *sink = atomic_load(&gy_span_current);
+    atomic_uint *inside;
+    struct gy_span_sink *sink = enter(&inside);
     if (sink != NULL) {
         sink->emit(sink, category, name, begin_ns, end_ns, id);
     }
-    atomic_fetch_sub_explicit(inside, 1, memory_order_release);
+    leave(inside);
+}
+
+void gy_span_count(const char *name, uint64_t value)
+{
+    if (!gy_span_on()) {
+        return;
+    }
+    atomic_uint *inside;
+    struct gy_span_sink *sink = enter(&inside);
+    if (sink != NULL && sink->count != NULL) {
+        sink->count(sink, name, value);
+    }
+    leave(inside);
 }
 
 void gy_span_set_sink(struct gy_span_sink *sink)

@@ -22,6 +22,8 @@ struct gy_span_sink {
      * the call.  Must not block. */
     void (*emit)(struct gy_span_sink *self, enum gy_span_category category, const char *name,
                  uint64_t begin_ns, uint64_t end_ns, uint64_t id);
+    /* The same for a counter: `name` has `value` from now on.  May be NULL. */
+    void (*count)(struct gy_span_sink *self, const char *name, uint64_t value);
 };
 
 extern _Atomic(struct gy_span_sink *) gy_span_current; /* atomic; NULL: off */
@@ -40,6 +42,9 @@ static inline uint64_t gy_span_begin(void)
 /* Emit the span since `begin_ns` = gy_span_begin(); nothing when recording was off then or is off now.
  * `id` is free: the task's context id, the batch number. */
 void gy_span_end(enum gy_span_category category, const char *name, uint64_t begin_ns, uint64_t id);
+
+/* The counter `name` has `value` from now on; nothing when recording is off. */
+void gy_span_count(const char *name, uint64_t value);
 
 /* Install a sink, or NULL.  When this returns, no thread is inside the former sink. */
 void gy_span_set_sink(struct gy_span_sink *sink);

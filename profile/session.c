@@ -210,6 +210,13 @@ static void sink_emit(struct gy_span_sink *self, enum gy_span_category category,
     put(profile, &head, name);
 }
 
+static void sink_count(struct gy_span_sink *self, const char *name, uint64_t value)
+{
+    gantry_profile *profile = (gantry_profile *)self;
+    struct gy_ring_span head = {.begin_ns = gy_clock_ns(), .id = value, .category = GY_RING_COUNT};
+    put(profile, &head, name);
+}
+
 void gy_profile_gpu_slice(uint64_t generation, const struct gy_gpu_slice *slice)
 {
     gantry_profile *profile = enter(generation);
@@ -231,8 +238,7 @@ void gy_profile_count(uint64_t generation, const char *name, uint64_t value)
 {
     gantry_profile *profile = enter(generation);
     if (profile != NULL) {
-        struct gy_ring_span head = {.begin_ns = gy_clock_ns(), .id = value, .category = GY_RING_COUNT};
-        put(profile, &head, name);
+        sink_count(&profile->sink, name, value);
         leave();
     }
 }
@@ -493,6 +499,7 @@ static gantry_status session_create(const gantry_profile_options *options, gantr
         return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "profile: no memory for a recording");
     }
     profile->sink.emit = sink_emit;
+    profile->sink.count = sink_count;
     profile->generation = atomic_fetch_add(&generations, 1) + 1;
     profile->spans = options->spans_per_thread;
     profile->limits = (struct gy_cta_limits){options->ctas, options->ctas_per_buffer, options->buffers};

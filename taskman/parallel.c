@@ -6,6 +6,7 @@
  * the wait ends, also when parts have loops of their own. */
 #include "taskman/worker.h"
 
+#include "base/bandwidth.h"
 #include "base/status.h"
 
 struct gy_loop {
@@ -13,6 +14,7 @@ struct gy_loop {
     gantry_range_fn body;
     void *arg;
     size_t begin, end, grain, parts;
+    bool exempt;               /* its caller is not held back by the bandwidth gate; nor are helpers */
     uint32_t helpers;          /* guarded by the pool's inject_lock */
     _Atomic(size_t) next_part; /* atomic */
     _Atomic(int32_t) status;   /* atomic; the first failure */
@@ -40,6 +42,17 @@ static void work_on(struct gy_loop *loop)
     }
 }
 
+static void help_with(struct gy_loop *loop)
+{
+    if (loop->exempt) {
+        gy_bandwidth_exempt();
+    }
+    work_on(loop);
+    if (loop->exempt) {
+        gy_bandwidth_unexempt();
+    }
+}
+
 bool gy_worker_help(struct gy_worker *self)
 {
     gantry_cpu_dispatcher *pool = self->pool;
@@ -59,7 +72,7 @@ bool gy_worker_help(struct gy_worker *self)
         return false;
     }
     self->activity = GY_IN_BODY;
-    work_on(loop);
+    help_with(loop);
     self->activity = GY_LOOKING;
     gy_mutex_lock(&pool->inject_lock);
     bool is_last = --loop->helpers == 0;
@@ -123,7 +136,12 @@ gantry_status gantry_parallel_for(gantry_cpu_dispatcher *dispatcher, size_t begi
     if (begin == end) {
         return GANTRY_OK;
     }
-    struct gy_loop loop = {.body = body, .arg = arg, .begin = begin, .end = end, .grain = grain};
+    struct gy_loop loop = {.body = body,
+                           .arg = arg,
+                           .begin = begin,
+                           .end = end,
+                           .grain = grain,
+                           .exempt = gy_bandwidth_is_exempt()};
     size_t count = end - begin;
     if (grain == 0) {
         loop.grain = count / (8 * ((size_t)dispatcher->worker_count + 1)) + 1;

@@ -57,8 +57,8 @@ void gy_pool_queue(gantry_cpu_dispatcher *pool, gantry_task *first)
     gy_mutex_lock(&pool->inject_lock);
     for (gantry_task *task = first, *next; task != NULL; task = next) {
         next = task->gpu.next;
-        struct gy_class *class =
-            (task->traits & GY_TRAIT_CLASSED) != 0 ? &pool->classes[task->cpu_class - 1] : NULL;
+        uint32_t number = gy_task_class(task);
+        struct gy_class *class = number != 0 ? &pool->classes[number - 1] : NULL;
         if (class != NULL && class->running == class->limit) {
             gy_task_list_add(&class->waiting, task);
             continue;

@@ -11,6 +11,7 @@
  * still keeps the count above 0. */
 #include "taskman/release.h"
 
+#include "base/bandwidth.h"
 #include "base/span.h"
 #include "base/status.h"
 #include "taskman/manager.h"
@@ -319,7 +320,14 @@ static inline gantry_status run_body(gantry_task *task, const struct gy_error *l
         return GANTRY_ERR_TASK_FAILED; /* cancelled since it became ready: it is doomed, which decides */
     }
     uint64_t begin = gy_span_begin();
+    bool is_critical = gy_task_is_critical(task);
+    if (is_critical) {
+        gantry_bandwidth_gate_raise();
+    }
     gantry_status result = task->body.run(task, task->arg);
+    if (is_critical) {
+        (void)gantry_bandwidth_gate_lower();
+    }
     if (begin != 0) {
         gy_span_end(GY_SPAN_TASK, gantry_task_label(task), begin, task->context_id);
     }
@@ -333,7 +341,7 @@ void gy_worker_run(struct gy_worker *self, gantry_task *task)
     if (self->owed_manager != task->manager) {
         gy_worker_settle(self); /* its waiter need not wait for a task of somebody else */
     }
-    uint32_t cpu_class = (task->traits & GY_TRAIT_CLASSED) != 0 ? task->cpu_class : 0;
+    uint32_t cpu_class = gy_task_class(task);
     self->activity = GY_IN_BODY;
     self->running = task;
     self->chosen = 0;

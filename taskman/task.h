@@ -39,10 +39,10 @@ enum gy_task_flag {
 enum gy_task_trait {
     GY_TRAIT_KINDS = 7,
     GY_TRAIT_CONDITION = 8,
-    GY_TRAIT_HIGH = 16,                                                /* priority */
-    GY_TRAIT_LOW = 32,                                                 /* priority */
-    GY_TRAIT_CLASSED = 64,                                             /* `cpu_class` is not 0 */
-    GY_TRAIT_MEMORY = 128,                                             /* `memory` is not 0 */
+    GY_TRAIT_HIGH = 16,    /* priority */
+    GY_TRAIT_LOW = 32,     /* priority */
+    GY_TRAIT_CLASSED = 64, /* `cpu_class` or `is_critical` is not 0 */
+    GY_TRAIT_MEMORY = 128, /* `memory` is not 0 */
     GY_TRAIT_QUEUED = GY_TRAIT_HIGH | GY_TRAIT_LOW | GY_TRAIT_CLASSED, /* goes through special queues */
 };
 
@@ -66,7 +66,8 @@ struct gantry_task {
         struct {
             struct gy_edge *last_edge; /* guarded by the manager's lock; NULL: none yet */
             int32_t gpu_armed;         /* immutable while running; see gy_task_armed() */
-            uint16_t cpu_class;        /* immutable once submitted */
+            uint8_t cpu_class;         /* immutable once submitted; 0: not limited */
+            uint8_t is_critical;       /* immutable once submitted; raises the bandwidth gate while it runs */
             uint16_t memory;           /* immutable once submitted; see memory.c; 0: none */
         };
         struct gy_edge own_edge; /* light tasks: the one to the continuation; guarded as all edges */
@@ -107,6 +108,17 @@ static inline gantry_task_kind gy_task_kind(const gantry_task *task)
 static inline bool gy_task_is_gpu(const gantry_task *task)
 {
     return task->traits >= GANTRY_TASK_HTOD && gy_task_kind(task) >= GANTRY_TASK_HTOD;
+}
+
+/* The limited class, which only CPU tasks have; 0: none. */
+static inline uint32_t gy_task_class(const gantry_task *task)
+{
+    return (task->traits & GY_TRAIT_CLASSED) != 0 ? task->cpu_class : 0;
+}
+
+static inline bool gy_task_is_critical(const gantry_task *task)
+{
+    return (task->traits & GY_TRAIT_CLASSED) != 0 && task->is_critical != 0;
 }
 
 static inline bool gy_task_is_condition(const gantry_task *task)

@@ -106,11 +106,11 @@ static gantry_status check_special(const gantry_taskman *manager, const gantry_t
     }
     bool is_cpu = desc->kind == GANTRY_TASK_CPU;
     if (desc->priority < GANTRY_TASK_PRIORITY_LOW || desc->priority > GANTRY_TASK_PRIORITY_HIGH ||
-        (!is_cpu && (desc->cpu_class != 0 || desc->is_condition)) ||
+        (!is_cpu && (desc->cpu_class != 0 || desc->is_condition || desc->bandwidth_critical)) ||
         desc->cpu_class > gy_pool_class_count(manager->pool)) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
-                       "task '%s': priority %d, class %u or condition do not fit", shown, (int)desc->priority,
-                       desc->cpu_class);
+                       "task '%s': priority %d, class %u, condition or bandwidth do not fit", shown,
+                       (int)desc->priority, desc->cpu_class);
     }
     return GANTRY_OK;
 }
@@ -119,7 +119,7 @@ static gantry_status check_special(const gantry_taskman *manager, const gantry_t
 static inline bool is_plain(const gantry_task_desc *desc)
 {
     return desc->kind == GANTRY_TASK_CPU && desc->priority == GANTRY_TASK_PRIORITY_NORMAL &&
-           desc->cpu_class == 0 && !desc->is_condition && desc->memory == 0;
+           desc->cpu_class == 0 && !desc->is_condition && desc->memory == 0 && !desc->bandwidth_critical;
 }
 
 static gantry_status refuse_stopped(void)
@@ -176,7 +176,7 @@ static unsigned traits_of(const gantry_task_desc *desc)
         traits |= desc->priority == GANTRY_TASK_PRIORITY_HIGH  ? GY_TRAIT_HIGH
                   : desc->priority == GANTRY_TASK_PRIORITY_LOW ? GY_TRAIT_LOW
                                                                : 0u;
-        traits |= desc->cpu_class != 0 ? GY_TRAIT_CLASSED : 0u;
+        traits |= desc->cpu_class != 0 || desc->bandwidth_critical ? GY_TRAIT_CLASSED : 0u;
     }
     return traits;
 }
@@ -189,7 +189,8 @@ static inline void describe(gantry_task *task, const gantry_task_desc *desc, uns
         task->body.launch = desc->launch;
     } else {
         task->body.run = desc->run;
-        task->cpu_class = (uint16_t)desc->cpu_class;
+        task->cpu_class = (uint8_t)desc->cpu_class;
+        task->is_critical = desc->bandwidth_critical;
     }
     task->arg = desc->arg;
     task->release = desc->release;

@@ -5,6 +5,7 @@
 #ifndef GANTRY_GANTRY_H
 #define GANTRY_GANTRY_H
 
+#include <gantry/bandwidth.h>
 #include <gantry/base.h>
 #include <gantry/context.h>
 #include <gantry/copy.h>

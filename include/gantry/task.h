@@ -96,11 +96,12 @@ typedef struct gantry_task_desc {
     uint32_t cpu_class;             /* CPU tasks; 0: none, else one of the CPU dispatcher's limited classes */
     bool is_condition;              /* a CPU task that picks its dependents, see gantry_task_choose() */
     uint32_t memory;                /* from gantry_taskman_declare_memory(); 0: nothing was declared for it */
+    bool bandwidth_critical; /* a CPU task that raises the bandwidth gate (bandwidth.h) while it runs */
 } gantry_task_desc;
 #define GANTRY_TASK_DESC_INIT                                                             \
     {                                                                                     \
         sizeof(gantry_task_desc), GANTRY_TASK_CPU, NULL, NULL, NULL, NULL, NULL, NULL, 0, \
-            GANTRY_TASK_PRIORITY_NORMAL, 0, false, 0                                      \
+            GANTRY_TASK_PRIORITY_NORMAL, 0, false, 0, false                               \
     }
 
 /** `task` will not start before `predecessor` has been released.  For two GPU tasks, GPU work of

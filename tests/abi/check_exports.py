@@ -20,11 +20,11 @@ def defined(*arguments):
 
 
 def declared(source):
-    """Functions the public headers export."""
+    """Functions and variables the public headers export."""
     names = set()
     for header in (source / "include/gantry").glob("*.h"):
         text = re.sub(r"/\*.*?\*/", "", header.read_text(), flags=re.S)
-        names |= set(re.findall(r"^GANTRY_API\b[^;(]*?\b(gantry_\w+)\s*\(", text, flags=re.M))
+        names |= set(re.findall(r"^GANTRY_API\b[^;(]*?\b(gantry_\w+)\s*[(;]", text, flags=re.M))
     return names
 
 
@@ -47,7 +47,7 @@ def main(source, folder, archive):
     # C++ names (host forms of kernels) are mangled and hidden in the shared library; they are told by _Z.
     strangers = {n for n in defined("-g", archive) if not re.match(r"gy_|gantry_|_Z|__|DW\.ref", n)}
     fine = report("testing archive", strangers, set()) and fine
-    print(f"{len(listed)} functions")
+    print(f"{len(listed)} names")
     return 0 if fine else 1
 
 

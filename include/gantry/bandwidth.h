@@ -1,0 +1,88 @@
+/**
+ * @file bandwidth.h
+ * The bandwidth gate: loops that eat memory bandwidth give way while something runs that needs it more.
+ *
+ * A task with gantry_task_desc.bandwidth_critical raises the gate while its body runs; so may any thread.
+ * Long loops call gantry_bandwidth_yield() every now and then, say once per 100 µs of work: next to nothing
+ * while the gate is down; while it is raised, the caller sleeps, so that what it would read and write is left
+ * to others. Memory is the machine's, so there is one gate in a process.  docs/bandwidth.md has the whole
+ * picture.
+ *
+ * Nobody starves: a thread is held back for at most `most_held_ns` in one go, and within any L nanoseconds
+ * for at most most_held_ns + (100 - run_percent) % of L, however long the gate is raised.
+ *
+ * Threading: any thread.
+ */
+#ifndef GANTRY_BANDWIDTH_H
+#define GANTRY_BANDWIDTH_H
+
+#include <gantry/base.h>
+
+GANTRY_BEGIN_DECLS
+
+/** How many have raised the gate and not lowered it yet.  For gantry_bandwidth_yield(); written by the
+ * library alone. */
+GANTRY_API extern uint32_t gantry_bandwidth_raised;
+
+/** What gantry_bandwidth_yield() calls when the gate is raised, and does the same, for callers that cannot
+ *  use inline functions of C. */
+GANTRY_API void gantry_bandwidth_wait(void);
+
+/** Let those who need memory bandwidth more go first.  Returns at once when the gate is down, and in a thread
+ *  that has raised it itself, runs a bandwidth-critical task, or takes part in a gantry_parallel_for() of
+ * one. Not from launch callbacks, nor with a lock held that others wait for. */
+static inline void gantry_bandwidth_yield(void)
+{
+#if defined(__GNUC__)
+    if (__builtin_expect(__atomic_load_n(&gantry_bandwidth_raised, __ATOMIC_RELAXED) != 0, 0)) {
+        gantry_bandwidth_wait();
+    }
+#else
+    gantry_bandwidth_wait();
+#endif
+}
+
+/** Raise the gate until the same thread lowers it.  Nests, and counts: it is down when all have lowered it.
+ */
+GANTRY_API void gantry_bandwidth_gate_raise(void);
+/** @retval GANTRY_OK
+ *  @retval GANTRY_ERR_STATE  the calling thread has not raised it */
+GANTRY_API gantry_status gantry_bandwidth_gate_lower(void);
+
+/** Of the process. */
+typedef struct gantry_bandwidth_settings {
+    size_t struct_size;
+    uint64_t most_held_ns; /* at most a second; 0: 10 ms */
+    uint32_t run_percent;  /* what a thread keeps of its time while the gate stays up, 1 to 99; 0: 20 */
+} gantry_bandwidth_settings;
+#define GANTRY_BANDWIDTH_SETTINGS_INIT          \
+    {                                           \
+        sizeof(gantry_bandwidth_settings), 0, 0 \
+    }
+
+/** Counts from the next wait on.  `settings` NULL: defaults.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  a value out of range
+ *  @retval GANTRY_ERR_UNSUPPORTED       a field this version does not know is set */
+GANTRY_API GANTRY_MUST_CHECK gantry_status
+gantry_bandwidth_configure(const gantry_bandwidth_settings *settings);
+
+/** Since the process began. */
+typedef struct gantry_bandwidth_stats {
+    size_t struct_size;    /* in: sizeof of the caller */
+    uint64_t raises;       /* by tasks and by calls, nested ones too */
+    uint64_t raised_ns;    /* time in which the gate was up; what lasts still is not in it */
+    uint64_t holds;        /* yields that have slept */
+    uint64_t held_ns;      /* how long, all threads together */
+    uint64_t most_held_ns; /* the longest of these */
+    uint64_t bounded;      /* of the holds, those that ended although the gate was up */
+    uint64_t passes;       /* yields that did not wait, since their thread had been held back enough */
+} gantry_bandwidth_stats;
+
+/** @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, struct_size too small */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_bandwidth_get_stats(gantry_bandwidth_stats *stats);
+
+GANTRY_END_DECLS
+
+#endif
