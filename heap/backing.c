@@ -12,10 +12,20 @@
 
 #include <sys/mman.h>
 
+static _Thread_local const char *refused; /* the call by which the driver said last that there is no memory */
+
+const char *gy_backing_refused(void)
+{
+    const char *call = refused;
+    refused = NULL;
+    return call;
+}
+
 /* As GY_CALL(), but running out of memory is the caller's to judge. */
 static gantry_status check(struct gy_context *context, CUresult result, const char *call, int line)
 {
     if (result == CUDA_ERROR_OUT_OF_MEMORY && !gy_context_is_lost(context)) {
+        refused = call;
         return GANTRY_ERR_OUT_OF_DEVICE_MEMORY;
     }
     return gy_context_check(context, result, call, __FILE__, line);
@@ -54,6 +64,9 @@ static void leave(struct gy_context *context, struct visit *visit)
 static gantry_status enter_to_take(struct gy_context *context, struct visit *visit)
 {
     gantry_status status = enter(context, visit);
+    if (status == GANTRY_ERR_OUT_OF_DEVICE_MEMORY) {
+        refused = "cuCtxPushCurrent";
+    }
     if (status == GANTRY_OK && gy_context_is_lost(context)) {
         status = gy_context_adopt_loss(context);
     }
@@ -157,7 +170,7 @@ static gantry_status allocate_pinned(struct gy_context *context, size_t bytes, u
     if (status != GANTRY_OK) {
         return status;
     }
-    status = GY_CALL(context, cuMemHostGetDevicePointer(&address, pointer, 0));
+    status = TAKE_CALL(context, cuMemHostGetDevicePointer(&address, pointer, 0));
     if (status != GANTRY_OK) {
         (void)GY_CALL(context, cuMemFreeHost(pointer));
         return status;

@@ -25,6 +25,10 @@ struct gy_backing_ops {
     void (*give_back)(struct gy_context *context, const struct gy_backing *backing);
 };
 
+/* The driver call that said last, on this thread and since this was asked last, that there is no memory;
+ * static.  NULL: none did. */
+const char *gy_backing_refused(void);
+
 /* Find the operations for a kind on this context; static.  HOST needs no context. */
 GANTRY_MUST_CHECK gantry_status gy_backing_ops_for(gantry_memory_kind kind, struct gy_context *context,
                                                    const struct gy_backing_ops **out);

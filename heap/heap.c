@@ -253,11 +253,14 @@ static gantry_status fail_exhausted(gantry_heap *heap, gantry_memory_kind kind, 
         used += more > 0 && (size_t)more < sizeof(text) - used ? (size_t)more : 0;
     }
     gy_free(tags);
-    return GY_FAIL(status,
-                   "heap: no room for %zu bytes of %s memory: %" PRIu64 " bytes are taken, %" PRIu64
-                   " in use, the largest free piece is %" PRIu64 ", the limit is %zu%s%s",
-                   bytes, gy_kind_name(kind), stats.slab_bytes, stats.used_bytes, stats.largest_free, limit,
-                   limit == 0 ? " (none)" : "", text);
+    const char *refused = gy_backing_refused();
+    return GY_FAIL_NATIVE(status, refused != NULL ? CUDA_ERROR_OUT_OF_MEMORY : 0,
+                          "heap: no room for %zu bytes of %s memory: %" PRIu64 " bytes are taken, %" PRIu64
+                          " in use, the largest free piece is %" PRIu64 ", the limit is %zu%s%s%s%s",
+                          bytes, gy_kind_name(kind), stats.slab_bytes, stats.used_bytes, stats.largest_free,
+                          limit, limit == 0 ? " (none)" : "", text,
+                          refused != NULL ? "; CUDA_ERROR_OUT_OF_MEMORY from " : "",
+                          refused != NULL ? refused : "");
 }
 
 /* The kind has no room, whatever it gave back by itself. */
@@ -274,7 +277,11 @@ __attribute__((noinline, cold)) static gantry_status alloc_at_last(gantry_heap *
         heap->out_of_memory(heap->out_of_memory_user, heap, kind, bytes)) {
         status = gy_kind_alloc(&heap->kinds[kind], bytes, alignment, site, out);
     }
-    return is_exhausted(status) ? fail_exhausted(heap, kind, bytes, status) : status;
+    if (is_exhausted(status)) {
+        return fail_exhausted(heap, kind, bytes, status);
+    }
+    (void)gy_backing_refused(); /* not the cause of a later failure */
+    return status;
 }
 
 /* ---- blocks ---- */
