@@ -98,14 +98,20 @@ GANTRY_MUST_CHECK gantry_status gy_streams_close(struct gy_streams *streams, CUs
 GANTRY_MUST_CHECK gantry_status gy_streams_sync_point(struct gy_streams *streams, uint32_t stream);
 GANTRY_MUST_CHECK gantry_status gy_streams_wait_barrier(struct gy_streams *streams, uint32_t stream);
 
-/* Before anything is enqueued on `stream`. */
+/* Before anything is enqueued on `stream`.  One that does not come behind the barrier stays clean: gathered
+ * into a capture that it is not part of, it would break that. */
 GANTRY_MUST_CHECK static inline gantry_status gy_streams_meet(struct gy_streams *streams, uint32_t stream)
 {
     struct gy_stream *s = &streams->streams[stream];
+    if (__builtin_expect(s->seen != streams->generation, 0)) {
+        gantry_status status = gy_streams_wait_barrier(streams, stream);
+        if (status != GANTRY_OK) {
+            return status;
+        }
+    }
     s->dirty = true;
     s->in_graph = false;
-    return __builtin_expect(s->seen == streams->generation, 1) ? GANTRY_OK
-                                                               : gy_streams_wait_barrier(streams, stream);
+    return GANTRY_OK;
 }
 
 /* No step is open: every stream may be given out again. */
