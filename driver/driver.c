@@ -176,8 +176,11 @@ static const char *look_up_all(struct gy_driver *driver)
 
 static gantry_status check_version(struct gy_driver *driver, const char *missing, struct gy_error *error)
 {
-    if (driver->cuDriverGetVersion != NULL) {
-        (void)driver->cuDriverGetVersion(&driver->version); /* stays 0: too old */
+    CUresult result =
+        driver->cuDriverGetVersion != NULL ? driver->cuDriverGetVersion(&driver->version) : CUDA_SUCCESS;
+    if (result != CUDA_SUCCESS) {
+        return describe(error, GANTRY_ERR_NO_DRIVER, (int)result, "%s driver: cuDriverGetVersion: %s (%d)",
+                        driver->name, gy_driver_result_name(driver, result), (int)result);
     }
     int version = driver->version;
     if (missing == NULL && version >= OLDEST_VERSION) {
