@@ -193,6 +193,9 @@ static void end_pipeline(gantry_task *task, void *arg, gantry_status result)
     (void)task;
     struct pipeline *p = arg;
     if (result != GANTRY_OK) {
+        if (!atomic_load(&p->photo->failed)) {
+            atomic_store(&p->shared->untold, true);
+        }
         pipeline_report_failure(p, "%s", gantry_status_text(result)); /* unless the cause has been told */
     }
     /* When a later GPU task could not be launched, the device may still be at work on what was launched

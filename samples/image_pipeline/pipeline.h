@@ -58,7 +58,8 @@ struct shared {
     uint32_t first_profile_id; /* number of kernels[0] in recordings */
     float *host_weights;       /* page-locked */
     void *device_weights;
-    bool keep_first; /* there are later rounds to compare with the first */
+    atomic_bool untold; /* atomic: a photo failed by something else than its own tasks' bodies */
+    bool keep_first;    /* there are later rounds to compare with the first */
     struct progress *progress;
     const atomic_bool *interrupted; /* atomic: do not begin another photo */
     atomic_uint_fast64_t pixels;    /* atomic: of photos that were decoded */

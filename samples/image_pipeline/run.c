@@ -198,7 +198,7 @@ static bool stop_timeline(struct run *run)
     return is_ok(status, "the timeline");
 }
 
-/* A failed photo fails its tasks, and that has been told; anything else is ours. */
+/* A failed photo fails its tasks, and mostly that has been told; anything else is ours. */
 bool run_graph(struct run *run)
 {
     uint64_t begin = now_ns();
@@ -207,7 +207,8 @@ bool run_graph(struct run *run)
         status = gantry_taskman_stop(run->manager);
     }
     run->wall_ns = now_ns() - begin;
-    bool good = status == GANTRY_ERR_TASK_FAILED || is_ok(status, "the graph");
+    bool told = status == GANTRY_ERR_TASK_FAILED && !atomic_load(&run->shared.untold);
+    bool good = (told || is_ok(status, "the graph")) || status == GANTRY_ERR_TASK_FAILED;
     good = dump_graph(run) && good;
     return stop_timeline(run) && good;
 }
