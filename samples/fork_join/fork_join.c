@@ -38,7 +38,6 @@ static gantry_status fork_halves(gantry_taskman *manager, struct part *part)
     gantry_task *join = NULL;
     gantry_status status = gantry_taskman_create_light(manager, join_halves, part, "join", part->then, &join);
     if (status != GANTRY_OK) {
-        free(part->halves);
         return status;
     }
     for (int i = 0; i < 2 && status == GANTRY_OK; i++) {
@@ -79,6 +78,17 @@ static gantry_status print_sum(gantry_task *task, void *arg)
     const struct part *whole = arg;
     printf("sum of %zu numbers: %" PRIu64 "\n", whole->count, whole->sum);
     return GANTRY_OK;
+}
+
+/* What joins that did not run, because something failed, have left. */
+static void free_halves(struct part *part)
+{
+    if (part->halves != NULL) {
+        free_halves(&part->halves[0]);
+        free_halves(&part->halves[1]);
+        free(part->halves);
+        part->halves = NULL;
+    }
 }
 
 /* One step: the top part before the task that prints. */
@@ -125,6 +135,7 @@ static gantry_status run_on_pool(uint32_t workers, struct part *whole, uint64_t 
         *tasks = stats.tasks;
     }
     gantry_taskman_destroy(manager);
+    free_halves(whole);
 destroy_pool:
     gantry_cpu_dispatcher_destroy(pool);
     return status;
