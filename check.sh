@@ -4,6 +4,8 @@
 #   ./check.sh           all tests in a debug build with gcc and with clang, then under the sanitizers
 #   ./check.sh --fast    the debug build with gcc only
 #   ./check.sh --gpu     all tests on this machine's device; a skipped test is a failed one
+#   ./check.sh --exhaustive  the tests that take hours: each single failure of the fault sweeps, and the long
+#                        runs of the reliability campaign (docs/reliability.md)
 #
 # The last line is "N passed, N failed, N skipped" over all builds; the exit status is 0 when nothing
 # failed.  Installs what is missing with apt-get (root, or a user with sudo).
@@ -12,11 +14,12 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 source tools/packages.sh
 
 presets="dev clang asan tsan"
-summary=()
+summary=() which=() exhaustive=OFF
 case ${1:-} in
     "") ;;
     --fast) presets="dev" ;;
     --gpu) presets="gpu" summary=(--skips-fail) ;;
+    --exhaustive) presets="dev asan tsan" exhaustive=ON which=(-L "^exhaustive$") ;;
     *)
         sed -n '2,/^set /s/^# \{0,1\}//p' "$0" >&2
         exit 2
@@ -48,14 +51,15 @@ for preset in $presets; do
     rm -f "build/$preset/tests.xml"
     log=build/$preset/build.log
     started=$SECONDS
-    if ! { cmake --preset "$preset" -DGANTRY_WERROR="$(werror_of "$preset")" &&
+    if ! { cmake --preset "$preset" -DGANTRY_WERROR="$(werror_of "$preset")" \
+        -DGANTRY_EXHAUSTIVE="$exhaustive" &&
         cmake --build --preset "$preset" -j "$jobs"; } >"$log" 2>&1 </dev/null; then
         tail -n 60 "$log"
         echo "the build of $preset failed; the whole log is in $log"
         continue
     fi
     echo "built in $((SECONDS - started)) s"
-    ctest --preset "$preset" -j "$jobs" --output-junit tests.xml </dev/null || true
+    ctest --preset "$preset" "${which[@]}" -j "$jobs" --output-junit tests.xml </dev/null || true
 done
 
 exec python3 tools/test_summary.py "${summary[@]}" "${results[@]}"

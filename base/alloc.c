@@ -46,6 +46,11 @@ bool gy_fault_fired(void)
     return atomic_load(&fired);
 }
 
+long gy_fault_left(void)
+{
+    return atomic_load(&countdown);
+}
+
 bool gy_fault_should_fail(void)
 {
     if (atomic_load_explicit(&countdown, memory_order_relaxed) < 0) {

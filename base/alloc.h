@@ -29,6 +29,8 @@ long gy_alloc_live(void);
  * work; -1 disarms.  Counted over all threads. */
 void gy_fault_arm(long nth);
 bool gy_fault_fired(void);
+/* How many more go well before the one that fails; negative when none will. */
+long gy_fault_left(void);
 bool gy_fault_should_fail(void);
 #else
 static inline bool gy_fault_should_fail(void)

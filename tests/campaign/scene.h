@@ -1,0 +1,58 @@
+/* Scenes: small programs that use one part of the library from creation to destruction, written to survive
+ * any failure.  The sweep (sweep.h) runs each of them with one thing failing, again and again. */
+#ifndef TESTS_CAMPAIGN_SCENE_H
+#define TESTS_CAMPAIGN_SCENE_H
+
+#include <gantry/gantry.h>
+
+struct scene {
+    const char *name;
+    /* 0: everything was right.  1: something was refused, the cause is on stderr, and everything that had
+     * been made is destroyed. */
+    int (*run)(void);
+    bool may_exit;  /* a sample that calls exit() when something is refused: what it had made stays */
+    bool once;      /* a sample that can run only once in a process */
+    uint32_t names; /* kernels it registers: kept for the life of the process, a block of host memory each */
+};
+
+/* All of them; the last one's name is NULL. */
+extern const struct scene scenes[];
+
+int scene_graph_streams(void);
+int scene_graph_graphs(void);
+int scene_graph_auto(void);
+int scene_graph_device_wide(void);
+int scene_graph_frozen(void);
+int scene_graph_profile(void);
+int scene_heap(void);
+int scene_copies(void);
+int scene_taskman(void);
+int scene_sharing(void);
+int scene_modules(void);
+
+/* A promise was broken: say so and end the process with a status of its own. */
+#define SCENE_BROKEN_STATUS 99
+_Noreturn void scene_broken(const char *format, ...) GANTRY_PRINTF(1, 2);
+
+/* True for GANTRY_OK; else what gantry_last_error() says goes to stderr. */
+bool scene_ok(gantry_status status, const char *what);
+
+/* SCENE_MAKE(variable, create(…, &variable)): true when it was made; else the variable must be as it was
+ * before the call, and becomes NULL.  One thread at a time. */
+#define SCENE_MAKE(variable, call)                     \
+    ((variable) = scene_untouched(), scene_keep(call), \
+     scene_made(#call, variable) || ((variable) = NULL, false))
+void *scene_untouched(void);
+void scene_keep(gantry_status status);
+bool scene_made(const char *what, const void *variable);
+
+/* What most scenes need.  False: refused and told. */
+struct scene_gpu {
+    gantry_context *context;
+    gantry_cpu_dispatcher *cpus;
+    gantry_taskman *manager;
+};
+bool scene_open(struct scene_gpu *gpu, const gantry_context_options *options);
+void scene_close(struct scene_gpu *gpu);
+
+#endif
