@@ -3,7 +3,8 @@
  * exclude each other in one translation unit.  tests/driver/test_abi.c proves every size, offset,
  * constant and prototype against a real cuda.h.
  *
- * Values are those of CUDA 12.4 to 13.x.  Functions are in driver/funcs.h. */
+ * Values are those of CUDA 12.4 to 13.x.  What came after 13.0 says so, and is not proven by an older cuda.h.
+ * Functions are in driver/funcs.h. */
 #ifndef DRIVER_CUDA_ABI_H
 #define DRIVER_CUDA_ABI_H
 
@@ -317,13 +318,27 @@ typedef struct CUDA_KERNEL_NODE_PARAMS_v2_st {
 typedef enum CUdevResourceType_enum {
     CU_DEV_RESOURCE_TYPE_INVALID = 0,
     CU_DEV_RESOURCE_TYPE_SM = 1,
+    CU_DEV_RESOURCE_TYPE_WORKQUEUE_CONFIG = 1000, /* since 13.1 */
 } CUdevResourceType;
 
 typedef struct CUdevSmResource_st {
     unsigned int smCount;
     unsigned int minSmPartitionSize;     /* 13.0 drivers and later; else 0 */
     unsigned int smCoscheduledAlignment; /* 13.0 drivers and later; else 0 */
+    unsigned int flags;                  /* 13.1 drivers and later; else 0 */
 } CUdevSmResource;
+
+/* Since 13.1. */
+typedef enum CUdevWorkqueueConfigScope_enum {
+    CU_WORKQUEUE_SCOPE_DEVICE_CTX = 0,
+    CU_WORKQUEUE_SCOPE_GREEN_CTX_BALANCED = 1,
+} CUdevWorkqueueConfigScope;
+
+typedef struct CUdevWorkqueueConfigResource_st {
+    CUdevice device;
+    unsigned int wqConcurrencyLimit; /* streams that shall not wait for each other's queue */
+    CUdevWorkqueueConfigScope sharingScope;
+} CUdevWorkqueueConfigResource;
 
 /* Filled by the driver only: what lies between and behind the fields is its own. */
 typedef struct CUdevResource_st {
@@ -331,6 +346,7 @@ typedef struct CUdevResource_st {
     unsigned char driver_private[92];
     union {
         CUdevSmResource sm;
+        CUdevWorkqueueConfigResource wqConfig;
         unsigned char room[48];
         uint64_t alignment; /* drivers since 13.1 keep a pointer at the end */
     };
@@ -340,6 +356,20 @@ enum {
     CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING = 1,
     CU_DEV_SM_RESOURCE_SPLIT_MAX_POTENTIAL_CLUSTER_SIZE = 2,
 };
+
+enum {
+    CU_DEV_SM_RESOURCE_GROUP_BACKFILL = 1,
+};
+
+/* Since 13.1: one group of a structured split.  In: what is wanted, 0 for the default or, smCount, discovery;
+ * out: what was given. */
+typedef struct CU_DEV_SM_RESOURCE_GROUP_PARAMS_st {
+    unsigned int smCount;
+    unsigned int coscheduledSmCount;
+    unsigned int preferredCoscheduledSmCount;
+    unsigned int flags;
+    unsigned int reserved[12];
+} CU_DEV_SM_RESOURCE_GROUP_PARAMS;
 
 enum {
     CU_GREEN_CTX_DEFAULT_STREAM = 1, /* mandatory for cuGreenCtxCreate() */

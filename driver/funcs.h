@@ -182,9 +182,20 @@
     F(false, cuGreenCtxWaitEvent, cuGreenCtxWaitEvent, (CUgreenCtx green, CUevent event)) \
     F(false, cuStreamGetGreenCtx, cuStreamGetGreenCtx, (CUstream stream, CUgreenCtx *green))
 
+/* Since CUDA 13.1; an older cuda.h has nothing to compare it with. */
+#if defined(CUDA_VERSION) && CUDA_VERSION < 13010
+#define GY_DRIVER_FUNCS_SPLIT(F)
+#else
+#define GY_DRIVER_FUNCS_SPLIT(F) \
+    F(false, cuDevSmResourceSplit, cuDevSmResourceSplit, \
+      (CUdevResource *result, unsigned int groups, const CUdevResource *input, CUdevResource *remainder, \
+       unsigned int flags, CU_DEV_SM_RESOURCE_GROUP_PARAMS *params))
+#endif
+
 #define GY_DRIVER_FUNCS(F) \
     GY_DRIVER_FUNCS_DEVICE(F) GY_DRIVER_FUNCS_MODULE(F) GY_DRIVER_FUNCS_STREAM(F) \
-    GY_DRIVER_FUNCS_MEMORY(F) GY_DRIVER_FUNCS_GRAPH(F) GY_DRIVER_FUNCS_GREEN(F)
+    GY_DRIVER_FUNCS_MEMORY(F) GY_DRIVER_FUNCS_GRAPH(F) GY_DRIVER_FUNCS_GREEN(F) \
+    GY_DRIVER_FUNCS_SPLIT(F)
 /* clang-format on */
 
 #endif

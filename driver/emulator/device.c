@@ -1,11 +1,12 @@
 /* Devices: what they are, and the calls about them. */
 #include "driver/emulator/context.h"
+#include "driver/emulator/resource.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define DRIVER_VERSION 13000
+#define DRIVER_VERSION 13000 /* unless $GANTRY_EMU_CUDA says otherwise */
 #define GIB ((size_t)1 << 30)
 
 static const struct gy_emu_profile profiles[] = {
@@ -125,9 +126,20 @@ static CUresult store_int(int *out, int value)
     return CUDA_SUCCESS;
 }
 
+static int driver_version(void)
+{
+    const char *text = getenv("GANTRY_EMU_CUDA");
+    return text != NULL && *text != '\0' ? (int)strtol(text, NULL, 10) : DRIVER_VERSION;
+}
+
+bool gy_emu_has_workqueues(void)
+{
+    return driver_version() >= 13010;
+}
+
 CUresult cuDriverGetVersion(int *version)
 {
-    return GY_EMU_CALL(cuDriverGetVersion, store_int(version, DRIVER_VERSION));
+    return GY_EMU_CALL(cuDriverGetVersion, store_int(version, driver_version()));
 }
 
 static const struct {

@@ -1,221 +1,37 @@
-/* SM resources and green contexts.
- *
- * A resource carries its set of SMs, and which split it came from, in the bytes that belong to the driver.
- * Unless co-scheduling is ignored, groups are made of chunks: split_step SMs of one processing cluster.
- * That is why 132 SMs give 15 groups of 8 and not 16. */
+/* Descriptors and green contexts. */
 #include "driver/emulator/green.h"
 
 #include "base/alloc.h"
 #include "driver/emulator/capture.h"
 #include "driver/emulator/event.h"
+#include "driver/emulator/resource.h"
 
+#include <stdlib.h>
 #include <string.h>
-
-#define RESOURCE_MAGIC 0x47594d53u
-#define FINE_STEP 2u /* with CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING */
-#define ALL_SPLIT_FLAGS \
-    (CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING | CU_DEV_SM_RESOURCE_SPLIT_MAX_POTENTIAL_CLUSTER_SIZE)
-
-struct sm_set {
-    uint32_t words[GY_EMU_MAX_SMS / 32];
-};
-
-/* Kept in CUdevResource.driver_private. */
-struct content {
-    uint32_t magic;
-    int32_t device;
-    uint64_t split; /* number of the split it is a part of; 0: it may be split */
-    struct sm_set sms;
-};
-_Static_assert(sizeof(struct content) <= sizeof(((CUdevResource *)0)->driver_private), "room in a resource");
 
 struct descriptor {
     struct gy_emu_object object;
     int device;
-    struct sm_set sms;
+    struct gy_emu_sm_set sms;
+    CUdevWorkqueueConfigResource workqueues; /* limit 0: none was given */
 };
 
-static uint64_t splits_ever;
-
-static bool has(const struct sm_set *set, uint32_t sm)
+/* Several SM resources go together only when they are disjoint parts of one split and promise clusters of one
+ * size; the remainder, which promises none, goes with any. */
+static CUresult collect(const CUdevResource *resources, unsigned int n, struct gy_emu_resource *out)
 {
-    return (set->words[sm / 32] >> (sm % 32) & 1u) != 0;
-}
-
-static void add(struct sm_set *set, uint32_t sm)
-{
-    set->words[sm / 32] |= 1u << (sm % 32);
-}
-
-static uint32_t count(const struct sm_set *set)
-{
-    uint32_t n = 0;
-    for (size_t i = 0; i < GY_EMU_MAX_SMS / 32; i++) {
-        n += (uint32_t)__builtin_popcount(set->words[i]);
-    }
-    return n;
-}
-
-static void write_resource(CUdevResource *out, int device, uint64_t split, const struct sm_set *sms)
-{
-    const struct gy_emu_profile *profile = gy_emu_device_find(device)->profile;
-    struct content content = {RESOURCE_MAGIC, device, split, *sms};
-    memset(out, 0, sizeof(*out));
-    if (count(sms) == 0) {
-        return; /* type INVALID */
-    }
-    memcpy(out->driver_private, &content, sizeof(content));
-    out->type = CU_DEV_RESOURCE_TYPE_SM;
-    out->sm.smCount = count(sms);
-    out->sm.minSmPartitionSize = profile->split_min;
-    out->sm.smCoscheduledAlignment = profile->split_step;
-}
-
-/* Only what this driver wrote, and nobody changed, is a resource. */
-static CUresult read_resource(const CUdevResource *resource, struct content *out)
-{
-    if (resource == NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    if (resource->type != CU_DEV_RESOURCE_TYPE_SM) {
-        return CUDA_ERROR_INVALID_RESOURCE_TYPE;
-    }
-    memcpy(out, resource->driver_private, sizeof(*out));
-    if (out->magic != RESOURCE_MAGIC || gy_emu_device_find(out->device) == NULL ||
-        resource->sm.smCount != count(&out->sms)) {
-        return CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
-    }
-    return CUDA_SUCCESS;
-}
-
-static CUresult get_device_resource(CUdevice device, CUdevResource *out, CUdevResourceType type)
-{
-    const struct gy_emu_device *d = gy_emu_device_find(device);
-    if (d == NULL) {
-        return CUDA_ERROR_INVALID_DEVICE;
-    }
-    if (out == NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    if (type != CU_DEV_RESOURCE_TYPE_SM) {
-        return CUDA_ERROR_INVALID_RESOURCE_TYPE;
-    }
-    struct sm_set all = {{0}};
-    for (uint32_t i = 0; i < d->profile->sm_count; i++) {
-        add(&all, i);
-    }
-    write_resource(out, device, 0, &all);
-    return CUDA_SUCCESS;
-}
-
-CUresult cuDeviceGetDevResource(CUdevice device, CUdevResource *resource, CUdevResourceType type)
-{
-    return GY_EMU_CALL(cuDeviceGetDevResource, get_device_resource(device, resource, type));
-}
-
-/* ---- splitting ------------------------------------------------------------------------------- */
-
-/* The SMs of `from` in the order groups take them: whole chunks first.  Returns how many those are. */
-static uint32_t arrange(const struct gy_emu_profile *profile, const struct sm_set *from, uint32_t step,
-                        uint16_t order[GY_EMU_MAX_SMS])
-{
-    uint32_t n = 0, first = 0;
-    for (int g = 0; g < GY_EMU_MAX_GPCS && profile->gpc_sms[g] != 0; g++) {
-        uint32_t begin = n;
-        for (uint32_t sm = first; sm < first + profile->gpc_sms[g]; sm++) {
-            if (has(from, sm)) {
-                order[n++] = (uint16_t)sm;
-            }
-        }
-        n = begin + (n - begin) / step * step; /* the rest of the cluster makes no chunk */
-        first += profile->gpc_sms[g];
-    }
-    return n;
-}
-
-static uint32_t round_up(uint32_t n, uint32_t step)
-{
-    return (n + step - 1) / step * step;
-}
-
-struct split {
-    CUdevResource *result; /* NULL: only count */
-    unsigned int *groups;
-    CUdevResource *remaining; /* may be NULL */
-    unsigned int flags, min_count;
-};
-
-static void write_groups(const struct split *split, const struct content *input, const uint16_t *order,
-                         uint32_t groups, uint32_t size)
-{
-    uint64_t number = ++splits_ever;
-    struct sm_set rest = input->sms;
-    for (uint32_t g = 0; g < groups; g++) {
-        struct sm_set set = {{0}};
-        for (uint32_t i = 0; i < size; i++) {
-            uint32_t sm = order[g * size + i];
-            add(&set, sm);
-            rest.words[sm / 32] &= ~(1u << (sm % 32));
-        }
-        write_resource(&split->result[g], input->device, number, &set);
-    }
-    if (split->remaining != NULL) {
-        write_resource(split->remaining, input->device, number, &rest);
-    }
-}
-
-static CUresult split_by_count(const CUdevResource *resource, const struct split *split)
-{
-    struct content input;
-    CUresult result = read_resource(resource, &input);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
-    if (split->groups == NULL || (split->flags & ~(unsigned int)ALL_SPLIT_FLAGS) != 0 ||
-        (split->result != NULL && *split->groups == 0)) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    if (input.split != 0 || split->min_count > count(&input.sms)) {
-        return CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
-    }
-    const struct gy_emu_profile *profile = gy_emu_device_find(input.device)->profile;
-    bool fine = (split->flags & CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING) != 0;
-    uint32_t step = fine ? FINE_STEP : profile->split_step;
-    uint32_t least = fine ? FINE_STEP : profile->split_min;
-    uint32_t size = round_up(split->min_count > least ? split->min_count : least, step);
-    uint16_t order[GY_EMU_MAX_SMS];
-    uint32_t most = arrange(profile, &input.sms, step, order) / size;
-    if (most == 0) {
-        return CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
-    }
-    uint32_t groups = split->result == NULL || *split->groups > most ? most : *split->groups;
-    if (split->result != NULL) {
-        write_groups(split, &input, order, groups, size);
-    }
-    *split->groups = groups;
-    return CUDA_SUCCESS;
-}
-
-CUresult cuDevSmResourceSplitByCount(CUdevResource *result, unsigned int *groups, const CUdevResource *input,
-                                     CUdevResource *remaining, unsigned int flags, unsigned int min_count)
-{
-    const struct split split = {result, groups, remaining, flags, min_count};
-    return GY_EMU_CALL(cuDevSmResourceSplitByCount, split_by_count(input, &split));
-}
-
-/* Several resources go together only when they are disjoint parts of one split. */
-static CUresult collect(const CUdevResource *resources, unsigned int n, struct content *out)
-{
-    CUresult result = read_resource(&resources[0], out);
+    CUresult result = gy_emu_resource_read(&resources[0], out);
     for (unsigned int i = 1; i < n && result == CUDA_SUCCESS; i++) {
-        struct content part;
-        result = read_resource(&resources[i], &part);
+        struct gy_emu_resource part;
+        result = gy_emu_resource_read(&resources[i], &part);
         if (result != CUDA_SUCCESS) {
             break;
         }
-        if (part.device != out->device || part.split != out->split || part.split == 0) {
+        bool same_cluster = part.cluster == out->cluster || part.cluster == 0 || out->cluster == 0;
+        if (part.device != out->device || part.split != out->split || part.split == 0 || !same_cluster) {
             return CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
         }
+        out->cluster = part.cluster != 0 ? part.cluster : out->cluster;
         for (size_t w = 0; w < GY_EMU_MAX_SMS / 32; w++) {
             if ((out->sms.words[w] & part.sms.words[w]) != 0) {
                 return CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
@@ -226,14 +42,34 @@ static CUresult collect(const CUdevResource *resources, unsigned int n, struct c
     return result;
 }
 
+/* A wish about work queues comes last. */
+static CUresult read_workqueues(const CUdevResource *resource, CUdevWorkqueueConfigResource *out)
+{
+    if (!gy_emu_has_workqueues()) {
+        return CUDA_ERROR_INVALID_RESOURCE_TYPE;
+    }
+    *out = resource->wqConfig;
+    return out->wqConcurrencyLimit != 0 &&
+                   (unsigned)out->sharingScope <= CU_WORKQUEUE_SCOPE_GREEN_CTX_BALANCED
+               ? CUDA_SUCCESS
+               : CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
+}
+
 /* There is no call that frees a descriptor; it stays until the process ends, as with the real driver. */
 static CUresult generate(CUdevResourceDesc *out, const CUdevResource *resources, unsigned int n)
 {
     if (out == NULL || resources == NULL || n == 0) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    struct content content;
-    CUresult result = collect(resources, n, &content);
+    struct gy_emu_resource content;
+    CUdevWorkqueueConfigResource workqueues = {0, 0, CU_WORKQUEUE_SCOPE_DEVICE_CTX};
+    CUresult result = CUDA_SUCCESS;
+    if (n > 1 && resources[n - 1].type == CU_DEV_RESOURCE_TYPE_WORKQUEUE_CONFIG) {
+        result = read_workqueues(&resources[--n], &workqueues);
+    }
+    if (result == CUDA_SUCCESS) {
+        result = collect(resources, n, &content);
+    }
     if (result != CUDA_SUCCESS) {
         return result;
     }
@@ -243,6 +79,7 @@ static CUresult generate(CUdevResourceDesc *out, const CUdevResource *resources,
     }
     descriptor->device = content.device;
     descriptor->sms = content.sms;
+    descriptor->workqueues = workqueues;
     result = gy_emu_handle_open(GY_EMU_DESC, &descriptor->object);
     if (result != CUDA_SUCCESS) {
         gy_free(descriptor);
@@ -259,21 +96,30 @@ CUresult cuDevResourceGenerateDesc(CUdevResourceDesc *desc, CUdevResource *resou
 
 /* ---- green contexts -------------------------------------------------------------------------- */
 
+/* $GANTRY_EMU_GRANT_LESS: so many SMs fewer than asked for, as some drivers have done. */
+static uint32_t withheld(void)
+{
+    const char *text = getenv("GANTRY_EMU_GRANT_LESS");
+    return text != NULL ? (uint32_t)strtoul(text, NULL, 10) : 0;
+}
+
 static CUresult open_green(struct gy_emu_device *device, struct gy_emu_context *primary,
                            const struct descriptor *descriptor, CUgreenCtx *out)
 {
     uint16_t sms[GY_EMU_MAX_SMS];
     uint32_t n = 0;
     for (uint32_t sm = 0; sm < device->profile->sm_count; sm++) {
-        if (has(&descriptor->sms, sm)) {
+        if (gy_emu_sm_in(&descriptor->sms, sm)) {
             sms[n++] = (uint16_t)sm;
         }
     }
+    n -= withheld() < n ? withheld() : 0;
     struct gy_emu_green *green = gy_zalloc(sizeof(*green));
     if (green == NULL) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     green->object.context = primary;
+    green->workqueues = descriptor->workqueues;
     CUresult result = gy_emu_handle_open(GY_EMU_GREEN, &green->object);
     if (result != CUDA_SUCCESS) {
         goto free_green;
@@ -421,17 +267,24 @@ static CUresult get_resource(CUgreenCtx handle, CUdevResource *out, CUdevResourc
     if (result == CUDA_SUCCESS && out == NULL) {
         result = CUDA_ERROR_INVALID_VALUE;
     }
+    if (result == CUDA_SUCCESS && type == CU_DEV_RESOURCE_TYPE_WORKQUEUE_CONFIG && gy_emu_has_workqueues() &&
+        green->workqueues.wqConcurrencyLimit != 0) {
+        memset(out, 0, sizeof(*out));
+        out->type = type;
+        out->wqConfig = green->workqueues;
+        return CUDA_SUCCESS;
+    }
     if (result == CUDA_SUCCESS && type != CU_DEV_RESOURCE_TYPE_SM) {
         result = CUDA_ERROR_INVALID_RESOURCE_TYPE;
     }
     if (result != CUDA_SUCCESS) {
         return result;
     }
-    struct sm_set set = {{0}};
+    struct gy_emu_sm_set set = {{0}};
     for (uint32_t i = 0; i < green->context->sm_count; i++) {
-        add(&set, green->context->sms[i]);
+        gy_emu_sm_add(&set, green->context->sms[i]);
     }
-    write_resource(out, green->context->device->ordinal, 0, &set);
+    gy_emu_resource_write(out, green->context->device->ordinal, 0, 0, &set);
     return CUDA_SUCCESS;
 }
 

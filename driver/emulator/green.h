@@ -5,8 +5,9 @@
 #include "driver/emulator/context.h"
 
 struct gy_emu_green {
-    struct gy_emu_object object;    /* of the primary context */
-    struct gy_emu_context *context; /* what cuCtxFromGreenCtx() gives */
+    struct gy_emu_object object;             /* of the primary context */
+    struct gy_emu_context *context;          /* what cuCtxFromGreenCtx() gives */
+    CUdevWorkqueueConfigResource workqueues; /* limit 0: no wish */
 };
 
 /* As part of closing the primary context, when no stream is left. */

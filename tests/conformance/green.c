@@ -286,6 +286,46 @@ static void test_mistaken_parts_are_refused(void **state)
     cu_ok(cuGreenCtxDestroy(green));
 }
 
+/* Since CUDA 13.1: groups of different sizes, and a wish about work queues beside them. */
+static void test_structured_split_makes_unequal_groups(void **state)
+{
+    (void)state;
+    NEED_GREEN();
+    CUdevResource all = all_sms(), groups[2], both[2], rest, queues;
+    memset(&queues, 0, sizeof(queues));
+    CUresult result =
+        cu->cuDeviceGetDevResource(cf_context->device, &queues, CU_DEV_RESOURCE_TYPE_WORKQUEUE_CONFIG);
+    if (cu->version < 13010) { /* nothing of it is there: not even the type of resource */
+        assert_int_not_equal(result, CUDA_SUCCESS);
+        return;
+    }
+    assert_int_equal(result, CUDA_SUCCESS);
+    CU_DEV_SM_RESOURCE_GROUP_PARAMS params[2] = {{.smCount = 16}, {.smCount = 0}};
+    static unsigned char used_a[1024], used_b[1024];
+    if (all.sm.smCount < 32) {
+        cf_skip("too few multiprocessors");
+    }
+    cu_ok(cuDevSmResourceSplit(groups, 2, &all, &rest, 0, params));
+    assert_int_equal(groups[0].sm.smCount, 16);
+    assert_int_equal(params[1].smCount, groups[1].sm.smCount);
+    assert_true(params[0].coscheduledSmCount != 0);
+    queues.wqConfig.wqConcurrencyLimit = 2;
+    queues.wqConfig.sharingScope = CU_WORKQUEUE_SCOPE_GREEN_CTX_BALANCED;
+    both[0] = groups[0];
+    both[1] = queues;
+    struct green a = create_green(both, 2), b = create_green(&groups[1], 1);
+    assert_int_equal(a.sms, 16);
+    (void)place_blocks(a.stream, used_a);
+    (void)place_blocks(b.stream, used_b);
+    for (size_t i = 0; i < sizeof(used_a); i++) {
+        assert_false(used_a[i] && used_b[i]);
+    }
+    destroy_green(b);
+    destroy_green(a);
+    params[0].smCount = 15;
+    assert_int_not_equal(CUDA_SUCCESS, cu->cuDevSmResourceSplit(groups, 2, &all, &rest, 0, params));
+}
+
 static const struct CMUnitTest green[] = {
     CF_TEST(test_device_offers_all_multiprocessors),
     CF_TEST(test_dry_run_tells_the_number_of_groups),
@@ -295,5 +335,6 @@ static const struct CMUnitTest green[] = {
     CF_TEST(test_event_covers_all_streams_of_a_part),
     CF_TEST(test_graph_keeps_the_part_it_was_captured_on),
     CF_TEST(test_mistaken_parts_are_refused),
+    CF_TEST(test_structured_split_makes_unequal_groups),
 };
 CF_GROUP(green)
