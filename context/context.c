@@ -1,7 +1,7 @@
 /* A gantry_context puts the rooms together for one CUDA context, in the order of their dependencies, and
  * takes them apart in the reverse order:
  *
- *   gy_context (driver, device) → heap → copier → GPU times → dispatcher (two threads)
+ *   gy_context (driver, device) → partitions → heap → copier → GPU times → dispatcher (two threads)
  *
  * Modules hang on the context; those still loaded at its end are unloaded after the dispatcher has waited
  * for the GPU. */
@@ -46,6 +46,7 @@ static gantry_status create_rooms(gantry_context *c, const gantry_context_option
         .heap = c->heap,
         .copier = c->copier,
         .time = c->time,
+        .partitions = c->partitions,
         .stream_limit = options->stream_limit != 0 ? options->stream_limit : GY_STREAMS_DEFAULT,
         .wait =
             options->completion_wait != GANTRY_WAIT_DEFAULT ? options->completion_wait : GANTRY_WAIT_HYBRID,
@@ -116,7 +117,13 @@ gantry_status gantry_context_create(const gantry_context_options *options, gantr
     if (status != GANTRY_OK) {
         goto close_cuda;
     }
-    status = create_rooms(c, &ours);
+    status = gy_partitions_create(c->cuda, c, ours.partitions, &c->partitions);
+    if (status == GANTRY_OK) {
+        status = create_rooms(c, &ours);
+    }
+    if (status != GANTRY_OK) {
+        gy_partitions_destroy(c->partitions);
+    }
     (void)gy_context_pop(c->cuda);
     if (status != GANTRY_OK) {
         goto close_cuda;
@@ -148,6 +155,7 @@ void gantry_context_destroy(gantry_context *context)
     settle(context->cuda);
     gy_copier_destroy(context->copier);
     gy_heap_destroy(context->heap);
+    gy_partitions_destroy(context->partitions); /* no stream of the library is left */
     if (pushed) {
         (void)gy_context_pop(context->cuda);
     }

@@ -5,18 +5,20 @@
 #include "copykernel/copier.h"
 #include "dispatcher/dispatcher.h"
 #include "heap/heap.h"
+#include "partition/partitions.h"
 #include "profile/gpu_time.h"
 
 #include <gantry/context.h>
 
 struct gantry_context {
-    struct gy_context *cuda;       /* immutable */
-    gantry_heap *heap;             /* immutable */
-    struct gy_copier *copier;      /* immutable */
-    struct gy_gpu_time *time;      /* immutable */
-    gantry_dispatcher *dispatcher; /* immutable */
-    gy_mutex lock;                 /* rank CONTEXT */
-    struct gantry_module *modules; /* guarded by lock: loaded through the public API */
+    struct gy_context *cuda;          /* immutable */
+    struct gy_partitions *partitions; /* immutable */
+    gantry_heap *heap;                /* immutable */
+    struct gy_copier *copier;         /* immutable */
+    struct gy_gpu_time *time;         /* immutable */
+    gantry_dispatcher *dispatcher;    /* immutable */
+    gy_mutex lock;                    /* rank CONTEXT */
+    struct gantry_module *modules;    /* guarded by lock: loaded through the public API */
 };
 
 #endif

@@ -147,7 +147,7 @@ gantry_status gy_copier_calibrate(struct gy_copier *copier, uint64_t most_bytes)
     if (status != GANTRY_OK) {
         goto free_second;
     }
-    status = GY_CALL(context, cuStreamCreate(&p->stream, CU_STREAM_NON_BLOCKING));
+    status = gy_context_create_stream(context, NULL, 0, &p->stream);
     if (status != GANTRY_OK) {
         goto free_pinned;
     }

@@ -79,7 +79,8 @@ static void bin_task(struct gantry_dispatcher *d, gantry_task *task)
     }
     uint32_t stream;
     uint64_t trail = atomic_load_explicit(&gpu->trail, memory_order_acquire);
-    gantry_status status = gy_streams_assign(&d->streams, trail, &stream);
+    gantry_status status =
+        gy_streams_assign(&d->streams, trail, gy_gd_partition(d, task)->info.index, &stream);
     if (status != GANTRY_OK) {
         gy_gd_release_failed(d, task, status);
         return;

@@ -52,6 +52,11 @@ static void submit(gantry_dispatcher *d, gantry_task *first, gantry_task *last)
     }
 }
 
+static uint32_t partition_number(gantry_dispatcher *d, const gantry_partition *partition)
+{
+    return partition->owner == d->config.partitions ? partition->info.index + 1 : 0;
+}
+
 static void carry(gantry_dispatcher *d, gantry_task *predecessor, gantry_task *successor)
 {
     gy_trail_merge(&d->trails, &gy_task_gpu(successor)->trail,
@@ -95,6 +100,7 @@ static const struct gy_gpu_ops ops = {
     .step_begin = step_begin,
     .step_end = step_end,
     .submit = submit,
+    .partition_number = partition_number,
     .carry = carry,
     .drop = drop,
     .adopt_failure = adopt_failure,
@@ -136,7 +142,8 @@ gantry_status gy_dispatcher_create(const struct gy_dispatcher_config *config, ga
     if (status != GANTRY_OK) {
         goto fini_inbox;
     }
-    status = gy_streams_init(&d->streams, config->context, config->stream_limit, config->device_wide);
+    status = gy_streams_init(&d->streams, config->context, config->partitions, config->stream_limit,
+                             config->device_wide);
     if (status != GANTRY_OK) {
         goto fini_trails;
     }

@@ -4,19 +4,21 @@
 
 #include "copykernel/copier.h"
 #include "driver/context.h"
+#include "partition/partitions.h"
 #include "profile/gpu_time.h"
 
 #include <gantry/dispatcher.h>
 #include <gantry/taskman.h>
 
 struct gy_dispatcher_config {
-    gantry_context *owner;      /* what gantry_launch_context() returns */
-    struct gy_context *context; /* borrowed; outlives the dispatcher */
-    gantry_heap *heap;          /* borrowed */
-    struct gy_copier *copier;   /* borrowed */
-    struct gy_gpu_time *time;   /* borrowed */
-    uint32_t stream_limit;      /* 1 … GY_STREAMS_MAX */
-    gantry_wait_mode wait;      /* of both threads; never GANTRY_WAIT_DEFAULT */
+    gantry_context *owner;            /* what gantry_launch_context() returns */
+    struct gy_context *context;       /* borrowed; outlives the dispatcher */
+    gantry_heap *heap;                /* borrowed */
+    struct gy_copier *copier;         /* borrowed */
+    struct gy_gpu_time *time;         /* borrowed */
+    struct gy_partitions *partitions; /* borrowed */
+    uint32_t stream_limit;            /* 1 … GY_STREAMS_MAX */
+    gantry_wait_mode wait;            /* of both threads; never GANTRY_WAIT_DEFAULT */
     gantry_submission submission;
     bool device_wide;   /* sync points instead of waits */
     bool synchronous;   /* wait for the GPU after every launch call */

@@ -35,13 +35,11 @@ void gy_graphs_fini(struct gy_graphs *g)
     gy_mutex_fini(&g->lock);
 }
 
-static void set_open(struct gy_graphs *g, bool open)
+static void close_gate(struct gy_graphs *g)
 {
     gy_mutex_lock(&g->lock);
-    g->open = open;
-    if (!open) {
-        gy_cond_broadcast(&g->launched);
-    }
+    g->open = false;
+    gy_cond_broadcast(&g->launched);
     gy_mutex_unlock(&g->lock);
 }
 
@@ -56,6 +54,37 @@ void gy_graphs_wait_launched(struct gy_graphs *g)
     atomic_fetch_sub_explicit(&g->waiting, 1, memory_order_relaxed);
 }
 
+void gy_graphs_pause(struct gy_graphs *g)
+{
+    atomic_fetch_add_explicit(&g->waiting, 1, memory_order_relaxed);
+    gy_mutex_lock(&g->lock);
+    while (g->open) {
+        gy_cond_wait(&g->launched, &g->lock);
+    }
+    g->pauses++;
+    gy_mutex_unlock(&g->lock);
+    atomic_fetch_sub_explicit(&g->waiting, 1, memory_order_relaxed);
+}
+
+void gy_graphs_resume(struct gy_graphs *g)
+{
+    gy_mutex_lock(&g->lock);
+    g->pauses--;
+    gy_cond_broadcast(&g->launched);
+    gy_mutex_unlock(&g->lock);
+}
+
+/* GD: from now on a capture may be under way. */
+static void open_gate(struct gy_graphs *g)
+{
+    gy_mutex_lock(&g->lock);
+    while (g->pauses != 0) {
+        gy_cond_wait(&g->launched, &g->lock);
+    }
+    g->open = true;
+    gy_mutex_unlock(&g->lock);
+}
+
 /* ---- capture ------------------------------------------------------------------------------- */
 
 gantry_status gy_graphs_begin(struct gy_graphs *g)
@@ -64,22 +93,23 @@ gantry_status gy_graphs_begin(struct gy_graphs *g)
     struct gy_streams *streams = g->streams;
     gantry_status status = GANTRY_OK;
     if (streams->origin == NULL) {
-        status = GY_CALL(g->context, cuStreamCreate(&streams->origin, CU_STREAM_NON_BLOCKING));
+        status = gy_context_create_stream(g->context, NULL, 0, &streams->origin);
     }
     if (status == GANTRY_OK) {
         status = gy_streams_gather(streams, streams->origin, UINT32_MAX);
     }
-    if (status == GANTRY_OK) {
-        status =
-            GY_CALL(g->context, cuStreamBeginCapture(streams->origin, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
-    }
     if (status != GANTRY_OK) {
+        return status;
+    }
+    open_gate(g);
+    status = GY_CALL(g->context, cuStreamBeginCapture(streams->origin, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+    if (status != GANTRY_OK) {
+        close_gate(g);
         return status;
     }
     g->capturing = true;
     g->calls = 0;
     g->signature = 0;
-    set_open(g, true);
     gy_copier_begin_capture(g->copier);
     status = gy_streams_close(streams, streams->origin);
     if (status != GANTRY_OK) {
@@ -99,7 +129,7 @@ static gantry_status leave(struct gy_graphs *g)
         gy_context_lose(g->context, gy_error_last());
         status = gy_context_adopt_loss(g->context);
     }
-    set_open(g, false);
+    close_gate(g);
     return status;
 }
 
@@ -118,7 +148,7 @@ gantry_status gy_graphs_drop(struct gy_graphs *g)
     }
     if (gy_context_is_lost(g->context)) {
         g->capturing = false;
-        set_open(g, false);
+        close_gate(g);
         return gy_context_adopt_loss(g->context);
     }
     return leave(g);

@@ -62,6 +62,7 @@ struct gy_graphs {
     gy_mutex lock;                                           /* rank LEAF */
     gy_cond launched;                                        /* somebody waits for `open` to become false */
     _Atomic(uint32_t) waiting;        /* atomic: threads in wait_launched: the capture shall end soon */
+    uint32_t pauses;                  /* guarded by lock: who forbids captures for a moment */
     bool open;                        /* guarded by lock: something is captured and not launched yet */
     _Atomic(uint64_t) launches;       /* atomic: graphs launched */
     _Atomic(uint64_t) instantiations; /* atomic: of these, new executable graphs */
@@ -97,6 +98,11 @@ void gy_graphs_set_trust(struct gy_graphs *graphs, gantry_launch_fn function, en
 /* Auto: whether a batch of this shape shall be a graph, and what a batch has cost. */
 bool gy_graphs_choose(struct gy_graphs *graphs, uint64_t shape);
 void gy_graphs_learn(struct gy_graphs *graphs, uint64_t shape, bool as_graph, uint64_t ns, uint64_t calls);
+
+/* Any thread but GD: no capture begins between the two, and none is under way: calls on a whole green context
+ * would break it.  Not to be held over anything that blocks. */
+void gy_graphs_pause(struct gy_graphs *graphs);
+void gy_graphs_resume(struct gy_graphs *graphs);
 
 /* Any thread: wait until everything captured so far was launched. */
 void gy_graphs_wait_launched(struct gy_graphs *graphs);

@@ -77,6 +77,15 @@ extern _Thread_local struct gantry_dispatcher *gy_gd_current;
 /* GD's body (batch.c). */
 void gy_gd_main(void *dispatcher);
 
+/* Where the work of `task` goes. */
+static inline struct gantry_partition *gy_gd_partition(const struct gantry_dispatcher *d,
+                                                       const gantry_task *task)
+{
+    uint32_t number = gy_task_partition(task);
+    struct gy_partitions *all = d->config.partitions;
+    return &all->partitions[number != 0 ? number - 1 : all->default_index];
+}
+
 /* Call the launch callback of `task` once (step.c).  True when the task has ended and was released. */
 bool gy_gd_step(struct gantry_dispatcher *d, gantry_task *task);
 

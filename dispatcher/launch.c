@@ -3,6 +3,8 @@
 #include "driver/module.h"
 #include "profile/cta.h"
 
+#include <limits.h>
+
 void *gantry_launch_stream(const gantry_launch *launch)
 {
     return launch->stream;
@@ -21,6 +23,11 @@ gantry_task *gantry_launch_task(const gantry_launch *launch)
 gantry_context *gantry_launch_context(const gantry_launch *launch)
 {
     return launch->dispatcher->config.owner;
+}
+
+gantry_partition *gantry_launch_partition(const gantry_launch *launch)
+{
+    return gy_gd_partition(launch->dispatcher, launch->task);
 }
 
 /* Launch-scope calls belong to the callback's own thread, and do nothing on a lost context. */
@@ -97,6 +104,29 @@ gantry_status gantry_launch_kernel(gantry_launch *launch, gantry_kernel *kernel,
     }
     gy_gd_count(&d->counters.kernels, 1);
     return GANTRY_OK;
+}
+
+gantry_status gantry_launch_max_blocks(gantry_launch *launch, const gantry_kernel *kernel, uint32_t threads,
+                                       size_t shared_bytes, uint32_t *out)
+{
+    gantry_status status = check_scope(launch, "gantry_launch_max_blocks");
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    if (kernel == NULL || out == NULL || threads == 0 || threads > INT_MAX) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_launch_max_blocks: %s",
+                       kernel == NULL ? "kernel is NULL"
+                       : out == NULL  ? "out is NULL"
+                                      : "a bad block size");
+    }
+    int blocks = 0;
+    struct gy_context *context = launch->dispatcher->config.context;
+    status = GY_CALL(context, cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel->function,
+                                                                          (int)threads, shared_bytes));
+    if (status == GANTRY_OK) {
+        *out = (uint32_t)blocks * gantry_launch_partition(launch)->info.granted_sms;
+    }
+    return status;
 }
 
 void *gantry_launch_profile(gantry_launch *launch, uint32_t kernel, gantry_dim3 grid)

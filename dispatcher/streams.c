@@ -12,12 +12,23 @@ static void bump(_Atomic(uint64_t) *counter)
                           memory_order_relaxed);
 }
 
-gantry_status gy_streams_init(struct gy_streams *streams, struct gy_context *context, uint32_t limit,
-                              bool device_wide)
+static uint32_t count_kinds(const struct gy_partitions *partitions)
 {
+    uint32_t kinds = partitions->count;
+    for (uint32_t i = 0; i < partitions->count; i++) {
+        kinds += partitions->partitions[i].wide != NULL;
+    }
+    return kinds;
+}
+
+gantry_status gy_streams_init(struct gy_streams *streams, struct gy_context *context,
+                              struct gy_partitions *partitions, uint32_t limit, bool device_wide)
+{
+    limit = limit > count_kinds(partitions) ? limit : count_kinds(partitions);
     assert(limit >= 1 && limit <= GY_STREAMS_MAX);
     memset(streams, 0, sizeof(*streams));
     streams->context = context;
+    streams->partitions = partitions;
     streams->limit = limit;
     streams->device_wide = device_wide;
     streams->streams = gy_zalloc_array(limit, sizeof(*streams->streams));
@@ -48,15 +59,17 @@ void gy_streams_fini(struct gy_streams *streams)
     gy_free(streams->streams);
 }
 
-static gantry_status create_stream(struct gy_streams *streams, uint32_t *out)
+static gantry_status create_stream(struct gy_streams *streams, uint32_t kind, uint32_t *out)
 {
     struct gy_stream *s = &streams->streams[streams->count];
     CUstream native;
-    gantry_status status = GY_CALL(streams->context, cuStreamCreate(&native, CU_STREAM_NON_BLOCKING));
+    gantry_status status =
+        gy_partition_stream(&streams->partitions->partitions[kind / 2], kind % 2 != 0, &native);
     if (status != GANTRY_OK) {
         return status;
     }
     s->native = native;
+    s->kind = kind;
     *out = streams->count++;
     atomic_store_explicit(&streams->created, streams->count, memory_order_relaxed);
     return GANTRY_OK;
@@ -133,37 +146,61 @@ static enum offer appraise(struct gy_streams *streams, uint32_t index, const uin
     return s->heirs == 0 ? OFFER_ENDED : OFFER_NONE;
 }
 
-/* A stream for a task that inherits none.  A new one is only taken when the last tasks of all others are
- * such that none of them, nor this one, comes after another: so there are never more streams in use than the
- * graph is wide. */
-static gantry_status find_free(struct gy_streams *streams, const struct gy_clock *clock, uint32_t *out)
+/* One more may be made: then there is still room for one of each kind that has none. */
+static bool may_create(const struct gy_streams *streams, uint32_t kind)
 {
-    if (streams->count > 0 && atomic_load_explicit(&streams->single, memory_order_relaxed)) {
-        *out = 0;
-        return GANTRY_OK;
+    uint64_t made = 0;
+    for (uint32_t i = 0; i < streams->count; i++) {
+        made |= UINT64_C(1) << streams->streams[i].kind;
     }
+    uint32_t missing = count_kinds(streams->partitions) - (uint32_t)__builtin_popcountll(made);
+    return (made >> kind & 1u) == 0 || streams->count + missing < streams->limit;
+}
+
+/* For want of anything better: the next one in turn. */
+static uint32_t find_shared(struct gy_streams *streams, uint32_t kind)
+{
+    uint32_t i;
+    do {
+        i = streams->next_shared++ % streams->count;
+    } while (streams->streams[i].kind != kind);
+    return i;
+}
+
+/* A stream of this kind for a task that inherits none.  A new one is only taken when the last tasks of all
+ * others are such that none of them, nor this one, comes after another: so there are never more streams in
+ * use than the graph is wide. */
+static gantry_status find_free(struct gy_streams *streams, const struct gy_clock *clock, uint32_t kind,
+                               uint32_t *out)
+{
+    bool single = atomic_load_explicit(&streams->single, memory_order_relaxed);
     uint64_t reach[GY_STREAMS_MAX];
     find_reach(streams, clock, reach);
     enum offer best = OFFER_NONE;
     uint32_t found = 0;
     for (uint32_t i = 0; i < streams->count && best != OFFER_OVER; i++) {
-        enum offer offer = appraise(streams, i, reach);
+        if (streams->streams[i].kind != kind) {
+            continue;
+        }
+        enum offer offer = single ? OFFER_OVER : appraise(streams, i, reach);
         bool older = streams->streams[i].age < streams->streams[found].age;
         if (offer < best || (offer == best && offer != OFFER_NONE && older)) {
             best = offer;
             found = i;
         }
     }
-    if (best >= OFFER_ENDED && streams->count < streams->limit) {
-        return create_stream(streams, out);
+    if (best >= OFFER_ENDED && may_create(streams, kind)) {
+        return create_stream(streams, kind, out);
     }
-    *out = best != OFFER_NONE ? found : streams->next_shared++ % streams->count;
+    *out = best != OFFER_NONE ? found : find_shared(streams, kind);
     return GANTRY_OK;
 }
 
-/* A stream of `clock` whose tail is just the position asked for and not taken: that of the first predecessor
- * (home), unless another dependent of it may still want it while some other predecessor has no other. */
-static bool find_inheritable(struct gy_streams *streams, const struct gy_clock *clock, uint32_t *out)
+/* A stream of `clock`, of this kind, whose tail is just the position asked for and not taken: that of the
+ * first predecessor (home), unless another dependent of it may still want it while some other predecessor has
+ * no other. */
+static bool find_inheritable(struct gy_streams *streams, const struct gy_clock *clock, uint32_t kind,
+                             uint32_t *out)
 {
     uint64_t order[2] = {0, clock->streams};
     if (clock->home < GY_STREAMS_MAX) {
@@ -175,7 +212,7 @@ static bool find_inheritable(struct gy_streams *streams, const struct gy_clock *
         for (uint64_t left = order[pass]; left != 0; left &= left - 1) {
             uint32_t i = (uint32_t)__builtin_ctzll(left);
             struct gy_stream *s = &streams->streams[i];
-            if (s->tail != clock->seq[i] || s->running != 0 || (found && s->heirs != 0)) {
+            if (s->kind != kind || s->tail != clock->seq[i] || s->running != 0 || (found && s->heirs != 0)) {
                 continue;
             }
             *out = i;
@@ -210,18 +247,36 @@ static void overtake_all(struct gy_streams *streams)
     }
 }
 
-gantry_status gy_streams_assign(struct gy_streams *streams, uint64_t trail, uint32_t *out)
+/* Nothing is under way on the SMs of its lender, as far as the host knows. */
+static bool may_borrow(struct gy_streams *streams, uint32_t partition)
+{
+    const struct gantry_partition *p = &streams->partitions->partitions[partition];
+    if (__builtin_expect(p->wide == NULL, 1)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < streams->count; i++) {
+        struct gy_stream *s = &streams->streams[i];
+        bool passed = atomic_load_explicit(&s->completed, memory_order_acquire) >= s->tail;
+        if (GY_STREAM_PARTITION(s) == p->lender->info.index && (s->running != 0 || !passed)) {
+            return false;
+        }
+    }
+    bump(&streams->borrowed);
+    return true;
+}
+
+gantry_status gy_streams_assign(struct gy_streams *streams, uint64_t trail, uint32_t partition, uint32_t *out)
 {
     struct gy_clock clock;
-    uint32_t index = 0;
+    uint32_t index = 0, kind = GY_STREAM_KIND(partition, may_borrow(streams, partition));
     if (gy_trail_read(trail, &clock)) {
         count_heir(streams, &clock);
     } else {
         overtake_all(streams);
     }
     if (atomic_load_explicit(&streams->single, memory_order_relaxed) ||
-        !find_inheritable(streams, &clock, &index)) {
-        gantry_status status = find_free(streams, &clock, &index);
+        !find_inheritable(streams, &clock, kind, &index)) {
+        gantry_status status = find_free(streams, &clock, kind, &index);
         if (status != GANTRY_OK) {
             return status;
         }

@@ -9,6 +9,8 @@
  *     that no other dependent may still inherit.
  *  5. Streams are given out anew only when no task manager's step is open; within a step a stream counts as
  *     free when its last task can have no heir any more, or other work comes after it already.
+ * Partitions: a stream belongs to one for good, and counts only for tasks of that one.  A dependency between
+ * partitions is therefore always a WFI edge.
  * So a step never uses more streams than its graph is wide (docs/decisions/0009).
  * A wait is dropped when the stream is known to be behind that position already: every stream keeps a
  * vector clock of what its tail is ordered after (Fidge/Mattern clocks; each event carries the clock of
@@ -19,6 +21,7 @@
 #define DISPATCHER_STREAMS_H
 
 #include "dispatcher/trail.h"
+#include "partition/partitions.h"
 
 /* Events kept per stream; a wait uses the earliest one that covers its position. */
 #define GY_STREAM_EVENTS 8
@@ -31,6 +34,7 @@ struct gy_stream_event {
 
 struct gy_stream {
     CUstream native;
+    uint32_t kind;                  /* immutable: GY_STREAM_KIND() of its partition */
     uint64_t tail;                  /* tasks that finished launching here */
     uint64_t overtaken;             /* highest position that a task was assigned which comes after it */
     uint64_t age;                   /* when the tail finished launching, counted over all streams */
@@ -49,32 +53,40 @@ struct gy_stream {
 
 struct gy_streams {
     struct gy_context *context;
-    uint32_t limit;             /* immutable; most streams */
-    uint32_t count;             /* created so far */
-    uint32_t in_use;            /* with `used` set */
-    uint32_t next_shared;       /* round robin when all are busy */
-    uint64_t finished;          /* tasks that finished launching */
-    bool device_wide;           /* immutable; one sync point instead of waits */
-    _Atomic(bool) single;       /* atomic: everything on one stream */
-    CUstream origin;            /* where graphs are launched; NULL: none was yet */
-    uint64_t generation;        /* of the barrier; 0: there was none */
-    uint32_t barrier;           /* which of `barriers` is in force */
-    CUevent barriers[2];        /* NULL until first used */
-    _Atomic(uint32_t) peak;     /* atomic: most `in_use` */
-    _Atomic(uint32_t) created;  /* atomic copy of count */
-    _Atomic(uint64_t) waits;    /* atomic: WFI edges inserted */
-    _Atomic(uint64_t) dropped;  /* atomic: implied ones not inserted */
-    _Atomic(uint64_t) recorded; /* atomic: events recorded */
-    struct gy_stream *streams;  /* limit of them */
+    struct gy_partitions *partitions; /* immutable */
+    uint32_t limit;                   /* immutable; most streams; at least one of each kind */
+    uint32_t count;                   /* created so far */
+    uint32_t in_use;                  /* with `used` set */
+    uint32_t next_shared;             /* round robin when all are busy */
+    uint64_t finished;                /* tasks that finished launching */
+    bool device_wide;                 /* immutable; one sync point instead of waits */
+    _Atomic(bool) single;             /* atomic: everything on one stream of each partition */
+    CUstream origin;                  /* where graphs are launched; NULL: none was yet */
+    uint64_t generation;              /* of the barrier; 0: there was none */
+    uint32_t barrier;                 /* which of `barriers` is in force */
+    CUevent barriers[2];              /* NULL until first used */
+    _Atomic(uint32_t) peak;           /* atomic: most `in_use` */
+    _Atomic(uint32_t) created;        /* atomic copy of count */
+    _Atomic(uint64_t) waits;          /* atomic: WFI edges inserted */
+    _Atomic(uint64_t) dropped;        /* atomic: implied ones not inserted */
+    _Atomic(uint64_t) recorded;       /* atomic: events recorded */
+    _Atomic(uint64_t) borrowed;       /* atomic: tasks on streams with borrowed SMs */
+    struct gy_stream *streams;        /* limit of them */
 };
 
+/* Of a partition with SMs it may borrow there are two kinds of stream, without and with those. */
+#define GY_STREAM_KIND(partition, wide) ((partition)*2u + ((wide) ? 1u : 0u))
+#define GY_STREAM_PARTITION(stream) ((stream)->kind / 2u)
+
 GANTRY_MUST_CHECK gantry_status gy_streams_init(struct gy_streams *streams, struct gy_context *context,
-                                                uint32_t limit, bool device_wide);
+                                                struct gy_partitions *partitions, uint32_t limit,
+                                                bool device_wide);
 /* The GPU must be done with the streams, or the context lost. */
 void gy_streams_fini(struct gy_streams *streams);
 
-/* Give a task with this trail a stream by the rules; the index comes out. */
-GANTRY_MUST_CHECK gantry_status gy_streams_assign(struct gy_streams *streams, uint64_t trail, uint32_t *out);
+/* Give a task of partition `partition` with this trail a stream by the rules; the index comes out. */
+GANTRY_MUST_CHECK gantry_status gy_streams_assign(struct gy_streams *streams, uint64_t trail,
+                                                  uint32_t partition, uint32_t *out);
 
 /* Make `stream` wait for everything in `trail` that it is not ordered after yet. */
 GANTRY_MUST_CHECK gantry_status gy_streams_wait(struct gy_streams *streams, uint32_t stream, uint64_t trail);

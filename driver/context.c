@@ -231,6 +231,40 @@ gantry_status gy_context_pop(struct gy_context *context)
     return status;
 }
 
+/* ---- streams -------------------------------------------------------------------------------- */
+
+/* Before CUDA 12.5 a stream of a green context is made by making that current for a moment. */
+static gantry_status create_stream_current(struct gy_context *context, CUgreenCtx green, int priority,
+                                           CUstream *out)
+{
+    CUcontext view, popped;
+    gantry_status status = GY_CALL(context, cuCtxFromGreenCtx(&view, green));
+    if (status == GANTRY_OK) {
+        status = GY_CALL(context, cuCtxPushCurrent(view));
+    }
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    status = GY_CALL(context, cuStreamCreateWithPriority(out, CU_STREAM_NON_BLOCKING, priority));
+    gantry_status pop = GY_CALL(context, cuCtxPopCurrent(&popped));
+    return status != GANTRY_OK ? status : pop;
+}
+
+gantry_status gy_context_create_stream(struct gy_context *context, CUgreenCtx green, int priority,
+                                       CUstream *out)
+{
+    green = green != NULL ? green : context->home;
+    if (green == NULL) {
+        return priority == 0
+                   ? GY_CALL(context, cuStreamCreate(out, CU_STREAM_NON_BLOCKING))
+                   : GY_CALL(context, cuStreamCreateWithPriority(out, CU_STREAM_NON_BLOCKING, priority));
+    }
+    if (context->driver->version < 12050 || context->driver->cuGreenCtxStreamCreate == NULL) {
+        return create_stream_current(context, green, priority, out);
+    }
+    return GY_CALL(context, cuGreenCtxStreamCreate(out, green, CU_STREAM_NON_BLOCKING, priority));
+}
+
 /* ---- loss ----------------------------------------------------------------------------------- */
 
 void gy_context_lose(struct gy_context *context, const struct gy_error *cause)

@@ -13,10 +13,11 @@ struct gy_context {
     CUcontext native;               /* immutable */
     gantry_context_mode mode;       /* immutable */
     gantry_device_info info;        /* immutable */
-    atomic_bool lost;               /* atomic; never goes back to false */
-    gy_mutex cause_lock;            /* rank LEAF */
-    struct gy_error cause;          /* guarded by cause_lock; the first cause, valid once lost */
-    const struct gy_context *self;  /* immutable; == this while alive */
+    CUgreenCtx home;               /* immutable once rooms are created: where streams belong; NULL: all SMs */
+    atomic_bool lost;              /* atomic; never goes back to false */
+    gy_mutex cause_lock;           /* rank LEAF */
+    struct gy_error cause;         /* guarded by cause_lock; the first cause, valid once lost */
+    const struct gy_context *self; /* immutable; == this while alive */
 };
 
 /* Open the device and the context that `options` (already imported, never NULL) ask for. */
@@ -28,6 +29,12 @@ void gy_context_close(struct gy_context *context);
 /* Make the context current on this thread, counted; every push has one pop on the same thread. */
 GANTRY_MUST_CHECK gantry_status gy_context_push(struct gy_context *context);
 gantry_status gy_context_pop(struct gy_context *context);
+
+/* A non-blocking stream of `green`, else of the context's home, else of all SMs: the way in which every
+ * stream of the library is made, so that nothing runs on SMs that a plan has reserved.  The context is
+ * current. */
+GANTRY_MUST_CHECK gantry_status gy_context_create_stream(struct gy_context *context, CUgreenCtx green,
+                                                         int priority, CUstream *out);
 
 /* As gy_driver_check(); a sticky result also makes the context lost, and any result at all on a lost
  * context comes out as GANTRY_ERR_DEVICE_LOST with the first cause. */

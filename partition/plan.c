@@ -189,6 +189,25 @@ static void find_shared(const gantry_partition_layout *plan, uint32_t index, uin
     }
 }
 
+void gy_plan_recount(gantry_partition_layout *plan, uint32_t total_sms)
+{
+    uint64_t all[4] = {0, 0, 0, 0};
+    bool remainder = false;
+    for (uint32_t i = 0; i < plan->count; i++) {
+        gantry_partition_slot *slot = &plan->partitions[i];
+        uint64_t shared[4] = {0, 0, 0, 0};
+        find_shared(plan, i, shared);
+        slot->sm_count = sms_of(plan, slot->groups, slot->takes_remainder != 0);
+        slot->shared_sms = sms_of(plan, shared, false);
+        slot->wide_sms = sms_of(plan, slot->wide_groups, slot->wide_remainder != 0);
+        remainder = remainder || slot->takes_remainder != 0;
+        for (uint32_t w = 0; w < 4; w++) {
+            all[w] |= slot->groups[w];
+        }
+    }
+    plan->unused_sms = total_sms - sms_of(plan, all, remainder);
+}
+
 static void borrow(struct gy_planner *p, uint32_t index)
 {
     gantry_partition_slot *slot = &p->out->partitions[index];
@@ -252,24 +271,35 @@ static gantry_status finish(struct gy_planner *p)
     if (status != GANTRY_OK) {
         return status;
     }
-    uint32_t used = p->remainder_taken ? plan->remainder_sms : 0;
-    uint64_t all[4] = {0, 0, 0, 0};
-    for (uint32_t i = 0; i < plan->count; i++) {
-        gantry_partition_slot *slot = &plan->partitions[i];
-        uint64_t shared[4] = {0, 0, 0, 0};
-        find_shared(plan, i, shared);
-        slot->sm_count = sms_of(plan, slot->groups, slot->takes_remainder != 0);
-        slot->shared_sms = sms_of(plan, shared, false);
-        for (uint32_t w = 0; w < 4; w++) {
-            all[w] |= slot->groups[w];
-        }
-    }
-    used += sms_of(plan, all, false);
-    plan->unused_sms = p->topology->sm_count - used;
+    gy_plan_recount(plan, p->topology->sm_count);
     for (uint32_t i = 0; i < p->count; i++) {
         borrow(p, i);
     }
     return GANTRY_OK;
+}
+
+gantry_status gy_plan(struct gy_planner *p, const gantry_partition_options *options)
+{
+    gantry_partition_layout *plan = p->out;
+    gantry_partition_options asked = {.struct_size = sizeof(asked)};
+    gantry_status status =
+        gy_options_import(&asked, sizeof(asked), options, sizeof(asked), "gantry_partition_options");
+    if (status == GANTRY_OK) {
+        status = check_topology(p->topology);
+    }
+    if (status == GANTRY_OK) {
+        status = import_requests(p, &asked);
+    }
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    plan->count = p->count;
+    for (uint32_t i = 0; i < p->count; i++) {
+        memcpy(plan->partitions[i].name, p->requests[i].name, strlen(p->requests[i].name));
+        plan->partitions[i].request = i;
+    }
+    status = p->topology->is_structured != 0 ? gy_plan_structured(p) : gy_plan_by_count(p);
+    return status == GANTRY_OK ? finish(p) : status;
 }
 
 gantry_status gantry_partition_plan(const gantry_sm_topology *topology,
@@ -279,31 +309,12 @@ gantry_status gantry_partition_plan(const gantry_sm_topology *topology,
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_partition_plan: an argument is NULL");
     }
     gantry_sm_topology ours = {.struct_size = sizeof(ours)};
-    gantry_partition_options asked = {.struct_size = sizeof(asked)};
     gantry_partition_layout plan = {.struct_size = sizeof(plan)};
     struct gy_planner p = {.topology = &ours, .out = &plan};
     gantry_status status =
         gy_options_import(&ours, sizeof(ours), topology, sizeof(ours), "gantry_sm_topology");
     if (status == GANTRY_OK) {
-        status = gy_options_import(&asked, sizeof(asked), options, sizeof(asked), "gantry_partition_options");
-    }
-    if (status == GANTRY_OK) {
-        status = check_topology(&ours);
-    }
-    if (status == GANTRY_OK) {
-        status = import_requests(&p, &asked);
-    }
-    if (status != GANTRY_OK) {
-        return status;
-    }
-    plan.count = p.count;
-    for (uint32_t i = 0; i < p.count; i++) {
-        memcpy(plan.partitions[i].name, p.requests[i].name, strlen(p.requests[i].name));
-        plan.partitions[i].request = i;
-    }
-    status = ours.is_structured != 0 ? gy_plan_structured(&p) : gy_plan_by_count(&p);
-    if (status == GANTRY_OK) {
-        status = finish(&p);
+        status = gy_plan(&p, options);
     }
     return status == GANTRY_OK ? gy_stats_export(out, &plan, sizeof(plan), "gantry_partition_plan") : status;
 }

@@ -28,6 +28,13 @@ struct gy_planner {
     bool remainder_taken;
 };
 
+/* Plan for p->topology into the zeroed *p->out; the requests stay in `p`.  Statuses as
+ * gantry_partition_plan(). */
+GANTRY_MUST_CHECK gantry_status gy_plan(struct gy_planner *planner, const gantry_partition_options *options);
+
+/* Count the SMs anew, of groups that are of other sizes than planned. */
+void gy_plan_recount(gantry_partition_layout *plan, uint32_t total_sms);
+
 /* The slot of the request called `name`; UINT32_MAX: none. */
 uint32_t gy_planner_find(const struct gy_planner *planner, const char *name);
 

@@ -237,11 +237,10 @@ static gantry_status make_objects(struct gy_cta *cta)
     void *mailbox = NULL;
     gantry_status status = GY_CALL(context, cuCtxGetStreamPriorityRange(&least, &greatest));
     if (status == GANTRY_OK && cta->stream == NULL) {
-        status = GY_CALL(context, cuStreamCreateWithPriority(&cta->stream, CU_STREAM_NON_BLOCKING, least));
+        status = gy_context_create_stream(context, NULL, least, &cta->stream);
     }
     if (status == GANTRY_OK && cta->clock_stream == NULL) {
-        status = GY_CALL(context,
-                         cuStreamCreateWithPriority(&cta->clock_stream, CU_STREAM_NON_BLOCKING, greatest));
+        status = gy_context_create_stream(context, NULL, greatest, &cta->clock_stream);
     }
     if (status == GANTRY_OK && cta->clock_done == NULL) {
         status = GY_CALL(context, cuEventCreate(&cta->clock_done, CU_EVENT_DISABLE_TIMING));

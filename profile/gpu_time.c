@@ -378,8 +378,7 @@ static bool create_anchor_objects(struct gy_gpu_time *time)
      * anchor must not wait there behind somebody's kernel. */
     int least, greatest;
     return GY_CALL(context, cuCtxGetStreamPriorityRange(&least, &greatest)) == GANTRY_OK &&
-           GY_CALL(context, cuStreamCreateWithPriority(&time->stream, CU_STREAM_NON_BLOCKING, greatest)) ==
-               GANTRY_OK;
+           gy_context_create_stream(context, NULL, greatest, &time->stream) == GANTRY_OK;
 }
 
 /* Dispatcher thread: the first call of a recording. */

@@ -40,6 +40,9 @@ struct gy_gpu_ops {
     void (*memory_end)(gantry_dispatcher *self, struct gy_gpu_memory *memory);
     /* A manager of which tasks are held back for memory has nothing running.  Any thread. */
     void (*quiet)(gantry_dispatcher *self);
+
+    /* 1 and up; 0: not a partition of this dispatcher's context.  May be NULL: there are none. */
+    uint32_t (*partition_number)(gantry_dispatcher *self, const gantry_partition *partition);
 };
 
 /* The first member of struct gantry_dispatcher. */
@@ -63,6 +66,8 @@ struct gy_task_gpu {
 
 struct gy_task_gpu *gy_task_gpu(gantry_task *task);
 gantry_launch_fn gy_task_launch_fn(const gantry_task *task);
+/* As partition_number() has it; 0: the task names none. */
+uint32_t gy_task_partition(const gantry_task *task);
 
 /* Tasks are built by one thread and launched by another, so every line of a task is a cache miss of the
  * dispatcher (100 to 300 ns on a server).  The two calls start those misses early: the first, when the task

@@ -210,6 +210,11 @@ struct gy_task_gpu *gy_task_gpu(gantry_task *task)
     return &task->gpu;
 }
 
+uint32_t gy_task_partition(const gantry_task *task)
+{
+    return task->partition;
+}
+
 gantry_launch_fn gy_task_launch_fn(const gantry_task *task)
 {
     return task->body.launch;

@@ -18,6 +18,14 @@
 
 /* ---- create, destroy ------------------------------------------------------------------------- */
 
+/* 0: not one of the dispatcher's. */
+static uint32_t partition_number(const gantry_taskman *manager, const gantry_partition *partition)
+{
+    return manager->gpu_ops != NULL && manager->gpu_ops->partition_number != NULL
+               ? manager->gpu_ops->partition_number(manager->gpu, partition)
+               : 0;
+}
+
 static gantry_status import_options(gantry_taskman *manager, const gantry_taskman_options *theirs)
 {
     gantry_taskman_options options = {0};
@@ -39,6 +47,13 @@ static gantry_status import_options(gantry_taskman *manager, const gantry_taskma
     manager->gpu = options.gpu_dispatcher;
     if (manager->gpu != NULL) {
         manager->gpu_ops = ((const struct gy_gpu_dispatcher *)(const void *)manager->gpu)->ops;
+    }
+    if (options.partition != NULL) {
+        manager->partition = partition_number(manager, options.partition);
+        if (manager->partition == 0) {
+            return GY_FAIL(GANTRY_ERR_FOREIGN_HANDLE,
+                           "task manager: the partition is not of its GPU dispatcher's context");
+        }
     }
     status = gy_taskman_make_places(manager);
     return status != GANTRY_OK || options.expected_tasks == 0
@@ -112,6 +127,11 @@ static gantry_status check_special(const gantry_taskman *manager, const gantry_t
                        "task '%s': priority %d, class %u, condition or bandwidth do not fit", shown,
                        (int)desc->priority, desc->cpu_class);
     }
+    if (desc->partition != NULL && (!is_gpu || partition_number(manager, desc->partition) == 0)) {
+        return GY_FAIL(is_gpu ? GANTRY_ERR_FOREIGN_HANDLE : GANTRY_ERR_INVALID_ARGUMENT, "task '%s': %s",
+                       shown,
+                       is_gpu ? "the partition is of another context" : "only GPU tasks have a partition");
+    }
     return GANTRY_OK;
 }
 
@@ -119,7 +139,8 @@ static gantry_status check_special(const gantry_taskman *manager, const gantry_t
 static inline bool is_plain(const gantry_task_desc *desc)
 {
     return desc->kind == GANTRY_TASK_CPU && desc->priority == GANTRY_TASK_PRIORITY_NORMAL &&
-           desc->cpu_class == 0 && !desc->is_condition && desc->memory == 0 && !desc->bandwidth_critical;
+           desc->cpu_class == 0 && !desc->is_condition && desc->memory == 0 && !desc->bandwidth_critical &&
+           desc->partition == NULL;
 }
 
 static gantry_status refuse_stopped(void)
@@ -187,6 +208,8 @@ static inline void describe(gantry_task *task, const gantry_task_desc *desc, uns
     task->traits = is_plain(desc) ? GANTRY_TASK_CPU : (uint8_t)traits_of(desc);
     if (gy_task_is_gpu(task)) {
         task->body.launch = desc->launch;
+        task->partition = (uint8_t)(desc->partition != NULL ? partition_number(task->manager, desc->partition)
+                                                            : task->manager->partition);
     } else {
         task->body.run = desc->run;
         task->cpu_class = (uint8_t)desc->cpu_class;

@@ -10,6 +10,7 @@
 #include <gantry/base.h>
 #include <gantry/dispatcher.h>
 #include <gantry/heap.h>
+#include <gantry/partition.h>
 #include <gantry/taskman.h>
 
 GANTRY_BEGIN_DECLS
@@ -47,11 +48,13 @@ typedef struct gantry_context_options {
     uint32_t synchronous;   /* 1: wait for the GPU after every call of a launch callback, so that an error
                              * names the task that caused it; also with GANTRY_SYNC=1 */
     uint32_t single_stream; /* 1: see gantry_dispatcher_set_concurrent_streams() */
+    const gantry_partition_options *partitions; /* a plan to carry out (partition.h); NULL: one partition that
+                                                 * is the whole device */
 } gantry_context_options;
 #define GANTRY_CONTEXT_OPTIONS_INIT                                                                \
     {                                                                                              \
         sizeof(gantry_context_options), GANTRY_DRIVER_AUTO, GANTRY_CONTEXT_PRIMARY, NULL, NULL, 0, \
-            GANTRY_WAIT_DEFAULT, NULL, GANTRY_SUBMISSION_DEFAULT, GANTRY_WFI_PRECISE, 0, 0         \
+            GANTRY_WAIT_DEFAULT, NULL, GANTRY_SUBMISSION_DEFAULT, GANTRY_WFI_PRECISE, 0, 0, NULL   \
     }
 
 /** Load the driver, open the device, start the dispatcher's two threads.  `options` NULL: defaults.
@@ -60,7 +63,8 @@ typedef struct gantry_context_options {
  *  @retval GANTRY_ERR_NO_DRIVER         the driver library asked for cannot be loaded, or lacks a
  *                                       function (named)
  *  @retval GANTRY_ERR_NO_DEVICE         no device, or no such ordinal
- *  @retval GANTRY_ERR_DRIVER, GANTRY_ERR_OUT_OF_HOST_MEMORY, GANTRY_ERR_UNSUPPORTED */
+ *  @retval GANTRY_ERR_UNSUPPORTED       also: a plan without green contexts, or for a context of its own
+ *  @retval GANTRY_ERR_DRIVER, GANTRY_ERR_OUT_OF_HOST_MEMORY */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_context_create(const gantry_context_options *options,
                                                                  gantry_context **out);
 

@@ -29,6 +29,19 @@ GANTRY_API void *gantry_launch_stream(const gantry_launch *launch);
 GANTRY_API uint32_t gantry_launch_index(const gantry_launch *launch);
 GANTRY_API gantry_task *gantry_launch_task(const gantry_launch *launch);
 GANTRY_API gantry_context *gantry_launch_context(const gantry_launch *launch);
+/** Whose streams the task's work goes to; never NULL. */
+GANTRY_API gantry_partition *gantry_launch_partition(const gantry_launch *launch);
+
+/** Blocks of `kernel` that the task's partition runs at once, with `threads` per block and so much dynamic
+ * shared memory each: the largest grid whose blocks may wait for each other.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL or no threads
+ *  @retval GANTRY_ERR_STATE             not in a launch callback
+ *  @retval GANTRY_ERR_DRIVER, GANTRY_ERR_DEVICE_LOST */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_launch_max_blocks(gantry_launch *launch,
+                                                                    const gantry_kernel *kernel,
+                                                                    uint32_t threads, size_t shared_bytes,
+                                                                    uint32_t *out);
 
 /** Launch `kernel` on the task's stream.  `args` has one pointer per kernel parameter; the values are
  *  copied before the call returns.  Sizes are blocks and threads; `shared_bytes` is dynamic shared

@@ -17,14 +17,14 @@
 
 #include <gantry/dispatcher.h>
 
+#include <stdbool.h>
+
 GANTRY_BEGIN_DECLS
 
 enum {
     GANTRY_PARTITIONS_MAX = 16,      /* in one plan, the default one included */
     GANTRY_PARTITION_NAME_BYTES = 32 /* with the final 0 */
 };
-
-typedef struct gantry_partition gantry_partition;
 
 /* ---- what a device offers ------------------------------------------------------------------- */
 
@@ -162,6 +162,117 @@ typedef struct gantry_partition_layout {
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_partition_plan(const gantry_sm_topology *topology,
                                                                  const gantry_partition_options *options,
                                                                  gantry_partition_layout *out);
+
+/** Why a context's device can be divided, and into what; with what the driver really makes of it.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL or a struct_size too small
+ *  @retval GANTRY_ERR_UNSUPPORTED       the driver has no green contexts (CUDA 12.4)
+ *  @retval GANTRY_ERR_OUT_OF_HOST_MEMORY, GANTRY_ERR_DRIVER, GANTRY_ERR_DEVICE_LOST */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_partition_read_topology(gantry_context *context,
+                                                                          gantry_sm_topology *out);
+
+/* ---- partitions of a context ---------------------------------------------------------------- */
+
+/** A context has one partition at least: without a plan the one called "default", which is all of the device.
+ *  Partitions live as long as their context. */
+GANTRY_API uint32_t gantry_partition_count(const gantry_context *context);
+/** In the order of the plan; NULL: no such index. */
+GANTRY_API gantry_partition *gantry_partition_at(gantry_context *context, uint32_t index);
+/** The one for everything that names none. */
+GANTRY_API gantry_partition *gantry_partition_default(gantry_context *context);
+/** @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL
+ *  @retval GANTRY_ERR_NOT_FOUND         no partition of that name */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_partition_find(gantry_context *context, const char *name,
+                                                                 gantry_partition **out);
+
+/** The plan that is in force.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL or a struct_size too small
+ *  @retval GANTRY_ERR_NOT_FOUND         the context has none */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_partition_get_layout(const gantry_context *context,
+                                                                       gantry_partition_layout *out);
+
+typedef struct gantry_partition_info {
+    size_t struct_size; /* in: sizeof of the caller */
+    uint64_t id;        /* unique in the process */
+    char name[GANTRY_PARTITION_NAME_BYTES];
+    int device;           /* ordinal */
+    uint32_t index;       /* in the plan */
+    uint32_t planned_sms; /* what the plan says */
+    uint32_t granted_sms; /* what the driver gave */
+    uint32_t total_sms;   /* of the device, or of its MIG instance */
+    uint32_t wide_sms;    /* granted with what it may borrow; 0: nothing */
+    uint32_t cluster_size;
+    uint32_t workqueue_limit; /* granted; 0: not divided */
+    gantry_workqueue_scope workqueue_scope;
+    int priority;      /* of its streams */
+    bool is_default;   /* takes everything that names none */
+    bool is_exclusive; /* its SMs are its own: a green context, and no overlap */
+} gantry_partition_info;
+
+/** @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL or a struct_size too small */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_partition_get_info(const gantry_partition *partition,
+                                                                     gantry_partition_info *out);
+
+/** A CUstream (non-blocking) of the partition for work of the application's own.  It must be destroyed, with
+ *  cuStreamDestroy(), before the context.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL
+ *  @retval GANTRY_ERR_DRIVER, GANTRY_ERR_DEVICE_LOST */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_partition_create_stream(gantry_partition *partition,
+                                                                          void **out);
+
+/** Whose a CUstream is: NULL when it is of no partition.  With a plan in force that is also logged as a
+ *  warning: such a stream uses the SMs of all partitions.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, or no stream
+ *  @retval GANTRY_ERR_DRIVER, GANTRY_ERR_DEVICE_LOST */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_partition_of_stream(gantry_context *context, void *stream,
+                                                                      gantry_partition **out);
+
+/* ---- all streams of a partition at once ----------------------------------------------------- */
+
+/** Record `event` (a CUevent of the context): it is done when everything is that any stream of the partition
+ * has been given so far.  Not to be called from a launch callback; waits while a batch is being captured.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, or an event of another context
+ *  @retval GANTRY_ERR_STATE             called from a launch callback
+ *  @retval GANTRY_ERR_UNSUPPORTED       the partition has no green context
+ *  @retval GANTRY_ERR_DRIVER, GANTRY_ERR_DEVICE_LOST */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_partition_record_event(gantry_partition *partition,
+                                                                         void *event);
+/** Whatever any stream of the partition is given from now on comes after `event`.  As above. */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_partition_wait_event(gantry_partition *partition,
+                                                                       void *event);
+/** Block until everything is done that any stream of the partition has been given so far.  As above. */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_partition_synchronize(gantry_partition *partition);
+
+/* ---- audit ---------------------------------------------------------------------------------- */
+
+enum { GANTRY_SM_SET_WORDS = 16 };
+
+/** Which SMs blocks ran on, as they saw it (%smid): SM i is bit i % 64 of word i / 64. */
+typedef struct gantry_sm_set {
+    uint64_t words[GANTRY_SM_SET_WORDS];
+    uint32_t count;
+    uint32_t reserved;
+} gantry_sm_set;
+
+typedef enum gantry_audit_way {
+    GANTRY_AUDIT_STREAM = 0, /* a launch on a stream of the partition */
+    GANTRY_AUDIT_GRAPH = 1,  /* captured on one, launched as a graph from a stream of no partition */
+} gantry_audit_way;
+
+/** Fill the partition with blocks of a kernel that note their SM, until no new ones show up.  Takes
+ * milliseconds; blocks of others that occupy an SM all the time can hide it.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, or an unknown way
+ *  @retval GANTRY_ERR_UNSUPPORTED       there is no kernel image for the device
+ *  @retval GANTRY_ERR_OUT_OF_DEVICE_MEMORY, GANTRY_ERR_DRIVER, GANTRY_ERR_DEVICE_LOST */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_partition_audit(gantry_partition *partition,
+                                                                  gantry_audit_way way, gantry_sm_set *out);
 
 GANTRY_END_DECLS
 

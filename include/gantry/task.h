@@ -30,7 +30,8 @@ GANTRY_BEGIN_DECLS
 
 typedef struct gantry_task gantry_task;
 typedef struct gantry_taskman gantry_taskman;
-typedef struct gantry_launch gantry_launch; /* see dispatcher.h */
+typedef struct gantry_launch gantry_launch;       /* see dispatcher.h */
+typedef struct gantry_partition gantry_partition; /* see partition.h */
 
 typedef enum gantry_task_kind {
     GANTRY_TASK_CPU = 0,
@@ -96,12 +97,13 @@ typedef struct gantry_task_desc {
     uint32_t cpu_class;             /* CPU tasks; 0: none, else one of the CPU dispatcher's limited classes */
     bool is_condition;              /* a CPU task that picks its dependents, see gantry_task_choose() */
     uint32_t memory;                /* from gantry_taskman_declare_memory(); 0: nothing was declared for it */
-    bool bandwidth_critical; /* a CPU task that raises the bandwidth gate (bandwidth.h) while it runs */
+    bool bandwidth_critical;     /* a CPU task that raises the bandwidth gate (bandwidth.h) while it runs */
+    gantry_partition *partition; /* GPU tasks: whose streams its work goes to; NULL: its manager's */
 } gantry_task_desc;
 #define GANTRY_TASK_DESC_INIT                                                             \
     {                                                                                     \
         sizeof(gantry_task_desc), GANTRY_TASK_CPU, NULL, NULL, NULL, NULL, NULL, NULL, 0, \
-            GANTRY_TASK_PRIORITY_NORMAL, 0, false, 0, false                               \
+            GANTRY_TASK_PRIORITY_NORMAL, 0, false, 0, false, NULL                         \
     }
 
 /** `task` will not start before `predecessor` has been released.  For two GPU tasks, GPU work of

@@ -115,15 +115,17 @@ typedef struct gantry_taskman_options {
         *cpu_dispatcher;               /* NULL: CPU tasks run in the thread that waits or stops; borrowed */
     gantry_dispatcher *gpu_dispatcher; /* NULL: GPU tasks are refused at submission; borrowed */
     uint32_t expected_tasks;           /* 0: unknown; storage taken at once */
+    gantry_partition *partition;       /* of its GPU tasks that name none; NULL: the context's default one */
 } gantry_taskman_options;
-#define GANTRY_TASKMAN_OPTIONS_INIT                   \
-    {                                                 \
-        sizeof(gantry_taskman_options), NULL, NULL, 0 \
+#define GANTRY_TASKMAN_OPTIONS_INIT                         \
+    {                                                       \
+        sizeof(gantry_taskman_options), NULL, NULL, 0, NULL \
     }
 
 /** @retval GANTRY_OK
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL
  *  @retval GANTRY_ERR_UNSUPPORTED       an option this library does not know
+ *  @retval GANTRY_ERR_FOREIGN_HANDLE    a partition of another context, or without a GPU dispatcher
  *  @retval GANTRY_ERR_OUT_OF_HOST_MEMORY */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_create(const gantry_taskman_options *options,
                                                                  gantry_taskman **out);

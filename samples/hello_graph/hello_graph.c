@@ -44,7 +44,7 @@ int main(void)
     MUST(gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, BYTES, 0, GANTRY_ALLOC_SITE("device"), &device));
     for (uint32_t i = 0; i < COUNT; i++)
         ((uint32_t *)host)[i] = i;
-    gantry_taskman_options options = {sizeof(options), NULL, gantry_context_dispatcher(context), 0};
+    gantry_taskman_options options = {sizeof(options), .gpu_dispatcher = gantry_context_dispatcher(context)};
     MUST(gantry_taskman_create(&options, &graph));
     const gantry_task_desc chain[TASKS] = {
         {SIZE, GANTRY_TASK_HTOD, .label = "upload", .launch = copy},

@@ -7,6 +7,7 @@
 
 struct pool {
     struct gy_context *context;
+    struct gy_partitions *partitions;
     struct gy_streams streams;
     struct gy_trail_pool trails;
 };
@@ -18,7 +19,8 @@ static int open_pool(void **state)
     options.driver = gpu_fixture_driver();
     assert_ok(gy_context_open(&options, &pool.context));
     assert_ok(gy_context_push(pool.context));
-    assert_ok(gy_streams_init(&pool.streams, pool.context, LIMIT, false));
+    assert_ok(gy_partitions_create(pool.context, NULL, NULL, &pool.partitions));
+    assert_ok(gy_streams_init(&pool.streams, pool.context, pool.partitions, LIMIT, false));
     assert_ok(gy_trail_pool_init(&pool.trails, 32));
     *state = &pool;
     return 0;
@@ -29,6 +31,7 @@ static int close_pool(void **state)
     struct pool *pool = *state;
     gy_trail_pool_fini(&pool->trails);
     gy_streams_fini(&pool->streams);
+    gy_partitions_destroy(pool->partitions);
     assert_ok(gy_context_pop(pool->context));
     gy_context_close(pool->context);
     return 0;
@@ -37,7 +40,7 @@ static int close_pool(void **state)
 static uint32_t assign(struct pool *pool, uint64_t trail)
 {
     uint32_t stream = UINT32_MAX;
-    assert_ok(gy_streams_assign(&pool->streams, trail, &stream));
+    assert_ok(gy_streams_assign(&pool->streams, trail, 0, &stream));
     return stream;
 }
 

@@ -1,0 +1,170 @@
+/* The partitions of a context, as the application sees them. */
+#include "context/context.h"
+
+#include "base/options.h"
+#include "dispatcher/internal.h"
+
+uint32_t gantry_partition_count(const gantry_context *context)
+{
+    return context->partitions->count;
+}
+
+gantry_partition *gantry_partition_at(gantry_context *context, uint32_t index)
+{
+    return index < context->partitions->count ? &context->partitions->partitions[index] : NULL;
+}
+
+gantry_partition *gantry_partition_default(gantry_context *context)
+{
+    return &context->partitions->partitions[context->partitions->default_index];
+}
+
+gantry_status gantry_partition_find(gantry_context *context, const char *name, gantry_partition **out)
+{
+    if (context == NULL || name == NULL || out == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_partition_find: an argument is NULL");
+    }
+    for (uint32_t i = 0; i < context->partitions->count; i++) {
+        if (strcmp(context->partitions->partitions[i].info.name, name) == 0) {
+            *out = &context->partitions->partitions[i];
+            return GANTRY_OK;
+        }
+    }
+    return GY_FAIL(GANTRY_ERR_NOT_FOUND, "there is no partition '%s'", name);
+}
+
+gantry_status gantry_partition_get_layout(const gantry_context *context, gantry_partition_layout *out)
+{
+    if (context == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_partition_get_layout: context is NULL");
+    }
+    if (!context->partitions->is_planned) {
+        return GY_FAIL(GANTRY_ERR_NOT_FOUND, "the context was created without a plan");
+    }
+    return gy_stats_export(out, &context->partitions->layout, sizeof(context->partitions->layout),
+                           "gantry_partition_get_layout");
+}
+
+gantry_status gantry_partition_get_info(const gantry_partition *partition, gantry_partition_info *out)
+{
+    if (partition == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_partition_get_info: partition is NULL");
+    }
+    return gy_stats_export(out, &partition->info, sizeof(partition->info), "gantry_partition_get_info");
+}
+
+gantry_status gantry_partition_read_topology(gantry_context *context, gantry_sm_topology *out)
+{
+    if (context == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_partition_read_topology: context is NULL");
+    }
+    gantry_sm_topology topology;
+    gantry_status status = gy_context_push(context->cuda);
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    status = gy_topology_read(context->cuda, &topology);
+    (void)gy_context_pop(context->cuda);
+    return status == GANTRY_OK
+               ? gy_stats_export(out, &topology, sizeof(topology), "gantry_partition_read_topology")
+               : status;
+}
+
+gantry_status gantry_partition_create_stream(gantry_partition *partition, void **out)
+{
+    if (partition == NULL || out == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_partition_create_stream: an argument is NULL");
+    }
+    CUstream stream;
+    gantry_status status = gy_context_push(partition->owner->context);
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    status = gy_partition_stream(partition, false, &stream);
+    (void)gy_context_pop(partition->owner->context);
+    if (status == GANTRY_OK) {
+        *out = stream;
+    }
+    return status;
+}
+
+gantry_status gantry_partition_of_stream(gantry_context *context, void *stream, gantry_partition **out)
+{
+    if (context == NULL || out == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_partition_of_stream: an argument is NULL");
+    }
+    gantry_partition *found;
+    gantry_status status = gy_context_push(context->cuda);
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    status = gy_partition_of(context->partitions, stream, &found);
+    (void)gy_context_pop(context->cuda);
+    if (status == GANTRY_OK) {
+        *out = found;
+    }
+    return status;
+}
+
+/* ---- all streams of a partition at once ----------------------------------------------------- */
+
+typedef gantry_status (*whole_fn)(struct gantry_partition *partition, CUevent event);
+
+/* A call on a whole green context breaks the capture of any stream of it, so it waits for the dispatcher's to
+ * end and keeps the next from beginning. */
+static gantry_status call_whole(gantry_partition *partition, whole_fn call, CUevent event)
+{
+    struct gantry_dispatcher *d = partition->owner->owner->dispatcher;
+    if (gy_gd_current == d) {
+        return GY_FAIL(GANTRY_ERR_STATE, "a launch callback asks for all streams of partition '%s'",
+                       partition->info.name);
+    }
+    gantry_status status = gy_context_push(partition->owner->context);
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    gy_graphs_pause(&d->graphs);
+    status = call(partition, event);
+    gy_graphs_resume(&d->graphs);
+    (void)gy_context_pop(partition->owner->context);
+    return status;
+}
+
+gantry_status gantry_partition_record_event(gantry_partition *partition, void *event)
+{
+    if (partition == NULL || event == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_partition_record_event: an argument is NULL");
+    }
+    return call_whole(partition, gy_partition_record, event);
+}
+
+gantry_status gantry_partition_wait_event(gantry_partition *partition, void *event)
+{
+    if (partition == NULL || event == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_partition_wait_event: an argument is NULL");
+    }
+    return call_whole(partition, gy_partition_wait, event);
+}
+
+gantry_status gantry_partition_synchronize(gantry_partition *partition)
+{
+    if (partition == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_partition_synchronize: partition is NULL");
+    }
+    struct gy_context *context = partition->owner->context;
+    CUevent event;
+    gantry_status status = gy_context_push(context);
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    status = GY_CALL(context, cuEventCreate(&event, CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC));
+    if (status == GANTRY_OK) {
+        status = call_whole(partition, gy_partition_record, event);
+        if (status == GANTRY_OK) {
+            status = GY_CALL(context, cuEventSynchronize(event));
+        }
+        (void)GY_CALL(context, cuEventDestroy(event));
+    }
+    (void)gy_context_pop(context);
+    return status;
+}

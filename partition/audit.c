@@ -1,0 +1,146 @@
+/* The audit: a kernel fills a partition with blocks that note where they run. */
+#include "partition/partitions.h"
+
+#include "audit_kernels.kernels.h"
+#include "base/alloc.h"
+#include "driver/module.h"
+
+#define WORDS (2u * GANTRY_SM_SET_WORDS)
+#define THREADS 1024u
+#define WAVES 4u       /* blocks per SM of the device: more than run at once */
+#define HOLD_NS 20000u /* longer than it takes to start a wave */
+#define QUIET 3        /* launches without news that end it */
+#define MOST_LAUNCHES 100
+
+struct audit {
+    struct gy_context *context;
+    gantry_audit_way way;
+    struct gantry_module *module;
+    struct gantry_kernel *kernel;
+    CUstream inside, outside; /* of the partition, and of none */
+    CUdeviceptr seen;
+    uint32_t blocks;
+};
+
+static gantry_status launch(struct audit *a)
+{
+    uint32_t words = WORDS;
+    uint64_t ns = a->context->driver->emulated ? 0 : HOLD_NS; /* virtual SMs need not be filled */
+    void *args[] = {&a->seen, &words, &ns};
+    return GY_CALL(a->context, cuLaunchKernel(a->kernel->function, a->blocks, 1, 1, THREADS, 1, 1, 0,
+                                              a->inside, args, NULL));
+}
+
+static gantry_status launch_graph(struct audit *a)
+{
+    struct gy_context *context = a->context;
+    CUgraph graph = NULL;
+    CUgraphExec exec = NULL;
+    gantry_status status =
+        GY_CALL(context, cuStreamBeginCapture(a->inside, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    status = launch(a);
+    gantry_status end = GY_CALL(context, cuStreamEndCapture(a->inside, &graph));
+    status = status != GANTRY_OK ? status : end;
+    if (status == GANTRY_OK) {
+        status = GY_CALL(context, cuGraphInstantiateWithFlags(&exec, graph, 0));
+    }
+    if (status == GANTRY_OK) {
+        status = GY_CALL(context, cuGraphLaunch(exec, a->outside));
+    }
+    if (status == GANTRY_OK) {
+        status = GY_CALL(context, cuStreamSynchronize(a->outside));
+    }
+    if (exec != NULL) {
+        (void)GY_CALL(context, cuGraphExecDestroy(exec));
+    }
+    if (graph != NULL) {
+        (void)GY_CALL(context, cuGraphDestroy(graph));
+    }
+    return status;
+}
+
+static gantry_status look_once(struct audit *a, gantry_sm_set *out)
+{
+    uint32_t words[WORDS] = {0};
+    gantry_status status = a->way == GANTRY_AUDIT_GRAPH ? launch_graph(a) : launch(a);
+    if (status == GANTRY_OK) {
+        status = GY_CALL(a->context, cuStreamSynchronize(a->inside));
+    }
+    if (status == GANTRY_OK) {
+        status = GY_CALL(a->context, cuMemcpyDtoH(words, a->seen, sizeof(words)));
+    }
+    out->count = 0;
+    for (uint32_t w = 0; w < GANTRY_SM_SET_WORDS && status == GANTRY_OK; w++) {
+        out->words[w] = words[2 * w] | (uint64_t)words[2 * w + 1] << 32;
+        out->count += (uint32_t)__builtin_popcountll(out->words[w]);
+    }
+    return status;
+}
+
+static gantry_status look(struct audit *a, gantry_sm_set *out)
+{
+    gantry_sm_set found = {.count = 0};
+    gantry_status status =
+        GY_CALL(a->context, cuMemsetD8Async(a->seen, 0, WORDS * sizeof(uint32_t), a->inside));
+    int quiet = 0;
+    for (int i = 0; i < MOST_LAUNCHES && quiet < QUIET && status == GANTRY_OK; i++) {
+        uint32_t before = found.count;
+        status = look_once(a, &found);
+        quiet = found.count == before ? quiet + 1 : 0;
+    }
+    if (status == GANTRY_OK) {
+        *out = found;
+    }
+    return status;
+}
+
+static gantry_status audit(struct gantry_partition *partition, struct audit *a, gantry_sm_set *out)
+{
+    gantry_status status = gy_module_load(a->context, &gantry_image_audit_kernels, &a->module);
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    status = gy_module_kernel(a->module, "gantry_audit", &a->kernel);
+    if (status == GANTRY_OK) {
+        status = GY_CALL(a->context, cuMemAlloc(&a->seen, WORDS * sizeof(uint32_t)));
+    }
+    if (status != GANTRY_OK) {
+        goto unload;
+    }
+    status = gy_partition_stream(partition, false, &a->inside);
+    if (status != GANTRY_OK) {
+        goto free_seen;
+    }
+    /* Of no partition on purpose: where a graph is launched must not matter. */
+    status = GY_CALL(a->context, cuStreamCreate(&a->outside, CU_STREAM_NON_BLOCKING));
+    if (status == GANTRY_OK) {
+        status = look(a, out);
+        (void)GY_CALL(a->context, cuStreamDestroy(a->outside));
+    }
+    (void)GY_CALL(a->context, cuStreamDestroy(a->inside));
+free_seen:
+    (void)GY_CALL(a->context, cuMemFree(a->seen));
+unload:
+    gy_module_unload(a->module);
+    return status;
+}
+
+gantry_status gantry_partition_audit(gantry_partition *partition, gantry_audit_way way, gantry_sm_set *out)
+{
+    if (partition == NULL || out == NULL || (unsigned)way > GANTRY_AUDIT_GRAPH) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_partition_audit: %s",
+                       partition == NULL || out == NULL ? "an argument is NULL" : "unknown way");
+    }
+    struct gy_context *context = partition->owner->context;
+    struct audit a = {.context = context, .way = way, .blocks = WAVES * context->info.multiprocessors};
+    gantry_status status = gy_context_push(context);
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    status = audit(partition, &a, out);
+    (void)gy_context_pop(context);
+    return status;
+}

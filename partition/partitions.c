@@ -1,0 +1,460 @@
+/* Carrying a plan out.
+ *
+ * One split of the whole device, then per partition one descriptor of its groups and one green context.  What
+ * was granted is read back from the green context: drivers have given less than asked for.  That both come
+ * from one split is by construction: a driver of CUDA 13.0 takes parts of two splits in one descriptor
+ * without a word.
+ *
+ * Green contexts belong to the device's primary context, and so do the memory and the modules they can use.
+ * They are never made current on a thread (a handle may be used by one thread at a time): streams are created
+ * from them and work is enqueued on streams with the primary context current.
+ *
+ * The plan's default partition becomes the context's home: whatever else makes a stream on the context gets
+ * one of it (gy_context_create_stream()). */
+#include "partition/partitions.h"
+
+#include "base/alloc.h"
+#include "base/options.h"
+#include "partition/plan.h"
+
+#include <assert.h>
+
+/* Work of building, thrown away afterwards. */
+struct build {
+    struct gy_partitions *partitions;
+    const gantry_partition_options *options;
+    struct gy_planner planner;
+    CUdevResource all, rest;
+    CUdevResource parts[GY_GROUPS_MAX];
+    CUdevResource chosen[GY_GROUPS_MAX + 2]; /* of one descriptor: groups, the remainder, work queues */
+};
+
+static uint64_t next_id(void)
+{
+    static _Atomic(uint64_t) ids; /* atomic: given out in the process */
+    return atomic_fetch_add_explicit(&ids, 1, memory_order_relaxed) + 1;
+}
+
+static void init_info(struct gy_partitions *all, uint32_t index, const char *name)
+{
+    struct gantry_partition *p = &all->partitions[index];
+    *p = (struct gantry_partition){.owner = all};
+    p->info = (gantry_partition_info){.struct_size = sizeof(p->info),
+                                      .id = next_id(),
+                                      .device = all->context->info.ordinal,
+                                      .index = index,
+                                      .total_sms = all->context->info.multiprocessors};
+    memcpy(p->info.name, name, strlen(name) + 1);
+}
+
+/* ---- one green context ---------------------------------------------------------------------- */
+
+static unsigned choose(struct build *b, const uint64_t groups[4], bool remainder)
+{
+    unsigned count = 0;
+    for (uint32_t g = 0; g < b->partitions->layout.group_count; g++) {
+        if (gy_groups_have(groups, g)) {
+            b->chosen[count++] = b->parts[g];
+        }
+    }
+    if (remainder) {
+        b->chosen[count++] = b->rest;
+    }
+    return count;
+}
+
+/* A wish about work queues, where they can be divided; else the environment of the process decides. */
+static gantry_status choose_workqueues(struct build *b, const gantry_partition_request *r, unsigned *count)
+{
+    struct gy_context *context = b->partitions->context;
+    if (r == NULL || r->workqueue_limit == 0) {
+        return GANTRY_OK;
+    }
+    if (b->partitions->topology.workqueues == 0) {
+        gy_log(GANTRY_LOG_WARNING,
+               "partition '%s': work queues cannot be divided by a driver before CUDA 13.1; "
+               "CUDA_DEVICE_MAX_CONNECTIONS sets their number for the process",
+               r->name);
+        return GANTRY_OK;
+    }
+    CUdevResource *queues = &b->chosen[*count];
+    memset(queues, 0, sizeof(*queues));
+    gantry_status status = GY_CALL(
+        context, cuDeviceGetDevResource(context->device, queues, CU_DEV_RESOURCE_TYPE_WORKQUEUE_CONFIG));
+    queues->wqConfig.wqConcurrencyLimit = r->workqueue_limit;
+    queues->wqConfig.sharingScope = r->workqueue_scope == GANTRY_WORKQUEUE_BALANCED
+                                        ? CU_WORKQUEUE_SCOPE_GREEN_CTX_BALANCED
+                                        : CU_WORKQUEUE_SCOPE_DEVICE_CTX;
+    *count += status == GANTRY_OK;
+    return status;
+}
+
+static gantry_status create_green(struct gy_context *context, CUdevResource *resources, unsigned count,
+                                  CUgreenCtx *out, uint32_t *granted)
+{
+    CUdevResourceDesc desc;
+    CUgreenCtx green;
+    CUdevResource resource;
+    gantry_status status = GY_CALL(context, cuDevResourceGenerateDesc(&desc, resources, count));
+    if (status == GANTRY_OK) {
+        status =
+            GY_CALL(context, cuGreenCtxCreate(&green, desc, context->device, CU_GREEN_CTX_DEFAULT_STREAM));
+    }
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    memset(&resource, 0, sizeof(resource));
+    status = GY_CALL(context, cuGreenCtxGetDevResource(green, &resource, CU_DEV_RESOURCE_TYPE_SM));
+    if (status != GANTRY_OK) {
+        (void)GY_CALL(context, cuGreenCtxDestroy(green));
+        return status;
+    }
+    *out = green;
+    *granted = resource.sm.smCount;
+    return GANTRY_OK;
+}
+
+static gantry_status check_grant(const struct build *b, const char *name, uint32_t planned, uint32_t granted)
+{
+    if (granted >= planned) {
+        return GANTRY_OK;
+    }
+    if (b->options->shortfall == GANTRY_PARTITION_SHORT_IS_ERROR) {
+        return GY_FAIL(GANTRY_ERR_UNSUPPORTED, "partition '%s': %u SMs were planned, the driver granted %u",
+                       name, planned, granted);
+    }
+    gy_log(GANTRY_LOG_WARNING, "partition '%s': %u SMs were planned, the driver granted %u", name, planned,
+           granted);
+    return GANTRY_OK;
+}
+
+static void read_workqueues(struct gantry_partition *p)
+{
+    CUdevResource queues;
+    memset(&queues, 0, sizeof(queues));
+    const struct gy_context *context = p->owner->context;
+    if (p->owner->topology.workqueues != 0 &&
+        context->driver->cuGreenCtxGetDevResource(p->green, &queues, CU_DEV_RESOURCE_TYPE_WORKQUEUE_CONFIG) ==
+            CUDA_SUCCESS) {
+        p->info.workqueue_limit = queues.wqConfig.wqConcurrencyLimit;
+        p->info.workqueue_scope = queues.wqConfig.sharingScope == CU_WORKQUEUE_SCOPE_GREEN_CTX_BALANCED
+                                      ? GANTRY_WORKQUEUE_BALANCED
+                                      : GANTRY_WORKQUEUE_SHARED;
+    }
+}
+
+static gantry_status create_partition(struct build *b, uint32_t index)
+{
+    struct gy_context *context = b->partitions->context;
+    struct gantry_partition *p = &b->partitions->partitions[index];
+    const gantry_partition_slot *slot = &b->partitions->layout.partitions[index];
+    const gantry_partition_request *r =
+        slot->request < b->planner.count ? &b->planner.requests[slot->request] : NULL;
+    unsigned count = choose(b, slot->groups, slot->takes_remainder != 0);
+    gantry_status status = choose_workqueues(b, r, &count);
+    if (status == GANTRY_OK) {
+        status = create_green(context, b->chosen, count, &p->green, &p->info.granted_sms);
+    }
+    if (status == GANTRY_OK) {
+        status = check_grant(b, slot->name, slot->sm_count, p->info.granted_sms);
+    }
+    if (status == GANTRY_OK && slot->wide_sms != 0) {
+        count = choose(b, slot->wide_groups, slot->wide_remainder != 0);
+        status = create_green(context, b->chosen, count, &p->wide, &p->info.wide_sms);
+    }
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    p->info.is_exclusive = slot->shared_sms == 0;
+    p->info.cluster_size = slot->cluster_size;
+    read_workqueues(p);
+    return GANTRY_OK;
+}
+
+/* ---- the split ------------------------------------------------------------------------------ */
+
+static gantry_status split_equal(struct build *b)
+{
+    struct gy_context *context = b->partitions->context;
+    const gantry_partition_layout *plan = &b->partitions->layout;
+    unsigned groups = plan->group_count;
+    unsigned flags = plan->ignores_coscheduling != 0 ? CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING : 0;
+    if (groups == 0) { /* too few SMs for a unit: all of them are the remainder */
+        b->rest = b->all;
+        return GANTRY_OK;
+    }
+    gantry_status status = GY_CALL(
+        context, cuDevSmResourceSplitByCount(b->parts, &groups, &b->all, &b->rest, flags, plan->unit_sms));
+    if (status == GANTRY_OK && (groups != plan->group_count || b->parts[0].sm.smCount != plan->unit_sms)) {
+        status =
+            GY_FAIL(GANTRY_ERR_UNSUPPORTED, "partition: the driver made %u groups of %u SMs, %u of %u before",
+                    groups, b->parts[0].sm.smCount, plan->group_count, plan->unit_sms);
+    }
+    return status;
+}
+
+static gantry_status split_structured(struct build *b)
+{
+    struct gy_context *context = b->partitions->context;
+    gantry_partition_layout *plan = &b->partitions->layout;
+    CU_DEV_SM_RESOURCE_GROUP_PARAMS params[2 * GANTRY_PARTITIONS_MAX];
+    memset(params, 0, sizeof(params));
+    for (uint32_t g = 0; g < plan->group_count; g++) {
+        const gantry_sm_group *group = &plan->groups[g];
+        params[g].smCount = group->is_discovered != 0 ? 0 : group->sm_count;
+        params[g].coscheduledSmCount = group->cluster_size;
+        params[g].preferredCoscheduledSmCount = group->preferred_cluster_size;
+        params[g].flags = group->backfill != 0 ? CU_DEV_SM_RESOURCE_GROUP_BACKFILL : 0;
+    }
+    if (plan->group_count == 0) {
+        b->rest = b->all;
+        return GANTRY_OK;
+    }
+    gantry_status status =
+        GY_CALL(context, cuDevSmResourceSplit(b->parts, plan->group_count, &b->all, &b->rest, 0, params));
+    for (uint32_t g = 0; g < plan->group_count && status == GANTRY_OK; g++) {
+        plan->groups[g].sm_count = b->parts[g].sm.smCount; /* what discovery has found */
+    }
+    if (status == GANTRY_OK) {
+        plan->remainder_sms = b->rest.type == CU_DEV_RESOURCE_TYPE_SM ? b->rest.sm.smCount : 0;
+        gy_plan_recount(plan, b->planner.topology->sm_count);
+    }
+    return status;
+}
+
+/* ---- a whole plan --------------------------------------------------------------------------- */
+
+static void destroy_greens(struct gy_partitions *all)
+{
+    const struct gy_driver *driver = all->context->driver;
+    for (uint32_t i = all->count; i-- > 0;) {
+        /* On a lost context destruction fails as everything does. */
+        if (all->partitions[i].wide != NULL) {
+            (void)driver->cuGreenCtxDestroy(all->partitions[i].wide);
+        }
+        if (all->partitions[i].green != NULL) {
+            (void)driver->cuGreenCtxDestroy(all->partitions[i].green);
+        }
+    }
+}
+
+/* Everything of the requests that is not about SMs. */
+static void adopt_requests(struct build *b)
+{
+    struct gy_partitions *all = b->partitions;
+    all->count = all->layout.count;
+    all->default_index = all->layout.default_partition;
+    for (uint32_t i = 0; i < all->count; i++) {
+        const gantry_partition_slot *slot = &all->layout.partitions[i];
+        struct gantry_partition *p = &all->partitions[i];
+        init_info(all, i, slot->name);
+        p->info.planned_sms = slot->sm_count;
+        p->info.total_sms = b->planner.topology->sm_count;
+        p->info.is_default = i == all->default_index;
+        if (slot->request < b->planner.count) {
+            const gantry_partition_request *r = &b->planner.requests[slot->request];
+            p->info.priority = r->priority;
+            p->share = r->share;
+            p->lender =
+                r->borrows != NULL ? &all->partitions[gy_planner_find(&b->planner, r->borrows)] : NULL;
+        }
+    }
+}
+
+static gantry_status carry_out(struct build *b)
+{
+    struct gy_partitions *all = b->partitions;
+    gantry_status status =
+        GY_CALL(all->context, cuDeviceGetDevResource(all->context->device, &b->all, CU_DEV_RESOURCE_TYPE_SM));
+    if (status == GANTRY_OK) {
+        status = all->layout.is_structured != 0 ? split_structured(b) : split_equal(b);
+    }
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    adopt_requests(b);
+    for (uint32_t i = 0; i < all->count && status == GANTRY_OK; i++) {
+        status = create_partition(b, i);
+    }
+    if (status != GANTRY_OK) {
+        destroy_greens(all);
+    }
+    return status;
+}
+
+/* Streams with priorities on all SMs, for want of better. */
+static gantry_status fall_back(struct build *b)
+{
+    struct gy_partitions *all = b->partitions;
+    uint32_t sms = all->context->info.multiprocessors;
+    gantry_sm_topology whole = {.struct_size = sizeof(whole), .sm_count = sms, .alignment = 1};
+    whole.unit_sms = whole.fine_unit_sms = 1;
+    whole.unit_count = whole.fine_unit_count = sms < GY_GROUPS_MAX ? sms : GY_GROUPS_MAX;
+    all->topology = whole;
+    b->planner.topology = &all->topology;
+    gantry_status status = gy_plan(&b->planner, b->options);
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    adopt_requests(b);
+    for (uint32_t i = 0; i < all->count; i++) {
+        all->partitions[i].info.granted_sms = sms;
+        all->partitions[i].lender = NULL;
+    }
+    gy_log(GANTRY_LOG_WARNING,
+           "there are no green contexts here: the %u partitions are streams with priorities, "
+           "each on all %u SMs",
+           all->count, sms);
+    return GANTRY_OK;
+}
+
+/* Green contexts are parts of the primary context. */
+static gantry_status check_primary(struct gy_context *context)
+{
+    CUcontext primary = NULL;
+    gantry_status status = GANTRY_OK;
+    if (context->mode != GANTRY_CONTEXT_PRIMARY) {
+        status = GY_CALL(context, cuDevicePrimaryCtxRetain(&primary, context->device));
+        if (status == GANTRY_OK) {
+            status = GY_CALL(context, cuDevicePrimaryCtxRelease(context->device));
+        }
+        if (status == GANTRY_OK && primary != context->native) {
+            status =
+                GY_FAIL(GANTRY_ERR_UNSUPPORTED,
+                        "partitions need the device's primary context: GANTRY_CONTEXT_PRIMARY, or adopt it");
+        }
+    }
+    return status;
+}
+
+static gantry_status plan_and_carry_out(struct build *b)
+{
+    struct gy_partitions *all = b->partitions;
+    if ((unsigned)b->options->fallback > GANTRY_PARTITION_PRIORITY_ONLY ||
+        (unsigned)b->options->shortfall > GANTRY_PARTITION_SHORT_IS_WARNING) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
+                       "gantry_partition_options: unknown fallback or shortfall");
+    }
+    b->planner.out = &all->layout;
+    all->layout.struct_size = sizeof(all->layout);
+    gantry_status status = check_primary(all->context);
+    if (status == GANTRY_OK) {
+        status = gy_topology_read(all->context, &all->topology);
+    }
+    if (status == GANTRY_ERR_UNSUPPORTED && b->options->fallback == GANTRY_PARTITION_PRIORITY_ONLY) {
+        return fall_back(b);
+    }
+    b->planner.topology = &all->topology;
+    if (status == GANTRY_OK) {
+        status = gy_plan(&b->planner, b->options);
+    }
+    return status == GANTRY_OK ? carry_out(b) : status;
+}
+
+gantry_status gy_partitions_create(struct gy_context *context, gantry_context *owner,
+                                   const gantry_partition_options *options, struct gy_partitions **out)
+{
+    struct gy_partitions *all = gy_zalloc(sizeof(*all));
+    if (all == NULL) {
+        return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "no memory for partitions");
+    }
+    all->context = context;
+    all->owner = owner;
+    gantry_status status = GANTRY_OK;
+    if (options == NULL) {
+        init_info(all, 0, "default");
+        all->count = 1;
+        all->partitions[0].info.planned_sms = all->partitions[0].info.granted_sms =
+            context->info.multiprocessors;
+        all->partitions[0].info.is_default = true;
+    } else {
+        gantry_partition_options ours = {.struct_size = sizeof(ours)};
+        struct build *b = gy_zalloc(sizeof(*b));
+        status = b == NULL ? GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "no memory for a plan")
+                           : gy_options_import(&ours, sizeof(ours), options, sizeof(size_t) * 3,
+                                               "gantry_partition_options");
+        if (status == GANTRY_OK) {
+            b->partitions = all;
+            b->options = &ours;
+            all->is_planned = true;
+            status = plan_and_carry_out(b);
+        }
+        gy_free(b);
+    }
+    if (status != GANTRY_OK) {
+        gy_free(all);
+        return status;
+    }
+    context->home = all->partitions[all->default_index].green;
+    *out = all;
+    return GANTRY_OK;
+}
+
+void gy_partitions_destroy(struct gy_partitions *all)
+{
+    if (all == NULL) {
+        return;
+    }
+    all->context->home = NULL;
+    destroy_greens(all);
+    gy_free(all);
+}
+
+/* ---- streams and events --------------------------------------------------------------------- */
+
+gantry_status gy_partition_stream(const struct gantry_partition *p, bool wide, CUstream *out)
+{
+    assert(!wide || p->wide != NULL);
+    return gy_context_create_stream(p->owner->context, wide ? p->wide : p->green, p->info.priority, out);
+}
+
+gantry_status gy_partition_of(struct gy_partitions *all, CUstream stream, struct gantry_partition **out)
+{
+    const struct gy_driver *driver = all->context->driver;
+    CUgreenCtx green = NULL;
+    if (driver->cuStreamGetGreenCtx != NULL && all->partitions[0].green != NULL) {
+        CUresult result = driver->cuStreamGetGreenCtx(stream, &green);
+        if (result == CUDA_ERROR_INVALID_HANDLE &&
+            driver->cuStreamQuery(stream) != CUDA_ERROR_INVALID_HANDLE) {
+            result = CUDA_SUCCESS; /* how some drivers say that it is a stream of none */
+            green = NULL;
+        }
+        if (result != CUDA_SUCCESS) {
+            return gy_context_check(all->context, result, "cuStreamGetGreenCtx", __FILE__, __LINE__);
+        }
+    }
+    for (uint32_t i = 0; i < all->count && green != NULL; i++) {
+        if (all->partitions[i].green == green || all->partitions[i].wide == green) {
+            *out = &all->partitions[i];
+            return GANTRY_OK;
+        }
+    }
+    if (all->is_planned) {
+        gy_log(GANTRY_LOG_WARNING, "a stream of no partition: its work runs on the SMs of all %u partitions",
+               all->count);
+    }
+    *out = NULL;
+    return GANTRY_OK;
+}
+
+static gantry_status need_green(const struct gantry_partition *p)
+{
+    return p->green != NULL
+               ? GANTRY_OK
+               : GY_FAIL(GANTRY_ERR_UNSUPPORTED, "partition '%s' has no green context", p->info.name);
+}
+
+gantry_status gy_partition_record(struct gantry_partition *p, CUevent event)
+{
+    gantry_status status = need_green(p);
+    return status == GANTRY_OK ? GY_CALL(p->owner->context, cuGreenCtxRecordEvent(p->green, event)) : status;
+}
+
+gantry_status gy_partition_wait(struct gantry_partition *p, CUevent event)
+{
+    gantry_status status = need_green(p);
+    if (status == GANTRY_OK && p->wide != NULL) {
+        status = GY_CALL(p->owner->context, cuGreenCtxWaitEvent(p->wide, event));
+    }
+    return status == GANTRY_OK ? GY_CALL(p->owner->context, cuGreenCtxWaitEvent(p->green, event)) : status;
+}

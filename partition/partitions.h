@@ -1,0 +1,60 @@
+/* The partitions of a context: a plan carried out with green contexts, or one partition that is everything.
+ *
+ * Life: created before anything of the context makes a stream, destroyed after all its streams are gone and
+ * before the CUDA context is given back; any other order leaks streams or crashes in some drivers. */
+#ifndef PARTITION_PARTITIONS_H
+#define PARTITION_PARTITIONS_H
+
+#include "driver/context.h"
+
+#include <gantry/partition.h>
+
+struct gy_partitions;
+
+struct gantry_partition {
+    struct gy_partitions *owner;     /* immutable */
+    CUgreenCtx green;                /* immutable; NULL: all SMs */
+    CUgreenCtx wide;                 /* immutable; with the SMs it may borrow; NULL: none */
+    struct gantry_partition *lender; /* immutable; whose SMs `wide` has too */
+    gantry_partition_info info;      /* immutable */
+    gantry_share share;              /* immutable; percent 0: no bound */
+};
+
+struct gy_partitions {
+    struct gy_context *context;     /* immutable */
+    gantry_context *owner;          /* immutable */
+    uint32_t count;                 /* immutable; at least 1 */
+    uint32_t default_index;         /* immutable */
+    bool is_planned;                /* immutable */
+    gantry_sm_topology topology;    /* immutable; with a plan */
+    gantry_partition_layout layout; /* immutable; with a plan */
+    struct gantry_partition partitions[GANTRY_PARTITIONS_MAX];
+};
+
+/* `options` NULL: one partition, "default", of the whole device.  Sets context->home.
+ * @retval GANTRY_ERR_INVALID_ARGUMENT  a bad plan
+ * @retval GANTRY_ERR_UNSUPPORTED       no green contexts and no fallback, a context that is not the primary
+ *                                      one, or fewer SMs granted than planned
+ * @retval GANTRY_ERR_OUT_OF_HOST_MEMORY, GANTRY_ERR_DRIVER */
+GANTRY_MUST_CHECK gantry_status gy_partitions_create(struct gy_context *context, gantry_context *owner,
+                                                     const gantry_partition_options *options,
+                                                     struct gy_partitions **out);
+/* All streams of the context are gone.  NULL is ignored. */
+void gy_partitions_destroy(struct gy_partitions *partitions);
+
+/* What the device offers; GANTRY_ERR_UNSUPPORTED without green contexts. */
+GANTRY_MUST_CHECK gantry_status gy_topology_read(struct gy_context *context, gantry_sm_topology *out);
+
+/* A non-blocking stream of the partition, context current.  `wide`: with the SMs it may borrow. */
+GANTRY_MUST_CHECK gantry_status gy_partition_stream(const struct gantry_partition *partition, bool wide,
+                                                    CUstream *out);
+
+/* The partition of a stream; NULL: none.  Context current. */
+GANTRY_MUST_CHECK gantry_status gy_partition_of(struct gy_partitions *partitions, CUstream stream,
+                                                struct gantry_partition **out);
+
+/* Context current.  GANTRY_ERR_UNSUPPORTED without a green context. */
+GANTRY_MUST_CHECK gantry_status gy_partition_record(struct gantry_partition *partition, CUevent event);
+GANTRY_MUST_CHECK gantry_status gy_partition_wait(struct gantry_partition *partition, CUevent event);
+
+#endif

@@ -1,0 +1,124 @@
+/* What a device offers to divide: asked for by trying, since the rules differ by generation and by part. */
+#include "partition/partitions.h"
+
+#include "base/alloc.h"
+#include "partition/plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* One split into the smallest groups, for their size and number. */
+static gantry_status try_units(struct gy_context *context, const CUdevResource *all, unsigned flags,
+                               uint32_t *unit, uint32_t *count)
+{
+    unsigned groups = GY_GROUPS_MAX;
+    CUdevResource rest;
+    CUdevResource *parts = gy_zalloc_array(GY_GROUPS_MAX, sizeof(*parts));
+    if (parts == NULL) {
+        return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "partition: no memory for a split");
+    }
+    gantry_status status =
+        GY_CALL(context, cuDevSmResourceSplitByCount(parts, &groups, all, &rest, flags, 1));
+    if (status == GANTRY_OK) {
+        *count = groups;
+        *unit = groups != 0 ? parts[0].sm.smCount : 0;
+    }
+    gy_free(parts);
+    return status;
+}
+
+/* Co-scheduled SMs lie in one processing cluster, so the number of SMs in chunks of c is the sum of
+ * floor(size / c) * c over the clusters.  From the largest c downwards, what larger clusters do not explain
+ * are clusters of just this size. */
+static void read_clusters(struct gy_context *context, const CUdevResource *all, gantry_sm_topology *t)
+{
+    uint32_t sizes[32], count = 0, sum = 0;
+    for (uint32_t c = t->max_cluster & ~1u; c >= 2; c -= 2) {
+        CU_DEV_SM_RESOURCE_GROUP_PARAMS params;
+        memset(&params, 0, sizeof(params));
+        params.coscheduledSmCount = params.preferredCoscheduledSmCount = c;
+        /* A dry run; a size that does not fit at all is an error on some drivers. */
+        CUresult result = context->driver->cuDevSmResourceSplit(NULL, 1, all, NULL, 0, &params);
+        uint32_t chunks = result == CUDA_SUCCESS ? params.smCount / c : 0;
+        for (uint32_t i = 0; i < count; i++) {
+            chunks -= sizes[i] / c < chunks ? sizes[i] / c : chunks;
+        }
+        for (; chunks > 0 && count < 32; chunks--) {
+            sizes[count++] = c;
+            sum += c;
+        }
+    }
+    if (sum == t->sm_count) {
+        t->gpc_count = count;
+        for (uint32_t i = 0; i < count; i++) {
+            t->gpc_sms[i] = (uint8_t)sizes[i];
+        }
+    } /* else it is not like that here, and the driver's word is all there is */
+}
+
+static uint32_t mps_percentage(const struct gy_context *context)
+{
+    int enabled = 0;
+    const char *text = getenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE");
+    CUresult result =
+        context->driver->cuDeviceGetAttribute(&enabled, CU_DEVICE_ATTRIBUTE_MPS_ENABLED, context->device);
+    if (result != CUDA_SUCCESS || enabled == 0) { /* older drivers do not know the attribute */
+        return 0;
+    }
+    unsigned long percent = text != NULL ? strtoul(text, NULL, 10) : 100;
+    return percent > 0 && percent < 100 ? (uint32_t)percent : 100;
+}
+
+static bool has_green_contexts(const struct gy_driver *driver)
+{
+    return driver->version >= 12040 && driver->cuDeviceGetDevResource != NULL &&
+           driver->cuDevSmResourceSplitByCount != NULL && driver->cuDevResourceGenerateDesc != NULL &&
+           driver->cuGreenCtxCreate != NULL && driver->cuGreenCtxDestroy != NULL &&
+           driver->cuCtxFromGreenCtx != NULL && driver->cuGreenCtxGetDevResource != NULL;
+}
+
+gantry_status gy_topology_read(struct gy_context *context, gantry_sm_topology *out)
+{
+    const struct gy_driver *driver = context->driver;
+    gantry_sm_topology t = {.struct_size = sizeof(t)};
+    CUdevResource all;
+    memset(&all, 0, sizeof(all));
+    if (!has_green_contexts(driver)) {
+        return GY_FAIL(
+            GANTRY_ERR_UNSUPPORTED,
+            "partitions need green contexts, which came with CUDA 12.4; this driver is of CUDA %d.%d",
+            driver->version / 1000, driver->version % 1000 / 10);
+    }
+    gantry_status status =
+        GY_CALL(context, cuDeviceGetDevResource(context->device, &all, CU_DEV_RESOURCE_TYPE_SM));
+    if (status == GANTRY_OK) {
+        status = try_units(context, &all, 0, &t.unit_sms, &t.unit_count);
+    }
+    if (status == GANTRY_OK) {
+        status = try_units(context, &all, CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING, &t.fine_unit_sms,
+                           &t.fine_unit_count);
+    }
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    t.sm_count = all.sm.smCount;
+    t.alignment = driver->version >= 13000 && all.sm.smCoscheduledAlignment != 0
+                      ? all.sm.smCoscheduledAlignment
+                      : t.unit_sms;
+    t.is_structured = driver->version >= 13010 && driver->cuDevSmResourceSplit != NULL;
+    t.max_cluster = t.is_structured && context->info.compute_major >= 9 ? 32 : t.alignment;
+    if (t.is_structured != 0) {
+        read_clusters(context, &all, &t);
+    }
+    t.is_mig = strstr(context->info.name, " MIG ") != NULL;
+    t.mps_percentage = mps_percentage(context);
+    CUdevResource queues;
+    memset(&queues, 0, sizeof(queues));
+    if (t.is_structured != 0 &&
+        driver->cuDeviceGetDevResource(context->device, &queues, CU_DEV_RESOURCE_TYPE_WORKQUEUE_CONFIG) ==
+            CUDA_SUCCESS) {
+        t.workqueues = queues.wqConfig.wqConcurrencyLimit;
+    }
+    *out = t;
+    return GANTRY_OK;
+}
