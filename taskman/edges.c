@@ -204,6 +204,20 @@ static bool unhold_while_building(gantry_task *task, gantry_status *status)
     return is_building;
 }
 
+/* The last reference is gone. */
+static void dispatch(gantry_taskman *manager, gantry_task *task, bool is_in_flow)
+{
+    struct gy_ready ready = {0};
+    atomic_fetch_add_explicit(&manager->work, GY_WORK_ACTIVE, memory_order_relaxed);
+    if (!is_in_flow) {
+        gy_ready_add(&ready, task);
+    } else if (!gy_flow_ready(task, &ready)) {
+        gy_taskman_count_off(manager, GY_WORK_ACTIVE);
+        return;
+    }
+    gy_ready_dispatch(manager, &ready);
+}
+
 gantry_status gy_taskman_unhold(gantry_task *task)
 {
     gantry_taskman *manager = task->manager;
@@ -226,10 +240,7 @@ gantry_status gy_taskman_unhold(gantry_task *task)
     } while (!atomic_compare_exchange_weak_explicit(&task->references, &references, references - 1,
                                                     memory_order_seq_cst, memory_order_relaxed));
     if (references == 1) {
-        struct gy_ready ready = {0};
-        atomic_fetch_add_explicit(&manager->work, GY_WORK_ACTIVE, memory_order_relaxed);
-        gy_ready_add(&ready, task);
-        gy_ready_dispatch(manager, &ready);
+        dispatch(manager, task, is_counted);
     }
     if (is_counted) {
         gy_taskman_count_off(manager, GY_WORK_PENDING);

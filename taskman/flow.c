@@ -30,12 +30,23 @@ static void carry_all(gantry_task *task, uint64_t chosen)
     }
 }
 
-static void fail_wiring(const gantry_task *task, const gantry_task *successor)
+/* `by`: whose end, or the giving back of whose reference, makes the task ready. */
+static bool make_ready(gantry_task *task, const char *by, struct gy_ready *ready)
 {
-    (void)GY_FAIL(GANTRY_ERR_STATE, "'%s' starts '%s', which has not ended since its last start",
-                  gantry_task_label(task), gantry_task_label(successor));
+    if (gy_task_enter_ready(task)) {
+        gy_ready_sort(ready, task);
+        return true;
+    }
+    (void)GY_FAIL(GANTRY_ERR_STATE, "%s starts '%s', which has not ended since its last start", by,
+                  gantry_task_label(task));
     gy_taskman_keep_failure(task->manager, task, GANTRY_ERR_STATE);
     gy_error_clear();
+    return false;
+}
+
+bool gy_flow_ready(gantry_task *task, struct gy_ready *ready)
+{
+    return make_ready(task, "a reference given back", ready);
 }
 
 /* True: the dependent became ready. */
@@ -51,12 +62,7 @@ static bool tell(gantry_task *task, gantry_task *successor, gantry_status result
             return false;
         }
     }
-    if (!gy_task_enter_ready(successor)) {
-        fail_wiring(task, successor);
-        return false;
-    }
-    gy_ready_sort(ready, successor);
-    return true;
+    return make_ready(successor, gantry_task_label(task), ready);
 }
 
 size_t gy_flow_release(gantry_task *task, gantry_status result, struct gy_ready *ready)

@@ -57,6 +57,10 @@ void gy_taskman_count_off(gantry_taskman *manager, uint64_t less);
  * Returns how many became ready. */
 size_t gy_flow_release(gantry_task *task, gantry_status result, struct gy_ready *ready);
 
+/* flow.c: the last reference of a task of such a graph was given back.  False: it is queued or running, and
+ * the run has failed. */
+bool gy_flow_ready(gantry_task *task, struct gy_ready *ready);
+
 /* Tell the dispatcher that `successor` comes after what `task` carries. */
 void gy_task_carry(gantry_task *task, gantry_task *successor);
 bool gy_task_carries(const gantry_task *task);
