@@ -6,18 +6,18 @@
  *
  * Destruction: no thread is between enter and leave, `stopping` is set, and each worker leaves once it
  * finds nothing more to run; what a worker makes ready meanwhile it runs itself. */
+#include "base/clock.h"
 #include "base/status.h"
 #include "taskman/manager.h"
+#include "taskman/patience.h"
 #include "taskman/pool.h"
 #include "taskman/worker.h"
 
 #include <sched.h>
 
 enum {
-    SPIN_ROUNDS = 64, /* looks at all queues before a hybrid worker sleeps */
-    SPIN_PAUSES = 16, /* between two looks */
-    MOST_PATIENCE =
-        8192, /* looks before an adaptive worker sleeps, if that has paid off: a few milliseconds */
+    SPIN_ROUNDS = 64,    /* looks at all queues before a hybrid worker sleeps */
+    SPIN_PAUSES = 16,    /* between two looks */
     WAITER_PAUSES = 256, /* before a waiting thread sleeps */
 };
 
@@ -34,43 +34,76 @@ void gy_worker_run_here(gantry_cpu_dispatcher *pool, gantry_task *task)
     gy_worker_current = outer;
 }
 
+/* Between two looks at all queues; false: it is time to sleep.  `round` looks were made, since `since_ns`. */
+static bool stay_awake(const struct gy_worker *self, uint32_t round, uint64_t since_ns)
+{
+    switch (self->pool->mode) {
+    case GANTRY_WAIT_YIELD:
+        sched_yield();
+        return true;
+    case GANTRY_WAIT_SPIN:
+        gy_cpu_relax();
+        return true;
+    case GANTRY_WAIT_ADAPTIVE:
+        if (gy_clock_ns() - since_ns >= self->patience_ns) {
+            return false;
+        }
+        break;
+    case GANTRY_WAIT_HYBRID:
+        if (round >= SPIN_ROUNDS) {
+            return false;
+        }
+        break;
+    default:
+        return false;
+    }
+    for (int i = 0; i < SPIN_PAUSES; i++) {
+        gy_cpu_relax();
+    }
+    return true;
+}
+
+/* Until something happens, unless a last look finds a task or that the pool is stopping: true then. */
+static bool look_and_sleep(struct gy_worker *self, gantry_task **task)
+{
+    gantry_cpu_dispatcher *pool = self->pool;
+    uint32_t key = gy_event_prepare(&pool->work);
+    bool stopping = atomic_load(&pool->stopping);
+    *task = gy_worker_find(self);
+    if (*task != NULL || stopping) {
+        gy_event_cancel(&pool->work);
+        return true;
+    }
+    gy_event_sleep(&pool->work, key);
+    return false;
+}
+
 /* Wait, as the mode says, for a task; NULL: the pool is stopping and every queue is empty. */
 static gantry_task *idle_for_task(struct gy_worker *self)
 {
     gantry_cpu_dispatcher *pool = self->pool;
+    bool is_adaptive = pool->mode == GANTRY_WAIT_ADAPTIVE;
+    uint64_t begin = is_adaptive ? gy_clock_ns() : 0, awake = begin;
+    gantry_task *task;
     for (uint32_t round = 0;; round++) {
         bool stopping = atomic_load(&pool->stopping);
-        gantry_task *task = gy_worker_find(self);
+        task = gy_worker_find(self);
         if (task != NULL || stopping) {
-            if (pool->mode == GANTRY_WAIT_ADAPTIVE && task != NULL && self->patience < MOST_PATIENCE) {
-                self->patience *= 2; /* it was worth waiting */
-            }
-            return task;
+            break;
         }
-        if (pool->mode == GANTRY_WAIT_YIELD) {
-            sched_yield();
-        } else if (pool->mode == GANTRY_WAIT_SPIN) {
-            gy_cpu_relax();
-        } else if ((pool->mode == GANTRY_WAIT_HYBRID && round < SPIN_ROUNDS) ||
-                   (pool->mode == GANTRY_WAIT_ADAPTIVE && round < self->patience)) {
-            for (int i = 0; i < SPIN_PAUSES; i++) {
-                gy_cpu_relax();
-            }
-        } else {
-            uint32_t key = gy_event_prepare(&pool->work);
-            stopping = atomic_load(&pool->stopping);
-            task = gy_worker_find(self);
-            if (task != NULL || stopping) {
-                gy_event_cancel(&pool->work);
-                return task;
-            }
-            gy_event_sleep(&pool->work, key);
-            round = 0;
-            if (self->patience > SPIN_ROUNDS) {
-                self->patience /= 2;
-            }
+        if (stay_awake(self, round, awake)) {
+            continue;
         }
+        if (look_and_sleep(self, &task)) {
+            break;
+        }
+        round = 0;
+        awake = is_adaptive ? gy_clock_ns() : 0;
     }
+    if (is_adaptive && task != NULL) {
+        self->patience_ns = gy_patience_after(self->patience_ns, gy_clock_ns() - begin);
+    }
+    return task;
 }
 
 static gantry_task *wait_for_task(struct gy_worker *self)
@@ -90,7 +123,7 @@ void gy_worker_main(void *worker)
     struct gy_worker *self = worker;
     gy_worker_current = self;
     self->last_error = gy_error_last();
-    self->patience = SPIN_ROUNDS;
+    self->patience_ns = GY_PATIENCE_LEAST_NS;
     for (gantry_task *task; (task = wait_for_task(self)) != NULL;) {
         do {
             gy_worker_run(self, task);

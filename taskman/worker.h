@@ -41,7 +41,7 @@ struct gy_worker {
     const struct gy_error *last_error; /* this thread's */
     uint32_t random;                   /* state of the victim choice */
     uint32_t ran;                      /* tasks */
-    uint32_t patience;                 /* GANTRY_WAIT_ADAPTIVE: looks before it sleeps */
+    uint64_t patience_ns;              /* GANTRY_WAIT_ADAPTIVE: see patience.h */
     gy_thread thread;
     char name[32];
 };

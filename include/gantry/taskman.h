@@ -35,7 +35,7 @@ typedef enum gantry_wait_mode {
     GANTRY_WAIT_YIELD = 2,    /* give the core away but stay runnable */
     GANTRY_WAIT_SPIN = 3,     /* never sleep: least latency */
     GANTRY_WAIT_HYBRID = 4,   /* spin a little, then sleep */
-    GANTRY_WAIT_ADAPTIVE = 5, /* the same, spinning for longer as long as that pays off: up to milliseconds */
+    GANTRY_WAIT_ADAPTIVE = 5, /* spin twice as long as work lately took to come, 2 ms at most, then sleep */
 } gantry_wait_mode;
 
 /** A thread pool of the application's own, for gantry_cpu_dispatcher_options.host_pool.  Copied. */

@@ -1,0 +1,101 @@
+/* How workers wait: which modes sleep, that they wake up, and what an adaptive worker learns from its pauses.
+ */
+#include "tests/taskman/fixture.h"
+
+#include "taskman/patience.h"
+#include "taskman/worker.h"
+
+#include <sched.h>
+
+enum { US = 1000, MS = 1000 * US };
+
+static uint64_t after_pauses(uint64_t patience, uint64_t pause_ns, int times)
+{
+    for (int i = 0; i < times; i++) {
+        patience = gy_patience_after(patience, pause_ns);
+        assert_in_range(patience, GY_PATIENCE_LEAST_NS, GY_PATIENCE_MOST_NS);
+    }
+    return patience;
+}
+
+static void test_patience_follows_the_pauses(void **state)
+{
+    (void)state;
+    /* One pause is enough to bridge the next of its length, with some to spare. */
+    uint64_t patience = after_pauses(GY_PATIENCE_LEAST_NS, 100 * US, 1);
+    assert_int_equal(patience, 200 * US);
+    assert_int_equal(after_pauses(patience, 100 * US, 50), 200 * US);
+    assert_int_equal(after_pauses(GY_PATIENCE_LEAST_NS, 900 * US, 1), 1800 * US);
+    /* It never looks for longer than it may. */
+    assert_int_equal(after_pauses(GY_PATIENCE_LEAST_NS, 1900 * US, 1), GY_PATIENCE_MOST_NS);
+    assert_int_equal(after_pauses(GY_PATIENCE_LEAST_NS, GY_PATIENCE_MOST_NS, 1), GY_PATIENCE_MOST_NS);
+    /* One short pause among long ones costs little, many bring it down. */
+    assert_in_range(after_pauses(1800 * US, 1 * US, 1), 1500 * US, 1700 * US);
+    assert_int_equal(after_pauses(1800 * US, 1 * US, 100), GY_PATIENCE_LEAST_NS);
+    /* Pauses that nobody could bridge halve it, down to the least. */
+    assert_int_equal(after_pauses(800 * US, 3 * MS, 1), 400 * US);
+    assert_int_equal(after_pauses(800 * US, UINT64_MAX, 1), 400 * US);
+    assert_int_equal(after_pauses(GY_PATIENCE_MOST_NS, 1000 * (uint64_t)MS, 10), GY_PATIENCE_LEAST_NS);
+    assert_int_equal(after_pauses(GY_PATIENCE_LEAST_NS, 0, 3), GY_PATIENCE_LEAST_NS);
+}
+
+static void await_sleepers(const gantry_cpu_dispatcher *pool, uint32_t count)
+{
+    while (atomic_load(&pool->work.sleepers) != count) {
+        sched_yield();
+    }
+}
+
+/* Every worker falls asleep by itself, however patient, and a start wakes it. */
+static void test_patient_workers_sleep_in_the_end(void **state)
+{
+    (void)state;
+    const gantry_wait_mode modes[] = {GANTRY_WAIT_BLOCK, GANTRY_WAIT_HYBRID, GANTRY_WAIT_ADAPTIVE};
+    for (size_t m = 0; m < sizeof(modes) / sizeof(modes[0]); m++) {
+        gantry_cpu_dispatcher *pool = new_pool(2, modes[m]);
+        struct fixture f = {pool, new_manager(pool)};
+        atomic_int count = 0;
+        for (int i = 0; i < 10; i++) {
+            add_cpu(f.manager, NULL, count_body, &count);
+        }
+        assert_ok(gantry_taskman_freeze(f.manager));
+        for (int run = 1; run <= 20; run++) {
+            await_sleepers(pool, 2);
+            for (uint32_t w = 0; w < 2 && modes[m] == GANTRY_WAIT_ADAPTIVE; w++) {
+                assert_in_range(pool->workers[w].patience_ns, GY_PATIENCE_LEAST_NS, GY_PATIENCE_MOST_NS);
+            }
+            assert_ok(gantry_taskman_run(f.manager, 1));
+            assert_int_equal(count, 10 * run);
+        }
+        tear_down(&f);
+    }
+}
+
+static void test_busy_workers_never_sleep(void **state)
+{
+    (void)state;
+    const gantry_wait_mode modes[] = {GANTRY_WAIT_YIELD, GANTRY_WAIT_SPIN};
+    for (size_t m = 0; m < sizeof(modes) / sizeof(modes[0]); m++) {
+        gantry_cpu_dispatcher *pool = new_pool(1, modes[m]);
+        struct fixture f = {pool, new_manager(pool)};
+        atomic_int count = 0;
+        add_cpu(f.manager, NULL, count_body, &count);
+        assert_ok(gantry_taskman_freeze(f.manager));
+        for (int run = 1; run <= 20; run++) {
+            assert_ok(gantry_taskman_run(f.manager, 1));
+            assert_int_equal(atomic_load(&pool->work.sleepers), 0);
+        }
+        assert_int_equal(count, 20);
+        tear_down(&f);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_patience_follows_the_pauses),
+        cmocka_unit_test(test_patient_workers_sleep_in_the_end),
+        cmocka_unit_test(test_busy_workers_never_sleep),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
