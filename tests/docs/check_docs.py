@@ -56,6 +56,13 @@ class Documents(unittest.TestCase):
             missing += [f"{room}/{path.name}" for path in (SOURCE / room).glob("*.c") if f"`{path.name}`" not in section]
         self.assertEqual(missing, [], "docs/architecture.md does not name them")
 
+    def test_porting_guide_names_what_there_is(self):
+        headers = "".join(path.read_text() for path in (SOURCE / "include").glob("**/*.h"))
+        named = set(re.findall(r"\b(gantry_\w+|GANTRY_\w+)", text("docs/porting-from-pxtask.md")))
+        named -= {"GANTRY_DEVICE", "GANTRY_SYNC"}  # variables of the environment
+        self.assertGreater(len(named), 80)
+        self.assertEqual({name for name in named if not re.search(rf"\b{name}\b", headers)}, set())
+
     def test_links_lead_somewhere(self):
         documents = [*SOURCE.glob("*.md"), *SOURCE.glob("docs/**/*.md")]
         links = 0
