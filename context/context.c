@@ -16,12 +16,11 @@
 
 /* Memory is about to be unmapped, which does not wait for the device, and a fault there would cost whoever
  * shares the CUDA context that context.  Even a synchronous copy from pageable memory may still be on its
- * way when it returns.  A lost context has nothing to wait for. */
+ * way when it returns.  A context that is lost to the driver returns at once; one that is lost only to us,
+ * after a failure that left it unknown what is in flight, has work to wait for. */
 static void settle(struct gy_context *cuda)
 {
-    if (!gy_context_is_lost(cuda)) {
-        (void)GY_CALL(cuda, cuCtxSynchronize());
-    }
+    (void)GY_CALL(cuda, cuCtxSynchronize());
 }
 
 /* Everything between gy_context_open() and the dispatcher; the CUDA context is current. */

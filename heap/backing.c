@@ -130,11 +130,16 @@ static gantry_status take_mapped(struct gy_context *context, size_t bytes, struc
     return status;
 }
 
-/* Such memory belongs to the process, not to the context: it must be given back after a loss, too. */
+/* Such memory belongs to the process, not to the context: it must be given back after a loss, too.  A context
+ * may be lost to us while the device goes on: work of tasks that were released as failed may still use it,
+ * and unmapping does not wait. */
 static void give_back_mapped(struct gy_context *context, const struct gy_backing *backing)
 {
     struct visit visit;
     (void)enter(context, &visit);
+    if (gy_context_is_lost(context)) {
+        (void)GY_CALL(context, cuCtxSynchronize());
+    }
     (void)GY_CALL(context, cuMemUnmap((CUdeviceptr)backing->base, backing->bytes));
     (void)GY_CALL(context, cuMemAddressFree((CUdeviceptr)backing->base, backing->bytes));
     (void)GY_CALL(context, cuMemRelease(backing->handle));

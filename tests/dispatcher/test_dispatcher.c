@@ -307,6 +307,33 @@ static void test_a_lost_context_releases_everything_and_refuses_the_next_step(vo
     assert_ok(gantry_taskman_reset(f->manager));
 }
 
+#define LONG_FILL_BYTES ((size_t)32 << 20)
+
+static gantry_launch_result launch_long_fill_and_force_failure(gantry_launch *launch, void *device)
+{
+    gantry_copy_desc fill = {
+        .dest = device, .bytes = LONG_FILL_BYTES, .type = GANTRY_COPY_FILL, .pattern_bytes = 1};
+    if (gantry_copy_launch(launch, &fill, 1) != GANTRY_OK) {
+        return GANTRY_LAUNCH_FAILED;
+    }
+    gantry_dispatcher_force_failure(gantry_context_dispatcher(gantry_launch_context(launch)));
+    return GANTRY_LAUNCH_DONE;
+}
+
+/* The device does not know that the context is given up: its memory must last until it is done.  It did not
+ * if this crashes, or if on a real device a later test finds its context broken. */
+static void test_memory_outlives_work_that_a_forced_failure_leaves_in_flight(void **state)
+{
+    struct gpu_fixture *f = *state;
+    gantry_heap *heap = gantry_context_heap(f->context);
+    void *device;
+    assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, LONG_FILL_BYTES, 0, GANTRY_ALLOC_SITE("long"),
+                                &device));
+    gpu_fixture_gpu(f, GANTRY_TASK_KERNEL, "long", launch_long_fill_and_force_failure, device);
+    assert_int_equal(gpu_fixture_step(f), GANTRY_ERR_DEVICE_LOST);
+    assert_ok(gantry_heap_free(heap, device));
+}
+
 static void test_two_managers_share_the_dispatcher(void **state)
 {
     struct gpu_fixture *f = *state;
@@ -359,6 +386,7 @@ int main(void)
         TEST(test_completing_a_dispatched_task_is_an_error),
         TEST(test_launch_calls_outside_their_callback_are_refused),
         TEST(test_a_lost_context_releases_everything_and_refuses_the_next_step),
+        TEST(test_memory_outlives_work_that_a_forced_failure_leaves_in_flight),
         TEST(test_two_managers_share_the_dispatcher),
         TEST(test_streams_are_given_out_again_after_the_last_step),
     };
