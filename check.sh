@@ -26,7 +26,7 @@ case ${1:-} in
         ;;
 esac
 
-require cmake ninja-build gcc g++ pkg-config libpng-dev libjemalloc-dev libcmocka-dev python3
+require cmake ninja-build gcc g++ pkg-config libpng-dev libjemalloc-dev libcmocka-dev libcjson-dev python3
 want protobuf-compiler
 [ "$presets" = gpu ] || want clang-format-14 dpkg-dev file
 case $presets in

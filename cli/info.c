@@ -1,4 +1,5 @@
 #include "cli/command.h"
+#include "cli/partitions.h"
 
 #include <gantry/gantry.h>
 
@@ -127,15 +128,21 @@ static void print_json(const struct report *report)
 
 static int info_main(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"json", no_argument, NULL, 'j'}, {"driver", required_argument, NULL, 'd'}, {NULL, 0, NULL, 0}};
+    static const struct option options[] = {{"json", no_argument, NULL, 'j'},
+                                            {"driver", required_argument, NULL, 'd'},
+                                            {"partitions", required_argument, NULL, 'p'},
+                                            {NULL, 0, NULL, 0}};
     gantry_driver_choice choice = GANTRY_DRIVER_AUTO;
     bool json = false;
+    const char *plan = NULL;
     int result;
     while ((result = getopt_long(argc, argv, ":", options, NULL)) != -1) {
         switch (result) {
         case 'j':
             json = true;
+            break;
+        case 'p':
+            plan = optarg;
             break;
         case 'd':
             if (!cli_parse_driver(optarg, &choice)) {
@@ -148,6 +155,9 @@ static int info_main(int argc, char **argv)
     }
     if (optind != argc) {
         return cli_usage_error("info: unexpected argument '%s'", argv[optind]);
+    }
+    if (plan != NULL) {
+        return cli_show_partitions(choice, plan, json);
     }
     struct report report = {0};
     if (!read_device(choice, &report)) {
@@ -163,10 +173,13 @@ static int info_main(int argc, char **argv)
 
 const struct cli_command cli_info = {
     .name = "info",
-    .arguments = "[--json] [--driver DRIVER]",
-    .summary = "show the version, the driver in use and the device",
+    .arguments = "[--json] [--driver DRIVER] [--partitions PLAN.json]",
+    .summary = "show the version, the driver in use and the device, or a plan of partitions",
     .help = "Opens the device that GANTRY_DEVICE names (an ordinal or a UUID), else the first one.\n"
             "  --json            one JSON object\n"
+            "  --partitions PLAN carry the plan out and show what was granted, and which multiprocessors a "
+            "kernel\n"
+            "                    has run on; fails when blocks ran where they should not\n"
             "  --driver DRIVER   auto (the default), cuda or emulated\n",
     .main = info_main,
 };

@@ -13,6 +13,7 @@ have() {
         libpng-dev) has_header png.h ;;
         libjemalloc-dev) has_header jemalloc/jemalloc.h ;;
         libcmocka-dev) has_header cmocka.h ;;
+        libcjson-dev) has_header cjson/cJSON.h ;;
         protobuf-compiler) command -v protoc >/dev/null ;;
         dpkg-dev) command -v dpkg-shlibdeps >/dev/null ;;
         python3 | clang | clang-format-14 | file) command -v "$1" >/dev/null ;;

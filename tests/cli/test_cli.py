@@ -4,6 +4,7 @@
 Usage: test_cli.py GANTRY VERSION
 """
 import json
+import tempfile
 import os
 import subprocess
 import sys
@@ -80,6 +81,36 @@ class Cli(unittest.TestCase):
         self.assertTrue(out.startswith(f"gantry {VERSION}\n"))
         self.assertIn("asked for with --driver", out)
         self.assertRegex(out, r"(?m)^multiprocessors +[1-9]")
+
+    def plan(self, text):
+        file = tempfile.NamedTemporaryFile("w", suffix=".json", delete=False)
+        self.addCleanup(os.unlink, file.name)
+        with file:
+            file.write(text)
+        return file.name
+
+    def test_info_carries_out_a_plan_and_checks_it(self):
+        plan = self.plan('{"partitions": [{"name": "critical", "size": "at_least", "sms": 10, "priority": -1},'
+                         '{"name": "bulk", "sms": 32}, {"name": "other", "size": "rest"}]}')
+        status, out, err = gantry("info", "--json", "--driver", "emulated", "--partitions", plan)
+        if status == 1 and "reads no plans" in err:
+            self.skipTest("built without cJSON")
+        self.assertEqual((status, err), (0, ""))
+        shown = json.loads(out)
+        self.assertEqual([(p["name"], p["granted_sms"], p["seen_sms"], p["seen_in_graph"], p["strays"], p["overlap"])
+                          for p in shown["partitions"]],
+                         [("critical", 16, 16, 16, 0, 0), ("bulk", 32, 32, 32, 0, 0), ("other", 84, 84, 84, 0, 0)])
+        status, out, err = gantry("info", "--driver", "emulated", "--partitions", plan)
+        self.assertEqual((status, err), (0, ""))
+        self.assertRegex(out, r"other +84 +84 +84 +84 +0 +0 .*\(default\)")
+        for text, named in [('{"partitions": [{"nam": "a"}]}', "nam"), ('{"partitions": [{"name": "a", "sms": -1}]}', "sms"),
+                            ('{"plan": []}', "plan"), ("[1]", "no JSON object"),
+                            ('{"partitions": [{"name": "a", "sms": 1000}]}', "1000")]:
+            status, out, err = gantry("info", "--driver", "emulated", "--partitions", self.plan(text))
+            self.assertEqual((status, out), (1, ""))
+            self.assertIn(named, err)
+        status, out, err = gantry("info", "--partitions", "there/is/no.json")
+        self.assertEqual((status, out), (1, ""))
 
     def test_info_as_json(self):
         status, out, err = gantry("info", "--json", GANTRY_DRIVER="emulated")

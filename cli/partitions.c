@@ -1,0 +1,156 @@
+#include "cli/partitions.h"
+
+#include "cli/command.h"
+#include "cli/plan_json.h"
+
+#include <gantry/gantry.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* What a kernel has seen of one partition. */
+struct seen {
+    gantry_partition_info info;
+    gantry_sm_set stream, graph;
+    uint32_t strays;  /* SMs more than granted, or others as a graph */
+    uint32_t overlap; /* SMs that another partition ran on, too, though this one is exclusive */
+};
+
+static bool look(gantry_context *context, uint32_t index, struct seen *out)
+{
+    gantry_partition *partition = gantry_partition_at(context, index);
+    out->info.struct_size = sizeof(out->info);
+    if (gantry_partition_get_info(partition, &out->info) != GANTRY_OK ||
+        gantry_partition_audit(partition, GANTRY_AUDIT_STREAM, &out->stream) != GANTRY_OK ||
+        gantry_partition_audit(partition, GANTRY_AUDIT_GRAPH, &out->graph) != GANTRY_OK) {
+        return false; /* the log said why */
+    }
+    out->strays = out->stream.count > out->info.granted_sms ? out->stream.count - out->info.granted_sms : 0;
+    for (int w = 0; w < GANTRY_SM_SET_WORDS; w++) {
+        out->strays += (uint32_t)__builtin_popcountll(out->graph.words[w] & ~out->stream.words[w]);
+    }
+    return true;
+}
+
+static void find_overlaps(struct seen *seen, uint32_t count)
+{
+    for (uint32_t a = 0; a < count; a++) {
+        for (uint32_t b = 0; b < count; b++) {
+            for (int w = 0; w < GANTRY_SM_SET_WORDS && a != b && seen[a].info.is_exclusive; w++) {
+                uint64_t both = seen[a].stream.words[w] & seen[b].stream.words[w];
+                seen[a].overlap += (uint32_t)__builtin_popcountll(both);
+            }
+        }
+    }
+}
+
+/* "0-15,32" */
+static void format_set(const gantry_sm_set *set, char *out, size_t room)
+{
+    size_t used = 0;
+    out[0] = '\0';
+    for (uint32_t sm = 0, first = 0; sm <= 64 * GANTRY_SM_SET_WORDS; sm++) {
+        bool in = sm < 64 * GANTRY_SM_SET_WORDS && (set->words[sm / 64] >> (sm % 64) & 1) != 0;
+        bool before = sm > 0 && (set->words[(sm - 1) / 64] >> ((sm - 1) % 64) & 1) != 0;
+        if (in && !before) {
+            first = sm;
+        } else if (!in && before && used < room) {
+            const char *comma = used != 0 ? "," : "";
+            int n = first == sm - 1
+                        ? snprintf(out + used, room - used, "%s%" PRIu32, comma, first)
+                        : snprintf(out + used, room - used, "%s%" PRIu32 "-%" PRIu32, comma, first, sm - 1);
+            used += (size_t)n;
+        }
+    }
+}
+
+static void print_text(const gantry_sm_topology *t, const gantry_partition_layout *plan,
+                       const struct seen *seen)
+{
+    char set[4096];
+    printf("multiprocessors    %" PRIu32 "%s%s, %" PRIu32 " units of %" PRIu32
+           "; without co-scheduling %" PRIu32 " of %" PRIu32 "\n",
+           t->sm_count, t->is_mig ? " of a MIG instance" : "", t->mps_percentage != 0 ? " under MPS" : "",
+           t->unit_count, t->unit_sms, t->fine_unit_count, t->fine_unit_sms);
+    printf("split              %s, %" PRIu32 " groups, remainder %" PRIu32 ", unused %" PRIu32 "\n",
+           plan->is_structured ? "structured" : "by count", plan->group_count, plan->remainder_sms,
+           plan->unused_sms);
+    printf("%-16s %7s %7s %6s %6s %7s %7s  %s\n", "partition", "planned", "granted", "stream", "graph",
+           "strays", "overlap", "SMs");
+    for (uint32_t i = 0; i < plan->count; i++) {
+        const struct seen *s = &seen[i];
+        format_set(&s->stream, set, sizeof(set));
+        printf("%-16s %7" PRIu32 " %7" PRIu32 " %6" PRIu32 " %6" PRIu32 " %7" PRIu32 " %7" PRIu32 "  %s%s\n",
+               s->info.name, s->info.planned_sms, s->info.granted_sms, s->stream.count, s->graph.count,
+               s->strays, s->overlap, set, s->info.is_default ? "  (default)" : "");
+    }
+}
+
+static void print_json(const gantry_sm_topology *t, const gantry_partition_layout *plan,
+                       const struct seen *seen)
+{
+    char set[4096];
+    printf("{\"sm_count\":%" PRIu32 ",\"unit_sms\":%" PRIu32 ",\"unit_count\":%" PRIu32 ",\"is_mig\":%s,"
+           "\"mps_percentage\":%" PRIu32 ",\"is_structured\":%s,\"remainder_sms\":%" PRIu32
+           ",\"unused_sms\":%" PRIu32 ",\"partitions\":[",
+           t->sm_count, t->unit_sms, t->unit_count, t->is_mig ? "true" : "false", t->mps_percentage,
+           plan->is_structured ? "true" : "false", plan->remainder_sms, plan->unused_sms);
+    for (uint32_t i = 0; i < plan->count; i++) {
+        const struct seen *s = &seen[i];
+        format_set(&s->stream, set, sizeof(set));
+        printf("%s{\"name\":\"%s\",\"planned_sms\":%" PRIu32 ",\"granted_sms\":%" PRIu32
+               ",\"seen_sms\":%" PRIu32 ",\"seen_in_graph\":%" PRIu32 ",\"strays\":%" PRIu32
+               ",\"overlap\":%" PRIu32 ",\"default\":%s,\"sms\":\"%s\"}",
+               i != 0 ? "," : "", s->info.name, s->info.planned_sms, s->info.granted_sms, s->stream.count,
+               s->graph.count, s->strays, s->overlap, s->info.is_default ? "true" : "false", set);
+    }
+    printf("]}\n");
+}
+
+static int show(gantry_context *context, bool json)
+{
+    struct seen seen[GANTRY_PARTITIONS_MAX];
+    gantry_sm_topology topology = {.struct_size = sizeof(topology)};
+    gantry_partition_layout plan = {.struct_size = sizeof(plan)};
+    memset(seen, 0, sizeof(seen));
+    if (gantry_partition_read_topology(context, &topology) != GANTRY_OK ||
+        gantry_partition_get_layout(context, &plan) != GANTRY_OK) {
+        return 1;
+    }
+    bool clean = true;
+    for (uint32_t i = 0; i < plan.count; i++) {
+        if (!look(context, i, &seen[i])) {
+            return 1;
+        }
+    }
+    find_overlaps(seen, plan.count);
+    for (uint32_t i = 0; i < plan.count; i++) {
+        clean = clean && seen[i].strays == 0 && seen[i].overlap == 0;
+    }
+    (json ? print_json : print_text)(&topology, &plan, seen);
+    if (!clean) {
+        fprintf(stderr, "gantry: blocks ran where they should not\n");
+    }
+    return clean ? 0 : 1;
+}
+
+int cli_show_partitions(gantry_driver_choice driver, const char *path, bool json)
+{
+    struct cli_plan plan;
+    gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
+    gantry_context *context;
+    if (!cli_plan_read(path, &plan)) {
+        return 1;
+    }
+    options.driver = driver;
+    options.partitions = &plan.options;
+    gantry_status status = gantry_context_create(&options, &context);
+    cli_plan_free(&plan);
+    if (status != GANTRY_OK) {
+        return 1; /* the log said why */
+    }
+    int result = show(context, json);
+    gantry_context_destroy(context);
+    return result;
+}
