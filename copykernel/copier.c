@@ -433,6 +433,11 @@ void gy_copier_begin_capture(struct gy_copier *copier)
     copier->capturing = true;
 }
 
+bool gy_copier_capture_holds(const struct gy_copier *copier)
+{
+    return copier->ring.captured != NULL;
+}
+
 gantry_status gy_copier_capture_launched(struct gy_copier *copier, CUstream stream)
 {
     copier->capturing = false;

@@ -28,6 +28,8 @@ void gy_copier_begin_capture(struct gy_copier *copier);
 /* The graph was launched, once, on `stream`: what its copies read is used again when the stream has passed.
  * For another launch of the same batches capture them again. */
 gantry_status gy_copier_capture_launched(struct gy_copier *copier, CUstream stream);
+/* What was captured so far reads memory of the copier's, so it can be launched only once. */
+bool gy_copier_capture_holds(const struct gy_copier *copier);
 /* The graph never will be launched. */
 void gy_copier_capture_dropped(struct gy_copier *copier);
 

@@ -45,6 +45,11 @@ static bool bins_are_empty(const struct gantry_dispatcher *d)
            d->bins[GD_DTOH].first == NULL;
 }
 
+static bool has_work(const struct gantry_dispatcher *d)
+{
+    return !bins_are_empty(d) || d->due != NULL;
+}
+
 /* The only writer of d->state. */
 static void gd_enter(struct gantry_dispatcher *d, enum gd_state next)
 {
@@ -66,7 +71,7 @@ static enum gd_phase phase_of(const gantry_task *task)
 }
 
 /* Path of a task, step 5 of 8: a ready task gets a stream and a bin. */
-static void bin_task(struct gantry_dispatcher *d, gantry_task *task)
+void gy_gd_place(struct gantry_dispatcher *d, gantry_task *task)
 {
     struct gy_task_gpu *gpu = gy_task_gpu(task);
     if (gy_context_is_lost(d->config.context)) {
@@ -89,6 +94,13 @@ static void bin_task(struct gantry_dispatcher *d, gantry_task *task)
     gpu->stream = (uint16_t)(stream + 1);
     gpu->launch_index = 0;
     gy_gpu_list_append(&d->bins[phase_of(task)], task, task);
+}
+
+static void take_in(struct gantry_dispatcher *d, gantry_task *task)
+{
+    if (!gy_replay_take(d, task)) {
+        gy_gd_place(d, task);
+    }
 }
 
 /* Rule 5.  The last open step has ended, so whatever is binned or arrives now is of a newer one; what that
@@ -120,7 +132,7 @@ static void poll_admission(struct gantry_dispatcher *d)
         gy_gd_release_failed(d, task, gy_admission_fail(&d->admission, gy_task_memory(task)));
     }
     while ((task = pop(&d->admission.ready)) != NULL) {
-        bin_task(d, task);
+        take_in(d, task);
     }
 }
 
@@ -133,7 +145,7 @@ static void poll_submissions(struct gantry_dispatcher *d)
         return_streams_if_due(d);
         gantry_task *task = pop(&d->local);
         if (task != NULL) {
-            bin_task(d, task);
+            take_in(d, task);
         } else if (gy_admission_is_busy(&d->admission)) {
             poll_admission(d);
         }
@@ -226,10 +238,19 @@ gantry_status gy_gd_cut(struct gantry_dispatcher *d)
         return GANTRY_OK;
     }
     gy_gd_count(&d->graphs.cuts, 1);
+    d->recording.complete = false;
     return gy_graphs_end(&d->graphs);
 }
 
-static void flush(struct gantry_dispatcher *d)
+void gy_gd_flush_completions(struct gantry_dispatcher *d)
+{
+    if (gy_completion_is_pending(&d->completion)) {
+        (void)gy_completion_flush(&d->completion); /* a failure is in the context: seen by the caller */
+        gy_gd_count(&d->counters.flushes, 1);
+    }
+}
+
+void gy_gd_flush(struct gantry_dispatcher *d)
 {
     if (d->graphs.capturing) {
         (void)gy_graphs_end(&d->graphs); /* a failure is in the context: seen below */
@@ -240,10 +261,7 @@ static void flush(struct gantry_dispatcher *d)
     if (gy_span_on()) {
         watch_streams(d);
     }
-    if (gy_completion_is_pending(&d->completion)) {
-        (void)gy_completion_flush(&d->completion); /* a failure is in the context: seen by the caller */
-        gy_gd_count(&d->counters.flushes, 1);
-    }
+    gy_gd_flush_completions(d);
     gy_graphs_sweep(&d->graphs);
 }
 
@@ -306,6 +324,20 @@ static void end_batch(struct gantry_dispatcher *d, const gantry_batch_stats *bef
     gy_mutex_unlock(&d->batch_lock);
 }
 
+static void walk_once(struct gantry_dispatcher *d)
+{
+    for (enum gd_phase phase = GD_HTOD; phase < GD_PHASES; phase++) {
+        run_phase(d, phase);
+    }
+}
+
+void gy_gd_walk(struct gantry_dispatcher *d)
+{
+    while (!bins_are_empty(d)) {
+        walk_once(d);
+    }
+}
+
 /* One walk through the phases. */
 static void run_round(struct gantry_dispatcher *d)
 {
@@ -323,10 +355,8 @@ static void run_round(struct gantry_dispatcher *d)
     if (gy_span_on()) {
         count_queues(d);
     }
-    for (enum gd_phase phase = GD_HTOD; phase < GD_PHASES; phase++) {
-        run_phase(d, phase);
-    }
-    flush(d);
+    walk_once(d);
+    gy_gd_flush(d);
     if (d->in_batch) {
         end_batch(d, &before, &now);
         if (automatic) {
@@ -335,13 +365,31 @@ static void run_round(struct gantry_dispatcher *d)
     }
 }
 
+/* A region, all that it makes ready at once included. */
+static void run_due(struct gantry_dispatcher *d)
+{
+    gantry_batch_stats before = {.struct_size = sizeof(before)};
+    gantry_batch_stats now = before;
+    read_batch(d, &before);
+    uint64_t batches = atomic_load_explicit(&d->counters.batches, memory_order_relaxed);
+    gy_replay_run_due(d);
+    poll_submissions(d);
+    if (atomic_load_explicit(&d->counters.batches, memory_order_relaxed) != batches) {
+        end_batch(d, &before, &now);
+    }
+}
+
 /* Walk the phases until the bins are empty. */
 static void run_batch(struct gantry_dispatcher *d)
 {
     gd_enter(d, GD_STATE_BATCH);
     uint64_t span = gy_span_begin();
-    while (!bins_are_empty(d)) {
-        run_round(d);
+    while (has_work(d)) {
+        if (d->due != NULL) {
+            run_due(d);
+        } else {
+            run_round(d);
+        }
         poll_submissions(d);
     }
     gy_span_end(GY_SPAN_BATCH, "GD batch", span,
@@ -394,7 +442,11 @@ void gy_gd_main(void *arg)
         if (may_read(d)) {
             poll_submissions(d);
         }
-        if (!bins_are_empty(d)) {
+        while (d->state == GD_STATE_FAILED && d->due != NULL) {
+            gy_replay_run_due(d); /* its tasks are released as FAILED */
+            poll_submissions(d);
+        }
+        if (has_work(d)) {
             run_batch(d);
         } else if (closing) {
             break;

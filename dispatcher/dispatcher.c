@@ -96,6 +96,11 @@ static void quiet(gantry_dispatcher *d)
     gy_admission_quiet(&d->admission);
 }
 
+static gantry_status make_plan(gantry_dispatcher *d, gantry_taskman *manager, struct gy_gpu_plan **out)
+{
+    return gy_plan_make(&d->plans, manager, out);
+}
+
 static const struct gy_gpu_ops ops = {
     .step_begin = step_begin,
     .step_end = step_end,
@@ -103,6 +108,7 @@ static const struct gy_gpu_ops ops = {
     .partition_number = partition_number,
     .carry = carry,
     .drop = drop,
+    .plan = make_plan,
     .adopt_failure = adopt_failure,
     .memory_open = memory_open,
     .memory_close = memory_close,
@@ -134,6 +140,7 @@ gantry_status gy_dispatcher_create(const struct gy_dispatcher_config *config, ga
     d->config = *config;
     atomic_init(&d->submission, config->submission);
     gy_mutex_init(&d->batch_lock, GY_RANK_LEAF);
+    gy_plan_list_init(&d->plans, config->context);
     gantry_status status = gy_inbox_init(&d->inbox);
     if (status != GANTRY_OK) {
         goto free_dispatcher;
@@ -183,6 +190,7 @@ fini_trails:
 fini_inbox:
     gy_inbox_fini(&d->inbox);
 free_dispatcher:
+    gy_plan_list_fini(&d->plans);
     gy_mutex_fini(&d->batch_lock);
     gy_free(d);
     return status;
@@ -224,6 +232,7 @@ void gy_dispatcher_destroy(gantry_dispatcher *d)
     gy_admission_fini(&d->admission);
     gy_deferred_fini(&d->deferred);
     gy_gpu_time_collect(d->config.time);
+    gy_plan_list_fini(&d->plans);
     gy_graphs_fini(&d->graphs);
     gy_streams_fini(&d->streams);
     if (pushed) {
@@ -334,6 +343,7 @@ gantry_status gantry_dispatcher_get_stats(const gantry_dispatcher *dispatcher, g
     for (int kind = 0; kind < GANTRY_MEMORY_KIND_COUNT; kind++) {
         now.memory_held_bytes[kind] = read_counter(&a->held_bytes[kind]);
     }
+    now.graph_replays = read_counter(&c->replays);
     return gy_stats_export(stats, &now, sizeof(now), "gantry_dispatcher_get_stats");
 }
 

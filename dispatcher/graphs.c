@@ -177,20 +177,14 @@ static struct gy_graph_cached *find_cached(struct gy_graphs *g)
     return oldest;
 }
 
-/* An executable form of `graph`: the cached one, updated, or a new one. */
-static gantry_status make_executable(struct gy_graphs *g, CUgraph graph, CUgraphExec *out)
+/* Make `exec` an executable form of `graph`: by an update if it is one already and that works, else anew. */
+static gantry_status refresh(struct gy_graphs *g, CUgraph graph, CUgraphExec *exec)
 {
-    struct gy_graph_cached *c = find_cached(g);
-    if (c->exec != NULL && c->signature == g->signature) {
+    if (*exec != NULL) {
         CUgraphExecUpdateResultInfo info;
-        CUresult result = g->context->driver->cuGraphExecUpdate(c->exec, graph, &info);
-        if (result != CUDA_SUCCESS && result != CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE) {
+        CUresult result = g->context->driver->cuGraphExecUpdate(*exec, graph, &info);
+        if (result != CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE) {
             return gy_context_check(g->context, result, "cuGraphExecUpdate", __FILE__, __LINE__);
-        }
-        if (result == CUDA_SUCCESS) {
-            c->used = atomic_load_explicit(&g->launches, memory_order_relaxed);
-            *out = c->exec;
-            return GANTRY_OK;
         }
     }
     CUgraphExec fresh;
@@ -198,20 +192,41 @@ static gantry_status make_executable(struct gy_graphs *g, CUgraph graph, CUgraph
     if (status != GANTRY_OK) {
         return status;
     }
-    if (c->exec != NULL) {
-        (void)GY_CALL(g->context, cuGraphExecDestroy(c->exec)); /* the driver keeps it while it runs */
+    if (*exec != NULL) {
+        (void)GY_CALL(g->context, cuGraphExecDestroy(*exec)); /* the driver keeps it while it runs */
     }
-    *c = (struct gy_graph_cached){fresh, g->signature,
-                                  atomic_load_explicit(&g->launches, memory_order_relaxed)};
+    *exec = fresh;
     atomic_fetch_add_explicit(&g->instantiations, 1, memory_order_relaxed);
-    *out = fresh;
     return GANTRY_OK;
 }
 
-static gantry_status launch(struct gy_graphs *g, CUgraph graph)
+/* The same in the cache. */
+static gantry_status refresh_cached(struct gy_graphs *g, CUgraph graph, CUgraphExec *out)
+{
+    struct gy_graph_cached *c = find_cached(g);
+    if (c->exec != NULL && c->signature != g->signature) {
+        (void)GY_CALL(g->context, cuGraphExecDestroy(c->exec));
+        c->exec = NULL;
+    }
+    gantry_status status = refresh(g, graph, &c->exec);
+    if (status == GANTRY_OK) {
+        c->signature = g->signature;
+        c->used = atomic_load_explicit(&g->launches, memory_order_relaxed);
+        *out = c->exec;
+    }
+    return status;
+}
+
+static gantry_status launch(struct gy_graphs *g, CUgraph graph, CUgraphExec *into)
 {
     CUgraphExec exec = NULL;
-    gantry_status status = make_executable(g, graph, &exec);
+    gantry_status status = GANTRY_OK;
+    if (into == NULL) {
+        status = refresh_cached(g, graph, &exec);
+    } else {
+        status = refresh(g, graph, into);
+        exec = *into;
+    }
     if (status == GANTRY_OK) {
         status = GY_CALL(g->context, cuGraphLaunch(exec, g->streams->origin));
     }
@@ -224,7 +239,7 @@ static gantry_status launch(struct gy_graphs *g, CUgraph graph)
     return status;
 }
 
-gantry_status gy_graphs_end(struct gy_graphs *g)
+static gantry_status end_into(struct gy_graphs *g, CUgraphExec *into)
 {
     assert(g->capturing);
     struct gy_streams *streams = g->streams;
@@ -239,7 +254,7 @@ gantry_status gy_graphs_end(struct gy_graphs *g)
         CUgraph graph;
         status = GY_CALL(g->context, cuStreamEndCapture(streams->origin, &graph));
         if (status == GANTRY_OK) {
-            status = launch(g, graph);
+            status = launch(g, graph, into);
             gy_graphs_sweep(g);
             g->spent = graph;
         }
@@ -250,6 +265,16 @@ gantry_status gy_graphs_end(struct gy_graphs *g)
         return gy_graphs_drop(g);
     }
     return leave(g);
+}
+
+gantry_status gy_graphs_end(struct gy_graphs *g)
+{
+    return end_into(g, NULL);
+}
+
+gantry_status gy_graphs_end_into(struct gy_graphs *g, CUgraphExec *exec)
+{
+    return end_into(g, exec);
 }
 
 void gy_graphs_sweep(struct gy_graphs *g)

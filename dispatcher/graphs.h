@@ -78,6 +78,9 @@ void gy_graphs_fini(struct gy_graphs *graphs);
 GANTRY_MUST_CHECK gantry_status gy_graphs_begin(struct gy_graphs *graphs);
 /* End the capture and launch it.  On failure the context is lost: what was captured cannot be repeated. */
 gantry_status gy_graphs_end(struct gy_graphs *graphs);
+/* The same, but the executable graph is not cached: `exec`, which may hold one to update, has it then, before
+ * anybody who waits for the launch goes on. */
+gantry_status gy_graphs_end_into(struct gy_graphs *graphs, CUgraphExec *exec);
 /* Destroy the graph of the latest launch: takes as long as a quarter of the capture, so after whoever waits
  * for the launch was told. */
 void gy_graphs_sweep(struct gy_graphs *graphs);

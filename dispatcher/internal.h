@@ -5,6 +5,7 @@
 #include "dispatcher/completion.h"
 #include "dispatcher/graphs.h"
 #include "dispatcher/inbox.h"
+#include "dispatcher/replay.h"
 
 enum gd_phase { GD_HTOD, GD_KERNEL, GD_DTOH, GD_PHASES };
 
@@ -27,7 +28,7 @@ enum gd_state { GD_STATE_IDLE, GD_STATE_BATCH, GD_STATE_FAILED, GD_STATE_CLOSED 
 /* Counters for the statistics: written by GD alone (relaxed), read by anybody. */
 struct gd_counters {
     _Atomic(uint64_t) tasks, tasks_failed, batches, launch_calls, kernels, copies, batched_copies;
-    _Atomic(uint64_t) completions, flushes;
+    _Atomic(uint64_t) completions, flushes, replays;
     _Atomic(uint64_t) phase_ns[GD_PHASES], phase_tasks[GD_PHASES];
 };
 
@@ -42,6 +43,9 @@ struct gantry_dispatcher {
     struct gy_admission admission;         /* see admission.h */
     struct gy_completion completion;       /* see completion.h */
     struct gy_graphs graphs;               /* GD only, but for what is marked */
+    struct gy_plan_list plans;             /* its own guards */
+    struct gy_region *due, *last_due;      /* GD only: regions whose roots are all ready; NULL: none */
+    struct gy_recording recording;         /* GD only */
     struct gd_counters counters;           /* atomic */
     struct gy_gpu_list local;              /* GD only: submitted on GD itself, not binned yet */
     struct gy_gpu_list bins[GD_PHASES];    /* GD only: ready tasks by flavour, in order */
@@ -88,6 +92,16 @@ static inline struct gantry_partition *gy_gd_partition(const struct gantry_dispa
 
 /* Call the launch callback of `task` once (step.c).  True when the task has ended and was released. */
 bool gy_gd_step(struct gantry_dispatcher *d, gantry_task *task);
+
+/* Give a ready task its stream and bin (batch.c). */
+void gy_gd_place(struct gantry_dispatcher *d, gantry_task *task);
+
+/* Walk the phases, again and again, until the bins are empty (batch.c). */
+void gy_gd_walk(struct gantry_dispatcher *d);
+
+/* What ends a round: launch the capture, if one is open, and publish completions (batch.c). */
+void gy_gd_flush(struct gantry_dispatcher *d);
+void gy_gd_flush_completions(struct gantry_dispatcher *d);
 
 /* Add the time since the phase began, or since the last such call, to the phase's counter (batch.c). */
 void gy_gd_count_phase(struct gantry_dispatcher *d);

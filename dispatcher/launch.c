@@ -56,6 +56,7 @@ static gantry_status leave_graph(gantry_launch *launch, const char *why)
     gy_log(GANTRY_LOG_INFO, "task '%s' leaves the graph: %s; its callback runs on streams from now on",
            gantry_task_label(launch->task), why);
     gy_graphs_set_trust(&d->graphs, gy_task_launch_fn(launch->task), GY_TRUST_NO);
+    gy_replay_forbid(d, launch->task, why);
     gantry_status status = gy_gd_cut(d);
     return status == GANTRY_OK ? gy_streams_meet(&d->streams, launch->stream_index) : status;
 }
@@ -69,8 +70,11 @@ gantry_status gantry_launch_leave_graph(gantry_launch *launch)
 gantry_status gantry_launch_request_sync_point(gantry_launch *launch)
 {
     gantry_status status = check_scope(launch, "gantry_launch_request_sync_point");
-    return status == GANTRY_OK ? gy_streams_sync_point(&launch->dispatcher->streams, launch->stream_index)
-                               : status;
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    gy_replay_forbid(launch->dispatcher, launch->task, "it asks for a sync point");
+    return gy_streams_sync_point(&launch->dispatcher->streams, launch->stream_index);
 }
 
 gantry_status gantry_launch_kernel(gantry_launch *launch, gantry_kernel *kernel, gantry_dim3 grid,
@@ -316,6 +320,7 @@ gantry_status gantry_launch_add_completion(gantry_launch *launch, gantry_task *t
         return status;
     }
     gy_gd_count(&d->counters.completions, 1);
+    gy_replay_note_completion(d, launch->task, task);
     return GANTRY_OK;
 }
 
@@ -326,6 +331,7 @@ gantry_status gantry_free_after(void *pointer, gantry_launch *launch)
         return status;
     }
     struct gantry_dispatcher *d = launch->dispatcher;
+    gy_replay_forbid(d, launch->task, "it frees memory");
     /* What is enqueued so far comes before the next position, whichever task closes it. */
     return gy_deferred_add(&d->deferred, launch->stream_index,
                            d->streams.streams[launch->stream_index].tail + 1, pointer);
@@ -339,6 +345,7 @@ gantry_status gantry_launch_alloc(gantry_launch *launch, gantry_memory_kind kind
         return status;
     }
     struct gantry_dispatcher *d = launch->dispatcher;
+    gy_replay_forbid(d, launch->task, "it allocates memory");
     bool plain = out != NULL && bytes != 0 && (alignment & (alignment - 1)) == 0;
     if (plain && gy_deferred_take(&d->deferred, launch->stream_index, kind, bytes, alignment, &site, out)) {
         return GANTRY_OK;

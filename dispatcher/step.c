@@ -58,6 +58,9 @@ static void finish(struct gantry_dispatcher *d, gantry_task *task, uint32_t stre
     gy_gd_count(&d->counters.tasks, 1);
     gy_gd_count(&d->counters.tasks_failed, result != GANTRY_OK);
     gy_gd_count(&d->counters.phase_tasks[d->phase], 1);
+    if (d->recording.region != NULL) {
+        gy_replay_note_finished(d, result);
+    }
     if (d->last_in_phase) { /* with this release a step may end and its statistics be read */
         gy_gd_count_phase(d);
     }
@@ -84,7 +87,8 @@ static gantry_status choose_capture(struct gantry_dispatcher *d, gantry_launch_f
     struct gy_graphs *g = &d->graphs;
     enum gy_trust trust = gy_span_on() ? GY_TRUST_NO : gy_graphs_trust(g, function);
     bool alone = trust == GY_TRUST_UNKNOWN && g->calls > 0;
-    bool hurry = atomic_load_explicit(&g->waiting, memory_order_relaxed) != 0 && g->calls > 0;
+    bool hurry = atomic_load_explicit(&g->waiting, memory_order_relaxed) != 0 && g->calls > 0 &&
+                 d->recording.region == NULL;
     if (g->capturing && (trust == GY_TRUST_NO || alone || hurry)) {
         gantry_status status = gy_gd_cut(d);
         if (status != GANTRY_OK) {

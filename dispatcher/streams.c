@@ -183,7 +183,7 @@ static gantry_status find_free(struct gy_streams *streams, const struct gy_clock
             continue;
         }
         enum offer offer = single ? OFFER_OVER : appraise(streams, i, reach);
-        bool older = streams->streams[i].age < streams->streams[found].age;
+        bool older = offer != OFFER_UNUSED && streams->streams[i].age < streams->streams[found].age;
         if (offer < best || (offer == best && offer != OFFER_NONE && older)) {
             best = offer;
             found = i;

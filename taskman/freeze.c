@@ -102,7 +102,15 @@ static gantry_status freeze_locked(gantry_taskman *manager) GY_REQUIRES(manager-
         gy_free(roots);
         return status;
     }
-    manager->plan = (struct gy_frozen){.roots = roots};
+    struct gy_gpu_plan *gpu = NULL;
+    if (manager->stables != 0 && manager->conditions == 0) {
+        status = manager->gpu_ops->plan(manager->gpu, manager, &gpu);
+        if (status != GANTRY_OK) {
+            gy_free(roots);
+            return status;
+        }
+    }
+    manager->plan = (struct gy_frozen){.roots = roots, .gpu = gpu};
     gy_graph_each(&view, freeze_task, NULL);
     freezing.lists_plain = true;
     gy_graph_each(&view, list_root, &freezing);
@@ -154,6 +162,7 @@ static void clear_run_locked(gantry_taskman *manager) GY_REQUIRES(manager->lock)
     manager->submitted_sync = manager->plan.tasks_sync;
     manager->failure = (struct gy_error){.status = GANTRY_OK};
     manager->plan.has_run = true;
+    manager->plan.live = NULL;
     atomic_store(&manager->failed, 0);
     atomic_store(&manager->cancelled, 0);
 }
@@ -176,6 +185,10 @@ void gy_taskman_rearm(gantry_taskman *manager)
     }
     uint8_t mark = atomic_load_explicit(&manager->run_mark, memory_order_relaxed);
     atomic_store_explicit(&manager->run_mark, mark ^ GY_STATE_MARK, memory_order_relaxed);
+    if (manager->plan.gpu != NULL) {
+        manager->plan.gpu->run++;
+        manager->plan.live = manager->plan.gpu;
+    }
 }
 
 /* ---- starting a part ------------------------------------------------------------------------- */

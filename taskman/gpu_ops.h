@@ -8,6 +8,15 @@
 /* The dispatcher's: memory that tasks declare to need, see gantry_taskman_declare_memory(). */
 struct gy_gpu_memory;
 
+/* What the dispatcher remembers of a frozen graph; the head of its own struct. */
+struct gy_gpu_plan {
+    /* The graph is being reset; nothing of it runs. */
+    void (*drop)(struct gy_gpu_plan *self);
+    /* Between runs: this stable task would launch something else from now on. */
+    void (*changed)(struct gy_gpu_plan *self, const gantry_task *task);
+    uint64_t run; /* of all tasks, counted by taskman/; immutable while running */
+};
+
 struct gy_gpu_ops {
     /* A manager's step begins / ends; counted.  begin fails (GANTRY_ERR_DEVICE_LOST, cause adopted) when
      * the dispatcher can do no more work; end is not called then. */
@@ -43,6 +52,11 @@ struct gy_gpu_ops {
 
     /* 1 and up; 0: not a partition of this dispatcher's context.  May be NULL: there are none. */
     uint32_t (*partition_number)(gantry_dispatcher *self, const gantry_partition *partition);
+
+    /* A graph with stable tasks is being frozen: `out` is what the dispatcher remembers of it, or NULL. Under
+     * the manager's lock; the edges are final, the references not armed yet.
+     * @retval GANTRY_ERR_OUT_OF_HOST_MEMORY */
+    gantry_status (*plan)(gantry_dispatcher *self, gantry_taskman *manager, struct gy_gpu_plan **out);
 };
 
 /* The first member of struct gantry_dispatcher. */
@@ -85,6 +99,24 @@ void gy_task_let_go(gantry_task *task);
 
 /* True when nothing will happen in the manager's step until a task that is held back is let go. */
 bool gy_taskman_waits_for_memory(gantry_taskman *manager);
+
+typedef void gy_task_visit(void *user, gantry_task *task);
+
+/* For making plans: every task of a manager whose graph is frozen or being frozen, and every dependent of
+ * one.  Indices are dense, in order of creation. */
+void gy_taskman_each_task(gantry_taskman *manager, gy_task_visit *visit, void *user);
+void gy_task_each_dependent(const gantry_task *task, gy_task_visit *visit, void *user);
+uint32_t gy_task_index(const gantry_task *task);
+bool gy_task_is_stable(const gantry_task *task);
+/* While the graph is being frozen: the application holds references on it, in every run. */
+bool gy_task_is_held_by_others(const gantry_task *task);
+
+/* The plan that this run follows; NULL for a task that is not part of the frozen graph, and while only a
+ * part of that runs. */
+struct gy_gpu_plan *gy_task_gpu_plan(const gantry_task *task);
+
+/* gy_task_begin() would say true; it may change its mind until then. */
+bool gy_task_may_begin(const gantry_task *task);
 
 /* READY → RUNNING, by whoever starts it.  False when the task must not run because something it depends
  * on failed: release it with gy_task_release(task, GANTRY_ERR_TASK_FAILED) instead. */

@@ -30,7 +30,9 @@ struct gy_frozen {
     size_t plain_count;       /* the first of them: CPU tasks without any traits */
     struct gy_graph_mark end; /* what was added later lies behind */
     uint64_t tasks, tasks_gpu, tasks_sync;
-    bool has_run; /* a run was started */
+    bool has_run;             /* a run was started */
+    struct gy_gpu_plan *gpu;  /* what the dispatcher made of it; NULL: nothing */
+    struct gy_gpu_plan *live; /* the same in a run of all tasks, else NULL; immutable while running */
 };
 
 struct gantry_taskman {
@@ -60,6 +62,7 @@ struct gantry_taskman {
     bool watched;            /* guarded by lock; this step has called gy_pool_watch() */
     uint64_t counted;        /* guarded by lock; how many tasks were ever counted into `work` */
     uint64_t conditions;     /* guarded by lock; of the submitted */
+    uint64_t stables;        /* guarded by lock; of the submitted */
     uint64_t lights;         /* guarded by lock; of the submitted */
     uint64_t special;        /* guarded by lock; all but submissions of plain CPU tasks, and references that
                               * were added before the start */

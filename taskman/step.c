@@ -353,7 +353,8 @@ gantry_status gantry_taskman_reset(gantry_taskman *manager)
     manager->failure = (struct gy_error){.status = GANTRY_OK};
     manager->submitted = manager->submitted_gpu = manager->submitted_sync = 0;
     manager->unfilled = manager->late_names = manager->counted = 0;
-    manager->conditions = manager->lights = manager->special = 0;
+    manager->conditions = manager->stables = manager->lights = manager->special = 0;
+    struct gy_gpu_plan *gpu = manager->plan.gpu;
     gy_taskman_thaw(manager);
     gy_taskman_clear_places(manager);
     gy_taskman_close_memory(manager);
@@ -364,6 +365,9 @@ gantry_status gantry_taskman_reset(gantry_taskman *manager)
         gy_taskman_enter_phase(manager, GY_BUILDING);
     }
     gy_fast_lock_give(&manager->lock);
+    if (gpu != NULL) {
+        gpu->drop(gpu);
+    }
     return GANTRY_OK;
 }
 

@@ -137,6 +137,15 @@ void *gantry_task_arg(const gantry_task *task)
     return is_described(task) ? task->arg : NULL;
 }
 
+/* Under the manager's lock, between runs: `task` may launch something else from now on. */
+static void forget_launches(gantry_task *task)
+{
+    struct gy_gpu_plan *plan = task->manager->plan.gpu;
+    if (plan != NULL && gy_task_is_stable(task)) {
+        plan->changed(plan, task);
+    }
+}
+
 gantry_status gantry_task_set_arg(gantry_task *task, void *arg)
 {
     if (task == NULL) {
@@ -147,10 +156,28 @@ gantry_status gantry_task_set_arg(gantry_task *task, void *arg)
     bool may = gy_taskman_phase(manager) != GY_RUNNING && gy_task_has(task, GY_TASK_FILLED);
     if (may) {
         task->arg = arg;
+        forget_launches(task);
     }
     gy_fast_lock_give(&manager->lock);
     return may ? GANTRY_OK
                : GY_FAIL(GANTRY_ERR_STATE, "argument: task '%s' is part of a running step, or a name only",
+                         gantry_task_label(task));
+}
+
+gantry_status gantry_task_invalidate(gantry_task *task)
+{
+    if (task == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "invalidation: task is NULL");
+    }
+    gantry_taskman *manager = task->manager;
+    gy_fast_lock_take(&manager->lock);
+    bool may = gy_taskman_phase(manager) != GY_RUNNING;
+    if (may) {
+        forget_launches(task);
+    }
+    gy_fast_lock_give(&manager->lock);
+    return may ? GANTRY_OK
+               : GY_FAIL(GANTRY_ERR_STATE, "invalidation: task '%s' is part of a running step",
                          gantry_task_label(task));
 }
 
@@ -218,6 +245,46 @@ uint32_t gy_task_partition(const gantry_task *task)
 gantry_launch_fn gy_task_launch_fn(const gantry_task *task)
 {
     return task->body.launch;
+}
+
+bool gy_task_may_begin(const gantry_task *task)
+{
+    return atomic_load_explicit(&task->doom, memory_order_relaxed) == GANTRY_OK &&
+           atomic_load_explicit(&task->manager->cancelled, memory_order_relaxed) == 0;
+}
+
+uint32_t gy_task_index(const gantry_task *task)
+{
+    return task->index;
+}
+
+bool gy_task_is_stable(const gantry_task *task)
+{
+    return gy_task_is_gpu(task) && (task->traits & (GY_TRAIT_STABLE | GY_TRAIT_MEMORY)) == GY_TRAIT_STABLE;
+}
+
+bool gy_task_is_held_by_others(const gantry_task *task)
+{
+    int32_t references = atomic_load_explicit(&task->references, memory_order_relaxed);
+    return references - 1 > (int32_t)task->predecessors; /* less the start's */
+}
+
+struct gy_gpu_plan *gy_task_gpu_plan(const gantry_task *task)
+{
+    return gy_task_has(task, GY_TASK_FROZEN) ? task->manager->plan.live : NULL;
+}
+
+void gy_taskman_each_task(gantry_taskman *manager, gy_task_visit *visit, void *user)
+{
+    struct gy_graph_view view = gy_graph_view(&manager->graph);
+    gy_graph_each(&view, visit, user);
+}
+
+void gy_task_each_dependent(const gantry_task *task, gy_task_visit *visit, void *user)
+{
+    for (struct gy_edge *edge = gy_edge_at(&task->edges); edge != NULL; edge = gy_edge_at(&edge->next)) {
+        visit(user, edge->successor);
+    }
 }
 
 bool gy_task_begin(gantry_task *task)

@@ -120,6 +120,9 @@ static gantry_status check_special(const gantry_taskman *manager, const gantry_t
         return GY_FAIL(GANTRY_ERR_UNSUPPORTED, "task '%s': the task manager has no GPU dispatcher", shown);
     }
     bool is_cpu = desc->kind == GANTRY_TASK_CPU;
+    if (desc->is_stable && !is_gpu) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "task '%s': only GPU tasks can be stable", shown);
+    }
     if (desc->priority < GANTRY_TASK_PRIORITY_LOW || desc->priority > GANTRY_TASK_PRIORITY_HIGH ||
         (!is_cpu && (desc->cpu_class != 0 || desc->is_condition || desc->bandwidth_critical)) ||
         desc->cpu_class > gy_pool_class_count(manager->pool)) {
@@ -140,7 +143,7 @@ static inline bool is_plain(const gantry_task_desc *desc)
 {
     return desc->kind == GANTRY_TASK_CPU && desc->priority == GANTRY_TASK_PRIORITY_NORMAL &&
            desc->cpu_class == 0 && !desc->is_condition && desc->memory == 0 && !desc->bandwidth_critical &&
-           desc->partition == NULL;
+           desc->partition == NULL && !desc->is_stable;
 }
 
 static gantry_status refuse_stopped(void)
@@ -199,6 +202,7 @@ static unsigned traits_of(const gantry_task_desc *desc)
                                                                : 0u;
         traits |= desc->cpu_class != 0 || desc->bandwidth_critical ? GY_TRAIT_CLASSED : 0u;
     }
+    traits |= desc->is_stable ? GY_TRAIT_STABLE : 0u;
     return traits;
 }
 
@@ -279,6 +283,7 @@ static void count_special_locked(gantry_taskman *manager, const gantry_task *tas
     manager->submitted_gpu += gy_task_is_gpu(task);
     manager->submitted_sync += gy_task_kind(task) == GANTRY_TASK_SYNC_POINT;
     manager->conditions += gy_task_is_condition(task);
+    manager->stables += gy_task_is_stable(task);
 }
 
 static gantry_status add_unnamed_locked(gantry_taskman *manager, const gantry_task_desc *desc,

@@ -99,11 +99,13 @@ typedef struct gantry_task_desc {
     uint32_t memory;                /* from gantry_taskman_declare_memory(); 0: nothing was declared for it */
     bool bandwidth_critical;     /* a CPU task that raises the bandwidth gate (bandwidth.h) while it runs */
     gantry_partition *partition; /* GPU tasks: whose streams its work goes to; NULL: its manager's */
+    bool is_stable;              /* GPU tasks: `launch` would enqueue the same in every run of a frozen
+                                  * graph, see gantry_task_invalidate(); does nothing beside `memory` */
 } gantry_task_desc;
 #define GANTRY_TASK_DESC_INIT                                                             \
     {                                                                                     \
         sizeof(gantry_task_desc), GANTRY_TASK_CPU, NULL, NULL, NULL, NULL, NULL, NULL, 0, \
-            GANTRY_TASK_PRIORITY_NORMAL, 0, false, 0, false, NULL                         \
+            GANTRY_TASK_PRIORITY_NORMAL, 0, false, 0, false, NULL, false                  \
     }
 
 /** `task` will not start before `predecessor` has been released.  For two GPU tasks, GPU work of
@@ -171,6 +173,16 @@ GANTRY_API void *gantry_task_arg(const gantry_task *task);
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  `task` NULL
  *  @retval GANTRY_ERR_STATE             its manager is running, or the task is a name without a task */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_task_set_arg(gantry_task *task, void *arg);
+/** A stable task (gantry_task_desc.is_stable) promises that its callback would enqueue the same work with the
+ *  same arguments in every run of its frozen graph, and do nothing else that matters.  Where GPU work is
+ *  submitted as graphs, the dispatcher then remembers what the callbacks have enqueued and launches that
+ * again, without calling them.  This takes the promise back for the next run: what is remembered of this task
+ * and of those launched together with it is recorded anew.  gantry_task_set_arg() does it by itself; needed
+ * when what `arg` points to has changed.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL
+ *  @retval GANTRY_ERR_STATE             its manager is running */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_task_invalidate(gantry_task *task);
 GANTRY_API uint64_t gantry_task_context_id(const gantry_task *task);
 GANTRY_API gantry_taskman *gantry_task_manager(const gantry_task *task);
 

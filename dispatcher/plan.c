@@ -1,0 +1,507 @@
+/* Making plans: which stable tasks of a graph may be launched together; and what becomes of plans. */
+#include "dispatcher/plan.h"
+
+#include "base/alloc.h"
+#include "dispatcher/trail.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Sets of outer tasks may take so much while a plan is made; a graph that needs more gets none. */
+#define MOST_SET_BYTES ((size_t)64 << 20)
+#define NONE UINT32_MAX
+
+/* ---- what is known while a plan is made; arrays by index of the task ------------------------ */
+
+struct edge {
+    uint32_t from, to; /* regions */
+};
+
+struct making {
+    struct gy_plan *plan;
+    uint32_t tasks;
+    gantry_task **task;
+    uint32_t *left;  /* predecessors not seen yet */
+    uint32_t *order; /* indices in topological order */
+    uint32_t ordered;
+    uint32_t *bit;  /* which bit of a set it is, if it is outer; NONE */
+    uint32_t outer; /* how many are */
+    size_t words;   /* of a set */
+    uint64_t *sets;
+    bool *inside;    /* comes after a task of its own region */
+    uint32_t *stamp; /* last member it was reached from */
+    uint32_t *stack;
+    struct edge *edges; /* between regions */
+    size_t edge_count, edge_room;
+    uint32_t from; /* the member that is looked at */
+    bool out_of_memory;
+};
+
+static bool is_member(const gantry_task *task)
+{
+    return gy_task_is_stable(task);
+}
+
+static bool is_sync_point(const gantry_task *task)
+{
+    return gantry_task_get_kind(task) == GANTRY_TASK_SYNC_POINT;
+}
+
+static uint64_t *set_of(const struct making *m, uint32_t index)
+{
+    return m->sets + m->words * index;
+}
+
+static void count_task(void *user, gantry_task *task)
+{
+    struct making *m = user;
+    uint32_t index = gy_task_index(task);
+    m->tasks = index >= m->tasks ? index + 1 : m->tasks;
+}
+
+static void count_edge(void *user, gantry_task *dependent)
+{
+    struct making *m = user;
+    m->left[gy_task_index(dependent)]++;
+}
+
+static void note_task(void *user, gantry_task *task)
+{
+    struct making *m = user;
+    uint32_t index = gy_task_index(task);
+    bool is_outer = (!is_member(task) && !is_sync_point(task)) || gy_task_is_held_by_others(task);
+    m->task[index] = task;
+    m->bit[index] = is_outer ? m->outer++ : NONE;
+    gy_task_each_dependent(task, count_edge, m);
+}
+
+/* ---- sets ------------------------------------------------------------------------------------ */
+
+static void set_bit(uint64_t *set, uint32_t bit)
+{
+    set[bit / 64] |= UINT64_C(1) << bit % 64;
+}
+
+/* `dependent` comes after whatever m->from comes after, and after that itself if it is outer. */
+static void pass_set(void *user, gantry_task *dependent)
+{
+    struct making *m = user;
+    uint32_t index = gy_task_index(dependent);
+    const uint64_t *before = set_of(m, m->from);
+    uint64_t *after = set_of(m, index);
+    for (size_t w = 0; w < m->words; w++) {
+        after[w] |= before[w];
+    }
+    if (m->bit[m->from] != NONE) {
+        set_bit(after, m->bit[m->from]);
+    }
+    if (--m->left[index] == 0) {
+        m->order[m->ordered++] = index;
+    }
+}
+
+static void fill_sets(struct making *m)
+{
+    for (uint32_t i = 0; i < m->tasks; i++) {
+        if (m->task[i] != NULL && m->left[i] == 0) {
+            m->order[m->ordered++] = i;
+        }
+    }
+    for (uint32_t at = 0; at < m->ordered; at++) {
+        m->from = m->order[at];
+        if (m->bit[m->from] != NONE && is_member(m->task[m->from])) {
+            set_bit(set_of(m, m->from), m->bit[m->from]); /* what holds it is before it, too */
+        }
+        gy_task_each_dependent(m->task[m->from], pass_set, m);
+    }
+}
+
+/* ---- regions --------------------------------------------------------------------------------- */
+
+static uint64_t hash_set(const uint64_t *set, size_t words)
+{
+    uint64_t hash = 1;
+    for (size_t w = 0; w < words; w++) {
+        hash = (hash ^ set[w]) * UINT64_C(0x9e3779b97f4a7c15);
+        hash ^= hash >> 29;
+    }
+    return hash;
+}
+
+/* Give every member the number of its region, in order of first appearance; `table` has room + 1 slots, a
+ * power of 2 above the number of tasks, all NONE: the first task of a region. */
+static void number_regions(struct making *m, uint32_t *table, uint32_t mask)
+{
+    struct gy_plan *plan = m->plan;
+    for (uint32_t at = 0; at < m->ordered; at++) {
+        uint32_t index = m->order[at];
+        if (!is_member(m->task[index])) {
+            continue;
+        }
+        const uint64_t *set = set_of(m, index);
+        uint32_t slot = (uint32_t)(hash_set(set, m->words) >> 16) & mask;
+        while (table[slot] != NONE && memcmp(set_of(m, table[slot]), set, m->words * sizeof(*set)) != 0) {
+            slot = (slot + 1) & mask;
+        }
+        if (table[slot] == NONE) {
+            table[slot] = index;
+            plan->region_of[index] = ++plan->region_count;
+        } else {
+            plan->region_of[index] = plan->region_of[table[slot]];
+        }
+    }
+}
+
+static gantry_status find_regions(struct making *m)
+{
+    uint32_t room = 16;
+    while (room <= m->tasks) {
+        room *= 2;
+    }
+    room *= 2;
+    uint32_t *table = gy_zalloc_array(room, sizeof(*table));
+    if (table == NULL) {
+        return GANTRY_ERR_OUT_OF_HOST_MEMORY;
+    }
+    memset(table, 0xff, room * sizeof(*table));
+    number_regions(m, table, room - 1);
+    gy_free(table);
+    return GANTRY_OK;
+}
+
+static void list_members(struct making *m)
+{
+    struct gy_plan *plan = m->plan;
+    for (uint32_t i = 0; i < m->tasks; i++) {
+        if (plan->region_of[i] != 0) {
+            plan->regions[plan->region_of[i] - 1].members++;
+        }
+    }
+    uint32_t first = 0;
+    for (uint32_t r = 0; r < plan->region_count; r++) {
+        struct gy_region *region = &plan->regions[r];
+        region->plan = plan;
+        region->first = first;
+        first += region->members;
+        region->members = 0;
+    }
+    for (uint32_t at = 0; at < m->ordered; at++) {
+        uint32_t number = plan->region_of[m->order[at]];
+        if (number != 0) {
+            struct gy_region *region = &plan->regions[number - 1];
+            plan->members[region->first + region->members++] = m->task[m->order[at]];
+        }
+    }
+}
+
+/* ---- edges between regions ------------------------------------------------------------------- */
+
+static void add_edge(struct making *m, uint32_t from, uint32_t to)
+{
+    if (m->edge_count == m->edge_room) {
+        size_t room = m->edge_room == 0 ? 64 : 2 * m->edge_room;
+        struct edge *edges = gy_zalloc_array(room, sizeof(*edges));
+        if (edges == NULL) {
+            m->out_of_memory = true;
+            return;
+        }
+        if (m->edge_count != 0) {
+            memcpy(edges, m->edges, m->edge_count * sizeof(*edges));
+        }
+        gy_free(m->edges);
+        m->edges = edges;
+        m->edge_room = room;
+    }
+    m->edges[m->edge_count++] = (struct edge){from, to};
+}
+
+/* `dependent` comes after the member m->from, directly or through sync points. */
+static void follow(void *user, gantry_task *dependent)
+{
+    struct making *m = user;
+    uint32_t index = gy_task_index(dependent);
+    uint32_t from = m->plan->region_of[m->from], to = m->plan->region_of[index];
+    if (m->stamp[index] == m->from) {
+        return;
+    }
+    m->stamp[index] = m->from;
+    if (to != 0 && to == from) {
+        m->inside[index] = true;
+        return;
+    }
+    if (is_sync_point(dependent)) {
+        m->stack[m->ordered++] = index; /* `ordered` counts the stack here */
+        return;
+    }
+    m->plan->regions[from - 1].leaving++;
+    if (to != 0) {
+        add_edge(m, from - 1, to - 1);
+    }
+}
+
+static void find_edges(struct making *m)
+{
+    memset(m->stamp, 0xff, m->tasks * sizeof(*m->stamp));
+    for (uint32_t i = 0; i < m->tasks; i++) {
+        if (m->plan->region_of[i] == 0) {
+            continue;
+        }
+        m->from = i;
+        m->ordered = 0;
+        gy_task_each_dependent(m->task[i], follow, m);
+        while (m->ordered > 0) {
+            gy_task_each_dependent(m->task[m->stack[--m->ordered]], follow, m);
+        }
+    }
+    for (uint32_t i = 0; i < m->tasks; i++) {
+        if (m->plan->region_of[i] != 0 && !m->inside[i]) {
+            m->plan->regions[m->plan->region_of[i] - 1].roots++;
+        }
+    }
+}
+
+static int compare_edges(const void *a, const void *b)
+{
+    const struct edge *x = a, *y = b;
+    if (x->from != y->from) {
+        return x->from < y->from ? -1 : 1;
+    }
+    return (x->to > y->to) - (x->to < y->to);
+}
+
+/* Each edge once, grouped by where it comes from. */
+static gantry_status list_edges(struct making *m)
+{
+    struct gy_plan *plan = m->plan;
+    plan->needed_by = gy_zalloc_array(m->edge_count + 1, sizeof(*plan->needed_by));
+    if (plan->needed_by == NULL || m->out_of_memory) {
+        return GANTRY_ERR_OUT_OF_HOST_MEMORY;
+    }
+    if (m->edge_count > 1) {
+        qsort(m->edges, m->edge_count, sizeof(*m->edges), compare_edges);
+    }
+    uint32_t count = 0;
+    for (size_t e = 0; e < m->edge_count; e++) {
+        const struct edge *edge = &m->edges[e];
+        if (e > 0 && compare_edges(edge, edge - 1) == 0) {
+            continue;
+        }
+        struct gy_region *from = &plan->regions[edge->from];
+        if (from->needed_by++ == 0) {
+            from->first_needed_by = count;
+        }
+        plan->needed_by[count++] = edge->to;
+        plan->regions[edge->to].needs++;
+    }
+    return GANTRY_OK;
+}
+
+/* ---- making ---------------------------------------------------------------------------------- */
+
+static void plan_free(struct gy_plan *plan)
+{
+    for (uint32_t r = 0; r < plan->region_count && plan->regions != NULL; r++) {
+        gy_free(plan->regions[r].completions);
+    }
+    gy_free(plan->regions);
+    gy_free(plan->needed_by);
+    gy_free(plan->members);
+    gy_free(plan->region_of);
+    gy_free(plan);
+}
+
+static void making_fini(struct making *m)
+{
+    gy_free(m->task);
+    gy_free(m->left);
+    gy_free(m->order);
+    gy_free(m->bit);
+    gy_free(m->sets);
+    gy_free(m->inside);
+    gy_free(m->stamp);
+    gy_free(m->stack);
+    gy_free(m->edges);
+}
+
+static gantry_status making_init(struct making *m, gantry_taskman *manager)
+{
+    struct gy_plan *plan = m->plan;
+    gy_taskman_each_task(manager, count_task, m);
+    size_t n = m->tasks;
+    m->task = gy_zalloc_array(n, sizeof(*m->task));
+    m->left = gy_zalloc_array(n, sizeof(*m->left));
+    m->order = gy_zalloc_array(n, sizeof(*m->order));
+    m->bit = gy_zalloc_array(n, sizeof(*m->bit));
+    m->inside = gy_zalloc_array(n, sizeof(*m->inside));
+    m->stamp = gy_zalloc_array(n, sizeof(*m->stamp));
+    m->stack = gy_zalloc_array(n, sizeof(*m->stack));
+    plan->region_of = gy_zalloc_array(n, sizeof(*plan->region_of));
+    plan->members = gy_zalloc_array(n, sizeof(gantry_task *));
+    plan->tasks = m->tasks;
+    if (m->task == NULL || m->left == NULL || m->order == NULL || m->bit == NULL || m->inside == NULL ||
+        m->stamp == NULL || m->stack == NULL || plan->region_of == NULL || plan->members == NULL) {
+        return GANTRY_ERR_OUT_OF_HOST_MEMORY;
+    }
+    gy_taskman_each_task(manager, note_task, m);
+    m->words = (m->outer + 63) / 64;
+    return GANTRY_OK;
+}
+
+static gantry_status divide(struct making *m)
+{
+    struct gy_plan *plan = m->plan;
+    m->sets = gy_zalloc_array(m->tasks, (m->words + 1) * sizeof(uint64_t));
+    if (m->sets == NULL) {
+        return GANTRY_ERR_OUT_OF_HOST_MEMORY;
+    }
+    fill_sets(m);
+    gantry_status status = find_regions(m);
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    plan->regions = gy_zalloc_array(plan->region_count + 1, sizeof(*plan->regions));
+    if (plan->regions == NULL) {
+        return GANTRY_ERR_OUT_OF_HOST_MEMORY;
+    }
+    list_members(m);
+    find_edges(m);
+    return list_edges(m);
+}
+
+static void enlist(struct gy_plan_list *list, struct gy_plan *plan)
+{
+    gy_mutex_lock(&list->lock);
+    plan->list = list;
+    plan->next = list->first;
+    plan->place = &list->first;
+    if (plan->next != NULL) {
+        plan->next->place = &plan->next;
+    }
+    list->first = plan;
+    gy_mutex_unlock(&list->lock);
+}
+
+/* Between runs: what was recorded of the task's region is not valid any more. */
+static void changed(struct gy_gpu_plan *self, const gantry_task *task)
+{
+    struct gy_plan *plan = (struct gy_plan *)self;
+    uint32_t number = plan->region_of[gy_task_index(task)];
+    if (number != 0) {
+        plan->regions[number - 1].stale = true;
+    }
+}
+
+static void destroy_graphs(struct gy_context *context, struct gy_plan *plan)
+{
+    for (uint32_t r = 0; r < plan->region_count; r++) {
+        if (plan->regions[r].exec != NULL) {
+            /* Fails only on a lost context, as everything does; the driver keeps it while it runs. */
+            (void)context->driver->cuGraphExecDestroy(plan->regions[r].exec);
+            plan->regions[r].exec = NULL;
+        }
+    }
+}
+
+static void drop(struct gy_gpu_plan *self)
+{
+    struct gy_plan *plan = (struct gy_plan *)self;
+    struct gy_plan_list *list = plan->list;
+    if (list != NULL) {
+        gy_mutex_lock(&list->lock);
+        *plan->place = plan->next;
+        if (plan->next != NULL) {
+            plan->next->place = plan->place;
+        }
+        gy_mutex_unlock(&list->lock);
+        bool pushed = gy_context_push(list->context) == GANTRY_OK;
+        destroy_graphs(list->context, plan);
+        if (pushed) {
+            (void)gy_context_pop(list->context);
+        }
+    }
+    plan_free(plan);
+}
+
+gantry_status gy_plan_make(struct gy_plan_list *list, gantry_taskman *manager, struct gy_gpu_plan **out)
+{
+    struct gy_plan *plan = gy_zalloc(sizeof(*plan));
+    if (plan == NULL) {
+        return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "freeze: no memory for the plan of stable tasks");
+    }
+    struct making m = {.plan = plan};
+    gantry_status status = making_init(&m, manager);
+    bool too_large = m.words > MOST_SET_BYTES / sizeof(uint64_t) / (m.tasks != 0 ? m.tasks : 1);
+    if (status == GANTRY_OK && !too_large) {
+        status = divide(&m);
+    }
+    making_fini(&m);
+    if (status != GANTRY_OK || too_large) {
+        plan_free(plan);
+    }
+    if (status != GANTRY_OK) {
+        return GY_FAIL(status, "freeze: no memory for the plan of stable tasks");
+    }
+    if (too_large) {
+        gy_log(GANTRY_LOG_WARNING,
+               "freeze: %u tasks, %u of them not stable, are too many to find out which stable ones may be "
+               "launched together: all are called in every run",
+               m.tasks, m.outer);
+        return GANTRY_OK;
+    }
+    plan->head.drop = drop;
+    plan->head.changed = changed;
+    enlist(list, plan);
+    *out = &plan->head;
+    return GANTRY_OK;
+}
+
+void gy_plan_list_init(struct gy_plan_list *list, struct gy_context *context)
+{
+    list->context = context;
+    list->first = NULL;
+    gy_mutex_init(&list->lock, GY_RANK_LEAF);
+}
+
+void gy_plan_list_fini(struct gy_plan_list *list)
+{
+    gy_mutex_lock(&list->lock);
+    struct gy_plan *first = list->first;
+    list->first = NULL;
+    gy_mutex_unlock(&list->lock);
+    for (struct gy_plan *plan = first; plan != NULL; plan = plan->next) {
+        destroy_graphs(list->context, plan);
+        plan->list = NULL;
+    }
+    gy_mutex_fini(&list->lock);
+}
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+void gy_region_renew(struct gy_region *region)
+{
+    uint64_t run = region->plan->head.run;
+    if (region->run == run) {
+        return;
+    }
+    assert(region->held.first == NULL);
+    region->run = run;
+    region->stage = GY_REGION_WAITING;
+    region->arrived = region->settled = 0;
+    region->must_call = false;
+    region->position = GY_TRAIL_NONE;
+    region->stream = 0;
+    atomic_store_explicit(&region->trail, GY_TRAIL_NONE, memory_order_relaxed);
+}
+
+struct gy_region *gy_plan_region(const gantry_task *task)
+{
+    struct gy_plan *plan = (struct gy_plan *)gy_task_gpu_plan(task);
+    uint32_t number = plan != NULL ? plan->region_of[gy_task_index(task)] : 0;
+    if (number == 0) {
+        return NULL;
+    }
+    struct gy_region *region = &plan->regions[number - 1];
+    gy_region_renew(region);
+    return region;
+}

@@ -1,0 +1,88 @@
+/* Plans: what the dispatcher knows of a frozen graph with stable tasks, so that a run can launch what an
+ * earlier one has recorded.
+ *
+ * The stable tasks are divided into regions: those with the same set of *outer* tasks before them, where
+ * outer is everything whose end is not known beforehand: CPU tasks, GPU tasks that are not stable, references
+ * of the application's.  So once a region's first tasks are ready, and the regions it needs were launched,
+ * nothing can keep the others from becoming ready: the whole of it may be launched at once, as one graph.
+ *
+ *   WAITING ---- all roots ready, recorded ----> LAUNCHED    its tasks are released without a call
+ *      |    \--- not recorded, all calls known -> CALLED     the calls are captured, which records them
+ *      |    \--- anything else -----------------> CALLED     by its callbacks, like other tasks
+ *
+ * each anew in every run.  `needs`: a task inside may also come after tasks of other regions, whose sets are
+ * smaller; and so this cannot go round in circles.  See docs/decisions/0010-stable-tasks-are-replayed.md. */
+#ifndef DISPATCHER_PLAN_H
+#define DISPATCHER_PLAN_H
+
+#include "dispatcher/inbox.h"
+#include "driver/context.h"
+
+enum gy_region_stage { GY_REGION_WAITING, GY_REGION_LAUNCHED, GY_REGION_CALLED };
+
+/* GD's while the graph runs, the manager's owner's between runs. */
+struct gy_region {
+    struct gy_plan *plan;     /* immutable */
+    uint32_t first, members;  /* immutable; its tasks: plan->members[first], … */
+    uint32_t roots;           /* immutable; of these, the ones that come after no other of them */
+    uint32_t leaving;         /* immutable; dependents of its tasks that are not in it */
+    uint32_t needs;           /* immutable; regions it comes after */
+    uint32_t first_needed_by; /* immutable; those that come after it: plan->needed_by[first_needed_by], … */
+    uint32_t needed_by;       /* immutable; how many */
+
+    /* what was recorded */
+    CUgraphExec exec; /* NULL: nothing */
+    bool stale;       /* it is not valid any more */
+    bool never;       /* its callbacks have to be called in every run */
+    uint64_t kernels, copies, batched_copies;
+    uint32_t completes, completes_room;
+    gantry_task **completions; /* tasks that were asked to be completed */
+
+    /* of one run */
+    uint64_t run; /* which one; the rest is of an older run if it is another */
+    enum gy_region_stage stage;
+    uint32_t arrived; /* roots */
+    uint32_t settled; /* regions it needs that are not WAITING any more */
+    bool must_call;   /* of these, one was not launched as a whole */
+    struct gy_gpu_list held;
+    _Atomic(uint64_t) trail; /* positions of the regions it needs */
+    uint64_t position;       /* LAUNCHED: of all its tasks */
+    uint32_t stream;         /* LAUNCHED */
+    gantry_status result;    /* LAUNCHED */
+    struct gy_region *next_due;
+};
+
+struct gy_plan {
+    struct gy_gpu_plan head;       /* first: how taskman/ sees us */
+    struct gy_plan_list *list;     /* guarded by the list's lock; NULL: the dispatcher is gone */
+    struct gy_plan *next, **place; /* guarded by the list's lock */
+    uint32_t tasks;                /* immutable */
+    uint32_t region_count;         /* immutable */
+    uint32_t *region_of;           /* immutable; by index of the task: region + 1, or 0 */
+    gantry_task **members;         /* immutable */
+    uint32_t *needed_by;           /* immutable */
+    struct gy_region *regions;     /* see there */
+};
+
+/* All plans of a dispatcher. */
+struct gy_plan_list {
+    struct gy_context *context; /* immutable */
+    gy_mutex lock;              /* rank LEAF */
+    struct gy_plan *first;      /* guarded by lock */
+};
+
+void gy_plan_list_init(struct gy_plan_list *list, struct gy_context *context);
+/* The context is current, the GPU done or the context lost; managers may live on. */
+void gy_plan_list_fini(struct gy_plan_list *list);
+
+/* As `plan` of struct gy_gpu_ops. */
+GANTRY_MUST_CHECK gantry_status gy_plan_make(struct gy_plan_list *list, gantry_taskman *manager,
+                                             struct gy_gpu_plan **out);
+
+/* GD: the region of a ready task in its run, as that run has left it so far; NULL: none. */
+struct gy_region *gy_plan_region(const gantry_task *task);
+
+/* GD: brought to the begin of the run if it is of an older one. */
+void gy_region_renew(struct gy_region *region);
+
+#endif

@@ -1,0 +1,336 @@
+#include "dispatcher/replay.h"
+
+#include "base/alloc.h"
+#include "base/span.h"
+#include "dispatcher/internal.h"
+
+#include <string.h>
+
+/* ---- how a region is run --------------------------------------------------------------------- */
+
+static gantry_task *first_task(const struct gy_region *region)
+{
+    return region->plan->members[region->first];
+}
+
+/* Graphs are what the application wants, and nothing needs to see single launches. */
+static bool may_replay(const struct gantry_dispatcher *d)
+{
+    gantry_submission mode = atomic_load_explicit(&d->submission, memory_order_relaxed);
+    return (mode == GANTRY_SUBMISSION_GRAPHS || mode == GANTRY_SUBMISSION_AUTO) && !gy_span_on() &&
+           !d->config.synchronous && !atomic_load_explicit(&d->streams.single, memory_order_relaxed) &&
+           !gy_context_is_lost(d->config.context);
+}
+
+static bool may_all_begin(const struct gy_region *region)
+{
+    for (gantry_task *task = region->held.first; task != NULL; task = gy_task_gpu(task)->next) {
+        if (!gy_task_may_begin(task)) {
+            return false; /* it and what follows it will be released as FAILED */
+        }
+    }
+    return true;
+}
+
+static void forbid(struct gy_region *region, const gantry_task *task, const char *why)
+{
+    if (!region->never) {
+        region->never = true;
+        gy_log(GANTRY_LOG_INFO, "stable task '%s' is called in every run: %s", gantry_task_label(task), why);
+    }
+}
+
+/* Every callback is known to be capturable; when one is known not to be, that is settled for good. */
+static bool is_trusted(struct gantry_dispatcher *d, struct gy_region *region)
+{
+    bool all = true;
+    for (uint32_t i = 0; i < region->members; i++) {
+        gantry_task *task = region->plan->members[region->first + i];
+        enum gy_trust trust = gy_graphs_trust(&d->graphs, gy_task_launch_fn(task));
+        if (trust == GY_TRUST_NO) {
+            forbid(region, task, "it cannot be captured");
+        }
+        all = all && trust == GY_TRUST_YES;
+    }
+    return all;
+}
+
+static void check_due(struct gantry_dispatcher *d, struct gy_region *region)
+{
+    if (region->stage == GY_REGION_WAITING && region->arrived == region->roots &&
+        region->settled == region->needs) {
+        region->next_due = NULL;
+        *(d->due == NULL ? &d->due : &d->last_due->next_due) = region;
+        d->last_due = region;
+    }
+}
+
+/* The region is not WAITING any more: tell those that come after it. */
+static void settle(struct gantry_dispatcher *d, struct gy_region *region, enum gy_region_stage stage)
+{
+    struct gy_plan *plan = region->plan;
+    region->stage = stage;
+    for (uint32_t i = 0; i < region->needed_by; i++) {
+        struct gy_region *next = &plan->regions[plan->needed_by[region->first_needed_by + i]];
+        gy_region_renew(next);
+        next->settled++;
+        next->must_call |= stage != GY_REGION_LAUNCHED;
+        gy_trail_merge(&d->trails, &next->trail, region->position);
+        check_due(d, next);
+    }
+}
+
+/* ---- called by its callbacks ----------------------------------------------------------------- */
+
+static void call(struct gantry_dispatcher *d, struct gy_region *region)
+{
+    struct gy_gpu_list held = region->held;
+    region->held = (struct gy_gpu_list){NULL, NULL};
+    gy_trail_drop(&d->trails, atomic_exchange(&region->trail, GY_TRAIL_NONE));
+    settle(d, region, GY_REGION_CALLED);
+    for (gantry_task *task = held.first, *next; task != NULL; task = next) {
+        next = gy_task_gpu(task)->next;
+        gy_gd_place(d, task); /* the last one may be released by it, and the region gone */
+    }
+}
+
+/* ---- launched -------------------------------------------------------------------------------- */
+
+/* The region's tasks are enqueued: nothing is left of them but their release. */
+static void release_launched(struct gantry_dispatcher *d, struct gy_region *region, gantry_task *task)
+{
+    struct gy_task_gpu *gpu = gy_task_gpu(task);
+    if (!gy_task_begin(task)) { /* cancelled after the launch */
+        gy_gd_release_failed(d, task, GANTRY_ERR_TASK_FAILED);
+        return;
+    }
+    gy_trail_drop(&d->trails, atomic_load_explicit(&gpu->trail, memory_order_acquire));
+    gpu->launch_index = 0;
+    gpu->stream = (uint16_t)(region->stream + 1);
+    atomic_store_explicit(&gpu->trail, region->position, memory_order_release);
+    gy_gd_count(&d->counters.tasks, 1);
+    gy_gd_count(&d->counters.tasks_failed, region->result != GANTRY_OK);
+    gy_task_release(task, region->result);
+}
+
+/* Everything the region comes after. */
+static uint64_t merge_trails(struct gantry_dispatcher *d, struct gy_region *region)
+{
+    for (gantry_task *task = region->held.first; task != NULL; task = gy_task_gpu(task)->next) {
+        gy_trail_merge(&d->trails, &region->trail,
+                       atomic_load_explicit(&gy_task_gpu(task)->trail, memory_order_acquire));
+    }
+    return atomic_exchange(&region->trail, GY_TRAIL_NONE);
+}
+
+/* Enqueue the graph; its position comes out. */
+static gantry_status enqueue(struct gantry_dispatcher *d, struct gy_region *region)
+{
+    uint64_t trail = merge_trails(d, region);
+    uint32_t stream;
+    gantry_status status =
+        gy_streams_assign(&d->streams, trail, gy_gd_partition(d, first_task(region))->info.index, &stream);
+    if (status != GANTRY_OK) {
+        gy_trail_drop(&d->trails, trail);
+        return status;
+    }
+    status = gy_streams_meet(&d->streams, stream);
+    if (status == GANTRY_OK) {
+        status = gy_streams_wait(&d->streams, stream, trail);
+    }
+    gy_trail_drop(&d->trails, trail);
+    if (status == GANTRY_OK) {
+        status = GY_CALL(d->config.context, cuGraphLaunch(region->exec, d->streams.streams[stream].native));
+    }
+    if (status != GANTRY_OK) {
+        gy_streams_abandon(&d->streams, stream);
+        return status;
+    }
+    region->stream = stream;
+    region->result = gy_streams_finish(&d->streams, stream, region->leaving, &region->position);
+    return GANTRY_OK;
+}
+
+/* The completions that the callbacks have asked for when they were called. */
+static gantry_status complete(struct gantry_dispatcher *d, struct gy_region *region)
+{
+    for (uint32_t i = 0; i < region->completes; i++) {
+        gantry_task *target = region->completions[i];
+        if (gantry_task_add_reference(target) != GANTRY_OK) {
+            region->stale = true; /* dispatched already: its callback shall hear of it the next time */
+            continue;
+        }
+        gantry_status status = gy_completion_add(&d->completion, region->stream, target, 0);
+        if (status != GANTRY_OK) {
+            (void)gantry_task_remove_reference(target);
+            return status;
+        }
+        gy_gd_count(&d->counters.completions, 1);
+    }
+    gy_gd_flush_completions(d);
+    return GANTRY_OK;
+}
+
+static void launch(struct gantry_dispatcher *d, struct gy_region *region)
+{
+    gantry_status status = enqueue(d, region);
+    if (status == GANTRY_OK) {
+        status = complete(d, region);
+    } else if (!gy_context_is_lost(d->config.context)) {
+        region->stale = true;
+        gy_log(GANTRY_LOG_WARNING,
+               "what was recorded of stable task '%s' cannot be launched (%s): calling it",
+               gantry_task_label(first_task(region)), gy_error_last()->text);
+    }
+    if (status != GANTRY_OK) {
+        call(d, region);
+        return;
+    }
+    gy_gd_count(&d->counters.batches, 1);
+    gy_gd_count(&d->counters.replays, 1);
+    gy_gd_count(&d->counters.kernels, region->kernels);
+    gy_gd_count(&d->counters.copies, region->copies);
+    gy_gd_count(&d->counters.batched_copies, region->batched_copies);
+    settle(d, region, GY_REGION_LAUNCHED);
+    struct gy_gpu_list held = region->held;
+    region->held = (struct gy_gpu_list){NULL, NULL};
+    for (gantry_task *task = held.first, *next; task != NULL; task = next) {
+        next = gy_task_gpu(task)->next;
+        release_launched(d, region, task); /* with the last task of all the region may be gone */
+    }
+}
+
+/* ---- recorded -------------------------------------------------------------------------------- */
+
+void gy_replay_forbid(struct gantry_dispatcher *d, const gantry_task *task, const char *why)
+{
+    if (d->recording.region != NULL) {
+        forbid(d->recording.region, task, why);
+    }
+}
+
+static bool make_room(struct gy_region *region)
+{
+    if (region->completes < region->completes_room) {
+        return true;
+    }
+    uint32_t room = region->completes_room == 0 ? 16 : 2 * region->completes_room;
+    gantry_task **larger = gy_zalloc_array(room, sizeof(gantry_task *));
+    if (larger == NULL) {
+        return false;
+    }
+    if (region->completes != 0) {
+        memcpy(larger, region->completions, region->completes * sizeof(gantry_task *));
+    }
+    gy_free(region->completions);
+    region->completions = larger;
+    region->completes_room = room;
+    return true;
+}
+
+void gy_replay_note_completion(struct gantry_dispatcher *d, const gantry_task *task, gantry_task *target)
+{
+    struct gy_region *region = d->recording.region;
+    if (region == NULL) {
+        return;
+    }
+    if (gy_task_gpu_plan(target) != &region->plan->head) {
+        gy_replay_forbid(d, task, "it completes a task that is not part of the frozen graph");
+    } else if (!make_room(region)) {
+        gy_replay_forbid(d, task, "no memory to remember what it completes");
+    } else {
+        region->completions[region->completes++] = target;
+    }
+}
+
+void gy_replay_note_finished(struct gantry_dispatcher *d, gantry_status result)
+{
+    d->recording.finished++;
+    d->recording.complete &= result == GANTRY_OK;
+}
+
+/* The counters whose growth is remembered with what is recorded. */
+static void count_recorded(const struct gantry_dispatcher *d, struct gy_region *region, bool begin)
+{
+    const struct gd_counters *c = &d->counters;
+    uint64_t *kept[] = {&region->kernels, &region->copies, &region->batched_copies};
+    const _Atomic(uint64_t) *counters[] = {&c->kernels, &c->copies, &c->batched_copies};
+    for (int i = 0; i < 3; i++) {
+        uint64_t now = atomic_load_explicit(counters[i], memory_order_relaxed);
+        *kept[i] = begin ? now : now - *kept[i];
+    }
+}
+
+/* Call the region's tasks, and no others, in a capture of their own.  Until that has been launched nobody who
+ * waits for the step goes on, which keeps the region where it is even when its last task was released. */
+static void record(struct gantry_dispatcher *d, struct gy_region *region)
+{
+    struct gy_gpu_list bins[GD_PHASES];
+    if (gy_graphs_begin(&d->graphs) != GANTRY_OK) {
+        call(d, region);
+        return;
+    }
+    memcpy(bins, d->bins, sizeof(bins));
+    memset(d->bins, 0, sizeof(d->bins));
+    d->recording = (struct gy_recording){.region = region, .complete = true};
+    d->as_graph = true;
+    d->in_batch = false;
+    region->completes = 0;
+    count_recorded(d, region, true);
+    call(d, region);
+    gy_gd_walk(d);
+    struct gy_recording done = d->recording;
+    d->recording.region = NULL;
+    if (done.complete && gy_copier_capture_holds(d->config.copier)) {
+        forbid(region, first_task(region),
+               "a batched copy launched with it is too large for a kernel's arguments");
+    }
+    if (done.complete && done.finished == region->members && !region->never) {
+        count_recorded(d, region, false);
+        region->stale = false;
+        (void)gy_graphs_end_into(&d->graphs, &region->exec); /* a failure is in the context */
+    }                                                        /* else it ends with the flush */
+    gy_gd_flush(d);
+    memcpy(d->bins, bins, sizeof(bins));
+    for (gantry_task *task = done.others.first, *next; task != NULL; task = next) {
+        next = gy_task_gpu(task)->next;
+        gy_gd_place(d, task);
+    }
+}
+
+/* ---- due ------------------------------------------------------------------------------------- */
+
+bool gy_replay_take(struct gantry_dispatcher *d, gantry_task *task)
+{
+    struct gy_region *region = gy_plan_region(task);
+    if (region != NULL && region->stage == GY_REGION_LAUNCHED) {
+        release_launched(d, region, task);
+        return true;
+    }
+    if (region != NULL && region->stage == GY_REGION_WAITING) {
+        gy_gpu_list_append(&region->held, task, task);
+        region->arrived++;
+        check_due(d, region);
+        return true;
+    }
+    if (d->recording.region != NULL && region != d->recording.region) {
+        gy_gpu_list_append(&d->recording.others, task, task);
+        return true;
+    }
+    return false;
+}
+
+void gy_replay_run_due(struct gantry_dispatcher *d)
+{
+    struct gy_region *region = d->due;
+    d->due = region->next_due;
+    if (!may_replay(d) || !may_all_begin(region) || region->never) {
+        call(d, region);
+    } else if (region->exec != NULL && !region->stale && !region->must_call) {
+        launch(d, region);
+    } else if ((region->exec == NULL || region->stale) && is_trusted(d, region)) {
+        record(d, region);
+    } else {
+        call(d, region);
+    }
+}
