@@ -1,0 +1,49 @@
+/* The work of `gantry bench submit` and `replay`: kernels in 8 pipelines, as tasks of ours and as a loop over
+ * 8 streams.  Every tenth launch of a pipeline also waits for its neighbour's launch before.  The kernel
+ * increments its pipeline's cell, so a lost, doubled or unordered launch shows. */
+#ifndef BENCH_SUBMIT_WORK_H
+#define BENCH_SUBMIT_WORK_H
+
+#include "bench/harness.h"
+#include "bench/raw_cuda.h"
+
+#define PIPELINES 8u
+#define CELL_BYTES 256u
+#define CROSS_EVERY 10u
+#define MOST_KERNELS 10000u
+
+struct submit_work {
+    gantry_context *context;
+    gantry_cpu_dispatcher *cpus;
+    gantry_taskman *manager;
+    gantry_kernel *kernel;
+    struct raw_cuda cuda;
+    CUmodule module;
+    CUfunction function;
+    CUstream streams[PIPELINES];
+    CUevent events[PIPELINES];
+    void *cells;           /* PIPELINES cells on the device, CELL_BYTES apart */
+    void *cell[PIPELINES]; /* address of each: the kernel's argument */
+    uint32_t kernels;      /* per step */
+    bool executes;         /* false: the driver accepts launches without doing them */
+    bool stable;           /* tasks are declared stable */
+    gantry_task **tasks;   /* MOST_KERNELS of them */
+};
+
+/* True for GANTRY_OK; else false and a line on stderr. */
+bool bench_submit_ok(gantry_status status);
+
+/* `context` is what to open; false is told on stderr.  Close in any case. */
+bool bench_submit_open(struct submit_work *work, const gantry_context_options *context);
+void bench_submit_close(struct submit_work *work);
+
+/* A step's tasks: one per kernel. */
+bool bench_submit_build(struct submit_work *work);
+/* Start and stop. */
+bool bench_submit_run(struct submit_work *work);
+/* The same kernels by hand. */
+bool bench_submit_by_hand(struct submit_work *work);
+/* Right counts, and zero again.  Where nothing is executed, neither are the copies of a check. */
+bool bench_submit_check(struct submit_work *work);
+
+#endif
