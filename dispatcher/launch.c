@@ -162,48 +162,48 @@ static gantry_status leave_if_pageable(gantry_launch *launch, const void *host)
     return leave_graph(launch, "its copy is from or to pageable memory");
 }
 
-static gantry_status check_copy(const gantry_launch *launch, const void *device, const void *host,
+static gantry_status check_copy(const gantry_launch *launch, const void *to, const void *from,
                                 const char *what)
 {
     gantry_status status = check_scope(launch, what);
-    if (status == GANTRY_OK && (device == NULL || host == NULL)) {
+    if (status == GANTRY_OK && (to == NULL || from == NULL)) {
         status = GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "%s: an address is NULL", what);
     }
     return status;
 }
 
-gantry_status gantry_launch_copy_htod(gantry_launch *launch, void *device, const void *host, size_t bytes)
+/* Between host and device, whichever way. */
+static gantry_status copy_host(gantry_launch *launch, void *to, const void *from, size_t bytes,
+                               bool to_device)
 {
-    gantry_status status = check_copy(launch, device, host, "gantry_launch_copy_htod");
+    gantry_status status =
+        check_copy(launch, to, from, to_device ? "gantry_launch_copy_htod" : "gantry_launch_copy_dtoh");
     if (status != GANTRY_OK || bytes == 0) {
         return status;
     }
     struct gantry_dispatcher *d = launch->dispatcher;
-    status = leave_if_pageable(launch, host);
+    struct gy_context *context = d->config.context;
+    status = leave_if_pageable(launch, to_device ? from : to);
     if (status != GANTRY_OK) {
         return status;
     }
-    status = GY_CALL(d->config.context,
-                     cuMemcpyHtoDAsync((CUdeviceptr)(uintptr_t)device, host, bytes, launch->stream));
+    if (to_device) {
+        status = GY_CALL(context, cuMemcpyHtoDAsync((CUdeviceptr)(uintptr_t)to, from, bytes, launch->stream));
+    } else {
+        status = GY_CALL(context, cuMemcpyDtoHAsync(to, (CUdeviceptr)(uintptr_t)from, bytes, launch->stream));
+    }
     gy_gd_count(&d->counters.copies, status == GANTRY_OK);
     return status;
 }
 
+gantry_status gantry_launch_copy_htod(gantry_launch *launch, void *device, const void *host, size_t bytes)
+{
+    return copy_host(launch, device, host, bytes, true);
+}
+
 gantry_status gantry_launch_copy_dtoh(gantry_launch *launch, void *host, const void *device, size_t bytes)
 {
-    gantry_status status = check_copy(launch, device, host, "gantry_launch_copy_dtoh");
-    if (status != GANTRY_OK || bytes == 0) {
-        return status;
-    }
-    struct gantry_dispatcher *d = launch->dispatcher;
-    status = leave_if_pageable(launch, host);
-    if (status != GANTRY_OK) {
-        return status;
-    }
-    status = GY_CALL(d->config.context,
-                     cuMemcpyDtoHAsync(host, (CUdeviceptr)(uintptr_t)device, bytes, launch->stream));
-    gy_gd_count(&d->counters.copies, status == GANTRY_OK);
-    return status;
+    return copy_host(launch, host, device, bytes, false);
 }
 
 gantry_status gantry_launch_copy_dtod(gantry_launch *launch, void *to, const void *from, size_t bytes)

@@ -127,6 +127,34 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_launch_alloc(gantry_launch *la
 GANTRY_API void gantry_dispatcher_start_group(gantry_dispatcher *dispatcher);
 GANTRY_API void gantry_dispatcher_finish_group(gantry_dispatcher *dispatcher);
 
+/** Three tasks around a burst of launches, for parts of a program that launch together without knowing each
+ *  other:
+ *
+ *    preparations -> pre_launch -> GPU tasks -> post_launch -> finished -> whatever needs the results
+ *
+ *  Each part declares that its preparations finish before `pre_launch` (or makes that the continuation of its
+ *  light tasks), its GPU tasks start after `pre_launch` and finish before `post_launch`, and its last tasks
+ * start after `finished`.  So all GPU tasks become ready at once, into one batch, and one wait serves
+ * everybody. */
+typedef struct gantry_launch_tasks {
+    size_t struct_size;       /* in: sizeof of the caller */
+    gantry_task *pre_launch;  /* a sync point */
+    gantry_task *post_launch; /* a GPU task of flavour DtoH with no work of its own: released when everything
+                               * before it was launched */
+    gantry_task *finished;    /* a sync point: released when the GPU has finished all of that */
+} gantry_launch_tasks;
+
+/** Submit the three tasks, with the order between them declared.  They are tasks like all others: may hold
+ *  references, fail when something before them does, are part of a frozen graph, and, submitted while a step
+ *  runs, each keep one reference until the submitter removes it.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL or a struct_size too small
+ *  @retval GANTRY_ERR_UNSUPPORTED       the manager has no GPU dispatcher
+ *  @retval GANTRY_ERR_STATE             the manager is stopped
+ *  @retval GANTRY_ERR_OUT_OF_HOST_MEMORY  what was submitted of them stays, as tasks without dependents */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_submit_launch_tasks(gantry_taskman *manager,
+                                                                              gantry_launch_tasks *out);
+
 /** How GPU work reaches the device. */
 typedef enum gantry_submission {
     GANTRY_SUBMISSION_DEFAULT = 0, /* GANTRY_SUBMISSION_STREAMS */
