@@ -1,19 +1,38 @@
-/* `gantry bench latency`: how soon a CPU task runs after the GPU work it waits for, by wait mode.
+/* `gantry bench latency`: how soon the other side hears of it, by wait mode.
  *
- * From before the kernel is launched, on the dispatcher's thread, until the first instruction of the CPU task
- * that its completion starts.  Yardstick: a kernel and an event by hand, until cuEventSynchronize() returns;
- * for the mode that blocks with an event that blocks, else with one that spins.  So both contain the kernel.
- */
+ * done-to-task: from before a kernel is launched, on the dispatcher's thread, until the first instruction of
+ * the CPU task that its completion starts.  Yardstick: a kernel and an event by hand, until
+ * cuEventSynchronize() returns; for the mode that blocks with an event that blocks, else with one that spins.
+ * So both contain the kernel.
+ *
+ * ready-to-launch: from the last instruction of that CPU task, after which a GPU task is ready, until the
+ * first of this one's launch callback; the dispatcher has had nothing to do meanwhile.  Yardstick: from
+ * before one thread tells another by hand until that one has seen it; it sleeps on a condition for the mode
+ * that blocks, else it spins. */
 #include "base/clock.h"
 #include "bench/harness.h"
 #include "bench/raw_cuda.h"
 
 #include "submit_kernels.kernels.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define PER_RUN 50u /* samples for each run that was asked for */
+
+/* A thread that is told something. */
+struct listener {
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t told;
+    bool blocks;            /* immutable */
+    _Atomic(uint32_t) news; /* atomic; how often it was told; the last time to end */
+    _Atomic(uint32_t) seen; /* atomic; how often it has seen that */
+    uint32_t last;          /* immutable */
+    uint64_t seen_ns;       /* before `seen` */
+};
 
 struct latency_bench {
     gantry_context *context;
@@ -26,8 +45,14 @@ struct latency_bench {
     CUstream stream;
     void *cell;
     gantry_task *done;
-    uint64_t launched_ns, started_ns; /* of the latest sample */
+    uint64_t launched_ns, started_ns, ended_ns, next_ns; /* of the latest sample */
     uint32_t ran;
+};
+
+/* Of one side, sorted. */
+struct samples {
+    double *ns;
+    uint32_t count;
 };
 
 static bool ok(gantry_status status)
@@ -51,31 +76,46 @@ static gantry_launch_result launch(gantry_launch *launch, void *arg)
                : GANTRY_LAUNCH_FAILED;
 }
 
+static gantry_launch_result launch_next(gantry_launch *launch, void *arg)
+{
+    (void)launch;
+    ((struct latency_bench *)arg)->next_ns = gy_clock_ns();
+    return GANTRY_LAUNCH_DONE;
+}
+
 static gantry_status start(gantry_task *task, void *arg)
 {
     struct latency_bench *bench = arg;
     (void)task;
     bench->started_ns = gy_clock_ns();
     bench->ran++;
+    bench->ended_ns = gy_clock_ns();
     return GANTRY_OK;
 }
 
-static bool sample_ours(struct latency_bench *bench, double *ns)
+/* Kernel, completion, CPU task, and a GPU task that launches nothing. */
+static bool sample_ours(struct latency_bench *bench, double *done_ns, double *ready_ns)
 {
     gantry_task_desc gpu = GANTRY_TASK_DESC_INIT;
     gantry_task_desc cpu = GANTRY_TASK_DESC_INIT;
-    gantry_task *task;
+    gantry_task *task, *next;
     gpu.kind = GANTRY_TASK_KERNEL;
     gpu.launch = launch;
     cpu.run = start;
     gpu.arg = cpu.arg = bench;
     if (!ok(gantry_taskman_submit(bench->manager, &cpu, &bench->done)) ||
-        !ok(gantry_taskman_submit(bench->manager, &gpu, &task)) ||
-        !ok(gantry_task_start_after(bench->done, task)) || !ok(gantry_taskman_start(bench->manager)) ||
-        !ok(gantry_taskman_stop(bench->manager)) || !ok(gantry_taskman_reset(bench->manager))) {
+        !ok(gantry_taskman_submit(bench->manager, &gpu, &task))) {
         return false;
     }
-    *ns = (double)(bench->started_ns - bench->launched_ns);
+    gpu.launch = launch_next;
+    if (!ok(gantry_taskman_submit(bench->manager, &gpu, &next)) ||
+        !ok(gantry_task_start_after(bench->done, task)) || !ok(gantry_task_start_after(next, bench->done)) ||
+        !ok(gantry_taskman_start(bench->manager)) || !ok(gantry_taskman_stop(bench->manager)) ||
+        !ok(gantry_taskman_reset(bench->manager))) {
+        return false;
+    }
+    *done_ns = (double)(bench->started_ns - bench->launched_ns);
+    *ready_ns = (double)(bench->next_ns - bench->ended_ns);
     return true;
 }
 
@@ -99,33 +139,103 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* `count` samples of each in turn; every kernel has incremented the cell. */
-static bool take_samples(struct latency_bench *bench, bool blocks, uint32_t count,
-                         struct bench_result *result)
+/* ---- one thread tells another -------------------------------------------------------------- */
+
+static void *listen(void *arg)
+{
+    struct listener *l = arg;
+    for (uint32_t n = 1; n <= l->last; n++) {
+        if (l->blocks) {
+            (void)pthread_mutex_lock(&l->lock);
+            while (atomic_load(&l->news) < n) {
+                (void)pthread_cond_wait(&l->told, &l->lock);
+            }
+            (void)pthread_mutex_unlock(&l->lock);
+        } else {
+            while (atomic_load_explicit(&l->news, memory_order_acquire) < n) {
+            }
+        }
+        l->seen_ns = gy_clock_ns();
+        atomic_store(&l->seen, n);
+    }
+    return NULL;
+}
+
+static bool listener_start(struct listener *l, bool blocks, uint32_t last)
+{
+    memset(l, 0, sizeof(*l));
+    l->blocks = blocks;
+    l->last = last;
+    return pthread_mutex_init(&l->lock, NULL) == 0 && pthread_cond_init(&l->told, NULL) == 0 &&
+           pthread_create(&l->thread, NULL, listen, l) == 0;
+}
+
+static void tell(struct listener *l)
+{
+    if (l->blocks) {
+        (void)pthread_mutex_lock(&l->lock);
+        atomic_fetch_add(&l->news, 1);
+        (void)pthread_cond_signal(&l->told);
+        (void)pthread_mutex_unlock(&l->lock);
+    } else {
+        atomic_fetch_add_explicit(&l->news, 1, memory_order_release);
+    }
+}
+
+/* The listener has been waiting for a while when it is told. */
+static double sample_handoff(struct listener *l)
+{
+    uint64_t idle = gy_clock_ns() + 50000;
+    while (gy_clock_ns() < idle) {
+    }
+    uint64_t begin = gy_clock_ns();
+    tell(l);
+    while (atomic_load(&l->seen) != atomic_load(&l->news)) {
+    }
+    return (double)(l->seen_ns - begin);
+}
+
+/* ---- sampling ------------------------------------------------------------------------------ */
+
+static struct bench_result summarise(struct samples ours, struct samples hand)
+{
+    qsort(ours.ns, ours.count, sizeof(double), compare);
+    qsort(hand.ns, hand.count, sizeof(double), compare);
+    return (struct bench_result){ours.ns[0], ours.ns[ours.count / 2], hand.ns[0], hand.ns[hand.count / 2],
+                                 true};
+}
+
+/* `count` samples of each in turn, after one that is not kept; every kernel has incremented the cell. */
+static bool take_samples(struct latency_bench *bench, bool blocks, uint32_t count, struct bench_result *done,
+                         struct bench_result *ready)
 {
     struct raw_cuda *cuda = &bench->cuda;
-    CUevent event;
+    CUevent event = NULL;
+    struct listener listener;
     unsigned flags = CU_EVENT_DISABLE_TIMING | (blocks ? CU_EVENT_BLOCKING_SYNC : 0u);
-    double *ours = calloc(2 * (size_t)count, sizeof(double));
-    if (ours == NULL || !RAW(cuda, cuEventCreate(&event, flags))) {
-        free(ours);
+    double *all = calloc(4 * (size_t)count, sizeof(double));
+    if (all == NULL || !RAW(cuda, cuEventCreate(&event, flags)) ||
+        !listener_start(&listener, blocks, count + 1)) {
+        free(all);
         return false;
     }
-    double *hand = ours + count;
-    bool good = sample_ours(bench, &ours[0]) && sample_hand(bench, event, &hand[0]);
-    for (uint32_t i = 0; i < count && good; i++) {
-        good = sample_ours(bench, &ours[i]) && sample_hand(bench, event, &hand[i]);
+    double *of[4] = {all, all + count, all + 2 * count, all + 3 * count};
+    bool good = true;
+    for (uint32_t i = 0; i <= count; i++) {
+        uint32_t at = i == 0 ? 0 : i - 1;
+        good = good && sample_ours(bench, &of[0][at], &of[2][at]) && sample_hand(bench, event, &of[1][at]);
+        of[3][at] = sample_handoff(&listener);
     }
+    (void)pthread_join(listener.thread, NULL);
     uint32_t cell = 0;
     good = good && RAW(cuda, cuMemcpyDtoH(&cell, (CUdeviceptr)(uintptr_t)bench->cell, sizeof(cell))) &&
            cell == 2 * (count + 1) && bench->ran == count + 1;
     if (good) {
-        qsort(ours, count, sizeof(*ours), compare);
-        qsort(hand, count, sizeof(*hand), compare);
-        *result = (struct bench_result){ours[0], ours[count / 2], hand[0], hand[count / 2], true};
+        *done = summarise((struct samples){of[0], count}, (struct samples){of[1], count});
+        *ready = summarise((struct samples){of[2], count}, (struct samples){of[3], count});
     }
     (void)RAW(cuda, cuEventDestroy(event));
-    free(ours);
+    free(all);
     return good;
 }
 
@@ -189,34 +299,44 @@ static bool measured_above(void *arg)
     return true;
 }
 
+static void report(const struct bench_options *options, const char *name, const char *yardstick,
+                   const struct bench_result *result)
+{
+    struct bench_case one = {.name = name, .item = "event", .items = 1};
+    one.yardstick = (struct bench_side){.name = yardstick, .run = measured_above};
+    bench_report(options, &one, result);
+}
+
 static bool bench_latency(const struct bench_options *options)
 {
     static const struct {
-        const char *name, *yardstick;
+        const char *done, *event, *ready, *handoff;
         gantry_wait_mode mode;
     } cases[] = {
-        {"latency/done-to-task-spin", "event-spin", GANTRY_WAIT_SPIN},
-        {"latency/done-to-task-hybrid", "event-spin", GANTRY_WAIT_HYBRID},
-        {"latency/done-to-task-block", "event-block", GANTRY_WAIT_BLOCK},
+        {"latency/done-to-task-spin", "event-spin", "latency/ready-to-launch-spin", "handoff-spin",
+         GANTRY_WAIT_SPIN},
+        {"latency/done-to-task-hybrid", "event-spin", "latency/ready-to-launch-hybrid", "handoff-spin",
+         GANTRY_WAIT_HYBRID},
+        {"latency/done-to-task-block", "event-block", "latency/ready-to-launch-block", "handoff-block",
+         GANTRY_WAIT_BLOCK},
     };
     bool good = true;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct latency_bench bench;
-        struct bench_result result = {0};
+        struct bench_result done = {0}, ready = {0};
         memset(&bench, 0, sizeof(bench));
         bool blocks = cases[i].mode == GANTRY_WAIT_BLOCK;
-        struct bench_case one = {.name = cases[i].name, .item = "completion", .items = 1};
-        one.yardstick = (struct bench_side){.name = cases[i].yardstick, .run = measured_above};
         good = open_bench(&bench, options, cases[i].mode) &&
-               take_samples(&bench, blocks, options->runs * PER_RUN, &result) && good;
+               take_samples(&bench, blocks, options->runs * PER_RUN, &done, &ready) && good;
         close_bench(&bench);
-        bench_report(options, &one, &result);
+        report(options, cases[i].done, cases[i].event, &done);
+        report(options, cases[i].ready, cases[i].handoff, &ready);
     }
     return good;
 }
 
 const struct gantry_bench gantry_bench_latency = {
     .name = "latency",
-    .summary = "from a launch to the CPU task that waits for it, against events written by hand",
+    .summary = "from a launch to the CPU task that waits for it, and from that to the next launch",
     .main = bench_latency,
 };
