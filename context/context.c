@@ -82,7 +82,7 @@ static gantry_status import_options(const gantry_context_options *options, gantr
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_context_options: stream_limit %u is above %d",
                        ours->stream_limit, GY_STREAMS_MAX);
     }
-    if ((unsigned)ours->completion_wait > GANTRY_WAIT_HYBRID) {
+    if ((unsigned)ours->completion_wait > GANTRY_WAIT_ADAPTIVE) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_context_options: unknown completion_wait %d",
                        (int)ours->completion_wait);
     }

@@ -421,6 +421,41 @@ static void idle_chores(struct gantry_dispatcher *d)
     }
 }
 
+/* How long to spin, in a wait mode that does at all, before sleeping. */
+enum {
+    IDLE_NS = 20000,       /* between steps: about what a sleep and a wake-up take */
+    STEP_NS = 100000,      /* while a step is open: most likely more is to come */
+    MOST_NS = 4000000,     /* adaptive: at most */
+    SHORT_SLEEP_FACTOR = 4 /* adaptive: a sleep was short if spinning so much longer had spared it */
+};
+
+/* Adaptive: spin for twice as long next time when that would have spared this sleep, else for half. */
+static void learn_patience(struct gantry_dispatcher *d, uint64_t waited_ns)
+{
+    if (waited_ns <= d->patience_ns) {
+        return;
+    }
+    if (waited_ns < SHORT_SLEEP_FACTOR * d->patience_ns) {
+        d->patience_ns = 2 * d->patience_ns < MOST_NS ? 2 * d->patience_ns : MOST_NS;
+    } else {
+        d->patience_ns = d->patience_ns / 2 > IDLE_NS ? d->patience_ns / 2 : IDLE_NS;
+    }
+}
+
+static void await_tasks(struct gantry_dispatcher *d, uint32_t seen, bool tasks_too)
+{
+    bool is_step_open = atomic_load_explicit(&d->open_steps, memory_order_relaxed) != 0;
+    uint64_t patience = is_step_open ? STEP_NS : IDLE_NS;
+    if (d->config.wait != GANTRY_WAIT_ADAPTIVE) {
+        gy_inbox_wait(&d->inbox, seen, tasks_too, d->config.wait, patience);
+        return;
+    }
+    uint64_t begin = gy_clock_ns();
+    gy_inbox_wait(&d->inbox, seen, tasks_too, d->config.wait,
+                  d->patience_ns > patience ? d->patience_ns : patience);
+    learn_patience(d, gy_clock_ns() - begin);
+}
+
 static bool may_read(struct gantry_dispatcher *d)
 {
     return atomic_load(&d->open_groups) == 0 || atomic_load(&d->closing);
@@ -430,6 +465,7 @@ void gy_gd_main(void *arg)
 {
     struct gantry_dispatcher *d = arg;
     gy_gd_current = d;
+    d->patience_ns = IDLE_NS;
     bool pushed = gy_context_push(d->config.context) == GANTRY_OK;
     if (!pushed) {
         gy_context_lose(d->config.context, gy_error_last());
@@ -451,7 +487,7 @@ void gy_gd_main(void *arg)
         } else if (closing) {
             break;
         } else {
-            gy_inbox_wait(&d->inbox, seen, may_read(d), d->config.wait);
+            await_tasks(d, seen, may_read(d));
         }
     }
     gd_enter(d, GD_STATE_CLOSED);

@@ -29,6 +29,9 @@ static gantry_status step_begin(gantry_dispatcher *d)
         return gy_context_adopt_loss(d->config.context);
     }
     atomic_fetch_add(&d->open_steps, 1);
+    if (d->config.wait != GANTRY_WAIT_BLOCK) {
+        gy_inbox_rouse(&d->inbox); /* it wakes up while the caller still looks for the first tasks */
+    }
     return GANTRY_OK;
 }
 

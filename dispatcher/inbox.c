@@ -4,9 +4,6 @@
 
 #include <sched.h>
 
-/* How long a hybrid waiter spins before it sleeps: about one futex round trip. */
-#define SPIN_NS 20000u
-
 gantry_status gy_inbox_init(struct gy_inbox *inbox)
 {
     atomic_init(&inbox->head, NULL);
@@ -72,6 +69,13 @@ void gy_inbox_signal(struct gy_inbox *inbox)
     wake_sleeper(inbox);
 }
 
+void gy_inbox_rouse(struct gy_inbox *inbox)
+{
+    if (atomic_load_explicit(&inbox->asleep, memory_order_relaxed)) {
+        gy_inbox_signal(inbox);
+    }
+}
+
 bool gy_inbox_take(struct gy_inbox *inbox, struct gy_gpu_list *list)
 {
     if (gy_inbox_is_empty(inbox)) {
@@ -94,15 +98,17 @@ static bool has_news(struct gy_inbox *inbox, uint32_t seen, bool tasks_too)
     return atomic_load(&inbox->signals) != seen || (tasks_too && atomic_load(&inbox->head) != NULL);
 }
 
-void gy_inbox_wait(struct gy_inbox *inbox, uint32_t seen, bool tasks_too, gantry_wait_mode mode)
+void gy_inbox_wait(struct gy_inbox *inbox, uint32_t seen, bool tasks_too, gantry_wait_mode mode,
+                   uint64_t patience_ns)
 {
-    uint64_t until = mode == GANTRY_WAIT_HYBRID ? gy_clock_ns() + SPIN_NS : 0;
+    bool is_patient = mode == GANTRY_WAIT_HYBRID || mode == GANTRY_WAIT_ADAPTIVE;
+    uint64_t until = is_patient ? gy_clock_ns() + patience_ns : 0;
     while (!has_news(inbox, seen, tasks_too)) {
         if (mode == GANTRY_WAIT_SPIN) {
             gy_cpu_relax();
         } else if (mode == GANTRY_WAIT_YIELD) {
             sched_yield();
-        } else if (mode == GANTRY_WAIT_HYBRID && gy_clock_ns() < until) {
+        } else if (is_patient && gy_clock_ns() < until) {
             gy_cpu_relax();
         } else {
             gy_mutex_lock(&inbox->lock);

@@ -33,6 +33,9 @@ void gy_inbox_push(struct gy_inbox *inbox, gantry_task *first, gantry_task *last
 /* Make a sleeping taker look around.  Any thread. */
 void gy_inbox_signal(struct gy_inbox *inbox);
 
+/* The same if it sleeps, else nothing: so that it is awake when tasks come. */
+void gy_inbox_rouse(struct gy_inbox *inbox);
+
 /* Append everything to `list`, oldest first; false when there was nothing.  Taker only. */
 bool gy_inbox_take(struct gy_inbox *inbox, struct gy_gpu_list *list);
 
@@ -41,8 +44,10 @@ static inline bool gy_inbox_is_empty(struct gy_inbox *inbox)
     return atomic_load_explicit(&inbox->head, memory_order_relaxed) == NULL;
 }
 
-/* Return when `signals` is not `seen` or, with `tasks_too`, when there are tasks.  Taker only. */
-void gy_inbox_wait(struct gy_inbox *inbox, uint32_t seen, bool tasks_too, gantry_wait_mode mode);
+/* Return when `signals` is not `seen` or, with `tasks_too`, when there are tasks.  `patience_ns`: how long a
+ * hybrid or adaptive wait spins before it sleeps.  Taker only. */
+void gy_inbox_wait(struct gy_inbox *inbox, uint32_t seen, bool tasks_too, gantry_wait_mode mode,
+                   uint64_t patience_ns);
 
 void gy_gpu_list_append(struct gy_gpu_list *list, gantry_task *first, gantry_task *last);
 

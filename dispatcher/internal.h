@@ -57,6 +57,7 @@ struct gantry_dispatcher {
     struct gantry_batch_stats batch;       /* guarded by batch_lock: the latest that ended */
     bool last_in_phase;                    /* GD only: no other task is known to follow in this phase */
     enum gd_phase phase;                   /* GD only */
+    uint64_t patience_ns;                  /* GD only: how long an adaptive wait spins before it sleeps */
     uint64_t phase_since_ns;               /* GD only: time of the phase counted up to here */
     _Atomic(bool) closing;                 /* atomic; never goes back */
     _Atomic(uint32_t) open_steps;          /* atomic: steps begun and not ended */

@@ -22,7 +22,7 @@ static gantry_status check_options(const gantry_context_options *options)
     if ((unsigned)options->mode > GANTRY_CONTEXT_ADOPT) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "unknown context mode %d", (int)options->mode);
     }
-    if ((unsigned)options->completion_wait > GANTRY_WAIT_HYBRID) {
+    if ((unsigned)options->completion_wait > GANTRY_WAIT_ADAPTIVE) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "unknown wait mode %d", (int)options->completion_wait);
     }
     if ((options->mode == GANTRY_CONTEXT_ADOPT) != (options->adopted != NULL)) {

@@ -41,7 +41,7 @@ typedef struct gantry_context_options {
     void *adopted;                    /* CUcontext, with GANTRY_CONTEXT_ADOPT */
     const char *device;               /* ordinal ("1") or UUID ("GPU-…"); NULL: $GANTRY_DEVICE, else "0" */
     uint32_t stream_limit;            /* streams the dispatcher may create; 0: 32; at most 64 */
-    gantry_wait_mode completion_wait; /* how the completion thread waits for the GPU */
+    gantry_wait_mode completion_wait; /* how the dispatcher's two threads wait: for tasks, and for the GPU */
     const gantry_heap_options *heap;  /* NULL: defaults */
     gantry_submission submission;     /* how GPU work reaches the device */
     gantry_wfi_mode wfi;              /* how streams wait for each other */

@@ -46,7 +46,7 @@ static void test_wrong_options_are_refused(void **state)
     options.stream_limit = 65;
     expect_refused(&options, GANTRY_ERR_INVALID_ARGUMENT);
     options = default_options();
-    options.completion_wait = (gantry_wait_mode)(GANTRY_WAIT_HYBRID + 1);
+    options.completion_wait = (gantry_wait_mode)(GANTRY_WAIT_ADAPTIVE + 1);
     expect_refused(&options, GANTRY_ERR_INVALID_ARGUMENT);
     options = default_options();
     options.mode = (gantry_context_mode)(GANTRY_CONTEXT_ADOPT + 1);

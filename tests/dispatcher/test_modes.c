@@ -137,8 +137,8 @@ static gantry_status run_chain(struct scene *s, gantry_launch_fn launch, struct 
 static void test_every_wait_mode_completes(void **state)
 {
     (void)state;
-    static const gantry_wait_mode modes[] = {GANTRY_WAIT_DEFAULT, GANTRY_WAIT_BLOCK, GANTRY_WAIT_YIELD,
-                                             GANTRY_WAIT_SPIN, GANTRY_WAIT_HYBRID};
+    static const gantry_wait_mode modes[] = {GANTRY_WAIT_DEFAULT, GANTRY_WAIT_BLOCK,  GANTRY_WAIT_YIELD,
+                                             GANTRY_WAIT_SPIN,    GANTRY_WAIT_HYBRID, GANTRY_WAIT_ADAPTIVE};
     for (size_t m = 0; m < sizeof(modes) / sizeof(modes[0]); m++) {
         gantry_context_options options = default_options();
         options.completion_wait = modes[m];
