@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/options.h"
+#include "driver/device.h"
 #include "driver/module.h"
 
 #include "profile/environment.h"
@@ -200,6 +201,50 @@ gantry_status gantry_context_release(gantry_context *context)
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_context_release: context is NULL");
     }
     return gy_context_pop(context->cuda);
+}
+
+bool gantry_context_is_aborted(const gantry_context *context)
+{
+    return gy_context_is_aborted(context->cuda);
+}
+
+void gantry_context_clear_abort(gantry_context *context)
+{
+    if (context != NULL) {
+        gy_context_clear_abort(context->cuda);
+    }
+}
+
+gantry_status gantry_context_memory(gantry_context *context, uint64_t *free_bytes, uint64_t *total_bytes)
+{
+    gantry_status status = gantry_context_acquire(context);
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    size_t free = 0, total = 0;
+    status = GY_CALL(context->cuda, cuMemGetInfo(&free, &total));
+    (void)gantry_context_release(context);
+    if (status == GANTRY_OK && free_bytes != NULL) {
+        *free_bytes = free;
+    }
+    if (status == GANTRY_OK && total_bytes != NULL) {
+        *total_bytes = total;
+    }
+    return status;
+}
+
+gantry_status gantry_suggest_device(gantry_driver_choice choice, int *out_ordinal)
+{
+    if (out_ordinal == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_suggest_device: out_ordinal is NULL");
+    }
+    const struct gy_driver *driver;
+    gantry_status status = gy_driver_open(choice, &driver);
+    if (status == GANTRY_OK) {
+        status = gy_device_suggested_ordinal(driver, out_ordinal);
+        gy_driver_close(driver);
+    }
+    return status;
 }
 
 gantry_status gantry_context_device_info(const gantry_context *context, gantry_device_info *info)

@@ -25,8 +25,12 @@ static gantry_status adopt_failure(gantry_dispatcher *d)
 static gantry_status step_begin(gantry_dispatcher *d)
 {
     gy_profile_step_begin();
-    if (gy_context_is_lost(d->config.context)) {
-        return gy_context_adopt_loss(d->config.context);
+    gantry_status status = GANTRY_OK;
+    if (gy_context_is_stopped(d->config.context)) {
+        status = gy_context_adopt_stop(d->config.context);
+    }
+    if (status != GANTRY_OK) {
+        return status;
     }
     atomic_fetch_add(&d->open_steps, 1);
     if (d->config.wait != GANTRY_WAIT_BLOCK) {

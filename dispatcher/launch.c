@@ -40,10 +40,7 @@ static gantry_status check_scope(const gantry_launch *launch, const char *what)
         return GY_FAIL(GANTRY_ERR_STATE, "%s: called outside the launch callback", what);
     }
     struct gy_context *context = launch->dispatcher->config.context;
-    if (__builtin_expect(gy_context_is_lost(context), 0)) {
-        return gy_context_adopt_loss(context);
-    }
-    return GANTRY_OK;
+    return __builtin_expect(gy_context_is_stopped(context), 0) ? gy_context_adopt_stop(context) : GANTRY_OK;
 }
 
 /* What follows cannot be captured, now and whenever this callback is called. */

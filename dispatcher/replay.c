@@ -19,7 +19,7 @@ static bool may_replay(const struct gantry_dispatcher *d)
     gantry_submission mode = atomic_load_explicit(&d->submission, memory_order_relaxed);
     return (mode == GANTRY_SUBMISSION_GRAPHS || mode == GANTRY_SUBMISSION_AUTO) && !gy_span_on() &&
            !d->config.synchronous && !atomic_load_explicit(&d->streams.single, memory_order_relaxed) &&
-           !gy_context_is_lost(d->config.context);
+           !gy_context_is_stopped(d->config.context);
 }
 
 static bool may_all_begin(const struct gy_region *region)

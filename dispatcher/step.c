@@ -206,6 +206,10 @@ bool gy_gd_step(struct gantry_dispatcher *d, gantry_task *task)
     if (gy_context_is_lost(d->config.context)) {
         return release_unlaunched(d, task, stream, gy_context_adopt_loss(d->config.context));
     }
+    if (__builtin_expect(gy_context_is_aborted(d->config.context), 0)) {
+        gantry_status why = gy_context_adopt_stop(d->config.context);
+        return release_unlaunched(d, task, stream, why != GANTRY_OK ? why : GANTRY_ERR_OUT_OF_DEVICE_MEMORY);
+    }
     if (gpu->launch_index == 0 && !gy_task_begin(task)) {
         return release_unlaunched(d, task, stream, GANTRY_ERR_TASK_FAILED);
     }

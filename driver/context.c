@@ -66,7 +66,7 @@ static gantry_status adopt(const struct gy_driver *driver, const gantry_context_
                            CUdevice *device, CUcontext *native)
 {
     CUdevice named;
-    CUcontext adopted = options->adopted;
+    CUcontext adopted = options->adopted, current = NULL;
     gantry_status status = device_of(driver, adopted, device);
     if (status == GANTRY_OK && options->device != NULL) {
         status = gy_device_find(driver, options->device, &named);
@@ -76,6 +76,13 @@ static gantry_status adopt(const struct gy_driver *driver, const gantry_context_
         }
     }
     if (status == GANTRY_OK) {
+        status = GY_DRIVER_CALL(driver, cuCtxGetCurrent(&current));
+    }
+    if (status == GANTRY_OK) {
+        if (current == adopted) { /* either is fine: ours is pushed and popped, and stays as it was */
+            gy_log(GANTRY_LOG_INFO,
+                   "the adopted context is current on the thread that hands it over; it stays so");
+        }
         *native = adopted;
     }
     return status;
@@ -153,6 +160,8 @@ gantry_status gy_context_open(const gantry_context_options *options, struct gy_c
         goto give_back;
     }
     atomic_init(&context->lost, false);
+    atomic_init(&context->aborted, false);
+    context->aborts_on_out_of_memory = options->abort_on_out_of_memory != 0;
     gy_mutex_init(&context->cause_lock, GY_RANK_LEAF);
     context->self = context;
     *out = context;
@@ -283,6 +292,45 @@ gantry_status gy_context_adopt_loss(struct gy_context *context)
     assert(gy_context_is_lost(context));
     /* Written once, before `lost`: no lock needed to read it. */
     return gy_error_adopt(&context->cause);
+}
+
+void gy_context_note_out_of_memory(struct gy_context *context, const struct gy_error *cause)
+{
+    if (!context->aborts_on_out_of_memory) {
+        return;
+    }
+    gy_mutex_lock(&context->cause_lock);
+    bool is_first = !gy_context_is_aborted(context);
+    if (is_first) {
+        context->abort_cause = *cause;
+        context->abort_cause.status = GANTRY_ERR_OUT_OF_DEVICE_MEMORY;
+        atomic_store_explicit(&context->aborted, true, memory_order_release);
+    }
+    gy_mutex_unlock(&context->cause_lock);
+    if (is_first) {
+        gy_log(GANTRY_LOG_ERROR, "no GPU work is launched until the abort is cleared: %s", cause->text);
+    }
+}
+
+void gy_context_clear_abort(struct gy_context *context)
+{
+    gy_mutex_lock(&context->cause_lock);
+    atomic_store_explicit(&context->aborted, false, memory_order_release);
+    gy_mutex_unlock(&context->cause_lock);
+}
+
+gantry_status gy_context_adopt_stop(struct gy_context *context)
+{
+    if (gy_context_is_lost(context)) {
+        return gy_context_adopt_loss(context);
+    }
+    struct gy_error cause = {.status = GANTRY_OK};
+    gy_mutex_lock(&context->cause_lock);
+    if (gy_context_is_aborted(context)) {
+        cause = context->abort_cause;
+    }
+    gy_mutex_unlock(&context->cause_lock);
+    return cause.status == GANTRY_OK ? GANTRY_OK : gy_error_adopt(&cause);
 }
 
 gantry_status gy_context_failed(struct gy_context *context, CUresult result, const char *call,

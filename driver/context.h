@@ -13,10 +13,13 @@ struct gy_context {
     CUcontext native;               /* immutable */
     gantry_context_mode mode;       /* immutable */
     gantry_device_info info;        /* immutable */
-    CUgreenCtx home;               /* immutable once rooms are created: where streams belong; NULL: all SMs */
-    atomic_bool lost;              /* atomic; never goes back to false */
-    gy_mutex cause_lock;           /* rank LEAF */
-    struct gy_error cause;         /* guarded by cause_lock; the first cause, valid once lost */
+    CUgreenCtx home;              /* immutable once rooms are created: where streams belong; NULL: all SMs */
+    atomic_bool lost;             /* atomic; never goes back to false */
+    gy_mutex cause_lock;          /* rank LEAF */
+    struct gy_error cause;        /* guarded by cause_lock; the first cause, valid once lost */
+    bool aborts_on_out_of_memory; /* immutable */
+    atomic_bool aborted;          /* atomic; written under cause_lock: memory ran out */
+    struct gy_error abort_cause; /* guarded by cause_lock; the first since it was cleared, valid if aborted */
     const struct gy_context *self; /* immutable; == this while alive */
 };
 
@@ -61,5 +64,25 @@ static inline bool gy_context_is_lost(const struct gy_context *context)
 
 /* Make the first cause the calling thread's last error; GANTRY_ERR_DEVICE_LOST.  Only when lost. */
 gantry_status gy_context_adopt_loss(struct gy_context *context);
+
+/* Abort mode: memory of the context ran out, and the application wants everything to stop until it says so,
+ * instead of task after task failing.  Does nothing in a context without that mode. */
+void gy_context_note_out_of_memory(struct gy_context *context, const struct gy_error *cause);
+void gy_context_clear_abort(struct gy_context *context);
+
+static inline bool gy_context_is_aborted(const struct gy_context *context)
+{
+    return atomic_load_explicit(&context->aborted, memory_order_acquire);
+}
+
+/* Lost or aborted: no GPU work may be enqueued. */
+static inline bool gy_context_is_stopped(const struct gy_context *context)
+{
+    return gy_context_is_lost(context) || gy_context_is_aborted(context);
+}
+
+/* Make the reason the calling thread's last error: GANTRY_ERR_DEVICE_LOST, GANTRY_ERR_OUT_OF_DEVICE_MEMORY,
+ * or GANTRY_OK when it was neither, or is not any more. */
+gantry_status gy_context_adopt_stop(struct gy_context *context);
 
 #endif

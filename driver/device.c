@@ -78,6 +78,92 @@ static gantry_status find_uuid(const struct gy_driver *driver, const char *text,
     return GY_FAIL(GANTRY_ERR_NO_DEVICE, "no device with UUID \"%s\" among %d", text, count);
 }
 
+struct wanted {
+    CUdevice_attribute attribute;
+    int *value;
+};
+
+static gantry_status read_wanted(const struct gy_driver *driver, CUdevice device, const struct wanted *wanted,
+                                 size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        gantry_status status =
+            GY_DRIVER_CALL(driver, cuDeviceGetAttribute(wanted[i].value, wanted[i].attribute, device));
+        if (status != GANTRY_OK) {
+            return status;
+        }
+    }
+    return GANTRY_OK;
+}
+
+/* How much a device has to offer; "less" is ordered lexicographically. */
+struct worth {
+    bool dedicated; /* has memory of its own, and no display to drive */
+    uint64_t speed; /* multiprocessors x clock */
+    uint64_t memory;
+};
+
+static bool is_worth_less(const struct worth *a, const struct worth *b)
+{
+    if (a->dedicated != b->dedicated) {
+        return b->dedicated;
+    }
+    return a->speed != b->speed ? a->speed < b->speed : a->memory < b->memory;
+}
+
+/* `usable` false: nobody may create a context there. */
+static gantry_status appraise(const struct gy_driver *driver, CUdevice device, struct worth *worth,
+                              bool *usable)
+{
+    enum { PROHIBITED = 2 };
+    int mode = 0, timeout = 0, integrated = 0, processors = 0, clock = 0;
+    size_t memory = 0;
+    const struct wanted wanted[] = {
+        {CU_DEVICE_ATTRIBUTE_COMPUTE_MODE, &mode},
+        {CU_DEVICE_ATTRIBUTE_KERNEL_EXEC_TIMEOUT, &timeout},
+        {CU_DEVICE_ATTRIBUTE_INTEGRATED, &integrated},
+        {CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &processors},
+        {CU_DEVICE_ATTRIBUTE_CLOCK_RATE, &clock},
+    };
+    gantry_status status = read_wanted(driver, device, wanted, sizeof(wanted) / sizeof(wanted[0]));
+    if (status == GANTRY_OK) {
+        status = GY_DRIVER_CALL(driver, cuDeviceTotalMem(&memory, device));
+    }
+    *worth = (struct worth){timeout == 0 && integrated == 0, (uint64_t)processors * (uint64_t)clock, memory};
+    *usable = mode != PROHIBITED;
+    return status;
+}
+
+gantry_status gy_device_suggest(const struct gy_driver *driver, int count, CUdevice *out, int *out_ordinal)
+{
+    struct worth best = {false, 0, 0};
+    int found = -1;
+    CUdevice found_device = 0;
+    for (int ordinal = 0; ordinal < count; ordinal++) {
+        CUdevice device;
+        struct worth worth;
+        bool usable = false;
+        gantry_status status = GY_DRIVER_CALL(driver, cuDeviceGet(&device, ordinal));
+        if (status == GANTRY_OK) {
+            status = appraise(driver, device, &worth, &usable);
+        }
+        if (status != GANTRY_OK) {
+            return status;
+        }
+        if (usable && (found < 0 || is_worth_less(&best, &worth))) {
+            best = worth;
+            found = ordinal;
+            found_device = device;
+        }
+    }
+    if (found < 0) {
+        return GY_FAIL(GANTRY_ERR_NO_DEVICE, "none of %d devices may be used", count);
+    }
+    *out = found_device;
+    *out_ordinal = found;
+    return GANTRY_OK;
+}
+
 gantry_status gy_device_find(const struct gy_driver *driver, const char *text, CUdevice *out)
 {
     unsigned char uuid[UUID_BYTES];
@@ -92,12 +178,16 @@ gantry_status gy_device_find(const struct gy_driver *driver, const char *text, C
     if (status != GANTRY_OK) {
         return status;
     }
+    if (strcmp(text, "best") == 0) {
+        return gy_device_suggest(driver, count, out, &ordinal);
+    }
     if (parse_uuid(text, uuid)) {
         return find_uuid(driver, text, uuid, count, out);
     }
     if (!parse_ordinal(text, &ordinal)) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
-                       "device \"%s\" is neither an ordinal nor a UUID (GPU-xxxxxxxx-xxxx-…)", text);
+                       "device \"%s\" is neither an ordinal nor a UUID (GPU-xxxxxxxx-xxxx-…) nor \"best\"",
+                       text);
     }
     if (ordinal >= count) {
         return GY_FAIL(GANTRY_ERR_NO_DEVICE, "no device %d: there are %d", ordinal, count);
@@ -127,10 +217,8 @@ static gantry_status read_attributes(const struct gy_driver *driver, CUdevice de
                                      gantry_device_info *info)
 {
     int multiprocessors = 0, clock = 0, engines = 0, threads = 0, shared = 0, integrated = 0, can_map = 0;
-    const struct {
-        CUdevice_attribute attribute;
-        int *value;
-    } wanted[] = {
+    int memory_clock = 0, bus = 0, cache = 0, shared_all = 0, shared_most = 0, threads_all = 0, timeout = 0;
+    const struct wanted wanted[] = {
         {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, &info->compute_major},
         {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &info->compute_minor},
         {CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &multiprocessors},
@@ -140,13 +228,17 @@ static gantry_status read_attributes(const struct gy_driver *driver, CUdevice de
         {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK, &shared},
         {CU_DEVICE_ATTRIBUTE_INTEGRATED, &integrated},
         {CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY, &can_map},
+        {CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, &memory_clock},
+        {CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH, &bus},
+        {CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, &cache},
+        {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR, &shared_all},
+        {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, &shared_most},
+        {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, &threads_all},
+        {CU_DEVICE_ATTRIBUTE_KERNEL_EXEC_TIMEOUT, &timeout},
     };
-    for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
-        gantry_status status =
-            GY_DRIVER_CALL(driver, cuDeviceGetAttribute(wanted[i].value, wanted[i].attribute, device));
-        if (status != GANTRY_OK) {
-            return status;
-        }
+    gantry_status status = read_wanted(driver, device, wanted, sizeof(wanted) / sizeof(wanted[0]));
+    if (status != GANTRY_OK) {
+        return status;
     }
     info->multiprocessors = (uint32_t)multiprocessors;
     info->clock_khz = (uint32_t)clock;
@@ -155,6 +247,13 @@ static gantry_status read_attributes(const struct gy_driver *driver, CUdevice de
     info->shared_bytes_per_block = (uint32_t)shared;
     info->integrated = integrated != 0;
     info->can_map_host_memory = can_map != 0;
+    info->drives_display = timeout != 0;
+    info->memory_clock_khz = (uint32_t)memory_clock;
+    info->memory_bus_bits = (uint32_t)bus;
+    info->l2_bytes = (uint32_t)cache;
+    info->shared_bytes_per_multiprocessor = (uint32_t)shared_all;
+    info->most_shared_bytes_per_block = (uint32_t)shared_most;
+    info->threads_per_multiprocessor = (uint32_t)threads_all;
     return GANTRY_OK;
 }
 
@@ -184,4 +283,12 @@ gantry_status gy_device_read_info(const struct gy_driver *driver, CUdevice devic
     memcpy(info.uuid, uuid.bytes, sizeof(info.uuid));
     *out = info;
     return GANTRY_OK;
+}
+
+gantry_status gy_device_suggested_ordinal(const struct gy_driver *driver, int *out)
+{
+    const char *text = getenv("GANTRY_DEVICE");
+    CUdevice device;
+    gantry_status status = gy_device_find(driver, text != NULL && text[0] != '\0' ? text : "best", &device);
+    return status == GANTRY_OK ? ordinal_of(driver, device, out) : status;
 }

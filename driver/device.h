@@ -4,9 +4,9 @@
 
 #include "driver/driver.h"
 
-/* The device that `text` names: an ordinal ("1") or a UUID ("GPU-" or "MIG-" and 32 hexadecimal digits with
- * dashes, as nvidia-smi prints it); NULL: $GANTRY_DEVICE, else "0".
- * @retval GANTRY_ERR_INVALID_ARGUMENT  neither an ordinal nor a UUID
+/* The device that `text` names: an ordinal ("1"), a UUID ("GPU-" or "MIG-" and 32 hexadecimal digits with
+ * dashes, as nvidia-smi prints it) or "best"; NULL: $GANTRY_DEVICE, else "0".
+ * @retval GANTRY_ERR_INVALID_ARGUMENT  none of these
  * @retval GANTRY_ERR_NO_DEVICE         no such device
  * @retval GANTRY_ERR_UNSUPPORTED       a UUID, but the driver does not tell any */
 GANTRY_MUST_CHECK gantry_status gy_device_find(const struct gy_driver *driver, const char *text,
@@ -15,5 +15,12 @@ GANTRY_MUST_CHECK gantry_status gy_device_find(const struct gy_driver *driver, c
 /* Read everything that gantry_device_info holds; struct_size is set as well. */
 GANTRY_MUST_CHECK gantry_status gy_device_read_info(const struct gy_driver *driver, CUdevice device,
                                                     gantry_device_info *out);
+
+/* The device that "best" means among `count`; see gantry_suggest_device(). */
+GANTRY_MUST_CHECK gantry_status gy_device_suggest(const struct gy_driver *driver, int count, CUdevice *out,
+                                                  int *out_ordinal);
+
+/* What gantry_suggest_device() tells. */
+GANTRY_MUST_CHECK gantry_status gy_device_suggested_ordinal(const struct gy_driver *driver, int *out);
 
 #endif

@@ -108,6 +108,7 @@ static bool wants_check(const gantry_heap_options *options)
 static gantry_status init_shared(gantry_heap *heap, struct gy_context *context,
                                  const gantry_heap_options *options)
 {
+    heap->context = context;
     heap->out_of_memory = options->out_of_memory;
     heap->out_of_memory_user = options->out_of_memory_user;
     gantry_status status = GANTRY_ERR_OUT_OF_HOST_MEMORY;
@@ -278,7 +279,11 @@ __attribute__((noinline, cold)) static gantry_status alloc_at_last(gantry_heap *
         status = gy_kind_alloc(&heap->kinds[kind], bytes, alignment, site, out);
     }
     if (is_exhausted(status)) {
-        return fail_exhausted(heap, kind, bytes, status);
+        status = fail_exhausted(heap, kind, bytes, status);
+        if (kind != GANTRY_MEMORY_HOST) {
+            gy_context_note_out_of_memory(heap->context, gy_error_last());
+        }
+        return status;
     }
     (void)gy_backing_refused(); /* not the cause of a later failure */
     return status;

@@ -8,6 +8,7 @@
 #include "heap/reclaimer.h"
 
 struct gantry_heap {
+    struct gy_context *context;                             /* immutable */
     struct gy_granules map;                                 /* own guards */
     struct gy_sites sites;                                  /* own guards */
     struct gy_kind kinds[GANTRY_MEMORY_KIND_COUNT];         /* own guards */

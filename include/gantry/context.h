@@ -38,9 +38,9 @@ typedef struct gantry_context_options {
     size_t struct_size;
     gantry_driver_choice driver;
     gantry_context_mode mode;
-    void *adopted;                    /* CUcontext, with GANTRY_CONTEXT_ADOPT */
-    const char *device;               /* ordinal ("1") or UUID ("GPU-…"); NULL: $GANTRY_DEVICE, else "0" */
-    uint32_t stream_limit;            /* streams the dispatcher may create; 0: 32; at most 64 */
+    void *adopted;         /* CUcontext, with GANTRY_CONTEXT_ADOPT */
+    const char *device;    /* ordinal ("1"), UUID ("GPU-…") or "best"; NULL: $GANTRY_DEVICE, else "0" */
+    uint32_t stream_limit; /* streams the dispatcher may create; 0: 32; at most 64 */
     gantry_wait_mode completion_wait; /* how the dispatcher's two threads wait: for tasks, and for the GPU */
     const gantry_heap_options *heap;  /* NULL: defaults */
     gantry_submission submission;     /* how GPU work reaches the device */
@@ -50,11 +50,12 @@ typedef struct gantry_context_options {
     uint32_t single_stream; /* 1: see gantry_dispatcher_set_concurrent_streams() */
     const gantry_partition_options *partitions; /* a plan to carry out (partition.h); NULL: one partition that
                                                  * is the whole device */
+    uint32_t abort_on_out_of_memory;            /* 1: see gantry_context_is_aborted() */
 } gantry_context_options;
-#define GANTRY_CONTEXT_OPTIONS_INIT                                                                \
-    {                                                                                              \
-        sizeof(gantry_context_options), GANTRY_DRIVER_AUTO, GANTRY_CONTEXT_PRIMARY, NULL, NULL, 0, \
-            GANTRY_WAIT_DEFAULT, NULL, GANTRY_SUBMISSION_DEFAULT, GANTRY_WFI_PRECISE, 0, 0, NULL   \
+#define GANTRY_CONTEXT_OPTIONS_INIT                                                                 \
+    {                                                                                               \
+        sizeof(gantry_context_options), GANTRY_DRIVER_AUTO, GANTRY_CONTEXT_PRIMARY, NULL, NULL, 0,  \
+            GANTRY_WAIT_DEFAULT, NULL, GANTRY_SUBMISSION_DEFAULT, GANTRY_WFI_PRECISE, 0, 0, NULL, 0 \
     }
 
 /** Load the driver, open the device, start the dispatcher's two threads.  `options` NULL: defaults.
@@ -79,6 +80,15 @@ GANTRY_API gantry_heap *gantry_context_heap(gantry_context *context);
 GANTRY_API void *gantry_context_native(gantry_context *context);
 /** False once the context is lost: only destroying it and creating a new one helps. */
 GANTRY_API bool gantry_context_is_valid(const gantry_context *context);
+
+/** In a context with `abort_on_out_of_memory`: true from the moment when an allocation of device, page-locked
+ * or write-combined memory has failed for want of memory (after everything that could be freed was) until
+ *  gantry_context_clear_abort().  Meanwhile steps are refused, GPU tasks that were not launched yet are
+ * released as FAILED, and launch-scope functions do nothing: all with GANTRY_ERR_OUT_OF_DEVICE_MEMORY and the
+ * first cause.  What was launched goes on, completions come, memory can be freed. */
+GANTRY_API bool gantry_context_is_aborted(const gantry_context *context);
+/** Launch again.  NULL is ignored. */
+GANTRY_API void gantry_context_clear_abort(gantry_context *context);
 
 /** Make the CUDA context current on the calling thread until the matching release; nests, counted per
  *  thread.  For calls of the application's own into CUDA.
@@ -105,7 +115,14 @@ typedef struct gantry_device_info {
     uint64_t memory_bytes;
     bool integrated;
     bool can_map_host_memory;
-    bool emulated; /* the driver is the emulated one */
+    bool emulated;       /* the driver is the emulated one */
+    bool drives_display; /* kernels may run for a limited time only */
+    uint32_t memory_clock_khz;
+    uint32_t memory_bus_bits;
+    uint32_t l2_bytes;
+    uint32_t shared_bytes_per_multiprocessor;
+    uint32_t most_shared_bytes_per_block; /* if a kernel asks for it; shared_bytes_per_block without */
+    uint32_t threads_per_multiprocessor;
 } gantry_device_info;
 
 /** What was read from the device at creation; no driver call.
@@ -113,6 +130,24 @@ typedef struct gantry_device_info {
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL or a struct_size too small */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_context_device_info(const gantry_context *context,
                                                                       gantry_device_info *info);
+
+/** Free and total device memory as the driver tells now; other processes count.  Calls the driver, which may
+ *  wait for the device: not for every step.  Either may be NULL.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  `context` NULL
+ *  @retval GANTRY_ERR_DRIVER, GANTRY_ERR_DEVICE_LOST */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_context_memory(gantry_context *context,
+                                                                 uint64_t *free_bytes, uint64_t *total_bytes);
+
+/** Which device a program should take that has no preference: what $GANTRY_DEVICE says, else what "best"
+ * stands for.  That is, among those that may be used: not one that drives a display or shares the host's
+ * memory, if there is another; then the one with the most multiprocessors times clock; then with the most
+ * memory.  Opens no context.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, an unknown choice, or $GANTRY_DEVICE makes no sense
+ *  @retval GANTRY_ERR_NO_DRIVER, GANTRY_ERR_NO_DEVICE, GANTRY_ERR_DRIVER, GANTRY_ERR_OUT_OF_HOST_MEMORY */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_suggest_device(gantry_driver_choice driver,
+                                                                 int *out_ordinal);
 
 GANTRY_END_DECLS
 

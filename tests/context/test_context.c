@@ -145,6 +145,135 @@ static void test_an_adopted_context_is_left_alone(void **state)
     gantry_context_destroy(owner);
 }
 
+static void test_a_device_is_suggested(void **state)
+{
+    (void)state;
+    int ordinal = -1;
+    (void)unsetenv("GANTRY_DEVICE");
+    assert_ok(gantry_suggest_device(gpu_fixture_driver(), &ordinal));
+    assert_true(ordinal >= 0);
+    gantry_context_options options = default_options();
+    gantry_context *context;
+    gantry_device_info info = {.struct_size = sizeof(info)};
+    options.device = "best";
+    assert_ok(gantry_context_create(&options, &context));
+    assert_ok(gantry_context_device_info(context, &info));
+    assert_int_equal(info.ordinal, ordinal);
+    gantry_context_destroy(context);
+    assert_int_equal(gantry_suggest_device(gpu_fixture_driver(), NULL), GANTRY_ERR_INVALID_ARGUMENT);
+    assert_int_equal(setenv("GANTRY_DEVICE", "0", 1), 0);
+    assert_ok(gantry_suggest_device(gpu_fixture_driver(), &ordinal));
+    assert_int_equal(ordinal, 0);
+    assert_int_equal(setenv("GANTRY_DEVICE", "4711", 1), 0);
+    assert_int_equal(gantry_suggest_device(gpu_fixture_driver(), &ordinal), GANTRY_ERR_NO_DEVICE);
+    assert_int_equal(ordinal, 0);
+    (void)unsetenv("GANTRY_DEVICE");
+}
+
+static void test_everything_is_told_about_the_device(void **state)
+{
+    (void)state;
+    gantry_context *context = open_context();
+    gantry_device_info info = {.struct_size = sizeof(info)};
+    static const uint8_t none[16];
+    uint64_t free_bytes = 0, total_bytes = 0;
+    assert_ok(gantry_context_device_info(context, &info));
+    assert_memory_not_equal(info.uuid, none, sizeof(none));
+    assert_true(info.compute_major > 0 && info.driver_version >= 12000 && info.copy_engines > 0);
+    assert_true(info.clock_khz > 0 && info.memory_clock_khz > 0 && info.memory_bus_bits > 0);
+    assert_true(info.l2_bytes > 0 && info.can_map_host_memory && info.threads_per_multiprocessor > 0);
+    assert_true(info.most_shared_bytes_per_block >= info.shared_bytes_per_block);
+    assert_true(info.shared_bytes_per_multiprocessor >= info.most_shared_bytes_per_block);
+    assert_ok(gantry_context_memory(context, &free_bytes, &total_bytes));
+    assert_true(free_bytes > 0 && free_bytes <= total_bytes && total_bytes <= info.memory_bytes);
+    assert_ok(gantry_context_memory(context, NULL, NULL));
+    assert_int_equal(gantry_context_memory(NULL, NULL, NULL), GANTRY_ERR_INVALID_ARGUMENT);
+    gantry_context_destroy(context);
+}
+
+/* ---- out of memory ---- */
+
+static gantry_launch_result launch_nothing(gantry_launch *launch, void *arg)
+{
+    (void)launch;
+    ++*(uint32_t *)arg;
+    return GANTRY_LAUNCH_DONE;
+}
+
+static gantry_status take_too_much(gantry_task *task, void *arg)
+{
+    void *block;
+    (void)task;
+    gantry_alloc_site site = GANTRY_ALLOC_SITE("too much");
+    return gantry_heap_alloc(arg, GANTRY_MEMORY_DEVICE, (size_t)1 << 50, 0, site, &block) ==
+                   GANTRY_ERR_OUT_OF_DEVICE_MEMORY
+               ? GANTRY_OK
+               : GANTRY_ERR_STATE;
+}
+
+static gantry_task *submit_task(gantry_taskman *manager, gantry_task_kind kind, gantry_task_fn run,
+                                gantry_launch_fn launch, void *arg)
+{
+    gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
+    gantry_task *task;
+    desc.kind = kind;
+    desc.run = run;
+    desc.launch = launch;
+    desc.arg = arg;
+    assert_ok(gantry_taskman_submit(manager, &desc, &task));
+    return task;
+}
+
+/* A GPU task, then a CPU task that asks for too much memory, then another GPU task. */
+static gantry_status run_out(gantry_taskman *manager, gantry_heap *heap, uint32_t *before, uint32_t *after)
+{
+    gantry_task *first = submit_task(manager, GANTRY_TASK_KERNEL, NULL, launch_nothing, before);
+    gantry_task *greedy = submit_task(manager, GANTRY_TASK_CPU, take_too_much, NULL, heap);
+    gantry_task *last = submit_task(manager, GANTRY_TASK_KERNEL, NULL, launch_nothing, after);
+    assert_ok(gantry_task_start_after(greedy, first));
+    assert_ok(gantry_task_start_after(last, greedy));
+    assert_ok(gantry_taskman_start(manager));
+    gantry_status status = gantry_taskman_stop(manager);
+    assert_true(gantry_task_result(last) == GANTRY_OK ||
+                gantry_task_result(last) == GANTRY_ERR_OUT_OF_DEVICE_MEMORY);
+    return status;
+}
+
+static void test_running_out_of_memory_may_abort(void **state)
+{
+    (void)state;
+    for (uint32_t aborts = 0; aborts < 2; aborts++) {
+        gantry_context_options options = default_options();
+        options.abort_on_out_of_memory = aborts;
+        gantry_context *context;
+        assert_ok(gantry_context_create(&options, &context));
+        gantry_taskman_options managed = GANTRY_TASKMAN_OPTIONS_INIT;
+        managed.gpu_dispatcher = gantry_context_dispatcher(context);
+        gantry_taskman *manager;
+        uint32_t before = 0, after = 0;
+        assert_ok(gantry_taskman_create(&managed, &manager));
+        gantry_status status = run_out(manager, gantry_context_heap(context), &before, &after);
+        assert_int_equal(status, aborts ? GANTRY_ERR_TASK_FAILED : GANTRY_OK);
+        assert_int_equal(before, 1);
+        assert_int_equal(after, !aborts);
+        assert_int_equal(gantry_context_is_aborted(context), aborts != 0);
+        assert_true(gantry_context_is_valid(context));
+        assert_ok(gantry_taskman_reset(manager));
+        if (aborts) {
+            assert_int_equal(gantry_taskman_start(manager), GANTRY_ERR_OUT_OF_DEVICE_MEMORY);
+            assert_non_null(strstr(gantry_last_error(), "no room for"));
+            gantry_context_clear_abort(context);
+        }
+        submit_task(manager, GANTRY_TASK_KERNEL, NULL, launch_nothing, &after);
+        assert_ok(gantry_taskman_start(manager));
+        assert_ok(gantry_taskman_stop(manager));
+        assert_int_equal(after, aborts ? 1 : 2);
+        gantry_taskman_destroy(manager);
+        gantry_context_destroy(context);
+    }
+    gantry_context_clear_abort(NULL);
+}
+
 /* ---- modules ---- */
 
 static void test_modules_are_found_and_left_ones_unloaded(void **state)
@@ -276,6 +405,9 @@ int main(void)
         cmocka_unit_test(test_a_context_has_all_its_parts),
         cmocka_unit_test(test_acquire_nests_and_needs_its_release),
         cmocka_unit_test(test_an_adopted_context_is_left_alone),
+        cmocka_unit_test(test_a_device_is_suggested),
+        cmocka_unit_test(test_everything_is_told_about_the_device),
+        cmocka_unit_test(test_running_out_of_memory_may_abort),
         cmocka_unit_test(test_modules_are_found_and_left_ones_unloaded),
         cmocka_unit_test(test_create_survives_every_host_failure),
         cmocka_unit_test(test_create_survives_every_driver_failure),
