@@ -139,12 +139,10 @@ free_context:
     return status;
 }
 
-void gantry_context_destroy(gantry_context *context)
+/* Nobody uses it any more. */
+static void tear_down(void *user)
 {
-    if (context == NULL) {
-        return;
-    }
-    gy_profile_environment_leave(); /* while the GPU's records can still be had */
+    gantry_context *context = user;
     gy_dispatcher_destroy(context->dispatcher);
     bool pushed = gy_context_push(context->cuda) == GANTRY_OK;
     while (context->modules != NULL) {
@@ -162,6 +160,17 @@ void gantry_context_destroy(gantry_context *context)
     gy_context_close(context->cuda);
     gy_mutex_fini(&context->lock);
     gy_free(context);
+}
+
+void gantry_context_destroy(gantry_context *context)
+{
+    if (context == NULL) {
+        return;
+    }
+    gy_profile_environment_leave(); /* while the GPU's records can still be had */
+    if (!gy_dispatcher_abandon(context->dispatcher, tear_down, context)) {
+        tear_down(context);
+    }
 }
 
 gantry_dispatcher *gantry_context_dispatcher(gantry_context *context)

@@ -418,6 +418,10 @@ static void idle_chores(struct gantry_dispatcher *d)
         for (uint32_t i = 0; i < d->streams.limit; i++) {
             (void)gy_deferred_collect(&d->deferred, i, true); /* nobody else may see their turn come */
         }
+        gy_mutex_lock(&d->batch_lock);
+        d->has_failed = true;
+        gy_cond_broadcast(&d->quiet);
+        gy_mutex_unlock(&d->batch_lock);
     }
 }
 

@@ -11,6 +11,10 @@
 /* Joins over several streams that may be open at once before ordering gets coarser (never wrong). */
 #define TRAIL_CLOCKS 2048
 
+/* How long a thread that ends a step spins for the launch of a graph: updating a large one takes about that.
+ */
+#define LAUNCH_PATIENCE_NS 200000
+
 /* ---- ops of taskman/gpu_ops.h --------------------------------------------------------------- */
 
 static gantry_status adopt_failure(gantry_dispatcher *d)
@@ -72,8 +76,10 @@ static void carry(gantry_dispatcher *d, gantry_task *predecessor, gantry_task *s
 
 static void drop(gantry_dispatcher *d, gantry_task *task)
 {
-    gy_trail_drop(&d->trails,
-                  atomic_exchange_explicit(&gy_task_gpu(task)->trail, GY_TRAIL_NONE, memory_order_acq_rel));
+    /* Whoever releases a task is the only one left who looks at its trail. */
+    _Atomic(uint64_t) *trail = &gy_task_gpu(task)->trail;
+    gy_trail_drop(&d->trails, atomic_load_explicit(trail, memory_order_acquire));
+    atomic_store_explicit(trail, GY_TRAIL_NONE, memory_order_release);
 }
 
 static struct gy_gpu_memory *memory_open(gantry_dispatcher *d, gantry_taskman *manager, const uint64_t *bytes)
@@ -108,7 +114,29 @@ static gantry_status make_plan(gantry_dispatcher *d, gantry_taskman *manager, st
     return gy_plan_make(&d->plans, manager, out);
 }
 
+static void attach(gantry_dispatcher *d)
+{
+    gy_mutex_lock(&d->batch_lock);
+    d->users++;
+    gy_mutex_unlock(&d->batch_lock);
+}
+
+static void detach(gantry_dispatcher *d)
+{
+    gy_mutex_lock(&d->batch_lock);
+    assert(d->users > 0);
+    bool is_last = --d->users == 0;
+    void (*last)(void *user) = is_last ? d->last : NULL;
+    void *user = d->last_user;
+    gy_mutex_unlock(&d->batch_lock);
+    if (last != NULL) {
+        last(user);
+    }
+}
+
 static const struct gy_gpu_ops ops = {
+    .attach = attach,
+    .detach = detach,
     .step_begin = step_begin,
     .step_end = step_end,
     .submit = submit,
@@ -137,6 +165,24 @@ static bool free_pending(void *user, gantry_memory_kind kind)
     return gy_deferred_collect_or_wait(&d->deferred, wait);
 }
 
+static gantry_status init_signals(gantry_dispatcher *d)
+{
+    gantry_status status = gy_cond_init(&d->quiet);
+    if (status == GANTRY_OK) {
+        status = gy_inbox_init(&d->inbox);
+        if (status != GANTRY_OK) {
+            gy_cond_fini(&d->quiet);
+        }
+    }
+    return status;
+}
+
+static void fini_signals(gantry_dispatcher *d)
+{
+    gy_inbox_fini(&d->inbox);
+    gy_cond_fini(&d->quiet);
+}
+
 gantry_status gy_dispatcher_create(const struct gy_dispatcher_config *config, gantry_dispatcher **out)
 {
     gantry_dispatcher *d = gy_zalloc(sizeof(*d));
@@ -148,7 +194,7 @@ gantry_status gy_dispatcher_create(const struct gy_dispatcher_config *config, ga
     atomic_init(&d->submission, config->submission);
     gy_mutex_init(&d->batch_lock, GY_RANK_LEAF);
     gy_plan_list_init(&d->plans, config->context);
-    gantry_status status = gy_inbox_init(&d->inbox);
+    gantry_status status = init_signals(d);
     if (status != GANTRY_OK) {
         goto free_dispatcher;
     }
@@ -166,7 +212,8 @@ gantry_status gy_dispatcher_create(const struct gy_dispatcher_config *config, ga
     if (status != GANTRY_OK) {
         goto fini_streams;
     }
-    status = gy_graphs_init(&d->graphs, config->context, &d->streams, config->copier);
+    status = gy_graphs_init(&d->graphs, config->context, &d->streams, config->copier,
+                            config->wait == GANTRY_WAIT_BLOCK ? 0 : LAUNCH_PATIENCE_NS);
     if (status != GANTRY_OK) {
         goto fini_deferred;
     }
@@ -195,7 +242,7 @@ fini_streams:
 fini_trails:
     gy_trail_pool_fini(&d->trails);
 fini_inbox:
-    gy_inbox_fini(&d->inbox);
+    fini_signals(d);
 free_dispatcher:
     gy_plan_list_fini(&d->plans);
     gy_mutex_fini(&d->batch_lock);
@@ -246,9 +293,35 @@ void gy_dispatcher_destroy(gantry_dispatcher *d)
         (void)gy_context_pop(d->config.context);
     }
     gy_trail_pool_fini(&d->trails);
-    gy_inbox_fini(&d->inbox);
+    fini_signals(d);
     gy_mutex_fini(&d->batch_lock);
     gy_free(d);
+}
+
+bool gy_dispatcher_abandon(gantry_dispatcher *d, void (*last)(void *user), void *user)
+{
+    gy_mutex_lock(&d->batch_lock);
+    bool is_used = d->users != 0;
+    gy_mutex_unlock(&d->batch_lock);
+    if (!is_used) {
+        return false;
+    }
+    (void)GY_FAIL(GANTRY_ERR_DEVICE_LOST,
+                  "gantry_context_destroy() was called before its task managers were gone");
+    gy_context_lose(d->config.context, gy_error_last());
+    gy_inbox_signal(&d->inbox);
+    gy_mutex_lock(&d->batch_lock);
+    while (!d->has_failed) {
+        gy_cond_wait(&d->quiet, &d->batch_lock);
+    }
+    gy_mutex_unlock(&d->batch_lock);
+    drain_gpu(d);
+    gy_mutex_lock(&d->batch_lock);
+    is_used = d->users != 0;
+    d->last = last;
+    d->last_user = user;
+    gy_mutex_unlock(&d->batch_lock);
+    return is_used;
 }
 
 /* ---- public -------------------------------------------------------------------------------- */

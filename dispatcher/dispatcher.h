@@ -34,4 +34,9 @@ GANTRY_MUST_CHECK gantry_status gy_dispatcher_create(const struct gy_dispatcher_
 /* Release what is queued as FAILED, wait for the GPU, stop both threads, free.  NULL is ignored. */
 void gy_dispatcher_destroy(gantry_dispatcher *dispatcher);
 
+/* The application destroys the context.  False: nobody uses the dispatcher any more, it may be destroyed.
+ * True: task managers still do; the context is lost now, and the GPU done with what was launched;
+ * `last(user)` is called when the last of them is destroyed, which may be before this returns. */
+bool gy_dispatcher_abandon(gantry_dispatcher *dispatcher, void (*last)(void *user), void *user);
+
 #endif

@@ -1,14 +1,17 @@
 #include "dispatcher/graphs.h"
 
+#include "base/clock.h"
+
 #include <assert.h>
 #include <string.h>
 
 gantry_status gy_graphs_init(struct gy_graphs *g, struct gy_context *context, struct gy_streams *streams,
-                             struct gy_copier *copier)
+                             struct gy_copier *copier, uint64_t patience_ns)
 {
     g->context = context;
     g->streams = streams;
     g->copier = copier;
+    g->patience_ns = patience_ns;
     gy_mutex_init(&g->lock, GY_RANK_LEAF);
     gantry_status status = gy_cond_init(&g->launched);
     if (status != GANTRY_OK) {
@@ -38,16 +41,23 @@ void gy_graphs_fini(struct gy_graphs *g)
 static void close_gate(struct gy_graphs *g)
 {
     gy_mutex_lock(&g->lock);
-    g->open = false;
+    atomic_store_explicit(&g->open, false, memory_order_release);
     gy_cond_broadcast(&g->launched);
     gy_mutex_unlock(&g->lock);
 }
 
 void gy_graphs_wait_launched(struct gy_graphs *g)
 {
+    if (!atomic_load_explicit(&g->open, memory_order_acquire)) {
+        return;
+    }
+    uint64_t until = gy_clock_ns() + g->patience_ns;
     atomic_fetch_add_explicit(&g->waiting, 1, memory_order_relaxed);
+    while (atomic_load_explicit(&g->open, memory_order_acquire) && gy_clock_ns() < until) {
+        gy_cpu_relax();
+    }
     gy_mutex_lock(&g->lock);
-    while (g->open) {
+    while (atomic_load_explicit(&g->open, memory_order_relaxed)) {
         gy_cond_wait(&g->launched, &g->lock);
     }
     gy_mutex_unlock(&g->lock);

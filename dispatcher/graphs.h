@@ -61,16 +61,18 @@ struct gy_graphs {
     struct gy_graph_shape shapes[GY_GRAPHS_SHAPES];          /* GD only */
     gy_mutex lock;                                           /* rank LEAF */
     gy_cond launched;                                        /* somebody waits for `open` to become false */
-    _Atomic(uint32_t) waiting;        /* atomic: threads in wait_launched: the capture shall end soon */
-    uint32_t pauses;                  /* guarded by lock: who forbids captures for a moment */
-    bool open;                        /* guarded by lock: something is captured and not launched yet */
-    _Atomic(uint64_t) launches;       /* atomic: graphs launched */
+    _Atomic(uint32_t) waiting;  /* atomic: threads in wait_launched: the capture shall end soon */
+    uint32_t pauses;            /* guarded by lock: who forbids captures for a moment */
+    _Atomic(bool) open;         /* atomic; written under lock: something is captured and not launched yet */
+    uint64_t patience_ns;       /* immutable; how long who waits for that spins before it sleeps */
+    _Atomic(uint64_t) launches; /* atomic: graphs launched */
     _Atomic(uint64_t) instantiations; /* atomic: of these, new executable graphs */
     _Atomic(uint64_t) cuts;           /* atomic: captures that ended before their batch */
 };
 
 GANTRY_MUST_CHECK gantry_status gy_graphs_init(struct gy_graphs *graphs, struct gy_context *context,
-                                               struct gy_streams *streams, struct gy_copier *copier);
+                                               struct gy_streams *streams, struct gy_copier *copier,
+                                               uint64_t patience_ns);
 /* The GPU must be done with the graphs, or the context lost. */
 void gy_graphs_fini(struct gy_graphs *graphs);
 

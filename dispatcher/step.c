@@ -35,8 +35,10 @@ static gantry_status prepare(struct gantry_dispatcher *d, gantry_task *task, uin
 
 static struct gy_gpu_mark *take_mark(struct gy_task_gpu *gpu)
 {
-    return (struct gy_gpu_mark *)(uintptr_t)atomic_exchange_explicit(&gpu->trail, GY_TRAIL_NONE,
-                                                                     memory_order_relaxed);
+    /* Since the first call the trail is ours alone. */
+    uint64_t mark = atomic_load_explicit(&gpu->trail, memory_order_relaxed);
+    atomic_store_explicit(&gpu->trail, GY_TRAIL_NONE, memory_order_relaxed);
+    return (struct gy_gpu_mark *)(uintptr_t)mark;
 }
 
 /* The task has launched all it will: close its position, tell its dependents. */

@@ -265,10 +265,31 @@ static bool may_borrow(struct gy_streams *streams, uint32_t partition)
     return true;
 }
 
+/* Most tasks: after one other, whose stream is theirs. */
+static bool inherit_only(struct gy_streams *streams, uint64_t trail, uint32_t kind, uint32_t *out)
+{
+    if (!gy_trail_is_position(trail)) {
+        return false;
+    }
+    struct gy_stream *s = &streams->streams[gy_trail_stream(trail)];
+    if (s->tail != gy_trail_seq(trail) || s->running != 0 || !s->used || s->kind != kind ||
+        atomic_load_explicit(&streams->single, memory_order_relaxed)) {
+        return false;
+    }
+    s->heirs -= s->heirs != 0;
+    s->overtaken = s->tail;
+    s->running = 1;
+    *out = gy_trail_stream(trail);
+    return true;
+}
+
 gantry_status gy_streams_assign(struct gy_streams *streams, uint64_t trail, uint32_t partition, uint32_t *out)
 {
     struct gy_clock clock;
     uint32_t index = 0, kind = GY_STREAM_KIND(partition, may_borrow(streams, partition));
+    if (inherit_only(streams, trail, kind, out)) {
+        return GANTRY_OK;
+    }
     if (gy_trail_read(trail, &clock)) {
         count_heir(streams, &clock);
     } else {

@@ -18,6 +18,10 @@ struct gy_gpu_plan {
 };
 
 struct gy_gpu_ops {
+    /* A manager that uses the dispatcher is created / destroyed: in between the dispatcher does not go. */
+    void (*attach)(gantry_dispatcher *self);
+    void (*detach)(gantry_dispatcher *self);
+
     /* A manager's step begins / ends; counted.  begin fails (GANTRY_ERR_DEVICE_LOST, cause adopted) when
      * the dispatcher can do no more work; end is not called then. */
     gantry_status (*step_begin)(gantry_dispatcher *self);

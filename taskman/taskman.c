@@ -47,6 +47,7 @@ static gantry_status import_options(gantry_taskman *manager, const gantry_taskma
     manager->gpu = options.gpu_dispatcher;
     if (manager->gpu != NULL) {
         manager->gpu_ops = ((const struct gy_gpu_dispatcher *)(const void *)manager->gpu)->ops;
+        manager->gpu_ops->attach(manager->gpu);
     }
     if (options.partition != NULL) {
         manager->partition = partition_number(manager, options.partition);
@@ -59,6 +60,13 @@ static gantry_status import_options(gantry_taskman *manager, const gantry_taskma
     return status != GANTRY_OK || options.expected_tasks == 0
                ? status
                : gy_graph_expect(&manager->graph, options.expected_tasks);
+}
+
+static void leave_dispatcher(gantry_taskman *manager)
+{
+    if (manager->gpu_ops != NULL) {
+        manager->gpu_ops->detach(manager->gpu);
+    }
 }
 
 gantry_status gantry_taskman_create(const gantry_taskman_options *options, gantry_taskman **out)
@@ -75,6 +83,7 @@ gantry_status gantry_taskman_create(const gantry_taskman_options *options, gantr
     if (status != GANTRY_OK) {
         gantry_cpu_dispatcher_destroy(manager->own_pool);
         gy_free(manager->places);
+        leave_dispatcher(manager);
         gy_free(manager);
         return status;
     }
@@ -96,6 +105,7 @@ void gantry_taskman_destroy(gantry_taskman *manager)
     gy_graph_fini(&manager->graph);
     gantry_cpu_dispatcher_destroy(manager->own_pool);
     gy_free(manager->places);
+    leave_dispatcher(manager);
     gy_free(manager);
 }
 

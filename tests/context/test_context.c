@@ -9,6 +9,7 @@
 
 #include <order_kernels.kernels.h>
 
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -191,24 +192,11 @@ static void test_everything_is_told_about_the_device(void **state)
     gantry_context_destroy(context);
 }
 
-/* ---- out of memory ---- */
-
 static gantry_launch_result launch_nothing(gantry_launch *launch, void *arg)
 {
     (void)launch;
     ++*(uint32_t *)arg;
     return GANTRY_LAUNCH_DONE;
-}
-
-static gantry_status take_too_much(gantry_task *task, void *arg)
-{
-    void *block;
-    (void)task;
-    gantry_alloc_site site = GANTRY_ALLOC_SITE("too much");
-    return gantry_heap_alloc(arg, GANTRY_MEMORY_DEVICE, (size_t)1 << 50, 0, site, &block) ==
-                   GANTRY_ERR_OUT_OF_DEVICE_MEMORY
-               ? GANTRY_OK
-               : GANTRY_ERR_STATE;
 }
 
 static gantry_task *submit_task(gantry_taskman *manager, gantry_task_kind kind, gantry_task_fn run,
@@ -222,6 +210,73 @@ static gantry_task *submit_task(gantry_taskman *manager, gantry_task_kind kind, 
     desc.arg = arg;
     assert_ok(gantry_taskman_submit(manager, &desc, &task));
     return task;
+}
+
+/* ---- destruction in any order ---- */
+
+static gantry_status wait_for_flag(gantry_task *task, void *arg)
+{
+    (void)task;
+    while (!__atomic_load_n((bool *)arg, __ATOMIC_ACQUIRE)) {
+        sched_yield();
+    }
+    return GANTRY_OK;
+}
+
+static void test_managers_may_outlive_the_context(void **state)
+{
+    (void)state;
+    gantry_cpu_dispatcher_options pool = GANTRY_CPU_DISPATCHER_OPTIONS_INIT;
+    gantry_cpu_dispatcher *cpus;
+    pool.worker_count = 1;
+    assert_ok(gantry_cpu_dispatcher_create(&pool, &cpus));
+    gantry_context *context = open_context();
+    gantry_taskman_options options = GANTRY_TASKMAN_OPTIONS_INIT;
+    options.cpu_dispatcher = cpus;
+    options.gpu_dispatcher = gantry_context_dispatcher(context);
+    gantry_taskman *running, *idle, *frozen;
+    assert_ok(gantry_taskman_create(&options, &running));
+    assert_ok(gantry_taskman_create(&options, &idle));
+    assert_ok(gantry_taskman_create(&options, &frozen));
+    uint32_t before = 0, after = 0;
+    bool go = false;
+    gantry_task *first = submit_task(running, GANTRY_TASK_KERNEL, NULL, launch_nothing, &before);
+    gantry_task *cpu = submit_task(running, GANTRY_TASK_CPU, wait_for_flag, NULL, &go);
+    gantry_task *last = submit_task(running, GANTRY_TASK_KERNEL, NULL, launch_nothing, &after);
+    assert_ok(gantry_task_start_after(cpu, first));
+    assert_ok(gantry_task_start_after(last, cpu));
+    (void)submit_task(frozen, GANTRY_TASK_KERNEL, NULL, launch_nothing, &after);
+    assert_ok(gantry_taskman_freeze(frozen));
+    assert_ok(gantry_taskman_start(running));
+    while (gantry_task_get_state(cpu) != GANTRY_TASK_STATE_RUNNING) {
+        sched_yield();
+    }
+    gantry_context_destroy(context);
+    __atomic_store_n(&go, true, __ATOMIC_RELEASE);
+    assert_int_equal(gantry_taskman_stop(running), GANTRY_ERR_DEVICE_LOST);
+    assert_non_null(strstr(gantry_last_error(), "gantry_context_destroy"));
+    assert_int_equal(before, 1);
+    assert_int_equal(after, 0);
+    assert_int_equal(gantry_task_get_state(last), GANTRY_TASK_STATE_FAILED);
+    assert_int_equal(gantry_taskman_run(frozen, 1), GANTRY_ERR_DEVICE_LOST);
+    gantry_taskman_destroy(running);
+    assert_int_equal(gantry_taskman_start(idle), GANTRY_ERR_DEVICE_LOST);
+    gantry_taskman_destroy(idle);
+    gantry_taskman_destroy(frozen);
+    gantry_cpu_dispatcher_destroy(cpus);
+}
+
+/* ---- out of memory ---- */
+
+static gantry_status take_too_much(gantry_task *task, void *arg)
+{
+    void *block;
+    (void)task;
+    gantry_alloc_site site = GANTRY_ALLOC_SITE("too much");
+    return gantry_heap_alloc(arg, GANTRY_MEMORY_DEVICE, (size_t)1 << 50, 0, site, &block) ==
+                   GANTRY_ERR_OUT_OF_DEVICE_MEMORY
+               ? GANTRY_OK
+               : GANTRY_ERR_STATE;
 }
 
 /* A GPU task, then a CPU task that asks for too much memory, then another GPU task. */
@@ -407,6 +462,7 @@ int main(void)
         cmocka_unit_test(test_an_adopted_context_is_left_alone),
         cmocka_unit_test(test_a_device_is_suggested),
         cmocka_unit_test(test_everything_is_told_about_the_device),
+        cmocka_unit_test(test_managers_may_outlive_the_context),
         cmocka_unit_test(test_running_out_of_memory_may_abort),
         cmocka_unit_test(test_modules_are_found_and_left_ones_unloaded),
         cmocka_unit_test(test_create_survives_every_host_failure),

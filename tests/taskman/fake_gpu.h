@@ -104,7 +104,14 @@ static inline gantry_status fake_adopt_failure(gantry_dispatcher *self)
     return status == GANTRY_OK ? status : GY_FAIL(status, "the fake's first cause");
 }
 
-static const struct gy_gpu_ops fake_ops = {.step_begin = fake_step_begin,
+static void fake_ignore(gantry_dispatcher *self)
+{
+    (void)self;
+}
+
+static const struct gy_gpu_ops fake_ops = {.attach = fake_ignore,
+                                           .detach = fake_ignore,
+                                           .step_begin = fake_step_begin,
                                            .step_end = fake_step_end,
                                            .submit = fake_submit,
                                            .carry = fake_carry,
