@@ -98,9 +98,8 @@ gantry_status gantry_launch_kernel(gantry_launch *launch, gantry_kernel *kernel,
         kernel->function, grid.x, grid.y, grid.z, block.x, block.y, block.z, (unsigned)shared_bytes,
         launch->stream, args, NULL);
     if (__builtin_expect(result != CUDA_SUCCESS, 0)) {
-        char call[160];
-        snprintf(call, sizeof(call), "cuLaunchKernel(%s) of task '%s'", kernel->name,
-                 gantry_task_label(launch->task));
+        char call[100];
+        snprintf(call, sizeof(call), "cuLaunchKernel(%.80s)", kernel->name);
         return gy_context_failed(d->config.context, result, call, __FILE__, __LINE__);
     }
     gy_gd_count(&d->counters.kernels, 1);

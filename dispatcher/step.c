@@ -9,6 +9,7 @@ void gy_gd_release_failed(struct gantry_dispatcher *d, gantry_task *task, gantry
 {
     gy_gd_count(&d->counters.tasks, 1);
     gy_gd_count(&d->counters.tasks_failed, 1);
+    gy_context_subject = NULL;
     gy_task_release(task, why);
 }
 
@@ -66,6 +67,7 @@ static void finish(struct gantry_dispatcher *d, gantry_task *task, uint32_t stre
     if (d->last_in_phase) { /* with this release a step may end and its statistics be read */
         gy_gd_count_phase(d);
     }
+    gy_context_subject = NULL;
     gy_task_release(task, result);
 }
 
@@ -180,9 +182,8 @@ static gantry_launch_result synchronize(struct gantry_launch *launch, gantry_lau
     if (answer == CUDA_SUCCESS) {
         return result;
     }
-    char what[160];
-    snprintf(what, sizeof(what), "GPU work of task '%s' (launch call %u)", gantry_task_label(launch->task),
-             launch->index);
+    char what[64];
+    snprintf(what, sizeof(what), "GPU work (launch call %u)", launch->index);
     (void)gy_context_failed(context, answer, what, __FILE__, __LINE__);
     return GANTRY_LAUNCH_FAILED;
 }
@@ -200,7 +201,7 @@ static bool release_unlaunched(struct gantry_dispatcher *d, gantry_task *task, u
     return true;
 }
 
-bool gy_gd_step(struct gantry_dispatcher *d, gantry_task *task)
+static bool step(struct gantry_dispatcher *d, gantry_task *task)
 {
     struct gy_task_gpu *gpu = gy_task_gpu(task);
     assert(gpu->stream != 0);
@@ -251,4 +252,12 @@ bool gy_gd_step(struct gantry_dispatcher *d, gantry_task *task)
     }
     finish(d, task, stream, status);
     return true;
+}
+
+bool gy_gd_step(struct gantry_dispatcher *d, gantry_task *task)
+{
+    gy_context_subject = gantry_task_label(task); /* no longer when it is released: then the label may go */
+    bool ended = step(d, task);
+    gy_context_subject = NULL;
+    return ended;
 }

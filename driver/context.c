@@ -13,6 +13,7 @@
 #include "driver/device.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 /* ---- opening -------------------------------------------------------------------------------- */
@@ -333,6 +334,8 @@ gantry_status gy_context_adopt_stop(struct gy_context *context)
     return cause.status == GANTRY_OK ? GANTRY_OK : gy_error_adopt(&cause);
 }
 
+_Thread_local const char *gy_context_subject;
+
 gantry_status gy_context_failed(struct gy_context *context, CUresult result, const char *call,
                                 const char *file, int line)
 {
@@ -341,6 +344,11 @@ gantry_status gy_context_failed(struct gy_context *context, CUresult result, con
     }
     if (gy_context_is_lost(context)) {
         return gy_context_adopt_loss(context);
+    }
+    char text[200];
+    if (gy_context_subject != NULL) {
+        snprintf(text, sizeof(text), "%.100s for task '%.60s'", call, gy_context_subject);
+        call = text;
     }
     gantry_status status = gy_driver_failed(context->driver, result, call, file, line);
     if (!gy_driver_result_is_sticky(result)) {

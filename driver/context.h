@@ -39,6 +39,10 @@ gantry_status gy_context_pop(struct gy_context *context);
 GANTRY_MUST_CHECK gantry_status gy_context_create_stream(struct gy_context *context, CUgreenCtx green,
                                                          int priority, CUstream *out);
 
+/* On whose behalf this thread calls the driver now: the label of a task, named in the text of a failure;
+ * NULL: nobody's.  Not copied. */
+extern _Thread_local const char *gy_context_subject;
+
 /* As gy_driver_check(); a sticky result also makes the context lost, and any result at all on a lost
  * context comes out as GANTRY_ERR_DEVICE_LOST with the first cause. */
 gantry_status gy_context_failed(struct gy_context *context, CUresult result, const char *call,

@@ -26,7 +26,7 @@
 static struct gantry_emu_control emu;
 
 struct record {
-    _Atomic(uint32_t) ran, released, failed;
+    _Atomic(uint32_t) ran, released, failed, order;
 };
 
 struct scene {
@@ -40,6 +40,7 @@ struct scene {
     gantry_status result; /* of the step */
     char cause[512];      /* last error of the step */
     bool lost;
+    _Atomic(uint32_t) releases;
     bool stable; /* the tasks are declared so */
     bool frozen; /* the graph is built already */
 };
@@ -56,6 +57,7 @@ static void released(gantry_task *task, void *arg, gantry_status result)
     (void)task;
     const struct place *place = arg;
     struct record *record = &place->scene->records[place->index];
+    atomic_store(&record->order, atomic_fetch_add(&place->scene->releases, 1) + 1);
     atomic_fetch_add(&record->released, 1);
     atomic_fetch_add(&record->failed, result != GANTRY_OK);
 }
@@ -257,6 +259,20 @@ static void run_step(struct scene *s)
     }
 }
 
+/* GPU tasks are released after what they depend on.  (A CPU task tells its dependents before it calls back.)
+ */
+static void check_order(const struct scene *s)
+{
+    static const uint8_t after[][2] = {{1, 0}, {2, 0}, {4, 2}, {5, 4}, {6, 5}};
+    for (uint32_t p = 0; p < PIPELINES; p++) {
+        for (size_t i = 0; i < sizeof(after) / sizeof(after[0]); i++) {
+            const struct record *first = &s->records[p * PER_PIPELINE + after[i][1]];
+            const struct record *then = &s->records[p * PER_PIPELINE + after[i][0]];
+            assert_true(atomic_load(&first->order) < atomic_load(&then->order));
+        }
+    }
+}
+
 /* After a fault: the cause is told, and the context is either as good as before or refuses for good. */
 static void check_aftermath(struct scene *s, const char *cause)
 {
@@ -265,6 +281,10 @@ static void check_aftermath(struct scene *s, const char *cause)
         if (strstr(s->cause, cause) == NULL) {
             fail_msg("\"%s\" does not name %s", s->cause, cause);
         }
+        if (strstr(s->cause, ".c:") == NULL && strstr(s->cause, ".h:") == NULL) {
+            fail_msg("\"%s\" tells no place", s->cause);
+        }
+        check_order(s);
         assert_true(s->records[TASKS - 1].failed == 1);
     }
     if (s->lost) {
@@ -415,6 +435,37 @@ static void test_any_kernel_failing_on_the_device_is_survived(void **state)
     }
 }
 
+/* Whatever a driver call is made for one task, its failure names that task. */
+static void test_a_failed_call_names_its_task(void **state)
+{
+    static const struct {
+        const char *function, *task;
+    } calls[] = {
+        {"cuMemcpyHtoDAsync", "'in'"},
+        {"cuLaunchKernel", "'left'"},
+        {"cuMemcpyDtoHAsync", "'out'"},
+        {"cuStreamWaitEvent", "task 'right'"},
+    };
+    struct sweep *sweep = *state;
+    static struct scene scene;
+    for (size_t i = 0; i < 2 * sizeof(calls) / sizeof(calls[0]); i++) {
+        open_scene(&scene, GANTRY_SUBMISSION_STREAMS);
+        emu.reset_counters();
+        bool is_sticky = i % 2 != 0;
+        assert_int_equal((emu.fail)(calls[i / 2].function, 1, is_sticky ? ILLEGAL_ADDRESS : OUT_OF_MEMORY,
+                                    GANTRY_EMU_ONCE),
+                         0);
+        run_step(&scene);
+        emu.clear_faults();
+        assert_int_equal(scene.result, is_sticky ? GANTRY_ERR_DEVICE_LOST : GANTRY_ERR_TASK_FAILED);
+        if (strstr(scene.cause, calls[i / 2].function) == NULL ||
+            strstr(scene.cause, calls[i / 2].task) == NULL) {
+            fail_msg("\"%s\" does not name %s of %s", scene.cause, calls[i / 2].function, calls[i / 2].task);
+        }
+        end_run(sweep, &scene, calls[i / 2].function);
+    }
+}
+
 static void test_a_step_takes_no_host_memory(void **state)
 {
     struct sweep *sweep = *state;
@@ -448,6 +499,7 @@ int main(void)
         TEST(test_any_call_failing_in_graphs_mode_is_survived),
         TEST(test_any_call_failing_in_a_replay_is_survived),
         TEST(test_any_kernel_failing_on_the_device_is_survived),
+        TEST(test_a_failed_call_names_its_task),
         TEST(test_a_step_takes_no_host_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
