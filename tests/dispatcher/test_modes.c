@@ -7,6 +7,7 @@
 
 #include "order_kernels.kernels.h"
 
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -150,6 +151,62 @@ static void test_every_wait_mode_completes(void **state)
         }
         close_scene(&s);
     }
+}
+
+/* ---- back-pressure ------------------------------------------------------------------------- */
+
+#define COMPLETIONS (GY_COMPLETION_SLOTS + 500u)
+
+static void wait_for_go(void *user)
+{
+    while (!atomic_load((_Atomic(bool) *)user)) {
+        sched_yield();
+    }
+}
+
+/* The stream goes on when the flag is set. */
+static gantry_launch_result launch_gate(gantry_launch *launch, void *arg)
+{
+    const struct gy_driver *driver = launch->dispatcher->config.context->driver;
+    return driver->cuLaunchHostFunc(gantry_launch_stream(launch), wait_for_go, arg) == CUDA_SUCCESS
+               ? GANTRY_LAUNCH_DONE
+               : GANTRY_LAUNCH_FAILED;
+}
+
+static gantry_launch_result launch_completing(gantry_launch *launch, void *arg)
+{
+    return gantry_launch_add_completion(launch, arg) == GANTRY_OK ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_FAILED;
+}
+
+static void test_a_full_ring_holds_the_dispatcher_back(void **state)
+{
+    (void)state;
+    gantry_context_options options = default_options();
+    struct scene s;
+    _Atomic(bool) go = false;
+    _Atomic(uint32_t) ran = 0;
+    open_scene(&s, &options);
+    gantry_task *before = gpu_fixture_gpu(&s.gpu, GANTRY_TASK_KERNEL, "gate", launch_gate, &go);
+    for (uint32_t i = 0; i < COMPLETIONS; i++) {
+        gantry_task *done = gpu_fixture_cpu(&s.gpu, "done", count_run, &ran);
+        gantry_task *task = gpu_fixture_gpu(&s.gpu, GANTRY_TASK_KERNEL, "work", launch_completing, done);
+        gpu_fixture_after(task, before);
+        gpu_fixture_after(done, task);
+        before = task;
+    }
+    assert_ok(gantry_taskman_start(s.gpu.manager));
+    while (gpu_fixture_stats(&s.gpu).completions < GY_COMPLETION_SLOTS) {
+        sched_yield();
+    }
+    /* Not one more fits, and none is told: the device is at the gate. */
+    assert_int_equal(gpu_fixture_stats(&s.gpu).completions, GY_COMPLETION_SLOTS);
+    assert_int_equal(atomic_load(&ran), 0);
+    atomic_store(&go, true);
+    assert_ok(gantry_taskman_stop(s.gpu.manager));
+    assert_int_equal(atomic_load(&ran), COMPLETIONS);
+    assert_int_equal(gpu_fixture_stats(&s.gpu).completions, COMPLETIONS);
+    assert_ok(gantry_taskman_reset(s.gpu.manager));
+    close_scene(&s);
 }
 
 /* ---- fills, copies, statistics ------------------------------------------------------------- */
@@ -529,6 +586,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_wait_mode_completes),
+        cmocka_unit_test(test_a_full_ring_holds_the_dispatcher_back),
         cmocka_unit_test(test_fills_and_device_copies_do_what_they_say),
         cmocka_unit_test(test_statistics_tell_tasks_phases_and_batches),
         cmocka_unit_test(test_nothing_passes_a_sync_point),
