@@ -102,7 +102,8 @@ bool bench_run(const struct bench_options *options, const struct bench_case *ben
         local.verified = true;
         summarise(times, options->runs, bench->items, &local.min_ns, &local.median_ns);
         if (bench->yardstick.run != NULL) {
-            summarise(times + options->runs, options->runs, bench->items, &local.yardstick_min_ns,
+            uint64_t items = bench->yardstick_items != 0 ? bench->yardstick_items : bench->items;
+            summarise(times + options->runs, options->runs, items, &local.yardstick_min_ns,
                       &local.yardstick_median_ns);
         }
     }

@@ -30,9 +30,10 @@ struct bench_side {
 
 /* One line of results.  The reported value is nanoseconds per item: the fastest run divided by `items`. */
 struct bench_case {
-    const char *name; /* "tasks/chain" */
-    const char *item; /* "task": the unit is "ns/task" */
-    uint64_t items;   /* done by one run; > 0 */
+    const char *name;         /* "tasks/chain" */
+    const char *item;         /* "task": the unit is "ns/task" */
+    uint64_t items;           /* done by one run; > 0 */
+    uint64_t yardstick_items; /* the same of the yardstick; 0: as many */
     struct bench_side ours;
     struct bench_side yardstick; /* .run NULL: there is none */
     void *arg;

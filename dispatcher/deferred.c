@@ -58,9 +58,7 @@ static gantry_status make_room(struct gy_deferred *d, struct gy_deferred_queue *
 gantry_status gy_deferred_add(struct gy_deferred *d, uint32_t stream, uint64_t seq, void *pointer)
 {
     struct gy_deferred_queue *queue = &d->queues[stream];
-    gy_mutex_lock(&d->lock);
-    bool full = queue->tail - queue->head == queue->room;
-    gy_mutex_unlock(&d->lock);
+    bool full = queue->tail - atomic_load_explicit(&queue->head, memory_order_relaxed) == queue->room;
     gantry_status status = full ? make_room(d, queue) : GANTRY_OK;
     struct gy_heap_claim claim;
     if (status == GANTRY_OK) {

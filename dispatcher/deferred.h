@@ -15,9 +15,11 @@ struct gy_deferred_block {
 
 struct gy_deferred_queue {
     struct gy_deferred_block *blocks; /* guarded by lock; a ring of `room` */
-    uint64_t head, tail;              /* guarded by lock; positions that only grow; index = position % room */
-    uint64_t room;                    /* guarded by lock; 0 or a power of two */
-    uint64_t watched;                 /* guarded by lock; GDB looks out for the stream up to this position */
+    _Atomic(uint64_t)
+        head;         /* atomic; written under lock; a position that only grows; index = position % room */
+    uint64_t tail;    /* likewise; guarded by lock, written by GD, which may read it without */
+    uint64_t room;    /* likewise; 0 or a power of two */
+    uint64_t watched; /* guarded by lock; GDB looks out for the stream up to this position */
 };
 
 struct gy_deferred {

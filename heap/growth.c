@@ -75,7 +75,8 @@ void gy_kind_give_back(struct gy_kind *kind, const struct gy_backing *backing)
 
 /* ---- growth: the growing thread only ---- */
 
-/* Take what no block uses out of the small tier and the shards. */
+/* Take what no block uses out of the small tier and the shards.  The threads empty their magazines then, each
+ * when it comes by. */
 static void collect_unused(struct gy_kind *kind)
 {
     (void)gy_park_flush(&kind->park);
@@ -373,12 +374,12 @@ static struct gy_slab *detach_excess(struct gy_kind *kind, size_t keep)
 }
 
 /* Not growing while the driver is busy with it: others may take meanwhile. */
-size_t gy_kind_trim(struct gy_kind *kind, size_t keep)
+static size_t trim(struct gy_kind *kind, size_t keep, void (*collect)(struct gy_kind *kind))
 {
     size_t given = 0;
     atomic_store(&kind->excess_told, false);
     begin_growth(kind);
-    collect_unused(kind);
+    collect(kind);
     struct gy_slab *slab;
     while ((slab = detach_excess(kind, keep)) != NULL) {
         end_growth(kind, false);
@@ -389,4 +390,20 @@ size_t gy_kind_trim(struct gy_kind *kind, size_t keep)
     }
     end_growth(kind, given != 0);
     return given;
+}
+
+size_t gy_kind_trim(struct gy_kind *kind, size_t keep)
+{
+    return trim(kind, keep, collect_unused);
+}
+
+/* Whoever allocates small blocks shall not notice: what they have stays theirs. */
+static void collect_parked(struct gy_kind *kind)
+{
+    (void)gy_park_flush(&kind->park);
+}
+
+size_t gy_kind_trim_excess(struct gy_kind *kind)
+{
+    return trim(kind, gy_kind_keep_bytes(kind), collect_parked);
 }

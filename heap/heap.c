@@ -68,7 +68,7 @@ static gantry_status import_options(gantry_heap_options *ours, const gantry_heap
 static void trim_kind(void *user, gantry_memory_kind kind, uint64_t *out_bytes)
 {
     gantry_heap *heap = user;
-    *out_bytes = gy_kind_trim(&heap->kinds[kind], gy_kind_keep_bytes(&heap->kinds[kind]));
+    *out_bytes = gy_kind_trim_excess(&heap->kinds[kind]);
 }
 
 static void tell_excess(void *user, gantry_memory_kind kind)

@@ -20,7 +20,8 @@ struct gy_kind_setup {
     size_t base_bytes;
     size_t keep_bytes;
     bool use_small;
-    /* More lies unused than the settings let it: have gy_kind_trim() called, by another thread.  NULL: no. */
+    /* More lies unused than the settings let it: have gy_kind_trim_excess() called, by another thread.  NULL:
+     * no. */
     void (*excess)(void *user, gantry_memory_kind kind);
     void *user;
 };
@@ -46,7 +47,7 @@ struct gy_kind {
     bool growing;                     /* guarded by growth_lock; one thread at a time talks to the driver */
     _Atomic(uint64_t) generation;     /* atomic; written under growth_lock: successful growths so far */
     _Atomic(size_t) slab_total;       /* atomic; written by the growing thread only */
-    atomic_bool excess_told;          /* atomic; setup.excess() was called and gy_kind_trim() not yet */
+    atomic_bool excess_told;          /* atomic; setup.excess() was called and no trim since */
     struct gy_slab *spare_slabs;   /* the growing thread only; structs that a late reader may still look at */
     struct gy_chunk *spare_chunks; /* the growing thread only; likewise */
 };
@@ -123,6 +124,9 @@ GANTRY_MUST_CHECK gantry_status gy_kind_reserve(struct gy_kind *kind, size_t byt
 /* Give wholly free slabs back to the driver until no more than `keep` bytes of them are left, the base size
  * and the limit permitting; the bytes given back. */
 size_t gy_kind_trim(struct gy_kind *kind, size_t keep);
+/* The same when more lies unused than the settings let it, on the side: what threads keep of the small tier
+ * stays with them. */
+size_t gy_kind_trim_excess(struct gy_kind *kind);
 /* What the settings let lie unused, and whether more does. */
 size_t gy_kind_keep_bytes(struct gy_kind *kind);
 bool gy_kind_has_excess(struct gy_kind *kind);

@@ -142,10 +142,19 @@ static void add_batch(struct gy_pages *pages, struct range_batch *batch) GY_REQU
     }
 }
 
+static struct range_batch *make_batch(void)
+{
+    struct range_batch *batch = gy_alloc_aligned(sizeof(*batch), 64);
+    if (batch != NULL) {
+        memset(batch, 0, sizeof(*batch));
+    }
+    return batch;
+}
+
 /* Without the lock: get what has_room() found missing.  Other threads may use it up again. */
 static bool make_room(struct gy_pages *pages)
 {
-    struct range_batch *batch = gy_zalloc(sizeof(*batch));
+    struct range_batch *batch = make_batch();
     if (batch == NULL) {
         return false;
     }
@@ -173,7 +182,7 @@ static bool ensure_room(struct gy_pages *pages) GY_REQUIRES(pages->lock) GY_NO_A
 bool gy_pages_init(struct gy_pages *pages)
 {
     memset(pages, 0, sizeof(*pages));
-    struct range_batch *batch = gy_zalloc(sizeof(*batch));
+    struct range_batch *batch = make_batch();
     if (batch == NULL) {
         return false;
     }

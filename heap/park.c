@@ -67,6 +67,7 @@ bool gy_park_init(struct gy_park *park, struct gy_pages *pages, struct gy_granul
     }
     for (unsigned i = 0; i < GY_PARK_SHARDS; i++) {
         shards[i] = (struct gy_park_shard){.held = false};
+        gy_tally_init(&shards[i].tally, GY_PARK_HOLD_BYTES);
     }
     *park = (struct gy_park){pages, map, usage, shards};
     return true;
@@ -104,7 +105,7 @@ bool gy_park_take(struct gy_park *park, size_t bytes, size_t alignment, uint32_t
     if (range != NULL) {
         *out = range->base;
         gy_pages_publish(range, bytes, site);
-        gy_tally_note(&shard->tally, park->usage, site, (int64_t)bytes, 1, GY_PARK_HOLD_BYTES);
+        gy_tally_note(&shard->tally, park->usage, site, (int64_t)bytes, 1);
     }
     let_go(shard);
     return range != NULL;
@@ -152,7 +153,7 @@ enum gy_park_result gy_park_give(struct gy_park *park, struct gy_region *region,
     struct gy_range *leaving = NULL;
     if (range != NULL) {
         gy_tally_note(&shard->tally, park->usage, gy_range_site(range), -(int64_t)gy_range_requested(range),
-                      -1, GY_PARK_HOLD_BYTES);
+                      -1);
         leaving = keep(shard, range);
     }
     gy_pages_release(park->pages, leaving);
@@ -175,8 +176,7 @@ void gy_park_give_claimed(struct gy_park *park, struct gy_range *range)
 {
     struct gy_park_shard *shard = my_shard(park);
     hold(shard);
-    gy_tally_note(&shard->tally, park->usage, gy_range_site(range), -(int64_t)gy_range_requested(range), -1,
-                  GY_PARK_HOLD_BYTES);
+    gy_tally_note(&shard->tally, park->usage, gy_range_site(range), -(int64_t)gy_range_requested(range), -1);
     gy_pages_release(park->pages, keep(shard, range));
     let_go(shard);
 }
@@ -192,7 +192,7 @@ void gy_park_note(struct gy_park *park, uint32_t site, int64_t bytes, int count)
 {
     struct gy_park_shard *shard = my_shard(park);
     if (try_hold(shard)) {
-        gy_tally_note(&shard->tally, park->usage, site, bytes, count, GY_PARK_HOLD_BYTES);
+        gy_tally_note(&shard->tally, park->usage, site, bytes, count);
         let_go(shard);
     } else {
         gy_usage_note(park->usage, site, bytes, count);

@@ -16,7 +16,7 @@
 #define GY_PARK_BUCKETS 32
 /* Most bytes that a shard keeps. */
 #define GY_PARK_BYTES ((size_t)128 << 20)
-/* What a shard's tally holds back at most. */
+/* What a shard's tally holds back while it is alone. */
 #define GY_PARK_HOLD_BYTES ((int64_t)1 << 20)
 
 struct gy_park_shard {

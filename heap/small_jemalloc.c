@@ -39,7 +39,7 @@
 #define CACHE_SLOTS 16
 #define CLASSES 19
 #define MAGAZINE_ROOM 128
-/* Sums move to the shared `used` when they reach this, so that its cache line is not fought over. */
+/* What a thread's tally holds back while it is alone. */
 #define HOLD_BACK_BYTES 32768
 /* Requests above this are growth in advance, which is not wanted. */
 #define LARGEST_EXTENT (GY_GRANULE_BYTES / 2)
@@ -236,6 +236,7 @@ static struct small_cache *make_cache(struct gy_small *small)
         return NULL;
     }
     memset(cache, 0, sizeof(*cache));
+    gy_tally_init(&cache->tally, HOLD_BACK_BYTES);
     cache->small = small;
     cache->thread = &mine;
     cache->purges = atomic_load_explicit(&small->purges, memory_order_relaxed);
@@ -293,7 +294,7 @@ static inline void note(struct gy_small *small, struct small_cache *cache, uint3
     if (__builtin_expect(cache == NULL, 0)) {
         gy_usage_note(small->usage, site, bytes, count);
     } else {
-        gy_tally_note(&cache->tally, small->usage, site, bytes, count, HOLD_BACK_BYTES);
+        gy_tally_note(&cache->tally, small->usage, site, bytes, count);
     }
 }
 

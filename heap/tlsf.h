@@ -33,16 +33,17 @@ enum gy_range_state {
 /* A run of pages of one slab.  Guarded by the lock of the page layer, but for what is atomic and, while the
  * state is OWNED, `next`: those are its owner's. */
 struct gy_range {
-    _Atomic(uint32_t) state;   /* atomic; enum gy_range_state */
-    _Atomic(uint32_t) site;    /* atomic; BLOCK: who asked for it */
-    struct gy_slab *slab;      /* not SPARE */
-    struct gy_range *below;    /* neighbour at lower addresses in the slab, NULL at its start */
-    struct gy_range *above;    /* neighbour at higher addresses, NULL at its end */
-    struct gy_range *prev;     /* FREE: in its column */
-    struct gy_range *next;     /* FREE: in its column; OWNED: where it is parked; SPARE: stack */
-    uintptr_t base;            /* multiple of GY_PAGE_BYTES */
-    size_t pages;              /* > 0 */
-    _Atomic(size_t) requested; /* atomic; BLOCK: bytes asked for */
+    /* On lines of its own: blocks of several threads are neighbours here. */
+    _Alignas(64) _Atomic(uint32_t) state; /* atomic; enum gy_range_state */
+    _Atomic(uint32_t) site;               /* atomic; BLOCK: who asked for it */
+    struct gy_slab *slab;                 /* not SPARE */
+    struct gy_range *below;               /* neighbour at lower addresses in the slab, NULL at its start */
+    struct gy_range *above;               /* neighbour at higher addresses, NULL at its end */
+    struct gy_range *prev;                /* FREE: in its column */
+    struct gy_range *next;                /* FREE: in its column; OWNED: where it is parked; SPARE: stack */
+    uintptr_t base;                       /* multiple of GY_PAGE_BYTES */
+    size_t pages;                         /* > 0 */
+    _Atomic(size_t) requested;            /* atomic; BLOCK: bytes asked for */
 };
 
 static inline enum gy_range_state gy_range_state(const struct gy_range *range)

@@ -4,6 +4,8 @@
 
 #include <assert.h>
 
+#define MOST_HOLD 32 /* times the least */
+
 bool gy_usage_make_site(struct gy_usage *usage, uint32_t site)
 {
     _Atomic(struct gy_site_sums *) *at = &usage->sites[site >> GY_SITE_SUMS_BITS];
@@ -54,8 +56,26 @@ static void add_to_site(struct gy_usage *usage, uint32_t site, int64_t bytes, in
     }
 }
 
-void gy_usage_add_bytes(struct gy_usage *usage, uint32_t site, int64_t bytes)
+/* How often the shared sums are touched depends on who else does. */
+static void adapt(struct gy_tally *tally, struct gy_usage *usage)
 {
+    int64_t most = tally->least_hold * MOST_HOLD;
+    if (atomic_load_explicit(&usage->latest, memory_order_relaxed) == tally) {
+        tally->hold = tally->hold / 2 > tally->least_hold ? tally->hold / 2 : tally->least_hold;
+    } else {
+        atomic_store_explicit(&usage->latest, tally, memory_order_relaxed);
+        tally->hold = tally->hold < most / 2 ? tally->hold * 2 : most;
+    }
+}
+
+void gy_tally_init(struct gy_tally *tally, int64_t hold)
+{
+    *tally = (struct gy_tally){.hold = hold, .least_hold = hold};
+}
+
+void gy_tally_pass(struct gy_tally *tally, struct gy_usage *usage, uint32_t site, int64_t bytes)
+{
+    adapt(tally, usage);
     add_to_site(usage, site, bytes, 0);
     add_bytes(&usage->used, &usage->peak, bytes);
 }
@@ -71,6 +91,7 @@ void gy_usage_note(struct gy_usage *usage, uint32_t site, int64_t bytes, int cou
 
 void gy_tally_settle(struct gy_tally *tally, struct gy_usage *usage)
 {
+    adapt(tally, usage);
     for (unsigned i = 0; i < GY_TALLY_SITES; i++) {
         int64_t bytes = atomic_load_explicit(&tally->sites[i].bytes, memory_order_relaxed);
         int32_t count = atomic_load_explicit(&tally->sites[i].count, memory_order_relaxed);

@@ -2,7 +2,8 @@
  *
  * The shared sums (struct gy_usage) are atomic, and every thread that touched them for every block would
  * fight over their cache lines.  So blocks are noted in a tally of few writers first, and move to the shared
- * sums when they have come to some size: peaks may miss that much per tally. */
+ * sums when they have come to some size: peaks may miss that much per tally.  The size doubles, up to 32
+ * times, while another tally was the last to move some, and halves again when it was the same. */
 #ifndef HEAP_USAGE_H
 #define HEAP_USAGE_H
 
@@ -29,11 +30,14 @@ struct gy_usage {
     _Atomic(int64_t) peak;    /* atomic; most of `used` so far */
     _Atomic(uint64_t) allocs; /* atomic; noted without a tally or in one that has ended */
     _Atomic(uint64_t) frees;  /* atomic; likewise */
+    _Atomic(struct gy_tally *) latest; /* atomic; that has moved something; only compared */
     _Atomic(struct gy_site_sums *) sites[GY_SITE_SUMS_BLOCKS]; /* atomic; NULL, then one block for ever */
 };
 
 /* Blocks that come and go noted by one writer at a time, and read by anybody. */
 struct gy_tally {
+    int64_t hold;               /* the writer only; bytes that may be held back now */
+    int64_t least_hold;         /* immutable */
     _Atomic(int64_t) held_back; /* atomic; bytes not yet in usage->used */
     _Atomic(uint64_t) allocs;   /* atomic; never moved while the tally lives */
     _Atomic(uint64_t) frees;    /* atomic; likewise */
@@ -58,6 +62,8 @@ void gy_usage_fini(struct gy_usage *usage);
 /* One block more (count 1), one less (-1), or another size (0), without a tally. */
 void gy_usage_note(struct gy_usage *usage, uint32_t site, int64_t bytes, int count);
 
+/* An empty one, which holds back `hold` > 0 bytes at most while nobody else does. */
+void gy_tally_init(struct gy_tally *tally, int64_t hold);
 /* Move what the tally holds back to `usage`.  Its writer only. */
 void gy_tally_settle(struct gy_tally *tally, struct gy_usage *usage);
 /* The same and the counts, too: the tally ends. */
@@ -67,8 +73,8 @@ void gy_tally_collect(struct gy_tally *tally, struct gy_sums *sums);
 /* Add what the tally holds back of a site. */
 void gy_tally_collect_site(struct gy_tally *tally, uint32_t site, int64_t *bytes, int64_t *count);
 
-/* Add to the shared sums of bytes alone. */
-void gy_usage_add_bytes(struct gy_usage *usage, uint32_t site, int64_t bytes);
+/* Add to the shared sums of bytes what is more than the tally may hold back.  Its writer only. */
+void gy_tally_pass(struct gy_tally *tally, struct gy_usage *usage, uint32_t site, int64_t bytes);
 
 /* Make `peak` at least `used`. */
 void gy_usage_raise_peak(_Atomic(int64_t) *peak, int64_t used);
@@ -80,10 +86,11 @@ static inline struct gy_site_sums *gy_usage_site(struct gy_usage *usage, uint32_
     return block != NULL ? &block[site & (GY_SITE_SUMS - 1)] : NULL;
 }
 
-/* As gy_usage_note(), by the tally's writer.  Bytes move on when `hold` of them have come together. */
+/* As gy_usage_note(), by the tally's writer. */
 static inline void gy_tally_note(struct gy_tally *tally, struct gy_usage *usage, uint32_t site, int64_t bytes,
-                                 int count, int64_t hold)
+                                 int count)
 {
+    int64_t hold = tally->hold;
     /* One writer: no read-modify-write is needed. */
     _Atomic(uint64_t) *counter = count > 0 ? &tally->allocs : &tally->frees;
     atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + (count != 0),
@@ -94,7 +101,7 @@ static inline void gy_tally_note(struct gy_tally *tally, struct gy_usage *usage,
         atomic_store_explicit(&tally->sites[slot].site, site, memory_order_relaxed);
     }
     if (bytes >= hold || bytes <= -hold) {
-        gy_usage_add_bytes(usage, site, bytes); /* alone more than a tally may hold */
+        gy_tally_pass(tally, usage, site, bytes);
         bytes = 0;
     }
     int64_t of_site = atomic_load_explicit(&tally->sites[slot].bytes, memory_order_relaxed) + bytes;

@@ -165,7 +165,7 @@ typedef struct gantry_heap_stats {
     uint64_t slab_bytes;  /* taken from the driver */
     uint64_t used_bytes;  /* requested by live blocks */
     uint64_t peak_bytes;  /* most of those at once; per thread up to 32 KiB in blocks of at most 14 KiB and
-                           * 1 MiB in others may be missing */
+                           * 1 MiB in others may be missing, or 32 times that with several at once */
     uint64_t block_count; /* live blocks */
     uint64_t alloc_count; /* allocations since creation */
     uint64_t free_count;
