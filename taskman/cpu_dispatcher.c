@@ -66,8 +66,8 @@ static gantry_status import_options(gantry_cpu_dispatcher *pool, const gantry_cp
     return status;
 }
 
-/* The CPUs that workers may use: those asked for, which must be among those that we may. */
-static gantry_status choose_cpus(const gantry_cpu_dispatcher_options *options, cpu_set_t *allowed)
+/* The CPUs that may be used: those asked for, which must be among those that we may. */
+static gantry_status choose_cpus(const uint32_t *cpus, uint32_t count, cpu_set_t *allowed)
 {
     cpu_set_t mine;
     if (sched_getaffinity(0, sizeof(mine), &mine) != 0) {
@@ -75,15 +75,15 @@ static gantry_status choose_cpus(const gantry_cpu_dispatcher_options *options, c
         CPU_SET(0, &mine);
     }
     *allowed = mine;
-    if (options->cpus == NULL && options->cpu_count == 0) {
+    if (cpus == NULL && count == 0) {
         return GANTRY_OK;
     }
-    if (options->cpus == NULL || options->cpu_count == 0) {
+    if (cpus == NULL || count == 0) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "cpu dispatcher: cpus and cpu_count do not fit");
     }
     CPU_ZERO(allowed);
-    for (uint32_t i = 0; i < options->cpu_count; i++) {
-        uint32_t cpu = options->cpus[i];
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t cpu = cpus[i];
         if (cpu >= CPU_SETSIZE || !CPU_ISSET(cpu, &mine)) {
             return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "cpu dispatcher: CPU %u may not be used", cpu);
         }
@@ -105,6 +105,29 @@ static int nth_cpu(const gantry_cpu_dispatcher_options *options, const cpu_set_t
         } while (!CPU_ISSET((size_t)cpu, allowed));
     }
     return cpu;
+}
+
+gantry_status gantry_cpu_dispatcher_set_class(gantry_cpu_dispatcher *dispatcher, uint32_t cpu_class,
+                                              const gantry_cpu_class_options *options)
+{
+    if (dispatcher == NULL || options == NULL || cpu_class == 0 || cpu_class > dispatcher->class_count) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "cpu dispatcher: no options, or it has no class %u",
+                       cpu_class);
+    }
+    gantry_cpu_class_options ours = {0};
+    gantry_status status = gy_options_import(&ours, sizeof(ours), options,
+                                             offsetof(gantry_cpu_class_options, limit), "class options");
+    cpu_set_t cpus;
+    if (status == GANTRY_OK) {
+        status = choose_cpus(ours.cpus, ours.cpu_count, &cpus);
+    }
+    if (status == GANTRY_OK && ours.cpus != NULL && dispatcher->worker_count == 0) {
+        status = GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "cpu dispatcher: it has no workers to be moved");
+    }
+    if (status == GANTRY_OK) {
+        gy_pool_change_class(dispatcher, cpu_class, ours.limit, ours.cpus != NULL ? &cpus : NULL);
+    }
+    return status;
 }
 
 /* Best effort beyond what choose_cpus() has checked: the system may have taken a CPU away since. */
@@ -196,7 +219,7 @@ gantry_status gantry_cpu_dispatcher_create(const gantry_cpu_dispatcher_options *
         status = import_options(pool, &ours);
     }
     if (status == GANTRY_OK) {
-        status = choose_cpus(&ours, &allowed);
+        status = choose_cpus(ours.cpus, ours.cpu_count, &allowed);
     }
     if (status != GANTRY_OK) {
         goto free_pool;

@@ -14,6 +14,7 @@ struct gy_loop {
     gantry_range_fn body;
     void *arg;
     size_t begin, end, grain, parts;
+    uint32_t cpu_class;        /* its caller's, whose limit holds for helpers too; 0: none */
     bool exempt;               /* its caller is not held back by the bandwidth gate; nor are helpers */
     uint32_t helpers;          /* guarded by the pool's inject_lock */
     _Atomic(size_t) next_part; /* atomic */
@@ -42,14 +43,29 @@ static void work_on(struct gy_loop *loop)
     }
 }
 
-static void help_with(struct gy_loop *loop)
+static bool may_help_locked(gantry_cpu_dispatcher *pool, const struct gy_loop *loop)
+    GY_REQUIRES(pool->inject_lock)
 {
+    const struct gy_class *class = loop->cpu_class != 0 ? &pool->classes[loop->cpu_class - 1] : NULL;
+    return has_parts(loop) && (class == NULL || class->running < class->limit);
+}
+
+/* As the caller would: within its class, and as little held back. */
+static void help_with(struct gy_worker *self, struct gy_loop *loop)
+{
+    uint32_t cpu_class = loop->cpu_class;
+    if (cpu_class != 0) {
+        gy_worker_enter_class(self, cpu_class);
+    }
     if (loop->exempt) {
         gy_bandwidth_exempt();
     }
     work_on(loop);
     if (loop->exempt) {
         gy_bandwidth_unexempt();
+    }
+    if (cpu_class != 0) {
+        gy_worker_leave_class(self);
     }
 }
 
@@ -61,18 +77,21 @@ bool gy_worker_help(struct gy_worker *self)
     }
     gy_mutex_lock(&pool->inject_lock);
     struct gy_loop *loop = atomic_load_explicit(&pool->loops, memory_order_relaxed);
-    while (loop != NULL && !has_parts(loop)) {
+    while (loop != NULL && !may_help_locked(pool, loop)) {
         loop = loop->next;
     }
     if (loop != NULL) {
         loop->helpers++;
+        if (loop->cpu_class != 0) {
+            pool->classes[loop->cpu_class - 1].running++;
+        }
     }
     gy_mutex_unlock(&pool->inject_lock);
     if (loop == NULL) {
         return false;
     }
     self->activity = GY_IN_BODY;
-    help_with(loop);
+    help_with(self, loop);
     self->activity = GY_LOOKING;
     gy_mutex_lock(&pool->inject_lock);
     bool is_last = --loop->helpers == 0;
@@ -141,6 +160,7 @@ gantry_status gantry_parallel_for(gantry_cpu_dispatcher *dispatcher, size_t begi
                            .begin = begin,
                            .end = end,
                            .grain = grain,
+                           .cpu_class = gy_worker_is_of(dispatcher) ? gy_worker_current->cpu_class : 0,
                            .exempt = gy_bandwidth_is_exempt()};
     size_t count = end - begin;
     if (grain == 0) {

@@ -59,7 +59,7 @@ void gy_pool_queue(gantry_cpu_dispatcher *pool, gantry_task *first)
         next = task->gpu.next;
         uint32_t number = gy_task_class(task);
         struct gy_class *class = number != 0 ? &pool->classes[number - 1] : NULL;
-        if (class != NULL && class->running == class->limit) {
+        if (class != NULL && class->running >= class->limit) {
             gy_task_list_add(&class->waiting, task);
             continue;
         }
@@ -87,23 +87,16 @@ static gantry_task *pop_locked(struct gy_task_list *list)
     return task;
 }
 
-void gy_pool_end_classed(gantry_cpu_dispatcher *pool, uint32_t cpu_class)
+size_t gy_pool_let_class_locked(gantry_cpu_dispatcher *pool, struct gy_class *class,
+                                struct gy_task_list *host)
 {
-    struct gy_class *class = &pool->classes[cpu_class - 1];
-    struct gy_task_list host = {0};
-    gy_mutex_lock(&pool->inject_lock);
-    gantry_task *task = pop_locked(&class->waiting);
-    if (task != NULL) {
-        let_through_locked(pool, task, &host);
-    } else {
-        class->running--;
+    size_t count = 0;
+    while (class->running < class->limit && class->waiting.first != NULL) {
+        class->running++;
+        let_through_locked(pool, pop_locked(&class->waiting), host);
+        count++;
     }
-    gy_mutex_unlock(&pool->inject_lock);
-    if (host.first != NULL) {
-        gy_pool_submit_to_host(pool, host.first);
-    } else if (task != NULL) {
-        gy_pool_notify_work(pool, 1);
-    }
+    return count;
 }
 
 gantry_task *gy_pool_take_urgent(gantry_cpu_dispatcher *pool)

@@ -342,6 +342,9 @@ void gy_worker_run(struct gy_worker *self, gantry_task *task)
         gy_worker_settle(self); /* its waiter need not wait for a task of somebody else */
     }
     uint32_t cpu_class = gy_task_class(task);
+    if (cpu_class != 0) {
+        gy_worker_enter_class(self, cpu_class);
+    }
     self->activity = GY_IN_BODY;
     self->running = task;
     self->chosen = 0;
@@ -354,6 +357,6 @@ void gy_worker_run(struct gy_worker *self, gantry_task *task)
     self->activity = GY_LOOKING;
     self->running = NULL;
     if (cpu_class != 0) {
-        gy_pool_end_classed(self->pool, cpu_class);
+        gy_worker_leave_class(self);
     }
 }

@@ -9,6 +9,8 @@
 #include "taskman/pool.h"
 #include "taskman/release.h"
 
+#include <sched.h>
+
 enum { GY_MOST_WORKERS = 1024 };
 
 enum gy_worker_activity {
@@ -36,8 +38,11 @@ struct gy_worker {
     uint64_t owed;                /* what to take off, in the halves of `work` */
     uint32_t spawned;             /* tasks */
     struct gy_block block;
-    gantry_task *running;              /* NULL: none */
-    uint64_t chosen;                   /* by the running condition: a bit per dependent */
+    gantry_task *running; /* NULL: none */
+    uint64_t chosen;      /* by the running condition: a bit per dependent */
+    uint32_t cpu_class;   /* that it works for; 0: none */
+    bool is_away;         /* on the CPUs of a class instead of `home` */
+    cpu_set_t home;
     const struct gy_error *last_error; /* this thread's */
     uint32_t random;                   /* state of the victim choice */
     uint32_t ran;                      /* tasks */
@@ -50,9 +55,11 @@ enum { GY_MOST_CLASSES = 16 };
 
 /* Tasks of a limited class. */
 struct gy_class {
-    uint32_t limit;              /* immutable after create */
-    uint32_t running;            /* guarded by inject_lock; queued for or at a worker */
+    uint32_t limit;              /* guarded by inject_lock */
+    uint32_t running;            /* guarded by inject_lock; queued for or at a worker, and helpers of loops */
     struct gy_task_list waiting; /* guarded by inject_lock */
+    bool has_cpus;               /* guarded by inject_lock; while they run, workers are on `cpus` */
+    cpu_set_t cpus;              /* guarded by inject_lock */
 };
 
 struct gy_loop;
@@ -77,15 +84,14 @@ struct gantry_cpu_dispatcher {
     gantry_task *inject_last;     /* guarded by inject_lock */
     _Atomic(size_t) inject_count; /* atomic; written under inject_lock */
 
-    struct gy_task_list urgent;          /* guarded by inject_lock; tasks of high priority */
-    struct gy_task_list low;             /* guarded by inject_lock; tasks of low priority */
-    _Atomic(size_t) urgent_count;        /* atomic; written under inject_lock */
-    _Atomic(size_t) low_count;           /* atomic; written under inject_lock */
-    _Atomic(struct gy_start_job *) jobs; /* atomic; written under inject_lock; first to be worked on */
-    struct gy_start_job *last_job;       /* guarded by inject_lock */
-    _Atomic(struct gy_loop *) loops;     /* atomic; written under inject_lock; newest first */
-    struct gy_class
-        classes[GY_MOST_CLASSES]; /* guarded by inject_lock, limits excepted; class n is [n - 1] */
+    struct gy_task_list urgent;               /* guarded by inject_lock; tasks of high priority */
+    struct gy_task_list low;                  /* guarded by inject_lock; tasks of low priority */
+    _Atomic(size_t) urgent_count;             /* atomic; written under inject_lock */
+    _Atomic(size_t) low_count;                /* atomic; written under inject_lock */
+    _Atomic(struct gy_start_job *) jobs;      /* atomic; written under inject_lock; first to be worked on */
+    struct gy_start_job *last_job;            /* guarded by inject_lock */
+    _Atomic(struct gy_loop *) loops;          /* atomic; written under inject_lock; newest first */
+    struct gy_class classes[GY_MOST_CLASSES]; /* guarded by inject_lock; class n is [n - 1] */
 };
 
 /* wait.c: a worker's thread: runs tasks until the pool is stopping and nothing is left. */
@@ -95,8 +101,18 @@ void gy_worker_main(void *worker);
 gantry_task *gy_pool_take_urgent(gantry_cpu_dispatcher *pool);
 gantry_task *gy_pool_take_low(gantry_cpu_dispatcher *pool);
 
-/* queues.c: a task of that class has ended. */
-void gy_pool_end_classed(gantry_cpu_dispatcher *pool, uint32_t cpu_class);
+/* classes.c: before and after a worker works for a task of that class, whose place it has. */
+void gy_worker_enter_class(struct gy_worker *self, uint32_t cpu_class);
+void gy_worker_leave_class(struct gy_worker *self);
+
+/* classes.c: other limits from now on; `limit` 0: as it is; `cpus` NULL: none. */
+void gy_pool_change_class(gantry_cpu_dispatcher *pool, uint32_t cpu_class, uint32_t limit,
+                          const cpu_set_t *cpus);
+
+/* queues.c: tasks of the class that have waited go on as far as its limit lets them, `host` those for a
+ * host's pool.  How many were queued here. */
+size_t gy_pool_let_class_locked(gantry_cpu_dispatcher *pool, struct gy_class *class,
+                                struct gy_task_list *host) GY_REQUIRES(pool->inject_lock);
 
 /* queues.c: at the end of the injection list. */
 void gy_pool_inject_locked(gantry_cpu_dispatcher *pool, gantry_task *first, gantry_task *last, size_t count)

@@ -81,6 +81,38 @@ gantry_cpu_dispatcher_create(const gantry_cpu_dispatcher_options *options, gantr
 /** Run everything still queued, stop the workers, free.  NULL is ignored.  Not callable from a task. */
 GANTRY_API void gantry_cpu_dispatcher_destroy(gantry_cpu_dispatcher *dispatcher);
 
+/** What holds for the tasks of a limited class. */
+typedef struct gantry_cpu_class_options {
+    size_t struct_size;
+    uint32_t limit;       /* how many workers work for them at a time, those that help with their
+                           * gantry_parallel_for() counted; 0: as it is */
+    uint32_t cpu_count;   /* of `cpus` */
+    const uint32_t *cpus; /* where they run: a worker goes there for the task and back; NULL: where the
+                           * worker is.  Copied */
+} gantry_cpu_class_options;
+#define GANTRY_CPU_CLASS_OPTIONS_INIT                \
+    {                                                \
+        sizeof(gantry_cpu_class_options), 0, 0, NULL \
+    }
+
+/** Change a class at any time.  A lower limit lets no more begin until enough have ended; what runs stays
+ * where it is.  Any thread.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, no such class, a CPU that may not be used, or CPUs for a
+ *                                       dispatcher without workers of its own
+ *  @retval GANTRY_ERR_UNSUPPORTED       a field this version does not know is set */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_cpu_dispatcher_set_class(
+    gantry_cpu_dispatcher *dispatcher, uint32_t cpu_class, const gantry_cpu_class_options *options);
+
+/** The usable CPUs that share the `index`-th last-level cache (L3) with each other, in increasing order; all
+ *  usable CPUs are one such domain where the system does not tell.  Up to `capacity` numbers are written to
+ *  `cpus` (may be NULL for 0), `out_count` gets how many there are.  Reads files of the system: for set-up.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL
+ *  @retval GANTRY_ERR_NOT_FOUND         there are fewer domains */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_cpu_cache_domain(uint32_t index, uint32_t *cpus,
+                                                                   uint32_t capacity, uint32_t *out_count);
+
 GANTRY_API uint32_t gantry_cpu_dispatcher_worker_count(const gantry_cpu_dispatcher *dispatcher);
 
 /** Run a task that gantry_cpu_pool_ops.submit was given, on the calling thread; then also tasks that it alone

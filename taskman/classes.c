@@ -1,0 +1,77 @@
+/* Limited classes at work: their places, and their CPUs.
+ *
+ * A place is taken by a task when it is let through to the workers (queues.c), and by a worker that helps
+ * with the loop of such a task (parallel.c); it is given back here.  Who gives one back lets the class's next
+ * task go on; if none waits, a worker that found the class's loops full may help now. */
+#include "taskman/pool.h"
+#include "taskman/worker.h"
+
+#include "base/status.h"
+
+static void wake(gantry_cpu_dispatcher *pool, struct gy_task_list *host, size_t count)
+{
+    if (host->first != NULL) {
+        gy_pool_submit_to_host(pool, host->first);
+    } else if (count != 0) {
+        gy_pool_notify_work(pool, count);
+    }
+}
+
+static void move(struct gy_worker *self, const cpu_set_t *cpus, bool is_away)
+{
+    if (pthread_setaffinity_np(pthread_self(), sizeof(*cpus), cpus) != 0) {
+        gy_log(GANTRY_LOG_WARNING, "cpu dispatcher: worker cannot be moved to the CPUs of class %u",
+               self->cpu_class);
+        return;
+    }
+    self->is_away = is_away;
+}
+
+void gy_worker_enter_class(struct gy_worker *self, uint32_t cpu_class)
+{
+    gantry_cpu_dispatcher *pool = self->pool;
+    self->cpu_class = cpu_class;
+    gy_mutex_lock(&pool->inject_lock);
+    bool has_cpus = pool->classes[cpu_class - 1].has_cpus;
+    cpu_set_t cpus = pool->classes[cpu_class - 1].cpus;
+    gy_mutex_unlock(&pool->inject_lock);
+    if (has_cpus && self->has_deque &&
+        pthread_getaffinity_np(pthread_self(), sizeof(self->home), &self->home) == 0) {
+        move(self, &cpus, true);
+    }
+}
+
+void gy_worker_leave_class(struct gy_worker *self)
+{
+    gantry_cpu_dispatcher *pool = self->pool;
+    struct gy_class *class = &pool->classes[self->cpu_class - 1];
+    if (self->is_away) {
+        move(self, &self->home, false);
+    }
+    self->cpu_class = 0;
+    struct gy_task_list host = {0};
+    gy_mutex_lock(&pool->inject_lock);
+    class->running--;
+    size_t count = gy_pool_let_class_locked(pool, class, &host);
+    bool may_help = class->running < class->limit && atomic_load(&pool->loops) != NULL;
+    gy_mutex_unlock(&pool->inject_lock);
+    wake(pool, &host, may_help ? count + 1 : count);
+}
+
+void gy_pool_change_class(gantry_cpu_dispatcher *pool, uint32_t cpu_class, uint32_t limit,
+                          const cpu_set_t *cpus)
+{
+    struct gy_class *class = &pool->classes[cpu_class - 1];
+    struct gy_task_list host = {0};
+    gy_mutex_lock(&pool->inject_lock);
+    class->limit = limit != 0 ? limit : class->limit;
+    class->has_cpus = cpus != NULL;
+    if (cpus != NULL) {
+        class->cpus = *cpus;
+    }
+    size_t count = gy_pool_let_class_locked(pool, class, &host);
+    uint32_t room = class->running < class->limit ? class->limit - class->running : 0;
+    bool may_help = room != 0 && atomic_load(&pool->loops) != NULL;
+    gy_mutex_unlock(&pool->inject_lock);
+    wake(pool, &host, may_help ? count + room : count);
+}

@@ -1,0 +1,261 @@
+/* Limited classes: loops, changes at run time, CPUs. */
+#include "tests/taskman/fixture.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+static struct fixture set_up_class(uint32_t workers, uint32_t limit)
+{
+    gantry_cpu_dispatcher_options options = GANTRY_CPU_DISPATCHER_OPTIONS_INIT;
+    options.worker_count = workers;
+    options.class_count = 1;
+    options.class_limits = &limit;
+    struct fixture f = {NULL, NULL};
+    assert_ok(gantry_cpu_dispatcher_create(&options, &f.pool));
+    f.manager = new_manager(f.pool);
+    return f;
+}
+
+static gantry_task *add(gantry_taskman *manager, gantry_task_fn run, void *arg, uint32_t cpu_class)
+{
+    gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
+    desc.run = run;
+    desc.arg = arg;
+    desc.cpu_class = cpu_class;
+    gantry_task *task = NULL;
+    assert_ok(gantry_taskman_submit(manager, &desc, &task));
+    return task;
+}
+
+static void run_step(gantry_taskman *manager)
+{
+    assert_ok(gantry_taskman_start(manager));
+    assert_ok(gantry_taskman_stop(manager));
+    assert_ok(gantry_taskman_reset(manager));
+}
+
+static void set_limit(gantry_cpu_dispatcher *pool, uint32_t limit)
+{
+    gantry_cpu_class_options options = GANTRY_CPU_CLASS_OPTIONS_INIT;
+    options.limit = limit;
+    assert_ok(gantry_cpu_dispatcher_set_class(pool, 1, &options));
+}
+
+/* How many are inside at once. */
+struct crowd {
+    gantry_cpu_dispatcher *pool;
+    atomic_int inside, most, ran;
+};
+
+static void pass_through(struct crowd *crowd)
+{
+    int inside = atomic_fetch_add(&crowd->inside, 1) + 1;
+    int most = atomic_load(&crowd->most);
+    while (inside > most && !atomic_compare_exchange_weak(&crowd->most, &most, inside)) {
+    }
+    for (int i = 0; i < 20; i++) {
+        sched_yield();
+    }
+    atomic_fetch_sub(&crowd->inside, 1);
+    atomic_fetch_add(&crowd->ran, 1);
+}
+
+static gantry_status inner_part(size_t begin, size_t end, void *arg)
+{
+    (void)begin, (void)end;
+    pass_through(arg);
+    return GANTRY_OK;
+}
+
+static gantry_status outer_part(size_t begin, size_t end, void *arg)
+{
+    (void)begin, (void)end;
+    struct crowd *crowd = arg;
+    return gantry_parallel_for(crowd->pool, 0, 4, 1, inner_part, crowd);
+}
+
+static gantry_status run_loops(gantry_task *task, void *arg)
+{
+    (void)task;
+    struct crowd *crowd = arg;
+    return gantry_parallel_for(crowd->pool, 0, 8, 1, outer_part, crowd);
+}
+
+static void test_a_limit_holds_for_loops_of_its_tasks(void **state)
+{
+    (void)state;
+    for (uint32_t limit = 1; limit <= 3; limit++) {
+        struct fixture f = set_up_class(4, limit);
+        struct crowd crowd = {.pool = f.pool};
+        for (int i = 0; i < 3; i++) {
+            add(f.manager, run_loops, &crowd, 1);
+        }
+        run_step(f.manager);
+        assert_int_equal(crowd.ran, 3 * 8 * 4);
+        assert_in_range(crowd.most, 1, limit);
+        tear_down(&f);
+    }
+}
+
+struct meeting {
+    gantry_cpu_dispatcher *pool;
+    atomic_int inside;
+};
+
+/* The first raises the limit, and waits for a second that only then can begin. */
+static gantry_status meet(gantry_task *task, void *arg)
+{
+    (void)task;
+    struct meeting *meeting = arg;
+    if (atomic_fetch_add(&meeting->inside, 1) == 0) {
+        gantry_cpu_class_options options = GANTRY_CPU_CLASS_OPTIONS_INIT;
+        options.limit = 2;
+        if (gantry_cpu_dispatcher_set_class(meeting->pool, 1, &options) != GANTRY_OK) {
+            return GANTRY_ERR_STATE;
+        }
+    }
+    while (atomic_load(&meeting->inside) < 2) {
+        sched_yield();
+    }
+    return GANTRY_OK;
+}
+
+static gantry_status meet_in_part(size_t begin, size_t end, void *arg)
+{
+    (void)begin, (void)end;
+    return meet(NULL, arg);
+}
+
+static gantry_status run_meeting(gantry_task *task, void *arg)
+{
+    (void)task;
+    struct meeting *meeting = arg;
+    return gantry_parallel_for(meeting->pool, 0, 2, 1, meet_in_part, meeting);
+}
+
+static void test_a_raised_limit_lets_more_begin(void **state)
+{
+    (void)state;
+    struct fixture f = set_up_class(2, 1);
+    struct meeting tasks = {.pool = f.pool}, parts = {.pool = f.pool};
+    add(f.manager, meet, &tasks, 1);
+    add(f.manager, meet, &tasks, 1);
+    run_step(f.manager);
+    set_limit(f.pool, 1);
+    add(f.manager, run_meeting, &parts, 1); /* the same with a helper for the second */
+    run_step(f.manager);
+    assert_int_equal(tasks.inside, 2);
+    assert_int_equal(parts.inside, 2);
+    tear_down(&f);
+}
+
+static gantry_status pass(gantry_task *task, void *arg)
+{
+    (void)task;
+    pass_through(arg);
+    return GANTRY_OK;
+}
+
+static void test_a_lowered_limit_holds_too(void **state)
+{
+    (void)state;
+    struct fixture f = set_up_class(4, 4);
+    set_limit(f.pool, 1);
+    struct crowd crowd = {.pool = f.pool};
+    for (int i = 0; i < 20; i++) {
+        add(f.manager, pass, &crowd, 1);
+    }
+    run_step(f.manager);
+    assert_int_equal(crowd.most, 1);
+    assert_int_equal(crowd.ran, 20);
+    tear_down(&f);
+}
+
+static gantry_status count_cpus(gantry_task *task, void *arg)
+{
+    (void)task;
+    cpu_set_t set;
+    bool is_known = pthread_getaffinity_np(pthread_self(), sizeof(set), &set) == 0;
+    *(int *)arg = is_known ? CPU_COUNT(&set) : -1;
+    return GANTRY_OK;
+}
+
+static void test_a_class_runs_on_its_cpus(void **state)
+{
+    (void)state;
+    cpu_set_t mine;
+    assert_int_equal(sched_getaffinity(0, sizeof(mine), &mine), 0);
+    uint32_t cpu = 0;
+    while (!CPU_ISSET(cpu, &mine)) {
+        cpu++;
+    }
+    struct fixture f = set_up_class(1, 1);
+    gantry_cpu_class_options options = GANTRY_CPU_CLASS_OPTIONS_INIT;
+    options.cpus = &cpu;
+    options.cpu_count = 1;
+    assert_ok(gantry_cpu_dispatcher_set_class(f.pool, 1, &options));
+    int counts[3] = {0};
+    gantry_task *classed = add(f.manager, count_cpus, &counts[0], 1);
+    gantry_task *plain = add(f.manager, count_cpus, &counts[1], 0);
+    assert_ok(gantry_task_start_after(plain, classed));
+    run_step(f.manager);
+    options.cpus = NULL;
+    options.cpu_count = 0;
+    assert_ok(gantry_cpu_dispatcher_set_class(f.pool, 1, &options));
+    add(f.manager, count_cpus, &counts[2], 1);
+    run_step(f.manager);
+    assert_int_equal(counts[0], 1);
+    assert_int_equal(counts[1], CPU_COUNT(&mine));
+    assert_int_equal(counts[2], CPU_COUNT(&mine));
+    tear_down(&f);
+}
+
+static void test_cache_domains_are_the_usable_cpus(void **state)
+{
+    (void)state;
+    cpu_set_t mine, seen;
+    assert_int_equal(sched_getaffinity(0, sizeof(mine), &mine), 0);
+    CPU_ZERO(&seen);
+    uint32_t index = 0, cpus[CPU_SETSIZE], count = 0;
+    for (; gantry_cpu_cache_domain(index, cpus, CPU_SETSIZE, &count) == GANTRY_OK; index++) {
+        assert_in_range(count, 1, CPU_SETSIZE);
+        for (uint32_t i = 0; i < count; i++) {
+            assert_false(CPU_ISSET(cpus[i], &seen));
+            CPU_SET(cpus[i], &seen);
+        }
+    }
+    assert_true(index > 0);
+    assert_true(CPU_EQUAL(&mine, &seen));
+    assert_error(gantry_cpu_cache_domain(index, cpus, CPU_SETSIZE, &count), GANTRY_ERR_NOT_FOUND);
+    assert_ok(gantry_cpu_cache_domain(0, NULL, 0, &count));
+    assert_error(gantry_cpu_cache_domain(0, NULL, 1, &count), GANTRY_ERR_INVALID_ARGUMENT);
+    assert_error(gantry_cpu_cache_domain(0, cpus, 1, NULL), GANTRY_ERR_INVALID_ARGUMENT);
+}
+
+static void test_changes_that_do_not_fit_are_refused(void **state)
+{
+    (void)state;
+    static const uint32_t nowhere = CPU_SETSIZE;
+    gantry_cpu_class_options options = GANTRY_CPU_CLASS_OPTIONS_INIT;
+    struct fixture f = set_up_class(1, 1);
+    assert_error(gantry_cpu_dispatcher_set_class(f.pool, 0, &options), GANTRY_ERR_INVALID_ARGUMENT);
+    assert_error(gantry_cpu_dispatcher_set_class(f.pool, 2, &options), GANTRY_ERR_INVALID_ARGUMENT);
+    assert_error(gantry_cpu_dispatcher_set_class(f.pool, 1, NULL), GANTRY_ERR_INVALID_ARGUMENT);
+    options.cpus = &nowhere;
+    options.cpu_count = 1;
+    assert_error(gantry_cpu_dispatcher_set_class(f.pool, 1, &options), GANTRY_ERR_INVALID_ARGUMENT);
+    tear_down(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_limit_holds_for_loops_of_its_tasks),
+        cmocka_unit_test(test_a_raised_limit_lets_more_begin),
+        cmocka_unit_test(test_a_lowered_limit_holds_too),
+        cmocka_unit_test(test_a_class_runs_on_its_cpus),
+        cmocka_unit_test(test_cache_domains_are_the_usable_cpus),
+        cmocka_unit_test(test_changes_that_do_not_fit_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
