@@ -26,9 +26,9 @@ case ${1:-} in
         ;;
 esac
 
-require cmake ninja-build gcc g++ pkg-config libpng-dev libjemalloc-dev libcmocka-dev libcjson-dev python3
+require cmake ninja-build gcc g++ pkg-config libpng-dev libjemalloc-dev libcmocka-dev python3
 want protobuf-compiler
-[ "$presets" = gpu ] || want clang-format-14 dpkg-dev file
+[ "$presets" = gpu ] || want clang-format-14 dpkg-dev file libcjson-dev
 case $presets in
     *clang*) require clang ;;
 esac
