@@ -437,16 +437,37 @@ static uint32_t run_odd(gantry_launch_fn odd)
     return jobs[1].calls;
 }
 
+static _Atomic(uint32_t) lines_of_odd;
+
+static void count_lines(void *user, gantry_log_level level, const char *text)
+{
+    (void)level;
+    (void)user;
+    bool of_odd = strstr(text, "task 'odd'") != NULL && strstr(text, "callback runs on streams") != NULL;
+    atomic_fetch_add(&lines_of_odd, of_odd);
+}
+
+/* The same; the log has named the task, once. */
+static uint32_t run_odd_and_listen(gantry_launch_fn odd)
+{
+    atomic_store(&lines_of_odd, 0);
+    gantry_set_log(count_lines, NULL, GANTRY_LOG_INFO);
+    uint32_t calls = run_odd(odd);
+    gantry_set_log(NULL, NULL, GANTRY_LOG_INFO);
+    assert_int_equal(atomic_load(&lines_of_odd), 1);
+    return calls;
+}
+
 static void test_a_callback_that_cannot_be_captured_is_called_again_on_streams(void **state)
 {
     (void)state;
-    assert_int_equal(run_odd(launch_forbidden), 4);
+    assert_int_equal(run_odd_and_listen(launch_forbidden), 4);
 }
 
 static void test_a_callback_may_leave_the_graph(void **state)
 {
     (void)state;
-    assert_int_equal(run_odd(launch_leaving), 3);
+    assert_int_equal(run_odd_and_listen(launch_leaving), 3);
 }
 
 static gantry_launch_result launch_breaking_later(gantry_launch *launch, void *arg)
@@ -516,6 +537,36 @@ static void test_pageable_sources_are_never_read_late(void **state)
         assert_int_equal(s.cells[100], step);
     }
     close_scene(&s);
+}
+
+/* A shape's batches cost so much per call as streams, and as graphs: which way does the last of many go? */
+static bool settles_on_graphs(struct gy_graphs *graphs, uint64_t shape, uint64_t streams_ns,
+                              uint64_t graph_ns)
+{
+    bool as_graph = false;
+    for (int batch = 0; batch < 20; batch++) {
+        as_graph = gy_graphs_choose(graphs, shape);
+        uint64_t ns = as_graph ? graph_ns : streams_ns;
+        gy_graphs_learn(graphs, shape, as_graph, batch % 3 == 0 ? 10 * ns : ns, 10); /* some are disturbed */
+    }
+    return as_graph;
+}
+
+static void test_auto_keeps_what_costs_less_for_each_shape(void **state)
+{
+    (void)state;
+    static struct gy_graphs graphs;
+    memset(&graphs, 0, sizeof(graphs));
+    assert_true(settles_on_graphs(&graphs, 1, 4000, 600));
+    assert_false(settles_on_graphs(&graphs, 2, 4000, 9000));
+    assert_true(gy_graphs_choose(&graphs, 1));
+    assert_false(gy_graphs_choose(&graphs, 2));
+    /* After some hundred batches it looks again: the machine has changed. */
+    for (int batch = 0; batch < 600; batch++) {
+        bool as_graph = gy_graphs_choose(&graphs, 1);
+        gy_graphs_learn(&graphs, 1, as_graph, as_graph ? 9000 : 4000, 10);
+    }
+    assert_false(gy_graphs_choose(&graphs, 1));
 }
 
 static void test_auto_tries_both_and_settles(void **state)
@@ -596,6 +647,7 @@ int main(void)
         cmocka_unit_test(test_a_callback_may_leave_the_graph),
         cmocka_unit_test(test_a_capture_broken_behind_our_back_is_never_silent),
         cmocka_unit_test(test_pageable_sources_are_never_read_late),
+        cmocka_unit_test(test_auto_keeps_what_costs_less_for_each_shape),
         cmocka_unit_test(test_auto_tries_both_and_settles),
         cmocka_unit_test(test_synchronous_mode_names_the_task_that_failed),
     };
