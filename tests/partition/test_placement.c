@@ -29,6 +29,7 @@ struct scene {
     gantry_kernel *audit;
     uint32_t *device; /* JOBS * WORDS */
     uint32_t *pinned; /* the same */
+    bool stable;      /* tasks are declared so */
     struct job jobs[JOBS];
     gantry_sm_set sets[GANTRY_PARTITIONS_MAX];
 };
@@ -123,6 +124,7 @@ static gantry_task *submit(struct scene *s, gantry_task_kind kind, gantry_launch
     desc.launch = launch;
     desc.arg = job;
     desc.partition = job->partition;
+    desc.is_stable = job->scene->stable;
     assert_ok(gantry_taskman_submit(s->gpu.manager, &desc, &task));
     return task;
 }
@@ -135,7 +137,7 @@ static gantry_status nothing(gantry_task *task, void *arg)
 }
 
 /* Jobs in turn in all partitions, each after the one before: every edge crosses from one to another. */
-static void run_step(struct scene *s)
+static void build(struct scene *s)
 {
     gantry_task *before = NULL;
     for (uint32_t i = 0; i < JOBS; i++) {
@@ -153,6 +155,11 @@ static void run_step(struct scene *s)
         gpu_fixture_after(job->completes, back);
         before = kernel;
     }
+}
+
+static void run_step(struct scene *s)
+{
+    build(s);
     assert_ok(gpu_fixture_step(&s->gpu));
 }
 
@@ -204,6 +211,24 @@ static void test_tasks_stay_in_their_partition(void **state)
         }
         close_scene(&s);
     }
+}
+
+/* What is launched again without being called runs where it was recorded. */
+static void test_stable_tasks_stay_in_their_partition(void **state)
+{
+    (void)state;
+    struct scene s;
+    open_scene(&s, GANTRY_SUBMISSION_GRAPHS);
+    s.stable = true;
+    build(&s);
+    assert_ok(gantry_taskman_freeze(s.gpu.manager));
+    for (int run = 0; run < 6; run++) {
+        memset(s.pinned, 0xff, JOBS * WORDS * sizeof(uint32_t));
+        assert_ok(gantry_taskman_run(s.gpu.manager, 1));
+        check_step(&s);
+    }
+    assert_true(gpu_fixture_stats(&s.gpu).graph_replays > 0);
+    close_scene(&s);
 }
 
 /* With a plan no stream is made outside of a partition: not the dispatcher's own, not for recordings, not to
@@ -344,6 +369,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tasks_stay_in_their_partition),
+        cmocka_unit_test(test_stable_tasks_stay_in_their_partition),
         cmocka_unit_test(test_no_stream_is_outside_of_a_partition),
         cmocka_unit_test(test_a_manager_names_a_partition),
         cmocka_unit_test(test_foreign_partitions_are_refused),
