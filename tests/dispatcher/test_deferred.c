@@ -202,6 +202,28 @@ static void test_same_stream_has_the_memory_at_once_and_others_do_not(void **sta
     }
 }
 
+/* Captured: the block is in use until the graph was launched, at the end of the batch, and has run. */
+static void test_graphs_free_what_they_have_passed(void **state)
+{
+    struct gpu_fixture *f = *state;
+    assert_ok(
+        gantry_dispatcher_set_submission(gantry_context_dispatcher(f->context), GANTRY_SUBMISSION_GRAPHS));
+    uint64_t graphs = gpu_fixture_stats(f).graph_launches;
+    test_block_comes_back_when_its_stream_has_passed(state);
+    assert_true(gpu_fixture_stats(f).graph_launches >= graphs + 2);
+    struct work work;
+    open_work(f, &work, 100000);
+    void *block = work.block;
+    gpu_fixture_gpu(f, GANTRY_TASK_HTOD, "copy", copy_free_and_reuse, &work);
+    assert_ok(gpu_fixture_step(f));
+    assert_ok(work.status);
+    assert_ptr_equal(work.reused, block);
+    wait_for_frees(f);
+    assert_ok(gantry_heap_free(work.heap, work.reused));
+    assert_ok(gantry_heap_free(work.heap, work.host));
+    assert_int_equal(used(&work, GANTRY_MEMORY_DEVICE), 0);
+}
+
 static void test_many_frees_of_one_batch_all_come_back(void **state)
 {
     struct gpu_fixture *f = *state;
@@ -315,6 +337,7 @@ int main(void)
                                         close_fixture),
         cmocka_unit_test_setup_teardown(test_same_stream_has_the_memory_at_once_and_others_do_not,
                                         open_fixture, close_fixture),
+        cmocka_unit_test_setup_teardown(test_graphs_free_what_they_have_passed, open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(test_many_frees_of_one_batch_all_come_back, open_fixture,
                                         close_fixture),
         cmocka_unit_test_setup_teardown(test_steady_path_makes_no_device_wide_call, open_fixture,

@@ -239,11 +239,61 @@ static void test_lost_context_is_reported_and_the_heap_still_closes(void **state
     assert_ok(gy_heap_create(f->context, NULL, &f->heap));
 }
 
+static void keep_error(void *user, gantry_log_level level, const char *line)
+{
+    char *text = user;
+    if (level == GANTRY_LOG_ERROR) {
+        snprintf(text, 1000, "%s", line);
+    }
+}
+
+/* A freed device block is poisoned on the emulated driver: who reads it sees that, and who writes to it is
+ * told when it is given out again. */
+static void test_use_after_free_of_device_memory_shows(void **state)
+{
+    struct fixture *f = *state;
+    static const size_t sizes[] = {3000, 100000};
+    static unsigned char bytes[100000];
+    if (!f->emulated) {
+        print_message("only the emulated driver's device memory is poisoned\n");
+        return;
+    }
+    gantry_heap_options options = GANTRY_HEAP_OPTIONS_INIT;
+    options.check = true;
+    gantry_heap *heap;
+    char text[1000] = "";
+    assert_ok(gy_heap_create(f->context, &options, &heap));
+    gantry_set_log(keep_error, text, GANTRY_LOG_ERROR);
+    assert_ok(gy_context_push(f->context));
+    for (int i = 0; i < 2; i++) {
+        void *block, *again;
+        assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, sizes[i], 0, SITE, &block));
+        CUdeviceptr at = (CUdeviceptr)(uintptr_t)block;
+        memset(bytes, 7, sizes[i]);
+        assert_ok(GY_CALL(f->context, cuMemcpyHtoD(at, bytes, sizes[i])));
+        assert_ok(gantry_heap_free(heap, block));
+        assert_ok(GY_CALL(f->context, cuMemcpyDtoH(bytes, at, sizes[i])));
+        assert_int_equal(bytes[0], 0xdb);
+        assert_int_equal(bytes[2000], 0xdb);
+        bytes[0] = 7;
+        assert_ok(GY_CALL(f->context, cuMemcpyHtoD(at + 1000, bytes, 1)));
+        assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, sizes[i], 0, SITE, &again));
+        assert_ptr_equal(again, block);
+        assert_non_null(strstr(text, "byte 1000 of the block at"));
+        text[0] = '\0';
+        assert_ok(gantry_heap_free(heap, again));
+    }
+    assert_ok(gy_context_pop(f->context));
+    gantry_set_log(NULL, NULL, GANTRY_LOG_ERROR);
+    gy_heap_destroy(heap);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_blocks_of_every_kind_carry_the_devices_data, setup, teardown),
         cmocka_unit_test_setup_teardown(test_steady_state_makes_no_driver_call, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_use_after_free_of_device_memory_shows, setup, teardown),
         cmocka_unit_test_setup_teardown(test_slab_is_taken_while_a_graph_is_captured, setup, teardown),
         cmocka_unit_test_setup_teardown(test_each_failing_driver_call_is_reported_and_leaks_nothing, setup,
                                         teardown),

@@ -472,6 +472,31 @@ static gantry_reclaim_stats close_reclaiming(gantry_heap *heap, struct gate *gat
     return stats;
 }
 
+/* More than `keep_bytes` lies unused: the thread gives it back, nobody else. */
+static void test_excess_is_given_back_on_the_side(void **state)
+{
+    (void)state;
+    gantry_heap_options options = GANTRY_HEAP_OPTIONS_INIT;
+    options.keep_bytes[GANTRY_MEMORY_DEVICE] = 4 * MIB;
+    gantry_heap *heap = open_heap(&options);
+    void *blocks[3], *pinned[3];
+    for (int i = 0; i < 3; i++) { /* larger than what is parked: the pages are free at once */
+        blocks[i] = allocate(heap, GANTRY_MEMORY_DEVICE, 130 * MIB);
+        pinned[i] = allocate(heap, GANTRY_MEMORY_PINNED, 130 * MIB);
+    }
+    for (int i = 0; i < 3; i++) {
+        assert_ok(gantry_heap_free(heap, blocks[i]));
+        assert_ok(gantry_heap_free(heap, pinned[i]));
+    }
+    assert_ok(gantry_heap_reclaim_wait(heap));
+    gantry_reclaim_stats stats = {.struct_size = sizeof(stats)};
+    assert_ok(gantry_heap_get_reclaim_stats(heap, &stats));
+    assert_int_equal(stats.slab_bytes, 2 * 130 * MIB);
+    assert_int_equal(fake_driver.device_bytes, 130 * MIB);  /* without it, less than that would be kept */
+    assert_true(fake_driver.pinned_bytes >= 3 * 130 * MIB); /* giving it back would wait for the device */
+    close_heap(heap);
+}
+
 struct adder {
     gantry_heap *heap;
     struct gate *gate;
@@ -602,6 +627,7 @@ int main(void)
         cmocka_unit_test(test_unbounded_releases_run_all_at_once),
         cmocka_unit_test(test_inline_release_runs_on_the_caller),
         cmocka_unit_test(test_destroy_calls_what_is_still_queued),
+        cmocka_unit_test(test_excess_is_given_back_on_the_side),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
