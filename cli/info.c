@@ -12,7 +12,18 @@ struct report {
     const char *driver; /* "cuda" or "emulated" */
     char why[640];      /* why that one */
     gantry_device_info device;
+    gantry_copy_tuning copies;
 };
+
+/* What was asked for. */
+struct request {
+    gantry_driver_choice choice;
+    bool json, copies;
+    unsigned long calibrate; /* bytes, 0: not */
+    const char *plan;        /* of partitions, NULL: none */
+};
+
+#define CALIBRATION_BYTES (64ul << 20)
 
 /* Keeps the library's line about the driver it took, and passes every line on. */
 static void keep_reason(void *user, gantry_log_level level, const char *line)
@@ -25,19 +36,32 @@ static void keep_reason(void *user, gantry_log_level level, const char *line)
     }
 }
 
-static bool read_device(gantry_driver_choice choice, struct report *report)
+/* Create the context, with the calibration if it is asked for. */
+static gantry_status open_context(const struct request *request, struct report *report,
+                                  gantry_context **context)
 {
     gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
-    options.driver = choice;
-    gantry_context *context;
-    gantry_set_log(keep_reason, report->why, GANTRY_LOG_DEBUG);
-    gantry_status status = gantry_context_create(&options, &context);
-    gantry_set_log(cli_log_to_stderr, NULL, cli_log_level);
-    if (status != GANTRY_OK) {
-        return false;
+    options.driver = request->choice;
+    options.calibrate_copies = request->calibrate;
+    gantry_status status = gantry_context_create(&options, context);
+    if (status == GANTRY_OK) {
+        report->device.struct_size = sizeof(report->device);
+        report->copies.struct_size = sizeof(report->copies);
+        status = gantry_context_device_info(*context, &report->device);
+        if (status == GANTRY_OK) {
+            status = gantry_copy_get_tuning(*context, &report->copies);
+        }
     }
-    report->device.struct_size = sizeof(report->device);
-    status = gantry_context_device_info(context, &report->device);
+    return status;
+}
+
+static bool read_device(const struct request *request, struct report *report)
+{
+    gantry_driver_choice choice = request->choice;
+    gantry_context *context = NULL;
+    gantry_set_log(keep_reason, report->why, GANTRY_LOG_DEBUG);
+    gantry_status status = open_context(request, report, &context);
+    gantry_set_log(cli_log_to_stderr, NULL, cli_log_level);
     gantry_context_destroy(context);
     if (status != GANTRY_OK) {
         return false;
@@ -86,6 +110,13 @@ static void print_text(const struct report *report)
     printf("maps host memory   %s\n", device->can_map_host_memory ? "yes" : "no");
 }
 
+static void print_copies(const struct report *report)
+{
+    char text[2048];
+    (void)gantry_copy_tuning_text(&report->copies, text, sizeof(text));
+    printf("\nbatched copies\n%s", text);
+}
+
 static void print_json_string(const char *key, const char *text)
 {
     printf("\"%s\":\"", key);
@@ -101,7 +132,24 @@ static void print_json_string(const char *key, const char *text)
     printf("\"");
 }
 
-static void print_json(const struct report *report)
+static void print_json_copies(const gantry_copy_tuning *copies)
+{
+    static const char *const names[] = {"htod", "dtoh", "dtod"};
+    printf(",\"copies\":{\"host_blocks\":%" PRIu32 ",\"dtoh_blocks\":%" PRIu32 ",\"device_blocks\":%" PRIu32
+           ",\"host_threads\":%" PRIu32 ",\"measured\":%s,\"engine_up_to\":{",
+           copies->host_blocks, copies->dtoh_blocks, copies->device_blocks, copies->host_threads,
+           copies->measured != 0 ? "true" : "false");
+    for (int d = 0; d < 3; d++) {
+        printf("%s\"%s\":[", d > 0 ? "," : "", names[d]);
+        for (int c = 0; c < GANTRY_COPY_SIZE_CLASSES; c++) {
+            printf("%s%" PRIu32, c > 0 ? "," : "", copies->engine_up_to[d][c]);
+        }
+        printf("]");
+    }
+    printf("}}");
+}
+
+static void print_json(const struct report *report, bool with_copies)
 {
     const gantry_device_info *device = &report->device;
     char uuid[48];
@@ -121,62 +169,86 @@ static void print_json(const struct report *report)
            device->multiprocessors, device->clock_khz, device->copy_engines);
     printf("\"memory_bytes\":%" PRIu64 ",\"max_threads_per_block\":%" PRIu32 ",", device->memory_bytes,
            device->max_threads_per_block);
-    printf("\"shared_bytes_per_block\":%" PRIu32 ",\"integrated\":%s,\"can_map_host_memory\":%s}}\n",
+    printf("\"shared_bytes_per_block\":%" PRIu32 ",\"integrated\":%s,\"can_map_host_memory\":%s}",
            device->shared_bytes_per_block, device->integrated ? "true" : "false",
            device->can_map_host_memory ? "true" : "false");
+    if (with_copies) {
+        print_json_copies(&report->copies);
+    }
+    printf("}\n");
 }
 
-static int info_main(int argc, char **argv)
+/* -1 when the options are in order, else the exit status. */
+static int parse_options(int argc, char **argv, struct request *request)
 {
     static const struct option options[] = {{"json", no_argument, NULL, 'j'},
                                             {"driver", required_argument, NULL, 'd'},
                                             {"partitions", required_argument, NULL, 'p'},
+                                            {"copies", no_argument, NULL, 'c'},
+                                            {"calibrate", no_argument, NULL, 'm'},
                                             {NULL, 0, NULL, 0}};
-    gantry_driver_choice choice = GANTRY_DRIVER_AUTO;
-    bool json = false;
-    const char *plan = NULL;
     int result;
     while ((result = getopt_long(argc, argv, ":", options, NULL)) != -1) {
         switch (result) {
         case 'j':
-            json = true;
+            request->json = true;
             break;
         case 'p':
-            plan = optarg;
+            request->plan = optarg;
             break;
         case 'd':
-            if (!cli_parse_driver(optarg, &choice)) {
+            if (!cli_parse_driver(optarg, &request->choice)) {
                 return cli_usage_error("info: there is no driver '%s'", optarg);
             }
+            break;
+        case 'c':
+            request->copies = true;
+            break;
+        case 'm':
+            request->calibrate = CALIBRATION_BYTES;
+            request->copies = true;
             break;
         default:
             return cli_option_error(result, argv);
         }
     }
-    if (optind != argc) {
-        return cli_usage_error("info: unexpected argument '%s'", argv[optind]);
+    return optind == argc ? -1 : cli_usage_error("info: unexpected argument '%s'", argv[optind]);
+}
+
+static int info_main(int argc, char **argv)
+{
+    struct request request = {.choice = GANTRY_DRIVER_AUTO};
+    int status = parse_options(argc, argv, &request);
+    if (status >= 0) {
+        return status;
     }
-    if (plan != NULL) {
-        return cli_show_partitions(choice, plan, json);
+    if (request.plan != NULL) {
+        return cli_show_partitions(request.choice, request.plan, request.json);
     }
     struct report report = {0};
-    if (!read_device(choice, &report)) {
+    if (!read_device(&request, &report)) {
         return 1; /* the log said why */
     }
-    if (json) {
-        print_json(&report);
-    } else {
-        print_text(&report);
+    if (request.json) {
+        print_json(&report, request.copies);
+        return 0;
+    }
+    print_text(&report);
+    if (request.copies) {
+        print_copies(&report);
     }
     return 0;
 }
 
 const struct cli_command cli_info = {
     .name = "info",
-    .arguments = "[--json] [--driver DRIVER] [--partitions PLAN.json]",
+    .arguments = "[--json] [--driver DRIVER] [--copies [--calibrate]] [--partitions PLAN.json]",
     .summary = "show the version, the driver in use and the device, or a plan of partitions",
     .help = "Opens the device that GANTRY_DEVICE names (an ordinal or a UUID), else the first one.\n"
             "  --json            one JSON object\n"
+            "  --copies          also how batched copies are performed: thread blocks, and what goes to the\n"
+            "                    copy engines\n"
+            "  --calibrate       the same as measured now, with 64 MiB\n"
             "  --partitions PLAN carry the plan out and show what was granted, and which multiprocessors a "
             "kernel\n"
             "                    has run on; fails when blocks ran where they should not\n"

@@ -35,6 +35,12 @@ static gantry_status create_rooms(gantry_context *c, const gantry_context_option
     if (status != GANTRY_OK) {
         goto destroy_heap;
     }
+    if (options->calibrate_copies != 0) {
+        status = gy_copier_calibrate(c->copier, options->calibrate_copies);
+        if (status != GANTRY_OK) {
+            goto destroy_copier;
+        }
+    }
     status = gy_gpu_time_create(c->cuda, &c->time);
     if (status != GANTRY_OK) {
         goto destroy_copier;

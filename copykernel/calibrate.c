@@ -52,10 +52,12 @@ static bool make_batch(struct probe *p, gantry_copy_type type, uint64_t bytes, u
 static gantry_status time_batch(struct probe *p, uint32_t count, const gantry_copy_tuning *tuning,
                                 uint64_t *best)
 {
+    const struct gy_copy_way way = {
+        .stream = p->stream, .tuning = *tuning, .multiprocessors = p->context->info.multiprocessors};
     *best = UINT64_MAX;
     for (int i = 0; i <= REPEATS; i++) {
         uint64_t begin = gy_clock_ns();
-        gantry_status status = gy_copier_launch_tuned(p->copier, p->stream, p->descs, count, tuning);
+        gantry_status status = gy_copier_launch_way(p->copier, p->descs, count, &way);
         if (status == GANTRY_OK) {
             status = GY_CALL(p->context, cuStreamSynchronize(p->stream));
         }

@@ -35,6 +35,7 @@ struct gy_copier {
     struct gantry_module *module;   /* immutable */
     CUfunction kernels[FORMS];      /* immutable */
     bool takes_many;                /* immutable; FORM_MANY can be launched */
+    int least_priority;             /* immutable */
     bool capturing;                 /* dispatcher thread only, as all of the following but the tuning */
     struct gy_copy_ring ring;       /* dispatcher thread only */
     struct gy_copy_item *items;     /* dispatcher thread only; `room` of them */
@@ -60,7 +61,8 @@ static gantry_status find_kernels(struct gy_copier *copier)
     const struct gy_context *context = copier->context;
     copier->takes_many = !context->driver->emulated && gantry_image_copy_kernels.fatbin != NULL &&
                          context->driver->version >= 12010;
-    return GANTRY_OK;
+    int greatest;
+    return GY_CALL(copier->context, cuCtxGetStreamPriorityRange(&copier->least_priority, &greatest));
 }
 
 gantry_status gy_copier_create(struct gy_context *context, gantry_heap *heap, struct gy_copier **out)
@@ -222,15 +224,30 @@ static struct geometry shape_of(const gantry_copy_tuning *tuning, const struct g
     return g;
 }
 
-static gantry_status launch_kernel(struct gy_copier *copier, CUstream stream, enum form form,
+static gantry_status launch_kernel(struct gy_copier *copier, const struct gy_copy_way *way, enum form form,
                                    const struct geometry *g, void **arguments)
 {
-    return GY_CALL(copier->context, cuLaunchKernel(copier->kernels[form], g->blocks, 1, 1, g->threads, 1, 1,
-                                                   0, stream, arguments, NULL));
+    CUfunction kernel = copier->kernels[form];
+    if (!way->low_priority || copier->context->driver->cuLaunchKernelEx == NULL) {
+        return GY_CALL(copier->context, cuLaunchKernel(kernel, g->blocks, 1, 1, g->threads, 1, 1, 0,
+                                                       way->stream, arguments, NULL));
+    }
+    CUlaunchAttribute priority = {.id = CU_LAUNCH_ATTRIBUTE_PRIORITY,
+                                  .value.priority = copier->least_priority};
+    const CUlaunchConfig config = {.gridDimX = g->blocks,
+                                   .gridDimY = 1,
+                                   .gridDimZ = 1,
+                                   .blockDimX = g->threads,
+                                   .blockDimY = 1,
+                                   .blockDimZ = 1,
+                                   .hStream = way->stream,
+                                   .attrs = &priority,
+                                   .numAttrs = 1};
+    return GY_CALL(copier->context, cuLaunchKernelEx(&config, kernel, arguments, NULL));
 }
 
-static gantry_status launch_inline(struct gy_copier *copier, CUstream stream, enum form form, size_t count,
-                                   const struct gy_copy_plan *plan, const struct geometry *g)
+static gantry_status launch_inline(struct gy_copier *copier, const struct gy_copy_way *way, enum form form,
+                                   size_t count, const struct gy_copy_plan *plan, const struct geometry *g)
 {
     uint64_t *words = copier->parameters.words;
     static const size_t shape_at[] = {offsetof(struct gy_copy_few, shape),
@@ -239,7 +256,7 @@ static gantry_status launch_inline(struct gy_copier *copier, CUstream stream, en
     gy_copy_pack(copier->items, count, plan, words);
     memcpy((char *)words + shape_at[form], &g->shape, sizeof(g->shape));
     void *arguments[] = {words};
-    return launch_kernel(copier, stream, form, g, arguments);
+    return launch_kernel(copier, way, form, g, arguments);
 }
 
 /* While a stream is captured, memory may be taken and older events asked for in relaxed mode only. */
@@ -262,7 +279,7 @@ static gantry_status take_chunk(struct gy_copier *copier, size_t bytes, struct g
     return status;
 }
 
-static gantry_status launch_table(struct gy_copier *copier, CUstream stream, size_t count,
+static gantry_status launch_table(struct gy_copier *copier, const struct gy_copy_way *way, size_t count,
                                   const struct gy_copy_plan *plan, const struct geometry *g)
 {
     struct gy_copy_chunk *chunk;
@@ -273,8 +290,7 @@ static gantry_status launch_table(struct gy_copier *copier, CUstream stream, siz
     gy_copy_pack(copier->items, count, plan, chunk->host);
     struct gy_copy_shape shape = g->shape;
     void *arguments[] = {&chunk->device, &shape, &chunk->counters};
-    status =
-        launch_kernel(copier, stream, g->threads == GY_COPY_BLOCK ? FORM_PLAIN : FORM_TABLE, g, arguments);
+    status = launch_kernel(copier, way, g->threads == GY_COPY_BLOCK ? FORM_PLAIN : FORM_TABLE, g, arguments);
     if (status != GANTRY_OK) {
         gy_copy_ring_give_back(&copier->ring, chunk);
         return status;
@@ -283,17 +299,16 @@ static gantry_status launch_table(struct gy_copier *copier, CUstream stream, siz
         gy_copy_ring_captured(&copier->ring, chunk);
         return GANTRY_OK;
     }
-    return gy_copy_ring_launched(&copier->ring, chunk, stream);
+    return gy_copy_ring_launched(&copier->ring, chunk, way->stream);
 }
 
-static gantry_status launch_items(struct gy_copier *copier, CUstream stream, size_t count,
-                                  const gantry_copy_tuning *tuning)
+static gantry_status launch_items(struct gy_copier *copier, size_t count, const struct gy_copy_way *way)
 {
-    uint32_t processors =
-        tuning->device_blocks != 0 ? tuning->device_blocks : copier->context->info.multiprocessors;
+    const gantry_copy_tuning *tuning = &way->tuning;
     const uint32_t host_warps = tuning->host_threads / 32;
+    const uint32_t blocks = tuning->device_blocks != 0 ? tuning->device_blocks : way->multiprocessors;
     const struct gy_copy_budget budget = {{tuning->host_blocks * host_warps, tuning->dtoh_blocks * host_warps,
-                                           (processors != 0 ? processors : 1) * WARPS_PER_MULTIPROCESSOR},
+                                           blocks * WARPS_PER_MULTIPROCESSOR},
                                           tuning->device_blocks != 0};
     struct gy_copy_plan plan;
     gantry_status status = gy_copy_measure(copier->items, count, &budget, &plan);
@@ -302,15 +317,15 @@ static gantry_status launch_items(struct gy_copier *copier, CUstream stream, siz
     }
     struct geometry g = shape_of(tuning, &plan);
     if (plan.words <= GY_COPY_FEW_WORDS) {
-        return launch_inline(copier, stream, FORM_FEW, count, &plan, &g);
+        return launch_inline(copier, way, FORM_FEW, count, &plan, &g);
     }
     if (plan.words <= GY_COPY_INLINE_WORDS) {
-        return launch_inline(copier, stream, FORM_INLINE, count, &plan, &g);
+        return launch_inline(copier, way, FORM_INLINE, count, &plan, &g);
     }
     if (plan.words <= GY_COPY_MANY_WORDS && copier->takes_many) {
-        return launch_inline(copier, stream, FORM_MANY, count, &plan, &g);
+        return launch_inline(copier, way, FORM_MANY, count, &plan, &g);
     }
-    return launch_table(copier, stream, count, &plan, &g);
+    return launch_table(copier, way, count, &plan, &g);
 }
 
 /* ---- batches ------------------------------------------------------------------------------------- */
@@ -339,14 +354,14 @@ static int direction_of(const gantry_copy_desc *descs, const struct gy_copy_item
 }
 
 /* Everything about the first `count` items is checked. */
-static gantry_status launch_checked(struct gy_copier *copier, CUstream stream, const gantry_copy_desc *descs,
-                                    size_t count, const gantry_copy_tuning *tuning)
+static gantry_status launch_checked(struct gy_copier *copier, const gantry_copy_desc *descs, size_t count,
+                                    const struct gy_copy_way *way)
 {
     int direction = direction_of(descs, copier->items, count);
     count = gy_copy_merge(copier->items, count);
-    return gy_copy_prefers_engine(tuning, copier->items, count, direction)
-               ? launch_engine(copier, stream, count)
-               : launch_items(copier, stream, count, tuning);
+    return gy_copy_prefers_engine(&way->tuning, copier->items, count, direction)
+               ? launch_engine(copier, way->stream, count)
+               : launch_items(copier, count, way);
 }
 
 static gantry_status resolve(struct gy_copier *copier, const gantry_copy_desc *descs, size_t count,
@@ -362,8 +377,8 @@ static gantry_status resolve(struct gy_copier *copier, const gantry_copy_desc *d
     return status;
 }
 
-gantry_status gy_copier_launch_tuned(struct gy_copier *copier, CUstream stream, const gantry_copy_desc *descs,
-                                     size_t count, const gantry_copy_tuning *tuning)
+gantry_status gy_copier_launch_way(struct gy_copier *copier, const gantry_copy_desc *descs, size_t count,
+                                   const struct gy_copy_way *way)
 {
     if (count == 0) {
         return GANTRY_OK;
@@ -377,14 +392,52 @@ gantry_status gy_copier_launch_tuned(struct gy_copier *copier, CUstream stream, 
         return status;
     }
     status = gy_copy_check_overlap(copier->items, used, copier->ranges);
-    return status == GANTRY_OK ? launch_checked(copier, stream, descs, used, tuning) : status;
+    return status == GANTRY_OK ? launch_checked(copier, descs, used, way) : status;
 }
 
-gantry_status gy_copier_launch(struct gy_copier *copier, CUstream stream, const gantry_copy_desc *descs,
-                               size_t count)
+static uint32_t lesser(uint32_t a, uint32_t b)
 {
-    gantry_copy_tuning tuning = gy_copier_tuning(copier);
-    return gy_copier_launch_tuned(copier, stream, descs, count, &tuning);
+    return a < b ? a : b;
+}
+
+/* The call's options over the context's tuning; no more blocks than the partition has multiprocessors. */
+static gantry_status make_way(struct gy_copier *copier, const struct gy_copy_target *target,
+                              const gantry_copy_options *options, struct gy_copy_way *way)
+{
+    gantry_copy_options ours = {0};
+    gantry_status status =
+        gy_options_import(&ours, sizeof(ours), options, sizeof(gantry_copy_options), "copy options");
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    if ((uint32_t)ours.priority > (uint32_t)GANTRY_COPY_PRIORITY_LOW) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "copy options: priority %u is unknown",
+                       (unsigned)ours.priority);
+    }
+    uint32_t all = copier->context->info.multiprocessors != 0 ? copier->context->info.multiprocessors : 1;
+    *way =
+        (struct gy_copy_way){.stream = target->stream,
+                             .tuning = gy_copier_tuning(copier),
+                             .multiprocessors = target->multiprocessors != 0 ? target->multiprocessors : all,
+                             .low_priority = ours.priority == GANTRY_COPY_PRIORITY_LOW};
+    gantry_copy_tuning *tuning = &way->tuning;
+    tuning->host_blocks = ours.htod_blocks != 0 ? ours.htod_blocks : tuning->host_blocks;
+    tuning->dtoh_blocks = ours.dtoh_blocks != 0 ? ours.dtoh_blocks : tuning->dtoh_blocks;
+    tuning->device_blocks = ours.device_blocks != 0 ? ours.device_blocks : tuning->device_blocks;
+    status = gy_copy_tuning_complete(tuning);
+    tuning->host_blocks = lesser(tuning->host_blocks, way->multiprocessors);
+    tuning->dtoh_blocks = lesser(tuning->dtoh_blocks, way->multiprocessors);
+    tuning->device_blocks = lesser(tuning->device_blocks, way->multiprocessors);
+    return status;
+}
+
+gantry_status gy_copier_launch(struct gy_copier *copier, const struct gy_copy_target *target,
+                               const gantry_copy_desc *descs, size_t count,
+                               const gantry_copy_options *options)
+{
+    struct gy_copy_way way;
+    gantry_status status = make_way(copier, target, options, &way);
+    return status == GANTRY_OK ? gy_copier_launch_way(copier, descs, count, &way) : status;
 }
 
 /* ---- queues -------------------------------------------------------------------------------------- */
@@ -400,22 +453,23 @@ static gantry_status check_selves(struct gy_copier *copier, size_t count)
     return GANTRY_OK;
 }
 
-gantry_status gy_copier_flush(struct gy_copier *copier, CUstream stream, gantry_copy_queue *queue)
+gantry_status gy_copier_flush(struct gy_copier *copier, const struct gy_copy_target *target,
+                              gantry_copy_queue *queue, const gantry_copy_options *options)
 {
     const gantry_copy_desc *descs = gy_copy_queue_descs(queue);
     size_t count = queue->count, left = 0, launched = 0;
-    if (count == 0) {
-        return GANTRY_OK;
+    struct gy_copy_way way;
+    gantry_status status = make_way(copier, target, options, &way);
+    if (status == GANTRY_OK && count > 0) {
+        status = resolve(copier, descs, count, &left);
     }
-    gantry_copy_tuning tuning = gy_copier_tuning(copier);
-    gantry_status status = resolve(copier, descs, count, &left);
     if (status == GANTRY_OK) {
         status = check_selves(copier, left);
     }
     while (status == GANTRY_OK && left > 0) {
         size_t together = gy_copy_free_prefix(copier->items, left, copier->ranges);
         size_t upto = together < left ? copier->items[together].index : count;
-        status = launch_checked(copier, stream, descs, together, &tuning);
+        status = launch_checked(copier, descs, together, &way);
         if (status == GANTRY_OK) {
             left -= together;
             launched = upto;

@@ -13,12 +13,20 @@ GANTRY_MUST_CHECK gantry_status gy_copier_create(struct gy_context *context, gan
 /* The GPU must be done with everything launched.  NULL is ignored. */
 void gy_copier_destroy(struct gy_copier *copier);
 
-/* Dispatcher thread, context current.  Statuses as gantry_copy_launch(). */
-GANTRY_MUST_CHECK gantry_status gy_copier_launch(struct gy_copier *copier, CUstream stream,
-                                                 const gantry_copy_desc *descs, size_t count);
-/* Launch what is queued, in order; statuses and what stays queued as gantry_copy_queue_flush(). */
-GANTRY_MUST_CHECK gantry_status gy_copier_flush(struct gy_copier *copier, CUstream stream,
-                                                gantry_copy_queue *queue);
+/* Where a batch goes. */
+struct gy_copy_target {
+    CUstream stream;
+    uint32_t multiprocessors; /* of the stream's partition; 0: all of the device */
+};
+
+/* Dispatcher thread, context current; `options` may be NULL.  Statuses as gantry_copy_launch_with(). */
+GANTRY_MUST_CHECK gantry_status gy_copier_launch(struct gy_copier *copier,
+                                                 const struct gy_copy_target *target,
+                                                 const gantry_copy_desc *descs, size_t count,
+                                                 const gantry_copy_options *options);
+/* Launch what is queued, in order; statuses and what stays queued as gantry_copy_queue_flush_with(). */
+GANTRY_MUST_CHECK gantry_status gy_copier_flush(struct gy_copier *copier, const struct gy_copy_target *target,
+                                                gantry_copy_queue *queue, const gantry_copy_options *options);
 
 /* ---- capture: dispatcher thread ---- */
 

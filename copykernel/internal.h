@@ -7,9 +7,16 @@
 
 struct gy_context *gy_copier_context(struct gy_copier *copier);
 
-/* gy_copier_launch() with a tuning of its own. */
-GANTRY_MUST_CHECK gantry_status gy_copier_launch_tuned(struct gy_copier *copier, CUstream stream,
-                                                       const gantry_copy_desc *descs, size_t count,
-                                                       const gantry_copy_tuning *tuning);
+/* How a batch is performed: what the context's tuning, the call's options and the partition come to. */
+struct gy_copy_way {
+    CUstream stream;
+    gantry_copy_tuning tuning;
+    uint32_t multiprocessors; /* that the kernel may run on */
+    bool low_priority;
+};
+
+/* gy_copier_launch() in a way of its own. */
+GANTRY_MUST_CHECK gantry_status gy_copier_launch_way(struct gy_copier *copier, const gantry_copy_desc *descs,
+                                                     size_t count, const struct gy_copy_way *way);
 
 #endif

@@ -245,25 +245,38 @@ gantry_status gantry_launch_fill(gantry_launch *launch, void *device, uint32_t p
     return status;
 }
 
-gantry_status gantry_copy_launch(gantry_launch *launch, const gantry_copy_desc *descs, size_t count)
+static struct gy_copy_target copy_target(const gantry_launch *launch)
+{
+    return (struct gy_copy_target){launch->stream, gantry_launch_partition(launch)->info.granted_sms};
+}
+
+gantry_status gantry_copy_launch_with(gantry_launch *launch, const gantry_copy_desc *descs, size_t count,
+                                      const gantry_copy_options *options)
 {
     gantry_status status = check_scope(launch, "gantry_copy_launch");
-    if (status != GANTRY_OK || count == 0) {
+    if (status != GANTRY_OK) {
         return status;
     }
-    if (descs == NULL) {
+    if (descs == NULL && count > 0) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_copy_launch: descs is NULL");
     }
     struct gantry_dispatcher *d = launch->dispatcher;
-    status = gy_copier_launch(d->config.copier, launch->stream, descs, count);
-    if (status == GANTRY_OK) {
+    const struct gy_copy_target target = copy_target(launch);
+    status = gy_copier_launch(d->config.copier, &target, descs, count, options);
+    if (status == GANTRY_OK && count > 0) {
         gy_gd_count(&d->counters.kernels, 1);
         gy_gd_count(&d->counters.batched_copies, count);
     }
     return status;
 }
 
-gantry_status gantry_copy_queue_flush(gantry_copy_queue *queue, gantry_launch *launch)
+gantry_status gantry_copy_launch(gantry_launch *launch, const gantry_copy_desc *descs, size_t count)
+{
+    return gantry_copy_launch_with(launch, descs, count, NULL);
+}
+
+gantry_status gantry_copy_queue_flush_with(gantry_copy_queue *queue, gantry_launch *launch,
+                                           const gantry_copy_options *options)
 {
     gantry_status status = check_scope(launch, "gantry_copy_queue_flush");
     if (status != GANTRY_OK) {
@@ -273,10 +286,16 @@ gantry_status gantry_copy_queue_flush(gantry_copy_queue *queue, gantry_launch *l
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_copy_queue_flush: queue is NULL");
     }
     struct gantry_dispatcher *d = launch->dispatcher;
+    const struct gy_copy_target target = copy_target(launch);
     size_t before = gantry_copy_queue_count(queue);
-    status = gy_copier_flush(d->config.copier, launch->stream, queue);
+    status = gy_copier_flush(d->config.copier, &target, queue, options);
     gy_gd_count(&d->counters.batched_copies, before - gantry_copy_queue_count(queue));
     return status;
+}
+
+gantry_status gantry_copy_queue_flush(gantry_copy_queue *queue, gantry_launch *launch)
+{
+    return gantry_copy_queue_flush_with(queue, launch, NULL);
 }
 
 gantry_status gantry_copy_calibrate(gantry_launch *launch, uint64_t most_bytes)

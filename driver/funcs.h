@@ -57,6 +57,8 @@
       (CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z, unsigned int block_x, \
        unsigned int block_y, unsigned int block_z, unsigned int shared_bytes, CUstream stream, void **params, \
        void **extra)) \
+    F(false, cuLaunchKernelEx, cuLaunchKernelEx, \
+      (const CUlaunchConfig *config, CUfunction function, void **params, void **extra)) \
     F(true, cuLaunchHostFunc, cuLaunchHostFunc, (CUstream stream, CUhostFn function, void *user))
 
 #define GY_DRIVER_FUNCS_STREAM(F) \

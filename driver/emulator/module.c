@@ -339,3 +339,40 @@ CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int g
         function, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes, params};
     return GY_EMU_CALL(cuLaunchKernel, launch_kernel(&launch, stream, extra));
 }
+
+/* Attributes that a real driver would have to obey are refused; a priority is accepted and ignored. */
+static CUresult check_attributes(const CUlaunchConfig *config)
+{
+    if (config->numAttrs > 0 && config->attrs == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    for (unsigned int i = 0; i < config->numAttrs; i++) {
+        if (config->attrs[i].id != CU_LAUNCH_ATTRIBUTE_PRIORITY) {
+            return CUDA_ERROR_NOT_SUPPORTED;
+        }
+    }
+    return CUDA_SUCCESS;
+}
+
+static CUresult launch_kernel_ex(const CUlaunchConfig *config, CUfunction function, void **params,
+                                 void *const *extra)
+{
+    if (config == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    CUresult result = check_attributes(config);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    const struct gy_emu_launch launch = {function,
+                                         {config->gridDimX, config->gridDimY, config->gridDimZ},
+                                         {config->blockDimX, config->blockDimY, config->blockDimZ},
+                                         config->sharedMemBytes,
+                                         params};
+    return launch_kernel(&launch, config->hStream, extra);
+}
+
+CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, void **params, void **extra)
+{
+    return GY_EMU_CALL(cuLaunchKernelEx, launch_kernel_ex(config, function, params, extra));
+}

@@ -51,11 +51,13 @@ typedef struct gantry_context_options {
     const gantry_partition_options *partitions; /* a plan to carry out (partition.h); NULL: one partition that
                                                  * is the whole device */
     uint32_t abort_on_out_of_memory;            /* 1: see gantry_context_is_aborted() */
+    uint64_t calibrate_copies; /* bytes for gantry_copy_calibrate() when the context is created; 0: the table
+                                * that is built in (copy.h) */
 } gantry_context_options;
-#define GANTRY_CONTEXT_OPTIONS_INIT                                                                 \
-    {                                                                                               \
-        sizeof(gantry_context_options), GANTRY_DRIVER_AUTO, GANTRY_CONTEXT_PRIMARY, NULL, NULL, 0,  \
-            GANTRY_WAIT_DEFAULT, NULL, GANTRY_SUBMISSION_DEFAULT, GANTRY_WFI_PRECISE, 0, 0, NULL, 0 \
+#define GANTRY_CONTEXT_OPTIONS_INIT                                                                    \
+    {                                                                                                  \
+        sizeof(gantry_context_options), GANTRY_DRIVER_AUTO, GANTRY_CONTEXT_PRIMARY, NULL, NULL, 0,     \
+            GANTRY_WAIT_DEFAULT, NULL, GANTRY_SUBMISSION_DEFAULT, GANTRY_WFI_PRECISE, 0, 0, NULL, 0, 0 \
     }
 
 /** Load the driver, open the device, start the dispatcher's two threads.  `options` NULL: defaults.

@@ -45,6 +45,34 @@ typedef struct gantry_copy_desc {
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_copy_launch(gantry_launch *launch,
                                                               const gantry_copy_desc *descs, size_t count);
 
+typedef enum gantry_copy_priority {
+    GANTRY_COPY_PRIORITY_STREAM = 0, /* that of the launch's stream */
+    GANTRY_COPY_PRIORITY_LOW = 1, /* the device's least: blocks of other kernels that wait go first.  Needs a
+                                   * driver of CUDA 11.8 or later, else as STREAM; copy engines have none */
+} gantry_copy_priority;
+
+/** How one batch is performed.  Zero fields: as the context's tuning says. */
+typedef struct gantry_copy_options {
+    size_t struct_size;
+    gantry_copy_priority priority;
+    uint32_t htod_blocks;   /* thread blocks, so at most as many multiprocessors, for copies from host memory;
+                             * at most 64 */
+    uint32_t dtoh_blocks;   /* the same to host memory; at most 64 */
+    uint32_t device_blocks; /* the same within device memory */
+} gantry_copy_options;
+#define GANTRY_COPY_OPTIONS_INIT                                          \
+    {                                                                     \
+        sizeof(gantry_copy_options), GANTRY_COPY_PRIORITY_STREAM, 0, 0, 0 \
+    }
+
+/** gantry_copy_launch() with options; `options` NULL: none.  Statuses as there, and
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  struct_size too small, an unknown priority, too many blocks
+ *  @retval GANTRY_ERR_UNSUPPORTED       a field is set that this version does not know */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_copy_launch_with(gantry_launch *launch,
+                                                                   const gantry_copy_desc *descs,
+                                                                   size_t count,
+                                                                   const gantry_copy_options *options);
+
 /* ---- queues ---------------------------------------------------------------------------------- */
 
 /** Copies that are collected now and launched together later, as if one after the other. */
@@ -77,6 +105,15 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_copy_queue_enqueue(gantry_copy
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_copy_queue_flush(gantry_copy_queue *queue,
                                                                    gantry_launch *launch);
 
+/** gantry_copy_queue_flush() with options; `options` NULL: none.
+ *  @retval GANTRY_OK, GANTRY_ERR_INVALID_ARGUMENT, GANTRY_ERR_OUT_OF_HOST_MEMORY,
+ *          GANTRY_ERR_OUT_OF_DEVICE_MEMORY, GANTRY_ERR_DRIVER, GANTRY_ERR_DEVICE_LOST
+ *          as gantry_copy_queue_flush() and gantry_copy_launch_with()
+ *  @retval GANTRY_ERR_UNSUPPORTED  a field is set that this version does not know */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_copy_queue_flush_with(gantry_copy_queue *queue,
+                                                                        gantry_launch *launch,
+                                                                        const gantry_copy_options *options);
+
 /** Descriptors queued. */
 GANTRY_API size_t gantry_copy_queue_count(const gantry_copy_queue *queue);
 /** Forget them. */
@@ -87,7 +124,7 @@ GANTRY_API void gantry_copy_queue_clear(gantry_copy_queue *queue);
 /** Classes of copies by size: class 0 below 64 KiB, then 4 times as much each; class 7 from 256 MiB on. */
 #define GANTRY_COPY_SIZE_CLASSES 8
 
-/** How a context performs batches. */
+/** How a context performs batches.  Printed by `gantry info --copies`. */
 typedef struct gantry_copy_tuning {
     size_t struct_size;
     uint32_t host_blocks;   /* thread blocks, so at most as many multiprocessors, for copies from host memory;
@@ -116,7 +153,8 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_copy_get_tuning(gantry_context
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_copy_set_tuning(gantry_context *context,
                                                                   const gantry_copy_tuning *tuning);
 
-/** Measure the kernel against the copy engines and set `engine_up_to`.  Takes twice `most_bytes` of device
+/** Measure the kernel against the copy engines and set `engine_up_to`; also done when a context is created
+ *  with `calibrate_copies`.  Takes twice `most_bytes` of device
  *  memory and once of page-locked memory for a while; size classes that do not fit take the verdict of the
  *  largest that does.  Waits for the GPU: for start-up, in a task of its own, while nothing else runs.
  *  @retval GANTRY_OK

@@ -123,6 +123,17 @@ class Cli(unittest.TestCase):
         self.assertGreater(info["device"]["multiprocessors"], 0)
         self.assertRegex(info["device"]["uuid"], "^GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 
+    def test_info_shows_how_copies_are_performed(self):
+        status, out, err = gantry("info", "--copies", "--driver", "emulated")
+        self.assertEqual((status, err), (0, ""))
+        self.assertIn("blocks: HtoD 4 and DtoH 4 of 1024 threads", out)
+        self.assertRegex(out, r"copy engines at most \(preset\)")
+        status, out, err = gantry("info", "--calibrate", "--json", "--driver", "emulated")
+        self.assertEqual(status, 0, err)
+        copies = json.loads(out)["copies"]
+        self.assertTrue(copies["measured"])
+        self.assertEqual([len(row) for row in copies["engine_up_to"].values()], [8, 8, 8])
+
     def test_info_says_why_there_is_no_device(self):
         status, out, err = gantry("info", "--driver", "emulated", GANTRY_EMULATOR="/nowhere/libgantry-emu.so")
         self.assertEqual((status, out), (1, ""))

@@ -177,6 +177,36 @@ static void test_impossible_launches_are_refused(void **state)
     cf_expect_words(stream, data, 1, 3);
 }
 
+static void test_launches_take_a_priority(void **state)
+{
+    (void)state;
+    if (cu->cuLaunchKernelEx == NULL) {
+        cf_skip("the driver has no cuLaunchKernelEx");
+    }
+    int least = 0, greatest = 0;
+    CUstream stream = cf_stream();
+    CUdeviceptr data = cf_device(256);
+    uint32_t count = 40, value = 5;
+    void *params[] = {&data, &count, &value};
+    cu_ok(cuMemsetD32Async(data, 0, 64, stream));
+    cu_ok(cuCtxGetStreamPriorityRange(&least, &greatest));
+    const int priorities[] = {least, greatest};
+    for (int i = 0; i < 2; i++) {
+        CUlaunchAttribute attribute = {.id = CU_LAUNCH_ATTRIBUTE_PRIORITY, .value.priority = priorities[i]};
+        const CUlaunchConfig config = {.gridDimX = 1,
+                                       .gridDimY = 1,
+                                       .gridDimZ = 1,
+                                       .blockDimX = 64,
+                                       .blockDimY = 1,
+                                       .blockDimZ = 1,
+                                       .hStream = stream,
+                                       .attrs = &attribute,
+                                       .numAttrs = 1};
+        cu_ok(cuLaunchKernelEx(&config, cf_add, params, NULL));
+        cf_expect_words(stream, data, 40, 5 * ((uint32_t)i + 1));
+    }
+}
+
 static void test_large_shared_memory_is_opted_into(void **state)
 {
     (void)state;
@@ -207,6 +237,7 @@ static const struct CMUnitTest modules[] = {
     CF_TEST(test_block_shares_memory_and_meets_at_barriers),
     CF_TEST(test_parameters_are_copied_at_launch),
     CF_TEST(test_impossible_launches_are_refused),
+    CF_TEST(test_launches_take_a_priority),
     CF_TEST(test_large_shared_memory_is_opted_into),
 };
 CF_GROUP(modules)

@@ -112,6 +112,24 @@ static void test_a_context_has_all_its_parts(void **state)
     gantry_context_destroy(NULL);
 }
 
+static void test_copies_are_calibrated_when_asked_for(void **state)
+{
+    (void)state;
+    gantry_context_options options = default_options();
+    gantry_copy_tuning tuning = {.struct_size = sizeof(tuning)};
+    gantry_context *context = open_context();
+    assert_ok(gantry_copy_get_tuning(context, &tuning));
+    assert_int_equal(tuning.measured, 0);
+    gantry_context_destroy(context);
+    options.calibrate_copies = 128 * 1024;
+    assert_ok(gantry_context_create(&options, &context));
+    assert_ok(gantry_copy_get_tuning(context, &tuning));
+    assert_int_equal(tuning.measured, 1);
+    gantry_context_destroy(context);
+    options.calibrate_copies = 1;
+    expect_refused(&options, GANTRY_ERR_INVALID_ARGUMENT);
+}
+
 static void test_acquire_nests_and_needs_its_release(void **state)
 {
     (void)state;
@@ -458,6 +476,7 @@ int main(void)
         cmocka_unit_test(test_options_of_a_newer_caller_are_refused_only_when_used),
         cmocka_unit_test(test_wrong_heap_options_are_refused),
         cmocka_unit_test(test_a_context_has_all_its_parts),
+        cmocka_unit_test(test_copies_are_calibrated_when_asked_for),
         cmocka_unit_test(test_acquire_nests_and_needs_its_release),
         cmocka_unit_test(test_an_adopted_context_is_left_alone),
         cmocka_unit_test(test_a_device_is_suggested),

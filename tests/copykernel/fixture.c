@@ -75,9 +75,21 @@ char *at(void *base, size_t offset)
     return (char *)base + offset;
 }
 
+gantry_status try_launch(struct fixture *f, const gantry_copy_desc *descs, size_t count)
+{
+    const struct gy_copy_target target = {.stream = f->stream};
+    return gy_copier_launch(f->copier, &target, descs, count, NULL);
+}
+
+gantry_status flush(struct fixture *f, gantry_copy_queue *queue)
+{
+    const struct gy_copy_target target = {.stream = f->stream};
+    return gy_copier_flush(f->copier, &target, queue, NULL);
+}
+
 void launch(struct fixture *f, const gantry_copy_desc *descs, size_t count)
 {
-    assert_ok(gy_copier_launch(f->copier, f->stream, descs, count));
+    assert_ok(try_launch(f, descs, count));
 }
 
 void synchronize(struct fixture *f)

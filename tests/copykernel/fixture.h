@@ -29,6 +29,9 @@ int close_fixture(void **state);
 struct fixture *emulated_only(void **state);
 
 char *at(void *base, size_t offset);
+gantry_status try_launch(struct fixture *f, const gantry_copy_desc *descs, size_t count);
+gantry_status flush(struct fixture *f, gantry_copy_queue *queue);
+/* It succeeds. */
 void launch(struct fixture *f, const gantry_copy_desc *descs, size_t count);
 void synchronize(struct fixture *f);
 void assert_device_is_image(struct fixture *f);

@@ -110,7 +110,7 @@ static void test_memory_of_the_application_is_found(void **state)
     assert_int_equal(at(registered, 8009)[0], 0);
 
     const gantry_copy_desc too_long = {(void *)(uintptr_t)device, pinned, 8193, GANTRY_COPY_HTOD, 0, 0};
-    assert_int_equal(gy_copier_launch(f->copier, f->stream, &too_long, 1), GANTRY_ERR_INVALID_ARGUMENT);
+    assert_int_equal(try_launch(f, &too_long, 1), GANTRY_ERR_INVALID_ARGUMENT);
     assert_non_null(strstr(gantry_last_error(), "copy descriptor 0: dest"));
     assert_ok(GY_CALL(f->context, cuMemHostUnregister(registered)));
     assert_ok(GY_CALL(f->context, cuMemFreeHost(pinned)));
@@ -124,7 +124,7 @@ static void assert_refused(struct fixture *f, gantry_copy_desc bad, const char *
 {
     const gantry_copy_desc descs[3] = {
         {f->device, NULL, 16, GANTRY_COPY_FILL, 1, 0xee}, {NULL, NULL, 0, GANTRY_COPY_DTOD, 0, 0}, bad};
-    assert_int_equal(gy_copier_launch(f->copier, f->stream, descs, 3), GANTRY_ERR_INVALID_ARGUMENT);
+    assert_int_equal(try_launch(f, descs, 3), GANTRY_ERR_INVALID_ARGUMENT);
     if (strstr(gantry_last_error(), text) == NULL) {
         fail_msg("no \"%s\" in \"%s\"", text, gantry_last_error());
     }
@@ -159,7 +159,7 @@ static void test_bad_addresses_are_named_and_nothing_is_launched(void **state)
                    "copy descriptors 0 and 2: their dest ranges overlap");
     assert_refused(f, (gantry_copy_desc){device, at(f->device, 15), 1, GANTRY_COPY_DTOD, 0, 0},
                    "copy descriptor 2: source overlaps dest of descriptor 0");
-    assert_int_equal(gy_copier_launch(f->copier, f->stream, NULL, 1), GANTRY_ERR_INVALID_ARGUMENT);
+    assert_int_equal(try_launch(f, NULL, 1), GANTRY_ERR_INVALID_ARGUMENT);
     assert_device_is_image(f); /* the good first descriptor was not done either */
     if (f->context->driver->emulated) {
         assert_int_equal(f->emu.calls("cuLaunchKernel"), 0);
@@ -257,7 +257,7 @@ static void test_failed_driver_calls_are_reported_and_survived(void **state)
             descs[k] =
                 (gantry_copy_desc){at(f->device, ARENA / 2 + 80 * k), NULL, 64, GANTRY_COPY_FILL, 1, 0};
         }
-        assert_int_equal(gy_copier_launch(f->copier, f->stream, descs, 300), GANTRY_ERR_DRIVER);
+        assert_int_equal(try_launch(f, descs, 300), GANTRY_ERR_DRIVER);
         assert_non_null(strstr(gantry_last_error(), calls[i]));
         /* (zeros over zeros: it does not show that the last of them was launched all the same) */
         f->emu.clear_faults();
@@ -278,7 +278,7 @@ static void test_launch_survives_every_allocation_failure(void **state)
     for (long nth = 0;; nth++) {
         assert_true(nth < 100);
         gy_fault_arm(nth);
-        gantry_status status = gy_copier_launch(f->copier, f->stream, descs, COUNT);
+        gantry_status status = try_launch(f, descs, COUNT);
         bool fired = gy_fault_fired();
         gy_fault_arm(-1);
         if (!fired) {

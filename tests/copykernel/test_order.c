@@ -59,7 +59,7 @@ static void test_queued_copies_act_as_if_one_after_the_other(void **state)
             enqueue(queue, random_desc(f));
         }
         assert_int_equal(gantry_copy_queue_count(queue), count);
-        assert_ok(gy_copier_flush(f->copier, f->stream, queue));
+        assert_ok(flush(f, queue));
         assert_int_equal(gantry_copy_queue_count(queue), 0);
         assert_device_is_image(f);
     }
@@ -87,7 +87,7 @@ static void test_queue_keeps_patterns_and_launches_once_without_conflicts(void *
         }
         memset(pattern, 0, sizeof(pattern));
     }
-    assert_ok(gy_copier_flush(f->copier, f->stream, queue));
+    assert_ok(flush(f, queue));
     if (f->context->driver->emulated) {
         assert_int_equal(f->emu.calls("cuLaunchKernel"), 1);
     }
@@ -110,13 +110,13 @@ static void test_queue_refuses_what_is_wrong_and_keeps_the_rest(void **state)
     enqueue(queue, fill(f->device, 40, 0x01010101));
     enqueue(queue, copy(f->device, f->device, 0, GANTRY_COPY_DTOD));
     enqueue(queue, copy(f->device, at(f->device, 39), 40, GANTRY_COPY_DTOD)); /* onto itself */
-    assert_int_equal(gy_copier_flush(f->copier, f->stream, queue), GANTRY_ERR_INVALID_ARGUMENT);
+    assert_int_equal(flush(f, queue), GANTRY_ERR_INVALID_ARGUMENT);
     assert_non_null(strstr(gantry_last_error(), "copy descriptor 2: source overlaps dest of descriptor 2"));
     assert_int_equal(gantry_copy_queue_count(queue), 3);
     assert_device_is_image(f);
     gantry_copy_queue_clear(queue);
     assert_int_equal(gantry_copy_queue_count(queue), 0);
-    assert_ok(gy_copier_flush(f->copier, f->stream, queue));
+    assert_ok(flush(f, queue));
     gantry_copy_queue_destroy(queue);
 }
 
@@ -129,9 +129,9 @@ static void test_failed_flush_keeps_what_was_not_launched(void **state)
         enqueue(queue, fill(f->device, 40, i + 1)); /* each after the one before */
     }
     assert_int_equal((f->emu.fail)("cuLaunchKernel", 3, CUDA_ERROR_UNKNOWN, GANTRY_EMU_ONCE), 0);
-    assert_int_equal(gy_copier_flush(f->copier, f->stream, queue), GANTRY_ERR_DRIVER);
+    assert_int_equal(flush(f, queue), GANTRY_ERR_DRIVER);
     assert_int_equal(gantry_copy_queue_count(queue), 2);
-    assert_ok(gy_copier_flush(f->copier, f->stream, queue));
+    assert_ok(flush(f, queue));
     for (uint32_t i = 0; i < 40; i += 4) {
         f->image[i] = 4;
     }
@@ -229,6 +229,52 @@ static void test_limited_blocks_do_everything_too(void **state)
     assert_int_equal(gy_copier_set_tuning(f->copier, &tuning), GANTRY_ERR_INVALID_ARGUMENT);
     assert_int_equal(gy_copier_set_tuning(f->copier, NULL), GANTRY_ERR_INVALID_ARGUMENT);
     assert_int_equal(gy_copier_tuning(f->copier).host_blocks, 1);
+}
+
+static void test_options_of_a_call_limit_blocks_and_lower_the_priority(void **state)
+{
+    struct fixture *f = *state;
+    enum { COUNT = 700 };
+    static gantry_copy_desc descs[COUNT];
+    for (size_t i = 0; i < COUNT; i++) {
+        descs[i] = i % 2 == 0 ? copy(at(f->device, 700 * i), at(f->pinned, 600 * i), 600, GANTRY_COPY_HTOD)
+                              : fill(at(f->device, 700 * i), 680, 0x33333333u);
+        if (i % 2 == 0) {
+            memcpy(f->image + 700 * i, at(f->pinned, 600 * i), 600);
+        } else {
+            memset(f->image + 700 * i, 0x33, 680);
+        }
+    }
+    gantry_copy_options options = GANTRY_COPY_OPTIONS_INIT;
+    options.priority = GANTRY_COPY_PRIORITY_LOW;
+    options.htod_blocks = 64;
+    options.dtoh_blocks = 1;
+    options.device_blocks = 1000;
+    const struct gy_copy_target small = {.stream = f->stream, .multiprocessors = 2};
+    assert_ok(gy_copier_launch(f->copier, &small, descs, COUNT, &options));
+    assert_device_is_image(f);
+    if (f->context->driver->emulated) {
+        assert_int_equal(f->emu.calls("cuLaunchKernelEx"), 1);
+        assert_int_equal(f->emu.calls("cuLaunchKernel"), 0);
+    }
+    gantry_copy_queue *queue;
+    assert_ok(gantry_copy_queue_create(1, &queue));
+    enqueue(queue, descs[1]);
+    assert_ok(gy_copier_flush(f->copier, &small, queue, &options));
+    gantry_copy_queue_destroy(queue);
+    options.htod_blocks = 65;
+    assert_int_equal(gy_copier_launch(f->copier, &small, descs, COUNT, &options),
+                     GANTRY_ERR_INVALID_ARGUMENT);
+    assert_non_null(strstr(gantry_last_error(), "host_blocks is 65"));
+    options.htod_blocks = 0;
+    options.priority = (gantry_copy_priority)2;
+    assert_int_equal(gy_copier_launch(f->copier, &small, descs, COUNT, &options),
+                     GANTRY_ERR_INVALID_ARGUMENT);
+    assert_non_null(strstr(gantry_last_error(), "priority 2"));
+    options.struct_size = 4;
+    assert_int_equal(gy_copier_launch(f->copier, &small, descs, COUNT, &options),
+                     GANTRY_ERR_INVALID_ARGUMENT);
+    assert_device_is_image(f);
 }
 
 static void test_calibration_measures_and_leaves_copies_right(void **state)
@@ -338,6 +384,7 @@ int main(void)
         WITH_FIXTURE(test_queue_survives_every_allocation_failure),
         WITH_FIXTURE(test_large_copies_go_to_the_engines_and_neighbours_count_as_one),
         WITH_FIXTURE(test_limited_blocks_do_everything_too),
+        WITH_FIXTURE(test_options_of_a_call_limit_blocks_and_lower_the_priority),
         WITH_FIXTURE(test_calibration_measures_and_leaves_copies_right),
         WITH_FIXTURE(test_failed_calibration_changes_nothing),
         WITH_FIXTURE(test_batches_of_every_form_are_captured),
