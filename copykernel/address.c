@@ -22,9 +22,11 @@ struct resolver {
 
 enum heap_answer { FOREIGN, USABLE, PAGEABLE, NOT_LIVE };
 
+/* The live block that holds the address, as many bytes as were asked for. */
 static enum heap_answer ask_heap(struct resolver *r, const void *address, struct memory *out)
 {
     gantry_memory_kind kind;
+    gantry_heap_block block;
     void *base, *device;
     size_t bytes;
     if (!gy_heap_range_of(r->heap, address, &kind, &base, &bytes)) {
@@ -33,8 +35,11 @@ static enum heap_answer ask_heap(struct resolver *r, const void *address, struct
     if (kind == GANTRY_MEMORY_HOST) {
         return PAGEABLE;
     }
-    out->begin = (uintptr_t)base;
-    out->end = (uintptr_t)base + bytes;
+    if (gantry_heap_find_block(r->heap, address, &block) != GANTRY_OK) {
+        return NOT_LIVE;
+    }
+    out->begin = (uintptr_t)block.base;
+    out->end = (uintptr_t)block.base + block.bytes;
     out->is_host = kind != GANTRY_MEMORY_DEVICE;
     if (out->is_host) {
         if (gantry_heap_device_address(r->heap, address, &device) != GANTRY_OK) {

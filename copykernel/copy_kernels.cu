@@ -189,7 +189,7 @@ static __device__ __forceinline__ void do_job(const job &work, uint4 pattern, sh
         }
     }
     uint4 *vectors = (uint4 *)(dest + d.head);
-    const uint4 *lines = (const uint4 *)(source + d.head - d.shift);
+    const uint4 *lines = (const uint4 *)(uintptr_t)(work.source + d.head - d.shift); /* a fill's: never read */
     if (LANES != 32) {
         move_lines<LANES>(vectors, lines, d.vectors, d.shift, rank, fill, pattern);
     } else if (fill) {

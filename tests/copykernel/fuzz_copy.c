@@ -1,0 +1,10 @@
+/* The copier under libFuzzer; see docs/testing.md. */
+#include "tests/copykernel/fuzz_batch.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    fuzz_one(data, size);
+    return 0;
+}
