@@ -183,6 +183,7 @@ static gantry_status start_workers(gantry_cpu_dispatcher *pool)
         worker->pool = pool;
         worker->has_deque = true;
         worker->random = made;
+        worker->index = made;
         snprintf(worker->name, sizeof(worker->name), "gantry worker %u", made);
     }
     for (; started < count; started++) {

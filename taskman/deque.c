@@ -97,6 +97,19 @@ bool gy_deque_push_list(struct gy_deque *deque, gantry_task *first, size_t count
     return true;
 }
 
+bool gy_deque_push(struct gy_deque *deque, gantry_task *task)
+{
+    int64_t bottom = atomic_load_explicit(&deque->bottom, memory_order_relaxed);
+    int64_t top = atomic_load_explicit(&deque->top, memory_order_acquire);
+    struct gy_deque_array *array = atomic_load_explicit(&deque->array, memory_order_relaxed);
+    if (bottom - top > array->mask && (array = room_for(deque, top, bottom, 1)) == NULL) {
+        return false;
+    }
+    slot_store(array, bottom, task);
+    atomic_store(&deque->bottom, bottom + 1); /* as above */
+    return true;
+}
+
 gantry_task *gy_deque_take(struct gy_deque *deque)
 {
     int64_t bottom = atomic_load_explicit(&deque->bottom, memory_order_relaxed) - 1;

@@ -25,6 +25,9 @@ void gy_deque_fini(struct gy_deque *deque);
  * list's order.  False, and nothing was pushed, when there is no room and no memory for more. */
 bool gy_deque_push_list(struct gy_deque *deque, gantry_task *first, size_t count);
 
+/* Owner: push one.  False as above. */
+bool gy_deque_push(struct gy_deque *deque, gantry_task *task);
+
 /* Owner: the task pushed last, or NULL. */
 gantry_task *gy_deque_take(struct gy_deque *deque);
 

@@ -72,8 +72,13 @@ static void put_task(void *user, gantry_task *task)
     gantry_task_state state = gantry_task_get_state(task);
     fprintf(dump->file, "  t%u [label=\"", (unsigned)task->index);
     put_escaped(dump->file, gantry_task_label(task));
-    fprintf(dump->file, "\", tooltip=\"%s, %d references\", shape=%s, style=\"filled%s\", fillcolor=%s];\n",
-            gy_task_state_name(state), gantry_task_references(task), shape_of(task),
+    fprintf(dump->file, "\", tooltip=\"%s, %d references", gy_task_state_name(state),
+            gantry_task_references(task));
+    uint64_t context_id = gantry_task_context_id(task);
+    if (context_id != 0) { /* what tells tasks with one label apart */
+        fprintf(dump->file, ", context %llu", (unsigned long long)context_id);
+    }
+    fprintf(dump->file, "\", shape=%s, style=\"filled%s\", fillcolor=%s];\n", shape_of(task),
             gy_task_has(task, GY_TASK_FILLED) ? "" : ",dashed", colour_of(state));
 }
 

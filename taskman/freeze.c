@@ -62,8 +62,8 @@ static gantry_status check_freezable(gantry_taskman *manager, const struct freez
                        gy_taskman_phase_name(gy_taskman_phase(manager)));
     }
     if (manager->unfilled != 0) {
-        return GY_FAIL(GANTRY_ERR_UNFILLED_NAME, "freeze: no task was submitted for %llu names",
-                       (unsigned long long)manager->unfilled);
+        struct gy_graph_view view = gy_graph_view(&manager->graph);
+        return gy_taskman_fail_unfilled("freeze", manager->unfilled, &view);
     }
     if (manager->lights != 0) {
         return GY_FAIL(GANTRY_ERR_STATE, "freeze: light tasks are of one run: create them while it lasts");

@@ -8,10 +8,10 @@
 #include <string.h>
 
 enum {
-    FIRST_TASKS = 64,
+    FIRST_TASKS = 64,   /* 8 KiB */
     MOST_TASKS = 16384, /* 2 MiB */
     WORKER_TASKS = 512, /* 64 KiB */
-    FIRST_EDGES = 256,
+    FIRST_EDGES = 64,
     MOST_EDGES = 65536, /* 1 MiB */
 };
 
@@ -201,12 +201,19 @@ gantry_status gy_graph_pack_edges(struct gy_graph *graph)
     return GANTRY_OK;
 }
 
+/* A quarter more than there is: so much is unused at most. */
+static size_t next_capacity(uint64_t have, size_t least, size_t most)
+{
+    uint64_t quarter = have / 4;
+    return quarter < least ? least : quarter > most ? most : (size_t)quarter;
+}
+
 gantry_task *gy_graph_peek_new_task(struct gy_graph *graph)
 {
     struct gy_task_chunk *chunk = graph->task_current;
     if (chunk == NULL || chunk->next == NULL) {
-        size_t capacity = chunk == NULL ? FIRST_TASKS : chunk->capacity * 2;
-        struct gy_task_chunk *fresh = new_task_chunk(graph, capacity < MOST_TASKS ? capacity : MOST_TASKS);
+        size_t capacity = next_capacity(graph->tasks, FIRST_TASKS, MOST_TASKS);
+        struct gy_task_chunk *fresh = new_task_chunk(graph, capacity);
         if (fresh == NULL) {
             return NULL;
         }
@@ -222,8 +229,8 @@ struct gy_edge *gy_graph_peek_new_edge(struct gy_graph *graph)
 {
     struct gy_edge_chunk *chunk = graph->edge_current;
     if (chunk == NULL || chunk->next == NULL) {
-        size_t capacity = chunk == NULL ? FIRST_EDGES : chunk->capacity * 2 + FIRST_EDGES;
-        struct gy_edge_chunk *fresh = new_edge_chunk(graph, capacity < MOST_EDGES ? capacity : MOST_EDGES);
+        size_t capacity = next_capacity(graph->edges, FIRST_EDGES, MOST_EDGES);
+        struct gy_edge_chunk *fresh = new_edge_chunk(graph, capacity);
         if (fresh == NULL) {
             return NULL;
         }

@@ -89,6 +89,9 @@ static inline enum gy_phase gy_taskman_phase(const gantry_taskman *manager)
 /* Check for cycles.  @retval GANTRY_ERR_CYCLE */
 gantry_status gy_taskman_check_cycles(gantry_taskman *manager, const char *call) GY_REQUIRES(manager->lock);
 
+/* The error that names the tasks of the view that are only names. */
+gantry_status gy_taskman_fail_unfilled(const char *call, uint64_t unfilled, const struct gy_graph_view *view);
+
 /* The only writer of `phase`. */
 void gy_taskman_enter_phase(gantry_taskman *manager, enum gy_phase next) GY_REQUIRES(manager->lock);
 

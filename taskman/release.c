@@ -95,33 +95,41 @@ void gy_task_carry(gantry_task *task, gantry_task *successor)
     task->manager->gpu_ops->carry(task->manager->gpu, task, successor);
 }
 
-/* What dependents of a task that ended so are doomed with. */
-static inline gantry_status doom_after(gantry_status result)
+/* The task has failed: so will its dependent. */
+static __attribute__((noinline)) void doom_dependent(gantry_task *successor, gantry_status result)
 {
-    return result == GANTRY_ERR_DEVICE_LOST || result == GANTRY_ERR_CANCELLED ? result
-                                                                              : GANTRY_ERR_TASK_FAILED;
+    bool passes_on = result == GANTRY_ERR_DEVICE_LOST || result == GANTRY_ERR_CANCELLED;
+    gy_task_doom(successor, passes_on ? result : GANTRY_ERR_TASK_FAILED);
 }
 
-/* One dependent hears of it; true when that made it ready. */
+/* One dependent hears of it; true when that made it ready.  `keeper`, if not NULL, may run one next, itself.
+ */
 static inline bool tell(gantry_task *task, gantry_task *successor, gantry_status result, bool carries,
-                        struct gy_ready *ready)
+                        struct gy_ready *ready, struct gy_worker *keeper)
 {
     if (carries) {
         gy_task_carry(task, successor);
     }
     if (result != GANTRY_OK) {
-        gy_task_doom(successor, doom_after(result));
+        doom_dependent(successor, result);
     }
     if (atomic_fetch_sub_explicit(&successor->references, 1, memory_order_acq_rel) != 1) {
         return false;
     }
-    gy_ready_add(ready, successor);
+    gy_task_enter(successor, GANTRY_TASK_STATE_READY);
+    if (keeper != NULL && keeper->next == NULL && successor->traits == GANTRY_TASK_CPU &&
+        atomic_load_explicit(&successor->doom, memory_order_relaxed) == GANTRY_OK) {
+        keeper->next = successor;
+    } else {
+        gy_ready_sort(ready, successor);
+    }
     return true;
 }
 
 /* Tell every dependent, also those that are declared while we are at it, and close the list.  Returns how
  * many became ready. */
-static inline size_t tell_dependents(gantry_task *task, gantry_status result, struct gy_ready *ready)
+static inline size_t tell_dependents(gantry_task *task, gantry_status result, struct gy_ready *ready,
+                                     struct gy_worker *keeper)
 {
     bool carries = gy_task_carries(task);
     size_t made_ready = 0;
@@ -133,21 +141,23 @@ static inline size_t tell_dependents(gantry_task *task, gantry_status result, st
             return made_ready;
         }
         place = &edge->next; /* before the successor, which may be all that keeps the graph alive */
-        made_ready += tell(task, edge->successor, result, carries, ready);
+        made_ready += tell(task, edge->successor, result, carries, ready, keeper);
     }
 }
 
 /* The same for a light task, to which nothing is declared any more. */
-static inline size_t tell_continuation(gantry_task *task, gantry_status result, struct gy_ready *ready)
+static inline size_t tell_continuation(gantry_task *task, gantry_status result, struct gy_ready *ready,
+                                       struct gy_worker *keeper)
 {
     struct gy_edge *edge = atomic_load_explicit(&task->edges, memory_order_relaxed);
-    return edge != NULL && tell(task, edge->successor, result, gy_task_carries(task), ready);
+    return edge != NULL && tell(task, edge->successor, result, gy_task_carries(task), ready, keeper);
 }
 
 /* The same in a frozen graph: nothing is declared meanwhile, and the list is needed again.  Taking a
  * reference away stalls when the dependent's line is not in the cache, so those of the tasks that were
  * created next, and most likely run soon, are asked for early. */
-static inline size_t tell_frozen(gantry_task *task, gantry_status result, struct gy_ready *ready)
+static inline size_t tell_frozen(gantry_task *task, gantry_status result, struct gy_ready *ready,
+                                 struct gy_worker *keeper)
 {
     bool carries = gy_task_carries(task);
     size_t made_ready = 0;
@@ -159,7 +169,7 @@ static inline size_t tell_frozen(gantry_task *task, gantry_status result, struct
         struct gy_edge *next = atomic_load_explicit(&edge->next, memory_order_relaxed);
         gantry_task *successor = edge->successor;
         __builtin_prefetch(edge[GY_EDGES_AHEAD].successor, 1);
-        if (tell(task, successor, result, carries, ready)) {
+        if (tell(task, successor, result, carries, ready, keeper)) {
             __builtin_prefetch(atomic_load_explicit(&successor->edges, memory_order_relaxed));
             made_ready++;
         }
@@ -203,9 +213,12 @@ static inline size_t end_task(gantry_task *task, gantry_status result, struct gy
 {
     gantry_taskman *manager = task->manager;
     gy_task_enter(task, result == GANTRY_OK ? GANTRY_TASK_STATE_DONE : GANTRY_TASK_STATE_FAILED);
-    size_t made_ready = (flags & GY_TASK_FROZEN) != 0  ? tell_frozen(task, result, ready)
-                        : (flags & GY_TASK_LIGHT) != 0 ? tell_continuation(task, result, ready)
-                                                       : tell_dependents(task, result, ready);
+    /* While a cascade is resolved nothing is kept back for as long as that takes. */
+    struct gy_worker *keeper =
+        self != NULL && self->activity == GY_RELEASING && ready->resolve.first == NULL ? self : NULL;
+    size_t made_ready = (flags & GY_TASK_FROZEN) != 0  ? tell_frozen(task, result, ready, keeper)
+                        : (flags & GY_TASK_LIGHT) != 0 ? tell_continuation(task, result, ready, keeper)
+                                                       : tell_dependents(task, result, ready, keeper);
     if (made_ready > 1) {
         atomic_fetch_add_explicit(&manager->work, (made_ready - 1) * GY_WORK_ACTIVE, memory_order_relaxed);
     }
@@ -223,8 +236,8 @@ static inline size_t end_task(gantry_task *task, gantry_status result, struct gy
     if ((task->traits & GY_TRAIT_MEMORY) != 0) {
         gy_taskman_end_memory(task);
     }
-    if ((flags & GY_TASK_FROZEN) !=
-        0) { /* for the next run, which cannot start before this task is counted off */
+    /* For the next run, which cannot start before this task is counted off. */
+    if ((flags & GY_TASK_FROZEN) != 0) {
         atomic_store_explicit(&task->gpu.trail, 0, memory_order_relaxed);
         atomic_store_explicit(&task->references, gy_task_armed(task), memory_order_release);
     }
@@ -247,8 +260,9 @@ static size_t end_in_flow(gantry_task *task, gantry_status result, struct gy_rea
 }
 
 /* `self`: the worker that the calling thread is in the manager's pool, or NULL. */
-static inline void release_one(gantry_task *task, gantry_status result, struct gy_ready *ready,
-                               struct gy_worker *self)
+static inline __attribute__((always_inline)) void release_inline(gantry_task *task, gantry_status result,
+                                                                 struct gy_ready *ready,
+                                                                 struct gy_worker *self)
 {
     gantry_taskman *manager = task->manager;
     unsigned flags = atomic_load_explicit(&task->flags, memory_order_relaxed);
@@ -279,6 +293,12 @@ static inline void release_one(gantry_task *task, gantry_status result, struct g
     } else {
         gy_taskman_count_off(manager, less);
     }
+}
+
+static void release_one(gantry_task *task, gantry_status result, struct gy_ready *ready,
+                        struct gy_worker *self)
+{
+    release_inline(task, result, ready, self);
 }
 
 static void resolve(struct gy_ready *ready, struct gy_worker *self)
@@ -350,7 +370,7 @@ void gy_worker_run(struct gy_worker *self, gantry_task *task)
     self->chosen = 0;
     gantry_status result = run_body(task, self->last_error);
     self->activity = GY_RELEASING;
-    release_one(task, result, &ready, self);
+    release_inline(task, result, &ready, self);
     if (ready.resolve.first != NULL) {
         resolve(&ready, self);
     }

@@ -14,11 +14,6 @@
 
 #include <string.h>
 
-struct gy_spawn_place {
-    _Alignas(64) struct gy_task_chunk *chunk; /* only its worker touches it while the manager runs */
-    gantry_task *ended;                       /* linked through gpu.next; the same */
-};
-
 gantry_status gy_taskman_make_places(gantry_taskman *manager)
 {
     size_t bytes = (manager->pool->worker_count + (size_t)1) * sizeof(struct gy_spawn_place);
@@ -37,11 +32,6 @@ void gy_taskman_clear_places(gantry_taskman *manager)
     atomic_store(&manager->spawned, 0);
 }
 
-static inline struct gy_spawn_place *place_of(const struct gy_worker *self, gantry_taskman *manager)
-{
-    return &manager->places[self - self->pool->workers];
-}
-
 static struct gy_task_chunk *new_chunk(struct gy_spawn_place *place, gantry_taskman *manager)
 {
     gy_fast_lock_take(&manager->lock);
@@ -55,7 +45,7 @@ static struct gy_task_chunk *new_chunk(struct gy_spawn_place *place, gantry_task
 
 static inline gantry_task *take_task(struct gy_worker *self, gantry_taskman *manager)
 {
-    struct gy_spawn_place *place = place_of(self, manager);
+    struct gy_spawn_place *place = gy_worker_place(self, manager);
     gantry_task *task = place->ended;
     if (task != NULL) {
         place->ended = task->gpu.next;
@@ -68,15 +58,8 @@ static inline gantry_task *take_task(struct gy_worker *self, gantry_taskman *man
     return chunk != NULL ? &chunk->tasks[chunk->used++] : NULL;
 }
 
-void gy_worker_take_back(struct gy_worker *self, gantry_task *task)
-{
-    struct gy_spawn_place *place = place_of(self, task->manager);
-    task->gpu.next = place->ended;
-    place->ended = task;
-}
-
-static gantry_status spawn_here(struct gy_worker *self, const gantry_task_desc *desc, gantry_taskman *manager,
-                                gantry_task *continuation)
+static inline gantry_status spawn_here(struct gy_worker *self, const gantry_task_desc *desc,
+                                       gantry_taskman *manager, gantry_task *continuation)
 {
     gantry_task *task = take_task(self, manager);
     if (task == NULL) {
@@ -98,7 +81,7 @@ static gantry_status spawn_here(struct gy_worker *self, const gantry_task_desc *
         gy_graph_link_own(task, continuation);
     }
     gy_worker_claim_task(self, manager);
-    gy_pool_submit(manager->pool, task, task, 1);
+    gy_worker_push(self, task);
     return GANTRY_OK;
 }
 

@@ -288,19 +288,21 @@ static void list_unfilled(void *user, gantry_task *task)
     missing->used += wrote > 0 ? (size_t)wrote : 0;
 }
 
+gantry_status gy_taskman_fail_unfilled(const char *call, uint64_t unfilled, const struct gy_graph_view *view)
+{
+    struct missing missing = {.names = "", .used = 0};
+    gy_graph_each(view, list_unfilled, &missing);
+    return GY_FAIL(GANTRY_ERR_UNFILLED_NAME, "%s: no task was submitted for %llu names:%s", call,
+                   (unsigned long long)unfilled, missing.names);
+}
+
 static gantry_status report_unfilled(gantry_taskman *manager)
 {
     gy_fast_lock_take(&manager->lock);
     uint64_t unfilled = manager->unfilled;
     struct gy_graph_view view = gy_graph_view(&manager->graph);
     gy_fast_lock_give(&manager->lock);
-    if (unfilled == 0) {
-        return GANTRY_OK;
-    }
-    struct missing missing = {.names = "", .used = 0};
-    gy_graph_each(&view, list_unfilled, &missing);
-    return GY_FAIL(GANTRY_ERR_UNFILLED_NAME, "stop: no task was submitted for %llu names:%s",
-                   (unsigned long long)unfilled, missing.names);
+    return unfilled == 0 ? GANTRY_OK : gy_taskman_fail_unfilled("stop", unfilled, &view);
 }
 
 gantry_status gantry_taskman_stop(gantry_taskman *manager)

@@ -111,6 +111,26 @@ void gantry_taskman_destroy(gantry_taskman *manager)
 
 /* ---- submission ------------------------------------------------------------------------------ */
 
+/* What only CPU tasks have. */
+static gantry_status check_cpu_traits(const gantry_taskman *manager, const gantry_task_desc *desc,
+                                      const char *shown)
+{
+    if (desc->priority < GANTRY_TASK_PRIORITY_LOW || desc->priority > GANTRY_TASK_PRIORITY_HIGH) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "task '%s': there is no priority %d", shown,
+                       (int)desc->priority);
+    }
+    if (desc->kind != GANTRY_TASK_CPU &&
+        (desc->cpu_class != 0 || desc->is_condition || desc->bandwidth_critical)) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
+                       "task '%s': only a CPU task has a class, is a condition or critical", shown);
+    }
+    if (desc->cpu_class > gy_pool_class_count(manager->pool)) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "task '%s': class %u of a CPU dispatcher with %u classes",
+                       shown, desc->cpu_class, gy_pool_class_count(manager->pool));
+    }
+    return GANTRY_OK;
+}
+
 /* Everything but the plain CPU task that most are. */
 static gantry_status check_special(const gantry_taskman *manager, const gantry_task_desc *desc)
 {
@@ -129,23 +149,17 @@ static gantry_status check_special(const gantry_taskman *manager, const gantry_t
     if (is_gpu && manager->gpu == NULL) {
         return GY_FAIL(GANTRY_ERR_UNSUPPORTED, "task '%s': the task manager has no GPU dispatcher", shown);
     }
-    bool is_cpu = desc->kind == GANTRY_TASK_CPU;
     if (desc->is_stable && !is_gpu) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "task '%s': only GPU tasks can be stable", shown);
     }
-    if (desc->priority < GANTRY_TASK_PRIORITY_LOW || desc->priority > GANTRY_TASK_PRIORITY_HIGH ||
-        (!is_cpu && (desc->cpu_class != 0 || desc->is_condition || desc->bandwidth_critical)) ||
-        desc->cpu_class > gy_pool_class_count(manager->pool)) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
-                       "task '%s': priority %d, class %u, condition or bandwidth do not fit", shown,
-                       (int)desc->priority, desc->cpu_class);
-    }
-    if (desc->partition != NULL && (!is_gpu || partition_number(manager, desc->partition) == 0)) {
+    gantry_status status = check_cpu_traits(manager, desc, shown);
+    if (status == GANTRY_OK && desc->partition != NULL &&
+        (!is_gpu || partition_number(manager, desc->partition) == 0)) {
         return GY_FAIL(is_gpu ? GANTRY_ERR_FOREIGN_HANDLE : GANTRY_ERR_INVALID_ARGUMENT, "task '%s': %s",
                        shown,
                        is_gpu ? "the partition is of another context" : "only GPU tasks have a partition");
     }
-    return GANTRY_OK;
+    return status;
 }
 
 /* A CPU task that any worker may run at any time. */

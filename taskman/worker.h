@@ -34,6 +34,7 @@ struct gy_worker {
     gantry_task *next;                        /* to run before anything else */
     enum gy_worker_activity activity;
     bool has_deque;
+    uint32_t index;               /* in pool->workers */
     gantry_taskman *owed_manager; /* to take `owed` off of, and to tell of `spawned`; NULL: none */
     uint64_t owed;                /* what to take off, in the halves of `work` */
     uint32_t spawned;             /* tasks */
@@ -137,9 +138,6 @@ void gy_worker_settle(struct gy_worker *self);
 /* pool.c: at the end of the injection list. */
 void gy_pool_inject(gantry_cpu_dispatcher *pool, gantry_task *first, gantry_task *last, size_t count);
 
-/* spawn.c: the spawned task has ended, and nobody knows it any more. */
-void gy_worker_take_back(struct gy_worker *self, gantry_task *task);
-
 /* parallel.c: take part in a loop of somebody else; false: there is none. */
 bool gy_worker_help(struct gy_worker *self);
 
@@ -203,7 +201,38 @@ static inline void gy_worker_claim_active(struct gy_worker *self, gantry_taskman
     atomic_fetch_add_explicit(&manager->work, batch * GY_WORK_ACTIVE, memory_order_relaxed);
 }
 
-/* The same for one more task that is dispatched at once. */
+/* Where the worker's spawned tasks of a manager lie, see spawn.c. */
+struct gy_spawn_place {
+    _Alignas(64) struct gy_task_chunk *chunk; /* only its worker touches it while the manager runs */
+    gantry_task *ended;                       /* linked through gpu.next; the same */
+};
+
+static inline struct gy_spawn_place *gy_worker_place(const struct gy_worker *self, gantry_taskman *manager)
+{
+    return &manager->places[self->index];
+}
+
+/* The spawned task has ended, and nobody knows it any more. */
+static inline void gy_worker_take_back(struct gy_worker *self, gantry_task *task)
+{
+    struct gy_spawn_place *place = gy_worker_place(self, task->manager);
+    task->gpu.next = place->ended;
+    place->ended = task;
+}
+
+/* Queue a READY plain task that the worker's own task has made. */
+static inline void gy_worker_push(struct gy_worker *self, gantry_task *task)
+{
+    gantry_cpu_dispatcher *pool = self->pool;
+    if (!gy_deque_push(&self->deque, task)) {
+        gy_pool_inject(pool, task, task, 1);
+    }
+    if (atomic_load(&pool->work.sleepers) != 0) {
+        gy_pool_notify_work(pool, 1);
+    }
+}
+
+/* Count one more task as pending and active. */
 static inline void gy_worker_claim_task(struct gy_worker *self, gantry_taskman *manager)
 {
     gy_worker_owe_to(self, manager);

@@ -60,6 +60,31 @@ static void test_it_grows_and_keeps_its_content(void **state)
     assert_int_equal(gy_alloc_live(), 0);
 }
 
+static void test_pushed_one_by_one(void **state)
+{
+    (void)state;
+    struct gy_deque deque;
+    assert_ok(gy_deque_init(&deque));
+    for (int i = 0; i < 2048; i++) {
+        assert_true(gy_deque_push(&deque, &items[i]));
+    }
+    bool lost = false;
+    assert_ptr_equal(gy_deque_steal(&deque, &lost), &items[0]);
+    for (int i = 2047; i > 0; i--) {
+        assert_ptr_equal(gy_deque_take(&deque), &items[i]);
+    }
+    assert_null(gy_deque_take(&deque));
+    for (int i = 0; i < 2048; i++) {
+        assert_true(gy_deque_push(&deque, &items[i]));
+    }
+    gy_fault_arm(0);
+    assert_false(gy_deque_push(&deque, &items[0])); /* it is full */
+    gy_fault_arm(-1);
+    assert_ptr_equal(gy_deque_take(&deque), &items[2047]);
+    gy_deque_fini(&deque);
+    assert_int_equal(gy_alloc_live(), 0);
+}
+
 static void test_without_memory_nothing_is_pushed(void **state)
 {
     (void)state;
@@ -162,6 +187,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_owner_takes_a_list_in_its_order_and_thieves_from_the_end),
         cmocka_unit_test(test_it_grows_and_keeps_its_content),
+        cmocka_unit_test(test_pushed_one_by_one),
         cmocka_unit_test(test_without_memory_nothing_is_pushed),
         cmocka_unit_test(test_everything_is_taken_exactly_once),
     };

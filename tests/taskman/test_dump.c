@@ -69,6 +69,7 @@ static void test_kinds_states_and_edges_are_shown(void **state)
     assert_ok(gantry_task_start_after(hole, sync));
     char *text = dump_of(f.manager);
     assert_is_dot(text);
+    assert_null(strstr(text, "context"));
     assert_non_null(strstr(text, "t0 [label=\"say \\\"hi\\\" \\\\ {now} \""));
     assert_non_null(strstr(text, "label=\"join\", tooltip=\"HELD, 2 references\", shape=diamond"));
     assert_non_null(strstr(text, "label=\"hole\", tooltip=\"PLACEHOLDER, 2 references\", shape=invhouse, "
@@ -86,6 +87,32 @@ static void test_kinds_states_and_edges_are_shown(void **state)
     assert_is_dot(text);
     assert_int_equal(count_of(text, "fillcolor=palegreen"), 4);
     assert_int_equal(count_of(text, "fillcolor=tomato"), 1);
+    free(text);
+    tear_down(&f);
+}
+
+static gantry_status spawning_body(gantry_task *task, void *arg)
+{
+    return gantry_taskman_spawn(gantry_task_manager(task), count_body, arg, "spawned", NULL);
+}
+
+static void test_context_ids_are_shown_and_spawned_tasks_are_not(void **state)
+{
+    (void)state;
+    struct fixture f = set_up(1);
+    atomic_int count = 0;
+    gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
+    desc.run = spawning_body;
+    desc.arg = &count;
+    desc.context_id = 42;
+    assert_ok(gantry_taskman_submit(f.manager, &desc, NULL));
+    assert_ok(gantry_taskman_start(f.manager));
+    assert_ok(gantry_taskman_stop(f.manager));
+    assert_int_equal(count, 1);
+    char *text = dump_of(f.manager);
+    assert_is_dot(text);
+    assert_non_null(strstr(text, "tooltip=\"DONE, 0 references, context 42\""));
+    assert_int_equal(count_of(text, "shape="), 1);
     free(text);
     tear_down(&f);
 }
@@ -135,6 +162,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kinds_states_and_edges_are_shown),
+        cmocka_unit_test(test_context_ids_are_shown_and_spawned_tasks_are_not),
         cmocka_unit_test(test_dump_while_running),
         cmocka_unit_test(test_a_write_that_fails_is_told),
     };

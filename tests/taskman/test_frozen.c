@@ -125,6 +125,7 @@ static void test_what_freezing_refuses(void **state)
     assert_error(gantry_taskman_freeze(NULL), GANTRY_ERR_INVALID_ARGUMENT);
     gantry_task *named = get_named(f.manager, "missing");
     assert_error(gantry_taskman_freeze(f.manager), GANTRY_ERR_UNFILLED_NAME);
+    assert_last_error_has("freeze: no task was submitted for 1 names: '");
     assert_ptr_equal(add_cpu(f.manager, "missing", count_body, &count), named);
     gantry_task *after = add_sync(f.manager, "after");
     assert_error(gantry_taskman_start_from(f.manager, &after, 1), GANTRY_ERR_STATE);

@@ -332,6 +332,23 @@ static void test_a_chain_that_breaks_off_says_what_was_submitted(void **state)
     tear_down(&f);
 }
 
+static void test_storage_is_a_quarter_more_than_needed_at_most(void **state)
+{
+    (void)state;
+    struct fixture f = set_up(0);
+    gantry_task *tasks[3000];
+    for (uint64_t n = 0; n < 3000; n++) {
+        tasks[n] = add_cpu(f.manager, NULL, ok_body, NULL);
+        for (uint64_t i = 1; i <= 3 && i <= n; i++) {
+            assert_ok(gantry_task_start_after(tasks[n], tasks[n - i]));
+        }
+        gantry_taskman_stats stats = stats_of(f.manager);
+        uint64_t needed = 128 * stats.tasks + 16 * stats.edges, least = 2 * 64 * (128 + 16);
+        assert_in_range(stats.memory_bytes, needed, needed + needed / 4 + least);
+    }
+    tear_down(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -349,6 +366,7 @@ int main(void)
         cmocka_unit_test(test_getters_say_what_was_submitted),
         cmocka_unit_test(test_two_managers_share_a_pool),
         cmocka_unit_test(test_destroy_runs_what_is_queued),
+        cmocka_unit_test(test_storage_is_a_quarter_more_than_needed_at_most),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
