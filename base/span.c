@@ -33,18 +33,41 @@ static void leave(atomic_uint *inside)
     atomic_fetch_sub_explicit(inside, 1, memory_order_release);
 }
 
+static _Thread_local uint64_t flows[GY_SPAN_FLOWS];
+static _Thread_local uint32_t flow_count;
+
+void gy_span_add_flow(uint64_t flow)
+{
+    if (flow != 0 && flow_count < GY_SPAN_FLOWS) {
+        flows[flow_count++] = flow;
+    }
+}
+
+const uint64_t *gy_span_flows(uint32_t *count)
+{
+    *count = flow_count;
+    return flows;
+}
+
 void gy_span_end(enum gy_span_category category, const char *name, uint64_t begin_ns, uint64_t id)
 {
     if (begin_ns == 0 || !gy_span_on()) {
+        flow_count = 0;
         return;
     }
-    uint64_t end_ns = gy_clock_ns();
+    gy_span_emit(category, name, begin_ns, gy_clock_ns(), id);
+}
+
+void gy_span_emit(enum gy_span_category category, const char *name, uint64_t begin_ns, uint64_t end_ns,
+                  uint64_t id)
+{
     atomic_uint *inside;
     struct gy_span_sink *sink = enter(&inside);
     if (sink != NULL) {
         sink->emit(sink, category, name, begin_ns, end_ns, id);
     }
     leave(inside);
+    flow_count = 0;
 }
 
 void gy_span_count(const char *name, uint64_t value)

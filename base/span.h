@@ -15,6 +15,8 @@ enum gy_span_category {
     GY_SPAN_LAUNCH, /* one launch callback, on GD */
     GY_SPAN_BATCH,  /* a whole batch, on GD */
     GY_SPAN_WAIT,   /* a wait for the GPU, on GDB */
+    GY_SPAN_SUBMIT, /* ready GPU tasks handed to the dispatcher, by whoever made them ready */
+    GY_SPAN_MEMORY, /* a wait for memory */
 };
 
 struct gy_span_sink {
@@ -42,6 +44,16 @@ static inline uint64_t gy_span_begin(void)
 /* Emit the span since `begin_ns` = gy_span_begin(); nothing when recording was off then or is off now.
  * `id` is free: the task's context id, the batch number. */
 void gy_span_end(enum gy_span_category category, const char *name, uint64_t begin_ns, uint64_t id);
+/* The same for a span that ended at `end_ns`. */
+void gy_span_emit(enum gy_span_category category, const char *name, uint64_t begin_ns, uint64_t end_ns,
+                  uint64_t id);
+
+#define GY_SPAN_FLOWS 25 /* of one span; more are left out */
+/* An arrow joins the next span that the calling thread emits with all others that have the number `flow`, in
+ * order of time; 0: none.  Forgotten when that span is not recorded. */
+void gy_span_add_flow(uint64_t flow);
+/* For emit(): those of the span at hand. */
+const uint64_t *gy_span_flows(uint32_t *count);
 
 /* The counter `name` has `value` from now on; nothing when recording is off. */
 void gy_span_count(const char *name, uint64_t value);

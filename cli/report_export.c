@@ -1,10 +1,10 @@
 #include "cli/report_export.h"
 
-#include <inttypes.h>
-#include <string.h>
+#include "timeline.html.h"
 
-/* Slices that a page holds; of more, blocks are left out and the page says so. */
-#define PAGE_SLICES 400000u
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
 
 void cli_json_string(FILE *file, const char *text)
 {
@@ -28,49 +28,111 @@ static void put_time(FILE *file, const char *key, uint64_t ns)
     fprintf(file, ",\"%s\":%" PRIu64 ".%03u", key, ns / 1000, (unsigned)(ns % 1000));
 }
 
+void cli_export_chrome_begin(FILE *file)
+{
+    fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n"
+          "{\"ph\":\"M\",\"pid\":1,\"tid\":0,\"name\":\"process_name\",\"args\":{\"name\":\"gantry\"}}",
+          file);
+}
+
+static void put_slice(FILE *file, const struct trace *trace, const struct trace_slice *s, uint64_t id)
+{
+    fprintf(file, ",\n{\"ph\":\"X\",\"pid\":1,\"tid\":%u,\"cat\":", s->track);
+    cli_json_string(file, s->category != 0 ? trace->names[s->category] : "cta");
+    fputs(",\"name\":", file);
+    cli_json_string(file, trace->names[s->name]);
+    put_time(file, "ts", s->begin_ns);
+    put_time(file, "dur", s->end_ns - s->begin_ns);
+    fprintf(file, ",\"args\":{\"id\":%" PRIu64 "}}", id);
+}
+
+void cli_export_chrome_block(void *file, const struct trace *trace, const struct trace_slice *block,
+                             uint64_t number)
+{
+    put_slice(file, trace, block, number != UINT64_MAX ? number : 0);
+}
+
 static void put_tracks(const struct trace *trace, FILE *file)
 {
     for (size_t t = 1; t < trace->track_count; t++) {
         const struct trace_track *track = &trace->tracks[t];
-        const char *above = trace->tracks[track->parent].name;
+        bool is_thread = track->kind == TRACE_THREAD;
         fprintf(file,
                 ",\n{\"ph\":\"M\",\"pid\":1,\"tid\":%zu,\"name\":\"thread_name\",\"args\":{\"name\":", t);
         char name[400];
-        snprintf(name, sizeof(name), "%s%s%s", track->is_thread ? "" : above, track->is_thread ? "" : " / ",
-                 track->name);
+        snprintf(name, sizeof(name), "%s%s%s", is_thread ? "" : trace->tracks[track->parent].name,
+                 is_thread ? "" : " / ", track->name);
         cli_json_string(file, name);
         fprintf(file, "}},\n{\"ph\":\"M\",\"pid\":1,\"tid\":%zu,\"name\":\"thread_sort_index\",", t);
         fprintf(file, "\"args\":{\"sort_index\":%zu}}", t);
     }
 }
 
-static void put_flow(FILE *file, const struct trace_slice *s, uint64_t flow, const char *phase)
+/* One end of an arrow. */
+struct flow_end {
+    uint64_t flow, time_ns;
+    uint32_t track;
+};
+
+static int by_flow_and_time(const void *a, const void *b)
 {
-    fprintf(file, ",\n{\"ph\":\"%s\",\"pid\":1,\"tid\":%u,\"cat\":\"flow\",\"name\":\"task\",\"id\":%" PRIu64,
-            phase, s->track, flow);
-    put_time(file, "ts", s->begin_ns);
-    fputs(strcmp(phase, "f") == 0 ? ",\"bp\":\"e\"}" : "}", file);
+    const struct flow_end *x = a, *y = b;
+    return x->flow != y->flow         ? (x->flow < y->flow ? -1 : 1)
+           : x->time_ns != y->time_ns ? (x->time_ns < y->time_ns ? -1 : 1)
+                                      : 0;
 }
 
-void cli_export_chrome(const struct trace *trace, FILE *file)
+static size_t gather_flows(const struct trace *trace, struct flow_end *ends)
 {
-    fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n"
-          "{\"ph\":\"M\",\"pid\":1,\"tid\":0,\"name\":\"process_name\",\"args\":{\"name\":\"gantry\"}}",
-          file);
+    size_t count = 0;
+    for (size_t i = 0; i < trace->slice_count; i++) {
+        const struct trace_slice *s = &trace->slices[i];
+        const struct trace_details *d = &trace->details[s->details];
+        for (uint32_t f = 0; f < d->flow_count && count < trace->flow_count; f++) {
+            ends[count++] = (struct flow_end){trace->flows[d->first_flow + f], s->begin_ns, s->track};
+        }
+    }
+    qsort(ends, count, sizeof(*ends), by_flow_and_time);
+    return count;
+}
+
+/* In order of time: the first slice of a flow starts it, the last one finishes it. */
+static bool put_flows(const struct trace *trace, FILE *file)
+{
+    struct flow_end *ends = calloc(trace->flow_count + 1, sizeof(*ends));
+    if (ends == NULL) {
+        return false;
+    }
+    size_t count = gather_flows(trace, ends);
+    for (size_t i = 0; i < count; i++) {
+        bool first = i == 0 || ends[i - 1].flow != ends[i].flow;
+        bool last = i + 1 == count || ends[i + 1].flow != ends[i].flow;
+        if (first && last) {
+            continue;
+        }
+        fprintf(file,
+                ",\n{\"ph\":\"%s\",\"pid\":1,\"tid\":%u,\"cat\":\"flow\",\"name\":\"task\",\"id\":%" PRIu64,
+                first  ? "s"
+                : last ? "f"
+                       : "t",
+                ends[i].track, ends[i].flow);
+        put_time(file, "ts", ends[i].time_ns);
+        fputs(last ? ",\"bp\":\"e\"}" : "}", file);
+    }
+    free(ends);
+    return true;
+}
+
+bool cli_export_chrome_end(const struct trace *trace, FILE *file)
+{
     put_tracks(trace, file);
     for (size_t i = 0; i < trace->slice_count; i++) {
         const struct trace_slice *s = &trace->slices[i];
-        fprintf(file, ",\n{\"ph\":\"X\",\"pid\":1,\"tid\":%u,\"cat\":", s->track);
-        cli_json_string(file, s->category != 0 ? trace->names[s->category] : "cta");
-        fputs(",\"name\":", file);
-        cli_json_string(file, trace->names[s->name]);
-        put_time(file, "ts", s->begin_ns);
-        put_time(file, "dur", s->end_ns - s->begin_ns);
-        fprintf(file, ",\"args\":{\"id\":%" PRIu64 "}}", cli_trace_argument(trace, s, TRACE_ID, 0));
-        uint64_t flow = trace->details[s->details].flow;
-        if (s->details != 0 && flow != 0) { /* it begins at the launch and ends at the kernels */
-            put_flow(file, s, flow, cli_trace_is(trace, s, "launch") ? "s" : "f");
-        }
+        put_slice(file, trace, s, cli_trace_argument(trace, s, TRACE_ID, 0));
+    }
+    if (!put_flows(trace, file)) {
+        fprintf(stderr, "gantry: out of memory\n");
+        return false;
     }
     for (size_t i = 0; i < trace->count_count; i++) {
         const struct trace_count *c = &trace->counts[i];
@@ -80,125 +142,142 @@ void cli_export_chrome(const struct trace *trace, FILE *file)
         fprintf(file, ",\"args\":{\"value\":%" PRIu64 "}}", c->value);
     }
     fputs("\n]}\n", file);
+    return true;
 }
 
 /* ---- the page ---------------------------------------------------------------------------------- */
 
-static const char *const page_head[] = {
-    "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>Gantry timeline</title><style>\n",
-    "body{margin:0;font:13px sans-serif;background:#fff;color:#222}\n",
-    "#bar{padding:6px 10px;border-bottom:1px solid #ccc}#bar input{width:16em}\n",
-    "#note{color:#666;margin-left:1em}#tip{position:fixed;background:#fffbe6;border:1px solid #cb9;",
-    "padding:4px 8px;display:none;white-space:pre;pointer-events:none}\n",
-    "</style></head><body><div id=\"bar\"><b>Gantry timeline</b> <input id=\"find\" placeholder=\"find a "
-    "name\">",
-    "<span id=\"note\"></span></div><canvas id=\"view\"></canvas><div id=\"tip\"></div>\n",
-    "<script>\n\"use strict\";\n",
-    NULL,
-};
-
-/* T: tracks [name, parent, isBlock]; N: names; S: slices [track, name, begin, duration, category, id] from
- * the recording's begin; LEFT: slices left out.  The page's title ends with the number of slices drawn, for
- * those who look at it without eyes. */
-static const char *const page_script[] = {
-    "const "
-    "view=document.getElementById('view'),g=view.getContext('2d'),tip=document.getElementById('tip');\n",
-    "const L=260,H=16;let end=1;const rows=[],rowOf=new Map();\n",
-    "for(const s of S)end=Math.max(end,s[2]+s[3]);\n",
-    "const used=new Set(S.map(s=>s[0]));\n",
-    "T.forEach((t,i)=>{if(t&&used.has(i)){rowOf.set(i,rows.length);rows.push({name:t[0],group:T[t[1]]?T[t[1]]"
-    "[0]:'',",
-    "slices:[]});}});\n",
-    "for(const s of S)rows[rowOf.get(s[0])].slices.push(s);\n",
-    "for(const r of rows){r.slices.sort((a,b)=>a[2]-b[2]||b[3]-a[3]);const open=[];\n",
-    " for(const s of r.slices){while(open.length&&open[open.length-1]<=s[2])open.pop();s.depth=open.length;",
-    "open.push(s[2]+s[3]);r.deep=Math.max(r.deep||1,open.length);}}\n",
-    "let tall=0;for(const r of rows){r.y=tall;tall+=r.deep*H+4;}\n",
-    "/* where no GPU task ran, between the first and the last */\n",
-    "const gaps=[];{const b=S.filter(s=>N[s[4]]==='gpu').map(s=>[s[2],s[2]+s[3]]).sort((x,y)=>x[0]-y[0]);\n",
-    " let e=b.length?b[0][1]:0;for(const x of b){if(x[0]>e)gaps.push([e,x[0]]);e=Math.max(e,x[1]);}}\n",
-    "let from=0,span=end,scroll=0,word='',drawn=0;\n",
-    "const hue=n=>{let h=0;for(const c of n)h=(h*31+c.charCodeAt(0))%360;return h;};\n",
-    "const x=t=>L+(t-from)/span*(view.width-L);\n",
-    "const time=n=>n>=1e6?(n/1e6).toFixed(3)+' ms':n>=1e3?(n/1e3).toFixed(3)+' us':n+' ns';\n",
-    "function draw(){view.width=innerWidth;view.height=innerHeight-40;g.font='11px sans-serif';drawn=0;\n",
-    " g.fillStyle='#f3d9d9';for(const p of gaps){const a=Math.max(L,x(p[0])),b=x(p[1]);if(b>L&&a<view.width)",
-    "g.fillRect(a,0,Math.max(b-a,1),view.height);}\n",
-    " for(const r of rows){const y=r.y-scroll+18;if(y+r.deep*H<0||y>view.height)continue;\n",
-    "  g.fillStyle='#eee';g.fillRect(0,y+r.deep*H+1,view.width,1);let last=-1,lastDepth=-1;\n",
-    "  for(const s of r.slices){const a=x(s[2]),b=x(s[2]+s[3]);if(b<L||a>view.width)continue;\n",
-    "   const hit=word&&N[s[1]].toLowerCase().includes(word);\n",
-    "   if(b<=last&&s.depth===lastDepth&&!hit)continue;last=Math.ceil(b);lastDepth=s.depth;drawn++;\n",
-    "   const l=Math.max(a,L),w=Math.max(b-l,1);g.fillStyle=hit?'#d00':word?'#ccc':",
-    "`hsl(${hue(N[s[1]])},55%,70%)`;g.fillRect(l,y+s.depth*H,w,H-2);\n",
-    "   if(w>30){g.fillStyle='#222';g.fillText(N[s[1]],l+2,y+s.depth*H+11,w-3);}}\n",
-    "  g.fillStyle='#fff';g.fillRect(0,y,L-4,r.deep*H);g.fillStyle='#222';",
-    "g.fillText((r.group&&r.group!=='gantry'?r.group+' / ':'')+r.name,4,y+11,L-10);}\n",
-    " g.fillStyle='#fff';g.fillRect(0,0,view.width,16);g.fillStyle='#222';\n",
-    " for(let i=0;i<6;i++)g.fillText(time(Math.round(from+span*i/6)),L+(view.width-L)*i/6,12);\n",
-    " document.title='Gantry timeline: '+drawn+' of '+S.length+' slices drawn';}\n",
-    "view.onwheel=e=>{e.preventDefault();if(e.ctrlKey||!e.shiftKey&&e.offsetX>L){const "
-    "at=from+(e.offsetX-L)/",
-    "(view.width-L)*span,k=e.deltaY>0?1.25:0.8;span=Math.min(end,span*k);from=Math.max(0,at-(at-from)*k);}",
-    "else scroll=Math.max(0,Math.min(tall,scroll+e.deltaY));draw();};\n",
-    "let "
-    "drag=null;view.onmousedown=e=>{drag=[e.clientX,e.clientY,from,scroll];};onmouseup=()=>{drag=null;};\n",
-    "view.onmousemove=e=>{if(drag){from=Math.max(0,drag[2]-(e.clientX-drag[0])/(view.width-L)*span);",
-    "scroll=Math.max(0,drag[3]-(e.clientY-drag[1]));draw();return;}\n",
-    " const t=from+(e.offsetX-L)/(view.width-L)*span,y=e.offsetY+scroll-18;let found=null;\n",
-    " for(const r of rows)if(y>=r.y&&y<r.y+r.deep*H)for(const s of r.slices)if(s[2]<=t&&t<=s[2]+s[3]&&",
-    "s.depth===Math.floor((y-r.y)/H))found=s;\n",
-    " tip.style.display=found?'block':'none';if(found){tip.textContent=N[found[1]]+'\\n'+time(found[3])+' at "
-    "'+",
-    "time(found[2])+'\\nid '+found[5];tip.style.left=e.clientX+12+'px';tip.style.top=e.clientY+12+'px';}};\n",
-    "document.getElementById('find').oninput=e=>{word=e.target.value.toLowerCase();draw();};\n",
-    "document.getElementById('note').textContent=S.length+' slices, '+gaps.length+' gaps of the GPU "
-    "(shaded)'+",
-    "(LEFT?'; '+LEFT+' blocks are not on this page':'')+'. Wheel: zoom; shift and wheel: scroll; drag: "
-    "move.';\n",
-    "onresize=draw;draw();\n</script></body></html>\n",
-    NULL,
-};
-
-static void put_lines(FILE *file, const char *const *lines)
+void cli_page_block(void *user, const struct trace *trace, const struct trace_slice *block, uint64_t number)
 {
-    for (; *lines != NULL; lines++) {
-        fputs(*lines, file);
+    struct page_blocks *blocks = user;
+    (void)trace;
+    if (blocks->count == PAGE_BLOCKS) {
+        blocks->left++;
+        return;
     }
+    if (blocks->count == blocks->room) {
+        size_t room = blocks->room == 0 ? 4096 : blocks->room * 2;
+        struct page_block *more = realloc(blocks->at, room * sizeof(*more));
+        if (more == NULL) {
+            blocks->left++;
+            return;
+        }
+        blocks->at = more;
+        blocks->room = room;
+    }
+    blocks->at[blocks->count++] = (struct page_block){*block, number != UINT64_MAX ? number : 0};
 }
 
-void cli_export_html(const struct trace *trace, FILE *file)
+static uint64_t begin_of(const struct trace *trace)
 {
-    bool blocks = trace->slice_count <= PAGE_SLICES;
-    uint64_t begin = UINT64_MAX, left = 0;
+    uint64_t begin = UINT64_MAX;
     for (size_t i = 0; i < trace->slice_count; i++) {
         begin = trace->slices[i].begin_ns < begin ? trace->slices[i].begin_ns : begin;
     }
-    put_lines(file, page_head);
+    return begin;
+}
+
+static void put_page_tracks(const struct trace *trace, FILE *file)
+{
     fputs("const T=[null", file);
     for (size_t t = 1; t < trace->track_count; t++) {
+        const struct trace_track *track = &trace->tracks[t];
+        const struct trace_track *above = &trace->tracks[track->parent];
+        bool is_sm = track->kind == TRACE_BLOCKS; /* group: the GPU and "SMs" */
+        char group[400];
+        snprintf(group, sizeof(group), "%s%s%s",
+                 track->kind == TRACE_THREAD ? "host threads"
+                 : is_sm                     ? trace->tracks[above->parent].name
+                                             : above->name,
+                 is_sm ? ", " : "", is_sm ? above->name : "");
         fputs(",\n[", file);
-        cli_json_string(file, trace->tracks[t].name);
-        fprintf(file, ",%u,%d]", trace->tracks[t].parent, trace->tracks[t].is_block);
+        cli_json_string(file, track->name);
+        fputs(",", file);
+        cli_json_string(file, group);
+        fprintf(file, ",%d,%d]", (int)track->kind, track->kind == TRACE_THREAD ? (int)t : track->rank);
     }
     fputs("];\nconst N=[", file);
     for (size_t n = 0; n < trace->name_count; n++) {
         fputs(n == 0 ? "" : ",\n", file);
         cli_json_string(file, trace->names[n]);
     }
-    fputs("];\nconst S=[", file);
-    const char *comma = "";
+    fputs("];\n", file);
+}
+
+static void put_page_slices(const struct trace *trace, const struct page_blocks *blocks, uint64_t begin,
+                            FILE *file)
+{
+    fputs("const S=[", file);
     for (size_t i = 0; i < trace->slice_count; i++) {
         const struct trace_slice *s = &trace->slices[i];
-        if (!blocks && trace->tracks[s->track].is_block) {
-            left++;
+        const struct trace_details *d = &trace->details[s->details];
+        fprintf(file, "%s[%u,%u,%" PRIu64 ",%" PRIu64 ",%u,%" PRIu64, i == 0 ? "" : ",\n", s->track, s->name,
+                s->begin_ns - begin, s->end_ns - s->begin_ns, s->category,
+                cli_trace_argument(trace, s, TRACE_ID, cli_trace_argument(trace, s, TRACE_BATCH, 0)));
+        for (uint32_t f = 0; f < d->flow_count; f++) { /* as text: a number of script has 53 bits */
+            fprintf(file, ",\"%" PRIx64 "\"", trace->flows[d->first_flow + f]);
+        }
+        fputs("]", file);
+    }
+    for (size_t i = 0; i < blocks->count; i++) {
+        const struct trace_slice *s = &blocks->at[i].slice;
+        fprintf(file, "%s[%u,%u,%" PRIu64 ",%" PRIu64 ",0,%" PRIu64 "]",
+                i == 0 && trace->slice_count == 0 ? "" : ",\n", s->track, s->name, s->begin_ns - begin,
+                s->end_ns - s->begin_ns, blocks->at[i].number);
+    }
+    fprintf(file, "];\nconst LEFT=%" PRIu64 ";\n", blocks->left);
+}
+
+static void put_page_gaps(const struct trace *trace, const struct report *report, uint64_t begin, FILE *file)
+{
+    fputs("const G=[", file);
+    for (size_t i = 0; i < report->gap_list_count; i++) {
+        const struct report_gap *gap = &report->gap_list[i];
+        char why[200];
+        snprintf(why, sizeof(why), "%s%s%s", cli_report_cause(gap->cause),
+                 gap->cause == REPORT_HOST_TASK ? ": " : "",
+                 gap->cause == REPORT_HOST_TASK ? trace->names[gap->task] : "");
+        fprintf(file, "%s[%" PRIu64 ",%" PRIu64 ",", i == 0 ? "" : ",\n", gap->begin_ns - begin,
+                gap->end_ns - begin);
+        cli_json_string(file, why);
+        fputs("]", file);
+    }
+    fputs("];\n", file);
+}
+
+static void put_page_counters(const struct trace *trace, uint64_t begin, FILE *file)
+{
+    const char *comma = "";
+    fputs("const K=[", file);
+    for (size_t t = 1; t < trace->track_count; t++) {
+        if (trace->tracks[t].kind != TRACE_COUNTER) {
             continue;
         }
-        fprintf(file, "%s[%u,%u,%" PRIu64 ",%" PRIu64 ",%u,%" PRIu64 "]", comma, s->track, s->name,
-                s->begin_ns - begin, s->end_ns - s->begin_ns, s->category,
-                cli_trace_argument(trace, s, TRACE_ID, cli_trace_argument(trace, s, TRACE_BLOCK, 0)));
+        fprintf(file, "%s[", comma);
+        cli_json_string(file, trace->tracks[t].name);
+        for (size_t i = 0; i < trace->count_count; i++) {
+            const struct trace_count *c = &trace->counts[i];
+            if (c->track == t) {
+                fprintf(file, ",[%" PRIu64 ",%" PRIu64 "]", c->time_ns > begin ? c->time_ns - begin : 0,
+                        c->value);
+            }
+        }
+        fputs("]", file);
         comma = ",\n";
     }
-    fprintf(file, "];\nconst LEFT=%" PRIu64 ";\n", left);
-    put_lines(file, page_script);
+    fputs("];\n", file);
+}
+
+void cli_export_html(const struct trace *trace, const struct page_blocks *blocks, const struct report *report,
+                     FILE *file)
+{
+    static const char place[] = "/*DATA*/";
+    const char *data = strstr(timeline_html, place);
+    uint64_t begin = begin_of(trace);
+    fwrite(timeline_html, 1, (size_t)(data - timeline_html), file);
+    put_page_tracks(trace, file);
+    put_page_slices(trace, blocks, begin, file);
+    put_page_gaps(trace, report, begin, file);
+    put_page_counters(trace, begin, file);
+    fputs(data + sizeof(place) - 1, file);
 }

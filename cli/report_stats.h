@@ -2,22 +2,46 @@
 #ifndef CLI_REPORT_STATS_H
 #define CLI_REPORT_STATS_H
 
+#include "cli/intervals.h"
 #include "cli/trace.h"
 
 #define REPORT_KERNELS 20
 #define REPORT_STREAMS 256
+#define REPORT_PARTITIONS 64
+#define REPORT_HOST_TASKS 5
 
+/* What covers the longest part of a gap, the GPU's idle time between two tasks. */
 enum report_cause {
-    REPORT_HOST_TASK,  /* a CPU task ran for the longest part of the gap */
-    REPORT_DISPATCHER, /* the dispatcher's thread was in a batch for the longest part */
-    REPORT_NOTHING,    /* neither: nothing was ready */
+    REPORT_HOST_TASK,  /* a CPU task */
+    REPORT_MEMORY,     /* somebody waited for memory */
+    REPORT_DISPATCHER, /* the dispatcher's thread was in a batch, and did not wait for memory */
+    REPORT_NOTHING,    /* none of these: nothing was ready */
     REPORT_CAUSES
 };
 
-struct report_busy {
+struct report_stream {
     const char *name;
-    uint64_t ns; /* at least one slice ran */
-    uint64_t slices;
+    uint32_t gpu; /* track */
+    uint64_t ns;  /* at least one task ran */
+    uint64_t tasks;
+};
+
+const char *cli_report_cause(enum report_cause cause); /* for people */
+
+struct report_gap {
+    uint64_t begin_ns, end_ns;
+    enum report_cause cause;
+    uint32_t task; /* name of the CPU task, when that is the cause */
+};
+
+/* Streams of one GPU whose names begin alike: "partition / stream 3".  Those without belong to the whole GPU.
+ */
+struct report_partition {
+    char name[64]; /* "": the whole GPU */
+    uint32_t gpu;  /* track */
+    uint32_t streams;
+    uint64_t tasks, ns;                    /* at least one task ran */
+    uint64_t gaps, gap_ns, largest_gap_ns; /* between its first and its last task */
 };
 
 struct report_kernel {
@@ -25,29 +49,64 @@ struct report_kernel {
     uint64_t count, total_ns, least_ns, most_ns, ctas;
 };
 
+struct report_host_task {
+    uint32_t name;
+    uint64_t gaps, ns;
+};
+
+struct report_sm {
+    uint32_t gpu; /* track above the SMs */
+    int32_t number;
+    uint64_t ns;           /* at least one block ran */
+    uint64_t alignment_ns; /* of its clock, as stated; UINT64_MAX: not stated */
+};
+
+/* Blocks are counted while the trace is read; see report_sms.c. */
+struct report_sms;
+struct report_sms *cli_report_sms_create(void);
+void cli_report_sms_free(struct report_sms *sms);
+/* A trace_block_fn; `user` is a struct report_sms. */
+void cli_report_sms_add(void *user, const struct trace *trace, const struct trace_slice *block,
+                        uint64_t number);
+
 struct report {
     uint64_t begin_ns, end_ns; /* of everything */
     uint64_t tasks, task_ns;   /* CPU tasks */
     uint64_t batches;
     uint64_t launches, launch_ns;
     uint64_t phase_ns[3]; /* dispatcher time in HtoD, Kernel, DtoH */
+    uint64_t memory_waits, memory_ns;
     uint64_t gpu_begin_ns, gpu_end_ns, gpu_busy_ns;
     uint64_t gpu_tasks;
-    struct report_busy streams[REPORT_STREAMS];
+    struct report_stream streams[REPORT_STREAMS];
     size_t stream_count;
+    struct report_partition partitions[REPORT_PARTITIONS];
+    size_t partition_count;
     uint64_t gaps, gap_ns, largest_gap_ns;
     uint64_t cause_count[REPORT_CAUSES], cause_ns[REPORT_CAUSES];
-    uint32_t worst_task; /* name of the CPU task behind the largest gap of its cause; 0: none */
+    struct report_gap *gap_list; /* the caller's to free, with `sms` */
+    size_t gap_list_count;
+    struct report_host_task host_tasks[REPORT_HOST_TASKS]; /* by the time that the GPU waited for them */
+    size_t host_task_count;
     struct report_kernel kernels[REPORT_KERNELS]; /* by total time; blocks' launches, else GPU tasks */
     size_t kernel_count;
     bool kernels_are_tasks;
+    struct report_sm *sms; /* see gap_list */
     size_t sm_count;
     uint64_t sm_least_ns, sm_most_ns, sm_sum_ns; /* busy time of an SM */
-    uint64_t ctas, ctas_lost;
-    uint64_t cta_alignment_ns, tick_ns, shift_ns;
+    uint64_t slices_lost, ctas, ctas_lost;
+    uint64_t gpu_alignment_ns, cta_alignment_ns, sm_alignment_ns, tick_ns, shift_ns;
 };
 
-/* False after a line on stderr: out of memory. */
-bool cli_report_compute(const struct trace *trace, struct report *out);
+/* Fill in what is about SMs.  False: out of memory. */
+bool cli_report_sms_take(const struct report_sms *sms, struct report *report);
+
+/* False after a line on stderr: out of memory.  `sms` has been fed while the trace was loaded. */
+bool cli_report_compute(const struct trace *trace, const struct report_sms *sms, struct report *out);
+
+void cli_report_free(struct report *report);
+
+/* report_gaps.c: why the GPU, busy during `gpu` (united), was idle.  False: out of memory. */
+bool cli_report_gaps(const struct trace *trace, const struct intervals *gpu, struct report *report);
 
 #endif

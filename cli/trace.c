@@ -1,21 +1,23 @@
 /* Reads back what profile/pftrace.c writes: not any trace, but every trace of ours.
  *
- * Our writer puts the end of a slice right behind its begin on the same track, and gives tracks small
- * numbers; the reader relies on both and says so when a file is different. */
+ * Our writer puts the end of a slice right behind its begin on the same sequence, and gives tracks small
+ * numbers; the reader relies on both and says so when a file is different.  So a slice is known as a whole as
+ * soon as its end is read, and blocks, of which there are many, need not be kept. */
 #include "cli/trace.h"
 
-#include <errno.h>
-#include <fcntl.h>
+#include "cli/names.h"
+#include "cli/trace_file.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define MOST_TRACKS (1u << 20)
-#define MOST_NAMES (1u << 20)
 #define MOST_SEQUENCES (1u << 20)
+#define QUEUE_IIDS 65536u /* numbers of queues are larger, those of stages smaller */
+#define QUEUES 8192u
+
+enum { EVENT_BEGIN = 1, EVENT_END = 2, EVENT_INSTANT = 3, EVENT_COUNT = 4 };
 
 /* Numbers of strings on one sequence, as indices into trace.names. */
 struct table {
@@ -25,97 +27,42 @@ struct table {
 
 struct sequence {
     uint64_t now_ns;
+    uint32_t track; /* index */
+    bool incremental, is_open;
+    struct trace_slice open; /* begun, not ended */
+    uint64_t open_block;
+    struct table events, categories, arguments, stages;
+};
+
+/* A stream of a GPU. */
+struct queue {
+    const char *name, *gpu; /* NULL: not declared */
+    uint32_t first_lane, lane_count;
+};
+
+/* One of a queue's tracks. */
+struct lane {
     uint32_t track;
-    bool incremental;
-    struct table events, categories, arguments;
+    uint32_t next; /* index into lanes; 0: none */
+    uint64_t end_ns;
 };
 
 struct trace_reader {
     struct trace *trace;
-    const char *path;
-    const uint8_t *data;
-    size_t bytes;
+    trace_block_fn block;
+    void *user;
     struct sequence *sequences;
     size_t sequence_count;
-    size_t track_room, slice_room, detail_room, count_room, name_room;
-    size_t *open; /* by track: its latest slice + 1 */
-    size_t open_room;
-    uint32_t *hash; /* of names: index; 0: empty */
-    size_t hash_room;
-    char **owned; /* the names' memory */
-    size_t owned_count, owned_room;
+    size_t track_room, slice_room, mark_room, detail_room, flow_room, count_room;
+    uint32_t *index; /* by uuid: of its track */
+    size_t index_room;
+    struct queue queues[QUEUES];
+    struct lane *lanes; /* 0 is unused */
+    size_t lane_count, lane_room;
+    uint32_t gpu_category;
+    struct names names;
     const char *wrong;
 };
-
-struct span {
-    const uint8_t *at, *end;
-};
-
-struct field {
-    uint32_t number;
-    uint64_t value;
-    struct span bytes;
-};
-
-/* ---- the wire ---------------------------------------------------------------------------------- */
-
-static bool read_varint(struct span *span, uint64_t *out)
-{
-    uint64_t value = 0;
-    for (unsigned shift = 0; shift < 64 && span->at < span->end; shift += 7) {
-        uint8_t byte = *span->at++;
-        value |= (uint64_t)(byte & 0x7f) << shift;
-        if (byte < 0x80) {
-            *out = value;
-            return true;
-        }
-    }
-    return false;
-}
-
-/* The next field; false at the end, or when the rest makes no sense (span->at is NULL then). */
-static bool next_field(struct span *span, struct field *field)
-{
-    uint64_t key, length;
-    if (span->at == NULL || span->at >= span->end) {
-        return false;
-    }
-    if (!read_varint(span, &key)) {
-        span->at = NULL;
-        return false;
-    }
-    field->number = (uint32_t)(key >> 3);
-    field->bytes = (struct span){NULL, NULL};
-    field->value = 0;
-    size_t left = (size_t)(span->end - span->at);
-    switch (key & 7) {
-    case 0:
-        if (read_varint(span, &field->value)) {
-            return true;
-        }
-        break;
-    case 1:
-        if (left >= 8) {
-            for (unsigned i = 0; i < 8; i++) {
-                field->value |= (uint64_t)span->at[i] << 8 * i;
-            }
-            span->at += 8;
-            return true;
-        }
-        break;
-    case 2:
-        if (read_varint(span, &length) && length <= (uint64_t)(span->end - span->at)) {
-            field->bytes = (struct span){span->at, span->at + length};
-            span->at += length;
-            return true;
-        }
-        break;
-    default:
-        break;
-    }
-    span->at = NULL;
-    return false;
-}
 
 /* ---- growing arrays ---------------------------------------------------------------------------- */
 
@@ -145,66 +92,16 @@ static void *grown(struct trace_reader *r, void *array, size_t count, size_t *ro
         (array) = bigger_ != NULL ? bigger_ : (array);                           \
     } while (0)
 
-static uint64_t hash_of(const char *text, size_t bytes)
-{
-    uint64_t hash = 1469598103934665603u;
-    for (size_t i = 0; i < bytes; i++) {
-        hash = (hash ^ (unsigned char)text[i]) * 1099511628211u;
-    }
-    return hash;
-}
-
-static void rehash(struct trace_reader *r)
-{
-    size_t room = r->hash_room == 0 ? 1024 : r->hash_room * 2;
-    uint32_t *hash = calloc(room, sizeof(*hash));
-    if (hash == NULL) {
-        r->wrong = "out of memory";
-        return;
-    }
-    for (uint32_t i = 1; i < r->trace->name_count; i++) {
-        const char *name = r->trace->names[i];
-        size_t slot = hash_of(name, strlen(name)) & (room - 1);
-        while (hash[slot] != 0) {
-            slot = (slot + 1) & (room - 1);
-        }
-        hash[slot] = i;
-    }
-    free(r->hash);
-    r->hash = hash;
-    r->hash_room = room;
-}
-
 /* The index of a name among all of the trace. */
 static uint32_t name_index(struct trace_reader *r, struct span text)
 {
-    struct trace *trace = r->trace;
-    size_t bytes = (size_t)(text.end - text.at);
-    if (trace->name_count * 2 >= r->hash_room) {
-        rehash(r);
+    uint32_t index = 0;
+    if (r->wrong == NULL && !cli_names_add(&r->names, text, &index)) {
+        r->wrong = r->names.count >= MOST_NAMES ? "too many names" : "out of memory";
     }
-    GROW(r, trace->names, trace->name_count, r->name_room);
-    GROW(r, r->owned, r->owned_count, r->owned_room);
-    if (r->wrong != NULL || trace->name_count == MOST_NAMES) {
-        r->wrong = r->wrong != NULL ? r->wrong : "too many names";
-        return 0;
-    }
-    size_t slot = hash_of((const char *)text.at, bytes) & (r->hash_room - 1);
-    for (; r->hash[slot] != 0; slot = (slot + 1) & (r->hash_room - 1)) {
-        const char *name = trace->names[r->hash[slot]];
-        if (strncmp(name, (const char *)text.at, bytes) == 0 && name[bytes] == '\0') {
-            return r->hash[slot];
-        }
-    }
-    char *name = strndup((const char *)text.at, bytes);
-    if (name == NULL) {
-        r->wrong = "out of memory";
-        return 0;
-    }
-    r->owned[r->owned_count++] = name;
-    trace->names[trace->name_count] = name;
-    r->hash[slot] = (uint32_t)trace->name_count;
-    return (uint32_t)trace->name_count++;
+    r->trace->names = r->names.at;
+    r->trace->name_count = r->names.count;
+    return index;
 }
 
 static void table_set(struct trace_reader *r, struct table *table, uint64_t iid, uint32_t index)
@@ -224,15 +121,18 @@ static uint32_t table_get(const struct table *table, uint64_t iid)
     return iid < table->room ? table->at[iid] : 0;
 }
 
-/* ---- packets ----------------------------------------------------------------------------------- */
+/* ---- what is declared -------------------------------------------------------------------------- */
 
 struct packet {
     uint64_t timestamp, sequence;
-    struct span event, interned, track, defaults, snapshot;
+    struct span event, stage, interned, track, defaults, snapshot;
 };
 
 static struct sequence *sequence_of(struct trace_reader *r, uint64_t id)
 {
+    if (id < r->sequence_count) {
+        return &r->sequences[id];
+    }
     if (id >= MOST_SEQUENCES) {
         r->wrong = "too many sequences";
         return NULL;
@@ -241,40 +141,71 @@ static struct sequence *sequence_of(struct trace_reader *r, uint64_t id)
     return r->wrong == NULL ? &r->sequences[id] : NULL;
 }
 
+static void read_queue(struct trace_reader *r, uint64_t iid, struct span name, struct span gpu)
+{
+    if (iid - QUEUE_IIDS >= QUEUES) {
+        r->wrong = "the number of a queue is too large";
+        return;
+    }
+    uint32_t index = name_index(r, name), gpu_index = name_index(r, gpu);
+    if (r->wrong == NULL) {
+        r->queues[iid - QUEUE_IIDS].name = r->trace->names[index];
+        r->queues[iid - QUEUE_IIDS].gpu = r->trace->names[gpu_index];
+    }
+}
+
 static void read_interned(struct trace_reader *r, struct sequence *sequence, struct span span)
 {
     struct field list, field;
-    while (next_field(&span, &list)) {
+    while (cli_next_field(&span, &list)) {
         uint64_t iid = 0;
-        struct span text = {(const uint8_t *)"", (const uint8_t *)""};
+        struct span text = {(const uint8_t *)"", (const uint8_t *)""}, description = text;
         struct span entry = list.bytes;
-        while (next_field(&entry, &field)) {
+        while (cli_next_field(&entry, &field)) {
             iid = field.number == 1 ? field.value : iid;
             text = field.number == 2 ? field.bytes : text;
+            description = field.number == 3 ? field.bytes : description;
         }
-        struct table *table = list.number == 1   ? &sequence->categories
-                              : list.number == 2 ? &sequence->events
-                              : list.number == 3 ? &sequence->arguments
-                                                 : NULL;
-        if (table != NULL) {
+        struct table *table = list.number == 1    ? &sequence->categories
+                              : list.number == 2  ? &sequence->events
+                              : list.number == 3  ? &sequence->arguments
+                              : list.number == 24 ? &sequence->stages
+                                                  : NULL;
+        if (list.number == 24 && iid >= QUEUE_IIDS) {
+            read_queue(r, iid, text, description);
+        } else if (table != NULL) {
             table_set(r, table, iid, name_index(r, text));
         }
     }
 }
 
+static uint32_t add_track(struct trace_reader *r, const struct trace_track *track)
+{
+    GROW(r, r->trace->tracks, r->trace->track_count, r->track_room);
+    if (r->wrong != NULL || r->trace->track_count >= MOST_TRACKS) {
+        r->wrong = r->wrong != NULL ? r->wrong : "too many tracks";
+        return 0;
+    }
+    r->trace->tracks[r->trace->track_count] = *track;
+    return (uint32_t)r->trace->track_count++;
+}
+
+static uint32_t track_of(const struct trace_reader *r, uint64_t uuid)
+{
+    return uuid < r->index_room ? r->index[uuid] : 0;
+}
+
 static void read_defaults(struct trace_reader *r, struct sequence *sequence, struct span span)
 {
     struct field field, inner;
-    while (next_field(&span, &field)) {
+    while (cli_next_field(&span, &field)) {
         if (field.number == 58) {
             sequence->incremental = field.value == 64;
         } else if (field.number == 11) {
-            while (next_field(&field.bytes, &inner)) {
-                sequence->track = inner.number == 11 ? (uint32_t)inner.value : sequence->track;
+            while (cli_next_field(&field.bytes, &inner)) {
+                sequence->track = inner.number == 11 ? track_of(r, inner.value) : sequence->track;
             }
-            if (sequence->track < r->trace->track_count) {
-                r->trace->tracks[sequence->track].is_block = true;
-            }
+            r->trace->tracks[sequence->track].kind = TRACE_BLOCKS;
         }
     }
 }
@@ -282,9 +213,9 @@ static void read_defaults(struct trace_reader *r, struct sequence *sequence, str
 static void read_snapshot(struct sequence *sequence, struct span span)
 {
     struct field field, inner;
-    while (next_field(&span, &field)) {
+    while (cli_next_field(&span, &field)) {
         uint64_t id = 0, time = 0;
-        while (field.number == 1 && next_field(&field.bytes, &inner)) {
+        while (field.number == 1 && cli_next_field(&field.bytes, &inner)) {
             id = inner.number == 1 ? inner.value : id;
             time = inner.number == 2 ? inner.value : time;
         }
@@ -297,36 +228,37 @@ static void read_track(struct trace_reader *r, struct span span)
     struct trace_track track = {.name = ""};
     uint64_t uuid = 0;
     struct field field, inner;
-    while (next_field(&span, &field)) {
+    while (cli_next_field(&span, &field) && r->wrong == NULL) {
         if (field.number == 1) {
             uuid = field.value;
         } else if (field.number == 5) {
-            track.parent = (uint32_t)field.value;
+            track.parent = track_of(r, field.value);
         } else if (field.number == 12) {
             track.rank = (int32_t)field.value;
         } else if (field.number == 2) {
             track.name = r->trace->names[name_index(r, field.bytes)];
         } else if (field.number == 8) {
-            track.is_counter = true;
+            track.kind = TRACE_COUNTER;
         } else if (field.number == 3 || field.number == 4) {
-            track.is_thread = field.number == 4;
-            while (next_field(&field.bytes, &inner)) {
+            track.kind = field.number == 4 ? TRACE_THREAD : track.kind;
+            while (cli_next_field(&field.bytes, &inner)) {
                 if (inner.number == (field.number == 3 ? 6u : 5u)) {
                     track.name = r->trace->names[name_index(r, inner.bytes)];
                 }
             }
         }
     }
-    if (uuid == 0 || uuid >= MOST_TRACKS || track.parent >= MOST_TRACKS) {
+    if (uuid == 0 || uuid >= MOST_TRACKS) {
         r->wrong = "a track's number is not one of ours";
         return;
     }
-    GROW(r, r->trace->tracks, (size_t)uuid, r->track_room);
+    GROW(r, r->index, (size_t)uuid, r->index_room);
     if (r->wrong == NULL) {
-        r->trace->tracks[uuid] = track;
-        r->trace->track_count = uuid >= r->trace->track_count ? (size_t)uuid + 1 : r->trace->track_count;
+        r->index[uuid] = add_track(r, &track);
     }
 }
+
+/* ---- what happened ----------------------------------------------------------------------------- */
 
 static enum trace_argument argument_called(const char *name)
 {
@@ -335,10 +267,12 @@ static enum trace_argument argument_called(const char *name)
                                                        [TRACE_CTAS] = "ctas",
                                                        [TRACE_LOST] = "lost",
                                                        [TRACE_ALIGNMENT] = "alignment_ns",
+                                                       [TRACE_SM_ALIGNMENT] = "sm_alignment_ns",
                                                        [TRACE_TICK] = "tick_ns",
                                                        [TRACE_SHIFT] = "shift_ns",
                                                        [TRACE_BLOCK] = "block",
-                                                       [TRACE_BATCH] = "batch"};
+                                                       [TRACE_BATCH] = "batch",
+                                                       [TRACE_CTAS_LOST] = "ctas_lost"};
     enum trace_argument a = TRACE_ID;
     while (a < TRACE_ARGUMENTS && strcmp(names[a], name) != 0) {
         a++;
@@ -351,7 +285,7 @@ static void read_argument(struct trace_reader *r, const struct sequence *sequenc
 {
     uint64_t iid = 0, value = 0;
     struct field field;
-    while (next_field(&span, &field)) {
+    while (cli_next_field(&span, &field)) {
         iid = field.number == 1 ? field.value : iid;
         value = field.number == 3 ? field.value : value;
     }
@@ -365,7 +299,7 @@ static void read_argument(struct trace_reader *r, const struct sequence *sequenc
 static uint32_t add_details(struct trace_reader *r, const struct trace_details *details)
 {
     struct trace *trace = r->trace;
-    if (details->present == 0 && details->flow == 0) {
+    if (details->present == 0 && details->flow_count == 0) {
         return 0;
     }
     GROW(r, trace->details, trace->detail_count, r->detail_room);
@@ -376,103 +310,263 @@ static uint32_t add_details(struct trace_reader *r, const struct trace_details *
     return (uint32_t)trace->detail_count++;
 }
 
-static void read_event(struct trace_reader *r, const struct sequence *sequence, uint64_t time,
-                       struct span span)
+static void add_flow(struct trace_reader *r, struct trace_details *details, uint64_t flow)
 {
     struct trace *trace = r->trace;
-    struct trace_details details = {0};
-    uint64_t type = 0, track = sequence->track, name = 0, category = 0, count = 0;
-    struct field field;
-    while (next_field(&span, &field)) {
-        switch (field.number) {
-        case 3:
-            category = field.value;
-            break;
-        case 4:
-            read_argument(r, sequence, field.bytes, &details);
-            break;
-        case 9:
-            type = field.value;
-            break;
-        case 10:
-            name = field.value;
-            break;
-        case 11:
-            track = field.value;
-            break;
-        case 30:
-            count = field.value;
-            break;
-        case 47:
-            details.flow = field.value;
-            break;
-        default:
-            break;
-        }
-    }
-    if (track == 0 || track >= trace->track_count) {
-        r->wrong = "an event lies on no track";
-        return;
-    }
-    GROW(r, r->open, (size_t)track, r->open_room);
-    GROW(r, trace->slices, trace->slice_count, r->slice_room);
-    GROW(r, trace->counts, trace->count_count, r->count_room);
-    if (r->wrong != NULL) {
-        return;
-    }
-    if (type == 1) {
-        trace->slices[trace->slice_count++] =
-            (struct trace_slice){.begin_ns = time,
-                                 .track = (uint32_t)track,
-                                 .name = table_get(&sequence->events, name),
-                                 .details = add_details(r, &details),
-                                 .category = table_get(&sequence->categories, category)};
-        r->open[track] = trace->slice_count;
-    } else if (type == 2 && r->open[track] != 0) {
-        trace->slices[r->open[track] - 1].end_ns = time;
-        r->open[track] = 0;
-    } else if (type == 2) {
-        r->wrong = "an end without a begin right before it: not a trace of Gantry's";
-    } else if (type == 4) {
-        trace->counts[trace->count_count++] = (struct trace_count){time, count, (uint32_t)track};
+    GROW(r, trace->flows, trace->flow_count, r->flow_room);
+    if (r->wrong == NULL) {
+        details->first_flow = details->flow_count == 0 ? (uint32_t)trace->flow_count : details->first_flow;
+        details->flow_count++;
+        trace->flows[trace->flow_count++] = flow;
     }
 }
 
-static void read_packet(struct trace_reader *r, struct span span)
+static void add_slice(struct trace_reader *r, const struct trace_slice *slice)
 {
-    struct packet p = {0};
+    GROW(r, r->trace->slices, r->trace->slice_count, r->slice_room);
+    if (r->wrong == NULL) {
+        r->trace->slices[r->trace->slice_count++] = *slice;
+    }
+}
+
+static void add_mark(struct trace_reader *r, const struct trace_slice *mark)
+{
+    GROW(r, r->trace->marks, r->trace->mark_count, r->mark_room);
+    if (r->wrong == NULL) {
+        r->trace->marks[r->trace->mark_count++] = *mark;
+    }
+}
+
+static void add_count(struct trace_reader *r, uint32_t track, uint64_t time_ns, uint64_t value)
+{
+    GROW(r, r->trace->counts, r->trace->count_count, r->count_room);
+    if (r->wrong == NULL) {
+        r->trace->counts[r->trace->count_count++] = (struct trace_count){time_ns, value, track};
+    }
+}
+
+static void end_slice(struct trace_reader *r, struct sequence *sequence, uint32_t track, uint64_t time)
+{
+    if (!sequence->is_open || sequence->open.track != track) {
+        r->wrong = "an end without a begin right before it: not a trace of Gantry's";
+        return;
+    }
+    sequence->is_open = false;
+    sequence->open.end_ns = time;
+    if (r->trace->tracks[track].kind != TRACE_BLOCKS) {
+        add_slice(r, &sequence->open);
+        return;
+    }
+    r->trace->block_count++;
+    if (r->block != NULL) {
+        r->block(r->user, r->trace, &sequence->open, sequence->open_block);
+    }
+}
+
+struct event {
+    uint64_t type, name, category, count;
+    uint32_t track;
+    struct trace_details details;
+};
+
+static struct event read_event_fields(struct trace_reader *r, const struct sequence *sequence,
+                                      struct span span)
+{
+    struct event event = {.track = sequence->track};
     struct field field;
-    while (next_field(&span, &field)) {
+    while (cli_next_field(&span, &field)) {
         switch (field.number) {
-        case 6:
-            p.snapshot = field.bytes;
+        case 3:
+            event.category = field.value;
             break;
-        case 8:
-            p.timestamp = field.value;
+        case 4:
+            read_argument(r, sequence, field.bytes, &event.details);
+            break;
+        case 9:
+            event.type = field.value;
             break;
         case 10:
-            p.sequence = field.value;
+            event.name = field.value;
             break;
         case 11:
-            p.event = field.bytes;
+            event.track = track_of(r, field.value);
             break;
-        case 12:
-            p.interned = field.bytes;
+        case 30:
+            event.count = field.value;
             break;
-        case 59:
-            p.defaults = field.bytes;
-            break;
-        case 60:
-            p.track = field.bytes;
+        case 47:
+            add_flow(r, &event.details, field.value);
             break;
         default:
             break;
         }
     }
-    struct sequence *sequence = span.at != NULL ? sequence_of(r, p.sequence) : NULL;
+    return event;
+}
+
+static void read_event(struct trace_reader *r, struct sequence *sequence, uint64_t time, struct span span)
+{
+    struct event event = read_event_fields(r, sequence, span);
+    if (event.track == 0 || r->wrong != NULL) {
+        r->wrong = r->wrong != NULL ? r->wrong : "an event lies on no track";
+        return;
+    }
+    if (event.type == EVENT_END) {
+        end_slice(r, sequence, event.track, time);
+        return;
+    }
+    if (event.type == EVENT_COUNT) {
+        add_count(r, event.track, time, event.count);
+        return;
+    }
+    struct trace_slice slice = {.begin_ns = time,
+                                .end_ns = time,
+                                .track = event.track,
+                                .name = table_get(&sequence->events, event.name),
+                                .category = table_get(&sequence->categories, event.category)};
+    bool is_block = r->trace->tracks[event.track].kind == TRACE_BLOCKS;
+    slice.details = is_block ? 0 : add_details(r, &event.details);
+    if (event.type == EVENT_INSTANT) {
+        add_mark(r, &slice);
+    } else if (event.type == EVENT_BEGIN) {
+        sequence->is_open = true;
+        sequence->open = slice;
+        sequence->open_block = (event.details.present >> TRACE_BLOCK & 1) != 0
+                                   ? event.details.arguments[TRACE_BLOCK]
+                                   : UINT64_MAX;
+    }
+}
+
+/* ---- GPU tasks --------------------------------------------------------------------------------- */
+
+static uint32_t add_lane(struct trace_reader *r, const struct queue *queue, uint32_t rank)
+{
+    uint32_t parent = 1;
+    while (parent < r->trace->track_count && strcmp(r->trace->tracks[parent].name, queue->gpu) != 0) {
+        parent++;
+    }
+    if (parent == r->trace->track_count) {
+        struct trace_track gpu = {.name = queue->gpu, .parent = 1};
+        parent = add_track(r, &gpu);
+    }
+    struct trace_track track = {
+        .name = queue->name, .parent = parent, .rank = (int32_t)rank, .kind = TRACE_QUEUE};
+    GROW(r, r->lanes, r->lane_count, r->lane_room);
+    uint32_t number = add_track(r, &track);
+    if (r->wrong != NULL) {
+        return 0;
+    }
+    r->lanes[r->lane_count] = (struct lane){.track = number};
+    return (uint32_t)r->lane_count++;
+}
+
+/* The first of the queue's tracks that is free at `begin_ns`; tasks of one queue come in the order of their
+ * ends. */
+static struct lane *lane_of(struct trace_reader *r, uint64_t queue_index, uint64_t begin_ns)
+{
+    struct queue *queue = &r->queues[queue_index];
+    uint32_t last = 0;
+    for (uint32_t i = queue->first_lane; i != 0; i = r->lanes[i].next) {
+        if (r->lanes[i].end_ns <= begin_ns) {
+            return &r->lanes[i];
+        }
+        last = i;
+    }
+    uint32_t added = add_lane(r, queue, (uint32_t)queue_index % 64);
+    if (added == 0) {
+        return NULL;
+    }
+    if (last != 0) {
+        r->lanes[last].next = added;
+    } else {
+        queue->first_lane = added;
+    }
+    return &r->lanes[added];
+}
+
+static void read_stage(struct trace_reader *r, const struct sequence *sequence, uint64_t time,
+                       struct span span)
+{
+    uint64_t duration = 0, queue = 0, stage = 0;
+    struct trace_details details = {.present = 1u << TRACE_ID};
+    struct field field, inner;
+    while (cli_next_field(&span, &field)) {
+        duration = field.number == 2 ? field.value : duration;
+        queue = field.number == 13 ? field.value : queue;
+        stage = field.number == 14 ? field.value : stage;
+        while (field.number == 6 && cli_next_field(&field.bytes, &inner)) {
+            if (inner.number == 2) {
+                char text[24] = "";
+                size_t bytes = (size_t)(inner.bytes.end - inner.bytes.at);
+                memcpy(text, inner.bytes.at, bytes < sizeof(text) ? bytes : sizeof(text) - 1);
+                details.arguments[TRACE_ID] = strtoull(text, NULL, 10);
+            }
+        }
+    }
+    if (queue - QUEUE_IIDS >= QUEUES || r->queues[queue - QUEUE_IIDS].name == NULL) {
+        r->wrong = "a GPU task lies on no queue";
+        return;
+    }
+    struct lane *lane = lane_of(r, queue - QUEUE_IIDS, time);
+    if (lane == NULL) {
+        return;
+    }
+    lane->end_ns = time + duration;
+    struct trace_slice slice = {.begin_ns = time,
+                                .end_ns = time + duration,
+                                .track = lane->track,
+                                .name = table_get(&sequence->stages, stage),
+                                .category = r->gpu_category,
+                                .details = add_details(r, &details)};
+    add_slice(r, &slice);
+}
+
+/* ---- packets ----------------------------------------------------------------------------------- */
+
+static bool read_packet_fields(struct span span, struct packet *p)
+{
+    struct field field;
+    while (cli_next_field(&span, &field)) {
+        switch (field.number) {
+        case 6:
+            p->snapshot = field.bytes;
+            break;
+        case 8:
+            p->timestamp = field.value;
+            break;
+        case 10:
+            p->sequence = field.value;
+            break;
+        case 11:
+            p->event = field.bytes;
+            break;
+        case 12:
+            p->interned = field.bytes;
+            break;
+        case 53:
+            p->stage = field.bytes;
+            break;
+        case 59:
+            p->defaults = field.bytes;
+            break;
+        case 60:
+            p->track = field.bytes;
+            break;
+        default:
+            break;
+        }
+    }
+    return span.at != NULL;
+}
+
+static bool read_packet(void *user, struct span span)
+{
+    struct trace_reader *r = user;
+    struct packet p = {0};
+    struct sequence *sequence = read_packet_fields(span, &p) ? sequence_of(r, p.sequence) : NULL;
     if (sequence == NULL) {
         r->wrong = r->wrong != NULL ? r->wrong : "a packet that cannot be decoded";
-        return;
+        return false;
     }
     if (p.defaults.at != NULL) {
         read_defaults(r, sequence, p.defaults);
@@ -493,72 +587,48 @@ static void read_packet(struct trace_reader *r, struct span span)
         }
         read_event(r, sequence, time, p.event);
     }
+    if (p.stage.at != NULL && r->wrong == NULL) {
+        read_stage(r, sequence, p.timestamp, p.stage);
+    }
+    return r->wrong == NULL;
 }
 
-/* ---- files ------------------------------------------------------------------------------------- */
+/* ---- life -------------------------------------------------------------------------------------- */
 
-static bool map_file(struct trace_reader *r)
+/* What is there before the file is read: the name "", no track, no details, no lane. */
+static void begin(struct trace_reader *r, struct trace *out)
 {
-    int fd = open(r->path, O_RDONLY | O_CLOEXEC);
-    struct stat info;
-    if (fd < 0 || fstat(fd, &info) != 0 || info.st_size == 0) {
-        fprintf(stderr, "gantry: %s: %s\n", r->path, fd >= 0 && errno == 0 ? "empty" : strerror(errno));
-        if (fd >= 0) {
-            close(fd);
-        }
-        return false;
+    static const char gpu[] = "gpu";
+    (void)name_index(r, (struct span){(const uint8_t *)gpu, (const uint8_t *)gpu}); /* "" is the first */
+    GROW(r, out->details, 0, r->detail_room);
+    GROW(r, out->tracks, 0, r->track_room);
+    GROW(r, r->lanes, 0, r->lane_room);
+    r->lane_count = 1;
+    if (r->wrong == NULL) {
+        out->tracks[0].name = "";
+        r->gpu_category = name_index(r, (struct span){(const uint8_t *)gpu, (const uint8_t *)gpu + 3});
     }
-    r->bytes = (size_t)info.st_size;
-    void *data = mmap(NULL, r->bytes, PROT_READ, MAP_PRIVATE, fd, 0);
-    close(fd);
-    if (data == MAP_FAILED) {
-        fprintf(stderr, "gantry: %s: %s\n", r->path, strerror(errno));
-        return false;
-    }
-    r->data = data;
-    return true;
 }
 
-bool cli_trace_load(const char *path, struct trace *out)
+bool cli_trace_load(const char *path, trace_block_fn block, void *user, struct trace *out)
 {
-    *out = (struct trace){.name_count = 1, .detail_count = 1};
+    *out = (struct trace){.detail_count = 1, .track_count = 1};
     struct trace_reader *r = calloc(1, sizeof(*r));
     if (r == NULL) {
         fprintf(stderr, "gantry: out of memory\n");
         return false;
     }
     r->trace = out;
-    r->path = path;
+    r->block = block;
+    r->user = user;
     out->reader = r;
-    errno = 0;
-    if (!map_file(r)) {
+    begin(r, out);
+    const char *wrong = r->wrong == NULL ? cli_trace_file_read(path, read_packet, r) : NULL;
+    wrong = r->wrong != NULL ? r->wrong : wrong;
+    if (wrong != NULL) {
+        fprintf(stderr, "gantry: %s: %s\n", path, wrong);
         cli_trace_free(out);
         return false;
-    }
-    GROW(r, out->names, 1, r->name_room);
-    GROW(r, out->details, 1, r->detail_room);
-    if (r->wrong == NULL) {
-        out->names[0] = "";
-    }
-    struct span file = {r->data, r->data + r->bytes};
-    struct field field;
-    while (r->wrong == NULL && next_field(&file, &field)) {
-        if (field.number != 1 || field.bytes.at == NULL) {
-            r->wrong = "not a Perfetto trace";
-        } else {
-            read_packet(r, field.bytes);
-        }
-    }
-    if (file.at == NULL && r->wrong == NULL) {
-        r->wrong = "the file ends within a packet";
-    }
-    if (r->wrong != NULL) {
-        fprintf(stderr, "gantry: %s: %s\n", path, r->wrong);
-        cli_trace_free(out);
-        return false;
-    }
-    for (size_t i = 0; i < out->track_count; i++) {
-        out->tracks[i].name = out->tracks[i].name != NULL ? out->tracks[i].name : "";
     }
     return true;
 }
@@ -570,23 +640,19 @@ void cli_trace_free(struct trace *trace)
         free(r->sequences[i].events.at);
         free(r->sequences[i].categories.at);
         free(r->sequences[i].arguments.at);
+        free(r->sequences[i].stages.at);
     }
-    for (size_t i = 0; i < r->owned_count; i++) {
-        free(r->owned[i]);
-    }
-    if (r->data != NULL) {
-        munmap((void *)(uintptr_t)r->data, r->bytes);
-    }
+    cli_names_free(&r->names);
     free(r->sequences);
-    free(r->owned);
-    free(r->open);
-    free(r->hash);
+    free(r->index);
+    free(r->lanes);
     free(r);
     free(trace->tracks);
     free(trace->slices);
+    free(trace->marks);
     free(trace->details);
+    free(trace->flows);
     free(trace->counts);
-    free(trace->names);
 }
 
 bool cli_trace_is(const struct trace *trace, const struct trace_slice *slice, const char *category)

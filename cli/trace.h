@@ -6,12 +6,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum trace_kind {
+    TRACE_TRACK,  /* slices or marks of any kind */
+    TRACE_THREAD, /* of the host */
+    TRACE_COUNTER,
+    TRACE_QUEUE, /* GPU tasks of a stream; where they overlap, on several tracks of one name and one parent */
+    TRACE_BLOCKS, /* blocks on an SM; likewise */
+};
+
 struct trace_track {
     const char *name; /* never NULL */
     uint32_t parent;  /* index into tracks; 0: none */
     int32_t rank;
-    bool is_thread, is_counter;
-    bool is_block; /* its slices are blocks on an SM */
+    enum trace_kind kind;
 };
 
 enum trace_argument {
@@ -20,26 +27,28 @@ enum trace_argument {
     TRACE_CTAS,
     TRACE_LOST,
     TRACE_ALIGNMENT,
+    TRACE_SM_ALIGNMENT,
     TRACE_TICK,
     TRACE_SHIFT,
     TRACE_BLOCK,
     TRACE_BATCH,
+    TRACE_CTAS_LOST,
     TRACE_ARGUMENTS
 };
 
-/* What a slice of the first sequence has besides; blocks have none, or only their number. */
+/* What a slice of the first sequence has besides. */
 struct trace_details {
-    uint64_t flow; /* 0: none */
+    uint32_t first_flow, flow_count; /* of the trace's flows */
     uint64_t arguments[TRACE_ARGUMENTS];
     uint32_t present; /* bit a: arguments[a] was there */
 };
 
 struct trace_slice {
-    uint64_t begin_ns, end_ns; /* end 0: never closed */
-    uint32_t track;            /* index */
-    uint32_t name;             /* index into names */
-    uint32_t details;          /* index; 0: none */
-    uint32_t category;         /* index into names; 0: none */
+    uint64_t begin_ns, end_ns;
+    uint32_t track;    /* index */
+    uint32_t name;     /* index into names */
+    uint32_t details;  /* index; 0: none */
+    uint32_t category; /* index into names; 0: none */
 };
 
 struct trace_count {
@@ -48,12 +57,17 @@ struct trace_count {
 };
 
 struct trace {
-    struct trace_track *tracks; /* by uuid; 0 is unused */
+    struct trace_track *tracks; /* 0 is unused */
     size_t track_count;
-    struct trace_slice *slices;
+    struct trace_slice *slices; /* all but blocks, in the order of the file */
     size_t slice_count;
+    uint64_t block_count;
+    struct trace_slice *marks; /* without extent */
+    size_t mark_count;
     struct trace_details *details; /* 0 is unused */
     size_t detail_count;
+    uint64_t *flows;
+    size_t flow_count;
     struct trace_count *counts;
     size_t count_count;
     const char **names; /* 0 is "" */
@@ -61,8 +75,14 @@ struct trace {
     struct trace_reader *reader; /* the reader's own */
 };
 
-/* Read a .pftrace file that Gantry wrote.  False after a line on stderr; trace needs no free then. */
-bool cli_trace_load(const char *path, struct trace *out);
+/* Told of each block while a trace is loaded: there may be too many to keep.  `number` is its place in the
+ * grid, UINT64_MAX when the recording does not say. */
+typedef void (*trace_block_fn)(void *user, const struct trace *trace, const struct trace_slice *block,
+                               uint64_t number);
+
+/* Read a .pftrace file that Gantry wrote.  `block` may be NULL.  False after a line on stderr; trace needs no
+ * free then. */
+bool cli_trace_load(const char *path, trace_block_fn block, void *user, struct trace *out);
 void cli_trace_free(struct trace *trace);
 
 /* Does the slice have this category? */

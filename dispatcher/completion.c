@@ -2,7 +2,7 @@
 
 #include "base/clock.h"
 #include "base/span.h"
-#include "profile/session.h"
+#include "profile/cta.h"
 #include "taskman/gpu_ops.h"
 
 #include <sched.h>
@@ -39,12 +39,13 @@ static gantry_status take_event(struct gy_completion *c, CUevent *out)
  * Give the first slot of each stream in [published, written) an event behind everything on it. */
 static gantry_status record_events(struct gy_completion *c)
 {
-    uint64_t recorded = 0;
+    uint64_t recorded = 0, now = gy_span_begin();
     for (uint64_t p = c->published; p != c->written; p++) {
         struct gy_completion_slot *slot = slot_at(c, p);
         struct gy_stream *stream = &c->streams->streams[slot->stream];
         uint64_t bit = UINT64_C(1) << slot->stream;
         slot->seq = stream->tail;
+        slot->recorded_ns = now;
         if ((recorded & bit) != 0) {
             continue;
         }
@@ -117,17 +118,17 @@ struct round {
     bool lost;
 };
 
-/* A slice that an arrow from the GPU task leads to; before the completion is told, as its task may end the
- * recording. */
+/* A slice on the way of the arrows from the GPU task to the one that waited for it; before the completion is
+ * told, as its task may end the recording. */
 static void record_completion(const struct gy_completion_slot *slot)
 {
     char name[64];
     uint64_t begin = gy_span_begin();
     if (begin != 0) {
         snprintf(name, sizeof(name), "complete %s", gantry_task_label(slot->task));
-        gy_profile_set_flow(slot->flow);
+        gy_span_add_flow(slot->flow);
+        gy_span_add_flow(gy_task_expect_flow(slot->task));
         gy_span_end(GY_SPAN_WAIT, name, begin, slot->stream);
-        gy_profile_set_flow(0); /* also when the recording has just ended */
     }
 }
 
@@ -182,6 +183,9 @@ static bool sweep(struct gy_completion *c, struct round *round)
         }
         if (passed) {
             /* Before the completion is told: its task may end the recording. */
+            if (__builtin_expect(slot->recorded_ns != 0 && !round->lost, 0)) {
+                gy_cta_passed(gy_gpu_time_ctas(c->time), slot->stream, slot->recorded_ns);
+            }
             gy_gpu_time_collect(c->time);
             finish_slot(c, round, slot);
             any = true;

@@ -16,8 +16,9 @@
 #define GY_COMPLETION_SLOTS 1024
 
 struct gy_completion_slot {
-    gantry_task *task; /* NULL: only the event matters (GPU times to collect, blocks to free) */
-    uint64_t flow;     /* of the GPU task, in a recording; 0: none */
+    gantry_task *task;    /* NULL: only the event matters (GPU times to collect, blocks to free) */
+    uint64_t flow;        /* of the GPU task, in a recording; 0: none */
+    uint64_t recorded_ns; /* in a recording: when the event was about to be recorded; else 0 */
     uint32_t stream;
     bool done;     /* GDB only */
     uint64_t seq;  /* position of the stream the event covers */

@@ -3,10 +3,12 @@
 
 #include "base/alloc.h"
 #include "base/options.h"
+#include "base/span.h"
 #include "dispatcher/internal.h"
 #include "profile/session.h"
 
 #include <assert.h>
+#include <stdio.h>
 
 /* Joins over several streams that may be open at once before ordering gets coarser (never wrong). */
 #define TRAIL_CLOCKS 2048
@@ -53,9 +55,31 @@ static void step_end(gantry_dispatcher *d)
     }
 }
 
+/* Before anybody can run the tasks, and so end the recording. */
+static void record_submission(gantry_task *first, gantry_task *last)
+{
+    uint64_t begin = gy_span_begin(), count = 1;
+    gy_span_add_flow(gy_task_releasing_flow());
+    gy_span_add_flow(gy_task_flow(first));
+    for (gantry_task *task = first; task != last; count++) {
+        task = gy_task_gpu(task)->next;
+        gy_span_add_flow(gy_task_flow(task));
+    }
+    char name[64];
+    if (count == 1) {
+        snprintf(name, sizeof(name), "submit %s", gantry_task_label(first));
+    } else {
+        snprintf(name, sizeof(name), "submit %llu tasks", (unsigned long long)count);
+    }
+    gy_span_end(GY_SPAN_SUBMIT, name, begin, count);
+}
+
 /* Path of a task, step 3 of 8: a ready GPU task reaches the dispatcher. */
 static void submit(gantry_dispatcher *d, gantry_task *first, gantry_task *last)
 {
+    if (gy_span_on()) {
+        record_submission(first, last);
+    }
     if (gy_gd_current == d) {
         gy_gpu_list_append(&d->local, first, last); /* GD polls it when the release returns */
     } else {
@@ -158,11 +182,13 @@ static const struct gy_gpu_ops ops = {
 static bool free_pending(void *user, gantry_memory_kind kind)
 {
     gantry_dispatcher *d = user;
-    (void)kind;
     enum gy_deferred_wait wait = gy_gdb_is_current    ? GY_DEFERRED_NOTHING
                                  : gy_gd_current == d ? GY_DEFERRED_WATCHED
                                                       : GY_DEFERRED_ALL;
-    return gy_deferred_collect_or_wait(&d->deferred, wait);
+    uint64_t begin = gy_span_begin();
+    bool freed = gy_deferred_collect_or_wait(&d->deferred, wait);
+    gy_span_end(GY_SPAN_MEMORY, "waiting for memory", begin, (uint64_t)kind);
+    return freed;
 }
 
 static gantry_status init_signals(gantry_dispatcher *d)

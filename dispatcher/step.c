@@ -1,7 +1,6 @@
 /* Path of a task, step 6 of 8: one launch callback on the task's stream, and the end of a GPU task. */
 #include "base/span.h"
 #include "dispatcher/internal.h"
-#include "profile/session.h"
 
 #include <assert.h>
 
@@ -132,14 +131,12 @@ static gantry_launch_result call(struct gantry_launch *launch, uint64_t span)
     gy_gd_count(&launch->dispatcher->counters.launch_calls, 1);
     gy_error_clear();
     if (__builtin_expect(span != 0, 0)) {
-        uint64_t mark = atomic_load_explicit(&gy_task_gpu(task)->trail, memory_order_relaxed);
-        launch->flow = gy_gpu_mark_flow((const struct gy_gpu_mark *)(uintptr_t)mark);
+        launch->flow = gy_task_flow(task);
     }
     gantry_launch_result result = gy_task_launch_fn(task)(launch, gantry_task_arg(task));
     if (__builtin_expect(span != 0, 0)) {
-        gy_profile_set_flow(launch->flow);
+        gy_span_add_flow(launch->flow);
         gy_span_end(GY_SPAN_LAUNCH, gantry_task_label(task), span, gantry_task_context_id(task));
-        gy_profile_set_flow(0); /* also when the recording has just ended */
     }
     return result;
 }

@@ -13,9 +13,9 @@
  * be lost before their launch.  Slots are given out by the host, so the device needs no counters, and since
  * a buffer is cleared after use a block that wrote nothing is seen.
  *
- * Clock: a kernel of one thread exchanges times with the host through page-locked memory; several exchanges
- * are intersected (gpu_clock.h).  This is done when a recording is met, and by the collector when the latest
- * comparison is CLOCK_AGE_NS old; the rate comes from the first and the latest of the recording.
+ * Clocks (device_clock.h) are compared when a recording is met, and by the collector when the latest
+ * comparison is old.  With GANTRY_PROFILE_CLOCK_SM two sets of anchors lie behind a buffer's records: one is
+ * written by a kernel on our stream when the buffer is opened, the other before it goes home.
  *
  * Errors: nothing here may fail a task.  A failing call is logged by the driver layer and ends the records of
  * this recording (`refused`), whose blocks are counted as lost. */
@@ -24,24 +24,17 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/thread.h"
-#include "driver/module.h"
 #include "profile/cta_batch.h"
+#include "profile/device_clock.h"
 #include "profile/kernel_names.h"
 
-#include "profile_kernels.kernels.h"
-
-#include <sched.h>
 #include <stdio.h>
 
 #define STREAMS 64u
 #define LAUNCHES 4096u /* of one buffer */
-#define ROUNDS 16u
-#define ROUNDS_PATIENCE (1u << 22) /* looks of the kernel at the host's word */
+#define PASSES 8u      /* kept of a stream */
 #define HOST_PATIENCE_NS 2000000u
 #define HOST_PATIENCE_FIRST_NS 20000000u /* in a recording, before there is any work */
-#define HOST_YIELD_NS 20000u
-#define CLOCK_AGE_NS 10000000u
-#define CLOCK_RETRY_NS 20000000u
 
 enum buffer_state { BUFFER_IDLE, BUFFER_OPEN, BUFFER_RETURNING, BUFFER_WRITING };
 enum needed_thread { NEEDED_GD, NEEDED_GDB, NEEDED_THREADS };
@@ -58,11 +51,9 @@ struct buffer {
     struct gy_cta_launch *launches;
 };
 
-/* What host and device exchange; page-locked. */
-struct mailbox {
-    _Atomic(uint32_t) ask;
-    uint32_t unused[15];
-    _Atomic(uint64_t) answers[ROUNDS + 1];
+/* The GPU had passed at `seen_ns` what a stream held at `recorded_ns`. */
+struct pass {
+    uint64_t recorded_ns, seen_ns;
 };
 
 struct gy_cta {
@@ -70,35 +61,27 @@ struct gy_cta {
     struct gy_context *context;          /* immutable */
     gy_mutex lock;                       /* rank LEAF */
     gy_cond moved; /* with lock: a buffer has changed its state, or nobody is in collect() */
-    pthread_t needed[NEEDED_THREADS];  /* guarded by lock: threads that a batch needs to end */
-    bool needed_known[NEEDED_THREADS]; /* guarded by lock */
-    bool collecting;                   /* guarded by lock: a thread is in collect() */
-    struct buffer *buffers;            /* guarded by lock; changed by the dispatcher thread, all idle */
-    uint32_t buffer_count;             /* guarded by lock; likewise */
-    struct gy_gpu_clock clock;         /* guarded by lock: the latest */
-    struct gy_gpu_clock first_clock;   /* guarded by lock: the recording's first */
-    uint64_t clock_generation;         /* guarded by lock: the recording that they are of */
-    uint64_t retry_ns;                 /* the measuring thread alone: not before this time */
-    bool measuring;                    /* guarded by lock: a thread is in compare_clocks() */
+    pthread_t needed[NEEDED_THREADS];    /* guarded by lock: threads that a batch needs to end */
+    bool needed_known[NEEDED_THREADS];   /* guarded by lock */
+    bool collecting;                     /* guarded by lock: a thread is in collect() */
+    struct buffer *buffers;              /* guarded by lock; changed by the dispatcher thread, all idle */
+    uint32_t buffer_count;               /* guarded by lock; likewise */
+    struct gy_device_clock clock;        /* its own guards */
+    struct pass passes[STREAMS][PASSES]; /* guarded by lock: the latest of each stream */
+    uint32_t next_pass[STREAMS];         /* guarded by lock */
 
     /* The dispatcher thread alone: */
     uint64_t prepared; /* the recording that prepare() was done for */
     bool refused;
     uint32_t gpu; /* its number in the recording */
     uint32_t ctas_per_buffer;
+    bool sm_clock;    /* blocks read their SM's clock; the buffers have anchors */
     uint32_t open;    /* index + 1 of the buffer to reserve from; 0: none */
     uint64_t streams; /* bit s: natives[s] has launched into the batch's buffers */
     uint64_t orders, batches;
     CUstream natives[STREAMS];
     CUevent forks[STREAMS]; /* made when first used */
-
-    /* Immutable once made by the dispatcher thread before anything returns: */
-    CUstream stream, clock_stream;
-    CUevent clock_done;
-    struct mailbox *mailbox;
-    CUdeviceptr mailbox_device;
-    struct gantry_module *module;
-    struct gantry_kernel *exchange;
+    CUstream stream;        /* immutable once made, before anything returns */
 };
 
 /* The only writer of buffer->state. */
@@ -131,131 +114,16 @@ static void batch_done(struct gy_cta_batch *batch)
     set_state((struct buffer *)batch, BUFFER_IDLE); /* its first member */
 }
 
-/* ---- clock ------------------------------------------------------------------------------------- */
-
-/* One round; false when the GPU does not answer in time. */
-static bool exchange_once(struct mailbox *mailbox, uint32_t round, uint64_t deadline,
-                          struct gy_gpu_exchange *out)
-{
-    uint64_t before = gy_clock_ns(), now = before, answer;
-    atomic_store_explicit(&mailbox->ask, round, memory_order_release);
-    while ((answer = atomic_load_explicit(&mailbox->answers[round - 1], memory_order_acquire)) == 0) {
-        now = gy_clock_ns();
-        if (now > deadline) {
-            return false;
-        }
-        if (now - before > HOST_YIELD_NS) {
-            sched_yield();
-        } else {
-            gy_cpu_relax();
-        }
-    }
-    *out = (struct gy_gpu_exchange){before, answer, gy_clock_ns()};
-    return true;
-}
-
-/* Launch the kernel, talk to it; how many rounds worked, and the clock's step. */
-static uint32_t exchange_all(struct gy_cta *cta, uint64_t patience_ns, struct gy_gpu_exchange *exchanges,
-                             uint64_t *tick_ns)
-{
-    struct gy_context *context = cta->context;
-    struct mailbox *mailbox = cta->mailbox;
-    CUresult last = context->driver->cuEventQuery(cta->clock_done);
-    if (last != CUDA_SUCCESS) { /* the kernel before has not even begun, or worse */
-        if (last != CUDA_ERROR_NOT_READY) {
-            (void)gy_context_check(context, last, "cuEventQuery(clock_done)", __FILE__, __LINE__);
-        }
-        return 0;
-    }
-    atomic_store(&mailbox->ask, 0);
-    for (uint32_t i = 0; i <= ROUNDS; i++) {
-        atomic_store(&mailbox->answers[i], 0);
-    }
-    CUdeviceptr ask = cta->mailbox_device, answers = ask + offsetof(struct mailbox, answers);
-    uint32_t rounds = ROUNDS, patience = ROUNDS_PATIENCE;
-    void *args[] = {&ask, &answers, &rounds, &patience};
-    if (GY_CALL(context, cuLaunchKernel(cta->exchange->function, 1, 1, 1, 1, 1, 1, 0, cta->clock_stream, args,
-                                        NULL)) != GANTRY_OK ||
-        GY_CALL(context, cuEventRecord(cta->clock_done, cta->clock_stream)) != GANTRY_OK) {
-        return 0;
-    }
-    uint64_t deadline = gy_clock_ns() + patience_ns;
-    uint32_t done = 0;
-    while (done < ROUNDS && exchange_once(mailbox, done + 1, deadline, &exchanges[done])) {
-        done++;
-    }
-    *tick_ns = 0;
-    while (done == ROUNDS && *tick_ns == 0 && gy_clock_ns() < deadline) {
-        *tick_ns = atomic_load_explicit(&mailbox->answers[ROUNDS], memory_order_acquire);
-    }
-    atomic_store(&mailbox->ask, UINT32_MAX);
-    return done;
-}
-
-/* Make the clock's latest comparison a recent one, if the GPU answers. */
-static void compare_clocks(struct gy_cta *cta, uint64_t generation, uint64_t patience_ns)
-{
-    gy_mutex_lock(&cta->lock);
-    bool mine = !cta->measuring &&
-                !(cta->clock_generation == generation && gy_clock_ns() - cta->clock.host_ns < CLOCK_AGE_NS);
-    cta->measuring = cta->measuring || mine;
-    gy_mutex_unlock(&cta->lock);
-    if (!mine) {
-        return;
-    }
-    struct gy_gpu_exchange exchanges[ROUNDS];
-    struct gy_gpu_clock clock;
-    uint64_t tick_ns;
-    bool met = false;
-    if (gy_clock_ns() >= cta->retry_ns && !gy_context_is_lost(cta->context)) {
-        /* The first round carries the kernel's start and is of no use. */
-        uint32_t done = exchange_all(cta, patience_ns, exchanges, &tick_ns);
-        tick_ns = done == ROUNDS && tick_ns != 0 ? tick_ns : 1024;
-        met = done > 1 && gy_gpu_clock_meet(exchanges + 1, done - 1, tick_ns, &clock);
-        cta->retry_ns = met ? 0 : gy_clock_ns() + CLOCK_RETRY_NS;
-    }
-    gy_mutex_lock(&cta->lock);
-    cta->measuring = false;
-    if (met) {
-        if (cta->clock_generation != generation) {
-            cta->clock_generation = generation;
-            cta->first_clock = clock;
-        } else {
-            gy_gpu_clock_compare(&clock, &cta->first_clock);
-        }
-        cta->clock = clock;
-    }
-    gy_mutex_unlock(&cta->lock);
-}
-
 /* ---- making things ----------------------------------------------------------------------------- */
 
 static gantry_status make_objects(struct gy_cta *cta)
 {
-    struct gy_context *context = cta->context;
     int least, greatest;
-    void *mailbox = NULL;
-    gantry_status status = GY_CALL(context, cuCtxGetStreamPriorityRange(&least, &greatest));
+    gantry_status status = GY_CALL(cta->context, cuCtxGetStreamPriorityRange(&least, &greatest));
     if (status == GANTRY_OK && cta->stream == NULL) {
-        status = gy_context_create_stream(context, NULL, least, &cta->stream);
+        status = gy_context_create_stream(cta->context, NULL, least, &cta->stream);
     }
-    if (status == GANTRY_OK && cta->clock_stream == NULL) {
-        status = gy_context_create_stream(context, NULL, greatest, &cta->clock_stream);
-    }
-    if (status == GANTRY_OK && cta->clock_done == NULL) {
-        status = GY_CALL(context, cuEventCreate(&cta->clock_done, CU_EVENT_DISABLE_TIMING));
-    }
-    if (status == GANTRY_OK && cta->mailbox == NULL) {
-        status = GY_CALL(context, cuMemHostAlloc(&mailbox, sizeof(*cta->mailbox), 0));
-        cta->mailbox = mailbox;
-    }
-    if (status == GANTRY_OK) {
-        status = GY_CALL(context, cuMemHostGetDevicePointer(&cta->mailbox_device, cta->mailbox, 0));
-    }
-    if (status == GANTRY_OK && cta->module == NULL) {
-        status = gy_module_load(context, &gantry_image_profile_kernels, &cta->module);
-    }
-    return status != GANTRY_OK ? status : gy_module_kernel(cta->module, "exchange_times", &cta->exchange);
+    return status != GANTRY_OK ? status : gy_device_clock_open(&cta->clock);
 }
 
 static void free_buffers(struct gy_cta *cta)
@@ -304,10 +172,19 @@ static gantry_status make_buffer(struct gy_cta *cta, struct buffer *b, size_t by
     return status;
 }
 
+/* Where set 0 or 1 of a buffer's anchors is, from its begin. */
+static size_t anchors_at(const struct gy_cta *cta, uint32_t set)
+{
+    return (size_t)cta->ctas_per_buffer * sizeof(gantry_cta_record) +
+           set * gy_device_clock_anchor_bytes(&cta->clock);
+}
+
 /* The buffers that the recording wants.  All buffers are idle. */
 static gantry_status make_buffers(struct gy_cta *cta, const struct gy_cta_limits *limits)
 {
-    if (cta->buffer_count == limits->buffers && cta->ctas_per_buffer == limits->ctas_per_buffer) {
+    bool sm_clock = limits->clock == GANTRY_PROFILE_CLOCK_SM;
+    if (cta->buffer_count == limits->buffers && cta->ctas_per_buffer == limits->ctas_per_buffer &&
+        cta->sm_clock == sm_clock) {
         return GANTRY_OK;
     }
     free_buffers(cta);
@@ -320,9 +197,10 @@ static gantry_status make_buffers(struct gy_cta *cta, const struct gy_cta_limits
     cta->buffer_count = limits->buffers;
     gy_mutex_unlock(&cta->lock);
     cta->ctas_per_buffer = limits->ctas_per_buffer;
+    cta->sm_clock = sm_clock;
     gantry_status status = GANTRY_OK;
     for (uint32_t i = 0; i < limits->buffers && status == GANTRY_OK; i++) {
-        status = make_buffer(cta, &buffers[i], (size_t)limits->ctas_per_buffer * sizeof(gantry_cta_record));
+        status = make_buffer(cta, &buffers[i], anchors_at(cta, sm_clock ? 2 : 0));
     }
     if (status == GANTRY_OK) { /* cleared before anybody writes into them */
         status = GY_CALL(cta->context, cuStreamSynchronize(cta->stream));
@@ -364,7 +242,8 @@ static void prepare(struct gy_cta *cta, uint64_t generation)
     snprintf(name, sizeof(name), "GPU %d: %.40s", context->info.ordinal, context->info.name);
     cta->gpu = gy_profile_gpu_of(generation, context, name);
     cta->refused = cta->gpu == 0;
-    compare_clocks(cta, generation, HOST_PATIENCE_FIRST_NS);
+    gy_device_clock_compare(&cta->clock, generation, HOST_PATIENCE_FIRST_NS);
+    gy_device_clock_compare_sms(&cta->clock, HOST_PATIENCE_FIRST_NS);
 }
 
 /* ---- dispatcher thread ------------------------------------------------------------------------- */
@@ -399,6 +278,14 @@ static bool open_buffer(struct gy_cta *cta, uint64_t generation)
     b->batch.launch_count = 0;
     b->batch.gpu = cta->gpu;
     b->batch.number = cta->batches;
+    b->batch.anchor_count = 0;
+    if (cta->sm_clock) {
+        if (gy_device_clock_saturate(&cta->clock, cta->stream, b->device + anchors_at(cta, 0)) != GANTRY_OK) {
+            cta->refused = true;
+            return false;
+        }
+        b->batch.anchor_count = cta->clock.room;
+    }
     set_state(b, BUFFER_OPEN);
     cta->open = i + 1;
     return true;
@@ -447,7 +334,7 @@ void *gy_cta_reserve(struct gy_cta *cta, const struct gy_cta_request *request)
     b->batch.used += (uint32_t)request->ctas;
     cta->streams |= UINT64_C(1) << request->stream;
     cta->natives[request->stream] = request->native;
-    return (void *)(uintptr_t)address;
+    return (void *)(uintptr_t)(address | cta->sm_clock); /* see profile_kernel.h */
 }
 
 /* Make our stream wait for everything launched into the batch's buffers. */
@@ -470,12 +357,27 @@ static gantry_status join_streams(struct gy_cta *cta)
     return status;
 }
 
+/* Copy a part of the buffer home and clear it. */
+static gantry_status fetch(struct gy_cta *cta, struct buffer *b, size_t at, size_t bytes)
+{
+    gantry_status status =
+        GY_CALL(cta->context, cuMemcpyDtoHAsync((char *)b->host + at, b->device + at, bytes, cta->stream));
+    return status != GANTRY_OK
+               ? status
+               : GY_CALL(cta->context, cuMemsetD8Async(b->device + at, 0, bytes, cta->stream));
+}
+
 static gantry_status return_buffer(struct gy_cta *cta, struct buffer *b)
 {
-    size_t bytes = b->batch.used * sizeof(gantry_cta_record);
-    gantry_status status = GY_CALL(cta->context, cuMemcpyDtoHAsync(b->host, b->device, bytes, cta->stream));
+    gantry_status status = GANTRY_OK;
+    if (cta->sm_clock) {
+        status = gy_device_clock_saturate(&cta->clock, cta->stream, b->device + anchors_at(cta, 1));
+    }
     if (status == GANTRY_OK) {
-        status = GY_CALL(cta->context, cuMemsetD8Async(b->device, 0, bytes, cta->stream));
+        status = fetch(cta, b, 0, b->batch.used * sizeof(gantry_cta_record));
+    }
+    if (status == GANTRY_OK && cta->sm_clock) {
+        status = fetch(cta, b, anchors_at(cta, 0), anchors_at(cta, 2) - anchors_at(cta, 0));
     }
     if (status == GANTRY_OK) {
         status = GY_CALL(cta->context, cuEventRecord(b->returned, cta->stream));
@@ -527,20 +429,52 @@ static struct buffer *oldest_returning(struct gy_cta *cta)
     return oldest;
 }
 
+void gy_cta_passed(struct gy_cta *cta, uint32_t stream, uint64_t recorded_ns)
+{
+    if (stream >= STREAMS) {
+        return;
+    }
+    gy_mutex_lock(&cta->lock);
+    struct pass *latest = &cta->passes[stream][(cta->next_pass[stream] + PASSES - 1) % PASSES];
+    if (latest->recorded_ns != recorded_ns) { /* else of the same flush */
+        cta->passes[stream][cta->next_pass[stream]] = (struct pass){recorded_ns, gy_clock_ns()};
+        cta->next_pass[stream] = (cta->next_pass[stream] + 1) % PASSES;
+    }
+    gy_mutex_unlock(&cta->lock);
+}
+
+/* When the launch was first known to have ended: the return of its records is later than a completion. */
+static uint64_t end_of(const struct gy_cta *cta, const struct gy_cta_launch *launch, uint64_t seen_ns)
+    GY_REQUIRES(cta->lock)
+{
+    const struct pass *passes = cta->passes[launch->stream % STREAMS];
+    for (uint32_t i = 0; i < PASSES; i++) {
+        if (passes[i].recorded_ns > launch->launched_ns && passes[i].seen_ns < seen_ns) {
+            seen_ns = passes[i].seen_ns;
+        }
+    }
+    return seen_ns;
+}
+
 static void hand_over(struct gy_cta *cta, struct buffer *b)
 {
     b->batch.seen_ns = gy_clock_ns();
-    b->batch.records = b->host;
-    b->batch.launches = b->launches;
-    if (gy_profile_session() == b->generation) {
-        compare_clocks(cta, b->generation, HOST_PATIENCE_NS);
-    }
     gy_mutex_lock(&cta->lock);
-    b->batch.clock = cta->clock;
-    if (cta->clock_generation != b->generation) {
-        b->batch.clock.bound_ns = 0;
+    for (uint32_t l = 0; l < b->batch.launch_count; l++) {
+        b->launches[l].ended_ns = end_of(cta, &b->launches[l], b->batch.seen_ns);
     }
     gy_mutex_unlock(&cta->lock);
+    b->batch.records = b->host;
+    b->batch.launches = b->launches;
+    b->batch.offsets = cta->clock.offsets;
+    b->batch.offset_count = cta->clock.offset_count;
+    for (uint32_t set = 0; set < 2 && b->batch.anchor_count != 0; set++) {
+        b->batch.anchors[set] = (const void *)((const char *)b->host + anchors_at(cta, set));
+    }
+    if (gy_profile_session() == b->generation) {
+        gy_device_clock_compare(&cta->clock, b->generation, HOST_PATIENCE_NS);
+    }
+    b->batch.clock = gy_device_clock_latest(&cta->clock, b->generation);
     set_state(b, BUFFER_WRITING);
     if (!gy_profile_add_ctas(b->generation, &b->batch)) {
         set_state(b, BUFFER_IDLE);
@@ -644,6 +578,7 @@ gantry_status gy_cta_create(struct gy_context *context, struct gy_cta **out)
         return status;
     }
     cta->context = context;
+    gy_device_clock_init(&cta->clock, context);
     cta->recorder.drain = drain;
     gy_mutex_init(&cta->lock, GY_RANK_LEAF);
     gy_profile_add_recorder(&cta->recorder);
@@ -659,17 +594,7 @@ static void destroy_objects(struct gy_cta *cta)
             (void)GY_CALL(context, cuEventDestroy(cta->forks[s]));
         }
     }
-    if (cta->clock_done != NULL) {
-        (void)GY_CALL(context, cuEventSynchronize(cta->clock_done));
-        (void)GY_CALL(context, cuEventDestroy(cta->clock_done));
-    }
-    gy_module_unload(cta->module);
-    if (cta->mailbox != NULL) {
-        (void)GY_CALL(context, cuMemFreeHost(cta->mailbox));
-    }
-    if (cta->clock_stream != NULL) {
-        (void)GY_CALL(context, cuStreamDestroy(cta->clock_stream));
-    }
+    gy_device_clock_fini(&cta->clock);
     if (cta->stream != NULL) {
         (void)GY_CALL(context, cuStreamDestroy(cta->stream));
     }

@@ -28,6 +28,9 @@ void *gy_cta_reserve(struct gy_cta *cta, const struct gy_cta_request *request);
 /* Dispatcher thread, context current.  Everything of the batch has been launched: bring its records back. */
 void gy_cta_end_batch(struct gy_cta *cta);
 
+/* Completion thread.  The GPU is seen to have passed what was on `stream` at the host time `recorded_ns`:
+ * what was launched there before had ended by now. */
+void gy_cta_passed(struct gy_cta *cta, uint32_t stream, uint64_t recorded_ns);
 /* Completion thread, context current.  Hand over what has come back.  Waits for no work of the GPU; compares
  * the clocks when that was long ago, some 10 us. */
 void gy_cta_collect(struct gy_cta *cta);

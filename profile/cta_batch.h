@@ -3,6 +3,7 @@
 #define PROFILE_CTA_BATCH_H
 
 #include "profile/gpu_clock.h"
+#include "profile/sm_clock.h"
 
 #include <gantry/profile_kernel.h>
 
@@ -14,20 +15,25 @@ struct gy_cta_launch {
     uint64_t id;          /* of the task */
     uint64_t flow;        /* of the task; 0: none */
     uint64_t launched_ns; /* host time, before the launch: no block starts earlier */
+    uint64_t ended_ns;    /* host time when all of them were known to have ended: no block stops later */
 };
 
 /* What one buffer brought home. */
 struct gy_cta_batch {
     struct gy_cta_batch *next;                /* link of the recording's list; its lock guards it */
     void (*done)(struct gy_cta_batch *batch); /* the writer is through with it; the writer's thread */
-    const gantry_cta_record *records;
+    gantry_cta_record *records;               /* the writer's to change */
     const struct gy_cta_launch *launches;
     uint32_t launch_count;
     uint32_t used;    /* records */
     uint32_t gpu;     /* of gy_profile_add_gpu() */
     uint64_t number;  /* of the batch in its context */
-    uint64_t seen_ns; /* host time when all was known to be done: no block stops later */
+    uint64_t seen_ns; /* host time when all was known to be done */
     struct gy_gpu_clock clock;
+    const struct gy_sm_offset *offsets; /* how the SMs' clocks lay to each other when the recording began */
+    uint32_t offset_count;              /* 0: that is not known */
+    uint32_t anchor_count;              /* of each set of anchors; 0: the records are in %globaltimer */
+    const struct gy_sm_anchor *anchors[2]; /* of its begin and its end */
 };
 
 #endif

@@ -1,7 +1,7 @@
 /* From records to tracks.
  *
  * Times: a batch's clock maps %globaltimer to host time with a stated error.  What is known besides — no
- * block starts before its launch was called, none stops after the host saw the end — is used to move the
+ * block starts before its launch was called, none stops after the host knew of its end — is used to move the
  * whole batch by as little as makes it true: an effect never comes before its cause in the trace.
  *
  * Blocks of one SM overlap; each goes to the first lane of the SM that is free when it starts.  Batches may
@@ -14,16 +14,17 @@
 #include "base/alloc.h"
 #include "profile/kernel_names.h"
 #include "profile/lane.h"
+#include "profile/sm_times.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define SMS (1u << GANTRY_CTA_SM_BITS)
+#define SMS GY_SMS
 #define SM_LANES 256u
 #define STREAMS 64u
 #define RANK_RECORDS 1000u /* behind the streams */
-#define RANK_SMS 2000u
+#define RANK_SMS 2000u     /* SM clocks: 1500 */
 #define BUCKET_NS 20000u
 #define BUCKETS 65536u /* 1.3 s */
 #define BUCKETS_HELD (BUCKETS / 2)
@@ -62,6 +63,7 @@ struct gpu {
     struct stack *records;
     struct stack *streams[STREAMS];
     struct sm *sms[SMS];
+    struct gy_sm_times *times;
     struct residents residents;
 };
 
@@ -78,7 +80,7 @@ struct gy_cta_tracks {
     struct key *keys; /* scratch */
     uint32_t key_room;
     uint32_t *places; /* scratch, SMS + 1 */
-    uint64_t kernels, written, lost, bound_ns;
+    uint64_t kernels, written, lost, bound_ns, sm_ns;
 };
 
 struct gy_cta_tracks *gy_cta_tracks_create(struct gy_pftrace *trace, gantry_profile_ctas ctas)
@@ -169,11 +171,17 @@ static struct gpu *gpu_of(struct gy_cta_tracks *tracks, gy_pftrace_track track)
     while (gpu != NULL && gpu->track != track) {
         gpu = gpu->next;
     }
-    if (gpu == NULL && (gpu = gy_zalloc(sizeof(*gpu))) != NULL) {
-        gpu->track = track;
-        gpu->next = tracks->gpus;
-        tracks->gpus = gpu;
+    if (gpu != NULL || (gpu = gy_zalloc(sizeof(*gpu))) == NULL) {
+        return gpu;
     }
+    gpu->times = gy_sm_times_create();
+    if (gpu->times == NULL) {
+        gy_free(gpu);
+        return NULL;
+    }
+    gpu->track = track;
+    gpu->next = tracks->gpus;
+    tracks->gpus = gpu;
     return gpu;
 }
 
@@ -376,7 +384,7 @@ static struct extent extent_of(const struct gy_cta_batch *batch, const struct gy
 }
 
 /* The clocks were never compared: all that is known is that each launch's blocks ran between its call and the
- * sight of the batch's end. */
+ * first sight of their end. */
 static void infer_clock(struct reading *reading)
 {
     const struct gy_cta_batch *batch = reading->batch;
@@ -385,8 +393,9 @@ static void infer_clock(struct reading *reading)
     for (uint32_t l = 0; l < batch->launch_count; l++) {
         struct extent extent = extent_of(batch, &batch->launches[l]);
         if (extent.valid != 0) {
-            int64_t least = (int64_t)(extent.last_ns - batch->seen_ns);
-            int64_t most = (int64_t)(extent.first_ns - batch->launches[l].launched_ns);
+            const struct gy_cta_launch *launch = &batch->launches[l];
+            int64_t least = (int64_t)(extent.last_ns - launch->ended_ns);
+            int64_t most = (int64_t)(extent.first_ns - launch->launched_ns);
             low = least > low ? least : low;
             high = most < high ? most : high;
             widest.gpu_ns = extent.last_ns;
@@ -417,7 +426,7 @@ static void read_batch(struct reading *reading)
         uint64_t begin = gy_gpu_clock_host(clock, extent.first_ns);
         uint64_t end = gy_gpu_clock_host(clock, extent.last_ns);
         int64_t lacking = (int64_t)(launch->launched_ns - begin);
-        int64_t behind = (int64_t)(end - batch->seen_ns);
+        int64_t behind = (int64_t)(end - launch->ended_ns);
         uint64_t bound = gy_gpu_clock_bound(clock, extent.first_ns);
         uint64_t end_bound = gy_gpu_clock_bound(clock, extent.last_ns);
         early = lacking > early ? lacking : early;
@@ -445,7 +454,8 @@ static void write_launch(struct gy_cta_tracks *tracks, struct gpu *gpu, const st
                                      .name = gy_kernel_name(launch->kernel),
                                      .begin_ns = host_time(reading, extent.first_ns),
                                      .end_ns = host_time(reading, extent.last_ns),
-                                     .flow = launch->flow,
+                                     .flow_count = launch->flow != 0,
+                                     .flows = &launch->flow,
                                      .argument_count = 5,
                                      .arguments = {{GY_ARGUMENT_ID, launch->id},
                                                    {GY_ARGUMENT_STREAM, launch->stream},
@@ -475,17 +485,19 @@ static void write_summary(struct gy_cta_tracks *tracks, struct gpu *gpu, const s
     if (reading->valid == 0) {
         return;
     }
+    gy_sm_times_state(gpu->times, tracks->trace, gpu->track, reading->begin_ns);
     int64_t shift = reading->shift_ns;
     struct gy_pftrace_slice slice = {
         .category = GY_PFTRACE_CTAS,
         .name = "batch",
         .begin_ns = reading->begin_ns,
         .end_ns = reading->end_ns,
-        .argument_count = 6,
+        .argument_count = 7,
         .arguments = {{GY_ARGUMENT_BATCH, reading->batch->number},
                       {GY_ARGUMENT_CTAS, reading->valid},
                       {GY_ARGUMENT_LOST, reading->lost},
                       {GY_ARGUMENT_ALIGNMENT_NS, reading->bound_ns},
+                      {GY_ARGUMENT_SM_ALIGNMENT_NS, gy_sm_times_error(gpu->times)},
                       {GY_ARGUMENT_TICK_NS, reading->clock.tick_ns},
                       {GY_ARGUMENT_SHIFT_NS, (uint64_t)(shift < 0 ? -shift : shift)}}};
     slice.track = stack_take(tracks, &gpu->records, gpu->track, "CTA records", RANK_RECORDS, slice.begin_ns,
@@ -503,6 +515,7 @@ void gy_cta_tracks_add(struct gy_cta_tracks *tracks, gy_pftrace_track track, con
         return;
     }
     struct reading reading = {.batch = batch, .clock = batch->clock};
+    gy_sm_times_convert(gpu->times, batch);
     if (reading.clock.bound_ns == 0) {
         infer_clock(&reading);
     }
@@ -518,6 +531,8 @@ void gy_cta_tracks_add(struct gy_cta_tracks *tracks, gy_pftrace_track track, con
         }
     }
     write_summary(tracks, gpu, &reading);
+    uint64_t sm_ns = gy_sm_offset_p99(batch->offsets, batch->offset_count);
+    tracks->sm_ns = sm_ns > tracks->sm_ns ? sm_ns : tracks->sm_ns;
     tracks->written += reading.valid;
     tracks->lost += reading.lost;
     tracks->bound_ns = reading.bound_ns > tracks->bound_ns ? reading.bound_ns : tracks->bound_ns;
@@ -529,6 +544,7 @@ void gy_cta_tracks_stats(const struct gy_cta_tracks *tracks, gantry_profile_stat
     stats->ctas += tracks->written;
     stats->ctas_lost += tracks->lost;
     stats->cta_alignment_ns = tracks->bound_ns;
+    stats->sm_alignment_ns = tracks->sm_ns;
 }
 
 void gy_cta_tracks_destroy(struct gy_cta_tracks *tracks)
@@ -551,6 +567,7 @@ void gy_cta_tracks_destroy(struct gy_cta_tracks *tracks)
                 gy_free(gpu->sms[i]);
             }
         }
+        gy_sm_times_destroy(gpu->times);
         tracks->gpus = gpu->next;
         gy_free(gpu);
     }

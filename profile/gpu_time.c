@@ -55,7 +55,7 @@ struct gy_gpu_mark {
     /* The rest belongs to whoever holds the mark. */
     uint64_t generation;   /* of the recording */
     uint64_t begun, ended; /* numbers of the two records among all, on any stream */
-    uint64_t id, flow;
+    uint64_t id;
     uint64_t end_call_ns; /* host time before the end was recorded */
     uint32_t stream;
     char name[GY_RING_NAME_BYTES];
@@ -136,11 +136,6 @@ gantry_status gy_gpu_time_create(struct gy_context *context, struct gy_gpu_time 
 struct gy_cta *gy_gpu_time_ctas(struct gy_gpu_time *time)
 {
     return time->ctas;
-}
-
-uint64_t gy_gpu_mark_flow(const struct gy_gpu_mark *mark)
-{
-    return mark != NULL ? mark->flow : 0;
 }
 
 #ifdef GANTRY_TESTING
@@ -435,7 +430,6 @@ struct gy_gpu_mark *gy_gpu_time_begin(struct gy_gpu_time *time, CUstream stream,
     mark->generation = generation;
     mark->stream = stream_index;
     mark->id = id;
-    mark->flow = gy_profile_new_flow();
     gy_ring_copy_name(mark->name, name);
     if (GY_CALL(time->context, cuEventRecord(mark->begin, stream)) != GANTRY_OK) {
         time->refused = true;
@@ -537,7 +531,7 @@ static void emit(struct gy_gpu_time *time, struct gy_gpu_mark *mark, bool is_anc
 {
     CUevent end = is_anchored ? mark->end : anchor_at(time, mark);
     struct gy_gpu_slice slice = {
-        .gpu = time->gpu, .stream = mark->stream, .name = mark->name, .id = mark->id, .flow = mark->flow};
+        .gpu = time->gpu, .stream = mark->stream, .name = mark->name, .id = mark->id};
     bool placed = time->broken != mark->generation && place(time, mark, &slice.begin_ns, &slice.end_ns);
     mark->end = end;
     if (!placed) {

@@ -20,8 +20,6 @@ struct gy_cta *gy_gpu_time_ctas(struct gy_gpu_time *time);
  * is recorded now or no mark is free (counted as lost). */
 struct gy_gpu_mark *gy_gpu_time_begin(struct gy_gpu_time *time, CUstream stream, uint32_t stream_index,
                                       const char *name, uint64_t id);
-/* The number that joins what the task of the mark did; 0 for NULL. */
-uint64_t gy_gpu_mark_flow(const struct gy_gpu_mark *mark);
 /* Dispatcher thread.  Record the end.  NULL mark is ignored. */
 void gy_gpu_time_end(struct gy_gpu_time *time, struct gy_gpu_mark *mark, CUstream stream);
 /* Completion thread, context current: emit every mark whose end the GPU has passed.  Waits for no work of

@@ -7,16 +7,20 @@
  * time of the trace. When the table of names is full, a packet that clears the incremental state starts a new
  * one: memory is bounded whatever the names are.
  *
+ * What runs on the GPU's streams is written as Perfetto's GPU render stage events: the streams are hardware
+ * queues, the tasks' names stages, both interned; such events carry their duration and may overlap.
+ *
  * A dense track has a sequence of its own: the track and the clock are defaults of that sequence, the clock
  * is incremental, and a slice is two packets of some 15 bytes. */
 #include "profile/pftrace.h"
 
 #include "base/alloc.h"
+#include "profile/trace_file.h"
 #include "profile/wire.h"
 
-#include <errno.h>
-#include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { /* TracePacket */
@@ -27,6 +31,8 @@ enum { /* TracePacket */
        PACKET_TRACK_EVENT = 11,
        PACKET_INTERNED = 12,
        PACKET_FLAGS = 13,
+       PACKET_COMPRESSED = 50,
+       PACKET_STAGE = 53,
        PACKET_DEFAULTS = 59,
        PACKET_TRACK = 60,
        PACKET_FIRST = 87,
@@ -72,6 +78,7 @@ enum { /* TrackEvent, DebugAnnotation */
        EVENT_FLOW = 47,
        TYPE_SLICE_BEGIN = 1,
        TYPE_SLICE_END = 2,
+       TYPE_INSTANT = 3,
        TYPE_COUNTER = 4,
        ANNOTATION_NAME = 1,
        ANNOTATION_UINT = 3,
@@ -80,21 +87,42 @@ enum { /* InternedData and its entries */
        INTERNED_CATEGORY = 1,
        INTERNED_NAME = 2,
        INTERNED_ANNOTATION_NAME = 3,
+       INTERNED_CONTEXT = 23,
+       INTERNED_SPECIFICATION = 24,
+       CONTEXT_PID = 2,
+       CONTEXT_API = 3,
+       API_CUDA = 4,
+       SPECIFICATION_DESCRIPTION = 3,
+       SPECIFICATION_CATEGORY = 4,
+       CATEGORY_COMPUTE = 2,
        ENTRY_IID = 1,
        ENTRY_NAME = 2,
+};
+enum { /* GpuRenderStageEvent */
+       STAGE_EVENT = 1,
+       STAGE_DURATION = 2,
+       STAGE_CONTEXT = 5,
+       STAGE_DATA = 6,
+       STAGE_GPU = 11,
+       STAGE_QUEUE = 13,
+       STAGE_STAGE = 14,
+       DATA_NAME = 1,
+       DATA_VALUE = 2,
 };
 enum { FLAG_CLEARED = 1, FLAG_NEEDED = 2 };
 
 #define SEQUENCE_ID 1
 #define BUFFER_BYTES (128 * 1024)
 #define PACKET_ROOM 1024 /* no packet is larger */
+#define QUEUE_IIDS 65536 /* numbers of queues, behind those of names */
 #define NAMES 2048
 #define NAME_SLOTS (NAMES * 2) /* a power of two */
 
 static const char *const category_names[GY_PFTRACE_CATEGORIES] = {
-    [GY_SPAN_TASK] = "task",        [GY_SPAN_PHASE] = "phase",  [GY_SPAN_LAUNCH] = "launch",
-    [GY_SPAN_BATCH] = "batch",      [GY_SPAN_WAIT] = "wait",    [GY_PFTRACE_GPU] = "gpu",
-    [GY_PFTRACE_KERNEL] = "kernel", [GY_PFTRACE_CTAS] = "ctas",
+    [GY_SPAN_TASK] = "task",     [GY_SPAN_PHASE] = "phase", [GY_SPAN_LAUNCH] = "launch",
+    [GY_SPAN_BATCH] = "batch",   [GY_SPAN_WAIT] = "wait",   [GY_SPAN_SUBMIT] = "submit",
+    [GY_SPAN_MEMORY] = "memory", [GY_PFTRACE_GPU] = "gpu",  [GY_PFTRACE_KERNEL] = "kernel",
+    [GY_PFTRACE_CTAS] = "ctas",
 };
 
 static const char *const argument_names[GY_ARGUMENTS] = {
@@ -103,29 +131,31 @@ static const char *const argument_names[GY_ARGUMENTS] = {
     [GY_ARGUMENT_CTAS] = "ctas",
     [GY_ARGUMENT_LOST] = "lost",
     [GY_ARGUMENT_ALIGNMENT_NS] = "alignment_ns",
+    [GY_ARGUMENT_SM_ALIGNMENT_NS] = "sm_alignment_ns",
     [GY_ARGUMENT_TICK_NS] = "tick_ns",
     [GY_ARGUMENT_SHIFT_NS] = "shift_ns",
     [GY_ARGUMENT_BLOCK] = "block",
     [GY_ARGUMENT_BATCH] = "batch",
+    [GY_ARGUMENT_CTAS_LOST] = "ctas_lost",
 };
 
 struct name {
+    bool is_stage; /* declared as one, too */
     uint32_t hash;
     uint32_t bytes;
     char text[GY_PFTRACE_NAME_BYTES];
 };
 
 struct gy_pftrace {
-    int fd;
+    struct gy_trace_file file;
     int32_t pid;
-    char *path;
-    struct gy_error error;      /* of the first failed write; status GANTRY_OK before */
-    uint64_t bytes;             /* in the file */
-    uint64_t tracks;            /* made so far: the last uuid */
-    uint32_t sequences;         /* made so far: the last id */
-    size_t used;                /* of buffer */
-    uint32_t name_count;        /* of names; the iid of names[i] is i + 1 */
-    uint16_t slots[NAME_SLOTS]; /* index into names + 1; 0: empty */
+    uint64_t tracks;                      /* made so far: the last uuid */
+    uint64_t stages;                      /* written so far: the last event's id */
+    uint64_t queues[GY_PFTRACE_GPUS + 1]; /* bit s of [g]: stream s of GPU g is declared */
+    uint32_t sequences;                   /* made so far: the last id */
+    size_t used;                          /* of buffer */
+    uint32_t name_count;                  /* of names; the iid of names[i] is i + 1 */
+    uint16_t slots[NAME_SLOTS];           /* index into names + 1; 0: empty */
     struct name names[NAMES];
     uint8_t buffer[BUFFER_BYTES];
 };
@@ -194,6 +224,7 @@ static uint8_t *put_entry(uint8_t *at, uint32_t field, uint64_t iid, const char 
 static void put_state(struct gy_pftrace *trace, bool first)
 {
     memset(trace->slots, 0, sizeof(trace->slots));
+    memset(trace->queues, 0, sizeof(trace->queues));
     trace->name_count = 0;
     uint8_t interned[512], *i = interned;
     for (unsigned c = 0; c < GY_PFTRACE_CATEGORIES; c++) {
@@ -234,22 +265,16 @@ static void put_process(struct gy_pftrace *trace)
     put_track(trace, track, t);
 }
 
-gantry_status gy_pftrace_open(const char *path, struct gy_pftrace **out)
+gantry_status gy_pftrace_open(const char *path, bool compress, struct gy_pftrace **out)
 {
-    gantry_status status = GANTRY_ERR_OUT_OF_HOST_MEMORY;
     struct gy_pftrace *trace = gy_zalloc(sizeof(*trace));
     if (trace == NULL) {
-        return GY_FAIL(status, "profile: no memory for a trace writer");
+        return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "profile: no memory for a trace writer");
     }
-    trace->path = gy_strdup(path);
-    if (trace->path == NULL) {
-        status = GY_FAIL(status, "profile: no memory for a trace writer");
-        goto free_trace;
-    }
-    trace->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (trace->fd < 0) {
-        status = GY_FAIL(GANTRY_ERR_IO, "profile: cannot create %s: %s", path, strerrordesc_np(errno));
-        goto free_path;
+    gantry_status status = gy_trace_file_open(&trace->file, path, compress ? BUFFER_BYTES : 0);
+    if (status != GANTRY_OK) {
+        gy_free(trace);
+        return status;
     }
     trace->pid = (int32_t)getpid();
     trace->sequences = SEQUENCE_ID;
@@ -258,11 +283,6 @@ gantry_status gy_pftrace_open(const char *path, struct gy_pftrace **out)
     put_process(trace);
     *out = trace;
     return GANTRY_OK;
-free_path:
-    gy_free(trace->path);
-free_trace:
-    gy_free(trace);
-    return status;
 }
 
 gy_pftrace_track gy_pftrace_process_track(const struct gy_pftrace *trace)
@@ -326,6 +346,7 @@ static uint32_t intern(struct gy_pftrace *trace, const char *text, uint8_t **int
     }
     struct name *name = &trace->names[trace->name_count++];
     name->hash = hash;
+    name->is_stage = false;
     name->bytes = (uint32_t)bytes;
     memcpy(name->text, text, bytes);
     trace->slots[slot] = (uint16_t)trace->name_count;
@@ -333,8 +354,9 @@ static uint32_t intern(struct gy_pftrace *trace, const char *text, uint8_t **int
     return trace->name_count;
 }
 
-static void put_event(struct gy_pftrace *trace, uint64_t time, const uint8_t *event, const uint8_t *event_end,
-                      const uint8_t *interned, const uint8_t *interned_end)
+/* A packet of the first sequence with the message `event` as its field `field`. */
+static void put_packet_of(struct gy_pftrace *trace, uint64_t time, uint32_t field, const uint8_t *event,
+                          const uint8_t *event_end, const uint8_t *interned, const uint8_t *interned_end)
 {
     uint8_t packet[PACKET_ROOM], *p = packet;
     p = gy_wire_uint(p, PACKET_TIMESTAMP, time);
@@ -343,8 +365,14 @@ static void put_event(struct gy_pftrace *trace, uint64_t time, const uint8_t *ev
     if (interned_end != interned) {
         p = gy_wire_bytes(p, PACKET_INTERNED, interned, (size_t)(interned_end - interned));
     }
-    p = gy_wire_bytes(p, PACKET_TRACK_EVENT, event, (size_t)(event_end - event));
+    p = gy_wire_bytes(p, field, event, (size_t)(event_end - event));
     put_packet(trace, packet, p);
+}
+
+static void put_event(struct gy_pftrace *trace, uint64_t time, const uint8_t *event, const uint8_t *event_end,
+                      const uint8_t *interned, const uint8_t *interned_end)
+{
+    put_packet_of(trace, time, PACKET_TRACK_EVENT, event, event_end, interned, interned_end);
 }
 
 static uint8_t *put_argument(uint8_t *at, enum gy_pftrace_argument name, uint64_t value)
@@ -359,18 +387,21 @@ void gy_pftrace_add_slice(struct gy_pftrace *trace, const struct gy_pftrace_slic
 {
     uint8_t interned[GY_PFTRACE_NAME_BYTES + 64], *i = interned;
     uint32_t iid = intern(trace, slice->name, &i);
-    uint8_t event[64 + 32 * GY_PFTRACE_SLICE_ARGUMENTS], *e = event;
-    e = gy_wire_uint(e, EVENT_TYPE, TYPE_SLICE_BEGIN);
+    uint8_t event[64 + 32 * GY_PFTRACE_SLICE_ARGUMENTS + 10 * GY_PFTRACE_FLOWS], *e = event;
+    e = gy_wire_uint(e, EVENT_TYPE, slice->instant ? TYPE_INSTANT : TYPE_SLICE_BEGIN);
     e = gy_wire_uint(e, EVENT_TRACK, slice->track);
     e = gy_wire_uint(e, EVENT_CATEGORY, slice->category + 1);
     e = gy_wire_uint(e, EVENT_NAME, iid);
     for (uint32_t a = 0; a < slice->argument_count; a++) {
         e = put_argument(e, slice->arguments[a].name, slice->arguments[a].value);
     }
-    if (slice->flow != 0) {
-        e = gy_wire_fixed64(e, EVENT_FLOW, slice->flow);
+    for (uint32_t f = 0; f < slice->flow_count && f < GY_PFTRACE_FLOWS; f++) {
+        e = gy_wire_fixed64(e, EVENT_FLOW, slice->flows[f]);
     }
     put_event(trace, slice->begin_ns, event, e, interned, i);
+    if (slice->instant) {
+        return;
+    }
     e = event;
     e = gy_wire_uint(e, EVENT_TYPE, TYPE_SLICE_END);
     e = gy_wire_uint(e, EVENT_TRACK, slice->track);
@@ -397,6 +428,70 @@ void gy_pftrace_add_count(struct gy_pftrace *trace, gy_pftrace_track counter, ui
     e = gy_wire_uint(e, EVENT_TRACK, counter);
     e = gy_wire_uint(e, EVENT_COUNT, value);
     put_event(trace, time_ns, event, e, NULL, NULL);
+}
+
+/* ---- streams of GPUs --------------------------------------------------------------------------- */
+
+static uint8_t *put_specification(uint8_t *at, uint64_t iid, const char *name, const char *description)
+{
+    uint8_t entry[2 * GY_PFTRACE_NAME_BYTES + 32], *e = entry;
+    e = gy_wire_uint(e, ENTRY_IID, iid);
+    e = gy_wire_bytes(e, ENTRY_NAME, name, name_bytes(name, GY_PFTRACE_NAME_BYTES));
+    if (description != NULL) {
+        e = gy_wire_bytes(e, SPECIFICATION_DESCRIPTION, description,
+                          name_bytes(description, GY_PFTRACE_NAME_BYTES));
+    }
+    e = gy_wire_uint(e, SPECIFICATION_CATEGORY, CATEGORY_COMPUTE);
+    return gy_wire_bytes(at, INTERNED_SPECIFICATION, entry, (size_t)(e - entry));
+}
+
+/* Declare the event's queue, context and stage as far as this state does not know them.  The name was
+ * interned. */
+static uint8_t *declare_stage(struct gy_pftrace *trace, const struct gy_pftrace_stage *stage, uint32_t iid,
+                              uint8_t *interned)
+{
+    uint64_t *queues = &trace->queues[stage->gpu];
+    if (*queues == 0) {
+        uint8_t context[32], *c = context;
+        c = gy_wire_uint(c, ENTRY_IID, stage->gpu);
+        c = gy_wire_uint(c, CONTEXT_PID, (uint64_t)trace->pid);
+        c = gy_wire_uint(c, CONTEXT_API, API_CUDA);
+        interned = gy_wire_bytes(interned, INTERNED_CONTEXT, context, (size_t)(c - context));
+    }
+    if ((*queues >> stage->stream & 1) == 0) {
+        char name[32];
+        snprintf(name, sizeof(name), "stream %u", stage->stream);
+        *queues |= UINT64_C(1) << stage->stream;
+        interned = put_specification(interned, QUEUE_IIDS + stage->gpu * GY_PFTRACE_STREAMS + stage->stream,
+                                     name, stage->gpu_name);
+    }
+    struct name *name = &trace->names[iid - 1];
+    if (!name->is_stage) {
+        name->is_stage = true;
+        interned = put_specification(interned, iid, stage->name, NULL);
+    }
+    return interned;
+}
+
+void gy_pftrace_add_stage(struct gy_pftrace *trace, const struct gy_pftrace_stage *stage)
+{
+    uint8_t interned[6 * GY_PFTRACE_NAME_BYTES], *i = interned;
+    uint32_t iid = intern(trace, stage->name, &i);
+    i = declare_stage(trace, stage, iid, i);
+    char id[24];
+    snprintf(id, sizeof(id), "%llu", (unsigned long long)stage->id);
+    uint8_t data[64], *d = data;
+    d = gy_wire_string(d, DATA_NAME, "id");
+    d = gy_wire_string(d, DATA_VALUE, id);
+    uint8_t event[160], *e = event;
+    e = gy_wire_uint(e, STAGE_EVENT, ++trace->stages);
+    e = gy_wire_uint(e, STAGE_DURATION, stage->end_ns - stage->begin_ns);
+    e = gy_wire_uint(e, STAGE_CONTEXT, stage->gpu);
+    e = gy_wire_bytes(e, STAGE_DATA, data, (size_t)(d - data));
+    e = gy_wire_uint(e, STAGE_GPU, stage->gpu - 1);
+    e = gy_wire_uint(e, STAGE_QUEUE, QUEUE_IIDS + stage->gpu * GY_PFTRACE_STREAMS + stage->stream);
+    e = gy_wire_uint(e, STAGE_STAGE, iid);
+    put_packet_of(trace, stage->begin_ns, PACKET_STAGE, event, e, interned, i);
 }
 
 /* ---- dense tracks ------------------------------------------------------------------------------ */
@@ -484,42 +579,18 @@ void gy_pftrace_add_dense(struct gy_pftrace *trace, struct gy_pftrace_dense *den
     put_dense(trace, dense, end_ns, event, (size_t)(e - event));
 }
 
+/* ---- the file ---------------------------------------------------------------------------------- */
+
 void gy_pftrace_flush(struct gy_pftrace *trace)
 {
-    const uint8_t *at = trace->buffer;
-    size_t left = trace->error.status == GANTRY_OK ? trace->used : 0;
-    while (left > 0) {
-        ssize_t done = write(trace->fd, at, left);
-        if (done < 0 && errno == EINTR) {
-            continue;
-        }
-        if (done <= 0) {
-            GY_FAIL(GANTRY_ERR_IO, "profile: cannot write %s: %s", trace->path,
-                    done == 0 ? "no progress" : strerrordesc_np(errno));
-            trace->error = *gy_error_last();
-            break;
-        }
-        at += done;
-        left -= (size_t)done;
-        trace->bytes += (uint64_t)done;
-    }
+    gy_trace_file_write(&trace->file, trace->buffer, trace->used);
     trace->used = 0;
 }
 
 gantry_status gy_pftrace_close(struct gy_pftrace *trace, uint64_t *bytes)
 {
     gy_pftrace_flush(trace);
-    gantry_status status = GANTRY_OK;
-    /* EINTR of close() on Linux: the descriptor is gone, and the data was written before. */
-    if (close(trace->fd) != 0 && errno != EINTR && trace->error.status == GANTRY_OK) {
-        status = GY_FAIL(GANTRY_ERR_IO, "profile: cannot close %s: %s", trace->path, strerrordesc_np(errno));
-    } else if (trace->error.status != GANTRY_OK) {
-        status = gy_error_adopt(&trace->error);
-    }
-    if (status == GANTRY_OK && bytes != NULL) {
-        *bytes = trace->bytes;
-    }
-    gy_free(trace->path);
+    gantry_status status = gy_trace_file_close(&trace->file, bytes);
     gy_free(trace);
     return status;
 }

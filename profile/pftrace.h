@@ -7,7 +7,7 @@
 #include "base/span.h"
 #include "base/status.h"
 
-#define GY_PFTRACE_GPU (GY_SPAN_WAIT + 1) /* category behind those of enum gy_span_category */
+#define GY_PFTRACE_GPU (GY_SPAN_MEMORY + 1) /* category behind those of enum gy_span_category */
 #define GY_PFTRACE_KERNEL (GY_PFTRACE_GPU + 1)
 #define GY_PFTRACE_CTAS (GY_PFTRACE_GPU + 2) /* a buffer of block records, and what is known of its clock */
 #define GY_PFTRACE_CATEGORIES (GY_PFTRACE_GPU + 3)
@@ -18,9 +18,10 @@ struct gy_pftrace;
 /* A track of the trace.  0 stands for none. */
 typedef uint64_t gy_pftrace_track;
 
-/* Create the file; an existing one is emptied.
+/* Create the file; an existing one is emptied.  With `compress`, what is written is deflated, if the library
+ * was built with zlib.
  * @retval GANTRY_ERR_IO, GANTRY_ERR_OUT_OF_HOST_MEMORY */
-GANTRY_MUST_CHECK gantry_status gy_pftrace_open(const char *path, struct gy_pftrace **out);
+GANTRY_MUST_CHECK gantry_status gy_pftrace_open(const char *path, bool compress, struct gy_pftrace **out);
 
 gy_pftrace_track gy_pftrace_process_track(const struct gy_pftrace *trace);
 gy_pftrace_track gy_pftrace_add_thread(struct gy_pftrace *trace, int32_t tid, const char *name);
@@ -37,21 +38,27 @@ enum gy_pftrace_argument {
     GY_ARGUMENT_STREAM,
     GY_ARGUMENT_CTAS,
     GY_ARGUMENT_LOST,
-    GY_ARGUMENT_ALIGNMENT_NS, /* bound on the error of these times against the host's */
-    GY_ARGUMENT_TICK_NS,      /* step of the clock they were taken with */
-    GY_ARGUMENT_SHIFT_NS,     /* what they were moved by, so that no effect comes before its cause */
+    GY_ARGUMENT_ALIGNMENT_NS,    /* bound on the error of these times against the host's */
+    GY_ARGUMENT_SM_ALIGNMENT_NS, /* of the SMs' clocks against each other */
+    GY_ARGUMENT_TICK_NS,         /* step of the clock they were taken with */
+    GY_ARGUMENT_SHIFT_NS,        /* what they were moved by, so that no effect comes before its cause */
     GY_ARGUMENT_BLOCK,
     GY_ARGUMENT_BATCH,
+    GY_ARGUMENT_CTAS_LOST,
     GY_ARGUMENTS
 };
-#define GY_PFTRACE_SLICE_ARGUMENTS 6
+#define GY_PFTRACE_SLICE_ARGUMENTS 7
+
+#define GY_PFTRACE_FLOWS 32 /* of a slice; more are left out */
 
 struct gy_pftrace_slice {
     gy_pftrace_track track;
     unsigned category;
+    bool instant; /* a mark at begin_ns, without an extent */
     const char *name;
     uint64_t begin_ns, end_ns;
-    uint64_t flow; /* slices of one number are joined by arrows, in order of time; 0: none */
+    uint32_t flow_count;
+    const uint64_t *flows; /* slices of one number are joined by arrows, in order of time */
     uint32_t argument_count;
     struct {
         enum gy_pftrace_argument name;
@@ -63,6 +70,20 @@ struct gy_pftrace_slice {
 void gy_pftrace_add_slice(struct gy_pftrace *trace, const struct gy_pftrace_slice *slice);
 void gy_pftrace_add_count(struct gy_pftrace *trace, gy_pftrace_track counter, uint64_t time_ns,
                           uint64_t value);
+
+/* What a GPU's stream did: an event of the hardware queue `stream` of GPU number `gpu`.  Those of one queue
+ * may overlap. */
+struct gy_pftrace_stage {
+    uint32_t gpu; /* at least 1 */
+    const char *gpu_name;
+    uint32_t stream; /* below GY_PFTRACE_STREAMS */
+    const char *name;
+    uint64_t begin_ns, end_ns;
+    uint64_t id;
+};
+#define GY_PFTRACE_GPUS 64
+#define GY_PFTRACE_STREAMS 64
+void gy_pftrace_add_stage(struct gy_pftrace *trace, const struct gy_pftrace_stage *stage);
 
 /* A track of very many slices that follow each other, each packed into some 30 bytes: its packets are a
  * sequence of their own, with a clock that counts from packet to packet. */

@@ -1,4 +1,6 @@
-/* The kernel that lets host and device compare their clocks. */
+/* The kernels that compare clocks: the host's with the device's, and the SMs' among each other. */
+#include "profile/sm_anchor.h"
+
 #include <gantry/kernel.h>
 
 static __device__ inline uint32_t read_word(const uint32_t *address)
@@ -41,4 +43,44 @@ GANTRY_KERNEL(exchange_times, (const uint32_t *ask, uint64_t *answers, uint32_t 
         write_word(&answers[round - 1], gantry_global_timer());
     }
     write_word(&answers[rounds], step);
+}
+
+/* Blocks of one thread, as many as there are SMs or more.  Each takes `rounds` steps of *counter, which all share, and
+ * leaves what its clock showed around each of them at the place that the step was given.  Nobody waits. */
+GANTRY_KERNEL(compare_sms, (uint32_t *counter, gy_sm_sample *samples, uint32_t rounds, uint32_t room))
+{
+    uint32_t sm = gantry_smid();
+    for (uint32_t round = 0; round < rounds; round++) {
+        uint64_t before = gantry_global_timer();
+        uint32_t step = atomicAdd(counter, 1u);
+        if (step >= room) { /* also what makes the clock's second reading wait for the step */
+            return;
+        }
+        uint64_t after = gantry_global_timer();
+        samples[step] = gy_sm_sample{before, after, sm, 0};
+    }
+}
+
+/* Blocks of one thread, more than there are SMs.  The first one on each SM leaves that SM's two clocks, read at a step
+ * of the common one; then it stays for a while, so that others go elsewhere.
+ * The last of `room` + 1 anchors counts how many have come. */
+GANTRY_KERNEL(saturate, (gy_sm_anchor *anchors, uint32_t sms, uint32_t room))
+{
+    uint32_t sm = gantry_smid();
+    if (sm < room && atomicExch(&anchors[sm].claimed, 1u) == 0) {
+        uint64_t begin = gantry_global_timer(), timer = begin, clock = 0;
+        for (uint32_t i = 0; i < 4096 && timer == begin; i++) {
+            clock = gantry_sm_clock();
+            timer = gantry_global_timer();
+        }
+        anchors[sm].clock = clock;
+        anchors[sm].timer_ns = timer;
+        atomicAdd(&anchors[room].claimed, 1u);
+    }
+#if GANTRY_KERNEL_FORM_DEVICE
+    for (uint32_t i = 0; i < 256 && read_word(&anchors[room].claimed) < sms; i++) {
+    }
+#else
+    (void)sms;
+#endif
 }

@@ -47,6 +47,13 @@ void gy_ring_destroy(struct gy_ring *ring)
     gy_free(ring);
 }
 
+bool gy_ring_has_room(struct gy_ring *ring, uint32_t slots)
+{
+    uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
+    ring->known_tail = atomic_load_explicit(&ring->tail, memory_order_acquire);
+    return head - ring->known_tail + slots <= (uint64_t)ring->mask + 1;
+}
+
 struct gy_ring_span *gy_ring_slot(struct gy_ring *ring)
 {
     uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);

@@ -78,14 +78,11 @@ static _Atomic(gantry_profile *) current;   /* atomic: the recording; NULL unles
 static atomic_uint_fast64_t generation_now; /* atomic: its generation; 0 unless RUNNING */
 static atomic_uint_fast64_t generations;    /* atomic: given out so far */
 static atomic_uint inside;                  /* atomic: threads between enter() and leave() */
-static atomic_uint_fast64_t flows;          /* atomic: numbers given out so far */
 static atomic_bool windowed; /* atomic: the recording waits for steps; changed under window_lock */
 static gy_mutex window_lock = {PTHREAD_MUTEX_INITIALIZER, GY_RANK_PROFILE_SESSION};
 static pthread_cond_t drained = PTHREAD_COND_INITIALIZER; /* recorders_lock: a recorder's users fell to 0 */
 static gy_mutex recorders_lock = {PTHREAD_MUTEX_INITIALIZER, GY_RANK_LEAF};
 static struct gy_profile_recorder *recorders; /* guarded by recorders_lock */
-
-static _Thread_local uint64_t next_flow; /* of the calling thread's next span */
 
 /* The calling thread's ring in the recording `generation`; NULL: none could be made. */
 static _Thread_local struct {
@@ -109,16 +106,6 @@ uint64_t gy_profile_session(void)
     }
     atomic_fetch_sub(&inside, 1);
     return generation;
-}
-
-void gy_profile_set_flow(uint64_t flow)
-{
-    next_flow = flow;
-}
-
-uint64_t gy_profile_new_flow(void)
-{
-    return atomic_fetch_add_explicit(&flows, 1, memory_order_relaxed) + 1;
 }
 
 /* The recording `generation`, kept alive until leave(); NULL if it has ended, and no leave() then. */
@@ -178,12 +165,14 @@ static void wake_writer(gantry_profile *profile)
     gy_mutex_unlock(&profile->lock);
 }
 
+static struct gy_ring *ring_of(gantry_profile *profile)
+{
+    return __builtin_expect(mine.generation != profile->generation, 0) ? register_thread(profile) : mine.ring;
+}
+
 static void put(gantry_profile *profile, const struct gy_ring_span *head, const char *name)
 {
-    struct gy_ring *ring = mine.ring;
-    if (__builtin_expect(mine.generation != profile->generation, 0)) {
-        ring = register_thread(profile);
-    }
+    struct gy_ring *ring = ring_of(profile);
     if (ring == NULL) {
         count_lost(profile, 1);
         return;
@@ -200,13 +189,38 @@ static void put(gantry_profile *profile, const struct gy_ring_span *head, const 
     }
 }
 
+/* All flows of a span but the first, which is in it; none at all when they do not fit together with it. */
+static void put_more_flows(gantry_profile *profile, const uint64_t *flows, uint32_t count)
+{
+    struct gy_ring *ring = ring_of(profile);
+    uint32_t slots = (count + GY_RING_FLOWS_OF_ONE - 1) / GY_RING_FLOWS_OF_ONE;
+    if (ring == NULL || !gy_ring_has_room(ring, slots + 1)) {
+        return;
+    }
+    for (uint32_t at = 0; at < count; at += GY_RING_FLOWS_OF_ONE) {
+        uint32_t part = count - at < GY_RING_FLOWS_OF_ONE ? count - at : GY_RING_FLOWS_OF_ONE;
+        struct gy_ring_span *slot = gy_ring_slot(ring);
+        slot->category = GY_RING_FLOWS;
+        slot->id = part;
+        memcpy(slot->name, flows + at, part * sizeof(*flows));
+        (void)gy_ring_push(ring);
+    }
+}
+
 static void sink_emit(struct gy_span_sink *self, enum gy_span_category category, const char *name,
                       uint64_t begin_ns, uint64_t end_ns, uint64_t id)
 {
     gantry_profile *profile = (gantry_profile *)self; /* its first member */
-    struct gy_ring_span head = {
-        .begin_ns = begin_ns, .end_ns = end_ns, .id = id, .flow = next_flow, .category = (uint8_t)category};
-    next_flow = 0;
+    uint32_t flow_count;
+    const uint64_t *flows = gy_span_flows(&flow_count);
+    if (flow_count > 1) {
+        put_more_flows(profile, flows + 1, flow_count - 1);
+    }
+    struct gy_ring_span head = {.begin_ns = begin_ns,
+                                .end_ns = end_ns,
+                                .id = id,
+                                .flow = flow_count != 0 ? flows[0] : 0,
+                                .category = (uint8_t)category};
     put(profile, &head, name);
 }
 
@@ -226,7 +240,6 @@ void gy_profile_gpu_slice(uint64_t generation, const struct gy_gpu_slice *slice)
     struct gy_ring_span head = {.begin_ns = slice->begin_ns,
                                 .end_ns = slice->end_ns,
                                 .id = slice->id,
-                                .flow = slice->flow,
                                 .category = GY_PFTRACE_GPU,
                                 .gpu = (uint8_t)slice->gpu,
                                 .stream = (uint16_t)slice->stream};
@@ -410,11 +423,9 @@ static void drain(gantry_profile *profile, struct gy_ring *ring)
         /* A span with a gpu number comes after gy_profile_add_gpu() gave it out, on the same thread or
          * handed over by a lock: the name is complete. */
         const char *gpu_name = span->gpu != 0 ? profile->gpu_names[span->gpu - 1] : NULL;
-        if (gy_tracks_add(profile->tracks, ring, span, gpu_name)) {
-            profile->written++;
-        } else {
-            profile->dropped++;
-        }
+        bool added = gy_tracks_add(profile->tracks, ring, span, gpu_name);
+        profile->written += added && span->category < GY_RING_FLOWS;
+        profile->dropped += !added;
         gy_ring_pop(ring);
     }
 }
@@ -480,6 +491,9 @@ static gantry_status import(struct gantry_profile_options *ours, const gantry_pr
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "profile: %u spans per thread, at most %u",
                        ours->spans_per_thread, GY_RING_MAX_SPANS);
     }
+    if ((unsigned)ours->clock > GANTRY_PROFILE_CLOCK_SM) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "profile: there is no clock %d", (int)ours->clock);
+    }
     if ((unsigned)ours->ctas > GANTRY_PROFILE_CTAS_OFF || ours->ctas_per_buffer > MAX_CTAS ||
         ours->buffers > MAX_BUFFERS) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
@@ -502,7 +516,8 @@ static gantry_status session_create(const gantry_profile_options *options, gantr
     profile->sink.count = sink_count;
     profile->generation = atomic_fetch_add(&generations, 1) + 1;
     profile->spans = options->spans_per_thread;
-    profile->limits = (struct gy_cta_limits){options->ctas, options->ctas_per_buffer, options->buffers};
+    profile->limits =
+        (struct gy_cta_limits){options->ctas, options->ctas_per_buffer, options->buffers, options->clock};
     profile->first_step = options->first_step;
     profile->step_count = options->step_count;
     gy_mutex_init(&profile->lock, GY_RANK_PROFILE_RINGS);
@@ -510,7 +525,7 @@ static gantry_status session_create(const gantry_profile_options *options, gantr
     if (status != GANTRY_OK) {
         goto free_profile;
     }
-    status = gy_pftrace_open(options->path, &profile->trace);
+    status = gy_pftrace_open(options->path, options->compress, &profile->trace);
     if (status != GANTRY_OK) {
         goto fini_cond;
     }
@@ -607,6 +622,24 @@ static void session_free(gantry_profile *profile)
     gy_free(profile);
 }
 
+/* The last word: what is not in the trace, and how far the GPU's times may be off. */
+static void write_end(gantry_profile *profile, const gantry_profile_stats *stats)
+{
+    struct gy_pftrace_slice mark = {.category = GY_PFTRACE_CTAS,
+                                    .instant = true,
+                                    .name = "end",
+                                    .begin_ns = gy_clock_ns(),
+                                    .argument_count = 4,
+                                    .arguments = {{GY_ARGUMENT_LOST, stats->lost},
+                                                  {GY_ARGUMENT_CTAS_LOST, stats->ctas_lost},
+                                                  {GY_ARGUMENT_ALIGNMENT_NS, stats->gpu_alignment_ns},
+                                                  {GY_ARGUMENT_SM_ALIGNMENT_NS, stats->sm_alignment_ns}}};
+    mark.end_ns = mark.begin_ns;
+    mark.track =
+        gy_pftrace_add_track(profile->trace, gy_pftrace_process_track(profile->trace), "recording", 0);
+    gy_pftrace_add_slice(profile->trace, &mark);
+}
+
 gantry_status gantry_profile_stop(gantry_profile *profile, gantry_profile_stats *stats)
 {
     if (profile == NULL) {
@@ -626,6 +659,7 @@ gantry_status gantry_profile_stop(gantry_profile *profile, gantry_profile_stats 
     for (struct gy_ring *ring = profile->rings; ring != NULL; ring = ring->next) {
         ours.lost += gy_ring_lost(ring);
     }
+    write_end(profile, &ours);
     gy_cta_tracks_destroy(profile->cta_tracks);
     gy_tracks_destroy(profile->tracks);
     gantry_status status = gy_pftrace_close(profile->trace, &ours.bytes);

@@ -17,11 +17,6 @@ uint64_t gy_profile_session(void);
 /* A step of a manager begins: opens and closes the window of steps.  Not in a callback. */
 void gy_profile_step_begin(void);
 
-/* The next span that the calling thread emits is joined with others of the number `flow`. */
-void gy_profile_set_flow(uint64_t flow);
-/* Any thread.  A number for gy_profile_set_flow() and the like; never 0. */
-uint64_t gy_profile_new_flow(void);
-
 /* Any thread.  The value of a counter from now on; `name` is copied. */
 void gy_profile_count(uint64_t generation, const char *name, uint64_t value);
 
@@ -38,7 +33,6 @@ struct gy_gpu_slice {
     const char *name; /* copied */
     uint64_t begin_ns, end_ns;
     uint64_t id;
-    uint64_t flow; /* 0: none */
 };
 
 /* Any thread.  Does not block. */
@@ -56,6 +50,7 @@ struct gy_cta_limits {
     gantry_profile_ctas ctas;
     uint32_t ctas_per_buffer;
     uint32_t buffers;
+    gantry_profile_clock clock;
 };
 /* Any thread.  What the recording wants; ctas is OFF when it has ended. */
 struct gy_cta_limits gy_profile_cta_limits(uint64_t generation);

@@ -1,6 +1,6 @@
-/* A track is a chain of lanes, each a track of its own in the file: the first is the one a reader looks for,
- * the others exist only where slices overlap without nesting and carry the same name (streams) or
- * "<thread>: overlapping" (threads), so that a viewer stacks them. */
+/* A thread's track is a chain of lanes, each a track of its own in the file: the first is the one a reader
+ * looks for, the others exist only where slices overlap without nesting and are called "<thread>:
+ * overlapping".  GPU tasks go to queues instead, where slices may overlap. */
 #include "profile/tracks.h"
 
 #include "base/alloc.h"
@@ -19,15 +19,12 @@ struct track {
     struct track *next; /* link of gy_tracks.all */
     struct lane *lanes;
     gy_pftrace_track parent; /* of lanes behind the first */
-    uint32_t rank;
-    uint16_t gpu, stream; /* gpu 0: a thread's track */
     char name[GY_RING_TRACK_BYTES + 16];
 };
 
 struct gy_tracks {
     struct gy_pftrace *trace;
     struct track *all;
-    struct track *last_stream; /* the stream's track that was used last; NULL: none */
     uint32_t counter_count;
     struct {
         gy_pftrace_track number;
@@ -110,33 +107,6 @@ gy_pftrace_track gy_tracks_gpu(struct gy_tracks *tracks, uint32_t gpu, const cha
     return tracks->gpus[gpu];
 }
 
-static struct track *stream_track(struct gy_tracks *tracks, const struct gy_ring_span *span,
-                                  const char *gpu_name)
-{
-    struct track *track = tracks->last_stream;
-    if (track != NULL && track->gpu == span->gpu && track->stream == span->stream) {
-        return track;
-    }
-    for (track = tracks->all; track != NULL; track = track->next) {
-        if (track->gpu == span->gpu && track->stream == span->stream) {
-            tracks->last_stream = track;
-            return track;
-        }
-    }
-    track = track_create(tracks);
-    if (track == NULL) {
-        return NULL;
-    }
-    track->gpu = span->gpu;
-    track->stream = span->stream;
-    track->rank = span->stream;
-    track->parent = gy_tracks_gpu(tracks, span->gpu, gpu_name);
-    snprintf(track->name, sizeof(track->name), "stream %u", span->stream);
-    track->lanes->number = gy_pftrace_add_track(tracks->trace, track->parent, track->name, track->rank);
-    tracks->last_stream = track;
-    return track;
-}
-
 /* The lane that takes the span, made if none does; NULL when out of memory. */
 static struct lane *lane_for(struct gy_tracks *tracks, struct track *track, const struct gy_ring_span *span)
 {
@@ -151,7 +121,7 @@ static struct lane *lane_for(struct gy_tracks *tracks, struct track *track, cons
         gy_free(lane);
         return NULL;
     }
-    lane->number = gy_pftrace_add_track(tracks->trace, track->parent, track->name, track->rank);
+    lane->number = gy_pftrace_add_track(tracks->trace, track->parent, track->name, 0);
     *link = lane;
     return lane;
 }
@@ -176,25 +146,57 @@ static bool add_count(struct gy_tracks *tracks, const struct gy_ring_span *span)
     return true;
 }
 
+static void add_task(struct gy_tracks *tracks, const struct gy_ring_span *span, const char *gpu_name)
+{
+    struct gy_pftrace_stage stage = {.gpu = span->gpu,
+                                     .gpu_name = gpu_name,
+                                     .stream = span->stream,
+                                     .name = span->name,
+                                     .begin_ns = span->begin_ns,
+                                     .end_ns = span->end_ns,
+                                     .id = span->id};
+    gy_pftrace_add_stage(tracks->trace, &stage);
+}
+
+static void keep_flows(struct gy_ring *ring, const struct gy_ring_span *span)
+{
+    for (uint64_t i = 0; i < span->id && ring->flow_count < GY_RING_FLOWS_KEPT; i++) {
+        memcpy(&ring->flows[ring->flow_count++], span->name + i * sizeof(ring->flows[0]),
+               sizeof(ring->flows[0]));
+    }
+}
+
 bool gy_tracks_add(struct gy_tracks *tracks, struct gy_ring *ring, const struct gy_ring_span *span,
                    const char *gpu_name)
 {
     if (span->category == GY_RING_COUNT) {
         return add_count(tracks, span);
     }
-    struct track *track = span->gpu == 0 ? thread_track(tracks, ring) : stream_track(tracks, span, gpu_name);
-    struct lane *lane = track != NULL ? lane_for(tracks, track, span) : NULL;
-    if (lane == NULL) {
-        return false;
+    if (span->category == GY_RING_FLOWS) {
+        keep_flows(ring, span);
+        return true;
     }
-    struct gy_pftrace_slice slice = {.track = lane->number,
-                                     .category = span->category,
-                                     .name = span->name,
-                                     .begin_ns = span->begin_ns,
-                                     .end_ns = span->end_ns,
-                                     .flow = span->flow,
-                                     .argument_count = 1,
-                                     .arguments = {{GY_ARGUMENT_ID, span->id}}};
-    gy_pftrace_add_slice(tracks->trace, &slice);
-    return true;
+    if (span->gpu != 0) {
+        add_task(tracks, span, gpu_name);
+        return true;
+    }
+    struct track *track = thread_track(tracks, ring);
+    struct lane *lane = track != NULL ? lane_for(tracks, track, span) : NULL;
+    if (span->flow != 0 && ring->flow_count < GY_RING_FLOWS_KEPT) {
+        ring->flows[ring->flow_count++] = span->flow;
+    }
+    if (lane != NULL) {
+        struct gy_pftrace_slice slice = {.track = lane->number,
+                                         .category = span->category,
+                                         .name = span->name,
+                                         .begin_ns = span->begin_ns,
+                                         .end_ns = span->end_ns,
+                                         .flow_count = ring->flow_count,
+                                         .flows = ring->flows,
+                                         .argument_count = 1,
+                                         .arguments = {{GY_ARGUMENT_ID, span->id}}};
+        gy_pftrace_add_slice(tracks->trace, &slice);
+    }
+    ring->flow_count = 0;
+    return lane != NULL;
 }

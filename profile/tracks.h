@@ -1,4 +1,4 @@
-/* Spans into a trace: the tracks of threads, GPUs and streams are made when their first span comes, and a
+/* Spans into a trace: the tracks of threads and GPUs are made when their first span comes, and a
  * span goes to the first lane of its track that can take it.
  *
  * Threading: the writer's thread alone. */
@@ -8,7 +8,7 @@
 #include "profile/pftrace.h"
 #include "profile/ring.h"
 
-#define GY_TRACKS_GPUS 64 /* GPUs (contexts) of one recording */
+#define GY_TRACKS_GPUS GY_PFTRACE_GPUS /* GPUs (contexts) of one recording */
 #define GY_TRACKS_COUNTERS 32
 
 struct gy_tracks;
@@ -18,7 +18,7 @@ struct gy_tracks *gy_tracks_create(struct gy_pftrace *trace);
 /* NULL is ignored. */
 void gy_tracks_destroy(struct gy_tracks *tracks);
 
-/* Write one span of `ring`.  `gpu_name` names the parent track of a span with a gpu number.  False when
+/* Write one span of `ring`.  `gpu_name` names the GPU of a span with a gpu number.  False when
  * memory for a track ran out: the span is lost. */
 bool gy_tracks_add(struct gy_tracks *tracks, struct gy_ring *ring, const struct gy_ring_span *span,
                    const char *gpu_name);

@@ -76,7 +76,10 @@ struct gy_task_gpu {
         uint32_t launch_index; /* GPU tasks: dispatcher thread only */
         int32_t armed;         /* other tasks: taskman/'s, see gy_task_armed() */
     };
-    uint16_t stream;              /* dispatcher thread only; pool index + 1, 0: none yet */
+    union {
+        uint16_t stream;            /* GPU tasks: dispatcher thread only; pool index + 1, 0: none yet */
+        _Atomic(uint16_t) expected; /* CPU tasks: atomic; in a recording, an arrow leads here */
+    };
     _Atomic(uint16_t) successors; /* how many dependents were declared so far, saturating */
 };
 
@@ -121,6 +124,14 @@ struct gy_gpu_plan *gy_task_gpu_plan(const gantry_task *task);
 
 /* gy_task_begin() would say true; it may change its mind until then. */
 bool gy_task_may_begin(const gantry_task *task);
+
+/* In a recording: the number of the arrows along what the task does in this step; never 0. */
+uint64_t gy_task_flow(const gantry_task *task);
+/* The same for a task that something leads to: a CPU task joins its own span to it.  0: it has no span.  The
+ * caller holds a reference. */
+uint64_t gy_task_expect_flow(gantry_task *task);
+/* The number for the CPU task that the calling thread is releasing; 0: none, or it ran unrecorded. */
+uint64_t gy_task_releasing_flow(void);
 
 /* READY → RUNNING, by whoever starts it.  False when the task must not run because something it depends
  * on failed: release it with gy_task_release(task, GANTRY_ERR_TASK_FAILED) instead. */

@@ -47,6 +47,7 @@ struct gantry_taskman {
     _Atomic(uint8_t) run_mark;  /* atomic; written under lock by a start; 0 or GY_STATE_MARK, see state.h */
     _Atomic(uint8_t) cancelled; /* atomic; set by cancel(), cleared under lock */
 
+    uint64_t run; /* guarded by lock, immutable while running; unlike any other manager's or run's */
     struct gy_spawn_place *places; /* immutable; one per worker of the pool, see spawn.c */
 
     _Alignas(64) gy_fast_lock lock; /* names, storage, edges, phase */

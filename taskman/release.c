@@ -53,6 +53,53 @@ void gy_ready_sort(struct gy_ready *ready, gantry_task *task)
     }
 }
 
+/* ---- spans ------------------------------------------------------------------------------------- */
+
+uint64_t gy_task_flow(const gantry_task *task)
+{
+    /* Unlike any other task's in this run of its manager: addresses are not. */
+    uint64_t flow = ((uintptr_t)task >> 4) * UINT64_C(0x9e3779b97f4a7c15) + task->manager->run;
+    flow = (flow ^ flow >> 32) * UINT64_C(0xd6e8feb86659fd93);
+    return (flow ^ flow >> 32) | 1;
+}
+
+uint64_t gy_task_expect_flow(gantry_task *task)
+{
+    if (gy_task_is_gpu(task)) {
+        return gy_task_flow(task);
+    }
+    if (gy_task_kind(task) != GANTRY_TASK_CPU || task->body.run == NULL) {
+        return 0;
+    }
+    atomic_store_explicit(&task->gpu.expected, 1, memory_order_relaxed);
+    return gy_task_flow(task);
+}
+
+uint64_t gy_task_releasing_flow(void)
+{
+    const struct gy_worker *self = gy_worker_current;
+    return self != NULL && self->activity == GY_RELEASING ? self->span_flow : 0;
+}
+
+/* The span of the body that the worker ran last is emitted when its dependents are known, since an arrow
+ * leads from it to those of the GPU, and before anybody can run them. */
+static __attribute__((noinline, cold)) void emit_body(struct gy_worker *self, gantry_task *task, bool submits)
+{
+    uint64_t begin_ns = self->span_begin_ns;
+    self->span_begin_ns = 0;
+    bool expected = atomic_load_explicit(&task->gpu.expected, memory_order_relaxed) != 0;
+    if (expected) {
+        atomic_store_explicit(&task->gpu.expected, 0, memory_order_relaxed); /* it may run again */
+    }
+    if (expected || submits) {
+        self->span_flow = gy_task_flow(task);
+        gy_span_add_flow(self->span_flow);
+    }
+    gy_span_emit(GY_SPAN_TASK, gantry_task_label(task), begin_ns, self->span_end_ns, task->context_id);
+}
+
+/* ---- handing out ------------------------------------------------------------------------------- */
+
 /* GPU tasks first: once the last list is gone, so may be the manager. */
 static void flush(gantry_taskman *manager, struct gy_ready *ready)
 {
@@ -222,6 +269,9 @@ static inline size_t end_task(gantry_task *task, gantry_status result, struct gy
     if (made_ready > 1) {
         atomic_fetch_add_explicit(&manager->work, (made_ready - 1) * GY_WORK_ACTIVE, memory_order_relaxed);
     }
+    if (self != NULL && __builtin_expect(self->span_begin_ns != 0, 0)) {
+        emit_body(self, task, ready->gpu.first != NULL);
+    }
     if (ready->resolve.first == NULL) {
         flush_but_one(manager, ready, self);
     } else if (ready->cpu.count + ready->gpu.count + ready->queued.count >= CASCADE_BATCH) {
@@ -250,6 +300,9 @@ static size_t end_in_flow(gantry_task *task, gantry_status result, struct gy_rea
 {
     gantry_taskman *manager = task->manager;
     size_t made_ready = gy_flow_release(task, result, ready);
+    if (self != NULL && self->span_begin_ns != 0) {
+        emit_body(self, task, ready->gpu.first != NULL);
+    }
     if (made_ready > 1) {
         atomic_fetch_add_explicit(&manager->work, (made_ready - 1) * GY_WORK_ACTIVE, memory_order_relaxed);
     }
@@ -331,9 +384,9 @@ void gy_task_release(gantry_task *task, gantry_status result)
 }
 
 /* Call a CPU task's body. */
-static inline gantry_status run_body(gantry_task *task, const struct gy_error *last_error)
+static inline gantry_status run_body(struct gy_worker *self, gantry_task *task)
 {
-    if (last_error->status != GANTRY_OK) {
+    if (self->last_error->status != GANTRY_OK) {
         gy_error_clear(); /* so that what is there afterwards comes from the body */
     }
     if (!gy_task_enter_running(task)) {
@@ -348,8 +401,10 @@ static inline gantry_status run_body(gantry_task *task, const struct gy_error *l
     if (is_critical) {
         (void)gantry_bandwidth_gate_lower();
     }
-    if (begin != 0) {
-        gy_span_end(GY_SPAN_TASK, gantry_task_label(task), begin, task->context_id);
+    if (__builtin_expect(begin != 0, 0)) { /* see emit_body() */
+        self->span_begin_ns = begin;
+        self->span_end_ns = gy_clock_ns();
+        self->span_flow = 0;
     }
     return result;
 }
@@ -368,7 +423,7 @@ void gy_worker_run(struct gy_worker *self, gantry_task *task)
     self->activity = GY_IN_BODY;
     self->running = task;
     self->chosen = 0;
-    gantry_status result = run_body(task, self->last_error);
+    gantry_status result = run_body(self, task);
     self->activity = GY_RELEASING;
     release_inline(task, result, &ready, self);
     if (ready.resolve.first != NULL) {

@@ -15,6 +15,10 @@ const char *gy_taskman_phase_name(enum gy_phase phase)
 
 void gy_taskman_enter_phase(gantry_taskman *manager, enum gy_phase next)
 {
+    static _Atomic(uint64_t) runs;
+    if (next == GY_RUNNING) {
+        manager->run = atomic_fetch_add_explicit(&runs, 1, memory_order_relaxed) + 1;
+    }
     enum gy_phase now = gy_taskman_phase(manager);
     assert(next == GY_BUILDING ? now != GY_RUNNING : now + 1 == next || manager->frozen);
     (void)now;

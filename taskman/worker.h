@@ -45,9 +45,12 @@ struct gy_worker {
     bool is_away;         /* on the CPUs of a class instead of `home` */
     cpu_set_t home;
     const struct gy_error *last_error; /* this thread's */
-    uint32_t random;                   /* state of the victim choice */
-    uint32_t ran;                      /* tasks */
-    uint64_t patience_ns;              /* GANTRY_WAIT_ADAPTIVE: see patience.h */
+    uint64_t span_begin_ns;            /* of the body that ran last, until it is emitted; 0: not recorded */
+    uint64_t span_end_ns;
+    uint64_t span_flow;   /* of the task that is being released, in a recording; 0: none */
+    uint32_t random;      /* state of the victim choice */
+    uint32_t ran;         /* tasks */
+    uint64_t patience_ns; /* GANTRY_WAIT_ADAPTIVE: see patience.h */
     gy_thread thread;
     char name[32];
 };

@@ -34,7 +34,7 @@
  *   GANTRY_GRID_CONSTANT                         before a large const struct parameter that is indexed: it
  *                                                is read where it lies, not copied by each thread
  *   GANTRY_DYNAMIC_SHARED(type, pointer);        declares `pointer` to the launch's dynamic shared memory
- *   gantry_global_timer()  gantry_smid()  gantry_lane()
+ *   gantry_global_timer()  gantry_sm_clock()  gantry_smid()  gantry_lane()
  *
  * Rules that keep the three alike: parameters are trivially copyable; the set of kernels does not depend
  * on the compiler; a thread waits for its siblings only by the functions above (a spin loop on a
@@ -85,6 +85,14 @@ static __device__ inline uint64_t gantry_global_timer(void)
     uint64_t ns;
     asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns));
     return ns;
+}
+
+/** Steps of a clock that each multiprocessor has of its own: no two of them need agree. */
+static __device__ inline uint64_t gantry_sm_clock(void)
+{
+    uint64_t steps;
+    asm volatile("mov.u64 %0, %%clock64;" : "=l"(steps));
+    return steps;
 }
 
 /** The multiprocessor this thread runs on. */

@@ -17,6 +17,9 @@
  * the macros do nothing but compare it.  `id` is the kernel's number, 0 to 1048575: the first number of
  * gantry_profile_register_kernels() plus the kernel's place in the list.
  *
+ * Times are read from %globaltimer or, with GANTRY_PROFILE_CLOCK_SM, from the SM's own clock; bit 0 of
+ * `profile` says which.
+ *
  * Each block writes one record of 16 bytes into the place that the host has set aside for it, without
  * atomics.  START is to be the first statement of the kernel's body.  STOP waits for the threads of the
  * block that have not returned (a __syncthreads()), and is to be reached by all of those; its first thread
@@ -39,7 +42,7 @@
 /** What a block leaves behind.  Its number in the grid is its place among the launch's records. */
 typedef struct gantry_cta_record gantry_cta_record;
 struct gantry_cta_record {
-    uint64_t start_ns;    /* %globaltimer at START; 0: the block left no record */
+    uint64_t start_ns;    /* the clock at START; 0: the block left no record */
     uint32_t duration_ns; /* until STOP; 0xffffffff: that or longer */
     uint32_t origin;      /* %smid in bits 0 to 11, the kernel's id above */
 };
@@ -54,9 +57,14 @@ static __device__ inline bool gantry_cta_speaks(void)
     return (threadIdx.x | threadIdx.y | threadIdx.z) == 0;
 }
 
+static __device__ inline uint64_t gantry_cta_now(const void *records)
+{
+    return ((uintptr_t)records & 1) != 0 ? gantry_sm_clock() : gantry_global_timer();
+}
+
 static __device__ inline uint64_t gantry_cta_start(const void *records)
 {
-    return records != nullptr && gantry_cta_speaks() ? gantry_global_timer() : 0;
+    return records != nullptr && gantry_cta_speaks() ? gantry_cta_now(records) : 0;
 }
 
 static __device__ inline void gantry_cta_stop(void *records, uint32_t kernel, uint64_t start)
@@ -66,12 +74,12 @@ static __device__ inline void gantry_cta_stop(void *records, uint32_t kernel, ui
     }
     __syncthreads();
     if (gantry_cta_speaks()) {
-        uint64_t duration = gantry_global_timer() - start;
+        uint64_t duration = gantry_cta_now(records) - start;
         uint32_t block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
         uint4 record = make_uint4((uint32_t)start, (uint32_t)(start >> 32),
                                   duration < 0xffffffffu ? (uint32_t)duration : 0xffffffffu,
                                   gantry_smid() | kernel << GANTRY_CTA_SM_BITS);
-        ((uint4 *)records)[block] = record;
+        ((uint4 *)((uintptr_t)records & ~(uintptr_t)1))[block] = record;
     }
 }
 

@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import zlib
 
 from google.protobuf import unknown_fields
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as schema
@@ -58,8 +59,12 @@ def read(path):
     trace = schema.Trace()
     with open(path, "rb") as file:
         trace.ParseFromString(file.read())
+    for packet in list(trace.packet):
+        if packet.HasField("compressed_packets"):
+            trace.MergeFromString(zlib.decompress(packet.compressed_packets))
+            trace.packet.remove(packet)
     check_known(trace)
-    tracks, marks, names, categories, clock = {}, [], {}, {}, None
+    tracks, marks, stages, names, categories, clock = {}, [], [], {}, {}, None
     dense = {}  # sequence: [its track, its time, its names]
     packet_type = schema.TracePacket
     for order, packet in enumerate(trace.packet):
@@ -67,7 +72,7 @@ def read(path):
             read_dense(packet, dense, tracks, order, marks)
             continue
         if packet.sequence_flags & packet_type.SEQ_INCREMENTAL_STATE_CLEARED:
-            names, categories, arguments = {}, {}, {}
+            names, categories, arguments, specifications, contexts = {}, {}, {}, {}, set()
             clock = packet.trace_packet_defaults.timestamp_clock_id
         names.update((n.iid, n.name) for n in packet.interned_data.event_names)
         arguments.update((a.iid, a.name) for a in packet.interned_data.debug_annotation_names)
@@ -76,10 +81,22 @@ def read(path):
             tracks[packet.track_descriptor.uuid] = packet.track_descriptor
         if packet.HasField("clock_snapshot"):
             assert packet.clock_snapshot.primary_trace_clock == schema.BUILTIN_CLOCK_MONOTONIC
+        specifications.update((i.iid, i.name) for i in packet.interned_data.gpu_specifications)
+        contexts.update(i.iid for i in packet.interned_data.graphics_contexts
+                        if i.api == schema.InternedGraphicsContext.CUDA)
+        if packet.HasField("gpu_render_stage_event"):
+            event = packet.gpu_render_stage_event
+            assert packet.sequence_flags & packet_type.SEQ_NEEDS_INCREMENTAL_STATE
+            assert event.context in contexts
+            stages.append((specifications[event.hw_queue_iid], "gpu", specifications[event.stage_iid],
+                           packet.timestamp, packet.timestamp + event.duration, int(event.extra_data[0].value)))
         if packet.HasField("track_event"):
             event = packet.track_event
             if event.type == schema.TrackEvent.TYPE_COUNTER:
                 assert tracks[event.track_uuid].HasField("counter")
+                continue
+            if event.type == schema.TrackEvent.TYPE_INSTANT:
+                assert event.track_uuid in tracks and names[event.name_iid]
                 continue
             assert packet.sequence_flags & packet_type.SEQ_NEEDS_INCREMENTAL_STATE
             assert clock == schema.BUILTIN_CLOCK_MONOTONIC
@@ -89,7 +106,7 @@ def read(path):
             category = categories[event.category_iids[0]] if begin else None
             number = argument(event, arguments, "id", "batch") if begin else None
             marks.append((packet.timestamp, order, event.type, event.track_uuid, category, name, number))
-    return tracks, marks
+    return tracks, marks, stages
 
 
 def rebuild(tracks, marks):
@@ -108,24 +125,30 @@ def rebuild(tracks, marks):
     return slices
 
 
-def main():
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "x.pftrace")
-        printed = subprocess.run([sys.argv[1], path], check=True, capture_output=True, text=True).stdout
-        tracks, marks = read(path)
-    expected = []
-    for line in printed.splitlines():
-        track, category, name, begin, end, number = line.split("\t")
-        expected.append((track, category, name, int(begin), int(end), int(number)))
-    assert len(expected) == 300 * 12 + 3 + 50 + 4 * 401
-    found = rebuild(tracks, marks)
+def check(path, expected):
+    tracks, marks, stages = read(path)
+    found = rebuild(tracks, marks) + stages
     missing = collections.Counter(expected) - collections.Counter(found)
     assert not missing, f"not in the trace: {list(missing)[:3]}"
     assert len(found) == len(expected) + 1  # and the summary of the batch
-    parents = {t.name: tracks[t.parent_uuid] for t in tracks.values() if t.name}
-    assert parents["stream 2"].name == "GPU 0: example"
-    assert tracks[parents["stream 2"].parent_uuid].process.process_name == "gantry"
-    print(f"{len(found)} slices on {len(tracks)} tracks")
+    gpu = next(t for t in tracks.values() if t.name == "GPU 0: example")
+    assert tracks[gpu.parent_uuid].process.process_name == "gantry"
+    return len(found), len(tracks), os.path.getsize(path)
+
+
+def main():
+    for compress in (False, True):
+        environment = {**os.environ, **({"MAKE_TRACE_COMPRESS": "1"} if compress else {})}
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "x.pftrace")
+            printed = subprocess.run([sys.argv[1], path], check=True, capture_output=True, text=True,
+                                     env=environment).stdout
+            expected = []
+            for line in printed.splitlines():
+                track, category, name, begin, end, number = line.split("\t")
+                expected.append((track, category, name, int(begin), int(end), int(number)))
+            assert len(expected) == 300 * 12 + 5 + 54 + 4 * 401
+            print("%d slices on %d tracks in %d bytes" % check(path, expected))
 
 
 main()

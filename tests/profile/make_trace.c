@@ -1,6 +1,7 @@
-/* make_trace FILE: record a trace with everything in it that Gantry writes, and print what a reader must
- * find, one slice per line: track, category, name, begin, end, id; separated by tabs.  The id of a block,
- * which has no category, is its number. */
+/* make_trace FILE [MILLIONS]: record a trace with everything in it that Gantry writes, and print what a
+ * reader must find, one slice per line: track, category, name, begin, end, id; separated by tabs.  The id of
+ * a block, which has no category, is its number.  With $MAKE_TRACE_COMPRESS the file is deflated.  MILLIONS
+ * of blocks instead: for measuring. */
 #include "base/span.h"
 #include "base/thread.h"
 #include "profile/cta_batch.h"
@@ -13,9 +14,8 @@
 static void emit(const char *track, enum gy_span_category category, const char *name, uint64_t begin,
                  uint64_t end, uint64_t id)
 {
-    static const char *const categories[] = {"task", "phase", "launch", "batch", "wait"};
-    struct gy_span_sink *sink = atomic_load(&gy_span_current);
-    sink->emit(sink, category, name, begin, end, id);
+    static const char *const categories[] = {"task", "phase", "launch", "batch", "wait", "submit", "memory"};
+    gy_span_emit(category, name, begin, end, id);
     printf("%s\t%s\t%s\t%llu\t%llu\t%llu\n", track, categories[category], name, (unsigned long long)begin,
            (unsigned long long)end, (unsigned long long)id);
 }
@@ -27,6 +27,7 @@ static void gd(void *arg)
         for (uint64_t i = 0; i < 10; i++) {
             char name[32]; /* 3000 names: more than one table of them */
             snprintf(name, sizeof(name), "launch %u", (unsigned)(batch * 10 + i));
+            gy_span_add_flow(batch == 0 && i < 4 ? 1000 + i : 0); /* to the kernels */
             emit("gantry GD", GY_SPAN_LAUNCH, name, t + 20 + i * 10, t + 30 + i * 10, i);
         }
         emit("gantry GD", GY_SPAN_PHASE, "Kernel", t + 10, t + 500, batch);
@@ -40,12 +41,28 @@ static void worker(void *arg)
     emit("gantry worker 0", GY_SPAN_TASK, "a", t + 100, t + 200, 1);
     emit("gantry worker 0: overlapping", GY_SPAN_TASK, "b", t + 150, t + 250, UINT64_MAX);
     emit("gantry worker 0", GY_SPAN_WAIT, "nothing", t + 300, t + 300, 0);
+    emit("gantry worker 0", GY_SPAN_MEMORY, "waiting for memory", t + 400720, t + 401480, 0);
+    emit("gantry worker 0", GY_SPAN_TASK, "slow", t + 401700, t + 403590, 2);
 }
 
 static void gpu(uint64_t t)
 {
     uint64_t generation = gy_profile_generation();
     uint32_t number = gy_profile_add_gpu(generation, "GPU 0: example");
+    /* Idle for 500 (nothing ready), 800 (memory) and 2000 (a CPU task) once the batches are over. */
+    static const uint64_t late[][2] = {
+        {400000, 400100}, {400600, 400700}, {401500, 401600}, {403600, 403700}};
+    for (uint64_t i = 0; i < 4; i++) {
+        struct gy_gpu_slice slice = {.gpu = number,
+                                     .stream = 1,
+                                     .name = "late",
+                                     .begin_ns = t + late[i][0],
+                                     .end_ns = t + late[i][1],
+                                     .id = 100 + i};
+        gy_profile_gpu_slice(generation, &slice);
+        printf("stream 1\tgpu\tlate\t%llu\t%llu\t%llu\n", (unsigned long long)slice.begin_ns,
+               (unsigned long long)slice.end_ns, (unsigned long long)slice.id);
+    }
     for (uint64_t i = 0; i < 50; i++) {
         struct gy_gpu_slice slice = {.gpu = number,
                                      .stream = (uint32_t)(i % 3),
@@ -95,7 +112,8 @@ static void blocks(uint64_t t)
                                              .stream = l,
                                              .id = l,
                                              .flow = 1000 + l,
-                                             .launched_ns = base};
+                                             .launched_ns = base,
+                                             .ended_ns = t + 10000000};
         for (uint32_t b = 0; b < BLOCKS; b++) {
             uint64_t start = base + 100 + b / (SMS * 2) * 1000 + b % 7;
             records[l * BLOCKS + b] = (gantry_cta_record){
@@ -124,7 +142,7 @@ static int write_many(uint64_t millions)
 {
     enum { BATCH = 100000, MANY_SMS = 132, RESIDENT = 16 };
     gantry_cta_record *many = calloc(BATCH, sizeof(*many));
-    struct gy_cta_launch launch = {.count = BATCH, .kernel = first_kernel};
+    struct gy_cta_launch launch = {.count = BATCH, .kernel = first_kernel, .ended_ns = UINT64_MAX / 4};
     uint64_t now = gy_clock_ns();
     if (many == NULL) {
         return 1;
@@ -165,6 +183,7 @@ int main(int argc, char **argv)
     gantry_profile_options options = GANTRY_PROFILE_OPTIONS_INIT;
     options.path = argc >= 2 ? argv[1] : NULL;
     options.ctas = argc == 3 ? GANTRY_PROFILE_CTAS_EACH : GANTRY_PROFILE_CTAS_BLOCKS;
+    options.compress = getenv("MAKE_TRACE_COMPRESS") != NULL;
     static const char *const kernels[] = {"even", "odd"};
     if (gantry_profile_register_kernels(kernels, 2, &first_kernel) != GANTRY_OK) {
         return 1;

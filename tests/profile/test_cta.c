@@ -226,10 +226,10 @@ static void test_nothing_comes_before_its_cause(void **state)
         if (strcmp(launch->category, "launch") != 0) {
             continue;
         }
-        assert_true(launch->flow != 0);
+        assert_int_equal(launch->flow_count, 1);
         for (size_t j = 0; j < trace.slice_count; j++) {
             const struct read_slice *kernel = &trace.slices[j];
-            if (strcmp(kernel->category, "kernel") == 0 && kernel->flow == launch->flow) {
+            if (strcmp(kernel->category, "kernel") == 0 && reader_joined(kernel, launch)) {
                 assert_true(kernel->begin >= launch->begin);
                 joined++;
             }
@@ -253,28 +253,83 @@ static gantry_status do_nothing(gantry_task *task, void *arg)
     return GANTRY_OK;
 }
 
-static void test_arrows_lead_from_launch_over_gpu_and_kernel_to_completion(void **state)
+static gantry_launch_result launch_nothing(gantry_launch *launch, void *arg)
+{
+    (void)launch;
+    (void)arg;
+    return GANTRY_LAUNCH_DONE;
+}
+
+static gantry_launch_result launch_done(gantry_launch *launch, void *arg)
+{
+    return gantry_launch_add_completion(launch, arg) == GANTRY_OK ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_FAILED;
+}
+
+static void test_arrows_lead_from_task_to_dependent_task(void **state)
 {
     (void)state;
     gantry_profile *profile = start(GANTRY_PROFILE_CTAS_KERNELS, 0, 0);
+    gantry_task *before = gpu_fixture_cpu(&fixture, "before", do_nothing, NULL);
     gantry_task *done = gpu_fixture_cpu(&fixture, "done", do_nothing, NULL);
-    gpu_fixture_after(done,
-                      gpu_fixture_gpu(&fixture, GANTRY_TASK_KERNEL, "work", launch_with_completion, done));
+    gantry_task *alone = gpu_fixture_cpu(&fixture, "alone", do_nothing, NULL);
+    gantry_task *work = gpu_fixture_gpu(&fixture, GANTRY_TASK_KERNEL, "work", launch_with_completion, done);
+    gpu_fixture_after(work, before);
+    gpu_fixture_after(done, work);
+    gpu_fixture_after(alone, done);
     assert_ok(gpu_fixture_step(&fixture));
     stop_and_load(profile);
-    const struct read_slice *chain[] = {slice_of("launch", "work"), slice_of("gpu", "work"),
-                                        slice_of("kernel", "count_up"), slice_of("wait", "complete done")};
-    for (size_t i = 0; i < 4; i++) {
+    const struct read_slice *chain[] = {slice_of("task", "before"),        slice_of("submit", "submit work"),
+                                        slice_of("launch", "work"),        slice_of("kernel", "count_up"),
+                                        slice_of("wait", "complete done"), slice_of("task", "done")};
+    for (size_t i = 0; i < 6; i++) {
         assert_non_null(chain[i]);
-        assert_true(chain[i]->flow != 0);
-        assert_int_equal(chain[i]->flow, chain[0]->flow);
-        assert_true(chain[i]->begin + stats.gpu_alignment_ns >= chain[0]->begin);
+        assert_true(i == 0 || reader_joined(chain[i - 1], chain[i]));
+        assert_true(i == 0 || chain[i]->begin >= chain[i - 1]->begin); /* no effect before its cause */
     }
-    assert_true(chain[2]->end <= chain[3]->begin + stats.cta_alignment_ns);
-    assert_non_null(slice_of("task", "done"));
+    assert_true(chain[4]->begin >= chain[3]->end);
+    assert_non_null(slice_of("gpu", "work"));
+    assert_int_equal(slice_of("task", "alone")->flow_count, 0);
     const struct read_track *queue = reader_track(&trace, "gantry", "Kernel tasks waiting");
     assert_non_null(queue);
     assert_true(queue->counter);
+}
+
+static void test_every_arrow_joins_two(void **state)
+{
+    (void)state;
+    gantry_profile *profile = start(GANTRY_PROFILE_CTAS_EACH, 0, 0);
+    static struct work work;
+    work = (struct work){.grid = {20, 1, 1}, .threads = 32, .spins = 5, .launches = 1};
+    for (int step = 0; step < 3; step++) {
+        gantry_task *last = gpu_fixture_cpu(&fixture, "last", do_nothing, NULL);
+        for (int i = 0; i < 10; i++) {
+            gantry_task *first = gpu_fixture_cpu(&fixture, "first", do_nothing, NULL);
+            gantry_task *in = gpu_fixture_gpu(&fixture, GANTRY_TASK_HTOD, "in", launch_nothing, NULL);
+            gantry_task *kernel = gpu_fixture_gpu(&fixture, GANTRY_TASK_KERNEL, "work", launch_work, &work);
+            gantry_task *out = gpu_fixture_gpu(&fixture, GANTRY_TASK_DTOH, "out", launch_done, last);
+            gpu_fixture_after(in, first);
+            gpu_fixture_after(kernel, in);
+            gpu_fixture_after(out, kernel);
+            gpu_fixture_after(last, out);
+        }
+        assert_ok(gpu_fixture_step(&fixture));
+    }
+    stop_and_load(profile);
+    size_t flows = 0;
+    for (size_t i = 0; i < trace.slice_count; i++) {
+        const struct read_slice *s = &trace.slices[i];
+        for (size_t f = 0; f < s->flow_count; f++, flows++) {
+            struct read_slice one = {.flow_count = 1, .flows = {s->flows[f]}};
+            size_t others = 0;
+            for (size_t j = 0; j < trace.slice_count; j++) {
+                others += j != i && reader_joined(&one, &trace.slices[j]);
+            }
+            if (others == 0) {
+                fail_msg("nothing but '%s' (%s) has this flow", s->name, s->category);
+            }
+        }
+    }
+    assert_true(flows >= 3 * 10 * 6);
 }
 
 static void test_launch_larger_than_a_buffer_is_counted_before_it_runs(void **state)
@@ -430,8 +485,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_kernels_mode_reconstructs_bars_without_blocks, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_nothing_comes_before_its_cause, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_arrows_lead_from_launch_over_gpu_and_kernel_to_completion,
-                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_arrows_lead_from_task_to_dependent_task, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_every_arrow_joins_two, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_launch_larger_than_a_buffer_is_counted_before_it_runs, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_records_and_losses_add_up_when_buffers_run_out, set_up,

@@ -157,7 +157,6 @@ static void test_slices_have_gpu_durations_on_their_streams(void **state)
     assert_string_equal(by_id(3)->category, "gpu");
     assert_string_equal(by_id(1)->track->name, "stream 0");
     assert_string_equal(by_id(3)->track->name, "stream 3");
-    assert_ptr_equal(reader_track(&trace, "GPU 0: fake", "stream 0"), by_id(1)->track);
     assert_ptr_equal(by_id(2)->track, by_id(1)->track);
 }
 
@@ -456,6 +455,7 @@ static void test_recordings_come_and_go_under_both_threads(void **state)
         options.path = path;
         gantry_profile *recording = NULL;
         gantry_status status = gantry_profile_start(&options, &recording);
+        await(&collected, 1); /* the marks of the recording before are free again */
         await(&begun, 200);
         await(&collected, 1);
         gantry_profile_stats s = {.struct_size = sizeof(s)};

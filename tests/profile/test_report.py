@@ -53,17 +53,21 @@ class Report(unittest.TestCase):
         self.assertEqual(report["batches"], 300)
         self.assertEqual(report["launches"], 3000)
         self.assertEqual(report["cpu_tasks"], len(times("task")))
-        self.assertEqual(report["gpu"]["tasks"], 50)
+        self.assertEqual(report["gpu"]["tasks"], 54)
         self.assertEqual(report["gpu"]["busy_ns"], union(times("gpu")))
         for stream in report["streams"]:
             self.assertEqual(stream["busy_ns"], union(times("gpu", stream["name"])))
         self.assertEqual(report["ctas"], {"recorded": 1600, "lost": 0, "alignment_ns": report["ctas"]["alignment_ns"],
-                                          "tick_ns": 0, "largest_shift_ns": 0})
+                                          "sm_alignment_ns": 0, "tick_ns": 0, "largest_shift_ns": 0})
         self.assertGreaterEqual(report["ctas"]["alignment_ns"], 50)
         self.assertEqual(report["sms"]["count"], 5)
+        self.assertEqual(report["lost"], {"slices": 0, "ctas": 0})
         busy = [union(times("", f"SM {sm:03}")) for sm in range(5)]
         self.assertEqual(report["sms"]["busy_sum_ns"], sum(busy))
         self.assertEqual((report["sms"]["least_ns"], report["sms"]["most_ns"]), (min(busy), max(busy)))
+        self.assertEqual([(s["sm"], s["busy_ns"]) for s in report["sms"]["each"]], list(enumerate(busy)))
+        self.assertEqual([(p["name"], p["gpu"], p["busy_ns"], p["streams"], p["tasks"]) for p in report["partitions"]],
+                         [("", "GPU 0: example", union(times("gpu")), 3, 54)])
 
     def test_json_report_lists_the_kernels(self):
         report = json.loads(gantry("trace", TRACE, "--json"))
@@ -77,13 +81,49 @@ class Report(unittest.TestCase):
         report = json.loads(gantry("trace", TRACE, "--json"))
         gaps = report["gaps"]
         self.assertEqual(gaps["total_ns"], report["gpu"]["span_ns"] - report["gpu"]["busy_ns"])
-        causes = [gaps[c] for c in ("host_task", "dispatcher", "nothing_ready")]
+        causes = [gaps[c] for c in ("host_task", "memory", "dispatcher", "nothing_ready")]
         self.assertEqual(sum(c["ns"] for c in causes), gaps["total_ns"])
         self.assertEqual(sum(c["count"] for c in causes), gaps["count"])
 
+    def test_gaps_have_the_causes_that_were_made(self):
+        gaps = json.loads(gantry("trace", TRACE, "--json"))["gaps"]
+        self.assertEqual(gaps["memory"], {"count": 1, "ns": 800})
+        self.assertEqual(gaps["host_task"], {"count": 1, "ns": 2000})
+        self.assertEqual(gaps["host_tasks"], [{"name": "slow", "count": 1, "ns": 2000}])
+        self.assertEqual(gaps["nothing_ready"], {"count": 1, "ns": 500})
+        self.assertEqual(gaps["dispatcher"]["count"], 1)  # while the batches went on
+
+    def test_waterfall_has_every_stage_on_its_place(self):
+        waterfall = json.loads(gantry("trace", TRACE, "--waterfall", "--json"))
+        stages = {(s["partition"], s["stage"]): s for s in waterfall["stages"]}
+        slow = [(b, e) for _, c, n, b, e, _ in EXPECTED if n == "slow"][0]
+        stage = stages["host", "slow"]
+        self.assertEqual((stage["count"], stage["total_ns"]), (1, slow[1] - slow[0]))
+        self.assertEqual(sum(stage["busy_ns"]), slow[1] - slow[0])
+        kernels = stages["", "kernel"]
+        self.assertEqual((kernels["count"], kernels["gpu"]), (50, "GPU 0: example"))
+        self.assertEqual(kernels["end_ns"] - kernels["begin_ns"], union(times("gpu")) - 400)
+        self.assertEqual(len(kernels["busy_ns"]), waterfall["cells"])
+        text = gantry("trace", TRACE, "--waterfall")
+        self.assertRegex(text, r"late +4 ")
+        self.assertIn("GPU 0: example", text)
+        self.assertIn("do not go together", gantry("trace", TRACE, "--waterfall", "--diff", TRACE, status=2))
+
+    def test_a_deflated_recording_says_the_same(self):
+        path = os.path.join(FOLDER, "deflated")
+        subprocess.run([MAKE_TRACE, path], check=True, capture_output=True,
+                       env={**os.environ, "MAKE_TRACE_COMPRESS": "1"})
+        with open(path, "rb") as file:
+            if not file.read(8).hex().startswith("0a") or os.path.getsize(path) > os.path.getsize(TRACE) / 2:
+                self.skipTest("this build has no zlib")
+        report = json.loads(gantry("trace", path, "--json"))
+        plain = json.loads(gantry("trace", TRACE, "--json"))
+        for key in ("cpu_tasks", "batches", "launches", "launch_ns", "gpu", "partitions", "streams", "gaps", "kernels"):
+            self.assertEqual(report[key], plain[key], key)
+
     def test_text_report_is_for_people(self):
         text = gantry("trace", TRACE)
-        self.assertIn("1600 recorded, 0 lost", text)
+        self.assertIn("0 slices, 0 of 1600 blocks", text)
         self.assertRegex(text, r"even +2 ")
         self.assertIn("5 seen", text)
 
@@ -110,16 +150,19 @@ class Report(unittest.TestCase):
         expected = collections.Counter(e[:5] for e in EXPECTED)
         self.assertEqual(expected - found, collections.Counter())
         self.assertEqual(sum(found.values()), len(EXPECTED) + 1)
-        self.assertEqual(sum(e["ph"] == "f" for e in events), 4)
+        self.assertEqual([sum(e["ph"] == kind for e in events) for kind in "stf"], [4, 0, 4])
         self.assertTrue(any(e["ph"] == "C" and e["name"] == "resident CTAs" for e in events))
 
     def test_page_holds_everything_and_needs_nothing(self):
         page = gantry("trace", TRACE, "--format", "html")
-        self.assertNotRegex(page, r"https?://|src=|@import|url\(")
-        data = {key: json.loads(value) for key, value in re.findall(r"^const ([TNS])=(.*?);$", page, re.M | re.S)}
+        self.assertNotRegex(page, r"https?://|src=|@import|url\(|<link")
+        data = {key: json.loads(value) for key, value in re.findall(r"^const ([TNSGK])=(.*?);$", page, re.M | re.S)}
         self.assertEqual(len(data["S"]), len(EXPECTED) + 1)
         tracks, names = data["T"], data["N"]
         found = collections.Counter((tracks[s[0]][0], names[s[1]], s[3]) for s in data["S"])
+        self.assertEqual([tuple(g[2] for g in data["G"])], [("dispatcher busy", "nothing ready", "waiting for memory",
+                                                            "waiting for a host task: slow")])
+        self.assertTrue(any(k[0] == "resident CTAs" and len(k) > 1 for k in data["K"]))
         expected = collections.Counter((t, n, e - b) for t, _, n, b, e, _ in EXPECTED)
         self.assertEqual(expected - found, collections.Counter())
 

@@ -77,14 +77,14 @@ static void emit(enum gy_span_category category, const char *name, uint64_t begi
 static void test_slice_has_name_category_times_id_and_track(void **state)
 {
     (void)state;
-    static const char *const names[] = {"a task", "HtoD", "launch", "batch", "wait"};
-    static const char *const categories[] = {"task", "phase", "launch", "batch", "wait"};
+    static const char *const names[] = {"a task", "HtoD", "launch", "batch", "wait", "submit", "memory"};
+    static const char *const categories[] = {"task", "phase", "launch", "batch", "wait", "submit", "memory"};
     gantry_profile *profile = started();
-    for (unsigned i = 0; i < 5; i++) {
+    for (unsigned i = 0; i < 7; i++) {
         emit((enum gy_span_category)i, names[i], 1000 + 100 * i, 1050 + 100 * i, UINT64_MAX - i);
     }
-    loaded(profile, 5);
-    for (unsigned i = 0; i < 5; i++) {
+    loaded(profile, 7);
+    for (unsigned i = 0; i < 7; i++) {
         const struct read_slice *s = slice(names[i], 1000 + 100 * i, 1050 + 100 * i);
         assert_non_null(s);
         assert_string_equal(s->category, categories[i]);
@@ -257,7 +257,7 @@ static void test_each_thread_has_its_track(void **state)
     }
 }
 
-static void test_gpu_slices_lie_on_streams_under_their_gpu(void **state)
+static void test_gpu_slices_are_events_of_queues(void **state)
 {
     (void)state;
     gantry_profile *profile = started();
@@ -267,35 +267,85 @@ static void test_gpu_slices_lie_on_streams_under_their_gpu(void **state)
     for (uint32_t i = 0; i < 6; i++) {
         struct gy_gpu_slice s = {.gpu = gpus[i % 2],
                                  .stream = i / 2,
-                                 .name = "kernel",
+                                 .name = i < 4 ? "kernel" : "copy",
                                  .begin_ns = 100 * i,
                                  .end_ns = 100 * i + 50,
                                  .id = i};
         gy_profile_gpu_slice(generation, &s);
     }
     struct gy_gpu_slice over = {
-        .gpu = gpus[0], .stream = 0, .name = "overlaps", .begin_ns = 25, .end_ns = 75, .id = 9};
+        .gpu = gpus[0], .stream = 0, .name = "overlaps", .begin_ns = 25, .end_ns = 75, .id = UINT64_MAX};
     gy_profile_gpu_slice(generation, &over);
     gy_span_end(GY_SPAN_WAIT, "wait", gy_span_begin(), 0);
     loaded(profile, 8);
     for (uint32_t i = 0; i < 6; i++) {
-        const struct read_slice *s = slice("kernel", 100 * i, 100 * i + 50);
+        const struct read_slice *s = slice(i < 4 ? "kernel" : "copy", 100 * i, 100 * i + 50);
         char name[32];
         snprintf(name, sizeof(name), "stream %u", i / 2);
         assert_non_null(s);
         assert_string_equal(s->category, "gpu");
         assert_string_equal(s->track->name, name);
-        assert_int_equal(s->track->rank, i / 2);
-        const struct read_track *gpu = reader_track(&trace, "gantry", i % 2 ? "GPU 1: two" : "GPU 0: one");
-        assert_non_null(gpu);
-        assert_true(gpu->uuid == s->track->parent);
+        assert_int_equal(s->gpu, i % 2);
+        assert_int_equal(s->id, i);
     }
-    /* The overlapping one: another track of the same name under the same parent, which viewers stack. */
     const struct read_slice *s = slice("overlaps", 25, 75), *k = slice("kernel", 0, 50);
     assert_non_null(s);
-    assert_string_equal(s->track->name, "stream 0");
-    assert_true(s->track->parent == k->track->parent);
-    assert_true(s->track->uuid != k->track->uuid);
+    assert_true(s->id == UINT64_MAX && s->track == k->track);
+}
+
+static void test_names_of_queues_outlive_the_table(void **state)
+{
+    (void)state;
+    enum { COUNT = 5000 };
+    gantry_profile *profile = started();
+    uint64_t generation = gy_profile_generation();
+    uint32_t gpu = gy_profile_add_gpu(generation, "GPU 0: one");
+    for (uint32_t i = 0; i < COUNT; i++) {
+        char name[32];
+        snprintf(name, sizeof(name), "task %u", i);
+        struct gy_gpu_slice s = {
+            .gpu = gpu, .stream = i % 3, .name = name, .begin_ns = i, .end_ns = i + 1, .id = i};
+        gy_profile_gpu_slice(generation, &s);
+    }
+    loaded(profile, COUNT);
+    assert_true(trace.resets > 1);
+    uint64_t wrong = 0;
+    for (size_t i = 0; i < trace.slice_count; i++) {
+        char name[32];
+        snprintf(name, sizeof(name), "task %u", (unsigned)trace.slices[i].id);
+        wrong += strcmp(trace.slices[i].name, name) != 0;
+    }
+    assert_int_equal(wrong, 0);
+}
+
+static void test_arrows_join_what_has_a_number_in_common(void **state)
+{
+    (void)state;
+    gantry_profile *profile = started();
+    for (uint64_t i = 1; i <= 8; i++) {
+        gy_span_add_flow(i * 1000);
+    }
+    gy_span_add_flow(0); /* none */
+    gy_span_emit(GY_SPAN_SUBMIT, "submit", 10, 20, 8);
+    for (uint64_t i = 1; i <= 8; i++) {
+        gy_span_add_flow(i * 1000);
+        gy_span_emit(GY_SPAN_LAUNCH, "launch", 20 + i * 10, 25 + i * 10, i);
+    }
+    gy_span_add_flow(77);
+    gy_span_end(GY_SPAN_WAIT, "unrecorded", 0, 0); /* and its flow is forgotten */
+    gy_span_emit(GY_SPAN_WAIT, "wait", 500, 501, 0);
+    loaded(profile, 10);
+    const struct read_slice *submit = slice("submit", 10, 20);
+    assert_non_null(submit);
+    assert_int_equal(submit->flow_count, 8);
+    for (uint64_t i = 1; i <= 8; i++) {
+        const struct read_slice *launch = slice("launch", 20 + i * 10, 25 + i * 10);
+        assert_non_null(launch);
+        assert_int_equal(launch->flow_count, 1);
+        assert_int_equal(launch->flows[0], i * 1000);
+        assert_true(reader_joined(submit, launch));
+    }
+    assert_int_equal(slice("wait", 500, 501)->flow_count, 0);
 }
 
 int main(void)
@@ -312,7 +362,9 @@ int main(void)
         cmocka_unit_test_teardown(test_names_beyond_the_table_are_still_right, unload),
         cmocka_unit_test_teardown(test_odd_names_are_kept_or_cut_cleanly, unload),
         cmocka_unit_test_teardown(test_each_thread_has_its_track, unload),
-        cmocka_unit_test_teardown(test_gpu_slices_lie_on_streams_under_their_gpu, unload),
+        cmocka_unit_test_teardown(test_gpu_slices_are_events_of_queues, unload),
+        cmocka_unit_test_teardown(test_names_of_queues_outlive_the_table, unload),
+        cmocka_unit_test_teardown(test_arrows_join_what_has_a_number_in_common, unload),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

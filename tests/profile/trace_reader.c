@@ -10,12 +10,17 @@
 
 #define SEQUENCES 1024
 
-enum { BEGIN = 1, END = 2, COUNT = 4 };
+#define QUEUES 128
+#define QUEUE_IIDS 65536 /* queues have larger numbers than stages */
+
+enum { BEGIN = 1, END = 2, INSTANT = 3, COUNT = 4 };
 
 struct event {
     uint64_t time;
     size_t order;
-    uint64_t track, flow, count;
+    uint64_t track, count;
+    uint64_t flows[8];
+    size_t flow_count;
     int type;
     char name[160];
     char category[32];
@@ -37,7 +42,9 @@ struct packet {
     uint64_t clock_id, iid, name_iid, category_iid, argument_iids[8];
     uint64_t flags, snapshot_ns;
     uint64_t sequence;
-    bool has_track, has_event;
+    bool has_track, has_event, has_stage;
+    uint64_t duration, queue, stage, context, event_id;
+    int gpu;
 };
 
 struct reader {
@@ -46,6 +53,11 @@ struct reader {
     size_t event_count, event_room, track_room;
     char names[NAMES][160], categories[32][32], annotations[32][24];
     struct sequence *sequences[SEQUENCES];
+    char stages[NAMES][160];
+    struct read_track queues[QUEUES]; /* by what follows QUEUE_IIDS, modulo */
+    uint64_t queue_iids[QUEUES], contexts, last_event;
+    struct read_slice *tasks;
+    size_t task_count, task_room;
     struct packet packet;
     const char *wrong;
     char path[256]; /* of the field at hand, "packet.track_event.type" */
@@ -117,13 +129,50 @@ static void event_field(struct reader *r, const char *field, const char *value)
     } else if (strcmp(field, "counter_value") == 0) {
         p->event.count = number;
     } else if (strcmp(field, "flow_ids") == 0) {
-        p->event.flow = number;
+        r->wrong = p->event.flow_count == 8 ? "too many flows" : r->wrong;
+        p->event.flows[p->event.flow_count++ % 8] = number;
     } else if (strcmp(field, "debug_annotations.name_iid") == 0 && p->event.argument_count < 8) {
         p->argument_iids[p->event.argument_count] = number;
     } else if (strcmp(field, "debug_annotations.uint_value") == 0 && p->event.argument_count < 8) {
         p->event.arguments[p->event.argument_count++].value = number;
     } else {
         r->wrong = "too many arguments";
+    }
+}
+
+static void stage_field(struct reader *r, const char *field, const char *value)
+{
+    struct packet *p = &r->packet;
+    uint64_t number = strtoull(value, NULL, 10);
+    p->has_stage = true;
+    if (strcmp(field, "event_id") == 0) {
+        p->event_id = number;
+    } else if (strcmp(field, "duration") == 0) {
+        p->duration = number;
+    } else if (strcmp(field, "context") == 0) {
+        p->context = number;
+    } else if (strcmp(field, "gpu_id") == 0) {
+        p->gpu = (int)number;
+    } else if (strcmp(field, "hw_queue_iid") == 0) {
+        p->queue = number;
+    } else if (strcmp(field, "stage_iid") == 0) {
+        p->stage = number;
+    } else if (strcmp(field, "extra_data.value") == 0) {
+        p->event.arguments[0].value = strtoull(value + 1, NULL, 10);
+    }
+}
+
+/* A queue or a stage: declared by number and name. */
+static void specification_field(struct reader *r, const char *field, const char *value)
+{
+    uint64_t iid = r->packet.iid;
+    if (strcmp(field, "name") == 0 && iid > QUEUE_IIDS) {
+        struct read_track *queue = &r->queues[iid % QUEUES];
+        *queue = (struct read_track){.uuid = iid};
+        unescape(value, queue->name, sizeof(queue->name));
+        r->queue_iids[iid % QUEUES] = iid;
+    } else if (strcmp(field, "name") == 0 && iid < NAMES) {
+        unescape(value, r->stages[iid], sizeof(r->stages[0]));
     }
 }
 
@@ -147,6 +196,10 @@ static void interned_field(struct reader *r, const char *field, const char *valu
     uint64_t iid = r->packet.iid;
     if (strstr(field, ".iid") != NULL) {
         r->packet.iid = strtoull(value, NULL, 10);
+    } else if (strncmp(field, "gpu_specifications.", 19) == 0) {
+        specification_field(r, field + 19, value);
+    } else if (strncmp(field, "graphics_contexts.", 18) == 0) {
+        r->contexts |= UINT64_C(1) << iid % 64;
     } else if (strcmp(field, "event_names.name") == 0 && iid < (own != NULL ? 256 : NAMES)) {
         unescape(value, own != NULL ? own->names[iid] : r->names[iid],
                  own != NULL ? sizeof(own->names[0]) : sizeof(r->names[0]));
@@ -179,6 +232,8 @@ static void packet_field(struct reader *r, const char *field, const char *value)
         track_field(r, field + 17, value);
     } else if (strncmp(field, "track_event.", 12) == 0) {
         event_field(r, field + 12, value);
+    } else if (strncmp(field, "gpu_render_stage_event.", 23) == 0) {
+        stage_field(r, field + 23, value);
     } else if (strncmp(field, "interned_data.", 14) == 0) {
         interned_field(r, field + 14, value);
     } else if (strncmp(field, "clock_snapshot.", 15) == 0) {
@@ -205,6 +260,9 @@ static void packet_field(struct reader *r, const char *field, const char *value)
         if (r->packet.flags == 1 && sequence_of(r) == NULL) { /* comes before the packet's interned data */
             r->trace->resets++;
             memset(r->names, 0, sizeof(r->names));
+            memset(r->stages, 0, sizeof(r->stages));
+            memset(r->queue_iids, 0, sizeof(r->queue_iids));
+            r->contexts = 0;
         }
     }
 }
@@ -236,8 +294,9 @@ static void resolve_own(struct reader *r, struct sequence *own)
 static void resolve_first(struct reader *r)
 {
     struct packet *p = &r->packet;
-    if (p->event.type == BEGIN && (p->name_iid >= NAMES || r->names[p->name_iid][0] == '\0' ||
-                                   p->category_iid >= 32 || r->categories[p->category_iid][0] == '\0')) {
+    if ((p->event.type == BEGIN || p->event.type == INSTANT) &&
+        (p->name_iid >= NAMES || r->names[p->name_iid][0] == '\0' || p->category_iid >= 32 ||
+         r->categories[p->category_iid][0] == '\0')) {
         r->wrong = "a slice without a known name or category";
         return;
     }
@@ -268,6 +327,28 @@ static void end_event(struct reader *r)
     r->events[r->event_count++] = p->event;
 }
 
+/* An event of a queue is a slice as it stands. */
+static void end_stage(struct reader *r)
+{
+    struct packet *p = &r->packet;
+    if (p->flags != 2 || r->queue_iids[p->queue % QUEUES] != p->queue || p->stage >= NAMES ||
+        r->stages[p->stage][0] == '\0' || (r->contexts >> p->context % 64 & 1) == 0 ||
+        p->event_id <= r->last_event) {
+        r->wrong = "an event of a queue, a stage or a context that is not declared";
+        return;
+    }
+    r->last_event = p->event_id;
+    r->tasks = grown(r->tasks, r->task_count, &r->task_room, sizeof(*r->tasks));
+    struct read_slice *task = &r->tasks[r->task_count++];
+    *task = (struct read_slice){.track = &r->queues[p->queue % QUEUES],
+                                .category = "gpu",
+                                .begin = p->event.time,
+                                .end = p->event.time + p->duration,
+                                .gpu = p->gpu,
+                                .id = p->event.arguments[0].value};
+    memcpy(task->name, r->stages[p->stage], sizeof(task->name));
+}
+
 static void end_packet(struct reader *r)
 {
     struct packet *p = &r->packet;
@@ -283,6 +364,9 @@ static void end_packet(struct reader *r)
     }
     if (p->has_event) {
         end_event(r);
+    }
+    if (p->has_stage) {
+        end_stage(r);
     }
     memset(p, 0, sizeof(*p));
 }
@@ -335,6 +419,20 @@ static struct read_track *track_of(struct read_trace *trace, uint64_t uuid)
     return NULL;
 }
 
+static struct read_slice slice_of(const struct event *begin, const struct read_track *track)
+{
+    struct read_slice slice = {.track = track,
+                               .begin = begin->time,
+                               .flow_count = begin->flow_count,
+                               .argument_count = begin->argument_count};
+    memcpy(slice.flows, begin->flows, sizeof(slice.flows));
+    memcpy(slice.arguments, begin->arguments, sizeof(slice.arguments));
+    slice.id = reader_argument(&slice, "id");
+    memcpy(slice.name, begin->name, sizeof(slice.name));
+    memcpy(slice.category, begin->category, sizeof(slice.category));
+    return slice;
+}
+
 /* Close the innermost open slice of the end's track, as a viewer does. */
 static const char *close_slice(struct reader *r, const struct event *end, struct event **open, size_t *depth,
                                struct read_track *track)
@@ -343,17 +441,9 @@ static const char *close_slice(struct reader *r, const struct event *end, struct
     if (depth[index] == 0) {
         return "an end without a begin";
     }
-    const struct event *begin = &open[index][--depth[index]];
     struct read_slice *slice = &r->trace->slices[r->trace->slice_count++];
-    *slice = (struct read_slice){.track = track,
-                                 .begin = begin->time,
-                                 .end = end->time,
-                                 .flow = begin->flow,
-                                 .argument_count = begin->argument_count};
-    memcpy(slice->arguments, begin->arguments, sizeof(slice->arguments));
-    slice->id = reader_argument(slice, "id");
-    memcpy(slice->name, begin->name, sizeof(slice->name));
-    memcpy(slice->category, begin->category, sizeof(slice->category));
+    *slice = slice_of(&open[index][--depth[index]], track);
+    slice->end = end->time;
     return NULL;
 }
 
@@ -363,7 +453,23 @@ static const char *replay(struct reader *r)
     size_t tracks = r->trace->track_count;
     struct event **open = calloc(tracks + 1, sizeof(*open));
     size_t *depth = calloc(tracks + 1, sizeof(*depth)), *room = calloc(tracks + 1, sizeof(*room));
-    r->trace->slices = calloc(r->event_count + 1, sizeof(*r->trace->slices));
+    size_t queues = 0;
+    r->trace->slices = calloc(r->event_count + r->task_count + 1, sizeof(*r->trace->slices));
+    r->trace->tracks = realloc(r->trace->tracks, (tracks + QUEUES + 1) * sizeof(*r->trace->tracks));
+    for (size_t i = 0; i < r->task_count; i++) { /* each queue as a track, behind the others */
+        struct read_slice *task = &r->trace->slices[i];
+        *task = r->tasks[i];
+        size_t q = 0;
+        while (q < queues && r->trace->tracks[tracks + q].uuid != task->track->uuid) {
+            q++;
+        }
+        r->trace->tracks[tracks + q] = *task->track;
+        queues = q == queues ? queues + 1 : queues;
+        task->track = &r->trace->tracks[tracks + q];
+    }
+    r->trace->slice_count = r->task_count;
+    r->trace->track_count += queues;
+    r->trace->marks = calloc(r->event_count + 1, sizeof(*r->trace->marks));
     r->trace->counts = calloc(r->event_count + 1, sizeof(*r->trace->counts));
     if (r->event_count != 0) {
         qsort(r->events, r->event_count, sizeof(*r->events), by_time);
@@ -375,6 +481,9 @@ static const char *replay(struct reader *r)
             wrong = "an event on an unknown track";
         } else if (event->type == END) {
             wrong = close_slice(r, event, open, depth, track);
+        } else if (event->type == INSTANT) {
+            r->trace->marks[r->trace->mark_count] = slice_of(event, track);
+            r->trace->marks[r->trace->mark_count++].end = event->time;
         } else if (event->type == COUNT) {
             wrong = track->counter ? NULL : "a count that is not on a counter";
             r->trace->counts[r->trace->count_count++] =
@@ -418,6 +527,7 @@ const char *reader_load(const char *path, struct read_trace *out)
         free(r->sequences[i]);
     }
     free(r->events);
+    free(r->tasks);
     free(r);
     return wrong;
 }
@@ -432,11 +542,24 @@ uint64_t reader_argument(const struct read_slice *slice, const char *name)
     return UINT64_MAX;
 }
 
+bool reader_joined(const struct read_slice *a, const struct read_slice *b)
+{
+    for (size_t i = 0; i < a->flow_count; i++) {
+        for (size_t j = 0; j < b->flow_count; j++) {
+            if (a->flows[i] == b->flows[j]) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 void reader_free(struct read_trace *trace)
 {
     free(trace->tracks);
     free(trace->slices);
     free(trace->counts);
+    free(trace->marks);
     *trace = (struct read_trace){0};
 }
 

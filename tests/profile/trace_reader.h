@@ -23,8 +23,10 @@ struct read_slice {
     char name[160];
     char category[32]; /* empty on a sequence of its own */
     uint64_t begin, end;
-    uint64_t id;   /* the argument of that name */
-    uint64_t flow; /* 0: none */
+    uint64_t id; /* the argument of that name */
+    uint64_t flows[8];
+    size_t flow_count;
+    int gpu; /* of an event of a queue: its number */
     size_t argument_count;
     struct read_argument arguments[8];
 };
@@ -37,8 +39,10 @@ struct read_count {
 struct read_trace {
     struct read_track *tracks;
     size_t track_count;
-    struct read_slice *slices; /* by end in time */
+    struct read_slice *slices; /* by end in time, those of queues first; a queue has a track of its name */
     size_t slice_count;
+    struct read_slice *marks; /* instants, by time */
+    size_t mark_count;
     struct read_count *counts; /* by time */
     size_t count_count;
     size_t sequences;                   /* besides the first */
@@ -55,6 +59,8 @@ bool reader_available(void);
 const char *reader_load(const char *path, struct read_trace *out);
 /* An argument of a slice; UINT64_MAX if it has none of that name. */
 uint64_t reader_argument(const struct read_slice *slice, const char *name);
+/* Have the two slices a flow in common? */
+bool reader_joined(const struct read_slice *a, const struct read_slice *b);
 void reader_free(struct read_trace *trace);
 
 /* The track called `name` under a track called `parent` (NULL: any); NULL if there is none. */

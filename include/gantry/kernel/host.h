@@ -132,6 +132,12 @@ GANTRY_KERNEL_FUNCTION uint64_t gantry_global_timer(void)
     return gantry_self->ops->global_timer(gantry_self);
 }
 
+/* Two steps a nanosecond, from an origin that differs between SMs. */
+GANTRY_KERNEL_FUNCTION uint64_t gantry_sm_clock(void)
+{
+    return gantry_global_timer() * 2 + gantry_self->sm * UINT64_C(1000000007);
+}
+
 GANTRY_KERNEL_FUNCTION uint32_t gantry_smid(void)
 {
     return gantry_self->sm;

@@ -1,0 +1,268 @@
+/* A report as text, as JSON, and as the difference of two. */
+#include "cli/report_print.h"
+
+#include "cli/report_export.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char *const cause_keys[REPORT_CAUSES] = {[REPORT_HOST_TASK] = "host_task",
+                                                      [REPORT_MEMORY] = "memory",
+                                                      [REPORT_DISPATCHER] = "dispatcher",
+                                                      [REPORT_NOTHING] = "nothing_ready"};
+static const char *const phase_names[3] = {"HtoD", "Kernel", "DtoH"};
+
+static double ms(uint64_t ns)
+{
+    return (double)ns / 1e6;
+}
+
+static double share(uint64_t part, uint64_t whole)
+{
+    return whole != 0 ? 100.0 * (double)part / (double)whole : 0;
+}
+
+/* ---- text -------------------------------------------------------------------------------------- */
+
+static void print_partitions(const struct trace *trace, const struct report *r, uint64_t gpu_ns)
+{
+    for (size_t i = 0; i < r->partition_count; i++) {
+        const struct report_partition *p = &r->partitions[i];
+        printf("  %-34.34s %10.3f ms (%5.1f %%), %" PRIu64 " tasks on %u streams, idle %.3f ms in %" PRIu64
+               " gaps, the largest %.3f ms\n",
+               p->name[0] != '\0' ? p->name : trace->tracks[p->gpu].name, ms(p->ns), share(p->ns, gpu_ns),
+               p->tasks, p->streams, ms(p->gap_ns), p->gaps, ms(p->largest_gap_ns));
+        for (size_t s = 0; s < r->stream_count; s++) {
+            const struct report_stream *stream = &r->streams[s];
+            size_t bytes = strlen(p->name);
+            bool is_mine =
+                stream->gpu == p->gpu && (bytes == 0 ? strstr(stream->name, " / ") == NULL
+                                                     : strncmp(stream->name, p->name, bytes) == 0 &&
+                                                           strncmp(stream->name + bytes, " / ", 3) == 0);
+            if (is_mine) {
+                printf("    %-32s %10.3f ms (%5.1f %%), %" PRIu64 " tasks\n", stream->name, ms(stream->ns),
+                       share(stream->ns, gpu_ns), stream->tasks);
+            }
+        }
+    }
+}
+
+static void print_gpu(const struct trace *trace, const struct report *r)
+{
+    uint64_t gpu_ns = r->gpu_end_ns - r->gpu_begin_ns;
+    printf("GPU busy       %10.3f ms of %.3f ms between its first and last task (%.1f %%), %" PRIu64
+           " tasks\n",
+           ms(r->gpu_busy_ns), ms(gpu_ns), share(r->gpu_busy_ns, gpu_ns), r->gpu_tasks);
+    print_partitions(trace, r, gpu_ns);
+    if (r->sm_count > 0) {
+        uint64_t mean = r->sm_sum_ns / r->sm_count;
+        printf("SMs            %zu seen; busy %.1f %% on average, %.1f %% least, %.1f %% most\n", r->sm_count,
+               share(mean, gpu_ns), share(r->sm_least_ns, gpu_ns), share(r->sm_most_ns, gpu_ns));
+    }
+    printf("idle gaps      %" PRIu64 ", %.3f ms together, the largest %.3f ms\n", r->gaps, ms(r->gap_ns),
+           ms(r->largest_gap_ns));
+}
+
+static void print_causes(const struct trace *trace, const struct report *r)
+{
+    for (int c = 0; c < REPORT_CAUSES; c++) {
+        if (r->cause_count[c] != 0) {
+            printf("  %-24s %6" PRIu64 ", %.3f ms\n", cli_report_cause((enum report_cause)c),
+                   r->cause_count[c], ms(r->cause_ns[c]));
+        }
+        for (size_t i = 0; c == REPORT_HOST_TASK && i < r->host_task_count; i++) {
+            printf("    %-22.22s %6" PRIu64 ", %.3f ms\n", trace->names[r->host_tasks[i].name],
+                   r->host_tasks[i].gaps, ms(r->host_tasks[i].ns));
+        }
+    }
+}
+
+static void print_quality(const struct report *r)
+{
+    printf("lost           %" PRIu64 " slices, %" PRIu64 " of %" PRIu64 " blocks\n", r->slices_lost,
+           r->ctas_lost, r->ctas + r->ctas_lost);
+    if (r->gpu_tasks != 0) {
+        printf("clocks         GPU tasks within %" PRIu64 " ns of the host's", r->gpu_alignment_ns);
+        if (r->ctas != 0) {
+            printf(", blocks within %" PRIu64 " ns, clock step %" PRIu64 " ns", r->cta_alignment_ns,
+                   r->tick_ns);
+        }
+        if (r->sm_alignment_ns != 0) {
+            printf(", SMs within %" PRIu64 " ns of each other", r->sm_alignment_ns);
+        }
+        printf("\n");
+    }
+}
+
+void cli_report_text(const char *path, const struct trace *trace, const struct report *r)
+{
+    printf("%s: %.3f ms\n\n", path, ms(r->end_ns - r->begin_ns));
+    printf("CPU tasks      %10.3f ms in %" PRIu64 "\n", ms(r->task_ns), r->tasks);
+    printf("dispatcher     %10.3f ms in %" PRIu64 " batches:",
+           ms(r->phase_ns[0] + r->phase_ns[1] + r->phase_ns[2]), r->batches);
+    for (int p = 0; p < 3; p++) {
+        printf(" %s %.3f ms%s", phase_names[p], ms(r->phase_ns[p]), p < 2 ? "," : "\n");
+    }
+    printf("launches       %10.3f ms in %" PRIu64 " calls\n", ms(r->launch_ns), r->launches);
+    print_gpu(trace, r);
+    print_causes(trace, r);
+    print_quality(r);
+    printf("\n%-28s %8s %12s %12s %12s %12s %8s\n", r->kernels_are_tasks ? "GPU task" : "kernel", "count",
+           "total ms", "mean us", "least us", "most us", "blocks");
+    for (size_t i = 0; i < r->kernel_count; i++) {
+        const struct report_kernel *k = &r->kernels[i];
+        printf("%-28.28s %8" PRIu64 " %12.3f %12.3f %12.3f %12.3f %8" PRIu64 "\n", trace->names[k->name],
+               k->count, ms(k->total_ns), (double)k->total_ns / 1e3 / (double)k->count,
+               (double)k->least_ns / 1e3, (double)k->most_ns / 1e3, k->ctas);
+    }
+}
+
+/* ---- JSON -------------------------------------------------------------------------------------- */
+
+static void print_kernels_json(const struct trace *trace, const struct report *r)
+{
+    printf("\"kernels_are_tasks\":%s,\"kernels\":[", r->kernels_are_tasks ? "true" : "false");
+    for (size_t i = 0; i < r->kernel_count; i++) {
+        const struct report_kernel *k = &r->kernels[i];
+        printf("%s{\"name\":", i == 0 ? "" : ",");
+        cli_json_string(stdout, trace->names[k->name]);
+        printf(",\"count\":%" PRIu64 ",\"total_ns\":%" PRIu64 ",\"least_ns\":%" PRIu64 ",\"most_ns\":%" PRIu64
+               ",\"ctas\":%" PRIu64 "}",
+               k->count, k->total_ns, k->least_ns, k->most_ns, k->ctas);
+    }
+    printf("]");
+}
+
+static void print_sms_json(const struct report *r)
+{
+    printf("\"sms\":{\"count\":%zu,\"busy_sum_ns\":%" PRIu64 ",\"least_ns\":%" PRIu64 ",\"most_ns\":%" PRIu64
+           ",\"each\":[",
+           r->sm_count, r->sm_sum_ns, r->sm_least_ns, r->sm_most_ns);
+    for (size_t i = 0; i < r->sm_count; i++) {
+        printf("%s{\"sm\":%d,\"busy_ns\":%" PRIu64, i == 0 ? "" : ",", r->sms[i].number, r->sms[i].ns);
+        if (r->sms[i].alignment_ns != UINT64_MAX) {
+            printf(",\"alignment_ns\":%" PRIu64, r->sms[i].alignment_ns);
+        }
+        printf("}");
+    }
+    printf("]},");
+}
+
+static void print_places_json(const struct trace *trace, const struct report *r)
+{
+    printf("\"partitions\":[");
+    for (size_t i = 0; i < r->partition_count; i++) {
+        const struct report_partition *p = &r->partitions[i];
+        printf("%s{\"name\":", i == 0 ? "" : ",");
+        cli_json_string(stdout, p->name);
+        printf(",\"gpu\":");
+        cli_json_string(stdout, trace->tracks[p->gpu].name);
+        printf(",\"busy_ns\":%" PRIu64 ",\"tasks\":%" PRIu64 ",\"streams\":%u,\"gaps\":{\"count\":%" PRIu64
+               ",\"total_ns\":%" PRIu64 ",\"largest_ns\":%" PRIu64 "}}",
+               p->ns, p->tasks, p->streams, p->gaps, p->gap_ns, p->largest_gap_ns);
+    }
+    printf("],\"streams\":[");
+    for (size_t i = 0; i < r->stream_count; i++) {
+        printf("%s{\"name\":", i == 0 ? "" : ",");
+        cli_json_string(stdout, r->streams[i].name);
+        printf(",\"gpu\":");
+        cli_json_string(stdout, trace->tracks[r->streams[i].gpu].name);
+        printf(",\"busy_ns\":%" PRIu64 ",\"tasks\":%" PRIu64 "}", r->streams[i].ns, r->streams[i].tasks);
+    }
+    printf("],");
+    print_sms_json(r);
+}
+
+void cli_report_json(const char *path, const struct trace *trace, const struct report *r)
+{
+    printf("{\"file\":");
+    cli_json_string(stdout, path);
+    printf(",\"span_ns\":%" PRIu64 ",\"cpu_tasks\":%" PRIu64 ",\"cpu_task_ns\":%" PRIu64
+           ",\"batches\":%" PRIu64 ",\"launches\":%" PRIu64 ",\"launch_ns\":%" PRIu64 ",",
+           r->end_ns - r->begin_ns, r->tasks, r->task_ns, r->batches, r->launches, r->launch_ns);
+    printf("\"phase_ns\":{\"htod\":%" PRIu64 ",\"kernel\":%" PRIu64 ",\"dtoh\":%" PRIu64 "},", r->phase_ns[0],
+           r->phase_ns[1], r->phase_ns[2]);
+    printf("\"gpu\":{\"tasks\":%" PRIu64 ",\"span_ns\":%" PRIu64 ",\"busy_ns\":%" PRIu64 "},", r->gpu_tasks,
+           r->gpu_end_ns - r->gpu_begin_ns, r->gpu_busy_ns);
+    print_places_json(trace, r);
+    printf("\"gaps\":{\"count\":%" PRIu64 ",\"total_ns\":%" PRIu64 ",\"largest_ns\":%" PRIu64, r->gaps,
+           r->gap_ns, r->largest_gap_ns);
+    for (int c = 0; c < REPORT_CAUSES; c++) {
+        printf(",\"%s\":{\"count\":%" PRIu64 ",\"ns\":%" PRIu64 "}", cause_keys[c], r->cause_count[c],
+               r->cause_ns[c]);
+    }
+    printf(",\"host_tasks\":[");
+    for (size_t i = 0; i < r->host_task_count; i++) {
+        printf("%s{\"name\":", i == 0 ? "" : ",");
+        cli_json_string(stdout, trace->names[r->host_tasks[i].name]);
+        printf(",\"count\":%" PRIu64 ",\"ns\":%" PRIu64 "}", r->host_tasks[i].gaps, r->host_tasks[i].ns);
+    }
+    printf("]},\"memory\":{\"waits\":%" PRIu64 ",\"ns\":%" PRIu64 "},", r->memory_waits, r->memory_ns);
+    printf("\"lost\":{\"slices\":%" PRIu64 ",\"ctas\":%" PRIu64 "},\"gpu_alignment_ns\":%" PRIu64 ",",
+           r->slices_lost, r->ctas_lost, r->gpu_alignment_ns);
+    printf("\"ctas\":{\"recorded\":%" PRIu64 ",\"lost\":%" PRIu64 ",\"alignment_ns\":%" PRIu64
+           ",\"sm_alignment_ns\":%" PRIu64 ",\"tick_ns\":%" PRIu64 ",\"largest_shift_ns\":%" PRIu64 "},",
+           r->ctas, r->ctas_lost, r->cta_alignment_ns, r->sm_alignment_ns, r->tick_ns, r->shift_ns);
+    print_kernels_json(trace, r);
+    printf("}\n");
+}
+
+/* ---- the difference of two runs ---------------------------------------------------------------- */
+
+static void print_change(const char *what, uint64_t before_ns, uint64_t after_ns)
+{
+    printf("%-28.28s %12.3f %12.3f %+11.1f %%\n", what, ms(before_ns), ms(after_ns),
+           before_ns != 0 ? 100.0 * ((double)after_ns - (double)before_ns) / (double)before_ns : 0);
+}
+
+static const struct report_kernel *kernel_called(const struct trace *trace, const struct report *r,
+                                                 const char *name)
+{
+    for (size_t i = 0; i < r->kernel_count; i++) {
+        if (strcmp(trace->names[r->kernels[i].name], name) == 0) {
+            return &r->kernels[i];
+        }
+    }
+    return NULL;
+}
+
+void cli_report_diff(const struct trace *before, const struct report *b, const struct trace *after,
+                     const struct report *a)
+{
+    printf("%-28s %12s %12s %13s\n", "", "before ms", "after ms", "change");
+    print_change("whole recording", b->end_ns - b->begin_ns, a->end_ns - a->begin_ns);
+    print_change("CPU tasks", b->task_ns, a->task_ns);
+    print_change("launches", b->launch_ns, a->launch_ns);
+    for (int p = 0; p < 3; p++) {
+        char name[32];
+        snprintf(name, sizeof(name), "dispatcher, %s", phase_names[p]);
+        print_change(name, b->phase_ns[p], a->phase_ns[p]);
+    }
+    print_change("GPU busy", b->gpu_busy_ns, a->gpu_busy_ns);
+    print_change("GPU idle", b->gap_ns, a->gap_ns);
+    for (int c = 0; c < REPORT_CAUSES; c++) {
+        char name[40];
+        snprintf(name, sizeof(name), "  %s", cli_report_cause((enum report_cause)c));
+        print_change(name, b->cause_ns[c], a->cause_ns[c]);
+    }
+    for (size_t i = 0; i < b->partition_count && b->partition_count > 1; i++) {
+        const struct report_partition *same = NULL;
+        for (size_t j = 0; j < a->partition_count; j++) {
+            same = strcmp(a->partitions[j].name, b->partitions[i].name) == 0 ? &a->partitions[j] : same;
+        }
+        const char *name = b->partitions[i].name[0] != '\0' ? b->partitions[i].name : "no partition";
+        print_change(name, b->partitions[i].ns, same != NULL ? same->ns : 0);
+    }
+    for (size_t i = 0; i < b->kernel_count; i++) {
+        const char *name = before->names[b->kernels[i].name];
+        const struct report_kernel *same = kernel_called(after, a, name);
+        print_change(name, b->kernels[i].total_ns, same != NULL ? same->total_ns : 0);
+    }
+    for (size_t i = 0; i < a->kernel_count; i++) {
+        const char *name = after->names[a->kernels[i].name];
+        if (kernel_called(before, b, name) == NULL) {
+            print_change(name, 0, a->kernels[i].total_ns);
+        }
+    }
+}

@@ -1,0 +1,181 @@
+#include "cli/trace_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#if GANTRY_HAS_ZLIB
+#include <zlib.h>
+#endif
+
+#define FORGET_BYTES (8u << 20)         /* how much is read before its pages are given back; whole pages */
+#define MOST_INFLATED_BYTES (64u << 20) /* of one packet */
+
+enum { PACKET = 1, PACKET_COMPRESSED = 50 };
+
+/* ---- fields ------------------------------------------------------------------------------------ */
+
+static inline bool read_varint(struct span *span, uint64_t *out)
+{
+    if (span->at < span->end && *span->at < 0x80) { /* most are short */
+        *out = *span->at++;
+        return true;
+    }
+    uint64_t value = 0;
+    for (unsigned shift = 0; shift < 64 && span->at < span->end; shift += 7) {
+        uint8_t byte = *span->at++;
+        value |= (uint64_t)(byte & 0x7f) << shift;
+        if (byte < 0x80) {
+            *out = value;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool cli_next_field(struct span *span, struct field *field)
+{
+    uint64_t key, length;
+    if (span->at == NULL || span->at >= span->end) {
+        return false;
+    }
+    if (!read_varint(span, &key)) {
+        span->at = NULL;
+        return false;
+    }
+    field->number = (uint32_t)(key >> 3);
+    field->bytes = (struct span){NULL, NULL};
+    field->value = 0;
+    switch (key & 7) {
+    case 0:
+        if (read_varint(span, &field->value)) {
+            return true;
+        }
+        break;
+    case 1:
+        if (span->end - span->at >= 8) {
+            for (unsigned i = 0; i < 8; i++) {
+                field->value |= (uint64_t)span->at[i] << 8 * i;
+            }
+            span->at += 8;
+            return true;
+        }
+        break;
+    case 2:
+        if (read_varint(span, &length) && length <= (uint64_t)(span->end - span->at)) {
+            field->bytes = (struct span){span->at, span->at + length};
+            span->at += length;
+            return true;
+        }
+        break;
+    default:
+        break;
+    }
+    span->at = NULL;
+    return false;
+}
+
+/* ---- packets ----------------------------------------------------------------------------------- */
+
+struct file {
+    bool (*packet)(void *user, struct span span);
+    void *user;
+    const char *wrong;
+    bool ended; /* packet() wants no more */
+};
+
+static void read_packets(struct file *file, struct span span, bool is_inner);
+
+#if GANTRY_HAS_ZLIB
+/* Of unknown length: try again with twice the room until it fits. */
+static void read_deflated(struct file *file, struct span span)
+{
+    int result = Z_BUF_ERROR;
+    for (size_t room = 1u << 18; result == Z_BUF_ERROR && room <= MOST_INFLATED_BYTES; room *= 2) {
+        uint8_t *inflated = malloc(room);
+        if (inflated == NULL) {
+            file->wrong = "out of memory";
+            return;
+        }
+        uLongf bytes = room;
+        result = uncompress(inflated, &bytes, span.at, (uLong)(span.end - span.at));
+        if (result == Z_OK) {
+            read_packets(file, (struct span){inflated, inflated + bytes}, true);
+        }
+        free(inflated);
+    }
+    if (result != Z_OK) {
+        file->wrong = "a compressed packet that cannot be inflated";
+    }
+}
+#else
+static void read_deflated(struct file *file, struct span span)
+{
+    (void)span;
+    file->wrong = "the file is compressed, and this build has no zlib";
+}
+#endif
+
+/* Does the packet hold others?  Nothing else is in it then. */
+static bool is_compressed(struct span packet, struct span *inner)
+{
+    struct field field;
+    if (packet.at == packet.end || *packet.at != (uint8_t)((PACKET_COMPRESSED << 3 | 2) | 0x80)) {
+        return false;
+    }
+    bool found =
+        cli_next_field(&packet, &field) && field.number == PACKET_COMPRESSED && field.bytes.at != NULL;
+    *inner = field.bytes;
+    return found;
+}
+
+static void read_packets(struct file *file, struct span span, bool is_inner)
+{
+    const uint8_t *kept = span.at;
+    struct field field;
+    while (file->wrong == NULL && !file->ended && cli_next_field(&span, &field)) {
+        struct span inner;
+        if (field.number != PACKET || field.bytes.at == NULL) {
+            file->wrong = "not a Perfetto trace";
+        } else if (!is_inner && is_compressed(field.bytes, &inner)) {
+            read_deflated(file, inner);
+        } else {
+            file->ended = !file->packet(file->user, field.bytes);
+        }
+        if (!is_inner && span.at != NULL && (size_t)(span.at - kept) >= 2 * FORGET_BYTES) {
+            (void)madvise((void *)(uintptr_t)kept, FORGET_BYTES, MADV_DONTNEED);
+            kept += FORGET_BYTES;
+        }
+    }
+    if (span.at == NULL && file->wrong == NULL) {
+        file->wrong = "the file ends within a packet";
+    }
+}
+
+const char *cli_trace_file_read(const char *path, bool (*packet)(void *user, struct span span), void *user)
+{
+    struct file file = {.packet = packet, .user = user};
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat info;
+    if (fd < 0 || fstat(fd, &info) != 0) {
+        int why = errno;
+        if (fd >= 0) {
+            close(fd);
+        }
+        return strerrordesc_np(why);
+    }
+    size_t bytes = (size_t)info.st_size;
+    uint8_t *data = bytes != 0 ? mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0) : MAP_FAILED;
+    int why = errno;
+    close(fd);
+    if (data == MAP_FAILED) {
+        return bytes == 0 ? "empty" : strerrordesc_np(why);
+    }
+    (void)madvise(data, bytes, MADV_SEQUENTIAL);
+    read_packets(&file, (struct span){data, data + bytes}, false);
+    munmap(data, bytes);
+    return file.wrong;
+}

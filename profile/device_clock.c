@@ -1,0 +1,271 @@
+/* Host and device: a kernel of one thread exchanges times with the host through page-locked memory; several
+ * exchanges are intersected (gpu_clock.h).  The rate comes from the first and the latest of the recording.
+ *
+ * SMs: two kernels, each of blocks of one thread.  `compare_sms` tells how far the SMs' readings of
+ * %globaltimer lie apart (sm_clock.h), once per recording.  `saturate` reads each SM's own clock together
+ * with %globaltimer, before and after each batch, for recordings whose blocks read the former. */
+#include "profile/device_clock.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+
+#include "profile_kernels.kernels.h"
+
+#include <sched.h>
+#include <string.h>
+
+#define ROUNDS 16u
+#define ROUNDS_PATIENCE (1u << 22) /* looks of the kernel at the host's word */
+#define SM_ROUNDS 64u
+#define HOST_YIELD_NS 20000u
+#define CLOCK_AGE_NS 10000000u
+#define CLOCK_RETRY_NS 20000000u
+
+/* What host and device exchange; page-locked. */
+struct gy_clock_mailbox {
+    _Atomic(uint32_t) ask;
+    uint32_t unused[15];
+    _Atomic(uint64_t) answers[ROUNDS + 1];
+    struct gy_sm_sample samples[]; /* SM_ROUNDS for each SM */
+};
+
+void gy_device_clock_init(struct gy_device_clock *clock, struct gy_context *context)
+{
+    clock->context = context;
+    gy_mutex_init(&clock->lock, GY_RANK_LEAF);
+}
+
+static uint32_t sample_room(const struct gy_device_clock *clock)
+{
+    return (uint32_t)clock->context->info.multiprocessors * SM_ROUNDS;
+}
+
+static gantry_status load_kernels(struct gy_device_clock *clock)
+{
+    gantry_status status = GANTRY_OK;
+    if (clock->module == NULL) {
+        status = gy_module_load(clock->context, &gantry_image_profile_kernels, &clock->module);
+    }
+    if (status == GANTRY_OK) {
+        status = gy_module_kernel(clock->module, "exchange_times", &clock->exchange);
+    }
+    if (status == GANTRY_OK) {
+        status = gy_module_kernel(clock->module, "compare_sms", &clock->compare);
+    }
+    return status != GANTRY_OK ? status : gy_module_kernel(clock->module, "saturate", &clock->saturate);
+}
+
+gantry_status gy_device_clock_open(struct gy_device_clock *clock)
+{
+    struct gy_context *context = clock->context;
+    int least, greatest;
+    void *mailbox = NULL;
+    size_t bytes = sizeof(*clock->mailbox) + sample_room(clock) * sizeof(struct gy_sm_sample);
+    clock->room = 2 * (uint32_t)context->info.multiprocessors;
+    clock->room = clock->room < GY_SMS ? clock->room : GY_SMS;
+    gantry_status status = GY_CALL(context, cuCtxGetStreamPriorityRange(&least, &greatest));
+    if (status == GANTRY_OK && clock->stream == NULL) {
+        status = gy_context_create_stream(context, NULL, greatest, &clock->stream);
+    }
+    if (status == GANTRY_OK && clock->done == NULL) {
+        status = GY_CALL(context, cuEventCreate(&clock->done, CU_EVENT_DISABLE_TIMING));
+    }
+    if (status == GANTRY_OK && clock->mailbox == NULL) {
+        status = GY_CALL(context, cuMemHostAlloc(&mailbox, bytes, 0));
+        clock->mailbox = mailbox;
+    }
+    if (status == GANTRY_OK && clock->counter == 0) {
+        status = GY_CALL(context, cuMemAlloc(&clock->counter, sizeof(uint32_t)));
+    }
+    if (status == GANTRY_OK) {
+        status = GY_CALL(context, cuMemHostGetDevicePointer(&clock->mailbox_device, clock->mailbox, 0));
+    }
+    return status != GANTRY_OK ? status : load_kernels(clock);
+}
+
+/* ---- host and device --------------------------------------------------------------------------- */
+
+/* Nothing is under way on the clock's stream. */
+static bool is_idle(struct gy_device_clock *clock)
+{
+    CUresult last = clock->context->driver->cuEventQuery(clock->done);
+    if (last != CUDA_SUCCESS && last != CUDA_ERROR_NOT_READY) {
+        (void)gy_context_check(clock->context, last, "cuEventQuery(clock)", __FILE__, __LINE__);
+    }
+    return last == CUDA_SUCCESS;
+}
+
+static void wait_a_little(uint64_t since_ns)
+{
+    if (gy_clock_ns() - since_ns > HOST_YIELD_NS) {
+        sched_yield();
+    } else {
+        gy_cpu_relax();
+    }
+}
+
+/* One round; false when the GPU does not answer in time. */
+static bool exchange_once(struct gy_clock_mailbox *mailbox, uint32_t round, uint64_t deadline,
+                          struct gy_gpu_exchange *out)
+{
+    uint64_t before = gy_clock_ns(), answer;
+    atomic_store_explicit(&mailbox->ask, round, memory_order_release);
+    while ((answer = atomic_load_explicit(&mailbox->answers[round - 1], memory_order_acquire)) == 0) {
+        if (gy_clock_ns() > deadline) {
+            return false;
+        }
+        wait_a_little(before);
+    }
+    *out = (struct gy_gpu_exchange){before, answer, gy_clock_ns()};
+    return true;
+}
+
+/* Launch the kernel, talk to it; how many rounds worked, and the clock's step. */
+static uint32_t exchange_all(struct gy_device_clock *clock, uint64_t patience_ns,
+                             struct gy_gpu_exchange *exchanges, uint64_t *tick_ns)
+{
+    struct gy_context *context = clock->context;
+    struct gy_clock_mailbox *mailbox = clock->mailbox;
+    if (!is_idle(clock)) { /* the kernel before has not even begun, or worse */
+        return 0;
+    }
+    atomic_store(&mailbox->ask, 0);
+    for (uint32_t i = 0; i <= ROUNDS; i++) {
+        atomic_store(&mailbox->answers[i], 0);
+    }
+    CUdeviceptr ask = clock->mailbox_device, answers = ask + offsetof(struct gy_clock_mailbox, answers);
+    uint32_t rounds = ROUNDS, patience = ROUNDS_PATIENCE;
+    void *args[] = {&ask, &answers, &rounds, &patience};
+    if (GY_CALL(context, cuLaunchKernel(clock->exchange->function, 1, 1, 1, 1, 1, 1, 0, clock->stream, args,
+                                        NULL)) != GANTRY_OK ||
+        GY_CALL(context, cuEventRecord(clock->done, clock->stream)) != GANTRY_OK) {
+        return 0;
+    }
+    uint64_t deadline = gy_clock_ns() + patience_ns;
+    uint32_t done = 0;
+    while (done < ROUNDS && exchange_once(mailbox, done + 1, deadline, &exchanges[done])) {
+        done++;
+    }
+    *tick_ns = 0;
+    while (done == ROUNDS && *tick_ns == 0 && gy_clock_ns() < deadline) {
+        *tick_ns = atomic_load_explicit(&mailbox->answers[ROUNDS], memory_order_acquire);
+    }
+    atomic_store(&mailbox->ask, UINT32_MAX);
+    return done;
+}
+
+void gy_device_clock_compare(struct gy_device_clock *clock, uint64_t generation, uint64_t patience_ns)
+{
+    gy_mutex_lock(&clock->lock);
+    bool mine = !clock->measuring &&
+                !(clock->generation == generation && gy_clock_ns() - clock->latest.host_ns < CLOCK_AGE_NS);
+    clock->measuring = clock->measuring || mine;
+    gy_mutex_unlock(&clock->lock);
+    if (!mine) {
+        return;
+    }
+    struct gy_gpu_exchange exchanges[ROUNDS];
+    struct gy_gpu_clock now;
+    uint64_t tick_ns;
+    bool met = false;
+    if (gy_clock_ns() >= clock->retry_ns && !gy_context_is_lost(clock->context)) {
+        /* The first round carries the kernel's start and is of no use. */
+        uint32_t done = exchange_all(clock, patience_ns, exchanges, &tick_ns);
+        tick_ns = done == ROUNDS && tick_ns != 0 ? tick_ns : 1024;
+        met = done > 1 && gy_gpu_clock_meet(exchanges + 1, done - 1, tick_ns, &now);
+        clock->retry_ns = met ? 0 : gy_clock_ns() + CLOCK_RETRY_NS;
+    }
+    gy_mutex_lock(&clock->lock);
+    clock->measuring = false;
+    if (met) {
+        if (clock->generation != generation) {
+            clock->generation = generation;
+            clock->first = now;
+        } else {
+            gy_gpu_clock_compare(&now, &clock->first);
+        }
+        clock->latest = now;
+    }
+    gy_mutex_unlock(&clock->lock);
+}
+
+struct gy_gpu_clock gy_device_clock_latest(struct gy_device_clock *clock, uint64_t generation)
+{
+    gy_mutex_lock(&clock->lock);
+    struct gy_gpu_clock latest = clock->latest;
+    if (clock->generation != generation) {
+        latest.bound_ns = 0;
+    }
+    gy_mutex_unlock(&clock->lock);
+    return latest;
+}
+
+/* ---- the SMs ----------------------------------------------------------------------------------- */
+
+void gy_device_clock_compare_sms(struct gy_device_clock *clock, uint64_t patience_ns)
+{
+    struct gy_context *context = clock->context;
+    uint32_t sms = (uint32_t)context->info.multiprocessors, rounds = SM_ROUNDS, room = sample_room(clock);
+    clock->offset_count = 0;
+    if (clock->offsets == NULL) {
+        clock->offsets = gy_zalloc_array(GY_SMS, sizeof(*clock->offsets));
+    }
+    uint64_t begin = gy_clock_ns();
+    bool idle = is_idle(clock);
+    while (!idle && gy_clock_ns() - begin < patience_ns) { /* the exchange is about to end */
+        wait_a_little(begin);
+        idle = is_idle(clock);
+    }
+    if (clock->offsets == NULL || !idle) {
+        return;
+    }
+    CUdeviceptr samples = clock->mailbox_device + offsetof(struct gy_clock_mailbox, samples);
+    memset(clock->mailbox->samples, 0, room * sizeof(clock->mailbox->samples[0]));
+    void *args[] = {&clock->counter, &samples, &rounds, &room};
+    if (GY_CALL(context, cuMemsetD8Async(clock->counter, 0, sizeof(uint32_t), clock->stream)) != GANTRY_OK ||
+        GY_CALL(context, cuLaunchKernel(clock->compare->function, sms, 1, 1, 1, 1, 1, 0, clock->stream, args,
+                                        NULL)) != GANTRY_OK ||
+        GY_CALL(context, cuEventRecord(clock->done, clock->stream)) != GANTRY_OK) {
+        return;
+    }
+    while (!(idle = is_idle(clock)) && gy_clock_ns() - begin < patience_ns && !gy_context_is_lost(context)) {
+        wait_a_little(begin);
+    }
+    clock->offset_count = idle ? gy_sm_offsets(clock->mailbox->samples, room, clock->offsets) : 0;
+}
+
+size_t gy_device_clock_anchor_bytes(const struct gy_device_clock *clock)
+{
+    return (clock->room + (size_t)1) * sizeof(struct gy_sm_anchor);
+}
+
+gantry_status gy_device_clock_saturate(struct gy_device_clock *clock, CUstream stream, CUdeviceptr anchors)
+{
+    uint32_t sms = (uint32_t)clock->context->info.multiprocessors, room = clock->room;
+    void *args[] = {&anchors, &sms, &room};
+    return GY_CALL(clock->context,
+                   cuLaunchKernel(clock->saturate->function, 2 * sms, 1, 1, 1, 1, 1, 0, stream, args, NULL));
+}
+
+/* ---- end --------------------------------------------------------------------------------------- */
+
+void gy_device_clock_fini(struct gy_device_clock *clock)
+{
+    struct gy_context *context = clock->context;
+    if (clock->done != NULL) {
+        (void)GY_CALL(context, cuEventSynchronize(clock->done));
+        (void)GY_CALL(context, cuEventDestroy(clock->done));
+    }
+    gy_module_unload(clock->module);
+    if (clock->mailbox != NULL) {
+        (void)GY_CALL(context, cuMemFreeHost(clock->mailbox));
+    }
+    if (clock->counter != 0) {
+        (void)GY_CALL(context, cuMemFree(clock->counter));
+    }
+    if (clock->stream != NULL) {
+        (void)GY_CALL(context, cuStreamDestroy(clock->stream));
+    }
+    gy_free(clock->offsets);
+    gy_mutex_fini(&clock->lock);
+}

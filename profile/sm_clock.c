@@ -1,0 +1,169 @@
+/* Offsets.  Each SM counts up one counter in the L2 cache, again and again, and reads its clock before and
+ * after. The counter orders all these steps, whoever made them, and nobody waits for anybody.  A step
+ * happened about in the middle between the two readings.  So in the order of the counter the middles of all
+ * SMs grow steadily, and an SM whose clock is ahead lies above its neighbours by as much: its offset is the
+ * mean of that over all its steps.  What remains is half the difference between the way to the cache and the
+ * way back.
+ *
+ * Lines.  An SM's own clock runs at the rate of all, so far as anybody promises, and starts anywhere.  Two
+ * anchors give it a line; how much its rate differs from the median of all is what the line may be off by. */
+#include "profile/sm_clock.h"
+
+#include "base/alloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- offsets ----------------------------------------------------------------------------------- */
+
+static double middle_of(const struct gy_sm_sample *samples, uint32_t i)
+{
+    uint64_t origin = samples[0].before_ns; /* near it a double is exact */
+    return ((double)(int64_t)(samples[i].before_ns - origin) +
+            (double)(int64_t)(samples[i].after_ns - origin)) /
+           2;
+}
+
+struct offset_sums {
+    double ns[GY_SMS];
+    uint32_t samples[GY_SMS];
+};
+
+/* Each step against the mean of the `reach` before and the `reach` after it. */
+static void sum_up(const struct gy_sm_sample *samples, uint32_t count, uint32_t reach,
+                   struct offset_sums *sums)
+{
+    double window = 0;
+    for (uint32_t i = 0; i < 2 * reach + 1; i++) {
+        window += middle_of(samples, i);
+    }
+    for (uint32_t i = reach; i + reach < count; i++) {
+        uint32_t sm = samples[i].sm % GY_SMS;
+        sums->ns[sm] += middle_of(samples, i) - window / (2 * reach + 1);
+        sums->samples[sm]++;
+        if (i + reach + 1 < count) {
+            window += middle_of(samples, i + reach + 1) - middle_of(samples, i - reach);
+        }
+    }
+}
+
+/* How many SMs there are; 0 when neighbours in the order are mostly of one SM, or a step is missing. */
+static uint32_t count_sms(const struct gy_sm_sample *samples, uint32_t count)
+{
+    bool seen[GY_SMS] = {false};
+    uint32_t sms = 0, turns = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (samples[i].before_ns == 0 || samples[i].after_ns < samples[i].before_ns) {
+            return 0;
+        }
+        uint32_t sm = samples[i].sm % GY_SMS;
+        sms += !seen[sm];
+        seen[sm] = true;
+        turns += i > 0 && samples[i - 1].sm % GY_SMS != sm;
+    }
+    return turns >= count / 2 ? sms : 0;
+}
+
+uint32_t gy_sm_offsets(const struct gy_sm_sample *samples, uint32_t count, struct gy_sm_offset *out)
+{
+    uint32_t sms = count_sms(samples, count);
+    uint32_t reach = 2 * sms;
+    struct offset_sums *sums = sms > 1 && 4 * reach < count ? gy_zalloc(sizeof(*sums)) : NULL;
+    if (sums == NULL) {
+        return 0;
+    }
+    sum_up(samples, count, reach, sums);
+    uint32_t found = 0;
+    for (uint32_t sm = 0; sm < GY_SMS; sm++) {
+        if (sums->samples[sm] != 0) {
+            out[found++] = (struct gy_sm_offset){
+                .sm = sm, .samples = sums->samples[sm], .ns = sums->ns[sm] / sums->samples[sm]};
+        }
+    }
+    gy_free(sums);
+    return found;
+}
+
+static double magnitude(double value)
+{
+    return value < 0 ? -value : value;
+}
+
+uint64_t gy_sm_offset_p99(const struct gy_sm_offset *offsets, uint32_t count)
+{
+    uint32_t above = count / 100;
+    double least = 0;
+    for (uint32_t i = 0; i < count; i++) { /* the greatest that at most `above` others exceed */
+        double ns = magnitude(offsets[i].ns);
+        uint32_t greater = 0;
+        for (uint32_t j = 0; j < count; j++) {
+            greater += magnitude(offsets[j].ns) > ns;
+        }
+        least = greater <= above && (least == 0 || ns < least) ? ns : least;
+    }
+    return (uint64_t)(least + 0.999);
+}
+
+/* ---- lines ------------------------------------------------------------------------------------- */
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* The two anchors of a line; false when they do not give a rate. */
+static bool rate_of(const struct gy_sm_anchor *from, const struct gy_sm_anchor *to, double *rate)
+{
+    if (from == NULL || to == NULL || to->clock <= from->clock || to->timer_ns <= from->timer_ns) {
+        return false;
+    }
+    *rate = (double)(to->timer_ns - from->timer_ns) / (double)(to->clock - from->clock);
+    return true;
+}
+
+static const struct gy_sm_anchor *claimed(const struct gy_sm_anchor *anchor)
+{
+    return anchor->claimed != 0 ? anchor : NULL;
+}
+
+static double median_rate(const struct gy_sm_anchor *begin, const struct gy_sm_anchor *end,
+                          const struct gy_sm_anchor *before, uint32_t count)
+{
+    double rates[GY_SMS];
+    uint32_t known = 0;
+    for (uint32_t sm = 0; sm < count; sm++) {
+        const struct gy_sm_anchor *from = begin[sm].claimed != 0 ? &begin[sm] : claimed(&before[sm]);
+        known += rate_of(from, claimed(&end[sm]), &rates[known]);
+    }
+    qsort(rates, known, sizeof(*rates), by_value);
+    return known != 0 ? rates[known / 2] : 0;
+}
+
+void gy_sm_lines(const struct gy_sm_anchor *begin, const struct gy_sm_anchor *end, uint32_t count,
+                 struct gy_sm_anchor *before, uint64_t tick_ns, struct gy_sm_line *out)
+{
+    double median = median_rate(begin, end, before, count);
+    for (uint32_t sm = 0; sm < count; sm++) {
+        const struct gy_sm_anchor *from = begin[sm].claimed != 0 ? &begin[sm] : claimed(&before[sm]);
+        const struct gy_sm_anchor *to = claimed(&end[sm]), *point = from != NULL ? from : to;
+        double rate = median;
+        out[sm] = (struct gy_sm_line){0};
+        if (point == NULL || median == 0) {
+            continue;
+        }
+        bool both = rate_of(from, to, &rate);
+        double span = both ? (double)(to->clock - from->clock) : 0;
+        out[sm] = (struct gy_sm_line){.clock = point->clock,
+                                      .timer_ns = point->timer_ns,
+                                      .ns_per_clock = rate,
+                                      .error_ns = tick_ns + (uint64_t)(span * magnitude(rate - median))};
+        before[sm] = to != NULL ? *to : *point;
+    }
+}
+
+uint64_t gy_sm_line_at(const struct gy_sm_line *line, uint64_t clock)
+{
+    double ns = (double)(int64_t)(clock - line->clock) * line->ns_per_clock;
+    return line->timer_ns + (uint64_t)(int64_t)(ns < 0 ? ns - 0.5 : ns + 0.5);
+}

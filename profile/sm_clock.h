@@ -1,0 +1,42 @@
+/* How the clocks of a device's SMs lie to each other: arithmetic, without a device. */
+#ifndef PROFILE_SM_CLOCK_H
+#define PROFILE_SM_CLOCK_H
+
+#include "profile/sm_anchor.h"
+
+#include <gantry/profile_kernel.h>
+
+#include <stdbool.h>
+
+#define GY_SMS (1u << GANTRY_CTA_SM_BITS)
+
+/* How far an SM's %globaltimer is ahead of the others'. */
+struct gy_sm_offset {
+    uint32_t sm;
+    uint32_t samples;
+    double ns;
+};
+
+/* From the samples of `compare_sms`, by value of the counter.  Returns how many SMs `out` (room for GY_SMS)
+ * has, in their order; 0 when the SMs did not take turns, or memory ran out: nothing can be said then. */
+uint32_t gy_sm_offsets(const struct gy_sm_sample *samples, uint32_t count, struct gy_sm_offset *out);
+
+/* The offset that all but one in a hundred SMs stay below, either way; 0 for none. */
+uint64_t gy_sm_offset_p99(const struct gy_sm_offset *offsets, uint32_t count);
+
+/* From an SM's own clock to %globaltimer, for one batch. */
+struct gy_sm_line {
+    uint64_t clock, timer_ns; /* a point of it */
+    double ns_per_clock;      /* 0: the SM is not known */
+    uint64_t error_ns;        /* what the line may be off by within the batch */
+};
+
+/* Lines through the anchors of a batch's begin and end; either may lack SMs, and where the begin does,
+ * `before` (the latest anchor of each SM that earlier batches left) stands in.  An SM with one anchor gets
+ * the rate of the others.  `before` is brought up to date. */
+void gy_sm_lines(const struct gy_sm_anchor *begin, const struct gy_sm_anchor *end, uint32_t count,
+                 struct gy_sm_anchor *before, uint64_t tick_ns, struct gy_sm_line *out);
+
+uint64_t gy_sm_line_at(const struct gy_sm_line *line, uint64_t clock);
+
+#endif

@@ -1,0 +1,34 @@
+/* Where a trace goes: a file that takes whole packets, and may deflate them.
+ *
+ * Threading: one thread at a time. */
+#ifndef PROFILE_TRACE_FILE_H
+#define PROFILE_TRACE_FILE_H
+
+#include "base/status.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct gy_trace_file {
+    int fd;
+    char *path;
+    struct gy_error error; /* of the first failed write; status GANTRY_OK before */
+    uint64_t bytes;        /* in the file */
+    uint8_t *deflated;     /* scratch; NULL: not compressed */
+    size_t deflated_room;
+};
+
+/* Create the file; an existing one is emptied.  With `compress` > 0 what is written is deflated, `compress`
+ * bytes at most at a time, if the library was built with zlib.  `file` is all zero before.
+ * @retval GANTRY_ERR_IO, GANTRY_ERR_OUT_OF_HOST_MEMORY  there is nothing to close */
+GANTRY_MUST_CHECK gantry_status gy_trace_file_open(struct gy_trace_file *file, const char *path,
+                                                   size_t compress);
+
+/* Write whole packets.  The first failure is logged and kept, and nothing is written after it. */
+void gy_trace_file_write(struct gy_trace_file *file, const uint8_t *packets, size_t bytes);
+
+/* Close and free.  `bytes` (may be NULL) gets the size of the file, on success.
+ * @retval GANTRY_ERR_IO  now or at an earlier write */
+gantry_status gy_trace_file_close(struct gy_trace_file *file, uint64_t *bytes);
+
+#endif
