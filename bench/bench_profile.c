@@ -2,7 +2,13 @@
  *
  * One run is a task that launches a kernel of many blocks again and again, timed to the end of the last.
  * Ours: the kernel with the macros, while a recording runs (on) or with a NULL buffer (off).  Yardstick: the
- * same kernel without the macros, nothing recorded.  The work of a block is calibrated to about 2 and 10 us.
+ * same kernel without the macros, nothing recorded.  The work of a block is calibrated so that it takes about
+ * 2 or 10 us while its SM is full.  A recording's beginning, where clocks are compared and buffers made, is
+ * not timed.
+ *
+ * records: a recording of short blocks from its first launch until every record is read and the file closed,
+ * without a yardstick.  The last lines are no times of ours but errors of clocks, as the recordings state
+ * them.
  *
  * On the emulated driver the figures say what the emulator does, not what a device would. */
 #include "bench/harness.h"
@@ -17,6 +23,7 @@
 #include <unistd.h>
 
 #define THREADS 128u
+#define RESIDENT 16u /* blocks of so many threads that an SM has at once: 2048 threads */
 
 struct profile_bench {
     gantry_context *context;
@@ -25,14 +32,16 @@ struct profile_bench {
     gantry_task *done; /* of the run at hand: starts when the GPU has finished */
     gantry_kernel *plain, *recorded;
     uint32_t first_kernel;
-    uint32_t *counter; /* page-locked: blocks that ran, and the sink behind it */
-    void *counter_on_device;
+    uint32_t *counted;         /* page-locked: blocks that ran, of the latest run */
+    void *counter;             /* on the device: the same while they run, and the sink behind it */
     uint32_t blocks, launches; /* of a run */
     uint32_t steps;
     bool instrumented; /* the run at hand launches recorded_work */
     bool records;      /* the case records while ours runs */
     gantry_profile *profile;
+    gantry_profile_ctas what;
     uint64_t ctas, ctas_lost, bytes, alignment_ns; /* of the recordings of a case */
+    uint64_t sm_alignment_ns;                      /* of all */
     char path[64];
 };
 
@@ -48,9 +57,13 @@ static gantry_launch_result launch_work(gantry_launch *launch, void *arg)
 {
     struct profile_bench *b = arg;
     gantry_dim3 grid = {b->blocks, 1, 1}, block = {THREADS, 1, 1};
-    void *sink = (char *)b->counter_on_device + sizeof(uint32_t);
+    void *sink = (char *)b->counter + sizeof(uint32_t);
+    if (gantry_launch_index(launch) == 0 &&
+        gantry_launch_fill(launch, b->counter, 0, sizeof(uint32_t), 1) != GANTRY_OK) {
+        return GANTRY_LAUNCH_FAILED;
+    }
     void *profile = b->instrumented ? gantry_launch_profile(launch, b->first_kernel, grid) : NULL;
-    void *args[] = {&b->steps, &b->counter_on_device, &sink, &profile, &b->first_kernel};
+    void *args[] = {&b->steps, &b->counter, &sink, &profile, &b->first_kernel};
     if (gantry_launch_kernel(launch, b->instrumented ? b->recorded : b->plain, grid, block, 0, args) !=
         GANTRY_OK) {
         return GANTRY_LAUNCH_FAILED;
@@ -58,8 +71,9 @@ static gantry_launch_result launch_work(gantry_launch *launch, void *arg)
     if (gantry_launch_index(launch) + 1 < b->launches) {
         return GANTRY_LAUNCH_AGAIN;
     }
-    return gantry_launch_add_completion(launch, b->done) == GANTRY_OK ? GANTRY_LAUNCH_DONE
-                                                                      : GANTRY_LAUNCH_FAILED;
+    bool good = gantry_launch_copy_dtoh(launch, b->counted, b->counter, sizeof(uint32_t)) == GANTRY_OK &&
+                gantry_launch_add_completion(launch, b->done) == GANTRY_OK;
+    return good ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_FAILED;
 }
 
 static gantry_status do_nothing(gantry_task *task, void *arg)
@@ -79,7 +93,7 @@ static bool build(struct profile_bench *b)
     done.name = "done";
     done.run = do_nothing;
     gantry_task *first;
-    *b->counter = 0;
+    *b->counted = 0;
     return ok(gantry_taskman_reset(b->manager)) && ok(gantry_taskman_submit(b->manager, &work, &first)) &&
            ok(gantry_taskman_submit(b->manager, &done, &b->done)) &&
            ok(gantry_task_start_after(b->done, first));
@@ -92,26 +106,51 @@ static bool prepare_plain(void *arg)
     return build(b);
 }
 
-static bool prepare_ours(void *arg)
-{
-    struct profile_bench *b = arg;
-    gantry_profile_options options = GANTRY_PROFILE_OPTIONS_INIT;
-    options.path = b->path;
-    options.buffers = 64;
-    b->instrumented = true;
-    return (!b->records || ok(gantry_profile_start(&options, &b->profile))) && build(b);
-}
-
 static bool run(void *arg)
 {
     struct profile_bench *b = arg;
     return ok(gantry_taskman_start(b->manager)) && ok(gantry_taskman_stop(b->manager));
 }
 
+/* Start a recording and have it meet the device: one launch. */
+static bool start(struct profile_bench *b)
+{
+    gantry_profile_options options = GANTRY_PROFILE_OPTIONS_INIT;
+    options.path = b->path;
+    options.buffers = 64;
+    options.ctas = b->what;
+    uint32_t launches = b->launches;
+    b->launches = 1;
+    bool good = ok(gantry_profile_start(&options, &b->profile)) && build(b) && run(b);
+    b->launches = launches;
+    return good;
+}
+
+static bool prepare_ours(void *arg)
+{
+    struct profile_bench *b = arg;
+    b->instrumented = true;
+    return (!b->records || start(b)) && build(b);
+}
+
 static bool verify_plain(void *arg)
 {
     struct profile_bench *b = arg;
-    return *(volatile uint32_t *)b->counter == b->blocks * b->launches;
+    return *(volatile uint32_t *)b->counted == b->blocks * b->launches;
+}
+
+static bool stop(struct profile_bench *b)
+{
+    gantry_profile_stats stats = {.struct_size = sizeof(stats)};
+    bool good = ok(gantry_profile_stop(b->profile, &stats));
+    b->profile = NULL;
+    b->ctas += stats.ctas;
+    b->ctas_lost += stats.ctas_lost;
+    b->bytes += stats.bytes;
+    b->alignment_ns = stats.cta_alignment_ns > b->alignment_ns ? stats.cta_alignment_ns : b->alignment_ns;
+    b->sm_alignment_ns =
+        stats.sm_alignment_ns > b->sm_alignment_ns ? stats.sm_alignment_ns : b->sm_alignment_ns;
+    return good && stats.ctas == (uint64_t)b->blocks * (b->launches + 1) && stats.ctas_lost == 0;
 }
 
 /* Every block ran, and the recording has every one of them. */
@@ -119,17 +158,14 @@ static bool verify_ours(void *arg)
 {
     struct profile_bench *b = arg;
     bool good = verify_plain(b);
-    if (b->records) {
-        gantry_profile_stats stats = {.struct_size = sizeof(stats)};
-        good = ok(gantry_profile_stop(b->profile, &stats)) && good;
-        b->profile = NULL;
-        b->ctas += stats.ctas;
-        b->ctas_lost += stats.ctas_lost;
-        b->bytes += stats.bytes;
-        b->alignment_ns = stats.cta_alignment_ns > b->alignment_ns ? stats.cta_alignment_ns : b->alignment_ns;
-        good = good && stats.ctas == (uint64_t)b->blocks * b->launches && stats.ctas_lost == 0;
-    }
-    return good;
+    return (!b->records || stop(b)) && good;
+}
+
+static bool run_to_the_file(void *arg)
+{
+    struct profile_bench *b = arg;
+    bool good = run(b);
+    return stop(b) && good;
 }
 
 static uint64_t now_ns(void)
@@ -158,20 +194,54 @@ static uint64_t time_steps(struct profile_bench *b, uint32_t steps)
     return best;
 }
 
-/* Steps that make one block, alone on its SM, take about `ns`: one block, from two lengths. */
-static bool calibrate(struct profile_bench *b, double *ns_per_step)
+/* What a step costs a block on a full SM, from runs of two lengths. */
+static bool calibrate(struct profile_bench *b, uint32_t sms, double *ns_per_step)
 {
-    uint32_t blocks = b->blocks, launches = b->launches;
-    b->blocks = b->launches = 1;
-    uint64_t few = time_steps(b, 1000), many = time_steps(b, 200000);
-    b->blocks = blocks;
-    b->launches = launches;
+    uint64_t few = time_steps(b, 1000), many = time_steps(b, 3000);
     if (few == 0 || many <= few) {
         fprintf(stderr, "bench profile: the work cannot be calibrated\n");
         return false;
     }
-    *ns_per_step = (double)(many - few) / 199000;
+    double rounds = (double)b->blocks * b->launches / (sms * RESIDENT);
+    *ns_per_step = (double)(many - few) / 2000 / rounds;
     return true;
+}
+
+static void print_recording(const struct profile_bench *b, const struct bench_options *options)
+{
+    if (!options->json && b->ctas != 0) {
+        fprintf(options->out, "  %-24s %llu blocks, %llu lost, %.1f bytes each in the file, within %llu ns\n",
+                "", (unsigned long long)b->ctas, (unsigned long long)b->ctas_lost,
+                (double)b->bytes / (double)b->ctas, (unsigned long long)b->alignment_ns);
+    }
+}
+
+/* Blocks per second, to the last record in the file: one slice per launch, or one per block. */
+static bool run_records(struct profile_bench *b, const struct bench_options *options, const char *name,
+                        gantry_profile_ctas what)
+{
+    b->records = true;
+    b->what = what;
+    b->ctas = b->ctas_lost = b->bytes = b->alignment_ns = 0;
+    struct bench_case one = {
+        .name = name,
+        .item = "block",
+        .items = (uint64_t)b->blocks * b->launches,
+        .ours = {.prepare = prepare_ours, .run = run_to_the_file, .verify = verify_plain},
+        .arg = b,
+    };
+    bool good = bench_run(options, &one, NULL);
+    print_recording(b, options);
+    b->what = GANTRY_PROFILE_CTAS_EACH;
+    return good;
+}
+
+/* An error in ns, as a line like the others. */
+static void report_error(const struct bench_options *options, const char *name, uint64_t ns)
+{
+    struct bench_case one = {.name = name, .item = "clock", .items = 1};
+    struct bench_result result = {.min_ns = (double)ns, .median_ns = (double)ns, .verified = true};
+    bench_report(options, &one, &result);
 }
 
 static bool run_case(struct profile_bench *b, const struct bench_options *options, const char *name,
@@ -188,11 +258,7 @@ static bool run_case(struct profile_bench *b, const struct bench_options *option
         .arg = b,
     };
     bool good = bench_run(options, &one, NULL);
-    if (records && !options->json && b->ctas != 0) {
-        fprintf(options->out, "  %-24s %llu blocks, %llu lost, %.1f bytes each in the file, within %llu ns\n",
-                "", (unsigned long long)b->ctas, (unsigned long long)b->ctas_lost,
-                (double)b->bytes / (double)b->ctas, (unsigned long long)b->alignment_ns);
-    }
+    print_recording(b, options);
     return good;
 }
 
@@ -205,7 +271,7 @@ static bool open_all(struct profile_bench *b, const struct bench_options *option
     cpus.worker_count = 1;
     gantry_taskman_options manager = GANTRY_TASKMAN_OPTIONS_INIT;
     gantry_module *module;
-    void *counter;
+    void *counted;
     snprintf(b->path, sizeof(b->path), "/tmp/gantry-bench-%d.pftrace", (int)getpid());
     if (!ok(gantry_context_create(&context, &b->context)) ||
         !ok(gantry_cpu_dispatcher_create(&cpus, &b->cpus))) {
@@ -219,11 +285,12 @@ static bool open_all(struct profile_bench *b, const struct bench_options *option
         !ok(gantry_module_get_kernel(module, "recorded_work", &b->recorded)) ||
         !ok(gantry_profile_register_kernels(names, 1, &b->first_kernel)) ||
         !ok(gantry_heap_alloc(gantry_context_heap(b->context), GANTRY_MEMORY_PINNED, 256, 0,
-                              GANTRY_ALLOC_SITE("bench profile"), &counter))) {
+                              GANTRY_ALLOC_SITE("bench profile"), &counted))) {
         return false;
     }
-    b->counter = counter;
-    return ok(gantry_heap_device_address(gantry_context_heap(b->context), counter, &b->counter_on_device));
+    b->counted = counted;
+    return ok(gantry_heap_alloc(gantry_context_heap(b->context), GANTRY_MEMORY_DEVICE, 256, 0,
+                                GANTRY_ALLOC_SITE("bench profile"), &b->counter));
 }
 
 static void close_all(struct profile_bench *b)
@@ -231,6 +298,9 @@ static void close_all(struct profile_bench *b)
     (void)gantry_profile_stop(b->profile, NULL);
     gantry_taskman_destroy(b->manager);
     gantry_cpu_dispatcher_destroy(b->cpus);
+    if (b->counted != NULL) {
+        (void)gantry_heap_free(gantry_context_heap(b->context), b->counted);
+    }
     if (b->counter != NULL) {
         (void)gantry_heap_free(gantry_context_heap(b->context), b->counter);
     }
@@ -243,9 +313,10 @@ static bool run_cases(struct profile_bench *b, const struct bench_options *optio
     gantry_device_info info = {.struct_size = sizeof(info)};
     double ns_per_step;
     bool good = ok(gantry_context_device_info(b->context, &info));
-    b->blocks = info.emulated ? 256 : info.multiprocessors * 256;
-    b->launches = info.emulated ? 4 : 100;
-    if (!good || !calibrate(b, &ns_per_step)) {
+    uint32_t sms = info.multiprocessors;
+    b->blocks = info.emulated ? 256 : sms * RESIDENT * 8;
+    b->launches = info.emulated ? 4 : 50;
+    if (!good || !calibrate(b, sms, &ns_per_step)) {
         return false;
     }
     static const struct {
@@ -259,6 +330,16 @@ static bool run_cases(struct profile_bench *b, const struct bench_options *optio
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         b->steps = (uint32_t)(cases[i].block_ns / ns_per_step) + 1;
         good = run_case(b, options, cases[i].name, cases[i].records) && good;
+    }
+    struct bench_options few = *options;
+    few.runs = few.runs < 3 ? few.runs : 3; /* these are long */
+    b->steps = (uint32_t)(2000 / ns_per_step) + 1;
+    b->launches *= info.emulated ? 1 : 4;
+    good = run_records(b, &few, "profile/records-of-launches", GANTRY_PROFILE_CTAS_KERNELS) && good;
+    good = run_records(b, &few, "profile/records-of-blocks", GANTRY_PROFILE_CTAS_EACH) && good;
+    report_error(options, "profile/host-to-gpu", b->alignment_ns);
+    if (b->sm_alignment_ns != 0) { /* it could be measured */
+        report_error(options, "profile/sm-to-sm-p99", b->sm_alignment_ns);
     }
     return good;
 }

@@ -143,6 +143,9 @@ static void pop_waiting(struct gy_admission *a)
     struct gy_gpu_memory *memory = a->first;
     a->first = memory->next;
     count(&a->wait_ns, gy_clock_ns() - memory->since_ns);
+    if (gy_span_on()) {
+        gy_span_end(GY_SPAN_MEMORY, "waiting for memory", memory->since_ns, memory->held_back_count);
+    }
 }
 
 static void admit_first(struct gy_admission *a)

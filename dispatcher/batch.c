@@ -232,6 +232,29 @@ static void watch_memory(struct gantry_dispatcher *d)
     }
 }
 
+/* While recording: what the heap has given out when a round begins and when it is flushed. */
+static void count_heap(const struct gantry_dispatcher *d)
+{
+    static const struct {
+        gantry_memory_kind kind;
+        const char *name;
+    } kinds[] = {{GANTRY_MEMORY_DEVICE, "Heap device bytes"},
+                 {GANTRY_MEMORY_PINNED, "Heap page-locked bytes"}};
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        gantry_heap_stats stats = {.struct_size = sizeof(stats)};
+        if (gantry_heap_get_stats(d->config.heap, kinds[i].kind, &stats) == GANTRY_OK) {
+            gy_profile_count(gy_profile_generation(), kinds[i].name, stats.used_bytes);
+        }
+    }
+}
+
+static gantry_status end_capture(struct gantry_dispatcher *d)
+{
+    gantry_status status = gy_graphs_end(&d->graphs);
+    gy_gpu_time_launched(d->config.time);
+    return status;
+}
+
 gantry_status gy_gd_cut(struct gantry_dispatcher *d)
 {
     if (!d->graphs.capturing) {
@@ -239,7 +262,7 @@ gantry_status gy_gd_cut(struct gantry_dispatcher *d)
     }
     gy_gd_count(&d->graphs.cuts, 1);
     d->recording.complete = false;
-    return gy_graphs_end(&d->graphs);
+    return end_capture(d);
 }
 
 void gy_gd_flush_completions(struct gantry_dispatcher *d)
@@ -253,12 +276,14 @@ void gy_gd_flush_completions(struct gantry_dispatcher *d)
 void gy_gd_flush(struct gantry_dispatcher *d)
 {
     if (d->graphs.capturing) {
-        (void)gy_graphs_end(&d->graphs); /* a failure is in the context: seen below */
+        (void)end_capture(d); /* a failure is in the context: seen below */
     }
+    gy_gpu_time_launched(d->config.time); /* whoever has ended the capture */
     watch_deferred(d);
     watch_memory(d);
-    gy_cta_end_batch(gy_gpu_time_ctas(d->config.time));
+    gy_cta_end_batch(gy_gpu_time_ctas(d->config.time), d->streams.origin);
     if (gy_span_on()) {
+        count_heap(d);
         watch_streams(d);
     }
     gy_gd_flush_completions(d);
@@ -342,7 +367,7 @@ void gy_gd_walk(struct gantry_dispatcher *d)
 static void run_round(struct gantry_dispatcher *d)
 {
     gantry_submission mode = atomic_load_explicit(&d->submission, memory_order_relaxed);
-    bool may_capture = !gy_span_on() && !d->config.synchronous;
+    bool may_capture = !d->config.synchronous;
     bool automatic = mode == GANTRY_SUBMISSION_AUTO && may_capture;
     uint64_t shape = automatic ? shape_of(d) : 0;
     bool chosen = automatic && gy_graphs_choose(&d->graphs, shape);
@@ -351,8 +376,10 @@ static void run_round(struct gantry_dispatcher *d)
     gantry_batch_stats before = {.struct_size = sizeof(before)};
     gantry_batch_stats now = before;
     read_batch(d, &before);
+    gy_gpu_time_begin_batch(d->config.time);
     gy_cta_begin_batch(gy_gpu_time_ctas(d->config.time));
     if (gy_span_on()) {
+        count_heap(d);
         count_queues(d);
     }
     walk_once(d);

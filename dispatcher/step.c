@@ -26,7 +26,7 @@ static gantry_status prepare(struct gantry_dispatcher *d, gantry_task *task, uin
     }
     if (gy_span_on()) {
         struct gy_gpu_mark *mark =
-            gy_gpu_time_begin(d->config.time, d->streams.streams[stream].native, stream,
+            gy_gpu_time_begin(d->config.time, d->streams.streams[stream].native, d->graphs.capturing, stream,
                               gantry_task_label(task), gantry_task_context_id(task));
         atomic_store_explicit(&gpu->trail, (uint64_t)(uintptr_t)mark, memory_order_relaxed);
     }
@@ -46,7 +46,7 @@ static void finish(struct gantry_dispatcher *d, gantry_task *task, uint32_t stre
 {
     struct gy_task_gpu *gpu = gy_task_gpu(task);
     struct gy_gpu_mark *mark = take_mark(gpu);
-    gy_gpu_time_end(d->config.time, mark, d->streams.streams[stream].native);
+    gy_gpu_time_end(d->config.time, mark, d->streams.streams[stream].native, d->graphs.capturing);
     uint64_t position;
     gantry_status status = gy_streams_finish(&d->streams, stream, gpu->successors, &position);
     if (status != GANTRY_OK && result == GANTRY_OK) {
@@ -88,7 +88,7 @@ static gantry_status failed_by_callback(struct gantry_dispatcher *d, const gantr
 static gantry_status choose_capture(struct gantry_dispatcher *d, gantry_launch_fn function, bool *probe)
 {
     struct gy_graphs *g = &d->graphs;
-    enum gy_trust trust = gy_span_on() ? GY_TRUST_NO : gy_graphs_trust(g, function);
+    enum gy_trust trust = gy_graphs_trust(g, function);
     bool alone = trust == GY_TRUST_UNKNOWN && g->calls > 0;
     bool hurry = atomic_load_explicit(&g->waiting, memory_order_relaxed) != 0 && g->calls > 0 &&
                  d->recording.region == NULL;
@@ -113,7 +113,7 @@ static gantry_status make_ready(struct gantry_dispatcher *d, gantry_task *task, 
     if (d->graphs.capturing) {
         d->graphs.calls++; /* before the call: it may end the capture itself */
         gy_graphs_note(&d->graphs, (uint64_t)(uintptr_t)gy_task_launch_fn(task));
-        gy_graphs_note(&d->graphs, stream);
+        gy_graphs_note(&d->graphs, stream * 2u + gy_span_on()); /* a recording adds nodes */
     }
     if (status == GANTRY_OK) {
         status = gy_streams_meet(&d->streams, stream);
@@ -168,6 +168,8 @@ static gantry_launch_result check_capture(struct gantry_launch *launch, gantry_l
     if (gy_graphs_drop(g) != GANTRY_OK || gy_streams_meet(&d->streams, launch->stream_index) != GANTRY_OK) {
         return GANTRY_LAUNCH_FAILED;
     }
+    uint64_t mark = atomic_load_explicit(&gy_task_gpu(launch->task)->trail, memory_order_relaxed);
+    gy_gpu_time_begin_again(d->config.time, (struct gy_gpu_mark *)(uintptr_t)mark, launch->stream);
     return call(launch, gy_span_begin());
 }
 

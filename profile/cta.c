@@ -81,6 +81,7 @@ struct gy_cta {
     uint64_t orders, batches;
     CUstream natives[STREAMS];
     CUevent forks[STREAMS]; /* made when first used */
+    CUevent graphs_fork;    /* likewise */
     CUstream stream;        /* immutable once made, before anything returns */
 };
 
@@ -337,21 +338,25 @@ void *gy_cta_reserve(struct gy_cta *cta, const struct gy_cta_request *request)
     return (void *)(uintptr_t)(address | cta->sm_clock); /* see profile_kernel.h */
 }
 
-/* Make our stream wait for everything launched into the batch's buffers. */
-static gantry_status join_streams(struct gy_cta *cta)
+static gantry_status join_stream(struct gy_cta *cta, CUevent *fork, CUstream native)
 {
     gantry_status status = GANTRY_OK;
+    if (*fork == NULL) {
+        status = GY_CALL(cta->context, cuEventCreate(fork, CU_EVENT_DISABLE_TIMING));
+    }
+    if (status == GANTRY_OK) {
+        status = GY_CALL(cta->context, cuEventRecord(*fork, native));
+    }
+    return status != GANTRY_OK ? status : GY_CALL(cta->context, cuStreamWaitEvent(cta->stream, *fork, 0));
+}
+
+/* Make our stream wait for everything launched into the batch's buffers. */
+static gantry_status join_streams(struct gy_cta *cta, CUstream graphs)
+{
+    gantry_status status = graphs != NULL ? join_stream(cta, &cta->graphs_fork, graphs) : GANTRY_OK;
     for (; cta->streams != 0 && status == GANTRY_OK; cta->streams &= cta->streams - 1) {
         uint32_t s = (uint32_t)__builtin_ctzll(cta->streams);
-        if (cta->forks[s] == NULL) {
-            status = GY_CALL(cta->context, cuEventCreate(&cta->forks[s], CU_EVENT_DISABLE_TIMING));
-        }
-        if (status == GANTRY_OK) {
-            status = GY_CALL(cta->context, cuEventRecord(cta->forks[s], cta->natives[s]));
-        }
-        if (status == GANTRY_OK) {
-            status = GY_CALL(cta->context, cuStreamWaitEvent(cta->stream, cta->forks[s], 0));
-        }
+        status = join_stream(cta, &cta->forks[s], cta->natives[s]);
     }
     cta->streams = 0;
     return status;
@@ -385,12 +390,13 @@ static gantry_status return_buffer(struct gy_cta *cta, struct buffer *b)
     return status;
 }
 
-void gy_cta_end_batch(struct gy_cta *cta)
+void gy_cta_end_batch(struct gy_cta *cta, CUstream graphs)
 {
     if (__builtin_expect(cta->open == 0, 1)) {
         return;
     }
-    gantry_status status = gy_context_is_lost(cta->context) ? GANTRY_ERR_DEVICE_LOST : join_streams(cta);
+    gantry_status status =
+        gy_context_is_lost(cta->context) ? GANTRY_ERR_DEVICE_LOST : join_streams(cta, graphs);
     for (uint32_t i = 0; i < cta->buffer_count; i++) {
         struct buffer *b = &cta->buffers[i];
         if (state_of(b) != BUFFER_OPEN) {
@@ -589,6 +595,9 @@ gantry_status gy_cta_create(struct gy_context *context, struct gy_cta **out)
 static void destroy_objects(struct gy_cta *cta)
 {
     struct gy_context *context = cta->context;
+    if (cta->graphs_fork != NULL) {
+        (void)GY_CALL(context, cuEventDestroy(cta->graphs_fork));
+    }
     for (uint32_t s = 0; s < STREAMS; s++) {
         if (cta->forks[s] != NULL) {
             (void)GY_CALL(context, cuEventDestroy(cta->forks[s]));

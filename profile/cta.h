@@ -25,8 +25,9 @@ void gy_cta_begin_batch(struct gy_cta *cta);
 /* Dispatcher thread.  The device address of the launch's records; NULL when they are not wanted or there is
  * no room, which is counted. */
 void *gy_cta_reserve(struct gy_cta *cta, const struct gy_cta_request *request);
-/* Dispatcher thread, context current.  Everything of the batch has been launched: bring its records back. */
-void gy_cta_end_batch(struct gy_cta *cta);
+/* Dispatcher thread, context current.  Everything of the batch has been launched, on the streams of the
+ * requests or in graphs on `graphs` (NULL: in none): bring its records back. */
+void gy_cta_end_batch(struct gy_cta *cta, CUstream graphs);
 
 /* Completion thread.  The GPU is seen to have passed what was on `stream` at the host time `recorded_ns`:
  * what was launched there before had ended by now. */

@@ -6,6 +6,9 @@
  * begin and end) or queued: each stream has a queue in the order of the end records, which the collecting
  * thread empties from the front as far as the GPU has got.
  *
+ * In a capture the records become nodes that record when the graph runs; such marks wait with the dispatcher
+ * until it was launched, since until then their events say nothing, or something old.
+ *
  * Host time: an anchor is an event recorded on a private stream, whose completion was seen between two
  * readings of the host clock; of several tries the tightest is kept.  A slice begins at
  *     anchor's host time + time from the anchor's event to the mark's
@@ -29,10 +32,10 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "profile/cta.h"
+#include "profile/gpu_anchor.h"
 #include "profile/ring.h"
 #include "profile/session.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -42,8 +45,6 @@
 #define STREAMS 64u
 #define ANCHOR_TRIES_FIRST 16
 #define ANCHOR_TRIES 4
-#define ANCHOR_PATIENCE_NS 2000000u /* for all tries */
-#define ANCHOR_YIELD_NS 20000u
 #define ANCHOR_AGE_NS 100000000u
 #define ANCHOR_RETRY_NS 20000000u
 #define ASSUMED_DRIFT 100e-6
@@ -75,14 +76,6 @@ struct queue {
     uint64_t end_ns;
 };
 
-struct anchor {
-    CUevent event, trial; /* trial: of the try at hand, while event is the best one so far */
-    uint64_t generation;
-    uint64_t host_ns; /* 0: not taken */
-    uint64_t bound_ns;
-    bool rough; /* a mark of somebody's work: a real one is wanted */
-};
-
 struct gy_gpu_time {
     struct gy_context *context;   /* immutable */
     struct gy_cta *ctas;          /* immutable */
@@ -93,7 +86,7 @@ struct gy_gpu_time {
     uint32_t made;                /* guarded by lock: marks in all chunks */
     struct chunk *chunks;         /* guarded by lock */
     uint64_t busy;                /* guarded by lock: bit s is set while queues[s] is not empty */
-    struct anchor posted;         /* guarded by lock: generation 0: nothing new */
+    struct gy_gpu_anchor posted;  /* guarded by lock: generation 0: nothing new */
     uint32_t posted_gpu;          /* guarded by lock */
     atomic_uint queued;           /* atomic: marks in queues; changed under lock */
     struct queue queues[STREAMS]; /* see struct queue */
@@ -104,10 +97,11 @@ struct gy_gpu_time {
     uint64_t prepared; /* the recording that prepare() was done for */
     bool refused;      /* in this recording no marks are given out any more */
     uint64_t records;
-    struct anchor draft;
+    struct gy_gpu_mark *captured, *last_captured; /* ended in a capture that is not launched yet */
+    struct gy_gpu_anchor draft;
 
     /* The collecting thread alone: */
-    struct anchor anchor, spare;
+    struct gy_gpu_anchor anchor, spare;
     uint64_t retry_ns; /* no try for a new anchor before this time */
     double drift;      /* greatest difference of the clocks' rates */
     uint32_t gpu;      /* number in the recording anchor.generation */
@@ -258,73 +252,9 @@ static void dequeue(struct gy_gpu_time *time, uint32_t stream)
 
 /* ---- anchors --------------------------------------------------------------------------------- */
 
-/* Record the trial event and see it complete.  Sets the width of the bracket and its middle. */
-static bool try_anchor(struct gy_gpu_time *time, struct anchor *anchor, uint64_t deadline, uint64_t *width,
-                       uint64_t *middle)
-{
-    struct gy_context *context = time->context;
-    uint64_t before = gy_clock_ns(), after;
-    if (GY_CALL(context, cuEventRecord(anchor->trial, time->stream)) != GANTRY_OK) {
-        return false;
-    }
-    CUresult result;
-    for (;;) {
-        result = context->driver->cuEventQuery(anchor->trial);
-        after = gy_clock_ns();
-        if (result != CUDA_ERROR_NOT_READY || after >= deadline) {
-            break;
-        }
-        if (after - before > ANCHOR_YIELD_NS) {
-            sched_yield();
-        } else {
-            gy_cpu_relax();
-        }
-    }
-    if (result == CUDA_ERROR_NOT_READY ||
-        gy_context_check(context, result, "cuEventQuery(anchor)", __FILE__, __LINE__) != GANTRY_OK) {
-        return false;
-    }
-    *width = after - before;
-    *middle = before + *width / 2;
-    return true;
-}
-
-/* False when the GPU did not answer in time or the context is lost. */
-static bool take_anchor(struct gy_gpu_time *time, struct anchor *anchor, uint64_t generation, unsigned tries)
-{
-    uint64_t deadline = gy_clock_ns() + ANCHOR_PATIENCE_NS;
-    uint64_t best = UINT64_MAX, width, middle;
-    for (unsigned i = 0; i < tries && try_anchor(time, anchor, deadline, &width, &middle); i++) {
-        if (width >= best) {
-            continue;
-        }
-        best = width;
-        CUevent event = anchor->event;
-        anchor->event = anchor->trial;
-        anchor->trial = event;
-        anchor->host_ns = middle;
-        anchor->bound_ns = width / 2 + 1;
-        anchor->rough = false;
-        anchor->generation = generation;
-    }
-    return best != UINT64_MAX;
-}
-
 static uint64_t magnitude(int64_t value)
 {
     return value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
-}
-
-/* Signed nanoseconds from one event to another. */
-static bool elapsed(struct gy_gpu_time *time, CUevent from, CUevent to, int64_t *ns)
-{
-    float milliseconds;
-    if (GY_CALL(time->context, cuEventElapsedTime(&milliseconds, from, to)) != GANTRY_OK) {
-        return false;
-    }
-    double exact = (double)milliseconds * 1e6;
-    *ns = (int64_t)(exact < 0 ? exact - 0.5 : exact + 0.5);
-    return true;
 }
 
 /* Collecting thread.  Replace the anchor and learn how the clocks' rates differ.  When the GPU does not
@@ -335,14 +265,15 @@ static bool renew_anchor(struct gy_gpu_time *time, uint64_t generation)
     if (gy_clock_ns() < time->retry_ns) {
         return have;
     }
-    if (!take_anchor(time, &time->spare, generation, have ? ANCHOR_TRIES : ANCHOR_TRIES_FIRST)) {
+    if (!gy_gpu_anchor_take(&time->spare, time->context, time->stream, generation,
+                            have ? ANCHOR_TRIES : ANCHOR_TRIES_FIRST)) {
         time->retry_ns = gy_clock_ns() + ANCHOR_RETRY_NS;
         return have;
     }
-    struct anchor old = time->anchor;
+    struct gy_gpu_anchor old = time->anchor;
     int64_t gpu_ns;
     if (have) {
-        if (!elapsed(time, old.event, time->spare.event, &gpu_ns)) {
+        if (!gy_gpu_elapsed(time->context, old.event, time->spare.event, &gpu_ns)) {
             return false;
         }
         int64_t host_ns = (int64_t)(time->spare.host_ns - old.host_ns);
@@ -360,7 +291,7 @@ static bool renew_anchor(struct gy_gpu_time *time, uint64_t generation)
 static bool create_anchor_objects(struct gy_gpu_time *time)
 {
     struct gy_context *context = time->context;
-    struct anchor *const anchors[] = {&time->draft, &time->posted, &time->anchor, &time->spare};
+    struct gy_gpu_anchor *const anchors[] = {&time->draft, &time->posted, &time->anchor, &time->spare};
     if (time->stream != NULL) {
         return true;
     }
@@ -398,10 +329,11 @@ static void prepare(struct gy_gpu_time *time, uint64_t generation)
         make_marks(time, MARKS_FIRST);
     }
     time->draft.host_ns = 0;
-    (void)take_anchor(time, &time->draft, generation, ANCHOR_TRIES_FIRST); /* else collect() tries */
+    (void)gy_gpu_anchor_take(&time->draft, time->context, time->stream, generation,
+                             ANCHOR_TRIES_FIRST); /* else collect() tries */
     time->draft.generation = generation;
     gy_mutex_lock(&time->lock);
-    struct anchor old = time->posted;
+    struct gy_gpu_anchor old = time->posted;
     time->posted = time->draft;
     time->posted_gpu = gpu;
     gy_mutex_unlock(&time->lock);
@@ -412,15 +344,29 @@ static void prepare(struct gy_gpu_time *time, uint64_t generation)
 
 /* ---- dispatcher thread ----------------------------------------------------------------------- */
 
-struct gy_gpu_mark *gy_gpu_time_begin(struct gy_gpu_time *time, CUstream stream, uint32_t stream_index,
-                                      const char *name, uint64_t id)
+void gy_gpu_time_begin_batch(struct gy_gpu_time *time)
 {
     uint64_t generation = gy_profile_generation();
-    if (__builtin_expect(generation == 0, 1) || gy_context_is_lost(time->context)) {
-        return NULL;
+    if (__builtin_expect(generation == 0, 1) || time->prepared == generation ||
+        gy_context_is_lost(time->context)) {
+        return;
     }
-    if (time->prepared != generation) {
-        prepare(time, generation);
+    prepare(time, generation);
+}
+
+static gantry_status record(struct gy_gpu_time *time, CUevent event, CUstream stream, bool captured)
+{
+    return captured ? GY_CALL(time->context, cuEventRecordWithFlags(event, stream, CU_EVENT_RECORD_EXTERNAL))
+                    : GY_CALL(time->context, cuEventRecord(event, stream));
+}
+
+struct gy_gpu_mark *gy_gpu_time_begin(struct gy_gpu_time *time, CUstream stream, bool captured,
+                                      uint32_t stream_index, const char *name, uint64_t id)
+{
+    uint64_t generation = gy_profile_generation();
+    if (__builtin_expect(generation == 0, 1) || gy_context_is_lost(time->context) ||
+        time->prepared != generation) {
+        return NULL;
     }
     struct gy_gpu_mark *mark = time->refused || stream_index >= STREAMS ? NULL : take_mark(time);
     if (mark == NULL) {
@@ -431,7 +377,7 @@ struct gy_gpu_mark *gy_gpu_time_begin(struct gy_gpu_time *time, CUstream stream,
     mark->stream = stream_index;
     mark->id = id;
     gy_ring_copy_name(mark->name, name);
-    if (GY_CALL(time->context, cuEventRecord(mark->begin, stream)) != GANTRY_OK) {
+    if (record(time, mark->begin, stream, captured) != GANTRY_OK) {
         time->refused = true;
         lose_mark(time, mark);
         return NULL;
@@ -440,7 +386,15 @@ struct gy_gpu_mark *gy_gpu_time_begin(struct gy_gpu_time *time, CUstream stream,
     return mark;
 }
 
-void gy_gpu_time_end(struct gy_gpu_time *time, struct gy_gpu_mark *mark, CUstream stream)
+void gy_gpu_time_begin_again(struct gy_gpu_time *time, struct gy_gpu_mark *mark, CUstream stream)
+{
+    if (mark != NULL) {
+        (void)record(time, mark->begin, stream, false); /* a failure shows again when it is read */
+        mark->begun = ++time->records;
+    }
+}
+
+void gy_gpu_time_end(struct gy_gpu_time *time, struct gy_gpu_mark *mark, CUstream stream, bool captured)
 {
     if (mark == NULL) {
         return;
@@ -450,15 +404,35 @@ void gy_gpu_time_end(struct gy_gpu_time *time, struct gy_gpu_mark *mark, CUstrea
         return;
     }
     uint64_t call_ns = gy_clock_ns();
-    if (gy_context_is_lost(time->context) ||
-        GY_CALL(time->context, cuEventRecord(mark->end, stream)) != GANTRY_OK) {
+    if (gy_context_is_lost(time->context) || record(time, mark->end, stream, captured) != GANTRY_OK) {
         time->refused = true;
         lose_mark(time, mark);
         return;
     }
     mark->end_call_ns = call_ns;
     mark->ended = ++time->records;
-    enqueue(time, mark->stream, mark);
+    mark->next = NULL;
+    if (!captured) {
+        enqueue(time, mark->stream, mark);
+    } else if (time->captured == NULL) {
+        time->captured = time->last_captured = mark;
+    } else {
+        time->last_captured->next = mark;
+        time->last_captured = mark;
+    }
+}
+
+void gy_gpu_time_launched(struct gy_gpu_time *time)
+{
+    while (time->captured != NULL) {
+        struct gy_gpu_mark *mark = time->captured;
+        time->captured = mark->next;
+        if (gy_context_is_lost(time->context)) {
+            lose_mark(time, mark);
+        } else {
+            enqueue(time, mark->stream, mark);
+        }
+    }
 }
 
 /* ---- collecting thread ----------------------------------------------------------------------- */
@@ -467,7 +441,7 @@ static void adopt_posted(struct gy_gpu_time *time)
 {
     gy_mutex_lock(&time->lock);
     if (time->posted.generation != 0) {
-        struct anchor old = time->anchor;
+        struct gy_gpu_anchor old = time->anchor;
         time->anchor = time->posted;
         time->posted = old;
         time->posted.generation = 0;
@@ -483,8 +457,8 @@ static bool place(struct gy_gpu_time *time, const struct gy_gpu_mark *mark, uint
                   uint64_t *end_ns)
 {
     int64_t offset, duration;
-    if (!elapsed(time, time->anchor.event, mark->begin, &offset) ||
-        !elapsed(time, mark->begin, mark->end, &duration)) {
+    if (!gy_gpu_elapsed(time->context, time->anchor.event, mark->begin, &offset) ||
+        !gy_gpu_elapsed(time->context, mark->begin, mark->end, &duration)) {
         return false;
     }
     int64_t begin = (int64_t)time->anchor.host_ns + offset;
@@ -516,7 +490,7 @@ static bool place(struct gy_gpu_time *time, const struct gy_gpu_mark *mark, uint
  * it is placed. */
 static CUevent anchor_at(struct gy_gpu_time *time, const struct gy_gpu_mark *mark)
 {
-    struct anchor *anchor = &time->anchor;
+    struct gy_gpu_anchor *anchor = &time->anchor;
     CUevent event = anchor->event;
     uint64_t width = gy_clock_ns() - mark->end_call_ns;
     anchor->event = mark->end;
@@ -546,7 +520,7 @@ static void emit(struct gy_gpu_time *time, struct gy_gpu_mark *mark, bool is_anc
 /* An anchor of this recording, recent enough.  False: the GPU does not answer now. */
 static bool anchored(struct gy_gpu_time *time, uint64_t generation)
 {
-    const struct anchor *anchor = &time->anchor;
+    const struct gy_gpu_anchor *anchor = &time->anchor;
     bool have = anchor->generation == generation && anchor->host_ns != 0 && !anchor->rough;
     if (time->broken == generation || (have && gy_clock_ns() - anchor->host_ns < time->anchor_age_ns)) {
         return true;
@@ -606,6 +580,11 @@ void gy_gpu_time_collect(struct gy_gpu_time *time)
 
 static void drop_rest(struct gy_gpu_time *time)
 {
+    while (time->captured != NULL) {
+        struct gy_gpu_mark *mark = time->captured;
+        time->captured = mark->next;
+        lose_mark(time, mark);
+    }
     for (uint32_t stream = 0; stream < STREAMS; stream++) {
         for (struct gy_gpu_mark *mark; (mark = front(time, stream)) != NULL;) {
             dequeue(time, stream);
@@ -616,7 +595,7 @@ static void drop_rest(struct gy_gpu_time *time)
 
 static void destroy_objects(struct gy_gpu_time *time)
 {
-    struct anchor *const anchors[] = {&time->draft, &time->posted, &time->anchor, &time->spare};
+    struct gy_gpu_anchor *const anchors[] = {&time->draft, &time->posted, &time->anchor, &time->spare};
     for (size_t i = 0; i < 4; i++) {
         destroy_event(time, anchors[i]->event);
         destroy_event(time, anchors[i]->trial);

@@ -16,12 +16,21 @@ void gy_gpu_time_destroy(struct gy_gpu_time *time);
 /* The records of blocks that go with it; as long-lived. */
 struct gy_cta *gy_gpu_time_ctas(struct gy_gpu_time *time);
 
-/* Dispatcher thread, context current.  Record the begin of `name` (copied) on `stream`; NULL when nothing
- * is recorded now or no mark is free (counted as lost). */
-struct gy_gpu_mark *gy_gpu_time_begin(struct gy_gpu_time *time, CUstream stream, uint32_t stream_index,
-                                      const char *name, uint64_t id);
+/* Dispatcher thread, context current, outside of a capture.  Get ready for what a batch will mark: takes an
+ * anchor when a recording is first met.  One branch while nothing is recorded. */
+void gy_gpu_time_begin_batch(struct gy_gpu_time *time);
+/* Dispatcher thread, context current.  Record the begin of `name` (copied) on `stream`, which is being
+ * captured or not; NULL when nothing is recorded now, the recording has begun within this batch, or no mark
+ * is free (counted as lost). */
+struct gy_gpu_mark *gy_gpu_time_begin(struct gy_gpu_time *time, CUstream stream, bool captured,
+                                      uint32_t stream_index, const char *name, uint64_t id);
+/* Dispatcher thread.  What was captured since the begin is dropped: record it again.  NULL mark is ignored.
+ */
+void gy_gpu_time_begin_again(struct gy_gpu_time *time, struct gy_gpu_mark *mark, CUstream stream);
 /* Dispatcher thread.  Record the end.  NULL mark is ignored. */
-void gy_gpu_time_end(struct gy_gpu_time *time, struct gy_gpu_mark *mark, CUstream stream);
+void gy_gpu_time_end(struct gy_gpu_time *time, struct gy_gpu_mark *mark, CUstream stream, bool captured);
+/* Dispatcher thread.  What was captured has been launched: marks that ended in it may be looked for. */
+void gy_gpu_time_launched(struct gy_gpu_time *time);
 /* Completion thread, context current: emit every mark whose end the GPU has passed.  Waits for no work of
  * the GPU; a new anchor (at most every 100 ms) takes some 10 us, 2 ms if the GPU does not answer.  What
  * shall be in the trace of a recording must be collected before the application can know of it, hence

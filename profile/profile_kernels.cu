@@ -62,19 +62,24 @@ GANTRY_KERNEL(compare_sms, (uint32_t *counter, gy_sm_sample *samples, uint32_t r
 }
 
 /* Blocks of one thread, more than there are SMs.  The first one on each SM leaves that SM's two clocks, read at a step
- * of the common one; then it stays for a while, so that others go elsewhere.
+ * of the common one, which lies in the `width_ns` before `timer_ns`; then it stays for a while, so that others go elsewhere.
  * The last of `room` + 1 anchors counts how many have come. */
 GANTRY_KERNEL(saturate, (gy_sm_anchor *anchors, uint32_t sms, uint32_t room))
 {
     uint32_t sm = gantry_smid();
     if (sm < room && atomicExch(&anchors[sm].claimed, 1u) == 0) {
-        uint64_t begin = gantry_global_timer(), timer = begin, clock = 0;
-        for (uint32_t i = 0; i < 4096 && timer == begin; i++) {
-            clock = gantry_sm_clock();
-            timer = gantry_global_timer();
+        gy_sm_anchor best = {0, 0, 1, 0xffffffffu};
+        for (uint32_t i = 0; i < 4096 && best.width_ns > 2048; i++) {
+            uint64_t before = gantry_global_timer(), clock = gantry_sm_clock(), after = gantry_global_timer();
+            if (after != before && after - before < best.width_ns) {
+                best.clock = clock;
+                best.timer_ns = after;
+                best.width_ns = (uint32_t)(after - before);
+            }
         }
-        anchors[sm].clock = clock;
-        anchors[sm].timer_ns = timer;
+        anchors[sm].clock = best.clock;
+        anchors[sm].timer_ns = best.timer_ns;
+        anchors[sm].width_ns = best.width_ns;
         atomicAdd(&anchors[room].claimed, 1u);
     }
 #if GANTRY_KERNEL_FORM_DEVICE

@@ -13,7 +13,8 @@ struct gy_sm_sample {
 /* An SM's own clock and %globaltimer at one moment. */
 struct gy_sm_anchor {
     uint64_t clock, timer_ns;
-    uint32_t claimed, unused; /* 0: no block came by */
+    uint32_t claimed;  /* 0: no block came by */
+    uint32_t width_ns; /* the clock was read within so long before timer_ns */
 };
 
 #endif

@@ -127,6 +127,12 @@ static const struct gy_sm_anchor *claimed(const struct gy_sm_anchor *anchor)
     return anchor->claimed != 0 ? anchor : NULL;
 }
 
+static uint64_t widest(const struct gy_sm_anchor *a, const struct gy_sm_anchor *b)
+{
+    uint64_t first = a != NULL ? a->width_ns : 0, second = b != NULL ? b->width_ns : 0;
+    return first > second ? first : second;
+}
+
 static double median_rate(const struct gy_sm_anchor *begin, const struct gy_sm_anchor *end,
                           const struct gy_sm_anchor *before, uint32_t count)
 {
@@ -141,7 +147,7 @@ static double median_rate(const struct gy_sm_anchor *begin, const struct gy_sm_a
 }
 
 void gy_sm_lines(const struct gy_sm_anchor *begin, const struct gy_sm_anchor *end, uint32_t count,
-                 struct gy_sm_anchor *before, uint64_t tick_ns, struct gy_sm_line *out)
+                 struct gy_sm_anchor *before, struct gy_sm_line *out)
 {
     double median = median_rate(begin, end, before, count);
     for (uint32_t sm = 0; sm < count; sm++) {
@@ -154,10 +160,11 @@ void gy_sm_lines(const struct gy_sm_anchor *begin, const struct gy_sm_anchor *en
         }
         bool both = rate_of(from, to, &rate);
         double span = both ? (double)(to->clock - from->clock) : 0;
-        out[sm] = (struct gy_sm_line){.clock = point->clock,
-                                      .timer_ns = point->timer_ns,
-                                      .ns_per_clock = rate,
-                                      .error_ns = tick_ns + (uint64_t)(span * magnitude(rate - median))};
+        out[sm] =
+            (struct gy_sm_line){.clock = point->clock,
+                                .timer_ns = point->timer_ns,
+                                .ns_per_clock = rate,
+                                .error_ns = widest(from, to) + (uint64_t)(span * magnitude(rate - median))};
         before[sm] = to != NULL ? *to : *point;
     }
 }

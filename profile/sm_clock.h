@@ -35,7 +35,7 @@ struct gy_sm_line {
  * `before` (the latest anchor of each SM that earlier batches left) stands in.  An SM with one anchor gets
  * the rate of the others.  `before` is brought up to date. */
 void gy_sm_lines(const struct gy_sm_anchor *begin, const struct gy_sm_anchor *end, uint32_t count,
-                 struct gy_sm_anchor *before, uint64_t tick_ns, struct gy_sm_line *out);
+                 struct gy_sm_anchor *before, struct gy_sm_line *out);
 
 uint64_t gy_sm_line_at(const struct gy_sm_line *line, uint64_t clock);
 

@@ -55,8 +55,7 @@ void gy_sm_times_convert(struct gy_sm_times *times, const struct gy_cta_batch *b
     if (batch->anchor_count == 0) {
         return;
     }
-    gy_sm_lines(batch->anchors[0], batch->anchors[1], batch->anchor_count, times->before,
-                batch->clock.tick_ns, times->lines);
+    gy_sm_lines(batch->anchors[0], batch->anchors[1], batch->anchor_count, times->before, times->lines);
     for (uint32_t sm = 0; sm < batch->anchor_count; sm++) {
         if (times->lines[sm].ns_per_clock != 0) {
             times->error_ns[sm] = (times->known[sm] ? times->error_ns[sm] : 0) + times->lines[sm].error_ns;

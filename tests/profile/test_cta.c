@@ -2,120 +2,11 @@
 #include "tests/support/cmocka_c11.h"
 
 #include "base/clock.h"
-#include "tests/profile/trace_reader.h"
-#include "tests/support/gpu_fixture.h"
+#include "tests/profile/cta_fixture.h"
 
-#include "cta_kernels.kernels.h"
-
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#define CELLS 4096u
-
-static char path[64];
-static struct gpu_fixture fixture;
-static gantry_kernel *count_up, *half_silent;
-static uint32_t first_kernel; /* number of count_up; half_silent is the next */
-static void *cells;
-static struct read_trace trace;
-static gantry_profile_stats stats;
-
-struct work {
-    gantry_dim3 grid;
-    uint32_t threads, spins;
-    bool half;
-    bool had_records; /* out */
-    uint32_t launches;
-};
-
-static gantry_launch_result launch_work(gantry_launch *launch, void *arg)
-{
-    struct work *work = arg;
-    uint32_t id = first_kernel + work->half;
-    void *profile = gantry_launch_profile(launch, id, work->grid);
-    work->had_records = profile != NULL;
-    void *full[] = {&cells, &work->spins, &profile, &id};
-    void *half[] = {&profile, &id};
-    gantry_dim3 block = {work->threads, 1, 1};
-    if (gantry_launch_kernel(launch, work->half ? half_silent : count_up, work->grid, block, 0,
-                             work->half ? half : full) != GANTRY_OK) {
-        return GANTRY_LAUNCH_FAILED;
-    }
-    return gantry_launch_index(launch) + 1 < work->launches ? GANTRY_LAUNCH_AGAIN : GANTRY_LAUNCH_DONE;
-}
-
-static int set_up(void **state)
-{
-    (void)state;
-    snprintf(path, sizeof(path), "/tmp/gantry-cta-%d.pftrace", (int)getpid());
-    gpu_fixture_open(&fixture, 1, 0);
-    gantry_module *module;
-    assert_ok(gantry_module_load(fixture.context, &gantry_image_cta_kernels, &module));
-    assert_ok(gantry_module_get_kernel(module, "count_up", &count_up));
-    assert_ok(gantry_module_get_kernel(module, "half_silent", &half_silent));
-    assert_ok(gantry_heap_alloc(gantry_context_heap(fixture.context), GANTRY_MEMORY_DEVICE,
-                                CELLS * sizeof(uint32_t), 0, GANTRY_ALLOC_SITE("cells"), &cells));
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    (void)gantry_heap_free(gantry_context_heap(fixture.context), cells);
-    gpu_fixture_close(&fixture);
-    reader_free(&trace);
-    unlink(path);
-    return 0;
-}
-
-static gantry_profile *start(gantry_profile_ctas ctas, uint32_t per_buffer, uint32_t buffers)
-{
-    gantry_profile_options options = GANTRY_PROFILE_OPTIONS_INIT;
-    options.path = path;
-    options.ctas = ctas;
-    options.ctas_per_buffer = per_buffer;
-    options.buffers = buffers;
-    gantry_profile *profile = NULL;
-    assert_ok(gantry_profile_start(&options, &profile));
-    return profile;
-}
-
-static void stop_and_load(gantry_profile *profile)
-{
-    stats = (gantry_profile_stats){.struct_size = sizeof(stats)};
-    assert_ok(gantry_profile_stop(profile, &stats));
-    const char *wrong = reader_load(path, &trace);
-    if (wrong != NULL) {
-        fail_msg("%s", wrong);
-    }
-}
-
-static bool is_block(const struct read_slice *slice)
-{
-    return strncmp(slice->track->name, "SM ", 3) == 0;
-}
-
-static uint64_t blocks_called(const char *name)
-{
-    uint64_t count = 0;
-    for (size_t i = 0; i < trace.slice_count; i++) {
-        count += is_block(&trace.slices[i]) && strcmp(trace.slices[i].name, name) == 0;
-    }
-    return count;
-}
-
-static const struct read_slice *slice_of(const char *category, const char *name)
-{
-    for (size_t i = 0; i < trace.slice_count; i++) {
-        const struct read_slice *s = &trace.slices[i];
-        if (strcmp(s->category, category) == 0 && strcmp(s->name, name) == 0) {
-            return s;
-        }
-    }
-    return NULL;
-}
 
 static void test_every_block_is_a_slice_on_its_sm(void **state)
 {
@@ -244,25 +135,6 @@ static gantry_launch_result launch_with_completion(gantry_launch *launch, void *
     work = (struct work){.grid = {8, 1, 1}, .threads = 32, .spins = 1, .launches = 1};
     gantry_launch_result result = launch_work(launch, &work);
     return gantry_launch_add_completion(launch, arg) == GANTRY_OK ? result : GANTRY_LAUNCH_FAILED;
-}
-
-static gantry_status do_nothing(gantry_task *task, void *arg)
-{
-    (void)task;
-    (void)arg;
-    return GANTRY_OK;
-}
-
-static gantry_launch_result launch_nothing(gantry_launch *launch, void *arg)
-{
-    (void)launch;
-    (void)arg;
-    return GANTRY_LAUNCH_DONE;
-}
-
-static gantry_launch_result launch_done(gantry_launch *launch, void *arg)
-{
-    return gantry_launch_add_completion(launch, arg) == GANTRY_OK ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_FAILED;
 }
 
 static void test_arrows_lead_from_task_to_dependent_task(void **state)
@@ -472,12 +344,9 @@ static void test_registering_refuses_nonsense(void **state)
 
 int main(void)
 {
-    if (!reader_available()) {
-        return 77;
-    }
-    static const char *const names[] = {"count_up", "half_silent"};
-    if (gantry_profile_register_kernels(names, 2, &first_kernel) != GANTRY_OK) {
-        return 1;
+    int status = cta_begin();
+    if (status != 0) {
+        return status;
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_every_block_is_a_slice_on_its_sm, set_up, tear_down),

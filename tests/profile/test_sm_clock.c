@@ -84,15 +84,15 @@ static void test_lines_give_each_sm_its_time(void **state)
     const uint64_t span = 50000000, span_ns = 25252525; /* of the batch, in steps and in ns */
     for (uint32_t sm = 0; sm < SMS; sm++) {
         uint64_t clock = 1000000007u * sm + 5, timer = 1700000000000000000u + sm;
-        begin[sm] = (struct gy_sm_anchor){clock, timer, 1, 0};
-        end[sm] = (struct gy_sm_anchor){clock + span, timer + span_ns, 1, 0};
+        begin[sm] = (struct gy_sm_anchor){clock, timer, 1, TICK};
+        end[sm] = (struct gy_sm_anchor){clock + span, timer + span_ns, 1, TICK};
     }
     begin[3].claimed = 0;                  /* the SM was busy */
     begin[4].claimed = end[4].claimed = 0; /* never seen */
     end[5].timer_ns += 400;                /* at another rate than the others */
     begin[6] = (struct gy_sm_anchor){0};   /* an earlier batch knows it */
     before[6] = (struct gy_sm_anchor){end[6].clock - 2 * span, end[6].timer_ns - 2 * span_ns, 1, 0};
-    gy_sm_lines(begin, end, SMS, before, TICK, lines);
+    gy_sm_lines(begin, end, SMS, before, lines);
     for (uint32_t sm = 0; sm < SMS; sm++) {
         uint64_t middle = end[sm].clock - span / 2;
         int64_t off =
@@ -114,10 +114,10 @@ static void test_lines_give_each_sm_its_time(void **state)
         end[sm].clock += span;
         end[sm].timer_ns += span_ns;
     }
-    gy_sm_lines(begin, end, SMS, before, TICK, lines);
+    gy_sm_lines(begin, end, SMS, before, lines);
     assert_int_equal(gy_sm_line_at(&lines[20], end[20].clock - span), end[20].timer_ns - span_ns);
     memset(before, 0, sizeof(before));
-    gy_sm_lines(begin, end, SMS, before, TICK, lines); /* a single anchor has no rate */
+    gy_sm_lines(begin, end, SMS, before, lines); /* a single anchor has no rate */
     assert_true(lines[20].ns_per_clock == 0);
 }
 

@@ -1,0 +1,41 @@
+/* What tests of block records share: a context, kernels, work to launch, and the trace that came of it.  One
+ * program has one of everything. */
+#ifndef TESTS_PROFILE_CTA_FIXTURE_H
+#define TESTS_PROFILE_CTA_FIXTURE_H
+
+#include "tests/profile/trace_reader.h"
+#include "tests/support/gpu_fixture.h"
+
+extern char path[64]; /* of the trace */
+extern struct gpu_fixture fixture;
+extern gantry_kernel *count_up, *half_silent;
+extern uint32_t first_kernel; /* number of count_up; half_silent is the next */
+extern void *cells;
+extern struct read_trace trace;
+extern gantry_profile_stats stats;
+
+struct work {
+    gantry_dim3 grid;
+    uint32_t threads, spins;
+    bool half;
+    bool had_records; /* out */
+    uint32_t launches;
+    bool leaves; /* the graph, before it launches */
+};
+
+/* Before the first test: name the kernels.  An exit status, 0 to go on. */
+int cta_begin(void);
+
+gantry_launch_result launch_work(gantry_launch *launch, void *arg);
+int set_up(void **state);
+int tear_down(void **state);
+gantry_profile *start(gantry_profile_ctas ctas, uint32_t per_buffer, uint32_t buffers);
+void stop_and_load(gantry_profile *profile);
+bool is_block(const struct read_slice *slice);
+uint64_t blocks_called(const char *name);
+const struct read_slice *slice_of(const char *category, const char *name);
+gantry_status do_nothing(gantry_task *task, void *arg);
+gantry_launch_result launch_nothing(gantry_launch *launch, void *arg);
+gantry_launch_result launch_done(gantry_launch *launch, void *arg);
+
+#endif

@@ -1,0 +1,237 @@
+/* Blocks of kernels in graphs, on streams of the application, and with the SMs' own clocks. */
+#include "tests/support/cmocka_c11.h"
+
+#include "base/clock.h"
+#include "context/context.h"
+#include "driver/module.h"
+#include "tests/profile/cta_fixture.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct own_stream {
+    CUstream stream;
+    CUevent event;
+};
+
+enum { PIPES = 6, GRAPH_STEPS = 5 };
+
+/* One step of PIPES chains of three GPU tasks and a CPU task at the end. */
+static void run_pipes(struct work *work)
+{
+    gantry_task *last = gpu_fixture_cpu(&fixture, "last", do_nothing, NULL);
+    for (int i = 0; i < PIPES; i++) {
+        gantry_task *in = gpu_fixture_gpu(&fixture, GANTRY_TASK_HTOD, "in", launch_nothing, NULL);
+        gantry_task *kernel = gpu_fixture_gpu(&fixture, GANTRY_TASK_KERNEL, "work", launch_work, work);
+        gantry_task *out = gpu_fixture_gpu(&fixture, GANTRY_TASK_DTOH, "out", launch_done, last);
+        gpu_fixture_after(kernel, in);
+        gpu_fixture_after(out, kernel);
+        gpu_fixture_after(last, out);
+    }
+    assert_ok(gpu_fixture_step(&fixture));
+}
+
+static uint64_t slices_of(const char *category, const char *name)
+{
+    uint64_t count = 0;
+    for (size_t i = 0; i < trace.slice_count; i++) {
+        count += strcmp(trace.slices[i].category, category) == 0 && strcmp(trace.slices[i].name, name) == 0;
+    }
+    return count;
+}
+
+/* No kernel before its task's first launch call, none after its completion was told. */
+static void check_causes_come_first(void)
+{
+    for (size_t i = 0; i < trace.slice_count; i++) {
+        const struct read_slice *kernel = &trace.slices[i];
+        uint64_t launched = UINT64_MAX;
+        for (size_t j = 0; strcmp(kernel->category, "kernel") == 0 && j < trace.slice_count; j++) {
+            const struct read_slice *other = &trace.slices[j];
+            if (reader_joined(kernel, other) && strcmp(other->category, "launch") == 0) {
+                launched = other->begin < launched ? other->begin : launched;
+            }
+            if (reader_joined(kernel, other) && strncmp(other->name, "complete ", 9) == 0) {
+                assert_true(kernel->end <= other->begin);
+            }
+        }
+        assert_true(strcmp(kernel->category, "kernel") != 0 || kernel->begin >= launched);
+    }
+}
+
+static void test_batches_that_are_graphs_are_recorded_alike(void **state)
+{
+    (void)state;
+    static struct work work;
+    work = (struct work){.grid = {20, 1, 1}, .threads = 32, .spins = 3, .launches = 2};
+    assert_ok(gantry_dispatcher_set_submission(gantry_context_dispatcher(fixture.context),
+                                               GANTRY_SUBMISSION_GRAPHS));
+    run_pipes(&work); /* not recorded: the callbacks become known */
+    uint64_t graphs = gpu_fixture_stats(&fixture).graph_launches;
+    gantry_profile *profile = start(GANTRY_PROFILE_CTAS_EACH, 0, 0);
+    for (int step = 0; step < GRAPH_STEPS; step++) {
+        run_pipes(&work);
+    }
+    stop_and_load(profile);
+    assert_true(gpu_fixture_stats(&fixture).graph_launches >= graphs + GRAPH_STEPS);
+    assert_int_equal(stats.lost, 0);
+    assert_int_equal(stats.ctas_lost, 0);
+    assert_int_equal(stats.ctas, GRAPH_STEPS * PIPES * 2 * 20);
+    assert_int_equal(blocks_called("count_up"), stats.ctas);
+    assert_int_equal(slices_of("kernel", "count_up"), GRAPH_STEPS * PIPES * 2);
+    assert_int_equal(slices_of("gpu", "in"), GRAPH_STEPS * PIPES);
+    assert_int_equal(slices_of("gpu", "work"), GRAPH_STEPS * PIPES);
+    assert_int_equal(slices_of("gpu", "out"), GRAPH_STEPS * PIPES);
+    check_causes_come_first();
+}
+
+static void test_callbacks_that_leave_the_graph_are_recorded(void **state)
+{
+    (void)state;
+    static struct work work;
+    work = (struct work){.grid = {20, 1, 1}, .threads = 32, .spins = 3, .launches = 1, .leaves = true};
+    assert_ok(gantry_dispatcher_set_submission(gantry_context_dispatcher(fixture.context),
+                                               GANTRY_SUBMISSION_GRAPHS));
+    gantry_profile *profile = start(GANTRY_PROFILE_CTAS_EACH, 0, 0);
+    run_pipes(&work);
+    run_pipes(&work);
+    stop_and_load(profile);
+    assert_int_equal(stats.lost, 0);
+    assert_int_equal(stats.ctas, 2 * PIPES * 20);
+    assert_int_equal(stats.ctas_lost, 0);
+    assert_int_equal(slices_of("gpu", "work"), 2 * PIPES);
+    check_causes_come_first();
+}
+
+/* A callback with a stream of its own: forked from the task's, and joined. */
+static gantry_launch_result launch_on_own_stream(gantry_launch *launch, void *arg)
+{
+    struct own_stream *own = arg;
+    const struct gy_driver *driver = fixture.context->cuda->driver;
+    gantry_dim3 grid = {48, 1, 1};
+    uint32_t id = first_kernel, spins = 3;
+    void *profile = gantry_launch_profile(launch, id, grid);
+    void *args[] = {&cells, &spins, &profile, &id};
+    CUstream stream = gantry_launch_stream(launch);
+    bool good = driver->cuEventRecord(own->event, stream) == CUDA_SUCCESS &&
+                driver->cuStreamWaitEvent(own->stream, own->event, 0) == CUDA_SUCCESS &&
+                driver->cuLaunchKernel(count_up->function, 48, 1, 1, 32, 1, 1, 0, own->stream, args, NULL) ==
+                    CUDA_SUCCESS &&
+                driver->cuEventRecord(own->event, own->stream) == CUDA_SUCCESS &&
+                driver->cuStreamWaitEvent(stream, own->event, 0) == CUDA_SUCCESS;
+    return good && profile != NULL ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_FAILED;
+}
+
+static void test_streams_of_the_application_are_recorded(void **state)
+{
+    (void)state;
+    struct gy_context *context = fixture.context->cuda;
+    struct own_stream own;
+    assert_ok(gy_context_push(context));
+    assert_ok(GY_CALL(context, cuStreamCreate(&own.stream, CU_STREAM_NON_BLOCKING)));
+    assert_ok(GY_CALL(context, cuEventCreate(&own.event, CU_EVENT_DISABLE_TIMING)));
+    for (int mode = 0; mode < 2; mode++) { /* on streams, then captured */
+        gantry_profile *profile = start(GANTRY_PROFILE_CTAS_EACH, 0, 0);
+        for (int step = 0; step < 3; step++) {
+            gantry_task *done = gpu_fixture_cpu(&fixture, "done", do_nothing, NULL);
+            gantry_task *work =
+                gpu_fixture_gpu(&fixture, GANTRY_TASK_KERNEL, "own", launch_on_own_stream, &own);
+            gantry_task *end = gpu_fixture_gpu(&fixture, GANTRY_TASK_DTOH, "end", launch_done, done);
+            gpu_fixture_after(end, work);
+            gpu_fixture_after(done, end);
+            assert_ok(gpu_fixture_step(&fixture));
+        }
+        stop_and_load(profile);
+        assert_int_equal(stats.ctas, 3 * 48);
+        assert_int_equal(stats.ctas_lost, 0);
+        assert_int_equal(blocks_called("count_up"), 3 * 48);
+        check_causes_come_first();
+        reader_free(&trace);
+        assert_ok(gantry_dispatcher_set_submission(gantry_context_dispatcher(fixture.context),
+                                                   GANTRY_SUBMISSION_GRAPHS));
+    }
+    assert_ok(GY_CALL(context, cuEventDestroy(own.event)));
+    assert_ok(GY_CALL(context, cuStreamDestroy(own.stream)));
+    assert_ok(gy_context_pop(context));
+}
+
+static void test_clocks_of_sms_are_brought_together(void **state)
+{
+    (void)state;
+    static const gantry_submission modes[] = {GANTRY_SUBMISSION_STREAMS, GANTRY_SUBMISSION_GRAPHS};
+    static struct work work;
+    work = (struct work){.grid = {200, 1, 1}, .threads = 32, .spins = 3, .launches = 2};
+    for (size_t mode = 0; mode < 2; mode++) {
+        assert_ok(gantry_dispatcher_set_submission(gantry_context_dispatcher(fixture.context), modes[mode]));
+        gantry_profile_options options = GANTRY_PROFILE_OPTIONS_INIT;
+        options.path = path;
+        options.clock = GANTRY_PROFILE_CLOCK_SM;
+        gantry_profile *profile = NULL;
+        assert_ok(gantry_profile_start(&options, &profile));
+        uint64_t before = gy_clock_ns();
+        run_pipes(&work);
+        run_pipes(&work);
+        stop_and_load(profile);
+        uint64_t after = gy_clock_ns();
+        assert_int_equal(stats.ctas + stats.ctas_lost, 2 * PIPES * 2 * 200);
+        assert_int_equal(stats.ctas_lost, 0);
+        assert_int_equal(blocks_called("count_up"), stats.ctas);
+        for (size_t i = 0; i < trace.slice_count; i++) {
+            if (is_block(&trace.slices[i])) { /* origins of SMs' clocks differ by seconds */
+                assert_true(trace.slices[i].begin >= before && trace.slices[i].end <= after);
+            }
+        }
+        check_causes_come_first();
+        reader_free(&trace);
+    }
+}
+
+static void test_the_error_of_each_sm_is_stated(void **state)
+{
+    (void)state;
+    gantry_profile_options options = GANTRY_PROFILE_OPTIONS_INIT;
+    options.path = path;
+    options.clock = GANTRY_PROFILE_CLOCK_SM; /* the emulator's SMs take turns or not when they are compared */
+    gantry_profile *profile = NULL;
+    assert_ok(gantry_profile_start(&options, &profile));
+    struct work work = {.grid = {200, 1, 1}, .threads = 32, .spins = 1, .launches = 1};
+    (void)gpu_fixture_gpu(&fixture, GANTRY_TASK_KERNEL, "work", launch_work, &work);
+    assert_ok(gpu_fixture_step(&fixture));
+    stop_and_load(profile);
+    uint64_t most = 0;
+    bool stated[4096] = {false};
+    for (size_t i = 0; i < trace.mark_count; i++) {
+        const struct read_slice *mark = &trace.marks[i];
+        if (strcmp(mark->track->name, "SM clocks") == 0) {
+            uint64_t ns = reader_argument(mark, "sm_alignment_ns");
+            assert_true(ns != UINT64_MAX);
+            most = ns > most ? ns : most;
+            stated[strtol(mark->name + 3, NULL, 10) % 4096] = true;
+        }
+    }
+    for (size_t i = 0; i < trace.slice_count; i++) {
+        if (is_block(&trace.slices[i])) {
+            assert_true(stated[strtol(trace.slices[i].track->name + 3, NULL, 10) % 4096]);
+        }
+    }
+    assert_int_equal(reader_argument(slice_of("ctas", "batch"), "sm_alignment_ns"), most);
+    assert_string_equal(trace.marks[trace.mark_count - 1].name, "end");
+    assert_int_equal(reader_argument(&trace.marks[trace.mark_count - 1], "lost"), 0);
+    assert_non_null(reader_track(&trace, "gantry", "Heap device bytes"));
+}
+
+int main(void)
+{
+    int status = cta_begin();
+    if (status != 0) {
+        return status;
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_batches_that_are_graphs_are_recorded_alike, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_callbacks_that_leave_the_graph_are_recorded, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_streams_of_the_application_are_recorded, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_clocks_of_sms_are_brought_together, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_the_error_of_each_sm_is_stated, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
