@@ -25,9 +25,10 @@ static gantry_status prepare(struct gantry_dispatcher *d, gantry_task *task, uin
         return status;
     }
     if (gy_span_on()) {
+        const char *partition = d->config.partitions->is_planned ? gy_gd_partition(d, task)->info.name : NULL;
         struct gy_gpu_mark *mark =
             gy_gpu_time_begin(d->config.time, d->streams.streams[stream].native, d->graphs.capturing, stream,
-                              gantry_task_label(task), gantry_task_context_id(task));
+                              partition, gantry_task_label(task), gantry_task_context_id(task));
         atomic_store_explicit(&gpu->trail, (uint64_t)(uintptr_t)mark, memory_order_relaxed);
     }
     return GANTRY_OK;

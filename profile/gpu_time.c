@@ -59,6 +59,7 @@ struct gy_gpu_mark {
     uint64_t id;
     uint64_t end_call_ns; /* host time before the end was recorded */
     uint32_t stream;
+    const char *partition; /* NULL: none */
     char name[GY_RING_NAME_BYTES];
 };
 
@@ -361,7 +362,8 @@ static gantry_status record(struct gy_gpu_time *time, CUevent event, CUstream st
 }
 
 struct gy_gpu_mark *gy_gpu_time_begin(struct gy_gpu_time *time, CUstream stream, bool captured,
-                                      uint32_t stream_index, const char *name, uint64_t id)
+                                      uint32_t stream_index, const char *partition, const char *name,
+                                      uint64_t id)
 {
     uint64_t generation = gy_profile_generation();
     if (__builtin_expect(generation == 0, 1) || gy_context_is_lost(time->context) ||
@@ -375,6 +377,7 @@ struct gy_gpu_mark *gy_gpu_time_begin(struct gy_gpu_time *time, CUstream stream,
     }
     mark->generation = generation;
     mark->stream = stream_index;
+    mark->partition = partition;
     mark->id = id;
     gy_ring_copy_name(mark->name, name);
     if (record(time, mark->begin, stream, captured) != GANTRY_OK) {
@@ -504,8 +507,11 @@ static CUevent anchor_at(struct gy_gpu_time *time, const struct gy_gpu_mark *mar
 static void emit(struct gy_gpu_time *time, struct gy_gpu_mark *mark, bool is_anchored)
 {
     CUevent end = is_anchored ? mark->end : anchor_at(time, mark);
-    struct gy_gpu_slice slice = {
-        .gpu = time->gpu, .stream = mark->stream, .name = mark->name, .id = mark->id};
+    struct gy_gpu_slice slice = {.gpu = time->gpu,
+                                 .stream = mark->stream,
+                                 .partition = mark->partition,
+                                 .name = mark->name,
+                                 .id = mark->id};
     bool placed = time->broken != mark->generation && place(time, mark, &slice.begin_ns, &slice.end_ns);
     mark->end = end;
     if (!placed) {

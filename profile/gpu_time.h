@@ -23,7 +23,8 @@ void gy_gpu_time_begin_batch(struct gy_gpu_time *time);
  * captured or not; NULL when nothing is recorded now, the recording has begun within this batch, or no mark
  * is free (counted as lost). */
 struct gy_gpu_mark *gy_gpu_time_begin(struct gy_gpu_time *time, CUstream stream, bool captured,
-                                      uint32_t stream_index, const char *name, uint64_t id);
+                                      uint32_t stream_index, const char *partition, const char *name,
+                                      uint64_t id);
 /* Dispatcher thread.  What was captured since the begin is dropped: record it again.  NULL mark is ignored.
  */
 void gy_gpu_time_begin_again(struct gy_gpu_time *time, struct gy_gpu_mark *mark, CUstream stream);

@@ -459,8 +459,9 @@ static uint8_t *declare_stage(struct gy_pftrace *trace, const struct gy_pftrace_
         interned = gy_wire_bytes(interned, INTERNED_CONTEXT, context, (size_t)(c - context));
     }
     if ((*queues >> stage->stream & 1) == 0) {
-        char name[32];
-        snprintf(name, sizeof(name), "stream %u", stage->stream);
+        char name[64];
+        snprintf(name, sizeof(name), "%s%sstream %u", stage->partition,
+                 stage->partition[0] != '\0' ? " / " : "", stage->stream);
         *queues |= UINT64_C(1) << stage->stream;
         interned = put_specification(interned, QUEUE_IIDS + stage->gpu * GY_PFTRACE_STREAMS + stage->stream,
                                      name, stage->gpu_name);

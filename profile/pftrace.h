@@ -76,7 +76,8 @@ void gy_pftrace_add_count(struct gy_pftrace *trace, gy_pftrace_track counter, ui
 struct gy_pftrace_stage {
     uint32_t gpu; /* at least 1 */
     const char *gpu_name;
-    uint32_t stream; /* below GY_PFTRACE_STREAMS */
+    const char *partition; /* "": none; of each stream always the same */
+    uint32_t stream;       /* below GY_PFTRACE_STREAMS */
     const char *name;
     uint64_t begin_ns, end_ns;
     uint64_t id;

@@ -55,8 +55,10 @@ struct gantry_profile {
     uint32_t gpu_count;                                  /* guarded by lock */
     const void *gpu_owners[GY_TRACKS_GPUS];              /* guarded by lock; NULL: nobody asks again */
     char gpu_names[GY_TRACKS_GPUS][GY_RING_TRACK_BYTES]; /* guarded by lock until its number is given out */
-    struct gy_cta_batch *batches, *last_batch;           /* guarded by lock: for the writer, in order */
-    bool stopping;                                       /* guarded by lock; never goes back to false */
+    atomic_uint_fast64_t named[GY_TRACKS_GPUS]; /* atomic: bit s: stream s has its partition's name */
+    char partitions[GY_TRACKS_GPUS][GY_PFTRACE_STREAMS][32]; /* guarded by lock until its bit is set */
+    struct gy_cta_batch *batches, *last_batch;               /* guarded by lock: for the writer, in order */
+    bool stopping;                                           /* guarded by lock; never goes back to false */
     atomic_bool wanted; /* set under lock, read without: a ring is half full */
 
     atomic_uint_fast64_t lost;      /* atomic: spans that never got to a ring */
@@ -231,6 +233,22 @@ static void sink_count(struct gy_span_sink *self, const char *name, uint64_t val
     put(profile, &head, name);
 }
 
+static void name_stream(gantry_profile *profile, const struct gy_gpu_slice *slice)
+{
+    atomic_uint_fast64_t *named = &profile->named[slice->gpu - 1];
+    uint64_t bit = UINT64_C(1) << slice->stream;
+    if (slice->partition == NULL || slice->stream >= GY_PFTRACE_STREAMS || (atomic_load(named) & bit) != 0) {
+        return;
+    }
+    gy_mutex_lock(&profile->lock);
+    char *name = profile->partitions[slice->gpu - 1][slice->stream];
+    if (name[0] == '\0') {
+        snprintf(name, sizeof(profile->partitions[0][0]), "%s", slice->partition);
+        atomic_fetch_or(named, bit);
+    }
+    gy_mutex_unlock(&profile->lock);
+}
+
 void gy_profile_gpu_slice(uint64_t generation, const struct gy_gpu_slice *slice)
 {
     gantry_profile *profile = enter(generation);
@@ -243,6 +261,7 @@ void gy_profile_gpu_slice(uint64_t generation, const struct gy_gpu_slice *slice)
                                 .category = GY_PFTRACE_GPU,
                                 .gpu = (uint8_t)slice->gpu,
                                 .stream = (uint16_t)slice->stream};
+    name_stream(profile, slice);
     put(profile, &head, slice->name);
     leave();
 }
@@ -423,7 +442,9 @@ static void drain(gantry_profile *profile, struct gy_ring *ring)
         /* A span with a gpu number comes after gy_profile_add_gpu() gave it out, on the same thread or
          * handed over by a lock: the name is complete. */
         const char *gpu_name = span->gpu != 0 ? profile->gpu_names[span->gpu - 1] : NULL;
-        bool added = gy_tracks_add(profile->tracks, ring, span, gpu_name);
+        const char *partition =
+            span->gpu != 0 ? profile->partitions[span->gpu - 1][span->stream % GY_PFTRACE_STREAMS] : NULL;
+        bool added = gy_tracks_add(profile->tracks, ring, span, gpu_name, partition);
         profile->written += added && span->category < GY_RING_FLOWS;
         profile->dropped += !added;
         gy_ring_pop(ring);

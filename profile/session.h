@@ -30,7 +30,8 @@ uint32_t gy_profile_gpu_of(uint64_t generation, const void *owner, const char *n
 struct gy_gpu_slice {
     uint32_t gpu; /* of gy_profile_add_gpu() */
     uint32_t stream;
-    const char *name; /* copied */
+    const char *partition; /* of the stream; copied when its first slice comes; NULL: none */
+    const char *name;      /* copied */
     uint64_t begin_ns, end_ns;
     uint64_t id;
 };

@@ -146,10 +146,12 @@ static bool add_count(struct gy_tracks *tracks, const struct gy_ring_span *span)
     return true;
 }
 
-static void add_task(struct gy_tracks *tracks, const struct gy_ring_span *span, const char *gpu_name)
+static void add_task(struct gy_tracks *tracks, const struct gy_ring_span *span, const char *gpu_name,
+                     const char *partition)
 {
     struct gy_pftrace_stage stage = {.gpu = span->gpu,
                                      .gpu_name = gpu_name,
+                                     .partition = partition,
                                      .stream = span->stream,
                                      .name = span->name,
                                      .begin_ns = span->begin_ns,
@@ -167,7 +169,7 @@ static void keep_flows(struct gy_ring *ring, const struct gy_ring_span *span)
 }
 
 bool gy_tracks_add(struct gy_tracks *tracks, struct gy_ring *ring, const struct gy_ring_span *span,
-                   const char *gpu_name)
+                   const char *gpu_name, const char *partition)
 {
     if (span->category == GY_RING_COUNT) {
         return add_count(tracks, span);
@@ -177,7 +179,7 @@ bool gy_tracks_add(struct gy_tracks *tracks, struct gy_ring *ring, const struct 
         return true;
     }
     if (span->gpu != 0) {
-        add_task(tracks, span, gpu_name);
+        add_task(tracks, span, gpu_name, partition);
         return true;
     }
     struct track *track = thread_track(tracks, ring);

@@ -18,10 +18,11 @@ struct gy_tracks *gy_tracks_create(struct gy_pftrace *trace);
 /* NULL is ignored. */
 void gy_tracks_destroy(struct gy_tracks *tracks);
 
-/* Write one span of `ring`.  `gpu_name` names the GPU of a span with a gpu number.  False when
+/* Write one span of `ring`.  `gpu_name` names the GPU of a span with a gpu number,
+ * `partition` that of its stream ("": none).  False when
  * memory for a track ran out: the span is lost. */
 bool gy_tracks_add(struct gy_tracks *tracks, struct gy_ring *ring, const struct gy_ring_span *span,
-                   const char *gpu_name);
+                   const char *gpu_name, const char *partition);
 
 /* The track of a GPU by its number in the recording, made if need be. */
 gy_pftrace_track gy_tracks_gpu(struct gy_tracks *tracks, uint32_t gpu, const char *name);

@@ -49,8 +49,15 @@ gantry_launch_result launch_work(gantry_launch *launch, void *arg)
 int set_up(void **state)
 {
     (void)state;
+    gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
+    options.driver = gpu_fixture_driver();
+    return set_up_with(&options);
+}
+
+int set_up_with(const gantry_context_options *options)
+{
     snprintf(path, sizeof(path), "/tmp/gantry-cta-%d.pftrace", (int)getpid());
-    gpu_fixture_open(&fixture, 1, 0);
+    gpu_fixture_open_with(&fixture, 1, options);
     gantry_module *module;
     assert_ok(gantry_module_load(fixture.context, &gantry_image_cta_kernels, &module));
     assert_ok(gantry_module_get_kernel(module, "count_up", &count_up));

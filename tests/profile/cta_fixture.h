@@ -28,6 +28,7 @@ int cta_begin(void);
 
 gantry_launch_result launch_work(gantry_launch *launch, void *arg);
 int set_up(void **state);
+int set_up_with(const gantry_context_options *options);
 int tear_down(void **state);
 gantry_profile *start(gantry_profile_ctas ctas, uint32_t per_buffer, uint32_t buffers);
 void stop_and_load(gantry_profile *profile);

@@ -220,6 +220,78 @@ static void test_the_error_of_each_sm_is_stated(void **state)
     assert_non_null(reader_track(&trace, "gantry", "Heap device bytes"));
 }
 
+/* A kernel in a partition, and a task behind it that completes `last`: two GPU tasks. */
+static void submit_in(gantry_partition *partition, const char *label, struct work *work, gantry_task *last)
+{
+    gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
+    gantry_task *kernel = NULL, *end = NULL;
+    desc.kind = GANTRY_TASK_KERNEL;
+    desc.label = label;
+    desc.launch = launch_work;
+    desc.arg = work;
+    desc.partition = partition;
+    assert_ok(gantry_taskman_submit(fixture.manager, &desc, &kernel));
+    desc.kind = GANTRY_TASK_DTOH;
+    desc.launch = launch_done;
+    desc.arg = last;
+    assert_ok(gantry_taskman_submit(fixture.manager, &desc, &end));
+    gpu_fixture_after(end, kernel);
+    gpu_fixture_after(last, end);
+}
+
+static int set_up_partitions(void **state)
+{
+    static gantry_partition_request requests[2];
+    static gantry_partition_options plan;
+    (void)state;
+    requests[0] = (gantry_partition_request){.struct_size = sizeof(requests[0]),
+                                             .name = "left",
+                                             .size = GANTRY_PARTITION_AT_LEAST,
+                                             .sm_count = 16};
+    requests[1] = (gantry_partition_request){
+        .struct_size = sizeof(requests[1]), .name = "right", .size = GANTRY_PARTITION_REST};
+    plan = (gantry_partition_options)GANTRY_PARTITION_OPTIONS_INIT;
+    plan.requests = requests;
+    plan.count = 2;
+    gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
+    options.driver = gpu_fixture_driver();
+    options.partitions = &plan;
+    return set_up_with(&options);
+}
+
+static void test_partitions_are_told_apart(void **state)
+{
+    (void)state;
+    static const gantry_submission modes[] = {GANTRY_SUBMISSION_STREAMS, GANTRY_SUBMISSION_GRAPHS};
+    static struct work work;
+    work = (struct work){.grid = {30, 1, 1}, .threads = 32, .spins = 3, .launches = 1};
+    for (size_t mode = 0; mode < 2; mode++) {
+        assert_ok(gantry_dispatcher_set_submission(gantry_context_dispatcher(fixture.context), modes[mode]));
+        gantry_profile *profile = start(GANTRY_PROFILE_CTAS_EACH, 0, 0);
+        for (int step = 0; step < 3; step++) {
+            gantry_task *last = gpu_fixture_cpu(&fixture, "last", do_nothing, NULL);
+            for (int i = 0; i < 4; i++) {
+                submit_in(gantry_partition_at(fixture.context, 0), "for left", &work, last);
+                submit_in(gantry_partition_at(fixture.context, 1), "for right", &work, last);
+            }
+            assert_ok(gpu_fixture_step(&fixture));
+        }
+        stop_and_load(profile);
+        assert_int_equal(stats.ctas, 3 * 8 * 30);
+        assert_int_equal(stats.ctas_lost + stats.lost, 0);
+        assert_int_equal(slices_of("gpu", "for left") + slices_of("gpu", "for right"), 3 * 16);
+        for (size_t i = 0; i < trace.slice_count; i++) {
+            const struct read_slice *s = &trace.slices[i];
+            if (strcmp(s->category, "gpu") == 0) {
+                const char *place = strcmp(s->name, "for left") == 0 ? "left / stream " : "right / stream ";
+                assert_int_equal(strncmp(s->track->name, place, strlen(place)), 0);
+            }
+        }
+        check_causes_come_first();
+        reader_free(&trace);
+    }
+}
+
 int main(void)
 {
     int status = cta_begin();
@@ -232,6 +304,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_streams_of_the_application_are_recorded, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_clocks_of_sms_are_brought_together, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_the_error_of_each_sm_is_stated, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_partitions_are_told_apart, set_up_partitions, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

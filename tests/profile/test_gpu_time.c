@@ -82,7 +82,7 @@ static struct gy_gpu_mark *begin(uint32_t stream, uint64_t at_ns, const char *na
 {
     fake.next_ns[stream] = zero + at_ns;
     gy_gpu_time_begin_batch(gpu_time);
-    return gy_gpu_time_begin(gpu_time, fake_stream(stream), false, stream, name, id);
+    return gy_gpu_time_begin(gpu_time, fake_stream(stream), false, stream, NULL, name, id);
 }
 
 static void end(uint32_t stream, uint64_t at_ns, struct gy_gpu_mark *mark)
@@ -131,7 +131,7 @@ static void check_slice(uint64_t id, uint64_t begin_ns, uint64_t end_ns)
 static void test_nothing_happens_while_off(void **state)
 {
     (void)state;
-    assert_null(gy_gpu_time_begin(gpu_time, fake_stream(0), false, 0, "task", 1));
+    assert_null(gy_gpu_time_begin(gpu_time, fake_stream(0), false, 0, NULL, "task", 1));
     gy_gpu_time_end(gpu_time, NULL, fake_stream(0), false);
     gy_gpu_time_collect(gpu_time);
     assert_int_equal(fake.calls, 0);
@@ -321,7 +321,7 @@ static void test_gpu_that_does_not_answer_is_not_waited_for(void **state)
     for (uint64_t i = 0; i < 4; i++) {
         fake.next_ns[0] = FAKE_NOW;
         gy_gpu_time_begin_batch(gpu_time);
-        struct gy_gpu_mark *mark = gy_gpu_time_begin(gpu_time, fake_stream(0), false, 0, "task", i);
+        struct gy_gpu_mark *mark = gy_gpu_time_begin(gpu_time, fake_stream(0), false, 0, NULL, "task", i);
         ns[i][0] = fake.last_ns - zero;
         gy_gpu_time_end(gpu_time, mark, fake_stream(0), false);
         ns[i][1] = fake.last_ns - zero;
@@ -411,7 +411,8 @@ static void dispatch(void *arg)
     for (uint64_t i = 0; atomic_load(&dispatching); i++) {
         uint32_t stream = (uint32_t)(i % FAKE_STREAMS);
         gy_gpu_time_begin_batch(gpu_time);
-        struct gy_gpu_mark *mark = gy_gpu_time_begin(gpu_time, fake_stream(stream), false, stream, "task", i);
+        struct gy_gpu_mark *mark =
+            gy_gpu_time_begin(gpu_time, fake_stream(stream), false, stream, NULL, "task", i);
         gy_gpu_time_end(gpu_time, mark, fake_stream(stream), false);
         atomic_fetch_add(&begun, 1);
     }
