@@ -11,6 +11,7 @@
 #define STRIPES 64
 
 _Atomic(struct gy_span_sink *) gy_span_current;
+_Atomic(const struct gy_span_ranges *) gy_span_ranges;
 static struct {
     _Alignas(64) atomic_uint inside; /* atomic: threads between the load of the sink and the end of emit() */
 } stripes[STRIPES];

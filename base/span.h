@@ -58,6 +58,35 @@ const uint64_t *gy_span_flows(uint32_t *count);
 /* The counter `name` has `value` from now on; nothing when recording is off. */
 void gy_span_count(const char *name, uint64_t value);
 
+/* Who else wants to know of spans as they begin and end, on the thread where they do: see profile/nvtx.h. */
+struct gy_span_ranges {
+    int (*push)(const char *name);
+    int (*pop)(void);
+};
+extern _Atomic(const struct gy_span_ranges *)
+    gy_span_ranges; /* atomic; NULL: nobody; only set while recording */
+
+/* A span begins: of `begin_ns` = gy_span_begin(), 0 when recording is off.  What comes out goes to
+ * gy_span_pop() on the same thread, in the opposite order. */
+static inline const struct gy_span_ranges *gy_span_push(uint64_t begin_ns, const char *name)
+{
+    const struct gy_span_ranges *ranges = NULL;
+    if (__builtin_expect(begin_ns != 0, 0)) {
+        ranges = atomic_load_explicit(&gy_span_ranges, memory_order_acquire);
+        if (ranges != NULL) {
+            (void)ranges->push(name);
+        }
+    }
+    return ranges;
+}
+
+static inline void gy_span_pop(const struct gy_span_ranges *ranges)
+{
+    if (__builtin_expect(ranges != NULL, 0)) {
+        (void)ranges->pop();
+    }
+}
+
 /* Install a sink, or NULL.  When this returns, no thread is inside the former sink. */
 void gy_span_set_sink(struct gy_span_sink *sink);
 

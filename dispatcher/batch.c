@@ -172,6 +172,7 @@ static void run_phase(struct gantry_dispatcher *d, enum gd_phase phase)
     d->phase = phase;
     d->phase_since_ns = gy_clock_ns();
     uint64_t span = gy_span_begin();
+    const struct gy_span_ranges *ranges = gy_span_push(span, phase_names[phase]);
     while (bin->first != NULL) {
         /* One pass: take the list, put back those that have more to launch.  Tasks that join meanwhile are
          * appended behind them and get their first call in the next pass. */
@@ -189,6 +190,7 @@ static void run_phase(struct gantry_dispatcher *d, enum gd_phase phase)
         }
     }
     gy_gd_count_phase(d);
+    gy_span_pop(ranges);
     gy_span_end(GY_SPAN_PHASE, phase_names[phase], span,
                 atomic_load_explicit(&d->counters.batches, memory_order_relaxed));
 }
@@ -411,6 +413,7 @@ static void run_batch(struct gantry_dispatcher *d)
 {
     gd_enter(d, GD_STATE_BATCH);
     uint64_t span = gy_span_begin();
+    const struct gy_span_ranges *ranges = gy_span_push(span, "GD batch");
     while (has_work(d)) {
         if (d->due != NULL) {
             run_due(d);
@@ -419,6 +422,7 @@ static void run_batch(struct gantry_dispatcher *d)
         }
         poll_submissions(d);
     }
+    gy_span_pop(ranges);
     gy_span_end(GY_SPAN_BATCH, "GD batch", span,
                 atomic_load_explicit(&d->counters.batches, memory_order_relaxed));
     gd_enter(d, GD_STATE_IDLE);

@@ -214,7 +214,9 @@ static void wait_oldest(struct gy_completion *c, const struct round *round)
         struct gy_completion_slot *slot = slot_at(c, p);
         if (!slot->done && slot->event != NULL) {
             uint64_t begin = gy_span_begin();
+            const struct gy_span_ranges *ranges = gy_span_push(begin, "GDB wait");
             CUresult result = c->context->driver->cuEventSynchronize(slot->event);
+            gy_span_pop(ranges);
             gy_span_end(GY_SPAN_WAIT, "GDB wait", begin, slot->stream);
             if (result != CUDA_SUCCESS) {
                 (void)gy_context_check(c->context, result, "cuEventSynchronize(completion)", __FILE__,

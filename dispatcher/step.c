@@ -134,7 +134,10 @@ static gantry_launch_result call(struct gantry_launch *launch, uint64_t span)
     if (__builtin_expect(span != 0, 0)) {
         launch->flow = gy_task_flow(task);
     }
+    const struct gy_span_ranges *ranges =
+        __builtin_expect(span != 0, 0) ? gy_span_push(span, gantry_task_label(task)) : NULL;
     gantry_launch_result result = gy_task_launch_fn(task)(launch, gantry_task_arg(task));
+    gy_span_pop(ranges);
     if (__builtin_expect(span != 0, 0)) {
         gy_span_add_flow(launch->flow);
         gy_span_end(GY_SPAN_LAUNCH, gantry_task_label(task), span, gantry_task_context_id(task));

@@ -22,6 +22,7 @@
 #include "base/span.h"
 #include "base/thread.h"
 #include "profile/cta_tracks.h"
+#include "profile/nvtx.h"
 #include "profile/pftrace.h"
 #include "profile/ring.h"
 #include "profile/tracks.h"
@@ -82,9 +83,6 @@ static atomic_uint_fast64_t generations;    /* atomic: given out so far */
 static atomic_uint inside;                  /* atomic: threads between enter() and leave() */
 static atomic_bool windowed; /* atomic: the recording waits for steps; changed under window_lock */
 static gy_mutex window_lock = {PTHREAD_MUTEX_INITIALIZER, GY_RANK_PROFILE_SESSION};
-static pthread_cond_t drained = PTHREAD_COND_INITIALIZER; /* recorders_lock: a recorder's users fell to 0 */
-static gy_mutex recorders_lock = {PTHREAD_MUTEX_INITIALIZER, GY_RANK_LEAF};
-static struct gy_profile_recorder *recorders; /* guarded by recorders_lock */
 
 /* The calling thread's ring in the recording `generation`; NULL: none could be made. */
 static _Thread_local struct {
@@ -317,45 +315,6 @@ void gy_profile_count_lost_ctas(uint64_t generation, uint64_t ctas)
         }
         leave();
     }
-}
-
-/* ---- recorders --------------------------------------------------------------------------------- */
-
-void gy_profile_add_recorder(struct gy_profile_recorder *recorder)
-{
-    gy_mutex_lock(&recorders_lock);
-    recorder->next = recorders;
-    recorders = recorder;
-    gy_mutex_unlock(&recorders_lock);
-}
-
-void gy_profile_remove_recorder(struct gy_profile_recorder *recorder)
-{
-    gy_mutex_lock(&recorders_lock);
-    while (recorder->users != 0) {
-        pthread_cond_wait(&drained, &recorders_lock.native);
-    }
-    struct gy_profile_recorder **link = &recorders;
-    while (*link != recorder) {
-        link = &(*link)->next;
-    }
-    *link = recorder->next;
-    gy_mutex_unlock(&recorders_lock);
-}
-
-static void drain_recorders(uint64_t generation)
-{
-    gy_mutex_lock(&recorders_lock);
-    for (struct gy_profile_recorder *r = recorders; r != NULL; r = r->next) {
-        r->users++; /* keeps it in the list, and its link right */
-        gy_mutex_unlock(&recorders_lock);
-        r->drain(r, generation);
-        gy_mutex_lock(&recorders_lock);
-        if (--r->users == 0) {
-            pthread_cond_broadcast(&drained);
-        }
-    }
-    gy_mutex_unlock(&recorders_lock);
 }
 
 /* ---- the window of steps ----------------------------------------------------------------------- */
@@ -597,6 +556,7 @@ gantry_status gantry_profile_start(const gantry_profile_options *options, gantry
         atomic_store(&state, SESSION_IDLE);
         return status;
     }
+    gy_nvtx_begin();
     gy_mutex_lock(&window_lock);
     atomic_store(&current, profile);
     if (profile->step_count != 0) {
@@ -619,7 +579,7 @@ static void quiesce(gantry_profile *profile)
     atomic_store(&generation_now, 0);
     atomic_store(&windowed, false);
     gy_mutex_unlock(&window_lock);
-    drain_recorders(profile->generation);
+    gy_profile_drain_recorders(profile->generation);
     atomic_store(&current, NULL);
     while (atomic_load(&inside) != 0) { /* they never block: see enter() */
         sched_yield();
@@ -672,6 +632,7 @@ gantry_status gantry_profile_stop(gantry_profile *profile, gantry_profile_stats 
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "profile: not the running recording");
     }
     quiesce(profile);
+    gy_nvtx_end();
     gantry_profile_stats ours = {.spans = profile->written,
                                  .lost = profile->dropped + atomic_load(&profile->lost),
                                  .gpu_alignment_ns = atomic_load(&profile->alignment),

@@ -64,11 +64,13 @@ void gy_profile_count_lost_ctas(uint64_t generation, uint64_t ctas);
 /* Whoever holds back work of a recording: before it ends, drain() is called on the thread that stops it,
  * with no lock held, and hands everything over. */
 struct gy_profile_recorder {
-    struct gy_profile_recorder *next; /* link of the list in session.c; its lock guards it */
+    struct gy_profile_recorder *next; /* link of the list in recorders.c; its lock guards it */
     uint32_t users;                   /* guarded by that lock: drain() calls now running */
     void (*drain)(struct gy_profile_recorder *self, uint64_t generation);
 };
 void gy_profile_add_recorder(struct gy_profile_recorder *recorder);
+/* The thread that ends the recording, with no lock held: call each one's drain(). */
+void gy_profile_drain_recorders(uint64_t generation);
 /* Returns when nobody is in drain(). */
 void gy_profile_remove_recorder(struct gy_profile_recorder *recorder);
 

@@ -397,7 +397,10 @@ static inline gantry_status run_body(struct gy_worker *self, gantry_task *task)
     if (is_critical) {
         gantry_bandwidth_gate_raise();
     }
+    const struct gy_span_ranges *ranges =
+        __builtin_expect(begin != 0, 0) ? gy_span_push(begin, gantry_task_label(task)) : NULL;
     gantry_status result = task->body.run(task, task->arg);
+    gy_span_pop(ranges);
     if (is_critical) {
         (void)gantry_bandwidth_gate_lower();
     }

@@ -1,0 +1,68 @@
+/* Spans as NVTX ranges, told to a stand-in for the library. */
+#include "tests/profile/cta_fixture.h"
+#include "tests/support/cmocka_c11.h"
+
+#include <dlfcn.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+static atomic_int *pushed, *popped, *underflows;
+static char (*names)[64];
+
+static int count_of(const char *name)
+{
+    int count = 0;
+    for (int i = 0; i < atomic_load(pushed) && i < 256; i++) {
+        count += strcmp(names[i], name) == 0;
+    }
+    return count;
+}
+
+static void run_step(void)
+{
+    gantry_task *done = gpu_fixture_cpu(&fixture, "done", do_nothing, NULL);
+    gpu_fixture_after(done, gpu_fixture_gpu(&fixture, GANTRY_TASK_KERNEL, "work", launch_done, done));
+    assert_ok(gpu_fixture_step(&fixture));
+}
+
+static void test_ranges_are_forwarded_while_recording(void **state)
+{
+    (void)state;
+    run_step();
+    assert_int_equal(atomic_load(pushed), 0);
+    for (int i = 1; i <= 3; i++) {
+        gantry_profile *profile = start(GANTRY_PROFILE_CTAS_OFF, 0, 0);
+        run_step();
+        assert_ok(gantry_profile_stop(profile, NULL));
+        assert_int_equal(count_of("done"), i);
+        assert_int_equal(count_of("work"), i);
+        assert_int_equal(count_of("GD Kernel"), i);
+        run_step(); /* not recorded */
+        assert_int_equal(count_of("work"), i);
+    }
+    gpu_fixture_close(&fixture); /* GD and GDB have ended: whatever was open is closed */
+    assert_int_equal(atomic_load(pushed), atomic_load(popped));
+    assert_int_equal(atomic_load(underflows), 0);
+    assert_int_equal(set_up(NULL), 0); /* for the tear-down */
+}
+
+int main(void)
+{
+    void *library = dlopen(FAKE_NVTX, RTLD_NOW);
+    if (library == NULL || setenv("GANTRY_NVTX", FAKE_NVTX, 1) != 0) {
+        return 1;
+    }
+    pushed = dlsym(library, "fake_nvtx_pushed");
+    popped = dlsym(library, "fake_nvtx_popped");
+    underflows = dlsym(library, "fake_nvtx_underflows");
+    names = dlsym(library, "fake_nvtx_names");
+    int status = cta_begin();
+    if (status != 0) {
+        return status;
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_ranges_are_forwarded_while_recording, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
