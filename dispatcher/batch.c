@@ -325,7 +325,8 @@ static void read_batch(struct gantry_dispatcher *d, gantry_batch_stats *now)
     now->tasks = atomic_load_explicit(&d->counters.tasks, memory_order_relaxed);
     now->launch_calls = atomic_load_explicit(&d->counters.launch_calls, memory_order_relaxed);
     now->wfi_edges = atomic_load_explicit(&d->streams.waits, memory_order_relaxed);
-    now->as_graph = (uint32_t)atomic_load_explicit(&d->graphs.launches, memory_order_relaxed);
+    now->as_graph = (uint32_t)(atomic_load_explicit(&d->graphs.launches, memory_order_relaxed) +
+                               atomic_load_explicit(&d->counters.replays, memory_order_relaxed));
     for (int phase = 0; phase < GD_PHASES; phase++) {
         now->phase_ns[phase] = atomic_load_explicit(&d->counters.phase_ns[phase], memory_order_relaxed);
         now->phase_tasks[phase] = atomic_load_explicit(&d->counters.phase_tasks[phase], memory_order_relaxed);

@@ -256,6 +256,10 @@ static void test_a_stable_graph_is_launched_without_calls(void **state)
     assert_int_equal(stats.completions - before.completions, RUNS);
     assert_int_equal(stats.tasks - before.tasks, RUNS * 5);
     assert_int_equal(stats.launch_calls, before.launch_calls);
+    gantry_batch_stats batch = {.struct_size = sizeof(batch)};
+    assert_ok(gantry_dispatcher_get_batch_stats(gantry_context_dispatcher(s.gpu.context), &batch));
+    assert_int_equal(batch.as_graph, 1);
+    assert_int_equal(batch.launch_calls, 0);
     gantry_task_launch_stats one = {.struct_size = sizeof(one)};
     assert_ok(gantry_task_get_launch_stats(s.nodes[1].task, &one));
     assert_int_equal(one.launch_calls, 0);
