@@ -107,9 +107,38 @@ static uint32_t count_names(const gantry_module_image *image)
     return count;
 }
 
+/* Names for a message, as many as there is room for. */
+struct names {
+    char text[256];
+    size_t used;
+    uint32_t count;
+};
+
+static void add_name(struct names *names, const char *name, const char *separator)
+{
+    if (names->used < sizeof(names->text)) {
+        int more = snprintf(names->text + names->used, sizeof(names->text) - names->used, "%s%s",
+                            names->count > 0 ? separator : "", name);
+        names->used += more > 0 ? (size_t)more : 0;
+    }
+    names->count++;
+}
+
+static const char *cut_mark(const struct names *names)
+{
+    return names->used >= sizeof(names->text) ? "…" : "";
+}
+
+static const char *text_of(const struct names *names)
+{
+    return names->count > 0 ? names->text : "none";
+}
+
+/* All of them, so that one load tells everything that is missing. */
 static gantry_status look_up_kernels(struct gantry_module *module)
 {
     struct gy_context *context = module->context;
+    struct names missing = {.used = 0}, found = {.used = 0};
     for (uint32_t i = 0; i < module->kernel_count; i++) {
         struct gantry_kernel *kernel = &module->kernels[i];
         kernel->name = module->image->kernel_names[i];
@@ -117,15 +146,19 @@ static gantry_status look_up_kernels(struct gantry_module *module)
         CUresult result =
             context->driver->cuModuleGetFunction(&kernel->function, module->native, kernel->name);
         if (result == CUDA_ERROR_NOT_FOUND) {
-            return GY_FAIL_NATIVE(GANTRY_ERR_NOT_FOUND, (int)result, "image \"%s\" has no kernel \"%s\"",
-                                  module->image->name, kernel->name);
+            add_name(&missing, kernel->name, "\", \"");
+        } else {
+            add_name(&found, kernel->name, ", ");
         }
-        gantry_status status = gy_context_check(context, result, "cuModuleGetFunction()", __FILE__, __LINE__);
-        if (status != GANTRY_OK) {
-            return status;
+        if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_FOUND) {
+            return gy_context_check(context, result, "cuModuleGetFunction()", __FILE__, __LINE__);
         }
     }
-    return GANTRY_OK;
+    return missing.count == 0
+               ? GANTRY_OK
+               : GY_FAIL_NATIVE(GANTRY_ERR_NOT_FOUND, (int)CUDA_ERROR_NOT_FOUND,
+                                "image \"%s\" has no kernel \"%s%s\"; it has: %s%s", module->image->name,
+                                missing.text, cut_mark(&missing), text_of(&found), cut_mark(&found));
 }
 
 /* With the context current. */
@@ -216,20 +249,15 @@ void gy_module_unload(struct gantry_module *module)
 
 gantry_status gy_module_kernel(struct gantry_module *module, const char *name, struct gantry_kernel **out)
 {
-    char list[256] = "";
-    size_t used = 0;
+    struct names found = {.used = 0};
     for (uint32_t i = 0; i < module->kernel_count; i++) {
         struct gantry_kernel *kernel = &module->kernels[i];
         if (strcmp(kernel->name, name) == 0) {
             *out = kernel;
             return GANTRY_OK;
         }
-        if (used < sizeof(list)) {
-            int more = snprintf(list + used, sizeof(list) - used, "%s%s", i > 0 ? ", " : "", kernel->name);
-            used += more > 0 ? (size_t)more : 0;
-        }
+        add_name(&found, kernel->name, ", ");
     }
     return GY_FAIL(GANTRY_ERR_NOT_FOUND, "image \"%s\" has no kernel \"%s\"; it has: %s%s",
-                   module->image->name, name, module->kernel_count > 0 ? list : "none",
-                   used >= sizeof(list) ? "…" : "");
+                   module->image->name, name, text_of(&found), cut_mark(&found));
 }

@@ -38,7 +38,8 @@ typedef struct gantry_module_image {
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL
  *  @retval GANTRY_ERR_UNSUPPORTED       no form of the image fits the device (the message says which
  *                                       forms there are and what the device needs)
- *  @retval GANTRY_ERR_NOT_FOUND         the image lacks a kernel it names
+ *  @retval GANTRY_ERR_NOT_FOUND         the image lacks kernels it names; the message lists them, and those
+ *                                       there are
  *  @retval GANTRY_ERR_DRIVER, GANTRY_ERR_DEVICE_LOST, GANTRY_ERR_OUT_OF_HOST_MEMORY */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_module_load(gantry_context *context,
                                                               const gantry_module_image *image,

@@ -347,6 +347,81 @@ static void test_running_out_of_memory_may_abort(void **state)
     gantry_context_clear_abort(NULL);
 }
 
+/* ---- threads, adoption ---- */
+
+static gantry_status acquire_and_release(gantry_task *task, void *arg)
+{
+    gantry_status status = GANTRY_OK;
+    (void)task;
+    for (int i = 0; i < 100 && status == GANTRY_OK; i++) {
+        status = gantry_context_acquire(arg);
+        status = status == GANTRY_OK ? gantry_context_acquire(arg) : status;
+        uint64_t total;
+        status = status == GANTRY_OK ? gantry_context_memory(arg, NULL, &total) : status;
+        status = status == GANTRY_OK ? gantry_context_release(arg) : status;
+        status = status == GANTRY_OK ? gantry_context_release(arg) : status;
+    }
+    return status == GANTRY_OK && gantry_context_release(arg) != GANTRY_ERR_STATE ? GANTRY_ERR_STATE : status;
+}
+
+static void test_any_thread_may_acquire(void **state)
+{
+    (void)state;
+    gantry_context *context = open_context();
+    gantry_cpu_dispatcher_options pool = GANTRY_CPU_DISPATCHER_OPTIONS_INIT;
+    gantry_taskman_options managed = GANTRY_TASKMAN_OPTIONS_INIT;
+    gantry_taskman *manager;
+    pool.worker_count = 4;
+    assert_ok(gantry_cpu_dispatcher_create(&pool, &managed.cpu_dispatcher));
+    assert_ok(gantry_taskman_create(&managed, &manager));
+    for (int i = 0; i < 16; i++) {
+        submit_task(manager, GANTRY_TASK_CPU, acquire_and_release, NULL, context);
+    }
+    assert_ok(gantry_taskman_start(manager));
+    assert_ok(gantry_taskman_stop(manager));
+    gantry_taskman_destroy(manager);
+    gantry_cpu_dispatcher_destroy(managed.cpu_dispatcher);
+    gantry_context_destroy(context);
+}
+
+static uint32_t lines_about_adoption;
+
+static void count_adoption(void *user, gantry_log_level level, const char *line)
+{
+    (void)user;
+    (void)level;
+    lines_about_adoption += strstr(line, "adopted context is current") != NULL;
+}
+
+/* Detached from all threads, or current on the one that hands it over: both are taken, the second is told. */
+static void test_a_context_is_adopted_whether_current_or_not(void **state)
+{
+    (void)state;
+    gantry_context_options options = default_options();
+    gantry_context *owner, *guest;
+    options.mode = GANTRY_CONTEXT_OWN;
+    assert_ok(gantry_context_create(&options, &owner));
+    options.mode = GANTRY_CONTEXT_ADOPT;
+    options.adopted = gantry_context_native(owner);
+    for (uint32_t current = 0; current < 2; current++) {
+        lines_about_adoption = 0;
+        gantry_set_log(count_adoption, NULL, GANTRY_LOG_INFO);
+        if (current) {
+            assert_ok(gantry_context_acquire(owner));
+        }
+        assert_ok(gantry_context_create(&options, &guest));
+        gantry_set_log(NULL, NULL, GANTRY_LOG_INFO);
+        assert_int_equal(lines_about_adoption, current);
+        assert_ok(gantry_context_acquire(guest));
+        assert_ok(gantry_context_release(guest));
+        gantry_context_destroy(guest);
+        if (current) {
+            assert_ok(gantry_context_release(owner)); /* it still was */
+        }
+    }
+    gantry_context_destroy(owner);
+}
+
 /* ---- modules ---- */
 
 static void test_modules_are_found_and_left_ones_unloaded(void **state)
@@ -483,6 +558,8 @@ int main(void)
         cmocka_unit_test(test_everything_is_told_about_the_device),
         cmocka_unit_test(test_managers_may_outlive_the_context),
         cmocka_unit_test(test_running_out_of_memory_may_abort),
+        cmocka_unit_test(test_any_thread_may_acquire),
+        cmocka_unit_test(test_a_context_is_adopted_whether_current_or_not),
         cmocka_unit_test(test_modules_are_found_and_left_ones_unloaded),
         cmocka_unit_test(test_create_survives_every_host_failure),
         cmocka_unit_test(test_create_survives_every_driver_failure),

@@ -10,7 +10,7 @@
 #include <string.h>
 
 static const char *const two_kernels[] = {"add", "scale", NULL};
-static const char *const one_missing[] = {"add", "missing_one", NULL};
+static const char *const some_missing[] = {"missing_one", "add", "missing_two", NULL};
 
 static struct gy_context *context;
 
@@ -122,11 +122,11 @@ static void test_compiler_log_is_in_the_message(void **state)
     expect_refused(image_of("broken", "good", NULL, two_kernels), GANTRY_ERR_DRIVER, "Unknown symbol");
 }
 
-static void test_missing_kernel_is_named_at_load(void **state)
+static void test_missing_kernels_are_named_at_load(void **state)
 {
     (void)state;
-    expect_refused(image_of("good", NULL, NULL, one_missing), GANTRY_ERR_NOT_FOUND,
-                   "image \"image\" has no kernel \"missing_one\"");
+    expect_refused(image_of("good", NULL, NULL, some_missing), GANTRY_ERR_NOT_FOUND,
+                   "image \"image\" has no kernel \"missing_one\", \"missing_two\"; it has: add");
 }
 
 static void test_kernel_is_found_by_name_or_the_names_are_listed(void **state)
@@ -234,7 +234,7 @@ int main(void)
                                         teardown),
         CUDA_TEST(test_image_that_does_not_fit_says_what_is_needed),
         CUDA_TEST(test_compiler_log_is_in_the_message),
-        CUDA_TEST(test_missing_kernel_is_named_at_load),
+        CUDA_TEST(test_missing_kernels_are_named_at_load),
         CUDA_TEST(test_kernel_is_found_by_name_or_the_names_are_listed),
         CUDA_TEST(test_image_without_kernels_loads),
         CUDA_TEST(test_long_list_of_kernels_is_cut),
