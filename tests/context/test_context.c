@@ -199,8 +199,11 @@ static void test_everything_is_told_about_the_device(void **state)
     assert_ok(gantry_context_device_info(context, &info));
     assert_memory_not_equal(info.uuid, none, sizeof(none));
     assert_true(info.compute_major > 0 && info.driver_version >= 12000 && info.copy_engines > 0);
-    assert_true(info.clock_khz > 0 && info.memory_clock_khz > 0 && info.memory_bus_bits > 0);
-    assert_true(info.l2_bytes > 0 && info.can_map_host_memory && info.threads_per_multiprocessor > 0);
+    if (info.emulated) { /* a real driver may not tell clocks */
+        assert_true(info.clock_khz > 0 && info.memory_clock_khz > 0);
+    }
+    assert_true(info.memory_bus_bits > 0 && info.l2_bytes > 0 && info.can_map_host_memory &&
+                info.threads_per_multiprocessor > 0);
     assert_true(info.most_shared_bytes_per_block >= info.shared_bytes_per_block);
     assert_true(info.shared_bytes_per_multiprocessor >= info.most_shared_bytes_per_block);
     assert_ok(gantry_context_memory(context, &free_bytes, &total_bytes));
@@ -286,12 +289,14 @@ static void test_managers_may_outlive_the_context(void **state)
 
 /* ---- out of memory ---- */
 
+#define MOST_DEVICE_MEMORY ((size_t)64 << 20)
+
 static gantry_status take_too_much(gantry_task *task, void *arg)
 {
     void *block;
     (void)task;
     gantry_alloc_site site = GANTRY_ALLOC_SITE("too much");
-    return gantry_heap_alloc(arg, GANTRY_MEMORY_DEVICE, (size_t)1 << 50, 0, site, &block) ==
+    return gantry_heap_alloc(arg, GANTRY_MEMORY_DEVICE, MOST_DEVICE_MEMORY + 1, 0, site, &block) ==
                    GANTRY_ERR_OUT_OF_DEVICE_MEMORY
                ? GANTRY_OK
                : GANTRY_ERR_STATE;
@@ -317,6 +322,9 @@ static void test_running_out_of_memory_may_abort(void **state)
     (void)state;
     for (uint32_t aborts = 0; aborts < 2; aborts++) {
         gantry_context_options options = default_options();
+        gantry_heap_options heap = GANTRY_HEAP_OPTIONS_INIT;
+        heap.limit_bytes[GANTRY_MEMORY_DEVICE] = MOST_DEVICE_MEMORY;
+        options.heap = &heap;
         options.abort_on_out_of_memory = aborts;
         gantry_context *context;
         assert_ok(gantry_context_create(&options, &context));

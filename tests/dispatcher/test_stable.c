@@ -15,6 +15,7 @@
 
 #define MOST 48u
 #define RUNS 8u
+#define FILLS 8192u /* descriptors of 16 bytes: more than a kernel takes arguments anywhere */
 
 struct scene;
 
@@ -60,7 +61,8 @@ static void open_scene(struct scene *s, gantry_submission submission)
     void *cells, *device_cells;
     assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_PINNED, 4096, 0, GANTRY_ALLOC_SITE("cells"), &cells));
     assert_ok(gantry_heap_device_address(heap, cells, &device_cells));
-    assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, 4096, 0, GANTRY_ALLOC_SITE("block"), &s->block));
+    assert_ok(
+        gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, 8 * FILLS, 0, GANTRY_ALLOC_SITE("block"), &s->block));
     s->cells = cells;
     s->device_cells = device_cells;
 }
@@ -423,16 +425,16 @@ static gantry_launch_result leave(gantry_launch *launch, void *arg)
 /* Too many for the arguments of a kernel, wherever it runs. */
 static gantry_launch_result copy_much(gantry_launch *launch, void *arg)
 {
-    static gantry_copy_desc fills[512];
+    static gantry_copy_desc fills[FILLS];
     const struct node *node = arg;
-    for (uint32_t i = 0; i < 512; i++) {
+    for (uint32_t i = 0; i < FILLS; i++) {
         fills[i] = (gantry_copy_desc){.dest = (char *)node->scene->block + 8 * i,
                                       .bytes = 4,
                                       .pattern = i,
                                       .pattern_bytes = 4,
                                       .type = GANTRY_COPY_FILL};
     }
-    return gantry_copy_launch(launch, fills, 512) == GANTRY_OK ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_FAILED;
+    return gantry_copy_launch(launch, fills, FILLS) == GANTRY_OK ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_FAILED;
 }
 
 static void check_called(gantry_launch_fn extra, gantry_submission submission)
