@@ -389,7 +389,7 @@ static void test_every_allocation_may_fail(void **state)
         }
         assert_int_equal(status, GANTRY_ERR_OUT_OF_HOST_MEMORY);
         assert_null(more);
-        assert_int_equal(gy_alloc_live(), before);
+        assert_true(gy_alloc_live() <= before); /* the context's own threads may have given something back */
     }
     cuda->home = home;
     assert_ok(gantry_context_release(context));
