@@ -349,6 +349,62 @@ static void test_storage_is_a_quarter_more_than_needed_at_most(void **state)
     tear_down(&f);
 }
 
+/* One of several threads that build the same graph: a chain with gaps, names, and a task that all end in. */
+struct builder {
+    gantry_taskman *manager;
+    gantry_task *end;
+    atomic_int *count;
+    int number, refused;
+    gy_thread thread;
+};
+
+static void build_part(void *arg)
+{
+    struct builder *b = arg;
+    gantry_task *before = NULL;
+    for (int i = 0; i < 2000; i++) {
+        char name[32];
+        snprintf(name, sizeof(name), "%d/%d", b->number, i);
+        gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
+        desc.name = i % 50 == 0 ? name : NULL;
+        desc.run = count_body;
+        desc.arg = b->count;
+        gantry_task *task = NULL;
+        b->refused += gantry_taskman_submit(b->manager, &desc, &task) != GANTRY_OK;
+        b->refused += i % 7 != 0 && gantry_task_start_after(task, before) != GANTRY_OK;
+        b->refused += i % 40 == 0 && gantry_task_finish_before(task, b->end) != GANTRY_OK;
+        before = task;
+    }
+}
+
+static void test_threads_build_one_graph(void **state)
+{
+    (void)state;
+    enum { BUILDERS = 3 };
+    struct fixture f = set_up(2);
+    for (int step = 0; step < 3; step++) {
+        atomic_int count = 0;
+        gantry_task *end = add_cpu(f.manager, "end", count_body, &count);
+        struct builder builders[BUILDERS];
+        for (int i = 0; i < BUILDERS; i++) {
+            builders[i] = (struct builder){f.manager, end, &count, i, 0, {0}};
+            assert_ok(gy_thread_start(&builders[i].thread, "builder", build_part, &builders[i]));
+        }
+        int refused = 0;
+        for (int i = 0; i < BUILDERS; i++) {
+            gy_thread_join(&builders[i].thread);
+            refused += builders[i].refused;
+        }
+        assert_int_equal(refused, 0);
+        assert_ok(gantry_taskman_start(f.manager));
+        assert_ok(gantry_taskman_stop(f.manager));
+        assert_int_equal(count, BUILDERS * 2000 + 1);
+        assert_int_equal(stats_of(f.manager).edges, BUILDERS * (2000 - 286 + 50));
+        assert_ok(gantry_taskman_reset(f.manager));
+    }
+    tear_down(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -367,6 +423,7 @@ int main(void)
         cmocka_unit_test(test_two_managers_share_a_pool),
         cmocka_unit_test(test_destroy_runs_what_is_queued),
         cmocka_unit_test(test_storage_is_a_quarter_more_than_needed_at_most),
+        cmocka_unit_test(test_threads_build_one_graph),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
