@@ -7,7 +7,8 @@
  * The table has what each is good or bad at: the time for tiles of even size (a block's start and its
  * prologue are overhead), the time when every so-manieth tile is much longer, all of them with the same block
  * of the second way (balance), and how long an urgent kernel on a stream of high priority takes from its
- * submission to its end while the kernel runs with long tiles on a stream of low priority (response).
+ * submission to its end while the kernel runs with long tiles on a stream of low priority (response).  A
+ * second table says what that comes to: which way is near the best.
  *
  * It times kernels one by one with events, so it talks to the driver itself, on Gantry's context. */
 #include "bench/raw_cuda.h"
@@ -214,6 +215,38 @@ static bool time_urgent(struct scale *s, int way, double *us)
     return true;
 }
 
+enum { EVEN, SKEWED, URGENT, MEASURES };
+
+/* One line: which ways are at most so many times slower than the best. */
+static void print_verdict(const char *name, double times[WAYS][MEASURES], int measure, double most)
+{
+    double best = times[0][measure];
+    for (int way = 1; way < WAYS; way++) {
+        best = times[way][measure] < best ? times[way][measure] : best;
+    }
+    printf("%-24s", name);
+    for (int way = 0; way < WAYS; way++) {
+        double ratio = times[way][measure] / best;
+        printf(" %7s (%6.2f)", ratio <= most ? "yes" : "no", ratio);
+    }
+    printf("\n");
+}
+
+static void print_verdicts(const struct scale *s, double times[WAYS][MEASURES])
+{
+    printf("\n%-24s", "");
+    for (int way = 0; way < WAYS; way++) {
+        printf(" %16s", titles[way]);
+    }
+    printf("\n");
+    print_verdict("reduced overheads", times, EVEN, 1.1);
+    print_verdict("preemption", times, URGENT, 2.0);
+    print_verdict("load balancing", times, SKEWED, 1.25);
+    printf(
+        "yes: even tiles within 1.1 times the best, an urgent kernel within 2, skewed tiles within 1.25%s\n",
+        s->info.emulated ? "; on the emulated driver times mean nothing" : "");
+}
+
 static bool print_table(struct scale *s)
 {
     bool steals = s->info.compute_major >= 10;
@@ -224,14 +257,16 @@ static bool print_table(struct scale *s)
                                    : "every request is refused here (needs compute capability 10.0), so it "
                                      "acts as fixed work");
     printf("%-14s %16s %18s %18s\n", "", "even tiles, us", "skewed tiles, us", "urgent kernel, us");
+    double times[WAYS][MEASURES];
     for (int way = 0; way < WAYS; way++) {
-        double even, skewed, urgent;
-        if (!time_way(s, way, 0, &even) || !time_way(s, way, s->blocks, &skewed) ||
-            !time_urgent(s, way, &urgent)) {
+        double *t = times[way];
+        if (!time_way(s, way, 0, &t[EVEN]) || !time_way(s, way, s->blocks, &t[SKEWED]) ||
+            !time_urgent(s, way, &t[URGENT])) {
             return false;
         }
-        printf("%-14s %16.1f %18.1f %18.1f\n", titles[way], even, skewed, urgent);
+        printf("%-14s %16.1f %18.1f %18.1f\n", titles[way], t[EVEN], t[SKEWED], t[URGENT]);
     }
+    print_verdicts(s, times);
     return true;
 }
 

@@ -13,10 +13,10 @@ GANTRY = sys.argv.pop(1)
 
 
 class ScaleVector(unittest.TestCase):
-    def run_sample(self, *arguments):
+    def run_sample(self, *arguments, **environment):
         driver = os.environ.get("GANTRY_TEST_DRIVER", "emulated")
         return subprocess.run([GANTRY, "run", "scale_vector", *arguments], capture_output=True, text=True, timeout=100,
-                              env={**os.environ, "GANTRY_DRIVER": driver}, check=False)
+                              env={**os.environ, "GANTRY_DRIVER": driver, **environment}, check=False)
 
     def test_table_has_a_time_in_every_field(self):
         result = self.run_sample()
@@ -25,6 +25,16 @@ class ScaleVector(unittest.TestCase):
             row = re.search(rf"^{way} +([\d.]+) +([\d.]+) +([\d.]+)$", result.stdout, re.M)
             self.assertIsNotNone(row, result.stdout)
             self.assertTrue(all(float(field) > 0 for field in row.groups()), row[0])
+
+        for line in ("reduced overheads", "preemption", "load balancing"):
+            ratios = re.search(rf"^{line} " + r" +(?:yes|no) \( *([\d.]+)\)" * 3 + "$", result.stdout, re.M)
+            self.assertIsNotNone(ratios, result.stdout)
+            self.assertEqual(min(float(ratio) for ratio in ratios.groups()), 1.0)
+
+    def test_stealing_runs_where_blocks_steal(self):
+        with_stealing = self.run_sample(GANTRY_EMU_PROFILE="b200", GANTRY_DRIVER="emulated")
+        self.assertEqual(with_stealing.returncode, 0, with_stealing.stderr)
+        self.assertIn("by Cluster Launch Control", with_stealing.stdout)
 
     def test_arguments_are_refused(self):
         self.assertEqual(self.run_sample("much").returncode, 2)
