@@ -7,9 +7,10 @@
  * result is compared byte for byte, the gaps between the copies too.
  *
  * The copies of a batch lie apart and their sources are shuffled, so that nothing can be merged, except in
- * "contiguous".  $GANTRY_BENCH_COPY_ONLY chooses rows and $GANTRY_BENCH_COPY_AGAINST yardsticks (parts of
- * names, separated by commas); $GANTRY_BENCH_COPY_BLOCKS and $GANTRY_BENCH_COPY_THREADS set the blocks for
- * host memory. */
+ * "contiguous".  ".../step-captured" are steps of a task manager, on the host's clock, whose dispatcher
+ * submits graphs, against steps whose dispatcher submits to streams.  $GANTRY_BENCH_COPY_ONLY chooses rows
+ * and $GANTRY_BENCH_COPY_AGAINST yardsticks (parts of names, separated by commas); $GANTRY_BENCH_COPY_BLOCKS
+ * and $GANTRY_BENCH_COPY_THREADS set the blocks for host memory. */
 #include "bench/copy_sides.h"
 #include "bench/harness.h"
 
@@ -23,6 +24,7 @@
 #define ONLY "GANTRY_BENCH_COPY_ONLY"
 #define AGAINST "GANTRY_BENCH_COPY_AGAINST"
 #define MOST_RUNS 100u
+#define CAPTURED 2   /* so many of the recipes, from the first on */
 #define SLOW_RUNS 3u /* of ways that take a call per copy */
 
 struct copy_bench {
@@ -268,6 +270,65 @@ static void run_recipe(struct copy_bench *b, const struct copy_recipe *recipe)
     bench_copy_work_free(&work);
 }
 
+/* ---- captured ------------------------------------------------------------------------------ */
+
+static gantry_launch_result launch_batch(gantry_launch *launch, void *arg)
+{
+    const struct copy_work *work = arg;
+    return ok(gantry_copy_launch(launch, work->descs, work->count)) ? GANTRY_LAUNCH_DONE
+                                                                    : GANTRY_LAUNCH_FAILED;
+}
+
+/* A step of one task that copies the batch, from its start until the GPU is done; median. */
+static bool time_steps(struct copy_bench *b, struct copy_work *work, gantry_submission submission, double *us)
+{
+    double times[MOST_RUNS];
+    uint32_t runs = b->options->runs < MOST_RUNS ? b->options->runs : MOST_RUNS;
+    gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
+    desc.kind = GANTRY_TASK_KERNEL;
+    desc.label = "copies";
+    desc.launch = launch_batch;
+    desc.arg = work;
+    if (!ok(gantry_dispatcher_set_submission(gantry_context_dispatcher(b->context), submission)) ||
+        !bench_copy_work_clear(&b->arenas, work, NULL)) {
+        return false;
+    }
+    for (uint32_t i = 0; i <= runs; i++) {
+        if (!ok(gantry_taskman_reset(b->manager)) || !ok(gantry_taskman_submit(b->manager, &desc, NULL))) {
+            return false;
+        }
+        uint64_t begin = gy_clock_ns();
+        if (!ok(gantry_taskman_start(b->manager)) || !ok(gantry_taskman_stop(b->manager)) ||
+            !RAW(&b->cuda, cuCtxSynchronize())) {
+            return false;
+        }
+        times[i > 0 ? i - 1 : 0] = (double)(gy_clock_ns() - begin) / 1e3; /* the first one warms up */
+    }
+    *us = median(times, runs);
+    return bench_copy_work_check(&b->arenas, work, false);
+}
+
+/* The batch as a node of a graph, that is captured, updated and launched each time, against a launch on a
+ * stream. */
+static void run_captured(struct copy_bench *b, const struct copy_recipe *recipe)
+{
+    struct copy_work work;
+    double captured = 0, launched = 0;
+    char name[64];
+    snprintf(name, sizeof(name), "%s/step-captured", recipe->name);
+    if (!is_wanted(ONLY, name)) {
+        return;
+    }
+    bool good = bench_copy_work_make(recipe, &b->arenas, &work) &&
+                time_steps(b, &work, GANTRY_SUBMISSION_STREAMS, &launched) &&
+                time_steps(b, &work, GANTRY_SUBMISSION_GRAPHS, &captured);
+    if (good) {
+        print_line(b, work.name, "/step-captured", captured, "us", "step on a stream", launched, true);
+    }
+    b->good = b->good && good;
+    bench_copy_work_free(&work);
+}
+
 /* ---- beside other work --------------------------------------------------------------------- */
 
 struct burner {
@@ -440,17 +501,16 @@ static void close_memory(struct copy_bench *b)
     bench_copy_arenas_close(&b->arenas);
 }
 
-/* The whole bench is one task: our calls are for launch callbacks, and so all ways use the same stream from
+/* The timed part is one task: our calls are for launch callbacks, and so all ways use the same stream from
  * the same thread. */
 static gantry_launch_result run_all(gantry_launch *launch, void *arg)
 {
     struct copy_bench *b = arg;
-    b->good = open_memory(b);
+    const struct copy_recipe *list = b->emulated ? small_recipes : recipes;
     b->sides.launch = launch;
     b->sides.stream = gantry_launch_stream(launch);
-    b->good = b->good && tune(b, launch);
+    b->good = open_memory(b) && tune(b, launch);
     if (b->good) {
-        const struct copy_recipe *list = b->emulated ? small_recipes : recipes;
         size_t count = b->emulated ? sizeof(small_recipes) / sizeof(small_recipes[0])
                                    : sizeof(recipes) / sizeof(recipes[0]);
         for (size_t i = 0; i < count; i++) {
@@ -458,7 +518,6 @@ static gantry_launch_result run_all(gantry_launch *launch, void *arg)
         }
         run_interference(b);
     }
-    close_memory(b);
     return b->good ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_FAILED;
 }
 
@@ -492,10 +551,25 @@ static bool run_task(struct copy_bench *b)
            gantry_taskman_stop(b->manager) == GANTRY_OK;
 }
 
+/* Steps of their own, after that task. */
+static bool run_steps(struct copy_bench *b)
+{
+    const struct copy_recipe *list = b->emulated ? small_recipes : recipes;
+    bool good = run_task(b);
+    if (!ok(gantry_context_acquire(b->context))) {
+        return false;
+    }
+    for (int i = 0; good && i < CAPTURED; i++) {
+        run_captured(b, &list[i]);
+    }
+    close_memory(b);
+    return ok(gantry_context_release(b->context)) && good;
+}
+
 static bool bench_copy(const struct bench_options *options)
 {
     struct copy_bench bench = {.options = options};
-    bool good = open_gantry(&bench) && run_task(&bench);
+    bool good = open_gantry(&bench) && run_steps(&bench);
     gantry_taskman_destroy(bench.manager);
     gantry_cpu_dispatcher_destroy(bench.cpus);
     gantry_context_destroy(bench.context);
