@@ -68,11 +68,8 @@ gantry_status gantry_cpu_cache_domain(uint32_t index, uint32_t *cpus, uint32_t c
             found++;
         }
     }
-    if (found <= index) {
-        return GY_FAIL(GANTRY_ERR_NOT_FOUND, "cache domain: there are %u, not %u", found, index + 1);
-    }
     uint32_t count = 0;
-    for (uint32_t cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+    for (uint32_t cpu = 0; cpu < CPU_SETSIZE && found > index; cpu++) {
         if (CPU_ISSET(cpu, &domain)) {
             if (count < capacity) {
                 cpus[count] = cpu;

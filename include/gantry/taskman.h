@@ -106,10 +106,10 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_cpu_dispatcher_set_class(
 
 /** The usable CPUs that share the `index`-th last-level cache (L3) with each other, in increasing order; all
  *  usable CPUs are one such domain where the system does not tell.  Up to `capacity` numbers are written to
- *  `cpus` (may be NULL for 0), `out_count` gets how many there are.  Reads files of the system: for set-up.
+ *  `cpus` (may be NULL for 0), `out_count` gets how many there are, 0 when there is no
+ *  domain of that index.  Reads files of the system: for set-up.
  *  @retval GANTRY_OK
- *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL
- *  @retval GANTRY_ERR_NOT_FOUND         there are fewer domains */
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_cpu_cache_domain(uint32_t index, uint32_t *cpus,
                                                                    uint32_t capacity, uint32_t *out_count);
 

@@ -217,7 +217,7 @@ static void test_cache_domains_are_the_usable_cpus(void **state)
     assert_int_equal(sched_getaffinity(0, sizeof(mine), &mine), 0);
     CPU_ZERO(&seen);
     uint32_t index = 0, cpus[CPU_SETSIZE], count = 0;
-    for (; gantry_cpu_cache_domain(index, cpus, CPU_SETSIZE, &count) == GANTRY_OK; index++) {
+    for (; gantry_cpu_cache_domain(index, cpus, CPU_SETSIZE, &count) == GANTRY_OK && count != 0; index++) {
         assert_in_range(count, 1, CPU_SETSIZE);
         for (uint32_t i = 0; i < count; i++) {
             assert_false(CPU_ISSET(cpus[i], &seen));
@@ -226,7 +226,8 @@ static void test_cache_domains_are_the_usable_cpus(void **state)
     }
     assert_true(index > 0);
     assert_true(CPU_EQUAL(&mine, &seen));
-    assert_error(gantry_cpu_cache_domain(index, cpus, CPU_SETSIZE, &count), GANTRY_ERR_NOT_FOUND);
+    assert_ok(gantry_cpu_cache_domain(index, cpus, CPU_SETSIZE, &count));
+    assert_int_equal(count, 0);
     assert_ok(gantry_cpu_cache_domain(0, NULL, 0, &count));
     assert_error(gantry_cpu_cache_domain(0, NULL, 1, &count), GANTRY_ERR_INVALID_ARGUMENT);
     assert_error(gantry_cpu_cache_domain(0, cpus, 1, NULL), GANTRY_ERR_INVALID_ARGUMENT);
