@@ -5,6 +5,8 @@
 #include "driver/emulator/queue.h"
 #include "driver/emulator/worker.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +16,10 @@ static gy_cond progress; /* an operation ended that a host thread may wait for *
 static bool cond_works;  /* immutable after load */
 static bool initialised;
 static uint64_t counts[GY_EMU_FN_COUNT];
+
+static const char *tally_path; /* immutable after load; where to write the counts at exit; NULL: nowhere */
+static bool has_launched;      /* guarded by the lock, as the two below; for the tally */
+static uint64_t counts_at_first_launch[GY_EMU_FN_COUNT], counts_at_last_launch[GY_EMU_FN_COUNT];
 
 static _Thread_local CUresult refused_with;
 
@@ -34,8 +40,37 @@ __attribute__((constructor)) static void prepare(void)
     if (script != NULL) {
         gy_emu_fault_script(script);
     }
+    tally_path = getenv("GANTRY_EMU_CALLS");
     const char *noop = getenv("GANTRY_EMU_NOOP");
     gy_emu_set_noop(noop != NULL && strcmp(noop, "1") == 0);
+}
+
+/* What lies between the first launch and the last is neither start-up nor the end. */
+static void note_for_tally(enum gy_emu_fn fn)
+{
+    if (fn == GY_EMU_FN_cuLaunchKernel || fn == GY_EMU_FN_cuGraphLaunch) {
+        if (!has_launched) {
+            memcpy(counts_at_first_launch, counts, sizeof(counts));
+            has_launched = true;
+        }
+        memcpy(counts_at_last_launch, counts, sizeof(counts));
+    }
+}
+
+/* Lines "cuMemAlloc 3 1": all calls, and those between the first launch and the last. */
+__attribute__((destructor)) static void write_tally(void)
+{
+    FILE *file = tally_path != NULL ? fopen(tally_path, "we") : NULL;
+    if (file == NULL) {
+        return;
+    }
+    gy_mutex_lock(&gy_emu_lock);
+    for (int fn = 0; fn < GY_EMU_FN_COUNT; fn++) {
+        fprintf(file, "%s %" PRIu64 " %" PRIu64 "\n", names[fn].member, counts[fn],
+                counts_at_last_launch[fn] - counts_at_first_launch[fn]);
+    }
+    gy_mutex_unlock(&gy_emu_lock);
+    fclose(file);
 }
 
 void gy_emu_set_initialised(void)
@@ -53,6 +88,9 @@ bool gy_emu_enter(enum gy_emu_fn fn) GY_NO_ANALYSIS
 {
     gy_mutex_lock(&gy_emu_lock);
     counts[fn]++;
+    if (__builtin_expect(tally_path != NULL, 0)) {
+        note_for_tally(fn);
+    }
     CUresult result = CUDA_SUCCESS;
     if (!initialised && !works_uninitialised(fn)) {
         result = CUDA_ERROR_NOT_INITIALIZED;
