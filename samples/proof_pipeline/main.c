@@ -1,0 +1,186 @@
+/* `gantry run proof_pipeline`: a pipeline that is bound by memory more than by anything else, and what helps.
+ *
+ * problem.c is the mathematics, stages.c and device.c are task bodies and launch callbacks, pipeline.c is the
+ * graph.  Here: which configurations are measured, and in which order.  They take turns, so that whatever
+ * disturbs the machine disturbs all of them. */
+#include "cli/samples.h"
+
+#include "samples/proof_pipeline/options.h"
+#include "samples/proof_pipeline/report.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CONFIGURATIONS = 5, NOTHING = 0, EVERYTHING = 4 };
+
+static const char *const names[CONFIGURATIONS] = {"nothing", "reclaimer", "class limit", "bandwidth gate",
+                                                  "everything"};
+
+struct session {
+    struct options options;
+    struct problem problem;
+    struct answer *answers;
+    struct pipeline *pipelines[CONFIGURATIONS];
+    uint32_t count; /* of pipelines */
+    struct series sweeps[2][MOST_LEVELS];
+    struct series gains[CONFIGURATIONS];
+};
+
+static void configure(const struct options *options, uint32_t number, struct settings *out)
+{
+    *out = options->settings;
+    if (options->is_fixed) {
+        return;
+    }
+    bool all = number == EVERYTHING;
+    out->reclaim = all || number == 1 ? GANTRY_RECLAIM_BOUNDED : GANTRY_RECLAIM_UNBOUNDED;
+    out->tail_workers = all || number == 2 ? options->tail_limit : 0;
+    out->gate = all || number == 3;
+}
+
+static bool solve_serially(struct session *s)
+{
+    uint32_t count = s->options.settings.partitions;
+    s->answers = calloc(count, sizeof(*s->answers));
+    bool good = s->answers != NULL;
+    for (uint32_t i = 0; i < count && good; i++) {
+        good = proof_solve(&s->problem, i, &s->answers[i]);
+    }
+    if (!good) {
+        fprintf(stderr, "proof_pipeline: no memory for the serial run\n");
+    }
+    return good;
+}
+
+static bool open_all(struct session *s)
+{
+    const struct options *o = &s->options;
+    if (!proof_create(&s->problem, o->rows_log2, o->entries, o->window_bits)) {
+        fprintf(stderr, "proof_pipeline: no memory for matrices of 2^%u rows\n", o->rows_log2);
+        return false;
+    }
+    if (gantry_bandwidth_configure(&o->gate) != GANTRY_OK || !solve_serially(s)) {
+        return false;
+    }
+    uint32_t count = o->is_fixed ? 1 : CONFIGURATIONS;
+    for (; s->count < count; s->count++) {
+        struct settings settings;
+        struct measured warm;
+        configure(o, s->count, &settings);
+        s->pipelines[s->count] = proof_open(&settings, &s->problem, s->answers);
+        if (s->pipelines[s->count] == NULL) {
+            return false;
+        }
+        if (!proof_run(s->pipelines[s->count], &warm)) {
+            s->count++;
+            return false;
+        }
+    }
+    return true;
+}
+
+static void close_all(struct session *s)
+{
+    for (uint32_t i = 0; i < s->count; i++) {
+        proof_close(s->pipelines[i]);
+    }
+    free(s->answers);
+    proof_destroy(&s->problem);
+}
+
+static bool measure_row(struct session *s, uint32_t pipeline, uint32_t level, struct series *series)
+{
+    struct measured run;
+    proof_set_concurrency(s->pipelines[pipeline], level);
+    if (!proof_run(s->pipelines[pipeline], &run)) {
+        return false;
+    }
+    proof_series_add(series, &run, s->options.settings.jobs);
+    return true;
+}
+
+/* The last pipeline is the one with everything, or the only one. */
+static bool measure_all(struct session *s)
+{
+    const struct options *o = &s->options;
+    bool good = true;
+    for (uint32_t run = 0; run < o->repeat && good; run++) {
+        for (uint32_t i = 0; i < o->level_count && good; i++) {
+            good = measure_row(s, 0, o->levels[i], &s->sweeps[0][i]) &&
+                   (s->count == 1 || measure_row(s, EVERYTHING, o->levels[i], &s->sweeps[1][i]));
+        }
+        for (uint32_t i = 0; s->count > 1 && i < s->count && good; i++) {
+            good = measure_row(s, i, o->settings.concurrency, &s->gains[i]);
+        }
+    }
+    for (uint32_t i = 0; i < o->level_count && good; i++) {
+        proof_series_end(&s->sweeps[0][i]);
+        proof_series_end(&s->sweeps[1][i]);
+    }
+    for (uint32_t i = 0; i < CONFIGURATIONS && good; i++) {
+        proof_series_end(&s->gains[i]);
+    }
+    return good;
+}
+
+static void print_tables(const struct session *s)
+{
+    const struct options *o = &s->options;
+    printf(
+        "%s, %u workers; proofs of %u partitions of %u rows, %u proofs a run, %u runs a row; all results as "
+        "in the serial run\n",
+        proof_device_name(s->pipelines[0]), proof_workers(s->pipelines[0]), o->settings.partitions,
+        s->problem.rows, o->settings.jobs, o->repeat);
+    for (uint32_t i = 0; i < 2 && (i == 0 || s->count > 1); i++) {
+        const char *title = s->count == 1 ? "as configured" : names[i == 0 ? NOTHING : EVERYTHING];
+        proof_report_sweep(title, o->levels, s->sweeps[i], o->level_count);
+        proof_report_inflation(title, o->levels, s->sweeps[i], o->level_count);
+    }
+    if (s->count > 1) {
+        proof_report_gains(o->settings.concurrency, names, s->gains, s->count);
+    }
+}
+
+static bool record(struct session *s)
+{
+    gantry_profile_options options = GANTRY_PROFILE_OPTIONS_INIT;
+    options.path = s->options.timeline;
+    gantry_profile *profile = NULL;
+    struct measured run;
+    gantry_profile_stats stats = {.struct_size = sizeof(stats)};
+    if (gantry_profile_start(&options, &profile) != GANTRY_OK) {
+        fprintf(stderr, "proof_pipeline: the timeline: %s\n", gantry_last_error());
+        return false;
+    }
+    bool good = proof_run(s->pipelines[s->count - 1], &run);
+    if (gantry_profile_stop(profile, &stats) != GANTRY_OK) {
+        fprintf(stderr, "proof_pipeline: the timeline: %s\n", gantry_last_error());
+        return false;
+    }
+    printf("\ntimeline: %s\n", options.path);
+    return good;
+}
+
+static int proof_pipeline_main(int argc, char **argv)
+{
+    struct session s = {.count = 0};
+    enum options_result result = proof_options_parse(argc, argv, &s.options);
+    if (result != OPTIONS_RUN) {
+        return result == OPTIONS_DONE ? 0 : 2;
+    }
+    bool good = open_all(&s) && measure_all(&s);
+    if (good) {
+        print_tables(&s);
+        good = s.options.timeline == NULL || record(&s);
+    }
+    close_all(&s);
+    return good && fflush(stdout) == 0 ? 0 : 1;
+}
+
+const struct gantry_sample gantry_sample_proof_pipeline = {
+    .name = "proof_pipeline",
+    .summary =
+        "a pipeline bound by memory bandwidth, and what reclaimer, class limits and the gate do for it",
+    .main = proof_pipeline_main,
+};

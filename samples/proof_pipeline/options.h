@@ -1,0 +1,23 @@
+/* The command line of the proof pipeline. */
+#ifndef PROOF_PIPELINE_OPTIONS_H
+#define PROOF_PIPELINE_OPTIONS_H
+
+#include "samples/proof_pipeline/pipeline.h"
+
+enum { MOST_LEVELS = 16, MOST_REPEAT = 31 };
+
+struct options {
+    struct settings settings; /* concurrency is the largest of the levels */
+    uint32_t levels[MOST_LEVELS], level_count;
+    uint32_t repeat;
+    uint32_t rows_log2, entries, window_bits;
+    bool is_fixed;       /* the interventions are as in `settings`; else all are compared */
+    uint32_t tail_limit; /* tail_workers where tails are limited; 0: a quarter of the workers */
+    gantry_bandwidth_settings gate;
+    const char *timeline; /* file; NULL: none */
+};
+
+enum options_result { OPTIONS_RUN, OPTIONS_DONE, OPTIONS_WRONG };
+enum options_result proof_options_parse(int argc, char **argv, struct options *out);
+
+#endif

@@ -1,0 +1,135 @@
+#include "samples/proof_pipeline/report.h"
+
+#include <math.h>
+#include <stdio.h>
+
+static const char *const stage_names[STAGES] = {"synthesis", "preparation", "device", "tail", "freeing"};
+
+/* Everything in struct measured is a double but for `gaps`. */
+void proof_series_add(struct series *s, const struct measured *run, uint32_t jobs)
+{
+    double per_proof = run->seconds / jobs;
+    struct measured *sum = &s->means;
+    s->count++;
+    s->sum += per_proof;
+    s->squares += per_proof * per_proof;
+    sum->seconds += run->seconds;
+    for (int i = 0; i < STAGES; i++) {
+        sum->stage_ms[i] += run->stage_ms[i];
+    }
+    sum->latency_ms += run->latency_ms;
+    sum->busy_percent += run->busy_percent;
+    sum->gaps += run->gaps;
+    sum->gap_ms += run->gap_ms;
+    sum->faults += run->faults;
+    sum->shootdowns += run->shootdowns;
+    sum->held_ms += run->held_ms;
+    sum->holds += run->holds;
+    sum->reclaim_waits += run->reclaim_waits;
+    sum->reclaim_running = fmax(sum->reclaim_running, run->reclaim_running);
+    sum->admission_waits += run->admission_waits;
+}
+
+void proof_series_end(struct series *s)
+{
+    if (s->count == 0) {
+        return;
+    }
+    struct measured *mean = &s->means;
+    double n = s->count;
+    mean->seconds /= n;
+    for (int i = 0; i < STAGES; i++) {
+        mean->stage_ms[i] /= n;
+    }
+    mean->latency_ms /= n;
+    mean->busy_percent /= n;
+    mean->gaps /= s->count;
+    mean->gap_ms /= n;
+    mean->faults /= n;
+    mean->shootdowns /= n;
+    mean->held_ms /= n;
+    mean->holds /= n;
+    mean->reclaim_waits /= n;
+    mean->admission_waits /= n;
+}
+
+double proof_series_mean(const struct series *s)
+{
+    return s->sum / s->count;
+}
+
+/* Student's t for 95 %, both sides, by degrees of freedom. */
+static double student(uint32_t freedom)
+{
+    static const double t[] = {12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
+                               2.201,  2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
+                               2.080,  2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042};
+    return t[freedom - 1 < 30 ? freedom - 1 : 29];
+}
+
+double proof_series_error(const struct series *s)
+{
+    if (s->count < 2) {
+        return 0;
+    }
+    double n = s->count, mean = s->sum / n;
+    double variance = fmax(0, (s->squares - n * mean * mean) / (n - 1));
+    return student(s->count - 1) * sqrt(variance / n);
+}
+
+void proof_report_sweep(const char *title, const uint32_t *levels, const struct series *rows, uint32_t count)
+{
+    printf("\nthroughput, %s\n", title);
+    printf("%4s %12s %10s %12s %14s %8s %6s %10s %10s\n", "c", "ms/proof", "+- 95 %", "latency ms",
+           "device ms/part", "busy %", "gaps", "gaps ms", "against c");
+    for (uint32_t i = 0; i < count; i++) {
+        const struct series *s = &rows[i];
+        printf("%4u %12.3f %10.3f %12.3f %14.3f %8.1f %6u %10.3f %+9.1f%%\n", levels[i],
+               proof_series_mean(s) * 1e3, proof_series_error(s) * 1e3, s->means.latency_ms,
+               s->means.stage_ms[STAGE_DEVICE], s->means.busy_percent, s->means.gaps, s->means.gap_ms,
+               100 * (proof_series_mean(&rows[0]) / proof_series_mean(s) - 1));
+    }
+}
+
+void proof_report_inflation(const char *title, const uint32_t *levels, const struct series *rows,
+                            uint32_t count)
+{
+    printf("\nstages, ms per partition (times the first row's), %s\n%4s", title, "c");
+    for (int k = 0; k < STAGES; k++) {
+        printf(" %20s", stage_names[k]);
+    }
+    printf("\n");
+    for (uint32_t i = 0; i < count; i++) {
+        printf("%4u", levels[i]);
+        for (int k = 0; k < STAGES; k++) {
+            double ms = rows[i].means.stage_ms[k], first = rows[0].means.stage_ms[k];
+            printf(" %11.3f (x%5.2f)", ms, first > 0 ? ms / first : 0);
+        }
+        printf("\n");
+    }
+}
+
+void proof_report_gains(uint32_t level, const char *const *names, const struct series *rows, uint32_t count)
+{
+    printf("\ninterventions, c = %u; gain in throughput over the first row\n", level);
+    printf("%-16s %10s %8s %8s %8s %10s %10s %10s %8s %8s %8s\n", "", "ms/proof", "+- 95 %", "gain %",
+           "+- 95 %", "TLB IPIs", "faults", "held ms", "waits", "at once", "admitted");
+    double base = proof_series_mean(&rows[0]), base_error = proof_series_error(&rows[0]);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct series *s = &rows[i];
+        double mean = proof_series_mean(s), ratio = base / mean;
+        double error = i == 0 ? 0 : ratio * hypot(base_error / base, proof_series_error(s) / mean);
+        printf("%-16s %10.3f %8.3f %+8.1f %8.1f ", names[i], mean * 1e3, proof_series_error(s) * 1e3,
+               100 * (ratio - 1), 100 * error);
+        if (s->means.shootdowns < 0) {
+            printf("%10s", "unknown");
+        } else {
+            printf("%10.0f", s->means.shootdowns);
+        }
+        printf(" %10.0f %10.3f %8.1f %8.0f %8.1f\n", s->means.faults, s->means.held_ms,
+               s->means.reclaim_waits, s->means.reclaim_running, s->means.admission_waits);
+    }
+    printf("TLB IPIs: the machine's, per run; faults: minor page faults; held: by the gate, all threads "
+           "together;\nwaits: for room in the reclaimer's queue; at once: most releases running;\nadmitted: "
+           "partitions that waited for device memory\n");
+}

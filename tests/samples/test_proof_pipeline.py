@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+"""`gantry run proof_pipeline`: its results are those of the serial run, its tables are whole, its timeline reads.
+
+Usage: test_proof_pipeline.py GANTRY
+"""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+GANTRY = sys.argv.pop(1)
+DRIVER = os.environ.get("GANTRY_TEST_DRIVER", "emulated")
+CONFIGURATIONS = ["nothing", "reclaimer", "class limit", "bandwidth gate", "everything"]
+
+
+def run(*arguments):
+    return subprocess.run([GANTRY, "run", "proof_pipeline", "--driver", DRIVER, *arguments], capture_output=True,
+                          text=True, timeout=250, check=False)
+
+
+class ProofPipeline(unittest.TestCase):
+    def run_well(self, *arguments):
+        result = run(*arguments)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("all results as in the serial run", result.stdout)
+        return result.stdout
+
+    def test_all_configurations_are_right_and_compared(self):
+        out = self.run_well("--concurrency", "1,3", "--repeat", "2", "--rows-log2", "7", "--workers", "2")
+        for title in ("nothing", "everything"):
+            for table in (f"throughput, {title}\n", f"first row's), {title}\n"):
+                self.assertEqual(out.count(table), 1, out)
+                rows = out.split(table)[1].split("\n\n")[0].splitlines()[1:]
+                self.assertEqual([row.split()[0] for row in rows[-2:]], ["1", "3"], out)
+        gains = out.split("interventions, c = 3")[1]
+        for name in CONFIGURATIONS:
+            row = re.search(rf"^{name} +([\d.]+) +([\d.]+) ", gains, re.M)
+            self.assertIsNotNone(row, gains)
+            self.assertGreater(float(row[1]), 0)
+
+    def test_the_reclaimer_runs_one_release_at_a_time(self):
+        out = self.run_well("--concurrency", "4", "--repeat", "1", "--rows-log2", "6", "--workers", "2")
+        at_once = {name: float(re.search(rf"^{name} .* ([\d.]+) +[\d.]+$", out, re.M)[1]) for name in CONFIGURATIONS}
+        self.assertEqual(at_once["reclaimer"], 1)
+        self.assertEqual(at_once["everything"], 1)
+
+    def test_device_memory_for_one_partition_is_enough(self):
+        """Without admission uploads of others would take what the first one's kernels need."""
+        out = self.run_well("--concurrency", "6", "--repeat", "1", "--rows-log2", "13", "--device-mb", "2",
+                            "--reclaim", "bounded", "--gate", "on", "--class-limit", "on", "--workers", "2")
+        self.assertNotIn("interventions", out)
+
+    def test_the_timeline_has_every_stage(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "proofs.pftrace")
+            self.run_well("--concurrency", "2", "--repeat", "1", "--rows-log2", "6", "--gate", "on", "--reclaim", "inline",
+                          "--timeline", path)
+            trace = pathlib.Path(path).read_bytes()
+        for name in (b"synthesis", b"preparation", b"upload", b"transforms", b"download", b"tail", b"freeing",
+                     b"bandwidth gate"):
+            self.assertIn(name, trace)
+
+    def test_wrong_arguments_are_refused(self):
+        for arguments in (["--gate", "maybe"], ["--reclaim", "later"], ["--concurrency", "1,x"], ["--jobs", "0"],
+                          ["--class-limit", "2"], ["--rows-log2", "25"], ["proof"]):
+            with self.subTest(arguments):
+                result = run(*arguments)
+                self.assertEqual((result.returncode, result.stdout), (2, ""))
+                self.assertIn("proof_pipeline", result.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
