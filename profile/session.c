@@ -201,6 +201,8 @@ static void put_more_flows(gantry_profile *profile, const uint64_t *flows, uint3
         uint32_t part = count - at < GY_RING_FLOWS_OF_ONE ? count - at : GY_RING_FLOWS_OF_ONE;
         struct gy_ring_span *slot = gy_ring_slot(ring);
         slot->category = GY_RING_FLOWS;
+        slot->gpu = 0;
+        slot->stream = 0;
         slot->id = part;
         memcpy(slot->name, flows + at, part * sizeof(*flows));
         (void)gy_ring_push(ring);
