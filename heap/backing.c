@@ -86,36 +86,91 @@ static CUmemAllocationProp device_property(const struct gy_context *context)
                                  .location = {CU_MEM_LOCATION_TYPE_DEVICE, (int)context->device}};
 }
 
-static gantry_status map_current(struct gy_context *context, size_t bytes, struct gy_backing *out)
+static size_t unit_count(const struct gy_backing *backing)
 {
-    CUmemAllocationProp property = device_property(context);
-    CUmemAccessDesc access = {property.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    return (backing->bytes + backing->unit_bytes - 1) / backing->unit_bytes;
+}
+
+static size_t bytes_of_unit(const struct gy_backing *backing, size_t unit)
+{
+    size_t left = backing->bytes - unit * backing->unit_bytes;
+    return left < backing->unit_bytes ? left : backing->unit_bytes;
+}
+
+/* Take the memory of a unit away, which may be mapped. */
+static void drop_unit(struct gy_context *context, const struct gy_backing *backing, size_t unit)
+{
+    CUdeviceptr at = (CUdeviceptr)backing->base + unit * backing->unit_bytes;
+    (void)GY_CALL(context, cuMemUnmap(at, bytes_of_unit(backing, unit)));
+    (void)GY_CALL(context, cuMemRelease(backing->handles[unit]));
+    backing->handles[unit] = 0;
+}
+
+static gantry_status add_unit(struct gy_context *context, const struct gy_backing *backing, size_t unit,
+                              const CUmemAllocationProp *property)
+{
     CUmemGenericAllocationHandle handle;
-    CUdeviceptr base;
-    gantry_status status = TAKE_CALL(context, cuMemCreate(&handle, bytes, &property, 0));
+    size_t bytes = bytes_of_unit(backing, unit);
+    gantry_status status = TAKE_CALL(context, cuMemCreate(&handle, bytes, property, 0));
     if (status != GANTRY_OK) {
         return status;
     }
-    status = TAKE_CALL(context, cuMemAddressReserve(&base, bytes, GY_GRANULE_BYTES, 0, 0));
+    CUdeviceptr at = (CUdeviceptr)backing->base + unit * backing->unit_bytes;
+    status = TAKE_CALL(context, cuMemMap(at, bytes, 0, handle, 0));
     if (status != GANTRY_OK) {
-        goto release;
+        (void)GY_CALL(context, cuMemRelease(handle));
+        return status;
     }
-    status = TAKE_CALL(context, cuMemMap(base, bytes, 0, handle, 0));
+    backing->handles[unit] = handle;
+    return GANTRY_OK;
+}
+
+static gantry_status map_units(struct gy_context *context, const struct gy_backing *backing)
+{
+    CUmemAllocationProp property = device_property(context);
+    CUmemAccessDesc access = {property.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    gantry_status status = GANTRY_OK;
+    size_t done = 0;
+    while (status == GANTRY_OK && done < unit_count(backing)) {
+        status = add_unit(context, backing, done, &property);
+        done += status == GANTRY_OK;
+    }
+    if (status == GANTRY_OK) {
+        status = TAKE_CALL(context, cuMemSetAccess((CUdeviceptr)backing->base, backing->bytes, &access, 1));
+    }
+    while (status != GANTRY_OK && done > 0) {
+        drop_unit(context, backing, --done);
+    }
+    return status;
+}
+
+static gantry_status map_current(struct gy_context *context, size_t bytes, struct gy_backing *out)
+{
+    if (bytes > context->info.memory_bytes) { /* not worth a table of that many handles */
+        return GANTRY_ERR_OUT_OF_DEVICE_MEMORY;
+    }
+    struct gy_backing got = {.bytes = bytes};
+    got.unit_bytes = bytes > GY_UNIT_OF_SLABS ? GY_UNIT_OF_SLABS : bytes;
+    got.handles = gy_zalloc_array(unit_count(&got), sizeof(got.handles[0]));
+    if (got.handles == NULL) {
+        return GANTRY_ERR_OUT_OF_HOST_MEMORY;
+    }
+    CUdeviceptr base;
+    gantry_status status = TAKE_CALL(context, cuMemAddressReserve(&base, bytes, GY_GRANULE_BYTES, 0, 0));
+    if (status != GANTRY_OK) {
+        goto free_handles;
+    }
+    got.base = (uintptr_t)base;
+    status = map_units(context, &got);
     if (status != GANTRY_OK) {
         goto free_address;
     }
-    status = TAKE_CALL(context, cuMemSetAccess(base, bytes, &access, 1));
-    if (status != GANTRY_OK) {
-        goto unmap;
-    }
-    *out = (struct gy_backing){.base = (uintptr_t)base, .bytes = bytes, .handle = handle};
+    *out = got;
     return GANTRY_OK;
-unmap:
-    (void)GY_CALL(context, cuMemUnmap(base, bytes));
 free_address:
     (void)GY_CALL(context, cuMemAddressFree(base, bytes));
-release:
-    (void)GY_CALL(context, cuMemRelease(handle));
+free_handles:
+    gy_free(got.handles);
     return status;
 }
 
@@ -140,9 +195,24 @@ static void give_back_mapped(struct gy_context *context, const struct gy_backing
     if (gy_context_is_lost(context)) {
         (void)GY_CALL(context, cuCtxSynchronize());
     }
-    (void)GY_CALL(context, cuMemUnmap((CUdeviceptr)backing->base, backing->bytes));
+    for (size_t unit = 0; unit < unit_count(backing); unit++) {
+        if (backing->handles[unit] != 0) {
+            drop_unit(context, backing, unit);
+        }
+    }
     (void)GY_CALL(context, cuMemAddressFree((CUdeviceptr)backing->base, backing->bytes));
-    (void)GY_CALL(context, cuMemRelease(backing->handle));
+    leave(context, &visit);
+    gy_free(backing->handles);
+}
+
+static void give_back_units(struct gy_context *context, const struct gy_backing *backing, size_t offset,
+                            size_t bytes)
+{
+    struct visit visit;
+    (void)enter(context, &visit);
+    for (size_t unit = offset / backing->unit_bytes; unit * backing->unit_bytes < offset + bytes; unit++) {
+        drop_unit(context, backing, unit);
+    }
     leave(context, &visit);
 }
 
@@ -334,11 +404,11 @@ static gantry_status can_map(struct gy_context *context, bool *out)
 gantry_status gy_backing_ops_for(gantry_memory_kind kind, struct gy_context *context,
                                  const struct gy_backing_ops **out)
 {
-    static const struct gy_backing_ops mapped = {take_mapped, give_back_mapped};
-    static const struct gy_backing_ops device = {take_device, give_back_device};
-    static const struct gy_backing_ops cached = {take_cached, give_back_pinned};
-    static const struct gy_backing_ops combined = {take_combined, give_back_pinned};
-    static const struct gy_backing_ops host = {take_host, give_back_host};
+    static const struct gy_backing_ops mapped = {take_mapped, give_back_mapped, give_back_units};
+    static const struct gy_backing_ops device = {take_device, give_back_device, NULL};
+    static const struct gy_backing_ops cached = {take_cached, give_back_pinned, NULL};
+    static const struct gy_backing_ops combined = {take_combined, give_back_pinned, NULL};
+    static const struct gy_backing_ops host = {take_host, give_back_host, NULL};
     gantry_status status = GANTRY_OK;
     bool use_mapped = false;
     switch (kind) {

@@ -12,8 +12,13 @@ struct gy_backing {
     uintptr_t device_base; /* PINNED, WRITE_COMBINED: the device's address of `base`; else 0 */
     uintptr_t raw;         /* what the driver gave, when that had to be larger to be aligned */
     size_t raw_bytes;      /* of a source of the application: what it was asked for */
-    uint64_t handle;       /* of virtual memory management; 0: plain memory */
+    uint64_t *handles;     /* of virtual memory management, one for each unit (0: given back alone); NULL:
+                            * plain memory */
+    size_t unit_bytes;     /* multiple of GY_GRANULE_BYTES; the last may have less */
 };
+
+/* Units of slabs that are made of several; smaller slabs are one. */
+#define GY_UNIT_OF_SLABS ((size_t)4 << 20)
 
 struct gy_backing_ops {
     /* `bytes` is a multiple of GY_GRANULE_BYTES.  `out` is written only on success.  Running out is not yet
@@ -23,6 +28,10 @@ struct gy_backing_ops {
     gantry_status (*take)(struct gy_context *context, size_t bytes, struct gy_backing *out);
     /* The memory is not in use any more.  Failures are logged. */
     void (*give_back)(struct gy_context *context, const struct gy_backing *backing);
+    /* NULL: cannot be done.  Give `bytes` from `offset` on back alone, both multiples of unit_bytes.  Nothing
+     * of it is in use any more, and never will be.  Failures are logged. */
+    void (*give_back_part)(struct gy_context *context, const struct gy_backing *backing, size_t offset,
+                           size_t bytes);
 };
 
 /* The driver call that said last, on this thread and since this was asked last, that there is no memory;

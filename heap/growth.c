@@ -23,6 +23,9 @@
 
 #include <assert.h>
 
+/* A kind that has less does not care how well it uses it. */
+#define LEAST_ENOUGH ((size_t)512 << 20)
+
 /* ---- slab memory: from the driver, the system or the application ---- */
 
 /* The status of having none of its memory left. */
@@ -112,7 +115,7 @@ static struct gy_slab *detach_slab(struct gy_kind *kind, size_t most)
 /* The memory of `slab` was given back. */
 static void retire_slab(struct gy_kind *kind, struct gy_slab *slab)
 {
-    atomic_fetch_sub_explicit(&kind->slab_total, slab->region.bytes, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&kind->slab_total, slab->region.bytes - slab->hole_bytes, memory_order_relaxed);
     gy_slab_fini(slab);
     slab->next = kind->spare_slabs;
     kind->spare_slabs = slab;
@@ -130,6 +133,44 @@ static bool give_back_unused(struct gy_kind *kind)
         any = true;
     }
     return any;
+}
+
+/* The kind has taken a sixteenth more than was ever in use, so much is free, but in pieces between blocks. */
+static bool has_more_than_enough(struct gy_kind *kind, size_t need)
+{
+    int64_t peak = atomic_load_explicit(&kind->usage.peak, memory_order_relaxed);
+    size_t enough = need + (peak > 0 ? (size_t)peak + (size_t)peak / 16 : 0);
+    return gy_kind_total(kind) + need > (enough > LEAST_ENOUGH ? enough : LEAST_ENOUGH);
+}
+
+/* Wholly free slabs that nobody has asked to keep, of which none was large enough. */
+static size_t spare_bytes(struct gy_kind *kind)
+{
+    bool is_kept =
+        gy_setting(&kind->settings.base_bytes) != 0 || gy_setting(&kind->settings.reserved_bytes) != 0;
+    return is_kept ? 0 : atomic_load_explicit(&kind->pages.empty_bytes, memory_order_relaxed);
+}
+
+/* If so, give such pieces and slabs back for the `need` bytes to be taken; false: there are not as many. */
+static bool give_back_pieces(struct gy_kind *kind, size_t need)
+{
+    if (kind->setup.source != NULL || kind->setup.ops->give_back_part == NULL ||
+        !has_more_than_enough(kind, need) || gy_pages_whole_units(&kind->pages) + spare_bytes(kind) < need) {
+        return false;
+    }
+    struct gy_slab *slab;
+    size_t given = 0, offset, bytes;
+    while (given < need && spare_bytes(kind) != 0 && (slab = detach_slab(kind, SIZE_MAX)) != NULL) {
+        gy_kind_give_back(kind, &slab->backing);
+        given += slab->region.bytes - slab->hole_bytes;
+        retire_slab(kind, slab);
+    }
+    while (given < need && (slab = gy_pages_punch(&kind->pages, need - given, &offset, &bytes)) != NULL) {
+        kind->setup.ops->give_back_part(kind->setup.context, &slab->backing, offset, bytes);
+        atomic_fetch_sub_explicit(&kind->slab_total, bytes, memory_order_relaxed);
+        given += bytes;
+    }
+    return given >= need;
 }
 
 /* The size of the next slab, of which `need` bytes are needed; 0: the limit does not allow it. */
@@ -164,11 +205,12 @@ static size_t next_slab_bytes(struct gy_kind *kind, size_t need)
 }
 
 /* Memory for a slab of at least `need` bytes, from what the limit and the driver have left. */
-static gantry_status take_memory(struct gy_kind *kind, size_t need, struct gy_backing *out)
+static gantry_status take_memory(struct gy_kind *kind, size_t need, bool exactly, struct gy_backing *out)
 {
     gantry_status none = exhausted(kind);
     for (;;) {
         size_t want = next_slab_bytes(kind, need);
+        want = exactly && want > need ? need : want;
         gantry_status status = none;
         while (want != 0) {
             status = take_backing(kind, want, out);
@@ -200,7 +242,8 @@ static gantry_status add_slab(struct gy_kind *kind, size_t bytes)
     if (!gy_granules_round(bytes, &need)) {
         return exhausted(kind);
     }
-    gantry_status status = take_memory(kind, need, &backing);
+    bool exactly = give_back_pieces(kind, need);
+    gantry_status status = take_memory(kind, need, exactly, &backing);
     if (status != GANTRY_OK) {
         return status;
     }
@@ -384,7 +427,7 @@ static size_t trim(struct gy_kind *kind, size_t keep, void (*collect)(struct gy_
     while ((slab = detach_excess(kind, keep)) != NULL) {
         end_growth(kind, false);
         gy_kind_give_back(kind, &slab->backing);
-        given += slab->region.bytes;
+        given += slab->region.bytes - slab->hole_bytes;
         begin_growth(kind);
         retire_slab(kind, slab);
     }

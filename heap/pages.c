@@ -256,7 +256,7 @@ void gy_slab_fini(struct gy_slab *slab)
 
 static bool is_empty(const struct gy_slab *slab)
 {
-    return gy_range_state(slab->first) == GY_RANGE_FREE && slab->first->above == NULL;
+    return slab->idle_pages == slab->region.bytes >> GY_PAGE_SHIFT;
 }
 
 /* If `slab` is empty, it starts or ceases to count so. */
@@ -264,7 +264,8 @@ static void change_empty(struct gy_pages *pages, const struct gy_slab *slab, boo
     GY_REQUIRES(pages->lock)
 {
     if (is_empty(slab)) {
-        size_t bytes = counts ? slab->region.bytes : (size_t)0 - slab->region.bytes;
+        size_t bytes = slab->region.bytes - slab->hole_bytes;
+        bytes = counts ? bytes : (size_t)0 - bytes;
         atomic_store_explicit(&pages->empty_bytes,
                               atomic_load_explicit(&pages->empty_bytes, memory_order_relaxed) + bytes,
                               memory_order_relaxed);
@@ -285,6 +286,7 @@ bool gy_pages_add_slab(struct gy_pages *pages, struct gy_slab *slab)
                                .pages = slab->region.bytes >> GY_PAGE_SHIFT};
     mark_start(slab, range->base);
     slab->first = range;
+    slab->idle_pages = range->pages;
     slab->prev = NULL;
     slab->next = pages->slabs;
     if (slab->next != NULL) {
@@ -340,10 +342,12 @@ struct gy_slab *gy_pages_remove_empty(struct gy_pages *pages, size_t most)
 {
     gy_mutex_lock(&pages->lock);
     struct gy_slab *best = NULL;
+    size_t best_bytes = 0;
     for (struct gy_slab *slab = pages->slabs; slab != NULL; slab = slab->next) {
-        if (is_empty(slab) && slab->region.bytes <= most &&
-            (best == NULL || slab->region.bytes > best->region.bytes)) {
+        size_t bytes = slab->region.bytes - slab->hole_bytes;
+        if (is_empty(slab) && bytes <= most && (best == NULL || bytes > best_bytes)) {
             best = slab;
+            best_bytes = bytes;
         }
     }
     if (best != NULL) {
@@ -405,6 +409,7 @@ static struct gy_range *carve(struct gy_pages *pages, size_t count, size_t align
     }
     gy_tlsf_remove(&pages->free, range);
     change_empty(pages, range->slab, false);
+    range->slab->idle_pages -= count;
     size_t gap = (size_t)(-range->base & (alignment - 1)) >> GY_PAGE_SHIFT;
     if (gap > 0) {
         struct gy_range *upper = cut(pages, range, gap);
@@ -444,6 +449,7 @@ enum gy_pages_result gy_pages_alloc(struct gy_pages *pages, enum gy_range_state 
 static void release(struct gy_pages *pages, struct gy_range *range) GY_REQUIRES(pages->lock)
 {
     gy_range_set_state(range, GY_RANGE_FREE);
+    range->slab->idle_pages += range->pages;
     if (range->above != NULL && gy_range_state(range->above) == GY_RANGE_FREE) {
         gy_tlsf_remove(&pages->free, range->above);
         absorb_above(pages, range);
@@ -498,6 +504,7 @@ static bool move_border(struct gy_pages *pages, struct gy_range *range, size_t c
         return false;
     }
     gy_tlsf_remove(&pages->free, above);
+    range->slab->idle_pages -= count - range->pages;
     absorb_above(pages, range);
     if (range->pages > count) {
         gy_tlsf_insert(&pages->free, cut(pages, range, count));
@@ -526,6 +533,91 @@ enum gy_pages_result gy_pages_resize(struct gy_pages *pages, struct gy_slab *sla
     }
     gy_mutex_unlock(&pages->lock);
     return result;
+}
+
+/* ---- holes ---- */
+
+/* The whole units inside of a free range, no more than reach `most` bytes. */
+static size_t units_in(const struct gy_range *range, size_t most, uintptr_t *out_begin)
+{
+    const struct gy_slab *slab = range->slab;
+    size_t unit = slab->backing.unit_bytes;
+    size_t offset = range->base - slab->region.base;
+    size_t begin = (offset + unit - 1) / unit * unit;
+    size_t end = (offset + (range->pages << GY_PAGE_SHIFT)) / unit * unit;
+    *out_begin = slab->region.base + begin;
+    if (end <= begin) {
+        return 0;
+    }
+    return end - begin < most ? end - begin : (most + unit - 1) / unit * unit;
+}
+
+/* Whether the slab can have such units. */
+static bool may_have_units(const struct gy_slab *slab)
+{
+    size_t free_bytes = (slab->idle_pages << GY_PAGE_SHIFT) - slab->hole_bytes;
+    return slab->backing.handles != NULL && !is_empty(slab) && free_bytes >= slab->backing.unit_bytes;
+}
+
+size_t gy_pages_whole_units(struct gy_pages *pages)
+{
+    size_t bytes = 0;
+    uintptr_t begin;
+    gy_mutex_lock(&pages->lock);
+    for (struct gy_slab *slab = pages->slabs; slab != NULL; slab = slab->next) {
+        for (struct gy_range *range = may_have_units(slab) ? slab->first : NULL; range != NULL;
+             range = range->above) {
+            bytes += gy_range_state(range) == GY_RANGE_FREE ? units_in(range, SIZE_MAX / 2, &begin) : 0;
+        }
+    }
+    gy_mutex_unlock(&pages->lock);
+    return bytes;
+}
+
+/* The free range with the fewest whole units. */
+static struct gy_range *find_units(struct gy_pages *pages) GY_REQUIRES(pages->lock)
+{
+    uintptr_t begin;
+    struct gy_range *best = NULL;
+    size_t least = SIZE_MAX;
+    for (struct gy_slab *slab = pages->slabs; slab != NULL; slab = slab->next) {
+        for (struct gy_range *range = may_have_units(slab) ? slab->first : NULL; range != NULL;
+             range = range->above) {
+            size_t bytes = gy_range_state(range) == GY_RANGE_FREE ? units_in(range, SIZE_MAX / 2, &begin) : 0;
+            if (bytes != 0 && bytes < least) {
+                best = range;
+                least = bytes;
+            }
+        }
+    }
+    return best;
+}
+
+struct gy_slab *gy_pages_punch(struct gy_pages *pages, size_t most, size_t *out_offset, size_t *out_bytes)
+{
+    struct gy_slab *slab = NULL;
+    gy_mutex_lock(&pages->lock);
+    struct gy_range *range = ensure_room(pages) ? find_units(pages) : NULL;
+    if (range != NULL) {
+        slab = range->slab;
+        uintptr_t begin;
+        size_t bytes = units_in(range, most, &begin);
+        gy_tlsf_remove(&pages->free, range);
+        if (begin > range->base) {
+            struct gy_range *upper = cut(pages, range, (begin - range->base) >> GY_PAGE_SHIFT);
+            gy_tlsf_insert(&pages->free, range);
+            range = upper;
+        }
+        if (range->pages > bytes >> GY_PAGE_SHIFT) {
+            gy_tlsf_insert(&pages->free, cut(pages, range, bytes >> GY_PAGE_SHIFT));
+        }
+        gy_range_set_state(range, GY_RANGE_HOLE);
+        slab->hole_bytes += bytes;
+        *out_offset = begin - slab->region.base;
+        *out_bytes = bytes;
+    }
+    gy_mutex_unlock(&pages->lock);
+    return slab;
 }
 
 /* ---- questions ---- */

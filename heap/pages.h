@@ -16,6 +16,8 @@ struct gy_slab {
     struct gy_backing backing;   /* immutable while the slab is in a page layer */
     struct gy_range *first;      /* guarded by the page layer's lock; NULL: not in a page layer */
     struct gy_slab *prev, *next; /* guarded by the page layer's lock */
+    size_t idle_pages;           /* guarded by it; of FREE ranges and HOLEs */
+    size_t hole_bytes;           /* guarded by it; of HOLEs: of so much the slab is smaller */
     uint64_t *starts;            /* guarded by it; bit p: a range starts at page p */
     uint64_t *starts_summary;    /* guarded by it; bit w: word w of `starts` is not 0 */
     /* atomic entries; by page: the BLOCK or CHUNK that starts there.  Whoever takes one out owns the range.
@@ -57,6 +59,13 @@ GANTRY_MUST_CHECK bool gy_pages_add_slab(struct gy_pages *pages, struct gy_slab 
 struct gy_slab *gy_pages_remove_slab(struct gy_pages *pages, bool even_used);
 /* Take out a slab without live ranges of at most `most` bytes, the largest of them. */
 struct gy_slab *gy_pages_remove_empty(struct gy_pages *pages, size_t most);
+
+/* Units of slabs with virtual memory management lie free as a whole while others of their slab are in use:
+ * the bytes of all such. */
+size_t gy_pages_whole_units(struct gy_pages *pages);
+/* Make some of one slab, next to each other, holes: about `most` bytes, at least one unit.  NULL: there are
+ * none. */
+struct gy_slab *gy_pages_punch(struct gy_pages *pages, size_t most, size_t *out_offset, size_t *out_bytes);
 
 /* `bytes` > 0 at a multiple of `alignment` (a power of two); `state` is BLOCK or CHUNK.
  * OK, FULL or NO_MEMORY. */

@@ -117,6 +117,8 @@ static char letter_of(enum gy_range_state state)
         return '#';
     case GY_RANGE_CHUNK:
         return 's';
+    case GY_RANGE_HOLE:
+        return ' ';
     default:
         return '.';
     }

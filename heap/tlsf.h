@@ -27,6 +27,7 @@ enum gy_range_state {
     GY_RANGE_FREE,  /* in the index */
     GY_RANGE_BLOCK, /* a block of a caller */
     GY_RANGE_CHUNK, /* given to the small tier */
+    GY_RANGE_HOLE,  /* its memory was given back alone; only the address is left */
     GY_RANGE_OWNED, /* claimed by one thread, or parked (park.h): neither in an index nor live */
 };
 

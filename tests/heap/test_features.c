@@ -472,6 +472,42 @@ static gantry_reclaim_stats close_reclaiming(gantry_heap *heap, struct gate *gat
     return stats;
 }
 
+/* Half of the memory is free, but nowhere 48 MiB in one piece: what lies between blocks goes back to the
+ * driver before more is taken. */
+static void test_pieces_between_blocks_are_given_back_for_larger_ones(void **state)
+{
+    (void)state;
+    enum { COUNT = 64 };
+    gantry_heap *heap = open_heap(NULL);
+    void *blocks[COUNT], *large[8];
+    for (int i = 0; i < COUNT; i++) {
+        blocks[i] = allocate(heap, GANTRY_MEMORY_DEVICE, 14 * MIB);
+    }
+    for (int i = 0; i < COUNT; i += 2) {
+        assert_ok(gantry_heap_free(heap, blocks[i]));
+    }
+    size_t before = fake_driver.device_bytes;
+    for (int i = 0; i < 8; i++) {
+        large[i] = allocate(heap, GANTRY_MEMORY_DEVICE, 16 * MIB);
+    }
+    gantry_heap_stats stats = {.struct_size = sizeof(stats)};
+    assert_ok(gantry_heap_get_stats(heap, GANTRY_MEMORY_DEVICE, &stats));
+    assert_int_equal(stats.slab_bytes, fake_driver.device_bytes);
+    assert_true(fake_driver.device_bytes <= before + 16 * MIB);
+    char *inside = (char *)blocks[0] + 7 * MIB; /* now a hole, or free */
+    assert_int_equal(gantry_heap_free(heap, inside), GANTRY_ERR_NOT_FOUND);
+    for (int i = 0; i < 8; i++) {
+        assert_ok(gantry_heap_free(heap, large[i]));
+    }
+    for (int i = 1; i < COUNT; i += 2) {
+        assert_ok(gantry_heap_resize(heap, blocks[i], 13 * MIB));
+        assert_ok(gantry_heap_free(heap, blocks[i]));
+    }
+    assert_ok(gantry_heap_trim(heap, GANTRY_MEMORY_DEVICE, 0, NULL)); /* slabs with holes go as wholes */
+    assert_int_equal(fake_driver.device_bytes, 0);
+    close_heap(heap);
+}
+
 /* More than `keep_bytes` lies unused: the thread gives it back, nobody else. */
 static void test_excess_is_given_back_on_the_side(void **state)
 {
@@ -628,6 +664,7 @@ int main(void)
         cmocka_unit_test(test_inline_release_runs_on_the_caller),
         cmocka_unit_test(test_destroy_calls_what_is_still_queued),
         cmocka_unit_test(test_excess_is_given_back_on_the_side),
+        cmocka_unit_test(test_pieces_between_blocks_are_given_back_for_larger_ones),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

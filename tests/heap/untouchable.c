@@ -101,4 +101,4 @@ static void give_back(struct gy_context *context, const struct gy_backing *backi
     set_used((backing->base - window) / GY_GRANULE_BYTES, backing->bytes / GY_GRANULE_BYTES, false);
 }
 
-const struct gy_backing_ops untouchable_ops = {take, give_back};
+const struct gy_backing_ops untouchable_ops = {take, give_back, NULL};
