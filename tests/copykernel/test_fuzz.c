@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-enum { ROUNDS = 3000, LIGHT_ROUNDS = 300, MOST_BYTES = 1200 };
+enum { ROUNDS = 3000, LIGHT_ROUNDS = 150, MOST_BYTES = 1200 };
 
 static uint64_t number_of(const char *variable, uint64_t fallback)
 {
