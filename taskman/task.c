@@ -126,6 +126,9 @@ gantry_task_state gantry_task_get_state(const gantry_task *task)
 
 gantry_status gantry_task_result(const gantry_task *task)
 {
+    if (task == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "result: task is NULL");
+    }
     if (gy_task_state_of(task) != GANTRY_TASK_STATE_FAILED) {
         return GANTRY_OK;
     }
