@@ -113,7 +113,7 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_heap_resize(gantry_heap *heap,
 
 /** The device address of any address inside a PINNED or WRITE_COMBINED block.
  *  @retval GANTRY_OK
- *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  `heap` or `out` NULL
  *  @retval GANTRY_ERR_NOT_FOUND         no such block */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_heap_device_address(gantry_heap *heap, const void *host,
                                                                       void **out);
