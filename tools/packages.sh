@@ -15,6 +15,8 @@ have() {
         libcmocka-dev) has_header cmocka.h ;;
         libcjson-dev) has_header cjson/cJSON.h ;;
         protobuf-compiler) command -v protoc >/dev/null ;;
+        spin) command -v spin >/dev/null ;;
+        abigail-tools) command -v abidiff >/dev/null ;;
         dpkg-dev) command -v dpkg-shlibdeps >/dev/null ;;
         python3 | clang | clang-format-14 | file) command -v "$1" >/dev/null ;;
         *)

@@ -32,7 +32,7 @@ class Documents(unittest.TestCase):
     def test_errors_lists_every_status(self):
         declared = re.findall(r'X\((\w+), (-?\d+), "([^"]+)"\)', text("include/gantry/base.h"))
         self.assertGreater(len(declared), 10)
-        listed = [row[:3] for row in rows("docs/errors.md", 4)[1:]]
+        listed = [row[:3] for row in rows("docs/errors.md", 4) if row[0].startswith("`GANTRY_")]
         self.assertEqual(listed, [[f"`GANTRY_{name}`", value, meaning] for name, value, meaning in declared])
 
     def test_threading_lists_every_rank_in_order(self):

@@ -1,0 +1,32 @@
+/* Calls with something wrong in them, and what comes of each: the rows of the table in docs/errors.md. */
+#ifndef TESTS_CAMPAIGN_BAD_INPUT_H
+#define TESTS_CAMPAIGN_BAD_INPUT_H
+
+#include <gantry/gantry.h>
+
+/* One row: the call's status and message.  `call` names the function first. */
+#define BAD(wrong, call) (bad_begin(), bad_end(#call, (wrong), (call)))
+/* The same, of a call with an output, which must stay as it was. */
+#define BAD_OUT(wrong, variable, call)                                           \
+    ((variable) = bad_untouched(), bad_begin(), bad_end(#call, (wrong), (call)), \
+     bad_check_untouched(#call, (variable)))
+
+/* A function without a status: what it does with a wrong argument, or that there is none. */
+void bad_note(const char *function, const char *wrong, const char *what);
+#define BAD_UNCHECKED(function, wrong) bad_note(#function, (wrong), "not checked")
+#define BAD_IGNORED(function, wrong) bad_note(#function, (wrong), "does nothing")
+#define BAD_NOTHING(function) bad_note(#function, "nothing can be wrong", "")
+
+void bad_begin(void);
+void bad_end(const char *call, const char *wrong, gantry_status status);
+void *bad_untouched(void);
+void bad_check_untouched(const char *call, const void *variable);
+
+/* The rooms' rows. */
+void bad_base(void);
+void bad_tasks(void);
+void bad_context(void);
+void bad_heap(void);
+void bad_partition(void);
+
+#endif

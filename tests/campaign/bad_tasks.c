@@ -1,0 +1,300 @@
+/* task.h, taskman.h: wrong arguments, handles of others, wrong states. */
+#include "tests/campaign/bad_input.h"
+
+#include "tests/support/cmocka_c11.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static gantry_status body(gantry_task *task, void *arg)
+{
+    (void)task;
+    (void)arg;
+    return GANTRY_OK;
+}
+
+static gantry_status range(size_t begin, size_t end, void *arg)
+{
+    (void)begin;
+    (void)end;
+    (void)arg;
+    return GANTRY_OK;
+}
+
+static gantry_task_desc described(void)
+{
+    gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
+    desc.run = body;
+    return desc;
+}
+
+static gantry_task *submitted(gantry_taskman *manager)
+{
+    gantry_task_desc desc = described();
+    gantry_task *task = NULL;
+    assert_ok(gantry_taskman_submit(manager, &desc, &task));
+    return task;
+}
+
+static gantry_taskman *new_manager(void)
+{
+    gantry_taskman_options options = GANTRY_TASKMAN_OPTIONS_INIT;
+    gantry_taskman *manager = NULL;
+    assert_ok(gantry_taskman_create(&options, &manager));
+    return manager;
+}
+
+/* An options struct of a later version: with a field behind the last one. */
+struct later_pool {
+    gantry_cpu_dispatcher_options options;
+    uint64_t field;
+};
+struct later_manager {
+    gantry_taskman_options options;
+    uint64_t field;
+};
+struct later_desc {
+    gantry_task_desc desc;
+    uint64_t field;
+};
+
+static void pool_rows(void)
+{
+    gantry_cpu_dispatcher_options options = GANTRY_CPU_DISPATCHER_OPTIONS_INIT;
+    gantry_cpu_dispatcher *pool;
+    struct later_pool later = {{.struct_size = sizeof(later)}, 1};
+    uint32_t cpu = 1000000, limit = 0;
+    BAD("`out` NULL", gantry_cpu_dispatcher_create(&options, NULL));
+    options.struct_size = 4;
+    BAD_OUT("struct_size too small", pool, gantry_cpu_dispatcher_create(&options, &pool));
+    BAD_OUT("a field not known", pool, gantry_cpu_dispatcher_create(&later.options, &pool));
+    options = (gantry_cpu_dispatcher_options)GANTRY_CPU_DISPATCHER_OPTIONS_INIT;
+    options.wait_mode = (gantry_wait_mode)77;
+    BAD_OUT("unknown wait mode", pool, gantry_cpu_dispatcher_create(&options, &pool));
+    options.wait_mode = GANTRY_WAIT_DEFAULT;
+    options.worker_count = 1u << 30;
+    BAD_OUT("too many workers", pool, gantry_cpu_dispatcher_create(&options, &pool));
+    options.worker_count = 1;
+    options.cpu_count = 1;
+    options.cpus = &cpu;
+    BAD_OUT("a CPU that is not there", pool, gantry_cpu_dispatcher_create(&options, &pool));
+    options.cpu_count = 0;
+    options.cpus = NULL;
+    options.class_count = 1;
+    options.class_limits = &limit;
+    BAD_OUT("a limit of 0", pool, gantry_cpu_dispatcher_create(&options, &pool));
+    options.class_count = 0;
+    assert_ok(gantry_cpu_dispatcher_create(&options, &pool));
+    BAD("`dispatcher` NULL", gantry_cpu_dispatcher_execute(NULL, NULL));
+    gantry_taskman *manager = new_manager();
+    BAD("no host pool", gantry_cpu_dispatcher_execute(pool, submitted(manager)));
+    BAD("`dispatcher` NULL", gantry_parallel_for(NULL, 0, 1, 1, range, NULL));
+    BAD("`body` NULL", gantry_parallel_for(pool, 0, 1, 1, NULL, NULL));
+    BAD("begin > end", gantry_parallel_for(pool, 2, 1, 1, range, NULL));
+    gantry_taskman_destroy(manager);
+    gantry_cpu_dispatcher_destroy(pool);
+    gantry_cpu_dispatcher_destroy(NULL);
+    BAD_IGNORED(gantry_cpu_dispatcher_destroy, "NULL");
+    BAD_UNCHECKED(gantry_cpu_dispatcher_worker_count, "NULL");
+}
+
+static void create_rows(void)
+{
+    gantry_taskman_options options = GANTRY_TASKMAN_OPTIONS_INIT;
+    gantry_taskman *manager;
+    struct later_manager later = {{.struct_size = sizeof(later)}, 1};
+    BAD("`out` NULL", gantry_taskman_create(&options, NULL));
+    BAD_OUT("`options` NULL", manager, gantry_taskman_create(NULL, &manager));
+    options.struct_size = 4;
+    BAD_OUT("struct_size too small", manager, gantry_taskman_create(&options, &manager));
+    BAD_OUT("a field not known", manager, gantry_taskman_create(&later.options, &manager));
+    gantry_taskman_destroy(NULL);
+    BAD_IGNORED(gantry_taskman_destroy, "NULL");
+}
+
+static void submit_rows(gantry_taskman *manager)
+{
+    gantry_task_desc desc = described();
+    gantry_task *task;
+    struct later_desc later = {{.struct_size = sizeof(later), .run = body}, 1};
+    BAD_OUT("`manager` NULL", task, gantry_taskman_submit(NULL, &desc, &task));
+    BAD_OUT("`desc` NULL", task, gantry_taskman_submit(manager, NULL, &task));
+    BAD_OUT("a field not known", task, gantry_taskman_submit(manager, &later.desc, &task));
+    desc.struct_size = 8;
+    BAD_OUT("struct_size too small", task, gantry_taskman_submit(manager, &desc, &task));
+    desc = described();
+    desc.kind = (gantry_task_kind)77;
+    BAD_OUT("unknown kind", task, gantry_taskman_submit(manager, &desc, &task));
+    desc = described();
+    desc.name = "";
+    BAD_OUT("empty name", task, gantry_taskman_submit(manager, &desc, &task));
+    desc = described();
+    desc.run = NULL;
+    BAD_OUT("`run` NULL", task, gantry_taskman_submit(manager, &desc, &task));
+    desc.kind = GANTRY_TASK_KERNEL;
+    BAD_OUT("`launch` NULL", task, gantry_taskman_submit(manager, &desc, &task));
+    desc = described();
+    desc.priority = (gantry_task_priority)77;
+    BAD_OUT("unknown priority", task, gantry_taskman_submit(manager, &desc, &task));
+    desc = described();
+    desc.cpu_class = 3;
+    BAD_OUT("a class that is not there", task, gantry_taskman_submit(manager, &desc, &task));
+    desc = described();
+    desc.memory = 5;
+    BAD_OUT("memory that was not declared", task, gantry_taskman_submit(manager, &desc, &task));
+    desc = described();
+    desc.name = "twice";
+    assert_ok(gantry_taskman_submit(manager, &desc, &task));
+    BAD_OUT("a name that is taken", task, gantry_taskman_submit(manager, &desc, &task));
+    desc = described();
+    BAD_OUT("`manager` NULL", task, gantry_taskman_submit_chain(NULL, &desc, 1, &task));
+    BAD_OUT("`descs` NULL", task, gantry_taskman_submit_chain(manager, NULL, 1, NULL));
+    BAD_OUT("`manager` NULL", task, gantry_taskman_get_named(NULL, "a", &task));
+    BAD_OUT("`name` NULL", task, gantry_taskman_get_named(manager, NULL, &task));
+    BAD_OUT("empty name", task, gantry_taskman_get_named(manager, "", &task));
+    BAD("`out` NULL", gantry_taskman_get_named(manager, "a", NULL));
+}
+
+static void light_rows(gantry_taskman *manager, gantry_taskman *other)
+{
+    gantry_task *task, *foreign = submitted(other);
+    BAD_OUT("`manager` NULL", task, gantry_taskman_create_light(NULL, body, NULL, NULL, NULL, &task));
+    BAD_OUT("`run` NULL", task, gantry_taskman_create_light(manager, NULL, NULL, NULL, NULL, &task));
+    BAD("`out` NULL", gantry_taskman_create_light(manager, body, NULL, NULL, NULL, NULL));
+    BAD_OUT("continuation of another manager", task,
+            gantry_taskman_create_light(manager, body, NULL, NULL, foreign, &task));
+    BAD("`manager` NULL", gantry_taskman_spawn(NULL, body, NULL, NULL, NULL));
+    BAD("`run` NULL", gantry_taskman_spawn(manager, NULL, NULL, NULL, NULL));
+    BAD("continuation of another manager", gantry_taskman_spawn(manager, body, NULL, NULL, foreign));
+    uint64_t bytes[GANTRY_MEMORY_KIND_COUNT] = {0};
+    uint32_t memory = 0;
+    BAD("`manager` NULL", gantry_taskman_declare_memory(NULL, bytes, &memory));
+    BAD("`bytes` NULL", gantry_taskman_declare_memory(manager, NULL, &memory));
+    BAD("`out` NULL", gantry_taskman_declare_memory(manager, bytes, NULL));
+    BAD("no GPU dispatcher", gantry_taskman_declare_memory(manager, bytes, &memory));
+}
+
+static void edge_rows(gantry_taskman *manager, gantry_taskman *other)
+{
+    gantry_task *task = submitted(manager), *foreign = submitted(other), *light = NULL;
+    assert_ok(gantry_taskman_create_light(manager, body, NULL, NULL, NULL, &light));
+    BAD("`task` NULL", gantry_task_start_after(NULL, task));
+    BAD("`predecessor` NULL", gantry_task_start_after(task, NULL));
+    BAD("a task after itself", gantry_task_start_after(task, task));
+    BAD("a light task", gantry_task_start_after(task, light));
+    BAD("a task of another manager", gantry_task_start_after(task, foreign));
+    BAD("`task` NULL", gantry_task_finish_before(NULL, task));
+    BAD("`successor` NULL", gantry_task_finish_before(task, NULL));
+    BAD("a task of another manager", gantry_task_finish_before(task, foreign));
+    BAD("`task` NULL", gantry_task_add_reference(NULL));
+    BAD("`task` NULL", gantry_task_remove_reference(NULL));
+    BAD("no reference of the caller", gantry_task_remove_reference(task));
+    BAD("`task` NULL", gantry_task_choose(NULL, 0));
+    BAD("no condition", gantry_task_choose(task, 0));
+    BAD("`task` NULL", gantry_task_result(NULL));
+    BAD("`task` NULL", gantry_task_set_arg(NULL, NULL));
+    assert_ok(gantry_task_remove_reference(light));
+}
+
+static void stats_rows(gantry_taskman *manager)
+{
+    gantry_taskman_stats stats = {.struct_size = sizeof(stats)}, small = {.struct_size = 4};
+    BAD("`manager` NULL", gantry_taskman_get_stats(NULL, &stats));
+    BAD("`stats` NULL", gantry_taskman_get_stats(manager, NULL));
+    BAD("struct_size too small", gantry_taskman_get_stats(manager, &small));
+    BAD("`manager` NULL", gantry_taskman_dump_graph(NULL, stdout));
+    BAD("`file` NULL", gantry_taskman_dump_graph(manager, NULL));
+    FILE *readable = fopen("/dev/null", "r");
+    assert_non_null(readable);
+    BAD("a file that cannot be written", gantry_taskman_dump_graph(manager, readable));
+    assert_int_equal(fclose(readable), 0);
+}
+
+/* A manager that is BUILDING, then one that is RUNNING, then STOPPED. */
+static void state_rows(gantry_taskman *manager)
+{
+    gantry_task *held = submitted(manager), *hole, *task;
+    BAD("`manager` NULL", gantry_taskman_start(NULL));
+    BAD("`manager` NULL", gantry_taskman_wait(NULL));
+    BAD("not running", gantry_taskman_wait(manager));
+    BAD("`manager` NULL", gantry_taskman_stop(NULL));
+    BAD("not running", gantry_taskman_stop(manager));
+    BAD("`manager` NULL", gantry_taskman_reset(NULL));
+    BAD("`manager` NULL", gantry_taskman_freeze(NULL));
+    BAD("`manager` NULL", gantry_taskman_start_from(NULL, &held, 1));
+    BAD("not frozen", gantry_taskman_start_from(manager, &held, 1));
+    BAD("`manager` NULL", gantry_taskman_run(NULL, 1));
+    BAD("not frozen", gantry_taskman_run(manager, 1));
+    BAD("`manager` NULL", gantry_taskman_cancel(NULL));
+    BAD("not running", gantry_taskman_cancel(manager));
+    gantry_task *a = submitted(manager), *b = submitted(manager);
+    assert_ok(gantry_task_start_after(a, b));
+    assert_ok(gantry_task_start_after(b, a));
+    BAD("a cycle", gantry_taskman_start(manager));
+    BAD("a cycle", gantry_taskman_freeze(manager));
+    assert_ok(gantry_taskman_reset(manager));
+    assert_ok(gantry_taskman_get_named(manager, "hole", &hole));
+    BAD("a name without a task", gantry_taskman_freeze(manager));
+    BAD("a name without a task", gantry_task_set_arg(hole, NULL));
+    held = submitted(manager);
+    assert_ok(gantry_task_add_reference(held));
+    assert_ok(gantry_taskman_start(manager));
+    BAD("running", gantry_taskman_start(manager));
+    BAD("running", gantry_taskman_reset(manager));
+    BAD("running", gantry_taskman_freeze(manager));
+    BAD("running", gantry_task_set_arg(held, NULL));
+    assert_ok(gantry_task_remove_reference(held));
+    BAD("a name without a task", gantry_taskman_stop(manager));
+    gantry_task_desc desc = described();
+    BAD("stopped", gantry_taskman_start(manager));
+    BAD_OUT("stopped", task, gantry_taskman_submit(manager, &desc, &task));
+    BAD_OUT("stopped", task, gantry_taskman_get_named(manager, "late", &task));
+    BAD_OUT("stopped", task, gantry_taskman_create_light(manager, body, NULL, NULL, NULL, &task));
+    BAD("stopped", gantry_taskman_spawn(manager, body, NULL, NULL, NULL));
+    BAD("released", gantry_task_add_reference(held));
+    BAD("released", gantry_task_remove_reference(held));
+    BAD("released", gantry_task_start_after(held, hole));
+    assert_ok(gantry_taskman_reset(manager));
+}
+
+static void frozen_rows(gantry_taskman *manager, gantry_taskman *other)
+{
+    gantry_task *first = submitted(manager), *second = submitted(manager), *foreign = submitted(other);
+    assert_ok(gantry_task_start_after(second, first));
+    assert_ok(gantry_taskman_freeze(manager));
+    BAD("frozen", gantry_taskman_freeze(manager));
+    BAD("frozen", gantry_task_start_after(second, first));
+    BAD("no task", gantry_taskman_start_from(manager, NULL, 0));
+    BAD("a task of another manager", gantry_taskman_start_from(manager, &foreign, 1));
+    assert_ok(gantry_taskman_reset(manager));
+}
+
+static void unchecked_rows(void)
+{
+    BAD_UNCHECKED(gantry_task_arg, "NULL");
+    BAD_UNCHECKED(gantry_task_context_id, "NULL");
+    BAD_UNCHECKED(gantry_task_get_kind, "NULL");
+    BAD_UNCHECKED(gantry_task_get_priority, "NULL");
+    BAD_UNCHECKED(gantry_task_get_state, "NULL");
+    BAD_UNCHECKED(gantry_task_label, "NULL");
+    BAD_UNCHECKED(gantry_task_manager, "NULL");
+    BAD_UNCHECKED(gantry_task_name, "NULL");
+    BAD_UNCHECKED(gantry_task_references, "NULL");
+}
+
+void bad_tasks(void)
+{
+    pool_rows();
+    create_rows();
+    gantry_taskman *manager = new_manager(), *other = new_manager();
+    submit_rows(manager);
+    light_rows(manager, other);
+    edge_rows(manager, other);
+    stats_rows(manager);
+    assert_ok(gantry_taskman_reset(manager));
+    state_rows(manager);
+    frozen_rows(manager, other);
+    unchecked_rows();
+    gantry_taskman_destroy(manager);
+    gantry_taskman_destroy(other);
+}
