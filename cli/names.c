@@ -50,19 +50,20 @@ static bool make_room(struct names *names)
 
 bool cli_names_add(struct names *names, struct span text, uint32_t *number)
 {
+    const char *at = text.at != NULL ? (const char *)text.at : ""; /* NULL: a name without bytes */
     size_t bytes = (size_t)(text.end - text.at);
     if (names->count == MOST_NAMES || !make_room(names)) {
         return false;
     }
-    size_t slot = hash_of((const char *)text.at, bytes) & (names->hash_room - 1);
+    size_t slot = hash_of(at, bytes) & (names->hash_room - 1);
     for (; names->hash[slot] != 0; slot = (slot + 1) & (names->hash_room - 1)) {
         const char *name = names->at[names->hash[slot] - 1];
-        if (strncmp(name, (const char *)text.at, bytes) == 0 && name[bytes] == '\0') {
+        if (strncmp(name, at, bytes) == 0 && name[bytes] == '\0') {
             *number = names->hash[slot] - 1;
             return true;
         }
     }
-    char *name = strndup((const char *)text.at, bytes);
+    char *name = strndup(at, bytes);
     if (name == NULL) {
         return false;
     }
