@@ -62,6 +62,14 @@ static void context_rows(void)
     BAD("`context` NULL", gantry_context_acquire(NULL));
     BAD("`context` NULL", gantry_context_release(NULL));
     BAD("not acquired", gantry_context_release(context));
+    uint64_t free_bytes, total_bytes;
+    int ordinal;
+    BAD("`context` NULL", gantry_context_memory(NULL, &free_bytes, &total_bytes));
+    BAD("`out_ordinal` NULL", gantry_suggest_device(GANTRY_DRIVER_EMULATED, NULL));
+    BAD("unknown driver", gantry_suggest_device((gantry_driver_choice)7, &ordinal));
+    gantry_context_clear_abort(NULL);
+    BAD_IGNORED(gantry_context_clear_abort, "NULL");
+    BAD_UNCHECKED(gantry_context_is_aborted, "NULL");
     BAD("`context` NULL", gantry_context_device_info(NULL, &info));
     BAD("`info` NULL", gantry_context_device_info(context, NULL));
     BAD("struct_size too small", gantry_context_device_info(context, &small));
@@ -165,6 +173,15 @@ static void launch_rows(gantry_launch *launch)
     BAD("`out` NULL", gantry_launch_alloc(launch, GANTRY_MEMORY_DEVICE, 1, 0, site, NULL));
     BAD("`descs` NULL", gantry_copy_launch(launch, NULL, 1));
     BAD("a pattern of 5 bytes in the second", gantry_copy_launch(launch, wrong, 2));
+    gantry_copy_options options = {.struct_size = 4};
+    BAD("struct_size too small", gantry_copy_launch_with(launch, wrong, 1, &options));
+    options = (gantry_copy_options)GANTRY_COPY_OPTIONS_INIT;
+    options.priority = (gantry_copy_priority)7;
+    BAD("unknown priority", gantry_copy_launch_with(launch, wrong, 1, &options));
+    options.priority = GANTRY_COPY_PRIORITY_STREAM;
+    options.htod_blocks = 65;
+    BAD("65 blocks", gantry_copy_launch_with(launch, wrong, 1, &options));
+    BAD("`queue` NULL", gantry_copy_queue_flush_with(NULL, launch, NULL));
     BAD("`queue` NULL", gantry_copy_queue_flush(NULL, launch));
     BAD("less than 64 KiB", gantry_copy_calibrate(launch, 1));
     gantry_task_launch_stats stats = {.struct_size = sizeof(stats)};
@@ -198,6 +215,8 @@ static void scope_rows(gantry_launch *launch, const char *wrong)
     BAD(wrong, gantry_free_after(device, launch));
     BAD_OUT(wrong, out, gantry_launch_alloc(launch, GANTRY_MEMORY_DEVICE, 1, 0, site, &out));
     BAD(wrong, gantry_copy_launch(launch, &desc, 1));
+    BAD(wrong, gantry_copy_launch_with(launch, &desc, 1, NULL));
+    BAD(wrong, gantry_copy_queue_flush_with(NULL, launch, NULL));
     BAD(wrong, gantry_copy_queue_flush(NULL, launch));
     BAD(wrong, gantry_copy_calibrate(launch, 1u << 20));
 }

@@ -86,6 +86,14 @@ static void pool_rows(void)
     options.class_count = 0;
     assert_ok(gantry_cpu_dispatcher_create(&options, &pool));
     BAD("`dispatcher` NULL", gantry_cpu_dispatcher_execute(NULL, NULL));
+    gantry_cpu_class_options class = GANTRY_CPU_CLASS_OPTIONS_INIT;
+    uint32_t count;
+    BAD("`dispatcher` NULL", gantry_cpu_dispatcher_set_class(NULL, 1, &class));
+    BAD("`options` NULL", gantry_cpu_dispatcher_set_class(pool, 1, NULL));
+    BAD("a class that is not there", gantry_cpu_dispatcher_set_class(pool, 1, &class));
+    BAD("`out_count` NULL", gantry_cpu_cache_domain(0, NULL, 0, NULL));
+    BAD("`cpus` NULL, a capacity", gantry_cpu_cache_domain(0, NULL, 1, &count));
+    BAD("no such domain", gantry_cpu_cache_domain(UINT32_MAX, NULL, 0, &count));
     gantry_taskman *manager = new_manager();
     BAD("no host pool", gantry_cpu_dispatcher_execute(pool, submitted(manager)));
     BAD("`dispatcher` NULL", gantry_parallel_for(NULL, 0, 1, 1, range, NULL));
@@ -191,6 +199,12 @@ static void edge_rows(gantry_taskman *manager, gantry_taskman *other)
     BAD("no reference of the caller", gantry_task_remove_reference(task));
     BAD("`task` NULL", gantry_task_choose(NULL, 0));
     BAD("no condition", gantry_task_choose(task, 0));
+    gantry_launch_tasks launches = {.struct_size = sizeof(launches)}, small = {.struct_size = 4};
+    BAD("`manager` NULL", gantry_taskman_submit_launch_tasks(NULL, &launches));
+    BAD("`out` NULL", gantry_taskman_submit_launch_tasks(manager, NULL));
+    BAD("struct_size too small", gantry_taskman_submit_launch_tasks(manager, &small));
+    BAD("no GPU dispatcher", gantry_taskman_submit_launch_tasks(manager, &launches));
+    BAD("`task` NULL", gantry_task_invalidate(NULL));
     BAD("`task` NULL", gantry_task_result(NULL));
     BAD("`task` NULL", gantry_task_set_arg(NULL, NULL));
     assert_ok(gantry_task_remove_reference(light));
@@ -242,6 +256,7 @@ static void state_rows(gantry_taskman *manager)
     BAD("running", gantry_taskman_start(manager));
     BAD("running", gantry_taskman_reset(manager));
     BAD("running", gantry_taskman_freeze(manager));
+    BAD("running", gantry_task_invalidate(held));
     BAD("running", gantry_task_set_arg(held, NULL));
     assert_ok(gantry_task_remove_reference(held));
     BAD("a name without a task", gantry_taskman_stop(manager));
