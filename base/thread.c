@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <time.h>
 
 #ifndef NDEBUG
 /* Bit r is set while the thread holds a mutex of rank r. */
@@ -88,6 +89,14 @@ void gy_cond_wait(gy_cond *cond, gy_mutex *mutex)
 {
     assert(HELD_ABOVE(mutex->rank) == 1 && "waiting while holding a higher lock");
     pthread_cond_wait(&cond->native, &mutex->native);
+}
+
+void gy_cond_wait_until(gy_cond *cond, gy_mutex *mutex, uint64_t until_ns)
+{
+    struct timespec until = {.tv_sec = (time_t)(until_ns / 1000000000u),
+                             .tv_nsec = (long)(until_ns % 1000000000u)};
+    assert(HELD_ABOVE(mutex->rank) == 1 && "waiting while holding a higher lock");
+    (void)pthread_cond_timedwait(&cond->native, &mutex->native, &until); /* the caller looks for itself */
 }
 
 void gy_cond_signal(gy_cond *cond)

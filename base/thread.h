@@ -86,6 +86,8 @@ GANTRY_MUST_CHECK gantry_status gy_cond_init(gy_cond *cond);
 void gy_cond_fini(gy_cond *cond);
 /* The mutex must be the highest-ranked one the thread holds. */
 void gy_cond_wait(gy_cond *cond, gy_mutex *mutex) GY_REQUIRES(*mutex);
+/* The same until `until_ns` of gy_clock_ns() at the latest. */
+void gy_cond_wait_until(gy_cond *cond, gy_mutex *mutex, uint64_t until_ns) GY_REQUIRES(*mutex);
 void gy_cond_signal(gy_cond *cond);
 void gy_cond_broadcast(gy_cond *cond);
 

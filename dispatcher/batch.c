@@ -162,6 +162,18 @@ void gy_gd_count_phase(struct gantry_dispatcher *d)
     d->phase_since_ns = now;
 }
 
+/* True when the task's partition has used its share: the task is held until it may be launched. */
+static bool hold_back(struct gantry_dispatcher *d, enum gd_phase phase, gantry_task *task)
+{
+    struct gy_share *share = gy_gd_share(d, task);
+    if (share == NULL || atomic_load_explicit(&d->closing, memory_order_relaxed) ||
+        gy_context_is_lost(d->config.context) || gy_share_admits(share)) {
+        return false;
+    }
+    gy_share_hold(share, phase, task);
+    return true;
+}
+
 /* Run the tasks of one bin, interleaved, until it is empty. */
 static void run_phase(struct gantry_dispatcher *d, enum gd_phase phase)
 {
@@ -181,6 +193,10 @@ static void run_phase(struct gantry_dispatcher *d, enum gd_phase phase)
         for (gantry_task *task = pass.first; task != NULL;) {
             gantry_task *next = gy_task_gpu(task)->next;
             d->last_in_phase = next == NULL && bin->first == NULL;
+            if (__builtin_expect(d->shares.any, 0) && hold_back(d, phase, task)) {
+                task = next;
+                continue;
+            }
             if (!gy_gd_step(d, task)) {
                 gy_gpu_list_append(bin, task, task);
             } else {
@@ -267,6 +283,16 @@ gantry_status gy_gd_cut(struct gantry_dispatcher *d)
     return end_capture(d);
 }
 
+static void watch_shares(struct gantry_dispatcher *d)
+{
+    uint64_t streams = 0;
+    gantry_status status =
+        gy_shares_close(&d->shares, &d->streams, &streams); /* a failure is in the context */
+    for (; streams != 0 && status == GANTRY_OK; streams &= streams - 1) {
+        status = gy_completion_add(&d->completion, (uint32_t)__builtin_ctzll(streams), NULL, 0);
+    }
+}
+
 void gy_gd_flush_completions(struct gantry_dispatcher *d)
 {
     if (gy_completion_is_pending(&d->completion)) {
@@ -283,6 +309,9 @@ void gy_gd_flush(struct gantry_dispatcher *d)
     gy_gpu_time_launched(d->config.time); /* whoever has ended the capture */
     watch_deferred(d);
     watch_memory(d);
+    if (__builtin_expect(d->shares.any, 0)) {
+        watch_shares(d);
+    }
     gy_cta_end_batch(gy_gpu_time_ctas(d->config.time), d->streams.origin);
     if (gy_span_on()) {
         count_heap(d);
@@ -422,6 +451,9 @@ static void run_batch(struct gantry_dispatcher *d)
             run_round(d);
         }
         poll_submissions(d);
+        if (__builtin_expect(d->shares.any, 0)) {
+            gy_shares_unhold(&d->shares, d->bins, false);
+        }
     }
     gy_span_pop(ranges);
     gy_span_end(GY_SPAN_BATCH, "GD batch", span,
@@ -445,7 +477,8 @@ static void idle_chores(struct gantry_dispatcher *d)
 {
     return_streams_if_due(d);
     settle_memory(d);
-    if (d->state == GD_STATE_IDLE && gy_context_is_lost(d->config.context)) {
+    if (d->state == GD_STATE_IDLE && gy_context_is_lost(d->config.context) &&
+        !gy_shares_hold_any(&d->shares)) {
         gd_enter(d, GD_STATE_FAILED);
         for (uint32_t i = 0; i < d->streams.limit; i++) {
             (void)gy_deferred_collect(&d->deferred, i, true); /* nobody else may see their turn come */
@@ -478,23 +511,36 @@ static void learn_patience(struct gantry_dispatcher *d, uint64_t waited_ns)
     }
 }
 
-static void await_tasks(struct gantry_dispatcher *d, uint32_t seen, bool tasks_too)
+static void await_tasks(struct gantry_dispatcher *d, uint32_t seen, bool tasks_too, uint64_t until_ns)
 {
     bool is_step_open = atomic_load_explicit(&d->open_steps, memory_order_relaxed) != 0;
     uint64_t patience = is_step_open ? STEP_NS : IDLE_NS;
     if (d->config.wait != GANTRY_WAIT_ADAPTIVE) {
-        gy_inbox_wait(&d->inbox, seen, tasks_too, d->config.wait, patience);
+        gy_inbox_wait(&d->inbox, seen, tasks_too, d->config.wait, patience, until_ns);
         return;
     }
     uint64_t begin = gy_clock_ns();
     gy_inbox_wait(&d->inbox, seen, tasks_too, d->config.wait,
-                  d->patience_ns > patience ? d->patience_ns : patience);
+                  d->patience_ns > patience ? d->patience_ns : patience, until_ns);
     learn_patience(d, gy_clock_ns() - begin);
 }
 
 static bool may_read(struct gantry_dispatcher *d)
 {
     return atomic_load(&d->open_groups) == 0 || atomic_load(&d->closing);
+}
+
+/* Sleep, at most until a task that is held back may be launched. */
+static void wait_for_work(struct gantry_dispatcher *d, uint32_t seen)
+{
+    uint64_t deadline = d->shares.any ? gy_shares_deadline(&d->shares) : 0;
+#ifdef GANTRY_TESTING
+    if (deadline != 0 && gy_share_test_clock != NULL) {
+        gy_share_test_clock->sleep_until(deadline);
+        return;
+    }
+#endif
+    await_tasks(d, seen, may_read(d), deadline);
 }
 
 void gy_gd_main(void *arg)
@@ -510,6 +556,13 @@ void gy_gd_main(void *arg)
         /* Read before looking: whatever is signalled later makes the wait return at once. */
         uint32_t seen = atomic_load(&d->inbox.signals);
         bool closing = atomic_load(&d->closing);
+        if (__builtin_expect(d->shares.any, 0)) {
+            gy_shares_unhold(&d->shares, d->bins, closing || gy_context_is_lost(d->config.context));
+            if (!bins_are_empty(d)) {
+                run_batch(d);
+                continue;
+            }
+        }
         idle_chores(d);
         if (may_read(d)) {
             poll_submissions(d);
@@ -523,7 +576,7 @@ void gy_gd_main(void *arg)
         } else if (closing) {
             break;
         } else {
-            await_tasks(d, seen, may_read(d));
+            wait_for_work(d, seen);
         }
     }
     gd_enter(d, GD_STATE_CLOSED);

@@ -187,6 +187,9 @@ static bool sweep(struct gy_completion *c, struct round *round)
                 gy_cta_passed(gy_gpu_time_ctas(c->time), slot->stream, slot->recorded_ns);
             }
             gy_gpu_time_collect(c->time);
+            if (__builtin_expect(c->shares->any, 0)) {
+                gy_shares_collect(c->shares);
+            }
             finish_slot(c, round, slot);
             any = true;
         }
@@ -317,14 +320,15 @@ static void gdb_main(void *arg)
 
 gantry_status gy_completion_init(struct gy_completion *c, struct gy_context *context,
                                  struct gy_streams *streams, struct gy_deferred *deferred,
-                                 struct gy_admission *admission, struct gy_gpu_time *time,
-                                 gantry_wait_mode wait)
+                                 struct gy_admission *admission, struct gy_shares *shares,
+                                 struct gy_gpu_time *time, gantry_wait_mode wait)
 {
     memset(c, 0, sizeof(*c));
     c->context = context;
     c->streams = streams;
     c->deferred = deferred;
     c->admission = admission;
+    c->shares = shares;
     c->time = time;
     c->wait = wait;
     gy_mutex_init(&c->lock, GY_RANK_COMPLETION);

@@ -12,6 +12,7 @@
 
 #include "dispatcher/admission.h"
 #include "dispatcher/deferred.h"
+#include "dispatcher/shares.h"
 
 #define GY_COMPLETION_SLOTS 1024
 
@@ -30,6 +31,7 @@ struct gy_completion {
     struct gy_streams *streams;          /* immutable */
     struct gy_deferred *deferred;        /* immutable */
     struct gy_admission *admission;      /* immutable */
+    struct gy_shares *shares;            /* immutable */
     struct gy_gpu_time *time;            /* immutable */
     gantry_wait_mode wait;               /* immutable */
     gy_thread thread;                    /* immutable: GDB */
@@ -50,8 +52,8 @@ struct gy_completion {
 GANTRY_MUST_CHECK gantry_status gy_completion_init(struct gy_completion *completion,
                                                    struct gy_context *context, struct gy_streams *streams,
                                                    struct gy_deferred *deferred,
-                                                   struct gy_admission *admission, struct gy_gpu_time *time,
-                                                   gantry_wait_mode wait);
+                                                   struct gy_admission *admission, struct gy_shares *shares,
+                                                   struct gy_gpu_time *time, gantry_wait_mode wait);
 
 /* True on the thread of any GDB. */
 extern _Thread_local bool gy_gdb_is_current;

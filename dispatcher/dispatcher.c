@@ -209,6 +209,22 @@ static void fini_signals(gantry_dispatcher *d)
     gy_cond_fini(&d->quiet);
 }
 
+/* GDB, and what it charges. */
+static gantry_status init_completion(gantry_dispatcher *d)
+{
+    const struct gy_dispatcher_config *config = &d->config;
+    gantry_status status = gy_shares_init(&d->shares, config->context, config->partitions, &d->inbox);
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    status = gy_completion_init(&d->completion, config->context, &d->streams, &d->deferred, &d->admission,
+                                &d->shares, config->time, config->wait);
+    if (status != GANTRY_OK) {
+        gy_shares_fini(&d->shares);
+    }
+    return status;
+}
+
 gantry_status gy_dispatcher_create(const struct gy_dispatcher_config *config, gantry_dispatcher **out)
 {
     gantry_dispatcher *d = gy_zalloc(sizeof(*d));
@@ -244,8 +260,7 @@ gantry_status gy_dispatcher_create(const struct gy_dispatcher_config *config, ga
         goto fini_deferred;
     }
     gy_admission_init(&d->admission, config->context, config->heap, &d->streams, &d->inbox);
-    status = gy_completion_init(&d->completion, config->context, &d->streams, &d->deferred, &d->admission,
-                                config->time, config->wait);
+    status = init_completion(d);
     if (status != GANTRY_OK) {
         goto fini_admission;
     }
@@ -258,6 +273,7 @@ gantry_status gy_dispatcher_create(const struct gy_dispatcher_config *config, ga
     return GANTRY_OK;
 fini_completion:
     gy_completion_fini(&d->completion);
+    gy_shares_fini(&d->shares);
 fini_admission:
     gy_admission_fini(&d->admission);
     gy_graphs_fini(&d->graphs);
@@ -309,6 +325,7 @@ void gy_dispatcher_destroy(gantry_dispatcher *d)
     bool pushed = gy_context_push(d->config.context) == GANTRY_OK;
     gy_completion_fini(&d->completion);
     gy_heap_set_pending(d->config.heap, NULL, NULL);
+    gy_shares_fini(&d->shares);
     gy_admission_fini(&d->admission);
     gy_deferred_fini(&d->deferred);
     gy_gpu_time_collect(d->config.time);

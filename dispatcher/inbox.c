@@ -98,26 +98,38 @@ static bool has_news(struct gy_inbox *inbox, uint32_t seen, bool tasks_too)
     return atomic_load(&inbox->signals) != seen || (tasks_too && atomic_load(&inbox->head) != NULL);
 }
 
+/* The taker's sleep, until woken or until the time is over. */
+static void sleep_until(struct gy_inbox *inbox, uint32_t seen, bool tasks_too, uint64_t until_ns)
+{
+    gy_mutex_lock(&inbox->lock);
+    atomic_store(&inbox->asleep, true);
+    while (!has_news(inbox, seen, tasks_too)) {
+        if (until_ns == 0) {
+            gy_cond_wait(&inbox->wake, &inbox->lock);
+        } else if (gy_clock_ns() < until_ns) {
+            gy_cond_wait_until(&inbox->wake, &inbox->lock, until_ns);
+        } else {
+            break;
+        }
+    }
+    atomic_store(&inbox->asleep, false);
+    gy_mutex_unlock(&inbox->lock);
+}
+
 void gy_inbox_wait(struct gy_inbox *inbox, uint32_t seen, bool tasks_too, gantry_wait_mode mode,
-                   uint64_t patience_ns)
+                   uint64_t patience_ns, uint64_t until_ns)
 {
     bool is_patient = mode == GANTRY_WAIT_HYBRID || mode == GANTRY_WAIT_ADAPTIVE;
-    uint64_t until = is_patient ? gy_clock_ns() + patience_ns : 0;
-    while (!has_news(inbox, seen, tasks_too)) {
+    uint64_t spin_until = is_patient ? gy_clock_ns() + patience_ns : 0;
+    while (!has_news(inbox, seen, tasks_too) && (until_ns == 0 || gy_clock_ns() < until_ns)) {
         if (mode == GANTRY_WAIT_SPIN) {
             gy_cpu_relax();
         } else if (mode == GANTRY_WAIT_YIELD) {
             sched_yield();
-        } else if (is_patient && gy_clock_ns() < until) {
+        } else if (is_patient && gy_clock_ns() < spin_until) {
             gy_cpu_relax();
         } else {
-            gy_mutex_lock(&inbox->lock);
-            atomic_store(&inbox->asleep, true);
-            while (!has_news(inbox, seen, tasks_too)) {
-                gy_cond_wait(&inbox->wake, &inbox->lock);
-            }
-            atomic_store(&inbox->asleep, false);
-            gy_mutex_unlock(&inbox->lock);
+            sleep_until(inbox, seen, tasks_too, until_ns);
         }
     }
 }

@@ -44,10 +44,11 @@ static inline bool gy_inbox_is_empty(struct gy_inbox *inbox)
     return atomic_load_explicit(&inbox->head, memory_order_relaxed) == NULL;
 }
 
-/* Return when `signals` is not `seen` or, with `tasks_too`, when there are tasks.  `patience_ns`: how long a
- * hybrid or adaptive wait spins before it sleeps.  Taker only. */
+/* Return when `signals` is not `seen` or, with `tasks_too`, when there are tasks, or at `until_ns` of
+ * gy_clock_ns(); 0: however long it takes.  `patience_ns`: how long a hybrid or adaptive wait spins before it
+ * sleeps.  Taker only. */
 void gy_inbox_wait(struct gy_inbox *inbox, uint32_t seen, bool tasks_too, gantry_wait_mode mode,
-                   uint64_t patience_ns);
+                   uint64_t patience_ns, uint64_t until_ns);
 
 void gy_gpu_list_append(struct gy_gpu_list *list, gantry_task *first, gantry_task *last);
 

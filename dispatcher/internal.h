@@ -6,6 +6,7 @@
 #include "dispatcher/graphs.h"
 #include "dispatcher/inbox.h"
 #include "dispatcher/replay.h"
+#include "dispatcher/shares.h"
 
 enum gd_phase { GD_HTOD, GD_KERNEL, GD_DTOH, GD_PHASES };
 
@@ -40,6 +41,7 @@ struct gantry_dispatcher {
     struct gy_streams streams;             /* GD only, atomics apart */
     struct gy_deferred deferred;           /* its own guards */
     uint64_t deferred_seen;                /* GD only: of deferred.deferred, at the last flush */
+    struct gy_shares shares;               /* see shares.h */
     struct gy_admission admission;         /* see admission.h */
     struct gy_completion completion;       /* see completion.h */
     struct gy_graphs graphs;               /* GD only, but for what is marked */
@@ -94,6 +96,12 @@ static inline struct gantry_partition *gy_gd_partition(const struct gantry_dispa
     uint32_t number = gy_task_partition(task);
     struct gy_partitions *all = d->config.partitions;
     return &all->partitions[number != 0 ? number - 1 : all->default_index];
+}
+
+/* The bound on GPU time that `task` is under; NULL: none. */
+static inline struct gy_share *gy_gd_share(const struct gantry_dispatcher *d, const gantry_task *task)
+{
+    return __builtin_expect(!d->shares.any, 1) ? NULL : d->shares.of[gy_gd_partition(d, task)->info.index];
 }
 
 /* Call the launch callback of `task` once (step.c).  True when the task has ended and was released. */

@@ -18,6 +18,7 @@ static bool may_replay(const struct gantry_dispatcher *d)
 {
     gantry_submission mode = atomic_load_explicit(&d->submission, memory_order_relaxed);
     return (mode == GANTRY_SUBMISSION_GRAPHS || mode == GANTRY_SUBMISSION_AUTO) && !gy_span_on() &&
+           !d->shares.any && /* a share is kept call by call */
            !d->config.synchronous && !atomic_load_explicit(&d->streams.single, memory_order_relaxed) &&
            !gy_context_is_stopped(d->config.context);
 }

@@ -86,10 +86,11 @@ static gantry_status failed_by_callback(struct gantry_dispatcher *d, const gantr
 /* ---- in a capture or not ------------------------------------------------------------------- */
 
 /* A callback that nobody has seen in a capture yet is captured alone: `probe`. */
-static gantry_status choose_capture(struct gantry_dispatcher *d, gantry_launch_fn function, bool *probe)
+static gantry_status choose_capture(struct gantry_dispatcher *d, const gantry_task *task, bool *probe)
 {
     struct gy_graphs *g = &d->graphs;
-    enum gy_trust trust = gy_graphs_trust(g, function);
+    gantry_launch_fn function = gy_task_launch_fn(task);
+    enum gy_trust trust = gy_gd_share(d, task) != NULL ? GY_TRUST_NO : gy_graphs_trust(g, function);
     bool alone = trust == GY_TRUST_UNKNOWN && g->calls > 0;
     bool hurry = atomic_load_explicit(&g->waiting, memory_order_relaxed) != 0 && g->calls > 0 &&
                  d->recording.region == NULL;
@@ -110,7 +111,7 @@ static gantry_status choose_capture(struct gantry_dispatcher *d, gantry_launch_f
 /* Everything that must be so before the callback enqueues: capture, barrier, order, GPU time. */
 static gantry_status make_ready(struct gantry_dispatcher *d, gantry_task *task, uint32_t stream, bool *probe)
 {
-    gantry_status status = d->as_graph ? choose_capture(d, gy_task_launch_fn(task), probe) : GANTRY_OK;
+    gantry_status status = d->as_graph ? choose_capture(d, task, probe) : GANTRY_OK;
     if (d->graphs.capturing) {
         d->graphs.calls++; /* before the call: it may end the capture itself */
         gy_graphs_note(&d->graphs, (uint64_t)(uintptr_t)gy_task_launch_fn(task));
@@ -121,6 +122,10 @@ static gantry_status make_ready(struct gantry_dispatcher *d, gantry_task *task, 
     }
     if (status == GANTRY_OK && gy_task_gpu(task)->launch_index == 0) {
         status = prepare(d, task, stream);
+    }
+    struct gy_share *share = gy_gd_share(d, task);
+    if (__builtin_expect(share != NULL, 0) && status == GANTRY_OK) {
+        status = gy_share_enter(&d->shares, share, &d->streams, stream);
     }
     return status;
 }
@@ -238,6 +243,10 @@ static bool step(struct gantry_dispatcher *d, gantry_task *task)
     gantry_launch_result result = call(&launch, span);
     if (d->graphs.capturing) {
         result = check_capture(&launch, result, probe);
+    }
+    struct gy_share *share = gy_gd_share(d, task);
+    if (__builtin_expect(share != NULL, 0) && gy_share_leave(&d->shares, share, &d->streams) != GANTRY_OK) {
+        result = GANTRY_LAUNCH_FAILED;
     }
     if (d->config.synchronous && result != GANTRY_LAUNCH_FAILED) {
         result = synchronize(&launch, result);

@@ -85,6 +85,9 @@ static gantry_status look(struct audit *a, gantry_sm_set *out)
     gantry_sm_set found = {.count = 0};
     gantry_status status =
         GY_CALL(a->context, cuMemsetD8Async(a->seen, 0, WORDS * sizeof(uint32_t), a->inside));
+    if (status == GANTRY_OK) { /* graphs are launched on another stream */
+        status = GY_CALL(a->context, cuStreamSynchronize(a->inside));
+    }
     int quiet = 0;
     for (int i = 0; i < MOST_LAUNCHES && quiet < QUIET && status == GANTRY_OK; i++) {
         uint32_t before = found.count;

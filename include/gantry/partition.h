@@ -216,6 +216,25 @@ typedef struct gantry_partition_info {
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_partition_get_info(const gantry_partition *partition,
                                                                      gantry_partition_info *out);
 
+/** What a partition with a share has used; times in ns.  `share` is of the whole device's time. */
+typedef struct gantry_share_usage {
+    size_t struct_size;                      /* in: sizeof of the caller */
+    double target;                           /* of GPU time, 0.5 for half */
+    double measured;                         /* since the context was created */
+    uint64_t used_ns;                        /* charged: busy time times the partition's part of the device */
+    uint64_t since_ns;                       /* time since then */
+    uint64_t throttled_ns;                   /* of that, tasks were held back */
+    uint64_t longest_ns;                     /* charged for one measured group of launches */
+    uint64_t groups;                         /* measured */
+    double worst_100ms, worst_1s, worst_10s; /* greatest share in any whole window; 0: there was none yet */
+} gantry_share_usage;
+
+/** @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL or a struct_size too small
+ *  @retval GANTRY_ERR_NOT_FOUND         the partition has no share */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_partition_get_usage(gantry_partition *partition,
+                                                                      gantry_share_usage *out);
+
 /** A CUstream (non-blocking) of the partition for work of the application's own.  It must be destroyed, with
  *  cuStreamDestroy(), before the context.
  *  @retval GANTRY_OK
