@@ -213,6 +213,11 @@ static void partition_rows(gantry_context *context)
     BAD("`partition` NULL", gantry_partition_get_info(NULL, &info));
     BAD("`out` NULL", gantry_partition_get_info(partition, NULL));
     BAD("struct_size too small", gantry_partition_get_info(partition, &little));
+    gantry_share_usage usage = {.struct_size = sizeof(usage)}, slight = {.struct_size = 4};
+    BAD("`partition` NULL", gantry_partition_get_usage(NULL, &usage));
+    BAD("`out` NULL", gantry_partition_get_usage(partition, NULL));
+    BAD("struct_size too small", gantry_partition_get_usage(partition, &slight));
+    BAD("no share", gantry_partition_get_usage(partition, &usage));
     BAD_OUT("`partition` NULL", stream, gantry_partition_create_stream(NULL, &stream));
     BAD("`out` NULL", gantry_partition_create_stream(partition, NULL));
     BAD_OUT("`context` NULL", none, gantry_partition_of_stream(NULL, &event, &none));
