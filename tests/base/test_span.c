@@ -45,7 +45,7 @@ static void test_nothing_is_recorded_without_a_sink(void **state)
 static void test_a_span_reaches_the_sink_with_its_times(void **state)
 {
     (void)state;
-    struct recorder recorder = {.sink = {record}};
+    struct recorder recorder = {.sink = {.emit = record}};
     uint64_t before = gy_clock_ns();
     gy_span_set_sink(&recorder.sink);
     uint64_t begin = gy_span_begin();
@@ -63,7 +63,7 @@ static void test_a_span_reaches_the_sink_with_its_times(void **state)
 static void test_a_span_begun_while_off_is_dropped(void **state)
 {
     (void)state;
-    struct recorder recorder = {.sink = {record}};
+    struct recorder recorder = {.sink = {.emit = record}};
     uint64_t begin = gy_span_begin();
     gy_span_set_sink(&recorder.sink);
     gy_span_end(GY_SPAN_TASK, "early", begin, 0);
@@ -82,7 +82,7 @@ static void emit_one(void *arg)
 static void test_the_sink_sees_the_threads_name(void **state)
 {
     (void)state;
-    struct recorder recorder = {.sink = {record}};
+    struct recorder recorder = {.sink = {.emit = record}};
     gy_thread thread;
     gy_span_set_sink(&recorder.sink);
     assert_ok(gy_thread_start(&thread, "worker 7", emit_one, NULL));
@@ -100,7 +100,7 @@ static void remove_sink(void *arg)
 static void test_removing_the_sink_waits_for_who_is_inside(void **state)
 {
     (void)state;
-    struct recorder recorder = {.sink = {record}};
+    struct recorder recorder = {.sink = {.emit = record}};
     atomic_bool removed = false;
     gy_thread emitter, remover;
     atomic_store(&recorder.hold, true);

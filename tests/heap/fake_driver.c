@@ -6,10 +6,11 @@
 #include <sys/mman.h>
 
 struct fake_driver fake_driver;
+_Thread_local long fake_driver_pushes;
 
 static struct gy_driver table;
 static struct gy_context context;
-static CUstreamCaptureMode capture_mode;
+static _Thread_local CUstreamCaptureMode capture_mode;
 
 /* One call of any kind. */
 static CUresult enter(void)
@@ -26,8 +27,12 @@ static CUresult enter(void)
 static CUresult enter_memory(void)
 {
     if (!fake_driver.failed) {
-        fake_driver.called_outside |= fake_driver.pushes == 0;
-        fake_driver.wrong_capture |= capture_mode != CU_STREAM_CAPTURE_MODE_RELAXED;
+        if (fake_driver_pushes == 0) {
+            fake_driver.called_outside = true;
+        }
+        if (capture_mode != CU_STREAM_CAPTURE_MODE_RELAXED) {
+            fake_driver.wrong_capture = true;
+        }
     }
     return enter();
 }
@@ -42,14 +47,14 @@ static CUresult error_name(CUresult result, const char **name)
 static CUresult push(CUcontext native)
 {
     CUresult result = enter();
-    fake_driver.pushes += result == CUDA_SUCCESS && native == context.native ? 1 : 0;
+    fake_driver_pushes += result == CUDA_SUCCESS && native == context.native ? 1 : 0;
     return result;
 }
 
 static CUresult pop(CUcontext *native)
 {
     fake_driver.calls++; /* never fails: what is pushed must come off */
-    fake_driver.pushes--;
+    fake_driver_pushes--;
     *native = context.native;
     return CUDA_SUCCESS;
 }
@@ -165,7 +170,7 @@ static CUresult set_access(CUdeviceptr address, size_t bytes, const CUmemAccessD
 
 /* ---- plain memory: the size lies in front ---- */
 
-static CUresult allocate(uintptr_t *address, size_t bytes, size_t *sum, int protection)
+static CUresult allocate(uintptr_t *address, size_t bytes, _Atomic(size_t) *sum, int protection)
 {
     CUresult result = enter_memory();
     if (result == CUDA_SUCCESS && bytes > fake_driver.room - *sum) {
@@ -184,7 +189,7 @@ static CUresult allocate(uintptr_t *address, size_t bytes, size_t *sum, int prot
     return CUDA_SUCCESS;
 }
 
-static CUresult release_plain(uintptr_t address, size_t *sum)
+static CUresult release_plain(uintptr_t address, _Atomic(size_t) *sum)
 {
     size_t bytes;
     uintptr_t base = (address & ~(uintptr_t)(GY_GRANULE_BYTES - 1)) - GY_GRANULE_BYTES;
@@ -239,6 +244,7 @@ struct gy_context *fake_driver_open(uint64_t memory_bytes)
 {
     fake_driver = (struct fake_driver){.room = (size_t)1 << 30, .fail_at = -1};
     capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+    fake_driver_pushes = 0;
     table = (struct gy_driver){.name = "fake",
                                .cuGetErrorName = error_name,
                                .cuGetErrorString = error_name,

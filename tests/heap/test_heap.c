@@ -25,7 +25,7 @@ static void close_heap(gantry_heap *heap)
     assert_int_equal(fake_driver.held, 0);
     assert_int_equal(fake_driver.device_bytes, 0);
     assert_int_equal(fake_driver.pinned_bytes, 0);
-    assert_int_equal(fake_driver.pushes, 0);
+    assert_int_equal(fake_driver_pushes, 0);
     assert_false(fake_driver.called_outside);
     assert_false(fake_driver.wrong_capture);
     assert_int_equal(gy_alloc_live(), 0);

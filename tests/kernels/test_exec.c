@@ -241,11 +241,11 @@ static void run_in_parallel(const char *kernel, uint32_t blocks, uint32_t thread
 {
     struct worker workers[4];
     for (uint32_t i = 0; i < 4; i++) {
-        workers[i] =
-            (struct worker){.grid = {host_kernel(IMAGE, kernel), {blocks, 1, 1}, {threads, 1, 1}, 0, args},
-                            .first = i,
-                            .step = 4,
-                            .end = blocks};
+        workers[i] = (struct worker){
+            .grid = {host_kernel(IMAGE, kernel), {blocks, 1, 1}, {threads, 1, 1}, 0, args, .take = NULL},
+            .first = i,
+            .step = 4,
+            .end = blocks};
         assert_ok(gy_thread_start(&workers[i].thread, "blocks", run_blocks, &workers[i]));
     }
     for (uint32_t i = 0; i < 4; i++) {

@@ -212,7 +212,7 @@ static void test_bodies_are_spans_with_label_and_context_id(void **state)
 {
     (void)state;
     struct fixture f = set_up(1);
-    struct spans spans = {.sink = {emit}};
+    struct spans spans = {.sink = {.emit = emit}};
     gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
     desc.run = run_body;
     desc.label = "shown";
