@@ -290,7 +290,7 @@ static bool time_steps(struct copy_bench *b, struct copy_work *work, gantry_subm
     desc.launch = launch_batch;
     desc.arg = work;
     if (!ok(gantry_dispatcher_set_submission(gantry_context_dispatcher(b->context), submission)) ||
-        !bench_copy_work_clear(&b->arenas, work, NULL)) {
+        !bench_copy_work_clear(&b->arenas, work, NULL) || !RAW(&b->cuda, cuCtxSynchronize())) {
         return false;
     }
     for (uint32_t i = 0; i <= runs; i++) {

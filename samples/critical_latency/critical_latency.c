@@ -77,7 +77,7 @@ static double now_us(void)
 
 static void await_begin(const struct latency *l)
 {
-    while (*(volatile uint32_t *)l->words == 0) {
+    while (__atomic_load_n(l->words, __ATOMIC_ACQUIRE) == 0) {
     }
 }
 
@@ -97,7 +97,7 @@ static bool launch_by_hand(struct latency *l, CUstream stream, bool is_long)
 static bool sample_by_hand(struct latency *l, const CUstream streams[2], double *short_us, double *long_us)
 {
     double begin = now_us();
-    *(volatile uint32_t *)l->words = 0;
+    __atomic_store_n(l->words, 0u, __ATOMIC_RELAXED);
     if (!launch_by_hand(l, streams[0], true)) {
         return false;
     }
@@ -168,7 +168,7 @@ static bool sample_tasks(struct latency *l, double *short_us, double *long_us)
     }
     l->long_runs++;
     l->short_runs++;
-    *(volatile uint32_t *)l->words = 0;
+    __atomic_store_n(l->words, 0u, __ATOMIC_RELAXED);
     double begin = now_us();
     if (!ok(gantry_taskman_start(l->background))) {
         return false;
