@@ -69,13 +69,17 @@ GANTRY_KERNEL(saturate, (gy_sm_anchor *anchors, uint32_t sms, uint32_t room))
     uint32_t sm = gantry_smid();
     if (sm < room && atomicExch(&anchors[sm].claimed, 1u) == 0) {
         gy_sm_anchor best = {0, 0, 1, 0xffffffffu};
+        uint64_t before = gantry_global_timer();
         for (uint32_t i = 0; i < 4096 && best.width_ns > 2048; i++) {
-            uint64_t before = gantry_global_timer(), clock = gantry_sm_clock(), after = gantry_global_timer();
+            /* Against the reading of the round before: a loop that runs in step with the timer would never see
+             * it change within a round. */
+            uint64_t clock = gantry_sm_clock(), after = gantry_global_timer();
             if (after != before && after - before < best.width_ns) {
                 best.clock = clock;
                 best.timer_ns = after;
                 best.width_ns = (uint32_t)(after - before);
             }
+            before = after;
         }
         anchors[sm].clock = best.clock;
         anchors[sm].timer_ns = best.timer_ns;

@@ -122,9 +122,16 @@ static bool rate_of(const struct gy_sm_anchor *from, const struct gy_sm_anchor *
     return true;
 }
 
+/* NULL: no block came by, or it never saw the timer change. */
 static const struct gy_sm_anchor *claimed(const struct gy_sm_anchor *anchor)
 {
-    return anchor->claimed != 0 ? anchor : NULL;
+    return anchor->claimed != 0 && anchor->timer_ns != 0 ? anchor : NULL;
+}
+
+static const struct gy_sm_anchor *earliest(const struct gy_sm_anchor *begin,
+                                           const struct gy_sm_anchor *before)
+{
+    return claimed(begin) != NULL ? begin : claimed(before);
 }
 
 static uint64_t widest(const struct gy_sm_anchor *a, const struct gy_sm_anchor *b)
@@ -139,7 +146,7 @@ static double median_rate(const struct gy_sm_anchor *begin, const struct gy_sm_a
     double rates[GY_SMS];
     uint32_t known = 0;
     for (uint32_t sm = 0; sm < count; sm++) {
-        const struct gy_sm_anchor *from = begin[sm].claimed != 0 ? &begin[sm] : claimed(&before[sm]);
+        const struct gy_sm_anchor *from = earliest(&begin[sm], &before[sm]);
         known += rate_of(from, claimed(&end[sm]), &rates[known]);
     }
     qsort(rates, known, sizeof(*rates), by_value);
@@ -151,7 +158,7 @@ void gy_sm_lines(const struct gy_sm_anchor *begin, const struct gy_sm_anchor *en
 {
     double median = median_rate(begin, end, before, count);
     for (uint32_t sm = 0; sm < count; sm++) {
-        const struct gy_sm_anchor *from = begin[sm].claimed != 0 ? &begin[sm] : claimed(&before[sm]);
+        const struct gy_sm_anchor *from = earliest(&begin[sm], &before[sm]);
         const struct gy_sm_anchor *to = claimed(&end[sm]), *point = from != NULL ? from : to;
         double rate = median;
         out[sm] = (struct gy_sm_line){0};
