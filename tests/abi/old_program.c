@@ -41,8 +41,7 @@ struct task_desc {
     void *arg;
     uint64_t context_id;
     int priority;
-    uint32_t cpu_class;
-    bool is_condition;
+    uint32_t cpu_class; /* the last one then: no padding behind it, where a later field would find anything */
 };
 
 struct alloc_site {
