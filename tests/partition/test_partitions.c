@@ -195,7 +195,8 @@ static void test_whole_partition_calls(void **state)
         emu.hold();
     }
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(driver->cuMemsetD32Async(memory, 7, 1024, streams[i]), CUDA_SUCCESS);
+        CUdeviceptr half = memory + (CUdeviceptr)i * 2048; /* nothing orders the two */
+        assert_int_equal(driver->cuMemsetD32Async(half, 7, 512, streams[i]), CUDA_SUCCESS);
     }
     assert_ok(gantry_partition_record_event(a, event));
     if (controlled) {
