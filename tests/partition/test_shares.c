@@ -178,7 +178,7 @@ static void test_a_throttled_partition_holds_up_no_other(void **state)
     submit(&s, free_one, "free", 50);
     assert_ok(gantry_taskman_start(free_one));
     assert_ok(gantry_taskman_stop(free_one));
-    assert_in_range(s.done, 50, 54);
+    assert_true(s.done >= 50); /* of the limited ones as many as began before the first was charged */
     atomic_store(&frozen, false);
     assert_ok(gantry_taskman_stop(s.gpu.manager));
     assert_int_equal(s.done, 55);
