@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""`gantry run critical_latency` prints its tables and checks that every block has run.
+"""`gantry run critical_latency` and `gantry bench partition` print their tables and check that every block has run.
 
 Usage: test_critical_latency.py GANTRY
 """
+import json
 import os
 import re
 import subprocess
@@ -18,18 +19,28 @@ class CriticalLatency(unittest.TestCase):
         return subprocess.run([GANTRY, "run", "critical_latency", *arguments], capture_output=True, text=True,
                               timeout=100, env={**os.environ, "GANTRY_DRIVER": driver}, check=False)
 
-    def test_all_ways_splits_and_calls_have_times(self):
-        result = self.run_sample("--samples", "1", "--sweep", "--cost")
+    def test_all_ways_have_times(self):
+        for wait in ("spin", "hybrid", "block"):
+            result = self.run_sample("--samples", "1", "--wait", wait)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            for row in ("plain streams", "priority", "partition, by hand", "partition", "leak"):
+                self.assertRegex(result.stdout, rf"(?m)^{row} +[\d.]+ +[\d.]+ +\d+$")
+
+    def test_bench_has_all_figures(self):
+        driver = os.environ.get("GANTRY_TEST_DRIVER", "emulated")
+        result = subprocess.run([GANTRY, "bench", "partition", "--json", "--runs", "1", "--driver", driver],
+                                capture_output=True, text=True, timeout=100, check=False)
         self.assertEqual(result.returncode, 0, result.stderr)
-        for row in ("plain streams", "priority", "partition, by hand", "partition"):
-            self.assertRegex(result.stdout, rf"(?m)^{row} +[\d.]+ +[\d.]+ +\d+$")
-        splits = re.findall(r"(?m)^(\d+) +(\d+) +[\d.]+ +[\d.]+ +\d+ +[\d.]+$", result.stdout)
+        lines = {line["name"]: line for line in map(json.loads, result.stdout.splitlines())}
+        self.assertTrue(all(line["verified"] and line["value"] >= 0 for line in lines.values()))
+        for name in ("plain", "priority", "leak", "critical", "critical-p99", "long", "path-called", "path-known",
+                     "hybrid-p99", "one-graph-p99", "cost-create", "cost-stream", "cost-plan-of-3"):
+            self.assertIn("partition/" + name, lines)
+        splits = [name for name in lines if re.fullmatch(r"partition/split-\d+-long", name)]
         self.assertGreater(len(splits), 10)
-        self.assertEqual(len({int(a) + int(b) for a, b in splits}), 1)
-        self.assertRegex(result.stdout, r"(?m)^green context create +[\d.]+$")
 
     def test_arguments_are_refused(self):
-        for wrong in (["much"], ["--samples", "0"], ["--driver", "opencl"], ["--what"]):
+        for wrong in (["much"], ["--samples", "0"], ["--driver", "opencl"], ["--wait", "long"], ["--what"]):
             self.assertEqual(self.run_sample(*wrong).returncode, 2)
 
 

@@ -1,0 +1,34 @@
+/* A kernel that fills SMs for a while, as long one or as short one that is in a hurry. */
+#include <gantry/kernel.h>
+
+/* Tell the host, which looks at the word all the time. */
+static __device__ inline void tell(uint32_t *word)
+{
+#if GANTRY_KERNEL_FORM_DEVICE
+    *(volatile uint32_t *)word = 1;
+#else
+    __atomic_store_n(word, 1u, __ATOMIC_RELEASE);
+#endif
+}
+
+/* Every block keeps its place for `ns`, with all its warps: they would give theirs up one by one if they did not wait
+ * for the first.  `begun` and `ended` are the host's, told by the first block and by the last, or NULL; `done`
+ * counts the blocks and is the device's, as counting in the host's memory takes a microsecond per block. */
+GANTRY_KERNEL(occupy, (uint32_t *begun, uint32_t *ended, uint32_t *done, uint64_t ns))
+{
+    if (threadIdx.x == 0) {
+        if (blockIdx.x == 0 && begun != nullptr) {
+            tell(begun);
+        }
+        uint64_t until = gantry_global_timer() + ns;
+        while (gantry_global_timer() < until) {
+        }
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        uint32_t before = atomicAdd(done, 1u);
+        if (ended != nullptr && before % gridDim.x == gridDim.x - 1) {
+            tell(ended);
+        }
+    }
+}
