@@ -10,10 +10,11 @@ enum kernel { KERNEL_FORWARD, KERNEL_BACKWARD, KERNEL_SCALE, KERNEL_COMBINE, KER
 
 /* Memory straight from the system, as large arrays are. */
 struct big {
+    struct pipeline *pipeline;
     void *memory;
     size_t bytes;
 };
-enum { BIG_WITNESS, BIG_VECTORS, BIG_ORDER, BIG_BASES, BIGS };
+enum { BIG_WITNESS, BIG_VECTORS, BIG_ORDER, BIG_BASES, BIG_TABLES, BIGS };
 
 struct job;
 
@@ -50,8 +51,10 @@ struct pipeline {
     uint32_t *roots;              /* on the device */
     struct partition *partitions; /* of all jobs */
     struct job *jobs;
-    _Atomic(uint32_t) next_job;         /* atomic; that is let begin when one ends */
+    _Atomic(uint32_t) next_job; /* atomic; that is let begin when one ends */
+    uint32_t tail_cpus;
     _Atomic(uint64_t) stage_ns[STAGES]; /* atomic */
+    _Atomic(uint64_t) cpu_ns[STAGES];   /* atomic */
     _Atomic(uint32_t) failed;           /* atomic; messages told */
 };
 
@@ -83,7 +86,7 @@ gantry_launch_result proof_launch_download(gantry_launch *launch, void *arg);
 
 /* counters.c */
 struct counters {
-    double faults, shootdowns;
+    double faults, shootdowns, user_ms, system_ms;
 };
 struct counters proof_counters_now(void);
 

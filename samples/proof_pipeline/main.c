@@ -12,10 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CONFIGURATIONS = 5, NOTHING = 0, EVERYTHING = 4 };
+enum { NOTHING, INLINE, RECLAIMER, LIMIT, CPU_SET, GATE, EVERYTHING, CONFIGURATIONS };
 
-static const char *const names[CONFIGURATIONS] = {"nothing", "reclaimer", "class limit", "bandwidth gate",
-                                                  "everything"};
+static const char *const names[CONFIGURATIONS] = {
+    "nothing", "inline frees", "reclaimer", "class limit", "limit+CPU set", "bandwidth gate", "everything"};
 
 struct session {
     struct options options;
@@ -34,9 +34,12 @@ static void configure(const struct options *options, uint32_t number, struct set
         return;
     }
     bool all = number == EVERYTHING;
-    out->reclaim = all || number == 1 ? GANTRY_RECLAIM_BOUNDED : GANTRY_RECLAIM_UNBOUNDED;
-    out->tail_workers = all || number == 2 ? options->tail_limit : 0;
-    out->gate = all || number == 3;
+    out->reclaim = all || number == RECLAIMER ? GANTRY_RECLAIM_BOUNDED
+                   : number == INLINE         ? GANTRY_RECLAIM_INLINE
+                                              : GANTRY_RECLAIM_UNBOUNDED;
+    out->tail_workers = all || number == LIMIT || number == CPU_SET ? options->tail_limit : 0;
+    out->cpu_set = all || number == CPU_SET;
+    out->gate = all || number == GATE;
 }
 
 static bool solve_serially(struct session *s)
@@ -132,10 +135,16 @@ static void print_tables(const struct session *s)
         "in the serial run\n",
         proof_device_name(s->pipelines[0]), proof_workers(s->pipelines[0]), o->settings.partitions,
         s->problem.rows, o->settings.jobs, o->repeat);
+    uint32_t limit = s->count > 1 ? o->tail_limit : o->settings.tail_workers;
+    if (limit != 0) {
+        printf("limited tails: %u workers; their CPU set: %u CPUs\n", limit,
+               proof_tail_cpus(s->pipelines[s->count - 1]));
+    }
     for (uint32_t i = 0; i < 2 && (i == 0 || s->count > 1); i++) {
         const char *title = s->count == 1 ? "as configured" : names[i == 0 ? NOTHING : EVERYTHING];
         proof_report_sweep(title, o->levels, s->sweeps[i], o->level_count);
         proof_report_inflation(title, o->levels, s->sweeps[i], o->level_count);
+        proof_report_cpu(title, o->levels, s->sweeps[i], o->level_count);
     }
     if (s->count > 1) {
         proof_report_gains(o->settings.concurrency, names, s->gains, s->count);

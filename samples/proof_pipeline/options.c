@@ -32,6 +32,8 @@ static const char usage[] =
     "One configuration instead of the comparison, with any of these; the others are as in the first row:\n"
     "      --reclaim WAY        inline, bounded or unbounded (a thread for each release; the default)\n"
     "      --class-limit on|off tails on few workers\n"
+    "      --cpu-set on|off     tails on the CPUs of as few last-level caches as have one per worker of "
+    "theirs\n"
     "      --gate on|off        synthesis gives way to tails\n"
     "  -h, --help               print this\n\n"
     "Exit status: 0 everything right, 1 not, 2 wrong arguments.\n";
@@ -48,6 +50,7 @@ enum {
     TIMELINE,
     RECLAIM,
     LIMIT,
+    CPU_SET,
     GATE
 };
 
@@ -110,9 +113,10 @@ static bool parse_reclaim(gantry_reclaim_policy *out)
 static bool apply_fixed(int option, struct options *o, bool *limit)
 {
     o->is_fixed = true;
-    return option == RECLAIM ? parse_reclaim(&o->settings.reclaim)
-           : option == LIMIT ? parse_switch("--class-limit", limit)
-                             : parse_switch("--gate", &o->settings.gate);
+    return option == RECLAIM   ? parse_reclaim(&o->settings.reclaim)
+           : option == LIMIT   ? parse_switch("--class-limit", limit)
+           : option == CPU_SET ? parse_switch("--cpu-set", &o->settings.cpu_set)
+                               : parse_switch("--gate", &o->settings.gate);
 }
 
 static bool apply(int option, char *const *argv, struct options *o, bool *limit)
@@ -152,6 +156,7 @@ static bool apply(int option, char *const *argv, struct options *o, bool *limit)
         return true;
     case RECLAIM:
     case LIMIT:
+    case CPU_SET:
     case GATE:
         return apply_fixed(option, o, limit);
     case 'd':
@@ -183,6 +188,7 @@ static const struct option table[] = {
     {"timeline", required_argument, NULL, TIMELINE},
     {"reclaim", required_argument, NULL, RECLAIM},
     {"class-limit", required_argument, NULL, LIMIT},
+    {"cpu-set", required_argument, NULL, CPU_SET},
     {"gate", required_argument, NULL, GATE},
     {"driver", required_argument, NULL, 'd'},
     {"help", no_argument, NULL, 'h'},

@@ -71,6 +71,43 @@ static bool open_context(struct pipeline *p)
     return good;
 }
 
+static uint32_t count_cpus(void)
+{
+    uint32_t all = 0, more = 0;
+    for (uint32_t i = 0; gantry_cpu_cache_domain(i, NULL, 0, &more) == GANTRY_OK && more != 0; i++) {
+        all += more;
+    }
+    return all;
+}
+
+/* On the CPUs of the first cache domains that together have one for each worker of tails.  Where these are
+ * all that there are, nothing changes. */
+static bool place_tails(struct pipeline *p)
+{
+    if (!p->settings.cpu_set) {
+        return true;
+    }
+    uint32_t *cpus = malloc(p->tail_cpus * sizeof(*cpus));
+    if (cpus == NULL) {
+        proof_tell(p, "the CPUs of tails", "no memory");
+        return false;
+    }
+    gantry_cpu_class_options tails = GANTRY_CPU_CLASS_OPTIONS_INIT;
+    tails.cpus = cpus;
+    for (uint32_t i = 0, more = 1; more != 0 && (i == 0 || tails.cpu_count < p->settings.tail_workers); i++) {
+        uint32_t room = p->tail_cpus - tails.cpu_count;
+        if (gantry_cpu_cache_domain(i, cpus + tails.cpu_count, room, &more) != GANTRY_OK || more > room) {
+            break;
+        }
+        tails.cpu_count += more;
+    }
+    bool good = tails.cpu_count == p->tail_cpus ||
+                ok(p, gantry_cpu_dispatcher_set_class(p->cpus, TAIL_CLASS, &tails), "the CPUs of tails");
+    p->tail_cpus = tails.cpu_count;
+    free(cpus);
+    return good;
+}
+
 static bool open_workers(struct pipeline *p)
 {
     static const uint32_t no_limit = UINT32_MAX;
@@ -84,7 +121,8 @@ static bool open_workers(struct pipeline *p)
         return false;
     }
     manager.cpu_dispatcher = p->cpus;
-    return ok(p, gantry_taskman_create(&manager, &p->manager), "the task manager");
+    p->tail_cpus = count_cpus();
+    return place_tails(p) && ok(p, gantry_taskman_create(&manager, &p->manager), "the task manager");
 }
 
 /* The roots, in a step of their own. */
@@ -172,6 +210,11 @@ const char *proof_device_name(const struct pipeline *p)
 uint32_t proof_workers(const struct pipeline *p)
 {
     return gantry_cpu_dispatcher_worker_count(p->cpus);
+}
+
+uint32_t proof_tail_cpus(const struct pipeline *p)
+{
+    return p->tail_cpus;
 }
 
 void proof_set_concurrency(struct pipeline *p, uint32_t concurrency)
@@ -332,6 +375,7 @@ static void measure(struct pipeline *p, uint64_t begin, uint64_t end, struct mea
     out->seconds = (double)(end - begin) / 1e9;
     for (int i = 0; i < STAGES; i++) {
         out->stage_ms[i] = (double)atomic_exchange(&p->stage_ns[i], 0) / 1e6 / (double)count;
+        out->cpu_ms[i] = (double)atomic_exchange(&p->cpu_ns[i], 0) / 1e6 / (double)count;
     }
     for (uint32_t i = 0; i < p->settings.jobs; i++) {
         out->latency_ms += (double)(p->jobs[i].end_ns - p->jobs[i].begin_ns) / 1e6 / p->settings.jobs;
@@ -360,6 +404,8 @@ static struct before read_counters(struct pipeline *p)
 
 static void subtract(const struct before *before, const struct before *after, struct measured *out)
 {
+    out->user_ms = after->counters.user_ms - before->counters.user_ms;
+    out->system_ms = after->counters.system_ms - before->counters.system_ms;
     out->faults = after->counters.faults - before->counters.faults;
     out->shootdowns =
         after->counters.shootdowns < 0 ? -1 : after->counters.shootdowns - before->counters.shootdowns;
@@ -368,6 +414,8 @@ static void subtract(const struct before *before, const struct before *after, st
     out->reclaim_waits = (double)(after->reclaim.waits - before->reclaim.waits);
     out->reclaim_running = (double)after->reclaim.peak_running;
     out->admission_waits = (double)(after->dispatcher.memory_waited - before->dispatcher.memory_waited);
+    out->admission_wait_ms =
+        (double)(after->dispatcher.memory_wait_ns - before->dispatcher.memory_wait_ns) / 1e6;
 }
 
 static bool check(struct pipeline *p)

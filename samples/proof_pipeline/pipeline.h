@@ -20,22 +20,28 @@ struct settings {
     uint64_t device_bytes; /* most that the heap takes of the device; 0: no limit */
     gantry_reclaim_policy reclaim;
     bool gate; /* tails raise the bandwidth gate */
+    bool
+        cpu_set; /* tails run on the CPUs of as few last-level caches as have one for each of their workers */
 };
 
 struct measured {
     double seconds;
     double stage_ms[STAGES]; /* mean per partition */
-    double latency_ms;       /* mean per proof */
-    double busy_percent;     /* of the time, something was on the device */
-    uint32_t gaps;           /* pauses of the device between two partitions */
-    double gap_ms;           /* all of them */
-    double faults;           /* minor page faults */
-    double shootdowns;       /* TLB shootdown interrupts; < 0: the system does not proof_tell */
-    double held_ms;          /* all threads together, by the gate */
+    double cpu_ms[STAGES]; /* the same, CPU time of all threads: grows when memory is slow, not when CPUs are
+                              few */
+    double latency_ms;     /* mean per proof */
+    double busy_percent;   /* of the time, something was on the device */
+    uint32_t gaps;         /* pauses of the device between two partitions */
+    double gap_ms;         /* all of them */
+    double user_ms, system_ms; /* CPU time of the process */
+    double faults;             /* minor page faults */
+    double shootdowns;         /* TLB shootdown interrupts; < 0: the system does not tell */
+    double held_ms;            /* all threads together, by the gate */
     double holds;
     double reclaim_waits;
     double reclaim_running; /* most releases at once, since the configuration was opened */
     double admission_waits;
+    double admission_wait_ms;
 };
 
 struct pipeline;
@@ -51,5 +57,7 @@ void proof_set_concurrency(struct pipeline *pipeline, uint32_t concurrency);
 bool proof_run(struct pipeline *pipeline, struct measured *out);
 const char *proof_device_name(const struct pipeline *pipeline);
 uint32_t proof_workers(const struct pipeline *pipeline);
+/* CPUs that tails run on. */
+uint32_t proof_tail_cpus(const struct pipeline *pipeline);
 
 #endif

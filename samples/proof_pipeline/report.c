@@ -16,11 +16,14 @@ void proof_series_add(struct series *s, const struct measured *run, uint32_t job
     sum->seconds += run->seconds;
     for (int i = 0; i < STAGES; i++) {
         sum->stage_ms[i] += run->stage_ms[i];
+        sum->cpu_ms[i] += run->cpu_ms[i];
     }
     sum->latency_ms += run->latency_ms;
     sum->busy_percent += run->busy_percent;
     sum->gaps += run->gaps;
     sum->gap_ms += run->gap_ms;
+    sum->user_ms += run->user_ms;
+    sum->system_ms += run->system_ms;
     sum->faults += run->faults;
     sum->shootdowns += run->shootdowns;
     sum->held_ms += run->held_ms;
@@ -28,6 +31,7 @@ void proof_series_add(struct series *s, const struct measured *run, uint32_t job
     sum->reclaim_waits += run->reclaim_waits;
     sum->reclaim_running = fmax(sum->reclaim_running, run->reclaim_running);
     sum->admission_waits += run->admission_waits;
+    sum->admission_wait_ms += run->admission_wait_ms;
 }
 
 void proof_series_end(struct series *s)
@@ -40,17 +44,21 @@ void proof_series_end(struct series *s)
     mean->seconds /= n;
     for (int i = 0; i < STAGES; i++) {
         mean->stage_ms[i] /= n;
+        mean->cpu_ms[i] /= n;
     }
     mean->latency_ms /= n;
     mean->busy_percent /= n;
     mean->gaps /= s->count;
     mean->gap_ms /= n;
+    mean->user_ms /= n;
+    mean->system_ms /= n;
     mean->faults /= n;
     mean->shootdowns /= n;
     mean->held_ms /= n;
     mean->holds /= n;
     mean->reclaim_waits /= n;
     mean->admission_waits /= n;
+    mean->admission_wait_ms /= n;
 }
 
 double proof_series_mean(const struct series *s)
@@ -91,45 +99,74 @@ void proof_report_sweep(const char *title, const uint32_t *levels, const struct 
     }
 }
 
-void proof_report_inflation(const char *title, const uint32_t *levels, const struct series *rows,
-                            uint32_t count)
+/* A column per stage; the device's has no CPU time. */
+static void print_stages(const uint32_t *levels, const struct series *rows, uint32_t count, bool is_cpu)
 {
-    printf("\nstages, ms per partition (times the first row's), %s\n%4s", title, "c");
+    printf("%4s", "c");
     for (int k = 0; k < STAGES; k++) {
-        printf(" %20s", stage_names[k]);
+        if (!is_cpu || k != STAGE_DEVICE) {
+            printf(" %20s", stage_names[k]);
+        }
     }
     printf("\n");
     for (uint32_t i = 0; i < count; i++) {
         printf("%4u", levels[i]);
         for (int k = 0; k < STAGES; k++) {
-            double ms = rows[i].means.stage_ms[k], first = rows[0].means.stage_ms[k];
-            printf(" %11.3f (x%5.2f)", ms, first > 0 ? ms / first : 0);
+            double ms = is_cpu ? rows[i].means.cpu_ms[k] : rows[i].means.stage_ms[k];
+            double first = is_cpu ? rows[0].means.cpu_ms[k] : rows[0].means.stage_ms[k];
+            if (!is_cpu || k != STAGE_DEVICE) {
+                printf(" %11.3f (x%5.2f)", ms, first > 0 ? ms / first : 0);
+            }
         }
         printf("\n");
     }
 }
 
+void proof_report_inflation(const char *title, const uint32_t *levels, const struct series *rows,
+                            uint32_t count)
+{
+    printf("\nstages, ms per partition (times the first row's), %s\n", title);
+    print_stages(levels, rows, count, false);
+}
+
+void proof_report_cpu(const char *title, const uint32_t *levels, const struct series *rows, uint32_t count)
+{
+    printf("\nCPU time of stages, ms per partition (times the first row's), %s\n", title);
+    print_stages(levels, rows, count, true);
+}
+
+static void print_counters(const char *const *names, const struct series *rows, uint32_t count)
+{
+    printf("\ncounters of these, per run\n%-16s %10s %10s %10s %10s %10s %8s %8s %8s %10s\n", "", "user ms",
+           "system ms", "TLB IPIs", "faults", "held ms", "waits", "at once", "admitted", "waited ms");
+    for (uint32_t i = 0; i < count; i++) {
+        const struct measured *means = &rows[i].means;
+        printf("%-16s %10.1f %10.1f ", names[i], means->user_ms, means->system_ms);
+        if (means->shootdowns < 0) {
+            printf("%10s", "unknown");
+        } else {
+            printf("%10.0f", means->shootdowns);
+        }
+        printf(" %10.0f %10.3f %8.1f %8.0f %8.1f %10.3f\n", means->faults, means->held_ms,
+               means->reclaim_waits, means->reclaim_running, means->admission_waits,
+               means->admission_wait_ms);
+    }
+    printf(
+        "user, system: CPU time of all threads; TLB IPIs: the machine's; faults: minor page faults; held: by "
+        "the gate, all threads\ntogether; waits: for room in the reclaimer's queue; at once: most releases "
+        "running; admitted: partitions that waited for\ndevice memory, and how long, all together\n");
+}
+
 void proof_report_gains(uint32_t level, const char *const *names, const struct series *rows, uint32_t count)
 {
     printf("\ninterventions, c = %u; gain in throughput over the first row\n", level);
-    printf("%-16s %10s %8s %8s %8s %10s %10s %10s %8s %8s %8s\n", "", "ms/proof", "+- 95 %", "gain %",
-           "+- 95 %", "TLB IPIs", "faults", "held ms", "waits", "at once", "admitted");
+    printf("%-16s %10s %8s %8s %8s\n", "", "ms/proof", "+- 95 %", "gain %", "+- 95 %");
     double base = proof_series_mean(&rows[0]), base_error = proof_series_error(&rows[0]);
     for (uint32_t i = 0; i < count; i++) {
-        const struct series *s = &rows[i];
-        double mean = proof_series_mean(s), ratio = base / mean;
-        double error = i == 0 ? 0 : ratio * hypot(base_error / base, proof_series_error(s) / mean);
-        printf("%-16s %10.3f %8.3f %+8.1f %8.1f ", names[i], mean * 1e3, proof_series_error(s) * 1e3,
+        double mean = proof_series_mean(&rows[i]), ratio = base / mean;
+        double error = i == 0 ? 0 : ratio * hypot(base_error / base, proof_series_error(&rows[i]) / mean);
+        printf("%-16s %10.3f %8.3f %+8.1f %8.1f\n", names[i], mean * 1e3, proof_series_error(&rows[i]) * 1e3,
                100 * (ratio - 1), 100 * error);
-        if (s->means.shootdowns < 0) {
-            printf("%10s", "unknown");
-        } else {
-            printf("%10.0f", s->means.shootdowns);
-        }
-        printf(" %10.0f %10.3f %8.1f %8.0f %8.1f\n", s->means.faults, s->means.held_ms,
-               s->means.reclaim_waits, s->means.reclaim_running, s->means.admission_waits);
     }
-    printf("TLB IPIs: the machine's, per run; faults: minor page faults; held: by the gate, all threads "
-           "together;\nwaits: for room in the reclaimer's queue; at once: most releases running;\nadmitted: "
-           "partitions that waited for device memory\n");
+    print_counters(names, rows, count);
 }

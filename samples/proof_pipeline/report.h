@@ -20,6 +20,8 @@ double proof_series_error(const struct series *series);
 void proof_report_sweep(const char *title, const uint32_t *levels, const struct series *rows, uint32_t count);
 void proof_report_inflation(const char *title, const uint32_t *levels, const struct series *rows,
                             uint32_t count);
+/* CPU time: what the same work costs, however many CPUs share it. */
+void proof_report_cpu(const char *title, const uint32_t *levels, const struct series *rows, uint32_t count);
 /* The first row is what the others are compared with. */
 void proof_report_gains(uint32_t level, const char *const *names, const struct series *rows, uint32_t count);
 

@@ -4,29 +4,45 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 
 static void count_stage(struct pipeline *pipeline, enum stage stage, uint64_t begin)
 {
     atomic_fetch_add_explicit(&pipeline->stage_ns[stage], proof_now_ns() - begin, memory_order_relaxed);
 }
 
+/* CPU time of the calling thread. */
+static uint64_t cpu_now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static void count_cpu(struct pipeline *pipeline, enum stage stage, uint64_t begin)
+{
+    atomic_fetch_add_explicit(&pipeline->cpu_ns[stage], cpu_now_ns() - begin, memory_order_relaxed);
+}
+
 /* ---- big memory ---------------------------------------------------------------------------- */
 
-static void *take_big(struct big *big, size_t bytes)
+static void *take_big(struct partition *p, int which, size_t bytes)
 {
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) {
         return NULL;
     }
-    *big = (struct big){memory, bytes};
+    p->bigs[which] = (struct big){p->pipeline, memory, bytes};
     return memory;
 }
 
 static void unmap(void *arg)
 {
     struct big *big = arg;
+    uint64_t begin = cpu_now_ns();
     munmap(big->memory, big->bytes);
     big->memory = NULL;
+    count_cpu(big->pipeline, STAGE_FREEING, begin);
 }
 
 /* As the heap's policy says: here, by its thread, or each by a thread of its own. */
@@ -63,8 +79,10 @@ void proof_drop_partition(struct partition *p)
 static gantry_status synthesize_part(size_t begin, size_t end, void *arg)
 {
     struct partition *p = arg;
+    uint64_t cpu = cpu_now_ns();
     proof_synthesize(p->pipeline->problem, p->bigs[BIG_WITNESS].memory, begin, end,
                      p->bigs[BIG_VECTORS].memory);
+    count_cpu(p->pipeline, STAGE_SYNTHESIS, cpu);
     return GANTRY_OK;
 }
 
@@ -74,12 +92,13 @@ gantry_status proof_run_synthesis(gantry_task *task, void *arg)
     struct partition *p = arg;
     struct pipeline *pipeline = p->pipeline;
     size_t n = pipeline->problem->rows;
-    uint64_t begin = proof_now_ns();
-    uint32_t *witness = take_big(&p->bigs[BIG_WITNESS], n * 4);
-    if (witness == NULL || take_big(&p->bigs[BIG_VECTORS], 3 * n * 4) == NULL) {
+    uint64_t begin = proof_now_ns(), cpu = cpu_now_ns();
+    uint32_t *witness = take_big(p, BIG_WITNESS, n * 4);
+    if (witness == NULL || take_big(p, BIG_VECTORS, 3 * n * 4) == NULL) {
         return GANTRY_ERR_OUT_OF_HOST_MEMORY;
     }
     proof_witness(pipeline->problem, p->index, witness);
+    count_cpu(pipeline, STAGE_SYNTHESIS, cpu);
     gantry_status status = gantry_parallel_for(pipeline->cpus, 0, n, 0, synthesize_part, p);
     count_stage(pipeline, STAGE_SYNTHESIS, begin);
     return status;
@@ -93,7 +112,7 @@ gantry_status proof_run_preparation(gantry_task *task, void *arg)
     struct partition *p = arg;
     const struct problem *problem = p->pipeline->problem;
     size_t n = problem->rows;
-    uint64_t begin = proof_now_ns();
+    uint64_t begin = proof_now_ns(), cpu = cpu_now_ns();
     void *staging = NULL;
     gantry_status status =
         gantry_heap_alloc(p->pipeline->heap, GANTRY_MEMORY_PINNED, proof_words_in_all(problem) * 4, 0,
@@ -102,25 +121,27 @@ gantry_status proof_run_preparation(gantry_task *task, void *arg)
         return status;
     }
     p->staging = staging;
-    uint32_t *order = take_big(&p->bigs[BIG_ORDER], (n + problem->buckets + 1) * 4);
-    struct point *bases = take_big(&p->bigs[BIG_BASES], n * sizeof(*bases));
+    uint32_t *order = take_big(p, BIG_ORDER, (n + problem->buckets + 1) * 4);
+    struct point *bases = take_big(p, BIG_BASES, n * sizeof(*bases));
     if (order == NULL || bases == NULL) {
         return GANTRY_ERR_OUT_OF_HOST_MEMORY;
     }
     proof_prepare(problem, p->bigs[BIG_WITNESS].memory, order, order + n, bases);
     memcpy(p->staging, p->bigs[BIG_VECTORS].memory, 3 * n * 4);
     memcpy(p->staging + proof_offset_order(problem), order, (n + problem->buckets + 1) * 4);
+    count_cpu(p->pipeline, STAGE_PREPARATION, cpu);
     count_stage(p->pipeline, STAGE_PREPARATION, begin);
     return GANTRY_OK;
 }
 
 /* ---- tail ---------------------------------------------------------------------------------- */
 
-/* Every worker gets rows of every window: parts of a window are as many as tails have workers. */
+/* Each part has its rows, and a table of buckets for one window after the other.  There are as many parts as
+ * tails have workers. */
 struct tail {
     struct partition *partition;
-    uint32_t chunks;
-    struct point *sums; /* windows * chunks */
+    uint32_t parts;
+    struct point *sums; /* windows of the first part, of the second, ... */
 };
 
 static gantry_status tail_part(size_t begin, size_t end, void *arg)
@@ -128,18 +149,17 @@ static gantry_status tail_part(size_t begin, size_t end, void *arg)
     struct tail *tail = arg;
     struct partition *p = tail->partition;
     const struct problem *problem = p->pipeline->problem;
-    struct big table = {NULL, 0};
-    if (take_big(&table, ((size_t)1 << problem->window_bits) * sizeof(struct point)) == NULL) {
-        return GANTRY_ERR_OUT_OF_HOST_MEMORY;
+    uint64_t cpu = cpu_now_ns();
+    for (size_t part = begin; part < end; part++) {
+        struct point *table = (struct point *)p->bigs[BIG_TABLES].memory + (part << problem->window_bits);
+        size_t first = problem->rows * part / tail->parts, last = problem->rows * (part + 1) / tail->parts;
+        for (uint32_t window = 0; window < problem->windows; window++) {
+            proof_tail_part(problem, window, first, last, p->staging + proof_offset_h(problem),
+                            p->bigs[BIG_ORDER].memory, p->bigs[BIG_BASES].memory, table,
+                            &tail->sums[part * problem->windows + window]);
+        }
     }
-    for (size_t i = begin; i < end; i++) {
-        size_t window = i / tail->chunks, chunk = i % tail->chunks;
-        size_t first = problem->rows * chunk / tail->chunks;
-        size_t last = problem->rows * (chunk + 1) / tail->chunks;
-        proof_tail_part(problem, (uint32_t)window, first, last, p->staging + proof_offset_h(problem),
-                        p->bigs[BIG_ORDER].memory, p->bigs[BIG_BASES].memory, table.memory, &tail->sums[i]);
-    }
-    unmap(&table);
+    count_cpu(p->pipeline, STAGE_TAIL, cpu);
     return GANTRY_OK;
 }
 
@@ -149,15 +169,18 @@ static gantry_status compute_tail(struct partition *p, struct answer *answer)
     const struct problem *problem = pipeline->problem;
     uint32_t limit = pipeline->settings.tail_workers;
     struct tail tail = {p, limit != 0 ? limit : proof_workers(pipeline), NULL};
-    size_t parts = (size_t)problem->windows * tail.chunks;
-    tail.sums = malloc(parts * sizeof(*tail.sums));
-    if (tail.sums == NULL) {
+    size_t sums = (size_t)tail.parts * problem->windows;
+    tail.sums = malloc(sums * sizeof(*tail.sums));
+    if (tail.sums == NULL ||
+        take_big(p, BIG_TABLES, ((size_t)tail.parts << problem->window_bits) * sizeof(struct point)) ==
+            NULL) {
+        free(tail.sums);
         return GANTRY_ERR_OUT_OF_HOST_MEMORY;
     }
-    gantry_status status = gantry_parallel_for(pipeline->cpus, 0, parts, 1, tail_part, &tail);
+    gantry_status status = gantry_parallel_for(pipeline->cpus, 0, tail.parts, 1, tail_part, &tail);
     *answer = (struct answer){.bucket_digest =
                                   proof_digest(p->staging + proof_offset_sums(problem), problem->buckets)};
-    for (size_t i = 0; i < parts && status == GANTRY_OK; i++) {
+    for (size_t i = 0; i < sums && status == GANTRY_OK; i++) {
         proof_add_point(&answer->sum, &tail.sums[i]);
     }
     free(tail.sums);

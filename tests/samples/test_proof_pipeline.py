@@ -3,6 +3,7 @@
 
 Usage: test_proof_pipeline.py GANTRY
 """
+import json
 import os
 import pathlib
 import re
@@ -13,7 +14,7 @@ import unittest
 
 GANTRY = sys.argv.pop(1)
 DRIVER = os.environ.get("GANTRY_TEST_DRIVER", "emulated")
-CONFIGURATIONS = ["nothing", "reclaimer", "class limit", "bandwidth gate", "everything"]
+CONFIGURATIONS = ["nothing", "inline frees", "reclaimer", "class limit", "limit+CPU set", "bandwidth gate", "everything"]
 
 
 def run(*arguments):
@@ -31,19 +32,25 @@ class ProofPipeline(unittest.TestCase):
     def test_all_configurations_are_right_and_compared(self):
         out = self.run_well("--concurrency", "1,3", "--repeat", "2", "--rows-log2", "7", "--workers", "2")
         for title in ("nothing", "everything"):
-            for table in (f"throughput, {title}\n", f"first row's), {title}\n"):
+            for table in (f"throughput, {title}\n", f"\nstages, ms per partition (times the first row's), {title}\n",
+                          f"\nCPU time of stages, ms per partition (times the first row's), {title}\n"):
                 self.assertEqual(out.count(table), 1, out)
                 rows = out.split(table)[1].split("\n\n")[0].splitlines()[1:]
                 self.assertEqual([row.split()[0] for row in rows[-2:]], ["1", "3"], out)
-        gains = out.split("interventions, c = 3")[1]
+        gains, counters = out.split("interventions, c = 3")[1].split("counters of these, per run")
         for name in CONFIGURATIONS:
-            row = re.search(rf"^{name} +([\d.]+) +([\d.]+) ", gains, re.M)
+            row = re.search(rf"^{re.escape(name)} +([\d.]+) +([\d.]+) +[-+]", gains, re.M)
             self.assertIsNotNone(row, gains)
             self.assertGreater(float(row[1]), 0)
+            row = re.search(rf"^{re.escape(name)} +([\d.]+) +([\d.]+) +([\d]+|unknown) +(\d+) ", counters, re.M)
+            self.assertIsNotNone(row, counters)
+            self.assertGreater(float(row[4]), 0)
 
     def test_the_reclaimer_runs_one_release_at_a_time(self):
         out = self.run_well("--concurrency", "4", "--repeat", "1", "--rows-log2", "6", "--workers", "2")
-        at_once = {name: float(re.search(rf"^{name} .* ([\d.]+) +[\d.]+$", out, re.M)[1]) for name in CONFIGURATIONS}
+        counters = out.split("counters of these")[1]
+        at_once = {name: float(re.search(rf"^{re.escape(name)} .* (\d+) +[\d.]+ +[\d.]+$", counters, re.M)[1])
+                   for name in CONFIGURATIONS}
         self.assertEqual(at_once["reclaimer"], 1)
         self.assertEqual(at_once["everything"], 1)
 
@@ -59,12 +66,18 @@ class ProofPipeline(unittest.TestCase):
             self.run_well("--concurrency", "2", "--repeat", "1", "--rows-log2", "6", "--gate", "on", "--reclaim", "inline",
                           "--timeline", path)
             trace = pathlib.Path(path).read_bytes()
-        for name in (b"synthesis", b"preparation", b"upload", b"transforms", b"download", b"tail", b"freeing",
-                     b"bandwidth gate"):
-            self.assertIn(name, trace)
+            report = subprocess.run([GANTRY, "report", "trace", path, "--waterfall", "--json"], capture_output=True, text=True,
+                                    timeout=250, check=False)
+        self.assertEqual(report.returncode, 0, report.stderr)
+        self.assertIn(b"bandwidth gate", trace)
+        stages = {stage["stage"]: stage for stage in json.loads(report.stdout)["stages"]}
+        for name in ("synthesis", "preparation", "upload", "transforms", "download", "tail", "freeing"):
+            self.assertEqual(stages[name]["count"], 4, report.stdout)  # two proofs of two partitions
+        order = [stages[name]["begin_ns"] for name in ("synthesis", "preparation", "tail", "freeing")]
+        self.assertEqual(order, sorted(order), report.stdout)
 
     def test_wrong_arguments_are_refused(self):
-        for arguments in (["--gate", "maybe"], ["--reclaim", "later"], ["--concurrency", "1,x"], ["--jobs", "0"],
+        for arguments in (["--gate", "maybe"], ["--cpu-set", "2"], ["--reclaim", "later"], ["--concurrency", "1,x"], ["--jobs", "0"],
                           ["--class-limit", "2"], ["--rows-log2", "25"], ["proof"]):
             with self.subTest(arguments):
                 result = run(*arguments)
