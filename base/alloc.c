@@ -2,6 +2,7 @@
  * allocator gets the size it needs and gy_free() needs none. */
 #include "base/alloc.h"
 
+#include "base/handle.h"
 #include "base/status.h"
 
 #include <stdatomic.h>
@@ -123,7 +124,7 @@ char *gy_strdup(const char *text)
 
 long gy_alloc_live(void)
 {
-    return atomic_load(&live);
+    return atomic_load(&live) - gy_handle_kept();
 }
 
 gantry_status gantry_set_allocator(const gantry_allocator *allocator)
@@ -131,6 +132,7 @@ gantry_status gantry_set_allocator(const gantry_allocator *allocator)
     if (allocator != NULL && (allocator->allocate == NULL || allocator->release == NULL)) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "allocator: a function is NULL");
     }
+    gy_handle_flush();
     if (gy_alloc_live() != 0) {
         return GY_FAIL(GANTRY_ERR_STATE, "allocator: %ld blocks of the present one are in use",
                        gy_alloc_live());

@@ -8,6 +8,7 @@
 #include "context/context.h"
 
 #include "base/alloc.h"
+#include "base/handle.h"
 #include "base/options.h"
 #include "driver/device.h"
 #include "driver/module.h"
@@ -135,6 +136,7 @@ gantry_status gantry_context_create(const gantry_context_options *options, gantr
         goto close_cuda;
     }
     gy_profile_environment_enter();
+    gy_handle_born(GY_HANDLE_CONTEXT, c, sizeof(*c), sizeof(*c));
     *out = c;
     return GANTRY_OK;
 close_cuda:
@@ -165,14 +167,18 @@ static void tear_down(void *user)
     }
     gy_context_close(context->cuda);
     gy_mutex_fini(&context->lock);
-    gy_free(context);
+    gy_handle_free(context, context);
 }
 
 void gantry_context_destroy(gantry_context *context)
 {
+    if (GY_HANDLE_IS_BAD(CONTEXT, context)) {
+        return;
+    }
     if (context == NULL) {
         return;
     }
+    gy_handle_died(context);
     gy_profile_environment_leave(); /* while the GPU's records can still be had */
     if (!gy_dispatcher_abandon(context->dispatcher, tear_down, context)) {
         tear_down(context);
@@ -181,26 +187,41 @@ void gantry_context_destroy(gantry_context *context)
 
 gantry_dispatcher *gantry_context_dispatcher(gantry_context *context)
 {
+    if (GY_HANDLE_IS_BAD(CONTEXT, context)) {
+        return NULL;
+    }
     return context->dispatcher;
 }
 
 gantry_heap *gantry_context_heap(gantry_context *context)
 {
+    if (GY_HANDLE_IS_BAD(CONTEXT, context)) {
+        return NULL;
+    }
     return context->heap;
 }
 
 void *gantry_context_native(gantry_context *context)
 {
+    if (GY_HANDLE_IS_BAD(CONTEXT, context)) {
+        return NULL;
+    }
     return context->cuda->native;
 }
 
 bool gantry_context_is_valid(const gantry_context *context)
 {
+    if (GY_HANDLE_IS_BAD(CONTEXT, context)) {
+        return false;
+    }
     return !gy_context_is_lost(context->cuda);
 }
 
 gantry_status gantry_context_acquire(gantry_context *context)
 {
+    if (GY_HANDLE_IS_BAD(CONTEXT, context)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     if (context == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_context_acquire: context is NULL");
     }
@@ -212,6 +233,9 @@ gantry_status gantry_context_acquire(gantry_context *context)
 
 gantry_status gantry_context_release(gantry_context *context)
 {
+    if (GY_HANDLE_IS_BAD(CONTEXT, context)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     if (context == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_context_release: context is NULL");
     }
@@ -220,11 +244,17 @@ gantry_status gantry_context_release(gantry_context *context)
 
 bool gantry_context_is_aborted(const gantry_context *context)
 {
+    if (GY_HANDLE_IS_BAD(CONTEXT, context)) {
+        return false;
+    }
     return gy_context_is_aborted(context->cuda);
 }
 
 void gantry_context_clear_abort(gantry_context *context)
 {
+    if (GY_HANDLE_IS_BAD(CONTEXT, context)) {
+        return;
+    }
     if (context != NULL) {
         gy_context_clear_abort(context->cuda);
     }
@@ -232,6 +262,9 @@ void gantry_context_clear_abort(gantry_context *context)
 
 gantry_status gantry_context_memory(gantry_context *context, uint64_t *free_bytes, uint64_t *total_bytes)
 {
+    if (GY_HANDLE_IS_BAD(CONTEXT, context)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     gantry_status status = gantry_context_acquire(context);
     if (status != GANTRY_OK) {
         return status;
@@ -264,6 +297,9 @@ gantry_status gantry_suggest_device(gantry_driver_choice choice, int *out_ordina
 
 gantry_status gantry_context_device_info(const gantry_context *context, gantry_device_info *info)
 {
+    if (GY_HANDLE_IS_BAD(CONTEXT, context)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     if (context == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_context_device_info: context is NULL");
     }

@@ -1,5 +1,7 @@
 /* Kernel images of a context, as the application sees them. */
 #include "context/context.h"
+
+#include "base/handle.h"
 #include "driver/module.h"
 
 /* An image is loaded once per context, however often the parts of a program ask for it: its code takes
@@ -31,6 +33,9 @@ static gantry_status find_or_load_locked(gantry_context *context, const gantry_m
 gantry_status gantry_module_load(gantry_context *context, const gantry_module_image *image,
                                  gantry_module **out)
 {
+    if (GY_HANDLE_IS_BAD(CONTEXT, context)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     if (context == NULL || image == NULL || out == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_module_load: %s is NULL",
                        context == NULL ? "context"
@@ -54,6 +59,9 @@ gantry_status gantry_module_load(gantry_context *context, const gantry_module_im
 
 void gantry_module_unload(gantry_module *module)
 {
+    if (GY_HANDLE_IS_BAD(MODULE, module)) {
+        return;
+    }
     if (module == NULL) {
         return;
     }
@@ -80,6 +88,9 @@ void gantry_module_unload(gantry_module *module)
 
 gantry_status gantry_module_get_kernel(gantry_module *module, const char *name, gantry_kernel **out)
 {
+    if (GY_HANDLE_IS_BAD(MODULE, module)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     if (module == NULL || name == NULL || out == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_module_get_kernel: %s is NULL",
                        module == NULL ? "module"
@@ -91,5 +102,8 @@ gantry_status gantry_module_get_kernel(gantry_module *module, const char *name, 
 
 const char *gantry_kernel_name(const gantry_kernel *kernel)
 {
+    if (GY_HANDLE_IS_BAD(KERNEL, kernel)) {
+        return "";
+    }
     return kernel->name;
 }

@@ -1,26 +1,39 @@
 /* The partitions of a context, as the application sees them. */
 #include "context/context.h"
 
+#include "base/handle.h"
 #include "base/options.h"
 #include "dispatcher/internal.h"
 
 uint32_t gantry_partition_count(const gantry_context *context)
 {
+    if (GY_HANDLE_IS_BAD(CONTEXT, context)) {
+        return 0;
+    }
     return context->partitions->count;
 }
 
 gantry_partition *gantry_partition_at(gantry_context *context, uint32_t index)
 {
+    if (GY_HANDLE_IS_BAD(CONTEXT, context)) {
+        return NULL;
+    }
     return index < context->partitions->count ? &context->partitions->partitions[index] : NULL;
 }
 
 gantry_partition *gantry_partition_default(gantry_context *context)
 {
+    if (GY_HANDLE_IS_BAD(CONTEXT, context)) {
+        return NULL;
+    }
     return &context->partitions->partitions[context->partitions->default_index];
 }
 
 gantry_status gantry_partition_find(gantry_context *context, const char *name, gantry_partition **out)
 {
+    if (GY_HANDLE_IS_BAD(CONTEXT, context)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     if (context == NULL || name == NULL || out == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_partition_find: an argument is NULL");
     }
@@ -35,6 +48,9 @@ gantry_status gantry_partition_find(gantry_context *context, const char *name, g
 
 gantry_status gantry_partition_get_layout(const gantry_context *context, gantry_partition_layout *out)
 {
+    if (GY_HANDLE_IS_BAD(CONTEXT, context)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     if (context == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_partition_get_layout: context is NULL");
     }
@@ -47,6 +63,9 @@ gantry_status gantry_partition_get_layout(const gantry_context *context, gantry_
 
 gantry_status gantry_partition_get_info(const gantry_partition *partition, gantry_partition_info *out)
 {
+    if (GY_HANDLE_IS_BAD(PARTITION, partition)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     if (partition == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_partition_get_info: partition is NULL");
     }
@@ -55,6 +74,9 @@ gantry_status gantry_partition_get_info(const gantry_partition *partition, gantr
 
 gantry_status gantry_partition_get_usage(gantry_partition *partition, gantry_share_usage *out)
 {
+    if (GY_HANDLE_IS_BAD(PARTITION, partition)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     if (partition == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_partition_get_usage: partition is NULL");
     }
@@ -82,6 +104,9 @@ gantry_status gantry_partition_get_usage(gantry_partition *partition, gantry_sha
 
 gantry_status gantry_partition_read_topology(gantry_context *context, gantry_sm_topology *out)
 {
+    if (GY_HANDLE_IS_BAD(CONTEXT, context)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     if (context == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_partition_read_topology: context is NULL");
     }
@@ -99,6 +124,9 @@ gantry_status gantry_partition_read_topology(gantry_context *context, gantry_sm_
 
 gantry_status gantry_partition_create_stream(gantry_partition *partition, void **out)
 {
+    if (GY_HANDLE_IS_BAD(PARTITION, partition)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     if (partition == NULL || out == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_partition_create_stream: an argument is NULL");
     }
@@ -117,6 +145,9 @@ gantry_status gantry_partition_create_stream(gantry_partition *partition, void *
 
 gantry_status gantry_partition_of_stream(gantry_context *context, void *stream, gantry_partition **out)
 {
+    if (GY_HANDLE_IS_BAD(CONTEXT, context)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     if (context == NULL || out == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_partition_of_stream: an argument is NULL");
     }
@@ -159,6 +190,9 @@ static gantry_status call_whole(gantry_partition *partition, whole_fn call, CUev
 
 gantry_status gantry_partition_record_event(gantry_partition *partition, void *event)
 {
+    if (GY_HANDLE_IS_BAD(PARTITION, partition)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     if (partition == NULL || event == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_partition_record_event: an argument is NULL");
     }
@@ -167,6 +201,9 @@ gantry_status gantry_partition_record_event(gantry_partition *partition, void *e
 
 gantry_status gantry_partition_wait_event(gantry_partition *partition, void *event)
 {
+    if (GY_HANDLE_IS_BAD(PARTITION, partition)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     if (partition == NULL || event == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_partition_wait_event: an argument is NULL");
     }
@@ -175,6 +212,9 @@ gantry_status gantry_partition_wait_event(gantry_partition *partition, void *eve
 
 gantry_status gantry_partition_synchronize(gantry_partition *partition)
 {
+    if (GY_HANDLE_IS_BAD(PARTITION, partition)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     if (partition == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_partition_synchronize: partition is NULL");
     }

@@ -3,6 +3,7 @@
 #include "copykernel/queue.h"
 
 #include "base/alloc.h"
+#include "base/handle.h"
 #include "base/status.h"
 #include "copykernel/plan.h"
 
@@ -43,22 +44,29 @@ gantry_status gantry_copy_queue_create(size_t reserve, gantry_copy_queue **out)
         gy_free(queue);
         return status;
     }
+    gy_handle_born(GY_HANDLE_COPY_QUEUE, queue, sizeof(*queue), sizeof(*queue));
     *out = queue;
     return GANTRY_OK;
 }
 
 void gantry_copy_queue_destroy(gantry_copy_queue *queue)
 {
+    if (GY_HANDLE_IS_BAD(COPY_QUEUE, queue)) {
+        return;
+    }
     if (queue == NULL) {
         return;
     }
     gy_free(queue->descs);
     gy_free(queue->patterns);
-    gy_free(queue);
+    gy_handle_free(queue, queue);
 }
 
 gantry_status gantry_copy_queue_enqueue(gantry_copy_queue *queue, const gantry_copy_desc *desc)
 {
+    if (GY_HANDLE_IS_BAD(COPY_QUEUE, queue)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     if (queue == NULL || desc == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_copy_queue_enqueue: %s is NULL",
                        queue == NULL ? "queue" : "desc");
@@ -99,11 +107,17 @@ void gy_copy_queue_drop(gantry_copy_queue *queue, size_t count)
 
 size_t gantry_copy_queue_count(const gantry_copy_queue *queue)
 {
+    if (GY_HANDLE_IS_BAD(COPY_QUEUE, queue)) {
+        return 0;
+    }
     return queue != NULL ? queue->count : 0;
 }
 
 void gantry_copy_queue_clear(gantry_copy_queue *queue)
 {
+    if (GY_HANDLE_IS_BAD(COPY_QUEUE, queue)) {
+        return;
+    }
     if (queue != NULL) {
         queue->count = 0;
     }

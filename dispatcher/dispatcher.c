@@ -2,6 +2,7 @@
 #include "dispatcher/dispatcher.h"
 
 #include "base/alloc.h"
+#include "base/handle.h"
 #include "base/options.h"
 #include "base/span.h"
 #include "dispatcher/internal.h"
@@ -269,6 +270,7 @@ gantry_status gy_dispatcher_create(const struct gy_dispatcher_config *config, ga
         goto fini_completion;
     }
     gy_heap_set_pending(config->heap, free_pending, d);
+    gy_handle_born(GY_HANDLE_DISPATCHER, d, sizeof(*d), sizeof(*d));
     *out = d;
     return GANTRY_OK;
 fini_completion:
@@ -338,7 +340,7 @@ void gy_dispatcher_destroy(gantry_dispatcher *d)
     gy_trail_pool_fini(&d->trails);
     fini_signals(d);
     gy_mutex_fini(&d->batch_lock);
-    gy_free(d);
+    gy_handle_free(d, d);
 }
 
 bool gy_dispatcher_abandon(gantry_dispatcher *d, void (*last)(void *user), void *user)
@@ -371,11 +373,17 @@ bool gy_dispatcher_abandon(gantry_dispatcher *d, void (*last)(void *user), void 
 
 void gantry_dispatcher_start_group(gantry_dispatcher *dispatcher)
 {
+    if (GY_HANDLE_IS_BAD(DISPATCHER, dispatcher)) {
+        return;
+    }
     atomic_fetch_add(&dispatcher->open_groups, 1);
 }
 
 void gantry_dispatcher_finish_group(gantry_dispatcher *dispatcher)
 {
+    if (GY_HANDLE_IS_BAD(DISPATCHER, dispatcher)) {
+        return;
+    }
     uint32_t before = atomic_fetch_sub(&dispatcher->open_groups, 1);
     assert(before > 0 && "finish_group without start_group");
     if (before == 1) {
@@ -385,11 +393,17 @@ void gantry_dispatcher_finish_group(gantry_dispatcher *dispatcher)
 
 bool gantry_dispatcher_failure_detected(const gantry_dispatcher *dispatcher)
 {
+    if (GY_HANDLE_IS_BAD(DISPATCHER, dispatcher)) {
+        return false;
+    }
     return gy_context_is_lost(dispatcher->config.context);
 }
 
 void gantry_dispatcher_force_failure(gantry_dispatcher *dispatcher)
 {
+    if (GY_HANDLE_IS_BAD(DISPATCHER, dispatcher)) {
+        return;
+    }
     (void)GY_FAIL(GANTRY_ERR_DEVICE_LOST, "gantry_dispatcher_force_failure() was called");
     gy_context_lose(dispatcher->config.context, gy_error_last());
     gy_inbox_signal(&dispatcher->inbox);
@@ -397,6 +411,9 @@ void gantry_dispatcher_force_failure(gantry_dispatcher *dispatcher)
 
 gantry_status gantry_dispatcher_set_submission(gantry_dispatcher *dispatcher, gantry_submission submission)
 {
+    if (GY_HANDLE_IS_BAD(DISPATCHER, dispatcher)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     if (dispatcher == NULL || (unsigned)submission > GANTRY_SUBMISSION_AUTO) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_dispatcher_set_submission: %s",
                        dispatcher == NULL ? "dispatcher is NULL" : "no such mode");
@@ -407,11 +424,17 @@ gantry_status gantry_dispatcher_set_submission(gantry_dispatcher *dispatcher, ga
 
 void gantry_dispatcher_set_concurrent_streams(gantry_dispatcher *dispatcher, bool concurrent)
 {
+    if (GY_HANDLE_IS_BAD(DISPATCHER, dispatcher)) {
+        return;
+    }
     atomic_store(&dispatcher->streams.single, !concurrent);
 }
 
 bool gantry_dispatcher_get_concurrent_streams(const gantry_dispatcher *dispatcher)
 {
+    if (GY_HANDLE_IS_BAD(DISPATCHER, dispatcher)) {
+        return false;
+    }
     return !atomic_load(&dispatcher->streams.single);
 }
 
@@ -424,6 +447,9 @@ static uint64_t read_counter(const _Atomic(uint64_t) *counter)
 
 gantry_status gantry_dispatcher_get_stats(const gantry_dispatcher *dispatcher, gantry_dispatcher_stats *stats)
 {
+    if (GY_HANDLE_IS_BAD(DISPATCHER, dispatcher)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     if (dispatcher == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_dispatcher_get_stats: dispatcher is NULL");
     }
@@ -472,6 +498,9 @@ gantry_status gantry_dispatcher_get_stats(const gantry_dispatcher *dispatcher, g
 
 gantry_status gantry_dispatcher_get_batch_stats(gantry_dispatcher *dispatcher, gantry_batch_stats *stats)
 {
+    if (GY_HANDLE_IS_BAD(DISPATCHER, dispatcher)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     if (dispatcher == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_dispatcher_get_batch_stats: dispatcher is NULL");
     }
@@ -483,6 +512,9 @@ gantry_status gantry_dispatcher_get_batch_stats(gantry_dispatcher *dispatcher, g
 
 gantry_status gantry_task_get_launch_stats(gantry_task *task, gantry_task_launch_stats *stats)
 {
+    if (GY_HANDLE_IS_BAD(TASK, task)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     if (task == NULL || gantry_task_get_kind(task) < GANTRY_TASK_HTOD) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_task_get_launch_stats: %s",
                        task == NULL ? "task is NULL" : "not a GPU task");

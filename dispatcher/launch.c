@@ -1,5 +1,7 @@
 /* What a launch callback may do. */
 #include "dispatcher/internal.h"
+
+#include "base/handle.h"
 #include "driver/module.h"
 #include "profile/cta.h"
 
@@ -7,26 +9,41 @@
 
 void *gantry_launch_stream(const gantry_launch *launch)
 {
+    if (GY_HANDLE_IS_BAD(LAUNCH, launch)) {
+        return NULL;
+    }
     return launch->stream;
 }
 
 uint32_t gantry_launch_index(const gantry_launch *launch)
 {
+    if (GY_HANDLE_IS_BAD(LAUNCH, launch)) {
+        return 0;
+    }
     return launch->index;
 }
 
 gantry_task *gantry_launch_task(const gantry_launch *launch)
 {
+    if (GY_HANDLE_IS_BAD(LAUNCH, launch)) {
+        return NULL;
+    }
     return launch->task;
 }
 
 gantry_context *gantry_launch_context(const gantry_launch *launch)
 {
+    if (GY_HANDLE_IS_BAD(LAUNCH, launch)) {
+        return NULL;
+    }
     return launch->dispatcher->config.owner;
 }
 
 gantry_partition *gantry_launch_partition(const gantry_launch *launch)
 {
+    if (GY_HANDLE_IS_BAD(LAUNCH, launch)) {
+        return NULL;
+    }
     return gy_gd_partition(launch->dispatcher, launch->task);
 }
 
@@ -60,12 +77,18 @@ static gantry_status leave_graph(gantry_launch *launch, const char *why)
 
 gantry_status gantry_launch_leave_graph(gantry_launch *launch)
 {
+    if (GY_HANDLE_IS_BAD(LAUNCH, launch)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     gantry_status status = check_scope(launch, "gantry_launch_leave_graph");
     return status == GANTRY_OK ? leave_graph(launch, "gantry_launch_leave_graph() was called") : status;
 }
 
 gantry_status gantry_launch_request_sync_point(gantry_launch *launch)
 {
+    if (GY_HANDLE_IS_BAD(LAUNCH, launch)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     gantry_status status = check_scope(launch, "gantry_launch_request_sync_point");
     if (status != GANTRY_OK) {
         return status;
@@ -77,6 +100,9 @@ gantry_status gantry_launch_request_sync_point(gantry_launch *launch)
 gantry_status gantry_launch_kernel(gantry_launch *launch, gantry_kernel *kernel, gantry_dim3 grid,
                                    gantry_dim3 block, size_t shared_bytes, void **args)
 {
+    if (GY_HANDLE_IS_BAD(LAUNCH, launch) || GY_HANDLE_IS_BAD(KERNEL, kernel)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     gantry_status status = check_scope(launch, "gantry_launch_kernel");
     if (status != GANTRY_OK) {
         return status;
@@ -109,6 +135,9 @@ gantry_status gantry_launch_kernel(gantry_launch *launch, gantry_kernel *kernel,
 gantry_status gantry_launch_max_blocks(gantry_launch *launch, const gantry_kernel *kernel, uint32_t threads,
                                        size_t shared_bytes, uint32_t *out)
 {
+    if (GY_HANDLE_IS_BAD(LAUNCH, launch) || GY_HANDLE_IS_BAD(KERNEL, kernel)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     gantry_status status = check_scope(launch, "gantry_launch_max_blocks");
     if (status != GANTRY_OK) {
         return status;
@@ -131,6 +160,9 @@ gantry_status gantry_launch_max_blocks(gantry_launch *launch, const gantry_kerne
 
 void *gantry_launch_profile(gantry_launch *launch, uint32_t kernel, gantry_dim3 grid)
 {
+    if (GY_HANDLE_IS_BAD(LAUNCH, launch)) {
+        return NULL;
+    }
     if (__builtin_expect(gy_profile_generation() == 0, 1) || launch == NULL ||
         gy_gd_current != launch->dispatcher || gy_context_is_lost(launch->dispatcher->config.context)) {
         return NULL;
@@ -194,16 +226,25 @@ static gantry_status copy_host(gantry_launch *launch, void *to, const void *from
 
 gantry_status gantry_launch_copy_htod(gantry_launch *launch, void *device, const void *host, size_t bytes)
 {
+    if (GY_HANDLE_IS_BAD(LAUNCH, launch)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     return copy_host(launch, device, host, bytes, true);
 }
 
 gantry_status gantry_launch_copy_dtoh(gantry_launch *launch, void *host, const void *device, size_t bytes)
 {
+    if (GY_HANDLE_IS_BAD(LAUNCH, launch)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     return copy_host(launch, host, device, bytes, false);
 }
 
 gantry_status gantry_launch_copy_dtod(gantry_launch *launch, void *to, const void *from, size_t bytes)
 {
+    if (GY_HANDLE_IS_BAD(LAUNCH, launch)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     gantry_status status = check_copy(launch, to, from, "gantry_launch_copy_dtod");
     if (status != GANTRY_OK || bytes == 0) {
         return status;
@@ -219,6 +260,9 @@ gantry_status gantry_launch_copy_dtod(gantry_launch *launch, void *to, const voi
 gantry_status gantry_launch_fill(gantry_launch *launch, void *device, uint32_t pattern,
                                  uint32_t pattern_bytes, size_t count)
 {
+    if (GY_HANDLE_IS_BAD(LAUNCH, launch)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     gantry_status status = check_copy(launch, device, device, "gantry_launch_fill");
     if (status != GANTRY_OK) {
         return status;
@@ -253,6 +297,9 @@ static struct gy_copy_target copy_target(const gantry_launch *launch)
 gantry_status gantry_copy_launch_with(gantry_launch *launch, const gantry_copy_desc *descs, size_t count,
                                       const gantry_copy_options *options)
 {
+    if (GY_HANDLE_IS_BAD(LAUNCH, launch)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     gantry_status status = check_scope(launch, "gantry_copy_launch");
     if (status != GANTRY_OK) {
         return status;
@@ -272,12 +319,18 @@ gantry_status gantry_copy_launch_with(gantry_launch *launch, const gantry_copy_d
 
 gantry_status gantry_copy_launch(gantry_launch *launch, const gantry_copy_desc *descs, size_t count)
 {
+    if (GY_HANDLE_IS_BAD(LAUNCH, launch)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     return gantry_copy_launch_with(launch, descs, count, NULL);
 }
 
 gantry_status gantry_copy_queue_flush_with(gantry_copy_queue *queue, gantry_launch *launch,
                                            const gantry_copy_options *options)
 {
+    if (GY_HANDLE_IS_BAD(COPY_QUEUE, queue) || GY_HANDLE_IS_BAD(LAUNCH, launch)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     gantry_status status = check_scope(launch, "gantry_copy_queue_flush");
     if (status != GANTRY_OK) {
         return status;
@@ -295,11 +348,17 @@ gantry_status gantry_copy_queue_flush_with(gantry_copy_queue *queue, gantry_laun
 
 gantry_status gantry_copy_queue_flush(gantry_copy_queue *queue, gantry_launch *launch)
 {
+    if (GY_HANDLE_IS_BAD(COPY_QUEUE, queue) || GY_HANDLE_IS_BAD(LAUNCH, launch)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     return gantry_copy_queue_flush_with(queue, launch, NULL);
 }
 
 gantry_status gantry_copy_calibrate(gantry_launch *launch, uint64_t most_bytes)
 {
+    if (GY_HANDLE_IS_BAD(LAUNCH, launch)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     gantry_status status = check_scope(launch, "gantry_copy_calibrate");
     if (status == GANTRY_OK) {
         status = leave_graph(launch, "a calibration waits for the GPU");
@@ -309,6 +368,9 @@ gantry_status gantry_copy_calibrate(gantry_launch *launch, uint64_t most_bytes)
 
 gantry_status gantry_launch_add_completion(gantry_launch *launch, gantry_task *task)
 {
+    if (GY_HANDLE_IS_BAD(LAUNCH, launch) || GY_HANDLE_IS_BAD(TASK, task)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     gantry_status status = check_scope(launch, "gantry_launch_add_completion");
     if (status != GANTRY_OK) {
         return status;
@@ -341,6 +403,9 @@ gantry_status gantry_launch_add_completion(gantry_launch *launch, gantry_task *t
 
 gantry_status gantry_free_after(void *pointer, gantry_launch *launch)
 {
+    if (GY_HANDLE_IS_BAD(LAUNCH, launch)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     gantry_status status = check_scope(launch, "gantry_free_after");
     if (status != GANTRY_OK || pointer == NULL) {
         return status;
@@ -355,6 +420,9 @@ gantry_status gantry_free_after(void *pointer, gantry_launch *launch)
 gantry_status gantry_launch_alloc(gantry_launch *launch, gantry_memory_kind kind, size_t bytes,
                                   size_t alignment, gantry_alloc_site site, void **out)
 {
+    if (GY_HANDLE_IS_BAD(LAUNCH, launch)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     gantry_status status = check_scope(launch, "gantry_launch_alloc");
     if (status != GANTRY_OK) {
         return status;

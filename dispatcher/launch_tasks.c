@@ -1,6 +1,7 @@
 /* Pre- and post-launch tasks: what brackets a burst of launches. */
 #include "dispatcher/internal.h"
 
+#include "base/handle.h"
 /* Nothing of its own: it is launched when everything it comes after was, and its stream is behind all of
  * that. */
 static gantry_launch_result launch_post(gantry_launch *launch, void *finished)
@@ -34,6 +35,9 @@ static void let_go(gantry_task *task)
 
 gantry_status gantry_taskman_submit_launch_tasks(gantry_taskman *manager, gantry_launch_tasks *out)
 {
+    if (GY_HANDLE_IS_BAD(TASKMAN, manager)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     if (manager == NULL || out == NULL || out->struct_size < sizeof(*out)) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_taskman_submit_launch_tasks: %s",
                        manager == NULL ? "manager is NULL" : "out is NULL, or its struct_size too small");

@@ -1,4 +1,5 @@
 /* Path of a task, step 6 of 8: one launch callback on the task's stream, and the end of a GPU task. */
+#include "base/handle.h"
 #include "base/span.h"
 #include "dispatcher/internal.h"
 
@@ -141,7 +142,9 @@ static gantry_launch_result call(struct gantry_launch *launch, uint64_t span)
     }
     const struct gy_span_ranges *ranges =
         __builtin_expect(span != 0, 0) ? gy_span_push(span, gantry_task_label(task)) : NULL;
+    gy_handle_born(GY_HANDLE_LAUNCH, launch, sizeof(*launch), sizeof(*launch));
     gantry_launch_result result = gy_task_launch_fn(task)(launch, gantry_task_arg(task));
+    gy_handle_died(launch);
     gy_span_pop(ranges);
     if (__builtin_expect(span != 0, 0)) {
         gy_span_add_flow(launch->flow);

@@ -6,6 +6,7 @@
 #include "driver/module.h"
 
 #include "base/alloc.h"
+#include "base/handle.h"
 #include "base/options.h"
 
 #include <stdio.h>
@@ -221,6 +222,9 @@ gantry_status gy_module_load(struct gy_context *context, const gantry_module_ima
         status = pop;
         goto unload;
     }
+    gy_handle_born(GY_HANDLE_MODULE, module, sizeof(*module), sizeof(*module));
+    gy_handle_born(GY_HANDLE_KERNEL, module->kernels, (count > 0 ? count : 1) * sizeof(*module->kernels),
+                   sizeof(*module->kernels));
     *out = module;
     return GANTRY_OK;
 
@@ -243,8 +247,8 @@ void gy_module_unload(struct gantry_module *module)
         (void)GY_CALL(context, cuModuleUnload(module->native));
         (void)gy_context_pop(context);
     }
-    gy_free(module->kernels);
-    gy_free(module);
+    gy_handle_free(module->kernels, module->kernels);
+    gy_handle_free(module, module);
 }
 
 gantry_status gy_module_kernel(struct gantry_module *module, const char *name, struct gantry_kernel **out)

@@ -21,6 +21,7 @@
 #include "heap/heap.h"
 
 #include "base/alloc.h"
+#include "base/handle.h"
 #include "base/options.h"
 #include "heap/internal.h"
 
@@ -173,6 +174,7 @@ gantry_status gy_heap_create(struct gy_context *context, const gantry_heap_optio
             goto fini_kinds;
         }
     }
+    gy_handle_born(GY_HANDLE_HEAP, heap, sizeof(*heap), sizeof(*heap));
     *out = heap;
     return GANTRY_OK;
 fini_kinds:
@@ -200,7 +202,7 @@ void gy_heap_destroy(gantry_heap *heap)
         gy_kind_fini(&heap->kinds[i]);
     }
     fini_shared(heap);
-    gy_free(heap);
+    gy_handle_free(heap, heap);
 }
 
 /* ---- running out ---- */
@@ -314,6 +316,9 @@ static gantry_status check_request(const gantry_heap *heap, gantry_memory_kind k
 gantry_status gantry_heap_alloc(gantry_heap *heap, gantry_memory_kind kind, size_t bytes, size_t alignment,
                                 gantry_alloc_site site, void **out)
 {
+    if (GY_HANDLE_IS_BAD(HEAP, heap)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     gantry_status status = check_request(heap, kind, bytes, alignment, out);
     if (status != GANTRY_OK) {
         return status;
@@ -381,6 +386,9 @@ static void check_freeing(gantry_heap *heap, struct gy_region *region, uintptr_t
 
 gantry_status gantry_heap_free(gantry_heap *heap, void *pointer)
 {
+    if (GY_HANDLE_IS_BAD(HEAP, heap)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     if (pointer == NULL) {
         return GANTRY_OK;
     }
@@ -441,6 +449,9 @@ bool gy_heap_reuse(gantry_heap *heap, const struct gy_heap_claim *claim, gantry_
 
 gantry_status gantry_heap_resize(gantry_heap *heap, void *pointer, size_t bytes)
 {
+    if (GY_HANDLE_IS_BAD(HEAP, heap)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     if (bytes == 0) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_heap_resize: 0 bytes");
     }
@@ -462,6 +473,9 @@ gantry_status gantry_heap_resize(gantry_heap *heap, void *pointer, size_t bytes)
 
 gantry_status gantry_heap_device_address(gantry_heap *heap, const void *host, void **out)
 {
+    if (GY_HANDLE_IS_BAD(HEAP, heap)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     if (heap == NULL || out == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_heap_device_address: %s is NULL",
                        heap == NULL ? "heap" : "out");
@@ -495,6 +509,9 @@ static gantry_status check_kind(const gantry_heap *heap, gantry_memory_kind kind
 gantry_status gantry_heap_configure(gantry_heap *heap, gantry_memory_kind kind,
                                     const gantry_heap_settings *settings)
 {
+    if (GY_HANDLE_IS_BAD(HEAP, heap)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     gantry_heap_settings ours = {0};
     gantry_status status = check_kind(heap, kind, settings, "gantry_heap_configure");
     if (status == GANTRY_OK) {
@@ -521,6 +538,9 @@ gantry_status gantry_heap_configure(gantry_heap *heap, gantry_memory_kind kind,
 gantry_status gantry_heap_get_settings(gantry_heap *heap, gantry_memory_kind kind,
                                        gantry_heap_settings *settings)
 {
+    if (GY_HANDLE_IS_BAD(HEAP, heap)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     gantry_status status = check_kind(heap, kind, settings, "gantry_heap_get_settings");
     if (status != GANTRY_OK) {
         return status;
@@ -535,6 +555,9 @@ gantry_status gantry_heap_get_settings(gantry_heap *heap, gantry_memory_kind kin
 
 gantry_status gantry_heap_reserve(gantry_heap *heap, gantry_memory_kind kind, size_t bytes)
 {
+    if (GY_HANDLE_IS_BAD(HEAP, heap)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     gantry_status status = check_kind(heap, kind, heap, "gantry_heap_reserve");
     if (status != GANTRY_OK) {
         return status;
@@ -546,6 +569,9 @@ gantry_status gantry_heap_reserve(gantry_heap *heap, gantry_memory_kind kind, si
 gantry_status gantry_heap_trim(gantry_heap *heap, gantry_memory_kind kind, size_t keep_bytes,
                                uint64_t *out_bytes)
 {
+    if (GY_HANDLE_IS_BAD(HEAP, heap)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     gantry_status status = check_kind(heap, kind, heap, "gantry_heap_trim");
     if (status != GANTRY_OK) {
         return status;
@@ -578,6 +604,9 @@ uint64_t gy_heap_used(gantry_heap *heap, gantry_memory_kind kind)
 
 gantry_status gantry_heap_reclaim(gantry_heap *heap, void (*release)(void *arg), void *arg, uint64_t bytes)
 {
+    if (GY_HANDLE_IS_BAD(HEAP, heap)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     if (heap == NULL || release == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_heap_reclaim: %s is NULL",
                        heap == NULL ? "heap" : "release");
@@ -588,6 +617,9 @@ gantry_status gantry_heap_reclaim(gantry_heap *heap, void (*release)(void *arg),
 
 gantry_status gantry_heap_reclaim_wait(gantry_heap *heap)
 {
+    if (GY_HANDLE_IS_BAD(HEAP, heap)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     if (heap == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_heap_reclaim_wait: heap is NULL");
     }
@@ -597,6 +629,9 @@ gantry_status gantry_heap_reclaim_wait(gantry_heap *heap)
 
 gantry_status gantry_heap_get_reclaim_stats(gantry_heap *heap, gantry_reclaim_stats *stats)
 {
+    if (GY_HANDLE_IS_BAD(HEAP, heap)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     if (heap == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_heap_get_reclaim_stats: heap is NULL");
     }
@@ -608,6 +643,9 @@ gantry_status gantry_heap_get_reclaim_stats(gantry_heap *heap, gantry_reclaim_st
 
 gantry_status gantry_heap_get_stats(gantry_heap *heap, gantry_memory_kind kind, gantry_heap_stats *stats)
 {
+    if (GY_HANDLE_IS_BAD(HEAP, heap)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     if (heap == NULL || (unsigned)kind >= GANTRY_MEMORY_KIND_COUNT) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
                        "gantry_heap_get_stats: no heap, or unknown memory kind %d", (int)kind);
@@ -632,6 +670,9 @@ bool gy_heap_range_of(gantry_heap *heap, const void *address, gantry_memory_kind
 
 gantry_status gantry_heap_find_block(gantry_heap *heap, const void *address, gantry_heap_block *out)
 {
+    if (GY_HANDLE_IS_BAD(HEAP, heap)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     if (heap == NULL || out == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_heap_find_block: %s is NULL",
                        heap == NULL ? "heap" : "out");

@@ -14,6 +14,7 @@
 #include "partition/partitions.h"
 
 #include "base/alloc.h"
+#include "base/handle.h"
 #include "base/options.h"
 #include "partition/plan.h"
 
@@ -386,6 +387,8 @@ gantry_status gy_partitions_create(struct gy_context *context, gantry_context *o
         return status;
     }
     context->home = all->partitions[all->default_index].green;
+    gy_handle_born(GY_HANDLE_PARTITION, all->partitions, all->count * sizeof(all->partitions[0]),
+                   sizeof(all->partitions[0]));
     *out = all;
     return GANTRY_OK;
 }
@@ -397,7 +400,7 @@ void gy_partitions_destroy(struct gy_partitions *all)
     }
     all->context->home = NULL;
     destroy_greens(all);
-    gy_free(all);
+    gy_handle_free(all->partitions, all);
 }
 
 /* ---- streams and events --------------------------------------------------------------------- */

@@ -18,6 +18,7 @@
 #include "profile/session.h"
 
 #include "base/alloc.h"
+#include "base/handle.h"
 #include "base/options.h"
 #include "base/span.h"
 #include "base/thread.h"
@@ -525,6 +526,7 @@ static gantry_status session_create(const gantry_profile_options *options, gantr
     if (status != GANTRY_OK) {
         goto destroy_cta_tracks;
     }
+    gy_handle_born(GY_HANDLE_PROFILE, profile, sizeof(*profile), sizeof(*profile));
     *out = profile;
     return GANTRY_OK;
 destroy_cta_tracks:
@@ -602,7 +604,7 @@ static void session_free(gantry_profile *profile)
     }
     gy_cond_fini(&profile->work);
     gy_mutex_fini(&profile->lock);
-    gy_free(profile);
+    gy_handle_free(profile, profile);
 }
 
 /* The last word: what is not in the trace, and how far the GPU's times may be off. */
@@ -625,6 +627,9 @@ static void write_end(gantry_profile *profile, const gantry_profile_stats *stats
 
 gantry_status gantry_profile_stop(gantry_profile *profile, gantry_profile_stats *stats)
 {
+    if (GY_HANDLE_IS_BAD(PROFILE, profile)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     if (profile == NULL) {
         return GANTRY_OK;
     }

@@ -1,10 +1,14 @@
 /* Chains: the commonest graph, in one call. */
+#include "base/handle.h"
 #include "base/status.h"
 #include "taskman/task.h"
 
 gantry_status gantry_taskman_submit_chain(gantry_taskman *manager, const gantry_task_desc *descs,
                                           size_t count, gantry_task **out)
 {
+    if (GY_HANDLE_IS_BAD(TASKMAN, manager)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     if (manager == NULL || (descs == NULL && count != 0)) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "chain: manager or descs is NULL");
     }

@@ -1,5 +1,6 @@
 /* The CPU dispatcher as the application sees it: options, creation, destruction.  Its work is in pool.c. */
 #include "base/alloc.h"
+#include "base/handle.h"
 #include "base/options.h"
 #include "taskman/pool.h"
 #include "taskman/worker.h"
@@ -110,6 +111,9 @@ static int nth_cpu(const gantry_cpu_dispatcher_options *options, const cpu_set_t
 gantry_status gantry_cpu_dispatcher_set_class(gantry_cpu_dispatcher *dispatcher, uint32_t cpu_class,
                                               const gantry_cpu_class_options *options)
 {
+    if (GY_HANDLE_IS_BAD(CPU_DISPATCHER, dispatcher)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     if (dispatcher == NULL || options == NULL || cpu_class == 0 || cpu_class > dispatcher->class_count) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "cpu dispatcher: no options, or it has no class %u",
                        cpu_class);
@@ -243,6 +247,7 @@ gantry_status gantry_cpu_dispatcher_create(const gantry_cpu_dispatcher_options *
         goto fini_done;
     }
     place_workers(pool, &ours, &allowed);
+    gy_handle_born(GY_HANDLE_CPU_DISPATCHER, pool, sizeof(*pool), sizeof(*pool));
     *out = pool;
     return GANTRY_OK;
 fini_done:
@@ -257,6 +262,9 @@ free_pool:
 
 void gantry_cpu_dispatcher_destroy(gantry_cpu_dispatcher *dispatcher)
 {
+    if (GY_HANDLE_IS_BAD(CPU_DISPATCHER, dispatcher)) {
+        return;
+    }
     if (dispatcher == NULL) {
         return;
     }
@@ -272,16 +280,22 @@ void gantry_cpu_dispatcher_destroy(gantry_cpu_dispatcher *dispatcher)
     gy_mutex_fini(&dispatcher->inject_lock);
     gy_event_fini(&dispatcher->done);
     gy_event_fini(&dispatcher->work);
-    gy_free(dispatcher);
+    gy_handle_free(dispatcher, dispatcher);
 }
 
 uint32_t gantry_cpu_dispatcher_worker_count(const gantry_cpu_dispatcher *dispatcher)
 {
+    if (GY_HANDLE_IS_BAD(CPU_DISPATCHER, dispatcher)) {
+        return 0;
+    }
     return dispatcher->host.submit != NULL ? dispatcher->host.worker_count : dispatcher->worker_count;
 }
 
 gantry_status gantry_cpu_dispatcher_execute(gantry_cpu_dispatcher *dispatcher, gantry_task *task)
 {
+    if (GY_HANDLE_IS_BAD(CPU_DISPATCHER, dispatcher) || GY_HANDLE_IS_BAD(TASK, task)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     if (dispatcher == NULL || task == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "execute: dispatcher or task is NULL");
     }

@@ -1,6 +1,8 @@
 /* The graph as Graphviz text.  It is written without the manager's lock: tasks and edges do not move or
  * vanish before the reset, and what is read here is atomic or immutable. */
 #include "taskman/manager.h"
+
+#include "base/handle.h"
 #include "taskman/state.h"
 
 struct dump {
@@ -95,6 +97,9 @@ static void put_edges(void *user, gantry_task *task)
 
 gantry_status gantry_taskman_dump_graph(gantry_taskman *manager, FILE *file)
 {
+    if (GY_HANDLE_IS_BAD(TASKMAN, manager)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     if (manager == NULL || file == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "graph dump: manager or file is NULL");
     }

@@ -1,5 +1,7 @@
 /* Declaring an edge, and taking a reference away: both also while the tasks run. */
 #include "taskman/manager.h"
+
+#include "base/handle.h"
 #include "taskman/pool.h"
 #include "taskman/release.h"
 #include "taskman/state.h"
@@ -139,6 +141,9 @@ gantry_status gy_taskman_link(gantry_task *predecessor, gantry_task *successor)
 
 gantry_status gantry_task_start_after(gantry_task *task, gantry_task *predecessor)
 {
+    if (GY_HANDLE_IS_BAD(TASK, task) || GY_HANDLE_IS_BAD(TASK, predecessor)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     if (task == NULL || predecessor == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "dependency: a task is NULL");
     }
@@ -159,6 +164,9 @@ gantry_status gantry_task_start_after(gantry_task *task, gantry_task *predecesso
 
 gantry_status gantry_task_finish_before(gantry_task *task, gantry_task *successor)
 {
+    if (GY_HANDLE_IS_BAD(TASK, task) || GY_HANDLE_IS_BAD(TASK, successor)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     return gantry_task_start_after(successor, task);
 }
 

@@ -10,6 +10,7 @@
 #include "taskman/state.h"
 
 #include "base/alloc.h"
+#include "base/handle.h"
 
 /* ---- freezing -------------------------------------------------------------------------------- */
 
@@ -129,6 +130,9 @@ static gantry_status freeze_locked(gantry_taskman *manager) GY_REQUIRES(manager-
 
 gantry_status gantry_taskman_freeze(gantry_taskman *manager)
 {
+    if (GY_HANDLE_IS_BAD(TASKMAN, manager)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     gantry_status status = gy_taskman_check_owner(manager, "freeze");
     if (status == GANTRY_OK) {
         gy_fast_lock_take(&manager->lock);
@@ -286,7 +290,15 @@ static gantry_status check_part(gantry_taskman *manager, gantry_task *const *tas
 
 gantry_status gantry_taskman_start_from(gantry_taskman *manager, gantry_task *const *tasks, size_t count)
 {
+    if (GY_HANDLE_IS_BAD(TASKMAN, manager)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     gantry_status status = gy_taskman_check_owner(manager, "start");
+    for (size_t i = 0; status == GANTRY_OK && gy_handles_are_checked() && tasks != NULL && i < count; i++) {
+        if (GY_HANDLE_IS_BAD(TASK, tasks[i])) {
+            return GANTRY_ERR_INVALID_ARGUMENT;
+        }
+    }
     if (status == GANTRY_OK) {
         status = check_part(manager, tasks, count);
     }
@@ -311,6 +323,9 @@ gantry_status gantry_taskman_start_from(gantry_taskman *manager, gantry_task *co
 
 gantry_status gantry_taskman_run(gantry_taskman *manager, uint64_t times)
 {
+    if (GY_HANDLE_IS_BAD(TASKMAN, manager)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     gantry_status status = gy_taskman_check_owner(manager, "run");
     if (status == GANTRY_OK && (!manager->frozen || gy_taskman_phase(manager) != GY_STOPPED)) {
         status = GY_FAIL(GANTRY_ERR_STATE, "run: the graph is not frozen, or running");
@@ -326,6 +341,9 @@ gantry_status gantry_taskman_run(gantry_taskman *manager, uint64_t times)
 
 gantry_status gantry_taskman_cancel(gantry_taskman *manager)
 {
+    if (GY_HANDLE_IS_BAD(TASKMAN, manager)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     if (manager == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "cancel: task manager is NULL");
     }

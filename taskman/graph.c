@@ -1,6 +1,7 @@
 #include "taskman/graph.h"
 
 #include "base/alloc.h"
+#include "base/handle.h"
 #include "base/status.h"
 #include "taskman/state.h"
 
@@ -29,6 +30,7 @@ static struct gy_task_chunk *new_task_chunk(struct gy_graph *graph, size_t capac
         chunk->used = 0;
         chunk->capacity = capacity;
         graph->bytes += bytes;
+        gy_handle_born(GY_HANDLE_TASK, chunk->tasks, bytes - sizeof(*chunk), sizeof(gantry_task));
     }
     return chunk;
 }
@@ -95,17 +97,29 @@ static void take_chunks_back(struct gy_graph *graph)
     }
 }
 
-static void free_task_chunks(struct gy_task_chunk *chunk)
+static void free_task_chunks(struct gy_graph *graph, struct gy_task_chunk *chunk)
 {
     for (struct gy_task_chunk *next; chunk != NULL; chunk = next) {
         next = chunk->next;
-        gy_free(chunk);
+        graph->bytes -= sizeof(*chunk) + chunk->capacity * sizeof(gantry_task);
+        gy_handle_free(chunk->tasks, chunk);
     }
+}
+
+/* So that no task of the next step is where one of this step was. */
+static void drop_task_chunks(struct gy_graph *graph)
+{
+    free_task_chunks(graph, graph->task_chunks);
+    free_task_chunks(graph, graph->spare_chunks);
+    graph->task_chunks = graph->task_current = graph->spare_chunks = NULL;
 }
 
 void gy_graph_reset(struct gy_graph *graph)
 {
     take_chunks_back(graph);
+    if (gy_handles_are_checked()) {
+        drop_task_chunks(graph);
+    }
     for (struct gy_task_chunk *chunk = graph->task_chunks; chunk != NULL; chunk = chunk->next) {
         chunk->used = 0;
     }
@@ -122,8 +136,7 @@ void gy_graph_reset(struct gy_graph *graph)
 void gy_graph_fini(struct gy_graph *graph)
 {
     take_chunks_back(graph);
-    free_task_chunks(graph->task_chunks);
-    free_task_chunks(graph->spare_chunks);
+    drop_task_chunks(graph);
     free_edge_chunks(graph);
 }
 

@@ -7,6 +7,7 @@
 #include "taskman/worker.h"
 
 #include "base/bandwidth.h"
+#include "base/handle.h"
 #include "base/status.h"
 
 struct gy_loop {
@@ -148,6 +149,9 @@ static void unlist_loop(gantry_cpu_dispatcher *pool, struct gy_loop *loop)
 gantry_status gantry_parallel_for(gantry_cpu_dispatcher *dispatcher, size_t begin, size_t end, size_t grain,
                                   gantry_range_fn body, void *arg)
 {
+    if (GY_HANDLE_IS_BAD(CPU_DISPATCHER, dispatcher)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     if (dispatcher == NULL || body == NULL || begin > end) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
                        "parallel for: dispatcher or body is NULL, or begin after end");

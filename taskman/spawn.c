@@ -11,6 +11,7 @@
 #include "taskman/worker.h"
 
 #include "base/alloc.h"
+#include "base/handle.h"
 
 #include <string.h>
 
@@ -95,6 +96,9 @@ static inline bool is_inside(const struct gy_worker *self, const gantry_taskman 
 gantry_status gantry_taskman_spawn(gantry_taskman *manager, gantry_task_fn run, void *arg, const char *label,
                                    gantry_task *continuation)
 {
+    if (GY_HANDLE_IS_BAD(TASKMAN, manager) || GY_HANDLE_IS_BAD(TASK, continuation)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     struct gy_worker *self = gy_worker_current;
     if (manager != NULL && run != NULL && is_inside(self, manager) &&
         (continuation == NULL ||

@@ -1,4 +1,5 @@
 /* A step of a task manager: start, wait, stop, reset; and what it counts. */
+#include "base/handle.h"
 #include "base/options.h"
 #include "taskman/manager.h"
 #include "taskman/pool.h"
@@ -149,6 +150,9 @@ static void hand_out(gantry_taskman *manager, struct starter *starter)
 
 gantry_status gantry_taskman_start(gantry_taskman *manager)
 {
+    if (GY_HANDLE_IS_BAD(TASKMAN, manager)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     gantry_status status = gy_taskman_check_owner(manager, "start");
     if (status != GANTRY_OK) {
         return status;
@@ -268,6 +272,9 @@ static gantry_status check_running(gantry_taskman *manager, const char *call)
 
 gantry_status gantry_taskman_wait(gantry_taskman *manager)
 {
+    if (GY_HANDLE_IS_BAD(TASKMAN, manager)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     gantry_status status = check_running(manager, "wait");
     if (status != GANTRY_OK) {
         return status;
@@ -311,6 +318,9 @@ static gantry_status report_unfilled(gantry_taskman *manager)
 
 gantry_status gantry_taskman_stop(gantry_taskman *manager)
 {
+    if (GY_HANDLE_IS_BAD(TASKMAN, manager)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     gantry_status status = check_running(manager, "stop");
     if (status != GANTRY_OK) {
         return status;
@@ -336,6 +346,9 @@ static void discard_task(void *user, gantry_task *task)
 
 gantry_status gantry_taskman_reset(gantry_taskman *manager)
 {
+    if (GY_HANDLE_IS_BAD(TASKMAN, manager)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     gantry_status status = gy_taskman_check_owner(manager, "reset");
     if (status != GANTRY_OK) {
         return status;
@@ -379,6 +392,9 @@ gantry_status gantry_taskman_reset(gantry_taskman *manager)
 
 gantry_status gantry_taskman_get_stats(const gantry_taskman *manager, gantry_taskman_stats *stats)
 {
+    if (GY_HANDLE_IS_BAD(TASKMAN, manager)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     if (manager == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "statistics: task manager is NULL");
     }

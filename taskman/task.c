@@ -1,6 +1,7 @@
 /* What the application and the GPU dispatcher may ask of, and do to, a single task. */
 #include "taskman/task.h"
 
+#include "base/handle.h"
 #include "base/status.h"
 #include "taskman/manager.h"
 #include "taskman/pool.h"
@@ -41,6 +42,9 @@ void gy_task_doom(gantry_task *task, gantry_status why)
 
 gantry_status gantry_task_add_reference(gantry_task *task)
 {
+    if (GY_HANDLE_IS_BAD(TASK, task)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     if (task == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "reference: task is NULL");
     }
@@ -71,6 +75,9 @@ gantry_status gantry_task_add_reference(gantry_task *task)
 
 gantry_status gantry_task_remove_reference(gantry_task *task)
 {
+    if (GY_HANDLE_IS_BAD(TASK, task)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     if (task == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "reference: task is NULL");
     }
@@ -83,12 +90,18 @@ gantry_status gantry_task_remove_reference(gantry_task *task)
 
 int gantry_task_references(const gantry_task *task)
 {
+    if (GY_HANDLE_IS_BAD(TASK, task)) {
+        return 0;
+    }
     int32_t references = atomic_load_explicit(&task->references, memory_order_relaxed);
     return references > 0 && gy_task_state_of(task) <= GANTRY_TASK_STATE_HELD ? references : 0;
 }
 
 const char *gantry_task_name(const gantry_task *task)
 {
+    if (GY_HANDLE_IS_BAD(TASK, task)) {
+        return "";
+    }
     return task->name != NULL ? task->name : "";
 }
 
@@ -100,6 +113,9 @@ static bool is_described(const gantry_task *task)
 
 const char *gantry_task_label(const gantry_task *task)
 {
+    if (GY_HANDLE_IS_BAD(TASK, task)) {
+        return "";
+    }
     if (is_described(task) && task->label != NULL) {
         return task->label;
     }
@@ -108,11 +124,17 @@ const char *gantry_task_label(const gantry_task *task)
 
 gantry_task_kind gantry_task_get_kind(const gantry_task *task)
 {
+    if (GY_HANDLE_IS_BAD(TASK, task)) {
+        return GANTRY_TASK_SYNC_POINT;
+    }
     return is_described(task) ? gy_task_kind(task) : GANTRY_TASK_SYNC_POINT;
 }
 
 gantry_task_priority gantry_task_get_priority(const gantry_task *task)
 {
+    if (GY_HANDLE_IS_BAD(TASK, task)) {
+        return GANTRY_TASK_PRIORITY_NORMAL;
+    }
     unsigned traits = is_described(task) ? task->traits : 0;
     return (traits & GY_TRAIT_HIGH) != 0  ? GANTRY_TASK_PRIORITY_HIGH
            : (traits & GY_TRAIT_LOW) != 0 ? GANTRY_TASK_PRIORITY_LOW
@@ -121,11 +143,17 @@ gantry_task_priority gantry_task_get_priority(const gantry_task *task)
 
 gantry_task_state gantry_task_get_state(const gantry_task *task)
 {
+    if (GY_HANDLE_IS_BAD(TASK, task)) {
+        return GANTRY_TASK_STATE_FAILED;
+    }
     return gy_task_state_of(task);
 }
 
 gantry_status gantry_task_result(const gantry_task *task)
 {
+    if (GY_HANDLE_IS_BAD(TASK, task)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     if (task == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "result: task is NULL");
     }
@@ -137,6 +165,9 @@ gantry_status gantry_task_result(const gantry_task *task)
 
 void *gantry_task_arg(const gantry_task *task)
 {
+    if (GY_HANDLE_IS_BAD(TASK, task)) {
+        return NULL;
+    }
     return is_described(task) ? task->arg : NULL;
 }
 
@@ -151,6 +182,9 @@ static void forget_launches(gantry_task *task)
 
 gantry_status gantry_task_set_arg(gantry_task *task, void *arg)
 {
+    if (GY_HANDLE_IS_BAD(TASK, task)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     if (task == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "argument: task is NULL");
     }
@@ -169,6 +203,9 @@ gantry_status gantry_task_set_arg(gantry_task *task, void *arg)
 
 gantry_status gantry_task_invalidate(gantry_task *task)
 {
+    if (GY_HANDLE_IS_BAD(TASK, task)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     if (task == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "invalidation: task is NULL");
     }
@@ -186,16 +223,25 @@ gantry_status gantry_task_invalidate(gantry_task *task)
 
 uint64_t gantry_task_context_id(const gantry_task *task)
 {
+    if (GY_HANDLE_IS_BAD(TASK, task)) {
+        return 0;
+    }
     return is_described(task) ? task->context_id : 0;
 }
 
 gantry_taskman *gantry_task_manager(const gantry_task *task)
 {
+    if (GY_HANDLE_IS_BAD(TASK, task)) {
+        return NULL;
+    }
     return task->manager;
 }
 
 gantry_status gantry_task_choose(gantry_task *task, uint32_t index)
 {
+    if (GY_HANDLE_IS_BAD(TASK, task)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     if (task == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "choice: task is NULL");
     }

@@ -11,6 +11,7 @@
  * submitted while running; the creator for a light task, always; for a name referred to while running,
  * whoever submits the task, or stop() when nobody does. */
 #include "base/alloc.h"
+#include "base/handle.h"
 #include "base/options.h"
 #include "taskman/manager.h"
 #include "taskman/pool.h"
@@ -33,6 +34,12 @@ static gantry_status import_options(gantry_taskman *manager, const gantry_taskma
         &options, sizeof(options), theirs, offsetof(gantry_taskman_options, gpu_dispatcher), "task manager");
     if (status != GANTRY_OK) {
         return status;
+    }
+    static const char function[] = "gantry_taskman_create";
+    if (GY_HANDLE_IS_BAD_IN(function, CPU_DISPATCHER, options.cpu_dispatcher) ||
+        GY_HANDLE_IS_BAD_IN(function, DISPATCHER, options.gpu_dispatcher) ||
+        GY_HANDLE_IS_BAD_IN(function, PARTITION, options.partition)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
     }
     manager->pool = options.cpu_dispatcher;
     if (manager->pool == NULL) {
@@ -88,12 +95,16 @@ gantry_status gantry_taskman_create(const gantry_taskman_options *options, gantr
         return status;
     }
     gy_fast_lock_init(&manager->lock, GY_RANK_TASKMAN);
+    gy_handle_born(GY_HANDLE_TASKMAN, manager, sizeof(*manager), sizeof(*manager));
     *out = manager;
     return GANTRY_OK;
 }
 
 void gantry_taskman_destroy(gantry_taskman *manager)
 {
+    if (GY_HANDLE_IS_BAD(TASKMAN, manager)) {
+        return;
+    }
     if (manager == NULL) {
         return;
     }
@@ -106,7 +117,7 @@ void gantry_taskman_destroy(gantry_taskman *manager)
     gantry_cpu_dispatcher_destroy(manager->own_pool);
     gy_free(manager->places);
     leave_dispatcher(manager);
-    gy_free(manager);
+    gy_handle_free(manager, manager);
 }
 
 /* ---- submission ------------------------------------------------------------------------------ */
@@ -151,6 +162,9 @@ static gantry_status check_special(const gantry_taskman *manager, const gantry_t
     }
     if (desc->is_stable && !is_gpu) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "task '%s': only GPU tasks can be stable", shown);
+    }
+    if (GY_HANDLE_IS_BAD_IN("gantry_taskman_submit", PARTITION, desc->partition)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
     }
     gantry_status status = check_cpu_traits(manager, desc, shown);
     if (status == GANTRY_OK && desc->partition != NULL &&
@@ -377,6 +391,9 @@ static inline gantry_status add_locked(gantry_taskman *manager, const gantry_tas
 /* Path of a task, step 1 of 8: it is described, and held. */
 gantry_status gantry_taskman_submit(gantry_taskman *manager, const gantry_task_desc *desc, gantry_task **out)
 {
+    if (GY_HANDLE_IS_BAD(TASKMAN, manager)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     if (manager == NULL || desc == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "task: manager or description is NULL");
     }
@@ -409,6 +426,9 @@ gantry_status gantry_taskman_submit(gantry_taskman *manager, const gantry_task_d
 
 gantry_status gantry_taskman_get_named(gantry_taskman *manager, const char *text, gantry_task **out)
 {
+    if (GY_HANDLE_IS_BAD(TASKMAN, manager)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     if (manager == NULL || text == NULL || text[0] == '\0' || out == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "task name: an argument is NULL or the name is empty");
     }
@@ -468,6 +488,9 @@ static gantry_status add_light_locked(gantry_taskman *manager, const gantry_task
 gantry_status gantry_taskman_create_light(gantry_taskman *manager, gantry_task_fn run, void *arg,
                                           const char *label, gantry_task *continuation, gantry_task **out)
 {
+    if (GY_HANDLE_IS_BAD(TASKMAN, manager) || GY_HANDLE_IS_BAD(TASK, continuation)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
     if (manager == NULL || run == NULL || out == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "light task: manager, run or out is NULL");
     }

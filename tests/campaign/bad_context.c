@@ -279,8 +279,8 @@ static void launch_scope(void)
     BAD("no GPU task", gantry_task_get_launch_stats(released_task, &stats));
     BAD("`stats` NULL", gantry_task_get_launch_stats(gpu_task, NULL));
     BAD("struct_size too small", gantry_task_get_launch_stats(gpu_task, &small));
-    assert_ok(gantry_taskman_reset(manager));
     scope_rows(NULL, "`launch` NULL");
+    assert_ok(gantry_taskman_reset(manager));
     assert_null(gantry_launch_profile(NULL, 0, (gantry_dim3){1, 1, 1}));
     bad_note("gantry_launch_profile", "NULL", "gives NULL");
     BAD_UNCHECKED(gantry_launch_context, "NULL");

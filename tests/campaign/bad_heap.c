@@ -163,7 +163,7 @@ static void profile_rows(void)
     options.ctas = GANTRY_PROFILE_CTAS_OFF;
     assert_ok(gantry_profile_start(&options, &profile));
     BAD_OUT("a recording runs", second, gantry_profile_start(&options, &second));
-    BAD("not the running recording", gantry_profile_stop((gantry_profile *)&first, NULL));
+    BAD("no handle", gantry_profile_stop((gantry_profile *)&first, NULL));
     BAD("struct_size too small", gantry_profile_stop(profile, &small));
     BAD("`names` NULL", gantry_profile_register_kernels(NULL, 1, &first));
     BAD("no kernel", gantry_profile_register_kernels(names, 0, &first));

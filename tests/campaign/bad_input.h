@@ -13,6 +13,13 @@
 
 /* A function without a status: what it does with a wrong argument, or that there is none. */
 void bad_note(const char *function, const char *wrong, const char *what);
+/* A function without a status that refuses a handle: it says why and gives this, or does nothing. */
+#define BAD_GIVES(wrong, value, call) \
+    (bad_begin(), bad_given(#call, (wrong), "gives " #value, (call) == (value)))
+#define BAD_GIVES_TEXT(wrong, text, call) \
+    (bad_begin(), bad_given(#call, (wrong), "gives \"" text "\"", strcmp((call), (text)) == 0))
+#define BAD_REFUSED(wrong, call) (bad_begin(), (call), bad_given(#call, (wrong), "does nothing", true))
+void bad_given(const char *call, const char *wrong, const char *what, bool is_given);
 #define BAD_UNCHECKED(function, wrong) bad_note(#function, (wrong), "not checked")
 #define BAD_IGNORED(function, wrong) bad_note(#function, (wrong), "does nothing")
 #define BAD_NOTHING(function) bad_note(#function, "nothing can be wrong", "")
@@ -26,6 +33,7 @@ void bad_check_untouched(const char *call, const void *variable);
 void bad_base(void);
 void bad_tasks(void);
 void bad_context(void);
+void bad_handles(void);
 void bad_heap(void);
 void bad_partition(void);
 

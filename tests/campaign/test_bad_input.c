@@ -98,6 +98,17 @@ void bad_end(const char *call, const char *wrong, gantry_status status)
     add_row(function, wrong, code, message);
 }
 
+void bad_given(const char *call, const char *wrong, const char *what, bool is_given)
+{
+    char function[64], message[400];
+    (void)snprintf(function, sizeof(function), "%.*s", (int)strcspn(call, "("), call);
+    clean(gantry_last_error(), message, sizeof(message));
+    if (!is_given || message[0] == '\0') {
+        (void)snprintf(broken, sizeof(broken), "%s: %s: not what is %s, or no message", call, wrong, what);
+    }
+    add_row(function, wrong, what, message);
+}
+
 void bad_check_untouched(const char *call, const void *variable)
 {
     if (variable != &untouched) {
@@ -143,6 +154,7 @@ static void gather_rows(void)
     if (!gathered) {
         bad_base();
         bad_tasks();
+        bad_handles();
         bad_heap();
         bad_partition();
         bad_context();
@@ -188,21 +200,44 @@ static void test_the_document_says_what_happens(void **state)
     free(document);
 }
 
+static bool has_row(const char *name, const char *wrong)
+{
+    char head[160];
+    (void)snprintf(head, sizeof(head), "| `%s` | %s", name, wrong);
+    for (size_t i = 0; i < row_count; i++) {
+        if (strncmp(rows[i], head, strlen(head)) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool takes_a_handle(const char *name)
+{
+    static const char *const others[] = {
+        "gantry_bandwidth_",     "gantry_copy_tuning_text",         "gantry_cpu_cache_domain", "gantry_last_",
+        "gantry_partition_plan", "gantry_profile_register_kernels", "gantry_profile_start",    "gantry_set_",
+        "gantry_status_",        "gantry_suggest_device",           "gantry_version"};
+    const char *end = strstr(name, "_create");
+    bool takes = end == NULL || strcmp(end, "_create") != 0;
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        takes = takes && strncmp(name, others[i], strlen(others[i])) != 0;
+    }
+    return takes;
+}
+
 static void test_no_function_is_missing(void **state)
 {
     (void)state;
     gather_rows();
     char *exports = read_all(EXPORTS);
     for (char *name = strtok(exports, "\n"); name != NULL; name = strtok(NULL, "\n")) {
-        char head[96];
-        (void)snprintf(head, sizeof(head), "| `%s` |", name);
-        size_t i = 0;
-        while (i < row_count && strncmp(rows[i], head, strlen(head)) != 0) {
-            i++;
-        }
-        if (i == row_count) {
+        if (!has_row(name, "")) {
             fail_msg("%s() has no row: add one for each thing that can be wrong to tests/campaign/bad_*.c",
                      name);
+        }
+        if (takes_a_handle(name) && !has_row(name, "destroyed handle |")) {
+            fail_msg("%s() has no row for a destroyed handle: add one to tests/campaign/bad_handles.c", name);
         }
     }
     free(exports);
@@ -217,5 +252,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_no_function_is_missing),
     };
     unsetenv("GANTRY_DRIVER");
+    setenv("GANTRY_HANDLE_CHECK", "1", 1);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,64 @@
+/* Which handles are good.  With GANTRY_HANDLE_CHECK=1 in the environment every public function looks up the
+ * handles it is given, before it touches what is behind them: one that was destroyed, or is of another kind,
+ * is refused by name.  Otherwise a look costs one predictable branch.
+ *
+ * While handles are checked, objects that were destroyed are kept for a while, the latest 256 of them or
+ * 64 MiB, so that their addresses do not become those of new ones. */
+#ifndef BASE_HANDLE_H
+#define BASE_HANDLE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#define GY_HANDLE_KINDS(X)              \
+    X(CONTEXT, "context")               \
+    X(COPY_QUEUE, "copy queue")         \
+    X(CPU_DISPATCHER, "CPU dispatcher") \
+    X(DISPATCHER, "dispatcher")         \
+    X(HEAP, "heap")                     \
+    X(KERNEL, "kernel")                 \
+    X(LAUNCH, "launch")                 \
+    X(MODULE, "module")                 \
+    X(PARTITION, "partition")           \
+    X(PROFILE, "profile")               \
+    X(TASK, "task")                     \
+    X(TASKMAN, "task manager")
+
+enum gy_handle_kind {
+#define GY_HANDLE_ENUM(name, text) GY_HANDLE_##name,
+    GY_HANDLE_KINDS(GY_HANDLE_ENUM)
+#undef GY_HANDLE_ENUM
+};
+
+enum gy_handle_checks { GY_HANDLES_UNDECIDED, GY_HANDLES_TRUSTED, GY_HANDLES_CHECKED };
+extern atomic_int gy_handle_checks; /* atomic; decided once, by the first handle */
+
+static inline bool gy_handles_are_checked(void)
+{
+    return __builtin_expect(
+        atomic_load_explicit(&gy_handle_checks, memory_order_relaxed) == GY_HANDLES_CHECKED, 0);
+}
+
+/* A handle, or an array of `bytes` with handles `each` bytes apart, is good from now on. */
+void gy_handle_born(enum gy_handle_kind kind, const void *handle, size_t bytes, size_t each);
+/* It is not good any more; its memory stays the caller's. */
+void gy_handle_died(const void *handle);
+/* The same, and gy_free(memory), later when handles are checked.  NULL is ignored. */
+void gy_handle_free(const void *handle, void *memory);
+/* Free what is kept. */
+void gy_handle_flush(void);
+/* Blocks of host memory that are kept, and are the books of this. */
+long gy_handle_kept(void);
+
+/* Says why in the thread's last error. */
+bool gy_handle_is_refused(const void *handle, enum gy_handle_kind kind, const char *function);
+
+/* True: the caller's function must not use `handle` and returns, GANTRY_ERR_INVALID_ARGUMENT if it has a
+ * status.  NULL is let through: functions say themselves what comes of it. */
+#define GY_HANDLE_IS_BAD(kind, handle) GY_HANDLE_IS_BAD_IN(__func__, kind, handle)
+#define GY_HANDLE_IS_BAD_IN(function, kind, handle)  \
+    (gy_handles_are_checked() && (handle) != NULL && \
+     gy_handle_is_refused((handle), GY_HANDLE_##kind, (function)))
+
+#endif
