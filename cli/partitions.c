@@ -14,6 +14,7 @@ struct seen {
     gantry_partition_info info;
     gantry_sm_set stream, graph;
     uint32_t strays;  /* SMs more than granted, or others as a graph */
+    uint32_t missing; /* SMs fewer than granted */
     uint32_t overlap; /* SMs that another partition ran on, too, though this one is exclusive */
 };
 
@@ -26,7 +27,9 @@ static bool look(gantry_context *context, uint32_t index, struct seen *out)
         gantry_partition_audit(partition, GANTRY_AUDIT_GRAPH, &out->graph) != GANTRY_OK) {
         return false; /* the log said why */
     }
-    out->strays = out->stream.count > out->info.granted_sms ? out->stream.count - out->info.granted_sms : 0;
+    uint32_t granted = out->info.granted_sms, ran = out->stream.count;
+    out->strays = ran > granted ? ran - granted : 0;
+    out->missing = ran < granted ? granted - ran : 0;
     for (int w = 0; w < GANTRY_SM_SET_WORDS; w++) {
         out->strays += (uint32_t)__builtin_popcountll(out->graph.words[w] & ~out->stream.words[w]);
     }
@@ -76,14 +79,15 @@ static void print_text(const gantry_sm_topology *t, const gantry_partition_layou
     printf("split              %s, %" PRIu32 " groups, remainder %" PRIu32 ", unused %" PRIu32 "\n",
            plan->is_structured ? "structured" : "by count", plan->group_count, plan->remainder_sms,
            plan->unused_sms);
-    printf("%-16s %7s %7s %6s %6s %7s %7s  %s\n", "partition", "planned", "granted", "stream", "graph",
-           "strays", "overlap", "SMs");
+    printf("%-16s %7s %7s %6s %6s %7s %7s %7s  %s\n", "partition", "planned", "granted", "stream", "graph",
+           "strays", "missing", "overlap", "SMs");
     for (uint32_t i = 0; i < plan->count; i++) {
         const struct seen *s = &seen[i];
         format_set(&s->stream, set, sizeof(set));
-        printf("%-16s %7" PRIu32 " %7" PRIu32 " %6" PRIu32 " %6" PRIu32 " %7" PRIu32 " %7" PRIu32 "  %s%s\n",
+        printf("%-16s %7" PRIu32 " %7" PRIu32 " %6" PRIu32 " %6" PRIu32 " %7" PRIu32 " %7" PRIu32 " %7" PRIu32
+               "  %s%s\n",
                s->info.name, s->info.planned_sms, s->info.granted_sms, s->stream.count, s->graph.count,
-               s->strays, s->overlap, set, s->info.is_default ? "  (default)" : "");
+               s->strays, s->missing, s->overlap, set, s->info.is_default ? "  (default)" : "");
     }
 }
 
@@ -101,9 +105,9 @@ static void print_json(const gantry_sm_topology *t, const gantry_partition_layou
         format_set(&s->stream, set, sizeof(set));
         printf("%s{\"name\":\"%s\",\"planned_sms\":%" PRIu32 ",\"granted_sms\":%" PRIu32
                ",\"seen_sms\":%" PRIu32 ",\"seen_in_graph\":%" PRIu32 ",\"strays\":%" PRIu32
-               ",\"overlap\":%" PRIu32 ",\"default\":%s,\"sms\":\"%s\"}",
+               ",\"missing\":%" PRIu32 ",\"overlap\":%" PRIu32 ",\"default\":%s,\"sms\":\"%s\"}",
                i != 0 ? "," : "", s->info.name, s->info.planned_sms, s->info.granted_sms, s->stream.count,
-               s->graph.count, s->strays, s->overlap, s->info.is_default ? "true" : "false", set);
+               s->graph.count, s->strays, s->missing, s->overlap, s->info.is_default ? "true" : "false", set);
     }
     printf("]}\n");
 }
@@ -126,11 +130,11 @@ static int show(gantry_context *context, bool json)
     }
     find_overlaps(seen, plan.count);
     for (uint32_t i = 0; i < plan.count; i++) {
-        clean = clean && seen[i].strays == 0 && seen[i].overlap == 0;
+        clean = clean && seen[i].strays == 0 && seen[i].missing == 0 && seen[i].overlap == 0;
     }
     (json ? print_json : print_text)(&topology, &plan, seen);
     if (!clean) {
-        fprintf(stderr, "gantry: blocks ran where they should not\n");
+        fprintf(stderr, "gantry: blocks ran where they should not, or not wherever they should\n");
     }
     return clean ? 0 : 1;
 }

@@ -328,6 +328,17 @@ static gantry_status check_primary(struct gy_context *context)
     return status;
 }
 
+static void warn_of_mps(const gantry_sm_topology *t)
+{
+    if (t->mps_percentage != 0 && t->mps_percentage < 100) {
+        gy_log(
+            GANTRY_LOG_WARNING,
+            "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE is %u: a partition may get as many SMs as that is, and others "
+            "from time to time",
+            t->mps_percentage);
+    }
+}
+
 static gantry_status plan_and_carry_out(struct build *b)
 {
     struct gy_partitions *all = b->partitions;
@@ -347,6 +358,7 @@ static gantry_status plan_and_carry_out(struct build *b)
     }
     b->planner.topology = &all->topology;
     if (status == GANTRY_OK) {
+        warn_of_mps(&all->topology);
         status = gy_plan(&b->planner, b->options);
     }
     return status == GANTRY_OK ? carry_out(b) : status;

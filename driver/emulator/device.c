@@ -46,6 +46,24 @@ static const struct gy_emu_profile profiles[] = {
      .split_min = 8,
      .split_step = 8,
      .gpc_sms = {20, 20, 18, 18, 18, 18, 18, 18}},
+    {.key = "mig", /* a part of an H200 */
+     .name = "Gantry emulated H200 MIG 1g.18gb",
+     .sm_count = 16,
+     .major = 9,
+     .minor = 0,
+     .memory_bytes = 2 * GIB,
+     .shared_bytes_per_block = 49152,
+     .shared_bytes_optin = 232448,
+     .shared_bytes_per_sm = 233472,
+     .threads_per_sm = 2048,
+     .blocks_per_sm = 32,
+     .clock_khz = 1980000,
+     .memory_clock_khz = 3201000,
+     .bus_bits = 768,
+     .l2_bytes = 7864320,
+     .split_min = 8,
+     .split_step = 8,
+     .gpc_sms = {16}},
     {.key = "small",
      .name = "Gantry emulated small device",
      .sm_count = 16,
@@ -288,10 +306,9 @@ static const struct {
     {CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 1},
     {CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, 1},
     {CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH, 0},
-    {CU_DEVICE_ATTRIBUTE_MPS_ENABLED, 0},
 };
 
-/* What the profile says; -1: not there. */
+/* What the profile or the environment says; -1: not there. */
 static int profile_value(const struct gy_emu_profile *p, CUdevice_attribute attribute)
 {
     switch ((int)attribute) {
@@ -319,6 +336,8 @@ static int profile_value(const struct gy_emu_profile *p, CUdevice_attribute attr
         return (int)p->bus_bits;
     case CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE:
         return (int)p->l2_bytes;
+    case CU_DEVICE_ATTRIBUTE_MPS_ENABLED:
+        return getenv("GANTRY_EMU_MPS") != NULL;
     default:
         return -1;
     }

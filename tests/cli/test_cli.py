@@ -104,7 +104,7 @@ class Cli(unittest.TestCase):
                          [("critical", 16, 16, 16, 0, 0), ("bulk", 32, 32, 32, 0, 0), ("other", 84, 84, 84, 0, 0)])
         status, out, err = gantry("info", "--driver", "emulated", "--partitions", plan)
         self.assertEqual((status, err), (0, ""))
-        self.assertRegex(out, r"other +84 +84 +84 +84 +0 +0 .*\(default\)")
+        self.assertRegex(out, r"other +84 +84 +84 +84 +0 +0 +0 .*\(default\)")
         for text, named in [('{"partitions": [{"nam": "a"}]}', "nam"), ('{"partitions": [{"name": "a", "sms": -1}]}', "sms"),
                             ('{"plan": []}', "plan"), ("[1]", "no JSON object"),
                             ('{"partitions": [{"name": "a", "sms": 1000}]}', "1000")]:
@@ -113,6 +113,26 @@ class Cli(unittest.TestCase):
             self.assertIn(named, err)
         status, out, err = gantry("info", "--partitions", "there/is/no.json")
         self.assertEqual((status, out), (1, ""))
+
+    def test_info_carries_out_plans_elsewhere(self):
+        plan = self.plan('{"partitions": [{"name": "a", "size": "at_least", "sms": 6}, {"name": "b", "size": "rest"}]}')
+        if "reads no plans" in gantry("info", "--driver", "emulated", "--partitions", plan)[2]:
+            print("note: built without cJSON, so plans are not read")
+            return
+        for environment, sizes, facts in [
+                ({"GANTRY_EMU_PROFILE": "mig"}, [8, 8], {"is_mig": True, "sm_count": 16, "mps_percentage": 0}),
+                ({"GANTRY_EMU_PROFILE": "small"}, [8, 8], {"is_mig": False, "sm_count": 16}),
+                ({"GANTRY_EMU_PROFILE": "b200"}, [8, 140], {"sm_count": 148, "is_structured": False}),
+                ({"GANTRY_EMU_PROFILE": "b200", "GANTRY_EMU_CUDA": "13010"}, [8, 140], {"is_structured": True}),
+                ({"GANTRY_EMU_MPS": "1"}, [8, 124], {"mps_percentage": 100}),
+                ({"GANTRY_EMU_MPS": "1", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "50"}, [8, 124], {"mps_percentage": 50})]:
+            status, out, err = gantry("info", "--json", "--driver", "emulated", "--partitions", plan, **environment)
+            self.assertEqual(status, 0, err)
+            shown = json.loads(out)
+            self.assertEqual({name: shown[name] for name in facts}, facts)
+            self.assertEqual([p["seen_sms"] for p in shown["partitions"]], sizes)
+            self.assertEqual("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE is 50" in err,
+                             "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE" in environment)
 
     def test_info_as_json(self):
         status, out, err = gantry("info", "--json", GANTRY_DRIVER="emulated")
