@@ -34,14 +34,27 @@ struct scene {
     gantry_sm_set sets[GANTRY_PARTITIONS_MAX];
 };
 
-static void open_scene(struct scene *s, gantry_submission submission)
+/* The emulated driver's controls; false on a real device. */
+static bool get_controls(struct gantry_emu_control *emu)
 {
-    static const gantry_partition_request none;
+    bool there = true;
+#define X(result, name, parameters)                                   \
+    *(void **)&emu->name = gpu_fixture_emulator("gantry_emu_" #name); \
+    there = there && emu->name != NULL;
+    GANTRY_EMU_CONTROLS(X)
+#undef X
+    return there;
+}
+
+/* Three partitions; "bulk" may use the SMs of `lender` (NULL: of nobody). */
+static void open_scene_with(struct scene *s, gantry_submission submission, const char *lender)
+{
     gantry_partition_request r[] = {request("critical", GANTRY_PARTITION_AT_LEAST, 16),
                                     request("bulk", GANTRY_PARTITION_AT_LEAST, 24),
-                                    request("other", GANTRY_PARTITION_REST, 0), none};
+                                    request("other", GANTRY_PARTITION_REST, 0)};
     gantry_partition_options plan = GANTRY_PARTITION_OPTIONS_INIT;
     gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
+    r[1].borrows = lender;
     plan.requests = r;
     plan.count = 3;
     options.driver = gpu_fixture_driver();
@@ -63,6 +76,11 @@ static void open_scene(struct scene *s, gantry_submission submission)
     s->device = memory;
     assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_PINNED, bytes, 0, GANTRY_ALLOC_SITE("seen"), &memory));
     s->pinned = memory;
+}
+
+static void open_scene(struct scene *s, gantry_submission submission)
+{
+    open_scene_with(s, submission, NULL);
 }
 
 static void close_scene(struct scene *s)
@@ -243,14 +261,9 @@ static void test_no_stream_is_outside_of_a_partition(void **state)
 {
     (void)state;
     struct gantry_emu_control emu;
-    bool controlled = true;
+    bool controlled = get_controls(&emu);
     struct scene s;
     open_scene(&s, GANTRY_SUBMISSION_GRAPHS);
-#define X(result, name, parameters)                                  \
-    *(void **)&emu.name = gpu_fixture_emulator("gantry_emu_" #name); \
-    controlled = controlled && emu.name != NULL;
-    GANTRY_EMU_CONTROLS(X)
-#undef X
     if (controlled) {
         emu.reset_counters();
     }
@@ -271,6 +284,99 @@ static void test_no_stream_is_outside_of_a_partition(void **state)
     }
     close_scene(&s);
     (void)remove("placement.pftrace");
+}
+
+/* A kernel, copies and fills, one by one and in a batch. */
+static gantry_launch_result launch_copies(gantry_launch *launch, void *arg)
+{
+    struct job *job = arg;
+    struct scene *s = job->scene;
+    uint32_t *to = s->device + 4 * WORDS;
+    gantry_copy_desc descs[3] = {
+        {.dest = to, .source = job->seen, .bytes = WORDS * sizeof(uint32_t), .type = GANTRY_COPY_DTOD},
+        {.dest = to + WORDS,
+         .source = s->pinned,
+         .bytes = WORDS * sizeof(uint32_t),
+         .type = GANTRY_COPY_HTOD},
+        {.dest = to + 2 * WORDS,
+         .bytes = WORDS * sizeof(uint32_t),
+         .type = GANTRY_COPY_FILL,
+         .pattern_bytes = 4,
+         .pattern = 7},
+    };
+    gantry_launch_result result = launch_audit(launch, job);
+    return result == GANTRY_LAUNCH_DONE && gantry_copy_launch(launch, descs, 3) == GANTRY_OK &&
+                   gantry_launch_copy_dtoh(launch, s->pinned + WORDS, to, 3 * WORDS * sizeof(uint32_t)) ==
+                       GANTRY_OK &&
+                   gantry_launch_add_completion(launch, job->completes) == GANTRY_OK
+               ? GANTRY_LAUNCH_DONE
+               : GANTRY_LAUNCH_FAILED;
+}
+
+/* What is enqueued beside kernels goes to the stream of the task, so to its partition. */
+static void test_copies_and_fills_run_where_their_task_does(void **state)
+{
+    (void)state;
+    enum { ROOM = 64 };
+    struct gantry_emu_operation log[ROOM];
+    struct scene s;
+    struct gantry_emu_control emu;
+    bool controlled = get_controls(&emu);
+    open_scene(&s, GANTRY_SUBMISSION_STREAMS);
+    struct job *job = &s.jobs[0];
+    *job = (struct job){.scene = &s, .seen = s.device, .expected = gantry_partition_at(s.gpu.context, 1)};
+    job->partition = job->expected;
+    job->completes = gpu_fixture_cpu(&s.gpu, "done", nothing, NULL);
+    gpu_fixture_after(job->completes, submit(&s, GANTRY_TASK_KERNEL, launch_copies, job));
+    memset(s.pinned, 0x5a, WORDS * sizeof(uint32_t));
+    if (controlled) {
+        assert_int_equal(emu.log_start(ROOM), 0);
+    }
+    assert_ok(gpu_fixture_step(&s.gpu));
+    assert_int_equal(job->errors, 0);
+    assert_int_not_equal(s.pinned[WORDS], 0x5a5a5a5a); /* the SMs that the kernel has noted */
+    assert_int_equal(s.pinned[2 * WORDS], 0x5a5a5a5a);
+    assert_int_equal(s.pinned[4 * WORDS - 1], 7);
+    if (controlled) {
+        assert_in_range(emu.log_stop(), 4, ROOM);
+        size_t count = emu.log_read(log, ROOM);
+        for (size_t i = 0; i < count; i++) {
+            assert_int_equal(log[i].stream, log[0].stream);
+        }
+    }
+    close_scene(&s);
+}
+
+/* While nothing is known to run in the partition that lends its SMs. */
+static void test_borrowed_sms_are_used(void **state)
+{
+    (void)state;
+    struct scene s;
+    open_scene_with(&s, GANTRY_SUBMISSION_STREAMS, "critical");
+    struct job *job = &s.jobs[0];
+    gantry_partition *bulk = gantry_partition_at(s.gpu.context, 1);
+    gantry_partition_info info = {.struct_size = sizeof(info)};
+    assert_ok(gantry_partition_get_info(bulk, &info));
+    *job = (struct job){.scene = &s, .seen = s.device, .partition = bulk, .expected = bulk};
+    job->completes = gpu_fixture_cpu(&s.gpu, "done", nothing, NULL);
+    gantry_task *kernel = submit(&s, GANTRY_TASK_KERNEL, launch_audit, job);
+    gantry_task *back = submit(&s, GANTRY_TASK_DTOH, launch_back, job);
+    gpu_fixture_after(back, kernel);
+    gpu_fixture_after(job->completes, back);
+    assert_ok(gpu_fixture_step(&s.gpu));
+    assert_int_equal(job->errors, 0);
+    uint32_t count = 0;
+    for (uint32_t w = 0; w < WORDS; w++) {
+        uint64_t both = s.sets[0].words[w / 2] | s.sets[1].words[w / 2];
+        assert_int_equal(s.pinned[w] & ~(uint32_t)(both >> (w % 2 * 32)), 0);
+        count += (uint32_t)__builtin_popcount(s.pinned[w]);
+    }
+    assert_int_equal(info.wide_sms, s.sets[0].count + s.sets[1].count);
+    assert_in_range(count, 1, info.wide_sms);
+    if (gpu_fixture_driver() == GANTRY_DRIVER_EMULATED) { /* which fills virtual SMs in turn */
+        assert_int_equal(count, info.wide_sms);
+    }
+    close_scene(&s);
 }
 
 static void test_a_manager_names_a_partition(void **state)
@@ -371,6 +477,8 @@ int main(void)
         cmocka_unit_test(test_tasks_stay_in_their_partition),
         cmocka_unit_test(test_stable_tasks_stay_in_their_partition),
         cmocka_unit_test(test_no_stream_is_outside_of_a_partition),
+        cmocka_unit_test(test_copies_and_fills_run_where_their_task_does),
+        cmocka_unit_test(test_borrowed_sms_are_used),
         cmocka_unit_test(test_a_manager_names_a_partition),
         cmocka_unit_test(test_foreign_partitions_are_refused),
         cmocka_unit_test(test_every_partition_has_a_stream_whatever_the_limit),

@@ -132,6 +132,48 @@ static void test_small_units(void **state)
     assert_int_equal(out.unused_sms, 0);
 }
 
+/* Splits that programs in the field ask for, on the devices they run on. */
+static void test_splits_of_the_field(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t sms, unit, units;      /* of the device */
+        uint32_t first, planned, other; /* asked for, and what comes out */
+    } cases[] = {
+        {142, 2, 71, 120, 120, 22}, /* L40S */
+        {170, 2, 85, 32, 32, 138},  /* RTX 5090: prefill and decode */
+        {188, 2, 94, 94, 94, 94},   /* RTX PRO 6000 */
+        {128, 2, 64, 16, 16, 112},  /* RTX 4090 */
+        {108, 4, 27, 50, 52, 56},   /* A100: units of 4 */
+        {132, 8, 15, 32, 32, 100},  /* H200: decode beside a vocoder */
+        {132, 8, 15, 96, 96, 36},   /* the same */
+        {132, 8, 16, 60, 64, 68},   /* H100 */
+        {148, 8, 18, 8, 8, 140},    /* B200 */
+        {20, 2, 10, 4, 4, 16},      /* a Tegra: not every one of its generation has units of 8 */
+        {16, 8, 2, 1, 8, 8},        /* a MIG instance with two units */
+        {30, 2, 15, 28, 28, 2},     /* a small Ada */
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        gantry_sm_topology t = {.struct_size = sizeof(t), .sm_count = cases[i].sms, .fine_unit_sms = 2};
+        gantry_partition_layout out;
+        gantry_partition_request r[] = {request("first", AT_LEAST, cases[i].first),
+                                        request("other", REST, 0)};
+        t.alignment = t.unit_sms = cases[i].unit;
+        t.unit_count = cases[i].units;
+        t.fine_unit_count = cases[i].sms / 2;
+        assert_ok(plan(&t, r, 2, &out));
+        assert_int_equal(out.partitions[0].sm_count, cases[i].planned);
+        assert_int_equal(out.partitions[1].sm_count, cases[i].other);
+        assert_int_equal(out.unused_sms, 0);
+        r[0] = request("first", EXACT, cases[i].first);
+        r[0].ignore_coscheduling = 1; /* in steps of 2 whatever the generation */
+        assert_int_equal(plan(&t, r, 2, &out) == GANTRY_OK, cases[i].first % 2 == 0);
+        if (cases[i].first % 2 == 0) {
+            assert_int_equal(out.partitions[0].sm_count, cases[i].first);
+        }
+    }
+}
+
 /* ---- the guide's use cases of the structured split ------------------------------------------- */
 
 static void test_structured_use_cases(void **state)
@@ -187,7 +229,39 @@ static void test_structured_use_cases(void **state)
     }
 }
 
-/* Use cases 1, 2, 4 where only equal units can be made; clusters of 4 fit in units of 8. */
+static void test_cluster_sizes_of_groups(void **state)
+{
+    (void)state;
+    gantry_sm_topology t = structured(h200());
+    gantry_partition_layout out;
+    gantry_partition_request r[] = {request("a", EXACT, 16), request("b", EXACT, 20), request("c", REST, 0)};
+    r[0].cluster_size = 4;
+    r[0].preferred_cluster_size = 8;
+    r[1].ignore_coscheduling = 1; /* counts for this one only */
+    assert_ok(plan(&t, r, 3, &out));
+    assert_int_equal(out.groups[0].cluster_size, 4);
+    assert_int_equal(out.groups[0].preferred_cluster_size, 8);
+    assert_int_equal(out.partitions[0].cluster_size, 4);
+    assert_int_equal(out.groups[1].cluster_size, 2);
+    assert_int_equal(out.groups[1].preferred_cluster_size, 2);
+    r[0].preferred_cluster_size = 6; /* no multiple */
+    assert_int_equal(plan(&t, r, 3, &out), GANTRY_ERR_UNSUPPORTED);
+    r[0].preferred_cluster_size = 0;
+    r[0].cluster_size = 34; /* more than any cluster */
+    assert_int_equal(plan(&t, r, 3, &out), GANTRY_ERR_UNSUPPORTED);
+    r[0].cluster_size = 20; /* no processing cluster has so many */
+    r[0].sm_count = 20;
+    assert_int_equal(plan(&t, r, 3, &out), GANTRY_ERR_INVALID_ARGUMENT);
+    r[0].cluster_size = 0;
+    r[0].sm_count = 12; /* one cluster of 8, and four that are none */
+    assert_int_equal(plan(&t, r, 3, &out), GANTRY_ERR_INVALID_ARGUMENT);
+    r[0].backfill = 1;
+    assert_ok(plan(&t, r, 3, &out));
+    assert_int_equal(out.partitions[0].sm_count, 12);
+    assert_true(out.groups[0].backfill);
+}
+
+/* The use cases where only equal units can be made; clusters of 4 fit in units of 8. */
 static void test_use_cases_by_count(void **state)
 {
     (void)state;
@@ -198,6 +272,10 @@ static void test_use_cases_by_count(void **state)
     assert_ok(plan(&t, r, 2, &out));
     assert_int_equal(out.partitions[0].sm_count, 16);
     assert_int_equal(out.partitions[1].sm_count, 116);
+    gantry_partition_request two_a[] = {request("a", EXACT, 16), request("b", REST, 0)};
+    assert_ok(plan(&t, two_a, 2, &out));
+    assert_int_equal(out.partitions[1].sm_count, 116);
+    assert_int_equal(out.partitions[1].takes_remainder, 1);
     gantry_partition_request three[] = {request("a", EXACT, 28), request("b", EXACT, 32)};
     three[0].cluster_size = three[1].cluster_size = 4;
     assert_int_equal(plan(&t, three, 2, &out), GANTRY_ERR_INVALID_ARGUMENT); /* 28 */
@@ -213,6 +291,17 @@ static void test_use_cases_by_count(void **state)
     four[0].cluster_size = 4;
     four[0].ignore_coscheduling = 1;
     assert_int_equal(plan(&t, four, 2, &out), GANTRY_ERR_INVALID_ARGUMENT);
+    for (uint32_t first = 0; first < 2; first++) { /* 5: in either order of the requests */
+        gantry_partition_request five[2];
+        five[first] = request("eight", EXACT, 8);
+        five[1 - first] = request("most", EXACT, 0);
+        five[1 - first].cluster_size = 4;
+        five[1 - first].is_default = 1;
+        assert_ok(plan(&t, five, 2, &out));
+        assert_int_equal(out.partitions[first].sm_count, 8);
+        assert_int_equal(out.partitions[1 - first].sm_count, 112);
+        assert_int_equal(out.unused_sms, 12);
+    }
 }
 
 static uint32_t common_sms(const gantry_partition_layout *out, uint32_t a, uint32_t b)
@@ -446,7 +535,9 @@ int main(void)
         cmocka_unit_test(test_helper_splits),
         cmocka_unit_test(test_fewer_units_than_sms),
         cmocka_unit_test(test_small_units),
+        cmocka_unit_test(test_splits_of_the_field),
         cmocka_unit_test(test_structured_use_cases),
+        cmocka_unit_test(test_cluster_sizes_of_groups),
         cmocka_unit_test(test_use_cases_by_count),
         cmocka_unit_test(test_declared_overlap_and_borrowing),
         cmocka_unit_test(test_bad_requests_are_named),
