@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Build Gantry and run every test.  Debian 12, Ubuntu 24.04 or newer; needs no GPU and no CUDA toolkit.
 #
-#   ./check.sh           all tests in a debug build with gcc and with clang, then under the sanitizers
+#   ./check.sh           all tests in a debug build with gcc and with clang, then under the sanitizers;
+#                        those of heap and dispatcher also in a build without jemalloc
 #   ./check.sh --fast    the debug build with gcc only
 #   ./check.sh --gpu     all tests on this machine's device; a skipped test is a failed one
 #   ./check.sh --exhaustive  the tests that take hours: each single failure of the fault sweeps, and the long
@@ -13,7 +14,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 source tools/packages.sh
 
-presets="dev clang asan tsan"
+presets="dev clang nojemalloc asan tsan"
 summary=() which=() exhaustive=OFF
 case ${1:-} in
     "") ;;
@@ -37,7 +38,7 @@ esac
 # instrumentation, which makes gcc guess worse.
 werror_of() {
     case "$1 $(cc -dumpversion | cut -d. -f1)" in
-        "dev 12" | "clang 12") echo ON ;;
+        "dev 12" | "clang 12" | "nojemalloc 12") echo ON ;;
         *) echo OFF ;;
     esac
 }

@@ -58,6 +58,10 @@ function(gantry_test room name)
   if(TARGET gantry-emu)
     add_dependencies(${target} gantry-emu)
   endif()
+  if(NOT TARGET tests_${room})
+    add_custom_target(tests_${room}) # to build one room's tests alone
+  endif()
+  add_dependencies(tests_${room} ${target})
   add_test(NAME ${room}.${name} COMMAND ${target} WORKING_DIRECTORY "${CMAKE_BINARY_DIR}")
   gantry_test_properties(${room}.${name} "${room};${arg_LABELS}")
   set_tests_properties(${room}.${name} PROPERTIES
