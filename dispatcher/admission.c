@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/span.h"
 #include "base/status.h"
+#include "heap/region.h"
 #include "profile/session.h"
 
 #include <assert.h>
@@ -23,12 +24,22 @@ void gy_admission_init(struct gy_admission *a, struct gy_context *context, gantr
 
 /* ---- any thread ---- */
 
+/* The heap takes memory in whole granules. */
+static uint64_t whole_granules(uint64_t bytes)
+{
+    uint64_t rounded = (bytes + GY_GRANULE_BYTES - 1) & ~(uint64_t)(GY_GRANULE_BYTES - 1);
+    return rounded >= bytes ? rounded : bytes; /* near 2^64 */
+}
+
 struct gy_gpu_memory *gy_admission_open(gantry_taskman *manager, const uint64_t *bytes)
 {
     struct gy_gpu_memory *memory = gy_zalloc(sizeof(*memory));
     if (memory != NULL) {
         memory->manager = manager;
-        memcpy(memory->bytes, bytes, sizeof(memory->bytes));
+        for (int kind = 0; kind < GANTRY_MEMORY_KIND_COUNT; kind++) {
+            memory->declared[kind] = bytes[kind];
+            memory->bytes[kind] = whole_granules(bytes[kind]);
+        }
     }
     return memory;
 }
@@ -171,14 +182,17 @@ static void refuse_first(struct gy_admission *a)
 
 /* ---- GD: what fits ---- */
 
-/* Who declares nothing uses what is in use while nobody holds anything; memory that still waited for its
- * stream then shows later. */
+/* Who declares nothing occupies what is occupied while nobody holds anything; memory that still waited for
+ * its stream then shows later. */
 static void look_at_others(struct gy_admission *a)
 {
     for (int kind = 0; kind < GANTRY_MEMORY_KIND_COUNT; kind++) {
-        uint64_t used = gy_heap_used(a->heap, (gantry_memory_kind)kind);
-        if (a->active == NULL || used < a->others[kind]) {
-            a->others[kind] = used;
+        if (gy_heap_budget(a->heap, (gantry_memory_kind)kind) == UINT64_MAX) {
+            continue;
+        }
+        uint64_t occupied = gy_heap_occupied(a->heap, (gantry_memory_kind)kind);
+        if (a->active == NULL || occupied < a->others[kind]) {
+            a->others[kind] = occupied;
         }
     }
 }
@@ -192,10 +206,11 @@ static enum fit fit(struct gy_admission *a, const struct gy_gpu_memory *memory)
     for (int kind = 0; kind < GANTRY_MEMORY_KIND_COUNT; kind++) {
         uint64_t budget = gy_heap_budget(a->heap, (gantry_memory_kind)kind);
         uint64_t bytes = memory->bytes[kind];
-        if (bytes > budget) {
+        if (memory->declared[kind] > budget) {
             return NEVER_FITS;
         }
         uint64_t taken = a->held[kind] + a->others[kind];
+        budget &= ~(uint64_t)(GY_GRANULE_BYTES - 1);
         if (bytes != 0 && (taken > budget || bytes > budget - taken)) {
             result = MUST_WAIT;
         }
@@ -345,13 +360,13 @@ gantry_status gy_admission_fail(struct gy_admission *a, const struct gy_gpu_memo
 {
     int kind = 0;
     while (kind < GANTRY_MEMORY_KIND_COUNT - 1 &&
-           memory->bytes[kind] <= gy_heap_budget(a->heap, (gantry_memory_kind)kind)) {
+           memory->declared[kind] <= gy_heap_budget(a->heap, (gantry_memory_kind)kind)) {
         kind++;
     }
     return GY_FAIL(GANTRY_ERR_OUT_OF_DEVICE_MEMORY,
                    "task memory: %" PRIu64 " bytes of %s memory were declared, more than the %" PRIu64
                    " there can be",
-                   memory->bytes[kind], gy_kind_name((gantry_memory_kind)kind),
+                   memory->declared[kind], gy_kind_name((gantry_memory_kind)kind),
                    gy_heap_budget(a->heap, (gantry_memory_kind)kind));
 }
 

@@ -26,22 +26,23 @@
 enum gy_memory_state { GY_MEMORY_IDLE, GY_MEMORY_WAITING, GY_MEMORY_HELD, GY_MEMORY_ENDING };
 
 struct gy_gpu_memory {
-    gantry_taskman *manager;                  /* immutable */
-    uint64_t bytes[GANTRY_MEMORY_KIND_COUNT]; /* immutable */
-    _Atomic(uint64_t) tasks;                  /* atomic; that name it and will be released */
-    struct gy_gpu_memory *next_event;         /* guarded by admission.lock */
-    bool has_event;                           /* guarded by admission.lock; it is in the list */
-    bool ended;                               /* guarded by admission.lock; `tasks` has come down to 0 */
-    bool closed;                              /* guarded by admission.lock; no task will name it */
-    enum gy_memory_state state;               /* GD only */
-    bool forget;                              /* GD only: free it when it is IDLE */
-    bool watched;                             /* GD only: GDB looks out for its streams */
-    struct gy_gpu_memory *next;               /* GD only: in `waiting` or `active` */
-    struct gy_gpu_list held_back;             /* GD only */
-    uint64_t held_back_count;                 /* GD only */
-    uint64_t since_ns;                        /* GD only; WAITING */
-    uint64_t streams;                         /* GD only; bit i: its tasks have used stream i */
-    uint64_t seq[GY_STREAMS_MAX];             /* GD only; up to there */
+    gantry_taskman *manager;                     /* immutable */
+    uint64_t declared[GANTRY_MEMORY_KIND_COUNT]; /* immutable */
+    uint64_t bytes[GANTRY_MEMORY_KIND_COUNT];    /* immutable; the same in whole granules: what is counted */
+    _Atomic(uint64_t) tasks;                     /* atomic; that name it and will be released */
+    struct gy_gpu_memory *next_event;            /* guarded by admission.lock */
+    bool has_event;                              /* guarded by admission.lock; it is in the list */
+    bool ended;                                  /* guarded by admission.lock; `tasks` has come down to 0 */
+    bool closed;                                 /* guarded by admission.lock; no task will name it */
+    enum gy_memory_state state;                  /* GD only */
+    bool forget;                                 /* GD only: free it when it is IDLE */
+    bool watched;                                /* GD only: GDB looks out for its streams */
+    struct gy_gpu_memory *next;                  /* GD only: in `waiting` or `active` */
+    struct gy_gpu_list held_back;                /* GD only */
+    uint64_t held_back_count;                    /* GD only */
+    uint64_t since_ns;                           /* GD only; WAITING */
+    uint64_t streams;                            /* GD only; bit i: its tasks have used stream i */
+    uint64_t seq[GY_STREAMS_MAX];                /* GD only; up to there */
 };
 
 struct gy_admission {
@@ -57,7 +58,7 @@ struct gy_admission {
     struct gy_gpu_memory *first, *last;         /* GD only: WAITING, in order of arrival */
     struct gy_gpu_memory *active;               /* GD only: HELD or ENDING */
     uint64_t held[GANTRY_MEMORY_KIND_COUNT];    /* GD only: bytes of all `active` */
-    uint64_t others[GANTRY_MEMORY_KIND_COUNT];  /* GD only: in use by who declares nothing */
+    uint64_t others[GANTRY_MEMORY_KIND_COUNT];  /* GD only: occupied by who declares nothing */
     bool changed;                               /* GD only: more may fit than did */
     struct gy_gpu_list ready;                   /* GD only: let go, to be binned */
     struct gy_gpu_list refused;                 /* GD only: to be failed, their memory never fits */

@@ -151,26 +151,50 @@ static size_t spare_bytes(struct gy_kind *kind)
     return is_kept ? 0 : atomic_load_explicit(&kind->pages.empty_bytes, memory_order_relaxed);
 }
 
-/* If so, give such pieces and slabs back for the `need` bytes to be taken; false: there are not as many. */
-static bool give_back_pieces(struct gy_kind *kind, size_t need)
+/* What give_back_pieces() could give. */
+static size_t piece_bytes(struct gy_kind *kind)
 {
-    if (kind->setup.source != NULL || kind->setup.ops->give_back_part == NULL ||
-        !has_more_than_enough(kind, need) || gy_pages_whole_units(&kind->pages) + spare_bytes(kind) < need) {
-        return false;
-    }
+    bool possible = kind->setup.source == NULL && kind->setup.ops->give_back_part != NULL;
+    return possible ? gy_pages_whole_units(&kind->pages) + spare_bytes(kind) : 0;
+}
+
+/* Give such pieces and slabs back until they come to `most` bytes, or there are no more; what they come to.
+ */
+static size_t give_back_pieces(struct gy_kind *kind, size_t most)
+{
     struct gy_slab *slab;
     size_t given = 0, offset, bytes;
-    while (given < need && spare_bytes(kind) != 0 && (slab = detach_slab(kind, SIZE_MAX)) != NULL) {
+    while (given < most && spare_bytes(kind) != 0 && (slab = detach_slab(kind, SIZE_MAX)) != NULL) {
         gy_kind_give_back(kind, &slab->backing);
         given += slab->region.bytes - slab->hole_bytes;
         retire_slab(kind, slab);
     }
-    while (given < need && (slab = gy_pages_punch(&kind->pages, need - given, &offset, &bytes)) != NULL) {
+    while (given < most && (slab = gy_pages_punch(&kind->pages, most - given, &offset, &bytes)) != NULL) {
         kind->setup.ops->give_back_part(kind->setup.context, &slab->backing, offset, bytes);
         atomic_fetch_sub_explicit(&kind->slab_total, bytes, memory_order_relaxed);
         given += bytes;
     }
-    return given >= need;
+    return given;
+}
+
+/* Pieces instead of ever more memory, when they come to what is needed. */
+static bool prefer_pieces(struct gy_kind *kind, size_t need)
+{
+    return has_more_than_enough(kind, need) && piece_bytes(kind) >= need &&
+           give_back_pieces(kind, need) >= need;
+}
+
+/* There is no other room for `need` bytes, nor a wholly free slab: pieces.  True when there were some, and
+ * the limit leaves room now. */
+static bool sacrifice_pieces(struct gy_kind *kind, size_t need)
+{
+    size_t total = gy_kind_total(kind);
+    size_t limit = gy_setting(&kind->settings.limit_bytes) & ~(GY_GRANULE_BYTES - 1);
+    if (limit != 0 && total + need > limit) {
+        size_t missing = total + need - limit;
+        return piece_bytes(kind) >= missing && give_back_pieces(kind, missing) >= missing;
+    }
+    return piece_bytes(kind) != 0 && give_back_pieces(kind, need) != 0; /* the driver has less than that */
 }
 
 /* The size of the next slab, of which `need` bytes are needed; 0: the limit does not allow it. */
@@ -219,8 +243,14 @@ static gantry_status take_memory(struct gy_kind *kind, size_t need, bool exactly
             }
             want = want / 2 > need ? (want / 2) & ~(GY_GRANULE_BYTES - 1) : need;
         }
-        if (status != none || !give_back_unused(kind)) {
+        if (status != none) {
             return status;
+        }
+        if (!give_back_unused(kind)) {
+            if (!sacrifice_pieces(kind, need)) {
+                return status;
+            }
+            exactly = true;
         }
     }
 }
@@ -242,7 +272,7 @@ static gantry_status add_slab(struct gy_kind *kind, size_t bytes)
     if (!gy_granules_round(bytes, &need)) {
         return exhausted(kind);
     }
-    bool exactly = give_back_pieces(kind, need);
+    bool exactly = prefer_pieces(kind, need);
     gantry_status status = take_memory(kind, need, exactly, &backing);
     if (status != GANTRY_OK) {
         return status;

@@ -595,9 +595,9 @@ uint64_t gy_heap_budget(gantry_heap *heap, gantry_memory_kind kind)
     return known ? of->setup.context->info.memory_bytes : UINT64_MAX;
 }
 
-uint64_t gy_heap_used(gantry_heap *heap, gantry_memory_kind kind)
+uint64_t gy_heap_occupied(gantry_heap *heap, gantry_memory_kind kind)
 {
-    return gy_kind_used(&heap->kinds[kind]);
+    return gy_kind_occupied(&heap->kinds[kind]);
 }
 
 /* ---- large releases ---- */

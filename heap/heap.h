@@ -43,8 +43,9 @@ void gy_heap_set_pending(gantry_heap *heap, bool (*free_pending)(void *user, gan
 
 /* The bytes that the settings and the device leave to a kind: what its slabs may come to. */
 uint64_t gy_heap_budget(gantry_heap *heap, gantry_memory_kind kind);
-/* Those of its live blocks, and of blocks that wait for their stream. */
-uint64_t gy_heap_used(gantry_heap *heap, gantry_memory_kind kind);
+/* Those that its live blocks, and blocks that wait for their stream, withhold from everybody else: whole
+ * units of slabs. */
+uint64_t gy_heap_occupied(gantry_heap *heap, gantry_memory_kind kind);
 
 /* "device", "pinned", …; static. */
 const char *gy_kind_name(gantry_memory_kind kind);

@@ -243,10 +243,12 @@ static struct gy_sums sum_up(struct gy_kind *kind)
     return sums;
 }
 
-uint64_t gy_kind_used(struct gy_kind *kind)
+uint64_t gy_kind_occupied(struct gy_kind *kind)
 {
-    int64_t used = sum_up(kind).used;
-    return used > 0 ? (uint64_t)used : 0; /* other threads may be between two sums */
+    (void)gy_park_flush(&kind->park);
+    size_t movable = gy_pages_movable(&kind->pages);
+    size_t total = gy_kind_total(kind);
+    return total > movable ? total - movable : 0; /* slabs may come and go meanwhile */
 }
 
 void gy_kind_stats(struct gy_kind *kind, gantry_heap_stats *stats)

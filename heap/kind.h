@@ -138,7 +138,8 @@ bool gy_kind_block_at(struct gy_kind *kind, struct gy_region *region, uintptr_t 
 /* Call `visit` for every live block, under a leaf lock. */
 void gy_kind_each_block(struct gy_kind *kind, gy_visit_fn visit, void *user);
 
-/* Requested bytes of live and of claimed blocks. */
-uint64_t gy_kind_used(struct gy_kind *kind);
+/* Bytes of slabs that cannot be given to anybody else as a whole: pages of live and of claimed blocks, and
+ * what lies between them in pieces smaller than a unit. */
+uint64_t gy_kind_occupied(struct gy_kind *kind);
 
 #endif

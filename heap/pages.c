@@ -541,7 +541,7 @@ enum gy_pages_result gy_pages_resize(struct gy_pages *pages, struct gy_slab *sla
 static size_t units_in(const struct gy_range *range, size_t most, uintptr_t *out_begin)
 {
     const struct gy_slab *slab = range->slab;
-    size_t unit = slab->backing.unit_bytes;
+    size_t unit = slab->backing.handles != NULL ? slab->backing.unit_bytes : GY_GRANULE_BYTES;
     size_t offset = range->base - slab->region.base;
     size_t begin = (offset + unit - 1) / unit * unit;
     size_t end = (offset + (range->pages << GY_PAGE_SHIFT)) / unit * unit;
@@ -559,16 +559,34 @@ static bool may_have_units(const struct gy_slab *slab)
     return slab->backing.handles != NULL && !is_empty(slab) && free_bytes >= slab->backing.unit_bytes;
 }
 
-size_t gy_pages_whole_units(struct gy_pages *pages)
+/* Of all free ranges of a slab. */
+static size_t whole_units_of(const struct gy_slab *slab)
 {
     size_t bytes = 0;
     uintptr_t begin;
+    for (const struct gy_range *range = slab->first; range != NULL; range = range->above) {
+        bytes += gy_range_state(range) == GY_RANGE_FREE ? units_in(range, SIZE_MAX / 2, &begin) : 0;
+    }
+    return bytes;
+}
+
+size_t gy_pages_whole_units(struct gy_pages *pages)
+{
+    size_t bytes = 0;
     gy_mutex_lock(&pages->lock);
     for (struct gy_slab *slab = pages->slabs; slab != NULL; slab = slab->next) {
-        for (struct gy_range *range = may_have_units(slab) ? slab->first : NULL; range != NULL;
-             range = range->above) {
-            bytes += gy_range_state(range) == GY_RANGE_FREE ? units_in(range, SIZE_MAX / 2, &begin) : 0;
-        }
+        bytes += may_have_units(slab) ? whole_units_of(slab) : 0;
+    }
+    gy_mutex_unlock(&pages->lock);
+    return bytes;
+}
+
+size_t gy_pages_movable(struct gy_pages *pages)
+{
+    size_t bytes = 0;
+    gy_mutex_lock(&pages->lock);
+    for (struct gy_slab *slab = pages->slabs; slab != NULL; slab = slab->next) {
+        bytes += is_empty(slab) ? slab->region.bytes - slab->hole_bytes : whole_units_of(slab);
     }
     gy_mutex_unlock(&pages->lock);
     return bytes;

@@ -60,6 +60,10 @@ struct gy_slab *gy_pages_remove_slab(struct gy_pages *pages, bool even_used);
 /* Take out a slab without live ranges of at most `most` bytes, the largest of them. */
 struct gy_slab *gy_pages_remove_empty(struct gy_pages *pages, size_t most);
 
+/* Bytes that can be made into a range of any size, or given back: of slabs without live ranges, and of whole
+ * units (granules, where a slab has no units) that lie free in others. */
+size_t gy_pages_movable(struct gy_pages *pages);
+
 /* Units of slabs with virtual memory management lie free as a whole while others of their slab are in use:
  * the bytes of all such. */
 size_t gy_pages_whole_units(struct gy_pages *pages);

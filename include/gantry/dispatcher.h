@@ -214,7 +214,8 @@ typedef struct gantry_dispatcher_stats {
     uint64_t memory_forced;   /* of these, let in beyond what there is, as nothing else could go on */
     uint64_t memory_wait_ns;  /* time waited, in all */
     uint64_t memory_tasks_waiting;                        /* tasks that wait now */
-    uint64_t memory_held_bytes[GANTRY_MEMORY_KIND_COUNT]; /* declared bytes held now */
+    uint64_t memory_held_bytes[GANTRY_MEMORY_KIND_COUNT]; /* declared bytes held now, each
+                                                           * declaration rounded up to 2 MiB */
     uint64_t graph_replays; /* graphs of stable tasks launched without calling them; not counted above */
 } gantry_dispatcher_stats;
 

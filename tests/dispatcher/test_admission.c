@@ -20,6 +20,7 @@
 struct job {
     gantry_heap *heap;
     uint32_t number;
+    size_t bytes; /* of each of these; 0: STAGED and SCRATCH */
     void *staged, *scratch;
     gantry_status status;    /* the first that was not GANTRY_OK */
     _Atomic(bool) freed;     /* by a CPU task */
@@ -50,16 +51,16 @@ static gantry_launch_result stage(gantry_launch *launch, void *arg)
     if (job->before != NULL) {
         job->before_was_freed = atomic_load(&job->before->freed);
     }
-    keep(job, gantry_launch_alloc(launch, GANTRY_MEMORY_DEVICE, STAGED, 0, GANTRY_ALLOC_SITE("staged"),
-                                  &job->staged));
+    keep(job, gantry_launch_alloc(launch, GANTRY_MEMORY_DEVICE, job->bytes != 0 ? job->bytes : STAGED, 0,
+                                  GANTRY_ALLOC_SITE("staged"), &job->staged));
     return job->status == GANTRY_OK ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_FAILED;
 }
 
 static gantry_launch_result compute(gantry_launch *launch, void *arg)
 {
     struct job *job = arg;
-    keep(job, gantry_launch_alloc(launch, GANTRY_MEMORY_DEVICE, SCRATCH, 0, GANTRY_ALLOC_SITE("scratch"),
-                                  &job->scratch));
+    keep(job, gantry_launch_alloc(launch, GANTRY_MEMORY_DEVICE, job->bytes != 0 ? job->bytes : SCRATCH, 0,
+                                  GANTRY_ALLOC_SITE("scratch"), &job->scratch));
     if (job->status == GANTRY_OK) {
         keep(job, gantry_launch_fill(launch, job->scratch, job->number, 1, MIB));
     }
@@ -209,6 +210,46 @@ static void test_declared_memory_is_waited_for(void **state)
     run_jobs(f);
     assert_ok(gantry_dispatcher_set_submission(dispatcher, GANTRY_SUBMISSION_AUTO));
     run_jobs(f);
+}
+
+/* What others use withholds more than its bytes: the units of slabs that it lies in.  By the bytes, two jobs
+ * would fit beside eight small blocks. */
+static void test_memory_is_counted_as_the_heap_takes_it(void **state)
+{
+    struct gpu_fixture *f = *state;
+    gantry_heap *heap = gantry_context_heap(f->context);
+    gantry_dispatcher *dispatcher = gantry_context_dispatcher(f->context);
+    enum { SMALL = 8 };
+    void *small[SMALL], *beside[SMALL];
+    struct job jobs[4] = {{.bytes = 10 * MIB}, {.bytes = 10 * MIB}, {.bytes = 10 * MIB}, {.bytes = 10 * MIB}};
+    gantry_heap_settings settings = {.struct_size = sizeof(settings)};
+    assert_ok(gantry_heap_get_settings(heap, GANTRY_MEMORY_DEVICE, &settings));
+    settings.slab_bytes = 8 * MIB;
+    assert_ok(gantry_heap_configure(heap, GANTRY_MEMORY_DEVICE, &settings));
+    for (int i = 0; i < SMALL; i++) {
+        assert_ok(
+            gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, MIB, 0, GANTRY_ALLOC_SITE("small"), &small[i]));
+        assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, 7 * MIB, 0, GANTRY_ALLOC_SITE("beside"),
+                                    &beside[i]));
+    }
+    for (int i = 0; i < SMALL; i++) {
+        assert_ok(gantry_heap_free(heap, beside[i]));
+    }
+    for (uint32_t i = 0; i < 4; i++) {
+        add_job(f, &jobs[i], declare(f, 20 * MIB));
+    }
+    gantry_dispatcher_start_group(dispatcher);
+    assert_ok(gantry_taskman_start(f->manager));
+    gantry_dispatcher_finish_group(dispatcher);
+    assert_ok(gantry_taskman_stop(f->manager));
+    assert_int_equal(settled(f).memory_forced, 0);
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_int_equal(jobs[i].status, GANTRY_OK);
+    }
+    for (int i = 0; i < SMALL; i++) {
+        assert_ok(gantry_heap_free(heap, small[i]));
+    }
+    assert_ok(gantry_taskman_reset(f->manager));
 }
 
 /* The third would fit beside the first. */
@@ -494,6 +535,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_without_it_a_later_kernel_runs_out_of_memory, open_fixture,
                                         close_fixture),
         cmocka_unit_test_setup_teardown(test_declared_memory_is_waited_for, open_fixture, close_fixture),
+        cmocka_unit_test_setup_teardown(test_memory_is_counted_as_the_heap_takes_it, open_fixture,
+                                        close_fixture),
         cmocka_unit_test_setup_teardown(test_nobody_overtakes, open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(test_a_cpu_task_holds_until_it_was_released, open_fixture,
                                         close_fixture),

@@ -511,6 +511,43 @@ static void test_pieces_between_blocks_are_given_back_for_larger_ones(void **sta
     close_heap(heap);
 }
 
+/* All that the limit allows is taken and none of its pieces is large enough: pieces of it go back for one
+ * that is, while the blocks between them stay where they are. */
+static void test_full_kind_trades_pieces_for_what_is_needed(void **state)
+{
+    (void)state;
+    enum { COUNT = 8 };
+    gantry_heap_options options = GANTRY_HEAP_OPTIONS_INIT;
+    options.slab_bytes[GANTRY_MEMORY_DEVICE] = 16 * MIB;
+    for (int by_limit = 1; by_limit >= 0; by_limit--) {
+        options.limit_bytes[GANTRY_MEMORY_DEVICE] = by_limit != 0 ? 64 * MIB : 0;
+        gantry_heap *heap = open_heap(&options);
+        fake_driver.room = by_limit != 0 ? fake_driver.room : 64 * MIB;
+        void *blocks[COUNT], *large = NULL;
+        for (int i = 0; i < COUNT; i++) {
+            blocks[i] = allocate(heap, GANTRY_MEMORY_DEVICE, 7 * MIB);
+        }
+        assert_int_equal(fake_driver.device_bytes, 64 * MIB);
+        for (int i = 0; i < COUNT; i += 2) { /* 4 MiB whole in each slab */
+            assert_ok(gantry_heap_free(heap, blocks[i]));
+        }
+        assert_true(stats_of(heap, GANTRY_MEMORY_DEVICE).largest_free < 16 * MIB);
+        assert_int_equal(gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, 17 * MIB, 0, SITE, &large),
+                         GANTRY_ERR_OUT_OF_DEVICE_MEMORY);
+        if (by_limit != 0) {
+            assert_int_equal(fake_driver.device_bytes, 64 * MIB); /* not given back for nothing */
+        }
+        assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, 16 * MIB, 0, SITE, &large));
+        assert_int_equal(fake_driver.device_bytes, 64 * MIB);
+        assert_int_equal(stats_of(heap, GANTRY_MEMORY_DEVICE).slab_bytes, 64 * MIB);
+        for (int i = 1; i < COUNT; i += 2) {
+            assert_ok(gantry_heap_free(heap, blocks[i]));
+        }
+        assert_ok(gantry_heap_free(heap, large));
+        close_heap(heap);
+    }
+}
+
 /* More than `keep_bytes` lies unused: the thread gives it back, nobody else. */
 static void test_excess_is_given_back_on_the_side(void **state)
 {
@@ -668,6 +705,7 @@ int main(void)
         cmocka_unit_test(test_destroy_calls_what_is_still_queued),
         cmocka_unit_test(test_excess_is_given_back_on_the_side),
         cmocka_unit_test(test_pieces_between_blocks_are_given_back_for_larger_ones),
+        cmocka_unit_test(test_full_kind_trades_pieces_for_what_is_needed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
