@@ -10,6 +10,7 @@
 #include "heap/pages.h"
 
 #include "base/alloc.h"
+#include "heap/starts.h"
 
 #include <assert.h>
 #include <string.h>
@@ -23,58 +24,11 @@ struct range_batch {
     struct gy_range ranges[BATCH_RANGES];
 };
 
-/* ---- where ranges start ---- */
-
-static size_t page_in_slab(const struct gy_slab *slab, uintptr_t address)
-{
-    return (address - slab->region.base) >> GY_PAGE_SHIFT;
-}
-
-static void mark_start(struct gy_slab *slab, uintptr_t base)
-{
-    size_t word = page_in_slab(slab, base) / 64;
-    slab->starts[word] |= (uint64_t)1 << (page_in_slab(slab, base) % 64);
-    slab->starts_summary[word / 64] |= (uint64_t)1 << (word % 64);
-}
-
-static void unmark_start(struct gy_slab *slab, uintptr_t base)
-{
-    size_t word = page_in_slab(slab, base) / 64;
-    slab->starts[word] &= ~((uint64_t)1 << (page_in_slab(slab, base) % 64));
-    if (slab->starts[word] == 0) {
-        slab->starts_summary[word / 64] &= ~((uint64_t)1 << (word % 64));
-    }
-}
-
-/* The highest set bit of `word` at or below `bit`. */
-static unsigned bit_at_or_below(uint64_t word, size_t bit)
-{
-    return 63u - (unsigned)__builtin_clzll(word & (~(uint64_t)0 >> (63 - bit)));
-}
-
-/* The page on which the range that covers `page` starts; page 0 always starts one. */
-static size_t start_at_or_below(const struct gy_slab *slab, size_t page)
-{
-    size_t word = page / 64;
-    if ((slab->starts[word] & (~(uint64_t)0 >> (63 - page % 64))) != 0) {
-        return word * 64 + bit_at_or_below(slab->starts[word], page % 64);
-    }
-    word--; /* page 0 is marked, so there is a marked word below */
-    size_t group = word / 64;
-    uint64_t words = slab->starts_summary[group] & (~(uint64_t)0 >> (63 - word % 64));
-    while (words == 0) {
-        group--;
-        words = slab->starts_summary[group];
-    }
-    word = group * 64 + bit_at_or_below(words, 63);
-    return word * 64 + bit_at_or_below(slab->starts[word], 63);
-}
-
 /* ---- live ranges ---- */
 
 static _Atomic(struct gy_range *) *live_at(const struct gy_slab *slab, uintptr_t base)
 {
-    return &slab->live[page_in_slab(slab, base)];
+    return &slab->live[gy_page_in_slab(slab, base)];
 }
 
 /* The live range of that state at `base`, NULL when there is none or `slab` is in no page layer. */
@@ -284,7 +238,7 @@ bool gy_pages_add_slab(struct gy_pages *pages, struct gy_slab *slab)
                                .slab = slab,
                                .base = slab->region.base,
                                .pages = slab->region.bytes >> GY_PAGE_SHIFT};
-    mark_start(slab, range->base);
+    gy_mark_start(slab, range->base);
     slab->first = range;
     slab->idle_pages = range->pages;
     slab->prev = NULL;
@@ -384,7 +338,7 @@ static struct gy_range *cut(struct gy_pages *pages, struct gy_range *range, size
     }
     range->above = upper;
     range->pages = at;
-    mark_start(range->slab, upper->base);
+    gy_mark_start(range->slab, upper->base);
     return upper;
 }
 
@@ -392,7 +346,7 @@ static struct gy_range *cut(struct gy_pages *pages, struct gy_range *range, size
 static void absorb_above(struct gy_pages *pages, struct gy_range *range) GY_REQUIRES(pages->lock)
 {
     struct gy_range *upper = range->above;
-    unmark_start(range->slab, upper->base);
+    gy_unmark_start(range->slab, upper->base);
     range->pages += upper->pages;
     range->above = upper->above;
     if (range->above != NULL) {
@@ -648,7 +602,7 @@ static const struct gy_range *block_at(struct gy_pages *pages, const struct gy_s
     if (slab->first == NULL || address - slab->region.base >= slab->region.bytes) {
         return NULL;
     }
-    size_t start = start_at_or_below(slab, page_in_slab(slab, address));
+    size_t start = gy_start_at_or_below(slab, gy_page_in_slab(slab, address));
     return find_live(slab, GY_RANGE_BLOCK, slab->region.base + (start << GY_PAGE_SHIFT));
 }
 

@@ -1,0 +1,335 @@
+/* What goes back, when, and who does it: pieces and slabs, and the releases of the application. */
+#include "tests/support/cmocka_c11.h"
+
+#include "base/alloc.h"
+#include "base/thread.h"
+#include "heap/heap.h"
+#include "tests/heap/fake_driver.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MIB ((size_t)1 << 20)
+#define SITE GANTRY_ALLOC_SITE("test")
+
+static gantry_heap *open_heap(const gantry_heap_options *options)
+{
+    gantry_heap *heap = NULL;
+    assert_ok(gy_heap_create(fake_driver_open((uint64_t)1 << 30), options, &heap));
+    return heap;
+}
+
+static void close_heap(gantry_heap *heap)
+{
+    gy_heap_destroy(heap);
+    assert_int_equal(fake_driver.held, 0);
+    assert_int_equal(gy_alloc_live(), 0);
+}
+
+static gantry_heap_stats stats_of(gantry_heap *heap, gantry_memory_kind kind)
+{
+    gantry_heap_stats stats = {.struct_size = sizeof(stats)};
+    assert_ok(gantry_heap_get_stats(heap, kind, &stats));
+    return stats;
+}
+
+static void *allocate(gantry_heap *heap, gantry_memory_kind kind, size_t bytes)
+{
+    void *block = NULL;
+    assert_ok(gantry_heap_alloc(heap, kind, bytes, 0, SITE, &block));
+    return block;
+}
+
+/* ---- slabs and pieces ---- */
+
+/* Half of the memory is free, but nowhere 48 MiB in one piece: what lies between blocks goes back to the
+ * driver before more is taken. */
+static void test_pieces_between_blocks_are_given_back_for_larger_ones(void **state)
+{
+    (void)state;
+    enum { COUNT = 64 };
+    gantry_heap_options options = GANTRY_HEAP_OPTIONS_INIT;
+    options.keep_bytes[GANTRY_MEMORY_DEVICE] = (size_t)1
+                                               << 40; /* the heap's thread has nothing to give back */
+    gantry_heap *heap = open_heap(&options);
+    void *blocks[COUNT], *large[8];
+    for (int i = 0; i < COUNT; i++) {
+        blocks[i] = allocate(heap, GANTRY_MEMORY_DEVICE, 14 * MIB);
+    }
+    for (int i = 0; i < COUNT; i += 2) {
+        assert_ok(gantry_heap_free(heap, blocks[i]));
+    }
+    size_t before = fake_driver.device_bytes;
+    for (int i = 0; i < 8; i++) {
+        large[i] = allocate(heap, GANTRY_MEMORY_DEVICE, 16 * MIB);
+    }
+    gantry_heap_stats stats = {.struct_size = sizeof(stats)};
+    assert_ok(gantry_heap_get_stats(heap, GANTRY_MEMORY_DEVICE, &stats));
+    assert_int_equal(stats.slab_bytes, fake_driver.device_bytes);
+    assert_true(fake_driver.device_bytes <= before + 16 * MIB);
+    char *inside = (char *)blocks[0] + 7 * MIB; /* now a hole, or free */
+    assert_int_equal(gantry_heap_free(heap, inside), GANTRY_ERR_NOT_FOUND);
+    for (int i = 0; i < 8; i++) {
+        assert_ok(gantry_heap_free(heap, large[i]));
+    }
+    for (int i = 1; i < COUNT; i += 2) {
+        assert_ok(gantry_heap_resize(heap, blocks[i], 13 * MIB));
+        assert_ok(gantry_heap_free(heap, blocks[i]));
+    }
+    assert_ok(gantry_heap_trim(heap, GANTRY_MEMORY_DEVICE, 0, NULL)); /* slabs with holes go as wholes */
+    assert_int_equal(fake_driver.device_bytes, 0);
+    close_heap(heap);
+}
+
+/* All that the limit allows is taken and none of its pieces is large enough: pieces of it go back for one
+ * that is, while the blocks between them stay where they are. */
+static void test_full_kind_trades_pieces_for_what_is_needed(void **state)
+{
+    (void)state;
+    enum { COUNT = 8 };
+    gantry_heap_options options = GANTRY_HEAP_OPTIONS_INIT;
+    options.slab_bytes[GANTRY_MEMORY_DEVICE] = 16 * MIB;
+    for (int by_limit = 1; by_limit >= 0; by_limit--) {
+        options.limit_bytes[GANTRY_MEMORY_DEVICE] = by_limit != 0 ? 64 * MIB : 0;
+        gantry_heap *heap = open_heap(&options);
+        fake_driver.room = by_limit != 0 ? fake_driver.room : 64 * MIB;
+        void *blocks[COUNT], *large = NULL;
+        for (int i = 0; i < COUNT; i++) {
+            blocks[i] = allocate(heap, GANTRY_MEMORY_DEVICE, 7 * MIB);
+        }
+        assert_int_equal(fake_driver.device_bytes, 64 * MIB);
+        for (int i = 0; i < COUNT; i += 2) { /* 4 MiB whole in each slab */
+            assert_ok(gantry_heap_free(heap, blocks[i]));
+        }
+        assert_true(stats_of(heap, GANTRY_MEMORY_DEVICE).largest_free < 16 * MIB);
+        assert_int_equal(gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, 17 * MIB, 0, SITE, &large),
+                         GANTRY_ERR_OUT_OF_DEVICE_MEMORY);
+        if (by_limit != 0) {
+            assert_int_equal(fake_driver.device_bytes, 64 * MIB); /* not given back for nothing */
+        }
+        assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, 16 * MIB, 0, SITE, &large));
+        assert_int_equal(fake_driver.device_bytes, 64 * MIB);
+        assert_int_equal(stats_of(heap, GANTRY_MEMORY_DEVICE).slab_bytes, 64 * MIB);
+        for (int i = 1; i < COUNT; i += 2) {
+            assert_ok(gantry_heap_free(heap, blocks[i]));
+        }
+        assert_ok(gantry_heap_free(heap, large));
+        close_heap(heap);
+    }
+}
+
+/* More than `keep_bytes` lies unused: the thread gives it back, nobody else. */
+static void test_excess_is_given_back_on_the_side(void **state)
+{
+    (void)state;
+    gantry_heap_options options = GANTRY_HEAP_OPTIONS_INIT;
+    options.keep_bytes[GANTRY_MEMORY_DEVICE] = 4 * MIB;
+    gantry_heap *heap = open_heap(&options);
+    void *blocks[3], *pinned[3];
+    for (int i = 0; i < 3; i++) { /* larger than what is parked: the pages are free at once */
+        blocks[i] = allocate(heap, GANTRY_MEMORY_DEVICE, 130 * MIB);
+        pinned[i] = allocate(heap, GANTRY_MEMORY_PINNED, 130 * MIB);
+    }
+    for (int i = 0; i < 3; i++) {
+        assert_ok(gantry_heap_free(heap, blocks[i]));
+        assert_ok(gantry_heap_free(heap, pinned[i]));
+    }
+    assert_ok(gantry_heap_reclaim_wait(heap));
+    gantry_reclaim_stats stats = {.struct_size = sizeof(stats)};
+    assert_ok(gantry_heap_get_reclaim_stats(heap, &stats));
+    assert_int_equal(stats.slab_bytes, 2 * 130 * MIB);
+    assert_int_equal(fake_driver.device_bytes, 130 * MIB);  /* without it, less than that would be kept */
+    assert_true(fake_driver.pinned_bytes >= 3 * 130 * MIB); /* giving it back would wait for the device */
+    close_heap(heap);
+}
+
+/* ---- releases ---- */
+
+struct gate {
+    gy_mutex lock;
+    gy_cond changed;
+    bool open;
+    int inside;
+    int most;
+    int done;
+};
+
+static void pass_gate(void *arg)
+{
+    struct gate *gate = arg;
+    gy_mutex_lock(&gate->lock);
+    gate->inside++;
+    gate->most = gate->inside > gate->most ? gate->inside : gate->most;
+    gy_cond_broadcast(&gate->changed);
+    while (!gate->open) {
+        gy_cond_wait(&gate->changed, &gate->lock);
+    }
+    gate->inside--;
+    gate->done++;
+    gy_mutex_unlock(&gate->lock);
+}
+
+static void open_gate(struct gate *gate, bool open)
+{
+    gy_mutex_lock(&gate->lock);
+    gate->open = open;
+    gy_cond_broadcast(&gate->changed);
+    gy_mutex_unlock(&gate->lock);
+}
+
+static void wait_inside(struct gate *gate, int count)
+{
+    gy_mutex_lock(&gate->lock);
+    while (gate->inside < count) {
+        gy_cond_wait(&gate->changed, &gate->lock);
+    }
+    gy_mutex_unlock(&gate->lock);
+}
+
+static gantry_heap *open_reclaiming(gantry_reclaim_policy policy, struct gate *gate)
+{
+    *gate = (struct gate){.open = false};
+    gy_mutex_init(&gate->lock, GY_RANK_LEAF);
+    assert_ok(gy_cond_init(&gate->changed));
+    gantry_heap_options options = GANTRY_HEAP_OPTIONS_INIT;
+    options.reclaim = policy;
+    options.reclaim_queue_bytes = 100;
+    return open_heap(&options);
+}
+
+static gantry_reclaim_stats close_reclaiming(gantry_heap *heap, struct gate *gate)
+{
+    gantry_reclaim_stats stats = {.struct_size = sizeof(stats)};
+    assert_ok(gantry_heap_reclaim_wait(heap));
+    assert_ok(gantry_heap_get_reclaim_stats(heap, &stats));
+    close_heap(heap);
+    gy_cond_fini(&gate->changed);
+    gy_mutex_fini(&gate->lock);
+    return stats;
+}
+
+struct adder {
+    gantry_heap *heap;
+    struct gate *gate;
+};
+
+static void add_one_more(void *arg)
+{
+    struct adder *adder = arg;
+    (void)gantry_heap_reclaim(adder->heap, pass_gate, adder->gate, 60);
+}
+
+static void test_bounded_releases_run_one_at_a_time_and_push_back(void **state)
+{
+    (void)state;
+    struct gate gate;
+    gantry_heap *heap = open_reclaiming(GANTRY_RECLAIM_BOUNDED, &gate);
+    assert_ok(gantry_heap_reclaim(heap, pass_gate, &gate, 60));
+    assert_ok(gantry_heap_reclaim(heap, pass_gate, &gate, 40));
+    wait_inside(&gate, 1);
+    gantry_reclaim_stats stats = {.struct_size = sizeof(stats)};
+    assert_ok(gantry_heap_get_reclaim_stats(heap, &stats));
+    assert_int_equal(stats.queued_bytes, 100);
+    assert_int_equal(stats.waits, 0);
+    struct adder adder = {heap, &gate};
+    gy_thread thread;
+    assert_ok(gy_thread_start(&thread, "adder", add_one_more, &adder));
+    do { /* it waits, since the queue is full */
+        assert_ok(gantry_heap_get_reclaim_stats(heap, &stats));
+    } while (stats.waits == 0);
+    assert_int_equal(stats.queued_bytes, 100);
+    open_gate(&gate, true);
+    gy_thread_join(&thread);
+    stats = close_reclaiming(heap, &gate);
+    assert_int_equal(gate.done, 3);
+    assert_int_equal(gate.most, 1);
+    assert_int_equal(stats.releases, 3);
+    assert_int_equal(stats.released_bytes, 160);
+    assert_int_equal(stats.peak_running, 1);
+    assert_int_equal(stats.peak_bytes, 100);
+    assert_int_equal(stats.queued_bytes, 0);
+}
+
+static void test_release_may_ask_for_another_however_full_the_queue_is(void **state)
+{
+    (void)state;
+    struct gate gate;
+    gantry_heap *heap = open_reclaiming(GANTRY_RECLAIM_BOUNDED, &gate);
+    open_gate(&gate, true);
+    struct adder adder = {heap, &gate};
+    assert_ok(gantry_heap_reclaim(heap, add_one_more, &adder, 100));
+    gantry_reclaim_stats stats = close_reclaiming(heap, &gate);
+    assert_int_equal(gate.done, 1);
+    assert_int_equal(stats.releases, 2);
+    assert_int_equal(stats.waits, 0);
+}
+
+static void test_unbounded_releases_run_all_at_once(void **state)
+{
+    (void)state;
+    struct gate gate;
+    gantry_heap *heap = open_reclaiming(GANTRY_RECLAIM_UNBOUNDED, &gate);
+    for (int i = 0; i < 4; i++) {
+        assert_ok(gantry_heap_reclaim(heap, pass_gate, &gate, 60));
+    }
+    wait_inside(&gate, 4);
+    open_gate(&gate, true);
+    gantry_reclaim_stats stats = close_reclaiming(heap, &gate);
+    assert_int_equal(gate.done, 4);
+    assert_int_equal(stats.peak_running, 4);
+    assert_int_equal(stats.peak_bytes, 240);
+    assert_int_equal(stats.waits, 0);
+}
+
+static void note_thread(void *arg)
+{
+    *(const char **)arg = gy_thread_name();
+}
+
+static void test_inline_release_runs_on_the_caller(void **state)
+{
+    (void)state;
+    struct gate gate;
+    gantry_heap *heap = open_reclaiming(GANTRY_RECLAIM_INLINE, &gate);
+    const char *name = "somebody else";
+    assert_ok(gantry_heap_reclaim(heap, note_thread, &name, 60));
+    assert_null(name); /* a thread of the application's */
+    assert_int_equal(gantry_heap_reclaim(heap, NULL, NULL, 0), GANTRY_ERR_INVALID_ARGUMENT);
+    assert_int_equal(gantry_heap_reclaim(NULL, note_thread, &name, 0), GANTRY_ERR_INVALID_ARGUMENT);
+    assert_int_equal(gantry_heap_reclaim_wait(NULL), GANTRY_ERR_INVALID_ARGUMENT);
+    gantry_reclaim_stats stats = close_reclaiming(heap, &gate);
+    assert_int_equal(stats.releases, 1);
+}
+
+static void test_destroy_calls_what_is_still_queued(void **state)
+{
+    (void)state;
+    static const gantry_reclaim_policy policies[] = {GANTRY_RECLAIM_BOUNDED, GANTRY_RECLAIM_UNBOUNDED};
+    for (int i = 0; i < 2; i++) {
+        struct gate gate;
+        gantry_heap *heap = open_reclaiming(policies[i], &gate);
+        open_gate(&gate, true);
+        for (int k = 0; k < 10; k++) {
+            assert_ok(gantry_heap_reclaim(heap, pass_gate, &gate, 1));
+        }
+        close_heap(heap);
+        assert_int_equal(gate.done, 10);
+        gy_cond_fini(&gate.changed);
+        gy_mutex_fini(&gate.lock);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_bounded_releases_run_one_at_a_time_and_push_back),
+        cmocka_unit_test(test_release_may_ask_for_another_however_full_the_queue_is),
+        cmocka_unit_test(test_unbounded_releases_run_all_at_once),
+        cmocka_unit_test(test_inline_release_runs_on_the_caller),
+        cmocka_unit_test(test_destroy_calls_what_is_still_queued),
+        cmocka_unit_test(test_excess_is_given_back_on_the_side),
+        cmocka_unit_test(test_pieces_between_blocks_are_given_back_for_larger_ones),
+        cmocka_unit_test(test_full_kind_trades_pieces_for_what_is_needed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
