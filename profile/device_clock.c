@@ -1,5 +1,8 @@
-/* Host and device: a kernel of one thread exchanges times with the host through page-locked memory; several
- * exchanges are intersected (gpu_clock.h).  The rate comes from the first and the latest of the recording.
+/* Host and device: the host writes its time into page-locked memory again and again, and a kernel of one
+ * thread answers with what it read there and with its own time; so many answers bound the clocks' difference
+ * from both sides and are intersected (gpu_clock.h).  What remains is half of the way of a read's answer and
+ * of a write over the bus.  The rate comes from a comparison some seconds ago at most, and it decides how
+ * soon the next one is needed: at first every millisecond or so, then more and more seldom.
  *
  * SMs: two kernels, each of blocks of one thread.  `compare_sms` tells how far the SMs' readings of
  * %globaltimer lie apart (sm_clock.h), once per recording.  `saturate` reads each SM's own clock together
@@ -14,17 +17,21 @@
 #include <sched.h>
 #include <string.h>
 
-#define ROUNDS 16u
-#define ROUNDS_PATIENCE (1u << 22) /* looks of the kernel at the host's word */
+#define ROUNDS 32u
+#define ROUNDS_PATIENCE (1u << 22) /* looks of the kernel at the host's time */
+#define ENOUGH 4u                  /* answers, when the GPU was cut short */
 #define SM_ROUNDS 64u
 #define HOST_YIELD_NS 20000u
-#define CLOCK_AGE_NS 10000000u
+#define AGE_LEAST_NS 500000u
+#define AGE_MOST_NS 100000000u
+#define REFERENCE_NS 5000000000u /* rates change slowly: compared over this time, and twice it at most */
 #define CLOCK_RETRY_NS 20000000u
 
 /* What host and device exchange; page-locked. */
 struct gy_clock_mailbox {
-    _Atomic(uint32_t) ask;
-    uint32_t unused[15];
+    _Atomic(uint64_t) host; /* the host's time; UINT64_MAX: end */
+    uint64_t unused[15];
+    _Atomic(uint64_t) heard[ROUNDS];
     _Atomic(uint64_t) answers[ROUNDS + 1];
     struct gy_sm_sample samples[]; /* SM_ROUNDS for each SM */
 };
@@ -95,96 +102,125 @@ static bool is_idle(struct gy_device_clock *clock)
     return last == CUDA_SUCCESS;
 }
 
-static void wait_a_little(uint64_t since_ns)
+static void wait_a_little(uint64_t since_ns, uint64_t now_ns)
 {
-    if (gy_clock_ns() - since_ns > HOST_YIELD_NS) {
+    if (now_ns - since_ns > HOST_YIELD_NS) {
         sched_yield();
     } else {
         gy_cpu_relax();
     }
 }
 
-/* One round; false when the GPU does not answer in time. */
-static bool exchange_once(struct gy_clock_mailbox *mailbox, uint32_t round, uint64_t deadline,
-                          struct gy_gpu_exchange *out)
-{
-    uint64_t before = gy_clock_ns(), answer;
-    atomic_store_explicit(&mailbox->ask, round, memory_order_release);
-    while ((answer = atomic_load_explicit(&mailbox->answers[round - 1], memory_order_acquire)) == 0) {
-        if (gy_clock_ns() > deadline) {
-            return false;
-        }
-        wait_a_little(before);
-    }
-    *out = (struct gy_gpu_exchange){before, answer, gy_clock_ns()};
-    return true;
-}
-
-/* Launch the kernel, talk to it; how many rounds worked, and the clock's step. */
-static uint32_t exchange_all(struct gy_device_clock *clock, uint64_t patience_ns,
-                             struct gy_gpu_exchange *exchanges, uint64_t *tick_ns)
+/* Launch the kernel of an empty mailbox. */
+static bool launch_exchange(struct gy_device_clock *clock)
 {
     struct gy_context *context = clock->context;
     struct gy_clock_mailbox *mailbox = clock->mailbox;
-    if (!is_idle(clock)) { /* the kernel before has not even begun, or worse */
-        return 0;
-    }
-    atomic_store(&mailbox->ask, 0);
+    atomic_store(&mailbox->host, 0);
     for (uint32_t i = 0; i <= ROUNDS; i++) {
+        atomic_store(&mailbox->heard[i % ROUNDS], 0);
         atomic_store(&mailbox->answers[i], 0);
     }
-    CUdeviceptr ask = clock->mailbox_device, answers = ask + offsetof(struct gy_clock_mailbox, answers);
+    CUdeviceptr host = clock->mailbox_device + offsetof(struct gy_clock_mailbox, host),
+                heard = clock->mailbox_device + offsetof(struct gy_clock_mailbox, heard),
+                answers = clock->mailbox_device + offsetof(struct gy_clock_mailbox, answers);
     uint32_t rounds = ROUNDS, patience = ROUNDS_PATIENCE;
-    void *args[] = {&ask, &answers, &rounds, &patience};
-    if (GY_CALL(context, cuLaunchKernel(clock->exchange->function, 1, 1, 1, 1, 1, 1, 0, clock->stream, args,
-                                        NULL)) != GANTRY_OK ||
-        GY_CALL(context, cuEventRecord(clock->done, clock->stream)) != GANTRY_OK) {
-        return 0;
-    }
-    uint64_t deadline = gy_clock_ns() + patience_ns;
+    void *args[] = {&host, &heard, &answers, &rounds, &patience};
+    return GY_CALL(context, cuLaunchKernel(clock->exchange->function, 1, 1, 1, 1, 1, 1, 0, clock->stream,
+                                           args, NULL)) == GANTRY_OK &&
+           GY_CALL(context, cuEventRecord(clock->done, clock->stream)) == GANTRY_OK;
+}
+
+/* Talk to the kernel; how many answers came, and the clock's step (0: not all came). */
+static uint32_t exchange_all(struct gy_clock_mailbox *mailbox, uint64_t begin, uint64_t deadline,
+                             struct gy_gpu_exchange *exchanges, uint64_t *tick_ns)
+{
     uint32_t done = 0;
-    while (done < ROUNDS && exchange_once(mailbox, done + 1, deadline, &exchanges[done])) {
+    uint64_t now, latest = begin;
+    *tick_ns = 0;
+    while (done <= ROUNDS && (now = gy_clock_ns()) < deadline) {
+        atomic_store_explicit(&mailbox->host, now, memory_order_release);
+        uint64_t answer = atomic_load_explicit(&mailbox->answers[done], memory_order_acquire);
+        if (answer == 0) {
+            wait_a_little(latest, now);
+            continue;
+        }
+        latest = gy_clock_ns();
+        if (done < ROUNDS) {
+            exchanges[done] = (struct gy_gpu_exchange){begin, answer, latest};
+        } else {
+            *tick_ns = answer;
+        }
         done++;
     }
-    *tick_ns = 0;
-    while (done == ROUNDS && *tick_ns == 0 && gy_clock_ns() < deadline) {
-        *tick_ns = atomic_load_explicit(&mailbox->answers[ROUNDS], memory_order_acquire);
+    atomic_store(&mailbox->host, UINT64_MAX);
+    done = done < ROUNDS ? done : ROUNDS;
+    for (uint32_t i = 0; i < done; i++) { /* where it has not arrived yet, the launch will do */
+        uint64_t heard = atomic_load(&mailbox->heard[i]);
+        exchanges[i].before_ns = heard != 0 ? heard : begin;
     }
-    atomic_store(&mailbox->ask, UINT32_MAX);
     return done;
+}
+
+/* Compare now; false when the GPU does not answer in time. */
+static bool meet(struct gy_device_clock *clock, uint64_t patience_ns, struct gy_gpu_clock *out)
+{
+    struct gy_gpu_exchange exchanges[ROUNDS];
+    uint64_t begin = gy_clock_ns(), tick_ns;
+    if (begin < clock->retry_ns || gy_context_is_lost(clock->context)) {
+        return false;
+    }
+    bool met = false;
+    if (is_idle(clock) && launch_exchange(clock)) { /* else the kernel before has not even begun, or worse */
+        uint32_t done = exchange_all(clock->mailbox, begin, begin + patience_ns, exchanges, &tick_ns);
+        tick_ns = tick_ns != 0 ? tick_ns : 1024;
+        met = done >= ENOUGH && gy_gpu_clock_meet(exchanges, done, tick_ns, out);
+    }
+    clock->retry_ns = met ? 0 : gy_clock_ns() + CLOCK_RETRY_NS;
+    return met;
+}
+
+/* Take `now` for the latest comparison, of recording `generation`. */
+static void adopt(struct gy_device_clock *clock, uint64_t generation, struct gy_gpu_clock now)
+    GY_REQUIRES(clock->lock)
+{
+    struct gy_gpu_clock *reference = clock->reference, met = now;
+    bool known = reference[0].bound_ns != 0 && now.gpu_ns - reference[1].gpu_ns < 4 * REFERENCE_NS;
+    if (known) {
+        gy_gpu_clock_compare(&now, &reference[0]);
+    }
+    if (clock->generation == generation && !gy_gpu_clock_follow(&now, &clock->latest)) {
+        known = false; /* the rate is not what it was */
+        now = met;
+    }
+    if (!known) {
+        reference[0] = reference[1] = now;
+    } else if (now.gpu_ns - reference[1].gpu_ns > REFERENCE_NS) {
+        reference[0] = reference[1];
+        reference[1] = now;
+    }
+    clock->generation = generation;
+    clock->latest = now;
 }
 
 void gy_device_clock_compare(struct gy_device_clock *clock, uint64_t generation, uint64_t patience_ns)
 {
     gy_mutex_lock(&clock->lock);
-    bool mine = !clock->measuring &&
-                !(clock->generation == generation && gy_clock_ns() - clock->latest.host_ns < CLOCK_AGE_NS);
+    uint64_t age = gy_gpu_clock_age(&clock->latest), now_ns = gy_clock_ns();
+    age = age < AGE_LEAST_NS ? AGE_LEAST_NS : age > AGE_MOST_NS ? AGE_MOST_NS : age;
+    bool recent = clock->generation == generation && now_ns - clock->latest.host_ns < age;
+    bool mine = !clock->measuring && !recent;
     clock->measuring = clock->measuring || mine;
     gy_mutex_unlock(&clock->lock);
     if (!mine) {
         return;
     }
-    struct gy_gpu_exchange exchanges[ROUNDS];
     struct gy_gpu_clock now;
-    uint64_t tick_ns;
-    bool met = false;
-    if (gy_clock_ns() >= clock->retry_ns && !gy_context_is_lost(clock->context)) {
-        /* The first round carries the kernel's start and is of no use. */
-        uint32_t done = exchange_all(clock, patience_ns, exchanges, &tick_ns);
-        tick_ns = done == ROUNDS && tick_ns != 0 ? tick_ns : 1024;
-        met = done > 1 && gy_gpu_clock_meet(exchanges + 1, done - 1, tick_ns, &now);
-        clock->retry_ns = met ? 0 : gy_clock_ns() + CLOCK_RETRY_NS;
-    }
+    bool met = meet(clock, patience_ns, &now);
     gy_mutex_lock(&clock->lock);
     clock->measuring = false;
     if (met) {
-        if (clock->generation != generation) {
-            clock->generation = generation;
-            clock->first = now;
-        } else {
-            gy_gpu_clock_compare(&now, &clock->first);
-        }
-        clock->latest = now;
+        adopt(clock, generation, now);
     }
     gy_mutex_unlock(&clock->lock);
 }
@@ -213,7 +249,7 @@ void gy_device_clock_compare_sms(struct gy_device_clock *clock, uint64_t patienc
     uint64_t begin = gy_clock_ns();
     bool idle = is_idle(clock);
     while (!idle && gy_clock_ns() - begin < patience_ns) { /* the exchange is about to end */
-        wait_a_little(begin);
+        wait_a_little(begin, gy_clock_ns());
         idle = is_idle(clock);
     }
     if (clock->offsets == NULL || !idle) {
@@ -229,7 +265,7 @@ void gy_device_clock_compare_sms(struct gy_device_clock *clock, uint64_t patienc
         return;
     }
     while (!(idle = is_idle(clock)) && gy_clock_ns() - begin < patience_ns && !gy_context_is_lost(context)) {
-        wait_a_little(begin);
+        wait_a_little(begin, gy_clock_ns());
     }
     clock->offset_count = idle ? gy_sm_offsets(clock->mailbox->samples, room, clock->offsets) : 0;
 }

@@ -14,10 +14,11 @@ struct gy_device_clock {
     struct gy_context *context; /* immutable */
     gy_mutex lock;              /* rank LEAF */
     struct gy_gpu_clock latest; /* guarded by lock */
-    struct gy_gpu_clock first;  /* guarded by lock: of the recording */
-    uint64_t generation;        /* guarded by lock: the recording that they are of */
-    bool measuring;             /* guarded by lock: a thread is in gy_device_clock_compare() */
-    uint64_t retry_ns;          /* the measuring thread alone: not before this time */
+    uint64_t generation;        /* guarded by lock: the recording that it is of */
+    struct gy_gpu_clock
+        reference[2];  /* guarded by lock: earlier ones, for the rate; also of other recordings */
+    bool measuring;    /* guarded by lock: a thread is in gy_device_clock_compare() */
+    uint64_t retry_ns; /* the measuring thread alone: not before this time */
 
     /* Made by the dispatcher thread before anything uses them, immutable then: */
     CUstream stream;

@@ -37,21 +37,105 @@ void gy_gpu_clock_compare(struct gy_gpu_clock *clock, const struct gy_gpu_clock 
     double gpu = (double)(int64_t)(clock->gpu_ns - earlier->gpu_ns);
     double host = (double)(int64_t)(clock->host_ns - earlier->host_ns);
     double error = (double)(clock->bound_ns + earlier->bound_ns);
-    if (gpu > 0 && error / gpu + LEAST_DRIFT < ASSUMED_DRIFT) {
+    if (gpu > 0 && error / gpu + LEAST_DRIFT < clock->drift) {
         clock->rate = host / gpu;
         clock->drift = error / gpu + LEAST_DRIFT;
     }
 }
 
+/* An interval of host times of one GPU time. */
+struct interval {
+    int64_t low, high;
+};
+
+static bool intersect(struct interval *a, struct interval b)
+{
+    a->low = b.low > a->low ? b.low : a->low;
+    a->high = b.high < a->high ? b.high : a->high;
+    return a->low <= a->high;
+}
+
+/* What a point that is `distance` away in GPU time says. */
+static struct interval seen_from(uint64_t host_ns, uint64_t bound_ns, int64_t distance,
+                                 const struct gy_gpu_clock *rates)
+{
+    int64_t middle = (int64_t)host_ns + distance + (int64_t)((double)distance * (rates->rate - 1));
+    double far = (double)(distance < 0 ? -distance : distance) * rates->drift;
+    int64_t bound = (int64_t)bound_ns + (int64_t)far + 1;
+    return (struct interval){middle - bound, middle + bound};
+}
+
+static uint64_t middle_of(struct interval i)
+{
+    return (uint64_t)(i.low + (i.high - i.low) / 2);
+}
+
+static uint64_t half_of(struct interval i)
+{
+    return (uint64_t)(i.high - i.low) / 2 + 1;
+}
+
+bool gy_gpu_clock_follow(struct gy_gpu_clock *clock, const struct gy_gpu_clock *earlier)
+{
+    int64_t distance = (int64_t)(clock->gpu_ns - earlier->gpu_ns);
+    struct interval late = seen_from(clock->host_ns, clock->bound_ns, 0, clock);
+    struct interval early = seen_from(earlier->host_ns, earlier->bound_ns, 0, clock);
+    struct interval from_early = seen_from(earlier->host_ns, earlier->bound_ns, distance, clock);
+    struct interval from_late = seen_from(clock->host_ns, clock->bound_ns, -distance, clock);
+    if (distance <= 0 || !intersect(&late, from_early) || !intersect(&early, from_late)) {
+        return false;
+    }
+    clock->host_ns = middle_of(late);
+    clock->bound_ns = half_of(late);
+    clock->before_gpu_ns = earlier->gpu_ns;
+    clock->before_host_ns = middle_of(early);
+    clock->before_bound_ns = half_of(early);
+    return true;
+}
+
+static int64_t at_rate(int64_t distance, double rate)
+{
+    return distance +
+           (int64_t)((double)distance * (rate - 1)); /* the product is small: no precision is lost */
+}
+
+/* Is there a line through two points, and the time on it? */
+static bool is_between(const struct gy_gpu_clock *clock, uint64_t gpu_ns)
+{
+    return clock->before_bound_ns != 0 && gpu_ns < clock->gpu_ns && gpu_ns > clock->before_gpu_ns;
+}
+
 uint64_t gy_gpu_clock_host(const struct gy_gpu_clock *clock, uint64_t gpu_ns)
 {
     int64_t distance = (int64_t)(gpu_ns - clock->gpu_ns);
-    int64_t excess = (int64_t)((double)distance * (clock->rate - 1)); /* small: no precision is lost */
-    return clock->host_ns + (uint64_t)(distance + excess);
+    if (is_between(clock, gpu_ns)) {
+        double host = (double)(clock->host_ns - clock->before_host_ns);
+        double gpu = (double)(clock->gpu_ns - clock->before_gpu_ns);
+        return clock->host_ns + (uint64_t)at_rate(distance, host / gpu);
+    }
+    if (clock->before_bound_ns != 0 && distance < 0) {
+        distance = (int64_t)(gpu_ns - clock->before_gpu_ns);
+        return clock->before_host_ns + (uint64_t)at_rate(distance, clock->rate);
+    }
+    return clock->host_ns + (uint64_t)at_rate(distance, clock->rate);
 }
 
 uint64_t gy_gpu_clock_bound(const struct gy_gpu_clock *clock, uint64_t gpu_ns)
 {
     int64_t distance = (int64_t)(gpu_ns - clock->gpu_ns);
-    return clock->bound_ns + (uint64_t)((double)(distance < 0 ? -distance : distance) * clock->drift);
+    uint64_t bound = clock->bound_ns;
+    double far = (double)(distance < 0 ? -distance : distance) * clock->drift;
+    if (is_between(clock, gpu_ns)) { /* errors of the ends, and a rate that is not the same all along */
+        bound = bound > clock->before_bound_ns ? bound : clock->before_bound_ns;
+        far = (double)(clock->gpu_ns - clock->before_gpu_ns) * LEAST_DRIFT;
+    } else if (clock->before_bound_ns != 0 && distance < 0) {
+        bound = clock->before_bound_ns;
+        far = (double)(clock->before_gpu_ns - gpu_ns) * clock->drift;
+    }
+    return bound + (uint64_t)far;
+}
+
+uint64_t gy_gpu_clock_age(const struct gy_gpu_clock *clock)
+{
+    return (uint64_t)((double)clock->bound_ns / (4 * clock->drift));
 }

@@ -10,24 +10,34 @@ struct gy_gpu_exchange {
     uint64_t before_ns, gpu_ns, after_ns;
 };
 
-/* A point that the two clocks have in common, and the rate of one against the other. */
+/* Points that the two clocks have in common, and the rate of one against the other.  Between the two points a
+ * line through both holds, outside of them one with the rate `rate`. */
 struct gy_gpu_clock {
-    uint64_t gpu_ns, host_ns;
-    uint64_t bound_ns; /* of the error at the point; 0: nothing is known at all */
-    uint64_t tick_ns;  /* step of the GPU's clock */
-    double rate;       /* host ns per GPU ns */
-    double drift;      /* bound on the rate's error */
+    uint64_t gpu_ns, host_ns;               /* the later point */
+    uint64_t bound_ns;                      /* of the error at it; 0: nothing is known at all */
+    uint64_t before_gpu_ns, before_host_ns; /* the earlier one */
+    uint64_t before_bound_ns;               /* 0: there is none */
+    uint64_t tick_ns;                       /* step of the GPU's clock */
+    double rate;                            /* host ns per GPU ns */
+    double drift;                           /* bound on the rate's error */
 };
 
-/* Intersect what the exchanges, made within milliseconds, say about the clocks' difference.  The rate is 1
- * and its error what may be assumed.  False when they contradict each other or there is none. */
+/* Intersect what the exchanges, made within milliseconds, say about the clocks' difference.  One point comes
+ * of it; the rate is 1 and its error what may be assumed.  False when they contradict each other or there is
+ * none. */
 bool gy_gpu_clock_meet(const struct gy_gpu_exchange *exchanges, uint32_t count, uint64_t tick_ns,
                        struct gy_gpu_clock *out);
-/* Learn `clock`'s rate from an earlier point of the same recording. */
+/* Learn `clock`'s rate from an earlier clock, if that makes it better known than it is. */
 void gy_gpu_clock_compare(struct gy_gpu_clock *clock, const struct gy_gpu_clock *earlier);
+/* `clock` is a point that was met after the later one of `earlier`, which becomes its earlier one; each is
+ * intersected with what the other says of it.  False when they contradict each other (the rate has changed):
+ * nothing is done. */
+bool gy_gpu_clock_follow(struct gy_gpu_clock *clock, const struct gy_gpu_clock *earlier);
 
 uint64_t gy_gpu_clock_host(const struct gy_gpu_clock *clock, uint64_t gpu_ns);
 /* Bound on the error of gy_gpu_clock_host(). */
 uint64_t gy_gpu_clock_bound(const struct gy_gpu_clock *clock, uint64_t gpu_ns);
+/* GPU ns after the later point until which the rate's error adds no more than a quarter to the bound. */
+uint64_t gy_gpu_clock_age(const struct gy_gpu_clock *clock);
 
 #endif

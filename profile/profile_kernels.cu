@@ -21,10 +21,22 @@ static __device__ inline void write_word(uint64_t *address, uint64_t value)
 #endif
 }
 
-/* One thread.  Wait until *ask is 1, answer with the time, wait until it is 2, …, `rounds` times; `ask` and
- * `answers` (rounds + 1 of them, 0 at first) are in host memory.  The last answer is the smallest step that
- * the clock was seen to take.  Ends early when *ask is ~0, or after `patience` looks at it in one round. */
-GANTRY_KERNEL(exchange_times, (const uint32_t *ask, uint64_t *answers, uint32_t rounds, uint32_t patience))
+static __device__ inline uint64_t read_time(const uint64_t *address)
+{
+#if GANTRY_KERNEL_FORM_DEVICE
+    return *(const volatile uint64_t *)address;
+#else
+    return __atomic_load_n(address, __ATOMIC_RELAXED);
+#endif
+}
+
+/* One thread.  *host shows the host's clock, written again and again; each time it is seen to have changed, what it
+ * showed goes to heard[round] and the GPU's time to answers[round], both in host memory and 0 at first.  The time is
+ * read behind a branch on what was heard, so never before it.  answers[rounds] is the smallest step that the GPU's clock
+ * was seen to take, written when all else has arrived.  Ends early when *host is ~0, or after `patience` looks at it in
+ * one round. */
+GANTRY_KERNEL(exchange_times,
+              (const uint64_t *host, uint64_t *heard, uint64_t *answers, uint32_t rounds, uint32_t patience))
 {
     uint64_t step = 1u << 30, before = gantry_global_timer();
     for (uint32_t i = 0; i < 4096 && (i < 64 || step == 1u << 30); i++) {
@@ -32,16 +44,24 @@ GANTRY_KERNEL(exchange_times, (const uint32_t *ask, uint64_t *answers, uint32_t 
         step = now != before && now - before < step ? now - before : step;
         before = now;
     }
-    for (uint32_t round = 1; round <= rounds; round++) {
-        uint32_t looks = 0, asked = read_word(ask);
-        while (asked != round) {
-            if (asked == 0xffffffffu || ++looks == patience) {
+    uint64_t latest = 0;
+    for (uint32_t round = 0; round < rounds; round++) {
+        uint32_t looks = 0;
+        uint64_t shown = read_time(host);
+        while (shown == latest) {
+            if (++looks == patience) {
                 return;
             }
-            asked = read_word(ask);
+            shown = read_time(host);
         }
-        write_word(&answers[round - 1], gantry_global_timer());
+        if (shown == ~(uint64_t)0) {
+            return;
+        }
+        write_word(&answers[round], gantry_global_timer());
+        write_word(&heard[round], shown);
+        latest = shown;
     }
+    __threadfence_system();
     write_word(&answers[rounds], step);
 }
 
