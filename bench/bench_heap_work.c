@@ -335,8 +335,11 @@ static bool measure_stalls(struct stall *stall, const struct bench_options *opti
     if (good) {
         qsort(ours, RUNS, sizeof(ours[0]), compare_ns);
         qsort(theirs, RUNS, sizeof(theirs[0]), compare_ns);
-        result = (struct bench_result){(double)ours[0], (double)ours[RUNS / 2], (double)theirs[0],
-                                       (double)theirs[RUNS / 2], true};
+        result = (struct bench_result){.min_ns = (double)ours[0],
+                                       .median_ns = (double)ours[RUNS / 2],
+                                       .yardstick_min_ns = (double)theirs[0],
+                                       .yardstick_median_ns = (double)theirs[RUNS / 2],
+                                       .verified = true};
     }
     bench_report(options, &one, &result);
     return good;

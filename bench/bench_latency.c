@@ -202,8 +202,11 @@ static struct bench_result summarise(struct samples ours, struct samples hand)
 {
     qsort(ours.ns, ours.count, sizeof(double), compare);
     qsort(hand.ns, hand.count, sizeof(double), compare);
-    return (struct bench_result){ours.ns[0], ours.ns[ours.count / 2], hand.ns[0], hand.ns[hand.count / 2],
-                                 true};
+    return (struct bench_result){.min_ns = ours.ns[0],
+                                 .median_ns = ours.ns[ours.count / 2],
+                                 .yardstick_min_ns = hand.ns[0],
+                                 .yardstick_median_ns = hand.ns[hand.count / 2],
+                                 .verified = true};
 }
 
 /* `count` samples of each in turn, after one that is not kept; every kernel has incremented the cell. */

@@ -43,7 +43,11 @@ void bench_partition_line(const struct bench_options *options, const char *name,
                           struct bench_pair ours, const char *yardstick, struct bench_pair theirs)
 {
     struct bench_case one = {.name = name, .item = item, .items = 1};
-    struct bench_result result = {ours.least, ours.median, theirs.least, theirs.median, true};
+    struct bench_result result = {.min_ns = ours.least,
+                                  .median_ns = ours.median,
+                                  .yardstick_min_ns = theirs.least,
+                                  .yardstick_median_ns = theirs.median,
+                                  .verified = true};
     if (yardstick != NULL) {
         one.yardstick = (struct bench_side){.name = yardstick, .run = measured_elsewhere};
     }

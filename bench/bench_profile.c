@@ -2,15 +2,17 @@
  *
  * One run is a task that launches a kernel of many blocks again and again, timed to the end of the last.
  * Ours: the kernel with the macros, while a recording runs (on) or with a NULL buffer (off).  Yardstick: the
- * same kernel without the macros, nothing recorded.  The work of a block is calibrated so that it takes about
- * 2 or 10 us while its SM is full.  A recording's beginning, where clocks are compared and buffers made, is
- * not timed.
+ * same kernel without the macros, nothing recorded; `same` runs that on both sides, and so says what
+ * differences can be told from none.  The work of a block is calibrated so that it takes about 2 or 10 us
+ * while its SM is full.  A recording's beginning, where clocks are compared and buffers made, is not timed.
  *
  * records: a recording of short blocks from its first launch until every record is read and the file closed,
- * without a yardstick.  The last lines are no times of ours but errors of clocks, as the recordings state
- * them.
+ * without a yardstick; of launches: what it takes to get them from the device and to read them; of blocks: to
+ * write a slice for each as well.  The last lines are no times of ours but errors of clocks: as the
+ * recordings state them, and what SMs that send each other the time find.
  *
  * On the emulated driver the figures say what the emulator does, not what a device would. */
+#include "bench/bench_profile_ways.h"
 #include "bench/harness.h"
 
 #include "profile_kernels_bench.kernels.h"
@@ -30,7 +32,7 @@ struct profile_bench {
     gantry_cpu_dispatcher *cpus;
     gantry_taskman *manager;
     gantry_task *done; /* of the run at hand: starts when the GPU has finished */
-    gantry_kernel *plain, *recorded;
+    gantry_kernel *plain, *recorded, *ping_pong;
     uint32_t first_kernel;
     uint32_t *counted;         /* page-locked: blocks that ran, of the latest run */
     void *counter;             /* on the device: the same while they run, and the sink behind it */
@@ -244,22 +246,55 @@ static void report_error(const struct bench_options *options, const char *name, 
     bench_report(options, &one, &result);
 }
 
-static bool run_case(struct profile_bench *b, const struct bench_options *options, const char *name,
-                     bool records)
+/* A kernel of ours against the plain one, pair by pair: the difference is far below that of two runs. */
+struct kernel_case {
+    const char *name;
+    double block_ns;
+    bool instrumented, records;
+};
+
+static bool run_case(struct profile_bench *b, const struct bench_options *options,
+                     const struct kernel_case *which, uint32_t pairs)
 {
-    b->records = records;
+    b->records = which->records;
     b->ctas = b->ctas_lost = b->bytes = b->alignment_ns = 0;
+    struct bench_side plain = {
+        .name = "no-macros", .prepare = prepare_plain, .run = run, .verify = verify_plain};
     struct bench_case one = {
-        .name = name,
+        .name = which->name,
         .item = "block",
         .items = (uint64_t)b->blocks * b->launches,
+        .pairs = pairs,
         .ours = {.prepare = prepare_ours, .run = run, .verify = verify_ours},
-        .yardstick = {.name = "no-macros", .prepare = prepare_plain, .run = run, .verify = verify_plain},
+        .yardstick = plain,
         .arg = b,
     };
+    one.ours = which->instrumented ? one.ours : plain;
     bool good = bench_run(options, &one, NULL);
     print_recording(b, options);
     return good;
+}
+
+/* SMs against each other, which only a device has. */
+static bool run_ways(struct profile_bench *b, const struct bench_options *options, uint32_t sms)
+{
+    struct bench_ways ways;
+    if (!bench_measure_ways(b->context, b->manager, b->ping_pong, sms, &ways)) {
+        fprintf(stderr, "bench profile: the SMs' clocks could not be compared\n");
+        return false;
+    }
+    struct bench_case one = {.name = "profile/sm-ping-pong-p99", .item = "clock", .items = 1};
+    struct bench_result result = {
+        .min_ns = ways.p99_ns, .median_ns = ways.median_ns, .verified = ways.backwards == 0};
+    bench_report(options, &one, &result);
+    if (!options->json) {
+        fprintf(options->out,
+                "  %-24s %u pairs of SMs, at most %.1f ns; %llu messages, the fastest %lld ns, %llu ways "
+                "back in time\n",
+                "", ways.pairs, ways.most_ns, (unsigned long long)ways.messages, (long long)ways.least_ns,
+                (unsigned long long)ways.backwards);
+    }
+    return result.verified;
 }
 
 static bool open_all(struct profile_bench *b, const struct bench_options *options)
@@ -283,6 +318,7 @@ static bool open_all(struct profile_bench *b, const struct bench_options *option
         !ok(gantry_module_load(b->context, &gantry_image_profile_kernels_bench, &module)) ||
         !ok(gantry_module_get_kernel(module, "plain_work", &b->plain)) ||
         !ok(gantry_module_get_kernel(module, "recorded_work", &b->recorded)) ||
+        !ok(gantry_module_get_kernel(module, "ping_pong", &b->ping_pong)) ||
         !ok(gantry_profile_register_kernels(names, 1, &b->first_kernel)) ||
         !ok(gantry_heap_alloc(gantry_context_heap(b->context), GANTRY_MEMORY_PINNED, 256, 0,
                               GANTRY_ALLOC_SITE("bench profile"), &counted))) {
@@ -319,29 +355,27 @@ static bool run_cases(struct profile_bench *b, const struct bench_options *optio
     if (!good || !calibrate(b, sms, &ns_per_step)) {
         return false;
     }
-    static const struct {
-        const char *name;
-        double block_ns;
-        bool records;
-    } cases[] = {{"profile/on-2us", 2000, true},
-                 {"profile/on-10us", 10000, true},
-                 {"profile/off-2us", 2000, false},
-                 {"profile/off-10us", 10000, false}};
+    static const struct kernel_case cases[] = {{"profile/same-2us", 2000, false, false},
+                                               {"profile/off-2us", 2000, true, false},
+                                               {"profile/off-10us", 10000, true, false},
+                                               {"profile/on-2us", 2000, true, true},
+                                               {"profile/on-10us", 10000, true, true}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         b->steps = (uint32_t)(cases[i].block_ns / ns_per_step) + 1;
-        good = run_case(b, options, cases[i].name, cases[i].records) && good;
+        b->launches = info.emulated ? 4 : cases[i].records ? 100 : 200;
+        good = run_case(b, options, &cases[i], info.emulated ? 1 : cases[i].records ? 4 : 8) && good;
     }
+    b->launches = info.emulated ? 4 : 200;
     struct bench_options few = *options;
     few.runs = few.runs < 3 ? few.runs : 3; /* these are long */
     b->steps = (uint32_t)(2000 / ns_per_step) + 1;
-    b->launches *= info.emulated ? 1 : 4;
     good = run_records(b, &few, "profile/records-of-launches", GANTRY_PROFILE_CTAS_KERNELS) && good;
     good = run_records(b, &few, "profile/records-of-blocks", GANTRY_PROFILE_CTAS_EACH) && good;
     report_error(options, "profile/host-to-gpu", b->alignment_ns);
     if (b->sm_alignment_ns != 0) { /* it could be measured */
         report_error(options, "profile/sm-to-sm-p99", b->sm_alignment_ns);
     }
-    return good;
+    return (info.emulated || run_ways(b, options, sms)) && good;
 }
 
 static bool bench_profile(const struct bench_options *options)

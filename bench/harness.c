@@ -36,20 +36,57 @@ static void summarise(uint64_t *times, uint32_t count, uint64_t items, double *m
     *median = ((double)low + (double)high) / 2.0 / (double)items;
 }
 
-/* Both sides in turn; the first round warms up and is not kept. */
+/* Both sides in turn; the first round warms up and is not kept.  Pairs take turns in who is first. */
 static bool measure(const struct bench_case *bench, uint32_t runs, uint64_t *ours, uint64_t *theirs)
 {
     uint64_t warm_up;
     for (uint32_t i = 0; i <= runs; i++) {
-        if (!run_once(&bench->ours, bench->arg, i == 0 ? &warm_up : &ours[i - 1])) {
-            return false;
-        }
-        if (bench->yardstick.run != NULL &&
-            !run_once(&bench->yardstick, bench->arg, i == 0 ? &warm_up : &theirs[i - 1])) {
-            return false;
+        bool swap = bench->pairs != 0 && i % 2 == 1;
+        for (uint32_t side = 0; side < 2; side++) {
+            bool is_ours = (side == 0) != swap;
+            const struct bench_side *now = is_ours ? &bench->ours : &bench->yardstick;
+            uint64_t *time = is_ours ? ours : theirs;
+            if (now->run != NULL && !run_once(now, bench->arg, i == 0 ? &warm_up : &time[i - 1])) {
+                return false;
+            }
         }
     }
     return true;
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+    double left = *(const double *)a, right = *(const double *)b;
+    return (left > right) - (left < right);
+}
+
+/* The median of the pairs' ratios, and where it lies in 95 of 100 cases (by ranks: no distribution is
+ * assumed).  False when out of memory. */
+static bool compare_pairs(const uint64_t *ours, const uint64_t *theirs, uint32_t pairs, double items,
+                          struct bench_result *result)
+{
+    double *ratios = calloc(pairs, sizeof(*ratios));
+    if (ratios == NULL) {
+        return false;
+    }
+    for (uint32_t i = 0; i < pairs; i++) {
+        ratios[i] = (double)ours[i] / (double)theirs[i] * items;
+    }
+    qsort(ratios, pairs, sizeof(*ratios), compare_doubles);
+    uint32_t below = 0; /* the rank: pairs / 2 - 1.96 * sqrt(pairs) / 2, rounded down */
+    while ((double)(pairs - 2 * (below + 1)) * (pairs - 2 * (below + 1)) >= 3.8416 * pairs &&
+           2 * (below + 1) < pairs) {
+        below++;
+    }
+    result->ratio = (ratios[(pairs - 1) / 2] + ratios[pairs / 2]) / 2;
+    result->ratio_error = (ratios[pairs - 1 - below] - ratios[below]) / 2;
+    free(ratios);
+    return true;
+}
+
+static double ratio_of(const struct bench_result *result)
+{
+    return result->ratio != 0 ? result->ratio : result->min_ns / result->yardstick_min_ns;
 }
 
 /* Names are string constants of ours that need no escapes. */
@@ -59,7 +96,10 @@ static void print_json(FILE *out, const struct bench_case *bench, const struct b
             bench->item);
     if (bench->yardstick.run != NULL && result->verified) {
         fprintf(out, "\"yardstick\":\"%s\",\"yardstick_value\":%.6g,\"ratio\":%.4g,", bench->yardstick.name,
-                result->yardstick_min_ns, result->min_ns / result->yardstick_min_ns);
+                result->yardstick_min_ns, ratio_of(result));
+        if (bench->pairs != 0) {
+            fprintf(out, "\"ratio_error\":%.2g,", result->ratio_error);
+        }
     } else {
         fputs("\"yardstick\":null,\"yardstick_value\":null,\"ratio\":null,", out);
     }
@@ -75,9 +115,12 @@ static void print_row(FILE *out, const struct bench_case *bench, const struct be
     fprintf(out, "%-28s %12.2f ns/%-8s median %12.2f", bench->name, result->min_ns, bench->item,
             result->median_ns);
     if (bench->yardstick.run != NULL) {
-        fprintf(out, "   %s %12.2f median %12.2f   ratio %.3f", bench->yardstick.name,
-                result->yardstick_min_ns, result->yardstick_median_ns,
-                result->min_ns / result->yardstick_min_ns);
+        fprintf(out, "   %s %12.2f median %12.2f   ratio %.*f", bench->yardstick.name,
+                result->yardstick_min_ns, result->yardstick_median_ns, bench->pairs != 0 ? 4 : 3,
+                ratio_of(result));
+        if (bench->pairs != 0) {
+            fprintf(out, " +- %.4f", result->ratio_error);
+        }
     }
     fputc('\n', out);
 }
@@ -93,19 +136,29 @@ void bench_report(const struct bench_options *options, const struct bench_case *
     fflush(options->out);
 }
 
+static bool summarise_all(const struct bench_case *bench, uint32_t runs, uint64_t *ours, uint64_t *theirs,
+                          struct bench_result *result)
+{
+    uint64_t items = bench->yardstick_items != 0 ? bench->yardstick_items : bench->items;
+    if (bench->pairs != 0 &&
+        !compare_pairs(ours, theirs, runs, (double)items / (double)bench->items, result)) {
+        return false;
+    }
+    summarise(ours, runs, bench->items, &result->min_ns, &result->median_ns);
+    if (bench->yardstick.run != NULL) {
+        summarise(theirs, runs, items, &result->yardstick_min_ns, &result->yardstick_median_ns);
+    }
+    return true;
+}
+
 bool bench_run(const struct bench_options *options, const struct bench_case *bench,
                struct bench_result *result)
 {
     struct bench_result local = {0};
-    uint64_t *times = calloc((size_t)options->runs * 2, sizeof(*times));
-    if (times != NULL && measure(bench, options->runs, times, times + options->runs)) {
-        local.verified = true;
-        summarise(times, options->runs, bench->items, &local.min_ns, &local.median_ns);
-        if (bench->yardstick.run != NULL) {
-            uint64_t items = bench->yardstick_items != 0 ? bench->yardstick_items : bench->items;
-            summarise(times + options->runs, options->runs, items, &local.yardstick_min_ns,
-                      &local.yardstick_median_ns);
-        }
+    uint32_t runs = options->runs * (bench->pairs != 0 ? bench->pairs : 1);
+    uint64_t *times = calloc((size_t)runs * 2, sizeof(*times));
+    if (times != NULL && measure(bench, runs, times, times + runs)) {
+        local.verified = summarise_all(bench, runs, times, times + runs, &local);
     }
     free(times);
     bench_report(options, bench, &local);

@@ -34,6 +34,8 @@ struct bench_case {
     const char *item;         /* "task": the unit is "ns/task" */
     uint64_t items;           /* done by one run; > 0 */
     uint64_t yardstick_items; /* the same of the yardstick; 0: as many */
+    uint32_t pairs;           /* with a yardstick: so many times as many runs, compared two by two, for
+                               * ratios near 1; 0: one, the fastest of each side are compared */
     struct bench_side ours;
     struct bench_side yardstick; /* .run NULL: there is none */
     void *arg;
@@ -42,10 +44,13 @@ struct bench_case {
 struct bench_result {
     double min_ns, median_ns;                     /* per item */
     double yardstick_min_ns, yardstick_median_ns; /* 0 without a yardstick */
-    bool verified;                                /* every run of both sides worked and was right */
+    double ratio; /* of pairs: ours to the yardstick's, the median of all; else 0, and the fastest count */
+    double ratio_error; /* of pairs: half of the 95 % interval of that median; else 0 */
+    bool verified;      /* every run of both sides worked and was right */
 };
 
 /* Run one case (an untimed run of each side, then `options->runs` timed ones in turn) and print its line.
+ * Of pairs every second one has the yardstick's run first.
  * Returns `verified`; `result` may be NULL and is filled in any case. */
 bool bench_run(const struct bench_options *options, const struct bench_case *bench,
                struct bench_result *result);

@@ -121,6 +121,25 @@ static void test_without_a_yardstick_its_keys_are_null(void **state)
         strstr(line, "\"yardstick\":null,\"yardstick_value\":null,\"ratio\":null,\"verified\":true}"));
 }
 
+static void test_pairs_take_turns_and_state_their_error(void **state)
+{
+    (void)state;
+    struct trace trace = {.calls = ""};
+    struct bench_case bench = make_case(&trace);
+    bench.pairs = 2;
+    struct bench_result result;
+    char line[512], expected[64];
+    assert_true(run(&bench, true, 1, &result, line, sizeof(line)));
+    assert_string_equal(trace.calls, "prvPRVPRVprvprvPRV");
+    assert_true(result.ratio > 0 && result.ratio_error >= 0);
+    snprintf(expected, sizeof(expected), "\"ratio\":%.4g,\"ratio_error\":%.2g,", result.ratio,
+             result.ratio_error);
+    assert_non_null(strstr(line, expected));
+    assert_true(run(&bench, false, 20, &result, line, sizeof(line)));
+    snprintf(expected, sizeof(expected), "ratio %.4f +- %.4f", result.ratio, result.ratio_error);
+    assert_non_null(strstr(line, expected));
+}
+
 static void test_a_failed_run_is_not_verified(void **state)
 {
     (void)state;
@@ -163,6 +182,7 @@ int main(void)
         cmocka_unit_test(test_sides_alternate_after_one_warm_up_round),
         cmocka_unit_test(test_json_line_has_every_key_in_order),
         cmocka_unit_test(test_without_a_yardstick_its_keys_are_null),
+        cmocka_unit_test(test_pairs_take_turns_and_state_their_error),
         cmocka_unit_test(test_a_failed_run_is_not_verified),
         cmocka_unit_test(test_a_wrong_result_is_not_verified),
         cmocka_unit_test(test_table_shows_both_sides_and_the_ratio),

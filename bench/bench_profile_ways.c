@@ -1,0 +1,144 @@
+/* How far the SMs' readings of %globaltimer lie apart, by messages: see ping_pong() in
+ * profile_kernels_bench.cu.
+ *
+ * Each two SMs send each other the time.  A message that seems to arrive before it was sent would be a cause
+ * after its effect.  The way there and the way back are the same, from one SM to the cache and from there to
+ * the other, so half of the difference of their means is how far one clock is ahead of the other; it is
+ * measured in another way than a recording does. */
+#include "bench/bench_profile_ways.h"
+
+#include "bench/profile_ways.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define VOLLEYS 65u
+#define PATIENCE (1u << 20)
+
+struct exchange {
+    gantry_kernel *kernel;
+    uint32_t blocks;
+    gantry_task *done;
+    void *device; /* boxes, ways, SMs, stuck: in this order, so that each is aligned */
+    unsigned char *host;
+    size_t boxes, ways, sms, bytes; /* bytes of each, and of all */
+};
+
+static bool ok(gantry_status status)
+{
+    if (status != GANTRY_OK) {
+        fprintf(stderr, "bench profile: %s\n", gantry_last_error());
+    }
+    return status == GANTRY_OK;
+}
+
+static gantry_launch_result launch(gantry_launch *launch, void *arg)
+{
+    struct exchange *e = arg;
+    gantry_dim3 grid = {e->blocks, 1, 1}, block = {1, 1, 1};
+    char *boxes = e->device, *ways = boxes + e->boxes, *sms = ways + e->ways, *stuck = sms + e->sms;
+    uint32_t volleys = VOLLEYS, patience = PATIENCE;
+    void *args[] = {&boxes, &ways, &sms, &stuck, &volleys, &patience};
+    bool good = gantry_launch_fill(launch, e->device, 0, 1, e->bytes) == GANTRY_OK &&
+                gantry_launch_kernel(launch, e->kernel, grid, block, 0, args) == GANTRY_OK &&
+                gantry_launch_copy_dtoh(launch, e->host, e->device, e->bytes) == GANTRY_OK &&
+                gantry_launch_add_completion(launch, e->done) == GANTRY_OK;
+    return good ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_FAILED;
+}
+
+static gantry_status do_nothing(gantry_task *task, void *arg)
+{
+    (void)task;
+    (void)arg;
+    return GANTRY_OK;
+}
+
+static bool run(struct exchange *e, gantry_taskman *manager)
+{
+    gantry_task_desc work = GANTRY_TASK_DESC_INIT, done = GANTRY_TASK_DESC_INIT;
+    work.kind = GANTRY_TASK_KERNEL;
+    work.label = "ping pong";
+    work.launch = launch;
+    work.arg = e;
+    done.name = "done";
+    done.run = do_nothing;
+    gantry_task *first;
+    return ok(gantry_taskman_reset(manager)) && ok(gantry_taskman_submit(manager, &work, &first)) &&
+           ok(gantry_taskman_submit(manager, &done, &e->done)) &&
+           ok(gantry_task_start_after(e->done, first)) && ok(gantry_taskman_start(manager)) &&
+           ok(gantry_taskman_stop(manager));
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+    double left = *(const double *)a, right = *(const double *)b;
+    return (left > right) - (left < right);
+}
+
+/* False when the blocks were not all on SMs of their own, or one got no answer. */
+static bool are_good(const struct exchange *e)
+{
+    const uint32_t *sms = (const uint32_t *)(const void *)(e->host + e->boxes + e->ways);
+    bool seen[4096] = {false};
+    for (uint32_t b = 0; b < e->blocks; b++) {
+        if (seen[sms[b] % 4096]) {
+            return false;
+        }
+        seen[sms[b] % 4096] = true;
+    }
+    return sms[e->blocks] == 0; /* behind the SMs: stuck */
+}
+
+static bool summarise(const struct exchange *e, struct bench_ways *out)
+{
+    const struct bench_way *ways = (const struct bench_way *)(const void *)(e->host + e->boxes);
+    uint32_t n = e->blocks, pairs = n * (n - 1) / 2, at = 0;
+    double *offsets = are_good(e) ? calloc(pairs, sizeof(*offsets)) : NULL;
+    if (offsets == NULL) {
+        return false;
+    }
+    *out = (struct bench_ways){
+        .pairs = pairs, .messages = (uint64_t)n * (n - 1) * (VOLLEYS - 1), .least_ns = INT64_MAX};
+    for (uint32_t a = 0; a < n; a++) {
+        for (uint32_t b = a + 1; b < n; b++) {
+            const struct bench_way *there = &ways[a * n + b], *back = &ways[b * n + a];
+            double ahead = (double)(there->sum - back->sum) / (VOLLEYS - 1) / 2;
+            offsets[at++] = ahead < 0 ? -ahead : ahead;
+            out->backwards += there->least < 0 ? 1 : 0;
+            out->backwards += back->least < 0 ? 1 : 0;
+            out->least_ns = there->least < out->least_ns ? there->least : out->least_ns;
+            out->least_ns = back->least < out->least_ns ? back->least : out->least_ns;
+        }
+    }
+    qsort(offsets, pairs, sizeof(*offsets), compare_doubles);
+    out->median_ns = offsets[pairs / 2];
+    out->p99_ns = offsets[pairs - 1 - pairs / 100];
+    out->most_ns = offsets[pairs - 1];
+    free(offsets);
+    return true;
+}
+
+bool bench_measure_ways(gantry_context *context, gantry_taskman *manager, gantry_kernel *ping_pong,
+                        uint32_t sms, struct bench_ways *out)
+{
+    struct exchange e = {.kernel = ping_pong, .blocks = sms & ~1u};
+    gantry_heap *heap = gantry_context_heap(context);
+    e.boxes = (size_t)e.blocks * e.blocks * sizeof(uint64_t);
+    e.ways = (size_t)e.blocks * e.blocks * sizeof(struct bench_way);
+    e.sms = e.blocks * sizeof(uint32_t);
+    e.bytes = e.boxes + e.ways + e.sms + sizeof(uint32_t);
+    void *host = NULL;
+    bool good =
+        ok(gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, e.bytes, 0, GANTRY_ALLOC_SITE("ways"), &e.device)) &&
+        ok(gantry_heap_alloc(heap, GANTRY_MEMORY_PINNED, e.bytes, 0, GANTRY_ALLOC_SITE("ways"), &host));
+    e.host = host;
+    /* Twice: the first one warms up. */
+    good = good && e.blocks != 0 && run(&e, manager) && run(&e, manager) && summarise(&e, out);
+    if (host != NULL) {
+        (void)gantry_heap_free(heap, host);
+    }
+    if (e.device != NULL) {
+        (void)gantry_heap_free(heap, e.device);
+    }
+    return good;
+}
