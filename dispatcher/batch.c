@@ -323,17 +323,21 @@ void gy_gd_flush(struct gantry_dispatcher *d)
 }
 
 /* While recording: how much is waiting when a round begins. */
-static void count_queues(const struct gantry_dispatcher *d)
+/* While something is recorded: how many wait, in all. */
+static uint32_t count_queues(const struct gantry_dispatcher *d)
 {
     static const char *const names[GD_PHASES] = {"HtoD tasks waiting", "Kernel tasks waiting",
                                                  "DtoH tasks waiting"};
+    uint32_t all = 0;
     for (enum gd_phase phase = GD_HTOD; phase < GD_PHASES; phase++) {
-        uint64_t count = 0;
+        uint32_t count = 0;
         for (gantry_task *task = d->bins[phase].first; task != NULL; task = gy_task_gpu(task)->next) {
             count++;
         }
         gy_profile_count(gy_profile_generation(), names[phase], count);
+        all += count;
     }
+    return all;
 }
 
 /* What auto knows a batch by: the launch functions that are ready when it begins. */
@@ -409,12 +413,13 @@ static void run_round(struct gantry_dispatcher *d)
     gantry_batch_stats before = {.struct_size = sizeof(before)};
     gantry_batch_stats now = before;
     read_batch(d, &before);
-    gy_gpu_time_begin_batch(d->config.time);
-    gy_cta_begin_batch(gy_gpu_time_ctas(d->config.time));
+    uint32_t waiting = 0;
     if (gy_span_on()) {
         count_heap(d);
-        count_queues(d);
+        waiting = count_queues(d);
     }
+    gy_gpu_time_begin_batch(d->config.time, waiting);
+    gy_cta_begin_batch(gy_gpu_time_ctas(d->config.time));
     walk_once(d);
     gy_gd_flush(d);
     if (d->in_batch) {

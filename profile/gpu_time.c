@@ -1,10 +1,10 @@
 /* GPU time of tasks.
  *
  * A mark is a pair of timed events around a task's work on its stream.  Marks are made in chunks, when a
- * recording is first met and then by the collecting thread when they run short, so that begin and end
- * cost one cuEventRecord each and never allocate.  A mark is free, open (held by the dispatcher between
- * begin and end) or queued: each stream has a queue in the order of the end records, which the collecting
- * thread empties from the front as far as the GPU has got.
+ * recording is first met, before a batch that needs more, and by the collecting thread when they run short,
+ * so that begin and end cost one cuEventRecord each and never allocate.  A mark is free, open (held by the
+ * dispatcher between begin and end) or queued: each stream has a queue in the order of the end records, which
+ * the collecting thread empties from the front as far as the GPU has got.
  *
  * In a capture the records become nodes that record when the graph runs; such marks wait with the dispatcher
  * until it was launched, since until then their events say nothing, or something old.
@@ -40,8 +40,9 @@
 #include <string.h>
 
 #define MARKS_FIRST 1024u
-#define MARKS_MORE 256u
-#define MARKS_LIMIT 4096u
+#define MARKS_SPARE 512u /* when so few are free, there are soon twice as many */
+#define MARKS_LIMIT 16384u
+#define MARKS_OF_WAITING 8u /* tasks that one ready task may make ready within a batch, as a guess */
 #define STREAMS 64u
 #define ANCHOR_TRIES_FIRST 16
 #define ANCHOR_TRIES 4
@@ -185,6 +186,19 @@ static void make_marks(struct gy_gpu_time *time, uint32_t count)
     chunk->next = time->chunks;
     time->chunks = chunk;
     gy_mutex_unlock(&time->lock);
+}
+
+/* Double the marks until so many are free; see MARKS_LIMIT. */
+static void provide(struct gy_gpu_time *time, uint64_t wanted)
+{
+    gy_mutex_lock(&time->lock);
+    uint32_t free_count = time->free_count, made = time->made;
+    gy_mutex_unlock(&time->lock);
+    uint32_t left = made < MARKS_LIMIT ? MARKS_LIMIT - made : 0;
+    uint64_t more = wanted - free_count > made ? wanted - free_count : made;
+    if (free_count < wanted && left != 0) {
+        make_marks(time, more < left ? (uint32_t)more : left);
+    }
 }
 
 static struct gy_gpu_mark *take_mark(struct gy_gpu_time *time)
@@ -345,14 +359,18 @@ static void prepare(struct gy_gpu_time *time, uint64_t generation)
 
 /* ---- dispatcher thread ----------------------------------------------------------------------- */
 
-void gy_gpu_time_begin_batch(struct gy_gpu_time *time)
+void gy_gpu_time_begin_batch(struct gy_gpu_time *time, uint32_t waiting)
 {
     uint64_t generation = gy_profile_generation();
-    if (__builtin_expect(generation == 0, 1) || time->prepared == generation ||
-        gy_context_is_lost(time->context)) {
+    if (__builtin_expect(generation == 0, 1) || gy_context_is_lost(time->context)) {
         return;
     }
-    prepare(time, generation);
+    if (time->prepared != generation) {
+        prepare(time, generation);
+    }
+    if (!time->refused) {
+        provide(time, MARKS_SPARE + (uint64_t)waiting * MARKS_OF_WAITING);
+    }
 }
 
 static gantry_status record(struct gy_gpu_time *time, CUevent event, CUstream stream, bool captured)
@@ -572,10 +590,9 @@ void gy_gpu_time_collect(struct gy_gpu_time *time)
     uint64_t generation = gy_profile_session();
     gy_mutex_lock(&time->lock);
     uint64_t busy = time->busy;
-    bool more = time->free_count < MARKS_MORE && time->made < MARKS_LIMIT;
     gy_mutex_unlock(&time->lock);
-    if (more && generation != 0 && !gy_context_is_lost(time->context)) {
-        make_marks(time, MARKS_MORE);
+    if (generation != 0 && !gy_context_is_lost(time->context)) {
+        provide(time, MARKS_SPARE);
     }
     for (; busy != 0; busy &= busy - 1) {
         collect_stream(time, (uint32_t)__builtin_ctzll(busy), generation);

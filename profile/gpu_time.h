@@ -16,9 +16,10 @@ void gy_gpu_time_destroy(struct gy_gpu_time *time);
 /* The records of blocks that go with it; as long-lived. */
 struct gy_cta *gy_gpu_time_ctas(struct gy_gpu_time *time);
 
-/* Dispatcher thread, context current, outside of a capture.  Get ready for what a batch will mark: takes an
- * anchor when a recording is first met.  One branch while nothing is recorded. */
-void gy_gpu_time_begin_batch(struct gy_gpu_time *time);
+/* Dispatcher thread, context current, outside of a capture.  Get ready for what a batch will mark, which
+ * begins with `waiting` tasks: takes an anchor when a recording is first met, makes marks.  One branch while
+ * nothing is recorded. */
+void gy_gpu_time_begin_batch(struct gy_gpu_time *time, uint32_t waiting);
 /* Dispatcher thread, context current.  Record the begin of `name` (copied) on `stream`, which is being
  * captured or not; NULL when nothing is recorded now, the recording has begun within this batch, or no mark
  * is free (counted as lost). */

@@ -105,6 +105,7 @@ static bool start_timeline(struct run *run)
     }
     gantry_profile_options options = GANTRY_PROFILE_OPTIONS_INIT;
     options.path = run->timeline;
+    options.buffers = 32; /* each batch in flight needs one, and there may be many of few photos each */
     return is_ok(gantry_profile_start(&options, &run->profile), "the timeline");
 }
 
