@@ -42,6 +42,7 @@ struct profile_bench {
     bool records;      /* the case records while ours runs */
     gantry_profile *profile;
     gantry_profile_ctas what;
+    gantry_profile_clock clock;
     uint64_t ctas, ctas_lost, bytes, alignment_ns; /* of the recordings of a case */
     uint64_t sm_alignment_ns;                      /* of all */
     char path[64];
@@ -121,6 +122,7 @@ static bool start(struct profile_bench *b)
     options.path = b->path;
     options.buffers = 64;
     options.ctas = b->what;
+    options.clock = b->clock;
     uint32_t launches = b->launches;
     b->launches = 1;
     bool good = ok(gantry_profile_start(&options, &b->profile)) && build(b) && run(b);
@@ -212,9 +214,12 @@ static bool calibrate(struct profile_bench *b, uint32_t sms, double *ns_per_step
 static void print_recording(const struct profile_bench *b, const struct bench_options *options)
 {
     if (!options->json && b->ctas != 0) {
-        fprintf(options->out, "  %-24s %llu blocks, %llu lost, %.1f bytes each in the file, within %llu ns\n",
+        fprintf(options->out,
+                "  %-24s %llu blocks, %llu lost, %.1f bytes each in the file, within %llu ns, SMs within "
+                "%llu ns\n",
                 "", (unsigned long long)b->ctas, (unsigned long long)b->ctas_lost,
-                (double)b->bytes / (double)b->ctas, (unsigned long long)b->alignment_ns);
+                (double)b->bytes / (double)b->ctas, (unsigned long long)b->alignment_ns,
+                (unsigned long long)b->sm_alignment_ns);
     }
 }
 
@@ -224,7 +229,7 @@ static bool run_records(struct profile_bench *b, const struct bench_options *opt
 {
     b->records = true;
     b->what = what;
-    b->ctas = b->ctas_lost = b->bytes = b->alignment_ns = 0;
+    b->ctas = b->ctas_lost = b->bytes = b->alignment_ns = b->sm_alignment_ns = 0;
     struct bench_case one = {
         .name = name,
         .item = "block",
@@ -251,13 +256,15 @@ struct kernel_case {
     const char *name;
     double block_ns;
     bool instrumented, records;
+    gantry_profile_clock clock;
 };
 
 static bool run_case(struct profile_bench *b, const struct bench_options *options,
                      const struct kernel_case *which, uint32_t pairs)
 {
     b->records = which->records;
-    b->ctas = b->ctas_lost = b->bytes = b->alignment_ns = 0;
+    b->clock = which->clock;
+    b->ctas = b->ctas_lost = b->bytes = b->alignment_ns = b->sm_alignment_ns = 0;
     struct bench_side plain = {
         .name = "no-macros", .prepare = prepare_plain, .run = run, .verify = verify_plain};
     struct bench_case one = {
@@ -272,6 +279,7 @@ static bool run_case(struct profile_bench *b, const struct bench_options *option
     one.ours = which->instrumented ? one.ours : plain;
     bool good = bench_run(options, &one, NULL);
     print_recording(b, options);
+    b->clock = GANTRY_PROFILE_CLOCK_GLOBAL;
     return good;
 }
 
@@ -355,11 +363,15 @@ static bool run_cases(struct profile_bench *b, const struct bench_options *optio
     if (!good || !calibrate(b, sms, &ns_per_step)) {
         return false;
     }
-    static const struct kernel_case cases[] = {{"profile/same-2us", 2000, false, false},
-                                               {"profile/off-2us", 2000, true, false},
-                                               {"profile/off-10us", 10000, true, false},
-                                               {"profile/on-2us", 2000, true, true},
-                                               {"profile/on-10us", 10000, true, true}};
+    static const struct kernel_case cases[] = {
+        {"profile/same-2us", 2000, false, false, GANTRY_PROFILE_CLOCK_GLOBAL},
+        {"profile/off-2us", 2000, true, false, GANTRY_PROFILE_CLOCK_GLOBAL},
+        {"profile/off-10us", 10000, true, false, GANTRY_PROFILE_CLOCK_GLOBAL},
+        {"profile/on-2us", 2000, true, true, GANTRY_PROFILE_CLOCK_GLOBAL},
+        {"profile/on-10us", 10000, true, true, GANTRY_PROFILE_CLOCK_GLOBAL},
+        {"profile/on-2us-sm-clock", 2000, true, true, GANTRY_PROFILE_CLOCK_SM},
+        {"profile/on-10us-sm-clock", 10000, true, true, GANTRY_PROFILE_CLOCK_SM},
+    };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         b->steps = (uint32_t)(cases[i].block_ns / ns_per_step) + 1;
         b->launches = info.emulated ? 4 : cases[i].records ? 100 : 200;

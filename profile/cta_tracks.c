@@ -531,7 +531,7 @@ void gy_cta_tracks_add(struct gy_cta_tracks *tracks, gy_pftrace_track track, con
         }
     }
     write_summary(tracks, gpu, &reading);
-    uint64_t sm_ns = gy_sm_offset_p99(batch->offsets, batch->offset_count);
+    uint64_t sm_ns = gy_sm_times_p99(gpu->times);
     tracks->sm_ns = sm_ns > tracks->sm_ns ? sm_ns : tracks->sm_ns;
     tracks->written += reading.valid;
     tracks->lost += reading.lost;

@@ -89,19 +89,24 @@ static double magnitude(double value)
     return value < 0 ? -value : value;
 }
 
-uint64_t gy_sm_offset_p99(const struct gy_sm_offset *offsets, uint32_t count)
+uint64_t gy_sm_offset_error(const struct gy_sm_offset *offset)
 {
-    uint32_t above = count / 100;
-    double least = 0;
-    for (uint32_t i = 0; i < count; i++) { /* the greatest that at most `above` others exceed */
-        double ns = magnitude(offsets[i].ns);
-        uint32_t greater = 0;
-        for (uint32_t j = 0; j < count; j++) {
-            greater += magnitude(offsets[j].ns) > ns;
-        }
-        least = greater <= above && (least == 0 || ns < least) ? ns : least;
+    return (uint64_t)(magnitude(offset->ns) + 0.999);
+}
+
+static int by_error(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+uint64_t gy_sm_p99(uint64_t *errors, uint32_t count)
+{
+    if (count == 0) {
+        return 0;
     }
-    return (uint64_t)(least + 0.999);
+    qsort(errors, count, sizeof(*errors), by_error);
+    return errors[count - 1 - count / 100];
 }
 
 /* ---- lines ------------------------------------------------------------------------------------- */

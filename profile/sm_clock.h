@@ -21,8 +21,10 @@ struct gy_sm_offset {
  * has, in their order; 0 when the SMs did not take turns, or memory ran out: nothing can be said then. */
 uint32_t gy_sm_offsets(const struct gy_sm_sample *samples, uint32_t count, struct gy_sm_offset *out);
 
-/* The offset that all but one in a hundred SMs stay below, either way; 0 for none. */
-uint64_t gy_sm_offset_p99(const struct gy_sm_offset *offsets, uint32_t count);
+/* An offset without its sign, in whole ns. */
+uint64_t gy_sm_offset_error(const struct gy_sm_offset *offset);
+/* The error that all but one in a hundred SMs stay below; 0 for none.  `errors` are sorted. */
+uint64_t gy_sm_p99(uint64_t *errors, uint32_t count);
 
 /* From an SM's own clock to %globaltimer, for one batch. */
 struct gy_sm_line {

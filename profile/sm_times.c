@@ -48,9 +48,8 @@ void gy_sm_times_convert(struct gy_sm_times *times, const struct gy_cta_batch *b
         times->known[sm] = false;
     }
     for (uint32_t i = 0; i < batch->offset_count; i++) {
-        double ns = batch->offsets[i].ns;
         times->known[batch->offsets[i].sm] = true;
-        times->error_ns[batch->offsets[i].sm] = (uint64_t)((ns < 0 ? -ns : ns) + 0.999);
+        times->error_ns[batch->offsets[i].sm] = gy_sm_offset_error(&batch->offsets[i]);
     }
     if (batch->anchor_count == 0) {
         return;
@@ -74,6 +73,18 @@ uint64_t gy_sm_times_error(const struct gy_sm_times *times)
         most = times->known[sm] && times->error_ns[sm] > most ? times->error_ns[sm] : most;
     }
     return most;
+}
+
+uint64_t gy_sm_times_p99(const struct gy_sm_times *times)
+{
+    uint64_t errors[GY_SMS];
+    uint32_t known = 0;
+    for (uint32_t sm = 0; sm < GY_SMS; sm++) {
+        if (times->known[sm]) {
+            errors[known++] = times->error_ns[sm];
+        }
+    }
+    return gy_sm_p99(errors, known);
 }
 
 void gy_sm_times_state(struct gy_sm_times *times, struct gy_pftrace *trace, gy_pftrace_track gpu,

@@ -21,6 +21,9 @@ void gy_sm_times_convert(struct gy_sm_times *times, const struct gy_cta_batch *b
 /* How far times of one SM of the batch may be off against those of another; 0: nobody knows. */
 uint64_t gy_sm_times_error(const struct gy_sm_times *times);
 
+/* What 99 of 100 SMs of the batch stay below; 0: nobody knows. */
+uint64_t gy_sm_times_p99(const struct gy_sm_times *times);
+
 /* Say so for each SM, at `time_ns`, under the GPU's track `gpu`. */
 void gy_sm_times_state(struct gy_sm_times *times, struct gy_pftrace *trace, gy_pftrace_track gpu,
                        uint64_t time_ns);

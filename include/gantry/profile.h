@@ -98,7 +98,8 @@ typedef struct gantry_profile_stats {
                                 * memory, no record left, no line of their SM free */
     uint64_t cta_alignment_ns; /* bound on the error between host times and blocks' times; 0 without any */
     uint64_t sm_alignment_ns;  /* how far the clocks of SMs lie apart, as measured: 99 of 100 SMs are within
-                                * this of  the others; 0 when it could not be measured */
+                                * this of the others; 0 when it could not be measured.  With CLOCK_SM: and what
+                                * the  lines from their own clocks to the common one may be off by */
 } gantry_profile_stats;
 
 /** End recording, write the rest of the file, free.  `stats` may be NULL.  NULL profile is ignored.
