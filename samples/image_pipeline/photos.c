@@ -1,5 +1,7 @@
 #include "samples/image_pipeline/photos.h"
 
+#include "samples/image_pipeline/png_io.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -133,6 +135,21 @@ bool photos_find(const char *input, const char *output, struct photo_list *out)
     }
     *out = list;
     return true;
+}
+
+uint64_t photos_most_pixels(const struct photo_list *list)
+{
+    uint64_t most = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        char error[IMAGE_ERROR_BYTES];
+        struct image_reader *reader;
+        if (image_reader_open(list->photos[i].path, &reader, error)) {
+            uint64_t pixels = (uint64_t)image_reader_width(reader) * image_reader_height(reader);
+            most = pixels > most ? pixels : most;
+            image_reader_close(reader);
+        }
+    }
+    return most;
 }
 
 void photos_free(struct photo_list *list)

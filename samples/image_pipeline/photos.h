@@ -29,6 +29,9 @@ struct photo_list {
  * stderr what is wrong, also for files it refuses; false when nothing can be processed. */
 bool photos_find(const char *input, const char *output, struct photo_list *out);
 
+/* Pixels of the largest, by what their headers say; a photo that cannot be read has none. */
+uint64_t photos_most_pixels(const struct photo_list *list);
+
 void photos_free(struct photo_list *list);
 
 /* Create `output` with its parents and make sure that files can be written there, and that it is not

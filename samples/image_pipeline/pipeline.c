@@ -31,50 +31,72 @@ void pipeline_report_failure(struct pipeline *pipeline, const char *format, ...)
 
 /* ---- memory -------------------------------------------------------------------------------- */
 
-/* Size of each buffer: so many bytes per pixel, or fixed. */
+/* Size of each buffer: so many bytes per pixel, or fixed.  Those of a kind lie in one block. */
 static const struct {
-    gantry_memory_kind kind;
+    enum memory_id memory;
     uint32_t bytes_per_pixel;
     uint32_t fixed_bytes;
-    const char *tag;
 } layout[BUFFER_COUNT] = {
-    [HOST_RGB] = {GANTRY_MEMORY_PINNED, 3, 0, "decoded photo"},
-    [HOST_EDGES] = {GANTRY_MEMORY_PINNED, 1, 0, "result"},
-    [HOST_RESULT] = {GANTRY_MEMORY_PINNED, 1, 0, "result"},
-    [DEVICE_RGB] = {GANTRY_MEMORY_DEVICE, 3, 0, "photo"},
-    [DEVICE_LUMA] = {GANTRY_MEMORY_DEVICE, 1, 0, "plane"},
-    [DEVICE_BLURRED_ROWS] = {GANTRY_MEMORY_DEVICE, 1, 0, "plane"},
-    [DEVICE_BLURRED] = {GANTRY_MEMORY_DEVICE, 1, 0, "plane"},
-    [DEVICE_EDGES] = {GANTRY_MEMORY_DEVICE, 1, 0, "plane"},
-    [DEVICE_BINS] = {GANTRY_MEMORY_DEVICE, 0, 256 * sizeof(uint32_t), "histogram"},
-    [DEVICE_LUT] = {GANTRY_MEMORY_DEVICE, 0, 256, "lookup table"},
-    [DEVICE_EQUALISED] = {GANTRY_MEMORY_DEVICE, 1, 0, "plane"},
-    [DEVICE_RESULT] = {GANTRY_MEMORY_DEVICE, 1, 0, "plane"},
+    [HOST_RGB] = {MEMORY_HOST, 3, 0},
+    [HOST_EDGES] = {MEMORY_HOST, 1, 0},
+    [HOST_RESULT] = {MEMORY_HOST, 1, 0},
+    [DEVICE_RGB] = {MEMORY_DEVICE, 3, 0},
+    [DEVICE_LUMA] = {MEMORY_DEVICE, 1, 0},
+    [DEVICE_BLURRED_ROWS] = {MEMORY_DEVICE, 1, 0},
+    [DEVICE_BLURRED] = {MEMORY_DEVICE, 1, 0},
+    [DEVICE_EDGES] = {MEMORY_DEVICE, 1, 0},
+    [DEVICE_BINS] = {MEMORY_DEVICE, 0, 256 * sizeof(uint32_t)},
+    [DEVICE_LUT] = {MEMORY_DEVICE, 0, 256},
+    [DEVICE_EQUALISED] = {MEMORY_DEVICE, 1, 0},
+    [DEVICE_RESULT] = {MEMORY_DEVICE, 1, 0},
 };
+
+static size_t buffer_bytes(size_t buffer, uint64_t pixels)
+{
+    const size_t alignment = 256;
+    size_t bytes = (size_t)pixels * layout[buffer].bytes_per_pixel + layout[buffer].fixed_bytes;
+    return (bytes + alignment - 1) / alignment * alignment;
+}
+
+size_t pipeline_bytes(enum memory_id memory, uint64_t pixels)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < BUFFER_COUNT; i++) {
+        bytes += layout[i].memory == memory ? buffer_bytes(i, pixels) : 0;
+    }
+    return bytes;
+}
 
 void pipeline_free_buffers(struct pipeline *pipeline)
 {
-    for (size_t i = 0; i < BUFFER_COUNT; i++) {
-        gantry_heap_free(pipeline->shared->heap, pipeline->buffers[i]);
-        pipeline->buffers[i] = NULL;
+    for (int i = 0; i < MEMORY_COUNT; i++) {
+        gantry_heap_free(pipeline->shared->heap, pipeline->memory[i]);
+        pipeline->memory[i] = NULL;
     }
 }
 
 /* What was taken before a failure is given back when the pipeline ends. */
 static gantry_status alloc_buffers(struct pipeline *p)
 {
-    size_t pixels = (size_t)p->width * p->height;
-    gantry_status status = GANTRY_OK;
-    for (size_t i = 0; i < BUFFER_COUNT && status == GANTRY_OK; i++) {
-        size_t bytes = pixels * layout[i].bytes_per_pixel + layout[i].fixed_bytes;
-        status = gantry_heap_alloc(p->shared->heap, layout[i].kind, bytes, 0,
-                                   GANTRY_ALLOC_SITE(layout[i].tag), &p->buffers[i]);
+    static const gantry_memory_kind kinds[MEMORY_COUNT] = {GANTRY_MEMORY_PINNED, GANTRY_MEMORY_DEVICE};
+    uint64_t pixels = (uint64_t)p->width * p->height;
+    for (int i = 0; i < MEMORY_COUNT; i++) {
+        gantry_status status =
+            gantry_heap_alloc(p->shared->heap, kinds[i], pipeline_bytes((enum memory_id)i, pixels), 0,
+                              GANTRY_ALLOC_SITE("photo"), &p->memory[i]);
+        if (status != GANTRY_OK) {
+            pipeline_report_failure(p, "no memory for its %u x %u pixels: %s", p->width, p->height,
+                                    gantry_last_error());
+            return status;
+        }
     }
-    if (status != GANTRY_OK) {
-        pipeline_report_failure(p, "no memory for its %u x %u pixels: %s", p->width, p->height,
-                                gantry_last_error());
+    size_t offsets[MEMORY_COUNT] = {0};
+    for (size_t i = 0; i < BUFFER_COUNT; i++) {
+        enum memory_id memory = layout[i].memory;
+        p->buffers[i] = (unsigned char *)p->memory[memory] + offsets[memory];
+        offsets[memory] += buffer_bytes(i, pixels);
     }
-    return status;
+    return GANTRY_OK;
 }
 
 /* ---- decode: the first task ---------------------------------------------------------------- */

@@ -34,11 +34,12 @@ enum kernel_id {
     KERNEL_COUNT
 };
 
-/* The memory of one photo. */
+/* The memory of one photo: two blocks, and what lies in them. */
+enum memory_id { MEMORY_HOST, MEMORY_DEVICE, MEMORY_COUNT }; /* MEMORY_HOST is page-locked */
 enum buffer_id {
-    HOST_RGB, /* page-locked: decoded into, copied from */
+    HOST_RGB, /* decoded into, copied from */
     HOST_EDGES,
-    HOST_RESULT, /* page-locked: copied to, encoded from */
+    HOST_RESULT, /* copied to, encoded from */
     DEVICE_RGB,
     DEVICE_LUMA,
     DEVICE_BLURRED_ROWS, /* half way through the blur */
@@ -81,13 +82,17 @@ struct pipeline {
     uint32_t width, height; /* decode */
     bool idle;              /* decode: not to be processed after all; the other tasks do nothing */
     bool on_device;         /* upload: the device may be using the buffers */
-    void *buffers[BUFFER_COUNT];
+    void *memory[MEMORY_COUNT];
+    void *buffers[BUFFER_COUNT]; /* in `memory` */
 };
 
 /* Submit the tasks of one photo and their dependencies.  `weights` is the task that uploads the blur's
  * weights. */
 GANTRY_MUST_CHECK gantry_status pipeline_submit(struct pipeline *pipeline, gantry_taskman *manager,
                                                 gantry_task *weights);
+
+/* What a photo of so many pixels takes. */
+size_t pipeline_bytes(enum memory_id memory, uint64_t pixels);
 
 /* Give back what memory the pipeline still has; no task uses it any more. */
 void pipeline_free_buffers(struct pipeline *pipeline);

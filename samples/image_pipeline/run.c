@@ -109,6 +109,22 @@ static bool start_timeline(struct run *run)
     return is_ok(gantry_profile_start(&options, &run->profile), "the timeline");
 }
 
+/* Page-locked memory for all that is in flight, before anything runs: the driver stops the device when it is
+ * asked for more.  A photo is one block of at most B bytes.  While fewer than N have one, which leaves at
+ * most N gaps, one gap of (2 N - 1) B bytes has room for another, wherever the blocks lie and however they
+ * differ: (2 N - 1) B - (N - 1) B = N B.  Where that is very much, memory is taken when it is needed. */
+static void reserve_memory(struct run *run)
+{
+    const size_t page = 4096, small_blocks = 4u << 20, most = 1u << 30;
+    size_t count = run->photos->count * run->options->repeat;
+    size_t in_flight = count < run->options->in_flight ? count : run->options->in_flight;
+    size_t block = pipeline_bytes(MEMORY_HOST, photos_most_pixels(run->photos)) + page;
+    if (block <= most / 2 / in_flight) {
+        (void)!gantry_heap_reserve(run->shared.heap, GANTRY_MEMORY_PINNED,
+                                   (2 * in_flight - 1) * block + small_blocks);
+    }
+}
+
 /* ---- the graph ----------------------------------------------------------------------------- */
 
 static gantry_status submit_weights(struct run *run, gantry_task **out)
@@ -172,8 +188,11 @@ bool run_open(struct run *run, const struct options *options, struct photo_list 
     run->shared.progress = &run->progress;
     run->shared.interrupted = interrupted;
     run->shared.keep_first = options->repeat > 1;
-    return open_device(run) && make_weights(run) && open_manager(run) && build_graph(run) &&
-           start_timeline(run);
+    if (!open_device(run) || !make_weights(run)) {
+        return false;
+    }
+    reserve_memory(run);
+    return open_manager(run) && build_graph(run) && start_timeline(run);
 }
 
 static bool dump_graph(struct run *run)
