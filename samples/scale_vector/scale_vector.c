@@ -145,7 +145,8 @@ static bool load(struct scale *s)
 
 static bool check(struct scale *s, const char *title)
 {
-    if (!RAW(&s->cuda, cuMemcpyDtoH(s->host, s->data, s->count * sizeof(uint32_t)))) {
+    if (!RAW(&s->cuda, cuMemcpyDtoHAsync(s->host, s->data, s->count * sizeof(uint32_t), s->low)) ||
+        !RAW(&s->cuda, cuStreamSynchronize(s->low))) {
         return false;
     }
     for (uint32_t i = 0; i < s->count; i++) {

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """After its start-up no sample makes a driver call that stops the whole device, by the emulated driver's counts.
 
-Usage: test_driver_calls.py GANTRY HELLO_GRAPH EMULATOR PHOTO
+Usage: test_driver_calls.py SAMPLES GANTRY EMULATOR PROGRAMS
+
+SAMPLES is the folder of their sources, PROGRAMS that of those which are programs of their own.
 """
 import os
 import pathlib
@@ -11,33 +13,58 @@ import sys
 import tempfile
 import unittest
 
-GANTRY, HELLO, EMULATOR, PHOTO = sys.argv[1:5]
+SAMPLES, GANTRY, EMULATOR, PROGRAMS = (pathlib.Path(argument).resolve() for argument in sys.argv[1:5])
+PHOTO = SAMPLES / "image_pipeline" / "data" / "chelsea.png"
 
-# They wait for everything on the device, or ask what only a device that stands still can answer.
-GLOBAL = ["cuCtxSynchronize", "cuMemGetInfo", "cuMemAlloc", "cuMemFree", "cuMemFreeHost", "cuMemHostUnregister"]
+# They wait for everything on the device, or ask what only a device that stands still can answer; copies of which the
+# call waits are on the stream that waits for all others.
+GLOBAL = ["cuCtxSynchronize", "cuMemGetInfo", "cuMemAlloc", "cuMemFree", "cuMemHostAlloc", "cuMemFreeHost",
+          "cuMemHostRegister", "cuMemHostUnregister", "cuMemcpyHtoD", "cuMemcpyDtoH", "cuModuleLoadDataEx",
+          "cuModuleUnload"]
 
 
 class DriverCalls(unittest.TestCase):
-    def check(self, *command):
+    def run_sample(self, *command):
+        """The calls by function: in all, and between the first launch and the last; None without the driver."""
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder, "calls")
             arguments = [folder if argument == "FOLDER" else argument for argument in command]
-            environment = dict(os.environ, GANTRY_DRIVER="emulated", GANTRY_EMULATOR=EMULATOR, GANTRY_EMU_CALLS=str(path))
+            environment = dict(os.environ, GANTRY_DRIVER="emulated", GANTRY_EMULATOR=str(EMULATOR),
+                               GANTRY_EMU_CALLS=str(path))
             result = subprocess.run(arguments, capture_output=True, text=True, timeout=250, env=environment, check=False)
             self.assertEqual(result.returncode, 0, result.stderr)
+            if not path.exists():
+                return None
             rows = [line.split() for line in path.read_text().splitlines()]
-        totals = {name: int(total) for name, total, _ in rows}
-        steady = {name: int(count) for name, _, count in rows}
-        self.assertGreater(totals["cuLaunchKernel"] + totals["cuGraphLaunch"], 1)
-        self.assertEqual({name: steady[name] for name in GLOBAL if steady[name] != 0}, {})
+        return {name: (int(total), int(steady)) for name, total, steady in rows}
+
+    def check(self, *command):
+        calls = self.run_sample(*command)
+        self.assertGreater(calls["cuLaunchKernel"][0] + calls["cuGraphLaunch"][0], 1)
+        self.assertEqual({name: calls[name] for name in GLOBAL if calls[name][1] != 0}, {})
 
     def test_hello_graph(self):
-        self.check(HELLO)
+        self.check(PROGRAMS / "hello_graph")
 
     def test_image_pipeline(self):
         with tempfile.TemporaryDirectory() as photos:
             shutil.copy(PHOTO, photos)
             self.check(GANTRY, "run", "image_pipeline", "--input", photos, "--output", "FOLDER", "--repeat", "2")
+            self.check(GANTRY, "run", "image_pipeline", "--input", photos, "--output", "FOLDER", "--repeat", "8",
+                       "--in-flight", "3")
+
+    @unittest.skipIf(os.environ.get("GANTRY_TEST_LIGHT"), "larger photos take too long where tests are light")
+    def test_image_pipeline_with_photos_of_several_sizes(self):
+        with tempfile.TemporaryDirectory() as photos:
+            for name in ("chelsea.png", "rocket.png"):
+                shutil.copy(PHOTO.parent / name, photos)
+            self.check(GANTRY, "run", "image_pipeline", "--input", photos, "--output", "FOLDER", "--repeat", "3",
+                       "--in-flight", "3")
+
+    def test_timeline(self):
+        with tempfile.TemporaryDirectory() as photos:
+            shutil.copy(PHOTO, photos)
+            self.check(SAMPLES / "timeline" / "timeline.sh", GANTRY, "FOLDER", "--input", photos)
 
     def test_scale_vector(self):
         self.check(GANTRY, "run", "scale_vector")
@@ -46,8 +73,20 @@ class DriverCalls(unittest.TestCase):
         self.check(GANTRY, "run", "critical_latency", "--samples", "1")
 
     def test_proof_pipeline(self):
-        self.check(GANTRY, "run", "proof_pipeline", "--concurrency", "1,4", "--jobs", "8", "--rows-log2", "7", "--repeat", "2",
-                   "--reclaim", "bounded", "--class-limit", "on", "--gate", "on")
+        for interventions in ("off", "on"):
+            self.check(GANTRY, "run", "proof_pipeline", "--concurrency", "1,4", "--jobs", "8", "--rows-log2", "7",
+                       "--repeat", "2", "--reclaim", "bounded" if interventions == "on" else "unbounded",
+                       "--class-limit", interventions, "--cpu-set", interventions, "--gate", interventions)
+
+    def test_fork_join(self):
+        self.assertIsNone(self.run_sample(PROGRAMS / "fork_join"))
+
+    def test_host_pool(self):
+        self.assertIsNone(self.run_sample(PROGRAMS / "host_pool"))
+
+    def test_these_are_all_samples(self):
+        samples = {path.name for path in SAMPLES.iterdir() if path.is_dir()}
+        self.assertEqual({name for name in samples if not hasattr(self, f"test_{name}")}, set())
 
 
 if __name__ == "__main__":
