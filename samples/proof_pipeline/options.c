@@ -24,6 +24,7 @@ static const char usage[] =
     "      --window-bits N      a tail's table has 2^N points of 64 bytes, 2 to 20 (default: 8)\n"
     "      --rounds N           more transforms on the device (default: 0)\n"
     "      --device-mb N        most memory taken of the device (default: all)\n"
+    "      --admission on|off   uploads wait until what their partition needs fits (default: on)\n"
     "      --tail-workers N     where tails are limited, to so many (default: a quarter of the workers)\n"
     "      --hold-us N          the gate holds a thread that long at most in one go (default: 10000)\n"
     "      --run-percent N      and leaves it that much of its time (default: 20)\n"
@@ -44,6 +45,7 @@ enum {
     WINDOW,
     ROUNDS,
     DEVICE_MB,
+    ADMISSION,
     TAIL,
     HOLD,
     RUN_PERCENT,
@@ -144,6 +146,8 @@ static bool apply(int option, char *const *argv, struct options *o, bool *limit)
     case DEVICE_MB:
         o->settings.device_bytes = parse_number("--device-mb", 1, 1000000, &number) ? number * 1048576ull : 0;
         return number != 0;
+    case ADMISSION:
+        return parse_switch("--admission", &o->settings.admission);
     case TAIL:
         return parse_number("--tail-workers", 1, 1024, &o->tail_limit);
     case HOLD:
@@ -182,6 +186,7 @@ static const struct option table[] = {
     {"window-bits", required_argument, NULL, WINDOW},
     {"rounds", required_argument, NULL, ROUNDS},
     {"device-mb", required_argument, NULL, DEVICE_MB},
+    {"admission", required_argument, NULL, ADMISSION},
     {"tail-workers", required_argument, NULL, TAIL},
     {"hold-us", required_argument, NULL, HOLD},
     {"run-percent", required_argument, NULL, RUN_PERCENT},
@@ -197,7 +202,7 @@ static const struct option table[] = {
 
 enum options_result proof_options_parse(int argc, char **argv, struct options *out)
 {
-    struct options o = {.settings = {.partitions = 2, .reclaim = GANTRY_RECLAIM_UNBOUNDED},
+    struct options o = {.settings = {.partitions = 2, .reclaim = GANTRY_RECLAIM_UNBOUNDED, .admission = true},
                         .levels = {1, 5, 10, 15, 20},
                         .level_count = 5,
                         .repeat = 3,

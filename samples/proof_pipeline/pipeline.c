@@ -8,7 +8,7 @@
  * Only `concurrency` proofs have begun at a time: the others' begin has one reference more, which the end of
  * a proof takes from the next one, whatever became of it.  Later stages go before earlier ones (priorities),
  * so that what was begun is ended before more memory is taken.  What the device will need is declared:
- * uploads do not run ahead of what fits. */
+ * uploads do not run ahead of what fits (--admission off: they do). */
 #include "samples/proof_pipeline/pipeline.h"
 
 #include "samples/proof_pipeline/internal.h"
@@ -272,6 +272,10 @@ enum { STAGE_TASKS = sizeof(stages) / sizeof(stages[0]) };
 
 static gantry_status declare(struct pipeline *p, uint32_t *out)
 {
+    if (!p->settings.admission) {
+        *out = 0;
+        return GANTRY_OK;
+    }
     const uint64_t granule = 4096;
     uint64_t bytes[GANTRY_MEMORY_KIND_COUNT] = {0};
     bytes[GANTRY_MEMORY_DEVICE] = (proof_words_in_all(p->problem) * 4 + granule - 1) / granule * granule;

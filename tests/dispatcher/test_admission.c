@@ -157,19 +157,37 @@ static int close_fixture(void **state)
 /* ---- what it is for ---- */
 
 /* The dispatcher runs all copies to the device before the kernels: what the jobs have staged leaves no room
- * for what the first kernel needs. */
+ * for what the first kernel needs, unless they have declared it.  Both jobs are there when the batch begins.
+ */
+static gantry_status run_both_at_once(struct gpu_fixture *f, struct job jobs[2], bool is_declared)
+{
+    gantry_dispatcher *dispatcher = gantry_context_dispatcher(f->context);
+    for (int i = 0; i < 2; i++) {
+        jobs[i] = (struct job){.heap = gantry_context_heap(f->context)};
+        add_job(f, &jobs[i], is_declared ? declare(f, STAGED + SCRATCH) : 0);
+    }
+    gantry_dispatcher_start_group(dispatcher);
+    assert_ok(gantry_taskman_start(f->manager));
+    gantry_dispatcher_finish_group(dispatcher);
+    return gantry_taskman_stop(f->manager);
+}
+
+static void test_with_it_both_jobs_have_what_they_need(void **state)
+{
+    struct gpu_fixture *f = *state;
+    struct job jobs[2];
+    assert_ok(run_both_at_once(f, jobs, true));
+    assert_int_equal(jobs[0].status, GANTRY_OK);
+    assert_int_equal(jobs[1].status, GANTRY_OK);
+    assert_ok(gantry_taskman_reset(f->manager));
+    assert_int_equal(settled(f).memory_waited, 1);
+}
+
 static void test_without_it_a_later_kernel_runs_out_of_memory(void **state)
 {
     struct gpu_fixture *f = *state;
-    struct job jobs[2] = {{.heap = gantry_context_heap(f->context)},
-                          {.heap = gantry_context_heap(f->context)}};
-    gantry_dispatcher *dispatcher = gantry_context_dispatcher(f->context);
-    add_job(f, &jobs[0], 0);
-    add_job(f, &jobs[1], 0);
-    gantry_dispatcher_start_group(dispatcher); /* both are there when the batch begins */
-    assert_ok(gantry_taskman_start(f->manager));
-    gantry_dispatcher_finish_group(dispatcher);
-    assert_int_not_equal(gantry_taskman_stop(f->manager), GANTRY_OK);
+    struct job jobs[2];
+    assert_int_not_equal(run_both_at_once(f, jobs, false), GANTRY_OK);
     assert_int_equal(jobs[0].status, GANTRY_ERR_OUT_OF_DEVICE_MEMORY);
     assert_non_null(jobs[0].staged);
     for (int i = 0; i < 2; i++) {
@@ -532,6 +550,8 @@ static void test_declaring_survives_every_failed_allocation(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_with_it_both_jobs_have_what_they_need, open_fixture,
+                                        close_fixture),
         cmocka_unit_test_setup_teardown(test_without_it_a_later_kernel_runs_out_of_memory, open_fixture,
                                         close_fixture),
         cmocka_unit_test_setup_teardown(test_declared_memory_is_waited_for, open_fixture, close_fixture),

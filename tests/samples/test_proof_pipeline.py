@@ -60,6 +60,9 @@ class ProofPipeline(unittest.TestCase):
                             "--reclaim", "bounded", "--gate", "on", "--class-limit", "on", "--workers", "2")
         self.assertNotIn("interventions", out)
 
+    def test_without_admission_there_must_be_memory_for_all(self):
+        self.run_well("--concurrency", "2", "--repeat", "1", "--rows-log2", "7", "--workers", "2", "--admission", "off")
+
     def test_the_timeline_has_every_stage(self):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "proofs.pftrace")
@@ -77,7 +80,7 @@ class ProofPipeline(unittest.TestCase):
         self.assertEqual(order, sorted(order), report.stdout)
 
     def test_wrong_arguments_are_refused(self):
-        for arguments in (["--gate", "maybe"], ["--cpu-set", "2"], ["--reclaim", "later"], ["--concurrency", "1,x"], ["--jobs", "0"],
+        for arguments in (["--gate", "maybe"], ["--cpu-set", "2"], ["--admission", "maybe"], ["--reclaim", "later"], ["--concurrency", "1,x"], ["--jobs", "0"],
                           ["--class-limit", "2"], ["--rows-log2", "25"], ["proof"]):
             with self.subTest(arguments):
                 result = run(*arguments)
