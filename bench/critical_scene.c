@@ -15,7 +15,7 @@ enum {
     SHORT_BLOCKS = 16,
     SHORT_NS = 20000,
     FLAG_BYTES = 64, /* a line each: who looks at one does not disturb who writes another */
-    PATIENCE_S = 20  /* for a kernel to begin or to end */
+    SPINS = 1024     /* between two looks whether a stream has failed */
 };
 
 enum flag { LONG_BEGUN, SHORT_BEGUN, SHORT_ENDED, FLAGS };
@@ -48,12 +48,19 @@ static void let_device_run(const struct bench_scene *s)
     }
 }
 
-/* Wait for a flag; a failed launch must not become a hang. */
-static bool await_flag(const struct bench_scene *s, enum flag which)
+/* Nothing will set a flag any more: a task has failed, the context is lost, or what was put on a stream by
+ * hand is over, well or not. */
+static bool is_over(struct bench_scene *s)
 {
-    uint64_t until = gy_clock_ns() + PATIENCE_S * UINT64_C(1000000000);
-    while (__atomic_load_n(flag(s, which), __ATOMIC_ACQUIRE) == 0) {
-        if (gy_clock_ns() > until) {
+    return atomic_load(&s->task_failed) || !gantry_context_is_valid(s->context) ||
+           (s->watched != NULL && s->cuda.cuStreamQuery(s->watched) != CUDA_ERROR_NOT_READY);
+}
+
+/* Wait for a flag; a failed launch must not become a hang. */
+static bool await_flag(struct bench_scene *s, enum flag which)
+{
+    for (uint32_t spins = 1; __atomic_load_n(flag(s, which), __ATOMIC_ACQUIRE) == 0; spins++) {
+        if (spins % SPINS == 0 && is_over(s) && __atomic_load_n(flag(s, which), __ATOMIC_ACQUIRE) == 0) {
             fprintf(stderr, "critical kernel: a kernel does not run\n");
             return false;
         }
@@ -64,6 +71,7 @@ static bool await_flag(const struct bench_scene *s, enum flag which)
 
 void bench_scene_arm(struct bench_scene *s)
 {
+    s->watched = NULL;
     for (enum flag f = LONG_BEGUN; f < FLAGS; f++) {
         __atomic_store_n(flag(s, f), 0u, __ATOMIC_RELAXED);
     }
@@ -93,12 +101,21 @@ static struct arguments arguments_of(struct bench_scene *s, bool is_long, bool o
     return a;
 }
 
+static void note_failure(gantry_task *task, void *arg, gantry_status result)
+{
+    (void)task;
+    if (result != GANTRY_OK) {
+        atomic_store(&((struct bench_shot *)arg)->scene->task_failed, true);
+    }
+}
+
 /* ---- by hand -------------------------------------------------------------------------------- */
 
 static bool launch_by_hand(struct bench_scene *s, CUstream stream, bool is_long, bool observe)
 {
     struct arguments a = arguments_of(s, is_long, observe, 0);
     void *args[] = {&a.begun, &a.ended, &a.done, &a.ns};
+    s->watched = stream;
     return RAW(&s->cuda,
                cuLaunchKernel(s->function, a.blocks, 1, 1, s->threads, 1, 1, 0, stream, args, NULL));
 }
@@ -165,6 +182,7 @@ bool bench_scene_add(struct bench_scene *s, gantry_taskman *manager, gantry_part
     kernel.kind = GANTRY_TASK_KERNEL;
     kernel.launch = launch;
     kernel.partition = partition;
+    kernel.release = note_failure;
     then.run = finish;
     kernel.arg = then.arg = shot;
     return ok(gantry_taskman_submit(manager, &then, &shot->done)) &&
@@ -193,19 +211,22 @@ static bool sample_tasks(struct bench_scene *s, bool leaks, bool observe, struct
     }
     bench_scene_arm(s);
     uint64_t begin = gy_clock_ns();
-    if (!start_long(s, leaks) || !bench_scene_await_begin(s)) {
+    if (!start_long(s, leaks)) {
         return false;
     }
+    bool begun = bench_scene_await_begin(s);
+    s->watched = NULL;
     uint64_t submitted = gy_clock_ns();
-    bool good = ok(gantry_taskman_start(s->urgent));
+    bool started = begun && ok(gantry_taskman_start(s->urgent)), good = started;
     if (good && observe) {
         good = await_flag(s, SHORT_BEGUN);
         out->moments[BENCH_MOMENT_BEGUN] = gy_clock_ns() - submitted;
         good = good && await_flag(s, SHORT_ENDED);
         out->moments[BENCH_MOMENT_ENDED] = gy_clock_ns() - submitted;
     }
-    good = good && ok(gantry_taskman_stop(s->urgent)) && ok(gantry_taskman_reset(s->urgent)) &&
-           stop_long(s, leaks);
+    /* What was started is stopped, whatever failed: its tasks use what is on our stack. */
+    good = (!started || ok(gantry_taskman_stop(s->urgent))) && good && ok(gantry_taskman_reset(s->urgent));
+    good = stop_long(s, leaks) && good;
     out->short_ns = small.finished_ns - submitted;
     out->long_ns = (leaks ? gy_clock_ns() : big.finished_ns) - begin;
     out->moments[BENCH_MOMENT_CALLED] = small.called_ns - submitted;

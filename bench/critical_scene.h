@@ -9,6 +9,8 @@
 
 #include <gantry/gantry.h>
 
+#include <stdatomic.h>
+
 /* Where the two kernels go. */
 enum bench_way {
     BENCH_WAY_PLAIN,    /* two streams: the short one waits until the last wave leaves SMs over */
@@ -56,6 +58,8 @@ struct bench_scene {
     uint64_t long_ns, short_ns;
     uint32_t threads, long_blocks, short_blocks;
     uint32_t long_total, short_total; /* blocks launched so far */
+    CUstream watched;                 /* what was put on it by hand last is waited for; NULL: tasks */
+    atomic_bool task_failed;          /* atomic */
 };
 
 /* One of the two kernels as a task. */

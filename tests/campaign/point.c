@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HOUR_NS (3600 * INT64_C(1000000000))
+/* Long against all that anything waits for; what is charged, waits. */
+#define FORWARD_NS INT64_C(3000000000)
 
 static const char *const functions[] = {
 #define F(need, member, symbol, prototype) #member,
@@ -36,7 +37,7 @@ static const struct {
 static const struct {
     const char *name;
     int64_t step_ns;
-} clock_variants[] = {{"forward", HOUR_NS}, {"back", -INT64_C(500000000)}};
+} clock_variants[] = {{"forward", FORWARD_NS}, {"back", -INT64_C(500000000)}};
 #define CLOCK_VARIANTS (sizeof(clock_variants) / sizeof(clock_variants[0]))
 
 uint32_t point_functions(void)
@@ -182,6 +183,12 @@ bool point_is_named(const struct point *point, const char *message)
     (void)snprintf(number, sizeof(number), "CUresult %d", driver_variants[point->variant].result);
     return strstr(message, driver_variants[point->variant].message) != NULL ||
            strstr(message, number) != NULL;
+}
+
+bool point_may_lose(const struct point *point)
+{
+    return point_may_leak(point) && driver_variants[point->variant].result >= 700 &&
+           driver_variants[point->variant].result < 800;
 }
 
 bool point_may_leak(const struct point *point)

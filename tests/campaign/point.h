@@ -45,5 +45,7 @@ void point_disarm(const struct gantry_emu_control *emu);
 bool point_is_named(const struct point *point, const char *message);
 /* Whatever a refused call was to take away stays: nobody can be blamed for it. */
 bool point_may_leak(const struct point *point);
+/* The same, and the context is lost at that moment: what stays keeps a shared one from being renewed. */
+bool point_may_lose(const struct point *point);
 
 #endif

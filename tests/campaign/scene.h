@@ -10,8 +10,10 @@ struct scene {
     /* 0: everything was right.  1: something was refused, the cause is on stderr, and everything that had
      * been made is destroyed. */
     int (*run)(void);
-    bool may_exit;  /* a sample that calls exit() when something is refused: what it had made stays */
-    bool once;      /* a sample that can run only once in a process */
+    bool may_exit; /* a sample that calls exit() when something is refused: what it had made stays */
+    bool once;     /* a sample that can run only once in a process */
+    uint32_t
+        most; /* it polls: only so many calls of each function and readings of the clock are points; 0: all */
     uint32_t names; /* kernels it registers: kept for the life of the process, a block of host memory each */
 };
 
@@ -29,6 +31,10 @@ int scene_copies(void);
 int scene_taskman(void);
 int scene_sharing(void);
 int scene_modules(void);
+int scene_partitions(void);
+int scene_replay(void);
+int scene_memory(void);
+int scene_abandon(void);
 
 /* A promise was broken: say so and end the process with a status of its own. */
 #define SCENE_BROKEN_STATUS 99

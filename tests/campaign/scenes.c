@@ -20,6 +20,7 @@ int hello_graph_main(void);
 int host_pool_main(void);
 extern const struct gantry_sample gantry_sample_image_pipeline;
 extern const struct gantry_sample gantry_sample_scale_vector;
+extern const struct gantry_sample gantry_sample_critical_latency, gantry_sample_proof_pipeline;
 
 /* A main() without a return statement, which only a main() may leave out: its value is not to be used. */
 static int run_hello_graph(void)
@@ -35,7 +36,7 @@ static int run_host_pool(void)
 
 static int run_main(int (*program)(int argc, char **argv), const char *const *words)
 {
-    char *argv[16];
+    char *argv[24];
     int argc = 0;
     for (; words[argc] != NULL; argc++) {
         argv[argc] = strdup(words[argc]);
@@ -59,6 +60,37 @@ static int run_scale_vector(void)
 {
     const char *const words[] = {"scale_vector", NULL};
     return run_main(gantry_sample_scale_vector.main, words);
+}
+
+static int run_critical_latency(void)
+{
+    const char *const words[] = {"critical_latency", "--samples", "1", NULL};
+    return run_main(gantry_sample_critical_latency.main, words);
+}
+
+static int run_proof_pipeline(void)
+{
+    const char *const words[] = {"proof_pipeline",
+                                 "-d",
+                                 "emulated",
+                                 "-c",
+                                 "2",
+                                 "-w",
+                                 "2",
+                                 "-r",
+                                 "1",
+                                 "-p",
+                                 "1",
+                                 "--rows-log2",
+                                 "4",
+                                 "--entries",
+                                 "2",
+                                 "--window-bits",
+                                 "2",
+                                 "--reclaim",
+                                 "bounded",
+                                 NULL};
+    return run_main(gantry_sample_proof_pipeline.main, words);
 }
 
 /* ---- image pipeline -------------------------------------------------------------------------- */
@@ -125,10 +157,16 @@ const struct scene scenes[] = {
     {.name = "taskman", .run = scene_taskman},
     {.name = "sharing", .run = scene_sharing},
     {.name = "modules", .run = scene_modules},
+    {.name = "partitions", .run = scene_partitions},
+    {.name = "replay", .run = scene_replay},
+    {.name = "memory", .run = scene_memory},
+    {.name = "abandon", .run = scene_abandon},
     {.name = "sample_hello_graph", .run = run_hello_graph, .may_exit = true},
     {.name = "sample_fork_join", .run = run_fork_join},
     {.name = "sample_host_pool", .run = run_host_pool, .once = true},
     {.name = "sample_scale_vector", .run = run_scale_vector},
     {.name = "sample_image_pipeline", .run = run_image_pipeline, .names = 8},
+    {.name = "sample_critical_latency", .run = run_critical_latency, .most = 40},
+    {.name = "sample_proof_pipeline", .run = run_proof_pipeline},
     {.name = NULL},
 };
