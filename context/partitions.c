@@ -80,25 +80,12 @@ gantry_status gantry_partition_get_usage(gantry_partition *partition, gantry_sha
     if (partition == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_partition_get_usage: partition is NULL");
     }
-    struct gy_share *share = partition->owner->owner->dispatcher->shares.of[partition->info.index];
-    if (share == NULL) {
+    struct gy_account *account = partition->owner->owner->dispatcher->shares.of[partition->info.index];
+    if (account == NULL) {
         return GY_FAIL(GANTRY_ERR_NOT_FOUND, "partition '%s' has no share", partition->info.name);
     }
-    uint64_t now = gy_share_now();
-    gy_mutex_lock(&share->lock);
-    gy_usage_add(&share->usage, now, 0);
-    gantry_share_usage usage = {.struct_size = sizeof(usage),
-                                .target = share->rate,
-                                .used_ns = (uint64_t)share->usage.used_ns,
-                                .since_ns = now - share->usage.first_ns,
-                                .throttled_ns = share->throttled_ns,
-                                .longest_ns = (uint64_t)share->longest,
-                                .groups = atomic_load(&share->collected),
-                                .worst_100ms = share->usage.worst[0],
-                                .worst_1s = share->usage.worst[1],
-                                .worst_10s = share->usage.worst[2]};
-    gy_mutex_unlock(&share->lock);
-    usage.measured = usage.since_ns != 0 ? (double)usage.used_ns / (double)usage.since_ns : 0;
+    gantry_share_usage usage;
+    gy_account_usage(account, &usage);
     return gy_stats_export(out, &usage, sizeof(usage), "gantry_partition_get_usage");
 }
 

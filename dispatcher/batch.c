@@ -15,7 +15,6 @@
 #include "base/span.h"
 #include "dispatcher/internal.h"
 #include "profile/cta.h"
-#include "taskman/patience.h"
 
 #include <assert.h>
 
@@ -163,15 +162,17 @@ void gy_gd_count_phase(struct gantry_dispatcher *d)
     d->phase_since_ns = now;
 }
 
-/* True when the task's partition has used its share: the task is held until it may be launched. */
+/* True when the task's share is used up: it is held until it may be launched.  While a region is recorded
+ * that was decided for all of it. */
 static bool hold_back(struct gantry_dispatcher *d, enum gd_phase phase, gantry_task *task)
 {
-    struct gy_share *share = gy_gd_share(d, task);
-    if (share == NULL || atomic_load_explicit(&d->closing, memory_order_relaxed) ||
-        gy_context_is_lost(d->config.context) || gy_share_admits(share)) {
+    struct gy_lane *lane = gy_gd_lane(d, task);
+    if (lane == NULL || d->recording.region != NULL ||
+        atomic_load_explicit(&d->closing, memory_order_relaxed) || gy_context_is_lost(d->config.context) ||
+        gy_lane_admits(&d->shares, lane)) {
         return false;
     }
-    gy_share_hold(share, phase, task);
+    gy_lane_hold(lane, phase, task);
     return true;
 }
 
@@ -194,7 +195,7 @@ static void run_phase(struct gantry_dispatcher *d, enum gd_phase phase)
         for (gantry_task *task = pass.first; task != NULL;) {
             gantry_task *next = gy_task_gpu(task)->next;
             d->last_in_phase = next == NULL && bin->first == NULL;
-            if (__builtin_expect(d->shares.any, 0) && hold_back(d, phase, task)) {
+            if (gy_shares_any(&d->shares) && hold_back(d, phase, task)) {
                 task = next;
                 continue;
             }
@@ -269,6 +270,9 @@ static void count_heap(const struct gantry_dispatcher *d)
 
 static gantry_status end_capture(struct gantry_dispatcher *d)
 {
+    if (gy_shares_any(&d->shares) && gy_shares_end_capture(&d->shares) != GANTRY_OK) {
+        gy_context_lose(d->config.context, gy_error_last()); /* its tasks were released */
+    }
     gantry_status status = gy_graphs_end(&d->graphs);
     gy_gpu_time_launched(d->config.time);
     return status;
@@ -284,13 +288,14 @@ gantry_status gy_gd_cut(struct gantry_dispatcher *d)
     return end_capture(d);
 }
 
-static void watch_shares(struct gantry_dispatcher *d)
+void gy_gd_publish_shares(struct gantry_dispatcher *d, bool all)
 {
-    uint64_t streams = 0;
-    gantry_status status =
-        gy_shares_close(&d->shares, &d->streams, &streams); /* a failure is in the context */
-    for (; streams != 0 && status == GANTRY_OK; streams &= streams - 1) {
-        status = gy_completion_add(&d->completion, (uint32_t)__builtin_ctzll(streams), NULL, 0);
+    struct gy_share_streams streams;
+    /* A failure is in the context, or costs the measure of a segment. */
+    (void)gy_shares_publish(&d->shares, d->streams.origin, all, &streams);
+    gantry_status status = streams.origin ? gy_completion_watch(&d->completion, GY_SHARE_ORIGIN) : GANTRY_OK;
+    for (; streams.pool != 0 && status == GANTRY_OK; streams.pool &= streams.pool - 1) {
+        status = gy_completion_watch(&d->completion, (uint32_t)__builtin_ctzll(streams.pool));
     }
 }
 
@@ -310,12 +315,13 @@ void gy_gd_flush(struct gantry_dispatcher *d)
     gy_gpu_time_launched(d->config.time); /* whoever has ended the capture */
     watch_deferred(d);
     watch_memory(d);
-    if (__builtin_expect(d->shares.any, 0)) {
-        watch_shares(d);
+    if (gy_shares_any(&d->shares)) {
+        gy_gd_publish_shares(d, true);
     }
     gy_cta_end_batch(gy_gpu_time_ctas(d->config.time), d->streams.origin);
     if (gy_span_on()) {
         count_heap(d);
+        gy_shares_count(&d->shares, gy_profile_generation());
         watch_streams(d);
     }
     gy_gd_flush_completions(d);
@@ -444,6 +450,14 @@ static void run_due(struct gantry_dispatcher *d)
     }
 }
 
+/* What shares hold back and may be launched now goes to the bins, and regions are due again. */
+static void unhold(struct gantry_dispatcher *d, bool all)
+{
+    if (gy_shares_any(&d->shares) && gy_shares_unhold(&d->shares, d->bins, all)) {
+        gy_replay_try_again(d);
+    }
+}
+
 /* Walk the phases until the bins are empty. */
 static void run_batch(struct gantry_dispatcher *d)
 {
@@ -457,9 +471,7 @@ static void run_batch(struct gantry_dispatcher *d)
             run_round(d);
         }
         poll_submissions(d);
-        if (__builtin_expect(d->shares.any, 0)) {
-            gy_shares_unhold(&d->shares, d->bins, false);
-        }
+        unhold(d, false);
     }
     gy_span_pop(ranges);
     gy_span_end(GY_SPAN_BATCH, "GD batch", span,
@@ -499,36 +511,36 @@ static void idle_chores(struct gantry_dispatcher *d)
 /* How long to spin, in a wait mode that does at all, before sleeping. */
 enum {
     IDLE_NS = 20000,       /* between steps: about what a sleep and a wake-up take */
-    STEP_NS = 200000,      /* while a step is open: most likely more is to come */
-    ANNOUNCED_NS = 500000, /* from the first task of a step: most likely it is started by then */
-    ADAPTIVE_NS = 4000000  /* adaptive: at most */
+    STEP_NS = 100000,      /* while a step is open: most likely more is to come */
+    MOST_NS = 4000000,     /* adaptive: at most */
+    SHORT_SLEEP_FACTOR = 4 /* adaptive: a sleep was short if spinning so much longer had spared it */
 };
 
-/* How long to look for tasks at least. */
-static uint64_t least_patience(struct gantry_dispatcher *d, uint64_t now)
+/* Adaptive: spin for twice as long next time when that would have spared this sleep, else for half. */
+static void learn_patience(struct gantry_dispatcher *d, uint64_t waited_ns)
 {
-    if (atomic_load_explicit(&d->open_steps, memory_order_relaxed) != 0) {
-        return STEP_NS;
+    if (waited_ns <= d->patience_ns) {
+        return;
     }
-    uint64_t announced = atomic_load_explicit(&d->announced_ns, memory_order_relaxed);
-    bool is_built = announced != 0 && now < announced + ANNOUNCED_NS;
-    return is_built ? announced + ANNOUNCED_NS - now : IDLE_NS;
+    if (waited_ns < SHORT_SLEEP_FACTOR * d->patience_ns) {
+        d->patience_ns = 2 * d->patience_ns < MOST_NS ? 2 * d->patience_ns : MOST_NS;
+    } else {
+        d->patience_ns = d->patience_ns / 2 > IDLE_NS ? d->patience_ns / 2 : IDLE_NS;
+    }
 }
 
 static void await_tasks(struct gantry_dispatcher *d, uint32_t seen, bool tasks_too, uint64_t until_ns)
 {
-    bool is_adaptive = d->config.wait == GANTRY_WAIT_ADAPTIVE;
-    if (!is_adaptive && d->config.wait != GANTRY_WAIT_HYBRID) {
-        gy_inbox_wait(&d->inbox, seen, tasks_too, d->config.wait, 0, until_ns);
+    bool is_step_open = atomic_load_explicit(&d->open_steps, memory_order_relaxed) != 0;
+    uint64_t patience = is_step_open ? STEP_NS : IDLE_NS;
+    if (d->config.wait != GANTRY_WAIT_ADAPTIVE) {
+        gy_inbox_wait(&d->inbox, seen, tasks_too, d->config.wait, patience, until_ns);
         return;
     }
     uint64_t begin = gy_clock_ns();
-    uint64_t least = least_patience(d, begin);
-    uint64_t patience = is_adaptive && d->patience_ns > least ? d->patience_ns : least;
-    gy_inbox_wait(&d->inbox, seen, tasks_too, d->config.wait, patience, until_ns);
-    if (is_adaptive) {
-        d->patience_ns = gy_patience_after(d->patience_ns, gy_clock_ns() - begin, ADAPTIVE_NS);
-    }
+    gy_inbox_wait(&d->inbox, seen, tasks_too, d->config.wait,
+                  d->patience_ns > patience ? d->patience_ns : patience, until_ns);
+    learn_patience(d, gy_clock_ns() - begin);
 }
 
 static bool may_read(struct gantry_dispatcher *d)
@@ -539,7 +551,7 @@ static bool may_read(struct gantry_dispatcher *d)
 /* Sleep, at most until a task that is held back may be launched. */
 static void wait_for_work(struct gantry_dispatcher *d, uint32_t seen)
 {
-    uint64_t deadline = d->shares.any ? gy_shares_deadline(&d->shares) : 0;
+    uint64_t deadline = gy_shares_any(&d->shares) ? gy_shares_deadline(&d->shares) : 0;
 #ifdef GANTRY_TESTING
     if (deadline != 0 && gy_share_test_clock != NULL) {
         gy_share_test_clock->sleep_until(deadline);
@@ -562,12 +574,10 @@ void gy_gd_main(void *arg)
         /* Read before looking: whatever is signalled later makes the wait return at once. */
         uint32_t seen = atomic_load(&d->inbox.signals);
         bool closing = atomic_load(&d->closing);
-        if (__builtin_expect(d->shares.any, 0)) {
-            gy_shares_unhold(&d->shares, d->bins, closing || gy_context_is_lost(d->config.context));
-            if (!bins_are_empty(d)) {
-                run_batch(d);
-                continue;
-            }
+        unhold(d, closing || gy_context_is_lost(d->config.context));
+        if (!bins_are_empty(d) || (d->state == GD_STATE_IDLE && d->due != NULL)) {
+            run_batch(d);
+            continue;
         }
         idle_chores(d);
         if (may_read(d)) {

@@ -2,7 +2,6 @@
 #include "dispatcher/dispatcher.h"
 
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "base/handle.h"
 #include "base/options.h"
 #include "base/span.h"
@@ -42,23 +41,9 @@ static gantry_status step_begin(gantry_dispatcher *d)
     }
     atomic_fetch_add(&d->open_steps, 1);
     if (d->config.wait != GANTRY_WAIT_BLOCK) {
-        /* GD wakes up while the caller still looks for the first tasks, or is more patient from now on. */
-        gy_inbox_signal(&d->inbox);
+        gy_inbox_rouse(&d->inbox); /* it wakes up while the caller still looks for the first tasks */
     }
     return GANTRY_OK;
-}
-
-static void step_announced(gantry_dispatcher *d)
-{
-    if (d->config.wait == GANTRY_WAIT_HYBRID || d->config.wait == GANTRY_WAIT_ADAPTIVE) {
-        atomic_store_explicit(&d->announced_ns, gy_clock_ns(), memory_order_relaxed);
-        gy_inbox_signal(&d->inbox);
-    }
-}
-
-static uint64_t step_begun(gantry_dispatcher *d)
-{
-    return gy_completion_expect(&d->completion);
 }
 
 static void step_end(gantry_dispatcher *d)
@@ -149,6 +134,24 @@ static void quiet(gantry_dispatcher *d)
     gy_admission_quiet(&d->admission);
 }
 
+static gantry_status share_open(gantry_dispatcher *d, const gantry_share *share, struct gy_gpu_share **out)
+{
+    struct gy_account *account = NULL;
+    gantry_status status = gy_shares_open(&d->shares, share, &account);
+    *out = (struct gy_gpu_share *)account;
+    return status;
+}
+
+static void share_close(struct gy_gpu_share *share)
+{
+    gy_shares_close_account((struct gy_account *)share);
+}
+
+static void share_usage(struct gy_gpu_share *share, gantry_share_usage *out)
+{
+    gy_account_usage((struct gy_account *)share, out);
+}
+
 static gantry_status make_plan(gantry_dispatcher *d, gantry_taskman *manager, struct gy_gpu_plan **out)
 {
     return gy_plan_make(&d->plans, manager, out);
@@ -179,8 +182,6 @@ static const struct gy_gpu_ops ops = {
     .detach = detach,
     .step_begin = step_begin,
     .step_end = step_end,
-    .step_announced = step_announced,
-    .step_begun = step_begun,
     .submit = submit,
     .partition_number = partition_number,
     .carry = carry,
@@ -192,6 +193,9 @@ static const struct gy_gpu_ops ops = {
     .memory_begin = memory_begin,
     .memory_end = memory_end,
     .quiet = quiet,
+    .share_open = share_open,
+    .share_close = share_close,
+    .share_usage = share_usage,
 };
 
 /* ---- life ---------------------------------------------------------------------------------- */
@@ -231,7 +235,8 @@ static void fini_signals(gantry_dispatcher *d)
 static gantry_status init_completion(gantry_dispatcher *d)
 {
     const struct gy_dispatcher_config *config = &d->config;
-    gantry_status status = gy_shares_init(&d->shares, config->context, config->partitions, &d->inbox);
+    gantry_status status =
+        gy_shares_init(&d->shares, config->context, config->partitions, &d->streams, &d->inbox);
     if (status != GANTRY_OK) {
         return status;
     }

@@ -53,9 +53,8 @@ void gy_graphs_wait_launched(struct gy_graphs *g)
     }
     uint64_t until = gy_clock_ns() + g->patience_ns;
     atomic_fetch_add_explicit(&g->waiting, 1, memory_order_relaxed);
-    for (uint32_t round = 0; atomic_load_explicit(&g->open, memory_order_acquire) && gy_clock_ns() < until;
-         round++) {
-        gy_spin(round);
+    while (atomic_load_explicit(&g->open, memory_order_acquire) && gy_clock_ns() < until) {
+        gy_cpu_relax();
     }
     gy_mutex_lock(&g->lock);
     while (atomic_load_explicit(&g->open, memory_order_relaxed)) {
@@ -98,17 +97,21 @@ static void open_gate(struct gy_graphs *g)
 
 /* ---- capture ------------------------------------------------------------------------------- */
 
-gantry_status gy_graphs_begin(struct gy_graphs *g)
+gantry_status gy_graphs_gather(struct gy_graphs *g)
 {
-    assert(!g->capturing);
     struct gy_streams *streams = g->streams;
     gantry_status status = GANTRY_OK;
     if (streams->origin == NULL) {
         status = gy_context_create_stream(g->context, NULL, 0, &streams->origin);
     }
-    if (status == GANTRY_OK) {
-        status = gy_streams_gather(streams, streams->origin, UINT32_MAX);
-    }
+    return status == GANTRY_OK ? gy_streams_gather(streams, streams->origin, UINT32_MAX) : status;
+}
+
+gantry_status gy_graphs_begin(struct gy_graphs *g)
+{
+    assert(!g->capturing);
+    struct gy_streams *streams = g->streams;
+    gantry_status status = gy_graphs_gather(g);
     if (status != GANTRY_OK) {
         return status;
     }

@@ -76,6 +76,8 @@ GANTRY_MUST_CHECK gantry_status gy_graphs_init(struct gy_graphs *graphs, struct 
 /* The GPU must be done with the graphs, or the context lost. */
 void gy_graphs_fini(struct gy_graphs *graphs);
 
+/* The stream that graphs are launched on comes after everything; gy_graphs_begin() does so by itself. */
+GANTRY_MUST_CHECK gantry_status gy_graphs_gather(struct gy_graphs *graphs);
 /* On failure (not of the context) nothing is being captured and streams go on. */
 GANTRY_MUST_CHECK gantry_status gy_graphs_begin(struct gy_graphs *graphs);
 /* End the capture and launch it.  On failure the context is lost: what was captured cannot be repeated. */

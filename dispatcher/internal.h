@@ -47,6 +47,7 @@ struct gantry_dispatcher {
     struct gy_graphs graphs;               /* GD only, but for what is marked */
     struct gy_plan_list plans;             /* its own guards */
     struct gy_region *due, *last_due;      /* GD only: regions whose roots are all ready; NULL: none */
+    struct gy_region *throttled;           /* GD only: the same that a share holds back; NULL: none */
     struct gy_recording recording;         /* GD only */
     struct gd_counters counters;           /* atomic */
     struct gy_gpu_list local;              /* GD only: submitted on GD itself, not binned yet */
@@ -60,18 +61,17 @@ struct gantry_dispatcher {
     gy_cond quiet;                         /* `has_failed` has changed */
     bool has_failed;                       /* guarded by batch_lock: GD launches nothing any more */
     uint32_t users;                        /* guarded by batch_lock: task managers */
-    void (*last)(void *user);       /* guarded by batch_lock: see gy_dispatcher_abandon(); NULL: not yet */
-    void *last_user;                /* guarded by batch_lock */
-    bool last_in_phase;             /* GD only: no other task is known to follow in this phase */
-    enum gd_phase phase;            /* GD only */
-    uint64_t patience_ns;           /* GD only: how long an adaptive wait spins before it sleeps */
-    _Atomic(uint64_t) announced_ns; /* atomic: when a step's first GPU task was submitted, lately; 0: never */
-    uint64_t phase_since_ns;        /* GD only: time of the phase counted up to here */
-    _Atomic(bool) closing;          /* atomic; never goes back */
-    _Atomic(uint32_t) open_steps;   /* atomic: steps begun and not ended */
-    _Atomic(uint32_t) open_groups;  /* atomic: nesting of start_group */
-    _Atomic(bool) streams_due;      /* atomic: the last step has ended: return the streams */
-    gy_thread thread;               /* immutable: GD */
+    void (*last)(void *user);      /* guarded by batch_lock: see gy_dispatcher_abandon(); NULL: not yet */
+    void *last_user;               /* guarded by batch_lock */
+    bool last_in_phase;            /* GD only: no other task is known to follow in this phase */
+    enum gd_phase phase;           /* GD only */
+    uint64_t patience_ns;          /* GD only: how long an adaptive wait spins before it sleeps */
+    uint64_t phase_since_ns;       /* GD only: time of the phase counted up to here */
+    _Atomic(bool) closing;         /* atomic; never goes back */
+    _Atomic(uint32_t) open_steps;  /* atomic: steps begun and not ended */
+    _Atomic(uint32_t) open_groups; /* atomic: nesting of start_group */
+    _Atomic(bool) streams_due;     /* atomic: the last step has ended: return the streams */
+    gy_thread thread;              /* immutable: GD */
 };
 
 /* One call of a launch callback; on GD's stack. */
@@ -99,11 +99,24 @@ static inline struct gantry_partition *gy_gd_partition(const struct gantry_dispa
     return &all->partitions[number != 0 ? number - 1 : all->default_index];
 }
 
-/* The bound on GPU time that `task` is under; NULL: none. */
-static inline struct gy_share *gy_gd_share(const struct gantry_dispatcher *d, const gantry_task *task)
+/* What the launches of `task` are measured with; NULL: nothing, it is under no bound on GPU time. */
+static inline struct gy_lane *gy_gd_lane(const struct gantry_dispatcher *d, const gantry_task *task)
 {
-    return __builtin_expect(!d->shares.any, 1) ? NULL : d->shares.of[gy_gd_partition(d, task)->info.index];
+    if (!gy_shares_any(&d->shares)) {
+        return NULL;
+    }
+    uint32_t partition = gy_gd_partition(d, task)->info.index;
+    struct gy_account *account = (struct gy_account *)gy_task_share(task);
+    account = account != NULL ? account : d->shares.of[partition];
+    return account != NULL ? account->lanes[partition] : NULL;
 }
+
+/* Before a launch call on a stream of the pool, in the state that captures are in now (step.c). */
+GANTRY_MUST_CHECK gantry_status gy_gd_enter_share(struct gantry_dispatcher *d, const gantry_task *task,
+                                                  uint32_t stream);
+/* Outside of a capture: have GDB measure what has been launched (batch.c).  `all`: also what is not a whole
+ * segment yet. */
+void gy_gd_publish_shares(struct gantry_dispatcher *d, bool all);
 
 /* Call the launch callback of `task` once (step.c).  True when the task has ended and was released. */
 bool gy_gd_step(struct gantry_dispatcher *d, gantry_task *task);

@@ -60,6 +60,17 @@ static gantry_status check_scope(const gantry_launch *launch, const char *what)
     return __builtin_expect(gy_context_is_stopped(context), 0) ? gy_context_adopt_stop(context) : GANTRY_OK;
 }
 
+/* What the callback enqueues from now on goes to the plain stream. */
+static gantry_status cut(gantry_launch *launch)
+{
+    struct gantry_dispatcher *d = launch->dispatcher;
+    gantry_status status = gy_gd_cut(d);
+    if (status == GANTRY_OK) {
+        status = gy_streams_meet(&d->streams, launch->stream_index);
+    }
+    return status == GANTRY_OK ? gy_gd_enter_share(d, launch->task, launch->stream_index) : status;
+}
+
 /* What follows cannot be captured, now and whenever this callback is called. */
 static gantry_status leave_graph(gantry_launch *launch, const char *why)
 {
@@ -71,8 +82,7 @@ static gantry_status leave_graph(gantry_launch *launch, const char *why)
            gantry_task_label(launch->task), why);
     gy_graphs_set_trust(&d->graphs, gy_task_launch_fn(launch->task), GY_TRUST_NO);
     gy_replay_forbid(d, launch->task, why);
-    gantry_status status = gy_gd_cut(d);
-    return status == GANTRY_OK ? gy_streams_meet(&d->streams, launch->stream_index) : status;
+    return cut(launch);
 }
 
 gantry_status gantry_launch_leave_graph(gantry_launch *launch)
@@ -382,10 +392,7 @@ gantry_status gantry_launch_add_completion(gantry_launch *launch, gantry_task *t
     struct gantry_dispatcher *d = launch->dispatcher;
     if (d->graphs.capturing && gy_completion_is_full(&d->completion)) {
         /* It will be flushed, which needs events outside of the capture. */
-        status = gy_gd_cut(d);
-        if (status == GANTRY_OK) {
-            status = gy_streams_meet(&d->streams, launch->stream_index);
-        }
+        status = cut(launch);
         if (status != GANTRY_OK) {
             (void)gantry_task_remove_reference(task);
             return status;

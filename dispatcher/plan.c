@@ -190,7 +190,9 @@ static void list_members(struct making *m)
         uint32_t number = plan->region_of[m->order[at]];
         if (number != 0) {
             struct gy_region *region = &plan->regions[number - 1];
-            plan->members[region->first + region->members++] = m->task[m->order[at]];
+            gantry_task *task = m->task[m->order[at]];
+            plan->members[region->first + region->members++] = task;
+            region->partitions |= UINT64_C(1) << gy_task_partition(task);
         }
     }
 }

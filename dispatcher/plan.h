@@ -29,6 +29,7 @@ struct gy_region {
     uint32_t needs;           /* immutable; regions it comes after */
     uint32_t first_needed_by; /* immutable; those that come after it: plan->needed_by[first_needed_by], … */
     uint32_t needed_by;       /* immutable; how many */
+    uint64_t partitions;      /* immutable; bit n: some of its tasks have gy_task_partition() n */
 
     /* what was recorded */
     CUgraphExec exec; /* NULL: nothing */

@@ -18,7 +18,6 @@ static bool may_replay(const struct gantry_dispatcher *d)
 {
     gantry_submission mode = atomic_load_explicit(&d->submission, memory_order_relaxed);
     return (mode == GANTRY_SUBMISSION_GRAPHS || mode == GANTRY_SUBMISSION_AUTO) && !gy_span_on() &&
-           !d->shares.any && /* a share is kept call by call */
            !d->config.synchronous && !atomic_load_explicit(&d->streams.single, memory_order_relaxed) &&
            !gy_context_is_stopped(d->config.context);
 }
@@ -63,6 +62,75 @@ static void check_due(struct gantry_dispatcher *d, struct gy_region *region)
         region->next_due = NULL;
         *(d->due == NULL ? &d->due : &d->last_due->next_due) = region;
         d->last_due = region;
+    }
+}
+
+/* ---- shares ---------------------------------------------------------------------------------- */
+
+/* The lane of the region's tasks in partition `number` (as gy_task_partition() has it); NULL: none. */
+static struct gy_lane *lane_in(const struct gantry_dispatcher *d, const struct gy_region *region,
+                               uint32_t number)
+{
+    for (uint32_t i = 0; i < region->members; i++) {
+        const gantry_task *task = region->plan->members[region->first + i];
+        if (gy_task_partition(task) == number) {
+            return gy_gd_lane(d, task);
+        }
+    }
+    return NULL;
+}
+
+/* A share holds the region back: it is due again when some lane of it gets going. */
+static bool hold_back(struct gantry_dispatcher *d, struct gy_region *region)
+{
+    for (uint64_t left = gy_shares_any(&d->shares) ? region->partitions : 0; left != 0; left &= left - 1) {
+        struct gy_lane *lane = lane_in(d, region, (uint32_t)__builtin_ctzll(left));
+        if (lane != NULL && !gy_lane_admits(&d->shares, lane)) {
+            gy_lane_hold_region(lane);
+            region->next_due = d->throttled;
+            d->throttled = region;
+            return true;
+        }
+    }
+    return false;
+}
+
+void gy_replay_try_again(struct gantry_dispatcher *d)
+{
+    while (d->throttled != NULL) {
+        struct gy_region *region = d->throttled;
+        d->throttled = region->next_due;
+        region->next_due = NULL;
+        *(d->due == NULL ? &d->due : &d->last_due->next_due) = region;
+        d->last_due = region;
+    }
+}
+
+/* The graph of a region, measured from outside: each partition it has work in is its from begin to end. */
+static gantry_status enter_shares(struct gantry_dispatcher *d, const struct gy_region *region,
+                                  uint32_t stream)
+{
+    CUstream native = stream == GY_SHARE_ORIGIN ? d->streams.origin : d->streams.streams[stream].native;
+    gantry_status status = GANTRY_OK;
+    for (uint64_t left = gy_shares_any(&d->shares) ? region->partitions : 0; left != 0 && status == GANTRY_OK;
+         left &= left - 1) {
+        struct gy_lane *lane = lane_in(d, region, (uint32_t)__builtin_ctzll(left));
+        status = lane == NULL ? GANTRY_OK
+                              : gy_lane_enter(&d->shares, lane, stream, native, false, region->members);
+    }
+    return status;
+}
+
+static void leave_shares(struct gantry_dispatcher *d, const struct gy_region *region)
+{
+    for (uint64_t left = gy_shares_any(&d->shares) ? region->partitions : 0; left != 0; left &= left - 1) {
+        struct gy_lane *lane = lane_in(d, region, (uint32_t)__builtin_ctzll(left));
+        if (lane != NULL) {
+            (void)gy_lane_leave(&d->shares, lane); /* a failure is in the context, or costs the measure */
+        }
+    }
+    if (d->shares.unpublished != 0) {
+        gy_gd_publish_shares(d, false);
     }
 }
 
@@ -141,12 +209,16 @@ static gantry_status enqueue(struct gantry_dispatcher *d, struct gy_region *regi
     }
     gy_trail_drop(&d->trails, trail);
     if (status == GANTRY_OK) {
+        status = enter_shares(d, region, stream);
+    }
+    if (status == GANTRY_OK) {
         status = GY_CALL(d->config.context, cuGraphLaunch(region->exec, d->streams.streams[stream].native));
     }
     if (status != GANTRY_OK) {
         gy_streams_abandon(&d->streams, stream);
         return status;
     }
+    leave_shares(d, region);
     region->stream = stream;
     region->result = gy_streams_finish(&d->streams, stream, region->leaving, &region->position);
     return GANTRY_OK;
@@ -267,7 +339,8 @@ static void count_recorded(const struct gantry_dispatcher *d, struct gy_region *
 static void record(struct gantry_dispatcher *d, struct gy_region *region)
 {
     struct gy_gpu_list bins[GD_PHASES];
-    if (gy_graphs_begin(&d->graphs) != GANTRY_OK) {
+    if (gy_graphs_gather(&d->graphs) != GANTRY_OK || enter_shares(d, region, GY_SHARE_ORIGIN) != GANTRY_OK ||
+        gy_graphs_begin(&d->graphs) != GANTRY_OK) {
         call(d, region);
         return;
     }
@@ -327,11 +400,12 @@ void gy_replay_run_due(struct gantry_dispatcher *d)
     d->due = region->next_due;
     if (!may_replay(d) || !may_all_begin(region) || region->never) {
         call(d, region);
-    } else if (region->exec != NULL && !region->stale && !region->must_call) {
-        launch(d, region);
-    } else if ((region->exec == NULL || region->stale) && is_trusted(d, region)) {
-        record(d, region);
-    } else {
+        return;
+    }
+    bool is_recorded = region->exec != NULL && !region->stale;
+    if (is_recorded ? region->must_call : !is_trusted(d, region)) {
         call(d, region);
+    } else if (!hold_back(d, region)) {
+        (is_recorded ? launch : record)(d, region);
     }
 }

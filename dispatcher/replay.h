@@ -21,6 +21,9 @@ bool gy_replay_take(struct gantry_dispatcher *d, gantry_task *task);
 /* d->due is not NULL, so some region's roots are all ready: launch it, record it or let it go. */
 void gy_replay_run_due(struct gantry_dispatcher *d);
 
+/* Regions that a share held back are due again. */
+void gy_replay_try_again(struct gantry_dispatcher *d);
+
 /* From a callback: what it just did cannot be replayed, so from now on its region is called in every run. */
 void gy_replay_forbid(struct gantry_dispatcher *d, const gantry_task *task, const char *why);
 /* From a callback: `target` is completed behind the work of the region being recorded, if there is one. */

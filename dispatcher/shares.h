@@ -1,17 +1,29 @@
-/* Shares of GPU time: which partition's tasks may be launched now, and what they have used.
+/* Shares of GPU time: whose tasks may be launched now, and what they have used.
  *
- * The launches of a partition with a share go in segments: a timed event on each of its streams before the
- * first launch there and one after the last.  What the streams were busy, together and each moment once,
- * times the part of the device that the partition is, is charged to its bucket (partition/bucket.h) when the
- * GPU has passed the segment.  Segments are some hundred microseconds long by prediction, so that two events
- * are shared by many short launches, and a partition has few of them in flight.
+ * An *account* is a bound on GPU time: of a partition or of a task manager.  A *lane* is what is measured:
+ * the work of one task manager with a bound, or of all without one, in one partition; it is charged to the
+ * manager's account and to the partition's, as far as there are any.
  *
- * GD asks before every launch call.  Tasks that may not be launched now are held beside the bins until tokens
- * or a segment are there, so that one partition never holds up another; GD sleeps until the earliest such
- * moment. Tasks of such partitions are not captured: a graph has no place in it where they could be held
- * back.
+ * The launches of a lane go in segments: a timed event on each of its streams before the first launch there
+ * and one after the last.  What the streams were busy, together and each moment once, times the part of the
+ * device that the partition is, is charged when the GPU has passed the segment.  Segments are some hundred
+ * microseconds long by prediction, so that two events are shared by many short launches, and an account has
+ * few of them in flight.
  *
- *   segments:  collected <= closed <= opened <= closed + 1;  GD opens and closes, GDB collects */
+ * Two lanes in one partition take turns: while one has a segment open the others wait, and on the device the
+ * first work of a turn waits for the last of the turn before.  Else each would be charged for the time that
+ * it stood behind the other.  The turn goes to the one that is furthest behind what its rate has promised.
+ *
+ * In a capture the same events become nodes of the graph, and count once the graph has been launched.  What
+ * is recorded for stable tasks must not have them, since it is launched again and again: there the events are
+ * around the launch.
+ *
+ * GD asks before every launch call.  Tasks (and recorded regions) that may not be launched now are held
+ * beside the bins until tokens or a segment are there, so that one account never holds up another; GD sleeps
+ * until the earliest such moment.
+ *
+ *   segments:  settled <= collected <= published <= closed <= opened <= closed + 1
+ *              GD opens, closes, publishes; GDB collects (measures); GD settles (pays)                    */
 #ifndef DISPATCHER_SHARES_H
 #define DISPATCHER_SHARES_H
 
@@ -22,73 +34,150 @@
 
 #define GY_SHARE_SEGMENTS 17u /* one more than may be in flight */
 #define GY_SHARE_PHASES 3
+#define GY_SHARE_ORIGIN                                                                \
+    GY_STREAMS_MAX /* the stream that graphs are launched on, beside those of the pool \
+                    */
+#define GY_SHARE_STREAMS (GY_STREAMS_MAX + 1)
+#define GY_SHARE_MANAGERS 64u
+#define GY_SHARE_NAME_BYTES (GANTRY_PARTITION_NAME_BYTES + 16)
 
-struct gy_share_segment {
-    uint64_t streams;              /* bit s: its events of stream s are recorded */
-    double predicted;              /* ns of the device */
-    uint32_t calls;                /* launch calls */
-    CUevent begin[GY_STREAMS_MAX]; /* NULL until first used */
-    CUevent end[GY_STREAMS_MAX];   /* NULL until first used */
+/* A set of streams: bits of the pool's, and the origin. */
+struct gy_share_streams {
+    uint64_t pool;
+    bool origin;
 };
 
-struct gy_share {
-    double weight;               /* immutable; the partition's part of the device */
-    double rate;                 /* immutable; of the device's time */
-    uint32_t in_flight;          /* immutable; most segments */
-    double quantum;              /* immutable; predicted length of a segment, ns of the device */
-    gy_mutex lock;               /* rank LEAF */
-    struct gy_bucket bucket;     /* guarded by lock */
-    struct gy_usage usage;       /* guarded by lock */
-    bool is_idle;                /* guarded by lock; nothing was wanted since the last refill */
-    double estimate;             /* guarded by lock; ns of the device per launch call; 0: not known yet */
-    double longest;              /* guarded by lock; segment, ns of the device */
-    uint64_t throttled_ns;       /* guarded by lock */
-    _Atomic(uint64_t) opened;    /* atomic; written by GD */
-    _Atomic(uint64_t) closed;    /* atomic; written by GD */
-    _Atomic(uint64_t) collected; /* atomic; written by GDB */
-    _Atomic(bool) has_held;      /* atomic; written by GD */
-    uint64_t watched;            /* GD only: up to here GDB looks out for them */
-    uint64_t held_ns;            /* GD only: since when tasks are held */
+/* GD's between open and publish, then GDB's until it is collected. */
+struct gy_share_segment {
+    struct gy_share_streams streams; /* whose events are recorded */
+    bool captured;                   /* its events are nodes of a graph; `gate` tells when that is over */
+    double predicted;                /* ns of the device */
+    uint32_t calls;                  /* launch calls */
+    double used;                     /* ns of the device; measured by GDB */
+    CUstream native[GY_SHARE_STREAMS];
+    CUevent begin[GY_SHARE_STREAMS]; /* NULL until first used */
+    CUevent end[GY_SHARE_STREAMS];   /* NULL until first used */
+    CUevent gate;                    /* NULL until first used */
+};
+
+struct gy_account {
+    char name[GY_SHARE_NAME_BYTES];         /* immutable while open */
+    char counter[GY_SHARE_NAME_BYTES + 16]; /* immutable while open; of a recording */
+    double rate;                            /* immutable while open; of the device's time */
+    uint32_t in_flight;                     /* immutable while open; most segments */
+    double quantum;                 /* immutable while open; predicted length of one, ns of the device */
+    struct gy_bucket bucket;        /* GD only while open */
+    bool is_idle;                   /* GD only while open; nothing was wanted since the last refill */
+    uint32_t working;               /* GD only; segments opened and not settled, of all its lanes */
+    uint32_t holding;               /* GD only; of its lanes, those that hold tasks */
+    _Atomic(bool) is_open;          /* atomic; false: free to be taken */
+    _Atomic(uint64_t) throttled_ns; /* atomic; written by GD */
+    gy_mutex lock;                  /* rank LEAF */
+    struct gy_usage usage;          /* guarded by lock */
+    double longest;                 /* guarded by lock; segment, ns of the device */
+    uint64_t groups;                /* guarded by lock; segments collected */
+    struct gy_lane *lanes[GANTRY_PARTITIONS_MAX]; /* immutable; a partition's has one, a manager's all */
+};
+
+struct gy_lane {
+    struct gy_account *accounts[2]; /* immutable while open; the finer first, NULL: no more */
+    uint32_t partition;             /* immutable */
+    double weight;                  /* immutable; the partition's part of the device */
+    double estimate;                /* GD only; ns of the device per launch call; 0: not known yet */
+    _Atomic(uint64_t) opened;       /* atomic; written by GD */
+    uint64_t closed;                /* GD only */
+    _Atomic(uint64_t) published;    /* atomic; written by GD */
+    _Atomic(uint64_t) collected;    /* atomic; written by GDB */
+    _Atomic(uint64_t) settled;      /* atomic; written by GD */
+    _Atomic(bool) has_held;         /* atomic; written by GD */
+    uint32_t held_regions;          /* GD only */
+    uint64_t throttled_since;       /* GD only; tasks are held for want of tokens; 0: they are not */
     struct gy_gpu_list held[GY_SHARE_PHASES]; /* GD only */
     CUevent base;                             /* GDB only once recorded: a moment whose time is known */
     double base_ns;                           /* GDB only */
     double watermark;                         /* GDB only: charged up to here */
-    struct gy_share_segment segments[GY_SHARE_SEGMENTS]; /* GD between open and close, then GDB's */
+    struct gy_share_segment segments[GY_SHARE_SEGMENTS];
+};
+
+/* Whose turn it is in a partition.  GD only. */
+struct gy_share_turn {
+    struct gy_lane *lane; /* of the latest segment; NULL: there was none */
+    struct gy_share_streams ended, before, joined;
+    CUevent ends[GY_SHARE_STREAMS];    /* of `ended`: the latest in this turn */
+    CUevent formers[GY_SHARE_STREAMS]; /* of `before`: the last of the turn before; `joined` wait for them */
 };
 
 struct gy_shares {
-    struct gy_context *context;                 /* immutable */
-    struct gy_inbox *inbox;                     /* immutable; signalled when tasks are held and news come */
-    uint32_t count;                             /* immutable; partitions */
-    bool any;                                   /* immutable */
-    struct gy_share *of[GANTRY_PARTITIONS_MAX]; /* immutable; NULL: no bound */
+    struct gy_context *context;                   /* immutable */
+    struct gy_inbox *inbox;                       /* immutable; signalled when segments are collected */
+    const struct gy_partitions *partitions;       /* immutable */
+    struct gy_streams *streams;                   /* immutable */
+    _Atomic(bool) any;                            /* atomic; never goes back */
+    struct gy_account *of[GANTRY_PARTITIONS_MAX]; /* immutable; NULL: no bound */
+    gy_mutex lock;                                /* rank LEAF; who opens an account */
+    _Atomic(uint32_t) count;                      /* atomic; written under lock */
+    struct gy_account *accounts[GANTRY_PARTITIONS_MAX + GY_SHARE_MANAGERS]; /* immutable below count */
+    struct gy_share_turn turns[GANTRY_PARTITIONS_MAX];                      /* GD only */
+    uint32_t unpublished; /* GD only; segments closed and not published */
 };
+
+/* ---- life (shares.c) ---- */
 
 GANTRY_MUST_CHECK gantry_status gy_shares_init(struct gy_shares *shares, struct gy_context *context,
                                                const struct gy_partitions *partitions,
-                                               struct gy_inbox *inbox);
+                                               struct gy_streams *streams, struct gy_inbox *inbox);
 /* The GPU is done, both threads have ended. */
 void gy_shares_fini(struct gy_shares *shares);
 
-/* GD: may one more call be launched now? */
-bool gy_share_admits(struct gy_share *share);
-/* GD: around a launch call on `stream`. */
-GANTRY_MUST_CHECK gantry_status gy_share_enter(struct gy_shares *shares, struct gy_share *share,
-                                               struct gy_streams *streams, uint32_t stream);
-GANTRY_MUST_CHECK gantry_status gy_share_leave(struct gy_shares *shares, struct gy_share *share,
-                                               struct gy_streams *streams);
-/* GD: close what is open.  The streams that GDB must look at come out, bit by bit. */
-GANTRY_MUST_CHECK gantry_status gy_shares_close(struct gy_shares *shares, struct gy_streams *streams,
-                                                uint64_t *out_streams);
+/* Any thread: an account for a task manager; closed when none of its tasks is left.
+ * @retval GANTRY_ERR_INVALID_ARGUMENT    a share that makes no sense
+ * @retval GANTRY_ERR_UNSUPPORTED         there are GY_SHARE_MANAGERS of them
+ * @retval GANTRY_ERR_OUT_OF_HOST_MEMORY, GANTRY_ERR_DRIVER, GANTRY_ERR_DEVICE_LOST */
+GANTRY_MUST_CHECK gantry_status gy_shares_open(struct gy_shares *shares, const gantry_share *share,
+                                               struct gy_account **out);
+void gy_shares_close_account(struct gy_account *account);
 
-/* GD: keep a task that is not admitted.  Then: give back those that may be launched, or all. */
-void gy_share_hold(struct gy_share *share, uint32_t phase, gantry_task *task);
-void gy_shares_unhold(struct gy_shares *shares, struct gy_gpu_list *bins, bool all);
-bool gy_shares_hold_any(const struct gy_shares *shares);
-/* GD: when tokens will be there for a task that is held; 0: none is, or something must end first. */
+/* Any thread. */
+void gy_account_usage(struct gy_account *account, gantry_share_usage *out);
+
+static inline bool gy_shares_any(const struct gy_shares *shares)
+{
+    return __builtin_expect(atomic_load_explicit(&shares->any, memory_order_relaxed), 0);
+}
+
+/* ---- GD (share_turns.c) ---- */
+
+/* May one more call be launched now? */
+bool gy_lane_admits(struct gy_shares *shares, struct gy_lane *lane);
+/* Before a launch call on `stream` (an index of the pool, or GY_SHARE_ORIGIN), which stands for `calls`. */
+GANTRY_MUST_CHECK gantry_status gy_lane_enter(struct gy_shares *shares, struct gy_lane *lane, uint32_t stream,
+                                              CUstream native, bool capturing, uint32_t calls);
+/* After it: closes the segment if it is long enough. */
+gantry_status gy_lane_leave(struct gy_shares *shares, struct gy_lane *lane);
+/* A capture is about to end: close what is open in it.  It was dropped: what is open in it begins anew. */
+GANTRY_MUST_CHECK gantry_status gy_shares_end_capture(struct gy_shares *shares);
+GANTRY_MUST_CHECK gantry_status gy_shares_drop_capture(struct gy_shares *shares);
+/* Outside of a capture: close what is open, if `all`, and hand what is closed to GDB.  The streams that it
+ * must look at come out. */
+gantry_status gy_shares_publish(struct gy_shares *shares, CUstream origin, bool all,
+                                struct gy_share_streams *out);
+/* So many segments of the capture under way are closed that it should be launched. */
+bool gy_shares_want_cut(const struct gy_shares *shares, const struct gy_lane *lane);
+
+/* Keep a task that is not admitted, or count a region that the dispatcher keeps.  Then: pay what was measured
+ * and give back those that may be launched, or all; true when a region should be tried again. */
+void gy_lane_hold(struct gy_lane *lane, uint32_t phase, gantry_task *task);
+void gy_lane_hold_region(struct gy_lane *lane);
+bool gy_shares_unhold(struct gy_shares *shares, struct gy_gpu_list *bins, bool all);
+bool gy_shares_hold_any(struct gy_shares *shares);
+/* When tokens will be there for a task that is held; 0: none is, or something must end first. */
 uint64_t gy_shares_deadline(struct gy_shares *shares);
+/* While recording: a value per account. */
+void gy_shares_count(struct gy_shares *shares, uint64_t generation);
 
-/* GDB, context current: charge every segment that the GPU has passed. */
+/* ---- GDB (share_times.c) ---- */
+
+/* Context current: measure every segment that the GPU has passed. */
 void gy_shares_collect(struct gy_shares *shares);
 
 #ifdef GANTRY_TESTING

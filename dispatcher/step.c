@@ -91,7 +91,7 @@ static gantry_status choose_capture(struct gantry_dispatcher *d, const gantry_ta
 {
     struct gy_graphs *g = &d->graphs;
     gantry_launch_fn function = gy_task_launch_fn(task);
-    enum gy_trust trust = gy_gd_share(d, task) != NULL ? GY_TRUST_NO : gy_graphs_trust(g, function);
+    enum gy_trust trust = gy_graphs_trust(g, function);
     bool alone = trust == GY_TRUST_UNKNOWN && g->calls > 0;
     bool hurry = atomic_load_explicit(&g->waiting, memory_order_relaxed) != 0 && g->calls > 0 &&
                  d->recording.region == NULL;
@@ -109,6 +109,22 @@ static gantry_status choose_capture(struct gantry_dispatcher *d, const gantry_ta
     return GANTRY_OK;
 }
 
+gantry_status gy_gd_enter_share(struct gantry_dispatcher *d, const gantry_task *task, uint32_t stream)
+{
+    struct gy_lane *lane = gy_gd_lane(d, task);
+    if (lane == NULL || (d->recording.region != NULL && d->graphs.capturing)) {
+        return GANTRY_OK; /* what is recorded is measured from outside */
+    }
+    return gy_lane_enter(&d->shares, lane, stream, d->streams.streams[stream].native, d->graphs.capturing, 1);
+}
+
+/* After a call: its segment may be long enough, or the capture. */
+static gantry_status leave_share(struct gantry_dispatcher *d, const gantry_task *task)
+{
+    struct gy_lane *lane = gy_gd_lane(d, task);
+    return lane == NULL || d->recording.region != NULL ? GANTRY_OK : gy_lane_leave(&d->shares, lane);
+}
+
 /* Everything that must be so before the callback enqueues: capture, barrier, order, GPU time. */
 static gantry_status make_ready(struct gantry_dispatcher *d, gantry_task *task, uint32_t stream, bool *probe)
 {
@@ -124,11 +140,7 @@ static gantry_status make_ready(struct gantry_dispatcher *d, gantry_task *task, 
     if (status == GANTRY_OK && gy_task_gpu(task)->launch_index == 0) {
         status = prepare(d, task, stream);
     }
-    struct gy_share *share = gy_gd_share(d, task);
-    if (__builtin_expect(share != NULL, 0) && status == GANTRY_OK) {
-        status = gy_share_enter(&d->shares, share, &d->streams, stream);
-    }
-    return status;
+    return status == GANTRY_OK && gy_shares_any(&d->shares) ? gy_gd_enter_share(d, task, stream) : status;
 }
 
 /* `span` is when the call began, before anything was put on the stream; 0: nothing is recorded. */
@@ -178,6 +190,9 @@ static gantry_launch_result check_capture(struct gantry_launch *launch, gantry_l
            gantry_task_label(launch->task));
     gy_graphs_set_trust(g, function, GY_TRUST_NO);
     if (gy_graphs_drop(g) != GANTRY_OK || gy_streams_meet(&d->streams, launch->stream_index) != GANTRY_OK) {
+        return GANTRY_LAUNCH_FAILED;
+    }
+    if (gy_shares_any(&d->shares) && gy_shares_drop_capture(&d->shares) != GANTRY_OK) {
         return GANTRY_LAUNCH_FAILED;
     }
     uint64_t mark = atomic_load_explicit(&gy_task_gpu(launch->task)->trail, memory_order_relaxed);
@@ -247,8 +262,7 @@ static bool step(struct gantry_dispatcher *d, gantry_task *task)
     if (d->graphs.capturing) {
         result = check_capture(&launch, result, probe);
     }
-    struct gy_share *share = gy_gd_share(d, task);
-    if (__builtin_expect(share != NULL, 0) && gy_share_leave(&d->shares, share, &d->streams) != GANTRY_OK) {
+    if (gy_shares_any(&d->shares) && leave_share(d, task) != GANTRY_OK) {
         result = GANTRY_LAUNCH_FAILED;
     }
     if (d->config.synchronous && result != GANTRY_LAUNCH_FAILED) {
@@ -269,10 +283,29 @@ static bool step(struct gantry_dispatcher *d, gantry_task *task)
     return true;
 }
 
+/* Whole segments are told to GDB at once, so that the next ones are admitted before the GPU runs dry. */
+static void hand_over(struct gantry_dispatcher *d, const struct gy_lane *lane)
+{
+    if (d->shares.unpublished == 0 || d->recording.region != NULL) {
+        return;
+    }
+    if (d->graphs.capturing) {
+        if (!gy_shares_want_cut(&d->shares, lane) || gy_gd_cut(d) != GANTRY_OK) {
+            return; /* a failure is in the context */
+        }
+    }
+    gy_gd_publish_shares(d, false);
+    gy_gd_flush_completions(d);
+}
+
 bool gy_gd_step(struct gantry_dispatcher *d, gantry_task *task)
 {
+    struct gy_lane *lane = gy_gd_lane(d, task);   /* the task may be gone soon */
     gy_context_subject = gantry_task_label(task); /* no longer when it is released: then the label may go */
     bool ended = step(d, task);
     gy_context_subject = NULL;
+    if (__builtin_expect(lane != NULL, 0)) {
+        hand_over(d, lane);
+    }
     return ended;
 }

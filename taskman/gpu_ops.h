@@ -3,7 +3,11 @@
 #ifndef TASKMAN_GPU_OPS_H
 #define TASKMAN_GPU_OPS_H
 
+#include <gantry/partition.h>
 #include <gantry/taskman.h>
+
+/* The dispatcher's: a task manager's bound on GPU time. */
+struct gy_gpu_share;
 
 /* The dispatcher's: memory that tasks declare to need, see gantry_taskman_declare_memory(). */
 struct gy_gpu_memory;
@@ -26,12 +30,6 @@ struct gy_gpu_ops {
      * the dispatcher can do no more work; end is not called then. */
     gantry_status (*step_begin)(gantry_dispatcher *self);
     void (*step_end)(gantry_dispatcher *self);
-
-    /* Hints about who should be awake, both may be NULL.  announced: the first GPU task of a step that is
-     * being built was submitted; under the manager's lock.  begun: a step's first tasks have been handed out;
-     * in so many ns CPU tasks that wait for the GPU are likely to become ready, 0: that is not known. */
-    void (*step_announced)(gantry_dispatcher *self);
-    uint64_t (*step_begun)(gantry_dispatcher *self);
 
     /* Take ready GPU tasks: a list linked through gy_task_gpu.next, in order.  Never fails and never
      * calls back on this stack: each task is released later with gy_task_release().  Any thread. */
@@ -59,6 +57,14 @@ struct gy_gpu_ops {
     void (*memory_end)(gantry_dispatcher *self, struct gy_gpu_memory *memory);
     /* A manager of which tasks are held back for memory has nothing running.  Any thread. */
     void (*quiet)(gantry_dispatcher *self);
+
+    /* A manager's bound on GPU time; NULL comes out when `share` is none.  close: none of its tasks is left.
+     * May be NULL, all three: there are none.
+     * @retval GANTRY_ERR_INVALID_ARGUMENT, GANTRY_ERR_UNSUPPORTED, GANTRY_ERR_OUT_OF_HOST_MEMORY, … */
+    gantry_status (*share_open)(gantry_dispatcher *self, const gantry_share *share,
+                                struct gy_gpu_share **out);
+    void (*share_close)(struct gy_gpu_share *share);
+    void (*share_usage)(struct gy_gpu_share *share, gantry_share_usage *out);
 
     /* 1 and up; 0: not a partition of this dispatcher's context.  May be NULL: there are none. */
     uint32_t (*partition_number)(gantry_dispatcher *self, const gantry_partition *partition);
@@ -95,6 +101,8 @@ struct gy_task_gpu *gy_task_gpu(gantry_task *task);
 gantry_launch_fn gy_task_launch_fn(const gantry_task *task);
 /* As partition_number() has it; 0: the task names none. */
 uint32_t gy_task_partition(const gantry_task *task);
+/* Its manager's bound on GPU time; NULL: none. */
+struct gy_gpu_share *gy_task_share(const gantry_task *task);
 
 /* Tasks are built by one thread and launched by another, so every line of a task is a cache miss of the
  * dispatcher (100 to 300 ns on a server).  The two calls start those misses early: the first, when the task
@@ -102,10 +110,6 @@ uint32_t gy_task_partition(const gantry_task *task);
  * dependents that its release will touch.  Hints: they change nothing. */
 void gy_task_prefetch_self(const gantry_task *task);
 void gy_task_prefetch_dependents(const gantry_task *task);
-
-/* The task is likely to lose its last reference, one that the caller holds, within `ns`: see
- * gy_pool_expect(). */
-void gy_task_expect_ready(const gantry_task *task, uint64_t ns);
 
 /* What the task declared to need; NULL: nothing. */
 struct gy_gpu_memory *gy_task_memory(gantry_task *task);

@@ -264,13 +264,6 @@ gantry_status gantry_task_choose(gantry_task *task, uint32_t index)
 
 /* ---- for the GPU dispatcher ------------------------------------------------------------------ */
 
-void gy_task_expect_ready(const gantry_task *task, uint64_t ns)
-{
-    if (!gy_task_is_gpu(task)) {
-        gy_pool_expect(task->manager->pool, ns);
-    }
-}
-
 void gy_task_prefetch_self(const gantry_task *task)
 {
     __builtin_prefetch(atomic_load_explicit(&task->edges, memory_order_acquire));
@@ -296,6 +289,11 @@ struct gy_task_gpu *gy_task_gpu(gantry_task *task)
 uint32_t gy_task_partition(const gantry_task *task)
 {
     return task->partition;
+}
+
+struct gy_gpu_share *gy_task_share(const gantry_task *task)
+{
+    return task->manager->gpu_share;
 }
 
 gantry_launch_fn gy_task_launch_fn(const gantry_task *task)

@@ -27,6 +27,15 @@ static uint32_t partition_number(const gantry_taskman *manager, const gantry_par
                : 0;
 }
 
+static gantry_status open_share(gantry_taskman *manager, const gantry_share *share)
+{
+    if (manager->gpu_ops == NULL || manager->gpu_ops->share_open == NULL) {
+        return GY_FAIL(GANTRY_ERR_UNSUPPORTED,
+                       "task manager: a share of GPU time, but it has no GPU dispatcher");
+    }
+    return manager->gpu_ops->share_open(manager->gpu, share, &manager->gpu_share);
+}
+
 static gantry_status import_options(gantry_taskman *manager, const gantry_taskman_options *theirs)
 {
     gantry_taskman_options options = {0};
@@ -63,7 +72,12 @@ static gantry_status import_options(gantry_taskman *manager, const gantry_taskma
                            "task manager: the partition is not of its GPU dispatcher's context");
         }
     }
-    status = gy_taskman_make_places(manager);
+    if (options.share != NULL) {
+        status = open_share(manager, options.share);
+    }
+    if (status == GANTRY_OK) {
+        status = gy_taskman_make_places(manager);
+    }
     return status != GANTRY_OK || options.expected_tasks == 0
                ? status
                : gy_graph_expect(&manager->graph, options.expected_tasks);
@@ -71,6 +85,9 @@ static gantry_status import_options(gantry_taskman *manager, const gantry_taskma
 
 static void leave_dispatcher(gantry_taskman *manager)
 {
+    if (manager->gpu_share != NULL) {
+        manager->gpu_ops->share_close(manager->gpu_share);
+    }
     if (manager->gpu_ops != NULL) {
         manager->gpu_ops->detach(manager->gpu);
     }
@@ -118,6 +135,22 @@ void gantry_taskman_destroy(gantry_taskman *manager)
     gy_free(manager->places);
     leave_dispatcher(manager);
     gy_handle_free(manager, manager);
+}
+
+gantry_status gantry_taskman_get_usage(gantry_taskman *manager, gantry_share_usage *out)
+{
+    if (GY_HANDLE_IS_BAD(TASKMAN, manager)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
+    if (manager == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_taskman_get_usage: manager is NULL");
+    }
+    if (manager->gpu_share == NULL) {
+        return GY_FAIL(GANTRY_ERR_NOT_FOUND, "gantry_taskman_get_usage: the task manager has no share");
+    }
+    gantry_share_usage usage;
+    manager->gpu_ops->share_usage(manager->gpu_share, &usage);
+    return gy_stats_export(out, &usage, sizeof(usage), "gantry_taskman_get_usage");
 }
 
 /* ---- submission ------------------------------------------------------------------------------ */
@@ -318,10 +351,7 @@ static gantry_status check_memory_locked(gantry_taskman *manager, const gantry_t
 static void count_special_locked(gantry_taskman *manager, const gantry_task *task) GY_REQUIRES(manager->lock)
 {
     manager->special++;
-    if (gy_task_is_gpu(task) && manager->submitted_gpu++ == 0 && manager->gpu_ops->step_announced != NULL &&
-        gy_taskman_phase(manager) == GY_BUILDING) {
-        manager->gpu_ops->step_announced(manager->gpu);
-    }
+    manager->submitted_gpu += gy_task_is_gpu(task);
     manager->submitted_sync += gy_task_kind(task) == GANTRY_TASK_SYNC_POINT;
     manager->conditions += gy_task_is_condition(task);
     manager->stables += gy_task_is_stable(task);

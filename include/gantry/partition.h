@@ -60,12 +60,13 @@ typedef enum gantry_workqueue_scope {
     GANTRY_WORKQUEUE_BALANCED = 1, /* the driver tries not to let partitions share any */
 } gantry_workqueue_scope;
 
-/** A bound on GPU time: `percent` of the device, where a partition of half its SMs uses half of it. */
+/** A bound on GPU time, of a partition or of a task manager (gantry_taskman_options.share): `percent` of the
+ * device, where work in a partition of half the SMs uses half of it. */
 typedef struct gantry_share {
     double percent;     /* of GPU time; 0 or ≥ 100: no bound */
     uint64_t burst_ns;  /* GPU time that an idle one may save up; 0: 2 ms */
     uint32_t in_flight; /* measured groups of launches that the GPU may be behind; 0: 4; at most 16 */
-    uint32_t reserved;
+    uint32_t group_us;  /* length of such a group, in GPU time; 0: a quarter of the burst, at most 500 */
 } gantry_share;
 
 typedef struct gantry_partition_request {
@@ -216,14 +217,15 @@ typedef struct gantry_partition_info {
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_partition_get_info(const gantry_partition *partition,
                                                                      gantry_partition_info *out);
 
-/** What a partition with a share has used; times in ns.  `share` is of the whole device's time. */
+/** What a partition or a task manager with a share has used; times in ns.  `share` is of the whole device's
+ * time. */
 typedef struct gantry_share_usage {
     size_t struct_size;                      /* in: sizeof of the caller */
     double target;                           /* of GPU time, 0.5 for half */
-    double measured;                         /* since the context was created */
+    double measured;                         /* since its creation */
     uint64_t used_ns;                        /* charged: busy time times the partition's part of the device */
     uint64_t since_ns;                       /* time since then */
-    uint64_t throttled_ns;                   /* of that, tasks were held back */
+    uint64_t throttled_ns;                   /* of that, tasks were held back for want of GPU time */
     uint64_t longest_ns;                     /* charged for one measured group of launches */
     uint64_t groups;                         /* measured */
     double worst_100ms, worst_1s, worst_10s; /* greatest share in any whole window; 0: there was none yet */
@@ -234,6 +236,13 @@ typedef struct gantry_share_usage {
  *  @retval GANTRY_ERR_NOT_FOUND         the partition has no share */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_partition_get_usage(gantry_partition *partition,
                                                                       gantry_share_usage *out);
+
+/** The same of a task manager's share.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL or a struct_size too small
+ *  @retval GANTRY_ERR_NOT_FOUND         the manager has no share */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_get_usage(gantry_taskman *manager,
+                                                                    gantry_share_usage *out);
 
 /** A CUstream (non-blocking) of the partition for work of the application's own.  It must be destroyed, with
  *  cuStreamDestroy(), before the context.

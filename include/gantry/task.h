@@ -32,6 +32,7 @@ typedef struct gantry_task gantry_task;
 typedef struct gantry_taskman gantry_taskman;
 typedef struct gantry_launch gantry_launch;       /* see dispatcher.h */
 typedef struct gantry_partition gantry_partition; /* see partition.h */
+typedef struct gantry_share gantry_share;         /* see partition.h */
 
 typedef enum gantry_task_kind {
     GANTRY_TASK_CPU = 0,

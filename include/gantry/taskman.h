@@ -107,8 +107,7 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_cpu_dispatcher_set_class(
 /** The usable CPUs that share the `index`-th last-level cache (L3) with each other, in increasing order; all
  *  usable CPUs are one such domain where the system does not tell.  Up to `capacity` numbers are written to
  *  `cpus` (may be NULL for 0), `out_count` gets how many there are, 0 when there is no
- *  domain of that index.  Asks hwloc where the library was built with it, else reads files of the system: for
- *  set-up.
+ *  domain of that index.  Reads files of the system: for set-up.
  *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_cpu_cache_domain(uint32_t index, uint32_t *cpus,
@@ -149,15 +148,18 @@ typedef struct gantry_taskman_options {
     gantry_dispatcher *gpu_dispatcher; /* NULL: GPU tasks are refused at submission; borrowed */
     uint32_t expected_tasks;           /* 0: unknown; storage taken at once */
     gantry_partition *partition;       /* of its GPU tasks that name none; NULL: the context's default one */
+    const gantry_share *share; /* bound on the GPU time of its GPU tasks, on top of their partitions'; NULL:
+                                * none.  Copied */
 } gantry_taskman_options;
-#define GANTRY_TASKMAN_OPTIONS_INIT                         \
-    {                                                       \
-        sizeof(gantry_taskman_options), NULL, NULL, 0, NULL \
+#define GANTRY_TASKMAN_OPTIONS_INIT                               \
+    {                                                             \
+        sizeof(gantry_taskman_options), NULL, NULL, 0, NULL, NULL \
     }
 
 /** @retval GANTRY_OK
- *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL
- *  @retval GANTRY_ERR_UNSUPPORTED       an option this library does not know
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, or a share that makes no sense
+ *  @retval GANTRY_ERR_UNSUPPORTED       an option this library does not know, a share without a GPU
+ * dispatcher, or more than 64 shares at a time
  *  @retval GANTRY_ERR_FOREIGN_HANDLE    a partition of another context, or without a GPU dispatcher
  *  @retval GANTRY_ERR_OUT_OF_HOST_MEMORY */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_create(const gantry_taskman_options *options,

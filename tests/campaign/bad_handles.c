@@ -251,6 +251,7 @@ static void create_rows(void)
 
 static void manager_rows(void)
 {
+    gantry_share_usage usage = {.struct_size = sizeof(usage)};
     gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
     gantry_taskman_stats stats = {.struct_size = sizeof(stats)};
     gantry_launch_tasks launches = {.struct_size = sizeof(launches)};
@@ -274,6 +275,7 @@ static void manager_rows(void)
     BAD(GONE, gantry_taskman_run(manager, 1));
     BAD(GONE, gantry_taskman_cancel(manager));
     BAD(GONE, gantry_taskman_get_stats(manager, &stats));
+    BAD(GONE, gantry_taskman_get_usage(manager, &usage));
     BAD(GONE, gantry_taskman_dump_graph(manager, stdout));
     BAD_REFUSED(GONE, gantry_taskman_destroy(manager));
 }

@@ -190,6 +190,32 @@ void bad_heap(void)
     gantry_context_destroy(context);
 }
 
+/* Of task managers. */
+static void share_rows(gantry_context *context)
+{
+    gantry_share_usage usage = {.struct_size = sizeof(usage)}, slight = {.struct_size = 4};
+    gantry_taskman_options options = GANTRY_TASKMAN_OPTIONS_INIT;
+    gantry_share share = {.percent = -1};
+    gantry_taskman *manager;
+    options.share = &share;
+    BAD_OUT("a share without a GPU dispatcher", manager, gantry_taskman_create(&options, &manager));
+    options.gpu_dispatcher = gantry_context_dispatcher(context);
+    BAD_OUT("a share below 0", manager, gantry_taskman_create(&options, &manager));
+    share = (gantry_share){.percent = 50, .in_flight = 17};
+    BAD_OUT("a share with too many groups in flight", manager, gantry_taskman_create(&options, &manager));
+    BAD("`manager` NULL", gantry_taskman_get_usage(NULL, &usage));
+    options.share = NULL;
+    assert_ok(gantry_taskman_create(&options, &manager));
+    BAD("no share", gantry_taskman_get_usage(manager, &usage));
+    gantry_taskman_destroy(manager);
+    share.in_flight = 4;
+    options.share = &share;
+    assert_ok(gantry_taskman_create(&options, &manager));
+    BAD("`out` NULL", gantry_taskman_get_usage(manager, NULL));
+    BAD("struct_size too small", gantry_taskman_get_usage(manager, &slight));
+    gantry_taskman_destroy(manager);
+}
+
 /* Of a context without a plan: one partition, which is the device. */
 static void partition_rows(gantry_context *context)
 {
@@ -218,6 +244,7 @@ static void partition_rows(gantry_context *context)
     BAD("`out` NULL", gantry_partition_get_usage(partition, NULL));
     BAD("struct_size too small", gantry_partition_get_usage(partition, &slight));
     BAD("no share", gantry_partition_get_usage(partition, &usage));
+    share_rows(context);
     BAD_OUT("`partition` NULL", stream, gantry_partition_create_stream(NULL, &stream));
     BAD("`out` NULL", gantry_partition_create_stream(partition, NULL));
     BAD_OUT("`context` NULL", none, gantry_partition_of_stream(NULL, &event, &none));

@@ -1,0 +1,48 @@
+/* Shares on the device clock of the emulated driver: each kernel takes as long as it is told, and time passes
+ * otherwise only when the dispatcher has nothing in flight and waits for tokens. */
+#ifndef TESTS_PARTITION_SHARE_SCENE_H
+#define TESTS_PARTITION_SHARE_SCENE_H
+
+#include "driver/emulator/gantry_emu.h"
+#include "tests/support/gpu_fixture.h"
+
+#include <stdatomic.h>
+
+#define MS 1000000u
+
+extern struct gantry_emu_control share_emu;
+
+struct share_scene {
+    struct gpu_fixture gpu;
+    gantry_kernel *kernel;
+    void *seen;
+    _Atomic(uint32_t) done; /* launch calls */
+    uint32_t calls;         /* of each task; 0: one */
+};
+
+/* False, told on stderr, without the emulated driver: share tests take it whatever the others run on. */
+bool share_scene_begin(void);
+
+/* `options` NULL: one partition, and nothing special; the driver is chosen here. */
+void share_scene_open(struct share_scene *scene, gantry_context_options *options);
+void share_scene_close(struct share_scene *scene);
+
+/* While frozen the clock does not go on by itself. */
+void share_scene_freeze(bool frozen);
+
+/* Tasks that launch one kernel per call; chained: each comes after the one before. */
+void share_scene_submit(struct share_scene *scene, gantry_taskman *manager, gantry_partition *partition,
+                        uint32_t count, bool chained, bool stable);
+/* A task manager of the scene's pool with a share; NULL: without. */
+gantry_taskman *share_scene_manager(struct share_scene *scene, const gantry_share *share);
+
+gantry_share_usage share_scene_usage(gantry_taskman *manager);
+gantry_share_usage share_scene_partition_usage(struct share_scene *scene, uint32_t index);
+/* Until `ns` are charged to the manager: the last group is when it was seen. */
+void share_scene_await(gantry_taskman *manager, uint64_t ns);
+
+/* |used - rate * time| <= burst + (n + 1) * longest */
+bool share_scene_within(const gantry_share_usage *usage, double time_ns, uint64_t burst_ns,
+                        uint32_t in_flight);
+
+#endif

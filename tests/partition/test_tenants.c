@@ -1,0 +1,269 @@
+/* Shares of task managers that use one device, in all ways of submission; on the device clock of the emulated
+ * driver. */
+#include "context/context.h"
+#include "dispatcher/internal.h"
+#include "tests/partition/plan_support.h"
+#include "tests/partition/share_scene.h"
+#include "tests/support/cmocka_c11.h"
+
+#include <math.h>
+#include <sched.h>
+#include <string.h>
+
+#define BURST (2 * (uint64_t)MS)
+
+static gantry_share share_of(double percent, uint32_t in_flight)
+{
+    return (gantry_share){.percent = percent, .in_flight = in_flight, .group_us = 1000};
+}
+
+static const struct {
+    gantry_submission submission;
+    bool frozen, stable;
+} ways[] = {{GANTRY_SUBMISSION_STREAMS, false, false},
+            {GANTRY_SUBMISSION_GRAPHS, false, false},
+            {GANTRY_SUBMISSION_GRAPHS, true, true},
+            {GANTRY_SUBMISSION_AUTO, false, false}};
+
+/* Both have work all the time: if each gets what it was promised they end together. */
+static void run_pair(struct share_scene *s, gantry_taskman *const managers[2], bool frozen)
+{
+    for (int i = 0; frozen && i < 2; i++) {
+        assert_ok(gantry_taskman_freeze(managers[i]));
+    }
+    for (int run = 0; run < (frozen ? 4 : 1); run++) {
+        gantry_dispatcher_start_group(gantry_context_dispatcher(s->gpu.context));
+        assert_ok(gantry_taskman_start(managers[0]));
+        assert_ok(gantry_taskman_start(managers[1]));
+        gantry_dispatcher_finish_group(gantry_context_dispatcher(s->gpu.context));
+        assert_ok(gantry_taskman_stop(managers[0]));
+        assert_ok(gantry_taskman_stop(managers[1]));
+    }
+}
+
+static void test_two_managers_share_a_device(void **state)
+{
+    (void)state;
+    for (size_t w = 0; w < sizeof(ways) / sizeof(ways[0]); w++) {
+        struct share_scene s;
+        gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
+        options.submission = ways[w].submission;
+        share_scene_open(&s, &options);
+        const gantry_share shares[2] = {share_of(30, 2), share_of(70, 2)};
+        gantry_taskman *managers[2];
+        const uint32_t scale = ways[w].stable ? 1 : 10, runs = ways[w].frozen ? 4 : 1;
+        uint64_t begin = share_emu.clock_ns();
+        for (int i = 0; i < 2; i++) {
+            managers[i] = share_scene_manager(&s, &shares[i]);
+            share_scene_submit(&s, managers[i], NULL, (i == 0 ? 30 : 70) * scale, w % 2 == 0, ways[w].stable);
+        }
+        run_pair(&s, managers, ways[w].frozen);
+        for (uint32_t i = 0; i < 2; i++) {
+            uint64_t all = (i == 0 ? 30u : 70u) * scale * runs * (uint64_t)MS;
+            share_scene_await(managers[i], all);
+            assert_true(share_scene_usage(managers[i]).used_ns <= all + 1000); /* each kernel once */
+        }
+        double time = (double)(share_emu.clock_ns() - begin);
+        for (uint32_t i = 0; i < 2; i++) {
+            gantry_share_usage usage = share_scene_usage(managers[i]);
+            assert_true(share_scene_within(&usage, time, BURST, 2));
+            gantry_taskman_destroy(managers[i]);
+        }
+        gantry_dispatcher_stats stats = gpu_fixture_stats(&s.gpu);
+        if (ways[w].submission != GANTRY_SUBMISSION_AUTO) {
+            assert_true((stats.graph_launches != 0) == (ways[w].submission == GANTRY_SUBMISSION_GRAPHS));
+        }
+        assert_true((stats.graph_replays != 0) == ways[w].stable);
+        share_scene_close(&s);
+    }
+}
+
+/* The finer bound holds, and so does the coarser one. */
+static void test_a_manager_has_no_more_than_its_partition(void **state)
+{
+    (void)state;
+    static const double percents[][2] = {{10, 40}, {40, 10}};
+    for (int i = 0; i < 2; i++) {
+        struct share_scene s;
+        gantry_partition_request r[] = {request("limited", GANTRY_PARTITION_EXACT, 64),
+                                        request("free", GANTRY_PARTITION_REST, 0)};
+        gantry_partition_options plan = GANTRY_PARTITION_OPTIONS_INIT;
+        gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
+        const gantry_share share = share_of(percents[i][0], 1);
+        r[0].share = share_of(percents[i][1], 1);
+        plan.requests = r;
+        plan.count = 2;
+        options.partitions = &plan;
+        options.submission = i == 0 ? GANTRY_SUBMISSION_STREAMS : GANTRY_SUBMISSION_GRAPHS;
+        share_scene_open(&s, &options);
+        gantry_taskman *manager = share_scene_manager(&s, &share);
+        uint64_t begin = share_emu.clock_ns();
+        share_scene_submit(&s, manager, gantry_partition_at(s.gpu.context, 0), 200, false, false);
+        assert_ok(gantry_taskman_start(manager));
+        assert_ok(gantry_taskman_stop(manager));
+        share_scene_await(manager, 200 * (uint64_t)MS * 64 / 132 - 1000);
+        gantry_share_usage fine = share_scene_usage(manager), coarse = share_scene_partition_usage(&s, 0);
+        double time = (double)(share_emu.clock_ns() - begin);
+        assert_true(share_scene_within(i == 0 ? &fine : &coarse, time, BURST, 1));
+        assert_int_equal(fine.used_ns, coarse.used_ns);
+        assert_true((i == 0 ? fine : coarse).throttled_ns > 0);
+        gantry_taskman_destroy(manager);
+        share_scene_close(&s);
+    }
+}
+
+/* A task of many calls is held in the middle, where nothing on its stream has ended. */
+static void test_a_task_is_held_between_its_calls(void **state)
+{
+    (void)state;
+    for (int graphs = 0; graphs < 2; graphs++) {
+        struct share_scene s;
+        gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
+        options.submission = graphs ? GANTRY_SUBMISSION_GRAPHS : GANTRY_SUBMISSION_STREAMS;
+        share_scene_open(&s, &options);
+        const gantry_share share = share_of(20, 1);
+        gantry_taskman *manager = share_scene_manager(&s, &share);
+        s.calls = 50;
+        uint64_t begin = share_emu.clock_ns();
+        share_scene_submit(&s, manager, NULL, 3, false, false);
+        assert_ok(gantry_taskman_start(manager));
+        assert_ok(gantry_taskman_stop(manager));
+        share_scene_await(manager, 150 * (uint64_t)MS);
+        gantry_share_usage usage = share_scene_usage(manager);
+        assert_int_equal(s.done, 150);
+        assert_true(share_scene_within(&usage, (double)(share_emu.clock_ns() - begin), BURST, 1));
+        gantry_taskman_destroy(manager);
+        share_scene_close(&s);
+    }
+}
+
+static gantry_launch_result leave(gantry_launch *launch, void *arg)
+{
+    (void)arg;
+    return gantry_launch_leave_graph(launch) == GANTRY_OK ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_FAILED;
+}
+
+/* A forbidden call in a capture, and then nothing. */
+static gantry_launch_result break_capture(gantry_launch *launch, void *arg)
+{
+    struct share_scene *s = arg;
+    (void)s->gpu.context->cuda->driver->cuStreamSynchronize(gantry_launch_stream(launch));
+    return GANTRY_LAUNCH_DONE;
+}
+
+/* Whatever becomes of captures, each kernel is paid once. */
+static void test_captures_that_end_early_are_charged(void **state)
+{
+    (void)state;
+    static const gantry_launch_fn odd[] = {leave, break_capture};
+    for (size_t k = 0; k < 2; k++) {
+        struct share_scene s;
+        gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
+        options.submission = GANTRY_SUBMISSION_GRAPHS;
+        share_scene_open(&s, &options);
+        const gantry_share share = share_of(50, 2);
+        gantry_taskman *manager = share_scene_manager(&s, &share);
+        gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
+        desc.kind = GANTRY_TASK_KERNEL;
+        desc.launch = odd[k];
+        desc.arg = &s;
+        for (int i = 0; i < 5; i++) {
+            gantry_task *task;
+            share_scene_submit(&s, manager, NULL, 4, false, false);
+            assert_ok(gantry_taskman_submit(manager, &desc, &task));
+        }
+        assert_ok(gantry_taskman_start(manager));
+        assert_ok(gantry_taskman_stop(manager));
+        share_scene_await(manager, 20 * (uint64_t)MS);
+        assert_true(share_scene_usage(manager).used_ns <= 20 * (uint64_t)MS + 1000);
+        assert_true(gpu_fixture_stats(&s.gpu).graph_launches > 0);
+        gantry_taskman_destroy(manager);
+        share_scene_close(&s);
+    }
+}
+
+static void test_shares_come_and_go_with_their_managers(void **state)
+{
+    (void)state;
+    struct share_scene s;
+    share_scene_open(&s, NULL);
+    for (uint32_t i = 0; i < 200; i++) {
+        const gantry_share share = share_of(1 + i % 99, 1 + i % 16);
+        gantry_taskman *manager = share_scene_manager(&s, &share);
+        share_scene_submit(&s, manager, NULL, 1, false, false);
+        assert_ok(gantry_taskman_start(manager));
+        assert_ok(gantry_taskman_stop(manager));
+        share_scene_await(manager, MS);
+        assert_true(fabs(share_scene_usage(manager).target - (1 + i % 99) / 100.0) < 1e-9);
+        gantry_taskman_destroy(manager);
+    }
+    assert_in_range(atomic_load(&gantry_context_dispatcher(s.gpu.context)->shares.count), 1, 8);
+    share_scene_close(&s);
+}
+
+static void test_there_is_room_for_so_many_shares(void **state)
+{
+    (void)state;
+    struct share_scene s;
+    share_scene_open(&s, NULL);
+    gantry_taskman *managers[128], *refused = NULL;
+    gantry_taskman_options options = GANTRY_TASKMAN_OPTIONS_INIT;
+    const gantry_share share = share_of(1, 1);
+    uint32_t count = 0;
+    gantry_status status = GANTRY_OK;
+    options.gpu_dispatcher = gantry_context_dispatcher(s.gpu.context);
+    options.share = &share;
+    while (status == GANTRY_OK && count < 128) {
+        status = gantry_taskman_create(&options, &managers[count]);
+        count += status == GANTRY_OK;
+    }
+    assert_int_equal(status, GANTRY_ERR_UNSUPPORTED);
+    assert_in_range(count, GY_SHARE_MANAGERS, GY_SHARE_MANAGERS + GANTRY_PARTITIONS_MAX);
+    assert_int_equal(gantry_taskman_create(&options, &refused), GANTRY_ERR_UNSUPPORTED);
+    assert_null(refused);
+    gantry_taskman_destroy(managers[--count]);
+    assert_ok(gantry_taskman_create(&options, &managers[count++]));
+    while (count > 0) {
+        gantry_taskman_destroy(managers[--count]);
+    }
+    share_scene_close(&s);
+}
+
+static void test_shares_are_checked(void **state)
+{
+    (void)state;
+    struct share_scene s;
+    gantry_taskman *manager = NULL;
+    gantry_share_usage usage = {.struct_size = sizeof(usage)};
+    gantry_taskman_options options = GANTRY_TASKMAN_OPTIONS_INIT;
+    gantry_share bad[] = {share_of(-1, 1), share_of(NAN, 1), share_of(10, 17), share_of(INFINITY, 1)};
+    share_scene_open(&s, NULL);
+    options.gpu_dispatcher = gantry_context_dispatcher(s.gpu.context);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        options.share = &bad[i];
+        assert_int_equal(gantry_taskman_create(&options, &manager), GANTRY_ERR_INVALID_ARGUMENT);
+        assert_null(manager);
+    }
+    const gantry_share all = share_of(100, 1);
+    options.share = &all;
+    assert_ok(gantry_taskman_create(&options, &manager));
+    assert_int_equal(gantry_taskman_get_usage(manager, &usage), GANTRY_ERR_NOT_FOUND);
+    gantry_taskman_destroy(manager);
+    options.gpu_dispatcher = NULL;
+    assert_int_equal(gantry_taskman_create(&options, &manager), GANTRY_ERR_UNSUPPORTED);
+    share_scene_close(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_two_managers_share_a_device),
+        cmocka_unit_test(test_a_manager_has_no_more_than_its_partition),
+        cmocka_unit_test(test_a_task_is_held_between_its_calls),
+        cmocka_unit_test(test_captures_that_end_early_are_charged),
+        cmocka_unit_test(test_shares_come_and_go_with_their_managers),
+        cmocka_unit_test(test_there_is_room_for_so_many_shares),
+        cmocka_unit_test(test_shares_are_checked),
+    };
+    return share_scene_begin() ? cmocka_run_group_tests(tests, NULL, NULL) : 1;
+}
