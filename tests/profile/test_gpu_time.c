@@ -467,7 +467,7 @@ static void test_recordings_come_and_go_under_both_threads(void **state)
     /* How many slices one recording catches is up to the scheduler: a thread that sleeps in the wrong place
      * loses them all.  Go on until one of the recordings has some; a recorder that never gets any is found by
      * the test's time limit. */
-    for (int i = 0; i < 30 || (slices == 0 && worst == GANTRY_OK); i++) {
+    for (int i = 0; i < 8 || (slices == 0 && worst == GANTRY_OK); i++) {
         gantry_profile_options options = GANTRY_PROFILE_OPTIONS_INIT;
         options.path = path;
         gantry_profile *recording = NULL;
