@@ -328,7 +328,9 @@ gantry_status gy_kind_init(struct gy_kind *kind, const struct gy_kind_setup *set
         status = GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "heap: no memory for its bookkeeping");
         goto fini_growth;
     }
-    if (!gy_park_init(&kind->park, &kind->pages, setup->map, &kind->usage)) {
+    bool is_device = setup->kind == GANTRY_MEMORY_DEVICE && setup->context != NULL;
+    if (!gy_park_init(&kind->park, &kind->pages, setup->map, &kind->usage,
+                      is_device ? setup->context->info.memory_bytes : 0)) {
         status = GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "heap: no memory for its bookkeeping");
         goto fini_pages;
     }

@@ -26,42 +26,14 @@ struct range_batch {
 
 /* ---- live ranges ---- */
 
-static _Atomic(struct gy_range *) *live_at(const struct gy_slab *slab, uintptr_t base)
-{
-    return &slab->live[gy_page_in_slab(slab, base)];
-}
-
 /* The live range of that state at `base`, NULL when there is none or `slab` is in no page layer. */
 static struct gy_range *find_live(const struct gy_slab *slab, enum gy_range_state state, uintptr_t base)
 {
     if (slab->first == NULL || base % GY_PAGE_BYTES != 0 || base - slab->region.base >= slab->region.bytes) {
         return NULL;
     }
-    struct gy_range *range = atomic_load_explicit(live_at(slab, base), memory_order_acquire);
+    struct gy_range *range = atomic_load_explicit(gy_live_at(slab, base), memory_order_acquire);
     return range != NULL && gy_range_state(range) == state ? range : NULL;
-}
-
-struct gy_range *gy_pages_claim(struct gy_slab *slab, enum gy_range_state state, uintptr_t base)
-{
-    if (base % GY_PAGE_BYTES != 0) {
-        return NULL;
-    }
-    _Atomic(struct gy_range *) *at = live_at(slab, base);
-    struct gy_range *range = atomic_load_explicit(at, memory_order_acquire);
-    if (range == NULL || gy_range_state(range) != state ||
-        !atomic_compare_exchange_strong_explicit(at, &range, NULL, memory_order_acq_rel,
-                                                 memory_order_acquire)) {
-        return NULL;
-    }
-    gy_range_set_state(range, GY_RANGE_OWNED);
-    return range;
-}
-
-void gy_pages_publish(struct gy_range *range, size_t bytes, uint32_t site)
-{
-    gy_range_set_request(range, bytes, site);
-    gy_range_set_state(range, GY_RANGE_BLOCK);
-    atomic_store_explicit(live_at(range->slab, range->base), range, memory_order_release);
 }
 
 /* ---- range nodes ---- */
@@ -258,7 +230,7 @@ static void remove_range(struct gy_pages *pages, struct gy_range *range) GY_REQU
     if (gy_range_state(range) == GY_RANGE_FREE) {
         gy_tlsf_remove(&pages->free, range);
     } else {
-        atomic_store_explicit(live_at(range->slab, range->base), NULL, memory_order_relaxed);
+        atomic_store_explicit(gy_live_at(range->slab, range->base), NULL, memory_order_relaxed);
     }
     push_spare(pages, range);
 }
@@ -392,7 +364,7 @@ enum gy_pages_result gy_pages_alloc(struct gy_pages *pages, enum gy_range_state 
     if (range != NULL) {
         gy_range_set_request(range, bytes, site);
         gy_range_set_state(range, state);
-        atomic_store_explicit(live_at(range->slab, range->base), range, memory_order_release);
+        atomic_store_explicit(gy_live_at(range->slab, range->base), range, memory_order_release);
         *out = range->base;
     }
     gy_mutex_unlock(&pages->lock);

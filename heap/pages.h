@@ -25,6 +25,11 @@ struct gy_slab {
     _Atomic(struct gy_range *) *live;
 };
 
+static inline _Atomic(struct gy_range *) *gy_live_at(const struct gy_slab *slab, uintptr_t base)
+{
+    return &slab->live[(base - slab->region.base) >> GY_PAGE_SHIFT];
+}
+
 struct gy_pages {
     gy_mutex lock;               /* rank PAGES */
     struct gy_tlsf free;         /* guarded by lock */
@@ -94,9 +99,28 @@ enum gy_pages_result gy_pages_resize(struct gy_pages *pages, struct gy_slab *sla
 
 /* Without the lock: take the live range of that state at `base` of `slab` for the caller, who owns it then;
  * NULL when there is none.  The caller sees to it that the slab is not taken apart meanwhile. */
-struct gy_range *gy_pages_claim(struct gy_slab *slab, enum gy_range_state state, uintptr_t base);
+static inline struct gy_range *gy_pages_claim(struct gy_slab *slab, enum gy_range_state state, uintptr_t base)
+{
+    if (base % GY_PAGE_BYTES != 0) {
+        return NULL;
+    }
+    _Atomic(struct gy_range *) *at = gy_live_at(slab, base);
+    struct gy_range *range = atomic_load_explicit(at, memory_order_acquire);
+    if (range == NULL || gy_range_state(range) != state ||
+        !atomic_compare_exchange_strong_explicit(at, &range, NULL, memory_order_acq_rel,
+                                                 memory_order_acquire)) {
+        return NULL;
+    }
+    gy_range_set_state(range, GY_RANGE_OWNED);
+    return range;
+}
 /* Without the lock: a range that the caller owns becomes a live BLOCK. */
-void gy_pages_publish(struct gy_range *range, size_t bytes, uint32_t site);
+static inline void gy_pages_publish(struct gy_range *range, size_t bytes, uint32_t site)
+{
+    gy_range_set_request(range, bytes, site);
+    gy_range_set_state(range, GY_RANGE_BLOCK);
+    atomic_store_explicit(gy_live_at(range->slab, range->base), range, memory_order_release);
+}
 /* Give ranges that the caller owns, linked by `next`, back. */
 void gy_pages_release(struct gy_pages *pages, struct gy_range *first);
 

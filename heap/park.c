@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 
 #include <sched.h>
+#include <stddef.h>
 
 /* Ranges looked at in a bucket for one of the right size and alignment. */
 #define SCAN_LIMIT 4
@@ -37,6 +38,11 @@ static void let_go(struct gy_park_shard *shard)
     atomic_store_explicit(&shard->held, false, memory_order_release);
 }
 
+static struct gy_park_shard *shard_of(struct gy_tally *tally)
+{
+    return (struct gy_park_shard *)(void *)((char *)tally - offsetof(struct gy_park_shard, tally));
+}
+
 static struct gy_range **bucket_of(struct gy_park_shard *shard, size_t pages)
 {
     return &shard->buckets[((uint64_t)pages * 0x9e3779b97f4a7c15u) >> 59];
@@ -59,7 +65,7 @@ static struct gy_range *empty_shard(struct gy_park_shard *shard)
 }
 
 bool gy_park_init(struct gy_park *park, struct gy_pages *pages, struct gy_granules *map,
-                  struct gy_usage *usage)
+                  struct gy_usage *usage, uint64_t memory_bytes)
 {
     struct gy_park_shard *shards = gy_alloc_aligned(GY_PARK_SHARDS * sizeof(*shards), 64);
     if (shards == NULL) {
@@ -67,15 +73,35 @@ bool gy_park_init(struct gy_park *park, struct gy_pages *pages, struct gy_granul
     }
     for (unsigned i = 0; i < GY_PARK_SHARDS; i++) {
         shards[i] = (struct gy_park_shard){.held = false};
-        gy_tally_init(&shards[i].tally, GY_PARK_HOLD_BYTES);
+        gy_tally_init(&shards[i].tally, GY_PARK_HOLD_BYTES, true);
     }
-    *park = (struct gy_park){pages, map, usage, shards};
+    /* All shards together: a quarter of the memory, where that is more than the least. */
+    uint64_t most = memory_bytes / (4 * GY_PARK_SHARDS);
+    most = most > GY_PARK_BYTES ? most : GY_PARK_BYTES;
+    most = most < GY_PARK_MOST_BYTES ? most : GY_PARK_MOST_BYTES;
+    *park = (struct gy_park){pages, map, usage, shards, (size_t)most >> GY_PAGE_SHIFT};
     return true;
 }
 
 void gy_park_fini(struct gy_park *park)
 {
     gy_free(park->shards);
+}
+
+/* Note in a shard that the caller holds. */
+static inline void note_in(struct gy_park *park, struct gy_park_shard *shard, uint32_t site, int64_t bytes,
+                           int count)
+{
+    gy_tally_note(&shard->tally, park->usage, site, bytes, count);
+    if (__builtin_expect(shard->tally.has_idle_rival, 0)) {
+        struct gy_tally *lone = gy_tally_rival(park->usage);
+        struct gy_park_shard *other = lone != NULL ? shard_of(lone) : shard;
+        shard->tally.has_idle_rival = false;
+        if (other != shard && try_hold(other)) { /* never waits: the other one might for us */
+            gy_tally_depose(lone, park->usage, &shard->tally);
+            let_go(other);
+        }
+    }
 }
 
 /* ---- blocks ---- */
@@ -98,23 +124,23 @@ static struct gy_range *take_from(struct gy_park_shard *shard, size_t pages, siz
 bool gy_park_take(struct gy_park *park, size_t bytes, size_t alignment, uint32_t site, uintptr_t *out)
 {
     struct gy_park_shard *shard = my_shard(park);
-    if (bytes > GY_PARK_BYTES || !try_hold(shard)) {
+    if (bytes > GY_PARK_MOST_BYTES || !try_hold(shard)) {
         return false;
     }
     struct gy_range *range = take_from(shard, (bytes + GY_PAGE_BYTES - 1) >> GY_PAGE_SHIFT, alignment);
     if (range != NULL) {
         *out = range->base;
         gy_pages_publish(range, bytes, site);
-        gy_tally_note(&shard->tally, park->usage, site, (int64_t)bytes, 1);
+        note_in(park, shard, site, (int64_t)bytes, 1);
     }
     let_go(shard);
     return range != NULL;
 }
 
 /* Keep a range that the caller owns; what has to leave for it, linked by `next`. */
-static struct gy_range *keep(struct gy_park_shard *shard, struct gy_range *range)
+static struct gy_range *keep(const struct gy_park *park, struct gy_park_shard *shard, struct gy_range *range)
 {
-    size_t most = GY_PARK_BYTES >> GY_PAGE_SHIFT;
+    size_t most = park->most_pages;
     struct gy_range *leaving = NULL;
     if (range->pages > most) {
         range->next = NULL;
@@ -152,9 +178,8 @@ enum gy_park_result gy_park_give(struct gy_park *park, struct gy_region *region,
                                  : NULL;
     struct gy_range *leaving = NULL;
     if (range != NULL) {
-        gy_tally_note(&shard->tally, park->usage, gy_range_site(range), -(int64_t)gy_range_requested(range),
-                      -1);
-        leaving = keep(shard, range);
+        note_in(park, shard, gy_range_site(range), -(int64_t)gy_range_requested(range), -1);
+        leaving = keep(park, shard, range);
     }
     gy_pages_release(park->pages, leaving);
     let_go(shard);
@@ -176,8 +201,8 @@ void gy_park_give_claimed(struct gy_park *park, struct gy_range *range)
 {
     struct gy_park_shard *shard = my_shard(park);
     hold(shard);
-    gy_tally_note(&shard->tally, park->usage, gy_range_site(range), -(int64_t)gy_range_requested(range), -1);
-    gy_pages_release(park->pages, keep(shard, range));
+    note_in(park, shard, gy_range_site(range), -(int64_t)gy_range_requested(range), -1);
+    gy_pages_release(park->pages, keep(park, shard, range));
     let_go(shard);
 }
 
@@ -192,7 +217,7 @@ void gy_park_note(struct gy_park *park, uint32_t site, int64_t bytes, int count)
 {
     struct gy_park_shard *shard = my_shard(park);
     if (try_hold(shard)) {
-        gy_tally_note(&shard->tally, park->usage, site, bytes, count);
+        note_in(park, shard, site, bytes, count);
         let_go(shard);
     } else {
         gy_usage_note(park->usage, site, bytes, count);

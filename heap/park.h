@@ -14,8 +14,9 @@
 
 #define GY_PARK_SHARDS 16
 #define GY_PARK_BUCKETS 32
-/* Most bytes that a shard keeps. */
+/* Bytes that a shard may keep at least, and at most where there is much memory. */
 #define GY_PARK_BYTES ((size_t)128 << 20)
+#define GY_PARK_MOST_BYTES ((size_t)512 << 20)
 /* What a shard's tally holds back while it is alone. */
 #define GY_PARK_HOLD_BYTES ((int64_t)1 << 20)
 
@@ -31,11 +32,12 @@ struct gy_park {
     struct gy_granules *map;      /* immutable */
     struct gy_usage *usage;       /* immutable */
     struct gy_park_shard *shards; /* immutable; GY_PARK_SHARDS of them */
+    size_t most_pages;            /* immutable; that a shard keeps */
 };
 
-/* False: out of host memory. */
+/* `memory_bytes` is what the kind has in all, 0: not known.  False: out of host memory. */
 GANTRY_MUST_CHECK bool gy_park_init(struct gy_park *park, struct gy_pages *pages, struct gy_granules *map,
-                                    struct gy_usage *usage);
+                                    struct gy_usage *usage, uint64_t memory_bytes);
 /* What is parked goes with its slabs. */
 void gy_park_fini(struct gy_park *park);
 

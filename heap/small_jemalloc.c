@@ -236,7 +236,7 @@ static struct small_cache *make_cache(struct gy_small *small)
         return NULL;
     }
     memset(cache, 0, sizeof(*cache));
-    gy_tally_init(&cache->tally, HOLD_BACK_BYTES);
+    gy_tally_init(&cache->tally, HOLD_BACK_BYTES, false);
     cache->small = small;
     cache->thread = &mine;
     cache->purges = atomic_load_explicit(&small->purges, memory_order_relaxed);

@@ -40,11 +40,11 @@ struct gy_range {
     struct gy_slab *slab;                 /* not SPARE */
     struct gy_range *below;               /* neighbour at lower addresses in the slab, NULL at its start */
     struct gy_range *above;               /* neighbour at higher addresses, NULL at its end */
-    struct gy_range *prev;                /* FREE: in its column */
     struct gy_range *next;                /* FREE: in its column; OWNED: where it is parked; SPARE: stack */
     uintptr_t base;                       /* multiple of GY_PAGE_BYTES */
     size_t pages;                         /* > 0 */
-    _Atomic(size_t) requested;            /* atomic; BLOCK: bytes asked for */
+    _Atomic(size_t) requested;            /* atomic; BLOCK: bytes asked for; the first line ends here */
+    struct gy_range *prev;                /* FREE: in its column */
 };
 
 static inline enum gy_range_state gy_range_state(const struct gy_range *range)

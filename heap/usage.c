@@ -4,9 +4,10 @@
 
 #include <assert.h>
 
-#define MOST_HOLD 32 /* times the least */
+#define MOST_HOLD 32     /* times the least */
+#define LONELY_MOVES 64u /* in a row */
 
-bool gy_usage_make_site(struct gy_usage *usage, uint32_t site)
+bool gy_usage_make_site_slow(struct gy_usage *usage, uint32_t site)
 {
     _Atomic(struct gy_site_sums *) *at = &usage->sites[site >> GY_SITE_SUMS_BITS];
     if (atomic_load_explicit(at, memory_order_acquire) != NULL) {
@@ -38,11 +39,19 @@ void gy_usage_raise_peak(_Atomic(int64_t) *peak, int64_t used)
     }
 }
 
-static void add_bytes(_Atomic(int64_t) *sum, _Atomic(int64_t) *peak, int64_t bytes)
+/* Acquire and release: who sees what a lone tally has moved to the sums does not add it a second time. */
+static int64_t add(_Atomic(int64_t) *sum, int64_t bytes)
 {
-    int64_t now = atomic_fetch_add_explicit(sum, bytes, memory_order_relaxed) + bytes;
+    return atomic_fetch_add_explicit(sum, bytes, memory_order_acq_rel) + bytes;
+}
+
+static void add_used(struct gy_usage *usage, int64_t bytes)
+{
+    int64_t now = add(&usage->used, bytes);
     if (bytes > 0) {
-        gy_usage_raise_peak(peak, now);
+        struct gy_tally *lone = gy_tally_rival(usage);
+        now += lone != NULL ? atomic_load_explicit(&lone->held_back, memory_order_relaxed) : 0;
+        gy_usage_raise_peak(&usage->peak, now);
     }
 }
 
@@ -50,9 +59,48 @@ static void add_to_site(struct gy_usage *usage, uint32_t site, int64_t bytes, in
 {
     struct gy_site_sums *sums = gy_usage_site(usage, site);
     assert(sums != NULL && "gy_usage_make_site() was called");
-    add_bytes(&sums->bytes, &sums->peak, bytes);
+    int64_t now = add(&sums->bytes, bytes);
+    if (bytes > 0) {
+        struct gy_tally *lone = gy_tally_rival(usage);
+        int64_t blocks = 0;
+        if (lone != NULL) {
+            gy_tally_collect_site(lone, site, &now, &blocks);
+        }
+        gy_usage_raise_peak(&sums->peak, now);
+    }
     if (count != 0) {
         atomic_fetch_add_explicit(&sums->count, count, memory_order_relaxed);
+    }
+}
+
+static uint64_t blocks_noted(const struct gy_tally *tally)
+{
+    return atomic_load_explicit(&tally->allocs, memory_order_relaxed) +
+           atomic_load_explicit(&tally->frees, memory_order_relaxed);
+}
+
+/* Have all peaks looked at again. */
+static void forget_highs(struct gy_tally *tally)
+{
+    tally->high = INT64_MIN / 2;
+    for (unsigned i = 0; i < GY_TALLY_SITES; i++) {
+        tally->sites[i].high = INT64_MIN / 2;
+    }
+}
+
+/* Nobody else has moved anything for some time: become the lone one, or see whether who is that still does
+ * anything. */
+static void claim_lone(struct gy_tally *tally, struct gy_usage *usage)
+{
+    struct gy_tally *lone = NULL;
+    tally->streak = 0;
+    if (atomic_compare_exchange_strong(&usage->lone, &lone, tally)) {
+        tally->hold = GY_TALLY_HOLD_ALL;
+        forget_highs(tally);
+    } else if (lone != tally) {
+        uint64_t blocks = blocks_noted(lone);
+        tally->has_idle_rival = blocks == tally->rival_blocks;
+        tally->rival_blocks = blocks;
     }
 }
 
@@ -60,24 +108,31 @@ static void add_to_site(struct gy_usage *usage, uint32_t site, int64_t bytes, in
 static void adapt(struct gy_tally *tally, struct gy_usage *usage)
 {
     int64_t most = tally->least_hold * MOST_HOLD;
+    if (tally->hold == GY_TALLY_HOLD_ALL) {
+        return;
+    }
     if (atomic_load_explicit(&usage->latest, memory_order_relaxed) == tally) {
         tally->hold = tally->hold / 2 > tally->least_hold ? tally->hold / 2 : tally->least_hold;
+        if (tally->may_be_lone && ++tally->streak >= LONELY_MOVES) {
+            claim_lone(tally, usage);
+        }
     } else {
         atomic_store_explicit(&usage->latest, tally, memory_order_relaxed);
         tally->hold = tally->hold < most / 2 ? tally->hold * 2 : most;
+        tally->streak = 0;
     }
 }
 
-void gy_tally_init(struct gy_tally *tally, int64_t hold)
+void gy_tally_init(struct gy_tally *tally, int64_t hold, bool may_be_lone)
 {
-    *tally = (struct gy_tally){.hold = hold, .least_hold = hold};
+    *tally = (struct gy_tally){.hold = hold, .least_hold = hold, .may_be_lone = may_be_lone};
 }
 
 void gy_tally_pass(struct gy_tally *tally, struct gy_usage *usage, uint32_t site, int64_t bytes)
 {
     adapt(tally, usage);
     add_to_site(usage, site, bytes, 0);
-    add_bytes(&usage->used, &usage->peak, bytes);
+    add_used(usage, bytes);
 }
 
 void gy_usage_note(struct gy_usage *usage, uint32_t site, int64_t bytes, int count)
@@ -86,24 +141,70 @@ void gy_usage_note(struct gy_usage *usage, uint32_t site, int64_t bytes, int cou
         atomic_fetch_add_explicit(count > 0 ? &usage->allocs : &usage->frees, 1, memory_order_relaxed);
     }
     add_to_site(usage, site, bytes, count);
-    add_bytes(&usage->used, &usage->peak, bytes);
+    add_used(usage, bytes);
 }
 
-void gy_tally_settle(struct gy_tally *tally, struct gy_usage *usage)
+/* Taken out of the tally first: who adds both up at this moment misses some rather than counting it twice. */
+static void move_all(struct gy_tally *tally, struct gy_usage *usage)
 {
-    adapt(tally, usage);
     for (unsigned i = 0; i < GY_TALLY_SITES; i++) {
         int64_t bytes = atomic_load_explicit(&tally->sites[i].bytes, memory_order_relaxed);
         int32_t count = atomic_load_explicit(&tally->sites[i].count, memory_order_relaxed);
         if (bytes == 0 && count == 0) {
             continue;
         }
-        add_to_site(usage, atomic_load_explicit(&tally->sites[i].site, memory_order_relaxed), bytes, count);
         atomic_store_explicit(&tally->sites[i].bytes, 0, memory_order_relaxed);
         atomic_store_explicit(&tally->sites[i].count, 0, memory_order_relaxed);
+        add_to_site(usage, atomic_load_explicit(&tally->sites[i].site, memory_order_relaxed), bytes, count);
     }
-    add_bytes(&usage->used, &usage->peak, atomic_load_explicit(&tally->held_back, memory_order_relaxed));
+    int64_t held = atomic_load_explicit(&tally->held_back, memory_order_relaxed);
     atomic_store_explicit(&tally->held_back, 0, memory_order_relaxed);
+    add_used(usage, held);
+}
+
+void gy_tally_settle(struct gy_tally *tally, struct gy_usage *usage)
+{
+    adapt(tally, usage);
+    move_all(tally, usage);
+}
+
+static void end_lone(struct gy_tally *lone, struct gy_usage *usage)
+{
+    atomic_store_explicit(&usage->lone, NULL, memory_order_release);
+    lone->hold = lone->least_hold;
+    move_all(lone, usage);
+}
+
+struct gy_tally *gy_tally_rival(struct gy_usage *usage)
+{
+    return atomic_load_explicit(&usage->lone, memory_order_acquire);
+}
+
+void gy_tally_depose(struct gy_tally *lone, struct gy_usage *usage, struct gy_tally *by)
+{
+    if (gy_tally_rival(usage) == lone && blocks_noted(lone) == by->rival_blocks) {
+        end_lone(lone, usage);
+    }
+}
+
+void gy_tally_look(struct gy_tally *tally, struct gy_usage *usage, unsigned slot)
+{
+    int64_t held = atomic_load_explicit(&tally->held_back, memory_order_relaxed);
+    int64_t bytes = atomic_load_explicit(&tally->sites[slot].bytes, memory_order_relaxed);
+    struct gy_site_sums *sums =
+        gy_usage_site(usage, atomic_load_explicit(&tally->sites[slot].site, memory_order_relaxed));
+    int64_t used = atomic_load_explicit(&usage->used, memory_order_relaxed);
+    if (used != tally->used) {
+        forget_highs(tally);
+        tally->used = used;
+    }
+    gy_usage_raise_peak(&usage->peak, used + held);
+    gy_usage_raise_peak(&sums->peak, atomic_load_explicit(&sums->bytes, memory_order_relaxed) + bytes);
+    tally->high = held > tally->high ? held : tally->high;
+    tally->sites[slot].high = bytes > tally->sites[slot].high ? bytes : tally->sites[slot].high;
+    if (atomic_load_explicit(&usage->latest, memory_order_relaxed) != tally) {
+        end_lone(tally, usage);
+    }
 }
 
 void gy_tally_end(struct gy_tally *tally, struct gy_usage *usage)

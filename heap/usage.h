@@ -3,7 +3,11 @@
  * The shared sums (struct gy_usage) are atomic, and every thread that touched them for every block would
  * fight over their cache lines.  So blocks are noted in a tally of few writers first, and move to the shared
  * sums when they have come to some size: peaks may miss that much per tally.  The size doubles, up to 32
- * times, while another tally was the last to move some, and halves again when it was the same. */
+ * times, while another tally was the last to move some, and halves again when it was the same.
+ *
+ * A tally that for some time was the only one to move anything becomes the lone one: it keeps everything to
+ * itself, and whoever looks for a peak adds what it has.  It ends being that when another one moves
+ * something; if it does nothing any more, the other one ends it (gy_tally_depose()). */
 #ifndef HEAP_USAGE_H
 #define HEAP_USAGE_H
 
@@ -17,6 +21,8 @@
 #define GY_SITE_SUMS ((uint32_t)1 << GY_SITE_SUMS_BITS)
 #define GY_SITE_SUMS_BLOCKS ((uint32_t)1 << (18 - GY_SITE_SUMS_BITS)) /* 18: GY_SITE_BITS of chunk.h */
 #define GY_TALLY_SITES 16
+/* What the lone tally may hold back. */
+#define GY_TALLY_HOLD_ALL (INT64_MAX / 2)
 
 /* Of one site. */
 struct gy_site_sums {
@@ -31,6 +37,7 @@ struct gy_usage {
     _Atomic(uint64_t) allocs; /* atomic; noted without a tally or in one that has ended */
     _Atomic(uint64_t) frees;  /* atomic; likewise */
     _Atomic(struct gy_tally *) latest; /* atomic; that has moved something; only compared */
+    _Atomic(struct gy_tally *) lone;   /* atomic; the lone one, NULL: none; from NULL by its writer */
     _Atomic(struct gy_site_sums *) sites[GY_SITE_SUMS_BLOCKS]; /* atomic; NULL, then one block for ever */
 };
 
@@ -38,6 +45,12 @@ struct gy_usage {
 struct gy_tally {
     int64_t hold;               /* the writer only; bytes that may be held back now */
     int64_t least_hold;         /* immutable */
+    bool may_be_lone;           /* immutable; there is a lock to have its writer's place */
+    bool has_idle_rival;        /* the writer only; the lone one seems to do nothing: depose it */
+    uint32_t streak;            /* the writer only; moves in a row that no other tally interrupted */
+    uint64_t rival_blocks;      /* the writer only; what the lone one had counted when last looked at */
+    int64_t used;               /* the writer only; lone: usage->used when peaks were looked at */
+    int64_t high;               /* the writer only; lone: most of held_back with which they were */
     _Atomic(int64_t) held_back; /* atomic; bytes not yet in usage->used */
     _Atomic(uint64_t) allocs;   /* atomic; never moved while the tally lives */
     _Atomic(uint64_t) frees;    /* atomic; likewise */
@@ -45,6 +58,7 @@ struct gy_tally {
         _Atomic(uint32_t) site; /* atomic */
         _Atomic(int32_t) count; /* atomic; not yet in the site's sums */
         _Atomic(int64_t) bytes; /* atomic; likewise */
+        int64_t high;           /* the writer only; likewise, of `bytes` */
     } sites[GY_TALLY_SITES];
 };
 
@@ -55,15 +69,23 @@ struct gy_sums {
     uint64_t frees;
 };
 
+GANTRY_MUST_CHECK bool gy_usage_make_site_slow(struct gy_usage *usage, uint32_t site);
 /* Make room for the sums of `site`; before its first block is noted.  False: out of host memory. */
-GANTRY_MUST_CHECK bool gy_usage_make_site(struct gy_usage *usage, uint32_t site);
+GANTRY_MUST_CHECK static inline bool gy_usage_make_site(struct gy_usage *usage, uint32_t site)
+{
+    return __builtin_expect(
+               atomic_load_explicit(&usage->sites[site >> GY_SITE_SUMS_BITS], memory_order_acquire) != NULL,
+               1) ||
+           gy_usage_make_site_slow(usage, site);
+}
 void gy_usage_fini(struct gy_usage *usage);
 
 /* One block more (count 1), one less (-1), or another size (0), without a tally. */
 void gy_usage_note(struct gy_usage *usage, uint32_t site, int64_t bytes, int count);
 
-/* An empty one, which holds back `hold` > 0 bytes at most while nobody else does. */
-void gy_tally_init(struct gy_tally *tally, int64_t hold);
+/* An empty one, which holds back `hold` > 0 bytes at most while nobody else does.  `may_be_lone`: others can
+ * take the writer's place. */
+void gy_tally_init(struct gy_tally *tally, int64_t hold, bool may_be_lone);
 /* Move what the tally holds back to `usage`.  Its writer only. */
 void gy_tally_settle(struct gy_tally *tally, struct gy_usage *usage);
 /* The same and the counts, too: the tally ends. */
@@ -73,6 +95,14 @@ void gy_tally_collect(struct gy_tally *tally, struct gy_sums *sums);
 /* Add what the tally holds back of a site. */
 void gy_tally_collect_site(struct gy_tally *tally, uint32_t site, int64_t *bytes, int64_t *count);
 
+/* What has_idle_rival asks for: the lone tally, or NULL. */
+struct gy_tally *gy_tally_rival(struct gy_usage *usage);
+/* By whoever has taken the place of `lone`'s writer, for `by`'s: end it being the lone one if it has done
+ * nothing since `by` looked. */
+void gy_tally_depose(struct gy_tally *lone, struct gy_usage *usage, struct gy_tally *by);
+
+/* Of the lone one: raise the peaks, of the site in `slot` too, to what is in use now.  Its writer only. */
+void gy_tally_look(struct gy_tally *tally, struct gy_usage *usage, unsigned slot);
 /* Add to the shared sums of bytes what is more than the tally may hold back.  Its writer only. */
 void gy_tally_pass(struct gy_tally *tally, struct gy_usage *usage, uint32_t site, int64_t bytes);
 
@@ -87,8 +117,9 @@ static inline struct gy_site_sums *gy_usage_site(struct gy_usage *usage, uint32_
 }
 
 /* As gy_usage_note(), by the tally's writer. */
-static inline void gy_tally_note(struct gy_tally *tally, struct gy_usage *usage, uint32_t site, int64_t bytes,
-                                 int count)
+__attribute__((always_inline)) static inline void gy_tally_note(struct gy_tally *tally,
+                                                                struct gy_usage *usage, uint32_t site,
+                                                                int64_t bytes, int count)
 {
     int64_t hold = tally->hold;
     /* One writer: no read-modify-write is needed. */
@@ -99,6 +130,7 @@ static inline void gy_tally_note(struct gy_tally *tally, struct gy_usage *usage,
     if (__builtin_expect(atomic_load_explicit(&tally->sites[slot].site, memory_order_relaxed) != site, 0)) {
         gy_tally_settle(tally, usage);
         atomic_store_explicit(&tally->sites[slot].site, site, memory_order_relaxed);
+        tally->sites[slot].high = INT64_MIN / 2;
     }
     if (bytes >= hold || bytes <= -hold) {
         gy_tally_pass(tally, usage, site, bytes);
@@ -112,6 +144,11 @@ static inline void gy_tally_note(struct gy_tally *tally, struct gy_usage *usage,
     atomic_store_explicit(&tally->held_back, held, memory_order_relaxed);
     if (__builtin_expect(held >= hold || held <= -hold || of_site >= hold || of_site <= -hold, 0)) {
         gy_tally_settle(tally, usage);
+    } else if (hold == GY_TALLY_HOLD_ALL &&
+               (held - tally->high >= tally->least_hold ||
+                of_site - tally->sites[slot].high >= tally->least_hold ||
+                atomic_load_explicit(&usage->used, memory_order_relaxed) != tally->used)) {
+        gy_tally_look(tally, usage, slot);
     }
 }
 

@@ -1,0 +1,235 @@
+/* What blocks add up to: tallies that hold back, the lone one that holds back all, and peaks that miss no
+ * more than they say. */
+#include "tests/support/cmocka_c11.h"
+
+#include "base/alloc.h"
+#include "heap/kind.h"
+#include "tests/heap/untouchable.h"
+
+#include <string.h>
+
+#define MIB ((int64_t)1 << 20)
+#define HOLD MIB
+
+static struct gy_usage usage;
+
+static int setup(void **state)
+{
+    (void)state;
+    memset(&usage, 0, sizeof(usage));
+    assert_true(gy_usage_make_site(&usage, 1));
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    gy_usage_fini(&usage);
+    assert_int_equal(gy_alloc_live(), 0);
+    return 0;
+}
+
+static void note(struct gy_tally *tally, uint32_t site, int64_t bytes)
+{
+    gy_tally_note(tally, &usage, site, bytes, bytes > 0 ? 1 : -1);
+}
+
+static void pairs(struct gy_tally *tally, uint32_t site, int64_t bytes, int count)
+{
+    for (int i = 0; i < count; i++) {
+        note(tally, site, bytes);
+        note(tally, site, -bytes);
+    }
+}
+
+static int64_t peak(void)
+{
+    return atomic_load(&usage.peak);
+}
+
+static int64_t site_peak(uint32_t site)
+{
+    return atomic_load(&gy_usage_site(&usage, site)->peak);
+}
+
+static int64_t used(struct gy_tally *a, struct gy_tally *b)
+{
+    struct gy_sums sums = {.used = atomic_load(&usage.used)};
+    gy_tally_collect(a, &sums);
+    gy_tally_collect(b, &sums);
+    return sums.used;
+}
+
+static int64_t site_used(uint32_t site, struct gy_tally *a, struct gy_tally *b)
+{
+    int64_t bytes = atomic_load(&gy_usage_site(&usage, site)->bytes), count = 0;
+    gy_tally_collect_site(a, site, &bytes, &count);
+    gy_tally_collect_site(b, site, &bytes, &count);
+    return bytes;
+}
+
+static void test_alone_a_tally_keeps_everything_and_misses_no_peak(void **state)
+{
+    (void)state;
+    struct gy_tally a;
+    gy_tally_init(&a, HOLD, true);
+    pairs(&a, 1, 4 * MIB, 100);
+    assert_ptr_equal(gy_tally_rival(&usage), &a);
+    assert_true(peak() == 4 * MIB && site_peak(1) == 4 * MIB);
+    int64_t shared = atomic_load(&usage.used);
+    for (int64_t i = 1; i <= 20; i++) {
+        note(&a, i % 2 == 0 ? 1 : 2, i * MIB);
+    }
+    assert_true(atomic_load(&usage.used) == shared); /* nothing was moved */
+    assert_true(peak() == 210 * MIB);
+    assert_true(site_peak(1) == 110 * MIB && site_peak(2) == 100 * MIB);
+    for (int64_t i = 1; i <= 20; i++) {
+        note(&a, i % 2 == 0 ? 1 : 2, -i * MIB);
+    }
+    for (int64_t i = 0; i < 300; i++) { /* one site comes, another goes: the sum stays */
+        note(&a, 1, MIB / 2);
+        if (i < 100) {
+            note(&a, 2, MIB / 2);
+        } else if (i < 200) {
+            note(&a, 2, -MIB / 2);
+        }
+    }
+    assert_true(site_peak(1) > 150 * MIB - HOLD && site_peak(1) <= 150 * MIB);
+    for (int64_t i = 0; i < 1000; i++) { /* in small steps */
+        note(&a, 3, MIB / 4);
+    }
+    assert_true(site_peak(3) > 250 * MIB - HOLD && site_peak(3) <= 250 * MIB);
+    assert_true(peak() > 400 * MIB - HOLD && peak() <= 400 * MIB);
+    gy_tally_end(&a, &usage);
+}
+
+static void test_others_count_what_the_lone_one_has(void **state)
+{
+    (void)state;
+    struct gy_tally a, b;
+    gy_tally_init(&a, HOLD, true);
+    gy_tally_init(&b, HOLD, true);
+    pairs(&a, 1, 4 * MIB, 100);
+    note(&a, 1, 20 * MIB);
+    note(&b, 1, 30 * MIB);
+    assert_true(peak() == 50 * MIB && site_peak(1) == 50 * MIB);
+    assert_true(used(&a, &b) == 50 * MIB && site_used(1, &a, &b) == 50 * MIB);
+    note(&b, 1, -30 * MIB);
+    gy_usage_note(&usage, 2, 40 * MIB, 1);
+    assert_true(peak() == 60 * MIB && site_peak(2) == 40 * MIB);
+    note(&a, 1, MIB); /* it has seen that it is alone no more */
+    assert_null(gy_tally_rival(&usage));
+    assert_true(peak() == 61 * MIB);
+    assert_true(used(&a, &b) == 61 * MIB && site_used(1, &a, &b) == 21 * MIB);
+}
+
+static void test_an_idle_lone_one_is_deposed(void **state)
+{
+    (void)state;
+    struct gy_tally a, b;
+    gy_tally_init(&a, HOLD, true);
+    gy_tally_init(&b, HOLD, true);
+    pairs(&a, 1, 4 * MIB, 100);
+    note(&a, 1, 20 * MIB);
+    while (!b.has_idle_rival) { /* looks twice, some time apart */
+        pairs(&b, 1, 4 * MIB, 1);
+    }
+    note(&a, 1, MIB / 4); /* not idle after all; so little that it does not look around */
+    gy_tally_depose(&a, &usage, &b);
+    assert_ptr_equal(gy_tally_rival(&usage), &a);
+    b.has_idle_rival = false;
+    while (!b.has_idle_rival) {
+        pairs(&b, 1, 4 * MIB, 1);
+    }
+    gy_tally_depose(&a, &usage, &b);
+    assert_null(gy_tally_rival(&usage));
+    assert_true(atomic_load(&a.held_back) == 0);
+    pairs(&b, 1, 4 * MIB, 100);
+    assert_ptr_equal(gy_tally_rival(&usage), &b);
+    assert_true(used(&a, &b) == 20 * MIB + MIB / 4 && site_used(1, &a, &b) == 20 * MIB + MIB / 4);
+    assert_true(peak() == 24 * MIB + MIB / 4);
+}
+
+static void test_a_tally_that_must_not_is_never_the_lone_one(void **state)
+{
+    (void)state;
+    struct gy_tally a;
+    gy_tally_init(&a, HOLD, false);
+    pairs(&a, 1, 4 * MIB, 1000);
+    assert_null(gy_tally_rival(&usage));
+    note(&a, 1, 9 * MIB);
+    assert_true(atomic_load(&usage.used) == 9 * MIB);
+    for (uint32_t site = 1; site < 200; site++) { /* more sites than a tally has room for */
+        note(&a, site, 100);
+    }
+    assert_true(used(&a, &a) >= 9 * MIB + 19900);
+    gy_tally_end(&a, &usage);
+    assert_true(atomic_load(&usage.used) == 9 * MIB + 19900);
+    assert_int_equal(atomic_load(&usage.allocs), 1200);
+    assert_int_equal(atomic_load(&usage.frees), 1000);
+}
+
+/* ---- the same in a kind ---- */
+
+struct side {
+    struct gy_kind *kind;
+    struct gy_granules *map;
+    int rounds;
+    bool good;
+};
+
+static void use(void *arg)
+{
+    struct side *side = arg;
+    side->good = true;
+    for (int i = 0; i < side->rounds && side->good; i++) {
+        uintptr_t block;
+        side->good = gy_kind_alloc(side->kind, 2 * (size_t)MIB, 256, 1, &block) == GANTRY_OK &&
+                     gy_kind_free(side->kind, gy_granules_find(side->map, block), block);
+    }
+}
+
+/* Threads follow one another, each with a shard of its own: each becomes the lone one after the last. */
+static void test_threads_take_over_from_each_other(void **state)
+{
+    (void)state;
+    static struct gy_granules map;
+    static struct gy_kind kind;
+    untouchable_open(64);
+    struct gy_kind_setup made = {.kind = GANTRY_MEMORY_DEVICE, .ops = &untouchable_ops, .map = &map};
+    assert_ok(gy_kind_init(&kind, &made));
+    uintptr_t kept;
+    assert_ok(gy_kind_alloc(&kind, 10 * (size_t)MIB, 256, 2, &kept));
+    struct gy_tally *before = NULL;
+    for (int i = 0; i < 4; i++) {
+        struct side side = {&kind, &map, 1000, false};
+        gy_thread thread;
+        assert_ok(gy_thread_start(&thread, "side", use, &side));
+        gy_thread_join(&thread);
+        assert_true(side.good);
+        assert_non_null(gy_tally_rival(&kind.usage));
+        assert_ptr_not_equal(gy_tally_rival(&kind.usage), before);
+        before = gy_tally_rival(&kind.usage);
+    }
+    gantry_heap_stats stats = {0};
+    gy_kind_stats(&kind, &stats);
+    assert_int_equal(stats.used_bytes, 10 * MIB);
+    assert_int_equal(stats.peak_bytes, 12 * MIB);
+    assert_int_equal(stats.alloc_count, 4001);
+    gy_kind_fini(&kind);
+    gy_granules_fini(&map);
+    untouchable_close();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_alone_a_tally_keeps_everything_and_misses_no_peak, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_others_count_what_the_lone_one_has, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_an_idle_lone_one_is_deposed, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_tally_that_must_not_is_never_the_lone_one, setup, teardown),
+        cmocka_unit_test(test_threads_take_over_from_each_other),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
