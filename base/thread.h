@@ -83,6 +83,9 @@ void gy_mutex_unlock(gy_mutex *mutex) GY_RELEASE(*mutex);
 
 /* @retval GANTRY_ERR_OUT_OF_HOST_MEMORY  no resources */
 GANTRY_MUST_CHECK gantry_status gy_cond_init(gy_cond *cond);
+/* A mutex and a condition variable that is waited on with it; neither is there on failure.
+ * @retval GANTRY_ERR_OUT_OF_HOST_MEMORY  logged */
+GANTRY_MUST_CHECK gantry_status gy_mutex_cond_init(gy_mutex *mutex, enum gy_rank rank, gy_cond *cond);
 void gy_cond_fini(gy_cond *cond);
 /* The mutex must be the highest-ranked one the thread holds. */
 void gy_cond_wait(gy_cond *cond, gy_mutex *mutex) GY_REQUIRES(*mutex);

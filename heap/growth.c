@@ -272,6 +272,9 @@ static gantry_status add_slab(struct gy_kind *kind, size_t bytes)
     if (!gy_granules_round(bytes, &need)) {
         return exhausted(kind);
     }
+    if (gy_kind_total(kind) == 0 && kind->setup.begins != NULL) {
+        kind->setup.begins(kind->setup.user, kind->setup.kind);
+    }
     bool exactly = prefer_pieces(kind, need);
     gantry_status status = take_memory(kind, need, exactly, &backing);
     if (status != GANTRY_OK) {

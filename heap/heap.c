@@ -78,6 +78,13 @@ static void tell_excess(void *user, gantry_memory_kind kind)
     gy_reclaimer_trim(&heap->reclaimer, kind);
 }
 
+/* Before anything can be freed, so that no free has to make a thread. */
+static void have_reclaimer(void *user, gantry_memory_kind kind)
+{
+    gantry_heap *heap = user;
+    gy_reclaimer_open(&heap->reclaimer, kind);
+}
+
 static gantry_status init_kind(gantry_heap *heap, gantry_memory_kind kind, struct gy_context *context,
                                const gantry_heap_options *options, bool use_small)
 {
@@ -90,6 +97,7 @@ static gantry_status init_kind(gantry_heap *heap, gantry_memory_kind kind, struc
                                   .keep_bytes = options->keep_bytes[kind],
                                   .use_small = use_small,
                                   .excess = tell_excess,
+                                  .begins = have_reclaimer,
                                   .user = heap};
     if (options->source[kind] != NULL) {
         heap->sources[kind] = *options->source[kind];
@@ -598,45 +606,6 @@ uint64_t gy_heap_budget(gantry_heap *heap, gantry_memory_kind kind)
 uint64_t gy_heap_occupied(gantry_heap *heap, gantry_memory_kind kind)
 {
     return gy_kind_occupied(&heap->kinds[kind]);
-}
-
-/* ---- large releases ---- */
-
-gantry_status gantry_heap_reclaim(gantry_heap *heap, void (*release)(void *arg), void *arg, uint64_t bytes)
-{
-    if (GY_HANDLE_IS_BAD(HEAP, heap)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
-    if (heap == NULL || release == NULL) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_heap_reclaim: %s is NULL",
-                       heap == NULL ? "heap" : "release");
-    }
-    gy_reclaimer_add(&heap->reclaimer, release, arg, bytes);
-    return GANTRY_OK;
-}
-
-gantry_status gantry_heap_reclaim_wait(gantry_heap *heap)
-{
-    if (GY_HANDLE_IS_BAD(HEAP, heap)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
-    if (heap == NULL) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_heap_reclaim_wait: heap is NULL");
-    }
-    gy_reclaimer_wait(&heap->reclaimer);
-    return GANTRY_OK;
-}
-
-gantry_status gantry_heap_get_reclaim_stats(gantry_heap *heap, gantry_reclaim_stats *stats)
-{
-    if (GY_HANDLE_IS_BAD(HEAP, heap)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
-    if (heap == NULL) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_heap_get_reclaim_stats: heap is NULL");
-    }
-    gantry_reclaim_stats ours = gy_reclaimer_stats(&heap->reclaimer);
-    return gy_stats_export(stats, &ours, sizeof(ours), "gantry_heap_get_reclaim_stats");
 }
 
 /* ---- questions ---- */

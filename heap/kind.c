@@ -319,11 +319,10 @@ gantry_status gy_kind_init(struct gy_kind *kind, const struct gy_kind_setup *set
     atomic_store(&kind->settings.limit_bytes, setup->limit_bytes);
     atomic_store(&kind->settings.base_bytes, setup->base_bytes);
     atomic_store(&kind->settings.keep_bytes, setup->keep_bytes);
-    gantry_status status = gy_cond_init(&kind->grown);
+    gantry_status status = gy_mutex_cond_init(&kind->growth_lock, GY_RANK_HEAP, &kind->grown);
     if (status != GANTRY_OK) {
         return status;
     }
-    gy_mutex_init(&kind->growth_lock, GY_RANK_HEAP);
     if (!gy_pages_init(&kind->pages)) {
         status = GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "heap: no memory for its bookkeeping");
         goto fini_growth;

@@ -23,6 +23,8 @@ struct gy_kind_setup {
     /* More lies unused than the settings let it: have gy_kind_trim_excess() called, by another thread.  NULL:
      * no. */
     void (*excess)(void *user, gantry_memory_kind kind);
+    /* The kind takes its first slab: called by who allocates, with no lock held.  NULL: no. */
+    void (*begins)(void *user, gantry_memory_kind kind);
     void *user;
 };
 

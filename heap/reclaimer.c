@@ -1,7 +1,10 @@
 #include "heap/reclaimer.h"
 
 #include "base/alloc.h"
+#include "base/handle.h"
+#include "base/options.h"
 #include "base/status.h"
+#include "heap/internal.h"
 
 #include <string.h>
 
@@ -51,60 +54,93 @@ static void call(void (*release)(void *arg), void *arg)
     releasing = before;
 }
 
-/* ---- the thread ---- */
+/* ---- the lanes ---- */
+
+static bool has_work(const struct gy_lane *lane)
+{
+    return lane->first != NULL || lane->trim;
+}
 
 /* Call the oldest release; the lock is given up meanwhile. */
-static void do_release(struct gy_reclaimer *r) GY_REQUIRES(r->lock) GY_NO_ANALYSIS
+static void do_release(struct gy_reclaimer *r, struct gy_lane *lane) GY_REQUIRES(r->lock) GY_NO_ANALYSIS
 {
-    struct gy_release *job = r->first;
-    r->first = job->next;
-    if (r->first == NULL) {
-        r->last = NULL;
+    struct gy_release *job = lane->first;
+    lane->first = job->next;
+    if (lane->first == NULL) {
+        lane->last = NULL;
     }
     begin_release(r);
     gy_mutex_unlock(&r->lock);
     call(job->release, job->arg);
-    gy_mutex_lock(&r->lock);
-    end_release(r, job->bytes);
-    gy_mutex_unlock(&r->lock);
+    uint64_t bytes = job->bytes;
     gy_free(job);
     gy_mutex_lock(&r->lock);
+    lane->queued_bytes -= bytes;
+    end_release(r, bytes);
 }
 
-static void do_trims(struct gy_reclaimer *r) GY_REQUIRES(r->lock) GY_NO_ANALYSIS
+static void do_trim(struct gy_reclaimer *r, struct gy_lane *lane) GY_REQUIRES(r->lock) GY_NO_ANALYSIS
 {
-    unsigned trims = r->trims;
-    r->trims = 0;
-    r->trimming = true;
+    lane->trim = false;
     gy_mutex_unlock(&r->lock);
     uint64_t given = 0;
-    for (int kind = 0; kind < GANTRY_MEMORY_KIND_COUNT; kind++) {
-        uint64_t bytes = 0;
-        if ((trims >> kind & 1u) != 0) {
-            r->trim(r->user, (gantry_memory_kind)kind, &bytes);
-        }
-        given += bytes;
-    }
+    r->trim(r->user, lane->kind, &given);
     gy_mutex_lock(&r->lock);
-    r->trimming = false;
     r->stats.slab_bytes += given;
+}
+
+/* Do what there is, unless somebody does it already. */
+static void serve(struct gy_reclaimer *r, struct gy_lane *lane) GY_REQUIRES(r->lock)
+{
+    if (lane->busy) {
+        return;
+    }
+    lane->busy = true;
+    while (has_work(lane)) {
+        if (lane->first != NULL) {
+            do_release(r, lane);
+        } else {
+            do_trim(r, lane);
+        }
+    }
+    lane->busy = false;
     gy_cond_broadcast(&r->room);
 }
 
-static void reclaimer_main(void *arg)
+static void lane_main(void *arg)
 {
-    struct gy_reclaimer *r = arg;
+    struct gy_lane *lane = arg;
+    struct gy_reclaimer *r = lane->reclaimer;
     gy_mutex_lock(&r->lock);
-    for (;;) {
-        if (r->first != NULL) {
-            do_release(r);
-        } else if (r->trims != 0) {
-            do_trims(r);
-        } else if (r->closing) {
-            break;
+    while (!r->closing) {
+        if (has_work(lane) && !lane->busy) {
+            serve(r, lane);
         } else {
-            gy_cond_wait(&r->work, &r->lock);
+            gy_cond_wait(&lane->work, &r->lock);
         }
+    }
+    gy_mutex_unlock(&r->lock);
+}
+
+void gy_reclaimer_open(struct gy_reclaimer *r, gantry_memory_kind kind)
+{
+    static const char *const names[GANTRY_MEMORY_KIND_COUNT] = {"reclaim device", "reclaim pinned",
+                                                                "reclaim wc", "reclaim host"};
+    struct gy_lane *lane = &r->lanes[kind];
+    gy_mutex_lock(&r->lock);
+    bool ours = r->policy != GANTRY_RECLAIM_INLINE && lane->state == GY_LANE_IDLE && !r->closing;
+    lane->state = ours ? GY_LANE_STARTING : lane->state;
+    gy_mutex_unlock(&r->lock);
+    if (!ours) {
+        return;
+    }
+    gantry_status status = gy_thread_start(&lane->thread, names[kind], lane_main, lane);
+    gy_mutex_lock(&r->lock);
+    lane->state = status == GANTRY_OK ? GY_LANE_RUNNING : GY_LANE_IDLE;
+    if (status == GANTRY_OK) {
+        r->stats.threads++;
+    } else {
+        serve(r, lane); /* what has come meanwhile */
     }
     gy_mutex_unlock(&r->lock);
 }
@@ -150,6 +186,15 @@ static bool reap(struct gy_reclaimer *r, bool all)
 
 /* ---- life ---- */
 
+static void fini_conditions(struct gy_reclaimer *r, int lanes)
+{
+    while (lanes > 0) {
+        gy_cond_fini(&r->lanes[--lanes].work);
+    }
+    gy_cond_fini(&r->room);
+    gy_mutex_fini(&r->lock);
+}
+
 gantry_status gy_reclaimer_init(struct gy_reclaimer *r, gantry_reclaim_policy policy, uint64_t most_bytes,
                                 void (*trim)(void *user, gantry_memory_kind kind, uint64_t *out_bytes),
                                 void *user)
@@ -159,45 +204,39 @@ gantry_status gy_reclaimer_init(struct gy_reclaimer *r, gantry_reclaim_policy po
     r->most_bytes = most_bytes;
     r->trim = trim;
     r->user = user;
-    gy_mutex_init(&r->lock, GY_RANK_HEAP);
-    gantry_status status = gy_cond_init(&r->work);
+    gantry_status status = gy_mutex_cond_init(&r->lock, GY_RANK_HEAP, &r->room);
     if (status != GANTRY_OK) {
-        goto fini_lock;
+        return status;
     }
-    status = gy_cond_init(&r->room);
-    if (status != GANTRY_OK) {
-        goto fini_work;
-    }
-    if (policy != GANTRY_RECLAIM_INLINE) {
-        status = gy_thread_start(&r->thread, "gantry reclaim", reclaimer_main, r);
+    for (int i = 0; i < GANTRY_MEMORY_KIND_COUNT; i++) {
+        r->lanes[i].reclaimer = r;
+        r->lanes[i].kind = (gantry_memory_kind)i;
+        status = gy_cond_init(&r->lanes[i].work);
         if (status != GANTRY_OK) {
-            goto fini_room;
+            fini_conditions(r, i);
+            return status;
         }
     }
     return GANTRY_OK;
-fini_room:
-    gy_cond_fini(&r->room);
-fini_work:
-    gy_cond_fini(&r->work);
-fini_lock:
-    gy_mutex_fini(&r->lock);
-    return status;
 }
 
 void gy_reclaimer_fini(struct gy_reclaimer *r)
 {
-    while (reap(r, true)) { /* a release may have asked for another */
+    do { /* a release may have asked for another */
+        gy_reclaimer_wait(r);
+    } while (reap(r, true));
+    gy_mutex_lock(&r->lock);
+    r->closing = true;
+    for (int i = 0; i < GANTRY_MEMORY_KIND_COUNT; i++) {
+        gy_cond_signal(&r->lanes[i].work);
     }
-    if (r->policy != GANTRY_RECLAIM_INLINE) {
-        gy_mutex_lock(&r->lock);
-        r->closing = true;
-        gy_cond_signal(&r->work);
-        gy_mutex_unlock(&r->lock);
-        gy_thread_join(&r->thread);
+    gy_mutex_unlock(&r->lock);
+    for (int i = 0; i < GANTRY_MEMORY_KIND_COUNT; i++) {
+        if (r->lanes[i].state == GY_LANE_RUNNING) {
+            gy_thread_join(&r->lanes[i].thread);
+        }
     }
-    gy_cond_fini(&r->room);
-    gy_cond_fini(&r->work);
-    gy_mutex_fini(&r->lock);
+    fini_conditions(r, GANTRY_MEMORY_KIND_COUNT);
 }
 
 /* ---- work ---- */
@@ -215,19 +254,24 @@ static void release_here(struct gy_reclaimer *r, void (*release)(void *arg), voi
     gy_mutex_unlock(&r->lock);
 }
 
-static void enqueue(struct gy_reclaimer *r, struct gy_release *job)
+static void enqueue(struct gy_reclaimer *r, struct gy_lane *lane, struct gy_release *job)
 {
+    gy_reclaimer_open(r, lane->kind);
     gy_mutex_lock(&r->lock);
     bool waited = false;
-    while (!releasing && r->stats.queued_bytes != 0 && r->stats.queued_bytes + job->bytes > r->most_bytes) {
+    while (!releasing && lane->queued_bytes != 0 && lane->queued_bytes + job->bytes > r->most_bytes) {
         r->stats.waits += waited ? 0 : 1;
         waited = true;
         gy_cond_wait(&r->room, &r->lock);
     }
     count_queued(r, job->bytes);
-    *(r->last != NULL ? &r->last->next : &r->first) = job;
-    r->last = job;
-    gy_cond_signal(&r->work);
+    lane->queued_bytes += job->bytes;
+    *(lane->last != NULL ? &lane->last->next : &lane->first) = job;
+    lane->last = job;
+    if (lane->state == GY_LANE_IDLE) {
+        serve(r, lane); /* better than never */
+    }
+    gy_cond_signal(&lane->work);
     gy_mutex_unlock(&r->lock);
 }
 
@@ -244,6 +288,7 @@ static bool spawn(struct gy_reclaimer *r, struct gy_release *job)
     if (status == GANTRY_OK) {
         job->next = r->threads;
         r->threads = job;
+        r->stats.threads++;
     } else {
         r->running--;
         r->stats.queued_bytes -= job->bytes;
@@ -252,7 +297,8 @@ static bool spawn(struct gy_reclaimer *r, struct gy_release *job)
     return status == GANTRY_OK;
 }
 
-void gy_reclaimer_add(struct gy_reclaimer *r, void (*release)(void *arg), void *arg, uint64_t bytes)
+void gy_reclaimer_add(struct gy_reclaimer *r, gantry_memory_kind kind, void (*release)(void *arg), void *arg,
+                      uint64_t bytes)
 {
     struct gy_release *job = r->policy != GANTRY_RECLAIM_INLINE ? gy_zalloc(sizeof(*job)) : NULL;
     if (job == NULL) { /* as asked, or better than never */
@@ -261,7 +307,7 @@ void gy_reclaimer_add(struct gy_reclaimer *r, void (*release)(void *arg), void *
     }
     *job = (struct gy_release){.release = release, .arg = arg, .bytes = bytes, .reclaimer = r};
     if (r->policy == GANTRY_RECLAIM_BOUNDED) {
-        enqueue(r, job);
+        enqueue(r, &r->lanes[kind], job);
     } else if (!spawn(r, job)) {
         gy_free(job);
         release_here(r, release, arg, bytes);
@@ -270,24 +316,29 @@ void gy_reclaimer_add(struct gy_reclaimer *r, void (*release)(void *arg), void *
 
 void gy_reclaimer_trim(struct gy_reclaimer *r, gantry_memory_kind kind)
 {
-    if (r->policy == GANTRY_RECLAIM_INLINE) {
-        uint64_t given = 0;
-        r->trim(r->user, kind, &given);
-        gy_mutex_lock(&r->lock);
-        r->stats.slab_bytes += given;
-        gy_mutex_unlock(&r->lock);
-        return;
-    }
+    struct gy_lane *lane = &r->lanes[kind];
     gy_mutex_lock(&r->lock);
-    r->trims |= 1u << kind;
-    gy_cond_signal(&r->work);
+    lane->trim = true;
+    if (lane->state == GY_LANE_IDLE) {
+        serve(r, lane);
+    }
+    gy_cond_signal(&lane->work);
     gy_mutex_unlock(&r->lock);
+}
+
+static bool is_done(const struct gy_reclaimer *r) GY_REQUIRES(r->lock)
+{
+    bool done = r->running == 0;
+    for (int i = 0; i < GANTRY_MEMORY_KIND_COUNT; i++) {
+        done = done && !r->lanes[i].busy && !has_work(&r->lanes[i]);
+    }
+    return done;
 }
 
 void gy_reclaimer_wait(struct gy_reclaimer *r)
 {
     gy_mutex_lock(&r->lock);
-    while (r->first != NULL || r->running != 0 || r->trims != 0 || r->trimming) {
+    while (!is_done(r)) {
         gy_cond_wait(&r->room, &r->lock);
     }
     gy_mutex_unlock(&r->lock);
@@ -299,4 +350,53 @@ gantry_reclaim_stats gy_reclaimer_stats(struct gy_reclaimer *r)
     gantry_reclaim_stats stats = r->stats;
     gy_mutex_unlock(&r->lock);
     return stats;
+}
+
+/* ---- the heap's functions ---- */
+
+gantry_status gantry_heap_reclaim_kind(gantry_heap *heap, gantry_memory_kind kind, void (*release)(void *arg),
+                                       void *arg, uint64_t bytes)
+{
+    if (GY_HANDLE_IS_BAD(HEAP, heap)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
+    if (heap == NULL || release == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_heap_reclaim: %s is NULL",
+                       heap == NULL ? "heap" : "release");
+    }
+    if ((unsigned)kind >= GANTRY_MEMORY_KIND_COUNT) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_heap_reclaim_kind: unknown memory kind %d",
+                       (int)kind);
+    }
+    gy_reclaimer_add(&heap->reclaimer, kind, release, arg, bytes);
+    return GANTRY_OK;
+}
+
+gantry_status gantry_heap_reclaim(gantry_heap *heap, void (*release)(void *arg), void *arg, uint64_t bytes)
+{
+    return gantry_heap_reclaim_kind(heap, GANTRY_MEMORY_HOST, release, arg, bytes);
+}
+
+gantry_status gantry_heap_reclaim_wait(gantry_heap *heap)
+{
+    if (GY_HANDLE_IS_BAD(HEAP, heap)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
+    if (heap == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_heap_reclaim_wait: heap is NULL");
+    }
+    gy_reclaimer_wait(&heap->reclaimer);
+    return GANTRY_OK;
+}
+
+gantry_status gantry_heap_get_reclaim_stats(gantry_heap *heap, gantry_reclaim_stats *stats)
+{
+    if (GY_HANDLE_IS_BAD(HEAP, heap)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
+    if (heap == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_heap_get_reclaim_stats: heap is NULL");
+    }
+    gantry_reclaim_stats ours = gy_reclaimer_stats(&heap->reclaimer);
+    return gy_stats_export(stats, &ours, sizeof(ours), "gantry_heap_get_reclaim_stats");
 }

@@ -1,7 +1,12 @@
 /* The reclaimer: does what takes long, so that nobody else has to, and not all at once.
  *
  * Two sorts of work: releases of the application's memory, and kinds that have more unused slabs than they
- * are let.  Threading: any thread; work runs with no lock held. */
+ * are let.  A lane per memory kind does both, with a thread of its own: releases one at a time and in order,
+ * and first, since somebody may wait for room.  A lane's thread is made when the kind takes its first slab or
+ * gets its first release, whichever is first, so that no free() makes one; where none can be had, whoever
+ * asks does the work.
+ *
+ * Threading: any thread; work runs with no lock held. */
 #ifndef HEAP_RECLAIMER_H
 #define HEAP_RECLAIMER_H
 
@@ -9,20 +14,34 @@
 
 #include <gantry/heap.h>
 
+enum gy_lane_state {
+    GY_LANE_IDLE,     /* no thread: the next open() tries to make one */
+    GY_LANE_STARTING, /* open() is making it, work waits for it */
+    GY_LANE_RUNNING,  /* until fini() */
+};
+
+struct gy_lane {
+    struct gy_reclaimer *reclaimer; /* immutable */
+    gantry_memory_kind kind;        /* immutable */
+    enum gy_lane_state state;       /* guarded by lock; written by gy_reclaimer_open() */
+    gy_thread thread;               /* RUNNING; open() and fini() only */
+    gy_cond work;                   /* the thread waits */
+    struct gy_release *first;       /* guarded by lock; the queue */
+    struct gy_release *last;        /* guarded by lock */
+    uint64_t queued_bytes;          /* guarded by lock; waiting or being released */
+    bool trim;                      /* guarded by lock; the kind has an excess */
+    bool busy;                      /* guarded by lock; some thread does the lane's work */
+};
+
 struct gy_reclaimer {
     gantry_reclaim_policy policy;                                           /* immutable */
-    uint64_t most_bytes;                                                    /* immutable; in the queue */
+    uint64_t most_bytes;                                                    /* immutable; in a lane's queue */
     void (*trim)(void *user, gantry_memory_kind kind, uint64_t *out_bytes); /* immutable */
     void *user;                                                             /* immutable */
-    gy_thread thread;                                                       /* immutable; not with INLINE */
     gy_mutex lock;                                                          /* rank HEAP */
-    gy_cond work;                                                           /* the thread waits */
-    gy_cond room;               /* others wait: for room, or for everything to be done */
-    struct gy_release *first;   /* guarded by lock; the queue */
-    struct gy_release *last;    /* guarded by lock */
+    gy_cond room;                                   /* others wait: for room, or for everything to be done */
+    struct gy_lane lanes[GANTRY_MEMORY_KIND_COUNT]; /* own guards */
     struct gy_release *threads; /* guarded by lock; UNBOUNDED: releases with a thread of their own */
-    unsigned trims;             /* guarded by lock; bit k: kind k has an excess */
-    bool trimming;              /* guarded by lock */
     bool closing;               /* guarded by lock; never goes back */
     uint64_t running;           /* guarded by lock; releases being called */
     gantry_reclaim_stats stats; /* guarded by lock */
@@ -34,8 +53,11 @@ gy_reclaimer_init(struct gy_reclaimer *reclaimer, gantry_reclaim_policy policy, 
 /* Does what is left first. */
 void gy_reclaimer_fini(struct gy_reclaimer *reclaimer);
 
-/* As gantry_heap_reclaim(). */
-void gy_reclaimer_add(struct gy_reclaimer *reclaimer, void (*release)(void *arg), void *arg, uint64_t bytes);
+/* Have a thread for the kind, if one can be had and the policy wants one. */
+void gy_reclaimer_open(struct gy_reclaimer *reclaimer, gantry_memory_kind kind);
+/* As gantry_heap_reclaim_kind(). */
+void gy_reclaimer_add(struct gy_reclaimer *reclaimer, gantry_memory_kind kind, void (*release)(void *arg),
+                      void *arg, uint64_t bytes);
 /* Have trim() called for `kind`. */
 void gy_reclaimer_trim(struct gy_reclaimer *reclaimer, gantry_memory_kind kind);
 void gy_reclaimer_wait(struct gy_reclaimer *reclaimer);

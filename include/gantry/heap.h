@@ -46,7 +46,7 @@ typedef bool (*gantry_out_of_memory_fn)(void *user, gantry_heap *heap, gantry_me
 
 /** Who does what takes long: gantry_heap_reclaim() and giving unused slabs back. */
 typedef enum gantry_reclaim_policy {
-    GANTRY_RECLAIM_BOUNDED = 0, /* one thread of the heap, with a queue of limited bytes */
+    GANTRY_RECLAIM_BOUNDED = 0, /* one thread per memory kind, each with a queue of limited bytes */
     GANTRY_RECLAIM_INLINE = 1,  /* whoever asks; the heap has no thread */
     GANTRY_RECLAIM_UNBOUNDED =
         2, /* a thread for each release, as many at once as there are; slabs as BOUNDED */
@@ -69,7 +69,7 @@ typedef struct gantry_heap_options {
     gantry_reclaim_policy reclaim;
     bool check;                   /* as the environment's GANTRY_HEAP_CHECK=1: remember what was freed
                                    * where, poison it and look whether it was written to; slow */
-    uint64_t reclaim_queue_bytes; /* most bytes waiting for the reclaimer; 0: 4 GiB */
+    uint64_t reclaim_queue_bytes; /* most bytes waiting for the reclaimer of a kind; 0: 4 GiB */
 } gantry_heap_options;
 #define GANTRY_HEAP_OPTIONS_INIT                                                             \
     {                                                                                        \
@@ -224,9 +224,15 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_heap_dump(gantry_heap *heap, g
 
 /** Have `release(arg)`, which gives `bytes` of the application's memory back and takes its time (unmapping
  *  gigabytes stalls every core of the process), called as the heap's reclaim policy says.  With
- *  GANTRY_RECLAIM_BOUNDED releases run one at a time, in order; the call waits while the queue has no room
- * for `bytes` more, except from within a release.  Whatever happens, `release` is called exactly once, at the
- *  latest when the heap is destroyed.
+ *  GANTRY_RECLAIM_BOUNDED the releases of a kind run one at a time, in order; the call waits while the kind's
+ *  queue has no room for `bytes` more, except from within a release.  Whatever happens, `release` is called
+ *  exactly once, at the latest when the heap is destroyed.  Those of different kinds do not wait for each
+ *  other: memory that takes the driver long to release keeps no other waiting.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, unknown kind; `release` is not called */
+GANTRY_API gantry_status gantry_heap_reclaim_kind(gantry_heap *heap, gantry_memory_kind kind,
+                                                  void (*release)(void *arg), void *arg, uint64_t bytes);
+/** The same for plain host memory: GANTRY_MEMORY_HOST.
  *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL; `release` is not called */
 GANTRY_API gantry_status gantry_heap_reclaim(gantry_heap *heap, void (*release)(void *arg), void *arg,
@@ -245,6 +251,7 @@ typedef struct gantry_reclaim_stats {
     uint64_t peak_running;   /* most releases running at once */
     uint64_t waits;          /* calls that waited for room in the queue */
     uint64_t slab_bytes;     /* of slabs given back because the settings let no more lie unused */
+    uint64_t threads;        /* made so far for this, one per kind at most; UNBOUNDED: and one per release */
 } gantry_reclaim_stats;
 /** @retval GANTRY_OK
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, struct_size too small */

@@ -169,6 +169,7 @@ static void heap_rows(void)
     BAD(GONE, gantry_heap_get_tag_stats(heap, kind, NULL, 0, &count));
     BAD(GONE, gantry_heap_dump(heap, kind, stdout));
     BAD(GONE, gantry_heap_reclaim(heap, release, NULL, 0));
+    BAD(GONE, gantry_heap_reclaim_kind(heap, GANTRY_MEMORY_HOST, release, NULL, 0));
     BAD(GONE, gantry_heap_reclaim_wait(heap));
     BAD(GONE, gantry_heap_get_reclaim_stats(heap, &reclaim));
 }

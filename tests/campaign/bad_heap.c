@@ -133,6 +133,9 @@ static void heap_stats_rows(gantry_heap *heap)
     BAD("`out` NULL", gantry_heap_dump(heap, pinned, NULL));
     BAD("`heap` NULL", gantry_heap_reclaim(NULL, release_nothing, NULL, 0));
     BAD("`release` NULL", gantry_heap_reclaim(heap, NULL, NULL, 0));
+    BAD("`heap` NULL", gantry_heap_reclaim_kind(NULL, GANTRY_MEMORY_HOST, release_nothing, NULL, 0));
+    BAD("`release` NULL", gantry_heap_reclaim_kind(heap, GANTRY_MEMORY_HOST, NULL, NULL, 0));
+    BAD("unknown kind", gantry_heap_reclaim_kind(heap, (gantry_memory_kind)7, release_nothing, NULL, 0));
     BAD("`heap` NULL", gantry_heap_reclaim_wait(NULL));
     BAD("`heap` NULL", gantry_heap_get_reclaim_stats(NULL, &reclaim));
     BAD("`stats` NULL", gantry_heap_get_reclaim_stats(heap, NULL));

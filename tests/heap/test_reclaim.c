@@ -6,6 +6,7 @@
 #include "heap/heap.h"
 #include "tests/heap/fake_driver.h"
 
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -250,6 +251,95 @@ static void test_bounded_releases_run_one_at_a_time_and_push_back(void **state)
     assert_int_equal(stats.queued_bytes, 0);
 }
 
+static gantry_reclaim_stats reclaim_stats(gantry_heap *heap)
+{
+    gantry_reclaim_stats stats = {.struct_size = sizeof(stats)};
+    assert_ok(gantry_heap_get_reclaim_stats(heap, &stats));
+    return stats;
+}
+
+static void note_thread(void *arg)
+{
+    *(const char **)arg = gy_thread_name();
+}
+
+/* One kind's releases are stuck and its queue is full: the others' go on. */
+static void test_each_kind_has_its_own_thread_and_queue(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"reclaim device", "reclaim pinned", "reclaim wc", "reclaim host"};
+    struct gate gate;
+    gantry_heap *heap = open_reclaiming(GANTRY_RECLAIM_BOUNDED, &gate);
+    assert_int_equal(reclaim_stats(heap).threads, 0); /* none before there is something to do */
+    assert_ok(gantry_heap_reclaim_kind(heap, GANTRY_MEMORY_DEVICE, pass_gate, &gate, 100));
+    wait_inside(&gate, 1);
+    assert_int_equal(reclaim_stats(heap).threads, 1);
+    for (int kind = 1; kind < GANTRY_MEMORY_KIND_COUNT; kind++) {
+        for (int i = 0; i < 3; i++) {
+            const char *name = NULL;
+            uint64_t before = reclaim_stats(heap).releases;
+            assert_ok(gantry_heap_reclaim_kind(heap, (gantry_memory_kind)kind, note_thread, &name, 100));
+            while (reclaim_stats(heap).releases == before) {
+                sched_yield();
+            }
+            assert_string_equal(name, names[kind]);
+        }
+    }
+    gantry_reclaim_stats stats = reclaim_stats(heap);
+    assert_int_equal(stats.threads, 4);
+    assert_int_equal(stats.peak_running, 2);
+    assert_int_equal(stats.peak_bytes, 200);
+    assert_int_equal(stats.waits, 0);
+    open_gate(&gate, true);
+    stats = close_reclaiming(heap, &gate);
+    assert_int_equal(stats.releases, 10);
+}
+
+static void test_a_kinds_thread_comes_with_its_first_slab(void **state)
+{
+    (void)state;
+    struct gate gate;
+    gantry_heap *heap = open_reclaiming(GANTRY_RECLAIM_BOUNDED, &gate);
+    void *block = allocate(heap, GANTRY_MEMORY_DEVICE, 3 * MIB);
+    assert_int_equal(reclaim_stats(heap).threads, 1);
+    assert_ok(gantry_heap_free(heap, block));
+    block = allocate(heap, GANTRY_MEMORY_DEVICE, 30 * MIB);
+    void *other = allocate(heap, GANTRY_MEMORY_HOST, 300);
+    assert_int_equal(reclaim_stats(heap).threads, 2);
+    assert_ok(gantry_heap_free(heap, block));
+    assert_ok(gantry_heap_free(heap, other));
+    (void)close_reclaiming(heap, &gate);
+    heap = open_reclaiming(GANTRY_RECLAIM_INLINE, &gate);
+    assert_ok(gantry_heap_free(heap, allocate(heap, GANTRY_MEMORY_DEVICE, 3 * MIB)));
+    assert_int_equal(close_reclaiming(heap, &gate).threads, 0);
+}
+
+static void add_one(void *arg)
+{
+    ++*(int *)arg;
+}
+
+static void test_a_release_is_called_once_whatever_fails(void **state)
+{
+    (void)state;
+    static const gantry_reclaim_policy policies[] = {GANTRY_RECLAIM_BOUNDED, GANTRY_RECLAIM_UNBOUNDED};
+    for (int i = 0; i < 2; i++) {
+        bool fired = true;
+        for (long nth = 0; fired; nth++) {
+            struct gate gate;
+            gantry_heap *heap = open_reclaiming(policies[i], &gate);
+            int done = 0;
+            gy_fault_arm(nth);
+            assert_ok(gantry_heap_reclaim(heap, add_one, &done, 60));
+            fired = gy_fault_fired();
+            gy_fault_arm(-1);
+            assert_int_equal(close_reclaiming(heap, &gate).releases, 1);
+            assert_int_equal(done, 1);
+            assert_true(fired || nth > 1); /* the job and its thread, at least */
+        }
+    }
+}
+
 static void test_release_may_ask_for_another_however_full_the_queue_is(void **state)
 {
     (void)state;
@@ -279,11 +369,6 @@ static void test_unbounded_releases_run_all_at_once(void **state)
     assert_int_equal(stats.peak_running, 4);
     assert_int_equal(stats.peak_bytes, 240);
     assert_int_equal(stats.waits, 0);
-}
-
-static void note_thread(void *arg)
-{
-    *(const char **)arg = gy_thread_name();
 }
 
 static void test_inline_release_runs_on_the_caller(void **state)
@@ -323,6 +408,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bounded_releases_run_one_at_a_time_and_push_back),
+        cmocka_unit_test(test_each_kind_has_its_own_thread_and_queue),
+        cmocka_unit_test(test_a_kinds_thread_comes_with_its_first_slab),
+        cmocka_unit_test(test_a_release_is_called_once_whatever_fails),
         cmocka_unit_test(test_release_may_ask_for_another_however_full_the_queue_is),
         cmocka_unit_test(test_unbounded_releases_run_all_at_once),
         cmocka_unit_test(test_inline_release_runs_on_the_caller),
