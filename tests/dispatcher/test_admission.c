@@ -3,12 +3,15 @@
 #include "tests/support/gpu_fixture.h"
 
 #include "base/alloc.h"
+#include "tests/profile/trace_reader.h"
 
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MIB ((size_t)1 << 20)
 #define STAGED (24 * MIB)
@@ -268,6 +271,73 @@ static void test_memory_is_counted_as_the_heap_takes_it(void **state)
         assert_ok(gantry_heap_free(heap, small[i]));
     }
     assert_ok(gantry_taskman_reset(f->manager));
+}
+
+/* Every value that a counter of the recording has taken. */
+struct counted {
+    size_t count;
+    uint64_t most, last;
+};
+
+static struct counted counter_of(const struct read_trace *trace, const char *name)
+{
+    const struct read_track *track = reader_track(trace, "gantry", name);
+    struct counted counted = {.count = 0};
+    assert_non_null(track);
+    for (size_t i = 0; i < trace->count_count; i++) {
+        if (trace->counts[i].track == track) {
+            counted.count++;
+            counted.last = trace->counts[i].value;
+            counted.most = counted.last > counted.most ? counted.last : counted.most;
+        }
+    }
+    return counted;
+}
+
+static void test_a_recording_shows_who_waits_and_what_is_held(void **state)
+{
+    struct gpu_fixture *f = *state;
+    if (!reader_available()) {
+        skip();
+    }
+    char path[64];
+    snprintf(path, sizeof(path), "/tmp/gantry-admission-%d.pftrace", (int)getpid());
+    gantry_profile_options options = GANTRY_PROFILE_OPTIONS_INIT;
+    options.path = path;
+    gantry_profile *profile;
+    assert_ok(gantry_profile_start(&options, &profile));
+    struct job jobs[2] = {{.number = 0}, {.number = 1}};
+    gantry_dispatcher *dispatcher = gantry_context_dispatcher(f->context);
+    add_job(f, &jobs[0], declare(f, STAGED + SCRATCH - 5));
+    add_job(f, &jobs[1], declare(f, STAGED + SCRATCH - 5));
+    gantry_dispatcher_start_group(dispatcher); /* the second finds the first holding its memory */
+    assert_ok(gantry_taskman_start(f->manager));
+    gantry_dispatcher_finish_group(dispatcher);
+    assert_ok(gantry_taskman_stop(f->manager));
+    gantry_dispatcher_stats stats = gpu_fixture_stats(f);
+    assert_ok(gantry_profile_stop(profile, NULL));
+    struct read_trace trace;
+    const char *wrong = reader_load(path, &trace);
+    assert_string_equal(wrong != NULL ? wrong : "", "");
+    assert_int_equal(stats.memory_waited, 1);
+    struct counted waiting = counter_of(&trace, "Tasks waiting for memory");
+    assert_int_equal(waiting.most, 1);
+    assert_int_equal(waiting.last, 0);
+    struct counted held = counter_of(&trace, "Declared device bytes");
+    assert_true(held.count >= 3); /* the first, none, the second */
+    assert_int_equal(held.most, STAGED + SCRATCH);
+    const struct read_slice *wait = NULL;
+    for (size_t i = 0; i < trace.slice_count; i++) {
+        const struct read_slice *slice = &trace.slices[i];
+        wait = strcmp(slice->name, "waiting for memory") == 0 ? slice : wait;
+    }
+    assert_non_null(wait);
+    assert_string_equal(wait->category, "memory");
+    assert_true(wait->end > wait->begin && stats.memory_wait_ns > 0);
+    reader_free(&trace);
+    unlink(path);
+    assert_ok(gantry_taskman_reset(f->manager));
+    settled(f);
 }
 
 /* The third would fit beside the first. */
@@ -556,6 +626,8 @@ int main(void)
                                         close_fixture),
         cmocka_unit_test_setup_teardown(test_declared_memory_is_waited_for, open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(test_memory_is_counted_as_the_heap_takes_it, open_fixture,
+                                        close_fixture),
+        cmocka_unit_test_setup_teardown(test_a_recording_shows_who_waits_and_what_is_held, open_fixture,
                                         close_fixture),
         cmocka_unit_test_setup_teardown(test_nobody_overtakes, open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(test_a_cpu_task_holds_until_it_was_released, open_fixture,
