@@ -281,7 +281,10 @@ __attribute__((noinline, cold)) static gantry_status alloc_at_last(gantry_heap *
                                                                    uintptr_t *out)
 {
     gantry_status status = first;
-    while (is_exhausted(status) && free_pending(heap, kind)) {
+    bool any = true;
+    while (is_exhausted(status) && any) {
+        any = free_pending(heap, kind);
+        /* Even if not: what was pending may have been freed since the last attempt. */
         status = gy_kind_alloc(&heap->kinds[kind], bytes, alignment, site, out);
     }
     if (is_exhausted(status) && heap->out_of_memory != NULL &&

@@ -214,6 +214,7 @@ static void test_block_is_found_by_any_address_in_it(void **state)
 /* ---- running out ---- */
 
 struct rescue {
+    gantry_heap *heap;
     void *spare;
     int calls;
     bool again;
@@ -247,6 +248,34 @@ static void test_out_of_memory_callback_is_asked_once_and_retried(void **state)
         assert_ok(gantry_heap_free(heap, block));
         close_heap(heap);
     }
+}
+
+/* What waits for its stream may come back by itself after the allocation has failed and before anybody asks
+ * for it: then nothing waits any more, and there is room all the same. */
+static bool freed_by_somebody_else(void *user, gantry_memory_kind kind)
+{
+    struct rescue *rescue = user;
+    (void)kind;
+    rescue->calls++;
+    (void)gantry_heap_free(rescue->heap, rescue->spare);
+    rescue->spare = NULL;
+    return false;
+}
+
+static void test_what_came_back_meanwhile_is_found(void **state)
+{
+    (void)state;
+    gantry_heap_options options = GANTRY_HEAP_OPTIONS_INIT;
+    options.limit_bytes[GANTRY_MEMORY_DEVICE] = 64 * MIB;
+    gantry_heap *heap = open_heap(&options);
+    struct rescue rescue = {.heap = heap, .spare = allocate(heap, GANTRY_MEMORY_DEVICE, 30 * MIB)};
+    gy_heap_set_pending(heap, freed_by_somebody_else, &rescue);
+    void *block = NULL;
+    assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, 40 * MIB, 0, SITE, &block));
+    assert_int_equal(rescue.calls, 1);
+    gy_heap_set_pending(heap, NULL, NULL);
+    assert_ok(gantry_heap_free(heap, block));
+    close_heap(heap);
 }
 
 static void test_out_of_memory_names_sizes_and_the_largest_tags(void **state)
@@ -417,6 +446,7 @@ int main(void)
         cmocka_unit_test(test_map_shows_slabs_and_tags),
         cmocka_unit_test(test_block_is_found_by_any_address_in_it),
         cmocka_unit_test(test_out_of_memory_callback_is_asked_once_and_retried),
+        cmocka_unit_test(test_what_came_back_meanwhile_is_found),
         cmocka_unit_test(test_out_of_memory_names_sizes_and_the_largest_tags),
         cmocka_unit_test(test_slabs_may_come_from_a_pool_of_the_application),
         cmocka_unit_test(test_refused_addresses_are_told_apart),
