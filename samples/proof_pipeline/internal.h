@@ -8,7 +8,7 @@
 
 enum kernel { KERNEL_FORWARD, KERNEL_BACKWARD, KERNEL_SCALE, KERNEL_COMBINE, KERNEL_BUCKET_SUMS, KERNELS };
 
-/* Memory straight from the system, as large arrays are. */
+/* Memory straight from the system, as large arrays are; or from the heap. */
 struct big {
     struct pipeline *pipeline;
     void *memory;

@@ -12,10 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NOTHING, INLINE, RECLAIMER, LIMIT, CPU_SET, GATE, EVERYTHING, CONFIGURATIONS };
+enum { NOTHING, INLINE, RECLAIMER, LIMIT, CPU_SET, GATE, KEEP, EVERYTHING, CONFIGURATIONS };
 
-static const char *const names[CONFIGURATIONS] = {
-    "nothing", "inline frees", "reclaimer", "class limit", "limit+CPU set", "bandwidth gate", "everything"};
+static const char *const names[CONFIGURATIONS] = {"nothing",     "inline frees",  "reclaimer",
+                                                  "class limit", "limit+CPU set", "bandwidth gate",
+                                                  "kept memory", "everything"};
 
 struct session {
     struct options options;
@@ -40,6 +41,7 @@ static void configure(const struct options *options, uint32_t number, struct set
     out->tail_workers = all || number == LIMIT || number == CPU_SET ? options->tail_limit : 0;
     out->cpu_set = all || number == CPU_SET;
     out->gate = all || number == GATE;
+    out->keep_memory = number == KEEP; /* instead of the interventions, not one of them */
 }
 
 static bool solve_serially(struct session *s)

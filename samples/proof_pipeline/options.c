@@ -32,6 +32,7 @@ static const char usage[] =
     "  -d, --driver DRIVER      auto (the default), cuda or emulated\n"
     "One configuration instead of the comparison, with any of these; the others are as in the first row:\n"
     "      --reclaim WAY        inline, bounded or unbounded (a thread for each release; the default)\n"
+    "      --keep-memory on|off big memory is the heap's, which keeps it, instead of the system's\n"
     "      --class-limit on|off tails on few workers\n"
     "      --cpu-set on|off     tails on the CPUs of as few last-level caches as have one per worker of "
     "theirs\n"
@@ -51,6 +52,7 @@ enum {
     RUN_PERCENT,
     TIMELINE,
     RECLAIM,
+    KEEP,
     LIMIT,
     CPU_SET,
     GATE
@@ -116,6 +118,7 @@ static bool apply_fixed(int option, struct options *o, bool *limit)
 {
     o->is_fixed = true;
     return option == RECLAIM   ? parse_reclaim(&o->settings.reclaim)
+           : option == KEEP    ? parse_switch("--keep-memory", &o->settings.keep_memory)
            : option == LIMIT   ? parse_switch("--class-limit", limit)
            : option == CPU_SET ? parse_switch("--cpu-set", &o->settings.cpu_set)
                                : parse_switch("--gate", &o->settings.gate);
@@ -159,6 +162,7 @@ static bool apply(int option, char *const *argv, struct options *o, bool *limit)
         o->timeline = optarg;
         return true;
     case RECLAIM:
+    case KEEP:
     case LIMIT:
     case CPU_SET:
     case GATE:
@@ -192,6 +196,7 @@ static const struct option table[] = {
     {"run-percent", required_argument, NULL, RUN_PERCENT},
     {"timeline", required_argument, NULL, TIMELINE},
     {"reclaim", required_argument, NULL, RECLAIM},
+    {"keep-memory", required_argument, NULL, KEEP},
     {"class-limit", required_argument, NULL, LIMIT},
     {"cpu-set", required_argument, NULL, CPU_SET},
     {"gate", required_argument, NULL, GATE},

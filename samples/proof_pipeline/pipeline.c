@@ -51,6 +51,7 @@ static bool open_context(struct pipeline *p)
 {
     gantry_heap_options heap = GANTRY_HEAP_OPTIONS_INIT;
     heap.reclaim = p->settings.reclaim;
+    heap.keep_bytes[GANTRY_MEMORY_HOST] = SIZE_MAX;
     heap.limit_bytes[GANTRY_MEMORY_DEVICE] = (size_t)p->settings.device_bytes;
     gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
     options.driver = p->settings.driver;

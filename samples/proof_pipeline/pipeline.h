@@ -19,8 +19,9 @@ struct settings {
     uint32_t tail_workers; /* most workers of tails at a time; 0: all */
     uint64_t device_bytes; /* most that the heap takes of the device; 0: no limit */
     gantry_reclaim_policy reclaim;
-    bool admission; /* partitions declare what they take of the device */
-    bool gate;      /* tails raise the bandwidth gate */
+    bool keep_memory; /* big memory comes from the heap, which keeps it, not from the system */
+    bool admission;   /* partitions declare what they take of the device */
+    bool gate;        /* tails raise the bandwidth gate */
     bool
         cpu_set; /* tails run on the CPUs of as few last-level caches as have one for each of their workers */
 };

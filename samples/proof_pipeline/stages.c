@@ -28,7 +28,13 @@ static void count_cpu(struct pipeline *pipeline, enum stage stage, uint64_t begi
 
 static void *take_big(struct partition *p, int which, size_t bytes)
 {
-    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *memory = MAP_FAILED;
+    if (!p->pipeline->settings.keep_memory) {
+        memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    } else if (gantry_heap_alloc(p->pipeline->heap, GANTRY_MEMORY_HOST, bytes, 0, GANTRY_ALLOC_SITE("big"),
+                                 &memory) != GANTRY_OK) {
+        memory = MAP_FAILED;
+    }
     if (memory == MAP_FAILED) {
         return NULL;
     }
@@ -36,22 +42,29 @@ static void *take_big(struct partition *p, int which, size_t bytes)
     return memory;
 }
 
-static void unmap(void *arg)
+static void give_big(void *arg)
 {
     struct big *big = arg;
     uint64_t begin = cpu_now_ns();
-    munmap(big->memory, big->bytes);
+    if (big->pipeline->settings.keep_memory) {
+        (void)gantry_heap_free(big->pipeline->heap, big->memory);
+    } else {
+        munmap(big->memory, big->bytes);
+    }
     big->memory = NULL;
     count_cpu(big->pipeline, STAGE_FREEING, begin);
 }
 
-/* As the heap's policy says: here, by its thread, or each by a thread of its own. */
+/* As the heap's policy says: here, by its thread, or each by a thread of its own.  What the heap keeps is not
+ * worth a thread. */
 static void give_bigs(struct partition *p)
 {
     uint64_t begin = proof_now_ns();
     for (int i = 0; i < BIGS; i++) {
-        if (p->bigs[i].memory != NULL) {
-            (void)gantry_heap_reclaim(p->pipeline->heap, unmap, &p->bigs[i], p->bigs[i].bytes);
+        if (p->bigs[i].memory != NULL && p->pipeline->settings.keep_memory) {
+            give_big(&p->bigs[i]);
+        } else if (p->bigs[i].memory != NULL) {
+            (void)gantry_heap_reclaim(p->pipeline->heap, give_big, &p->bigs[i], p->bigs[i].bytes);
         }
     }
     count_stage(p->pipeline, STAGE_FREEING, begin);
@@ -69,7 +82,7 @@ void proof_drop_partition(struct partition *p)
     }
     for (int i = 0; i < BIGS; i++) {
         if (p->bigs[i].memory != NULL) {
-            unmap(&p->bigs[i]);
+            give_big(&p->bigs[i]);
         }
     }
 }

@@ -14,7 +14,8 @@ import unittest
 
 GANTRY = sys.argv.pop(1)
 DRIVER = os.environ.get("GANTRY_TEST_DRIVER", "emulated")
-CONFIGURATIONS = ["nothing", "inline frees", "reclaimer", "class limit", "limit+CPU set", "bandwidth gate", "everything"]
+CONFIGURATIONS = ["nothing", "inline frees", "reclaimer", "class limit", "limit+CPU set", "bandwidth gate", "kept memory",
+                  "everything"]
 
 
 def run(*arguments):
@@ -80,7 +81,7 @@ class ProofPipeline(unittest.TestCase):
         self.assertEqual(order, sorted(order), report.stdout)
 
     def test_wrong_arguments_are_refused(self):
-        for arguments in (["--gate", "maybe"], ["--cpu-set", "2"], ["--admission", "maybe"], ["--reclaim", "later"], ["--concurrency", "1,x"], ["--jobs", "0"],
+        for arguments in (["--gate", "maybe"], ["--cpu-set", "2"], ["--keep-memory", "2"], ["--admission", "maybe"], ["--reclaim", "later"], ["--concurrency", "1,x"], ["--jobs", "0"],
                           ["--class-limit", "2"], ["--rows-log2", "25"], ["proof"]):
             with self.subTest(arguments):
                 result = run(*arguments)
