@@ -10,7 +10,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 source tools/packages.sh
 
 require cmake ninja-build gcc g++ pkg-config libpng-dev
-want libjemalloc-dev libcjson-dev
+want libjemalloc-dev libcjson-dev libhwloc-dev
 jemalloc=ON
 have libjemalloc-dev || jemalloc=OFF
 # On a machine with a device, kernels are compiled by nvcc or else by clang.

@@ -4,7 +4,9 @@
 #include "base/status.h"
 
 #include <assert.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <time.h>
@@ -116,6 +118,24 @@ void gy_cond_signal(gy_cond *cond)
 void gy_cond_broadcast(gy_cond *cond)
 {
     pthread_cond_broadcast(&cond->native);
+}
+
+/* The starter of a step, both threads of a dispatcher and a worker may look for something at the same time.
+ */
+#define SPINNERS 4
+
+void gy_spin_rest(void)
+{
+    static _Atomic(int) cpus; /* 0: not counted yet */
+    int count = atomic_load_explicit(&cpus, memory_order_relaxed);
+    if (count == 0) {
+        cpu_set_t mine;
+        count = sched_getaffinity(0, sizeof(mine), &mine) == 0 ? CPU_COUNT(&mine) : 1;
+        atomic_store_explicit(&cpus, count, memory_order_relaxed);
+    }
+    if (count <= SPINNERS) {
+        sched_yield();
+    }
 }
 
 struct start {

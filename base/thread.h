@@ -118,4 +118,17 @@ static inline void gy_cpu_relax(void)
 #endif
 }
 
+/* Give the core away if the process has so few that threads which look for something could keep those from
+ * running that they wait for. */
+void gy_spin_rest(void);
+
+/* Between two looks of a thread that will sleep in the end; `round` counts them. */
+static inline void gy_spin(uint32_t round)
+{
+    gy_cpu_relax();
+    if (round % 32 == 31) {
+        gy_spin_rest();
+    }
+}
+
 #endif

@@ -3,7 +3,8 @@
  * done-to-task: from before a kernel is launched, on the dispatcher's thread, until the first instruction of
  * the CPU task that its completion starts.  Yardstick: a kernel and an event by hand, until
  * cuEventSynchronize() returns; for the mode that blocks with an event that blocks, else with one that spins.
- * So both contain the kernel.
+ * So both contain the kernel.  Two more cases tell the hops apart: only the workers, or only the dispatcher's
+ * threads, never sleep.
  *
  * ready-to-launch: from the last instruction of that CPU task, after which a GPU task is ready, until the
  * first of this one's launch callback; the dispatcher has had nothing to do meanwhile.  Yardstick: from
@@ -243,7 +244,7 @@ static bool take_samples(struct latency_bench *bench, bool blocks, uint32_t coun
 }
 
 static bool open_bench(struct latency_bench *bench, const struct bench_options *options,
-                       gantry_wait_mode mode)
+                       gantry_wait_mode mode, gantry_wait_mode workers)
 {
     const gantry_module_image *image = &gantry_image_submit_kernels;
     gantry_context_options context = GANTRY_CONTEXT_OPTIONS_INIT;
@@ -252,7 +253,8 @@ static bool open_bench(struct latency_bench *bench, const struct bench_options *
     gantry_module *module;
     uint32_t zero = 0;
     context.driver = options->driver;
-    context.completion_wait = cpus.wait_mode = mode;
+    context.completion_wait = mode;
+    cpus.wait_mode = workers;
     cpus.worker_count = 1;
     if (!ok(gantry_context_create(&context, &bench->context)) ||
         !ok(gantry_cpu_dispatcher_create(&cpus, &bench->cpus))) {
@@ -314,14 +316,18 @@ static bool bench_latency(const struct bench_options *options)
 {
     static const struct {
         const char *done, *event, *ready, *handoff;
-        gantry_wait_mode mode;
+        gantry_wait_mode mode, workers;
     } cases[] = {
         {"latency/done-to-task-spin", "event-spin", "latency/ready-to-launch-spin", "handoff-spin",
-         GANTRY_WAIT_SPIN},
+         GANTRY_WAIT_SPIN, GANTRY_WAIT_SPIN},
         {"latency/done-to-task-hybrid", "event-spin", "latency/ready-to-launch-hybrid", "handoff-spin",
-         GANTRY_WAIT_HYBRID},
+         GANTRY_WAIT_HYBRID, GANTRY_WAIT_HYBRID},
         {"latency/done-to-task-block", "event-block", "latency/ready-to-launch-block", "handoff-block",
-         GANTRY_WAIT_BLOCK},
+         GANTRY_WAIT_BLOCK, GANTRY_WAIT_BLOCK},
+        {"latency/done-by-hybrid", "event-spin", "latency/ready-to-hybrid", "handoff-spin",
+         GANTRY_WAIT_HYBRID, GANTRY_WAIT_SPIN},
+        {"latency/done-to-hybrid", "event-spin", "latency/ready-by-hybrid", "handoff-spin", GANTRY_WAIT_SPIN,
+         GANTRY_WAIT_HYBRID},
     };
     bool good = true;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -329,7 +335,7 @@ static bool bench_latency(const struct bench_options *options)
         struct bench_result done = {0}, ready = {0};
         memset(&bench, 0, sizeof(bench));
         bool blocks = cases[i].mode == GANTRY_WAIT_BLOCK;
-        good = open_bench(&bench, options, cases[i].mode) &&
+        good = open_bench(&bench, options, cases[i].mode, cases[i].workers) &&
                take_samples(&bench, blocks, options->runs * PER_RUN, &done, &ready) && good;
         close_bench(&bench);
         report(options, cases[i].done, cases[i].event, &done);

@@ -163,6 +163,7 @@ static bool bench_replay(const struct bench_options *options)
         {GANTRY_WAIT_HYBRID, 1000, "replay/stable-1000", "replay/bare-1000"},
         {GANTRY_WAIT_SPIN, 200, "replay/spin-200", "replay/spin-bare-200"},
         {GANTRY_WAIT_SPIN, 1000, "replay/spin-1000", "replay/spin-bare-1000"},
+        {GANTRY_WAIT_ADAPTIVE, 1000, "replay/adaptive-1000", "replay/adaptive-bare-1000"},
     };
     bool good = true;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

@@ -15,6 +15,7 @@
 #include "base/span.h"
 #include "dispatcher/internal.h"
 #include "profile/cta.h"
+#include "taskman/patience.h"
 
 #include <assert.h>
 
@@ -511,36 +512,36 @@ static void idle_chores(struct gantry_dispatcher *d)
 /* How long to spin, in a wait mode that does at all, before sleeping. */
 enum {
     IDLE_NS = 20000,       /* between steps: about what a sleep and a wake-up take */
-    STEP_NS = 100000,      /* while a step is open: most likely more is to come */
-    MOST_NS = 4000000,     /* adaptive: at most */
-    SHORT_SLEEP_FACTOR = 4 /* adaptive: a sleep was short if spinning so much longer had spared it */
+    STEP_NS = 200000,      /* while a step is open: most likely more is to come */
+    ANNOUNCED_NS = 500000, /* from the first task of a step: most likely it is started by then */
+    ADAPTIVE_NS = 4000000  /* adaptive: at most */
 };
 
-/* Adaptive: spin for twice as long next time when that would have spared this sleep, else for half. */
-static void learn_patience(struct gantry_dispatcher *d, uint64_t waited_ns)
+/* How long to look for tasks at least. */
+static uint64_t least_patience(struct gantry_dispatcher *d, uint64_t now)
 {
-    if (waited_ns <= d->patience_ns) {
-        return;
+    if (atomic_load_explicit(&d->open_steps, memory_order_relaxed) != 0) {
+        return STEP_NS;
     }
-    if (waited_ns < SHORT_SLEEP_FACTOR * d->patience_ns) {
-        d->patience_ns = 2 * d->patience_ns < MOST_NS ? 2 * d->patience_ns : MOST_NS;
-    } else {
-        d->patience_ns = d->patience_ns / 2 > IDLE_NS ? d->patience_ns / 2 : IDLE_NS;
-    }
+    uint64_t announced = atomic_load_explicit(&d->announced_ns, memory_order_relaxed);
+    bool is_built = announced != 0 && now < announced + ANNOUNCED_NS;
+    return is_built ? announced + ANNOUNCED_NS - now : IDLE_NS;
 }
 
 static void await_tasks(struct gantry_dispatcher *d, uint32_t seen, bool tasks_too, uint64_t until_ns)
 {
-    bool is_step_open = atomic_load_explicit(&d->open_steps, memory_order_relaxed) != 0;
-    uint64_t patience = is_step_open ? STEP_NS : IDLE_NS;
-    if (d->config.wait != GANTRY_WAIT_ADAPTIVE) {
-        gy_inbox_wait(&d->inbox, seen, tasks_too, d->config.wait, patience, until_ns);
+    bool is_adaptive = d->config.wait == GANTRY_WAIT_ADAPTIVE;
+    if (!is_adaptive && d->config.wait != GANTRY_WAIT_HYBRID) {
+        gy_inbox_wait(&d->inbox, seen, tasks_too, d->config.wait, 0, until_ns);
         return;
     }
     uint64_t begin = gy_clock_ns();
-    gy_inbox_wait(&d->inbox, seen, tasks_too, d->config.wait,
-                  d->patience_ns > patience ? d->patience_ns : patience, until_ns);
-    learn_patience(d, gy_clock_ns() - begin);
+    uint64_t least = least_patience(d, begin);
+    uint64_t patience = is_adaptive && d->patience_ns > least ? d->patience_ns : least;
+    gy_inbox_wait(&d->inbox, seen, tasks_too, d->config.wait, patience, until_ns);
+    if (is_adaptive) {
+        d->patience_ns = gy_patience_after(d->patience_ns, gy_clock_ns() - begin, ADAPTIVE_NS);
+    }
 }
 
 static bool may_read(struct gantry_dispatcher *d)

@@ -4,19 +4,34 @@
 #include "base/span.h"
 #include "profile/cta.h"
 #include "taskman/gpu_ops.h"
+#include "taskman/patience.h"
 
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
-/* How long a hybrid wait polls the GPU before it blocks: a blocking wake-up costs about this much. */
-#define SPIN_NS 50000u
+enum {
+    IDLE_NS = 100000,     /* a patient wait looks for completions to wait for so long before it sleeps */
+    LEAST_POLL_NS = 50000 /* and polls the GPU for so long at least: about what a blocking wake-up costs */
+};
 
 _Thread_local bool gy_gdb_is_current;
 
 static struct gy_completion_slot *slot_at(struct gy_completion *c, uint64_t position)
 {
     return &c->slots[position % GY_COMPLETION_SLOTS];
+}
+
+static bool is_patient(const struct gy_completion *c)
+{
+    return c->wait == GANTRY_WAIT_HYBRID || c->wait == GANTRY_WAIT_ADAPTIVE;
+}
+
+/* Have GDB look, or at least wake up. */
+static void look_locked(struct gy_completion *c) GY_REQUIRES(c->lock)
+{
+    atomic_fetch_add_explicit(&c->news, 1, memory_order_release);
+    gy_cond_signal(&c->published_changed);
 }
 
 /* ---- GD's side ----------------------------------------------------------------------------- */
@@ -78,10 +93,23 @@ gantry_status gy_completion_flush(struct gy_completion *c)
     c->flushes++;
     gy_mutex_lock(&c->lock);
     c->published = c->written;
-    atomic_fetch_add_explicit(&c->news, 1, memory_order_release);
-    gy_cond_signal(&c->published_changed);
+    look_locked(c);
     gy_mutex_unlock(&c->lock);
     return status;
+}
+
+uint64_t gy_completion_expect(struct gy_completion *c)
+{
+    if (atomic_load_explicit(&c->soon_ns, memory_order_relaxed) == 0) {
+        return 0;
+    }
+    uint64_t soon = atomic_exchange_explicit(&c->soon_ns, 0, memory_order_relaxed);
+    if (soon != 0 && is_patient(c)) {
+        gy_mutex_lock(&c->lock);
+        look_locked(c);
+        gy_mutex_unlock(&c->lock);
+    }
+    return soon;
 }
 
 bool gy_completion_is_full(struct gy_completion *c)
@@ -127,8 +155,31 @@ gantry_status gy_completion_watch(struct gy_completion *c, uint32_t stream)
 /* What GDB knows of one round: the slots it looks at and how far each stream has got. */
 struct round {
     uint64_t head, published;
+    uint64_t since; /* nothing has passed since then */
+    uint32_t looks; /* in vain */
     bool lost;
 };
+
+/* Something has passed after `took_ns`. */
+static void learn(struct gy_completion *c, uint64_t took_ns)
+{
+    uint64_t most = c->wait == GANTRY_WAIT_ADAPTIVE ? GY_PATIENCE_MOST_NS : GY_PATIENCE_HYBRID_NS;
+    c->patience_ns = gy_patience_after(c->patience_ns, took_ns, most);
+    c->near_ns = c->wait != GANTRY_WAIT_BLOCK && took_ns <= most ? c->patience_ns : 0;
+    atomic_store_explicit(&c->soon_ns, c->near_ns, memory_order_relaxed);
+}
+
+/* What was published from `from` on will probably pass soon: who runs the first task of it shall be awake. */
+static void announce(struct gy_completion *c, uint64_t from, uint64_t to)
+{
+    for (uint64_t p = from; p != to && c->near_ns != 0; p++) {
+        const gantry_task *task = slot_at(c, p)->task;
+        if (task != NULL) {
+            gy_task_expect_ready(task, c->near_ns);
+            return;
+        }
+    }
+}
 
 /* A slice on the way of the arrows from the GPU task to the one that waited for it; before the completion is
  * told, as its task may end the recording. */
@@ -245,8 +296,9 @@ static void wait_oldest(struct gy_completion *c, const struct round *round)
 }
 
 /* Nothing is ready: poll or block, as the wait mode says. */
-static void wait_for_gpu(struct gy_completion *c, const struct round *round, uint64_t since)
+static void wait_for_gpu(struct gy_completion *c, struct round *round)
 {
+    uint64_t poll_ns = c->patience_ns > LEAST_POLL_NS ? c->patience_ns : LEAST_POLL_NS;
     switch (c->wait) {
     case GANTRY_WAIT_SPIN:
         gy_cpu_relax();
@@ -256,8 +308,8 @@ static void wait_for_gpu(struct gy_completion *c, const struct round *round, uin
         return;
     case GANTRY_WAIT_HYBRID:
     case GANTRY_WAIT_ADAPTIVE:
-        if (gy_clock_ns() - since < SPIN_NS) {
-            gy_cpu_relax();
+        if (gy_clock_ns() - round->since < poll_ns) {
+            gy_spin(round->looks++);
             return;
         }
         break;
@@ -271,17 +323,19 @@ static void wait_for_gpu(struct gy_completion *c, const struct round *round, uin
 /* Nothing is published: look for it as long as the wait mode says, before sleeping. */
 static void await_news(struct gy_completion *c, uint64_t seen)
 {
-    bool for_ever = c->wait == GANTRY_WAIT_SPIN || c->wait == GANTRY_WAIT_YIELD;
     if (c->wait == GANTRY_WAIT_BLOCK) {
         return;
     }
-    uint64_t until = gy_clock_ns() + SPIN_NS;
-    while (atomic_load_explicit(&c->news, memory_order_acquire) == seen &&
-           (for_ever || gy_clock_ns() < until)) {
+    uint64_t until = gy_clock_ns() + IDLE_NS;
+    for (uint32_t round = 0; atomic_load_explicit(&c->news, memory_order_acquire) == seen &&
+                             (!is_patient(c) || gy_clock_ns() < until);
+         round++) {
         if (c->wait == GANTRY_WAIT_YIELD) {
             sched_yield();
-        } else {
+        } else if (c->wait == GANTRY_WAIT_SPIN) {
             gy_cpu_relax();
+        } else {
+            gy_spin(round);
         }
     }
 }
@@ -289,19 +343,25 @@ static void await_news(struct gy_completion *c, uint64_t seen)
 /* Wait for published slots; false when closing and none are left. */
 static bool next_round(struct gy_completion *c, struct round *round)
 {
+    uint64_t before = round->published;
     gy_mutex_lock(&c->lock);
-    if (c->head == c->published && !c->closing) {
+    while (c->head == c->published && !c->closing) {
         uint64_t seen = atomic_load_explicit(&c->news, memory_order_relaxed);
         gy_mutex_unlock(&c->lock);
         await_news(c, seen);
         gy_mutex_lock(&c->lock);
-    }
-    while (c->head == c->published && !c->closing) {
-        gy_cond_wait(&c->published_changed, &c->lock);
+        while (atomic_load_explicit(&c->news, memory_order_relaxed) == seen) {
+            gy_cond_wait(&c->published_changed, &c->lock);
+        }
+        round->since = 0;
     }
     round->head = c->head;
     round->published = c->published;
     gy_mutex_unlock(&c->lock);
+    if (round->since == 0) {
+        round->since = gy_clock_ns();
+    }
+    announce(c, before, round->published);
     round->lost = gy_context_is_lost(c->context);
     return round->head != round->published;
 }
@@ -314,14 +374,15 @@ static void gdb_main(void *arg)
     if (!pushed) {
         gy_context_lose(c->context, gy_error_last());
     }
-    struct round round;
-    uint64_t since = gy_clock_ns();
+    struct round round = {0};
     while (next_round(c, &round)) {
         if (sweep(c, &round)) {
             advance_head(c, &round);
-            since = gy_clock_ns();
+            uint64_t now = gy_clock_ns();
+            learn(c, now - round.since);
+            round.since = now;
         } else {
-            wait_for_gpu(c, &round, since);
+            wait_for_gpu(c, &round);
         }
     }
     if (pushed) {
@@ -371,8 +432,7 @@ void gy_completion_fini(struct gy_completion *c)
 {
     gy_mutex_lock(&c->lock);
     c->closing = true;
-    atomic_fetch_add_explicit(&c->news, 1, memory_order_release);
-    gy_cond_signal(&c->published_changed);
+    look_locked(c);
     gy_mutex_unlock(&c->lock);
     gy_thread_join(&c->thread);
     for (uint32_t i = 0; i < c->event_count; i++) {

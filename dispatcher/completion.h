@@ -29,23 +29,26 @@ struct gy_completion_slot {
 };
 
 struct gy_completion {
-    struct gy_context *context;          /* immutable */
-    struct gy_streams *streams;          /* immutable */
-    struct gy_deferred *deferred;        /* immutable */
-    struct gy_admission *admission;      /* immutable */
-    struct gy_shares *shares;            /* immutable */
-    struct gy_gpu_time *time;            /* immutable */
-    gantry_wait_mode wait;               /* immutable */
-    gy_thread thread;                    /* immutable: GDB */
-    gy_mutex lock;                       /* rank COMPLETION */
-    gy_cond published_changed;           /* GDB waits */
-    gy_cond head_changed;                /* GD waits for room, or for everything to be done */
-    uint64_t head;                       /* guarded by lock; written by GDB */
-    uint64_t published;                  /* guarded by lock; written by GD */
-    bool closing;                        /* guarded by lock; never goes back */
-    uint32_t event_count;                /* guarded by lock; idle events */
+    struct gy_context *context;     /* immutable */
+    struct gy_streams *streams;     /* immutable */
+    struct gy_deferred *deferred;   /* immutable */
+    struct gy_admission *admission; /* immutable */
+    struct gy_shares *shares;       /* immutable */
+    struct gy_gpu_time *time;       /* immutable */
+    gantry_wait_mode wait;          /* immutable */
+    gy_thread thread;               /* immutable: GDB */
+    gy_mutex lock;                  /* rank COMPLETION */
+    gy_cond published_changed;      /* GDB waits */
+    gy_cond head_changed;           /* GD waits for room, or for everything to be done */
+    uint64_t patience_ns;           /* GDB only: how long it polls the GPU before it blocks */
+    uint64_t near_ns;               /* GDB only: how soon completions came lately; 0: later than it polls */
+    _Atomic(uint64_t) soon_ns;      /* atomic: the same for whom it tells at the begin of a step, once */
+    uint64_t head;                  /* guarded by lock; written by GDB */
+    uint64_t published;             /* guarded by lock; written by GD */
+    bool closing;                   /* guarded by lock; never goes back */
+    uint32_t event_count;           /* guarded by lock; idle events */
     CUevent events[GY_COMPLETION_SLOTS]; /* guarded by lock */
-    _Atomic(uint64_t) news;              /* atomic: how often `published` or `closing` has changed */
+    _Atomic(uint64_t) news;              /* atomic: how often GDB was told to look; written under lock */
     uint64_t written;                    /* GD only */
     uint64_t flushes;                    /* GD only, read relaxed through the statistics */
     struct gy_completion_slot slots[GY_COMPLETION_SLOTS]; /* owner: see above */
@@ -68,6 +71,10 @@ void gy_completion_fini(struct gy_completion *completion);
  * @retval GANTRY_ERR_DEVICE_LOST  the flush failed; the slot was not written */
 GANTRY_MUST_CHECK gantry_status gy_completion_add(struct gy_completion *completion, uint32_t stream,
                                                   gantry_task *task, uint64_t flow);
+
+/* A step begins: if completions came soon after their publication lately, GDB wakes up and looks out for
+ * them. In so many ns they are likely to come; 0: not known.  Any thread. */
+uint64_t gy_completion_expect(struct gy_completion *completion);
 
 /* GD: have GDB look around when the GPU has passed what is on the stream (of the pool, or GY_SHARE_ORIGIN) at
  * the next flush, be it of a task that has not ended. */

@@ -2,6 +2,7 @@
 #include "dispatcher/dispatcher.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/handle.h"
 #include "base/options.h"
 #include "base/span.h"
@@ -41,9 +42,23 @@ static gantry_status step_begin(gantry_dispatcher *d)
     }
     atomic_fetch_add(&d->open_steps, 1);
     if (d->config.wait != GANTRY_WAIT_BLOCK) {
-        gy_inbox_rouse(&d->inbox); /* it wakes up while the caller still looks for the first tasks */
+        /* GD wakes up while the caller still looks for the first tasks, or is more patient from now on. */
+        gy_inbox_signal(&d->inbox);
     }
     return GANTRY_OK;
+}
+
+static void step_announced(gantry_dispatcher *d)
+{
+    if (d->config.wait == GANTRY_WAIT_HYBRID || d->config.wait == GANTRY_WAIT_ADAPTIVE) {
+        atomic_store_explicit(&d->announced_ns, gy_clock_ns(), memory_order_relaxed);
+        gy_inbox_signal(&d->inbox);
+    }
+}
+
+static uint64_t step_begun(gantry_dispatcher *d)
+{
+    return gy_completion_expect(&d->completion);
 }
 
 static void step_end(gantry_dispatcher *d)
@@ -182,6 +197,8 @@ static const struct gy_gpu_ops ops = {
     .detach = detach,
     .step_begin = step_begin,
     .step_end = step_end,
+    .step_announced = step_announced,
+    .step_begun = step_begun,
     .submit = submit,
     .partition_number = partition_number,
     .carry = carry,

@@ -53,8 +53,9 @@ void gy_graphs_wait_launched(struct gy_graphs *g)
     }
     uint64_t until = gy_clock_ns() + g->patience_ns;
     atomic_fetch_add_explicit(&g->waiting, 1, memory_order_relaxed);
-    while (atomic_load_explicit(&g->open, memory_order_acquire) && gy_clock_ns() < until) {
-        gy_cpu_relax();
+    for (uint32_t round = 0; atomic_load_explicit(&g->open, memory_order_acquire) && gy_clock_ns() < until;
+         round++) {
+        gy_spin(round);
     }
     gy_mutex_lock(&g->lock);
     while (atomic_load_explicit(&g->open, memory_order_relaxed)) {

@@ -69,13 +69,6 @@ void gy_inbox_signal(struct gy_inbox *inbox)
     wake_sleeper(inbox);
 }
 
-void gy_inbox_rouse(struct gy_inbox *inbox)
-{
-    if (atomic_load_explicit(&inbox->asleep, memory_order_relaxed)) {
-        gy_inbox_signal(inbox);
-    }
-}
-
 bool gy_inbox_take(struct gy_inbox *inbox, struct gy_gpu_list *list)
 {
     if (gy_inbox_is_empty(inbox)) {
@@ -121,13 +114,14 @@ void gy_inbox_wait(struct gy_inbox *inbox, uint32_t seen, bool tasks_too, gantry
 {
     bool is_patient = mode == GANTRY_WAIT_HYBRID || mode == GANTRY_WAIT_ADAPTIVE;
     uint64_t spin_until = is_patient ? gy_clock_ns() + patience_ns : 0;
-    while (!has_news(inbox, seen, tasks_too) && (until_ns == 0 || gy_clock_ns() < until_ns)) {
+    for (uint32_t round = 0; !has_news(inbox, seen, tasks_too) && (until_ns == 0 || gy_clock_ns() < until_ns);
+         round++) {
         if (mode == GANTRY_WAIT_SPIN) {
             gy_cpu_relax();
         } else if (mode == GANTRY_WAIT_YIELD) {
             sched_yield();
         } else if (is_patient && gy_clock_ns() < spin_until) {
-            gy_cpu_relax();
+            gy_spin(round);
         } else {
             sleep_until(inbox, seen, tasks_too, until_ns);
         }

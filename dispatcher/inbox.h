@@ -33,9 +33,6 @@ void gy_inbox_push(struct gy_inbox *inbox, gantry_task *first, gantry_task *last
 /* Make a sleeping taker look around.  Any thread. */
 void gy_inbox_signal(struct gy_inbox *inbox);
 
-/* The same if it sleeps, else nothing: so that it is awake when tasks come. */
-void gy_inbox_rouse(struct gy_inbox *inbox);
-
 /* Append everything to `list`, oldest first; false when there was nothing.  Taker only. */
 bool gy_inbox_take(struct gy_inbox *inbox, struct gy_gpu_list *list);
 

@@ -61,17 +61,18 @@ struct gantry_dispatcher {
     gy_cond quiet;                         /* `has_failed` has changed */
     bool has_failed;                       /* guarded by batch_lock: GD launches nothing any more */
     uint32_t users;                        /* guarded by batch_lock: task managers */
-    void (*last)(void *user);      /* guarded by batch_lock: see gy_dispatcher_abandon(); NULL: not yet */
-    void *last_user;               /* guarded by batch_lock */
-    bool last_in_phase;            /* GD only: no other task is known to follow in this phase */
-    enum gd_phase phase;           /* GD only */
-    uint64_t patience_ns;          /* GD only: how long an adaptive wait spins before it sleeps */
-    uint64_t phase_since_ns;       /* GD only: time of the phase counted up to here */
-    _Atomic(bool) closing;         /* atomic; never goes back */
-    _Atomic(uint32_t) open_steps;  /* atomic: steps begun and not ended */
-    _Atomic(uint32_t) open_groups; /* atomic: nesting of start_group */
-    _Atomic(bool) streams_due;     /* atomic: the last step has ended: return the streams */
-    gy_thread thread;              /* immutable: GD */
+    void (*last)(void *user);       /* guarded by batch_lock: see gy_dispatcher_abandon(); NULL: not yet */
+    void *last_user;                /* guarded by batch_lock */
+    bool last_in_phase;             /* GD only: no other task is known to follow in this phase */
+    enum gd_phase phase;            /* GD only */
+    uint64_t patience_ns;           /* GD only: how long an adaptive wait spins before it sleeps */
+    _Atomic(uint64_t) announced_ns; /* atomic: when a step's first GPU task was submitted, lately; 0: never */
+    uint64_t phase_since_ns;        /* GD only: time of the phase counted up to here */
+    _Atomic(bool) closing;          /* atomic; never goes back */
+    _Atomic(uint32_t) open_steps;   /* atomic: steps begun and not ended */
+    _Atomic(uint32_t) open_groups;  /* atomic: nesting of start_group */
+    _Atomic(bool) streams_due;      /* atomic: the last step has ended: return the streams */
+    gy_thread thread;               /* immutable: GD */
 };
 
 /* One call of a launch callback; on GD's stack. */

@@ -31,6 +31,12 @@ struct gy_gpu_ops {
     gantry_status (*step_begin)(gantry_dispatcher *self);
     void (*step_end)(gantry_dispatcher *self);
 
+    /* Hints about who should be awake, both may be NULL.  announced: the first GPU task of a step that is
+     * being built was submitted; under the manager's lock.  begun: a step's first tasks have been handed out;
+     * in so many ns CPU tasks that wait for the GPU are likely to become ready, 0: that is not known. */
+    void (*step_announced)(gantry_dispatcher *self);
+    uint64_t (*step_begun)(gantry_dispatcher *self);
+
     /* Take ready GPU tasks: a list linked through gy_task_gpu.next, in order.  Never fails and never
      * calls back on this stack: each task is released later with gy_task_release().  Any thread. */
     void (*submit)(gantry_dispatcher *self, gantry_task *first, gantry_task *last);
@@ -110,6 +116,10 @@ struct gy_gpu_share *gy_task_share(const gantry_task *task);
  * dependents that its release will touch.  Hints: they change nothing. */
 void gy_task_prefetch_self(const gantry_task *task);
 void gy_task_prefetch_dependents(const gantry_task *task);
+
+/* The task is likely to lose its last reference, one that the caller holds, within `ns`: see
+ * gy_pool_expect(). */
+void gy_task_expect_ready(const gantry_task *task, uint64_t ns);
 
 /* What the task declared to need; NULL: nothing. */
 struct gy_gpu_memory *gy_task_memory(gantry_task *task);

@@ -58,6 +58,7 @@ struct gantry_taskman {
     struct gy_error failure;        /* guarded by lock; the step's first; status GANTRY_OK: none */
     uint64_t submitted;             /* guarded by lock; tasks of the step, light ones included */
     uint64_t submitted_gpu;         /* guarded by lock */
+    _Atomic(uint64_t) patience_ns;  /* atomic; of who waits for the end of a step with GPU tasks */
     uint64_t submitted_sync;        /* guarded by lock */
     uint64_t unfilled;              /* guarded by lock; names that no task was submitted for */
     uint64_t late_names;     /* guarded by lock; of the unfilled, those that still have GY_TASK_LATE_NAME */

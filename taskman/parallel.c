@@ -142,7 +142,7 @@ static void unlist_loop(gantry_cpu_dispatcher *pool, struct gy_loop *loop)
     gy_mutex_unlock(&pool->inject_lock);
     struct joining joining = {pool, loop};
     if (!nobody_helps(&joining, true)) {
-        gy_pool_wait(pool, nobody_helps, &joining);
+        gy_pool_wait(pool, nobody_helps, &joining, NULL);
     }
 }
 

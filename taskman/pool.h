@@ -39,6 +39,10 @@ uint64_t *gy_pool_chosen(const gantry_task *task);
 
 uint32_t gy_pool_class_count(const gantry_cpu_dispatcher *pool);
 
+/* CPU tasks are likely to come within `ns`: if workers sleep when idle, but not at once, then one of them
+ * stays awake for them, or wakes up.  Any thread. */
+void gy_pool_expect(gantry_cpu_dispatcher *pool, uint64_t ns);
+
 /* Somebody's gy_pool_wait() condition may have become true. */
 void gy_pool_notify_waiters(gantry_cpu_dispatcher *pool);
 
@@ -49,9 +53,11 @@ void gy_pool_unwatch(gantry_cpu_dispatcher *pool);
 bool gy_pool_is_watched(const gantry_cpu_dispatcher *pool);
 
 /* Block until condition(user), which is read with sequentially consistent loads, holds.  It is asked to be
- * `thorough` before the thread sleeps; a condition that is expensive may answer false otherwise.  The
- * caller of an inline-only pool runs queued tasks meanwhile. */
-void gy_pool_wait(gantry_cpu_dispatcher *pool, bool (*condition)(void *user, bool thorough), void *user);
+ * `thorough` before the thread sleeps; a condition that is expensive may answer false otherwise.
+ * `patience_ns`: how long to spin before that, unless the wait mode has none of it; it learns; NULL: a
+ * little. The caller of an inline-only pool runs queued tasks meanwhile. */
+void gy_pool_wait(gantry_cpu_dispatcher *pool, bool (*condition)(void *user, bool thorough), void *user,
+                  _Atomic(uint64_t) *patience_ns);
 
 /* True inside a CPU task's body or a release callback that a worker or an inline waiter calls. */
 bool gy_pool_in_task(void);

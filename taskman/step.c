@@ -145,6 +145,12 @@ static void hand_out(gantry_taskman *manager, struct starter *starter)
     if (starter->job.left == 0) {
         gy_taskman_count_off(manager, GY_WORK_ACTIVE);
     }
+    uint64_t soon_ns = manager->gpu != NULL && manager->gpu_ops->step_begun != NULL
+                           ? manager->gpu_ops->step_begun(manager->gpu)
+                           : 0;
+    if (soon_ns != 0) {
+        gy_pool_expect(pool, soon_ns);
+    }
     gy_pool_leave(pool);
 }
 
@@ -233,7 +239,8 @@ static void wait_until_idle(gantry_taskman *manager, bool is_stopping)
 {
     struct waiter waiter = {manager, is_stopping};
     for (;;) {
-        gy_pool_wait(manager->pool, wait_is_over, &waiter);
+        gy_pool_wait(manager->pool, wait_is_over, &waiter,
+                     manager->gpu != NULL ? &manager->patience_ns : NULL);
         if (check_idle(manager, is_stopping)) {
             return;
         }

@@ -264,6 +264,13 @@ gantry_status gantry_task_choose(gantry_task *task, uint32_t index)
 
 /* ---- for the GPU dispatcher ------------------------------------------------------------------ */
 
+void gy_task_expect_ready(const gantry_task *task, uint64_t ns)
+{
+    if (!gy_task_is_gpu(task)) {
+        gy_pool_expect(task->manager->pool, ns);
+    }
+}
+
 void gy_task_prefetch_self(const gantry_task *task)
 {
     __builtin_prefetch(atomic_load_explicit(&task->edges, memory_order_acquire));

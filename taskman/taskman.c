@@ -351,7 +351,10 @@ static gantry_status check_memory_locked(gantry_taskman *manager, const gantry_t
 static void count_special_locked(gantry_taskman *manager, const gantry_task *task) GY_REQUIRES(manager->lock)
 {
     manager->special++;
-    manager->submitted_gpu += gy_task_is_gpu(task);
+    if (gy_task_is_gpu(task) && manager->submitted_gpu++ == 0 && manager->gpu_ops->step_announced != NULL &&
+        gy_taskman_phase(manager) == GY_BUILDING) {
+        manager->gpu_ops->step_announced(manager->gpu);
+    }
     manager->submitted_sync += gy_task_kind(task) == GANTRY_TASK_SYNC_POINT;
     manager->conditions += gy_task_is_condition(task);
     manager->stables += gy_task_is_stable(task);

@@ -1,11 +1,11 @@
-/* Which CPUs share a last-level cache, as Linux tells in sysfs: each CPU's index3 lists those it shares its
- * L3 with.  A domain is found by its first usable CPU. */
+/* Which CPUs share a last-level cache: hwloc tells where the library was built with it, else Linux's sysfs,
+ * where each CPU's index3 lists those that it shares its L3 with. */
+#include "taskman/caches.h"
+
 #include "base/options.h"
 
 #include <gantry/taskman.h>
 
-#include <errno.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -26,22 +26,66 @@ static void parse_list(const char *text, cpu_set_t *out)
     }
 }
 
-/* The CPUs of `usable` that share a cache with `cpu`; all of them where nothing is known. */
-static void find_sharers(size_t cpu, const cpu_set_t *usable, cpu_set_t *out)
+/* False: nothing is known. */
+static bool read_sharers(const char *root, size_t cpu, cpu_set_t *out)
 {
-    char path[96], text[1024];
-    snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%zu/cache/index3/shared_cpu_list", cpu);
-    *out = *usable;
+    char path[256], text[1024];
+    snprintf(path, sizeof(path), "%s/cpu%zu/cache/index3/shared_cpu_list", root, cpu);
     FILE *file = fopen(path, "re");
     if (file == NULL) {
-        return;
+        return false;
     }
-    if (fgets(text, sizeof(text), file) != NULL) {
+    bool is_known = fgets(text, sizeof(text), file) != NULL;
+    fclose(file);
+    if (is_known) {
         parse_list(text, out);
-        CPU_AND(out, out, usable);
         CPU_SET(cpu, out); /* whatever the file says */
     }
-    fclose(file);
+    return is_known;
+}
+
+void gy_caches_from_sysfs(const char *root, const cpu_set_t *usable, struct gy_caches *out)
+{
+    for (size_t cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+        out->of_cpu[cpu] = GY_NO_CACHE;
+    }
+    for (size_t cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+        cpu_set_t sharers;
+        if (!CPU_ISSET(cpu, usable) || out->of_cpu[cpu] != GY_NO_CACHE ||
+            !read_sharers(root, cpu, &sharers)) {
+            continue;
+        }
+        for (size_t sharer = 0; sharer < CPU_SETSIZE; sharer++) {
+            if (CPU_ISSET(sharer, &sharers) && out->of_cpu[sharer] == GY_NO_CACHE) {
+                out->of_cpu[sharer] = (uint16_t)cpu;
+            }
+        }
+    }
+}
+
+uint32_t gy_caches_domain(const struct gy_caches *caches, const cpu_set_t *usable, uint32_t index,
+                          uint32_t *cpus, uint32_t capacity)
+{
+    bool is_seen[GY_NO_CACHE + 1] = {false};
+    uint32_t found = 0, count = 0, wanted = 0;
+    for (uint32_t cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+        uint32_t cache = caches->of_cpu[cpu];
+        if (!CPU_ISSET(cpu, usable)) {
+            continue;
+        }
+        if (!is_seen[cache]) {
+            is_seen[cache] = true;
+            wanted = found == index ? cache : wanted;
+            found++;
+        }
+        if (found > index && cache == wanted) {
+            if (count < capacity) {
+                cpus[count] = cpu;
+            }
+            count++;
+        }
+    }
+    return count;
 }
 
 gantry_status gantry_cpu_cache_domain(uint32_t index, uint32_t *cpus, uint32_t capacity, uint32_t *out_count)
@@ -49,34 +93,15 @@ gantry_status gantry_cpu_cache_domain(uint32_t index, uint32_t *cpus, uint32_t c
     if (out_count == NULL || (cpus == NULL && capacity != 0)) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "cache domain: a place for the answer is NULL");
     }
-    cpu_set_t usable, left, domain;
+    cpu_set_t usable;
     if (sched_getaffinity(0, sizeof(usable), &usable) != 0) {
         CPU_ZERO(&usable);
         CPU_SET(0, &usable);
     }
-    left = usable;
-    CPU_ZERO(&domain);
-    uint32_t found = 0;
-    for (size_t cpu = 0; cpu < CPU_SETSIZE && found <= index; cpu++) {
-        if (CPU_ISSET(cpu, &left)) {
-            find_sharers(cpu, &usable, &domain);
-            for (size_t sharer = cpu; sharer < CPU_SETSIZE; sharer++) {
-                if (CPU_ISSET(sharer, &domain)) {
-                    CPU_CLR(sharer, &left);
-                }
-            }
-            found++;
-        }
+    struct gy_caches caches;
+    if (!gy_caches_from_hwloc(&caches)) {
+        gy_caches_from_sysfs(GY_SYSFS_CPUS, &usable, &caches);
     }
-    uint32_t count = 0;
-    for (uint32_t cpu = 0; cpu < CPU_SETSIZE && found > index; cpu++) {
-        if (CPU_ISSET(cpu, &domain)) {
-            if (count < capacity) {
-                cpus[count] = cpu;
-            }
-            count++;
-        }
-    }
-    *out_count = count;
+    *out_count = gy_caches_domain(&caches, &usable, index, cpus, capacity);
     return GANTRY_OK;
 }

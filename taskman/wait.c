@@ -19,6 +19,7 @@ enum {
     SPIN_ROUNDS = 64,    /* looks at all queues before a hybrid worker sleeps */
     SPIN_PAUSES = 16,    /* between two looks */
     WAITER_PAUSES = 256, /* before a waiting thread sleeps */
+    PATIENT_PAUSES = 64, /* between two looks at what others are writing to */
 };
 
 void gy_worker_run_here(gantry_cpu_dispatcher *pool, gantry_task *task)
@@ -34,6 +35,27 @@ void gy_worker_run_here(gantry_cpu_dispatcher *pool, gantry_task *task)
     gy_worker_current = outer;
 }
 
+void gy_pool_expect(gantry_cpu_dispatcher *pool, uint64_t ns)
+{
+    if (pool->mode != GANTRY_WAIT_HYBRID && pool->mode != GANTRY_WAIT_ADAPTIVE) {
+        return;
+    }
+    atomic_store_explicit(&pool->expected_ns, gy_clock_ns() + ns, memory_order_relaxed);
+    uint32_t sleepers = atomic_load_explicit(&pool->work.sleepers, memory_order_relaxed);
+    if (sleepers != 0 && atomic_load_explicit(&pool->idle, memory_order_relaxed) <= sleepers) {
+        gy_event_notify(&pool->work, 1);
+    }
+}
+
+/* The worker is the only one awake and idle, and tasks are likely to come. */
+static bool is_expecting(gantry_cpu_dispatcher *pool)
+{
+    uint64_t until = atomic_load_explicit(&pool->expected_ns, memory_order_relaxed);
+    return until != 0 && gy_clock_ns() < until &&
+           atomic_load_explicit(&pool->idle, memory_order_relaxed) <=
+               atomic_load_explicit(&pool->work.sleepers, memory_order_relaxed) + 1;
+}
+
 /* Between two looks at all queues; false: it is time to sleep.  `round` looks were made, since `since_ns`. */
 static bool stay_awake(const struct gy_worker *self, uint32_t round, uint64_t since_ns)
 {
@@ -45,12 +67,12 @@ static bool stay_awake(const struct gy_worker *self, uint32_t round, uint64_t si
         gy_cpu_relax();
         return true;
     case GANTRY_WAIT_ADAPTIVE:
-        if (gy_clock_ns() - since_ns >= self->patience_ns) {
+        if (gy_clock_ns() - since_ns >= self->patience_ns && !is_expecting(self->pool)) {
             return false;
         }
         break;
     case GANTRY_WAIT_HYBRID:
-        if (round >= SPIN_ROUNDS) {
+        if (round >= SPIN_ROUNDS && !is_expecting(self->pool)) {
             return false;
         }
         break;
@@ -59,6 +81,9 @@ static bool stay_awake(const struct gy_worker *self, uint32_t round, uint64_t si
     }
     for (int i = 0; i < SPIN_PAUSES; i++) {
         gy_cpu_relax();
+    }
+    if (round >= SPIN_ROUNDS) {
+        gy_spin_rest();
     }
     return true;
 }
@@ -101,7 +126,7 @@ static gantry_task *idle_for_task(struct gy_worker *self)
         awake = is_adaptive ? gy_clock_ns() : 0;
     }
     if (is_adaptive && task != NULL) {
-        self->patience_ns = gy_patience_after(self->patience_ns, gy_clock_ns() - begin);
+        self->patience_ns = gy_patience_after(self->patience_ns, gy_clock_ns() - begin, GY_PATIENCE_MOST_NS);
     }
     return task;
 }
@@ -168,18 +193,30 @@ static void wait_inline(gantry_cpu_dispatcher *pool, bool (*condition)(void *use
     gy_error_adopt(&before);
 }
 
-void gy_pool_wait(gantry_cpu_dispatcher *pool, bool (*condition)(void *user, bool thorough), void *user)
+/* True when the condition has come to hold before it was time to sleep. */
+static bool spin_for(bool (*condition)(void *user, bool thorough), void *user, uint64_t patience_ns)
 {
-    if (pool->inline_only) {
-        wait_inline(pool, condition, user);
-        return;
-    }
-    for (int i = 0; i < WAITER_PAUSES && pool->mode != GANTRY_WAIT_BLOCK; i++) {
+    for (int i = 0; i < WAITER_PAUSES; i++) {
         if (condition(user, false)) {
-            return;
+            return true;
         }
         gy_cpu_relax();
     }
+    uint64_t until = patience_ns != 0 ? gy_clock_ns() + patience_ns : 0;
+    while (until != 0 && gy_clock_ns() < until) {
+        for (int i = 0; i < PATIENT_PAUSES; i++) {
+            gy_cpu_relax();
+        }
+        gy_spin_rest();
+        if (condition(user, false)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void sleep_for(gantry_cpu_dispatcher *pool, bool (*condition)(void *user, bool thorough), void *user)
+{
     for (;;) {
         uint32_t key = gy_event_prepare(&pool->done);
         if (condition(user, true)) {
@@ -187,6 +224,29 @@ void gy_pool_wait(gantry_cpu_dispatcher *pool, bool (*condition)(void *user, boo
             return;
         }
         gy_event_sleep(&pool->done, key);
+    }
+}
+
+void gy_pool_wait(gantry_cpu_dispatcher *pool, bool (*condition)(void *user, bool thorough), void *user,
+                  _Atomic(uint64_t) *patience_ns)
+{
+    if (pool->inline_only) {
+        wait_inline(pool, condition, user);
+        return;
+    }
+    if (pool->mode == GANTRY_WAIT_BLOCK) {
+        sleep_for(pool, condition, user);
+        return;
+    }
+    uint64_t patience = patience_ns != NULL ? atomic_load_explicit(patience_ns, memory_order_relaxed) : 0;
+    uint64_t begin = patience_ns != NULL ? gy_clock_ns() : 0;
+    if (!spin_for(condition, user, patience)) {
+        sleep_for(pool, condition, user);
+    }
+    if (patience_ns != NULL) {
+        uint64_t most = pool->mode == GANTRY_WAIT_HYBRID ? GY_PATIENCE_HYBRID_NS : GY_PATIENCE_MOST_NS;
+        patience = gy_patience_after(patience, gy_clock_ns() - begin, most);
+        atomic_store_explicit(patience_ns, patience, memory_order_relaxed);
     }
 }
 

@@ -77,6 +77,7 @@ struct gantry_cpu_dispatcher {
     struct gantry_cpu_pool_ops host; /* immutable after create; submit NULL: workers of our own */
     uint32_t class_count;            /* immutable after create */
     _Atomic(uint32_t) idle;          /* atomic; workers that find nothing */
+    _Atomic(uint64_t) expected_ns;   /* atomic; until when gy_pool_expect() has asked for one of these */
 
     _Alignas(64) struct gy_event work; /* guarded by its lock; tasks were queued, or stopping */
     struct gy_event done;              /* guarded by its lock; a manager has nothing more to do */

@@ -13,6 +13,7 @@ have() {
         libpng-dev) has_header png.h ;;
         libjemalloc-dev) has_header jemalloc/jemalloc.h ;;
         libcmocka-dev) has_header cmocka.h ;;
+        libhwloc-dev) has_header hwloc.h ;;
         libcjson-dev) has_header cjson/cJSON.h ;;
         protobuf-compiler) command -v protoc >/dev/null ;;
         spin) command -v spin >/dev/null ;;

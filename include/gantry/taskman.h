@@ -107,7 +107,8 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_cpu_dispatcher_set_class(
 /** The usable CPUs that share the `index`-th last-level cache (L3) with each other, in increasing order; all
  *  usable CPUs are one such domain where the system does not tell.  Up to `capacity` numbers are written to
  *  `cpus` (may be NULL for 0), `out_count` gets how many there are, 0 when there is no
- *  domain of that index.  Reads files of the system: for set-up.
+ *  domain of that index.  Asks hwloc where the library was built with it, else reads files of the system: for
+ *  set-up.
  *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_cpu_cache_domain(uint32_t index, uint32_t *cpus,

@@ -12,7 +12,7 @@ enum { US = 1000, MS = 1000 * US };
 static uint64_t after_pauses(uint64_t patience, uint64_t pause_ns, int times)
 {
     for (int i = 0; i < times; i++) {
-        patience = gy_patience_after(patience, pause_ns);
+        patience = gy_patience_after(patience, pause_ns, GY_PATIENCE_MOST_NS);
         assert_in_range(patience, GY_PATIENCE_LEAST_NS, GY_PATIENCE_MOST_NS);
     }
     return patience;
@@ -32,6 +32,9 @@ static void test_patience_follows_the_pauses(void **state)
     /* One short pause among long ones costs little, many bring it down. */
     assert_in_range(after_pauses(1800 * US, 1 * US, 1), 1500 * US, 1700 * US);
     assert_int_equal(after_pauses(1800 * US, 1 * US, 100), GY_PATIENCE_LEAST_NS);
+    /* Who may waste less is less patient. */
+    assert_int_equal(gy_patience_after(40 * US, 150 * US, GY_PATIENCE_HYBRID_NS), GY_PATIENCE_HYBRID_NS);
+    assert_int_equal(gy_patience_after(80 * US, 250 * US, GY_PATIENCE_HYBRID_NS), 40 * US);
     /* Pauses that nobody could bridge halve it, down to the least. */
     assert_int_equal(after_pauses(800 * US, 3 * MS, 1), 400 * US);
     assert_int_equal(after_pauses(800 * US, UINT64_MAX, 1), 400 * US);
@@ -90,12 +93,40 @@ static void test_busy_workers_never_sleep(void **state)
     }
 }
 
+/* One worker wakes up for tasks that are likely to come, and looks for them until they do or the time is
+ * over; one that sleeps at once anyhow is not disturbed. */
+static void test_one_worker_is_awake_for_what_is_expected(void **state)
+{
+    (void)state;
+    const uint64_t for_ever = 1000000000ull * US;
+    const gantry_wait_mode modes[] = {GANTRY_WAIT_HYBRID, GANTRY_WAIT_ADAPTIVE};
+    for (size_t m = 0; m < sizeof(modes) / sizeof(modes[0]); m++) {
+        gantry_cpu_dispatcher *pool = new_pool(3, modes[m]);
+        await_sleepers(pool, 3);
+        while (atomic_load(&pool->work.sleepers) != 2) {
+            gy_pool_expect(pool,
+                           for_ever); /* again: a hint may be lost on a worker that wakes up by chance */
+            sched_yield();
+        }
+        gy_pool_expect(pool, 0);
+        await_sleepers(pool, 3);
+        gantry_cpu_dispatcher_destroy(pool);
+    }
+    gantry_cpu_dispatcher *pool = new_pool(1, GANTRY_WAIT_BLOCK);
+    await_sleepers(pool, 1);
+    uint32_t epoch = atomic_load(&pool->work.epoch);
+    gy_pool_expect(pool, for_ever);
+    assert_int_equal(atomic_load(&pool->work.epoch), epoch);
+    gantry_cpu_dispatcher_destroy(pool);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_patience_follows_the_pauses),
         cmocka_unit_test(test_patient_workers_sleep_in_the_end),
         cmocka_unit_test(test_busy_workers_never_sleep),
+        cmocka_unit_test(test_one_worker_is_awake_for_what_is_expected),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,28 @@
+/* Which CPUs share a last-level cache. */
+#ifndef TASKMAN_CACHES_H
+#define TASKMAN_CACHES_H
+
+#include <sched.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define GY_NO_CACHE CPU_SETSIZE
+
+/* Of each CPU: one number for those that share an L3, GY_NO_CACHE for those of which nothing is known. */
+struct gy_caches {
+    uint16_t of_cpu[CPU_SETSIZE];
+};
+
+/* As hwloc says; false: built without it, or it cannot tell anything. */
+bool gy_caches_from_hwloc(struct gy_caches *out);
+
+/* As Linux says of the CPUs in `usable` in its files below `root`, usually GY_SYSFS_CPUS. */
+#define GY_SYSFS_CPUS "/sys/devices/system/cpu"
+void gy_caches_from_sysfs(const char *root, const cpu_set_t *usable, struct gy_caches *out);
+
+/* The CPUs of `usable` in the `index`-th cache, caches in the order of their first such CPU; those of which
+ * nothing is known are one cache.  Up to `capacity` are written, all are counted. */
+uint32_t gy_caches_domain(const struct gy_caches *caches, const cpu_set_t *usable, uint32_t index,
+                          uint32_t *cpus, uint32_t capacity);
+
+#endif
