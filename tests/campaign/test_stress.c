@@ -1,7 +1,7 @@
 /* Everything at once, at random: several task managers on one context, each with a thread of its own, a
  * thread that allocates and frees, one that starts and stops recordings; every way of submission, waiting and
- * ordering; tasks added while others run, runs cancelled, frozen graphs; and in every third round a failure
- * of the driver, of a kernel or of the host somewhere.
+ * ordering, and partitions, some with a share of GPU time; tasks added while others run, runs cancelled,
+ * frozen graphs; and in every third round a failure of the driver, of a kernel or of the host somewhere.
  *
  *   test_campaign_stress [SECONDS [SEED]]     3 seconds, under the thread sanitizer 10
  *
@@ -50,6 +50,8 @@ struct round {
     gantry_context *context;
     gantry_cpu_dispatcher *cpus;
     gantry_kernel *kernel;
+    gantry_partition *partitions[3];
+    uint32_t partition_count;
     uint32_t profile_id;
     atomic_uint working; /* managers that are not done */
     atomic_uint steps, tasks, failures;
@@ -191,6 +193,9 @@ static gantry_task *submit(struct driver *d, uint32_t kind)
     desc.launch = kinds[kind].launch;
     desc.run = desc.kind == GANTRY_TASK_CPU ? run_cpu : NULL;
     desc.release = released;
+    if (desc.kind >= GANTRY_TASK_HTOD && d->round->partition_count != 0 && draw(&d->rng, 2) == 0) {
+        desc.partition = d->round->partitions[draw(&d->rng, d->round->partition_count)];
+    }
     desc.arg = &d->places[d->step * PLACES + atomic_load(&d->submitted)];
     if (accepted(d, gantry_taskman_submit(d->manager, &desc, &task), "submit")) {
         atomic_fetch_add(&d->submitted, 1);
@@ -372,8 +377,29 @@ static void inject(struct rng *rng)
     }
 }
 
+/* Three partitions, of which one has a share; only primary contexts have any. */
+static void plan(struct rng *rng, gantry_partition_request requests[3], gantry_context_options *options)
+{
+    static gantry_partition_options plan = GANTRY_PARTITION_OPTIONS_INIT;
+    static const char *const names[] = {"one", "two", "rest"};
+    for (int i = 0; i < 3; i++) {
+        requests[i] = (gantry_partition_request){.struct_size = sizeof(requests[i]),
+                                                 .name = names[i],
+                                                 .size = GANTRY_PARTITION_AT_LEAST,
+                                                 .sm_count = 8 * (1 + draw(rng, 4))};
+    }
+    requests[2].size = GANTRY_PARTITION_REST;
+    requests[draw(rng, 3)].share.percent = 20 + draw(rng, 60);
+    requests[draw(rng, 3)].is_default = 1;
+    plan.requests = requests;
+    plan.count = 3;
+    options->mode = GANTRY_CONTEXT_PRIMARY;
+    options->partitions = &plan;
+}
+
 static void open_round(struct round *round, struct rng *rng)
 {
+    gantry_partition_request requests[3];
     static const gantry_wait_mode waits[] = {GANTRY_WAIT_BLOCK, GANTRY_WAIT_HYBRID, GANTRY_WAIT_YIELD};
     gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
     gantry_cpu_dispatcher_options cpus = GANTRY_CPU_DISPATCHER_OPTIONS_INIT;
@@ -386,11 +412,18 @@ static void open_round(struct round *round, struct rng *rng)
     options.completion_wait = waits[draw(rng, 3)];
     cpus.worker_count = 1 + draw(rng, 3);
     cpus.wait_mode = waits[draw(rng, 3)];
+    if (draw(rng, 3) == 0) {
+        plan(rng, requests, &options);
+    }
     if (gantry_context_create(&options, &round->context) != GANTRY_OK ||
         gantry_cpu_dispatcher_create(&cpus, &round->cpus) != GANTRY_OK ||
         gantry_module_load(round->context, &gantry_image_campaign_kernels, &module) != GANTRY_OK ||
         gantry_module_get_kernel(module, "add_one", &round->kernel) != GANTRY_OK) {
         broken(round, "open", 0);
+    }
+    round->partition_count = options.partitions != NULL ? 3 : 0;
+    for (uint32_t i = 0; i < round->partition_count; i++) {
+        round->partitions[i] = gantry_partition_at(round->context, i);
     }
 }
 
