@@ -163,8 +163,8 @@ gantry_status gantry_bandwidth_configure(const gantry_bandwidth_settings *settin
 {
     gantry_bandwidth_settings ours = {0};
     gantry_status status =
-        gy_options_import(&ours, sizeof(ours), settings, offsetof(gantry_bandwidth_settings, most_held_ns),
-                          "bandwidth settings");
+        gy_options_import(&ours, offsetof(gantry_bandwidth_settings, reserved), settings,
+                          offsetof(gantry_bandwidth_settings, most_held_ns), "bandwidth settings");
     if (status != GANTRY_OK) {
         return status;
     }

@@ -132,7 +132,7 @@ gantry_status gy_copier_set_tuning(struct gy_copier *copier, const gantry_copy_t
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "copy tuning: NULL");
     }
     gantry_copy_tuning ours = {0};
-    gantry_status status = gy_options_import(&ours, sizeof(ours), tuning,
+    gantry_status status = gy_options_import(&ours, offsetof(gantry_copy_tuning, reserved), tuning,
                                              offsetof(gantry_copy_tuning, host_threads), "copy tuning");
     if (status != GANTRY_OK) {
         return status;

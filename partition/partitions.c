@@ -384,8 +384,8 @@ gantry_status gy_partitions_create(struct gy_context *context, gantry_context *o
         gantry_partition_options ours = {.struct_size = sizeof(ours)};
         struct build *b = gy_zalloc(sizeof(*b));
         status = b == NULL ? GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "no memory for a plan")
-                           : gy_options_import(&ours, sizeof(ours), options, sizeof(size_t) * 3,
-                                               "gantry_partition_options");
+                           : gy_options_import(&ours, offsetof(gantry_partition_options, reserved), options,
+                                               sizeof(size_t) * 3, "gantry_partition_options");
         if (status == GANTRY_OK) {
             b->partitions = all;
             b->options = &ours;

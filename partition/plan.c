@@ -282,8 +282,8 @@ gantry_status gy_plan(struct gy_planner *p, const gantry_partition_options *opti
 {
     gantry_partition_layout *plan = p->out;
     gantry_partition_options asked = {.struct_size = sizeof(asked)};
-    gantry_status status =
-        gy_options_import(&asked, sizeof(asked), options, sizeof(asked), "gantry_partition_options");
+    gantry_status status = gy_options_import(&asked, offsetof(gantry_partition_options, reserved), options,
+                                             sizeof(asked), "gantry_partition_options");
     if (status == GANTRY_OK) {
         status = check_topology(p->topology);
     }

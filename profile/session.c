@@ -463,7 +463,8 @@ static gantry_status import(struct gantry_profile_options *ours, const gantry_pr
                        theirs == NULL ? "options" : "out");
     }
     size_t least = offsetof(gantry_profile_options, path) + sizeof(theirs->path);
-    gantry_status status = gy_options_import(ours, sizeof(*ours), theirs, least, "profile options");
+    gantry_status status =
+        gy_options_import(ours, offsetof(gantry_profile_options, reserved), theirs, least, "profile options");
     if (status != GANTRY_OK) {
         return status;
     }

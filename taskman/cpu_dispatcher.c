@@ -12,7 +12,7 @@
 static gantry_status import_host(gantry_cpu_dispatcher *pool, const gantry_cpu_dispatcher_options *options)
 {
     gantry_status status =
-        gy_options_import(&pool->host, sizeof(pool->host), options->host_pool,
+        gy_options_import(&pool->host, offsetof(gantry_cpu_pool_ops, reserved), options->host_pool,
                           offsetof(gantry_cpu_pool_ops, worker_count), "cpu dispatcher's host pool");
     if (status == GANTRY_OK && pool->host.submit == NULL) {
         status = GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "cpu dispatcher: the host pool has no submit function");

@@ -175,6 +175,13 @@ static gantry_status check_cpu_traits(const gantry_taskman *manager, const gantr
     return GANTRY_OK;
 }
 
+/* What a later version may mean something by. */
+static inline bool has_no_rest(const gantry_task_desc *desc)
+{
+    static const uint8_t nothing[sizeof(desc->reserved)];
+    return memcmp(desc->reserved, nothing, sizeof(nothing)) == 0;
+}
+
 /* Everything but the plain CPU task that most are. */
 static gantry_status check_special(const gantry_taskman *manager, const gantry_task_desc *desc)
 {
@@ -184,6 +191,10 @@ static gantry_status check_special(const gantry_taskman *manager, const gantry_t
     }
     if ((unsigned)desc->kind > GANTRY_TASK_DTOH) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "task '%s': unknown kind %d", shown, (int)desc->kind);
+    }
+    if (!has_no_rest(desc)) {
+        return GY_FAIL(GANTRY_ERR_UNSUPPORTED,
+                       "task '%s': `reserved` is set, which this version does not know", shown);
     }
     bool is_gpu = desc->kind >= GANTRY_TASK_HTOD;
     if ((desc->kind == GANTRY_TASK_CPU && desc->run == NULL) || (is_gpu && desc->launch == NULL)) {
@@ -214,7 +225,7 @@ static inline bool is_plain(const gantry_task_desc *desc)
 {
     return desc->kind == GANTRY_TASK_CPU && desc->priority == GANTRY_TASK_PRIORITY_NORMAL &&
            desc->cpu_class == 0 && !desc->is_condition && desc->memory == 0 && !desc->bandwidth_critical &&
-           desc->partition == NULL && !desc->is_stable;
+           desc->partition == NULL && !desc->is_stable && has_no_rest(desc);
 }
 
 static gantry_status refuse_stopped(void)
@@ -437,7 +448,8 @@ gantry_status gantry_taskman_submit(gantry_taskman *manager, const gantry_task_d
     gantry_status status = GANTRY_OK;
     if (desc->struct_size != sizeof(ours)) { /* the caller's is older or younger */
         memset(&ours, 0, sizeof(ours));
-        status = gy_options_import(&ours, sizeof(ours), desc, offsetof(gantry_task_desc, context_id), "task");
+        status = gy_options_import(&ours, offsetof(gantry_task_desc, reserved), desc,
+                                   offsetof(gantry_task_desc, context_id), "task");
         desc = &ours;
     }
     if (status == GANTRY_OK && (!is_plain(desc) || desc->run == NULL || desc->name != NULL)) {

@@ -54,10 +54,11 @@ typedef struct gantry_bandwidth_settings {
     size_t struct_size;
     uint64_t most_held_ns; /* at most a second; 0: 10 ms */
     uint32_t run_percent;  /* what a thread keeps of its time while the gate stays up, 1 to 99; 0: 20 */
+    uint32_t reserved;     /* 0 */
 } gantry_bandwidth_settings;
-#define GANTRY_BANDWIDTH_SETTINGS_INIT          \
-    {                                           \
-        sizeof(gantry_bandwidth_settings), 0, 0 \
+#define GANTRY_BANDWIDTH_SETTINGS_INIT             \
+    {                                              \
+        sizeof(gantry_bandwidth_settings), 0, 0, 0 \
     }
 
 /** Counts from the next wait on.  `settings` NULL: defaults.

@@ -126,6 +126,7 @@ typedef struct gantry_device_info {
     uint32_t shared_bytes_per_multiprocessor;
     uint32_t most_shared_bytes_per_block; /* if a kernel asks for it; shared_bytes_per_block without */
     uint32_t threads_per_multiprocessor;
+    uint32_t reserved;
 } gantry_device_info;
 
 /** What was read from the device at creation; no driver call.

@@ -138,6 +138,7 @@ typedef struct gantry_copy_tuning {
     uint32_t measured;     /* 1: by gantry_copy_calibrate(); 0: built in or set */
     uint32_t dtoh_blocks;  /* as host_blocks, for copies to host memory and fills of it; 0: as host_blocks.  A
                             * launch with both directions has both numbers of blocks */
+    uint32_t reserved;     /* 0 */
 } gantry_copy_tuning;
 
 /** The context's tuning; at first what was measured on an H200.

@@ -109,11 +109,12 @@ typedef struct gantry_partition_options {
     uint32_t count;
     gantry_partition_fallback fallback;
     gantry_partition_shortfall shortfall;
+    uint32_t reserved; /* 0 */
 } gantry_partition_options;
 #define GANTRY_PARTITION_OPTIONS_INIT                                         \
     {                                                                         \
         sizeof(gantry_partition_options), NULL, 0, GANTRY_PARTITION_REQUIRED, \
-            GANTRY_PARTITION_SHORT_IS_ERROR                                   \
+            GANTRY_PARTITION_SHORT_IS_ERROR, 0                                \
     }
 
 /* ---- the plan ------------------------------------------------------------------------------- */
@@ -210,6 +211,7 @@ typedef struct gantry_partition_info {
     int priority;      /* of its streams */
     bool is_default;   /* takes everything that names none */
     bool is_exclusive; /* its SMs are its own: a green context, and no overlap */
+    uint8_t reserved[6];
 } gantry_partition_info;
 
 /** @retval GANTRY_OK

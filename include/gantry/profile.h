@@ -50,12 +50,16 @@ typedef struct gantry_profile_options {
     uint64_t first_step;      /* with step_count: the first step recorded, 0 the first since the start */
     uint64_t step_count;      /* steps recorded, counted over all managers with a GPU dispatcher; 0: all */
     gantry_profile_clock clock;
-    bool compress; /* deflate the file; ignored by a library that was built without zlib */
+    bool compress;       /* deflate the file; ignored by a library that was built without zlib */
+    uint8_t reserved[3]; /* 0 */
 } gantry_profile_options;
 #define GANTRY_PROFILE_OPTIONS_INIT                                                    \
     {                                                                                  \
         sizeof(gantry_profile_options), NULL, 0, GANTRY_PROFILE_CTAS_EACH, 0, 0, 0, 0, \
-            GANTRY_PROFILE_CLOCK_GLOBAL, false                                         \
+            GANTRY_PROFILE_CLOCK_GLOBAL, false,                                        \
+        {                                                                              \
+            0                                                                          \
+        }                                                                              \
     }
 
 /** Begin recording.  The file is created or emptied at once.

@@ -48,6 +48,7 @@ typedef struct gantry_cpu_pool_ops {
     void (*submit)(void *user, gantry_cpu_dispatcher *dispatcher, gantry_task *task);
     void *user;
     uint32_t worker_count; /* what gantry_cpu_dispatcher_worker_count() is to say */
+    uint32_t reserved;     /* 0 */
 } gantry_cpu_pool_ops;
 
 typedef struct gantry_cpu_dispatcher_options {

@@ -25,6 +25,9 @@ static void bandwidth_rows(void)
     } later = {{.struct_size = sizeof(later)}, 1};
     BAD("not raised by this thread", gantry_bandwidth_gate_lower());
     BAD("a field not known", gantry_bandwidth_configure(&later.settings));
+    settings.reserved = 1;
+    BAD("`reserved` set", gantry_bandwidth_configure(&settings));
+    settings.reserved = 0;
     settings.run_percent = 100;
     BAD("100 percent", gantry_bandwidth_configure(&settings));
     settings.run_percent = 0;
@@ -161,6 +164,9 @@ static void profile_rows(void)
     options.spans_per_thread = UINT32_MAX;
     BAD_OUT("too many spans", profile, gantry_profile_start(&options, &profile));
     options.spans_per_thread = 0;
+    options.reserved[0] = 1;
+    BAD_OUT("`reserved` set", profile, gantry_profile_start(&options, &profile));
+    options.reserved[0] = 0;
     options.ctas = (gantry_profile_ctas)7;
     BAD_OUT("unknown `ctas`", profile, gantry_profile_start(&options, &profile));
     options.ctas = GANTRY_PROFILE_CTAS_OFF;
@@ -290,6 +296,9 @@ void bad_partition(void)
     BAD("`options` NULL", gantry_partition_plan(&topology, NULL, &layout));
     BAD("`out` NULL", gantry_partition_plan(&topology, &options, NULL));
     BAD("struct_size of `out` too small", gantry_partition_plan(&topology, &options, &small));
+    options.reserved = 1;
+    BAD("`reserved` set", gantry_partition_plan(&topology, &options, &layout));
+    options.reserved = 0;
     request.name = "";
     BAD("a request without a name", gantry_partition_plan(&topology, &options, &layout));
     request.name = "a";

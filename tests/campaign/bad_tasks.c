@@ -150,6 +150,9 @@ static void submit_rows(gantry_taskman *manager)
     desc.memory = 5;
     BAD_OUT("memory that was not declared", task, gantry_taskman_submit(manager, &desc, &task));
     desc = described();
+    desc.reserved[6] = 1;
+    BAD_OUT("`reserved` set", task, gantry_taskman_submit(manager, &desc, &task));
+    desc = described();
     desc.name = "twice";
     assert_ok(gantry_taskman_submit(manager, &desc, &task));
     BAD_OUT("a name that is taken", task, gantry_taskman_submit(manager, &desc, &task));
