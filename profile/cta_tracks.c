@@ -388,7 +388,7 @@ static struct extent extent_of(const struct gy_cta_batch *batch, const struct gy
 static void infer_clock(struct reading *reading)
 {
     const struct gy_cta_batch *batch = reading->batch;
-    struct gy_gpu_exchange widest = {0, 0, 0};
+    struct gy_gpu_exchange widest = {0};
     int64_t low = INT64_MIN, high = INT64_MAX; /* of GPU time - host time */
     for (uint32_t l = 0; l < batch->launch_count; l++) {
         struct extent extent = extent_of(batch, &batch->launches[l]);

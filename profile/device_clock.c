@@ -20,6 +20,7 @@
 #define ROUNDS 32u
 #define ROUNDS_PATIENCE (1u << 22) /* looks of the kernel at the host's time */
 #define ENOUGH 4u                  /* answers, when the GPU was cut short */
+#define SHOWN 8192u                /* the latest times that the host has shown; a power of two */
 #define SM_ROUNDS 64u
 #define HOST_YIELD_NS 20000u
 #define AGE_LEAST_NS 500000u
@@ -31,7 +32,7 @@
 struct gy_clock_mailbox {
     _Atomic(uint64_t) host; /* the host's time; UINT64_MAX: end */
     uint64_t unused[15];
-    _Atomic(uint64_t) heard[ROUNDS];
+    _Atomic(uint64_t) asked[ROUNDS], heard[ROUNDS];
     _Atomic(uint64_t) answers[ROUNDS + 1];
     struct gy_sm_sample samples[]; /* SM_ROUNDS for each SM */
 };
@@ -81,6 +82,10 @@ gantry_status gy_device_clock_open(struct gy_device_clock *clock)
         status = GY_CALL(context, cuMemHostAlloc(&mailbox, bytes, 0));
         clock->mailbox = mailbox;
     }
+    if (status == GANTRY_OK && clock->shown == NULL) {
+        clock->shown = gy_zalloc_array(SHOWN, sizeof(*clock->shown));
+        status = clock->shown != NULL ? GANTRY_OK : GANTRY_ERR_OUT_OF_HOST_MEMORY;
+    }
     if (status == GANTRY_OK && clock->counter == 0) {
         status = GY_CALL(context, cuMemAlloc(&clock->counter, sizeof(uint32_t)));
     }
@@ -118,36 +123,60 @@ static bool launch_exchange(struct gy_device_clock *clock)
     struct gy_clock_mailbox *mailbox = clock->mailbox;
     atomic_store(&mailbox->host, 0);
     for (uint32_t i = 0; i <= ROUNDS; i++) {
+        atomic_store(&mailbox->asked[i % ROUNDS], 0);
         atomic_store(&mailbox->heard[i % ROUNDS], 0);
         atomic_store(&mailbox->answers[i], 0);
     }
     CUdeviceptr host = clock->mailbox_device + offsetof(struct gy_clock_mailbox, host),
+                asked = clock->mailbox_device + offsetof(struct gy_clock_mailbox, asked),
                 heard = clock->mailbox_device + offsetof(struct gy_clock_mailbox, heard),
                 answers = clock->mailbox_device + offsetof(struct gy_clock_mailbox, answers);
     uint32_t rounds = ROUNDS, patience = ROUNDS_PATIENCE;
-    void *args[] = {&host, &heard, &answers, &rounds, &patience};
+    void *args[] = {&host, &asked, &heard, &answers, &rounds, &patience};
     return GY_CALL(context, cuLaunchKernel(clock->exchange->function, 1, 1, 1, 1, 1, 1, 0, clock->stream,
                                            args, NULL)) == GANTRY_OK &&
            GY_CALL(context, cuEventRecord(clock->done, clock->stream)) == GANTRY_OK;
 }
 
+/* When `shown` was surely no longer there to be read: the next one is seen by all when its exchange has
+ * ended, and the one after that was read then.  0: not known.  `count` have been shown so far. */
+static uint64_t end_of(const uint64_t *times, uint64_t count, uint64_t shown)
+{
+    uint64_t low = count > SHOWN ? count - SHOWN : 0, high = count;
+    while (low < high) { /* the first that is not earlier */
+        uint64_t middle = low + (high - low) / 2;
+        if (times[middle % SHOWN] < shown) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    bool found = low + 2 < count && times[low % SHOWN] == shown && times[(low + 1) % SHOWN] != shown;
+    return found ? times[(low + 2) % SHOWN] : 0;
+}
+
 /* Talk to the kernel; how many answers came, and the clock's step (0: not all came). */
-static uint32_t exchange_all(struct gy_clock_mailbox *mailbox, uint64_t begin, uint64_t deadline,
+static uint32_t exchange_all(struct gy_device_clock *clock, uint64_t begin, uint64_t deadline,
                              struct gy_gpu_exchange *exchanges, uint64_t *tick_ns)
 {
+    struct gy_clock_mailbox *mailbox = clock->mailbox;
     uint32_t done = 0;
-    uint64_t now, latest = begin;
+    uint64_t now, latest = begin, shown = 0;
     *tick_ns = 0;
     while (done <= ROUNDS && (now = gy_clock_ns()) < deadline) {
-        atomic_store_explicit(&mailbox->host, now, memory_order_release);
+        atomic_exchange(&mailbox->host, now);
+        clock->shown[shown++ % SHOWN] = now;
         uint64_t answer = atomic_load_explicit(&mailbox->answers[done], memory_order_acquire);
         if (answer == 0) {
-            wait_a_little(latest, now);
+            if (now - latest > HOST_YIELD_NS) {
+                sched_yield();
+            }
             continue;
         }
         latest = gy_clock_ns();
         if (done < ROUNDS) {
-            exchanges[done] = (struct gy_gpu_exchange){begin, answer, latest};
+            exchanges[done] =
+                (struct gy_gpu_exchange){.before_ns = begin, .gpu_ns = answer, .after_ns = latest};
         } else {
             *tick_ns = answer;
         }
@@ -158,6 +187,8 @@ static uint32_t exchange_all(struct gy_clock_mailbox *mailbox, uint64_t begin, u
     for (uint32_t i = 0; i < done; i++) { /* where it has not arrived yet, the launch will do */
         uint64_t heard = atomic_load(&mailbox->heard[i]);
         exchanges[i].before_ns = heard != 0 ? heard : begin;
+        exchanges[i].until_ns = end_of(clock->shown, shown, heard);
+        exchanges[i].asked_ns = exchanges[i].until_ns != 0 ? atomic_load(&mailbox->asked[i]) : 0;
     }
     return done;
 }
@@ -172,7 +203,7 @@ static bool meet(struct gy_device_clock *clock, uint64_t patience_ns, struct gy_
     }
     bool met = false;
     if (is_idle(clock) && launch_exchange(clock)) { /* else the kernel before has not even begun, or worse */
-        uint32_t done = exchange_all(clock->mailbox, begin, begin + patience_ns, exchanges, &tick_ns);
+        uint32_t done = exchange_all(clock, begin, begin + patience_ns, exchanges, &tick_ns);
         tick_ns = tick_ns != 0 ? tick_ns : 1024;
         met = done >= ENOUGH && gy_gpu_clock_meet(exchanges, done, tick_ns, out);
     }
@@ -303,5 +334,6 @@ void gy_device_clock_fini(struct gy_device_clock *clock)
         (void)GY_CALL(context, cuStreamDestroy(clock->stream));
     }
     gy_free(clock->offsets);
+    gy_free(clock->shown);
     gy_mutex_fini(&clock->lock);
 }

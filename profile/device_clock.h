@@ -19,6 +19,7 @@ struct gy_device_clock {
         reference[2];  /* guarded by lock: earlier ones, for the rate; also of other recordings */
     bool measuring;    /* guarded by lock: a thread is in gy_device_clock_compare() */
     uint64_t retry_ns; /* the measuring thread alone: not before this time */
+    uint64_t *shown;   /* the measuring thread alone, once made */
 
     /* Made by the dispatcher thread before anything uses them, immutable then: */
     CUstream stream;

@@ -15,7 +15,9 @@ bool gy_gpu_clock_meet(const struct gy_gpu_exchange *exchanges, uint32_t count, 
         const struct gy_gpu_exchange *e = &exchanges[i];
         int64_t least = (int64_t)(e->gpu_ns - e->after_ns);
         int64_t most = (int64_t)(e->gpu_ns + tick_ns - e->before_ns);
+        int64_t asked = e->asked_ns != 0 ? (int64_t)(e->asked_ns - e->until_ns) : least;
         low = least > low ? least : low;
+        low = asked > low ? asked : low;
         high = most < high ? most : high;
     }
     if (count == 0 || low > high) {

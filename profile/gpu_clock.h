@@ -5,9 +5,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* One exchange between host and GPU: the GPU read gpu_ns between the two host times. */
+/* One exchange between host and GPU: the GPU read gpu_ns between the two host times.  Before that, at
+ * asked_ns or later (0: not known), it read what the host had to say until `until_ns`. */
 struct gy_gpu_exchange {
     uint64_t before_ns, gpu_ns, after_ns;
+    uint64_t asked_ns, until_ns;
 };
 
 /* Points that the two clocks have in common, and the rate of one against the other.  Between the two points a

@@ -31,12 +31,13 @@ static __device__ inline uint64_t read_time(const uint64_t *address)
 }
 
 /* One thread.  *host shows the host's clock, written again and again; each time it is seen to have changed, what it
- * showed goes to heard[round] and the GPU's time to answers[round], both in host memory and 0 at first.  The time is
- * read behind a branch on what was heard, so never before it.  answers[rounds] is the smallest step that the GPU's clock
- * was seen to take, written when all else has arrived.  Ends early when *host is ~0, or after `patience` looks at it in
- * one round. */
-GANTRY_KERNEL(exchange_times,
-              (const uint64_t *host, uint64_t *heard, uint64_t *answers, uint32_t rounds, uint32_t patience))
+ * showed goes to heard[round], the GPU's time before to asked[round] and the time after to answers[round], all in host
+ * memory and 0 at first.  The time after is read behind a branch on what was heard, so never earlier; the time before
+ * is, by its sign bit, part of the address that is read, so never later.  answers[rounds] is the smallest step that the
+ * GPU's clock was seen to take, written when all else has arrived.  Ends early when *host is ~0, or after `patience`
+ * looks at it in one round. */
+GANTRY_KERNEL(exchange_times, (const uint64_t *host, uint64_t *asked, uint64_t *heard, uint64_t *answers, uint32_t rounds,
+                               uint32_t patience))
 {
     uint64_t step = 1u << 30, before = gantry_global_timer();
     for (uint32_t i = 0; i < 4096 && (i < 64 || step == 1u << 30); i++) {
@@ -47,18 +48,20 @@ GANTRY_KERNEL(exchange_times,
     uint64_t latest = 0;
     for (uint32_t round = 0; round < rounds; round++) {
         uint32_t looks = 0;
-        uint64_t shown = read_time(host);
+        uint64_t shown = latest;
         while (shown == latest) {
-            if (++looks == patience) {
+            if (looks++ == patience) {
                 return;
             }
-            shown = read_time(host);
+            before = gantry_global_timer();
+            shown = read_time(host + (before >> 63));
         }
         if (shown == ~(uint64_t)0) {
             return;
         }
         write_word(&answers[round], gantry_global_timer());
         write_word(&heard[round], shown);
+        write_word(&asked[round], before);
         latest = shown;
     }
     __threadfence_system();

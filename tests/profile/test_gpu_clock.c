@@ -19,8 +19,9 @@ static struct gy_gpu_clock met_at(uint64_t host_ns, int64_t ppm, uint64_t there,
     struct gy_gpu_clock clock = {0};
     for (uint64_t i = 0; i < 8; i++) {
         uint64_t at = host_ns + i * 1000;
-        exchanges[i] = (struct gy_gpu_exchange){at - there - 10 * i, gpu_at(at, ppm) / 32 * 32,
-                                                at + back + 10 * (7 - i)};
+        exchanges[i] = (struct gy_gpu_exchange){.before_ns = at - there - 10 * i,
+                                                .gpu_ns = gpu_at(at, ppm) / 32 * 32,
+                                                .after_ns = at + back + 10 * (7 - i)};
     }
     assert_true(gy_gpu_clock_meet(exchanges, 8, 32, &clock));
     return clock;
@@ -41,11 +42,29 @@ static void test_the_tightest_of_each_side_counts(void **state)
     assert_holds(&clock, START + 1000000, 90);
 }
 
+static void test_a_question_bounds_as_well_as_its_answer(void **state)
+{
+    (void)state;
+    struct gy_gpu_clock clock;
+    struct gy_gpu_exchange exchange = {.before_ns = 1000, .gpu_ns = 6500, .after_ns = 2100}; /* d is 5000 */
+    assert_true(gy_gpu_clock_meet(&exchange, 1, 0, &clock));
+    assert_int_equal(clock.bound_ns, 550 + 1);
+    exchange.asked_ns = 5800; /* of what was shown from 1000 to 1100 */
+    exchange.until_ns = 1100;
+    assert_true(gy_gpu_clock_meet(&exchange, 1, 0, &clock));
+    assert_int_equal(clock.bound_ns, 400 + 1);
+    assert_in_range(clock.gpu_ns - clock.host_ns, 4700, 5500);
+    exchange.asked_ns = 4000; /* too long ago to say more */
+    assert_true(gy_gpu_clock_meet(&exchange, 1, 0, &clock));
+    assert_int_equal(clock.bound_ns, 550 + 1);
+}
+
 static void test_exchanges_that_contradict_each_other_say_nothing(void **state)
 {
     (void)state;
     struct gy_gpu_clock clock;
-    struct gy_gpu_exchange exchanges[] = {{100, 1000, 200}, {300, 1000, 400}};
+    struct gy_gpu_exchange exchanges[] = {{.before_ns = 100, .gpu_ns = 1000, .after_ns = 200},
+                                          {.before_ns = 300, .gpu_ns = 1000, .after_ns = 400}};
     assert_false(gy_gpu_clock_meet(exchanges, 2, 1, &clock));
     assert_false(gy_gpu_clock_meet(exchanges, 0, 1, &clock));
     assert_true(gy_gpu_clock_meet(exchanges, 1, 1, &clock));
@@ -112,6 +131,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_tightest_of_each_side_counts),
+        cmocka_unit_test(test_a_question_bounds_as_well_as_its_answer),
         cmocka_unit_test(test_exchanges_that_contradict_each_other_say_nothing),
         cmocka_unit_test(test_a_rate_is_learned_when_it_is_better_than_assumed),
         cmocka_unit_test(test_between_two_points_no_rate_is_needed),
