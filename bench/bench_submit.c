@@ -2,7 +2,9 @@
  *
  * streams-N: from start to the last task released; dispatcher-N: of that, the least time the dispatcher's
  * thread spent in its phases; step-N: with the building of the graph.  done-streams-N, done-graphs-N: until
- * the device has finished, submitted as streams and as graphs.
+ * the device has finished, submitted as streams and as graphs.  Of a graph's time, on the dispatcher's
+ * thread, calls-graphs-N is what it takes to call the callbacks and capture what they launch, launch-graphs-N
+ * what it takes to update, launch and destroy the graph.
  *
  * One step is `kernels` launches in 8 pipelines; every tenth launch of a pipeline also waits for its
  * neighbour's launch before.  Ours: a task per launch, timed from start to the last task released.
@@ -18,6 +20,8 @@ struct submit_bench {
     struct submit_work work;
     gantry_dispatcher_stats before; /* at the start of a run of ours */
     uint64_t gd_least_ns;           /* least time of the dispatcher's thread in its phases, over the runs */
+    uint32_t samples, most_samples; /* batches that were a whole run, kept here */
+    double *calls_ns, *launch_ns;   /* of these, in phases and after */
 };
 
 /* ---- ours ---------------------------------------------------------------------------------- */
@@ -34,15 +38,28 @@ static void note_gd_time(struct submit_bench *bench, const gantry_dispatcher_sta
     }
 }
 
+static void note_batch(struct submit_bench *bench, const gantry_batch_stats *batch)
+{
+    if (bench->samples < bench->most_samples && batch->launch_calls == bench->work.kernels) {
+        uint64_t phases = batch->phase_ns[0] + batch->phase_ns[1] + batch->phase_ns[2];
+        bench->calls_ns[bench->samples] = (double)phases;
+        bench->launch_ns[bench->samples++] = (double)(batch->ns - phases);
+    }
+}
+
 static bool reset(void *arg)
 {
     struct submit_bench *bench = arg;
+    gantry_dispatcher *dispatcher = gantry_context_dispatcher(bench->work.context);
     gantry_dispatcher_stats now = {.struct_size = sizeof(now)};
-    if (!bench_submit_ok(gantry_dispatcher_get_stats(gantry_context_dispatcher(bench->work.context), &now)) ||
+    gantry_batch_stats batch = {.struct_size = sizeof(batch)};
+    if (!bench_submit_ok(gantry_dispatcher_get_stats(dispatcher, &now)) ||
+        !bench_submit_ok(gantry_dispatcher_get_batch_stats(dispatcher, &batch)) ||
         !bench_submit_ok(gantry_taskman_reset(bench->work.manager))) {
         return false;
     }
     note_gd_time(bench, &now);
+    note_batch(bench, &batch);
     bench->before = now;
     return true;
 }
@@ -126,11 +143,31 @@ static bool run_case(struct submit_bench *bench, const struct bench_options *opt
     return good;
 }
 
+static int compare_ns(const void *a, const void *b)
+{
+    double left = *(const double *)a, right = *(const double *)b;
+    return (left > right) - (left < right);
+}
+
+static void report_part(const struct bench_options *options, const char *name, uint32_t kernels, double *ns,
+                        uint32_t count)
+{
+    struct bench_case one = {.name = name, .item = "kernel", .items = kernels};
+    struct bench_result result = {.verified = count != 0};
+    if (count != 0) {
+        qsort(ns, count, sizeof(*ns), compare_ns);
+        result.min_ns = ns[0] / kernels;
+        result.median_ns = ns[count / 2] / kernels;
+    }
+    bench_report(options, &one, &result);
+}
+
 static bool run_to_end(struct submit_bench *bench, const struct bench_options *options, const char *name,
                        gantry_submission submission, uint32_t kernels)
 {
     gantry_dispatcher *dispatcher = gantry_context_dispatcher(bench->work.context);
     bench->work.kernels = kernels;
+    bench->samples = 0;
     struct bench_case one = {
         .name = name,
         .item = "kernel",
@@ -144,6 +181,24 @@ static bool run_to_end(struct submit_bench *bench, const struct bench_options *o
     return bench_submit_ok(gantry_dispatcher_set_submission(dispatcher, GANTRY_SUBMISSION_STREAMS)) && good;
 }
 
+/* As graphs, and where their time goes. */
+static bool run_graphs(struct submit_bench *bench, const struct bench_options *options, uint32_t kernels,
+                       const char *name, const char *calls, const char *launch)
+{
+    bench->most_samples = options->runs;
+    bench->calls_ns = calloc(2 * (size_t)options->runs, sizeof(double));
+    if (bench->calls_ns == NULL) {
+        return false;
+    }
+    bench->launch_ns = bench->calls_ns + options->runs;
+    bool good = run_to_end(bench, options, name, GANTRY_SUBMISSION_GRAPHS, kernels);
+    report_part(options, calls, kernels, bench->calls_ns, bench->samples);
+    report_part(options, launch, kernels, bench->launch_ns, bench->samples);
+    bench->most_samples = 0;
+    free(bench->calls_ns);
+    return good;
+}
+
 static bool run_cases(struct submit_bench *bench, const struct bench_options *options)
 {
     bool good = true;
@@ -152,9 +207,11 @@ static bool run_cases(struct submit_bench *bench, const struct bench_options *op
     good &= run_case(bench, options, "submit/step-200", NULL, 200);
     good &= run_case(bench, options, "submit/step-1000", NULL, 1000);
     good &= run_to_end(bench, options, "submit/done-streams-200", GANTRY_SUBMISSION_STREAMS, 200);
-    good &= run_to_end(bench, options, "submit/done-graphs-200", GANTRY_SUBMISSION_GRAPHS, 200);
+    good &= run_graphs(bench, options, 200, "submit/done-graphs-200", "submit/calls-graphs-200",
+                       "submit/launch-graphs-200");
     good &= run_to_end(bench, options, "submit/done-streams-1000", GANTRY_SUBMISSION_STREAMS, 1000);
-    good &= run_to_end(bench, options, "submit/done-graphs-1000", GANTRY_SUBMISSION_GRAPHS, 1000);
+    good &= run_graphs(bench, options, 1000, "submit/done-graphs-1000", "submit/calls-graphs-1000",
+                       "submit/launch-graphs-1000");
     if (bench->work.cuda.emulator_set_noop != NULL) {
         bench->work.cuda.emulator_set_noop(true);
         bench->work.executes = false;
