@@ -29,6 +29,16 @@ target_link_options(gantry PRIVATE "LINKER:--version-script=${export_map}")
 set_target_properties(gantry PROPERTIES C_VISIBILITY_PRESET hidden CXX_VISIBILITY_PRESET hidden
   VISIBILITY_INLINES_HIDDEN ON LINK_DEPENDS "${export_map}"
   VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+if(GANTRY_LTO AND NOT GANTRY_BUILD_FUZZERS)
+  include(CheckIPOSupported)
+  check_ipo_supported(RESULT has_lto OUTPUT lto_output LANGUAGES C)
+  if(has_lto)
+    set_target_properties(gantry PROPERTIES
+      INTERPROCEDURAL_OPTIMIZATION_RELEASE ON INTERPROCEDURAL_OPTIMIZATION_RELWITHDEBINFO ON)
+  else()
+    message(STATUS "No link-time optimisation: ${lto_output}")
+  endif()
+endif()
 target_compile_definitions(gantry_testing PUBLIC GANTRY_TESTING=1)
 target_compile_options(gantry_testing PRIVATE -UNDEBUG)
 target_include_directories(gantry_testing PUBLIC "${PROJECT_SOURCE_DIR}")
