@@ -19,7 +19,7 @@
 
 #include <assert.h>
 
-_Thread_local struct gantry_dispatcher *gy_gd_current;
+_Thread_local struct gantry_dispatcher *gy_gd_current __attribute__((tls_model("initial-exec")));
 
 static const char *const phase_names[GD_PHASES] = {"GD HtoD", "GD Kernel", "GD DtoH"};
 
@@ -207,6 +207,7 @@ static void run_phase(struct gantry_dispatcher *d, enum gd_phase phase)
             }
             task = next;
         }
+        gy_gpu_debt_settle(&d->debt);
     }
     gy_gd_count_phase(d);
     gy_span_pop(ranges);
@@ -446,6 +447,7 @@ static void run_due(struct gantry_dispatcher *d)
     uint64_t batches = atomic_load_explicit(&d->counters.batches, memory_order_relaxed);
     gy_replay_run_due(d);
     poll_submissions(d);
+    gy_gpu_debt_settle(&d->debt);
     if (atomic_load_explicit(&d->counters.batches, memory_order_relaxed) != batches) {
         end_batch(d, &before, &now);
     }
@@ -567,6 +569,7 @@ void gy_gd_main(void *arg)
     struct gantry_dispatcher *d = arg;
     gy_gd_current = d;
     d->patience_ns = IDLE_NS;
+    d->last_error = gy_error_last();
     bool pushed = gy_context_push(d->config.context) == GANTRY_OK;
     if (!pushed) {
         gy_context_lose(d->config.context, gy_error_last());
@@ -588,6 +591,7 @@ void gy_gd_main(void *arg)
             gy_replay_run_due(d); /* its tasks are released as FAILED */
             poll_submissions(d);
         }
+        gy_gpu_debt_settle(&d->debt);
         if (has_work(d)) {
             run_batch(d);
         } else if (closing) {

@@ -67,12 +67,14 @@ struct gantry_dispatcher {
     enum gd_phase phase;            /* GD only */
     uint64_t patience_ns;           /* GD only: how long an adaptive wait spins before it sleeps */
     _Atomic(uint64_t) announced_ns; /* atomic: when a step's first GPU task was submitted, lately; 0: never */
+    struct gy_gpu_debt debt;        /* GD only: settled before it waits */
     uint64_t phase_since_ns;        /* GD only: time of the phase counted up to here */
-    _Atomic(bool) closing;          /* atomic; never goes back */
-    _Atomic(uint32_t) open_steps;   /* atomic: steps begun and not ended */
-    _Atomic(uint32_t) open_groups;  /* atomic: nesting of start_group */
-    _Atomic(bool) streams_due;      /* atomic: the last step has ended: return the streams */
-    gy_thread thread;               /* immutable: GD */
+    const struct gy_error *last_error; /* GD only: its own */
+    _Atomic(bool) closing;             /* atomic; never goes back */
+    _Atomic(uint32_t) open_steps;      /* atomic: steps begun and not ended */
+    _Atomic(uint32_t) open_groups;     /* atomic: nesting of start_group */
+    _Atomic(bool) streams_due;         /* atomic: the last step has ended: return the streams */
+    gy_thread thread;                  /* immutable: GD */
 };
 
 /* One call of a launch callback; on GD's stack. */
@@ -85,8 +87,9 @@ struct gantry_launch {
     uint64_t flow; /* joins what the task does in a recording; 0: none */
 };
 
-/* The dispatcher whose GD thread this is; NULL on every other thread. */
-extern _Thread_local struct gantry_dispatcher *gy_gd_current;
+/* The dispatcher whose GD thread this is; NULL on every other thread.  Read several times per task, hence in
+ * the static TLS block. */
+extern _Thread_local struct gantry_dispatcher *gy_gd_current __attribute__((tls_model("initial-exec")));
 
 /* GD's body (batch.c). */
 void gy_gd_main(void *dispatcher);

@@ -179,7 +179,7 @@ static void release_launched(struct gantry_dispatcher *d, struct gy_region *regi
     atomic_store_explicit(&gpu->trail, region->position, memory_order_release);
     gy_gd_count(&d->counters.tasks, 1);
     gy_gd_count(&d->counters.tasks_failed, region->result != GANTRY_OK);
-    gy_task_release(task, region->result);
+    gy_task_release_owing(task, region->result, &d->debt);
 }
 
 /* Everything the region comes after. */

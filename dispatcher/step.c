@@ -10,7 +10,7 @@ void gy_gd_release_failed(struct gantry_dispatcher *d, gantry_task *task, gantry
     gy_gd_count(&d->counters.tasks, 1);
     gy_gd_count(&d->counters.tasks_failed, 1);
     gy_context_subject = NULL;
-    gy_task_release(task, why);
+    gy_task_release_owing(task, why, &d->debt);
 }
 
 /* Before the first call: order the stream, mark the GPU time.  From here on the task's trail holds its mark
@@ -69,7 +69,7 @@ static void finish(struct gantry_dispatcher *d, gantry_task *task, uint32_t stre
         gy_gd_count_phase(d);
     }
     gy_context_subject = NULL;
-    gy_task_release(task, result);
+    gy_task_release_owing(task, result, &d->debt);
 }
 
 static gantry_status failed_by_callback(struct gantry_dispatcher *d, const gantry_task *task)
@@ -148,7 +148,9 @@ static gantry_launch_result call(struct gantry_launch *launch, uint64_t span)
 {
     gantry_task *task = launch->task;
     gy_gd_count(&launch->dispatcher->counters.launch_calls, 1);
-    gy_error_clear();
+    if (launch->dispatcher->last_error->status != GANTRY_OK) {
+        gy_error_clear();
+    }
     if (__builtin_expect(span != 0, 0)) {
         launch->flow = gy_task_flow(task);
     }

@@ -41,7 +41,7 @@ GANTRY_MUST_CHECK gantry_status gy_context_create_stream(struct gy_context *cont
 
 /* On whose behalf this thread calls the driver now: the label of a task, named in the text of a failure;
  * NULL: nobody's.  Not copied. */
-extern _Thread_local const char *gy_context_subject;
+extern _Thread_local const char *gy_context_subject __attribute__((tls_model("initial-exec")));
 
 /* As gy_driver_check(); a sticky result also makes the context lost, and any result at all on a lost
  * context comes out as GANTRY_ERR_DEVICE_LOST with the first cause. */

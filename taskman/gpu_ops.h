@@ -167,6 +167,22 @@ bool gy_task_begin(gantry_task *task);
  * calling thread's last error is kept as the manager's first failure. */
 void gy_task_release(gantry_task *task, gantry_status result);
 
+/* The same for a thread that releases many tasks in a row: it keeps in mind what it has to count off
+ * managers, and does so now and then, at the latest when another manager's task is released or it is told to
+ * settle.  That must be before it waits for anything: until then nobody hears that a step is over. */
+struct gy_gpu_debt {
+    gantry_taskman *manager; /* NULL: nothing is owed */
+    uint64_t owed;
+};
+void gy_task_release_owing(gantry_task *task, gantry_status result, struct gy_gpu_debt *debt);
+void gy_gpu_debt_pay(struct gy_gpu_debt *debt);
+static inline void gy_gpu_debt_settle(struct gy_gpu_debt *debt)
+{
+    if (debt->manager != NULL) {
+        gy_gpu_debt_pay(debt);
+    }
+}
+
 /* As gantry_task_remove_reference(), but the task will be released as FAILED when it gets there. */
 void gy_task_remove_reference_failed(gantry_task *task, gantry_status why);
 

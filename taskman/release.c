@@ -312,10 +312,35 @@ static size_t end_in_flow(gantry_task *task, gantry_status result, struct gy_rea
     return made_ready;
 }
 
-/* `self`: the worker that the calling thread is in the manager's pool, or NULL. */
+/* While something is owed its manager is not idle, so both it and the pool stay; who tells that it is may
+ * need the pool a little longer. */
+void gy_gpu_debt_pay(struct gy_gpu_debt *debt)
+{
+    gantry_taskman *manager = debt->manager;
+    gantry_cpu_dispatcher *pool = manager->pool;
+    debt->manager = NULL;
+    gy_pool_enter(pool);
+    gy_taskman_count_off(manager, debt->owed);
+    gy_pool_leave(pool);
+}
+
+static inline void owe(struct gy_gpu_debt *debt, gantry_taskman *manager, uint64_t less)
+{
+    if (debt->manager != manager) {
+        gy_gpu_debt_settle(debt);
+        *debt = (struct gy_gpu_debt){manager, 0};
+    }
+    debt->owed += less;
+    if (debt->owed >= GY_OWED_MOST * GY_WORK_PENDING) {
+        gy_gpu_debt_pay(debt);
+    }
+}
+
+/* `self`: the worker that the calling thread is in the manager's pool, or NULL; then it may have a `debt`. */
 static inline __attribute__((always_inline)) void release_inline(gantry_task *task, gantry_status result,
                                                                  struct gy_ready *ready,
-                                                                 struct gy_worker *self)
+                                                                 struct gy_worker *self,
+                                                                 struct gy_gpu_debt *debt)
 {
     gantry_taskman *manager = task->manager;
     unsigned flags = atomic_load_explicit(&task->flags, memory_order_relaxed);
@@ -343,6 +368,8 @@ static inline __attribute__((always_inline)) void release_inline(gantry_task *ta
     }
     if (self != NULL) {
         gy_worker_owe(self, manager, less);
+    } else if (debt != NULL) {
+        owe(debt, manager, less);
     } else {
         gy_taskman_count_off(manager, less);
     }
@@ -351,7 +378,7 @@ static inline __attribute__((always_inline)) void release_inline(gantry_task *ta
 static void release_one(gantry_task *task, gantry_status result, struct gy_ready *ready,
                         struct gy_worker *self)
 {
-    release_inline(task, result, ready, self);
+    release_inline(task, result, ready, self, NULL);
 }
 
 static void resolve(struct gy_ready *ready, struct gy_worker *self)
@@ -381,6 +408,20 @@ void gy_task_release(gantry_task *task, gantry_status result)
     release_one(task, result, &ready, self);
     resolve(&ready, self);
     gy_pool_leave(pool);
+}
+
+void gy_task_release_owing(gantry_task *task, gantry_status result, struct gy_gpu_debt *debt)
+{
+    gantry_taskman *manager = task->manager;
+    struct gy_ready ready;
+    gy_ready_init(&ready);
+    release_inline(task, result, &ready, NULL, debt);
+    if (ready.resolve.first != NULL) {
+        gantry_cpu_dispatcher *pool = manager->pool; /* there is more to end, so the manager is there */
+        gy_pool_enter(pool);
+        resolve(&ready, NULL);
+        gy_pool_leave(pool);
+    }
 }
 
 /* Call a CPU task's body. */
@@ -428,7 +469,7 @@ void gy_worker_run(struct gy_worker *self, gantry_task *task)
     self->chosen = 0;
     gantry_status result = run_body(self, task);
     self->activity = GY_RELEASING;
-    release_inline(task, result, &ready, self);
+    release_inline(task, result, &ready, self, NULL);
     if (ready.resolve.first != NULL) {
         resolve(&ready, self);
     }
