@@ -165,7 +165,8 @@ static void learn(struct gy_completion *c, uint64_t took_ns)
 {
     uint64_t most = c->wait == GANTRY_WAIT_ADAPTIVE ? GY_PATIENCE_MOST_NS : GY_PATIENCE_HYBRID_NS;
     c->patience_ns = gy_patience_after(c->patience_ns, took_ns, most);
-    c->near_ns = c->wait != GANTRY_WAIT_BLOCK && took_ns <= most ? c->patience_ns : 0;
+    uint64_t likely = c->patience_ns > IDLE_NS ? c->patience_ns : IDLE_NS; /* others have to wake up first */
+    c->near_ns = c->wait != GANTRY_WAIT_BLOCK && took_ns <= most ? likely : 0;
     atomic_store_explicit(&c->soon_ns, c->near_ns, memory_order_relaxed);
 }
 
