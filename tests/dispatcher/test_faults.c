@@ -5,10 +5,9 @@
 #include "base/alloc.h"
 #include "driver/context.h"
 #include "driver/emulator/gantry_emu.h"
+#include "tests/dispatcher/stamps.h"
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/gpu_fixture.h"
-
-#include "order_kernels.kernels.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -31,10 +30,8 @@ struct record {
 
 struct scene {
     struct gpu_fixture gpu;
-    gantry_kernel *stamp;
-    uint32_t *cells; /* pinned: clock, begins, ends, what is copied */
-    void *device_cells;
-    void *buffer; /* device */
+    struct stamps stamps; /* clock, begins, ends, what is copied */
+    void *buffer;         /* device */
     gantry_task *completes[PIPELINES];
     struct record records[TASKS];
     gantry_status result; /* of the step */
@@ -83,7 +80,7 @@ static void *buffer_of(const struct place *place)
 
 static uint32_t *cells_of(const struct place *place, uint32_t from)
 {
-    return place->scene->cells + from + place->index / PER_PIPELINE * 32;
+    return place->scene->stamps.cells + from + place->index / PER_PIPELINE * 32;
 }
 
 static gantry_launch_result launch_in(gantry_launch *launch, void *arg)
@@ -95,13 +92,7 @@ static gantry_launch_result launch_in(gantry_launch *launch, void *arg)
 static gantry_launch_result launch_kernel(gantry_launch *launch, void *arg)
 {
     const struct place *place = arg;
-    struct scene *s = place->scene;
-    uint32_t *cells = s->device_cells;
-    void *clock = &cells[0], *begin = &cells[1 + place->index], *end = &cells[64 + place->index];
-    uint32_t spins = 0;
-    void *args[] = {&clock, &begin, &end, &spins};
-    gantry_dim3 one = {1, 1, 1};
-    if (gantry_launch_kernel(launch, s->stamp, one, one, 0, args) != GANTRY_OK) {
+    if (stamps_launch(&place->scene->stamps, launch, 1 + place->index, 64 + place->index, 0) != GANTRY_OK) {
         return GANTRY_LAUNCH_FAILED;
     }
     return gantry_launch_index(launch) == 0 ? GANTRY_LAUNCH_AGAIN : GANTRY_LAUNCH_DONE;
@@ -186,14 +177,8 @@ static void open_scene(struct scene *s, gantry_submission submission)
     manager.cpu_dispatcher = s->gpu.cpus;
     manager.gpu_dispatcher = gantry_context_dispatcher(s->gpu.context);
     assert_ok(gantry_taskman_create(&manager, &s->gpu.manager));
-    gantry_module *module;
-    assert_ok(gantry_module_load(s->gpu.context, &gantry_image_order_kernels, &module));
-    assert_ok(gantry_module_get_kernel(module, "stamp", &s->stamp));
+    stamps_open(&s->stamps, s->gpu.context, 4096);
     gantry_heap *heap = gantry_context_heap(s->gpu.context);
-    void *cells;
-    assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_PINNED, 4096, 0, GANTRY_ALLOC_SITE("cells"), &cells));
-    s->cells = cells;
-    assert_ok(gantry_heap_device_address(heap, cells, &s->device_cells));
     assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, PIPELINES * PIPELINE_BYTES, 0,
                                 GANTRY_ALLOC_SITE("buffer"), &s->buffer));
 }
@@ -214,7 +199,7 @@ static void close_scene(struct scene *s)
 {
     await_gpu(s);
     gantry_heap *heap = gantry_context_heap(s->gpu.context);
-    assert_ok(gantry_heap_free(heap, s->cells));
+    assert_ok(gantry_heap_free(heap, s->stamps.cells));
     assert_ok(gantry_heap_free(heap, s->buffer));
     gpu_fixture_close(&s->gpu);
 }

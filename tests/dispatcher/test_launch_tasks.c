@@ -1,8 +1,7 @@
 /* Pre- and post-launch tasks: order, one batch, failure, and every kind of task that may take part. */
+#include "tests/dispatcher/stamps.h"
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/gpu_fixture.h"
-
-#include "order_kernels.kernels.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -11,9 +10,7 @@
 
 struct scene {
     struct gpu_fixture gpu;
-    gantry_kernel *stamp;
-    uint32_t *cells; /* pinned */
-    uint32_t *device_cells;
+    struct stamps stamps;
     gantry_launch_tasks tasks;
     _Atomic(uint32_t) prepared, launched, ended; /* parts */
     _Atomic(uint32_t) wrong;                     /* a task ran too early */
@@ -40,15 +37,11 @@ static gantry_launch_result launch_part(gantry_launch *launch, void *arg)
 {
     struct part *part = arg;
     struct scene *s = part->scene;
-    uint32_t spins = 100;
-    void *clock = &s->device_cells[0];
-    void *begin = &s->device_cells[1 + 2 * part->index], *end = &s->device_cells[2 + 2 * part->index];
-    void *args[] = {&clock, &begin, &end, &spins};
-    gantry_dim3 one = {1, 1, 1};
+    uint32_t begin = 1 + 2 * part->index;
     atomic_fetch_add(&s->wrong, atomic_load(&s->prepared) != PARTS);
     atomic_fetch_add(&s->launched, 1);
     if ((s->fails && part->index == 1) ||
-        gantry_launch_kernel(launch, s->stamp, one, one, 0, args) != GANTRY_OK) {
+        stamps_launch(&s->stamps, launch, begin, begin + 1, 100) != GANTRY_OK) {
         return GANTRY_LAUNCH_FAILED;
     }
     return GANTRY_LAUNCH_DONE;
@@ -59,7 +52,7 @@ static gantry_status end_part(gantry_task *task, void *arg)
     struct scene *s = ((struct part *)arg)->scene;
     (void)task;
     for (uint32_t i = 0; i < PARTS; i++) {
-        atomic_fetch_add(&s->wrong, __atomic_load_n(&s->cells[2 + 2 * i], __ATOMIC_ACQUIRE) == 0);
+        atomic_fetch_add(&s->wrong, __atomic_load_n(&s->stamps.cells[2 + 2 * i], __ATOMIC_ACQUIRE) == 0);
     }
     atomic_fetch_add(&s->ended, 1);
     return GANTRY_OK;
@@ -72,15 +65,7 @@ static void open_scene(struct scene *s, gantry_submission submission)
     options.driver = gpu_fixture_driver();
     options.submission = submission;
     gpu_fixture_open_with(&s->gpu, 2, &options);
-    gantry_module *module;
-    assert_ok(gantry_module_load(s->gpu.context, &gantry_image_order_kernels, &module));
-    assert_ok(gantry_module_get_kernel(module, "stamp", &s->stamp));
-    gantry_heap *heap = gantry_context_heap(s->gpu.context);
-    void *cells, *device_cells;
-    assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_PINNED, 4096, 0, GANTRY_ALLOC_SITE("cells"), &cells));
-    assert_ok(gantry_heap_device_address(heap, cells, &device_cells));
-    s->cells = cells;
-    s->device_cells = device_cells;
+    stamps_open(&s->stamps, s->gpu.context, 4096);
     s->tasks.struct_size = sizeof(s->tasks);
     for (uint32_t i = 0; i < PARTS; i++) {
         parts[i] = (struct part){s, i};
@@ -89,13 +74,13 @@ static void open_scene(struct scene *s, gantry_submission submission)
 
 static void close_scene(struct scene *s)
 {
-    assert_ok(gantry_heap_free(gantry_context_heap(s->gpu.context), s->cells));
+    stamps_close(&s->stamps);
     gpu_fixture_close(&s->gpu);
 }
 
 static void clear(struct scene *s)
 {
-    memset(s->cells, 0, (1 + 2 * PARTS) * sizeof(*s->cells));
+    memset(s->stamps.cells, 0, (1 + 2 * PARTS) * sizeof(*s->stamps.cells));
     atomic_store(&s->prepared, 0);
     atomic_store(&s->launched, 0);
     atomic_store(&s->ended, 0);
@@ -235,7 +220,7 @@ static void test_they_may_be_submitted_while_running(void **state)
     assert_ok(gpu_fixture_step(&s.gpu));
     assert_int_equal(s.launched, 1);
     assert_int_equal(s.prepared, PARTS + 1);
-    assert_true(s.cells[2] != 0);
+    assert_true(s.stamps.cells[2] != 0);
     close_scene(&s);
 }
 

@@ -2,10 +2,9 @@
 #include "context/context.h"
 #include "dispatcher/internal.h"
 #include "driver/emulator/gantry_emu.h"
+#include "tests/dispatcher/stamps.h"
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/gpu_fixture.h"
-
-#include "order_kernels.kernels.h"
 
 #include <sched.h>
 #include <stdatomic.h>
@@ -16,9 +15,7 @@
 
 struct scene {
     struct gpu_fixture gpu;
-    gantry_kernel *stamp;
-    uint32_t *cells; /* pinned */
-    void *device_cells;
+    struct stamps stamps;
     void *device; /* WORDS words */
 };
 
@@ -33,18 +30,10 @@ static void open_scene(struct scene *s, const gantry_context_options *options)
 {
     memset(s, 0, sizeof(*s));
     gpu_fixture_open_with(&s->gpu, 1, options);
-    gantry_module *module;
-    assert_ok(gantry_module_load(s->gpu.context, &gantry_image_order_kernels, &module));
-    assert_ok(gantry_module_get_kernel(module, "stamp", &s->stamp));
+    stamps_open(&s->stamps, s->gpu.context, WORDS * sizeof(uint32_t));
     gantry_heap *heap = gantry_context_heap(s->gpu.context);
-    void *cells;
-    size_t bytes = WORDS * sizeof(uint32_t);
-    assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_PINNED, bytes, 0, GANTRY_ALLOC_SITE("cells"), &cells));
-    memset(cells, 0, bytes);
-    s->cells = cells;
-    assert_ok(gantry_heap_device_address(heap, cells, &s->device_cells));
-    assert_ok(
-        gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, bytes, 0, GANTRY_ALLOC_SITE("device"), &s->device));
+    assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, WORDS * sizeof(uint32_t), 0,
+                                GANTRY_ALLOC_SITE("device"), &s->device));
 }
 
 static void close_scene(struct scene *s)
@@ -54,9 +43,8 @@ static void close_scene(struct scene *s)
         assert_int_equal(s->gpu.context->cuda->driver->cuCtxSynchronize(), CUDA_SUCCESS);
         assert_ok(gantry_context_release(s->gpu.context));
     }
-    gantry_heap *heap = gantry_context_heap(s->gpu.context);
-    assert_ok(gantry_heap_free(heap, s->cells));
-    assert_ok(gantry_heap_free(heap, s->device));
+    stamps_close(&s->stamps);
+    assert_ok(gantry_heap_free(gantry_context_heap(s->gpu.context), s->device));
     gpu_fixture_close(&s->gpu);
 }
 
@@ -72,13 +60,8 @@ struct job {
 
 static bool stamp(gantry_launch *launch, const struct job *job)
 {
-    struct scene *s = job->scene;
-    uint32_t *cells = s->device_cells;
-    void *clock = &cells[0], *begin = &cells[1 + 2 * job->index], *end = &cells[2 + 2 * job->index];
-    uint32_t spins = job->spins;
-    void *args[] = {&clock, &begin, &end, &spins};
-    gantry_dim3 one = {1, 1, 1};
-    return gantry_launch_kernel(launch, s->stamp, one, one, 0, args) == GANTRY_OK;
+    uint32_t begin = 1 + 2 * job->index;
+    return stamps_launch(&job->scene->stamps, launch, begin, begin + 1, job->spins) == GANTRY_OK;
 }
 
 static bool complete(gantry_launch *launch, const struct job *job)
@@ -105,12 +88,12 @@ static gantry_status count_run(gantry_task *task, void *arg)
 
 static uint32_t begin_of(const struct scene *s, uint32_t index)
 {
-    return s->cells[1 + 2 * index];
+    return s->stamps.cells[1 + 2 * index];
 }
 
 static uint32_t end_of(const struct scene *s, uint32_t index)
 {
-    return s->cells[2 + 2 * index];
+    return s->stamps.cells[2 + 2 * index];
 }
 
 /* A step of `count` jobs in a row (each after the one before) that ends with a completion. */
@@ -219,7 +202,7 @@ static gantry_launch_result launch_fill_and_copy(gantry_launch *launch, void *ar
                 gantry_launch_fill(launch, words + 8, 0x77665544u, 2, 4) == GANTRY_OK &&
                 gantry_launch_fill(launch, words + 10, 0x99u, 1, 8) == GANTRY_OK &&
                 gantry_launch_copy_dtod(launch, words + 100, words, 48) == GANTRY_OK &&
-                gantry_launch_copy_dtoh(launch, job->scene->cells, words + 100, 48) == GANTRY_OK &&
+                gantry_launch_copy_dtoh(launch, job->scene->stamps.cells, words + 100, 48) == GANTRY_OK &&
                 gantry_launch_fill(launch, words, 1, 3, 4) == GANTRY_ERR_INVALID_ARGUMENT &&
                 gantry_launch_fill(launch, (char *)words + 1, 1, 2, 4) == GANTRY_ERR_INVALID_ARGUMENT &&
                 gantry_launch_fill(launch, NULL, 1, 1, 4) == GANTRY_ERR_INVALID_ARGUMENT &&
@@ -238,15 +221,15 @@ static void test_fills_and_device_copies_do_what_they_say(void **state)
         struct job jobs[1] = {{0}};
         open_scene(&s, &options);
         for (int step = 0; step < 3; step++) {
-            memset(s.cells, 0, 64);
+            memset(s.stamps.cells, 0, 64);
             assert_ok(run_chain(&s, launch_fill_and_copy, jobs, 1));
             for (int i = 0; i < 8; i++) {
-                assert_int_equal(s.cells[i], 0xa1b2c3d4u);
+                assert_int_equal(s.stamps.cells[i], 0xa1b2c3d4u);
             }
-            assert_int_equal(s.cells[8], 0x55445544u);
-            assert_int_equal(s.cells[9], 0x55445544u);
-            assert_int_equal(s.cells[10], 0x99999999u);
-            assert_int_equal(s.cells[11], 0x99999999u);
+            assert_int_equal(s.stamps.cells[8], 0x55445544u);
+            assert_int_equal(s.stamps.cells[9], 0x55445544u);
+            assert_int_equal(s.stamps.cells[10], 0x99999999u);
+            assert_int_equal(s.stamps.cells[11], 0x99999999u);
         }
         close_scene(&s);
     }
@@ -300,7 +283,7 @@ static void check_sync_point(gantry_submission submission)
         struct job jobs[9];
         _Atomic(uint32_t) ran = 0;
         gantry_task *done = gpu_fixture_cpu(&s.gpu, "done", count_run, &ran);
-        memset(s.cells, 0, 256);
+        memset(s.stamps.cells, 0, 256);
         /* Nine tasks that do not depend on each other; the fifth asks for a sync point. */
         for (uint32_t i = 0; i < 9; i++) {
             jobs[i] = (struct job){&s, i, 200, done, i == 4, 0};
@@ -365,7 +348,7 @@ static void test_steps_of_one_shape_share_an_executable_graph(void **state)
         for (uint32_t i = 0; i < 10; i++) {
             jobs[i].spins = step; /* other arguments each time */
         }
-        memset(s.cells, 0, 256);
+        memset(s.stamps.cells, 0, 256);
         assert_ok(run_chain(&s, launch_stamp, jobs, 10));
         for (uint32_t i = 1; i < 10; i++) {
             assert_true(end_of(&s, i - 1) < begin_of(&s, i));
@@ -418,7 +401,7 @@ static uint32_t run_odd(gantry_launch_fn odd)
         _Atomic(uint32_t) ran = 0;
         gantry_task *done = gpu_fixture_cpu(&s.gpu, "done", count_run, &ran);
         gantry_task *tasks[3];
-        memset(s.cells, 0, 256);
+        memset(s.stamps.cells, 0, 256);
         for (uint32_t i = 0; i < 3; i++) {
             jobs[i] = (struct job){&s, i, 20, i == 2 ? done : NULL, false, jobs[i].calls};
             tasks[i] =
@@ -505,7 +488,7 @@ static gantry_launch_result launch_pageable(gantry_launch *launch, void *arg)
     gantry_status status = gantry_launch_copy_htod(launch, job->scene->device, pageable, sizeof(pageable));
     pageable[0] = 0; /* too early for a graph, not for a copy from pageable memory */
     if (status == GANTRY_OK) {
-        status = gantry_launch_copy_dtoh(launch, job->scene->cells + 100, job->scene->device, 16);
+        status = gantry_launch_copy_dtoh(launch, job->scene->stamps.cells + 100, job->scene->device, 16);
     }
     return status == GANTRY_OK && complete(launch, job) ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_FAILED;
 }
@@ -534,7 +517,7 @@ static void test_pageable_sources_are_never_read_late(void **state)
     open_scene(&s, &options);
     for (uint32_t step = 1; step < 4; step++) {
         assert_ok(run_chain(&s, launch_pageable, jobs, 1));
-        assert_int_equal(s.cells[100], step);
+        assert_int_equal(s.stamps.cells[100], step);
     }
     close_scene(&s);
 }

@@ -12,10 +12,9 @@
  *
  * `--graphs N` sets how many graphs each of the first three tests takes its share of; `--seed N` which. */
 #include "tests/dispatcher/order_model.h"
+#include "tests/dispatcher/stamps.h"
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/gpu_fixture.h"
-
-#include "order_kernels.kernels.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -39,9 +38,7 @@ struct node {
 
 struct graph {
     struct gpu_fixture *fixture;
-    gantry_kernel *stamp;
-    uint32_t *cells;    /* pinned: [0] clock, then begin/end per node */
-    void *device_cells; /* the same memory, as the device sees it */
+    struct stamps stamps; /* begin and end of each node */
     _Atomic(uint32_t) cpu_clock;
     _Atomic(uint32_t) violations;
     uint32_t count;
@@ -93,15 +90,10 @@ static gantry_launch_result launch_node(gantry_launch *launch, void *arg)
         check_predecessors(node);
         order_model_begin(gantry_launch_stream(launch), node->before & g->gpu_nodes);
     }
-    uint32_t *cells = g->device_cells;
-    void *clock = &cells[0];
     /* The first launch writes begin, each overwrites end; begins of later ones go to the scratch cell of the
      * node. */
-    void *begin = call == 0 ? &cells[1 + 2 * index] : &cells[1 + 2 * MAX_NODES + index];
-    void *end = &cells[2 + 2 * index];
-    void *args[] = {&clock, &begin, &end, &node->spins};
-    gantry_dim3 one = {1, 1, 1};
-    if (gantry_launch_kernel(launch, g->stamp, one, one, 0, args) != GANTRY_OK) {
+    uint32_t begin = call == 0 ? 1 + 2 * index : 1 + 2 * MAX_NODES + index;
+    if (stamps_launch(&g->stamps, launch, begin, 2 + 2 * index, node->spins) != GANTRY_OK) {
         return GANTRY_LAUNCH_FAILED;
     }
     if (call + 1 < node->launches) {
@@ -213,10 +205,11 @@ static uint32_t most_in_flight(const struct graph *g)
 {
     uint32_t most = 0;
     for (uint32_t i = 0; i < g->count; i++) {
-        uint32_t at = g->cells[1 + 2 * i];
+        uint32_t at = g->stamps.cells[1 + 2 * i];
         uint32_t now = 0;
         for (uint32_t j = 0; j < g->count && is_gpu(&g->nodes[i]); j++) {
-            now += is_gpu(&g->nodes[j]) && g->cells[1 + 2 * j] <= at && at < g->cells[2 + 2 * j];
+            now +=
+                is_gpu(&g->nodes[j]) && g->stamps.cells[1 + 2 * j] <= at && at < g->stamps.cells[2 + 2 * j];
         }
         most = now > most ? now : most;
     }
@@ -233,7 +226,7 @@ static uint32_t check_device_order(const struct graph *g)
         }
         for (uint64_t left = g->nodes[i].before; left != 0; left &= left - 1) {
             uint32_t p = (uint32_t)__builtin_ctzll(left);
-            if (is_gpu(&g->nodes[p]) && g->cells[2 + 2 * p] >= g->cells[1 + 2 * i]) {
+            if (is_gpu(&g->nodes[p]) && g->stamps.cells[2 + 2 * p] >= g->stamps.cells[1 + 2 * i]) {
                 wrong++;
             }
         }
@@ -270,7 +263,7 @@ static void run_random_graphs(struct gpu_fixture *fixture, struct graph *g, uint
         g->random = UINT64_C(0x9e3779b97f4a7c15) * (n + first_seed);
         g->count = 1 + next_random(g, MAX_NODES - 1);
         g->gpu_nodes = 0;
-        memset(g->cells, 0, (1 + 3 * MAX_NODES) * sizeof(*g->cells));
+        memset(g->stamps.cells, 0, (1 + 3 * MAX_NODES) * sizeof(*g->stamps.cells));
         atomic_store(&g->cpu_clock, 0);
         order_model_reset();
         for (uint32_t i = 0; i < g->count; i++) {
@@ -294,16 +287,9 @@ static void check_with(uint32_t workers, const gantry_context_options *options, 
     struct graph *g = calloc(1, sizeof(*g));
     assert_non_null(g);
     g->fixture = &fixture;
-    gantry_module *module;
-    assert_ok(gantry_module_load(fixture.context, &gantry_image_order_kernels, &module));
-    assert_ok(gantry_module_get_kernel(module, "stamp", &g->stamp));
-    gantry_heap *heap = gantry_context_heap(fixture.context);
-    void *cells;
-    assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_PINNED, 4096, 0, GANTRY_ALLOC_SITE("cells"), &cells));
-    g->cells = cells;
-    assert_ok(gantry_heap_device_address(heap, cells, &g->device_cells));
+    stamps_open(&g->stamps, fixture.context, 4096);
     run_random_graphs(&fixture, g, graphs);
-    assert_ok(gantry_heap_free(heap, cells));
+    stamps_close(&g->stamps);
     print_message("%u graphs, %llu waits\n", graphs, (unsigned long long)order_model_faults().waits);
     free(g);
     gpu_fixture_close(&fixture);

@@ -2,10 +2,9 @@
  * is done in every run all the same, in the same order, with the same completions. */
 #include "context/context.h"
 #include "dispatcher/internal.h"
+#include "tests/dispatcher/stamps.h"
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/gpu_fixture.h"
-
-#include "order_kernels.kernels.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -37,9 +36,7 @@ struct node {
 
 struct scene {
     struct gpu_fixture gpu;
-    gantry_kernel *stamp;
-    uint32_t *cells; /* pinned */
-    uint32_t *device_cells;
+    struct stamps stamps;
     void *block; /* device */
     uint32_t count;
     uint64_t random;
@@ -54,23 +51,16 @@ static void open_scene(struct scene *s, gantry_submission submission)
     options.driver = gpu_fixture_driver();
     options.submission = submission;
     gpu_fixture_open_with(&s->gpu, 2, &options);
-    gantry_module *module;
-    assert_ok(gantry_module_load(s->gpu.context, &gantry_image_order_kernels, &module));
-    assert_ok(gantry_module_get_kernel(module, "stamp", &s->stamp));
+    stamps_open(&s->stamps, s->gpu.context, 4096);
     gantry_heap *heap = gantry_context_heap(s->gpu.context);
-    void *cells, *device_cells;
-    assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_PINNED, 4096, 0, GANTRY_ALLOC_SITE("cells"), &cells));
-    assert_ok(gantry_heap_device_address(heap, cells, &device_cells));
     assert_ok(
         gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, 8 * FILLS, 0, GANTRY_ALLOC_SITE("block"), &s->block));
-    s->cells = cells;
-    s->device_cells = device_cells;
 }
 
 static void close_scene(struct scene *s)
 {
     gantry_heap *heap = gantry_context_heap(s->gpu.context);
-    assert_ok(gantry_heap_free(heap, s->cells));
+    stamps_close(&s->stamps);
     assert_ok(gantry_heap_free(heap, s->block));
     gpu_fixture_close(&s->gpu);
 }
@@ -78,13 +68,9 @@ static void close_scene(struct scene *s)
 static gantry_launch_result launch_node(gantry_launch *launch, void *arg)
 {
     struct node *node = arg;
-    struct scene *s = node->scene;
-    void *clock = &s->device_cells[0];
-    void *begin = &s->device_cells[1 + 2 * node->index], *end = &s->device_cells[2 + 2 * node->index];
-    void *args[] = {&clock, &begin, &end, &node->spins};
-    gantry_dim3 one = {1, 1, 1};
+    uint32_t begin = 1 + 2 * node->index;
     atomic_fetch_add(&node->calls, 1);
-    if (gantry_launch_kernel(launch, s->stamp, one, one, 0, args) != GANTRY_OK ||
+    if (stamps_launch(&node->scene->stamps, launch, begin, begin + 1, node->spins) != GANTRY_OK ||
         (node->extra != NULL && node->extra(launch, arg) != GANTRY_LAUNCH_DONE) ||
         (node->completes != NULL && gantry_launch_add_completion(launch, node->completes) != GANTRY_OK)) {
         return GANTRY_LAUNCH_FAILED;
@@ -98,7 +84,7 @@ static gantry_status run_node(gantry_task *task, void *arg)
     (void)task;
     for (uint64_t left = node->completed_by; left != 0; left &= left - 1) {
         uint32_t other = (uint32_t)__builtin_ctzll(left);
-        uint32_t ended = __atomic_load_n(&node->scene->cells[2 + 2 * other], __ATOMIC_ACQUIRE);
+        uint32_t ended = __atomic_load_n(&node->scene->stamps.cells[2 + 2 * other], __ATOMIC_ACQUIRE);
         atomic_fetch_add(&node->scene->early, ended == 0);
     }
     atomic_fetch_add(&node->ran, 1);
@@ -157,7 +143,7 @@ static void add_end(struct scene *s)
 
 static void clear_cells(struct scene *s)
 {
-    memset(s->cells, 0, (1 + 2 * MOST) * sizeof(*s->cells));
+    memset(s->stamps.cells, 0, (1 + 2 * MOST) * sizeof(*s->stamps.cells));
 }
 
 static gantry_status run(struct scene *s)
@@ -177,10 +163,11 @@ static void check_run(const struct scene *s, uint32_t runs)
         if (node->kind < GANTRY_TASK_HTOD) {
             continue;
         }
-        assert_true(s->cells[2 + 2 * i] > s->cells[1 + 2 * i]);
+        assert_true(s->stamps.cells[2 + 2 * i] > s->stamps.cells[1 + 2 * i]);
         for (uint64_t left = node->before; left != 0; left &= left - 1) {
             uint32_t p = (uint32_t)__builtin_ctzll(left);
-            if (s->nodes[p].kind >= GANTRY_TASK_HTOD && s->cells[2 + 2 * p] > s->cells[1 + 2 * i]) {
+            if (s->nodes[p].kind >= GANTRY_TASK_HTOD &&
+                s->stamps.cells[2 + 2 * p] > s->stamps.cells[1 + 2 * i]) {
                 fail_msg("run %u: %u ended after %u began", runs, p, i);
             }
         }
@@ -350,10 +337,10 @@ static void test_what_has_changed_is_recorded_anew(void **state)
     elsewhere->index = MOST - 1;
     assert_ok(gantry_task_set_arg(s.nodes[2].task, elsewhere));
     assert_ok(run(&s));
-    assert_true(s.cells[2 + 2 * elsewhere->index] != 0 && s.cells[2 + 2 * 2] == 0);
+    assert_true(s.stamps.cells[2 + 2 * elsewhere->index] != 0 && s.stamps.cells[2 + 2 * 2] == 0);
     assert_int_equal(calls(&s, true) - before, 4); /* and one that is counted elsewhere */
     assert_ok(run(&s));
-    assert_true(s.cells[2 + 2 * elsewhere->index] != 0 && s.cells[2 + 2 * 2] == 0);
+    assert_true(s.stamps.cells[2 + 2 * elsewhere->index] != 0 && s.stamps.cells[2 + 2 * 2] == 0);
     assert_int_equal(calls(&s, true) - before, 4);
     assert_int_equal(atomic_exchange(&s.early, 0), 2); /* the last task missed node 2's stamp, as it should */
     /* The same argument, of which something else has changed. */
@@ -492,7 +479,7 @@ static void test_a_part_of_a_graph_is_called(void **state)
     assert_ok(gantry_taskman_start_from(s.gpu.manager, &s.nodes[3].task, 1));
     assert_ok(gantry_taskman_stop(s.gpu.manager));
     assert_int_equal(calls(&s, true) - before, 2); /* join and the last */
-    assert_true(s.cells[2 + 2 * 3] != 0 && s.cells[2 + 2 * 0] == 0);
+    assert_true(s.stamps.cells[2 + 2 * 3] != 0 && s.stamps.cells[2 + 2 * 0] == 0);
     before = calls(&s, true);
     assert_ok(run(&s));
     assert_int_equal(calls(&s, true), before);
@@ -570,7 +557,7 @@ static void test_a_manager_may_outlive_the_context(void **state)
     freeze(&s);
     (void)warm_up(&s, 0);
     gantry_heap *heap = gantry_context_heap(s.gpu.context);
-    assert_ok(gantry_heap_free(heap, s.cells));
+    assert_ok(gantry_heap_free(heap, s.stamps.cells));
     assert_ok(gantry_heap_free(heap, s.block));
     gantry_context_destroy(s.gpu.context);
     gantry_taskman_destroy(s.gpu.manager);
