@@ -96,6 +96,21 @@ void gy_cond_fini(gy_cond *cond)
     pthread_cond_destroy(&cond->native);
 }
 
+gantry_status gy_guard_init(gy_mutex *mutex, enum gy_rank rank, gy_cond *cond)
+{
+    gantry_status status = gy_cond_init(cond);
+    if (status == GANTRY_OK) {
+        gy_mutex_init(mutex, rank);
+    }
+    return status;
+}
+
+void gy_guard_fini(gy_mutex *mutex, gy_cond *cond)
+{
+    gy_cond_fini(cond);
+    gy_mutex_fini(mutex);
+}
+
 void gy_cond_wait(gy_cond *cond, gy_mutex *mutex)
 {
     assert(HELD_ABOVE(mutex->rank) == 1 && "waiting while holding a higher lock");

@@ -87,6 +87,10 @@ GANTRY_MUST_CHECK gantry_status gy_cond_init(gy_cond *cond);
  * @retval GANTRY_ERR_OUT_OF_HOST_MEMORY  logged */
 GANTRY_MUST_CHECK gantry_status gy_mutex_cond_init(gy_mutex *mutex, enum gy_rank rank, gy_cond *cond);
 void gy_cond_fini(gy_cond *cond);
+/* Both, for a mutex whose changes one condition tells of.
+ * @retval GANTRY_ERR_OUT_OF_HOST_MEMORY  no resources; neither is there */
+GANTRY_MUST_CHECK gantry_status gy_guard_init(gy_mutex *mutex, enum gy_rank rank, gy_cond *cond);
+void gy_guard_fini(gy_mutex *mutex, gy_cond *cond);
 /* The mutex must be the highest-ranked one the thread holds. */
 void gy_cond_wait(gy_cond *cond, gy_mutex *mutex) GY_REQUIRES(*mutex);
 /* The same until `until_ns` of gy_clock_ns() at the latest. */

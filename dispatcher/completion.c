@@ -406,14 +406,13 @@ gantry_status gy_completion_init(struct gy_completion *c, struct gy_context *con
     c->shares = shares;
     c->time = time;
     c->wait = wait;
-    gy_mutex_init(&c->lock, GY_RANK_COMPLETION);
-    gantry_status status = gy_cond_init(&c->published_changed);
+    gantry_status status = gy_guard_init(&c->lock, GY_RANK_COMPLETION, &c->published_changed);
     if (status != GANTRY_OK) {
-        goto fini_lock;
+        return status;
     }
     status = gy_cond_init(&c->head_changed);
     if (status != GANTRY_OK) {
-        goto fini_published;
+        goto fini_lock;
     }
     status = gy_thread_start(&c->thread, "GDB", gdb_main, c);
     if (status != GANTRY_OK) {
@@ -422,10 +421,8 @@ gantry_status gy_completion_init(struct gy_completion *c, struct gy_context *con
     return GANTRY_OK;
 fini_head:
     gy_cond_fini(&c->head_changed);
-fini_published:
-    gy_cond_fini(&c->published_changed);
 fini_lock:
-    gy_mutex_fini(&c->lock);
+    gy_guard_fini(&c->lock, &c->published_changed);
     return status;
 }
 
@@ -440,6 +437,5 @@ void gy_completion_fini(struct gy_completion *c)
         (void)c->context->driver->cuEventDestroy(c->events[i]);
     }
     gy_cond_fini(&c->head_changed);
-    gy_cond_fini(&c->published_changed);
-    gy_mutex_fini(&c->lock);
+    gy_guard_fini(&c->lock, &c->published_changed);
 }

@@ -14,12 +14,7 @@ gantry_status gy_deferred_init(struct gy_deferred *d, gantry_heap *heap, struct 
     memset(d, 0, sizeof(*d));
     d->heap = heap;
     d->streams = streams;
-    gy_mutex_init(&d->lock, GY_RANK_TRAIL);
-    gantry_status status = gy_cond_init(&d->freed);
-    if (status != GANTRY_OK) {
-        gy_mutex_fini(&d->lock);
-    }
-    return status;
+    return gy_guard_init(&d->lock, GY_RANK_TRAIL, &d->freed);
 }
 
 void gy_deferred_fini(struct gy_deferred *d)
@@ -28,8 +23,7 @@ void gy_deferred_fini(struct gy_deferred *d)
         (void)gy_deferred_collect(d, i, true);
         gy_free(d->queues[i].blocks);
     }
-    gy_cond_fini(&d->freed);
-    gy_mutex_fini(&d->lock);
+    gy_guard_fini(&d->lock, &d->freed);
 }
 
 /* ---- GD ---- */

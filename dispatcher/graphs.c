@@ -12,12 +12,7 @@ gantry_status gy_graphs_init(struct gy_graphs *g, struct gy_context *context, st
     g->streams = streams;
     g->copier = copier;
     g->patience_ns = patience_ns;
-    gy_mutex_init(&g->lock, GY_RANK_LEAF);
-    gantry_status status = gy_cond_init(&g->launched);
-    if (status != GANTRY_OK) {
-        gy_mutex_fini(&g->lock);
-    }
-    return status;
+    return gy_guard_init(&g->lock, GY_RANK_LEAF, &g->launched);
 }
 
 void gy_graphs_fini(struct gy_graphs *g)
@@ -34,8 +29,7 @@ void gy_graphs_fini(struct gy_graphs *g)
     if (g->streams->origin != NULL) {
         (void)driver->cuStreamDestroy(g->streams->origin);
     }
-    gy_cond_fini(&g->launched);
-    gy_mutex_fini(&g->lock);
+    gy_guard_fini(&g->lock, &g->launched);
 }
 
 static void close_gate(struct gy_graphs *g)

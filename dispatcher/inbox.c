@@ -9,18 +9,12 @@ gantry_status gy_inbox_init(struct gy_inbox *inbox)
     atomic_init(&inbox->head, NULL);
     atomic_init(&inbox->signals, 0);
     atomic_init(&inbox->asleep, false);
-    gy_mutex_init(&inbox->lock, GY_RANK_DISPATCHER_INBOX);
-    gantry_status status = gy_cond_init(&inbox->wake);
-    if (status != GANTRY_OK) {
-        gy_mutex_fini(&inbox->lock);
-    }
-    return status;
+    return gy_guard_init(&inbox->lock, GY_RANK_DISPATCHER_INBOX, &inbox->wake);
 }
 
 void gy_inbox_fini(struct gy_inbox *inbox)
 {
-    gy_cond_fini(&inbox->wake);
-    gy_mutex_fini(&inbox->lock);
+    gy_guard_fini(&inbox->lock, &inbox->wake);
 }
 
 void gy_gpu_list_append(struct gy_gpu_list *list, gantry_task *first, gantry_task *last)

@@ -2,9 +2,8 @@
 
 gantry_status gy_event_init(struct gy_event *event)
 {
-    gantry_status status = gy_cond_init(&event->moved);
+    gantry_status status = gy_guard_init(&event->lock, GY_RANK_CPU_POOL, &event->moved);
     if (status == GANTRY_OK) {
-        gy_mutex_init(&event->lock, GY_RANK_CPU_POOL);
         atomic_init(&event->epoch, 0);
         atomic_init(&event->sleepers, 0);
     }
@@ -13,8 +12,7 @@ gantry_status gy_event_init(struct gy_event *event)
 
 void gy_event_fini(struct gy_event *event)
 {
-    gy_mutex_fini(&event->lock);
-    gy_cond_fini(&event->moved);
+    gy_guard_fini(&event->lock, &event->moved);
 }
 
 uint32_t gy_event_prepare(struct gy_event *event)

@@ -76,6 +76,7 @@ struct gantry_taskman {
     uint32_t memory_count;           /* guarded by lock; of these */
     uint32_t memory_room;            /* guarded by lock; places in `memories` */
     uint64_t memory_tasks;           /* guarded by lock; of the submitted, those that name one */
+    bool has_told_memory;            /* guarded by lock; that such tasks are not stable */
     uint64_t held_back;              /* guarded by lock; by the GPU dispatcher, until there is memory */
 
     _Alignas(64) _Atomic(uint64_t) work; /* atomic; see GY_WORK_… */

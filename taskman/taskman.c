@@ -359,12 +359,27 @@ static gantry_status check_memory_locked(gantry_taskman *manager, const gantry_t
                          desc->name != NULL ? desc->name : "", desc->memory);
 }
 
+static void count_gpu_locked(gantry_taskman *manager, const gantry_task *task) GY_REQUIRES(manager->lock)
+{
+    const uint32_t both = GY_TRAIT_STABLE | GY_TRAIT_MEMORY;
+    if (manager->submitted_gpu++ == 0 && manager->gpu_ops->step_announced != NULL &&
+        gy_taskman_phase(manager) == GY_BUILDING) {
+        manager->gpu_ops->step_announced(manager->gpu);
+    }
+    if ((task->traits & both) == both && !manager->has_told_memory) {
+        manager->has_told_memory = true;
+        gy_log(GANTRY_LOG_INFO,
+               "stable task '%s' is called in every run, like all that declare memory: it starts when there "
+               "is room",
+               gantry_task_label(task));
+    }
+}
+
 static void count_special_locked(gantry_taskman *manager, const gantry_task *task) GY_REQUIRES(manager->lock)
 {
     manager->special++;
-    if (gy_task_is_gpu(task) && manager->submitted_gpu++ == 0 && manager->gpu_ops->step_announced != NULL &&
-        gy_taskman_phase(manager) == GY_BUILDING) {
-        manager->gpu_ops->step_announced(manager->gpu);
+    if (gy_task_is_gpu(task)) {
+        count_gpu_locked(manager, task);
     }
     manager->submitted_sync += gy_task_kind(task) == GANTRY_TASK_SYNC_POINT;
     manager->conditions += gy_task_is_condition(task);

@@ -5,6 +5,7 @@
 #include "tests/dispatcher/stamps.h"
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/gpu_fixture.h"
+#include "tests/support/log_lines.h"
 
 #include <sched.h>
 #include <stdatomic.h>
@@ -420,24 +421,13 @@ static uint32_t run_odd(gantry_launch_fn odd)
     return jobs[1].calls;
 }
 
-static _Atomic(uint32_t) lines_of_odd;
-
-static void count_lines(void *user, gantry_log_level level, const char *text)
-{
-    (void)level;
-    (void)user;
-    bool of_odd = strstr(text, "task 'odd'") != NULL && strstr(text, "callback runs on streams") != NULL;
-    atomic_fetch_add(&lines_of_odd, of_odd);
-}
-
 /* The same; the log has named the task, once. */
 static uint32_t run_odd_and_listen(gantry_launch_fn odd)
 {
-    atomic_store(&lines_of_odd, 0);
-    gantry_set_log(count_lines, NULL, GANTRY_LOG_INFO);
+    struct log_lines lines;
+    log_lines_begin(&lines, "task 'odd'");
     uint32_t calls = run_odd(odd);
-    gantry_set_log(NULL, NULL, GANTRY_LOG_INFO);
-    assert_int_equal(atomic_load(&lines_of_odd), 1);
+    assert_int_equal(log_lines_end(&lines), 1);
     return calls;
 }
 

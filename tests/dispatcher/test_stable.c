@@ -5,6 +5,7 @@
 #include "tests/dispatcher/stamps.h"
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/gpu_fixture.h"
+#include "tests/support/log_lines.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -91,7 +92,7 @@ static gantry_status run_node(gantry_task *task, void *arg)
     return node->fails ? GANTRY_ERR_IO : GANTRY_OK;
 }
 
-static struct node *add(struct scene *s, gantry_task_kind kind, bool stable)
+static struct node *add_with(struct scene *s, gantry_task_kind kind, bool stable, uint32_t memory)
 {
     struct node *node = &s->nodes[s->count];
     gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
@@ -102,8 +103,14 @@ static struct node *add(struct scene *s, gantry_task_kind kind, bool stable)
     desc.launch = kind >= GANTRY_TASK_HTOD ? launch_node : NULL;
     desc.arg = node;
     desc.is_stable = stable;
+    desc.memory = memory;
     assert_ok(gantry_taskman_submit(s->gpu.manager, &desc, &node->task));
     return node;
+}
+
+static struct node *add(struct scene *s, gantry_task_kind kind, bool stable)
+{
+    return add_with(s, kind, stable, 0);
 }
 
 static struct node *kernel(struct scene *s)
@@ -450,6 +457,34 @@ static void test_what_cannot_be_replayed_is_called_in_every_run(void **state)
     check_called(NULL, GANTRY_SUBMISSION_STREAMS);
 }
 
+/* They start when there is room, so nobody can know when; the others are launched without a call. */
+static void test_tasks_that_declare_memory_are_called_in_every_run(void **state)
+{
+    (void)state;
+    static struct scene s;
+    struct log_lines lines;
+    uint64_t bytes[GANTRY_MEMORY_KIND_COUNT] = {[GANTRY_MEMORY_DEVICE] = 4096};
+    uint32_t memory;
+    log_lines_begin(&lines, "all that declare memory");
+    open_scene(&s, GANTRY_SUBMISSION_GRAPHS);
+    assert_ok(gantry_taskman_declare_memory(s.gpu.manager, bytes, &memory));
+    struct node *a = kernel(&s);
+    struct node *b = add_with(&s, GANTRY_TASK_KERNEL, true, memory);
+    struct node *c = add_with(&s, GANTRY_TASK_KERNEL, true, memory);
+    b->stable = c->stable = false; /* do not count as such */
+    after(b, a);
+    after(c, b);
+    add_end(&s);
+    freeze(&s);
+    uint32_t runs = warm_up(&s, 0);
+    uint32_t others = calls(&s, false);
+    check_silent(&s, runs);
+    assert_int_equal(calls(&s, false) - others, 2 * RUNS);
+    assert_true(gpu_fixture_stats(&s.gpu).graph_replays >= RUNS);
+    close_scene(&s);
+    assert_int_equal(log_lines_end(&lines), 1);
+}
+
 static void test_auto_replays(void **state)
 {
     (void)state;
@@ -639,6 +674,7 @@ int main(void)
         cmocka_unit_test(test_what_has_changed_is_recorded_anew),
         cmocka_unit_test(test_a_failed_predecessor_keeps_a_region_from_being_launched),
         cmocka_unit_test(test_what_cannot_be_replayed_is_called_in_every_run),
+        cmocka_unit_test(test_tasks_that_declare_memory_are_called_in_every_run),
         cmocka_unit_test(test_auto_replays),
         cmocka_unit_test(test_a_part_of_a_graph_is_called),
         cmocka_unit_test(test_a_recording_sees_every_task),
