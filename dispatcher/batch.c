@@ -417,6 +417,7 @@ static void run_round(struct gantry_dispatcher *d)
     uint64_t shape = automatic ? shape_of(d) : 0;
     bool chosen = automatic && gy_graphs_choose(&d->graphs, shape);
     d->as_graph = chosen || (mode == GANTRY_SUBMISSION_GRAPHS && may_capture);
+    d->graphs.part = 0;
     d->in_batch = false;
     gantry_batch_stats before = {.struct_size = sizeof(before)};
     gantry_batch_stats now = before;

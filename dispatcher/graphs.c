@@ -23,8 +23,8 @@ void gy_graphs_fini(struct gy_graphs *g)
             (void)driver->cuGraphExecDestroy(g->cache[i].exec);
         }
     }
-    if (g->spent != NULL) {
-        (void)driver->cuGraphDestroy(g->spent);
+    for (uint32_t i = 0; i < g->spent_count; i++) {
+        (void)driver->cuGraphDestroy(g->spent[i]);
     }
     if (g->streams->origin != NULL) {
         (void)driver->cuStreamDestroy(g->streams->origin);
@@ -118,7 +118,7 @@ gantry_status gy_graphs_begin(struct gy_graphs *g)
     }
     g->capturing = true;
     g->calls = 0;
-    g->signature = 0;
+    g->signature = g->part; /* parts of one batch look alike, but are no updates of each other */
     gy_copier_begin_capture(g->copier);
     status = gy_streams_close(streams, streams->origin);
     if (status != GANTRY_OK) {
@@ -264,8 +264,10 @@ static gantry_status end_into(struct gy_graphs *g, CUgraphExec *into)
         status = GY_CALL(g->context, cuStreamEndCapture(streams->origin, &graph));
         if (status == GANTRY_OK) {
             status = launch(g, graph, into);
-            gy_graphs_sweep(g);
-            g->spent = graph;
+            if (g->spent_count == GY_GRAPHS_SPENT) {
+                gy_graphs_sweep(g);
+            }
+            g->spent[g->spent_count++] = graph;
         }
     }
     if (status != GANTRY_OK) {
@@ -288,9 +290,8 @@ gantry_status gy_graphs_end_into(struct gy_graphs *g, CUgraphExec *exec)
 
 void gy_graphs_sweep(struct gy_graphs *g)
 {
-    if (g->spent != NULL) {
-        (void)GY_CALL(g->context, cuGraphDestroy(g->spent));
-        g->spent = NULL;
+    while (g->spent_count > 0) {
+        (void)GY_CALL(g->context, cuGraphDestroy(g->spent[--g->spent_count]));
     }
 }
 

@@ -10,6 +10,9 @@
  * there is one and the driver agrees, else a new one is made; the least recently used of GY_GRAPHS_CACHED
  * goes.
  *
+ * A large batch becomes several graphs, each of twice as many calls as the one before: the device works on
+ * one while the next is captured.
+ *
  * Callbacks are met with caution: the first call of each function is captured alone.  Is the capture broken
  * afterwards, nothing else is lost: the function runs on plain streams from then on, and the call is
  * repeated there.  See docs/decisions/0008-graphs-capture-callbacks.md.
@@ -21,7 +24,9 @@
 #include "copykernel/copier.h"
 #include "dispatcher/streams.h"
 
-#define GY_GRAPHS_CACHED 16
+#define GY_GRAPHS_CACHED 32
+#define GY_GRAPHS_SPENT 16
+#define GY_GRAPHS_FIRST_CALLS 256
 #define GY_GRAPHS_FUNCTIONS 256
 #define GY_GRAPHS_SHAPES 64
 
@@ -48,14 +53,16 @@ struct gy_graph_shape {
 };
 
 struct gy_graphs {
-    struct gy_context *context;                     /* immutable */
-    struct gy_streams *streams;                     /* immutable; streams->origin is ours */
-    struct gy_copier *copier;                       /* immutable */
-    bool capturing;                                 /* GD only */
-    uint32_t calls;                                 /* GD only; launch calls in this capture */
-    uint64_t signature;                             /* GD only; of this capture */
-    CUgraph spent;                                  /* GD only; launched, not destroyed yet; NULL: none */
-    struct gy_graph_cached cache[GY_GRAPHS_CACHED]; /* GD only */
+    struct gy_context *context;     /* immutable */
+    struct gy_streams *streams;     /* immutable; streams->origin is ours */
+    struct gy_copier *copier;       /* immutable */
+    bool capturing;                 /* GD only */
+    uint32_t calls;                 /* GD only; launch calls in this capture */
+    uint64_t signature;             /* GD only; of this capture */
+    CUgraph spent[GY_GRAPHS_SPENT]; /* GD only; launched, not destroyed yet */
+    uint32_t spent_count;           /* GD only */
+    uint32_t part; /* GD only; captures of this batch that ended because they were large enough */
+    struct gy_graph_cached cache[GY_GRAPHS_CACHED];          /* GD only */
     struct gy_graph_function functions[GY_GRAPHS_FUNCTIONS]; /* GD only; open addressing */
     uint32_t function_count;                                 /* GD only */
     struct gy_graph_shape shapes[GY_GRAPHS_SHAPES];          /* GD only */
@@ -85,9 +92,14 @@ gantry_status gy_graphs_end(struct gy_graphs *graphs);
 /* The same, but the executable graph is not cached: `exec`, which may hold one to update, has it then, before
  * anybody who waits for the launch goes on. */
 gantry_status gy_graphs_end_into(struct gy_graphs *graphs, CUgraphExec *exec);
-/* Destroy the graph of the latest launch: takes as long as a quarter of the capture, so after whoever waits
+/* Destroy the graphs that were launched: takes as long as a quarter of their capture, so after whoever waits
  * for the launch was told. */
 void gy_graphs_sweep(struct gy_graphs *graphs);
+/* The capture is large enough to be launched while the rest of the batch is captured. */
+static inline bool gy_graphs_is_large(const struct gy_graphs *graphs)
+{
+    return graphs->calls >= (uint64_t)GY_GRAPHS_FIRST_CALLS << graphs->part;
+}
 /* End the capture and forget it; it holds nothing of value. */
 GANTRY_MUST_CHECK gantry_status gy_graphs_drop(struct gy_graphs *graphs);
 /* Something in the capture was not allowed. */

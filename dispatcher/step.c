@@ -95,7 +95,9 @@ static gantry_status choose_capture(struct gantry_dispatcher *d, const gantry_ta
     bool alone = trust == GY_TRUST_UNKNOWN && g->calls > 0;
     bool hurry = atomic_load_explicit(&g->waiting, memory_order_relaxed) != 0 && g->calls > 0 &&
                  d->recording.region == NULL;
-    if (g->capturing && (trust == GY_TRUST_NO || alone || hurry)) {
+    bool large = gy_graphs_is_large(g) && d->recording.region == NULL;
+    if (g->capturing && (trust == GY_TRUST_NO || alone || hurry || large)) {
+        g->part += large;
         gantry_status status = gy_gd_cut(d);
         if (status != GANTRY_OK) {
             return status;

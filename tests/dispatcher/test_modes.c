@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WORDS 1024u
+#define WORDS 2048u
 
 struct scene {
     struct gpu_fixture gpu;
@@ -363,6 +363,46 @@ static void test_steps_of_one_shape_share_an_executable_graph(void **state)
     close_scene(&s);
 }
 
+/* A batch of many calls: the device begins while the rest is captured, in the same parts in every step. */
+static void test_a_large_batch_is_launched_in_parts(void **state)
+{
+    enum { PIPELINES = 6, TASKS = 600 };
+    static struct job jobs[TASKS];
+    gantry_task *tasks[TASKS];
+    (void)state;
+    gantry_context_options options = default_options();
+    options.submission = GANTRY_SUBMISSION_GRAPHS;
+    struct scene s;
+    gantry_dispatcher_stats before = {0};
+    open_scene(&s, &options);
+    for (uint32_t step = 0; step < 6; step++) {
+        _Atomic(uint32_t) ran = 0;
+        gantry_task *done = gpu_fixture_cpu(&s.gpu, "done", count_run, &ran);
+        for (uint32_t i = 0; i < TASKS; i++) {
+            jobs[i] = (struct job){&s, i, 0, i + PIPELINES >= TASKS ? done : NULL, false, 0};
+            tasks[i] = gpu_fixture_gpu(&s.gpu, GANTRY_TASK_KERNEL, "part", launch_stamp, &jobs[i]);
+            if (i >= PIPELINES) {
+                gpu_fixture_after(tasks[i], tasks[i - PIPELINES]);
+            }
+            if (jobs[i].completes != NULL) {
+                gpu_fixture_after(done, tasks[i]);
+            }
+        }
+        before =
+            step == 2 ? gpu_fixture_stats(&s.gpu) : before; /* the first steps try what can be captured */
+        assert_ok(gpu_fixture_step(&s.gpu));
+        assert_int_equal(ran, 1);
+        for (uint32_t i = PIPELINES; i < TASKS; i++) {
+            assert_true(end_of(&s, i - PIPELINES) < begin_of(&s, i));
+        }
+    }
+    gantry_dispatcher_stats stats = gpu_fixture_stats(&s.gpu);
+    assert_int_equal(stats.graph_launches - before.graph_launches, 4 * 2);
+    assert_int_equal(stats.graph_cuts - before.graph_cuts, 4);
+    assert_int_equal(stats.graph_instantiations, before.graph_instantiations);
+    close_scene(&s);
+}
+
 /* Every driver's capture forbids this. */
 static CUresult forbidden(gantry_launch *launch)
 {
@@ -616,6 +656,7 @@ int main(void)
         cmocka_unit_test(test_nothing_passes_a_sync_point),
         cmocka_unit_test(test_the_stream_switch_takes_effect_between_steps),
         cmocka_unit_test(test_steps_of_one_shape_share_an_executable_graph),
+        cmocka_unit_test(test_a_large_batch_is_launched_in_parts),
         cmocka_unit_test(test_a_callback_that_cannot_be_captured_is_called_again_on_streams),
         cmocka_unit_test(test_a_callback_may_leave_the_graph),
         cmocka_unit_test(test_a_capture_broken_behind_our_back_is_never_silent),
