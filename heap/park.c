@@ -92,7 +92,7 @@ void gy_park_fini(struct gy_park *park)
 static inline void note_in(struct gy_park *park, struct gy_park_shard *shard, uint32_t site, int64_t bytes,
                            int count)
 {
-    gy_tally_note(&shard->tally, park->usage, site, bytes, count);
+    gy_tally_note(&shard->tally, park->usage, site, bytes, count, true);
     if (__builtin_expect(shard->tally.has_idle_rival, 0)) {
         struct gy_tally *lone = gy_tally_rival(park->usage);
         struct gy_park_shard *other = lone != NULL ? shard_of(lone) : shard;

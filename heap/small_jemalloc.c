@@ -294,7 +294,7 @@ static inline void note(struct gy_small *small, struct small_cache *cache, uint3
     if (__builtin_expect(cache == NULL, 0)) {
         gy_usage_note(small->usage, site, bytes, count);
     } else {
-        gy_tally_note(&cache->tally, small->usage, site, bytes, count);
+        gy_tally_note(&cache->tally, small->usage, site, bytes, count, false);
     }
 }
 

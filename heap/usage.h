@@ -116,10 +116,11 @@ static inline struct gy_site_sums *gy_usage_site(struct gy_usage *usage, uint32_
     return block != NULL ? &block[site & (GY_SITE_SUMS - 1)] : NULL;
 }
 
-/* As gy_usage_note(), by the tally's writer. */
+/* As gy_usage_note(), by the tally's writer.  `may_be_lone` is what gy_tally_init() was told: a constant
+ * here. */
 __attribute__((always_inline)) static inline void gy_tally_note(struct gy_tally *tally,
                                                                 struct gy_usage *usage, uint32_t site,
-                                                                int64_t bytes, int count)
+                                                                int64_t bytes, int count, bool may_be_lone)
 {
     int64_t hold = tally->hold;
     /* One writer: no read-modify-write is needed. */
@@ -144,7 +145,7 @@ __attribute__((always_inline)) static inline void gy_tally_note(struct gy_tally 
     atomic_store_explicit(&tally->held_back, held, memory_order_relaxed);
     if (__builtin_expect(held >= hold || held <= -hold || of_site >= hold || of_site <= -hold, 0)) {
         gy_tally_settle(tally, usage);
-    } else if (hold == GY_TALLY_HOLD_ALL &&
+    } else if (may_be_lone && hold == GY_TALLY_HOLD_ALL &&
                (held - tally->high >= tally->least_hold ||
                 of_site - tally->sites[slot].high >= tally->least_hold ||
                 atomic_load_explicit(&usage->used, memory_order_relaxed) != tally->used)) {

@@ -31,7 +31,7 @@ static int teardown(void **state)
 
 static void note(struct gy_tally *tally, uint32_t site, int64_t bytes)
 {
-    gy_tally_note(tally, &usage, site, bytes, bytes > 0 ? 1 : -1);
+    gy_tally_note(tally, &usage, site, bytes, bytes > 0 ? 1 : -1, true);
 }
 
 static void pairs(struct gy_tally *tally, uint32_t site, int64_t bytes, int count)
