@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""README.md's example compiles without a warning, runs, and prints what README.md says.
+"""A page's example compiles without a warning, runs, and prints what the page says.
 
-Usage: check_example.py SOURCE_DIR LIBRARY_DIR CC [FLAG...]
+Usage: check_example.py SOURCE_DIR LIBRARY_DIR PAGE CC [FLAG...]
 
 The example is the first ```c block, its output the first ```text block after it.
 """
@@ -13,11 +13,11 @@ import sys
 import tempfile
 
 
-def main(source, libraries, *compiler):
-    text = pathlib.Path(source, "README.md").read_text()
+def main(source, libraries, page, *compiler):
+    text = pathlib.Path(source, page).read_text()
     match = re.search(r"```c\n(.*?)```.*?```text\n(.*?)```", text, re.S)
     if not match:
-        print("README.md has no example with its output")
+        print(f"{page} has no example with its output")
         return 1
     with tempfile.TemporaryDirectory() as folder:
         program = pathlib.Path(folder, "example")
