@@ -251,6 +251,42 @@ static void test_driver_without_mapping_and_with_odd_addresses_works(void **stat
     close_heap(heap);
 }
 
+/* Nothing that counts bytes or pages has 32 bits. */
+static void test_blocks_may_be_larger_than_4_gib(void **state)
+{
+    (void)state;
+    const uint64_t gib = (uint64_t)1 << 30;
+    gantry_heap *heap = NULL;
+    gantry_alloc_site site = SITE;
+    char *large, *other;
+    gantry_heap_block found;
+    struct gy_context *context = fake_driver_open(40 * gib);
+    fake_driver.room = 40 * gib;
+    assert_ok(gy_heap_create(context, NULL, &heap));
+    assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, 6 * gib + 5, 0, site, (void **)&large));
+    assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, 5 * gib, 2 * MIB, site, (void **)&other));
+    gantry_heap_stats stats = {.struct_size = sizeof(stats)};
+    assert_ok(gantry_heap_get_stats(heap, GANTRY_MEMORY_DEVICE, &stats));
+    assert_true(stats.used_bytes == 11 * gib + 5 && stats.peak_bytes == 11 * gib + 5);
+    assert_true(stats.slab_bytes >= 11 * gib && stats.slab_bytes == fake_driver.device_bytes);
+    assert_ok(gantry_heap_find_block(heap, large + 6 * gib + 4, &found));
+    assert_true(found.base == large && found.bytes == 6 * gib + 5);
+    assert_int_equal(gantry_heap_find_block(heap, large + 6 * gib + 5, &found), GANTRY_ERR_NOT_FOUND);
+    assert_int_equal(gantry_heap_free(heap, large + 4 * gib), GANTRY_ERR_NOT_FOUND);
+    assert_ok(gantry_heap_resize(heap, large, 4 * gib + 1));
+    gantry_heap_tag_stats tag;
+    size_t count;
+    assert_ok(gantry_heap_get_tag_stats(heap, GANTRY_MEMORY_DEVICE, &tag, 1, &count));
+    assert_true(tag.used_bytes == 9 * gib + 1 && tag.peak_bytes == 11 * gib + 5);
+    assert_ok(gantry_heap_free(heap, large));
+    assert_ok(gantry_heap_free(heap, other));
+    assert_ok(gantry_heap_reserve(heap, GANTRY_MEMORY_DEVICE, 20 * gib));
+    assert_true(fake_driver.device_bytes >= 20 * gib);
+    assert_int_equal(gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, 41 * gib, 0, site, (void **)&other),
+                     GANTRY_ERR_OUT_OF_DEVICE_MEMORY);
+    close_heap(heap);
+}
+
 static void test_range_of_tells_the_slab(void **state)
 {
     (void)state;
@@ -463,6 +499,7 @@ int main(void)
         cmocka_unit_test(test_slab_stays_within_an_eighth_of_the_device),
         cmocka_unit_test(test_pinned_kinds_have_device_addresses),
         cmocka_unit_test(test_driver_without_mapping_and_with_odd_addresses_works),
+        cmocka_unit_test(test_blocks_may_be_larger_than_4_gib),
         cmocka_unit_test(test_range_of_tells_the_slab),
         cmocka_unit_test(test_leaks_are_logged_once_per_tag_and_place),
         cmocka_unit_test(test_many_sites_are_told_apart),
