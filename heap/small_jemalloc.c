@@ -31,6 +31,7 @@
 
 #include <assert.h>
 #include <jemalloc/jemalloc.h>
+#include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -43,6 +44,8 @@
 #define HOLD_BACK_BYTES 32768
 /* Requests above this are growth in advance, which is not wanted. */
 #define LARGEST_EXTENT (GY_GRANULE_BYTES / 2)
+/* MALLOCX_ARENA() shifts the number after it by 20 bits, in an int. */
+#define MOST_ARENA ((unsigned)(INT_MAX >> 20) - 1)
 
 struct cache_link {
     struct small_cache *prev, *next;
@@ -160,7 +163,8 @@ static gantry_status arena_create(struct gy_small *small)
     }
     extent_hooks_t *hooks = &small->hooks;
     ssize_t never = -1;
-    if (arena_control(small->arena, "extent_hooks", &hooks, sizeof(hooks)) != 0 ||
+    if (small->arena > MOST_ARENA ||
+        arena_control(small->arena, "extent_hooks", &hooks, sizeof(hooks)) != 0 ||
         arena_control(small->arena, "dirty_decay_ms", &never, sizeof(never)) != 0 ||
         arena_control(small->arena, "muzzy_decay_ms", &never, sizeof(never)) != 0) {
         arena_control(small->arena, "destroy", NULL, 0);
