@@ -2,24 +2,11 @@
 #include "driver/emulator/memory.h"
 
 #include "base/alloc.h"
+#include "base/sanitizers.h"
 #include "driver/emulator/control.h"
 
 #include <string.h>
 #include <sys/mman.h>
-
-#if defined(__SANITIZE_ADDRESS__)
-#define WITH_ASAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define WITH_ASAN 1
-#endif
-#endif
-#ifdef WITH_ASAN
-#include <sanitizer/asan_interface.h>
-#else
-#define ASAN_POISON_MEMORY_REGION(address, bytes) ((void)(address), (void)(bytes))
-#define ASAN_UNPOISON_MEMORY_REGION(address, bytes) ((void)(address), (void)(bytes))
-#endif
 
 #define MOST_GRANULES ((size_t)1 << 19) /* 1 TiB */
 #define FEWEST_GRANULES ((size_t)1 << 14)
@@ -102,7 +89,7 @@ static bool open_pages(struct gy_emu_region *region)
     if (region->bytes < GY_EMU_GRANULE) {
         madvise(start, span, MADV_NOHUGEPAGE); /* else the first touch clears 2 MiB */
     }
-    ASAN_POISON_MEMORY_REGION(start + region->bytes, span - region->bytes);
+    GY_POISON(start + region->bytes, span - region->bytes);
     return true;
 }
 
@@ -110,7 +97,7 @@ static void close_pages(const struct gy_emu_region *region)
 {
     char *start = (char *)region->base;
     if (region->kind != GY_EMU_REGION_RESERVED) {
-        ASAN_UNPOISON_MEMORY_REGION(start + region->bytes, page_end(region->bytes) - region->bytes);
+        GY_UNPOISON(start + region->bytes, page_end(region->bytes) - region->bytes);
     }
     /* A fresh reservation over it drops the pages and everything the kernel kept about them. */
     mmap(start, region->granules * GY_EMU_GRANULE, PROT_NONE,

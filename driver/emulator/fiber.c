@@ -3,6 +3,7 @@
 #include "driver/emulator/fiber.h"
 
 #include "base/alloc.h"
+#include "base/sanitizers.h"
 
 #include <pthread.h>
 #include <stdint.h>
@@ -10,39 +11,17 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define WITH_ASAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define WITH_ASAN 1
-#endif
-#endif
-#if defined(__SANITIZE_THREAD__)
-#define WITH_TSAN 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define WITH_TSAN 1
-#endif
-#endif
-#ifndef WITH_ASAN
-#define WITH_ASAN 0
-#endif
-#ifndef WITH_TSAN
-#define WITH_TSAN 0
-#endif
-
-#if WITH_ASAN
-#include <sanitizer/asan_interface.h>
+#if GY_WITH_ASAN
 #include <sanitizer/common_interface_defs.h>
 #endif
-#if WITH_TSAN
+#if GY_WITH_TSAN
 #include <sanitizer/tsan_interface.h>
 #endif
 
 /* Untouched pages cost nothing; instrumented code has larger frames. */
-enum { STACK_BYTES = WITH_ASAN || WITH_TSAN ? 256 * 1024 : 128 * 1024 };
+enum { STACK_BYTES = GY_WITH_ASAN || GY_WITH_TSAN ? 256 * 1024 : 128 * 1024 };
 
-#if WITH_ASAN
+#if GY_WITH_ASAN
 /* The fiber that is entered now, for gy_fiber_entered(). */
 static _Thread_local struct gy_fiber *entering;
 #endif
@@ -80,11 +59,11 @@ __asm__(".pushsection .text\n"
 
 void gy_fiber_switch(struct gy_fiber *from, struct gy_fiber *to)
 {
-#if WITH_ASAN
+#if GY_WITH_ASAN
     entering = to;
     __sanitizer_start_switch_fiber(&from->fake_stack, to->stack, to->stack_bytes);
 #endif
-#if WITH_TSAN
+#if GY_WITH_TSAN
     __tsan_switch_to_fiber(to->tsan, 0);
 #endif
 #if GY_FIBER_UCONTEXT
@@ -97,19 +76,19 @@ void gy_fiber_switch(struct gy_fiber *from, struct gy_fiber *to)
 
 void gy_fiber_entered(void)
 {
-#if WITH_ASAN
+#if GY_WITH_ASAN
     __sanitizer_finish_switch_fiber(entering->fake_stack, NULL, NULL);
 #endif
 }
 
 void gy_fiber_rewind(struct gy_fiber *fiber)
 {
-#if WITH_ASAN
+#if GY_WITH_ASAN
     /* Abandoned frames leave their red zones behind. */
     __asan_unpoison_memory_region(fiber->stack, fiber->stack_bytes);
     fiber->fake_stack = NULL;
 #endif
-#if WITH_TSAN
+#if GY_WITH_TSAN
     if (fiber->tsan != NULL) {
         __tsan_destroy_fiber(fiber->tsan);
     }
@@ -162,11 +141,11 @@ struct gy_fiber *gy_fiber_create(size_t bytes, void (*entry)(void))
 
 void gy_fiber_destroy(struct gy_fiber *fiber)
 {
-#if WITH_ASAN
+#if GY_WITH_ASAN
     /* The addresses may be mapped again by somebody else. */
     __asan_unpoison_memory_region(fiber->stack, fiber->stack_bytes);
 #endif
-#if WITH_TSAN
+#if GY_WITH_TSAN
     __tsan_destroy_fiber(fiber->tsan);
 #endif
     munmap(fiber->mapping, fiber->mapping_bytes);
@@ -174,10 +153,10 @@ void gy_fiber_destroy(struct gy_fiber *fiber)
 
 void gy_fiber_adopt_thread(struct gy_fiber *fiber)
 {
-#if WITH_TSAN
+#if GY_WITH_TSAN
     fiber->tsan = __tsan_get_current_fiber();
 #endif
-#if WITH_ASAN
+#if GY_WITH_ASAN
     pthread_attr_t attributes;
     if (fiber->stack == NULL && pthread_getattr_np(pthread_self(), &attributes) == 0) {
         pthread_attr_getstack(&attributes, &fiber->stack, &fiber->stack_bytes);

@@ -7,6 +7,7 @@
  * everything has been made that is made at first use, memory is looked at, and at the end once more. */
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/sanitizers.h"
 #include "tests/campaign/scene.h"
 
 #include "campaign_kernels.kernels.h"
@@ -20,7 +21,7 @@
 
 enum { PIPELINES = 100, PER_PIPELINE = 4, NAMED = 50, NAMED_EVERY = 64, WORDS = 32, SKIPPED = 77 };
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if GY_WITH_ASAN || GY_WITH_TSAN
 #define SANITIZED 1
 #else
 #define SANITIZED 0

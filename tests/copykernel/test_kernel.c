@@ -3,26 +3,13 @@
  * units among blocks, those of devices whose blocks take over others (Cluster Launch Control) too. */
 #include "tests/support/cmocka_c11.h"
 
+#include "base/sanitizers.h"
 #include "copykernel/plan.h"
 #include "tests/kernels/host_grid.h"
 
 #include <copy_kernels.kernels.h>
 
 #include <stdlib.h>
-
-#if defined(__SANITIZE_ADDRESS__)
-#define WITH_ASAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define WITH_ASAN 1
-#endif
-#endif
-#ifdef WITH_ASAN
-#include <sanitizer/asan_interface.h> /* some compilers come without it */
-#else
-#define ASAN_POISON_MEMORY_REGION(address, bytes) ((void)(address), (void)(bytes))
-#define ASAN_UNPOISON_MEMORY_REGION(address, bytes) ((void)(address), (void)(bytes))
-#endif
 
 static uint64_t random_state = 88172645463325252u;
 
@@ -300,12 +287,12 @@ static void test_source_is_not_read_outside_its_range(void **state)
         uint8_t *block = malloc(8 + bytes), *source = block + 8;
         assert_non_null(block);
         memset(source, 0x3c, bytes);
-        ASAN_POISON_MEMORY_REGION(block, 8);
+        GY_POISON(block, 8);
         for (uint64_t shift = 0; shift < 16; shift++) {
             copy_from_poisoned_block(source, bytes, shift, 1);
             copy_from_poisoned_block(source, bytes, shift, 2);
         }
-        ASAN_UNPOISON_MEMORY_REGION(block, 8);
+        GY_UNPOISON(block, 8);
         free(block);
     }
 }

@@ -1,6 +1,7 @@
 /* Failing tasks: what fails with them, what goes on, what the waiting thread hears. */
 #include "tests/taskman/fixture.h"
 
+#include "base/sanitizers.h"
 #include "base/status.h"
 
 static gantry_status fail_body(gantry_task *task, void *arg)
@@ -159,7 +160,7 @@ static void test_inline_tasks_leave_the_callers_last_error_alone(void **state)
 static void test_a_long_chain_fails_without_recursion(void **state)
 {
     (void)state;
-#ifdef __SANITIZE_THREAD__
+#if GY_WITH_TSAN
     enum { LENGTH = 100000 };
 #else
     enum { LENGTH = 1000000 };

@@ -1,10 +1,11 @@
 /* The pool of workers: large graphs on a small stack, sleeping and waking, names, spans, limits. */
 #include "tests/taskman/fixture.h"
 
+#include "base/sanitizers.h"
 #include "base/span.h"
 #include "base/thread.h"
 
-#ifdef __SANITIZE_THREAD__
+#if GY_WITH_TSAN
 enum { MANY = 60000 }; /* what matters here is the depth of the stack, which that build shows as well */
 #else
 enum { MANY = 1000000 };
