@@ -1,7 +1,6 @@
 /* The copier under libFuzzer; see docs/testing.md. */
 #include "tests/copykernel/fuzz_batch.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
