@@ -225,10 +225,7 @@ gantry_status gantry_context_acquire(gantry_context *context)
     if (context == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_context_acquire: context is NULL");
     }
-    if (gy_context_is_lost(context->cuda)) {
-        return gy_context_adopt_loss(context->cuda);
-    }
-    return gy_context_push(context->cuda);
+    return gy_context_enter(context->cuda);
 }
 
 gantry_status gantry_context_release(gantry_context *context)

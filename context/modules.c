@@ -42,7 +42,7 @@ gantry_status gantry_module_load(gantry_context *context, const gantry_module_im
                        : image == NULL ? "image"
                                        : "out");
     }
-    gantry_status status = gy_context_push(context->cuda);
+    gantry_status status = gy_context_enter(context->cuda);
     if (status != GANTRY_OK) {
         return status;
     }

@@ -98,7 +98,7 @@ gantry_status gantry_partition_read_topology(gantry_context *context, gantry_sm_
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_partition_read_topology: context is NULL");
     }
     gantry_sm_topology topology;
-    gantry_status status = gy_context_push(context->cuda);
+    gantry_status status = gy_context_enter(context->cuda);
     if (status != GANTRY_OK) {
         return status;
     }
@@ -118,7 +118,7 @@ gantry_status gantry_partition_create_stream(gantry_partition *partition, void *
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_partition_create_stream: an argument is NULL");
     }
     CUstream stream;
-    gantry_status status = gy_context_push(partition->owner->context);
+    gantry_status status = gy_context_enter(partition->owner->context);
     if (status != GANTRY_OK) {
         return status;
     }
@@ -139,7 +139,7 @@ gantry_status gantry_partition_of_stream(gantry_context *context, void *stream, 
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_partition_of_stream: an argument is NULL");
     }
     gantry_partition *found;
-    gantry_status status = gy_context_push(context->cuda);
+    gantry_status status = gy_context_enter(context->cuda);
     if (status != GANTRY_OK) {
         return status;
     }
@@ -164,7 +164,7 @@ static gantry_status call_whole(gantry_partition *partition, whole_fn call, CUev
         return GY_FAIL(GANTRY_ERR_STATE, "a launch callback asks for all streams of partition '%s'",
                        partition->info.name);
     }
-    gantry_status status = gy_context_push(partition->owner->context);
+    gantry_status status = gy_context_enter(partition->owner->context);
     if (status != GANTRY_OK) {
         return status;
     }
@@ -207,7 +207,7 @@ gantry_status gantry_partition_synchronize(gantry_partition *partition)
     }
     struct gy_context *context = partition->owner->context;
     CUevent event;
-    gantry_status status = gy_context_push(context);
+    gantry_status status = gy_context_enter(context);
     if (status != GANTRY_OK) {
         return status;
     }

@@ -222,6 +222,11 @@ gantry_status gy_context_push(struct gy_context *context)
     return GANTRY_OK;
 }
 
+gantry_status gy_context_enter(struct gy_context *context)
+{
+    return gy_context_is_lost(context) ? gy_context_adopt_loss(context) : gy_context_push(context);
+}
+
 gantry_status gy_context_pop(struct gy_context *context)
 {
     CUcontext popped;

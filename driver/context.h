@@ -31,6 +31,8 @@ void gy_context_close(struct gy_context *context);
 
 /* Make the context current on this thread, counted; every push has one pop on the same thread. */
 GANTRY_MUST_CHECK gantry_status gy_context_push(struct gy_context *context);
+/* The same for what an application asks for: GANTRY_ERR_DEVICE_LOST with the first cause when it is lost. */
+GANTRY_MUST_CHECK gantry_status gy_context_enter(struct gy_context *context);
 gantry_status gy_context_pop(struct gy_context *context);
 
 /* A non-blocking stream of `green`, else of the context's home, else of all SMs: the way in which every

@@ -143,7 +143,7 @@ gantry_status gantry_partition_audit(gantry_partition *partition, gantry_audit_w
     }
     struct gy_context *context = partition->owner->context;
     struct audit a = {.context = context, .way = way, .blocks = WAVES * context->info.multiprocessors};
-    gantry_status status = gy_context_push(context);
+    gantry_status status = gy_context_enter(context);
     if (status != GANTRY_OK) {
         return status;
     }

@@ -50,6 +50,14 @@ static void create_rows(void)
     options.completion_wait = (gantry_wait_mode)77;
     BAD_OUT("unknown wait mode", out, gantry_context_create(&options, &out));
     options.completion_wait = GANTRY_WAIT_DEFAULT;
+    gantry_heap_options heap = {.struct_size = 4};
+    gantry_partition_options plan = {.struct_size = 4};
+    options.heap = &heap;
+    BAD_OUT("struct_size of `heap` too small", out, gantry_context_create(&options, &out));
+    options.heap = NULL;
+    options.partitions = &plan;
+    BAD_OUT("struct_size of `partitions` too small", out, gantry_context_create(&options, &out));
+    options.partitions = NULL;
     options.wfi = (gantry_wfi_mode)7;
     BAD_OUT("unknown wfi mode", out, gantry_context_create(&options, &out));
     gantry_context_destroy(NULL);
@@ -87,6 +95,9 @@ static void module_rows(void)
     BAD_OUT("`context` NULL", none, gantry_module_load(NULL, &image, &none));
     BAD_OUT("`image` NULL", none, gantry_module_load(context, NULL, &none));
     BAD("`out` NULL", gantry_module_load(context, &image, NULL));
+    image.struct_size = 4;
+    BAD_OUT("struct_size too small", none, gantry_module_load(context, &image, &none));
+    image = gantry_image_campaign_kernels;
     image.host = NULL;
     image.fatbin = NULL;
     image.ptx = NULL;
@@ -186,6 +197,13 @@ static void launch_rows(gantry_launch *launch)
     BAD("65 blocks", gantry_copy_launch_with(launch, wrong, 1, &options));
     BAD("`queue` NULL", gantry_copy_queue_flush_with(NULL, launch, NULL));
     BAD("`queue` NULL", gantry_copy_queue_flush(NULL, launch));
+    gantry_copy_queue *queue = NULL;
+    gantry_copy_desc good = {device, NULL, 4, GANTRY_COPY_FILL, 1, 0};
+    options = (gantry_copy_options){.struct_size = 4};
+    assert_ok(gantry_copy_queue_create(1, &queue));
+    assert_ok(gantry_copy_queue_enqueue(queue, &good));
+    BAD("struct_size too small", gantry_copy_queue_flush_with(queue, launch, &options));
+    gantry_copy_queue_destroy(queue);
     BAD("less than 64 KiB", gantry_copy_calibrate(launch, 1));
     gantry_task_launch_stats stats = {.struct_size = sizeof(stats)};
     BAD("not released yet", gantry_task_get_launch_stats(gpu_task, &stats));
@@ -323,6 +341,19 @@ static void lost_rows(void)
     gantry_dispatcher_force_failure(gantry_context_dispatcher(context));
     BAD("the context is lost", gantry_taskman_start(manager));
     BAD("the context is lost", gantry_context_acquire(context));
+    gantry_partition *partition = gantry_partition_default(context), *found;
+    gantry_sm_topology topology = {.struct_size = sizeof(topology)};
+    gantry_module *module;
+    gantry_sm_set set;
+    uint64_t free_bytes;
+    void *stream;
+    BAD("the context is lost", gantry_context_memory(context, &free_bytes, NULL));
+    BAD_OUT("the context is lost", module,
+            gantry_module_load(context, &gantry_image_campaign_kernels, &module));
+    BAD("the context is lost", gantry_partition_read_topology(context, &topology));
+    BAD_OUT("the context is lost", stream, gantry_partition_create_stream(partition, &stream));
+    BAD_OUT("the context is lost", found, gantry_partition_of_stream(context, &topology, &found));
+    BAD("the context is lost", gantry_partition_audit(partition, GANTRY_AUDIT_STREAM, &set));
     BAD_OUT("the context is lost", out,
             gantry_heap_alloc(gantry_context_heap(context), GANTRY_MEMORY_WRITE_COMBINED, 64u << 20, 0, site,
                               &out));

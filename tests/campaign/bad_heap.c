@@ -112,6 +112,13 @@ static void setting_rows(gantry_heap *heap)
     BAD("unknown kind", gantry_heap_trim(heap, unknown, 0, NULL));
 }
 
+static gantry_launch_result launch_nothing(gantry_launch *launch, void *arg)
+{
+    (void)launch;
+    (void)arg;
+    return GANTRY_LAUNCH_DONE;
+}
+
 static void release_nothing(void *arg)
 {
     (void)arg;
@@ -180,6 +187,29 @@ static void profile_rows(void)
     BAD("`out_first` NULL", gantry_profile_register_kernels(names, 1, NULL));
 }
 
+/* What belongs to another context. */
+static void foreign_rows(gantry_context *context, gantry_context *other)
+{
+    gantry_taskman_options options = GANTRY_TASKMAN_OPTIONS_INIT;
+    gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
+    gantry_taskman *manager;
+    gantry_task *task;
+    options.partition = gantry_partition_default(other);
+    BAD_OUT("a partition without a GPU dispatcher", manager, gantry_taskman_create(&options, &manager));
+    options.gpu_dispatcher = gantry_context_dispatcher(context);
+    BAD_OUT("a partition of another context", manager, gantry_taskman_create(&options, &manager));
+    options.partition = NULL;
+    assert_ok(gantry_taskman_create(&options, &manager));
+    desc.kind = GANTRY_TASK_KERNEL;
+    desc.launch = launch_nothing;
+    desc.partition = gantry_partition_default(other);
+    BAD_OUT("a partition of another context", task, gantry_taskman_submit(manager, &desc, &task));
+    gantry_taskman_destroy(manager);
+    assert_ok(gantry_context_acquire(other));
+    BAD("another context was acquired later", gantry_context_release(context));
+    assert_ok(gantry_context_release(other));
+}
+
 void bad_heap(void)
 {
     gantry_context *context = new_context(), *other = new_context();
@@ -192,6 +222,7 @@ void bad_heap(void)
     setting_rows(heap);
     heap_stats_rows(heap);
     profile_rows();
+    foreign_rows(context, other);
     assert_ok(gantry_heap_free(heap, block));
     BAD("a block that was freed", gantry_heap_free(heap, block));
     assert_ok(gantry_heap_free(gantry_context_heap(other), foreign));
@@ -292,6 +323,15 @@ void bad_partition(void)
     static gantry_partition_layout small = {.struct_size = 4};
     options.requests = &request;
     options.count = 1;
+    options.struct_size = 4;
+    BAD("struct_size of `options` too small", gantry_partition_plan(&topology, &options, &layout));
+    options.struct_size = sizeof(options);
+    request.struct_size = 4;
+    BAD("struct_size of a request too small", gantry_partition_plan(&topology, &options, &layout));
+    request.struct_size = sizeof(request);
+    topology.struct_size = 4;
+    BAD("struct_size of `topology` too small", gantry_partition_plan(&topology, &options, &layout));
+    topology.struct_size = sizeof(topology);
     BAD("`topology` NULL", gantry_partition_plan(NULL, &options, &layout));
     BAD("`options` NULL", gantry_partition_plan(&topology, NULL, &layout));
     BAD("`out` NULL", gantry_partition_plan(&topology, &options, NULL));

@@ -84,13 +84,20 @@ static void pool_rows(void)
     options.class_limits = &limit;
     BAD_OUT("a limit of 0", pool, gantry_cpu_dispatcher_create(&options, &pool));
     options.class_count = 0;
+    gantry_cpu_pool_ops host = {.struct_size = 4};
+    options.host_pool = &host;
+    BAD_OUT("struct_size of the host pool too small", pool, gantry_cpu_dispatcher_create(&options, &pool));
+    options.host_pool = NULL;
+    options.class_count = limit = 1;
     assert_ok(gantry_cpu_dispatcher_create(&options, &pool));
     BAD("`dispatcher` NULL", gantry_cpu_dispatcher_execute(NULL, NULL));
     gantry_cpu_class_options class = GANTRY_CPU_CLASS_OPTIONS_INIT;
     uint32_t count;
     BAD("`dispatcher` NULL", gantry_cpu_dispatcher_set_class(NULL, 1, &class));
     BAD("`options` NULL", gantry_cpu_dispatcher_set_class(pool, 1, NULL));
-    BAD("a class that is not there", gantry_cpu_dispatcher_set_class(pool, 1, &class));
+    BAD("a class that is not there", gantry_cpu_dispatcher_set_class(pool, 2, &class));
+    class.struct_size = 4;
+    BAD("struct_size too small", gantry_cpu_dispatcher_set_class(pool, 1, &class));
     BAD("`out_count` NULL", gantry_cpu_cache_domain(0, NULL, 0, NULL));
     BAD("`cpus` NULL, a capacity", gantry_cpu_cache_domain(0, NULL, 1, &count));
     gantry_taskman *manager = new_manager();
@@ -159,6 +166,9 @@ static void submit_rows(gantry_taskman *manager)
     desc = described();
     BAD_OUT("`manager` NULL", task, gantry_taskman_submit_chain(NULL, &desc, 1, &task));
     BAD_OUT("`descs` NULL", task, gantry_taskman_submit_chain(manager, NULL, 1, NULL));
+    desc.struct_size = 8;
+    BAD("struct_size too small", gantry_taskman_submit_chain(manager, &desc, 1, NULL));
+    desc = described();
     BAD_OUT("`manager` NULL", task, gantry_taskman_get_named(NULL, "a", &task));
     BAD_OUT("`name` NULL", task, gantry_taskman_get_named(manager, NULL, &task));
     BAD_OUT("empty name", task, gantry_taskman_get_named(manager, "", &task));
@@ -286,6 +296,30 @@ static void frozen_rows(gantry_taskman *manager, gantry_taskman *other)
     assert_ok(gantry_taskman_reset(manager));
 }
 
+/* In a body: what would wait for that body itself. */
+static gantry_status wait_in_body(gantry_task *task, void *arg)
+{
+    gantry_taskman *manager = arg;
+    (void)task;
+    BAD("called from a task", gantry_taskman_wait(manager));
+    BAD("called from a task", gantry_taskman_stop(manager));
+    BAD("called from a task", gantry_taskman_freeze(manager));
+    BAD("called from a task", gantry_taskman_run(manager, 1));
+    return GANTRY_OK;
+}
+
+static void body_rows(gantry_taskman *manager)
+{
+    gantry_task_desc desc = described();
+    gantry_task *task = NULL;
+    desc.run = wait_in_body;
+    desc.arg = manager;
+    assert_ok(gantry_taskman_submit(manager, &desc, &task));
+    assert_ok(gantry_taskman_start(manager));
+    assert_ok(gantry_taskman_stop(manager));
+    assert_ok(gantry_taskman_reset(manager));
+}
+
 static void unchecked_rows(void)
 {
     BAD_UNCHECKED(gantry_task_arg, "NULL");
@@ -311,6 +345,7 @@ void bad_tasks(void)
     assert_ok(gantry_taskman_reset(manager));
     state_rows(manager);
     frozen_rows(manager, other);
+    body_rows(manager);
     unchecked_rows();
     gantry_taskman_destroy(manager);
     gantry_taskman_destroy(other);
