@@ -3,13 +3,15 @@
  * ordering, and partitions, some with a share of GPU time; tasks added while others run, runs cancelled,
  * frozen graphs; and in every third round a failure of the driver, of a kernel or of the host somewhere.
  *
- *   test_campaign_stress [SECONDS [SEED]]     3 seconds, under the thread sanitizer 10
+ *   test_campaign_stress [SECONDS [SEED]]     3 seconds, 9 under the address and 45 under the thread
+ * sanitizer
  *
  * After each round: every task was released exactly once, without a failure nothing failed, and nothing of
  * the library or the driver is left.  The seed of each round is printed when something is wrong; the same
  * seed makes the same choices, but not the same interleaving. */
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/sanitizers.h"
 #include "base/thread.h"
 #include "driver/emulator/gantry_emu.h"
 #include "tests/campaign/scene.h"
@@ -26,8 +28,10 @@
 
 enum { MOST_MANAGERS = 4, MOST_TASKS = 60, PLACES = MOST_TASKS + 8, STEPS = 4, WORDS = 64, SKIPPED = 77 };
 
-#if defined(__SANITIZE_THREAD__)
-#define DEFAULT_SECONDS 10
+#if GY_WITH_TSAN
+#define DEFAULT_SECONDS 45
+#elif GY_WITH_ASAN
+#define DEFAULT_SECONDS 9
 #else
 #define DEFAULT_SECONDS 3
 #endif
