@@ -304,8 +304,8 @@ void gy_gd_publish_shares(struct gantry_dispatcher *d, bool all)
 void gy_gd_flush_completions(struct gantry_dispatcher *d)
 {
     if (gy_completion_is_pending(&d->completion)) {
+        gy_gd_count(&d->counters.flushes, 1);      /* before anybody can see that it was */
         (void)gy_completion_flush(&d->completion); /* a failure is in the context: seen by the caller */
-        gy_gd_count(&d->counters.flushes, 1);
     }
 }
 
@@ -579,6 +579,7 @@ void gy_gd_main(void *arg)
         /* Read before looking: whatever is signalled later makes the wait return at once. */
         uint32_t seen = atomic_load(&d->inbox.signals);
         bool closing = atomic_load(&d->closing);
+        gy_gpu_debt_settle(&d->debt);
         unhold(d, closing || gy_context_is_lost(d->config.context));
         if (!bins_are_empty(d) || (d->state == GD_STATE_IDLE && d->due != NULL)) {
             run_batch(d);

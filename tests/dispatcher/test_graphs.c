@@ -1,0 +1,289 @@
+/* Batches as graphs: which are captured, in how many parts, what cannot be, and what auto chooses. */
+#include "context/context.h"
+#include "dispatcher/internal.h"
+#include "tests/dispatcher/modes_scene.h"
+#include "tests/support/cmocka_c11.h"
+#include "tests/support/log_lines.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void test_steps_of_one_shape_share_an_executable_graph(void **state)
+{
+    (void)state;
+    gantry_context_options options = modes_options();
+    options.submission = GANTRY_SUBMISSION_GRAPHS;
+    struct modes_scene s;
+    struct modes_job jobs[10] = {{0}};
+    modes_open(&s, &options);
+    for (uint32_t step = 0; step < 30; step++) {
+        for (uint32_t i = 0; i < 10; i++) {
+            jobs[i].spins = step; /* other arguments each time */
+        }
+        memset(s.stamps.cells, 0, 256);
+        assert_ok(modes_run_chain(&s, modes_launch, jobs, 10));
+        for (uint32_t i = 1; i < 10; i++) {
+            assert_true(modes_end_of(&s, i - 1) < modes_begin_of(&s, i));
+        }
+    }
+    gantry_dispatcher_stats stats = gpu_fixture_stats(&s.gpu);
+    assert_true(stats.graph_launches >= 30);
+    assert_true(stats.graph_instantiations <= 3);
+    assert_int_equal(stats.graph_cuts, 0); /* the first call is captured alone, but is the first anyway */
+    assert_int_equal(jobs[0].calls, 30);
+    modes_close(&s);
+}
+
+/* A batch of many calls: the device begins while the rest is captured, in the same parts in every step. */
+static void test_a_large_batch_is_launched_in_parts(void **state)
+{
+    enum { PIPELINES = 6, TASKS = 600 };
+    static struct modes_job jobs[TASKS];
+    gantry_task *tasks[TASKS];
+    (void)state;
+    gantry_context_options options = modes_options();
+    options.submission = GANTRY_SUBMISSION_GRAPHS;
+    struct modes_scene s;
+    gantry_dispatcher_stats before = {0};
+    modes_open(&s, &options);
+    for (uint32_t step = 0; step < 6; step++) {
+        _Atomic(uint32_t) ran = 0;
+        gantry_task *done = gpu_fixture_cpu(&s.gpu, "done", modes_count_run, &ran);
+        for (uint32_t i = 0; i < TASKS; i++) {
+            jobs[i] = (struct modes_job){&s, i, 0, i + PIPELINES >= TASKS ? done : NULL, false, 0};
+            tasks[i] = gpu_fixture_gpu(&s.gpu, GANTRY_TASK_KERNEL, "part", modes_launch, &jobs[i]);
+            if (i >= PIPELINES) {
+                gpu_fixture_after(tasks[i], tasks[i - PIPELINES]);
+            }
+            if (jobs[i].completes != NULL) {
+                gpu_fixture_after(done, tasks[i]);
+            }
+        }
+        before =
+            step == 2 ? gpu_fixture_stats(&s.gpu) : before; /* the first steps try what can be captured */
+        assert_ok(gpu_fixture_step(&s.gpu));
+        assert_int_equal(ran, 1);
+        for (uint32_t i = PIPELINES; i < TASKS; i++) {
+            assert_true(modes_end_of(&s, i - PIPELINES) < modes_begin_of(&s, i));
+        }
+    }
+    gantry_dispatcher_stats stats = gpu_fixture_stats(&s.gpu);
+    assert_int_equal(stats.graph_launches - before.graph_launches, 4 * 2);
+    assert_int_equal(stats.graph_cuts - before.graph_cuts, 4);
+    assert_int_equal(stats.graph_instantiations, before.graph_instantiations);
+    modes_close(&s);
+}
+
+/* Every driver's capture forbids this. */
+static CUresult forbidden(gantry_launch *launch)
+{
+    return launch->dispatcher->config.context->driver->cuStreamSynchronize(launch->stream);
+}
+
+static gantry_launch_result launch_forbidden(gantry_launch *launch, void *arg)
+{
+    struct modes_job *job = arg;
+    job->calls++;
+    if (!modes_stamp(launch, job) || forbidden(launch) != CUDA_SUCCESS) {
+        return GANTRY_LAUNCH_FAILED;
+    }
+    return modes_complete(launch, job) ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_FAILED;
+}
+
+static gantry_launch_result launch_leaving(gantry_launch *launch, void *arg)
+{
+    struct modes_job *job = arg;
+    job->calls++;
+    if (!modes_stamp(launch, job) || gantry_launch_leave_graph(launch) != GANTRY_OK ||
+        forbidden(launch) != CUDA_SUCCESS) {
+        return GANTRY_LAUNCH_FAILED;
+    }
+    return modes_complete(launch, job) ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_FAILED;
+}
+
+/* stamp → `odd` → modes_stamp, in graphs mode, three times; how often `odd` was called. */
+static uint32_t run_odd(gantry_launch_fn odd)
+{
+    gantry_context_options options = modes_options();
+    options.submission = GANTRY_SUBMISSION_GRAPHS;
+    struct modes_scene s;
+    struct modes_job jobs[3] = {{0}};
+    modes_open(&s, &options);
+    for (int step = 0; step < 3; step++) {
+        _Atomic(uint32_t) ran = 0;
+        gantry_task *done = gpu_fixture_cpu(&s.gpu, "done", modes_count_run, &ran);
+        gantry_task *tasks[3];
+        memset(s.stamps.cells, 0, 256);
+        for (uint32_t i = 0; i < 3; i++) {
+            jobs[i] = (struct modes_job){&s, i, 20, i == 2 ? done : NULL, false, jobs[i].calls};
+            tasks[i] =
+                gpu_fixture_gpu(&s.gpu, GANTRY_TASK_KERNEL, "odd", i == 1 ? odd : modes_launch, &jobs[i]);
+        }
+        gpu_fixture_after(tasks[1], tasks[0]);
+        gpu_fixture_after(tasks[2], tasks[1]);
+        gpu_fixture_after(done, tasks[2]);
+        assert_ok(gpu_fixture_step(&s.gpu));
+        assert_int_equal(ran, 1);
+        assert_true(modes_end_of(&s, 0) < modes_begin_of(&s, 1));
+        assert_true(modes_end_of(&s, 1) < modes_begin_of(&s, 2));
+    }
+    assert_true(gpu_fixture_stats(&s.gpu).graph_launches >= 6);
+    modes_close(&s);
+    return jobs[1].calls;
+}
+
+/* The same; the log has named the task, once. */
+static uint32_t run_odd_and_listen(gantry_launch_fn odd)
+{
+    struct log_lines lines;
+    log_lines_begin(&lines, "task 'odd'");
+    uint32_t calls = run_odd(odd);
+    assert_int_equal(log_lines_end(&lines), 1);
+    return calls;
+}
+
+static void test_a_callback_that_cannot_be_captured_is_called_again_on_streams(void **state)
+{
+    (void)state;
+    assert_int_equal(run_odd_and_listen(launch_forbidden), 4);
+}
+
+static void test_a_callback_may_leave_the_graph(void **state)
+{
+    (void)state;
+    assert_int_equal(run_odd_and_listen(launch_leaving), 3);
+}
+
+static gantry_launch_result launch_breaking_later(gantry_launch *launch, void *arg)
+{
+    struct modes_job *job = arg;
+    if (job->index == 3 && job->spins == 1) {
+        (void)forbidden(launch);
+        return GANTRY_LAUNCH_FAILED;
+    }
+    return modes_launch(launch, arg);
+}
+
+static void test_a_capture_broken_behind_our_back_is_never_silent(void **state)
+{
+    (void)state;
+    gantry_context_options options = modes_options();
+    options.submission = GANTRY_SUBMISSION_GRAPHS;
+    options.mode = GANTRY_CONTEXT_OWN;
+    struct modes_scene s;
+    struct modes_job jobs[6] = {{0}};
+    modes_open(&s, &options);
+    assert_ok(modes_run_chain(&s, launch_breaking_later, jobs, 6));
+    jobs[3].spins = 1;
+    assert_int_equal(modes_run_chain(&s, launch_breaking_later, jobs, 6), GANTRY_ERR_DEVICE_LOST);
+    assert_non_null(strstr(gantry_last_error(), "gantry_launch_leave_graph"));
+    modes_close(&s);
+}
+
+static gantry_launch_result launch_pageable(gantry_launch *launch, void *arg)
+{
+    static uint32_t pageable[4];
+    struct modes_job *job = arg;
+    job->calls++;
+    pageable[0] = job->calls;
+    gantry_status status = gantry_launch_copy_htod(launch, job->scene->device, pageable, sizeof(pageable));
+    pageable[0] = 0; /* too early for a graph, not for a copy from pageable memory */
+    if (status == GANTRY_OK) {
+        status = gantry_launch_copy_dtoh(launch, job->scene->stamps.cells + 100, job->scene->device, 16);
+    }
+    return status == GANTRY_OK && modes_complete(launch, job) ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_FAILED;
+}
+
+static void test_pageable_sources_are_never_read_late(void **state)
+{
+    (void)state;
+    if (gpu_fixture_driver() == GANTRY_DRIVER_EMULATED) {
+        /* It reads pageable memory when the copy runs; what can be seen is that nothing is captured. */
+        gantry_context_options options = modes_options();
+        options.submission = GANTRY_SUBMISSION_GRAPHS;
+        struct modes_scene s;
+        struct modes_job jobs[1] = {{0}};
+        modes_open(&s, &options);
+        assert_ok(modes_run_chain(&s, launch_pageable, jobs, 1));
+        uint64_t launches = gpu_fixture_stats(&s.gpu).graph_launches;
+        assert_ok(modes_run_chain(&s, launch_pageable, jobs, 1));
+        assert_int_equal(gpu_fixture_stats(&s.gpu).graph_launches, launches);
+        modes_close(&s);
+        return;
+    }
+    gantry_context_options options = modes_options();
+    options.submission = GANTRY_SUBMISSION_GRAPHS;
+    struct modes_scene s;
+    struct modes_job jobs[1] = {{0}};
+    modes_open(&s, &options);
+    for (uint32_t step = 1; step < 4; step++) {
+        assert_ok(modes_run_chain(&s, launch_pageable, jobs, 1));
+        assert_int_equal(s.stamps.cells[100], step);
+    }
+    modes_close(&s);
+}
+
+/* A shape's batches cost so much per call as streams, and as graphs: which way does the last of many go? */
+static bool settles_on_graphs(struct gy_graphs *graphs, uint64_t shape, uint64_t streams_ns,
+                              uint64_t graph_ns)
+{
+    bool as_graph = false;
+    for (int batch = 0; batch < 20; batch++) {
+        as_graph = gy_graphs_choose(graphs, shape);
+        uint64_t ns = as_graph ? graph_ns : streams_ns;
+        gy_graphs_learn(graphs, shape, as_graph, batch % 3 == 0 ? 10 * ns : ns, 10); /* some are disturbed */
+    }
+    return as_graph;
+}
+
+static void test_auto_keeps_what_costs_less_for_each_shape(void **state)
+{
+    (void)state;
+    static struct gy_graphs graphs;
+    memset(&graphs, 0, sizeof(graphs));
+    assert_true(settles_on_graphs(&graphs, 1, 4000, 600));
+    assert_false(settles_on_graphs(&graphs, 2, 4000, 9000));
+    assert_true(gy_graphs_choose(&graphs, 1));
+    assert_false(gy_graphs_choose(&graphs, 2));
+    /* After some hundred batches it looks again: the machine has changed. */
+    for (int batch = 0; batch < 600; batch++) {
+        bool as_graph = gy_graphs_choose(&graphs, 1);
+        gy_graphs_learn(&graphs, 1, as_graph, as_graph ? 9000 : 4000, 10);
+    }
+    assert_false(gy_graphs_choose(&graphs, 1));
+}
+
+static void test_auto_tries_both_and_settles(void **state)
+{
+    (void)state;
+    gantry_context_options options = modes_options();
+    options.submission = GANTRY_SUBMISSION_AUTO;
+    struct modes_scene s;
+    struct modes_job jobs[10] = {{0}};
+    modes_open(&s, &options);
+    for (int step = 0; step < 30; step++) {
+        assert_ok(modes_run_chain(&s, modes_launch, jobs, 10));
+    }
+    gantry_dispatcher_stats stats = gpu_fixture_stats(&s.gpu);
+    assert_true(stats.graph_launches >= 4);
+    assert_true(stats.graph_launches <= stats.batches - 4);
+    assert_int_equal(gantry_dispatcher_set_submission(gantry_context_dispatcher(s.gpu.context), 9),
+                     GANTRY_ERR_INVALID_ARGUMENT);
+    modes_close(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_steps_of_one_shape_share_an_executable_graph),
+        cmocka_unit_test(test_a_large_batch_is_launched_in_parts),
+        cmocka_unit_test(test_a_callback_that_cannot_be_captured_is_called_again_on_streams),
+        cmocka_unit_test(test_a_callback_may_leave_the_graph),
+        cmocka_unit_test(test_a_capture_broken_behind_our_back_is_never_silent),
+        cmocka_unit_test(test_pageable_sources_are_never_read_late),
+        cmocka_unit_test(test_auto_keeps_what_costs_less_for_each_shape),
+        cmocka_unit_test(test_auto_tries_both_and_settles),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
