@@ -159,10 +159,10 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_submit_launch_tasks(ga
 typedef enum gantry_submission {
     GANTRY_SUBMISSION_DEFAULT = 0, /* GANTRY_SUBMISSION_STREAMS */
     GANTRY_SUBMISSION_STREAMS = 1, /* each launch at once, on its stream */
-    GANTRY_SUBMISSION_GRAPHS = 2,  /* each batch is captured, and launched as one graph at its end: many times
-                                    * less host time per launch, but nothing starts before that.  A callback
-                                    * whose first call turns out not to be capturable is called again with
-                                    * the same index on a plain stream */
+    GANTRY_SUBMISSION_GRAPHS = 2,  /* each batch is captured, and launched as a graph at its end (a large one
+                                    * in parts): much less host time per launch, but nothing starts before
+                                    * that.  A callback whose first call turns out not to be capturable is
+                                    * called again with the same index on a plain stream */
     GANTRY_SUBMISSION_AUTO = 3,    /* both are tried for every shape of batch; the cheaper one stays */
 } gantry_submission;
 
@@ -208,7 +208,7 @@ typedef struct gantry_dispatcher_stats {
     uint64_t phase_tasks[3];       /* tasks whose launching ended in them */
     uint64_t graph_launches;       /* batches, or parts of one, launched as a graph */
     uint64_t graph_instantiations; /* of these, graphs that no executable one could be updated to */
-    uint64_t graph_cuts;           /* captures that ended before their batch */
+    uint64_t graph_cuts;           /* captures that ended before their batch: large enough, or they had to */
     uint64_t memory_admitted; /* times that declared memory was held, see gantry_taskman_declare_memory() */
     uint64_t memory_waited;   /* of these (or still waiting), times that it had to wait first */
     uint64_t memory_forced;   /* of these, let in beyond what there is, as nothing else could go on */
