@@ -139,5 +139,5 @@ uint64_t gy_gpu_clock_bound(const struct gy_gpu_clock *clock, uint64_t gpu_ns)
 
 uint64_t gy_gpu_clock_age(const struct gy_gpu_clock *clock)
 {
-    return (uint64_t)((double)clock->bound_ns / (4 * clock->drift));
+    return clock->drift > 0 ? (uint64_t)((double)clock->bound_ns / (4 * clock->drift)) : 0;
 }

@@ -39,7 +39,8 @@ bool gy_gpu_clock_follow(struct gy_gpu_clock *clock, const struct gy_gpu_clock *
 uint64_t gy_gpu_clock_host(const struct gy_gpu_clock *clock, uint64_t gpu_ns);
 /* Bound on the error of gy_gpu_clock_host(). */
 uint64_t gy_gpu_clock_bound(const struct gy_gpu_clock *clock, uint64_t gpu_ns);
-/* GPU ns after the later point until which the rate's error adds no more than a quarter to the bound. */
+/* GPU ns after the later point until which the rate's error adds no more than a quarter to the bound; 0 for a
+ * clock that was never read. */
 uint64_t gy_gpu_clock_age(const struct gy_gpu_clock *clock);
 
 #endif

@@ -83,6 +83,7 @@ static void test_a_rate_is_learned_when_it_is_better_than_assumed(void **state)
     assert_true(late.rate < 1 - 17e-6 && late.rate > 1 - 23e-6);
     assert_holds(&late, START + 2000000000, 20);
     assert_true(gy_gpu_clock_age(&late) > 10 * gy_gpu_clock_age(&first));
+    assert_int_equal(gy_gpu_clock_age(&(struct gy_gpu_clock){.rate = 0}), 0); /* never read */
 }
 
 static void test_between_two_points_no_rate_is_needed(void **state)
