@@ -191,6 +191,12 @@ gantry_status gy_thread_start(gy_thread *thread, const char *name, void (*body)(
     return GANTRY_OK;
 }
 
+void gy_thread_be_background(void)
+{
+    struct sched_param none = {.sched_priority = 0};
+    (void)pthread_setschedparam(pthread_self(), SCHED_BATCH, &none); /* at worst it stays as it is */
+}
+
 void gy_thread_join(gy_thread *thread)
 {
     pthread_join(thread->native, NULL);

@@ -108,6 +108,8 @@ typedef struct gy_thread {
 GANTRY_MUST_CHECK gantry_status gy_thread_start(gy_thread *thread, const char *name, void (*body)(void *arg),
                                                 void *arg);
 void gy_thread_join(gy_thread *thread);
+/* The calling thread does what nobody waits for: being woken, it does not take the CPU from who wakes it. */
+void gy_thread_be_background(void);
 
 /* The name given to gy_thread_start(); NULL in a thread of the application. */
 const char *gy_thread_name(void);

@@ -111,6 +111,7 @@ static void lane_main(void *arg)
 {
     struct gy_lane *lane = arg;
     struct gy_reclaimer *r = lane->reclaimer;
+    gy_thread_be_background();
     gy_mutex_lock(&r->lock);
     while (!r->closing) {
         if (has_work(lane) && !lane->busy) {
@@ -322,8 +323,8 @@ void gy_reclaimer_trim(struct gy_reclaimer *r, gantry_memory_kind kind)
     if (lane->state == GY_LANE_IDLE) {
         serve(r, lane);
     }
-    gy_cond_signal(&lane->work);
     gy_mutex_unlock(&r->lock);
+    gy_cond_signal(&lane->work); /* without the lock, which the thread would wait for: this is a free() */
 }
 
 static bool is_done(const struct gy_reclaimer *r) GY_REQUIRES(r->lock)
