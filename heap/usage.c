@@ -226,8 +226,14 @@ void gy_tally_collect(struct gy_tally *tally, struct gy_sums *sums)
 void gy_tally_collect_site(struct gy_tally *tally, uint32_t site, int64_t *bytes, int64_t *count)
 {
     unsigned slot = site % GY_TALLY_SITES;
-    if (atomic_load_explicit(&tally->sites[slot].site, memory_order_relaxed) == site) {
-        *bytes += atomic_load_explicit(&tally->sites[slot].bytes, memory_order_relaxed);
-        *count += atomic_load_explicit(&tally->sites[slot].count, memory_order_relaxed);
+    if (atomic_load_explicit(&tally->sites[slot].site, memory_order_acquire) != site) {
+        return;
+    }
+    int64_t of_slot = atomic_load_explicit(&tally->sites[slot].bytes, memory_order_acquire);
+    int32_t blocks = atomic_load_explicit(&tally->sites[slot].count, memory_order_acquire);
+    /* Not those of another site that the slot was given to meanwhile. */
+    if (atomic_load_explicit(&tally->sites[slot].site, memory_order_acquire) == site) {
+        *bytes += of_slot;
+        *count += blocks;
     }
 }

@@ -140,8 +140,9 @@ __attribute__((always_inline)) static inline void gy_tally_note(struct gy_tally 
     int64_t of_site = atomic_load_explicit(&tally->sites[slot].bytes, memory_order_relaxed) + bytes;
     int32_t blocks = atomic_load_explicit(&tally->sites[slot].count, memory_order_relaxed) + count;
     int64_t held = atomic_load_explicit(&tally->held_back, memory_order_relaxed) + bytes;
-    atomic_store_explicit(&tally->sites[slot].bytes, of_site, memory_order_relaxed);
-    atomic_store_explicit(&tally->sites[slot].count, blocks, memory_order_relaxed);
+    /* Released: who reads them and then the site finds the right one. */
+    atomic_store_explicit(&tally->sites[slot].bytes, of_site, memory_order_release);
+    atomic_store_explicit(&tally->sites[slot].count, blocks, memory_order_release);
     atomic_store_explicit(&tally->held_back, held, memory_order_relaxed);
     if (__builtin_expect(held >= hold || held <= -hold || of_site >= hold || of_site <= -hold, 0)) {
         gy_tally_settle(tally, usage);
