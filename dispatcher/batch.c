@@ -222,7 +222,7 @@ static void watch_streams(struct gantry_dispatcher *d)
     for (uint32_t i = 0; i < d->streams.count && status == GANTRY_OK; i++) {
         struct gy_stream *s = &d->streams.streams[i];
         if (atomic_load_explicit(&s->completed, memory_order_relaxed) < s->tail) {
-            status = gy_completion_add(&d->completion, i, NULL, 0); /* fails only on a lost context */
+            status = gy_rings_add(&d->completion, i, NULL, 0); /* fails only on a lost context */
         }
     }
 }
@@ -238,7 +238,7 @@ static void watch_deferred(struct gantry_dispatcher *d)
     gantry_status status = GANTRY_OK;
     for (uint32_t i = 0; i < d->streams.count && status == GANTRY_OK; i++) {
         if (gy_deferred_watch(&d->deferred, i, d->streams.streams[i].tail)) {
-            status = gy_completion_add(&d->completion, i, NULL, 0); /* fails only on a lost context */
+            status = gy_rings_add(&d->completion, i, NULL, 0); /* fails only on a lost context */
         }
     }
 }
@@ -250,7 +250,7 @@ static void watch_memory(struct gantry_dispatcher *d)
     uint64_t streams = gy_admission_is_busy(&d->admission) ? gy_admission_streams(&d->admission) : 0;
     for (; streams != 0 && status == GANTRY_OK; streams &= streams - 1) {
         uint32_t stream = (uint32_t)__builtin_ctzll(streams);
-        status = gy_completion_add(&d->completion, stream, NULL, 0); /* fails only on a lost context */
+        status = gy_rings_add(&d->completion, stream, NULL, 0); /* fails only on a lost context */
     }
 }
 
@@ -295,17 +295,17 @@ void gy_gd_publish_shares(struct gantry_dispatcher *d, bool all)
     struct gy_share_streams streams;
     /* A failure is in the context, or costs the measure of a segment. */
     (void)gy_shares_publish(&d->shares, d->streams.origin, all, &streams);
-    gantry_status status = streams.origin ? gy_completion_watch(&d->completion, GY_SHARE_ORIGIN) : GANTRY_OK;
+    gantry_status status = streams.origin ? gy_rings_watch(&d->completion, GY_SHARE_ORIGIN) : GANTRY_OK;
     for (; streams.pool != 0 && status == GANTRY_OK; streams.pool &= streams.pool - 1) {
-        status = gy_completion_watch(&d->completion, (uint32_t)__builtin_ctzll(streams.pool));
+        status = gy_rings_watch(&d->completion, (uint32_t)__builtin_ctzll(streams.pool));
     }
 }
 
 void gy_gd_flush_completions(struct gantry_dispatcher *d)
 {
-    if (gy_completion_is_pending(&d->completion)) {
-        gy_gd_count(&d->counters.flushes, 1);      /* before anybody can see that it was */
-        (void)gy_completion_flush(&d->completion); /* a failure is in the context: seen by the caller */
+    if (gy_rings_is_pending(&d->completion)) {
+        gy_gd_count(&d->counters.flushes, 1); /* before anybody can see that it was */
+        (void)gy_rings_flush(&d->completion); /* a failure is in the context: seen by the caller */
     }
 }
 
@@ -491,7 +491,7 @@ static void settle_memory(struct gantry_dispatcher *d)
     }
     gy_admission_idle(&d->admission);
     watch_memory(d);
-    (void)gy_completion_flush(&d->completion); /* a failure is in the context */
+    (void)gy_rings_flush(&d->completion); /* a failure is in the context */
 }
 
 /* GD has nothing to do: follow a lost context. */
@@ -569,6 +569,7 @@ void gy_gd_main(void *arg)
 {
     struct gantry_dispatcher *d = arg;
     gy_gd_current = d;
+    gy_cta_serve(gy_gpu_time_ctas(d->config.time));
     d->patience_ns = IDLE_NS;
     d->last_error = gy_error_last();
     bool pushed = gy_context_push(d->config.context) == GANTRY_OK;

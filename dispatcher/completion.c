@@ -42,7 +42,9 @@ static gantry_status take_event(struct gy_completion *c, CUevent *out)
     CUevent event = c->event_count > 0 ? c->events[--c->event_count] : NULL;
     gy_mutex_unlock(&c->lock);
     if (event == NULL) {
-        unsigned flags = CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC;
+        /* One that may be blocked on raises an interrupt. */
+        bool polls = c->wait == GANTRY_WAIT_SPIN || c->wait == GANTRY_WAIT_YIELD;
+        unsigned flags = CU_EVENT_DISABLE_TIMING | (polls ? 0u : CU_EVENT_BLOCKING_SYNC);
         return GY_CALL(c->context, cuEventCreate(out, flags));
     }
     *out = event;
@@ -223,6 +225,16 @@ static void finish_slot(struct gy_completion *c, const struct round *round, stru
     }
 }
 
+static void collect_times(struct gy_completion *c)
+{
+    gy_mutex_lock(c->collecting);
+    gy_gpu_time_collect(c->time);
+    if (gy_shares_any(c->shares)) {
+        gy_shares_collect(c->shares);
+    }
+    gy_mutex_unlock(c->collecting);
+}
+
 /* Finish every slot whose stream has passed it; true when any was. */
 static bool sweep(struct gy_completion *c, struct round *round)
 {
@@ -251,10 +263,7 @@ static bool sweep(struct gy_completion *c, struct round *round)
             if (__builtin_expect(slot->recorded_ns != 0 && !round->lost, 0)) {
                 gy_cta_passed(gy_gpu_time_ctas(c->time), slot->stream, slot->recorded_ns);
             }
-            gy_gpu_time_collect(c->time);
-            if (gy_shares_any(c->shares)) {
-                gy_shares_collect(c->shares);
-            }
+            collect_times(c);
             finish_slot(c, round, slot);
             any = true;
         }
@@ -371,6 +380,7 @@ static void gdb_main(void *arg)
 {
     struct gy_completion *c = arg;
     gy_gdb_is_current = true;
+    gy_cta_serve(gy_gpu_time_ctas(c->time));
     bool pushed = gy_context_push(c->context) == GANTRY_OK;
     if (!pushed) {
         gy_context_lose(c->context, gy_error_last());
@@ -393,19 +403,19 @@ static void gdb_main(void *arg)
 
 /* ---- life ---------------------------------------------------------------------------------- */
 
-gantry_status gy_completion_init(struct gy_completion *c, struct gy_context *context,
-                                 struct gy_streams *streams, struct gy_deferred *deferred,
-                                 struct gy_admission *admission, struct gy_shares *shares,
-                                 struct gy_gpu_time *time, gantry_wait_mode wait)
+gantry_status gy_completion_init(struct gy_completion *c, const struct gy_completion_config *config)
 {
     memset(c, 0, sizeof(*c));
-    c->context = context;
-    c->streams = streams;
-    c->deferred = deferred;
-    c->admission = admission;
-    c->shares = shares;
-    c->time = time;
-    c->wait = wait;
+    (void)snprintf(c->name, sizeof(c->name), "GDB%s%s", config->partition != NULL ? " " : "",
+                   config->partition != NULL ? config->partition : "");
+    c->collecting = config->collecting;
+    c->context = config->context;
+    c->streams = config->streams;
+    c->deferred = config->deferred;
+    c->admission = config->admission;
+    c->shares = config->shares;
+    c->time = config->time;
+    c->wait = config->wait;
     gantry_status status = gy_guard_init(&c->lock, GY_RANK_COMPLETION, &c->published_changed);
     if (status != GANTRY_OK) {
         return status;
@@ -414,7 +424,7 @@ gantry_status gy_completion_init(struct gy_completion *c, struct gy_context *con
     if (status != GANTRY_OK) {
         goto fini_lock;
     }
-    status = gy_thread_start(&c->thread, "GDB", gdb_main, c);
+    status = gy_thread_start(&c->thread, c->name, gdb_main, c);
     if (status != GANTRY_OK) {
         goto fini_head;
     }

@@ -28,25 +28,39 @@ struct gy_completion_slot {
     CUevent event; /* the first slot of a stream in a flush has it, the others NULL */
 };
 
+struct gy_completion_config {
+    struct gy_context *context;
+    struct gy_streams *streams;
+    struct gy_deferred *deferred;
+    struct gy_admission *admission;
+    struct gy_shares *shares;
+    struct gy_gpu_time *time;
+    gy_mutex *collecting;  /* held while shares and GPU times are collected: by one GDB at a time */
+    const char *partition; /* whose streams they are; NULL: all */
+    gantry_wait_mode wait;
+};
+
 struct gy_completion {
-    struct gy_context *context;     /* immutable */
-    struct gy_streams *streams;     /* immutable */
-    struct gy_deferred *deferred;   /* immutable */
-    struct gy_admission *admission; /* immutable */
-    struct gy_shares *shares;       /* immutable */
-    struct gy_gpu_time *time;       /* immutable */
-    gantry_wait_mode wait;          /* immutable */
-    gy_thread thread;               /* immutable: GDB */
-    gy_mutex lock;                  /* rank COMPLETION */
-    gy_cond published_changed;      /* GDB waits */
-    gy_cond head_changed;           /* GD waits for room, or for everything to be done */
-    uint64_t patience_ns;           /* GDB only: how long it polls the GPU before it blocks */
-    uint64_t near_ns;               /* GDB only: how soon completions came lately; 0: later than it polls */
-    _Atomic(uint64_t) soon_ns;      /* atomic: the same for whom it tells at the begin of a step, once */
-    uint64_t head;                  /* guarded by lock; written by GDB */
-    uint64_t published;             /* guarded by lock; written by GD */
-    bool closing;                   /* guarded by lock; never goes back */
-    uint32_t event_count;           /* guarded by lock; idle events */
+    char name[GANTRY_PARTITION_NAME_BYTES + 4]; /* immutable: of the thread */
+    gy_mutex *collecting;                       /* immutable */
+    struct gy_context *context;                 /* immutable */
+    struct gy_streams *streams;                 /* immutable */
+    struct gy_deferred *deferred;               /* immutable */
+    struct gy_admission *admission;             /* immutable */
+    struct gy_shares *shares;                   /* immutable */
+    struct gy_gpu_time *time;                   /* immutable */
+    gantry_wait_mode wait;                      /* immutable */
+    gy_thread thread;                           /* immutable: GDB */
+    gy_mutex lock;                              /* rank COMPLETION */
+    gy_cond published_changed;                  /* GDB waits */
+    gy_cond head_changed;                       /* GD waits for room, or for everything to be done */
+    uint64_t patience_ns;                       /* GDB only: how long it polls the GPU before it blocks */
+    uint64_t near_ns;          /* GDB only: how soon completions came lately; 0: later than it polls */
+    _Atomic(uint64_t) soon_ns; /* atomic: the same for whom it tells at the begin of a step, once */
+    uint64_t head;             /* guarded by lock; written by GDB */
+    uint64_t published;        /* guarded by lock; written by GD */
+    bool closing;              /* guarded by lock; never goes back */
+    uint32_t event_count;      /* guarded by lock; idle events */
     CUevent events[GY_COMPLETION_SLOTS]; /* guarded by lock */
     _Atomic(uint64_t) news;              /* atomic: how often GDB was told to look; written under lock */
     uint64_t written;                    /* GD only */
@@ -55,10 +69,7 @@ struct gy_completion {
 };
 
 GANTRY_MUST_CHECK gantry_status gy_completion_init(struct gy_completion *completion,
-                                                   struct gy_context *context, struct gy_streams *streams,
-                                                   struct gy_deferred *deferred,
-                                                   struct gy_admission *admission, struct gy_shares *shares,
-                                                   struct gy_gpu_time *time, gantry_wait_mode wait);
+                                                   const struct gy_completion_config *config);
 
 /* True on the thread of any GDB. */
 extern _Thread_local bool gy_gdb_is_current;

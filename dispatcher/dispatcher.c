@@ -58,7 +58,7 @@ static void step_announced(gantry_dispatcher *d)
 
 static uint64_t step_begun(gantry_dispatcher *d)
 {
-    return gy_completion_expect(&d->completion);
+    return gy_rings_expect(&d->completion);
 }
 
 static void step_end(gantry_dispatcher *d)
@@ -257,8 +257,14 @@ static gantry_status init_completion(gantry_dispatcher *d)
     if (status != GANTRY_OK) {
         return status;
     }
-    status = gy_completion_init(&d->completion, config->context, &d->streams, &d->deferred, &d->admission,
-                                &d->shares, config->time, config->wait);
+    const struct gy_completion_config ours = {.context = config->context,
+                                              .streams = &d->streams,
+                                              .deferred = &d->deferred,
+                                              .admission = &d->admission,
+                                              .shares = &d->shares,
+                                              .time = config->time,
+                                              .wait = config->wait};
+    status = gy_rings_init(&d->completion, &ours);
     if (status != GANTRY_OK) {
         gy_shares_fini(&d->shares);
     }
@@ -313,7 +319,7 @@ gantry_status gy_dispatcher_create(const struct gy_dispatcher_config *config, ga
     *out = d;
     return GANTRY_OK;
 fini_completion:
-    gy_completion_fini(&d->completion);
+    gy_rings_fini(&d->completion);
     gy_shares_fini(&d->shares);
 fini_admission:
     gy_admission_fini(&d->admission);
@@ -364,7 +370,7 @@ void gy_dispatcher_destroy(gantry_dispatcher *d)
     gy_thread_join(&d->thread);
     drain_gpu(d);
     bool pushed = gy_context_push(d->config.context) == GANTRY_OK;
-    gy_completion_fini(&d->completion);
+    gy_rings_fini(&d->completion);
     gy_heap_set_pending(d->config.heap, NULL, NULL);
     gy_shares_fini(&d->shares);
     gy_admission_fini(&d->admission);

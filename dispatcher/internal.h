@@ -2,7 +2,7 @@
 #ifndef DISPATCHER_INTERNAL_H
 #define DISPATCHER_INTERNAL_H
 
-#include "dispatcher/completion.h"
+#include "dispatcher/completion_rings.h"
 #include "dispatcher/graphs.h"
 #include "dispatcher/inbox.h"
 #include "dispatcher/replay.h"
@@ -43,7 +43,7 @@ struct gantry_dispatcher {
     uint64_t deferred_seen;                /* GD only: of deferred.deferred, at the last flush */
     struct gy_shares shares;               /* see shares.h */
     struct gy_admission admission;         /* see admission.h */
-    struct gy_completion completion;       /* see completion.h */
+    struct gy_completion_rings completion; /* see completion_rings.h */
     struct gy_graphs graphs;               /* GD only, but for what is marked */
     struct gy_plan_list plans;             /* its own guards */
     struct gy_region *due, *last_due;      /* GD only: regions whose roots are all ready; NULL: none */

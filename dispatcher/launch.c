@@ -390,7 +390,7 @@ gantry_status gantry_launch_add_completion(gantry_launch *launch, gantry_task *t
         return status;
     }
     struct gantry_dispatcher *d = launch->dispatcher;
-    if (d->graphs.capturing && gy_completion_is_full(&d->completion)) {
+    if (d->graphs.capturing && gy_rings_is_full(&d->completion, launch->stream_index)) {
         /* It will be flushed, which needs events outside of the capture. */
         status = cut(launch);
         if (status != GANTRY_OK) {
@@ -398,7 +398,7 @@ gantry_status gantry_launch_add_completion(gantry_launch *launch, gantry_task *t
             return status;
         }
     }
-    status = gy_completion_add(&d->completion, launch->stream_index, task, launch->flow);
+    status = gy_rings_add(&d->completion, launch->stream_index, task, launch->flow);
     if (status != GANTRY_OK) {
         (void)gantry_task_remove_reference(task);
         return status;

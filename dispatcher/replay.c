@@ -233,7 +233,7 @@ static gantry_status complete(struct gantry_dispatcher *d, struct gy_region *reg
             region->stale = true; /* dispatched already: its callback shall hear of it the next time */
             continue;
         }
-        gantry_status status = gy_completion_add(&d->completion, region->stream, target, 0);
+        gantry_status status = gy_rings_add(&d->completion, region->stream, target, 0);
         if (status != GANTRY_OK) {
             (void)gantry_task_remove_reference(target);
             return status;

@@ -37,7 +37,7 @@
 #define HOST_PATIENCE_FIRST_NS 20000000u /* in a recording, before there is any work */
 
 enum buffer_state { BUFFER_IDLE, BUFFER_OPEN, BUFFER_RETURNING, BUFFER_WRITING };
-enum needed_thread { NEEDED_GD, NEEDED_GDB, NEEDED_THREADS };
+static _Thread_local const struct gy_cta *served; /* this thread is needed for its batches to end */
 
 struct buffer {
     struct gy_cta_batch batch; /* first: done() gets it */
@@ -60,13 +60,11 @@ struct gy_cta {
     struct gy_profile_recorder recorder; /* first; session.c's */
     struct gy_context *context;          /* immutable */
     gy_mutex lock;                       /* rank LEAF */
-    gy_cond moved; /* with lock: a buffer has changed its state, or nobody is in collect() */
-    pthread_t needed[NEEDED_THREADS];    /* guarded by lock: threads that a batch needs to end */
-    bool needed_known[NEEDED_THREADS];   /* guarded by lock */
-    bool collecting;                     /* guarded by lock: a thread is in collect() */
-    struct buffer *buffers;              /* guarded by lock; changed by the dispatcher thread, all idle */
-    uint32_t buffer_count;               /* guarded by lock; likewise */
-    struct gy_device_clock clock;        /* its own guards */
+    gy_cond moved;                /* with lock: a buffer has changed its state, or nobody is in collect() */
+    bool collecting;              /* guarded by lock: a thread is in collect() */
+    struct buffer *buffers;       /* guarded by lock; changed by the dispatcher thread, all idle */
+    uint32_t buffer_count;        /* guarded by lock; likewise */
+    struct gy_device_clock clock; /* its own guards */
     struct pass passes[STREAMS][PASSES]; /* guarded by lock: the latest of each stream */
     uint32_t next_pass[STREAMS];         /* guarded by lock */
 
@@ -102,12 +100,9 @@ static enum buffer_state state_of(struct buffer *buffer)
     return state;
 }
 
-static void note_thread(struct gy_cta *cta, enum needed_thread which)
+void gy_cta_serve(const struct gy_cta *cta)
 {
-    gy_mutex_lock(&cta->lock);
-    cta->needed[which] = pthread_self();
-    cta->needed_known[which] = true;
-    gy_mutex_unlock(&cta->lock);
+    served = cta;
 }
 
 static void batch_done(struct gy_cta_batch *batch)
@@ -233,7 +228,6 @@ static void prepare(struct gy_cta *cta, uint64_t generation)
     if (limits.ctas == GANTRY_PROFILE_CTAS_OFF || gy_context_is_lost(context)) {
         return;
     }
-    note_thread(cta, NEEDED_GD);
     gy_cta_collect(cta); /* buffers of a recording that has ended */
     if (make_objects(cta) != GANTRY_OK || (all_idle(cta) && make_buffers(cta, &limits) != GANTRY_OK)) {
         gy_log(GANTRY_LOG_WARNING, "profile: no buffers for blocks of kernels");
@@ -533,22 +527,17 @@ static void leave_collect(struct gy_cta *cta)
 void gy_cta_collect(struct gy_cta *cta)
 {
     if (oldest_returning(cta) != NULL && enter_collect(cta, false)) {
-        note_thread(cta, NEEDED_GDB);
         collect(cta, false);
         leave_collect(cta);
     }
 }
 
 /* Launches of the recording may belong to a batch that has not ended: tasks are released when launched.  The
- * two threads that it needs to end must not wait for it. */
+ * threads that it needs to end must not wait for it. */
 static void wait_for_batch(struct gy_cta *cta, uint64_t generation)
 {
     gy_mutex_lock(&cta->lock);
-    bool needed = false;
-    for (uint32_t i = 0; i < 2; i++) {
-        needed = needed || (cta->needed_known[i] && pthread_equal(cta->needed[i], pthread_self()));
-    }
-    for (uint32_t i = 0; !needed && i < cta->buffer_count;) {
+    for (uint32_t i = 0; served != cta && i < cta->buffer_count;) {
         if (cta->buffers[i].state == BUFFER_OPEN && cta->buffers[i].generation == generation) {
             gy_cond_wait(&cta->moved, &cta->lock);
         } else {

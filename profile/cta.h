@@ -12,6 +12,9 @@ GANTRY_MUST_CHECK gantry_status gy_cta_create(struct gy_context *context, struct
 /* No thread uses it any more; the context is current, the GPU idle or the context lost.  NULL is ignored. */
 void gy_cta_destroy(struct gy_cta *cta);
 
+/* The dispatcher and the completion threads, when they begin: batches end by what they do. */
+void gy_cta_serve(const struct gy_cta *cta);
+
 struct gy_cta_request {
     CUstream native;
     uint32_t stream; /* its number, below 64 */

@@ -7,7 +7,9 @@
 #include "tests/support/gpu_fixture.h"
 
 #include "audit_kernels.kernels.h"
+#include "gate_kernels.kernels.h"
 
+#include <sched.h>
 #include <string.h>
 
 #define WORDS (2 * GANTRY_SM_SET_WORDS)
@@ -47,7 +49,8 @@ static bool get_controls(struct gantry_emu_control *emu)
 }
 
 /* Three partitions; "bulk" may use the SMs of `lender` (NULL: of nobody). */
-static void open_scene_with(struct scene *s, gantry_submission submission, const char *lender)
+static void open_scene_with(struct scene *s, gantry_submission submission, gantry_wait_mode wait,
+                            const char *lender)
 {
     gantry_partition_request r[] = {request("critical", GANTRY_PARTITION_AT_LEAST, 16),
                                     request("bulk", GANTRY_PARTITION_AT_LEAST, 24),
@@ -60,6 +63,7 @@ static void open_scene_with(struct scene *s, gantry_submission submission, const
     options.driver = gpu_fixture_driver();
     options.partitions = &plan;
     options.submission = submission;
+    options.completion_wait = wait;
     memset(s, 0, sizeof(*s));
     gpu_fixture_open_with(&s->gpu, 1, &options);
     for (uint32_t i = 0; i < 3; i++) {
@@ -80,7 +84,7 @@ static void open_scene_with(struct scene *s, gantry_submission submission, const
 
 static void open_scene(struct scene *s, gantry_submission submission)
 {
-    open_scene_with(s, submission, NULL);
+    open_scene_with(s, submission, GANTRY_WAIT_DEFAULT, NULL);
 }
 
 static void close_scene(struct scene *s)
@@ -352,7 +356,7 @@ static void test_borrowed_sms_are_used(void **state)
 {
     (void)state;
     struct scene s;
-    open_scene_with(&s, GANTRY_SUBMISSION_STREAMS, "critical");
+    open_scene_with(&s, GANTRY_SUBMISSION_STREAMS, GANTRY_WAIT_DEFAULT, "critical");
     struct job *job = &s.jobs[0];
     gantry_partition *bulk = gantry_partition_at(s.gpu.context, 1);
     gantry_partition_info info = {.struct_size = sizeof(info)};
@@ -471,6 +475,99 @@ static void test_every_partition_has_a_stream_whatever_the_limit(void **state)
     gpu_fixture_close(&gpu);
 }
 
+/* ---- one partition does not wait for another ------------------------------------------------- */
+
+struct gate {
+    struct scene *scene;
+    gantry_kernel *hold;
+    struct gantry_emu_control emu;
+    bool controlled;
+    uint32_t *words; /* pinned: the long kernel has begun; it may end */
+    char *device_words;
+    gantry_task *completes;
+};
+
+static gantry_launch_result launch_hold(gantry_launch *launch, void *arg)
+{
+    struct gate *gate = arg;
+    void *begun = gate->device_words, *open = gate->device_words + sizeof(uint32_t);
+    void *args[] = {&begun, &open};
+    gantry_dim3 one = {1, 1, 1};
+    return gantry_launch_kernel(launch, gate->hold, one, one, 0, args) == GANTRY_OK &&
+                   gantry_launch_add_completion(launch, gate->completes) == GANTRY_OK
+               ? GANTRY_LAUNCH_DONE
+               : GANTRY_LAUNCH_FAILED;
+}
+
+/* The long kernel runs, and as far as it can be known somebody sleeps until its end. */
+static gantry_status await_hold(gantry_task *task, void *arg)
+{
+    struct gate *gate = arg;
+    (void)task;
+    while (__atomic_load_n(&gate->words[0], __ATOMIC_ACQUIRE) == 0 ||
+           (gate->controlled && gate->emu.calls("cuEventSynchronize") == 0)) {
+        sched_yield();
+    }
+    return GANTRY_OK;
+}
+
+static gantry_status open_gate(gantry_task *task, void *arg)
+{
+    (void)task;
+    __atomic_store_n(&((struct gate *)arg)->words[1], 1u, __ATOMIC_RELEASE);
+    return GANTRY_OK;
+}
+
+/* The completion of a kernel in one partition is what ends a kernel in another. */
+static void test_completions_do_not_wait_for_another_partition(void **state)
+{
+    static const gantry_wait_mode modes[] = {GANTRY_WAIT_BLOCK, GANTRY_WAIT_HYBRID, GANTRY_WAIT_ADAPTIVE};
+    (void)state;
+    for (size_t m = 0; m < sizeof(modes) / sizeof(modes[0]); m++) {
+        struct scene s;
+        struct gate gate = {.scene = &s};
+        gantry_module *module;
+        void *words, *device_words;
+        open_scene_with(&s, GANTRY_SUBMISSION_STREAMS, modes[m], NULL);
+        gantry_heap *heap = gantry_context_heap(s.gpu.context);
+        gate.controlled = get_controls(&gate.emu);
+        assert_ok(gantry_module_load(s.gpu.context, &gantry_image_gate_kernels, &module));
+        assert_ok(gantry_module_get_kernel(module, "hold", &gate.hold));
+        assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_PINNED, 64, 0, GANTRY_ALLOC_SITE("gate"), &words));
+        assert_ok(gantry_heap_device_address(heap, words, &device_words));
+        memset(words, 0, 64);
+        gate.words = words;
+        gate.device_words = device_words;
+        if (gate.controlled) {
+            gate.emu.reset_counters();
+        }
+        gantry_partition *bulk = gantry_partition_at(s.gpu.context, 1);
+        gantry_task_desc held = GANTRY_TASK_DESC_INIT;
+        gantry_task *task;
+        gate.completes = gpu_fixture_cpu(&s.gpu, "long is done", nothing, NULL);
+        held.kind = GANTRY_TASK_KERNEL;
+        held.launch = launch_hold;
+        held.arg = &gate;
+        held.partition = bulk;
+        assert_ok(gantry_taskman_submit(s.gpu.manager, &held, &task));
+        gpu_fixture_after(gate.completes, task);
+        struct job *job = &s.jobs[0];
+        *job =
+            (struct job){.scene = &s, .seen = s.device, .partition = gantry_partition_at(s.gpu.context, 0)};
+        job->expected = job->partition;
+        job->completes = gpu_fixture_cpu(&s.gpu, "short is done", open_gate, &gate);
+        gantry_task *kernel = submit(&s, GANTRY_TASK_KERNEL, launch_audit, job);
+        gantry_task *back = submit(&s, GANTRY_TASK_DTOH, launch_back, job);
+        gpu_fixture_after(kernel, gpu_fixture_cpu(&s.gpu, "long has begun", await_hold, &gate));
+        gpu_fixture_after(back, kernel);
+        gpu_fixture_after(job->completes, back);
+        assert_ok(gpu_fixture_step(&s.gpu));
+        assert_int_equal(job->errors, 0);
+        assert_ok(gantry_heap_free(heap, words));
+        close_scene(&s);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -482,6 +579,7 @@ int main(void)
         cmocka_unit_test(test_a_manager_names_a_partition),
         cmocka_unit_test(test_foreign_partitions_are_refused),
         cmocka_unit_test(test_every_partition_has_a_stream_whatever_the_limit),
+        cmocka_unit_test(test_completions_do_not_wait_for_another_partition),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,94 @@
+#include "dispatcher/completion_rings.h"
+
+#include "base/alloc.h"
+
+static uint32_t count_rings(const struct gy_completion_config *config)
+{
+    const struct gy_partitions *all = config->streams->partitions;
+    bool polls = config->wait == GANTRY_WAIT_SPIN || config->wait == GANTRY_WAIT_YIELD;
+    return polls || !all->is_planned ? 1 : all->count;
+}
+
+gantry_status gy_rings_init(struct gy_completion_rings *r, const struct gy_completion_config *config)
+{
+    const struct gy_partitions *all = config->streams->partitions;
+    struct gy_completion_config ours = *config;
+    uint32_t count = count_rings(config);
+    *r = (struct gy_completion_rings){.streams = config->streams};
+    r->rings = gy_zalloc_array(count, sizeof(*r->rings));
+    if (r->rings == NULL) {
+        return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "dispatcher: no memory for %u completion rings", count);
+    }
+    gy_mutex_init(&r->collecting, GY_RANK_COLLECT);
+    ours.collecting = &r->collecting;
+    gantry_status status = GANTRY_OK;
+    for (uint32_t i = 0; i < count && status == GANTRY_OK; i++) {
+        ours.partition = count > 1 ? all->partitions[i].info.name : NULL;
+        status = gy_completion_init(&r->rings[i], &ours);
+        r->count += status == GANTRY_OK;
+    }
+    if (status != GANTRY_OK) {
+        gy_rings_fini(r);
+    }
+    return status;
+}
+
+void gy_rings_fini(struct gy_completion_rings *r)
+{
+    for (uint32_t i = 0; i < r->count; i++) {
+        gy_completion_fini(&r->rings[i]);
+    }
+    gy_mutex_fini(&r->collecting);
+    gy_free(r->rings);
+}
+
+static struct gy_completion *ring_of(struct gy_completion_rings *r, uint32_t stream)
+{
+    return &r->rings[r->count > 1 ? GY_STREAM_PARTITION(&r->streams->streams[stream]) : 0];
+}
+
+gantry_status gy_rings_add(struct gy_completion_rings *r, uint32_t stream, gantry_task *task, uint64_t flow)
+{
+    return gy_completion_add(ring_of(r, stream), stream, task, flow);
+}
+
+gantry_status gy_rings_watch(struct gy_completion_rings *r, uint32_t stream)
+{
+    uint32_t home = r->count > 1 ? r->streams->partitions->default_index : 0; /* where graphs are launched */
+    struct gy_completion *ring = stream == GY_SHARE_ORIGIN ? &r->rings[home] : ring_of(r, stream);
+    return gy_completion_watch(ring, stream);
+}
+
+uint64_t gy_rings_expect(struct gy_completion_rings *r)
+{
+    uint64_t first = 0;
+    for (uint32_t i = 0; i < r->count; i++) {
+        uint64_t soon = gy_completion_expect(&r->rings[i]);
+        first = soon != 0 && (first == 0 || soon < first) ? soon : first;
+    }
+    return first;
+}
+
+bool gy_rings_is_full(struct gy_completion_rings *r, uint32_t stream)
+{
+    return gy_completion_is_full(ring_of(r, stream));
+}
+
+bool gy_rings_is_pending(const struct gy_completion_rings *r)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < r->count; i++) {
+        any = any || gy_completion_is_pending(&r->rings[i]);
+    }
+    return any;
+}
+
+gantry_status gy_rings_flush(struct gy_completion_rings *r)
+{
+    gantry_status status = GANTRY_OK;
+    for (uint32_t i = 0; i < r->count; i++) { /* those behind a failure, too: their tasks are failed */
+        gantry_status one = gy_completion_flush(&r->rings[i]);
+        status = status == GANTRY_OK ? one : status;
+    }
+    return status;
+}

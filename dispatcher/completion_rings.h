@@ -1,0 +1,32 @@
+/* The completions of a dispatcher: one ring and its thread (GDB), or one for each partition.
+ *
+ * A thread that blocks waits for the oldest event of its ring.  So that what is in a hurry in one partition
+ * is not told late because of what takes long in another, each has a ring of its own when there is a plan.
+ * Threads that spin or yield look at all events all the time: one is enough. */
+#ifndef DISPATCHER_COMPLETION_RINGS_H
+#define DISPATCHER_COMPLETION_RINGS_H
+
+#include "dispatcher/completion.h"
+
+struct gy_completion_rings {
+    uint32_t count;                   /* immutable: 1, or one for each partition */
+    const struct gy_streams *streams; /* immutable */
+    gy_mutex collecting;              /* rank COLLECT: see struct gy_completion_config */
+    struct gy_completion *rings;      /* immutable: `count` of them */
+};
+
+/* `config->collecting` is ours. */
+GANTRY_MUST_CHECK gantry_status gy_rings_init(struct gy_completion_rings *rings,
+                                              const struct gy_completion_config *config);
+
+/* As the functions of completion.h, for the ring that `stream` belongs to, or for all. */
+void gy_rings_fini(struct gy_completion_rings *rings);
+GANTRY_MUST_CHECK gantry_status gy_rings_add(struct gy_completion_rings *rings, uint32_t stream,
+                                             gantry_task *task, uint64_t flow);
+GANTRY_MUST_CHECK gantry_status gy_rings_watch(struct gy_completion_rings *rings, uint32_t stream);
+uint64_t gy_rings_expect(struct gy_completion_rings *rings);
+bool gy_rings_is_full(struct gy_completion_rings *rings, uint32_t stream);
+bool gy_rings_is_pending(const struct gy_completion_rings *rings);
+gantry_status gy_rings_flush(struct gy_completion_rings *rings);
+
+#endif
