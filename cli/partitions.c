@@ -18,6 +18,21 @@ struct seen {
     uint32_t overlap; /* SMs that another partition ran on, too, though this one is exclusive */
 };
 
+/* What a task that names no partition has run on. */
+struct unnamed {
+    uint32_t stream, graph; /* SMs */
+    uint32_t strays;        /* of either, outside of the default partition */
+};
+
+static uint32_t count_outside(const gantry_sm_set *of, const gantry_sm_set *set)
+{
+    uint32_t count = 0;
+    for (int w = 0; w < GANTRY_SM_SET_WORDS; w++) {
+        count += (uint32_t)__builtin_popcountll(of->words[w] & ~set->words[w]);
+    }
+    return count;
+}
+
 static bool look(gantry_context *context, uint32_t index, struct seen *out)
 {
     gantry_partition *partition = gantry_partition_at(context, index);
@@ -30,9 +45,18 @@ static bool look(gantry_context *context, uint32_t index, struct seen *out)
     uint32_t granted = out->info.granted_sms, ran = out->stream.count;
     out->strays = ran > granted ? ran - granted : 0;
     out->missing = ran < granted ? granted - ran : 0;
-    for (int w = 0; w < GANTRY_SM_SET_WORDS; w++) {
-        out->strays += (uint32_t)__builtin_popcountll(out->graph.words[w] & ~out->stream.words[w]);
+    out->strays += count_outside(&out->graph, &out->stream);
+    return true;
+}
+
+static bool look_at_unnamed(gantry_context *context, const struct seen *partition, struct unnamed *out)
+{
+    gantry_sm_set stream, graph;
+    if (!cli_look_at_tasks(context, &stream, &graph)) {
+        return false;
     }
+    *out = (struct unnamed){stream.count, graph.count, count_outside(&stream, &partition->stream)};
+    out->strays += count_outside(&graph, &partition->stream);
     return true;
 }
 
@@ -69,7 +93,7 @@ static void format_set(const gantry_sm_set *set, char *out, size_t room)
 }
 
 static void print_text(const gantry_sm_topology *t, const gantry_partition_layout *plan,
-                       const struct seen *seen)
+                       const struct seen *seen, const struct unnamed *unnamed)
 {
     char set[4096];
     printf("multiprocessors    %" PRIu32 "%s%s, %" PRIu32 " units of %" PRIu32
@@ -89,10 +113,12 @@ static void print_text(const gantry_sm_topology *t, const gantry_partition_layou
                s->info.name, s->info.planned_sms, s->info.granted_sms, s->stream.count, s->graph.count,
                s->strays, s->missing, s->overlap, set, s->info.is_default ? "  (default)" : "");
     }
+    printf("%-16s %7s %7s %6" PRIu32 " %6" PRIu32 " %7" PRIu32 "\n", "(a task of none)", "", "",
+           unnamed->stream, unnamed->graph, unnamed->strays);
 }
 
 static void print_json(const gantry_sm_topology *t, const gantry_partition_layout *plan,
-                       const struct seen *seen)
+                       const struct seen *seen, const struct unnamed *unnamed)
 {
     char set[4096];
     printf("{\"sm_count\":%" PRIu32 ",\"unit_sms\":%" PRIu32 ",\"unit_count\":%" PRIu32 ",\"is_mig\":%s,"
@@ -109,7 +135,8 @@ static void print_json(const gantry_sm_topology *t, const gantry_partition_layou
                i != 0 ? "," : "", s->info.name, s->info.planned_sms, s->info.granted_sms, s->stream.count,
                s->graph.count, s->strays, s->missing, s->overlap, s->info.is_default ? "true" : "false", set);
     }
-    printf("]}\n");
+    printf("],\"unnamed\":{\"seen_sms\":%" PRIu32 ",\"seen_in_graph\":%" PRIu32 ",\"strays\":%" PRIu32 "}}\n",
+           unnamed->stream, unnamed->graph, unnamed->strays);
 }
 
 static int show(gantry_context *context, bool json)
@@ -122,17 +149,22 @@ static int show(gantry_context *context, bool json)
         gantry_partition_get_layout(context, &plan) != GANTRY_OK) {
         return 1;
     }
-    bool clean = true;
+    bool clean;
     for (uint32_t i = 0; i < plan.count; i++) {
         if (!look(context, i, &seen[i])) {
             return 1;
         }
     }
     find_overlaps(seen, plan.count);
+    struct unnamed unnamed;
+    if (!look_at_unnamed(context, &seen[plan.default_partition], &unnamed)) {
+        return 1;
+    }
+    clean = unnamed.strays == 0;
     for (uint32_t i = 0; i < plan.count; i++) {
         clean = clean && seen[i].strays == 0 && seen[i].missing == 0 && seen[i].overlap == 0;
     }
-    (json ? print_json : print_text)(&topology, &plan, seen);
+    (json ? print_json : print_text)(&topology, &plan, seen, &unnamed);
     if (!clean) {
         fprintf(stderr, "gantry: blocks ran where they should not, or not wherever they should\n");
     }

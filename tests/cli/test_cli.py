@@ -102,8 +102,10 @@ class Cli(unittest.TestCase):
         self.assertEqual([(p["name"], p["granted_sms"], p["seen_sms"], p["seen_in_graph"], p["strays"], p["overlap"])
                           for p in shown["partitions"]],
                          [("critical", 16, 16, 16, 0, 0), ("bulk", 32, 32, 32, 0, 0), ("other", 84, 84, 84, 0, 0)])
+        self.assertEqual(shown["unnamed"], {"seen_sms": 84, "seen_in_graph": 84, "strays": 0})
         status, out, err = gantry("info", "--driver", "emulated", "--partitions", plan)
         self.assertEqual((status, err), (0, ""))
+        self.assertRegex(out, r"\(a task of none\) +84 +84 +0\n")
         self.assertRegex(out, r"other +84 +84 +84 +84 +0 +0 +0 .*\(default\)")
         for text, named in [('{"partitions": [{"nam": "a"}]}', "nam"), ('{"partitions": [{"name": "a", "sms": -1}]}', "sms"),
                             ('{"plan": []}', "plan"), ("[1]", "no JSON object"),
