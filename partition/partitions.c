@@ -68,7 +68,7 @@ static unsigned choose(struct build *b, const uint64_t groups[4], bool remainder
 static gantry_status choose_workqueues(struct build *b, const gantry_partition_request *r, unsigned *count)
 {
     struct gy_context *context = b->partitions->context;
-    if (r == NULL || r->workqueue_limit == 0) {
+    if (r == NULL || (r->workqueue_limit == 0 && r->workqueue_scope == GANTRY_WORKQUEUE_SHARED)) {
         return GANTRY_OK;
     }
     if (b->partitions->topology.workqueues == 0) {
@@ -82,7 +82,9 @@ static gantry_status choose_workqueues(struct build *b, const gantry_partition_r
     memset(queues, 0, sizeof(*queues));
     gantry_status status = GY_CALL(
         context, cuDeviceGetDevResource(context->device, queues, CU_DEV_RESOURCE_TYPE_WORKQUEUE_CONFIG));
-    queues->wqConfig.wqConcurrencyLimit = r->workqueue_limit;
+    if (r->workqueue_limit != 0) {
+        queues->wqConfig.wqConcurrencyLimit = r->workqueue_limit;
+    }
     queues->wqConfig.sharingScope = r->workqueue_scope == GANTRY_WORKQUEUE_BALANCED
                                         ? CU_WORKQUEUE_SCOPE_GREEN_CTX_BALANCED
                                         : CU_WORKQUEUE_SCOPE_DEVICE_CTX;

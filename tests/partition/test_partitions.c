@@ -307,6 +307,7 @@ static void test_a_structured_split_and_work_queues(void **state)
         r[i].workqueue_limit = (uint32_t)i;
         r[i].workqueue_scope = GANTRY_WORKQUEUE_BALANCED;
     }
+    r[2].workqueue_scope = GANTRY_WORKQUEUE_SHARED;
     r[1].overlaps = "a";
     r[1].overlap_sms = 8;
     setenv("GANTRY_EMU_CUDA", "13010", 1);
@@ -324,7 +325,12 @@ static void test_a_structured_split_and_work_queues(void **state)
     assert_int_equal(info_of(gantry_partition_at(context, 1)).granted_sms, 32);
     assert_int_equal(info_of(gantry_partition_at(context, 1)).workqueue_limit, 1);
     assert_int_equal(info_of(gantry_partition_at(context, 1)).workqueue_scope, GANTRY_WORKQUEUE_BALANCED);
-    assert_int_equal(info_of(gantry_partition_at(context, 0)).workqueue_limit, 0);
+    assert_int_equal(info_of(gantry_partition_at(context, 2)).workqueue_limit, 2);
+    assert_int_equal(info_of(gantry_partition_at(context, 2)).workqueue_scope, GANTRY_WORKQUEUE_SHARED);
+    /* Balanced without a number: as many as the device has. */
+    assert_int_equal(info_of(gantry_partition_at(context, 0)).workqueue_limit, 8);
+    assert_int_equal(info_of(gantry_partition_at(context, 0)).workqueue_scope, GANTRY_WORKQUEUE_BALANCED);
+    assert_int_equal(info_of(gantry_partition_at(context, 3)).workqueue_limit, 0);
     /* Discovered: clusters of 4 in processing clusters of 18, 16 and 14; then what is left. */
     assert_int_equal(info_of(gantry_partition_at(context, 2)).granted_sms, 124 - 28 - 24);
     assert_int_equal(info_of(gantry_partition_at(context, 3)).granted_sms, 8);
