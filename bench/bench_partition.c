@@ -270,8 +270,8 @@ static bool bench_splits(const struct bench_options *options)
 
 static bool bench_partition(const struct bench_options *options)
 {
-    return bench_ways(options) && bench_hybrid(options) && bench_one_graph(options) &&
-           bench_splits(options) && bench_partition_costs(options);
+    return bench_ways(options) && bench_one_graph(options) && bench_splits(options) &&
+           bench_hybrid(options) && bench_partition_costs(options);
 }
 
 const struct gantry_bench gantry_bench_partition = {
