@@ -82,8 +82,10 @@ static uint32_t samples(const struct bench_options *options, const struct bench_
 
 static struct bench_scene_options scene_options(const struct bench_options *options)
 {
+    /* Emulated SMs need the cores that threads would spin on. */
+    bool emulated = options->driver == GANTRY_DRIVER_EMULATED;
     return (struct bench_scene_options){.driver = options->driver,
-                                        .wait = GANTRY_WAIT_SPIN,
+                                        .wait = emulated ? GANTRY_WAIT_BLOCK : GANTRY_WAIT_SPIN,
                                         .critical_sms = CRITICAL_SMS,
                                         .waves = WAVES,
                                         .wave_us = 1000};
