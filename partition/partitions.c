@@ -461,10 +461,37 @@ static gantry_status need_green(const struct gantry_partition *p)
                : GY_FAIL(GANTRY_ERR_UNSUPPORTED, "partition '%s' has no green context", p->info.name);
 }
 
+/* Behind both of its green contexts: gathered on a stream of its own, so that nothing else has to wait. */
+static gantry_status record_both(struct gantry_partition *p, CUevent event)
+{
+    struct gy_context *context = p->owner->context;
+    const CUgreenCtx greens[] = {p->green, p->wide};
+    CUstream gather;
+    gantry_status status = gy_partition_stream(p, false, &gather);
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    for (int i = 0; i < 2 && status == GANTRY_OK; i++) {
+        status = GY_CALL(context, cuGreenCtxRecordEvent(greens[i], event));
+        if (status == GANTRY_OK) { /* waits for what the event is now */
+            status = GY_CALL(context, cuStreamWaitEvent(gather, event, 0));
+        }
+    }
+    if (status == GANTRY_OK) {
+        status = GY_CALL(context, cuEventRecord(event, gather));
+    }
+    gantry_status destroyed = GY_CALL(context, cuStreamDestroy(gather));
+    return status != GANTRY_OK ? status : destroyed;
+}
+
 gantry_status gy_partition_record(struct gantry_partition *p, CUevent event)
 {
     gantry_status status = need_green(p);
-    return status == GANTRY_OK ? GY_CALL(p->owner->context, cuGreenCtxRecordEvent(p->green, event)) : status;
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    return p->wide != NULL ? record_both(p, event)
+                           : GY_CALL(p->owner->context, cuGreenCtxRecordEvent(p->green, event));
 }
 
 gantry_status gy_partition_wait(struct gantry_partition *p, CUevent event)

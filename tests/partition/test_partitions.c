@@ -230,6 +230,55 @@ static void test_whole_partition_calls(void **state)
     gantry_context_destroy(context);
 }
 
+/* Streams with borrowed SMs are the partition's, too. */
+static void test_whole_partition_calls_with_borrowed_sms(void **state)
+{
+    (void)state;
+    struct gantry_emu_control emu;
+    gantry_context *context;
+    gantry_partition_request r[] = {request("a", AT_LEAST, 8), request("b", REST, 0)};
+    r[1].borrows = "a";
+    assert_ok(open_with(r, 2, NULL, &context));
+    gantry_partition *b = gantry_partition_at(context, 1);
+    const struct gy_driver *driver = context->cuda->driver;
+    CUstream streams[2];
+    CUevent event;
+    CUdeviceptr memory;
+    uint32_t seen[2] = {0, 0};
+    assert_ok(gantry_context_acquire(context));
+    assert_int_equal(driver->cuMemAlloc(&memory, sizeof(seen)), CUDA_SUCCESS);
+    assert_int_equal(driver->cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), CUDA_SUCCESS);
+    for (int i = 0; i < 2; i++) {
+        assert_ok(gy_partition_stream(b, i == 1, &streams[i]));
+    }
+    for (int only = 0; only < 2; only++) { /* work on one of the two kinds at a time */
+        bool controlled = get_controls(&emu);
+        if (controlled) {
+            emu.hold();
+        }
+        CUdeviceptr word = memory + (CUdeviceptr)only * sizeof(seen[0]);
+        assert_int_equal(driver->cuMemsetD32Async(word, 7 + (unsigned)only, 1, streams[only]), CUDA_SUCCESS);
+        assert_ok(gantry_partition_record_event(b, event));
+        if (controlled) {
+            assert_int_equal(driver->cuEventQuery(event), CUDA_ERROR_NOT_READY);
+            emu.release();
+        }
+        assert_int_equal(driver->cuEventSynchronize(event), CUDA_SUCCESS);
+        assert_int_equal(driver->cuStreamQuery(streams[only]), CUDA_SUCCESS);
+        assert_ok(gantry_partition_synchronize(b));
+    }
+    assert_int_equal(driver->cuMemcpyDtoH(seen, memory, sizeof(seen)), CUDA_SUCCESS);
+    assert_int_equal(seen[0], 7);
+    assert_int_equal(seen[1], 8);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(driver->cuStreamDestroy(streams[i]), CUDA_SUCCESS);
+    }
+    assert_int_equal(driver->cuEventDestroy(event), CUDA_SUCCESS);
+    assert_int_equal(driver->cuMemFree(memory), CUDA_SUCCESS);
+    assert_ok(gantry_context_release(context));
+    gantry_context_destroy(context);
+}
+
 static void test_green_contexts_need_the_primary_context(void **state)
 {
     (void)state;
@@ -423,6 +472,7 @@ int main(void)
         cmocka_unit_test(test_without_a_plan_there_is_one_partition),
         cmocka_unit_test(test_streams_know_their_partition),
         cmocka_unit_test(test_whole_partition_calls),
+        cmocka_unit_test(test_whole_partition_calls_with_borrowed_sms),
         cmocka_unit_test(test_green_contexts_need_the_primary_context),
         cmocka_unit_test_teardown(test_an_old_driver_is_refused_or_falls_back, restore_emulator),
         cmocka_unit_test_teardown(test_a_structured_split_and_work_queues, restore_emulator),
