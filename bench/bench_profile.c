@@ -14,6 +14,7 @@
  * On the emulated driver the figures say what the emulator does, not what a device would. */
 #include "bench/bench_profile_ways.h"
 #include "bench/harness.h"
+#include "bench/profile_ways.h"
 
 #include "profile_kernels_bench.kernels.h"
 
@@ -25,6 +26,7 @@
 #include <unistd.h>
 
 #define THREADS 128u
+#define COUNTERS (BENCH_COUNTERS * BENCH_COUNTER_WORDS * sizeof(uint32_t))
 #define RESIDENT 16u /* blocks of so many threads that an SM has at once: 2048 threads */
 
 struct profile_bench {
@@ -32,10 +34,12 @@ struct profile_bench {
     gantry_cpu_dispatcher *cpus;
     gantry_taskman *manager;
     gantry_task *done; /* of the run at hand: starts when the GPU has finished */
-    gantry_kernel *plain, *recorded, *ping_pong;
+    gantry_kernel *plain[2], *recorded[2], *ping_pong; /* by is_loads */
+    bool is_loads;
     uint32_t first_kernel;
     uint32_t *counted;         /* page-locked: blocks that ran, of the latest run */
     void *counter;             /* on the device: the same while they run, and the sink behind it */
+    void *data;                /* on the device: zeros */
     uint32_t blocks, launches; /* of a run */
     uint32_t steps;
     bool instrumented; /* the run at hand launches recorded_work */
@@ -60,21 +64,21 @@ static gantry_launch_result launch_work(gantry_launch *launch, void *arg)
 {
     struct profile_bench *b = arg;
     gantry_dim3 grid = {b->blocks, 1, 1}, block = {THREADS, 1, 1};
-    void *sink = (char *)b->counter + sizeof(uint32_t);
+    void *sink = (char *)b->counter + COUNTERS;
     if (gantry_launch_index(launch) == 0 &&
-        gantry_launch_fill(launch, b->counter, 0, sizeof(uint32_t), 1) != GANTRY_OK) {
+        gantry_launch_fill(launch, b->counter, 0, 1, COUNTERS) != GANTRY_OK) {
         return GANTRY_LAUNCH_FAILED;
     }
     void *profile = b->instrumented ? gantry_launch_profile(launch, b->first_kernel, grid) : NULL;
-    void *args[] = {&b->steps, &b->counter, &sink, &profile, &b->first_kernel};
-    if (gantry_launch_kernel(launch, b->instrumented ? b->recorded : b->plain, grid, block, 0, args) !=
-        GANTRY_OK) {
+    void *args[] = {&b->steps, &b->data, &b->counter, &sink, &profile, &b->first_kernel};
+    if (gantry_launch_kernel(launch, b->instrumented ? b->recorded[b->is_loads] : b->plain[b->is_loads], grid,
+                             block, 0, args) != GANTRY_OK) {
         return GANTRY_LAUNCH_FAILED;
     }
     if (gantry_launch_index(launch) + 1 < b->launches) {
         return GANTRY_LAUNCH_AGAIN;
     }
-    bool good = gantry_launch_copy_dtoh(launch, b->counted, b->counter, sizeof(uint32_t)) == GANTRY_OK &&
+    bool good = gantry_launch_copy_dtoh(launch, b->counted, b->counter, COUNTERS) == GANTRY_OK &&
                 gantry_launch_add_completion(launch, b->done) == GANTRY_OK;
     return good ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_FAILED;
 }
@@ -96,7 +100,7 @@ static bool build(struct profile_bench *b)
     done.name = "done";
     done.run = do_nothing;
     gantry_task *first;
-    *b->counted = 0;
+    memset(b->counted, 0, COUNTERS);
     return ok(gantry_taskman_reset(b->manager)) && ok(gantry_taskman_submit(b->manager, &work, &first)) &&
            ok(gantry_taskman_submit(b->manager, &done, &b->done)) &&
            ok(gantry_task_start_after(b->done, first));
@@ -140,7 +144,11 @@ static bool prepare_ours(void *arg)
 static bool verify_plain(void *arg)
 {
     struct profile_bench *b = arg;
-    return *(volatile uint32_t *)b->counted == b->blocks * b->launches;
+    uint64_t blocks = 0;
+    for (uint32_t i = 0; i < BENCH_COUNTERS; i++) {
+        blocks += b->counted[i * BENCH_COUNTER_WORDS];
+    }
+    return blocks == (uint64_t)b->blocks * b->launches;
 }
 
 static bool stop(struct profile_bench *b)
@@ -255,7 +263,7 @@ static void report_error(const struct bench_options *options, const char *name, 
 struct kernel_case {
     const char *name;
     double block_ns;
-    bool instrumented, records;
+    bool is_loads, instrumented, records;
     gantry_profile_clock clock;
 };
 
@@ -263,7 +271,10 @@ static bool run_case(struct profile_bench *b, const struct bench_options *option
                      const struct kernel_case *which, uint32_t pairs)
 {
     b->records = which->records;
+    b->is_loads = which->is_loads;
     b->clock = which->clock;
+    b->what =
+        GANTRY_PROFILE_CTAS_KERNELS; /* the kernels do the same as for EACH, and the writer is soon done */
     b->ctas = b->ctas_lost = b->bytes = b->alignment_ns = b->sm_alignment_ns = 0;
     struct bench_side plain = {
         .name = "no-macros", .prepare = prepare_plain, .run = run, .verify = verify_plain};
@@ -279,7 +290,9 @@ static bool run_case(struct profile_bench *b, const struct bench_options *option
     one.ours = which->instrumented ? one.ours : plain;
     bool good = bench_run(options, &one, NULL);
     print_recording(b, options);
+    b->is_loads = false;
     b->clock = GANTRY_PROFILE_CLOCK_GLOBAL;
+    b->what = GANTRY_PROFILE_CTAS_EACH;
     return good;
 }
 
@@ -305,6 +318,48 @@ static bool run_ways(struct profile_bench *b, const struct bench_options *option
     return result.verified;
 }
 
+static bool load(struct profile_bench *b)
+{
+    gantry_module *module;
+    return ok(gantry_module_load(b->context, &gantry_image_profile_kernels_bench, &module)) &&
+           ok(gantry_module_get_kernel(module, "plain_work", &b->plain[0])) &&
+           ok(gantry_module_get_kernel(module, "recorded_work", &b->recorded[0])) &&
+           ok(gantry_module_get_kernel(module, "plain_loads", &b->plain[1])) &&
+           ok(gantry_module_get_kernel(module, "recorded_loads", &b->recorded[1])) &&
+           ok(gantry_module_get_kernel(module, "ping_pong", &b->ping_pong));
+}
+
+static gantry_launch_result clear_data(gantry_launch *launch, void *arg)
+{
+    struct profile_bench *b = arg;
+    return gantry_launch_fill(launch, b->data, 0, sizeof(uint32_t), BENCH_DATA_WORDS) == GANTRY_OK
+               ? GANTRY_LAUNCH_DONE
+               : GANTRY_LAUNCH_FAILED;
+}
+
+static bool allocate(struct profile_bench *b)
+{
+    gantry_heap *heap = gantry_context_heap(b->context);
+    gantry_task_desc clear = GANTRY_TASK_DESC_INIT;
+    gantry_task *task;
+    void *counted;
+    if (!ok(gantry_heap_alloc(heap, GANTRY_MEMORY_PINNED, COUNTERS, 0, GANTRY_ALLOC_SITE("bench profile"),
+                              &counted))) {
+        return false;
+    }
+    b->counted = counted;
+    clear.kind = GANTRY_TASK_KERNEL;
+    clear.label = "clear";
+    clear.launch = clear_data;
+    clear.arg = b;
+    return ok(gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, COUNTERS + 256, 0,
+                                GANTRY_ALLOC_SITE("bench profile"), &b->counter)) &&
+           ok(gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, BENCH_DATA_WORDS * sizeof(uint32_t), 0,
+                                GANTRY_ALLOC_SITE("bench profile"), &b->data)) &&
+           ok(gantry_taskman_submit(b->manager, &clear, &task)) && ok(gantry_taskman_start(b->manager)) &&
+           ok(gantry_taskman_stop(b->manager));
+}
+
 static bool open_all(struct profile_bench *b, const struct bench_options *options)
 {
     static const char *const names[] = {"recorded_work"};
@@ -313,8 +368,6 @@ static bool open_all(struct profile_bench *b, const struct bench_options *option
     gantry_cpu_dispatcher_options cpus = GANTRY_CPU_DISPATCHER_OPTIONS_INIT;
     cpus.worker_count = 1;
     gantry_taskman_options manager = GANTRY_TASKMAN_OPTIONS_INIT;
-    gantry_module *module;
-    void *counted;
     snprintf(b->path, sizeof(b->path), "/tmp/gantry-bench-%d.pftrace", (int)getpid());
     if (!ok(gantry_context_create(&context, &b->context)) ||
         !ok(gantry_cpu_dispatcher_create(&cpus, &b->cpus))) {
@@ -322,19 +375,8 @@ static bool open_all(struct profile_bench *b, const struct bench_options *option
     }
     manager.cpu_dispatcher = b->cpus;
     manager.gpu_dispatcher = gantry_context_dispatcher(b->context);
-    if (!ok(gantry_taskman_create(&manager, &b->manager)) ||
-        !ok(gantry_module_load(b->context, &gantry_image_profile_kernels_bench, &module)) ||
-        !ok(gantry_module_get_kernel(module, "plain_work", &b->plain)) ||
-        !ok(gantry_module_get_kernel(module, "recorded_work", &b->recorded)) ||
-        !ok(gantry_module_get_kernel(module, "ping_pong", &b->ping_pong)) ||
-        !ok(gantry_profile_register_kernels(names, 1, &b->first_kernel)) ||
-        !ok(gantry_heap_alloc(gantry_context_heap(b->context), GANTRY_MEMORY_PINNED, 256, 0,
-                              GANTRY_ALLOC_SITE("bench profile"), &counted))) {
-        return false;
-    }
-    b->counted = counted;
-    return ok(gantry_heap_alloc(gantry_context_heap(b->context), GANTRY_MEMORY_DEVICE, 256, 0,
-                                GANTRY_ALLOC_SITE("bench profile"), &b->counter));
+    return ok(gantry_taskman_create(&manager, &b->manager)) &&
+           ok(gantry_profile_register_kernels(names, 1, &b->first_kernel)) && load(b) && allocate(b);
 }
 
 static void close_all(struct profile_bench *b)
@@ -348,39 +390,62 @@ static void close_all(struct profile_bench *b)
     if (b->counter != NULL) {
         (void)gantry_heap_free(gantry_context_heap(b->context), b->counter);
     }
+    if (b->data != NULL) {
+        (void)gantry_heap_free(gantry_context_heap(b->context), b->data);
+    }
     gantry_context_destroy(b->context);
     (void)unlink(b->path);
+}
+
+static const struct kernel_case cases[] = {
+    {"profile/same-2us", 2000, false, false, false, GANTRY_PROFILE_CLOCK_GLOBAL},
+    {"profile/off-2us", 2000, false, true, false, GANTRY_PROFILE_CLOCK_GLOBAL},
+    {"profile/off-10us", 10000, false, true, false, GANTRY_PROFILE_CLOCK_GLOBAL},
+    {"profile/off-2us-loads", 2000, true, true, false, GANTRY_PROFILE_CLOCK_GLOBAL},
+    {"profile/off-10us-loads", 10000, true, true, false, GANTRY_PROFILE_CLOCK_GLOBAL},
+    {"profile/on-2us", 2000, false, true, true, GANTRY_PROFILE_CLOCK_GLOBAL},
+    {"profile/on-10us", 10000, false, true, true, GANTRY_PROFILE_CLOCK_GLOBAL},
+    {"profile/on-2us-loads", 2000, true, true, true, GANTRY_PROFILE_CLOCK_GLOBAL},
+    {"profile/on-10us-loads", 10000, true, true, true, GANTRY_PROFILE_CLOCK_GLOBAL},
+    {"profile/on-10us-sm-clock", 10000, false, true, true, GANTRY_PROFILE_CLOCK_SM},
+};
+
+static bool run_kernel_cases(struct profile_bench *b, const struct bench_options *options, bool emulated,
+                             uint32_t sms)
+{
+    double ns_per_step[2];
+    bool good = true;
+    for (uint32_t i = 0; i < (emulated ? 1 : 2); i++) { /* in the emulator nothing waits for memory */
+        b->is_loads = i == 1;
+        if (!calibrate(b, sms, &ns_per_step[i])) {
+            return false;
+        }
+    }
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        if (emulated && cases[i].is_loads) {
+            continue;
+        }
+        b->steps = (uint32_t)(cases[i].block_ns / ns_per_step[cases[i].is_loads]) + 1;
+        b->launches = emulated ? 2 : cases[i].records ? 50 : 100;
+        good = run_case(b, options, &cases[i], emulated ? 1 : cases[i].records ? 4 : 6) && good;
+    }
+    b->steps = (uint32_t)(2000 / ns_per_step[0]) + 1;
+    return good;
 }
 
 static bool run_cases(struct profile_bench *b, const struct bench_options *options)
 {
     gantry_device_info info = {.struct_size = sizeof(info)};
-    double ns_per_step;
-    bool good = ok(gantry_context_device_info(b->context, &info));
-    uint32_t sms = info.multiprocessors;
-    b->blocks = info.emulated ? 256 : sms * RESIDENT * 8;
-    b->launches = info.emulated ? 4 : 50;
-    if (!good || !calibrate(b, sms, &ns_per_step)) {
+    if (!ok(gantry_context_device_info(b->context, &info))) {
         return false;
     }
-    static const struct kernel_case cases[] = {
-        {"profile/same-2us", 2000, false, false, GANTRY_PROFILE_CLOCK_GLOBAL},
-        {"profile/off-2us", 2000, true, false, GANTRY_PROFILE_CLOCK_GLOBAL},
-        {"profile/off-10us", 10000, true, false, GANTRY_PROFILE_CLOCK_GLOBAL},
-        {"profile/on-2us", 2000, true, true, GANTRY_PROFILE_CLOCK_GLOBAL},
-        {"profile/on-10us", 10000, true, true, GANTRY_PROFILE_CLOCK_GLOBAL},
-        {"profile/on-2us-sm-clock", 2000, true, true, GANTRY_PROFILE_CLOCK_SM},
-        {"profile/on-10us-sm-clock", 10000, true, true, GANTRY_PROFILE_CLOCK_SM},
-    };
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        b->steps = (uint32_t)(cases[i].block_ns / ns_per_step) + 1;
-        b->launches = info.emulated ? 4 : cases[i].records ? 100 : 200;
-        good = run_case(b, options, &cases[i], info.emulated ? 1 : cases[i].records ? 4 : 8) && good;
-    }
-    b->launches = info.emulated ? 4 : 200;
+    uint32_t sms = info.multiprocessors;
+    b->blocks = info.emulated ? 64 : sms * RESIDENT * 56;
+    b->launches = info.emulated ? 2 : 10;
+    bool good = run_kernel_cases(b, options, info.emulated, sms);
     struct bench_options few = *options;
     few.runs = few.runs < 3 ? few.runs : 3; /* these are long */
-    b->steps = (uint32_t)(2000 / ns_per_step) + 1;
+    b->launches = info.emulated ? 4 : 28;
     good = run_records(b, &few, "profile/records-of-launches", GANTRY_PROFILE_CTAS_KERNELS) && good;
     good = run_records(b, &few, "profile/records-of-blocks", GANTRY_PROFILE_CTAS_EACH) && good;
     report_error(options, "profile/host-to-gpu", b->alignment_ns);

@@ -123,7 +123,7 @@ bool bench_measure_ways(gantry_context *context, gantry_taskman *manager, gantry
 {
     struct exchange e = {.kernel = ping_pong, .blocks = sms & ~1u};
     gantry_heap *heap = gantry_context_heap(context);
-    e.boxes = (size_t)e.blocks * e.blocks * sizeof(uint64_t);
+    e.boxes = (size_t)e.blocks * e.blocks * BENCH_BOX_WORDS * sizeof(uint64_t);
     e.ways = (size_t)e.blocks * e.blocks * sizeof(struct bench_way);
     e.sms = e.blocks * sizeof(uint32_t);
     e.bytes = e.boxes + e.ways + e.sms + sizeof(uint32_t);

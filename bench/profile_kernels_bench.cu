@@ -1,9 +1,10 @@
-/* Work whose length is a number of steps, with and without the macros of a recording. */
+/* Work whose length is a number of steps, with and without the macros of a recording: arithmetic, which keeps an SM's
+ * instruction issue busy as soon as a few blocks are resident, or loads that wait for each other. */
 #include "bench/profile_ways.h"
 
 #include <gantry/profile_kernel.h>
 
-static __device__ inline uint32_t steps_of_work(uint32_t steps)
+static __device__ inline uint32_t arithmetic(uint32_t steps)
 {
     uint32_t x = threadIdx.x + 1;
     for (uint32_t i = 0; i < steps; i++) {
@@ -12,26 +13,53 @@ static __device__ inline uint32_t steps_of_work(uint32_t steps)
     return x;
 }
 
-/* Adds one to *blocks per block; `sink` keeps the work from being left out. */
-static __device__ inline void finish(uint32_t x, uint32_t *blocks, uint32_t *sink)
+/* `data` is zero, which the compiler does not know: each load waits for the one before. */
+static __device__ inline uint32_t loads(uint32_t steps, const uint32_t *data)
+{
+    uint32_t x = 0, at = blockIdx.x * 40503u * 128u + threadIdx.x;
+    for (uint32_t i = 0; i < steps; i++) {
+        at += 128u * 7919u;
+        x += data[(at + x) % BENCH_DATA_WORDS];
+    }
+    return x;
+}
+
+/* Adds one to one of the counters per block; `sink` keeps the work from being left out. */
+static __device__ inline void finish(uint32_t x, uint32_t *counters, uint32_t *sink)
 {
     if (x == 0xdeadbeefu) {
         *sink = x;
     }
-    if (threadIdx.x == 0) {
-        atomicAdd(blocks, 1u);
+    if (threadIdx.x == 0) { /* not all on one: that would be what blocks wait for */
+        atomicAdd(&counters[blockIdx.x % BENCH_COUNTERS * BENCH_COUNTER_WORDS], 1u);
     }
 }
 
-GANTRY_KERNEL(plain_work, (uint32_t steps, uint32_t *blocks, uint32_t *sink))
+GANTRY_KERNEL(plain_work, (uint32_t steps, const uint32_t *data, uint32_t *counters, uint32_t *sink))
 {
-    finish(steps_of_work(steps), blocks, sink);
+    (void)data;
+    finish(arithmetic(steps), counters, sink);
 }
 
-GANTRY_KERNEL(recorded_work, (uint32_t steps, uint32_t *blocks, uint32_t *sink, void *profile, uint32_t id))
+GANTRY_KERNEL(recorded_work, (uint32_t steps, const uint32_t *data, uint32_t *counters, uint32_t *sink, void *profile,
+                              uint32_t id))
 {
     GANTRY_KERNEL_START(profile, id);
-    finish(steps_of_work(steps), blocks, sink);
+    (void)data;
+    finish(arithmetic(steps), counters, sink);
+    GANTRY_KERNEL_STOP(profile, id);
+}
+
+GANTRY_KERNEL(plain_loads, (uint32_t steps, const uint32_t *data, uint32_t *counters, uint32_t *sink))
+{
+    finish(loads(steps, data), counters, sink);
+}
+
+GANTRY_KERNEL(recorded_loads, (uint32_t steps, const uint32_t *data, uint32_t *counters, uint32_t *sink, void *profile,
+                               uint32_t id))
+{
+    GANTRY_KERNEL_START(profile, id);
+    finish(loads(steps, data), counters, sink);
     GANTRY_KERNEL_STOP(profile, id);
 }
 
@@ -67,10 +95,11 @@ static __device__ inline uint32_t opponent(uint32_t player, uint32_t round, uint
     return other == player ? ring : other;
 }
 
-/* Blocks of one thread that are all resident at once, an even number, each on an SM of its own: sms[block].  Each two send
- * each other the time, `volleys` times there and back, through boxes[from * blocks + to]; what the receiver's clock
- * showed less what was sent is a way[from * blocks + to] with its least and its sum, over all but the first.  Everything is 0 at first.  Ends early,
- * with *stuck set, after `patience` looks at one box. */
+/* Blocks of one thread that are all resident at once, an even number, each on an SM of its own: sms[block].  Each two
+ * send each other the time, `volleys` times there and back, through two words of one line of the cache, so that both
+ * ways lead over the same place.  What the receiver's clock showed less what was sent is a way[from * blocks + to] with
+ * its least and its sum, over all but the first.  Everything is 0 at first.  Ends early, with *stuck set, after
+ * `patience` looks at one box. */
 GANTRY_KERNEL(ping_pong, (uint64_t *boxes, bench_way *ways, uint32_t *sms, uint32_t *stuck, uint32_t volleys,
                           uint32_t patience))
 {
@@ -78,7 +107,9 @@ GANTRY_KERNEL(ping_pong, (uint64_t *boxes, bench_way *ways, uint32_t *sms, uint3
     sms[me] = gantry_smid();
     for (uint32_t round = 0; round + 1 < blocks; round++) {
         uint32_t other = opponent(me, round, blocks);
-        uint64_t *out = &boxes[me * blocks + other], *in = &boxes[other * blocks + me], latest = 0;
+        uint32_t low = me < other ? me : other, high = me < other ? other : me;
+        uint64_t *line = &boxes[(low * blocks + high) * BENCH_BOX_WORDS], latest = 0;
+        uint64_t *out = &line[me > other], *in = &line[me < other];
         bench_way way = {INT64_MAX, 0};
         for (uint32_t volley = 0; volley < volleys; volley++) {
             if (me < other) {

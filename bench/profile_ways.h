@@ -1,8 +1,13 @@
-/* What ping_pong() of profile_kernels_bench.cu writes. */
+/* What the kernels of profile_kernels_bench.cu share with the host. */
 #ifndef BENCH_PROFILE_WAYS_H
 #define BENCH_PROFILE_WAYS_H
 
 #include <stdint.h>
+
+#define BENCH_DATA_WORDS (4u << 20) /* 16 MiB: they stay in the cache */
+#define BENCH_COUNTERS 1024u
+#define BENCH_COUNTER_WORDS 8u /* from one counter to the next */
+#define BENCH_BOX_WORDS 16u    /* of 8 bytes: a line */
 
 /* Messages from one SM to another: the receiver's clock when one came less the sender's when it left. */
 struct bench_way {

@@ -329,7 +329,7 @@ void *gy_cta_reserve(struct gy_cta *cta, const struct gy_cta_request *request)
     b->batch.used += (uint32_t)request->ctas;
     cta->streams |= UINT64_C(1) << request->stream;
     cta->natives[request->stream] = request->native;
-    return (void *)(uintptr_t)(address | cta->sm_clock); /* see profile_kernel.h */
+    return (void *)(uintptr_t)(address | 2u | cta->sm_clock); /* see profile_kernel.h */
 }
 
 static gantry_status join_stream(struct gy_cta *cta, CUevent *fork, CUstream native)

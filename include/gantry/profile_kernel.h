@@ -18,7 +18,8 @@
  * gantry_profile_register_kernels() plus the kernel's place in the list.
  *
  * Times are read from %globaltimer or, with GANTRY_PROFILE_CLOCK_SM, from the SM's own clock; bit 0 of
- * `profile` says which.
+ * `profile` says which.  Bit 1 is always set, so that its lower half is never 0 and says whether anything is
+ * recorded: while not, the macros are two comparisons with a constant.
  *
  * Each block writes one record of 16 bytes into the place that the host has set aside for it, without
  * atomics.  START is to be the first statement of the kernel's body.  STOP waits for the threads of the
@@ -52,6 +53,11 @@ struct gantry_cta_record {
 #ifdef __cplusplus
 #if GANTRY_CTA_PROFILING
 
+static __device__ inline bool gantry_cta_records(const void *records)
+{
+    return (uint32_t)(uintptr_t)records != 0;
+}
+
 static __device__ inline bool gantry_cta_speaks(void)
 {
     return (threadIdx.x | threadIdx.y | threadIdx.z) == 0;
@@ -62,14 +68,26 @@ static __device__ inline uint64_t gantry_cta_now(const void *records)
     return ((uintptr_t)records & 1) != 0 ? gantry_sm_clock() : gantry_global_timer();
 }
 
+/* On a device all threads read the clock: it costs a warp no more than to ask which of them speaks. */
 static __device__ inline uint64_t gantry_cta_start(const void *records)
 {
-    return records != nullptr && gantry_cta_speaks() ? gantry_cta_now(records) : 0;
+    uint64_t start;
+#if GANTRY_KERNEL_FORM_DEVICE
+    asm volatile("" : "=l"(start)); /* anything, without an instruction */
+    const bool reads = gantry_cta_records(records);
+#else
+    start = 0;
+    const bool reads = gantry_cta_records(records) && gantry_cta_speaks();
+#endif
+    if (reads) {
+        start = gantry_cta_now(records);
+    }
+    return start;
 }
 
 static __device__ inline void gantry_cta_stop(void *records, uint32_t kernel, uint64_t start)
 {
-    if (records == nullptr) {
+    if (!gantry_cta_records(records)) {
         return;
     }
     __syncthreads();
@@ -79,7 +97,7 @@ static __device__ inline void gantry_cta_stop(void *records, uint32_t kernel, ui
         uint4 record = make_uint4((uint32_t)start, (uint32_t)(start >> 32),
                                   duration < 0xffffffffu ? (uint32_t)duration : 0xffffffffu,
                                   gantry_smid() | kernel << GANTRY_CTA_SM_BITS);
-        ((uint4 *)((uintptr_t)records & ~(uintptr_t)1))[block] = record;
+        ((uint4 *)((uintptr_t)records & ~(uintptr_t)3))[block] = record;
     }
 }
 
