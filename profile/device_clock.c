@@ -17,7 +17,7 @@
 #include <sched.h>
 #include <string.h>
 
-#define ROUNDS 32u
+#define ROUNDS 64u
 #define ROUNDS_PATIENCE (1u << 22) /* looks of the kernel at the host's time */
 #define ENOUGH 4u                  /* answers, when the GPU was cut short */
 #define SHOWN 8192u                /* the latest times that the host has shown; a power of two */
@@ -237,7 +237,7 @@ static void adopt(struct gy_device_clock *clock, uint64_t generation, struct gy_
 void gy_device_clock_compare(struct gy_device_clock *clock, uint64_t generation, uint64_t patience_ns)
 {
     gy_mutex_lock(&clock->lock);
-    uint64_t age = gy_gpu_clock_age(&clock->latest), now_ns = gy_clock_ns();
+    uint64_t age = gy_gpu_clock_age(&clock->latest) / 2, now_ns = gy_clock_ns(); /* an eighth of the bound */
     age = age < AGE_LEAST_NS ? AGE_LEAST_NS : age > AGE_MOST_NS ? AGE_MOST_NS : age;
     bool recent = clock->generation == generation && now_ns - clock->latest.host_ns < age;
     bool mine = !clock->measuring && !recent;
