@@ -12,6 +12,7 @@ gantry_status gy_graphs_init(struct gy_graphs *g, struct gy_context *context, st
     g->streams = streams;
     g->copier = copier;
     g->patience_ns = patience_ns;
+    g->first_calls = GY_GRAPHS_FIRST_CALLS;
     return gy_guard_init(&g->lock, GY_RANK_LEAF, &g->launched);
 }
 

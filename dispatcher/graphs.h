@@ -61,7 +61,8 @@ struct gy_graphs {
     uint64_t signature;             /* GD only; of this capture */
     CUgraph spent[GY_GRAPHS_SPENT]; /* GD only; launched, not destroyed yet */
     uint32_t spent_count;           /* GD only */
-    uint32_t part; /* GD only; captures of this batch that ended because they were large enough */
+    uint32_t part;        /* GD only; captures of this batch that ended because they were large enough */
+    uint32_t first_calls; /* immutable; launch calls after which the first of them ends */
     struct gy_graph_cached cache[GY_GRAPHS_CACHED];          /* GD only */
     struct gy_graph_function functions[GY_GRAPHS_FUNCTIONS]; /* GD only; open addressing */
     uint32_t function_count;                                 /* GD only */
@@ -98,7 +99,7 @@ void gy_graphs_sweep(struct gy_graphs *graphs);
 /* The capture is large enough to be launched while the rest of the batch is captured. */
 static inline bool gy_graphs_is_large(const struct gy_graphs *graphs)
 {
-    return graphs->calls >= (uint64_t)GY_GRAPHS_FIRST_CALLS << graphs->part;
+    return graphs->calls >= (uint64_t)graphs->first_calls << graphs->part;
 }
 /* End the capture and forget it; it holds nothing of value. */
 GANTRY_MUST_CHECK gantry_status gy_graphs_drop(struct gy_graphs *graphs);

@@ -11,6 +11,7 @@
  * that a graph uses: never more than the graph is wide.
  *
  * `--graphs N` sets how many graphs each of the first three tests takes its share of; `--seed N` which. */
+#include "dispatcher/internal.h"
 #include "tests/dispatcher/order_model.h"
 #include "tests/dispatcher/stamps.h"
 #include "tests/support/cmocka_c11.h"
@@ -278,7 +279,9 @@ static void run_random_graphs(struct gpu_fixture *fixture, struct graph *g, uint
     }
 }
 
-static void check_with(uint32_t workers, const gantry_context_options *options, uint32_t graphs)
+/* `first_calls`: how large the first part of a batch that is captured may get; 0: as always. */
+static void check_parts(uint32_t workers, const gantry_context_options *options, uint32_t graphs,
+                        uint32_t first_calls)
 {
     struct gpu_fixture fixture;
     order_model_attach(options->submission == GANTRY_SUBMISSION_DEFAULT &&
@@ -288,12 +291,20 @@ static void check_with(uint32_t workers, const gantry_context_options *options, 
     assert_non_null(g);
     g->fixture = &fixture;
     stamps_open(&g->stamps, fixture.context, 4096);
+    if (first_calls != 0) {
+        gantry_context_dispatcher(fixture.context)->graphs.first_calls = first_calls;
+    }
     run_random_graphs(&fixture, g, graphs);
     stamps_close(&g->stamps);
     print_message("%u graphs, %llu waits\n", graphs, (unsigned long long)order_model_faults().waits);
     free(g);
     gpu_fixture_close(&fixture);
     order_model_detach();
+}
+
+static void check_with(uint32_t workers, const gantry_context_options *options, uint32_t graphs)
+{
+    check_parts(workers, options, graphs, 0);
 }
 
 static gantry_context_options default_options(void)
@@ -353,6 +364,16 @@ static void test_order_is_kept_in_graphs(void **state)
     check_with(2, &options, graphs_wanted / 10);
 }
 
+static void test_order_is_kept_in_graphs_of_parts(void **state)
+{
+    (void)state;
+    gantry_context_options options = default_options();
+    options.submission = GANTRY_SUBMISSION_GRAPHS;
+    for (uint32_t first_calls = 1; first_calls <= 5; first_calls += 2) {
+        check_parts(2, &options, graphs_wanted / 20, first_calls);
+    }
+}
+
 static void test_order_is_kept_by_auto(void **state)
 {
     (void)state;
@@ -378,6 +399,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_order_is_kept_without_concurrent_streams),
         cmocka_unit_test(test_order_is_kept_with_device_wide_waits),
         cmocka_unit_test(test_order_is_kept_in_graphs),
+        cmocka_unit_test(test_order_is_kept_in_graphs_of_parts),
         cmocka_unit_test(test_order_is_kept_by_auto),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
