@@ -32,6 +32,7 @@ int scene_taskman(void);
 int scene_sharing(void);
 int scene_modules(void);
 int scene_partitions(void);
+int scene_audit(void);
 int scene_replay(void);
 int scene_memory(void);
 int scene_abandon(void);

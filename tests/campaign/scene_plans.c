@@ -174,14 +174,12 @@ static bool look_at_partitions(struct line *line)
     gantry_sm_topology topology = {.struct_size = sizeof(topology)};
     gantry_partition_info info = {.struct_size = sizeof(info)};
     gantry_share_usage usage = {.struct_size = sizeof(usage)};
-    gantry_sm_set set;
     layout.struct_size = sizeof(layout);
     bool good = SCENE_MAKE(partition, gantry_partition_find(context, "small", &partition)) &&
                 scene_ok(gantry_partition_read_topology(context, &topology), "topology") &&
                 scene_ok(gantry_partition_get_layout(context, &layout), "layout") &&
                 scene_ok(gantry_partition_get_info(partition, &info), "info") &&
                 scene_ok(gantry_partition_get_usage(partition, &usage), "usage") &&
-                scene_ok(gantry_partition_audit(partition, GANTRY_AUDIT_STREAM, &set), "audit") &&
                 scene_ok(gantry_partition_synchronize(partition), "synchronize");
     if (good && (info.granted_sms < 8 || usage.target <= 0)) {
         scene_broken("%u SMs, a share of %g", info.granted_sms, usage.target);
@@ -194,9 +192,8 @@ static bool look_at_partitions(struct line *line)
     return good;
 }
 
-int scene_partitions(void)
+static bool open_planned(struct line *line)
 {
-    static struct line line;
     gantry_partition_request requests[] = {
         {.struct_size = sizeof(requests[0]),
          .name = "small",
@@ -209,7 +206,28 @@ int scene_partitions(void)
     plan.requests = requests;
     plan.count = 2;
     options.partitions = &plan;
-    bool good = open_line(&line, &options) && look_at_partitions(&line) && run_once(&line);
+    return open_line(line, &options);
+}
+
+int scene_partitions(void)
+{
+    static struct line line;
+    bool good = open_planned(&line) && look_at_partitions(&line) && run_once(&line);
+    scene_close(&line.gpu);
+    return good ? 0 : 1;
+}
+
+/* Which SMs work runs on: kernels that wait until they are everywhere. */
+int scene_audit(void)
+{
+    static struct line line;
+    gantry_partition *partition = NULL;
+    gantry_sm_set set;
+    bool good = open_planned(&line) &&
+                SCENE_MAKE(partition, gantry_partition_find(line.gpu.context, "small", &partition));
+    for (gantry_audit_way way = GANTRY_AUDIT_STREAM; good && way <= GANTRY_AUDIT_GRAPH; way++) {
+        good = scene_ok(gantry_partition_audit(partition, way, &set), "audit");
+    }
     scene_close(&line.gpu);
     return good ? 0 : 1;
 }

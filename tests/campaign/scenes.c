@@ -158,6 +158,7 @@ const struct scene scenes[] = {
     {.name = "sharing", .run = scene_sharing},
     {.name = "modules", .run = scene_modules},
     {.name = "partitions", .run = scene_partitions},
+    {.name = "audit", .run = scene_audit, .most = 40},
     {.name = "replay", .run = scene_replay},
     {.name = "memory", .run = scene_memory},
     {.name = "abandon", .run = scene_abandon},
