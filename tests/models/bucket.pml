@@ -1,14 +1,14 @@
-/* A share of GPU time, dispatcher/shares.c with partition/bucket.c: GD launches a partition's tasks while its
- * bucket has tokens and few segments are in flight, holds back what it may not launch, and sleeps until tokens
- * or a segment are there; GDB charges what the GPU has passed.  Every task is launched, every segment is
- * charged once, GD never sleeps for good while a task is held, and no more is used than the bound in
- * partition/bucket.h says.
+/* A share of GPU time, dispatcher/share_turns.c and share_times.c with partition/bucket.c: GD launches the tasks
+ * of a lane while its account has tokens and few segments are in flight, holds back what it may not launch, and
+ * sleeps until tokens or a segment are there; GDB measures what the GPU has passed, GD pays it.  Every task is
+ * launched, every segment is paid once, GD never sleeps for good while a task is held, and no more is used than
+ * the bound in partition/bucket.h says.
  *
- * Each statement is one access of the C code to the positions, the bucket's lock or the inbox's signals; what
- * the lock guards is one step.  The sleep itself is the inbox's model: here it is the condition it waits for.
- * Times are kept as distances from now, so that states come
- * back: time passes when it likes, but at most MOST_WAIT between two looks at it.  A unit of it brings one token; a segment is one launch and takes 1 to LONGEST.
- * Predictions are what the last segment took, at first nothing.
+ * Each statement is one access of the C code to the positions or the inbox's signals; what GD alone touches
+ * between two of them is one step.  The sleep itself is the inbox's model: here it is the condition it waits for.
+ * Times are kept as distances from now, so that states come back: time passes when it likes, but at most
+ * MOST_WAIT between two looks at it.  A unit of it brings one token; a segment is one launch and takes 1 to
+ * LONGEST.  Predictions are what the last segment took, at first nothing.
  *
  * -DBROKEN: GD reads the inbox's signals after it has looked for work, not before. */
 #ifndef TASKS
@@ -25,13 +25,14 @@ byte since;                         /* now - bucket.at_ns */
 byte timer = NEVER;                 /* deadline - now, of GD's sleep */
 short tokens = BURST;               /* bucket.tokens */
 byte in_flight;                     /* bucket.in_flight, predicted */
-byte estimate;                      /* s->estimate */
-bool is_idle = true;                /* s->is_idle */
-byte opened, closed, collected;     /* s->opened, s->closed, s->collected */
-byte watched, passed;               /* up to where GDB looks out; what the GPU has passed */
+byte estimate;                      /* lane->estimate */
+bool is_idle = true;                /* account->is_idle */
+byte opened, published;             /* lane->opened, which is closed at once; lane->published */
+byte collected, settled;            /* lane->collected, lane->settled; account->working is opened - settled */
+byte passed;                        /* what the GPU has passed */
 byte predicted[TASKS], used[TASKS]; /* of each segment */
 byte over;                          /* the most that any window until now has used beyond its time */
-byte waiting = TASKS, held;         /* tasks in GD's bins; s->held */
+byte waiting = TASKS, held;         /* tasks in GD's bins; lane->held */
 byte signals;                       /* inbox->signals */
 bool has_held, gd_ended;
 
@@ -45,47 +46,60 @@ inline refill(most) /* gy_bucket_refill() */
     fi
 }
 
-/* gy_share_admits() */
+/* settle(), with pay() for each */
+inline settle()
+{
+    until = collected;
+    d_step {
+        do
+        :: settled < until ->
+            refill(CEILING);
+            in_flight = (in_flight > predicted[settled] -> in_flight - predicted[settled] : 0);
+            tokens = tokens - used[settled];
+            over = over + used[settled];
+            estimate = used[settled];
+            settled++;
+            is_idle = (settled == opened && !has_held);
+            assert(over <= CEILING + (IN_FLIGHT + 1) * LONGEST);
+            assert(tokens + IN_FLIGHT * LONGEST >= 0)
+        :: else -> break
+        od
+    }
+}
+
+/* gy_lane_admits(): is_within(), has_tokens() */
 inline ask()
 {
-    admits = false;
-    if
-    :: opened - collected >= IN_FLIGHT /* `collected` is read without the lock */
-    :: else ->
-        d_step { /* s->lock */
-            if
-            :: is_idle -> refill(BURST)
-            :: else -> refill(CEILING)
-            fi;
-            is_idle = false;
-            admits = tokens > in_flight
-        }
-    fi
+    settle();
+    d_step {
+        if
+        :: is_idle -> refill(BURST)
+        :: !is_idle && tokens > in_flight
+        :: else -> refill(CEILING)
+        fi;
+        is_idle = false;
+        admits = (opened - settled < IN_FLIGHT && tokens > in_flight)
+    }
 }
 
 /* gy_shares_deadline() */
 inline find_deadline()
 {
-    timer = NEVER;
-    if
-    :: has_held ->
+    d_step {
         if
-        :: opened - collected >= IN_FLIGHT
-        :: else ->
-            d_step { /* gy_bucket_ready_ns() under s->lock */
-                if
-                :: in_flight - tokens + 1 <= since -> timer = 0
-                :: else -> timer = in_flight - tokens + 1 - since
-                fi
-            }
+        :: !has_held || opened - settled >= IN_FLIGHT -> timer = NEVER
+        :: else /* gy_bucket_ready_ns() */ ->
+            if
+            :: in_flight - tokens + 1 <= since -> timer = 0
+            :: else -> timer = in_flight - tokens + 1 - since
+            fi
         fi
-    :: else
-    fi
+    }
 }
 
 proctype gd()
 {
-    byte seen;
+    byte seen, until;
     bool admits;
     do
     :: waiting + held == 0 -> break
@@ -93,7 +107,8 @@ proctype gd()
 #ifndef BROKEN
         seen = signals;
 #endif
-        if /* gy_shares_unhold() */
+        settle(); /* gy_shares_unhold() */
+        if
         :: has_held ->
             ask();
             if
@@ -108,21 +123,19 @@ proctype gd()
             :: waiting > 0 ->
                 ask();
                 if
-                :: admits -> /* gy_share_enter(), the launch, gy_share_leave() */
-                    opened++;
+                :: admits -> /* gy_lane_enter(), the launch, gy_lane_leave() */
                     d_step {
-                        predicted[closed] = estimate;
-                        in_flight = in_flight + estimate
-                    };
-                    closed++;
-                    waiting--
-                :: else -> /* gy_share_hold() */
-                    d_step { held = held + waiting; waiting = 0 };
-                    has_held = true
+                        predicted[opened] = estimate;
+                        in_flight = in_flight + estimate;
+                        waiting--;
+                        opened++
+                    }
+                :: else -> /* gy_lane_hold() */
+                    d_step { held = held + waiting; waiting = 0; is_idle = false; has_held = true }
                 fi
             :: else -> break
             od;
-            watched = closed /* gy_shares_close(), and GDB is told */
+            published = opened /* gy_shares_publish(), and GDB is told */
         :: else -> /* wait_for_work() */
             find_deadline();
 #ifdef BROKEN
@@ -132,7 +145,9 @@ proctype gd()
             timer = NEVER
         fi
     od;
-    collected == TASKS; /* the context is destroyed when everything was collected */
+    collected == TASKS; /* the dispatcher is destroyed when everything was collected */
+    settle();
+    assert(settled == TASKS);
     gd_ended = true
 }
 
@@ -142,20 +157,10 @@ proctype gdb()
     bool news;
     do
     :: collected == TASKS -> break
-    :: collected < watched && collected < passed ->
+    :: collected < published && collected < passed ->
         news = false;
         do
-        :: collected < closed && collected < passed ->
-            d_step { /* charge(), s->lock */
-                refill(CEILING);
-                in_flight = (in_flight > predicted[collected] -> in_flight - predicted[collected] : 0);
-                tokens = tokens - used[collected];
-                over = over + used[collected];
-                estimate = used[collected];
-                is_idle = (collected + 1 == opened && !has_held);
-                assert(over <= CEILING + (IN_FLIGHT + 1) * LONGEST);
-                assert(tokens + IN_FLIGHT * LONGEST >= 0)
-            };
+        :: collected < published && collected < passed ->
             collected++;
             news = true
         :: else -> break
@@ -171,7 +176,7 @@ active proctype gpu()
 {
 end:
     do
-    :: passed < closed ->
+    :: passed < opened ->
         if
         :: used[passed] = 1
         :: used[passed] = LONGEST
