@@ -17,6 +17,7 @@ struct bench_options {
     bool json;                   /* one JSON object per line instead of a table */
     uint32_t runs;               /* timed runs of each side; at least 1 */
     gantry_driver_choice driver; /* for benches that open a context */
+    uint32_t seconds;            /* for benches that measure for a time, each row; 0: as they think */
 };
 
 /* One way to do the job.  `arg` is the case's. */

@@ -48,11 +48,10 @@ static bool run_benches(const struct gantry_bench *one, const struct bench_optio
 /* -1 when the options are in order, else the exit status. */
 static int parse_options(int argc, char **argv, struct bench_options *bench)
 {
-    static const struct option options[] = {{"json", no_argument, NULL, 'j'},
-                                            {"runs", required_argument, NULL, 'r'},
-                                            {"driver", required_argument, NULL, 'd'},
-                                            {"list", no_argument, NULL, 'l'},
-                                            {NULL, 0, NULL, 0}};
+    static const struct option options[] = {
+        {"json", no_argument, NULL, 'j'},         {"runs", required_argument, NULL, 'r'},
+        {"driver", required_argument, NULL, 'd'}, {"seconds", required_argument, NULL, 's'},
+        {"list", no_argument, NULL, 'l'},         {NULL, 0, NULL, 0}};
     unsigned long number;
     int result;
     while ((result = getopt_long(argc, argv, ":l", options, NULL)) != -1) {
@@ -70,6 +69,12 @@ static int parse_options(int argc, char **argv, struct bench_options *bench)
             if (!cli_parse_driver(optarg, &bench->driver)) {
                 return cli_usage_error("bench: there is no driver '%s'", optarg);
             }
+            break;
+        case 's':
+            if (!cli_parse_number(optarg, 1, 3600, &number)) {
+                return cli_usage_error("bench: --seconds takes a number from 1 to 3600, not '%s'", optarg);
+            }
+            bench->seconds = (uint32_t)number;
             break;
         case 'l':
             list_benches(stdout);
@@ -104,12 +109,13 @@ static int bench_main(int argc, char **argv)
 
 const struct cli_command cli_bench = {
     .name = "bench",
-    .arguments = "[--json] [--runs N] [--driver DRIVER] NAME | all | --list",
+    .arguments = "[--json] [--runs N] [--seconds S] [--driver DRIVER] NAME | all | --list",
     .summary = "measure against yardsticks",
     .help = "Runs Gantry and a yardstick in turn, checks every result and prints the fastest and the median\n"
             "run.  ratio is ours divided by the yardstick's: below 1 is better.\n"
             "  --json            one JSON object per line\n"
             "  --runs N          timed runs of each side (15)\n"
+            "  --seconds S       length of a row of benches that measure for a time (quota: 5)\n"
             "  --driver DRIVER   auto (the default), cuda or emulated\n"
             "  -l, --list        print the benches and what they measure\n",
     .main = bench_main,

@@ -54,6 +54,7 @@ static gantry_status create_rooms(gantry_context *c, const gantry_context_option
         .copier = c->copier,
         .time = c->time,
         .partitions = c->partitions,
+        .quota_controller = options->quota_controller,
         .stream_limit = options->stream_limit != 0 ? options->stream_limit : GY_STREAMS_DEFAULT,
         .wait =
             options->completion_wait != GANTRY_WAIT_DEFAULT ? options->completion_wait : GANTRY_WAIT_HYBRID,

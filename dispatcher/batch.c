@@ -167,6 +167,12 @@ void gy_gd_count_phase(struct gantry_dispatcher *d)
  * that was decided for all of it. */
 static bool hold_back(struct gantry_dispatcher *d, enum gd_phase phase, gantry_task *task)
 {
+    struct gy_watcher *watcher = d->shares.watcher;
+    if (__builtin_expect(watcher != NULL, 0) && phase == GD_KERNEL && !gy_utilisation_admits(&watcher->use) &&
+        !atomic_load_explicit(&d->closing, memory_order_relaxed) && !gy_context_is_lost(d->config.context)) {
+        gy_gpu_list_append(&watcher->held, task, task);
+        return true;
+    }
     struct gy_lane *lane = gy_gd_lane(d, task);
     if (lane == NULL || d->recording.region != NULL ||
         atomic_load_explicit(&d->closing, memory_order_relaxed) || gy_context_is_lost(d->config.context) ||
@@ -459,6 +465,9 @@ static void unhold(struct gantry_dispatcher *d, bool all)
 {
     if (gy_shares_any(&d->shares) && gy_shares_unhold(&d->shares, d->bins, all)) {
         gy_replay_try_again(d);
+    }
+    if (__builtin_expect(d->shares.watcher != NULL, 0)) {
+        gy_watcher_unhold(d->shares.watcher, &d->bins[GD_KERNEL], all);
     }
 }
 

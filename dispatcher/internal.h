@@ -63,6 +63,7 @@ struct gantry_dispatcher {
     uint32_t users;                        /* guarded by batch_lock: task managers */
     void (*last)(void *user);       /* guarded by batch_lock: see gy_dispatcher_abandon(); NULL: not yet */
     void *last_user;                /* guarded by batch_lock */
+    struct gy_lane *lane;           /* GD only: of the task that is being called; NULL: none */
     bool last_in_phase;             /* GD only: no other task is known to follow in this phase */
     enum gd_phase phase;            /* GD only */
     uint64_t patience_ns;           /* GD only: how long an adaptive wait spins before it sleeps */
@@ -115,9 +116,8 @@ static inline struct gy_lane *gy_gd_lane(const struct gantry_dispatcher *d, cons
     return account != NULL ? account->lanes[partition] : NULL;
 }
 
-/* Before a launch call on a stream of the pool, in the state that captures are in now (step.c). */
-GANTRY_MUST_CHECK gantry_status gy_gd_enter_share(struct gantry_dispatcher *d, const gantry_task *task,
-                                                  uint32_t stream);
+/* Before d->lane launches on a stream of the pool, in the state that captures are in now (step.c). */
+GANTRY_MUST_CHECK gantry_status gy_gd_enter_share(struct gantry_dispatcher *d, uint32_t stream);
 /* Outside of a capture: have GDB measure what has been launched (batch.c).  `all`: also what is not a whole
  * segment yet. */
 void gy_gd_publish_shares(struct gantry_dispatcher *d, bool all);

@@ -68,7 +68,7 @@ static gantry_status cut(gantry_launch *launch)
     if (status == GANTRY_OK) {
         status = gy_streams_meet(&d->streams, launch->stream_index);
     }
-    return status == GANTRY_OK ? gy_gd_enter_share(d, launch->task, launch->stream_index) : status;
+    return status == GANTRY_OK ? gy_gd_enter_share(d, launch->stream_index) : status;
 }
 
 /* What follows cannot be captured, now and whenever this callback is called. */
@@ -139,6 +139,9 @@ gantry_status gantry_launch_kernel(gantry_launch *launch, gantry_kernel *kernel,
         return gy_context_failed(d->config.context, result, call, __FILE__, __LINE__);
     }
     gy_gd_count(&d->counters.kernels, 1);
+    if (__builtin_expect(d->shares.watcher != NULL, 0)) {
+        gy_utilisation_take(&d->shares.watcher->use, (uint64_t)grid.x * grid.y * grid.z);
+    }
     return GANTRY_OK;
 }
 

@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#define LEAST_NS 1000.0 /* what a call is predicted to take at least: a segment has an end */
+
 /* ---- paying --------------------------------------------------------------------------------- */
 
 static uint64_t opened_of(const struct gy_lane *lane)
@@ -41,6 +43,7 @@ static void settle(struct gy_lane *lane)
         }
         if (segment->calls != 0) {
             double per_call = segment->used / segment->calls;
+            per_call = per_call > LEAST_NS ? per_call : LEAST_NS;
             lane->estimate = lane->estimate == 0 ? per_call : 0.75 * lane->estimate + 0.25 * per_call;
         }
     }
@@ -491,7 +494,8 @@ static bool yes(struct gy_shares *shares, struct gy_lane *lane, void *arg)
 
 bool gy_shares_hold_any(struct gy_shares *shares)
 {
-    return gy_shares_any(shares) && each_holding(shares, yes, NULL);
+    return gy_shares_any(shares) && (each_holding(shares, yes, NULL) ||
+                                     (shares->watcher != NULL && shares->watcher->held.first != NULL));
 }
 
 static bool find_deadline(struct gy_shares *shares, struct gy_lane *lane, void *arg)

@@ -8,9 +8,9 @@
 #include <math.h>
 #include <stdio.h>
 
-#define BURST_NS 2000000u
+#define BURST_NS 4000000u
 #define IN_FLIGHT 4u
-#define QUANTUM_NS 500000.0
+#define QUANTUM_NS 1000000.0
 
 #ifdef GANTRY_TESTING
 const struct gy_share_clock *gy_share_test_clock;
@@ -141,22 +141,54 @@ static gantry_status open_partition(struct gy_shares *shares, uint32_t index, do
     return GANTRY_OK;
 }
 
+/* The process's limit is a part of what each partition is, so that all together keep it. */
+static double percent_of(const struct gantry_partition *p, const struct gy_limit *limit)
+{
+    double part = (double)p->info.granted_sms / (double)p->info.total_sms;
+    return p->share.percent > 0 ? p->share.percent : limit->percent * part;
+}
+
+static gantry_status open_watcher(struct gy_shares *shares, const struct gy_limit *limit)
+{
+    bool with_thread = true;
+    for (uint32_t i = 0; i < shares->partitions->count; i++) {
+        const struct gantry_partition *p = &shares->partitions->partitions[i];
+        if (p->share.percent > 0 && p->share.percent < 100) {
+            return GY_FAIL(
+                GANTRY_ERR_UNSUPPORTED,
+                "quota_controller \"nvml\": it limits the process alone, partition '%s' has a share",
+                p->info.name);
+        }
+    }
+    if (limit->percent <= 0) {
+        return GANTRY_OK;
+    }
+#ifdef GANTRY_TESTING
+    with_thread = gy_share_test_clock == NULL;
+#endif
+    gantry_status status =
+        gy_watcher_create(shares->context, (int)limit->percent, shares->inbox, with_thread, &shares->watcher);
+    atomic_store(&shares->any, status == GANTRY_OK);
+    return status;
+}
+
 gantry_status gy_shares_init(struct gy_shares *shares, struct gy_context *context,
                              const struct gy_partitions *partitions, struct gy_streams *streams,
-                             struct gy_inbox *inbox)
+                             struct gy_inbox *inbox, const char *controller)
 {
-    double limit;
+    struct gy_limit limit = {0, false};
     shares->context = context;
     shares->inbox = inbox;
     shares->partitions = partitions;
     shares->streams = streams;
     gy_mutex_init(&shares->lock, GY_RANK_LEAF);
-    gantry_status status = gy_limit_read(&limit);
-    for (uint32_t i = 0; i < partitions->count && status == GANTRY_OK; i++) {
-        const struct gantry_partition *p = &partitions->partitions[i];
-        /* The process's limit is a part of what each partition is, so that all together keep it. */
-        double part = (double)p->info.granted_sms / (double)p->info.total_sms;
-        double percent = p->share.percent > 0 ? p->share.percent : limit * part;
+    gantry_status status = gy_limit_read(controller, &limit);
+    shares->by_nvml = limit.by_nvml;
+    if (status == GANTRY_OK && limit.by_nvml) {
+        status = open_watcher(shares, &limit);
+    }
+    for (uint32_t i = 0; i < partitions->count && status == GANTRY_OK && !limit.by_nvml; i++) {
+        double percent = percent_of(&partitions->partitions[i], &limit);
         if (percent > 0 && percent < 100) {
             status = open_partition(shares, i, percent / 100);
         }
@@ -173,6 +205,8 @@ void gy_shares_fini(struct gy_shares *shares)
         free_account(shares->context->driver, shares->accounts[i]);
     }
     atomic_store(&shares->count, 0);
+    gy_watcher_destroy(shares->watcher);
+    shares->watcher = NULL;
     gy_mutex_fini(&shares->lock);
 }
 
@@ -239,6 +273,10 @@ gantry_status gy_shares_open(struct gy_shares *shares, const gantry_share *share
     if (share->percent <= 0 || share->percent >= 100) {
         *out = NULL;
         return GANTRY_OK;
+    }
+    if (shares->by_nvml) {
+        return GY_FAIL(GANTRY_ERR_UNSUPPORTED,
+                       "quota_controller \"nvml\": it limits the process alone, not a task manager");
     }
     struct gy_account *account = take_free(shares, share);
     if (account != NULL) {

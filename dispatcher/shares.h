@@ -29,6 +29,7 @@
 
 #include "dispatcher/inbox.h"
 #include "dispatcher/streams.h"
+#include "dispatcher/watcher.h"
 #include "partition/bucket.h"
 #include "partition/usage.h"
 
@@ -108,11 +109,13 @@ struct gy_share_turn {
 };
 
 struct gy_shares {
-    struct gy_context *context;                   /* immutable */
-    struct gy_inbox *inbox;                       /* immutable; signalled when segments are collected */
-    const struct gy_partitions *partitions;       /* immutable */
-    struct gy_streams *streams;                   /* immutable */
-    _Atomic(bool) any;                            /* atomic; never goes back */
+    struct gy_context *context;             /* immutable */
+    struct gy_inbox *inbox;                 /* immutable; signalled when segments are collected */
+    const struct gy_partitions *partitions; /* immutable */
+    struct gy_streams *streams;             /* immutable */
+    struct gy_watcher *watcher; /* immutable; keeps the process's limit instead of accounts; NULL: none */
+    bool by_nvml;               /* immutable; the process's limit is kept so, if there is any */
+    _Atomic(bool) any;          /* atomic; never goes back */
     struct gy_account *of[GANTRY_PARTITIONS_MAX]; /* immutable; NULL: no bound */
     gy_mutex lock;                                /* rank LEAF; who opens an account */
     _Atomic(uint32_t) count;                      /* atomic; written under lock */
@@ -123,9 +126,11 @@ struct gy_shares {
 
 /* ---- life (shares.c) ---- */
 
+/* `controller`: see gy_limit_read(). */
 GANTRY_MUST_CHECK gantry_status gy_shares_init(struct gy_shares *shares, struct gy_context *context,
                                                const struct gy_partitions *partitions,
-                                               struct gy_streams *streams, struct gy_inbox *inbox);
+                                               struct gy_streams *streams, struct gy_inbox *inbox,
+                                               const char *controller);
 /* The GPU is done, both threads have ended. */
 void gy_shares_fini(struct gy_shares *shares);
 

@@ -111,20 +111,19 @@ static gantry_status choose_capture(struct gantry_dispatcher *d, const gantry_ta
     return GANTRY_OK;
 }
 
-gantry_status gy_gd_enter_share(struct gantry_dispatcher *d, const gantry_task *task, uint32_t stream)
+gantry_status gy_gd_enter_share(struct gantry_dispatcher *d, uint32_t stream)
 {
-    struct gy_lane *lane = gy_gd_lane(d, task);
-    if (lane == NULL || (d->recording.region != NULL && d->graphs.capturing)) {
+    if (d->lane == NULL || (d->recording.region != NULL && d->graphs.capturing)) {
         return GANTRY_OK; /* what is recorded is measured from outside */
     }
-    return gy_lane_enter(&d->shares, lane, stream, d->streams.streams[stream].native, d->graphs.capturing, 1);
+    return gy_lane_enter(&d->shares, d->lane, stream, d->streams.streams[stream].native, d->graphs.capturing,
+                         1);
 }
 
 /* After a call: its segment may be long enough, or the capture. */
-static gantry_status leave_share(struct gantry_dispatcher *d, const gantry_task *task)
+static gantry_status leave_share(struct gantry_dispatcher *d)
 {
-    struct gy_lane *lane = gy_gd_lane(d, task);
-    return lane == NULL || d->recording.region != NULL ? GANTRY_OK : gy_lane_leave(&d->shares, lane);
+    return d->recording.region != NULL ? GANTRY_OK : gy_lane_leave(&d->shares, d->lane);
 }
 
 /* Everything that must be so before the callback enqueues: capture, barrier, order, GPU time. */
@@ -142,7 +141,8 @@ static gantry_status make_ready(struct gantry_dispatcher *d, gantry_task *task, 
     if (status == GANTRY_OK && gy_task_gpu(task)->launch_index == 0) {
         status = prepare(d, task, stream);
     }
-    return status == GANTRY_OK && gy_shares_any(&d->shares) ? gy_gd_enter_share(d, task, stream) : status;
+    return status == GANTRY_OK && __builtin_expect(d->lane != NULL, 0) ? gy_gd_enter_share(d, stream)
+                                                                       : status;
 }
 
 /* `span` is when the call began, before anything was put on the stream; 0: nothing is recorded. */
@@ -266,7 +266,7 @@ static bool step(struct gantry_dispatcher *d, gantry_task *task)
     if (d->graphs.capturing) {
         result = check_capture(&launch, result, probe);
     }
-    if (gy_shares_any(&d->shares) && leave_share(d, task) != GANTRY_OK) {
+    if (__builtin_expect(d->lane != NULL, 0) && leave_share(d) != GANTRY_OK) {
         result = GANTRY_LAUNCH_FAILED;
     }
     if (d->config.synchronous && result != GANTRY_LAUNCH_FAILED) {
@@ -288,13 +288,13 @@ static bool step(struct gantry_dispatcher *d, gantry_task *task)
 }
 
 /* Whole segments are told to GDB at once, so that the next ones are admitted before the GPU runs dry. */
-static void hand_over(struct gantry_dispatcher *d, const struct gy_lane *lane)
+static void hand_over(struct gantry_dispatcher *d)
 {
     if (d->shares.unpublished == 0 || d->recording.region != NULL) {
         return;
     }
     if (d->graphs.capturing) {
-        if (!gy_shares_want_cut(&d->shares, lane) || gy_gd_cut(d) != GANTRY_OK) {
+        if (!gy_shares_want_cut(&d->shares, d->lane) || gy_gd_cut(d) != GANTRY_OK) {
             return; /* a failure is in the context */
         }
     }
@@ -304,12 +304,12 @@ static void hand_over(struct gantry_dispatcher *d, const struct gy_lane *lane)
 
 bool gy_gd_step(struct gantry_dispatcher *d, gantry_task *task)
 {
-    struct gy_lane *lane = gy_gd_lane(d, task);   /* the task may be gone soon */
+    d->lane = gy_gd_lane(d, task);                /* the task may be gone before it is needed last */
     gy_context_subject = gantry_task_label(task); /* no longer when it is released: then the label may go */
     bool ended = step(d, task);
     gy_context_subject = NULL;
-    if (__builtin_expect(lane != NULL, 0)) {
-        hand_over(d, lane);
+    if (__builtin_expect(d->lane != NULL, 0)) {
+        hand_over(d);
     }
     return ended;
 }

@@ -53,11 +53,14 @@ typedef struct gantry_context_options {
     uint32_t abort_on_out_of_memory;            /* 1: see gantry_context_is_aborted() */
     uint64_t calibrate_copies; /* bytes for gantry_copy_calibrate() when the context is created; 0: the table
                                 * that is built in (copy.h) */
+    const char *quota_controller; /* how $CUDA_DEVICE_SM_LIMIT is kept: "bucket" or, for comparison, "nvml"
+                                   * (no shares then); NULL: as the environment or the configuration file
+                                   * says, else "bucket".  Read during the call */
 } gantry_context_options;
-#define GANTRY_CONTEXT_OPTIONS_INIT                                                                    \
-    {                                                                                                  \
-        sizeof(gantry_context_options), GANTRY_DRIVER_AUTO, GANTRY_CONTEXT_PRIMARY, NULL, NULL, 0,     \
-            GANTRY_WAIT_DEFAULT, NULL, GANTRY_SUBMISSION_DEFAULT, GANTRY_WFI_PRECISE, 0, 0, NULL, 0, 0 \
+#define GANTRY_CONTEXT_OPTIONS_INIT                                                                          \
+    {                                                                                                        \
+        sizeof(gantry_context_options), GANTRY_DRIVER_AUTO, GANTRY_CONTEXT_PRIMARY, NULL, NULL, 0,           \
+            GANTRY_WAIT_DEFAULT, NULL, GANTRY_SUBMISSION_DEFAULT, GANTRY_WFI_PRECISE, 0, 0, NULL, 0, 0, NULL \
     }
 
 /** Load the driver, open the device, start the dispatcher's two threads.  `options` NULL: defaults.
@@ -66,7 +69,9 @@ typedef struct gantry_context_options {
  *  @retval GANTRY_ERR_NO_DRIVER         the driver library asked for cannot be loaded, or lacks a
  *                                       function (named)
  *  @retval GANTRY_ERR_NO_DEVICE         no device, or no such ordinal
- *  @retval GANTRY_ERR_UNSUPPORTED       also: a plan without green contexts, or for a context of its own
+ *  @retval GANTRY_ERR_UNSUPPORTED       also: a plan without green contexts, or for a context of its own; the
+ *                                       controller "nvml" without NVML, or beside shares
+ *  @retval GANTRY_ERR_IO                $GANTRY_CONFIG names a file that cannot be read
  *  @retval GANTRY_ERR_DRIVER, GANTRY_ERR_OUT_OF_HOST_MEMORY */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_context_create(const gantry_context_options *options,
                                                                  gantry_context **out);

@@ -64,9 +64,9 @@ typedef enum gantry_workqueue_scope {
  * device, where work in a partition of half the SMs uses half of it. */
 typedef struct gantry_share {
     double percent;     /* of GPU time; 0 or ≥ 100: no bound */
-    uint64_t burst_ns;  /* GPU time that an idle one may save up; 0: 2 ms */
+    uint64_t burst_ns;  /* GPU time that an idle one may save up; 0: 4 ms */
     uint32_t in_flight; /* measured groups of launches that the GPU may be behind; 0: 4; at most 16 */
-    uint32_t group_us;  /* length of such a group, in GPU time; 0: a quarter of the burst, at most 500 */
+    uint32_t group_us;  /* length of such a group, in GPU time; 0: a quarter of the burst, at most 1000 */
 } gantry_share;
 
 typedef struct gantry_partition_request {

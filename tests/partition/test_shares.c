@@ -23,6 +23,8 @@ static void open_scene(struct share_scene *s, double percent, gantry_submission 
     gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
     r[0].share.percent = percent;
     r[0].share.in_flight = 1;
+    r[0].share.burst_ns = 2 * MS;
+    r[0].share.group_us = 500;
     plan.requests = r;
     plan.count = 2;
     options.partitions = &plan;
@@ -125,12 +127,12 @@ static void test_the_limit_of_the_process(void **state)
     } cases[] = {{"50", 50}, {"1", 1},     {"99", 99}, {"0", 0},   {"100", 0},  {"250", 0}, {"", 0},
                  {" 7 ", 7}, {"half", -1}, {"-5", -1}, {"5%", -1}, {"3.5", -1}, {" ", -1}};
     (void)state;
-    double percent;
+    struct gy_limit limit;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         setenv("CUDA_DEVICE_SM_LIMIT", cases[i].text, 1);
-        gantry_status status = gy_limit_read(&percent);
+        gantry_status status = gy_limit_read(NULL, &limit);
         assert_int_equal(status, cases[i].percent < 0 ? GANTRY_ERR_INVALID_ARGUMENT : GANTRY_OK);
-        assert_true(cases[i].percent < 0 || percent == cases[i].percent);
+        assert_true(cases[i].percent < 0 || limit.percent == cases[i].percent);
     }
     unsetenv("CUDA_DEVICE_SM_LIMIT");
     char path[64];
@@ -140,14 +142,14 @@ static void test_the_limit_of_the_process(void **state)
     fputs("OTHER=1\nCUDA_DEVICE_SM_LIMIT=30\n", file);
     fclose(file);
     setenv("GANTRY_CONFIG", path, 1);
-    assert_ok(gy_limit_read(&percent));
-    assert_true(percent == 30);
+    assert_ok(gy_limit_read(NULL, &limit));
+    assert_true(limit.percent == 30);
     setenv("CUDA_DEVICE_SM_LIMIT", "60", 1); /* is before the file */
-    assert_ok(gy_limit_read(&percent));
-    assert_true(percent == 60);
+    assert_ok(gy_limit_read(NULL, &limit));
+    assert_true(limit.percent == 60);
     unsetenv("CUDA_DEVICE_SM_LIMIT");
     setenv("GANTRY_CONFIG", "there/is/no.conf", 1);
-    assert_int_equal(gy_limit_read(&percent), GANTRY_ERR_IO);
+    assert_int_equal(gy_limit_read(NULL, &limit), GANTRY_ERR_IO);
     unsetenv("GANTRY_CONFIG");
     remove(path);
 }

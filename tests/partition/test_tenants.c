@@ -14,7 +14,7 @@
 
 static gantry_share share_of(double percent, uint32_t in_flight)
 {
-    return (gantry_share){.percent = percent, .in_flight = in_flight, .group_us = 1000};
+    return (gantry_share){.percent = percent, .burst_ns = BURST, .in_flight = in_flight, .group_us = 1000};
 }
 
 static const struct {
