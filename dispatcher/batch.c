@@ -485,6 +485,11 @@ static void run_batch(struct gantry_dispatcher *d)
         }
         poll_submissions(d);
         unhold(d, false);
+        if (!has_work(d) && gy_shares_any(&d->shares)) { /* what was launched again has left its turn open */
+            gy_gd_publish_shares(d, true);
+            gy_gd_flush_completions(d);
+            unhold(d, false);
+        }
     }
     gy_span_pop(ranges);
     gy_span_end(GY_SPAN_BATCH, "GD batch", span,

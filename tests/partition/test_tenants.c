@@ -78,6 +78,36 @@ static void test_two_managers_share_a_device(void **state)
     }
 }
 
+/* A recording that is shorter than a group leaves the turn to whoever waits for it. */
+static void test_short_recordings_take_turns(void **state)
+{
+    (void)state;
+    struct share_scene s;
+    gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
+    options.submission = GANTRY_SUBMISSION_GRAPHS;
+    share_scene_open(&s, &options);
+    share_emu.clock_kernel_cost(MS / 10);
+    const gantry_share shares[2] = {share_of(40, 4), share_of(50, 4)};
+    gantry_taskman *managers[2];
+    for (int i = 0; i < 2; i++) {
+        managers[i] = share_scene_manager(&s, &shares[i]);
+        share_scene_submit(&s, managers[i], NULL, 3, true, true);
+        assert_ok(gantry_taskman_freeze(managers[i]));
+    }
+    for (int run = 0; run < 40; run++) {
+        assert_ok(gantry_taskman_start(managers[0]));
+        assert_ok(gantry_taskman_start(managers[1]));
+        assert_ok(gantry_taskman_stop(managers[0]));
+        assert_ok(gantry_taskman_stop(managers[1]));
+    }
+    assert_true(gpu_fixture_stats(&s.gpu).graph_replays > 0);
+    for (int i = 0; i < 2; i++) {
+        share_scene_await(managers[i], 40 * 3 * (uint64_t)MS / 10);
+        gantry_taskman_destroy(managers[i]);
+    }
+    share_scene_close(&s);
+}
+
 /* The finer bound holds, and so does the coarser one. */
 static void test_a_manager_has_no_more_than_its_partition(void **state)
 {
@@ -258,6 +288,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_two_managers_share_a_device),
+        cmocka_unit_test(test_short_recordings_take_turns),
         cmocka_unit_test(test_a_manager_has_no_more_than_its_partition),
         cmocka_unit_test(test_a_task_is_held_between_its_calls),
         cmocka_unit_test(test_captures_that_end_early_are_charged),
