@@ -22,25 +22,32 @@ static double window_error(const struct quota_figures *f, double target)
     return f->high_1s <= 0 ? 0 : fmax(f->high_1s - target, target - f->low_1s);
 }
 
+static void print_json(FILE *out, const struct quota_setting *s, const char *what, double value,
+                       const char *yardstick, double other, bool verified)
+{
+    fprintf(out, "{\"name\":\"quota/%s-%u-%u\",\"value\":%.6g,\"unit\":\"pp\",", what, s->percent,
+            s->kernel_us, fmax(value, 1e-6));
+    if (yardstick != NULL) {
+        fprintf(out, "\"yardstick\":\"%s\",\"yardstick_value\":%.6g,\"ratio\":%.4g,", yardstick, other,
+                value / fmax(other, 1e-6));
+    } else {
+        fputs("\"yardstick\":null,\"yardstick_value\":null,\"ratio\":null,", out);
+    }
+    fprintf(out, "\"verified\":%s}\n", verified ? "true" : "false");
+}
+
 static void print_error(const struct bench_options *options, const struct quota_setting *s,
                         const struct quota_figures *ours, const struct quota_figures *theirs, bool verified)
 {
     double target = s->percent, error = fabs(ours->mean - target), other = fabs(theirs->mean - target);
     bool have = theirs->kernels != 0;
     if (options->json) {
-        fprintf(options->out, "{\"name\":\"quota/error-%u-%u\",\"value\":%.4g,\"unit\":\"pp\",", s->percent,
-                s->kernel_us, error);
-        if (have) {
-            fprintf(options->out, "\"yardstick\":\"nvml\",\"yardstick_value\":%.4g,\"ratio\":%.4g,", other,
-                    error / fmax(other, 1e-9));
-        } else {
-            fputs("\"yardstick\":null,\"yardstick_value\":null,\"ratio\":null,", options->out);
+        print_json(options->out, s, "error", error, have ? "nvml" : NULL, other, verified);
+        print_json(options->out, s, "charged-error", fabs(ours->charged - ours->mean), NULL, 0, verified);
+        if (ours->high_1s > 0) {
+            print_json(options->out, s, "window", window_error(ours, target), "bound", ours->bound_1s,
+                       verified);
         }
-        fprintf(options->out,
-                "\"seconds\":%g,\"share\":%.3f,\"kernels_only\":%.3f,\"charged\":%.3f,\"worst_1s\":%.3f,"
-                "\"bound_1s\":%.3f,\"throttled\":%.3f,\"verified\":%s}\n",
-                s->seconds, ours->mean, ours->kernels_only, ours->charged, window_error(ours, target),
-                ours->bound_1s, ours->throttled, verified ? "true" : "false");
         return;
     }
     fprintf(options->out,

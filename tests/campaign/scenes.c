@@ -21,6 +21,7 @@ int host_pool_main(void);
 extern const struct gantry_sample gantry_sample_image_pipeline;
 extern const struct gantry_sample gantry_sample_scale_vector;
 extern const struct gantry_sample gantry_sample_critical_latency, gantry_sample_proof_pipeline;
+extern const struct gantry_sample gantry_sample_two_tenants;
 
 /* A main() without a return statement, which only a main() may leave out: its value is not to be used. */
 static int run_hello_graph(void)
@@ -66,6 +67,13 @@ static int run_critical_latency(void)
 {
     const char *const words[] = {"critical_latency", "--samples", "1", NULL};
     return run_main(gantry_sample_critical_latency.main, words);
+}
+
+static int run_two_tenants(void)
+{
+    const char *const words[] = {"two_tenants", "--driver",    "emulated", "--seconds",
+                                 "0.01",        "--kernel-us", "100",      NULL};
+    return run_main(gantry_sample_two_tenants.main, words);
 }
 
 static int run_proof_pipeline(void)
@@ -169,5 +177,6 @@ const struct scene scenes[] = {
     {.name = "sample_image_pipeline", .run = run_image_pipeline, .names = 8},
     {.name = "sample_critical_latency", .run = run_critical_latency, .most = 40},
     {.name = "sample_proof_pipeline", .run = run_proof_pipeline},
+    {.name = "sample_two_tenants", .run = run_two_tenants, .most = 40},
     {.name = NULL},
 };

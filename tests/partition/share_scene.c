@@ -15,7 +15,7 @@
 struct gantry_emu_control share_emu;
 static _Atomic(bool) frozen;
 
-static uint64_t device_now(void)
+uint64_t share_scene_now(void)
 {
     return share_emu.clock_ns();
 }
@@ -41,7 +41,21 @@ static void pass_time(uint64_t until)
     }
 }
 
-static const struct gy_share_clock device_clock = {device_now, pass_time};
+static const struct gy_share_clock device_clock = {share_scene_now, pass_time};
+
+void share_scene_start_clock(uint64_t kernel_ns)
+{
+    gy_share_test_clock = &device_clock;
+    share_emu.clock_manual(1);
+    share_emu.clock_kernel_cost(kernel_ns);
+}
+
+void share_scene_stop_clock(void)
+{
+    gy_share_test_clock = NULL;
+    share_scene_freeze(false);
+    share_emu.reset();
+}
 
 bool share_scene_begin(void)
 {
@@ -72,9 +86,7 @@ void share_scene_open(struct share_scene *s, gantry_context_options *options)
     options = options != NULL ? options : &plain;
     options->driver = GANTRY_DRIVER_EMULATED;
     memset(s, 0, sizeof(*s));
-    gy_share_test_clock = &device_clock;
-    share_emu.clock_manual(1);
-    share_emu.clock_kernel_cost(0);
+    share_scene_start_clock(0);
     gpu_fixture_open_with(&s->gpu, 1, options);
     assert_ok(gantry_module_load(s->gpu.context, &gantry_image_audit_kernels, &module));
     assert_ok(gantry_module_get_kernel(module, "gantry_audit", &s->kernel));
@@ -92,9 +104,7 @@ void share_scene_close(struct share_scene *s)
     }
     (void)gantry_heap_free(gantry_context_heap(s->gpu.context), s->seen);
     gpu_fixture_close(&s->gpu);
-    gy_share_test_clock = NULL;
-    share_scene_freeze(false);
-    share_emu.reset();
+    share_scene_stop_clock();
 }
 
 void share_scene_freeze(bool value)

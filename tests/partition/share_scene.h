@@ -23,6 +23,11 @@ struct share_scene {
 /* False, told on stderr, without the emulated driver: share tests take it whatever the others run on. */
 bool share_scene_begin(void);
 
+/* From now on shares are kept by the device's clock, and a kernel takes `kernel_ns`; and back. */
+void share_scene_start_clock(uint64_t kernel_ns);
+void share_scene_stop_clock(void);
+uint64_t share_scene_now(void);
+
 /* `options` NULL: one partition, and nothing special; the driver is chosen here. */
 void share_scene_open(struct share_scene *scene, gantry_context_options *options);
 void share_scene_close(struct share_scene *scene);

@@ -71,6 +71,9 @@ class DriverCalls(unittest.TestCase):
     def test_critical_latency(self):
         self.check(GANTRY, "run", "critical_latency", "--samples", "1")
 
+    def test_two_tenants(self):
+        self.check(GANTRY, "run", "two_tenants", "--seconds", "0.2")
+
     def test_proof_pipeline(self):
         for interventions in ("off", "on"):
             self.check(GANTRY, "run", "proof_pipeline", "--concurrency", "1,4", "--jobs", "8", "--rows-log2", "7",
