@@ -98,8 +98,8 @@ static bool read_field(const cJSON *item, const struct field *field, gantry_part
 static bool read_share(const char *path, const cJSON *object, gantry_share *share)
 {
     for (const cJSON *item = object->child; item != NULL; item = item->next) {
-        if (!cJSON_IsNumber(item) || item->valuedouble < 0) {
-            return refuse(path, item->string, "not a number from 0 on");
+        if (!cJSON_IsNumber(item) || item->valuedouble < 0 || item->valuedouble > UINT32_MAX) {
+            return refuse(path, item->string, "not a number from 0 to 4294967295");
         }
         if (strcmp(item->string, "percent") == 0) {
             share->percent = item->valuedouble;
@@ -107,6 +107,8 @@ static bool read_share(const char *path, const cJSON *object, gantry_share *shar
             share->burst_ns = (uint64_t)(item->valuedouble * 1000);
         } else if (strcmp(item->string, "in_flight") == 0) {
             share->in_flight = (uint32_t)item->valuedouble;
+        } else if (strcmp(item->string, "group_us") == 0) {
+            share->group_us = (uint32_t)item->valuedouble;
         } else {
             return refuse(path, item->string, "a share has no such key");
         }

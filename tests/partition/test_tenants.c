@@ -8,7 +8,9 @@
 
 #include <math.h>
 #include <sched.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define BURST (2 * (uint64_t)MS)
 
@@ -105,6 +107,40 @@ static void test_short_recordings_take_turns(void **state)
         share_scene_await(managers[i], 40 * 3 * (uint64_t)MS / 10);
         gantry_taskman_destroy(managers[i]);
     }
+    share_scene_close(&s);
+}
+
+static bool file_has(const char *path, const char *text)
+{
+    static char bytes[1 << 20];
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    size_t length = fread(bytes, 1, sizeof(bytes), file);
+    fclose(file);
+    return memmem(bytes, length, text, strlen(text)) != NULL;
+}
+
+static void test_recordings_count_what_was_charged(void **state)
+{
+    (void)state;
+    struct share_scene s;
+    char path[64];
+    gantry_profile *profile;
+    gantry_profile_options options = GANTRY_PROFILE_OPTIONS_INIT;
+    const gantry_share share = share_of(50, 2);
+    share_scene_open(&s, NULL);
+    gantry_taskman *manager = share_scene_manager(&s, &share);
+    snprintf(path, sizeof(path), "tenants-%ld.pftrace", (long)getpid());
+    options.path = path;
+    assert_ok(gantry_profile_start(&options, &profile));
+    share_scene_submit(&s, manager, NULL, 5, false, false);
+    assert_ok(gantry_taskman_start(manager));
+    assert_ok(gantry_taskman_stop(manager));
+    share_scene_await(manager, 5 * (uint64_t)MS);
+    assert_ok(gantry_profile_stop(profile, NULL));
+    assert_true(file_has(path, "GPU us of task manager"));
+    remove(path);
+    gantry_taskman_destroy(manager);
     share_scene_close(&s);
 }
 
@@ -289,6 +325,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_two_managers_share_a_device),
         cmocka_unit_test(test_short_recordings_take_turns),
+        cmocka_unit_test(test_recordings_count_what_was_charged),
         cmocka_unit_test(test_a_manager_has_no_more_than_its_partition),
         cmocka_unit_test(test_a_task_is_held_between_its_calls),
         cmocka_unit_test(test_captures_that_end_early_are_charged),
