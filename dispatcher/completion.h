@@ -91,10 +91,6 @@ uint64_t gy_completion_expect(struct gy_completion *completion);
  * the next flush, be it of a task that has not ended. */
 GANTRY_MUST_CHECK gantry_status gy_completion_watch(struct gy_completion *completion, uint32_t stream);
 
-/* A step begins: if completions came soon after their publication lately, GDB wakes up and looks out for
- * them. In so many ns they are likely to come; 0: not known.  Any thread. */
-uint64_t gy_completion_expect(struct gy_completion *completion);
-
 /* GD: the next add will flush. */
 bool gy_completion_is_full(struct gy_completion *completion);
 
