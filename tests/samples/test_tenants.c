@@ -26,7 +26,6 @@ static void check(enum tenants_way way, double first, double second)
             fail_msg("tenant %d: charged %.4f, by kernels %.4f, not %.2f", i, t->charged, t->by_kernels,
                      target);
         }
-        assert_true(t->usage.worst_1s <= target + (4e6 + 5 * (double)t->usage.longest_ns) / 1e9);
     }
 }
 
