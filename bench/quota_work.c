@@ -228,9 +228,9 @@ bool bench_quota_run(const struct quota_setting *setting, struct quota_figures *
     memset(out, 0, sizeof(*out));
     bool good = open_tenant(&tenant, setting);
     double until = now_s() + setting->seconds;
-    while (good && now_s() < until) {
-        good = run_step(&tenant);
-    }
+    do { /* once at least, however late it is */
+        good = good && run_step(&tenant);
+    } while (good && now_s() < until);
     good = good && read_usage(&tenant, out) && drain(&tenant) && tenant.launched > 0 &&
            evaluate(&tenant, setting->seconds, out);
     if (!good) {
