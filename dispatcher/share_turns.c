@@ -59,7 +59,12 @@ static bool has_tokens(struct gy_account *account)
         return true;
     }
     gy_bucket_refill(&account->bucket, gy_share_now(), was_idle);
-    return gy_bucket_admits(&account->bucket);
+    bool admits = gy_bucket_admits(&account->bucket);
+    /* Once tokens are gone, wait for those of a group: else each kernel would be one, and pay for its events.
+     */
+    double most = account->bucket.burst / 2, group = account->quantum < most ? account->quantum : most;
+    account->bucket.resume = admits ? 0 : group;
+    return admits;
 }
 
 /* Its bounds allow one more call, whoever's turn it is. */

@@ -33,6 +33,6 @@ void gy_bucket_end(struct gy_bucket *b, double predicted_ns, double used_ns)
 
 uint64_t gy_bucket_ready_ns(const struct gy_bucket *b)
 {
-    double missing = b->in_flight - b->tokens;
+    double missing = b->in_flight + b->resume - b->tokens;
     return missing < 0 ? b->at_ns : b->at_ns + (uint64_t)(missing / b->rate) + 1;
 }

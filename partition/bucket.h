@@ -24,7 +24,8 @@ struct gy_bucket {
     double ceiling;   /* most tokens when busy, ns */
     double tokens;    /* ns; below 0: a debt */
     double in_flight; /* ns, predicted */
-    uint64_t at_ns;   /* refilled up to here */
+    double resume;  /* tokens, ns, that one whose tokens were gone waits for: so that work comes in groups */
+    uint64_t at_ns; /* refilled up to here */
 };
 
 /* `rate` above 0; begins with a full burst. */
@@ -35,7 +36,7 @@ void gy_bucket_refill(struct gy_bucket *bucket, uint64_t now_ns, bool idle);
 
 static inline bool gy_bucket_admits(const struct gy_bucket *bucket)
 {
-    return bucket->tokens > bucket->in_flight;
+    return bucket->tokens > bucket->in_flight + bucket->resume;
 }
 
 /* Begin a piece of work, and end one that began with this prediction. */

@@ -295,6 +295,22 @@ static void test_there_is_room_for_so_many_shares(void **state)
     share_scene_close(&s);
 }
 
+/* A group may be told to be longer than what may ever be saved up. */
+static void test_a_group_longer_than_the_burst_ends(void **state)
+{
+    (void)state;
+    struct share_scene s;
+    const gantry_share share = {.percent = 1, .burst_ns = MS, .in_flight = 1, .group_us = 50000};
+    share_scene_open(&s, NULL);
+    gantry_taskman *manager = share_scene_manager(&s, &share);
+    share_scene_submit(&s, manager, NULL, 120, false, false);
+    assert_ok(gantry_taskman_start(manager));
+    assert_ok(gantry_taskman_stop(manager));
+    assert_int_equal(s.done, 120);
+    gantry_taskman_destroy(manager);
+    share_scene_close(&s);
+}
+
 static void test_shares_are_checked(void **state)
 {
     (void)state;
@@ -331,6 +347,7 @@ int main(void)
         cmocka_unit_test(test_captures_that_end_early_are_charged),
         cmocka_unit_test(test_shares_come_and_go_with_their_managers),
         cmocka_unit_test(test_there_is_room_for_so_many_shares),
+        cmocka_unit_test(test_a_group_longer_than_the_burst_ends),
         cmocka_unit_test(test_shares_are_checked),
     };
     return share_scene_begin() ? cmocka_run_group_tests(tests, NULL, NULL) : 1;
