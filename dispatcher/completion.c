@@ -63,7 +63,8 @@ static gantry_status record_events(struct gy_completion *c)
         uint64_t bit = UINT64_C(1) << slot->stream;
         slot->seq = slot->watch ? 0 : stream->tail;
         slot->recorded_ns = slot->watch ? 0 : now;
-        if (!slot->watch && (recorded & bit) != 0) {
+        slot->open = stream->running != 0; /* a full ring is flushed in the middle of a launch call */
+        if (!slot->watch && !slot->open && (recorded & bit) != 0) {
             continue;
         }
         CUevent event;
@@ -246,8 +247,8 @@ static bool sweep(struct gy_completion *c, struct round *round)
         }
         struct gy_stream *stream = &c->streams->streams[slot->stream];
         bool passed =
-            round->lost ||
-            (!slot->watch && atomic_load_explicit(&stream->completed, memory_order_relaxed) >= slot->seq);
+            round->lost || (!slot->watch && !slot->open &&
+                            atomic_load_explicit(&stream->completed, memory_order_relaxed) >= slot->seq);
         if (!passed && slot->event != NULL) {
             CUresult result = c->context->driver->cuEventQuery(slot->event);
             passed = result == CUDA_SUCCESS;

@@ -24,6 +24,7 @@ struct gy_completion_slot {
     bool done;     /* GDB only */
     bool watch;    /* not for a position: for whatever is on the stream now, see gy_completion_watch() */
     bool origin;   /* with it: the stream that graphs are launched on */
+    bool open;     /* told by its own event only: its position was not closed when that was recorded */
     uint64_t seq;  /* position of the stream the event covers */
     CUevent event; /* the first slot of a stream in a flush has it, the others NULL */
 };

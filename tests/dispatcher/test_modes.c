@@ -84,6 +84,65 @@ static void test_a_full_ring_holds_the_dispatcher_back(void **state)
     modes_close(&s);
 }
 
+struct burst {
+    gantry_task *done[COMPLETIONS];
+    _Atomic(bool) go;
+    _Atomic(uint32_t) ran, early;
+};
+
+static gantry_status run_after_gate(gantry_task *task, void *arg)
+{
+    (void)task;
+    struct burst *burst = arg;
+    atomic_fetch_add(&burst->early, !atomic_load(&burst->go));
+    atomic_fetch_add(&burst->ran, 1);
+    return GANTRY_OK;
+}
+
+static gantry_launch_result launch_burst(gantry_launch *launch, void *arg)
+{
+    struct burst *burst = arg;
+    bool good = launch_gate(launch, &burst->go) == GANTRY_LAUNCH_DONE;
+    for (uint32_t i = 0; i < COMPLETIONS && good; i++) {
+        good = gantry_launch_add_completion(launch, burst->done[i]) == GANTRY_OK;
+    }
+    return good ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_FAILED;
+}
+
+/* The ring is flushed while the call that fills it is under way, and its position on the stream still open.
+ */
+static void test_one_call_with_more_completions_than_fit(void **state)
+{
+    (void)state;
+    gantry_context_options options = modes_options();
+    struct modes_scene s;
+    static struct burst burst;
+    modes_open(&s, &options);
+    for (int step = 0; step < 2; step++) { /* once on a stream that is new, once on one with a past */
+        memset(&burst, 0, sizeof(burst));
+        gantry_task *work = gpu_fixture_gpu(&s.gpu, GANTRY_TASK_KERNEL, "work", launch_burst, &burst);
+        for (uint32_t i = 0; i < COMPLETIONS; i++) {
+            burst.done[i] = gpu_fixture_cpu(&s.gpu, "done", run_after_gate, &burst);
+            gpu_fixture_after(burst.done[i], work);
+        }
+        uint64_t before = gpu_fixture_stats(&s.gpu).completions;
+        assert_ok(gantry_taskman_start(s.gpu.manager));
+        while (gpu_fixture_stats(&s.gpu).completions < before + GY_COMPLETION_SLOTS) {
+            sched_yield();
+        }
+        for (int i = 0; i < 1000; i++) {
+            sched_yield(); /* whoever would be told too early may run now */
+        }
+        assert_int_equal(gpu_fixture_stats(&s.gpu).completions, before + GY_COMPLETION_SLOTS);
+        atomic_store(&burst.go, true);
+        assert_ok(gantry_taskman_stop(s.gpu.manager));
+        assert_int_equal(atomic_load(&burst.ran), COMPLETIONS);
+        assert_int_equal(atomic_load(&burst.early), 0);
+        assert_ok(gantry_taskman_reset(s.gpu.manager));
+    }
+    modes_close(&s);
+}
+
 /* ---- fills, copies, statistics ------------------------------------------------------------- */
 
 static gantry_launch_result launch_fill_and_copy(gantry_launch *launch, void *arg)
@@ -320,6 +379,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_wait_mode_completes),
         cmocka_unit_test(test_a_full_ring_holds_the_dispatcher_back),
+        cmocka_unit_test(test_one_call_with_more_completions_than_fit),
         cmocka_unit_test(test_fills_and_device_copies_do_what_they_say),
         cmocka_unit_test(test_completions_are_flushed_once_per_round_trip),
         cmocka_unit_test(test_statistics_tell_tasks_phases_and_batches),
