@@ -257,7 +257,8 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_spawn(gantry_taskman *
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_start(gantry_taskman *manager);
 
 /** Block until every task submitted so far is released; the manager keeps running.  Never called from a
- *  task.
+ *  task.  A GPU task is released when it is launched: its work may go on, and nothing orders the next step's
+ *  behind it, unless a task of this step waits for it by gantry_launch_add_completion().
  *  @retval GANTRY_OK               all of them succeeded
  *  @retval GANTRY_ERR_STATE        not RUNNING, or called from a task
  *  @retval GANTRY_ERR_DEVICE_LOST  the GPU context failed; gantry_last_error() has the first cause

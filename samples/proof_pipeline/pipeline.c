@@ -130,15 +130,38 @@ static bool open_workers(struct pipeline *p)
 struct roots {
     struct pipeline *pipeline;
     void *staging;
+    gantry_task *landed;
 };
 
 static gantry_launch_result launch_roots(gantry_launch *launch, void *arg)
 {
     struct roots *roots = arg;
     struct pipeline *p = roots->pipeline;
-    return gantry_launch_copy_htod(launch, p->roots, roots->staging, p->problem->rows / 2 * 4) == GANTRY_OK
-               ? GANTRY_LAUNCH_DONE
-               : GANTRY_LAUNCH_FAILED;
+    gantry_status status =
+        gantry_launch_copy_htod(launch, p->roots, roots->staging, p->problem->rows / 2 * 4);
+    if (status == GANTRY_OK) {
+        status = gantry_launch_add_completion(launch, roots->landed);
+    }
+    return status == GANTRY_OK ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_FAILED;
+}
+
+/* Upload, then a sync point: without it the step would be over once the copy is launched, and nothing orders
+ * the next steps' kernels behind it. */
+static gantry_status submit_roots(struct pipeline *p, struct roots *roots)
+{
+    gantry_task_desc upload = GANTRY_TASK_DESC_INIT, landed = GANTRY_TASK_DESC_INIT;
+    upload.kind = GANTRY_TASK_HTOD;
+    upload.label = "roots";
+    upload.launch = launch_roots;
+    upload.arg = roots;
+    landed.kind = GANTRY_TASK_SYNC_POINT;
+    landed.label = "roots landed";
+    gantry_task *task = NULL;
+    gantry_status status = gantry_taskman_submit(p->manager, &upload, &task);
+    if (status == GANTRY_OK) {
+        status = gantry_taskman_submit(p->manager, &landed, &roots->landed);
+    }
+    return status == GANTRY_OK ? gantry_task_start_after(roots->landed, task) : status;
 }
 
 static bool upload_roots(struct pipeline *p)
@@ -155,13 +178,7 @@ static bool upload_roots(struct pipeline *p)
         return false;
     }
     memcpy(roots.staging, p->problem->roots, bytes);
-    gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
-    desc.kind = GANTRY_TASK_HTOD;
-    desc.label = "roots";
-    desc.launch = launch_roots;
-    desc.arg = &roots;
-    bool good = ok(p, gantry_taskman_submit(p->manager, &desc, NULL), "roots") &&
-                ok(p, gantry_taskman_start(p->manager), "roots") &&
+    bool good = ok(p, submit_roots(p, &roots), "roots") && ok(p, gantry_taskman_start(p->manager), "roots") &&
                 ok(p, gantry_taskman_stop(p->manager), "roots") &&
                 ok(p, gantry_taskman_reset(p->manager), "roots");
     (void)gantry_heap_free(p->heap, roots.staging);
