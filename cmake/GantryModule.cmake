@@ -80,7 +80,7 @@ endfunction()
 
 # What every test has, also those that are not C programs of gantry_test().
 function(gantry_test_properties name labels)
-  set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT 120)
+  set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT 600)
   if(NOT GANTRY_FAIL_ON_SKIP)
     set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77)
   endif()

@@ -212,7 +212,7 @@ static bool open_tenant(struct scene *s, int i, enum tenants_way way)
     options.gpu_dispatcher = gantry_context_dispatcher(s->context);
     options.share = &share;
     *t = (struct tenant){.settings = s->settings, .way = way, .kernel = s->kernel, .blocks = s->blocks};
-    s->counts[16 * i] = 0;
+    __atomic_store_n(&s->counts[16 * i], 0, __ATOMIC_RELAXED); /* kernels have added to it */
     if (!ok(gantry_heap_device_address(gantry_context_heap(s->context), s->counts + 16 * i, &on_device))) {
         return false;
     }
