@@ -82,15 +82,6 @@ gantry_status gy_cond_init(gy_cond *cond)
     return GANTRY_OK;
 }
 
-gantry_status gy_mutex_cond_init(gy_mutex *mutex, enum gy_rank rank, gy_cond *cond)
-{
-    gantry_status status = gy_cond_init(cond);
-    if (status == GANTRY_OK) {
-        gy_mutex_init(mutex, rank);
-    }
-    return status;
-}
-
 void gy_cond_fini(gy_cond *cond)
 {
     pthread_cond_destroy(&cond->native);

@@ -84,9 +84,6 @@ void gy_mutex_unlock(gy_mutex *mutex) GY_RELEASE(*mutex);
 
 /* @retval GANTRY_ERR_OUT_OF_HOST_MEMORY  no resources */
 GANTRY_MUST_CHECK gantry_status gy_cond_init(gy_cond *cond);
-/* A mutex and a condition variable that is waited on with it; neither is there on failure.
- * @retval GANTRY_ERR_OUT_OF_HOST_MEMORY  logged */
-GANTRY_MUST_CHECK gantry_status gy_mutex_cond_init(gy_mutex *mutex, enum gy_rank rank, gy_cond *cond);
 void gy_cond_fini(gy_cond *cond);
 /* Both, for a mutex whose changes one condition tells of.
  * @retval GANTRY_ERR_OUT_OF_HOST_MEMORY  no resources; neither is there */

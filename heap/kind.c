@@ -319,7 +319,7 @@ gantry_status gy_kind_init(struct gy_kind *kind, const struct gy_kind_setup *set
     atomic_store(&kind->settings.limit_bytes, setup->limit_bytes);
     atomic_store(&kind->settings.base_bytes, setup->base_bytes);
     atomic_store(&kind->settings.keep_bytes, setup->keep_bytes);
-    gantry_status status = gy_mutex_cond_init(&kind->growth_lock, GY_RANK_HEAP, &kind->grown);
+    gantry_status status = gy_guard_init(&kind->growth_lock, GY_RANK_HEAP, &kind->grown);
     if (status != GANTRY_OK) {
         return status;
     }
@@ -343,8 +343,7 @@ fini_park:
 fini_pages:
     gy_pages_fini(&kind->pages);
 fini_growth:
-    gy_mutex_fini(&kind->growth_lock);
-    gy_cond_fini(&kind->grown);
+    gy_guard_fini(&kind->growth_lock, &kind->grown);
     return status;
 }
 
@@ -376,6 +375,5 @@ void gy_kind_fini(struct gy_kind *kind)
     gy_park_fini(&kind->park);
     gy_pages_fini(&kind->pages);
     gy_usage_fini(&kind->usage);
-    gy_mutex_fini(&kind->growth_lock);
-    gy_cond_fini(&kind->grown);
+    gy_guard_fini(&kind->growth_lock, &kind->grown);
 }

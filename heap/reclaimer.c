@@ -192,8 +192,7 @@ static void fini_conditions(struct gy_reclaimer *r, int lanes)
     while (lanes > 0) {
         gy_cond_fini(&r->lanes[--lanes].work);
     }
-    gy_cond_fini(&r->room);
-    gy_mutex_fini(&r->lock);
+    gy_guard_fini(&r->lock, &r->room);
 }
 
 gantry_status gy_reclaimer_init(struct gy_reclaimer *r, gantry_reclaim_policy policy, uint64_t most_bytes,
@@ -205,7 +204,7 @@ gantry_status gy_reclaimer_init(struct gy_reclaimer *r, gantry_reclaim_policy po
     r->most_bytes = most_bytes;
     r->trim = trim;
     r->user = user;
-    gantry_status status = gy_mutex_cond_init(&r->lock, GY_RANK_HEAP, &r->room);
+    gantry_status status = gy_guard_init(&r->lock, GY_RANK_HEAP, &r->room);
     if (status != GANTRY_OK) {
         return status;
     }
