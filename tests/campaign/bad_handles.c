@@ -22,21 +22,6 @@ static gantry_task *task;
 static gantry_copy_queue *queue;
 static gantry_profile *profile;
 
-static gantry_status body(gantry_task *of, void *arg)
-{
-    (void)of;
-    (void)arg;
-    return GANTRY_OK;
-}
-
-static gantry_status range(size_t begin, size_t end, void *arg)
-{
-    (void)begin;
-    (void)end;
-    (void)arg;
-    return GANTRY_OK;
-}
-
 static void release(void *arg)
 {
     (void)arg;
@@ -54,7 +39,7 @@ static gantry_task *submit(gantry_taskman *to, gantry_task_kind kind)
     gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
     gantry_task *made = NULL;
     desc.kind = kind;
-    desc.run = kind == GANTRY_TASK_CPU ? body : NULL;
+    desc.run = kind == GANTRY_TASK_CPU ? bad_body : NULL;
     desc.launch = kind == GANTRY_TASK_CPU ? NULL : keep_launch;
     assert_ok(gantry_taskman_submit(to, &desc, &made));
     return made;
@@ -231,7 +216,7 @@ static void pool_rows(gantry_task *good)
     gantry_cpu_class_options class = GANTRY_CPU_CLASS_OPTIONS_INIT;
     BAD(GONE, gantry_cpu_dispatcher_set_class(pool, 1, &class));
     BAD(GONE, gantry_cpu_dispatcher_execute(pool, good));
-    BAD(GONE, gantry_parallel_for(pool, 0, 1, 1, range, NULL));
+    BAD(GONE, gantry_parallel_for(pool, 0, 1, 1, bad_range, NULL));
     BAD_GIVES(GONE, 0, gantry_cpu_dispatcher_worker_count(pool));
     BAD_REFUSED(GONE, gantry_cpu_dispatcher_destroy(pool));
 }
@@ -259,13 +244,13 @@ static void manager_rows(void)
     uint64_t bytes[GANTRY_MEMORY_KIND_COUNT] = {0};
     uint32_t memory;
     gantry_task *out;
-    desc.run = body;
+    desc.run = bad_body;
     BAD_OUT(GONE, out, gantry_taskman_submit(manager, &desc, &out));
     BAD_OUT(GONE, out, gantry_taskman_submit_chain(manager, &desc, 1, &out));
     BAD(GONE, gantry_taskman_submit_launch_tasks(manager, &launches));
     BAD_OUT(GONE, out, gantry_taskman_get_named(manager, "a", &out));
-    BAD_OUT(GONE, out, gantry_taskman_create_light(manager, body, NULL, NULL, NULL, &out));
-    BAD(GONE, gantry_taskman_spawn(manager, body, NULL, NULL, NULL));
+    BAD_OUT(GONE, out, gantry_taskman_create_light(manager, bad_body, NULL, NULL, NULL, &out));
+    BAD(GONE, gantry_taskman_spawn(manager, bad_body, NULL, NULL, NULL));
     BAD(GONE, gantry_taskman_declare_memory(manager, bytes, &memory));
     BAD(GONE, gantry_taskman_start(manager));
     BAD(GONE, gantry_taskman_start_from(manager, &task, 1));
@@ -290,8 +275,8 @@ static void task_rows(gantry_taskman *alive, gantry_task *good)
     BAD(GONE, gantry_task_finish_before(task, good));
     BAD("`successor` destroyed", gantry_task_finish_before(good, task));
     BAD_OUT("`continuation` destroyed", out,
-            gantry_taskman_create_light(alive, body, NULL, NULL, task, &out));
-    BAD("`continuation` destroyed", gantry_taskman_spawn(alive, body, NULL, NULL, task));
+            gantry_taskman_create_light(alive, bad_body, NULL, NULL, task, &out));
+    BAD("`continuation` destroyed", gantry_taskman_spawn(alive, bad_body, NULL, NULL, task));
     BAD(GONE, gantry_task_add_reference(task));
     BAD(GONE, gantry_task_remove_reference(task));
     BAD(GONE, gantry_task_choose(task, 0));

@@ -29,6 +29,10 @@ void bad_end(const char *call, const char *wrong, gantry_status status);
 void *bad_untouched(void);
 void bad_check_untouched(const char *call, const void *variable);
 
+/* For calls that take a task's body, or a loop's; neither does anything. */
+gantry_status bad_body(gantry_task *task, void *arg);
+gantry_status bad_range(size_t begin, size_t end, void *arg);
+
 /* The rooms' rows. */
 void bad_base(void);
 void bad_tasks(void);

@@ -6,25 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
-static gantry_status body(gantry_task *task, void *arg)
-{
-    (void)task;
-    (void)arg;
-    return GANTRY_OK;
-}
-
-static gantry_status range(size_t begin, size_t end, void *arg)
-{
-    (void)begin;
-    (void)end;
-    (void)arg;
-    return GANTRY_OK;
-}
-
 static gantry_task_desc described(void)
 {
     gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
-    desc.run = body;
+    desc.run = bad_body;
     return desc;
 }
 
@@ -102,9 +87,9 @@ static void pool_rows(void)
     BAD("`cpus` NULL, a capacity", gantry_cpu_cache_domain(0, NULL, 1, &count));
     gantry_taskman *manager = new_manager();
     BAD("no host pool", gantry_cpu_dispatcher_execute(pool, submitted(manager)));
-    BAD("`dispatcher` NULL", gantry_parallel_for(NULL, 0, 1, 1, range, NULL));
+    BAD("`dispatcher` NULL", gantry_parallel_for(NULL, 0, 1, 1, bad_range, NULL));
     BAD("`body` NULL", gantry_parallel_for(pool, 0, 1, 1, NULL, NULL));
-    BAD("begin > end", gantry_parallel_for(pool, 2, 1, 1, range, NULL));
+    BAD("begin > end", gantry_parallel_for(pool, 2, 1, 1, bad_range, NULL));
     gantry_taskman_destroy(manager);
     gantry_cpu_dispatcher_destroy(pool);
     gantry_cpu_dispatcher_destroy(NULL);
@@ -130,7 +115,7 @@ static void submit_rows(gantry_taskman *manager)
 {
     gantry_task_desc desc = described();
     gantry_task *task;
-    struct later_desc later = {{.struct_size = sizeof(later), .run = body}, 1};
+    struct later_desc later = {{.struct_size = sizeof(later), .run = bad_body}, 1};
     BAD_OUT("`manager` NULL", task, gantry_taskman_submit(NULL, &desc, &task));
     BAD_OUT("`desc` NULL", task, gantry_taskman_submit(manager, NULL, &task));
     BAD_OUT("a field not known", task, gantry_taskman_submit(manager, &later.desc, &task));
@@ -178,14 +163,14 @@ static void submit_rows(gantry_taskman *manager)
 static void light_rows(gantry_taskman *manager, gantry_taskman *other)
 {
     gantry_task *task, *foreign = submitted(other);
-    BAD_OUT("`manager` NULL", task, gantry_taskman_create_light(NULL, body, NULL, NULL, NULL, &task));
+    BAD_OUT("`manager` NULL", task, gantry_taskman_create_light(NULL, bad_body, NULL, NULL, NULL, &task));
     BAD_OUT("`run` NULL", task, gantry_taskman_create_light(manager, NULL, NULL, NULL, NULL, &task));
-    BAD("`out` NULL", gantry_taskman_create_light(manager, body, NULL, NULL, NULL, NULL));
+    BAD("`out` NULL", gantry_taskman_create_light(manager, bad_body, NULL, NULL, NULL, NULL));
     BAD_OUT("continuation of another manager", task,
-            gantry_taskman_create_light(manager, body, NULL, NULL, foreign, &task));
-    BAD("`manager` NULL", gantry_taskman_spawn(NULL, body, NULL, NULL, NULL));
+            gantry_taskman_create_light(manager, bad_body, NULL, NULL, foreign, &task));
+    BAD("`manager` NULL", gantry_taskman_spawn(NULL, bad_body, NULL, NULL, NULL));
     BAD("`run` NULL", gantry_taskman_spawn(manager, NULL, NULL, NULL, NULL));
-    BAD("continuation of another manager", gantry_taskman_spawn(manager, body, NULL, NULL, foreign));
+    BAD("continuation of another manager", gantry_taskman_spawn(manager, bad_body, NULL, NULL, foreign));
     uint64_t bytes[GANTRY_MEMORY_KIND_COUNT] = {0};
     uint32_t memory = 0;
     BAD("`manager` NULL", gantry_taskman_declare_memory(NULL, bytes, &memory));
@@ -197,7 +182,7 @@ static void light_rows(gantry_taskman *manager, gantry_taskman *other)
 static void edge_rows(gantry_taskman *manager, gantry_taskman *other)
 {
     gantry_task *task = submitted(manager), *foreign = submitted(other), *light = NULL;
-    assert_ok(gantry_taskman_create_light(manager, body, NULL, NULL, NULL, &light));
+    assert_ok(gantry_taskman_create_light(manager, bad_body, NULL, NULL, NULL, &light));
     BAD("`task` NULL", gantry_task_start_after(NULL, task));
     BAD("`predecessor` NULL", gantry_task_start_after(task, NULL));
     BAD("a task after itself", gantry_task_start_after(task, task));
@@ -276,8 +261,8 @@ static void state_rows(gantry_taskman *manager)
     BAD("stopped", gantry_taskman_start(manager));
     BAD_OUT("stopped", task, gantry_taskman_submit(manager, &desc, &task));
     BAD_OUT("stopped", task, gantry_taskman_get_named(manager, "late", &task));
-    BAD_OUT("stopped", task, gantry_taskman_create_light(manager, body, NULL, NULL, NULL, &task));
-    BAD("stopped", gantry_taskman_spawn(manager, body, NULL, NULL, NULL));
+    BAD_OUT("stopped", task, gantry_taskman_create_light(manager, bad_body, NULL, NULL, NULL, &task));
+    BAD("stopped", gantry_taskman_spawn(manager, bad_body, NULL, NULL, NULL));
     BAD("released", gantry_task_add_reference(held));
     BAD("released", gantry_task_remove_reference(held));
     BAD("released", gantry_task_start_after(held, hole));

@@ -7,8 +7,8 @@
 #include "base/alloc.h"
 #include "driver/emulator/gantry_emu.h"
 #include "tests/campaign/clock_step.h"
+#include "tests/support/emu_controls.h"
 
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -54,15 +54,9 @@ static struct job jobs[SWEEP_MOST_JOBS];
 
 bool sweep_open(void)
 {
-    const char *path = getenv("GANTRY_EMULATOR");
-    void *library = dlopen(path != NULL ? path : "libgantry-emu.so", RTLD_NOW);
-    if (library == NULL) {
-        fprintf(stderr, "skipped: no emulated driver: %s\n", dlerror());
+    if (!emu_controls_open(&emu)) {
         return false;
     }
-#define X(result, name, parameters) *(void **)&emu.name = dlsym(library, "gantry_emu_" #name);
-    GANTRY_EMU_CONTROLS(X)
-#undef X
     for (int i = 0; i < SWEEP_MOST_JOBS; i++) {
         jobs[i].report =
             mmap(NULL, sizeof(*jobs[i].report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

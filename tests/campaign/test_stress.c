@@ -17,8 +17,8 @@
 #include "tests/campaign/scene.h"
 
 #include "campaign_kernels.kernels.h"
+#include "tests/support/emu_controls.h"
 
-#include <dlfcn.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -510,20 +510,6 @@ static int64_t live_objects(void)
     return sum;
 }
 
-static bool open_emulator(void)
-{
-    const char *path = getenv("GANTRY_EMULATOR");
-    void *library = dlopen(path != NULL ? path : "libgantry-emu.so", RTLD_NOW);
-    if (library == NULL) {
-        fprintf(stderr, "skipped: no emulated driver: %s\n", dlerror());
-        return false;
-    }
-#define X(result, name, parameters) *(void **)&emu.name = dlsym(library, "gantry_emu_" #name);
-    GANTRY_EMU_CONTROLS(X)
-#undef X
-    return true;
-}
-
 int main(int argc, char **argv)
 {
     uint64_t seconds = argc > 1 ? strtoull(argv[1], NULL, 10) : DEFAULT_SECONDS;
@@ -531,7 +517,7 @@ int main(int argc, char **argv)
     uint64_t end = gy_clock_ns() + seconds * 1000000000u, rounds = 0, steps = 0, tasks = 0, failures = 0;
     const char *name = "add_one";
     uint32_t profile_id = 0;
-    if (!open_emulator()) {
+    if (!emu_controls_open(&emu)) {
         return SKIPPED;
     }
     if (gantry_profile_register_kernels(&name, 1, &profile_id) != GANTRY_OK) {

@@ -518,9 +518,7 @@ static void test_create_survives_every_driver_failure(void **state)
     (void)state;
     struct gy_context *held = hold_driver();
     struct gantry_emu_control emu;
-#define X(result, name, parameters) *(void **)&emu.name = gpu_fixture_emulator("gantry_emu_" #name);
-    GANTRY_EMU_CONTROLS(X)
-#undef X
+    (void)gpu_fixture_controls(&emu);
     gantry_context_options options = default_options();
     long host_live = gy_alloc_live();
     int64_t live = live_objects(emu.live);

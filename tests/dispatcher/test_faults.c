@@ -306,9 +306,7 @@ static int open_sweep(void **state)
     gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
     options.driver = GANTRY_DRIVER_EMULATED;
     assert_ok(gy_context_open(&options, &held));
-#define X(result, name, parameters) *(void **)&emu.name = gpu_fixture_emulator("gantry_emu_" #name);
-    GANTRY_EMU_CONTROLS(X)
-#undef X
+    (void)gpu_fixture_controls(&emu);
     sweep.live = live_objects();
     sweep.host_live = gy_alloc_live();
     *state = &sweep;

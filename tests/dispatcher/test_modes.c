@@ -344,9 +344,7 @@ static void check_synchronous(bool by_environment)
     struct modes_scene s;
     modes_open(&s, &options);
     (void)unsetenv("GANTRY_SYNC");
-#define X(result, name, parameters) *(void **)&emu.name = gpu_fixture_emulator("gantry_emu_" #name);
-    GANTRY_EMU_CONTROLS(X)
-#undef X
+    (void)gpu_fixture_controls(&emu);
     static const char *const names[] = {"alpha", "beta", "gamma", "delta"};
     struct modes_job jobs[4];
     gantry_task *before = NULL;

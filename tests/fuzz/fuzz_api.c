@@ -12,10 +12,10 @@
 #include "driver/emulator/gantry_emu.h"
 
 #include "campaign_kernels.kernels.h"
+#include "tests/support/emu_controls.h"
 
 #include <gantry/gantry.h>
 
-#include <dlfcn.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -455,15 +455,7 @@ static void operate(struct state *s)
 
 static void open_emulator(void)
 {
-    const char *path = getenv("GANTRY_EMULATOR");
-    void *library = emu.live == NULL ? dlopen(path != NULL ? path : "libgantry-emu.so", RTLD_NOW) : NULL;
-    if (library != NULL) {
-#define X(result, name, parameters) *(void **)&emu.name = dlsym(library, "gantry_emu_" #name);
-        GANTRY_EMU_CONTROLS(X)
-#undef X
-    }
-    if (emu.live == NULL) {
-        fprintf(stderr, "skipped: no emulated driver: %s\n", dlerror());
+    if (emu.live == NULL && !emu_controls_open(&emu)) {
         exit(77);
     }
 }

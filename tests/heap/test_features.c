@@ -5,6 +5,7 @@
 #include "base/thread.h"
 #include "heap/heap.h"
 #include "tests/heap/fake_driver.h"
+#include "tests/heap/heap_scene.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,48 +13,20 @@
 #define MIB ((size_t)1 << 20)
 #define SITE GANTRY_ALLOC_SITE("test")
 
-static gantry_heap *open_heap(const gantry_heap_options *options)
-{
-    gantry_heap *heap = NULL;
-    assert_ok(gy_heap_create(fake_driver_open((uint64_t)1 << 30), options, &heap));
-    return heap;
-}
-
-static void close_heap(gantry_heap *heap)
-{
-    gy_heap_destroy(heap);
-    assert_int_equal(fake_driver.held, 0);
-    assert_int_equal(gy_alloc_live(), 0);
-}
-
-static gantry_heap_stats stats_of(gantry_heap *heap, gantry_memory_kind kind)
-{
-    gantry_heap_stats stats = {.struct_size = sizeof(stats)};
-    assert_ok(gantry_heap_get_stats(heap, kind, &stats));
-    return stats;
-}
-
-static void *allocate(gantry_heap *heap, gantry_memory_kind kind, size_t bytes)
-{
-    void *block = NULL;
-    assert_ok(gantry_heap_alloc(heap, kind, bytes, 0, SITE, &block));
-    return block;
-}
-
 /* ---- settings ---- */
 
 static void test_settings_take_effect_whenever_set(void **state)
 {
     (void)state;
-    gantry_heap *heap = open_heap(NULL);
+    gantry_heap *heap = heap_scene_open(NULL);
     gantry_heap_settings settings = {.struct_size = sizeof(settings), .slab_bytes = 5 * MIB};
     assert_ok(gantry_heap_configure(heap, GANTRY_MEMORY_DEVICE, &settings));
-    void *first = allocate(heap, GANTRY_MEMORY_DEVICE, 3 * MIB);
-    assert_int_equal(stats_of(heap, GANTRY_MEMORY_DEVICE).slab_bytes, 6 * MIB);
+    void *first = heap_scene_alloc(heap, GANTRY_MEMORY_DEVICE, 3 * MIB);
+    assert_int_equal(heap_scene_stats(heap, GANTRY_MEMORY_DEVICE).slab_bytes, 6 * MIB);
     settings.slab_bytes = 16 * MIB;
     assert_ok(gantry_heap_configure(heap, GANTRY_MEMORY_DEVICE, &settings));
-    void *second = allocate(heap, GANTRY_MEMORY_DEVICE, 4 * MIB);
-    assert_int_equal(stats_of(heap, GANTRY_MEMORY_DEVICE).slab_bytes, 22 * MIB);
+    void *second = heap_scene_alloc(heap, GANTRY_MEMORY_DEVICE, 4 * MIB);
+    assert_int_equal(heap_scene_stats(heap, GANTRY_MEMORY_DEVICE).slab_bytes, 22 * MIB);
 
     /* A limit below what is taken: what is unused goes at once, the rest when it is freed. */
     assert_ok(gantry_heap_free(heap, first));
@@ -65,7 +38,7 @@ static void test_settings_take_effect_whenever_set(void **state)
                      GANTRY_ERR_OUT_OF_DEVICE_MEMORY);
     assert_ptr_equal(more, &heap);
     assert_ok(gantry_heap_free(heap, second));
-    void *third = allocate(heap, GANTRY_MEMORY_DEVICE, 8 * MIB);
+    void *third = heap_scene_alloc(heap, GANTRY_MEMORY_DEVICE, 8 * MIB);
     assert_int_equal(fake_driver.device_bytes, 16 * MIB); /* what is free is used first */
     assert_ok(gantry_heap_free(heap, third));
     assert_ok(gantry_heap_trim(heap, GANTRY_MEMORY_DEVICE, SIZE_MAX, NULL));
@@ -81,7 +54,7 @@ static void test_settings_take_effect_whenever_set(void **state)
     assert_int_equal(gantry_heap_configure(heap, GANTRY_MEMORY_DEVICE, NULL), GANTRY_ERR_INVALID_ARGUMENT);
     assert_int_equal(gantry_heap_configure(heap, (gantry_memory_kind)9, &got), GANTRY_ERR_INVALID_ARGUMENT);
     assert_int_equal(gantry_heap_get_settings(NULL, GANTRY_MEMORY_DEVICE, &got), GANTRY_ERR_INVALID_ARGUMENT);
-    close_heap(heap);
+    heap_scene_close(heap);
 }
 
 static void test_base_size_is_taken_at_once_and_stays(void **state)
@@ -90,10 +63,10 @@ static void test_base_size_is_taken_at_once_and_stays(void **state)
     gantry_heap_options options = GANTRY_HEAP_OPTIONS_INIT;
     options.base_bytes[GANTRY_MEMORY_DEVICE] = 31 * MIB;
     options.keep_bytes[GANTRY_MEMORY_DEVICE] = 1;
-    gantry_heap *heap = open_heap(&options);
-    void *block = allocate(heap, GANTRY_MEMORY_DEVICE, 1 * MIB);
+    gantry_heap *heap = heap_scene_open(&options);
+    void *block = heap_scene_alloc(heap, GANTRY_MEMORY_DEVICE, 1 * MIB);
     assert_int_equal(fake_driver.device_bytes, 32 * MIB);
-    void *large = allocate(heap, GANTRY_MEMORY_DEVICE, 40 * MIB);
+    void *large = heap_scene_alloc(heap, GANTRY_MEMORY_DEVICE, 40 * MIB);
     assert_ok(gantry_heap_free(heap, block));
     assert_ok(gantry_heap_free(heap, large));
     uint64_t given = 0;
@@ -101,21 +74,21 @@ static void test_base_size_is_taken_at_once_and_stays(void **state)
     assert_int_equal(given, 40 * MIB);
     assert_int_equal(fake_driver.device_bytes, 32 * MIB);
     assert_int_equal(gantry_heap_trim(NULL, GANTRY_MEMORY_DEVICE, 0, NULL), GANTRY_ERR_INVALID_ARGUMENT);
-    close_heap(heap);
+    heap_scene_close(heap);
 }
 
 static void test_reserve_makes_later_allocations_free_of_driver_calls(void **state)
 {
     (void)state;
-    gantry_heap *heap = open_heap(NULL);
+    gantry_heap *heap = heap_scene_open(NULL);
     assert_ok(gantry_heap_reserve(heap, GANTRY_MEMORY_PINNED, 100 * MIB));
-    gantry_heap_stats stats = stats_of(heap, GANTRY_MEMORY_PINNED);
+    gantry_heap_stats stats = heap_scene_stats(heap, GANTRY_MEMORY_PINNED);
     assert_true(stats.empty_bytes >= 100 * MIB && stats.free_bytes == stats.slab_bytes);
     long calls = fake_driver.calls;
     assert_ok(gantry_heap_reserve(heap, GANTRY_MEMORY_PINNED, 90 * MIB)); /* there already */
     void *blocks[40];
     for (int i = 0; i < 40; i++) {
-        blocks[i] = allocate(heap, GANTRY_MEMORY_PINNED, i % 2 == 0 ? 300 : 2 * MIB);
+        blocks[i] = heap_scene_alloc(heap, GANTRY_MEMORY_PINNED, i % 2 == 0 ? 300 : 2 * MIB);
     }
     for (int i = 0; i < 40; i++) {
         assert_ok(gantry_heap_free(heap, blocks[i]));
@@ -124,7 +97,7 @@ static void test_reserve_makes_later_allocations_free_of_driver_calls(void **sta
     assert_int_equal(gantry_heap_reserve(heap, GANTRY_MEMORY_DEVICE, (size_t)4 << 30),
                      GANTRY_ERR_OUT_OF_DEVICE_MEMORY);
     assert_int_equal(gantry_heap_reserve(NULL, GANTRY_MEMORY_DEVICE, 1), GANTRY_ERR_INVALID_ARGUMENT);
-    close_heap(heap);
+    heap_scene_close(heap);
 }
 
 /* ---- statistics ---- */
@@ -132,7 +105,7 @@ static void test_reserve_makes_later_allocations_free_of_driver_calls(void **sta
 static void test_tags_tell_current_peak_and_count(void **state)
 {
     (void)state;
-    gantry_heap *heap = open_heap(NULL);
+    gantry_heap *heap = heap_scene_open(NULL);
     gantry_alloc_site mesh = {"mesh", "scene.c", 1};
     char same_file[] = "scene.c";
     gantry_alloc_site again = {"mesh", same_file, 1};
@@ -165,15 +138,15 @@ static void test_tags_tell_current_peak_and_count(void **state)
                      GANTRY_ERR_INVALID_ARGUMENT);
     assert_ok(gantry_heap_free(heap, a));
     assert_ok(gantry_heap_free(heap, c));
-    close_heap(heap);
+    heap_scene_close(heap);
 }
 
 static void test_map_shows_slabs_and_tags(void **state)
 {
     (void)state;
-    gantry_heap *heap = open_heap(NULL);
-    void *small = allocate(heap, GANTRY_MEMORY_DEVICE, 300);
-    void *large = allocate(heap, GANTRY_MEMORY_DEVICE, 3 * MIB);
+    gantry_heap *heap = heap_scene_open(NULL);
+    void *small = heap_scene_alloc(heap, GANTRY_MEMORY_DEVICE, 300);
+    void *large = heap_scene_alloc(heap, GANTRY_MEMORY_DEVICE, 3 * MIB);
     char *text = NULL;
     size_t bytes = 0;
     FILE *out = open_memstream(&text, &bytes);
@@ -187,16 +160,16 @@ static void test_map_shows_slabs_and_tags(void **state)
     assert_int_equal(gantry_heap_dump(heap, GANTRY_MEMORY_DEVICE, NULL), GANTRY_ERR_INVALID_ARGUMENT);
     assert_ok(gantry_heap_free(heap, small));
     assert_ok(gantry_heap_free(heap, large));
-    close_heap(heap);
+    heap_scene_close(heap);
 }
 
 static void test_block_is_found_by_any_address_in_it(void **state)
 {
     (void)state;
-    gantry_heap *heap = open_heap(NULL);
+    gantry_heap *heap = heap_scene_open(NULL);
     static const size_t sizes[] = {300, 20000};
     for (int i = 0; i < 2; i++) {
-        char *block = allocate(heap, GANTRY_MEMORY_WRITE_COMBINED, sizes[i]);
+        char *block = heap_scene_alloc(heap, GANTRY_MEMORY_WRITE_COMBINED, sizes[i]);
         gantry_heap_block found;
         assert_ok(gantry_heap_find_block(heap, block + sizes[i] - 1, &found));
         assert_ptr_equal(found.base, block);
@@ -208,7 +181,7 @@ static void test_block_is_found_by_any_address_in_it(void **state)
         assert_int_equal(gantry_heap_find_block(heap, block, &found), GANTRY_ERR_NOT_FOUND);
     }
     assert_int_equal(gantry_heap_find_block(heap, heap, NULL), GANTRY_ERR_INVALID_ARGUMENT);
-    close_heap(heap);
+    heap_scene_close(heap);
 }
 
 /* ---- running out ---- */
@@ -239,14 +212,14 @@ static void test_out_of_memory_callback_is_asked_once_and_retried(void **state)
         options.limit_bytes[GANTRY_MEMORY_DEVICE] = 64 * MIB;
         options.out_of_memory = free_spare;
         options.out_of_memory_user = &rescue;
-        gantry_heap *heap = open_heap(&options);
-        rescue.spare = allocate(heap, GANTRY_MEMORY_DEVICE, 30 * MIB);
+        gantry_heap *heap = heap_scene_open(&options);
+        rescue.spare = heap_scene_alloc(heap, GANTRY_MEMORY_DEVICE, 30 * MIB);
         void *block = NULL;
         gantry_status status = gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, 40 * MIB, 0, SITE, &block);
         assert_int_equal(status, again != 0 ? GANTRY_OK : GANTRY_ERR_OUT_OF_DEVICE_MEMORY);
         assert_int_equal(rescue.calls, 1);
         assert_ok(gantry_heap_free(heap, block));
-        close_heap(heap);
+        heap_scene_close(heap);
     }
 }
 
@@ -267,15 +240,15 @@ static void test_what_came_back_meanwhile_is_found(void **state)
     (void)state;
     gantry_heap_options options = GANTRY_HEAP_OPTIONS_INIT;
     options.limit_bytes[GANTRY_MEMORY_DEVICE] = 64 * MIB;
-    gantry_heap *heap = open_heap(&options);
-    struct rescue rescue = {.heap = heap, .spare = allocate(heap, GANTRY_MEMORY_DEVICE, 30 * MIB)};
+    gantry_heap *heap = heap_scene_open(&options);
+    struct rescue rescue = {.heap = heap, .spare = heap_scene_alloc(heap, GANTRY_MEMORY_DEVICE, 30 * MIB)};
     gy_heap_set_pending(heap, freed_by_somebody_else, &rescue);
     void *block = NULL;
     assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, 40 * MIB, 0, SITE, &block));
     assert_int_equal(rescue.calls, 1);
     gy_heap_set_pending(heap, NULL, NULL);
     assert_ok(gantry_heap_free(heap, block));
-    close_heap(heap);
+    heap_scene_close(heap);
 }
 
 static void test_out_of_memory_names_sizes_and_the_largest_tags(void **state)
@@ -283,7 +256,7 @@ static void test_out_of_memory_names_sizes_and_the_largest_tags(void **state)
     (void)state;
     gantry_heap_options options = GANTRY_HEAP_OPTIONS_INIT;
     options.limit_bytes[GANTRY_MEMORY_DEVICE] = 64 * MIB;
-    gantry_heap *heap = open_heap(&options);
+    gantry_heap *heap = heap_scene_open(&options);
     void *a, *b, *c;
     assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, 30 * MIB, 0, GANTRY_ALLOC_SITE("mesh"), &a));
     assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, 10 * MIB, 0, GANTRY_ALLOC_SITE("cloth"), &b));
@@ -294,7 +267,7 @@ static void test_out_of_memory_names_sizes_and_the_largest_tags(void **state)
     assert_non_null(strstr(gantry_last_error(), "most have: mesh 31457280, cloth 10485760"));
     assert_ok(gantry_heap_free(heap, a));
     assert_ok(gantry_heap_free(heap, b));
-    close_heap(heap);
+    heap_scene_close(heap);
 }
 
 /* ---- sources ---- */
@@ -347,10 +320,10 @@ static void test_slabs_may_come_from_a_pool_of_the_application(void **state)
     gantry_memory_source source = {take_from_pool, give_to_pool, &pool};
     gantry_heap_options options = GANTRY_HEAP_OPTIONS_INIT;
     options.source[GANTRY_MEMORY_PINNED] = &source;
-    gantry_heap *heap = open_heap(&options);
+    gantry_heap *heap = heap_scene_open(&options);
     long calls = fake_driver.calls;
-    char *small = allocate(heap, GANTRY_MEMORY_PINNED, 300);
-    char *large = allocate(heap, GANTRY_MEMORY_PINNED, 3 * MIB);
+    char *small = heap_scene_alloc(heap, GANTRY_MEMORY_PINNED, 300);
+    char *large = heap_scene_alloc(heap, GANTRY_MEMORY_PINNED, 3 * MIB);
     memset(large, 1, 3 * MIB);
     void *device;
     assert_ok(gantry_heap_device_address(heap, large + 12345, &device));
@@ -362,7 +335,7 @@ static void test_slabs_may_come_from_a_pool_of_the_application(void **state)
                      GANTRY_ERR_OUT_OF_DEVICE_MEMORY);
     assert_ok(gantry_heap_free(heap, small));
     assert_ok(gantry_heap_free(heap, large));
-    close_heap(heap);
+    heap_scene_close(heap);
     assert_true(pool.taken >= 2);
     assert_int_equal(pool.given, pool.taken);
 
@@ -386,7 +359,7 @@ static void test_refused_addresses_are_told_apart(void **state)
     (void)state;
     gantry_heap_options options = GANTRY_HEAP_OPTIONS_INIT;
     options.check = true;
-    gantry_heap *heap = open_heap(&options);
+    gantry_heap *heap = heap_scene_open(&options);
     gantry_alloc_site mesh = {"mesh", "scene.c", 12};
     static const size_t sizes[] = {3000, 100000};
     for (int i = 0; i < 2; i++) {
@@ -403,29 +376,29 @@ static void test_refused_addresses_are_told_apart(void **state)
     }
     assert_int_equal(gantry_heap_free(heap, &heap), GANTRY_ERR_NOT_FOUND);
     assert_non_null(strstr(gantry_last_error(), "memory of somebody else"));
-    close_heap(heap);
+    heap_scene_close(heap);
 }
 
 static void test_write_after_free_is_found_when_the_memory_is_given_out_again(void **state)
 {
     (void)state;
     assert_int_equal(setenv("GANTRY_HEAP_CHECK", "1", 1), 0);
-    gantry_heap *heap = open_heap(NULL);
+    gantry_heap *heap = heap_scene_open(NULL);
     assert_int_equal(unsetenv("GANTRY_HEAP_CHECK"), 0);
     char text[1000] = "";
     gantry_set_log(keep_error, text, GANTRY_LOG_ERROR);
     static const size_t sizes[] = {3000, 100000};
     for (int i = 0; i < 2; i++) {
-        unsigned char *block = allocate(heap, GANTRY_MEMORY_PINNED, sizes[i]);
+        unsigned char *block = heap_scene_alloc(heap, GANTRY_MEMORY_PINNED, sizes[i]);
         memset(block, 7, sizes[i]);
         assert_ok(gantry_heap_free(heap, block));
-        unsigned char *same = allocate(heap, GANTRY_MEMORY_PINNED, sizes[i]);
+        unsigned char *same = heap_scene_alloc(heap, GANTRY_MEMORY_PINNED, sizes[i]);
         assert_ptr_equal(same, block);
         assert_string_equal(text, ""); /* nobody wrote to it */
         assert_ok(gantry_heap_free(heap, block));
         unsigned char pattern = block[1000];
         block[1000] = 7;
-        (void)allocate(heap, GANTRY_MEMORY_PINNED, sizes[i]);
+        (void)heap_scene_alloc(heap, GANTRY_MEMORY_PINNED, sizes[i]);
         assert_non_null(strstr(text, "byte 1000 of the block at"));
         assert_non_null(strstr(text, "was written to after it was freed"));
         assert_int_equal(pattern, 0xdb);
@@ -433,7 +406,7 @@ static void test_write_after_free_is_found_when_the_memory_is_given_out_again(vo
         text[0] = '\0';
     }
     gantry_set_log(NULL, NULL, GANTRY_LOG_ERROR);
-    close_heap(heap);
+    heap_scene_close(heap);
 }
 
 int main(void)

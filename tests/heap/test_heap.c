@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "heap/heap.h"
 #include "tests/heap/fake_driver.h"
+#include "tests/heap/heap_scene.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,37 +12,10 @@
 #define MIB ((size_t)1 << 20)
 #define SITE GANTRY_ALLOC_SITE("test")
 
-static gantry_heap *open_heap(const gantry_heap_options *options)
-{
-    gantry_heap *heap = NULL;
-    struct gy_context *context = fake_driver_open((uint64_t)1 << 30);
-    assert_ok(gy_heap_create(context, options, &heap));
-    return heap;
-}
-
-static void close_heap(gantry_heap *heap)
-{
-    gy_heap_destroy(heap);
-    assert_int_equal(fake_driver.held, 0);
-    assert_int_equal(fake_driver.device_bytes, 0);
-    assert_int_equal(fake_driver.pinned_bytes, 0);
-    assert_int_equal(fake_driver_pushes, 0);
-    assert_false(fake_driver.called_outside);
-    assert_false(fake_driver.wrong_capture);
-    assert_int_equal(gy_alloc_live(), 0);
-}
-
-static gantry_heap_stats stats_of(gantry_heap *heap, gantry_memory_kind kind)
-{
-    gantry_heap_stats stats = {.struct_size = sizeof(stats)};
-    assert_ok(gantry_heap_get_stats(heap, kind, &stats));
-    return stats;
-}
-
 static void test_every_kind_allocates_resizes_and_frees(void **state)
 {
     (void)state;
-    gantry_heap *heap = open_heap(NULL);
+    gantry_heap *heap = heap_scene_open(NULL);
     assert_int_equal(fake_driver.held, 0); /* nothing is taken before it is needed */
     for (int kind = 0; kind < GANTRY_MEMORY_KIND_COUNT; kind++) {
         static const size_t sizes[] = {1, 256, 14336, 14337, 100000, 3 * MIB};
@@ -55,7 +29,7 @@ static void test_every_kind_allocates_resizes_and_frees(void **state)
             }
             used += sizes[i];
         }
-        gantry_heap_stats stats = stats_of(heap, (gantry_memory_kind)kind);
+        gantry_heap_stats stats = heap_scene_stats(heap, (gantry_memory_kind)kind);
         assert_int_equal(stats.used_bytes, used);
         assert_int_equal(stats.peak_bytes, used);
         assert_int_equal(stats.block_count, 6);
@@ -68,19 +42,19 @@ static void test_every_kind_allocates_resizes_and_frees(void **state)
             assert_ok(gantry_heap_free(heap, blocks[i]));
             assert_int_equal(gantry_heap_free(heap, blocks[i]), GANTRY_ERR_NOT_FOUND);
         }
-        stats = stats_of(heap, (gantry_memory_kind)kind);
+        stats = heap_scene_stats(heap, (gantry_memory_kind)kind);
         assert_int_equal(stats.used_bytes, 0);
         assert_int_equal(stats.block_count, 0);
         assert_int_equal(stats.free_count, 6);
         assert_int_equal(stats.peak_bytes, used);
     }
-    close_heap(heap);
+    heap_scene_close(heap);
 }
 
 static void test_bad_requests_are_refused(void **state)
 {
     (void)state;
-    gantry_heap *heap = open_heap(NULL);
+    gantry_heap *heap = heap_scene_open(NULL);
     void *out = &heap;
     assert_int_equal(gantry_heap_alloc(NULL, GANTRY_MEMORY_HOST, 1, 0, SITE, &out),
                      GANTRY_ERR_INVALID_ARGUMENT);
@@ -115,7 +89,7 @@ static void test_bad_requests_are_refused(void **state)
     assert_int_equal(gantry_heap_get_stats(heap, (gantry_memory_kind)4, &stats), GANTRY_ERR_INVALID_ARGUMENT);
     assert_int_equal(gantry_heap_get_stats(NULL, GANTRY_MEMORY_HOST, &stats), GANTRY_ERR_INVALID_ARGUMENT);
     assert_int_equal(gantry_heap_get_stats(heap, GANTRY_MEMORY_HOST, NULL), GANTRY_ERR_INVALID_ARGUMENT);
-    close_heap(heap);
+    heap_scene_close(heap);
 }
 
 static void test_options_are_checked(void **state)
@@ -136,7 +110,7 @@ static void test_options_are_checked(void **state)
 static void test_blocks_of_another_heap_are_refused(void **state)
 {
     (void)state;
-    gantry_heap *a = open_heap(NULL);
+    gantry_heap *a = heap_scene_open(NULL);
     gantry_heap *b = NULL;
     void *block;
     assert_ok(gantry_heap_alloc(a, GANTRY_MEMORY_HOST, 100, 0, SITE, &block));
@@ -144,7 +118,7 @@ static void test_blocks_of_another_heap_are_refused(void **state)
     assert_int_equal(gantry_heap_free(b, block), GANTRY_ERR_NOT_FOUND);
     assert_ok(gantry_heap_free(a, block));
     gy_heap_destroy(b);
-    close_heap(a);
+    heap_scene_close(a);
 }
 
 static void test_slab_sizes_and_limits_take_effect(void **state)
@@ -154,7 +128,7 @@ static void test_slab_sizes_and_limits_take_effect(void **state)
     options.slab_bytes[GANTRY_MEMORY_DEVICE] = 16 * MIB - 5;
     options.slab_bytes[GANTRY_MEMORY_PINNED] = 512 * MIB;
     options.limit_bytes[GANTRY_MEMORY_PINNED] = 6 * MIB;
-    gantry_heap *heap = open_heap(&options);
+    gantry_heap *heap = heap_scene_open(&options);
     void *block;
     assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, 1, 0, SITE, &block));
     assert_int_equal(fake_driver.device_bytes, 16 * MIB);
@@ -167,7 +141,7 @@ static void test_slab_sizes_and_limits_take_effect(void **state)
     assert_true(fake_driver.pinned_bytes <= 6 * MIB);
     assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_PINNED, 6 * MIB, 0, SITE, &block));
     assert_ok(gantry_heap_free(heap, block));
-    close_heap(heap);
+    heap_scene_close(heap);
 }
 
 static void test_slab_stays_within_an_eighth_of_the_device(void **state)
@@ -184,13 +158,13 @@ static void test_slab_stays_within_an_eighth_of_the_device(void **state)
     assert_ok(gantry_heap_free(heap, block));
     assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, 60 * MIB, 0, SITE, &block)); /* if it must be */
     assert_ok(gantry_heap_free(heap, block));
-    close_heap(heap);
+    heap_scene_close(heap);
 }
 
 static void test_pinned_kinds_have_device_addresses(void **state)
 {
     (void)state;
-    gantry_heap *heap = open_heap(NULL);
+    gantry_heap *heap = heap_scene_open(NULL);
     for (int kind = GANTRY_MEMORY_PINNED; kind <= GANTRY_MEMORY_WRITE_COMBINED; kind++) {
         static const size_t sizes[] = {300, 5000, 20000, 3 * MIB};
         for (int i = 0; i < 4; i++) {
@@ -219,7 +193,7 @@ static void test_pinned_kinds_have_device_addresses(void **state)
     assert_int_equal(gantry_heap_device_address(heap, NULL, &device), GANTRY_ERR_NOT_FOUND);
     assert_int_equal(gantry_heap_device_address(heap, block, NULL), GANTRY_ERR_INVALID_ARGUMENT);
     assert_ok(gantry_heap_free(heap, block));
-    close_heap(heap);
+    heap_scene_close(heap);
 }
 
 static void test_driver_without_mapping_and_with_odd_addresses_works(void **state)
@@ -248,7 +222,7 @@ static void test_driver_without_mapping_and_with_odd_addresses_works(void **stat
         }
         assert_ok(gantry_heap_free(heap, block));
     }
-    close_heap(heap);
+    heap_scene_close(heap);
 }
 
 /* Nothing that counts bytes or pages has 32 bits. */
@@ -284,13 +258,13 @@ static void test_blocks_may_be_larger_than_4_gib(void **state)
     assert_true(fake_driver.device_bytes >= 20 * gib);
     assert_int_equal(gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, 41 * gib, 0, site, (void **)&other),
                      GANTRY_ERR_OUT_OF_DEVICE_MEMORY);
-    close_heap(heap);
+    heap_scene_close(heap);
 }
 
 static void test_range_of_tells_the_slab(void **state)
 {
     (void)state;
-    gantry_heap *heap = open_heap(NULL);
+    gantry_heap *heap = heap_scene_open(NULL);
     void *small, *large, *base;
     size_t bytes;
     gantry_memory_kind kind;
@@ -305,7 +279,7 @@ static void test_range_of_tells_the_slab(void **state)
     assert_int_equal(bytes, 2 * MIB);
     assert_ok(gantry_heap_free(heap, small));
     assert_ok(gantry_heap_free(heap, large));
-    close_heap(heap);
+    heap_scene_close(heap);
 }
 
 /* ---- leaks ---- */
@@ -327,7 +301,7 @@ static void test_leaks_are_logged_once_per_tag_and_place(void **state)
 {
     (void)state;
     struct log log = {.warnings = 0};
-    gantry_heap *heap = open_heap(NULL);
+    gantry_heap *heap = heap_scene_open(NULL);
     void *block;
     gantry_alloc_site mesh = {"mesh", "scene.c", 12};
     char same_file[] = "scene.c"; /* the same place with another string address */
@@ -342,7 +316,7 @@ static void test_leaks_are_logged_once_per_tag_and_place(void **state)
     assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_HOST, 64, 0, mesh, &block));
     assert_ok(gantry_heap_free(heap, block)); /* not a leak */
     gantry_set_log(keep_line, &log, GANTRY_LOG_WARNING);
-    close_heap(heap);
+    heap_scene_close(heap);
     gantry_set_log(NULL, NULL, GANTRY_LOG_ERROR);
     assert_int_equal(log.warnings, 3);
     assert_non_null(
@@ -355,7 +329,7 @@ static void test_many_sites_are_told_apart(void **state)
 {
     (void)state;
     struct log log = {.warnings = 0};
-    gantry_heap *heap = open_heap(NULL);
+    gantry_heap *heap = heap_scene_open(NULL);
     void *block;
     for (int line = 1; line <= 1000; line++) {
         gantry_alloc_site site = {"many", "many.c", line};
@@ -365,7 +339,7 @@ static void test_many_sites_are_told_apart(void **state)
         }
     }
     gantry_set_log(keep_line, &log, GANTRY_LOG_WARNING);
-    close_heap(heap);
+    heap_scene_close(heap);
     gantry_set_log(NULL, NULL, GANTRY_LOG_ERROR);
     assert_string_equal(log.text, "heap: 1 host block of 777 bytes leaked, many, from many.c:777\n");
 }
@@ -414,7 +388,7 @@ static void test_host_memory_faults_anywhere_leak_nothing(void **state)
         gy_fault_arm(-1);
         assert_true(status == GANTRY_OK || (fired && status == GANTRY_ERR_OUT_OF_HOST_MEMORY));
         assert_ok(use_heap(heap));
-        close_heap(heap);
+        heap_scene_close(heap);
         if (!fired) {
             assert_true(nth > 20);
             return;
@@ -443,7 +417,7 @@ static void fail_each_call(CUresult result, gantry_status expected)
         fake_driver.fail_at = -1;
         assert_true(status == GANTRY_OK || (failed && status == expected));
         assert_ok(use_heap(heap));
-        close_heap(heap);
+        heap_scene_close(heap);
         if (!failed) {
             assert_true(nth > 20);
             return;
@@ -467,7 +441,7 @@ static void test_exhausted_device_is_one_error_that_names_the_request(void **sta
 {
     (void)state;
     struct log log = {.warnings = 0};
-    gantry_heap *heap = open_heap(NULL);
+    gantry_heap *heap = heap_scene_open(NULL);
     void *block = NULL;
     fake_driver.room = 64 * MIB;
     gantry_set_log(keep_line, &log, GANTRY_LOG_WARNING);
@@ -478,14 +452,14 @@ static void test_exhausted_device_is_one_error_that_names_the_request(void **sta
     assert_null(strchr(strchr(log.text, '\n') + 1, '\n')); /* one line */
     assert_non_null(strstr(log.text, "no room for 68157440 bytes of device memory"));
     assert_ok(gantry_heap_free(heap, block));
-    close_heap(heap);
+    heap_scene_close(heap);
 }
 
 static void test_destroy_of_nothing_is_ignored(void **state)
 {
     (void)state;
     gy_heap_destroy(NULL);
-    close_heap(open_heap(NULL));
+    heap_scene_close(heap_scene_open(NULL));
 }
 
 int main(void)

@@ -5,6 +5,7 @@
 #include "base/thread.h"
 #include "heap/heap.h"
 #include "tests/heap/fake_driver.h"
+#include "tests/heap/heap_scene.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -12,34 +13,6 @@
 
 #define MIB ((size_t)1 << 20)
 #define SITE GANTRY_ALLOC_SITE("test")
-
-static gantry_heap *open_heap(const gantry_heap_options *options)
-{
-    gantry_heap *heap = NULL;
-    assert_ok(gy_heap_create(fake_driver_open((uint64_t)1 << 30), options, &heap));
-    return heap;
-}
-
-static void close_heap(gantry_heap *heap)
-{
-    gy_heap_destroy(heap);
-    assert_int_equal(fake_driver.held, 0);
-    assert_int_equal(gy_alloc_live(), 0);
-}
-
-static gantry_heap_stats stats_of(gantry_heap *heap, gantry_memory_kind kind)
-{
-    gantry_heap_stats stats = {.struct_size = sizeof(stats)};
-    assert_ok(gantry_heap_get_stats(heap, kind, &stats));
-    return stats;
-}
-
-static void *allocate(gantry_heap *heap, gantry_memory_kind kind, size_t bytes)
-{
-    void *block = NULL;
-    assert_ok(gantry_heap_alloc(heap, kind, bytes, 0, SITE, &block));
-    return block;
-}
 
 /* ---- slabs and pieces ---- */
 
@@ -52,17 +25,17 @@ static void test_pieces_between_blocks_are_given_back_for_larger_ones(void **sta
     gantry_heap_options options = GANTRY_HEAP_OPTIONS_INIT;
     options.keep_bytes[GANTRY_MEMORY_DEVICE] = (size_t)1
                                                << 40; /* the heap's thread has nothing to give back */
-    gantry_heap *heap = open_heap(&options);
+    gantry_heap *heap = heap_scene_open(&options);
     void *blocks[COUNT], *large[8];
     for (int i = 0; i < COUNT; i++) {
-        blocks[i] = allocate(heap, GANTRY_MEMORY_DEVICE, 14 * MIB);
+        blocks[i] = heap_scene_alloc(heap, GANTRY_MEMORY_DEVICE, 14 * MIB);
     }
     for (int i = 0; i < COUNT; i += 2) {
         assert_ok(gantry_heap_free(heap, blocks[i]));
     }
     size_t before = fake_driver.device_bytes;
     for (int i = 0; i < 8; i++) {
-        large[i] = allocate(heap, GANTRY_MEMORY_DEVICE, 16 * MIB);
+        large[i] = heap_scene_alloc(heap, GANTRY_MEMORY_DEVICE, 16 * MIB);
     }
     gantry_heap_stats stats = {.struct_size = sizeof(stats)};
     assert_ok(gantry_heap_get_stats(heap, GANTRY_MEMORY_DEVICE, &stats));
@@ -79,7 +52,7 @@ static void test_pieces_between_blocks_are_given_back_for_larger_ones(void **sta
     }
     assert_ok(gantry_heap_trim(heap, GANTRY_MEMORY_DEVICE, 0, NULL)); /* slabs with holes go as wholes */
     assert_int_equal(fake_driver.device_bytes, 0);
-    close_heap(heap);
+    heap_scene_close(heap);
 }
 
 /* All that the limit allows is taken and none of its pieces is large enough: pieces of it go back for one
@@ -92,17 +65,17 @@ static void test_full_kind_trades_pieces_for_what_is_needed(void **state)
     options.slab_bytes[GANTRY_MEMORY_DEVICE] = 16 * MIB;
     for (int by_limit = 1; by_limit >= 0; by_limit--) {
         options.limit_bytes[GANTRY_MEMORY_DEVICE] = by_limit != 0 ? 64 * MIB : 0;
-        gantry_heap *heap = open_heap(&options);
+        gantry_heap *heap = heap_scene_open(&options);
         fake_driver.room = by_limit != 0 ? fake_driver.room : 64 * MIB;
         void *blocks[COUNT], *large = NULL;
         for (int i = 0; i < COUNT; i++) {
-            blocks[i] = allocate(heap, GANTRY_MEMORY_DEVICE, 7 * MIB);
+            blocks[i] = heap_scene_alloc(heap, GANTRY_MEMORY_DEVICE, 7 * MIB);
         }
         assert_int_equal(fake_driver.device_bytes, 64 * MIB);
         for (int i = 0; i < COUNT; i += 2) { /* 4 MiB whole in each slab */
             assert_ok(gantry_heap_free(heap, blocks[i]));
         }
-        assert_true(stats_of(heap, GANTRY_MEMORY_DEVICE).largest_free < 16 * MIB);
+        assert_true(heap_scene_stats(heap, GANTRY_MEMORY_DEVICE).largest_free < 16 * MIB);
         assert_int_equal(gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, 17 * MIB, 0, SITE, &large),
                          GANTRY_ERR_OUT_OF_DEVICE_MEMORY);
         if (by_limit != 0) {
@@ -110,12 +83,12 @@ static void test_full_kind_trades_pieces_for_what_is_needed(void **state)
         }
         assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, 16 * MIB, 0, SITE, &large));
         assert_int_equal(fake_driver.device_bytes, 64 * MIB);
-        assert_int_equal(stats_of(heap, GANTRY_MEMORY_DEVICE).slab_bytes, 64 * MIB);
+        assert_int_equal(heap_scene_stats(heap, GANTRY_MEMORY_DEVICE).slab_bytes, 64 * MIB);
         for (int i = 1; i < COUNT; i += 2) {
             assert_ok(gantry_heap_free(heap, blocks[i]));
         }
         assert_ok(gantry_heap_free(heap, large));
-        close_heap(heap);
+        heap_scene_close(heap);
     }
 }
 
@@ -125,11 +98,11 @@ static void test_excess_is_given_back_on_the_side(void **state)
     (void)state;
     gantry_heap_options options = GANTRY_HEAP_OPTIONS_INIT;
     options.keep_bytes[GANTRY_MEMORY_DEVICE] = 4 * MIB;
-    gantry_heap *heap = open_heap(&options);
+    gantry_heap *heap = heap_scene_open(&options);
     void *blocks[3], *pinned[3];
     for (int i = 0; i < 3; i++) { /* larger than what is parked: the pages are free at once */
-        blocks[i] = allocate(heap, GANTRY_MEMORY_DEVICE, 130 * MIB);
-        pinned[i] = allocate(heap, GANTRY_MEMORY_PINNED, 130 * MIB);
+        blocks[i] = heap_scene_alloc(heap, GANTRY_MEMORY_DEVICE, 130 * MIB);
+        pinned[i] = heap_scene_alloc(heap, GANTRY_MEMORY_PINNED, 130 * MIB);
     }
     for (int i = 0; i < 3; i++) {
         assert_ok(gantry_heap_free(heap, blocks[i]));
@@ -141,7 +114,7 @@ static void test_excess_is_given_back_on_the_side(void **state)
     assert_int_equal(stats.slab_bytes, 2 * 130 * MIB);
     assert_int_equal(fake_driver.device_bytes, 130 * MIB);  /* without it, less than that would be kept */
     assert_true(fake_driver.pinned_bytes >= 3 * 130 * MIB); /* giving it back would wait for the device */
-    close_heap(heap);
+    heap_scene_close(heap);
 }
 
 /* ---- releases ---- */
@@ -195,7 +168,7 @@ static gantry_heap *open_reclaiming(gantry_reclaim_policy policy, struct gate *g
     gantry_heap_options options = GANTRY_HEAP_OPTIONS_INIT;
     options.reclaim = policy;
     options.reclaim_queue_bytes = 100;
-    return open_heap(&options);
+    return heap_scene_open(&options);
 }
 
 static gantry_reclaim_stats close_reclaiming(gantry_heap *heap, struct gate *gate)
@@ -203,7 +176,7 @@ static gantry_reclaim_stats close_reclaiming(gantry_heap *heap, struct gate *gat
     gantry_reclaim_stats stats = {.struct_size = sizeof(stats)};
     assert_ok(gantry_heap_reclaim_wait(heap));
     assert_ok(gantry_heap_get_reclaim_stats(heap, &stats));
-    close_heap(heap);
+    heap_scene_close(heap);
     gy_cond_fini(&gate->changed);
     gy_mutex_fini(&gate->lock);
     return stats;
@@ -300,17 +273,17 @@ static void test_a_kinds_thread_comes_with_its_first_slab(void **state)
     (void)state;
     struct gate gate;
     gantry_heap *heap = open_reclaiming(GANTRY_RECLAIM_BOUNDED, &gate);
-    void *block = allocate(heap, GANTRY_MEMORY_DEVICE, 3 * MIB);
+    void *block = heap_scene_alloc(heap, GANTRY_MEMORY_DEVICE, 3 * MIB);
     assert_int_equal(reclaim_stats(heap).threads, 1);
     assert_ok(gantry_heap_free(heap, block));
-    block = allocate(heap, GANTRY_MEMORY_DEVICE, 30 * MIB);
-    void *other = allocate(heap, GANTRY_MEMORY_HOST, 300);
+    block = heap_scene_alloc(heap, GANTRY_MEMORY_DEVICE, 30 * MIB);
+    void *other = heap_scene_alloc(heap, GANTRY_MEMORY_HOST, 300);
     assert_int_equal(reclaim_stats(heap).threads, 2);
     assert_ok(gantry_heap_free(heap, block));
     assert_ok(gantry_heap_free(heap, other));
     (void)close_reclaiming(heap, &gate);
     heap = open_reclaiming(GANTRY_RECLAIM_INLINE, &gate);
-    assert_ok(gantry_heap_free(heap, allocate(heap, GANTRY_MEMORY_DEVICE, 3 * MIB)));
+    assert_ok(gantry_heap_free(heap, heap_scene_alloc(heap, GANTRY_MEMORY_DEVICE, 3 * MIB)));
     assert_int_equal(close_reclaiming(heap, &gate).threads, 0);
 }
 
@@ -397,7 +370,7 @@ static void test_destroy_calls_what_is_still_queued(void **state)
         for (int k = 0; k < 10; k++) {
             assert_ok(gantry_heap_reclaim(heap, pass_gate, &gate, 1));
         }
-        close_heap(heap);
+        heap_scene_close(heap);
         assert_int_equal(gate.done, 10);
         gy_cond_fini(&gate.changed);
         gy_mutex_fini(&gate.lock);

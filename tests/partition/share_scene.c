@@ -69,12 +69,7 @@ bool share_scene_begin(void)
         fprintf(stderr, "no emulated driver: %s\n", gantry_last_error());
         return false;
     }
-    bool there = true;
-#define X(result, name, parameters)                                        \
-    *(void **)&share_emu.name = gpu_fixture_emulator("gantry_emu_" #name); \
-    there = there && share_emu.name != NULL;
-    GANTRY_EMU_CONTROLS(X)
-#undef X
+    bool there = gpu_fixture_controls(&share_emu);
     gantry_context_destroy(context);
     return there;
 }

@@ -26,18 +26,6 @@ static gantry_status open_with(const gantry_partition_request *requests, uint32_
     return gantry_context_create(&options, out);
 }
 
-/* The emulated driver's controls; false on a real device. */
-static bool get_controls(struct gantry_emu_control *emu)
-{
-    bool there = true;
-#define X(result, name, parameters)                                   \
-    *(void **)&emu->name = gpu_fixture_emulator("gantry_emu_" #name); \
-    there = there && emu->name != NULL;
-    GANTRY_EMU_CONTROLS(X)
-#undef X
-    return there;
-}
-
 static bool on_emulator(void)
 {
     return gpu_fixture_driver() == GANTRY_DRIVER_EMULATED;
@@ -203,7 +191,7 @@ static void test_whole_partition_calls(void **state)
     for (int i = 0; i < 2; i++) {
         assert_ok(gantry_partition_create_stream(a, &streams[i]));
     }
-    bool controlled = get_controls(&emu);
+    bool controlled = gpu_fixture_controls(&emu);
     if (controlled) {
         emu.hold();
     }
@@ -252,7 +240,7 @@ static void test_whole_partition_calls_with_borrowed_sms(void **state)
         assert_ok(gy_partition_stream(b, i == 1, &streams[i]));
     }
     for (int only = 0; only < 2; only++) { /* work on one of the two kinds at a time */
-        bool controlled = get_controls(&emu);
+        bool controlled = gpu_fixture_controls(&emu);
         if (controlled) {
             emu.hold();
         }
@@ -411,7 +399,7 @@ static void test_failures_and_ends_leave_nothing(void **state)
 {
     (void)state;
     struct gantry_emu_control emu;
-    if (!get_controls(&emu)) {
+    if (!gpu_fixture_controls(&emu)) {
         return;
     }
     static const char *const calls[] = {"cuDeviceGetDevResource",    "cuDevSmResourceSplitByCount",

@@ -36,18 +36,6 @@ struct scene {
     gantry_sm_set sets[GANTRY_PARTITIONS_MAX];
 };
 
-/* The emulated driver's controls; false on a real device. */
-static bool get_controls(struct gantry_emu_control *emu)
-{
-    bool there = true;
-#define X(result, name, parameters)                                   \
-    *(void **)&emu->name = gpu_fixture_emulator("gantry_emu_" #name); \
-    there = there && emu->name != NULL;
-    GANTRY_EMU_CONTROLS(X)
-#undef X
-    return there;
-}
-
 /* Three partitions; "bulk" may use the SMs of `lender` (NULL: of nobody). */
 static void open_scene_with(struct scene *s, gantry_submission submission, gantry_wait_mode wait,
                             const char *lender)
@@ -265,7 +253,7 @@ static void test_no_stream_is_outside_of_a_partition(void **state)
 {
     (void)state;
     struct gantry_emu_control emu;
-    bool controlled = get_controls(&emu);
+    bool controlled = gpu_fixture_controls(&emu);
     struct scene s;
     open_scene(&s, GANTRY_SUBMISSION_GRAPHS);
     if (controlled) {
@@ -325,7 +313,7 @@ static void test_copies_and_fills_run_where_their_task_does(void **state)
     struct gantry_emu_operation log[ROOM];
     struct scene s;
     struct gantry_emu_control emu;
-    bool controlled = get_controls(&emu);
+    bool controlled = gpu_fixture_controls(&emu);
     open_scene(&s, GANTRY_SUBMISSION_STREAMS);
     struct job *job = &s.jobs[0];
     *job = (struct job){.scene = &s, .seen = s.device, .expected = gantry_partition_at(s.gpu.context, 1)};
@@ -530,7 +518,7 @@ static void test_completions_do_not_wait_for_another_partition(void **state)
         void *words, *device_words;
         open_scene_with(&s, GANTRY_SUBMISSION_STREAMS, modes[m], NULL);
         gantry_heap *heap = gantry_context_heap(s.gpu.context);
-        gate.controlled = get_controls(&gate.emu);
+        gate.controlled = gpu_fixture_controls(&gate.emu);
         assert_ok(gantry_module_load(s.gpu.context, &gantry_image_gate_kernels, &module));
         assert_ok(gantry_module_get_kernel(module, "hold", &gate.hold));
         assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_PINNED, 64, 0, GANTRY_ALLOC_SITE("gate"), &words));

@@ -77,17 +77,23 @@ static gantry_launch_result launch_many_blocks(gantry_launch *launch, void *arg)
                : GANTRY_LAUNCH_FAILED;
 }
 
+/* Limited by NVML, with kernels that do nothing. */
+static void open_limited(struct share_scene *s)
+{
+    gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
+    options.quota_controller = "nvml";
+    setenv("CUDA_DEVICE_SM_LIMIT", "40", 1);
+    share_scene_open(s, &options);
+    unsetenv("CUDA_DEVICE_SM_LIMIT");
+    share_emu.set_noop(1);
+}
+
 /* Kernels wait when as many blocks were launched as there are tokens; copies never do. */
 static void test_launches_wait_for_tokens(void **state)
 {
     (void)state;
     struct share_scene s;
-    gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
-    options.quota_controller = "nvml";
-    setenv("CUDA_DEVICE_SM_LIMIT", "40", 1);
-    share_scene_open(&s, &options);
-    unsetenv("CUDA_DEVICE_SM_LIMIT");
-    share_emu.set_noop(1);
+    open_limited(&s);
     struct gy_watcher *watcher = gantry_context_dispatcher(s.gpu.context)->shares.watcher;
     assert_non_null(watcher);
     const uint32_t most = (uint32_t)(watcher->use.whole / BLOCKS) + 1; /* the last one goes below 0 */
@@ -126,12 +132,7 @@ static void test_a_failure_releases_what_waits_for_tokens(void **state)
 {
     (void)state;
     struct share_scene s;
-    gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
-    options.quota_controller = "nvml";
-    setenv("CUDA_DEVICE_SM_LIMIT", "40", 1);
-    share_scene_open(&s, &options);
-    unsetenv("CUDA_DEVICE_SM_LIMIT");
-    share_emu.set_noop(1);
+    open_limited(&s);
     use(90, 90);
     for (uint32_t i = 0; i < 20; i++) {
         (void)gpu_fixture_gpu(&s.gpu, GANTRY_TASK_KERNEL, "much", launch_many_blocks, &s);

@@ -1,6 +1,7 @@
 #include "tests/support/gpu_fixture.h"
 
 #include "tests/support/cmocka_c11.h"
+#include "tests/support/emu_controls.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -87,8 +88,20 @@ gantry_dispatcher_stats gpu_fixture_stats(struct gpu_fixture *fixture)
     return stats;
 }
 
+/* NULL on a real device. */
+static void *emulator(void)
+{
+    return gpu_fixture_driver() == GANTRY_DRIVER_EMULATED ? dlopen("libgantry-emu.so", RTLD_NOW | RTLD_NOLOAD)
+                                                          : NULL;
+}
+
 void *gpu_fixture_emulator(const char *symbol)
 {
-    void *library = dlopen("libgantry-emu.so", RTLD_NOW | RTLD_NOLOAD);
-    return library != NULL && gpu_fixture_driver() == GANTRY_DRIVER_EMULATED ? dlsym(library, symbol) : NULL;
+    void *library = emulator();
+    return library != NULL ? dlsym(library, symbol) : NULL;
+}
+
+bool gpu_fixture_controls(struct gantry_emu_control *emu)
+{
+    return emu_controls_bind(emu, emulator());
 }

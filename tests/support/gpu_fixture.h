@@ -3,7 +3,11 @@
 #ifndef TESTS_SUPPORT_GPU_FIXTURE_H
 #define TESTS_SUPPORT_GPU_FIXTURE_H
 
+#include "driver/emulator/gantry_emu.h"
+
 #include <gantry/gantry.h>
+
+#include <stdbool.h>
 
 struct gpu_fixture {
     gantry_context *context;
@@ -29,5 +33,7 @@ gantry_dispatcher_stats gpu_fixture_stats(struct gpu_fixture *fixture);
 
 /* The emulated driver's control functions by name (driver/emulator/gantry_emu.h); NULL on a real device. */
 void *gpu_fixture_emulator(const char *symbol);
+/* All of them; false on a real device. */
+bool gpu_fixture_controls(struct gantry_emu_control *emu);
 
 #endif

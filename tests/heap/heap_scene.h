@@ -1,0 +1,15 @@
+/* A heap over the fake driver. */
+#ifndef TESTS_HEAP_HEAP_SCENE_H
+#define TESTS_HEAP_HEAP_SCENE_H
+
+#include <gantry/gantry.h>
+
+/* On a device of 1 GiB, see fake_driver_open(). */
+gantry_heap *heap_scene_open(const gantry_heap_options *options);
+/* Everything was given back, and every call of the driver was made as it has to be. */
+void heap_scene_close(gantry_heap *heap);
+gantry_heap_stats heap_scene_stats(gantry_heap *heap, gantry_memory_kind kind);
+/* There has to be room for it. */
+void *heap_scene_alloc(gantry_heap *heap, gantry_memory_kind kind, size_t bytes);
+
+#endif
