@@ -3,26 +3,31 @@ include(CMakePackageConfigHelpers)
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/gantry")
 
 install(TARGETS gantry EXPORT gantry_targets LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
-install(TARGETS gantry_command RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+if(TARGET gantry_command)
+  install(TARGETS gantry_command RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+endif()
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/gantry" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
   FILES_MATCHING PATTERN "*.h")
 
 install(EXPORT gantry_targets NAMESPACE gantry:: DESTINATION "${package_dir}")
 configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/gantry-config.cmake.in"
-  "${CMAKE_BINARY_DIR}/install/gantry-config.cmake" INSTALL_DESTINATION "${package_dir}")
-write_basic_package_version_file("${CMAKE_BINARY_DIR}/install/gantry-config-version.cmake"
+  "${PROJECT_BINARY_DIR}/install/gantry-config.cmake" INSTALL_DESTINATION "${package_dir}")
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/install/gantry-config-version.cmake"
   COMPATIBILITY SameMinorVersion)
-install(FILES "${CMAKE_BINARY_DIR}/install/gantry-config.cmake"
-  "${CMAKE_BINARY_DIR}/install/gantry-config-version.cmake"
+install(FILES "${PROJECT_BINARY_DIR}/install/gantry-config.cmake"
+  "${PROJECT_BINARY_DIR}/install/gantry-config-version.cmake"
   "${PROJECT_SOURCE_DIR}/cmake/GantryKernels.cmake" DESTINATION "${package_dir}")
 
 # The prefix is found from the .pc file's own place, so that the tree may be moved.
 file(RELATIVE_PATH prefix_from_pc "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
-configure_file("${PROJECT_SOURCE_DIR}/cmake/gantry.pc.in" "${CMAKE_BINARY_DIR}/install/gantry.pc" @ONLY)
-install(FILES "${CMAKE_BINARY_DIR}/install/gantry.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+configure_file("${PROJECT_SOURCE_DIR}/cmake/gantry.pc.in" "${PROJECT_BINARY_DIR}/install/gantry.pc" @ONLY)
+install(FILES "${PROJECT_BINARY_DIR}/install/gantry.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" "${PROJECT_SOURCE_DIR}/README.md" "${PROJECT_SOURCE_DIR}/CHANGELOG.md"
   DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 
+if(NOT PROJECT_IS_TOP_LEVEL) # what is packed is the other project then
+  return()
+endif()
 # `cpack -G DEB` in the build folder; needs the packages dpkg-dev and file to find what to depend on.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME gantry)
@@ -35,6 +40,6 @@ set(CPACK_STRIP_FILES ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION libs)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
-set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS "${CMAKE_BINARY_DIR}")
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS "${PROJECT_BINARY_DIR}")
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "clang")
 include(CPack)

@@ -235,7 +235,7 @@ const gantry_module_image gantry_image_@name@ = {
     "$<TARGET_PROPERTY:${target},INCLUDE_DIRECTORIES>")
   set_target_properties(${library} PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
     POSITION_INDEPENDENT_CODE ON)
-  if(TARGET gantry_flags) # inside Gantry's own build
+  if(TARGET gantry_flags AND PROJECT_NAME STREQUAL "gantry") # inside Gantry's own build
     target_link_libraries(${library} PRIVATE gantry_flags)
   endif()
   if(NOT GANTRY_KERNEL_FORM STREQUAL "none")

@@ -62,7 +62,7 @@ function(gantry_test room name)
   cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "SOURCES;LIBRARIES;LABELS")
   set(target "test_${room}_${name}")
   add_executable(${target} "${PROJECT_SOURCE_DIR}/tests/${room}/test_${name}.c" ${arg_SOURCES})
-  set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
+  set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
   target_link_libraries(${target} PRIVATE gantry_testing gantry_flags gantry_dependency_cmocka ${arg_LIBRARIES})
   target_compile_options(${target} PRIVATE -UNDEBUG)
   if(TARGET gantry-emu)
@@ -72,10 +72,10 @@ function(gantry_test room name)
     add_custom_target(tests_${room}) # to build one room's tests alone
   endif()
   add_dependencies(tests_${room} ${target})
-  add_test(NAME ${room}.${name} COMMAND ${target} WORKING_DIRECTORY "${CMAKE_BINARY_DIR}")
+  add_test(NAME ${room}.${name} COMMAND ${target} WORKING_DIRECTORY "${PROJECT_BINARY_DIR}")
   gantry_test_properties(${room}.${name} "${room};${arg_LABELS}")
   set_tests_properties(${room}.${name} PROPERTIES
-    ENVIRONMENT "GANTRY_EMULATOR=${CMAKE_BINARY_DIR}/libgantry-emu.so")
+    ENVIRONMENT "GANTRY_EMULATOR=${PROJECT_BINARY_DIR}/libgantry-emu.so")
 endfunction()
 
 # What every test has, also those that are not C programs of gantry_test().

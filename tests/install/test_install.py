@@ -49,6 +49,15 @@ class Install(unittest.TestCase):
         run("cmake", "--build", build)
         self.assertTrue(run(build / "consumer", GANTRY_DRIVER="emulated").endswith("0 wrong\n"))
 
+    def test_sources_within_another_project(self):
+        build = self.folder / "subproject-consumer"
+        run("cmake", "-S", CONSUMER, "-B", build, "-G", "Ninja", f"-DGANTRY_SOURCES={SOURCE}", "-DGANTRY_LTO=OFF")
+        # No tests, samples or command: nothing of that is looked for, built, or packed.
+        self.assertNotIn("gantry_command", run("cmake", "--build", build, "--target", "help"))
+        self.assertFalse((build / "CPackConfig.cmake").exists())
+        run("cmake", "--build", build, "--parallel", "2")
+        self.assertTrue(run(build / "consumer", GANTRY_DRIVER="emulated").endswith("0 wrong\n"))
+
     def test_find_package_refuses_another_version(self):
         project = self.folder / "wrong-version"
         project.mkdir()
