@@ -2,15 +2,17 @@
  *
  * One step is `kernels` launches in 8 pipelines (submit_work.h), unchanged from run to run.  Ours: a frozen
  * graph with a stable task per launch, in graphs mode, started and stopped; the spin cases with a dispatcher
- * that never sleeps.  Yardsticks: the loop an engineer writes by hand, which launches everything again, and
- * the least there is: the same work captured once by hand and launched with cuGraphLaunch(). */
+ * that never sleeps.  Yardsticks: the loop an engineer writes by hand, which launches everything again; the
+ * same work captured once by hand and launched with cuGraphLaunch(); and the device's floor, a captured graph
+ * of as many kernels in pipelines that do not wait for each other. */
 #include "bench/submit_work.h"
 
 #include <stdlib.h>
 
 struct replay_bench {
     struct submit_work work;
-    CUgraphExec exec; /* the yardstick's */
+    CUgraphExec bare;  /* yardsticks: the same graph, */
+    CUgraphExec apart; /* and without the edges between pipelines */
     uint64_t kernels_before;
 };
 
@@ -68,11 +70,22 @@ static bool run_hand(void *arg)
     return bench_submit_by_hand(&bench->work) && RAW(&bench->work.cuda, cuCtxSynchronize());
 }
 
+static bool run_exec(struct replay_bench *bench, CUgraphExec exec)
+{
+    struct raw_cuda *cuda = &bench->work.cuda;
+    return RAW(cuda, cuGraphLaunch(exec, bench->work.streams[0])) && RAW(cuda, cuCtxSynchronize());
+}
+
 static bool run_bare(void *arg)
 {
     struct replay_bench *bench = arg;
-    struct raw_cuda *cuda = &bench->work.cuda;
-    return RAW(cuda, cuGraphLaunch(bench->exec, bench->work.streams[0])) && RAW(cuda, cuCtxSynchronize());
+    return run_exec(bench, bench->bare);
+}
+
+static bool run_apart(void *arg)
+{
+    struct replay_bench *bench = arg;
+    return run_exec(bench, bench->apart);
 }
 
 static bool verify_hand(void *arg)
@@ -98,12 +111,13 @@ static bool capture_by_hand(struct replay_bench *bench, CUgraph *graph)
     return good && RAW(cuda, cuStreamEndCapture(work->streams[0], graph));
 }
 
-static bool open_bare(struct replay_bench *bench)
+static bool instantiate(struct replay_bench *bench, bool apart, CUgraphExec *exec)
 {
     struct raw_cuda *cuda = &bench->work.cuda;
     CUgraph graph = NULL;
-    bool good =
-        capture_by_hand(bench, &graph) && RAW(cuda, cuGraphInstantiateWithFlags(&bench->exec, graph, 0));
+    bench->work.apart = apart;
+    bool good = capture_by_hand(bench, &graph) && RAW(cuda, cuGraphInstantiateWithFlags(exec, graph, 0));
+    bench->work.apart = false;
     return (graph == NULL || RAW(cuda, cuGraphDestroy(graph))) && good;
 }
 
@@ -123,8 +137,30 @@ static bool run_case(struct replay_bench *bench, const struct bench_options *opt
     return bench_run(options, &one, NULL);
 }
 
+static bool run_yardsticks(struct replay_bench *bench, const struct bench_options *options,
+                           const char *const names[3])
+{
+    const struct bench_side sides[] = {
+        {.name = "hand-loop", .run = run_hand, .verify = verify_hand},
+        {.name = "cuGraphLaunch", .run = run_bare, .verify = verify_hand},
+        {.name = "no-edges", .run = run_apart, .verify = verify_hand},
+    };
+    bool good = true;
+    for (size_t i = 0; i < sizeof(sides) / sizeof(sides[0]); i++) {
+        good = (names[i] == NULL || run_case(bench, options, names[i], sides[i])) && good;
+    }
+    return good;
+}
+
+static void destroy_exec(struct replay_bench *bench, CUgraphExec exec)
+{
+    if (exec != NULL) {
+        (void)bench->work.cuda.cuGraphExecDestroy(exec);
+    }
+}
+
 static bool run_size(const struct bench_options *options, gantry_wait_mode mode, uint32_t kernels,
-                     const char *hand_name, const char *bare_name)
+                     const char *const names[3])
 {
     gantry_context_options context = GANTRY_CONTEXT_OPTIONS_INIT;
     struct replay_bench *bench = calloc(1, sizeof(*bench));
@@ -137,16 +173,10 @@ static bool run_size(const struct bench_options *options, gantry_wait_mode mode,
     bool good = bench_submit_open(&bench->work, &context);
     bench->work.kernels = kernels;
     bench->work.stable = true;
-    good = good && open_bare(bench) && warm_up(bench);
-    if (good) {
-        struct bench_side hand = {.name = "hand-loop", .run = run_hand, .verify = verify_hand};
-        struct bench_side bare = {.name = "cuGraphLaunch", .run = run_bare, .verify = verify_hand};
-        good = run_case(bench, options, hand_name, hand);
-        good = run_case(bench, options, bare_name, bare) && good;
-    }
-    if (bench->exec != NULL) {
-        (void)bench->work.cuda.cuGraphExecDestroy(bench->exec);
-    }
+    good = good && instantiate(bench, false, &bench->bare) && instantiate(bench, true, &bench->apart) &&
+           warm_up(bench) && run_yardsticks(bench, options, names);
+    destroy_exec(bench, bench->bare);
+    destroy_exec(bench, bench->apart);
     bench_submit_close(&bench->work);
     free(bench);
     return good;
@@ -157,18 +187,17 @@ static bool bench_replay(const struct bench_options *options)
     static const struct {
         gantry_wait_mode mode;
         uint32_t kernels;
-        const char *hand_name, *bare_name;
+        const char *names[3]; /* against the loop, the bare launch, the floor */
     } cases[] = {
-        {GANTRY_WAIT_HYBRID, 200, "replay/stable-200", "replay/bare-200"},
-        {GANTRY_WAIT_HYBRID, 1000, "replay/stable-1000", "replay/bare-1000"},
-        {GANTRY_WAIT_SPIN, 200, "replay/spin-200", "replay/spin-bare-200"},
-        {GANTRY_WAIT_SPIN, 1000, "replay/spin-1000", "replay/spin-bare-1000"},
-        {GANTRY_WAIT_ADAPTIVE, 1000, "replay/adaptive-1000", "replay/adaptive-bare-1000"},
+        {GANTRY_WAIT_HYBRID, 200, {"replay/stable-200", "replay/bare-200", "replay/floor-200"}},
+        {GANTRY_WAIT_HYBRID, 1000, {"replay/stable-1000", "replay/bare-1000", "replay/floor-1000"}},
+        {GANTRY_WAIT_SPIN, 200, {"replay/spin-200", "replay/spin-bare-200"}},
+        {GANTRY_WAIT_SPIN, 1000, {"replay/spin-1000", "replay/spin-bare-1000"}},
+        {GANTRY_WAIT_ADAPTIVE, 1000, {"replay/adaptive-1000", "replay/adaptive-bare-1000"}},
     };
     bool good = true;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        good = run_size(options, cases[i].mode, cases[i].kernels, cases[i].hand_name, cases[i].bare_name) &&
-               good;
+        good = run_size(options, cases[i].mode, cases[i].kernels, cases[i].names) && good;
     }
     return good;
 }

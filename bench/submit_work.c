@@ -78,7 +78,7 @@ static bool hand_launch(struct submit_work *work, uint32_t step, uint32_t pipeli
 {
     struct raw_cuda *cuda = &work->cuda;
     void *args[] = {&work->cell[pipeline]};
-    if (has_cross_edge(step) &&
+    if (has_cross_edge(step) && !work->apart &&
         !RAW(cuda, cuStreamWaitEvent(work->streams[pipeline], work->events[(pipeline + 1) % PIPELINES], 0))) {
         return false;
     }
@@ -94,7 +94,7 @@ bool bench_submit_by_hand(struct submit_work *work)
                 return false;
             }
         }
-        for (uint32_t p = 0; p < PIPELINES && has_cross_edge(step + 1); p++) {
+        for (uint32_t p = 0; p < PIPELINES && has_cross_edge(step + 1) && !work->apart; p++) {
             if (!RAW(&work->cuda, cuEventRecord(work->events[p], work->streams[p]))) {
                 return false;
             }

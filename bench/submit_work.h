@@ -27,6 +27,7 @@ struct submit_work {
     uint32_t kernels;      /* per step */
     bool executes;         /* false: the driver accepts launches without doing them */
     bool stable;           /* tasks are declared stable */
+    bool apart;            /* by hand: no launch waits for a neighbour */
     gantry_task **tasks;   /* MOST_KERNELS of them */
 };
 
