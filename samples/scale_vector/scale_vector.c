@@ -88,7 +88,7 @@ static bool open_all(struct scale *s, gantry_driver_choice driver)
         return false;
     }
     int least = 0, greatest = 0;
-    s->count = s->info.emulated ? 20000 : 16u << 20;
+    s->count = s->info.emulated ? 2048 : 16u << 20;
     s->host = malloc(s->count * sizeof(*s->host));
     return s->host != NULL && raw_cuda_open(s->context, cuda) && open_kernels(s) &&
            RAW(cuda, cuCtxGetStreamPriorityRange(&least, &greatest)) &&

@@ -1,12 +1,21 @@
 #include "tests/campaign/clock_step.h"
 
+#include <dlfcn.h>
 #include <stdatomic.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+typedef int (*read_fn)(clockid_t clock, struct timespec *out);
+
 static _Atomic uint64_t readings, first;
 static _Atomic int64_t step;
+static _Atomic(read_fn) library; /* the C library's, which needs no system call; NULL while it is not known */
+
+__attribute__((constructor)) static void find_library(void)
+{
+    atomic_store(&library, (read_fn)dlsym(RTLD_NEXT, "clock_gettime"));
+}
 
 void clock_step_arm(uint64_t nth, int64_t step_ns)
 {
@@ -22,7 +31,8 @@ uint64_t clock_step_readings(void)
 
 int clock_gettime(clockid_t clock, struct timespec *out)
 {
-    long result = syscall(SYS_clock_gettime, clock, out);
+    read_fn read_clock = atomic_load(&library);
+    long result = read_clock != NULL ? read_clock(clock, out) : syscall(SYS_clock_gettime, clock, out);
     if (clock != CLOCK_MONOTONIC || result != 0) {
         return (int)result;
     }

@@ -76,6 +76,11 @@ struct point point_at(const struct point_space *space, uint64_t index)
     return (struct point){POINT_CLOCK, 0, 1 + index / CLOCK_VARIANTS, (uint32_t)(index % CLOCK_VARIANTS)};
 }
 
+uint32_t point_part(const struct point *point, uint32_t parts)
+{
+    return (uint32_t)((point->function + point->nth * DRIVER_VARIANTS + point->variant) % parts);
+}
+
 void point_text(const struct point *point, char *text, size_t room)
 {
     switch (point->class) {

@@ -30,6 +30,8 @@ struct point_space {
 uint32_t point_functions(void);
 const char *point_function(uint32_t index);
 uint64_t point_count(const struct point_space *space);
+/* Of so many disjoint parts of all points, which one it is in: a matter of the point alone. */
+uint32_t point_part(const struct point *point, uint32_t parts);
 struct point point_at(const struct point_space *space, uint64_t index);
 
 /* "cuMemAlloc:3:sticky", "host:17", "clock:5:forward"; parse: false for anything else. */

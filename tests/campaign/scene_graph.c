@@ -286,6 +286,7 @@ static int run_flavour(const struct flavour *flavour)
     gantry_profile_options recording = GANTRY_PROFILE_OPTIONS_INIT;
     (void)snprintf(path, sizeof(path), "campaign-%ld.pftrace", (long)getpid());
     recording.path = path;
+    recording.ctas_per_buffer = 1024; /* what is taken is cleared: the less, the more points a second */
     bool good = scene_open(&g.gpu, &options);
     if (good && flavour->recorded) {
         good = SCENE_MAKE(profile, gantry_profile_start(&recording, &profile));

@@ -9,6 +9,7 @@
 #include "tests/campaign/clock_step.h"
 #include "tests/support/emu_controls.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -23,8 +24,10 @@ enum {
     MESSAGE_BYTES = 16384,
     REFUSED_STATUS = 1,
     MOST_SHOWN = 20,
-    LEAST_POINTS = 2,
-    MOST_READINGS = 5000 /* of the clock: threads that wait read it as long as they wait */
+    MOST_SCENES = 64,
+    LEAST_POINTS = 2, /* of each scene, also when the time is over */
+    TOLD_EVERY_S = 10,
+    MOST_READINGS = 2000 /* of the clock: threads that wait read it as long as they wait */
 };
 
 /* Written by the process, read when it has ended. */
@@ -34,8 +37,27 @@ struct report {
     int status; /* of the scene's first run */
 };
 
+/* The points of a scene in an order that visits each once and is spread over all. */
+struct order {
+    uint64_t at, stride, count;
+    uint64_t left; /* not visited yet */
+};
+
+/* What is done with one scene. */
+struct sweep {
+    const struct scene *scene;
+    struct point_space space;
+    struct order order;
+    uint64_t started;  /* points */
+    uint64_t spent_ns; /* on those that have ended */
+    bool done;         /* none is to be started any more */
+    struct sweep_result result;
+};
+
 struct job {
     pid_t pid; /* 0: free */
+    uint64_t begin_ns;
+    struct sweep *sweep;
     struct point point;
     struct report *report; /* shared with the process */
     int messages;          /* its stderr */
@@ -51,6 +73,9 @@ const char *__tsan_default_suppressions(void)
 
 static struct gantry_emu_control emu;
 static struct job jobs[SWEEP_MOST_JOBS];
+static struct sweep sweeps[MOST_SCENES];
+static uint32_t sweep_count;
+static volatile sig_atomic_t stopped;
 
 bool sweep_open(void)
 {
@@ -140,10 +165,18 @@ int sweep_point(const struct scene *scene, const struct point *point)
 
 /* ---- around it ------------------------------------------------------------------------------- */
 
-static bool start_job(const struct scene *scene, struct job *job, const struct point *point,
-                      uint32_t patience_s)
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static bool start_job(struct sweep *sweep, struct job *job, const struct point *point, uint32_t patience_s)
 {
     job->point = *point;
+    job->sweep = sweep;
+    job->begin_ns = now_ns();
     memset(job->report, 0, sizeof(*job->report));
     if (ftruncate(job->messages, 0) != 0 || lseek(job->messages, 0, SEEK_SET) != 0) {
         return false;
@@ -151,7 +184,8 @@ static bool start_job(const struct scene *scene, struct job *job, const struct p
     (void)fflush(stdout);
     job->pid = fork();
     if (job->pid == 0) {
-        process_main(scene, job, patience_s);
+        (void)signal(SIGTERM, SIG_IGN); /* what ends the sweep lets its points end */
+        process_main(sweep->scene, job, patience_s);
     }
     return job->pid > 0;
 }
@@ -178,13 +212,16 @@ static const char *judge(const struct scene *scene, const struct job *job, int w
     return point_is_named(&job->point, messages) ? NULL : "the message does not name the cause";
 }
 
-static void end_job(const struct scene *scene, struct job *job, int wait_status, struct sweep_result *result)
+static void end_job(struct job *job, int wait_status)
 {
     static char messages[MESSAGE_BYTES];
     ssize_t length = pread(job->messages, messages, sizeof(messages) - 1, 0);
     messages[length > 0 ? length : 0] = '\0';
+    const struct scene *scene = job->sweep->scene;
+    struct sweep_result *result = &job->sweep->result;
     const char *wrong = judge(scene, job, wait_status, messages);
     job->pid = 0;
+    job->sweep->spent_ns += now_ns() - job->begin_ns;
     result->run++;
     result->reached += job->report->reached || !job->report->finished;
     result->refused += job->report->status != 0 || !job->report->finished;
@@ -195,21 +232,24 @@ static void end_job(const struct scene *scene, struct job *job, int wait_status,
     }
 }
 
-/* Wait for any one to end. */
-static bool reap(const struct scene *scene, struct sweep_result *result)
+/* Wait for any one to end; false: none is under way. */
+static bool reap(void)
 {
     int wait_status;
-    pid_t pid = waitpid(-1, &wait_status, 0);
+    pid_t pid;
+    do {
+        pid = waitpid(-1, &wait_status, 0);
+    } while (pid < 0 && errno == EINTR);
     for (int i = 0; i < SWEEP_MOST_JOBS && pid > 0; i++) {
         if (jobs[i].pid == pid) {
-            end_job(scene, &jobs[i], wait_status, result);
+            end_job(&jobs[i], wait_status);
             return true;
         }
     }
     return false;
 }
 
-static struct job *free_job(const struct scene *scene, uint32_t count, struct sweep_result *result)
+static struct job *free_job(uint32_t count)
 {
     for (;;) {
         for (uint32_t i = 0; i < count; i++) {
@@ -217,7 +257,7 @@ static struct job *free_job(const struct scene *scene, uint32_t count, struct sw
                 return &jobs[i];
             }
         }
-        if (!reap(scene, result)) {
+        if (!reap()) {
             return NULL;
         }
     }
@@ -233,59 +273,169 @@ static uint64_t greatest_divisor(uint64_t a, uint64_t b)
     return a;
 }
 
-/* The points in an order that visits each once and is spread over all. */
-struct order {
-    uint64_t at, stride, count;
-};
-
 static struct order order_of(uint64_t count, uint64_t seed)
 {
     uint64_t mixed = seed * UINT64_C(0x9E3779B97F4A7C15) ^ (seed >> 7);
-    struct order order = {mixed % count, 1 + (mixed >> 20) % count, count};
+    if (count == 0) {
+        return (struct order){0, 0, 1, 0};
+    }
+    struct order order = {mixed % count, 1 + (mixed >> 20) % count, count, count};
     while (greatest_divisor(order.stride, count) != 1) {
         order.stride++;
     }
     return order;
 }
 
-static uint64_t now_ns(void)
+/* False: every point of this part was visited. */
+static bool next_point(struct sweep *sweep, const struct sweep_options *options, struct point *out)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-static bool find_space(const struct scene *scene, uint32_t patience_s, struct point_space *space)
-{
-    struct point none = {POINT_NONE, 0, 0, 0};
-    struct sweep_result result = {.run = 0};
-    bool counted =
-        start_job(scene, &jobs[0], &none, patience_s) && reap(scene, &result) && result.broken == 0;
-    *space = jobs[0].report->space;
-    return counted;
-}
-
-bool sweep_scene(const struct scene *scene, const struct sweep_options *options, struct sweep_result *out)
-{
-    struct point_space space;
-    struct sweep_result result = {.run = 0};
-    bool good = find_space(scene, options->patience_s, &space);
-    result.space = good ? point_count(&space) : 0;
-    uint64_t most = options->most == 0 || options->most > result.space ? result.space : options->most;
-    struct order order = result.space > 0 ? order_of(result.space, options->seed) : (struct order){0, 0, 1};
-    for (uint64_t i = 0; i < most && good; i++) {
-        if (options->end_ns != 0 && i >= LEAST_POINTS && now_ns() >= options->end_ns) {
-            break;
-        }
-        struct point point = point_at(&space, order.at);
-        order.at = (order.at + order.stride) % order.count;
-        struct job *job = free_job(scene, options->jobs, &result);
-        good = job != NULL && start_job(scene, job, &point, options->patience_s);
-    }
-    for (uint32_t i = 0; i < options->jobs; i++) {
-        while (jobs[i].pid != 0 && reap(scene, &result)) {
+    struct order *order = &sweep->order;
+    while (order->left > 0) {
+        order->left--;
+        *out = point_at(&sweep->space, order->at);
+        order->at = (order->at + order->stride) % order->count;
+        if (point_part(out, options->parts) == options->part) {
+            return true;
         }
     }
-    *out = result;
-    return good && result.broken == 0;
+    return false;
+}
+
+/* The scene without a failure: what it does. */
+static bool count_points(struct sweep *sweep, const struct sweep_options *options)
+{
+    struct point point = {POINT_NONE, 0, 0, 0};
+    bool good =
+        start_job(sweep, &jobs[0], &point, options->patience_s) && reap() && sweep->result.broken == 0;
+    sweep->result = (struct sweep_result){.broken = sweep->result.broken};
+    sweep->spent_ns = 0;
+    if (good) {
+        sweep->space = jobs[0].report->space;
+        sweep->order = order_of(point_count(&sweep->space), options->seed);
+        while (next_point(sweep, options, &point)) {
+            sweep->result.space++;
+        }
+        sweep->order = order_of(point_count(&sweep->space), options->seed);
+    }
+    return good;
+}
+
+static bool choose(const struct sweep_options *options)
+{
+    bool good = true;
+    sweep_count = 0;
+    for (const struct scene *scene = scenes; scene->name != NULL; scene++) {
+        bool wanted = options->scene != NULL
+                          ? strcmp(options->scene, scene->name) == 0
+                          : !options->fourth || (uint64_t)(scene - scenes) % 4 == options->seed % 4;
+        if (wanted && sweep_count < MOST_SCENES) {
+            struct sweep *sweep = &sweeps[sweep_count++];
+            *sweep = (struct sweep){.scene = scene};
+            good = count_points(sweep, options) && good;
+        }
+    }
+    return good && sweep_count > 0;
+}
+
+static struct sweep_result sum_up(void)
+{
+    struct sweep_result sum = {.run = 0};
+    for (uint32_t i = 0; i < sweep_count; i++) {
+        const struct sweep_result *result = &sweeps[i].result;
+        sum.space += result->space;
+        sum.run += result->run;
+        sum.reached += result->reached;
+        sum.refused += result->refused;
+        sum.broken += result->broken;
+    }
+    return sum;
+}
+
+static void tell_row(const char *name, const struct sweep_result *result)
+{
+    printf("%-24s %10llu %10llu %10llu %10llu %10llu%s\n", name, (unsigned long long)result->space,
+           (unsigned long long)result->run, (unsigned long long)result->reached,
+           (unsigned long long)result->refused, (unsigned long long)result->broken,
+           result->broken != 0 ? "  FAILED" : "");
+}
+
+static void tell_table(uint64_t took_ns)
+{
+    struct sweep_result sum = sum_up();
+    printf("%-24s %10s %10s %10s %10s %10s\n", "scene", "points", "run", "reached", "refused", "broken");
+    for (uint32_t i = 0; i < sweep_count; i++) {
+        tell_row(sweeps[i].scene->name, &sweeps[i].result);
+    }
+    tell_row("all", &sum);
+    printf("%.1f s, %.1f points/s\n", (double)took_ns / 1e9,
+           took_ns > 0 ? (double)sum.run * 1e9 / (double)took_ns : 0.0);
+}
+
+/* The scene that has had the least time; NULL: none has a point left. */
+static struct sweep *whose_turn(void)
+{
+    const uint64_t unknown_ns = 1000000000;
+    struct sweep *least = NULL;
+    uint64_t least_ns = 0;
+    for (uint32_t i = 0; i < sweep_count; i++) {
+        struct sweep *sweep = &sweeps[i];
+        uint64_t each_ns = sweep->result.run > 0 ? sweep->spent_ns / sweep->result.run : unknown_ns;
+        uint64_t ns = sweep->started * each_ns;
+        if (!sweep->done && (least == NULL || ns < least_ns)) {
+            least = sweep;
+            least_ns = ns;
+        }
+    }
+    return least;
+}
+
+/* False: no scene has a point left, or one could not be run. */
+static bool take_turn(const struct sweep_options *options, uint64_t end_ns)
+{
+    struct job *job = free_job(options->jobs);
+    struct sweep *sweep = whose_turn();
+    struct point point;
+    if (sweep == NULL) {
+        return false;
+    }
+    sweep->done = stopped != 0 || (options->most != 0 && sweep->started >= options->most) ||
+                  (end_ns != 0 && sweep->started >= LEAST_POINTS && now_ns() >= end_ns) ||
+                  !next_point(sweep, options, &point);
+    if (sweep->done) {
+        return true;
+    }
+    if (job == NULL || !start_job(sweep, job, &point, options->patience_s)) {
+        sweep->result.broken++;
+        printf("%s: no process can be started\n", sweep->scene->name);
+        return false;
+    }
+    sweep->started++;
+    return true;
+}
+
+static void stop(int signal_number)
+{
+    (void)signal_number;
+    stopped = 1;
+}
+
+bool sweep_run(const struct sweep_options *options)
+{
+    bool good = choose(options);
+    uint64_t begin = now_ns(), told = begin;
+    uint64_t end_ns = options->seconds != 0 ? begin + options->seconds * UINT64_C(1000000000) : 0;
+    (void)signal(SIGTERM, stop);
+    while (take_turn(options, end_ns)) {
+        uint64_t now = now_ns();
+        if (now - told >= TOLD_EVERY_S * UINT64_C(1000000000)) {
+            struct sweep_result sum = sum_up();
+            told = now;
+            printf("%llu of %llu points, %llu broken\n", (unsigned long long)sum.run,
+                   (unsigned long long)sum.space, (unsigned long long)sum.broken);
+        }
+    }
+    while (reap()) {
+    }
+    tell_table(now_ns() - begin);
+    return good && sum_up().broken == 0;
 }
