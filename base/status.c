@@ -5,15 +5,22 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static _Thread_local struct gy_error last;
 
+enum {
+    LOG_OFF = -1,
+    LOG_NOT_ASKED = -2, /* the application has installed no receiver, and $GANTRY_LOG was not read yet */
+};
+
 /* Serialises log lines; its own mutex, since gy_mutex itself may log. */
 static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
-static gantry_log_fn log_fn;    /* guarded by log_lock */
-static void *log_user;          /* guarded by log_lock */
-static atomic_int log_max = -1; /* atomic; -1: no receiver */
+static gantry_log_fn log_fn;               /* guarded by log_lock */
+static void *log_user;                     /* guarded by log_lock */
+static atomic_int log_max = LOG_NOT_ASKED; /* atomic; the level, or one of the above */
 
 const char *gantry_status_name(gantry_status status)
 {
@@ -98,13 +105,52 @@ void gantry_set_log(gantry_log_fn log, void *user, gantry_log_level max_level)
     pthread_mutex_lock(&log_lock);
     log_fn = log;
     log_user = user;
-    atomic_store(&log_max, log != NULL ? (int)max_level : -1);
+    atomic_store(&log_max, log != NULL ? (int)max_level : LOG_OFF);
     pthread_mutex_unlock(&log_lock);
+}
+
+static const char *const level_names[] = {"error", "warning", "info", "debug"};
+
+/* Whoever sets $GANTRY_LOG asks for this: one write per line, nothing of stdio's. */
+static void log_to_stderr(void *user, gantry_log_level level, const char *line)
+{
+    (void)user;
+    char text[GY_ERROR_TEXT_BYTES + 96];
+    int bytes = snprintf(text, sizeof(text), "gantry: %s: %s\n", level_names[level], line);
+    ssize_t written = write(STDERR_FILENO, text, (size_t)bytes);
+    (void)written; /* there is nobody to tell */
+}
+
+/* Returns what log_max is now. */
+static int ask_environment(void)
+{
+    const char *asked = getenv("GANTRY_LOG");
+    bool unknown = false;
+    pthread_mutex_lock(&log_lock);
+    if (atomic_load(&log_max) == LOG_NOT_ASKED) {
+        int level = LOG_OFF;
+        if (asked != NULL && asked[0] != '\0') {
+            for (level = GANTRY_LOG_DEBUG; level >= 0 && strcmp(asked, level_names[level]) != 0;) {
+                level--;
+            }
+            unknown = level < 0;
+            level = unknown ? GANTRY_LOG_INFO : level;
+            log_fn = log_to_stderr;
+        }
+        atomic_store(&log_max, level);
+    }
+    int level = atomic_load(&log_max);
+    pthread_mutex_unlock(&log_lock);
+    if (unknown) {
+        gy_log(GANTRY_LOG_WARNING, "$GANTRY_LOG is \"%s\", not error, warning, info or debug: info", asked);
+    }
+    return level;
 }
 
 bool gy_log_enabled(gantry_log_level level)
 {
-    return (int)level <= atomic_load_explicit(&log_max, memory_order_relaxed);
+    int most = atomic_load_explicit(&log_max, memory_order_relaxed);
+    return (int)level <= (most == LOG_NOT_ASKED ? ask_environment() : most);
 }
 
 void gy_log(gantry_log_level level, const char *format, ...)

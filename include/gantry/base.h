@@ -95,9 +95,10 @@ typedef enum gantry_log_level {
  *  held except the one that serialises log lines; must not call into Gantry. */
 typedef void (*gantry_log_fn)(void *user, gantry_log_level level, const char *line);
 
-/** Install the process's log receiver; NULL (the default) discards everything.  Lines with a level
- *  above `max_level` are not formatted.  When this returns, the former receiver is not running and
- *  will not be called again. */
+/** Install the process's log receiver; NULL discards everything.  Lines with a level above `max_level` are
+ *  not formatted.  When this returns, the former receiver is not running and will not be called again.
+ *  Without a call of this function there is no receiver either, unless the environment has $GANTRY_LOG:
+ *  error, warning, info or debug.  Lines up to that level then go to stderr. */
 GANTRY_API void gantry_set_log(gantry_log_fn log, void *user, gantry_log_level max_level);
 
 /** Host memory for the library's own objects. */

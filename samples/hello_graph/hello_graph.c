@@ -56,5 +56,7 @@ int main(void)
     MUST(gantry_taskman_start(graph));
     MUST(gantry_taskman_stop(graph));
     gantry_taskman_destroy(graph);
+    gantry_heap_free(heap, host);
+    gantry_heap_free(heap, device);
     gantry_context_destroy(context);
 }
