@@ -30,6 +30,7 @@ enum gy_rank {
     GY_RANK_CONTEXT,          /* context/: module list */
     GY_RANK_TASKMAN,          /* taskman/: one per manager: names, growth of storage */
     GY_RANK_CPU_POOL,         /* taskman/: sleeping and waking of workers */
+    GY_RANK_LAUNCHERS,        /* dispatcher/: what launch callbacks that run at once share */
     GY_RANK_COLLECT,          /* dispatcher/: who reads GPU times and charges shares */
     GY_RANK_DISPATCHER_INBOX, /* dispatcher/: inbox and its waiter */
     GY_RANK_COMPLETION,       /* dispatcher/: completion ring */

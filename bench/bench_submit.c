@@ -11,6 +11,8 @@
  * Yardstick: the loop an engineer writes by hand, 8 streams with events for the cross edges.  The kernel
  * increments its pipeline's cell, so a lost, doubled or unordered launch shows.
  *
+ * threads-T-streams-N and so on: the same in a context with T launch threads.
+ *
  * On the emulated driver launches are accepted and not executed, which leaves the dispatcher's own time. */
 #include "bench/submit_work.h"
 
@@ -20,6 +22,7 @@ struct submit_bench {
     struct submit_work work;
     gantry_dispatcher_stats before; /* at the start of a run of ours */
     uint64_t gd_least_ns;           /* least time of the dispatcher's thread in its phases, over the runs */
+    uint32_t launch_threads;        /* of the context */
     uint32_t samples, most_samples; /* batches that were a whole run, kept here */
     double *calls_ns, *launch_ns;   /* of these, in phases and after */
 };
@@ -222,17 +225,35 @@ static bool run_cases(struct submit_bench *bench, const struct bench_options *op
     return good;
 }
 
+static bool run_launch_threads(struct submit_bench *bench, const struct bench_options *options)
+{
+    bool four = bench->launch_threads == 4;
+    bool good = true;
+    good &= run_case(bench, options, four ? "submit/threads-4-streams-200" : "submit/threads-2-streams-200",
+                     four ? "submit/threads-4-dispatcher-200" : "submit/threads-2-dispatcher-200", 200);
+    good &= run_case(bench, options, four ? "submit/threads-4-streams-1000" : "submit/threads-2-streams-1000",
+                     four ? "submit/threads-4-dispatcher-1000" : "submit/threads-2-dispatcher-1000", 1000);
+    good &= run_to_end(bench, options, four ? "submit/threads-4-done-1000" : "submit/threads-2-done-1000",
+                       GANTRY_SUBMISSION_STREAMS, 1000);
+    return good;
+}
+
 static bool bench_submit(const struct bench_options *options)
 {
-    gantry_context_options context = GANTRY_CONTEXT_OPTIONS_INIT;
-    struct submit_bench *bench = calloc(1, sizeof(*bench));
-    if (bench == NULL) {
-        return false;
+    bool good = true;
+    for (uint32_t threads = 1; threads <= 4; threads *= 2) {
+        gantry_context_options context = GANTRY_CONTEXT_OPTIONS_INIT;
+        struct submit_bench *bench = calloc(1, sizeof(*bench));
+        if (bench == NULL) {
+            return false;
+        }
+        context.driver = options->driver;
+        context.launch_threads = bench->launch_threads = threads;
+        good = bench_submit_open(&bench->work, &context) &&
+               (threads == 1 ? run_cases(bench, options) : run_launch_threads(bench, options)) && good;
+        bench_submit_close(&bench->work);
+        free(bench);
     }
-    context.driver = options->driver;
-    bool good = bench_submit_open(&bench->work, &context) && run_cases(bench, options);
-    bench_submit_close(&bench->work);
-    free(bench);
     return good;
 }
 

@@ -56,6 +56,7 @@ static gantry_status create_rooms(gantry_context *c, const gantry_context_option
         .partitions = c->partitions,
         .quota_controller = options->quota_controller,
         .stream_limit = options->stream_limit != 0 ? options->stream_limit : GY_STREAMS_DEFAULT,
+        .launch_threads = options->launch_threads,
         .wait =
             options->completion_wait != GANTRY_WAIT_DEFAULT ? options->completion_wait : GANTRY_WAIT_HYBRID,
         .submission = options->submission,
@@ -90,6 +91,10 @@ static gantry_status import_options(const gantry_context_options *options, gantr
     if (ours->stream_limit > GY_STREAMS_MAX) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_context_options: stream_limit %u is above %d",
                        ours->stream_limit, GY_STREAMS_MAX);
+    }
+    if (ours->launch_threads > GY_LAUNCH_THREADS_MAX) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_context_options: launch_threads %u is above %d",
+                       ours->launch_threads, GY_LAUNCH_THREADS_MAX);
     }
     if ((unsigned)ours->completion_wait > GANTRY_WAIT_ADAPTIVE) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_context_options: unknown completion_wait %d",

@@ -3,7 +3,7 @@
 
 #include "base/handle.h"
 #include "base/options.h"
-#include "dispatcher/internal.h"
+#include "dispatcher/launchers.h"
 
 uint32_t gantry_partition_count(const gantry_context *context)
 {
@@ -160,7 +160,7 @@ typedef gantry_status (*whole_fn)(struct gantry_partition *partition, CUevent ev
 static gantry_status call_whole(gantry_partition *partition, whole_fn call, CUevent event)
 {
     struct gantry_dispatcher *d = partition->owner->owner->dispatcher;
-    if (gy_gd_current == d) {
+    if (gy_gd_may_launch(d)) {
         return GY_FAIL(GANTRY_ERR_STATE, "a launch callback asks for all streams of partition '%s'",
                        partition->info.name);
     }

@@ -13,7 +13,7 @@
  * has drained.  Completions already asked for are failed by the completion thread. */
 #include "base/clock.h"
 #include "base/span.h"
-#include "dispatcher/internal.h"
+#include "dispatcher/launchers.h"
 #include "profile/cta.h"
 #include "taskman/patience.h"
 
@@ -183,6 +183,54 @@ static bool hold_back(struct gantry_dispatcher *d, enum gd_phase phase, gantry_t
     return true;
 }
 
+/* Callbacks may be called by several threads at once: nothing is captured, measured or recorded, and they are
+ * not waited for one by one. */
+static bool may_call_at_once(const struct gantry_dispatcher *d)
+{
+    return d->launchers != NULL && !d->as_graph && !d->graphs.capturing && d->recording.region == NULL &&
+           !d->config.synchronous && !d->streams.device_wide && !gy_shares_any(&d->shares) &&
+           d->shares.watcher == NULL && !gy_span_on();
+}
+
+/* How many tasks from `task` on have a stream that none before has. */
+static uint32_t count_apart(gantry_task *task)
+{
+    uint32_t count = 0;
+    for (uint64_t streams = 0; task != NULL && count < GY_STREAMS_MAX; count++) {
+        const struct gy_task_gpu *gpu = gy_task_gpu(task);
+        uint64_t stream = UINT64_C(1) << (gpu->stream - 1u);
+        if ((streams & stream) != 0) {
+            break;
+        }
+        streams |= stream;
+        task = gpu->next;
+    }
+    return count;
+}
+
+/* One call each of the `count` tasks from `task` on, at once; returns the task behind them. */
+static gantry_task *call_at_once(struct gantry_dispatcher *d, struct gy_gpu_list *bin, gantry_task *task,
+                                 uint32_t count)
+{
+    struct gy_launchers *l = d->launchers;
+    for (uint32_t i = 0; i < count; i++) {
+        gantry_task *next = gy_task_gpu(task)->next;
+        gy_gd_open_turn(d, &l->turns[i], task);
+        task = next;
+    }
+    gy_launchers_run(l, count);
+    for (uint32_t i = 0; i < count; i++) {
+        gantry_task *called = l->turns[i].launch.task;
+        d->last_in_phase = task == NULL && i + 1 == count && bin->first == NULL;
+        if (!gy_gd_close_turn(d, &l->turns[i])) {
+            gy_gpu_list_append(bin, called, called);
+        } else {
+            poll_submissions(d);
+        }
+    }
+    return task;
+}
+
 /* Run the tasks of one bin, interleaved, until it is empty. */
 static void run_phase(struct gantry_dispatcher *d, enum gd_phase phase)
 {
@@ -200,6 +248,11 @@ static void run_phase(struct gantry_dispatcher *d, enum gd_phase phase)
         struct gy_gpu_list pass = *bin;
         *bin = (struct gy_gpu_list){NULL, NULL};
         for (gantry_task *task = pass.first; task != NULL;) {
+            uint32_t at_once = may_call_at_once(d) ? count_apart(task) : 0;
+            if (at_once != 0 && gy_launchers_want(d->launchers, at_once)) {
+                task = call_at_once(d, bin, task, at_once);
+                continue;
+            }
             gantry_task *next = gy_task_gpu(task)->next;
             d->last_in_phase = next == NULL && bin->first == NULL;
             if (gy_shares_any(&d->shares) && hold_back(d, phase, task)) {

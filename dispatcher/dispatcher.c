@@ -6,7 +6,7 @@
 #include "base/handle.h"
 #include "base/options.h"
 #include "base/span.h"
-#include "dispatcher/internal.h"
+#include "dispatcher/launchers.h"
 #include "profile/session.h"
 
 #include <assert.h>
@@ -221,9 +221,9 @@ static const struct gy_gpu_ops ops = {
 static bool free_pending(void *user, gantry_memory_kind kind)
 {
     gantry_dispatcher *d = user;
-    enum gy_deferred_wait wait = gy_gdb_is_current    ? GY_DEFERRED_NOTHING
-                                 : gy_gd_current == d ? GY_DEFERRED_WATCHED
-                                                      : GY_DEFERRED_ALL;
+    enum gy_deferred_wait wait = gy_gdb_is_current     ? GY_DEFERRED_NOTHING
+                                 : gy_gd_may_launch(d) ? GY_DEFERRED_WATCHED
+                                                       : GY_DEFERRED_ALL;
     uint64_t begin = gy_span_begin();
     bool freed = gy_deferred_collect_or_wait(&d->deferred, wait);
     gy_span_end(GY_SPAN_MEMORY, "waiting for memory", begin, (uint64_t)kind);
@@ -271,6 +271,21 @@ static gantry_status init_completion(gantry_dispatcher *d)
     return status;
 }
 
+static gantry_status start_threads(gantry_dispatcher *d)
+{
+    gantry_status status = GANTRY_OK;
+    if (d->config.launch_threads > 1) {
+        status = gy_launchers_create(d, d->config.launch_threads, &d->launchers);
+    }
+    if (status == GANTRY_OK) {
+        status = gy_thread_start(&d->thread, "GD", gy_gd_main, d);
+        if (status != GANTRY_OK) {
+            gy_launchers_destroy(d->launchers);
+        }
+    }
+    return status;
+}
+
 gantry_status gy_dispatcher_create(const struct gy_dispatcher_config *config, gantry_dispatcher **out)
 {
     gantry_dispatcher *d = gy_zalloc(sizeof(*d));
@@ -310,7 +325,7 @@ gantry_status gy_dispatcher_create(const struct gy_dispatcher_config *config, ga
     if (status != GANTRY_OK) {
         goto fini_admission;
     }
-    status = gy_thread_start(&d->thread, "GD", gy_gd_main, d);
+    status = start_threads(d);
     if (status != GANTRY_OK) {
         goto fini_completion;
     }
@@ -368,6 +383,7 @@ void gy_dispatcher_destroy(gantry_dispatcher *d)
     atomic_store(&d->closing, true);
     gy_inbox_signal(&d->inbox);
     gy_thread_join(&d->thread);
+    gy_launchers_destroy(d->launchers);
     drain_gpu(d);
     bool pushed = gy_context_push(d->config.context) == GANTRY_OK;
     gy_rings_fini(&d->completion);

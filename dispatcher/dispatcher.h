@@ -19,7 +19,8 @@ struct gy_dispatcher_config {
     struct gy_partitions *partitions; /* borrowed */
     const char *quota_controller;     /* only read while it is created; NULL: see gy_limit_read() */
     uint32_t stream_limit;            /* 1 … GY_STREAMS_MAX */
-    gantry_wait_mode wait;            /* of both threads; never GANTRY_WAIT_DEFAULT */
+    uint32_t launch_threads;          /* 0, 1: GD alone; at most GY_LAUNCH_THREADS_MAX */
+    gantry_wait_mode wait;            /* of its threads; never GANTRY_WAIT_DEFAULT */
     gantry_submission submission;
     bool device_wide;   /* sync points instead of waits */
     bool synchronous;   /* wait for the GPU after every launch call */
@@ -28,11 +29,12 @@ struct gy_dispatcher_config {
 
 #define GY_STREAMS_MAX 64
 #define GY_STREAMS_DEFAULT 32
+#define GY_LAUNCH_THREADS_MAX 16
 
 GANTRY_MUST_CHECK gantry_status gy_dispatcher_create(const struct gy_dispatcher_config *config,
                                                      gantry_dispatcher **out);
 
-/* Release what is queued as FAILED, wait for the GPU, stop both threads, free.  NULL is ignored. */
+/* Release what is queued as FAILED, wait for the GPU, stop all threads, free.  NULL is ignored. */
 void gy_dispatcher_destroy(gantry_dispatcher *dispatcher);
 
 /* The application destroys the context.  False: nobody uses the dispatcher any more, it may be destroyed.

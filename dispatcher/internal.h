@@ -55,6 +55,7 @@ struct gantry_dispatcher {
     enum gd_state state;                   /* GD only */
     bool in_batch;                         /* GD only: this round has launched something */
     bool as_graph;                         /* GD only: this round captures what can be captured */
+    struct gy_launchers *launchers;        /* immutable; NULL: GD calls all callbacks */
     _Atomic(gantry_submission) submission; /* atomic */
     gy_mutex batch_lock;                   /* rank LEAF */
     struct gantry_batch_stats batch;       /* guarded by batch_lock: the latest that ended */
@@ -78,9 +79,13 @@ struct gantry_dispatcher {
     gy_thread thread;                  /* immutable: GD */
 };
 
-/* One call of a launch callback; on GD's stack. */
+struct gy_launcher;
+struct gy_turn;
+
+/* One call of a launch callback; on GD's stack, or in a turn of launchers.h. */
 struct gantry_launch {
     struct gantry_dispatcher *dispatcher;
+    struct gy_launcher *launcher; /* other callbacks run beside this one: who calls it; NULL: none do */
     gantry_task *task;
     CUstream stream;
     uint32_t stream_index;
@@ -124,6 +129,12 @@ void gy_gd_publish_shares(struct gantry_dispatcher *d, bool all);
 
 /* Call the launch callback of `task` once (step.c).  True when the task has ended and was released. */
 bool gy_gd_step(struct gantry_dispatcher *d, gantry_task *task);
+
+/* The same in three parts, for callbacks that are called at once (launchers.h): fill an empty turn, call, end
+ * it.  The second one on any thread. */
+void gy_gd_open_turn(struct gantry_dispatcher *d, struct gy_turn *turn, gantry_task *task);
+gantry_launch_result gy_gd_call_beside(struct gantry_launch *launch);
+bool gy_gd_close_turn(struct gantry_dispatcher *d, struct gy_turn *turn);
 
 /* Give a ready task its stream and bin (batch.c). */
 void gy_gd_place(struct gantry_dispatcher *d, gantry_task *task);

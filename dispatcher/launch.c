@@ -1,5 +1,5 @@
 /* What a launch callback may do. */
-#include "dispatcher/internal.h"
+#include "dispatcher/launchers.h"
 
 #include "base/handle.h"
 #include "driver/module.h"
@@ -53,7 +53,7 @@ static gantry_status check_scope(const gantry_launch *launch, const char *what)
     if (launch == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "%s: launch is NULL", what);
     }
-    if (gy_gd_current != launch->dispatcher) {
+    if (__builtin_expect(gy_gd_current != launch->dispatcher, 0) && !gy_gd_may_launch(launch->dispatcher)) {
         return GY_FAIL(GANTRY_ERR_STATE, "%s: called outside the launch callback", what);
     }
     struct gy_context *context = launch->dispatcher->config.context;
@@ -104,7 +104,13 @@ gantry_status gantry_launch_request_sync_point(gantry_launch *launch)
         return status;
     }
     gy_replay_forbid(launch->dispatcher, launch->task, "it asks for a sync point");
-    return gy_streams_sync_point(&launch->dispatcher->streams, launch->stream_index);
+    gy_launch_begin_alone(launch);
+    status = gy_streams_sync_point(&launch->dispatcher->streams, launch->stream_index);
+    if (status == GANTRY_OK) {
+        status = gy_launch_meet_all(launch);
+    }
+    gy_launch_end_alone(launch);
+    return status;
 }
 
 gantry_status gantry_launch_kernel(gantry_launch *launch, gantry_kernel *kernel, gantry_dim3 grid,
@@ -138,7 +144,7 @@ gantry_status gantry_launch_kernel(gantry_launch *launch, gantry_kernel *kernel,
         snprintf(call, sizeof(call), "cuLaunchKernel(%.80s)", kernel->name);
         return gy_context_failed(d->config.context, result, call, __FILE__, __LINE__);
     }
-    gy_gd_count(&d->counters.kernels, 1);
+    gy_launch_count(launch, &d->counters.kernels, 1);
     if (__builtin_expect(d->shares.watcher != NULL, 0)) {
         gy_utilisation_take(&d->shares.watcher->use, (uint64_t)grid.x * grid.y * grid.z);
     }
@@ -233,7 +239,7 @@ static gantry_status copy_host(gantry_launch *launch, void *to, const void *from
     } else {
         status = GY_CALL(context, cuMemcpyDtoHAsync(to, (CUdeviceptr)(uintptr_t)from, bytes, launch->stream));
     }
-    gy_gd_count(&d->counters.copies, status == GANTRY_OK);
+    gy_launch_count(launch, &d->counters.copies, status == GANTRY_OK);
     return status;
 }
 
@@ -266,7 +272,7 @@ gantry_status gantry_launch_copy_dtod(gantry_launch *launch, void *to, const voi
     status =
         GY_CALL(d->config.context, cuMemcpyDtoDAsync((CUdeviceptr)(uintptr_t)to, (CUdeviceptr)(uintptr_t)from,
                                                      bytes, launch->stream));
-    gy_gd_count(&d->counters.copies, status == GANTRY_OK);
+    gy_launch_count(launch, &d->counters.copies, status == GANTRY_OK);
     return status;
 }
 
@@ -298,7 +304,7 @@ gantry_status gantry_launch_fill(gantry_launch *launch, void *device, uint32_t p
     } else {
         status = GY_CALL(context, cuMemsetD8Async(at, (unsigned char)pattern, count, launch->stream));
     }
-    gy_gd_count(&d->counters.copies, status == GANTRY_OK);
+    gy_launch_count(launch, &d->counters.copies, status == GANTRY_OK);
     return status;
 }
 
@@ -322,10 +328,12 @@ gantry_status gantry_copy_launch_with(gantry_launch *launch, const gantry_copy_d
     }
     struct gantry_dispatcher *d = launch->dispatcher;
     const struct gy_copy_target target = copy_target(launch);
+    gy_launch_begin_alone(launch);
     status = gy_copier_launch(d->config.copier, &target, descs, count, options);
+    gy_launch_end_alone(launch);
     if (status == GANTRY_OK && count > 0) {
-        gy_gd_count(&d->counters.kernels, 1);
-        gy_gd_count(&d->counters.batched_copies, count);
+        gy_launch_count(launch, &d->counters.kernels, 1);
+        gy_launch_count(launch, &d->counters.batched_copies, count);
     }
     return status;
 }
@@ -354,8 +362,10 @@ gantry_status gantry_copy_queue_flush_with(gantry_copy_queue *queue, gantry_laun
     struct gantry_dispatcher *d = launch->dispatcher;
     const struct gy_copy_target target = copy_target(launch);
     size_t before = gantry_copy_queue_count(queue);
+    gy_launch_begin_alone(launch);
     status = gy_copier_flush(d->config.copier, &target, queue, options);
-    gy_gd_count(&d->counters.batched_copies, before - gantry_copy_queue_count(queue));
+    gy_launch_end_alone(launch);
+    gy_launch_count(launch, &d->counters.batched_copies, before - gantry_copy_queue_count(queue));
     return status;
 }
 
@@ -376,7 +386,12 @@ gantry_status gantry_copy_calibrate(gantry_launch *launch, uint64_t most_bytes)
     if (status == GANTRY_OK) {
         status = leave_graph(launch, "a calibration waits for the GPU");
     }
-    return status == GANTRY_OK ? gy_copier_calibrate(launch->dispatcher->config.copier, most_bytes) : status;
+    if (status == GANTRY_OK) {
+        gy_launch_begin_alone(launch);
+        status = gy_copier_calibrate(launch->dispatcher->config.copier, most_bytes);
+        gy_launch_end_alone(launch);
+    }
+    return status;
 }
 
 gantry_status gantry_launch_add_completion(gantry_launch *launch, gantry_task *task)
@@ -401,14 +416,17 @@ gantry_status gantry_launch_add_completion(gantry_launch *launch, gantry_task *t
             return status;
         }
     }
+    gy_launch_lock(launch);
     status = gy_rings_add(&d->completion, launch->stream_index, task, launch->flow);
+    if (status == GANTRY_OK) {
+        gy_gd_count(&d->counters.completions, 1);
+        gy_replay_note_completion(d, launch->task, task);
+    }
+    gy_launch_unlock(launch);
     if (status != GANTRY_OK) {
         (void)gantry_task_remove_reference(task);
-        return status;
     }
-    gy_gd_count(&d->counters.completions, 1);
-    gy_replay_note_completion(d, launch->task, task);
-    return GANTRY_OK;
+    return status;
 }
 
 gantry_status gantry_free_after(void *pointer, gantry_launch *launch)
@@ -423,8 +441,11 @@ gantry_status gantry_free_after(void *pointer, gantry_launch *launch)
     struct gantry_dispatcher *d = launch->dispatcher;
     gy_replay_forbid(d, launch->task, "it frees memory");
     /* What is enqueued so far comes before the next position, whichever task closes it. */
-    return gy_deferred_add(&d->deferred, launch->stream_index,
-                           d->streams.streams[launch->stream_index].tail + 1, pointer);
+    uint64_t position = d->streams.streams[launch->stream_index].tail + 1;
+    gy_launch_lock(launch);
+    status = gy_deferred_add(&d->deferred, launch->stream_index, position, pointer);
+    gy_launch_unlock(launch);
+    return status;
 }
 
 gantry_status gantry_launch_alloc(gantry_launch *launch, gantry_memory_kind kind, size_t bytes,
@@ -440,7 +461,11 @@ gantry_status gantry_launch_alloc(gantry_launch *launch, gantry_memory_kind kind
     struct gantry_dispatcher *d = launch->dispatcher;
     gy_replay_forbid(d, launch->task, "it allocates memory");
     bool plain = out != NULL && bytes != 0 && (alignment & (alignment - 1)) == 0;
-    if (plain && gy_deferred_take(&d->deferred, launch->stream_index, kind, bytes, alignment, &site, out)) {
+    gy_launch_lock(launch);
+    bool taken =
+        plain && gy_deferred_take(&d->deferred, launch->stream_index, kind, bytes, alignment, &site, out);
+    gy_launch_unlock(launch);
+    if (taken) {
         return GANTRY_OK;
     }
     return gantry_heap_alloc(d->config.heap, kind, bytes, alignment, site, out);

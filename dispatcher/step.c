@@ -1,7 +1,7 @@
 /* Path of a task, step 6 of 8: one launch callback on the task's stream, and the end of a GPU task. */
 #include "base/handle.h"
 #include "base/span.h"
-#include "dispatcher/internal.h"
+#include "dispatcher/launchers.h"
 
 #include <assert.h>
 
@@ -145,12 +145,13 @@ static gantry_status make_ready(struct gantry_dispatcher *d, gantry_task *task, 
                                                                        : status;
 }
 
-/* `span` is when the call began, before anything was put on the stream; 0: nothing is recorded. */
-static gantry_launch_result call(struct gantry_launch *launch, uint64_t span)
+/* `last` is the calling thread's last error; `span` when the call began, before anything was put on the
+ * stream, 0: nothing is recorded. */
+static inline gantry_launch_result call(struct gantry_launch *launch, const struct gy_error *last,
+                                        uint64_t span)
 {
     gantry_task *task = launch->task;
-    gy_gd_count(&launch->dispatcher->counters.launch_calls, 1);
-    if (launch->dispatcher->last_error->status != GANTRY_OK) {
+    if (last->status != GANTRY_OK) {
         gy_error_clear();
     }
     if (__builtin_expect(span != 0, 0)) {
@@ -201,7 +202,8 @@ static gantry_launch_result check_capture(struct gantry_launch *launch, gantry_l
     }
     uint64_t mark = atomic_load_explicit(&gy_task_gpu(launch->task)->trail, memory_order_relaxed);
     gy_gpu_time_begin_again(d->config.time, (struct gy_gpu_mark *)(uintptr_t)mark, launch->stream);
-    return call(launch, gy_span_begin());
+    gy_gd_count(&d->counters.launch_calls, 1);
+    return call(launch, d->last_error, gy_span_begin());
 }
 
 /* Synchronous mode: whatever the call has enqueued is done, or the task is the one to name. */
@@ -231,38 +233,71 @@ static bool release_unlaunched(struct gantry_dispatcher *d, gantry_task *task, u
     return true;
 }
 
-static bool step(struct gantry_dispatcher *d, gantry_task *task)
+/* All that comes before the call.  Not GANTRY_OK: it is not called, and to be released for that reason. */
+static inline gantry_status open_call(struct gantry_dispatcher *d, gantry_task *task, bool *probe,
+                                      struct gantry_launch *launch)
 {
     struct gy_task_gpu *gpu = gy_task_gpu(task);
     assert(gpu->stream != 0);
     uint32_t stream = gpu->stream - 1u;
+    launch->dispatcher = d;
+    launch->launcher = NULL;
+    launch->task = task;
+    launch->stream = d->streams.streams[stream].native;
+    launch->stream_index = stream;
+    launch->flow = 0;
     if (gy_context_is_lost(d->config.context)) {
-        return release_unlaunched(d, task, stream, gy_context_adopt_loss(d->config.context));
+        return gy_context_adopt_loss(d->config.context);
     }
     if (__builtin_expect(gy_context_is_aborted(d->config.context), 0)) {
         gantry_status why = gy_context_adopt_stop(d->config.context);
-        return release_unlaunched(d, task, stream, why != GANTRY_OK ? why : GANTRY_ERR_OUT_OF_DEVICE_MEMORY);
+        return why != GANTRY_OK ? why : GANTRY_ERR_OUT_OF_DEVICE_MEMORY;
     }
     if (gpu->launch_index == 0 && !gy_task_begin(task)) {
-        return release_unlaunched(d, task, stream, GANTRY_ERR_TASK_FAILED);
+        return GANTRY_ERR_TASK_FAILED;
     }
-    uint64_t span = gy_span_begin(); /* before anything is put on the stream */
-    bool probe = false;
-    gantry_status status = make_ready(d, task, stream, &probe);
+    gantry_status status = make_ready(d, task, stream, probe);
     if (status != GANTRY_OK) {
-        return release_unlaunched(d, task, stream, status);
+        return status;
     }
-    struct gantry_launch launch = {.dispatcher = d,
-                                   .task = task,
-                                   .stream = d->streams.streams[stream].native,
-                                   .stream_index = stream,
-                                   .index = gpu->launch_index++};
+    launch->index = gpu->launch_index++;
     gy_task_prefetch_dependents(task);
+    gy_gd_count(&d->counters.launch_calls, 1);
     if (!d->in_batch) { /* counted before anybody can see the batch's tasks released */
         d->in_batch = true;
         gy_gd_count(&d->counters.batches, 1);
     }
-    gantry_launch_result result = call(&launch, span);
+    return GANTRY_OK;
+}
+
+/* After the call: true when the task has ended and was released. */
+static inline bool close_call(struct gantry_dispatcher *d, gantry_task *task, uint32_t stream,
+                              gantry_launch_result result)
+{
+    gantry_status status = GANTRY_OK;
+    if (gy_context_is_lost(d->config.context) || result == GANTRY_LAUNCH_FAILED) {
+        status = failed_by_callback(d, task);
+    } else if (result == GANTRY_LAUNCH_AGAIN) {
+        return false;
+    } else if (result != GANTRY_LAUNCH_DONE) {
+        status = GY_FAIL(GANTRY_ERR_TASK_FAILED, "launch callback of '%s' returned %d",
+                         gantry_task_label(task), (int)result);
+    }
+    finish(d, task, stream, status);
+    return true;
+}
+
+static bool step(struct gantry_dispatcher *d, gantry_task *task)
+{
+    uint64_t span = gy_span_begin(); /* before anything is put on the stream */
+    bool probe = false;
+    struct gantry_launch launch;
+    gantry_status status = open_call(d, task, &probe, &launch);
+    uint32_t stream = launch.stream_index;
+    if (status != GANTRY_OK) {
+        return release_unlaunched(d, task, stream, status);
+    }
+    gantry_launch_result result = call(&launch, d->last_error, span);
     if (d->graphs.capturing) {
         result = check_capture(&launch, result, probe);
     }
@@ -272,19 +307,51 @@ static bool step(struct gantry_dispatcher *d, gantry_task *task)
     if (d->config.synchronous && result != GANTRY_LAUNCH_FAILED) {
         result = synchronize(&launch, result);
     }
-    if (gy_context_is_lost(d->config.context) || result == GANTRY_LAUNCH_FAILED) {
-        finish(d, task, stream, failed_by_callback(d, task));
-        return true;
+    return close_call(d, task, stream, result);
+}
+
+/* ---- several at once ------------------------------------------------------------------------- */
+
+void gy_gd_open_turn(struct gantry_dispatcher *d, struct gy_turn *turn, gantry_task *task)
+{
+    bool probe = false;
+    d->lane = NULL;
+    gy_context_subject = gantry_task_label(task);
+    turn->cause.status = GANTRY_OK;
+    turn->ready = open_call(d, task, &probe, &turn->launch);
+    gy_context_subject = NULL;
+    if (turn->ready != GANTRY_OK) {
+        turn->cause = *d->last_error;
     }
-    if (result == GANTRY_LAUNCH_AGAIN) {
-        return false;
+}
+
+gantry_launch_result gy_gd_call_beside(struct gantry_launch *launch)
+{
+    gy_context_subject = gantry_task_label(launch->task);
+    gantry_launch_result result = call(launch, gy_error_last(), 0);
+    gy_context_subject = NULL;
+    return result;
+}
+
+bool gy_gd_close_turn(struct gantry_dispatcher *d, struct gy_turn *turn)
+{
+    gantry_task *task = turn->launch.task;
+    bool ended = true;
+    /* As if it had been called just now, here. */
+    if (turn->cause.status != GANTRY_OK) {
+        (void)gy_error_adopt(&turn->cause);
+    } else if (d->last_error->status != GANTRY_OK) {
+        gy_error_clear();
     }
-    if (result != GANTRY_LAUNCH_DONE) {
-        status = GY_FAIL(GANTRY_ERR_TASK_FAILED, "launch callback of '%s' returned %d",
-                         gantry_task_label(task), (int)result);
+    gy_context_subject = gantry_task_label(task);
+    if (turn->ready == GANTRY_OK) {
+        ended = close_call(d, task, turn->launch.stream_index, turn->result);
+    } else {
+        ended = release_unlaunched(d, task, turn->launch.stream_index, turn->ready);
     }
-    finish(d, task, stream, status);
-    return true;
+    gy_context_subject = NULL;
+    atomic_store_explicit(&turn->state, GY_TURN_EMPTY, memory_order_relaxed);
+    return ended;
 }
 
 /* Whole segments are told to GDB at once, so that the next ones are admitted before the GPU runs dry. */

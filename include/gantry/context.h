@@ -56,11 +56,17 @@ typedef struct gantry_context_options {
     const char *quota_controller; /* how $CUDA_DEVICE_SM_LIMIT is kept: "bucket" or, for comparison, "nvml"
                                    * (no shares then); NULL: as the environment or the configuration file
                                    * says, else "bucket".  Read during the call */
+    uint32_t launch_threads; /* threads that call launch callbacks, the dispatcher's own one included; 0: 1,
+                              * at most 16.  With more than 1, callbacks of tasks that do not depend on each
+                              * other may be called AT ONCE, on different threads, in streams mode: what they
+                              * share must bear that.  See docs/dispatcher.md */
+    uint32_t reserved;       /* 0 */
 } gantry_context_options;
-#define GANTRY_CONTEXT_OPTIONS_INIT                                                                          \
-    {                                                                                                        \
-        sizeof(gantry_context_options), GANTRY_DRIVER_AUTO, GANTRY_CONTEXT_PRIMARY, NULL, NULL, 0,           \
-            GANTRY_WAIT_DEFAULT, NULL, GANTRY_SUBMISSION_DEFAULT, GANTRY_WFI_PRECISE, 0, 0, NULL, 0, 0, NULL \
+#define GANTRY_CONTEXT_OPTIONS_INIT                                                                     \
+    {                                                                                                   \
+        sizeof(gantry_context_options), GANTRY_DRIVER_AUTO, GANTRY_CONTEXT_PRIMARY, NULL, NULL, 0,      \
+            GANTRY_WAIT_DEFAULT, NULL, GANTRY_SUBMISSION_DEFAULT, GANTRY_WFI_PRECISE, 0, 0, NULL, 0, 0, \
+            NULL, 0, 0                                                                                  \
     }
 
 /** Load the driver, open the device, start the dispatcher's two threads.  `options` NULL: defaults.

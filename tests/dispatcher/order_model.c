@@ -14,7 +14,11 @@
 struct slot {
     _Atomic(void *) handle; /* set once by the dispatcher's thread */
     _Atomic(uint64_t) nodes;
-    uint32_t began; /* streams: nodes begun since the reset */
+    /* Streams: by one thread at a time, since a callback is called after its waits were made. */
+    uint32_t began;        /* nodes begun since the reset */
+    uint64_t before_waits; /* nodes before the first of `waits` */
+    uint64_t waits[MAX_WAITS];
+    uint32_t wait_count;
 };
 
 static struct {
@@ -27,11 +31,7 @@ static struct {
     struct slot slots[SLOTS];
     _Atomic(uint64_t) passed; /* nodes that the host has seen the device finish */
     bool exact;               /* waits are judged */
-    uint64_t before_waits;    /* the waiting stream's nodes before the first of `waits` */
-    CUstream waiting;
-    uint64_t waits[MAX_WAITS];
-    uint32_t wait_count;
-    struct order_faults faults;
+    _Atomic(uint64_t) unordered, redundant, misplaced, waits; /* what struct order_faults says */
 } model;
 
 static struct slot *slot_of(void *handle)
@@ -61,19 +61,18 @@ static CUresult wait(CUstream stream, CUevent event, unsigned int flags)
     struct slot *own = slot_of(stream);
     uint64_t before = atomic_load(&own->nodes);
     uint64_t brings = atomic_load(&slot_of(event)->nodes);
-    model.faults.waits++;
+    atomic_fetch_add(&model.waits, 1);
     atomic_fetch_or(&own->nodes, brings);
     if (!model.exact) {
         return model.wait(stream, event, flags);
     }
-    if (model.wait_count == 0) {
-        model.waiting = stream;
-        model.before_waits = before;
+    if (own->wait_count == 0) {
+        own->before_waits = before;
     }
-    if (stream != model.waiting || model.wait_count == MAX_WAITS) {
-        model.faults.misplaced++;
+    if (own->wait_count == MAX_WAITS) {
+        atomic_fetch_add(&model.misplaced, 1);
     } else {
-        model.waits[model.wait_count++] = brings;
+        own->waits[own->wait_count++] = brings;
     }
     return model.wait(stream, event, flags);
 }
@@ -128,9 +127,12 @@ void order_model_reset(void)
     for (uint32_t i = 0; i < SLOTS; i++) {
         atomic_store(&model.slots[i].nodes, 0);
         model.slots[i].began = 0;
+        if (model.slots[i].wait_count != 0) { /* nobody has begun a node behind them */
+            atomic_fetch_add(&model.misplaced, 1);
+            model.slots[i].wait_count = 0;
+        }
     }
     atomic_store(&model.passed, 0);
-    model.wait_count = 0;
 }
 
 void order_model_begin(void *stream, uint64_t before)
@@ -138,19 +140,16 @@ void order_model_begin(void *stream, uint64_t before)
     struct slot *own = slot_of(stream);
     own->began++;
     if ((before & ~(atomic_load(&own->nodes) | atomic_load(&model.passed))) != 0) {
-        model.faults.unordered++;
+        atomic_fetch_add(&model.unordered, 1);
     }
-    if (model.wait_count != 0 && model.waiting != stream) {
-        model.faults.misplaced++;
-    }
-    for (uint32_t i = 0; i < model.wait_count; i++) {
-        uint64_t others = model.before_waits;
-        for (uint32_t j = 0; j < model.wait_count; j++) {
-            others |= j == i ? 0 : model.waits[j];
+    for (uint32_t i = 0; i < own->wait_count; i++) {
+        uint64_t others = own->before_waits;
+        for (uint32_t j = 0; j < own->wait_count; j++) {
+            others |= j == i ? 0 : own->waits[j];
         }
-        model.faults.redundant += (before & ~others) == 0;
+        atomic_fetch_add(&model.redundant, (before & ~others) == 0);
     }
-    model.wait_count = 0;
+    own->wait_count = 0;
 }
 
 void order_model_end(void *stream, uint32_t node)
@@ -160,7 +159,10 @@ void order_model_end(void *stream, uint32_t node)
 
 struct order_faults order_model_faults(void)
 {
-    return model.faults;
+    return (struct order_faults){.unordered = atomic_load(&model.unordered),
+                                 .redundant = atomic_load(&model.redundant),
+                                 .misplaced = atomic_load(&model.misplaced),
+                                 .waits = atomic_load(&model.waits)};
 }
 
 uint32_t order_model_streams(void)

@@ -13,7 +13,7 @@
 struct order_faults {
     uint64_t unordered; /* nodes whose stream was not behind what they must come after */
     uint64_t redundant; /* waits without which everything needed would have been covered as well */
-    uint64_t misplaced; /* waits on a stream other than that of the task they were made for */
+    uint64_t misplaced; /* streams that waited without a node that begins there */
     uint64_t waits;     /* all waits */
 };
 
@@ -25,8 +25,8 @@ void order_model_detach(void);
 /* A new graph: nothing is before anything.  No GPU work is queued. */
 void order_model_reset(void);
 
-/* On the dispatcher's thread.  A node that must come after the nodes of `before` begins on `stream`: all
- * waits since the last begin were made for it. */
+/* In its first launch callback.  A node that must come after the nodes of `before` begins on `stream`: all
+ * waits of that stream since the last begin there were made for it. */
 void order_model_begin(void *stream, uint64_t before);
 /* The node has launched its last work on `stream`. */
 void order_model_end(void *stream, uint32_t node);

@@ -23,6 +23,7 @@
 #define LAUNCH_FAILED 719
 
 static struct gantry_emu_control emu;
+static uint32_t launch_threads; /* of the scenes */
 
 struct record {
     _Atomic(uint32_t) ran, released, failed, order;
@@ -167,7 +168,8 @@ static void open_scene(struct scene *s, gantry_submission submission)
     gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
     options.driver = GANTRY_DRIVER_EMULATED;
     options.mode = GANTRY_CONTEXT_OWN;
-    options.completion_wait = GANTRY_WAIT_BLOCK;
+    options.completion_wait = launch_threads > 1 ? GANTRY_WAIT_HYBRID : GANTRY_WAIT_BLOCK;
+    options.launch_threads = launch_threads;
     options.submission = submission;
     assert_ok(gantry_context_create(&options, &s->gpu.context));
     gantry_cpu_dispatcher_options cpus = GANTRY_CPU_DISPATCHER_OPTIONS_INIT;
@@ -386,6 +388,15 @@ static void test_any_call_losing_the_context_is_survived(void **state)
     assert_true(sweep->lost > 0);
 }
 
+static void test_any_call_failing_beside_others_is_survived(void **state)
+{
+    launch_threads = 3;
+    sweep_calls(*state, GANTRY_SUBMISSION_STREAMS, OUT_OF_MEMORY, GANTRY_EMU_ONCE);
+    sweep_calls(*state, GANTRY_SUBMISSION_STREAMS, OUT_OF_MEMORY, GANTRY_EMU_ALWAYS);
+    sweep_calls(*state, GANTRY_SUBMISSION_STREAMS, ILLEGAL_ADDRESS, GANTRY_EMU_ONCE);
+    launch_threads = 0;
+}
+
 static void test_any_call_failing_in_graphs_mode_is_survived(void **state)
 {
     sweep_calls(*state, GANTRY_SUBMISSION_GRAPHS, OUT_OF_MEMORY, GANTRY_EMU_ONCE);
@@ -479,6 +490,7 @@ int main(void)
         TEST(test_any_call_failing_once_is_survived),
         TEST(test_any_call_failing_from_then_on_is_survived),
         TEST(test_any_call_losing_the_context_is_survived),
+        TEST(test_any_call_failing_beside_others_is_survived),
         TEST(test_any_call_failing_in_graphs_mode_is_survived),
         TEST(test_any_call_failing_in_a_replay_is_survived),
         TEST(test_any_kernel_failing_on_the_device_is_survived),

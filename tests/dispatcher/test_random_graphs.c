@@ -46,6 +46,7 @@ struct graph {
     uint64_t gpu_nodes; /* bit i: node i is a GPU task */
     struct node nodes[MAX_NODES];
     uint64_t random;
+    gantry_task *done; /* starts when the GPU has finished all of them */
 };
 
 static uint32_t next_random(struct graph *g, uint32_t below)
@@ -143,7 +144,12 @@ static void make_node(struct graph *g, uint32_t index)
 
 static gantry_launch_result launch_end(gantry_launch *launch, void *arg)
 {
-    return gantry_launch_add_completion(launch, arg) == GANTRY_OK ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_FAILED;
+    struct graph *g = arg;
+    if (g->gpu_nodes != 0) {
+        order_model_begin(gantry_launch_stream(launch), g->gpu_nodes);
+    }
+    return gantry_launch_add_completion(launch, g->done) == GANTRY_OK ? GANTRY_LAUNCH_DONE
+                                                                      : GANTRY_LAUNCH_FAILED;
 }
 
 static gantry_status run_nothing(gantry_task *task, void *arg)
@@ -157,9 +163,9 @@ static gantry_status run_nothing(gantry_task *task, void *arg)
  * stopped, the device has finished everything. */
 static void add_end(struct graph *g)
 {
-    gantry_task *done = gpu_fixture_cpu(g->fixture, "done", run_nothing, NULL);
-    gantry_task *end = gpu_fixture_gpu(g->fixture, GANTRY_TASK_DTOH, "end", launch_end, done);
-    gpu_fixture_after(done, end);
+    g->done = gpu_fixture_cpu(g->fixture, "done", run_nothing, NULL);
+    gantry_task *end = gpu_fixture_gpu(g->fixture, GANTRY_TASK_DTOH, "end", launch_end, g);
+    gpu_fixture_after(g->done, end);
     for (uint32_t i = 0; i < g->count; i++) {
         gpu_fixture_after(end, g->nodes[i].task);
     }
@@ -337,6 +343,21 @@ static void test_order_is_kept_with_one_stream_and_inline_tasks(void **state)
     check_with(0, &options, graphs_wanted / 4);
 }
 
+static void test_order_is_kept_by_several_launching_threads(void **state)
+{
+    (void)state;
+    gantry_context_options options = default_options();
+    options.launch_threads = 3;
+    check_with(2, &options, graphs_wanted / 4);
+    options.stream_limit = 3;
+    check_with(2, &options, graphs_wanted / 10);
+    options.completion_wait = GANTRY_WAIT_BLOCK;
+    options.launch_threads = 2;
+    check_with(1, &options, graphs_wanted / 20);
+    options.submission = GANTRY_SUBMISSION_AUTO;
+    check_with(1, &options, graphs_wanted / 20);
+}
+
 static void test_order_is_kept_without_concurrent_streams(void **state)
 {
     (void)state;
@@ -396,6 +417,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_order_is_kept_with_many_streams),
         cmocka_unit_test(test_order_is_kept_with_few_streams),
         cmocka_unit_test(test_order_is_kept_with_one_stream_and_inline_tasks),
+        cmocka_unit_test(test_order_is_kept_by_several_launching_threads),
         cmocka_unit_test(test_order_is_kept_without_concurrent_streams),
         cmocka_unit_test(test_order_is_kept_with_device_wide_waits),
         cmocka_unit_test(test_order_is_kept_in_graphs),

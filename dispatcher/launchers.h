@@ -1,0 +1,114 @@
+/* Threads that call launch callbacks beside GD, in contexts with `launch_threads` above 1.
+ *
+ * The driver takes launches on different streams from several threads at once, and that call is most of what
+ * a task costs.  So only the calls are divided: GD takes tasks that are ready and have streams of their own,
+ * puts all their waits on these, has the callbacks called, by itself and by the launchers, and when all have
+ * returned it ends the tasks in order, as it does alone.  Nothing a launcher does needs another one's event:
+ * a task that must come after one of the group is not ready before the group has ended.
+ *
+ * A turn is one callback of such a group:
+ *
+ *          filled by GD        taken by whoever comes first      the callback has returned
+ *   EMPTY --------------> READY ----------------------> TAKEN ----------------------> RETURNED
+ *     ^                                                                                   |
+ *     +---------------------------------- ended by GD -------------------------------------+
+ *
+ * Everything but `state` belongs to GD while EMPTY and RETURNED, and to whoever took it while TAKEN.  A
+ * launcher that is late finds nothing READY and goes on waiting; GD calls what nobody takes, and waits only
+ * for what is TAKEN.
+ *
+ * What touches the dispatcher from inside a callback of a group holds `lock`, or is done alone: while no
+ * other callback of the group runs. */
+#ifndef DISPATCHER_LAUNCHERS_H
+#define DISPATCHER_LAUNCHERS_H
+
+#include "dispatcher/internal.h"
+#include "taskman/event.h"
+
+enum gy_turn_state { GY_TURN_EMPTY, GY_TURN_READY, GY_TURN_TAKEN, GY_TURN_RETURNED };
+
+struct gy_turn {
+    _Alignas(64) _Atomic(uint32_t) state; /* atomic; see above */
+    gantry_status ready;                  /* GD only; not GANTRY_OK: it is not called, for this reason */
+    gantry_launch_result result;          /* see above */
+    struct gantry_launch launch;          /* see above */
+    struct gy_error cause;                /* see above; of a failure; status GANTRY_OK: none is known */
+};
+
+/* A thread that calls callbacks; the first one is GD. */
+struct gy_launcher {
+    _Alignas(64) _Atomic(bool) busy; /* atomic; written by itself: it is in a callback and not waiting to be
+                                        alone */
+    uint32_t number;                 /* immutable */
+    struct gy_launchers *all;        /* immutable */
+    gy_thread thread;                /* immutable; not of GD */
+    char name[32];                   /* immutable */
+};
+
+struct gy_launchers {
+    struct gantry_dispatcher *dispatcher;  /* immutable */
+    uint32_t count;                        /* immutable; with GD */
+    _Atomic(uint32_t) turn_count;          /* atomic; written by GD between groups */
+    _Alignas(64) _Atomic(uint32_t) groups; /* atomic; how many GD has begun */
+    _Atomic(bool) closing;                 /* atomic; never goes back */
+    _Atomic(bool) alone;                   /* atomic; somebody is alone, or waits until it is */
+    struct gy_event begun;         /* its own guards; launchers sleep: `groups` or `closing` has changed */
+    struct gy_event returned;      /* its own guards; GD sleeps: a turn has RETURNED */
+    gy_mutex lock;                 /* rank LAUNCHERS; in a group, guards completions and deferred blocks */
+    struct gy_launcher *launchers; /* immutable; `count` of them */
+    struct gy_turn turns[GY_STREAMS_MAX]; /* see above */
+};
+
+/* `count` with GD: 2 and up.
+ * @retval GANTRY_ERR_OUT_OF_HOST_MEMORY */
+GANTRY_MUST_CHECK gantry_status gy_launchers_create(struct gantry_dispatcher *dispatcher, uint32_t count,
+                                                    struct gy_launchers **out);
+/* GD has ended.  NULL is ignored. */
+void gy_launchers_destroy(struct gy_launchers *launchers);
+
+/* GD: whether it pays to call so many callbacks at once. */
+bool gy_launchers_want(struct gy_launchers *launchers, uint32_t count);
+
+/* GD: call the first `count` turns, but for those that are not `ready`; all have returned then. */
+void gy_launchers_run(struct gy_launchers *launchers, uint32_t count);
+
+/* The dispatcher whose callbacks the calling thread may be in beside GD; NULL on every other thread. */
+extern _Thread_local struct gantry_dispatcher *gy_launcher_current __attribute__((tls_model("initial-exec")));
+
+static inline bool gy_gd_may_launch(const struct gantry_dispatcher *d)
+{
+    return gy_gd_current == d || (d->launchers != NULL && gy_launcher_current == d);
+}
+
+/* In a callback: between the two, no other callback of the group runs.  Nothing to do outside of a group. */
+void gy_launch_begin_alone(struct gantry_launch *launch);
+void gy_launch_end_alone(struct gantry_launch *launch);
+/* Alone, after a barrier: what the group launches from now on comes behind it. */
+GANTRY_MUST_CHECK gantry_status gy_launch_meet_all(struct gantry_launch *launch);
+
+/* In a callback: between the two, nobody else adds completions or takes or leaves deferred blocks. */
+static inline void gy_launch_lock(struct gantry_launch *launch) GY_NO_ANALYSIS
+{
+    if (launch->launcher != NULL) {
+        gy_mutex_lock(&launch->launcher->all->lock);
+    }
+}
+
+static inline void gy_launch_unlock(struct gantry_launch *launch) GY_NO_ANALYSIS
+{
+    if (launch->launcher != NULL) {
+        gy_mutex_unlock(&launch->launcher->all->lock);
+    }
+}
+
+/* In a callback: count what it has launched. */
+static inline void gy_launch_count(const struct gantry_launch *launch, _Atomic(uint64_t) *counter, uint64_t n)
+{
+    if (__builtin_expect(launch->launcher != NULL, 0)) {
+        atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
+    } else {
+        gy_gd_count(counter, n);
+    }
+}
+
+#endif
