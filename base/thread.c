@@ -4,11 +4,13 @@
 #include "base/status.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 #ifndef NDEBUG
@@ -23,6 +25,7 @@ static _Thread_local uint32_t held;
 #endif
 
 static _Thread_local const char *thread_name;
+static _Thread_local bool is_serving;
 
 void gy_rank_note_check(enum gy_rank rank)
 {
@@ -173,13 +176,25 @@ gantry_status gy_thread_start(gy_thread *thread, const char *name, void (*body)(
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = gy_fault_should_fail() ? -1 : pthread_create(&thread->native, NULL, thread_main, start);
+    int error = gy_fault_should_fail() ? EAGAIN : pthread_create(&thread->native, NULL, thread_main, start);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error != 0) {
+        char why[96];
         gy_free(start);
-        return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "cannot start thread %s", name);
+        return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "cannot start thread %s: %s", name,
+                       strerror_r(error, why, sizeof(why)));
     }
     return GANTRY_OK;
+}
+
+void gy_thread_serve(void)
+{
+    is_serving = true;
+}
+
+bool gy_thread_is_serving(void)
+{
+    return is_serving;
 }
 
 void gy_thread_be_background(void)

@@ -110,6 +110,10 @@ void gy_thread_join(gy_thread *thread);
 /* The calling thread does what nobody waits for: being woken, it does not take the CPU from who wakes it. */
 void gy_thread_be_background(void);
 
+/* The calling thread is one that others wait for, such as GD: it must not wait for what they do. */
+void gy_thread_serve(void);
+bool gy_thread_is_serving(void);
+
 /* The name given to gy_thread_start(); NULL in a thread of the application. */
 const char *gy_thread_name(void);
 

@@ -12,8 +12,9 @@
 #include "base/options.h"
 #include "driver/device.h"
 #include "driver/module.h"
-
 #include "profile/environment.h"
+#include "taskman/pool.h"
+
 #include <stdlib.h>
 
 /* Memory is about to be unmapped, which does not wait for the device, and a fault there would cost whoever
@@ -181,7 +182,7 @@ void gantry_context_destroy(gantry_context *context)
     if (GY_HANDLE_IS_BAD(CONTEXT, context)) {
         return;
     }
-    if (context == NULL) {
+    if (context == NULL || gy_pool_check_outside("gantry_context_destroy") != GANTRY_OK) {
         return;
     }
     gy_handle_died(context);

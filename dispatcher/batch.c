@@ -636,6 +636,7 @@ void gy_gd_main(void *arg)
 {
     struct gantry_dispatcher *d = arg;
     gy_gd_current = d;
+    gy_thread_serve();
     gy_cta_serve(gy_gpu_time_ctas(d->config.time));
     d->patience_ns = IDLE_NS;
     d->last_error = gy_error_last();

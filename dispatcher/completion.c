@@ -381,6 +381,7 @@ static void gdb_main(void *arg)
 {
     struct gy_completion *c = arg;
     gy_gdb_is_current = true;
+    gy_thread_serve();
     gy_cta_serve(gy_gpu_time_ctas(c->time));
     bool pushed = gy_context_push(c->context) == GANTRY_OK;
     if (!pushed) {

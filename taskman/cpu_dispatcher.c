@@ -265,7 +265,7 @@ void gantry_cpu_dispatcher_destroy(gantry_cpu_dispatcher *dispatcher)
     if (GY_HANDLE_IS_BAD(CPU_DISPATCHER, dispatcher)) {
         return;
     }
-    if (dispatcher == NULL) {
+    if (dispatcher == NULL || gy_pool_check_outside("gantry_cpu_dispatcher_destroy") != GANTRY_OK) {
         return;
     }
     /* A foreign thread that released the last task may still be on its way out; it waits for nothing. */

@@ -38,9 +38,15 @@ void gy_pool_leave(gantry_cpu_dispatcher *pool)
     }
 }
 
-bool gy_pool_in_task(void)
+gantry_status gy_pool_check_outside(const char *call)
 {
-    return gy_worker_current != NULL && gy_worker_current->activity != GY_LOOKING;
+    if (gy_worker_current != NULL && gy_worker_current->activity != GY_LOOKING) {
+        return GY_FAIL(GANTRY_ERR_STATE, "%s: called from a task", call);
+    }
+    if (gy_thread_is_serving()) {
+        return GY_FAIL(GANTRY_ERR_STATE, "%s: called from a GPU task's callback", call);
+    }
+    return GANTRY_OK;
 }
 
 void gy_pool_notify_waiters(gantry_cpu_dispatcher *pool)

@@ -59,7 +59,8 @@ bool gy_pool_is_watched(const gantry_cpu_dispatcher *pool);
 void gy_pool_wait(gantry_cpu_dispatcher *pool, bool (*condition)(void *user, bool thorough), void *user,
                   _Atomic(uint64_t) *patience_ns);
 
-/* True inside a CPU task's body or a release callback that a worker or an inline waiter calls. */
-bool gy_pool_in_task(void);
+/* GANTRY_ERR_STATE inside a CPU task's body, or a callback on a thread of ours or in an inline waiter: there
+ * `call`, which waits for such, would wait for ever. */
+gantry_status gy_pool_check_outside(const char *call);
 
 #endif

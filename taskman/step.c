@@ -31,10 +31,7 @@ gantry_status gy_taskman_check_owner(gantry_taskman *manager, const char *call)
     if (manager == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "%s: task manager is NULL", call);
     }
-    if (gy_pool_in_task()) {
-        return GY_FAIL(GANTRY_ERR_STATE, "%s: called from a task", call);
-    }
-    return GANTRY_OK;
+    return gy_pool_check_outside(call);
 }
 
 /* ---- start ----------------------------------------------------------------------------------- */
@@ -191,7 +188,10 @@ void gy_taskman_keep_failure(gantry_taskman *manager, const gantry_task *task, g
     struct gy_error failure = {.status = result == GANTRY_ERR_DEVICE_LOST ? result : GANTRY_ERR_TASK_FAILED};
     bool has_cause = gy_error_last()->status != GANTRY_OK;
     if (!has_cause) {
-        (void)GY_FAIL(failure.status, "task '%.100s' returned %s", label, gantry_status_name(result));
+        bool known = result <= GANTRY_OK && result >= GANTRY_ERR_CANCELLED;
+        (void)(known ? GY_FAIL(failure.status, "task '%.100s' returned %s", label, gantry_status_name(result))
+                     : GY_FAIL(failure.status, "task '%.100s' returned %d, which is no gantry_status", label,
+                               (int)result));
         failure = *gy_error_last();
     } else {
         failure.native = gy_error_last()->native;

@@ -122,7 +122,7 @@ void gantry_taskman_destroy(gantry_taskman *manager)
     if (GY_HANDLE_IS_BAD(TASKMAN, manager)) {
         return;
     }
-    if (manager == NULL) {
+    if (manager == NULL || gy_taskman_check_owner(manager, "gantry_taskman_destroy") != GANTRY_OK) {
         return;
     }
     if (gy_taskman_phase(manager) == GY_RUNNING) {

@@ -85,7 +85,8 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_context_create(const gantry_co
 /** Wait for the GPU, stop the dispatcher, free the heap (leaks are logged), unload modules, give the CUDA
  * context back.  Task managers that use the context may be left, even running: then it counts as lost from
  * now on, what is queued or comes later is released as FAILED, steps end and are refused, and all is freed
- *  when the last of those managers is destroyed.  NULL is ignored. */
+ * when the last of those managers is destroyed.  NULL is ignored.  Not from a task or another callback of the
+ * library, as gantry_taskman_destroy(). */
 GANTRY_API void gantry_context_destroy(gantry_context *context);
 
 GANTRY_API gantry_dispatcher *gantry_context_dispatcher(gantry_context *context);

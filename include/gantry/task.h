@@ -60,7 +60,8 @@ typedef enum gantry_task_priority {
 } gantry_task_priority;
 
 /** A CPU body.  Runs once on a worker; may submit tasks and wait for nothing.  Any status other than
- *  GANTRY_OK fails the task. */
+ *  GANTRY_OK fails the task.  It must return, as all callbacks: no C++ exception, longjmp() or pthread_exit()
+ *  may leave it.  exit() may be called. */
 typedef gantry_status (*gantry_task_fn)(gantry_task *task, void *arg);
 
 typedef enum gantry_launch_result {

@@ -79,7 +79,8 @@ typedef struct gantry_cpu_dispatcher_options {
 GANTRY_API GANTRY_MUST_CHECK gantry_status
 gantry_cpu_dispatcher_create(const gantry_cpu_dispatcher_options *options, gantry_cpu_dispatcher **out);
 
-/** Run everything still queued, stop the workers, free.  NULL is ignored.  Not callable from a task. */
+/** Run everything still queued, stop the workers, free.  NULL is ignored.  Not from a task or another
+ * callback of the library, as gantry_taskman_destroy(). */
 GANTRY_API void gantry_cpu_dispatcher_destroy(gantry_cpu_dispatcher *dispatcher);
 
 /** What holds for the tasks of a limited class. */
@@ -167,7 +168,8 @@ typedef struct gantry_taskman_options {
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_create(const gantry_taskman_options *options,
                                                                  gantry_taskman **out);
 
-/** Stop if running, then free every task.  NULL is ignored.  Not callable from a task. */
+/** Stop if running, then free every task.  NULL is ignored.  Not from a task or another callback of the
+ * library: it would wait for itself, so it does nothing there but to log an error. */
 GANTRY_API void gantry_taskman_destroy(gantry_taskman *manager);
 
 /** Add one task.  A name that was referred to before by gantry_taskman_get_named() is filled in: the
@@ -260,7 +262,7 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_start(gantry_taskman *
  *  task.  A GPU task is released when it is launched: its work may go on, and nothing orders the next step's
  *  behind it, unless a task of this step waits for it by gantry_launch_add_completion().
  *  @retval GANTRY_OK               all of them succeeded
- *  @retval GANTRY_ERR_STATE        not RUNNING, or called from a task
+ *  @retval GANTRY_ERR_STATE        not RUNNING, or called from a task or another callback of the library
  *  @retval GANTRY_ERR_DEVICE_LOST  the GPU context failed; gantry_last_error() has the first cause
  *  @retval GANTRY_ERR_TASK_FAILED  a task failed; gantry_last_error() names the first
  *  @retval GANTRY_ERR_CANCELLED    gantry_taskman_cancel() was called

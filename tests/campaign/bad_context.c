@@ -219,6 +219,11 @@ static gantry_launch_result launch_callback(gantry_launch *launch, void *arg)
 {
     (void)arg;
     launch_rows(launch);
+    gantry_taskman *its = gantry_task_manager(gantry_launch_task(launch));
+    BAD("called from a callback", gantry_taskman_wait(its));
+    BAD("called from a callback", gantry_taskman_stop(its));
+    BAD_REFUSED("called from a callback", gantry_taskman_destroy(its));
+    BAD_REFUSED("called from a callback", gantry_context_destroy(gantry_launch_context(launch)));
     return GANTRY_LAUNCH_DONE;
 }
 

@@ -290,6 +290,7 @@ static gantry_status wait_in_body(gantry_task *task, void *arg)
     BAD("called from a task", gantry_taskman_stop(manager));
     BAD("called from a task", gantry_taskman_freeze(manager));
     BAD("called from a task", gantry_taskman_run(manager, 1));
+    BAD_REFUSED("called from a task", gantry_taskman_destroy(manager));
     return GANTRY_OK;
 }
 

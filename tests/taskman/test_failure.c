@@ -145,6 +145,24 @@ static void test_a_failure_without_cause_names_the_status(void **state)
     tear_down(&f);
 }
 
+static gantry_status strange_body(gantry_task *task, void *arg)
+{
+    (void)task;
+    (void)arg;
+    return (gantry_status)77;
+}
+
+static void test_a_status_that_is_none_is_shown_as_a_number(void **state)
+{
+    (void)state;
+    struct fixture f = set_up(1);
+    (void)add_cpu(f.manager, "strange", strange_body, NULL);
+    assert_ok(gantry_taskman_start(f.manager));
+    assert_error(gantry_taskman_stop(f.manager), GANTRY_ERR_TASK_FAILED);
+    assert_last_error_has("'strange' returned 77, which is no gantry_status");
+    tear_down(&f);
+}
+
 static void test_inline_tasks_leave_the_callers_last_error_alone(void **state)
 {
     (void)state;
@@ -204,6 +222,7 @@ int main(void)
         cmocka_unit_test(test_dependents_of_a_failed_task_fail_without_running),
         cmocka_unit_test(test_the_first_failure_is_told_with_its_cause),
         cmocka_unit_test(test_a_failure_without_cause_names_the_status),
+        cmocka_unit_test(test_a_status_that_is_none_is_shown_as_a_number),
         cmocka_unit_test(test_inline_tasks_leave_the_callers_last_error_alone),
         cmocka_unit_test(test_a_long_chain_fails_without_recursion),
         cmocka_unit_test(test_a_failed_light_task_fails_its_continuation),
