@@ -4,6 +4,7 @@
  * else to stderr. */
 #include "cli/command.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -82,7 +83,7 @@ static int run_command(int argc, char **argv)
     return command->main(argc, argv);
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     static const struct option options[] = {{"help", no_argument, NULL, 'h'},
                                             {"version", no_argument, NULL, 'V'},
@@ -115,4 +116,21 @@ int main(int argc, char **argv)
         return CLI_USAGE;
     }
     return run_command(argc - optind, argv + optind);
+}
+
+/* What was printed may not have been written yet: to a full disk, or into a closed descriptor. */
+static int end(int status)
+{
+    errno = 0;
+    bool is_written = fflush(stdout) == 0 && ferror(stdout) == 0;
+    if (is_written || status != 0) {
+        return status;
+    }
+    fprintf(stderr, "gantry: standard output: %s\n", errno != 0 ? strerror(errno) : "a write failed");
+    return 1;
+}
+
+int main(int argc, char **argv)
+{
+    return end(run(argc, argv));
 }

@@ -188,6 +188,14 @@ class Cli(unittest.TestCase):
                 self.assertGreater(result["value"], 0)
                 self.assertIs(result["verified"], True)
 
+    @unittest.skipUnless(os.path.exists("/dev/full"), "there is no /dev/full")
+    def test_what_cannot_be_printed_is_an_error(self):
+        with open("/dev/full", "w") as full:
+            for arguments in (["--version"], ["help"], ["bench", "--list"], ["info", "--driver", "emulated"]):
+                result = subprocess.run([GANTRY, *arguments], stdout=full, stderr=subprocess.PIPE, text=True)
+                self.assertEqual((result.returncode, result.stderr),
+                                 (1, "gantry: standard output: No space left on device\n"))
+
     def test_lists(self):
         for command in ("run", "bench"):
             status, out, err = gantry(command, "--list")
