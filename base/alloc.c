@@ -65,12 +65,12 @@ bool gy_fault_should_fail(void)
 }
 #endif
 
-void *gy_alloc_aligned(size_t bytes, size_t alignment)
+static void *allocate(size_t bytes, size_t alignment)
 {
     if (alignment < sizeof(struct header)) {
         alignment = sizeof(struct header);
     }
-    if (bytes > SIZE_MAX - alignment || gy_fault_should_fail()) {
+    if (bytes > SIZE_MAX - alignment) {
         return NULL;
     }
     char *block = current.allocate(current.user, bytes + alignment, alignment);
@@ -81,6 +81,11 @@ void *gy_alloc_aligned(size_t bytes, size_t alignment)
     struct header header = {block, bytes + alignment};
     memcpy(block + alignment - sizeof(header), &header, sizeof(header));
     return block + alignment;
+}
+
+void *gy_alloc_aligned(size_t bytes, size_t alignment)
+{
+    return gy_fault_should_fail() ? NULL : allocate(bytes, alignment);
 }
 
 void *gy_zalloc(size_t bytes)
@@ -99,6 +104,16 @@ void *gy_zalloc_array(size_t count, size_t bytes)
         return NULL;
     }
     return gy_zalloc(total);
+}
+
+void *gy_zalloc_aside(size_t count, size_t bytes)
+{
+    size_t total;
+    void *p = __builtin_mul_overflow(count, bytes, &total) ? NULL : allocate(total, 16);
+    if (p != NULL) {
+        memset(p, 0, total);
+    }
+    return p;
 }
 
 void gy_free(void *pointer)

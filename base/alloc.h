@@ -12,6 +12,10 @@ void *gy_zalloc(size_t bytes);
 /* count * bytes with an overflow check; zeroed. */
 void *gy_zalloc_array(size_t count, size_t bytes);
 
+/* The same for books that callers know nothing of: gy_fault_arm() does not count it, so that the n-th failure
+ * is that of the same allocation whether there are books or not. */
+void *gy_zalloc_aside(size_t count, size_t bytes);
+
 /* Uninitialised memory aligned to `alignment` (a power of two up to 4096). */
 void *gy_alloc_aligned(size_t bytes, size_t alignment);
 

@@ -70,7 +70,7 @@ static bool make_room_locked(void)
         return true;
     }
     size_t more = room != 0 ? 2 * room : FIRST_RANGES;
-    struct range *fresh = gy_zalloc_array(more, sizeof(ranges[0]));
+    struct range *fresh = gy_zalloc_aside(more, sizeof(ranges[0]));
     if (fresh == NULL) {
         return false;
     }

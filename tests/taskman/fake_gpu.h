@@ -5,6 +5,7 @@
 
 #include "tests/taskman/fixture.h"
 
+#include "base/handle.h"
 #include "base/status.h"
 #include "base/thread.h"
 #include "taskman/gpu_ops.h"
@@ -160,6 +161,7 @@ static inline void fake_init(struct fake *fake)
 {
     memset(fake, 0, sizeof(*fake));
     fake->base.ops = &fake_ops;
+    gy_handle_born(GY_HANDLE_DISPATCHER, fake, sizeof(*fake), sizeof(*fake));
     gy_mutex_init(&fake->lock, GY_RANK_DISPATCHER_INBOX);
     assert_ok(gy_cond_init(&fake->changed));
     atomic_store(&fake->open, true);
@@ -168,6 +170,7 @@ static inline void fake_init(struct fake *fake)
 
 static inline void fake_fini(struct fake *fake)
 {
+    gy_handle_died(fake);
     gy_mutex_lock(&fake->lock);
     fake->closed = true;
     gy_mutex_unlock(&fake->lock);
