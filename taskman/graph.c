@@ -140,8 +140,13 @@ void gy_graph_fini(struct gy_graph *graph)
     free_edge_chunks(graph);
 }
 
-struct gy_graph_mark gy_graph_mark(const struct gy_graph *graph)
+struct gy_graph_mark gy_graph_mark(struct gy_graph *graph)
 {
+    struct gy_task_chunk *current = graph->task_current;
+    if (gy_handles_are_checked() && current != NULL) { /* what is added later gets chunks of its own */
+        graph->bytes -= (current->capacity - current->used) * sizeof(gantry_task);
+        current->capacity = current->used;
+    }
     return (struct gy_graph_mark){
         .task_current = graph->task_current,
         .edge_current = graph->edge_current,
@@ -152,9 +157,21 @@ struct gy_graph_mark gy_graph_mark(const struct gy_graph *graph)
     };
 }
 
+/* So that no task that is added in this run is where one of an earlier run was. */
+static void drop_chunks_behind(struct gy_graph *graph, struct gy_task_chunk *last)
+{
+    free_task_chunks(graph, last != NULL ? last->next : graph->task_chunks);
+    free_task_chunks(graph, graph->spare_chunks);
+    graph->spare_chunks = NULL;
+    *(last != NULL ? &last->next : &graph->task_chunks) = NULL;
+}
+
 void gy_graph_return(struct gy_graph *graph, const struct gy_graph_mark *mark)
 {
     take_chunks_back(graph);
+    if (gy_handles_are_checked()) {
+        drop_chunks_behind(graph, mark->task_current);
+    }
     struct gy_task_chunk *tasks = mark->task_current != NULL ? mark->task_current->next : graph->task_chunks;
     struct gy_edge_chunk *edges = mark->edge_current != NULL ? mark->edge_current->next : graph->edge_chunks;
     for (; tasks != NULL; tasks = tasks->next) {

@@ -59,7 +59,7 @@ void gy_graph_reset(struct gy_graph *graph);
 void gy_graph_fini(struct gy_graph *graph);
 
 /* Where we are, and back to there: what was created since is forgotten. */
-struct gy_graph_mark gy_graph_mark(const struct gy_graph *graph);
+struct gy_graph_mark gy_graph_mark(struct gy_graph *graph);
 void gy_graph_return(struct gy_graph *graph, const struct gy_graph_mark *mark);
 
 /* Behind a frozen graph's packed edges there are so many empty ones, for who looks ahead. */

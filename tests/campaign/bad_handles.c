@@ -306,6 +306,35 @@ static void other_rows(gantry_taskman *alive, gantry_task *good)
     BAD("a task that the reset has forgotten", gantry_task_add_reference(good));
 }
 
+static gantry_task *added;
+
+static gantry_status add_task(gantry_task *by, void *arg)
+{
+    (void)arg;
+    gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
+    desc.run = bad_body;
+    gantry_status status = gantry_taskman_submit(gantry_task_manager(by), &desc, &added);
+    return status == GANTRY_OK ? gantry_task_remove_reference(added) : status;
+}
+
+/* What a run of a frozen graph has added is forgotten when the next one begins. */
+static void frozen_rows(gantry_taskman *alive)
+{
+    gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
+    gantry_task *frozen;
+    desc.run = add_task;
+    assert_ok(gantry_taskman_submit(alive, &desc, &frozen));
+    assert_ok(gantry_taskman_freeze(alive));
+    assert_ok(gantry_taskman_run(alive, 1));
+    gantry_task *first = added;
+    assert_int_equal(gantry_task_result(first), GANTRY_OK);
+    assert_ok(gantry_taskman_run(alive, 1));
+    assert_ptr_not_equal(first, added);
+    assert_int_equal(gantry_task_result(frozen), GANTRY_OK);
+    BAD("a task that the frozen graph's next run has forgotten", gantry_task_add_reference(first));
+    assert_ok(gantry_taskman_reset(alive));
+}
+
 void bad_handles(void)
 {
     gantry_taskman_options with = GANTRY_TASKMAN_OPTIONS_INIT;
@@ -323,5 +352,6 @@ void bad_handles(void)
     manager_rows();
     task_rows(alive, good);
     other_rows(alive, good);
+    frozen_rows(alive);
     gantry_taskman_destroy(alive);
 }
