@@ -1,7 +1,7 @@
 /* Whatever driver call fails, and whenever: the step ends, every task is released once, the cause is told,
  * the context can be destroyed without leaving anything behind, and a new one works.
  *
- * The faults are the emulated driver's. */
+ * The faults are the emulated driver's.  Run with and without a share of GPU time. */
 #include "base/alloc.h"
 #include "driver/context.h"
 #include "driver/emulator/gantry_emu.h"
@@ -260,6 +260,15 @@ static void check_order(const struct scene *s)
     }
 }
 
+static bool none_failed(const struct scene *s)
+{
+    uint32_t failed = 0;
+    for (uint32_t i = 0; i < TASKS; i++) {
+        failed += s->records[i].failed;
+    }
+    return failed == 0;
+}
+
 /* After a fault: the cause is told, and the context is either as good as before or refuses for good. */
 static void check_aftermath(struct scene *s, const char *cause)
 {
@@ -272,7 +281,9 @@ static void check_aftermath(struct scene *s, const char *cause)
             fail_msg("\"%s\" tells no place", s->cause);
         }
         check_order(s);
-        assert_true(s->records[TASKS - 1].failed == 1);
+        /* With a share, events are waited for after the last task, and the context may be lost there. */
+        assert_true(s->records[TASKS - 1].failed == 1 ||
+                    (s->lost && getenv("CUDA_DEVICE_SM_LIMIT") != NULL && none_failed(s)));
     }
     if (s->lost) {
         build(s);
