@@ -16,15 +16,21 @@
 
 struct gy_cta_tracks;
 
-/* NULL when out of memory.  The trace must outlive it. */
-struct gy_cta_tracks *gy_cta_tracks_create(struct gy_pftrace *trace, gantry_profile_ctas ctas);
-/* NULL is ignored. */
+/* NULL when out of memory.  The trace must outlive it.  `encoders` threads (at least 1), the caller's among
+ * them, encode the slices of blocks. */
+struct gy_cta_tracks *gy_cta_tracks_create(struct gy_pftrace *trace, gantry_profile_ctas ctas,
+                                           uint32_t encoders);
+/* Writes what is left.  NULL is ignored. */
 void gy_cta_tracks_destroy(struct gy_cta_tracks *tracks);
 
-/* Write a batch, whose GPU has the track `gpu`. */
+/* Write a batch, whose GPU has the track `gpu`.  The batch is not needed any more afterwards, though its
+ * blocks may come into the file later. */
 void gy_cta_tracks_add(struct gy_cta_tracks *tracks, gy_pftrace_track gpu, const struct gy_cta_batch *batch);
 
-/* Add to kernels, ctas, ctas_lost; set cta_alignment_ns. */
+/* See that all batches are in the trace. */
+void gy_cta_tracks_finish(struct gy_cta_tracks *tracks);
+
+/* All is finished.  Add to kernels, ctas, ctas_lost; set cta_alignment_ns. */
 void gy_cta_tracks_stats(const struct gy_cta_tracks *tracks, gantry_profile_stats *stats);
 
 #endif

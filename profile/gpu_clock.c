@@ -95,31 +95,35 @@ bool gy_gpu_clock_follow(struct gy_gpu_clock *clock, const struct gy_gpu_clock *
     return true;
 }
 
-static int64_t at_rate(int64_t distance, double rate)
-{
-    return distance +
-           (int64_t)((double)distance * (rate - 1)); /* the product is small: no precision is lost */
-}
-
 /* Is there a line through two points, and the time on it? */
 static bool is_between(const struct gy_gpu_clock *clock, uint64_t gpu_ns)
 {
     return clock->before_bound_ns != 0 && gpu_ns < clock->gpu_ns && gpu_ns > clock->before_gpu_ns;
 }
 
-uint64_t gy_gpu_clock_host(const struct gy_gpu_clock *clock, uint64_t gpu_ns)
+struct gy_gpu_line gy_gpu_clock_line(const struct gy_gpu_clock *clock, uint64_t gpu_ns)
 {
-    int64_t distance = (int64_t)(gpu_ns - clock->gpu_ns);
+    struct gy_gpu_line line = {0, UINT64_MAX, clock->gpu_ns, clock->host_ns, clock->rate - 1};
     if (is_between(clock, gpu_ns)) {
         double host = (double)(clock->host_ns - clock->before_host_ns);
         double gpu = (double)(clock->gpu_ns - clock->before_gpu_ns);
-        return clock->host_ns + (uint64_t)at_rate(distance, host / gpu);
+        line.excess = host / gpu - 1;
+        line.from = clock->before_gpu_ns + 1;
+        line.to = clock->gpu_ns;
+    } else if (clock->before_bound_ns != 0 && gpu_ns < clock->gpu_ns) {
+        line.gpu_ns = clock->before_gpu_ns;
+        line.host_ns = clock->before_host_ns;
+        line.to = clock->before_gpu_ns + 1;
+    } else if (clock->before_bound_ns != 0) {
+        line.from = clock->gpu_ns;
     }
-    if (clock->before_bound_ns != 0 && distance < 0) {
-        distance = (int64_t)(gpu_ns - clock->before_gpu_ns);
-        return clock->before_host_ns + (uint64_t)at_rate(distance, clock->rate);
-    }
-    return clock->host_ns + (uint64_t)at_rate(distance, clock->rate);
+    return line;
+}
+
+uint64_t gy_gpu_clock_host(const struct gy_gpu_clock *clock, uint64_t gpu_ns)
+{
+    struct gy_gpu_line line = gy_gpu_clock_line(clock, gpu_ns);
+    return gy_gpu_line_host(&line, gpu_ns);
 }
 
 uint64_t gy_gpu_clock_bound(const struct gy_gpu_clock *clock, uint64_t gpu_ns)

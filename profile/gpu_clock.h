@@ -37,6 +37,20 @@ void gy_gpu_clock_compare(struct gy_gpu_clock *clock, const struct gy_gpu_clock 
 bool gy_gpu_clock_follow(struct gy_gpu_clock *clock, const struct gy_gpu_clock *earlier);
 
 uint64_t gy_gpu_clock_host(const struct gy_gpu_clock *clock, uint64_t gpu_ns);
+
+/* The same for many times: the line that holds for GPU times in [from, to). */
+struct gy_gpu_line {
+    uint64_t from, to;
+    uint64_t gpu_ns, host_ns; /* a point of it */
+    double excess;            /* of the rate over 1 */
+};
+struct gy_gpu_line gy_gpu_clock_line(const struct gy_gpu_clock *clock, uint64_t gpu_ns);
+static inline uint64_t gy_gpu_line_host(const struct gy_gpu_line *line, uint64_t gpu_ns)
+{
+    int64_t distance = (int64_t)(gpu_ns - line->gpu_ns);
+    distance += (int64_t)((double)distance * line->excess); /* small: no precision is lost */
+    return line->host_ns + (uint64_t)distance;
+}
 /* Bound on the error of gy_gpu_clock_host(). */
 uint64_t gy_gpu_clock_bound(const struct gy_gpu_clock *clock, uint64_t gpu_ns);
 /* GPU ns after the later point until which the rate's error adds no more than a quarter to the bound; 0 for a

@@ -10,109 +10,19 @@
  * What runs on the GPU's streams is written as Perfetto's GPU render stage events: the streams are hardware
  * queues, the tasks' names stages, both interned; such events carry their duration and may overlap.
  *
- * A dense track has a sequence of its own: the track and the clock are defaults of that sequence, the clock
- * is incremental, and a slice is two packets of some 15 bytes. */
+ * Packets are collected in a chunk, which goes into the file when it is full, behind what was given a place
+ * there before (profile/outlet.h): so other threads may bring packets of sequences of their own. */
 #include "profile/pftrace.h"
 
 #include "base/alloc.h"
-#include "profile/trace_file.h"
-#include "profile/wire.h"
+#include "profile/packets.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { /* TracePacket */
-       PACKET = 1,
-       PACKET_CLOCK_SNAPSHOT = 6,
-       PACKET_TIMESTAMP = 8,
-       PACKET_SEQUENCE = 10,
-       PACKET_TRACK_EVENT = 11,
-       PACKET_INTERNED = 12,
-       PACKET_FLAGS = 13,
-       PACKET_COMPRESSED = 50,
-       PACKET_STAGE = 53,
-       PACKET_DEFAULTS = 59,
-       PACKET_TRACK = 60,
-       PACKET_FIRST = 87,
-};
-enum { /* ClockSnapshot, its Clock, TracePacketDefaults */
-       SNAPSHOT_CLOCK = 1,
-       SNAPSHOT_PRIMARY = 2,
-       CLOCK_ID = 1,
-       CLOCK_TIMESTAMP = 2,
-       CLOCK_INCREMENTAL = 3,
-       DEFAULTS_TRACK_EVENT = 11,
-       DEFAULTS_CLOCK = 58,
-};
-enum { /* builtin clock numbers */
-       CLOCK_REALTIME_NR = 1,
-       CLOCK_MONOTONIC_NR = 3,
-       CLOCK_BOOTTIME_NR = 6,
-       CLOCK_OF_SEQUENCE_NR = 64,
-};
-enum { /* TrackDescriptor, ProcessDescriptor, ThreadDescriptor */
-       TRACK_UUID = 1,
-       TRACK_NAME = 2,
-       TRACK_PROCESS = 3,
-       TRACK_THREAD = 4,
-       TRACK_PARENT = 5,
-       TRACK_COUNTER = 8,
-       TRACK_CHILD_ORDERING = 11,
-       TRACK_RANK = 12,
-       ORDERING_EXPLICIT = 3,
-       PROCESS_PID = 1,
-       PROCESS_NAME = 6,
-       THREAD_PID = 1,
-       THREAD_TID = 2,
-       THREAD_NAME = 5,
-};
-enum { /* TrackEvent, DebugAnnotation */
-       EVENT_CATEGORY = 3,
-       EVENT_ANNOTATION = 4,
-       EVENT_TYPE = 9,
-       EVENT_NAME = 10,
-       EVENT_TRACK = 11,
-       EVENT_COUNT = 30,
-       EVENT_FLOW = 47,
-       TYPE_SLICE_BEGIN = 1,
-       TYPE_SLICE_END = 2,
-       TYPE_INSTANT = 3,
-       TYPE_COUNTER = 4,
-       ANNOTATION_NAME = 1,
-       ANNOTATION_UINT = 3,
-};
-enum { /* InternedData and its entries */
-       INTERNED_CATEGORY = 1,
-       INTERNED_NAME = 2,
-       INTERNED_ANNOTATION_NAME = 3,
-       INTERNED_CONTEXT = 23,
-       INTERNED_SPECIFICATION = 24,
-       CONTEXT_PID = 2,
-       CONTEXT_API = 3,
-       API_CUDA = 4,
-       SPECIFICATION_DESCRIPTION = 3,
-       SPECIFICATION_CATEGORY = 4,
-       CATEGORY_COMPUTE = 2,
-       ENTRY_IID = 1,
-       ENTRY_NAME = 2,
-};
-enum { /* GpuRenderStageEvent */
-       STAGE_EVENT = 1,
-       STAGE_DURATION = 2,
-       STAGE_CONTEXT = 5,
-       STAGE_DATA = 6,
-       STAGE_GPU = 11,
-       STAGE_QUEUE = 13,
-       STAGE_STAGE = 14,
-       DATA_NAME = 1,
-       DATA_VALUE = 2,
-};
-enum { FLAG_CLEARED = 1, FLAG_NEEDED = 2 };
-
 #define SEQUENCE_ID 1
-#define BUFFER_BYTES (128 * 1024)
 #define PACKET_ROOM 1024 /* no packet is larger */
 #define QUEUE_IIDS 65536 /* numbers of queues, behind those of names */
 #define NAMES 2048
@@ -125,7 +35,7 @@ static const char *const category_names[GY_PFTRACE_CATEGORIES] = {
     [GY_PFTRACE_CTAS] = "ctas",
 };
 
-static const char *const argument_names[GY_ARGUMENTS] = {
+const char *const gy_argument_names[GY_ARGUMENTS] = {
     [GY_ARGUMENT_ID] = "id",
     [GY_ARGUMENT_STREAM] = "stream",
     [GY_ARGUMENT_CTAS] = "ctas",
@@ -147,21 +57,19 @@ struct name {
 };
 
 struct gy_pftrace {
-    struct gy_trace_file file;
+    struct gy_outlet outlet;
+    struct gy_chunk *chunk; /* what is not handed over yet */
     int32_t pid;
     uint64_t tracks;                      /* made so far: the last uuid */
     uint64_t stages;                      /* written so far: the last event's id */
     uint64_t queues[GY_PFTRACE_GPUS + 1]; /* bit s of [g]: stream s of GPU g is declared */
     uint32_t sequences;                   /* made so far: the last id */
-    size_t used;                          /* of buffer */
     uint32_t name_count;                  /* of names; the iid of names[i] is i + 1 */
     uint16_t slots[NAME_SLOTS];           /* index into names + 1; 0: empty */
     struct name names[NAMES];
-    uint8_t buffer[BUFFER_BYTES];
 };
 
-/* Bytes of `text` that fit a name of `room` bytes, never ending within a UTF-8 character that was cut. */
-static size_t name_bytes(const char *text, size_t room)
+size_t gy_packet_name_bytes(const char *text, size_t room)
 {
     size_t bytes = strnlen(text, room);
     if (bytes < room) {
@@ -174,14 +82,23 @@ static size_t name_bytes(const char *text, size_t room)
     return bytes;
 }
 
-static void put_packet(struct gy_pftrace *trace, const uint8_t *packet, const uint8_t *end)
+uint8_t *gy_pftrace_room(struct gy_pftrace *trace, size_t bytes)
 {
-    if (sizeof(trace->buffer) - trace->used < PACKET_ROOM + 16) {
+    if (sizeof(trace->chunk->bytes) - trace->chunk->used < bytes) {
         gy_pftrace_flush(trace);
     }
-    uint8_t *at = trace->buffer + trace->used;
-    at = gy_wire_bytes(at, PACKET, packet, (size_t)(end - packet));
-    trace->used = (size_t)(at - trace->buffer);
+    return trace->chunk->bytes + trace->chunk->used;
+}
+
+void gy_pftrace_used(struct gy_pftrace *trace, const uint8_t *end)
+{
+    trace->chunk->used = (size_t)(end - trace->chunk->bytes);
+}
+
+static void put_packet(struct gy_pftrace *trace, const uint8_t *packet, const uint8_t *end)
+{
+    uint8_t *at = gy_pftrace_room(trace, PACKET_ROOM + 16);
+    gy_pftrace_used(trace, gy_wire_bytes(at, PACKET, packet, (size_t)(end - packet)));
 }
 
 static uint64_t read_clock(clockid_t clock)
@@ -212,7 +129,7 @@ static void put_snapshot(struct gy_pftrace *trace)
     put_packet(trace, packet, p);
 }
 
-static uint8_t *put_entry(uint8_t *at, uint32_t field, uint64_t iid, const char *text, size_t bytes)
+uint8_t *gy_packet_put_entry(uint8_t *at, uint32_t field, uint64_t iid, const char *text, size_t bytes)
 {
     uint8_t entry[GY_PFTRACE_NAME_BYTES + 32], *e = entry;
     e = gy_wire_uint(e, ENTRY_IID, iid);
@@ -228,10 +145,11 @@ static void put_state(struct gy_pftrace *trace, bool first)
     trace->name_count = 0;
     uint8_t interned[512], *i = interned;
     for (unsigned c = 0; c < GY_PFTRACE_CATEGORIES; c++) {
-        i = put_entry(i, INTERNED_CATEGORY, c + 1, category_names[c], strlen(category_names[c]));
+        i = gy_packet_put_entry(i, INTERNED_CATEGORY, c + 1, category_names[c], strlen(category_names[c]));
     }
     for (unsigned a = 0; a < GY_ARGUMENTS; a++) {
-        i = put_entry(i, INTERNED_ANNOTATION_NAME, a + 1, argument_names[a], strlen(argument_names[a]));
+        i = gy_packet_put_entry(i, INTERNED_ANNOTATION_NAME, a + 1, gy_argument_names[a],
+                                strlen(gy_argument_names[a]));
     }
     uint8_t defaults[16], *d = defaults;
     d = gy_wire_uint(d, DEFAULTS_CLOCK, CLOCK_MONOTONIC_NR);
@@ -265,17 +183,18 @@ static void put_process(struct gy_pftrace *trace)
     put_track(trace, track, t);
 }
 
-gantry_status gy_pftrace_open(const char *path, bool compress, struct gy_pftrace **out)
+gantry_status gy_pftrace_open(const char *path, bool compress, uint32_t chunks, struct gy_pftrace **out)
 {
     struct gy_pftrace *trace = gy_zalloc(sizeof(*trace));
     if (trace == NULL) {
         return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "profile: no memory for a trace writer");
     }
-    gantry_status status = gy_trace_file_open(&trace->file, path, compress ? BUFFER_BYTES : 0);
+    gantry_status status = gy_outlet_open(&trace->outlet, path, compress, chunks);
     if (status != GANTRY_OK) {
         gy_free(trace);
         return status;
     }
+    trace->chunk = gy_outlet_take(&trace->outlet, GY_OUTLET_NO_TICKET);
     trace->pid = (int32_t)getpid();
     trace->sequences = SEQUENCE_ID;
     put_state(trace, true);
@@ -283,6 +202,23 @@ gantry_status gy_pftrace_open(const char *path, bool compress, struct gy_pftrace
     put_process(trace);
     *out = trace;
     return GANTRY_OK;
+}
+
+struct gy_outlet *gy_pftrace_outlet(struct gy_pftrace *trace)
+{
+    return &trace->outlet;
+}
+
+gy_pftrace_track gy_pftrace_reserve_tracks(struct gy_pftrace *trace, uint32_t count)
+{
+    trace->tracks += count;
+    return trace->tracks - count + 1;
+}
+
+uint32_t gy_pftrace_reserve_sequences(struct gy_pftrace *trace, uint32_t count)
+{
+    trace->sequences += count;
+    return trace->sequences - count + 1;
 }
 
 gy_pftrace_track gy_pftrace_process_track(const struct gy_pftrace *trace)
@@ -293,7 +229,7 @@ gy_pftrace_track gy_pftrace_process_track(const struct gy_pftrace *trace)
 
 gy_pftrace_track gy_pftrace_add_thread(struct gy_pftrace *trace, int32_t tid, const char *name)
 {
-    size_t bytes = name_bytes(name, GY_PFTRACE_NAME_BYTES);
+    size_t bytes = gy_packet_name_bytes(name, GY_PFTRACE_NAME_BYTES);
     uint8_t thread[GY_PFTRACE_NAME_BYTES + 64], *h = thread;
     h = gy_wire_uint(h, THREAD_PID, (uint64_t)trace->pid);
     h = gy_wire_uint(h, THREAD_TID, (uint64_t)tid);
@@ -312,7 +248,7 @@ gy_pftrace_track gy_pftrace_add_track(struct gy_pftrace *trace, gy_pftrace_track
     uint8_t track[GY_PFTRACE_NAME_BYTES + 64], *t = track;
     t = gy_wire_uint(t, TRACK_UUID, ++trace->tracks);
     t = gy_wire_uint(t, TRACK_PARENT, parent);
-    t = gy_wire_bytes(t, TRACK_NAME, name, name_bytes(name, GY_PFTRACE_NAME_BYTES));
+    t = gy_wire_bytes(t, TRACK_NAME, name, gy_packet_name_bytes(name, GY_PFTRACE_NAME_BYTES));
     t = gy_wire_uint(t, TRACK_CHILD_ORDERING, ORDERING_EXPLICIT);
     t = gy_wire_uint(t, TRACK_RANK, rank);
     put_track(trace, track, t);
@@ -331,7 +267,7 @@ static uint32_t hash_of(const char *text, size_t bytes)
 /* The iid of a name.  `interned` is moved behind the entry that declares it, if it is new. */
 static uint32_t intern(struct gy_pftrace *trace, const char *text, uint8_t **interned)
 {
-    size_t bytes = name_bytes(text, GY_PFTRACE_NAME_BYTES);
+    size_t bytes = gy_packet_name_bytes(text, GY_PFTRACE_NAME_BYTES);
     uint32_t hash = hash_of(text, bytes);
     uint32_t slot = hash & (NAME_SLOTS - 1);
     for (; trace->slots[slot] != 0; slot = (slot + 1) & (NAME_SLOTS - 1)) {
@@ -350,7 +286,7 @@ static uint32_t intern(struct gy_pftrace *trace, const char *text, uint8_t **int
     name->bytes = (uint32_t)bytes;
     memcpy(name->text, text, bytes);
     trace->slots[slot] = (uint16_t)trace->name_count;
-    *interned = put_entry(*interned, INTERNED_NAME, trace->name_count, text, bytes);
+    *interned = gy_packet_put_entry(*interned, INTERNED_NAME, trace->name_count, text, bytes);
     return trace->name_count;
 }
 
@@ -375,14 +311,6 @@ static void put_event(struct gy_pftrace *trace, uint64_t time, const uint8_t *ev
     put_packet_of(trace, time, PACKET_TRACK_EVENT, event, event_end, interned, interned_end);
 }
 
-static uint8_t *put_argument(uint8_t *at, enum gy_pftrace_argument name, uint64_t value)
-{
-    uint8_t annotation[32], *a = annotation;
-    a = gy_wire_uint(a, ANNOTATION_NAME, (uint64_t)name + 1);
-    a = gy_wire_uint(a, ANNOTATION_UINT, value);
-    return gy_wire_bytes(at, EVENT_ANNOTATION, annotation, (size_t)(a - annotation));
-}
-
 void gy_pftrace_add_slice(struct gy_pftrace *trace, const struct gy_pftrace_slice *slice)
 {
     uint8_t interned[GY_PFTRACE_NAME_BYTES + 64], *i = interned;
@@ -393,7 +321,7 @@ void gy_pftrace_add_slice(struct gy_pftrace *trace, const struct gy_pftrace_slic
     e = gy_wire_uint(e, EVENT_CATEGORY, slice->category + 1);
     e = gy_wire_uint(e, EVENT_NAME, iid);
     for (uint32_t a = 0; a < slice->argument_count; a++) {
-        e = put_argument(e, slice->arguments[a].name, slice->arguments[a].value);
+        e = gy_packet_put_argument(e, slice->arguments[a].name, slice->arguments[a].value);
     }
     for (uint32_t f = 0; f < slice->flow_count && f < GY_PFTRACE_FLOWS; f++) {
         e = gy_wire_fixed64(e, EVENT_FLOW, slice->flows[f]);
@@ -414,7 +342,7 @@ gy_pftrace_track gy_pftrace_add_counter_track(struct gy_pftrace *trace, gy_pftra
     uint8_t track[GY_PFTRACE_NAME_BYTES + 128], *t = track;
     t = gy_wire_uint(t, TRACK_UUID, ++trace->tracks);
     t = gy_wire_uint(t, TRACK_PARENT, parent);
-    t = gy_wire_bytes(t, TRACK_NAME, name, name_bytes(name, GY_PFTRACE_NAME_BYTES));
+    t = gy_wire_bytes(t, TRACK_NAME, name, gy_packet_name_bytes(name, GY_PFTRACE_NAME_BYTES));
     t = gy_wire_bytes(t, TRACK_COUNTER, "", 0); /* an empty CounterDescriptor */
     put_track(trace, track, t);
     return trace->tracks;
@@ -436,10 +364,10 @@ static uint8_t *put_specification(uint8_t *at, uint64_t iid, const char *name, c
 {
     uint8_t entry[2 * GY_PFTRACE_NAME_BYTES + 32], *e = entry;
     e = gy_wire_uint(e, ENTRY_IID, iid);
-    e = gy_wire_bytes(e, ENTRY_NAME, name, name_bytes(name, GY_PFTRACE_NAME_BYTES));
+    e = gy_wire_bytes(e, ENTRY_NAME, name, gy_packet_name_bytes(name, GY_PFTRACE_NAME_BYTES));
     if (description != NULL) {
         e = gy_wire_bytes(e, SPECIFICATION_DESCRIPTION, description,
-                          name_bytes(description, GY_PFTRACE_NAME_BYTES));
+                          gy_packet_name_bytes(description, GY_PFTRACE_NAME_BYTES));
     }
     e = gy_wire_uint(e, SPECIFICATION_CATEGORY, CATEGORY_COMPUTE);
     return gy_wire_bytes(at, INTERNED_SPECIFICATION, entry, (size_t)(e - entry));
@@ -495,103 +423,20 @@ void gy_pftrace_add_stage(struct gy_pftrace *trace, const struct gy_pftrace_stag
     put_packet_of(trace, stage->begin_ns, PACKET_STAGE, event, e, interned, i);
 }
 
-/* ---- dense tracks ------------------------------------------------------------------------------ */
-
-void gy_pftrace_open_dense(struct gy_pftrace *trace, gy_pftrace_track parent, const char *name, uint32_t rank,
-                           uint64_t begin_ns, struct gy_pftrace_dense *out)
-{
-    *out = (struct gy_pftrace_dense){.track = gy_pftrace_add_track(trace, parent, name, rank),
-                                     .sequence = ++trace->sequences,
-                                     .now_ns = begin_ns};
-    uint8_t event[16], *e = gy_wire_uint(event, EVENT_TRACK, out->track);
-    uint8_t defaults[64], *d = defaults;
-    d = gy_wire_bytes(d, DEFAULTS_TRACK_EVENT, event, (size_t)(e - event));
-    d = gy_wire_uint(d, DEFAULTS_CLOCK, CLOCK_OF_SEQUENCE_NR);
-    uint8_t interned[64];
-    const char *block = argument_names[GY_ARGUMENT_BLOCK];
-    uint8_t *i = put_entry(interned, INTERNED_ANNOTATION_NAME, GY_ARGUMENT_BLOCK + 1, block, strlen(block));
-    uint8_t packet[PACKET_ROOM], *p = packet;
-    p = gy_wire_uint(p, PACKET_SEQUENCE, out->sequence);
-    p = gy_wire_uint(p, PACKET_FLAGS, FLAG_CLEARED);
-    p = gy_wire_bytes(p, PACKET_DEFAULTS, defaults, (size_t)(d - defaults));
-    p = gy_wire_bytes(p, PACKET_INTERNED, interned, (size_t)(i - interned));
-    p = gy_wire_uint(p, PACKET_FIRST, 1);
-    put_packet(trace, packet, p);
-
-    uint8_t clock[32], *c = clock, snapshot[96], *s = snapshot;
-    c = gy_wire_uint(c, CLOCK_ID, CLOCK_MONOTONIC_NR);
-    c = gy_wire_uint(c, CLOCK_TIMESTAMP, begin_ns);
-    s = gy_wire_bytes(s, SNAPSHOT_CLOCK, clock, (size_t)(c - clock));
-    c = gy_wire_uint(clock, CLOCK_ID, CLOCK_OF_SEQUENCE_NR);
-    c = gy_wire_uint(c, CLOCK_TIMESTAMP, 0);
-    c = gy_wire_uint(c, CLOCK_INCREMENTAL, 1);
-    s = gy_wire_bytes(s, SNAPSHOT_CLOCK, clock, (size_t)(c - clock));
-    s = gy_wire_uint(s, SNAPSHOT_PRIMARY, CLOCK_MONOTONIC_NR);
-    p = gy_wire_bytes(packet, PACKET_CLOCK_SNAPSHOT, snapshot, (size_t)(s - snapshot));
-    p = gy_wire_uint(p, PACKET_SEQUENCE, out->sequence);
-    put_packet(trace, packet, p);
-}
-
-/* One packet of a dense track; everything in it is short, so lengths are one byte and are filled in. */
-static void put_dense(struct gy_pftrace *trace, struct gy_pftrace_dense *dense, uint64_t time,
-                      const uint8_t *event, size_t bytes)
-{
-    if (sizeof(trace->buffer) - trace->used < PACKET_ROOM + 16) {
-        gy_pftrace_flush(trace);
-    }
-    uint8_t *head = trace->buffer + trace->used, *p = head + 2;
-    p = gy_wire_uint(p, PACKET_TIMESTAMP, time - dense->now_ns);
-    p = gy_wire_uint(p, PACKET_SEQUENCE, dense->sequence);
-    p = gy_wire_uint(p, PACKET_FLAGS, FLAG_NEEDED);
-    p = gy_wire_bytes(p, PACKET_TRACK_EVENT, event, bytes);
-    head[0] = PACKET << 3 | 2;
-    head[1] = (uint8_t)(p - head - 2);
-    trace->used = (size_t)(p - trace->buffer);
-    dense->now_ns = time;
-}
-
-static void declare_dense(struct gy_pftrace *trace, struct gy_pftrace_dense *dense, uint32_t number,
-                          const char *name)
-{
-    uint8_t interned[GY_PFTRACE_NAME_BYTES + 64], *i = interned;
-    i = put_entry(i, INTERNED_NAME, (uint64_t)number + 1, name, name_bytes(name, GY_PFTRACE_NAME_BYTES));
-    uint8_t packet[PACKET_ROOM], *p = packet;
-    p = gy_wire_uint(p, PACKET_SEQUENCE, dense->sequence);
-    p = gy_wire_uint(p, PACKET_FLAGS, FLAG_NEEDED);
-    p = gy_wire_bytes(p, PACKET_INTERNED, interned, (size_t)(i - interned));
-    put_packet(trace, packet, p);
-}
-
-void gy_pftrace_add_dense(struct gy_pftrace *trace, struct gy_pftrace_dense *dense, uint32_t number,
-                          const char *name, uint64_t begin_ns, uint64_t end_ns, uint64_t block)
-{
-    if (number >= 256 || (dense->known[number / 32] >> number % 32 & 1) == 0) {
-        declare_dense(trace, dense, number, name);
-        dense->known[number % 256 / 32] |= number < 256 ? 1u << number % 32 : 0;
-    }
-    uint8_t event[64], *e = event;
-    e = gy_wire_uint(e, EVENT_TYPE, TYPE_SLICE_BEGIN);
-    e = gy_wire_uint(e, EVENT_NAME, (uint64_t)number + 1);
-    if (block != GY_PFTRACE_NO_BLOCK) {
-        e = put_argument(e, GY_ARGUMENT_BLOCK, block);
-    }
-    put_dense(trace, dense, begin_ns, event, (size_t)(e - event));
-    e = gy_wire_uint(event, EVENT_TYPE, TYPE_SLICE_END);
-    put_dense(trace, dense, end_ns, event, (size_t)(e - event));
-}
-
 /* ---- the file ---------------------------------------------------------------------------------- */
 
 void gy_pftrace_flush(struct gy_pftrace *trace)
 {
-    gy_trace_file_write(&trace->file, trace->buffer, trace->used);
-    trace->used = 0;
+    if (trace->chunk->used != 0) {
+        gy_outlet_put(&trace->outlet, gy_outlet_ticket(&trace->outlet), trace->chunk, true);
+        trace->chunk = gy_outlet_take(&trace->outlet, GY_OUTLET_NO_TICKET);
+    }
 }
 
 gantry_status gy_pftrace_close(struct gy_pftrace *trace, uint64_t *bytes)
 {
     gy_pftrace_flush(trace);
-    gantry_status status = gy_trace_file_close(&trace->file, bytes);
+    gantry_status status = gy_outlet_close(&trace->outlet, trace->chunk, bytes);
     gy_free(trace);
     return status;
 }

@@ -1,11 +1,12 @@
 /* A Perfetto trace file, written as it grows.
  *
- * Threading: one thread at a time.  Only gy_pftrace_flush() and a full buffer write to the file. */
+ * Threading: one thread at a time.  Only gy_pftrace_flush() and a full chunk write to the file. */
 #ifndef PROFILE_PFTRACE_H
 #define PROFILE_PFTRACE_H
 
 #include "base/span.h"
 #include "base/status.h"
+#include "profile/outlet.h"
 
 #define GY_PFTRACE_GPU (GY_SPAN_MEMORY + 1) /* category behind those of enum gy_span_category */
 #define GY_PFTRACE_KERNEL (GY_PFTRACE_GPU + 1)
@@ -19,9 +20,21 @@ struct gy_pftrace;
 typedef uint64_t gy_pftrace_track;
 
 /* Create the file; an existing one is emptied.  With `compress`, what is written is deflated, if the library
- * was built with zlib.
+ * was built with zlib.  `chunks` bound its memory, GY_CHUNK_BYTES each, at least 3.
  * @retval GANTRY_ERR_IO, GANTRY_ERR_OUT_OF_HOST_MEMORY */
-GANTRY_MUST_CHECK gantry_status gy_pftrace_open(const char *path, bool compress, struct gy_pftrace **out);
+GANTRY_MUST_CHECK gantry_status gy_pftrace_open(const char *path, bool compress, uint32_t chunks,
+                                                struct gy_pftrace **out);
+
+/* Where other threads bring packets of sequences of their own.  A ticket taken after a gy_pftrace_flush()
+ * stands for the place behind everything that was added before, and ahead of all that is added later. */
+struct gy_outlet *gy_pftrace_outlet(struct gy_pftrace *trace);
+/* Numbers for tracks and sequences that somebody else declares: the first of `count`. */
+gy_pftrace_track gy_pftrace_reserve_tracks(struct gy_pftrace *trace, uint32_t count);
+uint32_t gy_pftrace_reserve_sequences(struct gy_pftrace *trace, uint32_t count);
+
+/* Room for `bytes` of packets at the place of what is added next, and how far it was used. */
+uint8_t *gy_pftrace_room(struct gy_pftrace *trace, size_t bytes);
+void gy_pftrace_used(struct gy_pftrace *trace, const uint8_t *end);
 
 gy_pftrace_track gy_pftrace_process_track(const struct gy_pftrace *trace);
 gy_pftrace_track gy_pftrace_add_thread(struct gy_pftrace *trace, int32_t tid, const char *name);
@@ -85,22 +98,6 @@ struct gy_pftrace_stage {
 #define GY_PFTRACE_GPUS 64
 #define GY_PFTRACE_STREAMS 64
 void gy_pftrace_add_stage(struct gy_pftrace *trace, const struct gy_pftrace_stage *stage);
-
-/* A track of very many slices that follow each other, each packed into some 30 bytes: its packets are a
- * sequence of their own, with a clock that counts from packet to packet. */
-struct gy_pftrace_dense {
-    gy_pftrace_track track;
-    uint32_t sequence;
-    uint32_t known[8]; /* set of the numbers declared so far; those above 255 are declared every time */
-    uint64_t now_ns;
-};
-/* `begin_ns`: no slice begins before it. */
-void gy_pftrace_open_dense(struct gy_pftrace *trace, gy_pftrace_track parent, const char *name, uint32_t rank,
-                           uint64_t begin_ns, struct gy_pftrace_dense *out);
-#define GY_PFTRACE_NO_BLOCK UINT64_MAX
-/* begin_ns is not before the end of the slice before.  `number` is that of the name: one number, one name. */
-void gy_pftrace_add_dense(struct gy_pftrace *trace, struct gy_pftrace_dense *dense, uint32_t number,
-                          const char *name, uint64_t begin_ns, uint64_t end_ns, uint64_t block);
 
 /* Write what is buffered.  The first failure is logged and kept, and nothing is written after it. */
 void gy_pftrace_flush(struct gy_pftrace *trace);

@@ -23,6 +23,7 @@
 #include "base/span.h"
 #include "base/thread.h"
 #include "profile/cta_tracks.h"
+#include "profile/encoders.h"
 #include "profile/nvtx.h"
 #include "profile/pftrace.h"
 #include "profile/ring.h"
@@ -452,6 +453,7 @@ static void writer_main(void *arg)
             drain(profile, ring);
         }
     } while (!last);
+    gy_cta_tracks_finish(profile->cta_tracks);
     gy_pftrace_flush(profile->trace);
 }
 
@@ -478,6 +480,10 @@ static gantry_status import(struct gantry_profile_options *ours, const gantry_pr
     if ((unsigned)ours->clock > GANTRY_PROFILE_CLOCK_SM) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "profile: there is no clock %d", (int)ours->clock);
     }
+    if (ours->encoders > GY_ENCODERS_MOST) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "profile: %u encoders, at most %u", ours->encoders,
+                       GY_ENCODERS_MOST);
+    }
     if ((unsigned)ours->ctas > GANTRY_PROFILE_CTAS_OFF || ours->ctas_per_buffer > MAX_CTAS ||
         ours->buffers > MAX_BUFFERS) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
@@ -487,6 +493,7 @@ static gantry_status import(struct gantry_profile_options *ours, const gantry_pr
     ours->spans_per_thread = ours->spans_per_thread != 0 ? ours->spans_per_thread : DEFAULT_SPANS;
     ours->ctas_per_buffer = ours->ctas_per_buffer != 0 ? ours->ctas_per_buffer : DEFAULT_CTAS;
     ours->buffers = ours->buffers != 0 ? ours->buffers : DEFAULT_BUFFERS;
+    ours->encoders = ours->encoders != 0 ? ours->encoders : (uint8_t)gy_encoders_default();
     return GANTRY_OK;
 }
 
@@ -509,7 +516,7 @@ static gantry_status session_create(const gantry_profile_options *options, gantr
     if (status != GANTRY_OK) {
         goto free_profile;
     }
-    status = gy_pftrace_open(options->path, options->compress, &profile->trace);
+    status = gy_pftrace_open(options->path, options->compress, 3 * options->encoders, &profile->trace);
     if (status != GANTRY_OK) {
         goto fini_cond;
     }
@@ -518,7 +525,7 @@ static gantry_status session_create(const gantry_profile_options *options, gantr
         status = GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "profile: no memory for tracks");
         goto close_trace;
     }
-    profile->cta_tracks = gy_cta_tracks_create(profile->trace, options->ctas);
+    profile->cta_tracks = gy_cta_tracks_create(profile->trace, options->ctas, options->encoders);
     if (profile->cta_tracks == NULL) {
         status = GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "profile: no memory for tracks");
         goto destroy_tracks;

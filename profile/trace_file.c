@@ -17,60 +17,68 @@ enum { PACKET = 1, PACKET_COMPRESSED = 50 };
 
 /* ---- deflate ----------------------------------------------------------------------------------- */
 
+/* The heads of the packet and of the field in it: two lengths. */
+#define HEADS_BYTES 32
+
 #if GANTRY_HAS_ZLIB
-static bool open_deflate(struct gy_trace_file *file, size_t bytes)
+size_t gy_trace_file_room(size_t bytes)
 {
-    file->deflated_room = compressBound(bytes);
-    file->deflated = gy_zalloc(file->deflated_room);
-    return file->deflated != NULL;
+    return compressBound(bytes) + HEADS_BYTES;
 }
 
-/* Into file->deflated; 0 when it does not work. */
-static size_t deflate_packets(struct gy_trace_file *file, const uint8_t *packets, size_t bytes)
+size_t gy_trace_file_pack(const uint8_t *packets, size_t bytes, uint8_t *out)
 {
-    uLongf deflated = file->deflated_room;
-    return compress2(file->deflated, &deflated, packets, bytes, Z_BEST_SPEED) == Z_OK ? deflated : 0;
+    uLongf deflated = compressBound(bytes);
+    if (bytes == 0 || compress2(out + HEADS_BYTES, &deflated, packets, bytes, Z_BEST_SPEED) != Z_OK) {
+        return 0;
+    }
+    uint8_t inner[16], *i = gy_wire_varint(inner, PACKET_COMPRESSED << 3 | 2);
+    i = gy_wire_varint(i, deflated);
+    uint8_t *o = gy_wire_varint(out, PACKET << 3 | 2);
+    o = gy_wire_varint(o, (uint64_t)(i - inner) + deflated);
+    memcpy(o, inner, (size_t)(i - inner));
+    o += i - inner;
+    memmove(o, out + HEADS_BYTES, deflated);
+    return (size_t)(o - out) + deflated;
 }
 #else
-static bool open_deflate(struct gy_trace_file *file, size_t bytes)
+size_t gy_trace_file_room(size_t bytes)
 {
-    (void)bytes;
-    gy_log(GANTRY_LOG_INFO, "profile: %s is not compressed, there is no zlib in this build", file->path);
-    return true;
+    return bytes;
 }
 
-static size_t deflate_packets(struct gy_trace_file *file, const uint8_t *packets, size_t bytes)
+size_t gy_trace_file_pack(const uint8_t *packets, size_t bytes, uint8_t *out)
 {
-    (void)file;
     (void)packets;
     (void)bytes;
+    (void)out;
     return 0;
 }
 #endif
 
 /* ---- the file ---------------------------------------------------------------------------------- */
 
-gantry_status gy_trace_file_open(struct gy_trace_file *file, const char *path, size_t compress)
+gantry_status gy_trace_file_open(struct gy_trace_file *file, const char *path, bool compress)
 {
-    gantry_status status = GANTRY_OK;
     file->path = gy_strdup(path);
-    if (file->path == NULL || (compress != 0 && !open_deflate(file, compress))) {
-        status = GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "profile: no memory for a trace writer");
-        goto free_all;
+    if (file->path == NULL) {
+        return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "profile: no memory for a trace writer");
     }
     file->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (file->fd < 0) {
-        status = GY_FAIL(GANTRY_ERR_IO, "profile: cannot create %s: %s", path, strerrordesc_np(errno));
-        goto free_all;
+        gantry_status status =
+            GY_FAIL(GANTRY_ERR_IO, "profile: cannot create %s: %s", path, strerrordesc_np(errno));
+        gy_free(file->path);
+        return status;
+    }
+    file->compresses = compress && GANTRY_HAS_ZLIB;
+    if (compress && !file->compresses) {
+        gy_log(GANTRY_LOG_INFO, "profile: %s is not compressed, there is no zlib in this build", path);
     }
     return GANTRY_OK;
-free_all:
-    gy_free(file->deflated);
-    gy_free(file->path);
-    return status;
 }
 
-static void write_all(struct gy_trace_file *file, const uint8_t *at, size_t left)
+void gy_trace_file_write(struct gy_trace_file *file, const uint8_t *at, size_t left)
 {
     while (left > 0 && file->error.status == GANTRY_OK) {
         ssize_t done = write(file->fd, at, left);
@@ -89,23 +97,6 @@ static void write_all(struct gy_trace_file *file, const uint8_t *at, size_t left
     }
 }
 
-void gy_trace_file_write(struct gy_trace_file *file, const uint8_t *packets, size_t bytes)
-{
-    size_t deflated = bytes != 0 && file->deflated != NULL ? deflate_packets(file, packets, bytes) : 0;
-    if (deflated == 0) {
-        write_all(file, packets, bytes);
-        return;
-    }
-    uint8_t inner[16], outer[16];
-    uint8_t *i = gy_wire_varint(inner, PACKET_COMPRESSED << 3 | 2);
-    i = gy_wire_varint(i, deflated);
-    uint8_t *o = gy_wire_varint(outer, PACKET << 3 | 2);
-    o = gy_wire_varint(o, (uint64_t)(i - inner) + deflated);
-    write_all(file, outer, (size_t)(o - outer));
-    write_all(file, inner, (size_t)(i - inner));
-    write_all(file, file->deflated, deflated);
-}
-
 gantry_status gy_trace_file_close(struct gy_trace_file *file, uint64_t *bytes)
 {
     gantry_status status = GANTRY_OK;
@@ -118,7 +109,6 @@ gantry_status gy_trace_file_close(struct gy_trace_file *file, uint64_t *bytes)
     if (status == GANTRY_OK && bytes != NULL) {
         *bytes = file->bytes;
     }
-    gy_free(file->deflated);
     gy_free(file->path);
     return status;
 }

@@ -1,28 +1,33 @@
 /* Where a trace goes: a file that takes whole packets, and may deflate them.
  *
- * Threading: one thread at a time. */
+ * Threading: one thread at a time, but for packing. */
 #ifndef PROFILE_TRACE_FILE_H
 #define PROFILE_TRACE_FILE_H
 
 #include "base/status.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct gy_trace_file {
     int fd;
+    bool compresses; /* immutable once open */
     char *path;
     struct gy_error error; /* of the first failed write; status GANTRY_OK before */
     uint64_t bytes;        /* in the file */
-    uint8_t *deflated;     /* scratch; NULL: not compressed */
-    size_t deflated_room;
 };
 
-/* Create the file; an existing one is emptied.  With `compress` > 0 what is written is deflated, `compress`
- * bytes at most at a time, if the library was built with zlib.  `file` is all zero before.
+/* Create the file; an existing one is emptied.  With `compress` what is written is to be packed, if the
+ * library was built with zlib.  `file` is all zero before.
  * @retval GANTRY_ERR_IO, GANTRY_ERR_OUT_OF_HOST_MEMORY  there is nothing to close */
 GANTRY_MUST_CHECK gantry_status gy_trace_file_open(struct gy_trace_file *file, const char *path,
-                                                   size_t compress);
+                                                   bool compress);
+
+/* Room that gy_trace_file_pack() needs for so many bytes. */
+size_t gy_trace_file_room(size_t bytes);
+/* Deflate whole packets into one packet; 0 when it does not work or gains nothing.  Any thread. */
+size_t gy_trace_file_pack(const uint8_t *packets, size_t bytes, uint8_t *out);
 
 /* Write whole packets.  The first failure is logged and kept, and nothing is written after it. */
 void gy_trace_file_write(struct gy_trace_file *file, const uint8_t *packets, size_t bytes);

@@ -50,13 +50,16 @@ typedef struct gantry_profile_options {
     uint64_t first_step;      /* with step_count: the first step recorded, 0 the first since the start */
     uint64_t step_count;      /* steps recorded, counted over all managers with a GPU dispatcher; 0: all */
     gantry_profile_clock clock;
-    bool compress;       /* deflate the file; ignored by a library that was built without zlib */
-    uint8_t reserved[3]; /* 0 */
+    bool compress;    /* deflate the file; ignored by a library that was built without zlib */
+    uint8_t encoders; /* threads that encode the slices of blocks, the writer among them, at most 64; 0: half
+                       * as many as CPUs may be used, at least 1 and at most 8.  They start when a batch of
+                       * at least 4096 blocks comes */
+    uint8_t reserved[2]; /* 0 */
 } gantry_profile_options;
 #define GANTRY_PROFILE_OPTIONS_INIT                                                    \
     {                                                                                  \
         sizeof(gantry_profile_options), NULL, 0, GANTRY_PROFILE_CTAS_EACH, 0, 0, 0, 0, \
-            GANTRY_PROFILE_CLOCK_GLOBAL, false,                                        \
+            GANTRY_PROFILE_CLOCK_GLOBAL, false, 0,                                     \
         {                                                                              \
             0                                                                          \
         }                                                                              \
@@ -65,7 +68,8 @@ typedef struct gantry_profile_options {
 /** Begin recording.  The file is created or emptied at once.
  *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, no path, more than 16777216 spans per thread or CTAs per
- *                                       buffer, more than 64 buffers, an unknown value of `ctas` or `clock`
+ *                                       buffer, more than 64 buffers or encoders, an unknown value of `ctas`
+ *                                       or `clock`
  *  @retval GANTRY_ERR_STATE             a recording is running already
  *  @retval GANTRY_ERR_IO                the file cannot be created
  *  @retval GANTRY_ERR_OUT_OF_HOST_MEMORY */

@@ -174,6 +174,9 @@ static void profile_rows(void)
     options.reserved[0] = 1;
     BAD_OUT("`reserved` set", profile, gantry_profile_start(&options, &profile));
     options.reserved[0] = 0;
+    options.encoders = 65;
+    BAD_OUT("too many encoders", profile, gantry_profile_start(&options, &profile));
+    options.encoders = 0;
     options.ctas = (gantry_profile_ctas)7;
     BAD_OUT("unknown `ctas`", profile, gantry_profile_start(&options, &profile));
     options.ctas = GANTRY_PROFILE_CTAS_OFF;

@@ -1,7 +1,7 @@
 /* make_trace FILE [MILLIONS]: record a trace with everything in it that Gantry writes, and print what a
  * reader must find, one slice per line: track, category, name, begin, end, id; separated by tabs.  The id of
  * a block, which has no category, is its number.  With $MAKE_TRACE_COMPRESS the file is deflated.  MILLIONS
- * of blocks instead: for measuring. */
+ * of blocks instead, encoded by $MAKE_TRACE_ENCODERS threads: for measuring. */
 #include "base/span.h"
 #include "base/thread.h"
 #include "profile/cta_batch.h"
@@ -83,16 +83,7 @@ enum { BLOCKS = 400, LAUNCHES = 4, SMS = 5 };
 static gantry_cta_record records[LAUNCHES * BLOCKS];
 static struct gy_cta_launch launches[LAUNCHES];
 static uint32_t first_kernel;
-
-struct many_batch {
-    struct gy_cta_batch base;
-    atomic_uint *written;
-};
-
-static void many_done(struct gy_cta_batch *batch)
-{
-    atomic_store(((struct many_batch *)batch)->written, 1);
-}
+static uint64_t many_begin_ns;
 
 static void done(struct gy_cta_batch *batch)
 {
@@ -137,44 +128,67 @@ static void blocks(uint64_t t)
     (void)gy_profile_add_ctas(gy_profile_generation(), &batch);
 }
 
-/* Not for the test: millions of blocks through the writer, for measuring it. */
+/* ---- for measuring: millions of blocks through the writer ---- */
+
+enum { BATCH = 100000, BATCH_SMS = 132, RESIDENT = 16, BATCHES = 8 };
+
+/* Batch n has the records of n % BATCHES; its clock puts them behind batch n - 1. */
+static struct many_batch {
+    struct gy_cta_batch base;
+    atomic_uint busy; /* atomic: the writer has it */
+    struct gy_cta_launch launch;
+} many[BATCHES];
+
+static void many_done(struct gy_cta_batch *batch)
+{
+    atomic_store(&((struct many_batch *)batch)->busy, 0);
+}
+
+static bool make_many(struct many_batch *batch)
+{
+    gantry_cta_record *made = calloc(BATCH, sizeof(*made));
+    for (uint32_t b = 0; made != NULL && b < BATCH; b++) {
+        uint64_t start = 1 + b / (BATCH_SMS * RESIDENT) * 10000 + b * 37 % 1000;
+        made[b] =
+            (gantry_cta_record){start, 8000 + b % 900, b % BATCH_SMS | first_kernel << GANTRY_CTA_SM_BITS};
+    }
+    batch->base.records = made;
+    return made != NULL;
+}
+
 static int write_many(uint64_t millions)
 {
-    enum { BATCH = 100000, MANY_SMS = 132, RESIDENT = 16 };
-    gantry_cta_record *many = calloc(BATCH, sizeof(*many));
-    struct gy_cta_launch launch = {.count = BATCH, .kernel = first_kernel, .ended_ns = UINT64_MAX / 4};
     uint64_t now = gy_clock_ns();
-    if (many == NULL) {
-        return 1;
-    }
-    for (uint64_t n = 0; n < millions * 10; n++) {
-        uint64_t base = now + n * (BATCH / (MANY_SMS * RESIDENT) + 1) * 10000;
-        for (uint32_t b = 0; b < BATCH; b++) {
-            uint64_t start = base + b / (MANY_SMS * RESIDENT) * 10000 + b * 37 % 1000;
-            many[b] =
-                (gantry_cta_record){start, 8000 + b % 900, b % MANY_SMS | first_kernel << GANTRY_CTA_SM_BITS};
-        }
-        atomic_uint written = 0;
-        struct many_batch batch = {
-            .base = {.done = many_done,
-                     .records = many,
-                     .launches = &launch,
-                     .launch_count = 1,
-                     .used = BATCH,
-                     .gpu = 1,
-                     .number = n,
-                     .seen_ns = UINT64_MAX / 4,
-                     .clock = {.gpu_ns = now, .host_ns = now, .bound_ns = 1, .rate = 1}},
-            .written = &written};
-        if (!gy_profile_add_ctas(gy_profile_generation(), &batch.base)) {
-            free(many);
+    for (uint32_t i = 0; i < BATCHES; i++) {
+        if (!make_many(&many[i])) {
             return 1;
         }
-        while (atomic_load(&written) == 0) {
+    }
+    uint64_t begin = gy_clock_ns();
+    for (uint64_t n = 0; n < millions * 10; n++) {
+        struct many_batch *batch = &many[n % BATCHES];
+        while (atomic_load(&batch->busy) != 0) {
             sched_yield();
         }
+        batch->launch =
+            (struct gy_cta_launch){.count = BATCH, .kernel = first_kernel, .ended_ns = UINT64_MAX / 4};
+        batch->base = (struct gy_cta_batch){
+            .done = many_done,
+            .records = batch->base.records,
+            .launches = &batch->launch,
+            .launch_count = 1,
+            .used = BATCH,
+            .gpu = 1,
+            .number = n,
+            .seen_ns = UINT64_MAX / 4,
+            .clock = {
+                .host_ns = now + n * (BATCH / (BATCH_SMS * RESIDENT) + 1) * 10000, .bound_ns = 1, .rate = 1}};
+        atomic_store(&batch->busy, 1);
+        if (!gy_profile_add_ctas(gy_profile_generation(), &batch->base)) {
+            return 1;
+        }
     }
-    free(many);
+    many_begin_ns = begin;
     return 0;
 }
 
@@ -184,6 +198,8 @@ int main(int argc, char **argv)
     options.path = argc >= 2 ? argv[1] : NULL;
     options.ctas = argc == 3 ? GANTRY_PROFILE_CTAS_EACH : GANTRY_PROFILE_CTAS_BLOCKS;
     options.compress = getenv("MAKE_TRACE_COMPRESS") != NULL;
+    const char *encoders = getenv("MAKE_TRACE_ENCODERS");
+    options.encoders = encoders != NULL ? (uint8_t)strtoul(encoders, NULL, 10) : 0;
     static const char *const kernels[] = {"even", "odd"};
     if (gantry_profile_register_kernels(kernels, 2, &first_kernel) != GANTRY_OK) {
         return 1;
@@ -195,10 +211,12 @@ int main(int argc, char **argv)
     }
     if (argc == 3) {
         (void)gy_profile_add_gpu(gy_profile_generation(), "GPU 0: example");
-        uint64_t begin = gy_clock_ns();
         int failed = write_many(strtoull(argv[2], NULL, 10));
         gantry_status status = gantry_profile_stop(profile, NULL);
-        printf("%.3f s\n", (double)(gy_clock_ns() - begin) / 1e9);
+        for (uint32_t i = 0; i < BATCHES; i++) {
+            free(many[i].base.records);
+        }
+        printf("%.3f s\n", (double)(gy_clock_ns() - many_begin_ns) / 1e9);
         return failed != 0 || status != GANTRY_OK;
     }
     uint64_t t = gy_clock_ns();

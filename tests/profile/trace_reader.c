@@ -8,7 +8,7 @@
 #define NAMES 4096
 #define DEPTH 8
 
-#define SEQUENCES 1024
+#define SEQUENCES 16384
 
 #define QUEUES 128
 #define QUEUE_IIDS 65536 /* queues have larger numbers than stages */
@@ -30,7 +30,7 @@ struct event {
 
 /* What a sequence other than the first has of its own. */
 struct sequence {
-    uint64_t now_ns, default_track, default_clock;
+    uint64_t id, now_ns, default_track, default_clock;
     char names[256][64];
     char annotations[32][24];
 };
@@ -185,8 +185,10 @@ static struct sequence *sequence_of(struct reader *r)
     struct sequence **sequence = &r->sequences[id % SEQUENCES];
     if (*sequence == NULL) {
         *sequence = calloc(1, sizeof(**sequence));
+        (*sequence)->id = id;
         r->trace->sequences++;
     }
+    r->wrong = (*sequence)->id == id ? r->wrong : "two sequences share a place of this reader";
     return *sequence;
 }
 

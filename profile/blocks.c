@@ -1,0 +1,438 @@
+/* A batch in four steps:
+ *   1. the writer sorts it by SM, into a slot's keys, and lets its buffer go;
+ *   2. a job for each shard sorts its SMs' keys by start, gives each block a line and encodes its slice;
+ *   3. chunks of all jobs go into the file in order (profile/outlet.h);
+ *   4. when its slot is wanted again, or at the end, the batch is finished: what it says of itself is
+ * written. Step 4 is bound to the order of batches and not to time, so that the file is the same however the
+ * threads run.  With SLOTS batches between 1 and 4 the writer has something to do while others encode.
+ *
+ * Memory: SLOTS times the keys of a batch of LARGE blocks; a batch that is larger is alone. */
+#include "profile/blocks.h"
+
+#include "base/alloc.h"
+#include "profile/kernel_names.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SLOTS 4u
+#define SMALL 4096u        /* blocks of a batch that is not worth a job */
+#define LARGE (256u << 10) /* blocks of a batch that is alone in memory */
+
+struct key {
+    uint64_t start_ns; /* GPU time */
+    uint32_t duration_ns;
+    uint32_t place; /* of its record in the batch */
+};
+
+struct part {
+    uint32_t first, kernel; /* of a launch */
+};
+
+struct slot;
+
+struct shard_job {
+    struct gy_job job; /* first */
+    struct slot *slot;
+    uint32_t shard;
+    uint64_t ticket;
+    uint64_t lost; /* blocks */
+};
+
+/* A batch between its buffer and the file.  The writer's, and while it has jobs left, theirs to read. */
+struct slot {
+    struct gy_blocks *blocks;
+    struct gy_block_gpu *gpu; /* NULL: the slot is empty */
+    struct gy_block_info info;
+    struct key *keys; /* by SM; each SM's are its job's to sort */
+    struct part *parts;
+    uint32_t key_room, part_room, part_count;
+    uint64_t floor;        /* of the GPU's residents */
+    uint32_t ends[GY_SMS]; /* of each SM's keys */
+    uint64_t met[GY_SMS /
+                 64]; /* set of the SMs whose keys can be written: later batches may add lines to the GPU */
+    uint32_t left;    /* guarded by the encoders' lock: jobs */
+    struct shard_job jobs[GY_BLOCK_SHARDS];
+};
+
+struct gy_blocks {
+    struct gy_pftrace *trace;
+    bool numbered;
+    gy_blocks_finished_fn *finished;
+    void *user;
+    struct gy_encoders encoders;
+    uint32_t sms;   /* seen in all */
+    uint64_t added; /* batches that got a slot: the next one's is slots[added % SLOTS] */
+    struct slot slots[SLOTS];
+};
+
+struct gy_blocks *gy_blocks_create(struct gy_pftrace *trace, bool numbered, uint32_t threads,
+                                   gy_blocks_finished_fn *finished, void *user)
+{
+    struct gy_blocks *blocks = gy_zalloc(sizeof(*blocks));
+    if (blocks == NULL || gy_encoders_init(&blocks->encoders, threads) != GANTRY_OK) {
+        gy_free(blocks);
+        return NULL;
+    }
+    blocks->trace = trace;
+    blocks->numbered = numbered;
+    blocks->finished = finished;
+    blocks->user = user;
+    for (uint32_t i = 0; i < SLOTS; i++) {
+        blocks->slots[i].blocks = blocks;
+    }
+    return blocks;
+}
+
+/* ---- encoding ---------------------------------------------------------------------------------- */
+
+static int compare_keys(const void *a, const void *b)
+{
+    const struct key *x = a, *y = b;
+    return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
+}
+
+/* Blocks start nearly in the order of their numbers: insertion, unless it turns out to be too far. */
+static void sort_keys(struct key *keys, uint32_t count)
+{
+    uint64_t moves = 0;
+    for (uint32_t i = 1; i < count; i++) {
+        struct key key = keys[i];
+        uint32_t at = i;
+        for (; at > 0 && keys[at - 1].start_ns > key.start_ns; at--, moves++) {
+            keys[at] = keys[at - 1];
+        }
+        keys[at] = key;
+        if (moves > 8 * (uint64_t)count) {
+            qsort(keys, count, sizeof(*keys), compare_keys);
+            return;
+        }
+    }
+}
+
+/* The launch of a record. */
+static const struct part *part_of(const struct slot *slot, uint32_t place)
+{
+    uint32_t low = 0, high = slot->part_count;
+    while (high - low > 1) {
+        uint32_t middle = low + (high - low) / 2;
+        *(slot->parts[middle].first <= place ? &low : &high) = middle;
+    }
+    return &slot->parts[low];
+}
+
+/* Host time of a GPU time.  `line` is that of the time before: nearly all have the same. */
+static inline uint64_t host_time(const struct slot *slot, struct gy_gpu_line *line, uint64_t gpu_ns)
+{
+    if (__builtin_expect(gpu_ns < line->from || gpu_ns >= line->to, 0)) {
+        *line = gy_gpu_clock_line(&slot->info.clock, gpu_ns);
+        line->host_ns += (uint64_t)slot->info.shift_ns;
+    }
+    return gy_gpu_line_host(line, gpu_ns);
+}
+
+/* Write the blocks of one SM, in order of start; how many could not be comes back. */
+static uint64_t write_sm(const struct slot *slot, struct gy_sm_lanes *sm, const struct key *keys,
+                         uint32_t count, struct gy_sink *sink, struct gy_resident_sums *sums)
+{
+    uint64_t lost = 0;
+    struct gy_gpu_line line = {0}; /* of no time */
+    struct part part = {0};
+    uint32_t part_end = 0; /* [part.first, part_end): places of the same launch */
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t place = keys[i].place;
+        uint64_t start_ns = host_time(slot, &line, keys[i].start_ns);
+        uint64_t end_ns = host_time(slot, &line, keys[i].start_ns + keys[i].duration_ns);
+        if (sink->end - sink->at < GY_SINK_ROOM) {
+            sink->more(sink);
+        }
+        uint32_t index = gy_sm_lanes_free(sm, start_ns);
+        if (index >= sm->count && !gy_sm_lanes_open(sm, sink, start_ns, &index)) {
+            lost++;
+            continue;
+        }
+        struct gy_dense *lane = &sm->lanes[index];
+        if (place < part.first || place >= part_end) {
+            const struct part *found = part_of(slot, place);
+            part = *found;
+            part_end = found + 1 < slot->parts + slot->part_count ? found[1].first : UINT32_MAX;
+        }
+        if (lane->named != part.kernel) {
+            sink->at = gy_dense_name(sink->at, lane, part.kernel, gy_kernel_name(part.kernel));
+        }
+        sm->ends[index] = end_ns;
+        sink->at = gy_dense_add(sink->at, lane, start_ns, end_ns, place - part.first);
+        gy_resident_sums_add(sums, start_ns, end_ns);
+    }
+    return lost;
+}
+
+/* Write the SMs of one shard; how many blocks could not be comes back. */
+static uint64_t write_shard(const struct slot *slot, uint32_t shard, struct gy_sink *sink)
+{
+    uint64_t lost = 0;
+    struct gy_resident_sums sums;
+    gy_resident_sums_init(&sums, &slot->gpu->residents, slot->floor, slot->info.begin_ns);
+    for (uint32_t sm = shard; sm < GY_SMS; sm += GY_BLOCK_SHARDS) {
+        uint32_t first = sm != 0 ? slot->ends[sm - 1] : 0, count = slot->ends[sm] - first;
+        if (count != 0 && (slot->met[sm / 64] >> sm % 64 & 1) != 0) {
+            sort_keys(slot->keys + first, count);
+            lost += write_sm(slot, slot->gpu->sms[sm], slot->keys + first, count, sink, &sums);
+        } else {
+            lost += count;
+        }
+    }
+    gy_resident_sums_flush(&sums);
+    return lost;
+}
+
+/* ---- jobs -------------------------------------------------------------------------------------- */
+
+struct chunk_sink {
+    struct gy_sink sink; /* first */
+    struct gy_outlet *outlet;
+    uint64_t ticket;
+    struct gy_chunk *chunk;
+};
+
+static void take_chunk(struct chunk_sink *to)
+{
+    to->chunk = gy_outlet_take(to->outlet, to->ticket);
+    to->sink.at = to->chunk->bytes;
+    to->sink.end = to->chunk->bytes + sizeof(to->chunk->bytes);
+}
+
+static void put_chunk(struct chunk_sink *to, bool last)
+{
+    to->chunk->used = (size_t)(to->sink.at - to->chunk->bytes);
+    gy_outlet_put(to->outlet, to->ticket, to->chunk, last);
+}
+
+static void next_chunk(struct gy_sink *sink)
+{
+    struct chunk_sink *to = (struct chunk_sink *)sink; /* its first member */
+    put_chunk(to, false);
+    take_chunk(to);
+}
+
+static void run_shard(struct gy_job *job)
+{
+    struct shard_job *mine = (struct shard_job *)job; /* its first member */
+    struct chunk_sink to = {.sink.more = next_chunk,
+                            .outlet = gy_pftrace_outlet(mine->slot->blocks->trace),
+                            .ticket = mine->ticket};
+    take_chunk(&to);
+    mine->lost = write_shard(mine->slot, mine->shard, &to.sink);
+    put_chunk(&to, true);
+}
+
+static void add_jobs(struct gy_blocks *blocks, struct slot *slot)
+{
+    gy_pftrace_flush(blocks->trace);
+    for (uint32_t s = 0; s < GY_BLOCK_SHARDS; s++) {
+        struct shard_job *mine = &slot->jobs[s];
+        *mine =
+            (struct shard_job){.job = {.run = run_shard, .turns = &slot->gpu->shards[s], .left = &slot->left},
+                               .slot = slot,
+                               .shard = s,
+                               .ticket = gy_outlet_ticket(gy_pftrace_outlet(blocks->trace))};
+        gy_encoders_add(&blocks->encoders, &mine->job);
+    }
+}
+
+/* The writer's own: into the chunk that it is at. */
+struct trace_sink {
+    struct gy_sink sink; /* first */
+    struct gy_pftrace *trace;
+};
+
+static void take_room(struct trace_sink *to)
+{
+    to->sink.at = gy_pftrace_room(to->trace, 2 * GY_SINK_ROOM);
+    to->sink.end = to->sink.at + 2 * GY_SINK_ROOM;
+}
+
+static void next_room(struct gy_sink *sink)
+{
+    struct trace_sink *to = (struct trace_sink *)sink; /* its first member */
+    gy_pftrace_used(to->trace, sink->at);
+    take_room(to);
+}
+
+static void write_small(struct gy_blocks *blocks, struct slot *slot)
+{
+    struct trace_sink to = {.sink.more = next_room, .trace = blocks->trace};
+    take_room(&to);
+    for (uint32_t s = 0; s < GY_BLOCK_SHARDS; s++) {
+        slot->jobs[s].lost = write_shard(slot, s, &to.sink);
+    }
+    gy_pftrace_used(to.trace, to.sink.at);
+}
+
+/* ---- batches ----------------------------------------------------------------------------------- */
+
+/* The batch of the slot is through: step 4. */
+static void finish(struct gy_blocks *blocks, struct slot *slot)
+{
+    struct gy_block_gpu *gpu = slot->gpu;
+    if (gpu == NULL) {
+        return;
+    }
+    gy_encoders_wait(&blocks->encoders, &slot->left);
+    for (uint32_t s = 0; s < GY_BLOCK_SHARDS; s++) {
+        slot->info.lost += slot->jobs[s].lost;
+        slot->info.valid -= slot->jobs[s].lost;
+    }
+    gy_residents_write(&gpu->residents, blocks->trace, slot->floor);
+    blocks->finished(blocks->user, gpu, &slot->info);
+    slot->gpu = NULL;
+    if (slot->key_room > LARGE) {
+        gy_free(slot->keys);
+        slot->keys = NULL;
+        slot->key_room = 0;
+    }
+}
+
+void gy_blocks_finish(struct gy_blocks *blocks)
+{
+    for (uint32_t i = 0; i < SLOTS; i++) {
+        finish(blocks, &blocks->slots[(blocks->added + i) % SLOTS]);
+    }
+}
+
+static bool make_room(struct slot *slot, uint32_t keys, uint32_t parts)
+{
+    if (slot->key_room < keys) {
+        gy_free(slot->keys);
+        slot->keys = gy_zalloc_array(keys, sizeof(*slot->keys));
+        slot->key_room = slot->keys != NULL ? keys : 0;
+    }
+    if (slot->part_room < parts) {
+        gy_free(slot->parts);
+        slot->parts = gy_zalloc_array(parts, sizeof(*slot->parts));
+        slot->part_room = slot->parts != NULL ? parts : 0;
+    }
+    return slot->key_room >= keys && slot->part_room >= parts;
+}
+
+/* See that the SM has its lines.  False when there is no memory, or too many SMs. */
+static bool meet_sm(struct gy_blocks *blocks, struct gy_block_gpu *gpu, uint32_t number)
+{
+    struct gy_sm_lanes *sm = blocks->sms < GY_SMS_OF_TRACE ? gy_zalloc(sizeof(*sm)) : NULL;
+    if (sm == NULL) {
+        return false;
+    }
+    if (gpu->sms_track == 0) {
+        gpu->sms_track = gy_pftrace_add_track(blocks->trace, gpu->track, "SMs", GY_BLOCK_RANK_SMS);
+    }
+    *sm =
+        (struct gy_sm_lanes){.number = number,
+                             .rank = blocks->sms++,
+                             .numbered = blocks->numbered,
+                             .first = gy_pftrace_reserve_tracks(blocks->trace, GY_SM_LOW_LANES),
+                             .parent = gpu->sms_track,
+                             .first_sequence = gy_pftrace_reserve_sequences(blocks->trace, GY_SM_LOW_LANES)};
+    gpu->sms[number] = sm;
+    return true;
+}
+
+/* Sort the batch by SM: step 1.  `counts` become the ends of each SM's keys. */
+static void scatter(struct slot *slot, const struct gy_cta_batch *batch, uint32_t *counts)
+{
+    uint32_t at = 0;
+    memset(slot->met, 0, sizeof(slot->met));
+    for (uint32_t sm = 0; sm < GY_SMS; sm++) {
+        uint32_t count = counts[sm];
+        if (count != 0 && (slot->gpu->sms[sm] != NULL || meet_sm(slot->blocks, slot->gpu, sm))) {
+            slot->met[sm / 64] |= UINT64_C(1) << sm % 64;
+        }
+        slot->ends[sm] = at; /* where its next key goes, and in the end, where they end */
+        at += count;
+    }
+    slot->part_count = batch->launch_count;
+    for (uint32_t l = 0; l < batch->launch_count; l++) {
+        const struct gy_cta_launch *launch = &batch->launches[l];
+        slot->parts[l] = (struct part){launch->first, launch->kernel};
+        for (uint32_t i = launch->first; i < launch->first + launch->count; i++) {
+            const gantry_cta_record *record = &batch->records[i];
+            if (gy_block_is_valid(record, launch)) {
+                uint32_t sm = record->origin & (GY_SMS - 1);
+                slot->keys[slot->ends[sm]++] = (struct key){record->start_ns, record->duration_ns, i};
+            }
+        }
+    }
+}
+
+/* Steps 1 and 2 of a batch for which there is memory.  With `is_alone` no other one is under way. */
+static void begin(struct gy_blocks *blocks, struct slot *slot, const struct gy_cta_batch *batch,
+                  uint32_t *counts, bool is_alone)
+{
+    struct gy_residents *residents = &slot->gpu->residents;
+    const struct gy_block_info *info = &slot->info;
+    slot->floor =
+        gy_residents_begin(residents, blocks->trace, slot->gpu->track, info->begin_ns, info->end_ns);
+    if (is_alone) {
+        gy_residents_write(residents, blocks->trace, slot->floor);
+    }
+    scatter(slot, batch, counts);
+    if (info->valid < SMALL) {
+        write_small(blocks, slot);
+        finish(blocks, slot);
+        return;
+    }
+    blocks->added++;
+    add_jobs(blocks, slot);
+    if (!gy_encoders_have_threads(&blocks->encoders)) {
+        gy_encoders_wait(&blocks->encoders, &slot->left);
+    }
+}
+
+void gy_blocks_add(struct gy_blocks *blocks, struct gy_block_gpu *gpu, const struct gy_cta_batch *batch,
+                   uint32_t *counts, const struct gy_block_info *info)
+{
+    bool is_alone =
+        info->valid < SMALL || batch->used > LARGE || !gy_residents_have_room(&gpu->residents, info->end_ns);
+    if (is_alone) {
+        gy_blocks_finish(blocks);
+    }
+    struct slot *slot = &blocks->slots[blocks->added % SLOTS];
+    finish(blocks, slot);
+    if (make_room(slot, (uint32_t)info->valid, batch->launch_count)) {
+        slot->gpu = gpu;
+        slot->info = *info;
+        begin(blocks, slot, batch, counts, is_alone);
+    } else {
+        struct gy_block_info lost = *info;
+        lost.lost += lost.valid;
+        lost.valid = 0;
+        gy_blocks_finish(blocks);
+        blocks->finished(blocks->user, gpu, &lost);
+    }
+    if (batch->used > LARGE) {
+        gy_blocks_finish(blocks);
+    }
+}
+
+void gy_blocks_destroy(struct gy_blocks *blocks)
+{
+    if (blocks == NULL) {
+        return;
+    }
+    gy_encoders_fini(&blocks->encoders);
+    for (uint32_t i = 0; i < SLOTS; i++) {
+        gy_free(blocks->slots[i].keys);
+        gy_free(blocks->slots[i].parts);
+    }
+    gy_free(blocks);
+}
+
+void gy_block_gpu_fini(struct gy_block_gpu *gpu, struct gy_pftrace *trace)
+{
+    gy_residents_finish(&gpu->residents, trace);
+    for (uint32_t sm = 0; sm < GY_SMS; sm++) {
+        if (gpu->sms[sm] != NULL) {
+            gy_sm_lanes_fini(gpu->sms[sm]);
+            gy_free(gpu->sms[sm]);
+        }
+    }
+}

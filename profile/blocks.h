@@ -1,0 +1,66 @@
+/* Blocks' slices: from the records of batches into the file, by as many threads as the recording wants.
+ *
+ *   writer --sorts a batch by SM--> jobs, each for some of the SMs --encoders--> chunks --in order--> file
+ *
+ * The file does not depend on how many threads there are.  A job writes the SMs of one `shard`; jobs of one
+ * shard follow each other, since a batch's blocks come behind those of earlier batches on an SM's lines.
+ * Small batches are written by the writer itself.
+ *
+ * Threading: the functions are for one thread, the writer's. */
+#ifndef PROFILE_BLOCKS_H
+#define PROFILE_BLOCKS_H
+
+#include "profile/cta_batch.h"
+#include "profile/encoders.h"
+#include "profile/residents.h"
+#include "profile/sm_lanes.h"
+
+#define GY_BLOCK_SHARDS 16u
+#define GY_BLOCK_RANK_SMS 2000u /* of the track "SMs" under its GPU */
+
+/* What there is of a GPU.  Zeroed, but for `track`. */
+struct gy_block_gpu {
+    gy_pftrace_track track, sms_track;
+    struct gy_sm_lanes *sms[GY_SMS];
+    struct gy_turns shards[GY_BLOCK_SHARDS];
+    struct gy_residents residents;
+};
+
+/* What a batch is, beside its records. */
+struct gy_block_info {
+    uint64_t number, seen_ns;
+    uint64_t begin_ns, end_ns; /* host time of its first block and its last, moved by shift_ns */
+    int64_t shift_ns;
+    struct gy_gpu_clock clock;
+    uint64_t bound_ns, sm_ns; /* of errors: of these times, and of SMs against each other */
+    uint64_t valid, lost;     /* blocks */
+};
+
+/* All of a batch is on its way into the file; `info` says what was lost.  In the order of batches. */
+typedef void gy_blocks_finished_fn(void *user, struct gy_block_gpu *gpu, const struct gy_block_info *info);
+
+struct gy_blocks;
+
+/* NULL when out of memory.  With `numbered` slices have their block's number.  `threads` beside the
+ * writer's. */
+struct gy_blocks *gy_blocks_create(struct gy_pftrace *trace, bool numbered, uint32_t threads,
+                                   gy_blocks_finished_fn *finished, void *user);
+/* gy_blocks_finish() has been called.  NULL is ignored. */
+void gy_blocks_destroy(struct gy_blocks *blocks);
+
+/* Add a batch whose valid records are counted by SM in `counts` (GY_SMS of them, which are changed).  The
+ * batch is not needed any more afterwards. */
+void gy_blocks_add(struct gy_blocks *blocks, struct gy_block_gpu *gpu, const struct gy_cta_batch *batch,
+                   uint32_t *counts, const struct gy_block_info *info);
+/* Finish all that was added. */
+void gy_blocks_finish(struct gy_blocks *blocks);
+
+/* After gy_blocks_finish(): write what is left of the GPU, and free it. */
+void gy_block_gpu_fini(struct gy_block_gpu *gpu, struct gy_pftrace *trace);
+
+static inline bool gy_block_is_valid(const gantry_cta_record *record, const struct gy_cta_launch *launch)
+{
+    return record->start_ns != 0 && record->origin >> GANTRY_CTA_SM_BITS == launch->kernel;
+}
+
+#endif

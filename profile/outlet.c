@@ -1,0 +1,197 @@
+#include "profile/outlet.h"
+
+#include "base/alloc.h"
+
+/* Kept back for the ticket whose turn it is. */
+#define KEPT_BACK 1u
+
+static struct gy_chunk *make_chunk(const struct gy_outlet *outlet)
+{
+    struct gy_chunk *chunk = gy_zalloc(sizeof(*chunk));
+    if (chunk == NULL) {
+        return NULL;
+    }
+    if (outlet->file.compresses) {
+        chunk->packed = gy_zalloc(gy_trace_file_room(GY_CHUNK_BYTES));
+        if (chunk->packed == NULL) {
+            gy_free(chunk);
+            return NULL;
+        }
+    }
+    return chunk;
+}
+
+static void free_chunk(struct gy_chunk *chunk)
+{
+    if (chunk != NULL) {
+        gy_free(chunk->packed);
+        gy_free(chunk);
+    }
+}
+
+static void free_chunks(struct gy_outlet *outlet)
+{
+    while (outlet->free != NULL) {
+        struct gy_chunk *next = outlet->free->next;
+        free_chunk(outlet->free);
+        outlet->free = next;
+    }
+}
+
+static void add_free(struct gy_outlet *outlet, struct gy_chunk *chunk) GY_REQUIRES(outlet->lock)
+{
+    chunk->used = 0;
+    chunk->packed_bytes = 0;
+    chunk->next = outlet->free;
+    outlet->free = chunk;
+    outlet->free_count++;
+}
+
+/* Those without which it does not work; more are made when they are needed. */
+static bool make_first_chunks(struct gy_outlet *outlet)
+{
+    bool good = true;
+    gy_mutex_lock(&outlet->lock);
+    for (; outlet->made < 3 && good; outlet->made += good) {
+        struct gy_chunk *chunk = make_chunk(outlet);
+        good = chunk != NULL;
+        if (good) {
+            add_free(outlet, chunk);
+        }
+    }
+    gy_mutex_unlock(&outlet->lock);
+    return good;
+}
+
+gantry_status gy_outlet_open(struct gy_outlet *outlet, const char *path, bool compress, uint32_t chunks)
+{
+    gantry_status status = gy_guard_init(&outlet->lock, GY_RANK_LEAF, &outlet->moved);
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    outlet->most = chunks;
+    status = gy_trace_file_open(&outlet->file, path, compress);
+    if (status != GANTRY_OK) {
+        gy_guard_fini(&outlet->lock, &outlet->moved);
+        return status;
+    }
+    if (!make_first_chunks(outlet)) {
+        (void)gy_outlet_close(outlet, NULL, NULL);
+        return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "profile: no memory for a trace writer");
+    }
+    return GANTRY_OK;
+}
+
+uint64_t gy_outlet_ticket(struct gy_outlet *outlet)
+{
+    gy_mutex_lock(&outlet->lock);
+    while (outlet->given - outlet->turn == GY_OUTLET_TICKETS) {
+        gy_cond_wait(&outlet->moved, &outlet->lock);
+    }
+    uint64_t ticket = outlet->given++;
+    gy_mutex_unlock(&outlet->lock);
+    return ticket;
+}
+
+/* One more chunk, if there may be one more. */
+static void make_more(struct gy_outlet *outlet) GY_REQUIRES(outlet->lock)
+{
+    if (outlet->made == outlet->most) {
+        return;
+    }
+    outlet->made++;
+    gy_mutex_unlock(&outlet->lock); /* the allocator may be the application's */
+    struct gy_chunk *chunk = make_chunk(outlet);
+    gy_mutex_lock(&outlet->lock);
+    if (chunk == NULL) { /* do with what there is */
+        outlet->most = --outlet->made;
+    } else {
+        add_free(outlet, chunk);
+    }
+}
+
+/* A chunk for the ticket; NULL when it has to wait. */
+static struct gy_chunk *take_free(struct gy_outlet *outlet, uint64_t ticket) GY_REQUIRES(outlet->lock)
+{
+    if (outlet->free_count <= (ticket == outlet->turn ? 0 : KEPT_BACK)) {
+        make_more(outlet);
+    }
+    struct gy_chunk *chunk = NULL;
+    if (outlet->free_count > (ticket == outlet->turn ? 0 : KEPT_BACK)) { /* the turn may have changed */
+        chunk = outlet->free;
+        outlet->free = chunk->next;
+        outlet->free_count--;
+    }
+    return chunk;
+}
+
+struct gy_chunk *gy_outlet_take(struct gy_outlet *outlet, uint64_t ticket)
+{
+    struct gy_chunk *chunk;
+    gy_mutex_lock(&outlet->lock);
+    while ((chunk = take_free(outlet, ticket)) == NULL) {
+        gy_cond_wait(&outlet->moved, &outlet->lock);
+    }
+    gy_mutex_unlock(&outlet->lock);
+    return chunk;
+}
+
+static void write_chunk(struct gy_outlet *outlet, const struct gy_chunk *chunk)
+{
+    if (chunk->packed_bytes != 0) {
+        gy_trace_file_write(&outlet->file, chunk->packed, chunk->packed_bytes);
+    } else {
+        gy_trace_file_write(&outlet->file, chunk->bytes, chunk->used);
+    }
+}
+
+/* Write what comes next, and what waits behind it, unless another thread does. */
+static void write_waiting(struct gy_outlet *outlet) GY_REQUIRES(outlet->lock)
+{
+    bool mine = !outlet->writing;
+    uint32_t at = outlet->turn % GY_OUTLET_TICKETS;
+    while (mine && (outlet->waiting[at].first != NULL || outlet->waiting[at].complete)) {
+        struct gy_chunk *chunk = outlet->waiting[at].first;
+        if (chunk != NULL) {
+            outlet->waiting[at].first = chunk->next;
+            outlet->writing = true;
+            gy_mutex_unlock(&outlet->lock);
+            write_chunk(outlet, chunk);
+            gy_mutex_lock(&outlet->lock);
+            outlet->writing = false;
+            add_free(outlet, chunk);
+        } else {
+            outlet->waiting[at].complete = false;
+            at = ++outlet->turn % GY_OUTLET_TICKETS;
+        }
+        gy_cond_broadcast(&outlet->moved);
+    }
+}
+
+void gy_outlet_put(struct gy_outlet *outlet, uint64_t ticket, struct gy_chunk *chunk, bool last)
+{
+    uint32_t at = ticket % GY_OUTLET_TICKETS;
+    if (outlet->file.compresses) {
+        chunk->packed_bytes = gy_trace_file_pack(chunk->bytes, chunk->used, chunk->packed);
+    }
+    gy_mutex_lock(&outlet->lock);
+    chunk->next = NULL;
+    if (outlet->waiting[at].first == NULL) {
+        outlet->waiting[at].first = chunk;
+    } else {
+        outlet->waiting[at].last->next = chunk;
+    }
+    outlet->waiting[at].last = chunk;
+    outlet->waiting[at].complete = last;
+    write_waiting(outlet);
+    gy_mutex_unlock(&outlet->lock);
+}
+
+gantry_status gy_outlet_close(struct gy_outlet *outlet, struct gy_chunk *left, uint64_t *bytes)
+{
+    gantry_status status = gy_trace_file_close(&outlet->file, bytes);
+    free_chunk(left);
+    free_chunks(outlet);
+    gy_guard_fini(&outlet->lock, &outlet->moved);
+    return status;
+}
