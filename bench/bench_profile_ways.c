@@ -1,10 +1,10 @@
 /* How far the SMs' readings of %globaltimer lie apart, by messages: see ping_pong() in
  * profile_kernels_bench.cu.
  *
- * Each two SMs send each other the time.  A message that seems to arrive before it was sent would be a cause
- * after its effect.  The way there and the way back are the same, from one SM to the cache and from there to
- * the other, so half of the difference of their means is how far one clock is ahead of the other; it is
- * measured in another way than a recording does. */
+ * Each two SMs send each other the time, through several places of the cache.  A message that seems to arrive
+ * before it was sent would be a cause after its effect.  Of the fastest message each way, half of the
+ * difference is how far one clock is ahead of the other if both took equally long, and half of the sum is
+ * what it cannot be more than, whatever they took; neither is how a recording measures it. */
 #include "bench/bench_profile_ways.h"
 
 #include "bench/profile_ways.h"
@@ -12,16 +12,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define VOLLEYS 65u
+#define VOLLEYS 17u
 #define PATIENCE (1u << 20)
 
 struct exchange {
     gantry_kernel *kernel;
     uint32_t blocks;
     gantry_task *done;
-    void *device; /* boxes, ways, SMs, stuck: in this order, so that each is aligned */
-    unsigned char *host;
-    size_t boxes, ways, sms, bytes; /* bytes of each, and of all */
+    void *device;                   /* boxes, ways, SMs, stuck: in this order, so that each is aligned */
+    unsigned char *host;            /* all but the boxes */
+    size_t boxes, ways, sms, bytes; /* bytes of each, and of all but the boxes */
 };
 
 static bool ok(gantry_status status)
@@ -37,11 +37,11 @@ static gantry_launch_result launch(gantry_launch *launch, void *arg)
     struct exchange *e = arg;
     gantry_dim3 grid = {e->blocks, 1, 1}, block = {1, 1, 1};
     char *boxes = e->device, *ways = boxes + e->boxes, *sms = ways + e->ways, *stuck = sms + e->sms;
-    uint32_t volleys = VOLLEYS, patience = PATIENCE;
-    void *args[] = {&boxes, &ways, &sms, &stuck, &volleys, &patience};
-    bool good = gantry_launch_fill(launch, e->device, 0, 1, e->bytes) == GANTRY_OK &&
+    uint32_t lines = BENCH_LINES, volleys = VOLLEYS, patience = PATIENCE;
+    void *args[] = {&boxes, &ways, &sms, &stuck, &lines, &volleys, &patience};
+    bool good = gantry_launch_fill(launch, e->device, 0, 1, e->boxes + e->bytes) == GANTRY_OK &&
                 gantry_launch_kernel(launch, e->kernel, grid, block, 0, args) == GANTRY_OK &&
-                gantry_launch_copy_dtoh(launch, e->host, e->device, e->bytes) == GANTRY_OK &&
+                gantry_launch_copy_dtoh(launch, e->host, ways, e->bytes) == GANTRY_OK &&
                 gantry_launch_add_completion(launch, e->done) == GANTRY_OK;
     return good ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_FAILED;
 }
@@ -78,7 +78,7 @@ static int compare_doubles(const void *a, const void *b)
 /* False when the blocks were not all on SMs of their own, or one got no answer. */
 static bool are_good(const struct exchange *e)
 {
-    const uint32_t *sms = (const uint32_t *)(const void *)(e->host + e->boxes + e->ways);
+    const uint32_t *sms = (const uint32_t *)(const void *)(e->host + e->ways);
     bool seen[4096] = {false};
     for (uint32_t b = 0; b < e->blocks; b++) {
         if (seen[sms[b] % 4096]) {
@@ -89,31 +89,39 @@ static bool are_good(const struct exchange *e)
     return sms[e->blocks] == 0; /* behind the SMs: stuck */
 }
 
+/* Sorts. */
+static double p99_of(double *values, uint32_t count)
+{
+    qsort(values, count, sizeof(*values), compare_doubles);
+    return values[count - 1 - count / 100];
+}
+
 static bool summarise(const struct exchange *e, struct bench_ways *out)
 {
-    const struct bench_way *ways = (const struct bench_way *)(const void *)(e->host + e->boxes);
+    const int64_t *ways = (const int64_t *)(const void *)e->host;
     uint32_t n = e->blocks, pairs = n * (n - 1) / 2, at = 0;
-    double *offsets = are_good(e) ? calloc(pairs, sizeof(*offsets)) : NULL;
+    double *offsets = are_good(e) ? calloc(2 * (size_t)pairs, sizeof(*offsets)) : NULL;
     if (offsets == NULL) {
         return false;
     }
-    *out = (struct bench_ways){
-        .pairs = pairs, .messages = (uint64_t)n * (n - 1) * (VOLLEYS - 1), .least_ns = INT64_MAX};
+    double *bounds = offsets + pairs;
+    *out = (struct bench_ways){.pairs = pairs,
+                               .messages = (uint64_t)n * (n - 1) * BENCH_LINES * (VOLLEYS - 1),
+                               .least_ns = INT64_MAX};
     for (uint32_t a = 0; a < n; a++) {
-        for (uint32_t b = a + 1; b < n; b++) {
-            const struct bench_way *there = &ways[a * n + b], *back = &ways[b * n + a];
-            double ahead = (double)(there->sum - back->sum) / (VOLLEYS - 1) / 2;
-            offsets[at++] = ahead < 0 ? -ahead : ahead;
-            out->backwards += there->least < 0 ? 1 : 0;
-            out->backwards += back->least < 0 ? 1 : 0;
-            out->least_ns = there->least < out->least_ns ? there->least : out->least_ns;
-            out->least_ns = back->least < out->least_ns ? back->least : out->least_ns;
+        for (uint32_t b = a + 1; b < n; b++, at++) {
+            int64_t there = ways[a * n + b], back = ways[b * n + a];
+            offsets[at] = (double)(there > back ? there - back : back - there) / 2;
+            bounds[at] = (double)(there + back) / 2;
+            out->backwards += (there < 0 ? 1u : 0u) + (back < 0 ? 1u : 0u);
+            out->least_ns = there < out->least_ns ? there : out->least_ns;
+            out->least_ns = back < out->least_ns ? back : out->least_ns;
         }
     }
-    qsort(offsets, pairs, sizeof(*offsets), compare_doubles);
+    out->p99_ns = p99_of(offsets, pairs);
     out->median_ns = offsets[pairs / 2];
-    out->p99_ns = offsets[pairs - 1 - pairs / 100];
     out->most_ns = offsets[pairs - 1];
+    out->bound_p99_ns = p99_of(bounds, pairs);
     free(offsets);
     return true;
 }
@@ -123,13 +131,14 @@ bool bench_measure_ways(gantry_context *context, gantry_taskman *manager, gantry
 {
     struct exchange e = {.kernel = ping_pong, .blocks = sms & ~1u};
     gantry_heap *heap = gantry_context_heap(context);
-    e.boxes = (size_t)e.blocks * e.blocks * BENCH_BOX_WORDS * sizeof(uint64_t);
-    e.ways = (size_t)e.blocks * e.blocks * sizeof(struct bench_way);
+    e.boxes = (size_t)e.blocks * e.blocks * BENCH_LINES * BENCH_BOX_WORDS * sizeof(uint64_t);
+    e.ways = (size_t)e.blocks * e.blocks * sizeof(int64_t);
     e.sms = e.blocks * sizeof(uint32_t);
-    e.bytes = e.boxes + e.ways + e.sms + sizeof(uint32_t);
+    e.bytes = e.ways + e.sms + sizeof(uint32_t);
     void *host = NULL;
     bool good =
-        ok(gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, e.bytes, 0, GANTRY_ALLOC_SITE("ways"), &e.device)) &&
+        ok(gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, e.boxes + e.bytes, 0, GANTRY_ALLOC_SITE("ways"),
+                             &e.device)) &&
         ok(gantry_heap_alloc(heap, GANTRY_MEMORY_PINNED, e.bytes, 0, GANTRY_ALLOC_SITE("ways"), &host));
     e.host = host;
     /* Twice: the first one warms up. */

@@ -11,7 +11,8 @@ struct bench_ways {
     uint64_t messages;
     uint64_t backwards; /* ways of whose messages one arrived before it was sent, by the clocks */
     int64_t least_ns;   /* the fastest message */
-    double median_ns, p99_ns, most_ns; /* how far two clocks lie apart, either way */
+    double median_ns, p99_ns, most_ns; /* how far two clocks lie apart, if ways there and back are alike */
+    double bound_p99_ns;               /* the same if they need not be */
 };
 
 /* A real device with nothing else on it.  False when it could not be measured; told on stderr if a call

@@ -95,45 +95,57 @@ static __device__ inline uint32_t opponent(uint32_t player, uint32_t round, uint
     return other == player ? ring : other;
 }
 
+/* The time goes there and back through two words of a line of the cache, `volleys` times, so that both ways lead over
+ * the same place.  Returns the least of what this SM's clock showed when a message came less what was sent, over all but
+ * the first; INT64_MIN after `patience` looks at the box. */
+static __device__ inline int64_t play(uint64_t *line, bool first, uint32_t volleys, uint32_t patience)
+{
+    uint64_t *out = &line[first ? 0 : 1], *in = &line[first ? 1 : 0], latest = 0;
+    int64_t least = INT64_MAX;
+    for (uint32_t volley = 0; volley < volleys; volley++) {
+        if (first) {
+            write_mail(out, gantry_global_timer());
+        }
+        uint32_t looks = 0;
+        uint64_t sent = read_mail(in);
+        while (sent == latest) {
+            if (++looks == patience) {
+                return INT64_MIN;
+            }
+            sent = read_mail(in);
+        }
+        int64_t took = (int64_t)(gantry_global_timer() - sent); /* behind a branch on the mail */
+        if (!first) {
+            write_mail(out, gantry_global_timer());
+        }
+        latest = sent;
+        least = volley != 0 && took < least ? took : least;
+    }
+    return least;
+}
+
 /* Blocks of one thread that are all resident at once, an even number, each on an SM of its own: sms[block].  Each two
- * send each other the time, `volleys` times there and back, through two words of one line of the cache, so that both
- * ways lead over the same place.  What the receiver's clock showed less what was sent is a way[from * blocks + to] with
- * its least and its sum, over all but the first.  Everything is 0 at first.  Ends early, with *stuck set, after
- * `patience` looks at one box. */
-GANTRY_KERNEL(ping_pong, (uint64_t *boxes, bench_way *ways, uint32_t *sms, uint32_t *stuck, uint32_t volleys,
-                          uint32_t patience))
+ * send each other messages through `lines` lines, which lie in different parts of the cache: what is far from the one and
+ * near to the other in one of them is the other way round in the next.  The fastest is least_ns[from * blocks + to].
+ * Everything is 0 at first.  Ends early, with *stuck set, when an answer does not come. */
+GANTRY_KERNEL(ping_pong, (uint64_t *boxes, int64_t *least_ns, uint32_t *sms, uint32_t *stuck, uint32_t lines,
+                          uint32_t volleys, uint32_t patience))
 {
     uint32_t me = blockIdx.x, blocks = gridDim.x;
     sms[me] = gantry_smid();
     for (uint32_t round = 0; round + 1 < blocks; round++) {
         uint32_t other = opponent(me, round, blocks);
         uint32_t low = me < other ? me : other, high = me < other ? other : me;
-        uint64_t *line = &boxes[(low * blocks + high) * BENCH_BOX_WORDS], latest = 0;
-        uint64_t *out = &line[me > other], *in = &line[me < other];
-        bench_way way = {INT64_MAX, 0};
-        for (uint32_t volley = 0; volley < volleys; volley++) {
-            if (me < other) {
-                write_mail(out, gantry_global_timer());
+        int64_t least = INT64_MAX;
+        for (uint32_t line = 0; line < lines; line++) {
+            uint64_t box = ((uint64_t)line * blocks + low) * blocks + high;
+            int64_t now = play(&boxes[box * BENCH_BOX_WORDS], me < other, volleys, patience);
+            if (now == INT64_MIN) {
+                *stuck = 1;
+                return;
             }
-            uint32_t looks = 0;
-            uint64_t sent = read_mail(in);
-            while (sent == latest) {
-                if (++looks == patience) {
-                    *stuck = 1;
-                    return;
-                }
-                sent = read_mail(in);
-            }
-            int64_t took = (int64_t)(gantry_global_timer() - sent); /* behind a branch on the mail */
-            if (me > other) {
-                write_mail(out, gantry_global_timer());
-            }
-            latest = sent;
-            if (volley != 0) {
-                way.least = took < way.least ? took : way.least;
-                way.sum += took;
-            }
+            least = now < least ? now : least;
         }
-        ways[other * blocks + me] = way;
+        least_ns[other * blocks + me] = least;
     }
 }

@@ -8,10 +8,6 @@
 #define BENCH_COUNTERS 1024u
 #define BENCH_COUNTER_WORDS 8u /* from one counter to the next */
 #define BENCH_BOX_WORDS 16u    /* of 8 bytes: a line */
-
-/* Messages from one SM to another: the receiver's clock when one came less the sender's when it left. */
-struct bench_way {
-    int64_t least, sum; /* ns */
-};
+#define BENCH_LINES 16u        /* that two SMs send each other messages through */
 
 #endif
