@@ -1,8 +1,9 @@
 /* Host and device: the host writes its time into page-locked memory again and again, and a kernel of one
  * thread answers with what it read there and with its own time; so many answers bound the clocks' difference
  * from both sides and are intersected (gpu_clock.h).  What remains is half of the way of a read's answer and
- * of a write over the bus.  The rate comes from a comparison some seconds ago at most, and it decides how
- * soon the next one is needed: at first every millisecond or so, then more and more seldom.
+ * of its question or of a write, whichever is shorter, over the bus.  A recording begins with several such
+ * comparisons, which are intersected too.  The rate comes from a comparison some seconds ago at most, and it
+ * decides how soon the next one is needed: at first every millisecond or so, then more and more seldom.
  *
  * SMs: two kernels, each of blocks of one thread.  `compare_sms` tells how far the SMs' readings of
  * %globaltimer lie apart (sm_clock.h), once per recording.  `saturate` reads each SM's own clock together
@@ -18,6 +19,9 @@
 #include <string.h>
 
 #define ROUNDS 64u
+#define LINES 32u                  /* places of the host's time in the mailbox */
+#define LINE_WORDS 512u            /* from one to the next */
+#define TRIES_FIRST 8u             /* comparisons at the begin of a recording, if there is time */
 #define ROUNDS_PATIENCE (1u << 22) /* looks of the kernel at the host's time */
 #define ENOUGH 4u                  /* answers, when the GPU was cut short */
 #define SHOWN 8192u                /* the latest times that the host has shown; a power of two */
@@ -30,8 +34,11 @@
 
 /* What host and device exchange; page-locked. */
 struct gy_clock_mailbox {
-    _Atomic(uint64_t) host; /* the host's time; UINT64_MAX: end */
-    uint64_t unused[15];
+    struct {
+        _Atomic(uint64_t) ns; /* the host's time; UINT64_MAX: end */
+        uint64_t unused[LINE_WORDS - 1];
+    } host[LINES];         /* one of them is used */
+    uint32_t steps[LINES]; /* what a read of it takes */
     _Atomic(uint64_t) asked[ROUNDS], heard[ROUNDS];
     _Atomic(uint64_t) answers[ROUNDS + 1];
     struct gy_sm_sample samples[]; /* SM_ROUNDS for each SM */
@@ -58,6 +65,9 @@ static gantry_status load_kernels(struct gy_device_clock *clock)
         status = gy_module_kernel(clock->module, "exchange_times", &clock->exchange);
     }
     if (status == GANTRY_OK) {
+        status = gy_module_kernel(clock->module, "time_reads", &clock->reads);
+    }
+    if (status == GANTRY_OK) {
         status = gy_module_kernel(clock->module, "compare_sms", &clock->compare);
     }
     return status != GANTRY_OK ? status : gy_module_kernel(clock->module, "saturate", &clock->saturate);
@@ -81,6 +91,9 @@ gantry_status gy_device_clock_open(struct gy_device_clock *clock)
     if (status == GANTRY_OK && clock->mailbox == NULL) {
         status = GY_CALL(context, cuMemHostAlloc(&mailbox, bytes, 0));
         clock->mailbox = mailbox;
+        if (status == GANTRY_OK) {
+            memset(mailbox, 0, sizeof(*clock->mailbox));
+        }
     }
     if (status == GANTRY_OK && clock->shown == NULL) {
         clock->shown = gy_zalloc_array(SHOWN, sizeof(*clock->shown));
@@ -121,13 +134,14 @@ static bool launch_exchange(struct gy_device_clock *clock)
 {
     struct gy_context *context = clock->context;
     struct gy_clock_mailbox *mailbox = clock->mailbox;
-    atomic_store(&mailbox->host, 0);
+    atomic_store(&mailbox->host[clock->line].ns, 0);
     for (uint32_t i = 0; i <= ROUNDS; i++) {
         atomic_store(&mailbox->asked[i % ROUNDS], 0);
         atomic_store(&mailbox->heard[i % ROUNDS], 0);
         atomic_store(&mailbox->answers[i], 0);
     }
-    CUdeviceptr host = clock->mailbox_device + offsetof(struct gy_clock_mailbox, host),
+    CUdeviceptr host = clock->mailbox_device + offsetof(struct gy_clock_mailbox, host) +
+                       clock->line * sizeof(mailbox->host[0]),
                 asked = clock->mailbox_device + offsetof(struct gy_clock_mailbox, asked),
                 heard = clock->mailbox_device + offsetof(struct gy_clock_mailbox, heard),
                 answers = clock->mailbox_device + offsetof(struct gy_clock_mailbox, answers);
@@ -160,11 +174,12 @@ static uint32_t exchange_all(struct gy_device_clock *clock, uint64_t begin, uint
                              struct gy_gpu_exchange *exchanges, uint64_t *tick_ns)
 {
     struct gy_clock_mailbox *mailbox = clock->mailbox;
+    _Atomic(uint64_t) *host = &mailbox->host[clock->line].ns;
     uint32_t done = 0;
     uint64_t now, latest = begin, shown = 0;
     *tick_ns = 0;
     while (done <= ROUNDS && (now = gy_clock_ns()) < deadline) {
-        atomic_exchange(&mailbox->host, now);
+        atomic_exchange(host, now);
         clock->shown[shown++ % SHOWN] = now;
         uint64_t answer = atomic_load_explicit(&mailbox->answers[done], memory_order_acquire);
         if (answer == 0) {
@@ -182,7 +197,7 @@ static uint32_t exchange_all(struct gy_device_clock *clock, uint64_t begin, uint
         }
         done++;
     }
-    atomic_store(&mailbox->host, UINT64_MAX);
+    atomic_store(host, UINT64_MAX);
     done = done < ROUNDS ? done : ROUNDS;
     for (uint32_t i = 0; i < done; i++) { /* where it has not arrived yet, the launch will do */
         uint64_t heard = atomic_load(&mailbox->heard[i]);
@@ -193,22 +208,54 @@ static uint32_t exchange_all(struct gy_device_clock *clock, uint64_t begin, uint
     return done;
 }
 
-/* Compare now; false when the GPU does not answer in time. */
-static bool meet(struct gy_device_clock *clock, uint64_t patience_ns, struct gy_gpu_clock *out)
+/* Wait for what is under way on the clock's stream; false: it has not ended by `deadline_ns`. */
+static bool wait_until_idle(struct gy_device_clock *clock, uint64_t deadline_ns)
+{
+    uint64_t begin = gy_clock_ns(), now = begin;
+    bool idle = is_idle(clock);
+    while (!idle && now < deadline_ns && !gy_context_is_lost(clock->context)) {
+        wait_a_little(begin, now);
+        idle = is_idle(clock);
+        now = gy_clock_ns();
+    }
+    return idle;
+}
+
+/* What a read of page-locked memory takes differs by a quarter from line to line: where in the GPU the
+ * address is handled.  Find the one that is read soonest. */
+static void choose_line(struct gy_device_clock *clock, uint64_t deadline_ns)
+{
+    struct gy_context *context = clock->context;
+    struct gy_clock_mailbox *mailbox = clock->mailbox;
+    CUdeviceptr host = clock->mailbox_device + offsetof(struct gy_clock_mailbox, host),
+                steps = clock->mailbox_device + offsetof(struct gy_clock_mailbox, steps);
+    uint32_t lines = LINES, words = LINE_WORDS;
+    void *args[] = {&host, &lines, &words, &steps};
+    memset(mailbox->steps, 0xff, sizeof(mailbox->steps));
+    if (!is_idle(clock) ||
+        GY_CALL(context, cuLaunchKernel(clock->reads->function, 1, 1, 1, 1, 1, 1, 0, clock->stream, args,
+                                        NULL)) != GANTRY_OK ||
+        GY_CALL(context, cuEventRecord(clock->done, clock->stream)) != GANTRY_OK ||
+        !wait_until_idle(clock, deadline_ns)) {
+        return;
+    }
+    for (uint32_t i = 0; i < LINES; i++) {
+        clock->line = mailbox->steps[i] < mailbox->steps[clock->line] ? i : clock->line;
+    }
+    clock->chosen = true;
+}
+
+/* Compare now; false when the GPU does not answer in time, or an earlier kernel has not even begun. */
+static bool meet(struct gy_device_clock *clock, uint64_t deadline_ns, struct gy_gpu_clock *out)
 {
     struct gy_gpu_exchange exchanges[ROUNDS];
     uint64_t begin = gy_clock_ns(), tick_ns;
-    if (begin < clock->retry_ns || gy_context_is_lost(clock->context)) {
+    if (gy_context_is_lost(clock->context) || !is_idle(clock) || !launch_exchange(clock)) {
         return false;
     }
-    bool met = false;
-    if (is_idle(clock) && launch_exchange(clock)) { /* else the kernel before has not even begun, or worse */
-        uint32_t done = exchange_all(clock, begin, begin + patience_ns, exchanges, &tick_ns);
-        tick_ns = tick_ns != 0 ? tick_ns : 1024;
-        met = done >= ENOUGH && gy_gpu_clock_meet(exchanges, done, tick_ns, out);
-    }
-    clock->retry_ns = met ? 0 : gy_clock_ns() + CLOCK_RETRY_NS;
-    return met;
+    uint32_t done = exchange_all(clock, begin, deadline_ns, exchanges, &tick_ns);
+    tick_ns = tick_ns != 0 ? tick_ns : 1024;
+    return done >= ENOUGH && gy_gpu_clock_meet(exchanges, done, tick_ns, out);
 }
 
 /* Take `now` for the latest comparison, of recording `generation`. */
@@ -234,25 +281,50 @@ static void adopt(struct gy_device_clock *clock, uint64_t generation, struct gy_
     clock->latest = now;
 }
 
+/* Up to `tries` comparisons, each of which makes the latest one better known. */
+static void compare_often(struct gy_device_clock *clock, uint64_t generation, uint64_t patience_ns,
+                          uint32_t tries)
+{
+    uint64_t begin = gy_clock_ns(), now_ns = begin;
+    if (begin < clock->retry_ns) {
+        return;
+    }
+    if (!clock->chosen) {
+        choose_line(clock, begin + patience_ns / 4);
+    }
+    uint32_t met = 0;
+    bool goes_on = true;
+    for (uint32_t i = 0; i < tries && goes_on && now_ns - begin <= patience_ns / 2; i++) {
+        struct gy_gpu_clock now;
+        goes_on =
+            (i == 0 || wait_until_idle(clock, begin + patience_ns)) && meet(clock, begin + patience_ns, &now);
+        if (goes_on) {
+            gy_mutex_lock(&clock->lock);
+            adopt(clock, generation, now);
+            gy_mutex_unlock(&clock->lock);
+            met++;
+        }
+        now_ns = gy_clock_ns();
+    }
+    clock->retry_ns = met != 0 ? 0 : now_ns + CLOCK_RETRY_NS;
+}
+
 void gy_device_clock_compare(struct gy_device_clock *clock, uint64_t generation, uint64_t patience_ns)
 {
     gy_mutex_lock(&clock->lock);
     uint64_t age = gy_gpu_clock_age(&clock->latest) / 2, now_ns = gy_clock_ns(); /* an eighth of the bound */
     age = age < AGE_LEAST_NS ? AGE_LEAST_NS : age > AGE_MOST_NS ? AGE_MOST_NS : age;
-    bool recent = clock->generation == generation && now_ns - clock->latest.host_ns < age;
+    bool first = clock->generation != generation;
+    bool recent = !first && now_ns - clock->latest.host_ns < age;
     bool mine = !clock->measuring && !recent;
     clock->measuring = clock->measuring || mine;
     gy_mutex_unlock(&clock->lock);
     if (!mine) {
         return;
     }
-    struct gy_gpu_clock now;
-    bool met = meet(clock, patience_ns, &now);
+    compare_often(clock, generation, patience_ns, first ? TRIES_FIRST : 1);
     gy_mutex_lock(&clock->lock);
     clock->measuring = false;
-    if (met) {
-        adopt(clock, generation, now);
-    }
     gy_mutex_unlock(&clock->lock);
 }
 
@@ -277,13 +349,8 @@ void gy_device_clock_compare_sms(struct gy_device_clock *clock, uint64_t patienc
     if (clock->offsets == NULL) {
         clock->offsets = gy_zalloc_array(GY_SMS, sizeof(*clock->offsets));
     }
-    uint64_t begin = gy_clock_ns();
-    bool idle = is_idle(clock);
-    while (!idle && gy_clock_ns() - begin < patience_ns) { /* the exchange is about to end */
-        wait_a_little(begin, gy_clock_ns());
-        idle = is_idle(clock);
-    }
-    if (clock->offsets == NULL || !idle) {
+    uint64_t deadline_ns = gy_clock_ns() + patience_ns;
+    if (clock->offsets == NULL || !wait_until_idle(clock, deadline_ns)) { /* the exchange is about to end */
         return;
     }
     CUdeviceptr samples = clock->mailbox_device + offsetof(struct gy_clock_mailbox, samples);
@@ -295,10 +362,9 @@ void gy_device_clock_compare_sms(struct gy_device_clock *clock, uint64_t patienc
         GY_CALL(context, cuEventRecord(clock->done, clock->stream)) != GANTRY_OK) {
         return;
     }
-    while (!(idle = is_idle(clock)) && gy_clock_ns() - begin < patience_ns && !gy_context_is_lost(context)) {
-        wait_a_little(begin, gy_clock_ns());
+    if (wait_until_idle(clock, deadline_ns)) {
+        clock->offset_count = gy_sm_offsets(clock->mailbox->samples, room, clock->offsets);
     }
-    clock->offset_count = idle ? gy_sm_offsets(clock->mailbox->samples, room, clock->offsets) : 0;
 }
 
 size_t gy_device_clock_anchor_bytes(const struct gy_device_clock *clock)

@@ -20,6 +20,8 @@ struct gy_device_clock {
     bool measuring;    /* guarded by lock: a thread is in gy_device_clock_compare() */
     uint64_t retry_ns; /* the measuring thread alone: not before this time */
     uint64_t *shown;   /* the measuring thread alone, once made */
+    bool chosen;       /* the measuring thread alone: */
+    uint32_t line;     /* of the mailbox, which the GPU reads soonest */
 
     /* Made by the dispatcher thread before anything uses them, immutable then: */
     CUstream stream;
@@ -27,7 +29,7 @@ struct gy_device_clock {
     struct gy_clock_mailbox *mailbox; /* page-locked */
     CUdeviceptr mailbox_device, counter;
     struct gantry_module *module;
-    struct gantry_kernel *exchange, *compare, *saturate;
+    struct gantry_kernel *exchange, *reads, *compare, *saturate;
     uint32_t room; /* SMs that a set of anchors has room for */
 
     struct gy_sm_offset *offsets; /* guarded by the batches: GD writes while none is under way */
@@ -42,7 +44,8 @@ void gy_device_clock_fini(struct gy_device_clock *clock);
 GANTRY_MUST_CHECK gantry_status gy_device_clock_open(struct gy_device_clock *clock);
 
 /* Context current.  Make the latest comparison of recording `generation` a recent one, if the GPU answers
- * within `patience_ns`.  One thread at a time does it, others go on. */
+ * within `patience_ns`, which is for all that is done; the first of a recording takes some ms.  One thread at
+ * a time does it, others go on. */
 void gy_device_clock_compare(struct gy_device_clock *clock, uint64_t generation, uint64_t patience_ns);
 /* Any thread.  The latest comparison; bound_ns 0: none in this recording. */
 struct gy_gpu_clock gy_device_clock_latest(struct gy_device_clock *clock, uint64_t generation);

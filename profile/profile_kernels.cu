@@ -68,6 +68,23 @@ GANTRY_KERNEL(exchange_times, (const uint64_t *host, uint64_t *asked, uint64_t *
     write_word(&answers[rounds], step);
 }
 
+/* One thread.  steps[i] is what reading host[i * words], in host memory, takes at least, in steps of the SM's clock. */
+GANTRY_KERNEL(time_reads, (const uint64_t *host, uint32_t lines, uint32_t words, uint32_t *steps))
+{
+    for (uint32_t line = 0; line < lines; line++) {
+        uint64_t least = 0xffffffffu;
+        for (uint32_t i = 0; i < 4; i++) {
+            uint64_t before = gantry_sm_clock(), shown = read_time(host + line * words);
+            if (shown == ~(uint64_t)0) { /* never: what makes the clock's second reading wait */
+                return;
+            }
+            uint64_t took = gantry_sm_clock() - before;
+            least = took < least ? took : least;
+        }
+        steps[line] = (uint32_t)least;
+    }
+}
+
 /* Blocks of one thread, as many as there are SMs or more.  Each takes `rounds` steps of *counter, which all share, and
  * leaves what its clock showed around each of them at the place that the step was given.  Nobody waits. */
 GANTRY_KERNEL(compare_sms, (uint32_t *counter, gy_sm_sample *samples, uint32_t rounds, uint32_t room))
