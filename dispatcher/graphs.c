@@ -332,8 +332,10 @@ void gy_graphs_set_trust(struct gy_graphs *g, gantry_launch_fn function, enum gy
 /* ---- auto ---------------------------------------------------------------------------------- */
 
 enum {
-    TRIES = 4,  /* batches of a shape measured each way */
-    AGAIN = 512 /* measure anew after so many batches: the machine may have changed */
+    TRIES = 4,   /* batches of a shape measured each way */
+    MEMORY = 8,  /* a mean forgets what is older, about */
+    EXCESS = 4,  /* one batch as a graph counts at most as so many as streams: it may have been disturbed */
+    AGAIN = 512, /* measure anew after so many batches: the machine may have changed */
 };
 
 static struct gy_graph_shape *shape_of(struct gy_graphs *g, uint64_t key)
@@ -354,18 +356,24 @@ bool gy_graphs_choose(struct gy_graphs *g, uint64_t key)
     if (s->samples[0] < TRIES) {
         return false;
     }
-    return s->samples[1] < TRIES || s->cost[1] < s->cost[0];
+    const bool tries = s->samples[1] <= TRIES;
+    return s->samples[1] < 2 || s->cost[1] < (tries ? 2 * s->cost[0] : s->cost[0]);
 }
 
+/* Means, not the least: batches that begin alike may differ further on, and then each needs an executable
+ * graph of its own, which costs several times what a launch does.  The first as a graph always needs one, and
+ * does not count. */
 void gy_graphs_learn(struct gy_graphs *g, uint64_t key, bool as_graph, uint64_t ns, uint64_t calls)
 {
     struct gy_graph_shape *s = shape_of(g, key);
     if (calls == 0) {
         return;
     }
-    const double cost = (double)ns / (double)calls;
-    if (s->samples[as_graph] == 0 || cost < s->cost[as_graph]) {
-        s->cost[as_graph] = cost;
+    double cost = (double)ns / (double)calls;
+    uint32_t counted = s->samples[as_graph]++;
+    if (as_graph) {
+        cost = cost < EXCESS * s->cost[0] ? cost : EXCESS * s->cost[0];
+        counted -= counted != 0;
     }
-    s->samples[as_graph]++;
+    s->cost[as_graph] += (cost - s->cost[as_graph]) / (counted < MEMORY ? counted + 1 : MEMORY);
 }

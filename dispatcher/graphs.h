@@ -48,7 +48,7 @@ struct gy_graph_function {
 struct gy_graph_shape {
     uint64_t key;
     uint32_t seen;  /* batches */
-    double cost[2]; /* ns per launch call, as streams and as a graph; the least seen lately */
+    double cost[2]; /* ns per launch call, as streams and as a graph; the mean of late */
     uint32_t samples[2];
 };
 

@@ -597,6 +597,7 @@ void gy_streams_return_all(struct gy_streams *streams)
         streams->streams[i].heirs = 0;
     }
     streams->in_use = 0;
+    streams->next_shared = 0; /* a step that is repeated gets the same streams, and can be the same graph */
 }
 
 void gy_streams_passed(struct gy_streams *streams, uint32_t stream, uint64_t seq)

@@ -35,44 +35,71 @@ static void test_steps_of_one_shape_share_an_executable_graph(void **state)
     modes_close(&s);
 }
 
-/* A batch of many calls: the device begins while the rest is captured, in the same parts in every step. */
-static void test_a_large_batch_is_launched_in_parts(void **state)
+enum { MOST_TASKS = 600 };
+
+/* A step of so many tasks in pipelines, each after the one before; a CPU task comes after the last of them.
+ */
+static void run_pipelines(struct modes_scene *s, uint32_t pipelines, uint32_t count)
 {
-    enum { PIPELINES = 6, TASKS = 600 };
-    static struct modes_job jobs[TASKS];
-    gantry_task *tasks[TASKS];
-    (void)state;
+    static struct modes_job jobs[MOST_TASKS];
+    gantry_task *tasks[MOST_TASKS];
+    _Atomic(uint32_t) ran = 0;
+    gantry_task *done = gpu_fixture_cpu(&s->gpu, "done", modes_count_run, &ran);
+    for (uint32_t i = 0; i < count; i++) {
+        jobs[i] = (struct modes_job){s, i, 0, i + pipelines >= count ? done : NULL, false, 0};
+        tasks[i] = gpu_fixture_gpu(&s->gpu, GANTRY_TASK_KERNEL, "part", modes_launch, &jobs[i]);
+        if (i >= pipelines) {
+            gpu_fixture_after(tasks[i], tasks[i - pipelines]);
+        }
+        if (jobs[i].completes != NULL) {
+            gpu_fixture_after(done, tasks[i]);
+        }
+    }
+    assert_ok(gpu_fixture_step(&s->gpu));
+    assert_int_equal(ran, 1);
+    for (uint32_t i = pipelines; i < count; i++) {
+        assert_true(modes_end_of(s, i - pipelines) < modes_begin_of(s, i));
+    }
+}
+
+/* What four steps add to the counters once what can be captured was tried. */
+static void count_steps(uint32_t pipelines, uint32_t count, gantry_dispatcher_stats *before,
+                        gantry_dispatcher_stats *after)
+{
     gantry_context_options options = modes_options();
     options.submission = GANTRY_SUBMISSION_GRAPHS;
     struct modes_scene s;
-    gantry_dispatcher_stats before = {0};
     modes_open(&s, &options);
     for (uint32_t step = 0; step < 6; step++) {
-        _Atomic(uint32_t) ran = 0;
-        gantry_task *done = gpu_fixture_cpu(&s.gpu, "done", modes_count_run, &ran);
-        for (uint32_t i = 0; i < TASKS; i++) {
-            jobs[i] = (struct modes_job){&s, i, 0, i + PIPELINES >= TASKS ? done : NULL, false, 0};
-            tasks[i] = gpu_fixture_gpu(&s.gpu, GANTRY_TASK_KERNEL, "part", modes_launch, &jobs[i]);
-            if (i >= PIPELINES) {
-                gpu_fixture_after(tasks[i], tasks[i - PIPELINES]);
-            }
-            if (jobs[i].completes != NULL) {
-                gpu_fixture_after(done, tasks[i]);
-            }
+        if (step == 2) {
+            *before = gpu_fixture_stats(&s.gpu);
         }
-        before =
-            step == 2 ? gpu_fixture_stats(&s.gpu) : before; /* the first steps try what can be captured */
-        assert_ok(gpu_fixture_step(&s.gpu));
-        assert_int_equal(ran, 1);
-        for (uint32_t i = PIPELINES; i < TASKS; i++) {
-            assert_true(modes_end_of(&s, i - PIPELINES) < modes_begin_of(&s, i));
-        }
+        run_pipelines(&s, pipelines, count);
     }
-    gantry_dispatcher_stats stats = gpu_fixture_stats(&s.gpu);
-    assert_int_equal(stats.graph_launches - before.graph_launches, 4 * 2);
-    assert_int_equal(stats.graph_cuts - before.graph_cuts, 4);
-    assert_int_equal(stats.graph_instantiations, before.graph_instantiations);
+    *after = gpu_fixture_stats(&s.gpu);
     modes_close(&s);
+}
+
+/* A batch of many calls: the device begins while the rest is captured, in the same parts in every step. */
+static void test_a_large_batch_is_launched_in_parts(void **state)
+{
+    (void)state;
+    gantry_dispatcher_stats before, after;
+    count_steps(6, MOST_TASKS, &before, &after);
+    assert_int_equal(after.graph_launches - before.graph_launches, 4 * 2);
+    assert_int_equal(after.graph_cuts - before.graph_cuts, 4);
+    assert_int_equal(after.graph_instantiations, before.graph_instantiations);
+}
+
+/* Tasks that share streams for want of more share the same ones in every step. */
+static void test_a_step_wider_than_the_streams_is_the_same_graph_again(void **state)
+{
+    (void)state;
+    gantry_dispatcher_stats before, after;
+    count_steps(45, 180, &before, &after); /* no multiple of the 32 streams */
+    assert_int_equal(after.streams_peak, 32);
+    assert_int_equal(after.graph_launches - before.graph_launches, 4);
+    assert_int_equal(after.graph_instantiations, before.graph_instantiations);
 }
 
 /* Every driver's capture forbids this. */
@@ -254,6 +281,31 @@ static void test_auto_keeps_what_costs_less_for_each_shape(void **state)
     assert_false(gy_graphs_choose(&graphs, 1));
 }
 
+/* Of ten batches that begin alike, so many are new further on and need an executable graph. */
+static bool settles_on_graphs_with(uint32_t new_ones)
+{
+    static struct gy_graphs graphs;
+    memset(&graphs, 0, sizeof(graphs));
+    uint32_t as_graph_lately = 0;
+    for (uint32_t batch = 0; batch < 200; batch++) {
+        bool as_graph = gy_graphs_choose(&graphs, 7);
+        bool is_new = batch % 10 < new_ones;
+        gy_graphs_learn(&graphs, 7, as_graph, !as_graph ? 4000 : is_new ? 20000 : 700, 10);
+        as_graph_lately += batch >= 100 && as_graph;
+    }
+    assert_true(as_graph_lately == 0 || as_graph_lately == 100);
+    return as_graph_lately != 0;
+}
+
+static void test_auto_leaves_shapes_that_seldom_repeat_to_streams(void **state)
+{
+    (void)state;
+    assert_true(settles_on_graphs_with(0));
+    assert_true(settles_on_graphs_with(1));
+    assert_false(settles_on_graphs_with(5));
+    assert_false(settles_on_graphs_with(10));
+}
+
 static void test_auto_tries_both_and_settles(void **state)
 {
     (void)state;
@@ -278,11 +330,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_steps_of_one_shape_share_an_executable_graph),
         cmocka_unit_test(test_a_large_batch_is_launched_in_parts),
+        cmocka_unit_test(test_a_step_wider_than_the_streams_is_the_same_graph_again),
         cmocka_unit_test(test_a_callback_that_cannot_be_captured_is_called_again_on_streams),
         cmocka_unit_test(test_a_callback_may_leave_the_graph),
         cmocka_unit_test(test_a_capture_broken_behind_our_back_is_never_silent),
         cmocka_unit_test(test_pageable_sources_are_never_read_late),
         cmocka_unit_test(test_auto_keeps_what_costs_less_for_each_shape),
+        cmocka_unit_test(test_auto_leaves_shapes_that_seldom_repeat_to_streams),
         cmocka_unit_test(test_auto_tries_both_and_settles),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
