@@ -6,6 +6,7 @@
 
 #include <getopt.h>
 #include <stdbool.h>
+#include <stdio.h>
 
 /* Exit status of a wrong call, as against 1: what was asked for failed. */
 #define CLI_USAGE 2
@@ -39,5 +40,8 @@ bool cli_parse_number(const char *text, unsigned long low, unsigned long high, u
 
 /* "auto", "cuda" or "emulated"; false otherwise. */
 bool cli_parse_driver(const char *text, gantry_driver_choice *out);
+
+/* Text as a JSON string, with its quotes; bytes that are no UTF-8 become U+FFFD. */
+void cli_json_string(FILE *file, const char *text);
 
 #endif

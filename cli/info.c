@@ -119,17 +119,8 @@ static void print_copies(const struct report *report)
 
 static void print_json_string(const char *key, const char *text)
 {
-    printf("\"%s\":\"", key);
-    for (const unsigned char *c = (const unsigned char *)text; *c != '\0'; c++) {
-        if (*c == '"' || *c == '\\') {
-            printf("\\%c", *c);
-        } else if (*c < 0x20) {
-            printf("\\u%04x", *c);
-        } else {
-            putchar(*c);
-        }
-    }
-    printf("\"");
+    printf("\"%s\":", key);
+    cli_json_string(stdout, text);
 }
 
 static void print_json_copies(const gantry_copy_tuning *copies)
@@ -244,14 +235,16 @@ const struct cli_command cli_info = {
     .name = "info",
     .arguments = "[--json] [--driver DRIVER] [--copies [--calibrate]] [--partitions PLAN.json]",
     .summary = "show the version, the driver in use and the device, or a plan of partitions",
-    .help = "Opens the device that GANTRY_DEVICE names (an ordinal or a UUID), else the first one.\n"
-            "  --json            one JSON object\n"
-            "  --copies          also how batched copies are performed: thread blocks, and what goes to the\n"
-            "                    copy engines\n"
-            "  --calibrate       the same as measured now, with 64 MiB\n"
-            "  --partitions PLAN carry the plan out and show what was granted, and which multiprocessors a "
-            "kernel\n"
-            "                    has run on; fails when blocks ran where they should not\n"
-            "  --driver DRIVER   auto (the default), cuda or emulated\n",
+    .help =
+        "Opens the device that GANTRY_DEVICE names (an ordinal or a UUID), else the first one.\n"
+        "  --json            one JSON object\n"
+        "  --copies          also how batched copies are performed: thread blocks, and what goes to the\n"
+        "                    copy engines\n"
+        "  --calibrate       the same as measured now, with 64 MiB\n"
+        "  --partitions PLAN carry the plan out and show what was granted, and which multiprocessors a "
+        "kernel\n"
+        "                    has run on; fails when blocks ran where they should not.  Of partitions with\n"
+        "                    a share of GPU time also what they got of it, all loaded for a second\n"
+        "  --driver DRIVER   auto (the default), cuda or emulated\n",
     .main = info_main,
 };

@@ -16,6 +16,7 @@ struct seen {
     uint32_t strays;  /* SMs more than granted, or others as a graph */
     uint32_t missing; /* SMs fewer than granted */
     uint32_t overlap; /* SMs that another partition ran on, too, though this one is exclusive */
+    struct cli_share share;
 };
 
 /* What a task that names no partition has run on. */
@@ -117,6 +118,37 @@ static void print_text(const gantry_sm_topology *t, const gantry_partition_layou
            unnamed->stream, unnamed->graph, unnamed->strays);
 }
 
+static void print_shares(const struct seen *seen, uint32_t count)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < count; i++) {
+        const gantry_share_usage *u = &seen[i].share.usage;
+        if (!seen[i].share.is_bound) {
+            continue;
+        }
+        if (!any) {
+            printf("%-16s %7s %8s %9s %9s %9s  %s\n", "share of", "target", "measured", "in 100 ms", "in 1 s",
+                   "throttled", "(all of them loaded at a time)");
+        }
+        any = true;
+        printf("%-16s %5.1f %% %6.1f %% %7.1f %% %7.1f %% %7.1f %%\n", seen[i].info.name, 100 * u->target,
+               100 * u->measured, 100 * u->worst_100ms, 100 * u->worst_1s,
+               u->since_ns != 0 ? 100 * (double)u->throttled_ns / (double)u->since_ns : 0.0);
+    }
+}
+
+static void print_json_share(const struct cli_share *share)
+{
+    const gantry_share_usage *u = &share->usage;
+    if (!share->is_bound) {
+        printf(",\"share\":null}");
+        return;
+    }
+    printf(",\"share\":{\"target\":%.6f,\"measured\":%.6f,\"worst_100ms\":%.6f,\"worst_1s\":%.6f,"
+           "\"used_ns\":%" PRIu64 ",\"since_ns\":%" PRIu64 ",\"throttled_ns\":%" PRIu64 "}}",
+           u->target, u->measured, u->worst_100ms, u->worst_1s, u->used_ns, u->since_ns, u->throttled_ns);
+}
+
 static void print_json(const gantry_sm_topology *t, const gantry_partition_layout *plan,
                        const struct seen *seen, const struct unnamed *unnamed)
 {
@@ -129,11 +161,14 @@ static void print_json(const gantry_sm_topology *t, const gantry_partition_layou
     for (uint32_t i = 0; i < plan->count; i++) {
         const struct seen *s = &seen[i];
         format_set(&s->stream, set, sizeof(set));
-        printf("%s{\"name\":\"%s\",\"planned_sms\":%" PRIu32 ",\"granted_sms\":%" PRIu32
-               ",\"seen_sms\":%" PRIu32 ",\"seen_in_graph\":%" PRIu32 ",\"strays\":%" PRIu32
-               ",\"missing\":%" PRIu32 ",\"overlap\":%" PRIu32 ",\"default\":%s,\"sms\":\"%s\"}",
-               i != 0 ? "," : "", s->info.name, s->info.planned_sms, s->info.granted_sms, s->stream.count,
-               s->graph.count, s->strays, s->missing, s->overlap, s->info.is_default ? "true" : "false", set);
+        printf("%s{\"name\":", i != 0 ? "," : "");
+        cli_json_string(stdout, s->info.name);
+        printf(",\"planned_sms\":%" PRIu32 ",\"granted_sms\":%" PRIu32 ",\"seen_sms\":%" PRIu32
+               ",\"seen_in_graph\":%" PRIu32 ",\"strays\":%" PRIu32 ",\"missing\":%" PRIu32
+               ",\"overlap\":%" PRIu32 ",\"default\":%s,\"sms\":\"%s\"",
+               s->info.planned_sms, s->info.granted_sms, s->stream.count, s->graph.count, s->strays,
+               s->missing, s->overlap, s->info.is_default ? "true" : "false", set);
+        print_json_share(&s->share);
     }
     printf("],\"unnamed\":{\"seen_sms\":%" PRIu32 ",\"seen_in_graph\":%" PRIu32 ",\"strays\":%" PRIu32 "}}\n",
            unnamed->stream, unnamed->graph, unnamed->strays);
@@ -149,8 +184,15 @@ static int show(gantry_context *context, bool json)
         gantry_partition_get_layout(context, &plan) != GANTRY_OK) {
         return 1;
     }
+    /* First of all: what comes later would have used up their time. */
+    struct cli_share shares[GANTRY_PARTITIONS_MAX];
+    memset(shares, 0, sizeof(shares));
+    if (!cli_try_shares(context, shares, plan.count)) {
+        return 1;
+    }
     bool clean;
     for (uint32_t i = 0; i < plan.count; i++) {
+        seen[i].share = shares[i];
         if (!look(context, i, &seen[i])) {
             return 1;
         }
@@ -165,6 +207,9 @@ static int show(gantry_context *context, bool json)
         clean = clean && seen[i].strays == 0 && seen[i].missing == 0 && seen[i].overlap == 0;
     }
     (json ? print_json : print_text)(&topology, &plan, seen, &unnamed);
+    if (!json) {
+        print_shares(seen, plan.count);
+    }
     if (!clean) {
         fprintf(stderr, "gantry: blocks ran where they should not, or not wherever they should\n");
     }

@@ -1,25 +1,11 @@
 #include "cli/report_export.h"
 
+#include "cli/command.h"
 #include "timeline.html.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-
-void cli_json_string(FILE *file, const char *text)
-{
-    fputc('"', file);
-    for (const unsigned char *c = (const unsigned char *)text; *c != '\0'; c++) {
-        if (*c == '"' || *c == '\\') {
-            fprintf(file, "\\%c", *c);
-        } else if (*c < 0x20 || *c == '<') { /* '<': the text may stand in a page's script */
-            fprintf(file, "\\u%04x", *c);
-        } else {
-            fputc(*c, file);
-        }
-    }
-    fputc('"', file);
-}
 
 /* ---- Chrome ------------------------------------------------------------------------------------ */
 

@@ -7,9 +7,6 @@
 
 #include <stdio.h>
 
-/* Text as a JSON string, with its quotes. */
-void cli_json_string(FILE *file, const char *text);
-
 /* Chrome's trace event format.  Every track is a thread of one process; times in us with three decimals.
  * First begin, then each block while the trace is read (a trace_block_fn; `file` is a FILE), then all the
  * rest; false after a line on stderr. */

@@ -1,6 +1,7 @@
 /* A report as text, as JSON, and as the difference of two. */
 #include "cli/report_print.h"
 
+#include "cli/command.h"
 #include "cli/report_export.h"
 
 #include <inttypes.h>

@@ -1,6 +1,7 @@
 /* A stage is all tasks of one label at one place: the host, or a partition. */
 #include "cli/report_waterfall.h"
 
+#include "cli/command.h"
 #include "cli/report_export.h"
 
 #include <inttypes.h>

@@ -65,3 +65,43 @@ bool cli_parse_driver(const char *text, gantry_driver_choice *out)
     }
     return false;
 }
+
+/* Bytes of the character that begins here; 0: it is no UTF-8.  The text ends with a zero, which continues
+ * nothing. */
+static size_t character_bytes(const unsigned char *c)
+{
+    if (c[0] < 0x80) {
+        return 1;
+    }
+    size_t bytes = c[0] >= 0xc2 && c[0] <= 0xdf   ? 2
+                   : (c[0] & 0xf0) == 0xe0        ? 3
+                   : c[0] >= 0xf0 && c[0] <= 0xf4 ? 4
+                                                  : 0;
+    for (size_t i = 1; i < bytes; i++) {
+        if ((c[i] & 0xc0) != 0x80) {
+            return 0;
+        }
+    }
+    bool is_other_form = (c[0] == 0xe0 && c[1] < 0xa0) || (c[0] == 0xed && c[1] > 0x9f) ||
+                         (c[0] == 0xf0 && c[1] < 0x90) || (c[0] == 0xf4 && c[1] > 0x8f);
+    return is_other_form ? 0 : bytes;
+}
+
+void cli_json_string(FILE *file, const char *text)
+{
+    fputc('"', file);
+    for (const unsigned char *c = (const unsigned char *)text; *c != '\0';) {
+        size_t bytes = character_bytes(c);
+        if (bytes == 0) {
+            fputs("\\ufffd", file);
+        } else if (*c == '"' || *c == '\\') {
+            fprintf(file, "\\%c", *c);
+        } else if (*c < 0x20 || *c == '<') { /* '<': the text may stand in a page's script */
+            fprintf(file, "\\u%04x", *c);
+        } else {
+            fwrite(c, 1, bytes, file);
+        }
+        c += bytes != 0 ? bytes : 1;
+    }
+    fputc('"', file);
+}
