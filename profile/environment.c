@@ -7,11 +7,32 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 static gy_mutex lock = {PTHREAD_MUTEX_INITIALIZER, GY_RANK_LEAF};
 static unsigned contexts;       /* guarded by lock */
 static unsigned recordings;     /* guarded by lock: begun in this process */
 static gantry_profile *profile; /* guarded by lock */
+static pid_t recorder;          /* guarded by lock: who began the latest; a forked child has no writer */
+
+/* Takes the recording that is running, if `condition`. */
+static gantry_profile *take_if_locked(bool condition)
+{
+    gantry_profile *ending = condition ? profile : NULL;
+    if (ending != NULL) {
+        profile = NULL;
+    }
+    return ending;
+}
+
+/* Many a program ends without destroying its contexts. */
+static void leave_at_exit(void)
+{
+    gy_mutex_lock(&lock);
+    gantry_profile *ending = take_if_locked(getpid() == recorder);
+    gy_mutex_unlock(&lock);
+    (void)gantry_profile_stop(ending, NULL);
+}
 
 void gy_profile_environment_enter(void)
 {
@@ -36,18 +57,20 @@ void gy_profile_environment_enter(void)
         return; /* logged; the program runs all the same */
     }
     gy_mutex_lock(&lock);
+    bool is_first = recorder == 0;
     profile = started;
+    recorder = getpid();
     gy_mutex_unlock(&lock);
+    if (is_first) {
+        (void)atexit(leave_at_exit); /* without it such a recording is cut short */
+    }
     gy_log(GANTRY_LOG_INFO, "profile: recording into %s", numbered);
 }
 
 void gy_profile_environment_leave(void)
 {
     gy_mutex_lock(&lock);
-    gantry_profile *ending = --contexts == 0 ? profile : NULL;
-    if (ending != NULL) {
-        profile = NULL;
-    }
+    gantry_profile *ending = take_if_locked(--contexts == 0);
     gy_mutex_unlock(&lock);
     (void)gantry_profile_stop(ending, NULL); /* logged; NULL is ignored */
 }

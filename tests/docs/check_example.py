@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A page's example compiles without a warning, runs, and prints what the page says.
+"""A page's example compiles without a warning, runs, prints what the page says, and can be recorded.
 
 Usage: check_example.py SOURCE_DIR LIBRARY_DIR PAGE CC [FLAG...]
 
@@ -27,6 +27,11 @@ def main(source, libraries, page, *compiler):
         driver = os.environ.get("GANTRY_TEST_DRIVER", "emulated")
         output = subprocess.run([str(program)], env={**os.environ, "GANTRY_DRIVER": driver}, check=True,
                                 stdout=subprocess.PIPE, text=True).stdout
+        # Recorded from outside, whether or not it destroys its context.
+        recording = pathlib.Path(folder, "run.pftrace")
+        subprocess.run([str(program)], env={**os.environ, "GANTRY_DRIVER": driver, "GANTRY_PROFILE": str(recording)},
+                       check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([f"{libraries}/gantry", "report", "trace", str(recording)], check=True, stdout=subprocess.DEVNULL)
     print(output, end="")
     return 0 if output == match[2] else 1
 
