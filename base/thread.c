@@ -165,8 +165,27 @@ static void *thread_main(void *arg)
     return NULL;
 }
 
+static atomic_uint forks; /* atomic; counted once a thread was started */
+
+static void count_fork(void)
+{
+    atomic_fetch_add_explicit(&forks, 1, memory_order_relaxed);
+}
+
+static void watch_forks(void)
+{
+    (void)pthread_atfork(NULL, NULL, count_fork);
+}
+
+unsigned gy_thread_forks(void)
+{
+    return atomic_load_explicit(&forks, memory_order_relaxed);
+}
+
 gantry_status gy_thread_start(gy_thread *thread, const char *name, void (*body)(void *arg), void *arg)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    (void)pthread_once(&once, watch_forks);
     struct start *start = gy_zalloc(sizeof(*start));
     if (start == NULL) {
         return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "cannot start thread %s", name);

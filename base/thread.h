@@ -107,6 +107,9 @@ typedef struct gy_thread {
 GANTRY_MUST_CHECK gantry_status gy_thread_start(gy_thread *thread, const char *name, void (*body)(void *arg),
                                                 void *arg);
 void gy_thread_join(gy_thread *thread);
+/* How many forks lie between this process and the one that loaded the library: threads that were started at
+ * another number are not here. */
+unsigned gy_thread_forks(void);
 /* The calling thread does what nobody waits for: being woken, it does not take the CPU from who wakes it. */
 void gy_thread_be_background(void);
 

@@ -13,6 +13,7 @@
 #include "driver/device.h"
 #include "driver/module.h"
 #include "profile/environment.h"
+#include "taskman/gpu_ops.h"
 #include "taskman/pool.h"
 
 #include <stdlib.h>
@@ -177,12 +178,20 @@ static void tear_down(void *user)
     gy_handle_free(context, context);
 }
 
+/* Not in a child that was forked from the process with its threads. */
+static bool is_here(const gantry_context *context)
+{
+    const struct gy_gpu_dispatcher *gpu = (const struct gy_gpu_dispatcher *)context->dispatcher;
+    return gpu->forks == gy_thread_forks();
+}
+
 void gantry_context_destroy(gantry_context *context)
 {
     if (GY_HANDLE_IS_BAD(CONTEXT, context)) {
         return;
     }
-    if (context == NULL || gy_pool_check_outside("gantry_context_destroy") != GANTRY_OK) {
+    if (context == NULL || gy_pool_check_outside("gantry_context_destroy") != GANTRY_OK ||
+        !is_here(context)) {
         return;
     }
     gy_handle_died(context);

@@ -293,6 +293,7 @@ gantry_status gy_dispatcher_create(const struct gy_dispatcher_config *config, ga
         return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "no memory for a dispatcher");
     }
     d->base.ops = &ops;
+    d->base.forks = gy_thread_forks();
     d->config = *config;
     atomic_init(&d->submission, config->submission);
     gy_mutex_init(&d->batch_lock, GY_RANK_LEAF);

@@ -7,7 +7,7 @@
     X(SUCCESS, 0, "no error")                                                             \
     X(ERROR_INVALID_VALUE, 1, "an argument is out of range")                              \
     X(ERROR_OUT_OF_MEMORY, 2, "not enough memory")                                        \
-    X(ERROR_NOT_INITIALIZED, 3, "cuInit was not called")                                  \
+    X(ERROR_NOT_INITIALIZED, 3, "cuInit was not called, or before a fork")                \
     X(ERROR_DEINITIALIZED, 4, "the driver is shutting down")                              \
     X(ERROR_STUB_LIBRARY, 34, "a stub library was loaded instead of the driver")          \
     X(ERROR_DEVICE_UNAVAILABLE, 46, "the device is busy or cannot be used now")           \

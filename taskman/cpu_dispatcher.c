@@ -169,6 +169,7 @@ static void free_workers(gantry_cpu_dispatcher *pool, uint32_t count)
 /* All workers' queues exist before the first thread can look into them. */
 static gantry_status start_workers(gantry_cpu_dispatcher *pool)
 {
+    pool->forks = gy_thread_forks();
     uint32_t count = pool->worker_count;
     size_t bytes = count * sizeof(*pool->workers);
     pool->workers = gy_alloc_aligned(bytes == 0 ? 1 : bytes, 64);
@@ -265,7 +266,8 @@ void gantry_cpu_dispatcher_destroy(gantry_cpu_dispatcher *dispatcher)
     if (GY_HANDLE_IS_BAD(CPU_DISPATCHER, dispatcher)) {
         return;
     }
-    if (dispatcher == NULL || gy_pool_check_outside("gantry_cpu_dispatcher_destroy") != GANTRY_OK) {
+    if (dispatcher == NULL || gy_pool_check_outside("gantry_cpu_dispatcher_destroy") != GANTRY_OK ||
+        !gy_pool_is_here(dispatcher)) {
         return;
     }
     /* A foreign thread that released the last task may still be on its way out; it waits for nothing. */

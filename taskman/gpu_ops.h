@@ -84,6 +84,7 @@ struct gy_gpu_ops {
 /* The first member of struct gantry_dispatcher. */
 struct gy_gpu_dispatcher {
     const struct gy_gpu_ops *ops;
+    unsigned forks; /* immutable; gy_thread_forks() of its threads */
 };
 
 /* The dispatcher's part of a task; taskman/ zeroes it at submission and only uses `next` for lists. */

@@ -49,6 +49,11 @@ gantry_status gy_pool_check_outside(const char *call)
     return GANTRY_OK;
 }
 
+bool gy_pool_is_here(const gantry_cpu_dispatcher *pool)
+{
+    return pool->worker_count == 0 || pool->forks == gy_thread_forks();
+}
+
 void gy_pool_notify_waiters(gantry_cpu_dispatcher *pool)
 {
     gy_event_notify(pool->inline_only ? &pool->work : &pool->done, UINT32_MAX);

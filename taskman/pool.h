@@ -63,4 +63,7 @@ void gy_pool_wait(gantry_cpu_dispatcher *pool, bool (*condition)(void *user, boo
  * `call`, which waits for such, would wait for ever. */
 gantry_status gy_pool_check_outside(const char *call);
 
+/* False in a process that was forked from the one with the workers. */
+bool gy_pool_is_here(const gantry_cpu_dispatcher *pool);
+
 #endif

@@ -72,6 +72,7 @@ struct gantry_cpu_dispatcher {
     struct gy_worker *workers;       /* immutable after create */
     uint32_t worker_count;           /* immutable after create */
     bool inline_only;                /* immutable after create */
+    unsigned forks;                  /* immutable after create; gy_thread_forks() of its workers */
     gantry_wait_mode mode;           /* immutable after create */
     _Atomic(uint32_t) watched;       /* atomic; see gy_pool_watch(); rarely written */
     struct gantry_cpu_pool_ops host; /* immutable after create; submit NULL: workers of our own */

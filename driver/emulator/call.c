@@ -15,6 +15,7 @@ gy_mutex gy_emu_lock;
 static gy_cond progress; /* an operation ended that a host thread may wait for */
 static bool cond_works;  /* immutable after load */
 static bool initialised;
+static bool is_forked; /* from a process that had initialised it: the threads are there */
 static uint64_t counts[GY_EMU_FN_COUNT];
 
 static const char *tally_path; /* immutable after load; where to write the counts at exit; NULL: nowhere */
@@ -31,10 +32,19 @@ static const struct {
 #undef F
 };
 
+/* As CUDA: what was initialised cannot be used in a child.  Whoever held the lock is not there either. */
+static void note_fork(void)
+{
+    gy_mutex_init(&gy_emu_lock, GY_RANK_LEAF);
+    is_forked = is_forked || initialised;
+    initialised = false;
+}
+
 /* Before anything else: the control interface may be used before cuInit(). */
 __attribute__((constructor)) static void prepare(void)
 {
     gy_mutex_init(&gy_emu_lock, GY_RANK_LEAF);
+    (void)pthread_atfork(NULL, NULL, note_fork);
     cond_works = gy_cond_init(&progress) == GANTRY_OK;
     const char *script = getenv("GANTRY_EMU_FAIL");
     if (script != NULL) {
@@ -80,8 +90,8 @@ void gy_emu_set_initialised(void)
 
 static bool works_uninitialised(enum gy_emu_fn fn)
 {
-    return fn == GY_EMU_FN_cuInit || fn == GY_EMU_FN_cuDriverGetVersion || fn == GY_EMU_FN_cuGetErrorName ||
-           fn == GY_EMU_FN_cuGetErrorString;
+    return (fn == GY_EMU_FN_cuInit && !is_forked) || fn == GY_EMU_FN_cuDriverGetVersion ||
+           fn == GY_EMU_FN_cuGetErrorName || fn == GY_EMU_FN_cuGetErrorString;
 }
 
 bool gy_emu_enter(enum gy_emu_fn fn) GY_NO_ANALYSIS

@@ -70,8 +70,9 @@ typedef struct gantry_cpu_dispatcher_options {
     }
 
 /** Start a pool.  After fork() the child has none of its threads and must not use it, nor anything else of
- * the library that existed before; it may exec() or _exit().  `options` NULL: all defaults.  The pool must
- * outlive the managers that use it.
+ * the library that existed before: steps are refused there, and destroying does nothing.  It may exec() or
+ * exit; CUDA, and with it a new context, works in a child only if its parent had none yet.  `options` NULL:
+ * all defaults.  The pool must outlive the managers that use it.
  *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_INVALID_ARGUMENT    `out` NULL, an option out of range, or a CPU that may not be used
  *  @retval GANTRY_ERR_UNSUPPORTED         an option this library does not know

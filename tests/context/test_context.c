@@ -2,6 +2,7 @@
 #include "tests/support/cmocka_c11.h"
 
 #include "base/alloc.h"
+#include "base/sanitizers.h"
 #include "driver/context.h"
 #include "driver/emulator/gantry_emu.h"
 #include "driver/funcs.h"
@@ -12,6 +13,8 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static gantry_context *const UNTOUCHED = (gantry_context *)0x10;
 
@@ -432,6 +435,54 @@ static void test_a_context_is_adopted_whether_current_or_not(void **state)
 
 /* ---- modules ---- */
 
+/* What a child finds of its parent's; the number of the first thing that is not as it should be. */
+static int try_in_child(gantry_context *context, gantry_cpu_dispatcher *pool, gantry_taskman *manager)
+{
+    gantry_context_options options = default_options();
+    gantry_context *another = UNTOUCHED;
+    int wrong = gantry_taskman_start(manager) != GANTRY_ERR_STATE                ? 1
+                : strstr(gantry_last_error(), "this process was forked") == NULL ? 2
+                : gantry_context_create(&options, &another) != GANTRY_ERR_DRIVER ? 3
+                : another != UNTOUCHED                                           ? 4
+                                                                                 : 0;
+    gantry_taskman_destroy(manager); /* they wait for no thread */
+    gantry_cpu_dispatcher_destroy(pool);
+    gantry_context_destroy(context);
+    return wrong;
+}
+
+static void test_a_forked_child_is_told(void **state)
+{
+    (void)state;
+    if (GY_WITH_TSAN) {
+        print_message("left out: jemalloc takes more locks around a fork than the thread sanitizer bears\n");
+        return;
+    }
+    gantry_context *context = open_context();
+    gantry_cpu_dispatcher_options two = GANTRY_CPU_DISPATCHER_OPTIONS_INIT;
+    gantry_cpu_dispatcher *pool;
+    gantry_taskman *manager;
+    two.worker_count = 2;
+    assert_ok(gantry_cpu_dispatcher_create(&two, &pool));
+    gantry_taskman_options options = GANTRY_TASKMAN_OPTIONS_INIT;
+    options.cpu_dispatcher = pool;
+    options.gpu_dispatcher = gantry_context_dispatcher(context);
+    assert_ok(gantry_taskman_create(&options, &manager));
+    pid_t child = fork();
+    if (child == 0) {
+        _exit(try_in_child(context, pool, manager));
+    }
+    int status = -1;
+    assert_true(child > 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_ok(gantry_taskman_start(manager)); /* the parent has noticed nothing */
+    assert_ok(gantry_taskman_stop(manager));
+    gantry_taskman_destroy(manager);
+    gantry_cpu_dispatcher_destroy(pool);
+    gantry_context_destroy(context);
+}
+
 static void test_modules_are_found_and_left_ones_unloaded(void **state)
 {
     (void)state;
@@ -566,6 +617,7 @@ int main(void)
         cmocka_unit_test(test_running_out_of_memory_may_abort),
         cmocka_unit_test(test_any_thread_may_acquire),
         cmocka_unit_test(test_a_context_is_adopted_whether_current_or_not),
+        cmocka_unit_test(test_a_forked_child_is_told),
         cmocka_unit_test(test_modules_are_found_and_left_ones_unloaded),
         cmocka_unit_test(test_create_survives_every_host_failure),
         cmocka_unit_test(test_create_survives_every_driver_failure),
