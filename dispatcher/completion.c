@@ -36,19 +36,32 @@ static void look_locked(struct gy_completion *c) GY_REQUIRES(c->lock)
 
 /* ---- GD's side ----------------------------------------------------------------------------- */
 
-static gantry_status take_event(struct gy_completion *c, CUevent *out)
+/* Record an idle event, or a new one, on `on`. */
+static gantry_status record_event(struct gy_completion *c, struct gy_idle_events *idle, CUstream on,
+                                  CUevent *out)
 {
     gy_mutex_lock(&c->lock);
-    CUevent event = c->event_count > 0 ? c->events[--c->event_count] : NULL;
+    *out = idle->count > 0 ? idle->events[--idle->count] : NULL;
     gy_mutex_unlock(&c->lock);
-    if (event == NULL) {
-        /* One that may be blocked on raises an interrupt. */
-        bool polls = c->wait == GANTRY_WAIT_SPIN || c->wait == GANTRY_WAIT_YIELD;
-        unsigned flags = CU_EVENT_DISABLE_TIMING | (polls ? 0u : CU_EVENT_BLOCKING_SYNC);
-        return GY_CALL(c->context, cuEventCreate(out, flags));
+    gantry_status status = GANTRY_OK;
+    if (*out == NULL) {
+        unsigned flags = CU_EVENT_DISABLE_TIMING | (idle == &c->blocking ? CU_EVENT_BLOCKING_SYNC : 0u);
+        status = GY_CALL(c->context, cuEventCreate(out, flags));
     }
-    *out = event;
-    return GANTRY_OK;
+    if (status == GANTRY_OK) {
+        atomic_fetch_add_explicit(&c->streams->recorded, 1, memory_order_relaxed);
+        status = GY_CALL(c->context, cuEventRecord(*out, on));
+    }
+    return status;
+}
+
+/* An event that may be blocked on raises an interrupt, and who polls it sees it later.  So who does both has
+ * one of each, the one to poll in front. */
+static gantry_status record_slot(struct gy_completion *c, struct gy_completion_slot *slot, CUstream on)
+{
+    bool blocks = c->wait == GANTRY_WAIT_BLOCK;
+    gantry_status status = record_event(c, blocks ? &c->blocking : &c->polled, on, &slot->event);
+    return status == GANTRY_OK && is_patient(c) ? record_event(c, &c->blocking, on, &slot->block) : status;
 }
 
 /* Path of a task, step 7 of 8: an event for every stream somebody waits for.
@@ -67,18 +80,12 @@ static gantry_status record_events(struct gy_completion *c)
         if (!slot->watch && !slot->open && (recorded & bit) != 0) {
             continue;
         }
-        CUevent event;
-        gantry_status status = take_event(c, &event);
-        if (status == GANTRY_OK) {
-            slot->event = event;
-            CUstream on = slot->origin || stream->in_graph ? c->streams->origin : stream->native;
-            status = GY_CALL(c->context, cuEventRecord(event, on));
-        }
+        CUstream on = slot->origin || stream->in_graph ? c->streams->origin : stream->native;
+        gantry_status status = record_slot(c, slot, on);
         if (status != GANTRY_OK) {
             return status;
         }
         recorded |= slot->watch ? 0 : bit;
-        atomic_fetch_add_explicit(&c->streams->recorded, 1, memory_order_relaxed);
     }
     return GANTRY_OK;
 }
@@ -206,8 +213,13 @@ static void finish_slot(struct gy_completion *c, const struct round *round, stru
         gy_streams_passed(c->streams, slot->stream, slot->seq);
     }
     if (slot->event != NULL) {
+        /* Never more events than slots. */
+        struct gy_idle_events *idle = c->wait == GANTRY_WAIT_BLOCK ? &c->blocking : &c->polled;
         gy_mutex_lock(&c->lock);
-        c->events[c->event_count++] = slot->event; /* never more events than slots */
+        idle->events[idle->count++] = slot->event;
+        if (slot->block != NULL) {
+            c->blocking.events[c->blocking.count++] = slot->block;
+        }
         gy_mutex_unlock(&c->lock);
     }
     /* Before the completion is told: its task may count on the memory. */
@@ -293,7 +305,8 @@ static void wait_oldest(struct gy_completion *c, const struct round *round)
         if (!slot->done && slot->event != NULL) {
             uint64_t begin = gy_span_begin();
             const struct gy_span_ranges *ranges = gy_span_push(begin, "GDB wait");
-            CUresult result = c->context->driver->cuEventSynchronize(slot->event);
+            CUevent event = slot->block != NULL ? slot->block : slot->event;
+            CUresult result = c->context->driver->cuEventSynchronize(event);
             gy_span_pop(ranges);
             gy_span_end(GY_SPAN_WAIT, "GDB wait", begin, slot->stream);
             if (result != CUDA_SUCCESS) {
@@ -438,6 +451,13 @@ fini_lock:
     return status;
 }
 
+static void destroy_events(struct gy_completion *c, struct gy_idle_events *idle)
+{
+    for (uint32_t i = 0; i < idle->count; i++) {
+        (void)c->context->driver->cuEventDestroy(idle->events[i]);
+    }
+}
+
 void gy_completion_fini(struct gy_completion *c)
 {
     gy_mutex_lock(&c->lock);
@@ -445,9 +465,8 @@ void gy_completion_fini(struct gy_completion *c)
     look_locked(c);
     gy_mutex_unlock(&c->lock);
     gy_thread_join(&c->thread);
-    for (uint32_t i = 0; i < c->event_count; i++) {
-        (void)c->context->driver->cuEventDestroy(c->events[i]);
-    }
+    destroy_events(c, &c->polled);
+    destroy_events(c, &c->blocking);
     gy_cond_fini(&c->head_changed);
     gy_guard_fini(&c->lock, &c->published_changed);
 }

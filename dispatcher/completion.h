@@ -27,6 +27,7 @@ struct gy_completion_slot {
     bool open;     /* told by its own event only: its position was not closed when that was recorded */
     uint64_t seq;  /* position of the stream the event covers */
     CUevent event; /* the first slot of a stream in a flush has it, the others NULL */
+    CUevent block; /* recorded behind it, to block on; NULL: `event` is for that */
 };
 
 struct gy_completion_config {
@@ -61,11 +62,13 @@ struct gy_completion {
     uint64_t head;             /* guarded by lock; written by GDB */
     uint64_t published;        /* guarded by lock; written by GD */
     bool closing;              /* guarded by lock; never goes back */
-    uint32_t event_count;      /* guarded by lock; idle events */
-    CUevent events[GY_COMPLETION_SLOTS]; /* guarded by lock */
-    _Atomic(uint64_t) news;              /* atomic: how often GDB was told to look; written under lock */
-    uint64_t written;                    /* GD only */
-    uint64_t flushes;                    /* GD only, read relaxed through the statistics */
+    struct gy_idle_events {
+        uint32_t count;                      /* guarded by lock */
+        CUevent events[GY_COMPLETION_SLOTS]; /* guarded by lock */
+    } polled, blocking;                      /* guarded by lock */
+    _Atomic(uint64_t) news;                  /* atomic: how often GDB was told to look; written under lock */
+    uint64_t written;                        /* GD only */
+    uint64_t flushes;                        /* GD only, read relaxed through the statistics */
     struct gy_completion_slot slots[GY_COMPLETION_SLOTS]; /* owner: see above */
 };
 
