@@ -266,7 +266,9 @@ static void run_phase(struct gantry_dispatcher *d, enum gd_phase phase)
             }
             task = next;
         }
-        gy_gpu_debt_settle(&d->debt);
+        if (bin->first != NULL) {
+            gy_gpu_debt_settle(&d->debt); /* there may be passes without end */
+        }
     }
     gy_gd_count_phase(d);
     gy_span_pop(ranges);
@@ -386,6 +388,7 @@ void gy_gd_flush(struct gantry_dispatcher *d)
         watch_streams(d);
     }
     gy_gd_flush_completions(d);
+    gy_gpu_debt_settle(&d->debt); /* which may wake somebody up: the GPU has its events by then */
     gy_graphs_sweep(&d->graphs);
 }
 
