@@ -9,7 +9,15 @@
  * ready-to-launch: from the last instruction of that CPU task, after which a GPU task is ready, until the
  * first of this one's launch callback; the dispatcher has had nothing to do meanwhile.  Yardstick: from
  * before one thread tells another by hand until that one has seen it; it sleeps on a condition for the mode
- * that blocks, else it spins. */
+ * that blocks, else it spins.
+ *
+ * call, told: of done-to-task, until cuLaunchKernel() has returned, and until the dispatcher tells the
+ * completion; a sync point is in the way here.  Yardsticks: the call by hand, and an event that spins.
+ *
+ * cpu-idle: CPU time of the process while nothing runs for 20 ms after a step, main thread asleep;
+ * cpu-waiting: the same in a step in which the device copies for some 10 ms, a CPU task waits for it, and the
+ * main thread for that (not on the emulated driver, whose device is this CPU).  Yardstick: the time that
+ * passes, so the ratio is the number of CPUs that waiting takes. */
 #include "base/clock.h"
 #include "bench/harness.h"
 #include "bench/raw_cuda.h"
@@ -24,6 +32,9 @@
 #define PER_RUN 50u /* samples for each run that was asked for */
 #define FOR_A_LOOK \
     8u /* of one run alone: it says whether all works, and threads that spin may be many on few CPUs */
+#define PAUSE_NS 20000000
+#define COPY_BYTES ((size_t)64 << 20)
+#define COPIES 200u
 
 /* A thread that is told something. */
 struct listener {
@@ -48,6 +59,8 @@ struct latency_bench {
     CUstream stream;
     void *cell;
     gantry_task *done;
+    uint64_t called_ns, told_ns;                         /* of the latest sample of parts */
+    void *large;                                         /* device; 2 * COPY_BYTES */
     uint64_t launched_ns, started_ns, ended_ns, next_ns; /* of the latest sample */
     uint32_t ran;
 };
@@ -140,6 +153,123 @@ static int compare(const void *a, const void *b)
     double x = *(const double *)a;
     double y = *(const double *)b;
     return (x > y) - (x < y);
+}
+
+/* ---- parts --------------------------------------------------------------------------------- */
+
+static gantry_launch_result launch_parts(gantry_launch *launch, void *arg)
+{
+    struct latency_bench *bench = arg;
+    void *args[] = {&bench->cell};
+    gantry_dim3 one = {1, 1, 1};
+    gantry_dim3 warp = {32, 1, 1};
+    bench->launched_ns = gy_clock_ns();
+    gantry_status status = gantry_launch_kernel(launch, bench->kernel, one, warp, 0, args);
+    bench->called_ns = gy_clock_ns();
+    return status == GANTRY_OK && gantry_launch_add_completion(launch, bench->done) == GANTRY_OK
+               ? GANTRY_LAUNCH_DONE
+               : GANTRY_LAUNCH_FAILED;
+}
+
+static void note_told(gantry_task *task, void *arg, gantry_status result)
+{
+    (void)task;
+    (void)result;
+    ((struct latency_bench *)arg)->told_ns = gy_clock_ns();
+}
+
+static bool sample_parts(struct latency_bench *bench, double *call_ns, double *told_ns)
+{
+    gantry_task_desc gpu = GANTRY_TASK_DESC_INIT;
+    gantry_task_desc point = GANTRY_TASK_DESC_INIT;
+    gantry_task *task;
+    gpu.kind = GANTRY_TASK_KERNEL;
+    gpu.launch = launch_parts;
+    point.kind = GANTRY_TASK_SYNC_POINT;
+    point.release = note_told;
+    gpu.arg = point.arg = bench;
+    if (!ok(gantry_taskman_submit(bench->manager, &point, &bench->done)) ||
+        !ok(gantry_taskman_submit(bench->manager, &gpu, &task)) ||
+        !ok(gantry_task_start_after(bench->done, task)) || !ok(gantry_taskman_start(bench->manager)) ||
+        !ok(gantry_taskman_stop(bench->manager)) || !ok(gantry_taskman_reset(bench->manager))) {
+        return false;
+    }
+    *call_ns = (double)(bench->called_ns - bench->launched_ns);
+    *told_ns = (double)(bench->told_ns - bench->launched_ns);
+    return true;
+}
+
+static bool sample_hand_parts(struct latency_bench *bench, CUevent event, double *call_ns, double *ns)
+{
+    struct raw_cuda *cuda = &bench->cuda;
+    void *args[] = {&bench->cell};
+    uint64_t begin = gy_clock_ns();
+    if (!RAW(cuda, cuLaunchKernel(bench->function, 1, 1, 1, 32, 1, 1, 0, bench->stream, args, NULL))) {
+        return false;
+    }
+    *call_ns = (double)(gy_clock_ns() - begin);
+    if (!RAW(cuda, cuEventRecord(event, bench->stream)) || !RAW(cuda, cuEventSynchronize(event))) {
+        return false;
+    }
+    *ns = (double)(gy_clock_ns() - begin);
+    return true;
+}
+
+/* ---- what waiting costs -------------------------------------------------------------------- */
+
+static uint64_t cpu_ns(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static bool sample_idle(struct latency_bench *bench, double *cpu, double *wall)
+{
+    double done, ready;
+    if (!sample_ours(bench, &done, &ready)) {
+        return false;
+    }
+    uint64_t used = cpu_ns(), begin = gy_clock_ns();
+    (void)nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
+    *cpu = (double)(cpu_ns() - used);
+    *wall = (double)(gy_clock_ns() - begin);
+    return true;
+}
+
+static gantry_launch_result launch_copies(gantry_launch *launch, void *arg)
+{
+    struct latency_bench *bench = arg;
+    gantry_status status = GANTRY_OK;
+    for (uint32_t i = 0; i < COPIES && status == GANTRY_OK; i++) {
+        status = gantry_launch_copy_dtod(launch, bench->large, (char *)bench->large + COPY_BYTES, COPY_BYTES);
+    }
+    return status == GANTRY_OK && gantry_launch_add_completion(launch, bench->done) == GANTRY_OK
+               ? GANTRY_LAUNCH_DONE
+               : GANTRY_LAUNCH_FAILED;
+}
+
+static bool sample_waiting(struct latency_bench *bench, double *cpu, double *wall)
+{
+    gantry_task_desc gpu = GANTRY_TASK_DESC_INIT;
+    gantry_task_desc host = GANTRY_TASK_DESC_INIT;
+    gantry_task *task;
+    gpu.kind = GANTRY_TASK_KERNEL;
+    gpu.launch = launch_copies;
+    host.run = start;
+    gpu.arg = host.arg = bench;
+    if (!ok(gantry_taskman_submit(bench->manager, &host, &bench->done)) ||
+        !ok(gantry_taskman_submit(bench->manager, &gpu, &task)) ||
+        !ok(gantry_task_start_after(bench->done, task))) {
+        return false;
+    }
+    uint64_t used = cpu_ns(), begin = gy_clock_ns();
+    if (!ok(gantry_taskman_start(bench->manager)) || !ok(gantry_taskman_stop(bench->manager))) {
+        return false;
+    }
+    *cpu = (double)(cpu_ns() - used);
+    *wall = (double)(gy_clock_ns() - begin);
+    return ok(gantry_taskman_reset(bench->manager));
 }
 
 /* ---- one thread tells another -------------------------------------------------------------- */
@@ -245,6 +375,49 @@ static bool take_samples(struct latency_bench *bench, bool blocks, uint32_t coun
     return good;
 }
 
+/* `count` samples of each part, ours and by hand in turn. */
+static bool take_parts(struct latency_bench *bench, uint32_t count, struct bench_result *call,
+                       struct bench_result *told)
+{
+    struct raw_cuda *cuda = &bench->cuda;
+    CUevent event = NULL;
+    double *all = calloc(4 * (size_t)count, sizeof(double));
+    bool good = all != NULL && RAW(cuda, cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    double *of[4] = {all, all + count, all + 2 * count, all + 3 * count};
+    for (uint32_t i = 0; i < count && good; i++) {
+        good = sample_parts(bench, &of[0][i], &of[2][i]) &&
+               sample_hand_parts(bench, event, &of[1][i], &of[3][i]);
+    }
+    if (good) {
+        *call = summarise((struct samples){of[0], count}, (struct samples){of[1], count});
+        *told = summarise((struct samples){of[2], count}, (struct samples){of[3], count});
+    }
+    if (event != NULL) {
+        (void)RAW(cuda, cuEventDestroy(event));
+    }
+    free(all);
+    return good;
+}
+
+typedef bool sample_cost(struct latency_bench *bench, double *cpu, double *wall);
+
+static bool take_cost(struct latency_bench *bench, sample_cost *sample, uint32_t count,
+                      struct bench_result *out)
+{
+    double *all = calloc(2 * (size_t)count, sizeof(double));
+    bool good = all != NULL;
+    double first[2];
+    good = good && sample(bench, &first[0], &first[1]); /* not kept */
+    for (uint32_t i = 0; i < count && good; i++) {
+        good = sample(bench, &all[i], &all[count + i]);
+    }
+    if (good) {
+        *out = summarise((struct samples){all, count}, (struct samples){all + count, count});
+    }
+    free(all);
+    return good;
+}
+
 static bool open_bench(struct latency_bench *bench, const struct bench_options *options,
                        gantry_wait_mode mode, gantry_wait_mode workers)
 {
@@ -290,6 +463,9 @@ static void close_bench(struct latency_bench *bench)
     if (bench->stream != NULL) {
         (void)bench->cuda.cuStreamDestroy(bench->stream);
     }
+    if (bench->large != NULL) {
+        (void)gantry_heap_free(gantry_context_heap(bench->context), bench->large);
+    }
     if (bench->cell != NULL) {
         (void)gantry_heap_free(gantry_context_heap(bench->context), bench->cell);
     }
@@ -314,6 +490,61 @@ static void report(const struct bench_options *options, const char *name, const 
     bench_report(options, &one, result);
 }
 
+static uint32_t count_samples(const struct bench_options *options)
+{
+    return options->runs > 1 ? options->runs * PER_RUN : FOR_A_LOOK;
+}
+
+/* Parts, and what waiting costs, in one mode. */
+static bool bench_cost(const struct bench_options *options, gantry_wait_mode mode, const char *const *names)
+{
+    struct latency_bench bench;
+    struct bench_result call = {0}, told = {0}, idle = {0}, waiting = {0};
+    memset(&bench, 0, sizeof(bench));
+    bool good = open_bench(&bench, options, mode, mode);
+    bool waits = good && bench.cuda.emulator_set_noop == NULL;
+    good = good && take_parts(&bench, count_samples(options), &call, &told) &&
+           take_cost(&bench, sample_idle, options->runs, &idle);
+    if (good && waits) {
+        gantry_alloc_site site = GANTRY_ALLOC_SITE("bench latency");
+        good = ok(gantry_heap_alloc(gantry_context_heap(bench.context), GANTRY_MEMORY_DEVICE, 2 * COPY_BYTES,
+                                    0, site, &bench.large)) &&
+               take_cost(&bench, sample_waiting, options->runs, &waiting);
+    }
+    close_bench(&bench);
+    report(options, names[0], "launch-call", &call);
+    report(options, names[1], "event-spin", &told);
+    report(options, names[2], "wall", &idle);
+    if (waits) {
+        report(options, names[3], "wall", &waiting);
+    }
+    return good;
+}
+
+static bool bench_costs(const struct bench_options *options)
+{
+    static const struct {
+        gantry_wait_mode mode;
+        const char *names[4];
+    } cases[] = {
+        {GANTRY_WAIT_SPIN,
+         {"latency/call-spin", "latency/told-spin", "latency/cpu-idle-spin", "latency/cpu-waiting-spin"}},
+        {GANTRY_WAIT_HYBRID,
+         {"latency/call-hybrid", "latency/told-hybrid", "latency/cpu-idle-hybrid",
+          "latency/cpu-waiting-hybrid"}},
+        {GANTRY_WAIT_ADAPTIVE,
+         {"latency/call-adaptive", "latency/told-adaptive", "latency/cpu-idle-adaptive",
+          "latency/cpu-waiting-adaptive"}},
+        {GANTRY_WAIT_BLOCK,
+         {"latency/call-block", "latency/told-block", "latency/cpu-idle-block", "latency/cpu-waiting-block"}},
+    };
+    bool good = true;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        good = bench_cost(options, cases[i].mode, cases[i].names) && good;
+    }
+    return good;
+}
+
 static bool bench_latency(const struct bench_options *options)
 {
     static const struct {
@@ -331,7 +562,7 @@ static bool bench_latency(const struct bench_options *options)
         {"latency/done-to-hybrid", "event-spin", "latency/ready-by-hybrid", "handoff-spin", GANTRY_WAIT_SPIN,
          GANTRY_WAIT_HYBRID},
     };
-    uint32_t samples = options->runs > 1 ? options->runs * PER_RUN : FOR_A_LOOK;
+    uint32_t samples = count_samples(options);
     bool good = true;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct latency_bench bench;
@@ -344,7 +575,7 @@ static bool bench_latency(const struct bench_options *options)
         report(options, cases[i].done, cases[i].event, &done);
         report(options, cases[i].ready, cases[i].handoff, &ready);
     }
-    return good;
+    return bench_costs(options) && good;
 }
 
 const struct gantry_bench gantry_bench_latency = {
