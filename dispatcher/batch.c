@@ -61,7 +61,7 @@ static void gd_enter(struct gantry_dispatcher *d, enum gd_state next)
 
 static enum gd_phase phase_of(const gantry_task *task)
 {
-    switch (gantry_task_get_kind(task)) {
+    switch (gy_task_flavour(task)) {
     case GANTRY_TASK_HTOD:
         return GD_HTOD;
     case GANTRY_TASK_DTOH:
@@ -142,15 +142,15 @@ static void poll_admission(struct gantry_dispatcher *d)
 static void poll_submissions(struct gantry_dispatcher *d)
 {
     for (;;) {
+        for (gantry_task *task; (task = pop(&d->local)) != NULL;) {
+            take_in(d, task);
+        }
         (void)gy_inbox_take(&d->inbox, &d->local);
         return_streams_if_due(d);
-        gantry_task *task = pop(&d->local);
-        if (task != NULL) {
-            take_in(d, task);
-        } else if (gy_admission_is_busy(&d->admission)) {
+        if (d->local.first == NULL && gy_admission_is_busy(&d->admission)) {
             poll_admission(d);
         }
-        if (task == NULL && d->local.first == NULL) {
+        if (d->local.first == NULL) {
             return;
         }
     }

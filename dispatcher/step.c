@@ -159,9 +159,14 @@ static inline gantry_launch_result call(struct gantry_launch *launch, const stru
     }
     const struct gy_span_ranges *ranges =
         __builtin_expect(span != 0, 0) ? gy_span_push(span, gantry_task_label(task)) : NULL;
-    gy_handle_born(GY_HANDLE_LAUNCH, launch, sizeof(*launch), sizeof(*launch));
-    gantry_launch_result result = gy_task_launch_fn(task)(launch, gantry_task_arg(task));
-    gy_handle_died(launch);
+    bool is_checked = gy_handles_are_checked(); /* decided when the dispatcher was created */
+    if (is_checked) {
+        gy_handle_born(GY_HANDLE_LAUNCH, launch, sizeof(*launch), sizeof(*launch));
+    }
+    gantry_launch_result result = gy_task_launch_fn(task)(launch, gy_task_launch_arg(task));
+    if (is_checked) {
+        gy_handle_died(launch);
+    }
     gy_span_pop(ranges);
     if (__builtin_expect(span != 0, 0)) {
         gy_span_add_flow(launch->flow);
@@ -234,8 +239,9 @@ static bool release_unlaunched(struct gantry_dispatcher *d, gantry_task *task, u
 }
 
 /* All that comes before the call.  Not GANTRY_OK: it is not called, and to be released for that reason. */
-static inline gantry_status open_call(struct gantry_dispatcher *d, gantry_task *task, bool *probe,
-                                      struct gantry_launch *launch)
+static inline __attribute__((always_inline)) gantry_status open_call(struct gantry_dispatcher *d,
+                                                                     gantry_task *task, bool *probe,
+                                                                     struct gantry_launch *launch)
 {
     struct gy_task_gpu *gpu = gy_task_gpu(task);
     assert(gpu->stream != 0);

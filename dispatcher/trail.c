@@ -11,11 +11,6 @@ static struct gy_clock *clock_of(uint64_t trail)
     return (struct gy_clock *)(uintptr_t)trail; /* NOLINT: the encoding of trail.h */
 }
 
-static bool is_clock(uint64_t trail)
-{
-    return trail != GY_TRAIL_NONE && trail != GY_TRAIL_ALL && !gy_trail_is_position(trail);
-}
-
 gantry_status gy_trail_pool_init(struct gy_trail_pool *pool, uint32_t clocks)
 {
     pool->all = gy_zalloc_array(clocks, sizeof(*pool->all));
@@ -69,7 +64,7 @@ static void clock_add_trail(struct gy_clock *clock, uint64_t trail)
 
 static void unref_locked(struct gy_trail_pool *pool, uint64_t trail) GY_REQUIRES(pool->lock)
 {
-    if (!is_clock(trail)) {
+    if (!gy_trail_is_clock(trail)) {
         return;
     }
     struct gy_clock *clock = clock_of(trail);
@@ -83,7 +78,7 @@ static void unref_locked(struct gy_trail_pool *pool, uint64_t trail) GY_REQUIRES
 /* A trail for both `a` (whose reference is consumed) and `b`. */
 static uint64_t join_locked(struct gy_trail_pool *pool, uint64_t a, uint64_t b) GY_REQUIRES(pool->lock)
 {
-    if (is_clock(a) && clock_of(a)->refs == 1) {
+    if (gy_trail_is_clock(a) && clock_of(a)->refs == 1) {
         clock_add_trail(clock_of(a), b);
         return a;
     }
@@ -149,8 +144,12 @@ void gy_trail_merge(struct gy_trail_pool *pool, _Atomic(uint64_t) *to, uint64_t 
         return;
     }
     uint64_t old = atomic_load_explicit(to, memory_order_acquire);
+    if (old == GY_TRAIL_NONE && gy_trail_is_position(from) &&
+        atomic_compare_exchange_strong(to, &old, from)) {
+        return; /* most tasks come after one other */
+    }
     uint64_t merged = merge_simple(old, from);
-    while (merged != GY_TRAIL_NONE && !is_clock(old)) {
+    while (merged != GY_TRAIL_NONE && !gy_trail_is_clock(old)) {
         if (merged == old || atomic_compare_exchange_weak(to, &old, merged)) {
             return;
         }
@@ -166,13 +165,10 @@ void gy_trail_merge(struct gy_trail_pool *pool, _Atomic(uint64_t) *to, uint64_t 
     merge_with_clock(pool, to, from);
 }
 
-void gy_trail_drop(struct gy_trail_pool *pool, uint64_t trail)
+void gy_trail_drop_clock(struct gy_trail_pool *pool, uint64_t clock)
 {
-    if (!is_clock(trail)) {
-        return;
-    }
     gy_mutex_lock(&pool->lock);
-    unref_locked(pool, trail);
+    unref_locked(pool, clock);
     gy_mutex_unlock(&pool->lock);
 }
 

@@ -53,8 +53,21 @@ void gy_trail_pool_fini(struct gy_trail_pool *pool);
 /* Merge `from` into the trail at `to`.  Any thread; several may merge into the same `to` at once. */
 void gy_trail_merge(struct gy_trail_pool *pool, _Atomic(uint64_t) *to, uint64_t from);
 
+static inline bool gy_trail_is_clock(uint64_t trail)
+{
+    return trail != GY_TRAIL_NONE && trail != GY_TRAIL_ALL && !gy_trail_is_position(trail);
+}
+
+/* A trail that is a clock is no longer needed. */
+void gy_trail_drop_clock(struct gy_trail_pool *pool, uint64_t clock);
+
 /* A trail is no longer needed. */
-void gy_trail_drop(struct gy_trail_pool *pool, uint64_t trail);
+static inline void gy_trail_drop(struct gy_trail_pool *pool, uint64_t trail)
+{
+    if (gy_trail_is_clock(trail)) {
+        gy_trail_drop_clock(pool, trail);
+    }
+}
 
 /* Copy a trail into `out` (refs and links are not set); false for GY_TRAIL_ALL.  The trail must be final:
  * no thread merges into it any more. */

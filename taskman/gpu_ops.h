@@ -106,6 +106,9 @@ struct gy_task_gpu {
 
 struct gy_task_gpu *gy_task_gpu(gantry_task *task);
 gantry_launch_fn gy_task_launch_fn(const gantry_task *task);
+void *gy_task_launch_arg(const gantry_task *task);
+/* Its kind. */
+gantry_task_kind gy_task_flavour(const gantry_task *task);
 /* As partition_number() has it; 0: the task names none. */
 uint32_t gy_task_partition(const gantry_task *task);
 /* Its manager's bound on GPU time; NULL: none. */

@@ -108,16 +108,18 @@ void gy_taskman_close_memory(gantry_taskman *manager)
 
 /* ---- for the GPU dispatcher ------------------------------------------------------------------ */
 
-struct gy_gpu_memory *gy_task_memory(gantry_task *task)
+static __attribute__((noinline)) struct gy_gpu_memory *find_memory(const gantry_task *task)
 {
     gantry_taskman *manager = task->manager;
-    if ((task->traits & GY_TRAIT_MEMORY) == 0) {
-        return NULL;
-    }
     gy_fast_lock_take(&manager->lock); /* the array moves when more is declared */
     struct gy_gpu_memory *memory = manager->memories[task->memory - 1];
     gy_fast_lock_give(&manager->lock);
     return memory;
+}
+
+struct gy_gpu_memory *gy_task_memory(gantry_task *task)
+{
+    return (task->traits & GY_TRAIT_MEMORY) != 0 ? find_memory(task) : NULL;
 }
 
 void gy_taskman_end_memory(gantry_task *task)

@@ -126,8 +126,13 @@ static inline void flush_but_one(gantry_taskman *manager, struct gy_ready *ready
         ready->cpu.first = first->gpu.next;
         ready->cpu.count--;
     }
-    if (ready->cpu.first != NULL || ready->gpu.first != NULL || ready->queued.first != NULL) {
+    if (ready->cpu.first != NULL || ready->queued.first != NULL) {
         flush(manager, ready);
+    } else if (ready->gpu.first != NULL) { /* as in pipelines on the GPU */
+        gantry_task *gpu = ready->gpu.first;
+        ready->gpu.first = NULL;
+        ready->gpu.count = 0;
+        manager->gpu_ops->submit(manager->gpu, gpu, ready->gpu.last);
     }
 }
 

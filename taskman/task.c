@@ -308,6 +308,16 @@ gantry_launch_fn gy_task_launch_fn(const gantry_task *task)
     return task->body.launch;
 }
 
+void *gy_task_launch_arg(const gantry_task *task)
+{
+    return task->arg;
+}
+
+gantry_task_kind gy_task_flavour(const gantry_task *task)
+{
+    return gy_task_kind(task);
+}
+
 bool gy_task_may_begin(const gantry_task *task)
 {
     return atomic_load_explicit(&task->doom, memory_order_relaxed) == GANTRY_OK &&
