@@ -28,8 +28,10 @@ struct group {
     struct member members[TASKS];
     struct modes_job stamps[2 * TASKS + 1];
     _Atomic(uint32_t) entered, clock, ran;
-    uint32_t before_point; /* bit i: member i had returned before the sync point was asked for */
-    uint32_t asks;         /* the member that asks for it */
+    uint32_t before_point;         /* bit i: member i had returned before the sync point was asked for */
+    _Atomic(uint32_t) after_point; /* bit i: member i began after it was there */
+    _Atomic(bool) point_is_there;
+    uint32_t asks; /* the member that asks for it */
     uint32_t failed_order[TASKS], failed_count;
 };
 
@@ -190,6 +192,7 @@ static gantry_launch_result launch_around_point(gantry_launch *launch, void *arg
 {
     struct member *m = arg;
     struct group *g = m->group;
+    atomic_fetch_or(&g->after_point, (uint32_t)atomic_load(&g->point_is_there) << m->index);
     if (m->index == g->asks) {
         for (uint32_t i = 0; i < TASKS; i++) {
             g->before_point |= atomic_load(&g->members[i].returned) << i;
@@ -197,6 +200,7 @@ static gantry_launch_result launch_around_point(gantry_launch *launch, void *arg
         if (gantry_launch_request_sync_point(launch) != GANTRY_OK) {
             return GANTRY_LAUNCH_FAILED;
         }
+        atomic_store(&g->point_is_there, true);
     }
     if (!modes_stamp(launch, &g->stamps[m->index])) {
         return GANTRY_LAUNCH_FAILED;
@@ -212,12 +216,14 @@ static gantry_launch_result launch_later(gantry_launch *launch, void *arg)
                                                                    : GANTRY_LAUNCH_FAILED;
 }
 
-/* What had been launched when a member asks for it comes before what it launches then, and before what is
- * launched after the group. */
+/* What had been launched when a member asks for it comes before what it launches then, before what members
+ * launch that begin later, and before what is launched after the group. */
 static void check_point(struct group *g, uint32_t asks)
 {
     g->asks = asks;
     g->before_point = 0;
+    atomic_store(&g->after_point, 0);
+    atomic_store(&g->point_is_there, false);
     memset(g->scene.stamps.cells, 0, 256);
     gantry_task *done = gpu_fixture_cpu(&g->scene.gpu, "done", modes_count_run, &g->ran);
     build_group(g, launch_around_point);
@@ -235,9 +241,9 @@ static void check_point(struct group *g, uint32_t asks)
     assert_ok(gpu_fixture_step(&g->scene.gpu));
     for (uint32_t i = 0; i < TASKS; i++) {
         uint32_t end = modes_end_of(&g->scene, i);
-        assert_true((g->before_point >> i & 1) == 0 || end < modes_begin_of(&g->scene, asks));
-        for (uint32_t j = TASKS; j < 2 * TASKS && (g->before_point >> i & 1) != 0; j++) {
-            assert_true(end < modes_begin_of(&g->scene, j));
+        uint32_t after = g->after_point | 1u << asks | ((1u << TASKS) - 1) << TASKS;
+        for (uint32_t j = 0; j < 2 * TASKS && (g->before_point >> i & 1) != 0; j++) {
+            assert_true((after >> j & 1) == 0 || end < modes_begin_of(&g->scene, j));
         }
     }
 }
@@ -249,6 +255,52 @@ static void test_a_sync_point_is_asked_for_alone(void **state)
     open_group(&g, 3, GANTRY_WAIT_DEFAULT);
     for (uint32_t round = 0; round < 5 * TASKS; round++) {
         check_point(&g, round % TASKS);
+    }
+    modes_close(&g.scene);
+}
+
+/* Two of them are inside at once: the first one stays for a while, and the second one asks. */
+static gantry_launch_result launch_beside_point(gantry_launch *launch, void *arg)
+{
+    struct member *m = arg;
+    struct group *g = m->group;
+    uint32_t place = atomic_fetch_add(&g->entered, 1);
+    if (place == 1) {
+        atomic_store(&m->returned, 1); /* as good as asked */
+        gantry_status status = gantry_launch_request_sync_point(launch);
+        atomic_store(&g->point_is_there, true);
+        return status == GANTRY_OK ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_FAILED;
+    }
+    bool asked = place != 0;
+    while (!asked) {
+        for (uint32_t i = 0; i < TASKS; i++) {
+            asked = asked || atomic_load(&g->members[i].returned) != 0;
+        }
+        sched_yield();
+    }
+    for (int i = 0; i < 1000 && place == 0; i++) {
+        sched_yield();
+        if (atomic_load(&g->point_is_there)) { /* while this one is inside */
+            return GANTRY_LAUNCH_FAILED;
+        }
+    }
+    return GANTRY_LAUNCH_DONE;
+}
+
+static void test_a_sync_point_waits_until_nobody_is_inside(void **state)
+{
+    (void)state;
+    static struct group g;
+    open_group(&g, 2, GANTRY_WAIT_DEFAULT);
+    for (uint32_t round = 0; round < 10; round++) {
+        atomic_store(&g.entered, 0);
+        atomic_store(&g.point_is_there, false);
+        for (uint32_t i = 0; i < TASKS; i++) {
+            atomic_store(&g.members[i].returned, 0);
+        }
+        build_group(&g, launch_beside_point);
+        assert_ok(gpu_fixture_step(&g.scene.gpu));
+        assert_true(atomic_load(&g.point_is_there));
     }
     modes_close(&g.scene);
 }
@@ -349,6 +401,7 @@ int main(void)
         cmocka_unit_test(test_failures_come_in_order_with_their_own_cause),
         cmocka_unit_test(test_a_lost_context_ends_the_group),
         cmocka_unit_test(test_a_sync_point_is_asked_for_alone),
+        cmocka_unit_test(test_a_sync_point_waits_until_nobody_is_inside),
         cmocka_unit_test(test_everybody_may_ask_for_a_sync_point),
         cmocka_unit_test(test_memory_and_batched_copies),
     };
