@@ -449,15 +449,16 @@ static struct gy_slab *detach_excess(struct gy_kind *kind, size_t keep)
     return detach_slab(kind, above_keep < above_base ? above_keep : above_base);
 }
 
-/* Not growing while the driver is busy with it: others may take meanwhile. */
-static size_t trim(struct gy_kind *kind, size_t keep, void (*collect)(struct gy_kind *kind))
+/* Down to `keep` bytes, NULL: to what the settings let lie.  Not growing while the driver is busy with it:
+ * others may take meanwhile, or reserve, so what the settings say is asked for anew each time. */
+static size_t trim(struct gy_kind *kind, const size_t *keep, void (*collect)(struct gy_kind *kind))
 {
     size_t given = 0;
     atomic_store(&kind->excess_told, false);
     begin_growth(kind);
     collect(kind);
     struct gy_slab *slab;
-    while ((slab = detach_excess(kind, keep)) != NULL) {
+    while ((slab = detach_excess(kind, keep != NULL ? *keep : gy_kind_keep_bytes(kind))) != NULL) {
         end_growth(kind, false);
         gy_kind_give_back(kind, &slab->backing);
         given += slab->region.bytes - slab->hole_bytes;
@@ -470,7 +471,7 @@ static size_t trim(struct gy_kind *kind, size_t keep, void (*collect)(struct gy_
 
 size_t gy_kind_trim(struct gy_kind *kind, size_t keep)
 {
-    return trim(kind, keep, collect_unused);
+    return trim(kind, &keep, collect_unused);
 }
 
 /* Whoever allocates small blocks shall not notice: what they have stays theirs. */
@@ -481,5 +482,5 @@ static void collect_parked(struct gy_kind *kind)
 
 size_t gy_kind_trim_excess(struct gy_kind *kind)
 {
-    return trim(kind, gy_kind_keep_bytes(kind), collect_parked);
+    return trim(kind, NULL, collect_parked);
 }

@@ -148,6 +148,40 @@ static void test_driver_with_little_left_is_asked_for_less(void **state)
     close_kind(&f);
 }
 
+static struct gy_kind *reserving;
+
+/* Somebody reserves just then. */
+static void give_back_and_reserve(struct gy_context *context, const struct gy_backing *backing)
+{
+    struct gy_kind *kind = reserving;
+    reserving = NULL;
+    untouchable_ops.give_back(context, backing);
+    assert_true(kind == NULL || gy_kind_reserve(kind, 12 * MIB) == GANTRY_OK);
+}
+
+static void test_what_is_reserved_while_excess_is_given_back_stays(void **state)
+{
+    (void)state;
+    struct fixture f;
+    uintptr_t blocks[4];
+    struct gy_backing_ops ops = untouchable_ops;
+    ops.give_back = give_back_and_reserve;
+    open_kind(&f, 4 * MIB, 0, 64, true);
+    f.kind.setup.ops = &ops;
+    atomic_store(&f.kind.settings.keep_bytes, 4 * MIB);
+    for (int i = 0; i < 4; i++) {
+        assert_ok(allocate(&f, 4 * MIB, &blocks[i]));
+    }
+    for (int i = 0; i < 4; i++) {
+        assert_true(free_block(&f, blocks[i]));
+    }
+    reserving = &f.kind;
+    assert_int_equal(gy_kind_trim_excess(&f.kind), 4 * MIB);
+    assert_null(reserving);
+    assert_int_equal(stats_of(&f).slab_bytes, 12 * MIB);
+    close_kind(&f);
+}
+
 static void test_every_size_and_alignment_comes_out_aligned_and_apart(void **state)
 {
     (void)state;
@@ -347,6 +381,7 @@ int main(void)
         cmocka_unit_test(test_limit_is_never_exceeded_and_all_of_it_is_usable),
         cmocka_unit_test(test_unused_slabs_are_given_back_when_a_request_needs_the_room),
         cmocka_unit_test(test_driver_with_little_left_is_asked_for_less),
+        cmocka_unit_test(test_what_is_reserved_while_excess_is_given_back_stays),
         cmocka_unit_test(test_every_size_and_alignment_comes_out_aligned_and_apart),
         cmocka_unit_test(test_addresses_that_start_no_block_are_refused),
         cmocka_unit_test(test_resize_of_small_blocks_stays_in_their_class),
