@@ -59,8 +59,15 @@ void gy_mutex_fini(gy_mutex *mutex)
 
 void gy_mutex_lock(gy_mutex *mutex) GY_NO_ANALYSIS
 {
+    enum { LOOKS = 32 }; /* the holder is most likely through in less time than it takes to sleep */
     assert(HELD_ABOVE(mutex->rank) == 0 && "locks are taken in increasing rank");
-    pthread_mutex_lock(&mutex->native);
+    for (int i = 0; pthread_mutex_trylock(&mutex->native) != 0; i++) {
+        if (i == LOOKS) {
+            pthread_mutex_lock(&mutex->native);
+            break;
+        }
+        gy_cpu_relax();
+    }
     HELD_SET(mutex->rank);
 }
 
