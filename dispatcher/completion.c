@@ -28,10 +28,14 @@ static bool is_patient(const struct gy_completion *c)
 }
 
 /* Have GDB look, or at least wake up. */
-static void look_locked(struct gy_completion *c) GY_REQUIRES(c->lock)
+static void look(struct gy_completion *c)
 {
-    atomic_fetch_add_explicit(&c->news, 1, memory_order_release);
-    gy_cond_signal(&c->published_changed);
+    atomic_fetch_add(&c->news, 1);
+    if (atomic_load(&c->gdb_sleeps)) {
+        gy_mutex_lock(&c->lock);
+        gy_cond_signal(&c->news_changed);
+        gy_mutex_unlock(&c->lock);
+    }
 }
 
 /* ---- GD's side ----------------------------------------------------------------------------- */
@@ -40,11 +44,10 @@ static void look_locked(struct gy_completion *c) GY_REQUIRES(c->lock)
 static gantry_status record_event(struct gy_completion *c, struct gy_idle_events *idle, CUstream on,
                                   CUevent *out)
 {
-    gy_mutex_lock(&c->lock);
-    *out = idle->count > 0 ? idle->events[--idle->count] : NULL;
-    gy_mutex_unlock(&c->lock);
     gantry_status status = GANTRY_OK;
-    if (*out == NULL) {
+    if (atomic_load_explicit(&idle->put, memory_order_acquire) != idle->taken) {
+        *out = idle->events[idle->taken++ % GY_COMPLETION_SLOTS];
+    } else {
         unsigned flags = CU_EVENT_DISABLE_TIMING | (idle == &c->blocking ? CU_EVENT_BLOCKING_SYNC : 0u);
         status = GY_CALL(c->context, cuEventCreate(out, flags));
     }
@@ -70,7 +73,7 @@ static gantry_status record_slot(struct gy_completion *c, struct gy_completion_s
 static gantry_status record_events(struct gy_completion *c)
 {
     uint64_t recorded = 0, now = gy_span_begin();
-    for (uint64_t p = c->published; p != c->written; p++) {
+    for (uint64_t p = atomic_load_explicit(&c->published, memory_order_relaxed); p != c->written; p++) {
         struct gy_completion_slot *slot = slot_at(c, p);
         struct gy_stream *stream = &c->streams->streams[slot->stream];
         uint64_t bit = UINT64_C(1) << slot->stream;
@@ -101,10 +104,8 @@ gantry_status gy_completion_flush(struct gy_completion *c)
         gy_context_lose(c->context, gy_error_last());
     }
     c->flushes++;
-    gy_mutex_lock(&c->lock);
-    c->published = c->written;
-    look_locked(c);
-    gy_mutex_unlock(&c->lock);
+    atomic_store_explicit(&c->published, c->written, memory_order_release);
+    look(c);
     return status;
 }
 
@@ -115,19 +116,14 @@ uint64_t gy_completion_expect(struct gy_completion *c)
     }
     uint64_t soon = atomic_exchange_explicit(&c->soon_ns, 0, memory_order_relaxed);
     if (soon != 0 && is_patient(c)) {
-        gy_mutex_lock(&c->lock);
-        look_locked(c);
-        gy_mutex_unlock(&c->lock);
+        look(c);
     }
     return soon;
 }
 
 bool gy_completion_is_full(struct gy_completion *c)
 {
-    gy_mutex_lock(&c->lock);
-    bool full = c->written - c->head == GY_COMPLETION_SLOTS;
-    gy_mutex_unlock(&c->lock);
-    return full;
+    return c->written - atomic_load(&c->head) == GY_COMPLETION_SLOTS;
 }
 
 static gantry_status add(struct gy_completion *c, const struct gy_completion_slot *slot)
@@ -138,9 +134,11 @@ static gantry_status add(struct gy_completion *c, const struct gy_completion_slo
             return gy_context_adopt_loss(c->context);
         }
         gy_mutex_lock(&c->lock);
-        while (c->written - c->head == GY_COMPLETION_SLOTS) {
+        atomic_store(&c->gd_sleeps, true);
+        while (gy_completion_is_full(c)) {
             gy_cond_wait(&c->head_changed, &c->lock);
         }
+        atomic_store(&c->gd_sleeps, false);
         gy_mutex_unlock(&c->lock);
     }
     *slot_at(c, c->written) = *slot;
@@ -206,6 +204,13 @@ static void record_completion(const struct gy_completion_slot *slot)
     }
 }
 
+static void put_back(struct gy_idle_events *idle, CUevent event)
+{
+    uint64_t put = atomic_load_explicit(&idle->put, memory_order_relaxed);
+    idle->events[put % GY_COMPLETION_SLOTS] = event; /* never more events than slots */
+    atomic_store_explicit(&idle->put, put + 1, memory_order_release);
+}
+
 static void finish_slot(struct gy_completion *c, const struct round *round, struct gy_completion_slot *slot)
 {
     slot->done = true;
@@ -213,14 +218,10 @@ static void finish_slot(struct gy_completion *c, const struct round *round, stru
         gy_streams_passed(c->streams, slot->stream, slot->seq);
     }
     if (slot->event != NULL) {
-        /* Never more events than slots. */
-        struct gy_idle_events *idle = c->wait == GANTRY_WAIT_BLOCK ? &c->blocking : &c->polled;
-        gy_mutex_lock(&c->lock);
-        idle->events[idle->count++] = slot->event;
+        put_back(c->wait == GANTRY_WAIT_BLOCK ? &c->blocking : &c->polled, slot->event);
         if (slot->block != NULL) {
-            c->blocking.events[c->blocking.count++] = slot->block;
+            put_back(&c->blocking, slot->block);
         }
-        gy_mutex_unlock(&c->lock);
     }
     /* Before the completion is told: its task may count on the memory. */
     (void)gy_deferred_collect(c->deferred, slot->stream, round->lost);
@@ -291,10 +292,12 @@ static void advance_head(struct gy_completion *c, struct round *round)
     while (head != round->published && slot_at(c, head)->done) {
         head++;
     }
-    gy_mutex_lock(&c->lock);
-    c->head = head;
-    gy_cond_signal(&c->head_changed);
-    gy_mutex_unlock(&c->lock);
+    atomic_store(&c->head, head);
+    if (atomic_load(&c->gd_sleeps)) {
+        gy_mutex_lock(&c->lock);
+        gy_cond_signal(&c->head_changed);
+        gy_mutex_unlock(&c->lock);
+    }
 }
 
 /* Block until the oldest event that is not done has passed. */
@@ -364,24 +367,36 @@ static void await_news(struct gy_completion *c, uint64_t seen)
     }
 }
 
+static void sleep_for_news(struct gy_completion *c, uint64_t seen)
+{
+    gy_mutex_lock(&c->lock);
+    atomic_store(&c->gdb_sleeps, true);
+    while (atomic_load(&c->news) == seen) {
+        gy_cond_wait(&c->news_changed, &c->lock);
+    }
+    atomic_store(&c->gdb_sleeps, false);
+    gy_mutex_unlock(&c->lock);
+}
+
 /* Wait for published slots; false when closing and none are left. */
 static bool next_round(struct gy_completion *c, struct round *round)
 {
     uint64_t before = round->published;
-    gy_mutex_lock(&c->lock);
-    while (c->head == c->published && !c->closing) {
-        uint64_t seen = atomic_load_explicit(&c->news, memory_order_relaxed);
-        gy_mutex_unlock(&c->lock);
+    round->head = atomic_load_explicit(&c->head, memory_order_relaxed);
+    for (;;) {
+        /* Read first: whatever is told later makes the waits return at once. */
+        uint64_t seen = atomic_load(&c->news);
+        bool closing = atomic_load(&c->closing);
+        round->published = atomic_load(&c->published);
+        if (round->head != round->published || closing) {
+            break;
+        }
         await_news(c, seen);
-        gy_mutex_lock(&c->lock);
-        while (atomic_load_explicit(&c->news, memory_order_relaxed) == seen) {
-            gy_cond_wait(&c->published_changed, &c->lock);
+        if (atomic_load(&c->news) == seen) {
+            sleep_for_news(c, seen);
         }
         round->since = 0;
     }
-    round->head = c->head;
-    round->published = c->published;
-    gy_mutex_unlock(&c->lock);
     if (round->since == 0) {
         round->since = gy_clock_ns();
     }
@@ -431,7 +446,7 @@ gantry_status gy_completion_init(struct gy_completion *c, const struct gy_comple
     c->shares = config->shares;
     c->time = config->time;
     c->wait = config->wait;
-    gantry_status status = gy_guard_init(&c->lock, GY_RANK_COMPLETION, &c->published_changed);
+    gantry_status status = gy_guard_init(&c->lock, GY_RANK_COMPLETION, &c->news_changed);
     if (status != GANTRY_OK) {
         return status;
     }
@@ -447,26 +462,24 @@ gantry_status gy_completion_init(struct gy_completion *c, const struct gy_comple
 fini_head:
     gy_cond_fini(&c->head_changed);
 fini_lock:
-    gy_guard_fini(&c->lock, &c->published_changed);
+    gy_guard_fini(&c->lock, &c->news_changed);
     return status;
 }
 
 static void destroy_events(struct gy_completion *c, struct gy_idle_events *idle)
 {
-    for (uint32_t i = 0; i < idle->count; i++) {
-        (void)c->context->driver->cuEventDestroy(idle->events[i]);
+    for (uint64_t p = idle->taken; p != atomic_load_explicit(&idle->put, memory_order_relaxed); p++) {
+        (void)c->context->driver->cuEventDestroy(idle->events[p % GY_COMPLETION_SLOTS]);
     }
 }
 
 void gy_completion_fini(struct gy_completion *c)
 {
-    gy_mutex_lock(&c->lock);
-    c->closing = true;
-    look_locked(c);
-    gy_mutex_unlock(&c->lock);
+    atomic_store(&c->closing, true);
+    look(c);
     gy_thread_join(&c->thread);
     destroy_events(c, &c->polled);
     destroy_events(c, &c->blocking);
     gy_cond_fini(&c->head_changed);
-    gy_guard_fini(&c->lock, &c->published_changed);
+    gy_guard_fini(&c->lock, &c->news_changed);
 }

@@ -6,7 +6,12 @@
  * completions are never dropped.
  *
  *   slots:   head ≤ done … published ≤ written        (positions that only grow; index = position % SIZE)
- *             GDB owns [head, published)   GD owns [published, head + SIZE) */
+ *             GDB owns [head, published)   GD owns [published, head + SIZE)
+ *
+ * No lock on this way: GDB is there at once when it polls, and would find GD still inside; who then falls
+ * asleep on the lock wakes up tens of microseconds later.  The lock is for sleeping alone: who sleeps says so
+ * first and looks once more, who has news tells them first and then looks for sleepers; all four sequentially
+ * consistent. */
 #ifndef DISPATCHER_COMPLETION_H
 #define DISPATCHER_COMPLETION_H
 
@@ -54,19 +59,22 @@ struct gy_completion {
     gantry_wait_mode wait;                      /* immutable */
     gy_thread thread;                           /* immutable: GDB */
     gy_mutex lock;                              /* rank COMPLETION */
-    gy_cond published_changed;                  /* GDB waits */
-    gy_cond head_changed;                       /* GD waits for room, or for everything to be done */
+    gy_cond news_changed;                       /* GDB sleeps */
+    gy_cond head_changed;                       /* GD sleeps until there is room */
+    _Atomic(bool) gdb_sleeps, gd_sleeps;        /* atomic; written under lock */
     uint64_t patience_ns;                       /* GDB only: how long it polls the GPU before it blocks */
     uint64_t near_ns;          /* GDB only: how soon completions came lately; 0: later than it polls */
     _Atomic(uint64_t) soon_ns; /* atomic: the same for whom it tells at the begin of a step, once */
-    uint64_t head;             /* guarded by lock; written by GDB */
-    uint64_t published;        /* guarded by lock; written by GD */
-    bool closing;              /* guarded by lock; never goes back */
+    _Atomic(bool) closing;     /* atomic; never goes back */
+    /* Events that nobody needs now, in order: GDB puts them back, GD takes them. */
     struct gy_idle_events {
-        uint32_t count;                      /* guarded by lock */
-        CUevent events[GY_COMPLETION_SLOTS]; /* guarded by lock */
-    } polled, blocking;                      /* guarded by lock */
-    _Atomic(uint64_t) news;                  /* atomic: how often GDB was told to look; written under lock */
+        _Atomic(uint64_t) put;               /* atomic; written by GDB; a position that only grows */
+        uint64_t taken;                      /* GD only; likewise */
+        CUevent events[GY_COMPLETION_SLOTS]; /* guarded by the positions: [taken, put) is GD's */
+    } polled, blocking;                      /* see there */
+    _Atomic(uint64_t) news;                  /* atomic: how often GDB was told to look */
+    _Atomic(uint64_t) head;                  /* atomic; written by GDB */
+    _Atomic(uint64_t) published;             /* atomic; written by GD */
     uint64_t written;                        /* GD only */
     uint64_t flushes;                        /* GD only, read relaxed through the statistics */
     struct gy_completion_slot slots[GY_COMPLETION_SLOTS]; /* owner: see above */
@@ -100,7 +108,7 @@ bool gy_completion_is_full(struct gy_completion *completion);
 
 static inline bool gy_completion_is_pending(const struct gy_completion *completion)
 {
-    return completion->written != completion->published; /* GD only: it alone writes both */
+    return completion->written != atomic_load_explicit(&completion->published, memory_order_relaxed);
 }
 
 /* GD: record the events and hand everything written to GDB.  On failure the context is lost and the slots
