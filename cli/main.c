@@ -44,9 +44,15 @@ static void print_overview(FILE *file)
           file);
 }
 
+static int print_help(const struct cli_command *command)
+{
+    printf("usage: gantry %s %s\n\n%s\n", command->name, command->arguments, command->help);
+    return 0;
+}
+
 static int help_main(int argc, char **argv)
 {
-    if (argc < 2) {
+    if (argc < 2 || strcmp(argv[1], "help") == 0) {
         print_overview(stdout);
         return 0;
     }
@@ -54,8 +60,18 @@ static int help_main(int argc, char **argv)
     if (command == NULL) {
         return cli_usage_error("help: there is no command '%s'", argv[1]);
     }
-    printf("usage: gantry %s %s\n\n%s\n", command->name, command->arguments, command->help);
-    return 0;
+    return print_help(command);
+}
+
+/* Behind a sample's name it is the sample that is asked. */
+static bool asks_for_help(const struct cli_command *command, int argc, char *const *argv)
+{
+    for (int i = 1; i < argc && (command != &cli_run || i == 1); i++) {
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static int set_log(const char *name)
@@ -78,6 +94,9 @@ static int run_command(int argc, char **argv)
     const struct cli_command *command = find_command(argv[0]);
     if (command == NULL) {
         return cli_usage_error("there is no command '%s'", argv[0]);
+    }
+    if (asks_for_help(command, argc, argv)) {
+        return print_help(command);
     }
     optind = 0; /* GNU: start over, with the command's own options */
     return command->main(argc, argv);

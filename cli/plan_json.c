@@ -1,5 +1,6 @@
 #include "cli/plan_json.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -168,18 +169,37 @@ static bool read_document(const char *path, const cJSON *document, struct cli_pl
 
 static char *read_file(const char *path)
 {
+    errno = 0;
     FILE *file = fopen(path, "rb");
     char *text = calloc(1, 1 << 16);
     bool read = file != NULL && text != NULL && fread(text, 1, (1 << 16) - 1, file) > 0 && feof(file);
+    if (!read) {
+        fprintf(stderr, "gantry: %s: %s\n", path,
+                errno != 0 ? strerror(errno) : "empty, or longer than 64 KiB");
+    }
     if (file != NULL) {
         fclose(file);
     }
     if (!read) {
-        fprintf(stderr, "gantry: %s cannot be read, is empty or is longer than 64 KiB\n", path);
         free(text);
         return NULL;
     }
     return text;
+}
+
+/* `end`: where the reader stopped. */
+static bool refuse_text(const char *path, const char *text, const char *end, bool is_json)
+{
+    int line = 1;
+    for (const char *c = text; c < end; c++) {
+        line += *c == '\n';
+    }
+    if (is_json) {
+        fprintf(stderr, "gantry: %s: no JSON object, but another value\n", path);
+    } else {
+        fprintf(stderr, "gantry: %s:%d: no JSON object: a mistake before \"%.20s\"\n", path, line, end);
+    }
+    return false;
 }
 
 bool cli_plan_read(const char *path, struct cli_plan *out)
@@ -189,9 +209,10 @@ bool cli_plan_read(const char *path, struct cli_plan *out)
     if (text == NULL) {
         return false;
     }
-    cJSON *document = cJSON_Parse(text);
+    const char *end = text;
+    cJSON *document = cJSON_ParseWithOpts(text, &end, false);
     bool good = cJSON_IsObject(document) ? read_document(path, document, out)
-                                         : refuse(path, text, "is no JSON object");
+                                         : refuse_text(path, text, end, document != NULL);
     free(text);
     if (!good) {
         cJSON_Delete(document);

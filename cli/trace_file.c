@@ -160,16 +160,17 @@ const char *cli_trace_file_read(const char *path, bool (*packet)(void *user, str
     struct file file = {.packet = packet, .user = user};
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     struct stat info;
-    if (fd < 0 || fstat(fd, &info) != 0) {
-        int why = errno;
+    bool is_file = fd >= 0 && fstat(fd, &info) == 0;
+    int why = errno;
+    if (!is_file || !S_ISREG(info.st_mode)) {
         if (fd >= 0) {
             close(fd);
         }
-        return strerrordesc_np(why);
+        return is_file ? "no regular file" : strerrordesc_np(why);
     }
     size_t bytes = (size_t)info.st_size;
     uint8_t *data = bytes != 0 ? mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0) : MAP_FAILED;
-    int why = errno;
+    why = errno;
     close(fd);
     if (data == MAP_FAILED) {
         return bytes == 0 ? "empty" : strerrordesc_np(why);

@@ -62,18 +62,33 @@ static bool parse_wait(const char *text, gantry_wait_mode *out)
     return false;
 }
 
+static int usage(bool is_wanted)
+{
+    fputs(
+        "usage: gantry run critical_latency [--driver DRIVER] [--samples N] [--critical-sms N]\n"
+        "                                   [--wait spin|hybrid|block]\n\n"
+        "  --driver DRIVER    auto (the default), cuda or emulated\n"
+        "  --samples N        of each way (100)\n"
+        "  --critical-sms N   multiprocessors of the critical partition, at least (16)\n"
+        "  --wait MODE        how the dispatcher's threads and the worker wait: spin (the default), hybrid\n"
+        "                     or block\n",
+        is_wanted ? stdout : stderr);
+    return is_wanted ? 0 : 2;
+}
+
 static int critical_main(int argc, char **argv)
 {
     static const struct option options[] = {{"driver", required_argument, NULL, 'd'},
                                             {"samples", required_argument, NULL, 'n'},
                                             {"critical-sms", required_argument, NULL, 's'},
                                             {"wait", required_argument, NULL, 'w'},
+                                            {"help", no_argument, NULL, 'h'},
                                             {NULL, 0, NULL, 0}};
     struct settings settings = {
         .samples = 100, .scene = {.wait = GANTRY_WAIT_SPIN, .critical_sms = 16, .waves = 4, .wave_us = 1000}};
     unsigned long number;
     int result;
-    while ((result = getopt_long(argc, argv, ":", options, NULL)) != -1) {
+    while ((result = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
         if ((result == 'd' && cli_parse_driver(optarg, &settings.scene.driver)) ||
             (result == 'w' && parse_wait(optarg, &settings.scene.wait))) {
             continue;
@@ -82,9 +97,7 @@ static int critical_main(int argc, char **argv)
             *(result == 'n' ? &settings.samples : &settings.scene.critical_sms) = (uint32_t)number;
             continue;
         }
-        fprintf(stderr, "usage: critical_latency [--driver DRIVER] [--samples N] [--critical-sms N] "
-                        "[--wait spin|hybrid|block]\n");
-        return 2;
+        return usage(result == 'h');
     }
     if (optind != argc) {
         fprintf(stderr, "critical_latency: unexpected argument '%s'\n", argv[optind]);

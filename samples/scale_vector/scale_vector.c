@@ -21,6 +21,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 enum { WAYS = 3, RUNS = 9 };
@@ -273,7 +274,10 @@ static bool print_table(struct scale *s)
 
 static int scale_vector_main(int argc, char **argv)
 {
-    (void)argv;
+    if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
+        puts("usage: gantry run scale_vector\n\nTakes no arguments; GANTRY_DRIVER chooses the driver.");
+        return 0;
+    }
     if (argc != 1) {
         fprintf(stderr, "scale_vector: takes no arguments; GANTRY_DRIVER chooses the driver\n");
         return 2;

@@ -43,10 +43,15 @@ static bool show(const struct tenants_settings *settings)
     return true;
 }
 
-static int usage(void)
+static int usage(bool is_wanted)
 {
-    fprintf(stderr, "usage: two_tenants [--driver DRIVER] [--seconds S] [--kernel-us N] [--shares A,B]\n");
-    return 2;
+    fputs("usage: gantry run two_tenants [--driver DRIVER] [--seconds S] [--kernel-us N] [--shares A,B]\n\n"
+          "  --driver DRIVER   auto (the default), cuda or emulated\n"
+          "  --seconds S       length of each of the three parts (10)\n"
+          "  --kernel-us N     length of a kernel (500)\n"
+          "  --shares A,B      percent of the device's time (30,70)\n",
+          is_wanted ? stdout : stderr);
+    return is_wanted ? 0 : 2;
 }
 
 static bool parse_shares(const char *text, double percent[TENANTS])
@@ -68,6 +73,7 @@ static int tenants_main(int argc, char **argv)
                                             {"seconds", required_argument, NULL, 's'},
                                             {"kernel-us", required_argument, NULL, 'k'},
                                             {"shares", required_argument, NULL, 'p'},
+                                            {"help", no_argument, NULL, 'h'},
                                             {NULL, 0, NULL, 0}};
     struct tenants_settings settings = {.ways = (1u << TENANTS_WAYS) - 1,
                                         .percent = {30, 70},
@@ -76,7 +82,7 @@ static int tenants_main(int argc, char **argv)
                                         .now_ns = now_ns};
     unsigned long number;
     int result;
-    while ((result = getopt_long(argc, argv, ":", options, NULL)) != -1) {
+    while ((result = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
         bool good = (result == 'd' && cli_parse_driver(optarg, &settings.driver)) ||
                     (result == 'p' && parse_shares(optarg, settings.percent));
         if (result == 's') {
@@ -89,7 +95,7 @@ static int tenants_main(int argc, char **argv)
             good = true;
         }
         if (!good) {
-            return usage();
+            return usage(result == 'h');
         }
     }
     if (optind != argc) {

@@ -40,10 +40,16 @@ class Cli(unittest.TestCase):
                 self.assertRegex(out, rf"(?m)^  {name} ")
 
     def test_help_of_a_command(self):
-        for name in ("info", "run", "bench"):
-            status, out, err = gantry("help", name)
+        for name in ("info", "run", "report", "bench"):
+            for arguments in (["help", name], [name, "--help"], [name, "-h"]):
+                status, out, err = gantry(*arguments)
+                self.assertEqual((status, err), (0, ""))
+                self.assertTrue(out.startswith(f"usage: gantry {name} "))
+        for sample in gantry("run", "--list")[1].splitlines():
+            name = sample.split()[0]
+            status, out, err = gantry("run", name, "--help")
             self.assertEqual((status, err), (0, ""))
-            self.assertTrue(out.startswith(f"usage: gantry {name} "))
+            self.assertTrue(out.startswith(f"usage: gantry run {name}"))
 
     def test_no_command_prints_the_overview_as_an_error(self):
         self.expect_usage_error([], "usage: gantry")
@@ -114,8 +120,11 @@ class Cli(unittest.TestCase):
             status, out, err = gantry("info", "--driver", "emulated", "--partitions", self.plan(text))
             self.assertEqual((status, out), (1, ""))
             self.assertIn(named, err)
-        status, out, err = gantry("info", "--partitions", "there/is/no.json")
+        status, out, err = gantry("info", "--driver", "emulated", "--partitions", self.plan('{"partitions":\n[}'))
         self.assertEqual((status, out), (1, ""))
+        self.assertRegex(err, r"^gantry: .*\.json:2: no JSON object")
+        for path, why in (("there/is/no.json", "No such file or directory"), ("/", "Is a directory")):
+            self.assertEqual(gantry("info", "--partitions", path), (1, "", f"gantry: {path}: {why}\n"))
 
     def test_info_shows_what_shares_come_to(self):
         text = ('{"partitions": [{"name": "the \\"half\\"", "sms": 64, "share": {"percent": 25}},'
