@@ -2,7 +2,9 @@
 
 #include "cli/command.h"
 
+#include <limits.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #define MAX_REPEAT 100000
@@ -28,11 +30,23 @@ static const char usage[] =
     "  -h, --help              print this\n\n"
     "Exit status: 0 all photos processed, 1 some were not, 2 wrong arguments, 130 interrupted.\n";
 
-/* The sample's photos, as found from the source tree's root or where the tree was when this was built. */
+/* The sample's photos, as found from the source tree's root, as installed beside the command, or where the
+ * tree was when this was built. */
 static const char *default_input(void)
 {
-    static const char here[] = "samples/image_pipeline/data";
-    return access(here, R_OK) == 0 ? here : IMAGE_PIPELINE_DATA;
+    static const char here[] = "samples/image_pipeline/data", installed[] = "../share/gantry/photos";
+    static char beside[PATH_MAX + sizeof(installed)];
+    if (access(here, R_OK) == 0) {
+        return here;
+    }
+    ssize_t bytes = readlink("/proc/self/exe", beside, PATH_MAX);
+    while (bytes > 0 && beside[bytes - 1] != '/') {
+        bytes--;
+    }
+    if (bytes > 0) {
+        memcpy(beside + bytes, installed, sizeof(installed));
+    }
+    return bytes > 0 && access(beside, R_OK) == 0 ? beside : IMAGE_PIPELINE_DATA;
 }
 
 static bool parse_count(const char *name, const char *text, unsigned long low, unsigned long high,

@@ -43,6 +43,19 @@ class Install(unittest.TestCase):
         self.assertEqual(run(self.prefix / "bin/gantry", "--version"), f"gantry {VERSION}\n")
         self.assertIn("emulated", run(self.prefix / "bin/gantry", "info", "--driver", "emulated"))
 
+    def test_command_has_photos(self):
+        photos = self.prefix / "share/gantry/photos"
+        if not photos.exists():
+            self.skipTest("built without samples")
+        for photo in photos.glob("*.png"):
+            if photo.name != "chelsea.png":  # this copy of them is the one that is taken
+                photo.unlink()
+        out = self.folder / "out"
+        shown = run("sh", "-c", 'cd / && exec "$@"', "sh", self.prefix / "bin/gantry", "run", "image_pipeline",
+                    "--no-timeline", "--output", out, GANTRY_DRIVER="emulated")
+        self.assertIn("1 of 1 photos", shown)
+        self.assertEqual(sorted(path.name for path in out.iterdir()), ["chelsea_edges.png", "chelsea_result.png"])
+
     def test_find_package(self):
         build = self.folder / "cmake-consumer"
         run("cmake", "-S", CONSUMER, "-B", build, "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={self.prefix}")
@@ -82,7 +95,7 @@ class Install(unittest.TestCase):
             if path.is_file():
                 relative = str(path.relative_to(self.prefix))
                 self.assertRegex(relative, r"^(bin/gantry$|include/gantry/|share/doc/gantry/|lib[^/]*/(.*/)?"
-                                 r"(libgantry|cmake/gantry/|pkgconfig/gantry\.pc$))")
+                                 r"(libgantry|cmake/gantry/|pkgconfig/gantry\.pc$)|share/gantry/photos/)")
 
     def test_nothing_points_into_the_build(self):
         for path in self.libraries.glob("libgantry*.so*"):
