@@ -261,28 +261,36 @@ free_pool:
     return status;
 }
 
+void gy_pool_destroy(gantry_cpu_dispatcher *pool)
+{
+    if (pool == NULL) {
+        return;
+    }
+    /* A foreign thread that released the last task may still be on its way out; it waits for nothing. */
+    while (atomic_load_explicit(&pool->outside, memory_order_acquire) != 0) {
+        sched_yield();
+    }
+    if (pool->inline_only) {
+        gy_pool_drain_inline(pool);
+    }
+    stop_workers(pool, pool->worker_count);
+    free_workers(pool, pool->worker_count);
+    gy_mutex_fini(&pool->inject_lock);
+    gy_event_fini(&pool->done);
+    gy_event_fini(&pool->work);
+    gy_handle_free(pool, pool);
+}
+
 void gantry_cpu_dispatcher_destroy(gantry_cpu_dispatcher *dispatcher)
 {
     if (GY_HANDLE_IS_BAD(CPU_DISPATCHER, dispatcher)) {
         return;
     }
     if (dispatcher == NULL || gy_pool_check_outside("gantry_cpu_dispatcher_destroy") != GANTRY_OK ||
-        !gy_pool_is_here(dispatcher)) {
+        gy_pool_forks(dispatcher) < gy_thread_forks()) {
         return;
     }
-    /* A foreign thread that released the last task may still be on its way out; it waits for nothing. */
-    while (atomic_load_explicit(&dispatcher->outside, memory_order_acquire) != 0) {
-        sched_yield();
-    }
-    if (dispatcher->inline_only) {
-        gy_pool_drain_inline(dispatcher);
-    }
-    stop_workers(dispatcher, dispatcher->worker_count);
-    free_workers(dispatcher, dispatcher->worker_count);
-    gy_mutex_fini(&dispatcher->inject_lock);
-    gy_event_fini(&dispatcher->done);
-    gy_event_fini(&dispatcher->work);
-    gy_handle_free(dispatcher, dispatcher);
+    gy_pool_destroy(dispatcher);
 }
 
 uint32_t gantry_cpu_dispatcher_worker_count(const gantry_cpu_dispatcher *dispatcher)

@@ -39,6 +39,7 @@ struct gantry_taskman {
     gantry_cpu_dispatcher *pool;      /* immutable */
     gantry_cpu_dispatcher *own_pool;  /* immutable; NULL: `pool` is borrowed */
     gantry_dispatcher *gpu;           /* immutable; borrowed; NULL: none */
+    unsigned forks;                   /* immutable; gy_thread_forks() of the threads for its tasks */
     uint32_t partition;               /* immutable; of GPU tasks that name none, see gy_task_partition() */
     const struct gy_gpu_ops *gpu_ops; /* immutable; NULL exactly if gpu is */
     struct gy_gpu_share *gpu_share;   /* immutable; its bound on GPU time; NULL: none */

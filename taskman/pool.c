@@ -16,6 +16,8 @@
 #include "taskman/release.h"
 #include "taskman/worker.h"
 
+#include <limits.h>
+
 enum {
     INJECTION_PERIOD = 64, /* every so many tasks the injection list comes first */
     INJECTION_BATCH = 32,  /* most tasks taken from it at once */
@@ -49,9 +51,9 @@ gantry_status gy_pool_check_outside(const char *call)
     return GANTRY_OK;
 }
 
-bool gy_pool_is_here(const gantry_cpu_dispatcher *pool)
+unsigned gy_pool_forks(const gantry_cpu_dispatcher *pool)
 {
-    return pool->worker_count == 0 || pool->forks == gy_thread_forks();
+    return pool->worker_count != 0 ? pool->forks : UINT_MAX;
 }
 
 void gy_pool_notify_waiters(gantry_cpu_dispatcher *pool)

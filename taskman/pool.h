@@ -63,7 +63,11 @@ void gy_pool_wait(gantry_cpu_dispatcher *pool, bool (*condition)(void *user, boo
  * `call`, which waits for such, would wait for ever. */
 gantry_status gy_pool_check_outside(const char *call);
 
-/* False in a process that was forked from the one with the workers. */
-bool gy_pool_is_here(const gantry_cpu_dispatcher *pool);
+/* gy_thread_forks() of its workers; UINT_MAX: it has none of its own, and works anywhere. */
+unsigned gy_pool_forks(const gantry_cpu_dispatcher *pool);
+
+/* gantry_cpu_dispatcher_destroy() without its checks, also for a pool that has no threads and no tasks within
+ * a task. */
+void gy_pool_destroy(gantry_cpu_dispatcher *pool);
 
 #endif

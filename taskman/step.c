@@ -31,8 +31,7 @@ gantry_status gy_taskman_check_owner(gantry_taskman *manager, const char *call)
     if (manager == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "%s: task manager is NULL", call);
     }
-    struct gy_gpu_dispatcher *gpu = (struct gy_gpu_dispatcher *)manager->gpu;
-    if (!gy_pool_is_here(manager->pool) || (gpu != NULL && gpu->forks != gy_thread_forks())) {
+    if (manager->forks < gy_thread_forks()) {
         return GY_FAIL(GANTRY_ERR_STATE,
                        "%s: this process was forked; the threads for its tasks are elsewhere", call);
     }

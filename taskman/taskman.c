@@ -36,6 +36,15 @@ static gantry_status open_share(gantry_taskman *manager, const gantry_share *sha
     return manager->gpu_ops->share_open(manager->gpu, share, &manager->gpu_share);
 }
 
+/* gy_thread_forks() of the threads that run its tasks, by what was given to it: it may be asked when that is
+ * gone. */
+static unsigned threads_forks(const gantry_taskman *manager)
+{
+    unsigned forks = gy_pool_forks(manager->pool);
+    const struct gy_gpu_dispatcher *gpu = (const void *)manager->gpu;
+    return gpu != NULL && gpu->forks < forks ? gpu->forks : forks;
+}
+
 static gantry_status import_options(gantry_taskman *manager, const gantry_taskman_options *theirs)
 {
     gantry_taskman_options options = {0};
@@ -65,6 +74,7 @@ static gantry_status import_options(gantry_taskman *manager, const gantry_taskma
         manager->gpu_ops = ((const struct gy_gpu_dispatcher *)(const void *)manager->gpu)->ops;
         manager->gpu_ops->attach(manager->gpu);
     }
+    manager->forks = threads_forks(manager);
     if (options.partition != NULL) {
         manager->partition = partition_number(manager, options.partition);
         if (manager->partition == 0) {
@@ -105,7 +115,7 @@ gantry_status gantry_taskman_create(const gantry_taskman_options *options, gantr
     memset(manager, 0, sizeof(*manager));
     gantry_status status = import_options(manager, options);
     if (status != GANTRY_OK) {
-        gantry_cpu_dispatcher_destroy(manager->own_pool);
+        gy_pool_destroy(manager->own_pool);
         gy_free(manager->places);
         leave_dispatcher(manager);
         gy_free(manager);
@@ -131,7 +141,7 @@ void gantry_taskman_destroy(gantry_taskman *manager)
     (void)!gantry_taskman_reset(manager);
     gy_names_fini(&manager->names);
     gy_graph_fini(&manager->graph);
-    gantry_cpu_dispatcher_destroy(manager->own_pool);
+    gy_pool_destroy(manager->own_pool);
     gy_free(manager->places);
     leave_dispatcher(manager);
     gy_handle_free(manager, manager);
