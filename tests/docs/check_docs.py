@@ -54,7 +54,24 @@ class Documents(unittest.TestCase):
         for room in rooms:
             section = document.split(f"\n### {room}\n")[1].split("\n#")[0]
             missing += [f"{room}/{path.name}" for path in (SOURCE / room).glob("*.c") if f"`{path.name}`" not in section]
+        for room, pattern in (("cli", "*.c"), ("bench", "*.c"), ("bench", "*.cpp"), ("tools", "*.*"), ("cmake", "*.*")):
+            names = [path.name for path in (SOURCE / room).glob(pattern)]
+            self.assertGreater(len(names), 0)
+            section = document.split(f"\n### {room}\n")[1].split("\n#")[0] if pattern == "*.c" else document
+            missing += [f"{room}/{name}" for name in names
+                        if f"`{name}`" not in section and f"`{room}/{name}`" not in section
+                        and not name.startswith("bench_")]
         self.assertEqual(missing, [], "docs/architecture.md does not name them")
+
+    def test_environment_lists_every_variable_that_is_read(self):
+        rooms = ["base", "driver", "heap", "profile", "partition", "copykernel", "taskman", "dispatcher", "context"]
+        read = set()
+        for room in rooms:
+            for path in (SOURCE / room).glob("**/*.c"):
+                read |= set(re.findall(r'(?:getenv|from_environment)\("(\w+)"\)', path.read_text()))
+        read.add(re.search(r'#define LIMIT "(\w+)"', text("partition/limit.c"))[1])
+        listed = re.findall(r"^\| `(\w+)` \|", text("docs/environment.md"), re.M)
+        self.assertEqual(sorted(listed), sorted(read))
 
     def test_porting_guide_names_what_there_is(self):
         headers = "".join(path.read_text() for path in (SOURCE / "include").glob("**/*.h"))
