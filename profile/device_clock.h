@@ -20,8 +20,8 @@ struct gy_device_clock {
     bool measuring;    /* guarded by lock: a thread is in gy_device_clock_compare() */
     uint64_t retry_ns; /* the measuring thread alone: not before this time */
     uint64_t *shown;   /* the measuring thread alone, once made */
-    bool chosen;       /* the measuring thread alone: */
-    uint32_t line;     /* of the mailbox, which the GPU reads soonest */
+    bool chosen;       /* the measuring thread alone: the next one is */
+    uint32_t line;     /* the measuring thread alone: of the mailbox, which the GPU reads soonest */
 
     /* Made by the dispatcher thread before anything uses them, immutable then: */
     CUstream stream;
