@@ -2,9 +2,11 @@
  *
  * One run is a task that launches a kernel of many blocks again and again, timed to the end of the last.
  * Ours: the kernel with the macros, while a recording runs (on) or with a NULL buffer (off).  Yardstick: the
- * same kernel without the macros, nothing recorded; `same` runs that on both sides, and so says what
- * differences can be told from none.  The work of a block is calibrated so that it takes about 2 or 10 us
- * while its SM is full.  A recording's beginning, where clocks are compared and buffers made, is not timed.
+ * same kernel without the macros, nothing recorded; `same` runs that on both sides, and `moved` with other
+ * addresses on ours: so they say what differences can be told from none.  The work of a block is calibrated
+ * so that it takes about 2 or 10 us, while its SM is full (16 blocks of 128 threads) or has 4 of them, which
+ * take so much shared memory.  The launches of a run are of eight kernels in turn, see profile_work.h.  A
+ * recording's beginning, where clocks are compared and buffers made, is not timed.
  *
  * records: a recording of short blocks from its first launch until every record is read and the file closed,
  * without a yardstick; of launches: what it takes to get them from the device and to read them; of blocks: to
@@ -17,6 +19,7 @@
 #include "bench/profile_ways.h"
 
 #include "profile_kernels_bench.kernels.h"
+#include "profile_own_clock_bench.kernels.h"
 
 #include <gantry/profile.h>
 
@@ -27,23 +30,30 @@
 
 #define THREADS 128u
 #define COUNTERS (BENCH_COUNTERS * BENCH_COUNTER_WORDS * sizeof(uint32_t))
-#define RESIDENT 16u /* blocks of so many threads that an SM has at once: 2048 threads */
+#define RESIDENT 16u       /* blocks of so many threads that an SM has at once: 2048 threads */
+#define FEW 4u             /* the same of blocks with so much shared memory: */
+#define SHARED (48u << 10) /* what a block may have without being asked for */
+
+enum side { PLAIN_SIDE, MOVED_SIDE, RECORDED_SIDE };
 
 struct profile_bench {
     gantry_context *context;
     gantry_cpu_dispatcher *cpus;
     gantry_taskman *manager;
     gantry_task *done; /* of the run at hand: starts when the GPU has finished */
-    gantry_kernel *plain[2], *recorded[2], *ping_pong; /* by is_loads */
-    bool is_loads;
+    gantry_kernel *plain[2][BENCH_SHIFTS], *moved[2][BENCH_SHIFTS]; /* by is_loads */
+    gantry_kernel *recorded[2][BENCH_SHIFTS];                       /* likewise */
+    gantry_kernel *own_clock[BENCH_SHIFTS], *ping_pong;
+    bool is_loads, is_few, emulated;
+    uint32_t sms;
     uint32_t first_kernel;
     uint32_t *counted;         /* page-locked: blocks that ran, of the latest run */
     void *counter;             /* on the device: the same while they run, and the sink behind it */
     void *data;                /* on the device: zeros */
     uint32_t blocks, launches; /* of a run */
     uint32_t steps;
-    bool instrumented; /* the run at hand launches recorded_work */
-    bool records;      /* the case records while ours runs */
+    enum side side; /* which kernels the run at hand launches */
+    bool records;   /* the case records while ours runs */
     gantry_profile *profile;
     gantry_profile_ctas what;
     gantry_profile_clock clock;
@@ -60,6 +70,18 @@ static bool ok(gantry_status status)
     return status == GANTRY_OK;
 }
 
+static gantry_kernel **kernels_of(struct profile_bench *b)
+{
+    switch (b->side) {
+    case PLAIN_SIDE:
+        return b->plain[b->is_loads];
+    case MOVED_SIDE:
+        return b->moved[b->is_loads];
+    default:
+        return b->clock == GANTRY_PROFILE_CLOCK_SM ? b->own_clock : b->recorded[b->is_loads];
+    }
+}
+
 static gantry_launch_result launch_work(gantry_launch *launch, void *arg)
 {
     struct profile_bench *b = arg;
@@ -69,10 +91,11 @@ static gantry_launch_result launch_work(gantry_launch *launch, void *arg)
         gantry_launch_fill(launch, b->counter, 0, 1, COUNTERS) != GANTRY_OK) {
         return GANTRY_LAUNCH_FAILED;
     }
-    void *profile = b->instrumented ? gantry_launch_profile(launch, b->first_kernel, grid) : NULL;
+    bool records = b->side == RECORDED_SIDE;
+    void *profile = records ? gantry_launch_profile(launch, b->first_kernel, grid) : NULL;
     void *args[] = {&b->steps, &b->data, &b->counter, &sink, &profile, &b->first_kernel};
-    if (gantry_launch_kernel(launch, b->instrumented ? b->recorded[b->is_loads] : b->plain[b->is_loads], grid,
-                             block, 0, args) != GANTRY_OK) {
+    if (gantry_launch_kernel(launch, kernels_of(b)[gantry_launch_index(launch) % BENCH_SHIFTS], grid, block,
+                             b->is_few ? SHARED : 0, args) != GANTRY_OK) {
         return GANTRY_LAUNCH_FAILED;
     }
     if (gantry_launch_index(launch) + 1 < b->launches) {
@@ -109,7 +132,14 @@ static bool build(struct profile_bench *b)
 static bool prepare_plain(void *arg)
 {
     struct profile_bench *b = arg;
-    b->instrumented = false;
+    b->side = PLAIN_SIDE;
+    return build(b);
+}
+
+static bool prepare_moved(void *arg)
+{
+    struct profile_bench *b = arg;
+    b->side = MOVED_SIDE;
     return build(b);
 }
 
@@ -137,7 +167,7 @@ static bool start(struct profile_bench *b)
 static bool prepare_ours(void *arg)
 {
     struct profile_bench *b = arg;
-    b->instrumented = true;
+    b->side = RECORDED_SIDE;
     return (!b->records || start(b)) && build(b);
 }
 
@@ -206,16 +236,28 @@ static uint64_t time_steps(struct profile_bench *b, uint32_t steps)
     return best;
 }
 
-/* What a step costs a block on a full SM, from runs of two lengths. */
-static bool calibrate(struct profile_bench *b, uint32_t sms, double *ns_per_step)
+static uint32_t resident_of(const struct profile_bench *b)
 {
-    uint64_t few = time_steps(b, 1000), many = time_steps(b, 3000);
+    return b->is_few ? FEW : RESIDENT;
+}
+
+static void set_blocks(struct profile_bench *b)
+{
+    b->blocks = b->emulated ? 64 : b->sms * resident_of(b) * 56;
+}
+
+/* What a step costs a block on an SM that has as many as can be, from runs of two lengths. */
+static bool calibrate(struct profile_bench *b, double *ns_per_step)
+{
+    set_blocks(b);
+    uint32_t least = b->is_loads ? 10 : 50, most = 6 * least;
+    uint64_t few = time_steps(b, least), many = time_steps(b, most);
     if (few == 0 || many <= few) {
         fprintf(stderr, "bench profile: the work cannot be calibrated\n");
         return false;
     }
-    double rounds = (double)b->blocks * b->launches / (sms * RESIDENT);
-    *ns_per_step = (double)(many - few) / 2000 / rounds;
+    double rounds = (double)b->blocks * b->launches / (b->sms * resident_of(b));
+    *ns_per_step = (double)(many - few) / (most - least) / rounds;
     return true;
 }
 
@@ -263,7 +305,9 @@ static void report_error(const struct bench_options *options, const char *name, 
 struct kernel_case {
     const char *name;
     double block_ns;
-    bool is_loads, instrumented, records;
+    bool is_loads, is_few;
+    enum side side;
+    bool records;
     gantry_profile_clock clock;
 };
 
@@ -272,7 +316,9 @@ static bool run_case(struct profile_bench *b, const struct bench_options *option
 {
     b->records = which->records;
     b->is_loads = which->is_loads;
+    b->is_few = which->is_few;
     b->clock = which->clock;
+    set_blocks(b);
     b->what =
         GANTRY_PROFILE_CTAS_KERNELS; /* the kernels do the same as for EACH, and the writer is soon done */
     b->ctas = b->ctas_lost = b->bytes = b->alignment_ns = b->sm_alignment_ns = 0;
@@ -287,10 +333,12 @@ static bool run_case(struct profile_bench *b, const struct bench_options *option
         .yardstick = plain,
         .arg = b,
     };
-    one.ours = which->instrumented ? one.ours : plain;
+    one.ours = which->side == RECORDED_SIDE ? one.ours : plain;
+    one.ours.prepare = which->side == MOVED_SIDE ? prepare_moved : one.ours.prepare;
     bool good = bench_run(options, &one, NULL);
     print_recording(b, options);
-    b->is_loads = false;
+    b->is_loads = b->is_few = false;
+    set_blocks(b);
     b->clock = GANTRY_PROFILE_CLOCK_GLOBAL;
     b->what = GANTRY_PROFILE_CTAS_EACH;
     return good;
@@ -318,14 +366,29 @@ static bool run_ways(struct profile_bench *b, const struct bench_options *option
     return result.verified;
 }
 
+static bool get(gantry_module *module, const char *kind, uint32_t first, gantry_kernel **out)
+{
+    for (uint32_t i = 0; i < BENCH_SHIFTS; i++) {
+        char name[32];
+        snprintf(name, sizeof(name), "%s_%u", kind, first + i);
+        if (!ok(gantry_module_get_kernel(module, name, &out[i]))) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool load(struct profile_bench *b)
 {
-    gantry_module *module;
+    gantry_module *module, *own_clock;
     return ok(gantry_module_load(b->context, &gantry_image_profile_kernels_bench, &module)) &&
-           ok(gantry_module_get_kernel(module, "plain_work", &b->plain[0])) &&
-           ok(gantry_module_get_kernel(module, "recorded_work", &b->recorded[0])) &&
-           ok(gantry_module_get_kernel(module, "plain_loads", &b->plain[1])) &&
-           ok(gantry_module_get_kernel(module, "recorded_loads", &b->recorded[1])) &&
+           ok(gantry_module_load(b->context, &gantry_image_profile_own_clock_bench, &own_clock)) &&
+           get(module, "plain_work", 0, b->plain[0]) && get(module, "plain_loads", 0, b->plain[1]) &&
+           get(module, "plain_work", BENCH_SHIFTS, b->moved[0]) &&
+           get(module, "plain_loads", BENCH_SHIFTS, b->moved[1]) &&
+           get(module, "recorded_work", 0, b->recorded[0]) &&
+           get(module, "recorded_loads", 0, b->recorded[1]) &&
+           get(own_clock, "own_clock_work", 0, b->own_clock) &&
            ok(gantry_module_get_kernel(module, "ping_pong", &b->ping_pong));
 }
 
@@ -397,39 +460,51 @@ static void close_all(struct profile_bench *b)
     (void)unlink(b->path);
 }
 
+#define OFF_AND_ON(name, ns, is_loads, is_few)                                                      \
+    {"profile/off-" name, ns, is_loads, is_few, RECORDED_SIDE, false, GANTRY_PROFILE_CLOCK_GLOBAL}, \
+    {                                                                                               \
+        "profile/on-" name, ns, is_loads, is_few, RECORDED_SIDE, true, GANTRY_PROFILE_CLOCK_GLOBAL  \
+    }
+
 static const struct kernel_case cases[] = {
-    {"profile/same-2us", 2000, false, false, false, GANTRY_PROFILE_CLOCK_GLOBAL},
-    {"profile/off-2us", 2000, false, true, false, GANTRY_PROFILE_CLOCK_GLOBAL},
-    {"profile/off-10us", 10000, false, true, false, GANTRY_PROFILE_CLOCK_GLOBAL},
-    {"profile/off-2us-loads", 2000, true, true, false, GANTRY_PROFILE_CLOCK_GLOBAL},
-    {"profile/off-10us-loads", 10000, true, true, false, GANTRY_PROFILE_CLOCK_GLOBAL},
-    {"profile/on-2us", 2000, false, true, true, GANTRY_PROFILE_CLOCK_GLOBAL},
-    {"profile/on-10us", 10000, false, true, true, GANTRY_PROFILE_CLOCK_GLOBAL},
-    {"profile/on-2us-loads", 2000, true, true, true, GANTRY_PROFILE_CLOCK_GLOBAL},
-    {"profile/on-10us-loads", 10000, true, true, true, GANTRY_PROFILE_CLOCK_GLOBAL},
-    {"profile/on-10us-sm-clock", 10000, false, true, true, GANTRY_PROFILE_CLOCK_SM},
+    {"profile/same-2us", 2000, false, false, PLAIN_SIDE, false, GANTRY_PROFILE_CLOCK_GLOBAL},
+    {"profile/moved-2us", 2000, false, false, MOVED_SIDE, false, GANTRY_PROFILE_CLOCK_GLOBAL},
+    {"profile/moved-10us", 10000, false, false, MOVED_SIDE, false, GANTRY_PROFILE_CLOCK_GLOBAL},
+    {"profile/moved-2us-loads", 2000, true, false, MOVED_SIDE, false, GANTRY_PROFILE_CLOCK_GLOBAL},
+    {"profile/moved-10us-loads", 10000, true, false, MOVED_SIDE, false, GANTRY_PROFILE_CLOCK_GLOBAL},
+    OFF_AND_ON("2us", 2000, false, false),
+    OFF_AND_ON("10us", 10000, false, false),
+    OFF_AND_ON("2us-loads", 2000, true, false),
+    OFF_AND_ON("10us-loads", 10000, true, false),
+    OFF_AND_ON("2us-few", 2000, false, true),
+    OFF_AND_ON("10us-few", 10000, false, true),
+    OFF_AND_ON("2us-few-loads", 2000, true, true),
+    OFF_AND_ON("10us-few-loads", 10000, true, true),
+    {"profile/on-10us-sm-clock", 10000, false, false, RECORDED_SIDE, true, GANTRY_PROFILE_CLOCK_SM},
 };
 
-static bool run_kernel_cases(struct profile_bench *b, const struct bench_options *options, bool emulated,
-                             uint32_t sms)
+static bool run_kernel_cases(struct profile_bench *b, const struct bench_options *options)
 {
-    double ns_per_step[2];
+    bool emulated = b->emulated;
+    double ns_per_step[2][2];
     bool good = true;
-    for (uint32_t i = 0; i < (emulated ? 1 : 2); i++) { /* in the emulator nothing waits for memory */
-        b->is_loads = i == 1;
-        if (!calibrate(b, sms, &ns_per_step[i])) {
+    for (uint32_t i = 0; i < (emulated ? 1 : 4); i++) { /* in the emulator nothing waits for memory */
+        b->is_loads = i % 2 == 1;
+        b->is_few = i / 2 == 1;
+        if (!calibrate(b, &ns_per_step[b->is_loads][b->is_few])) {
             return false;
         }
     }
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        if (emulated && cases[i].is_loads) {
+        const struct kernel_case *c = &cases[i];
+        if (emulated && (c->is_loads || c->is_few)) {
             continue;
         }
-        b->steps = (uint32_t)(cases[i].block_ns / ns_per_step[cases[i].is_loads]) + 1;
-        b->launches = emulated ? 2 : cases[i].records ? 50 : 100;
-        good = run_case(b, options, &cases[i], emulated ? 1 : cases[i].records ? 4 : 6) && good;
+        b->steps = (uint32_t)(c->block_ns / ns_per_step[c->is_loads][c->is_few]) + 1;
+        b->launches = emulated ? 2 : BENCH_SHIFTS * (c->records ? 6 : 8);
+        good = run_case(b, options, c, emulated ? 1 : c->records ? 4 : 6) && good;
     }
-    b->steps = (uint32_t)(2000 / ns_per_step[0]) + 1;
+    b->steps = (uint32_t)(2000 / ns_per_step[0][0]) + 1;
     return good;
 }
 
@@ -439,10 +514,10 @@ static bool run_cases(struct profile_bench *b, const struct bench_options *optio
     if (!ok(gantry_context_device_info(b->context, &info))) {
         return false;
     }
-    uint32_t sms = info.multiprocessors;
-    b->blocks = info.emulated ? 64 : sms * RESIDENT * 56;
-    b->launches = info.emulated ? 2 : 10;
-    bool good = run_kernel_cases(b, options, info.emulated, sms);
+    b->sms = info.multiprocessors;
+    b->emulated = info.emulated;
+    b->launches = info.emulated ? 2 : BENCH_SHIFTS;
+    bool good = run_kernel_cases(b, options);
     struct bench_options few = *options;
     few.runs = few.runs < 3 ? few.runs : 3; /* these are long */
     b->launches = info.emulated ? 4 : 28;
@@ -452,7 +527,7 @@ static bool run_cases(struct profile_bench *b, const struct bench_options *optio
     if (b->sm_alignment_ns != 0) { /* it could be measured */
         report_error(options, "profile/sm-to-sm-p99", b->sm_alignment_ns);
     }
-    return (info.emulated || run_ways(b, options, sms)) && good;
+    return (info.emulated || run_ways(b, options, b->sms)) && good;
 }
 
 static bool bench_profile(const struct bench_options *options)

@@ -1,67 +1,50 @@
-/* Work whose length is a number of steps, with and without the macros of a recording: arithmetic, which keeps an SM's
- * instruction issue busy as soon as a few blocks are resident, or loads that wait for each other. */
-#include "bench/profile_ways.h"
+/* The same work with and without the macros of a recording, each at eight places of the instruction cache's lines; and
+ * messages between SMs. */
+#include "bench/profile_work.h"
 
 #include <gantry/profile_kernel.h>
 
-static __device__ inline uint32_t arithmetic(uint32_t steps)
-{
-    uint32_t x = threadIdx.x + 1;
-    for (uint32_t i = 0; i < steps; i++) {
-        x = x * 1664525u + 1013904223u;
+#define PLAIN(shift)                                                                                                   \
+    GANTRY_KERNEL(plain_work_##shift, (uint32_t steps, const uint32_t *data, uint32_t *counters, uint32_t *sink))      \
+    {                                                                                                                  \
+        (void)data;                                                                                                    \
+        finish(arithmetic(steps, shifted<shift>()), counters, sink);                                                   \
+    }                                                                                                                  \
+    GANTRY_KERNEL(plain_loads_##shift, (uint32_t steps, const uint32_t *data, uint32_t *counters, uint32_t *sink))     \
+    {                                                                                                                  \
+        finish(loads(steps, shifted<shift>(), data), counters, sink);                                                  \
     }
-    return x;
-}
 
-/* `data` is zero, which the compiler does not know: each load waits for the one before. */
-static __device__ inline uint32_t loads(uint32_t steps, const uint32_t *data)
-{
-    uint32_t x = 0, at = blockIdx.x * 40503u * 128u + threadIdx.x;
-    for (uint32_t i = 0; i < steps; i++) {
-        at += 128u * 7919u;
-        x += data[(at + x) % BENCH_DATA_WORDS];
+#define RECORDED(shift)                                                                                                \
+    GANTRY_KERNEL(recorded_work_##shift, (uint32_t steps, const uint32_t *data, uint32_t *counters, uint32_t *sink,    \
+                                          void *profile, uint32_t id))                                                 \
+    {                                                                                                                  \
+        GANTRY_KERNEL_START(profile, id);                                                                              \
+        (void)data;                                                                                                    \
+        finish(arithmetic(steps, shifted<shift>()), counters, sink);                                                   \
+        GANTRY_KERNEL_STOP(profile, id);                                                                               \
+    }                                                                                                                  \
+    GANTRY_KERNEL(recorded_loads_##shift, (uint32_t steps, const uint32_t *data, uint32_t *counters, uint32_t *sink,   \
+                                           void *profile, uint32_t id))                                                \
+    {                                                                                                                  \
+        GANTRY_KERNEL_START(profile, id);                                                                              \
+        finish(loads(steps, shifted<shift>(), data), counters, sink);                                                  \
+        GANTRY_KERNEL_STOP(profile, id);                                                                               \
     }
-    return x;
-}
 
-/* Adds one to one of the counters per block; `sink` keeps the work from being left out. */
-static __device__ inline void finish(uint32_t x, uint32_t *counters, uint32_t *sink)
-{
-    if (x == 0xdeadbeefu) {
-        *sink = x;
-    }
-    if (threadIdx.x == 0) { /* not all on one: that would be what blocks wait for */
-        atomicAdd(&counters[blockIdx.x % BENCH_COUNTERS * BENCH_COUNTER_WORDS], 1u);
-    }
-}
+#define EIGHT(kind) kind(0) kind(1) kind(2) kind(3) kind(4) kind(5) kind(6) kind(7)
 
-GANTRY_KERNEL(plain_work, (uint32_t steps, const uint32_t *data, uint32_t *counters, uint32_t *sink))
-{
-    (void)data;
-    finish(arithmetic(steps), counters, sink);
-}
-
-GANTRY_KERNEL(recorded_work, (uint32_t steps, const uint32_t *data, uint32_t *counters, uint32_t *sink, void *profile,
-                              uint32_t id))
-{
-    GANTRY_KERNEL_START(profile, id);
-    (void)data;
-    finish(arithmetic(steps), counters, sink);
-    GANTRY_KERNEL_STOP(profile, id);
-}
-
-GANTRY_KERNEL(plain_loads, (uint32_t steps, const uint32_t *data, uint32_t *counters, uint32_t *sink))
-{
-    finish(loads(steps, data), counters, sink);
-}
-
-GANTRY_KERNEL(recorded_loads, (uint32_t steps, const uint32_t *data, uint32_t *counters, uint32_t *sink, void *profile,
-                               uint32_t id))
-{
-    GANTRY_KERNEL_START(profile, id);
-    finish(loads(steps, data), counters, sink);
-    GANTRY_KERNEL_STOP(profile, id);
-}
+EIGHT(PLAIN)
+EIGHT(RECORDED)
+/* The eight places once more, by a whole line later: what that alone makes of a difference */
+PLAIN(8)
+PLAIN(9)
+PLAIN(10)
+PLAIN(11)
+PLAIN(12)
+PLAIN(13)
+PLAIN(14)
+PLAIN(15)
 
 /* ---- SM to SM ---- */
 

@@ -29,9 +29,10 @@ void gy_sm_times_destroy(struct gy_sm_times *times)
 static void convert(const struct gy_sm_line *lines, uint32_t count, gantry_cta_record *record)
 {
     uint32_t sm = record->origin & (GY_SMS - 1);
-    if (record->start_ns == 0) {
+    if ((record->start_ns & GANTRY_CTA_OWN_CLOCK) == 0) { /* none, or of the common clock */
         return;
     }
+    record->start_ns &= ~GANTRY_CTA_OWN_CLOCK;
     if (sm >= count || lines[sm].ns_per_clock == 0) {
         record->start_ns = 0;
         return;

@@ -36,7 +36,9 @@ typedef enum gantry_profile_ctas {
 typedef enum gantry_profile_clock {
     GANTRY_PROFILE_CLOCK_GLOBAL = 0, /* the one that all SMs share, %globaltimer */
     GANTRY_PROFILE_CLOCK_SM = 1, /* the SM's own, finer where the common one takes steps of a microsecond; two
-                                  * kernels per buffer, which occupy every SM, relate it to the common one */
+                                  * kernels per buffer, which occupy every SM, relate it to the common one.
+                                  * Kernels built for sm_90 or later read the common one all the same, unless
+                                  * they are built with GANTRY_CTA_SM_CLOCK (profile_kernel.h) */
 } gantry_profile_clock;
 
 typedef struct gantry_profile_options {

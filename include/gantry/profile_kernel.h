@@ -19,7 +19,11 @@
  *
  * Times are read from %globaltimer or, with GANTRY_PROFILE_CLOCK_SM, from the SM's own clock; bit 0 of
  * `profile` says which.  Bit 1 is always set, so that its lower half is never 0 and says whether anything is
- * recorded: while not, the macros are two comparisons with a constant.
+ * recorded: while not, the macros are a reading of the clock and a comparison with a constant.
+ *
+ * Devices from sm_90 on, whose %globaltimer is fine enough, are not asked which clock it is to be: their
+ * blocks read that one unless GANTRY_CTA_SM_CLOCK is defined as 1 before the file is included.  It is 1 for
+ * all others; each record says what it was.
  *
  * Each block writes one record of 16 bytes into the place that the host has set aside for it, without
  * atomics.  START is to be the first statement of the kernel's body.  STOP waits for the threads of the
@@ -40,14 +44,24 @@
 #define GANTRY_CTA_PROFILING 1
 #endif
 
+/* Can blocks be told to read their SM's clock? */
+#ifndef GANTRY_CTA_SM_CLOCK
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+#define GANTRY_CTA_SM_CLOCK 0
+#else
+#define GANTRY_CTA_SM_CLOCK 1
+#endif
+#endif
+
 /** What a block leaves behind.  Its number in the grid is its place among the launch's records. */
 typedef struct gantry_cta_record gantry_cta_record;
 struct gantry_cta_record {
-    uint64_t start_ns;    /* the clock at START; 0: the block left no record */
+    uint64_t start_ns;    /* the clock at START, with the bit below: of the SM; 0: the block left no record */
     uint32_t duration_ns; /* until STOP; 0xffffffff: that or longer */
     uint32_t origin;      /* %smid in bits 0 to 11, the kernel's id above */
 };
 #define GANTRY_CTA_SM_BITS 12
+#define GANTRY_CTA_OWN_CLOCK ((uint64_t)1 << 63)
 #define GANTRY_CTA_KERNELS (1u << (32 - GANTRY_CTA_SM_BITS))
 
 #ifdef __cplusplus
@@ -65,12 +79,23 @@ static __device__ inline bool gantry_cta_speaks(void)
 
 static __device__ inline uint64_t gantry_cta_now(const void *records)
 {
-    return ((uintptr_t)records & 1) != 0 ? gantry_sm_clock() : gantry_global_timer();
+#if GANTRY_CTA_SM_CLOCK
+    if (((uint32_t)(uintptr_t)records & 1) != 0) {
+        return gantry_sm_clock() | GANTRY_CTA_OWN_CLOCK;
+    }
+#else
+    (void)records;
+#endif
+    return gantry_global_timer();
 }
 
-/* On a device all threads read the clock: it costs a warp no more than to ask which of them speaks. */
+/* On a device all threads read the clock: it costs a warp no more than to ask which of them speaks, or even
+ * whether anything is recorded, for which the kernel's first loads would have to wait. */
 static __device__ inline uint64_t gantry_cta_start(const void *records)
 {
+#if GANTRY_KERNEL_FORM_DEVICE && !GANTRY_CTA_SM_CLOCK
+    return gantry_cta_now(records);
+#else
     uint64_t start;
 #if GANTRY_KERNEL_FORM_DEVICE
     asm volatile("" : "=l"(start)); /* anything, without an instruction */
@@ -83,6 +108,7 @@ static __device__ inline uint64_t gantry_cta_start(const void *records)
         start = gantry_cta_now(records);
     }
     return start;
+#endif
 }
 
 static __device__ inline void gantry_cta_stop(void *records, uint32_t kernel, uint64_t start)
@@ -90,14 +116,16 @@ static __device__ inline void gantry_cta_stop(void *records, uint32_t kernel, ui
     if (!gantry_cta_records(records)) {
         return;
     }
+    const bool speaks = gantry_cta_speaks();
     __syncthreads();
-    if (gantry_cta_speaks()) {
-        uint64_t duration = gantry_cta_now(records) - start;
-        uint32_t block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
-        uint4 record = make_uint4((uint32_t)start, (uint32_t)(start >> 32),
-                                  duration < 0xffffffffu ? (uint32_t)duration : 0xffffffffu,
-                                  gantry_smid() | kernel << GANTRY_CTA_SM_BITS);
-        ((uint4 *)((uintptr_t)records & ~(uintptr_t)3))[block] = record;
+    if (speaks) {
+        const uint32_t sm = gantry_smid(); /* what takes longest comes first */
+        const uint64_t duration = gantry_cta_now(records) - start;
+        const uint32_t block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
+        const uint4 record = make_uint4((uint32_t)start, (uint32_t)(start >> 32),
+                                        duration >> 32 == 0 ? (uint32_t)duration : 0xffffffffu,
+                                        sm + (kernel << GANTRY_CTA_SM_BITS));
+        __stcs((uint4 *)((uintptr_t)records & ~(uintptr_t)3) + block, record);
     }
 }
 

@@ -2,6 +2,7 @@
 
 #include "tests/support/cmocka_c11.h"
 
+#include "cta_common_clock.kernels.h"
 #include "cta_kernels.kernels.h"
 
 #include <stdio.h>
@@ -61,6 +62,7 @@ int set_up_with(const gantry_context_options *options)
     gantry_module *module;
     assert_ok(gantry_module_load(fixture.context, &gantry_image_cta_kernels, &module));
     assert_ok(gantry_module_get_kernel(module, "count_up", &count_up));
+    assert_ok(gantry_module_load(fixture.context, &gantry_image_cta_common_clock, &module));
     assert_ok(gantry_module_get_kernel(module, "half_silent", &half_silent));
     assert_ok(gantry_heap_alloc(gantry_context_heap(fixture.context), GANTRY_MEMORY_DEVICE,
                                 CELLS * sizeof(uint32_t), 0, GANTRY_ALLOC_SITE("cells"), &cells));

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The macros of <gantry/profile_kernel.h> by each compiler: switched off they leave no trace in the machine code;
-# on, a NULL buffer costs a comparison.
+# on, they are there, and read the clock that they should.
 #
 # usage: macros.sh INCLUDE_DIR CXX
 set -euo pipefail
@@ -63,5 +63,18 @@ if command -v nvcc > /dev/null && command -v cuobjdump > /dev/null; then
     compare nvcc sass nvcc -cubin -arch=sm_90 -std=c++17 -O3 -ccbin "$cxx" -allow-unsupported-compiler -w -I "$include"
 elif command -v nvcc > /dev/null; then
     compare nvcc cat nvcc -cubin -arch=sm_90 -std=c++17 -O3 -ccbin "$cxx" -allow-unsupported-compiler -w -I "$include"
+fi
+
+# From sm_90 on blocks read the common clock without asking which one it is to be, unless they are told to.
+if command -v nvcc > /dev/null; then
+    clocks() { # how often the SM's clock is read, by kernels for an architecture, with options
+        nvcc -ptx -arch="$1" -std=c++17 -O3 -ccbin "$cxx" -allow-unsupported-compiler -w -I "$include" "${@:2}" \
+            -o "$folder/clock.ptx" "$folder/with.cu"
+        grep -c 'clock64' "$folder/clock.ptx" || true
+    }
+    [ "$(clocks sm_80)" = 2 ]
+    [ "$(clocks sm_90)" = 0 ]
+    [ "$(clocks sm_90 -DGANTRY_CTA_SM_CLOCK=1)" = 2 ]
+    ran="$ran clocks"
 fi
 echo "compared:$ran"

@@ -186,6 +186,34 @@ static void test_clocks_of_sms_are_brought_together(void **state)
     }
 }
 
+/* Kernels for devices whose common clock is fine enough do not ask which one they are to read. */
+static void test_kernels_that_know_one_clock_are_placed_beside_others(void **state)
+{
+    (void)state;
+    gantry_profile_options options = GANTRY_PROFILE_OPTIONS_INIT;
+    options.path = path;
+    options.clock = GANTRY_PROFILE_CLOCK_SM;
+    gantry_profile *profile = NULL;
+    assert_ok(gantry_profile_start(&options, &profile));
+    struct work both = {.grid = {40, 1, 1}, .threads = 32, .spins = 1, .launches = 1}, one = both;
+    one.half = true; /* every second block leaves no record */
+    uint64_t before = gy_clock_ns();
+    (void)gpu_fixture_gpu(&fixture, GANTRY_TASK_KERNEL, "both", launch_work, &both);
+    (void)gpu_fixture_gpu(&fixture, GANTRY_TASK_KERNEL, "one", launch_work, &one);
+    assert_ok(gpu_fixture_step(&fixture));
+    stop_and_load(profile);
+    uint64_t after = gy_clock_ns();
+    assert_int_equal(blocks_called("count_up"), 40);
+    assert_int_equal(blocks_called("half_silent"), 20);
+    assert_int_equal(stats.ctas_lost, 20);
+    for (size_t i = 0; i < trace.slice_count; i++) {
+        if (is_block(&trace.slices[i])) {
+            assert_true(trace.slices[i].begin >= before && trace.slices[i].end <= after);
+        }
+    }
+    check_causes_come_first();
+}
+
 static void test_the_error_of_each_sm_is_stated(void **state)
 {
     (void)state;
@@ -303,6 +331,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_callbacks_that_leave_the_graph_are_recorded, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_streams_of_the_application_are_recorded, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_clocks_of_sms_are_brought_together, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_kernels_that_know_one_clock_are_placed_beside_others, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(test_the_error_of_each_sm_is_stated, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_partitions_are_told_apart, set_up_partitions, tear_down),
     };
