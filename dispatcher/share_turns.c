@@ -195,7 +195,7 @@ static gantry_status close_segment(struct gy_shares *shares, struct gy_lane *lan
         }
         if (segment->captured) {                      /* a graph comes before whatever follows it anyhow */
             shares->streams->streams[i].dirty = true; /* joined already, by a sync point: once more */
-        } else {
+        } else if (status == GANTRY_OK) {             /* else there may be no event to wait for */
             (void)take_stream(&turn->ended, i);
             turn->ends[i] = segment->end[i];
         }
@@ -260,9 +260,9 @@ static gantry_status begin_stream(struct gy_shares *shares, struct gy_lane *lane
 {
     struct gy_share_segment *segment = latest(lane);
     gantry_status status = segment->captured ? GANTRY_OK : wait_turn(shares, lane, stream, native);
-    bool first = opened_of(lane) == 1 && segment->streams.pool == 0 && !segment->streams.origin;
-    if (status == GANTRY_OK && first) { /* a lane's axis of time begins here */
+    if (status == GANTRY_OK && !lane->has_base) { /* a lane's axis of time begins here */
         status = record(shares, &lane->base, native, segment->captured);
+        lane->has_base = status == GANTRY_OK;
     }
     if (status == GANTRY_OK) {
         status = record(shares, &segment->begin[stream], native, segment->captured);
@@ -340,6 +340,7 @@ gantry_status gy_shares_drop_capture(struct gy_shares *shares)
         }
         struct gy_share_segment *segment = latest(lane);
         struct gy_share_streams streams = segment->streams;
+        lane->has_base = lane->has_base && opened_of(lane) > 1; /* else it was captured, too */
         segment->captured = false;
         segment->streams = (struct gy_share_streams){0, false};
         EACH_STREAM(i, &streams)

@@ -94,6 +94,7 @@ struct gy_lane {
     uint32_t held_regions;          /* GD only */
     uint64_t throttled_since;       /* GD only; tasks are held for want of tokens; 0: they are not */
     struct gy_gpu_list held[GY_SHARE_PHASES]; /* GD only */
+    bool has_base;                            /* GD only; no segment has a stream before */
     CUevent base;                             /* GDB only once recorded: a moment whose time is known */
     double base_ns;                           /* GDB only */
     double watermark;                         /* GDB only: charged up to here */
