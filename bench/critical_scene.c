@@ -52,8 +52,12 @@ static void let_device_run(const struct bench_scene *s)
  * hand is over, well or not. */
 static bool is_over(struct bench_scene *s)
 {
+    CUresult result = s->watched != NULL ? s->cuda.cuStreamQuery(s->watched) : CUDA_ERROR_NOT_READY;
+    if (result != CUDA_ERROR_NOT_READY && result != CUDA_SUCCESS) {
+        fprintf(stderr, "critical kernel: cuStreamQuery: CUresult %d\n", (int)result);
+    }
     return atomic_load(&s->task_failed) || !gantry_context_is_valid(s->context) ||
-           (s->watched != NULL && s->cuda.cuStreamQuery(s->watched) != CUDA_ERROR_NOT_READY);
+           result != CUDA_ERROR_NOT_READY;
 }
 
 /* Wait for a flag; a failed launch must not become a hang. */

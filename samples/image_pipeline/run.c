@@ -153,7 +153,6 @@ static gantry_status add_pipeline(struct run *run, size_t number, gantry_task *w
 {
     size_t photo_count = run->photos->count;
     struct pipeline *pipeline = &run->pipelines[number];
-    pipeline->shared = &run->shared;
     pipeline->photo = &run->photos->photos[number % photo_count];
     pipeline->number = number;
     pipeline->first_round = number < photo_count;
@@ -177,6 +176,9 @@ static bool build_graph(struct run *run)
         run->pipelines = NULL;
         fprintf(stderr, "image_pipeline: out of memory\n");
         return false;
+    }
+    for (size_t i = 0; i < run->pipeline_count; i++) {
+        run->pipelines[i].shared = &run->shared; /* also those that the graph has no memory for */
     }
     gantry_task *weights;
     gantry_status status = submit_weights(run, &weights);

@@ -268,6 +268,7 @@ static bool run_declared(struct line *line)
     uint64_t bytes[GANTRY_MEMORY_KIND_COUNT] = {0};
     gantry_launch_tasks around = {.struct_size = sizeof(around)};
     bytes[GANTRY_MEMORY_DEVICE] = WORDS * 4;
+    line->count = 0;
     bool good = scene_ok(gantry_taskman_declare_memory(line->gpu.manager, bytes, &line->memory), "declare");
     line->takes_memory = good;
     good = good && scene_ok(gantry_taskman_submit_launch_tasks(line->gpu.manager, &around), "launch tasks") &&
