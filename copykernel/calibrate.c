@@ -153,7 +153,12 @@ gantry_status gy_copier_calibrate(struct gy_copier *copier, uint64_t most_bytes)
     if (status != GANTRY_OK) {
         goto free_pinned;
     }
-    status = judge_all(p, &tuning);
+    for (int i = 0; i < 2 && status == GANTRY_OK; i++) { /* so that nothing is read that nobody has written */
+        status = GY_CALL(context, cuMemsetD8Async(p->device[i], 0, (size_t)most_bytes, p->stream));
+    }
+    if (status == GANTRY_OK) {
+        status = judge_all(p, &tuning);
+    }
     if (status == GANTRY_OK) {
         status = gy_copier_set_tuning(copier, &tuning);
     }

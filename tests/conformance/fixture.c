@@ -67,6 +67,7 @@ static void launch_each_once(void)
     void *shared[] = {&data, &count};
     void *parameters[] = {&data, words, words, words, words, words, &triple};
     cu_ok(cuMemAlloc(&data, 4096));
+    cu_ok(cuMemsetD8Async(data, 0, 4096, NULL));
     cu_ok(cuLaunchKernel(cf_add, 1, 1, 1, 1, 1, 1, 0, NULL, add, NULL));
     cu_ok(cuLaunchKernel(cf_geometry, 1, 1, 1, 1, 1, 1, 0, NULL, add, NULL));
     cu_ok(cuLaunchKernel(cf_reverse, 1, 1, 1, 1, 1, 1, 64, NULL, add, NULL));

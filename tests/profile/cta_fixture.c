@@ -66,6 +66,7 @@ int set_up_with(const gantry_context_options *options)
     assert_ok(gantry_module_get_kernel(module, "half_silent", &half_silent));
     assert_ok(gantry_heap_alloc(gantry_context_heap(fixture.context), GANTRY_MEMORY_DEVICE,
                                 CELLS * sizeof(uint32_t), 0, GANTRY_ALLOC_SITE("cells"), &cells));
+    gpu_fixture_clear(&fixture, cells, CELLS * sizeof(uint32_t));
     return 0;
 }
 

@@ -81,6 +81,30 @@ gantry_status gpu_fixture_step(struct gpu_fixture *fixture)
     return status;
 }
 
+struct clearing {
+    void *device;
+    size_t bytes;
+    gantry_task *done;
+};
+
+static gantry_launch_result launch_clear(gantry_launch *launch, void *arg)
+{
+    const struct clearing *c = arg;
+    gantry_status status = gantry_launch_fill(launch, c->device, 0, 1, c->bytes);
+    if (status == GANTRY_OK) {
+        status = gantry_launch_add_completion(launch, c->done);
+    }
+    return status == GANTRY_OK ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_FAILED;
+}
+
+void gpu_fixture_clear(struct gpu_fixture *fixture, void *device, size_t bytes)
+{
+    struct clearing c = {device, bytes, NULL};
+    c.done = gpu_fixture_cpu(fixture, "cleared", NULL, NULL);
+    gpu_fixture_after(c.done, gpu_fixture_gpu(fixture, GANTRY_TASK_KERNEL, "clear", launch_clear, &c));
+    assert_ok(gpu_fixture_step(fixture));
+}
+
 gantry_dispatcher_stats gpu_fixture_stats(struct gpu_fixture *fixture)
 {
     gantry_dispatcher_stats stats = {.struct_size = sizeof(stats)};
