@@ -3,7 +3,8 @@
 
 Usage: check_exports.py SOURCE_DIR LIBRARY_DIR TESTING_ARCHIVE
 
-libgantry.so: tests/abi/exports.txt, which is also what the public headers declare with GANTRY_API.
+libgantry.so: tests/abi/exports.txt, which is also what the public headers declare with GANTRY_API, each name with a
+version of cmake/gantry.map.
 libgantry-emu.so: the driver's names only.  The testing archive: no name that could collide with a program's.
 """
 import pathlib
@@ -17,6 +18,15 @@ def defined(*arguments):
     output = subprocess.run(["nm", "--defined-only", *arguments], check=True, capture_output=True, text=True)
     rows = [line.split() for line in output.stdout.splitlines()]
     return {row[2].split("@")[0] for row in rows if len(row) == 3 and row[1] not in "Aa"}
+
+
+def unversioned(source, library):
+    """Names of the library without a version that the map has."""
+    nodes = set(re.findall(r"^(GANTRY_[\w.]+)\s*\{", (source / "cmake/gantry.map").read_text(), flags=re.M))
+    output = subprocess.run(["nm", "-D", "--defined-only", "--with-symbol-versions", library], check=True,
+                            capture_output=True, text=True)
+    rows = [line.split() for line in output.stdout.splitlines()]
+    return {row[2] for row in rows if len(row) == 3 and row[1] not in "Aa" and row[2].split("@")[-1] not in nodes}
 
 
 def declared(source):
@@ -41,6 +51,7 @@ def main(source, folder, archive):
     listed = set((source / "tests/abi/exports.txt").read_text().split())
     fine = report("libgantry.so", defined("-D", str(folder / "libgantry.so")), listed)
     fine = report("public headers", declared(source), listed) and fine
+    fine = report("versions", unversioned(source, str(folder / "libgantry.so")), set()) and fine
     emulator = folder / "libgantry-emu.so"
     strangers = {n for n in defined("-D", str(emulator)) if not re.match(r"cu[A-Z]|gantry_emu_", n)}
     fine = report("libgantry-emu.so", strangers, set()) and fine

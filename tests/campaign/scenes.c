@@ -160,6 +160,7 @@ const struct scene scenes[] = {
     {.name = "graph_device_wide", .run = scene_graph_device_wide},
     {.name = "graph_frozen", .run = scene_graph_frozen},
     {.name = "graph_profile", .run = scene_graph_profile, .names = 1},
+    {.name = "graph_launchers", .run = scene_graph_launchers},
     {.name = "heap", .run = scene_heap},
     {.name = "copies", .run = scene_copies},
     {.name = "taskman", .run = scene_taskman},
