@@ -8,10 +8,11 @@
  * take so much shared memory.  The launches of a run are of eight kernels in turn, see profile_work.h.  A
  * recording's beginning, where clocks are compared and buffers made, is not timed.
  *
- * records: a recording of short blocks from its first launch until every record is read and the file closed,
- * without a yardstick; of launches: what it takes to get them from the device and to read them; of blocks: to
- * write a slice for each as well.  The last lines are no times of ours but errors of clocks: as the
- * recordings state them, and what SMs that send each other the time find.
+ * records: a recording of short blocks from its first launch until every record is read and the file closed;
+ * of launches: what it takes to get them from the device and to read them, without a yardstick; of blocks: to
+ * write a slice for each as well, against the same with one thread that encodes.  The last lines are no times
+ * of ours but errors of clocks: as the recordings state them, and what SMs that send each other the time
+ * find.
  *
  * On the emulated driver the figures say what the emulator does, not what a device would. */
 #include "bench/bench_profile_ways.h"
@@ -57,6 +58,7 @@ struct profile_bench {
     gantry_profile *profile;
     gantry_profile_ctas what;
     gantry_profile_clock clock;
+    uint8_t encoders;                              /* 0: as many as a recording takes by itself */
     uint64_t ctas, ctas_lost, bytes, alignment_ns; /* of the recordings of a case */
     uint64_t sm_alignment_ns;                      /* of all */
     char path[64];
@@ -157,6 +159,7 @@ static bool start(struct profile_bench *b)
     options.buffers = 64;
     options.ctas = b->what;
     options.clock = b->clock;
+    options.encoders = b->encoders;
     uint32_t launches = b->launches;
     b->launches = 1;
     bool good = ok(gantry_profile_start(&options, &b->profile)) && build(b) && run(b);
@@ -169,6 +172,15 @@ static bool prepare_ours(void *arg)
     struct profile_bench *b = arg;
     b->side = RECORDED_SIDE;
     return (!b->records || start(b)) && build(b);
+}
+
+static bool prepare_ours_encoded_by_one(void *arg)
+{
+    struct profile_bench *b = arg;
+    b->encoders = 1;
+    bool good = prepare_ours(b);
+    b->encoders = 0;
+    return good;
 }
 
 static bool verify_plain(void *arg)
@@ -287,6 +299,11 @@ static bool run_records(struct profile_bench *b, const struct bench_options *opt
         .ours = {.prepare = prepare_ours, .run = run_to_the_file, .verify = verify_plain},
         .arg = b,
     };
+    if (what == GANTRY_PROFILE_CTAS_EACH) {
+        one.yardstick = one.ours;
+        one.yardstick.name = "one-encoder";
+        one.yardstick.prepare = prepare_ours_encoded_by_one;
+    }
     bool good = bench_run(options, &one, NULL);
     print_recording(b, options);
     b->what = GANTRY_PROFILE_CTAS_EACH;

@@ -304,7 +304,7 @@ static bool make_room(struct slot *slot, uint32_t keys, uint32_t parts)
 {
     if (slot->key_room < keys) {
         gy_free(slot->keys);
-        slot->keys = gy_zalloc_array(keys, sizeof(*slot->keys));
+        slot->keys = gy_alloc_aligned((size_t)keys * sizeof(*slot->keys), 64);
         slot->key_room = slot->keys != NULL ? keys : 0;
     }
     if (slot->part_room < parts) {
@@ -397,7 +397,7 @@ void gy_blocks_add(struct gy_blocks *blocks, struct gy_block_gpu *gpu, const str
     }
     struct slot *slot = &blocks->slots[blocks->added % SLOTS];
     finish(blocks, slot);
-    if (make_room(slot, (uint32_t)info->valid, batch->launch_count)) {
+    if (make_room(slot, batch->used, batch->launch_count)) {
         slot->gpu = gpu;
         slot->info = *info;
         begin(blocks, slot, batch, counts, is_alone);

@@ -7,12 +7,13 @@
 
 static struct gy_chunk *make_chunk(const struct gy_outlet *outlet)
 {
-    struct gy_chunk *chunk = gy_zalloc(sizeof(*chunk));
+    struct gy_chunk *chunk = gy_alloc_aligned(sizeof(*chunk), 64); /* not touched before there is a use */
     if (chunk == NULL) {
         return NULL;
     }
+    chunk->packed = NULL;
     if (outlet->file.compresses) {
-        chunk->packed = gy_zalloc(gy_trace_file_room(GY_CHUNK_BYTES));
+        chunk->packed = gy_alloc_aligned(gy_trace_file_room(GY_CHUNK_BYTES), 64);
         if (chunk->packed == NULL) {
             gy_free(chunk);
             return NULL;

@@ -7,7 +7,7 @@
 
 static bool grow(struct gy_sm_lanes *sm)
 {
-    uint32_t room = sm->room == 0 ? 8 : sm->room * 2;
+    uint32_t room = sm->room == 0 ? 16 : sm->room * 2;
     uint64_t *ends = room <= GY_SM_LANES ? gy_zalloc_array(room, sizeof(*ends)) : NULL;
     struct gy_dense *lanes = ends != NULL ? gy_zalloc_array(room, sizeof(*lanes)) : NULL;
     if (lanes == NULL) {

@@ -26,7 +26,8 @@ struct gy_sm_lanes {
     gy_pftrace_track first, parent; /* of GY_SM_LOW_LANES tracks; what they are under */
     uint32_t first_sequence;
     uint32_t count, room;
-    uint64_t *ends; /* of each lane's latest slice; UINT64_MAX where there is no lane yet */
+    uint64_t *ends; /* of each lane's latest slice; UINT64_MAX where there is no lane yet; `room` is a
+                     * multiple of 16 */
     struct gy_dense *lanes;
 };
 
@@ -40,16 +41,23 @@ struct gy_sink {
 /* Open a lane for blocks from `start_ns` on; `index` gets its place.  False: too many, or out of memory. */
 bool gy_sm_lanes_open(struct gy_sm_lanes *sm, struct gy_sink *sink, uint64_t start_ns, uint32_t *index);
 
+/* Bit i: lane i is free. */
+static inline uint32_t gy_sm_lanes_free_of_8(const uint64_t *ends, uint64_t start_ns)
+{
+    uint32_t low = (uint32_t)(ends[0] <= start_ns) | (uint32_t)(ends[1] <= start_ns) << 1 |
+                   (uint32_t)(ends[2] <= start_ns) << 2 | (uint32_t)(ends[3] <= start_ns) << 3;
+    uint32_t high = (uint32_t)(ends[4] <= start_ns) | (uint32_t)(ends[5] <= start_ns) << 1 |
+                    (uint32_t)(ends[6] <= start_ns) << 2 | (uint32_t)(ends[7] <= start_ns) << 3;
+    return low | high << 4;
+}
+
 /* The first lane that is free at `start_ns`; at least `count`: there is none. */
 static inline uint32_t gy_sm_lanes_free(const struct gy_sm_lanes *sm, uint64_t start_ns)
 {
-    for (uint32_t i = 0; i < sm->count; i += 8) { /* which of eight cannot be predicted: no branches */
+    for (uint32_t i = 0; i < sm->count; i += 16) { /* which of them cannot be predicted: no branches */
         const uint64_t *ends = sm->ends + i;
-        uint32_t low = (uint32_t)(ends[0] <= start_ns) | (uint32_t)(ends[1] <= start_ns) << 1 |
-                       (uint32_t)(ends[2] <= start_ns) << 2 | (uint32_t)(ends[3] <= start_ns) << 3;
-        uint32_t high = (uint32_t)(ends[4] <= start_ns) | (uint32_t)(ends[5] <= start_ns) << 1 |
-                        (uint32_t)(ends[6] <= start_ns) << 2 | (uint32_t)(ends[7] <= start_ns) << 3;
-        uint32_t free_ones = low | high << 4;
+        uint32_t free_ones = gy_sm_lanes_free_of_8(ends, start_ns) | gy_sm_lanes_free_of_8(ends + 8, start_ns)
+                                                                         << 8;
         if (free_ones != 0) {
             return i + (uint32_t)__builtin_ctz(free_ones);
         }

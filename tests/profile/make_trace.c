@@ -144,13 +144,23 @@ static void many_done(struct gy_cta_batch *batch)
     atomic_store(&((struct many_batch *)batch)->busy, 0);
 }
 
+/* As a device does it: an SM takes the next block when one of its blocks has ended. */
 static bool make_many(struct many_batch *batch)
 {
+    static uint64_t ends[BATCH_SMS][RESIDENT];
     gantry_cta_record *made = calloc(BATCH, sizeof(*made));
+    for (uint32_t i = 0; i < BATCH_SMS * RESIDENT; i++) {
+        ends[i % BATCH_SMS][i / BATCH_SMS] = 1 + i;
+    }
     for (uint32_t b = 0; made != NULL && b < BATCH; b++) {
-        uint64_t start = 1 + b / (BATCH_SMS * RESIDENT) * 10000 + b * 37 % 1000;
-        made[b] =
-            (gantry_cta_record){start, 8000 + b % 900, b % BATCH_SMS | first_kernel << GANTRY_CTA_SM_BITS};
+        uint64_t *first = ends[b % BATCH_SMS];
+        for (uint32_t i = 1; i < RESIDENT; i++) {
+            uint64_t *other = &ends[b % BATCH_SMS][i];
+            first = *other < *first ? other : first;
+        }
+        uint32_t ns = 8000 + b * 2654435761u % 900;
+        made[b] = (gantry_cta_record){*first + 500, ns, b % BATCH_SMS | first_kernel << GANTRY_CTA_SM_BITS};
+        *first += 500 + ns;
     }
     batch->base.records = made;
     return made != NULL;

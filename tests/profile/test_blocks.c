@@ -265,6 +265,41 @@ static void test_every_block_is_where_it_was(void **state)
     reader_free(&trace);
 }
 
+/* Around each number of bytes that a time may have in the file. */
+static void test_times_of_any_length(void **state)
+{
+    (void)state;
+    static struct made made;
+    struct writer w;
+    uint64_t random = 1, now = 1000;
+    uint32_t count = 0;
+    make(&made, &(struct shape){.blocks = 200, .begin_ns = 1}, &random);
+    for (uint32_t bits = 0; bits < 32; bits++) {
+        for (int32_t step = -1; step < 2; step++) { /* as a duration, then as a pause */
+            uint32_t ns = (uint32_t)((INT64_C(1) << bits) + step);
+            made.records[count++] = (gantry_cta_record){now, ns, first_kernel << GANTRY_CTA_SM_BITS};
+            now += 2 * (uint64_t)ns;
+        }
+    }
+    made.launches[0].count = made.batch.used = count;
+    assert_true(open_writer(&w, GANTRY_PROFILE_CTAS_BLOCKS, 1, false));
+    gy_cta_tracks_add(w.tracks, w.gpus[0], &made.batch);
+    assert_int_equal(close_writer(&w, GANTRY_OK).ctas, count);
+    assert_null(reader_load(path, &trace));
+    uint32_t found = 0;
+    for (size_t i = 0; i < trace.slice_count; i++) {
+        const struct read_slice *slice = &trace.slices[i];
+        if (strncmp(slice->track->name, "SM ", 3) == 0) {
+            const gantry_cta_record *record = &made.records[reader_argument(slice, "block")];
+            assert_int_equal(slice->begin, record->start_ns + HOST_NS);
+            assert_int_equal(slice->end - slice->begin, record->duration_ns);
+            found++;
+        }
+    }
+    assert_int_equal(found, count);
+    reader_free(&trace);
+}
+
 static void test_resident_blocks_are_counted_whoever_adds_them(void **state)
 {
     (void)state;
@@ -354,6 +389,7 @@ int main(void)
     };
     const struct CMUnitTest decoded[] = {
         cmocka_unit_test_teardown(test_every_block_is_where_it_was, remove_path),
+        cmocka_unit_test_teardown(test_times_of_any_length, remove_path),
         cmocka_unit_test_teardown(test_resident_blocks_are_counted_whoever_adds_them, remove_path),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
