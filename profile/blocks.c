@@ -139,6 +139,7 @@ static uint64_t write_sm(const struct slot *slot, struct gy_sm_lanes *sm, const 
     struct gy_gpu_line line = {0}; /* of no time */
     struct part part = {0};
     uint32_t part_end = 0; /* [part.first, part_end): places of the same launch */
+    gy_sm_lanes_rebase(sm, host_time(slot, &line, keys[0].start_ns));
     for (uint32_t i = 0; i < count; i++) {
         uint32_t place = keys[i].place;
         uint64_t start_ns = host_time(slot, &line, keys[i].start_ns);
@@ -146,7 +147,7 @@ static uint64_t write_sm(const struct slot *slot, struct gy_sm_lanes *sm, const 
         if (sink->end - sink->at < GY_SINK_ROOM) {
             sink->more(sink);
         }
-        uint32_t index = gy_sm_lanes_free(sm, start_ns);
+        uint32_t index = gy_sm_lanes_free(sm, gy_sm_lanes_near(sm, start_ns));
         if (index >= sm->count && !gy_sm_lanes_open(sm, sink, start_ns, &index)) {
             lost++;
             continue;
@@ -160,7 +161,7 @@ static uint64_t write_sm(const struct slot *slot, struct gy_sm_lanes *sm, const 
         if (lane->named != part.kernel) {
             sink->at = gy_dense_name(sink->at, lane, part.kernel, gy_kernel_name(part.kernel));
         }
-        sm->ends[index] = end_ns;
+        gy_sm_lanes_take(sm, index, end_ns);
         sink->at = gy_dense_add(sink->at, lane, start_ns, end_ns, place - part.first);
         gy_resident_sums_add(sums, start_ns, end_ns);
     }

@@ -4,6 +4,8 @@
 
 /* Kept back for the ticket whose turn it is. */
 #define KEPT_BACK 1u
+/* Chunks; those who wait for them are woken up afterwards. */
+#define WRITTEN_AT_ONCE 8u
 
 static struct gy_chunk *make_chunk(const struct gy_outlet *outlet)
 {
@@ -137,33 +139,45 @@ struct gy_chunk *gy_outlet_take(struct gy_outlet *outlet, uint64_t ticket)
     return chunk;
 }
 
-static void write_chunk(struct gy_outlet *outlet, const struct gy_chunk *chunk)
+/* Take what comes next, some chunks at most, off the places where it waits. */
+static struct gy_chunk *take_next(struct gy_outlet *outlet) GY_REQUIRES(outlet->lock)
 {
-    if (chunk->packed_bytes != 0) {
-        gy_trace_file_write(&outlet->file, chunk->packed, chunk->packed_bytes);
-    } else {
-        gy_trace_file_write(&outlet->file, chunk->bytes, chunk->used);
+    struct gy_chunk *first = NULL, **last = &first;
+    for (uint32_t count = 0; count < WRITTEN_AT_ONCE;) {
+        struct gy_outlet_place *place = &outlet->waiting[outlet->turn % GY_OUTLET_TICKETS];
+        if (place->first != NULL) {
+            *last = place->first;
+            place->first = (*last)->next;
+            last = &(*last)->next;
+            count++;
+        } else if (place->complete) {
+            place->complete = false;
+            outlet->turn++;
+        } else {
+            break;
+        }
     }
+    *last = NULL;
+    return first;
 }
 
 /* Write what comes next, and what waits behind it, unless another thread does. */
 static void write_waiting(struct gy_outlet *outlet) GY_REQUIRES(outlet->lock)
 {
-    bool mine = !outlet->writing;
-    uint32_t at = outlet->turn % GY_OUTLET_TICKETS;
-    while (mine && (outlet->waiting[at].first != NULL || outlet->waiting[at].complete)) {
-        struct gy_chunk *chunk = outlet->waiting[at].first;
-        if (chunk != NULL) {
-            outlet->waiting[at].first = chunk->next;
-            outlet->writing = true;
-            gy_mutex_unlock(&outlet->lock);
-            write_chunk(outlet, chunk);
-            gy_mutex_lock(&outlet->lock);
-            outlet->writing = false;
-            add_free(outlet, chunk);
-        } else {
-            outlet->waiting[at].complete = false;
-            at = ++outlet->turn % GY_OUTLET_TICKETS;
+    struct gy_chunk *first;
+    while (!outlet->writing && (first = take_next(outlet)) != NULL) {
+        outlet->writing = true;
+        gy_mutex_unlock(&outlet->lock);
+        for (struct gy_chunk *chunk = first; chunk != NULL; chunk = chunk->next) {
+            gy_trace_file_write(&outlet->file, chunk->packed_bytes != 0 ? chunk->packed : chunk->bytes,
+                                chunk->packed_bytes != 0 ? chunk->packed_bytes : chunk->used);
+        }
+        gy_mutex_lock(&outlet->lock);
+        outlet->writing = false;
+        while (first != NULL) {
+            struct gy_chunk *next = first->next;
+            add_free(outlet, first);
+            first = next;
         }
         gy_cond_broadcast(&outlet->moved);
     }

@@ -15,7 +15,7 @@
 #include "base/thread.h"
 #include "profile/trace_file.h"
 
-#define GY_CHUNK_BYTES (256 * 1024)
+#define GY_CHUNK_BYTES (128 * 1024)
 #define GY_OUTLET_TICKETS 256u /* whose bytes are not all in the file yet */
 #define GY_OUTLET_NO_TICKET UINT64_MAX
 

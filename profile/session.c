@@ -516,7 +516,7 @@ static gantry_status session_create(const gantry_profile_options *options, gantr
     if (status != GANTRY_OK) {
         goto free_profile;
     }
-    status = gy_pftrace_open(options->path, options->compress, 3 * options->encoders, &profile->trace);
+    status = gy_pftrace_open(options->path, options->compress, 2u + 4u * options->encoders, &profile->trace);
     if (status != GANTRY_OK) {
         goto fini_cond;
     }

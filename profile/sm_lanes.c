@@ -5,25 +5,34 @@
 #include <stdio.h>
 #include <string.h>
 
+void gy_sm_lanes_rebase(struct gy_sm_lanes *sm, uint64_t start_ns)
+{
+    sm->base_ns = start_ns;
+    for (uint32_t i = 0; i < sm->count; i++) {
+        gy_sm_lanes_take(sm, i, sm->ends[i] > start_ns ? sm->ends[i] : start_ns);
+    }
+}
+
 static bool grow(struct gy_sm_lanes *sm)
 {
-    uint32_t room = sm->room == 0 ? 16 : sm->room * 2;
-    uint64_t *ends = room <= GY_SM_LANES ? gy_zalloc_array(room, sizeof(*ends)) : NULL;
-    struct gy_dense *lanes = ends != NULL ? gy_zalloc_array(room, sizeof(*lanes)) : NULL;
-    if (lanes == NULL) {
-        gy_free(ends);
+    struct gy_sm_lanes old = *sm;
+    sm->room = old.room == 0 ? 16 : old.room * 2;
+    sm->ends = sm->room <= GY_SM_LANES ? gy_zalloc_array(sm->room, sizeof(*sm->ends)) : NULL;
+    sm->far = sm->ends != NULL ? gy_zalloc_array(sm->room / 4, sizeof(*sm->far)) : NULL;
+    sm->lanes = sm->far != NULL ? gy_zalloc_array(sm->room, sizeof(*sm->lanes)) : NULL;
+    if (sm->lanes == NULL) {
+        gy_sm_lanes_fini(sm);
+        *sm = old;
         return false;
     }
-    for (uint32_t i = 0; i < room; i++) {
-        ends[i] = i < sm->count ? sm->ends[i] : UINT64_MAX;
+    for (uint32_t i = 0; i < sm->room; i++) {
+        sm->far[i / 4][i % 4] = i < old.count ? old.far[i / 4][i % 4] : INT32_MAX;
     }
-    if (sm->count != 0) {
-        memcpy(lanes, sm->lanes, sm->count * sizeof(*lanes));
+    if (old.count != 0) {
+        memcpy(sm->ends, old.ends, old.count * sizeof(*old.ends));
+        memcpy(sm->lanes, old.lanes, old.count * sizeof(*old.lanes));
     }
-    gy_sm_lanes_fini(sm);
-    sm->ends = ends;
-    sm->lanes = lanes;
-    sm->room = room;
+    gy_sm_lanes_fini(&old);
     return true;
 }
 
@@ -52,5 +61,6 @@ bool gy_sm_lanes_open(struct gy_sm_lanes *sm, struct gy_sink *sink, uint64_t sta
 void gy_sm_lanes_fini(struct gy_sm_lanes *sm)
 {
     gy_free(sm->ends);
+    gy_free(sm->far);
     gy_free(sm->lanes);
 }

@@ -19,15 +19,18 @@
 #define GY_SM_HIGH (1u << 19)
 #define GY_SMS_OF_TRACE (GY_SM_HIGH / (GY_SM_LANES - GY_SM_LOW_LANES))
 
+typedef int32_t gy_int32x4 __attribute__((vector_size(16)));
+
 struct gy_sm_lanes {
     uint32_t number;                /* of the SM; immutable, as all that follows up to the count */
     uint32_t rank;                  /* among all SMs of the recording, below GY_SMS_OF_TRACE */
     bool numbered;                  /* slices have their block's number */
     gy_pftrace_track first, parent; /* of GY_SM_LOW_LANES tracks; what they are under */
     uint32_t first_sequence;
-    uint32_t count, room;
-    uint64_t *ends; /* of each lane's latest slice; UINT64_MAX where there is no lane yet; `room` is a
-                     * multiple of 16 */
+    uint32_t count, room; /* a multiple of 16 */
+    uint64_t base_ns;
+    uint64_t *ends;  /* of each lane's latest slice */
+    gy_int32x4 *far; /* the same, from base_ns on and at most INT32_MAX; this where there is no lane yet */
     struct gy_dense *lanes;
 };
 
@@ -41,28 +44,43 @@ struct gy_sink {
 /* Open a lane for blocks from `start_ns` on; `index` gets its place.  False: too many, or out of memory. */
 bool gy_sm_lanes_open(struct gy_sm_lanes *sm, struct gy_sink *sink, uint64_t start_ns, uint32_t *index);
 
-/* Bit i: lane i is free. */
-static inline uint32_t gy_sm_lanes_free_of_8(const uint64_t *ends, uint64_t start_ns)
+/* Blocks that follow start at `start_ns` or later, until the next call: far[] is counted from there. */
+void gy_sm_lanes_rebase(struct gy_sm_lanes *sm, uint64_t start_ns);
+
+/* The start of a block as far[] has it.  The SM is rebased when it is too far from its base. */
+static inline int32_t gy_sm_lanes_near(struct gy_sm_lanes *sm, uint64_t start_ns)
 {
-    uint32_t low = (uint32_t)(ends[0] <= start_ns) | (uint32_t)(ends[1] <= start_ns) << 1 |
-                   (uint32_t)(ends[2] <= start_ns) << 2 | (uint32_t)(ends[3] <= start_ns) << 3;
-    uint32_t high = (uint32_t)(ends[4] <= start_ns) | (uint32_t)(ends[5] <= start_ns) << 1 |
-                    (uint32_t)(ends[6] <= start_ns) << 2 | (uint32_t)(ends[7] <= start_ns) << 3;
-    return low | high << 4;
+    if (__builtin_expect(start_ns - sm->base_ns >= INT32_MAX / 2, 0)) {
+        gy_sm_lanes_rebase(sm, start_ns);
+    }
+    return (int32_t)(start_ns - sm->base_ns);
 }
 
-/* The first lane that is free at `start_ns`; at least `count`: there is none. */
-static inline uint32_t gy_sm_lanes_free(const struct gy_sm_lanes *sm, uint64_t start_ns)
+/* The first lane that is free at `start`, of gy_sm_lanes_near(); at least `count`: there is none.  Which one
+ * it is cannot be predicted, so 16 are looked at at once, without branches. */
+static inline uint32_t gy_sm_lanes_free(const struct gy_sm_lanes *sm, int32_t start)
 {
-    for (uint32_t i = 0; i < sm->count; i += 16) { /* which of them cannot be predicted: no branches */
-        const uint64_t *ends = sm->ends + i;
-        uint32_t free_ones = gy_sm_lanes_free_of_8(ends, start_ns) | gy_sm_lanes_free_of_8(ends + 8, start_ns)
-                                                                         << 8;
+    static const gy_int32x4 bits[4] = {
+        {1, 2, 4, 8}, {16, 32, 64, 128}, {256, 512, 1024, 2048}, {4096, 8192, 16384, 32768}};
+    const gy_int32x4 starts = {start, start, start, start};
+    for (uint32_t i = 0; i < sm->count; i += 16) {
+        const gy_int32x4 *far = &sm->far[i / 4];
+        gy_int32x4 set = ((far[0] <= starts) & bits[0]) | ((far[1] <= starts) & bits[1]) |
+                         ((far[2] <= starts) & bits[2]) | ((far[3] <= starts) & bits[3]);
+        uint32_t free_ones = (uint32_t)(set[0] | set[1] | set[2] | set[3]);
         if (free_ones != 0) {
             return i + (uint32_t)__builtin_ctz(free_ones);
         }
     }
     return sm->count;
+}
+
+/* The lane is taken until `end_ns`. */
+static inline void gy_sm_lanes_take(struct gy_sm_lanes *sm, uint32_t index, uint64_t end_ns)
+{
+    uint64_t far = end_ns - sm->base_ns;
+    sm->ends[index] = end_ns;
+    sm->far[index / 4][index % 4] = far < INT32_MAX ? (int32_t)far : INT32_MAX;
 }
 
 void gy_sm_lanes_fini(struct gy_sm_lanes *sm);

@@ -92,7 +92,7 @@ struct writer {
 static bool open_writer(struct writer *w, gantry_profile_ctas ctas, uint32_t encoders, bool compress)
 {
     struct stat file;
-    if (gy_pftrace_open(path, compress, 3 * encoders, &w->trace) != GANTRY_OK) {
+    if (gy_pftrace_open(path, compress, 2 + 4 * encoders, &w->trace) != GANTRY_OK) {
         return false;
     }
     gy_pftrace_flush(w->trace);
