@@ -1,12 +1,14 @@
 /* A batch in four steps:
- *   1. the writer sorts it by SM, into a slot's keys, and lets its buffer go;
- *   2. a job for each shard sorts its SMs' keys by start, gives each block a line and encodes its slice;
+ *   1. the writer reads each record once, deals it out as a key to its shard, and lets the buffer go;
+ *   2. a job for each shard sorts its keys by SM and start, gives each block a line and encodes its slice;
  *   3. chunks of all jobs go into the file in order (profile/outlet.h);
  *   4. when its slot is wanted again, or at the end, the batch is finished: what it says of itself is
  * written. Step 4 is bound to the order of batches and not to time, so that the file is the same however the
  * threads run.  With SLOTS batches between 1 and 4 the writer has something to do while others encode.
  *
- * Memory: SLOTS times the keys of a batch of LARGE blocks; a batch that is larger is alone. */
+ * A shard's keys come into pieces of one array, as how many there will be is not known before.
+ *
+ * Memory: SLOTS times the keys of a batch of LARGE blocks, twice; a batch that is larger is alone. */
 #include "profile/blocks.h"
 
 #include "base/alloc.h"
@@ -18,11 +20,22 @@
 #define SLOTS 4u
 #define SMALL 4096u        /* blocks of a batch that is not worth a job */
 #define LARGE (256u << 10) /* blocks of a batch that is alone in memory */
+#define PIECE 512u         /* keys */
+#define PLACE_BITS 24u     /* of a key: a buffer has up to 2^24 records */
+#define SMS_OF_SHARD (GY_SMS / GY_BLOCK_SHARDS)
 
 struct key {
     uint64_t start_ns; /* GPU time */
     uint32_t duration_ns;
-    uint32_t place; /* of its record in the batch */
+    uint32_t place; /* of its record in the batch; above, which of the shard's SMs */
+};
+_Static_assert(SMS_OF_SHARD << PLACE_BITS == 0, "a key has room for both");
+
+/* A shard's keys.  While they are dealt out, `count` is that of the pieces that are full. */
+struct bin {
+    struct key *at, *end; /* where the next one goes; where its piece ends; NULL: there is none yet */
+    uint32_t count;
+    uint32_t first_piece, last_piece;
 };
 
 struct part {
@@ -44,11 +57,16 @@ struct slot {
     struct gy_blocks *blocks;
     struct gy_block_gpu *gpu; /* NULL: the slot is empty */
     struct gy_block_info info;
-    struct key *keys; /* by SM; each SM's are its job's to sort */
+    struct key *dealt;    /* pieces of keys, each of one shard */
+    uint32_t *next_piece; /* of the same shard, by piece */
+    struct key *sorted;   /* room for each shard's keys one after the other; their job's */
     struct part *parts;
     uint32_t key_room, part_room, part_count;
-    uint64_t floor;        /* of the GPU's residents */
-    uint32_t ends[GY_SMS]; /* of each SM's keys */
+    uint32_t pieces;  /* begun */
+    uint32_t records; /* of the batch */
+    uint64_t floor;   /* of the GPU's residents */
+    struct bin bins[GY_BLOCK_SHARDS];
+    bool seen[GY_SMS]; /* SMs that have keys */
     uint64_t met[GY_SMS /
                  64]; /* set of the SMs whose keys can be written: later batches may add lines to the GPU */
     uint32_t left;    /* guarded by the encoders' lock: jobs */
@@ -168,17 +186,53 @@ static uint64_t write_sm(const struct slot *slot, struct gy_sm_lanes *sm, const 
     return lost;
 }
 
+/* Sort a shard's keys by SM, into `sorted`; `ends` gets where each SM's end. */
+static void sort_by_sm(const struct slot *slot, const struct bin *bin, struct key *sorted,
+                       uint32_t ends[SMS_OF_SHARD])
+{
+    uint32_t at = 0;
+    memset(ends, 0, SMS_OF_SHARD * sizeof(*ends));
+    for (uint32_t pass = 0; pass < 2; pass++) { /* count, then move */
+        uint32_t left = bin->count;
+        for (uint32_t piece = bin->first_piece; left != 0; piece = slot->next_piece[piece]) {
+            const struct key *keys = &slot->dealt[(size_t)piece * PIECE];
+            uint32_t count = left < PIECE ? left : PIECE;
+            for (uint32_t i = 0; i < count; i++) {
+                uint32_t *end = &ends[keys[i].place >> PLACE_BITS];
+                if (pass == 1) {
+                    sorted[*end] = keys[i];
+                    sorted[*end].place &= (1u << PLACE_BITS) - 1;
+                }
+                ++*end;
+            }
+            left -= count;
+        }
+        for (uint32_t sm = 0; sm < SMS_OF_SHARD && pass == 0; sm++) { /* where its first one goes */
+            uint32_t count = ends[sm];
+            ends[sm] = at;
+            at += count;
+        }
+    }
+}
+
 /* Write the SMs of one shard; how many blocks could not be comes back. */
 static uint64_t write_shard(const struct slot *slot, uint32_t shard, struct gy_sink *sink)
 {
     uint64_t lost = 0;
+    uint32_t ends[SMS_OF_SHARD];
+    struct key *keys = slot->sorted;
+    for (uint32_t s = 0; s < shard; s++) {
+        keys += slot->bins[s].count;
+    }
+    sort_by_sm(slot, &slot->bins[shard], keys, ends);
     struct gy_resident_sums sums;
     gy_resident_sums_init(&sums, &slot->gpu->residents, slot->floor, slot->info.begin_ns);
-    for (uint32_t sm = shard; sm < GY_SMS; sm += GY_BLOCK_SHARDS) {
-        uint32_t first = sm != 0 ? slot->ends[sm - 1] : 0, count = slot->ends[sm] - first;
+    for (uint32_t i = 0; i < SMS_OF_SHARD; i++) {
+        uint32_t sm = i * GY_BLOCK_SHARDS + shard;
+        uint32_t first = i != 0 ? ends[i - 1] : 0, count = ends[i] - first;
         if (count != 0 && (slot->met[sm / 64] >> sm % 64 & 1) != 0) {
-            sort_keys(slot->keys + first, count);
-            lost += write_sm(slot, slot->gpu->sms[sm], slot->keys + first, count, sink, &sums);
+            sort_keys(keys + first, count);
+            lost += write_sm(slot, slot->gpu->sms[sm], keys + first, count, sink, &sums);
         } else {
             lost += count;
         }
@@ -272,6 +326,16 @@ static void write_small(struct gy_blocks *blocks, struct slot *slot)
 
 /* ---- batches ----------------------------------------------------------------------------------- */
 
+static void free_keys(struct slot *slot)
+{
+    gy_free(slot->dealt);
+    gy_free(slot->next_piece);
+    gy_free(slot->sorted);
+    slot->dealt = slot->sorted = NULL;
+    slot->next_piece = NULL;
+    slot->key_room = 0;
+}
+
 /* The batch of the slot is through: step 4. */
 static void finish(struct gy_blocks *blocks, struct slot *slot)
 {
@@ -288,9 +352,7 @@ static void finish(struct gy_blocks *blocks, struct slot *slot)
     blocks->finished(blocks->user, gpu, &slot->info);
     slot->gpu = NULL;
     if (slot->key_room > LARGE) {
-        gy_free(slot->keys);
-        slot->keys = NULL;
-        slot->key_room = 0;
+        free_keys(slot);
     }
 }
 
@@ -301,12 +363,19 @@ void gy_blocks_finish(struct gy_blocks *blocks)
     }
 }
 
+/* Room for so many records, and for a piece of each shard that is not full. */
 static bool make_room(struct slot *slot, uint32_t keys, uint32_t parts)
 {
     if (slot->key_room < keys) {
-        gy_free(slot->keys);
-        slot->keys = gy_alloc_aligned((size_t)keys * sizeof(*slot->keys), 64);
-        slot->key_room = slot->keys != NULL ? keys : 0;
+        size_t pieces = (size_t)keys / PIECE + GY_BLOCK_SHARDS;
+        free_keys(slot);
+        slot->dealt = gy_alloc_aligned(pieces * PIECE * sizeof(*slot->dealt), 64);
+        slot->next_piece = gy_zalloc_array(pieces, sizeof(*slot->next_piece));
+        slot->sorted = gy_alloc_aligned((size_t)keys * sizeof(*slot->sorted), 64);
+        slot->key_room = keys;
+        if (slot->dealt == NULL || slot->next_piece == NULL || slot->sorted == NULL) {
+            free_keys(slot);
+        }
     }
     if (slot->part_room < parts) {
         gy_free(slot->parts);
@@ -337,46 +406,100 @@ static bool meet_sm(struct gy_blocks *blocks, struct gy_block_gpu *gpu, uint32_t
     return true;
 }
 
-/* Sort the batch by SM: step 1.  `counts` become the ends of each SM's keys. */
-static void scatter(struct slot *slot, const struct gy_cta_batch *batch, uint32_t *counts)
+static struct slot *next_slot(struct gy_blocks *blocks)
 {
-    uint32_t at = 0;
+    return &blocks->slots[blocks->added % SLOTS];
+}
+
+bool gy_blocks_open(struct gy_blocks *blocks, const struct gy_cta_batch *batch)
+{
+    if (batch->used < SMALL || batch->used > LARGE) { /* it is alone */
+        gy_blocks_finish(blocks);
+    }
+    struct slot *slot = next_slot(blocks);
+    finish(blocks, slot);
+    if (!make_room(slot, batch->used, batch->launch_count)) {
+        return false;
+    }
+    slot->records = batch->used;
+    slot->part_count = slot->pieces = 0;
+    memset(slot->bins, 0, sizeof(slot->bins));
+    memset(slot->seen, 0, sizeof(slot->seen));
+    return true;
+}
+
+/* The next piece of a shard. */
+static void begin_piece(struct slot *slot, struct bin *bin)
+{
+    uint32_t piece = slot->pieces++;
+    if (bin->at == NULL) {
+        bin->first_piece = piece;
+    } else {
+        slot->next_piece[bin->last_piece] = piece;
+        bin->count += PIECE;
+    }
+    bin->last_piece = piece;
+    bin->at = &slot->dealt[(size_t)piece * PIECE];
+    bin->end = bin->at + PIECE;
+}
+
+struct gy_block_extent gy_blocks_put(struct gy_blocks *blocks, const struct gy_cta_batch *batch,
+                                     const struct gy_cta_launch *launch)
+{
+    struct slot *slot = next_slot(blocks);
+    struct bin *bins = slot->bins;
+    struct gy_block_extent extent = {UINT64_MAX, 0, 0};
+    uint32_t kernel = launch->kernel, place = launch->first;
+    const gantry_cta_record *record = batch->records + place, *end = record + launch->count;
+    slot->parts[slot->part_count++] = (struct part){place, kernel};
+    for (; record < end; record++, place++) { /* this loop is what a recording's rate is bound by */
+        if (!gy_block_is_valid(record, kernel)) {
+            continue;
+        }
+        gy_block_extend(&extent, record);
+        uint32_t sm = record->origin & (GY_SMS - 1);
+        struct bin *bin = &bins[sm % GY_BLOCK_SHARDS];
+        if (__builtin_expect(bin->at == bin->end, 0)) {
+            begin_piece(slot, bin);
+        }
+        slot->seen[sm] = true;
+        *bin->at++ =
+            (struct key){record->start_ns, record->duration_ns, place | sm / GY_BLOCK_SHARDS << PLACE_BITS};
+    }
+    return extent;
+}
+
+/* All is dealt out: count the shards' keys, see that the SMs have lines. */
+static void close_bins(struct gy_blocks *blocks, struct slot *slot)
+{
+    for (uint32_t s = 0; s < GY_BLOCK_SHARDS; s++) {
+        struct bin *bin = &slot->bins[s];
+        bin->count += bin->at != NULL ? PIECE - (uint32_t)(bin->end - bin->at) : 0;
+    }
     memset(slot->met, 0, sizeof(slot->met));
     for (uint32_t sm = 0; sm < GY_SMS; sm++) {
-        uint32_t count = counts[sm];
-        if (count != 0 && (slot->gpu->sms[sm] != NULL || meet_sm(slot->blocks, slot->gpu, sm))) {
+        if (slot->seen[sm] && (slot->gpu->sms[sm] != NULL || meet_sm(blocks, slot->gpu, sm))) {
             slot->met[sm / 64] |= UINT64_C(1) << sm % 64;
-        }
-        slot->ends[sm] = at; /* where its next key goes, and in the end, where they end */
-        at += count;
-    }
-    slot->part_count = batch->launch_count;
-    for (uint32_t l = 0; l < batch->launch_count; l++) {
-        const struct gy_cta_launch *launch = &batch->launches[l];
-        slot->parts[l] = (struct part){launch->first, launch->kernel};
-        for (uint32_t i = launch->first; i < launch->first + launch->count; i++) {
-            const gantry_cta_record *record = &batch->records[i];
-            if (gy_block_is_valid(record, launch)) {
-                uint32_t sm = record->origin & (GY_SMS - 1);
-                slot->keys[slot->ends[sm]++] = (struct key){record->start_ns, record->duration_ns, i};
-            }
         }
     }
 }
 
-/* Steps 1 and 2 of a batch for which there is memory.  With `is_alone` no other one is under way. */
-static void begin(struct gy_blocks *blocks, struct slot *slot, const struct gy_cta_batch *batch,
-                  uint32_t *counts, bool is_alone)
+void gy_blocks_add(struct gy_blocks *blocks, struct gy_block_gpu *gpu, const struct gy_block_info *info)
 {
-    struct gy_residents *residents = &slot->gpu->residents;
-    const struct gy_block_info *info = &slot->info;
-    slot->floor =
-        gy_residents_begin(residents, blocks->trace, slot->gpu->track, info->begin_ns, info->end_ns);
-    if (is_alone) {
+    struct gy_residents *residents = &gpu->residents;
+    struct slot *slot = next_slot(blocks);
+    bool has_room = gy_residents_have_room(residents, info->end_ns);
+    if (!has_room) {
+        gy_blocks_finish(blocks); /* but for this one, which has no GPU yet */
+    }
+    slot->gpu = gpu;
+    slot->info = *info;
+    slot->floor = gy_residents_begin(residents, blocks->trace, gpu->track, info->begin_ns, info->end_ns);
+    if (!has_room) {
         gy_residents_write(residents, blocks->trace, slot->floor);
     }
-    scatter(slot, batch, counts);
-    if (info->valid < SMALL) {
+    close_bins(blocks, slot);
+    if (slot->records < SMALL) {
         write_small(blocks, slot);
         finish(blocks, slot);
         return;
@@ -386,30 +509,7 @@ static void begin(struct gy_blocks *blocks, struct slot *slot, const struct gy_c
     if (!gy_encoders_have_threads(&blocks->encoders)) {
         gy_encoders_wait(&blocks->encoders, &slot->left);
     }
-}
-
-void gy_blocks_add(struct gy_blocks *blocks, struct gy_block_gpu *gpu, const struct gy_cta_batch *batch,
-                   uint32_t *counts, const struct gy_block_info *info)
-{
-    bool is_alone =
-        info->valid < SMALL || batch->used > LARGE || !gy_residents_have_room(&gpu->residents, info->end_ns);
-    if (is_alone) {
-        gy_blocks_finish(blocks);
-    }
-    struct slot *slot = &blocks->slots[blocks->added % SLOTS];
-    finish(blocks, slot);
-    if (make_room(slot, batch->used, batch->launch_count)) {
-        slot->gpu = gpu;
-        slot->info = *info;
-        begin(blocks, slot, batch, counts, is_alone);
-    } else {
-        struct gy_block_info lost = *info;
-        lost.lost += lost.valid;
-        lost.valid = 0;
-        gy_blocks_finish(blocks);
-        blocks->finished(blocks->user, gpu, &lost);
-    }
-    if (batch->used > LARGE) {
+    if (slot->records > LARGE) {
         gy_blocks_finish(blocks);
     }
 }
@@ -421,7 +521,7 @@ void gy_blocks_destroy(struct gy_blocks *blocks)
     }
     gy_encoders_fini(&blocks->encoders);
     for (uint32_t i = 0; i < SLOTS; i++) {
-        gy_free(blocks->slots[i].keys);
+        free_keys(&blocks->slots[i]);
         gy_free(blocks->slots[i].parts);
     }
     gy_free(blocks);

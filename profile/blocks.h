@@ -1,6 +1,6 @@
 /* Blocks' slices: from the records of batches into the file, by as many threads as the recording wants.
  *
- *   writer --sorts a batch by SM--> jobs, each for some of the SMs --encoders--> chunks --in order--> file
+ *   writer --deals a batch out--> jobs, each for some of the SMs --encoders--> chunks --in order--> file
  *
  * The file does not depend on how many threads there are.  A job writes the SMs of one `shard`; jobs of one
  * shard follow each other, since a batch's blocks come behind those of earlier batches on an SM's lines.
@@ -26,6 +26,12 @@ struct gy_block_gpu {
     struct gy_residents residents;
 };
 
+/* Of a launch: GPU time of its first block's start and its last one's stop. */
+struct gy_block_extent {
+    uint64_t first_ns, last_ns;
+    uint32_t valid; /* blocks that left a record */
+};
+
 /* What a batch is, beside its records. */
 struct gy_block_info {
     uint64_t number, seen_ns;
@@ -48,19 +54,31 @@ struct gy_blocks *gy_blocks_create(struct gy_pftrace *trace, bool numbered, uint
 /* gy_blocks_finish() has been called.  NULL is ignored. */
 void gy_blocks_destroy(struct gy_blocks *blocks);
 
-/* Add a batch whose valid records are counted by SM in `counts` (GY_SMS of them, which are changed).  The
- * batch is not needed any more afterwards. */
-void gy_blocks_add(struct gy_blocks *blocks, struct gy_block_gpu *gpu, const struct gy_cta_batch *batch,
-                   uint32_t *counts, const struct gy_block_info *info);
+/* A batch in three calls: open, put its launches one after the other, add.  It is not needed any more
+ * afterwards.  False when there is no memory for it: nothing is open. */
+bool gy_blocks_open(struct gy_blocks *blocks, const struct gy_cta_batch *batch);
+/* Returns the launch's extent. */
+struct gy_block_extent gy_blocks_put(struct gy_blocks *blocks, const struct gy_cta_batch *batch,
+                                     const struct gy_cta_launch *launch);
+/* `info->valid` is what the extents have together, and not 0. */
+void gy_blocks_add(struct gy_blocks *blocks, struct gy_block_gpu *gpu, const struct gy_block_info *info);
 /* Finish all that was added. */
 void gy_blocks_finish(struct gy_blocks *blocks);
 
 /* After gy_blocks_finish(): write what is left of the GPU, and free it. */
 void gy_block_gpu_fini(struct gy_block_gpu *gpu, struct gy_pftrace *trace);
 
-static inline bool gy_block_is_valid(const gantry_cta_record *record, const struct gy_cta_launch *launch)
+static inline bool gy_block_is_valid(const gantry_cta_record *record, uint32_t kernel)
 {
-    return record->start_ns != 0 && record->origin >> GANTRY_CTA_SM_BITS == launch->kernel;
+    return record->start_ns != 0 && record->origin >> GANTRY_CTA_SM_BITS == kernel;
+}
+
+static inline void gy_block_extend(struct gy_block_extent *extent, const gantry_cta_record *record)
+{
+    uint64_t stop_ns = record->start_ns + record->duration_ns;
+    extent->first_ns = record->start_ns < extent->first_ns ? record->start_ns : extent->first_ns;
+    extent->last_ns = stop_ns > extent->last_ns ? stop_ns : extent->last_ns;
+    extent->valid++;
 }
 
 #endif

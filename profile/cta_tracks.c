@@ -35,20 +35,13 @@ struct gpu {
     struct gy_sm_times *times;
 };
 
-/* Of a launch. */
-struct extent {
-    uint64_t first_ns, last_ns; /* GPU time */
-    uint32_t valid;
-};
-
 struct gy_cta_tracks {
     struct gy_pftrace *trace;
     struct gy_blocks *blocks; /* NULL: launches only */
     struct gpu *gpus;
-    struct extent *extents; /* scratch: of a batch's launches */
+    struct gy_block_extent *extents; /* scratch: of a batch's launches */
     uint32_t extent_room;
     uint64_t kernels, written, lost, bound_ns, sm_ns;
-    uint32_t counts[GY_SMS]; /* scratch: a batch's blocks by SM */
 };
 
 static void stack_destroy(struct stack *stack)
@@ -108,7 +101,8 @@ static gy_pftrace_track stack_take(struct gy_cta_tracks *tracks, struct stack **
 /* What of a batch has been understood. */
 struct reading {
     const struct gy_cta_batch *batch;
-    const struct extent *extents; /* of its launches */
+    const struct gy_block_extent *extents; /* of its launches */
+    bool has_blocks;                       /* the blocks are on their way */
     struct gy_gpu_clock clock;
     uint64_t begin_ns, end_ns; /* host time, moved */
     int64_t shift_ns;
@@ -121,29 +115,22 @@ static uint64_t host_time(const struct reading *reading, uint64_t gpu_ns)
     return gy_gpu_clock_host(&reading->clock, gpu_ns) + (uint64_t)reading->shift_ns;
 }
 
-/* The launch's extent; with `counts` its blocks are counted by SM. */
-static inline struct extent extent_of(const struct gy_cta_batch *batch, const struct gy_cta_launch *launch,
-                                      uint32_t *counts)
+static struct gy_block_extent extent_of(const struct gy_cta_batch *batch, const struct gy_cta_launch *launch)
 {
-    struct extent extent = {UINT64_MAX, 0, 0};
+    struct gy_block_extent extent = {UINT64_MAX, 0, 0};
     for (uint32_t i = 0; i < launch->count; i++) {
         const gantry_cta_record *record = &batch->records[launch->first + i];
-        if (gy_block_is_valid(record, launch)) {
-            uint64_t stop_ns = record->start_ns + record->duration_ns;
-            extent.first_ns = record->start_ns < extent.first_ns ? record->start_ns : extent.first_ns;
-            extent.last_ns = stop_ns > extent.last_ns ? stop_ns : extent.last_ns;
-            extent.valid++;
-            if (counts != NULL) {
-                counts[record->origin & (GY_SMS - 1)]++;
-            }
+        if (gy_block_is_valid(record, launch->kernel)) {
+            gy_block_extend(&extent, record);
         }
     }
     return extent;
 }
 
 /* One pass over all records.  False when out of memory. */
-static bool read_records(struct gy_cta_tracks *tracks, const struct gy_cta_batch *batch)
+static bool read_records(struct gy_cta_tracks *tracks, struct reading *reading)
 {
+    const struct gy_cta_batch *batch = reading->batch;
     if (tracks->extent_room < batch->launch_count) {
         gy_free(tracks->extents);
         tracks->extents = gy_zalloc_array(batch->launch_count, sizeof(*tracks->extents));
@@ -152,13 +139,12 @@ static bool read_records(struct gy_cta_tracks *tracks, const struct gy_cta_batch
             return false;
         }
     }
-    if (tracks->blocks != NULL) {
-        memset(tracks->counts, 0, sizeof(tracks->counts));
-    }
+    reading->extents = tracks->extents;
+    reading->has_blocks = tracks->blocks != NULL && gy_blocks_open(tracks->blocks, batch);
     for (uint32_t l = 0; l < batch->launch_count; l++) {
         const struct gy_cta_launch *launch = &batch->launches[l];
-        tracks->extents[l] = tracks->blocks != NULL ? extent_of(batch, launch, tracks->counts)
-                                                    : extent_of(batch, launch, NULL);
+        tracks->extents[l] =
+            reading->has_blocks ? gy_blocks_put(tracks->blocks, batch, launch) : extent_of(batch, launch);
     }
     return true;
 }
@@ -171,7 +157,7 @@ static void infer_clock(struct reading *reading)
     struct gy_gpu_exchange widest = {0};
     int64_t low = INT64_MIN, high = INT64_MAX; /* of GPU time - host time */
     for (uint32_t l = 0; l < batch->launch_count; l++) {
-        struct extent extent = reading->extents[l];
+        struct gy_block_extent extent = reading->extents[l];
         if (extent.valid != 0) {
             const struct gy_cta_launch *launch = &batch->launches[l];
             int64_t least = (int64_t)(extent.last_ns - launch->ended_ns);
@@ -197,7 +183,7 @@ static void read_batch(struct reading *reading)
     reading->begin_ns = UINT64_MAX;
     for (uint32_t l = 0; l < batch->launch_count; l++) {
         const struct gy_cta_launch *launch = &batch->launches[l];
-        struct extent extent = reading->extents[l];
+        struct gy_block_extent extent = reading->extents[l];
         reading->valid += extent.valid;
         reading->lost += launch->count - extent.valid;
         if (extent.valid == 0) {
@@ -227,7 +213,7 @@ static void write_launch(struct gy_cta_tracks *tracks, struct gpu *gpu, const st
                          uint32_t index)
 {
     const struct gy_cta_launch *launch = &reading->batch->launches[index];
-    struct extent extent = reading->extents[index];
+    struct gy_block_extent extent = reading->extents[index];
     if (extent.valid == 0) {
         return;
     }
@@ -305,11 +291,16 @@ static void write_blocks(struct gy_cta_tracks *tracks, struct gpu *gpu, const st
                                  .sm_ns = gy_sm_times_error(gpu->times),
                                  .valid = reading->valid,
                                  .lost = reading->lost};
-    if (tracks->blocks != NULL && reading->valid != 0) {
-        gy_blocks_add(tracks->blocks, &gpu->blocks, batch, tracks->counts, &info);
-    } else {
-        write_summary(tracks, &gpu->blocks, &info);
+    if (reading->has_blocks && info.valid != 0) {
+        gy_blocks_add(tracks->blocks, &gpu->blocks, &info);
+        return;
     }
+    if (tracks->blocks != NULL && info.valid != 0) { /* no memory */
+        gy_blocks_finish(tracks->blocks);
+        info.lost += info.valid;
+        info.valid = 0;
+    }
+    write_summary(tracks, &gpu->blocks, &info);
 }
 
 void gy_cta_tracks_add(struct gy_cta_tracks *tracks, gy_pftrace_track track, const struct gy_cta_batch *batch)
@@ -320,11 +311,11 @@ void gy_cta_tracks_add(struct gy_cta_tracks *tracks, gy_pftrace_track track, con
         return;
     }
     gy_sm_times_convert(gpu->times, batch);
-    if (!read_records(tracks, batch)) {
+    struct reading reading = {.batch = batch, .clock = batch->clock};
+    if (!read_records(tracks, &reading)) {
         tracks->lost += batch->used;
         return;
     }
-    struct reading reading = {.batch = batch, .extents = tracks->extents, .clock = batch->clock};
     if (reading.clock.bound_ns == 0) {
         infer_clock(&reading);
     }
