@@ -112,10 +112,7 @@ static const struct copy_recipe small_recipes[] = {
 
 static bool ok(gantry_status status)
 {
-    if (status != GANTRY_OK) {
-        fprintf(stderr, "bench copy: %s\n", gantry_last_error());
-    }
-    return status == GANTRY_OK;
+    return bench_ok("copy", status);
 }
 
 /* ---- measuring ----------------------------------------------------------------------------- */

@@ -73,10 +73,7 @@ struct samples {
 
 static bool ok(gantry_status status)
 {
-    if (status != GANTRY_OK) {
-        fprintf(stderr, "bench latency: %s\n", gantry_last_error());
-    }
-    return status == GANTRY_OK;
+    return bench_ok("latency", status);
 }
 
 static gantry_launch_result launch(gantry_launch *launch, void *arg)

@@ -7,6 +7,7 @@
  * what it cannot be more than, whatever they took; neither is how a recording measures it. */
 #include "bench/bench_profile_ways.h"
 
+#include "bench/harness.h"
 #include "bench/profile_ways.h"
 
 #include <stdlib.h>
@@ -26,10 +27,7 @@ struct exchange {
 
 static bool ok(gantry_status status)
 {
-    if (status != GANTRY_OK) {
-        fprintf(stderr, "bench profile: %s\n", gantry_last_error());
-    }
-    return status == GANTRY_OK;
+    return bench_ok("profile", status);
 }
 
 static gantry_launch_result launch(gantry_launch *launch, void *arg)

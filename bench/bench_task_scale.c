@@ -10,10 +10,7 @@
 
 static bool ok(gantry_status status)
 {
-    if (status != GANTRY_OK) {
-        fprintf(stderr, "bench tasks: %s\n", gantry_last_error());
-    }
-    return status == GANTRY_OK;
+    return bench_ok("tasks", status);
 }
 
 /* A pool and a manager for one measurement. */

@@ -30,10 +30,7 @@ struct shape_bench {
 
 static bool ok(gantry_status status)
 {
-    if (status != GANTRY_OK) {
-        fprintf(stderr, "bench tasks: %s\n", gantry_last_error());
-    }
-    return status == GANTRY_OK;
+    return bench_ok("tasks", status);
 }
 
 static struct shape_bench *bench_now; /* one at a time; what a body finds its field with */

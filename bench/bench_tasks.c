@@ -36,10 +36,7 @@ struct tasks_bench {
 
 static bool ok(gantry_status status)
 {
-    if (status != GANTRY_OK) {
-        fprintf(stderr, "bench tasks: %s\n", gantry_last_error());
-    }
-    return status == GANTRY_OK;
+    return bench_ok("tasks", status);
 }
 
 /* The work itself, the same for both. */

@@ -167,3 +167,11 @@ bool bench_run(const struct bench_options *options, const struct bench_case *ben
     }
     return local.verified;
 }
+
+bool bench_ok(const char *bench, gantry_status status)
+{
+    if (status != GANTRY_OK) {
+        fprintf(stderr, "bench %s: %s\n", bench, gantry_last_error());
+    }
+    return status == GANTRY_OK;
+}

@@ -60,6 +60,9 @@ bool bench_run(const struct bench_options *options, const struct bench_case *ben
 void bench_report(const struct bench_options *options, const struct bench_case *bench,
                   const struct bench_result *result);
 
+/* Did a call of the library work?  When not, says why on stderr, for the bench of that name. */
+bool bench_ok(const char *bench, gantry_status status);
+
 /* What a bench gives to `gantry bench`.  Registered with gantry_bench() in CMake. */
 struct gantry_bench {
     const char *name;    /* as registered */

@@ -24,10 +24,7 @@ struct tenant {
 
 static bool ok(gantry_status status)
 {
-    if (status != GANTRY_OK) {
-        fprintf(stderr, "bench: quota: %s\n", gantry_last_error());
-    }
-    return status == GANTRY_OK;
+    return bench_ok("quota", status);
 }
 
 static double now_s(void)
