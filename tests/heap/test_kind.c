@@ -32,15 +32,6 @@ static void open_kind(struct fixture *f, size_t slab_bytes, size_t limit_bytes, 
     assert_ok(gy_kind_init(&f->kind, &setup));
 }
 
-static void close_kind(struct fixture *f)
-{
-    gy_kind_fini(&f->kind);
-    gy_granules_fini(&f->map);
-    assert_int_equal(untouchable_taken(), 0);
-    assert_int_equal(gy_alloc_live(), 0);
-    untouchable_close();
-}
-
 static bool free_block(struct fixture *f, uintptr_t address)
 {
     struct gy_region *region = gy_granules_find(&f->map, address);
@@ -76,7 +67,7 @@ static void test_default_slabs_start_small_and_double(void **state)
         }
     }
     assert_int_equal(untouchable_taken(), 512 * MIB);
-    close_kind(&f);
+    untouchable_close_kind(&f.kind, &f.map);
 }
 
 static void test_large_request_gets_a_slab_of_its_size(void **state)
@@ -88,7 +79,7 @@ static void test_large_request_gets_a_slab_of_its_size(void **state)
     assert_ok(allocate(&f, 33 * MIB + 1, &block));
     assert_int_equal(untouchable_taken(), 34 * MIB);
     assert_int_equal(stats_of(&f).slab_bytes, 34 * MIB);
-    close_kind(&f);
+    untouchable_close_kind(&f.kind, &f.map);
 }
 
 static void test_limit_is_never_exceeded_and_all_of_it_is_usable(void **state)
@@ -107,7 +98,7 @@ static void test_limit_is_never_exceeded_and_all_of_it_is_usable(void **state)
     assert_int_equal(blocks[10], 1);
     assert_true(free_block(&f, blocks[3]));
     assert_ok(allocate(&f, 100, &blocks[3])); /* a whole chunk does not fit, pages do */
-    close_kind(&f);
+    untouchable_close_kind(&f.kind, &f.map);
 }
 
 static void test_unused_slabs_are_given_back_when_a_request_needs_the_room(void **state)
@@ -131,7 +122,7 @@ static void test_unused_slabs_are_given_back_when_a_request_needs_the_room(void 
     for (int i = 0; i < 2000; i++) {
         assert_true(small[i] == large || !free_block(&f, small[i]));
     }
-    close_kind(&f);
+    untouchable_close_kind(&f.kind, &f.map);
 }
 
 static void test_driver_with_little_left_is_asked_for_less(void **state)
@@ -145,7 +136,7 @@ static void test_driver_with_little_left_is_asked_for_less(void **state)
     assert_ok(allocate(&f, 5 * MIB, &block));
     assert_ok(allocate(&f, 1 * MIB, &block));
     assert_int_equal(untouchable_taken(), 10 * MIB);
-    close_kind(&f);
+    untouchable_close_kind(&f.kind, &f.map);
 }
 
 static struct gy_kind *reserving;
@@ -179,7 +170,7 @@ static void test_what_is_reserved_while_excess_is_given_back_stays(void **state)
     assert_int_equal(gy_kind_trim_excess(&f.kind), 4 * MIB);
     assert_null(reserving);
     assert_int_equal(stats_of(&f).slab_bytes, 12 * MIB);
-    close_kind(&f);
+    untouchable_close_kind(&f.kind, &f.map);
 }
 
 static void test_every_size_and_alignment_comes_out_aligned_and_apart(void **state)
@@ -197,7 +188,7 @@ static void test_every_size_and_alignment_comes_out_aligned_and_apart(void **sta
             before = block;
         }
     }
-    close_kind(&f);
+    untouchable_close_kind(&f.kind, &f.map);
 }
 
 static void test_addresses_that_start_no_block_are_refused(void **state)
@@ -225,7 +216,7 @@ static void test_addresses_that_start_no_block_are_refused(void **state)
     }
     assert_false(free_block(&f, (uintptr_t)&f));
     assert_false(free_block(&f, UINTPTR_MAX));
-    close_kind(&f);
+    untouchable_close_kind(&f.kind, &f.map);
 }
 
 static void test_resize_of_small_blocks_stays_in_their_class(void **state)
@@ -244,7 +235,7 @@ static void test_resize_of_small_blocks_stays_in_their_class(void **state)
         assert_int_equal(gy_kind_resize(&f.kind, region, block, 100000), GANTRY_ERR_UNSUPPORTED);
         assert_int_equal(stats_of(&f).used_bytes, 1);
     }
-    close_kind(&f);
+    untouchable_close_kind(&f.kind, &f.map);
 }
 
 static void test_resize_of_large_blocks_goes_as_far_as_their_neighbour(void **state)
@@ -265,7 +256,7 @@ static void test_resize_of_large_blocks_goes_as_far_as_their_neighbour(void **st
     assert_true(free_block(&f, wall));
     assert_ok(gy_kind_resize(&f.kind, region, large, 2 * MIB));
     assert_int_equal(stats_of(&f).used_bytes, 2 * MIB);
-    close_kind(&f);
+    untouchable_close_kind(&f.kind, &f.map);
 }
 
 static void test_host_memory_faults_lose_nothing(void **state)
@@ -297,7 +288,7 @@ static void test_host_memory_faults_lose_nothing(void **state)
         }
         assert_int_equal(stats_of(&f).used_bytes, 0);
         assert_int_equal(stats_of(&f).block_count, 0);
-        close_kind(&f);
+        untouchable_close_kind(&f.kind, &f.map);
         if (!fired) {
             assert_true(nth > 3);
             return;
@@ -335,7 +326,7 @@ static void test_sums_survive_the_threads_that_made_them(void **state)
         assert_int_equal(stats.alloc_count, i * 101);
         assert_int_equal(stats.free_count, i * 100);
     }
-    close_kind(&f);
+    untouchable_close_kind(&f.kind, &f.map);
 }
 
 static void test_one_thread_uses_many_kinds_one_after_the_other_and_at_once(void **state)

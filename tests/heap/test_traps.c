@@ -33,15 +33,6 @@ static void open_kind(struct fixture *f, const struct gy_backing_ops *ops, size_
     assert_ok(gy_kind_init(&f->kind, &setup));
 }
 
-static void close_kind(struct fixture *f)
-{
-    gy_kind_fini(&f->kind);
-    gy_granules_fini(&f->map);
-    assert_int_equal(untouchable_taken(), 0);
-    assert_int_equal(gy_alloc_live(), 0);
-    untouchable_close();
-}
-
 static uintptr_t take(struct fixture *f, size_t bytes, size_t alignment)
 {
     uintptr_t block;
@@ -115,7 +106,7 @@ static void test_freed_blocks_never_come_out_of_malloc(void **state)
         assert_false(other.mixed_up);
         assert_false(own.mixed_up);
     }
-    close_kind(&f);
+    untouchable_close_kind(&f.kind, &f.map);
 }
 
 /* ---- memory that is lost between blocks ---- */
@@ -144,7 +135,7 @@ static void test_large_blocks_take_their_pages_and_no_more(void **state)
         assert_int_equal(before.free_bytes - after.free_bytes, (sizes[i] + 4095) / 4096 * 4096);
         give(&f, block);
     }
-    close_kind(&f);
+    untouchable_close_kind(&f.kind, &f.map);
 }
 
 static void test_small_blocks_take_little_more_than_their_bytes(void **state)
@@ -160,7 +151,7 @@ static void test_small_blocks_take_little_more_than_their_bytes(void **state)
             live += sizes[i];
         }
         assert_true(untouchable_taken() <= live + live / 16 + 4 * MIB);
-        close_kind(&f);
+        untouchable_close_kind(&f.kind, &f.map);
     }
 }
 
@@ -185,7 +176,7 @@ static void test_memory_of_one_size_comes_back_for_others(void **state)
             }
         }
     }
-    close_kind(&f);
+    untouchable_close_kind(&f.kind, &f.map);
     free(blocks);
 }
 
@@ -209,7 +200,7 @@ static void test_everything_freed_goes_back(void **state)
         (void)gy_kind_trim(&f.kind, 0);
         assert_int_equal(untouchable_taken(), 0);
     }
-    close_kind(&f);
+    untouchable_close_kind(&f.kind, &f.map);
 }
 
 /* ---- growing ---- */
@@ -250,7 +241,7 @@ static void test_the_driver_is_asked_outside_of_jemalloc(void **state)
         (void)take(&f, 4096, 256);
     }
     assert_true(calls >= 8);
-    close_kind(&f);
+    untouchable_close_kind(&f.kind, &f.map);
 }
 
 /* ---- limits of the process ---- */
@@ -278,7 +269,7 @@ static void test_without_thread_caches_it_works(void **state)
     while (count > 0) {
         assert_int_equal(mallctl("tcache.destroy", NULL, NULL, &caches[--count], sizeof(caches[0])), 0);
     }
-    close_kind(&f);
+    untouchable_close_kind(&f.kind, &f.map);
 }
 
 static void test_without_an_arena_blocks_take_pages(void **state)
@@ -301,7 +292,7 @@ static void test_without_an_arena_blocks_take_pages(void **state)
     uintptr_t block = take(&f, 300, 256);
     assert_false(gy_granules_find(&f.map, block)->is_chunk);
     give(&f, block);
-    close_kind(&f);
+    untouchable_close_kind(&f.kind, &f.map);
     for (arena = last; arena >= first; arena--) { /* the latest to go is the first to come again */
         char name[64];
         snprintf(name, sizeof(name), "arena.%u.destroy", arena);
@@ -310,7 +301,7 @@ static void test_without_an_arena_blocks_take_pages(void **state)
     open_kind(&f, &untouchable_ops, 0, 0); /* there are some again */
     block = take(&f, 300, 256);
     assert_true(gy_granules_find(&f.map, block)->is_chunk);
-    close_kind(&f);
+    untouchable_close_kind(&f.kind, &f.map);
 }
 
 int main(void)

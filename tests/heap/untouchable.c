@@ -1,5 +1,10 @@
 #include "tests/heap/untouchable.h"
 
+#include "base/alloc.h"
+#include "heap/granules.h"
+#include "heap/kind.h"
+#include "tests/support/cmocka_c11.h"
+
 #include <sys/mman.h>
 
 #include <assert.h>
@@ -102,3 +107,12 @@ static void give_back(struct gy_context *context, const struct gy_backing *backi
 }
 
 const struct gy_backing_ops untouchable_ops = {take, give_back, NULL};
+
+void untouchable_close_kind(struct gy_kind *kind, struct gy_granules *map)
+{
+    gy_kind_fini(kind);
+    gy_granules_fini(map);
+    assert_int_equal(untouchable_taken(), 0);
+    assert_int_equal(gy_alloc_live(), 0);
+    untouchable_close();
+}

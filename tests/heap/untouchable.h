@@ -17,4 +17,9 @@ size_t untouchable_taken(void); /* bytes */
 size_t untouchable_calls(void); /* of take, since open */
 extern const struct gy_backing_ops untouchable_ops;
 
+/* The end of a test: the kind and its map, and the window, in which nothing is left. */
+struct gy_kind;
+struct gy_granules;
+void untouchable_close_kind(struct gy_kind *kind, struct gy_granules *map);
+
 #endif

@@ -4,31 +4,23 @@
 Usage: test_critical_latency.py GANTRY
 """
 import json
-import os
 import re
 import subprocess
-import sys
 import unittest
 
-GANTRY = sys.argv.pop(1)
+from sample import DRIVER, GANTRY, run_sample
 
 
 class CriticalLatency(unittest.TestCase):
-    def run_sample(self, *arguments):
-        driver = os.environ.get("GANTRY_TEST_DRIVER", "emulated")
-        return subprocess.run([GANTRY, "run", "critical_latency", *arguments], capture_output=True, text=True,
-                              timeout=100, env={**os.environ, "GANTRY_DRIVER": driver}, check=False)
-
     def test_all_ways_have_times(self):
         for wait in ("spin", "hybrid", "block"):
-            result = self.run_sample("--samples", "1", "--wait", wait)
+            result = run_sample("critical_latency", "--samples", "1", "--wait", wait)
             self.assertEqual(result.returncode, 0, result.stderr)
             for row in ("plain streams", "priority", "partition, by hand", "partition", "leak"):
                 self.assertRegex(result.stdout, rf"(?m)^{row} +[\d.]+ +[\d.]+ +\d+$")
 
     def test_bench_has_all_figures(self):
-        driver = os.environ.get("GANTRY_TEST_DRIVER", "emulated")
-        result = subprocess.run([GANTRY, "bench", "partition", "--json", "--runs", "1", "--driver", driver],
+        result = subprocess.run([GANTRY, "bench", "partition", "--json", "--runs", "1", "--driver", DRIVER],
                                 capture_output=True, text=True, timeout=100, check=False)
         self.assertEqual(result.returncode, 0, result.stderr)
         lines = {line["name"]: line for line in map(json.loads, result.stdout.splitlines())}
@@ -41,7 +33,7 @@ class CriticalLatency(unittest.TestCase):
 
     def test_arguments_are_refused(self):
         for wrong in (["much"], ["--samples", "0"], ["--driver", "opencl"], ["--wait", "long"], ["--what"]):
-            self.assertEqual(self.run_sample(*wrong).returncode, 2)
+            self.assertEqual(run_sample("critical_latency", *wrong).returncode, 2)
 
 
 if __name__ == "__main__":

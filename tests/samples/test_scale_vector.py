@@ -3,23 +3,15 @@
 
 Usage: test_scale_vector.py GANTRY
 """
-import os
 import re
-import subprocess
-import sys
 import unittest
 
-GANTRY = sys.argv.pop(1)
+from sample import run_sample
 
 
 class ScaleVector(unittest.TestCase):
-    def run_sample(self, *arguments, **environment):
-        driver = os.environ.get("GANTRY_TEST_DRIVER", "emulated")
-        return subprocess.run([GANTRY, "run", "scale_vector", *arguments], capture_output=True, text=True, timeout=100,
-                              env={**os.environ, "GANTRY_DRIVER": driver, **environment}, check=False)
-
     def test_table_has_a_time_in_every_field(self):
-        result = self.run_sample()
+        result = run_sample("scale_vector")
         self.assertEqual(result.returncode, 0, result.stderr)
         for way in ("fixed work", "fixed blocks", "stealing"):
             row = re.search(rf"^{way} +([\d.]+) +([\d.]+) +([\d.]+)$", result.stdout, re.M)
@@ -32,12 +24,12 @@ class ScaleVector(unittest.TestCase):
             self.assertEqual(min(float(ratio) for ratio in ratios.groups()), 1.0)
 
     def test_stealing_runs_where_blocks_steal(self):
-        with_stealing = self.run_sample(GANTRY_EMU_PROFILE="b200", GANTRY_DRIVER="emulated")
+        with_stealing = run_sample("scale_vector", GANTRY_EMU_PROFILE="b200", GANTRY_DRIVER="emulated")
         self.assertEqual(with_stealing.returncode, 0, with_stealing.stderr)
         self.assertIn("by Cluster Launch Control", with_stealing.stdout)
 
     def test_arguments_are_refused(self):
-        self.assertEqual(self.run_sample("much").returncode, 2)
+        self.assertEqual(run_sample("scale_vector", "much").returncode, 2)
 
 
 if __name__ == "__main__":

@@ -3,23 +3,15 @@
 
 Usage: test_two_tenants.py GANTRY
 """
-import os
 import re
-import subprocess
-import sys
 import unittest
 
-GANTRY = sys.argv.pop(1)
+from sample import run_sample
 
 
 class TwoTenants(unittest.TestCase):
-    def run_sample(self, *arguments):
-        driver = os.environ.get("GANTRY_TEST_DRIVER", "emulated")
-        return subprocess.run([GANTRY, "run", "two_tenants", *arguments], capture_output=True, text=True,
-                              timeout=100, env={**os.environ, "GANTRY_DRIVER": driver}, check=False)
-
     def test_both_tenants_have_a_row_for_each_way(self):
-        result = self.run_sample("--seconds", "1", "--shares", "20,45.5", "--kernel-us", "200")
+        result = run_sample("two_tenants", "--seconds", "1", "--shares", "20,45.5", "--kernel-us", "200")
         self.assertEqual(result.returncode, 0, result.stderr)
         for way in ("streams", "graphs", "replay"):
             rows = re.findall(rf"(?m)^{way} +([\d.]+) +[\d.]+ +[\d.]+ +([\d.]+) .* (\d+)$", result.stdout)
@@ -30,7 +22,7 @@ class TwoTenants(unittest.TestCase):
     def test_arguments_are_refused(self):
         for wrong in (["much"], ["--shares", "30"], ["--shares", "0,50"], ["--shares", "10,20,30"], ["--seconds", "0"],
                       ["--kernel-us", "x"], ["--driver", "opencl"], ["--what"]):
-            self.assertEqual(self.run_sample(*wrong).returncode, 2)
+            self.assertEqual(run_sample("two_tenants", *wrong).returncode, 2)
 
 
 if __name__ == "__main__":
