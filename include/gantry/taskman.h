@@ -53,13 +53,14 @@ typedef struct gantry_cpu_pool_ops {
 
 typedef struct gantry_cpu_dispatcher_options {
     size_t struct_size;
-    uint32_t worker_count;        /* 0: one per usable CPU; see `inline_only` */
-    gantry_wait_mode wait_mode;   /* how idle workers wait */
-    bool inline_only;             /* no threads: tasks run in whoever waits for or stops a manager */
-    bool pin_workers;             /* worker i runs on cpus[i % cpu_count] alone; else on any of `cpus` */
-    const uint32_t *cpus;         /* the workers' CPUs; NULL: those of the calling thread.  Copied */
-    uint32_t cpu_count;           /* of `cpus`; worker_count 0 means one worker for each */
-    uint32_t class_count;         /* of `class_limits`, at most 16 */
+    uint32_t worker_count;      /* 0: one per usable CPU; see `inline_only` */
+    gantry_wait_mode wait_mode; /* how idle workers wait */
+    bool inline_only;           /* no threads: tasks run in whoever waits for or stops a manager.  The fastest
+                                 * for steps of a few microseconds, which nobody need be woken for */
+    bool pin_workers;           /* worker i runs on cpus[i % cpu_count] alone; else on any of `cpus` */
+    const uint32_t *cpus;       /* the workers' CPUs; NULL: those of the calling thread.  Copied */
+    uint32_t cpu_count;         /* of `cpus`; worker_count 0 means one worker for each */
+    uint32_t class_count;       /* of `class_limits`, at most 16 */
     const uint32_t *class_limits; /* how many tasks with cpu_class i + 1 run at a time; > 0 each.  Copied */
     const gantry_cpu_pool_ops *host_pool; /* not NULL: no threads, tasks are given to these; excludes
                                            * worker_count, inline_only, cpus and pin_workers */
