@@ -66,10 +66,7 @@ struct profile_bench {
 
 static bool ok(gantry_status status)
 {
-    if (status != GANTRY_OK) {
-        fprintf(stderr, "bench profile: %s\n", gantry_last_error());
-    }
-    return status == GANTRY_OK;
+    return bench_ok("profile", status);
 }
 
 static gantry_kernel **kernels_of(struct profile_bench *b)
