@@ -195,7 +195,7 @@ def parse():
     parser.add_argument("--seconds", type=float, default=36000)
     parser.add_argument("--stress", type=int, default=60)
     parser.add_argument("--match", default="")
-    arguments = parser.parse_args()
+    arguments = parser.parse_intermixed_args()
     arguments.build = arguments.build.resolve()
     arguments.out = (arguments.out or arguments.build / "sanitizer").resolve()
     arguments.tools = arguments.tools or TOOLS

@@ -184,7 +184,7 @@ static bool start_job(struct sweep *sweep, struct job *job, const struct point *
     (void)fflush(stdout);
     job->pid = fork();
     if (job->pid == 0) {
-        (void)signal(SIGTERM, SIG_IGN); /* what ends the sweep lets its points end */
+        (void)setpgid(0, 0); /* what ends the sweep, and all of its group, lets its points end */
         process_main(sweep->scene, job, patience_s);
     }
     return job->pid > 0;
