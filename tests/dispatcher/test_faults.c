@@ -1,7 +1,8 @@
 /* Whatever driver call fails, and whenever: the step ends, every task is released once, the cause is told,
  * the context can be destroyed without leaving anything behind, and a new one works.
  *
- * The faults are the emulated driver's.  Run with and without a share of GPU time. */
+ * The faults are the emulated driver's.  With a share of GPU time (CUDA_DEVICE_SM_LIMIT=50), by
+ * hand: when events are asked about depends on time then, and so does who hears of a failure first. */
 #include "base/alloc.h"
 #include "driver/context.h"
 #include "driver/emulator/gantry_emu.h"
