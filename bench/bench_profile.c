@@ -2,11 +2,12 @@
  *
  * One run is a task that launches a kernel of many blocks again and again, timed to the end of the last.
  * Ours: the kernel with the macros, while a recording runs (on) or with a NULL buffer (off).  Yardstick: the
- * same kernel without the macros, nothing recorded; `same` runs that on both sides, and `moved` with other
- * addresses on ours: so they say what differences can be told from none.  The work of a block is calibrated
- * so that it takes about 2 or 10 us, while its SM is full (16 blocks of 128 threads) or has 4 of them, which
- * take so much shared memory.  The launches of a run are of eight kernels in turn, see profile_work.h.  A
- * recording's beginning, where clocks are compared and buffers made, is not timed.
+ * same kernel without the macros, nothing recorded; `same` runs that on both sides, and so says what
+ * differences can be told from none; in `longer` each thread of ours multiplies eight times more, as a scale.
+ * The work of a block is calibrated so that it takes about 2 or 10 us, while its SM is full (16 blocks of 128
+ * threads) or has 4 of them, which take so much shared memory.  The launches of a run are of eight kernels in
+ * turn, see profile_work.h.  A recording's beginning, where clocks are compared and buffers made, is not
+ * timed.
  *
  * records: a recording of short blocks from its first launch until every record is read and the file closed;
  * of launches: what it takes to get them from the device and to read them, without a yardstick; of blocks: to
@@ -35,15 +36,15 @@
 #define FEW 4u             /* the same of blocks with so much shared memory: */
 #define SHARED (48u << 10) /* what a block may have without being asked for */
 
-enum side { PLAIN_SIDE, MOVED_SIDE, RECORDED_SIDE };
+enum side { PLAIN_SIDE, LONGER_SIDE, RECORDED_SIDE };
 
 struct profile_bench {
     gantry_context *context;
     gantry_cpu_dispatcher *cpus;
     gantry_taskman *manager;
     gantry_task *done; /* of the run at hand: starts when the GPU has finished */
-    gantry_kernel *plain[2][BENCH_SHIFTS], *moved[2][BENCH_SHIFTS]; /* by is_loads */
-    gantry_kernel *recorded[2][BENCH_SHIFTS];                       /* likewise */
+    gantry_kernel *plain[2][BENCH_SHIFTS], *longer[2][BENCH_SHIFTS]; /* by is_loads */
+    gantry_kernel *recorded[2][BENCH_SHIFTS];                        /* likewise */
     gantry_kernel *own_clock[BENCH_SHIFTS], *ping_pong;
     bool is_loads, is_few, emulated;
     uint32_t sms;
@@ -74,8 +75,8 @@ static gantry_kernel **kernels_of(struct profile_bench *b)
     switch (b->side) {
     case PLAIN_SIDE:
         return b->plain[b->is_loads];
-    case MOVED_SIDE:
-        return b->moved[b->is_loads];
+    case LONGER_SIDE:
+        return b->longer[b->is_loads];
     default:
         return b->clock == GANTRY_PROFILE_CLOCK_SM ? b->own_clock : b->recorded[b->is_loads];
     }
@@ -135,10 +136,10 @@ static bool prepare_plain(void *arg)
     return build(b);
 }
 
-static bool prepare_moved(void *arg)
+static bool prepare_longer(void *arg)
 {
     struct profile_bench *b = arg;
-    b->side = MOVED_SIDE;
+    b->side = LONGER_SIDE;
     return build(b);
 }
 
@@ -348,7 +349,7 @@ static bool run_case(struct profile_bench *b, const struct bench_options *option
         .arg = b,
     };
     one.ours = which->side == RECORDED_SIDE ? one.ours : plain;
-    one.ours.prepare = which->side == MOVED_SIDE ? prepare_moved : one.ours.prepare;
+    one.ours.prepare = which->side == LONGER_SIDE ? prepare_longer : one.ours.prepare;
     bool good = bench_run(options, &one, NULL);
     print_recording(b, options);
     b->is_loads = b->is_few = false;
@@ -398,8 +399,8 @@ static bool load(struct profile_bench *b)
     return ok(gantry_module_load(b->context, &gantry_image_profile_kernels_bench, &module)) &&
            ok(gantry_module_load(b->context, &gantry_image_profile_own_clock_bench, &own_clock)) &&
            get(module, "plain_work", 0, b->plain[0]) && get(module, "plain_loads", 0, b->plain[1]) &&
-           get(module, "plain_work", BENCH_SHIFTS, b->moved[0]) &&
-           get(module, "plain_loads", BENCH_SHIFTS, b->moved[1]) &&
+           get(module, "plain_work", BENCH_SHIFTS, b->longer[0]) &&
+           get(module, "plain_loads", BENCH_SHIFTS, b->longer[1]) &&
            get(module, "recorded_work", 0, b->recorded[0]) &&
            get(module, "recorded_loads", 0, b->recorded[1]) &&
            get(own_clock, "own_clock_work", 0, b->own_clock) &&
@@ -482,10 +483,10 @@ static void close_all(struct profile_bench *b)
 
 static const struct kernel_case cases[] = {
     {"profile/same-2us", 2000, false, false, PLAIN_SIDE, false, GANTRY_PROFILE_CLOCK_GLOBAL},
-    {"profile/moved-2us", 2000, false, false, MOVED_SIDE, false, GANTRY_PROFILE_CLOCK_GLOBAL},
-    {"profile/moved-10us", 10000, false, false, MOVED_SIDE, false, GANTRY_PROFILE_CLOCK_GLOBAL},
-    {"profile/moved-2us-loads", 2000, true, false, MOVED_SIDE, false, GANTRY_PROFILE_CLOCK_GLOBAL},
-    {"profile/moved-10us-loads", 10000, true, false, MOVED_SIDE, false, GANTRY_PROFILE_CLOCK_GLOBAL},
+    {"profile/longer-2us", 2000, false, false, LONGER_SIDE, false, GANTRY_PROFILE_CLOCK_GLOBAL},
+    {"profile/longer-10us", 10000, false, false, LONGER_SIDE, false, GANTRY_PROFILE_CLOCK_GLOBAL},
+    {"profile/longer-2us-loads", 2000, true, false, LONGER_SIDE, false, GANTRY_PROFILE_CLOCK_GLOBAL},
+    {"profile/longer-10us-loads", 10000, true, false, LONGER_SIDE, false, GANTRY_PROFILE_CLOCK_GLOBAL},
     OFF_AND_ON("2us", 2000, false, false),
     OFF_AND_ON("10us", 10000, false, false),
     OFF_AND_ON("2us-loads", 2000, true, false),

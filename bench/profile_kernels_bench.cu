@@ -36,7 +36,7 @@
 
 EIGHT(PLAIN)
 EIGHT(RECORDED)
-/* The eight places once more, by a whole line later: what that alone makes of a difference */
+/* The eight places once more, a whole line later: eight multiplications longer. */
 PLAIN(8)
 PLAIN(9)
 PLAIN(10)
