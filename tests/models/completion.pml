@@ -1,19 +1,22 @@
 /* The completion ring, dispatcher/completion.c: GD writes slots and publishes them, GDB finishes those that the
- * GPU has passed, a full ring makes GD wait, and closing waits for what is published.  Every completion is told
- * once, none is overwritten before it is, and nobody waits for ever.
+ * GPU has passed, a full ring makes GD wait, and closing waits for what is published.  The positions need no
+ * lock, which is for sleeping alone.  Every completion is told once, none is overwritten before it is, and
+ * nobody waits for ever.
  *
  * Each statement is one access of the C code to the positions, a slot, the lock or a condition variable.  Two
  * streams; the GPU passes each flush of a stream at any time after it.  Positions are kept modulo nothing: they
  * only grow, as in the code.
  *
- * -DBROKEN: GD does not wait for room. */
+ * -DBROKEN: GD does not wait for room.  -DFORGETS: who has news looks for sleepers before telling them. */
 #define SLOTS 2
 #define COMPLETIONS 5
 #define STREAMS 2
 
 byte head, published, written;   /* c->head, c->published, c->written */
+byte news;                       /* c->news */
 bool closing, locked;            /* c->closing, c->lock */
-bool gdb_waits, gd_waits;        /* in gy_cond_wait(&published_changed), (&head_changed) */
+bool gdb_sleeps, gd_sleeps;      /* c->gdb_sleeps, c->gd_sleeps */
+bool gdb_waits, gd_waits;        /* in gy_cond_wait(&news_changed), (&head_changed) */
 byte slot_task[SLOTS];           /* 1 + the number of the completion; 0: never used */
 byte slot_stream[SLOTS];
 byte slot_seq[SLOTS];
@@ -24,6 +27,24 @@ bool gdb_ended;
 
 inline lock() { atomic { !locked -> locked = true } }
 inline unlock() { locked = false }
+
+inline look()
+{
+#ifdef FORGETS
+    sleeps = gdb_sleeps;
+    news++;
+#else
+    news++;
+    sleeps = gdb_sleeps;
+#endif
+    if
+    :: sleeps ->
+        lock();
+        gdb_waits = false; /* gy_cond_signal(&news_changed) */
+        unlock()
+    :: else
+    fi
+}
 
 /* gy_completion_flush() */
 inline flush()
@@ -39,24 +60,21 @@ inline flush()
             p++
         :: else -> break
         od;
-        lock();
         published = written;
-        gdb_waits = false; /* gy_cond_signal(&published_changed) */
-        unlock()
+        look()
     fi
 }
 
 /* gy_completion_add() */
 inline add(stream)
 {
-    lock();
     no_room = (written - head == SLOTS); /* gy_completion_is_full() */
-    unlock();
 #ifndef BROKEN
     if
     :: no_room ->
         flush();
         lock();
+        gd_sleeps = true;
         do
         :: written - head == SLOTS ->
             atomic { gd_waits = true; locked = false }; /* gy_cond_wait(&head_changed) */
@@ -64,6 +82,7 @@ inline add(stream)
             lock()
         :: else -> break
         od;
+        gd_sleeps = false;
         unlock()
     :: else
     fi;
@@ -80,7 +99,7 @@ inline add(stream)
 proctype gd()
 {
     byte n, p;
-    bool no_room;
+    bool no_room, sleeps;
     do
     :: n < COMPLETIONS ->
         tail[n % STREAMS]++; /* a task was launched */
@@ -93,10 +112,8 @@ proctype gd()
     :: else -> break
     od;
     flush();
-    lock(); /* gy_completion_fini() */
-    closing = true;
-    gdb_waits = false;
-    unlock();
+    closing = true; /* gy_completion_fini() */
+    look();
     gdb_ended; /* gy_thread_join() */
     n = 1;
     do
@@ -107,20 +124,34 @@ proctype gd()
 
 proctype gdb()
 {
-    byte h, u, p;
-    bool any;
+    byte h, u, p, seen;
+    bool any, last, sleeps;
     do
-    :: lock(); /* next_round() */
+    :: h = head; /* next_round() */
        do
-       :: head == published && !closing ->
-           atomic { gdb_waits = true; locked = false }; /* gy_cond_wait(&published_changed) */
-           !gdb_waits;
-           lock()
-       :: else -> break
+       :: seen = news;
+          last = closing;
+          u = published;
+          if
+          :: h != u || last -> break
+          :: else
+          fi;
+          if /* await_news() ends with news or without */
+          :: news == seen -> /* sleep_for_news() */
+              lock();
+              gdb_sleeps = true;
+              do
+              :: news == seen ->
+                  atomic { gdb_waits = true; locked = false }; /* gy_cond_wait(&news_changed) */
+                  !gdb_waits;
+                  lock()
+              :: else -> break
+              od;
+              gdb_sleeps = false;
+              unlock()
+          :: else
+          fi
        od;
-       h = head;
-       u = published;
-       unlock();
        if
        :: h == u -> break /* closing and nothing left */
        :: else
@@ -146,10 +177,15 @@ proctype gdb()
            :: p < u && slot_done[p % SLOTS] -> p++
            :: else -> break
            od;
-           lock();
            head = p;
-           gd_waits = false; /* gy_cond_signal(&head_changed) */
-           unlock()
+           sleeps = gd_sleeps;
+           if
+           :: sleeps ->
+               lock();
+               gd_waits = false; /* gy_cond_signal(&head_changed) */
+               unlock()
+           :: else
+           fi
        :: else -> /* wait_oldest(): cuEventSynchronize() of the first slot that is not done */
            p = h;
            do
