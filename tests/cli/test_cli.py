@@ -12,6 +12,8 @@ import unittest
 
 GANTRY = sys.argv[1]
 VERSION = sys.argv[2]
+# The thread sanitizer, many times slower: what takes it longest is left out.
+LIGHT = bool(os.environ.get("GANTRY_TEST_LIGHT"))
 
 
 def gantry(*arguments, **environment):
@@ -179,6 +181,9 @@ class Cli(unittest.TestCase):
         self.assertEqual((status, err), (0, ""))
         self.assertIn("blocks: HtoD 4 and DtoH 4 of 1024 threads", out)
         self.assertRegex(out, r"copy engines at most \(preset\)")
+
+    @unittest.skipIf(LIGHT, "measuring copies takes too long where tests are light")
+    def test_info_measures_copies(self):
         status, out, err = gantry("info", "--calibrate", "--json", "--driver", "emulated")
         self.assertEqual(status, 0, err)
         copies = json.loads(out)["copies"]
@@ -202,7 +207,9 @@ class Cli(unittest.TestCase):
 
     def test_every_bench_gives_verified_results(self):
         names = [line.split()[0] for line in gantry("bench", "--list")[1].splitlines()]
-        self.assertTrue(names)
+        self.assertIn("heap", names)
+        if LIGHT:
+            names.remove("heap")  # its threads are those of heap.crowd
         for name in names:
             status, out, err = gantry("bench", "--json", "--runs", "1", "--driver", "emulated", name)
             self.assertEqual((status, err), (0, ""), name)
