@@ -106,24 +106,39 @@ static gantry_status start(gantry_task *task, void *arg)
     return GANTRY_OK;
 }
 
+static bool submit(struct latency_bench *bench, gantry_task_desc *desc, gantry_task **out)
+{
+    desc->arg = bench;
+    return ok(gantry_taskman_submit(bench->manager, desc, out));
+}
+
+/* `done`, which becomes bench->done, and a GPU task before it that calls `function`. */
+static bool submit_pair(struct latency_bench *bench, gantry_launch_fn function, gantry_task_desc *done)
+{
+    gantry_task_desc gpu = GANTRY_TASK_DESC_INIT;
+    gantry_task *task;
+    gpu.kind = GANTRY_TASK_KERNEL;
+    gpu.launch = function;
+    return submit(bench, done, &bench->done) && submit(bench, &gpu, &task) &&
+           ok(gantry_task_start_after(bench->done, task));
+}
+
+static bool run_step(struct latency_bench *bench)
+{
+    return ok(gantry_taskman_start(bench->manager)) && ok(gantry_taskman_stop(bench->manager));
+}
+
 /* Kernel, completion, CPU task, and a GPU task that launches nothing. */
 static bool sample_ours(struct latency_bench *bench, double *done_ns, double *ready_ns)
 {
-    gantry_task_desc gpu = GANTRY_TASK_DESC_INIT;
     gantry_task_desc cpu = GANTRY_TASK_DESC_INIT;
-    gantry_task *task, *next;
-    gpu.kind = GANTRY_TASK_KERNEL;
-    gpu.launch = launch;
+    gantry_task_desc gpu = GANTRY_TASK_DESC_INIT;
+    gantry_task *next;
     cpu.run = start;
-    gpu.arg = cpu.arg = bench;
-    if (!ok(gantry_taskman_submit(bench->manager, &cpu, &bench->done)) ||
-        !ok(gantry_taskman_submit(bench->manager, &gpu, &task))) {
-        return false;
-    }
+    gpu.kind = GANTRY_TASK_KERNEL;
     gpu.launch = launch_next;
-    if (!ok(gantry_taskman_submit(bench->manager, &gpu, &next)) ||
-        !ok(gantry_task_start_after(bench->done, task)) || !ok(gantry_task_start_after(next, bench->done)) ||
-        !ok(gantry_taskman_start(bench->manager)) || !ok(gantry_taskman_stop(bench->manager)) ||
+    if (!submit_pair(bench, launch, &cpu) || !submit(bench, &gpu, &next) ||
+        !ok(gantry_task_start_after(next, bench->done)) || !run_step(bench) ||
         !ok(gantry_taskman_reset(bench->manager))) {
         return false;
     }
@@ -177,18 +192,11 @@ static void note_told(gantry_task *task, void *arg, gantry_status result)
 
 static bool sample_parts(struct latency_bench *bench, double *call_ns, double *told_ns)
 {
-    gantry_task_desc gpu = GANTRY_TASK_DESC_INIT;
     gantry_task_desc point = GANTRY_TASK_DESC_INIT;
-    gantry_task *task;
-    gpu.kind = GANTRY_TASK_KERNEL;
-    gpu.launch = launch_parts;
     point.kind = GANTRY_TASK_SYNC_POINT;
     point.release = note_told;
-    gpu.arg = point.arg = bench;
-    if (!ok(gantry_taskman_submit(bench->manager, &point, &bench->done)) ||
-        !ok(gantry_taskman_submit(bench->manager, &gpu, &task)) ||
-        !ok(gantry_task_start_after(bench->done, task)) || !ok(gantry_taskman_start(bench->manager)) ||
-        !ok(gantry_taskman_stop(bench->manager)) || !ok(gantry_taskman_reset(bench->manager))) {
+    if (!submit_pair(bench, launch_parts, &point) || !run_step(bench) ||
+        !ok(gantry_taskman_reset(bench->manager))) {
         return false;
     }
     *call_ns = (double)(bench->called_ns - bench->launched_ns);
@@ -248,20 +256,13 @@ static gantry_launch_result launch_copies(gantry_launch *launch, void *arg)
 
 static bool sample_waiting(struct latency_bench *bench, double *cpu, double *wall)
 {
-    gantry_task_desc gpu = GANTRY_TASK_DESC_INIT;
     gantry_task_desc host = GANTRY_TASK_DESC_INIT;
-    gantry_task *task;
-    gpu.kind = GANTRY_TASK_KERNEL;
-    gpu.launch = launch_copies;
     host.run = start;
-    gpu.arg = host.arg = bench;
-    if (!ok(gantry_taskman_submit(bench->manager, &host, &bench->done)) ||
-        !ok(gantry_taskman_submit(bench->manager, &gpu, &task)) ||
-        !ok(gantry_task_start_after(bench->done, task))) {
+    if (!submit_pair(bench, launch_copies, &host)) {
         return false;
     }
     uint64_t used = cpu_ns(), begin = gy_clock_ns();
-    if (!ok(gantry_taskman_start(bench->manager)) || !ok(gantry_taskman_stop(bench->manager))) {
+    if (!run_step(bench)) {
         return false;
     }
     *cpu = (double)(cpu_ns() - used);

@@ -392,8 +392,7 @@ void gy_gd_flush(struct gantry_dispatcher *d)
     gy_graphs_sweep(&d->graphs);
 }
 
-/* While recording: how much is waiting when a round begins. */
-/* While something is recorded: how many wait, in all. */
+/* While recording: how much is waiting when a round begins; in all. */
 static uint32_t count_queues(const struct gantry_dispatcher *d)
 {
     static const char *const names[GD_PHASES] = {"HtoD tasks waiting", "Kernel tasks waiting",
