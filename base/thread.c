@@ -154,21 +154,14 @@ void gy_spin_rest(void)
     }
 }
 
-struct start {
-    const char *name;
-    void (*body)(void *arg);
-    void *arg;
-};
-
 static void *thread_main(void *arg)
 {
-    struct start start = *(struct start *)arg;
-    gy_free(arg);
-    thread_name = start.name;
+    const gy_thread *self = arg;
+    thread_name = self->name;
     char shown[16];
-    snprintf(shown, sizeof(shown), "%s", start.name);
+    snprintf(shown, sizeof(shown), "%s", self->name);
     pthread_setname_np(pthread_self(), shown);
-    start.body(start.arg);
+    self->body(self->arg);
     return NULL;
 }
 
@@ -193,20 +186,17 @@ gantry_status gy_thread_start(gy_thread *thread, const char *name, void (*body)(
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     (void)pthread_once(&once, watch_forks);
-    struct start *start = gy_zalloc(sizeof(*start));
-    if (start == NULL) {
-        return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "cannot start thread %s", name);
-    }
-    *start = (struct start){name, body, arg};
+    thread->name = name;
+    thread->body = body;
+    thread->arg = arg;
     /* Signals are the application's: its handlers must not run on our threads. */
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = gy_fault_should_fail() ? EAGAIN : pthread_create(&thread->native, NULL, thread_main, start);
+    int error = gy_fault_should_fail() ? EAGAIN : pthread_create(&thread->native, NULL, thread_main, thread);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error != 0) {
         char why[96];
-        gy_free(start);
         return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "cannot start thread %s: %s", name,
                        strerror_r(error, why, sizeof(why)));
     }

@@ -99,10 +99,14 @@ void gy_cond_broadcast(gy_cond *cond);
 
 typedef struct gy_thread {
     pthread_t native;
+    const char *name; /* these three: immutable once it was started */
+    void (*body)(void *arg);
+    void *arg;
 } gy_thread;
 
-/* Start a thread called `name` (at most 15 characters are shown by the system; the whole name appears in
- * profiles and must be static or outlive the thread).  All signals are blocked in it.
+/* Start a thread, which reads *thread until it ends, called `name` (at most 15 characters are shown by the
+ * system; the whole name appears in profiles and must be static or outlive the thread).  All signals are
+ * blocked in it.
  * @retval GANTRY_ERR_OUT_OF_HOST_MEMORY  no resources */
 GANTRY_MUST_CHECK gantry_status gy_thread_start(gy_thread *thread, const char *name, void (*body)(void *arg),
                                                 void *arg);

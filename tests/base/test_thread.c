@@ -222,8 +222,9 @@ static void test_thread_start_fails_cleanly(void **state)
         gy_fault_arm(-1);
         if (!fired) {
             assert_ok(status);
+            assert_int_equal(gy_alloc_live(), live); /* nobody frees anything at some time later */
             gy_thread_join(&thread);
-            assert_int_equal(nth, 2); /* its allocation and the thread itself */
+            assert_int_equal(nth, 1); /* the thread itself */
             break;
         }
         assert_int_equal(status, GANTRY_ERR_OUT_OF_HOST_MEMORY);
