@@ -7,9 +7,10 @@
 
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #define MOST_GRANULES ((size_t)1 << 19) /* 1 TiB */
-#define FEWEST_GRANULES ((size_t)1 << 14)
+#define FEWEST_GRANULES ((size_t)1 << 6)
 #define PAGE_BYTES ((size_t)4096)
 
 static uintptr_t arena; /* 0: not reserved yet */
@@ -18,10 +19,22 @@ static struct gy_emu_region *table[MOST_GRANULES]; /* guards belong to the regio
 static size_t cursor;                 /* where the search for room begins: addresses come back late */
 static struct gy_emu_region *regions; /* all, also those outside of the arena */
 
-/* As much as the system lets us; address space alone costs nothing. */
+/* Address space alone costs nothing, unless it is limited (`ulimit -v`): then the other half is for the
+ * program and the stacks of its threads. */
+static size_t most_granules(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
+        limit.rlim_cur / 2 / GY_EMU_GRANULE >= MOST_GRANULES) {
+        return MOST_GRANULES;
+    }
+    return limit.rlim_cur / 2 / GY_EMU_GRANULE;
+}
+
+/* As much as the system lets us. */
 static bool reserve_arena(void)
 {
-    for (size_t n = MOST_GRANULES; arena == 0 && n >= FEWEST_GRANULES; n /= 2) {
+    for (size_t n = most_granules(); arena == 0 && n >= FEWEST_GRANULES; n /= 2) {
         size_t bytes = (n + 1) * GY_EMU_GRANULE;
         void *p = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (p != MAP_FAILED) {

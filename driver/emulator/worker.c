@@ -32,9 +32,11 @@ struct crew {
 };
 
 static struct crew gpu, copy, host;
-static struct gy_emu_list polled; /* value waits; only the copy thread looks at them */
-static struct gy_emu_list grids;  /* kernels with blocks that nobody took yet */
-static uint32_t gpu_workers;      /* started */
+static struct gy_emu_list polled;              /* value waits; only the copy thread looks at them */
+static struct gy_emu_list grids;               /* kernels with blocks that nobody took yet */
+static uint32_t gpu_workers;                   /* started */
+static gy_thread threads[MAX_GPU_WORKERS + 2]; /* never joined: the library is never unloaded */
+static uint32_t thread_count;
 static enum { CREWS_NONE, CREWS_RUNNING, CREWS_FAILED } crews_state;
 
 static char last_failure[384]; /* of a launch */
@@ -476,8 +478,7 @@ static uint32_t wanted_workers(void)
 
 static bool start_one(const char *name, struct crew *crew)
 {
-    gy_thread thread; /* never joined: the library stays loaded until the process ends */
-    return gy_thread_start(&thread, name, worker_main, crew) == GANTRY_OK;
+    return gy_thread_start(&threads[thread_count++], name, worker_main, crew) == GANTRY_OK;
 }
 
 CUresult gy_emu_crews_start(void)

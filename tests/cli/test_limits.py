@@ -1,0 +1,38 @@
+#!/usr/bin/env python3
+"""The command where the system gives it little.  (Not under sanitizers, which need terabytes of addresses.)
+
+Usage: test_limits.py GANTRY
+"""
+import os
+import resource
+import subprocess
+import sys
+import unittest
+
+GANTRY = sys.argv[1]
+MIB = 1 << 20
+
+
+def gantry(address_bytes, *arguments):
+    """Exit status, stdout, stderr of a process that may have so many bytes of addresses."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GANTRY_")}
+    result = subprocess.run([GANTRY, *arguments], capture_output=True, text=True, stdin=subprocess.DEVNULL,
+                            env={**environment, "GANTRY_DRIVER": "emulated", "GANTRY_EMU_THREADS": "2"},
+                            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (address_bytes, address_bytes)))
+    return result.returncode, result.stdout, result.stderr
+
+
+class Limits(unittest.TestCase):
+    def test_two_gibibytes_of_addresses_are_enough(self):
+        for arguments in (["info"], ["run", "scale_vector"]):
+            status, out, err = gantry(2048 * MIB, *arguments)
+            self.assertEqual(status, 0, err)
+
+    def test_too_few_are_named(self):
+        status, out, err = gantry(400 * MIB, "info")
+        self.assertEqual((status, out), (1, ""))
+        self.assertIn(f"the process may have {400 * MIB} bytes of addresses (ulimit -v)", err)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
