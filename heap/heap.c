@@ -29,6 +29,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #define LEAST_ALIGNMENT GY_UNIT_BYTES
 #define MOST_ALIGNMENT GY_GRANULE_BYTES
@@ -248,6 +249,17 @@ static bool free_pending(gantry_heap *heap, gantry_memory_kind kind)
     return any;
 }
 
+/* What keeps a driver from reserving addresses and is not seen in any number of the heap. */
+static void tell_address_limit(char *text, size_t room)
+{
+    struct rlimit limit;
+    text[0] = '\0';
+    if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
+        (void)snprintf(text, room, "; the process may have %llu bytes of addresses (ulimit -v)",
+                       (unsigned long long)limit.rlim_cur);
+    }
+}
+
 static gantry_status fail_exhausted(gantry_heap *heap, gantry_memory_kind kind, size_t bytes,
                                     gantry_status status)
 {
@@ -265,13 +277,15 @@ static gantry_status fail_exhausted(gantry_heap *heap, gantry_memory_kind kind, 
     }
     gy_free(tags);
     const char *refused = gy_backing_refused();
+    char addresses[96];
+    tell_address_limit(addresses, sizeof(addresses));
     return GY_FAIL_NATIVE(status, refused != NULL ? CUDA_ERROR_OUT_OF_MEMORY : 0,
                           "heap: no room for %zu bytes of %s memory: %" PRIu64 " bytes are taken, %" PRIu64
-                          " in use, the largest free piece is %" PRIu64 ", the limit is %zu%s%s%s%s",
+                          " in use, the largest free piece is %" PRIu64 ", the limit is %zu%s%s%s%s%s",
                           bytes, gy_kind_name(kind), stats.slab_bytes, stats.used_bytes, stats.largest_free,
                           limit, limit == 0 ? " (none)" : "", text,
                           refused != NULL ? "; CUDA_ERROR_OUT_OF_MEMORY from " : "",
-                          refused != NULL ? refused : "");
+                          refused != NULL ? refused : "", refused != NULL ? addresses : "");
 }
 
 /* The kind has no room, whatever it gave back by itself. */
