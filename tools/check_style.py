@@ -79,6 +79,7 @@ class Checker:
             self.check_length(path, code)
             if path.endswith(".c"):
                 self.check_names(path, code)
+                self.check_log_callbacks(path, code)
             if path.startswith("include/") and path.endswith(".h"):
                 self.check_public_docs(path, text)
             if room_of(path) in LAYERS and library(path):
@@ -161,6 +162,16 @@ class Checker:
         for number, line in enumerate(code.split("\n"), 1):
             for match in pattern.finditer(line):
                 self.error(path, number, "banned-call", match.group(1) + "()")
+
+    def check_log_callbacks(self, path, code):
+        """They are called under the log's lock, which a failing assertion would leave without giving it back: the rest
+        of the program would hang."""
+        for name in set(re.findall(r"\bgantry_set_log\((\w+),", code)):
+            for body in re.finditer(rf"^static void {name}\([^;{{]*\n\{{\n(.*?)^\}}", code, re.M | re.S):
+                asserted = re.search(r"\b(assert_\w+|fail|fail_msg|skip)\s*\(", body.group(1))
+                if asserted:
+                    line = code.count("\n", 0, body.start(1) + asserted.start()) + 1
+                    self.error(path, line, "log-callback", "a log callback records, and the test asserts")
 
     def check_length(self, path, code):
         lines = code.rstrip("\n").split("\n")

@@ -57,6 +57,12 @@ class CheckStyle(unittest.TestCase):
         self.expect("cli/a.c", "void cli_a(char *p)\n{\n    strcpy(p, p);\n}\n", "3: banned-call")
         self.expect("heap/a.c", "void gy_a(struct a *a)\n{\n    a->free(a);\n    gy_free(a); /* free(a) */\n}\n")
 
+    def test_log_callbacks_do_not_assert(self):
+        callback = "static void keep(void *user, int level, const char *line)\n{\n    %s;\n}\n"
+        begin = "static void begin(void)\n{\n    gantry_set_log(keep, NULL, 1);\n    assert_true(1);\n}\n"
+        self.expect("tests/heap/a.c", callback % "assert_non_null(line)" + begin, "3: log-callback")
+        self.expect("tests/heap/a.c", callback % "lines++" + begin)
+
     def test_lengths(self):
         body = "    gy_b();\n"
         self.expect("heap/a.c", "void gy_a(void)\n{\n" + body * 38 + "}\n")
