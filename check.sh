@@ -43,8 +43,27 @@ werror_of() {
     esac
 }
 
+# tests PRESET LABEL: how many there are.
+tests() {
+    ctest --test-dir "build/$1" -N -L "^$2\$" | sed -n 's/^Total Tests: //p'
+}
+
+# What the test preset leaves out, and why.
+left_out() {
+    case $1 in
+        clang) echo "left out of clang: $(tests clang once) tests that do not depend on the compiler (label once)" ;;
+        asan) echo "left out of asan: $(tests asan tree) tests of the files and the build (label tree)" ;;
+        tsan)
+            echo "left out of tsan: $(tests tsan tree) tests of the files and the build (label tree)," \
+                "$(tests tsan no_threads) that start no thread (label no_threads)," \
+                "$(tests tsan again) that do again what others did (label again)"
+            ;;
+    esac
+}
+
 jobs=$(nproc)
 results=()
+notes=()
 for preset in $presets; do
     echo "== $preset"
     results+=("build/$preset/tests.xml")
@@ -61,6 +80,9 @@ for preset in $presets; do
     fi
     echo "built in $((SECONDS - started)) s"
     ctest --preset "$preset" "${which[@]}" -j "$jobs" --output-junit tests.xml </dev/null || true
+    [ "$exhaustive" = ON ] || notes+=("$(left_out "$preset")")
 done
+
+printf '%s\n' "${notes[@]}" | sed '/^$/d'
 
 exec python3 tools/test_summary.py "${summary[@]}" "${results[@]}"

@@ -2,7 +2,8 @@
 include(CMakePackageConfigHelpers)
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/gantry")
 
-install(TARGETS gantry EXPORT gantry_targets LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+install(TARGETS gantry EXPORT gantry_targets LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}"
+  ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 if(TARGET gantry_command)
   install(TARGETS gantry_command RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 endif()
@@ -10,6 +11,22 @@ install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/gantry" DESTINATION "${CMAKE_IN
   FILES_MATCHING PATTERN "*.h")
 
 install(EXPORT gantry_targets NAMESPACE gantry:: DESTINATION "${package_dir}")
+# What a static library needs, for those who link it.
+get_property(find_used GLOBAL PROPERTY GANTRY_FIND_USED)
+get_property(used GLOBAL PROPERTY GANTRY_USED)
+get_property(libraries_used GLOBAL PROPERTY GANTRY_LIBRARIES_USED)
+set(pc_libraries "")
+if(library_type STREQUAL "STATIC")
+  foreach(name IN LISTS used)
+    string(APPEND find_used "if(NOT ${name}_FOUND)\n  set(gantry_FOUND FALSE)\n"
+      "  set(gantry_NOT_FOUND_MESSAGE \"the static libgantry.a needs ${name}, which is not found\")\n  return()\nendif()\n")
+  endforeach()
+  set(find_used "find_package(Threads REQUIRED)\ninclude(\"\${CMAKE_CURRENT_LIST_DIR}/GantryFind.cmake\")\n${find_used}")
+  list(TRANSFORM libraries_used PREPEND " -l" OUTPUT_VARIABLE pc_libraries)
+  list(JOIN pc_libraries "" pc_libraries)
+  set(pc_libraries " -Wl,-lc${pc_libraries} -lm -pthread -ldl") # libc first, see heap/CMakeLists.txt
+  install(FILES "${PROJECT_SOURCE_DIR}/cmake/GantryFind.cmake" DESTINATION "${package_dir}")
+endif()
 configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/gantry-config.cmake.in"
   "${PROJECT_BINARY_DIR}/install/gantry-config.cmake" INSTALL_DESTINATION "${package_dir}")
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/install/gantry-config-version.cmake"

@@ -16,7 +16,12 @@ target_include_directories(gantry_flags INTERFACE "${PROJECT_SOURCE_DIR}")
 # The library is built twice from the same sources:
 #   gantry          what is shipped: hidden visibility, exact export list
 #   gantry_testing  nothing hidden, asserts on, host resources can be made to fail
-add_library(gantry SHARED)
+# BUILD_SHARED_LIBS=OFF makes the first a static one.
+set(library_type SHARED)
+if(DEFINED BUILD_SHARED_LIBS AND NOT BUILD_SHARED_LIBS)
+  set(library_type STATIC)
+endif()
+add_library(gantry ${library_type})
 add_library(gantry::gantry ALIAS gantry)
 add_library(gantry_testing STATIC EXCLUDE_FROM_ALL)
 foreach(library gantry gantry_testing)
@@ -24,12 +29,19 @@ foreach(library gantry gantry_testing)
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_link_libraries(${library} PRIVATE $<BUILD_INTERFACE:gantry_flags> Threads::Threads ${CMAKE_DL_LIBS})
 endforeach()
-set(export_map "${PROJECT_SOURCE_DIR}/cmake/gantry.map")
-target_link_options(gantry PRIVATE "LINKER:--version-script=${export_map}")
 set_target_properties(gantry PROPERTIES C_VISIBILITY_PRESET hidden CXX_VISIBILITY_PRESET hidden
-  VISIBILITY_INLINES_HIDDEN ON LINK_DEPENDS "${export_map}"
-  VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
-if(GANTRY_LTO AND NOT GANTRY_BUILD_FUZZERS)
+  VISIBILITY_INLINES_HIDDEN ON)
+if(library_type STREQUAL "SHARED")
+  set(export_map "${PROJECT_SOURCE_DIR}/cmake/gantry.map")
+  target_link_options(gantry PRIVATE "LINKER:--version-script=${export_map}")
+  set_target_properties(gantry PROPERTIES LINK_DEPENDS "${export_map}"
+    VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+else() # the emulated driver is a library of its own, which a program with this one in it looks for on its path
+  target_link_options(gantry INTERFACE "$<BUILD_INTERFACE:LINKER:-rpath,${PROJECT_BINARY_DIR}>"
+    "$<INSTALL_INTERFACE:LINKER:-rpath,$<INSTALL_PREFIX>/${CMAKE_INSTALL_LIBDIR}>")
+endif()
+# Not in an archive, which other compilers are to read.
+if(GANTRY_LTO AND NOT GANTRY_BUILD_FUZZERS AND library_type STREQUAL "SHARED")
   include(CheckIPOSupported)
   check_ipo_supported(RESULT has_lto OUTPUT lto_output LANGUAGES C)
   if(has_lto)
@@ -44,6 +56,20 @@ target_compile_options(gantry_testing PRIVATE -UNDEBUG)
 target_include_directories(gantry_testing PUBLIC "${PROJECT_SOURCE_DIR}")
 target_link_libraries(gantry_testing PUBLIC Threads::Threads ${CMAKE_DL_LIBS})
 
+# gantry_uses(<name> <header> <library>): link both with gantry_dependency_<name> (cmake/GantryFind.cmake).  Who
+# links the static one needs it, too: GantryInstall.cmake tells them.
+function(gantry_uses name header library)
+  target_link_libraries(gantry_testing PRIVATE gantry_dependency_${name})
+  if(library_type STREQUAL "STATIC")
+    target_link_libraries(gantry PRIVATE gantry_dependency_${name})
+    set_property(GLOBAL APPEND_STRING PROPERTY GANTRY_FIND_USED "gantry_find_library(${name} ${header} ${library})\n")
+    set_property(GLOBAL APPEND PROPERTY GANTRY_USED ${name})
+    set_property(GLOBAL APPEND PROPERTY GANTRY_LIBRARIES_USED ${library})
+  else()
+    target_link_libraries(gantry PRIVATE $<BUILD_INTERFACE:gantry_dependency_${name}>)
+  endif()
+endfunction()
+
 if(GANTRY_BUILD_TESTS)
   gantry_find_library(cmocka cmocka.h cmocka)
   if(NOT cmocka_FOUND)
@@ -55,6 +81,7 @@ endif()
 # tests/<room>/test_<name>.c against gantry_testing; test <room>.<name>, label <room>.  Exit 77 after a line
 # "skipped: why" on stderr is a skip, or a failure with GANTRY_FAIL_ON_SKIP.  $GANTRY_TEST_DRIVER ("cuda")
 # chooses the driver of tests that can use a real device; they use the emulated one when it is not set.
+# Label no_threads: it starts none, which is checked, and the thread sanitizer has nothing to say about it.
 function(gantry_test room name)
   if(NOT GANTRY_BUILD_TESTS)
     return()
@@ -62,6 +89,9 @@ function(gantry_test room name)
   cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "SOURCES;LIBRARIES;LABELS")
   set(target "test_${room}_${name}")
   add_executable(${target} "${PROJECT_SOURCE_DIR}/tests/${room}/test_${name}.c" ${arg_SOURCES})
+  if("no_threads" IN_LIST arg_LABELS)
+    target_sources(${target} PRIVATE "${PROJECT_SOURCE_DIR}/tests/support/no_threads.c")
+  endif()
   set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
   target_link_libraries(${target} PRIVATE gantry_testing gantry_flags gantry_dependency_cmocka ${arg_LIBRARIES})
   target_compile_options(${target} PRIVATE -UNDEBUG)

@@ -6,6 +6,7 @@ Usage: test_install.py SOURCE_DIR BUILD_DIR CC VERSION
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -25,14 +26,19 @@ def run(*command, **environment):
     return result.stdout
 
 
+def install_and_move(build, folder):
+    """Nothing may remember where it was installed."""
+    run("cmake", "--install", build, "--prefix", folder / "first")
+    prefix = folder / "moved to here"
+    (folder / "first").rename(prefix)
+    return prefix
+
+
 class Install(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.folder = pathlib.Path(tempfile.mkdtemp())
-        run("cmake", "--install", BUILD, "--prefix", cls.folder / "first")
-        # Nothing may remember where it was installed.
-        cls.prefix = cls.folder / "moved"
-        (cls.folder / "first").rename(cls.prefix)
+        cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="gantry here and "))
+        cls.prefix = install_and_move(BUILD, cls.folder)
         cls.libraries = next(cls.prefix.glob("lib*/**/libgantry.so")).parent
 
     @classmethod
@@ -64,7 +70,8 @@ class Install(unittest.TestCase):
 
     def test_sources_within_another_project(self):
         build = self.folder / "subproject-consumer"
-        run("cmake", "-S", CONSUMER, "-B", build, "-G", "Ninja", f"-DGANTRY_SOURCES={SOURCE}", "-DGANTRY_LTO=OFF")
+        run("cmake", "-S", CONSUMER, "-B", build, "-G", "Ninja", f"-DGANTRY_SOURCES={SOURCE}", "-DGANTRY_LTO=OFF",
+            "-DGANTRY_KERNEL_COMPILER=none")
         # No tests, samples or command: nothing of that is looked for, built, or packed.
         self.assertNotIn("gantry_command", run("cmake", "--build", build, "--target", "help"))
         self.assertFalse((build / "CPackConfig.cmake").exists())
@@ -81,13 +88,13 @@ class Install(unittest.TestCase):
 
     def test_pkg_config(self):
         path = self.libraries / "pkgconfig"
-        flags = run("pkg-config", "--cflags", "--libs", "gantry", PKG_CONFIG_PATH=str(path)).split()
+        flags = run("pkg-config", "--cflags", "--libs", "gantry", PKG_CONFIG_PATH=str(path))
         self.assertEqual(run("pkg-config", "--modversion", "gantry", PKG_CONFIG_PATH=str(path)), VERSION + "\n")
         source = self.folder / "version.c"
         source.write_text("#include <gantry/gantry.h>\n#include <stdio.h>\n"
                           "int main(void)\n{\n    puts(gantry_version());\n    return 0;\n}\n")
         program = self.folder / "version"
-        run(CC, source, "-o", program, *flags)
+        run(CC, source, "-o", program, *shlex.split(flags))
         self.assertEqual(run(program, LD_LIBRARY_PATH=str(self.libraries)), VERSION + "\n")
 
     def test_only_public_files_are_there(self):
@@ -95,7 +102,7 @@ class Install(unittest.TestCase):
             if path.is_file():
                 relative = str(path.relative_to(self.prefix))
                 self.assertRegex(relative, r"^(bin/gantry$|include/gantry/|share/doc/gantry/|lib[^/]*/(.*/)?"
-                                 r"(libgantry|cmake/gantry/|pkgconfig/gantry\.pc$)|share/gantry/photos/)")
+                                 r"(libgantry|cmake/gantry/|pkgconfig/gantry\.pc$)|share/gantry/photos/|share/man/man1/gantry\.1$)")
 
     def test_nothing_points_into_the_build(self):
         for path in self.libraries.glob("libgantry*.so*"):
@@ -106,5 +113,56 @@ class Install(unittest.TestCase):
             self.assertNotIn(BUILD, path.read_text(), path)
 
 
+class StaticInstall(unittest.TestCase):
+    """The same with BUILD_SHARED_LIBS=OFF, where the compiler and the libraries are those of the shared one."""
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="gantry static "))
+        build = cls.folder / "build"
+        run("cmake", "-S", SOURCE, "-B", build, "-G", "Ninja", "-DBUILD_SHARED_LIBS=OFF", "-DGANTRY_KERNEL_COMPILER=none",
+            "-DGANTRY_BUILD_TESTS=OFF", "-DGANTRY_BUILD_COMMAND=OFF", "-DGANTRY_BUILD_SAMPLES=OFF",
+            "-DCMAKE_BUILD_TYPE=Debug", f"-DCMAKE_C_COMPILER={CC}")
+        run("cmake", "--build", build, "--parallel", "2")
+        cls.prefix = install_and_move(build, cls.folder)
+        shutil.rmtree(build)
+        cls.libraries = next(cls.prefix.glob("lib*/**/libgantry.a")).parent
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.folder)
+
+    def test_there_is_no_shared_library_but_the_emulated_driver(self):
+        self.assertEqual([path.name for path in self.libraries.glob("*.so*")], ["libgantry-emu.so"])
+
+    def test_no_name_can_be_another_ones(self):
+        names = run("nm", "--defined-only", "--extern-only", "--format=posix", self.libraries / "libgantry.a")
+        defined = re.findall(r"^(\S+) [A-Z] ", names, re.M)
+        self.assertGreater(len(defined), 500)
+        self.assertEqual([name for name in defined if not re.match(r"gantry_|gy_|DW\.ref\.", name)], [])
+
+    def test_find_package(self):
+        build = self.folder / "cmake consumer"
+        run("cmake", "-S", CONSUMER, "-B", build, "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={self.prefix}",
+            "-DGANTRY_KERNEL_COMPILER=none")
+        run("cmake", "--build", build)
+        self.assertTrue(run(build / "consumer", GANTRY_DRIVER="emulated").endswith("0 wrong\n"))
+        needed = re.findall(r"\(NEEDED\).*\[(lib[a-z]+)", run("readelf", "-d", build / "consumer"))
+        self.assertNotIn("libgantry", needed)
+        if "libjemalloc" in needed:  # malloc() stays the C library's
+            self.assertLess(needed.index("libc"), needed.index("libjemalloc"))
+
+    def test_pkg_config(self):
+        shown = run("pkg-config", "--cflags", "--libs", "gantry", PKG_CONFIG_PATH=str(self.libraries / "pkgconfig"))
+        source = self.folder / "version.c"
+        source.write_text("#include <gantry/gantry.h>\n#include <stdio.h>\n"
+                          "int main(void)\n{\n    gantry_context *context;\n"
+                          "    if (gantry_context_create(NULL, &context) == GANTRY_OK) {\n"
+                          "        gantry_context_destroy(context);\n        puts(gantry_version());\n    }\n"
+                          "    return 0;\n}\n")
+        program = self.folder / "version"
+        run(CC, source, "-o", program, *shlex.split(shown))
+        self.assertEqual(run(program, GANTRY_DRIVER="emulated", LD_LIBRARY_PATH=str(self.libraries)), VERSION + "\n")
+
+
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])
+    unittest.main(argv=sys.argv[:1] + sys.argv[5:])
