@@ -61,21 +61,17 @@ static void gd_enter(struct gantry_dispatcher *d, enum gd_state next)
 
 static enum gd_phase phase_of(const gantry_task *task)
 {
-    switch (gy_task_flavour(task)) {
-    case GANTRY_TASK_HTOD:
-        return GD_HTOD;
-    case GANTRY_TASK_DTOH:
-        return GD_DTOH;
-    default:
-        return GD_KERNEL;
-    }
+    _Static_assert(GANTRY_TASK_KERNEL - GANTRY_TASK_HTOD == GD_KERNEL &&
+                       GANTRY_TASK_DTOH - GANTRY_TASK_HTOD == GD_DTOH,
+                   "phases come in the order of the kinds");
+    return (enum gd_phase)(gy_task_kind(task) - GANTRY_TASK_HTOD);
 }
 
 /* Path of a task, step 5 of 8: a ready task gets a stream and a bin. */
-void gy_gd_place(struct gantry_dispatcher *d, gantry_task *task)
+static GY_INLINE void place(struct gantry_dispatcher *d, gantry_task *task)
 {
     struct gy_task_gpu *gpu = gy_task_gpu(task);
-    if (gy_context_is_lost(d->config.context)) {
+    if (__builtin_expect(gy_context_is_lost(d->config.context), 0)) {
         gy_gd_release_failed(d, task, gy_context_adopt_loss(d->config.context));
         return;
     }
@@ -85,8 +81,7 @@ void gy_gd_place(struct gantry_dispatcher *d, gantry_task *task)
     }
     uint32_t stream;
     uint64_t trail = atomic_load_explicit(&gpu->trail, memory_order_acquire);
-    gantry_status status =
-        gy_streams_assign(&d->streams, trail, gy_gd_partition(d, task)->info.index, &stream);
+    gantry_status status = gy_streams_assign(&d->streams, trail, gy_gd_partition_index(d, task), &stream);
     if (status != GANTRY_OK) {
         gy_gd_release_failed(d, task, status);
         return;
@@ -97,16 +92,21 @@ void gy_gd_place(struct gantry_dispatcher *d, gantry_task *task)
     gy_gpu_list_append(&d->bins[phase_of(task)], task, task);
 }
 
-static void take_in(struct gantry_dispatcher *d, gantry_task *task)
+void gy_gd_place(struct gantry_dispatcher *d, gantry_task *task)
+{
+    place(d, task);
+}
+
+static GY_INLINE void take_in(struct gantry_dispatcher *d, gantry_task *task)
 {
     if (!gy_replay_take(d, task)) {
-        gy_gd_place(d, task);
+        place(d, task);
     }
 }
 
 /* Rule 5.  The last open step has ended, so whatever is binned or arrives now is of a newer one; what that
  * has reserved already is given up, which costs it a wait at most. */
-static void return_streams_if_due(struct gantry_dispatcher *d)
+static inline void return_streams_if_due(struct gantry_dispatcher *d)
 {
     if (atomic_load_explicit(&d->streams_due, memory_order_relaxed) &&
         atomic_exchange(&d->streams_due, false)) {
@@ -114,7 +114,7 @@ static void return_streams_if_due(struct gantry_dispatcher *d)
     }
 }
 
-static gantry_task *pop(struct gy_gpu_list *list)
+static inline gantry_task *pop(struct gy_gpu_list *list)
 {
     gantry_task *task = list->first;
     if (task != NULL) {
@@ -125,7 +125,7 @@ static gantry_task *pop(struct gy_gpu_list *list)
 }
 
 /* Tasks that waited for memory: bin those that have it now, fail those that will never have it. */
-static void poll_admission(struct gantry_dispatcher *d)
+static GY_RARE void poll_admission(struct gantry_dispatcher *d)
 {
     gy_admission_poll(&d->admission);
     gantry_task *task;
@@ -145,7 +145,9 @@ static void poll_submissions(struct gantry_dispatcher *d)
         for (gantry_task *task; (task = pop(&d->local)) != NULL;) {
             take_in(d, task);
         }
-        (void)gy_inbox_take(&d->inbox, &d->local);
+        if (!gy_inbox_is_empty(&d->inbox)) {
+            (void)gy_inbox_take(&d->inbox, &d->local);
+        }
         return_streams_if_due(d);
         if (d->local.first == NULL && gy_admission_is_busy(&d->admission)) {
             poll_admission(d);
@@ -165,7 +167,7 @@ void gy_gd_count_phase(struct gantry_dispatcher *d)
 
 /* True when the task's share is used up: it is held until it may be launched.  While a region is recorded
  * that was decided for all of it. */
-static bool hold_back(struct gantry_dispatcher *d, enum gd_phase phase, gantry_task *task)
+static GY_RARE bool hold_back(struct gantry_dispatcher *d, enum gd_phase phase, gantry_task *task)
 {
     struct gy_watcher *watcher = d->shares.watcher;
     if (__builtin_expect(watcher != NULL, 0) && phase == GD_KERNEL && !gy_utilisation_admits(&watcher->use) &&
@@ -209,12 +211,13 @@ static uint32_t count_apart(gantry_task *task)
 }
 
 /* One call each of the `count` tasks from `task` on, at once; returns the task behind them. */
-static gantry_task *call_at_once(struct gantry_dispatcher *d, struct gy_gpu_list *bin, gantry_task *task,
-                                 uint32_t count)
+static GY_RARE gantry_task *call_at_once(struct gantry_dispatcher *d, struct gy_gpu_list *bin,
+                                         gantry_task *task, uint32_t count)
 {
     struct gy_launchers *l = d->launchers;
     for (uint32_t i = 0; i < count; i++) {
         gantry_task *next = gy_task_gpu(task)->next;
+        gy_task_prefetch_dependents(task);
         gy_gd_open_turn(d, &l->turns[i], task);
         task = next;
     }
@@ -231,6 +234,36 @@ static gantry_task *call_at_once(struct gantry_dispatcher *d, struct gy_gpu_list
     return task;
 }
 
+/* One pass over `task` and those behind it: a call each.  Those that have more to launch go back to the bin,
+ * where the tasks are that join meanwhile and get their first call in the next pass. */
+static void run_pass(struct gantry_dispatcher *d, enum gd_phase phase, gantry_task *task)
+{
+    struct gy_gpu_list *bin = &d->bins[phase];
+    gy_task_prefetch_dependents(task);
+    while (task != NULL) {
+        uint32_t at_once = may_call_at_once(d) ? count_apart(task) : 0;
+        if (at_once != 0 && gy_launchers_want(d->launchers, at_once)) {
+            task = call_at_once(d, bin, task, at_once);
+            continue;
+        }
+        gantry_task *next = gy_task_gpu(task)->next;
+        if (next != NULL) {
+            gy_task_prefetch_dependents(next); /* one call may be too short to hide it */
+        }
+        d->last_in_phase = next == NULL && bin->first == NULL;
+        if (gy_shares_any(&d->shares) && hold_back(d, phase, task)) {
+            task = next;
+            continue;
+        }
+        if (!gy_gd_step(d, task)) {
+            gy_gpu_list_append(bin, task, task);
+        } else {
+            poll_submissions(d);
+        }
+        task = next;
+    }
+}
+
 /* Run the tasks of one bin, interleaved, until it is empty. */
 static void run_phase(struct gantry_dispatcher *d, enum gd_phase phase)
 {
@@ -243,29 +276,9 @@ static void run_phase(struct gantry_dispatcher *d, enum gd_phase phase)
     uint64_t span = gy_span_begin();
     const struct gy_span_ranges *ranges = gy_span_push(span, phase_names[phase]);
     while (bin->first != NULL) {
-        /* One pass: take the list, put back those that have more to launch.  Tasks that join meanwhile are
-         * appended behind them and get their first call in the next pass. */
-        struct gy_gpu_list pass = *bin;
+        gantry_task *first = bin->first;
         *bin = (struct gy_gpu_list){NULL, NULL};
-        for (gantry_task *task = pass.first; task != NULL;) {
-            uint32_t at_once = may_call_at_once(d) ? count_apart(task) : 0;
-            if (at_once != 0 && gy_launchers_want(d->launchers, at_once)) {
-                task = call_at_once(d, bin, task, at_once);
-                continue;
-            }
-            gantry_task *next = gy_task_gpu(task)->next;
-            d->last_in_phase = next == NULL && bin->first == NULL;
-            if (gy_shares_any(&d->shares) && hold_back(d, phase, task)) {
-                task = next;
-                continue;
-            }
-            if (!gy_gd_step(d, task)) {
-                gy_gpu_list_append(bin, task, task);
-            } else {
-                poll_submissions(d);
-            }
-            task = next;
-        }
+        run_pass(d, phase, first);
         if (bin->first != NULL) {
             gy_gpu_debt_settle(&d->debt); /* there may be passes without end */
         }

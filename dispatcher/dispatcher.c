@@ -90,16 +90,28 @@ static void record_submission(gantry_task *first, gantry_task *last)
     gy_span_end(GY_SPAN_SUBMIT, name, begin, count);
 }
 
-/* Path of a task, step 3 of 8: a ready GPU task reaches the dispatcher. */
-static void submit(gantry_dispatcher *d, gantry_task *first, gantry_task *last)
+static inline void deliver(gantry_dispatcher *d, gantry_task *first, gantry_task *last)
 {
-    if (gy_span_on()) {
-        record_submission(first, last);
-    }
     if (gy_gd_current == d) {
         gy_gpu_list_append(&d->local, first, last); /* GD polls it when the release returns */
     } else {
         gy_inbox_push(&d->inbox, first, last);
+    }
+}
+
+static GY_COLD void deliver_recorded(gantry_dispatcher *d, gantry_task *first, gantry_task *last)
+{
+    record_submission(first, last);
+    deliver(d, first, last);
+}
+
+/* Path of a task, step 3 of 8: a ready GPU task reaches the dispatcher. */
+static void submit(gantry_dispatcher *d, gantry_task *first, gantry_task *last)
+{
+    if (gy_span_on()) {
+        deliver_recorded(d, first, last);
+    } else {
+        deliver(d, first, last);
     }
 }
 
@@ -117,9 +129,7 @@ static void carry(gantry_dispatcher *d, gantry_task *predecessor, gantry_task *s
 static void drop(gantry_dispatcher *d, gantry_task *task)
 {
     /* Whoever releases a task is the only one left who looks at its trail. */
-    _Atomic(uint64_t) *trail = &gy_task_gpu(task)->trail;
-    gy_trail_drop(&d->trails, atomic_load_explicit(trail, memory_order_acquire));
-    atomic_store_explicit(trail, GY_TRAIL_NONE, memory_order_release);
+    gy_trail_drop(&d->trails, atomic_load_explicit(&gy_task_gpu(task)->trail, memory_order_acquire));
 }
 
 static struct gy_gpu_memory *memory_open(gantry_dispatcher *d, gantry_taskman *manager, const uint64_t *bytes)

@@ -27,6 +27,9 @@ void gy_graphs_fini(struct gy_graphs *g)
     for (uint32_t i = 0; i < g->spent_count; i++) {
         (void)driver->cuGraphDestroy(g->spent[i]);
     }
+    for (uint32_t i = 0; i < g->refused_count; i++) {
+        (void)driver->cuGraphExecDestroy(g->refused[i]);
+    }
     if (g->streams->origin != NULL) {
         (void)driver->cuStreamDestroy(g->streams->origin);
     }
@@ -143,12 +146,22 @@ static gantry_status leave(struct gy_graphs *g)
     return status;
 }
 
+/* To be destroyed by the next sweep.  Where the driver destroys none of them, one is left behind. */
+static void spend(struct gy_graphs *g, CUgraph graph)
+{
+    if (g->spent_count == GY_GRAPHS_SPENT) {
+        gy_graphs_sweep(g);
+    }
+    g->spent_count -= g->spent_count == GY_GRAPHS_SPENT;
+    g->spent[g->spent_count++] = graph;
+}
+
 gantry_status gy_graphs_drop(struct gy_graphs *g)
 {
     CUgraph graph = NULL;
     (void)g->context->driver->cuStreamEndCapture(g->streams->origin, &graph);
     if (graph != NULL) {
-        (void)g->context->driver->cuGraphDestroy(graph);
+        spend(g, graph);
     }
     gy_copier_capture_dropped(g->copier);
     for (uint32_t i = 0; i < g->streams->count; i++) {
@@ -187,6 +200,20 @@ static struct gy_graph_cached *find_cached(struct gy_graphs *g)
     return oldest;
 }
 
+/* True: gone, or the context is lost, and then the driver's answer does not say whether it is. */
+static bool is_over(struct gy_graphs *g, gantry_status status)
+{
+    return status == GANTRY_OK || gy_context_is_lost(g->context);
+}
+
+/* The driver keeps it while it runs.  When it refuses, the sweeps try again. */
+static void discard(struct gy_graphs *g, CUgraphExec exec)
+{
+    if (!is_over(g, GY_CALL(g->context, cuGraphExecDestroy(exec))) && g->refused_count < GY_GRAPHS_REFUSED) {
+        g->refused[g->refused_count++] = exec;
+    }
+}
+
 /* Make `exec` an executable form of `graph`: by an update if it is one already and that works, else anew. */
 static gantry_status refresh(struct gy_graphs *g, CUgraph graph, CUgraphExec *exec)
 {
@@ -203,7 +230,7 @@ static gantry_status refresh(struct gy_graphs *g, CUgraph graph, CUgraphExec *ex
         return status;
     }
     if (*exec != NULL) {
-        (void)GY_CALL(g->context, cuGraphExecDestroy(*exec)); /* the driver keeps it while it runs */
+        discard(g, *exec);
     }
     *exec = fresh;
     atomic_fetch_add_explicit(&g->instantiations, 1, memory_order_relaxed);
@@ -215,7 +242,7 @@ static gantry_status refresh_cached(struct gy_graphs *g, CUgraph graph, CUgraphE
 {
     struct gy_graph_cached *c = find_cached(g);
     if (c->exec != NULL && c->signature != g->signature) {
-        (void)GY_CALL(g->context, cuGraphExecDestroy(c->exec));
+        discard(g, c->exec);
         c->exec = NULL;
     }
     gantry_status status = refresh(g, graph, &c->exec);
@@ -265,10 +292,7 @@ static gantry_status end_into(struct gy_graphs *g, CUgraphExec *into)
         status = GY_CALL(g->context, cuStreamEndCapture(streams->origin, &graph));
         if (status == GANTRY_OK) {
             status = launch(g, graph, into);
-            if (g->spent_count == GY_GRAPHS_SPENT) {
-                gy_graphs_sweep(g);
-            }
-            g->spent[g->spent_count++] = graph;
+            spend(g, graph);
         }
     }
     if (status != GANTRY_OK) {
@@ -291,8 +315,13 @@ gantry_status gy_graphs_end_into(struct gy_graphs *g, CUgraphExec *exec)
 
 void gy_graphs_sweep(struct gy_graphs *g)
 {
-    while (g->spent_count > 0) {
-        (void)GY_CALL(g->context, cuGraphDestroy(g->spent[--g->spent_count]));
+    while (g->spent_count > 0 &&
+           is_over(g, GY_CALL(g->context, cuGraphDestroy(g->spent[g->spent_count - 1])))) {
+        g->spent_count--;
+    }
+    while (g->refused_count > 0 &&
+           is_over(g, GY_CALL(g->context, cuGraphExecDestroy(g->refused[g->refused_count - 1])))) {
+        g->refused_count--;
     }
 }
 

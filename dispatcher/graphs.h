@@ -26,6 +26,7 @@
 
 #define GY_GRAPHS_CACHED 32
 #define GY_GRAPHS_SPENT 16
+#define GY_GRAPHS_REFUSED 16
 #define GY_GRAPHS_FIRST_CALLS 256
 #define GY_GRAPHS_FUNCTIONS 256
 #define GY_GRAPHS_SHAPES 64
@@ -53,14 +54,16 @@ struct gy_graph_shape {
 };
 
 struct gy_graphs {
-    struct gy_context *context;     /* immutable */
-    struct gy_streams *streams;     /* immutable; streams->origin is ours */
-    struct gy_copier *copier;       /* immutable */
-    bool capturing;                 /* GD only */
-    uint32_t calls;                 /* GD only; launch calls in this capture */
-    uint64_t signature;             /* GD only; of this capture */
-    CUgraph spent[GY_GRAPHS_SPENT]; /* GD only; launched, not destroyed yet */
-    uint32_t spent_count;           /* GD only */
+    struct gy_context *context;             /* immutable */
+    struct gy_streams *streams;             /* immutable; streams->origin is ours */
+    struct gy_copier *copier;               /* immutable */
+    bool capturing;                         /* GD only */
+    uint32_t calls;                         /* GD only; launch calls in this capture */
+    uint64_t signature;                     /* GD only; of this capture */
+    CUgraph spent[GY_GRAPHS_SPENT];         /* GD only; launched, not destroyed yet */
+    uint32_t spent_count;                   /* GD only */
+    CUgraphExec refused[GY_GRAPHS_REFUSED]; /* GD only; the driver would not destroy them: asked again */
+    uint32_t refused_count;                 /* GD only */
     uint32_t part;        /* GD only; captures of this batch that ended because they were large enough */
     uint32_t first_calls; /* immutable; launch calls after which the first of them ends */
     struct gy_graph_cached cache[GY_GRAPHS_CACHED];          /* GD only */
@@ -94,7 +97,7 @@ gantry_status gy_graphs_end(struct gy_graphs *graphs);
  * anybody who waits for the launch goes on. */
 gantry_status gy_graphs_end_into(struct gy_graphs *graphs, CUgraphExec *exec);
 /* Destroy the graphs that were launched: takes as long as a quarter of their capture, so after whoever waits
- * for the launch was told. */
+ * for the launch was told.  Those that the driver refuses to destroy stay for the next time. */
 void gy_graphs_sweep(struct gy_graphs *graphs);
 /* The capture is large enough to be launched while the rest of the batch is captured. */
 static inline bool gy_graphs_is_large(const struct gy_graphs *graphs)

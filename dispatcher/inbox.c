@@ -17,17 +17,6 @@ void gy_inbox_fini(struct gy_inbox *inbox)
     gy_guard_fini(&inbox->lock, &inbox->wake);
 }
 
-void gy_gpu_list_append(struct gy_gpu_list *list, gantry_task *first, gantry_task *last)
-{
-    gy_task_gpu(last)->next = NULL;
-    if (list->first == NULL) {
-        list->first = first;
-    } else {
-        gy_task_gpu(list->last)->next = first;
-    }
-    list->last = last;
-}
-
 static void wake_sleeper(struct gy_inbox *inbox)
 {
     /* Pairs with the taker's store of `asleep` before its last look: both are sequentially consistent, so

@@ -6,8 +6,9 @@
 #ifndef DISPATCHER_INBOX_H
 #define DISPATCHER_INBOX_H
 
+#include "base/hints.h"
 #include "base/thread.h"
-#include "taskman/gpu_ops.h"
+#include "taskman/gpu_task.h"
 
 #include <stdatomic.h>
 
@@ -28,13 +29,13 @@ GANTRY_MUST_CHECK gantry_status gy_inbox_init(struct gy_inbox *inbox);
 void gy_inbox_fini(struct gy_inbox *inbox);
 
 /* Add the list first … last.  Any thread. */
-void gy_inbox_push(struct gy_inbox *inbox, gantry_task *first, gantry_task *last);
+GY_RARE void gy_inbox_push(struct gy_inbox *inbox, gantry_task *first, gantry_task *last);
 
 /* Make a sleeping taker look around.  Any thread. */
 void gy_inbox_signal(struct gy_inbox *inbox);
 
 /* Append everything to `list`, oldest first; false when there was nothing.  Taker only. */
-bool gy_inbox_take(struct gy_inbox *inbox, struct gy_gpu_list *list);
+GY_RARE bool gy_inbox_take(struct gy_inbox *inbox, struct gy_gpu_list *list);
 
 static inline bool gy_inbox_is_empty(struct gy_inbox *inbox)
 {
@@ -47,6 +48,15 @@ static inline bool gy_inbox_is_empty(struct gy_inbox *inbox)
 void gy_inbox_wait(struct gy_inbox *inbox, uint32_t seen, bool tasks_too, gantry_wait_mode mode,
                    uint64_t patience_ns, uint64_t until_ns);
 
-void gy_gpu_list_append(struct gy_gpu_list *list, gantry_task *first, gantry_task *last);
+static inline void gy_gpu_list_append(struct gy_gpu_list *list, gantry_task *first, gantry_task *last)
+{
+    gy_task_gpu(last)->next = NULL;
+    if (list->first == NULL) {
+        list->first = first;
+    } else {
+        gy_task_gpu(list->last)->next = first;
+    }
+    list->last = last;
+}
 
 #endif

@@ -100,13 +100,16 @@ extern _Thread_local struct gantry_dispatcher *gy_gd_current __attribute__((tls_
 /* GD's body (batch.c). */
 void gy_gd_main(void *dispatcher);
 
-/* Where the work of `task` goes. */
+/* Where the work of `task` goes, and which partition that is. */
+static inline uint32_t gy_gd_partition_index(const struct gantry_dispatcher *d, const gantry_task *task)
+{
+    uint32_t number = gy_task_partition(task);
+    return number != 0 ? number - 1 : d->config.partitions->default_index;
+}
 static inline struct gantry_partition *gy_gd_partition(const struct gantry_dispatcher *d,
                                                        const gantry_task *task)
 {
-    uint32_t number = gy_task_partition(task);
-    struct gy_partitions *all = d->config.partitions;
-    return &all->partitions[number != 0 ? number - 1 : all->default_index];
+    return &d->config.partitions->partitions[gy_gd_partition_index(d, task)];
 }
 
 /* What the launches of `task` are measured with; NULL: nothing, it is under no bound on GPU time. */
@@ -115,7 +118,7 @@ static inline struct gy_lane *gy_gd_lane(const struct gantry_dispatcher *d, cons
     if (!gy_shares_any(&d->shares)) {
         return NULL;
     }
-    uint32_t partition = gy_gd_partition(d, task)->info.index;
+    uint32_t partition = gy_gd_partition_index(d, task);
     struct gy_account *account = (struct gy_account *)gy_task_share(task);
     account = account != NULL ? account : d->shares.of[partition];
     return account != NULL ? account->lanes[partition] : NULL;
@@ -153,7 +156,7 @@ void gy_gd_count_phase(struct gantry_dispatcher *d);
 gantry_status gy_gd_cut(struct gantry_dispatcher *d);
 
 /* Release a task that will not be launched (any more). */
-void gy_gd_release_failed(struct gantry_dispatcher *d, gantry_task *task, gantry_status why);
+GY_COLD void gy_gd_release_failed(struct gantry_dispatcher *d, gantry_task *task, gantry_status why);
 
 static inline void gy_gd_count(_Atomic(uint64_t) *counter, uint64_t n)
 {

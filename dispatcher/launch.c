@@ -47,17 +47,24 @@ gantry_partition *gantry_launch_partition(const gantry_launch *launch)
     return gy_gd_partition(launch->dispatcher, launch->task);
 }
 
-/* Launch-scope calls belong to the callback's own thread, and do nothing on a lost context. */
-static gantry_status check_scope(const gantry_launch *launch, const char *what)
+static GY_COLD gantry_status refuse_scope(const gantry_launch *launch, const char *what)
 {
     if (launch == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "%s: launch is NULL", what);
     }
-    if (__builtin_expect(gy_gd_current != launch->dispatcher, 0) && !gy_gd_may_launch(launch->dispatcher)) {
+    if (gy_gd_current != launch->dispatcher && !gy_gd_may_launch(launch->dispatcher)) {
         return GY_FAIL(GANTRY_ERR_STATE, "%s: called outside the launch callback", what);
     }
     struct gy_context *context = launch->dispatcher->config.context;
-    return __builtin_expect(gy_context_is_stopped(context), 0) ? gy_context_adopt_stop(context) : GANTRY_OK;
+    return gy_context_is_stopped(context) ? gy_context_adopt_stop(context) : GANTRY_OK;
+}
+
+/* Launch-scope calls belong to the callback's own thread, and do nothing on a lost context. */
+static inline gantry_status check_scope(const gantry_launch *launch, const char *what)
+{
+    bool is_usual = launch != NULL && gy_gd_current == launch->dispatcher &&
+                    !gy_context_is_stopped(launch->dispatcher->config.context);
+    return __builtin_expect(is_usual, 1) ? GANTRY_OK : refuse_scope(launch, what);
 }
 
 /* What the callback enqueues from now on goes to the plain stream. */
@@ -113,6 +120,34 @@ gantry_status gantry_launch_request_sync_point(gantry_launch *launch)
     return status;
 }
 
+static GY_COLD gantry_status refuse_kernel(const gantry_kernel *kernel, gantry_dim3 grid, gantry_dim3 block,
+                                           size_t shared_bytes)
+{
+    if (kernel == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_launch_kernel: kernel is NULL");
+    }
+    if (shared_bytes > UINT32_MAX) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_launch_kernel(%s): %zu bytes of shared memory",
+                       kernel->name, shared_bytes);
+    }
+    return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
+                   "gantry_launch_kernel(%s): grid %ux%ux%u of %ux%ux%u threads has a zero", kernel->name,
+                   grid.x, grid.y, grid.z, block.x, block.y, block.z);
+}
+
+static inline bool has_zero(gantry_dim3 size)
+{
+    return size.x == 0 || size.y == 0 || size.z == 0;
+}
+
+static GY_COLD gantry_status kernel_failed(struct gy_context *context, const gantry_kernel *kernel,
+                                           CUresult result, int line)
+{
+    char call[100];
+    snprintf(call, sizeof(call), "cuLaunchKernel(%.80s)", kernel->name);
+    return gy_context_failed(context, result, call, __FILE__, line);
+}
+
 gantry_status gantry_launch_kernel(gantry_launch *launch, gantry_kernel *kernel, gantry_dim3 grid,
                                    gantry_dim3 block, size_t shared_bytes, void **args)
 {
@@ -123,26 +158,15 @@ gantry_status gantry_launch_kernel(gantry_launch *launch, gantry_kernel *kernel,
     if (status != GANTRY_OK) {
         return status;
     }
-    if (kernel == NULL) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_launch_kernel: kernel is NULL");
-    }
-    if (grid.x == 0 || grid.y == 0 || grid.z == 0 || block.x == 0 || block.y == 0 || block.z == 0) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
-                       "gantry_launch_kernel(%s): grid %ux%ux%u of %ux%ux%u threads has a zero", kernel->name,
-                       grid.x, grid.y, grid.z, block.x, block.y, block.z);
-    }
-    if (shared_bytes > UINT32_MAX) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_launch_kernel(%s): %zu bytes of shared memory",
-                       kernel->name, shared_bytes);
+    if (kernel == NULL || has_zero(grid) || has_zero(block) || shared_bytes > UINT32_MAX) {
+        return refuse_kernel(kernel, grid, block, shared_bytes);
     }
     struct gantry_dispatcher *d = launch->dispatcher;
     CUresult result = d->config.context->driver->cuLaunchKernel(
         kernel->function, grid.x, grid.y, grid.z, block.x, block.y, block.z, (unsigned)shared_bytes,
         launch->stream, args, NULL);
     if (__builtin_expect(result != CUDA_SUCCESS, 0)) {
-        char call[100];
-        snprintf(call, sizeof(call), "cuLaunchKernel(%.80s)", kernel->name);
-        return gy_context_failed(d->config.context, result, call, __FILE__, __LINE__);
+        return kernel_failed(d->config.context, kernel, result, __LINE__);
     }
     gy_launch_count(launch, &d->counters.kernels, 1);
     if (__builtin_expect(d->shares.watcher != NULL, 0)) {

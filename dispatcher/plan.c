@@ -394,12 +394,25 @@ static void changed(struct gy_gpu_plan *self, const gantry_task *task)
     }
 }
 
-static void destroy_graphs(struct gy_context *context, struct gy_plan *plan)
+/* The driver keeps it while it runs.  When it refuses, the end of the list tries again; but not what a lost
+ * context has refused, whose answer does not say whether it is gone. */
+static void destroy_graph(struct gy_plan_list *list, CUgraphExec exec)
+{
+    struct gy_context *context = list->context;
+    if (GY_CALL(context, cuGraphExecDestroy(exec)) != GANTRY_OK && !gy_context_is_lost(context)) {
+        gy_mutex_lock(&list->lock);
+        if (list->refused_count < GY_PLANS_REFUSED) {
+            list->refused[list->refused_count++] = exec;
+        }
+        gy_mutex_unlock(&list->lock);
+    }
+}
+
+static void destroy_graphs(struct gy_plan_list *list, struct gy_plan *plan)
 {
     for (uint32_t r = 0; r < plan->region_count; r++) {
         if (plan->regions[r].exec != NULL) {
-            /* Fails only on a lost context, as everything does; the driver keeps it while it runs. */
-            (void)context->driver->cuGraphExecDestroy(plan->regions[r].exec);
+            destroy_graph(list, plan->regions[r].exec);
             plan->regions[r].exec = NULL;
         }
     }
@@ -417,7 +430,7 @@ static void drop(struct gy_gpu_plan *self)
         }
         gy_mutex_unlock(&list->lock);
         bool pushed = gy_context_push(list->context) == GANTRY_OK;
-        destroy_graphs(list->context, plan);
+        destroy_graphs(list, plan);
         if (pushed) {
             (void)gy_context_pop(list->context);
         }
@@ -462,6 +475,7 @@ void gy_plan_list_init(struct gy_plan_list *list, struct gy_context *context)
 {
     list->context = context;
     list->first = NULL;
+    list->refused_count = 0;
     gy_mutex_init(&list->lock, GY_RANK_LEAF);
 }
 
@@ -472,8 +486,11 @@ void gy_plan_list_fini(struct gy_plan_list *list)
     list->first = NULL;
     gy_mutex_unlock(&list->lock);
     for (struct gy_plan *plan = first; plan != NULL; plan = plan->next) {
-        destroy_graphs(list->context, plan);
+        destroy_graphs(list, plan);
         plan->list = NULL;
+    }
+    for (uint32_t i = 0; i < list->refused_count; i++) {
+        (void)list->context->driver->cuGraphExecDestroy(list->refused[i]);
     }
     gy_mutex_fini(&list->lock);
 }

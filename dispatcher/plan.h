@@ -18,6 +18,8 @@
 #include "dispatcher/inbox.h"
 #include "driver/context.h"
 
+#define GY_PLANS_REFUSED 16
+
 enum gy_region_stage { GY_REGION_WAITING, GY_REGION_LAUNCHED, GY_REGION_CALLED };
 
 /* GD's while the graph runs, the manager's owner's between runs. */
@@ -67,9 +69,11 @@ struct gy_plan {
 
 /* All plans of a dispatcher. */
 struct gy_plan_list {
-    struct gy_context *context; /* immutable */
-    gy_mutex lock;              /* rank LEAF */
-    struct gy_plan *first;      /* guarded by lock */
+    struct gy_context *context;            /* immutable */
+    gy_mutex lock;                         /* rank LEAF */
+    struct gy_plan *first;                 /* guarded by lock */
+    CUgraphExec refused[GY_PLANS_REFUSED]; /* guarded by lock; the driver would not destroy them */
+    uint32_t refused_count;                /* guarded by lock */
 };
 
 void gy_plan_list_init(struct gy_plan_list *list, struct gy_context *context);

@@ -13,29 +13,31 @@ void gy_gd_release_failed(struct gantry_dispatcher *d, gantry_task *task, gantry
     gy_task_release_owing(task, why, &d->debt);
 }
 
+static GY_COLD void mark_begin(struct gantry_dispatcher *d, gantry_task *task, uint32_t stream)
+{
+    const char *partition = d->config.partitions->is_planned ? gy_gd_partition(d, task)->info.name : NULL;
+    struct gy_gpu_mark *mark =
+        gy_gpu_time_begin(d->config.time, d->streams.streams[stream].native, d->graphs.capturing, stream,
+                          partition, gy_task_label(task), gantry_task_context_id(task));
+    atomic_store_explicit(&gy_task_gpu(task)->trail, (uint64_t)(uintptr_t)mark, memory_order_relaxed);
+}
+
 /* Before the first call: order the stream, mark the GPU time.  From here on the task's trail holds its mark
  * (NULL when nothing is recorded) instead of what it had to come after. */
-static gantry_status prepare(struct gantry_dispatcher *d, gantry_task *task, uint32_t stream)
+static inline gantry_status prepare(struct gantry_dispatcher *d, gantry_task *task, uint32_t stream)
 {
     struct gy_task_gpu *gpu = gy_task_gpu(task);
     uint64_t trail = atomic_load_explicit(&gpu->trail, memory_order_acquire);
     gantry_status status = gy_streams_wait(&d->streams, stream, trail);
     gy_trail_drop(&d->trails, trail);
     atomic_store_explicit(&gpu->trail, GY_TRAIL_NONE, memory_order_relaxed);
-    if (status != GANTRY_OK) {
-        return status;
+    if (status == GANTRY_OK && gy_span_on()) {
+        mark_begin(d, task, stream);
     }
-    if (gy_span_on()) {
-        const char *partition = d->config.partitions->is_planned ? gy_gd_partition(d, task)->info.name : NULL;
-        struct gy_gpu_mark *mark =
-            gy_gpu_time_begin(d->config.time, d->streams.streams[stream].native, d->graphs.capturing, stream,
-                              partition, gantry_task_label(task), gantry_task_context_id(task));
-        atomic_store_explicit(&gpu->trail, (uint64_t)(uintptr_t)mark, memory_order_relaxed);
-    }
-    return GANTRY_OK;
+    return status;
 }
 
-static struct gy_gpu_mark *take_mark(struct gy_task_gpu *gpu)
+static inline struct gy_gpu_mark *take_mark(struct gy_task_gpu *gpu)
 {
     /* Since the first call the trail is ours alone. */
     uint64_t mark = atomic_load_explicit(&gpu->trail, memory_order_relaxed);
@@ -44,11 +46,14 @@ static struct gy_gpu_mark *take_mark(struct gy_task_gpu *gpu)
 }
 
 /* The task has launched all it will: close its position, tell its dependents. */
-static void finish(struct gantry_dispatcher *d, gantry_task *task, uint32_t stream, gantry_status result)
+static GY_INLINE void finish(struct gantry_dispatcher *d, gantry_task *task, uint32_t stream,
+                             gantry_status result)
 {
     struct gy_task_gpu *gpu = gy_task_gpu(task);
     struct gy_gpu_mark *mark = take_mark(gpu);
-    gy_gpu_time_end(d->config.time, mark, d->streams.streams[stream].native, d->graphs.capturing);
+    if (__builtin_expect(mark != NULL, 0)) {
+        gy_gpu_time_end(d->config.time, mark, d->streams.streams[stream].native, d->graphs.capturing);
+    }
     uint64_t position;
     gantry_status status = gy_streams_finish(&d->streams, stream, gpu->successors, &position);
     if (status != GANTRY_OK && result == GANTRY_OK) {
@@ -60,7 +65,9 @@ static void finish(struct gantry_dispatcher *d, gantry_task *task, uint32_t stre
         gy_admission_launched(memory, stream, d->streams.streams[stream].tail);
     }
     gy_gd_count(&d->counters.tasks, 1);
-    gy_gd_count(&d->counters.tasks_failed, result != GANTRY_OK);
+    if (result != GANTRY_OK) {
+        gy_gd_count(&d->counters.tasks_failed, 1);
+    }
     gy_gd_count(&d->counters.phase_tasks[d->phase], 1);
     if (d->recording.region != NULL) {
         gy_replay_note_finished(d, result);
@@ -72,7 +79,7 @@ static void finish(struct gantry_dispatcher *d, gantry_task *task, uint32_t stre
     gy_task_release_owing(task, result, &d->debt);
 }
 
-static gantry_status failed_by_callback(struct gantry_dispatcher *d, const gantry_task *task)
+static GY_COLD gantry_status failed_by_callback(struct gantry_dispatcher *d, const gantry_task *task)
 {
     if (gy_context_is_lost(d->config.context)) {
         return gy_context_adopt_loss(d->config.context);
@@ -81,13 +88,13 @@ static gantry_status failed_by_callback(struct gantry_dispatcher *d, const gantr
     if (cause->status != GANTRY_OK) {
         return GANTRY_ERR_TASK_FAILED; /* the failed call inside the callback is the cause */
     }
-    return GY_FAIL(GANTRY_ERR_TASK_FAILED, "launch callback of '%s' gave up", gantry_task_label(task));
+    return GY_FAIL(GANTRY_ERR_TASK_FAILED, "launch callback of '%s' gave up", gy_task_label(task));
 }
 
 /* ---- in a capture or not ------------------------------------------------------------------- */
 
 /* A callback that nobody has seen in a capture yet is captured alone: `probe`. */
-static gantry_status choose_capture(struct gantry_dispatcher *d, const gantry_task *task, bool *probe)
+static GY_RARE gantry_status choose_capture(struct gantry_dispatcher *d, const gantry_task *task, bool *probe)
 {
     struct gy_graphs *g = &d->graphs;
     gantry_launch_fn function = gy_task_launch_fn(task);
@@ -126,14 +133,21 @@ static gantry_status leave_share(struct gantry_dispatcher *d)
     return d->recording.region != NULL ? GANTRY_OK : gy_lane_leave(&d->shares, d->lane);
 }
 
+/* Before a call that is captured. */
+static GY_RARE void note_capture(struct gantry_dispatcher *d, const gantry_task *task, uint32_t stream)
+{
+    d->graphs.calls++; /* before the call: it may end the capture itself */
+    gy_graphs_note(&d->graphs, (uint64_t)(uintptr_t)gy_task_launch_fn(task));
+    gy_graphs_note(&d->graphs, stream * 2u + gy_span_on()); /* a recording adds nodes */
+}
+
 /* Everything that must be so before the callback enqueues: capture, barrier, order, GPU time. */
-static gantry_status make_ready(struct gantry_dispatcher *d, gantry_task *task, uint32_t stream, bool *probe)
+static GY_INLINE gantry_status make_ready(struct gantry_dispatcher *d, gantry_task *task, uint32_t stream,
+                                          bool *probe)
 {
     gantry_status status = d->as_graph ? choose_capture(d, task, probe) : GANTRY_OK;
     if (d->graphs.capturing) {
-        d->graphs.calls++; /* before the call: it may end the capture itself */
-        gy_graphs_note(&d->graphs, (uint64_t)(uintptr_t)gy_task_launch_fn(task));
-        gy_graphs_note(&d->graphs, stream * 2u + gy_span_on()); /* a recording adds nodes */
+        note_capture(d, task, stream);
     }
     if (status == GANTRY_OK) {
         status = gy_streams_meet(&d->streams, stream);
@@ -141,25 +155,24 @@ static gantry_status make_ready(struct gantry_dispatcher *d, gantry_task *task, 
     if (status == GANTRY_OK && gy_task_gpu(task)->launch_index == 0) {
         status = prepare(d, task, stream);
     }
-    return status == GANTRY_OK && __builtin_expect(d->lane != NULL, 0) ? gy_gd_enter_share(d, stream)
-                                                                       : status;
+    if (status == GANTRY_OK && __builtin_expect(d->lane != NULL, 0)) {
+        status = gy_gd_enter_share(d, stream);
+        if (status != GANTRY_OK && gy_task_gpu(task)->launch_index == 0) {
+            (void)take_mark(gy_task_gpu(task)); /* the task is released as if it had not been prepared */
+        }
+    }
+    return status;
 }
 
-/* `last` is the calling thread's last error; `span` when the call began, before anything was put on the
- * stream, 0: nothing is recorded. */
-static inline gantry_launch_result call(struct gantry_launch *launch, const struct gy_error *last,
-                                        uint64_t span)
+/* While something is recorded, or handles are checked. */
+static GY_COLD gantry_launch_result call_watched(struct gantry_launch *launch, uint64_t span)
 {
     gantry_task *task = launch->task;
-    if (last->status != GANTRY_OK) {
-        gy_error_clear();
-    }
-    if (__builtin_expect(span != 0, 0)) {
+    const struct gy_span_ranges *ranges = gy_span_push(span, gy_task_label(task));
+    bool is_checked = gy_handles_are_checked(); /* decided when the dispatcher was created */
+    if (span != 0) {
         launch->flow = gy_task_flow(task);
     }
-    const struct gy_span_ranges *ranges =
-        __builtin_expect(span != 0, 0) ? gy_span_push(span, gantry_task_label(task)) : NULL;
-    bool is_checked = gy_handles_are_checked(); /* decided when the dispatcher was created */
     if (is_checked) {
         gy_handle_born(GY_HANDLE_LAUNCH, launch, sizeof(*launch), sizeof(*launch));
     }
@@ -168,11 +181,25 @@ static inline gantry_launch_result call(struct gantry_launch *launch, const stru
         gy_handle_died(launch);
     }
     gy_span_pop(ranges);
-    if (__builtin_expect(span != 0, 0)) {
+    if (span != 0) {
         gy_span_add_flow(launch->flow);
-        gy_span_end(GY_SPAN_LAUNCH, gantry_task_label(task), span, gantry_task_context_id(task));
+        gy_span_end(GY_SPAN_LAUNCH, gy_task_label(task), span, gantry_task_context_id(task));
     }
     return result;
+}
+
+/* `last` is the calling thread's last error; `span` when the call began, before anything was put on the
+ * stream, 0: nothing is recorded. */
+static inline gantry_launch_result call(struct gantry_launch *launch, const struct gy_error *last,
+                                        uint64_t span)
+{
+    if (last->status != GANTRY_OK) {
+        gy_error_clear();
+    }
+    if (__builtin_expect(span != 0, 0) || gy_handles_are_checked()) {
+        return call_watched(launch, span);
+    }
+    return gy_task_launch_fn(launch->task)(launch, gy_task_launch_arg(launch->task));
 }
 
 /* After a call in a capture.  A broken one that held nothing else is repeated on the plain stream. */
@@ -192,12 +219,12 @@ static gantry_launch_result check_capture(struct gantry_launch *launch, gantry_l
         (void)GY_FAIL(GANTRY_ERR_DEVICE_LOST,
                       "the capture of a batch was broken at or before task '%s', by a call that a capture "
                       "forbids: see gantry_launch_leave_graph()",
-                      gantry_task_label(launch->task));
+                      gy_task_label(launch->task));
         gy_context_lose(d->config.context, gy_error_last());
         return GANTRY_LAUNCH_FAILED;
     }
     gy_log(GANTRY_LOG_WARNING, "task '%s' does what a graph cannot capture: its callback runs on streams",
-           gantry_task_label(launch->task));
+           gy_task_label(launch->task));
     gy_graphs_set_trust(g, function, GY_TRUST_NO);
     if (gy_graphs_drop(g) != GANTRY_OK || gy_streams_meet(&d->streams, launch->stream_index) != GANTRY_OK) {
         return GANTRY_LAUNCH_FAILED;
@@ -212,7 +239,7 @@ static gantry_launch_result check_capture(struct gantry_launch *launch, gantry_l
 }
 
 /* Synchronous mode: whatever the call has enqueued is done, or the task is the one to name. */
-static gantry_launch_result synchronize(struct gantry_launch *launch, gantry_launch_result result)
+static GY_COLD gantry_launch_result synchronize(struct gantry_launch *launch, gantry_launch_result result)
 {
     struct gy_context *context = launch->dispatcher->config.context;
     CUresult answer = context->driver->cuStreamSynchronize(launch->stream);
@@ -227,8 +254,8 @@ static gantry_launch_result synchronize(struct gantry_launch *launch, gantry_lau
 
 /* ---- one call ------------------------------------------------------------------------------ */
 
-static bool release_unlaunched(struct gantry_dispatcher *d, gantry_task *task, uint32_t stream,
-                               gantry_status why)
+static GY_COLD bool release_unlaunched(struct gantry_dispatcher *d, gantry_task *task, uint32_t stream,
+                                       gantry_status why)
 {
     if (gy_task_gpu(task)->launch_index > 0) {
         (void)take_mark(gy_task_gpu(task)); /* its end will never be seen */
@@ -239,9 +266,8 @@ static bool release_unlaunched(struct gantry_dispatcher *d, gantry_task *task, u
 }
 
 /* All that comes before the call.  Not GANTRY_OK: it is not called, and to be released for that reason. */
-static inline __attribute__((always_inline)) gantry_status open_call(struct gantry_dispatcher *d,
-                                                                     gantry_task *task, bool *probe,
-                                                                     struct gantry_launch *launch)
+static GY_INLINE gantry_status open_call(struct gantry_dispatcher *d, gantry_task *task, bool *probe,
+                                         struct gantry_launch *launch)
 {
     struct gy_task_gpu *gpu = gy_task_gpu(task);
     assert(gpu->stream != 0);
@@ -252,10 +278,7 @@ static inline __attribute__((always_inline)) gantry_status open_call(struct gant
     launch->stream = d->streams.streams[stream].native;
     launch->stream_index = stream;
     launch->flow = 0;
-    if (gy_context_is_lost(d->config.context)) {
-        return gy_context_adopt_loss(d->config.context);
-    }
-    if (__builtin_expect(gy_context_is_aborted(d->config.context), 0)) {
+    if (__builtin_expect(gy_context_is_stopped(d->config.context), 0)) {
         gantry_status why = gy_context_adopt_stop(d->config.context);
         return why != GANTRY_OK ? why : GANTRY_ERR_OUT_OF_DEVICE_MEMORY;
     }
@@ -267,7 +290,6 @@ static inline __attribute__((always_inline)) gantry_status open_call(struct gant
         return status;
     }
     launch->index = gpu->launch_index++;
-    gy_task_prefetch_dependents(task);
     gy_gd_count(&d->counters.launch_calls, 1);
     if (!d->in_batch) { /* counted before anybody can see the batch's tasks released */
         d->in_batch = true;
@@ -277,8 +299,8 @@ static inline __attribute__((always_inline)) gantry_status open_call(struct gant
 }
 
 /* After the call: true when the task has ended and was released. */
-static inline bool close_call(struct gantry_dispatcher *d, gantry_task *task, uint32_t stream,
-                              gantry_launch_result result)
+static GY_INLINE bool close_call(struct gantry_dispatcher *d, gantry_task *task, uint32_t stream,
+                                 gantry_launch_result result)
 {
     gantry_status status = GANTRY_OK;
     if (gy_context_is_lost(d->config.context) || result == GANTRY_LAUNCH_FAILED) {
@@ -286,14 +308,28 @@ static inline bool close_call(struct gantry_dispatcher *d, gantry_task *task, ui
     } else if (result == GANTRY_LAUNCH_AGAIN) {
         return false;
     } else if (result != GANTRY_LAUNCH_DONE) {
-        status = GY_FAIL(GANTRY_ERR_TASK_FAILED, "launch callback of '%s' returned %d",
-                         gantry_task_label(task), (int)result);
+        status = GY_FAIL(GANTRY_ERR_TASK_FAILED, "launch callback of '%s' returned %d", gy_task_label(task),
+                         (int)result);
     }
     finish(d, task, stream, status);
     return true;
 }
 
-static bool step(struct gantry_dispatcher *d, gantry_task *task)
+/* What a capture, a share and synchronous mode have to say about a call. */
+static GY_RARE gantry_launch_result check_call(struct gantry_launch *launch, gantry_launch_result result,
+                                               bool probe)
+{
+    struct gantry_dispatcher *d = launch->dispatcher;
+    if (d->graphs.capturing) {
+        result = check_capture(launch, result, probe);
+    }
+    if (d->lane != NULL && leave_share(d) != GANTRY_OK) {
+        result = GANTRY_LAUNCH_FAILED;
+    }
+    return d->config.synchronous && result != GANTRY_LAUNCH_FAILED ? synchronize(launch, result) : result;
+}
+
+static inline bool step(struct gantry_dispatcher *d, gantry_task *task)
 {
     uint64_t span = gy_span_begin(); /* before anything is put on the stream */
     bool probe = false;
@@ -304,14 +340,8 @@ static bool step(struct gantry_dispatcher *d, gantry_task *task)
         return release_unlaunched(d, task, stream, status);
     }
     gantry_launch_result result = call(&launch, d->last_error, span);
-    if (d->graphs.capturing) {
-        result = check_capture(&launch, result, probe);
-    }
-    if (__builtin_expect(d->lane != NULL, 0) && leave_share(d) != GANTRY_OK) {
-        result = GANTRY_LAUNCH_FAILED;
-    }
-    if (d->config.synchronous && result != GANTRY_LAUNCH_FAILED) {
-        result = synchronize(&launch, result);
+    if (d->graphs.capturing || d->lane != NULL || d->config.synchronous) {
+        result = check_call(&launch, result, probe);
     }
     return close_call(d, task, stream, result);
 }
@@ -322,7 +352,7 @@ void gy_gd_open_turn(struct gantry_dispatcher *d, struct gy_turn *turn, gantry_t
 {
     bool probe = false;
     d->lane = NULL;
-    gy_context_subject = gantry_task_label(task);
+    gy_context_subject = gy_task_label(task);
     turn->cause.status = GANTRY_OK;
     turn->ready = open_call(d, task, &probe, &turn->launch);
     gy_context_subject = NULL;
@@ -333,7 +363,7 @@ void gy_gd_open_turn(struct gantry_dispatcher *d, struct gy_turn *turn, gantry_t
 
 gantry_launch_result gy_gd_call_beside(struct gantry_launch *launch)
 {
-    gy_context_subject = gantry_task_label(launch->task);
+    gy_context_subject = gy_task_label(launch->task);
     gantry_launch_result result = call(launch, gy_error_last(), 0);
     gy_context_subject = NULL;
     return result;
@@ -349,7 +379,7 @@ bool gy_gd_close_turn(struct gantry_dispatcher *d, struct gy_turn *turn)
     } else if (d->last_error->status != GANTRY_OK) {
         gy_error_clear();
     }
-    gy_context_subject = gantry_task_label(task);
+    gy_context_subject = gy_task_label(task);
     if (turn->ready == GANTRY_OK) {
         ended = close_call(d, task, turn->launch.stream_index, turn->result);
     } else {
@@ -361,7 +391,7 @@ bool gy_gd_close_turn(struct gantry_dispatcher *d, struct gy_turn *turn)
 }
 
 /* Whole segments are told to GDB at once, so that the next ones are admitted before the GPU runs dry. */
-static void hand_over(struct gantry_dispatcher *d)
+static GY_RARE void hand_over(struct gantry_dispatcher *d)
 {
     if (d->shares.unpublished == 0 || d->recording.region != NULL) {
         return;
@@ -377,8 +407,8 @@ static void hand_over(struct gantry_dispatcher *d)
 
 bool gy_gd_step(struct gantry_dispatcher *d, gantry_task *task)
 {
-    d->lane = gy_gd_lane(d, task);                /* the task may be gone before it is needed last */
-    gy_context_subject = gantry_task_label(task); /* no longer when it is released: then the label may go */
+    d->lane = gy_gd_lane(d, task);            /* the task may be gone before it is needed last */
+    gy_context_subject = gy_task_label(task); /* no longer when it is released: then the label may go */
     bool ended = step(d, task);
     gy_context_subject = NULL;
     if (__builtin_expect(d->lane != NULL, 0)) {

@@ -31,10 +31,13 @@ gantry_status gy_streams_init(struct gy_streams *streams, struct gy_context *con
     streams->partitions = partitions;
     streams->limit = limit;
     streams->device_wide = device_wide;
-    streams->streams = gy_zalloc_array(limit, sizeof(*streams->streams));
+    streams->kinds_missing = count_kinds(partitions);
+    streams->may_borrow = streams->kinds_missing > partitions->count;
+    streams->streams = gy_alloc_aligned(limit * sizeof(*streams->streams), _Alignof(struct gy_stream));
     if (streams->streams == NULL) {
         return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "dispatcher: no memory for %u streams", limit);
     }
+    memset(streams->streams, 0, limit * sizeof(*streams->streams));
     return GANTRY_OK;
 }
 
@@ -70,6 +73,8 @@ static gantry_status create_stream(struct gy_streams *streams, uint32_t kind, ui
     }
     s->native = native;
     s->kind = kind;
+    streams->kinds_missing -= (streams->kinds_made >> kind & 1u) == 0;
+    streams->kinds_made |= UINT64_C(1) << kind;
     *out = streams->count++;
     atomic_store_explicit(&streams->created, streams->count, memory_order_relaxed);
     return GANTRY_OK;
@@ -79,21 +84,6 @@ static gantry_status create_stream(struct gy_streams *streams, uint32_t kind, ui
 static bool is_over(struct gy_stream *s)
 {
     return s->floor >= s->tail || atomic_load_explicit(&s->completed, memory_order_acquire) >= s->tail;
-}
-
-/* Work on another stream, launched or about to be, comes after the last task of this one. */
-static bool is_overtaken(const struct gy_streams *streams, uint32_t index)
-{
-    const struct gy_stream *s = &streams->streams[index];
-    if (s->overtaken >= s->tail) {
-        return true;
-    }
-    for (uint32_t i = 0; i < streams->count; i++) {
-        if (i != index && streams->streams[i].known[index] >= s->tail) {
-            return true;
-        }
-    }
-    return false;
 }
 
 /* As far as it is known, what a task that comes after `clock` comes after: through the tails of streams, and
@@ -106,7 +96,7 @@ static void find_reach(const struct gy_streams *streams, const struct gy_clock *
         const struct gy_stream *s = &streams->streams[i];
         const uint64_t *known = s->tail == clock->seq[i] ? s->known : NULL;
         for (uint32_t e = 0; e < GY_STREAM_EVENTS && known == NULL; e++) {
-            known = s->events[e].seq == clock->seq[i] ? s->events[e].known : NULL;
+            known = s->seqs[e] == clock->seq[i] ? s->events[e].known : NULL;
         }
         for (uint32_t j = 0; j < streams->count && known != NULL; j++) {
             reach[j] = known[j] > reach[j] ? known[j] : reach[j];
@@ -140,7 +130,7 @@ static enum offer appraise(struct gy_streams *streams, uint32_t index, const uin
     if (reach[index] >= s->tail) {
         return OFFER_BEHIND;
     }
-    if (is_overtaken(streams, index)) {
+    if (s->overtaken >= s->tail) {
         return OFFER_OVERTAKEN;
     }
     return s->heirs == 0 ? OFFER_ENDED : OFFER_NONE;
@@ -149,21 +139,34 @@ static enum offer appraise(struct gy_streams *streams, uint32_t index, const uin
 /* One more may be made: then there is still room for one of each kind that has none. */
 static bool may_create(const struct gy_streams *streams, uint32_t kind)
 {
-    uint64_t made = 0;
-    for (uint32_t i = 0; i < streams->count; i++) {
-        made |= UINT64_C(1) << streams->streams[i].kind;
-    }
-    uint32_t missing = count_kinds(streams->partitions) - (uint32_t)__builtin_popcountll(made);
-    return (made >> kind & 1u) == 0 || streams->count + missing < streams->limit;
+    bool is_first = (streams->kinds_made >> kind & 1u) == 0;
+    return is_first || streams->count + streams->kinds_missing < streams->limit;
 }
 
-/* For want of anything better: the next one in turn. */
-static uint32_t find_shared(struct gy_streams *streams, uint32_t kind)
+/* For want of anything better: of the streams with the fewest tasks still to launch one that the task comes
+ * after anyhow, which saves the wait, or else the next one in turn. */
+static uint32_t find_shared(struct gy_streams *streams, const struct gy_clock *clock, uint32_t kind)
 {
+    uint64_t fewest = 0; /* bit s: stream s has as few as any */
+    uint32_t tasks = UINT32_MAX;
+    for (uint32_t i = 0; i < streams->count; i++) {
+        const struct gy_stream *s = &streams->streams[i];
+        if (s->kind != kind || s->running > tasks) {
+            continue;
+        }
+        fewest = s->running < tasks ? 0 : fewest;
+        fewest |= UINT64_C(1) << i;
+        tasks = s->running;
+    }
+    uint64_t before = fewest & clock->streams;
+    if (before != 0) {
+        bool at_home = clock->home < GY_STREAMS_MAX && (before >> clock->home & 1u) != 0;
+        return at_home ? clock->home : (uint32_t)__builtin_ctzll(before);
+    }
     uint32_t i;
     do {
         i = streams->next_shared++ % streams->count;
-    } while (streams->streams[i].kind != kind);
+    } while ((fewest >> i & 1u) == 0);
     return i;
 }
 
@@ -175,10 +178,12 @@ static gantry_status find_free(struct gy_streams *streams, const struct gy_clock
 {
     bool single = atomic_load_explicit(&streams->single, memory_order_relaxed);
     uint64_t reach[GY_STREAMS_MAX];
-    find_reach(streams, clock, reach);
     enum offer best = OFFER_NONE;
-    uint32_t found = 0;
-    for (uint32_t i = 0; i < streams->count && best != OFFER_OVER; i++) {
+    uint32_t found = 0, count = single || streams->busy < streams->count ? streams->count : 0;
+    if (count != 0) {
+        find_reach(streams, clock, reach);
+    }
+    for (uint32_t i = 0; i < count && best != OFFER_OVER; i++) {
         if (streams->streams[i].kind != kind) {
             continue;
         }
@@ -192,7 +197,7 @@ static gantry_status find_free(struct gy_streams *streams, const struct gy_clock
     if (best >= OFFER_ENDED && may_create(streams, kind)) {
         return create_stream(streams, kind, out);
     }
-    *out = best != OFFER_NONE ? found : find_shared(streams, kind);
+    *out = best != OFFER_NONE ? found : find_shared(streams, clock, kind);
     return GANTRY_OK;
 }
 
@@ -225,6 +230,11 @@ static bool find_inheritable(struct gy_streams *streams, const struct gy_clock *
     return found;
 }
 
+static inline void overtake(struct gy_stream *s, uint64_t seq)
+{
+    s->overtaken = s->overtaken < seq ? seq : s->overtaken;
+}
+
 /* One dependent fewer may want the tails in `clock`, and somebody comes after them. */
 static void count_heir(struct gy_streams *streams, const struct gy_clock *clock)
 {
@@ -234,9 +244,7 @@ static void count_heir(struct gy_streams *streams, const struct gy_clock *clock)
         if (s->tail == clock->seq[i] && s->heirs > 0) {
             s->heirs--;
         }
-        if (s->overtaken < clock->seq[i]) {
-            s->overtaken = clock->seq[i];
-        }
+        overtake(s, clock->seq[i]);
     }
 }
 
@@ -248,10 +256,10 @@ static void overtake_all(struct gy_streams *streams)
 }
 
 /* Nothing is under way on the SMs of its lender, as far as the host knows. */
-static bool may_borrow(struct gy_streams *streams, uint32_t partition)
+bool gy_streams_borrow(struct gy_streams *streams, uint32_t partition)
 {
     const struct gantry_partition *p = &streams->partitions->partitions[partition];
-    if (__builtin_expect(p->wide == NULL, 1)) {
+    if (p->wide == NULL) {
         return false;
     }
     for (uint32_t i = 0; i < streams->count; i++) {
@@ -265,45 +273,26 @@ static bool may_borrow(struct gy_streams *streams, uint32_t partition)
     return true;
 }
 
-/* Most tasks: after one other, whose stream is theirs. */
-static bool inherit_only(struct gy_streams *streams, uint64_t trail, uint32_t kind, uint32_t *out)
+gantry_status gy_streams_assign_any(struct gy_streams *streams, uint64_t trail, uint32_t kind, uint32_t *out)
 {
-    if (!gy_trail_is_position(trail)) {
-        return false;
-    }
-    struct gy_stream *s = &streams->streams[gy_trail_stream(trail)];
-    if (s->tail != gy_trail_seq(trail) || s->running != 0 || !s->used || s->kind != kind ||
-        atomic_load_explicit(&streams->single, memory_order_relaxed)) {
-        return false;
-    }
-    s->heirs -= s->heirs != 0;
-    s->overtaken = s->tail;
-    s->running = 1;
-    *out = gy_trail_stream(trail);
-    return true;
-}
-
-gantry_status gy_streams_assign(struct gy_streams *streams, uint64_t trail, uint32_t partition, uint32_t *out)
-{
-    struct gy_clock clock;
-    uint32_t index = 0, kind = GY_STREAM_KIND(partition, may_borrow(streams, partition));
-    if (inherit_only(streams, trail, kind, out)) {
-        return GANTRY_OK;
-    }
-    if (gy_trail_read(trail, &clock)) {
-        count_heir(streams, &clock);
+    struct gy_clock room;
+    uint32_t index = 0;
+    const struct gy_clock *clock = gy_trail_read(trail, &room);
+    if (clock != NULL) {
+        count_heir(streams, clock);
     } else {
         overtake_all(streams);
+        clock = &room;
     }
     if (atomic_load_explicit(&streams->single, memory_order_relaxed) ||
-        !find_inheritable(streams, &clock, kind, &index)) {
-        gantry_status status = find_free(streams, &clock, kind, &index);
+        !find_inheritable(streams, clock, kind, &index)) {
+        gantry_status status = find_free(streams, clock, kind, &index);
         if (status != GANTRY_OK) {
             return status;
         }
     }
     struct gy_stream *s = &streams->streams[index];
-    s->running++;
+    streams->busy += s->running++ == 0;
     if (!s->used) {
         s->used = true;
         streams->in_use++;
@@ -317,7 +306,7 @@ gantry_status gy_streams_assign(struct gy_streams *streams, uint64_t trail, uint
 
 /* ---- events and waits ---------------------------------------------------------------------- */
 
-static gantry_status record(struct gy_streams *streams, uint32_t index, struct gy_stream_event **out)
+static GY_RARE gantry_status record(struct gy_streams *streams, uint32_t index, struct gy_stream_event **out)
 {
     struct gy_stream *s = &streams->streams[index];
     struct gy_stream_event *event = &s->events[s->next_event];
@@ -331,8 +320,9 @@ static gantry_status record(struct gy_streams *streams, uint32_t index, struct g
     if (status != GANTRY_OK) {
         return status;
     }
+    assert(s->known[index] == s->tail);
+    s->seqs[s->next_event] = s->tail;
     s->next_event = (s->next_event + 1) % GY_STREAM_EVENTS;
-    event->seq = s->tail;
     memcpy(event->known, s->known, streams->count * sizeof(event->known[0]));
     bump(&streams->recorded);
     *out = event;
@@ -344,17 +334,14 @@ static gantry_status event_for(struct gy_streams *streams, uint32_t index, uint6
                                struct gy_stream_event **out)
 {
     struct gy_stream *s = &streams->streams[index];
-    struct gy_stream_event *best = NULL;
-    for (uint32_t e = 0; e < GY_STREAM_EVENTS; e++) {
-        struct gy_stream_event *event = &s->events[e];
-        if (event->seq >= seq && (best == NULL || event->seq < best->seq)) {
-            best = event;
-        }
+    uint32_t covering = 0; /* of the latest, how many; most often it is one of the first */
+    while (covering < GY_STREAM_EVENTS && s->seqs[(s->next_event - 1 - covering) % GY_STREAM_EVENTS] >= seq) {
+        covering++;
     }
-    if (best == NULL) {
+    if (covering == 0) {
         return record(streams, index, out);
     }
-    *out = best;
+    *out = &s->events[(s->next_event - covering) % GY_STREAM_EVENTS];
     return GANTRY_OK;
 }
 
@@ -420,7 +407,16 @@ static void reduce_needs(struct gy_streams *streams, const struct gy_clock *cloc
     }
 }
 
-static gantry_status wait_event(struct gy_streams *streams, uint32_t index, uint32_t from,
+/* The tail of `own` comes after position `seq` of stream `of`.  (Of its own positions it knows all.) */
+static inline void learn(struct gy_streams *streams, struct gy_stream *own, uint32_t of, uint64_t seq)
+{
+    if (own->known[of] < seq) {
+        own->known[of] = seq;
+        overtake(&streams->streams[of], seq);
+    }
+}
+
+static gantry_status wait_event(struct gy_streams *streams, uint32_t index,
                                 const struct gy_stream_event *event)
 {
     struct gy_stream *own = &streams->streams[index];
@@ -430,17 +426,12 @@ static gantry_status wait_event(struct gy_streams *streams, uint32_t index, uint
     }
     bump(&streams->waits);
     for (uint32_t i = 0; i < streams->count; i++) {
-        if (own->known[i] < event->known[i]) {
-            own->known[i] = event->known[i];
-        }
-    }
-    if (own->known[from] < event->seq) {
-        own->known[from] = event->seq;
+        learn(streams, own, i, event->known[i]);
     }
     return GANTRY_OK;
 }
 
-/* GY_TRAIL_ALL: after the tail of every stream. */
+/* GY_TRAIL_ALL: after the tail of every stream.  `clock` is empty. */
 static void read_all(const struct gy_streams *streams, struct gy_clock *clock)
 {
     for (uint32_t i = 0; i < streams->count; i++) {
@@ -466,27 +457,26 @@ static bool is_ordered(struct gy_streams *streams, uint32_t index, const struct 
     return true;
 }
 
-gantry_status gy_streams_wait(struct gy_streams *streams, uint32_t stream, uint64_t trail)
+gantry_status gy_streams_wait_for(struct gy_streams *streams, uint32_t stream, uint64_t trail)
 {
-    if (trail == GY_TRAIL_NONE || (gy_trail_is_position(trail) && gy_trail_stream(trail) == stream)) {
-        return GANTRY_OK;
-    }
-    struct gy_clock clock;
-    if (!gy_trail_read(trail, &clock)) {
-        read_all(streams, &clock);
+    struct gy_clock room;
+    const struct gy_clock *clock = gy_trail_read(trail, &room);
+    if (clock == NULL) {
+        read_all(streams, &room);
+        clock = &room;
     }
     if (streams->device_wide) {
-        return is_ordered(streams, stream, &clock) ? GANTRY_OK : gy_streams_sync_point(streams, stream);
+        return is_ordered(streams, stream, clock) ? GANTRY_OK : gy_streams_sync_point(streams, stream);
     }
     struct needs needs;
-    gantry_status status = collect_needs(streams, stream, &clock, &needs);
+    gantry_status status = collect_needs(streams, stream, clock, &needs);
     if (status != GANTRY_OK) {
         return status;
     }
-    reduce_needs(streams, &clock, &needs);
+    reduce_needs(streams, clock, &needs);
     for (uint64_t left = needs.streams; left != 0; left &= left - 1) {
         uint32_t i = (uint32_t)__builtin_ctzll(left);
-        status = wait_event(streams, stream, i, needs.events[i]);
+        status = wait_event(streams, stream, needs.events[i]);
         if (status != GANTRY_OK) {
             return status;
         }
@@ -566,20 +556,8 @@ gantry_status gy_streams_wait_barrier(struct gy_streams *streams, uint32_t strea
 
 /* ---- ends ---------------------------------------------------------------------------------- */
 
-gantry_status gy_streams_finish(struct gy_streams *streams, uint32_t stream, uint32_t dependents,
-                                uint64_t *out_trail)
+gantry_status gy_streams_record(struct gy_streams *streams, uint32_t stream)
 {
-    struct gy_stream *s = &streams->streams[stream];
-    assert(s->running > 0);
-    s->running--;
-    s->tail++;
-    s->known[stream] = s->tail;
-    s->heirs = dependents;
-    s->age = ++streams->finished;
-    *out_trail = gy_trail_at(stream, s->tail);
-    if (dependents < 2 || streams->device_wide) {
-        return GANTRY_OK;
-    }
     struct gy_stream_event *event;
     return record(streams, stream, &event);
 }
@@ -587,7 +565,7 @@ gantry_status gy_streams_finish(struct gy_streams *streams, uint32_t stream, uin
 void gy_streams_abandon(struct gy_streams *streams, uint32_t stream)
 {
     assert(streams->streams[stream].running > 0);
-    streams->streams[stream].running--;
+    streams->busy -= --streams->streams[stream].running == 0;
 }
 
 void gy_streams_return_all(struct gy_streams *streams)

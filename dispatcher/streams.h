@@ -23,32 +23,38 @@
 #include "dispatcher/trail.h"
 #include "partition/partitions.h"
 
+#include <assert.h>
+
 /* Events kept per stream; a wait uses the earliest one that covers its position. */
 #define GY_STREAM_EVENTS 8
+_Static_assert((GY_STREAM_EVENTS & (GY_STREAM_EVENTS - 1)) == 0, "slots are counted modulo 2^32");
 
 struct gy_stream_event {
     CUevent native;                 /* NULL until first used */
-    uint64_t seq;                   /* position it was recorded at; 0: never */
-    uint64_t known[GY_STREAMS_MAX]; /* what that position is ordered after */
+    uint64_t known[GY_STREAMS_MAX]; /* what it is ordered after, the position it was recorded at included */
 };
 
 struct gy_stream {
-    CUstream native;
-    uint32_t kind;                  /* immutable: GY_STREAM_KIND() of its partition */
-    uint64_t tail;                  /* tasks that finished launching here */
-    uint64_t overtaken;             /* highest position that a task was assigned which comes after it */
-    uint64_t age;                   /* when the tail finished launching, counted over all streams */
-    uint64_t known[GY_STREAMS_MAX]; /* per stream: the position our tail is ordered after */
-    uint32_t running;               /* tasks assigned and not finished launching */
-    uint32_t heirs;                 /* dependents of the tail that have not come yet */
-    bool used;                      /* given out since the streams were last returned */
-    bool dirty;                     /* work enqueued since it was last gathered */
-    bool in_graph;                  /* its latest work is in the latest graph launched on `origin` */
-    uint64_t seen;                  /* generation of the last barrier it waited for */
-    uint64_t floor;                 /* positions up to here are before the barrier */
-    uint32_t next_event;            /* slot of `events` to record into next */
+    /* What every task touches: one cache line. */
+    _Alignas(64) CUstream native;
+    uint64_t tail;      /* tasks that finished launching here */
+    uint64_t overtaken; /* highest position that work on another stream, assigned or waiting, comes after */
+    uint64_t age;       /* when the tail finished launching, counted over all streams */
+    uint64_t seen;      /* generation of the last barrier it waited for */
+    uint64_t floor;     /* positions up to here are before the barrier */
+    uint32_t kind;      /* immutable: GY_STREAM_KIND() of its partition */
+    uint32_t running;   /* tasks assigned and not finished launching */
+    uint32_t heirs;     /* dependents of the tail that have not come yet */
+    bool used;          /* given out since the streams were last returned */
+    bool dirty;         /* work enqueued since it was last gathered */
+    bool in_graph;      /* its latest work is in the latest graph launched on `origin` */
+
+    uint64_t known[GY_STREAMS_MAX];  /* per stream: the position our tail is ordered after */
+    uint64_t seqs[GY_STREAM_EVENTS]; /* where `events` were recorded, 0: never; a search touches one line */
+    uint32_t next_event;             /* slot of `events` to record into next */
     struct gy_stream_event events[GY_STREAM_EVENTS];
-    _Atomic(uint64_t) completed; /* atomic: position the host knows the GPU has passed */
+    _Alignas(64) _Atomic(uint64_t) completed; /* atomic; written by GDB: position the host knows the GPU has
+                                               * passed */
 };
 
 struct gy_streams {
@@ -57,9 +63,13 @@ struct gy_streams {
     uint32_t limit;                   /* immutable; most streams; at least one of each kind */
     uint32_t count;                   /* created so far */
     uint32_t in_use;                  /* with `used` set */
+    uint32_t busy;                    /* with `running` not 0 */
+    uint64_t kinds_made;              /* bit k: there is a stream of kind k */
+    uint32_t kinds_missing;           /* kinds that have no stream yet */
     uint32_t next_shared;             /* round robin when all are busy */
     uint64_t finished;                /* tasks that finished launching */
     bool device_wide;                 /* immutable; one sync point instead of waits */
+    bool may_borrow;                  /* immutable; some partition has SMs it may borrow */
     _Atomic(bool) single;             /* atomic: everything on one stream of each partition */
     CUstream origin;                  /* where graphs are launched; NULL: none was yet */
     uint64_t generation;              /* of the barrier; 0: there was none */
@@ -84,18 +94,63 @@ GANTRY_MUST_CHECK gantry_status gy_streams_init(struct gy_streams *streams, stru
 /* The GPU must be done with the streams, or the context lost. */
 void gy_streams_fini(struct gy_streams *streams);
 
+/* May a task of this partition have borrowed SMs as well?  Counts it then. */
+GY_RARE bool gy_streams_borrow(struct gy_streams *streams, uint32_t partition);
+/* gy_streams_assign() for any trail. */
+GANTRY_MUST_CHECK GY_RARE gantry_status gy_streams_assign_any(struct gy_streams *streams, uint64_t trail,
+                                                              uint32_t kind, uint32_t *out);
+
 /* Give a task of partition `partition` with this trail a stream by the rules; the index comes out. */
-GANTRY_MUST_CHECK gantry_status gy_streams_assign(struct gy_streams *streams, uint64_t trail,
-                                                  uint32_t partition, uint32_t *out);
+GANTRY_MUST_CHECK static inline gantry_status gy_streams_assign(struct gy_streams *streams, uint64_t trail,
+                                                                uint32_t partition, uint32_t *out)
+{
+    uint32_t kind = GY_STREAM_KIND(partition, streams->may_borrow && gy_streams_borrow(streams, partition));
+    if (!gy_trail_is_position(trail)) {
+        return gy_streams_assign_any(streams, trail, kind, out);
+    }
+    /* Most tasks: after one other, whose stream is theirs. */
+    struct gy_stream *s = &streams->streams[gy_trail_stream(trail)];
+    if (s->tail != gy_trail_seq(trail) || s->running != 0 || !s->used || s->kind != kind ||
+        atomic_load_explicit(&streams->single, memory_order_relaxed)) {
+        return gy_streams_assign_any(streams, trail, kind, out);
+    }
+    s->heirs -= s->heirs != 0;
+    s->overtaken = s->tail;
+    s->running = 1;
+    streams->busy++;
+    *out = gy_trail_stream(trail);
+    return GANTRY_OK;
+}
 
 /* Make `stream` wait for everything in `trail` that it is not ordered after yet. */
-GANTRY_MUST_CHECK gantry_status gy_streams_wait(struct gy_streams *streams, uint32_t stream, uint64_t trail);
+GANTRY_MUST_CHECK GY_RARE gantry_status gy_streams_wait_for(struct gy_streams *streams, uint32_t stream,
+                                                            uint64_t trail);
+GANTRY_MUST_CHECK static inline gantry_status gy_streams_wait(struct gy_streams *streams, uint32_t stream,
+                                                              uint64_t trail)
+{
+    bool is_own = gy_trail_is_position(trail) && gy_trail_stream(trail) == stream;
+    return is_own || trail == GY_TRAIL_NONE ? GANTRY_OK : gy_streams_wait_for(streams, stream, trail);
+}
+
+/* Record an event at the stream's tail. */
+GANTRY_MUST_CHECK GY_RARE gantry_status gy_streams_record(struct gy_streams *streams, uint32_t stream);
 
 /* A task finished launching on `stream`; its position comes out.  `dependents` as far as known: with two
  * or more an event is recorded at once, so that those which cannot inherit the stream wait for this task
  * and not for what follows it. */
-GANTRY_MUST_CHECK gantry_status gy_streams_finish(struct gy_streams *streams, uint32_t stream,
-                                                  uint32_t dependents, uint64_t *out_trail);
+GANTRY_MUST_CHECK static inline gantry_status gy_streams_finish(struct gy_streams *streams, uint32_t stream,
+                                                                uint32_t dependents, uint64_t *out_trail)
+{
+    struct gy_stream *s = &streams->streams[stream];
+    assert(s->running > 0);
+    streams->busy -= --s->running == 0;
+    s->tail++;
+    s->known[stream] = s->tail;
+    s->heirs = dependents;
+    s->age = ++streams->finished;
+    *out_trail = gy_trail_at(stream, s->tail);
+    return dependents < 2 || streams->device_wide ? GANTRY_OK : gy_streams_record(streams, stream);
+}
 
 /* A task that was assigned to `stream` ends without having launched or waited. */
 void gy_streams_abandon(struct gy_streams *streams, uint32_t stream);
@@ -108,7 +163,7 @@ GANTRY_MUST_CHECK gantry_status gy_streams_gather(struct gy_streams *streams, CU
 GANTRY_MUST_CHECK gantry_status gy_streams_close(struct gy_streams *streams, CUstream on);
 /* Both, on a stream of the pool: what is enqueued there next comes after everything. */
 GANTRY_MUST_CHECK gantry_status gy_streams_sync_point(struct gy_streams *streams, uint32_t stream);
-GANTRY_MUST_CHECK gantry_status gy_streams_wait_barrier(struct gy_streams *streams, uint32_t stream);
+GANTRY_MUST_CHECK GY_RARE gantry_status gy_streams_wait_barrier(struct gy_streams *streams, uint32_t stream);
 
 /* Before anything is enqueued on `stream`.  One that does not come behind the barrier stays clean: gathered
  * into a capture that it is not part of, it would break that. */

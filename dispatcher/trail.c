@@ -11,12 +11,22 @@ static struct gy_clock *clock_of(uint64_t trail)
     return (struct gy_clock *)(uintptr_t)trail; /* NOLINT: the encoding of trail.h */
 }
 
+#ifndef NDEBUG
+/* A task's trail is something else while its work is enqueued (step.c). */
+static bool is_ours(const struct gy_trail_pool *pool, uint64_t trail)
+{
+    const struct gy_clock *clock = clock_of(trail);
+    return clock >= pool->all && clock < pool->all + pool->count;
+}
+#endif
+
 gantry_status gy_trail_pool_init(struct gy_trail_pool *pool, uint32_t clocks)
 {
     pool->all = gy_zalloc_array(clocks, sizeof(*pool->all));
     if (pool->all == NULL) {
         return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "dispatcher: no memory for %u clocks", clocks);
     }
+    pool->count = clocks;
     pool->free = NULL;
     for (uint32_t i = clocks; i-- > 0;) {
         pool->all[i].next_free = pool->free;
@@ -68,7 +78,7 @@ static void unref_locked(struct gy_trail_pool *pool, uint64_t trail) GY_REQUIRES
         return;
     }
     struct gy_clock *clock = clock_of(trail);
-    assert(clock->refs > 0);
+    assert(is_ours(pool, trail) && clock->refs > 0);
     if (--clock->refs == 0) {
         clock->next_free = pool->free;
         pool->free = clock;
@@ -125,6 +135,7 @@ static void merge_with_clock(struct gy_trail_pool *pool, _Atomic(uint64_t) *to, 
             break;
         }
         if (old == GY_TRAIL_NONE) {
+            assert(is_ours(pool, from));
             clock_of(from)->refs++;
             merged = from;
         } else {
@@ -144,10 +155,6 @@ void gy_trail_merge(struct gy_trail_pool *pool, _Atomic(uint64_t) *to, uint64_t 
         return;
     }
     uint64_t old = atomic_load_explicit(to, memory_order_acquire);
-    if (old == GY_TRAIL_NONE && gy_trail_is_position(from) &&
-        atomic_compare_exchange_strong(to, &old, from)) {
-        return; /* most tasks come after one other */
-    }
     uint64_t merged = merge_simple(old, from);
     while (merged != GY_TRAIL_NONE && !gy_trail_is_clock(old)) {
         if (merged == old || atomic_compare_exchange_weak(to, &old, merged)) {
@@ -172,15 +179,18 @@ void gy_trail_drop_clock(struct gy_trail_pool *pool, uint64_t clock)
     gy_mutex_unlock(&pool->lock);
 }
 
-bool gy_trail_read(uint64_t trail, struct gy_clock *out)
+const struct gy_clock *gy_trail_read(uint64_t trail, struct gy_clock *room)
 {
-    out->streams = 0;
-    out->home = GY_STREAMS_MAX;
+    if (gy_trail_is_clock(trail)) {
+        return clock_of(trail);
+    }
+    room->streams = 0;
+    room->home = GY_STREAMS_MAX;
     if (trail == GY_TRAIL_ALL) {
-        return false;
+        return NULL;
     }
     if (trail != GY_TRAIL_NONE) {
-        clock_add_trail(out, trail);
+        clock_add(room, gy_trail_stream(trail), gy_trail_seq(trail));
     }
-    return true;
+    return room;
 }

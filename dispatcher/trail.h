@@ -7,8 +7,10 @@
 #ifndef DISPATCHER_TRAIL_H
 #define DISPATCHER_TRAIL_H
 
+#include "base/hints.h"
 #include "base/thread.h"
 #include "dispatcher/dispatcher.h"
+#include "taskman/gpu_task.h"
 
 #include <stdatomic.h>
 
@@ -25,6 +27,7 @@ struct gy_trail_pool {
     gy_mutex lock;         /* rank TRAIL */
     struct gy_clock *free; /* guarded by lock */
     struct gy_clock *all;  /* immutable */
+    uint32_t count;        /* immutable; of all */
 };
 
 #define GY_TRAIL_NONE UINT64_C(0)
@@ -32,11 +35,11 @@ struct gy_trail_pool {
 
 static inline uint64_t gy_trail_at(uint32_t stream, uint64_t seq)
 {
-    return seq << 9 | (uint64_t)stream << 1 | 1u;
+    return seq << 9 | (uint64_t)stream << 1 | GY_TRAIL_PLAIN;
 }
 static inline bool gy_trail_is_position(uint64_t trail)
 {
-    return (trail & 1u) != 0;
+    return (trail & GY_TRAIL_PLAIN) != 0;
 }
 static inline uint32_t gy_trail_stream(uint64_t position)
 {
@@ -59,7 +62,7 @@ static inline bool gy_trail_is_clock(uint64_t trail)
 }
 
 /* A trail that is a clock is no longer needed. */
-void gy_trail_drop_clock(struct gy_trail_pool *pool, uint64_t clock);
+GY_RARE void gy_trail_drop_clock(struct gy_trail_pool *pool, uint64_t clock);
 
 /* A trail is no longer needed. */
 static inline void gy_trail_drop(struct gy_trail_pool *pool, uint64_t trail)
@@ -69,8 +72,8 @@ static inline void gy_trail_drop(struct gy_trail_pool *pool, uint64_t trail)
     }
 }
 
-/* Copy a trail into `out` (refs and links are not set); false for GY_TRAIL_ALL.  The trail must be final:
- * no thread merges into it any more. */
-bool gy_trail_read(uint64_t trail, struct gy_clock *out);
+/* A trail as a clock (refs and links do not count), in `room` if it is none yet; NULL for GY_TRAIL_ALL, and
+ * nothing in `room`.  The trail must be final: no thread merges into it any more. */
+const struct gy_clock *gy_trail_read(uint64_t trail, struct gy_clock *room);
 
 #endif

@@ -22,19 +22,12 @@ bool gy_pool_fetches(const gantry_cpu_dispatcher *pool)
     return pool->host.submit == NULL;
 }
 
-void gy_pool_start(gantry_cpu_dispatcher *pool, struct gy_start_job *job)
+/* How many of `left` tasks make a share. */
+static size_t share_of(const gantry_cpu_dispatcher *pool, size_t left)
 {
-    size_t left = job->left;
-    job->next = NULL;
-    gy_mutex_lock(&pool->inject_lock);
-    if (atomic_load_explicit(&pool->jobs, memory_order_relaxed) == NULL) {
-        atomic_store(&pool->jobs, job);
-    } else {
-        pool->last_job->next = job;
-    }
-    pool->last_job = job;
-    gy_mutex_unlock(&pool->inject_lock);
-    gy_pool_notify_work(pool, left);
+    size_t workers = pool->worker_count > 1 ? pool->worker_count : 1;
+    size_t count = pool->worker_count == 1 ? left : left / (2 * workers);
+    return count < 1 ? 1 : count > BLOCK_MOST ? BLOCK_MOST : count;
 }
 
 /* Cut `count` tasks at most off the job. */
@@ -57,6 +50,32 @@ static struct gy_block cut_block(struct gy_start_job *job, size_t count)
     return block;
 }
 
+void gy_pool_start(gantry_cpu_dispatcher *pool, struct gy_start_job *job, struct gy_worker *self)
+{
+    if (self != NULL) {
+        self->block = cut_block(job, share_of(pool, job->left));
+        if (job->left == 0) {
+            return;
+        }
+        atomic_fetch_add_explicit(&job->manager->work, GY_WORK_ACTIVE, memory_order_relaxed);
+    }
+    size_t left = job->left;
+    job->next = NULL;
+    gy_mutex_lock(&pool->inject_lock);
+    if (atomic_load_explicit(&pool->jobs, memory_order_relaxed) == NULL) {
+        atomic_store(&pool->jobs, job);
+    } else {
+        pool->last_job->next = job;
+    }
+    pool->last_job = job;
+    gy_mutex_unlock(&pool->inject_lock);
+    if (self != NULL) {
+        gy_worker_notify_work(self, left);
+    } else {
+        gy_pool_notify_work(pool, left);
+    }
+}
+
 /* Take the next share of the first job.  The job's own place among the active goes to its last share. */
 static bool take_share(struct gy_worker *self)
 {
@@ -66,10 +85,11 @@ static bool take_share(struct gy_worker *self)
     }
     gy_mutex_lock(&pool->inject_lock);
     struct gy_start_job *job = atomic_load_explicit(&pool->jobs, memory_order_relaxed);
+    if (job != NULL && self->only != NULL && job->manager != self->only) {
+        job = NULL; /* not for somebody who stands in for another manager's sake */
+    }
     if (job != NULL) {
-        size_t workers = pool->worker_count > 1 ? pool->worker_count : 1;
-        size_t count = job->left / (2 * workers);
-        self->block = cut_block(job, count < 1 ? 1 : count > BLOCK_MOST ? BLOCK_MOST : count);
+        self->block = cut_block(job, share_of(pool, job->left));
         if (job->left == 0) {
             atomic_store(&pool->jobs, job->next);
         } else {

@@ -230,6 +230,7 @@ gantry_status gantry_cpu_dispatcher_create(const gantry_cpu_dispatcher_options *
     if (status != GANTRY_OK) {
         goto free_pool;
     }
+    pool->lends = ours.cpus == NULL && !ours.pin_workers;
     bool has_workers = !pool->inline_only && pool->host.submit == NULL;
     pool->worker_count = !has_workers             ? 0
                          : ours.worker_count != 0 ? ours.worker_count
@@ -242,17 +243,23 @@ gantry_status gantry_cpu_dispatcher_create(const gantry_cpu_dispatcher_options *
     if (status != GANTRY_OK) {
         goto fini_work;
     }
+    status = gy_event_init(&pool->returned);
+    if (status != GANTRY_OK) {
+        goto fini_done;
+    }
     gy_mutex_init(&pool->inject_lock, GY_RANK_CPU_POOL);
     status = start_workers(pool);
     if (status != GANTRY_OK) {
-        goto fini_done;
+        goto fini_returned;
     }
     place_workers(pool, &ours, &allowed);
     gy_handle_born(GY_HANDLE_CPU_DISPATCHER, pool, sizeof(*pool), sizeof(*pool));
     *out = pool;
     return GANTRY_OK;
-fini_done:
+fini_returned:
     gy_mutex_fini(&pool->inject_lock);
+    gy_event_fini(&pool->returned);
+fini_done:
     gy_event_fini(&pool->done);
 fini_work:
     gy_event_fini(&pool->work);
@@ -276,6 +283,7 @@ void gy_pool_destroy(gantry_cpu_dispatcher *pool)
     stop_workers(pool, pool->worker_count);
     free_workers(pool, pool->worker_count);
     gy_mutex_fini(&pool->inject_lock);
+    gy_event_fini(&pool->returned);
     gy_event_fini(&pool->done);
     gy_event_fini(&pool->work);
     gy_handle_free(pool, pool);

@@ -36,6 +36,18 @@ void gy_event_sleep(struct gy_event *event, uint32_t key)
     atomic_fetch_sub(&event->sleepers, 1);
 }
 
+void gy_event_wait_for(struct gy_event *event, _Atomic(uint32_t) *word, uint32_t value)
+{
+    for (;;) {
+        uint32_t key = gy_event_prepare(event);
+        if (atomic_load(word) == value) {
+            gy_event_cancel(event);
+            return;
+        }
+        gy_event_sleep(event, key);
+    }
+}
+
 void gy_event_notify(struct gy_event *event, uint32_t count)
 {
     uint32_t sleepers = atomic_load(&event->sleepers);

@@ -33,6 +33,9 @@ uint32_t gy_event_prepare(struct gy_event *event);
 void gy_event_cancel(struct gy_event *event);
 void gy_event_sleep(struct gy_event *event, uint32_t key);
 
+/* Sleep until `*word`, for which the same holds as for a condition, has that value. */
+void gy_event_wait_for(struct gy_event *event, _Atomic(uint32_t) *word, uint32_t value);
+
 /* Wake at least `count` sleepers, or all when there are fewer.  No system call when nobody sleeps. */
 void gy_event_notify(struct gy_event *event, uint32_t count);
 

@@ -22,10 +22,14 @@ static bool is_meant(const gantry_task *task, uint64_t chosen, uint32_t index)
 /* GPU positions, for all dependents that will hear of it, while the task's own is still good. */
 static void carry_all(gantry_task *task, uint64_t chosen)
 {
+    uint64_t trail = atomic_load_explicit(&task->gpu.trail, memory_order_acquire);
+    if (trail == 0) {
+        return;
+    }
     uint32_t index = 0;
     for (struct gy_edge *edge = gy_edge_at(&task->edges); edge != NULL; edge = gy_edge_at(&edge->next)) {
         if (is_meant(task, chosen, index++)) {
-            gy_task_carry(task, edge->successor);
+            gy_task_carry(task, trail, edge->successor);
         }
     }
 }
@@ -67,17 +71,12 @@ static bool tell(gantry_task *task, gantry_task *successor, gantry_status result
 
 size_t gy_flow_release(gantry_task *task, gantry_status result, struct gy_ready *ready)
 {
-    gantry_taskman *manager = task->manager;
     uint64_t chosen = gy_task_is_condition(task) && result == GANTRY_OK ? *gy_pool_chosen(task) : 0;
     atomic_store_explicit(&task->references, gy_task_armed(task), memory_order_relaxed);
     gy_task_enter(task, result == GANTRY_OK ? GANTRY_TASK_STATE_DONE : GANTRY_TASK_STATE_FAILED);
-    if (gy_task_carries(task)) {
-        carry_all(task, chosen);
-    }
-    if (manager->gpu != NULL && atomic_load_explicit(&task->gpu.trail, memory_order_relaxed) != 0) {
-        manager->gpu_ops->drop(manager->gpu, task);
-        atomic_store_explicit(&task->gpu.trail, 0, memory_order_relaxed);
-    }
+    carry_all(task, chosen);
+    gy_task_drop_trail(task);
+    atomic_store_explicit(&task->gpu.trail, 0, memory_order_relaxed);
     if (gy_task_has(task, GY_TASK_HAS_RELEASE)) {
         task->release(task, task->arg, result);
     }

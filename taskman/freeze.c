@@ -331,10 +331,7 @@ gantry_status gantry_taskman_run(gantry_taskman *manager, uint64_t times)
         status = GY_FAIL(GANTRY_ERR_STATE, "run: the graph is not frozen, or running");
     }
     for (uint64_t i = 0; i < times && status == GANTRY_OK; i++) {
-        status = gantry_taskman_start(manager);
-        if (status == GANTRY_OK) {
-            status = gantry_taskman_stop(manager);
-        }
+        status = gy_taskman_run_once(manager);
     }
     return status;
 }

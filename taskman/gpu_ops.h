@@ -42,12 +42,13 @@ struct gy_gpu_ops {
     void (*submit)(gantry_dispatcher *self, gantry_task *first, gantry_task *last);
 
     /* `predecessor` is being released and `successor` depends on it: merge the GPU positions that
-     * `successor` must come after.  Called for a GPU predecessor or one whose trail is not 0, before the
-     * successor's reference is removed; several predecessors of one successor may call at once. */
+     * `successor` must come after.  Called when the predecessor's trail is not 0, before the successor's
+     * reference is removed; several predecessors of one successor may call at once.  Not called for a plain
+     * trail (see struct gy_task_gpu) when the successor has none yet: that is copied. */
     void (*carry)(gantry_dispatcher *self, gantry_task *predecessor, gantry_task *successor);
 
     /* The task was released and all its dependents have been told: its trail is no longer needed.
-     * Called only when the trail is not 0. */
+     * Called only when the trail is neither 0 nor plain. */
     void (*drop)(gantry_dispatcher *self, gantry_task *task);
 
     /* GANTRY_OK, or GANTRY_ERR_DEVICE_LOST with the first cause as the calling thread's last error. */
@@ -87,10 +88,13 @@ struct gy_gpu_dispatcher {
     unsigned forks; /* immutable; gy_thread_forks() of its threads */
 };
 
+enum { GY_TRAIL_PLAIN = 1 };
+
 /* The dispatcher's part of a task; taskman/ zeroes it at submission and only uses `next` for lists. */
 struct gy_task_gpu {
     gantry_task *next;       /* whoever queues the task */
-    _Atomic(uint64_t) trail; /* GPU positions to come after, in the dispatcher's encoding; 0: none */
+    _Atomic(uint64_t) trail; /* GPU positions to come after, in the dispatcher's encoding; 0: none; bit 0
+                              * set: plain, it may be copied, and dropped by being forgotten */
     union {
         uint32_t launch_index; /* GPU tasks: dispatcher thread only */
         int32_t armed;         /* other tasks: taskman/'s, see gy_task_armed() */
@@ -102,31 +106,14 @@ struct gy_task_gpu {
     _Atomic(uint16_t) successors; /* how many dependents were declared so far, saturating */
 };
 
-/* ---- provided by taskman/ for the dispatcher (taskman/task.c) ---- */
-
-struct gy_task_gpu *gy_task_gpu(gantry_task *task);
-gantry_launch_fn gy_task_launch_fn(const gantry_task *task);
-void *gy_task_launch_arg(const gantry_task *task);
-/* Its kind. */
-gantry_task_kind gy_task_flavour(const gantry_task *task);
-/* As partition_number() has it; 0: the task names none. */
-uint32_t gy_task_partition(const gantry_task *task);
-/* Its manager's bound on GPU time; NULL: none. */
-struct gy_gpu_share *gy_task_share(const gantry_task *task);
-
-/* Tasks are built by one thread and launched by another, so every line of a task is a cache miss of the
- * dispatcher (100 to 300 ns on a server).  The two calls start those misses early: the first, when the task
- * is binned, for what its own launch will touch; the second, before its callback is called, for the
- * dependents that its release will touch.  Hints: they change nothing. */
-void gy_task_prefetch_self(const gantry_task *task);
-void gy_task_prefetch_dependents(const gantry_task *task);
+/* ---- provided by taskman/ for the dispatcher (here by task.c, what every task passes by gpu_task.h) ---- */
 
 /* The task is likely to lose its last reference, one that the caller holds, within `ns`: see
  * gy_pool_expect(). */
 void gy_task_expect_ready(const gantry_task *task, uint64_t ns);
 
-/* What the task declared to need; NULL: nothing. */
-struct gy_gpu_memory *gy_task_memory(gantry_task *task);
+/* gy_task_memory() of a task that has declared some. */
+struct gy_gpu_memory *gy_task_find_memory(const gantry_task *task);
 
 /* A READY task waits until there is memory for it: it does not count as running until it is let go. */
 void gy_task_hold_back(gantry_task *task);
@@ -146,10 +133,6 @@ bool gy_task_is_stable(const gantry_task *task);
 /* While the graph is being frozen: the application holds references on it, in every run. */
 bool gy_task_is_held_by_others(const gantry_task *task);
 
-/* The plan that this run follows; NULL for a task that is not part of the frozen graph, and while only a
- * part of that runs. */
-struct gy_gpu_plan *gy_task_gpu_plan(const gantry_task *task);
-
 /* gy_task_begin() would say true; it may change its mind until then. */
 bool gy_task_may_begin(const gantry_task *task);
 
@@ -160,10 +143,6 @@ uint64_t gy_task_flow(const gantry_task *task);
 uint64_t gy_task_expect_flow(gantry_task *task);
 /* The number for the CPU task that the calling thread is releasing; 0: none, or it ran unrecorded. */
 uint64_t gy_task_releasing_flow(void);
-
-/* READY → RUNNING, by whoever starts it.  False when the task must not run because something it depends
- * on failed: release it with gy_task_release(task, GANTRY_ERR_TASK_FAILED) instead. */
-bool gy_task_begin(gantry_task *task);
 
 /* End of a task: tells its dependents (carry, failure, reference), hands those that became ready to their
  * dispatchers (GPU ones in one list), calls the release callback, counts it off its manager.  The task

@@ -6,6 +6,7 @@
 #ifndef TASKMAN_GRAPH_H
 #define TASKMAN_GRAPH_H
 
+#include "base/hints.h"
 #include "taskman/task.h"
 
 struct gy_task_chunk {
@@ -144,8 +145,8 @@ static inline void gy_graph_take_task(struct gy_graph *graph)
     enum { AHEAD = 8 };
     struct gy_task_chunk *chunk = graph->task_current;
     const gantry_task *soon = &chunk->tasks[chunk->used] + AHEAD;
-    __builtin_prefetch(soon, 1);
-    __builtin_prefetch(&soon->last_edge, 1);
+    gy_prefetch_write(soon);
+    gy_prefetch_write(&soon->last_edge);
     chunk->used++;
     graph->tasks++;
 }

@@ -44,6 +44,7 @@ struct gantry_taskman {
     const struct gy_gpu_ops *gpu_ops; /* immutable; NULL exactly if gpu is */
     struct gy_gpu_share *gpu_share;   /* immutable; its bound on GPU time; NULL: none */
 
+    bool lets_help;             /* immutable; whoever waits may run its tasks in a worker's place */
     bool frozen;                /* guarded by lock, immutable while running */
     bool flow;                  /* guarded by lock, immutable while running; frozen, and it has conditions */
     _Atomic(uint8_t) run_mark;  /* atomic; written under lock by a start; 0 or GY_STATE_MARK, see state.h */
@@ -105,6 +106,9 @@ gantry_status gy_taskman_check_owner(gantry_taskman *manager, const char *call);
 
 /* "building", "running", "stopped" */
 const char *gy_taskman_phase_name(enum gy_phase phase);
+
+/* Start and stop: the caller, who waits, may begin with the work itself. */
+gantry_status gy_taskman_run_once(gantry_taskman *manager);
 
 /* Bring a frozen graph to the begin of a run of all its tasks. */
 void gy_taskman_rearm(gantry_taskman *manager) GY_REQUIRES(manager->lock);

@@ -108,7 +108,7 @@ void gy_taskman_close_memory(gantry_taskman *manager)
 
 /* ---- for the GPU dispatcher ------------------------------------------------------------------ */
 
-static __attribute__((noinline)) struct gy_gpu_memory *find_memory(const gantry_task *task)
+struct gy_gpu_memory *gy_task_find_memory(const gantry_task *task)
 {
     gantry_taskman *manager = task->manager;
     gy_fast_lock_take(&manager->lock); /* the array moves when more is declared */
@@ -117,15 +117,10 @@ static __attribute__((noinline)) struct gy_gpu_memory *find_memory(const gantry_
     return memory;
 }
 
-struct gy_gpu_memory *gy_task_memory(gantry_task *task)
-{
-    return (task->traits & GY_TRAIT_MEMORY) != 0 ? find_memory(task) : NULL;
-}
-
 void gy_taskman_end_memory(gantry_task *task)
 {
     gantry_taskman *manager = task->manager;
-    manager->gpu_ops->memory_end(manager->gpu, gy_task_memory(task));
+    manager->gpu_ops->memory_end(manager->gpu, gy_task_find_memory(task));
 }
 
 /* Who waits for the step looks whether anything can go on when nothing runs: hence the watch. */

@@ -51,29 +51,58 @@ static bool may_help_locked(gantry_cpu_dispatcher *pool, const struct gy_loop *l
     return has_parts(loop) && (class == NULL || class->running < class->limit);
 }
 
+struct helping {
+    struct gy_worker *self;
+    struct gy_loop *loop;
+};
+
 /* As the caller would: within its class, and as little held back. */
-static void help_with(struct gy_worker *self, struct gy_loop *loop)
+static void start_helping(struct gy_worker *self, const struct gy_loop *loop)
 {
-    uint32_t cpu_class = loop->cpu_class;
-    if (cpu_class != 0) {
-        gy_worker_enter_class(self, cpu_class);
+    if (loop->cpu_class != 0) {
+        gy_worker_enter_class(self, loop->cpu_class);
     }
     if (loop->exempt) {
         gy_bandwidth_exempt();
     }
-    work_on(loop);
+}
+
+/* The loop may be gone afterwards. */
+static void stop_helping(struct gy_worker *self, struct gy_loop *loop)
+{
+    gantry_cpu_dispatcher *pool = self->pool;
     if (loop->exempt) {
         gy_bandwidth_unexempt();
     }
-    if (cpu_class != 0) {
+    if (loop->cpu_class != 0) {
         gy_worker_leave_class(self);
     }
+    gy_mutex_lock(&pool->inject_lock);
+    bool is_last = --loop->helpers == 0;
+    gy_mutex_unlock(&pool->inject_lock);
+    if (is_last) {
+        gy_event_notify(&pool->done, UINT32_MAX);
+    }
+}
+
+/* A part has called pthread_exit(): the loop has failed. */
+static void note_exit(struct gy_loop *loop)
+{
+    int32_t none = GANTRY_OK;
+    atomic_compare_exchange_strong(&loop->status, &none, GANTRY_ERR_STATE);
+}
+
+static void part_exits_in_helper(void *user)
+{
+    struct helping *helping = user;
+    note_exit(helping->loop);
+    stop_helping(helping->self, helping->loop);
 }
 
 bool gy_worker_help(struct gy_worker *self)
 {
     gantry_cpu_dispatcher *pool = self->pool;
-    if (atomic_load(&pool->loops) == NULL) {
+    if (self->only != NULL || atomic_load(&pool->loops) == NULL) {
         return false;
     }
     gy_mutex_lock(&pool->inject_lock);
@@ -92,14 +121,13 @@ bool gy_worker_help(struct gy_worker *self)
         return false;
     }
     self->activity = GY_IN_BODY;
-    help_with(self, loop);
+    start_helping(self, loop);
+    struct helping helping = {self, loop};
+    pthread_cleanup_push(part_exits_in_helper, &helping);
+    work_on(loop);
+    pthread_cleanup_pop(0);
+    stop_helping(self, loop);
     self->activity = GY_LOOKING;
-    gy_mutex_lock(&pool->inject_lock);
-    bool is_last = --loop->helpers == 0;
-    gy_mutex_unlock(&pool->inject_lock);
-    if (is_last) {
-        gy_event_notify(&pool->done, UINT32_MAX);
-    }
     return true;
 }
 
@@ -127,8 +155,10 @@ static bool nobody_helps(void *user, bool thorough)
     return nobody;
 }
 
-static void unlist_loop(gantry_cpu_dispatcher *pool, struct gy_loop *loop)
+static void unlist_loop(struct joining *joining)
 {
+    gantry_cpu_dispatcher *pool = joining->pool;
+    struct gy_loop *loop = joining->loop;
     gy_mutex_lock(&pool->inject_lock);
     struct gy_loop *before = atomic_load_explicit(&pool->loops, memory_order_relaxed);
     if (before == loop) {
@@ -140,9 +170,17 @@ static void unlist_loop(gantry_cpu_dispatcher *pool, struct gy_loop *loop)
         before->next = loop->next;
     }
     gy_mutex_unlock(&pool->inject_lock);
-    struct joining joining = {pool, loop};
-    if (!nobody_helps(&joining, true)) {
-        gy_pool_wait(pool, nobody_helps, &joining, NULL);
+    if (!nobody_helps(joining, true)) {
+        gy_pool_wait(pool, &(struct gy_wait){.condition = nobody_helps, .user = joining});
+    }
+}
+
+/* The loop goes with its caller's frame, so helpers must have left it. */
+static void part_exits(void *joining)
+{
+    if (joining != NULL) {
+        note_exit(((struct joining *)joining)->loop);
+        unlist_loop(joining);
     }
 }
 
@@ -175,9 +213,12 @@ gantry_status gantry_parallel_for(gantry_cpu_dispatcher *dispatcher, size_t begi
     if (is_shared) {
         list_loop(dispatcher, &loop);
     }
+    struct joining joining = {dispatcher, &loop};
+    pthread_cleanup_push(part_exits, is_shared ? &joining : NULL);
     work_on(&loop);
+    pthread_cleanup_pop(0);
     if (is_shared) {
-        unlist_loop(dispatcher, &loop);
+        unlist_loop(&joining);
     }
     gantry_status status = (gantry_status)atomic_load(&loop.status);
     if (status != GANTRY_OK) {

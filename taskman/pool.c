@@ -71,6 +71,20 @@ void gy_pool_unwatch(gantry_cpu_dispatcher *pool)
     atomic_fetch_sub(&pool->watched, 1);
 }
 
+bool gy_pool_lends(const gantry_cpu_dispatcher *pool)
+{
+    return pool->lends && pool->worker_count != 0;
+}
+
+void gy_pool_count_running(gantry_cpu_dispatcher *pool, bool begins)
+{
+    if (begins) {
+        atomic_fetch_add(&pool->running, 1);
+    } else {
+        atomic_fetch_sub(&pool->running, 1);
+    }
+}
+
 bool gy_pool_is_watched(const gantry_cpu_dispatcher *pool)
 {
     return atomic_load(&pool->watched) != 0;
@@ -99,9 +113,13 @@ static gantry_task *take_injected(struct gy_worker *self)
     gy_mutex_lock(&pool->inject_lock);
     gantry_task *first = pool->inject_first, *last = first;
     size_t taken = 0;
+    if (first != NULL && !gy_worker_may_run_locked(pool, self, first)) {
+        first = NULL;
+    }
     if (first != NULL) {
         size_t count = atomic_load_explicit(&pool->inject_count, memory_order_relaxed);
-        size_t share = self->has_deque ? count / (2 * (size_t)pool->worker_count) : 1;
+        bool takes_several = self->has_deque && self->only == NULL;
+        size_t share = takes_several ? count / (2 * (size_t)pool->worker_count) : 1;
         size_t most = share < 1 ? 1 : share > INJECTION_BATCH ? INJECTION_BATCH : share;
         for (taken = 1; taken < most; taken++) {
             last = last->gpu.next;
@@ -141,6 +159,18 @@ static gantry_task *steal(struct gy_worker *self)
     return NULL;
 }
 
+/* Standing in, one steals only while no other manager has tasks: whose a task is shows when it is stolen. */
+static gantry_task *steal_own(struct gy_worker *self)
+{
+    gantry_cpu_dispatcher *pool = self->pool;
+    gantry_task *task = atomic_load(&pool->running) == 1 ? steal(self) : NULL;
+    if (task == NULL || (task->manager == self->only && gy_task_class(task) == 0)) {
+        return task;
+    }
+    gy_worker_give_away(self, task);
+    return NULL;
+}
+
 void gy_worker_settle(struct gy_worker *self)
 {
     gantry_taskman *manager = self->owed_manager;
@@ -163,13 +193,16 @@ gantry_task *gy_worker_find(struct gy_worker *self)
 {
     gantry_cpu_dispatcher *pool = self->pool;
     gantry_task *task;
-    if (atomic_load(&pool->urgent_count) != 0 && (task = gy_pool_take_urgent(pool)) != NULL) {
+    if (atomic_load(&pool->urgent_count) != 0 && (task = gy_pool_take_urgent(self)) != NULL) {
         return task;
     }
     task = self->next;
     if (task != NULL) {
         self->next = NULL;
-        return task;
+        if (__builtin_expect(self->only == NULL || self->only == task->manager, 1)) {
+            return task;
+        }
+        gy_worker_give_away(self, task);
     }
     if (++self->ran % INJECTION_PERIOD == 0 && (task = take_injected(self)) != NULL) {
         return task;
@@ -178,7 +211,8 @@ gantry_task *gy_worker_find(struct gy_worker *self)
         return task;
     }
     if (self->block.left != 0) {
-        if (self->block.left > 1 && atomic_load_explicit(&pool->idle, memory_order_relaxed) != 0) {
+        if (self->block.left > 1 && atomic_load_explicit(&pool->idle, memory_order_relaxed) >
+                                        atomic_load_explicit(&pool->lent, memory_order_relaxed)) {
             gy_worker_share_block(self);
         } else if ((task = gy_worker_next_of_block(self)) != NULL) {
             return task;
@@ -195,9 +229,9 @@ gantry_task *gy_worker_find(struct gy_worker *self)
     while (task == NULL && gy_worker_help(self)) {
     }
     if (task == NULL) {
-        task = steal(self);
+        task = self->only == NULL ? steal(self) : steal_own(self);
     }
-    return task != NULL || atomic_load(&pool->low_count) == 0 ? task : gy_pool_take_low(pool);
+    return task != NULL || atomic_load(&pool->low_count) == 0 ? task : gy_pool_take_low(self);
 }
 
 void gy_pool_submit(gantry_cpu_dispatcher *pool, gantry_task *first, gantry_task *last, size_t count)
@@ -209,9 +243,12 @@ void gy_pool_submit(gantry_cpu_dispatcher *pool, gantry_task *first, gantry_task
     }
     struct gy_worker *self = gy_worker_is_of(pool) ? gy_worker_current : NULL;
     bool pushed = self != NULL && self->has_deque && count <= PUSH_LIST_MOST &&
+                  (self->only == NULL || self->only == first->manager) &&
                   gy_deque_push_list(&self->deque, first, count);
-    if (!pushed) {
+    if (pushed) {
+        gy_worker_notify_work(self, count);
+    } else {
         gy_pool_inject(pool, first, last, count);
+        gy_pool_notify_work(pool, count);
     }
-    gy_pool_notify_work(pool, count);
 }

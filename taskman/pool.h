@@ -4,6 +4,8 @@
 
 #include "taskman/task.h"
 
+struct gy_worker;
+
 /* Between these two the pool is not destroyed, although the manager on whose behalf we act may be gone
  * by the end.  Workers of the pool need no more than being workers. */
 void gy_pool_enter(gantry_cpu_dispatcher *pool);
@@ -31,8 +33,9 @@ struct gy_start_job {
 /* False: this pool has no workers to fetch them. */
 bool gy_pool_fetches(const gantry_cpu_dispatcher *pool);
 
-/* Only for a pool that fetches. */
-void gy_pool_start(gantry_cpu_dispatcher *pool, struct gy_start_job *job);
+/* Only for a pool that fetches.  `self`: the worker that the caller stands in for, who takes the first share;
+ * NULL: none. */
+void gy_pool_start(gantry_cpu_dispatcher *pool, struct gy_start_job *job, struct gy_worker *self);
 
 /* Where the task that the calling thread runs notes what it chooses; NULL when it does not run `task`. */
 uint64_t *gy_pool_chosen(const gantry_task *task);
@@ -52,12 +55,30 @@ void gy_pool_watch(gantry_cpu_dispatcher *pool);
 void gy_pool_unwatch(gantry_cpu_dispatcher *pool);
 bool gy_pool_is_watched(const gantry_cpu_dispatcher *pool);
 
-/* Block until condition(user), which is read with sequentially consistent loads, holds.  It is asked to be
- * `thorough` before the thread sleeps; a condition that is expensive may answer false otherwise.
- * `patience_ns`: how long to spin before that, unless the wait mode has none of it; it learns; NULL: a
- * little. The caller of an inline-only pool runs queued tasks meanwhile. */
-void gy_pool_wait(gantry_cpu_dispatcher *pool, bool (*condition)(void *user, bool thorough), void *user,
-                  _Atomic(uint64_t) *patience_ns);
+/* What a thread waits for, and how. */
+struct gy_wait {
+    /* Is read with sequentially consistent loads.  It is asked to be `thorough` before the thread sleeps; one
+     * that is expensive may answer false otherwise. */
+    bool (*condition)(void *user, bool thorough);
+    void *user;
+    _Atomic(uint64_t) *patience_ns; /* how long to spin before that, unless the wait mode has none of it; it
+                                     * learns; NULL: a little */
+    gantry_taskman *manager;        /* whose tasks may be run meanwhile; NULL: nobody's */
+    struct gy_worker *self; /* that the thread stands in for, from gy_standin_begin(); NULL: none yet */
+};
+
+/* Block until the condition holds.  The caller of an inline-only pool runs all that is queued meanwhile. */
+void gy_pool_wait(gantry_cpu_dispatcher *pool, const struct gy_wait *wait);
+
+/* May waiting threads stand in for its workers? */
+bool gy_pool_lends(const gantry_cpu_dispatcher *pool);
+
+/* Become a worker that sleeps, to run tasks of the manager in its place: until gy_pool_wait(), which the
+ * caller calls soon.  NULL: there is none. */
+struct gy_worker *gy_standin_begin(gantry_taskman *manager);
+
+/* A step begins, or ends. */
+void gy_pool_count_running(gantry_cpu_dispatcher *pool, bool begins);
 
 /* GANTRY_ERR_STATE inside a CPU task's body, or a callback on a thread of ours or in an inline waiter: there
  * `call`, which waits for such, would wait for ever. */

@@ -7,11 +7,6 @@
 #include "taskman/pool.h"
 #include "taskman/worker.h"
 
-void gy_pool_notify_work(gantry_cpu_dispatcher *pool, size_t count)
-{
-    gy_event_notify(&pool->work, count < GY_MOST_WORKERS ? (uint32_t)count : GY_MOST_WORKERS);
-}
-
 uint32_t gy_pool_class_count(const gantry_cpu_dispatcher *pool)
 {
     return pool->class_count;
@@ -99,10 +94,28 @@ size_t gy_pool_let_class_locked(gantry_cpu_dispatcher *pool, struct gy_class *cl
     return count;
 }
 
-gantry_task *gy_pool_take_urgent(gantry_cpu_dispatcher *pool)
+bool gy_worker_may_run_locked(const gantry_cpu_dispatcher *pool, const struct gy_worker *self,
+                              const gantry_task *task)
 {
+    if (self->only == NULL) {
+        return true;
+    }
+    uint32_t number = gy_task_class(task);
+    return task->manager == self->only && (number == 0 || !pool->classes[number - 1].has_cpus);
+}
+
+/* The first, if the worker may run it. */
+static gantry_task *take_first_locked(gantry_cpu_dispatcher *pool, const struct gy_worker *self,
+                                      struct gy_task_list *list) GY_REQUIRES(pool->inject_lock)
+{
+    return list->first != NULL && gy_worker_may_run_locked(pool, self, list->first) ? pop_locked(list) : NULL;
+}
+
+gantry_task *gy_pool_take_urgent(struct gy_worker *self)
+{
+    gantry_cpu_dispatcher *pool = self->pool;
     gy_mutex_lock(&pool->inject_lock);
-    gantry_task *task = pop_locked(&pool->urgent);
+    gantry_task *task = take_first_locked(pool, self, &pool->urgent);
     if (task != NULL) {
         atomic_fetch_sub(&pool->urgent_count, 1);
     }
@@ -110,10 +123,11 @@ gantry_task *gy_pool_take_urgent(gantry_cpu_dispatcher *pool)
     return task;
 }
 
-gantry_task *gy_pool_take_low(gantry_cpu_dispatcher *pool)
+gantry_task *gy_pool_take_low(struct gy_worker *self)
 {
+    gantry_cpu_dispatcher *pool = self->pool;
     gy_mutex_lock(&pool->inject_lock);
-    gantry_task *task = pop_locked(&pool->low);
+    gantry_task *task = take_first_locked(pool, self, &pool->low);
     if (task != NULL) {
         atomic_fetch_sub(&pool->low_count, 1);
     }

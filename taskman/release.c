@@ -12,6 +12,7 @@
 #include "taskman/release.h"
 
 #include "base/bandwidth.h"
+#include "base/hints.h"
 #include "base/span.h"
 #include "base/status.h"
 #include "taskman/manager.h"
@@ -37,20 +38,6 @@ void gy_ready_add(struct gy_ready *ready, gantry_task *task)
 {
     gy_task_enter(task, GANTRY_TASK_STATE_READY);
     gy_ready_sort(ready, task);
-}
-
-void gy_ready_sort(struct gy_ready *ready, gantry_task *task)
-{
-    bool is_doomed = atomic_load_explicit(&task->doom, memory_order_relaxed) != GANTRY_OK;
-    if (task->traits == GANTRY_TASK_CPU && !is_doomed) {
-        gy_task_list_add(&ready->cpu, task);
-    } else if (gy_task_is_gpu(task)) {
-        gy_task_list_add(&ready->gpu, task); /* a doomed one too: the dispatcher releases it */
-    } else if (gy_task_kind(task) != GANTRY_TASK_CPU || is_doomed) {
-        gy_task_list_add(&ready->resolve, task);
-    } else {
-        gy_task_list_add((task->traits & GY_TRAIT_QUEUED) != 0 ? &ready->queued : &ready->cpu, task);
-    }
 }
 
 /* ---- spans ------------------------------------------------------------------------------------- */
@@ -83,7 +70,7 @@ uint64_t gy_task_releasing_flow(void)
 
 /* The span of the body that the worker ran last is emitted when its dependents are known, since an arrow
  * leads from it to those of the GPU, and before anybody can run them. */
-static __attribute__((noinline, cold)) void emit_body(struct gy_worker *self, gantry_task *task, bool submits)
+static GY_COLD void emit_body(struct gy_worker *self, gantry_task *task, bool submits)
 {
     uint64_t begin_ns = self->span_begin_ns;
     self->span_begin_ns = 0;
@@ -101,7 +88,7 @@ static __attribute__((noinline, cold)) void emit_body(struct gy_worker *self, ga
 /* ---- handing out ------------------------------------------------------------------------------- */
 
 /* GPU tasks first: once the last list is gone, so may be the manager. */
-static void flush(gantry_taskman *manager, struct gy_ready *ready)
+static GY_RARE void flush(gantry_taskman *manager, struct gy_ready *ready)
 {
     struct gy_task_list gpu = ready->gpu, cpu = ready->cpu, queued = ready->queued;
     gantry_cpu_dispatcher *pool = manager->pool;
@@ -136,19 +123,24 @@ static inline void flush_but_one(gantry_taskman *manager, struct gy_ready *ready
     }
 }
 
-bool gy_task_carries(const gantry_task *task)
-{
-    return task->manager->gpu != NULL &&
-           (gy_task_is_gpu(task) || atomic_load_explicit(&task->gpu.trail, memory_order_relaxed) != 0);
-}
-
-void gy_task_carry(gantry_task *task, gantry_task *successor)
+void gy_task_carry_more(gantry_task *task, gantry_task *successor)
 {
     task->manager->gpu_ops->carry(task->manager->gpu, task, successor);
 }
 
+void gy_task_drop_more(gantry_task *task)
+{
+    task->manager->gpu_ops->drop(task->manager->gpu, task);
+}
+
+/* Final: whoever might have merged into it held a reference. */
+static inline uint64_t trail_of(const gantry_task *task)
+{
+    return atomic_load_explicit(&task->gpu.trail, memory_order_acquire);
+}
+
 /* The task has failed: so will its dependent. */
-static __attribute__((noinline)) void doom_dependent(gantry_task *successor, gantry_status result)
+static GY_RARE void doom_dependent(gantry_task *successor, gantry_status result)
 {
     bool passes_on = result == GANTRY_ERR_DEVICE_LOST || result == GANTRY_ERR_CANCELLED;
     gy_task_doom(successor, passes_on ? result : GANTRY_ERR_TASK_FAILED);
@@ -156,12 +148,10 @@ static __attribute__((noinline)) void doom_dependent(gantry_task *successor, gan
 
 /* One dependent hears of it; true when that made it ready.  `keeper`, if not NULL, may run one next, itself.
  */
-static inline bool tell(gantry_task *task, gantry_task *successor, gantry_status result, bool carries,
-                        struct gy_ready *ready, struct gy_worker *keeper)
+static GY_INLINE bool tell(gantry_task *task, gantry_task *successor, gantry_status result, uint64_t trail,
+                           struct gy_ready *ready, struct gy_worker *keeper)
 {
-    if (carries) {
-        gy_task_carry(task, successor);
-    }
+    gy_task_carry(task, trail, successor);
     if (result != GANTRY_OK) {
         doom_dependent(successor, result);
     }
@@ -180,10 +170,10 @@ static inline bool tell(gantry_task *task, gantry_task *successor, gantry_status
 
 /* Tell every dependent, also those that are declared while we are at it, and close the list.  Returns how
  * many became ready. */
-static inline size_t tell_dependents(gantry_task *task, gantry_status result, struct gy_ready *ready,
-                                     struct gy_worker *keeper)
+static GY_INLINE size_t tell_dependents(gantry_task *task, gantry_status result, struct gy_ready *ready,
+                                        struct gy_worker *keeper)
 {
-    bool carries = gy_task_carries(task);
+    uint64_t trail = trail_of(task);
     size_t made_ready = 0;
     _Atomic(struct gy_edge *) *place = &task->edges;
     for (;;) {
@@ -193,7 +183,7 @@ static inline size_t tell_dependents(gantry_task *task, gantry_status result, st
             return made_ready;
         }
         place = &edge->next; /* before the successor, which may be all that keeps the graph alive */
-        made_ready += tell(task, edge->successor, result, carries, ready, keeper);
+        made_ready += tell(task, edge->successor, result, trail, ready, keeper);
     }
 }
 
@@ -202,7 +192,7 @@ static inline size_t tell_continuation(gantry_task *task, gantry_status result, 
                                        struct gy_worker *keeper)
 {
     struct gy_edge *edge = atomic_load_explicit(&task->edges, memory_order_relaxed);
-    return edge != NULL && tell(task, edge->successor, result, gy_task_carries(task), ready, keeper);
+    return edge != NULL && tell(task, edge->successor, result, trail_of(task), ready, keeper);
 }
 
 /* The same in a frozen graph: nothing is declared meanwhile, and the list is needed again.  Taking a
@@ -211,7 +201,7 @@ static inline size_t tell_continuation(gantry_task *task, gantry_status result, 
 static inline size_t tell_frozen(gantry_task *task, gantry_status result, struct gy_ready *ready,
                                  struct gy_worker *keeper)
 {
-    bool carries = gy_task_carries(task);
+    uint64_t trail = trail_of(task);
     size_t made_ready = 0;
     struct gy_edge *edge = atomic_load_explicit(&task->edges, memory_order_relaxed);
     if (edge != NULL) {
@@ -221,7 +211,7 @@ static inline size_t tell_frozen(gantry_task *task, gantry_status result, struct
         struct gy_edge *next = atomic_load_explicit(&edge->next, memory_order_relaxed);
         gantry_task *successor = edge->successor;
         __builtin_prefetch(edge[GY_EDGES_AHEAD].successor, 1);
-        if (tell(task, successor, result, carries, ready, keeper)) {
+        if (tell(task, successor, result, trail, ready, keeper)) {
             __builtin_prefetch(atomic_load_explicit(&successor->edges, memory_order_relaxed));
             made_ready++;
         }
@@ -241,7 +231,7 @@ void gy_taskman_count_off(gantry_taskman *manager, uint64_t less)
 }
 
 /* How the task ends, all told: the reason it was doomed for, or what its body said. */
-static gantry_status decide_result(gantry_task *task, gantry_status result)
+static GY_RARE gantry_status decide_result(gantry_task *task, gantry_status result)
 {
     gantry_taskman *manager = task->manager;
     gantry_status doom = (gantry_status)atomic_load_explicit(&task->doom, memory_order_relaxed);
@@ -260,8 +250,8 @@ static gantry_status decide_result(gantry_task *task, gantry_status result)
 
 /* The final state, the dependents, the release callback.  Returns how many tasks became ready.  They have not
  * been handed out when `ready` still holds something to resolve. */
-static inline size_t end_task(gantry_task *task, gantry_status result, struct gy_ready *ready,
-                              struct gy_worker *self, unsigned flags)
+static GY_INLINE size_t end_task(gantry_task *task, gantry_status result, struct gy_ready *ready,
+                                 struct gy_worker *self, unsigned flags)
 {
     gantry_taskman *manager = task->manager;
     gy_task_enter(task, result == GANTRY_OK ? GANTRY_TASK_STATE_DONE : GANTRY_TASK_STATE_FAILED);
@@ -282,9 +272,7 @@ static inline size_t end_task(gantry_task *task, gantry_status result, struct gy
     } else if (ready->cpu.count + ready->gpu.count + ready->queued.count >= CASCADE_BATCH) {
         flush(manager, ready);
     }
-    if (manager->gpu != NULL && atomic_load_explicit(&task->gpu.trail, memory_order_relaxed) != 0) {
-        manager->gpu_ops->drop(manager->gpu, task);
-    }
+    gy_task_drop_trail(task);
     if ((flags & GY_TASK_HAS_RELEASE) != 0) {
         task->release(task, task->arg, result);
     }
@@ -300,8 +288,8 @@ static inline size_t end_task(gantry_task *task, gantry_status result, struct gy
 }
 
 /* The same in a graph with conditions. */
-static size_t end_in_flow(gantry_task *task, gantry_status result, struct gy_ready *ready,
-                          struct gy_worker *self)
+static GY_RARE size_t end_in_flow(gantry_task *task, gantry_status result, struct gy_ready *ready,
+                                  struct gy_worker *self)
 {
     gantry_taskman *manager = task->manager;
     size_t made_ready = gy_flow_release(task, result, ready);
@@ -342,10 +330,8 @@ static inline void owe(struct gy_gpu_debt *debt, gantry_taskman *manager, uint64
 }
 
 /* `self`: the worker that the calling thread is in the manager's pool, or NULL; then it may have a `debt`. */
-static inline __attribute__((always_inline)) void release_inline(gantry_task *task, gantry_status result,
-                                                                 struct gy_ready *ready,
-                                                                 struct gy_worker *self,
-                                                                 struct gy_gpu_debt *debt)
+static GY_INLINE void release_inline(gantry_task *task, gantry_status result, struct gy_ready *ready,
+                                     struct gy_worker *self, struct gy_gpu_debt *debt)
 {
     gantry_taskman *manager = task->manager;
     unsigned flags = atomic_load_explicit(&task->flags, memory_order_relaxed);
@@ -458,10 +444,49 @@ static inline gantry_status run_body(struct gy_worker *self, gantry_task *task)
     return result;
 }
 
-void gy_worker_run(struct gy_worker *self, gantry_task *task)
+/* The running task's body has returned, or gone. */
+static GY_INLINE void end_body(struct gy_worker *self, gantry_task *task, gantry_status result)
 {
     struct gy_ready ready;
     gy_ready_init(&ready);
+    self->activity = GY_RELEASING;
+    release_inline(task, result, &ready, self, NULL);
+    if (ready.resolve.first != NULL) {
+        resolve(&ready, self);
+    }
+    self->activity = GY_LOOKING;
+    self->running = NULL;
+}
+
+/* Most tasks that tasks have spawned: nobody waits for it, nobody has a handle, it has no callback. */
+static inline bool is_unheard(const struct gy_worker *self, const gantry_task *task, gantry_status result)
+{
+    return atomic_load_explicit(&task->flags, memory_order_relaxed) ==
+               (GY_TASK_LIGHT | GY_TASK_FILLED | GY_TASK_SPAWNED) &&
+           atomic_load_explicit(&task->edges, memory_order_relaxed) == NULL && result == GANTRY_OK &&
+           self->span_begin_ns == 0;
+}
+
+void gy_worker_abandon(struct gy_worker *self)
+{
+    gantry_task *task = self->activity == GY_IN_BODY ? self->running : NULL;
+    if (task == NULL) { /* it was the part of a loop, see parallel.c */
+        self->activity = GY_LOOKING;
+        return;
+    }
+    if (gy_task_is_critical(task)) {
+        (void)gantry_bandwidth_gate_lower();
+    }
+    gantry_status why = GY_FAIL(GANTRY_ERR_STATE, "the body has called pthread_exit()");
+    uint32_t cpu_class = gy_task_class(task);
+    end_body(self, task, why);
+    if (cpu_class != 0) {
+        gy_worker_leave_class(self);
+    }
+}
+
+void gy_worker_run(struct gy_worker *self, gantry_task *task)
+{
     if (self->owed_manager != task->manager) {
         gy_worker_settle(self); /* its waiter need not wait for a task of somebody else */
     }
@@ -473,13 +498,15 @@ void gy_worker_run(struct gy_worker *self, gantry_task *task)
     self->running = task;
     self->chosen = 0;
     gantry_status result = run_body(self, task);
-    self->activity = GY_RELEASING;
-    release_inline(task, result, &ready, self, NULL);
-    if (ready.resolve.first != NULL) {
-        resolve(&ready, self);
+    if (is_unheard(self, task, result)) {
+        gantry_taskman *manager = task->manager;
+        self->activity = GY_LOOKING;
+        self->running = NULL;
+        gy_worker_take_back(self, task);
+        gy_worker_owe(self, manager, GY_WORK_PENDING + GY_WORK_ACTIVE);
+        return;
     }
-    self->activity = GY_LOOKING;
-    self->running = NULL;
+    end_body(self, task, result);
     if (cpu_class != 0) {
         gy_worker_leave_class(self);
     }

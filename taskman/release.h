@@ -40,7 +40,19 @@ static inline void gy_ready_init(struct gy_ready *ready)
 void gy_ready_add(struct gy_ready *ready, gantry_task *task);
 
 /* The same for one that is READY already. */
-void gy_ready_sort(struct gy_ready *ready, gantry_task *task);
+static inline void gy_ready_sort(struct gy_ready *ready, gantry_task *task)
+{
+    bool is_doomed = atomic_load_explicit(&task->doom, memory_order_relaxed) != GANTRY_OK;
+    if (task->traits == GANTRY_TASK_CPU && !is_doomed) {
+        gy_task_list_add(&ready->cpu, task);
+    } else if (gy_task_is_gpu(task)) {
+        gy_task_list_add(&ready->gpu, task); /* a doomed one too: the dispatcher releases it */
+    } else if (gy_task_kind(task) != GANTRY_TASK_CPU || is_doomed) {
+        gy_task_list_add(&ready->resolve, task);
+    } else {
+        gy_task_list_add((task->traits & GY_TRAIT_QUEUED) != 0 ? &ready->queued : &ready->cpu, task);
+    }
+}
 
 /* Hand out everything in `ready`, resolving what needs no running and whatever that makes ready.  The
  * tasks were counted as active before; the caller is between gy_pool_enter() and gy_pool_leave() and
@@ -59,8 +71,29 @@ size_t gy_flow_release(gantry_task *task, gantry_status result, struct gy_ready 
  * the run has failed. */
 bool gy_flow_ready(gantry_task *task, struct gy_ready *ready);
 
-/* Tell the dispatcher that `successor` comes after what `task` carries. */
-void gy_task_carry(gantry_task *task, gantry_task *successor);
-bool gy_task_carries(const gantry_task *task);
+/* The two below, when the dispatcher has to do it. */
+void gy_task_carry_more(gantry_task *task, gantry_task *successor);
+void gy_task_drop_more(gantry_task *task);
+
+/* What `successor` comes after on the GPU: also what `task`, which ends, has in its `trail`. */
+static inline void gy_task_carry(gantry_task *task, uint64_t trail, gantry_task *successor)
+{
+    uint64_t none = 0;
+    if (trail == 0 || ((trail & GY_TRAIL_PLAIN) != 0 &&
+                       atomic_compare_exchange_strong_explicit(&successor->gpu.trail, &none, trail,
+                                                               memory_order_acq_rel, memory_order_relaxed))) {
+        return; /* most tasks come after one other, if any */
+    }
+    gy_task_carry_more(task, successor);
+}
+
+/* All dependents have been told; nobody reads it any more. */
+static inline void gy_task_drop_trail(gantry_task *task)
+{
+    uint64_t trail = atomic_load_explicit(&task->gpu.trail, memory_order_relaxed);
+    if (trail != 0 && (trail & GY_TRAIL_PLAIN) == 0) {
+        gy_task_drop_more(task);
+    }
+}
 
 #endif

@@ -21,8 +21,10 @@ void gy_taskman_enter_phase(gantry_taskman *manager, enum gy_phase next)
         manager->run = atomic_fetch_add_explicit(&runs, 1, memory_order_relaxed) + 1;
     }
     enum gy_phase now = gy_taskman_phase(manager);
+    if (next == GY_RUNNING || now == GY_RUNNING) {
+        gy_pool_count_running(manager->pool, next == GY_RUNNING);
+    }
     assert(next == GY_BUILDING ? now != GY_RUNNING : now + 1 == next || manager->frozen);
-    (void)now;
     atomic_store_explicit(&manager->phase, (uint8_t)next, memory_order_release);
 }
 
@@ -132,15 +134,18 @@ static gantry_status begin_running(gantry_taskman *manager, struct starter *star
     return status;
 }
 
-/* Plain CPU tasks are left to the workers to fetch; the rest goes its usual way. */
-static void hand_out(gantry_taskman *manager, struct starter *starter)
+/* Plain CPU tasks are left to the workers to fetch; the rest goes its usual way.  If the caller is going to
+ * wait at once, it begins with the first itself: returns who it stands in for, or NULL. */
+static struct gy_worker *hand_out(gantry_taskman *manager, struct starter *starter, bool will_wait)
 {
     gantry_cpu_dispatcher *pool = manager->pool;
+    struct gy_worker *self =
+        will_wait && starter->job.left != 0 && manager->gpu == NULL ? gy_standin_begin(manager) : NULL;
     gy_pool_enter(pool);
     if (starter->job.left != 0) {
         manager->job = starter->job;
         manager->job.manager = manager;
-        gy_pool_start(pool, &manager->job);
+        gy_pool_start(pool, &manager->job, self);
     }
     gy_ready_dispatch(manager, &starter->ready);
     if (starter->job.left == 0) {
@@ -153,13 +158,12 @@ static void hand_out(gantry_taskman *manager, struct starter *starter)
         gy_pool_expect(pool, soon_ns);
     }
     gy_pool_leave(pool);
+    return self;
 }
 
-gantry_status gantry_taskman_start(gantry_taskman *manager)
+/* `out` gets what hand_out() returns. */
+static gantry_status start_step(gantry_taskman *manager, bool will_wait, struct gy_worker **out)
 {
-    if (GY_HANDLE_IS_BAD(TASKMAN, manager)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
     gantry_status status = gy_taskman_check_owner(manager, "start");
     if (status != GANTRY_OK) {
         return status;
@@ -177,11 +181,20 @@ gantry_status gantry_taskman_start(gantry_taskman *manager)
     struct starter starter = {0};
     status = begin_running(manager, &starter);
     if (status == GANTRY_OK) {
-        hand_out(manager, &starter);
+        *out = hand_out(manager, &starter, will_wait);
     } else if (manager->gpu != NULL) {
         manager->gpu_ops->step_end(manager->gpu);
     }
     return status;
+}
+
+gantry_status gantry_taskman_start(gantry_taskman *manager)
+{
+    if (GY_HANDLE_IS_BAD(TASKMAN, manager)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
+    struct gy_worker *none;
+    return start_step(manager, false, &none);
 }
 
 /* ---- wait, stop ------------------------------------------------------------------------------ */
@@ -239,12 +252,17 @@ static bool check_idle(gantry_taskman *manager, bool is_stopping)
     return is_idle;
 }
 
-static void wait_until_idle(gantry_taskman *manager, bool is_stopping)
+/* `self`: the worker that the caller stands in for already; NULL: none. */
+static void wait_until_idle(gantry_taskman *manager, bool is_stopping, struct gy_worker *self)
 {
     struct waiter waiter = {manager, is_stopping};
-    for (;;) {
-        gy_pool_wait(manager->pool, wait_is_over, &waiter,
-                     manager->gpu != NULL ? &manager->patience_ns : NULL);
+    struct gy_wait wait = {.condition = wait_is_over,
+                           .user = &waiter,
+                           .patience_ns = manager->gpu != NULL ? &manager->patience_ns : NULL,
+                           .manager = manager,
+                           .self = self};
+    for (;; wait.self = NULL) {
+        gy_pool_wait(manager->pool, &wait);
         if (check_idle(manager, is_stopping)) {
             return;
         }
@@ -290,7 +308,7 @@ gantry_status gantry_taskman_wait(gantry_taskman *manager)
     if (status != GANTRY_OK) {
         return status;
     }
-    wait_until_idle(manager, false);
+    wait_until_idle(manager, false, NULL);
     return outcome(manager);
 }
 
@@ -327,21 +345,30 @@ static gantry_status report_unfilled(gantry_taskman *manager)
     return unfilled == 0 ? GANTRY_OK : gy_taskman_fail_unfilled("stop", unfilled, &view);
 }
 
+static gantry_status stop_step(gantry_taskman *manager, struct gy_worker *self)
+{
+    wait_until_idle(manager, true, self);
+    gantry_status status = outcome(manager);
+    if (manager->gpu != NULL) {
+        manager->gpu_ops->step_end(manager->gpu);
+    }
+    return status != GANTRY_OK ? status : report_unfilled(manager);
+}
+
 gantry_status gantry_taskman_stop(gantry_taskman *manager)
 {
     if (GY_HANDLE_IS_BAD(TASKMAN, manager)) {
         return GANTRY_ERR_INVALID_ARGUMENT;
     }
     gantry_status status = check_running(manager, "stop");
-    if (status != GANTRY_OK) {
-        return status;
-    }
-    wait_until_idle(manager, true);
-    status = outcome(manager);
-    if (manager->gpu != NULL) {
-        manager->gpu_ops->step_end(manager->gpu);
-    }
-    return status != GANTRY_OK ? status : report_unfilled(manager);
+    return status != GANTRY_OK ? status : stop_step(manager, NULL);
+}
+
+gantry_status gy_taskman_run_once(gantry_taskman *manager)
+{
+    struct gy_worker *self = NULL;
+    gantry_status status = start_step(manager, true, &self);
+    return status != GANTRY_OK ? status : stop_step(manager, self);
 }
 
 /* ---- reset ----------------------------------------------------------------------------------- */

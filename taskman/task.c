@@ -3,6 +3,7 @@
 
 #include "base/handle.h"
 #include "base/status.h"
+#include "taskman/gpu_task.h"
 #include "taskman/manager.h"
 #include "taskman/pool.h"
 #include "taskman/release.h"
@@ -116,10 +117,7 @@ const char *gantry_task_label(const gantry_task *task)
     if (GY_HANDLE_IS_BAD(TASK, task)) {
         return "";
     }
-    if (is_described(task) && task->label != NULL) {
-        return task->label;
-    }
-    return task->name != NULL ? task->name : "task";
+    return is_described(task) || task->name == NULL ? gy_task_label(task) : task->name;
 }
 
 gantry_task_kind gantry_task_get_kind(const gantry_task *task)
@@ -271,53 +269,6 @@ void gy_task_expect_ready(const gantry_task *task, uint64_t ns)
     }
 }
 
-void gy_task_prefetch_self(const gantry_task *task)
-{
-    __builtin_prefetch(atomic_load_explicit(&task->edges, memory_order_acquire));
-    __builtin_prefetch(&task->last_edge);
-    __builtin_prefetch(task->arg);
-}
-
-void gy_task_prefetch_dependents(const gantry_task *task)
-{
-    enum { MOST = 4 }; /* a fork wider than this has time to hide its misses behind each other */
-    const struct gy_edge *edge = atomic_load_explicit(&task->edges, memory_order_acquire);
-    for (int i = 0; i < MOST && edge != NULL && edge != &gy_edge_closed; i++) {
-        __builtin_prefetch(edge->successor, 1);
-        edge = atomic_load_explicit(&edge->next, memory_order_acquire);
-    }
-}
-
-struct gy_task_gpu *gy_task_gpu(gantry_task *task)
-{
-    return &task->gpu;
-}
-
-uint32_t gy_task_partition(const gantry_task *task)
-{
-    return task->partition;
-}
-
-struct gy_gpu_share *gy_task_share(const gantry_task *task)
-{
-    return task->manager->gpu_share;
-}
-
-gantry_launch_fn gy_task_launch_fn(const gantry_task *task)
-{
-    return task->body.launch;
-}
-
-void *gy_task_launch_arg(const gantry_task *task)
-{
-    return task->arg;
-}
-
-gantry_task_kind gy_task_flavour(const gantry_task *task)
-{
-    return gy_task_kind(task);
-}
-
 bool gy_task_may_begin(const gantry_task *task)
 {
     return atomic_load_explicit(&task->doom, memory_order_relaxed) == GANTRY_OK &&
@@ -340,11 +291,6 @@ bool gy_task_is_held_by_others(const gantry_task *task)
     return references - 1 > (int32_t)task->predecessors; /* less the start's */
 }
 
-struct gy_gpu_plan *gy_task_gpu_plan(const gantry_task *task)
-{
-    return gy_task_has(task, GY_TASK_FROZEN) ? task->manager->plan.live : NULL;
-}
-
 void gy_taskman_each_task(gantry_taskman *manager, gy_task_visit *visit, void *user)
 {
     struct gy_graph_view view = gy_graph_view(&manager->graph);
@@ -356,11 +302,6 @@ void gy_task_each_dependent(const gantry_task *task, gy_task_visit *visit, void 
     for (struct gy_edge *edge = gy_edge_at(&task->edges); edge != NULL; edge = gy_edge_at(&edge->next)) {
         visit(user, edge->successor);
     }
-}
-
-bool gy_task_begin(gantry_task *task)
-{
-    return gy_task_enter_running(task);
 }
 
 void gy_task_remove_reference_failed(gantry_task *task, gantry_status why)

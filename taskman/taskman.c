@@ -48,8 +48,9 @@ static unsigned threads_forks(const gantry_taskman *manager)
 static gantry_status import_options(gantry_taskman *manager, const gantry_taskman_options *theirs)
 {
     gantry_taskman_options options = {0};
-    gantry_status status = gy_options_import(
-        &options, sizeof(options), theirs, offsetof(gantry_taskman_options, gpu_dispatcher), "task manager");
+    gantry_status status =
+        gy_options_import(&options, offsetof(gantry_taskman_options, reserved), theirs,
+                          offsetof(gantry_taskman_options, gpu_dispatcher), "task manager");
     if (status != GANTRY_OK) {
         return status;
     }
@@ -82,6 +83,7 @@ static gantry_status import_options(gantry_taskman *manager, const gantry_taskma
                            "task manager: the partition is not of its GPU dispatcher's context");
         }
     }
+    manager->lets_help = !options.workers_only && gy_pool_lends(manager->pool);
     if (options.share != NULL) {
         status = open_share(manager, options.share);
     }

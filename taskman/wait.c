@@ -14,6 +14,7 @@
 #include "taskman/worker.h"
 
 #include <sched.h>
+#include <setjmp.h>
 
 enum {
     SPIN_ROUNDS = 64,    /* looks at all queues before a hybrid worker sleeps */
@@ -22,16 +23,50 @@ enum {
     PATIENT_PAUSES = 64, /* between two looks at what others are writing to */
 };
 
+/* What a thread that is a worker for a while only leaves to others. */
+static void leave_rest(struct gy_worker *self)
+{
+    gantry_cpu_dispatcher *pool = self->pool;
+    gantry_task *next = self->next;
+    self->next = NULL;
+    gy_worker_share_block(self);
+    gy_worker_current = NULL;
+    if (next != NULL) {
+        gy_pool_submit(pool, next, next, 1);
+    }
+}
+
+/* A body has called pthread_exit() in a thread of the application, which ends. */
+static void depart(void *worker)
+{
+    gy_worker_abandon(worker);
+    leave_rest(worker);
+}
+
+static void depart_from_outside(void *worker)
+{
+    struct gy_worker *self = worker;
+    depart(self);
+    gy_pool_leave(self->pool);
+}
+
+static void run_chain(struct gy_worker *self, gantry_task *task)
+{
+    while (task != NULL) {
+        gy_worker_run(self, task);
+        task = self->next;
+        self->next = NULL;
+    }
+}
+
 void gy_worker_run_here(gantry_cpu_dispatcher *pool, gantry_task *task)
 {
     struct gy_worker *outer = gy_worker_current;
     struct gy_worker self = {.pool = pool, .activity = GY_LOOKING, .last_error = gy_error_last()};
     gy_worker_current = &self;
-    while (task != NULL) {
-        gy_worker_run(&self, task);
-        task = self.next;
-        self.next = NULL;
-    }
+    pthread_cleanup_push(depart_from_outside, &self);
+    run_chain(&self, task);
+    pthread_cleanup_pop(0);
     gy_worker_current = outer;
 }
 
@@ -88,18 +123,30 @@ static bool stay_awake(const struct gy_worker *self, uint32_t round, uint64_t si
     return true;
 }
 
+static void does_not_sleep(void *pool)
+{
+    gy_event_cancel(&((gantry_cpu_dispatcher *)pool)->work);
+}
+
+static void is_not_idle(void *pool)
+{
+    atomic_fetch_sub_explicit(&((gantry_cpu_dispatcher *)pool)->idle, 1, memory_order_relaxed);
+}
+
 /* Until something happens, unless a last look finds a task or that the pool is stopping: true then. */
 static bool look_and_sleep(struct gy_worker *self, gantry_task **task)
 {
     gantry_cpu_dispatcher *pool = self->pool;
     uint32_t key = gy_event_prepare(&pool->work);
     bool stopping = atomic_load(&pool->stopping);
+    pthread_cleanup_push(does_not_sleep, pool); /* it may help with a loop, whose part exits */
     *task = gy_worker_find(self);
+    pthread_cleanup_pop(0);
     if (*task != NULL || stopping) {
         gy_event_cancel(&pool->work);
         return true;
     }
-    gy_event_sleep(&pool->work, key);
+    gy_worker_sleep(self, key);
     return false;
 }
 
@@ -137,67 +184,104 @@ static gantry_task *wait_for_task(struct gy_worker *self)
     gantry_task *task = gy_worker_find(self);
     if (task == NULL) {
         atomic_fetch_add_explicit(&pool->idle, 1, memory_order_relaxed);
+        pthread_cleanup_push(is_not_idle, pool);
         task = idle_for_task(self);
-        atomic_fetch_sub_explicit(&pool->idle, 1, memory_order_relaxed);
+        pthread_cleanup_pop(1);
     }
     return task;
 }
 
-void gy_worker_main(void *worker)
+static void work(struct gy_worker *self)
 {
-    struct gy_worker *self = worker;
-    gy_worker_current = self;
-    self->last_error = gy_error_last();
-    self->patience_ns = GY_PATIENCE_LEAST_NS;
     for (gantry_task *task; (task = wait_for_task(self)) != NULL;) {
         do {
             gy_worker_run(self, task);
         } while ((task = gy_worker_find(self)) != NULL);
     }
+}
+
+/* A body has called pthread_exit(): its frames are gone, but the thread is the pool's, and ends when that
+ * does.  It leaves the handler for good: bodies that run in one could not call pthread_exit() again, since
+ * there are compilers (clang) that let nobody unwind through a handler. */
+static void stay(void *worker)
+{
+    struct gy_worker *self = worker;
+    gy_worker_abandon(self);
+    longjmp(*self->anew, 1);
+}
+
+static void serve(struct gy_worker *self)
+{
+    pthread_cleanup_push(stay, self);
+    work(self);
+    pthread_cleanup_pop(0);
+}
+
+void gy_worker_main(void *worker)
+{
+    struct gy_worker *self = worker;
+    jmp_buf anew;
+    gy_worker_current = self;
+    self->last_error = gy_error_last();
+    self->patience_ns = GY_PATIENCE_LEAST_NS;
+    self->anew = &anew;
+    (void)setjmp(anew); /* comes back for each body that has called pthread_exit() */
+    serve(worker);
     gy_worker_current = NULL;
 }
 
 /* ---- waiting ------------------------------------------------------------------------------- */
 
-static void wait_inline(gantry_cpu_dispatcher *pool, bool (*condition)(void *user, bool thorough), void *user)
+static void work_until(struct gy_worker *self, bool (*condition)(void *user, bool thorough), void *user)
 {
-    /* The tasks' errors are not the caller's: it has asked for no more than to wait. */
-    struct gy_error before = *gy_error_last();
-    struct gy_worker *outer = gy_worker_current;
-    struct gy_worker self = {.pool = pool, .activity = GY_LOOKING, .last_error = gy_error_last()};
-    gy_worker_current = &self;
+    gantry_cpu_dispatcher *pool = self->pool;
     while (!condition(user, false)) {
-        gantry_task *task = gy_worker_find(&self);
+        gantry_task *task = gy_worker_find(self);
         if (task == NULL) {
             uint32_t key = gy_event_prepare(&pool->work);
-            if ((task = gy_worker_find(&self)) != NULL || condition(user, true)) {
+            if ((task = gy_worker_find(self)) != NULL || condition(user, true)) {
                 gy_event_cancel(&pool->work);
             } else {
                 gy_event_sleep(&pool->work, key);
                 continue;
             }
             if (task == NULL) {
-                break;
+                return;
             }
         }
-        gy_worker_run(&self, task);
+        gy_worker_run(self, task);
     }
-    gy_worker_share_block(&self);
+}
+
+static void wait_inline(gantry_cpu_dispatcher *pool, bool (*condition)(void *user, bool thorough), void *user)
+{
+    struct gy_kept_error before;
+    gy_error_keep(&before);
+    struct gy_worker *outer = gy_worker_current;
+    struct gy_worker self = {.pool = pool, .activity = GY_LOOKING, .last_error = gy_error_last()};
+    gy_worker_current = &self;
+    pthread_cleanup_push(depart, &self);
+    work_until(&self, condition, user);
+    pthread_cleanup_pop(0);
+    leave_rest(&self);
     gy_worker_current = outer;
-    if (self.next != NULL) {
-        gy_pool_inject(pool, self.next, self.next, 1);
-    }
     if (atomic_load(&pool->inject_count) != 0) {
         gy_pool_notify_work(pool, 1); /* we may have been woken for a task that is another waiter's now */
     }
-    gy_error_adopt(&before);
+    gy_error_put_back(&before);
+}
+
+/* Has the condition come to hold, perhaps by what the thread itself has done? */
+static bool look(const struct gy_wait *wait)
+{
+    return wait->condition(wait->user, false) || (wait->manager != NULL && gy_standin_look(wait));
 }
 
 /* True when the condition has come to hold before it was time to sleep. */
-static bool spin_for(bool (*condition)(void *user, bool thorough), void *user, uint64_t patience_ns)
+static bool spin_for(const struct gy_wait *wait, uint64_t patience_ns)
 {
     for (int i = 0; i < WAITER_PAUSES; i++) {
-        if (condition(user, false)) {
+        if (i % SPIN_PAUSES == 0 ? look(wait) : wait->condition(wait->user, false)) {
             return true;
         }
         gy_cpu_relax();
@@ -208,18 +292,18 @@ static bool spin_for(bool (*condition)(void *user, bool thorough), void *user, u
             gy_cpu_relax();
         }
         gy_spin_rest();
-        if (condition(user, false)) {
+        if (look(wait)) {
             return true;
         }
     }
     return false;
 }
 
-static void sleep_for(gantry_cpu_dispatcher *pool, bool (*condition)(void *user, bool thorough), void *user)
+static void sleep_for(gantry_cpu_dispatcher *pool, const struct gy_wait *wait)
 {
     for (;;) {
         uint32_t key = gy_event_prepare(&pool->done);
-        if (condition(user, true)) {
+        if (wait->condition(wait->user, true)) {
             gy_event_cancel(&pool->done);
             return;
         }
@@ -227,21 +311,26 @@ static void sleep_for(gantry_cpu_dispatcher *pool, bool (*condition)(void *user,
     }
 }
 
-void gy_pool_wait(gantry_cpu_dispatcher *pool, bool (*condition)(void *user, bool thorough), void *user,
-                  _Atomic(uint64_t) *patience_ns)
+void gy_pool_wait(gantry_cpu_dispatcher *pool, const struct gy_wait *wait)
 {
     if (pool->inline_only) {
-        wait_inline(pool, condition, user);
+        wait_inline(pool, wait->condition, wait->user);
+        return;
+    }
+    if (wait->self != NULL && gy_standin_work(wait->self, wait)) {
         return;
     }
     if (pool->mode == GANTRY_WAIT_BLOCK) {
-        sleep_for(pool, condition, user);
+        if (!look(wait)) {
+            sleep_for(pool, wait);
+        }
         return;
     }
+    _Atomic(uint64_t) *patience_ns = wait->patience_ns;
     uint64_t patience = patience_ns != NULL ? atomic_load_explicit(patience_ns, memory_order_relaxed) : 0;
     uint64_t begin = patience_ns != NULL ? gy_clock_ns() : 0;
-    if (!spin_for(condition, user, patience)) {
-        sleep_for(pool, condition, user);
+    if (!spin_for(wait, patience)) {
+        sleep_for(pool, wait);
     }
     if (patience_ns != NULL) {
         uint64_t most = pool->mode == GANTRY_WAIT_HYBRID ? GY_PATIENCE_HYBRID_NS : GY_PATIENCE_MOST_NS;

@@ -10,6 +10,7 @@
 #include "taskman/release.h"
 
 #include <sched.h>
+#include <setjmp.h>
 
 enum { GY_MOST_WORKERS = 1024 };
 
@@ -27,7 +28,21 @@ struct gy_block {
     size_t left;
 };
 
-/* One thread that runs tasks; `deque` excepted, only that thread touches it. */
+/* Who is a worker: its own thread, or one that stands in for it.  See standin.c. */
+enum gy_worker_holder {
+    GY_WORKER_AWAKE,
+    GY_WORKER_ASLEEP,
+    GY_WORKER_LENT,   /* to a waiting thread */
+    GY_WORKER_WANTED, /* the same, and its own thread waits for the end of that */
+};
+
+/* Tasks were queued, and none slept but workers that somebody stands in for. */
+enum gy_missed {
+    GY_MISSED = 1,       /* by those themselves */
+    GY_MISSED_OF_OTHERS, /* the same, and by others, or for others */
+};
+
+/* One thread that runs tasks; `deque` and `holder` excepted, only that thread touches it. */
 struct gy_worker {
     struct gy_deque deque;                    /* not initialised in an inline waiter */
     _Alignas(64) gantry_cpu_dispatcher *pool; /* a line that thieves do not read */
@@ -35,6 +50,7 @@ struct gy_worker {
     enum gy_worker_activity activity;
     bool has_deque;
     uint32_t index;               /* in pool->workers */
+    const gantry_taskman *only;   /* whose tasks it runs, when somebody stands in; NULL: everybody's */
     gantry_taskman *owed_manager; /* to take `owed` off of, and to tell of `spawned`; NULL: none */
     uint64_t owed;                /* what to take off, in the halves of `work` */
     uint32_t spawned;             /* tasks */
@@ -45,12 +61,14 @@ struct gy_worker {
     bool is_away;         /* on the CPUs of a class instead of `home` */
     cpu_set_t home;
     const struct gy_error *last_error; /* this thread's */
+    jmp_buf *anew;                     /* where the thread begins again; a worker's own only */
     uint64_t span_begin_ns;            /* of the body that ran last, until it is emitted; 0: not recorded */
     uint64_t span_end_ns;
-    uint64_t span_flow;   /* of the task that is being released, in a recording; 0: none */
-    uint32_t random;      /* state of the victim choice */
-    uint32_t ran;         /* tasks */
-    uint64_t patience_ns; /* GANTRY_WAIT_ADAPTIVE: see patience.h */
+    uint64_t span_flow;       /* of the task that is being released, in a recording; 0: none */
+    uint32_t random;          /* state of the victim choice */
+    uint32_t ran;             /* tasks */
+    uint64_t patience_ns;     /* GANTRY_WAIT_ADAPTIVE: see patience.h */
+    _Atomic(uint32_t) holder; /* atomic; enum gy_worker_holder */
     gy_thread thread;
     char name[32];
 };
@@ -72,6 +90,7 @@ struct gantry_cpu_dispatcher {
     struct gy_worker *workers;       /* immutable after create */
     uint32_t worker_count;           /* immutable after create */
     bool inline_only;                /* immutable after create */
+    bool lends;                      /* immutable after create; waiting threads may stand in for workers */
     unsigned forks;                  /* immutable after create; gy_thread_forks() of its workers */
     gantry_wait_mode mode;           /* immutable after create */
     _Atomic(uint32_t) watched;       /* atomic; see gy_pool_watch(); rarely written */
@@ -82,7 +101,12 @@ struct gantry_cpu_dispatcher {
 
     _Alignas(64) struct gy_event work; /* guarded by its lock; tasks were queued, or stopping */
     struct gy_event done;              /* guarded by its lock; a manager has nothing more to do */
+    struct gy_event returned;          /* guarded by its lock; a worker's place is free again */
     _Atomic(bool) stopping;            /* atomic; never goes back to false */
+    _Atomic(uint32_t) missed;          /* atomic; enum gy_missed */
+    _Atomic(uint32_t) lent;            /* atomic; workers that somebody stands in for and that sleep */
+    _Atomic(uint32_t) last_asleep;     /* atomic; whoever was the last to fall asleep */
+    _Atomic(uint32_t) running;         /* atomic; managers whose step runs */
 
     _Alignas(64) _Atomic(uint32_t) outside; /* atomic; foreign threads between enter and leave */
     _Alignas(64) gy_mutex inject_lock;
@@ -104,8 +128,12 @@ struct gantry_cpu_dispatcher {
 void gy_worker_main(void *worker);
 
 /* queues.c: what is taken before and after everything else; NULL: nothing. */
-gantry_task *gy_pool_take_urgent(gantry_cpu_dispatcher *pool);
-gantry_task *gy_pool_take_low(gantry_cpu_dispatcher *pool);
+gantry_task *gy_pool_take_urgent(struct gy_worker *self);
+gantry_task *gy_pool_take_low(struct gy_worker *self);
+
+/* queues.c: may the worker run it? */
+bool gy_worker_may_run_locked(const gantry_cpu_dispatcher *pool, const struct gy_worker *self,
+                              const gantry_task *task) GY_REQUIRES(pool->inject_lock);
 
 /* classes.c: before and after a worker works for a task of that class, whose place it has. */
 void gy_worker_enter_class(struct gy_worker *self, uint32_t cpu_class);
@@ -124,15 +152,34 @@ size_t gy_pool_let_class_locked(gantry_cpu_dispatcher *pool, struct gy_class *cl
 void gy_pool_inject_locked(gantry_cpu_dispatcher *pool, gantry_task *first, gantry_task *last, size_t count)
     GY_REQUIRES(pool->inject_lock);
 void gy_pool_submit_to_host(gantry_cpu_dispatcher *pool, gantry_task *first);
+
+/* standin.c: so many tasks were queued: wake as many, if they sleep. */
 void gy_pool_notify_work(gantry_cpu_dispatcher *pool, size_t count);
+/* standin.c: the same for tasks that the worker can run itself. */
+void gy_worker_notify_work(const struct gy_worker *self, size_t count);
+
+/* standin.c: queue a task for others. */
+void gy_worker_give_away(struct gy_worker *self, gantry_task *task);
+
+/* standin.c: sleep on `work`, and be a worker again. */
+void gy_worker_sleep(struct gy_worker *self, uint32_t key);
+
+/* standin.c: run what there is of the manager until there is nothing, or the condition holds, which is
+ * returned; then the thread stands in no more. */
+bool gy_standin_work(struct gy_worker *self, const struct gy_wait *wait);
+/* standin.c: the same, if there may be something to do and somebody to stand in for. */
+bool gy_standin_look(const struct gy_wait *wait);
 
 /* block.c: the next task that the worker's block makes ready, taking another block when it is used up. */
 gantry_task *gy_worker_next_of_block(struct gy_worker *self);
 /* block.c: let go of the rest of the block, for others to take. */
 void gy_worker_share_block(struct gy_worker *self);
 
-/* release.c: run the task, and release it. */
+/* release.c: run the task, and release it.  To be called between pthread_cleanup_push() and _pop(): bodies
+ * are not supposed to call pthread_exit(), but if one does, its task fails and others' get on. */
 void gy_worker_run(struct gy_worker *self, gantry_task *task);
+/* release.c: for cleanup handlers: what the thread was running will not return. */
+void gy_worker_abandon(struct gy_worker *self);
 
 /* pool.c: whatever can be run now.  NULL only if every queue was seen empty. */
 gantry_task *gy_worker_find(struct gy_worker *self);
@@ -151,6 +198,30 @@ void gy_worker_run_here(gantry_cpu_dispatcher *pool, gantry_task *task);
 
 /* wait.c: run what is queued in an inline-only pool. */
 void gy_pool_drain_inline(gantry_cpu_dispatcher *pool);
+
+/* What the calling thread's last error was; tasks that it runs while it waits have errors of their own. */
+struct gy_kept_error {
+    bool is_set;
+    struct gy_error error; /* meaningless unless is_set: it is long */
+};
+
+static inline void gy_error_keep(struct gy_kept_error *kept)
+{
+    const struct gy_error *last = gy_error_last();
+    kept->is_set = last->status != GANTRY_OK;
+    if (kept->is_set) {
+        kept->error = *last;
+    }
+}
+
+static inline void gy_error_put_back(const struct gy_kept_error *kept)
+{
+    if (kept->is_set) {
+        gy_error_adopt(&kept->error);
+    } else if (gy_error_last()->status != GANTRY_OK) {
+        gy_error_clear();
+    }
+}
 
 /* ---- inline: the worker that a thread is, and what it owes its manager ---- */
 
@@ -232,8 +303,10 @@ static inline void gy_worker_push(struct gy_worker *self, gantry_task *task)
     if (!gy_deque_push(&self->deque, task)) {
         gy_pool_inject(pool, task, task, 1);
     }
-    if (atomic_load(&pool->work.sleepers) != 0) {
-        gy_pool_notify_work(pool, 1);
+    /* Once somebody was missed it need not be said again. */
+    uint32_t sleepers = atomic_load(&pool->work.sleepers);
+    if (sleepers != 0 && (sleepers > atomic_load(&pool->lent) || atomic_load(&pool->missed) == 0)) {
+        gy_worker_notify_work(self, 1);
     }
 }
 

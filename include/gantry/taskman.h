@@ -53,14 +53,13 @@ typedef struct gantry_cpu_pool_ops {
 
 typedef struct gantry_cpu_dispatcher_options {
     size_t struct_size;
-    uint32_t worker_count;      /* 0: one per usable CPU; see `inline_only` */
-    gantry_wait_mode wait_mode; /* how idle workers wait */
-    bool inline_only;           /* no threads: tasks run in whoever waits for or stops a manager.  The fastest
-                                 * for steps of a few microseconds, which nobody need be woken for */
-    bool pin_workers;           /* worker i runs on cpus[i % cpu_count] alone; else on any of `cpus` */
-    const uint32_t *cpus;       /* the workers' CPUs; NULL: those of the calling thread.  Copied */
-    uint32_t cpu_count;         /* of `cpus`; worker_count 0 means one worker for each */
-    uint32_t class_count;       /* of `class_limits`, at most 16 */
+    uint32_t worker_count;        /* 0: one per usable CPU; see `inline_only` */
+    gantry_wait_mode wait_mode;   /* how idle workers wait */
+    bool inline_only;             /* no threads: tasks run in whoever waits for or stops a manager */
+    bool pin_workers;             /* worker i runs on cpus[i % cpu_count] alone; else on any of `cpus` */
+    const uint32_t *cpus;         /* the workers' CPUs; NULL: those of the calling thread.  Copied */
+    uint32_t cpu_count;           /* of `cpus`; worker_count 0 means one worker for each */
+    uint32_t class_count;         /* of `class_limits`, at most 16 */
     const uint32_t *class_limits; /* how many tasks with cpu_class i + 1 run at a time; > 0 each.  Copied */
     const gantry_cpu_pool_ops *host_pool; /* not NULL: no threads, tasks are given to these; excludes
                                            * worker_count, inline_only, cpus and pin_workers */
@@ -155,10 +154,17 @@ typedef struct gantry_taskman_options {
     gantry_partition *partition;       /* of its GPU tasks that name none; NULL: the context's default one */
     const gantry_share *share; /* bound on the GPU time of its GPU tasks, on top of their partitions'; NULL:
                                 * none.  Copied */
+    bool workers_only;         /* bodies run on workers alone.  Else a thread that waits for or stops the
+                                * manager runs some of this manager's, each time in the place of a worker that
+                                * sleeps, unless the dispatcher was given `cpus` or `pin_workers` */
+    uint8_t reserved[7];       /* 0 */
 } gantry_taskman_options;
-#define GANTRY_TASKMAN_OPTIONS_INIT                               \
-    {                                                             \
-        sizeof(gantry_taskman_options), NULL, NULL, 0, NULL, NULL \
+#define GANTRY_TASKMAN_OPTIONS_INIT                                       \
+    {                                                                     \
+        sizeof(gantry_taskman_options), NULL, NULL, 0, NULL, NULL, false, \
+        {                                                                 \
+            0                                                             \
+        }                                                                 \
     }
 
 /** @retval GANTRY_OK
@@ -260,9 +266,10 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_spawn(gantry_taskman *
  *  @retval GANTRY_ERR_OUT_OF_DEVICE_MEMORY  gantry_context_is_aborted(); nothing runs */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_start(gantry_taskman *manager);
 
-/** Block until every task submitted so far is released; the manager keeps running.  Never called from a
- *  task.  A GPU task is released when it is launched: its work may go on, and nothing orders the next step's
- *  behind it, unless a task of this step waits for it by gantry_launch_add_completion().
+/** Block until every task submitted so far is released; the manager keeps running.  The caller may run some
+ *  of them meanwhile, see `workers_only`.  Never called from a task.  A GPU task is released when it is
+ *  launched: its work may go on, and nothing orders the next step's behind it, unless a task of this step
+ *  waits for it by gantry_launch_add_completion().
  *  @retval GANTRY_OK               all of them succeeded
  *  @retval GANTRY_ERR_STATE        not RUNNING, or called from a task or another callback of the library
  *  @retval GANTRY_ERR_DEVICE_LOST  the GPU context failed; gantry_last_error() has the first cause
@@ -316,7 +323,8 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_start_from(gantry_task
                                                                      gantry_task *const *tasks, size_t count);
 
 /** Run a frozen graph `times` times, each after the other has ended: start and stop.  The first run that
- * fails is the last.
+ * fails is the last.  Since the caller is going to wait, it runs what one thread can do in the place of a
+ * worker that sleeps, and wakes others only for what is more: the fastest for steps of a few microseconds.
  *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL
  *  @retval GANTRY_ERR_STATE             not frozen, running, or called from a task

@@ -220,6 +220,37 @@ static void test_more_pipelines_than_streams_share_them(void **state)
     assert_int_equal(atomic_load(&pool->streams.peak), LIMIT);
 }
 
+static void test_a_pipeline_that_shares_a_stream_stays_on_it(void **state)
+{
+    struct pool *pool = *state;
+    uint32_t on[2 * LIMIT];
+    for (uint32_t i = 0; i < 2 * LIMIT; i++) {
+        on[i] = assign(pool, GY_TRAIL_NONE);
+    }
+    for (uint32_t i = 0; i < 10 * LIMIT; i++) { /* the next one as soon as one has ended, in some order */
+        uint32_t *stream = &on[i * 5 % (2 * LIMIT)];
+        uint64_t before = finish(pool, *stream, 1);
+        *stream = assign(pool, before);
+        assert_ok(gy_streams_wait(&pool->streams, *stream, before));
+    }
+    assert_int_equal(waits(pool), 0);
+    for (uint32_t i = 0; i < LIMIT; i++) {
+        assert_int_equal(pool->streams.streams[i].running, 2);
+    }
+}
+
+static void test_a_stream_with_fewer_tasks_is_shared_first(void **state)
+{
+    struct pool *pool = *state;
+    uint64_t root = run_task(pool, GY_TRAIL_NONE, 3 * LIMIT);
+    for (uint32_t i = 0; i < 3 * LIMIT; i++) {
+        (void)assign(pool, root);
+    }
+    for (uint32_t i = 0; i < LIMIT; i++) {
+        assert_int_equal(pool->streams.streams[i].running, 3);
+    }
+}
+
 static void test_after_everything_waits_for_every_stream(void **state)
 {
     struct pool *pool = *state;
@@ -276,6 +307,8 @@ int main(void)
         TEST(test_a_new_pipeline_takes_an_overtaken_stream_before_a_new_one),
         TEST(test_a_task_after_everything_leaves_all_streams_free),
         TEST(test_more_pipelines_than_streams_share_them),
+        TEST(test_a_pipeline_that_shares_a_stream_stays_on_it),
+        TEST(test_a_stream_with_fewer_tasks_is_shared_first),
         TEST(test_after_everything_waits_for_every_stream),
         TEST(test_a_position_older_than_the_kept_events_is_still_covered),
         TEST(test_streams_can_be_returned),

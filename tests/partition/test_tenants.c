@@ -336,6 +336,36 @@ static void test_shares_are_checked(void **state)
     share_scene_close(&s);
 }
 
+/* What the device was to do between two events is not begun when the first cannot be recorded. */
+static void test_a_share_that_cannot_be_entered_while_recorded(void **state)
+{
+    const gantry_share share = share_of(50, 2);
+    (void)state;
+    bool reached = true;
+    uint32_t failed = 0;
+    for (uint64_t nth = 1; reached; nth++) {
+        struct share_scene s;
+        gantry_profile *profile;
+        gantry_profile_options options = GANTRY_PROFILE_OPTIONS_INIT;
+        options.path = "/dev/null";
+        share_scene_open(&s, NULL);
+        gantry_taskman *manager = share_scene_manager(&s, &share);
+        assert_ok(gantry_profile_start(&options, &profile));
+        share_scene_submit(&s, manager, NULL, 3, true, false);
+        share_emu.reset_counters();
+        assert_int_equal((share_emu.fail)("cuEventRecord", nth, 2, GANTRY_EMU_ONCE), 0);
+        assert_ok(gantry_taskman_start(manager));
+        failed += gantry_taskman_stop(manager) != GANTRY_OK; /* which event it was decides */
+        reached = (share_emu.calls)("cuEventRecord") >= nth;
+        share_emu.clear_faults();
+        assert_ok(gantry_taskman_reset(manager));
+        assert_ok(gantry_profile_stop(profile, NULL));
+        gantry_taskman_destroy(manager);
+        share_scene_close(&s);
+    }
+    assert_true(failed > 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -349,6 +379,7 @@ int main(void)
         cmocka_unit_test(test_there_is_room_for_so_many_shares),
         cmocka_unit_test(test_a_group_longer_than_the_burst_ends),
         cmocka_unit_test(test_shares_are_checked),
+        cmocka_unit_test(test_a_share_that_cannot_be_entered_while_recorded),
     };
     return share_scene_begin() ? cmocka_run_group_tests(tests, NULL, NULL) : 1;
 }

@@ -29,13 +29,19 @@ static inline gantry_cpu_dispatcher *new_pool(uint32_t workers, gantry_wait_mode
     return pool;
 }
 
-static inline gantry_taskman *new_manager(gantry_cpu_dispatcher *pool)
+static inline gantry_taskman *new_manager_with(gantry_cpu_dispatcher *pool, bool workers_only)
 {
     gantry_taskman_options options = GANTRY_TASKMAN_OPTIONS_INIT;
     options.cpu_dispatcher = pool;
+    options.workers_only = workers_only;
     gantry_taskman *manager = NULL;
     assert_ok(gantry_taskman_create(&options, &manager));
     return manager;
+}
+
+static inline gantry_taskman *new_manager(gantry_cpu_dispatcher *pool)
+{
+    return new_manager_with(pool, false);
 }
 
 /* `workers` 0: inline */
@@ -43,6 +49,13 @@ static inline struct fixture set_up(uint32_t workers)
 {
     gantry_cpu_dispatcher *pool = new_pool(workers, GANTRY_WAIT_DEFAULT);
     return (struct fixture){pool, new_manager(pool)};
+}
+
+/* For tests of what workers do: nobody stands in for them. */
+static inline struct fixture set_up_workers_only(uint32_t workers)
+{
+    gantry_cpu_dispatcher *pool = new_pool(workers, GANTRY_WAIT_DEFAULT);
+    return (struct fixture){pool, new_manager_with(pool, true)};
 }
 
 static inline void tear_down(struct fixture *f)
@@ -99,6 +112,60 @@ static inline gantry_status trace_body(gantry_task *task, void *arg)
     struct trace *trace = arg;
     atomic_store(&trace->tasks[atomic_fetch_add(&trace->length, 1)], task);
     return GANTRY_OK;
+}
+
+/* How many are inside at once. */
+struct crowd {
+    gantry_cpu_dispatcher *pool; /* for who needs it */
+    atomic_int inside, most, ran;
+};
+
+static inline void pass_through(struct crowd *crowd)
+{
+    int inside = atomic_fetch_add(&crowd->inside, 1) + 1;
+    int most = atomic_load(&crowd->most);
+    while (inside > most && !atomic_compare_exchange_weak(&crowd->most, &most, inside)) {
+    }
+    for (int i = 0; i < 20; i++) {
+        sched_yield();
+    }
+    atomic_fetch_sub(&crowd->inside, 1);
+    atomic_fetch_add(&crowd->ran, 1);
+}
+
+static inline gantry_status crowd_body(gantry_task *task, void *arg)
+{
+    (void)task;
+    pass_through(arg);
+    return GANTRY_OK;
+}
+
+/* Bodies that end when as many as make the meeting have come. */
+struct meeting {
+    int size;
+    atomic_int arrived;
+};
+
+static inline gantry_status meet_body(gantry_task *task, void *arg)
+{
+    (void)task;
+    struct meeting *meeting = arg;
+    int all = (atomic_fetch_add(&meeting->arrived, 1) / meeting->size + 1) * meeting->size;
+    while (atomic_load(&meeting->arrived) < all) {
+        sched_yield();
+    }
+    return GANTRY_OK;
+}
+
+/* The CPUs that may be used; returns the first. */
+static inline uint32_t usable_cpus(cpu_set_t *mine)
+{
+    assert_int_equal(sched_getaffinity(0, sizeof(*mine), mine), 0);
+    uint32_t cpu = 0;
+    while (!CPU_ISSET(cpu, mine)) {
+        cpu++;
+    }
+    return cpu;
 }
 
 static inline gantry_taskman_stats stats_of(gantry_taskman *manager)

@@ -41,25 +41,6 @@ static void set_limit(gantry_cpu_dispatcher *pool, uint32_t limit)
     assert_ok(gantry_cpu_dispatcher_set_class(pool, 1, &options));
 }
 
-/* How many are inside at once. */
-struct crowd {
-    gantry_cpu_dispatcher *pool;
-    atomic_int inside, most, ran;
-};
-
-static void pass_through(struct crowd *crowd)
-{
-    int inside = atomic_fetch_add(&crowd->inside, 1) + 1;
-    int most = atomic_load(&crowd->most);
-    while (inside > most && !atomic_compare_exchange_weak(&crowd->most, &most, inside)) {
-    }
-    for (int i = 0; i < 20; i++) {
-        sched_yield();
-    }
-    atomic_fetch_sub(&crowd->inside, 1);
-    atomic_fetch_add(&crowd->ran, 1);
-}
-
 static gantry_status inner_part(size_t begin, size_t end, void *arg)
 {
     (void)begin, (void)end;
@@ -97,7 +78,7 @@ static void test_a_limit_holds_for_loops_of_its_tasks(void **state)
     }
 }
 
-struct meeting {
+struct gathering {
     gantry_cpu_dispatcher *pool;
     atomic_int inside;
 };
@@ -106,15 +87,15 @@ struct meeting {
 static gantry_status meet(gantry_task *task, void *arg)
 {
     (void)task;
-    struct meeting *meeting = arg;
-    if (atomic_fetch_add(&meeting->inside, 1) == 0) {
+    struct gathering *gathering = arg;
+    if (atomic_fetch_add(&gathering->inside, 1) == 0) {
         gantry_cpu_class_options options = GANTRY_CPU_CLASS_OPTIONS_INIT;
         options.limit = 2;
-        if (gantry_cpu_dispatcher_set_class(meeting->pool, 1, &options) != GANTRY_OK) {
+        if (gantry_cpu_dispatcher_set_class(gathering->pool, 1, &options) != GANTRY_OK) {
             return GANTRY_ERR_STATE;
         }
     }
-    while (atomic_load(&meeting->inside) < 2) {
+    while (atomic_load(&gathering->inside) < 2) {
         sched_yield();
     }
     return GANTRY_OK;
@@ -129,15 +110,15 @@ static gantry_status meet_in_part(size_t begin, size_t end, void *arg)
 static gantry_status run_meeting(gantry_task *task, void *arg)
 {
     (void)task;
-    struct meeting *meeting = arg;
-    return gantry_parallel_for(meeting->pool, 0, 2, 1, meet_in_part, meeting);
+    struct gathering *gathering = arg;
+    return gantry_parallel_for(gathering->pool, 0, 2, 1, meet_in_part, gathering);
 }
 
 static void test_a_raised_limit_lets_more_begin(void **state)
 {
     (void)state;
     struct fixture f = set_up_class(2, 1);
-    struct meeting tasks = {.pool = f.pool}, parts = {.pool = f.pool};
+    struct gathering tasks = {.pool = f.pool}, parts = {.pool = f.pool};
     add(f.manager, meet, &tasks, 1);
     add(f.manager, meet, &tasks, 1);
     run_step(f.manager);
@@ -149,13 +130,6 @@ static void test_a_raised_limit_lets_more_begin(void **state)
     tear_down(&f);
 }
 
-static gantry_status pass(gantry_task *task, void *arg)
-{
-    (void)task;
-    pass_through(arg);
-    return GANTRY_OK;
-}
-
 static void test_a_lowered_limit_holds_too(void **state)
 {
     (void)state;
@@ -163,7 +137,7 @@ static void test_a_lowered_limit_holds_too(void **state)
     set_limit(f.pool, 1);
     struct crowd crowd = {.pool = f.pool};
     for (int i = 0; i < 20; i++) {
-        add(f.manager, pass, &crowd, 1);
+        add(f.manager, crowd_body, &crowd, 1);
     }
     run_step(f.manager);
     assert_int_equal(crowd.most, 1);
@@ -184,11 +158,7 @@ static void test_a_class_runs_on_its_cpus(void **state)
 {
     (void)state;
     cpu_set_t mine;
-    assert_int_equal(sched_getaffinity(0, sizeof(mine), &mine), 0);
-    uint32_t cpu = 0;
-    while (!CPU_ISSET(cpu, &mine)) {
-        cpu++;
-    }
+    uint32_t cpu = usable_cpus(&mine);
     struct fixture f = set_up_class(1, 1);
     gantry_cpu_class_options options = GANTRY_CPU_CLASS_OPTIONS_INIT;
     options.cpus = &cpu;

@@ -29,7 +29,7 @@ static void test_carry_submit_drop_release_come_in_this_order(void **state)
     int drop = find(fake, DROP, up, NULL);
     assert_true(submit < drop && drop < find(fake, RELEASED, up, NULL));
     assert_int_equal(count_calls(fake, DROP), 4);
-    assert_int_equal(atomic_load(&gy_task_gpu(down)->trail), 3);
+    assert_int_equal(atomic_load(&gy_task_gpu(down)->trail), 6);
     gantry_taskman_stats stats = stats_of(f.base.manager);
     assert_int_equal(stats.tasks_gpu, 4);
     assert_int_equal(stats.tasks_cpu, 0);
@@ -58,8 +58,8 @@ static void test_trails_go_through_cpu_tasks_and_sync_points(void **state)
         assert_ok(gantry_task_start_after(end, alone));
         assert_ok(gantry_taskman_start(manager));
         assert_error(gantry_taskman_stop(manager), GANTRY_ERR_UNFILLED_NAME);
-        assert_int_equal(atomic_load(&gy_task_gpu(last)->trail), 2);
-        assert_int_equal(atomic_load(&gy_task_gpu(end)->trail), 1);
+        assert_int_equal(atomic_load(&gy_task_gpu(last)->trail), 4);
+        assert_int_equal(atomic_load(&gy_task_gpu(end)->trail), 2);
         assert_true(find(f.fake, CARRY, cpu, sync) >= 0);
         assert_true(find(f.fake, CARRY, sync, hole) >= 0);
         assert_true(find(f.fake, CARRY, hole, last) >= 0);

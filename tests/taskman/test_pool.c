@@ -104,17 +104,6 @@ static void test_no_wake_up_is_lost(void **state)
 }
 
 /* Two tasks that need each other to be running: a task put aside for later would hang here. */
-static gantry_status meet_body(gantry_task *task, void *arg)
-{
-    (void)task;
-    atomic_int *here = arg;
-    atomic_fetch_add(here, 1);
-    while (atomic_load(here) < 2) {
-        sched_yield();
-    }
-    return GANTRY_OK;
-}
-
 static gantry_status spawn_body(gantry_task *task, void *arg)
 {
     gantry_task *child = NULL;
@@ -152,11 +141,11 @@ static void test_a_task_made_by_a_running_one_is_taken_by_others(void **state)
     (void)state;
     for (int i = 0; i < 50; i++) {
         struct fixture f = set_up(2);
-        atomic_int here = 0;
-        add_cpu(f.manager, "parent", i % 2 == 0 ? spawn_body : spawn_by_sync_point_body, &here);
+        struct meeting meeting = {.size = 2};
+        add_cpu(f.manager, "parent", i % 2 == 0 ? spawn_body : spawn_by_sync_point_body, &meeting);
         assert_ok(gantry_taskman_start(f.manager));
         assert_ok(gantry_taskman_stop(f.manager));
-        assert_int_equal(here, 2);
+        assert_int_equal(meeting.arrived, 2);
         tear_down(&f);
     }
 }
@@ -172,7 +161,7 @@ static gantry_status name_body(gantry_task *task, void *arg)
 static void test_workers_have_names_and_a_number(void **state)
 {
     (void)state;
-    struct fixture f = set_up(1);
+    struct fixture f = set_up_workers_only(1);
     char name[32] = "";
     add_cpu(f.manager, NULL, name_body, name);
     assert_ok(gantry_taskman_start(f.manager));

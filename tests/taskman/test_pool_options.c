@@ -42,26 +42,6 @@ static void test_higher_priorities_are_begun_first(void **state)
     }
 }
 
-struct crowd {
-    atomic_int inside, most, ran;
-};
-
-static gantry_status crowd_body(gantry_task *task, void *arg)
-{
-    (void)task;
-    struct crowd *crowd = arg;
-    int inside = atomic_fetch_add(&crowd->inside, 1) + 1;
-    int most = atomic_load(&crowd->most);
-    while (most < inside && !atomic_compare_exchange_weak(&crowd->most, &most, inside)) {
-    }
-    for (int i = 0; i < 20; i++) {
-        sched_yield();
-    }
-    atomic_fetch_sub(&crowd->inside, 1);
-    atomic_fetch_add(&crowd->ran, 1);
-    return GANTRY_OK;
-}
-
 static gantry_cpu_dispatcher *pool_with(gantry_cpu_dispatcher_options options)
 {
     gantry_cpu_dispatcher *pool = NULL;
@@ -117,11 +97,7 @@ static void test_workers_are_bound_to_their_cpus(void **state)
 {
     (void)state;
     cpu_set_t mine;
-    assert_int_equal(sched_getaffinity(0, sizeof(mine), &mine), 0);
-    uint32_t cpu = 0;
-    while (!CPU_ISSET(cpu, &mine)) {
-        cpu++;
-    }
+    uint32_t cpu = usable_cpus(&mine);
     gantry_cpu_dispatcher_options options = GANTRY_CPU_DISPATCHER_OPTIONS_INIT;
     options.cpus = &cpu;
     options.cpu_count = 1;

@@ -1,0 +1,25 @@
+/* Hints for the compiler and the core: they change nothing but time. */
+#ifndef BASE_HINTS_H
+#define BASE_HINTS_H
+
+/* A function for the path that every task takes: compilers think it too large. */
+#define GY_INLINE inline __attribute__((always_inline))
+/* A function that is rarely called: kept out of its callers, which save fewer registers then. */
+#define GY_RARE __attribute__((noinline))
+/* The same, hardly ever: laid out and compiled for size as well. */
+#define GY_COLD __attribute__((noinline, cold))
+
+/* The line will be written, and is most likely another core's that has written it last: ask for it and the
+ * right to write at once.  Compilers make __builtin_prefetch(at, 1) a plain prefetch on any x86-64: that
+ * takes the line without the right, and the write has to ask the other core again.  Every x86-64 takes the
+ * instruction, with any address, also none; where it has no meaning it does nothing. */
+static inline void gy_prefetch_write(const void *at)
+{
+#if defined(__x86_64__)
+    __asm__ volatile("prefetchw (%0)" : : "r"(at));
+#else
+    __builtin_prefetch(at, 1);
+#endif
+}
+
+#endif

@@ -1,0 +1,226 @@
+/* Standing in: a thread that waits for a manager runs that manager's tasks, in the place of a worker that
+ * sleeps.
+ *
+ *              sleeps               begin                    end
+ *   AWAKE ---------------> ASLEEP --------> LENT -----------------------> ASLEEP
+ *     ^                      |               | the worker wakes up           end
+ *     +----------------------+               +---------------------> WANTED -----> AWAKE
+ *          wakes up
+ *
+ * The waiting thread does not come on top of the workers, it takes one's struct gy_worker: the queue that
+ * others steal from, the index, the place for spawned tasks.  So no more bodies run at a time than there are
+ * workers, and with one worker they run one after the other.  The worker's own thread, should it wake up
+ * meanwhile, passes the news on, since they may have been for another, and waits until its place is free.
+ *
+ * The thread runs tasks of the manager that it waits for and no others: it would have to wait for those in
+ * any case, so it is not kept, and it cannot meet a lock that it holds itself unless it would have waited for
+ * that for ever.  What else comes its way it gives to everybody; and when others' tasks wait for the worker,
+ * it leaves after the present body, what it has not done included.
+ *
+ * Sleepers that somebody stands in for are not worth waking up: `lent` counts them.  Who has found none but
+ * those says so in `missed` and looks once more; who ends looks there after counting itself out.  All of that
+ * is sequentially consistent, so one of the two sees the other (tests/models/standin.pml). */
+#include "taskman/pool.h"
+#include "taskman/worker.h"
+
+static bool has_sleepers(gantry_cpu_dispatcher *pool)
+{
+    return atomic_load(&pool->work.sleepers) > atomic_load(&pool->lent);
+}
+
+/* There is work that nobody is woken up for. */
+static void miss(gantry_cpu_dispatcher *pool, uint32_t what)
+{
+    uint32_t before = atomic_load(&pool->missed);
+    while (before < what && !atomic_compare_exchange_weak(&pool->missed, &before, what)) {
+    }
+}
+
+static void notify(gantry_cpu_dispatcher *pool, size_t count, uint32_t what)
+{
+    if (atomic_load(&pool->work.sleepers) == 0) {
+        return;
+    }
+    if (!has_sleepers(pool)) {
+        miss(pool, what);
+        if (!has_sleepers(pool)) {
+            return;
+        }
+    }
+    gy_event_notify(&pool->work, count < GY_MOST_WORKERS ? (uint32_t)count : GY_MOST_WORKERS);
+}
+
+void gy_pool_notify_work(gantry_cpu_dispatcher *pool, size_t count)
+{
+    notify(pool, count, GY_MISSED_OF_OTHERS);
+}
+
+void gy_worker_notify_work(const struct gy_worker *self, size_t count)
+{
+    notify(self->pool, count, self->only != NULL ? GY_MISSED : GY_MISSED_OF_OTHERS);
+}
+
+/* ---- the worker's side ----------------------------------------------------------------------- */
+
+void gy_worker_sleep(struct gy_worker *self, uint32_t key)
+{
+    gantry_cpu_dispatcher *pool = self->pool;
+    atomic_store_explicit(&pool->last_asleep, self->index, memory_order_relaxed);
+    atomic_store_explicit(&self->holder, GY_WORKER_ASLEEP, memory_order_release);
+    gy_event_sleep(&pool->work, key);
+    for (;;) {
+        uint32_t asleep = GY_WORKER_ASLEEP, lent = GY_WORKER_LENT;
+        if (atomic_compare_exchange_strong(&self->holder, &asleep, GY_WORKER_AWAKE)) {
+            break;
+        }
+        if (atomic_compare_exchange_strong(&self->holder, &lent, GY_WORKER_WANTED)) {
+            atomic_fetch_sub(&pool->lent, 1);
+            gy_event_notify(&pool->work, 1);
+            gy_event_wait_for(&pool->returned, &self->holder, GY_WORKER_AWAKE);
+            break;
+        }
+    }
+    self->last_error = gy_error_last();
+}
+
+/* ---- the waiting thread's side --------------------------------------------------------------- */
+
+/* The one that fell asleep last will most likely be woken up last. */
+static struct gy_worker *borrow(gantry_cpu_dispatcher *pool)
+{
+    uint32_t at = atomic_load_explicit(&pool->last_asleep, memory_order_relaxed);
+    for (uint32_t i = 0; i < pool->worker_count; i++) {
+        struct gy_worker *worker = &pool->workers[at];
+        uint32_t asleep = GY_WORKER_ASLEEP;
+        if (atomic_load_explicit(&worker->holder, memory_order_relaxed) == GY_WORKER_ASLEEP &&
+            atomic_compare_exchange_strong(&worker->holder, &asleep, GY_WORKER_LENT)) {
+            return worker;
+        }
+        at = at + 1 == pool->worker_count ? 0 : at + 1;
+    }
+    return NULL;
+}
+
+struct gy_worker *gy_standin_begin(gantry_taskman *manager)
+{
+    gantry_cpu_dispatcher *pool = manager->pool;
+    if (!manager->lets_help || gy_worker_current != NULL || !has_sleepers(pool)) {
+        return NULL;
+    }
+    struct gy_worker *self = borrow(pool);
+    if (self != NULL) {
+        atomic_fetch_add(&pool->lent, 1);
+        self->only = manager;
+        self->last_error = gy_error_last();
+        gy_worker_current = self;
+    }
+    return self;
+}
+
+void gy_worker_give_away(struct gy_worker *self, gantry_task *task)
+{
+    gy_pool_inject(self->pool, task, task, 1);
+    miss(self->pool, GY_MISSED_OF_OTHERS); /* even if others sleep: it is looked for once more */
+    gy_pool_notify_work(self->pool, 1);
+}
+
+/* Is there anything that somebody who sleeps could do? */
+static bool is_work_left(gantry_cpu_dispatcher *pool)
+{
+    bool any = atomic_load(&pool->jobs) != NULL || atomic_load(&pool->inject_count) != 0 ||
+               atomic_load(&pool->urgent_count) != 0 || atomic_load(&pool->low_count) != 0 ||
+               atomic_load(&pool->loops) != NULL;
+    for (uint32_t i = 0; i < pool->worker_count && !any; i++) {
+        any = !gy_deque_is_empty(&pool->workers[i].deque);
+    }
+    return any;
+}
+
+static void end(struct gy_worker *self)
+{
+    gantry_cpu_dispatcher *pool = self->pool;
+    gantry_task *next = self->next;
+    self->next = NULL;
+    if (next != NULL) {
+        gy_worker_give_away(self, next);
+    }
+    gy_worker_share_block(self);
+    gy_worker_settle(self);
+    if (!gy_deque_is_empty(&self->deque)) {
+        miss(pool, GY_MISSED);
+    }
+    self->only = NULL;
+    gy_worker_current = NULL;
+    uint32_t lent = GY_WORKER_LENT;
+    if (!atomic_compare_exchange_strong(&self->holder, &lent, GY_WORKER_ASLEEP)) {
+        atomic_store(&self->holder, GY_WORKER_AWAKE);
+        gy_event_notify(&pool->returned, UINT32_MAX);
+        return;
+    }
+    atomic_fetch_sub(&pool->lent, 1);
+    if (atomic_load(&pool->missed) != 0 && atomic_exchange(&pool->missed, 0) != 0 && is_work_left(pool)) {
+        gy_pool_notify_work(pool, pool->worker_count);
+    }
+}
+
+/* Others have tasks, which nobody else may come to: a worker divides its time between all. */
+static bool is_wanted(const struct gy_worker *self)
+{
+    const gantry_cpu_dispatcher *pool = self->pool;
+    return atomic_load_explicit(&pool->running, memory_order_relaxed) > 1 &&
+           (atomic_load_explicit(&pool->missed, memory_order_relaxed) == GY_MISSED_OF_OTHERS ||
+            atomic_load_explicit(&self->holder, memory_order_relaxed) == GY_WORKER_WANTED);
+}
+
+/* Does it have nothing of its own left? */
+static bool is_through(const struct gy_worker *self)
+{
+    return self->next == NULL && self->block.left == 0 && gy_deque_is_empty(&self->deque);
+}
+
+/* A body has called pthread_exit() in this thread, which is not ours. */
+static void depart(void *worker)
+{
+    gy_worker_abandon(worker);
+    end(worker);
+}
+
+static bool work(struct gy_worker *self, const struct gy_wait *wait)
+{
+    bool is_over = false;
+    do {
+        if (is_through(self)) {
+            gy_worker_settle(self);
+            is_over = wait->condition(wait->user, false);
+        }
+        gantry_task *task = is_over ? NULL : gy_worker_find(self);
+        if (task == NULL) {
+            break;
+        }
+        gy_worker_run(self, task);
+    } while (!is_wanted(self));
+    return is_over;
+}
+
+bool gy_standin_work(struct gy_worker *self, const struct gy_wait *wait)
+{
+    struct gy_kept_error before;
+    gy_error_keep(&before);
+    bool is_over;
+    pthread_cleanup_push(depart, self);
+    is_over = work(self, wait);
+    pthread_cleanup_pop(0);
+    gy_error_put_back(&before);
+    end(self);
+    return is_over;
+}
+
+bool gy_standin_look(const struct gy_wait *wait)
+{
+    gantry_cpu_dispatcher *pool = wait->manager->pool;
+    if (!wait->manager->lets_help || !has_sleepers(pool) || !is_work_left(pool)) {
+        return false;
+    }
+    struct gy_worker *self = gy_standin_begin(wait->manager);
+    return self != NULL && gy_standin_work(self, wait);
+}

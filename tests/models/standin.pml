@@ -1,0 +1,239 @@
+/* Standing in for workers, taskman/standin.c, on the eventcounts of taskman/event.c: a waiting thread borrows a
+ * worker that sleeps, and may leave tasks of others behind; these are queued by a thread of their own and by the
+ * one that stands in.  Nobody is a worker together with somebody else, every task is run, and whoever sleeps is
+ * woken up when all is over.
+ *
+ * Each statement is one access of the C code to what is shared, in its order; the lock of an event makes the
+ * check for its epoch and falling asleep one step, as well as moving it on and waking up.  Looking for tasks is
+ * one step.
+ *
+ * -DBROKEN: who stops standing in does not look for what was missed. */
+#ifndef WORKERS
+#define WORKERS 1
+#define ROUNDS 2 /* how often a thread stands in */
+#define EACH 2   /* tasks queued by the other thread */
+#endif
+#define ALL (EACH + ROUNDS)
+
+#define AWAKE 0
+#define ASLEEP 1
+#define LENT 2
+#define WANTED 3
+
+byte tasks;                /* queued */
+byte ran, queued;          /* so far */
+byte epoch, sleepers;      /* pool->work */
+bool waiting[2];           /* in gy_cond_wait(&work.moved) */
+byte back_epoch, back_sleepers; /* pool->returned */
+bool back_waiting[2];
+byte lent;                 /* pool->lent */
+bool missed;               /* pool->missed */
+byte holder[WORKERS];      /* worker->holder */
+byte acting[WORKERS];      /* how many threads are this worker at this moment */
+bool stopping, stood_in;
+
+/* gy_event_notify(&pool->work, 1): whom the condition variable chooses is not said */
+inline notify_one()
+{
+    if
+    :: sleepers == 0
+    :: else ->
+        atomic {
+            epoch++;
+            if
+            :: waiting[0] -> waiting[0] = false
+            :: waiting[1] -> waiting[1] = false
+            :: !waiting[0] && !waiting[1]
+            fi
+        }
+    fi
+}
+
+/* gy_pool_notify_work() */
+inline notify_work()
+{
+    s = sleepers;
+    if
+    :: s == 0
+    :: else ->
+        s = sleepers;
+        if
+        :: s > lent -> notify_one()
+        :: else ->
+            missed = true;
+            s = sleepers;
+            if
+            :: s > lent -> notify_one()
+            :: else
+            fi
+        fi
+    fi
+}
+
+/* gy_worker_find() */
+inline find()
+{
+    atomic {
+        assert(acting[me] == 1);
+        if
+        :: tasks > 0 -> tasks--; found = true
+        :: else -> found = false
+        fi
+    }
+}
+
+/* gy_worker_sleep() */
+inline sleep()
+{
+    acting[me]--;
+    holder[me] = ASLEEP;
+    atomic {
+        if
+        :: epoch == key -> waiting[me] = true
+        :: else
+        fi
+    };
+    !waiting[me];
+    sleepers--;
+    do
+    :: atomic { holder[me] == ASLEEP -> holder[me] = AWAKE; acting[me]++ }; break
+    :: atomic { holder[me] == LENT -> holder[me] = WANTED };
+       lent--;
+       notify_one();
+       do /* gy_event_wait_for() */
+       :: back_sleepers++;
+          key = back_epoch;
+          if
+          :: holder[me] == AWAKE -> back_sleepers--; break
+          :: else ->
+              atomic {
+                  if
+                  :: back_epoch == key -> back_waiting[me] = true
+                  :: else
+                  fi
+              };
+              !back_waiting[me];
+              back_sleepers--
+          fi
+       od;
+       acting[me]++;
+       break
+    od
+}
+
+proctype worker(byte me)
+{
+    bool found, ends;
+    byte key;
+    acting[me]++;
+    do
+    :: ends = stopping;
+       find();
+       if
+       :: found -> ran++
+       :: !found && ends -> break
+       :: else ->
+           sleepers++; /* gy_event_prepare() */
+           key = epoch;
+           ends = stopping;
+           find();
+           if
+           :: found || ends ->
+               sleepers--; /* gy_event_cancel() */
+               if
+               :: found -> ran++
+               :: else -> break
+               fi
+           :: else -> sleep()
+           fi
+       fi
+    od
+}
+
+/* What gy_standin_begin() does, the work, and end() */
+proctype waiter()
+{
+    byte round, at, s;
+    bool has;
+    do
+    :: round < ROUNDS ->
+        has = false;
+        s = sleepers;
+        if
+        :: s > lent ->
+            for (at : 0 .. WORKERS - 1) {
+                atomic {
+                    if
+                    :: !has && holder[at] == ASLEEP -> holder[at] = LENT; has = true; break
+                    :: else
+                    fi
+                }
+            };
+        :: else
+        fi;
+        if
+        :: has ->
+            lent++;
+            acting[at]++;
+            assert(acting[at] == 1);
+            tasks++; /* a task that it makes ready, and leaves to the others */
+            notify_work();
+            acting[at]--;
+            if
+            :: atomic { holder[at] == LENT -> holder[at] = ASLEEP };
+               lent--;
+#ifndef BROKEN
+               if
+               :: atomic { missed -> missed = false };
+                  if
+                  :: tasks > 0 -> notify_work()
+                  :: else
+                  fi
+               :: else
+               fi
+#endif
+            :: holder[at] == WANTED ->
+                holder[at] = AWAKE;
+                if /* gy_event_notify(&pool->returned, all) */
+                :: back_sleepers == 0
+                :: else -> d_step { back_epoch++; back_waiting[0] = false; back_waiting[1] = false }
+                fi
+            fi
+        :: else -> /* there is nobody to stand in for */
+            tasks++;
+            notify_work()
+        fi;
+        round++
+    :: else -> break
+    od;
+    stood_in = true
+}
+
+proctype other()
+{
+    byte s;
+    do
+    :: queued < EACH ->
+        tasks++;
+        notify_work();
+        queued++
+    :: else -> break
+    od;
+    stood_in && ran == ALL; /* no manager is left: the pool is destroyed */
+    stopping = true;
+    if
+    :: sleepers == 0
+    :: else -> d_step { epoch++; waiting[0] = false; waiting[1] = false }
+    fi
+}
+
+init {
+    atomic {
+        run worker(0);
+#if WORKERS > 1
+        run worker(1);
+#endif
+        run waiter();
+        run other()
+    }
+}
