@@ -35,6 +35,9 @@ int cli_usage_error(const char *format, ...) GANTRY_PRINTF(1, 2);
  * options.  Names the option. */
 int cli_option_error(int result, char *const *argv);
 
+/* The same for what stands behind a sample's option, in `optarg`. */
+int cli_value_error(const char *sample, const struct option *option);
+
 /* A whole unsigned decimal number in [low, high]; false otherwise. */
 bool cli_parse_number(const char *text, unsigned long low, unsigned long high, unsigned long *out);
 

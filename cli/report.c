@@ -5,6 +5,7 @@
 
 #include "cli/command.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,8 +77,11 @@ static int diff(const struct arguments *arguments, const struct loaded *after)
         return 1;
     }
     if (arguments->json) {
+        printf("{\"before\":");
         cli_report_json(arguments->other, &before->trace, &before->report);
+        printf(",\"after\":");
         cli_report_json(arguments->file, &after->trace, &after->report);
+        printf("}\n");
     } else {
         cli_report_diff(&before->trace, &before->report, &after->trace, &after->report);
     }
@@ -109,30 +113,12 @@ static bool export_html(const char *path, FILE *file)
     return true;
 }
 
-static int export(const struct arguments *arguments)
-{
-    const char *name = arguments->output != NULL ? arguments->output : "standard output";
-    FILE *file = arguments->output != NULL ? fopen(arguments->output, "w") : stdout;
-    if (file == NULL) {
-        fprintf(stderr, "gantry: %s: cannot be created\n", name);
-        return 1;
-    }
-    bool good = arguments->format == FORMAT_CHROME ? export_chrome(arguments->file, file)
-                                                   : export_html(arguments->file, file);
-    bool written = fflush(file) == 0 && ferror(file) == 0;
-    if (file != stdout) {
-        written = fclose(file) == 0 && written;
-    }
-    if (!written) {
-        fprintf(stderr, "gantry: %s: cannot be written\n", name);
-    }
-    return good && written ? 0 : 1;
-}
-
 static int report_on(const struct arguments *arguments)
 {
     if (arguments->format != FORMAT_TEXT) {
-        return export(arguments);
+        bool good = arguments->format == FORMAT_CHROME ? export_chrome(arguments->file, stdout)
+                                                       : export_html(arguments->file, stdout);
+        return good ? 0 : 1;
     }
     struct loaded *loaded = load(arguments->file, false);
     if (loaded == NULL) {
@@ -145,6 +131,7 @@ static int report_on(const struct arguments *arguments)
         status = cli_report_waterfall(&loaded->trace, &loaded->report, arguments->json) ? 0 : 1;
     } else if (arguments->json) {
         cli_report_json(arguments->file, &loaded->trace, &loaded->report);
+        printf("\n");
     } else {
         cli_report_text(arguments->file, &loaded->trace, &loaded->report);
     }
@@ -181,6 +168,10 @@ static int parse(int argc, char **argv, struct arguments *arguments)
     if (argc - optind != 2 || strcmp(argv[optind], "trace") != 0) {
         return cli_usage_error("report: say `report trace FILE`");
     }
+    if (arguments->format != FORMAT_TEXT &&
+        (arguments->json || arguments->waterfall || arguments->other != NULL)) {
+        return cli_usage_error("report: --format goes with neither --json nor --waterfall nor --diff");
+    }
     if (arguments->waterfall && arguments->other != NULL) {
         return cli_usage_error("report: --waterfall and --diff do not go together");
     }
@@ -192,7 +183,20 @@ static int report_main(int argc, char **argv)
 {
     struct arguments arguments = {.format = FORMAT_TEXT};
     int status = parse(argc, argv, &arguments);
-    return status != 0 ? status : report_on(&arguments);
+    if (status != 0) {
+        return status;
+    }
+    if (arguments.output != NULL && freopen(arguments.output, "w", stdout) == NULL) {
+        fprintf(stderr, "gantry: %s: %s\n", arguments.output, strerrordesc_np(errno));
+        return 1;
+    }
+    status = report_on(&arguments);
+    bool is_written = fflush(stdout) == 0 && ferror(stdout) == 0;
+    if (arguments.output != NULL && !is_written) {
+        fprintf(stderr, "gantry: %s: cannot be written\n", arguments.output);
+        status = 1;
+    }
+    return status;
 }
 
 const struct cli_command cli_report = {
@@ -203,7 +207,7 @@ const struct cli_command cli_report = {
         "Reads a .pftrace file that Gantry recorded and prints how busy the dispatcher, the partitions, the\n"
         "streams and the SMs were, where the GPU was idle and why, the kernels that took longest, what was\n"
         "lost, and how far the GPU's times may be off.\n"
-        "  --json            the report as one JSON object\n"
+        "  --json            the report as one JSON object; with --diff an object of two, before and after\n"
         "  --waterfall       when each stage (tasks of one label) ran, on the host and on each partition\n"
         "  --diff BEFORE     compare with another recording\n"
         "  --format json     write the recording in Chrome's JSON format\n"

@@ -79,8 +79,11 @@ static void print_causes(const struct trace *trace, const struct report *r)
     }
 }
 
-static void print_quality(const struct report *r)
+static void print_quality(const struct trace *trace, const struct report *r)
 {
+    if (!trace->is_complete) {
+        printf("not complete   the end is missing: of a killed program up to its last second\n");
+    }
     printf("lost           %" PRIu64 " slices, %" PRIu64 " of %" PRIu64 " blocks\n", r->slices_lost,
            r->ctas_lost, r->ctas + r->ctas_lost);
     if (r->gpu_tasks != 0) {
@@ -108,7 +111,7 @@ void cli_report_text(const char *path, const struct trace *trace, const struct r
     printf("launches       %10.3f ms in %" PRIu64 " calls\n", ms(r->launch_ns), r->launches);
     print_gpu(trace, r);
     print_causes(trace, r);
-    print_quality(r);
+    print_quality(trace, r);
     printf("\n%-28s %8s %12s %12s %12s %12s %8s\n", r->kernels_are_tasks ? "GPU task" : "kernel", "count",
            "total ms", "mean us", "least us", "most us", "blocks");
     for (size_t i = 0; i < r->kernel_count; i++) {
@@ -179,9 +182,10 @@ void cli_report_json(const char *path, const struct trace *trace, const struct r
 {
     printf("{\"file\":");
     cli_json_string(stdout, path);
-    printf(",\"span_ns\":%" PRIu64 ",\"cpu_tasks\":%" PRIu64 ",\"cpu_task_ns\":%" PRIu64
+    printf(",\"complete\":%s,\"span_ns\":%" PRIu64 ",\"cpu_tasks\":%" PRIu64 ",\"cpu_task_ns\":%" PRIu64
            ",\"batches\":%" PRIu64 ",\"launches\":%" PRIu64 ",\"launch_ns\":%" PRIu64 ",",
-           r->end_ns - r->begin_ns, r->tasks, r->task_ns, r->batches, r->launches, r->launch_ns);
+           trace->is_complete ? "true" : "false", r->end_ns - r->begin_ns, r->tasks, r->task_ns, r->batches,
+           r->launches, r->launch_ns);
     printf("\"phase_ns\":{\"htod\":%" PRIu64 ",\"kernel\":%" PRIu64 ",\"dtoh\":%" PRIu64 "},", r->phase_ns[0],
            r->phase_ns[1], r->phase_ns[2]);
     printf("\"gpu\":{\"tasks\":%" PRIu64 ",\"span_ns\":%" PRIu64 ",\"busy_ns\":%" PRIu64 "},", r->gpu_tasks,
@@ -206,7 +210,7 @@ void cli_report_json(const char *path, const struct trace *trace, const struct r
            ",\"sm_alignment_ns\":%" PRIu64 ",\"tick_ns\":%" PRIu64 ",\"largest_shift_ns\":%" PRIu64 "},",
            r->ctas, r->ctas_lost, r->cta_alignment_ns, r->sm_alignment_ns, r->tick_ns, r->shift_ns);
     print_kernels_json(trace, r);
-    printf("}\n");
+    printf("}");
 }
 
 /* ---- the difference of two runs ---------------------------------------------------------------- */

@@ -610,6 +610,27 @@ static void begin(struct trace_reader *r, struct trace *out)
     }
 }
 
+/* Our writer's last word is the mark "end". */
+static void note_the_end(const char *path, struct trace *trace)
+{
+    bool ended = false;
+    for (size_t i = 0; i < trace->mark_count && !ended; i++) {
+        ended = strcmp(trace->names[trace->marks[i].name], "end") == 0 &&
+                strcmp(trace->tracks[trace->marks[i].track].name, "recording") == 0;
+    }
+    trace->is_complete = ended && trace->cut_bytes == 0;
+    if (!ended) {
+        fprintf(stderr,
+                "gantry: %s: the recording was not ended: its program was killed, or still runs; what was "
+                "recorded in the last second may be missing\n",
+                path);
+    }
+    if (trace->cut_bytes != 0) {
+        fprintf(stderr, "gantry: %s: the file ends within a packet, %llu bytes are not read\n", path,
+                (unsigned long long)trace->cut_bytes);
+    }
+}
+
 bool cli_trace_load(const char *path, trace_block_fn block, void *user, struct trace *out)
 {
     *out = (struct trace){.detail_count = 1, .track_count = 1};
@@ -623,13 +644,14 @@ bool cli_trace_load(const char *path, trace_block_fn block, void *user, struct t
     r->user = user;
     out->reader = r;
     begin(r, out);
-    const char *wrong = r->wrong == NULL ? cli_trace_file_read(path, read_packet, r) : NULL;
+    const char *wrong = r->wrong == NULL ? cli_trace_file_read(path, read_packet, r, &out->cut_bytes) : NULL;
     wrong = r->wrong != NULL ? r->wrong : wrong;
     if (wrong != NULL) {
         fprintf(stderr, "gantry: %s: %s\n", path, wrong);
         cli_trace_free(out);
         return false;
     }
+    note_the_end(path, out);
     return true;
 }
 

@@ -72,6 +72,8 @@ struct trace {
     size_t count_count;
     const char **names; /* 0 is "" */
     size_t name_count;
+    bool is_complete;            /* the recording was ended, and all of it is here */
+    uint64_t cut_bytes;          /* at the end of the file, of a packet that is not whole */
     struct trace_reader *reader; /* the reader's own */
 };
 
@@ -80,8 +82,9 @@ struct trace {
 typedef void (*trace_block_fn)(void *user, const struct trace *trace, const struct trace_slice *block,
                                uint64_t number);
 
-/* Read a .pftrace file that Gantry wrote.  `block` may be NULL.  False after a line on stderr; trace needs no
- * free then. */
+/* Read a .pftrace file that Gantry wrote.  `block` may be NULL.  A recording that was not ended, because its
+ * program was killed or runs yet, is read as far as it goes, after a line on stderr that says so.  False
+ * after a line on stderr; trace needs no free then. */
 bool cli_trace_load(const char *path, trace_block_fn block, void *user, struct trace *out);
 void cli_trace_free(struct trace *trace);
 

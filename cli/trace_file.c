@@ -84,7 +84,8 @@ struct file {
     bool (*packet)(void *user, struct span span);
     void *user;
     const char *wrong;
-    bool ended; /* packet() wants no more */
+    uint64_t cut; /* bytes of a packet whose rest is not in the file */
+    bool ended;   /* packet() wants no more */
 };
 
 static void read_packets(struct file *file, struct span span, bool is_inner);
@@ -134,10 +135,11 @@ static bool is_compressed(struct span packet, struct span *inner)
 
 static void read_packets(struct file *file, struct span span, bool is_inner)
 {
-    const uint8_t *kept = span.at;
+    const uint8_t *first = span.at, *kept = first, *last = first;
     struct field field;
     while (file->wrong == NULL && !file->ended && cli_next_field(&span, &field)) {
         struct span inner;
+        last = span.at;
         if (field.number != PACKET || field.bytes.at == NULL) {
             file->wrong = "not a Perfetto trace";
         } else if (!is_inner && is_compressed(field.bytes, &inner)) {
@@ -150,12 +152,15 @@ static void read_packets(struct file *file, struct span span, bool is_inner)
             kept += FORGET_BYTES;
         }
     }
-    if (span.at == NULL && file->wrong == NULL) {
+    if (span.at == NULL && file->wrong == NULL && !is_inner && last != first) {
+        file->cut = (uint64_t)(span.end - last); /* its writer was killed at it */
+    } else if (span.at == NULL && file->wrong == NULL) {
         file->wrong = "the file ends within a packet";
     }
 }
 
-const char *cli_trace_file_read(const char *path, bool (*packet)(void *user, struct span span), void *user)
+const char *cli_trace_file_read(const char *path, bool (*packet)(void *user, struct span span), void *user,
+                                uint64_t *cut)
 {
     struct file file = {.packet = packet, .user = user};
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -173,10 +178,11 @@ const char *cli_trace_file_read(const char *path, bool (*packet)(void *user, str
     why = errno;
     close(fd);
     if (data == MAP_FAILED) {
-        return bytes == 0 ? "empty" : strerrordesc_np(why);
+        return bytes == 0 ? "empty, nothing was recorded" : strerrordesc_np(why);
     }
     (void)madvise(data, bytes, MADV_SEQUENTIAL);
     read_packets(&file, (struct span){data, data + bytes}, false);
     munmap(data, bytes);
+    *cut = file.cut;
     return file.wrong;
 }

@@ -20,7 +20,9 @@ struct field {
 bool cli_next_field(struct span *span, struct field *field);
 
 /* Call `packet` for each packet of the file, also for those that are deflated in others.  It returns false to
- * end this.  What is behind is not kept in memory.  NULL, or what is wrong with the file (static text). */
-const char *cli_trace_file_read(const char *path, bool (*packet)(void *user, struct span span), void *user);
+ * end this.  What is behind is not kept in memory.  `cut` gets the bytes at the end that are part of a packet
+ * whose rest is missing.  NULL, or what is wrong with the file (static text). */
+const char *cli_trace_file_read(const char *path, bool (*packet)(void *user, struct span span), void *user,
+                                uint64_t *cut);
 
 #endif

@@ -38,6 +38,12 @@ int cli_option_error(int result, char *const *argv)
     return cli_usage_error("%sunknown option -%c", where, optopt);
 }
 
+int cli_value_error(const char *sample, const struct option *option)
+{
+    return cli_usage_error("%s: --%s does not take '%s', see `gantry run %s --help`", sample, option->name,
+                           optarg, sample);
+}
+
 bool cli_parse_number(const char *text, unsigned long low, unsigned long high, unsigned long *out)
 {
     if (text[0] < '0' || text[0] > '9') {

@@ -40,7 +40,6 @@
 #include <string.h>
 
 #define MARKS_FIRST 1024u
-#define MARKS_SPARE 512u /* when so few are free, there are soon twice as many */
 #define MARKS_LIMIT 16384u
 #define MARKS_OF_WAITING 8u /* tasks that one ready task may make ready within a batch, as a guess */
 #define STREAMS 64u
@@ -50,6 +49,12 @@
 #define ANCHOR_RETRY_NS 20000000u
 #define ASSUMED_DRIFT 100e-6
 #define EVENT_RESOLUTION_NS 500u
+
+#ifdef GANTRY_TESTING
+static atomic_uint marks_first = MARKS_FIRST;
+#else
+static const uint32_t marks_first = MARKS_FIRST;
+#endif
 
 struct gy_gpu_mark {
     CUevent begin, end;       /* whoever holds the mark */
@@ -139,6 +144,11 @@ void gy_gpu_time_set_anchor_age(struct gy_gpu_time *time, uint64_t ns)
 {
     time->anchor_age_ns = ns;
 }
+
+void gy_gpu_time_set_marks(uint32_t first)
+{
+    atomic_store(&marks_first, first);
+}
 #endif
 
 /* ---- marks ----------------------------------------------------------------------------------- */
@@ -186,6 +196,12 @@ static void make_marks(struct gy_gpu_time *time, uint32_t count)
     chunk->next = time->chunks;
     time->chunks = chunk;
     gy_mutex_unlock(&time->lock);
+}
+
+/* When no more than these are free, there are soon twice as many. */
+static uint32_t spare_marks(void)
+{
+    return marks_first / 2;
 }
 
 /* Double the marks until so many are free; see MARKS_LIMIT. */
@@ -341,7 +357,7 @@ static void prepare(struct gy_gpu_time *time, uint64_t generation)
     bool make = time->made == 0;
     gy_mutex_unlock(&time->lock);
     if (make) {
-        make_marks(time, MARKS_FIRST);
+        make_marks(time, marks_first);
     }
     time->draft.host_ns = 0;
     (void)gy_gpu_anchor_take(&time->draft, time->context, time->stream, generation,
@@ -369,7 +385,7 @@ void gy_gpu_time_begin_batch(struct gy_gpu_time *time, uint32_t waiting)
         prepare(time, generation);
     }
     if (!time->refused) {
-        provide(time, MARKS_SPARE + (uint64_t)waiting * MARKS_OF_WAITING);
+        provide(time, spare_marks() + (uint64_t)waiting * MARKS_OF_WAITING);
     }
 }
 
@@ -592,7 +608,7 @@ void gy_gpu_time_collect(struct gy_gpu_time *time)
     uint64_t busy = time->busy;
     gy_mutex_unlock(&time->lock);
     if (generation != 0 && !gy_context_is_lost(time->context)) {
-        provide(time, MARKS_SPARE);
+        provide(time, spare_marks());
     }
     for (; busy != 0; busy &= busy - 1) {
         collect_stream(time, (uint32_t)__builtin_ctzll(busy), generation);

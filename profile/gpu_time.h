@@ -42,6 +42,8 @@ void gy_gpu_time_collect(struct gy_gpu_time *time);
 #ifdef GANTRY_TESTING
 /* Before the first mark: replace anchors when they are this old. */
 void gy_gpu_time_set_anchor_age(struct gy_gpu_time *time, uint64_t ns);
+/* Recordings to come begin with so many marks, a pair of events each. */
+void gy_gpu_time_set_marks(uint32_t first);
 #endif
 
 #endif

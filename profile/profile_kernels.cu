@@ -3,6 +3,10 @@
 
 #include <gantry/kernel.h>
 
+#if !GANTRY_KERNEL_FORM_DEVICE
+#include <sched.h>
+#endif
+
 static __device__ inline uint32_t read_word(const uint32_t *address)
 {
 #if GANTRY_KERNEL_FORM_DEVICE
@@ -30,6 +34,18 @@ static __device__ inline uint64_t read_time(const uint64_t *address)
 #endif
 }
 
+/* The host's thread that is waited for may have no core while a device is emulated on it. */
+static __device__ inline void let_host_run(uint32_t looks)
+{
+#if GANTRY_KERNEL_FORM_DEVICE
+    (void)looks;
+#else
+    if (looks % 256 == 0) {
+        sched_yield();
+    }
+#endif
+}
+
 /* One thread.  *host shows the host's clock, written again and again; each time it is seen to have changed, what it
  * showed goes to heard[round], the GPU's time before to asked[round] and the time after to answers[round], all in host
  * memory and 0 at first.  The time after is read behind a branch on what was heard, so never earlier; the time before
@@ -53,6 +69,7 @@ GANTRY_KERNEL(exchange_times, (const uint64_t *host, uint64_t *asked, uint64_t *
             if (looks++ == patience) {
                 return;
             }
+            let_host_run(looks);
             before = gantry_global_timer();
             shown = read_time(host + (before >> 63));
         }

@@ -4,8 +4,9 @@
  *
  * A thread's first span in a recording makes its ring and links it into the session's list; afterwards
  * emitting is a copy into the ring, without lock, allocation or system call.  The writer sleeps until a ring
- * is half full or the recording ends: no timer, no periodic work.  A ring that fills up faster than the
- * writer empties it loses spans, each counted.
+ * is half full, the recording ends, or a second has passed: so the file of a program that hangs or is killed
+ * shows all but its last second.  A ring that fills up faster than the writer empties it loses spans, each
+ * counted.
  *
  * Who may touch the session when: it lives from gantry_profile_start() to the end of gantry_profile_stop().
  * Threads get at it in two ways, and stop waits for both: as the span sink (gy_span_set_sink() returns when
@@ -37,6 +38,7 @@
 #define DEFAULT_CTAS 131072
 #define MAX_CTAS (1u << 24)
 #define DEFAULT_BUFFERS 8
+#define FLUSH_NS 1000000000u /* what was recorded is in the file after this time */
 #define MAX_BUFFERS 64
 #define MAX_RINGS 1024 /* threads of one recording; those that end keep their ring */
 
@@ -434,17 +436,30 @@ static void write_batches(gantry_profile *profile, struct gy_cta_batch *batch)
     }
 }
 
+/* False: the recording ends. */
+static bool wait_for_work(gantry_profile *profile, uint64_t until_ns) GY_REQUIRES(profile->lock)
+{
+    while (!atomic_load_explicit(&profile->wanted, memory_order_relaxed) && !profile->stopping &&
+           gy_clock_ns() < until_ns) {
+        gy_cond_wait_until(&profile->work, &profile->lock, until_ns);
+    }
+    return !profile->stopping;
+}
+
 static void writer_main(void *arg)
 {
     gantry_profile *profile = arg;
+    uint64_t flush_ns = 0; /* at once: a file that is not empty is one that a reader knows */
     bool last;
     do {
-        gy_mutex_lock(&profile->lock);
-        while (!atomic_load_explicit(&profile->wanted, memory_order_relaxed) && !profile->stopping) {
-            gy_cond_wait(&profile->work, &profile->lock);
+        if (gy_clock_ns() >= flush_ns) {
+            gy_cta_tracks_finish(profile->cta_tracks);
+            gy_pftrace_flush(profile->trace);
+            flush_ns = gy_clock_ns() + FLUSH_NS;
         }
+        gy_mutex_lock(&profile->lock);
+        last = !wait_for_work(profile, flush_ns);
         atomic_store_explicit(&profile->wanted, false, memory_order_relaxed);
-        last = profile->stopping;
         struct gy_ring *ring = profile->rings;
         struct gy_cta_batch *batches = take_batches(profile);
         gy_mutex_unlock(&profile->lock);

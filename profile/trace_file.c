@@ -3,7 +3,7 @@
 #include "profile/trace_file.h"
 
 #include "base/alloc.h"
-#include "profile/wire.h"
+#include "profile/packets.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,8 +12,6 @@
 #if GANTRY_HAS_ZLIB
 #include <zlib.h>
 #endif
-
-enum { PACKET = 1, PACKET_COMPRESSED = 50 };
 
 /* ---- deflate ----------------------------------------------------------------------------------- */
 

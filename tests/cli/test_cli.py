@@ -79,6 +79,13 @@ class Cli(unittest.TestCase):
         for number in ("0", "-1", "x", "1x", "", "100001", "99999999999999999999"):
             self.expect_usage_error(["bench", "--runs", number, "all"], "--runs")
 
+    def test_samples_name_what_they_do_not_take(self):
+        for sample, option, value in (("critical_latency", "--samples", "x"), ("critical_latency", "--wait", "long"),
+                                      ("two_tenants", "--seconds", "nan"), ("two_tenants", "--shares", "100,1"),
+                                      ("proof_pipeline", "--jobs", "0"), ("image_pipeline", "--workers", "-1")):
+            self.expect_usage_error(["run", sample, option, value], sample, option, f"'{value}'")
+            self.expect_usage_error(["run", sample, "--crane"], f"{sample}: unknown option --crane")
+
     def test_a_sample_or_bench_must_be_named(self):
         self.expect_usage_error(["run"], "which sample?")
         self.expect_usage_error(["bench"], "which bench?")
@@ -147,6 +154,7 @@ class Cli(unittest.TestCase):
         self.assertEqual((status, err), (0, ""))
         self.assertRegex(out, r'(?m)^the "half" +25\.0 % +[0-9.]+ % +[0-9.]+ % +[0-9.]+ % +[0-9.]+ %$')
 
+    @unittest.skipIf(LIGHT, "plans are carried out by the same threads on every device")
     def test_info_carries_out_plans_elsewhere(self):
         plan = self.plan('{"partitions": [{"name": "a", "size": "at_least", "sms": 6}, {"name": "b", "size": "rest"}]}')
         if "reads no plans" in gantry("info", "--driver", "emulated", "--partitions", plan)[2]:

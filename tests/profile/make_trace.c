@@ -1,7 +1,8 @@
 /* make_trace FILE [MILLIONS]: record a trace with everything in it that Gantry writes, and print what a
  * reader must find, one slice per line: track, category, name, begin, end, id; separated by tabs.  The id of
  * a block, which has no category, is its number.  With $MAKE_TRACE_COMPRESS the file is deflated.  MILLIONS
- * of blocks instead, encoded by $MAKE_TRACE_ENCODERS threads: for measuring. */
+ * of blocks instead, encoded by $MAKE_TRACE_ENCODERS threads: for measuring.  With $MAKE_TRACE_HANG it never
+ * ends its recording. */
 #include "base/span.h"
 #include "base/thread.h"
 #include "profile/cta_batch.h"
@@ -10,6 +11,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 static void emit(const char *track, enum gy_span_category category, const char *name, uint64_t begin,
                  uint64_t end, uint64_t id)
@@ -239,6 +241,10 @@ int main(int argc, char **argv)
     }
     gpu(t);
     blocks(t);
+    while (getenv("MAKE_TRACE_HANG") != NULL) {
+        (void)fflush(stdout);
+        pause();
+    }
     if (gantry_profile_stop(profile, NULL) != GANTRY_OK) {
         fprintf(stderr, "%s\n", gantry_last_error());
         return 1;

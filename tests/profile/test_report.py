@@ -133,6 +133,53 @@ class Report(unittest.TestCase):
         for row in rows:
             self.assertRegex(row, r"\+0\.0 %$")
 
+    def test_difference_as_json_is_one_document(self):
+        one = json.loads(gantry("trace", TRACE, "--json"))
+        two = json.loads(gantry("trace", TRACE, "--diff", TRACE, "--json"))
+        self.assertEqual(two, {"before": one, "after": one})
+
+    def test_the_json_report_is_what_the_documents_say(self):
+        report = json.loads(gantry("trace", TRACE, "--json"))
+        with open(os.path.join(os.path.dirname(__file__), "..", "..", "docs", "profiling.md"), encoding="utf-8") as file:
+            table = file.read().split("## The report as JSON")[1].split("\n## ")[0]
+        told = set(re.findall(r"`([a-z_]+(?:(?:\[\])?\.[a-z_]+)*)`",
+                              "".join(re.findall(r"^\| (`.*?) \|", table, re.M))))
+
+        def keys_of(value, prefix):
+            if isinstance(value, list):
+                return {key for inner in value for key in keys_of(inner, prefix + "[]")}
+            if not isinstance(value, dict):
+                return {prefix}
+            return {key for name, inner in value.items() for key in keys_of(inner, f"{prefix}.{name}".lstrip("."))}
+        missing = {"sms.each[].alignment_ns"}  # nothing in this recording states it
+        self.assertEqual(keys_of(report, ""), told - missing)
+
+    def test_a_recording_whose_program_was_killed_is_read(self):
+        """It hangs; when all that it recorded has come into the file, it is killed."""
+        path = os.path.join(FOLDER, "killed.pftrace")
+        whole = json.loads(gantry("trace", TRACE, "--json"))
+        same = ("cpu_tasks", "batches", "launches", "kernels")
+        for environment in ({"MAKE_TRACE_ENCODERS": "3"}, {"MAKE_TRACE_COMPRESS": "1"}):
+            process = subprocess.Popen([MAKE_TRACE, path], stdout=subprocess.DEVNULL,
+                                       env={**os.environ, **environment, "MAKE_TRACE_HANG": "1"})
+            report = {}
+            while report.get("ctas", {}).get("recorded") != 1600 or any(report[k] != whole[k] for k in same[:3]):
+                run = subprocess.run([GANTRY, "report", "trace", path, "--json"], capture_output=True, text=True)
+                report = json.loads(run.stdout) if run.returncode == 0 else {}
+                self.assertIsNone(process.poll())
+            process.kill()
+            process.wait()
+            run = subprocess.run([GANTRY, "report", "trace", path, "--json"], capture_output=True, text=True)
+            self.assertEqual(run.returncode, 0, run.stderr)
+            self.assertIn(f"{path}: the recording was not ended: its program was killed, or still runs", run.stderr)
+            report = json.loads(run.stdout)
+            self.assertIs(report["complete"], False)
+            for key in same[:3]:
+                self.assertEqual(report[key], whole[key], key)
+            self.assertEqual(report["gpu"]["tasks"], whole["gpu"]["tasks"])
+            self.assertIn("the end is missing", gantry("trace", path))
+            gantry("trace", path, "--format", "json", "-o", os.path.join(FOLDER, "killed.json"))
+
     def test_chrome_json_has_every_slice(self):
         path = os.path.join(FOLDER, "x.json")
         gantry("trace", TRACE, "--format", "json", "-o", path)
@@ -186,14 +233,35 @@ class Report(unittest.TestCase):
         self.assertRegex(gantry("trace", path, status=1), "not a Perfetto trace|ends within a packet")
         with open(TRACE, "rb") as file:
             whole = file.read()
-        for cut in (len(whole) - 3, len(whole) // 2 + 1):
+        for cut in (3, 12345, len(whole) // 2 + 1, len(whole) - 20000):
             with open(path, "wb") as file:
-                file.write(whole[:cut])
-            run = subprocess.run([GANTRY, "report", "trace", path], capture_output=True, text=True)
-            self.assertIn(run.returncode, (0, 1))
+                file.write(whole[:-cut])
+            run = subprocess.run([GANTRY, "report", "trace", path, "--json"], capture_output=True, text=True)
+            self.assertEqual(run.returncode, 0, run.stderr)
+            self.assertRegex(run.stderr, "the recording was not ended|bytes are not read")
+            self.assertIs(json.loads(run.stdout)["complete"], False)
+        with open(path, "wb") as file:
+            file.write(whole[:-3])
+        run = subprocess.run([GANTRY, "report", "trace", path], capture_output=True, text=True)
+        self.assertRegex(run.stderr, r"the file ends within a packet, [1-9][0-9]* bytes are not read")
+        for nothing, why in ((b"", "empty, nothing was recorded"), (whole[:5], "ends within a packet")):
+            with open(path, "wb") as file:
+                file.write(nothing)
+            self.assertIn(why, gantry("trace", path, status=1))
         self.assertIn("No such file", gantry("trace", os.path.join(FOLDER, "none"), status=1))
         self.assertIn("no format", gantry("trace", TRACE, "--format", "pdf", status=2))
         self.assertIn("say", gantry("trace", status=2))
+        for options in (["--json"], ["--waterfall"], ["--diff", TRACE]):
+            self.assertIn("--format goes with", gantry("trace", TRACE, "--format", "html", *options, status=2))
+
+    def test_everything_goes_where_it_is_told(self):
+        path = os.path.join(FOLDER, "told")
+        for options in ([], ["--json"], ["--waterfall"], ["--diff", TRACE], ["--format", "html"], ["--format", "json"]):
+            shown = gantry("trace", TRACE, *options)
+            self.assertEqual(gantry("trace", TRACE, *options, "-o", path), "")
+            with open(path, encoding="utf-8") as file:
+                self.assertEqual(file.read(), shown, options)
+        self.assertRegex(gantry("trace", TRACE, "-o", os.path.join(FOLDER, "no", "where"), status=1), "where: No such file")
 
 
 if __name__ == "__main__":
