@@ -11,6 +11,7 @@
  * Yardstick: the loop an engineer writes by hand, 8 streams with events for the cross edges.  The kernel
  * increments its pipeline's cell, so a lost, doubled or unordered launch shows.
  *
+ * same-cpu-...: both sides in turn on one CPU, and the ratio is that of the pairs, see submit_cpu.c.
  * threads-T-streams-N and so on: the same in a context with T launch threads.
  *
  * On the emulated driver launches are accepted and not executed, which leaves the dispatcher's own time. */
@@ -108,6 +109,16 @@ static bool verify_hand(void *arg)
     return bench_submit_check(&((struct submit_bench *)arg)->work);
 }
 
+static bool enter_cpu(void *arg)
+{
+    return bench_submit_enter_cpu(&((struct submit_bench *)arg)->work);
+}
+
+static bool leave_cpu(void *arg)
+{
+    return bench_submit_leave_cpu(&((struct submit_bench *)arg)->work) && verify_hand(arg);
+}
+
 static bool verify_ours(void *arg)
 {
     struct submit_bench *bench = arg;
@@ -123,22 +134,29 @@ static bool run_case(struct submit_bench *bench, const struct bench_options *opt
                      const char *gd_name, uint32_t kernels)
 {
     bool with_build = gd_name == NULL;
+    bool same_cpu = bench->work.cpu >= 0;
     bench->work.kernels = kernels;
     bench->gd_least_ns = UINT64_MAX;
     struct bench_case one = {
         .name = name,
         .item = "kernel",
         .items = kernels,
+        .pairs = same_cpu,
         .ours = {.prepare = with_build ? reset : prepare_run,
                  .run = with_build ? build_and_run : run_graph,
                  .verify = verify_ours},
-        .yardstick = {.name = "hand-loop", .run = run_hand, .verify = verify_hand},
+        .yardstick = {.name = "hand-loop",
+                      .prepare = same_cpu ? enter_cpu : NULL,
+                      .run = run_hand,
+                      .verify = same_cpu ? leave_cpu : verify_hand},
         .arg = bench,
     };
     struct bench_result result;
     bool good = bench_run(options, &one, &result);
     if (!with_build) {
         one.name = gd_name;
+        one.pairs = 0;
+        result.ratio = 0;
         result.min_ns = result.median_ns = (double)bench->gd_least_ns / kernels;
         result.verified = result.verified && bench->gd_least_ns != UINT64_MAX;
         bench_report(options, &one, &result);
@@ -202,11 +220,33 @@ static bool run_graphs(struct submit_bench *bench, const struct bench_options *o
     return good;
 }
 
+/* On one CPU, if there are others. */
+static bool run_same_cpu(struct submit_bench *bench, const struct bench_options *options, bool own)
+{
+    if (!bench_submit_pin(&bench->work)) {
+        fprintf(stderr, "bench: threads cannot be pinned here: no same-cpu rows\n");
+        bench->work.cpu = -1;
+        return true;
+    }
+    bool good;
+    if (own) {
+        good = run_case(bench, options, "submit/same-cpu-own-cost", "submit/same-cpu-own-dispatcher", 1000);
+    } else {
+        good = run_case(bench, options, "submit/same-cpu-streams-200", "submit/same-cpu-dispatcher-200", 200);
+        good &=
+            run_case(bench, options, "submit/same-cpu-streams-1000", "submit/same-cpu-dispatcher-1000", 1000);
+    }
+    good = bench_submit_unpin(&bench->work) && good;
+    bench->work.cpu = -1;
+    return good;
+}
+
 static bool run_cases(struct submit_bench *bench, const struct bench_options *options)
 {
     bool good = true;
     good &= run_case(bench, options, "submit/streams-200", "submit/dispatcher-200", 200);
     good &= run_case(bench, options, "submit/streams-1000", "submit/dispatcher-1000", 1000);
+    good &= run_same_cpu(bench, options, false);
     good &= run_case(bench, options, "submit/step-200", NULL, 200);
     good &= run_case(bench, options, "submit/step-1000", NULL, 1000);
     good &= run_to_end(bench, options, "submit/done-streams-200", GANTRY_SUBMISSION_STREAMS, 200);
@@ -220,6 +260,7 @@ static bool run_cases(struct submit_bench *bench, const struct bench_options *op
         bench->work.executes = false;
         good &= run_case(bench, options, "submit/own-cost-1000", "submit/own-dispatcher-1000", 1000);
         good &= run_case(bench, options, "submit/own-cost-10000", "submit/own-dispatcher-10000", 10000);
+        good &= run_same_cpu(bench, options, true);
         bench->work.cuda.emulator_set_noop(false);
     }
     return good;

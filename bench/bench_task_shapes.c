@@ -9,11 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { SMALL_STEPS = 1000 };
+
 enum way {
     WAY_BUILD, /* describe the graph in an empty manager */
     WAY_FIRST, /* run it for the first time */
     WAY_RERUN, /* run the frozen graph again */
     WAY_SPAWN, /* make the tasks in tasks */
+    WAY_STEPS, /* run a small frozen graph again and again */
+    WAY_APART, /* the same by start and stop */
 };
 
 struct shape_bench {
@@ -24,8 +28,8 @@ struct shape_bench {
     gantry_task **tasks;
     const struct task_peer *peer;
     void *job;
-    uint8_t expected;
     uint32_t workers;
+    uint32_t steps; /* of one run */
 };
 
 static bool ok(gantry_status status)
@@ -100,13 +104,18 @@ static bool build(struct shape_bench *b)
     return true;
 }
 
+static bool is_frozen(const struct shape_bench *b)
+{
+    return b->way == WAY_RERUN || b->way == WAY_STEPS || b->way == WAY_APART;
+}
+
 static bool prepare(void *arg)
 {
     struct shape_bench *b = arg;
     bench_now = b;
     memset(b->field.cells, 0, b->field.count);
     b->field.disorder = 0;
-    if (b->way == WAY_RERUN) {
+    if (is_frozen(b)) {
         return true;
     }
     return ok(gantry_taskman_reset(b->manager)) && (b->way != WAY_FIRST || build(b));
@@ -126,7 +135,12 @@ static bool run(void *arg)
     if (first != NULL) {
         gantry_task_remove_reference(first);
     }
-    bool good = ok(gantry_taskman_start(b->manager)) && ok(gantry_taskman_stop(b->manager));
+    bool good = true;
+    for (uint32_t i = 0; i < b->steps && good; i++) {
+        good = b->way == WAY_STEPS
+                   ? ok(gantry_taskman_run(b->manager, 1))
+                   : ok(gantry_taskman_start(b->manager)) && ok(gantry_taskman_stop(b->manager));
+    }
     if (b->way == WAY_SPAWN) {
         task_field_touch(&b->field, b->field.count - 1);
     }
@@ -143,7 +157,7 @@ static bool verify(void *arg)
         return good;
     }
     for (uint32_t i = 0; i < b->field.count; i++) {
-        if (b->field.cells[i] != 1) {
+        if (b->field.cells[i] != (uint8_t)b->steps) {
             return false;
         }
     }
@@ -172,7 +186,11 @@ static bool run_peer(void *arg)
         b->job = b->peer->make(&b->field, b->workers);
         return b->job != NULL;
     }
-    return b->peer->run(b->job);
+    bool good = true;
+    for (uint32_t i = 0; i < b->steps && good; i++) {
+        good = b->peer->run(b->job);
+    }
+    return good;
 }
 
 static bool verify_peer(void *arg)
@@ -201,7 +219,7 @@ static bool open_shape(struct shape_bench *b)
     if (!ok(gantry_taskman_create(&manager, &b->manager))) {
         return false;
     }
-    return b->way != WAY_RERUN || (build(b) && ok(gantry_taskman_freeze(b->manager)));
+    return !is_frozen(b) || (build(b) && ok(gantry_taskman_freeze(b->manager)));
 }
 
 static void close_shape(struct shape_bench *b)
@@ -218,8 +236,11 @@ static void close_shape(struct shape_bench *b)
 static bool one_case(const struct bench_options *options, const char *name, enum task_shape shape,
                      uint32_t size, enum way way, uint32_t workers, const struct task_peer *peer)
 {
-    struct shape_bench b = {
-        .field = {.shape = shape, .side = size, .count = size}, .way = way, .peer = peer, .workers = workers};
+    struct shape_bench b = {.field = {.shape = shape, .side = size, .count = size},
+                            .way = way,
+                            .peer = peer,
+                            .workers = workers,
+                            .steps = way == WAY_STEPS || way == WAY_APART ? SMALL_STEPS : 1};
     if (shape == SHAPE_WAVEFRONT) {
         b.field.count = size * size;
     } else if (shape == SHAPE_TREE) {
@@ -228,8 +249,8 @@ static bool one_case(const struct bench_options *options, const char *name, enum
     char text[64];
     snprintf(text, sizeof(text), "tasks/%s/%uw", name, workers);
     struct bench_case one = {.name = text,
-                             .item = "task",
-                             .items = b.field.count,
+                             .item = b.steps == 1 ? "task" : "step",
+                             .items = b.steps == 1 ? b.field.count : b.steps,
                              .ours = {.prepare = prepare, .run = run, .verify = verify},
                              .arg = &b};
     if (peer != NULL) {
@@ -270,6 +291,12 @@ bool bench_task_shapes(const struct bench_options *options)
         good &= one_case(options, "tree-rerun", SHAPE_TREE, depth, WAY_RERUN, workers, TBB_GRAPH);
         good &= one_case(options, "tree-spawn", SHAPE_TREE, depth, WAY_SPAWN, workers, TBB_GROUP);
         good &= one_case(options, "tree-spawn-omp", SHAPE_TREE, depth, WAY_SPAWN, workers, OPENMP);
+        good &= one_case(options, "step-chain-10", SHAPE_CHAIN, 10, WAY_STEPS, workers, TBB_GRAPH);
+        good &= one_case(options, "step-wide-10", SHAPE_INDEPENDENT, 10, WAY_STEPS, workers, TBB_GRAPH);
+        good &= one_case(options, "step-chain-100", SHAPE_CHAIN, 100, WAY_STEPS, workers, TBB_GRAPH);
+        good &= one_case(options, "step-wide-100", SHAPE_INDEPENDENT, 100, WAY_STEPS, workers, TBB_GRAPH);
+        good &= one_case(options, "step-apart-10", SHAPE_CHAIN, 10, WAY_APART, workers, TBB_GRAPH);
+        good &= one_case(options, "step-apart-wide-10", SHAPE_INDEPENDENT, 10, WAY_APART, workers, TBB_GRAPH);
     }
     return good;
 }

@@ -60,12 +60,21 @@ static bool is_over(struct bench_scene *s)
            result != CUDA_ERROR_NOT_READY;
 }
 
+/* A lost context says why: what was launched by hand has no task that would. */
+static void tell_loss(struct bench_scene *s)
+{
+    if (!gantry_context_is_valid(s->context) && ok(gantry_context_acquire(s->context))) {
+        (void)gantry_context_release(s->context);
+    }
+}
+
 /* Wait for a flag; a failed launch must not become a hang. */
 static bool await_flag(struct bench_scene *s, enum flag which)
 {
     for (uint32_t spins = 1; __atomic_load_n(flag(s, which), __ATOMIC_ACQUIRE) == 0; spins++) {
         if (spins % SPINS == 0 && is_over(s) && __atomic_load_n(flag(s, which), __ATOMIC_ACQUIRE) == 0) {
             fprintf(stderr, "critical kernel: a kernel does not run\n");
+            tell_loss(s);
             return false;
         }
         let_device_run(s);
@@ -201,16 +210,15 @@ static bool start_long(struct bench_scene *s, bool leaks)
 
 static bool stop_long(struct bench_scene *s, bool leaks)
 {
-    return leaks ? RAW(&s->cuda, cuStreamSynchronize(s->plain[0]))
-                 : ok(gantry_taskman_stop(s->background)) && ok(gantry_taskman_reset(s->background));
+    return leaks ? RAW(&s->cuda, cuStreamSynchronize(s->plain[0])) : ok(gantry_taskman_stop(s->background));
 }
 
-static bool sample_tasks(struct bench_scene *s, bool leaks, bool observe, struct bench_sample *out)
+static bool shoot(struct bench_scene *s, bool leaks, struct bench_shot *big, struct bench_shot *small,
+                  struct bench_sample *out)
 {
-    struct bench_shot big = {.is_long = true}, small = {.observe = observe};
     gantry_task *gpu;
-    if ((!leaks && !bench_scene_add(s, s->background, NULL, &big, &gpu)) ||
-        !bench_scene_add(s, s->urgent, s->critical, &small, &gpu)) {
+    if ((!leaks && !bench_scene_add(s, s->background, NULL, big, &gpu)) ||
+        !bench_scene_add(s, s->urgent, s->critical, small, &gpu)) {
         return false;
     }
     bench_scene_arm(s);
@@ -222,21 +230,29 @@ static bool sample_tasks(struct bench_scene *s, bool leaks, bool observe, struct
     s->watched = NULL;
     uint64_t submitted = gy_clock_ns();
     bool started = begun && ok(gantry_taskman_start(s->urgent)), good = started;
-    if (good && observe) {
+    if (good && small->observe) {
         good = await_flag(s, SHORT_BEGUN);
         out->moments[BENCH_MOMENT_BEGUN] = gy_clock_ns() - submitted;
         good = good && await_flag(s, SHORT_ENDED);
         out->moments[BENCH_MOMENT_ENDED] = gy_clock_ns() - submitted;
     }
-    /* What was started is stopped, whatever failed: its tasks use what is on our stack. */
-    good = (!started || ok(gantry_taskman_stop(s->urgent))) && good && ok(gantry_taskman_reset(s->urgent));
+    good = (!started || ok(gantry_taskman_stop(s->urgent))) && good; /* whatever failed */
     good = stop_long(s, leaks) && good;
-    out->short_ns = small.finished_ns - submitted;
-    out->long_ns = (leaks ? gy_clock_ns() : big.finished_ns) - begin;
-    out->moments[BENCH_MOMENT_CALLED] = small.called_ns - submitted;
-    out->moments[BENCH_MOMENT_LAUNCHED] = small.launched_ns - submitted;
+    out->short_ns = small->finished_ns - submitted;
+    out->long_ns = (leaks ? gy_clock_ns() : big->finished_ns) - begin;
+    out->moments[BENCH_MOMENT_CALLED] = small->called_ns - submitted;
+    out->moments[BENCH_MOMENT_LAUNCHED] = small->launched_ns - submitted;
     out->moments[BENCH_MOMENT_KNOWN] = out->short_ns;
     return good;
+}
+
+static bool sample_tasks(struct bench_scene *s, bool leaks, bool observe, struct bench_sample *out)
+{
+    struct bench_shot big = {.is_long = true}, small = {.observe = observe};
+    bool good = shoot(s, leaks, &big, &small, out);
+    /* Started or not, no task is left that is told of what is on our stack. */
+    good = ok(gantry_taskman_reset(s->urgent)) && good;
+    return ok(gantry_taskman_reset(s->background)) && good;
 }
 
 bool bench_scene_sample(struct bench_scene *s, enum bench_way way, bool observe, struct bench_sample *out)

@@ -2,8 +2,6 @@
  * messages between SMs. */
 #include "bench/profile_work.h"
 
-#include <gantry/profile_kernel.h>
-
 #define PLAIN(shift)                                                                                                   \
     GANTRY_KERNEL(plain_work_##shift, (uint32_t steps, const uint32_t *data, uint32_t *counters, uint32_t *sink))      \
     {                                                                                                                  \
@@ -16,26 +14,11 @@
     }
 
 #define RECORDED(shift)                                                                                                \
-    GANTRY_KERNEL(recorded_work_##shift, (uint32_t steps, const uint32_t *data, uint32_t *counters, uint32_t *sink,    \
-                                          void *profile, uint32_t id))                                                 \
-    {                                                                                                                  \
-        GANTRY_KERNEL_START(profile, id);                                                                              \
-        (void)data;                                                                                                    \
-        finish(arithmetic(steps, shifted<shift>()), counters, sink);                                                   \
-        GANTRY_KERNEL_STOP(profile, id);                                                                               \
-    }                                                                                                                  \
-    GANTRY_KERNEL(recorded_loads_##shift, (uint32_t steps, const uint32_t *data, uint32_t *counters, uint32_t *sink,   \
-                                           void *profile, uint32_t id))                                                \
-    {                                                                                                                  \
-        GANTRY_KERNEL_START(profile, id);                                                                              \
-        finish(loads(steps, shifted<shift>(), data), counters, sink);                                                  \
-        GANTRY_KERNEL_STOP(profile, id);                                                                               \
-    }
+    BENCH_RECORDED(recorded_work_##shift, arithmetic(steps, shifted<shift>()))                                         \
+    BENCH_RECORDED(recorded_loads_##shift, loads(steps, shifted<shift>(), data))
 
-#define EIGHT(kind) kind(0) kind(1) kind(2) kind(3) kind(4) kind(5) kind(6) kind(7)
-
-EIGHT(PLAIN)
-EIGHT(RECORDED)
+BENCH_EIGHT(PLAIN)
+BENCH_EIGHT(RECORDED)
 /* The eight places once more, a whole line later: eight multiplications longer. */
 PLAIN(8)
 PLAIN(9)

@@ -7,6 +7,7 @@
 #include "bench/profile_ways.h"
 
 #include <gantry/kernel.h>
+#include <gantry/profile_kernel.h>
 
 static __device__ inline uint32_t mix(uint32_t x)
 {
@@ -56,5 +57,18 @@ static __device__ inline void finish(uint32_t x, uint32_t *counters, uint32_t *s
         atomicAdd(&counters[blockIdx.x % BENCH_COUNTERS * BENCH_COUNTER_WORDS], 1u);
     }
 }
+
+/* A kernel that records its blocks; `work` is an expression of its arguments. */
+#define BENCH_RECORDED(name, work)                                                                 \
+    GANTRY_KERNEL(name, (uint32_t steps, const uint32_t *data, uint32_t *counters, uint32_t *sink, \
+                         void *profile, uint32_t id))                                              \
+    {                                                                                              \
+        GANTRY_KERNEL_START(profile, id);                                                          \
+        (void)data;                                                                                \
+        finish(work, counters, sink);                                                              \
+        GANTRY_KERNEL_STOP(profile, id);                                                           \
+    }
+
+#define BENCH_EIGHT(kind) kind(0) kind(1) kind(2) kind(3) kind(4) kind(5) kind(6) kind(7)
 
 #endif

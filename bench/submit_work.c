@@ -188,6 +188,7 @@ bool bench_submit_open(struct submit_work *work, const gantry_context_options *c
     memset(work, 0, sizeof(*work));
     work->tasks = calloc(MOST_KERNELS, sizeof(gantry_task *));
     work->executes = true;
+    work->cpu = -1;
     return work->tasks != NULL && open_gantry(work, context) && open_hand(work) && open_cells(work);
 }
 

@@ -7,6 +7,8 @@
 #include "bench/harness.h"
 #include "bench/raw_cuda.h"
 
+#include <sched.h>
+
 #define PIPELINES 8u
 #define CELL_BYTES 256u
 #define CROSS_EVERY 10u
@@ -29,6 +31,8 @@ struct submit_work {
     bool stable;           /* tasks are declared stable */
     bool apart;            /* by hand: no launch waits for a neighbour */
     gantry_task **tasks;   /* MOST_KERNELS of them */
+    int cpu;               /* while pinned: the dispatcher's */
+    cpu_set_t cpus_before; /* while pinned: where threads may be else */
 };
 
 /* True for GANTRY_OK; else false and a line on stderr. */
@@ -44,6 +48,13 @@ bool bench_submit_build(struct submit_work *work);
 bool bench_submit_run(struct submit_work *work);
 /* The same kernels by hand. */
 bool bench_submit_by_hand(struct submit_work *work);
+/* The dispatcher's thread stays on the CPU that it is on, and the caller off it, until unpin().  False:
+ * impossible, nothing has changed. */
+bool bench_submit_pin(struct submit_work *work);
+bool bench_submit_unpin(struct submit_work *work);
+/* While pinned: the caller goes to that CPU, for the loop by hand, and leaves it. */
+bool bench_submit_enter_cpu(struct submit_work *work);
+bool bench_submit_leave_cpu(struct submit_work *work);
 /* Right counts, and zero again.  Where nothing is executed, neither are the copies of a check. */
 bool bench_submit_check(struct submit_work *work);
 

@@ -62,7 +62,7 @@ static bool parse_wait(const char *text, gantry_wait_mode *out)
     return false;
 }
 
-static int usage(bool is_wanted)
+static void print_help(void)
 {
     fputs(
         "usage: gantry run critical_latency [--driver DRIVER] [--samples N] [--critical-sms N]\n"
@@ -72,8 +72,7 @@ static int usage(bool is_wanted)
         "  --critical-sms N   multiprocessors of the critical partition, at least (16)\n"
         "  --wait MODE        how the dispatcher's threads and the worker wait: spin (the default), hybrid\n"
         "                     or block\n",
-        is_wanted ? stdout : stderr);
-    return is_wanted ? 0 : 2;
+        stdout);
 }
 
 static int critical_main(int argc, char **argv)
@@ -87,8 +86,15 @@ static int critical_main(int argc, char **argv)
     struct settings settings = {
         .samples = 100, .scene = {.wait = GANTRY_WAIT_SPIN, .critical_sms = 16, .waves = 4, .wave_us = 1000}};
     unsigned long number;
-    int result;
-    while ((result = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
+    int result, index = 0;
+    while ((result = getopt_long(argc, argv, ":h", options, &index)) != -1) {
+        if (result == 'h') {
+            print_help();
+            return 0;
+        }
+        if (result == ':' || result == '?') {
+            return cli_option_error(result, argv);
+        }
         if ((result == 'd' && cli_parse_driver(optarg, &settings.scene.driver)) ||
             (result == 'w' && parse_wait(optarg, &settings.scene.wait))) {
             continue;
@@ -97,11 +103,10 @@ static int critical_main(int argc, char **argv)
             *(result == 'n' ? &settings.samples : &settings.scene.critical_sms) = (uint32_t)number;
             continue;
         }
-        return usage(result == 'h');
+        return cli_value_error(argv[0], &options[index]);
     }
     if (optind != argc) {
-        fprintf(stderr, "critical_latency: unexpected argument '%s'\n", argv[optind]);
-        return 2;
+        return cli_usage_error("critical_latency: unexpected argument '%s'", argv[optind]);
     }
     return show_ways(&settings) ? 0 : 1;
 }

@@ -99,7 +99,13 @@ static bool open_manager(struct run *run)
 
 static bool start_timeline(struct run *run)
 {
+    const char *recorded = getenv("GANTRY_PROFILE");
     if (!run->options->timeline) {
+        return true;
+    }
+    if (recorded != NULL && recorded[0] != '\0') {
+        fprintf(stderr, "image_pipeline: no timeline.pftrace: $GANTRY_PROFILE has it recorded in %s\n",
+                recorded);
         return true;
     }
     if (asprintf(&run->timeline, "%s/timeline.pftrace", run->options->output) < 0) {

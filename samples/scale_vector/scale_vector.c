@@ -24,7 +24,10 @@
 #include <string.h>
 #include <time.h>
 
-enum { WAYS = 3, RUNS = 9 };
+#ifndef SCALE_RUNS
+#define SCALE_RUNS 9 /* whose median is told */
+#endif
+enum { WAYS = 3, RUNS = SCALE_RUNS };
 
 static const char *const names[WAYS] = {"scale_fixed_work", "scale_fixed_blocks", "scale_stealing"};
 static const char *const titles[WAYS] = {"fixed work", "fixed blocks", "stealing"};

@@ -43,15 +43,14 @@ static bool show(const struct tenants_settings *settings)
     return true;
 }
 
-static int usage(bool is_wanted)
+static void print_help(void)
 {
     fputs("usage: gantry run two_tenants [--driver DRIVER] [--seconds S] [--kernel-us N] [--shares A,B]\n\n"
           "  --driver DRIVER   auto (the default), cuda or emulated\n"
           "  --seconds S       length of each of the three parts (10)\n"
           "  --kernel-us N     length of a kernel (500)\n"
           "  --shares A,B      percent of the device's time (30,70)\n",
-          is_wanted ? stdout : stderr);
-    return is_wanted ? 0 : 2;
+          stdout);
 }
 
 static bool parse_shares(const char *text, double percent[TENANTS])
@@ -81,8 +80,15 @@ static int tenants_main(int argc, char **argv)
                                         .kernel_ns = 500000,
                                         .now_ns = now_ns};
     unsigned long number;
-    int result;
-    while ((result = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
+    int result, index = 0;
+    while ((result = getopt_long(argc, argv, ":h", options, &index)) != -1) {
+        if (result == 'h') {
+            print_help();
+            return 0;
+        }
+        if (result == ':' || result == '?') {
+            return cli_option_error(result, argv);
+        }
         bool good = (result == 'd' && cli_parse_driver(optarg, &settings.driver)) ||
                     (result == 'p' && parse_shares(optarg, settings.percent));
         if (result == 's') {
@@ -95,12 +101,11 @@ static int tenants_main(int argc, char **argv)
             good = true;
         }
         if (!good) {
-            return usage(result == 'h');
+            return cli_value_error(argv[0], &options[index]);
         }
     }
     if (optind != argc) {
-        fprintf(stderr, "two_tenants: unexpected argument '%s'\n", argv[optind]);
-        return 2;
+        return cli_usage_error("two_tenants: unexpected argument '%s'", argv[optind]);
     }
     settings.told_ns = settings.kernel_ns;
     return show(&settings) ? 0 : 1;

@@ -4,21 +4,25 @@
 Usage: test_critical_latency.py GANTRY
 """
 import json
+import os
 import re
 import subprocess
 import unittest
 
 from sample import DRIVER, GANTRY, run_sample
 
+LIGHT = bool(os.environ.get("GANTRY_TEST_LIGHT"))
+
 
 class CriticalLatency(unittest.TestCase):
     def test_all_ways_have_times(self):
-        for wait in ("spin", "hybrid", "block"):
+        for wait in ("hybrid",) if LIGHT else ("spin", "hybrid", "block"):
             result = run_sample("critical_latency", "--samples", "1", "--wait", wait)
             self.assertEqual(result.returncode, 0, result.stderr)
             for row in ("plain streams", "priority", "partition, by hand", "partition", "leak"):
                 self.assertRegex(result.stdout, rf"(?m)^{row} +[\d.]+ +[\d.]+ +\d+$")
 
+    @unittest.skipIf(LIGHT, "some twenty splits of the device take too long where tests are light")
     def test_bench_has_all_figures(self):
         result = subprocess.run([GANTRY, "bench", "partition", "--json", "--runs", "1", "--driver", DRIVER],
                                 capture_output=True, text=True, timeout=100, check=False)

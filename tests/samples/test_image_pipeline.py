@@ -18,6 +18,8 @@ import tempfile
 import unittest
 import zlib
 
+# The thread sanitizer, many times slower: smaller photos, and fewer.
+LIGHT = bool(os.environ.get("GANTRY_TEST_LIGHT"))
 GANTRY, COMPARE, DATA, PROTO = (os.path.abspath(path) for path in sys.argv[1:5])
 DRIVER = os.environ.get("GANTRY_TEST_DRIVER", "emulated")
 
@@ -61,10 +63,10 @@ class ImagePipeline(unittest.TestCase):
         return result.returncode, result.stdout, result.stderr
 
     def photos_in_reason(self):
-        """The sample's photos; under $GANTRY_TEST_LIGHT (the thread sanitizer, 100 times slower) its smallest."""
-        if not os.environ.get("GANTRY_TEST_LIGHT"):
+        """The sample's photos, or a small one."""
+        if not LIGHT:
             return DATA
-        shutil.copy(os.path.join(DATA, "chelsea.png"), self.input)
+        self.put("small.png", png(150, 100, 1))
         return self.input
 
     def results(self):
@@ -115,7 +117,7 @@ class ImagePipeline(unittest.TestCase):
         self.assertEqual(len(self.results()), 6)
 
     def test_memory_is_bounded_by_the_photos_in_flight(self):
-        self.put("a.png", png(200, 100, 1))
+        self.put("a.png", png(80, 50, 1) if LIGHT else png(200, 100, 1))
         peaks = []
         for repeat in ("2", "20"):
             status, out, err = self.run_pipeline("--repeat", repeat, "--in-flight", "2", "--no-timeline")
@@ -140,6 +142,16 @@ class ImagePipeline(unittest.TestCase):
         for label in ("decode", "upload", "luminance", "edges", "blur", "equalise", "combine", "download",
                       "encode"):
             self.assertIn(f'"{label}"', decoded.stdout)
+
+    def test_the_timeline_may_be_the_environments(self):
+        self.put("a.png", png(40, 30, 1))
+        path = os.path.join(self.folder, "all.pftrace")
+        status, out, err = self.run_pipeline(environment={"GANTRY_PROFILE": path})
+        self.assertEqual(status, 0, err)
+        self.assertIn(f"$GANTRY_PROFILE has it recorded in {path}", err)
+        self.assertGreater(os.path.getsize(path), 1000)
+        self.assertEqual(sorted(os.listdir(self.output)), ["a_edges.png", "a_result.png"])
+        self.assertNotIn("timeline", out)
 
     def test_no_timeline_means_none(self):
         self.put("a.png", png(40, 30, 1))
@@ -276,12 +288,13 @@ class ImagePipeline(unittest.TestCase):
     def test_ctrl_c_finishes_what_has_begun(self):
         """The progress line on the terminal says when the first photo is done; then comes Ctrl-C."""
         self.put("a.png", png(40, 30, 1))
+        rounds = 1000 if LIGHT else 10000  # of which it is at the first
         terminal, side = pty.openpty()
-        process = subprocess.Popen(self.command("--repeat", "10000", "--in-flight", "1"), stdin=subprocess.DEVNULL,
+        process = subprocess.Popen(self.command("--repeat", str(rounds), "--in-flight", "1"), stdin=subprocess.DEVNULL,
                                    stdout=subprocess.PIPE, stderr=side, text=True)
         os.close(side)
         shown = b""
-        while b"of 10000 photos done" not in shown:
+        while f"of {rounds} photos done".encode() not in shown:
             shown += os.read(terminal, 4096)
         process.send_signal(signal.SIGINT)
         out = process.stdout.read()
