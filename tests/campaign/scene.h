@@ -26,6 +26,7 @@ int scene_graph_auto(void);
 int scene_graph_device_wide(void);
 int scene_graph_frozen(void);
 int scene_graph_profile(void);
+int scene_graph_recorded(void);
 int scene_graph_launchers(void);
 int scene_heap(void);
 int scene_copies(void);
@@ -37,6 +38,11 @@ int scene_audit(void);
 int scene_replay(void);
 int scene_memory(void);
 int scene_abandon(void);
+int scene_random(void);
+int scene_whole(void);
+int scene_limited(void);
+int scene_cancelled(void);
+int scene_adopted(void);
 
 /* A promise was broken: say so and end the process with a status of its own. */
 #define SCENE_BROKEN_STATUS 99

@@ -344,6 +344,13 @@ int scene_graph_profile(void)
     return run_flavour(&flavour);
 }
 
+/* As a graph, and frozen. */
+int scene_graph_recorded(void)
+{
+    static const struct flavour flavour = {GANTRY_SUBMISSION_GRAPHS, GANTRY_WFI_PRECISE, true, true, 0};
+    return run_flavour(&flavour);
+}
+
 int scene_graph_launchers(void)
 {
     static const struct flavour flavour = {GANTRY_SUBMISSION_STREAMS, GANTRY_WFI_PRECISE, false, false, 3};

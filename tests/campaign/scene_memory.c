@@ -176,14 +176,14 @@ static bool submit(struct copies *c, gantry_task_kind kind, gantry_launch_fn lau
            (before == NULL || scene_ok(gantry_task_start_after(*out, before), "after"));
 }
 
-static bool run_copies(struct copies *c)
+static bool run_copies(struct copies *c, bool calibrates)
 {
     gantry_task *first = NULL, *second = NULL;
     memset(c->host, 0, 2 * WORDS * 4);
     for (uint32_t i = 0; i < WORDS; i++) {
         c->host[i] = i * 3;
     }
-    bool good = submit(c, GANTRY_TASK_KERNEL, calibrate, NULL, &first) &&
+    bool good = (!calibrates || submit(c, GANTRY_TASK_KERNEL, calibrate, NULL, &first)) &&
                 submit(c, GANTRY_TASK_HTOD, flush, first, &second) &&
                 submit(c, GANTRY_TASK_CPU, NULL, second, &c->end);
     good = good && scene_ok(gantry_taskman_start(c->manager), "start") &&
@@ -219,7 +219,7 @@ int scene_copies(void)
     struct copies c = {.context = NULL};
     bool good = open_copies(&c);
     for (int i = 0; i < ROUNDS && good; i++) {
-        good = run_copies(&c);
+        good = run_copies(&c, i == 0); /* what calibrates makes the most calls of all */
     }
     gantry_taskman_destroy(c.manager);
     gantry_copy_queue_destroy(c.queue);

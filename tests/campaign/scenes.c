@@ -65,7 +65,7 @@ static int run_scale_vector(void)
 
 static int run_critical_latency(void)
 {
-    const char *const words[] = {"critical_latency", "--samples", "1", NULL};
+    const char *const words[] = {"critical_latency", "--samples", "1", "--wait", "hybrid", NULL};
     return run_main(gantry_sample_critical_latency.main, words);
 }
 
@@ -160,6 +160,7 @@ const struct scene scenes[] = {
     {.name = "graph_device_wide", .run = scene_graph_device_wide},
     {.name = "graph_frozen", .run = scene_graph_frozen},
     {.name = "graph_profile", .run = scene_graph_profile, .names = 1},
+    {.name = "graph_recorded", .run = scene_graph_recorded, .names = 1},
     {.name = "graph_launchers", .run = scene_graph_launchers},
     {.name = "heap", .run = scene_heap},
     {.name = "copies", .run = scene_copies},
@@ -171,6 +172,11 @@ const struct scene scenes[] = {
     {.name = "replay", .run = scene_replay},
     {.name = "memory", .run = scene_memory},
     {.name = "abandon", .run = scene_abandon},
+    {.name = "random", .run = scene_random, .names = 1},
+    {.name = "whole", .run = scene_whole, .names = 2},
+    {.name = "limited", .run = scene_limited, .names = 1},
+    {.name = "cancelled", .run = scene_cancelled, .names = 1},
+    {.name = "adopted", .run = scene_adopted, .names = 2},
     {.name = "sample_hello_graph", .run = run_hello_graph, .may_exit = true},
     {.name = "sample_fork_join", .run = run_fork_join},
     {.name = "sample_host_pool", .run = run_host_pool, .once = true},

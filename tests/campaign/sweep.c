@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "driver/emulator/gantry_emu.h"
+#include "profile/gpu_time.h"
 #include "tests/campaign/clock_step.h"
 #include "tests/support/emu_controls.h"
 
@@ -26,7 +27,8 @@ enum {
     MOST_SHOWN = 20,
     MOST_SCENES = 64,
     LEAST_POINTS = 2, /* of each scene, also when the time is over */
-    TOLD_EVERY_S = 10,
+    TOLD_EVERY_S = 30,
+    FEW_MARKS = 64,      /* of a recording: each makes two events, one as the other */
     MOST_READINGS = 2000 /* of the clock: threads that wait read it as long as they wait */
 };
 
@@ -90,6 +92,7 @@ bool sweep_open(void)
             return false;
         }
     }
+    gy_gpu_time_set_marks(FEW_MARKS);
     return setenv("GANTRY_DRIVER", "emulated", 1) == 0;
 }
 
@@ -428,10 +431,9 @@ bool sweep_run(const struct sweep_options *options)
     while (take_turn(options, end_ns)) {
         uint64_t now = now_ns();
         if (now - told >= TOLD_EVERY_S * UINT64_C(1000000000)) {
-            struct sweep_result sum = sum_up();
             told = now;
-            printf("%llu of %llu points, %llu broken\n", (unsigned long long)sum.run,
-                   (unsigned long long)sum.space, (unsigned long long)sum.broken);
+            tell_table(now - begin); /* in case that the whole machine goes */
+            (void)fflush(stdout);
         }
     }
     while (reap()) {
