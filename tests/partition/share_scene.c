@@ -173,6 +173,13 @@ void share_scene_await(gantry_taskman *manager, uint64_t ns)
     }
 }
 
+void share_scene_await_partition(struct share_scene *s, uint32_t index, uint64_t ns)
+{
+    while (share_scene_partition_usage(s, index).used_ns + 1000 < ns) {
+        sched_yield();
+    }
+}
+
 bool share_scene_within(const gantry_share_usage *usage, double time_ns, uint64_t burst_ns,
                         uint32_t in_flight)
 {

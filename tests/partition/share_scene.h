@@ -45,6 +45,8 @@ gantry_share_usage share_scene_usage(gantry_taskman *manager);
 gantry_share_usage share_scene_partition_usage(struct share_scene *scene, uint32_t index);
 /* Until `ns` are charged to the manager: the last group is when it was seen. */
 void share_scene_await(gantry_taskman *manager, uint64_t ns);
+/* The same of a partition, which is charged after the manager. */
+void share_scene_await_partition(struct share_scene *scene, uint32_t index, uint64_t ns);
 
 /* |used - rate * time| <= burst + (n + 1) * longest */
 bool share_scene_within(const gantry_share_usage *usage, double time_ns, uint64_t burst_ns,

@@ -51,9 +51,7 @@ static void test_a_share_is_kept(void **state)
         uint64_t begin = share_emu.clock_ns();
         assert_ok(gpu_fixture_step(&s.gpu));
         assert_ok(gantry_context_acquire(s.gpu.context)); /* the last segment is charged when it was seen */
-        while (share_scene_partition_usage(&s, 0).used_ns < count * (uint64_t)MS * 64 / 132 - count) {
-            sched_yield();
-        }
+        share_scene_await_partition(&s, 0, count * (uint64_t)MS * 64 / 132);
         assert_ok(gantry_context_release(s.gpu.context));
         gantry_share_usage usage = share_scene_partition_usage(&s, 0);
         double weight = 64.0 / 132, rate = percents[i] / 100;

@@ -168,6 +168,7 @@ static void test_a_manager_has_no_more_than_its_partition(void **state)
         assert_ok(gantry_taskman_start(manager));
         assert_ok(gantry_taskman_stop(manager));
         share_scene_await(manager, 200 * (uint64_t)MS * 64 / 132 - 1000);
+        share_scene_await_partition(&s, 0, 200 * (uint64_t)MS * 64 / 132 - 1000);
         gantry_share_usage fine = share_scene_usage(manager), coarse = share_scene_partition_usage(&s, 0);
         double time = (double)(share_emu.clock_ns() - begin);
         assert_true(share_scene_within(i == 0 ? &fine : &coarse, time, BURST, 1));
