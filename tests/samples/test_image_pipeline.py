@@ -15,6 +15,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 import zlib
 
@@ -293,18 +294,26 @@ class ImagePipeline(unittest.TestCase):
         process = subprocess.Popen(self.command("--repeat", str(rounds), "--in-flight", "1"), stdin=subprocess.DEVNULL,
                                    stdout=subprocess.PIPE, stderr=side, text=True)
         os.close(side)
-        shown = b""
-        while f"of {rounds} photos done".encode() not in shown:
-            shown += os.read(terminal, 4096)
+        shown = []
+        first = threading.Event()
+
+        def watch():  # to its end: a terminal that nobody reads holds up who writes
+            try:
+                while (more := os.read(terminal, 4096)):
+                    shown.append(more)
+                    if f"of {rounds} photos done".encode() in b"".join(shown):
+                        first.set()
+            except OSError:
+                pass  # how Linux says that the other side is closed
+            first.set()
+
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        first.wait()
         process.send_signal(signal.SIGINT)
-        out = process.stdout.read()
-        process.stdout.close()
-        status = process.wait()
-        try:
-            while (more := os.read(terminal, 4096)):
-                shown += more
-        except OSError:
-            pass  # how Linux says that the other side is closed
+        out = process.communicate()[0]
+        watcher.join()
+        shown, status = b"".join(shown), process.returncode
         os.close(terminal)
         self.assertEqual(status, 130, shown.decode())
         self.assertIn(b"interrupted", shown)
