@@ -68,6 +68,7 @@ void gy_pool_change_class(gantry_cpu_dispatcher *pool, uint32_t cpu_class, uint3
     class->has_cpus = cpus != NULL;
     if (cpus != NULL) {
         class->cpus = *cpus;
+        atomic_store(&pool->classes_have_cpus, true);
     }
     size_t count = gy_pool_let_class_locked(pool, class, &host);
     uint32_t room = class->running < class->limit ? class->limit - class->running : 0;

@@ -38,6 +38,13 @@ static inline bool gy_deque_is_empty(const struct gy_deque *deque)
            atomic_load_explicit(&deque->top, memory_order_relaxed);
 }
 
+/* Anybody: is there a task?  As a condition for sleeping, see event.h. */
+static inline bool gy_deque_has_tasks(const struct gy_deque *deque)
+{
+    int64_t top = atomic_load(&deque->top);
+    return top < atomic_load(&deque->bottom);
+}
+
 /* Anybody: the oldest task.  NULL when the deque is empty, or, with *lost_race set, when somebody else
  * took that task at the same moment and there may be more. */
 gantry_task *gy_deque_steal(struct gy_deque *deque, bool *lost_race);

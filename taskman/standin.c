@@ -25,7 +25,7 @@
 
 static bool has_sleepers(gantry_cpu_dispatcher *pool)
 {
-    return atomic_load(&pool->work.sleepers) > atomic_load(&pool->lent);
+    return gy_pool_lends_fewer(pool, atomic_load(&pool->work.sleepers));
 }
 
 /* There is work that nobody is woken up for. */
@@ -85,7 +85,41 @@ void gy_worker_sleep(struct gy_worker *self, uint32_t key)
 
 /* ---- the waiting thread's side --------------------------------------------------------------- */
 
-/* The one that fell asleep last will most likely be woken up last. */
+/* Is there anything that somebody who sleeps could do? */
+static bool is_work_left(gantry_cpu_dispatcher *pool)
+{
+    bool any = atomic_load(&pool->jobs) != NULL || atomic_load(&pool->inject_count) != 0 ||
+               atomic_load(&pool->urgent_count) != 0 || atomic_load(&pool->low_count) != 0 ||
+               atomic_load(&pool->loops) != NULL;
+    for (uint32_t i = 0; i < pool->worker_count && !any; i++) {
+        any = gy_deque_has_tasks(&pool->workers[i].deque);
+    }
+    return any;
+}
+
+/* What is in its queue is for others. */
+static void give_back(struct gy_worker *self)
+{
+    gantry_cpu_dispatcher *pool = self->pool;
+    if (!gy_deque_is_empty(&self->deque)) {
+        miss(pool, GY_MISSED);
+    }
+    self->only = NULL;
+    gy_worker_current = NULL;
+    uint32_t lent = GY_WORKER_LENT;
+    if (!atomic_compare_exchange_strong(&self->holder, &lent, GY_WORKER_ASLEEP)) {
+        atomic_store(&self->holder, GY_WORKER_AWAKE);
+        gy_event_notify(&pool->returned, UINT32_MAX);
+        return;
+    }
+    atomic_fetch_sub(&pool->lent, 1);
+    if (atomic_load(&pool->missed) != 0 && atomic_exchange(&pool->missed, 0) != 0 && is_work_left(pool)) {
+        gy_pool_notify_work(pool, pool->worker_count);
+    }
+}
+
+/* The one that fell asleep last will most likely be woken up last.  Not one in whose queue somebody who stood
+ * in before has left tasks, which may be another manager's. */
 static struct gy_worker *borrow(gantry_cpu_dispatcher *pool)
 {
     uint32_t at = atomic_load_explicit(&pool->last_asleep, memory_order_relaxed);
@@ -93,6 +127,7 @@ static struct gy_worker *borrow(gantry_cpu_dispatcher *pool)
         struct gy_worker *worker = &pool->workers[at];
         uint32_t asleep = GY_WORKER_ASLEEP;
         if (atomic_load_explicit(&worker->holder, memory_order_relaxed) == GY_WORKER_ASLEEP &&
+            !gy_deque_has_tasks(&worker->deque) &&
             atomic_compare_exchange_strong(&worker->holder, &asleep, GY_WORKER_LENT)) {
             return worker;
         }
@@ -113,6 +148,10 @@ struct gy_worker *gy_standin_begin(gantry_taskman *manager)
         self->only = manager;
         self->last_error = gy_error_last();
         gy_worker_current = self;
+        if (!gy_deque_is_empty(&self->deque)) { /* left there since we have looked */
+            give_back(self);
+            self = NULL;
+        }
     }
     return self;
 }
@@ -124,21 +163,8 @@ void gy_worker_give_away(struct gy_worker *self, gantry_task *task)
     gy_pool_notify_work(self->pool, 1);
 }
 
-/* Is there anything that somebody who sleeps could do? */
-static bool is_work_left(gantry_cpu_dispatcher *pool)
-{
-    bool any = atomic_load(&pool->jobs) != NULL || atomic_load(&pool->inject_count) != 0 ||
-               atomic_load(&pool->urgent_count) != 0 || atomic_load(&pool->low_count) != 0 ||
-               atomic_load(&pool->loops) != NULL;
-    for (uint32_t i = 0; i < pool->worker_count && !any; i++) {
-        any = !gy_deque_is_empty(&pool->workers[i].deque);
-    }
-    return any;
-}
-
 static void end(struct gy_worker *self)
 {
-    gantry_cpu_dispatcher *pool = self->pool;
     gantry_task *next = self->next;
     self->next = NULL;
     if (next != NULL) {
@@ -146,28 +172,16 @@ static void end(struct gy_worker *self)
     }
     gy_worker_share_block(self);
     gy_worker_settle(self);
-    if (!gy_deque_is_empty(&self->deque)) {
-        miss(pool, GY_MISSED);
-    }
-    self->only = NULL;
-    gy_worker_current = NULL;
-    uint32_t lent = GY_WORKER_LENT;
-    if (!atomic_compare_exchange_strong(&self->holder, &lent, GY_WORKER_ASLEEP)) {
-        atomic_store(&self->holder, GY_WORKER_AWAKE);
-        gy_event_notify(&pool->returned, UINT32_MAX);
-        return;
-    }
-    atomic_fetch_sub(&pool->lent, 1);
-    if (atomic_load(&pool->missed) != 0 && atomic_exchange(&pool->missed, 0) != 0 && is_work_left(pool)) {
-        gy_pool_notify_work(pool, pool->worker_count);
-    }
+    give_back(self);
 }
 
-/* Others have tasks, which nobody else may come to: a worker divides its time between all. */
+/* There may be tasks that it must not run, which nobody else may come to: a worker divides its time between
+ * all. */
 static bool is_wanted(const struct gy_worker *self)
 {
     const gantry_cpu_dispatcher *pool = self->pool;
-    return atomic_load_explicit(&pool->running, memory_order_relaxed) > 1 &&
+    return (atomic_load_explicit(&pool->running, memory_order_relaxed) > 1 ||
+            atomic_load_explicit(&pool->classes_have_cpus, memory_order_relaxed)) &&
            (atomic_load_explicit(&pool->missed, memory_order_relaxed) == GY_MISSED_OF_OTHERS ||
             atomic_load_explicit(&self->holder, memory_order_relaxed) == GY_WORKER_WANTED);
 }

@@ -104,9 +104,11 @@ struct gantry_cpu_dispatcher {
     struct gy_event returned;          /* guarded by its lock; a worker's place is free again */
     _Atomic(bool) stopping;            /* atomic; never goes back to false */
     _Atomic(uint32_t) missed;          /* atomic; enum gy_missed */
-    _Atomic(uint32_t) lent;            /* atomic; workers that somebody stands in for and that sleep */
+    _Atomic(uint32_t) lent;            /* atomic; workers that somebody stands in for and that sleep; see
+                                        * gy_pool_lends_fewer() */
     _Atomic(uint32_t) last_asleep;     /* atomic; whoever was the last to fall asleep */
     _Atomic(uint32_t) running;         /* atomic; managers whose step runs */
+    _Atomic(bool) classes_have_cpus;   /* atomic; at least one has or had */
 
     _Alignas(64) _Atomic(uint32_t) outside; /* atomic; foreign threads between enter and leave */
     _Alignas(64) gy_mutex inject_lock;
@@ -296,6 +298,13 @@ static inline void gy_worker_take_back(struct gy_worker *self, gantry_task *task
     place->ended = task;
 }
 
+/* Are so many workers more than those that somebody stands in for?  `lent` may be -1 for a moment: when a
+ * worker wakes up before who stands in for it was counted. */
+static inline bool gy_pool_lends_fewer(const gantry_cpu_dispatcher *pool, uint32_t count)
+{
+    return (int32_t)(count - atomic_load(&pool->lent)) > 0;
+}
+
 /* Queue a READY plain task that the worker's own task has made. */
 static inline void gy_worker_push(struct gy_worker *self, gantry_task *task)
 {
@@ -305,7 +314,7 @@ static inline void gy_worker_push(struct gy_worker *self, gantry_task *task)
     }
     /* Once somebody was missed it need not be said again. */
     uint32_t sleepers = atomic_load(&pool->work.sleepers);
-    if (sleepers != 0 && (sleepers > atomic_load(&pool->lent) || atomic_load(&pool->missed) == 0)) {
+    if (sleepers != 0 && (gy_pool_lends_fewer(pool, sleepers) || atomic_load(&pool->missed) == 0)) {
         gy_worker_notify_work(self, 1);
     }
 }

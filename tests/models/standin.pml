@@ -7,7 +7,9 @@
  * check for its epoch and falling asleep one step, as well as moving it on and waking up.  Looking for tasks is
  * one step.
  *
- * -DBROKEN: who stops standing in does not look for what was missed. */
+ * -DBROKEN: who stops standing in does not look for what was missed.
+ * -DLASTING, with two workers: the body that is run in the place of one lasts until the other has come for all
+ * that was queued. */
 #ifndef WORKERS
 #define WORKERS 1
 #define ROUNDS 2 /* how often a thread stands in */
@@ -26,7 +28,7 @@ byte epoch, sleepers;      /* pool->work */
 bool waiting[2];           /* in gy_cond_wait(&work.moved) */
 byte back_epoch, back_sleepers; /* pool->returned */
 bool back_waiting[2];
-byte lent;                 /* pool->lent */
+short lent;                /* pool->lent; -1 for a moment when a worker wakes up while it is being lent */
 bool missed;               /* pool->missed */
 byte holder[WORKERS];      /* worker->holder */
 byte acting[WORKERS];      /* how many threads are this worker at this moment */
@@ -176,6 +178,9 @@ proctype waiter()
             lent++;
             acting[at]++;
             assert(acting[at] == 1);
+#ifdef LASTING
+            queued == EACH && tasks == 0;
+#endif
             tasks++; /* a task that it makes ready, and leaves to the others */
             notify_work();
             acting[at]--;

@@ -319,9 +319,9 @@ static void test_other_managers_are_not_kept_waiting(void **state)
     }
 }
 
-static void test_tasks_with_cpus_are_left_to_workers(void **state)
+/* A pool of one worker whose class 1 has CPUs, class 2 none. */
+static struct fixture set_up_with_cpus_for_class(void)
 {
-    (void)state;
     const uint32_t limits[] = {2, 2};
     gantry_cpu_dispatcher_options cpus = GANTRY_CPU_DISPATCHER_OPTIONS_INIT;
     cpus.worker_count = 1;
@@ -334,6 +334,13 @@ static void test_tasks_with_cpus_are_left_to_workers(void **state)
     options.cpus = cpu;
     options.cpu_count = 1;
     assert_ok(gantry_cpu_dispatcher_set_class(f.pool, 1, &options));
+    return f;
+}
+
+static void test_tasks_with_cpus_are_left_to_workers(void **state)
+{
+    (void)state;
+    struct fixture f = set_up_with_cpus_for_class();
     struct where where[2] = {{.caller = pthread_self()}, {.caller = pthread_self()}};
     for (uint32_t i = 0; i < 20; i++) {
         gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
@@ -350,6 +357,104 @@ static void test_tasks_with_cpus_are_left_to_workers(void **state)
     assert_int_equal(where[0].here, 0);
     assert_int_equal(where[0].elsewhere, 100);
     assert_int_equal(where[1].here + where[1].elsewhere, 100);
+    tear_down(&f);
+}
+
+/* The only worker is stood in for, and its manager always has something to do: those have their turn, too. */
+static void test_tasks_with_cpus_are_not_kept_waiting(void **state)
+{
+    (void)state;
+    for (int priority = GANTRY_TASK_PRIORITY_NORMAL; priority <= GANTRY_TASK_PRIORITY_HIGH; priority++) {
+        struct fixture f = set_up_with_cpus_for_class();
+        struct endless endless = {.has_run = 0};
+        add_cpu(f.manager, NULL, endless_body, &endless);
+        gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
+        desc.run = run_once_body;
+        desc.arg = &endless;
+        desc.cpu_class = 1;
+        desc.priority = (gantry_task_priority)priority;
+        assert_ok(gantry_taskman_submit(f.manager, &desc, NULL));
+        assert_ok(gantry_taskman_freeze(f.manager));
+        await_sleep(f.pool);
+        assert_ok(gantry_taskman_run(f.manager, 1));
+        tear_down(&f);
+    }
+}
+
+struct leaver {
+    struct foreign foreign; /* first, for its bodies */
+    gantry_cpu_dispatcher *pool;
+    gantry_taskman *manager;
+    atomic_int locked, good;
+};
+
+static gantry_status spawn_and_let_go_body(gantry_task *task, void *arg)
+{
+    for (int i = 0; i < 2; i++) {
+        gantry_status status = gantry_taskman_spawn(gantry_task_manager(task), where_body, arg, NULL, NULL);
+        if (status != GANTRY_OK) {
+            return status;
+        }
+    }
+    return let_go_body(task, arg);
+}
+
+static void run_leaver(void *arg)
+{
+    struct leaver *leaver = arg;
+    atomic_store(&leaver->good, gantry_taskman_run(leaver->manager, 1) == GANTRY_OK);
+}
+
+/* No worker wakes up until the thread that waits for the other manager sleeps, or has run what it must not.
+ */
+static void keep_asleep(void *arg)
+{
+    struct leaver *leaver = arg;
+    gy_mutex_lock(&leaver->pool->work.lock);
+    atomic_store(&leaver->locked, 1);
+    while (atomic_load(&leaver->pool->done.sleepers) == 0 && atomic_load(&leaver->foreign.where.here) == 0) {
+        sched_yield();
+    }
+    gy_mutex_unlock(&leaver->pool->work.lock);
+}
+
+/* A thread that stood in for one manager leaves, and tasks of that manager in the worker's queue.  Before the
+ * worker wakes up somebody comes who waits for another. */
+static void test_what_others_have_left_is_not_taken(void **state)
+{
+    (void)state;
+    struct fixture f = set_up(1);
+    gantry_taskman *other = new_manager(f.pool);
+    struct leaver leaver = {.foreign.where.caller = pthread_self(), .pool = f.pool, .manager = f.manager};
+    struct gy_worker *worker = &f.pool->workers[0];
+    atomic_int count = 0;
+    add_cpu(f.manager, NULL, spawn_and_let_go_body, &leaver);
+    assert_ok(gantry_taskman_freeze(f.manager));
+    leaver.foreign.held = add_cpu(other, NULL, count_body, &count);
+    assert_ok(gantry_task_add_reference(leaver.foreign.held));
+    assert_ok(gantry_taskman_start(other));
+    while (gantry_task_references(leaver.foreign.held) != 1) {
+        sched_yield();
+    }
+    await_sleep(f.pool);
+    gy_thread keeper, thread;
+    assert_ok(gy_thread_start(&keeper, "keeper", keep_asleep, &leaver));
+    while (atomic_load(&leaver.locked) == 0) {
+        sched_yield();
+    }
+    assert_ok(gy_thread_start(&thread, "leaver", run_leaver, &leaver));
+    while (atomic_load(&worker->deque.bottom) == atomic_load(&worker->deque.top) ||
+           atomic_load(&worker->holder) != GY_WORKER_ASLEEP || atomic_load(&f.pool->lent) != 0) {
+        sched_yield();
+    }
+    assert_ok(gantry_taskman_stop(other));
+    gy_thread_join(&thread);
+    gy_thread_join(&keeper);
+    assert_int_equal(leaver.good, 1);
+    assert_int_equal(leaver.foreign.where.here, 0);
+    assert_int_equal(leaver.foreign.where.elsewhere, 2);
+    assert_int_equal(count, 1);
+    gantry_taskman_destroy(other);
     tear_down(&f);
 }
 
@@ -447,6 +552,8 @@ int main(void)
         cmocka_unit_test(test_tasks_of_other_managers_are_left_to_workers),
         cmocka_unit_test(test_other_managers_are_not_kept_waiting),
         cmocka_unit_test(test_tasks_with_cpus_are_left_to_workers),
+        cmocka_unit_test(test_tasks_with_cpus_are_not_kept_waiting),
+        cmocka_unit_test(test_what_others_have_left_is_not_taken),
         cmocka_unit_test(test_errors_of_bodies_are_not_the_callers),
         cmocka_unit_test(test_bodies_spawn_and_loop_as_on_workers),
         cmocka_unit_test(test_a_cancelled_run_ends_here_too),
