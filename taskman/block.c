@@ -5,8 +5,8 @@
  * the worker then takes the start's reference from each and runs those that have no other.
  *
  * A share is small against what is left, so that all workers end at about the same time.  What a worker has
- * taken nobody can steal; it gives the rest of its share away as soon as it finishes a task while another
- * worker has nothing to do. */
+ * taken nobody can steal; it gives the rest of its share away when it comes to look at it while another
+ * worker has nothing to do.  That is after each task, or every so many as long as those make others ready. */
 #include "taskman/manager.h"
 #include "taskman/release.h"
 #include "taskman/state.h"
@@ -151,4 +151,14 @@ void gy_worker_share_block(struct gy_worker *self)
     }
     gy_ready_dispatch(self->block.manager, &ready);
     gy_worker_owe(self, self->block.manager, GY_WORK_ACTIVE);
+}
+
+gantry_task *gy_worker_turn_to_block(struct gy_worker *self)
+{
+    bool is_new = self->block.left == 0 && take_share(self);
+    if (is_new || gy_worker_may_share(self)) {
+        gy_worker_share_block(self);
+        return gy_deque_take(&self->deque);
+    }
+    return self->block.left != 0 ? gy_worker_next_of_block(self) : NULL;
 }

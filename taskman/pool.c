@@ -8,8 +8,8 @@
  *     no worker of this pool, or the deque could not grow;
  *   - nowhere yet, when a step has just begun: workers take shares of the step's tasks, see block.c;
  *   - in the lists of queues.c when it has a priority or a limited class.
- * A worker looks in this order; now and then it looks at the injection list first, so that a worker that
- * feeds itself does not starve it. */
+ * A worker looks in this order; now and then the injection list and the steps that have begun come first, so
+ * that a worker that feeds itself does not starve them. */
 #include "taskman/pool.h"
 
 #include "taskman/manager.h"
@@ -19,8 +19,8 @@
 #include <limits.h>
 
 enum {
-    INJECTION_PERIOD = 64, /* every so many tasks the injection list comes first */
-    INJECTION_BATCH = 32,  /* most tasks taken from it at once */
+    OWN_MOST = 64,        /* every so many tasks those come first that the worker has not made ready itself */
+    INJECTION_BATCH = 32, /* most tasks taken from it at once */
     PUSH_LIST_MOST = 1024, /* longer lists go to the injection list, in one step */
 };
 
@@ -189,11 +189,29 @@ void gy_worker_settle(struct gy_worker *self)
     }
 }
 
+/* Now and then, what a worker that feeds itself would not come to. */
+static gantry_task *look_elsewhere(struct gy_worker *self)
+{
+    gantry_task *next = self->next;
+    gantry_task *task = take_injected(self);
+    if (task == NULL && self->has_deque && (next != NULL || !gy_deque_is_empty(&self->deque))) {
+        task = gy_worker_turn_to_block(self);
+    }
+    if (task != NULL && next != NULL) {
+        self->next = NULL;
+        gy_pool_submit(self->pool, next, next, 1);
+    }
+    return task;
+}
+
 gantry_task *gy_worker_find(struct gy_worker *self)
 {
     gantry_cpu_dispatcher *pool = self->pool;
     gantry_task *task;
     if (atomic_load(&pool->urgent_count) != 0 && (task = gy_pool_take_urgent(self)) != NULL) {
+        return task;
+    }
+    if (++self->ran % OWN_MOST == 0 && (task = look_elsewhere(self)) != NULL) {
         return task;
     }
     task = self->next;
@@ -204,15 +222,11 @@ gantry_task *gy_worker_find(struct gy_worker *self)
         }
         gy_worker_give_away(self, task);
     }
-    if (++self->ran % INJECTION_PERIOD == 0 && (task = take_injected(self)) != NULL) {
-        return task;
-    }
     if (self->has_deque && !gy_deque_is_empty(&self->deque) && (task = gy_deque_take(&self->deque)) != NULL) {
         return task;
     }
     if (self->block.left != 0) {
-        if (self->block.left > 1 && atomic_load_explicit(&pool->idle, memory_order_relaxed) >
-                                        atomic_load_explicit(&pool->lent, memory_order_relaxed)) {
+        if (gy_worker_may_share(self)) {
             gy_worker_share_block(self);
         } else if ((task = gy_worker_next_of_block(self)) != NULL) {
             return task;

@@ -176,6 +176,9 @@ bool gy_standin_look(const struct gy_wait *wait);
 gantry_task *gy_worker_next_of_block(struct gy_worker *self);
 /* block.c: let go of the rest of the block, for others to take. */
 void gy_worker_share_block(struct gy_worker *self);
+/* block.c: for who has other tasks of its own, now and then: one of its block, or, where that is new or
+ * others have nothing to do, of its queue, where all of the block is now.  NULL: there was none. */
+gantry_task *gy_worker_turn_to_block(struct gy_worker *self);
 
 /* release.c: run the task, and release it.  To be called between pthread_cleanup_push() and _pop(): bodies
  * are not supposed to call pthread_exit(), but if one does, its task fails and others' get on. */
@@ -303,6 +306,13 @@ static inline void gy_worker_take_back(struct gy_worker *self, gantry_task *task
 static inline bool gy_pool_lends_fewer(const gantry_cpu_dispatcher *pool, uint32_t count)
 {
     return (int32_t)(count - atomic_load(&pool->lent)) > 0;
+}
+
+/* Has it more of its block than it runs next, and do others have nothing to do? */
+static inline bool gy_worker_may_share(const struct gy_worker *self)
+{
+    return self->block.left > 1 &&
+           gy_pool_lends_fewer(self->pool, atomic_load_explicit(&self->pool->idle, memory_order_relaxed));
 }
 
 /* Queue a READY plain task that the worker's own task has made. */

@@ -220,6 +220,79 @@ static void test_bodies_are_spans_with_label_and_context_id(void **state)
     tear_down(&f);
 }
 
+/* Makes itself ready again until another task has run. */
+static gantry_status endless_body(gantry_task *task, void *arg)
+{
+    return atomic_load((atomic_int *)arg) != 0
+               ? GANTRY_OK
+               : gantry_taskman_spawn(gantry_task_manager(task), endless_body, arg, NULL, NULL);
+}
+
+static gantry_status pass_body(gantry_task *task, void *arg)
+{
+    (void)task;
+    (void)arg;
+    return GANTRY_OK;
+}
+
+static gantry_status again_body(gantry_task *task, void *arg)
+{
+    return atomic_load((atomic_int *)arg) != 0 ? GANTRY_OK : gantry_task_choose(task, 0);
+}
+
+static void add_endless(gantry_taskman *manager, bool is_loop, atomic_int *count)
+{
+    if (!is_loop) {
+        add_cpu(manager, NULL, endless_body, count);
+        return;
+    }
+    gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
+    desc.run = again_body;
+    desc.arg = count;
+    desc.is_condition = true;
+    gantry_task *begin = add_cpu(manager, NULL, pass_body, NULL);
+    gantry_task *middle = add_cpu(manager, NULL, pass_body, NULL), *end = NULL;
+    assert_ok(gantry_taskman_submit(manager, &desc, &end));
+    assert_ok(gantry_task_start_after(middle, begin));
+    assert_ok(gantry_task_start_after(end, middle));
+    assert_ok(gantry_task_start_after(middle, end));
+}
+
+enum late { OF_THE_STEP, OF_ANOTHER_STEP, SUBMITTED, LATE_WAYS };
+
+/* The only worker always has a task of its own; others have their turn all the same. */
+static void check_busy(enum late late, bool is_loop, bool is_frozen, bool workers_only)
+{
+    gantry_cpu_dispatcher *pool = new_pool(1, GANTRY_WAIT_DEFAULT);
+    struct fixture f = {pool, new_manager_with(pool, workers_only)};
+    gantry_taskman *other = new_manager_with(pool, workers_only);
+    atomic_int count = 0;
+    add_endless(f.manager, is_loop, &count);
+    for (int i = 0; i < 100 && late != SUBMITTED; i++) {
+        add_cpu(late == OF_THE_STEP ? f.manager : other, NULL, count_body, &count);
+    }
+    assert_ok(is_loop || is_frozen ? gantry_taskman_freeze(f.manager) : GANTRY_OK);
+    assert_ok(is_frozen ? gantry_taskman_freeze(other) : GANTRY_OK);
+    assert_ok(gantry_taskman_start(f.manager));
+    assert_ok(gantry_taskman_start(other));
+    for (int i = 0; i < 100 && late == SUBMITTED; i++) {
+        assert_ok(gantry_task_remove_reference(add_cpu(other, NULL, count_body, &count)));
+    }
+    assert_ok(gantry_taskman_stop(f.manager));
+    assert_ok(gantry_taskman_stop(other));
+    assert_int_equal(count, 100);
+    gantry_taskman_destroy(other);
+    tear_down(&f);
+}
+
+static void test_who_feeds_itself_does_not_starve_others(void **state)
+{
+    (void)state;
+    for (int way = 0; way < LATE_WAYS * 8; way++) {
+        check_busy((enum late)(way / 8), (way & 4) != 0, (way & 2) != 0, (way & 1) != 0);
+    }
+}
+
 /* Two threads in wait() and stop() of managers on one inline pool, each running what it finds. */
 struct inline_waiter {
     gantry_taskman *manager;
@@ -296,6 +369,7 @@ int main(void)
         cmocka_unit_test(test_a_task_made_by_a_running_one_is_taken_by_others),
         cmocka_unit_test(test_workers_have_names_and_a_number),
         cmocka_unit_test(test_bodies_are_spans_with_label_and_context_id),
+        cmocka_unit_test(test_who_feeds_itself_does_not_starve_others),
         cmocka_unit_test(test_two_threads_wait_inline),
         cmocka_unit_test(test_expected_tasks_are_taken_at_once),
     };
