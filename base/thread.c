@@ -112,10 +112,14 @@ void gy_guard_fini(gy_mutex *mutex, gy_cond *cond)
     gy_mutex_fini(mutex);
 }
 
+/* No cancellation point: who was cancelled here would take the lock along. */
 void gy_cond_wait(gy_cond *cond, gy_mutex *mutex)
 {
     assert(HELD_ABOVE(mutex->rank) == 1 && "waiting while holding a higher lock");
+    int before;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
     pthread_cond_wait(&cond->native, &mutex->native);
+    pthread_setcancelstate(before, &before);
 }
 
 void gy_cond_wait_until(gy_cond *cond, gy_mutex *mutex, uint64_t until_ns)
@@ -123,7 +127,10 @@ void gy_cond_wait_until(gy_cond *cond, gy_mutex *mutex, uint64_t until_ns)
     struct timespec until = {.tv_sec = (time_t)(until_ns / 1000000000u),
                              .tv_nsec = (long)(until_ns % 1000000000u)};
     assert(HELD_ABOVE(mutex->rank) == 1 && "waiting while holding a higher lock");
+    int before;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
     (void)pthread_cond_timedwait(&cond->native, &mutex->native, &until); /* the caller looks for itself */
+    pthread_setcancelstate(before, &before);
 }
 
 void gy_cond_signal(gy_cond *cond)

@@ -194,6 +194,79 @@ static void test_a_waiting_thread_goes_alone(void **state)
     }
 }
 
+/* ---- cancellation ------------------------------------------------------------------------------ */
+
+static void *stop_and_tell(void *manager)
+{
+    gantry_status status = gantry_taskman_stop(manager);
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+    return status == GANTRY_OK ? manager : NULL;
+}
+
+/* A thread that is cancelled while it waits gets on until it is outside. */
+static void test_waiting_is_no_cancellation_point(void **state)
+{
+    (void)state;
+    for (uint32_t workers = 0; workers <= 1; workers++) {
+        struct fixture f = set_up(workers);
+        atomic_int count = 0;
+        gantry_task *task = add_cpu(f.manager, NULL, count_body, &count);
+        assert_ok(gantry_task_add_reference(task));
+        assert_ok(gantry_taskman_start(f.manager));
+        while (gantry_task_references(task) != 1 && workers != 0) {
+            sched_yield();
+        }
+        pthread_t thread;
+        void *result = NULL;
+        assert_int_equal(pthread_create(&thread, NULL, stop_and_tell, f.manager), 0);
+        struct gy_event *event = workers != 0 ? &f.pool->done : &f.pool->work;
+        while (atomic_load(&event->sleepers) == 0) {
+            sched_yield();
+        }
+        assert_int_equal(pthread_cancel(thread), 0);
+        gantry_task_remove_reference(task);
+        assert_int_equal(pthread_join(thread, &result), 0);
+        assert_ptr_equal(result, f.manager);
+        assert_int_equal(count, 1);
+        tear_down(&f);
+    }
+}
+
+static gantry_status cancel_self_body(gantry_task *task, void *arg)
+{
+    (void)task;
+    (void)arg;
+    return pthread_cancel(pthread_self()) == 0 ? GANTRY_OK : GANTRY_ERR_STATE;
+}
+
+static gantry_status testcancel_body(gantry_task *task, void *arg)
+{
+    pthread_testcancel();
+    return count_body(task, arg);
+}
+
+/* It takes effect where a body has a cancellation point, and then it is what pthread_exit() is. */
+static void test_a_cancelled_worker_survives_it(void **state)
+{
+    (void)state;
+    struct fixture f = set_up_workers_only(1);
+    atomic_int count = 0;
+    add_cpu(f.manager, NULL, cancel_self_body, NULL);
+    assert_ok(gantry_taskman_start(f.manager));
+    assert_ok(gantry_taskman_stop(f.manager));
+    while (atomic_load(&f.pool->workers[0].holder) != GY_WORKER_ASLEEP) {
+        sched_yield();
+    }
+    assert_ok(gantry_taskman_reset(f.manager));
+    add_cpu(f.manager, NULL, testcancel_body, &count);
+    assert_ok(gantry_taskman_freeze(f.manager));
+    assert_error(gantry_taskman_run(f.manager, 1), GANTRY_ERR_TASK_FAILED);
+    assert_int_equal(count, 0);
+    assert_ok(gantry_taskman_run(f.manager, 1));
+    assert_int_equal(count, 1);
+    tear_down(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -201,6 +274,8 @@ int main(void)
         cmocka_unit_test(test_what_the_task_held_is_given_back),
         cmocka_unit_test(test_a_loop_fails_whoever_exits),
         cmocka_unit_test(test_a_waiting_thread_goes_alone),
+        cmocka_unit_test(test_waiting_is_no_cancellation_point),
+        cmocka_unit_test(test_a_cancelled_worker_survives_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
