@@ -194,8 +194,11 @@ static gantry_task *look_elsewhere(struct gy_worker *self)
 {
     gantry_task *next = self->next;
     gantry_task *task = take_injected(self);
-    if (task == NULL && self->has_deque && (next != NULL || !gy_deque_is_empty(&self->deque))) {
+    if (task == NULL && !self->has_deque) {
+        task = next != NULL ? gy_worker_next_of_block(self) : NULL;
+    } else if (task == NULL && (next != NULL || !gy_deque_is_empty(&self->deque))) {
         task = gy_worker_turn_to_block(self);
+        task = task != NULL ? task : gy_deque_take(&self->deque);
     }
     if (task != NULL && next != NULL) {
         self->next = NULL;

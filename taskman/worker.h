@@ -176,7 +176,7 @@ bool gy_standin_look(const struct gy_wait *wait);
 gantry_task *gy_worker_next_of_block(struct gy_worker *self);
 /* block.c: let go of the rest of the block, for others to take. */
 void gy_worker_share_block(struct gy_worker *self);
-/* block.c: for who has other tasks of its own, now and then: one of its block, or, where that is new or
+/* block.c: for who has a queue and other tasks, now and then: one of its block, or, where that is new or
  * others have nothing to do, of its queue, where all of the block is now.  NULL: there was none. */
 gantry_task *gy_worker_turn_to_block(struct gy_worker *self);
 

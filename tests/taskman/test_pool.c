@@ -220,10 +220,12 @@ static void test_bodies_are_spans_with_label_and_context_id(void **state)
     tear_down(&f);
 }
 
-/* Makes itself ready again until another task has run. */
+enum { OTHERS = 100 };
+
+/* Makes itself ready again until all others have run. */
 static gantry_status endless_body(gantry_task *task, void *arg)
 {
-    return atomic_load((atomic_int *)arg) != 0
+    return atomic_load((atomic_int *)arg) == OTHERS
                ? GANTRY_OK
                : gantry_taskman_spawn(gantry_task_manager(task), endless_body, arg, NULL, NULL);
 }
@@ -237,14 +239,14 @@ static gantry_status pass_body(gantry_task *task, void *arg)
 
 static gantry_status again_body(gantry_task *task, void *arg)
 {
-    return atomic_load((atomic_int *)arg) != 0 ? GANTRY_OK : gantry_task_choose(task, 0);
+    return atomic_load((atomic_int *)arg) == OTHERS ? GANTRY_OK : gantry_task_choose(task, 0);
 }
 
-static void add_endless(gantry_taskman *manager, bool is_loop, atomic_int *count)
+/* Returns the first of it. */
+static gantry_task *add_endless(gantry_taskman *manager, bool is_loop, atomic_int *count)
 {
     if (!is_loop) {
-        add_cpu(manager, NULL, endless_body, count);
-        return;
+        return add_cpu(manager, NULL, endless_body, count);
     }
     gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
     desc.run = again_body;
@@ -256,31 +258,34 @@ static void add_endless(gantry_taskman *manager, bool is_loop, atomic_int *count
     assert_ok(gantry_task_start_after(middle, begin));
     assert_ok(gantry_task_start_after(end, middle));
     assert_ok(gantry_task_start_after(middle, end));
+    return begin;
 }
 
-enum late { OF_THE_STEP, OF_ANOTHER_STEP, SUBMITTED, LATE_WAYS };
+enum late { OF_THE_STEP, AFTER_THE_FIRST, OF_ANOTHER_STEP, SUBMITTED, LATE_WAYS };
 
 /* The only worker always has a task of its own; others have their turn all the same. */
-static void check_busy(enum late late, bool is_loop, bool is_frozen, bool workers_only)
+static void check_busy(uint32_t workers, enum late late, int way)
 {
-    gantry_cpu_dispatcher *pool = new_pool(1, GANTRY_WAIT_DEFAULT);
+    bool is_loop = (way & 4) != 0, is_frozen = (way & 2) != 0, workers_only = (way & 1) != 0;
+    gantry_cpu_dispatcher *pool = new_pool(workers, GANTRY_WAIT_DEFAULT);
     struct fixture f = {pool, new_manager_with(pool, workers_only)};
     gantry_taskman *other = new_manager_with(pool, workers_only);
     atomic_int count = 0;
-    add_endless(f.manager, is_loop, &count);
-    for (int i = 0; i < 100 && late != SUBMITTED; i++) {
-        add_cpu(late == OF_THE_STEP ? f.manager : other, NULL, count_body, &count);
+    gantry_task *first = add_endless(f.manager, is_loop, &count);
+    for (int i = 0; i < OTHERS && late != SUBMITTED; i++) {
+        gantry_task *task = add_cpu(late < OF_ANOTHER_STEP ? f.manager : other, NULL, count_body, &count);
+        assert_ok(late == AFTER_THE_FIRST ? gantry_task_start_after(task, first) : GANTRY_OK);
     }
     assert_ok(is_loop || is_frozen ? gantry_taskman_freeze(f.manager) : GANTRY_OK);
     assert_ok(is_frozen ? gantry_taskman_freeze(other) : GANTRY_OK);
     assert_ok(gantry_taskman_start(f.manager));
     assert_ok(gantry_taskman_start(other));
-    for (int i = 0; i < 100 && late == SUBMITTED; i++) {
+    for (int i = 0; i < OTHERS && late == SUBMITTED; i++) {
         assert_ok(gantry_task_remove_reference(add_cpu(other, NULL, count_body, &count)));
     }
     assert_ok(gantry_taskman_stop(f.manager));
     assert_ok(gantry_taskman_stop(other));
-    assert_int_equal(count, 100);
+    assert_int_equal(count, OTHERS);
     gantry_taskman_destroy(other);
     tear_down(&f);
 }
@@ -289,7 +294,8 @@ static void test_who_feeds_itself_does_not_starve_others(void **state)
 {
     (void)state;
     for (int way = 0; way < LATE_WAYS * 8; way++) {
-        check_busy((enum late)(way / 8), (way & 4) != 0, (way & 2) != 0, (way & 1) != 0);
+        check_busy(1, (enum late)(way / 8), way);
+        check_busy(0, (enum late)(way / 8), way);
     }
 }
 
