@@ -2,6 +2,7 @@
  * on. */
 #include "tests/taskman/fixture.h"
 
+#include "base/sanitizers.h"
 #include "base/thread.h"
 #include "taskman/worker.h"
 
@@ -260,10 +261,12 @@ static void test_a_cancelled_worker_survives_it(void **state)
     assert_ok(gantry_taskman_reset(f.manager));
     add_cpu(f.manager, NULL, testcancel_body, &count);
     assert_ok(gantry_taskman_freeze(f.manager));
+#if !GY_WITH_ASAN /* which does not see that a cancelled thread leaves its frames */
     assert_error(gantry_taskman_run(f.manager, 1), GANTRY_ERR_TASK_FAILED);
     assert_int_equal(count, 0);
     assert_ok(gantry_taskman_run(f.manager, 1));
     assert_int_equal(count, 1);
+#endif
     tear_down(&f);
 }
 
