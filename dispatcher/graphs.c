@@ -129,6 +129,7 @@ gantry_status gy_graphs_begin(struct gy_graphs *g)
         gantry_status dropped = gy_graphs_drop(g);
         return dropped != GANTRY_OK ? dropped : status;
     }
+    g->barrier = streams->generation;
     return GANTRY_OK;
 }
 
@@ -283,8 +284,8 @@ static gantry_status end_into(struct gy_graphs *g, CUgraphExec *into)
     if (g->calls == 0 || gy_context_is_lost(g->context)) {
         return gy_graphs_drop(g);
     }
-    for (uint32_t i = 0; i < streams->count; i++) {
-        streams->streams[i].in_graph |= streams->streams[i].dirty;
+    for (uint32_t i = 0; i < streams->count; i++) { /* not those that are dirty: a sync point gathers, too */
+        streams->streams[i].in_graph |= streams->streams[i].seen >= g->barrier;
     }
     gantry_status status = gy_streams_gather(streams, streams->origin, UINT32_MAX);
     if (status == GANTRY_OK) {

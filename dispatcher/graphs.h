@@ -59,6 +59,7 @@ struct gy_graphs {
     struct gy_copier *copier;               /* immutable */
     bool capturing;                         /* GD only */
     uint32_t calls;                         /* GD only; launch calls in this capture */
+    uint64_t barrier;                       /* GD only; generation of the one that it begins with */
     uint64_t signature;                     /* GD only; of this capture */
     CUgraph spent[GY_GRAPHS_SPENT];         /* GD only; launched, not destroyed yet */
     uint32_t spent_count;                   /* GD only */

@@ -325,6 +325,41 @@ static void test_auto_tries_both_and_settles(void **state)
     modes_close(&s);
 }
 
+/* Work that a sync point has gathered within a capture is behind the graph like all other: who waits for its
+ * stream waits for the graph, since the stream itself comes after nothing until it gets more work. */
+static void test_work_before_a_sync_point_ends_with_its_graph(void **state)
+{
+    (void)state;
+    gantry_context_options options = modes_options();
+    options.submission = GANTRY_SUBMISSION_GRAPHS;
+    struct modes_scene s;
+    modes_open(&s, &options);
+    gantry_dispatcher *d = gantry_context_dispatcher(s.gpu.context);
+    for (int round = 0; round < 3; round++) { /* in the first the callback's first call is captured alone */
+        struct modes_job jobs[3];
+        gantry_task *tasks[3];
+        _Atomic(uint32_t) ran = 0;
+        for (uint32_t i = 0; i < 3; i++) {
+            gantry_task *done = gpu_fixture_cpu(&s.gpu, "done", modes_count_run, &ran);
+            jobs[i] = (struct modes_job){&s, i, 200, done, i == 2, 0};
+            tasks[i] = gpu_fixture_gpu(&s.gpu, GANTRY_TASK_KERNEL, "t", modes_launch, &jobs[i]);
+            gpu_fixture_after(done, tasks[i]);
+        }
+        gantry_dispatcher_start_group(d);
+        assert_ok(gantry_taskman_start(s.gpu.manager));
+        gantry_dispatcher_finish_group(d);
+        assert_ok(gantry_taskman_stop(s.gpu.manager));
+        assert_int_equal(ran, 3);
+        for (uint32_t i = 0; i < 3; i++) {
+            gantry_task_launch_stats one = {.struct_size = sizeof(one)};
+            assert_ok(gantry_task_get_launch_stats(tasks[i], &one));
+            assert_true(d->streams.streams[one.stream - 1].in_graph);
+        }
+        assert_ok(gantry_taskman_reset(s.gpu.manager));
+    }
+    modes_close(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -338,6 +373,7 @@ int main(void)
         cmocka_unit_test(test_auto_keeps_what_costs_less_for_each_shape),
         cmocka_unit_test(test_auto_leaves_shapes_that_seldom_repeat_to_streams),
         cmocka_unit_test(test_auto_tries_both_and_settles),
+        cmocka_unit_test(test_work_before_a_sync_point_ends_with_its_graph),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
