@@ -3,6 +3,7 @@
 
 #include "profile/session.h"
 
+#include <assert.h>
 #include <string.h>
 
 #define LEAST_NS 1000.0 /* what a call is predicted to take at least: a segment has an end */
@@ -278,12 +279,10 @@ gantry_status gy_lane_enter(struct gy_shares *shares, struct gy_lane *lane, uint
                             bool capturing, uint32_t calls)
 {
     gantry_status status = take_turn(shares, lane);
-    if (status == GANTRY_OK && is_open(lane) && latest(lane)->captured != capturing) {
-        status = close_segment(shares, lane);
-    }
     if (status != GANTRY_OK) {
         return status;
     }
+    assert(!is_open(lane) || latest(lane)->captured == capturing); /* captures begin and end with none open */
     if (!is_open(lane)) {
         open_segment(lane, capturing);
     }
@@ -318,16 +317,26 @@ gantry_status gy_lane_leave(struct gy_shares *shares, struct gy_lane *lane)
 
 /* ---- captures ------------------------------------------------------------------------------- */
 
-gantry_status gy_shares_end_capture(struct gy_shares *shares)
+static gantry_status close_open(struct gy_shares *shares, bool captured)
 {
     gantry_status status = GANTRY_OK;
     for (uint32_t p = 0; p < shares->partitions->count && status == GANTRY_OK; p++) {
         struct gy_lane *lane = shares->turns[p].lane;
-        if (lane != NULL && is_open(lane) && latest(lane)->captured) {
+        if (lane != NULL && is_open(lane) && latest(lane)->captured == captured) {
             status = close_segment(shares, lane);
         }
     }
     return status;
+}
+
+gantry_status gy_shares_begin_capture(struct gy_shares *shares)
+{
+    return close_open(shares, false);
+}
+
+gantry_status gy_shares_end_capture(struct gy_shares *shares)
+{
+    return close_open(shares, true);
 }
 
 gantry_status gy_shares_drop_capture(struct gy_shares *shares)

@@ -160,7 +160,10 @@ GANTRY_MUST_CHECK gantry_status gy_lane_enter(struct gy_shares *shares, struct g
                                               CUstream native, bool capturing, uint32_t calls);
 /* After it: closes the segment if it is long enough. */
 gantry_status gy_lane_leave(struct gy_shares *shares, struct gy_lane *lane);
-/* A capture is about to end: close what is open in it.  It was dropped: what is open in it begins anew. */
+/* A capture is about to begin: close what is open, since streams that it draws in cannot be given an event of
+ * their own any more.  It is about to end: close what is open in it.  It was dropped: what is open in it
+ * begins anew. */
+GANTRY_MUST_CHECK gantry_status gy_shares_begin_capture(struct gy_shares *shares);
 GANTRY_MUST_CHECK gantry_status gy_shares_end_capture(struct gy_shares *shares);
 GANTRY_MUST_CHECK gantry_status gy_shares_drop_capture(struct gy_shares *shares);
 /* Outside of a capture: close what is open, if `all`, and hand what is closed to GDB.  The streams that it

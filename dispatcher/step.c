@@ -93,6 +93,12 @@ static GY_COLD gantry_status failed_by_callback(struct gantry_dispatcher *d, con
 
 /* ---- in a capture or not ------------------------------------------------------------------- */
 
+static gantry_status begin_capture(struct gantry_dispatcher *d)
+{
+    gantry_status status = gy_shares_any(&d->shares) ? gy_shares_begin_capture(&d->shares) : GANTRY_OK;
+    return status == GANTRY_OK ? gy_graphs_begin(&d->graphs) : status;
+}
+
 /* A callback that nobody has seen in a capture yet is captured alone: `probe`. */
 static GY_RARE gantry_status choose_capture(struct gantry_dispatcher *d, const gantry_task *task, bool *probe)
 {
@@ -110,7 +116,7 @@ static GY_RARE gantry_status choose_capture(struct gantry_dispatcher *d, const g
             return status;
         }
     }
-    if (trust != GY_TRUST_NO && !g->capturing && gy_graphs_begin(g) != GANTRY_OK) {
+    if (trust != GY_TRUST_NO && !g->capturing && begin_capture(d) != GANTRY_OK) {
         d->as_graph = false; /* this batch goes on without */
         return gy_context_is_lost(d->config.context) ? gy_context_adopt_loss(d->config.context) : GANTRY_OK;
     }

@@ -107,7 +107,7 @@ void share_scene_freeze(bool value)
     atomic_store(&frozen, value);
 }
 
-static gantry_launch_result launch(gantry_launch *launch, void *arg)
+gantry_launch_result share_scene_launch(gantry_launch *launch, void *arg)
 {
     struct share_scene *s = arg;
     uint32_t words = 32;
@@ -127,7 +127,7 @@ void share_scene_submit(struct share_scene *s, gantry_taskman *manager, gantry_p
     gantry_task *before = NULL;
     gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
     desc.kind = GANTRY_TASK_KERNEL;
-    desc.launch = launch;
+    desc.launch = share_scene_launch;
     desc.arg = s;
     desc.partition = partition;
     desc.is_stable = stable;

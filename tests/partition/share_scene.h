@@ -35,6 +35,8 @@ void share_scene_close(struct share_scene *scene);
 /* While frozen the clock does not go on by itself. */
 void share_scene_freeze(bool frozen);
 
+/* A launch callback: one kernel per call; its `arg` is the scene. */
+gantry_launch_result share_scene_launch(gantry_launch *launch, void *arg);
 /* Tasks that launch one kernel per call; chained: each comes after the one before. */
 void share_scene_submit(struct share_scene *scene, gantry_taskman *manager, gantry_partition *partition,
                         uint32_t count, bool chained, bool stable);

@@ -5,6 +5,7 @@
 #include "tests/partition/plan_support.h"
 #include "tests/partition/share_scene.h"
 #include "tests/support/cmocka_c11.h"
+#include "tests/support/log_lines.h"
 
 #include <math.h>
 #include <sched.h>
@@ -27,19 +28,21 @@ static const struct {
             {GANTRY_SUBMISSION_GRAPHS, true, true},
             {GANTRY_SUBMISSION_AUTO, false, false}};
 
-/* Both have work all the time: if each gets what it was promised they end together. */
-static void run_pair(struct share_scene *s, gantry_taskman *const managers[2], bool frozen)
+/* All have work all the time: if each gets what it was promised they end together. */
+static void run_at_once(struct share_scene *s, gantry_taskman *const *managers, uint32_t count, bool frozen)
 {
-    for (int i = 0; frozen && i < 2; i++) {
+    for (uint32_t i = 0; frozen && i < count; i++) {
         assert_ok(gantry_taskman_freeze(managers[i]));
     }
     for (int run = 0; run < (frozen ? 4 : 1); run++) {
         gantry_dispatcher_start_group(gantry_context_dispatcher(s->gpu.context));
-        assert_ok(gantry_taskman_start(managers[0]));
-        assert_ok(gantry_taskman_start(managers[1]));
+        for (uint32_t i = 0; i < count; i++) {
+            assert_ok(gantry_taskman_start(managers[i]));
+        }
         gantry_dispatcher_finish_group(gantry_context_dispatcher(s->gpu.context));
-        assert_ok(gantry_taskman_stop(managers[0]));
-        assert_ok(gantry_taskman_stop(managers[1]));
+        for (uint32_t i = 0; i < count; i++) {
+            assert_ok(gantry_taskman_stop(managers[i]));
+        }
     }
 }
 
@@ -59,7 +62,7 @@ static void test_two_managers_share_a_device(void **state)
             managers[i] = share_scene_manager(&s, &shares[i]);
             share_scene_submit(&s, managers[i], NULL, (i == 0 ? 30 : 70) * scale, w % 2 == 0, ways[w].stable);
         }
-        run_pair(&s, managers, ways[w].frozen);
+        run_at_once(&s, managers, 2, ways[w].frozen);
         for (uint32_t i = 0; i < 2; i++) {
             uint64_t all = (i == 0 ? 30u : 70u) * scale * runs * (uint64_t)MS;
             share_scene_await(managers[i], all);
@@ -249,6 +252,54 @@ static void test_captures_that_end_early_are_charged(void **state)
     }
 }
 
+/* A launch on streams alone. */
+static gantry_launch_result leave_and_launch(gantry_launch *launch, void *arg)
+{
+    return gantry_launch_leave_graph(launch) == GANTRY_OK ? share_scene_launch(launch, arg)
+                                                          : GANTRY_LAUNCH_FAILED;
+}
+
+/* The next capture draws in the streams of a group that is open still: its end is recorded before. */
+static void test_groups_end_before_a_capture_begins(void **state)
+{
+    (void)state;
+    for (uint32_t sharers = 1; sharers <= 2; sharers++) {
+        struct share_scene s;
+        static struct log_lines failures; /* outlives a test that fails */
+        gantry_taskman *managers[2];
+        gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
+        options.submission = GANTRY_SUBMISSION_GRAPHS;
+        options.single_stream = 1;
+        log_lines_begin(&failures, "CAPTURED_EVENT");
+        share_scene_open(&s, &options);
+        const gantry_share share = {.percent = 50, .burst_ns = 100 * (uint64_t)MS, .group_us = 50000};
+        for (uint32_t m = 0; m < sharers; m++) {
+            gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
+            managers[m] = share_scene_manager(&s, &share);
+            desc.kind = GANTRY_TASK_KERNEL;
+            desc.launch = leave_and_launch;
+            desc.arg = &s;
+            for (int i = 0; i < 4; i++) {
+                gantry_task *task;
+                assert_ok(gantry_taskman_submit(managers[m], &desc, &task));
+                share_scene_submit(&s, managers[m], NULL, 1, false, false);
+            }
+        }
+        run_at_once(&s, managers, sharers, false);
+        for (uint32_t m = 0; m < sharers; m++) {
+            while (atomic_load(&failures.count) == 0 &&
+                   share_scene_usage(managers[m]).used_ns + 1000 < 8 * (uint64_t)MS) {
+                sched_yield();
+            }
+            assert_int_equal(failures.count, 0); /* nor is anything left unpaid */
+            assert_true(share_scene_usage(managers[m]).used_ns <= 8 * (uint64_t)MS + 1000);
+            gantry_taskman_destroy(managers[m]);
+        }
+        share_scene_close(&s);
+        assert_int_equal(log_lines_end(&failures), 0);
+    }
+}
+
 static void test_shares_come_and_go_with_their_managers(void **state)
 {
     (void)state;
@@ -376,6 +427,7 @@ int main(void)
         cmocka_unit_test(test_a_manager_has_no_more_than_its_partition),
         cmocka_unit_test(test_a_task_is_held_between_its_calls),
         cmocka_unit_test(test_captures_that_end_early_are_charged),
+        cmocka_unit_test(test_groups_end_before_a_capture_begins),
         cmocka_unit_test(test_shares_come_and_go_with_their_managers),
         cmocka_unit_test(test_there_is_room_for_so_many_shares),
         cmocka_unit_test(test_a_group_longer_than_the_burst_ends),
