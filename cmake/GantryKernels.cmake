@@ -243,6 +243,16 @@ const gantry_module_image gantry_image_@name@ = {
   endif()
 endfunction()
 
+# What target_link_libraries(<target> PRIVATE m) does, which would be an error where the project links <target>
+# without such a keyword.
+function(_gantry_link_libm target)
+  set_property(TARGET ${target} APPEND PROPERTY LINK_LIBRARIES m)
+  get_target_property(type ${target} TYPE)
+  if(type STREQUAL "STATIC_LIBRARY")
+    set_property(TARGET ${target} APPEND PROPERTY INTERFACE_LINK_LIBRARIES "$<LINK_ONLY:m>")
+  endif()
+endfunction()
+
 function(gantry_add_kernels target)
   get_property(languages GLOBAL PROPERTY ENABLED_LANGUAGES)
   if(NOT "CXX" IN_LIST languages)
@@ -257,6 +267,6 @@ function(gantry_add_kernels target)
     _gantry_kernel_library(${target} "${file}" library folder)
     target_sources(${target} PRIVATE "$<TARGET_OBJECTS:${library}>")
     target_include_directories(${target} PUBLIC "$<BUILD_INTERFACE:${folder}>")
-    target_link_libraries(${target} PRIVATE m)
+    _gantry_link_libm(${target})
   endforeach()
 endfunction()
