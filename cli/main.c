@@ -5,8 +5,10 @@
 #include "cli/command.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct cli_command *const commands[] = {&cli_info, &cli_run, &cli_report, &cli_bench};
 
@@ -149,7 +151,20 @@ static int end(int status)
     return 1;
 }
 
+/* Who is started without standard files must not open others in their place and print into them.  What takes
+ * their place here cannot be read, or written, either. */
+static void keep_standard_files(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        if (fcntl(fd, F_GETFD) == -1 && errno == EBADF) {
+            (void)open("/dev/null",
+                       fd == STDIN_FILENO ? O_WRONLY : O_RDONLY); /* the lowest that is free: fd */
+        }
+    }
+}
+
 int main(int argc, char **argv)
 {
+    keep_standard_files();
     return end(run(argc, argv));
 }

@@ -240,6 +240,13 @@ class Cli(unittest.TestCase):
                 self.assertEqual((result.returncode, result.stderr),
                                  (1, "gantry: standard output: No space left on device\n"))
 
+    def test_no_file_takes_the_place_of_a_closed_standard_output(self):
+        for arguments in (["--version"], ["info", "--driver", "emulated"]):
+            result = subprocess.run(["sh", "-c", 'exec "$@" >&-', "sh", GANTRY, *arguments], stderr=subprocess.PIPE,
+                                    text=True)
+            self.assertEqual((result.returncode, result.stderr),
+                             (1, "gantry: standard output: Bad file descriptor\n"))
+
     def test_lists(self):
         for command in ("run", "bench"):
             status, out, err = gantry(command, "--list")
