@@ -1,7 +1,9 @@
 #include "bench/harness.h"
 
 #include "cli/command.h"
+#include "cli/options.h"
 
+#include <getopt.h>
 #include <string.h>
 
 #define X(name) extern const struct gantry_bench gantry_bench_##name;
@@ -46,61 +48,43 @@ static bool run_benches(const struct gantry_bench *one, const struct bench_optio
 }
 
 /* -1 when the options are in order, else the exit status. */
-static int parse_options(int argc, char **argv, struct bench_options *bench)
+static int read_options(int argc, char **argv, struct bench_options *bench, bool *list)
 {
-    static const struct option options[] = {
-        {"json", no_argument, NULL, 'j'},         {"runs", required_argument, NULL, 'r'},
-        {"driver", required_argument, NULL, 'd'}, {"seconds", required_argument, NULL, 's'},
-        {"list", no_argument, NULL, 'l'},         {NULL, 0, NULL, 0}};
-    unsigned long number;
-    int result;
-    while ((result = getopt_long(argc, argv, ":l", options, NULL)) != -1) {
-        switch (result) {
-        case 'j':
-            bench->json = true;
-            break;
-        case 'r':
-            if (!cli_parse_number(optarg, 1, 100000, &number)) {
-                return cli_usage_error("bench: --runs takes a number from 1 to 100000, not '%s'", optarg);
-            }
-            bench->runs = (uint32_t)number;
-            break;
-        case 'd':
-            if (!cli_parse_driver(optarg, &bench->driver)) {
-                return cli_usage_error("bench: there is no driver '%s'", optarg);
-            }
-            break;
-        case 's':
-            if (!cli_parse_number(optarg, 1, 3600, &number)) {
-                return cli_usage_error("bench: --seconds takes a number from 1 to 3600, not '%s'", optarg);
-            }
-            bench->seconds = (uint32_t)number;
-            break;
-        case 'l':
-            list_benches(stdout);
-            return 0;
-        default:
-            return cli_option_error(result, argv);
-        }
+    int driver = (int)bench->driver;
+    const struct cli_option table[] = {{.name = "json", .flag = &bench->json},
+                                       {.name = "runs", .number = &bench->runs, .low = 1, .high = 100000},
+                                       {.name = "seconds", .number = &bench->seconds, .low = 1, .high = 3600},
+                                       {.name = "driver", .choice = &driver, .names = cli_driver_names},
+                                       {.name = "list", .letter = 'l', .flag = list},
+                                       {.name = NULL}};
+    int status = cli_read_options(argc, argv, table, 1);
+    bench->driver = (gantry_driver_choice)driver;
+    if (status < 0 && *list && optind < argc) {
+        return cli_surplus_error(argv, optind);
     }
-    return -1;
+    if (status < 0 && *list && argc > 2) {
+        return cli_usage_error("bench: --list goes with no other option");
+    }
+    return status;
 }
 
 static int bench_main(int argc, char **argv)
 {
     struct bench_options options = {.out = stdout, .runs = 15};
-    int status = parse_options(argc, argv, &options);
+    bool list = false;
+    int status = read_options(argc, argv, &options, &list);
     if (status >= 0) {
         return status;
     }
-    if (argc - optind != 1) {
-        status = cli_usage_error("bench: %s", optind == argc ? "which bench?" : "one NAME only");
-        list_benches(stderr);
-        return status;
+    if (list) {
+        list_benches(stdout);
+        return 0;
     }
-    const struct gantry_bench *bench = find_bench(argv[optind]);
-    if (bench == NULL && strcmp(argv[optind], "all") != 0) {
-        status = cli_usage_error("bench: there is no bench '%s'", argv[optind]);
+    const char *name = optind < argc ? argv[optind] : NULL;
+    const struct gantry_bench *bench = name != NULL ? find_bench(name) : NULL;
+    if (bench == NULL && (name == NULL || strcmp(name, "all") != 0)) {
+        status = name == NULL ? cli_usage_error("bench: which bench?")
+                              : cli_usage_error("bench: there is no bench '%s'", name);
         list_benches(stderr);
         return status;
     }

@@ -4,7 +4,6 @@
 
 #include <gantry/context.h>
 
-#include <getopt.h>
 #include <stdbool.h>
 #include <stdio.h>
 
@@ -30,19 +29,6 @@ void cli_log_to_stderr(void *user, gantry_log_level level, const char *line);
 
 /* "gantry: <text>" and where to find help, on stderr; returns CLI_USAGE. */
 int cli_usage_error(const char *format, ...) GANTRY_PRINTF(1, 2);
-
-/* The same for what getopt_long() returned: ':' or '?' with `opterr` 0 and ':' in front of the short
- * options.  Names the option. */
-int cli_option_error(int result, char *const *argv);
-
-/* The same for what stands behind a sample's option, in `optarg`. */
-int cli_value_error(const char *sample, const struct option *option);
-
-/* A whole unsigned decimal number in [low, high]; false otherwise. */
-bool cli_parse_number(const char *text, unsigned long low, unsigned long high, unsigned long *out);
-
-/* "auto", "cuda" or "emulated"; false otherwise. */
-bool cli_parse_driver(const char *text, gantry_driver_choice *out);
 
 /* Text as a JSON string, with its quotes; bytes that are no UTF-8 become U+FFFD. */
 void cli_json_string(FILE *file, const char *text);

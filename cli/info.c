@@ -1,4 +1,5 @@
 #include "cli/command.h"
+#include "cli/options.h"
 #include "cli/partitions.h"
 
 #include <gantry/gantry.h>
@@ -18,9 +19,8 @@ struct report {
 /* What was asked for. */
 struct request {
     gantry_driver_choice choice;
-    bool json, copies;
-    unsigned long calibrate; /* bytes, 0: not */
-    const char *plan;        /* of partitions, NULL: none */
+    bool json, copies, calibrate;
+    const char *plan; /* of partitions, NULL: none */
 };
 
 #define CALIBRATION_BYTES (64ul << 20)
@@ -42,7 +42,7 @@ static gantry_status open_context(const struct request *request, struct report *
 {
     gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
     options.driver = request->choice;
-    options.calibrate_copies = request->calibrate;
+    options.calibrate_copies = request->calibrate ? CALIBRATION_BYTES : 0;
     gantry_status status = gantry_context_create(&options, context);
     if (status == GANTRY_OK) {
         report->device.struct_size = sizeof(report->device);
@@ -170,46 +170,28 @@ static void print_json(const struct report *report, bool with_copies)
 }
 
 /* -1 when the options are in order, else the exit status. */
-static int parse_options(int argc, char **argv, struct request *request)
+static int read_options(int argc, char **argv, struct request *request)
 {
-    static const struct option options[] = {{"json", no_argument, NULL, 'j'},
-                                            {"driver", required_argument, NULL, 'd'},
-                                            {"partitions", required_argument, NULL, 'p'},
-                                            {"copies", no_argument, NULL, 'c'},
-                                            {"calibrate", no_argument, NULL, 'm'},
-                                            {NULL, 0, NULL, 0}};
-    int result;
-    while ((result = getopt_long(argc, argv, ":", options, NULL)) != -1) {
-        switch (result) {
-        case 'j':
-            request->json = true;
-            break;
-        case 'p':
-            request->plan = optarg;
-            break;
-        case 'd':
-            if (!cli_parse_driver(optarg, &request->choice)) {
-                return cli_usage_error("info: there is no driver '%s'", optarg);
-            }
-            break;
-        case 'c':
-            request->copies = true;
-            break;
-        case 'm':
-            request->calibrate = CALIBRATION_BYTES;
-            request->copies = true;
-            break;
-        default:
-            return cli_option_error(result, argv);
-        }
+    int driver = (int)request->choice;
+    const struct cli_option table[] = {{.name = "json", .flag = &request->json},
+                                       {.name = "driver", .choice = &driver, .names = cli_driver_names},
+                                       {.name = "partitions", .text = &request->plan},
+                                       {.name = "copies", .flag = &request->copies},
+                                       {.name = "calibrate", .flag = &request->calibrate},
+                                       {.name = NULL}};
+    int status = cli_read_options(argc, argv, table, 0);
+    request->choice = (gantry_driver_choice)driver;
+    request->copies = request->copies || request->calibrate;
+    if (status < 0 && request->plan != NULL && request->copies) {
+        return cli_usage_error("info: --partitions goes with neither --copies nor --calibrate");
     }
-    return optind == argc ? -1 : cli_usage_error("info: unexpected argument '%s'", argv[optind]);
+    return status;
 }
 
 static int info_main(int argc, char **argv)
 {
     struct request request = {.choice = GANTRY_DRIVER_AUTO};
-    int status = parse_options(argc, argv, &request);
+    int status = read_options(argc, argv, &request);
     if (status >= 0) {
         return status;
     }
@@ -233,7 +215,7 @@ static int info_main(int argc, char **argv)
 
 const struct cli_command cli_info = {
     .name = "info",
-    .arguments = "[--json] [--driver DRIVER] [--copies [--calibrate]] [--partitions PLAN.json]",
+    .arguments = "[--json] [--driver DRIVER] [--copies | --calibrate | --partitions PLAN.json]",
     .summary = "show the version, the driver in use and the device, or a plan of partitions",
     .help =
         "Opens the device that GANTRY_DEVICE names (an ordinal or a UUID), else the first one.\n"

@@ -3,16 +3,18 @@
  * Exit status: 0 done, 1 what was asked for failed, 2 the call was wrong.  Results go to stdout, everything
  * else to stderr. */
 #include "cli/command.h"
+#include "cli/options.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 static const struct cli_command *const commands[] = {&cli_info, &cli_run, &cli_report, &cli_bench};
 
-static const char *const level_names[] = {"error", "warning", "info", "debug"};
+static const char *const level_names[] = {"error", "warning", "info", "debug", NULL};
 
 gantry_log_level cli_log_level = GANTRY_LOG_INFO;
 
@@ -54,6 +56,9 @@ static int print_help(const struct cli_command *command)
 
 static int help_main(int argc, char **argv)
 {
+    if (argc > 2) {
+        return cli_surplus_error(argv, 2);
+    }
     if (argc < 2 || strcmp(argv[1], "help") == 0) {
         print_overview(stdout);
         return 0;
@@ -76,18 +81,6 @@ static bool asks_for_help(const struct cli_command *command, int argc, char *con
     return false;
 }
 
-static int set_log(const char *name)
-{
-    for (size_t i = 0; i < sizeof(level_names) / sizeof(level_names[0]); i++) {
-        if (strcmp(level_names[i], name) == 0) {
-            cli_log_level = (gantry_log_level)i;
-            gantry_set_log(cli_log_to_stderr, NULL, cli_log_level);
-            return 0;
-        }
-    }
-    return cli_usage_error("--log: there is no level '%s'", name);
-}
-
 static int run_command(int argc, char **argv)
 {
     if (strcmp(argv[0], "help") == 0) {
@@ -100,37 +93,37 @@ static int run_command(int argc, char **argv)
     if (asks_for_help(command, argc, argv)) {
         return print_help(command);
     }
-    optind = 0; /* GNU: start over, with the command's own options */
     return command->main(argc, argv);
+}
+
+static int print_version(void)
+{
+    printf("gantry %s\n", gantry_version());
+    return 0;
 }
 
 static int run(int argc, char **argv)
 {
-    static const struct option options[] = {{"help", no_argument, NULL, 'h'},
-                                            {"version", no_argument, NULL, 'V'},
-                                            {"log", required_argument, NULL, 'L'},
-                                            {NULL, 0, NULL, 0}};
-    static char self[] = "gantry";
+    static char self[] = "gantry", help[] = "help";
+    bool wants_help = false, wants_version = false;
+    int level = (int)cli_log_level;
+    const struct cli_option table[] = {{.name = "help", .letter = 'h', .flag = &wants_help},
+                                       {.name = "version", .letter = 'V', .flag = &wants_version},
+                                       {.name = "log", .choice = &level, .names = level_names},
+                                       {.name = NULL}};
     argv[0] = self;
+    int status = cli_read_options(argc, argv, table, CLI_ANY_WORDS);
+    if (status >= 0) {
+        return status;
+    }
+    cli_log_level = (gantry_log_level)level;
     gantry_set_log(cli_log_to_stderr, NULL, cli_log_level);
-    opterr = 0;
-    int result;
-    while ((result = getopt_long(argc, argv, "+:hV", options, NULL)) != -1) {
-        switch (result) {
-        case 'h':
-            print_overview(stdout);
-            return 0;
-        case 'V':
-            printf("gantry %s\n", gantry_version());
-            return 0;
-        case 'L':
-            if (set_log(optarg) != 0) {
-                return CLI_USAGE;
-            }
-            break;
-        default:
-            return cli_option_error(result, argv);
-        }
+    if (wants_help) { /* --help NAME is help NAME */
+        argv[optind - 1] = help;
+        return help_main(argc - optind + 1, argv + optind - 1);
+    }
+    if (wants_version) {
+        return optind == argc ? print_version() : cli_surplus_error(argv, optind);
     }
     if (optind == argc) {
         print_overview(stderr);

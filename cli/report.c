@@ -4,17 +4,21 @@
 #include "cli/report_waterfall.h"
 
 #include "cli/command.h"
+#include "cli/options.h"
 
 #include <errno.h>
+#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum format { FORMAT_TEXT, FORMAT_CHROME, FORMAT_HTML };
+static const char *const format_names[] = {
+    [FORMAT_TEXT] = "text", [FORMAT_CHROME] = "json", [FORMAT_HTML] = "html", NULL};
 
 struct arguments {
     bool json, waterfall;
-    enum format format;
+    int format; /* enum format */
     const char *file, *other, *output;
 };
 
@@ -139,33 +143,24 @@ static int report_on(const struct arguments *arguments)
     return status;
 }
 
+/* -1 when the arguments are in order, else the exit status. */
 static int parse(int argc, char **argv, struct arguments *arguments)
 {
-    static const struct option options[] = {
-        {"json", no_argument, NULL, 'j'},         {"diff", required_argument, NULL, 'd'},
-        {"format", required_argument, NULL, 'f'}, {"output", required_argument, NULL, 'o'},
-        {"waterfall", no_argument, NULL, 'w'},    {NULL, 0, NULL, 0}};
-    int result;
-    while ((result = getopt_long(argc, argv, ":o:", options, NULL)) != -1) {
-        if (result == 'j') {
-            arguments->json = true;
-        } else if (result == 'w') {
-            arguments->waterfall = true;
-        } else if (result == 'd') {
-            arguments->other = optarg;
-        } else if (result == 'o') {
-            arguments->output = optarg;
-        } else if (result == 'f' && strcmp(optarg, "json") == 0) {
-            arguments->format = FORMAT_CHROME;
-        } else if (result == 'f' && strcmp(optarg, "html") == 0) {
-            arguments->format = FORMAT_HTML;
-        } else if (result == 'f' && strcmp(optarg, "text") != 0) {
-            return cli_usage_error("report: there is no format '%s'", optarg);
-        } else if (result != 'f') {
-            return cli_option_error(result, argv);
-        }
+    const struct cli_option table[] = {
+        {.name = "json", .flag = &arguments->json},
+        {.name = "waterfall", .flag = &arguments->waterfall},
+        {.name = "diff", .text = &arguments->other},
+        {.name = "format", .choice = &arguments->format, .names = format_names},
+        {.name = "output", .letter = 'o', .text = &arguments->output},
+        {.name = NULL}};
+    int status = cli_read_options(argc, argv, table, 2);
+    if (status >= 0) {
+        return status;
     }
-    if (argc - optind != 2 || strcmp(argv[optind], "trace") != 0) {
+    if (optind < argc && strcmp(argv[optind], "trace") != 0) {
+        return cli_usage_error("report: there is no report '%s'; say `report trace FILE`", argv[optind]);
+    }
+    if (argc - optind != 2) {
         return cli_usage_error("report: say `report trace FILE`");
     }
     if (arguments->format != FORMAT_TEXT &&
@@ -176,14 +171,14 @@ static int parse(int argc, char **argv, struct arguments *arguments)
         return cli_usage_error("report: --waterfall and --diff do not go together");
     }
     arguments->file = argv[optind + 1];
-    return 0;
+    return -1;
 }
 
 static int report_main(int argc, char **argv)
 {
     struct arguments arguments = {.format = FORMAT_TEXT};
     int status = parse(argc, argv, &arguments);
-    if (status != 0) {
+    if (status >= 0) {
         return status;
     }
     if (arguments.output != NULL && freopen(arguments.output, "w", stdout) == NULL) {

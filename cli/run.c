@@ -1,7 +1,9 @@
 #include "cli/samples.h"
 
 #include "cli/command.h"
+#include "cli/options.h"
 
+#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -25,28 +27,31 @@ static void list_samples(FILE *file)
 
 static int run_main(int argc, char **argv)
 {
-    static const struct option options[] = {{"list", no_argument, NULL, 'l'}, {NULL, 0, NULL, 0}};
-    int result;
-    while ((result = getopt_long(argc, argv, "+:l", options, NULL)) != -1) {
-        if (result != 'l') {
-            return cli_option_error(result, argv);
-        }
+    bool list = false;
+    const struct cli_option table[] = {{.name = "list", .letter = 'l', .flag = &list}, {.name = NULL}};
+    int status = cli_read_options(argc, argv, table, CLI_ANY_WORDS);
+    if (status >= 0) {
+        return status;
+    }
+    if (list && optind < argc) {
+        return cli_surplus_error(argv, optind);
+    }
+    if (list) {
         list_samples(stdout);
         return 0;
     }
     if (optind == argc) {
-        int status = cli_usage_error("run: which sample?");
+        status = cli_usage_error("run: which sample?");
         list_samples(stderr);
         return status;
     }
     int first = optind;
     for (size_t i = 0; samples[i] != NULL; i++) {
         if (strcmp(samples[i]->name, argv[first]) == 0) {
-            optind = 0; /* GNU: start over, with the sample's own options */
             return samples[i]->main(argc - first, argv + first);
         }
     }
-    int status = cli_usage_error("run: there is no sample '%s'", argv[first]);
+    status = cli_usage_error("run: there is no sample '%s'", argv[first]);
     list_samples(stderr);
     return status;
 }

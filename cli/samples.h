@@ -6,7 +6,7 @@ struct gantry_sample {
     const char *name;    /* as registered */
     const char *summary; /* one line */
     /* argv[0] is the sample's name; returns the command's exit status: 0, 1 for a failure, 2 for wrong
-     * arguments (both told on stderr).  May use getopt_long(); the caller has reset it. */
+     * arguments (both told on stderr).  cli/options.h reads options. */
     int (*main)(int argc, char **argv);
 };
 

@@ -25,7 +25,7 @@ LAYERS = {
     "context": ["base", "driver", "heap", "profile", "partition", "copykernel", "taskman", "dispatcher"],
     "bench": ["base/clock.h", "driver/funcs.h", "driver/cuda_abi.h"],  # yardsticks call CUDA by hand
     "cli": ["bench/harness.h"],
-    "samples": ["cli/samples.h", "cli/command.h", "bench/raw_cuda.h", "bench/critical_scene.h"],  # to time kernels
+    "samples": ["cli/samples.h", "cli/options.h", "bench/raw_cuda.h", "bench/critical_scene.h"],  # to time kernels
     "include": [],
     "tests": None,  # anything
 }

@@ -10,12 +10,10 @@
  * bench/critical_scene.c: open_context() and bench_scene_add().  Both of the context's threads and the worker
  * spin, as they would where a short reaction is worth three cores; --wait chooses otherwise. */
 #include "bench/critical_scene.h"
-#include "cli/command.h"
+#include "cli/options.h"
 #include "cli/samples.h"
 
-#include <getopt.h>
 #include <stdio.h>
-#include <string.h>
 
 static const char *const way_names[BENCH_WAYS] = {"plain streams", "priority", "partition, by hand",
                                                   "partition", "leak"};
@@ -47,67 +45,34 @@ static bool show_ways(const struct settings *settings)
     return good;
 }
 
-static bool parse_wait(const char *text, gantry_wait_mode *out)
-{
-    static const struct {
-        const char *name;
-        gantry_wait_mode mode;
-    } modes[] = {{"spin", GANTRY_WAIT_SPIN}, {"hybrid", GANTRY_WAIT_HYBRID}, {"block", GANTRY_WAIT_BLOCK}};
-    for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
-        if (strcmp(text, modes[i].name) == 0) {
-            *out = modes[i].mode;
-            return true;
-        }
-    }
-    return false;
-}
-
-static void print_help(void)
-{
-    fputs(
-        "usage: gantry run critical_latency [--driver DRIVER] [--samples N] [--critical-sms N]\n"
-        "                                   [--wait spin|hybrid|block]\n\n"
-        "  --driver DRIVER    auto (the default), cuda or emulated\n"
-        "  --samples N        of each way (100)\n"
-        "  --critical-sms N   multiprocessors of the critical partition, at least (16)\n"
-        "  --wait MODE        how the dispatcher's threads and the worker wait: spin (the default), hybrid\n"
-        "                     or block\n",
-        stdout);
-}
+static const char usage[] =
+    "usage: gantry run critical_latency [--driver DRIVER] [--samples N] [--critical-sms N]\n"
+    "                                   [--wait spin|hybrid|block]\n\n"
+    "  --driver DRIVER    auto (the default), cuda or emulated\n"
+    "  --samples N        of each way (100)\n"
+    "  --critical-sms N   multiprocessors of the critical partition, at least (16)\n"
+    "  --wait MODE        how the dispatcher's threads and the worker wait: spin (the default), hybrid\n"
+    "                     or block\n";
 
 static int critical_main(int argc, char **argv)
 {
-    static const struct option options[] = {{"driver", required_argument, NULL, 'd'},
-                                            {"samples", required_argument, NULL, 'n'},
-                                            {"critical-sms", required_argument, NULL, 's'},
-                                            {"wait", required_argument, NULL, 'w'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {NULL, 0, NULL, 0}};
-    struct settings settings = {
-        .samples = 100, .scene = {.wait = GANTRY_WAIT_SPIN, .critical_sms = 16, .waves = 4, .wave_us = 1000}};
-    unsigned long number;
-    int result, index = 0;
-    while ((result = getopt_long(argc, argv, ":h", options, &index)) != -1) {
-        if (result == 'h') {
-            print_help();
-            return 0;
-        }
-        if (result == ':' || result == '?') {
-            return cli_option_error(result, argv);
-        }
-        if ((result == 'd' && cli_parse_driver(optarg, &settings.scene.driver)) ||
-            (result == 'w' && parse_wait(optarg, &settings.scene.wait))) {
-            continue;
-        }
-        if ((result == 'n' || result == 's') && cli_parse_number(optarg, 1, 10000, &number)) {
-            *(result == 'n' ? &settings.samples : &settings.scene.critical_sms) = (uint32_t)number;
-            continue;
-        }
-        return cli_value_error(argv[0], &options[index]);
+    static const char *const wait_names[] = {"spin", "hybrid", "block", NULL};
+    static const gantry_wait_mode waits[] = {GANTRY_WAIT_SPIN, GANTRY_WAIT_HYBRID, GANTRY_WAIT_BLOCK};
+    struct settings settings = {.samples = 100, .scene = {.critical_sms = 16, .waves = 4, .wave_us = 1000}};
+    int driver = GANTRY_DRIVER_AUTO, wait = 0;
+    const struct cli_option table[] = {
+        {.name = "driver", .choice = &driver, .names = cli_driver_names},
+        {.name = "samples", .number = &settings.samples, .low = 1, .high = 10000},
+        {.name = "critical-sms", .number = &settings.scene.critical_sms, .low = 1, .high = 10000},
+        {.name = "wait", .choice = &wait, .names = wait_names},
+        {.name = "help", .letter = 'h', .help = usage},
+        {.name = NULL}};
+    int status = cli_read_options(argc, argv, table, 0);
+    if (status >= 0) {
+        return status;
     }
-    if (optind != argc) {
-        return cli_usage_error("critical_latency: unexpected argument '%s'", argv[optind]);
-    }
+    settings.scene.driver = (gantry_driver_choice)driver;
+    settings.scene.wait = waits[wait];
     return show_ways(&settings) ? 0 : 1;
 }
 

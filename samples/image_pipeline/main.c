@@ -2,7 +2,6 @@
  *
  * Read pipeline.h for the graph, pipeline.c for its tasks, gpu_stages.c for what they launch, run.c for
  * everything around them. */
-#include "cli/command.h"
 #include "cli/samples.h"
 #include "samples/image_pipeline/options.h"
 #include "samples/image_pipeline/run.h"
@@ -50,20 +49,16 @@ static int process(const struct options *options, struct photo_list *photos)
 static int image_pipeline_main(int argc, char **argv)
 {
     struct options options;
-    switch (options_parse(argc, argv, &options)) {
-    case OPTIONS_DONE:
-        return 0;
-    case OPTIONS_WRONG:
-        return CLI_USAGE;
-    case OPTIONS_RUN:
-        break;
+    int status = options_read(argc, argv, &options);
+    if (status >= 0) {
+        return status;
     }
     catch_interrupts();
     struct photo_list photos;
     if (!photos_find(options.input, options.output, &photos)) {
         return 1;
     }
-    int status = 1;
+    status = 1;
     if (photos_prepare_output(options.input, options.output)) {
         status = process(&options, &photos);
     }

@@ -1,6 +1,6 @@
 #include "samples/image_pipeline/options.h"
 
-#include "cli/command.h"
+#include "cli/options.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -49,93 +49,32 @@ static const char *default_input(void)
     return bytes > 0 && access(beside, R_OK) == 0 ? beside : IMAGE_PIPELINE_DATA;
 }
 
-static bool parse_count(const char *name, const char *text, unsigned long low, unsigned long high,
-                        uint32_t *out)
+int options_read(int argc, char **argv, struct options *out)
 {
-    unsigned long value;
-    if (!cli_parse_number(text, low, high, &value)) {
-        cli_usage_error("image_pipeline: %s: '%s' is not a number from %lu to %lu", name, text, low, high);
-        return false;
+    struct options options = {.output = "out", .repeat = 1, .in_flight = 16};
+    int driver = GANTRY_DRIVER_AUTO;
+    bool no_timeline = false;
+    const struct cli_option table[] = {
+        {.name = "input", .letter = 'i', .text = &options.input},
+        {.name = "output", .letter = 'o', .text = &options.output},
+        {.name = "driver", .letter = 'd', .choice = &driver, .names = cli_driver_names},
+        {.name = "device", .text = &options.device},
+        {.name = "repeat", .letter = 'r', .number = &options.repeat, .low = 1, .high = MAX_REPEAT},
+        {.name = "workers", .letter = 'w', .number = &options.workers, .low = 1, .high = MAX_WORKERS},
+        {.name = "in-flight", .letter = 'f', .number = &options.in_flight, .low = 1, .high = MAX_IN_FLIGHT},
+        {.name = "dump-graph", .letter = 'g', .text = &options.graph_file},
+        {.name = "no-timeline", .flag = &no_timeline},
+        {.name = "help", .letter = 'h', .help = usage},
+        {.name = NULL}};
+    int status = cli_read_options(argc, argv, table, 0);
+    if (status >= 0) {
+        return status;
     }
-    *out = (uint32_t)value;
-    return true;
-}
-
-static bool parse_driver(const char *text, gantry_driver_choice *out)
-{
-    if (!cli_parse_driver(text, out)) {
-        cli_usage_error("image_pipeline: --driver: '%s' is not auto, cuda or emulated", text);
-        return false;
-    }
-    return true;
-}
-
-/* One option with its argument in `optarg`; false when it was wrong, which has been told. */
-static bool apply(int option, char *const *argv, struct options *options)
-{
-    switch (option) {
-    case 'i':
-        options->input = optarg;
-        return true;
-    case 'o':
-        options->output = optarg;
-        return true;
-    case 'd':
-        return parse_driver(optarg, &options->driver);
-    case 'D':
-        options->device = optarg;
-        return true;
-    case 'r':
-        return parse_count("--repeat", optarg, 1, MAX_REPEAT, &options->repeat);
-    case 'w':
-        return parse_count("--workers", optarg, 1, MAX_WORKERS, &options->workers);
-    case 'f':
-        return parse_count("--in-flight", optarg, 1, MAX_IN_FLIGHT, &options->in_flight);
-    case 'g':
-        options->graph_file = optarg;
-        return true;
-    case 'T':
-        options->timeline = false;
-        return true;
-    default:
-        cli_option_error(option, argv);
-        return false;
-    }
-}
-
-enum options_result options_parse(int argc, char **argv, struct options *out)
-{
-    static const struct option table[] = {
-        {"input", required_argument, NULL, 'i'},
-        {"output", required_argument, NULL, 'o'},
-        {"driver", required_argument, NULL, 'd'},
-        {"device", required_argument, NULL, 'D'},
-        {"repeat", required_argument, NULL, 'r'},
-        {"workers", required_argument, NULL, 'w'},
-        {"in-flight", required_argument, NULL, 'f'},
-        {"dump-graph", required_argument, NULL, 'g'},
-        {"no-timeline", no_argument, NULL, 'T'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
-    };
-    struct options options = {.output = "out", .repeat = 1, .in_flight = 16, .timeline = true};
-    int option;
-    while ((option = getopt_long(argc, argv, ":i:o:d:r:w:f:g:h", table, NULL)) != -1) {
-        if (option == 'h') {
-            fputs(usage, stdout);
-            return OPTIONS_DONE;
-        }
-        if (!apply(option, argv, &options)) {
-            return OPTIONS_WRONG;
-        }
-    }
-    if (optind < argc) {
-        cli_usage_error("image_pipeline: '%s' is not an option", argv[optind]);
-        return OPTIONS_WRONG;
-    }
+    options.driver = (gantry_driver_choice)driver;
+    options.timeline = !no_timeline;
     if (options.input == NULL) {
         options.input = default_input();
     }
     *out = options;
-    return OPTIONS_RUN;
+    return -1;
 }

@@ -17,12 +17,7 @@ struct options {
     bool timeline;      /* write output/timeline.pftrace */
 };
 
-enum options_result {
-    OPTIONS_RUN,
-    OPTIONS_DONE,  /* help was asked for and printed */
-    OPTIONS_WRONG, /* told on stderr */
-};
-
-enum options_result options_parse(int argc, char **argv, struct options *out);
+/* -1, or the exit status: cli_read_options(). */
+int options_read(int argc, char **argv, struct options *out);
 
 #endif

@@ -176,9 +176,9 @@ static bool record(struct session *s)
 static int proof_pipeline_main(int argc, char **argv)
 {
     struct session s = {.count = 0};
-    enum options_result result = proof_options_parse(argc, argv, &s.options);
-    if (result != OPTIONS_RUN) {
-        return result == OPTIONS_DONE ? 0 : 2;
+    int status = proof_options_read(argc, argv, &s.options);
+    if (status >= 0) {
+        return status;
     }
     bool good = open_all(&s) && measure_all(&s);
     if (good) {

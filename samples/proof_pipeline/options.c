@@ -1,6 +1,6 @@
 #include "samples/proof_pipeline/options.h"
 
-#include "cli/command.h"
+#include "cli/options.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,174 +40,98 @@ static const char usage[] =
     "  -h, --help               print this\n\n"
     "Exit status: 0 everything right, 1 not, 2 wrong arguments.\n";
 
-enum {
-    ROWS = 1,
-    ENTRIES,
-    WINDOW,
-    ROUNDS,
-    DEVICE_MB,
-    ADMISSION,
-    TAIL,
-    HOLD,
-    RUN_PERCENT,
-    TIMELINE,
-    RECLAIM,
-    KEEP,
-    LIMIT,
-    CPU_SET,
-    GATE
+/* What an option that fixes a configuration was not given. */
+#define NOT_GIVEN (-1)
+
+/* As given, where that is not how struct options has it. */
+struct given {
+    int driver, admission, reclaim, keep, limit, cpu_set, gate;
+    uint32_t device_mb, hold_us;
 };
 
-static bool parse_number(const char *name, unsigned long low, unsigned long high, uint32_t *out)
+static bool read_levels(const char *text, void *into)
 {
-    unsigned long value;
-    if (!cli_parse_number(optarg, low, high, &value)) {
-        cli_usage_error("proof_pipeline: %s: '%s' is not a number from %lu to %lu", name, optarg, low, high);
-        return false;
-    }
-    *out = (uint32_t)value;
-    return true;
-}
-
-static bool parse_levels(struct options *options)
-{
-    char *copy = strdup(optarg), *rest = copy;
+    struct options *options = into;
+    char *copy = strdup(text), *rest = copy;
     options->level_count = 0;
     bool good = copy != NULL;
     for (char *item; good && (item = strsep(&rest, ",")) != NULL;) {
-        unsigned long value = 0;
-        good = options->level_count < MOST_LEVELS && cli_parse_number(item, 1, 1000, &value);
-        if (good) {
-            options->levels[options->level_count++] = (uint32_t)value;
-        }
+        good = options->level_count < MOST_LEVELS &&
+               cli_parse_number(item, 1, 1000, &options->levels[options->level_count]);
+        options->level_count++;
     }
     free(copy);
-    if (!good) {
-        cli_usage_error(
-            "proof_pipeline: --concurrency: '%s' is not a list of up to %d numbers from 1 to 1000", optarg,
-            MOST_LEVELS);
-    }
     return good;
 }
 
-static bool parse_switch(const char *name, bool *out)
+static int read_given(int argc, char **argv, struct options *o, struct given *given)
 {
-    *out = strcmp(optarg, "on") == 0;
-    if (!*out && strcmp(optarg, "off") != 0) {
-        cli_usage_error("proof_pipeline: %s: '%s' is not on or off", name, optarg);
-        return false;
+    struct settings *s = &o->settings;
+    static const char *const reclaim[] = {[GANTRY_RECLAIM_BOUNDED] = "bounded",
+                                          [GANTRY_RECLAIM_INLINE] = "inline",
+                                          [GANTRY_RECLAIM_UNBOUNDED] = "unbounded",
+                                          NULL};
+    const struct cli_option table[] = {
+        {.name = "concurrency",
+         .letter = 'c',
+         .read = read_levels,
+         .into = o,
+         .takes = "a list of up to 16 numbers from 1 to 1000"},
+        {.name = "jobs", .letter = 'j', .number = &s->jobs, .low = 1, .high = 10000},
+        {.name = "partitions", .letter = 'p', .number = &s->partitions, .low = 1, .high = 1000},
+        {.name = "workers", .letter = 'w', .number = &s->workers, .low = 1, .high = 1024},
+        {.name = "repeat", .letter = 'r', .number = &o->repeat, .low = 1, .high = MOST_REPEAT},
+        {.name = "rows-log2", .number = &o->rows_log2, .low = 4, .high = 24},
+        {.name = "entries", .number = &o->entries, .low = 1, .high = 1000},
+        {.name = "window-bits", .number = &o->window_bits, .low = 2, .high = 20},
+        {.name = "rounds", .number = &s->rounds, .low = 0, .high = 100000},
+        {.name = "device-mb", .number = &given->device_mb, .low = 1, .high = 1000000},
+        {.name = "admission", .choice = &given->admission, .names = cli_switch_names},
+        {.name = "tail-workers", .number = &o->tail_limit, .low = 1, .high = 1024},
+        {.name = "hold-us", .number = &given->hold_us, .low = 1, .high = 1000000},
+        {.name = "run-percent", .number = &o->gate.run_percent, .low = 1, .high = 99},
+        {.name = "timeline", .text = &o->timeline},
+        {.name = "reclaim", .choice = &given->reclaim, .names = reclaim},
+        {.name = "keep-memory", .choice = &given->keep, .names = cli_switch_names},
+        {.name = "class-limit", .choice = &given->limit, .names = cli_switch_names},
+        {.name = "cpu-set", .choice = &given->cpu_set, .names = cli_switch_names},
+        {.name = "gate", .choice = &given->gate, .names = cli_switch_names},
+        {.name = "driver", .letter = 'd', .choice = &given->driver, .names = cli_driver_names},
+        {.name = "help", .letter = 'h', .help = usage},
+        {.name = NULL}};
+    return cli_read_options(argc, argv, table, 0);
+}
+
+static void apply(const struct given *given, struct options *o)
+{
+    struct settings *s = &o->settings;
+    s->driver = (gantry_driver_choice)given->driver;
+    s->admission = given->admission == true;
+    s->device_bytes = given->device_mb * UINT64_C(1048576);
+    if (given->hold_us != 0) {
+        o->gate.most_held_ns = given->hold_us * UINT64_C(1000);
     }
-    return true;
+    s->reclaim =
+        given->reclaim == NOT_GIVEN ? GANTRY_RECLAIM_UNBOUNDED : (gantry_reclaim_policy)given->reclaim;
+    s->keep_memory = given->keep == true;
+    s->cpu_set = given->cpu_set == true;
+    s->gate = given->gate == true;
+    o->is_fixed = given->reclaim != NOT_GIVEN || given->keep != NOT_GIVEN || given->limit != NOT_GIVEN ||
+                  given->cpu_set != NOT_GIVEN || given->gate != NOT_GIVEN;
 }
 
-static bool parse_reclaim(gantry_reclaim_policy *out)
+static uint32_t count_cpus(void)
 {
-    static const char *const names[] = {"bounded", "inline", "unbounded"};
-    for (int i = 0; i < 3; i++) {
-        if (strcmp(optarg, names[i]) == 0) {
-            *out = (gantry_reclaim_policy)i;
-            return true;
-        }
+    uint32_t cpus = 0, more = 0;
+    for (uint32_t i = 0; gantry_cpu_cache_domain(i, NULL, 0, &more) == GANTRY_OK && more != 0; i++) {
+        cpus += more;
     }
-    cli_usage_error("proof_pipeline: --reclaim: '%s' is not inline, bounded or unbounded", optarg);
-    return false;
+    return cpus;
 }
 
-/* The options that fix a configuration. */
-static bool apply_fixed(int option, struct options *o, bool *limit)
+int proof_options_read(int argc, char **argv, struct options *out)
 {
-    o->is_fixed = true;
-    return option == RECLAIM   ? parse_reclaim(&o->settings.reclaim)
-           : option == KEEP    ? parse_switch("--keep-memory", &o->settings.keep_memory)
-           : option == LIMIT   ? parse_switch("--class-limit", limit)
-           : option == CPU_SET ? parse_switch("--cpu-set", &o->settings.cpu_set)
-                               : parse_switch("--gate", &o->settings.gate);
-}
-
-static bool apply(int option, char *const *argv, struct options *o, bool *limit)
-{
-    uint32_t number = 0;
-    switch (option) {
-    case 'c':
-        return parse_levels(o);
-    case 'j':
-        return parse_number("--jobs", 1, 10000, &o->settings.jobs);
-    case 'p':
-        return parse_number("--partitions", 1, 1000, &o->settings.partitions);
-    case 'w':
-        return parse_number("--workers", 1, 1024, &o->settings.workers);
-    case 'r':
-        return parse_number("--repeat", 1, MOST_REPEAT, &o->repeat);
-    case ROWS:
-        return parse_number("--rows-log2", 4, 24, &o->rows_log2);
-    case ENTRIES:
-        return parse_number("--entries", 1, 1000, &o->entries);
-    case WINDOW:
-        return parse_number("--window-bits", 2, 20, &o->window_bits);
-    case ROUNDS:
-        return parse_number("--rounds", 0, 100000, &o->settings.rounds);
-    case DEVICE_MB:
-        o->settings.device_bytes = parse_number("--device-mb", 1, 1000000, &number) ? number * 1048576ull : 0;
-        return number != 0;
-    case ADMISSION:
-        return parse_switch("--admission", &o->settings.admission);
-    case TAIL:
-        return parse_number("--tail-workers", 1, 1024, &o->tail_limit);
-    case HOLD:
-        o->gate.most_held_ns = parse_number("--hold-us", 1, 1000000, &number) ? number * 1000ull : 0;
-        return number != 0;
-    case RUN_PERCENT:
-        return parse_number("--run-percent", 1, 99, &o->gate.run_percent);
-    case TIMELINE:
-        o->timeline = optarg;
-        return true;
-    case RECLAIM:
-    case KEEP:
-    case LIMIT:
-    case CPU_SET:
-    case GATE:
-        return apply_fixed(option, o, limit);
-    case 'd':
-        if (!cli_parse_driver(optarg, &o->settings.driver)) {
-            cli_usage_error("proof_pipeline: --driver: '%s' is not auto, cuda or emulated", optarg);
-            return false;
-        }
-        return true;
-    default:
-        cli_option_error(option, argv);
-        return false;
-    }
-}
-
-static const struct option table[] = {
-    {"concurrency", required_argument, NULL, 'c'},
-    {"jobs", required_argument, NULL, 'j'},
-    {"partitions", required_argument, NULL, 'p'},
-    {"workers", required_argument, NULL, 'w'},
-    {"repeat", required_argument, NULL, 'r'},
-    {"rows-log2", required_argument, NULL, ROWS},
-    {"entries", required_argument, NULL, ENTRIES},
-    {"window-bits", required_argument, NULL, WINDOW},
-    {"rounds", required_argument, NULL, ROUNDS},
-    {"device-mb", required_argument, NULL, DEVICE_MB},
-    {"admission", required_argument, NULL, ADMISSION},
-    {"tail-workers", required_argument, NULL, TAIL},
-    {"hold-us", required_argument, NULL, HOLD},
-    {"run-percent", required_argument, NULL, RUN_PERCENT},
-    {"timeline", required_argument, NULL, TIMELINE},
-    {"reclaim", required_argument, NULL, RECLAIM},
-    {"keep-memory", required_argument, NULL, KEEP},
-    {"class-limit", required_argument, NULL, LIMIT},
-    {"cpu-set", required_argument, NULL, CPU_SET},
-    {"gate", required_argument, NULL, GATE},
-    {"driver", required_argument, NULL, 'd'},
-    {"help", no_argument, NULL, 'h'},
-    {NULL, 0, NULL, 0},
-};
-
-enum options_result proof_options_parse(int argc, char **argv, struct options *out)
-{
-    struct options o = {.settings = {.partitions = 2, .reclaim = GANTRY_RECLAIM_UNBOUNDED, .admission = true},
+    struct options o = {.settings = {.partitions = 2},
                         .levels = {1, 5, 10, 15, 20},
                         .level_count = 5,
                         .repeat = 3,
@@ -215,33 +139,22 @@ enum options_result proof_options_parse(int argc, char **argv, struct options *o
                         .entries = 8,
                         .window_bits = 8,
                         .gate = GANTRY_BANDWIDTH_SETTINGS_INIT};
-    bool limit = false;
-    for (int option; (option = getopt_long(argc, argv, ":c:j:p:w:r:d:h", table, NULL)) != -1;) {
-        if (option == 'h') {
-            fputs(usage, stdout);
-            return OPTIONS_DONE;
-        }
-        if (!apply(option, argv, &o, &limit)) {
-            return OPTIONS_WRONG;
-        }
+    struct given given = {GANTRY_DRIVER_AUTO, true,      NOT_GIVEN, NOT_GIVEN, NOT_GIVEN,
+                          NOT_GIVEN,          NOT_GIVEN, 0,         0};
+    int status = read_given(argc, argv, &o, &given);
+    if (status >= 0) {
+        return status;
     }
-    if (optind < argc) {
-        cli_usage_error("proof_pipeline: '%s' is not an option", argv[optind]);
-        return OPTIONS_WRONG;
-    }
+    apply(&given, &o);
     for (uint32_t i = 0; i < o.level_count; i++) {
         o.settings.concurrency = o.levels[i] > o.settings.concurrency ? o.levels[i] : o.settings.concurrency;
     }
     if (o.settings.jobs == 0) {
         o.settings.jobs = o.settings.concurrency;
     }
-    uint32_t cpus = 0, more = 0;
-    for (uint32_t i = 0; gantry_cpu_cache_domain(i, NULL, 0, &more) == GANTRY_OK && more != 0; i++) {
-        cpus += more;
-    }
-    uint32_t workers = o.settings.workers != 0 ? o.settings.workers : cpus;
+    uint32_t workers = o.settings.workers != 0 ? o.settings.workers : count_cpus();
     o.tail_limit = o.tail_limit != 0 ? o.tail_limit : (workers + 3) / 4;
-    o.settings.tail_workers = limit ? o.tail_limit : 0;
+    o.settings.tail_workers = given.limit == true ? o.tail_limit : 0;
     *out = o;
-    return OPTIONS_RUN;
+    return -1;
 }

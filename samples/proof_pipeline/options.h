@@ -17,7 +17,7 @@ struct options {
     const char *timeline; /* file; NULL: none */
 };
 
-enum options_result { OPTIONS_RUN, OPTIONS_DONE, OPTIONS_WRONG };
-enum options_result proof_options_parse(int argc, char **argv, struct options *out);
+/* -1, or the exit status: cli_read_options(). */
+int proof_options_read(int argc, char **argv, struct options *out);
 
 #endif

@@ -12,6 +12,7 @@
  *
  * It times kernels one by one with events, so it talks to the driver itself, on Gantry's context. */
 #include "bench/raw_cuda.h"
+#include "cli/options.h"
 #include "cli/samples.h"
 
 #include "samples/scale_vector/scale_vector_kernels.h"
@@ -275,18 +276,21 @@ static bool print_table(struct scale *s)
     return true;
 }
 
+static const char usage[] = "usage: gantry run scale_vector [--driver DRIVER]\n\n"
+                            "  --driver DRIVER   auto (the default), cuda or emulated\n";
+
 static int scale_vector_main(int argc, char **argv)
 {
-    if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
-        puts("usage: gantry run scale_vector\n\nTakes no arguments; GANTRY_DRIVER chooses the driver.");
-        return 0;
-    }
-    if (argc != 1) {
-        fprintf(stderr, "scale_vector: takes no arguments; GANTRY_DRIVER chooses the driver\n");
-        return 2;
+    int driver = GANTRY_DRIVER_AUTO;
+    const struct cli_option table[] = {{.name = "driver", .choice = &driver, .names = cli_driver_names},
+                                       {.name = "help", .letter = 'h', .help = usage},
+                                       {.name = NULL}};
+    int status = cli_read_options(argc, argv, table, 0);
+    if (status >= 0) {
+        return status;
     }
     struct scale s = {.context = NULL};
-    bool good = open_all(&s, GANTRY_DRIVER_AUTO) && print_table(&s);
+    bool good = open_all(&s, (gantry_driver_choice)driver) && print_table(&s);
     close_all(&s);
     return good ? 0 : 1;
 }

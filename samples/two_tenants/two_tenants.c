@@ -3,11 +3,10 @@
  * Both always have kernels to launch, each of which fills the device.  Three ways: launched one by one,
  * captured into graphs, and as stable tasks of a frozen graph that are launched again without being called.
  * Printed is what each got: as the library charged it, by the kernels that ran, and against the other. */
-#include "cli/command.h"
+#include "cli/options.h"
 #include "cli/samples.h"
 #include "samples/two_tenants/tenants.h"
 
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -43,18 +42,16 @@ static bool show(const struct tenants_settings *settings)
     return true;
 }
 
-static void print_help(void)
-{
-    fputs("usage: gantry run two_tenants [--driver DRIVER] [--seconds S] [--kernel-us N] [--shares A,B]\n\n"
-          "  --driver DRIVER   auto (the default), cuda or emulated\n"
-          "  --seconds S       length of each of the three parts (10)\n"
-          "  --kernel-us N     length of a kernel (500)\n"
-          "  --shares A,B      percent of the device's time (30,70)\n",
-          stdout);
-}
+static const char usage[] =
+    "usage: gantry run two_tenants [--driver DRIVER] [--seconds S] [--kernel-us N] [--shares A,B]\n\n"
+    "  --driver DRIVER   auto (the default), cuda or emulated\n"
+    "  --seconds S       length of each of the three parts (10)\n"
+    "  --kernel-us N     length of a kernel (500)\n"
+    "  --shares A,B      percent of the device's time (30,70)\n";
 
-static bool parse_shares(const char *text, double percent[TENANTS])
+static bool read_shares(const char *text, void *into)
 {
+    double *percent = into;
     char *end;
     for (int i = 0; i < TENANTS; i++) {
         percent[i] = strtod(text, &end);
@@ -66,48 +63,38 @@ static bool parse_shares(const char *text, double percent[TENANTS])
     return true;
 }
 
+static bool read_seconds(const char *text, void *into)
+{
+    double *seconds = into;
+    char *end;
+    *seconds = strtod(text, &end);
+    return end != text && *end == '\0' && *seconds > 0 && *seconds <= 100000;
+}
+
 static int tenants_main(int argc, char **argv)
 {
-    static const struct option options[] = {{"driver", required_argument, NULL, 'd'},
-                                            {"seconds", required_argument, NULL, 's'},
-                                            {"kernel-us", required_argument, NULL, 'k'},
-                                            {"shares", required_argument, NULL, 'p'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {NULL, 0, NULL, 0}};
-    struct tenants_settings settings = {.ways = (1u << TENANTS_WAYS) - 1,
-                                        .percent = {30, 70},
-                                        .seconds = 10,
-                                        .kernel_ns = 500000,
-                                        .now_ns = now_ns};
-    unsigned long number;
-    int result, index = 0;
-    while ((result = getopt_long(argc, argv, ":h", options, &index)) != -1) {
-        if (result == 'h') {
-            print_help();
-            return 0;
-        }
-        if (result == ':' || result == '?') {
-            return cli_option_error(result, argv);
-        }
-        bool good = (result == 'd' && cli_parse_driver(optarg, &settings.driver)) ||
-                    (result == 'p' && parse_shares(optarg, settings.percent));
-        if (result == 's') {
-            char *end;
-            settings.seconds = strtod(optarg, &end);
-            good = end != optarg && *end == '\0' && settings.seconds > 0 && settings.seconds <= 100000;
-        }
-        if (result == 'k' && cli_parse_number(optarg, 1, 100000, &number)) {
-            settings.kernel_ns = number * 1000;
-            good = true;
-        }
-        if (!good) {
-            return cli_value_error(argv[0], &options[index]);
-        }
+    struct tenants_settings settings = {
+        .ways = (1u << TENANTS_WAYS) - 1, .percent = {30, 70}, .seconds = 10, .now_ns = now_ns};
+    int driver = GANTRY_DRIVER_AUTO;
+    uint32_t kernel_us = 500;
+    const struct cli_option table[] = {{.name = "driver", .choice = &driver, .names = cli_driver_names},
+                                       {.name = "seconds",
+                                        .read = read_seconds,
+                                        .into = &settings.seconds,
+                                        .takes = "seconds, up to 100000"},
+                                       {.name = "kernel-us", .number = &kernel_us, .low = 1, .high = 100000},
+                                       {.name = "shares",
+                                        .read = read_shares,
+                                        .into = settings.percent,
+                                        .takes = "two percentages, as in 30,70"},
+                                       {.name = "help", .letter = 'h', .help = usage},
+                                       {.name = NULL}};
+    int status = cli_read_options(argc, argv, table, 0);
+    if (status >= 0) {
+        return status;
     }
-    if (optind != argc) {
-        return cli_usage_error("two_tenants: unexpected argument '%s'", argv[optind]);
-    }
-    settings.told_ns = settings.kernel_ns;
+    settings.driver = (gantry_driver_choice)driver;
+    settings.kernel_ns = settings.told_ns = kernel_us * UINT64_C(1000);
     return show(&settings) ? 0 : 1;
 }
 

@@ -43,7 +43,7 @@ class Cli(unittest.TestCase):
 
     def test_help_of_a_command(self):
         for name in ("info", "run", "report", "bench"):
-            for arguments in (["help", name], [name, "--help"], [name, "-h"]):
+            for arguments in (["help", name], ["--help", name], [name, "--help"], [name, "-h"]):
                 status, out, err = gantry(*arguments)
                 self.assertEqual((status, err), (0, ""))
                 self.assertTrue(out.startswith(f"usage: gantry {name} "))
@@ -66,6 +66,25 @@ class Cli(unittest.TestCase):
         self.expect_usage_error(["--log", "loud", "run"], "'loud'")
         self.expect_usage_error(["bench", "--driver", "opencl", "all"], "'opencl'")
 
+    def test_words_that_nothing_takes_are_named(self):
+        for arguments in (["--version"], ["--help", "info"], ["help", "info"], ["help", "help"], ["info"],
+                          ["info", "--json"], ["run", "--list"], ["bench", "--list"], ["bench", "heap"],
+                          ["report", "trace", "no.pftrace"]):
+            self.expect_usage_error([*arguments, "crane"], "unexpected argument 'crane'")
+        for sample in gantry("run", "--list")[1].splitlines():
+            name = sample.split()[0]
+            self.expect_usage_error(["run", name, "crane"], f"{name}: unexpected argument 'crane'")
+        self.expect_usage_error(["report", "crane", "no.pftrace"], "there is no report 'crane'")
+
+    def test_options_that_exclude_each_other_are_refused(self):
+        for arguments in (["info", "--partitions", "plan.json", "--copies"],
+                          ["info", "--partitions", "plan.json", "--calibrate"],
+                          ["report", "trace", "no.pftrace", "--format", "html", "--json"],
+                          ["report", "trace", "no.pftrace", "--diff", "other.pftrace", "--waterfall"]):
+            self.expect_usage_error(arguments, *(word for word in arguments if word.startswith("--")))
+        self.expect_usage_error(["bench", "--list", "--json"], "--list goes with no other option")
+        self.expect_usage_error(["bench", "--list", "--runs", "x"], "--runs", "'x'")
+
     def test_unknown_options_are_named(self):
         self.expect_usage_error(["--crane"], "--crane")
         self.expect_usage_error(["-x"], "-x")
@@ -82,7 +101,9 @@ class Cli(unittest.TestCase):
     def test_samples_name_what_they_do_not_take(self):
         for sample, option, value in (("critical_latency", "--samples", "x"), ("critical_latency", "--wait", "long"),
                                       ("two_tenants", "--seconds", "nan"), ("two_tenants", "--shares", "100,1"),
-                                      ("proof_pipeline", "--jobs", "0"), ("image_pipeline", "--workers", "-1")):
+                                      ("proof_pipeline", "--jobs", "0"), ("image_pipeline", "--workers", "-1"),
+                                      ("proof_pipeline", "--concurrency", "1,x"), ("proof_pipeline", "--gate", "yes"),
+                                      ("scale_vector", "--driver", "opencl")):
             self.expect_usage_error(["run", sample, option, value], sample, option, f"'{value}'")
             self.expect_usage_error(["run", sample, "--crane"], f"{sample}: unknown option --crane")
 

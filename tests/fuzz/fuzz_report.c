@@ -51,7 +51,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     argv[argc++] = trace;
     argv[argc++] = path;
     argv[argc] = NULL;
-    optind = 0;
     int status = cli_report.main(argc, argv);
     if (status < 0 || status > 2) {
         abort();

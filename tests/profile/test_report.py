@@ -249,7 +249,7 @@ class Report(unittest.TestCase):
                 file.write(nothing)
             self.assertIn(why, gantry("trace", path, status=1))
         self.assertIn("No such file", gantry("trace", os.path.join(FOLDER, "none"), status=1))
-        self.assertIn("no format", gantry("trace", TRACE, "--format", "pdf", status=2))
+        self.assertIn("'pdf'", gantry("trace", TRACE, "--format", "pdf", status=2))
         self.assertIn("say", gantry("trace", status=2))
         for options in (["--json"], ["--waterfall"], ["--diff", TRACE]):
             self.assertIn("--format goes with", gantry("trace", TRACE, "--format", "html", *options, status=2))
