@@ -4,7 +4,6 @@
 
 #include <limits.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #define MAX_REPEAT 100000
@@ -30,23 +29,27 @@ static const char usage[] =
     "  -h, --help              print this\n\n"
     "Exit status: 0 all photos processed, 1 some were not, 2 wrong arguments, 130 interrupted.\n";
 
-/* The sample's photos, as found from the source tree's root, as installed beside the command, or where the
- * tree was when this was built. */
+/* The sample's photos, where they lie from the command's own file: as installed, or in the build folder. NULL
+ * after telling on stderr that they are in neither place. */
 static const char *default_input(void)
 {
-    static const char here[] = "samples/image_pipeline/data", installed[] = "../share/gantry/photos";
-    static char beside[PATH_MAX + sizeof(installed)];
-    if (access(here, R_OK) == 0) {
-        return here;
-    }
-    ssize_t bytes = readlink("/proc/self/exe", beside, PATH_MAX);
-    while (bytes > 0 && beside[bytes - 1] != '/') {
+    static const char *const places[] = {IMAGE_PIPELINE_INSTALLED, "photos"};
+    static char path[PATH_MAX + sizeof(IMAGE_PIPELINE_INSTALLED)];
+    ssize_t bytes = readlink("/proc/self/exe", path, PATH_MAX);
+    while (bytes > 0 && path[bytes - 1] != '/') {
         bytes--;
     }
-    if (bytes > 0) {
-        memcpy(beside + bytes, installed, sizeof(installed));
+    for (size_t i = 0; bytes > 0 && i < sizeof(places) / sizeof(places[0]); i++) {
+        snprintf(path + bytes, sizeof(path) - (size_t)bytes, "%s", places[i]);
+        if (access(path, R_OK) == 0) {
+            return path;
+        }
     }
-    return bytes > 0 && access(beside, R_OK) == 0 ? beside : IMAGE_PIPELINE_DATA;
+    fprintf(stderr,
+            "image_pipeline: its photos are in neither %.*s%s nor %.*s%s: name a folder of PNG files with "
+            "--input\n",
+            (int)bytes, path, places[0], (int)bytes, path, places[1]);
+    return NULL;
 }
 
 int options_read(int argc, char **argv, struct options *out)
@@ -74,6 +77,9 @@ int options_read(int argc, char **argv, struct options *out)
     options.timeline = !no_timeline;
     if (options.input == NULL) {
         options.input = default_input();
+    }
+    if (options.input == NULL) {
+        return 1;
     }
     *out = options;
     return -1;
