@@ -49,8 +49,15 @@ endif()
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME gantry)
 set(CPACK_PACKAGE_VENDOR "The Gantry maintainers")
-set(CPACK_PACKAGE_CONTACT "The Gantry maintainers")
+if(NOT CPACK_PACKAGE_CONTACT) # name <address> of who makes the package, for those who pass it on
+  set(CPACK_PACKAGE_CONTACT "The Gantry maintainers")
+endif()
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "Task graphs of CPU and GPU work, packed onto a CUDA device")
+set(CPACK_DEBIAN_PACKAGE_DESCRIPTION "A C library that turns graphs of CPU and GPU tasks into well-packed work
+for a CUDA device, with a heap of device and page-locked memory, partitions
+of the device and recordings of what ran when; the command gantry, an
+emulated CUDA driver for machines without a device, and what programs are
+built with.")
 set(CPACK_PACKAGE_VERSION "${PROJECT_VERSION}")
 set(CPACK_PACKAGING_INSTALL_PREFIX "/usr")
 set(CPACK_STRIP_FILES ON)
@@ -58,5 +65,12 @@ set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION libs)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS "${PROJECT_BINARY_DIR}")
+set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON) # packages of programs depend on this very version
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "clang")
+set(CPACK_GANTRY_DOCDIR "${CMAKE_INSTALL_DOCDIR}")
+set(CPACK_GANTRY_MANDIR "${CMAKE_INSTALL_MANDIR}")
+if(GANTRY_BUILD_SAMPLES)
+  set(CPACK_GANTRY_PHOTO_SOURCES "${PROJECT_SOURCE_DIR}/samples/image_pipeline/data/SOURCES.md")
+endif()
+set(CPACK_PRE_BUILD_SCRIPTS "${PROJECT_SOURCE_DIR}/cmake/DebianFiles.cmake")
 include(CPack)
