@@ -402,7 +402,8 @@ void gy_graphs_learn(struct gy_graphs *g, uint64_t key, bool as_graph, uint64_t 
     double cost = (double)ns / (double)calls;
     uint32_t counted = s->samples[as_graph]++;
     if (as_graph) {
-        cost = cost < EXCESS * s->cost[0] ? cost : EXCESS * s->cost[0];
+        const double most = (double)EXCESS * s->cost[0];
+        cost = cost < most ? cost : most;
         counted -= counted != 0;
     }
     s->cost[as_graph] += (cost - s->cost[as_graph]) / (counted < MEMORY ? counted + 1 : MEMORY);
