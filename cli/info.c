@@ -226,7 +226,7 @@ const struct cli_command cli_info = {
         "  --partitions PLAN carry the plan out and show what was granted, and which multiprocessors a "
         "kernel\n"
         "                    has run on; fails when blocks ran where they should not.  Of partitions with\n"
-        "                    a share of GPU time also what they got of it, all loaded for a second\n"
+        "                    a share of GPU time also what they got of it, all loaded for 1.2 s\n"
         "  --driver DRIVER   auto (the default), cuda or emulated\n",
     .main = info_main,
 };

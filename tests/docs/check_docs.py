@@ -12,6 +12,7 @@ import sys
 import unittest
 
 SOURCE = pathlib.Path(sys.argv[1])
+DOCUMENTS = [*SOURCE.glob("*.md"), *SOURCE.glob("docs/**/*.md"), *SOURCE.glob("samples/*.md")]
 
 
 def text(path):
@@ -26,6 +27,12 @@ def rows(path, columns):
         if line.startswith("|") and len(cells) == columns and not set(cells[0]) <= set("-: "):
             found.append(cells)
     return found
+
+
+def headings(path):
+    """What a link may have behind its #: the headings, as they are turned into names."""
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+            for heading in re.findall(r"(?m)^#+ +(.*?) *$", path.read_text())}
 
 
 class Documents(unittest.TestCase):
@@ -81,18 +88,30 @@ class Documents(unittest.TestCase):
         self.assertEqual({name for name in named if not re.search(rf"\b{name}\b", headers)}, set())
 
     def test_links_lead_somewhere(self):
-        documents = [*SOURCE.glob("*.md"), *SOURCE.glob("docs/**/*.md")]
         links = 0
-        for document in documents:
-            for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", document.read_text()):
+        for document in DOCUMENTS:
+            for target, heading in re.findall(r"\]\(([^)#]*)(?:#([^)]*))?\)", document.read_text()):
                 if "://" not in target:
                     links += 1
-                    self.assertTrue((document.parent / target).exists(), f"{document}: {target}")
+                    path = document.parent / target if target else document
+                    self.assertTrue(path.exists(), f"{document}: {target}")
+                    if heading:
+                        self.assertIn(heading, headings(path), f"{document}: {target}")
         self.assertGreater(links, 5)
+
+    def test_functions_and_macros_exist(self):
+        known = "".join(path.read_text() for room in SOURCE.iterdir()
+                        if room.is_dir() and room.name != "build"
+                        for path in room.glob("**/*") if path.suffix in (".c", ".h", ".cu", ".py", ".cmake", ".txt"))
+        known += text("CMakeLists.txt")
+        words = set(re.findall(r"\w+", known)) | {"GANTRY_" + name for name in re.findall(r"X\((ERR_\w+),", known)}
+        for document in DOCUMENTS:
+            named = set(re.findall(r"\b(?:gantry|gy)_\w*[a-z0-9]\b|\bGANTRY_\w*[A-Z0-9]\b", document.read_text()))
+            self.assertEqual(named - words, set(), document)
 
     def test_named_files_exist(self):
         """Paths in backticks with a folder in them are of the tree (or of the build)."""
-        for document in [*SOURCE.glob("*.md"), *SOURCE.glob("docs/*.md")]:
+        for document in DOCUMENTS:
             for target in re.findall(r"`([a-z]\w*/[\w./-]+\.(?:c|h|cu|py|sh|md|txt|map|cmake))`", document.read_text()):
                 if not target.startswith(("build/", "out/", "gantry/")):
                     self.assertTrue((SOURCE / target).exists(), f"{document}: {target}")
