@@ -4,6 +4,12 @@
 
 #include <assert.h>
 
+static void must_be_none(const struct gy_small *small)
+{
+    (void)small; /* without asserts */
+    assert(small == NULL);
+}
+
 gantry_status gy_small_probe(void)
 {
     return GANTRY_ERR_UNSUPPORTED;
@@ -19,24 +25,24 @@ gantry_status gy_small_create(struct gy_granules *map, struct gy_usage *usage, s
 
 struct gy_chunk *gy_small_destroy(struct gy_small *small)
 {
-    assert(small == NULL);
+    must_be_none(small);
     return NULL;
 }
 
 void gy_small_add_chunk(struct gy_small *small, struct gy_chunk *chunk)
 {
     (void)chunk;
-    assert(small == NULL);
+    must_be_none(small);
 }
 
 void gy_small_purge(struct gy_small *small)
 {
-    assert(small == NULL);
+    must_be_none(small);
 }
 
 struct gy_chunk *gy_small_remove_chunk(struct gy_small *small)
 {
-    assert(small == NULL);
+    must_be_none(small);
     return NULL;
 }
 
@@ -47,7 +53,7 @@ enum gy_small_result gy_small_alloc(struct gy_small *small, size_t bytes, size_t
     (void)bytes;
     (void)alignment;
     (void)out;
-    assert(small == NULL);
+    must_be_none(small);
     return GY_SMALL_NO_MEMORY;
 }
 
@@ -56,7 +62,7 @@ void gy_small_free(struct gy_small *small, uintptr_t address, size_t bytes, uint
     (void)site;
     (void)address;
     (void)bytes;
-    assert(small == NULL);
+    must_be_none(small);
 }
 
 size_t gy_small_capacity(uintptr_t address)
@@ -70,7 +76,7 @@ void gy_small_resized(struct gy_small *small, uint32_t site, size_t before, size
     (void)site;
     (void)before;
     (void)after;
-    assert(small == NULL);
+    must_be_none(small);
 }
 
 void gy_small_reused(struct gy_small *small, uint32_t site, size_t bytes, uint32_t new_site, size_t new_bytes)
@@ -79,13 +85,13 @@ void gy_small_reused(struct gy_small *small, uint32_t site, size_t bytes, uint32
     (void)bytes;
     (void)new_site;
     (void)new_bytes;
-    assert(small == NULL);
+    must_be_none(small);
 }
 
 void gy_small_collect(struct gy_small *small, struct gy_sums *sums)
 {
     (void)sums;
-    assert(small == NULL);
+    must_be_none(small);
 }
 
 void gy_small_collect_site(struct gy_small *small, uint32_t site, int64_t *bytes, int64_t *count)
@@ -93,12 +99,12 @@ void gy_small_collect_site(struct gy_small *small, uint32_t site, int64_t *bytes
     (void)site;
     (void)bytes;
     (void)count;
-    assert(small == NULL);
+    must_be_none(small);
 }
 
 void gy_small_each_block(struct gy_small *small, gy_visit_fn visit, void *user)
 {
     (void)visit;
     (void)user;
-    assert(small == NULL);
+    must_be_none(small);
 }
