@@ -16,13 +16,13 @@ source tools/packages.sh
 
 presets="dev clang nojemalloc asan tsan"
 summary=() which=() exhaustive=OFF
-case ${1:-} in
+case $* in
     "") ;;
     --fast) presets="dev" ;;
     --gpu) presets="gpu" summary=(--skips-fail) ;;
     --exhaustive) presets="dev asan tsan" exhaustive=ON which=(-L "^exhaustive$") ;;
     *)
-        sed -n '2,/^set /s/^# \{0,1\}//p' "$0" >&2
+        sed -n '2,/^set /s/^# \{0,1\}//p' "${BASH_SOURCE[0]##*/}" >&2
         exit 2
         ;;
 esac

@@ -7,6 +7,10 @@
 # Installs what is missing with apt-get (root, or a user with sudo); nothing when everything is there.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
+if [ $# -gt 0 ]; then
+    sed -n '2,/^set /s/^# \{0,1\}//p' "${BASH_SOURCE[0]##*/}" >&2
+    exit 2
+fi
 source tools/packages.sh
 
 require cmake ninja-build gcc g++ pkg-config libpng-dev
