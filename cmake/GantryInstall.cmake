@@ -69,7 +69,7 @@ set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON) # packages of programs depend on th
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "clang")
 set(CPACK_GANTRY_DOCDIR "${CMAKE_INSTALL_DOCDIR}")
 set(CPACK_GANTRY_MANDIR "${CMAKE_INSTALL_MANDIR}")
-if(GANTRY_BUILD_SAMPLES)
+if(TARGET gantry_sample_image_pipeline)
   set(CPACK_GANTRY_PHOTO_SOURCES "${PROJECT_SOURCE_DIR}/samples/image_pipeline/data/SOURCES.md")
 endif()
 set(CPACK_PRE_BUILD_SCRIPTS "${PROJECT_SOURCE_DIR}/cmake/DebianFiles.cmake")
