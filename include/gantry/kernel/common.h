@@ -32,16 +32,17 @@
 #define __forceinline__ __inline__ __attribute__((always_inline))
 #define __align__(bytes) __attribute__((aligned(bytes)))
 
-#define GANTRY_KERNEL_VECTOR2(type, name)                   \
-    struct alignas(2 * sizeof(type)) name {                 \
-        type x, y;                                          \
-    };                                                      \
-    GANTRY_KERNEL_FUNCTION name make_##name(type x, type y) \
-    {                                                       \
-        return name{x, y};                                  \
+/* Kernels read and write memory of any type by whole vectors. */
+#define GANTRY_KERNEL_VECTOR2(type, name)                               \
+    struct __attribute__((may_alias, aligned(2 * sizeof(type)))) name { \
+        type x, y;                                                      \
+    };                                                                  \
+    GANTRY_KERNEL_FUNCTION name make_##name(type x, type y)             \
+    {                                                                   \
+        return name{x, y};                                              \
     }
 #define GANTRY_KERNEL_VECTOR4(type, name)                                   \
-    struct alignas(4 * sizeof(type)) name {                                 \
+    struct __attribute__((may_alias, aligned(4 * sizeof(type)))) name {     \
         type x, y, z, w;                                                    \
     };                                                                      \
     GANTRY_KERNEL_FUNCTION name make_##name(type x, type y, type z, type w) \
