@@ -62,9 +62,6 @@ static int read_options(int argc, char **argv, struct bench_options *bench, bool
     if (status < 0 && *list && optind < argc) {
         return cli_surplus_error(argv, optind);
     }
-    if (status < 0 && *list && argc > 2) {
-        return cli_usage_error("bench: --list goes with no other option");
-    }
     return status;
 }
 
