@@ -1,7 +1,7 @@
 /* Random graphs of CPU tasks, GPU tasks of all flavours and sync points: whatever the shape, every GPU task
  * that follows another in the graph, directly or through CPU tasks and sync points, begins on the device
- * after the other has ended, and no CPU task starts before its predecessors were released.  The order is
- * recorded by the kernels themselves.
+ * after the other has ended, and no CPU task starts before its predecessors were released, nor, where it
+ * waits for the GPU's end of one, before that.  The order is recorded by the kernels themselves.
  *
  * Beside it runs a model of what the driver was told (order_model.h), which says the same without luck: every
  * task's stream is behind all it must come after, and none of its waits is redundant: each covers
@@ -30,6 +30,7 @@ struct node {
     gantry_task_kind kind;
     uint32_t launches; /* GPU: launch calls */
     uint32_t spins;
+    bool asks; /* GPU: for a sync point after it */
     gantry_task *task;
     gantry_task *completes;      /* GPU: told when the GPU is done with this one; may be NULL */
     uint64_t before;             /* bit i: node i precedes this one, directly or not */
@@ -42,6 +43,8 @@ struct graph {
     struct stamps stamps; /* begin and end of each node */
     _Atomic(uint32_t) cpu_clock;
     _Atomic(uint32_t) violations;
+    _Atomic(uint32_t) early; /* GPU tasks whose end was told before it */
+    bool may_ask;            /* the order model does not know what sync points that are asked for do */
     uint32_t count;
     uint64_t gpu_nodes; /* bit i: node i is a GPU task */
     struct node nodes[MAX_NODES];
@@ -73,11 +76,27 @@ static void check_predecessors(struct node *node)
     }
 }
 
+/* The GPU is said to be done with these. */
+static void check_ended(struct graph *g, uint64_t nodes)
+{
+    const volatile uint32_t *cells = g->stamps.cells;
+    for (uint64_t left = nodes & g->gpu_nodes; left != 0; left &= left - 1) {
+        if (cells[2 + 2 * __builtin_ctzll(left)] == 0) {
+            atomic_fetch_add(&g->early, 1);
+        }
+    }
+}
+
 static gantry_status run_node(gantry_task *task, void *arg)
 {
-    (void)task;
     struct node *node = arg;
     check_predecessors(node);
+    for (uint64_t left = node->before & node->graph->gpu_nodes; left != 0; left &= left - 1) {
+        uint32_t p = (uint32_t)__builtin_ctzll(left);
+        if (node->graph->nodes[p].completes == task) {
+            check_ended(node->graph, UINT64_C(1) << p | node->graph->nodes[p].before);
+        }
+    }
     atomic_store(&node->cpu_order, atomic_fetch_add(&node->graph->cpu_clock, 1) + 1);
     return GANTRY_OK;
 }
@@ -104,6 +123,9 @@ static gantry_launch_result launch_node(gantry_launch *launch, void *arg)
     if (node->completes != NULL && gantry_launch_add_completion(launch, node->completes) != GANTRY_OK) {
         return GANTRY_LAUNCH_FAILED;
     }
+    if (node->asks && gantry_launch_request_sync_point(launch) != GANTRY_OK) {
+        return GANTRY_LAUNCH_FAILED;
+    }
     order_model_end(gantry_launch_stream(launch), index);
     atomic_store(&node->cpu_order, atomic_fetch_add(&g->cpu_clock, 1) + 1);
     return GANTRY_LAUNCH_DONE;
@@ -118,6 +140,7 @@ static void make_node(struct graph *g, uint32_t index)
     node->kind = kinds[next_random(g, 6)];
     node->launches = 1 + next_random(g, 3);
     node->spins = next_random(g, 4) * 20;
+    node->asks = next_random(g, 8) == 0 && g->may_ask;
     node->before = 0;
     node->completes = NULL;
     g->gpu_nodes |= (uint64_t)is_gpu(node) << index;
@@ -152,10 +175,11 @@ static gantry_launch_result launch_end(gantry_launch *launch, void *arg)
                                                                       : GANTRY_LAUNCH_FAILED;
 }
 
-static gantry_status run_nothing(gantry_task *task, void *arg)
+static gantry_status run_done(gantry_task *task, void *arg)
 {
     (void)task;
-    (void)arg;
+    struct graph *g = arg;
+    check_ended(g, g->gpu_nodes);
     return GANTRY_OK;
 }
 
@@ -163,7 +187,7 @@ static gantry_status run_nothing(gantry_task *task, void *arg)
  * stopped, the device has finished everything. */
 static void add_end(struct graph *g)
 {
-    g->done = gpu_fixture_cpu(g->fixture, "done", run_nothing, NULL);
+    g->done = gpu_fixture_cpu(g->fixture, "done", run_done, g);
     gantry_task *end = gpu_fixture_gpu(g->fixture, GANTRY_TASK_DTOH, "end", launch_end, g);
     gpu_fixture_after(g->done, end);
     for (uint32_t i = 0; i < g->count; i++) {
@@ -248,6 +272,9 @@ static void check_graph(struct graph *g, uint32_t n)
         fail_msg("graph %u: %u pairs out of order on the device, %u on the host", n, wrong,
                  atomic_load(&g->violations));
     }
+    if (atomic_load(&g->early) != 0) {
+        fail_msg("graph %u: the end of %u GPU tasks was told before it", n, atomic_load(&g->early));
+    }
     struct order_faults faults = order_model_faults();
     if (faults.unordered != 0 || faults.redundant != 0 || faults.misplaced != 0) {
         fail_msg("graph %u: %llu tasks not ordered, %llu waits redundant, %llu misplaced", n,
@@ -290,12 +317,13 @@ static void check_parts(uint32_t workers, const gantry_context_options *options,
                         uint32_t first_calls)
 {
     struct gpu_fixture fixture;
-    order_model_attach(options->submission == GANTRY_SUBMISSION_DEFAULT &&
-                       options->wfi == GANTRY_WFI_PRECISE);
+    bool has_model = options->submission == GANTRY_SUBMISSION_DEFAULT && options->wfi == GANTRY_WFI_PRECISE;
+    order_model_attach(has_model);
     gpu_fixture_open_with(&fixture, workers, options);
     struct graph *g = calloc(1, sizeof(*g));
     assert_non_null(g);
     g->fixture = &fixture;
+    g->may_ask = !has_model;
     stamps_open(&g->stamps, fixture.context, 4096);
     if (first_calls != 0) {
         gantry_context_dispatcher(fixture.context)->graphs.first_calls = first_calls;
