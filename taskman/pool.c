@@ -19,8 +19,10 @@
 #include <limits.h>
 
 enum {
-    OWN_MOST = 64,        /* every so many tasks those come first that the worker has not made ready itself */
-    INJECTION_BATCH = 32, /* most tasks taken from it at once */
+    OWN_MOST = 64,     /* every so many tasks those come first that the worker has not made ready itself */
+    DEPTH_MOST = 1024, /* every so many, a multiple of that, its own queue comes before what a task has just
+                        * made ready, though that is in the caches */
+    INJECTION_BATCH = 32,  /* most tasks taken from it at once */
     PUSH_LIST_MOST = 1024, /* longer lists go to the injection list, in one step */
 };
 
@@ -189,8 +191,13 @@ void gy_worker_settle(struct gy_worker *self)
     }
 }
 
+static inline bool may_run(const struct gy_worker *self, const gantry_task *task)
+{
+    return __builtin_expect(self->only == NULL || self->only == task->manager, 1);
+}
+
 /* Now and then, what a worker that feeds itself would not come to. */
-static gantry_task *look_elsewhere(struct gy_worker *self)
+static GY_RARE gantry_task *look_elsewhere(struct gy_worker *self)
 {
     gantry_task *next = self->next;
     gantry_task *task = take_injected(self);
@@ -198,7 +205,9 @@ static gantry_task *look_elsewhere(struct gy_worker *self)
         task = next != NULL ? gy_worker_next_of_block(self) : NULL;
     } else if (task == NULL && (next != NULL || !gy_deque_is_empty(&self->deque))) {
         task = gy_worker_turn_to_block(self);
-        task = task != NULL ? task : gy_deque_take(&self->deque);
+        if (task == NULL && self->ran % DEPTH_MOST == 0) {
+            task = gy_deque_take(&self->deque);
+        }
     }
     if (task != NULL && next != NULL) {
         self->next = NULL;
@@ -207,26 +216,41 @@ static gantry_task *look_elsewhere(struct gy_worker *self)
     return task;
 }
 
-gantry_task *gy_worker_find(struct gy_worker *self)
+/* What the worker has made ready itself, the latest first. */
+static GY_INLINE gantry_task *take_own(struct gy_worker *self)
+{
+    gantry_task *task = self->next;
+    if (task == NULL) {
+        return self->has_deque && !gy_deque_is_empty(&self->deque) ? gy_deque_take(&self->deque) : NULL;
+    }
+    if (may_run(self, task)) {
+        self->next = NULL;
+        return task;
+    }
+    return NULL;
+}
+
+/* `turn`: it is time to look elsewhere first. */
+static gantry_task *find_queued(struct gy_worker *self, bool turn)
 {
     gantry_cpu_dispatcher *pool = self->pool;
     gantry_task *task;
     if (atomic_load(&pool->urgent_count) != 0 && (task = gy_pool_take_urgent(self)) != NULL) {
         return task;
     }
-    if (++self->ran % OWN_MOST == 0 && (task = look_elsewhere(self)) != NULL) {
+    if (turn && (task = look_elsewhere(self)) != NULL) {
         return task;
     }
-    task = self->next;
-    if (task != NULL) {
+    if ((task = take_own(self)) != NULL) {
+        return task;
+    }
+    if (self->next != NULL) {
+        gantry_task *others = self->next;
         self->next = NULL;
-        if (__builtin_expect(self->only == NULL || self->only == task->manager, 1)) {
+        gy_worker_give_away(self, others);
+        if ((task = take_own(self)) != NULL) {
             return task;
         }
-        gy_worker_give_away(self, task);
-    }
-    if (self->has_deque && !gy_deque_is_empty(&self->deque) && (task = gy_deque_take(&self->deque)) != NULL) {
-        return task;
     }
     if (self->block.left != 0) {
         if (gy_worker_may_share(self)) {
@@ -249,6 +273,13 @@ gantry_task *gy_worker_find(struct gy_worker *self)
         task = self->only == NULL ? steal(self) : steal_own(self);
     }
     return task != NULL || atomic_load(&pool->low_count) == 0 ? task : gy_pool_take_low(self);
+}
+
+gantry_task *gy_worker_find(struct gy_worker *self)
+{
+    bool turn = ++self->ran % OWN_MOST == 0;
+    gantry_task *task = !turn && atomic_load(&self->pool->urgent_count) == 0 ? take_own(self) : NULL;
+    return task != NULL ? task : find_queued(self, turn);
 }
 
 void gy_pool_submit(gantry_cpu_dispatcher *pool, gantry_task *first, gantry_task *last, size_t count)

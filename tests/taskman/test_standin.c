@@ -262,6 +262,37 @@ static void test_tasks_of_other_managers_are_left_to_workers(void **state)
     }
 }
 
+/* Also when it is time to look elsewhere first, which it is once in so many tasks. */
+static void test_tasks_of_other_managers_are_left_at_any_turn(void **state)
+{
+    (void)state;
+    for (uint32_t turn = 0; turn < 64; turn++) {
+        struct fixture f = set_up(1);
+        gantry_taskman *other = new_manager(f.pool);
+        struct foreign foreign = {.where = {.caller = pthread_self()}};
+        atomic_int count = 0;
+        gantry_task *held = add_cpu(other, NULL, where_body, &foreign.where);
+        foreign.held = held;
+        assert_ok(gantry_task_add_reference(held));
+        for (int i = 0; i < 6; i++) {
+            add_cpu(f.manager, NULL, i == 2 ? let_go_body : count_body, i == 2 ? (void *)&foreign : &count);
+        }
+        assert_ok(gantry_taskman_freeze(f.manager));
+        assert_ok(gantry_taskman_start(other));
+        await_sleep(f.pool);
+        f.pool->workers[0].ran = turn;
+        assert_ok(gantry_taskman_run(f.manager, 1));
+        while (gantry_task_get_state(held) != GANTRY_TASK_STATE_DONE) {
+            sched_yield();
+        }
+        assert_int_equal(count, 5);
+        assert_int_equal(foreign.where.here, 0);
+        assert_ok(gantry_taskman_stop(other));
+        gantry_taskman_destroy(other);
+        tear_down(&f);
+    }
+}
+
 struct endless {
     struct foreign foreign; /* first, for its bodies */
     atomic_int has_run;
@@ -550,6 +581,7 @@ int main(void)
         cmocka_unit_test(test_nobody_sleeps_while_there_is_work),
         cmocka_unit_test(test_no_more_bodies_at_a_time_than_workers),
         cmocka_unit_test(test_tasks_of_other_managers_are_left_to_workers),
+        cmocka_unit_test(test_tasks_of_other_managers_are_left_at_any_turn),
         cmocka_unit_test(test_other_managers_are_not_kept_waiting),
         cmocka_unit_test(test_tasks_with_cpus_are_left_to_workers),
         cmocka_unit_test(test_tasks_with_cpus_are_not_kept_waiting),
