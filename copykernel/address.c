@@ -2,6 +2,8 @@
  * question was answered with serves all following addresses of the same memory, per field. */
 #include "copykernel/address.h"
 
+#include "base/hints.h"
+
 enum needed { NEED_DEVICE, NEED_HOST, NEED_EITHER };
 
 /* Memory that an address was found to lie in. */
@@ -25,28 +27,21 @@ enum heap_answer { FOREIGN, USABLE, PAGEABLE, NOT_LIVE };
 /* The live block that holds the address, as many bytes as were asked for. */
 static enum heap_answer ask_heap(struct resolver *r, const void *address, struct memory *out)
 {
-    gantry_memory_kind kind;
-    gantry_heap_block block;
-    void *base, *device;
-    size_t bytes;
-    if (!gy_heap_range_of(r->heap, address, &kind, &base, &bytes)) {
+    struct gy_heap_look look;
+    enum gy_heap_place place = gy_heap_look(r->heap, address, &look);
+    if (place == GY_HEAP_FOREIGN) {
         return FOREIGN;
     }
-    if (kind == GANTRY_MEMORY_HOST) {
+    if (look.kind == GANTRY_MEMORY_HOST) {
         return PAGEABLE;
     }
-    if (gantry_heap_find_block(r->heap, address, &block) != GANTRY_OK) {
+    if (place == GY_HEAP_NOT_LIVE) {
         return NOT_LIVE;
     }
-    out->begin = (uintptr_t)block.base;
-    out->end = (uintptr_t)block.base + block.bytes;
-    out->is_host = kind != GANTRY_MEMORY_DEVICE;
-    if (out->is_host) {
-        if (gantry_heap_device_address(r->heap, address, &device) != GANTRY_OK) {
-            return NOT_LIVE;
-        }
-        out->shift = (uint64_t)(uintptr_t)device - (uintptr_t)address;
-    }
+    *out = (struct memory){.begin = look.base,
+                           .end = look.base + look.bytes,
+                           .shift = (uint64_t)look.device - look.base,
+                           .is_host = look.kind != GANTRY_MEMORY_DEVICE};
     return USABLE;
 }
 
@@ -171,4 +166,34 @@ gantry_status gy_copy_resolve(struct gy_context *context, gantry_heap *heap, con
     }
     *out_count = used;
     return GANTRY_OK;
+}
+
+/* ---- single copies ---------------------------------------------------------------------------- */
+
+static GY_COLD gantry_status refuse_bounds(gantry_heap *heap, const struct gy_copy_side *side,
+                                           enum gy_heap_place place, const struct gy_heap_look *look)
+{
+    if (place == GY_HEAP_NOT_LIVE) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
+                       "%s: %zu bytes, but %s %p is in no live block of the heap's %s memory", side->call,
+                       side->bytes, side->name, side->address, gy_kind_name(look->kind));
+    }
+    gantry_alloc_site where = gy_heap_site(heap, look->site);
+    size_t offset = (uintptr_t)side->address - look->base;
+    return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
+                   "%s: %zu bytes, but %s %p has %zu left: it lies %zu bytes into a %s block of %zu bytes "
+                   "(%s, from %s:%d)",
+                   side->call, side->bytes, side->name, side->address, look->bytes - offset, offset,
+                   gy_kind_name(look->kind), look->bytes, where.tag != NULL ? where.tag : "untagged",
+                   where.file != NULL ? where.file : "unknown place", where.line);
+}
+
+gantry_status gy_copy_check_side(gantry_heap *heap, const struct gy_copy_side *side)
+{
+    struct gy_heap_look look;
+    enum gy_heap_place place = gy_heap_look(heap, side->address, &look);
+    bool fits =
+        place == GY_HEAP_FOREIGN ||
+        (place == GY_HEAP_LIVE && side->bytes <= look.bytes - (size_t)((uintptr_t)side->address - look.base));
+    return __builtin_expect(fits, 1) ? GANTRY_OK : refuse_bounds(heap, side, place, &look);
 }

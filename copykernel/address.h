@@ -1,12 +1,26 @@
-/* What memory a descriptor's addresses are, and how the device sees them.  Dispatcher thread only. */
+/* What memory the addresses of a copy are, and how the device sees them. */
 #ifndef COPYKERNEL_ADDRESS_H
 #define COPYKERNEL_ADDRESS_H
 
 #include "copykernel/plan.h"
 #include "heap/heap.h"
 
-/* Turn `count` descriptors that passed gy_copy_check() into items, leaving out those of 0 bytes.  `items`
- * has `count` places.
+/* One side of a copy that copy engines perform. */
+struct gy_copy_side {
+    const char *call; /* for messages: the public function */
+    const char *name; /* and its parameter */
+    const void *address;
+    size_t bytes;
+};
+/* Whether the bytes stay inside of the heap's block that the address lies in; an address that is none of the
+ * heap's is taken as it is.  Any thread; on the submit path.
+ * @retval GANTRY_OK
+ * @retval GANTRY_ERR_INVALID_ARGUMENT  they leave it, or no live block is there; the message names both
+ *                                      sizes and the block */
+GANTRY_MUST_CHECK gantry_status gy_copy_check_side(gantry_heap *heap, const struct gy_copy_side *side);
+
+/* Dispatcher thread only.  Turn `count` descriptors that passed gy_copy_check() into items, leaving out those
+ * of 0 bytes.  `items` has `count` places.
  * @retval GANTRY_ERR_INVALID_ARGUMENT  pageable or unknown memory, the wrong kind for the type, a range
  *                                      that leaves its memory; the message names index and field
  * @retval GANTRY_ERR_DRIVER, GANTRY_ERR_DEVICE_LOST */

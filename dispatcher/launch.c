@@ -2,6 +2,7 @@
 #include "dispatcher/launchers.h"
 
 #include "base/handle.h"
+#include "copykernel/address.h"
 #include "driver/module.h"
 #include "profile/cta.h"
 
@@ -233,31 +234,37 @@ static gantry_status leave_if_pageable(gantry_launch *launch, const void *host)
     return leave_graph(launch, "its copy is from or to pageable memory");
 }
 
-static gantry_status check_copy(const gantry_launch *launch, const void *to, const void *from,
-                                const char *what)
+static gantry_status check_side(const gantry_launch *launch, const char *call, const char *name,
+                                const void *address, size_t bytes)
 {
-    gantry_status status = check_scope(launch, what);
-    if (status == GANTRY_OK && (to == NULL || from == NULL)) {
-        status = GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "%s: an address is NULL", what);
+    if (address == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "%s: %s is NULL", call, name);
     }
-    return status;
+    const struct gy_copy_side side = {call, name, address, bytes};
+    return gy_copy_check_side(launch->dispatcher->config.heap, &side);
 }
 
 /* Between host and device, whichever way. */
 static gantry_status copy_host(gantry_launch *launch, void *to, const void *from, size_t bytes,
                                bool to_device)
 {
-    gantry_status status =
-        check_copy(launch, to, from, to_device ? "gantry_launch_copy_htod" : "gantry_launch_copy_dtoh");
+    const char *call = to_device ? "gantry_launch_copy_htod" : "gantry_launch_copy_dtoh";
+    gantry_status status = check_scope(launch, call);
     if (status != GANTRY_OK || bytes == 0) {
+        return status;
+    }
+    status = check_side(launch, call, to_device ? "device" : "host", to, bytes);
+    if (status == GANTRY_OK) {
+        status = check_side(launch, call, to_device ? "host" : "device", from, bytes);
+    }
+    if (status == GANTRY_OK) {
+        status = leave_if_pageable(launch, to_device ? from : to);
+    }
+    if (status != GANTRY_OK) {
         return status;
     }
     struct gantry_dispatcher *d = launch->dispatcher;
     struct gy_context *context = d->config.context;
-    status = leave_if_pageable(launch, to_device ? from : to);
-    if (status != GANTRY_OK) {
-        return status;
-    }
     if (to_device) {
         status = GY_CALL(context, cuMemcpyHtoDAsync((CUdeviceptr)(uintptr_t)to, from, bytes, launch->stream));
     } else {
@@ -285,11 +292,19 @@ gantry_status gantry_launch_copy_dtoh(gantry_launch *launch, void *host, const v
 
 gantry_status gantry_launch_copy_dtod(gantry_launch *launch, void *to, const void *from, size_t bytes)
 {
+    static const char call[] = "gantry_launch_copy_dtod";
     if (GY_HANDLE_IS_BAD(LAUNCH, launch)) {
         return GANTRY_ERR_INVALID_ARGUMENT;
     }
-    gantry_status status = check_copy(launch, to, from, "gantry_launch_copy_dtod");
+    gantry_status status = check_scope(launch, call);
     if (status != GANTRY_OK || bytes == 0) {
+        return status;
+    }
+    status = check_side(launch, call, "to", to, bytes);
+    if (status == GANTRY_OK) {
+        status = check_side(launch, call, "from", from, bytes);
+    }
+    if (status != GANTRY_OK) {
         return status;
     }
     struct gantry_dispatcher *d = launch->dispatcher;
@@ -300,23 +315,35 @@ gantry_status gantry_launch_copy_dtod(gantry_launch *launch, void *to, const voi
     return status;
 }
 
+static gantry_status check_fill(const gantry_launch *launch, const void *device, uint32_t pattern_bytes,
+                                size_t count)
+{
+    bool known = pattern_bytes == 1 || pattern_bytes == 2 || pattern_bytes == 4;
+    if (!known || (uintptr_t)device % pattern_bytes != 0) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_launch_fill: a pattern of %u bytes at %p",
+                       pattern_bytes, device);
+    }
+    if (count > SIZE_MAX / pattern_bytes) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
+                       "gantry_launch_fill: %zu patterns of %u bytes are more than any memory", count,
+                       pattern_bytes);
+    }
+    return count == 0 ? GANTRY_OK
+                      : check_side(launch, "gantry_launch_fill", "device", device, count * pattern_bytes);
+}
+
 gantry_status gantry_launch_fill(gantry_launch *launch, void *device, uint32_t pattern,
                                  uint32_t pattern_bytes, size_t count)
 {
     if (GY_HANDLE_IS_BAD(LAUNCH, launch)) {
         return GANTRY_ERR_INVALID_ARGUMENT;
     }
-    gantry_status status = check_copy(launch, device, device, "gantry_launch_fill");
-    if (status != GANTRY_OK) {
+    gantry_status status = check_scope(launch, "gantry_launch_fill");
+    if (status == GANTRY_OK) {
+        status = check_fill(launch, device, pattern_bytes, count);
+    }
+    if (status != GANTRY_OK || count == 0) {
         return status;
-    }
-    bool known = pattern_bytes == 1 || pattern_bytes == 2 || pattern_bytes == 4;
-    if (!known || (uintptr_t)device % pattern_bytes != 0) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_launch_fill: a pattern of %u bytes at %p",
-                       pattern_bytes, device);
-    }
-    if (count == 0) {
-        return GANTRY_OK;
     }
     struct gantry_dispatcher *d = launch->dispatcher;
     struct gy_context *context = d->config.context;

@@ -641,17 +641,30 @@ gantry_status gantry_heap_get_stats(gantry_heap *heap, gantry_memory_kind kind, 
     return gy_stats_export(stats, &ours, sizeof(ours), "gantry_heap_get_stats");
 }
 
-bool gy_heap_range_of(gantry_heap *heap, const void *address, gantry_memory_kind *kind, void **base,
-                      size_t *bytes)
+enum gy_heap_place gy_heap_look(gantry_heap *heap, const void *address, struct gy_heap_look *out)
 {
     struct gy_region *region = gy_granules_find(&heap->map, (uintptr_t)address);
+    struct gy_visited block;
     if (region == NULL) {
-        return false;
+        return GY_HEAP_FOREIGN;
     }
-    *kind = region->kind;
-    *base = (void *)region->slab->region.base;
-    *bytes = region->slab->region.bytes;
-    return true;
+    out->kind = region->kind;
+    if (!gy_kind_block_at(&heap->kinds[region->kind], region, (uintptr_t)address, &block) ||
+        (uintptr_t)address - block.base >= block.bytes) {
+        return GY_HEAP_NOT_LIVE;
+    }
+    const struct gy_backing *backing = &region->slab->backing;
+    out->base = block.base;
+    out->bytes = block.bytes;
+    out->device =
+        backing->device_base != 0 ? backing->device_base + (block.base - backing->base) : block.base;
+    out->site = block.site;
+    return GY_HEAP_LIVE;
+}
+
+gantry_alloc_site gy_heap_site(gantry_heap *heap, uint32_t site)
+{
+    return gy_sites_where(&heap->sites, site);
 }
 
 gantry_status gantry_heap_find_block(gantry_heap *heap, const void *address, gantry_heap_block *out)
@@ -663,14 +676,11 @@ gantry_status gantry_heap_find_block(gantry_heap *heap, const void *address, gan
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_heap_find_block: %s is NULL",
                        heap == NULL ? "heap" : "out");
     }
-    struct gy_region *region = gy_granules_find(&heap->map, (uintptr_t)address);
-    struct gy_visited block;
-    if (region == NULL || !gy_kind_block_at(&heap->kinds[region->kind], region, (uintptr_t)address, &block) ||
-        (uintptr_t)address - block.base >= block.bytes) {
+    struct gy_heap_look look;
+    if (gy_heap_look(heap, address, &look) != GY_HEAP_LIVE) {
         return GY_FAIL(GANTRY_ERR_NOT_FOUND, "gantry_heap_find_block: %p is in no live block of this heap",
                        address);
     }
-    *out = (gantry_heap_block){region->kind, (void *)block.base, block.bytes,
-                               gy_sites_where(&heap->sites, block.site)};
+    *out = (gantry_heap_block){look.kind, (void *)look.base, look.bytes, gy_heap_site(heap, look.site)};
     return GANTRY_OK;
 }

@@ -12,9 +12,23 @@ GANTRY_MUST_CHECK gantry_status gy_heap_create(struct gy_context *context, const
 /* Logs one warning per leaking tag and place, gives every slab back.  NULL is ignored. */
 void gy_heap_destroy(gantry_heap *heap);
 
-/* The slab an address lies in: true and the kind, the slab's base and size. */
-bool gy_heap_range_of(gantry_heap *heap, const void *address, gantry_memory_kind *kind, void **base,
-                      size_t *bytes);
+/* What an address means to the heap. */
+enum gy_heap_place {
+    GY_HEAP_FOREIGN,  /* not in its memory */
+    GY_HEAP_LIVE,     /* in the bytes that a live block was asked for */
+    GY_HEAP_NOT_LIVE, /* in its memory, but in no live block */
+};
+struct gy_heap_look {
+    gantry_memory_kind kind; /* unless FOREIGN */
+    uintptr_t base;          /* LIVE: of the block; as the following */
+    size_t bytes;            /* as asked for */
+    uintptr_t device;        /* the device's address of `base` */
+    uint32_t site;
+};
+/* One lookup, on the submit path: no allocation and no driver call. */
+enum gy_heap_place gy_heap_look(gantry_heap *heap, const void *address, struct gy_heap_look *out);
+/* Who asked for the block; strings are static. */
+gantry_alloc_site gy_heap_site(gantry_heap *heap, uint32_t site);
 
 /* A free in two halves, for blocks that wait for their stream.  Between them the block is the application's
  * no more (freeing it is refused) but its memory is in use. */

@@ -56,18 +56,28 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_launch_kernel(gantry_launch *l
 
 /** Copy `bytes` asynchronously on the task's stream with the copy engines.  Host memory must be page-
  *  locked (GANTRY_MEMORY_PINNED or the application's own) and stay untouched until the copy is done.
- *  0 bytes do nothing.  Statuses as gantry_launch_kernel(). */
+ *  0 bytes do nothing, whatever the addresses are.  An address in the heap's memory must lie in a live block,
+ *  and the bytes must not leave it; other memory is taken as it is (with GANTRY_CHECK=1 the driver is asked
+ *  for its bounds).
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  an address is NULL, or the bytes leave their block; the message names
+ *                                       both sizes and the block.  Nothing was enqueued
+ *  @retval GANTRY_ERR_STATE             not in a launch callback
+ *  @retval GANTRY_ERR_DRIVER            the driver refused the copy
+ *  @retval GANTRY_ERR_DEVICE_LOST       the context has failed; nothing was enqueued */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_launch_copy_htod(gantry_launch *launch, void *device,
                                                                    const void *host, size_t bytes);
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_launch_copy_dtoh(gantry_launch *launch, void *host,
                                                                    const void *device, size_t bytes);
 
-/** Copy between two places on the device.  Statuses as gantry_launch_kernel(). */
+/** Copy between two places on the device.  Bounds and statuses as gantry_launch_copy_htod(). */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_launch_copy_dtod(gantry_launch *launch, void *to,
                                                                    const void *from, size_t bytes);
 
 /** Fill device memory with `count` copies of the low `pattern_bytes` (1, 2 or 4) bytes of `pattern`;
- *  `device` is aligned to that size.  Statuses as gantry_launch_kernel(). */
+ *  `device` is aligned to that size.  A count of 0 does nothing.  Bounds and statuses as
+ *  gantry_launch_copy_htod(), and
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  another size of pattern, or `device` is not aligned to it */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_launch_fill(gantry_launch *launch, void *device,
                                                               uint32_t pattern, uint32_t pattern_bytes,
                                                               size_t count);

@@ -185,6 +185,11 @@ static void launch_rows(gantry_launch *launch)
     BAD("`from` NULL", gantry_launch_copy_dtod(launch, device, NULL, 4));
     BAD("`device` NULL", gantry_launch_fill(launch, NULL, 0, 1, 4));
     BAD("a pattern of 3 bytes", gantry_launch_fill(launch, device, 0, 3, 4));
+    const size_t gib = (size_t)1 << 30;
+    BAD("more than the block has", gantry_launch_copy_htod(launch, device, pinned, gib));
+    BAD("more than the block has", gantry_launch_copy_dtoh(launch, pinned, device, gib));
+    BAD("more than the block has", gantry_launch_copy_dtod(launch, device, (char *)device + 4, gib));
+    BAD("more than the block has", gantry_launch_fill(launch, device, 0, 4, gib));
     BAD("`task` NULL", gantry_launch_add_completion(launch, NULL));
     BAD("a task that is released", gantry_launch_add_completion(launch, released_task));
     BAD("no block", gantry_free_after((char *)device + 64, launch));

@@ -207,18 +207,18 @@ static void test_driver_without_mapping_and_with_odd_addresses_works(void **stat
     fake_driver.misaligned = true;
     assert_ok(gy_heap_create(context, NULL, &heap));
     for (int kind = 0; kind < GANTRY_MEMORY_HOST; kind++) {
-        void *block, *device, *base;
-        size_t bytes;
-        gantry_memory_kind found;
+        void *block, *device;
+        struct gy_heap_look look;
         assert_ok(gantry_heap_alloc(heap, (gantry_memory_kind)kind, 2 * MIB, 2 * MIB, SITE, &block));
         assert_int_equal((uintptr_t)block % (2 * MIB), 0);
-        assert_true(gy_heap_range_of(heap, block, &found, &base, &bytes));
-        assert_int_equal(found, kind);
-        assert_ptr_equal(base, block);
+        assert_int_equal(gy_heap_look(heap, (char *)block + 5, &look), GY_HEAP_LIVE);
+        assert_int_equal(look.kind, kind);
+        assert_true(look.base == (uintptr_t)block);
         if (kind != GANTRY_MEMORY_DEVICE) {
             memset(block, 1, 2 * MIB);
             assert_ok(gantry_heap_device_address(heap, block, &device));
             assert_true((uintptr_t)device == (uintptr_t)block + FAKE_DEVICE_DISTANCE);
+            assert_true(look.device == (uintptr_t)device);
         }
         assert_ok(gantry_heap_free(heap, block));
     }
@@ -261,24 +261,27 @@ static void test_blocks_may_be_larger_than_4_gib(void **state)
     heap_scene_close(heap);
 }
 
-static void test_range_of_tells_the_slab(void **state)
+static void test_a_look_tells_live_blocks_from_other_memory(void **state)
 {
     (void)state;
     gantry_heap *heap = heap_scene_open(NULL);
-    void *small, *large, *base;
-    size_t bytes;
-    gantry_memory_kind kind;
-    assert_false(gy_heap_range_of(heap, &small, &kind, &base, &bytes));
-    assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, 300, 0, SITE, &small));
-    assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, 5 * MIB, 0, SITE, &large));
-    assert_true(gy_heap_range_of(heap, (char *)large + 4 * MIB, &kind, &base, &bytes));
-    assert_int_equal(kind, GANTRY_MEMORY_DEVICE);
-    assert_int_equal(bytes, 6 * MIB);
-    assert_true((char *)large >= (char *)base && (char *)large + 5 * MIB <= (char *)base + bytes);
-    assert_true(gy_heap_range_of(heap, small, &kind, &base, &bytes));
-    assert_int_equal(bytes, 2 * MIB);
+    char *small, *large;
+    struct gy_heap_look look;
+    assert_int_equal(gy_heap_look(heap, &small, &look), GY_HEAP_FOREIGN);
+    assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, 300, 0, SITE, (void **)&small));
+    assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, 5 * MIB - 1, 0, SITE, (void **)&large));
+    assert_int_equal(gy_heap_look(heap, large + 4 * MIB, &look), GY_HEAP_LIVE);
+    assert_int_equal(look.kind, GANTRY_MEMORY_DEVICE);
+    assert_true(look.base == (uintptr_t)large && look.bytes == 5 * MIB - 1 && look.device == look.base);
+    assert_int_equal(gy_heap_look(heap, large + 5 * MIB - 1, &look), GY_HEAP_NOT_LIVE);
+    assert_int_equal(gy_heap_look(heap, small + 299, &look), GY_HEAP_LIVE);
+    assert_true(look.base == (uintptr_t)small && look.bytes == 300 && look.device == look.base);
+    assert_int_equal(gy_heap_look(heap, small + 300, &look), GY_HEAP_NOT_LIVE);
+    assert_int_equal(look.kind, GANTRY_MEMORY_DEVICE);
     assert_ok(gantry_heap_free(heap, small));
+    assert_int_equal(gy_heap_look(heap, small, &look), GY_HEAP_NOT_LIVE);
     assert_ok(gantry_heap_free(heap, large));
+    assert_int_equal(gy_heap_look(heap, large, &look), GY_HEAP_NOT_LIVE);
     heap_scene_close(heap);
 }
 
@@ -474,7 +477,7 @@ int main(void)
         cmocka_unit_test(test_pinned_kinds_have_device_addresses),
         cmocka_unit_test(test_driver_without_mapping_and_with_odd_addresses_works),
         cmocka_unit_test(test_blocks_may_be_larger_than_4_gib),
-        cmocka_unit_test(test_range_of_tells_the_slab),
+        cmocka_unit_test(test_a_look_tells_live_blocks_from_other_memory),
         cmocka_unit_test(test_leaks_are_logged_once_per_tag_and_place),
         cmocka_unit_test(test_many_sites_are_told_apart),
         cmocka_unit_test(test_host_memory_faults_anywhere_leak_nothing),
