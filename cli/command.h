@@ -4,6 +4,7 @@
 
 #include <gantry/context.h>
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 
@@ -29,6 +30,12 @@ void cli_log_to_stderr(void *user, gantry_log_level level, const char *line);
 
 /* "gantry: <text>" and where to find help, on stderr; returns CLI_USAGE. */
 int cli_usage_error(const char *format, ...) GANTRY_PRINTF(1, 2);
+
+/* Text that comes from a file, to be read on a terminal: control characters and bytes that are no UTF-8 are
+ * printed as \x1b.  It is cut after `most` columns (a character is one) and filled up to `width` with spaces.
+ */
+#define CLI_ANY_LENGTH UINT_MAX
+void cli_print_text(FILE *file, const char *text, unsigned width, unsigned most);
 
 /* Text as a JSON string, with its quotes; bytes that are no UTF-8 become U+FFFD. */
 void cli_json_string(FILE *file, const char *text);

@@ -5,12 +5,13 @@
 
 #include "cli/command.h"
 #include "cli/options.h"
+#include "cli/output_file.h"
 
-#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum format { FORMAT_TEXT, FORMAT_CHROME, FORMAT_HTML };
 static const char *const format_names[] = {
@@ -174,6 +175,13 @@ static int parse(int argc, char **argv, struct arguments *arguments)
     return -1;
 }
 
+static bool is_same_file(const char *one, const char *other)
+{
+    struct stat a, b;
+    return one != NULL && other != NULL && stat(one, &a) == 0 && stat(other, &b) == 0 && S_ISREG(a.st_mode) &&
+           a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
 static int report_main(int argc, char **argv)
 {
     struct arguments arguments = {.format = FORMAT_TEXT};
@@ -181,17 +189,18 @@ static int report_main(int argc, char **argv)
     if (status >= 0) {
         return status;
     }
-    if (arguments.output != NULL && freopen(arguments.output, "w", stdout) == NULL) {
-        fprintf(stderr, "gantry: %s: %s\n", arguments.output, strerrordesc_np(errno));
+    if (is_same_file(arguments.output, arguments.file) || is_same_file(arguments.output, arguments.other)) {
+        return cli_usage_error("report: --output %s is a recording to be read; it would be lost",
+                               arguments.output);
+    }
+    if (arguments.output == NULL) {
+        return report_on(&arguments);
+    }
+    if (!cli_output_begin(arguments.output)) {
         return 1;
     }
     status = report_on(&arguments);
-    bool is_written = fflush(stdout) == 0 && ferror(stdout) == 0;
-    if (arguments.output != NULL && !is_written) {
-        fprintf(stderr, "gantry: %s: cannot be written\n", arguments.output);
-        status = 1;
-    }
-    return status;
+    return cli_output_end(status == 0) ? status : 1;
 }
 
 const struct cli_command cli_report = {

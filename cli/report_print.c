@@ -30,10 +30,12 @@ static void print_partitions(const struct trace *trace, const struct report *r, 
 {
     for (size_t i = 0; i < r->partition_count; i++) {
         const struct report_partition *p = &r->partitions[i];
-        printf("  %-34.34s %10.3f ms (%5.1f %%), %" PRIu64 " tasks on %u streams, idle %.3f ms in %" PRIu64
+        printf("  ");
+        cli_print_text(stdout, p->name[0] != '\0' ? p->name : trace->tracks[p->gpu].name, 34, 34);
+        printf(" %10.3f ms (%5.1f %%), %" PRIu64 " tasks on %u streams, idle %.3f ms in %" PRIu64
                " gaps, the largest %.3f ms\n",
-               p->name[0] != '\0' ? p->name : trace->tracks[p->gpu].name, ms(p->ns), share(p->ns, gpu_ns),
-               p->tasks, p->streams, ms(p->gap_ns), p->gaps, ms(p->largest_gap_ns));
+               ms(p->ns), share(p->ns, gpu_ns), p->tasks, p->streams, ms(p->gap_ns), p->gaps,
+               ms(p->largest_gap_ns));
         for (size_t s = 0; s < r->stream_count; s++) {
             const struct report_stream *stream = &r->streams[s];
             size_t bytes = strlen(p->name);
@@ -42,7 +44,9 @@ static void print_partitions(const struct trace *trace, const struct report *r, 
                                                      : strncmp(stream->name, p->name, bytes) == 0 &&
                                                            strncmp(stream->name + bytes, " / ", 3) == 0);
             if (is_mine) {
-                printf("    %-32s %10.3f ms (%5.1f %%), %" PRIu64 " tasks\n", stream->name, ms(stream->ns),
+                printf("    ");
+                cli_print_text(stdout, stream->name, 32, CLI_ANY_LENGTH);
+                printf(" %10.3f ms (%5.1f %%), %" PRIu64 " tasks\n", ms(stream->ns),
                        share(stream->ns, gpu_ns), stream->tasks);
             }
         }
@@ -73,8 +77,9 @@ static void print_causes(const struct trace *trace, const struct report *r)
                    r->cause_count[c], ms(r->cause_ns[c]));
         }
         for (size_t i = 0; c == REPORT_HOST_TASK && i < r->host_task_count; i++) {
-            printf("    %-22.22s %6" PRIu64 ", %.3f ms\n", trace->names[r->host_tasks[i].name],
-                   r->host_tasks[i].gaps, ms(r->host_tasks[i].ns));
+            printf("    ");
+            cli_print_text(stdout, trace->names[r->host_tasks[i].name], 22, 22);
+            printf(" %6" PRIu64 ", %.3f ms\n", r->host_tasks[i].gaps, ms(r->host_tasks[i].ns));
         }
     }
 }
@@ -116,9 +121,10 @@ void cli_report_text(const char *path, const struct trace *trace, const struct r
            "total ms", "mean us", "least us", "most us", "blocks");
     for (size_t i = 0; i < r->kernel_count; i++) {
         const struct report_kernel *k = &r->kernels[i];
-        printf("%-28.28s %8" PRIu64 " %12.3f %12.3f %12.3f %12.3f %8" PRIu64 "\n", trace->names[k->name],
-               k->count, ms(k->total_ns), (double)k->total_ns / 1e3 / (double)k->count,
-               (double)k->least_ns / 1e3, (double)k->most_ns / 1e3, k->ctas);
+        cli_print_text(stdout, trace->names[k->name], 28, 28);
+        printf(" %8" PRIu64 " %12.3f %12.3f %12.3f %12.3f %8" PRIu64 "\n", k->count, ms(k->total_ns),
+               (double)k->total_ns / 1e3 / (double)k->count, (double)k->least_ns / 1e3,
+               (double)k->most_ns / 1e3, k->ctas);
     }
 }
 
@@ -217,7 +223,13 @@ void cli_report_json(const char *path, const struct trace *trace, const struct r
 
 static void print_change(const char *what, uint64_t before_ns, uint64_t after_ns)
 {
-    printf("%-28.28s %12.3f %12.3f %+11.1f %%\n", what, ms(before_ns), ms(after_ns),
+    cli_print_text(stdout, what, 28, 28);
+    printf(" %12.3f %12.3f ", ms(before_ns), ms(after_ns));
+    if (before_ns == 0 && after_ns != 0) {
+        printf("%13s\n", "new");
+        return;
+    }
+    printf("%+11.1f %%\n",
            before_ns != 0 ? 100.0 * ((double)after_ns - (double)before_ns) / (double)before_ns : 0);
 }
 

@@ -8,8 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
-#define CELLS 60
+#define CELLS 60   /* the most; as JSON always so many */
 #define STAGES 512 /* of one trace; further ones are counted */
 
 struct stage {
@@ -22,6 +24,7 @@ struct stage {
 struct waterfall {
     const struct trace *trace;
     const struct report *report;
+    unsigned name_width, cells; /* of a row */
     struct stage stages[STAGES];
     size_t count;
     uint64_t left_out; /* slices */
@@ -56,10 +59,10 @@ static struct stage *stage_of(struct waterfall *w, size_t place, uint32_t name)
     return &w->stages[w->count++];
 }
 
-static uint64_t cell_begin(const struct report *report, unsigned cell)
+static uint64_t cell_begin(const struct waterfall *w, unsigned cell)
 {
-    double length = (double)(report->end_ns - report->begin_ns) / CELLS;
-    return report->begin_ns + (uint64_t)(length * cell);
+    double length = (double)(w->report->end_ns - w->report->begin_ns) / w->cells;
+    return w->report->begin_ns + (uint64_t)(length * cell);
 }
 
 static void add(struct waterfall *w, struct stage *stage, const struct trace_slice *s)
@@ -69,8 +72,8 @@ static void add(struct waterfall *w, struct stage *stage, const struct trace_sli
     stage->end_ns = s->end_ns > stage->end_ns ? s->end_ns : stage->end_ns;
     stage->total_ns += s->end_ns - s->begin_ns;
     stage->count++;
-    for (unsigned c = 0; c < CELLS; c++) {
-        uint64_t begin = cell_begin(w->report, c), end = cell_begin(w->report, c + 1);
+    for (unsigned c = 0; c < w->cells; c++) {
+        uint64_t begin = cell_begin(w, c), end = cell_begin(w, c + 1);
         stage->cells[c] += cli_interval_overlap(&slice, begin, end);
         stage->cells[c] = stage->cells[c] < end - begin ? stage->cells[c] : end - begin;
     }
@@ -110,28 +113,38 @@ static void print_place(const struct waterfall *w, size_t place)
         return;
     }
     const struct report_partition *p = &w->report->partitions[place - 1];
-    printf("\n%s%s%s\n", w->trace->tracks[p->gpu].name, p->name[0] != '\0' ? ", partition " : "", p->name);
+    printf("\n");
+    cli_print_text(stdout, w->trace->tracks[p->gpu].name, 0, CLI_ANY_LENGTH);
+    printf("%s", p->name[0] != '\0' ? ", partition " : "");
+    cli_print_text(stdout, p->name, 0, CLI_ANY_LENGTH);
+    printf("\n");
+}
+
+static void print_row(const struct waterfall *w, const struct stage *s, int decimals)
+{
+    static const char levels[] = " .:=#"; /* nothing, up to a quarter of the time, ... */
+    char bar[CELLS + 1] = "";
+    for (unsigned c = 0; c < w->cells; c++) {
+        uint64_t room = cell_begin(w, c + 1) - cell_begin(w, c);
+        bar[c] = levels[room != 0 ? (s->cells[c] * 4 + room - 1) / room : 0];
+    }
+    cli_print_text(stdout, w->trace->names[s->name], w->name_width, w->name_width);
+    printf(" %6" PRIu64 " %8.*f %8.*f %9.*f |%s|\n", s->count, decimals,
+           (double)(s->begin_ns - w->report->begin_ns) / 1e6, decimals,
+           (double)(s->end_ns - w->report->begin_ns) / 1e6, decimals, (double)s->total_ns / 1e6, bar);
 }
 
 static void print_text(const struct waterfall *w)
 {
-    static const char levels[] = " .:=#"; /* nothing, up to a quarter of the time, ... */
     double ms = (double)(w->report->end_ns - w->report->begin_ns) / 1e6;
-    printf("%-24s %7s %11s %11s %11s  0%*.3f ms\n", "stage", "count", "begin ms", "end ms", "total ms",
-           CELLS - 4, ms);
+    int decimals = ms < 1e4 ? 3 : ms < 1e6 ? 1 : 0; /* what fits in eight columns */
+    printf("%-*s %6s %8s %8s %9s  0%*.*f ms\n", (int)w->name_width, "stage", "count", "begin ms", "end ms",
+           "total ms", (int)w->cells - 4, decimals, ms);
     for (size_t i = 0; i < w->count; i++) {
-        const struct stage *s = &w->stages[i];
-        char bar[CELLS + 1] = "";
-        if (i == 0 || s->place != w->stages[i - 1].place) {
-            print_place(w, s->place);
+        if (i == 0 || w->stages[i].place != w->stages[i - 1].place) {
+            print_place(w, w->stages[i].place);
         }
-        for (unsigned c = 0; c < CELLS; c++) {
-            uint64_t room = cell_begin(w->report, c + 1) - cell_begin(w->report, c);
-            bar[c] = levels[room != 0 ? (s->cells[c] * 4 + room - 1) / room : 0];
-        }
-        printf("%-24.24s %7" PRIu64 " %11.3f %11.3f %11.3f |%s|\n", w->trace->names[s->name], s->count,
-               (double)(s->begin_ns - w->report->begin_ns) / 1e6,
-               (double)(s->end_ns - w->report->begin_ns) / 1e6, (double)s->total_ns / 1e6, bar);
+        print_row(w, &w->stages[i], decimals);
     }
     if (w->left_out != 0) {
         printf("\n%" PRIu64 " tasks of further labels are left out\n", w->left_out);
@@ -162,6 +175,18 @@ static void print_json(const struct waterfall *w)
     printf("]}\n");
 }
 
+/* Rows as wide as the terminal, or 80 columns where there is none. */
+static void choose_widths(struct waterfall *w)
+{
+    enum { NARROW = 18, WIDE = 24, NUMBERS = 7 + 9 + 9 + 10, FRAME = 3 };
+    struct winsize size = {.ws_col = 0};
+    unsigned columns = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col != 0 ? size.ws_col : 80;
+    columns = columns < 80 ? 80 : columns;
+    w->name_width = columns < 100 ? NARROW : WIDE;
+    unsigned left = columns - w->name_width - NUMBERS - FRAME;
+    w->cells = left < CELLS ? left : CELLS;
+}
+
 bool cli_report_waterfall(const struct trace *trace, const struct report *report, bool json)
 {
     struct waterfall *w = calloc(1, sizeof(*w));
@@ -171,6 +196,8 @@ bool cli_report_waterfall(const struct trace *trace, const struct report *report
     }
     w->trace = trace;
     w->report = report;
+    choose_widths(w);
+    w->cells = json ? CELLS : w->cells;
     fill(w);
     if (json) {
         print_json(w);

@@ -495,7 +495,7 @@ static void read_stage(struct trace_reader *r, const struct sequence *sequence, 
         queue = field.number == 13 ? field.value : queue;
         stage = field.number == 14 ? field.value : stage;
         while (field.number == 6 && cli_next_field(&field.bytes, &inner)) {
-            if (inner.number == 2) {
+            if (inner.number == 2 && inner.bytes.at != NULL) {
                 char text[24] = "";
                 size_t bytes = (size_t)(inner.bytes.end - inner.bytes.at);
                 memcpy(text, inner.bytes.at, bytes < sizeof(text) ? bytes : sizeof(text) - 1);

@@ -163,7 +163,7 @@ const char *cli_trace_file_read(const char *path, bool (*packet)(void *user, str
                                 uint64_t *cut)
 {
     struct file file = {.packet = packet, .user = user};
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* not to wait for who writes into a pipe */
     struct stat info;
     bool is_file = fd >= 0 && fstat(fd, &info) == 0;
     int why = errno;

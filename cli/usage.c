@@ -35,6 +35,34 @@ static size_t character_bytes(const unsigned char *c)
     return is_other_form ? 0 : bytes;
 }
 
+/* C0, DEL, and C1, which UTF-8 has as 0xc2 0x80 to 0xc2 0x9f. */
+static bool is_control(const unsigned char *c)
+{
+    return c[0] < 0x20 || c[0] == 0x7f || (c[0] == 0xc2 && c[1] < 0xa0);
+}
+
+void cli_print_text(FILE *file, const char *text, unsigned width, unsigned most)
+{
+    unsigned columns = 0;
+    for (const unsigned char *c = (const unsigned char *)text; *c != '\0';) {
+        size_t bytes = character_bytes(c);
+        bool is_shown = bytes != 0 && !is_control(c);
+        unsigned needed = is_shown ? 1 : 4 * (bytes != 0 ? (unsigned)bytes : 1);
+        if (most - columns < needed) {
+            break;
+        }
+        columns += needed;
+        if (is_shown) {
+            fwrite(c, 1, bytes, file);
+        }
+        for (size_t i = 0; !is_shown && i < (bytes != 0 ? bytes : 1); i++) {
+            fprintf(file, "\\x%02x", c[i]);
+        }
+        c += bytes != 0 ? bytes : 1;
+    }
+    fprintf(file, "%*s", columns < width ? (int)(width - columns) : 0, "");
+}
+
 void cli_json_string(FILE *file, const char *text)
 {
     fputc('"', file);

@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
 """test_report.py MAKE_TRACE GANTRY: `gantry report trace` on a recording whose contents are known."""
 import collections
+import fcntl
 import json
 import os
+import pty
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import unittest
 
 MAKE_TRACE, GANTRY = sys.argv[1:3]
@@ -262,6 +266,70 @@ class Report(unittest.TestCase):
             with open(path, encoding="utf-8") as file:
                 self.assertEqual(file.read(), shown, options)
         self.assertRegex(gantry("trace", TRACE, "-o", os.path.join(FOLDER, "no", "where"), status=1), "where: No such file")
+        self.assertEqual(subprocess.run([GANTRY, "report", "trace", TRACE, "-o", "/dev/stdout"], capture_output=True,
+                                        text=True).stdout, gantry("trace", TRACE))
+
+    def test_no_file_is_lost(self):
+        folder = os.path.join(FOLDER, "kept")
+        os.mkdir(folder)
+        path, link = os.path.join(folder, "out"), os.path.join(folder, "link")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("precious")
+        os.chmod(path, 0o640)
+        os.symlink("out", link)
+        recording = os.path.join(folder, "recording")
+        shutil.copy(TRACE, recording)
+        for arguments in ([recording, "-o", recording], [TRACE, "--diff", recording, "-o", recording]):
+            self.assertIn(f"{recording} is a recording to be read", gantry("trace", *arguments, status=2))
+        with open(recording, "rb") as file, open(TRACE, "rb") as same:
+            self.assertEqual(file.read(), same.read())
+        for options in ([], ["--format", "json"], ["--format", "html"], ["--json"], ["--waterfall"]):
+            gantry("trace", os.path.join(folder, "none"), *options, "-o", link, status=1)
+            with open(path, encoding="utf-8") as file:
+                self.assertEqual(file.read(), "precious")
+        gantry("trace", TRACE, "-o", link)
+        with open(path, encoding="utf-8") as file:
+            self.assertEqual(file.read(), gantry("trace", TRACE))
+        self.assertEqual(os.stat(path).st_mode & 0o777, 0o640)
+        self.assertEqual(sorted(os.listdir(folder)), ["link", "out", "recording"])
+        self.assertEqual(os.readlink(link), "out")
+
+    def test_a_pipe_is_not_waited_for(self):
+        pipe = os.path.join(FOLDER, "pipe")
+        os.mkfifo(pipe)
+        self.assertIn("pipe: no regular file", gantry("trace", pipe, status=1))
+
+    def test_labels_cannot_steer_a_terminal(self):
+        path = os.path.join(FOLDER, "coloured")
+        with open(TRACE, "rb") as file, open(path, "wb") as other:
+            other.write(file.read().replace(b"slow", b"\x1b[3m").replace(b"even", b"\xc2\x9b\xffm").replace(b"late", b"a\x7fbc"))
+        for options in ([], ["--waterfall"], ["--diff", TRACE]):
+            text = subprocess.run([GANTRY, "report", "trace", path, *options], capture_output=True, check=True).stdout
+            self.assertRegex(text.replace(b"\n", b""), rb"^[\x20-\x7e]*$")
+        self.assertIn("\\x1b[3m", gantry("trace", path))
+        self.assertIn("\\xc2\\x9b\\xffm", gantry("trace", path))
+        self.assertIn("a\\x7fbc", gantry("trace", path, "--waterfall"))
+
+    def test_what_was_not_there_before_is_new(self):
+        path = os.path.join(FOLDER, "renamed")
+        with open(TRACE, "rb") as file, open(path, "wb") as other:
+            other.write(file.read().replace(b"even", b"ever"))
+        text = gantry("trace", path, "--diff", TRACE)
+        self.assertRegex(text, r"(?m)^ever +0\.000 +[0-9.]+ +new$")
+        self.assertRegex(text, r"(?m)^even +[0-9.]+ +0\.000 +-100\.0 %$")
+
+    def test_a_waterfall_is_as_wide_as_the_terminal(self):
+        lines = gantry("trace", TRACE, "--waterfall").splitlines()
+        self.assertEqual({len(line) for line in lines if line.endswith("|")}, {80})
+        self.assertLessEqual(max(map(len, lines)), 80)
+        for columns, width in ((40, 80), (90, 90), (200, 122)):
+            ours, theirs = pty.openpty()
+            fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+            subprocess.run([GANTRY, "report", "trace", TRACE, "--waterfall"], stdout=theirs, check=True)
+            os.close(theirs)
+            rows = [line for line in os.read(ours, 1 << 16).decode().split("\r\n") if line.endswith("|")]
+            os.close(ours)
+            self.assertEqual({len(row) for row in rows}, {width})
 
 
 if __name__ == "__main__":

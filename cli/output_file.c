@@ -1,0 +1,106 @@
+#include "cli/output_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char *shown; /* as the user named it */
+static char *final;       /* where it leads, through symbolic links; NULL: written directly */
+static char *part;        /* what is written, beside it */
+
+static bool complain(void)
+{
+    fprintf(stderr, "gantry: %s: %s\n", shown, strerrordesc_np(errno));
+    return false;
+}
+
+/* A signal that ends the command must not leave half a file behind. */
+static void on_signal(int signal)
+{
+    (void)unlink(part);
+    (void)raise(signal); /* SA_RESETHAND: it ends the process now */
+}
+
+static void remove_at_signals(void)
+{
+    static const int signals[] = {SIGHUP, SIGINT, SIGTERM};
+    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
+        struct sigaction old, action = {.sa_flags = (int)SA_RESETHAND};
+        action.sa_handler = on_signal;
+        if (sigaction(signals[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN) {
+            (void)sigaction(signals[i], &action, NULL);
+        }
+    }
+}
+
+static mode_t usual_mode(void)
+{
+    mode_t mask = umask(0);
+    (void)umask(mask);
+    return 0666 & ~mask;
+}
+
+/* A new file beside `final`, as its standard output. */
+static bool begin_beside(mode_t mode)
+{
+    if (asprintf(&part, "%s.XXXXXX", final) < 0) {
+        part = NULL;
+        errno = ENOMEM;
+        return complain();
+    }
+    int fd = mkstemp(part);
+    if (fd < 0) {
+        free(part);
+        part = NULL;
+        return complain();
+    }
+    remove_at_signals();
+    if (fchmod(fd, mode) != 0 || fflush(stdout) != 0 || dup2(fd, STDOUT_FILENO) < 0) {
+        (void)complain();
+        (void)unlink(part);
+        close(fd);
+        return false;
+    }
+    close(fd);
+    return true;
+}
+
+bool cli_output_begin(const char *path)
+{
+    struct stat info;
+    shown = path;
+    bool is_there = stat(path, &info) == 0;
+    if (!is_there && errno != ENOENT) {
+        return complain();
+    }
+    if (is_there && !S_ISREG(info.st_mode)) {
+        return freopen(path, "w", stdout) != NULL || complain();
+    }
+    if (is_there && access(path, W_OK) != 0) {
+        return complain();
+    }
+    final = is_there ? realpath(path, NULL) : strdup(path);
+    return final != NULL ? begin_beside(is_there ? info.st_mode & 07777 : usual_mode()) : complain();
+}
+
+bool cli_output_end(bool keep)
+{
+    errno = 0;
+    bool good = fflush(stdout) == 0 && ferror(stdout) == 0;
+    if (!good) {
+        errno = errno != 0 ? errno : EIO;
+        (void)complain();
+    }
+    if (part != NULL && good && keep && rename(part, final) != 0) {
+        good = complain();
+    }
+    if (part != NULL && !(good && keep)) {
+        (void)unlink(part);
+    }
+    return good;
+}

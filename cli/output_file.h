@@ -1,0 +1,16 @@
+/* Standard output goes into a file, which gets its name when it is complete. */
+#ifndef CLI_OUTPUT_FILE_H
+#define CLI_OUTPUT_FILE_H
+
+#include <stdbool.h>
+
+/* Send standard output to `path`, once per process.  A regular file is written beside it under another name
+ * until cli_output_end(), so that the file that is there stays as it was when something fails; anything else
+ * (a device, a pipe) is written directly.  False after a line on stderr. */
+bool cli_output_begin(const char *path);
+
+/* Write what is left.  With `keep` the new file takes the place of the old one, else it is removed; false
+ * after a line on stderr, and the old file is as it was. */
+bool cli_output_end(bool keep);
+
+#endif
