@@ -56,16 +56,31 @@ size_t gy_trace_file_pack(const uint8_t *packets, size_t bytes, uint8_t *out)
 
 /* ---- the file ---------------------------------------------------------------------------------- */
 
+/* -1: errno says why not. */
+static int open_for_writing(const char *path)
+{
+    /* A pipe that nobody reads is refused (ENXIO) instead of waited for. */
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK | O_CLOEXEC, 0666);
+    int flags = fd >= 0 ? fcntl(fd, F_GETFL) : -1;
+    if (fd >= 0 && (flags < 0 || fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) != 0)) {
+        int why = errno;
+        close(fd);
+        errno = why;
+        return -1;
+    }
+    return fd;
+}
+
 gantry_status gy_trace_file_open(struct gy_trace_file *file, const char *path, bool compress)
 {
     file->path = gy_strdup(path);
     if (file->path == NULL) {
         return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "profile: no memory for a trace writer");
     }
-    file->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    file->fd = open_for_writing(path);
     if (file->fd < 0) {
-        gantry_status status =
-            GY_FAIL(GANTRY_ERR_IO, "profile: cannot create %s: %s", path, strerrordesc_np(errno));
+        gantry_status status = GY_FAIL(GANTRY_ERR_IO, "profile: cannot create %s: %s", path,
+                                       errno == ENXIO ? "a pipe that nobody reads" : strerrordesc_np(errno));
         gy_free(file->path);
         return status;
     }

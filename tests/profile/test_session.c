@@ -8,6 +8,7 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -145,6 +146,31 @@ static void test_unwritable_path_is_named(void **state)
     assert_non_null(strstr(gantry_last_error(), "No such file or directory"));
     assert_int_equal(gy_alloc_live(), 0);
     assert_false(gy_span_on());
+}
+
+/* Opening it for writing would wait for a reader. */
+static void test_pipe_without_reader_is_refused(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/gantry-pipe-XXXXXX", pipe_path[64];
+    assert_non_null(mkdtemp(folder));
+    snprintf(pipe_path, sizeof(pipe_path), "%s/pipe", folder);
+    assert_int_equal(mkfifo(pipe_path, 0600), 0);
+    gantry_profile_options options = GANTRY_PROFILE_OPTIONS_INIT;
+    options.path = pipe_path;
+    gantry_profile *profile = NULL;
+    assert_int_equal(gantry_profile_start(&options, &profile), GANTRY_ERR_IO);
+    assert_non_null(strstr(gantry_last_error(), "a pipe that nobody reads"));
+    int reader = open(pipe_path, O_RDONLY | O_NONBLOCK);
+    assert_true(reader >= 0);
+    assert_ok(gantry_profile_start(&options, &profile));
+    assert_ok(gantry_profile_stop(profile, NULL));
+    char head[1];
+    assert_int_equal(read(reader, head, sizeof(head)), 1);
+    close(reader);
+    unlink(pipe_path);
+    rmdir(folder);
+    assert_int_equal(gy_alloc_live(), 0);
 }
 
 static unsigned io_lines;
@@ -346,6 +372,7 @@ int main(void)
         cmocka_unit_test(test_bad_arguments_are_refused),
         cmocka_unit_test(test_bad_statistics_do_not_keep_the_recording),
         cmocka_unit_test(test_unwritable_path_is_named),
+        cmocka_unit_test(test_pipe_without_reader_is_refused),
         cmocka_unit_test(test_full_disk_is_reported_once),
         cmocka_unit_test(test_every_span_is_written_or_counted_as_lost),
         cmocka_unit_test(test_recordings_come_and_go_under_emitting_threads),
