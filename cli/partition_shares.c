@@ -13,6 +13,9 @@ enum {
     LOADED_NS = 1200000000, /* longer than a window of 1 s */
 };
 
+/* One launch must be paid for before the next, and before anything else runs in that partition. */
+#define LEAST_SHARE 0.001
+
 struct load {
     gantry_kernel *kernel;
     uint32_t *seen;    /* WORDS of the device, which nobody reads */
@@ -53,6 +56,7 @@ static void read_usages(gantry_context *context, struct cli_share *shares, uint3
         shares[i].usage.struct_size = sizeof(shares[i].usage);
         gantry_partition *partition = gantry_partition_at(context, i);
         shares[i].is_bound = gantry_partition_get_usage(partition, &shares[i].usage) == GANTRY_OK;
+        shares[i].is_too_small = shares[i].usage.target < LEAST_SHARE;
     }
     gantry_set_log(cli_log_to_stderr, NULL, cli_log_level);
 }
@@ -69,7 +73,7 @@ static gantry_status load_all(gantry_context *context, gantry_taskman *manager, 
     for (uint32_t i = 0; i < count && status == GANTRY_OK; i++) {
         gantry_task *task;
         gpu.partition = gantry_partition_at(context, i);
-        if (shares[i].is_bound) {
+        if (shares[i].is_bound && !shares[i].is_too_small) {
             status = gantry_taskman_submit(manager, &gpu, &task);
             if (status == GANTRY_OK) {
                 status = gantry_task_start_after(load->done, task);
@@ -121,7 +125,7 @@ bool cli_try_shares(gantry_context *context, struct cli_share *out, uint32_t cou
     memset(before, 0, sizeof(before));
     read_usages(context, before, count);
     for (uint32_t i = 0; i < count; i++) {
-        any = any || before[i].is_bound;
+        any = any || (before[i].is_bound && !before[i].is_too_small);
     }
     if (any && run(context, &load, before, count) != GANTRY_OK) {
         return false;

@@ -93,6 +93,32 @@ static void format_set(const gantry_sm_set *set, char *out, size_t room)
     }
 }
 
+static void print_name(const struct seen *seen)
+{
+    cli_print_text(stdout, seen->info.name, 16, CLI_ANY_LENGTH);
+}
+
+static const char *scope_name(const struct seen *seen)
+{
+    return seen->info.workqueue_scope == GANTRY_WORKQUEUE_BALANCED ? "balanced" : "shared";
+}
+
+/* What else was granted; a work queue limit of 0 says that the queues are not divided. */
+static void print_grants(const struct seen *seen, uint32_t count)
+{
+    printf("%-16s %7s %8s %11s  %s\n", "partition", "cluster", "priority", "work queues", "scope");
+    for (uint32_t i = 0; i < count; i++) {
+        const gantry_partition_info *info = &seen[i].info;
+        print_name(&seen[i]);
+        printf(" %7" PRIu32 " %8d ", info->cluster_size, info->priority);
+        if (info->workqueue_limit != 0) {
+            printf("%11" PRIu32 "  %s\n", info->workqueue_limit, scope_name(&seen[i]));
+        } else {
+            printf("%11s  not divided\n", "-");
+        }
+    }
+}
+
 static void print_text(const gantry_sm_topology *t, const gantry_partition_layout *plan,
                        const struct seen *seen, const struct unnamed *unnamed)
 {
@@ -109,13 +135,15 @@ static void print_text(const gantry_sm_topology *t, const gantry_partition_layou
     for (uint32_t i = 0; i < plan->count; i++) {
         const struct seen *s = &seen[i];
         format_set(&s->stream, set, sizeof(set));
-        printf("%-16s %7" PRIu32 " %7" PRIu32 " %6" PRIu32 " %6" PRIu32 " %7" PRIu32 " %7" PRIu32 " %7" PRIu32
+        print_name(s);
+        printf(" %7" PRIu32 " %7" PRIu32 " %6" PRIu32 " %6" PRIu32 " %7" PRIu32 " %7" PRIu32 " %7" PRIu32
                "  %s%s\n",
-               s->info.name, s->info.planned_sms, s->info.granted_sms, s->stream.count, s->graph.count,
-               s->strays, s->missing, s->overlap, set, s->info.is_default ? "  (default)" : "");
+               s->info.planned_sms, s->info.granted_sms, s->stream.count, s->graph.count, s->strays,
+               s->missing, s->overlap, set, s->info.is_default ? "  (default)" : "");
     }
     printf("%-16s %7s %7s %6" PRIu32 " %6" PRIu32 " %7" PRIu32 "\n", "(a task of none)", "", "",
            unnamed->stream, unnamed->graph, unnamed->strays);
+    print_grants(seen, plan->count);
 }
 
 static void print_shares(const struct seen *seen, uint32_t count)
@@ -131,8 +159,14 @@ static void print_shares(const struct seen *seen, uint32_t count)
                    "throttled", "(all of them loaded at a time)");
         }
         any = true;
-        printf("%-16s %5.1f %% %6.1f %% %7.1f %% %7.1f %% %7.1f %%\n", seen[i].info.name, 100 * u->target,
-               100 * u->measured, 100 * u->worst_100ms, 100 * u->worst_1s,
+        if (seen[i].share.is_too_small) {
+            print_name(&seen[i]);
+            printf(" %5.2g %% is too small to be measured here\n", 100 * u->target);
+            continue;
+        }
+        print_name(&seen[i]);
+        printf(" %5.1f %% %6.1f %% %7.1f %% %7.1f %% %7.1f %%\n", 100 * u->target, 100 * u->measured,
+               100 * u->worst_100ms, 100 * u->worst_1s,
                u->since_ns != 0 ? 100 * (double)u->throttled_ns / (double)u->since_ns : 0.0);
     }
 }
@@ -142,6 +176,10 @@ static void print_json_share(const struct cli_share *share)
     const gantry_share_usage *u = &share->usage;
     if (!share->is_bound) {
         printf(",\"share\":null}");
+        return;
+    }
+    if (share->is_too_small) {
+        printf(",\"share\":{\"target\":%.9g,\"measured\":null}}", u->target);
         return;
     }
     printf(",\"share\":{\"target\":%.6f,\"measured\":%.6f,\"worst_100ms\":%.6f,\"worst_1s\":%.6f,"
@@ -165,9 +203,11 @@ static void print_json(const gantry_sm_topology *t, const gantry_partition_layou
         cli_json_string(stdout, s->info.name);
         printf(",\"planned_sms\":%" PRIu32 ",\"granted_sms\":%" PRIu32 ",\"seen_sms\":%" PRIu32
                ",\"seen_in_graph\":%" PRIu32 ",\"strays\":%" PRIu32 ",\"missing\":%" PRIu32
-               ",\"overlap\":%" PRIu32 ",\"default\":%s,\"sms\":\"%s\"",
+               ",\"overlap\":%" PRIu32 ",\"default\":%s,\"sms\":\"%s\",\"cluster_size\":%" PRIu32
+               ",\"priority\":%d,\"workqueue_limit\":%" PRIu32 ",\"workqueue_scope\":\"%s\"",
                s->info.planned_sms, s->info.granted_sms, s->stream.count, s->graph.count, s->strays,
-               s->missing, s->overlap, s->info.is_default ? "true" : "false", set);
+               s->missing, s->overlap, s->info.is_default ? "true" : "false", set, s->info.cluster_size,
+               s->info.priority, s->info.workqueue_limit, scope_name(s));
         print_json_share(&s->share);
     }
     printf("],\"unnamed\":{\"seen_sms\":%" PRIu32 ",\"seen_in_graph\":%" PRIu32 ",\"strays\":%" PRIu32 "}}\n",

@@ -15,6 +15,7 @@ bool cli_look_at_tasks(gantry_context *context, gantry_sm_set *stream, gantry_sm
 /* What a partition with a bound on GPU time got while it and all others with one wanted everything. */
 struct cli_share {
     bool is_bound;            /* false: it has none, and the rest means nothing */
+    bool is_too_small;        /* to be measured in a time that anybody waits: it was not loaded */
     gantry_share_usage usage; /* of that time, but for the windows, which are of all time so far */
 };
 

@@ -1,5 +1,7 @@
 #include "cli/plan_json.h"
 
+#include "cli/command.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,8 +51,23 @@ static const struct field fields[] = {
 
 static bool refuse(const char *path, const char *where, const char *why)
 {
-    fprintf(stderr, "gantry: %s: \"%s\": %s\n", path, where, why);
+    fprintf(stderr, "gantry: %s: \"", path);
+    cli_print_text(stderr, where, 0, CLI_ANY_LENGTH);
+    fprintf(stderr, "\": %s\n", why);
     return false;
+}
+
+/* No key of an object is there twice. */
+static bool check_keys(const char *path, const cJSON *object)
+{
+    for (const cJSON *item = object->child; item != NULL; item = item->next) {
+        for (const cJSON *other = item->next; other != NULL; other = other->next) {
+            if (strcmp(item->string, other->string) == 0) {
+                return refuse(path, item->string, "twice in one object");
+            }
+        }
+    }
+    return true;
 }
 
 static bool read_choice(const cJSON *item, const char *const *choices, int *out)
@@ -125,8 +142,11 @@ static bool read_request(const char *path, const cJSON *object, gantry_partition
         for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
             field = strcmp(fields[i].key, item->string) == 0 ? &fields[i] : field;
         }
-        if (strcmp(item->string, "share") == 0 && cJSON_IsObject(item)) {
-            if (!read_share(path, item, &request->share)) {
+        if (strcmp(item->string, "share") == 0) {
+            if (!cJSON_IsObject(item)) {
+                return refuse(path, item->string, "not an object like {\"percent\": 25}");
+            }
+            if (!check_keys(path, item) || !read_share(path, item, &request->share)) {
                 return false;
             }
         } else if (field == NULL) {
@@ -146,6 +166,9 @@ static bool read_document(const char *path, const cJSON *document, struct cli_pl
     int choice;
     out->options = (gantry_partition_options)GANTRY_PARTITION_OPTIONS_INIT;
     out->options.requests = out->requests;
+    if (!check_keys(path, document)) {
+        return false;
+    }
     for (item = document->child; item != NULL; item = item->next) {
         if (strcmp(item->string, "fallback") == 0 && read_choice(item, fallbacks, &choice)) {
             out->options.fallback = (gantry_partition_fallback)choice;
@@ -160,19 +183,20 @@ static bool read_document(const char *path, const cJSON *document, struct cli_pl
         if (!cJSON_IsObject(item) || out->options.count == GANTRY_PARTITIONS_MAX) {
             return refuse(path, "partitions", "not a list of at most 16 objects");
         }
-        if (!read_request(path, item, &out->requests[out->options.count++])) {
+        if (!check_keys(path, item) || !read_request(path, item, &out->requests[out->options.count++])) {
             return false;
         }
     }
     return true;
 }
 
-static char *read_file(const char *path)
+static char *read_file(const char *path, size_t *bytes)
 {
     errno = 0;
     FILE *file = fopen(path, "rb");
     char *text = calloc(1, 1 << 16);
-    bool read = file != NULL && text != NULL && fread(text, 1, (1 << 16) - 1, file) > 0 && feof(file);
+    bool read =
+        file != NULL && text != NULL && (*bytes = fread(text, 1, (1 << 16) - 1, file)) > 0 && feof(file);
     if (!read) {
         fprintf(stderr, "gantry: %s: %s\n", path,
                 errno != 0 ? strerror(errno) : "empty, or longer than 64 KiB");
@@ -187,32 +211,53 @@ static char *read_file(const char *path)
     return text;
 }
 
-/* `end`: where the reader stopped. */
-static bool refuse_text(const char *path, const char *text, const char *end, bool is_json)
+/* `at`: the place in the text. */
+static bool refuse_text(const char *path, const char *text, const char *at, const char *why)
 {
     int line = 1;
-    for (const char *c = text; c < end; c++) {
+    for (const char *c = text; c < at; c++) {
         line += *c == '\n';
     }
-    if (is_json) {
-        fprintf(stderr, "gantry: %s: no JSON object, but another value\n", path);
-    } else {
-        fprintf(stderr, "gantry: %s:%d: no JSON object: a mistake before \"%.20s\"\n", path, line, end);
-    }
+    fprintf(stderr, "gantry: %s:%d: %s \"", path, line, why);
+    size_t rest = strcspn(at, "\r\n");
+    cli_print_text(stderr, at, 0, rest < 20 ? (unsigned)rest : 20);
+    fprintf(stderr, "\"\n");
     return false;
+}
+
+/* One object, and nothing behind it. */
+static bool check_text(const char *path, const char *text, size_t bytes, const char *end,
+                       const cJSON *document)
+{
+    if (document == NULL) {
+        return refuse_text(path, text, end, "no JSON object: a mistake before");
+    }
+    if (!cJSON_IsObject(document)) {
+        fprintf(stderr, "gantry: %s: no JSON object, but another value\n", path);
+        return false;
+    }
+    end += strspn(end, " \t\r\n");
+    if (*end != '\0') {
+        return refuse_text(path, text, end, "text after the object:");
+    }
+    if (end != text + bytes) {
+        fprintf(stderr, "gantry: %s: a byte of value 0 after the object\n", path);
+        return false;
+    }
+    return true;
 }
 
 bool cli_plan_read(const char *path, struct cli_plan *out)
 {
     memset(out, 0, sizeof(*out));
-    char *text = read_file(path);
+    size_t bytes;
+    char *text = read_file(path, &bytes);
     if (text == NULL) {
         return false;
     }
     const char *end = text;
     cJSON *document = cJSON_ParseWithOpts(text, &end, false);
-    bool good = cJSON_IsObject(document) ? read_document(path, document, out)
-                                         : refuse_text(path, text, end, document != NULL);
+    bool good = check_text(path, text, bytes, end, document) && read_document(path, document, out);
     free(text);
     if (!good) {
         cJSON_Delete(document);

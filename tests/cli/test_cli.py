@@ -143,9 +143,22 @@ class Cli(unittest.TestCase):
         self.assertEqual((status, err), (0, ""))
         self.assertRegex(out, r"\(a task of none\) +84 +84 +0\n")
         self.assertRegex(out, r"other +84 +84 +84 +84 +0 +0 +0 .*\(default\)")
+        self.assertRegex(out, r"(?m)^critical +8 +-1 +- +not divided$")
+        status, out, err = gantry("info", "--driver", "emulated", "--partitions", self.plan(
+            '{"partitions": [{"name": "a", "sms": 16, "cluster_size": 8, "workqueue_limit": 4, "workqueue_scope":'
+            '"balanced"}]}'), GANTRY_EMU_PROFILE="b200", GANTRY_EMU_CUDA="13010")
+        self.assertEqual((status, err), (0, ""))
+        self.assertRegex(out, r"(?m)^a +8 +0 +4 +balanced$")
         for text, named in [('{"partitions": [{"nam": "a"}]}', "nam"), ('{"partitions": [{"name": "a", "sms": -1}]}', "sms"),
                             ('{"plan": []}', "plan"), ("[1]", "no JSON object"),
-                            ('{"partitions": [{"name": "a", "sms": 1000}]}', "1000")]:
+                            ('{"partitions": [{"name": "a", "sms": 1000}]}', "1000"),
+                            ('{"partitions": [{"name": "a", "share": 50}]}', 'not an object like {"percent": 25}'),
+                            ('{"partitions": [], "partitions": []}', '"partitions": twice'),
+                            ('{"partitions": [{"name": "a", "name": "b"}]}', '"name": twice'),
+                            ('{"partitions": [{"name": "a", "share": {"percent": 1, "percent": 1}}]}', '"percent": twice'),
+                            ('{"partitions": []}\n{}', 'json:2: text after the object: "{}"'),
+                            ('{"partitions": []}\0', 'a byte of value 0 after the object'),
+                            ('{"\\u001b[3m": []}', r'"\x1b[3m": ')]:
             status, out, err = gantry("info", "--driver", "emulated", "--partitions", self.plan(text))
             self.assertEqual((status, out), (1, ""))
             self.assertIn(named, err)
@@ -173,6 +186,19 @@ class Cli(unittest.TestCase):
         status, out, err = gantry("info", "--driver", "emulated", "--partitions", self.plan(text))
         self.assertEqual((status, err), (0, ""))
         self.assertRegex(out, r'(?m)^the "half" +25\.0 % +[0-9.]+ % +[0-9.]+ % +[0-9.]+ % +[0-9.]+ %$')
+
+    def test_info_does_not_wait_for_a_tiny_share(self):
+        plan = self.plan('{"partitions": [{"name": "a", "sms": 16, "share": {"percent": 0.0000001}},'
+                         '{"name": "b", "size": "rest"}]}')
+        status, out, err = gantry("info", "--driver", "emulated", "--partitions", plan)
+        if "reads no plans" in err:
+            print("note: built without cJSON, so plans are not read")
+            return
+        self.assertEqual((status, err), (0, ""))
+        self.assertRegex(out, r"(?m)^a +1e-07 % is too small to be measured here$")
+        status, out, err = gantry("info", "--json", "--driver", "emulated", "--partitions", plan)
+        self.assertEqual((status, err), (0, ""))
+        self.assertEqual(json.loads(out)["partitions"][0]["share"], {"target": 1e-9, "measured": None})
 
     @unittest.skipIf(LIGHT, "plans are carried out by the same threads on every device")
     def test_info_carries_out_plans_elsewhere(self):
