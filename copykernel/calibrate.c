@@ -53,7 +53,7 @@ static gantry_status time_batch(struct probe *p, uint32_t count, const gantry_co
                                 uint64_t *best)
 {
     const struct gy_copy_way way = {
-        .stream = p->stream, .tuning = *tuning, .multiprocessors = p->context->info.multiprocessors};
+        .stream = p->stream, .tuning = *tuning, .multiprocessors = p->context->sms};
     *best = UINT64_MAX;
     for (int i = 0; i <= REPEATS; i++) {
         uint64_t begin = gy_clock_ns();

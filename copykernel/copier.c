@@ -414,7 +414,7 @@ static gantry_status make_way(struct gy_copier *copier, const struct gy_copy_tar
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "copy options: priority %u is unknown",
                        (unsigned)ours.priority);
     }
-    uint32_t all = copier->context->info.multiprocessors != 0 ? copier->context->info.multiprocessors : 1;
+    uint32_t all = copier->context->sms != 0 ? copier->context->sms : 1;
     *way =
         (struct gy_copy_way){.stream = target->stream,
                              .tuning = gy_copier_tuning(copier),

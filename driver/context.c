@@ -137,6 +137,26 @@ static CUresult give_native_back(const struct gy_context *context)
     return CUDA_SUCCESS;
 }
 
+/* An adopted context may be a green one, with a part of the device: then its own number is what counts. */
+static void read_sms(struct gy_context *context)
+{
+    const struct gy_driver *driver = context->driver;
+    CUdevResource resource;
+    context->sms = context->info.multiprocessors;
+    if (context->mode != GANTRY_CONTEXT_ADOPT || driver->version < 12040 ||
+        driver->cuCtxGetDevResource == NULL) {
+        return;
+    }
+    memset(&resource, 0, sizeof(resource));
+    CUresult result = driver->cuCtxGetDevResource(context->native, &resource, CU_DEV_RESOURCE_TYPE_SM);
+    if (result != CUDA_SUCCESS) {
+        gy_log(GANTRY_LOG_WARNING, "the adopted context does not tell its SMs (%s): it counts as all %u",
+               gy_driver_result_name(driver, result), context->sms);
+    } else if (resource.sm.smCount != 0 && resource.sm.smCount < context->sms) {
+        context->sms = resource.sm.smCount;
+    }
+}
+
 gantry_status gy_context_open(const gantry_context_options *options, struct gy_context **out)
 {
     gantry_status status = check_options(options);
@@ -160,6 +180,7 @@ gantry_status gy_context_open(const gantry_context_options *options, struct gy_c
     if (status != GANTRY_OK) {
         goto give_back;
     }
+    read_sms(context);
     atomic_init(&context->lost, false);
     atomic_init(&context->aborted, false);
     context->aborts_on_out_of_memory = options->abort_on_out_of_memory != 0;

@@ -13,9 +13,10 @@ struct gy_context {
     CUcontext native;               /* immutable */
     gantry_context_mode mode;       /* immutable */
     gantry_device_info info;        /* immutable */
-    CUgreenCtx home;              /* immutable once rooms are created: where streams belong; NULL: all SMs */
-    atomic_bool lost;             /* atomic; never goes back to false */
-    gy_mutex cause_lock;          /* rank LEAF */
+    uint32_t sms;        /* immutable; what its work may run on: all, or those of an adopted green context */
+    CUgreenCtx home;     /* immutable once rooms are created: where streams belong; NULL: all SMs */
+    atomic_bool lost;    /* atomic; never goes back to false */
+    gy_mutex cause_lock; /* rank LEAF */
     struct gy_error cause;        /* guarded by cause_lock; the first cause, valid once lost */
     bool aborts_on_out_of_memory; /* immutable */
     atomic_bool aborted;          /* atomic; written under cause_lock: memory ran out */
@@ -40,6 +41,13 @@ gantry_status gy_context_pop(struct gy_context *context);
  * current. */
 GANTRY_MUST_CHECK gantry_status gy_context_create_stream(struct gy_context *context, CUgreenCtx green,
                                                          int priority, CUstream *out);
+
+/* Whether the driver has calls on a whole context: cuCtxRecordEvent() and cuCtxWaitEvent(). */
+static inline bool gy_context_has_events(const struct gy_context *context)
+{
+    const struct gy_driver *driver = context->driver;
+    return driver->version >= 12050 && driver->cuCtxRecordEvent != NULL && driver->cuCtxWaitEvent != NULL;
+}
 
 /* On whose behalf this thread calls the driver now: the label of a task, named in the text of a failure;
  * NULL: nobody's.  Not copied. */

@@ -163,7 +163,7 @@
       (CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v2 *params)) \
     F(true, cuGraphLaunch, cuGraphLaunch, (CUgraphExec exec, CUstream stream))
 
-/* Since CUDA 12.4, cuGreenCtxStreamCreate since 12.5. */
+/* Since CUDA 12.4; cuGreenCtxStreamCreate, cuCtxRecordEvent and cuCtxWaitEvent since 12.5. */
 #define GY_DRIVER_FUNCS_GREEN(F) \
     F(false, cuDeviceGetDevResource, cuDeviceGetDevResource, \
       (CUdevice device, CUdevResource *resource, CUdevResourceType type)) \
@@ -182,7 +182,11 @@
       (CUgreenCtx green, CUdevResource *resource, CUdevResourceType type)) \
     F(false, cuGreenCtxRecordEvent, cuGreenCtxRecordEvent, (CUgreenCtx green, CUevent event)) \
     F(false, cuGreenCtxWaitEvent, cuGreenCtxWaitEvent, (CUgreenCtx green, CUevent event)) \
-    F(false, cuStreamGetGreenCtx, cuStreamGetGreenCtx, (CUstream stream, CUgreenCtx *green))
+    F(false, cuStreamGetGreenCtx, cuStreamGetGreenCtx, (CUstream stream, CUgreenCtx *green)) \
+    F(false, cuCtxGetDevResource, cuCtxGetDevResource, \
+      (CUcontext context, CUdevResource *resource, CUdevResourceType type)) \
+    F(false, cuCtxRecordEvent, cuCtxRecordEvent, (CUcontext context, CUevent event)) \
+    F(false, cuCtxWaitEvent, cuCtxWaitEvent, (CUcontext context, CUevent event))
 
 /* Since CUDA 13.1; an older cuda.h has nothing to compare it with. */
 #if defined(CUDA_VERSION) && CUDA_VERSION < 13010

@@ -289,7 +289,7 @@ static gantry_status carry_out(struct build *b)
 static gantry_status fall_back(struct build *b)
 {
     struct gy_partitions *all = b->partitions;
-    uint32_t sms = all->context->info.multiprocessors;
+    uint32_t sms = all->context->sms;
     gantry_sm_topology whole = {.struct_size = sizeof(whole), .sm_count = sms, .alignment = 1};
     whole.unit_sms = whole.fine_unit_sms = 1;
     whole.unit_count = whole.fine_unit_count = sms < GY_GROUPS_MAX ? sms : GY_GROUPS_MAX;
@@ -379,8 +379,7 @@ gantry_status gy_partitions_create(struct gy_context *context, gantry_context *o
     if (options == NULL) {
         init_info(all, 0, "default");
         all->count = 1;
-        all->partitions[0].info.planned_sms = all->partitions[0].info.granted_sms =
-            context->info.multiprocessors;
+        all->partitions[0].info.planned_sms = all->partitions[0].info.granted_sms = context->sms;
         all->partitions[0].info.is_default = true;
     } else {
         gantry_partition_options ours = {.struct_size = sizeof(ours)};

@@ -260,6 +260,16 @@ CUresult cuCtxFromGreenCtx(CUcontext *context, CUgreenCtx green)
     return GY_EMU_CALL(cuCtxFromGreenCtx, get_context(context, green));
 }
 
+/* Those that kernels of the context run on. */
+static void write_sms(const struct gy_emu_context *context, CUdevResource *out)
+{
+    struct gy_emu_sm_set set = {{0}};
+    for (uint32_t i = 0; i < context->sm_count; i++) {
+        gy_emu_sm_add(&set, context->sms[i]);
+    }
+    gy_emu_resource_write(out, context->device->ordinal, 0, 0, &set);
+}
+
 static CUresult get_resource(CUgreenCtx handle, CUdevResource *out, CUdevResourceType type)
 {
     struct gy_emu_green *green;
@@ -280,11 +290,7 @@ static CUresult get_resource(CUgreenCtx handle, CUdevResource *out, CUdevResourc
     if (result != CUDA_SUCCESS) {
         return result;
     }
-    struct gy_emu_sm_set set = {{0}};
-    for (uint32_t i = 0; i < green->context->sm_count; i++) {
-        gy_emu_sm_add(&set, green->context->sms[i]);
-    }
-    gy_emu_resource_write(out, green->context->device->ordinal, 0, 0, &set);
+    write_sms(green->context, out);
     return CUDA_SUCCESS;
 }
 
@@ -293,34 +299,55 @@ CUresult cuGreenCtxGetDevResource(CUgreenCtx green, CUdevResource *resource, CUd
     return GY_EMU_CALL(cuGreenCtxGetDevResource, get_resource(green, resource, type));
 }
 
-/* Find the pair for a call on the whole green context. */
-static CUresult find_with_event(CUgreenCtx green_handle, CUevent event_handle, struct gy_emu_green **green,
-                                struct gy_emu_event **event)
+static CUresult get_context_resource(CUcontext handle, CUdevResource *out, CUdevResourceType type)
 {
-    CUresult result = find(green_handle, green);
-    if (result != CUDA_SUCCESS) {
-        return result;
+    struct gy_emu_context *context;
+    CUresult result = gy_emu_context_find(handle, &context);
+    if (result == CUDA_SUCCESS && out == NULL) {
+        result = CUDA_ERROR_INVALID_VALUE;
     }
-    *event = gy_emu_handle_find(GY_EMU_EVENT, event_handle);
-    if (*event == NULL || (*event)->object.context != (*green)->context->root) {
-        return CUDA_ERROR_INVALID_HANDLE;
+    if (result == CUDA_SUCCESS && type != CU_DEV_RESOURCE_TYPE_SM) {
+        result = CUDA_ERROR_INVALID_RESOURCE_TYPE;
     }
-    return gy_emu_capture_forbids_context((*green)->context);
+    if (result == CUDA_SUCCESS) {
+        write_sms(context, out);
+    }
+    return result;
 }
 
-/* Collected on the green context's null stream: it waits for every stream, then completes the marker. */
-static CUresult record(CUgreenCtx green_handle, CUevent event_handle)
+CUresult cuCtxGetDevResource(CUcontext context, CUdevResource *resource, CUdevResourceType type)
 {
-    struct gy_emu_green *green;
+    return GY_EMU_CALL(cuCtxGetDevResource, get_context_resource(context, resource, type));
+}
+
+/* ---- events of whole contexts ---------------------------------------------------------------- */
+
+/* Streams of green contexts are part of their root, too. */
+static bool is_part_of(const struct gy_emu_stream *stream, const struct gy_emu_context *context)
+{
+    return context == context->root || stream->object.context == context;
+}
+
+static CUresult find_event(struct gy_emu_context *context, CUevent handle, struct gy_emu_event **out)
+{
+    *out = gy_emu_handle_find(GY_EMU_EVENT, handle);
+    if (*out == NULL || (*out)->object.context != context->root) {
+        return CUDA_ERROR_INVALID_HANDLE;
+    }
+    return gy_emu_capture_forbids_context(context);
+}
+
+/* Collected on the context's null stream: it waits for every stream, then completes the marker. */
+static CUresult record(struct gy_emu_context *context, CUevent event_handle)
+{
     struct gy_emu_event *event;
-    CUresult result = find_with_event(green_handle, event_handle, &green, &event);
+    CUresult result = find_event(context, event_handle, &event);
     if (result != CUDA_SUCCESS) {
         return result;
     }
-    struct gy_emu_context *context = green->context;
     for (struct gy_emu_stream *s = context->root->streams; s != NULL && result == CUDA_SUCCESS;
          s = s->next_in_root) {
-        if (s->object.context == context && s != context->null_stream) {
+        if (is_part_of(s, context) && s != context->null_stream) {
             result = gy_emu_stream_join(context->null_stream, s);
         }
     }
@@ -339,23 +366,16 @@ static CUresult record(CUgreenCtx green_handle, CUevent event_handle)
     return result;
 }
 
-CUresult cuGreenCtxRecordEvent(CUgreenCtx green, CUevent event)
+static CUresult wait(struct gy_emu_context *context, CUevent event_handle)
 {
-    return GY_EMU_CALL(cuGreenCtxRecordEvent, record(green, event));
-}
-
-static CUresult wait(CUgreenCtx green_handle, CUevent event_handle)
-{
-    struct gy_emu_green *green;
     struct gy_emu_event *event;
-    CUresult result = find_with_event(green_handle, event_handle, &green, &event);
+    CUresult result = find_event(context, event_handle, &event);
     if (result != CUDA_SUCCESS || event->marker == NULL) {
         return result;
     }
-    const struct gy_emu_context *context = green->context;
     for (struct gy_emu_stream *s = context->root->streams; s != NULL && result == CUDA_SUCCESS;
          s = s->next_in_root) {
-        if (s->object.context == context) {
+        if (is_part_of(s, context)) {
             struct gy_emu_work work = {
                 .kind = GY_EMU_WORK_WAIT, .context = s->object.context, .marker = event->marker};
             event->marker->refs++;
@@ -365,9 +385,39 @@ static CUresult wait(CUgreenCtx green_handle, CUevent event_handle)
     return result;
 }
 
+static CUresult on_green(CUgreenCtx handle, CUevent event, CUresult (*call)(struct gy_emu_context *, CUevent))
+{
+    struct gy_emu_green *green;
+    CUresult result = find(handle, &green);
+    return result == CUDA_SUCCESS ? call(green->context, event) : result;
+}
+
+static CUresult on_context(CUcontext handle, CUevent event,
+                           CUresult (*call)(struct gy_emu_context *, CUevent))
+{
+    struct gy_emu_context *context;
+    CUresult result = gy_emu_context_find(handle, &context);
+    return result == CUDA_SUCCESS ? call(context, event) : result;
+}
+
+CUresult cuGreenCtxRecordEvent(CUgreenCtx green, CUevent event)
+{
+    return GY_EMU_CALL(cuGreenCtxRecordEvent, on_green(green, event, record));
+}
+
 CUresult cuGreenCtxWaitEvent(CUgreenCtx green, CUevent event)
 {
-    return GY_EMU_CALL(cuGreenCtxWaitEvent, wait(green, event));
+    return GY_EMU_CALL(cuGreenCtxWaitEvent, on_green(green, event, wait));
+}
+
+CUresult cuCtxRecordEvent(CUcontext context, CUevent event)
+{
+    return GY_EMU_CALL(cuCtxRecordEvent, on_context(context, event, record));
+}
+
+CUresult cuCtxWaitEvent(CUcontext context, CUevent event)
+{
+    return GY_EMU_CALL(cuCtxWaitEvent, on_context(context, event, wait));
 }
 
 static CUresult get_green(CUstream handle, CUgreenCtx *out)

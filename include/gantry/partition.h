@@ -202,9 +202,10 @@ typedef struct gantry_partition_info {
     int device;           /* ordinal */
     uint32_t index;       /* in the plan */
     uint32_t planned_sms; /* what the plan says */
-    uint32_t granted_sms; /* what the driver gave */
-    uint32_t total_sms;   /* of the device, or of its MIG instance */
-    uint32_t wide_sms;    /* granted with what it may borrow; 0: nothing */
+    uint32_t
+        granted_sms;    /* what the driver gave; without a plan: all, or those of an adopted green context */
+    uint32_t total_sms; /* of the device, or of its MIG instance */
+    uint32_t wide_sms;  /* granted with what it may borrow; 0: nothing */
     uint32_t cluster_size;
     uint32_t workqueue_limit; /* granted; 0: not divided */
     gantry_workqueue_scope workqueue_scope;

@@ -12,7 +12,8 @@ static bool available(void)
            cu->cuGreenCtxDestroy != NULL && cu->cuGreenCtxStreamCreate != NULL &&
            cu->cuCtxFromGreenCtx != NULL && cu->cuGreenCtxGetDevResource != NULL &&
            cu->cuGreenCtxRecordEvent != NULL && cu->cuGreenCtxWaitEvent != NULL &&
-           cu->cuStreamGetGreenCtx != NULL;
+           cu->cuStreamGetGreenCtx != NULL && cu->cuCtxGetDevResource != NULL &&
+           cu->cuCtxRecordEvent != NULL && cu->cuCtxWaitEvent != NULL;
 }
 
 #define NEED_GREEN()                                  \
@@ -233,6 +234,49 @@ static void test_event_covers_all_streams_of_a_part(void **state)
     destroy_green(green);
 }
 
+/* Of the primary context: its own streams, and those of every part. */
+static void test_event_covers_a_whole_context(void **state)
+{
+    (void)state;
+    NEED_GREEN();
+    CUdevResource all = all_sms(), part, told;
+    unsigned groups = 1;
+    CUcontext context = cf_context->native, converted = NULL;
+    CUevent event = cf_event(), before = cf_event();
+    CUstream first = cf_stream(), plain = cf_stream();
+    CUdeviceptr a = cf_device(256), b = cf_device(256), c = cf_device(256);
+    cu_ok(cuDevSmResourceSplitByCount(&part, &groups, &all, NULL, 0, 1));
+    struct green green = create_green(&part, 1);
+    cu_ok(cuCtxGetDevResource(context, &told, CU_DEV_RESOURCE_TYPE_SM));
+    assert_int_equal(told.sm.smCount, all.sm.smCount);
+    cu_ok(cuCtxFromGreenCtx(&converted, green.context));
+    cu_ok(cuCtxGetDevResource(converted, &told, CU_DEV_RESOURCE_TYPE_SM));
+    assert_int_equal(told.sm.smCount, green.sms);
+
+    cf_close_gate(green.stream);
+    cu_ok(cuMemsetD32Async(a, 41, 64, green.stream));
+    cu_ok(cuMemsetD32Async(b, 42, 64, first));
+    cu_ok(cuCtxRecordEvent(context, event));
+    cu_is(CUDA_ERROR_NOT_READY, cuEventQuery(event));
+    cf_open_gate();
+    cu_ok(cuEventSynchronize(event));
+    cf_expect_words(green.stream, a, 64, 41);
+    cf_expect_words(first, b, 64, 42);
+
+    cf_close_gate(plain);
+    cu_ok(cuMemsetD32Async(c, 43, 64, plain));
+    cu_ok(cuEventRecord(before, plain));
+    cu_ok(cuCtxWaitEvent(context, before)); /* later work of the context and of its parts waits */
+    cu_ok(cuMemcpyDtoDAsync(a, c, 256, green.stream));
+    cu_ok(cuMemcpyDtoDAsync(b, c, 256, first));
+    cu_is(CUDA_ERROR_NOT_READY, cuStreamQuery(green.stream));
+    cu_is(CUDA_ERROR_NOT_READY, cuStreamQuery(first));
+    cf_open_gate();
+    cf_expect_words(green.stream, a, 64, 43);
+    cf_expect_words(first, b, 64, 43);
+    destroy_green(green);
+}
+
 static void test_graph_keeps_the_part_it_was_captured_on(void **state)
 {
     (void)state;
@@ -333,6 +377,7 @@ static const struct CMUnitTest green[] = {
     CF_TEST(test_parts_run_on_their_own_multiprocessors),
     CF_TEST(test_stream_of_a_part_does_ordinary_work),
     CF_TEST(test_event_covers_all_streams_of_a_part),
+    CF_TEST(test_event_covers_a_whole_context),
     CF_TEST(test_graph_keeps_the_part_it_was_captured_on),
     CF_TEST(test_mistaken_parts_are_refused),
     CF_TEST(test_structured_split_makes_unequal_groups),

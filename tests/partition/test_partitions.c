@@ -1,4 +1,5 @@
 /* Plans carried out: grants, sets of SMs, whole-partition calls, refusals, destruction. */
+#include "audit_kernels.kernels.h"
 #include "base/alloc.h"
 #include "context/context.h"
 #include "driver/emulator/gantry_emu.h"
@@ -300,6 +301,50 @@ static int restore_emulator(void **state)
     return 0;
 }
 
+static gantry_launch_result ask_for_blocks(gantry_launch *launch, void *arg)
+{
+    gantry_module *module;
+    gantry_kernel *kernel;
+    gantry_context *context = gantry_launch_context(launch);
+    assert_ok(gantry_module_load(context, &gantry_image_audit_kernels, &module));
+    assert_ok(gantry_module_get_kernel(module, "gantry_audit", &kernel));
+    assert_ok(gantry_launch_max_blocks(launch, kernel, 32, 0, arg));
+    return GANTRY_LAUNCH_DONE;
+}
+
+/* A context that was adopted and is a green one has the SMs of that, wherever it says how many. */
+static void test_an_adopted_green_context_tells_its_own_sms(void **state)
+{
+    (void)state;
+    gantry_context *owner;
+    gantry_partition_request r[] = {request("part", EXACT, 16), request("rest", REST, 0)};
+    assert_ok(open_with(r, 2, NULL, &owner));
+    struct gantry_partition *part = gantry_partition_at(owner, 0);
+    CUcontext native = NULL;
+    assert_int_equal(owner->cuda->driver->cuCtxFromGreenCtx(&native, part->green), CUDA_SUCCESS);
+    gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
+    options.driver = gpu_fixture_driver();
+    options.mode = GANTRY_CONTEXT_ADOPT;
+    options.adopted = native;
+    struct gpu_fixture whole, adopted;
+    gpu_fixture_open(&whole, 1, 0);
+    gpu_fixture_open_with(&adopted, 1, &options);
+    gantry_partition_info info = info_of(gantry_partition_default(adopted.context));
+    assert_int_equal(info.granted_sms, 16);
+    assert_int_equal(info.planned_sms, 16);
+    assert_int_equal(info.total_sms, info_of(part).total_sms);
+    audit_all(adopted.context);
+    uint32_t all = 0, few = 0;
+    gpu_fixture_gpu(&whole, GANTRY_TASK_KERNEL, "all", ask_for_blocks, &all);
+    gpu_fixture_gpu(&adopted, GANTRY_TASK_KERNEL, "few", ask_for_blocks, &few);
+    assert_ok(gpu_fixture_step(&whole));
+    assert_ok(gpu_fixture_step(&adopted));
+    assert_true(few > 0 && few * info.total_sms == all * 16);
+    gpu_fixture_close(&adopted);
+    gpu_fixture_close(&whole);
+    gantry_context_destroy(owner);
+}
+
 static void test_an_old_driver_is_refused_or_falls_back(void **state)
 {
     (void)state;
@@ -462,6 +507,7 @@ int main(void)
         cmocka_unit_test(test_whole_partition_calls),
         cmocka_unit_test(test_whole_partition_calls_with_borrowed_sms),
         cmocka_unit_test(test_green_contexts_need_the_primary_context),
+        cmocka_unit_test(test_an_adopted_green_context_tells_its_own_sms),
         cmocka_unit_test_teardown(test_an_old_driver_is_refused_or_falls_back, restore_emulator),
         cmocka_unit_test_teardown(test_a_structured_split_and_work_queues, restore_emulator),
         cmocka_unit_test_teardown(test_a_short_grant_is_an_error_or_a_warning, restore_emulator),
