@@ -55,7 +55,8 @@ static GY_INLINE void finish(struct gantry_dispatcher *d, gantry_task *task, uin
         gy_gpu_time_end(d->config.time, mark, d->streams.streams[stream].native, d->graphs.capturing);
     }
     uint64_t position;
-    gantry_status status = gy_streams_finish(&d->streams, stream, gpu->successors, &position);
+    uint32_t dependents = result == GANTRY_OK ? gpu->successors : 0; /* those of a failed task fail, too */
+    gantry_status status = gy_streams_finish(&d->streams, stream, dependents, &position);
     if (status != GANTRY_OK && result == GANTRY_OK) {
         result = status;
     }
@@ -260,14 +261,17 @@ static GY_COLD gantry_launch_result synchronize(struct gantry_launch *launch, ga
 
 /* ---- one call ------------------------------------------------------------------------------ */
 
-static GY_COLD bool release_unlaunched(struct gantry_dispatcher *d, gantry_task *task, uint32_t stream,
-                                       gantry_status why)
+/* It will not be called any more.  What earlier calls have enqueued goes on, and whatever waits for that goes
+ * on waiting: the task ends where its work does, as one whose callback has failed. */
+static GY_COLD bool end_uncalled(struct gantry_dispatcher *d, gantry_task *task, uint32_t stream,
+                                 gantry_status why)
 {
     if (gy_task_gpu(task)->launch_index > 0) {
-        (void)take_mark(gy_task_gpu(task)); /* its end will never be seen */
+        finish(d, task, stream, why);
+    } else {
+        gy_streams_abandon(&d->streams, stream);
+        gy_gd_release_failed(d, task, why);
     }
-    gy_streams_abandon(&d->streams, stream);
-    gy_gd_release_failed(d, task, why);
     return true;
 }
 
@@ -343,7 +347,7 @@ static inline bool step(struct gantry_dispatcher *d, gantry_task *task)
     gantry_status status = open_call(d, task, &probe, &launch);
     uint32_t stream = launch.stream_index;
     if (status != GANTRY_OK) {
-        return release_unlaunched(d, task, stream, status);
+        return end_uncalled(d, task, stream, status);
     }
     gantry_launch_result result = call(&launch, d->last_error, span);
     if (d->graphs.capturing || d->lane != NULL || d->config.synchronous) {
@@ -389,7 +393,7 @@ bool gy_gd_close_turn(struct gantry_dispatcher *d, struct gy_turn *turn)
     if (turn->ready == GANTRY_OK) {
         ended = close_call(d, task, turn->launch.stream_index, turn->result);
     } else {
-        ended = release_unlaunched(d, task, turn->launch.stream_index, turn->ready);
+        ended = end_uncalled(d, task, turn->launch.stream_index, turn->ready);
     }
     gy_context_subject = NULL;
     atomic_store_explicit(&turn->state, GY_TURN_EMPTY, memory_order_relaxed);
