@@ -3,6 +3,16 @@
 
 #include "base/handle.h"
 #include "driver/module.h"
+#include "profile/kernel_names.h"
+
+#include <gantry/host_module.h>
+
+/* The host form says it of the others, which are made of the same file. */
+static bool is_silent(const gantry_module_image *image)
+{
+    const struct gantry_host_module *host = image->host;
+    return host != NULL && host->magic == GANTRY_HOST_MODULE_MAGIC && host->has_cta_macros == 0;
+}
 
 /* An image is loaded once per context, however often the parts of a program ask for it: its code takes
  * device memory and its kernels take time to load.  The lock is held while the driver
@@ -20,6 +30,11 @@ static gantry_status find_or_load_locked(gantry_context *context, const gantry_m
     gantry_module *module;
     gantry_status status = gy_module_load(context->cuda, image, &module);
     if (status != GANTRY_OK) {
+        return status;
+    }
+    status = gy_kernel_names_add_module(image->kernel_names, is_silent(image));
+    if (status != GANTRY_OK) {
+        gy_module_unload(module);
         return status;
     }
     module->owner = context;
@@ -80,6 +95,7 @@ void gantry_module_unload(gantry_module *module)
         return;
     }
     bool pushed = gy_context_push(context->cuda) == GANTRY_OK;
+    gy_kernel_names_remove_module(module->image->kernel_names);
     gy_module_unload(module);
     if (pushed) {
         (void)gy_context_pop(context->cuda);

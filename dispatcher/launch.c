@@ -5,6 +5,7 @@
 #include "copykernel/address.h"
 #include "driver/module.h"
 #include "profile/cta.h"
+#include "profile/kernel_names.h"
 
 #include <limits.h>
 
@@ -208,7 +209,8 @@ void *gantry_launch_profile(gantry_launch *launch, uint32_t kernel, gantry_dim3 
         return NULL;
     }
     if (__builtin_expect(gy_profile_generation() == 0, 1) || launch == NULL ||
-        gy_gd_current != launch->dispatcher || gy_context_is_lost(launch->dispatcher->config.context)) {
+        gy_gd_current != launch->dispatcher || gy_context_is_lost(launch->dispatcher->config.context) ||
+        gy_kernel_is_silent(kernel)) {
         return NULL;
     }
     struct gy_cta_request request = {.native = launch->stream,

@@ -10,26 +10,51 @@
 #include <stdatomic.h>
 #include <string.h>
 
+struct name {
+    const char *text;      /* immutable */
+    atomic_bool is_silent; /* atomic; written with `lock` held */
+};
+
 /* The names of one call, in one block behind the struct; never freed before the process ends. */
 struct range {
     struct range *next; /* immutable */
     uint32_t first, count;
-    const char *names[];
+    struct name names[];
+};
+
+/* The kernels of one load of a module. */
+struct module {
+    struct module *next;
+    const char *const *names;
+    bool is_silent;
 };
 
 static _Atomic(struct range *) ranges; /* atomic: newest first; only grows */
 static gy_mutex lock = {PTHREAD_MUTEX_INITIALIZER, GY_RANK_LEAF};
-static uint32_t given_out; /* guarded by lock */
+static uint32_t given_out;     /* guarded by lock */
+static struct module *modules; /* guarded by lock */
 
-const char *gy_kernel_name(uint32_t kernel)
+static const struct name *name_of(uint32_t kernel)
 {
     const struct range *range = atomic_load_explicit(&ranges, memory_order_acquire);
     for (; range != NULL; range = range->next) {
         if (kernel - range->first < range->count) {
-            return range->names[kernel - range->first];
+            return &range->names[kernel - range->first];
         }
     }
-    return "(not registered)";
+    return NULL;
+}
+
+const char *gy_kernel_name(uint32_t kernel)
+{
+    const struct name *name = name_of(kernel);
+    return name != NULL ? name->text : "(not registered)";
+}
+
+bool gy_kernel_is_silent(uint32_t kernel)
+{
+    const struct name *name = name_of(kernel);
+    return name != NULL && atomic_load_explicit(&name->is_silent, memory_order_relaxed);
 }
 
 bool gy_kernel_names_exist(void)
@@ -37,9 +62,74 @@ bool gy_kernel_names_exist(void)
     return atomic_load_explicit(&ranges, memory_order_relaxed) != NULL;
 }
 
+/* ---- which kernels have the macros -------------------------------------------------------------- */
+
+static bool has_kernel(const struct module *module, const char *name)
+{
+    for (const char *const *n = module->names; n != NULL && *n != NULL; n++) {
+        if (strcmp(*n, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void judge_locked(struct range *range) GY_REQUIRES(lock)
+{
+    for (uint32_t i = 0; i < range->count; i++) {
+        bool silent = false, speaks = false;
+        for (const struct module *m = modules; m != NULL; m = m->next) {
+            bool found = has_kernel(m, range->names[i].text);
+            silent = silent || (found && m->is_silent);
+            speaks = speaks || (found && !m->is_silent);
+        }
+        atomic_store_explicit(&range->names[i].is_silent, silent && !speaks, memory_order_relaxed);
+    }
+}
+
+static void judge_all_locked(void) GY_REQUIRES(lock)
+{
+    struct range *range = atomic_load_explicit(&ranges, memory_order_relaxed);
+    for (; range != NULL; range = range->next) {
+        judge_locked(range);
+    }
+}
+
+gantry_status gy_kernel_names_add_module(const char *const *names, bool is_silent)
+{
+    struct module *module = gy_zalloc(sizeof(*module));
+    if (module == NULL) {
+        return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "no memory for names of kernels");
+    }
+    gy_mutex_lock(&lock);
+    *module = (struct module){modules, names, is_silent};
+    modules = module;
+    judge_all_locked();
+    gy_mutex_unlock(&lock);
+    return GANTRY_OK;
+}
+
+void gy_kernel_names_remove_module(const char *const *names)
+{
+    gy_mutex_lock(&lock);
+    struct module **link = &modules;
+    while (*link != NULL && (*link)->names != names) {
+        link = &(*link)->next;
+    }
+    struct module *module = *link;
+    if (module != NULL) {
+        *link = module->next;
+        judge_all_locked();
+    }
+    gy_mutex_unlock(&lock);
+    gy_free(module);
+}
+
+/* ---- registering -------------------------------------------------------------------------------- */
+
 static struct range *copy_names(const char *const *names, uint32_t count)
 {
-    size_t bytes = sizeof(struct range) + count * sizeof(char *);
+    size_t bytes = sizeof(struct range) + count * sizeof(struct name);
     size_t at = bytes;
     for (uint32_t i = 0; i < count; i++) {
         bytes += strlen(names[i]) + 1;
@@ -50,7 +140,7 @@ static struct range *copy_names(const char *const *names, uint32_t count)
     }
     for (uint32_t i = 0; i < count; i++) {
         size_t length = strlen(names[i]) + 1;
-        range->names[i] = memcpy((char *)range + at, names[i], length);
+        range->names[i].text = memcpy((char *)range + at, names[i], length);
         at += length;
     }
     range->count = count;
@@ -80,6 +170,7 @@ gantry_status gantry_profile_register_kernels(const char *const *names, uint32_t
     if (!full) {
         range->first = given_out;
         given_out += count;
+        judge_locked(range);
         range->next = atomic_load_explicit(&ranges, memory_order_relaxed);
         atomic_store_explicit(&ranges, range, memory_order_release);
         *out_first = range->first;

@@ -2,6 +2,8 @@
 #ifndef PROFILE_KERNEL_NAMES_H
 #define PROFILE_KERNEL_NAMES_H
 
+#include <gantry/base.h>
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -9,5 +11,13 @@
 const char *gy_kernel_name(uint32_t kernel);
 /* Any thread.  Has any kernel been registered? */
 bool gy_kernel_names_exist(void);
+
+/* Any thread.  Is its name that of kernels in loaded modules whose file was compiled without the macros of
+ * profile_kernel.h, and of no others?  Their blocks leave no records. */
+bool gy_kernel_is_silent(uint32_t kernel);
+/* Any thread.  A module with these kernels is loaded (NULL-terminated, valid until it is removed), or no
+ * longer loaded.  As often as it is loaded into contexts. */
+GANTRY_MUST_CHECK gantry_status gy_kernel_names_add_module(const char *const *names, bool is_silent);
+void gy_kernel_names_remove_module(const char *const *names);
 
 #endif

@@ -9,7 +9,8 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 
-#define LIBRARY "libnvToolsExt.so.1"
+/* Of toolkits up to 12.8, and of later ones. */
+static const char *const libraries[] = {"libnvToolsExt.so.1", "libnvtx3interop.so.1"};
 
 static gy_mutex lock = {PTHREAD_MUTEX_INITIALIZER, GY_RANK_LEAF};
 static struct gy_span_ranges ranges; /* guarded by lock until it is published; immutable then */
@@ -18,7 +19,10 @@ static bool is_open;                 /* guarded by lock: tried before, with succ
 static void open_library(void)
 {
     const char *name = getenv("GANTRY_NVTX");
-    void *library = name == NULL || name[0] != '\0' ? dlopen(name != NULL ? name : LIBRARY, RTLD_NOW) : NULL;
+    void *library = name != NULL && name[0] != '\0' ? dlopen(name, RTLD_NOW) : NULL;
+    for (size_t i = 0; i < sizeof(libraries) / sizeof(libraries[0]) && name == NULL && library == NULL; i++) {
+        library = dlopen(libraries[i], RTLD_NOW);
+    }
     if (library == NULL) {
         return;
     }

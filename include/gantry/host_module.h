@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-#define GANTRY_HOST_MODULE_MAGIC 0x32444f4d484e5447u /* "GTNHMOD2" */
+#define GANTRY_HOST_MODULE_MAGIC 0x33444f4d484e5447u /* "GTNHMOD3" */
 
 struct gantry_host_thread;
 
@@ -73,6 +73,8 @@ struct gantry_host_module {
     const char *name;
     uint32_t kernel_count;
     const struct gantry_host_kernel *kernels;
+    uint32_t has_cta_macros; /* 1: the macros of profile_kernel.h do something in its file */
+    uint32_t reserved;       /* 0 */
 };
 
 #ifdef __cplusplus

@@ -92,8 +92,9 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_profile_register_kernels(const
  *  passed to it as the `profile` of profile_kernel.h; its grid has `grid` blocks.  Good for one launch, on
  *  the task's stream.
  *
- *  NULL, which is right to pass as well, when nothing is recorded, or no buffer has room: the blocks are
- *  counted as lost then, and the first time a warning says so. */
+ *  NULL, which is right to pass as well, when nothing is recorded; when the registered name of `kernel` is
+ *  that of a kernel in a loaded module whose file was compiled without the macros; or when no buffer has
+ *  room: the blocks are counted as lost then, and the first time a warning says so. */
 GANTRY_API void *gantry_launch_profile(gantry_launch *launch, uint32_t kernel, gantry_dim3 grid);
 
 typedef struct gantry_profile_stats {

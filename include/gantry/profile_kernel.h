@@ -31,7 +31,8 @@
  * (index 0, 0, 0) must be among them, or the block leaves no record and counts as lost.
  *
  * With GANTRY_CTA_PROFILING defined as 0 before the file is included, the macros are empty: the machine code
- * is that of a kernel without them.
+ * is that of a kernel without them.  The image says so: gantry_launch_profile() gives NULL for its kernels,
+ * and for those of a file that does not include this one, and none of their blocks counts as lost.
  */
 #ifndef GANTRY_PROFILE_KERNEL_H
 #define GANTRY_PROFILE_KERNEL_H
@@ -66,6 +67,9 @@ struct gantry_cta_record {
 
 #ifdef __cplusplus
 #if GANTRY_CTA_PROFILING
+
+#undef GANTRY_CTA_MACROS
+#define GANTRY_CTA_MACROS 1 /* see kernel/host.h */
 
 static __device__ inline bool gantry_cta_records(const void *records)
 {

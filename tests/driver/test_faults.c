@@ -23,7 +23,8 @@ static void run_nothing(struct gantry_host_thread *self, void *const *args)
 
 static const struct gantry_host_kernel host_kernels[] = {{"first", run_nothing, 0, NULL},
                                                          {"second", run_nothing, 0, NULL}};
-static const struct gantry_host_module host_module = {GANTRY_HOST_MODULE_MAGIC, "faulty", 2, host_kernels};
+static const struct gantry_host_module host_module = {
+    GANTRY_HOST_MODULE_MAGIC, "faulty", 2, host_kernels, 0, 0};
 static const char *const kernel_names[] = {"first", "second", NULL};
 static const gantry_module_image image = {
     .struct_size = sizeof(image), .name = "faulty", .host = &host_module, .kernel_names = kernel_names};

@@ -50,7 +50,7 @@ static const struct gantry_host_kernel kernels[] = {
     {"trap", run_trap, 1, int_bytes},
     {"gate", run_gate, 1, pointer_bytes},
 };
-static const struct gantry_host_module image = {GANTRY_HOST_MODULE_MAGIC, "emu_test", 4, kernels};
+static const struct gantry_host_module image = {GANTRY_HOST_MODULE_MAGIC, "emu_test", 4, kernels, 0, 0};
 
 void et_expect(CUresult expected, CUresult result, const char *call, const char *file, int line)
 {

@@ -4,6 +4,10 @@
 #include "base/clock.h"
 #include "tests/profile/cta_fixture.h"
 
+#include "cta_quiet.kernels.h"
+
+#include <gantry/host_module.h>
+
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -44,6 +48,66 @@ static void test_every_block_is_a_slice_on_its_sm(void **state)
     assert_int_equal(first, kernel->begin);
     assert_int_equal(last, kernel->end);
     assert_true(before <= kernel->begin && kernel->end <= after);
+}
+
+static gantry_kernel *quiet;
+static uint32_t quiet_number;
+static bool had_records;
+
+static gantry_launch_result launch_quiet(gantry_launch *launch, void *arg)
+{
+    (void)arg;
+    gantry_dim3 grid = {100, 1, 1}, block = {32, 1, 1};
+    void *profile = gantry_launch_profile(launch, quiet_number, grid);
+    void *args[] = {&cells, &profile, &quiet_number};
+    had_records = profile != NULL;
+    return gantry_launch_kernel(launch, quiet, grid, block, 0, args) == GANTRY_OK ? GANTRY_LAUNCH_DONE
+                                                                                  : GANTRY_LAUNCH_FAILED;
+}
+
+static void record_quiet(void)
+{
+    gantry_profile *profile = start(GANTRY_PROFILE_CTAS_BLOCKS, 0, 0);
+    (void)gpu_fixture_gpu(&fixture, GANTRY_TASK_KERNEL, "work", launch_quiet, NULL);
+    assert_ok(gpu_fixture_step(&fixture));
+    stop_and_load(profile);
+}
+
+static void test_kernels_without_macros_lose_nothing(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"quiet", NULL};
+    gantry_module *module;
+    assert_ok(gantry_profile_register_kernels(names, 1, &quiet_number)); /* known before it is loaded */
+    assert_ok(gantry_module_load(fixture.context, &gantry_image_cta_quiet, &module));
+    assert_ok(gantry_module_get_kernel(module, "quiet", &quiet));
+    record_quiet();
+    assert_false(had_records);
+    assert_int_equal(stats.ctas_lost, 0);
+    reader_free(&trace);
+    assert_ok(gantry_profile_register_kernels(names, 1, &quiet_number)); /* and after */
+    record_quiet();
+    assert_false(had_records);
+    reader_free(&trace);
+
+    /* Another module has one of that name, with macros: it may be the one that is meant. */
+    const struct gantry_host_module *host = gantry_image_cta_quiet.host;
+    struct gantry_host_module loud = *host;
+    loud.has_cta_macros = 1;
+    gantry_module_image image = gantry_image_cta_quiet;
+    image.host = &loud;
+    image.kernel_names = names;
+    gantry_module *other;
+    assert_ok(gantry_module_load(fixture.context, &image, &other));
+    record_quiet();
+    assert_true(had_records);
+    assert_int_equal(stats.ctas_lost, 100);
+    reader_free(&trace);
+    gantry_module_unload(other);
+    record_quiet();
+    assert_false(had_records);
+    assert_int_equal(stats.ctas_lost, 0);
+    gantry_module_unload(module);
 }
 
 static void test_tracks_are_gpu_then_sms_then_lanes(void **state)
@@ -350,6 +414,7 @@ int main(void)
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_every_block_is_a_slice_on_its_sm, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_kernels_without_macros_lose_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_tracks_are_gpu_then_sms_then_lanes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_kernels_mode_reconstructs_bars_without_blocks, set_up,
                                         tear_down),

@@ -94,18 +94,21 @@ template <size_t Count, size_t... N> constexpr gantry_table<Count> gantry_collec
     static void gantry_body_##name parameters
 #define GANTRY_KERNEL_BOUNDS(name, threads, parameters) GANTRY_KERNEL(name, parameters)
 
+/* 1 once profile_kernel.h is included and not turned off. */
+#define GANTRY_CTA_MACROS 0
+
 /* Defines `static const gantry_host_module gantry_host_module_<module>` and the list of kernel names
  * `gantry_kernel_names_<module>`; once per file, after its last kernel. */
-#define GANTRY_HOST_MODULE(module)                                                                     \
-    namespace                                                                                          \
-    {                                                                                                  \
-    using gantry_slots_##module = std::make_index_sequence<__COUNTER__>;                               \
-    constexpr auto gantry_table_##module =                                                             \
-        gantry_collect<gantry_count(gantry_slots_##module())>(gantry_slots_##module());                \
-    constexpr gantry_host_module gantry_host_module_##module = {GANTRY_HOST_MODULE_MAGIC, #module,     \
-                                                                gantry_count(gantry_slots_##module()), \
-                                                                gantry_table_##module.kernels};        \
-    constexpr const char *const *gantry_kernel_names_##module = gantry_table_##module.names;           \
+#define GANTRY_HOST_MODULE(module)                                                               \
+    namespace                                                                                    \
+    {                                                                                            \
+    using gantry_slots_##module = std::make_index_sequence<__COUNTER__>;                         \
+    constexpr auto gantry_table_##module =                                                       \
+        gantry_collect<gantry_count(gantry_slots_##module())>(gantry_slots_##module());          \
+    constexpr gantry_host_module gantry_host_module_##module = {                                 \
+        GANTRY_HOST_MODULE_MAGIC,      #module,           gantry_count(gantry_slots_##module()), \
+        gantry_table_##module.kernels, GANTRY_CTA_MACROS, 0};                                    \
+    constexpr const char *const *gantry_kernel_names_##module = gantry_table_##module.names;     \
     }
 
 /* ---- the thread ---- */
