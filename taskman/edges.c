@@ -6,12 +6,6 @@
 #include "taskman/release.h"
 #include "taskman/state.h"
 
-static gantry_status refuse_late(const gantry_task *task, const char *what)
-{
-    return GY_FAIL(GANTRY_ERR_LATE_DEPENDENCY, "dependency: task '%s' was %s already",
-                   gantry_task_label(task), what);
-}
-
 /* The edge is linked: what else is known of it. */
 static inline void note_edge(struct gy_graph *graph, gantry_task *predecessor, gantry_task *successor,
                              struct gy_edge *edge)
@@ -83,11 +77,12 @@ static gantry_status link_running_locked(gantry_taskman *manager, gantry_task *p
                        gantry_task_label(successor));
     }
     if (!gy_task_is_condition(predecessor) && !gy_task_hold(successor)) {
-        return refuse_late(successor, "dispatched");
+        return gy_task_refuse_hold(successor, "dependency: task");
     }
     if (!append_running_locked(&manager->graph, predecessor, successor)) {
         *give_back = true;
-        return refuse_late(predecessor, "released");
+        return GY_FAIL(GANTRY_ERR_LATE_DEPENDENCY, "dependency: task '%s' was released already",
+                       gantry_task_label(predecessor));
     }
     return GANTRY_OK;
 }
@@ -110,7 +105,7 @@ static gantry_status link_running(gantry_taskman *manager, gantry_task *predeces
     }
     gy_fast_lock_give(&manager->lock);
     if (give_back) {
-        gy_taskman_unhold(successor); /* everybody else may have let go meanwhile */
+        (void)gy_taskman_unhold(successor, GANTRY_OK); /* everybody else may have let go meanwhile */
     }
     if (may_close_cycle) {
         gy_pool_notify_waiters(pool);
@@ -187,6 +182,11 @@ void gy_graph_loosen(gantry_task *task)
     }
 }
 
+static gantry_status refuse_unhold(const gantry_task *task)
+{
+    return GY_FAIL(GANTRY_ERR_STATE, "reference: task '%s' has none left to remove", gantry_task_label(task));
+}
+
 /* Before the start, the references that edges and the start itself will remove are not the caller's.
  * True: done here, `*status` says how. */
 static bool unhold_while_building(gantry_task *task, gantry_status *status)
@@ -199,8 +199,7 @@ static bool unhold_while_building(gantry_task *task, gantry_status *status)
         int32_t references = atomic_load_explicit(&task->references, memory_order_relaxed);
         int32_t owned = (is_light ? 0 : 1) + (int32_t)task->predecessors;
         if (references <= owned) {
-            *status = GY_FAIL(GANTRY_ERR_STATE, "reference: task '%s' has none left to remove",
-                              gantry_task_label(task));
+            *status = refuse_unhold(task);
         } else {
             *status = GANTRY_OK;
             if (atomic_fetch_sub_explicit(&task->references, 1, memory_order_acq_rel) == 1) {
@@ -226,7 +225,14 @@ static void dispatch(gantry_taskman *manager, gantry_task *task, bool is_in_flow
     gy_ready_dispatch(manager, &ready);
 }
 
-gantry_status gy_taskman_unhold(gantry_task *task)
+/* The caller's reference is still there, so the task has not begun. */
+static GY_COLD void fail_held(gantry_task *task, gantry_status why)
+{
+    gy_taskman_keep_failure(task->manager, task, why);
+    gy_task_doom(task, why == GANTRY_ERR_DEVICE_LOST ? why : GANTRY_ERR_TASK_FAILED);
+}
+
+gantry_status gy_taskman_unhold(gantry_task *task, gantry_status why)
 {
     gantry_taskman *manager = task->manager;
     gantry_cpu_dispatcher *pool = manager->pool;
@@ -236,14 +242,16 @@ gantry_status gy_taskman_unhold(gantry_task *task)
     }
     int32_t references = atomic_load_explicit(&task->references, memory_order_relaxed);
     bool is_resting = gy_task_has(task, GY_TASK_FROZEN) &&
-                      (gy_taskman_phase(manager) != GY_RUNNING ||
+                      (gy_taskman_phase(manager) != GY_RUNNING || !gy_task_takes_part(task) ||
                        (!manager->flow && gy_task_state_of(task) != GANTRY_TASK_STATE_HELD));
     /* Read while our reference keeps the step, and so the manager, alive. */
     bool is_counted = manager->flow && gy_task_has(task, GY_TASK_FROZEN);
+    if (why != GANTRY_OK && references > 0 && !is_resting) {
+        fail_held(task, why);
+    }
     do {
         if (references <= 0 || is_resting) {
-            return GY_FAIL(GANTRY_ERR_STATE, "reference: task '%s' has none left to remove",
-                           gantry_task_label(task));
+            return refuse_unhold(task);
         }
     } while (!atomic_compare_exchange_weak_explicit(&task->references, &references, references - 1,
                                                     memory_order_seq_cst, memory_order_relaxed));

@@ -72,8 +72,9 @@ static bool tell(gantry_task *task, gantry_task *successor, gantry_status result
 size_t gy_flow_release(gantry_task *task, gantry_status result, struct gy_ready *ready)
 {
     uint64_t chosen = gy_task_is_condition(task) && result == GANTRY_OK ? *gy_pool_chosen(task) : 0;
-    atomic_store_explicit(&task->references, gy_task_armed(task), memory_order_relaxed);
     gy_task_enter(task, result == GANTRY_OK ? GANTRY_TASK_STATE_DONE : GANTRY_TASK_STATE_FAILED);
+    /* Who sees references sees the state, see gy_task_hold(). */
+    atomic_store_explicit(&task->references, gy_task_armed(task), memory_order_release);
     carry_all(task, chosen);
     gy_task_drop_trail(task);
     atomic_store_explicit(&task->gpu.trail, 0, memory_order_relaxed);

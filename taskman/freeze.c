@@ -12,6 +12,8 @@
 #include "base/alloc.h"
 #include "base/handle.h"
 
+#include <assert.h>
+
 /* ---- freezing -------------------------------------------------------------------------------- */
 
 struct freezing {
@@ -40,9 +42,10 @@ static void freeze_task(void *user, gantry_task *task)
 {
     (void)user;
     int32_t armed = atomic_load_explicit(&task->references, memory_order_relaxed) - 1;
-    *(gy_task_is_gpu(task) ? &task->gpu_armed : &task->gpu.armed) = armed;
+    gy_task_arm(task, armed);
     atomic_store_explicit(&task->references, armed, memory_order_relaxed);
     gy_task_set(task, GY_TASK_FROZEN);
+    gy_task_state_rest(NULL, task);
 }
 
 static void list_root(void *user, gantry_task *task)
@@ -142,9 +145,22 @@ gantry_status gantry_taskman_freeze(gantry_taskman *manager)
     return status;
 }
 
+/* Forget what a run of a graph with conditions has told a task that it did not get round to. */
+static void disarm_task(void *user, gantry_task *task)
+{
+    (void)user;
+    gy_task_drop_trail(task);
+    atomic_store_explicit(&task->gpu.trail, 0, memory_order_relaxed);
+    atomic_store_explicit(&task->doom, GANTRY_OK, memory_order_relaxed);
+}
+
 void gy_taskman_thaw(gantry_taskman *manager)
 {
     if (manager->frozen) {
+        if (manager->flow) {
+            struct gy_graph_view view = gy_graph_view(&manager->graph);
+            gy_graph_each(&view, disarm_task, NULL);
+        }
         manager->graph.bytes -= (manager->plan.root_count + 1) * sizeof(gantry_task *);
         gy_free(manager->plan.roots);
         manager->plan = (struct gy_frozen){0};
@@ -171,11 +187,12 @@ static void clear_run_locked(gantry_taskman *manager) GY_REQUIRES(manager->lock)
     atomic_store(&manager->cancelled, 0);
 }
 
+/* In a graph with conditions, whose tasks nobody else holds before the start. */
 static void rearm_task(void *user, gantry_task *task)
 {
-    (void)user;
+    disarm_task(user, task);
+    gy_task_arm(task, (int32_t)task->predecessors);
     atomic_store_explicit(&task->references, gy_task_armed(task), memory_order_relaxed);
-    atomic_store_explicit(&task->doom, GANTRY_OK, memory_order_relaxed);
 }
 
 void gy_taskman_rearm(gantry_taskman *manager)
@@ -210,6 +227,10 @@ static struct gy_task_list arm_part_locked(gantry_taskman *manager, gantry_task 
     GY_REQUIRES(manager->lock)
 {
     struct gy_task_list reached = {0};
+    if (manager->flow) { /* else all of them have ended, or rest */
+        struct gy_graph_view view = gy_graph_view(&manager->graph);
+        gy_graph_each(&view, gy_task_state_rest, NULL);
+    }
     if (manager->watched) {
         gy_graph_end_search(&manager->graph); /* a look for stalls used `scratch` */
     }
@@ -223,8 +244,15 @@ static struct gy_task_list arm_part_locked(gantry_taskman *manager, gantry_task 
         }
     }
     for (gantry_task *task = reached.first; task != NULL; task = task->gpu.next) {
-        int32_t extra = gy_task_armed(task) - (int32_t)task->predecessors;
-        atomic_store_explicit(&task->references, (int32_t)task->scratch - 1 + extra, memory_order_relaxed);
+        int32_t here = (int32_t)task->scratch - 1;
+        if (manager->flow) {
+            disarm_task(NULL, task);
+            gy_task_arm(task, here);
+        } else {
+            here += gy_task_armed(task) - (int32_t)task->predecessors; /* what others hold */
+        }
+        assert(atomic_load_explicit(&task->doom, memory_order_relaxed) == GANTRY_OK);
+        atomic_store_explicit(&task->references, here, memory_order_relaxed);
         gy_task_state_hold(NULL, task);
     }
     return reached;
@@ -253,7 +281,6 @@ static struct gy_ready start_part_locked(gantry_taskman *manager, gantry_task *c
     manager->counted = reached.count;
     uint64_t pending = manager->flow ? 0 : reached.count;
     uint64_t active = 1; /* the start itself */
-    gy_taskman_enter_phase(manager, GY_RUNNING);
     for (gantry_task *task = reached.first, *next; task != NULL; task = next) {
         next = task->gpu.next;
         task->scratch = 0;
@@ -264,6 +291,7 @@ static struct gy_ready start_part_locked(gantry_taskman *manager, gantry_task *c
         }
     }
     atomic_store(&manager->work, pending * GY_WORK_PENDING + active * GY_WORK_ACTIVE);
+    gy_taskman_enter_phase(manager, GY_RUNNING); /* from here on references may be given back */
     return ready;
 }
 

@@ -126,8 +126,9 @@ void gy_taskman_thaw(gantry_taskman *manager) GY_REQUIRES(manager->lock);
 /* Declare an edge; see gantry_task_start_after(). */
 gantry_status gy_taskman_link(gantry_task *predecessor, gantry_task *successor);
 
-/* Take a reference away on behalf of the application; see gantry_task_remove_reference(). */
-gantry_status gy_taskman_unhold(gantry_task *task);
+/* Take a reference away on behalf of the application; see gantry_task_remove_reference().  `why` not
+ * GANTRY_OK: unless that is refused, the task is going to fail. */
+gantry_status gy_taskman_unhold(gantry_task *task, gantry_status why);
 
 /* One more task to be released before the step ends. */
 static inline void gy_taskman_count_pending(gantry_taskman *manager) GY_REQUIRES(manager->lock)

@@ -70,8 +70,7 @@ static inline gantry_status spawn_here(struct gy_worker *self, const gantry_task
     task->manager = manager;
     if (continuation != NULL && !gy_task_hold(continuation)) {
         gy_worker_take_back(self, task);
-        return GY_FAIL(GANTRY_ERR_LATE_DEPENDENCY, "light task: continuation '%s' was dispatched already",
-                       gantry_task_label(continuation));
+        return gy_task_refuse_hold(continuation, "light task: continuation");
     }
     task->body.run = desc->run;
     task->arg = desc->arg;

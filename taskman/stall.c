@@ -148,7 +148,7 @@ void gy_taskman_unstall(gantry_taskman *manager, bool is_stopping)
     gy_pool_enter(manager->pool);
     for (gantry_task *task = moved.first, *next; task != NULL; task = next) {
         next = task->gpu.next;
-        gy_taskman_unhold(task);
+        (void)gy_taskman_unhold(task, GANTRY_OK);
     }
     gy_pool_leave(manager->pool);
 }

@@ -60,10 +60,26 @@ void gy_task_state_check(const gantry_task *task, gantry_task_state next, bool i
 }
 #endif
 
+static void set_between_runs(gantry_task *task, gantry_task_state state, unsigned more)
+{
+#ifndef NDEBUG
+    gy_task_state_check(task, state, true);
+#endif
+    unsigned mark = atomic_load_explicit(&task->manager->run_mark, memory_order_relaxed);
+    atomic_store_explicit(&task->state, (uint8_t)((unsigned)state | mark | more), memory_order_relaxed);
+}
+
 void gy_task_state_hold(void *unused, gantry_task *task)
 {
     (void)unused;
-    gy_task_state_init(task, GANTRY_TASK_STATE_HELD);
+    set_between_runs(task, GANTRY_TASK_STATE_HELD, gy_task_never_ran(task) ? 0 : GY_STATE_RAN);
+}
+
+void gy_task_state_rest(void *unused, gantry_task *task)
+{
+    (void)unused;
+    unsigned ran = gy_task_never_ran(task) ? 0 : GY_STATE_RAN;
+    set_between_runs(task, gy_task_state_of(task), GY_STATE_RESTS | ran);
 }
 
 bool gy_task_enter_ready(gantry_task *task)

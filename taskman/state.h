@@ -12,7 +12,10 @@
  *
  * A run of a frozen graph does not visit its tasks to make them HELD again: each start flips the manager's
  * `run_mark`, states carry the mark of the run in which they were entered, and one with another mark means
- * HELD.  In a graph with conditions a task may become READY again while the run lasts. */
+ * HELD.  In a graph with conditions a task may become READY again while the run lasts.
+ *
+ * A run of a part does not flip the mark, it makes the tasks of the part HELD.  The others show the state of
+ * an earlier run, and nothing may start them or be declared for them: they have ended, or they rest. */
 #ifndef TASKMAN_STATE_H
 #define TASKMAN_STATE_H
 
@@ -28,7 +31,13 @@
     X(FAILED, 0u)
 #define GY_STATE_BIT(state) (1u << GANTRY_TASK_STATE_##state)
 
-enum { GY_STATE_MARK = 0x80 };
+/* What `state` holds beside the state. */
+enum {
+    GY_STATE_ONLY = 0x0f,  /* the state itself */
+    GY_STATE_RAN = 0x20,   /* HELD, but it was released in an earlier run */
+    GY_STATE_RESTS = 0x40, /* not part of the run that lasts, or of none yet; a start of all tasks ends it */
+    GY_STATE_MARK = 0x80,
+};
 
 bool gy_task_state_may_go(gantry_task_state from, gantry_task_state to);
 const char *gy_task_state_name(gantry_task_state state);
@@ -55,6 +64,10 @@ static inline void gy_task_state_init(gantry_task *task, gantry_task_state state
 /* Before a run: make a task of a frozen graph HELD.  To be handed to gy_graph_each(). */
 void gy_task_state_hold(void *unused, gantry_task *task);
 
+/* The task of a frozen graph keeps the state that it shows, but is not part of the next run, unless that is
+ * one of all tasks or gy_task_state_hold() follows.  To be handed to gy_graph_each(). */
+void gy_task_state_rest(void *unused, gantry_task *task);
+
 /* The only writer.  One thread at a time may change a given task: the one that fills the placeholder
  * and holds a reference, the one that took the last reference, the one that runs it.  Everything the
  * caller wrote before is visible to whoever reads the new state. */
@@ -72,12 +85,27 @@ static inline gantry_task_state gy_task_state_meant(const gantry_task *task, uns
 {
     unsigned mark = atomic_load_explicit(&task->manager->run_mark, memory_order_relaxed);
     return ((raw ^ mark) & GY_STATE_MARK) != 0 ? GANTRY_TASK_STATE_HELD
-                                               : (gantry_task_state)(raw & ~(unsigned)GY_STATE_MARK);
+                                               : (gantry_task_state)(raw & GY_STATE_ONLY);
 }
 
 static inline gantry_task_state gy_task_state_of(const gantry_task *task)
 {
     return gy_task_state_meant(task, atomic_load_explicit(&task->state, memory_order_acquire));
+}
+
+/* Of a frozen graph's task: is it part of the run that lasts? */
+static inline bool gy_task_takes_part(const gantry_task *task)
+{
+    unsigned mark = atomic_load_explicit(&task->manager->run_mark, memory_order_relaxed);
+    unsigned raw = atomic_load_explicit(&task->state, memory_order_acquire);
+    return ((raw ^ mark) & GY_STATE_MARK) != 0 || (raw & GY_STATE_RESTS) == 0;
+}
+
+/* Of a frozen graph's task: it was never started since the graph was frozen. */
+static inline bool gy_task_never_ran(const gantry_task *task)
+{
+    return gy_task_state_of(task) <= GANTRY_TASK_STATE_HELD &&
+           (atomic_load_explicit(&task->state, memory_order_relaxed) & GY_STATE_RAN) == 0;
 }
 
 static inline bool gy_task_is_released(const gantry_task *task)

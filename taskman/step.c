@@ -373,11 +373,11 @@ gantry_status gy_taskman_run_once(gantry_taskman *manager)
 
 /* ---- reset ----------------------------------------------------------------------------------- */
 
-/* The step was never started: its tasks' owners hear of it all the same. */
+/* What was never started: its owner hears of it all the same. */
 static void discard_task(void *user, gantry_task *task)
 {
     (void)user;
-    if (gy_task_has(task, GY_TASK_HAS_RELEASE)) {
+    if (gy_task_has(task, GY_TASK_HAS_RELEASE) && gy_task_never_ran(task)) {
         task->release(task, task->arg, GANTRY_ERR_TASK_FAILED);
     }
 }
@@ -394,7 +394,7 @@ gantry_status gantry_taskman_reset(gantry_taskman *manager)
     if (gy_taskman_phase(manager) == GY_RUNNING) {
         return GY_FAIL(GANTRY_ERR_STATE, "reset: the task manager is running");
     }
-    if (gy_taskman_phase(manager) == GY_BUILDING || (manager->frozen && !manager->plan.has_run)) {
+    if (gy_taskman_phase(manager) == GY_BUILDING || manager->frozen) {
         gy_fast_lock_take(&manager->lock);
         struct gy_graph_view view = gy_graph_view(&manager->graph);
         gy_fast_lock_give(&manager->lock);
@@ -405,14 +405,14 @@ gantry_status gantry_taskman_reset(gantry_taskman *manager)
         gy_pool_unwatch(manager->pool);
         manager->watched = false;
     }
+    struct gy_gpu_plan *gpu = manager->plan.gpu;
+    gy_taskman_thaw(manager);
     gy_graph_reset(&manager->graph);
     gy_names_reset(&manager->names);
     manager->failure = (struct gy_error){.status = GANTRY_OK};
     manager->submitted = manager->submitted_gpu = manager->submitted_sync = 0;
     manager->unfilled = manager->late_names = manager->counted = 0;
     manager->conditions = manager->stables = manager->lights = manager->special = 0;
-    struct gy_gpu_plan *gpu = manager->plan.gpu;
-    gy_taskman_thaw(manager);
     gy_taskman_clear_places(manager);
     gy_taskman_close_memory(manager);
     atomic_store(&manager->work, 0);

@@ -9,10 +9,20 @@
 #include "taskman/release.h"
 #include "taskman/state.h"
 
+/* What a condition may choose starts whatever its references are, and forgets them. */
+static bool is_chosen_anyway(const gantry_task *task)
+{
+    return task->manager->flow && gy_task_has(task, GY_TASK_CHOSEN);
+}
+
 /* A task of a frozen graph has its references for the next run as soon as it was released in this one.  The
  * lock that the caller holds then keeps that next run from starting until we have looked and taken back. */
 bool gy_task_hold(gantry_task *task)
 {
+    bool is_frozen = gy_task_has(task, GY_TASK_FROZEN);
+    if (is_frozen && (!gy_task_takes_part(task) || is_chosen_anyway(task))) {
+        return false;
+    }
     int32_t references = atomic_load_explicit(&task->references, memory_order_relaxed);
     do {
         if (references <= 0) {
@@ -22,11 +32,21 @@ bool gy_task_hold(gantry_task *task)
                                                     memory_order_acquire, memory_order_relaxed));
     gantry_task_state state = gy_task_state_of(task);
     bool may_run_again = task->manager->flow && state >= GANTRY_TASK_STATE_DONE;
-    if (gy_task_has(task, GY_TASK_FROZEN) && state != GANTRY_TASK_STATE_HELD && !may_run_again) {
+    if (is_frozen && state != GANTRY_TASK_STATE_HELD && !may_run_again) {
         atomic_fetch_sub_explicit(&task->references, 1, memory_order_relaxed);
         return false;
     }
     return true;
+}
+
+gantry_status gy_task_refuse_hold(const gantry_task *task, const char *what)
+{
+    bool is_frozen = gy_task_has(task, GY_TASK_FROZEN);
+    const char *why = is_frozen && !gy_task_takes_part(task)   ? "is not part of this run"
+                      : is_frozen && is_chosen_anyway(task)    ? "starts when a condition chooses it"
+                      : is_frozen && gy_task_is_released(task) ? "has ended, or is not part of this run"
+                                                               : "was dispatched already";
+    return GY_FAIL(GANTRY_ERR_LATE_DEPENDENCY, "%s '%s' %s", what, gantry_task_label(task), why);
 }
 
 void gy_task_doom(gantry_task *task, gantry_status why)
@@ -69,9 +89,7 @@ gantry_status gantry_task_add_reference(gantry_task *task)
     } else {
         is_held = gy_task_hold(task);
     }
-    return is_held ? GANTRY_OK
-                   : GY_FAIL(GANTRY_ERR_LATE_DEPENDENCY, "reference: task '%s' was dispatched already",
-                             gantry_task_label(task));
+    return is_held ? GANTRY_OK : gy_task_refuse_hold(task, "reference: task");
 }
 
 gantry_status gantry_task_remove_reference(gantry_task *task)
@@ -84,7 +102,7 @@ gantry_status gantry_task_remove_reference(gantry_task *task)
     }
     gantry_cpu_dispatcher *pool = task->manager->pool;
     gy_pool_enter(pool);
-    gantry_status status = gy_taskman_unhold(task);
+    gantry_status status = gy_taskman_unhold(task, GANTRY_OK);
     gy_pool_leave(pool);
     return status;
 }
@@ -306,11 +324,8 @@ void gy_task_each_dependent(const gantry_task *task, gy_task_visit *visit, void 
 
 void gy_task_remove_reference_failed(gantry_task *task, gantry_status why)
 {
-    gantry_taskman *manager = task->manager;
-    gantry_cpu_dispatcher *pool = manager->pool;
+    gantry_cpu_dispatcher *pool = task->manager->pool;
     gy_pool_enter(pool);
-    gy_taskman_keep_failure(manager, task, why);
-    gy_task_doom(task, why == GANTRY_ERR_DEVICE_LOST ? why : GANTRY_ERR_TASK_FAILED);
-    gy_taskman_unhold(task);
+    (void)gy_taskman_unhold(task, why);
     gy_pool_leave(pool);
 }

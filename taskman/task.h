@@ -99,6 +99,9 @@ static inline void gy_task_clear_all(gantry_task *task)
  * task's manager unless that is running and the task not part of a frozen graph. */
 bool gy_task_hold(gantry_task *task);
 
+/* GANTRY_ERR_LATE_DEPENDENCY: why it could not be held; `what`, "reference: task", begins the message. */
+gantry_status gy_task_refuse_hold(const gantry_task *task, const char *what);
+
 enum { GY_MOST_CHOICES = 64 };
 
 /* Make the task fail when its turn comes.  The caller holds a reference. */
@@ -131,10 +134,17 @@ static inline bool gy_task_is_condition(const gantry_task *task)
 }
 
 /* The references with which a task of a frozen graph begins each run: what its predecessors and the
- * application hold.  Written by freeze(), and kept where releasing the task finds it in its first line. */
+ * application hold.  Written by freeze(), and kept where releasing the task finds it in its first line.  In a
+ * graph with conditions it is written by each start: what a task begins every round of a loop with, which in
+ * a run of a part are its predecessors in that part. */
 static inline int32_t gy_task_armed(const gantry_task *task)
 {
     return gy_task_is_gpu(task) ? task->gpu_armed : task->gpu.armed;
+}
+
+static inline void gy_task_arm(gantry_task *task, int32_t references)
+{
+    *(gy_task_is_gpu(task) ? &task->gpu_armed : &task->gpu.armed) = references;
 }
 
 static inline bool gy_task_has(const gantry_task *task, enum gy_task_flag flag)

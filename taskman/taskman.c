@@ -541,8 +541,7 @@ static gantry_status add_light_locked(gantry_taskman *manager, const gantry_task
         return no_task_memory(desc->label);
     }
     if (continuation != NULL && !gy_task_hold(continuation)) {
-        return GY_FAIL(GANTRY_ERR_LATE_DEPENDENCY, "light task: continuation '%s' was dispatched already",
-                       gantry_task_label(continuation));
+        return gy_task_refuse_hold(continuation, "light task: continuation");
     }
     take_task_locked(manager, task);
     describe(task, desc, GY_TASK_LIGHT);

@@ -124,7 +124,8 @@ typedef struct gantry_task_desc {
  *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, a task after itself, or a light task
  *  @retval GANTRY_ERR_FOREIGN_HANDLE    the tasks belong to different managers
- *  @retval GANTRY_ERR_LATE_DEPENDENCY   `task` was dispatched already, or `predecessor` released
+ *  @retval GANTRY_ERR_LATE_DEPENDENCY   `task` was dispatched already, or `predecessor` released; also as
+ *                                       gantry_task_add_reference()
  *  @retval GANTRY_ERR_STATE             the graph is frozen, and `predecessor` belongs to it, or it is not
  * running
  *  @retval GANTRY_ERR_OUT_OF_HOST_MEMORY */
@@ -139,14 +140,18 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_task_finish_before(gantry_task
 /** Hold `task` back by one more reference.
  *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL
- *  @retval GANTRY_ERR_LATE_DEPENDENCY   the task was dispatched already */
+ *  @retval GANTRY_ERR_STATE             the graph of the task is frozen and not running
+ *  @retval GANTRY_ERR_LATE_DEPENDENCY   the task was dispatched already; of a frozen graph also: it is not
+ *                                       part of this run, or a condition may choose it, which holding does
+ *                                       not prevent */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_task_add_reference(gantry_task *task);
 
 /** Give one reference back; at 0 the task is dispatched before the call returns.
  *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL
- *  @retval GANTRY_ERR_STATE             the task has no reference left to remove; before the start also:
- *                                       only those of the start and of its predecessors are left */
+ *  @retval GANTRY_ERR_STATE             the task has no reference left to remove, or is not part of this run
+ *                                       of its frozen graph; before the start also: only those of the start
+ *                                       and of its predecessors are left */
 GANTRY_API gantry_status gantry_task_remove_reference(gantry_task *task);
 
 /** References that hold the task back at this moment; the start's is one of them until a worker has come to

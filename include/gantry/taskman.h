@@ -285,7 +285,8 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_wait(gantry_taskman *m
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_stop(gantry_taskman *manager);
 
 /** Forget every task: STOPPED or BUILDING → BUILDING.  Task handles become invalid.  Tasks that were
- *  never started get their release callback now, with GANTRY_ERR_TASK_FAILED.
+ *  never started, of a frozen graph those that were part of no run, get their release callback now, with
+ *  GANTRY_ERR_TASK_FAILED.
  *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_STATE  running */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_reset(gantry_taskman *manager);
@@ -295,9 +296,10 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_reset(gantry_taskman *
  *
  *  What was submitted and declared so far is fixed until the reset: its dependencies cannot change, its
  *  arguments can (gantry_task_set_arg(), between runs).  A reference that was taken by
- *  gantry_task_add_reference() before holds its task back in every run, and is given back in every run.
- *  While a run lasts, unnamed tasks and light tasks may be added to it; they may be declared to finish before
- *  tasks of the graph, but not to start after them, and are forgotten at the next start.  Handles of the
+ *  gantry_task_add_reference() before holds its task back in every run that the task is part of, and is given
+ *  back in every such run.  While a run lasts, unnamed tasks and light tasks may be added to it; they may be
+ *  declared to finish before tasks of the graph that are part of the run, but not to start after them, and
+ *  are forgotten at the next start.  Handles of the
  * graph's own tasks are valid until the reset; their states and results are the last run's until the next
  * start. Needs 8 bytes more per task without predecessors.
  *  @retval GANTRY_OK
@@ -311,8 +313,10 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_reset(gantry_taskman *
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_freeze(gantry_taskman *manager);
 
 /** Start a run of only those tasks of a frozen graph that are reachable from `tasks`, these included.  What
- *  they depend on outside of that part counts as done.  The others keep their state of the run before.
- *  O(tasks and edges of that part); no allocation.
+ *  they depend on outside of that part counts as done, in every round of a loop.  The others keep their state
+ *  of the run before, and are not part of this one: nothing can be declared to finish before them or hold
+ *  them (GANTRY_ERR_LATE_DEPENDENCY), and no reference on them can be given back (GANTRY_ERR_STATE).
+ *  O(tasks and edges of that part), with conditions O(tasks of the graph); no allocation.
  *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, no task, or a light task or one that is not part of the frozen
  * graph
