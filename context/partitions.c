@@ -3,7 +3,7 @@
 
 #include "base/handle.h"
 #include "base/options.h"
-#include "dispatcher/launchers.h"
+#include "dispatcher/internal.h"
 
 uint32_t gantry_partition_count(const gantry_context *context)
 {
@@ -148,77 +148,5 @@ gantry_status gantry_partition_of_stream(gantry_context *context, void *stream, 
     if (status == GANTRY_OK) {
         *out = found;
     }
-    return status;
-}
-
-/* ---- all streams of a partition at once ----------------------------------------------------- */
-
-typedef gantry_status (*whole_fn)(struct gantry_partition *partition, CUevent event);
-
-/* A call on a whole green context breaks the capture of any stream of it, so it waits for the dispatcher's to
- * end and keeps the next from beginning. */
-static gantry_status call_whole(gantry_partition *partition, whole_fn call, CUevent event)
-{
-    struct gantry_dispatcher *d = partition->owner->owner->dispatcher;
-    if (gy_gd_may_launch(d)) {
-        return GY_FAIL(GANTRY_ERR_STATE, "a launch callback asks for all streams of partition '%s'",
-                       partition->info.name);
-    }
-    gantry_status status = gy_context_enter(partition->owner->context);
-    if (status != GANTRY_OK) {
-        return status;
-    }
-    gy_graphs_pause(&d->graphs);
-    status = call(partition, event);
-    gy_graphs_resume(&d->graphs);
-    (void)gy_context_pop(partition->owner->context);
-    return status;
-}
-
-gantry_status gantry_partition_record_event(gantry_partition *partition, void *event)
-{
-    if (GY_HANDLE_IS_BAD(PARTITION, partition)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
-    if (partition == NULL || event == NULL) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_partition_record_event: an argument is NULL");
-    }
-    return call_whole(partition, gy_partition_record, event);
-}
-
-gantry_status gantry_partition_wait_event(gantry_partition *partition, void *event)
-{
-    if (GY_HANDLE_IS_BAD(PARTITION, partition)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
-    if (partition == NULL || event == NULL) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_partition_wait_event: an argument is NULL");
-    }
-    return call_whole(partition, gy_partition_wait, event);
-}
-
-gantry_status gantry_partition_synchronize(gantry_partition *partition)
-{
-    if (GY_HANDLE_IS_BAD(PARTITION, partition)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
-    if (partition == NULL) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_partition_synchronize: partition is NULL");
-    }
-    struct gy_context *context = partition->owner->context;
-    CUevent event;
-    gantry_status status = gy_context_enter(context);
-    if (status != GANTRY_OK) {
-        return status;
-    }
-    status = GY_CALL(context, cuEventCreate(&event, CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC));
-    if (status == GANTRY_OK) {
-        status = call_whole(partition, gy_partition_record, event);
-        if (status == GANTRY_OK) {
-            status = GY_CALL(context, cuEventSynchronize(event));
-        }
-        (void)GY_CALL(context, cuEventDestroy(event));
-    }
-    (void)gy_context_pop(context);
     return status;
 }

@@ -67,10 +67,10 @@ void gy_graphs_pause(struct gy_graphs *g)
 {
     atomic_fetch_add_explicit(&g->waiting, 1, memory_order_relaxed);
     gy_mutex_lock(&g->lock);
+    g->pauses++; /* first, so that no capture begins between the end of this one and our waking up */
     while (g->open) {
         gy_cond_wait(&g->launched, &g->lock);
     }
-    g->pauses++;
     gy_mutex_unlock(&g->lock);
     atomic_fetch_sub_explicit(&g->waiting, 1, memory_order_relaxed);
 }

@@ -453,10 +453,22 @@ gantry_status gy_partition_of(struct gy_partitions *all, CUstream stream, struct
     return GANTRY_OK;
 }
 
-static gantry_status need_green(const struct gantry_partition *p)
+bool gy_partition_is_whole(const struct gantry_partition *p)
 {
-    return p->green != NULL
-               ? GANTRY_OK
+    return p->green == NULL && p->owner->count == 1;
+}
+
+static gantry_status check_events(const struct gantry_partition *p)
+{
+    const struct gy_context *context = p->owner->context;
+    if (p->green != NULL || (gy_partition_is_whole(p) && gy_context_has_events(context))) {
+        return GANTRY_OK;
+    }
+    int version = context->driver->version;
+    return gy_partition_is_whole(p)
+               ? GY_FAIL(GANTRY_ERR_UNSUPPORTED,
+                         "events of a whole context need a driver of CUDA 12.5, this one is for %d.%d",
+                         version / 1000, version % 1000 / 10)
                : GY_FAIL(GANTRY_ERR_UNSUPPORTED, "partition '%s' has no green context", p->info.name);
 }
 
@@ -485,19 +497,26 @@ static gantry_status record_both(struct gantry_partition *p, CUevent event)
 
 gantry_status gy_partition_record(struct gantry_partition *p, CUevent event)
 {
-    gantry_status status = need_green(p);
+    struct gy_context *context = p->owner->context;
+    gantry_status status = check_events(p);
     if (status != GANTRY_OK) {
         return status;
     }
-    return p->wide != NULL ? record_both(p, event)
-                           : GY_CALL(p->owner->context, cuGreenCtxRecordEvent(p->green, event));
+    if (p->green == NULL) {
+        return GY_CALL(context, cuCtxRecordEvent(context->native, event));
+    }
+    return p->wide != NULL ? record_both(p, event) : GY_CALL(context, cuGreenCtxRecordEvent(p->green, event));
 }
 
 gantry_status gy_partition_wait(struct gantry_partition *p, CUevent event)
 {
-    gantry_status status = need_green(p);
-    if (status == GANTRY_OK && p->wide != NULL) {
-        status = GY_CALL(p->owner->context, cuGreenCtxWaitEvent(p->wide, event));
+    struct gy_context *context = p->owner->context;
+    gantry_status status = check_events(p);
+    if (status == GANTRY_OK && p->green == NULL) {
+        return GY_CALL(context, cuCtxWaitEvent(context->native, event));
     }
-    return status == GANTRY_OK ? GY_CALL(p->owner->context, cuGreenCtxWaitEvent(p->green, event)) : status;
+    if (status == GANTRY_OK && p->wide != NULL) {
+        status = GY_CALL(context, cuGreenCtxWaitEvent(p->wide, event));
+    }
+    return status == GANTRY_OK ? GY_CALL(context, cuGreenCtxWaitEvent(p->green, event)) : status;
 }

@@ -53,7 +53,11 @@ GANTRY_MUST_CHECK gantry_status gy_partition_stream(const struct gantry_partitio
 GANTRY_MUST_CHECK gantry_status gy_partition_of(struct gy_partitions *partitions, CUstream stream,
                                                 struct gantry_partition **out);
 
-/* Context current.  GANTRY_ERR_UNSUPPORTED without a green context. */
+/* Without a green context and alone: it is the whole context. */
+bool gy_partition_is_whole(const struct gantry_partition *partition);
+
+/* Context current.  GANTRY_ERR_UNSUPPORTED without a green context, unless the partition is the whole context
+ * and the driver has events of those. */
 GANTRY_MUST_CHECK gantry_status gy_partition_record(struct gantry_partition *partition, CUevent event);
 GANTRY_MUST_CHECK gantry_status gy_partition_wait(struct gantry_partition *partition, CUevent event);
 

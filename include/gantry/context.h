@@ -115,6 +115,23 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_context_acquire(gantry_context
  *  @retval GANTRY_ERR_DRIVER */
 GANTRY_API gantry_status gantry_context_release(gantry_context *context);
 
+/** Wait until the GPU has done all work that was submitted to this context before the call: by launch
+ *  callbacks, what is captured and not launched yet included (it is launched first), and by the application
+ * on streams of its own.  That is the work of all partitions; of an adopted green context it is that one's.
+ *  Tasks whose callbacks were not called yet are not waited for: after gantry_taskman_stop() or
+ *  gantry_taskman_wait() there are none, and then all GPU work of the step is done when this returns.
+ *
+ *  Threading: any thread, several at once; also a CPU task, whose worker is blocked meanwhile.  Not a launch
+ *  callback, nor while one waits for the calling thread.  Other threads may go on submitting work, which is
+ * not waited for.  No stream of the context may be under capture by the application itself.  With a driver
+ * before CUDA 12.5 no batch is captured while this waits.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL
+ *  @retval GANTRY_ERR_STATE             called from a launch callback of this context
+ *  @retval GANTRY_ERR_DRIVER            the driver refused, for instance because of such a capture
+ *  @retval GANTRY_ERR_DEVICE_LOST       the context has failed: what was in flight may be done or not */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_context_synchronize(gantry_context *context);
+
 typedef struct gantry_device_info {
     size_t struct_size; /* in: sizeof of the caller */
     char name[128];

@@ -202,10 +202,9 @@ typedef struct gantry_partition_info {
     int device;           /* ordinal */
     uint32_t index;       /* in the plan */
     uint32_t planned_sms; /* what the plan says */
-    uint32_t
-        granted_sms;    /* what the driver gave; without a plan: all, or those of an adopted green context */
-    uint32_t total_sms; /* of the device, or of its MIG instance */
-    uint32_t wide_sms;  /* granted with what it may borrow; 0: nothing */
+    uint32_t granted_sms; /* what the driver gave; without a plan: what the context has */
+    uint32_t total_sms;   /* of the device, or of its MIG instance */
+    uint32_t wide_sms;    /* granted with what it may borrow; 0: nothing */
     uint32_t cluster_size;
     uint32_t workqueue_limit; /* granted; 0: not divided */
     gantry_workqueue_scope workqueue_scope;
@@ -266,18 +265,22 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_partition_of_stream(gantry_con
 /* ---- all streams of a partition at once ----------------------------------------------------- */
 
 /** Record `event` (a CUevent of the context): it is done when everything is that any stream of the partition
- * has been given so far.  Not to be called from a launch callback; waits while a batch is being captured.
+ * has been given so far.  In a context without a plan the one partition is the whole context, the streams of
+ * the application included.  Not to be called from a launch callback; waits while a batch is being captured.
  *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, or an event of another context
  *  @retval GANTRY_ERR_STATE             called from a launch callback
- *  @retval GANTRY_ERR_UNSUPPORTED       the partition has no green context
+ *  @retval GANTRY_ERR_UNSUPPORTED       one of several partitions without green contexts
+ *                                       (GANTRY_PARTITION_PRIORITY_ONLY); without a plan: the driver is older
+ *                                       than CUDA 12.5
  *  @retval GANTRY_ERR_DRIVER, GANTRY_ERR_DEVICE_LOST */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_partition_record_event(gantry_partition *partition,
                                                                          void *event);
 /** Whatever any stream of the partition is given from now on comes after `event`.  As above. */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_partition_wait_event(gantry_partition *partition,
                                                                        void *event);
-/** Block until everything is done that any stream of the partition has been given so far.  As above. */
+/** Block until everything is done that any stream of the partition has been given so far.  As above, but
+ *  without a plan any driver will do: see gantry_context_synchronize(). */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_partition_synchronize(gantry_partition *partition);
 
 /* ---- audit ---------------------------------------------------------------------------------- */

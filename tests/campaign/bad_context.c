@@ -74,6 +74,7 @@ static void context_rows(void)
 {
     gantry_device_info info = {.struct_size = sizeof(info)}, small = {.struct_size = 4};
     BAD("`context` NULL", gantry_context_acquire(NULL));
+    BAD("`context` NULL", gantry_context_synchronize(NULL));
     BAD("`context` NULL", gantry_context_release(NULL));
     BAD("not acquired", gantry_context_release(context));
     uint64_t free_bytes, total_bytes;
@@ -185,6 +186,8 @@ static void launch_rows(gantry_launch *launch)
     BAD("`from` NULL", gantry_launch_copy_dtod(launch, device, NULL, 4));
     BAD("`device` NULL", gantry_launch_fill(launch, NULL, 0, 1, 4));
     BAD("a pattern of 3 bytes", gantry_launch_fill(launch, device, 0, 3, 4));
+    BAD("called from a launch callback", gantry_context_synchronize(context));
+    BAD("called from a launch callback", gantry_partition_synchronize(gantry_partition_default(context)));
     const size_t gib = (size_t)1 << 30;
     BAD("more than the block has", gantry_launch_copy_htod(launch, device, pinned, gib));
     BAD("more than the block has", gantry_launch_copy_dtoh(launch, pinned, device, gib));

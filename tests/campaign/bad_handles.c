@@ -118,6 +118,7 @@ static void partition_rows(void)
     BAD_GIVES(GONE, NULL, gantry_partition_at(context, 0));
     BAD_GIVES(GONE, NULL, gantry_partition_default(context));
     BAD_OUT(GONE, found, gantry_partition_find(context, "default", &found));
+    BAD(GONE, gantry_context_synchronize(context));
     BAD(GONE, gantry_partition_get_layout(context, &layout));
     BAD(GONE, gantry_partition_read_topology(context, &topology));
     BAD_OUT(GONE, found, gantry_partition_of_stream(context, NULL, &found));

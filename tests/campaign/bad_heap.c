@@ -294,12 +294,9 @@ static void partition_rows(gantry_context *context)
     BAD("`out` NULL", gantry_partition_of_stream(context, &event, NULL));
     BAD("`partition` NULL", gantry_partition_record_event(NULL, &event));
     BAD("`event` NULL", gantry_partition_record_event(partition, NULL));
-    BAD("no green context", gantry_partition_record_event(partition, &event));
     BAD("`partition` NULL", gantry_partition_wait_event(NULL, &event));
     BAD("`event` NULL", gantry_partition_wait_event(partition, NULL));
-    BAD("no green context", gantry_partition_wait_event(partition, &event));
     BAD("`partition` NULL", gantry_partition_synchronize(NULL));
-    BAD("no green context", gantry_partition_synchronize(partition));
     BAD("`partition` NULL", gantry_partition_audit(NULL, GANTRY_AUDIT_STREAM, &set));
     BAD("unknown way", gantry_partition_audit(partition, (gantry_audit_way)7, &set));
     BAD("`out` NULL", gantry_partition_audit(partition, GANTRY_AUDIT_STREAM, NULL));

@@ -1,0 +1,154 @@
+/* Calls on all streams of a partition, or of the context, at once.
+ *
+ * Such a call breaks the capture of any stream it covers, so it waits for the dispatcher's capture to be
+ * launched and keeps the next one from beginning.  Nothing may block in between: who waits for the GPU
+ * records an event there and waits for that afterwards. */
+#include "context/context.h"
+
+#include "base/handle.h"
+#include "dispatcher/launchers.h"
+
+/* What is called; `partition` NULL: of the whole context. */
+struct whole {
+    gantry_context *context;
+    gantry_partition *partition;
+    const char *call; /* for messages: the public function */
+};
+
+typedef gantry_status (*whole_fn)(const struct whole *whole, CUevent event);
+
+static gantry_status record(const struct whole *w, CUevent event)
+{
+    struct gy_context *cuda = w->context->cuda;
+    return w->partition != NULL ? gy_partition_record(w->partition, event)
+                                : GY_CALL(cuda, cuCtxRecordEvent(cuda->native, event));
+}
+
+static gantry_status wait(const struct whole *w, CUevent event)
+{
+    return gy_partition_wait(w->partition, event);
+}
+
+/* For a driver without events of whole contexts: the next capture waits for as long as this takes. */
+static gantry_status synchronize_now(const struct whole *w, CUevent event)
+{
+    (void)event;
+    return GY_CALL(w->context->cuda, cuCtxSynchronize());
+}
+
+static gantry_status check_outside(const struct whole *w)
+{
+    if (!gy_gd_may_launch(w->context->dispatcher)) {
+        return GANTRY_OK;
+    }
+    return w->partition != NULL
+               ? GY_FAIL(GANTRY_ERR_STATE, "%s: a launch callback asks for all streams of partition '%s'",
+                         w->call, w->partition->info.name)
+               : GY_FAIL(GANTRY_ERR_STATE, "%s: a launch callback asks for all streams of its context",
+                         w->call);
+}
+
+/* The context is current. */
+static gantry_status call_whole(const struct whole *w, whole_fn call, CUevent event)
+{
+    struct gy_graphs *graphs = &w->context->dispatcher->graphs;
+    gy_graphs_pause(graphs);
+    gantry_status status = call(w, event);
+    gy_graphs_resume(graphs);
+    return status;
+}
+
+static gantry_status enter(const struct whole *w, whole_fn call, CUevent event)
+{
+    gantry_status status = check_outside(w);
+    if (status == GANTRY_OK) {
+        status = gy_context_enter(w->context->cuda);
+    }
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    status = call_whole(w, call, event);
+    (void)gy_context_pop(w->context->cuda);
+    return status;
+}
+
+/* The context is current. */
+static gantry_status wait_for_event(const struct whole *w)
+{
+    struct gy_context *cuda = w->context->cuda;
+    CUevent event;
+    gantry_status status =
+        GY_CALL(cuda, cuEventCreate(&event, CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC));
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    status = call_whole(w, record, event);
+    if (status == GANTRY_OK) {
+        status = GY_CALL(cuda, cuEventSynchronize(event));
+    }
+    (void)GY_CALL(cuda, cuEventDestroy(event));
+    return status;
+}
+
+static gantry_status synchronize(const struct whole *w)
+{
+    gantry_status status = check_outside(w);
+    if (status == GANTRY_OK) {
+        status = gy_context_enter(w->context->cuda);
+    }
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    bool is_whole = w->partition == NULL || gy_partition_is_whole(w->partition);
+    status = is_whole && !gy_context_has_events(w->context->cuda) ? call_whole(w, synchronize_now, NULL)
+                                                                  : wait_for_event(w);
+    (void)gy_context_pop(w->context->cuda);
+    return status;
+}
+
+gantry_status gantry_context_synchronize(gantry_context *context)
+{
+    if (GY_HANDLE_IS_BAD(CONTEXT, context)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
+    if (context == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_context_synchronize: context is NULL");
+    }
+    return synchronize(&(struct whole){context, NULL, "gantry_context_synchronize"});
+}
+
+gantry_status gantry_partition_record_event(gantry_partition *partition, void *event)
+{
+    static const char name[] = "gantry_partition_record_event";
+    if (GY_HANDLE_IS_BAD(PARTITION, partition)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
+    if (partition == NULL || event == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "%s: an argument is NULL", name);
+    }
+    return enter(&(struct whole){partition->owner->owner, partition, name}, record, event);
+}
+
+gantry_status gantry_partition_wait_event(gantry_partition *partition, void *event)
+{
+    static const char name[] = "gantry_partition_wait_event";
+    if (GY_HANDLE_IS_BAD(PARTITION, partition)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
+    if (partition == NULL || event == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "%s: an argument is NULL", name);
+    }
+    return enter(&(struct whole){partition->owner->owner, partition, name}, wait, event);
+}
+
+gantry_status gantry_partition_synchronize(gantry_partition *partition)
+{
+    static const char name[] = "gantry_partition_synchronize";
+    if (GY_HANDLE_IS_BAD(PARTITION, partition)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
+    if (partition == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "%s: partition is NULL", name);
+    }
+    return synchronize(&(struct whole){partition->owner->owner, partition, name});
+}

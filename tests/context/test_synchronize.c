@@ -1,0 +1,291 @@
+/* Waiting for a whole context: everything that was enqueued is done, captured work included. */
+#include "tests/partition/plan_support.h"
+#include "tests/support/cmocka_c11.h"
+#include "tests/support/gpu_fixture.h"
+
+#include "context/context.h"
+#include "dispatcher/internal.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BYTES = 4096 };
+
+struct scene {
+    struct gpu_fixture gpu;
+    struct gantry_emu_control emu;
+    gantry_partition *partition; /* NULL: what is synchronised is the context */
+    gantry_partition *where;     /* where the tasks run; NULL: in the default partition */
+    unsigned char *host;         /* page-locked */
+    void *device;
+    _Atomic(int) begun, open, synchronised;
+    gantry_status status; /* of the waiting thread's call; read after it was joined */
+    bool saw_all;         /* what it saw then */
+};
+
+static void open_scene(struct scene *s, gantry_submission submission, const gantry_partition_options *plan)
+{
+    memset(s, 0, sizeof(*s));
+    gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
+    options.driver = gpu_fixture_driver();
+    options.submission = submission;
+    options.partitions = plan;
+    gpu_fixture_open_with(&s->gpu, 2, &options);
+    assert_true(gpu_fixture_controls(&s->emu));
+    gantry_heap *heap = gantry_context_heap(s->gpu.context);
+    gantry_alloc_site site = GANTRY_ALLOC_SITE("scene");
+    assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_PINNED, BYTES, 0, site, (void **)&s->host));
+    assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, BYTES, 0, site, &s->device));
+    memset(s->host, 0, BYTES);
+}
+
+static void close_scene(struct scene *s)
+{
+    assert_ok(gantry_heap_free(gantry_context_heap(s->gpu.context), s->host));
+    assert_ok(gantry_heap_free(gantry_context_heap(s->gpu.context), s->device));
+    gpu_fixture_close(&s->gpu);
+}
+
+static gantry_launch_result launch_fill(gantry_launch *launch, void *arg)
+{
+    struct scene *s = arg;
+    assert_ok(gantry_launch_fill(launch, s->device, 0x5a, 1, BYTES));
+    return GANTRY_LAUNCH_DONE;
+}
+
+static gantry_launch_result launch_back(gantry_launch *launch, void *arg)
+{
+    struct scene *s = arg;
+    assert_ok(gantry_launch_copy_dtoh(launch, s->host, s->device, BYTES));
+    return GANTRY_LAUNCH_DONE;
+}
+
+static gantry_task *submit(struct scene *s, gantry_task_kind kind, gantry_launch_fn launch)
+{
+    gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
+    gantry_task *task;
+    desc.kind = kind;
+    desc.launch = launch;
+    desc.arg = s;
+    desc.partition = s->where;
+    assert_ok(gantry_taskman_submit(s->gpu.manager, &desc, &task));
+    return task;
+}
+
+static void submit_work(struct scene *s)
+{
+    gantry_task *fill = submit(s, GANTRY_TASK_KERNEL, launch_fill);
+    gpu_fixture_after(submit(s, GANTRY_TASK_DTOH, launch_back), fill);
+}
+
+static bool has_all(const struct scene *s)
+{
+    for (int i = 0; i < BYTES; i++) {
+        if (s->host[i] != 0x5a) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void *synchronise(void *arg)
+{
+    struct scene *s = arg;
+    s->status = s->partition != NULL ? gantry_partition_synchronize(s->partition)
+                                     : gantry_context_synchronize(s->gpu.context);
+    s->saw_all = has_all(s);
+    atomic_store(&s->synchronised, 1);
+    return NULL;
+}
+
+/* The step has stopped, its work is on hold: another thread waits until it is done. */
+static void wait_while_held(struct scene *s)
+{
+    pthread_t thread;
+    s->emu.hold();
+    submit_work(s);
+    assert_ok(gpu_fixture_step(&s->gpu));
+    uint64_t before = s->emu.calls("cuEventSynchronize") + s->emu.calls("cuCtxSynchronize");
+    assert_int_equal(pthread_create(&thread, NULL, synchronise, s), 0);
+    while (atomic_load(&s->synchronised) == 0 &&
+           s->emu.calls("cuEventSynchronize") + s->emu.calls("cuCtxSynchronize") == before) {
+        sched_yield();
+    }
+    assert_false(has_all(s));
+    s->emu.release();
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_ok(s->status);
+    assert_true(s->saw_all);
+    memset(s->host, 0, BYTES);
+    atomic_store(&s->synchronised, 0);
+}
+
+static const gantry_submission modes[] = {GANTRY_SUBMISSION_STREAMS, GANTRY_SUBMISSION_GRAPHS,
+                                          GANTRY_SUBMISSION_AUTO};
+
+static void test_all_work_of_a_step_is_done(void **state)
+{
+    (void)state;
+    for (size_t m = 0; m < sizeof(modes) / sizeof(modes[0]); m++) {
+        struct scene s;
+        open_scene(&s, modes[m], NULL);
+        for (int round = 0; round < 3; round++) { /* callbacks are captured alone at first */
+            s.partition = round == 2 ? gantry_partition_default(s.gpu.context) : NULL;
+            wait_while_held(&s);
+        }
+        close_scene(&s);
+    }
+}
+
+static void test_all_partitions_of_a_plan_are_covered(void **state)
+{
+    (void)state;
+    gantry_partition_request requests[2] = {request("part", GANTRY_PARTITION_AT_LEAST, 16),
+                                            request("rest", GANTRY_PARTITION_REST, 0)};
+    gantry_partition_options plan = GANTRY_PARTITION_OPTIONS_INIT;
+    plan.requests = requests;
+    plan.count = 2;
+    struct scene s;
+    open_scene(&s, GANTRY_SUBMISSION_DEFAULT, &plan);
+    for (uint32_t i = 0; i < 2; i++) {
+        s.where = gantry_partition_at(s.gpu.context, i);
+        wait_while_held(&s);
+    }
+    close_scene(&s);
+}
+
+static void test_a_driver_without_events_of_contexts_will_do(void **state)
+{
+    (void)state;
+    setenv("GANTRY_EMU_CUDA", "12040", 1);
+    struct scene s;
+    open_scene(&s, GANTRY_SUBMISSION_GRAPHS, NULL);
+    wait_while_held(&s);
+    s.partition = gantry_partition_default(s.gpu.context);
+    wait_while_held(&s);
+    int event;
+    assert_int_equal(gantry_partition_record_event(s.partition, &event), GANTRY_ERR_UNSUPPORTED);
+    assert_non_null(strstr(gantry_last_error(), "a driver of CUDA 12.5, this one is for 12.4"));
+    assert_int_equal(gantry_partition_wait_event(s.partition, &event), GANTRY_ERR_UNSUPPORTED);
+    close_scene(&s);
+    unsetenv("GANTRY_EMU_CUDA");
+}
+
+/* ---- an open capture --------------------------------------------------------------------------- */
+
+static gantry_launch_result launch_and_stay(gantry_launch *launch, void *arg)
+{
+    struct scene *s = arg;
+    assert_ok(gantry_launch_fill(launch, s->device, 0x5a, 1, BYTES));
+    atomic_store(&s->begun, 1);
+    while (atomic_load(&s->open) == 0) {
+        sched_yield();
+    }
+    return GANTRY_LAUNCH_DONE;
+}
+
+/* Called in the same batch: does not return before the other thread's call has. */
+static gantry_launch_result launch_when_synchronised(gantry_launch *launch, void *arg)
+{
+    struct scene *s = arg;
+    while (atomic_load(&s->open) != 0 && atomic_load(&s->synchronised) == 0) {
+        sched_yield();
+    }
+    assert_ok(gantry_launch_fill(launch, s->device, 0, 1, 1));
+    return GANTRY_LAUNCH_DONE;
+}
+
+static void submit_chain(struct scene *s)
+{
+    gantry_task *stay = gpu_fixture_gpu(&s->gpu, GANTRY_TASK_KERNEL, "stay", launch_and_stay, s);
+    gantry_task *back = gpu_fixture_gpu(&s->gpu, GANTRY_TASK_KERNEL, "back", launch_back, s);
+    gantry_task *last = gpu_fixture_gpu(&s->gpu, GANTRY_TASK_KERNEL, "last", launch_when_synchronised, s);
+    gpu_fixture_after(back, stay);
+    gpu_fixture_after(last, back);
+}
+
+/* GD is in a callback, what it has captured before is not launched: who waits has it launched, and does not
+ * wait for the rest of the batch. */
+static void test_an_open_capture_is_launched_first(void **state)
+{
+    (void)state;
+    struct scene s;
+    pthread_t thread;
+    open_scene(&s, GANTRY_SUBMISSION_GRAPHS, NULL);
+    atomic_store(&s.synchronised, 1);
+    for (int i = 0; i < 2; i++) { /* so that all callbacks are known, and captured together */
+        atomic_store(&s.open, 1);
+        submit_chain(&s);
+        assert_ok(gpu_fixture_step(&s.gpu));
+    }
+    memset(s.host, 0, BYTES);
+    atomic_store(&s.open, 0);
+    atomic_store(&s.begun, 0);
+    atomic_store(&s.synchronised, 0);
+    submit_chain(&s);
+    assert_ok(gantry_taskman_start(s.gpu.manager));
+    while (atomic_load(&s.begun) == 0) {
+        sched_yield();
+    }
+    assert_int_equal(pthread_create(&thread, NULL, synchronise, &s), 0);
+    struct gy_graphs *graphs = &s.gpu.context->dispatcher->graphs;
+    while (atomic_load(&graphs->waiting) == 0) {
+        sched_yield();
+    }
+    atomic_store(&s.open, 1);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_ok(s.status);
+    assert_ok(gantry_taskman_stop(s.gpu.manager));
+    assert_ok(gantry_taskman_reset(s.gpu.manager));
+    close_scene(&s);
+}
+
+static void test_events_of_a_whole_context(void **state)
+{
+    (void)state;
+    struct scene s;
+    open_scene(&s, GANTRY_SUBMISSION_DEFAULT, NULL);
+    gantry_partition *all = gantry_partition_default(s.gpu.context);
+    struct gy_context *cuda = s.gpu.context->cuda;
+    CUevent event;
+    assert_ok(gantry_context_acquire(s.gpu.context));
+    assert_ok(GY_CALL(cuda, cuEventCreate(&event, CU_EVENT_DISABLE_TIMING)));
+    s.emu.hold();
+    submit_work(&s);
+    assert_ok(gpu_fixture_step(&s.gpu));
+    assert_ok(gantry_partition_record_event(all, event));
+    assert_int_equal(cuda->driver->cuEventQuery(event), CUDA_ERROR_NOT_READY);
+    assert_ok(gantry_partition_wait_event(all, event));
+    s.emu.release();
+    assert_ok(GY_CALL(cuda, cuEventSynchronize(event)));
+    assert_true(has_all(&s));
+    assert_ok(GY_CALL(cuda, cuEventDestroy(event)));
+    assert_ok(gantry_context_release(s.gpu.context));
+    close_scene(&s);
+}
+
+static void test_a_lost_context_is_told(void **state)
+{
+    (void)state;
+    struct scene s;
+    open_scene(&s, GANTRY_SUBMISSION_DEFAULT, NULL);
+    gantry_dispatcher_force_failure(gantry_context_dispatcher(s.gpu.context));
+    assert_int_equal(gantry_context_synchronize(s.gpu.context), GANTRY_ERR_DEVICE_LOST);
+    assert_int_equal(gantry_context_synchronize(NULL), GANTRY_ERR_INVALID_ARGUMENT);
+    close_scene(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_all_work_of_a_step_is_done),
+        cmocka_unit_test(test_all_partitions_of_a_plan_are_covered),
+        cmocka_unit_test(test_a_driver_without_events_of_contexts_will_do),
+        cmocka_unit_test(test_an_open_capture_is_launched_first),
+        cmocka_unit_test(test_events_of_a_whole_context),
+        cmocka_unit_test(test_a_lost_context_is_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
