@@ -153,6 +153,26 @@ bool gy_log_enabled(gantry_log_level level)
     return (int)level <= (most == LOG_NOT_ASKED ? ask_environment() : most);
 }
 
+#ifdef GANTRY_TESTING
+static _Thread_local bool is_in_callback;
+
+void gy_log_leave(void)
+{
+    if (is_in_callback) {
+        is_in_callback = false;
+        pthread_mutex_unlock(&log_lock);
+    }
+}
+#endif
+
+static inline void enter_callback(bool enter)
+{
+#ifdef GANTRY_TESTING
+    is_in_callback = enter;
+#endif
+    (void)enter;
+}
+
 void gy_log(gantry_log_level level, const char *format, ...)
 {
     if (!gy_log_enabled(level)) {
@@ -165,7 +185,9 @@ void gy_log(gantry_log_level level, const char *format, ...)
     va_end(args);
     pthread_mutex_lock(&log_lock);
     if (log_fn != NULL) {
+        enter_callback(true);
         log_fn(log_user, level, line);
+        enter_callback(false);
     }
     pthread_mutex_unlock(&log_lock);
 }

@@ -1,6 +1,7 @@
 #include "tests/support/gpu_fixture.h"
 
 #include "tests/support/cmocka_c11.h"
+#include "tests/support/deadline.h"
 #include "tests/support/emu_controls.h"
 
 #include <dlfcn.h>
@@ -73,12 +74,19 @@ void gpu_fixture_after(gantry_task *task, gantry_task *predecessor)
     assert_ok(gantry_task_start_after(task, predecessor));
 }
 
+gantry_status gpu_fixture_stop(struct gpu_fixture *fixture)
+{
+    deadline_begin("the end of a step");
+    gantry_status status = gantry_taskman_stop(fixture->manager);
+    assert_ok(gantry_taskman_reset(fixture->manager));
+    deadline_end();
+    return status;
+}
+
 gantry_status gpu_fixture_step(struct gpu_fixture *fixture)
 {
     assert_ok(gantry_taskman_start(fixture->manager));
-    gantry_status status = gantry_taskman_stop(fixture->manager);
-    assert_ok(gantry_taskman_reset(fixture->manager));
-    return status;
+    return gpu_fixture_stop(fixture);
 }
 
 struct clearing {

@@ -29,6 +29,8 @@ gantry_task *gpu_fixture_cpu(struct gpu_fixture *fixture, const char *label, gan
 void gpu_fixture_after(gantry_task *task, gantry_task *predecessor);
 /* Start, stop and reset one step; the status of stop comes out. */
 gantry_status gpu_fixture_step(struct gpu_fixture *fixture);
+/* The same of one that was started. */
+gantry_status gpu_fixture_stop(struct gpu_fixture *fixture);
 /* Zeros in device memory, there when this returns; a step of its own. */
 void gpu_fixture_clear(struct gpu_fixture *fixture, void *device, size_t bytes);
 gantry_dispatcher_stats gpu_fixture_stats(struct gpu_fixture *fixture);
