@@ -12,6 +12,7 @@
  * as FAILED, in order of arrival; releasing makes dependents ready, which arrive in turn, until the graph
  * has drained.  Completions already asked for are failed by the completion thread. */
 #include "base/clock.h"
+#include "base/point.h"
 #include "base/span.h"
 #include "dispatcher/launchers.h"
 #include "profile/cta.h"
@@ -637,6 +638,7 @@ static bool may_read(struct gantry_dispatcher *d)
 /* Sleep, at most until a task that is held back may be launched. */
 static void wait_for_work(struct gantry_dispatcher *d, uint32_t seen)
 {
+    gy_point(GY_POINT_INBOX_READ, &d->inbox);
     uint64_t deadline = gy_shares_any(&d->shares) ? gy_shares_deadline(&d->shares) : 0;
 #ifdef GANTRY_TESTING
     if (deadline != 0 && gy_share_test_clock != NULL) {

@@ -1,6 +1,7 @@
 #include "dispatcher/completion.h"
 
 #include "base/clock.h"
+#include "base/point.h"
 #include "base/span.h"
 #include "profile/cta.h"
 #include "taskman/gpu_ops.h"
@@ -27,10 +28,16 @@ static bool is_patient(const struct gy_completion *c)
     return c->wait == GANTRY_WAIT_HYBRID || c->wait == GANTRY_WAIT_ADAPTIVE;
 }
 
+static void tell(struct gy_completion *c)
+{
+    gy_point(GY_POINT_COMPLETION_TELL, c);
+    atomic_fetch_add(&c->news, 1);
+}
+
 /* Have GDB look, or at least wake up. */
 static void look(struct gy_completion *c)
 {
-    atomic_fetch_add(&c->news, 1);
+    tell(c);
     if (atomic_load(&c->gdb_sleeps)) {
         gy_mutex_lock(&c->lock);
         gy_cond_signal(&c->news_changed);
@@ -369,6 +376,7 @@ static void await_news(struct gy_completion *c, uint64_t seen)
 
 static void sleep_for_news(struct gy_completion *c, uint64_t seen)
 {
+    gy_point(GY_POINT_COMPLETION_SLEEP, c);
     gy_mutex_lock(&c->lock);
     atomic_store(&c->gdb_sleeps, true);
     while (atomic_load(&c->news) == seen) {

@@ -1,6 +1,7 @@
 #include "dispatcher/inbox.h"
 
 #include "base/clock.h"
+#include "base/point.h"
 
 #include <sched.h>
 
@@ -77,6 +78,7 @@ static bool has_news(struct gy_inbox *inbox, uint32_t seen, bool tasks_too)
 /* The taker's sleep, until woken or until the time is over. */
 static void sleep_until(struct gy_inbox *inbox, uint32_t seen, bool tasks_too, uint64_t until_ns)
 {
+    gy_point(GY_POINT_INBOX_SLEEP, inbox);
     gy_mutex_lock(&inbox->lock);
     atomic_store(&inbox->asleep, true);
     while (!has_news(inbox, seen, tasks_too)) {

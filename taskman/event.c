@@ -1,5 +1,7 @@
 #include "taskman/event.h"
 
+#include "base/point.h"
+
 gantry_status gy_event_init(struct gy_event *event)
 {
     gantry_status status = gy_guard_init(&event->lock, GY_RANK_CPU_POOL, &event->moved);
@@ -17,7 +19,9 @@ void gy_event_fini(struct gy_event *event)
 
 uint32_t gy_event_prepare(struct gy_event *event)
 {
+    gy_point(GY_POINT_EVENT_PREPARE, event);
     atomic_fetch_add(&event->sleepers, 1);
+    gy_point(GY_POINT_EVENT_KEY, event);
     return atomic_load(&event->epoch);
 }
 
@@ -50,6 +54,7 @@ void gy_event_wait_for(struct gy_event *event, _Atomic(uint32_t) *word, uint32_t
 
 void gy_event_notify(struct gy_event *event, uint32_t count)
 {
+    gy_point(GY_POINT_EVENT_NOTIFY, event);
     uint32_t sleepers = atomic_load(&event->sleepers);
     if (sleepers == 0) {
         return;

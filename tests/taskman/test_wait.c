@@ -1,10 +1,12 @@
 /* How workers wait: which modes sleep, that they wake up, and what an adaptive worker learns from its pauses.
  */
+#include "tests/support/stops.h"
 #include "tests/taskman/fixture.h"
 
 #include "taskman/patience.h"
 #include "taskman/worker.h"
 
+#include <pthread.h>
 #include <sched.h>
 
 enum { US = 1000, MS = 1000 * US };
@@ -44,9 +46,7 @@ static void test_patience_follows_the_pauses(void **state)
 
 static void await_sleepers(const gantry_cpu_dispatcher *pool, uint32_t count)
 {
-    while (atomic_load(&pool->work.sleepers) != count) {
-        sched_yield();
-    }
+    deadline_await(atomic_load(&pool->work.sleepers) == count, "workers to sleep, or to wake up");
 }
 
 /* Every worker falls asleep by itself, however patient, and a start wakes it. */
@@ -120,6 +120,78 @@ static void test_one_worker_is_awake_for_what_is_expected(void **state)
     gantry_cpu_dispatcher_destroy(pool);
 }
 
+/* ---- lost wake-ups ------------------------------------------------------------------------- */
+
+/* A worker has found nothing and is about to sleep, when the last task of a step is queued: who queues it
+ * sees nobody asleep and wakes nobody, or sees it and must be heard. */
+static void test_a_worker_sees_what_comes_before_it_sleeps(void **state)
+{
+    (void)state;
+    const enum gy_point points[] = {GY_POINT_EVENT_PREPARE, GY_POINT_EVENT_KEY};
+    const gantry_wait_mode modes[] = {GANTRY_WAIT_BLOCK, GANTRY_WAIT_HYBRID, GANTRY_WAIT_ADAPTIVE};
+    for (size_t i = 0; i < 6; i++) {
+        gantry_cpu_dispatcher *pool = new_pool(1, modes[i / 2]);
+        struct fixture f = {pool, new_manager_with(pool, true)};
+        atomic_int count = 0;
+        add_cpu(f.manager, NULL, count_body, &count);
+        assert_ok(gantry_taskman_freeze(f.manager));
+        await_sleepers(pool, 1);
+        stops_arm(0, points[i % 2], &pool->work);
+        assert_ok(gantry_taskman_run(f.manager, 1));
+        stops_await(0);
+        assert_ok(gantry_taskman_start(f.manager));
+        stops_go(0);
+        deadline_begin("a task that was queued when the worker was about to sleep");
+        assert_ok(gantry_taskman_stop(f.manager));
+        deadline_end();
+        gy_point_hook(NULL);
+        assert_int_equal(count, 2);
+        tear_down(&f);
+    }
+}
+
+static void *stop_step(void *manager)
+{
+    return gantry_taskman_stop(manager) == GANTRY_OK ? NULL : manager;
+}
+
+static gantry_status wait_for_flag(gantry_task *task, void *arg)
+{
+    (void)task;
+    while (atomic_load((atomic_int *)arg) == 0) {
+        sched_yield();
+    }
+    return GANTRY_OK;
+}
+
+/* The same for who waits for a step, which ends just before it sleeps. */
+static void test_who_waits_sees_an_end_before_it_sleeps(void **state)
+{
+    (void)state;
+    const enum gy_point points[] = {GY_POINT_EVENT_PREPARE, GY_POINT_EVENT_KEY};
+    for (size_t i = 0; i < 4; i++) {
+        gantry_cpu_dispatcher *pool = new_pool(1, i < 2 ? GANTRY_WAIT_BLOCK : GANTRY_WAIT_HYBRID);
+        struct fixture f = {pool, new_manager_with(pool, true)};
+        atomic_int flag = 0;
+        add_cpu(f.manager, NULL, wait_for_flag, &flag);
+        stops_arm(0, points[i % 2], &pool->done);
+        assert_ok(gantry_taskman_start(f.manager));
+        pthread_t thread;
+        void *wrong;
+        assert_int_equal(pthread_create(&thread, NULL, stop_step, f.manager), 0);
+        stops_await(0);
+        atomic_store(&flag, 1);
+        await_sleepers(pool, 1); /* the worker is done with the step */
+        stops_go(0);
+        deadline_begin("the thread that was about to sleep when the step ended");
+        assert_int_equal(pthread_join(thread, &wrong), 0);
+        deadline_end();
+        assert_null(wrong);
+        gy_point_hook(NULL);
+        tear_down(&f);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -127,6 +199,8 @@ int main(void)
         cmocka_unit_test(test_patient_workers_sleep_in_the_end),
         cmocka_unit_test(test_busy_workers_never_sleep),
         cmocka_unit_test(test_one_worker_is_awake_for_what_is_expected),
+        cmocka_unit_test(test_a_worker_sees_what_comes_before_it_sleeps),
+        cmocka_unit_test(test_who_waits_sees_an_end_before_it_sleeps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,32 @@
+/* Points at which a test can step in: what happens between two instructions there can be made to happen,
+ * which is how lost wake-ups are tested.  In the testing library only; in what is shipped they are nothing.
+ *
+ * They come just before the access that they are named for, and belong to it: who moves that, moves the
+ * point. */
+#ifndef BASE_POINT_H
+#define BASE_POINT_H
+
+enum gy_point {
+    GY_POINT_EVENT_PREPARE,    /* a thread counts itself as a sleeper of an event; at: the event */
+    GY_POINT_EVENT_KEY,        /* it reads the event's epoch; at: the event */
+    GY_POINT_EVENT_NOTIFY,     /* a thread looks whether an event has sleepers; at: the event */
+    GY_POINT_COMPLETION_TELL,  /* GD tells GDB that there is news; at: the ring */
+    GY_POINT_COMPLETION_SLEEP, /* GDB says that it sleeps; at: the ring */
+    GY_POINT_INBOX_READ,       /* GD has found nothing and is about to wait; at: the inbox */
+    GY_POINT_INBOX_SLEEP,      /* it says that it sleeps; at: the inbox */
+};
+
+#ifdef GANTRY_TESTING
+typedef void gy_point_fn(enum gy_point point, const void *at);
+/* Have `hook` called at every point, by whatever thread is there; NULL: no more. */
+void gy_point_hook(gy_point_fn *hook);
+void gy_point(enum gy_point point, const void *at);
+#else
+static inline void gy_point(enum gy_point point, const void *at)
+{
+    (void)point;
+    (void)at;
+}
+#endif
+
+#endif

@@ -1,0 +1,129 @@
+/* The dispatcher's threads sleep, and are told of what comes just before they do. */
+#include "context/context.h"
+#include "dispatcher/internal.h"
+#include "tests/support/cmocka_c11.h"
+#include "tests/support/gpu_fixture.h"
+#include "tests/support/stops.h"
+
+static struct gpu_fixture fixture;
+static gantry_task *waiting;
+
+static gantry_launch_result launch_completing(gantry_launch *launch, void *arg)
+{
+    (void)arg;
+    return gantry_launch_add_completion(launch, waiting) == GANTRY_OK ? GANTRY_LAUNCH_DONE
+                                                                      : GANTRY_LAUNCH_FAILED;
+}
+
+/* A GPU task, and one on the CPU that waits for the GPU's end of it; frozen. */
+static struct gantry_dispatcher *open_dispatcher(gantry_wait_mode mode)
+{
+    gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
+    options.driver = gpu_fixture_driver();
+    options.completion_wait = mode;
+    gpu_fixture_open_with(&fixture, 1, &options);
+    waiting = gpu_fixture_cpu(&fixture, "waiting", NULL, NULL);
+    gpu_fixture_after(waiting,
+                      gpu_fixture_gpu(&fixture, GANTRY_TASK_KERNEL, "work", launch_completing, NULL));
+    assert_ok(gantry_taskman_freeze(fixture.manager));
+    return gantry_context_dispatcher(fixture.context);
+}
+
+static void run(void)
+{
+    deadline_begin("a run of one GPU task and one that waits for its end");
+    assert_ok(gantry_taskman_run(fixture.manager, 1));
+    deadline_end();
+}
+
+static void start(void)
+{
+    assert_ok(gantry_taskman_start(fixture.manager));
+}
+
+static void stop(void)
+{
+    deadline_begin("a step whose news came when a thread was about to sleep");
+    assert_ok(gantry_taskman_stop(fixture.manager));
+    deadline_end();
+}
+
+static void close_dispatcher(void)
+{
+    gy_point_hook(NULL);
+    run();
+    gpu_fixture_close(&fixture);
+}
+
+/* GD: between its last look and its sleep a task is submitted. */
+static void test_the_dispatcher_hears_of_tasks(void **state)
+{
+    (void)state;
+    const gantry_wait_mode modes[] = {GANTRY_WAIT_BLOCK, GANTRY_WAIT_HYBRID, GANTRY_WAIT_ADAPTIVE};
+    for (size_t i = 0; i < 6; i++) {
+        struct gantry_dispatcher *d = open_dispatcher(modes[i / 2]);
+        run();
+        deadline_await(atomic_load(&d->inbox.asleep), "the dispatcher to sleep");
+        stops_arm(0, i % 2 == 0 ? GY_POINT_INBOX_READ : GY_POINT_INBOX_SLEEP, &d->inbox);
+        gy_inbox_signal(&d->inbox);
+        stops_await(0);
+        start();
+        stops_go(0);
+        stop();
+        close_dispatcher();
+    }
+}
+
+/* It has nothing more to look for, and stops where it is about to sleep. */
+static void stop_before_sleep(struct gy_completion *ring)
+{
+    deadline_await(atomic_load(&ring->gdb_sleeps), "the completion thread to sleep");
+    stops_arm(0, GY_POINT_COMPLETION_SLEEP, ring);
+    run();
+    stops_await(0);
+}
+
+/* GDB: the same with completions to look for. */
+static void test_the_completion_thread_hears_of_completions(void **state)
+{
+    (void)state;
+    const gantry_wait_mode modes[] = {GANTRY_WAIT_BLOCK, GANTRY_WAIT_HYBRID, GANTRY_WAIT_ADAPTIVE};
+    for (size_t i = 0; i < 3; i++) {
+        struct gantry_dispatcher *d = open_dispatcher(modes[i]);
+        struct gy_completion *ring = &d->completion.rings[0];
+        stop_before_sleep(ring);
+        uint64_t news = atomic_load(&ring->news);
+        start();
+        deadline_await(atomic_load(&ring->news) != news, "completions to be published");
+        stops_go(0);
+        stop();
+        close_dispatcher();
+    }
+}
+
+/* It falls asleep while it is being told: whoever tells it looks after that whether it sleeps. */
+static void test_the_completion_thread_may_fall_asleep_while_it_is_told(void **state)
+{
+    (void)state;
+    struct gantry_dispatcher *d = open_dispatcher(GANTRY_WAIT_BLOCK);
+    struct gy_completion *ring = &d->completion.rings[0];
+    stop_before_sleep(ring);
+    stops_arm(1, GY_POINT_COMPLETION_TELL, ring);
+    start();
+    stops_await(1);
+    stops_go(0);
+    deadline_await(atomic_load(&ring->gdb_sleeps), "the completion thread to sleep");
+    stops_go(1);
+    stop();
+    close_dispatcher();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_dispatcher_hears_of_tasks),
+        cmocka_unit_test(test_the_completion_thread_hears_of_completions),
+        cmocka_unit_test(test_the_completion_thread_may_fall_asleep_while_it_is_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
