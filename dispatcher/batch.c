@@ -566,22 +566,24 @@ static void run_batch(struct gantry_dispatcher *d)
     gd_enter(d, GD_STATE_IDLE);
 }
 
-/* Nothing is launched that could make memory come back by itself. */
-static void settle_memory(struct gantry_dispatcher *d)
+/* Nothing is launched that could make memory come back by itself.  The last look before GD sleeps, behind the
+ * last look for submissions: whatever ends after it is told to GD, and what ended before is known here
+ * (tests/models/admission.pml).  True when tasks were let in. */
+static bool settle_memory(struct gantry_dispatcher *d)
 {
     if (!gy_admission_is_busy(&d->admission)) {
-        return;
+        return false;
     }
     gy_admission_idle(&d->admission);
     watch_memory(d);
     (void)gy_rings_flush(&d->completion); /* a failure is in the context */
+    return d->admission.ready.first != NULL || d->admission.refused.first != NULL;
 }
 
 /* GD has nothing to do: follow a lost context. */
 static void idle_chores(struct gantry_dispatcher *d)
 {
     return_streams_if_due(d);
-    settle_memory(d);
     if (d->state == GD_STATE_IDLE && gy_context_is_lost(d->config.context) &&
         !gy_shares_hold_any(&d->shares)) {
         gd_enter(d, GD_STATE_FAILED);
@@ -684,7 +686,7 @@ void gy_gd_main(void *arg)
             run_batch(d);
         } else if (closing) {
             break;
-        } else {
+        } else if (!settle_memory(d) || !may_read(d)) {
             wait_for_work(d, seen);
         }
     }

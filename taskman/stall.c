@@ -49,6 +49,7 @@ static bool is_stalled_locked(gantry_taskman *manager, bool is_stopping, struct 
 {
     bool is_quiet = (atomic_load(&manager->work) & (GY_WORK_PENDING - 1)) == 0;
     if (!manager->watched || !is_quiet || gy_taskman_is_idle(manager) ||
+        manager->held_back != 0 || /* that one will move: no need to count the others */
         (manager->late_names != 0 && !is_stopping)) {
         return false;
     }

@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -497,6 +498,29 @@ static void test_who_waits_for_its_own_memory_is_let_in(void **state)
     }
 }
 
+/* The same while other memory is about to come back: whichever of the two is heard of first. */
+static void test_who_waits_is_let_in_while_memory_comes_back(void **state)
+{
+    struct gpu_fixture *f = *state;
+    uint32_t steps = getenv("GANTRY_TEST_LIGHT") != NULL ? 50 : 500;
+    for (uint32_t i = 0; i < steps; i++) {
+        uint32_t first = declare(f, ROOM / 2 + MIB);
+        uint32_t second = declare(f, ROOM / 2 + MIB);
+        gantry_task *begin = submit(f, GANTRY_TASK_KERNEL, nothing, NULL, first);
+        gantry_task *end = submit(f, GANTRY_TASK_KERNEL, nothing, NULL, first);
+        gantry_task *waits = submit(f, GANTRY_TASK_KERNEL, nothing, NULL, second);
+        gantry_task *passing = submit(f, GANTRY_TASK_KERNEL, nothing, NULL, declare(f, MIB));
+        gantry_task *between = gpu_fixture_cpu(f, "between", do_nothing, NULL);
+        gpu_fixture_after(passing, begin);
+        gpu_fixture_after(between, passing);
+        gpu_fixture_after(waits, between);
+        gpu_fixture_after(end, begin);
+        gpu_fixture_after(end, waits);
+        assert_ok(gpu_fixture_step(f));
+    }
+    assert_int_equal(settled(f).memory_forced, steps);
+}
+
 static void test_what_can_never_fit_is_refused(void **state)
 {
     struct gpu_fixture *f = *state;
@@ -636,6 +660,8 @@ int main(void)
                                         close_fixture),
         cmocka_unit_test_setup_teardown(test_managers_wait_for_each_other, open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(test_who_waits_for_its_own_memory_is_let_in, open_fixture,
+                                        close_fixture),
+        cmocka_unit_test_setup_teardown(test_who_waits_is_let_in_while_memory_comes_back, open_fixture,
                                         close_fixture),
         cmocka_unit_test_setup_teardown(test_what_can_never_fit_is_refused, open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(test_a_lost_context_holds_nobody_back, open_fixture, close_fixture),

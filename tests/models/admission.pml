@@ -1,0 +1,203 @@
+/* Memory admission when nothing else can go on: dispatcher/admission.c with the end of GD's loop in batch.c.
+ * A task waits for memory that does not fit beside what its own successor holds, so it must be let in although
+ * it does not fit: after everything that ends has been passed by the GPU, and once its manager has nothing
+ * running.  GD may hear of all that in any order.  Nobody sleeps for ever: the task is let in.
+ *
+ * Each statement is one access of the C code to what GD, GDB and the waiting thread share; what GD alone touches
+ * between two of them is one step.  The sleep itself is the inbox's model: here it is the condition it waits for.
+ *
+ * -DBROKEN: GD looks whether somebody is to be let in before it takes in what has come, and not again before it
+ * sleeps.  What ends in between is then heard of by nobody. */
+#ifndef ENDS
+#define ENDS 2 /* memories whose tasks were released, and which the GPU has yet to pass */
+#endif
+#define HELD 0
+#define ENDING 1
+#define IDLE 2
+
+bool event[ENDS];     /* memory->ended, in admission.events */
+byte state[ENDS];     /* memory->state */
+bool watched[ENDS];   /* memory->watched: GDB has a slot for its stream */
+bool completed[ENDS]; /* stream->completed has come to its position */
+byte ending;          /* admission.ending */
+byte ended;           /* memories that are IDLE */
+bool quiet;           /* admission.quiet */
+bool first;           /* admission.first: the task waits for memory */
+bool ready;           /* admission.ready: it was let in */
+bool forced;          /* and taken in */
+byte signals;         /* inbox.signals */
+bool inbox;           /* inbox.head: the task is there */
+byte work = 2;        /* active tasks of the manager: the one before ours, and others */
+byte told;            /* gy_pool_notify_waiters(): the waiting thread has to look */
+
+/* gy_taskman_count_off() in a watched pool */
+inline count_off()
+{
+    atomic {
+        work--;
+        if
+        :: work == 0 -> told++
+        :: else
+        fi
+    }
+}
+
+/* gy_admission_poll(): take_events() and end_passed() */
+inline poll()
+{
+    i = 0;
+    do
+    :: i < ENDS ->
+        if
+        :: atomic { event[i] -> event[i] = false }; /* under the lock */
+           if
+           :: state[i] == HELD -> state[i] = ENDING; ending++
+           :: else
+           fi
+        :: else
+        fi;
+        i++
+    :: else -> break
+    od;
+    i = 0;
+    do
+    :: i < ENDS && ending != 0 ->
+        if
+        :: state[i] == ENDING && completed[i] -> state[i] = IDLE; ending--; ended++
+        :: else
+        fi;
+        i++
+    :: else -> break
+    od
+}
+
+/* take_in() of the task: gy_admission_enter(), and gy_task_hold_back() */
+inline take_in()
+{
+    if
+    :: ready -> d_step { ready = false; forced = true }
+    :: else
+    fi;
+    if
+    :: inbox ->
+        d_step { inbox = false; first = true };
+        count_off();
+        poll()
+    :: else
+    fi
+}
+
+/* poll_submissions(): gy_admission_is_busy() is true all the time */
+inline poll_submissions()
+{
+    take_in();
+    poll();
+    take_in()
+}
+
+/* settle_memory(): gy_admission_idle() and watch_memory() */
+inline settle_memory()
+{
+    poll();
+    if
+    :: first && ending == 0 ->
+        atomic { was_quiet = quiet; quiet = false };
+        if
+        :: was_quiet && work == 0 -> /* gy_taskman_waits_for_memory() of whoever holds memory */
+            d_step { first = false; ready = true; work++ }
+        :: else
+        fi
+    :: else
+    fi;
+    i = 0;
+    do
+    :: i < ENDS ->
+        if
+        :: state[i] == ENDING -> watched[i] = true /* and gy_rings_flush() */
+        :: else
+        fi;
+        i++
+    :: else -> break
+    od
+}
+
+/* gy_gd_main() */
+proctype gd()
+{
+    byte i, seen;
+    bool was_quiet;
+    do
+    :: forced && ended == ENDS -> break
+    :: else ->
+        seen = signals;
+#ifdef BROKEN
+        settle_memory();
+        poll_submissions();
+#else
+        poll_submissions();
+        settle_memory();
+#endif
+        if
+        :: !ready && !(forced && ended == ENDS) -> signals != seen || inbox /* wait_for_work() */
+        :: else
+        fi
+    od
+}
+
+/* finish_slot() of each watched stream, when the GPU has passed it */
+proctype gdb()
+{
+    byte i;
+    do
+    :: i < ENDS ->
+        watched[i];
+        completed[i] = true; /* gy_streams_passed() */
+        if
+        :: ending != 0 -> signals++ /* gy_admission_passed() */
+        :: else
+        fi;
+        i++
+    :: else -> break
+    od
+}
+
+/* The task before ours is released: it makes ours ready, and hands over its place among the active ones. */
+proctype predecessor()
+{
+    inbox = true
+}
+
+/* Others are released: with the last one that names a memory, that ends. */
+proctype others()
+{
+    byte i;
+    do
+    :: i < ENDS -> event[i] = true; signals++; i++ /* gy_admission_end() */
+    :: else -> break
+    od;
+    count_off()
+}
+
+/* wait_is_over() in gy_pool_wait() */
+proctype waiter()
+{
+end:
+    do
+    :: told > 0 ->
+        told = 0;
+        if
+        :: first -> quiet = true; signals++ /* gy_admission_quiet() */
+        :: else
+        fi
+    od
+}
+
+init {
+    atomic {
+        run gd();
+        run gdb();
+        run predecessor();
+        run others();
+        run waiter()
+    }
+}
