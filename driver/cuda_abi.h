@@ -44,6 +44,8 @@ typedef struct CUgraphNode_st *CUgraphNode;
 typedef struct CUgraphExec_st *CUgraphExec;
 typedef struct CUgreenCtx_st *CUgreenCtx;
 typedef struct CUdevResourceDesc_st *CUdevResourceDesc;
+typedef struct CUarray_st *CUarray;
+typedef struct CUlogsCallbackEntry_st *CUlogsCallbackHandle;
 
 typedef void (*CUhostFn)(void *user);
 
@@ -177,6 +179,8 @@ enum {
 typedef enum CUmemorytype_enum {
     CU_MEMORYTYPE_HOST = 1,
     CU_MEMORYTYPE_DEVICE = 2,
+    CU_MEMORYTYPE_ARRAY = 3,
+    CU_MEMORYTYPE_UNIFIED = 4, /* the address tells */
 } CUmemorytype;
 
 typedef enum CUpointer_attribute_enum {
@@ -267,6 +271,16 @@ typedef enum CUstreamCaptureStatus_enum {
     CU_STREAM_CAPTURE_STATUS_INVALIDATED = 2, /* cuStreamEndCapture() is still due */
 } CUstreamCaptureStatus;
 
+typedef enum CUstreamUpdateCaptureDependencies_flags_enum {
+    CU_STREAM_ADD_CAPTURE_DEPENDENCIES = 0,
+    CU_STREAM_SET_CAPTURE_DEPENDENCIES = 1, /* instead of those that the stream has */
+} CUstreamUpdateCaptureDependencies_flags;
+
+/* Of an edge between nodes; all 0: a plain one. */
+typedef struct CUgraphEdgeData_st {
+    unsigned char from_port, to_port, type, reserved[5];
+} CUgraphEdgeData;
+
 typedef enum CUgraphNodeType_enum {
     CU_GRAPH_NODE_TYPE_KERNEL = 0,
     CU_GRAPH_NODE_TYPE_MEMCPY = 1,
@@ -302,6 +316,26 @@ typedef struct CUgraphExecUpdateResultInfo_st {
 enum {
     CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY = 8,
 };
+
+/* The second version, with pointers of 64 bits; `…Host` belongs to memory type HOST, `…Device` to DEVICE and
+ * UNIFIED. */
+typedef struct CUDA_MEMCPY3D_st {
+    size_t srcXInBytes, srcY, srcZ, srcLOD;
+    CUmemorytype srcMemoryType;
+    const void *srcHost;
+    CUdeviceptr srcDevice;
+    CUarray srcArray;
+    void *reserved0;
+    size_t srcPitch, srcHeight;
+    size_t dstXInBytes, dstY, dstZ, dstLOD;
+    CUmemorytype dstMemoryType;
+    void *dstHost;
+    CUdeviceptr dstDevice;
+    CUarray dstArray;
+    void *reserved1;
+    size_t dstPitch, dstHeight;
+    size_t WidthInBytes, Height, Depth;
+} CUDA_MEMCPY3D;
 
 /* The second version, which names a context. */
 typedef struct CUDA_KERNEL_NODE_PARAMS_v2_st {
@@ -339,6 +373,15 @@ typedef struct CUlaunchConfig_st {
     CUlaunchAttribute *attrs;
     unsigned int numAttrs;
 } CUlaunchConfig;
+
+/* ---- the driver's log, since 12.9 ------------------------------------------------------------- */
+
+typedef enum CUlogLevel_enum {
+    CU_LOG_LEVEL_ERROR = 0,
+    CU_LOG_LEVEL_WARNING = 1,
+} CUlogLevel;
+
+typedef void (*CUlogsCallback)(void *data, CUlogLevel level, char *message, size_t length);
 
 /* ---- SM resources and green contexts -------------------------------------------------------- */
 

@@ -139,6 +139,8 @@
     F(true, cuStreamGetCaptureInfo, cuStreamGetCaptureInfo_v2, \
       (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph, \
        const CUgraphNode **dependencies, size_t *count)) \
+    F(true, cuStreamUpdateCaptureDependencies, cuStreamUpdateCaptureDependencies, \
+      (CUstream stream, CUgraphNode *dependencies, size_t count, unsigned int flags)) \
     F(true, cuThreadExchangeStreamCaptureMode, cuThreadExchangeStreamCaptureMode, \
       (CUstreamCaptureMode *mode)) \
     F(true, cuGraphCreate, cuGraphCreate, (CUgraph *graph, unsigned int flags)) \
@@ -150,6 +152,9 @@
     F(true, cuGraphAddKernelNode, cuGraphAddKernelNode_v2, \
       (CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies, size_t count, \
        const CUDA_KERNEL_NODE_PARAMS_v2 *params)) \
+    F(true, cuGraphAddChildGraphNode, cuGraphAddChildGraphNode, \
+      (CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies, size_t count, CUgraph child)) \
+    F(true, cuGraphMemcpyNodeGetParams, cuGraphMemcpyNodeGetParams, (CUgraphNode node, CUDA_MEMCPY3D *params)) \
     F(true, cuGraphKernelNodeGetParams, cuGraphKernelNodeGetParams_v2, \
       (CUgraphNode node, CUDA_KERNEL_NODE_PARAMS_v2 *params)) \
     F(true, cuGraphKernelNodeSetParams, cuGraphKernelNodeSetParams_v2, \
@@ -188,6 +193,24 @@
     F(false, cuCtxRecordEvent, cuCtxRecordEvent, (CUcontext context, CUevent event)) \
     F(false, cuCtxWaitEvent, cuCtxWaitEvent, (CUcontext context, CUevent event))
 
+/* Since CUDA 12.3 and 12.9; an older cuda.h has nothing to compare them with. */
+#if defined(CUDA_VERSION) && CUDA_VERSION < 12030
+#define GY_DRIVER_FUNCS_CAPTURE(F)
+#else
+#define GY_DRIVER_FUNCS_CAPTURE(F) \
+    F(false, cuStreamBeginCaptureToGraph, cuStreamBeginCaptureToGraph, \
+      (CUstream stream, CUgraph graph, const CUgraphNode *dependencies, const CUgraphEdgeData *edges, \
+       size_t count, CUstreamCaptureMode mode))
+#endif
+#if defined(CUDA_VERSION) && CUDA_VERSION < 12090
+#define GY_DRIVER_FUNCS_LOG(F)
+#else
+#define GY_DRIVER_FUNCS_LOG(F) \
+    F(false, cuLogsRegisterCallback, cuLogsRegisterCallback, \
+      (CUlogsCallback callback, void *user, CUlogsCallbackHandle *handle)) \
+    F(false, cuLogsUnregisterCallback, cuLogsUnregisterCallback, (CUlogsCallbackHandle handle))
+#endif
+
 /* Since CUDA 13.1; an older cuda.h has nothing to compare it with. */
 #if defined(CUDA_VERSION) && CUDA_VERSION < 13010
 #define GY_DRIVER_FUNCS_SPLIT(F)
@@ -201,7 +224,7 @@
 #define GY_DRIVER_FUNCS(F) \
     GY_DRIVER_FUNCS_DEVICE(F) GY_DRIVER_FUNCS_MODULE(F) GY_DRIVER_FUNCS_STREAM(F) \
     GY_DRIVER_FUNCS_MEMORY(F) GY_DRIVER_FUNCS_GRAPH(F) GY_DRIVER_FUNCS_GREEN(F) \
-    GY_DRIVER_FUNCS_SPLIT(F)
+    GY_DRIVER_FUNCS_CAPTURE(F) GY_DRIVER_FUNCS_LOG(F) GY_DRIVER_FUNCS_SPLIT(F)
 /* clang-format on */
 
 #endif

@@ -2,6 +2,7 @@
 #include "driver/emulator/emu.h"
 
 #include "driver/emulator/fault.h"
+#include "driver/emulator/logs.h"
 #include "driver/emulator/queue.h"
 #include "driver/emulator/worker.h"
 
@@ -97,6 +98,7 @@ static bool works_uninitialised(enum gy_emu_fn fn)
 bool gy_emu_enter(enum gy_emu_fn fn) GY_NO_ANALYSIS
 {
     gy_mutex_lock(&gy_emu_lock);
+    gy_emu_logs_begin(fn);
     counts[fn]++;
     if (__builtin_expect(tally_path != NULL, 0)) {
         note_for_tally(fn);
@@ -129,7 +131,11 @@ static void unlock_and_wake(void) GY_NO_ANALYSIS
 
 CUresult gy_emu_leave(CUresult result)
 {
+    bool tells = gy_emu_logs_want(result);
     unlock_and_wake();
+    if (__builtin_expect(tells, 0)) {
+        gy_emu_logs_tell(result);
+    }
     return result;
 }
 
@@ -165,6 +171,11 @@ uint64_t gy_emu_call_count(enum gy_emu_fn fn)
 void gy_emu_call_counts_reset(void)
 {
     memset(counts, 0, sizeof(counts));
+}
+
+const char *gy_emu_fn_symbol(enum gy_emu_fn fn)
+{
+    return names[fn].symbol;
 }
 
 enum gy_emu_fn gy_emu_fn_find(const char *name)

@@ -14,6 +14,7 @@
 #include "driver/emulator/context.h"
 #include "driver/emulator/event.h"
 #include "driver/emulator/graph.h"
+#include "driver/emulator/logs.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -23,6 +24,7 @@ struct gy_emu_capture {
     CUstreamCaptureMode mode;
     unsigned long thread; /* that began it */
     bool is_invalid;
+    bool is_lent; /* the graph is the application's, and stays when the capture fails */
     struct gy_emu_graph *graph;
     struct gy_emu_stream *origin;
     struct gy_emu_stream *streams; /* all that take part, linked by capture_next */
@@ -121,6 +123,16 @@ static void leave(struct gy_emu_stream *stream)
     }
 }
 
+/* The capture has failed: its graph goes, unless it was the application's before. */
+static void discard_graph(const struct gy_emu_capture *capture)
+{
+    if (capture->is_lent) {
+        capture->graph->capturing = false;
+    } else {
+        gy_emu_graph_close(capture->graph);
+    }
+}
+
 /* The capture is over; its graph stays. */
 static void close_capture(struct gy_emu_capture *capture)
 {
@@ -146,7 +158,7 @@ void gy_emu_capture_abandon(struct gy_emu_stream *stream)
     }
     capture->is_invalid = true;
     if (capture->origin == stream) {
-        gy_emu_graph_close(capture->graph);
+        discard_graph(capture);
         close_capture(capture);
     } else {
         leave(stream);
@@ -176,6 +188,7 @@ CUresult gy_emu_capture_add(struct gy_emu_stream *stream, struct gy_emu_work *wo
     CUresult result =
         gy_emu_graph_add(capture->graph, work, stream->capture_tail, stream->capture_tail_count, &node);
     if (result == CUDA_SUCCESS) {
+        node->priority = stream->priority;
         stream->capture_tail[0] = node;
         stream->capture_tail_count = 1;
     }
@@ -253,6 +266,9 @@ CUresult gy_emu_capture_forbids_unsafe(void)
             result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
         }
     }
+    if (result != CUDA_SUCCESS) {
+        gy_emu_explain("The call conflicts with a stream capture that is under way");
+    }
     return result;
 }
 
@@ -327,27 +343,31 @@ CUresult gy_emu_capture_forbids_event(const struct gy_emu_event *event)
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-static CUresult begin(CUstream handle, CUstreamCaptureMode mode)
+static CUresult find_to_begin(CUstream handle, CUstreamCaptureMode mode, struct gy_emu_stream **out)
 {
-    struct gy_emu_stream *stream;
-    CUresult result = gy_emu_stream_find_for_work(handle, &stream);
+    CUresult result = gy_emu_stream_find_for_work(handle, out);
     if (result != CUDA_SUCCESS) {
         return result;
     }
     if ((unsigned int)mode > CU_STREAM_CAPTURE_MODE_RELAXED) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    if (stream->is_null) {
+    if ((*out)->is_null) {
         return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     }
-    if (stream->capture != NULL) {
-        return CUDA_ERROR_ILLEGAL_STATE;
-    }
+    return (*out)->capture != NULL ? CUDA_ERROR_ILLEGAL_STATE : CUDA_SUCCESS;
+}
+
+/* `lent` NULL: into a new graph. */
+static CUresult begin_into(struct gy_emu_stream *stream, struct gy_emu_graph *lent, CUstreamCaptureMode mode)
+{
     struct gy_emu_capture *capture = gy_zalloc(sizeof(*capture));
     if (capture == NULL) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    result = gy_emu_graph_open(&capture->graph);
+    capture->graph = lent;
+    capture->is_lent = lent != NULL;
+    CUresult result = lent == NULL ? gy_emu_graph_open(&capture->graph) : CUDA_SUCCESS;
     if (result != CUDA_SUCCESS) {
         gy_free(capture);
         return result;
@@ -366,9 +386,48 @@ static CUresult begin(CUstream handle, CUstreamCaptureMode mode)
     return CUDA_SUCCESS;
 }
 
+static CUresult begin(CUstream handle, CUstreamCaptureMode mode)
+{
+    struct gy_emu_stream *stream;
+    CUresult result = find_to_begin(handle, mode, &stream);
+    return result == CUDA_SUCCESS ? begin_into(stream, NULL, mode) : result;
+}
+
 CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode)
 {
     return GY_EMU_CALL(cuStreamBeginCapture, begin(stream, mode));
+}
+
+static CUresult begin_to_graph(CUstream handle, CUgraph graph_handle, const CUgraphNode *dependencies,
+                               size_t count, CUstreamCaptureMode mode)
+{
+    struct gy_emu_stream *stream;
+    CUresult result = find_to_begin(handle, mode, &stream);
+    struct gy_emu_graph *graph = gy_emu_handle_find(GY_EMU_GRAPH, graph_handle);
+    if (result == CUDA_SUCCESS && (graph == NULL || graph->capturing)) {
+        result = CUDA_ERROR_INVALID_VALUE;
+    }
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    struct gy_emu_node **nodes = gy_emu_graph_find_nodes(graph, dependencies, count, &result);
+    if (result == CUDA_SUCCESS) {
+        result = begin_into(stream, graph, mode);
+    }
+    if (result == CUDA_SUCCESS && !extend_tail(stream, nodes, (uint32_t)count)) {
+        graph->capturing = false;
+        close_capture(stream->capture);
+        result = CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    gy_free(nodes);
+    return result;
+}
+
+CUresult cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph, const CUgraphNode *dependencies,
+                                     const CUgraphEdgeData *edges, size_t count, CUstreamCaptureMode mode)
+{
+    (void)edges; /* there are no others than plain ones */
+    return GY_EMU_CALL(cuStreamBeginCaptureToGraph, begin_to_graph(stream, graph, dependencies, count, mode));
 }
 
 /* Mark what `origin`'s tail depends on.  Nodes come after their dependencies in the graph. */
@@ -422,21 +481,20 @@ static CUresult end(CUstream handle, CUgraph *out)
         capture->is_invalid = true;
         return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
     }
-    struct gy_emu_graph *graph = capture->graph;
     if (capture->is_invalid) {
         result = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     } else if (!all_joined(capture)) {
         result = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
     }
-    close_capture(capture);
+    *out = NULL;
     if (result != CUDA_SUCCESS) {
-        gy_emu_graph_close(graph);
-        *out = NULL;
-        return result;
+        discard_graph(capture);
+    } else {
+        capture->graph->capturing = false;
+        *out = (CUgraph)capture->graph->object.handle;
     }
-    graph->capturing = false;
-    *out = (CUgraph)graph->object.handle;
-    return CUDA_SUCCESS;
+    close_capture(capture);
+    return result;
 }
 
 CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph)
@@ -540,6 +598,40 @@ CUresult cuStreamGetCaptureInfo_v2(CUstream stream, CUstreamCaptureStatus *statu
 {
     const struct capture_info out = {id, graph, dependencies, count};
     return GY_EMU_CALL(cuStreamGetCaptureInfo, get_info(stream, status, &out));
+}
+
+static CUresult update_dependencies(CUstream handle, const CUgraphNode *dependencies, size_t count,
+                                    unsigned int flags)
+{
+    struct gy_emu_stream *stream;
+    CUresult result = gy_emu_stream_find(handle, &stream);
+    if (result == CUDA_SUCCESS && flags > CU_STREAM_SET_CAPTURE_DEPENDENCIES) {
+        result = CUDA_ERROR_INVALID_VALUE;
+    }
+    if (result == CUDA_SUCCESS && stream->capture == NULL) {
+        result = CUDA_ERROR_ILLEGAL_STATE;
+    }
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    if (stream->capture->is_invalid) {
+        return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    }
+    struct gy_emu_node **nodes =
+        gy_emu_graph_find_nodes(stream->capture->graph, dependencies, count, &result);
+    if (result == CUDA_SUCCESS) {
+        stream->capture_tail_count *= flags == CU_STREAM_ADD_CAPTURE_DEPENDENCIES;
+        result = extend_tail(stream, nodes, (uint32_t)count) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    gy_free(nodes);
+    return result;
+}
+
+CUresult cuStreamUpdateCaptureDependencies(CUstream stream, CUgraphNode *dependencies, size_t count,
+                                           unsigned int flags)
+{
+    return GY_EMU_CALL(cuStreamUpdateCaptureDependencies,
+                       update_dependencies(stream, dependencies, count, flags));
 }
 
 static CUresult exchange_mode(CUstreamCaptureMode *mode)

@@ -188,6 +188,13 @@ static CUresult describe(CUresult result, const char **name, const char **text)
     return CUDA_ERROR_INVALID_VALUE;
 }
 
+const char *gy_emu_result_name(CUresult result)
+{
+    const char *name = "CUDA_ERROR_?";
+    (void)describe(result, &name, NULL);
+    return name;
+}
+
 CUresult cuGetErrorName(CUresult result, const char **name)
 {
     return GY_EMU_CALL(cuGetErrorName, describe(result, name, NULL));

@@ -59,6 +59,10 @@ uint64_t gy_emu_call_count(enum gy_emu_fn fn);
 void gy_emu_call_counts_reset(void);
 /* By member or symbol name; GY_EMU_FN_COUNT when unknown. */
 enum gy_emu_fn gy_emu_fn_find(const char *name);
+/* "cuMemAlloc_v2"; static. */
+const char *gy_emu_fn_symbol(enum gy_emu_fn fn);
+/* "CUDA_ERROR_…"; static. */
+const char *gy_emu_result_name(CUresult result);
 
 /* ---- handles: handle.c ---------------------------------------------------------------------- */
 

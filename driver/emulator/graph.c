@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "driver/emulator/context.h"
+#include "driver/emulator/memory.h"
 #include "driver/emulator/module.h"
 
 #include <string.h>
@@ -30,6 +31,9 @@ static void close_node(struct gy_emu_node *node)
 {
     gy_emu_handle_close(&node->object);
     gy_emu_work_release(&node->work);
+    gy_free(node->outer);
+    node->outer = NULL;
+    node->outer_count = 0;
     node->next = free_nodes;
     free_nodes = node;
 }
@@ -125,6 +129,8 @@ CUresult gy_emu_graph_add(struct gy_emu_graph *graph, struct gy_emu_work *work,
     }
     node->graph = graph;
     node->work = *work;
+    node->is_inner = node->is_graph = false;
+    node->priority = 0;
     node->index = graph->count;
     graph->nodes[graph->count++] = node;
     *out = node;
@@ -136,7 +142,101 @@ release_work:
     return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-CUgraphNodeType gy_emu_node_type(const struct gy_emu_work *work)
+/* ---- child graphs ---------------------------------------------------------------------------- */
+
+static CUresult copy_node(struct gy_emu_graph *graph, const struct gy_emu_node *from, uint32_t first,
+                          struct gy_emu_node *const *dependencies, uint32_t count)
+{
+    struct gy_emu_node **behind = gy_zalloc_array(from->dependency_count + 1, sizeof(struct gy_emu_node *));
+    if (behind == NULL) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    for (uint32_t d = 0; d < from->dependency_count; d++) {
+        behind[d] = graph->nodes[first + from->dependencies[d]->index];
+    }
+    struct gy_emu_work work;
+    gy_emu_work_share(&work, &from->work);
+    bool is_root = from->dependency_count == 0;
+    struct gy_emu_node *copy;
+    CUresult result = gy_emu_graph_add(graph, &work, is_root ? dependencies : behind,
+                                       is_root ? count : from->dependency_count, &copy);
+    if (result == CUDA_SUCCESS) {
+        copy->is_inner = true;
+        copy->is_graph = from->is_graph;
+        copy->priority = from->priority;
+        graph->inner++;
+    }
+    gy_free(behind);
+    return result;
+}
+
+/* The copies from `first` on that no other one comes after; without any, what the child comes after. */
+static CUresult add_end(struct gy_emu_graph *graph, uint32_t first, struct gy_emu_node *const *dependencies,
+                        uint32_t count, struct gy_emu_node **out)
+{
+    const uint32_t end = graph->count;
+    struct gy_emu_node **sinks = gy_zalloc_array(end - first + 1, sizeof(struct gy_emu_node *));
+    bool *has_heir = gy_zalloc_array(end - first + 1, sizeof(bool));
+    CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+    if (sinks != NULL && has_heir != NULL) {
+        uint32_t found = 0;
+        for (uint32_t i = end; i-- > first;) {
+            const struct gy_emu_node *node = graph->nodes[i];
+            for (uint32_t d = 0; d < node->dependency_count; d++) {
+                uint32_t index = node->dependencies[d]->index;
+                if (index >= first) {
+                    has_heir[index - first] = true;
+                }
+            }
+            if (!has_heir[i - first]) {
+                sinks[found++] = graph->nodes[i];
+            }
+        }
+        struct gy_emu_context *context = end > first ? graph->nodes[first]->work.context : NULL;
+        if (context == NULL) {
+            (void)gy_emu_context_current(&context);
+        }
+        struct gy_emu_work work = {.kind = GY_EMU_WORK_EMPTY, .context = context};
+        result = found > 0 ? gy_emu_graph_add(graph, &work, sinks, found, out)
+                           : gy_emu_graph_add(graph, &work, dependencies, count, out);
+    }
+    gy_free(sinks);
+    gy_free(has_heir);
+    return result;
+}
+
+CUresult gy_emu_graph_add_child(struct gy_emu_graph *graph, const struct gy_emu_graph *child,
+                                struct gy_emu_node *const *dependencies, uint32_t count,
+                                struct gy_emu_node **out)
+{
+    const uint32_t first = graph->count;
+    struct gy_emu_node **outer = gy_zalloc_array(count + 1, sizeof(struct gy_emu_node *));
+    CUresult result = outer != NULL ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+    for (uint32_t i = 0; i < child->count && result == CUDA_SUCCESS; i++) {
+        result = copy_node(graph, child->nodes[i], first, dependencies, count);
+    }
+    if (result == CUDA_SUCCESS) {
+        result = add_end(graph, first, dependencies, count, out);
+    }
+    if (result != CUDA_SUCCESS) {
+        gy_free(outer);
+        return result;
+    }
+    if (count > 0) {
+        memcpy(outer, dependencies, count * sizeof(struct gy_emu_node *));
+    }
+    (*out)->is_graph = true;
+    (*out)->outer = outer;
+    (*out)->outer_count = count;
+    return CUDA_SUCCESS;
+}
+
+CUgraphNodeType gy_emu_node_type(const struct gy_emu_node *node)
+{
+    return node->is_graph ? CU_GRAPH_NODE_TYPE_GRAPH : gy_emu_work_type(&node->work);
+}
+
+CUgraphNodeType gy_emu_work_type(const struct gy_emu_work *work)
 {
     switch (work->kind) {
     case GY_EMU_WORK_KERNEL:
@@ -201,11 +301,18 @@ static CUresult get_nodes(CUgraph handle, CUgraphNode *nodes, size_t *count)
     if (graph == NULL || count == NULL) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    for (size_t i = 0; nodes != NULL && i < *count; i++) {
-        nodes[i] = i < graph->count ? (CUgraphNode)graph->nodes[i]->object.handle : NULL;
+    size_t told = 0;
+    for (uint32_t i = 0; nodes != NULL && i < graph->count && told < *count; i++) {
+        if (!graph->nodes[i]->is_inner) {
+            nodes[told++] = (CUgraphNode)graph->nodes[i]->object.handle;
+        }
     }
-    if (nodes == NULL || *count > graph->count) {
-        *count = graph->count;
+    for (size_t i = told; nodes != NULL && i < *count; i++) {
+        nodes[i] = NULL;
+    }
+    const uint32_t all = graph->count - graph->inner;
+    if (nodes == NULL || *count > all) {
+        *count = all;
     }
     return CUDA_SUCCESS;
 }
@@ -224,9 +331,13 @@ static CUresult get_edges(CUgraph handle, CUgraphNode *from, CUgraphNode *to, si
     size_t edges = 0;
     for (uint32_t i = 0; i < graph->count; i++) {
         const struct gy_emu_node *node = graph->nodes[i];
-        for (uint32_t d = 0; d < node->dependency_count; d++, edges++) {
+        struct gy_emu_node *const *behind = node->is_graph ? node->outer : node->dependencies;
+        const uint32_t seen = node->is_inner   ? 0
+                              : node->is_graph ? node->outer_count
+                                               : node->dependency_count;
+        for (uint32_t d = 0; d < seen; d++, edges++) {
             if (from != NULL && edges < *count) {
-                from[edges] = (CUgraphNode)node->dependencies[d]->object.handle;
+                from[edges] = (CUgraphNode)behind[d]->object.handle;
                 to[edges] = (CUgraphNode)node->object.handle;
             }
         }
@@ -251,7 +362,7 @@ static CUresult get_type(CUgraphNode handle, CUgraphNodeType *type)
     if (node == NULL || type == NULL) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    *type = gy_emu_node_type(&node->work);
+    *type = gy_emu_node_type(node);
     return CUDA_SUCCESS;
 }
 
@@ -283,24 +394,37 @@ CUresult gy_emu_node_params_import(const CUDA_KERNEL_NODE_PARAMS_v2 *params, str
     return gy_emu_kernel_prepare(context, &launch, work);
 }
 
+struct gy_emu_node **gy_emu_graph_find_nodes(const struct gy_emu_graph *graph, const CUgraphNode *handles,
+                                             size_t count, CUresult *result)
+{
+    if ((count > 0 && handles == NULL) || count >= UINT32_MAX) {
+        *result = CUDA_ERROR_INVALID_VALUE;
+        return NULL;
+    }
+    struct gy_emu_node **nodes = gy_zalloc_array(count + 1, sizeof(struct gy_emu_node *));
+    *result = nodes != NULL ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+    for (size_t i = 0; i < count && *result == CUDA_SUCCESS; i++) {
+        nodes[i] = gy_emu_handle_find(GY_EMU_NODE, handles[i]);
+        if (nodes[i] == NULL || nodes[i]->graph != graph) {
+            *result = CUDA_ERROR_INVALID_VALUE;
+        }
+    }
+    if (*result != CUDA_SUCCESS) {
+        gy_free(nodes);
+        return NULL;
+    }
+    return nodes;
+}
+
 static CUresult add_kernel(CUgraphNode *out, CUgraph handle, const CUgraphNode *dependencies, size_t count,
                            const CUDA_KERNEL_NODE_PARAMS_v2 *params)
 {
     struct gy_emu_graph *graph = gy_emu_handle_find(GY_EMU_GRAPH, handle);
-    if (graph == NULL || out == NULL || (count > 0 && dependencies == NULL) || count > UINT32_MAX) {
+    if (graph == NULL || out == NULL) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    struct gy_emu_node **nodes = gy_zalloc_array(count + 1, sizeof(struct gy_emu_node *));
-    if (nodes == NULL) {
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    CUresult result = CUDA_SUCCESS;
-    for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++) {
-        nodes[i] = gy_emu_handle_find(GY_EMU_NODE, dependencies[i]);
-        if (nodes[i] == NULL || nodes[i]->graph != graph) {
-            result = CUDA_ERROR_INVALID_VALUE;
-        }
-    }
+    CUresult result;
+    struct gy_emu_node **nodes = gy_emu_graph_find_nodes(graph, dependencies, count, &result);
     struct gy_emu_work work;
     struct gy_emu_node *node;
     if (result == CUDA_SUCCESS) {
@@ -321,6 +445,73 @@ CUresult cuGraphAddKernelNode_v2(CUgraphNode *node, CUgraph graph, const CUgraph
 {
     return GY_EMU_CALL(cuGraphAddKernelNode, add_kernel(node, graph, dependencies, count, params));
 }
+
+static CUresult add_child(CUgraphNode *out, CUgraph handle, const CUgraphNode *dependencies, size_t count,
+                          CUgraph child_handle)
+{
+    struct gy_emu_graph *graph = gy_emu_handle_find(GY_EMU_GRAPH, handle);
+    const struct gy_emu_graph *child = gy_emu_handle_find(GY_EMU_GRAPH, child_handle);
+    if (graph == NULL || child == NULL || child == graph || child->capturing || out == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    CUresult result;
+    struct gy_emu_node **nodes = gy_emu_graph_find_nodes(graph, dependencies, count, &result);
+    struct gy_emu_node *node;
+    if (result == CUDA_SUCCESS) {
+        result = gy_emu_graph_add_child(graph, child, nodes, (uint32_t)count, &node);
+    }
+    if (result == CUDA_SUCCESS) {
+        *out = (CUgraphNode)node->object.handle;
+    }
+    gy_free(nodes);
+    return result;
+}
+
+CUresult cuGraphAddChildGraphNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies,
+                                  size_t count, CUgraph child)
+{
+    return GY_EMU_CALL(cuGraphAddChildGraphNode, add_child(node, graph, dependencies, count, child));
+}
+
+/* ---- copy nodes ------------------------------------------------------------------------------ */
+
+static CUmemorytype side_of(const void *address)
+{
+    bool is_host = gy_emu_memory_check(GY_EMU_SIDE_HOST, (uintptr_t)address, 1) == CUDA_SUCCESS;
+    return is_host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+}
+
+static CUresult get_copy_params(CUgraphNode handle, CUDA_MEMCPY3D *params)
+{
+    const struct gy_emu_node *node = gy_emu_handle_find(GY_EMU_NODE, handle);
+    if (node == NULL || params == NULL || node->work.kind != GY_EMU_WORK_COPY) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    const char *to = node->work.copy.to, *from = node->work.copy.from;
+    memset(params, 0, sizeof(*params));
+    params->srcMemoryType = side_of(from);
+    params->dstMemoryType = side_of(to);
+    if (params->srcMemoryType == CU_MEMORYTYPE_HOST) {
+        params->srcHost = from;
+    } else {
+        params->srcDevice = (uintptr_t)from;
+    }
+    if (params->dstMemoryType == CU_MEMORYTYPE_HOST) {
+        params->dstHost = node->work.copy.to;
+    } else {
+        params->dstDevice = (uintptr_t)to;
+    }
+    params->WidthInBytes = node->work.copy.bytes;
+    params->Height = params->Depth = 1;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuGraphMemcpyNodeGetParams(CUgraphNode node, CUDA_MEMCPY3D *params)
+{
+    return GY_EMU_CALL(cuGraphMemcpyNodeGetParams, get_copy_params(node, params));
+}
+
+/* ---- the parameters of kernel nodes ---------------------------------------------------------- */
 
 static struct gy_emu_node *find_kernel_node(CUgraphNode handle)
 {

@@ -21,12 +21,18 @@ struct gy_emu_node {
     struct gy_emu_node *inline_dependencies[GY_EMU_INLINE_DEPENDENCIES];
     struct gy_emu_node *next; /* free list */
     bool mark;                /* of a walk */
+    bool is_inner;            /* a copy of a child graph's node: the application does not see it */
+    bool is_graph;            /* the end of a child graph, which stands for all of it */
+    int priority;             /* of a captured kernel: its stream's */
+    uint32_t outer_count;     /* is_graph: what the child graph depends on, as the application sees it */
+    struct gy_emu_node **outer;
 };
 
 struct gy_emu_graph {
     struct gy_emu_object object;
-    bool capturing; /* not yet the application's */
+    bool capturing; /* a capture adds to it */
     uint32_t count, room;
+    uint32_t inner; /* of these nodes, those with is_inner */
     struct gy_emu_node **nodes;
 };
 
@@ -35,6 +41,14 @@ void gy_emu_graph_close(struct gy_emu_graph *graph);
 /* Add a node; takes the references of `work`, also when it fails.  A dependency given twice counts once. */
 CUresult gy_emu_graph_add(struct gy_emu_graph *graph, struct gy_emu_work *work,
                           struct gy_emu_node *const *dependencies, uint32_t count, struct gy_emu_node **out);
+
+/* Add the nodes of `child` as they are now, behind `dependencies`.  `out` stands for all of them. */
+CUresult gy_emu_graph_add_child(struct gy_emu_graph *graph, const struct gy_emu_graph *child,
+                                struct gy_emu_node *const *dependencies, uint32_t count,
+                                struct gy_emu_node **out);
+/* The nodes with these handles, all of `graph`; gy_free().  NULL and a result: they are not, or no memory. */
+struct gy_emu_node **gy_emu_graph_find_nodes(const struct gy_emu_graph *graph, const CUgraphNode *handles,
+                                             size_t count, CUresult *result);
 
 /* program.c */
 struct gy_emu_exec;
@@ -48,7 +62,8 @@ struct gy_emu_marker *gy_emu_program_mark(struct gy_emu_op *node);
 void gy_emu_graphs_forget(struct gy_emu_context *root);
 void gy_emu_program_for_each(struct gy_emu_program *program, void (*visit)(struct gy_emu_op *op));
 
-CUgraphNodeType gy_emu_node_type(const struct gy_emu_work *work);
+CUgraphNodeType gy_emu_node_type(const struct gy_emu_node *node);
+CUgraphNodeType gy_emu_work_type(const struct gy_emu_work *work);
 
 /* A launch from a kernel node's parameters, on `context` (NULL: the current one). */
 CUresult gy_emu_node_params_import(const CUDA_KERNEL_NODE_PARAMS_v2 *params, struct gy_emu_context *context,

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "driver/emulator/capture.h"
+#include "driver/emulator/logs.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -251,14 +252,31 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction fun
 
 /* ---- launching ------------------------------------------------------------------------------- */
 
+/* Says in the log which limit a launch breaks. */
 static bool fits(const struct gy_emu_launch *launch, const struct gy_emu_function *function)
 {
+    static const uint32_t most_blocks[3] = {INT32_MAX, UINT16_MAX, UINT16_MAX};
+    static const uint32_t most_threads[3] = {MAX_THREADS, MAX_THREADS, 64};
     const uint32_t *grid = launch->grid, *block = launch->block;
-    bool grid_fits = grid[0] >= 1 && grid[1] >= 1 && grid[2] >= 1 && grid[0] <= INT32_MAX &&
-                     grid[1] <= UINT16_MAX && grid[2] <= UINT16_MAX;
-    bool block_fits = block[0] >= 1 && block[1] >= 1 && block[2] >= 1 && block[0] <= MAX_THREADS &&
-                      block[1] <= MAX_THREADS && block[2] <= 64 &&
-                      (uint64_t)block[0] * block[1] * block[2] <= MAX_THREADS;
+    bool grid_fits = true, block_fits = true;
+    for (int i = 0; i < 3; i++) {
+        grid_fits = grid_fits && grid[i] >= 1 && grid[i] <= most_blocks[i];
+        block_fits = block_fits && block[i] >= 1 && block[i] <= most_threads[i];
+    }
+    if (!grid_fits) {
+        gy_emu_explain("The grid (%u,%u,%u) exceeds what a launch may have, or has a zero", grid[0], grid[1],
+                       grid[2]);
+    } else if (!block_fits) {
+        gy_emu_explain("A dimension of the block (%u,%u,%u) exceeds the most there is (%u,%u,64), or is zero",
+                       block[0], block[1], block[2], MAX_THREADS, MAX_THREADS);
+    } else if ((uint64_t)block[0] * block[1] * block[2] > MAX_THREADS) {
+        gy_emu_explain("The block (%u,%u,%u) has more threads than %u", block[0], block[1], block[2],
+                       MAX_THREADS);
+        block_fits = false;
+    } else if (launch->shared_bytes > function->max_dynamic_shared) {
+        gy_emu_explain("%u bytes of dynamic shared memory exceed the %u that the kernel may have",
+                       launch->shared_bytes, function->max_dynamic_shared);
+    }
     return grid_fits && block_fits && launch->shared_bytes <= function->max_dynamic_shared;
 }
 

@@ -11,6 +11,7 @@
 /* Launches of one executable graph run one after the other, whatever their streams and programs. */
 struct gy_emu_exec {
     struct gy_emu_object object;    /* closed by cuGraphExecDestroy() */
+    bool keeps_priorities;          /* of its nodes; else they have that of the stream it is launched on */
     uint32_t refs;                  /* the handle, and each program */
     struct gy_emu_program *program; /* what the next launch uses; a reference while the handle is open */
     struct gy_emu_op *running;      /* the launch under way */
@@ -24,6 +25,7 @@ struct program_node {
     uint32_t *dependencies; /* indices, in program->edges */
     uint32_t *dependents;
     uint32_t dependent_count;
+    int priority;               /* of the graph's node */
     uintptr_t source;           /* handle of the graph's node it was made from */
     struct gy_emu_marker *mark; /* of the present run: an event record's; not owned */
 };
@@ -70,6 +72,7 @@ static void set_node(struct gy_emu_program *program, uint32_t index, const struc
     gy_emu_work_share(&n->op.work, &node->work);
     n->op.program = program;
     n->source = node->object.handle;
+    n->priority = node->priority;
     program->event_count += node->work.kind == GY_EMU_WORK_EVENT_RECORD;
     program->has_effects = program->has_effects || node->work.kind == GY_EMU_WORK_HOST ||
                            node->work.kind == GY_EMU_WORK_EVENT_RECORD ||
@@ -150,6 +153,7 @@ static CUresult instantiate(CUgraphExec *out, CUgraph handle, unsigned long long
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     exec->refs = 1;
+    exec->keeps_priorities = (flags & CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY) != 0;
     if (gy_emu_handle_open(GY_EMU_GRAPH_EXEC, &exec->object) != CUDA_SUCCESS) {
         goto free_exec;
     }
@@ -235,7 +239,7 @@ static CUgraphExecUpdateResult compare(const struct program_node *old, const str
             return CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
         }
     }
-    if (gy_emu_node_type(&old->op.work) != gy_emu_node_type(&node->work)) {
+    if (gy_emu_work_type(&old->op.work) != gy_emu_work_type(&node->work)) {
         return CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED;
     }
     const struct gy_emu_context *context = node->work.context;
@@ -339,6 +343,7 @@ static struct gy_emu_program *copy_program(const struct gy_emu_program *program)
         gy_emu_work_share(&to->op.work, &from->op.work);
         to->op.program = copy;
         to->source = from->source;
+        to->priority = from->priority;
         to->dependency_count = from->dependency_count;
         to->dependent_count = from->dependent_count;
         to->dependencies = copy->edges + (from->dependencies - program->edges);
@@ -478,6 +483,7 @@ static void arm(struct gy_emu_program *program, struct gy_emu_op *launch_op)
         struct program_node *node = &program->nodes[i];
         node->pending = node->dependency_count;
         node->op.state = GY_EMU_OP_QUEUED;
+        node->op.priority = program->exec->keeps_priorities ? node->priority : launch_op->priority;
         node->op.list = NULL;
         node->op.failure = CUDA_SUCCESS;
         node->op.log_number = 0;

@@ -68,6 +68,25 @@ void gy_emu_list_remove(struct gy_emu_op *op)
     op->list = NULL;
 }
 
+void gy_emu_list_insert(struct gy_emu_list *list, struct gy_emu_op *op)
+{
+    struct gy_emu_op *before = list->tail;
+    while (before != NULL && before->priority > op->priority) {
+        before = before->prev;
+    }
+    if (before == list->tail) {
+        gy_emu_list_append(list, op);
+        return;
+    }
+    assert(op->list == NULL);
+    op->list = list;
+    op->prev = before;
+    op->next = before != NULL ? before->next : list->head;
+    op->next->prev = op;
+    *(before != NULL ? &before->next : &list->head) = op;
+    list->count++;
+}
+
 struct gy_emu_op *gy_emu_list_pop(struct gy_emu_list *list)
 {
     struct gy_emu_op *op = list->head;
@@ -271,6 +290,7 @@ static CUresult append(struct gy_emu_stream *stream, struct gy_emu_work *work)
     op->behind = NULL;
     op->list = NULL;
     op->state = GY_EMU_OP_QUEUED;
+    op->priority = stream->priority;
     op->fresh = stream->head == NULL;
     op->failure = CUDA_SUCCESS;
     op->log_number = 0;

@@ -118,6 +118,7 @@ struct gy_emu_op {
     struct gy_emu_list *list;       /* the list it is on */
     struct gy_emu_op *prev, *next;  /* in that list */
     enum gy_emu_op_state state;
+    int priority;                    /* of the stream, or of the graph's node; the lower, the more urgent */
     bool fresh;                      /* was pushed to an idle stream: obeys hold although it takes no time */
     CUresult failure;                /* how it ended */
     uint32_t helpers;                /* threads inside the grid */
@@ -167,6 +168,8 @@ void gy_emu_work_release(struct gy_emu_work *work);
 /* ---- streams and operations ----------------------------------------------------------------- */
 
 void gy_emu_list_append(struct gy_emu_list *list, struct gy_emu_op *op);
+/* Behind those that are as urgent, before those that are less. */
+void gy_emu_list_insert(struct gy_emu_list *list, struct gy_emu_op *op);
 void gy_emu_list_remove(struct gy_emu_op *op);
 struct gy_emu_op *gy_emu_list_pop(struct gy_emu_list *list);
 

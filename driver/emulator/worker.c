@@ -102,7 +102,7 @@ void gy_emu_crews_add(struct gy_emu_op *op)
     } else if (op->work.kind == GY_EMU_WORK_HOST) {
         crew = &host;
     }
-    gy_emu_list_append(op->work.kind == GY_EMU_WORK_WAIT_VALUE ? &polled : &crew->ready, op);
+    gy_emu_list_insert(op->work.kind == GY_EMU_WORK_WAIT_VALUE ? &polled : &crew->ready, op);
 }
 
 static uint32_t give_tokens(struct crew *crew, uint32_t wanted)

@@ -285,12 +285,96 @@ static void test_threads_push_at_once(void **state)
     assert_int_equal(emu.live(GANTRY_EMU_LIVE_STREAMS), 0);
 }
 
+/* ---- priorities ------------------------------------------------------------------------------ */
+
+enum { PLAIN = 6 };
+
+/* Which of several kernels that are ready at once begins first: the number of its word. */
+static uint64_t first_to_begin(CUdeviceptr words)
+{
+    struct gantry_emu_operation log[PLAIN + 1];
+    cu_ok(cuCtxSynchronize());
+    assert_int_equal(emu.log_stop(), PLAIN + 1);
+    assert_int_equal(emu.log_read(log, PLAIN + 1), PLAIN + 1);
+    return (log[0].first_word - words) / sizeof(uint32_t);
+}
+
+/* A kernel on each of some streams of no priority, then one on an urgent stream. */
+static void enqueue_all(CUstream *streams, CUdeviceptr words)
+{
+    for (uint32_t i = 0; i <= PLAIN; i++) {
+        assert_int_equal(et_add(streams[i], words + i * sizeof(uint32_t), 1, 1), CUDA_SUCCESS);
+    }
+}
+
+static void make_streams(CUstream *streams)
+{
+    for (uint32_t i = 0; i <= PLAIN; i++) {
+        cu_ok(cuStreamCreateWithPriority(&streams[i], CU_STREAM_NON_BLOCKING, i == PLAIN ? -2 : 0));
+    }
+}
+
+static void test_what_is_urgent_begins_first(void **state)
+{
+    (void)state;
+    CUstream streams[PLAIN + 1];
+    CUdeviceptr words = et_words(PLAIN + 1, 0);
+    make_streams(streams);
+    emu.hold();
+    enqueue_all(streams, words);
+    assert_int_equal(emu.log_start(PLAIN + 1), 0);
+    emu.release();
+    assert_int_equal(first_to_begin(words), PLAIN);
+}
+
+/* The same, captured beside each other and launched on a stream of no priority. */
+static uint64_t first_of_graph(unsigned long long flags)
+{
+    CUstream streams[PLAIN + 1], origin = et_stream();
+    CUdeviceptr words = et_words(PLAIN + 1, 0);
+    CUevent event = NULL;
+    CUgraph graph = NULL;
+    CUgraphExec exec = NULL;
+    make_streams(streams);
+    cu_ok(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    cu_ok(cuStreamBeginCapture(origin, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+    cu_ok(cuEventRecord(event, origin));
+    for (uint32_t i = 0; i <= PLAIN; i++) {
+        cu_ok(cuStreamWaitEvent(streams[i], event, 0));
+    }
+    enqueue_all(streams, words);
+    for (uint32_t i = 0; i <= PLAIN; i++) {
+        cu_ok(cuEventRecord(event, streams[i]));
+        cu_ok(cuStreamWaitEvent(origin, event, 0));
+    }
+    cu_ok(cuStreamEndCapture(origin, &graph));
+    cu_ok(cuGraphInstantiateWithFlags(&exec, graph, flags));
+    emu.hold();
+    cu_ok(cuGraphLaunch(exec, origin));
+    assert_int_equal(emu.log_start(PLAIN + 1), 0);
+    emu.release();
+    uint64_t first = first_to_begin(words);
+    cu_ok(cuGraphExecDestroy(exec));
+    cu_ok(cuGraphDestroy(graph));
+    return first;
+}
+
+/* As was seen on an H200: without the flag the nodes lose the priorities of their streams. */
+static void test_a_graph_keeps_priorities_when_it_is_told_to(void **state)
+{
+    (void)state;
+    assert_int_equal(first_of_graph(CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY), PLAIN);
+    assert_int_equal(first_of_graph(0), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         ET_TEST(test_random_work_on_streams_keeps_its_order),
         ET_TEST(test_random_work_in_a_graph_keeps_its_order),
         ET_TEST(test_threads_push_at_once),
+        ET_TEST(test_what_is_urgent_begins_first),
+        ET_TEST(test_a_graph_keeps_priorities_when_it_is_told_to),
     };
     return cmocka_run_group_tests_name("order", tests, NULL, NULL);
 }

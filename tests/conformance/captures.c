@@ -1,0 +1,401 @@
+/* Captures that meet what they do not allow, several captures of one thread, and what the driver logs. */
+#include "tests/conformance/conformance.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#define COUNT 256
+
+static CUstreamCaptureStatus status_of(CUstream stream)
+{
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_INVALIDATED;
+    cu_ok(cuStreamIsCapturing(stream, &status));
+    return status;
+}
+
+static void begin(CUstream stream)
+{
+    cu_ok(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+}
+
+static CUgraph end(CUstream stream)
+{
+    CUgraph graph = NULL;
+    cu_ok(cuStreamEndCapture(stream, &graph));
+    assert_non_null(graph);
+    return graph;
+}
+
+/* Launches the graph once. */
+static void run(CUgraph graph, CUstream stream)
+{
+    CUgraphExec exec = NULL;
+    cu_ok(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    cu_ok(cuGraphLaunch(exec, stream));
+    cu_ok(cuStreamSynchronize(stream));
+    cu_ok(cuGraphExecDestroy(exec));
+}
+
+static size_t nodes_in(CUgraph graph)
+{
+    size_t count = 0;
+    cu_ok(cuGraphGetNodes(graph, NULL, &count));
+    return count;
+}
+
+static CUresult copy_as_batch(CUdeviceptr to, CUdeviceptr from, CUstream stream)
+{
+    CUmemcpyAttributes attributes = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
+    size_t bytes = COUNT * 4, first = 0, failed = 0;
+    return cu->cuMemcpyBatchAsync(&to, &from, &bytes, 1, &attributes, &first, 1, &failed, stream);
+}
+
+/* Whoever ignores the code loses the copies, and nothing else shows it. */
+static void test_a_refused_batch_of_copies_leaves_the_capture(void **state)
+{
+    (void)state;
+    if (cu->cuMemcpyBatchAsync == NULL) {
+        cf_skip("cuMemcpyBatchAsync is absent");
+    }
+    CUstream stream = cf_stream();
+    CUdeviceptr from = cf_device(COUNT * 4), to = cf_device(COUNT * 4);
+    cu_ok(cuMemsetD32Async(to, 5, COUNT, stream));
+    cu_ok(cuMemsetD32Async(from, 9, COUNT, stream));
+    cu_ok(cuStreamSynchronize(stream));
+    begin(stream);
+    assert_int_equal(copy_as_batch(to, from, stream), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    assert_int_equal(status_of(stream), CU_STREAM_CAPTURE_STATUS_ACTIVE);
+    cf_launch_add(stream, to, COUNT, 1);
+    CUgraph graph = end(stream);
+    assert_int_equal(nodes_in(graph), 1);
+    run(graph, stream);
+    cf_expect_words(stream, to, COUNT, 6);
+    cu_ok(cuGraphDestroy(graph));
+}
+
+static void test_synchronous_copies_break_a_capture(void **state)
+{
+    (void)state;
+    CUstream stream = cf_stream();
+    CUdeviceptr data = cf_device(64);
+    uint32_t word = 0;
+    CUgraph graph = NULL;
+    begin(stream);
+    assert_int_not_equal(cu->cuMemcpyDtoH(&word, data, 4), CUDA_SUCCESS);
+    assert_int_equal(status_of(stream), CU_STREAM_CAPTURE_STATUS_INVALIDATED);
+    cu_is(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, cuStreamEndCapture(stream, &graph));
+}
+
+static void test_streams_work_again_after_an_unjoined_capture(void **state)
+{
+    (void)state;
+    CUstream a = cf_stream(), b = cf_stream();
+    CUevent fork = cf_event();
+    CUdeviceptr data = cf_device(COUNT * 4);
+    CUgraph graph = NULL;
+    cu_ok(cuMemsetD32Async(data, 1, COUNT, a));
+    cu_ok(cuStreamSynchronize(a));
+    begin(a);
+    cf_launch_add(a, data, COUNT, 10);
+    cu_ok(cuEventRecord(fork, a));
+    cu_ok(cuStreamWaitEvent(b, fork, CU_EVENT_WAIT_DEFAULT));
+    cf_launch_add(b, data, COUNT, 100);
+    cu_is(CUDA_ERROR_STREAM_CAPTURE_UNJOINED, cuStreamEndCapture(a, &graph));
+    assert_null(graph);
+    assert_int_equal(status_of(a), CU_STREAM_CAPTURE_STATUS_NONE);
+    assert_int_equal(status_of(b), CU_STREAM_CAPTURE_STATUS_NONE);
+    cu_ok(cuEventRecord(fork, a)); /* and the event is an ordinary one again */
+    cu_ok(cuStreamWaitEvent(b, fork, CU_EVENT_WAIT_DEFAULT));
+    cf_launch_add(b, data, COUNT, 1000);
+    cf_expect_words(b, data, COUNT, 1001);
+}
+
+/* ---- one capture beside another -------------------------------------------------------------- */
+
+/* What is captured on `aside` becomes one node of the capture on `stream`. */
+static void add_child(CUstream stream, CUgraph child)
+{
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    CUgraph graph = NULL;
+    const CUgraphNode *behind = NULL;
+    CUgraphNode node = NULL;
+    size_t count = 0;
+    cu_ok(cuStreamGetCaptureInfo(stream, &status, NULL, &graph, &behind, &count));
+    assert_int_equal(status, CU_STREAM_CAPTURE_STATUS_ACTIVE);
+    cu_ok(cuGraphAddChildGraphNode(&node, graph, behind, count, child));
+    CUgraphNodeType type;
+    cu_ok(cuGraphNodeGetType(node, &type));
+    assert_int_equal(type, CU_GRAPH_NODE_TYPE_GRAPH);
+    cu_ok(cuStreamUpdateCaptureDependencies(stream, &node, 1, CU_STREAM_SET_CAPTURE_DEPENDENCIES));
+}
+
+/* fill 1; a child of (add `value`; copy to `copy`); add 10 to the copy: three nodes in a line. */
+static CUgraph capture_with_child(CUstream stream, CUdeviceptr data, CUdeviceptr copy, uint32_t value)
+{
+    CUstream aside = cf_stream();
+    begin(stream);
+    cu_ok(cuMemsetD32Async(data, 1, COUNT, stream));
+    begin(aside);
+    cf_launch_add(aside, data, COUNT, value);
+    cu_ok(cuMemcpyDtoDAsync(copy, data, COUNT * 4, aside));
+    CUgraph child = end(aside);
+    assert_int_equal(status_of(stream), CU_STREAM_CAPTURE_STATUS_ACTIVE);
+    add_child(stream, child);
+    cu_ok(cuGraphDestroy(child)); /* the node has a copy of it */
+    cf_launch_add(stream, copy, COUNT, 10);
+    return end(stream);
+}
+
+static void test_a_capture_takes_another_one_as_a_child(void **state)
+{
+    (void)state;
+    CUstream stream = cf_stream();
+    CUdeviceptr data = cf_device(COUNT * 4), copy = cf_device(COUNT * 4);
+    CUgraph graph = capture_with_child(stream, data, copy, 100);
+    size_t edges = 0;
+    cu_ok(cuGraphGetEdges(graph, NULL, NULL, &edges));
+    assert_int_equal(nodes_in(graph), 3);
+    assert_int_equal(edges, 2);
+    CUgraphExec exec = NULL;
+    cu_ok(cuGraphInstantiateWithFlags(&exec, graph, CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY));
+    cu_ok(cuGraphLaunch(exec, stream));
+    cf_expect_words(stream, copy, COUNT, 111);
+    CUgraph other = capture_with_child(stream, data, copy, 500); /* the same shape: an update does */
+    CUgraphExecUpdateResultInfo info;
+    cu_ok(cuGraphExecUpdate(exec, other, &info));
+    cu_ok(cuGraphLaunch(exec, stream));
+    cf_expect_words(stream, copy, COUNT, 511);
+    cu_ok(cuGraphExecDestroy(exec));
+    cu_ok(cuGraphDestroy(graph));
+    cu_ok(cuGraphDestroy(other));
+}
+
+/* ---- captures into a graph that one has ------------------------------------------------------- */
+
+static CUgraph begin_to_graph(CUstream stream)
+{
+    CUgraph graph = NULL;
+    cu_ok(cuGraphCreate(&graph, 0));
+    cu_ok(cuStreamBeginCaptureToGraph(stream, graph, NULL, NULL, 0, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+    return graph;
+}
+
+static void synchronize_stream(CUstream stream)
+{
+    assert_int_not_equal(cu->cuStreamSynchronize(stream), CUDA_SUCCESS);
+}
+
+static void allocate(CUstream stream)
+{
+    (void)stream;
+    CUdeviceptr address = 0;
+    cu_is(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, cuMemAlloc(&address, 64));
+}
+
+static void synchronize_context(CUstream stream)
+{
+    (void)stream;
+    assert_int_not_equal(cu->cuCtxSynchronize(), CUDA_SUCCESS);
+}
+
+/* Two streams are being captured when `forbidden` breaks that: what they had captured stays in the graph. */
+static void break_capture(void (*forbidden)(CUstream stream))
+{
+    CUstream a = cf_stream(), b = cf_stream();
+    CUevent fork = cf_event();
+    CUdeviceptr data = cf_device(COUNT * 4), copy = cf_device(COUNT * 4);
+    cu_ok(cuMemsetD32Async(copy, 0, COUNT, a));
+    cu_ok(cuStreamSynchronize(a));
+    CUgraph graph = begin_to_graph(a), ended = NULL;
+    cu_ok(cuMemsetD32Async(data, 1, COUNT, a));
+    cf_launch_add(a, data, COUNT, 5);
+    cu_ok(cuEventRecord(fork, a));
+    cu_ok(cuStreamWaitEvent(b, fork, CU_EVENT_WAIT_DEFAULT));
+    cu_ok(cuMemcpyDtoDAsync(copy, data, COUNT * 4, b)); /* never joined */
+    forbidden(b);
+    assert_int_equal(status_of(a), CU_STREAM_CAPTURE_STATUS_INVALIDATED);
+    cu_is(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, cuStreamEndCapture(a, &ended));
+    assert_int_equal(status_of(a), CU_STREAM_CAPTURE_STATUS_NONE);
+    assert_int_equal(status_of(b), CU_STREAM_CAPTURE_STATUS_NONE);
+    assert_int_equal(nodes_in(graph), 3);
+    run(graph, b);
+    cf_expect_words(b, copy, COUNT, 6);
+    cu_ok(cuGraphDestroy(graph));
+}
+
+static void test_a_broken_capture_leaves_what_it_had_in_the_graph(void **state)
+{
+    (void)state;
+    if (cu->cuStreamBeginCaptureToGraph == NULL) {
+        cf_skip("cuStreamBeginCaptureToGraph is absent");
+    }
+    break_capture(synchronize_stream);
+    break_capture(allocate);
+    break_capture(synchronize_context);
+}
+
+static void test_a_capture_continues_a_graph(void **state)
+{
+    (void)state;
+    if (cu->cuStreamBeginCaptureToGraph == NULL) {
+        cf_skip("cuStreamBeginCaptureToGraph is absent");
+    }
+    CUstream stream = cf_stream();
+    CUdeviceptr data = cf_device(COUNT * 4);
+    CUgraph graph = begin_to_graph(stream), ended = NULL;
+    CUgraphNode first[1] = {NULL};
+    size_t count = 1;
+    cu_ok(cuMemsetD32Async(data, 3, COUNT, stream));
+    cu_ok(cuStreamEndCapture(stream, &ended));
+    assert_ptr_equal(ended, graph);
+    cu_ok(cuGraphGetNodes(graph, first, &count));
+    cu_ok(cuStreamBeginCaptureToGraph(stream, graph, first, NULL, 1, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+    cf_launch_add(stream, data, COUNT, 4);
+    cu_ok(cuStreamEndCapture(stream, &ended));
+    assert_int_equal(nodes_in(graph), 2);
+    run(graph, stream);
+    cf_expect_words(stream, data, COUNT, 7);
+    cu_ok(cuGraphDestroy(graph));
+}
+
+/* A call that a thread's captures forbid breaks all of them, or those alone that it conflicts with: which is
+ * left open.  Each can be ended, and what one has captured into its graph is there. */
+static void test_a_forbidden_call_in_the_inner_of_two_captures(void **state)
+{
+    (void)state;
+    if (cu->cuStreamBeginCaptureToGraph == NULL) {
+        cf_skip("cuStreamBeginCaptureToGraph is absent");
+    }
+    CUstream outer = cf_stream(), inner = cf_stream();
+    CUdeviceptr data = cf_device(COUNT * 4), address = 0;
+    CUgraph graph = begin_to_graph(outer), ended = NULL;
+    cu_ok(cuMemsetD32Async(data, 8, COUNT, outer));
+    begin(inner);
+    cf_launch_add(inner, data, COUNT, 1);
+    cu_is(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, cuMemAlloc(&address, 64));
+    assert_int_equal(status_of(inner), CU_STREAM_CAPTURE_STATUS_INVALIDATED);
+    print_message("the outer capture is %s\n",
+                  status_of(outer) == CU_STREAM_CAPTURE_STATUS_ACTIVE ? "as before" : "broken, too");
+    cu_is(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, cuStreamEndCapture(inner, &ended));
+    (void)cu->cuStreamEndCapture(outer, &ended);
+    assert_int_equal(nodes_in(graph), 1);
+    run(graph, outer);
+    cf_expect_words(outer, data, COUNT, 8);
+    cu_ok(cuGraphDestroy(graph));
+}
+
+/* ---- what copies of a graph tell -------------------------------------------------------------- */
+
+static CUDA_MEMCPY3D params_of_only_node(CUgraph graph)
+{
+    CUgraphNode node = NULL;
+    size_t count = 1;
+    CUDA_MEMCPY3D params;
+    memset(&params, 0, sizeof(params));
+    assert_int_equal(nodes_in(graph), 1);
+    cu_ok(cuGraphGetNodes(graph, &node, &count));
+    cu_ok(cuGraphMemcpyNodeGetParams(node, &params));
+    return params;
+}
+
+static uintptr_t source_of(const CUDA_MEMCPY3D *params)
+{
+    return params->srcMemoryType == CU_MEMORYTYPE_HOST ? (uintptr_t)params->srcHost
+                                                       : (uintptr_t)params->srcDevice;
+}
+
+static uintptr_t target_of(const CUDA_MEMCPY3D *params)
+{
+    return params->dstMemoryType == CU_MEMORYTYPE_HOST ? (uintptr_t)params->dstHost
+                                                       : (uintptr_t)params->dstDevice;
+}
+
+/* Pageable memory is captured without complaint; the node tells where it copies from and to. */
+static void test_copy_nodes_tell_their_ends(void **state)
+{
+    (void)state;
+    static uint32_t pageable[COUNT];
+    CUstream stream = cf_stream();
+    CUdeviceptr data = cf_device(COUNT * 4);
+    begin(stream);
+    cu_ok(cuMemcpyHtoDAsync(data, pageable, sizeof(pageable), stream));
+    CUgraph graph = end(stream);
+    CUDA_MEMCPY3D params = params_of_only_node(graph);
+    assert_int_equal(source_of(&params), (uintptr_t)pageable);
+    assert_int_equal(target_of(&params), data);
+    assert_int_equal(params.WidthInBytes * params.Height * params.Depth, sizeof(pageable));
+    cu_ok(cuGraphDestroy(graph));
+    begin(stream);
+    cu_ok(cuMemcpyAsync((CUdeviceptr)(uintptr_t)pageable, data, sizeof(pageable), stream));
+    graph = end(stream);
+    params = params_of_only_node(graph);
+    assert_int_equal(source_of(&params), data);
+    assert_int_equal(target_of(&params), (uintptr_t)pageable);
+    cu_ok(cuGraphDestroy(graph));
+}
+
+/* ---- the log ----------------------------------------------------------------------------------- */
+
+static struct {
+    pthread_t thread;
+    unsigned lines;
+    char all[1024], last[256];
+} heard;
+
+static void hear(void *data, CUlogLevel level, char *message, size_t length)
+{
+    (void)level;
+    assert_ptr_equal(data, &heard);
+    heard.lines++;
+    heard.thread = pthread_self();
+    snprintf(heard.last, sizeof(heard.last), "%.*s", (int)length, message);
+    strncat(heard.all, heard.last, sizeof(heard.all) - strlen(heard.all) - 1);
+}
+
+static void test_failing_calls_are_logged_on_their_thread(void **state)
+{
+    (void)state;
+    if (cu->cuLogsRegisterCallback == NULL) {
+        cf_skip("cuLogsRegisterCallback is absent");
+    }
+    CUlogsCallbackHandle handle = NULL;
+    CUstream stream = cf_stream();
+    CUevent event = cf_event();
+    CUdeviceptr data = cf_device(COUNT * 4);
+    uint32_t count = COUNT, value = 1;
+    void *params[] = {&data, &count, &value};
+    memset(&heard, 0, sizeof(heard));
+    cu_ok(cuLogsRegisterCallback(hear, &heard, &handle));
+    cf_close_gate(stream);
+    cu_ok(cuEventRecord(event, stream));
+    CUresult pending = cu->cuEventQuery(event);
+    cf_open_gate();
+    unsigned after_query = heard.lines;
+    CUresult launch = cu->cuLaunchKernel(cf_add, 1, 1, 1, 4096, 1, 1, 0, stream, params, NULL);
+    unsigned after_launch = heard.lines;
+    cu_ok(cuLogsUnregisterCallback(handle));
+    assert_int_not_equal(cu->cuLaunchKernel(cf_add, 1, 1, 1, 4096, 1, 1, 0, stream, params, NULL),
+                         CUDA_SUCCESS);
+    assert_int_equal(pending, CUDA_ERROR_NOT_READY);
+    assert_int_equal(after_query, 0);
+    assert_int_equal(launch, CUDA_ERROR_INVALID_VALUE);
+    assert_true(after_launch >= 2); /* the reason, and the end of the call */
+    assert_int_equal(heard.lines, after_launch);
+    assert_true(pthread_equal(heard.thread, pthread_self()));
+    assert_non_null(strstr(heard.all, "(4096,1,1)"));
+    assert_non_null(strstr(heard.last, "Returning 1 (CUDA_ERROR_INVALID_VALUE) from cuLaunchKernel"));
+}
+
+static const struct CMUnitTest captures[] = {
+    CF_TEST(test_a_refused_batch_of_copies_leaves_the_capture),
+    CF_TEST(test_synchronous_copies_break_a_capture),
+    CF_TEST(test_streams_work_again_after_an_unjoined_capture),
+    CF_TEST(test_a_capture_takes_another_one_as_a_child),
+    CF_TEST(test_a_broken_capture_leaves_what_it_had_in_the_graph),
+    CF_TEST(test_a_capture_continues_a_graph),
+    CF_TEST(test_a_forbidden_call_in_the_inner_of_two_captures),
+    CF_TEST(test_copy_nodes_tell_their_ends),
+    CF_TEST(test_failing_calls_are_logged_on_their_thread),
+};
+CF_GROUP(captures)
