@@ -143,10 +143,11 @@ static inline bool has_zero(gantry_dim3 size)
 }
 
 static GY_COLD gantry_status kernel_failed(struct gy_context *context, const gantry_kernel *kernel,
-                                           CUresult result, int line)
+                                           const struct gy_launch_size *size, CUresult result, int line)
 {
-    char call[100];
-    snprintf(call, sizeof(call), "cuLaunchKernel(%.80s)", kernel->name);
+    char what[150], call[230];
+    gy_kernel_describe_launch(kernel, size, what, sizeof(what));
+    snprintf(call, sizeof(call), "cuLaunchKernel(%.60s), %s,", kernel->name, what);
     return gy_context_failed(context, result, call, __FILE__, line);
 }
 
@@ -168,7 +169,8 @@ gantry_status gantry_launch_kernel(gantry_launch *launch, gantry_kernel *kernel,
         kernel->function, grid.x, grid.y, grid.z, block.x, block.y, block.z, (unsigned)shared_bytes,
         launch->stream, args, NULL);
     if (__builtin_expect(result != CUDA_SUCCESS, 0)) {
-        return kernel_failed(d->config.context, kernel, result, __LINE__);
+        const struct gy_launch_size size = {grid, block, shared_bytes};
+        return kernel_failed(d->config.context, kernel, &size, result, __LINE__);
     }
     gy_launch_count(launch, &d->counters.kernels, 1);
     if (__builtin_expect(d->shares.watcher != NULL, 0)) {

@@ -371,9 +371,9 @@ gantry_status gy_context_failed(struct gy_context *context, CUresult result, con
     if (gy_context_is_lost(context)) {
         return gy_context_adopt_loss(context);
     }
-    char text[200];
+    char text[320];
     if (gy_context_subject != NULL) {
-        snprintf(text, sizeof(text), "%.100s for task '%.60s'", call, gy_context_subject);
+        snprintf(text, sizeof(text), "%.230s for task '%.60s'", call, gy_context_subject);
         call = text;
     }
     gantry_status status = gy_driver_failed(context->driver, result, call, file, line);

@@ -11,6 +11,7 @@
 #include "driver/driver.h"
 
 #include "base/thread.h"
+#include "driver/told.h"
 
 #include <assert.h>
 #include <dlfcn.h>
@@ -25,6 +26,7 @@
 #define CUDA_LIBRARY "libcuda.so.1"
 #define EMULATOR_LIBRARY "libgantry-emu.so"
 #define OLDEST_VERSION 12000
+#define ENDS_PROCESS "no context of this process works any more: end the process"
 
 enum kind { KIND_CUDA, KIND_EMULATED, KIND_COUNT };
 
@@ -232,6 +234,7 @@ static gantry_status load_kind(enum kind kind, struct gy_driver *out, struct gy_
         dlclose(driver.library);
         return status;
     }
+    gy_told_open(&driver);
     *out = driver;
     return GANTRY_OK;
 }
@@ -314,6 +317,7 @@ void gy_driver_close(const struct gy_driver *driver)
     gy_mutex_lock(&load_lock);
     assert(slot->references > 0);
     if (--slot->references == 0) {
+        gy_told_close(&slot->driver);
         library = slot->driver.library;
     }
     gy_mutex_unlock(&load_lock);
@@ -349,6 +353,13 @@ bool gy_driver_result_is_sticky(CUresult result)
     }
 }
 
+/* Faults of the GPU, after which no context of the process works, new ones included. */
+static bool ends_process(CUresult result)
+{
+    return gy_driver_result_is_sticky(result) && result != CUDA_ERROR_DEINITIALIZED &&
+           result != CUDA_ERROR_CONTEXT_IS_DESTROYED;
+}
+
 static gantry_status status_of(CUresult result)
 {
     if (gy_driver_result_is_sticky(result)) {
@@ -382,6 +393,10 @@ gantry_status gy_driver_failed(const struct gy_driver *driver, CUresult result, 
     if (result == CUDA_SUCCESS) {
         return GANTRY_OK;
     }
-    return gy_fail(status_of(result), (int)result, file, line, "%s: %s (%d): %s", call,
-                   gy_driver_result_name(driver, result), (int)result, result_text(driver, result));
+    char reason[GY_TOLD_BYTES];
+    gy_told_take(result, reason); /* before the driver is asked anything else */
+    return gy_fail(status_of(result), (int)result, file, line, "%s: %s (%d): %s%s%s%s", call,
+                   gy_driver_result_name(driver, result), (int)result, result_text(driver, result),
+                   ends_process(result) ? "; " ENDS_PROCESS : "",
+                   reason[0] != '\0' ? "; the driver says: " : "", reason);
 }

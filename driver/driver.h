@@ -17,7 +17,8 @@ struct gy_driver {
     void *library;    /* dlopen handle */
     const char *name; /* "cuda" or "emulated" */
     bool emulated;
-    int version; /* cuDriverGetVersion: 13000 for 13.0 */
+    int version;              /* cuDriverGetVersion: 13000 for 13.0 */
+    CUlogsCallbackHandle log; /* of told.h; NULL: it does not tell why calls fail */
 #define F(need, member, symbol, prototype) CUresult(*member) prototype;
     GY_DRIVER_FUNCS(F)
 #undef F

@@ -265,3 +265,65 @@ gantry_status gy_module_kernel(struct gantry_module *module, const char *name, s
     return GY_FAIL(GANTRY_ERR_NOT_FOUND, "image \"%s\" has no kernel \"%s\"; it has: %s%s",
                    module->image->name, name, text_of(&found), cut_mark(&found));
 }
+
+/* ---- refused launches ------------------------------------------------------------------------- */
+
+struct limit {
+    const char *what;
+    uint64_t value;
+    int most; /* -1: not known */
+};
+
+static int device_limit(const struct gy_context *context, CUdevice_attribute attribute)
+{
+    int value;
+    CUresult result = context->driver->cuDeviceGetAttribute(&value, attribute, context->device);
+    return result == CUDA_SUCCESS ? value : -1;
+}
+
+static int kernel_limit(const struct gantry_kernel *kernel, CUfunction_attribute attribute)
+{
+    int value;
+    CUresult result =
+        kernel->module->context->driver->cuFuncGetAttribute(&value, attribute, kernel->function);
+    return result == CUDA_SUCCESS ? value : -1;
+}
+
+/* The first limit that a launch breaks; `what` NULL: none that we know. */
+static struct limit find_broken(const struct gantry_kernel *kernel, const struct gy_launch_size *size)
+{
+    const struct gy_context *context = kernel->module->context;
+    const gantry_dim3 grid = size->grid, block = size->block;
+    const struct limit limits[] = {
+        {"grid.x", grid.x, device_limit(context, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X)},
+        {"grid.y", grid.y, device_limit(context, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y)},
+        {"grid.z", grid.z, device_limit(context, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z)},
+        {"block.x", block.x, device_limit(context, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X)},
+        {"block.y", block.y, device_limit(context, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y)},
+        {"block.z", block.z, device_limit(context, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z)},
+        {"threads per block:", (uint64_t)block.x * block.y * block.z,
+         kernel_limit(kernel, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)},
+        {"bytes of shared memory:", size->shared_bytes,
+         kernel_limit(kernel, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)},
+    };
+    for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+        if (limits[i].most >= 0 && limits[i].value > (uint64_t)limits[i].most) {
+            return limits[i];
+        }
+    }
+    return (struct limit){NULL, 0, -1};
+}
+
+void gy_kernel_describe_launch(const struct gantry_kernel *kernel, const struct gy_launch_size *size,
+                               char *text, size_t room)
+{
+    const struct limit broken = find_broken(kernel, size);
+    char why[80] = "";
+    if (broken.what != NULL) {
+        snprintf(why, sizeof(why), " (%s %llu is above %d)", broken.what, (unsigned long long)broken.value,
+                 broken.most);
+    }
+    snprintf(text, room, "grid %ux%ux%u of %ux%ux%u threads, %zu bytes of shared memory%s", size->grid.x,
+             size->grid.y, size->grid.z, size->block.x, size->block.y, size->block.z, size->shared_bytes,
+             why);
+}

@@ -32,4 +32,14 @@ void gy_module_unload(struct gantry_module *module);
 GANTRY_MUST_CHECK gantry_status gy_module_kernel(struct gantry_module *module, const char *name,
                                                  struct gantry_kernel **out);
 
+struct gy_launch_size {
+    gantry_dim3 grid, block;
+    size_t shared_bytes; /* dynamic */
+};
+
+/* After a launch that the driver has refused: what it asked for, and the first limit that this breaks, as
+ * "grid 1x1x1 of 4096x1x1 threads, 0 bytes of shared memory (block.x 4096 is above 1024)". */
+void gy_kernel_describe_launch(const struct gantry_kernel *kernel, const struct gy_launch_size *size,
+                               char *text, size_t room);
+
 #endif
