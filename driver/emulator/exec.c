@@ -366,7 +366,7 @@ static uint32_t steal_block(struct gantry_host_thread *self, const void *answer)
     if (!gy_emu_steal_block(&e->steal, answer, &block)) {
         give_up_steal(e);
     }
-    return (uint32_t)(block % e->grid->grid_size[0]);
+    return (uint32_t)block;
 }
 
 /* ---- threads ------------------------------------------------------------------------------------ */

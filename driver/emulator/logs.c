@@ -29,7 +29,8 @@ void gy_emu_explain(const char *format, ...)
     va_start(args, format);
     (void)vsnprintf(reasons + used, sizeof(reasons) - used - 1, format, args);
     va_end(args);
-    strcat(reasons, "\n"); /* for which room was left */
+    used = strlen(reasons);
+    (void)snprintf(reasons + used, sizeof(reasons) - used, "\n"); /* for which room was left */
 }
 
 void gy_emu_logs_begin(enum gy_emu_fn fn)

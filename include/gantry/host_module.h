@@ -39,7 +39,7 @@ struct gantry_host_ops {
     void (*steal_wait)(struct gantry_host_thread *self, uint64_t *barrier, uint32_t phase);
     /** Whether the answer grants a block. */
     int (*steal_granted)(struct gantry_host_thread *self, const void *answer);
-    /** The x index of the granted block. */
+    /** The number of the granted block, x fastest. */
     uint32_t (*steal_block)(struct gantry_host_thread *self, const void *answer);
 };
 

@@ -19,12 +19,43 @@ GANTRY_KERNEL(steal_count, (uint32_t *done, uint32_t *thieves))
     } while (gantry_steal_take(&steal, &block));
 }
 
+#define STEAL_UNIT(X, Y, Z) ((X) + gridDim.x * ((Y) + gridDim.y * (Z)))
+
+/* The same in a grid of any shape. */
+GANTRY_KERNEL(steal_count_3d, (uint32_t *done, uint32_t *thieves))
+{
+    uint32_t block[3] = {blockIdx.x, blockIdx.y, blockIdx.z};
+    GANTRY_STEAL_3D(steal);
+    if (threadIdx.x == 0 && threadIdx.y == 0) {
+        atomicAdd(thieves, 1u);
+    }
+    do {
+        gantry_steal_request(&steal);
+        atomicAdd(&done[STEAL_UNIT(block[0], block[1], block[2])], 1u);
+    } while (gantry_steal_take_3d(&steal, block));
+}
+
+/* The loop for grids of one row in others: it must not be told of a block whose y and z it does not ask. */
+GANTRY_KERNEL(steal_count_rows, (uint32_t *done, uint32_t *thieves))
+{
+    uint32_t x = blockIdx.x;
+    GANTRY_STEAL(steal);
+    if (threadIdx.x == 0 && threadIdx.y == 0) {
+        atomicAdd(thieves, 1u);
+    }
+    do {
+        gantry_steal_request(&steal);
+        atomicAdd(&done[STEAL_UNIT(x, blockIdx.y, blockIdx.z)], 1u);
+    } while (gantry_steal_take(&steal, &x));
+}
+
 /* One thread, and nothing between it and the emulator. */
 GANTRY_KERNEL(steal_break, (uint32_t rule))
 {
 #if GANTRY_STEAL_FORM == 2
     __shared__ __align__(16) unsigned long long answers[4];
     __shared__ unsigned long long barriers[2];
+    uint32_t stolen[3];
     void *first = answers, *second = answers + 2, *bar = barriers, *other_bar = barriers + 1;
     barriers[0] = 0;
     if (rule != STEAL_NO_BARRIER) {
@@ -43,7 +74,7 @@ GANTRY_KERNEL(steal_break, (uint32_t rule))
         gantry_steal_send(second, other_bar);
         gantry_steal_wait(other_bar, 0);
         if (gantry_steal_granted(second)) {
-            (void)gantry_steal_block(second);
+            gantry_steal_block(second, stolen);
         }
     } else if (rule == STEAL_END_WITHOUT_WAITING) {
         return;
@@ -57,7 +88,7 @@ GANTRY_KERNEL(steal_break, (uint32_t rule))
     }
     bool granted = gantry_steal_granted(first);
     if (granted || rule == STEAL_BLOCK_OF_REFUSAL) {
-        (void)gantry_steal_block(first);
+        gantry_steal_block(first, stolen);
     }
     if (!granted && rule == STEAL_ASK_AFTER_REFUSAL) {
         gantry_steal_send(first, bar);

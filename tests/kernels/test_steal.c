@@ -14,20 +14,49 @@
 
 enum { MOST_BLOCKS = 500 };
 
-/* Run steal_count on so many blocks; the number of them that started by themselves. */
-static uint32_t count_with(uint32_t blocks, uint32_t threads, struct host_stealing *stealing)
+/* Run a kernel that counts on so many blocks; the number of them that started by themselves. */
+static uint32_t count_in(const char *kernel, gantry_dim3 grid, gantry_dim3 block,
+                         struct host_stealing *stealing)
 {
+    const uint32_t blocks = grid.x * grid.y * grid.z, threads = block.x * block.y * block.z;
     static uint32_t done[MOST_BLOCKS];
     uint32_t thieves = 0, *to = done, *who = &thieves;
     memset(done, 0, sizeof(done));
     void *args[] = {&to, &who};
-    if (!host_run_with(IMAGE, "steal_count", DIM(blocks), DIM(threads), 0, args, stealing)) {
+    if (!host_run_with(IMAGE, kernel, grid, block, 0, args, stealing)) {
         fail_msg("%s", gy_emu_exec_why());
     }
     for (uint32_t i = 0; i < MOST_BLOCKS; i++) {
         assert_int_equal(done[i], i < blocks ? threads : 0);
     }
     return thieves;
+}
+
+static uint32_t count_with(uint32_t blocks, uint32_t threads, struct host_stealing *stealing)
+{
+    return count_in("steal_count", DIM(blocks), DIM(threads), stealing);
+}
+
+static void test_blocks_of_any_shape_of_grid_are_done_once(void **state)
+{
+    (void)state;
+    static const gantry_dim3 grids[] = {{25, 20, 1}, {7, 1, 9}, {5, 6, 7}, {1, 100, 1}, {40, 1, 1}};
+    const gantry_dim3 block = {8, 4, 1};
+    for (uint64_t every = 0; every < 4; every++) {
+        for (uint32_t i = 0; i < 5; i++) {
+            const gantry_dim3 grid = grids[i];
+            const uint32_t count = grid.x * grid.y * grid.z;
+            struct host_stealing stealing = {.refuse_every = every};
+            uint32_t thieves = count_in("steal_count_3d", grid, block, &stealing);
+            assert_int_equal(thieves + stealing.steals, count);
+            assert_true(every != 0 || thieves == 1);
+            struct host_stealing rows = {.refuse_every = every};
+            thieves = count_in("steal_count_rows", grid, block, &rows);
+            assert_int_equal(thieves + rows.steals, count);
+            assert_true(count == grid.x || rows.requests == 0);
+            assert_int_equal(count_in("steal_count_3d", grid, block, NULL), count);
+        }
+    }
 }
 
 static void test_every_block_is_done_once_whoever_is_refused(void **state)
@@ -105,6 +134,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_block_is_done_once_whoever_is_refused),
+        cmocka_unit_test(test_blocks_of_any_shape_of_grid_are_done_once),
         cmocka_unit_test(test_other_devices_start_each_block),
         cmocka_unit_test(test_broken_rules_are_found),
     };

@@ -13,9 +13,19 @@
  *         ... the work of `block`; threads must not leave the loop ...
  *     } while (gantry_steal_take(&steal, &block));
  *
- * All threads of a block make the calls together; blocks and grid are one-dimensional (x).  A request may be
- * refused: when no block is left, or when a kernel of higher priority wants the multiprocessor.  Then the
- * block ends and the hardware starts what remains; that is all there is to it.
+ * All threads of a block make the calls together.  A request may be refused: when no block is left, or when a
+ * kernel of higher priority wants the multiprocessor.  Then the block ends and the hardware starts what
+ * remains; that is all there is to it.
+ *
+ * This form tells x alone, so in a grid with more than one row (gridDim.y or gridDim.z above 1) every request
+ * is refused: right, but nothing is gained.  Such grids use the form with three numbers:
+ *
+ *     uint32_t block[3] = {blockIdx.x, blockIdx.y, blockIdx.z};
+ *     GANTRY_STEAL_3D(steal);
+ *     do {
+ *         gantry_steal_request(&steal);
+ *         ... the work of `block`, never of blockIdx ...
+ *     } while (gantry_steal_take_3d(&steal, block));
  *
  * Devices of compute capability 10.0 and later steal, emulated ones too.  On older ones every request is
  * refused, so that each block does its own unit: the same results by the same rules.
@@ -102,19 +112,19 @@ static __device__ __forceinline__ bool gantry_steal_granted(gantry_steal_place a
 }
 
 /* The fence behind the read is the other half of the one before the next request. */
-static __device__ __forceinline__ uint32_t gantry_steal_block(gantry_steal_place answer)
+static __device__ __forceinline__ void gantry_steal_block(gantry_steal_place answer, uint32_t block[3])
 {
-    uint32_t block;
     asm volatile("{\n\t"
                  ".reg .b128 answer;\n\t"
-                 "ld.shared.b128 answer, [%1];\n\t"
+                 "ld.shared.b128 answer, [%3];\n\t"
                  "clusterlaunchcontrol.query_cancel.get_first_ctaid::x.b32.b128 %0, answer;\n\t"
+                 "clusterlaunchcontrol.query_cancel.get_first_ctaid::y.b32.b128 %1, answer;\n\t"
+                 "clusterlaunchcontrol.query_cancel.get_first_ctaid::z.b32.b128 %2, answer;\n\t"
                  "}"
-                 : "=r"(block)
+                 : "=r"(block[0]), "=r"(block[1]), "=r"(block[2])
                  : "r"(answer)
                  : "memory");
     asm volatile("fence.proxy.async::generic.release.sync_restrict::shared::cta.cluster;" ::: "memory");
-    return block;
 }
 
 #elif GANTRY_STEAL_FORM == 2
@@ -151,9 +161,12 @@ GANTRY_KERNEL_FUNCTION bool gantry_steal_granted(gantry_steal_place answer)
     return gantry_self->ops->steal_granted(gantry_self, answer) != 0;
 }
 
-GANTRY_KERNEL_FUNCTION uint32_t gantry_steal_block(gantry_steal_place answer)
+GANTRY_KERNEL_FUNCTION void gantry_steal_block(gantry_steal_place answer, uint32_t block[3])
 {
-    return gantry_self->ops->steal_block(gantry_self, answer);
+    const uint32_t number = gantry_self->ops->steal_block(gantry_self, answer);
+    block[0] = number % gridDim.x;
+    block[1] = number / gridDim.x % gridDim.y;
+    block[2] = number / gridDim.x / gridDim.y;
 }
 
 #endif
@@ -165,20 +178,25 @@ struct gantry_steal {
     gantry_steal_place answer;  /* of 16 bytes */
     gantry_steal_place barrier; /* that its arrival completes */
     uint32_t phase;
+    bool possible; /* the same for all threads of the grid */
 };
 
-#define GANTRY_STEAL(name)                                        \
+#define GANTRY_STEAL(name) GANTRY_STEAL_IN(name, gridDim.y == 1 && gridDim.z == 1)
+#define GANTRY_STEAL_3D(name) GANTRY_STEAL_IN(name, true)
+#define GANTRY_STEAL_IN(name, wanted)                             \
     __shared__ __align__(16) unsigned long long name##_answer[2]; \
     __shared__ unsigned long long name##_barrier;                 \
     gantry_steal name;                                            \
-    gantry_steal_begin(&name, name##_answer, &name##_barrier)
+    gantry_steal_begin(&name, name##_answer, &name##_barrier, wanted)
 
-static __device__ __forceinline__ void gantry_steal_begin(gantry_steal *steal, void *answer, void *barrier)
+static __device__ __forceinline__ void gantry_steal_begin(gantry_steal *steal, void *answer, void *barrier,
+                                                          bool wanted)
 {
     steal->answer = gantry_steal_place_of(answer);
     steal->barrier = gantry_steal_place_of(barrier);
     steal->phase = 0;
-    if (gantry_steal_possible() && threadIdx.x == 0) {
+    steal->possible = wanted && gantry_steal_possible();
+    if (steal->possible && threadIdx.x == 0 && threadIdx.y == 0 && threadIdx.z == 0) {
         gantry_steal_init(steal->barrier);
     }
 }
@@ -186,19 +204,19 @@ static __device__ __forceinline__ void gantry_steal_begin(gantry_steal *steal, v
 /** Ask for a block.  Never again after a refusal. */
 static __device__ __forceinline__ void gantry_steal_request(gantry_steal *steal)
 {
-    if (!gantry_steal_possible()) {
+    if (!steal->possible) {
         return;
     }
     __syncthreads(); /* the barrier is initialised, and everybody has read the answer before */
-    if (threadIdx.x == 0) {
+    if (threadIdx.x == 0 && threadIdx.y == 0 && threadIdx.z == 0) {
         gantry_steal_send(steal->answer, steal->barrier);
     }
 }
 
-/** Wait for the answer: true and the block to do next, or false: end. */
-static __device__ __forceinline__ bool gantry_steal_take(gantry_steal *steal, uint32_t *block)
+/** Wait for the answer: true and the block to do next (x, y, z), or false: end. */
+static __device__ __forceinline__ bool gantry_steal_take_3d(gantry_steal *steal, uint32_t block[3])
 {
-    if (!gantry_steal_possible()) {
+    if (!steal->possible) {
         return false;
     }
     gantry_steal_wait(steal->barrier, steal->phase);
@@ -206,8 +224,19 @@ static __device__ __forceinline__ bool gantry_steal_take(gantry_steal *steal, ui
     if (!gantry_steal_granted(steal->answer)) {
         return false;
     }
-    *block = gantry_steal_block(steal->answer);
+    gantry_steal_block(steal->answer, block);
     return true;
+}
+
+/** The same in a grid of one row; never true in others. */
+static __device__ __forceinline__ bool gantry_steal_take(gantry_steal *steal, uint32_t *block)
+{
+    uint32_t taken[3];
+    bool any = gantry_steal_take_3d(steal, taken);
+    if (any) {
+        *block = taken[0];
+    }
+    return any;
 }
 
 #else
@@ -217,6 +246,7 @@ struct gantry_steal {
 };
 
 #define GANTRY_STEAL(name) gantry_steal name = {0}
+#define GANTRY_STEAL_3D(name) gantry_steal name = {0}
 
 static __device__ inline void gantry_steal_request(gantry_steal *steal)
 {
@@ -224,6 +254,13 @@ static __device__ inline void gantry_steal_request(gantry_steal *steal)
 }
 
 static __device__ inline bool gantry_steal_take(gantry_steal *steal, uint32_t *block)
+{
+    (void)steal;
+    (void)block;
+    return false;
+}
+
+static __device__ inline bool gantry_steal_take_3d(gantry_steal *steal, uint32_t block[3])
 {
     (void)steal;
     (void)block;
