@@ -171,7 +171,7 @@ void gy_gd_count_phase(struct gantry_dispatcher *d)
 static GY_RARE bool hold_back(struct gantry_dispatcher *d, enum gd_phase phase, gantry_task *task)
 {
     struct gy_watcher *watcher = d->shares.watcher;
-    if (__builtin_expect(watcher != NULL, 0) && phase == GD_KERNEL && !gy_utilisation_admits(&watcher->use) &&
+    if (__builtin_expect(watcher != NULL, 0) && phase == GD_KERNEL && !gy_utilisation_admits(watcher->use) &&
         !atomic_load_explicit(&d->closing, memory_order_relaxed) && !gy_context_is_lost(d->config.context)) {
         gy_gpu_list_append(&watcher->held, task, task);
         return true;

@@ -174,7 +174,7 @@ gantry_status gantry_launch_kernel(gantry_launch *launch, gantry_kernel *kernel,
     }
     gy_launch_count(launch, &d->counters.kernels, 1);
     if (__builtin_expect(d->shares.watcher != NULL, 0)) {
-        gy_utilisation_take(&d->shares.watcher->use, (uint64_t)grid.x * grid.y * grid.z);
+        gy_utilisation_take(d->shares.watcher->use, (uint64_t)grid.x * grid.y * grid.z);
     }
     return GANTRY_OK;
 }

@@ -3,12 +3,17 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 
-void gy_watcher_tick(struct gy_watcher *w)
+static void tell(struct gy_watcher *w)
 {
-    gy_utilisation_tick(&w->use);
-    if (gy_utilisation_admits(&w->use)) {
+    if (gy_utilisation_admits(w->use)) {
         gy_inbox_signal(w->inbox);
     }
+}
+
+void gy_watcher_tick(struct gy_watcher *w)
+{
+    gy_utilisation_tick(w->use);
+    tell(w);
 }
 
 static void watch(void *arg)
@@ -23,7 +28,8 @@ static void watch(void *arg)
         }
         next += GY_UTILISATION_TICK_NS;
         gy_mutex_unlock(&w->lock);
-        gy_watcher_tick(w);
+        gy_utilisation_tick_if_due(w->use, gy_clock_ns());
+        tell(w);
         gy_mutex_lock(&w->lock);
     }
     gy_mutex_unlock(&w->lock);
@@ -37,7 +43,7 @@ gantry_status gy_watcher_create(const struct gy_context *context, int limit, str
         return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "no memory for a watcher");
     }
     w->inbox = inbox;
-    gantry_status status = gy_utilisation_open(&w->use, context, limit);
+    gantry_status status = gy_utilisation_join(context, limit, &w->use);
     if (status != GANTRY_OK) {
         goto free_watcher;
     }
@@ -57,7 +63,7 @@ fini_wake:
     gy_cond_fini(&w->wake);
 fini_lock:
     gy_mutex_fini(&w->lock);
-    gy_utilisation_close(&w->use);
+    gy_utilisation_leave(w->use);
 free_watcher:
     gy_free(w);
     return status;
@@ -77,13 +83,13 @@ void gy_watcher_destroy(struct gy_watcher *w)
     }
     gy_cond_fini(&w->wake);
     gy_mutex_fini(&w->lock);
-    gy_utilisation_close(&w->use);
+    gy_utilisation_leave(w->use);
     gy_free(w);
 }
 
 void gy_watcher_unhold(struct gy_watcher *w, struct gy_gpu_list *bin, bool all)
 {
-    if (w->held.first == NULL || (!all && !gy_utilisation_admits(&w->use))) {
+    if (w->held.first == NULL || (!all && !gy_utilisation_admits(w->use))) {
         return;
     }
     struct gy_gpu_list held = w->held;

@@ -7,14 +7,14 @@
 #include "partition/utilisation.h"
 
 struct gy_watcher {
-    struct gy_utilisation use; /* see there */
-    struct gy_inbox *inbox;    /* immutable; signalled when tokens were added */
-    struct gy_gpu_list held;   /* GD only; kernel tasks */
-    gy_mutex lock;             /* rank LEAF */
-    gy_cond wake;              /* `closing` has changed */
-    bool closing;              /* guarded by lock; never goes back */
-    bool has_thread;           /* immutable; a test has none */
-    gy_thread thread;          /* immutable */
+    struct gy_utilisation *use; /* see there; shared with other contexts of the device */
+    struct gy_inbox *inbox;     /* immutable; signalled when tokens were added */
+    struct gy_gpu_list held;    /* GD only; kernel tasks */
+    gy_mutex lock;              /* rank LEAF */
+    gy_cond wake;               /* `closing` has changed */
+    bool closing;               /* guarded by lock; never goes back */
+    bool has_thread;            /* immutable; a test has none */
+    gy_thread thread;           /* immutable */
 };
 
 /* @retval GANTRY_ERR_UNSUPPORTED         no NVML

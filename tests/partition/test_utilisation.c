@@ -96,7 +96,7 @@ static void test_launches_wait_for_tokens(void **state)
     open_limited(&s);
     struct gy_watcher *watcher = gantry_context_dispatcher(s.gpu.context)->shares.watcher;
     assert_non_null(watcher);
-    const uint32_t most = (uint32_t)(watcher->use.whole / BLOCKS) + 1; /* the last one goes below 0 */
+    const uint32_t most = (uint32_t)(watcher->use->whole / BLOCKS) + 1; /* the last one goes below 0 */
     use(90, 90);
     for (uint32_t i = 0; i < most + 3; i++) {
         (void)gpu_fixture_gpu(&s.gpu, GANTRY_TASK_KERNEL, "much", launch_many_blocks, &s);
@@ -145,6 +145,29 @@ static void test_a_failure_releases_what_waits_for_tokens(void **state)
     assert_int_equal(gantry_taskman_stop(s.gpu.manager), GANTRY_ERR_DEVICE_LOST);
     share_emu.set_noop(0);
     share_scene_close(&s);
+}
+
+/* One pool, one NVML and one tick per period, however many contexts of the device there are. */
+static void test_contexts_share_the_pool(void **state)
+{
+    (void)state;
+    struct share_scene s[2];
+    open_limited(&s[0]);
+    open_limited(&s[1]);
+    struct gy_utilisation *pool = gantry_context_dispatcher(s[0].gpu.context)->shares.watcher->use;
+    assert_ptr_equal(gantry_context_dispatcher(s[1].gpu.context)->shares.watcher->use, pool);
+    assert_int_equal(started(), 1);
+    use(90, 90);
+    gy_utilisation_tick_if_due(pool, 1000 * (uint64_t)MS);
+    gy_utilisation_tick_if_due(pool, 1000 * (uint64_t)MS + 60 * (uint64_t)MS);
+    assert_int_equal(atomic_load(&pool->ticks), 1);
+    gy_utilisation_tick_if_due(pool, 1000 * (uint64_t)MS + GY_UTILISATION_TICK_NS);
+    assert_int_equal(atomic_load(&pool->ticks), 2);
+    share_emu.set_noop(0);
+    share_scene_close(&s[1]);
+    assert_int_equal(started(), 1);
+    share_scene_close(&s[0]);
+    assert_int_equal(started(), 0);
 }
 
 static void check_refused(const gantry_context_options *options, gantry_status status, const char *what)
@@ -232,6 +255,7 @@ int main(void)
         cmocka_unit_test(test_the_watcher_follows_what_nvml_says),
         cmocka_unit_test(test_launches_wait_for_tokens),
         cmocka_unit_test(test_a_failure_releases_what_waits_for_tokens),
+        cmocka_unit_test(test_contexts_share_the_pool),
         cmocka_unit_test(test_what_cannot_be_is_told),
         cmocka_unit_test(test_keys_of_the_file),
     };
