@@ -24,8 +24,12 @@ static void pay(struct gy_account *account, const struct gy_share_segment *segme
 {
     gy_bucket_refill(&account->bucket, now, false);
     gy_bucket_end(&account->bucket, segment->predicted, segment->used);
+    if (account->budget != NULL) {
+        gy_budget_end(account->budget, segment->predicted, segment->used, now);
+        account->promised -= segment->predicted;
+    }
     account->working--;
-    account->is_idle = account->working == 0 && account->holding == 0;
+    gy_account_set_idle(account, account->working == 0 && account->holding == 0);
 }
 
 /* Charge what GDB has measured since. */
@@ -51,20 +55,23 @@ static void settle(struct gy_lane *lane)
     atomic_store_explicit(&lane->settled, settled, memory_order_release);
 }
 
-/* Tokens are there, now. */
+/* Tokens are there, now, of its own and of the process's limit. */
 static bool has_tokens(struct gy_account *account)
 {
     bool was_idle = account->is_idle;
-    account->is_idle = false;
-    if (__builtin_expect(!was_idle && gy_bucket_admits(&account->bucket), 1)) {
-        return true;
-    }
-    gy_bucket_refill(&account->bucket, gy_share_now(), was_idle);
-    bool admits = gy_bucket_admits(&account->bucket);
+    bool admits = !was_idle && gy_bucket_admits(&account->bucket);
     /* Once tokens are gone, wait for those of a group: else each kernel would be one, and pay for its events.
      */
     double most = account->bucket.burst / 2, group = account->quantum < most ? account->quantum : most;
-    account->bucket.resume = admits ? 0 : group;
+    gy_account_set_idle(account, false);
+    if (__builtin_expect(!admits, 0)) {
+        gy_bucket_refill(&account->bucket, gy_share_now(), was_idle);
+        admits = gy_bucket_admits(&account->bucket);
+        account->bucket.resume = admits ? 0 : group;
+    }
+    if (__builtin_expect(account->budget != NULL, 0) && admits) {
+        admits = gy_budget_admits(account->budget, group, gy_share_now());
+    }
     return admits;
 }
 
@@ -294,7 +301,12 @@ gantry_status gy_lane_enter(struct gy_shares *shares, struct gy_lane *lane, uint
     }
     double predicted = lane->estimate * calls;
     for (int a = 0; a < 2 && lane->accounts[a] != NULL; a++) {
-        gy_bucket_begin(&lane->accounts[a]->bucket, predicted);
+        struct gy_account *account = lane->accounts[a];
+        gy_bucket_begin(&account->bucket, predicted);
+        if (account->budget != NULL) {
+            gy_budget_begin(account->budget, predicted);
+            account->promised += predicted;
+        }
     }
     segment->predicted += predicted;
     segment->calls += calls;
@@ -415,7 +427,7 @@ static void begin_hold(struct gy_lane *lane)
         atomic_store(&lane->has_held, true);
         for (int a = 0; a < 2 && lane->accounts[a] != NULL; a++) {
             lane->accounts[a]->holding++;
-            lane->accounts[a]->is_idle = false;
+            gy_account_set_idle(lane->accounts[a], false);
         }
     }
 }
@@ -523,6 +535,8 @@ static bool find_deadline(struct gy_shares *shares, struct gy_lane *lane, void *
         if (account->working >= account->in_flight) {
             return false; /* something will end first */
         }
+        ready = one > ready ? one : ready;
+        one = account->budget != NULL ? gy_budget_ready_ns(account->budget) : 0;
         ready = one > ready ? one : ready;
     }
     *earliest = *earliest == 0 || ready < *earliest ? ready : *earliest;

@@ -73,10 +73,23 @@ static gantry_status make_lane(struct gy_shares *shares, struct gy_account *acco
 
 /* ---- accounts ------------------------------------------------------------------------------- */
 
+void gy_account_set_idle(struct gy_account *account, bool idle)
+{
+    if (account->budget != NULL && account->is_idle != idle) {
+        gy_budget_set_busy(account->budget, !idle, gy_share_now());
+    }
+    account->is_idle = idle;
+}
+
 static void free_account(const struct gy_driver *driver, struct gy_account *account)
 {
     for (uint32_t i = 0; i < GANTRY_PARTITIONS_MAX; i++) {
         free_lane(driver, account->lanes[i]);
+    }
+    if (account->budget != NULL) { /* what was in flight when the context was lost is never measured */
+        gy_budget_end(account->budget, account->promised, 0, gy_share_now());
+        gy_account_set_idle(account, true);
+        gy_budget_leave(account->budget);
     }
     gy_mutex_fini(&account->lock);
     gy_free(account);
@@ -108,6 +121,7 @@ static struct gy_account *new_account(void)
     struct gy_account *account = gy_zalloc(sizeof(*account));
     if (account != NULL) {
         gy_mutex_init(&account->lock, GY_RANK_LEAF);
+        account->is_idle = true;
     } else {
         (void)GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "no memory for a share of GPU time");
     }
@@ -122,7 +136,8 @@ static void add_account(struct gy_shares *shares, struct gy_account *account)
     atomic_store(&shares->any, true);
 }
 
-static gantry_status open_partition(struct gy_shares *shares, uint32_t index, double rate)
+/* `limit`: the process's, percent, under which the partition is too; 0: it has a share of its own. */
+static gantry_status open_partition(struct gy_shares *shares, uint32_t index, double rate, double limit)
 {
     const struct gantry_partition *p = &shares->partitions->partitions[index];
     struct gy_account *account = new_account();
@@ -131,6 +146,9 @@ static gantry_status open_partition(struct gy_shares *shares, uint32_t index, do
     }
     snprintf(account->name, sizeof(account->name), "%s", p->info.name);
     gantry_status status = make_lane(shares, account, index);
+    if (status == GANTRY_OK && limit > 0) {
+        status = gy_budget_join(shares->context, limit / 100, BURST_NS, gy_share_now(), &account->budget);
+    }
     if (status != GANTRY_OK) {
         free_account(shares->context->driver, account);
         return status;
@@ -141,7 +159,8 @@ static gantry_status open_partition(struct gy_shares *shares, uint32_t index, do
     return GANTRY_OK;
 }
 
-/* The process's limit is a part of what each partition is, so that all together keep it. */
+/* Each partition has the limit as a part of what it is, so that none takes what is another's; all together,
+ * of all contexts, keep it by the process's budget. */
 static double percent_of(const struct gantry_partition *p, const struct gy_limit *limit)
 {
     double part = (double)p->info.granted_sms / (double)p->info.total_sms;
@@ -188,9 +207,10 @@ gantry_status gy_shares_init(struct gy_shares *shares, struct gy_context *contex
         status = open_watcher(shares, &limit);
     }
     for (uint32_t i = 0; i < partitions->count && status == GANTRY_OK && !limit.by_nvml; i++) {
-        double percent = percent_of(&partitions->partitions[i], &limit);
+        const struct gantry_partition *p = &partitions->partitions[i];
+        double percent = percent_of(p, &limit);
         if (percent > 0 && percent < 100) {
-            status = open_partition(shares, i, percent / 100);
+            status = open_partition(shares, i, percent / 100, p->share.percent > 0 ? 0 : limit.percent);
         }
     }
     if (status != GANTRY_OK) {

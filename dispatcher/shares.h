@@ -31,6 +31,7 @@
 #include "dispatcher/streams.h"
 #include "dispatcher/watcher.h"
 #include "partition/bucket.h"
+#include "partition/budget.h"
 #include "partition/usage.h"
 
 #define GY_SHARE_SEGMENTS 17u /* one more than may be in flight */
@@ -68,6 +69,8 @@ struct gy_account {
     uint32_t in_flight;                     /* immutable while open; most segments */
     double quantum;                 /* immutable while open; predicted length of one, ns of the device */
     struct gy_bucket bucket;        /* GD only while open */
+    struct gy_budget *budget;       /* immutable; the process's limit, asked and charged, too; NULL: none */
+    double promised;                /* GD only; what the budget has in flight of it, ns */
     bool is_idle;                   /* GD only while open; nothing was wanted since the last refill */
     uint32_t working;               /* GD only; segments opened and not settled, of all its lanes */
     uint32_t holding;               /* GD only; of its lanes, those that hold tasks */
@@ -152,6 +155,10 @@ static inline bool gy_shares_any(const struct gy_shares *shares)
 }
 
 /* ---- GD (share_turns.c) ---- */
+
+/* Whether the account wants GPU time or has work in flight; nobody else's when it is created or ends
+ * (shares.c). */
+void gy_account_set_idle(struct gy_account *account, bool idle);
 
 /* May one more call be launched now? */
 bool gy_lane_admits(struct gy_shares *shares, struct gy_lane *lane);

@@ -175,6 +175,71 @@ static void test_the_limit_is_a_default_share(void **state)
     unsetenv("CUDA_DEVICE_SM_LIMIT");
 }
 
+/* Two contexts of one device: the limit is the process's, not each one's. */
+static void test_contexts_share_the_limit(void **state)
+{
+    (void)state;
+    struct share_scene s[2];
+    const uint32_t count = 100;
+    setenv("CUDA_DEVICE_SM_LIMIT", "20", 1);
+    share_scene_open(&s[0], NULL);
+    share_scene_open(&s[1], NULL);
+    unsetenv("CUDA_DEVICE_SM_LIMIT");
+    assert_int_equal(gy_budget_count(), 1);
+    uint64_t begin = share_emu.clock_ns();
+    for (int i = 0; i < 2; i++) {
+        share_scene_submit(&s[i], s[i].gpu.manager, gantry_partition_default(s[i].gpu.context), count, false,
+                           false);
+        assert_ok(gantry_taskman_start(s[i].gpu.manager));
+    }
+    double used = 0, longest = 0;
+    for (int i = 0; i < 2; i++) {
+        assert_ok(gantry_taskman_stop(s[i].gpu.manager));
+    }
+    double elapsed = (double)(share_emu.clock_ns() - begin);
+    for (int i = 0; i < 2; i++) {
+        gantry_share_usage usage = share_scene_partition_usage(&s[i], 0);
+        assert_true(usage.target == 0.2);
+        used += (double)usage.used_ns;
+        longest = (double)usage.longest_ns > longest ? (double)usage.longest_ns : longest;
+    }
+    assert_true(used > 0 && used <= 0.2 * elapsed + 4 * MS + 2 * 5 * longest);
+    share_scene_close(&s[1]);
+    share_scene_start_clock(MS);
+    assert_int_equal(gy_budget_count(), 1);
+    share_scene_close(&s[0]);
+    assert_int_equal(gy_budget_count(), 0);
+}
+
+/* What a lost context had in flight is not held against the others. */
+static void test_a_lost_context_leaves_the_budget(void **state)
+{
+    (void)state;
+    struct share_scene lost, alive;
+    setenv("CUDA_DEVICE_SM_LIMIT", "20", 1);
+    share_scene_open(&lost, NULL);
+    share_scene_open(&alive, NULL);
+    unsetenv("CUDA_DEVICE_SM_LIMIT");
+    share_emu.hold();
+    share_scene_submit(&lost, lost.gpu.manager, gantry_partition_default(lost.gpu.context), 30, false, false);
+    assert_ok(gantry_taskman_start(lost.gpu.manager));
+    while (atomic_load(&lost.done) == 0) {
+        sched_yield();
+    }
+    gantry_dispatcher_force_failure(gantry_context_dispatcher(lost.gpu.context));
+    assert_int_equal(gantry_taskman_stop(lost.gpu.manager), GANTRY_ERR_DEVICE_LOST);
+    share_emu.release();
+    share_scene_close(&lost);
+    share_scene_start_clock(MS);
+    assert_int_equal(gy_budget_count(), 1);
+    share_scene_submit(&alive, alive.gpu.manager, gantry_partition_default(alive.gpu.context), 30, false,
+                       false);
+    assert_ok(gpu_fixture_step(&alive.gpu));
+    assert_int_equal(alive.done, 30);
+    share_scene_close(&alive);
+    assert_int_equal(gy_budget_count(), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -183,6 +248,8 @@ int main(void)
         cmocka_unit_test(test_a_share_is_kept),
         cmocka_unit_test(test_a_throttled_partition_holds_up_no_other),
         cmocka_unit_test(test_a_failure_releases_what_is_held),
+        cmocka_unit_test(test_contexts_share_the_limit),
+        cmocka_unit_test(test_a_lost_context_leaves_the_budget),
     };
     return share_scene_begin() ? cmocka_run_group_tests(tests, NULL, NULL) : 1;
 }
