@@ -18,6 +18,7 @@
 #include <limits.h>
 #include <link.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -141,10 +142,14 @@ static gantry_status open_kind(enum kind kind, void **library, struct gy_error *
         return open_emulator(library, error);
     }
     *library = open_library(CUDA_LIBRARY);
-    if (*library == NULL) {
-        return describe(error, GANTRY_ERR_NO_DRIVER, 0, "CUDA driver: %s", dlerror());
+    if (*library != NULL) {
+        return GANTRY_OK;
     }
-    return GANTRY_OK;
+    const char *why = dlerror();
+    /* The loader's words for the usual case, a machine without a GPU, read like a fault. */
+    bool is_absent = strstr(why, "No such file") != NULL && strncmp(why, CUDA_LIBRARY ":", 13) == 0;
+    return describe(error, GANTRY_ERR_NO_DRIVER, 0, "CUDA driver: %s",
+                    is_absent ? CUDA_LIBRARY " is not installed" : why);
 }
 
 /* ---- filling the table ---------------------------------------------------------------------- */
@@ -278,7 +283,10 @@ static gantry_status open_found(const struct gy_driver **out)
     if (status != GANTRY_OK) {
         return GY_FAIL_NATIVE(status, cuda.native, "%.200s; %.200s", cuda.text, emulated.text);
     }
-    gy_log(GANTRY_LOG_INFO, "using the emulated CUDA driver: %s", cuda.text);
+    static atomic_bool is_told; /* atomic: once per process is enough */
+    bool is_new = !atomic_exchange_explicit(&is_told, true, memory_order_relaxed);
+    gy_log(is_new ? GANTRY_LOG_INFO : GANTRY_LOG_DEBUG, "running on the emulated driver, without a GPU (%s)",
+           cuda.text);
     return GANTRY_OK;
 }
 
