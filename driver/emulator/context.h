@@ -50,6 +50,9 @@ struct gy_emu_context {
 };
 
 int gy_emu_device_count(void);
+/* A number from 1 to `most` from the environment; not set or empty: `number` stays.  False after a line on
+ * stderr that says what is wrong with it and what follows (`so`). */
+bool gy_emu_read_number(const char *variable, uint32_t most, const char *so, uint32_t *number);
 struct gy_emu_device *gy_emu_device_find(CUdevice device); /* NULL: no such one */
 
 /* A context with its null stream; `sms` NULL: all SMs of the device. */

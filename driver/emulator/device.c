@@ -2,6 +2,7 @@
 #include "driver/emulator/context.h"
 #include "driver/emulator/resource.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,6 +98,31 @@ struct gy_emu_device *gy_emu_device_find(CUdevice device)
     return device >= 0 && device < device_count ? &devices[device] : NULL;
 }
 
+/* A driver has no log: one line on stderr. */
+static void complain(const char *variable, const char *text, const char *takes, const char *so)
+{
+    fprintf(stderr, "gantry-emu: $%s is \"%s\", not %s: %s\n", variable, text, takes, so);
+}
+
+bool gy_emu_read_number(const char *variable, uint32_t most, const char *so, uint32_t *number)
+{
+    const char *text = getenv(variable);
+    if (text == NULL || *text == '\0') {
+        return true;
+    }
+    char *end;
+    errno = 0;
+    unsigned long value = strtoul(text, &end, 10);
+    if (text[0] >= '0' && text[0] <= '9' && *end == '\0' && errno == 0 && value >= 1 && value <= most) {
+        *number = (uint32_t)value;
+        return true;
+    }
+    char takes[64];
+    snprintf(takes, sizeof(takes), "a number from 1 to %u", most);
+    complain(variable, text, takes, so);
+    return false;
+}
+
 static const struct gy_emu_profile *choose_profile(void)
 {
     const char *key = getenv("GANTRY_EMU_PROFILE");
@@ -105,7 +131,11 @@ static const struct gy_emu_profile *choose_profile(void)
             return &profiles[i];
         }
     }
-    return key == NULL || *key == '\0' ? &profiles[0] : NULL;
+    if (key == NULL || *key == '\0') {
+        return &profiles[0];
+    }
+    complain("GANTRY_EMU_PROFILE", key, "h200, b200, mig or small", "there is no device");
+    return NULL;
 }
 
 /* An unknown profile is no device at all: a test that asked for it must not run on another one. */
@@ -115,14 +145,14 @@ static CUresult initialise(unsigned int flags)
         return CUDA_ERROR_INVALID_VALUE;
     }
     const struct gy_emu_profile *profile = choose_profile();
-    const char *text = getenv("GANTRY_EMU_DEVICES");
-    long count = text != NULL ? strtol(text, NULL, 10) : 1;
-    if (profile == NULL || count < 1 || count > GY_EMU_MAX_DEVICES) {
+    uint32_t count = 1;
+    if (profile == NULL ||
+        !gy_emu_read_number("GANTRY_EMU_DEVICES", GY_EMU_MAX_DEVICES, "there is no device", &count)) {
         return CUDA_ERROR_NO_DEVICE;
     }
     if (device_count == 0) {
-        for (int i = 0; i < (int)count; i++) {
-            devices[i] = (struct gy_emu_device){.profile = profile, .ordinal = i};
+        for (uint32_t i = 0; i < count; i++) {
+            devices[i] = (struct gy_emu_device){.profile = profile, .ordinal = (int)i};
         }
         device_count = (int)count;
         gy_emu_set_initialised();

@@ -465,15 +465,10 @@ static void worker_main(void *arg)
 
 static uint32_t wanted_workers(void)
 {
-    const char *text = getenv("GANTRY_EMU_THREADS");
-    if (text != NULL) {
-        unsigned long n = strtoul(text, NULL, 10);
-        if (n >= 1 && n <= MAX_GPU_WORKERS) {
-            return (uint32_t)n;
-        }
-    }
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    return cores < 2 ? 2 : cores > 4 ? 4 : (uint32_t)cores;
+    uint32_t count = cores < 2 ? 2 : cores > 4 ? 4 : (uint32_t)cores;
+    (void)gy_emu_read_number("GANTRY_EMU_THREADS", MAX_GPU_WORKERS, "it is ignored", &count);
+    return count;
 }
 
 static bool start_one(const char *name, struct crew *crew)
