@@ -23,7 +23,7 @@ enum flag { LONG_BEGUN, SHORT_BEGUN, SHORT_ENDED, FLAGS };
 static bool ok(gantry_status status)
 {
     if (status != GANTRY_OK) {
-        fprintf(stderr, "critical kernel: %s\n", gantry_last_error());
+        fprintf(stderr, "critical kernel: %s\n", gantry_status_text(status));
     }
     return status == GANTRY_OK;
 }

@@ -28,6 +28,8 @@ extern const struct cli_command cli_bench;
 extern gantry_log_level cli_log_level;
 void cli_log_to_stderr(void *user, gantry_log_level level, const char *line);
 
+/* What cli_usage_error() names from now on, instead of `gantry help`. */
+void cli_help_is(const char *format, ...) GANTRY_PRINTF(1, 2);
 /* "gantry: <text>" and where to find help, on stderr; returns CLI_USAGE. */
 int cli_usage_error(const char *format, ...) GANTRY_PRINTF(1, 2);
 

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -18,10 +19,33 @@ static const char *const level_names[] = {"error", "warning", "info", "debug", N
 
 gantry_log_level cli_log_level = GANTRY_LOG_INFO;
 
+/* Places in the source are for whoever works on the library: " [GANTRY_ERR_IO, heap/heap.c:12]" becomes
+ * " [GANTRY_ERR_IO]". */
+static void cut_places(char *line)
+{
+    char *from = line, *mark;
+    while ((mark = strstr(from, " [GANTRY_")) != NULL) {
+        char *comma = strchr(mark, ','), *end = strchr(mark, ']');
+        from = mark + 1;
+        if (comma != NULL && end != NULL && comma < end) {
+            memmove(comma, end, strlen(end) + 1);
+        }
+    }
+}
+
 void cli_log_to_stderr(void *user, gantry_log_level level, const char *line)
 {
     (void)user;
-    fprintf(stderr, "gantry: %s: %s\n", level_names[level], line);
+    char *copy = cli_log_level < GANTRY_LOG_DEBUG ? strdup(line) : NULL;
+    if (copy != NULL) {
+        cut_places(copy);
+    }
+    flockfile(stderr); /* of lines of other threads */
+    fprintf(stderr, "gantry: %s: ", level_names[level]);
+    cli_print_text(stderr, copy != NULL ? copy : line, 0, CLI_ANY_LENGTH);
+    fputc('\n', stderr);
+    funlockfile(stderr);
+    free(copy);
 }
 
 static const struct cli_command *find_command(const char *name)
@@ -44,7 +68,8 @@ static void print_overview(FILE *file)
         fprintf(file, "  %-6s %s\n", commands[i]->name, commands[i]->summary);
     }
     fputs("  help   print this, or what a command does: gantry help COMMAND\n\n"
-          "  --log LEVEL   error, warning, info (the default) or debug; log lines go to stderr\n",
+          "  --log LEVEL   error, warning, info (the default) or debug, which also names places in the\n"
+          "                source; log lines go to stderr\n",
           file);
 }
 
@@ -87,9 +112,13 @@ static int run_command(int argc, char **argv)
         return help_main(argc, argv);
     }
     const struct cli_command *command = find_command(argv[0]);
+    if (command == NULL && strcmp(argv[0], "version") == 0) {
+        cli_help_is("gantry --version");
+    }
     if (command == NULL) {
         return cli_usage_error("there is no command '%s'", argv[0]);
     }
+    cli_help_is("gantry help %s", command->name);
     if (asks_for_help(command, argc, argv)) {
         return print_help(command);
     }

@@ -25,6 +25,22 @@ static void list_samples(FILE *file)
     }
 }
 
+static void log_but_errors(void *user, gantry_log_level level, const char *line)
+{
+    if (level != GANTRY_LOG_ERROR) {
+        cli_log_to_stderr(user, level, line);
+    }
+}
+
+static int run_sample(const struct gantry_sample *sample, int argc, char **argv)
+{
+    cli_help_is("gantry run %s --help", sample->name);
+    if (sample->tells_errors && cli_log_level < GANTRY_LOG_DEBUG) {
+        gantry_set_log(log_but_errors, NULL, cli_log_level);
+    }
+    return sample->main(argc, argv);
+}
+
 static int run_main(int argc, char **argv)
 {
     bool list = false;
@@ -48,7 +64,7 @@ static int run_main(int argc, char **argv)
     int first = optind;
     for (size_t i = 0; samples[i] != NULL; i++) {
         if (strcmp(samples[i]->name, argv[first]) == 0) {
-            return samples[i]->main(argc - first, argv + first);
+            return run_sample(samples[i], argc - first, argv + first);
         }
     }
     status = cli_usage_error("run: there is no sample '%s'", argv[first]);
@@ -60,7 +76,7 @@ const struct cli_command cli_run = {
     .name = "run",
     .arguments = "[--list] NAME [ARGUMENT...]",
     .summary = "run a sample",
-    .help = "Arguments after NAME belong to the sample; most samples know --help.\n"
+    .help = "Arguments after NAME belong to the sample; each knows --help.\n"
             "  -l, --list   print the samples and what they do\n",
     .main = run_main,
 };

@@ -3,6 +3,16 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+static char help[80] = "gantry help";
+
+void cli_help_is(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(help, sizeof(help), format, args);
+    va_end(args);
+}
+
 int cli_usage_error(const char *format, ...)
 {
     fputs("gantry: ", stderr);
@@ -10,7 +20,7 @@ int cli_usage_error(const char *format, ...)
     va_start(args, format);
     vfprintf(stderr, format, args);
     va_end(args);
-    fputs("\nTry 'gantry help'.\n", stderr);
+    fprintf(stderr, "\nTry '%s'.\n", help);
     return CLI_USAGE;
 }
 

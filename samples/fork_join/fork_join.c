@@ -208,27 +208,23 @@ static int parse_arguments(int argc, char **argv, struct arguments *arguments)
     return -1;
 }
 
-int main(int argc, char **argv)
+/* The exit status. */
+static int sum_up(const struct arguments *arguments)
 {
-    struct arguments arguments = {.count = 10000000, .leaf = 4096, .workers = 0};
-    int exit_status = parse_arguments(argc, argv, &arguments);
-    if (exit_status >= 0) {
-        return exit_status;
-    }
-    uint32_t *numbers = malloc(arguments.count * sizeof(*numbers));
+    uint32_t *numbers = malloc(arguments->count * sizeof(*numbers));
     if (numbers == NULL) {
-        fprintf(stderr, "fork_join: no memory for %lu numbers\n", arguments.count);
+        fprintf(stderr, "fork_join: no memory for %lu numbers\n", arguments->count);
         return 1;
     }
     uint32_t random = 1;
     uint64_t expected = 0, tasks = 0;
-    for (size_t i = 0; i < arguments.count; i++) {
+    for (size_t i = 0; i < arguments->count; i++) {
         random = random * 1664525u + 1013904223u;
         numbers[i] = random;
         expected += random;
     }
-    struct part whole = {.numbers = numbers, .count = arguments.count, .leaf = arguments.leaf};
-    gantry_status status = run_on_pool((uint32_t)arguments.workers, &whole, &tasks);
+    struct part whole = {.numbers = numbers, .count = arguments->count, .leaf = arguments->leaf};
+    gantry_status status = run_on_pool((uint32_t)arguments->workers, &whole, &tasks);
     free(numbers);
     if (status != GANTRY_OK) {
         fprintf(stderr, "fork_join: %s\n", gantry_last_error());
@@ -238,4 +234,11 @@ int main(int argc, char **argv)
     printf("%s: one loop says %" PRIu64 "; %" PRIu64 " tasks\n", is_right ? "right" : "WRONG", expected,
            tasks);
     return is_right && fflush(stdout) == 0 ? 0 : 1;
+}
+
+int main(int argc, char **argv)
+{
+    struct arguments arguments = {.count = 10000000, .leaf = 4096, .workers = 0};
+    int exit_status = parse_arguments(argc, argv, &arguments);
+    return exit_status >= 0 ? exit_status : sum_up(&arguments);
 }

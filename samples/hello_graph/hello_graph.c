@@ -59,4 +59,5 @@ int main(void)
     gantry_heap_free(heap, host);
     gantry_heap_free(heap, device);
     gantry_context_destroy(context);
+    return 0;
 }

@@ -28,7 +28,8 @@ static gantry_launch_result result_of(struct pipeline *p, gantry_launch *launch,
     if (status == GANTRY_OK) {
         return success;
     }
-    pipeline_report_failure(p, "%s: %s", gantry_task_label(gantry_launch_task(launch)), gantry_last_error());
+    pipeline_report_failure(p, "%s: %s", gantry_task_label(gantry_launch_task(launch)),
+                            gantry_status_text(status));
     return GANTRY_LAUNCH_FAILED;
 }
 
@@ -72,7 +73,7 @@ gantry_launch_result launch_weights(gantry_launch *launch, void *arg)
     gantry_status status = gantry_launch_copy_htod(launch, shared->device_weights, shared->host_weights,
                                                    BLUR_WEIGHTS * sizeof(float));
     if (status != GANTRY_OK) {
-        progress_report(shared->progress, "blur weights: %s", gantry_last_error());
+        progress_report(shared->progress, "blur weights: %s", gantry_status_text(status));
         return GANTRY_LAUNCH_FAILED;
     }
     return GANTRY_LAUNCH_DONE;

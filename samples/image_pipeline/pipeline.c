@@ -85,8 +85,7 @@ static gantry_status alloc_buffers(struct pipeline *p)
             gantry_heap_alloc(p->shared->heap, kinds[i], pipeline_bytes((enum memory_id)i, pixels), 0,
                               GANTRY_ALLOC_SITE("photo"), &p->memory[i]);
         if (status != GANTRY_OK) {
-            pipeline_report_failure(p, "no memory for its %u x %u pixels: %s", p->width, p->height,
-                                    gantry_last_error());
+            pipeline_report_failure(p, "no memory for its %u x %u pixels", p->width, p->height);
             return status;
         }
     }

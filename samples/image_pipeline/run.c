@@ -38,7 +38,7 @@ static uint64_t now_ns(void)
 static bool is_ok(gantry_status status, const char *what)
 {
     if (status != GANTRY_OK) {
-        fprintf(stderr, "image_pipeline: %s: %s\n", what, gantry_last_error());
+        fprintf(stderr, "image_pipeline: %s: %s\n", what, gantry_status_text(status));
     }
     return status == GANTRY_OK;
 }

@@ -38,7 +38,7 @@ static gantry_launch_result result_of(struct partition *p, gantry_status status,
     if (status == GANTRY_OK) {
         return success;
     }
-    proof_tell(p->pipeline, "device", gantry_last_error());
+    proof_tell(p->pipeline, "device", gantry_status_text(status));
     return GANTRY_LAUNCH_FAILED;
 }
 

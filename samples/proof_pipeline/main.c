@@ -137,6 +137,12 @@ static void print_tables(const struct session *s)
         "in the serial run\n",
         proof_device_name(s->pipelines[0]), proof_workers(s->pipelines[0]), o->settings.partitions,
         s->problem.rows, o->settings.jobs, o->repeat);
+    uint64_t needed, there;
+    proof_device_bytes(s->pipelines[0], &needed, &there);
+    if (!o->settings.admission && needed <= there) {
+        printf("--admission off makes no difference here: all partitions at a time need %.1f MiB of %.0f\n",
+               (double)needed / 1048576, (double)there / 1048576);
+    }
     uint32_t limit = s->count > 1 ? o->tail_limit : o->settings.tail_workers;
     if (limit != 0) {
         printf("limited tails: %u workers; their CPU set: %u CPUs\n", limit,
@@ -161,12 +167,12 @@ static bool record(struct session *s)
     struct measured run;
     gantry_profile_stats stats = {.struct_size = sizeof(stats)};
     if (gantry_profile_start(&options, &profile) != GANTRY_OK) {
-        fprintf(stderr, "proof_pipeline: the timeline: %s\n", gantry_last_error());
+        fprintf(stderr, "proof_pipeline: the timeline cannot be recorded\n");
         return false;
     }
     bool good = proof_run(s->pipelines[s->count - 1], &run);
     if (gantry_profile_stop(profile, &stats) != GANTRY_OK) {
-        fprintf(stderr, "proof_pipeline: the timeline: %s\n", gantry_last_error());
+        fprintf(stderr, "proof_pipeline: the timeline cannot be written\n");
         return false;
     }
     printf("\ntimeline: %s\n", options.path);

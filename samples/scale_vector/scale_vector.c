@@ -89,7 +89,7 @@ static bool open_all(struct scale *s, gantry_driver_choice driver)
     if (gantry_context_create(&options, &s->context) != GANTRY_OK ||
         gantry_context_device_info(s->context, &s->info) != GANTRY_OK ||
         gantry_context_acquire(s->context) != GANTRY_OK) {
-        fprintf(stderr, "scale_vector: %s\n", gantry_last_error());
+        fprintf(stderr, "scale_vector: the device cannot be opened\n");
         return false;
     }
     int least = 0, greatest = 0;

@@ -37,7 +37,7 @@ struct scene {
 static bool ok(gantry_status status)
 {
     if (status != GANTRY_OK) {
-        fprintf(stderr, "two_tenants: %s\n", gantry_last_error());
+        fprintf(stderr, "two_tenants: %s\n", gantry_status_text(status));
     }
     return status == GANTRY_OK;
 }
@@ -278,7 +278,13 @@ bool gantry_sample_tenants_run(const struct tenants_settings *settings, struct t
     memset(out, 0, sizeof(*out));
     bool good = open_context(&s, out);
     for (int way = 0; way < TENANTS_WAYS && good; way++) {
-        good = (settings->ways >> way & 1) == 0 || run_way(&s, (enum tenants_way)way, out);
+        if ((settings->ways >> way & 1) == 0) {
+            continue;
+        }
+        if (settings->begins != NULL) {
+            settings->begins((enum tenants_way)way, settings->seconds);
+        }
+        good = run_way(&s, (enum tenants_way)way, out);
     }
     if (s.counts != NULL) {
         (void)gantry_heap_free(gantry_context_heap(s.context), s.counts);

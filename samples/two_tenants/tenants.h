@@ -21,6 +21,7 @@ struct tenants_settings {
     uint64_t kernel_ns;       /* how long a kernel runs on the device */
     uint64_t told_ns;         /* what the kernel is told: 0 where the device's clock is moved by hand */
     uint64_t (*now_ns)(void); /* the host's clock, which shares are kept by */
+    void (*begins)(enum tenants_way way, double seconds); /* a way; NULL: nobody wants to know */
 };
 
 struct tenant_result {

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 static uint64_t now_ns(void)
 {
@@ -18,11 +19,29 @@ static uint64_t now_ns(void)
     return (uint64_t)t.tv_sec * UINT64_C(1000000000) + (uint64_t)t.tv_nsec;
 }
 
+static const char *const names[TENANTS_WAYS] = {"streams", "graphs", "replay"};
+
+/* On a terminal; the line is overwritten by whatever comes next. */
+static void tell_progress(enum tenants_way way, double seconds)
+{
+    if (isatty(STDERR_FILENO) == 1) {
+        fprintf(stderr, "\r\033[K%s, part %d of %d: %g s\r", names[way], (int)way + 1, TENANTS_WAYS, seconds);
+    }
+}
+
+static void end_progress(void)
+{
+    if (isatty(STDERR_FILENO) == 1) {
+        fputs("\r\033[K", stderr);
+    }
+}
+
 static bool show(const struct tenants_settings *settings)
 {
-    static const char *const names[TENANTS_WAYS] = {"streams", "graphs", "replay"};
     static struct tenants_result result;
-    if (!gantry_sample_tenants_run(settings, &result)) {
+    bool good = gantry_sample_tenants_run(settings, &result);
+    end_progress();
+    if (!good) {
         return false;
     }
     printf("%s: %g s of kernels of %g us%s\n", result.device, settings->seconds,
@@ -73,8 +92,11 @@ static bool read_seconds(const char *text, void *into)
 
 static int tenants_main(int argc, char **argv)
 {
-    struct tenants_settings settings = {
-        .ways = (1u << TENANTS_WAYS) - 1, .percent = {30, 70}, .seconds = 10, .now_ns = now_ns};
+    struct tenants_settings settings = {.ways = (1u << TENANTS_WAYS) - 1,
+                                        .percent = {30, 70},
+                                        .seconds = 10,
+                                        .now_ns = now_ns,
+                                        .begins = tell_progress};
     int driver = GANTRY_DRIVER_AUTO;
     uint32_t kernel_us = 500;
     const struct cli_option table[] = {{.name = "driver", .choice = &driver, .names = cli_driver_names},

@@ -253,6 +253,19 @@ class Cli(unittest.TestCase):
         self.assertEqual((status, out), (1, ""))
         self.assertIn("99", err)
 
+    def test_what_the_emulated_driver_cannot_take_is_told(self):
+        for variable, text, why, status in (
+                ("GANTRY_EMU_DEVICES", "many", "a number from 1 to [0-9]+: there is no device", 1),
+                ("GANTRY_EMU_DEVICES", "0", "a number from 1 to [0-9]+: there is no device", 1),
+                ("GANTRY_EMU_PROFILE", "h300", "h200, b200, mig or small: there is no device", 1),
+                ("GANTRY_EMU_THREADS", "2x", "a number from 1 to [0-9]+: it is ignored", 0)):
+            told, out, err = gantry("info", "--driver", "emulated", **{variable: text})
+            self.assertEqual(told, status, err)
+            self.assertRegex(err, rf'(?m)^gantry-emu: \${variable} is "{text}", not {why}$')
+        for variable in ("GANTRY_EMU_DEVICES", "GANTRY_EMU_PROFILE", "GANTRY_EMU_THREADS"):
+            status, out, err = gantry("info", "--driver", "emulated", **{variable: ""})
+            self.assertEqual((status, err), (0, ""))
+
     def test_log_level(self):
         self.assertEqual(gantry("--log", "error", "info", GANTRY_DRIVER="emulated")[2], "")
         status, out, err = gantry("--log", "debug", "info", "--driver", "emulated", GANTRY_DEVICE="99")
@@ -292,6 +305,43 @@ class Cli(unittest.TestCase):
                                     text=True)
             self.assertEqual((result.returncode, result.stderr),
                              (1, "gantry: standard output: Bad file descriptor\n"))
+
+    def test_the_programs_among_the_samples_run_too(self):
+        for arguments, said in ((["hello_graph"], "look: 1000 of 1000 numbers are 3 i + 1\n"),
+                                (["host_pool"], "right: 90 squares, 10 runs on 2 threads of the host\n"),
+                                (["fork_join", "--count", "1000", "--leaf", "10", "--workers", "2"],
+                                 "right: one loop says ")):
+            status, out, err = gantry("run", *arguments, GANTRY_DRIVER="emulated")
+            self.assertEqual((status, err), (0, ""))
+            self.assertIn(said, out)
+
+    def test_an_error_is_told_once_and_without_places_unless_asked(self):
+        samples = [line.split()[0] for line in gantry("run", "--list")[1].splitlines()]
+        for name in samples:
+            status, out, err = gantry("run", name, GANTRY_DEVICE="99", GANTRY_DRIVER="emulated")
+            if name in ("fork_join", "host_pool"):  # they need no device
+                self.assertEqual(status, 0)
+                continue
+            self.assertEqual(status, 1)
+            self.assertEqual(err.count("no device 99"), 1, err)
+            if name != "hello_graph":  # prints what gantry_last_error() says
+                self.assertIn("gantry: error: no device 99: there are 1 [GANTRY_ERR_NO_DEVICE]\n", err)
+        err = gantry("--log", "debug", "run", "scale_vector", GANTRY_DEVICE="99", GANTRY_DRIVER="emulated")[2]
+        self.assertRegex(err, r"no device 99: there are 1 \[GANTRY_ERR_NO_DEVICE, .*device\.c:\d+\]\n")
+
+    def test_a_machine_without_a_device_is_no_fault(self):
+        status, out, err = gantry("run", "proof_pipeline", "--repeat", "1", "--concurrency", "1", "--rows-log2", "4")
+        self.assertEqual(status, 0)
+        if "without a GPU" in err:
+            self.assertRegex(err, r"^gantry: info: running on the emulated driver, without a GPU \(.*\)\n$")
+        self.assertNotIn("cannot open shared object", err)
+
+    def test_hints_lead_to_the_help_that_is_needed(self):
+        for arguments, hint in ((["crane"], "gantry help"), (["version"], "gantry --version"),
+                                (["info", "crane"], "gantry help info"), (["bench", "--runs", "x"], "gantry help bench"),
+                                (["run", "crane"], "gantry help run"), (["report"], "gantry help report"),
+                                (["run", "two_tenants", "--crane"], "gantry run two_tenants --help")):
+            self.expect_usage_error(arguments, f"\nTry '{hint}'.\n")
 
     def test_lists(self):
         for command in ("run", "bench"):
