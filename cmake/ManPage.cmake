@@ -73,9 +73,25 @@ foreach(row IN LISTS rows)
   string(APPEND page ".TP\n.B ${name}\n${text}\n")
 endforeach()
 string(APPEND page ".SH EXIT STATUS
-0 when done, 1 when what was asked for failed, 2 when the call was wrong.  Results go to standard output, everything
-else to standard error.
-.SH SEE ALSO
+0 when done, 1 when what was asked for failed, 2 when the call was wrong, 130 when Ctrl\\-C ended it: image_pipeline
+finishes the photos that have begun first, everything else ends at once.  Results go to standard output, everything else to
+standard error.
+")
+append(".SH EXAMPLES" "Which driver and which device are in use:
+    gantry info
+Whether a plan of partitions is carried out as it says:
+    gantry info --partitions plan.json
+Run a sample on the emulated driver, record it, and read the recording:
+    GANTRY_DRIVER=emulated GANTRY_PROFILE=run.pftrace gantry run hello_graph
+    gantry report trace run.pftrace
+    gantry report trace run.pftrace --format html -o run.html
+Compare two recordings:
+    gantry report trace after.pftrace --diff before.pftrace
+Record any program that uses the library:
+    GANTRY_PROFILE=run.pftrace ./program
+Measure one thing, a result per line for another program:
+    gantry bench --json heap")
+string(APPEND page ".SH SEE ALSO
 The folder share/doc/gantry has README.md, and include/gantry the headers, which document each function.
 ")
 file(WRITE "${OUTPUT}" "${page}")

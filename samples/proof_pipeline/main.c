@@ -139,8 +139,8 @@ static void print_tables(const struct session *s)
         s->problem.rows, o->settings.jobs, o->repeat);
     uint64_t needed, there;
     proof_device_bytes(s->pipelines[0], &needed, &there);
-    if (!o->settings.admission && needed <= there) {
-        printf("--admission off makes no difference here: all partitions at a time need %.1f MiB of %.0f\n",
+    if (!o->settings.admission && needed + needed / 4 + 1048576 <= there) { /* with what else the heap has */
+        printf("--admission off makes no difference here: all partitions at a time need %.2f MiB of %.0f\n",
                (double)needed / 1048576, (double)there / 1048576);
     }
     uint32_t limit = s->count > 1 ? o->tail_limit : o->settings.tail_workers;

@@ -40,7 +40,7 @@ void proof_tell(struct pipeline *pipeline, const char *what, const char *why)
 static bool ok(struct pipeline *pipeline, gantry_status status, const char *what)
 {
     if (status != GANTRY_OK) {
-        proof_tell(pipeline, what, gantry_last_error());
+        proof_tell(pipeline, what, gantry_status_text(status));
     }
     return status == GANTRY_OK;
 }
@@ -220,6 +220,20 @@ void proof_close(struct pipeline *p)
     free(p);
 }
 
+/* The heap hands out pages. */
+static uint64_t partition_bytes(const struct pipeline *p)
+{
+    const uint64_t granule = 4096;
+    return (proof_words_in_all(p->problem) * 4 + granule - 1) / granule * granule;
+}
+
+void proof_device_bytes(const struct pipeline *p, uint64_t *needed, uint64_t *there)
+{
+    uint32_t jobs = p->settings.concurrency < p->settings.jobs ? p->settings.concurrency : p->settings.jobs;
+    *needed = partition_bytes(p) * p->settings.partitions * jobs;
+    *there = p->settings.device_bytes != 0 ? p->settings.device_bytes : p->info.memory_bytes;
+}
+
 const char *proof_device_name(const struct pipeline *p)
 {
     return p->info.name;
@@ -294,9 +308,8 @@ static gantry_status declare(struct pipeline *p, uint32_t *out)
         *out = 0;
         return GANTRY_OK;
     }
-    const uint64_t granule = 4096;
     uint64_t bytes[GANTRY_MEMORY_KIND_COUNT] = {0};
-    bytes[GANTRY_MEMORY_DEVICE] = (proof_words_in_all(p->problem) * 4 + granule - 1) / granule * granule;
+    bytes[GANTRY_MEMORY_DEVICE] = partition_bytes(p);
     return gantry_taskman_declare_memory(p->manager, bytes, out);
 }
 

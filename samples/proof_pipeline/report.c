@@ -75,6 +75,16 @@ static double student(uint32_t freedom)
     return t[freedom - 1 < 30 ? freedom - 1 : 29];
 }
 
+/* "12.345", of one run "-": a single value has no interval. */
+static const char *error_text(const struct series *s, double error, int decimals, char *room, size_t bytes)
+{
+    if (s->count < 2) {
+        return "-";
+    }
+    snprintf(room, bytes, "%.*f", decimals, error);
+    return room;
+}
+
 double proof_series_error(const struct series *s)
 {
     if (s->count < 2) {
@@ -92,8 +102,10 @@ void proof_report_sweep(const char *title, const uint32_t *levels, const struct 
            "device ms/part", "busy %", "gaps", "gaps ms", "against c");
     for (uint32_t i = 0; i < count; i++) {
         const struct series *s = &rows[i];
-        printf("%4u %12.3f %10.3f %12.3f %14.3f %8.1f %6u %10.3f %+9.1f%%\n", levels[i],
-               proof_series_mean(s) * 1e3, proof_series_error(s) * 1e3, s->means.latency_ms,
+        char error[32];
+        printf("%4u %12.3f %10s %12.3f %14.3f %8.1f %6u %10.3f %+9.1f%%\n", levels[i],
+               proof_series_mean(s) * 1e3,
+               error_text(s, proof_series_error(s) * 1e3, 3, error, sizeof(error)), s->means.latency_ms,
                s->means.stage_ms[STAGE_DEVICE], s->means.busy_percent, s->means.gaps, s->means.gap_ms,
                100 * (proof_series_mean(&rows[0]) / proof_series_mean(s) - 1));
     }
@@ -164,9 +176,12 @@ void proof_report_gains(uint32_t level, const char *const *names, const struct s
     double base = proof_series_mean(&rows[0]), base_error = proof_series_error(&rows[0]);
     for (uint32_t i = 0; i < count; i++) {
         double mean = proof_series_mean(&rows[i]), ratio = base / mean;
-        double error = i == 0 ? 0 : ratio * hypot(base_error / base, proof_series_error(&rows[i]) / mean);
-        printf("%-16s %10.3f %8.3f %+8.1f %8.1f\n", names[i], mean * 1e3, proof_series_error(&rows[i]) * 1e3,
-               100 * (ratio - 1), 100 * error);
+        double own = proof_series_error(&rows[i]);
+        double error = i == 0 ? 0 : ratio * hypot(base_error / base, own / mean);
+        char own_text[32], gain_text[32];
+        printf("%-16s %10.3f %8s %+8.1f %8s\n", names[i], mean * 1e3,
+               error_text(&rows[i], own * 1e3, 3, own_text, sizeof(own_text)), 100 * (ratio - 1),
+               error_text(&rows[i], 100 * error, 1, gain_text, sizeof(gain_text)));
     }
     print_counters(names, rows, count);
 }

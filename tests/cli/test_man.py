@@ -44,6 +44,14 @@ class Man(unittest.TestCase):
         for text in texts:
             self.assertIn(text.rstrip("\n"), self.page)
 
+    def test_it_has_examples_and_every_exit_status(self):
+        examples = self.page.split("\n.SH EXAMPLES\n")[1].split("\n.SH ")[0]
+        commands = re.findall(r"(?m)^    (?:[A-Z_]+=\S+ )*gantry ([a-z]+) ", examples + " ")
+        self.assertEqual(set(commands), set(names(gantry("help"))) - {"help"})
+        self.assertIn("\n    gantry info\n", examples)
+        statuses = self.page.split("\n.SH EXIT STATUS\n")[1].split("\n.SH ")[0]
+        self.assertEqual(re.findall(r"\b\d+\b", statuses), ["0", "1", "2", "130"])
+
     def test_it_has_the_variables(self):
         variables = re.findall(r"(?m)^\.B ([A-Z_]+)$", self.page)
         self.assertIn("GANTRY_DRIVER", variables)

@@ -7,7 +7,7 @@ GANTRY = sys.argv.pop(1)
 DRIVER = os.environ.get("GANTRY_TEST_DRIVER", "emulated")
 
 
-def run_sample(*arguments, **environment):
+def run_sample(*arguments, stderr=subprocess.PIPE, **environment):
     """`gantry run` with these arguments on the driver that is to be tested."""
-    return subprocess.run([GANTRY, "run", *arguments], capture_output=True, text=True, timeout=250, check=False,
-                          env={**os.environ, "GANTRY_DRIVER": DRIVER, **environment})
+    return subprocess.run([GANTRY, "run", *arguments], stdout=subprocess.PIPE, stderr=stderr, text=True, timeout=250,
+                          check=False, env={**os.environ, "GANTRY_DRIVER": DRIVER, **environment})

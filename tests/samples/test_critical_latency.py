@@ -20,7 +20,8 @@ class CriticalLatency(unittest.TestCase):
             result = run_sample("critical_latency", "--samples", "1", "--wait", wait)
             self.assertEqual(result.returncode, 0, result.stderr)
             for row in ("plain streams", "priority", "partition, by hand", "partition", "leak"):
-                self.assertRegex(result.stdout, rf"(?m)^{row} +[\d.]+ +[\d.]+ +\d+$")
+                self.assertRegex(result.stdout, rf"(?m)^{row} +" + ("right$" if DRIVER == "emulated" else
+                                                                      r"[\d.]+ +[\d.]+ +\d+$"))
 
     @unittest.skipIf(LIGHT, "some twenty splits of the device take too long where tests are light")
     def test_bench_has_all_figures(self):

@@ -255,7 +255,8 @@ class ImagePipeline(unittest.TestCase):
         status, out, err = self.run_pipeline("--in-flight", "1", "--repeat", "2", "--no-timeline",
                                              driver="emulated", environment=failure)
         self.assertEqual(status, 1)
-        self.assertRegex(err, r"image_pipeline: .*a\.png: [a-z]+: .*CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES")
+        self.assertRegex(err, r"gantry: error: .*CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES")  # the cause
+        self.assertRegex(err, r"image_pipeline: .*a\.png: [a-z]+: a CUDA driver call failed")  # what it stopped
         self.assertNotIn("b.png", err)
         self.assertIn("2 of 4 photos processed", out)
         self.assertEqual(self.results(), ["b_edges.png", "b_result.png"])
@@ -290,7 +291,10 @@ class ImagePipeline(unittest.TestCase):
         """The progress line on the terminal says when the first photo is done; then comes Ctrl-C."""
         self.put("a.png", png(40, 30, 1))
         rounds = 1000 if LIGHT else 10000  # of which it is at the first
-        terminal, side = pty.openpty()
+        try:
+            terminal, side = pty.openpty()
+        except OSError as error:  # no devpts
+            self.skipTest(f"no terminal: {error}")
         process = subprocess.Popen(self.command("--repeat", str(rounds), "--in-flight", "1"), stdin=subprocess.DEVNULL,
                                    stdout=subprocess.PIPE, stderr=side, text=True)
         os.close(side)
@@ -323,4 +327,9 @@ class ImagePipeline(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1] + sys.argv[5:])
+    result = unittest.main(argv=sys.argv[:1] + sys.argv[5:], exit=False).result
+    without = [why for _, why in result.skipped if why.startswith("no terminal")]
+    if result.wasSuccessful() and without:
+        print(f"skipped: {without[0]}", file=sys.stderr)
+        sys.exit(77)
+    sys.exit(not result.wasSuccessful())

@@ -49,6 +49,8 @@ class ProofPipeline(unittest.TestCase):
 
     def test_the_reclaimer_runs_one_release_at_a_time(self):
         out = self.run_well("--concurrency", "4", "--repeat", "1", "--rows-log2", "6", "--workers", "2")
+        self.assertRegex(out.split("throughput, nothing")[1], r"(?m)^ +4 +[\d.]+ +- ")  # one run has no interval
+        self.assertRegex(out.split("interventions")[1], r"(?m)^nothing +[\d.]+ +- +\+0\.0 +-$")
         counters = out.split("counters of these")[1]
         at_once = {name: float(re.search(rf"^{re.escape(name)} .* (\d+) +[\d.]+ +[\d.]+$", counters, re.M)[1])
                    for name in CONFIGURATIONS}
@@ -62,7 +64,12 @@ class ProofPipeline(unittest.TestCase):
         self.assertNotIn("interventions", out)
 
     def test_without_admission_there_must_be_memory_for_all(self):
-        self.run_well("--concurrency", "2", "--repeat", "1", "--rows-log2", "7", "--workers", "2", "--admission", "off")
+        out = self.run_well("--concurrency", "2", "--repeat", "1", "--rows-log2", "7", "--workers", "2", "--admission", "off")
+        self.assertRegex(out, r"--admission off makes no difference here: .* need [\d.]+ MiB of \d+\n")
+        result = run("--concurrency", "6", "--repeat", "1", "--rows-log2", "14", "--device-mb", "2", "--reclaim", "bounded",
+                     "--workers", "2", "--admission", "off")
+        if result.returncode == 0:  # by chance no two met
+            self.assertNotIn("makes no difference", result.stdout)
 
     def test_the_timeline_has_every_stage(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -3,6 +3,8 @@
 
 Usage: test_two_tenants.py GANTRY
 """
+import os
+import pty
 import re
 import unittest
 
@@ -18,6 +20,19 @@ class TwoTenants(unittest.TestCase):
             self.assertEqual([target for target, _, _ in rows], ["20.0", "45.5"])
             # How much they get in so short a time is up to the machine; where one got nothing there is nothing to divide.
             self.assertIn(round(sum(float(part) for _, part, _ in rows), 1), (0, 100))
+
+    def test_a_terminal_shows_how_far_it_is(self):
+        try:
+            ours, theirs = pty.openpty()
+        except OSError as error:
+            self.skipTest(f"no terminal: {error}")
+        run_sample("two_tenants", "--seconds", "0.1", stderr=theirs)
+        os.close(theirs)
+        shown = os.read(ours, 1 << 16).decode()
+        os.close(ours)
+        for part in ("streams, part 1 of 3: 0.1 s", "graphs, part 2 of 3: 0.1 s", "replay, part 3 of 3: 0.1 s"):
+            self.assertIn(part, shown)
+        self.assertNotIn("part", run_sample("two_tenants", "--seconds", "0.1").stderr)
 
     def test_arguments_are_refused(self):
         for wrong in (["much"], ["--shares", "30"], ["--shares", "0,50"], ["--shares", "10,20,30"], ["--seconds", "0"],
