@@ -22,11 +22,28 @@ if [ -e /dev/nvidiactl ] && ! command -v nvcc >/dev/null; then
     want clang
 fi
 
-echo "building build/release ..."
+# How far ninja is, of its lines "[12/345] ...": on a terminal always, else at each tenth.
+show_progress() {
+    local line done all tenth told=0
+    while IFS= read -r line; do
+        [[ $line =~ ^\[([0-9]+)/([0-9]+)\] ]] || continue
+        done=${BASH_REMATCH[1]} all=${BASH_REMATCH[2]}
+        tenth=$((10 * done / all))
+        if [ -t 1 ]; then
+            printf '\r  step %d of %d' "$done" "$all"
+        elif [ "$tenth" -gt "$told" ]; then
+            told=$tenth
+            echo "  $((10 * tenth)) %"
+        fi
+    done
+    [ ! -t 1 ] || printf '\r\033[K'
+}
+
+echo "building build/release (some minutes) ..."
 log=build/quickstart.log
 mkdir -p build
-if ! { cmake --preset release -DGANTRY_BUILD_TESTS=OFF -DGANTRY_WITH_JEMALLOC=$jemalloc &&
-    cmake --build --preset release; } >"$log" 2>&1 </dev/null; then
+if ! { cmake --preset release -DGANTRY_BUILD_TESTS=OFF -DGANTRY_WITH_JEMALLOC=$jemalloc >"$log" 2>&1 </dev/null &&
+    cmake --build --preset release 2>&1 </dev/null | tee -a "$log" | show_progress; }; then
     tail -n 60 "$log" >&2
     echo "the build failed; the whole log is in $log" >&2
     exit 1

@@ -39,14 +39,20 @@ install(FILES "${PROJECT_BINARY_DIR}/install/gantry-config.cmake"
 file(RELATIVE_PATH prefix_from_pc "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
 configure_file("${PROJECT_SOURCE_DIR}/cmake/gantry.pc.in" "${PROJECT_BINARY_DIR}/install/gantry.pc" @ONLY)
 install(FILES "${PROJECT_BINARY_DIR}/install/gantry.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
-install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" "${PROJECT_SOURCE_DIR}/README.md" "${PROJECT_SOURCE_DIR}/CHANGELOG.md"
-  DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+# Documents and the samples' sources.
+file(RELATIVE_PATH headers_from_documents "/${CMAKE_INSTALL_DOCDIR}" "/${CMAKE_INSTALL_INCLUDEDIR}")
+install(CODE "set(GANTRY_SOURCES \"${PROJECT_SOURCE_DIR}\")
+  set(GANTRY_HEADERS \"${headers_from_documents}\")
+  set(GANTRY_SCRATCH \"${PROJECT_BINARY_DIR}/install/documents\")
+  set(GANTRY_DOCUMENTS \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DOCDIR}\")")
+install(SCRIPT "${PROJECT_SOURCE_DIR}/cmake/InstallDocuments.cmake")
 
 if(NOT PROJECT_IS_TOP_LEVEL) # what is packed is the other project then
   return()
 endif()
 # `cpack -G DEB` in the build folder; needs the packages dpkg-dev and file to find what to depend on.
 set(CPACK_GENERATOR DEB)
+set(CPACK_PROJECT_CONFIG_FILE "${PROJECT_SOURCE_DIR}/cmake/CheckPackaging.cmake")
 set(CPACK_PACKAGE_NAME gantry)
 set(CPACK_PACKAGE_VENDOR "The Gantry maintainers")
 if(NOT CPACK_PACKAGE_CONTACT) # name <address> of who makes the package, for those who pass it on

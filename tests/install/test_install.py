@@ -116,6 +116,24 @@ class Install(unittest.TestCase):
         run(CC, source, "-o", program, *shlex.split(flags))
         self.assertEqual(run(program, LD_LIBRARY_PATH=str(self.libraries)), VERSION + "\n")
 
+    def test_links_of_documents_lead_somewhere(self):
+        documents = list((self.prefix / "share/doc/gantry").rglob("*.md"))
+        self.assertGreater(len(documents), 15)
+        dead, count = [], 0
+        for document in documents:
+            for link in re.findall(r"\]\(([^) \n]+)\)", document.read_text()):
+                path = link.partition("#")[0]
+                count += 1
+                if path and not re.match(r"https?:", path) and not (document.parent / path).exists():
+                    dead.append(f"{document.name}: {link}")
+        self.assertEqual(dead, [])
+        self.assertGreater(count, 50)
+        readme = (self.prefix / "share/doc/gantry/README.md").read_text()
+        self.assertIn("](docs/architecture.md)", readme)
+        self.assertRegex(readme, r"\]\([./]*include/gantry\)")
+        self.assertIn("| `base/` |", readme)  # is not installed
+        self.assertTrue((self.prefix / "share/doc/gantry/samples/hello_graph/hello_graph.c").exists())
+
     def test_only_public_files_are_there(self):
         for path in self.prefix.rglob("*"):
             if path.is_file():

@@ -4,6 +4,7 @@
 Usage: test_package.py BUILD_DIR VERSION
 """
 import gzip
+import os
 import pathlib
 import re
 import shutil
@@ -48,8 +49,14 @@ def main(build, version):
         if not shutil.which(tool):
             print(f"skipped: {tool} (package {package}) is missing", file=sys.stderr)
             return 77
+    config = pathlib.Path(build, "CPackConfig.cmake")
     with tempfile.TemporaryDirectory() as folder:
-        run("sh", "-c", 'umask 077; exec "$@"', "sh", "cpack", "-G", "DEB", "-B", folder, "--config", pathlib.Path(build, "CPackConfig.cmake"))
+        told = subprocess.run([shutil.which("cpack"), "-G", "DEB", "-B", folder, "--config", config], text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env={**os.environ, "PATH": folder})
+        if told.returncode == 0 or "sudo apt-get install dpkg-dev file" not in told.stdout:
+            sys.exit(f"without dpkg-shlibdeps and file: {told.returncode}\n{told.stdout}")
+    with tempfile.TemporaryDirectory() as folder:
+        run("sh", "-c", 'umask 077; exec "$@"', "sh", "cpack", "-G", "DEB", "-B", folder, "--config", config)
         package = next(pathlib.Path(folder).glob("gantry_*.deb"))
         contents = run("dpkg-deb", "--contents", package)
         fields = run("dpkg-deb", "--field", package)
