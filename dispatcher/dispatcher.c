@@ -132,6 +132,11 @@ static void drop(gantry_dispatcher *d, gantry_task *task)
     gy_trail_drop(&d->trails, atomic_load_explicit(&gy_task_gpu(task)->trail, memory_order_acquire));
 }
 
+static struct gy_gpu_order *order_open(gantry_dispatcher *d)
+{
+    return gy_step_order_open(&d->streams);
+}
+
 static struct gy_gpu_memory *memory_open(gantry_dispatcher *d, gantry_taskman *manager, const uint64_t *bytes)
 {
     (void)d;
@@ -205,6 +210,8 @@ static void detach(gantry_dispatcher *d)
 static const struct gy_gpu_ops ops = {
     .attach = attach,
     .detach = detach,
+    .order_open = order_open,
+    .order_close = gy_step_order_close,
     .step_begin = step_begin,
     .step_end = step_end,
     .step_announced = step_announced,

@@ -7,6 +7,7 @@
 #include "dispatcher/inbox.h"
 #include "dispatcher/replay.h"
 #include "dispatcher/shares.h"
+#include "dispatcher/step_order.h"
 
 enum gd_phase { GD_HTOD, GD_KERNEL, GD_DTOH, GD_PHASES };
 

@@ -192,6 +192,18 @@ static uint64_t merge_trails(struct gantry_dispatcher *d, struct gy_region *regi
     return atomic_exchange(&region->trail, GY_TRAIL_NONE);
 }
 
+/* The region's work comes after the step before, unless none of it has to. */
+static gantry_status enter_step(const struct gy_region *region, uint32_t stream)
+{
+    bool all_independent = true;
+    for (uint32_t i = 0; i < region->members && all_independent; i++) {
+        all_independent = gy_task_is_independent(region->plan->members[region->first + i]);
+    }
+    const gantry_task *first = first_task(region);
+    return all_independent ? GANTRY_OK
+                           : gy_step_order_enter(gy_task_order(first), gy_task_run(first), stream);
+}
+
 /* Enqueue the graph; its position comes out. */
 static gantry_status enqueue(struct gantry_dispatcher *d, struct gy_region *region)
 {
@@ -208,6 +220,9 @@ static gantry_status enqueue(struct gantry_dispatcher *d, struct gy_region *regi
         status = gy_streams_wait(&d->streams, stream, trail);
     }
     gy_trail_drop(&d->trails, trail);
+    if (status == GANTRY_OK && gy_task_order(first_task(region)) != NULL) {
+        status = enter_step(region, stream);
+    }
     if (status == GANTRY_OK) {
         status = enter_shares(d, region, stream);
     }
@@ -221,6 +236,9 @@ static gantry_status enqueue(struct gantry_dispatcher *d, struct gy_region *regi
     leave_shares(d, region);
     region->stream = stream;
     region->result = gy_streams_finish(&d->streams, stream, region->leaving, &region->position);
+    if (gy_task_order(first_task(region)) != NULL) {
+        gy_step_order_note(gy_task_order(first_task(region)), gy_task_run(first_task(region)), stream);
+    }
     return GANTRY_OK;
 }
 

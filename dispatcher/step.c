@@ -31,6 +31,9 @@ static inline gantry_status prepare(struct gantry_dispatcher *d, gantry_task *ta
     gantry_status status = gy_streams_wait(&d->streams, stream, trail);
     gy_trail_drop(&d->trails, trail);
     atomic_store_explicit(&gpu->trail, GY_TRAIL_NONE, memory_order_relaxed);
+    if (status == GANTRY_OK && gy_task_begins_step(task, trail)) {
+        status = gy_step_order_enter(gy_task_order(task), gy_task_run(task), stream);
+    }
     if (status == GANTRY_OK && gy_span_on()) {
         mark_begin(d, task, stream);
     }
@@ -59,6 +62,9 @@ static GY_INLINE void finish(struct gantry_dispatcher *d, gantry_task *task, uin
     gantry_status status = gy_streams_finish(&d->streams, stream, dependents, &position);
     if (status != GANTRY_OK && result == GANTRY_OK) {
         result = status;
+    }
+    if (gy_task_order(task) != NULL) {
+        gy_step_order_note(gy_task_order(task), gy_task_run(task), stream);
     }
     atomic_store_explicit(&gpu->trail, position, memory_order_release);
     struct gy_gpu_memory *memory = gy_task_memory(task);

@@ -306,10 +306,10 @@ gantry_status gy_streams_assign_any(struct gy_streams *streams, uint64_t trail, 
 
 /* ---- events and waits ---------------------------------------------------------------------- */
 
-static GY_RARE gantry_status record(struct gy_streams *streams, uint32_t index, struct gy_stream_event **out)
+gantry_status gy_streams_record_into(struct gy_streams *streams, uint32_t index,
+                                     struct gy_stream_event *event)
 {
-    struct gy_stream *s = &streams->streams[index];
-    struct gy_stream_event *event = &s->events[s->next_event];
+    const struct gy_stream *s = &streams->streams[index];
     gantry_status status = GANTRY_OK;
     if (event->native == NULL) {
         status = GY_CALL(streams->context, cuEventCreate(&event->native, CU_EVENT_DISABLE_TIMING));
@@ -321,10 +321,21 @@ static GY_RARE gantry_status record(struct gy_streams *streams, uint32_t index, 
         return status;
     }
     assert(s->known[index] == s->tail);
-    s->seqs[s->next_event] = s->tail;
-    s->next_event = (s->next_event + 1) % GY_STREAM_EVENTS;
     memcpy(event->known, s->known, streams->count * sizeof(event->known[0]));
     bump(&streams->recorded);
+    return GANTRY_OK;
+}
+
+static GY_RARE gantry_status record(struct gy_streams *streams, uint32_t index, struct gy_stream_event **out)
+{
+    struct gy_stream *s = &streams->streams[index];
+    struct gy_stream_event *event = &s->events[s->next_event];
+    gantry_status status = gy_streams_record_into(streams, index, event);
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    s->seqs[s->next_event] = s->tail;
+    s->next_event = (s->next_event + 1) % GY_STREAM_EVENTS;
     *out = event;
     return GANTRY_OK;
 }
@@ -416,8 +427,8 @@ static inline void learn(struct gy_streams *streams, struct gy_stream *own, uint
     }
 }
 
-static gantry_status wait_event(struct gy_streams *streams, uint32_t index,
-                                const struct gy_stream_event *event)
+gantry_status gy_streams_wait_event(struct gy_streams *streams, uint32_t index,
+                                    const struct gy_stream_event *event)
 {
     struct gy_stream *own = &streams->streams[index];
     gantry_status status = GY_CALL(streams->context, cuStreamWaitEvent(own->native, event->native, 0));
@@ -443,7 +454,7 @@ static void read_all(const struct gy_streams *streams, struct gy_clock *clock)
 }
 
 /* As collect_needs(), but only whether there is one. */
-static bool is_ordered(struct gy_streams *streams, uint32_t index, const struct gy_clock *clock)
+bool gy_streams_is_ordered(struct gy_streams *streams, uint32_t index, const struct gy_clock *clock)
 {
     const struct gy_stream *own = &streams->streams[index];
     for (uint64_t left = clock->streams; left != 0; left &= left - 1) {
@@ -465,8 +476,14 @@ gantry_status gy_streams_wait_for(struct gy_streams *streams, uint32_t stream, u
         read_all(streams, &room);
         clock = &room;
     }
+    return gy_streams_wait_clock(streams, stream, clock);
+}
+
+gantry_status gy_streams_wait_clock(struct gy_streams *streams, uint32_t stream, const struct gy_clock *clock)
+{
     if (streams->device_wide) {
-        return is_ordered(streams, stream, clock) ? GANTRY_OK : gy_streams_sync_point(streams, stream);
+        return gy_streams_is_ordered(streams, stream, clock) ? GANTRY_OK
+                                                             : gy_streams_sync_point(streams, stream);
     }
     struct needs needs;
     gantry_status status = collect_needs(streams, stream, clock, &needs);
@@ -476,7 +493,7 @@ gantry_status gy_streams_wait_for(struct gy_streams *streams, uint32_t stream, u
     reduce_needs(streams, clock, &needs);
     for (uint64_t left = needs.streams; left != 0; left &= left - 1) {
         uint32_t i = (uint32_t)__builtin_ctzll(left);
-        status = wait_event(streams, stream, needs.events[i]);
+        status = gy_streams_wait_event(streams, stream, needs.events[i]);
         if (status != GANTRY_OK) {
             return status;
         }

@@ -132,6 +132,18 @@ GANTRY_MUST_CHECK static inline gantry_status gy_streams_wait(struct gy_streams 
     return is_own || trail == GY_TRAIL_NONE ? GANTRY_OK : gy_streams_wait_for(streams, stream, trail);
 }
 
+/* The same for everything in `clock`. */
+GANTRY_MUST_CHECK gantry_status gy_streams_wait_clock(struct gy_streams *streams, uint32_t stream,
+                                                      const struct gy_clock *clock);
+/* Would that add no wait? */
+bool gy_streams_is_ordered(struct gy_streams *streams, uint32_t stream, const struct gy_clock *clock);
+
+/* An event of the caller's: record it behind all that is on `stream`, make `stream` wait for it. */
+GANTRY_MUST_CHECK gantry_status gy_streams_record_into(struct gy_streams *streams, uint32_t stream,
+                                                       struct gy_stream_event *event);
+GANTRY_MUST_CHECK gantry_status gy_streams_wait_event(struct gy_streams *streams, uint32_t stream,
+                                                      const struct gy_stream_event *event);
+
 /* Record an event at the stream's tail. */
 GANTRY_MUST_CHECK GY_RARE gantry_status gy_streams_record(struct gy_streams *streams, uint32_t stream);
 

@@ -9,6 +9,9 @@
 /* The dispatcher's: a task manager's bound on GPU time. */
 struct gy_gpu_share;
 
+/* The dispatcher's: what a task manager's steps have left on the GPU, see dispatcher/step_order.h. */
+struct gy_gpu_order;
+
 /* The dispatcher's: memory that tasks declare to need, see gantry_taskman_declare_memory(). */
 struct gy_gpu_memory;
 
@@ -25,6 +28,11 @@ struct gy_gpu_ops {
     /* A manager that uses the dispatcher is created / destroyed: in between the dispatcher does not go. */
     void (*attach)(gantry_dispatcher *self);
     void (*detach)(gantry_dispatcher *self);
+
+    /* A manager whose steps are ordered on the GPU is created / destroyed.  NULL: out of host memory.  May
+     * be NULL, both: there is no such order. */
+    struct gy_gpu_order *(*order_open)(gantry_dispatcher *self);
+    void (*order_close)(struct gy_gpu_order *order);
 
     /* A manager's step begins / ends; counted.  begin fails (GANTRY_ERR_DEVICE_LOST, cause adopted) when
      * the dispatcher can do no more work; end is not called then. */

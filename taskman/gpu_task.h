@@ -39,6 +39,32 @@ static inline struct gy_gpu_share *gy_task_share(const gantry_task *task)
     return task->manager->gpu_share;
 }
 
+/* The order between its manager's steps; NULL: they are independent. */
+static inline struct gy_gpu_order *gy_task_order(const gantry_task *task)
+{
+    return task->manager->gpu_order;
+}
+
+/* The number of its manager's step; never 0. */
+static inline uint64_t gy_task_run(const gantry_task *task)
+{
+    return task->manager->run;
+}
+
+static inline bool gy_task_is_independent(const gantry_task *task)
+{
+    return (task->traits & GY_TRAIT_INDEPENDENT) != 0;
+}
+
+/* True: a task with this trail has to be ordered behind the step before explicitly.  Else GPU work of its own
+ * step is in front of it that is ordered so. */
+static inline bool gy_task_begins_step(const gantry_task *task, uint64_t trail)
+{
+    const gantry_taskman *manager = task->manager;
+    return (trail == 0 || atomic_load_explicit(&manager->has_independent, memory_order_relaxed)) &&
+           manager->gpu_order != NULL && !gy_task_is_independent(task);
+}
+
 /* What the task declared to need; NULL: nothing. */
 static inline struct gy_gpu_memory *gy_task_memory(gantry_task *task)
 {

@@ -43,12 +43,14 @@ struct gantry_taskman {
     uint32_t partition;               /* immutable; of GPU tasks that name none, see gy_task_partition() */
     const struct gy_gpu_ops *gpu_ops; /* immutable; NULL exactly if gpu is */
     struct gy_gpu_share *gpu_share;   /* immutable; its bound on GPU time; NULL: none */
+    struct gy_gpu_order *gpu_order;   /* immutable; orders its steps on the GPU; NULL: they are independent */
 
     bool lets_help;             /* immutable; whoever waits may run its tasks in a worker's place */
     bool frozen;                /* guarded by lock, immutable while running */
     bool flow;                  /* guarded by lock, immutable while running; frozen, and it has conditions */
     _Atomic(uint8_t) run_mark;  /* atomic; written under lock by a start; 0 or GY_STATE_MARK, see state.h */
     _Atomic(uint8_t) cancelled; /* atomic; set by cancel(), cleared under lock */
+    _Atomic(bool) has_independent; /* atomic; written under lock; some GPU task is GY_TRAIT_INDEPENDENT */
 
     uint64_t run; /* guarded by lock, immutable while running; unlike any other manager's or run's */
     struct gy_spawn_place *places; /* immutable; one per worker of the pool, see spawn.c */

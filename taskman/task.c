@@ -151,7 +151,7 @@ gantry_task_priority gantry_task_get_priority(const gantry_task *task)
     if (GY_HANDLE_IS_BAD(TASK, task)) {
         return GANTRY_TASK_PRIORITY_NORMAL;
     }
-    unsigned traits = is_described(task) ? task->traits : 0;
+    unsigned traits = is_described(task) && !gy_task_is_gpu(task) ? task->traits : 0;
     return (traits & GY_TRAIT_HIGH) != 0  ? GANTRY_TASK_PRIORITY_HIGH
            : (traits & GY_TRAIT_LOW) != 0 ? GANTRY_TASK_PRIORITY_LOW
                                           : GANTRY_TASK_PRIORITY_NORMAL;

@@ -39,11 +39,12 @@ enum gy_task_flag {
 enum gy_task_trait {
     GY_TRAIT_KINDS = 7,
     GY_TRAIT_CONDITION = 8,
-    GY_TRAIT_HIGH = 16,    /* priority */
-    GY_TRAIT_LOW = 32,     /* priority */
-    GY_TRAIT_CLASSED = 64, /* `cpu_class` or `is_critical` is not 0 */
-    GY_TRAIT_STABLE = 64,  /* GPU: launches the same in every run */
-    GY_TRAIT_MEMORY = 128, /* `memory` is not 0 */
+    GY_TRAIT_HIGH = 16,        /* priority */
+    GY_TRAIT_LOW = 32,         /* priority */
+    GY_TRAIT_INDEPENDENT = 32, /* GPU: not ordered behind the step before */
+    GY_TRAIT_CLASSED = 64,     /* `cpu_class` or `is_critical` is not 0 */
+    GY_TRAIT_STABLE = 64,      /* GPU: launches the same in every run */
+    GY_TRAIT_MEMORY = 128,     /* `memory` is not 0 */
     GY_TRAIT_QUEUED = GY_TRAIT_HIGH | GY_TRAIT_LOW | GY_TRAIT_CLASSED, /* goes through special queues */
 };
 

@@ -36,6 +36,17 @@ static gantry_status open_share(gantry_taskman *manager, const gantry_share *sha
     return manager->gpu_ops->share_open(manager->gpu, share, &manager->gpu_share);
 }
 
+static gantry_status open_order(gantry_taskman *manager)
+{
+    if (manager->gpu_ops == NULL || manager->gpu_ops->order_open == NULL) {
+        return GANTRY_OK;
+    }
+    manager->gpu_order = manager->gpu_ops->order_open(manager->gpu);
+    return manager->gpu_order != NULL
+               ? GANTRY_OK
+               : GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "task manager: no memory for the order of its steps");
+}
+
 /* gy_thread_forks() of the threads that run its tasks, by what was given to it: it may be asked when that is
  * gone. */
 static unsigned threads_forks(const gantry_taskman *manager)
@@ -87,6 +98,9 @@ static gantry_status import_options(gantry_taskman *manager, const gantry_taskma
     if (options.share != NULL) {
         status = open_share(manager, options.share);
     }
+    if (status == GANTRY_OK && !options.independent_steps) {
+        status = open_order(manager);
+    }
     if (status == GANTRY_OK) {
         status = gy_taskman_make_places(manager);
     }
@@ -99,6 +113,9 @@ static void leave_dispatcher(gantry_taskman *manager)
 {
     if (manager->gpu_share != NULL) {
         manager->gpu_ops->share_close(manager->gpu_share);
+    }
+    if (manager->gpu_order != NULL) {
+        manager->gpu_ops->order_close(manager->gpu_order);
     }
     if (manager->gpu_ops != NULL) {
         manager->gpu_ops->detach(manager->gpu);
@@ -219,6 +236,10 @@ static gantry_status check_special(const gantry_taskman *manager, const gantry_t
     if (desc->is_stable && !is_gpu) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "task '%s': only GPU tasks can be stable", shown);
     }
+    if (desc->is_independent && !is_gpu) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
+                       "task '%s': only GPU tasks can be independent of the step before", shown);
+    }
     if (GY_HANDLE_IS_BAD_IN("gantry_taskman_submit", PARTITION, desc->partition)) {
         return GANTRY_ERR_INVALID_ARGUMENT;
     }
@@ -237,7 +258,7 @@ static inline bool is_plain(const gantry_task_desc *desc)
 {
     return desc->kind == GANTRY_TASK_CPU && desc->priority == GANTRY_TASK_PRIORITY_NORMAL &&
            desc->cpu_class == 0 && !desc->is_condition && desc->memory == 0 && !desc->bandwidth_critical &&
-           desc->partition == NULL && !desc->is_stable && has_no_rest(desc);
+           desc->partition == NULL && !desc->is_stable && !desc->is_independent && has_no_rest(desc);
 }
 
 static gantry_status refuse_stopped(void)
@@ -297,6 +318,7 @@ static unsigned traits_of(const gantry_task_desc *desc)
         traits |= desc->cpu_class != 0 || desc->bandwidth_critical ? GY_TRAIT_CLASSED : 0u;
     }
     traits |= desc->is_stable ? GY_TRAIT_STABLE : 0u;
+    traits |= desc->is_independent ? GY_TRAIT_INDEPENDENT : 0u;
     return traits;
 }
 
@@ -377,6 +399,9 @@ static void count_gpu_locked(gantry_taskman *manager, const gantry_task *task) G
     if (manager->submitted_gpu++ == 0 && manager->gpu_ops->step_announced != NULL &&
         gy_taskman_phase(manager) == GY_BUILDING) {
         manager->gpu_ops->step_announced(manager->gpu);
+    }
+    if ((task->traits & GY_TRAIT_INDEPENDENT) != 0) {
+        atomic_store_explicit(&manager->has_independent, true, memory_order_relaxed);
     }
     if ((task->traits & both) == both && !manager->has_told_memory) {
         manager->has_told_memory = true;

@@ -108,12 +108,15 @@ typedef struct gantry_task_desc {
     gantry_partition *partition; /* GPU tasks: whose streams its work goes to; NULL: its manager's */
     bool is_stable;              /* GPU tasks: `launch` would enqueue the same in every run of a frozen
                                   * graph, see gantry_task_invalidate(); does nothing beside `memory` */
-    uint8_t reserved[7];         /* 0 */
+    bool is_independent;         /* GPU tasks: its work need not come after GPU work of the manager's step
+                                  * before, as an upload into the other of two buffers; what depends on it
+                                  * still does.  See gantry_taskman_start() */
+    uint8_t reserved[6];         /* 0 */
 } gantry_task_desc;
 #define GANTRY_TASK_DESC_INIT                                                             \
     {                                                                                     \
         sizeof(gantry_task_desc), GANTRY_TASK_CPU, NULL, NULL, NULL, NULL, NULL, NULL, 0, \
-            GANTRY_TASK_PRIORITY_NORMAL, 0, false, 0, false, NULL, false,                 \
+            GANTRY_TASK_PRIORITY_NORMAL, 0, false, 0, false, NULL, false, false,          \
         {                                                                                 \
             0                                                                             \
         }                                                                                 \

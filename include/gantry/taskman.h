@@ -157,14 +157,16 @@ typedef struct gantry_taskman_options {
     bool workers_only;         /* bodies run on workers alone.  Else a thread that waits for or stops the
                                 * manager runs some of this manager's, each time in the place of a worker that
                                 * sleeps, unless the dispatcher was given `cpus` or `pin_workers` */
-    uint8_t reserved[7];       /* 0 */
+    bool independent_steps;    /* GPU work of a step need not come after GPU work of the step before, see
+                                * gantry_taskman_start() */
+    uint8_t reserved[6];       /* 0 */
 } gantry_taskman_options;
-#define GANTRY_TASKMAN_OPTIONS_INIT                                       \
-    {                                                                     \
-        sizeof(gantry_taskman_options), NULL, NULL, 0, NULL, NULL, false, \
-        {                                                                 \
-            0                                                             \
-        }                                                                 \
+#define GANTRY_TASKMAN_OPTIONS_INIT                                              \
+    {                                                                            \
+        sizeof(gantry_taskman_options), NULL, NULL, 0, NULL, NULL, false, false, \
+        {                                                                        \
+            0                                                                    \
+        }                                                                        \
     }
 
 /** @retval GANTRY_OK
@@ -259,6 +261,13 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_spawn(gantry_taskman *
 
 /** Check the graph for cycles, then remove the first reference of every task.  Tasks run from here on.
  *  A frozen graph was checked already, and is started from STOPPED.
+ *
+ *  Order between steps: GPU work of a step comes after all GPU work of the manager's steps before, on the GPU
+ *  and without a wait on the CPU, whether the graph is frozen or built anew and whatever way of submission is
+ *  chosen.  Work that the host has seen finished is not waited for.  gantry_taskman_options.independent_steps
+ *  takes the order away from all steps of a manager, gantry_task_desc.is_independent from a task.  CPU tasks
+ *  have no such order: one that reads or writes what the GPU works on waits for it
+ *  (gantry_launch_add_completion()).  Steps of different managers are not ordered.
  *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_CYCLE        nothing runs; gantry_last_error() names the cycle's tasks
  *  @retval GANTRY_ERR_STATE        neither BUILDING nor frozen and STOPPED; or not frozen, with a condition
@@ -268,8 +277,8 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_start(gantry_taskman *
 
 /** Block until every task submitted so far is released; the manager keeps running.  The caller may run some
  *  of them meanwhile, see `workers_only`.  Never called from a task.  A GPU task is released when it is
- *  launched: its work may go on, and nothing orders the next step's behind it, unless a task of this step
- *  waits for it by gantry_launch_add_completion().
+ *  launched: its work may go on, and the GPU work of the next step comes after it (gantry_taskman_start()). A
+ *  CPU task that waits for it by gantry_launch_add_completion() is released when that work is done.
  *  @retval GANTRY_OK               all of them succeeded
  *  @retval GANTRY_ERR_STATE        not RUNNING, or called from a task or another callback of the library
  *  @retval GANTRY_ERR_DEVICE_LOST  the GPU context failed; gantry_last_error() has the first cause

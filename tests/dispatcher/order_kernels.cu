@@ -2,7 +2,7 @@
 #include <gantry/kernel.h>
 
 /* begin = tick; end = next tick; `spins` makes the kernel last. */
-GANTRY_KERNEL(stamp, (uint32_t *clock, uint32_t *begin, uint32_t *end, uint32_t spins))
+GANTRY_KERNEL(stamp, (uint32_t * clock, uint32_t *begin, uint32_t *end, uint32_t spins))
 {
     if (threadIdx.x != 0) {
         return;
@@ -13,4 +13,36 @@ GANTRY_KERNEL(stamp, (uint32_t *clock, uint32_t *begin, uint32_t *end, uint32_t 
     }
     __threadfence();
     *end = atomicAdd(clock, 1u);
+}
+
+/* Wait until `*flag` is not 0, for `most_ns` at most; `*seen` tells whether it was, plus 1. */
+GANTRY_KERNEL(await_flag, (uint32_t *flag, uint32_t *seen, uint64_t most_ns))
+{
+    if (threadIdx.x != 0) {
+        return;
+    }
+    uint64_t begin = gantry_global_timer();
+    uint32_t is_set = 0;
+    while (is_set == 0 && gantry_global_timer() - begin < most_ns) {
+        is_set = atomicAdd(flag, 0u);
+    }
+    *seen = 1 + (is_set != 0);
+}
+
+/* As stamp, for the n-th run of a node, counted by `*runs`: at begin[n * stride] and the cell behind; run `most`
+ * writes where run 0 did.  It lasts `least_ns` or longer. */
+GANTRY_KERNEL(stamp_run, (uint32_t *clock, uint32_t *runs, uint32_t most, uint32_t *begin, uint32_t stride,
+                          uint64_t least_ns))
+{
+    if (threadIdx.x != 0) {
+        return;
+    }
+    uint32_t at = atomicAdd(runs, 1u) % most * stride;
+    uint64_t from = gantry_global_timer();
+    begin[at] = atomicAdd(clock, 1u);
+    while (gantry_global_timer() - from < least_ns) {
+        atomicAdd(clock, 0u);
+    }
+    __threadfence();
+    begin[at + 1] = atomicAdd(clock, 1u);
 }

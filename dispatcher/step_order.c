@@ -1,0 +1,111 @@
+#include "dispatcher/step_order.h"
+
+#include "base/alloc.h"
+
+struct gy_gpu_order *gy_step_order_open(struct gy_streams *streams)
+{
+    struct gy_gpu_order *order = gy_zalloc(sizeof(*order));
+    if (order != NULL) {
+        order->streams = streams;
+    }
+    return order;
+}
+
+void gy_step_order_close(struct gy_gpu_order *order)
+{
+    struct gy_context *context = order->streams->context;
+    if (order->fence.native != NULL && gy_context_push(context) == GANTRY_OK) {
+        /* On a lost context this fails as everything does; there is nobody to tell. */
+        (void)context->driver->cuEventDestroy(order->fence.native);
+        (void)gy_context_pop(context);
+    }
+    gy_free(order);
+}
+
+/* Forget the positions that need no wait any more, whatever stream the next work goes to. */
+static void drop_passed(struct gy_gpu_order *order)
+{
+    struct gy_clock *before = &order->before;
+    for (uint64_t left = before->streams; left != 0; left &= left - 1) {
+        uint32_t i = (uint32_t)__builtin_ctzll(left);
+        struct gy_stream *s = &order->streams->streams[i];
+        if (s->floor >= before->seq[i] ||
+            atomic_load_explicit(&s->completed, memory_order_acquire) >= before->seq[i]) {
+            before->streams &= ~(UINT64_C(1) << i);
+        }
+    }
+}
+
+/* True when the position on stream `i` comes before the one on some other stream. */
+static bool is_implied(const struct gy_gpu_order *order, uint32_t i)
+{
+    const struct gy_clock *before = &order->before;
+    for (uint64_t left = before->streams & ~(UINT64_C(1) << i); left != 0; left &= left - 1) {
+        uint32_t j = (uint32_t)__builtin_ctzll(left);
+        const struct gy_stream *s = &order->streams->streams[j];
+        if (s->tail == before->seq[j] && s->known[i] >= before->seq[i]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void drop_implied(struct gy_gpu_order *order)
+{
+    for (uint64_t left = order->before.streams; left != 0; left &= left - 1) {
+        uint32_t i = (uint32_t)__builtin_ctzll(left);
+        if (is_implied(order, i)) {
+            order->before.streams &= ~(UINT64_C(1) << i);
+        }
+    }
+}
+
+/* What the step before has left joins what is still left of the steps before that one: some of its tasks may
+ * have been independent of those. */
+void gy_step_order_begin(struct gy_gpu_order *order, uint64_t run)
+{
+    struct gy_clock *before = &order->before, *during = &order->during;
+    for (uint64_t left = during->streams; left != 0; left &= left - 1) {
+        uint32_t i = (uint32_t)__builtin_ctzll(left);
+        before->seq[i] = during->seq[i];
+    }
+    before->streams |= during->streams;
+    during->streams = 0;
+    order->is_fenced = false;
+    order->run = run;
+    drop_implied(order); /* first: what implies others may have passed, and then so have they */
+    drop_passed(order);
+}
+
+/* The first work of the step that has to wait.  The fence is recorded before that work is enqueued, so who
+ * waits for the fence does not wait for the work. */
+static gantry_status collect(struct gy_gpu_order *order, uint32_t stream)
+{
+    struct gy_streams *streams = order->streams;
+    drop_passed(order);
+    if (order->before.streams == 0) {
+        return GANTRY_OK;
+    }
+    gantry_status status = gy_streams_wait_clock(streams, stream, &order->before);
+    if (status == GANTRY_OK && !streams->device_wide) {
+        status = gy_streams_record_into(streams, stream, &order->fence);
+        order->is_fenced = status == GANTRY_OK;
+    }
+    return status;
+}
+
+gantry_status gy_step_order_enter(struct gy_gpu_order *order, uint64_t run, uint32_t stream)
+{
+    if (order->run != run) {
+        gy_step_order_begin(order, run);
+    }
+    if (order->before.streams == 0) {
+        return GANTRY_OK;
+    }
+    if (!order->is_fenced) {
+        return collect(order, stream);
+    }
+    return gy_streams_is_ordered(order->streams, stream, &order->before)
+               ? GANTRY_OK
+               : gy_streams_wait_event(order->streams, stream, &order->fence);
+}

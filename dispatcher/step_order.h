@@ -1,0 +1,51 @@
+/* The order between the steps of one task manager: GPU work of a step comes after GPU work of the step
+ * before.
+ *
+ * The dispatcher thread notes for each manager the last position that a step has closed on each stream.  A
+ * GPU task that has no GPU work of its own step before it makes its stream wait for what the earlier steps
+ * have left; a task behind such a task is ordered through it.  What the host has seen finished, what lies
+ * before a barrier and what another of these positions implies is not waited for.
+ *
+ * The first task of a step that has something to wait for collects all of it on its stream and records one
+ * event there, the fence; the other tasks of the step wait for the fence alone.  So a step costs one event
+ * per stream that the step before has used, and one wait per stream that it begins on.
+ *
+ * Everything belongs to the dispatcher thread, except what is marked. */
+#ifndef DISPATCHER_STEP_ORDER_H
+#define DISPATCHER_STEP_ORDER_H
+
+#include "dispatcher/streams.h"
+
+struct gy_gpu_order {
+    struct gy_streams *streams;   /* immutable */
+    uint64_t run;                 /* the manager's step that `during` is about; 0: none yet */
+    struct gy_clock before;       /* what earlier steps have left and may not have ended */
+    struct gy_clock during;       /* what this step has closed so far */
+    bool is_fenced;               /* `fence` was recorded in this step */
+    struct gy_stream_event fence; /* comes after all of `before` */
+};
+
+/* Any thread.  NULL: out of host memory. */
+struct gy_gpu_order *gy_step_order_open(struct gy_streams *streams);
+/* No task of the manager is left.  Any thread. */
+void gy_step_order_close(struct gy_gpu_order *order);
+
+/* Before work of step `run` is enqueued on `stream`, which has met its barrier: order it behind the steps
+ * before. */
+GANTRY_MUST_CHECK GY_RARE gantry_status gy_step_order_enter(struct gy_gpu_order *order, uint64_t run,
+                                                            uint32_t stream);
+
+/* A new step begins. */
+GY_RARE void gy_step_order_begin(struct gy_gpu_order *order, uint64_t run);
+
+/* Work of step `run` is in front of the tail of `stream`. */
+static inline void gy_step_order_note(struct gy_gpu_order *order, uint64_t run, uint32_t stream)
+{
+    if (__builtin_expect(order->run != run, 0)) {
+        gy_step_order_begin(order, run);
+    }
+    order->during.streams |= UINT64_C(1) << stream;
+    order->during.seq[stream] = order->streams->streams[stream].tail;
+}
+
+#endif

@@ -1,0 +1,462 @@
+/* The order between the steps of a task manager: GPU work of a step comes after GPU work of the step before,
+ * in every way of submission, unless the application says that it need not.
+ *
+ * `--graphs N` sets how many random series of steps. */
+#include "tests/dispatcher/stamps.h"
+#include "tests/support/cmocka_c11.h"
+#include "tests/support/gpu_fixture.h"
+
+#include "order_kernels.kernels.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define STEPS 5u
+#define MOST 20u
+/* Cells: the clock, how often each node has run, when it began and ended in each step, those of await_flag.
+ */
+#define RUNS_AT 1u
+#define STAMPS_AT (1u + MOST)
+#define FLAG (STAMPS_AT + 2u * STEPS * MOST)
+#define SEEN (FLAG + 1u)
+#define CELLS (FLAG + 2u)
+/* How long a kernel waits for another one to overtake it: where that shall happen, and where it shall not. */
+#define PATIENCE_NS UINT64_C(5000000000)
+#define SHORT_NS UINT64_C(200000000)
+#define LONG_NS UINT64_C(700000)
+#define VERY_LONG_NS UINT64_C(60000000)
+
+static uint32_t series_wanted = 60;
+
+struct scene;
+
+/* A task of the graph. */
+struct node {
+    struct scene *scene;
+    uint32_t index;
+    gantry_task_kind kind;
+    bool is_independent;
+    uint64_t least_ns; /* how long it lasts */
+    gantry_task *task;
+    uint64_t after; /* bit i: starts after node i; all are older */
+};
+
+struct scene {
+    struct gpu_fixture gpu;
+    struct stamps stamps;
+    gantry_kernel *await_flag, *stamp_run;
+    uint64_t patience_ns; /* of the next launch of await_flag */
+    uint32_t count;
+    uint64_t random;
+    struct node nodes[MOST];
+};
+
+static void open_scene(struct scene *s, const gantry_context_options *options)
+{
+    memset(s, 0, sizeof(*s));
+    gantry_context_options ours = *options;
+    gantry_module *module;
+    ours.driver = gpu_fixture_driver();
+    gpu_fixture_open_with(&s->gpu, 2, &ours);
+    stamps_open(&s->stamps, s->gpu.context, CELLS * sizeof(uint32_t));
+    assert_ok(gantry_module_load(s->gpu.context, &gantry_image_order_kernels, &module));
+    assert_ok(gantry_module_get_kernel(module, "await_flag", &s->await_flag));
+    assert_ok(gantry_module_get_kernel(module, "stamp_run", &s->stamp_run));
+}
+
+static void close_scene(struct scene *s)
+{
+    stamps_close(&s->stamps);
+    gpu_fixture_close(&s->gpu);
+}
+
+static uint32_t draw(struct scene *s, uint32_t below)
+{
+    s->random = s->random * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(s->random >> 33) % below;
+}
+
+static uint32_t begin_at(uint32_t step, uint32_t index)
+{
+    return STAMPS_AT + 2 * (MOST * step + index);
+}
+
+/* Launches the same in every step, as stable tasks promise. */
+static gantry_launch_result launch_node(gantry_launch *launch, void *arg)
+{
+    const struct node *node = arg;
+    const struct scene *s = node->scene;
+    uint32_t *cells = s->stamps.on_device;
+    void *clock = cells, *runs = cells + RUNS_AT + node->index, *begin = cells + begin_at(0, node->index);
+    uint32_t most = STEPS, stride = 2 * MOST;
+    uint64_t least_ns = node->least_ns;
+    void *args[] = {&clock, &runs, &most, &begin, &stride, &least_ns};
+    gantry_dim3 one = {1, 1, 1};
+    return gantry_launch_kernel(launch, s->stamp_run, one, one, 0, args) == GANTRY_OK ? GANTRY_LAUNCH_DONE
+                                                                                      : GANTRY_LAUNCH_FAILED;
+}
+
+static gantry_status run_nothing(gantry_task *task, void *arg)
+{
+    (void)task;
+    (void)arg;
+    return GANTRY_OK;
+}
+
+static void submit_node(struct scene *s, gantry_taskman *manager, struct node *node, bool is_stable)
+{
+    gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
+    bool is_gpu = node->kind >= GANTRY_TASK_HTOD;
+    desc.kind = node->kind;
+    desc.label = "node";
+    desc.run = node->kind == GANTRY_TASK_CPU ? run_nothing : NULL;
+    desc.launch = is_gpu ? launch_node : NULL;
+    desc.arg = node;
+    desc.is_stable = is_gpu && is_stable;
+    desc.is_independent = node->is_independent;
+    assert_ok(gantry_taskman_submit(manager, &desc, &node->task));
+    for (uint64_t left = node->after; left != 0; left &= left - 1) {
+        assert_ok(gantry_task_start_after(node->task, s->nodes[__builtin_ctzll(left)].task));
+    }
+}
+
+/* The same graph is built again in every step, or frozen. */
+static void draw_graph(struct scene *s, uint32_t independent_percent)
+{
+    s->count = 1 + draw(s, MOST);
+    for (uint32_t i = 0; i < s->count; i++) {
+        struct node *node = &s->nodes[i];
+        *node = (struct node){.scene = s, .index = i};
+        node->kind = (gantry_task_kind)(draw(s, 4) == 0 ? draw(s, 2) : 2 + draw(s, 3));
+        node->is_independent = node->kind >= GANTRY_TASK_HTOD && draw(s, 100) < independent_percent;
+        node->least_ns = draw(s, 12) == 0 ? LONG_NS : 0; /* the steps behind it would overtake it */
+        for (uint32_t edges = draw(s, 3); edges != 0 && i != 0; edges--) {
+            node->after |= UINT64_C(1) << draw(s, i);
+        }
+    }
+}
+
+static void submit_graph(struct scene *s, gantry_taskman *manager, bool is_stable)
+{
+    for (uint32_t i = 0; i < s->count; i++) {
+        submit_node(s, manager, &s->nodes[i], is_stable);
+    }
+}
+
+static gantry_launch_result launch_last(gantry_launch *launch, void *arg)
+{
+    return gantry_launch_add_completion(launch, arg) == GANTRY_OK ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_FAILED;
+}
+
+/* A step of one GPU task, which comes after everything before, and a CPU task that waits for it. */
+static void flush(struct scene *s, gantry_taskman *manager)
+{
+    (void)s;
+    assert_ok(gantry_taskman_reset(manager));
+    gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
+    gantry_task *done;
+    desc.run = run_nothing;
+    assert_ok(gantry_taskman_submit(manager, &desc, &done));
+    desc = (gantry_task_desc)GANTRY_TASK_DESC_INIT;
+    desc.kind = GANTRY_TASK_DTOH;
+    desc.launch = launch_last;
+    desc.arg = done;
+    gantry_task *last;
+    assert_ok(gantry_taskman_submit(manager, &desc, &last));
+    assert_ok(gantry_task_start_after(done, last));
+    assert_ok(gantry_taskman_start(manager));
+    assert_ok(gantry_taskman_stop(manager));
+    assert_ok(gantry_taskman_reset(manager));
+}
+
+/* A node begins after everything of the steps before has ended, unless it is independent. */
+static void check_order(const struct scene *s, uint32_t seed)
+{
+    uint32_t latest = 0; /* end of all steps before */
+    for (uint32_t step = 0; step < STEPS; step++) {
+        uint32_t ended = latest;
+        for (uint32_t i = 0; i < s->count; i++) {
+            const struct node *node = &s->nodes[i];
+            if (node->kind < GANTRY_TASK_HTOD) {
+                continue;
+            }
+            uint32_t begin = s->stamps.cells[begin_at(step, i)];
+            uint32_t end = s->stamps.cells[begin_at(step, i) + 1];
+            if (end == 0 || (!node->is_independent && begin < latest)) {
+                fail_msg("series %u: node %u of step %u began at %u and ended at %u, but the steps before "
+                         "ended at %u",
+                         seed, i, step, begin, end, latest);
+            }
+            ended = end > ended ? end : ended;
+        }
+        latest = ended;
+    }
+}
+
+static void run_series(struct scene *s, uint32_t seed)
+{
+    s->random = seed;
+    memset(s->stamps.cells, 0, CELLS * sizeof(uint32_t));
+    s->stamps.cells[0] = 1;
+    draw_graph(s, seed % 3 == 0 ? 25 : 0);
+    bool is_frozen = draw(s, 2) == 0, is_stable = draw(s, 2) == 0;
+    gantry_taskman *manager = s->gpu.manager;
+    if (is_frozen) {
+        submit_graph(s, manager, is_stable);
+        assert_ok(gantry_taskman_freeze(manager));
+    }
+    for (uint32_t step = 0; step < STEPS; step++) {
+        if (!is_frozen) {
+            submit_graph(s, manager, false);
+        }
+        assert_ok(gantry_taskman_start(manager));
+        assert_ok(gantry_taskman_stop(manager));
+        if (!is_frozen) {
+            assert_ok(gantry_taskman_reset(manager));
+        }
+    }
+    flush(s, manager);
+    check_order(s, seed);
+}
+
+static void random_series(const gantry_context_options *options, uint32_t series)
+{
+    struct scene s;
+    open_scene(&s, options);
+    for (uint32_t seed = 1; seed <= series; seed++) {
+        run_series(&s, seed);
+    }
+    close_scene(&s);
+}
+
+static void test_random_steps_keep_their_order(void **state)
+{
+    (void)state;
+    gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
+    for (int mode = GANTRY_SUBMISSION_STREAMS; mode <= GANTRY_SUBMISSION_AUTO; mode++) {
+        options.submission = (gantry_submission)mode;
+        random_series(&options, series_wanted);
+    }
+}
+
+static void test_few_streams_and_sync_points_keep_the_order(void **state)
+{
+    (void)state;
+    gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
+    options.stream_limit = 3;
+    random_series(&options, series_wanted / 5);
+    options.wfi = GANTRY_WFI_DEVICE_WIDE;
+    random_series(&options, series_wanted / 5);
+    options = (gantry_context_options)GANTRY_CONTEXT_OPTIONS_INIT;
+    options.launch_threads = 3;
+    random_series(&options, series_wanted / 5);
+}
+
+/* ---- a chosen graph --------------------------------------------------------------------------- */
+
+/* a, then b and c beside each other, of which c lasts long: a of the next step would begin before c has
+ * ended. */
+static void check_fork(gantry_submission submission, bool is_frozen, bool is_stable, uint32_t steps)
+{
+    struct scene s;
+    gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
+    options.submission = submission;
+    open_scene(&s, &options);
+    gantry_taskman *manager = s.gpu.manager;
+    s.stamps.cells[0] = 1;
+    s.count = 3;
+    for (uint32_t i = 0; i < s.count; i++) {
+        s.nodes[i] = (struct node){.scene = &s, .index = i, .kind = GANTRY_TASK_KERNEL, .after = i != 0};
+    }
+    s.nodes[2].least_ns = VERY_LONG_NS;
+    if (is_frozen) {
+        submit_graph(&s, manager, is_stable);
+        assert_ok(gantry_taskman_freeze(manager));
+        assert_ok(gantry_taskman_run(manager, steps));
+    }
+    for (uint32_t step = 0; step < steps && !is_frozen; step++) {
+        submit_graph(&s, manager, is_stable);
+        assert_ok(gantry_taskman_start(manager));
+        assert_ok(gantry_taskman_stop(manager));
+        assert_ok(gantry_taskman_reset(manager));
+    }
+    flush(&s, manager);
+    for (uint32_t step = 1; step < steps; step++) {
+        assert_true(s.stamps.cells[begin_at(step, 0)] > s.stamps.cells[begin_at(step - 1, 2) + 1]);
+    }
+    close_scene(&s);
+}
+
+static void test_a_step_waits_for_all_streams_of_the_step_before(void **state)
+{
+    (void)state;
+    check_fork(GANTRY_SUBMISSION_STREAMS, false, false, 2);
+    check_fork(GANTRY_SUBMISSION_STREAMS, true, false, 2);
+    check_fork(GANTRY_SUBMISSION_AUTO, true, false, 2);
+    check_fork(GANTRY_SUBMISSION_GRAPHS, true, false, 2);
+    check_fork(GANTRY_SUBMISSION_GRAPHS, true, true, STEPS);
+    check_fork(GANTRY_SUBMISSION_AUTO, true, true, STEPS);
+}
+
+/* ---- what overlaps ---------------------------------------------------------------------------- */
+
+static gantry_launch_result launch_await(gantry_launch *launch, void *arg)
+{
+    const struct scene *s = arg;
+    void *flag = &s->stamps.on_device[FLAG], *seen = &s->stamps.on_device[SEEN];
+    uint64_t most_ns = s->patience_ns;
+    void *args[] = {&flag, &seen, &most_ns};
+    gantry_dim3 one = {1, 1, 1};
+    return gantry_launch_kernel(launch, s->await_flag, one, one, 0, args) == GANTRY_OK ? GANTRY_LAUNCH_DONE
+                                                                                       : GANTRY_LAUNCH_FAILED;
+}
+
+/* A step of one task: a node that stamps, or one that waits for the flag. */
+static void run_one(struct scene *s, gantry_taskman *manager, gantry_launch_fn launch, bool is_independent)
+{
+    struct node *node = &s->nodes[0];
+    gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
+    *node = (struct node){.scene = s};
+    desc.kind = GANTRY_TASK_KERNEL;
+    desc.launch = launch;
+    desc.arg = launch == launch_node ? (void *)node : (void *)s;
+    desc.is_independent = is_independent;
+    assert_ok(gantry_taskman_submit(manager, &desc, NULL));
+    assert_ok(gantry_taskman_start(manager));
+    assert_ok(gantry_taskman_stop(manager));
+    assert_ok(gantry_taskman_reset(manager));
+}
+
+static gantry_taskman *make_manager(struct scene *s, bool independent_steps)
+{
+    gantry_taskman_options options = GANTRY_TASKMAN_OPTIONS_INIT;
+    gantry_taskman *manager;
+    options.cpu_dispatcher = s->gpu.cpus;
+    options.gpu_dispatcher = gantry_context_dispatcher(s->gpu.context);
+    options.independent_steps = independent_steps;
+    assert_ok(gantry_taskman_create(&options, &manager));
+    return manager;
+}
+
+/* A step of `first` waits for the flag on the GPU; is the next step of `second` over before? */
+static bool overlaps(struct scene *s, gantry_taskman *first, gantry_taskman *second, bool is_independent,
+                     uint64_t patience_ns)
+{
+    s->patience_ns = patience_ns;
+    memset(s->stamps.cells, 0, CELLS * sizeof(uint32_t));
+    s->stamps.cells[0] = 1;
+    run_one(s, first, launch_await, false);
+    run_one(s, second, launch_node, is_independent);
+    while (__atomic_load_n(&s->stamps.cells[begin_at(0, 0) + 1], __ATOMIC_ACQUIRE) == 0 &&
+           __atomic_load_n(&s->stamps.cells[SEEN], __ATOMIC_ACQUIRE) == 0) {
+    }
+    __atomic_store_n(&s->stamps.cells[FLAG], 1, __ATOMIC_RELEASE);
+    while (__atomic_load_n(&s->stamps.cells[SEEN], __ATOMIC_ACQUIRE) == 0) {
+    }
+    flush(s, first);
+    flush(s, second);
+    return s->stamps.cells[SEEN] == 2;
+}
+
+static void test_independent_steps_and_tasks_overlap(void **state)
+{
+    struct scene s;
+    (void)state;
+    gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
+    open_scene(&s, &options);
+    gantry_taskman *independent = make_manager(&s, true);
+    gantry_taskman *other = make_manager(&s, false);
+    /* A step is held open meanwhile, or its streams are given out again when it ends. */
+    gantry_taskman *open = make_manager(&s, false);
+    assert_ok(gantry_taskman_start(open));
+    assert_true(overlaps(&s, s.gpu.manager, s.gpu.manager, true, PATIENCE_NS));
+    assert_true(overlaps(&s, independent, independent, false, PATIENCE_NS));
+    assert_true(overlaps(&s, s.gpu.manager, other, false, PATIENCE_NS));
+    assert_false(overlaps(&s, s.gpu.manager, s.gpu.manager, false, SHORT_NS));
+    assert_ok(gantry_taskman_stop(open));
+    gantry_taskman_destroy(open);
+    gantry_taskman_destroy(other);
+    gantry_taskman_destroy(independent);
+    close_scene(&s);
+}
+
+/* ---- what it costs ---------------------------------------------------------------------------- */
+
+static gantry_status run_pipelines(struct scene *s, uint32_t width, gantry_task **last)
+{
+    s->count = width;
+    memset(&s->stamps.cells[RUNS_AT], 0,
+           MOST * sizeof(uint32_t)); /* at worst a node stamps where it did before */
+    for (uint32_t i = 0; i < width; i++) {
+        s->nodes[i] = (struct node){.scene = s, .index = i, .kind = GANTRY_TASK_KERNEL};
+    }
+    submit_graph(s, s->gpu.manager, false);
+    *last = s->nodes[width - 1].task;
+    gantry_status status = gantry_taskman_start(s->gpu.manager);
+    return status == GANTRY_OK ? gantry_taskman_stop(s->gpu.manager) : status;
+}
+
+static void test_a_step_costs_a_wait_per_stream(void **state)
+{
+    enum { WIDTH = 8, ROUNDS = 20 };
+    struct scene s;
+    gantry_task *last;
+    (void)state;
+    gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
+    open_scene(&s, &options);
+    gantry_dispatcher_stats before = gpu_fixture_stats(&s.gpu);
+    for (int i = 0; i < ROUNDS; i++) {
+        assert_ok(run_pipelines(&s, WIDTH, &last));
+        assert_ok(gantry_taskman_reset(s.gpu.manager));
+    }
+    gantry_dispatcher_stats after = gpu_fixture_stats(&s.gpu);
+    /* All others into one stream, and from its fence back. */
+    assert_true(after.wfi_edges - before.wfi_edges <= ROUNDS * 2 * (WIDTH - 1));
+    flush(&s, s.gpu.manager);
+    close_scene(&s);
+}
+
+static void test_what_has_finished_is_not_waited_for(void **state)
+{
+    struct scene s;
+    (void)state;
+    gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
+    open_scene(&s, &options);
+    for (int i = 0; i < 10; i++) {
+        flush(&s, s.gpu.manager); /* the host hears of its end */
+    }
+    assert_int_equal(gpu_fixture_stats(&s.gpu).wfi_edges, 0);
+    close_scene(&s);
+}
+
+static void test_only_gpu_tasks_are_independent(void **state)
+{
+    struct scene s;
+    (void)state;
+    gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
+    open_scene(&s, &options);
+    gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
+    desc.run = run_nothing;
+    desc.is_independent = true;
+    assert_int_equal(gantry_taskman_submit(s.gpu.manager, &desc, NULL), GANTRY_ERR_INVALID_ARGUMENT);
+    assert_non_null(strstr(gantry_last_error(), "independent"));
+    close_scene(&s);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 3 && strcmp(argv[1], "--graphs") == 0) {
+        series_wanted = (uint32_t)strtoul(argv[2], NULL, 10);
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_random_steps_keep_their_order),
+        cmocka_unit_test(test_few_streams_and_sync_points_keep_the_order),
+        cmocka_unit_test(test_a_step_waits_for_all_streams_of_the_step_before),
+        cmocka_unit_test(test_independent_steps_and_tasks_overlap),
+        cmocka_unit_test(test_a_step_costs_a_wait_per_stream),
+        cmocka_unit_test(test_what_has_finished_is_not_waited_for),
+        cmocka_unit_test(test_only_gpu_tasks_are_independent),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
