@@ -3,6 +3,7 @@
 #include "base/handle.h"
 
 #include "base/alloc.h"
+#include "base/environment.h"
 #include "base/status.h"
 #include "base/thread.h"
 
@@ -38,7 +39,7 @@ static size_t kept_bytes;             /* guarded by lock */
 
 static void decide(void)
 {
-    const char *wish = getenv("GANTRY_HANDLE_CHECK");
+    const char *wish = gy_environment("GANTRY_HANDLE_CHECK");
     bool checked = wish != NULL && strcmp(wish, "1") == 0;
     atomic_store(&gy_handle_checks, checked ? GY_HANDLES_CHECKED : GY_HANDLES_TRUSTED);
 }

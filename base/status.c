@@ -1,5 +1,6 @@
 #include "base/status.h"
 
+#include "base/environment.h"
 #include "base/thread.h"
 
 #include <stdarg.h>
@@ -124,12 +125,12 @@ static void log_to_stderr(void *user, gantry_log_level level, const char *line)
 /* Returns what log_max is now. */
 static int ask_environment(void)
 {
-    const char *asked = getenv("GANTRY_LOG");
+    const char *asked = gy_environment("GANTRY_LOG");
     bool unknown = false;
     pthread_mutex_lock(&log_lock);
     if (atomic_load(&log_max) == LOG_NOT_ASKED) {
         int level = LOG_OFF;
-        if (asked != NULL && asked[0] != '\0') {
+        if (asked != NULL) {
             for (level = GANTRY_LOG_DEBUG; level >= 0 && strcmp(asked, level_names[level]) != 0;) {
                 level--;
             }

@@ -66,7 +66,7 @@ static bool read_device(const struct request *request, struct report *report)
     if (status != GANTRY_OK) {
         return false;
     }
-    const char *variable = getenv("GANTRY_DRIVER");
+    const char *variable = secure_getenv("GANTRY_DRIVER");
     report->driver = report->device.emulated ? "emulated" : "cuda";
     if (choice != GANTRY_DRIVER_AUTO) {
         snprintf(report->why, sizeof(report->why), "asked for with --driver");

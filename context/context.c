@@ -8,6 +8,7 @@
 #include "context/context.h"
 
 #include "base/alloc.h"
+#include "base/environment.h"
 #include "base/handle.h"
 #include "base/options.h"
 #include "driver/device.h"
@@ -48,7 +49,7 @@ static gantry_status create_rooms(gantry_context *c, const gantry_context_option
     if (status != GANTRY_OK) {
         goto destroy_copier;
     }
-    const char *synchronous = getenv("GANTRY_SYNC");
+    const char *synchronous = gy_environment("GANTRY_SYNC");
     struct gy_dispatcher_config config = {
         .owner = c,
         .context = c->cuda,

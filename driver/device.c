@@ -1,5 +1,7 @@
 #include "driver/device.h"
 
+#include "base/environment.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -169,7 +171,7 @@ gantry_status gy_device_find(const struct gy_driver *driver, const char *text, C
     unsigned char uuid[UUID_BYTES];
     int ordinal, count;
     if (text == NULL) {
-        text = getenv("GANTRY_DEVICE");
+        text = gy_environment("GANTRY_DEVICE");
     }
     if (text == NULL || text[0] == '\0') {
         text = "0";
@@ -287,8 +289,8 @@ gantry_status gy_device_read_info(const struct gy_driver *driver, CUdevice devic
 
 gantry_status gy_device_suggested_ordinal(const struct gy_driver *driver, int *out)
 {
-    const char *text = getenv("GANTRY_DEVICE");
+    const char *text = gy_environment("GANTRY_DEVICE");
     CUdevice device;
-    gantry_status status = gy_device_find(driver, text != NULL && text[0] != '\0' ? text : "best", &device);
+    gantry_status status = gy_device_find(driver, text != NULL ? text : "best", &device);
     return status == GANTRY_OK ? ordinal_of(driver, device, out) : status;
 }

@@ -10,6 +10,7 @@
  * function reports it after the lock is released. */
 #include "driver/driver.h"
 
+#include "base/environment.h"
 #include "base/thread.h"
 #include "driver/told.h"
 
@@ -119,8 +120,8 @@ static void *open_library(const char *file)
 static gantry_status open_emulator(void **library, struct gy_error *error)
 {
     char beside[PATH_MAX];
-    const char *asked = getenv("GANTRY_EMULATOR");
-    if (asked != NULL && asked[0] != '\0') {
+    const char *asked = gy_environment("GANTRY_EMULATOR");
+    if (asked != NULL) {
         *library = open_library(asked);
         if (*library == NULL) {
             return describe(error, GANTRY_ERR_NO_DRIVER, 0, "emulated driver at $GANTRY_EMULATOR: %s",
@@ -292,14 +293,14 @@ static gantry_status open_found(const struct gy_driver **out)
 
 gantry_status gy_driver_open(gantry_driver_choice choice, const struct gy_driver **out)
 {
-    const char *asked = getenv("GANTRY_DRIVER");
+    const char *asked = gy_environment("GANTRY_DRIVER");
     switch (choice) {
     case GANTRY_DRIVER_CUDA:
         return open_chosen(KIND_CUDA, out);
     case GANTRY_DRIVER_EMULATED:
         return open_chosen(KIND_EMULATED, out);
     case GANTRY_DRIVER_AUTO:
-        if (asked == NULL || asked[0] == '\0') {
+        if (asked == NULL) {
             return open_found(out);
         }
         if (strcmp(asked, "cuda") == 0) {

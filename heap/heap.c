@@ -21,6 +21,7 @@
 #include "heap/heap.h"
 
 #include "base/alloc.h"
+#include "base/environment.h"
 #include "base/handle.h"
 #include "base/options.h"
 #include "heap/internal.h"
@@ -111,8 +112,7 @@ static gantry_status init_kind(gantry_heap *heap, gantry_memory_kind kind, struc
 
 static bool wants_check(const gantry_heap_options *options)
 {
-    const char *variable = getenv("GANTRY_HEAP_CHECK");
-    return options->check || (variable != NULL && variable[0] != '\0' && strcmp(variable, "0") != 0);
+    return options->check || gy_environment_is_on("GANTRY_HEAP_CHECK");
 }
 
 static gantry_status init_shared(gantry_heap *heap, struct gy_context *context,

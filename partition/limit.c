@@ -1,12 +1,18 @@
 #include "partition/limit.h"
 
+#include "base/alloc.h"
+#include "base/environment.h"
+
 #include <errno.h>
-#include <stdio.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define LIMIT "CUDA_DEVICE_SM_LIMIT"
 #define CONTROLLER "quota_controller"
+#define MOST_BYTES 65536 /* of a file */
 
 static gantry_status parse_limit(const char *text, const char *where, struct gy_limit *out)
 {
@@ -52,17 +58,55 @@ static const char *value_of(const char *line, const char *key)
     return *line == '=' ? line + 1 : NULL;
 }
 
+static gantry_status cannot_read(const char *path, const char *why)
+{
+    return GY_FAIL(GANTRY_ERR_IO, "GANTRY_CONFIG: %s: %s", path, why);
+}
+
+/* The whole of it, NUL-terminated, in MOST_BYTES + 1 bytes of `text`.  Some files never end, and some block
+ * whoever opens or reads them. */
+static gantry_status read_text(const char *path, char *text)
+{
+    size_t used = 0;
+    ssize_t bytes = 1;
+    struct stat info;
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (file < 0) {
+        return cannot_read(path, strerror(errno));
+    }
+    bool is_known = fstat(file, &info) == 0;
+    while (is_known && S_ISREG(info.st_mode) && bytes != 0 && used <= MOST_BYTES) {
+        bytes = read(file, text + used, MOST_BYTES + 1 - used);
+        if (bytes < 0 && errno != EINTR) {
+            break;
+        }
+        used += bytes > 0 ? (size_t)bytes : 0;
+    }
+    int error = errno;
+    close(file);
+    if (!is_known || bytes < 0) {
+        return cannot_read(path, strerror(error));
+    }
+    if (!S_ISREG(info.st_mode)) {
+        return cannot_read(path, "it is no regular file");
+    }
+    if (used > MOST_BYTES) {
+        return GY_FAIL(GANTRY_ERR_IO, "GANTRY_CONFIG: %s has more than %d bytes", path, MOST_BYTES);
+    }
+    text[used] = '\0';
+    return GANTRY_OK;
+}
+
 /* Lines of KEY=VALUE; others are somebody else's. */
 static gantry_status read_file(const char *path, struct gy_limit *out)
 {
-    char line[256];
-    FILE *file = fopen(path, "r");
-    if (file == NULL) {
-        return GY_FAIL(GANTRY_ERR_IO, "GANTRY_CONFIG: %s: %s", path, strerror(errno));
+    char *text = gy_zalloc(MOST_BYTES + 1), *rest = NULL;
+    if (text == NULL) {
+        return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "no memory for reading %s", path);
     }
-    gantry_status status = GANTRY_OK;
-    while (status == GANTRY_OK && fgets(line, sizeof(line), file) != NULL) {
-        line[strcspn(line, "\r\n")] = '\0';
+    gantry_status status = read_text(path, text);
+    char *line = status == GANTRY_OK ? strtok_r(text, "\r\n", &rest) : NULL;
+    for (; line != NULL && status == GANTRY_OK; line = strtok_r(NULL, "\r\n", &rest)) {
         const char *limit = value_of(line, LIMIT), *controller = value_of(line, CONTROLLER);
         if (limit != NULL) {
             status = parse_limit(limit, path, out);
@@ -70,20 +114,14 @@ static gantry_status read_file(const char *path, struct gy_limit *out)
             status = parse_controller(controller, CONTROLLER, path, out);
         }
     }
-    fclose(file);
+    gy_free(text);
     return status;
-}
-
-static const char *from_environment(const char *name)
-{
-    const char *text = getenv(name);
-    return text != NULL && text[0] != '\0' ? text : NULL;
 }
 
 gantry_status gy_limit_read(const char *controller, struct gy_limit *out)
 {
-    const char *limit = from_environment(LIMIT), *path = from_environment("GANTRY_CONFIG");
-    const char *other = from_environment("GANTRY_QUOTA_CONTROLLER");
+    const char *limit = gy_environment(LIMIT), *path = gy_environment("GANTRY_CONFIG");
+    const char *other = gy_environment("GANTRY_QUOTA_CONTROLLER");
     struct gy_limit found = {0, false};
     gantry_status status = path != NULL ? read_file(path, &found) : GANTRY_OK;
     if (status == GANTRY_OK && limit != NULL) {

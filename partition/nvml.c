@@ -1,5 +1,7 @@
 #include "partition/nvml.h"
 
+#include "base/environment.h"
+
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,8 +18,8 @@ static bool bind(void *library, const char *symbol, void *out, size_t bytes)
 
 gantry_status gy_nvml_open(struct gy_nvml *out)
 {
-    const char *asked = getenv("GANTRY_NVML"), *missing = NULL;
-    const char *name = asked != NULL && asked[0] != '\0' ? asked : LIBRARY;
+    const char *asked = gy_environment("GANTRY_NVML"), *missing = NULL;
+    const char *name = asked != NULL ? asked : LIBRARY;
     struct gy_nvml nvml = {.library = dlopen(name, RTLD_NOW | RTLD_LOCAL)};
     if (nvml.library == NULL) {
         const char *why = dlerror();

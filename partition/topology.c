@@ -1,4 +1,5 @@
 /* What a device offers to divide: asked for by trying, since the rules differ by generation and by part. */
+#include "base/environment.h"
 #include "partition/partitions.h"
 
 #include "base/alloc.h"
@@ -59,7 +60,7 @@ static void read_clusters(struct gy_context *context, const CUdevResource *all, 
 static uint32_t mps_percentage(const struct gy_context *context)
 {
     int enabled = 0;
-    const char *text = getenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE");
+    const char *text = gy_environment("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE");
     CUresult result =
         context->driver->cuDeviceGetAttribute(&enabled, CU_DEVICE_ATTRIBUTE_MPS_ENABLED, context->device);
     if (result != CUDA_SUCCESS || enabled == 0) { /* older drivers do not know the attribute */

@@ -1,5 +1,6 @@
 #include "profile/environment.h"
 
+#include "base/environment.h"
 #include "base/status.h"
 #include "base/thread.h"
 
@@ -36,9 +37,9 @@ static void leave_at_exit(void)
 
 void gy_profile_environment_enter(void)
 {
-    const char *path = getenv("GANTRY_PROFILE");
+    const char *path = gy_environment("GANTRY_PROFILE");
     gy_mutex_lock(&lock);
-    bool first = contexts++ == 0 && profile == NULL && path != NULL && path[0] != '\0';
+    bool first = contexts++ == 0 && profile == NULL && path != NULL;
     unsigned number = first ? ++recordings : 0;
     gy_mutex_unlock(&lock);
     if (!first) {

@@ -2,6 +2,7 @@
  * is closed by whoever opened it.  $GANTRY_NVTX names another file, or none when it is empty. */
 #include "profile/nvtx.h"
 
+#include "base/environment.h"
 #include "base/span.h"
 #include "base/status.h"
 #include "base/thread.h"
@@ -18,7 +19,7 @@ static bool is_open;                 /* guarded by lock: tried before, with succ
 
 static void open_library(void)
 {
-    const char *name = getenv("GANTRY_NVTX");
+    const char *name = gy_environment_even_empty("GANTRY_NVTX");
     void *library = name != NULL && name[0] != '\0' ? dlopen(name, RTLD_NOW) : NULL;
     for (size_t i = 0; i < sizeof(libraries) / sizeof(libraries[0]) && name == NULL && library == NULL; i++) {
         library = dlopen(libraries[i], RTLD_NOW);

@@ -36,6 +36,9 @@ BANNED_IN_LIBRARY = ["abort", "exit", "_exit", "quick_exit", "printf", "vprintf"
                      "sleep", "usleep", "nanosleep"]
 BANNED_OUTSIDE_BASE = ["malloc", "calloc", "realloc", "aligned_alloc", "posix_memalign", "strdup", "free"]
 OWN_ALLOCATOR = ["base", "driver/emulator"]  # these may call malloc themselves
+# A program with more rights than who started it must not do what the environment says: gy_environment() alone asks.
+BANNED_OUTSIDE_ENVIRONMENT = ["getenv", "secure_getenv"]
+ENVIRONMENT = "base/environment.h"
 
 # Names of functions that other files can call: room -> pattern.
 PREFIX = {
@@ -158,6 +161,10 @@ class Checker:
             banned += BANNED_IN_LIBRARY
             if room not in OWN_ALLOCATOR:
                 banned += BANNED_OUTSIDE_BASE
+            if path != ENVIRONMENT:
+                banned += BANNED_OUTSIDE_ENVIRONMENT
+        elif room == "cli":
+            banned += ["getenv"]
         pattern = re.compile(r"(?<![\w.>])(" + "|".join(banned) + r")\s*\(")
         for number, line in enumerate(code.split("\n"), 1):
             for match in pattern.finditer(line):

@@ -1,4 +1,5 @@
 /* The way into and out of a call. */
+#include "base/environment.h"
 #include "driver/emulator/emu.h"
 
 #include "driver/emulator/fault.h"
@@ -47,12 +48,12 @@ __attribute__((constructor)) static void prepare(void)
     gy_mutex_init(&gy_emu_lock, GY_RANK_LEAF);
     (void)pthread_atfork(NULL, NULL, note_fork);
     cond_works = gy_cond_init(&progress) == GANTRY_OK;
-    const char *script = getenv("GANTRY_EMU_FAIL");
+    const char *script = gy_environment("GANTRY_EMU_FAIL");
     if (script != NULL) {
         gy_emu_fault_script(script);
     }
-    tally_path = getenv("GANTRY_EMU_CALLS");
-    const char *noop = getenv("GANTRY_EMU_NOOP");
+    tally_path = gy_environment("GANTRY_EMU_CALLS");
+    const char *noop = gy_environment("GANTRY_EMU_NOOP");
     gy_emu_set_noop(noop != NULL && strcmp(noop, "1") == 0);
 }
 

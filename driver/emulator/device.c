@@ -1,4 +1,5 @@
 /* Devices: what they are, and the calls about them. */
+#include "base/environment.h"
 #include "driver/emulator/context.h"
 #include "driver/emulator/resource.h"
 
@@ -106,8 +107,8 @@ static void complain(const char *variable, const char *text, const char *takes, 
 
 bool gy_emu_read_number(const char *variable, uint32_t most, const char *so, uint32_t *number)
 {
-    const char *text = getenv(variable);
-    if (text == NULL || *text == '\0') {
+    const char *text = gy_environment(variable);
+    if (text == NULL) {
         return true;
     }
     char *end;
@@ -125,7 +126,7 @@ bool gy_emu_read_number(const char *variable, uint32_t most, const char *so, uin
 
 static const struct gy_emu_profile *choose_profile(void)
 {
-    const char *key = getenv("GANTRY_EMU_PROFILE");
+    const char *key = gy_environment("GANTRY_EMU_PROFILE");
     for (size_t i = 0; key != NULL && i < sizeof(profiles) / sizeof(profiles[0]); i++) {
         if (strcmp(profiles[i].key, key) == 0) {
             return &profiles[i];
@@ -176,7 +177,7 @@ static CUresult store_int(int *out, int value)
 
 static int driver_version(void)
 {
-    const char *text = getenv("GANTRY_EMU_CUDA");
+    const char *text = gy_environment("GANTRY_EMU_CUDA");
     return text != NULL && *text != '\0' ? (int)strtol(text, NULL, 10) : DRIVER_VERSION;
 }
 
@@ -374,7 +375,7 @@ static int profile_value(const struct gy_emu_profile *p, CUdevice_attribute attr
     case CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE:
         return (int)p->l2_bytes;
     case CU_DEVICE_ATTRIBUTE_MPS_ENABLED:
-        return getenv("GANTRY_EMU_MPS") != NULL;
+        return gy_environment("GANTRY_EMU_MPS") != NULL;
     default:
         return -1;
     }

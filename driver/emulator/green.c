@@ -2,6 +2,7 @@
 #include "driver/emulator/green.h"
 
 #include "base/alloc.h"
+#include "base/environment.h"
 #include "driver/emulator/capture.h"
 #include "driver/emulator/event.h"
 #include "driver/emulator/resource.h"
@@ -99,7 +100,7 @@ CUresult cuDevResourceGenerateDesc(CUdevResourceDesc *desc, CUdevResource *resou
 /* $GANTRY_EMU_GRANT_LESS: so many SMs fewer than asked for, as some drivers have done. */
 static uint32_t withheld(void)
 {
-    const char *text = getenv("GANTRY_EMU_GRANT_LESS");
+    const char *text = gy_environment("GANTRY_EMU_GRANT_LESS");
     return text != NULL ? (uint32_t)strtoul(text, NULL, 10) : 0;
 }
 

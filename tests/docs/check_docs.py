@@ -75,7 +75,7 @@ class Documents(unittest.TestCase):
         read = set()
         for room in rooms:
             for path in (SOURCE / room).glob("**/*.c"):
-                read |= set(re.findall(r'(?:getenv|from_environment|gy_emu_read_number)\("(\w+)"[,)]', path.read_text()))
+                read |= set(re.findall(r'(?:gy_environment(?:_is_on|_even_empty)?|gy_emu_read_number)\("(\w+)"[,)]', path.read_text()))
         read.add(re.search(r'#define LIMIT "(\w+)"', text("partition/limit.c"))[1])
         listed = re.findall(r"^\| `(\w+)` \|", text("docs/environment.md"), re.M)
         self.assertEqual(sorted(listed), sorted(read))

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* One limited partition and the rest; each kernel takes 1 ms of the device. */
@@ -146,6 +147,27 @@ static void test_the_limit_of_the_process(void **state)
     assert_ok(gy_limit_read(NULL, &limit));
     assert_true(limit.percent == 60);
     unsetenv("CUDA_DEVICE_SM_LIMIT");
+    /* Files that never end, or block who opens them, are refused at once. */
+    static const char *const endless[] = {"/dev/zero", "/dev/full", "/"};
+    for (size_t i = 0; i < sizeof(endless) / sizeof(endless[0]); i++) {
+        setenv("GANTRY_CONFIG", endless[i], 1);
+        assert_int_equal(gy_limit_read(NULL, &limit), GANTRY_ERR_IO);
+        assert_non_null(strstr(gantry_last_error(), "it is no regular file"));
+    }
+    remove(path);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    setenv("GANTRY_CONFIG", path, 1);
+    assert_int_equal(gy_limit_read(NULL, &limit), GANTRY_ERR_IO);
+    remove(path);
+    file = fopen(path, "w");
+    assert_non_null(file);
+    for (int i = 0; i < 65536; i++) {
+        fputc('#', file);
+    }
+    fputs("\nCUDA_DEVICE_SM_LIMIT=30\n", file);
+    fclose(file);
+    assert_int_equal(gy_limit_read(NULL, &limit), GANTRY_ERR_IO);
+    assert_non_null(strstr(gantry_last_error(), "has more than 65536 bytes"));
     setenv("GANTRY_CONFIG", "there/is/no.conf", 1);
     assert_int_equal(gy_limit_read(NULL, &limit), GANTRY_ERR_IO);
     unsetenv("GANTRY_CONFIG");

@@ -54,6 +54,14 @@ class CheckStyle(unittest.TestCase):
         self.expect("base/a.c", "void *gy_a(void)\n{\n    return malloc(1);\n}\n")
         self.expect("base/a.c", "void gy_a(void)\n{\n    abort();\n}\n", "3: banned-call")
         self.expect("cli/a.c", "void cli_a(void)\n{\n    exit(1);\n}\n")
+        ask = "char *%s_a(void)\n{\n    return %s(\"A\");\n}\n"
+        for room in ("base", "driver", "driver/emulator", "partition"):
+            self.expect(f"{room}/a.c", ask % ("gy", "getenv"), "3: banned-call")
+            self.expect(f"{room}/a.c", ask % ("gy", "secure_getenv"), "3: banned-call")
+        self.expect("heap/a.c", ask % ("gy", "gy_environment"))
+        self.expect("cli/a.c", ask % ("cli", "getenv"), "3: banned-call")
+        self.expect("cli/a.c", ask % ("cli", "secure_getenv"))
+        self.expect("tests/heap/a.c", ask % ("gy", "getenv"))
         self.expect("cli/a.c", "void cli_a(char *p)\n{\n    strcpy(p, p);\n}\n", "3: banned-call")
         self.expect("heap/a.c", "void gy_a(struct a *a)\n{\n    a->free(a);\n    gy_free(a); /* free(a) */\n}\n")
 
