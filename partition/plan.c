@@ -73,6 +73,22 @@ static gantry_status check_share(const gantry_partition_request *r)
     return r->share.in_flight > 16 ? bad(r, "a share with more than 16 groups in flight") : GANTRY_OK;
 }
 
+/* Before anything is rounded up: a sum could wrap. */
+static gantry_status check_numbers(const struct gy_planner *p, const gantry_partition_request *r)
+{
+    uint32_t all = p->topology->sm_count;
+    if (r->size != GANTRY_PARTITION_REST && r->sm_count > all) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "partition '%s' wants %u SMs: the device has %u", r->name,
+                       r->sm_count, all);
+    }
+    if (r->overlap_sms > all) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
+                       "partition '%s' wants an overlap of %u SMs: the device has %u", r->name,
+                       r->overlap_sms, all);
+    }
+    return GANTRY_OK;
+}
+
 static gantry_status check_one(const gantry_partition_request *r)
 {
     if ((unsigned)r->size > GANTRY_PARTITION_REST ||
@@ -114,6 +130,9 @@ static gantry_status check_all(const struct gy_planner *p)
     for (uint32_t i = 0; i < p->count; i++) {
         const gantry_partition_request *r = &p->requests[i];
         gantry_status status = check_one(r);
+        if (status == GANTRY_OK) {
+            status = check_numbers(p, r);
+        }
         if (status == GANTRY_OK) {
             status = check_references(p, i);
         }
@@ -222,6 +241,18 @@ static void borrow(struct gy_planner *p, uint32_t index)
     slot->wide_sms = sms_of(p->out, slot->wide_groups, slot->wide_remainder != 0);
 }
 
+/* `count`: that many requests; 0: their number does not matter. */
+static gantry_status no_default(uint32_t count, const char *why)
+{
+    char requests[32] = "";
+    if (count != 0) {
+        (void)snprintf(requests, sizeof(requests), "%u requests: ", count);
+    }
+    return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
+                   "gantry_partition_plan: %s%s; mark one as is_default, or have one take the rest", requests,
+                   why);
+}
+
 /* Who takes what names no partition: the one that says so, else the rest, else a new one of what is left. */
 static gantry_status choose_default(struct gy_planner *p, const uint64_t taken[4])
 {
@@ -245,12 +276,15 @@ static gantry_status choose_default(struct gy_planner *p, const uint64_t taken[4
             gy_groups_add(rest.groups, g);
         }
     }
-    if (sms_of(plan, rest.groups, rest.takes_remainder != 0) == 0 || plan->count == GANTRY_PARTITIONS_MAX ||
-        gy_planner_find(p, rest.name) != UINT32_MAX) {
-        return GY_FAIL(
-            GANTRY_ERR_INVALID_ARGUMENT,
-            "gantry_partition_plan: nothing is left for what names no partition, and none is marked "
-            "is_default");
+    if (sms_of(plan, rest.groups, rest.takes_remainder != 0) == 0) {
+        return no_default(0, "nothing is left for what names no partition");
+    }
+    if (plan->count == GANTRY_PARTITIONS_MAX) {
+        return no_default(plan->count,
+                          "there is no room for one more beside them, for what names no partition");
+    }
+    if (gy_planner_find(p, rest.name) != UINT32_MAX) {
+        return no_default(0, "what names no partition gets one called 'default', and that name is taken");
     }
     p->remainder_taken = p->remainder_taken || rest.takes_remainder != 0;
     plan->default_partition = plan->count;

@@ -369,6 +369,21 @@ static void test_bad_requests_are_named(void **state)
     REFUSED(r[0].size = REST);
     REFUSED(r[0].sm_count = 17);
     REFUSED(r[0].sm_count = 136);
+    for (uint32_t less = 0; less < 9; less++) { /* what would wrap when it is rounded up */
+        for (int structured = 0; structured < 2; structured++) {
+            t.is_structured = (uint32_t)structured;
+            REFUSED((r[0].size = AT_LEAST, r[0].sm_count = UINT32_MAX - less));
+            assert_non_null(strstr(gantry_last_error(), "SMs: the device has 132"));
+            REFUSED((r[1].overlaps = "a", r[1].overlap_sms = UINT32_MAX - less));
+            assert_non_null(strstr(gantry_last_error(), "partition 'b' wants an overlap of 42949672"));
+            r[0] = good;
+            r[0].cluster_size = UINT32_MAX - 1;
+            assert_int_equal(plan(&t, r, 2, &out), GANTRY_ERR_INVALID_ARGUMENT);
+            r[1] = request("b", REST, 0);
+            assert_int_equal(plan(&t, r, 2, &out), GANTRY_ERR_UNSUPPORTED);
+        }
+    }
+    t.is_structured = 0;
     REFUSED(r[0].cluster_size = 3);
     REFUSED(r[0].overlaps = "b");
     REFUSED(r[0].overlap_sms = 8);
@@ -386,7 +401,34 @@ static void test_bad_requests_are_named(void **state)
     r[0] = request("all", EXACT, 128);
     gantry_sm_topology none = t;
     none.sm_count = 128; /* nothing is left for what names no partition */
+    none.fine_unit_count = 64;
     assert_int_equal(plan(&none, r, 1, &out), GANTRY_ERR_INVALID_ARGUMENT);
+    assert_non_null(strstr(gantry_last_error(), "nothing is left"));
+}
+
+/* What names no partition cannot have one: the message says why not. */
+static void test_a_missing_default_is_explained(void **state)
+{
+    (void)state;
+    gantry_sm_topology t = gh200();
+    gantry_partition_layout out;
+    gantry_partition_request many[GANTRY_PARTITIONS_MAX], one = request("default", AT_LEAST, 16);
+    static const char *const names[] = {"a", "b", "c", "d", "e", "f", "g", "h",
+                                        "i", "j", "k", "l", "m", "n", "o", "p"};
+    assert_int_equal(sizeof(names) / sizeof(names[0]), GANTRY_PARTITIONS_MAX);
+    t.unit_sms = t.alignment = 2; /* so that there are more than 16 units */
+    t.unit_count = t.fine_unit_count;
+    for (int i = 0; i < GANTRY_PARTITIONS_MAX; i++) {
+        many[i] = request(names[i], AT_LEAST, 2);
+    }
+    assert_int_equal(plan(&t, many, GANTRY_PARTITIONS_MAX, &out), GANTRY_ERR_INVALID_ARGUMENT);
+    assert_non_null(strstr(gantry_last_error(), "16 requests: there is no room for one more"));
+    many[3].is_default = 1;
+    assert_ok(plan(&t, many, GANTRY_PARTITIONS_MAX, &out));
+    assert_int_equal(plan(&t, &one, 1, &out), GANTRY_ERR_INVALID_ARGUMENT);
+    assert_non_null(strstr(gantry_last_error(), "called 'default', and that name is taken"));
+    one.is_default = 1;
+    assert_ok(plan(&t, &one, 1, &out));
 }
 
 /* ---- random search --------------------------------------------------------------------------- */
@@ -541,6 +583,7 @@ int main(void)
         cmocka_unit_test(test_use_cases_by_count),
         cmocka_unit_test(test_declared_overlap_and_borrowing),
         cmocka_unit_test(test_bad_requests_are_named),
+        cmocka_unit_test(test_a_missing_default_is_explained),
         cmocka_unit_test(test_random_plans_neither_overlap_nor_lose_sms),
         cmocka_unit_test(test_random_plans_that_fit_are_made),
     };
