@@ -103,4 +103,10 @@ static inline bool gy_admission_is_busy(const struct gy_admission *admission)
            admission->ready.first != NULL || admission->refused.first != NULL;
 }
 
+/* GD: somebody thinks that nothing can go on while a task waits for memory: see gy_admission_idle(). */
+static inline bool gy_admission_is_asked(const struct gy_admission *admission)
+{
+    return admission->first != NULL && atomic_load_explicit(&admission->quiet, memory_order_relaxed);
+}
+
 #endif

@@ -5,6 +5,10 @@
  * the same pass, others wait in their bin.  So three kernel tasks in a row launch exactly what one task with
  * three launches does.  One walk that launches something is a batch.
  *
+ * After each pass the inbox is looked at, and a phase is left after so many passes, whoever still has
+ * something to launch: then completions are flushed, other flavours have their turn, and the rest goes on in
+ * the next walk.  So a callback that returns AGAIN for ever holds nobody up.
+ *
  * Completions asked for on the way are flushed when DtoH turns into HtoD, and when nothing is left to do:
  * then somebody may be waiting for them alone.
  *
@@ -12,11 +16,9 @@
  * as FAILED, in order of arrival; releasing makes dependents ready, which arrive in turn, until the graph
  * has drained.  Completions already asked for are failed by the completion thread. */
 #include "base/clock.h"
-#include "base/point.h"
 #include "base/span.h"
 #include "dispatcher/launchers.h"
 #include "profile/cta.h"
-#include "taskman/patience.h"
 
 #include <assert.h>
 
@@ -265,7 +267,16 @@ static void run_pass(struct gantry_dispatcher *d, enum gd_phase phase, gantry_ta
     }
 }
 
-/* Run the tasks of one bin, interleaved, until it is empty. */
+/* How many passes a phase lasts at most; in a row without that a task ends; and so where leaving it means a
+ * graph of its own, or that a region is not recorded. */
+enum { MOST_PASSES = 1024, MOST_BARREN = 8, MOST_BARREN_IN_CAPTURE = 256, MOST_IN_RECORDING = 65536 };
+
+static uint64_t count_ended(const struct gantry_dispatcher *d)
+{
+    return atomic_load_explicit(&d->counters.tasks, memory_order_relaxed);
+}
+
+/* Run the tasks of one bin, interleaved, until it is empty or others shall have their turn. */
 static void run_phase(struct gantry_dispatcher *d, enum gd_phase phase)
 {
     struct gy_gpu_list *bin = &d->bins[phase];
@@ -276,12 +287,19 @@ static void run_phase(struct gantry_dispatcher *d, enum gd_phase phase)
     d->phase_since_ns = gy_clock_ns();
     uint64_t span = gy_span_begin();
     const struct gy_span_ranges *ranges = gy_span_push(span, phase_names[phase]);
-    while (bin->first != NULL) {
+    bool recording = d->recording.region != NULL;
+    uint32_t most = recording ? MOST_IN_RECORDING : MOST_PASSES;
+    uint32_t most_barren = recording ? MOST_IN_RECORDING : d->as_graph ? MOST_BARREN_IN_CAPTURE : MOST_BARREN;
+    for (uint32_t passes = 0, barren = 0; bin->first != NULL && passes < most && barren < most_barren;
+         passes++) {
         gantry_task *first = bin->first;
+        uint64_t ended = count_ended(d);
         *bin = (struct gy_gpu_list){NULL, NULL};
         run_pass(d, phase, first);
+        barren = count_ended(d) == ended ? barren + 1 : 0;
         if (bin->first != NULL) {
-            gy_gpu_debt_settle(&d->debt); /* there may be passes without end */
+            gy_gpu_debt_settle(&d->debt); /* somebody may wait for a step that is over */
+            poll_submissions(d);
         }
     }
     gy_gd_count_phase(d);
@@ -296,7 +314,8 @@ static void watch_streams(struct gantry_dispatcher *d)
     gantry_status status = GANTRY_OK;
     for (uint32_t i = 0; i < d->streams.count && status == GANTRY_OK; i++) {
         struct gy_stream *s = &d->streams.streams[i];
-        if (atomic_load_explicit(&s->completed, memory_order_relaxed) < s->tail) {
+        if (d->watched[i] < s->tail && atomic_load_explicit(&s->completed, memory_order_relaxed) < s->tail) {
+            d->watched[i] = s->tail;                           /* once: a round may come back many times */
             status = gy_rings_add(&d->completion, i, NULL, 0); /* fails only on a lost context */
         }
     }
@@ -476,11 +495,14 @@ static void walk_once(struct gantry_dispatcher *d)
     }
 }
 
-void gy_gd_walk(struct gantry_dispatcher *d)
+bool gy_gd_walk(struct gantry_dispatcher *d)
 {
-    while (!bins_are_empty(d)) {
+    uint64_t ended;
+    do {
+        ended = count_ended(d);
         walk_once(d);
-    }
+    } while (!bins_are_empty(d) && count_ended(d) != ended);
+    return bins_are_empty(d);
 }
 
 /* One walk through the phases. */
@@ -540,6 +562,20 @@ static void unhold(struct gantry_dispatcher *d, bool all)
     }
 }
 
+/* Nothing is launched that could make memory come back by itself.  The last look before GD sleeps, behind the
+ * last look for submissions: whatever ends after it is told to GD, and what ended before is known here
+ * (tests/models/admission.pml).  True when tasks were let in. */
+static bool settle_memory(struct gantry_dispatcher *d)
+{
+    if (!gy_admission_is_busy(&d->admission)) {
+        return false;
+    }
+    gy_admission_idle(&d->admission);
+    watch_memory(d);
+    (void)gy_rings_flush(&d->completion); /* a failure is in the context */
+    return d->admission.ready.first != NULL || d->admission.refused.first != NULL;
+}
+
 /* Walk the phases until the bins are empty. */
 static void run_batch(struct gantry_dispatcher *d)
 {
@@ -553,6 +589,9 @@ static void run_batch(struct gantry_dispatcher *d)
             run_round(d);
         }
         poll_submissions(d);
+        if (gy_admission_is_asked(&d->admission) && settle_memory(d)) {
+            poll_submissions(d); /* there may be work without end that has nothing to do with it */
+        }
         unhold(d, false);
         if (!has_work(d) && gy_shares_any(&d->shares)) { /* what was launched again has left its turn open */
             gy_gd_publish_shares(d, true);
@@ -564,20 +603,6 @@ static void run_batch(struct gantry_dispatcher *d)
     gy_span_end(GY_SPAN_BATCH, "GD batch", span,
                 atomic_load_explicit(&d->counters.batches, memory_order_relaxed));
     gd_enter(d, GD_STATE_IDLE);
-}
-
-/* Nothing is launched that could make memory come back by itself.  The last look before GD sleeps, behind the
- * last look for submissions: whatever ends after it is told to GD, and what ended before is known here
- * (tests/models/admission.pml).  True when tasks were let in. */
-static bool settle_memory(struct gantry_dispatcher *d)
-{
-    if (!gy_admission_is_busy(&d->admission)) {
-        return false;
-    }
-    gy_admission_idle(&d->admission);
-    watch_memory(d);
-    (void)gy_rings_flush(&d->completion); /* a failure is in the context */
-    return d->admission.ready.first != NULL || d->admission.refused.first != NULL;
 }
 
 /* GD has nothing to do: follow a lost context. */
@@ -597,58 +622,9 @@ static void idle_chores(struct gantry_dispatcher *d)
     }
 }
 
-/* How long to spin, in a wait mode that does at all, before sleeping. */
-enum {
-    IDLE_NS = 20000,       /* between steps: about what a sleep and a wake-up take */
-    STEP_NS = 200000,      /* while a step is open: most likely more is to come */
-    ANNOUNCED_NS = 500000, /* from the first task of a step: most likely it is started by then */
-    ADAPTIVE_NS = 4000000  /* adaptive: at most */
-};
-
-/* How long to look for tasks at least. */
-static uint64_t least_patience(struct gantry_dispatcher *d, uint64_t now)
-{
-    if (atomic_load_explicit(&d->open_steps, memory_order_relaxed) != 0) {
-        return STEP_NS;
-    }
-    uint64_t announced = atomic_load_explicit(&d->announced_ns, memory_order_relaxed);
-    bool is_built = announced != 0 && now < announced + ANNOUNCED_NS;
-    return is_built ? announced + ANNOUNCED_NS - now : IDLE_NS;
-}
-
-static void await_tasks(struct gantry_dispatcher *d, uint32_t seen, bool tasks_too, uint64_t until_ns)
-{
-    bool is_adaptive = d->config.wait == GANTRY_WAIT_ADAPTIVE;
-    if (!is_adaptive && d->config.wait != GANTRY_WAIT_HYBRID) {
-        gy_inbox_wait(&d->inbox, seen, tasks_too, d->config.wait, 0, until_ns);
-        return;
-    }
-    uint64_t begin = gy_clock_ns();
-    uint64_t least = least_patience(d, begin);
-    uint64_t patience = is_adaptive && d->patience_ns > least ? d->patience_ns : least;
-    gy_inbox_wait(&d->inbox, seen, tasks_too, d->config.wait, patience, until_ns);
-    if (is_adaptive) {
-        d->patience_ns = gy_patience_after(d->patience_ns, gy_clock_ns() - begin, ADAPTIVE_NS);
-    }
-}
-
 static bool may_read(struct gantry_dispatcher *d)
 {
     return atomic_load(&d->open_groups) == 0 || atomic_load(&d->closing);
-}
-
-/* Sleep, at most until a task that is held back may be launched. */
-static void wait_for_work(struct gantry_dispatcher *d, uint32_t seen)
-{
-    gy_point(GY_POINT_INBOX_READ, &d->inbox);
-    uint64_t deadline = gy_shares_any(&d->shares) ? gy_shares_deadline(&d->shares) : 0;
-#ifdef GANTRY_TESTING
-    if (deadline != 0 && gy_share_test_clock != NULL) {
-        gy_share_test_clock->sleep_until(deadline);
-        return;
-    }
-#endif
-    await_tasks(d, seen, may_read(d), deadline);
 }
 
 void gy_gd_main(void *arg)
@@ -657,7 +633,6 @@ void gy_gd_main(void *arg)
     gy_gd_current = d;
     gy_thread_serve();
     gy_cta_serve(gy_gpu_time_ctas(d->config.time));
-    d->patience_ns = IDLE_NS;
     d->last_error = gy_error_last();
     bool pushed = gy_context_push(d->config.context) == GANTRY_OK;
     if (!pushed) {
@@ -687,7 +662,7 @@ void gy_gd_main(void *arg)
         } else if (closing) {
             break;
         } else if (!settle_memory(d) || !may_read(d)) {
-            wait_for_work(d, seen);
+            gy_gd_wait(d, seen, may_read(d));
         }
     }
     gd_enter(d, GD_STATE_CLOSED);

@@ -42,6 +42,7 @@ struct gantry_dispatcher {
     struct gy_streams streams;             /* GD only, atomics apart */
     struct gy_deferred deferred;           /* its own guards */
     uint64_t deferred_seen;                /* GD only: of deferred.deferred, at the last flush */
+    uint64_t watched[GY_STREAMS_MAX];      /* GD only: in recordings, GDB looks at the stream up to there */
     struct gy_shares shares;               /* see shares.h */
     struct gy_admission admission;         /* see admission.h */
     struct gy_completion_rings completion; /* see completion_rings.h */
@@ -140,11 +141,16 @@ void gy_gd_open_turn(struct gantry_dispatcher *d, struct gy_turn *turn, gantry_t
 gantry_launch_result gy_gd_call_beside(struct gantry_launch *launch);
 bool gy_gd_close_turn(struct gantry_dispatcher *d, struct gy_turn *turn);
 
+/* GD has found nothing: wait for a signal after the one `seen`, for tasks if they may be taken, at most until a
+ * task that is held back may be launched (idle.c). */
+void gy_gd_wait(struct gantry_dispatcher *d, uint32_t seen, bool tasks_too);
+
 /* Give a ready task its stream and bin (batch.c). */
 void gy_gd_place(struct gantry_dispatcher *d, gantry_task *task);
 
-/* Walk the phases, again and again, until the bins are empty (batch.c). */
-void gy_gd_walk(struct gantry_dispatcher *d);
+/* Walk the phases, again and again, until the bins are empty (batch.c).  False: they are not, after a walk in
+ * which no task has ended. */
+bool gy_gd_walk(struct gantry_dispatcher *d);
 
 /* What ends a round: launch the capture, if one is open, and publish completions (batch.c). */
 void gy_gd_flush(struct gantry_dispatcher *d);

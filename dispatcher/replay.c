@@ -352,6 +352,16 @@ static void count_recorded(const struct gantry_dispatcher *d, struct gy_region *
     }
 }
 
+/* A task in the bins, which are not empty. */
+static const gantry_task *first_left(const struct gantry_dispatcher *d)
+{
+    int phase = 0;
+    while (d->bins[phase].first == NULL) {
+        phase++;
+    }
+    return d->bins[phase].first;
+}
+
 /* Call the region's tasks, and no others, in a capture of their own.  Until that has been launched nobody who
  * waits for the step goes on, which keeps the region where it is even when its last task was released. */
 static void record(struct gantry_dispatcher *d, struct gy_region *region)
@@ -370,7 +380,9 @@ static void record(struct gantry_dispatcher *d, struct gy_region *region)
     region->completes = 0;
     count_recorded(d, region, true);
     call(d, region);
-    gy_gd_walk(d);
+    if (!gy_gd_walk(d)) {
+        forbid(region, first_left(d), "it returns GANTRY_LAUNCH_AGAIN without end");
+    }
     struct gy_recording done = d->recording;
     d->recording.region = NULL;
     if (done.complete && gy_copier_capture_holds(d->config.copier)) {
@@ -383,6 +395,11 @@ static void record(struct gantry_dispatcher *d, struct gy_region *region)
         (void)gy_graphs_end_into(&d->graphs, &region->exec); /* a failure is in the context */
     }                                                        /* else it ends with the flush */
     gy_gd_flush(d);
+    for (int phase = 0; phase < GD_PHASES; phase++) { /* what has not ended goes on as any other task */
+        if (d->bins[phase].first != NULL) {
+            gy_gpu_list_append(&bins[phase], d->bins[phase].first, d->bins[phase].last);
+        }
+    }
     memcpy(d->bins, bins, sizeof(bins));
     for (gantry_task *task = done.others.first, *next; task != NULL; task = next) {
         next = gy_task_gpu(task)->next;
