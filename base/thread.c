@@ -71,6 +71,15 @@ void gy_mutex_lock(gy_mutex *mutex) GY_NO_ANALYSIS
     HELD_SET(mutex->rank);
 }
 
+bool gy_mutex_try_lock(gy_mutex *mutex) GY_NO_ANALYSIS
+{
+    if (pthread_mutex_trylock(&mutex->native) != 0) {
+        return false;
+    }
+    HELD_SET(mutex->rank);
+    return true;
+}
+
 void gy_mutex_unlock(gy_mutex *mutex) GY_NO_ANALYSIS
 {
     HELD_CLEAR(mutex->rank);

@@ -82,6 +82,9 @@ void gy_mutex_init(gy_mutex *mutex, enum gy_rank rank);
 void gy_mutex_fini(gy_mutex *mutex);
 void gy_mutex_lock(gy_mutex *mutex) GY_ACQUIRE(*mutex);
 void gy_mutex_unlock(gy_mutex *mutex) GY_RELEASE(*mutex);
+/* Without waiting, whatever the calling thread holds already: the order of ranks need not be kept.  False: it
+ * is held, maybe by the calling thread. */
+GANTRY_MUST_CHECK bool gy_mutex_try_lock(gy_mutex *mutex);
 
 /* @retval GANTRY_ERR_OUT_OF_HOST_MEMORY  no resources */
 GANTRY_MUST_CHECK gantry_status gy_cond_init(gy_cond *cond);

@@ -139,6 +139,8 @@ static bool give_back_unused(struct gy_kind *kind)
 static bool has_more_than_enough(struct gy_kind *kind, size_t need)
 {
     int64_t peak = atomic_load_explicit(&kind->usage.peak, memory_order_relaxed);
+    int64_t former = atomic_load_explicit(&kind->usage.former_peak, memory_order_relaxed);
+    peak = former > peak ? former : peak;
     size_t enough = need + (peak > 0 ? (size_t)peak + (size_t)peak / 16 : 0);
     return gy_kind_total(kind) + need > (enough > LEAST_ENOUGH ? enough : LEAST_ENOUGH);
 }
@@ -293,7 +295,11 @@ static gantry_status add_slab(struct gy_kind *kind, size_t bytes)
     if (!gy_pages_add_slab(&kind->pages, slab)) {
         goto remove_region;
     }
-    atomic_fetch_add_explicit(&kind->slab_total, backing.bytes, memory_order_relaxed);
+    size_t total =
+        atomic_fetch_add_explicit(&kind->slab_total, backing.bytes, memory_order_relaxed) + backing.bytes;
+    if (total > atomic_load_explicit(&kind->slab_peak, memory_order_relaxed)) {
+        atomic_store_explicit(&kind->slab_peak, total, memory_order_relaxed);
+    }
     return GANTRY_OK;
 remove_region:
     gy_granules_replace(kind->setup.map, backing.base, backing.bytes, NULL);

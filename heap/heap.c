@@ -641,6 +641,18 @@ gantry_status gantry_heap_get_stats(gantry_heap *heap, gantry_memory_kind kind, 
     return gy_stats_export(stats, &ours, sizeof(ours), "gantry_heap_get_stats");
 }
 
+gantry_status gantry_heap_reset_peaks(gantry_heap *heap, gantry_memory_kind kind)
+{
+    if (GY_HANDLE_IS_BAD(HEAP, heap)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
+    gantry_status status = check_kind(heap, kind, heap, "gantry_heap_reset_peaks");
+    if (status == GANTRY_OK) {
+        gy_kind_reset_peaks(&heap->kinds[kind], gy_sites_count(&heap->sites));
+    }
+    return status;
+}
+
 enum gy_heap_place gy_heap_look(gantry_heap *heap, const void *address, struct gy_heap_look *out)
 {
     struct gy_region *region = gy_granules_find(&heap->map, (uintptr_t)address);

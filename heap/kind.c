@@ -231,6 +231,60 @@ bool gy_kind_block_at(struct gy_kind *kind, struct gy_region *region, uintptr_t 
            address - out->base < out->bytes;
 }
 
+/* What was allocated is read first: whatever is freed meanwhile, the difference is no more than what was in
+ * use in between.  The tallies of the small tier are held. */
+static int64_t difference(struct gy_kind *kind)
+{
+    uint64_t allocated = atomic_load_explicit(&kind->usage.allocated, memory_order_acquire);
+    allocated += gy_park_allocated(&kind->park);
+    allocated += kind->small != NULL ? gy_small_allocated(kind->small) : 0;
+    atomic_thread_fence(memory_order_seq_cst);
+    uint64_t freed = atomic_load_explicit(&kind->usage.freed, memory_order_acquire);
+    freed += gy_park_freed(&kind->park);
+    freed += kind->small != NULL ? gy_small_freed(kind->small) : 0;
+    return (int64_t)(allocated - freed);
+}
+
+/* For gy_usage: called with anything held. */
+static bool try_exact(void *user, int64_t *out)
+{
+    struct gy_kind *kind = user;
+    if (kind->small != NULL && !gy_small_hold_tallies(kind->small, false)) {
+        return false;
+    }
+    *out = difference(kind);
+    if (kind->small != NULL) {
+        gy_small_let_go_tallies(kind->small);
+    }
+    return true;
+}
+
+static bool try_exact_site(void *user, uint32_t site, int64_t *out)
+{
+    struct gy_kind *kind = user;
+    int64_t count = 0;
+    if (kind->small != NULL && !gy_small_hold_tallies(kind->small, false)) {
+        return false;
+    }
+    *out = atomic_load_explicit(&gy_usage_site(&kind->usage, site)->bytes, memory_order_relaxed);
+    gy_park_collect_site(&kind->park, site, out, &count);
+    if (kind->small != NULL) {
+        gy_small_add_site(kind->small, site, out, &count);
+        gy_small_let_go_tallies(kind->small);
+    }
+    return true;
+}
+
+static int64_t exact_used(struct gy_kind *kind)
+{
+    bool held = kind->small != NULL && gy_small_hold_tallies(kind->small, true);
+    int64_t used = difference(kind);
+    if (held) {
+        gy_small_let_go_tallies(kind->small);
+    }
+    return used > 0 ? used : 0;
+}
+
 static struct gy_sums sum_up(struct gy_kind *kind)
 {
     struct gy_sums sums = {atomic_load_explicit(&kind->usage.used, memory_order_relaxed),
@@ -257,7 +311,7 @@ void gy_kind_stats(struct gy_kind *kind, gantry_heap_stats *stats)
     (void)gy_park_flush(&kind->park); /* what is parked is free */
     struct gy_pages_stats pages = gy_pages_stats(&kind->pages);
     int64_t used = sums.used > 0 ? sums.used : 0; /* other threads may be between two sums */
-    gy_usage_raise_peak(&kind->usage.peak, used);
+    gy_usage_raise_peak(&kind->usage.peak, exact_used(kind));
     stats->slab_bytes = gy_kind_total(kind);
     stats->used_bytes = (uint64_t)used;
     stats->peak_bytes = (uint64_t)atomic_load_explicit(&kind->usage.peak, memory_order_relaxed);
@@ -267,6 +321,30 @@ void gy_kind_stats(struct gy_kind *kind, gantry_heap_stats *stats)
     stats->largest_free = pages.largest_free;
     stats->free_bytes = pages.free_bytes;
     stats->empty_bytes = pages.empty_bytes;
+    stats->peak_slab_bytes = gy_setting(&kind->slab_peak);
+}
+
+static void reset_site_peak(struct gy_kind *kind, uint32_t site)
+{
+    struct gy_site_sums *sums = gy_usage_site(&kind->usage, site);
+    if (sums != NULL) {
+        int64_t bytes = atomic_load_explicit(&sums->bytes, memory_order_relaxed), count = 0;
+        gy_park_collect_site(&kind->park, site, &bytes, &count);
+        if (kind->small != NULL) {
+            gy_small_collect_site(kind->small, site, &bytes, &count);
+        }
+        atomic_store_explicit(&sums->peak, bytes > 0 ? bytes : 0, memory_order_relaxed);
+    }
+}
+
+void gy_kind_reset_peaks(struct gy_kind *kind, uint32_t sites)
+{
+    atomic_store_explicit(&kind->slab_peak, gy_kind_total(kind), memory_order_relaxed);
+    for (uint32_t site = 0; site < sites; site++) {
+        reset_site_peak(kind, site);
+    }
+    gy_usage_reset_peaks(&kind->usage, exact_used(kind));
+    gy_park_forget_highs(&kind->park);
 }
 
 void gy_kind_site_stats(struct gy_kind *kind, uint32_t site, gantry_heap_tag_stats *stats)
@@ -282,9 +360,10 @@ void gy_kind_site_stats(struct gy_kind *kind, uint32_t site, gantry_heap_tag_sta
         gy_small_collect_site(kind->small, site, &bytes, &count);
     }
     gy_usage_raise_peak(&sums->peak, bytes);
+    int64_t peak = atomic_load_explicit(&sums->peak, memory_order_relaxed);
     stats->used_bytes = bytes > 0 ? (uint64_t)bytes : 0;
     stats->block_count = count > 0 ? (uint64_t)count : 0;
-    stats->peak_bytes = (uint64_t)atomic_load_explicit(&sums->peak, memory_order_relaxed);
+    stats->peak_bytes = (uint64_t)peak;
 }
 
 void gy_kind_each_block(struct gy_kind *kind, gy_visit_fn visit, void *user)
@@ -315,6 +394,9 @@ gantry_status gy_kind_init(struct gy_kind *kind, const struct gy_kind_setup *set
 {
     memset(kind, 0, sizeof(*kind));
     kind->setup = *setup;
+    kind->usage.exact = try_exact;
+    kind->usage.exact_site = try_exact_site;
+    kind->usage.exact_user = kind;
     atomic_store(&kind->settings.slab_bytes, setup->slab_bytes);
     atomic_store(&kind->settings.limit_bytes, setup->limit_bytes);
     atomic_store(&kind->settings.base_bytes, setup->base_bytes);

@@ -49,6 +49,7 @@ struct gy_kind {
     bool growing;                     /* guarded by growth_lock; one thread at a time talks to the driver */
     _Atomic(uint64_t) generation;     /* atomic; written under growth_lock: successful growths so far */
     _Atomic(size_t) slab_total;       /* atomic; written by the growing thread only */
+    _Atomic(size_t) slab_peak;        /* atomic; most of that since the peaks were reset */
     atomic_bool excess_told;          /* atomic; setup.excess() was called and no trim since */
     struct gy_slab *spare_slabs;   /* the growing thread only; structs that a late reader may still look at */
     struct gy_chunk *spare_chunks; /* the growing thread only; likewise */
@@ -89,6 +90,8 @@ GANTRY_MUST_CHECK gantry_status gy_kind_resize(struct gy_kind *kind, struct gy_r
 bool gy_kind_contain(struct gy_kind *kind, struct gy_region *region, uintptr_t address);
 
 void gy_kind_stats(struct gy_kind *kind, gantry_heap_stats *stats);
+/* All peaks start anew, with what there is now; of the sites, those with numbers below `sites`. */
+void gy_kind_reset_peaks(struct gy_kind *kind, uint32_t sites);
 
 /* ---- growth (growth.c) ---- */
 

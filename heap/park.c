@@ -261,3 +261,30 @@ void gy_park_collect_site(struct gy_park *park, uint32_t site, int64_t *bytes, i
         gy_tally_collect_site(&park->shards[i].tally, site, bytes, count);
     }
 }
+
+uint64_t gy_park_allocated(const struct gy_park *park)
+{
+    uint64_t bytes = 0;
+    for (unsigned i = 0; i < GY_PARK_SHARDS; i++) {
+        bytes += atomic_load_explicit(&park->shards[i].tally.allocated, memory_order_acquire);
+    }
+    return bytes;
+}
+
+uint64_t gy_park_freed(const struct gy_park *park)
+{
+    uint64_t bytes = 0;
+    for (unsigned i = 0; i < GY_PARK_SHARDS; i++) {
+        bytes += atomic_load_explicit(&park->shards[i].tally.freed, memory_order_acquire);
+    }
+    return bytes;
+}
+
+void gy_park_forget_highs(struct gy_park *park)
+{
+    for (unsigned i = 0; i < GY_PARK_SHARDS; i++) {
+        hold(&park->shards[i]);
+        gy_tally_forget(&park->shards[i].tally);
+        let_go(&park->shards[i]);
+    }
+}

@@ -169,6 +169,14 @@ gantry_alloc_site gy_sites_where(struct gy_sites *sites, uint32_t number)
     return where;
 }
 
+uint32_t gy_sites_count(struct gy_sites *sites)
+{
+    gy_mutex_lock(&sites->lock);
+    uint32_t count = sites->count;
+    gy_mutex_unlock(&sites->lock);
+    return count;
+}
+
 struct gy_site *gy_sites_copy(struct gy_sites *sites, size_t *out_count)
 {
     gy_mutex_lock(&sites->lock);

@@ -35,6 +35,9 @@ GANTRY_MUST_CHECK bool gy_sites_number(struct gy_sites *sites, const gantry_allo
 /* The site of that number, whose strings are static; all NULL for number 0. */
 gantry_alloc_site gy_sites_where(struct gy_sites *sites, uint32_t number);
 
+/* Numbers are below this. */
+uint32_t gy_sites_count(struct gy_sites *sites);
+
 /* Copies of all sites known so far, newest first, for gy_free(); `out_count` gets how many.  NULL: out of
  * host memory. */
 struct gy_site *gy_sites_copy(struct gy_sites *sites, size_t *out_count);

@@ -59,6 +59,16 @@ void gy_small_reused(struct gy_small *small, uint32_t site, size_t bytes, uint32
 void gy_small_collect(struct gy_small *small, struct gy_sums *sums);
 void gy_small_collect_site(struct gy_small *small, uint32_t site, int64_t *bytes, int64_t *count);
 
+/* Between the two no thread's tally comes or goes.  False: it cannot be had without waiting, and `wait` is
+ * false. */
+GANTRY_MUST_CHECK bool gy_small_hold_tallies(struct gy_small *small, bool wait);
+void gy_small_let_go_tallies(struct gy_small *small);
+/* As gy_small_collect_site(). */
+void gy_small_add_site(struct gy_small *small, uint32_t site, int64_t *bytes, int64_t *count);
+/* Bytes in all that those have counted as allocated, or as freed. */
+uint64_t gy_small_allocated(struct gy_small *small);
+uint64_t gy_small_freed(struct gy_small *small);
+
 void gy_small_each_block(struct gy_small *small, gy_visit_fn visit, void *user);
 
 #endif

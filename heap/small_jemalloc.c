@@ -501,13 +501,51 @@ void gy_small_collect(struct gy_small *small, struct gy_sums *sums)
     gy_mutex_unlock(&caches_lock);
 }
 
-void gy_small_collect_site(struct gy_small *small, uint32_t site, int64_t *bytes, int64_t *count)
+void gy_small_add_site(struct gy_small *small, uint32_t site, int64_t *bytes, int64_t *count) GY_NO_ANALYSIS
 {
-    gy_mutex_lock(&caches_lock);
     for (struct small_cache *cache = small->caches; cache != NULL; cache = cache->in_small.next) {
         gy_tally_collect_site(&cache->tally, site, bytes, count);
     }
+}
+
+void gy_small_collect_site(struct gy_small *small, uint32_t site, int64_t *bytes, int64_t *count)
+{
+    gy_mutex_lock(&caches_lock);
+    gy_small_add_site(small, site, bytes, count);
     gy_mutex_unlock(&caches_lock);
+}
+
+bool gy_small_hold_tallies(struct gy_small *small, bool wait) GY_NO_ANALYSIS
+{
+    (void)small;
+    if (wait) {
+        gy_mutex_lock(&caches_lock);
+    }
+    return wait || gy_mutex_try_lock(&caches_lock);
+}
+
+void gy_small_let_go_tallies(struct gy_small *small) GY_NO_ANALYSIS
+{
+    (void)small;
+    gy_mutex_unlock(&caches_lock);
+}
+
+uint64_t gy_small_allocated(struct gy_small *small) GY_NO_ANALYSIS
+{
+    uint64_t bytes = 0;
+    for (const struct small_cache *cache = small->caches; cache != NULL; cache = cache->in_small.next) {
+        bytes += atomic_load_explicit(&cache->tally.allocated, memory_order_acquire);
+    }
+    return bytes;
+}
+
+uint64_t gy_small_freed(struct gy_small *small) GY_NO_ANALYSIS
+{
+    uint64_t bytes = 0;
+    for (const struct small_cache *cache = small->caches; cache != NULL; cache = cache->in_small.next) {
+        bytes += atomic_load_explicit(&cache->tally.freed, memory_order_acquire);
+    }
+    return bytes;
 }
 
 void gy_small_each_block(struct gy_small *small, gy_visit_fn visit, void *user)

@@ -169,9 +169,10 @@ static void print_map(FILE *out, gantry_memory_kind kind, const gantry_heap_stat
                             : 0.0;
     fprintf(out,
             "%s memory: %" PRIu64 " bytes in %" PRIu64 " blocks (peak %" PRIu64 "), %" PRIu64
-            " bytes of slabs, %" PRIu64 " free, the largest piece %" PRIu64 " (%.0f %% fragmented)\n",
+            " bytes of slabs (peak %" PRIu64 "), %" PRIu64 " free, the largest piece %" PRIu64
+            " (%.0f %% fragmented)\n",
             gy_kind_name(kind), stats->used_bytes, stats->block_count, stats->peak_bytes, stats->slab_bytes,
-            stats->free_bytes, stats->largest_free, fragmented);
+            stats->peak_slab_bytes, stats->free_bytes, stats->largest_free, fragmented);
     fputs("  # blocks   s small blocks   + both   . free\n", out);
     for (size_t i = 0; i < map->count; i++) {
         fprintf(out, "  0x%012" PRIxPTR " %6zu MiB |%s|\n", map->bases[i], map->bytes[i] >> 20,

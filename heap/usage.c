@@ -45,13 +45,42 @@ static int64_t add(_Atomic(int64_t) *sum, int64_t bytes)
     return atomic_fetch_add_explicit(sum, bytes, memory_order_acq_rel) + bytes;
 }
 
+void gy_usage_look(struct gy_usage *usage, int64_t used)
+{
+    if (__builtin_expect(used <= atomic_load_explicit(&usage->peak, memory_order_relaxed), 1)) {
+        return;
+    }
+    if (usage->exact == NULL || usage->exact(usage->exact_user, &used)) {
+        gy_usage_raise_peak(&usage->peak, used);
+    }
+}
+
+void gy_usage_reset_peaks(struct gy_usage *usage, int64_t used)
+{
+    gy_usage_raise_peak(&usage->former_peak, atomic_load_explicit(&usage->peak, memory_order_relaxed));
+    atomic_store_explicit(&usage->peak, used, memory_order_relaxed);
+}
+
 static void add_used(struct gy_usage *usage, int64_t bytes)
 {
     int64_t now = add(&usage->used, bytes);
     if (bytes > 0) {
         struct gy_tally *lone = gy_tally_rival(usage);
-        now += lone != NULL ? atomic_load_explicit(&lone->held_back, memory_order_relaxed) : 0;
-        gy_usage_raise_peak(&usage->peak, now);
+        gy_usage_look(usage, now + (lone != NULL ? gy_tally_held(lone) : 0));
+    }
+}
+
+static void count_untallied(struct gy_usage *usage, int64_t bytes)
+{
+    uint64_t size = bytes > 0 ? (uint64_t)bytes : (uint64_t)-bytes;
+    atomic_fetch_add_explicit(bytes > 0 ? &usage->allocated : &usage->freed, size, memory_order_acq_rel);
+}
+
+static void look_at_site(struct gy_usage *usage, struct gy_site_sums *sums, uint32_t site, int64_t used)
+{
+    if (used > atomic_load_explicit(&sums->peak, memory_order_relaxed) &&
+        (usage->exact_site == NULL || usage->exact_site(usage->exact_user, site, &used))) {
+        gy_usage_raise_peak(&sums->peak, used);
     }
 }
 
@@ -66,7 +95,7 @@ static void add_to_site(struct gy_usage *usage, uint32_t site, int64_t bytes, in
         if (lone != NULL) {
             gy_tally_collect_site(lone, site, &now, &blocks);
         }
-        gy_usage_raise_peak(&sums->peak, now);
+        look_at_site(usage, sums, site, now);
     }
     if (count != 0) {
         atomic_fetch_add_explicit(&sums->count, count, memory_order_relaxed);
@@ -79,8 +108,7 @@ static uint64_t blocks_noted(const struct gy_tally *tally)
            atomic_load_explicit(&tally->frees, memory_order_relaxed);
 }
 
-/* Have all peaks looked at again. */
-static void forget_highs(struct gy_tally *tally)
+void gy_tally_forget(struct gy_tally *tally)
 {
     tally->high = INT64_MIN / 2;
     for (unsigned i = 0; i < GY_TALLY_SITES; i++) {
@@ -96,7 +124,7 @@ static void claim_lone(struct gy_tally *tally, struct gy_usage *usage)
     tally->streak = 0;
     if (atomic_compare_exchange_strong(&usage->lone, &lone, tally)) {
         tally->hold = GY_TALLY_HOLD_ALL;
-        forget_highs(tally);
+        gy_tally_forget(tally);
     } else if (lone != tally) {
         uint64_t blocks = blocks_noted(lone);
         tally->has_idle_rival = blocks == tally->rival_blocks;
@@ -128,9 +156,18 @@ void gy_tally_init(struct gy_tally *tally, int64_t hold, bool may_be_lone)
     *tally = (struct gy_tally){.hold = hold, .least_hold = hold, .may_be_lone = may_be_lone};
 }
 
+/* Its writer: what is held back becomes so much less. */
+static void add_moved(struct gy_tally *tally, int64_t bytes)
+{
+    atomic_store_explicit(&tally->moved, atomic_load_explicit(&tally->moved, memory_order_relaxed) + bytes,
+                          memory_order_relaxed);
+}
+
 void gy_tally_pass(struct gy_tally *tally, struct gy_usage *usage, uint32_t site, int64_t bytes)
 {
     adapt(tally, usage);
+    gy_tally_count(tally, bytes);
+    add_moved(tally, bytes);
     add_to_site(usage, site, bytes, 0);
     add_used(usage, bytes);
 }
@@ -140,6 +177,7 @@ void gy_usage_note(struct gy_usage *usage, uint32_t site, int64_t bytes, int cou
     if (count != 0) {
         atomic_fetch_add_explicit(count > 0 ? &usage->allocs : &usage->frees, 1, memory_order_relaxed);
     }
+    count_untallied(usage, bytes);
     add_to_site(usage, site, bytes, count);
     add_used(usage, bytes);
 }
@@ -157,8 +195,8 @@ static void move_all(struct gy_tally *tally, struct gy_usage *usage)
         atomic_store_explicit(&tally->sites[i].count, 0, memory_order_relaxed);
         add_to_site(usage, atomic_load_explicit(&tally->sites[i].site, memory_order_relaxed), bytes, count);
     }
-    int64_t held = atomic_load_explicit(&tally->held_back, memory_order_relaxed);
-    atomic_store_explicit(&tally->held_back, 0, memory_order_relaxed);
+    int64_t held = gy_tally_held(tally);
+    add_moved(tally, held);
     add_used(usage, held);
 }
 
@@ -189,17 +227,17 @@ void gy_tally_depose(struct gy_tally *lone, struct gy_usage *usage, struct gy_ta
 
 void gy_tally_look(struct gy_tally *tally, struct gy_usage *usage, unsigned slot)
 {
-    int64_t held = atomic_load_explicit(&tally->held_back, memory_order_relaxed);
+    int64_t held = gy_tally_held(tally);
     int64_t bytes = atomic_load_explicit(&tally->sites[slot].bytes, memory_order_relaxed);
-    struct gy_site_sums *sums =
-        gy_usage_site(usage, atomic_load_explicit(&tally->sites[slot].site, memory_order_relaxed));
+    uint32_t site = atomic_load_explicit(&tally->sites[slot].site, memory_order_relaxed);
+    struct gy_site_sums *sums = gy_usage_site(usage, site);
     int64_t used = atomic_load_explicit(&usage->used, memory_order_relaxed);
     if (used != tally->used) {
-        forget_highs(tally);
+        gy_tally_forget(tally);
         tally->used = used;
     }
-    gy_usage_raise_peak(&usage->peak, used + held);
-    gy_usage_raise_peak(&sums->peak, atomic_load_explicit(&sums->bytes, memory_order_relaxed) + bytes);
+    gy_usage_look(usage, used + held);
+    look_at_site(usage, sums, site, atomic_load_explicit(&sums->bytes, memory_order_relaxed) + bytes);
     tally->high = held > tally->high ? held : tally->high;
     tally->sites[slot].high = bytes > tally->sites[slot].high ? bytes : tally->sites[slot].high;
     if (atomic_load_explicit(&usage->latest, memory_order_relaxed) != tally) {
@@ -210,6 +248,11 @@ void gy_tally_look(struct gy_tally *tally, struct gy_usage *usage, unsigned slot
 void gy_tally_end(struct gy_tally *tally, struct gy_usage *usage)
 {
     gy_tally_settle(tally, usage);
+    atomic_fetch_add_explicit(&usage->allocated,
+                              atomic_load_explicit(&tally->allocated, memory_order_relaxed),
+                              memory_order_acq_rel);
+    atomic_fetch_add_explicit(&usage->freed, atomic_load_explicit(&tally->freed, memory_order_relaxed),
+                              memory_order_acq_rel);
     atomic_fetch_add_explicit(&usage->allocs, atomic_load_explicit(&tally->allocs, memory_order_relaxed),
                               memory_order_relaxed);
     atomic_fetch_add_explicit(&usage->frees, atomic_load_explicit(&tally->frees, memory_order_relaxed),
@@ -218,7 +261,7 @@ void gy_tally_end(struct gy_tally *tally, struct gy_usage *usage)
 
 void gy_tally_collect(struct gy_tally *tally, struct gy_sums *sums)
 {
-    sums->used += atomic_load_explicit(&tally->held_back, memory_order_relaxed);
+    sums->used += gy_tally_held(tally);
     sums->allocs += atomic_load_explicit(&tally->allocs, memory_order_relaxed);
     sums->frees += atomic_load_explicit(&tally->frees, memory_order_relaxed);
 }

@@ -1,5 +1,9 @@
 /* What the blocks of one kind add up to, in all and per allocation site.
  *
+ * Peaks are never above what was in use, for all that threads hold back: who finds what looks like a new peak
+ * asks usage->exact, which reads two counters of each tally that only grow, what was allocated in all first,
+ * and what was freed in all afterwards.
+ *
  * The shared sums (struct gy_usage) are atomic, and every thread that touched them for every block would
  * fight over their cache lines.  So blocks are noted in a tally of few writers first, and move to the shared
  * sums when they have come to some size: peaks may miss that much per tally.  The size doubles, up to 32
@@ -32,10 +36,19 @@ struct gy_site_sums {
 };
 
 struct gy_usage {
-    _Atomic(int64_t) used;    /* atomic; requested bytes of live blocks, less what tallies hold back */
-    _Atomic(int64_t) peak;    /* atomic; most of `used` so far */
-    _Atomic(uint64_t) allocs; /* atomic; noted without a tally or in one that has ended */
-    _Atomic(uint64_t) frees;  /* atomic; likewise */
+    /* immutable: what is in use, or a little less; false: it cannot be told now.  NULL: no tally but the one
+     * that moves something holds anything back. */
+    bool (*exact)(void *user, int64_t *out);
+    /* immutable: the same of a site, give or take what other threads do at this moment; NULL likewise. */
+    bool (*exact_site)(void *user, uint32_t site, int64_t *out);
+    void *exact_user;             /* immutable */
+    _Atomic(uint64_t) allocated;  /* atomic; bytes in all, noted without a tally or in one that has ended */
+    _Atomic(uint64_t) freed;      /* atomic; likewise */
+    _Atomic(int64_t) former_peak; /* atomic; most of the peaks before gy_usage_reset_peaks() */
+    _Atomic(int64_t) used;        /* atomic; requested bytes of live blocks, less what tallies hold back */
+    _Atomic(int64_t) peak;        /* atomic; most of `used` so far */
+    _Atomic(uint64_t) allocs;     /* atomic; noted without a tally or in one that has ended */
+    _Atomic(uint64_t) frees;      /* atomic; likewise */
     _Atomic(struct gy_tally *) latest; /* atomic; that has moved something; only compared */
     _Atomic(struct gy_tally *) lone;   /* atomic; the lone one, NULL: none; from NULL by its writer */
     _Atomic(struct gy_site_sums *) sites[GY_SITE_SUMS_BLOCKS]; /* atomic; NULL, then one block for ever */
@@ -43,17 +56,19 @@ struct gy_usage {
 
 /* Blocks that come and go noted by one writer at a time, and read by anybody. */
 struct gy_tally {
-    int64_t hold;               /* the writer only; bytes that may be held back now */
-    int64_t least_hold;         /* immutable */
-    bool may_be_lone;           /* immutable; there is a lock to have its writer's place */
-    bool has_idle_rival;        /* the writer only; the lone one seems to do nothing: depose it */
-    uint32_t streak;            /* the writer only; moves in a row that no other tally interrupted */
-    uint64_t rival_blocks;      /* the writer only; what the lone one had counted when last looked at */
-    int64_t used;               /* the writer only; lone: usage->used when peaks were looked at */
-    int64_t high;               /* the writer only; lone: most of held_back with which they were */
-    _Atomic(int64_t) held_back; /* atomic; bytes not yet in usage->used */
-    _Atomic(uint64_t) allocs;   /* atomic; never moved while the tally lives */
-    _Atomic(uint64_t) frees;    /* atomic; likewise */
+    int64_t hold;                /* the writer only; bytes that may be held back now */
+    int64_t least_hold;          /* immutable */
+    bool may_be_lone;            /* immutable; there is a lock to have its writer's place */
+    bool has_idle_rival;         /* the writer only; the lone one seems to do nothing: depose it */
+    uint32_t streak;             /* the writer only; moves in a row that no other tally interrupted */
+    uint64_t rival_blocks;       /* the writer only; what the lone one had counted when last looked at */
+    int64_t used;                /* the writer only; lone: usage->used when peaks were looked at */
+    int64_t high;                /* the writer only; lone: most that was held back with which they were */
+    _Atomic(uint64_t) allocated; /* atomic; bytes in all; never moved while the tally lives */
+    _Atomic(uint64_t) freed;     /* atomic; likewise */
+    _Atomic(int64_t) moved;      /* atomic; of the difference, what is in usage->used */
+    _Atomic(uint64_t) allocs;    /* atomic; never moved while the tally lives */
+    _Atomic(uint64_t) frees;     /* atomic; likewise */
     struct {
         _Atomic(uint32_t) site; /* atomic */
         _Atomic(int32_t) count; /* atomic; not yet in the site's sums */
@@ -108,12 +123,36 @@ void gy_tally_pass(struct gy_tally *tally, struct gy_usage *usage, uint32_t site
 
 /* Make `peak` at least `used`. */
 void gy_usage_raise_peak(_Atomic(int64_t) *peak, int64_t used);
+/* Of the kind: what is in use may be `used`, which the caller has not counted exactly. */
+void gy_usage_look(struct gy_usage *usage, int64_t used);
+/* The peaks start anew, with what is in use; of the sites, those of tallies excepted (gy_tally_forget()). */
+void gy_usage_reset_peaks(struct gy_usage *usage, int64_t used);
+/* By whoever has taken the place of the tally's writer: have it look for peaks again. */
+void gy_tally_forget(struct gy_tally *tally);
 
 static inline struct gy_site_sums *gy_usage_site(struct gy_usage *usage, uint32_t site)
 {
     struct gy_site_sums *block =
         atomic_load_explicit(&usage->sites[site >> GY_SITE_SUMS_BITS], memory_order_acquire);
     return block != NULL ? &block[site & (GY_SITE_SUMS - 1)] : NULL;
+}
+
+/* Bytes not yet in usage->used. */
+static inline int64_t gy_tally_held(const struct gy_tally *tally)
+{
+    uint64_t allocated = atomic_load_explicit(&tally->allocated, memory_order_relaxed);
+    uint64_t freed = atomic_load_explicit(&tally->freed, memory_order_relaxed);
+    return (int64_t)(allocated - freed) - atomic_load_explicit(&tally->moved, memory_order_relaxed);
+}
+
+/* Its writer: `bytes` more are in use. */
+static inline void gy_tally_count(struct gy_tally *tally, int64_t bytes)
+{
+    _Atomic(uint64_t) *counter = bytes > 0 ? &tally->allocated : &tally->freed;
+    uint64_t size = bytes > 0 ? (uint64_t)bytes : (uint64_t)-bytes;
+    /* Released: who sees a block allocated in the place of another sees that one freed. */
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + size,
+                          memory_order_release);
 }
 
 /* As gy_usage_note(), by the tally's writer.  `may_be_lone` is what gy_tally_init() was told: a constant
@@ -139,11 +178,11 @@ __attribute__((always_inline)) static inline void gy_tally_note(struct gy_tally 
     }
     int64_t of_site = atomic_load_explicit(&tally->sites[slot].bytes, memory_order_relaxed) + bytes;
     int32_t blocks = atomic_load_explicit(&tally->sites[slot].count, memory_order_relaxed) + count;
-    int64_t held = atomic_load_explicit(&tally->held_back, memory_order_relaxed) + bytes;
+    gy_tally_count(tally, bytes);
+    int64_t held = gy_tally_held(tally);
     /* Released: who reads them and then the site finds the right one. */
     atomic_store_explicit(&tally->sites[slot].bytes, of_site, memory_order_release);
     atomic_store_explicit(&tally->sites[slot].count, blocks, memory_order_release);
-    atomic_store_explicit(&tally->held_back, held, memory_order_relaxed);
     if (__builtin_expect(held >= hold || held <= -hold || of_site >= hold || of_site <= -hold, 0)) {
         gy_tally_settle(tally, usage);
     } else if (may_be_lone && hold == GY_TALLY_HOLD_ALL &&

@@ -164,14 +164,16 @@ typedef struct gantry_heap_stats {
     size_t struct_size;   /* in: sizeof of the caller */
     uint64_t slab_bytes;  /* taken from the driver */
     uint64_t used_bytes;  /* requested by live blocks */
-    uint64_t peak_bytes;  /* most of those at once; per thread up to 32 KiB in blocks of at most 14 KiB and
-                           * 1 MiB in others may be missing, or 32 times that with several at once */
+    uint64_t peak_bytes;  /* most of those at once, never more than there were; per thread up to 32 KiB in
+                           * blocks of at most 14 KiB and 1 MiB in others may be missing, or 32 times that with
+                           * several at once */
     uint64_t block_count; /* live blocks */
     uint64_t alloc_count; /* allocations since creation */
     uint64_t free_count;
     uint64_t largest_free; /* largest free range in the page layer */
     uint64_t free_bytes;   /* of all its free ranges; 1 - largest_free / free_bytes is how fragmented it is */
     uint64_t empty_bytes;  /* of slabs without a live block */
+    uint64_t peak_slab_bytes; /* most slab_bytes at once */
 } gantry_heap_stats;
 
 /** @retval GANTRY_OK
@@ -179,13 +181,20 @@ typedef struct gantry_heap_stats {
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_heap_get_stats(gantry_heap *heap, gantry_memory_kind kind,
                                                                  gantry_heap_stats *stats);
 
+/** Start the peaks of a kind anew: those of gantry_heap_stats and gantry_heap_tag_stats become what there is
+ *  now.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, unknown kind */
+GANTRY_API gantry_status gantry_heap_reset_peaks(gantry_heap *heap, gantry_memory_kind kind);
+
 /** What one tag has from one place. */
 typedef struct gantry_heap_tag_stats {
     const char *tag;  /* never NULL */
     const char *file; /* may be NULL */
     int line;
     uint64_t used_bytes;
-    uint64_t peak_bytes; /* as exact as that of gantry_heap_stats */
+    uint64_t peak_bytes; /* as that of gantry_heap_stats; what other threads freed at the moment of the peak
+                          * may be in it */
     uint64_t block_count;
 } gantry_heap_tag_stats;
 

@@ -151,6 +151,7 @@ static void heap_rows(void)
     BAD(GONE, gantry_heap_get_settings(heap, kind, &settings));
     BAD(GONE, gantry_heap_reserve(heap, kind, 1));
     BAD(GONE, gantry_heap_trim(heap, kind, 0, NULL));
+    BAD(GONE, gantry_heap_reset_peaks(heap, kind));
     BAD(GONE, gantry_heap_get_stats(heap, kind, &stats));
     BAD(GONE, gantry_heap_get_tag_stats(heap, kind, NULL, 0, &count));
     BAD(GONE, gantry_heap_dump(heap, kind, stdout));

@@ -109,6 +109,8 @@ static void setting_rows(gantry_heap *heap)
     BAD("`heap` NULL", gantry_heap_reserve(NULL, pinned, 1));
     BAD("unknown kind", gantry_heap_reserve(heap, unknown, 1));
     BAD("`heap` NULL", gantry_heap_trim(NULL, pinned, 0, NULL));
+    BAD("`heap` NULL", gantry_heap_reset_peaks(NULL, pinned));
+    BAD("unknown kind", gantry_heap_reset_peaks(heap, unknown));
     BAD("unknown kind", gantry_heap_trim(heap, unknown, 0, NULL));
 }
 

@@ -409,6 +409,47 @@ static void test_write_after_free_is_found_when_the_memory_is_given_out_again(vo
     heap_scene_close(heap);
 }
 
+static void test_peaks_start_anew_when_they_are_reset(void **state)
+{
+    (void)state;
+    gantry_heap *heap = heap_scene_open(NULL);
+    gantry_heap_stats stats = {.struct_size = sizeof(stats)};
+    gantry_heap_tag_stats tag;
+    gantry_alloc_site site = GANTRY_ALLOC_SITE("test");
+    size_t count;
+    void *large, *small;
+    assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, 5 * MIB, 0, site, &large));
+    assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, 700, 0, site, &small));
+    assert_ok(gantry_heap_get_stats(heap, GANTRY_MEMORY_DEVICE, &stats));
+    assert_int_equal(stats.peak_bytes, 5 * MIB + 700);
+    uint64_t slabs = stats.slab_bytes;
+    assert_int_equal(stats.peak_slab_bytes, slabs);
+    assert_ok(gantry_heap_free(heap, large));
+    assert_ok(gantry_heap_trim(heap, GANTRY_MEMORY_DEVICE, 0, NULL));
+    assert_ok(gantry_heap_get_stats(heap, GANTRY_MEMORY_DEVICE, &stats));
+    assert_int_equal(stats.peak_bytes, 5 * MIB + 700);
+    assert_true(stats.slab_bytes <= slabs && stats.peak_slab_bytes == slabs);
+    assert_ok(gantry_heap_reset_peaks(heap, GANTRY_MEMORY_DEVICE));
+    assert_ok(gantry_heap_get_stats(heap, GANTRY_MEMORY_DEVICE, &stats));
+    assert_int_equal(stats.peak_bytes, 700);
+    assert_int_equal(stats.peak_slab_bytes, stats.slab_bytes);
+    assert_ok(gantry_heap_get_tag_stats(heap, GANTRY_MEMORY_DEVICE, &tag, 1, &count));
+    assert_int_equal(tag.peak_bytes, 700);
+    for (int i = 0; i < 300; i++) { /* so long alone that the thread keeps its sums to itself */
+        assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, 3 * MIB, 0, site, &large));
+        assert_ok(gantry_heap_free(heap, large));
+    }
+    assert_ok(gantry_heap_reset_peaks(heap, GANTRY_MEMORY_DEVICE));
+    assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, 2 * MIB, 0, site, &large));
+    assert_ok(gantry_heap_free(heap, large));
+    assert_ok(gantry_heap_get_stats(heap, GANTRY_MEMORY_DEVICE, &stats));
+    assert_int_equal(stats.peak_bytes, 2 * MIB + 700); /* less than before, and seen all the same */
+    assert_ok(gantry_heap_free(heap, small));
+    assert_int_equal(gantry_heap_reset_peaks(NULL, GANTRY_MEMORY_DEVICE), GANTRY_ERR_INVALID_ARGUMENT);
+    assert_int_equal(gantry_heap_reset_peaks(heap, (gantry_memory_kind)7), GANTRY_ERR_INVALID_ARGUMENT);
+    heap_scene_close(heap);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -416,6 +457,7 @@ int main(void)
         cmocka_unit_test(test_base_size_is_taken_at_once_and_stays),
         cmocka_unit_test(test_reserve_makes_later_allocations_free_of_driver_calls),
         cmocka_unit_test(test_tags_tell_current_peak_and_count),
+        cmocka_unit_test(test_peaks_start_anew_when_they_are_reset),
         cmocka_unit_test(test_map_shows_slabs_and_tags),
         cmocka_unit_test(test_block_is_found_by_any_address_in_it),
         cmocka_unit_test(test_out_of_memory_callback_is_asked_once_and_retried),

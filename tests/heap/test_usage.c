@@ -6,6 +6,7 @@
 #include "heap/kind.h"
 #include "tests/heap/untouchable.h"
 
+#include <sched.h>
 #include <string.h>
 
 #define MIB ((int64_t)1 << 20)
@@ -143,7 +144,7 @@ static void test_an_idle_lone_one_is_deposed(void **state)
     }
     gy_tally_depose(&a, &usage, &b);
     assert_null(gy_tally_rival(&usage));
-    assert_true(atomic_load(&a.held_back) == 0);
+    assert_true(gy_tally_held(&a) == 0);
     pairs(&b, 1, 4 * MIB, 100);
     assert_ptr_equal(gy_tally_rival(&usage), &b);
     assert_true(used(&a, &b) == 20 * MIB + MIB / 4 && site_used(1, &a, &b) == 20 * MIB + MIB / 4);
@@ -221,6 +222,135 @@ static void test_threads_take_over_from_each_other(void **state)
     untouchable_close();
 }
 
+/* ---- peaks are never above what was in use ---- */
+
+enum { HANDS = 3, IN_HAND = 24 };
+
+/* Blocks go from hand to hand: whoever allocates one does not free it.  `live` counts each from before its
+ * allocation until after its end, so `most` is at least what was ever in use. */
+struct hands {
+    struct gy_kind kind;
+    _Atomic(uintptr_t) blocks[IN_HAND];
+    _Atomic(int64_t) live, most;
+    int64_t sizes[IN_HAND];
+    _Atomic(int) failures;
+};
+
+struct hand {
+    struct hands *all;
+    unsigned number;
+};
+
+static struct gy_granules hands_map;
+
+static void change_hands(void *arg)
+{
+    const struct hand *hand = arg;
+    struct hands *h = hand->all;
+    for (unsigned i = 0; i < 20000; i++) {
+        unsigned slot = (i * 7 + hand->number * 5) % IN_HAND;
+        uintptr_t block = 0;
+        int64_t now = atomic_fetch_add(&h->live, h->sizes[slot]) + h->sizes[slot];
+        gy_usage_raise_peak(&h->most, now);
+        if (gy_kind_alloc(&h->kind, (size_t)h->sizes[slot], 256, 1 + slot % 3, &block) != GANTRY_OK) {
+            atomic_fetch_add(&h->failures, 1);
+            return;
+        }
+        uintptr_t former = atomic_exchange(&h->blocks[slot], block);
+        if (former != 0) {
+            atomic_fetch_add(&h->failures,
+                             !gy_kind_free(&h->kind, gy_granules_find(&hands_map, former), former));
+            atomic_fetch_sub(&h->live, h->sizes[slot]);
+        }
+    }
+}
+
+static void test_no_peak_is_above_what_was_in_use(void **state)
+{
+    (void)state;
+    static struct hands h;
+    bool small = gy_small_probe() == GANTRY_OK;
+    memset(&h, 0, sizeof(h));
+    memset(&hands_map, 0, sizeof(hands_map));
+    untouchable_open(256);
+    struct gy_kind_setup made = {
+        .kind = GANTRY_MEMORY_DEVICE, .ops = &untouchable_ops, .map = &hands_map, .use_small = small};
+    assert_ok(gy_kind_init(&h.kind, &made));
+    struct hand hands[HANDS];
+    gy_thread threads[HANDS];
+    for (unsigned slot = 0; slot < IN_HAND; slot++) {
+        h.sizes[slot] = slot % 4 == 0 ? 3000 : slot % 4 == 1 ? 300 * 1024 : (int64_t)(slot + 1) * 20 * 1024;
+    }
+    for (unsigned i = 0; i < HANDS; i++) {
+        hands[i] = (struct hand){&h, i};
+        assert_ok(gy_thread_start(&threads[i], "hand", change_hands, &hands[i]));
+    }
+    for (unsigned i = 0; i < HANDS; i++) {
+        gy_thread_join(&threads[i]);
+    }
+    assert_int_equal(h.failures, 0);
+    gantry_heap_stats stats = {0};
+    gy_kind_stats(&h.kind, &stats);
+    assert_true((int64_t)stats.used_bytes == atomic_load(&h.live));
+    assert_true((int64_t)stats.peak_bytes <= atomic_load(&h.most));
+    assert_true(stats.peak_bytes >= stats.used_bytes && stats.peak_bytes <= stats.peak_slab_bytes);
+    for (unsigned slot = 0; slot < IN_HAND; slot++) {
+        uintptr_t block = atomic_load(&h.blocks[slot]);
+        assert_true(gy_kind_free(&h.kind, gy_granules_find(&hands_map, block), block));
+    }
+    gy_kind_fini(&h.kind);
+    gy_granules_fini(&hands_map);
+    untouchable_close();
+}
+
+/* One allocates, another one frees: a single block is in use at a time. */
+static void free_one(void *arg)
+{
+    struct hands *h = arg;
+    for (int i = 0; i < 4000; i++) {
+        uintptr_t block;
+        while ((block = atomic_exchange(&h->blocks[0], 0)) == 0) {
+            sched_yield();
+        }
+        atomic_fetch_add(&h->failures, !gy_kind_free(&h->kind, gy_granules_find(&hands_map, block), block));
+        atomic_store(&h->live, i + 1);
+    }
+}
+
+static void test_frees_of_another_thread_count_at_once(void **state)
+{
+    (void)state;
+    static struct hands h;
+    const size_t bytes = 300 * 1024;
+    gy_thread thread;
+    memset(&h, 0, sizeof(h));
+    memset(&hands_map, 0, sizeof(hands_map));
+    untouchable_open(256);
+    struct gy_kind_setup made = {.kind = GANTRY_MEMORY_DEVICE, .ops = &untouchable_ops, .map = &hands_map};
+    assert_ok(gy_kind_init(&h.kind, &made));
+    assert_ok(gy_thread_start(&thread, "frees", free_one, &h));
+    for (int i = 0; i < 4000; i++) {
+        uintptr_t block;
+        while (atomic_load(&h.live) < i) {
+            sched_yield();
+        }
+        assert_ok(gy_kind_alloc(&h.kind, bytes, 256, 1, &block));
+        atomic_store(&h.blocks[0], block);
+    }
+    gy_thread_join(&thread);
+    gantry_heap_stats stats = {0};
+    gantry_heap_tag_stats tag = {0};
+    gy_kind_stats(&h.kind, &stats);
+    gy_kind_site_stats(&h.kind, 1, &tag);
+    assert_int_equal(h.failures, 0);
+    assert_int_equal(stats.used_bytes, 0);
+    assert_in_range(stats.peak_bytes, 0, bytes);
+    assert_in_range(tag.peak_bytes, 0, 2 * bytes);
+    gy_kind_fini(&h.kind);
+    gy_granules_fini(&hands_map);
+    untouchable_close();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -230,6 +360,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_an_idle_lone_one_is_deposed, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_tally_that_must_not_is_never_the_lone_one, setup, teardown),
         cmocka_unit_test(test_threads_take_over_from_each_other),
+        cmocka_unit_test(test_no_peak_is_above_what_was_in_use),
+        cmocka_unit_test(test_frees_of_another_thread_count_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
