@@ -1,0 +1,421 @@
+/* Crossings: random programs in which many features of the library are used at once, and an oracle that says
+ * whether what was observed is possible.
+ *
+ *   crossing_features.c  the table of features with their values, and what cannot be together
+ *   crossing_program.c   a seed becomes a program: a value of each feature, and a graph of tasks
+ *   crossing_open.c      makes what a program needs
+ *   crossing_run.c       performs a program
+ *   crossing_tasks.c     what its tasks do, and note
+ *   crossing_foreign.c   calls into CUDA that a callback makes by itself
+ *   crossing_oracle.c    rules about what was noted
+ *   crossing_effects.c   which values took effect
+ *   crossing_matrix.c    how often two of them did so together
+ *   test_crossings.c     programs one after the other, in processes of their own
+ *
+ * Nothing here uses the library but through its public headers. */
+#ifndef TESTS_CAMPAIGN_CROSSING_H
+#define TESTS_CAMPAIGN_CROSSING_H
+
+#include "tests/campaign/crossing_cell.h"
+
+#include <gantry/gantry.h>
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* ---- features -------------------------------------------------------------------------------- */
+
+/* F(NAME, text) begins a feature, V(NAME, text, weight) is one of its values, the first of which is the plain
+ * one.  Weight 0: not drawn, takes effect by itself. */
+#define CROSS_FEATURES(F, V)              \
+    F(SUBMISSION, "submission")           \
+    V(STREAMS, "streams", 3)              \
+    V(GRAPHS, "graphs", 4)                \
+    V(AUTO, "auto", 3)                    \
+    F(GRAPH, "graph")                     \
+    V(REBUILT, "rebuilt", 3)              \
+    V(LATE, "late", 2)                    \
+    V(FROZEN, "frozen", 3)                \
+    V(PARTS, "parts", 3)                  \
+    V(RUNS, "runs", 2)                    \
+    F(STABLE, "stable")                   \
+    V(UNSTABLE, "no", 2)                  \
+    V(STABLE, "called", 1)                \
+    V(REPLAYED, "replayed", 3)            \
+    F(CALLS, "calls")                     \
+    V(ONE_CALL, "one", 2)                 \
+    V(CALLS, "several", 3)                \
+    V(AGAIN, "again", 2)                  \
+    V(POLL, "poll", 2)                    \
+    F(FAILURE, "failure")                 \
+    V(NO_FAILURE, "no", 8)                \
+    V(CALLBACK, "callback", 2)            \
+    V(BODY, "body", 2)                    \
+    V(MEMORY_OUT, "out-of-memory", 2)     \
+    V(ABORT, "abort", 2)                  \
+    V(REFUSED, "driver", 2)               \
+    V(FORCED, "forced", 1)                \
+    V(FAULT, "fault", 1)                  \
+    F(CANCEL, "cancel")                   \
+    V(NO_CANCEL, "no", 8)                 \
+    V(CANCEL_START, "at-start", 1)        \
+    V(CANCEL_BODY, "body", 2)             \
+    V(CANCEL_RELEASE, "release", 2)       \
+    V(CANCEL_LAUNCH, "launch", 2)         \
+    V(CANCEL_THREAD, "thread", 2)         \
+    V(CANCEL_STOPPED, "stopped", 1)       \
+    F(MEMORY, "memory")                   \
+    V(NO_MEMORY, "no", 3)                 \
+    V(MEMORY_FITS, "fits", 2)             \
+    V(MEMORY_WAITS, "waits", 3)           \
+    F(PARTITIONS, "partitions")           \
+    V(WHOLE, "no", 3)                     \
+    V(TWO_PARTITIONS, "two", 2)           \
+    V(BORROWING, "borrowing", 2)          \
+    F(SHARE, "share")                     \
+    V(NO_SHARE, "no", 4)                  \
+    V(PARTITION_SHARE, "partition", 2)    \
+    V(MANAGER_SHARE, "manager", 2)        \
+    F(PRIORITY, "priority")               \
+    V(EQUAL, "equal", 1)                  \
+    V(MIXED, "mixed", 1)                  \
+    V(CLASSES, "classes", 1)              \
+    F(COMPLETION, "completion")           \
+    V(NO_COMPLETION, "no", 2)             \
+    V(COMPLETION, "last-call", 2)         \
+    V(COMPLETION_MIDDLE, "first-call", 2) \
+    V(WITNESS, "witness", 3)              \
+    V(ACROSS, "across", 3)                \
+    F(LIGHT, "light")                     \
+    V(NO_LIGHT, "no", 2)                  \
+    V(LIGHT, "light", 1)                  \
+    V(SPAWNED, "spawned", 1)              \
+    V(ADDED, "added", 2)                  \
+    F(MANAGERS, "managers")               \
+    V(ALONE, "one", 3)                    \
+    V(TWO_MANAGERS, "two", 2)             \
+    V(THREE_MANAGERS, "three", 1)         \
+    F(CPU_WAIT, "cpu-wait")               \
+    V(CPU_HYBRID, "hybrid", 1)            \
+    V(CPU_BLOCK, "block", 5)              \
+    V(CPU_YIELD, "yield", 1)              \
+    V(CPU_SPIN, "spin", 1)                \
+    V(CPU_ADAPTIVE, "adaptive", 1)        \
+    F(GPU_WAIT, "gpu-wait")               \
+    V(GPU_HYBRID, "hybrid", 2)            \
+    V(GPU_BLOCK, "block", 5)              \
+    V(GPU_YIELD, "yield", 1)              \
+    V(GPU_SPIN, "spin", 1)                \
+    V(GPU_ADAPTIVE, "adaptive", 1)        \
+    F(WORKERS, "workers")                 \
+    V(ONE_WORKER, "one", 2)               \
+    V(TWO_WORKERS, "two", 2)              \
+    V(FOUR_WORKERS, "four", 1)            \
+    V(INLINE, "inline", 1)                \
+    V(NO_POOL, "none", 1)                 \
+    F(WAITERS, "waiters")                 \
+    V(STOP, "stop", 2)                    \
+    V(WAIT, "wait", 1)                    \
+    V(WAITERS, "threads", 2)              \
+    F(FOREIGN, "foreign")                 \
+    V(NO_FOREIGN, "no", 3)                \
+    V(RAW_COPY, "copy", 2)                \
+    V(HOST_FUNCTION, "host-function", 2)  \
+    V(JOINED, "joined-fork", 2)           \
+    V(UNJOINED, "open-fork", 2)           \
+    V(RAW_BATCH, "batch-copy", 2)         \
+    V(RAW_ALLOC, "allocation", 2)         \
+    V(LEAVE, "leave-graph", 2)            \
+    F(RECORDING, "recording")             \
+    V(UNRECORDED, "off", 4)               \
+    V(RECORDED, "on", 1)                  \
+    F(LAUNCHERS, "launchers")             \
+    V(ONE_LAUNCHER, "one", 2)             \
+    V(TWO_LAUNCHERS, "two", 1)            \
+    V(FOUR_LAUNCHERS, "four", 1)          \
+    F(CONTEXT, "context")                 \
+    V(PRIMARY, "primary", 2)              \
+    V(OWN, "own", 1)                      \
+    V(ADOPTED, "adopted", 1)              \
+    F(COPY, "copy")                       \
+    V(NO_COPY, "no", 2)                   \
+    V(ENGINE, "engine", 2)                \
+    V(BATCH, "batch", 2)                  \
+    V(QUEUE, "queue", 1)                  \
+    F(SYNCHRONOUS, "synchronous")         \
+    V(ASYNCHRONOUS, "no", 4)              \
+    V(SYNCHRONOUS, "yes", 1)              \
+    F(GROUP, "group")                     \
+    V(NO_GROUP, "no", 3)                  \
+    V(GROUP, "yes", 1)                    \
+    F(HEAP, "heap")                       \
+    V(NO_HEAP, "no", 2)                   \
+    V(FREE_AFTER, "free-after", 1)        \
+    V(LAUNCH_ALLOC, "launch-alloc", 1)    \
+    F(WFI, "wfi")                         \
+    V(PRECISE, "precise", 3)              \
+    V(WIDE, "device-wide", 1)             \
+    F(STREAM_LIMIT, "streams")            \
+    V(MANY_STREAMS, "many", 3)            \
+    V(TWO_STREAMS, "two", 1)              \
+    V(ONE_STREAM, "one", 1)               \
+    V(SINGLE_STREAM, "single", 1)         \
+    F(SYNC_POINT, "sync-point")           \
+    V(NO_SYNC_POINT, "no", 3)             \
+    V(SYNC_POINT, "asked", 1)             \
+    F(NAMES, "names")                     \
+    V(UNNAMED, "no", 2)                   \
+    V(NAMED, "yes", 1)                    \
+    V(FORWARD, "forward", 1)              \
+    V(LATE_NAME, "late", 1)               \
+    F(REFERENCE, "reference")             \
+    V(NO_REFERENCE, "no", 2)              \
+    V(REFERENCE_RELEASE, "release", 2)    \
+    V(REFERENCE_THREAD, "thread", 2)      \
+    F(CYCLE, "cycle")                     \
+    V(NO_CYCLE, "no", 5)                  \
+    V(CYCLE, "running", 1)                \
+    F(CHANGE, "change")                   \
+    V(UNCHANGED, "no", 2)                 \
+    V(SET_ARG, "set-arg", 1)              \
+    V(INVALIDATE, "invalidate", 1)        \
+    F(STEPS, "steps")                     \
+    V(ONE_STEP, "one", 1)                 \
+    V(STEPS, "several", 4)
+
+enum feature {
+#define CROSS_F(name, text) FEATURE_##name,
+#define CROSS_V(name, text, weight)
+    CROSS_FEATURES(CROSS_F, CROSS_V)
+#undef CROSS_F
+#undef CROSS_V
+        FEATURES
+};
+
+enum value {
+#define CROSS_F(name, text)
+#define CROSS_V(name, text, weight) VALUE_##name,
+    CROSS_FEATURES(CROSS_F, CROSS_V)
+#undef CROSS_F
+#undef CROSS_V
+        VALUES
+};
+
+struct cross_feature {
+    const char *name;
+    int first, count; /* of its values */
+};
+
+struct cross_value {
+    const char *name;
+    int feature;
+    uint32_t weight;
+};
+
+extern struct cross_feature cross_features[FEATURES];
+extern struct cross_value cross_values[VALUES];
+void cross_features_open(void);
+/* "feature=value"; -1: there is none. */
+int cross_value_find(const char *text, size_t length);
+/* Why two values never take effect together; NULL: they may. */
+const char *cross_impossible(int a, int b);
+/* Why a value, or two together, are left out as long as the library is known to be wrong there; NULL: they
+ * are not. */
+const char *cross_not_yet(int a, int b);
+/* Whether what is no value of a feature is expected already. */
+enum cross_promise {
+    PROMISE_ORDER,         /* GPU work of a step behind that of the step before; else the GPU is waited for */
+    PROMISE_NEVER_STARTED, /* tasks that no part ever had in it are told so by reset() */
+};
+bool cross_expects(enum cross_promise promise);
+extern bool cross_everything; /* also what is left out */
+
+/* ---- programs -------------------------------------------------------------------------------- */
+
+enum {
+    NODES_MOST = 48, /* in all */
+    STEPS_MOST = 4,
+    CALLS_MOST = 4,
+    PREDS_MOST = 4,
+    MANAGERS_MOST = 3,
+    GROUPS_MOST = 4, /* of declared memory */
+    NOBODY = 255,
+};
+
+enum cross_kind { KIND_CPU, KIND_SYNC, KIND_HTOD, KIND_KERNEL, KIND_DTOH };
+
+/* How a task that is read stands to the one that reads. */
+enum cross_relation { READ_BEFORE, READ_BEHIND };
+
+struct cross_node {
+    uint8_t manager, kind;
+    uint8_t preds[PREDS_MOST], pred_count;
+    uint8_t reads[CROSS_READS], relations[CROSS_READS], read_count;
+    uint8_t calls; /* that enqueue a kernel each */
+    uint8_t idle;  /* calls before those that enqueue nothing and ask to be called again */
+    uint8_t poll;  /* the node whose release it waits for, asking again and again; NOBODY */
+    uint8_t tells; /* the node that its completion is for; NOBODY */
+    uint8_t tell_call;
+    uint8_t lets_go; /* the node of which its release gives a reference back; NOBODY */
+    uint8_t held;    /* extra references that are given back by others in each run */
+    uint8_t group;   /* of declared memory; NOBODY */
+    uint8_t partition, light, continuation;
+    bool thread_lets_go; /* one of `held` is given back by a thread */
+    bool stable, named, copies, foreign, heap, asks, dropped;
+    uint32_t pause_ns;
+    uint64_t ancestors, offspring; /* sets of nodes */
+};
+
+struct cross_program {
+    uint64_t seed;
+    uint8_t value[FEATURES]; /* enum value */
+    uint32_t node_count, manager_count, steps, group_count;
+    struct cross_node nodes[NODES_MOST];
+    uint64_t part[STEPS_MOST];                /* the nodes that run */
+    uint8_t roots[STEPS_MOST][MANAGERS_MOST]; /* where a part begins; NOBODY: everything runs */
+    uint8_t fail_node, fail_step, fail_call;
+    uint8_t cancel_manager, cancel_node, cancel_step;
+    uint64_t group_bytes[GROUPS_MOST];
+};
+
+struct cross_choice {     /* what is said besides the seed */
+    int forced[FEATURES]; /* enum value; -1: drawn */
+    uint64_t dropped;     /* nodes */
+};
+
+void cross_program_draw(struct cross_program *program, uint64_t seed, const struct cross_choice *choice);
+void cross_program_print(const struct cross_program *program, FILE *file);
+/* The same number for the same question about the same program. */
+uint32_t cross_pick(const struct cross_program *program, uint32_t about, uint32_t node, uint32_t below);
+
+static inline bool cross_has(const struct cross_program *program, int value)
+{
+    return program->value[cross_values[value].feature] == value;
+}
+
+static inline bool cross_is_gpu(const struct cross_node *node)
+{
+    return node->kind >= KIND_HTOD;
+}
+
+/* ---- runs ------------------------------------------------------------------------------------ */
+
+/* What was noted of one node in one step. */
+struct cross_seen {
+    atomic_uint begins, ends;               /* of bodies or callbacks */
+    atomic_ullong first_begin, last_end;    /* numbers of a clock that counts events */
+    atomic_uint releases, result, returned; /* a status, as a number without its sign */
+    atomic_uint enqueued[CALLS_MOST];       /* 1: that call's kernel was accepted */
+    atomic_uint last_index, finished;       /* of the calls; finished: the last one was the task's last */
+    atomic_uint wrong_index, called_again;
+    atomic_uint told, told_version;     /* 1: the completion was accepted, when so much was enqueued */
+    atomic_uint looked, looked_version; /* 1: a CPU node that was told has looked */
+    atomic_uint light_made, light_run, light_refused;
+    atomic_ullong light_end;
+    atomic_uint refusal;       /* what the library refused to the callback, as a number */
+    atomic_uint group_overlap; /* declared memory: another group that does not fit beside it, plus 1 */
+    atomic_uint foreign_code;  /* what CUDA said to a call of the callback's own */
+    atomic_uint doomed;        /* an added task that must end before this one and failed */
+};
+
+/* A set of values, one bit each. */
+enum { VALUE_WORDS = (VALUES + 63) / 64 };
+struct cross_effects {
+    uint64_t words[VALUE_WORDS];
+};
+
+struct cross_run {
+    const struct cross_program *program;
+    gantry_context *base, *context; /* `base`: whose context is adopted */
+    gantry_cpu_dispatcher *cpus;
+    gantry_heap *heap;
+    gantry_kernel *kernel;
+    gantry_taskman *managers[MANAGERS_MOST];
+    gantry_task *tasks[NODES_MOST];
+    struct cross_arg {
+        struct cross_run *run;
+        uint32_t node;
+    } args[2][NODES_MOST]; /* two of each: a change of the argument hands out the other one */
+    uint32_t groups[MANAGERS_MOST][GROUPS_MOST];
+    struct cross_cell *cells; /* one per node */
+    struct cross_record *records;
+    uint8_t *cells_device, *records_device;
+    void *scratch; /* device memory, 64 bytes per node */
+    gantry_copy_queue *queues[NODES_MOST];
+    void *own_streams[NODES_MOST], *own_events[NODES_MOST][2];
+    atomic_uint hosts[NODES_MOST], hosts_expected[NODES_MOST][STEPS_MOST];
+    struct cross_seen seen[STEPS_MOST][NODES_MOST];
+    gantry_status start[STEPS_MOST][MANAGERS_MOST], stop[STEPS_MOST][MANAGERS_MOST];
+    gantry_status waited[STEPS_MOST][MANAGERS_MOST];
+    atomic_uint step[MANAGERS_MOST], ended[MANAGERS_MOST], gives_up; /* ended: steps that are over */
+    atomic_uint resetting, reset_releases[NODES_MOST];
+    atomic_uint cancelled[STEPS_MOST][MANAGERS_MOST]; /* accepted calls of gantry_taskman_cancel() */
+    atomic_uint cancel_refused;
+    atomic_uint lost, aborted, exhausted; /* what was made to happen */
+    atomic_uint cycles, cycle_released, changed, references_given, waits_done, groups_used, sync_points;
+    atomic_uint late_names, leaves, foreign_done, heap_done, copies_done, added_failed;
+    gantry_dispatcher_stats stats;
+    struct cross_effects effects;
+    atomic_ullong clock;
+    const char *broken; /* the first rule that did not hold; text of the run's own */
+    char broken_text[512], log_line[512];
+};
+
+/* Performs the program and checks it; false, and `broken` says why, when a rule did not hold. */
+bool cross_run(struct cross_run *run, const struct cross_program *program);
+/* Says, once, which rule does not hold; any thread. */
+void cross_break(struct cross_run *run, const char *format, ...) GANTRY_PRINTF(2, 3);
+/* The same when a call was refused; whether it was not. */
+bool cross_must(struct cross_run *run, gantry_status status, const char *what);
+/* crossing_open.c */
+bool cross_open(struct cross_run *run);
+void cross_close(struct cross_run *run);
+uint32_t cross_step_of(struct cross_run *run, uint32_t node);
+uint64_t cross_now(struct cross_run *run);
+/* What the process has come to, for the watchdog: grows as long as something happens. */
+extern atomic_ullong cross_progress;
+
+/* crossing_tasks.c */
+gantry_status cross_body(gantry_task *task, void *arg);
+gantry_launch_result cross_launch(gantry_launch *launch, void *arg);
+void cross_release(gantry_task *task, void *arg, gantry_status result);
+void cross_cancel(struct cross_run *run);
+void cross_give_back(struct cross_run *run, uint32_t node);
+void cross_make_lost(struct cross_run *run);
+
+/* crossing_foreign.c */
+struct gantry_emu_control;
+extern struct gantry_emu_control cross_emu;
+bool cross_is_device(void); /* $GANTRY_TEST_DRIVER is "cuda" */
+bool cross_foreign_open(void);
+bool cross_foreign_prepare(struct cross_run *run);
+void cross_foreign_end(struct cross_run *run);
+gantry_launch_result cross_foreign(struct cross_run *run, gantry_launch *launch, uint32_t node, uint32_t step,
+                                   uint32_t call);
+int cross_synchronize(struct cross_run *run);
+int64_t cross_live_objects(void);
+
+/* crossing_oracle.c */
+void cross_check(struct cross_run *run);
+void cross_check_end(struct cross_run *run);
+bool cross_may_be_lost(const struct cross_run *run);
+
+/* crossing_effects.c */
+void cross_effects(const struct cross_run *run, struct cross_effects *effects);
+
+/* ---- the matrix ------------------------------------------------------------------------------ */
+
+struct cross_matrix { /* shared by processes */
+    atomic_ullong programs;
+    atomic_uint planned[VALUES], single[VALUES], pairs[VALUES][VALUES];
+};
+void cross_matrix_count(struct cross_matrix *matrix, const struct cross_effects *effects);
+void cross_matrix_print(const struct cross_matrix *matrix, FILE *file);
+/* Pairs that met fewer times than that, and may; prints up to `most` of them. */
+uint32_t cross_matrix_missing(const struct cross_matrix *matrix, uint32_t least, uint32_t most, FILE *file);
+/* One of the pairs that met least, picked by a number. */
+bool cross_matrix_poorest(const struct cross_matrix *matrix, uint32_t least, uint64_t number, int *a, int *b);
+
+#endif

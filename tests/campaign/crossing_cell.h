@@ -1,0 +1,34 @@
+/* What the tasks of a crossing leave in memory, for their kernel and for the host alike: page-locked words
+ * that count executions, and for each execution what it saw of other tasks' words. */
+#ifndef TESTS_CAMPAIGN_CROSSING_CELL_H
+#define TESTS_CAMPAIGN_CROSSING_CELL_H
+
+#include <stdint.h>
+
+enum { CROSS_READS = 6, CROSS_RECORDS = 20 };
+
+/* One of a task's own, which nobody else writes.  `copied` is what the task's copy, if it has one, makes of
+ * `ended`. */
+struct cross_cell {
+    uint32_t begun, ended, copied, reserved[13];
+};
+
+/* One execution of a task's kernel: the words of the tasks that it reads, when it began and before it ended.
+ */
+struct cross_record {
+    struct {
+        uint32_t begun, ended, copied;
+    } first[CROSS_READS], last[CROSS_READS];
+    uint32_t executions; /* that took themselves for this one: 1 */
+    uint32_t reserved[3];
+};
+
+/* The kernel's parameters: the same in every run, so that it may be replayed. */
+struct cross_work {
+    struct cross_cell *self;
+    struct cross_cell *reads[CROSS_READS];
+    struct cross_record *records; /* CROSS_RECORDS of the task's own; number 0 is not used */
+    uint32_t read_count, pause_ns;
+};
+
+#endif

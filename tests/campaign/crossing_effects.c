@@ -1,0 +1,189 @@
+/* Which values of a program took effect: as counted by the run, not by the plan. */
+#include "tests/campaign/crossing.h"
+
+struct tally { /* of all steps */
+    uint32_t called_gpu, called_cpu, failed, cancelled, stable_called, several, idle, polled, told, light,
+        named;
+    uint32_t steps, parts;
+    uint32_t partitions; /* a set */
+};
+
+static void tally_node(const struct cross_run *run, uint32_t s, uint32_t i, struct tally *t)
+{
+    const struct cross_node *n = &run->program->nodes[i];
+    const struct cross_seen *seen = &run->seen[s][i];
+    uint32_t begins = atomic_load(&seen->begins), result = atomic_load(&seen->result);
+    bool done = atomic_load(&seen->finished) != 0;
+    t->called_gpu += cross_is_gpu(n) && begins != 0;
+    t->called_cpu += n->kind == KIND_CPU && begins != 0;
+    t->failed += result != 0 && result != (uint32_t)-GANTRY_ERR_CANCELLED;
+    t->cancelled += result == (uint32_t)-GANTRY_ERR_CANCELLED;
+    t->stable_called += n->stable && begins != 0 && s != 0;
+    t->several += n->calls > 1 && done;
+    t->idle += n->idle != 0 && done;
+    t->polled += n->poll != NOBODY && begins > 1;
+    t->told += atomic_load(&seen->told) != 0 && atomic_load(&seen->looked) != 0;
+    t->light += atomic_load(&seen->light_run);
+    t->named += n->named && begins != 0;
+    t->partitions |= cross_is_gpu(n) && begins != 0 ? 1U << n->partition : 0;
+}
+
+static struct tally tally(const struct cross_run *run)
+{
+    const struct cross_program *p = run->program;
+    struct tally t = {0};
+    for (uint32_t s = 0; s < p->steps; s++) {
+        bool ran = false;
+        for (uint32_t i = 0; i < p->node_count; i++) {
+            tally_node(run, s, i, &t);
+            ran = ran || atomic_load(&run->seen[s][i].begins) != 0;
+        }
+        t.steps += ran;
+        for (uint32_t m = 0; m < p->manager_count; m++) {
+            t.parts += p->roots[s][m] != NOBODY && run->start[s][m] == GANTRY_OK;
+        }
+    }
+    return t;
+}
+
+enum { ANYTHING = -1 }; /* the value takes effect with whatever is called */
+
+/* By what the dispatcher counts. */
+static int64_t by_statistics(const struct cross_run *run, const struct tally *t, int value)
+{
+    const struct gantry_dispatcher_stats *stats = &run->stats;
+    switch (value) {
+    case VALUE_STREAMS:
+        return t->called_gpu != 0 && stats->graph_launches == 0;
+    case VALUE_GRAPHS:
+        return (int64_t)(stats->graph_launches + stats->graph_replays);
+    case VALUE_REPLAYED:
+        return (int64_t)stats->graph_replays;
+    case VALUE_MEMORY_FITS:
+        return (int64_t)stats->memory_admitted;
+    case VALUE_MEMORY_WAITS:
+        return (int64_t)stats->memory_waited;
+    case VALUE_FAULT:
+        return !gantry_context_is_valid(run->context);
+    default:
+        return ANYTHING;
+    }
+}
+
+/* By what became of tasks. */
+static int64_t by_tasks(const struct tally *t, int value)
+{
+    switch (value) {
+    case VALUE_PARTS:
+        return t->parts;
+    case VALUE_STABLE:
+        return t->stable_called;
+    case VALUE_CALLS:
+        return t->several;
+    case VALUE_AGAIN:
+        return t->idle;
+    case VALUE_POLL:
+        return t->polled;
+    case VALUE_NO_FAILURE:
+        return t->failed == 0;
+    case VALUE_CALLBACK:
+    case VALUE_BODY:
+    case VALUE_REFUSED:
+        return t->failed;
+    case VALUE_NO_CANCEL:
+        return t->cancelled == 0;
+    case VALUE_TWO_PARTITIONS:
+    case VALUE_BORROWING:
+        return t->partitions & 2;
+    case VALUE_PARTITION_SHARE:
+        return t->partitions & 1;
+    case VALUE_NAMED:
+    case VALUE_FORWARD:
+        return t->named;
+    case VALUE_STEPS:
+        return t->steps > 1;
+    default:
+        return ANYTHING;
+    }
+}
+
+/* By what the program itself has counted. */
+static int64_t by_counters(const struct cross_run *run, int value)
+{
+    switch (value) {
+    case VALUE_MEMORY_OUT:
+        return atomic_load(&run->exhausted);
+    case VALUE_ABORT:
+        return atomic_load(&run->aborted);
+    case VALUE_FORCED:
+        return atomic_load(&run->lost);
+    case VALUE_CANCEL_STOPPED:
+        return atomic_load(&run->cancel_refused);
+    case VALUE_WAIT:
+    case VALUE_WAITERS:
+        return atomic_load(&run->waits_done);
+    case VALUE_LATE_NAME:
+        return atomic_load(&run->late_names);
+    case VALUE_CYCLE:
+        return atomic_load(&run->cycle_released);
+    case VALUE_SYNC_POINT:
+        return atomic_load(&run->sync_points);
+    default:
+        return ANYTHING;
+    }
+}
+
+/* Of a feature that is not left out. */
+static int64_t by_feature(const struct cross_run *run, const struct tally *t, int value)
+{
+    int feature = cross_values[value].feature;
+    bool is_plain = value == cross_features[feature].first;
+    switch (feature) {
+    case FEATURE_CPU_WAIT:
+    case FEATURE_WORKERS:
+    case FEATURE_PRIORITY:
+        return t->called_cpu;
+    case FEATURE_CANCEL:
+        return is_plain ? ANYTHING : (int64_t)t->cancelled;
+    case FEATURE_COMPLETION:
+        return is_plain ? ANYTHING : (int64_t)t->told;
+    case FEATURE_LIGHT:
+        return is_plain ? ANYTHING : (int64_t)t->light;
+    case FEATURE_FOREIGN:
+        return is_plain ? ANYTHING : (int64_t)atomic_load(&run->foreign_done);
+    case FEATURE_COPY:
+        return is_plain ? ANYTHING : (int64_t)atomic_load(&run->copies_done);
+    case FEATURE_HEAP:
+        return is_plain ? ANYTHING : (int64_t)atomic_load(&run->heap_done);
+    case FEATURE_REFERENCE:
+        return is_plain ? ANYTHING : (int64_t)atomic_load(&run->references_given);
+    case FEATURE_CHANGE:
+        return is_plain ? ANYTHING : (int64_t)atomic_load(&run->changed);
+    default:
+        return ANYTHING;
+    }
+}
+
+static bool took_effect(const struct cross_run *run, const struct tally *t, int value)
+{
+    int64_t count = by_statistics(run, t, value);
+    count = count == ANYTHING ? by_tasks(t, value) : count;
+    count = count == ANYTHING ? by_counters(run, value) : count;
+    count = count == ANYTHING ? by_feature(run, t, value) : count;
+    return count == ANYTHING ? t->called_gpu + t->called_cpu != 0 : count != 0;
+}
+
+void cross_effects(const struct cross_run *run, struct cross_effects *effects)
+{
+    struct tally t = tally(run);
+    *effects = (struct cross_effects){{0}};
+    for (int f = 0; f < FEATURES; f++) {
+        int value = run->program->value[f];
+        if (f == FEATURE_STABLE && value != VALUE_UNSTABLE) { /* the run decides which of the two */
+            value = run->stats.graph_replays != 0 ? VALUE_REPLAYED : VALUE_STABLE;
+        }
+        if (took_effect(run, &t, value)) {
+            effects->words[value / 64] |= UINT64_C(1) << value % 64;
+        }
+    }
+}

@@ -1,0 +1,164 @@
+/* The table of features, and which of their values cannot be together. */
+#include "tests/campaign/crossing.h"
+
+#include <string.h>
+
+struct cross_feature cross_features[FEATURES];
+struct cross_value cross_values[VALUES];
+
+struct entry {
+    const char *name;
+    int value; /* -1: a feature begins */
+    uint32_t weight;
+};
+
+static const struct entry entries[] = {
+#define CROSS_F(name, text) {text, -1, 0},
+#define CROSS_V(name, text, weight) {text, VALUE_##name, weight},
+    CROSS_FEATURES(CROSS_F, CROSS_V)
+#undef CROSS_F
+#undef CROSS_V
+};
+
+void cross_features_open(void)
+{
+    int feature = -1;
+    for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++) {
+        const struct entry *e = &entries[i];
+        if (e->value < 0) {
+            cross_features[++feature] = (struct cross_feature){e->name, -1, 0};
+            continue;
+        }
+        struct cross_feature *f = &cross_features[feature];
+        f->first = f->count == 0 ? e->value : f->first;
+        f->count++;
+        cross_values[e->value] = (struct cross_value){e->name, feature, e->weight};
+    }
+}
+
+int cross_value_find(const char *text, size_t length)
+{
+    for (int v = 0; v < VALUES; v++) {
+        const char *feature = cross_features[cross_values[v].feature].name, *value = cross_values[v].name;
+        size_t head = strlen(feature), tail = strlen(value);
+        if (length == head + 1 + tail && memcmp(text, feature, head) == 0 && text[head] == '=' &&
+            memcmp(text + head + 1, value, tail) == 0) {
+            return v;
+        }
+    }
+    return -1;
+}
+
+/* ---- what cannot be together ----------------------------------------------------------------- */
+
+struct rule {
+    int a, b; /* values; b -1: a with anything */
+    const char *reason;
+};
+
+static const char *look_up(const struct rule *rules, size_t count, int a, int b)
+{
+    for (size_t i = 0; i < count; i++) {
+        if ((rules[i].a == a && (rules[i].b == b || rules[i].b == -1)) ||
+            (rules[i].a == b && (rules[i].b == a || rules[i].b == -1))) {
+            return rules[i].reason;
+        }
+    }
+    return NULL;
+}
+
+static const char frozen_only[] = "stable tasks mean something in frozen graphs alone";
+static const char graphs_only[] = "only captured work is replayed";
+static const char own_thread[] =
+    "a graph that run() starts may not be running when another manager's task ends";
+static const char second_run[] = "it takes a second run";
+static const char running_only[] = "it is declared while a graph that is not frozen runs";
+static const char primary_only[] = "only a primary context has partitions";
+
+static const struct rule impossible[] = {
+    {VALUE_REPLAYED, VALUE_STREAMS, graphs_only},
+    {VALUE_REPLAYED, VALUE_SYNCHRONOUS, graphs_only},
+    {VALUE_REPLAYED, VALUE_RECORDED, graphs_only},
+    {VALUE_REPLAYED, VALUE_SINGLE_STREAM, graphs_only},
+    {VALUE_REPLAYED, VALUE_ONE_STEP, second_run},
+    {VALUE_REPLAYED, VALUE_REBUILT, frozen_only},
+    {VALUE_REPLAYED, VALUE_LATE, frozen_only},
+    {VALUE_STABLE, VALUE_REBUILT, frozen_only},
+    {VALUE_STABLE, VALUE_LATE, frozen_only},
+    {VALUE_GRAPHS, VALUE_SYNCHRONOUS, "synchronous mode uses streams"},
+    {VALUE_GRAPHS, VALUE_RECORDED, "recordings use streams"},
+    {VALUE_SET_ARG, VALUE_ONE_STEP, second_run},
+    {VALUE_INVALIDATE, VALUE_ONE_STEP, second_run},
+    {VALUE_SET_ARG, VALUE_REBUILT, "tasks that are submitted anew have their argument anew"},
+    {VALUE_SET_ARG, VALUE_LATE, "tasks that are submitted anew have their argument anew"},
+    {VALUE_INVALIDATE, VALUE_REBUILT, frozen_only},
+    {VALUE_INVALIDATE, VALUE_LATE, frozen_only},
+    {VALUE_PARTS, VALUE_ONE_STEP, "a part is run after or before the whole"},
+    {VALUE_CYCLE, VALUE_FROZEN, running_only},
+    {VALUE_CYCLE, VALUE_PARTS, running_only},
+    {VALUE_CYCLE, VALUE_RUNS, running_only},
+    {VALUE_LATE_NAME, VALUE_FROZEN, "a frozen graph takes no names while it runs"},
+    {VALUE_LATE_NAME, VALUE_PARTS, "a frozen graph takes no names while it runs"},
+    {VALUE_LATE_NAME, VALUE_RUNS, "a frozen graph takes no names while it runs"},
+    {VALUE_RUNS, VALUE_WAIT, "run() waits by itself"},
+    {VALUE_RUNS, VALUE_WAITERS, "run() starts by itself, so nobody knows when to wait"},
+    {VALUE_RUNS, VALUE_CANCEL_START, "run() does not return before the end"},
+    {VALUE_RUNS, VALUE_ACROSS, own_thread},
+    {VALUE_RUNS, VALUE_GROUP, "run() does not return before the end"},
+    {VALUE_RUNS, VALUE_REFERENCE_THREAD, "run() starts by itself, so nobody knows when to give it back"},
+    {VALUE_ACROSS, VALUE_ALONE, "it takes two managers"},
+    {VALUE_TWO_PARTITIONS, VALUE_OWN, primary_only},
+    {VALUE_BORROWING, VALUE_OWN, primary_only},
+    {VALUE_TWO_PARTITIONS, VALUE_ADOPTED, primary_only},
+    {VALUE_BORROWING, VALUE_ADOPTED, primary_only},
+    {VALUE_PARTITION_SHARE, VALUE_WHOLE, "a partition's share needs a partition"},
+    {VALUE_PARTITION_SHARE, VALUE_OWN, primary_only},
+    {VALUE_PARTITION_SHARE, VALUE_ADOPTED, primary_only},
+    {VALUE_CLASSES, VALUE_NO_POOL, "classes belong to a pool"},
+};
+
+const char *cross_impossible(int a, int b)
+{
+    return look_up(impossible, sizeof(impossible) / sizeof(impossible[0]), a, b);
+}
+
+/* ---- what the library is known to do wrong --------------------------------------------------- */
+
+static const char captures[] =
+    "a call that a capture refuses, or a fork that is not joined, loses the context";
+static const char starves[] = "who asks again and again keeps others from being launched and told";
+static const char replays[] = "what is launched again runs although it is reported as cancelled";
+static const char forced[] = "memory that does not fit is not given although nothing else can go on";
+
+static const struct rule not_yet[] = {
+    {VALUE_UNJOINED, VALUE_GRAPHS, captures},
+    {VALUE_UNJOINED, VALUE_AUTO, captures},
+    {VALUE_RAW_BATCH, VALUE_GRAPHS, captures},
+    {VALUE_RAW_BATCH, VALUE_AUTO, captures},
+    {VALUE_RAW_ALLOC, VALUE_GRAPHS, captures},
+    {VALUE_RAW_ALLOC, VALUE_AUTO, captures},
+    {VALUE_POLL, -1, starves},
+    {VALUE_RUNS, VALUE_REPLAYED, "a run of run() is not ordered behind the one before"},
+    {VALUE_RUNS, VALUE_STEPS, "a run of run() is not ordered behind the one before"},
+    {VALUE_REPLAYED, VALUE_CANCEL_START, replays},
+    {VALUE_REPLAYED, VALUE_CANCEL_BODY, replays},
+    {VALUE_REPLAYED, VALUE_CANCEL_RELEASE, replays},
+    {VALUE_REPLAYED, VALUE_CANCEL_LAUNCH, replays},
+    {VALUE_REPLAYED, VALUE_CANCEL_THREAD, replays},
+    {VALUE_CYCLE, VALUE_WAITERS, "two threads that wait break the same cycle and crash"},
+    {VALUE_MEMORY_WAITS, VALUE_PARTS, forced},
+    {VALUE_MEMORY_WAITS, VALUE_NO_POOL, forced},
+};
+
+bool cross_everything;
+
+const char *cross_not_yet(int a, int b)
+{
+    return cross_everything ? NULL : look_up(not_yet, sizeof(not_yet) / sizeof(not_yet[0]), a, b);
+}
+
+bool cross_expects(enum cross_promise promise)
+{
+    static const bool expected[] = {[PROMISE_ORDER] = false, [PROMISE_NEVER_STARTED] = false};
+    return cross_everything || expected[promise];
+}

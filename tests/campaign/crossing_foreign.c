@@ -1,0 +1,198 @@
+/* Calls into CUDA that callbacks make by themselves, and the emulated driver's controls.  The functions are
+ * looked up by name, as the library does; none of its declarations is used. */
+#include "tests/campaign/crossing.h"
+#include "tests/support/emu_controls.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef unsigned long long address;
+
+struct copy_attributes { /* CUmemcpyAttributes */
+    int source_order;
+    struct {
+        int type, id;
+    } source_hint, dest_hint;
+    unsigned flags;
+};
+
+enum { NON_BLOCKING = 1, NO_TIMING = 2, ORDER_STREAM = 1 };
+
+#define FUNCTIONS(F)                                                                                 \
+    F(cuCtxSynchronize, "cuCtxSynchronize", (void))                                                  \
+    F(cuStreamCreate, "cuStreamCreate", (void **, unsigned))                                         \
+    F(cuStreamDestroy, "cuStreamDestroy_v2", (void *))                                               \
+    F(cuEventCreate, "cuEventCreate", (void **, unsigned))                                           \
+    F(cuEventDestroy, "cuEventDestroy_v2", (void *))                                                 \
+    F(cuEventRecord, "cuEventRecord", (void *, void *))                                              \
+    F(cuStreamWaitEvent, "cuStreamWaitEvent", (void *, void *, unsigned))                            \
+    F(cuLaunchHostFunc, "cuLaunchHostFunc", (void *, void (*)(void *), void *))                      \
+    F(cuMemcpyAsync, "cuMemcpyAsync", (address, address, size_t, void *))                            \
+    F(cuMemAlloc, "cuMemAlloc_v2", (address *, size_t))                                              \
+    F(cuMemFree, "cuMemFree_v2", (address))                                                          \
+    F(cuMemcpyBatchAsync, "cuMemcpyBatchAsync",                                                      \
+      (address *, address *, size_t *, size_t, struct copy_attributes *, size_t *, size_t, size_t *, \
+       void *))
+
+static struct {
+#define F(name, symbol, parameters) int(*name) parameters;
+    FUNCTIONS(F)
+#undef F
+} cuda;
+
+struct gantry_emu_control cross_emu;
+
+bool cross_is_device(void)
+{
+    const char *driver = getenv("GANTRY_TEST_DRIVER");
+    return driver != NULL && strcmp(driver, "cuda") == 0;
+}
+
+bool cross_foreign_open(void)
+{
+    const char *path = getenv("GANTRY_EMULATOR");
+    void *library = dlopen(cross_is_device() ? "libcuda.so.1"
+                           : path != NULL    ? path
+                                             : "libgantry-emu.so",
+                           RTLD_NOW);
+    if (library == NULL) {
+        fprintf(stderr, "skipped: %s\n", dlerror());
+        return false;
+    }
+#define F(name, symbol, parameters) *(void **)&cuda.name = dlsym(library, symbol);
+    FUNCTIONS(F)
+#undef F
+    return cross_is_device() || emu_controls_bind(&cross_emu, library);
+}
+
+int64_t cross_live_objects(void)
+{
+    int64_t sum = 0;
+    for (int kind = 0; !cross_is_device() && kind < GANTRY_EMU_LIVE_KINDS; kind++) {
+        sum += cross_emu.live(kind);
+    }
+    return sum;
+}
+
+/* The calling thread waits for everything that the context has been given. */
+int cross_synchronize(struct cross_run *run)
+{
+    if (gantry_context_acquire(run->context) != GANTRY_OK) {
+        return -1;
+    }
+    int result = cuda.cuCtxSynchronize();
+    (void)gantry_context_release(run->context);
+    return result;
+}
+
+bool cross_foreign_prepare(struct cross_run *run)
+{
+    const struct cross_program *p = run->program;
+    bool done = gantry_context_acquire(run->context) == GANTRY_OK;
+    for (uint32_t i = 0; i < p->node_count && done; i++) {
+        if (p->nodes[i].foreign && (cross_has(p, VALUE_JOINED) || cross_has(p, VALUE_UNJOINED))) {
+            done = cuda.cuStreamCreate(&run->own_streams[i], NON_BLOCKING) == 0 &&
+                   cuda.cuEventCreate(&run->own_events[i][0], NO_TIMING) == 0 &&
+                   cuda.cuEventCreate(&run->own_events[i][1], NO_TIMING) == 0;
+        }
+    }
+    (void)gantry_context_release(run->context);
+    return done;
+}
+
+void cross_foreign_end(struct cross_run *run)
+{
+    bool acquired = gantry_context_acquire(run->context) == GANTRY_OK;
+    for (uint32_t i = 0; i < run->program->node_count; i++) {
+        if (run->own_streams[i] != NULL) {
+            (void)cuda.cuStreamDestroy(run->own_streams[i]);
+            (void)cuda.cuEventDestroy(run->own_events[i][0]);
+            (void)cuda.cuEventDestroy(run->own_events[i][1]);
+        }
+    }
+    if (acquired) {
+        (void)gantry_context_release(run->context);
+    }
+}
+
+static void on_host(void *counter)
+{
+    atomic_fetch_add((atomic_uint *)counter, 1);
+}
+
+static int fork_off(struct cross_run *run, uint32_t node, void *stream)
+{
+    int result = cuda.cuEventRecord(run->own_events[node][0], stream);
+    return result == 0 ? cuda.cuStreamWaitEvent(run->own_streams[node], run->own_events[node][0], 0) : result;
+}
+
+static int join(struct cross_run *run, uint32_t node, void *stream)
+{
+    int result = cuda.cuEventRecord(run->own_events[node][1], run->own_streams[node]);
+    return result == 0 ? cuda.cuStreamWaitEvent(stream, run->own_events[node][1], 0) : result;
+}
+
+static int copy_as_batch(address to, address from, void *stream)
+{
+    struct copy_attributes attributes;
+    size_t bytes = 4, zero = 0, failed = 0;
+    memset(&attributes, 0, sizeof(attributes));
+    attributes.source_order = ORDER_STREAM;
+    return cuda.cuMemcpyBatchAsync(&to, &from, &bytes, 1, &attributes, &zero, 1, &failed, stream);
+}
+
+static int allocate(void)
+{
+    address block = 0;
+    int result = cuda.cuMemAlloc(&block, 4096);
+    return result == 0 ? cuda.cuMemFree(block) : result;
+}
+
+static int call_host(struct cross_run *run, uint32_t node, uint32_t step, uint32_t call, void *stream)
+{
+    int result = cuda.cuLaunchHostFunc(stream, on_host, &run->hosts[node]);
+    if (result == 0) {
+        atomic_fetch_or(&run->hosts_expected[node][step], 1U << call);
+    }
+    return result;
+}
+
+/* A callback that looks at every code: FAILED when a call was refused, so that the library can call it again
+ * where nothing is captured. */
+gantry_launch_result cross_foreign(struct cross_run *run, gantry_launch *launch, uint32_t node, uint32_t step,
+                                   uint32_t call)
+{
+    const struct cross_program *p = run->program;
+    void *stream = gantry_launch_stream(launch);
+    address to = (address)(uintptr_t)(run->cells_device + node * sizeof(struct cross_cell) +
+                                      offsetof(struct cross_cell, copied));
+    address from = (address)(uintptr_t)(run->cells_device + node * sizeof(struct cross_cell) +
+                                        offsetof(struct cross_cell, ended));
+    int result = 0;
+    if (cross_has(p, VALUE_RAW_COPY)) {
+        result = cuda.cuMemcpyAsync(to, from, 4, stream);
+    } else if (cross_has(p, VALUE_HOST_FUNCTION)) {
+        result = call_host(run, node, step, call, stream);
+    } else if (cross_has(p, VALUE_JOINED)) {
+        result = fork_off(run, node, stream);
+        result = result == 0 ? cuda.cuMemcpyAsync(to, from, 4, run->own_streams[node]) : result;
+        result = result == 0 ? join(run, node, stream) : result;
+    } else if (cross_has(p, VALUE_UNJOINED)) {
+        result = fork_off(run, node, stream);
+        result = result == 0 ? call_host(run, node, step, call, run->own_streams[node]) : result;
+    } else if (cross_has(p, VALUE_RAW_BATCH)) {
+        result = copy_as_batch(to, from, stream);
+    } else {
+        gantry_status left = cross_has(p, VALUE_LEAVE) ? gantry_launch_leave_graph(launch) : GANTRY_OK;
+        atomic_fetch_add(&run->leaves, 1);
+        result = left == GANTRY_OK ? allocate() : -1;
+    }
+    if (result != 0) {
+        atomic_store(&run->seen[step][node].foreign_code, (unsigned)result);
+        return GANTRY_LAUNCH_FAILED;
+    }
+    atomic_store(&run->seen[step][node].foreign_code, 0);
+    atomic_fetch_add(&run->foreign_done, 1);
+    return GANTRY_LAUNCH_DONE;
+}

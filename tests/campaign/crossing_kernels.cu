@@ -1,0 +1,53 @@
+/* The kernel of the crossings: counts its executions, and notes what it sees of other tasks' counts. */
+#include <gantry/kernel.h>
+
+#include <time.h>
+
+#include "tests/campaign/crossing_cell.h"
+
+/* Words that another thread may write at the same time: where the library lets that happen, it is found by
+ * what was read, not by undefined behaviour. */
+#if GANTRY_KERNEL_FORM_DEVICE
+#define PEEK(word) (*(const volatile uint32_t *)&(word))
+#define POKE(word, value) (*(volatile uint32_t *)&(word) = (value))
+#else
+#define PEEK(word) __atomic_load_n(&(word), __ATOMIC_RELAXED)
+#define POKE(word, value) __atomic_store_n(&(word), (value), __ATOMIC_RELAXED)
+#endif
+
+/* Long enough for whoever should wait to be seen not to; on the emulated driver without a CPU. */
+static __device__ inline void pause_ns(uint32_t ns)
+{
+#if GANTRY_KERNEL_FORM_DEVICE
+    uint64_t from = gantry_global_timer();
+    while (gantry_global_timer() - from < ns) {
+    }
+#else
+    struct timespec time = {0, (long)ns};
+    (void)nanosleep(&time, NULL);
+#endif
+}
+
+GANTRY_KERNEL(cross, (struct cross_work work))
+{
+    uint32_t turn = PEEK(work.self->begun) + 1;
+    POKE(work.self->begun, turn);
+    __threadfence_system();
+    struct cross_record *record = &work.records[turn < CROSS_RECORDS ? turn : 0];
+    for (uint32_t i = 0; i < work.read_count; i++) {
+        record->first[i].begun = PEEK(work.reads[i]->begun);
+        record->first[i].ended = PEEK(work.reads[i]->ended);
+        record->first[i].copied = PEEK(work.reads[i]->copied);
+    }
+    if (work.pause_ns != 0) {
+        pause_ns(work.pause_ns);
+    }
+    for (uint32_t i = 0; i < work.read_count; i++) {
+        record->last[i].begun = PEEK(work.reads[i]->begun);
+        record->last[i].ended = PEEK(work.reads[i]->ended);
+        record->last[i].copied = PEEK(work.reads[i]->copied);
+    }
+    POKE(record->executions, PEEK(record->executions) + 1);
+    __threadfence_system();
+    POKE(work.self->ended, turn);
+}

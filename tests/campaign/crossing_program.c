@@ -1,0 +1,541 @@
+/* A seed becomes a program.  Every choice is a hash of the seed and of what it is about, so that a program
+ * from which something was taken stays the same otherwise. */
+#include "tests/campaign/crossing.h"
+
+#include <string.h>
+
+enum about { /* of a choice; those about one feature have its number above these */
+             ABOUT_NODES,
+             ABOUT_KIND,
+             ABOUT_PREDS,
+             ABOUT_PRED,
+             ABOUT_READS = ABOUT_PRED + PREDS_MOST,
+             ABOUT_PAUSE,
+             ABOUT_CALLS,
+             ABOUT_TELLS,
+             ABOUT_LIGHT,
+             ABOUT_FLAGS,
+             ABOUT_PART,
+             ABOUT_FAILURE,
+             ABOUT_CANCEL,
+             ABOUT_MEMORY,
+             ABOUT_STEPS,
+             ABOUT_POLL,
+             ABOUT_REFERENCE,
+             ABOUT_FEATURE = 1000
+};
+
+/* Neighbouring seeds must not begin alike: splitmix64, after Steele, Lea and Flood (2014). */
+static uint64_t scatter(uint64_t seed)
+{
+    uint64_t z = (seed + 1) * UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return z ^ z >> 31;
+}
+
+uint32_t cross_pick(const struct cross_program *program, uint32_t about, uint32_t node, uint32_t below)
+{
+    return (uint32_t)(scatter(scatter(program->seed) ^ ((uint64_t)about << 32 | node)) % below);
+}
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+static bool value_fits(const struct cross_program *program, int value, int features)
+{
+    if (cross_not_yet(value, value) != NULL) {
+        return false;
+    }
+    for (int f = 0; f < features; f++) {
+        if (f != cross_values[value].feature && (cross_impossible(value, program->value[f]) != NULL ||
+                                                 cross_not_yet(value, program->value[f]) != NULL)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static int draw_value(const struct cross_program *program, int feature, const bool *fixed, uint32_t attempt)
+{
+    const struct cross_feature *f = &cross_features[feature];
+    uint32_t sum = 0, fits = 0;
+    for (int v = f->first; v < f->first + f->count; v++) {
+        bool may = value_fits(program, v, feature);
+        for (int other = feature + 1; other < FEATURES && may; other++) {
+            may = !fixed[other] || (cross_impossible(v, program->value[other]) == NULL &&
+                                    cross_not_yet(v, program->value[other]) == NULL);
+        }
+        fits |= may ? 1U << (v - f->first) : 0;
+        sum += may ? cross_values[v].weight : 0;
+    }
+    if (sum == 0) {
+        return f->first;
+    }
+    uint32_t drawn = cross_pick(program, ABOUT_FEATURE + (uint32_t)feature, attempt, sum);
+    for (int v = f->first; v < f->first + f->count; v++) {
+        if ((fits & 1U << (v - f->first)) != 0) {
+            if (drawn < cross_values[v].weight) {
+                return v;
+            }
+            drawn -= cross_values[v].weight;
+        }
+    }
+    return f->first;
+}
+
+static bool values_fit(const struct cross_program *p)
+{
+    for (int f = 0; f < FEATURES; f++) {
+        if (!value_fits(p, p->value[f], f)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Where two features do not go together, the one that was forced, else the earlier one, stays.  What is left
+ * for the last ones may be nothing: then all are drawn again. */
+static void draw_values(struct cross_program *p, const struct cross_choice *choice)
+{
+    bool fixed[FEATURES] = {false};
+    for (uint32_t attempt = 0; attempt < 20; attempt++) {
+        for (int f = 0; f < FEATURES; f++) {
+            fixed[f] = choice->forced[f] >= 0;
+            p->value[f] = (uint8_t)(fixed[f] ? choice->forced[f] : cross_features[f].first);
+        }
+        for (int f = 0; f < FEATURES; f++) {
+            if (!fixed[f]) {
+                p->value[f] = (uint8_t)draw_value(p, f, fixed, attempt);
+            }
+        }
+        if (values_fit(p)) {
+            return;
+        }
+    }
+}
+
+/* ---- the graph of tasks ---------------------------------------------------------------------- */
+
+static void draw_kind(const struct cross_program *p, struct cross_node *node, uint32_t i)
+{
+    static const uint8_t kinds[] = {KIND_KERNEL, KIND_KERNEL, KIND_KERNEL, KIND_KERNEL,
+                                    KIND_KERNEL, KIND_HTOD,   KIND_DTOH,   KIND_DTOH,
+                                    KIND_CPU,    KIND_CPU,    KIND_CPU,    KIND_SYNC};
+    node->kind = kinds[cross_pick(p, ABOUT_KIND, i, sizeof(kinds))];
+}
+
+static void draw_preds(const struct cross_program *p, struct cross_node *node, uint32_t i, uint32_t first)
+{
+    static const uint8_t counts[] = {0, 1, 1, 1, 1, 1, 2, 2, 3};
+    uint32_t before = i - first, wanted = counts[cross_pick(p, ABOUT_PREDS, i, sizeof(counts))];
+    for (uint32_t k = 0; k < wanted && before > 0; k++) {
+        uint32_t reach = cross_pick(p, ABOUT_PREDS, i + 100 + k, 3) == 0 || before < 4 ? before : 4;
+        uint32_t pred = i - 1 - cross_pick(p, ABOUT_PRED + k, i, reach);
+        if (!p->nodes[pred].dropped && (node->ancestors & UINT64_C(1) << pred) == 0) {
+            node->preds[node->pred_count++] = (uint8_t)pred;
+            node->ancestors |= p->nodes[pred].ancestors | UINT64_C(1) << pred;
+        }
+    }
+}
+
+static void draw_nodes(struct cross_program *p, uint64_t dropped)
+{
+    static const uint8_t most[] = {0, 30, 14, 10};
+    uint32_t first = 0;
+    p->manager_count = cross_has(p, VALUE_ALONE) ? 1 : cross_has(p, VALUE_TWO_MANAGERS) ? 2 : 3;
+    for (uint32_t m = 0; m < p->manager_count; m++) {
+        uint32_t count = 4 + cross_pick(p, ABOUT_NODES, m, most[p->manager_count]);
+        for (uint32_t i = first; i < first + count; i++) {
+            struct cross_node *node = &p->nodes[i];
+            memset(node, 0, sizeof(*node));
+            node->manager = (uint8_t)m;
+            node->dropped = (dropped & UINT64_C(1) << i) != 0;
+            node->poll = node->tells = node->lets_go = node->group = node->continuation = NOBODY;
+            draw_kind(p, node, i);
+            draw_preds(p, node, i, first);
+        }
+        first += count;
+    }
+    p->node_count = first;
+    for (uint32_t i = 0; i < first; i++) {
+        for (uint32_t a = 0; a < i; a++) {
+            p->nodes[a].offspring |= (p->nodes[i].ancestors >> a & 1) != 0 ? UINT64_C(1) << i : 0;
+        }
+    }
+}
+
+/* Half of what a kernel reads are tasks before it; the others come behind it, so that it must find what they
+ * left in the step before. */
+static void draw_reads(const struct cross_program *p, struct cross_node *node, uint32_t i)
+{
+    for (uint32_t k = 0; k < 3 * CROSS_READS && node->read_count < CROSS_READS; k++) {
+        uint32_t other =
+            k < node->pred_count ? node->preds[k] : cross_pick(p, ABOUT_READS, i * 100 + k, p->node_count);
+        uint64_t bit = UINT64_C(1) << other;
+        bool before = (node->ancestors & bit) != 0, behind = (node->offspring & bit) != 0, twice = false;
+        for (uint32_t r = 0; r < node->read_count; r++) {
+            twice = twice || node->reads[r] == other;
+        }
+        if ((!before && !behind) || twice || p->nodes[other].dropped || p->nodes[other].kind == KIND_SYNC ||
+            (behind && !cross_is_gpu(&p->nodes[other]))) {
+            continue;
+        }
+        node->relations[node->read_count] = before ? READ_BEFORE : READ_BEHIND;
+        node->reads[node->read_count++] = (uint8_t)other;
+    }
+}
+
+/* ---- what the nodes do ----------------------------------------------------------------------- */
+
+static void draw_calls(const struct cross_program *p, struct cross_node *node, uint32_t i)
+{
+    node->calls = 1;
+    if (cross_has(p, VALUE_CALLS) && cross_pick(p, ABOUT_CALLS, i, 2) == 0) {
+        node->calls = (uint8_t)(2 + cross_pick(p, ABOUT_CALLS, i + 100, CALLS_MOST - 1));
+    }
+    if (cross_has(p, VALUE_AGAIN) && cross_pick(p, ABOUT_CALLS, i, 3) == 0) {
+        node->idle = (uint8_t)(1 + cross_pick(p, ABOUT_CALLS, i + 200, 30));
+    }
+}
+
+static void draw_gpu(const struct cross_program *p, struct cross_node *node, uint32_t i)
+{
+    static const uint32_t pauses_us[] = {0, 0, 0, 0, 0, 0, 10, 40, 150, 800};
+    node->pause_ns = 1000 * pauses_us[cross_pick(p, ABOUT_PAUSE, i, 10)];
+    draw_calls(p, node, i);
+    node->stable = !cross_has(p, VALUE_UNSTABLE) &&
+                   (cross_has(p, VALUE_REPLAYED) || cross_pick(p, ABOUT_FLAGS, i, 4) != 0);
+    bool may =
+        !cross_has(p, VALUE_REPLAYED); /* what keeps a region from being replayed is left out of half */
+    may = may || cross_pick(p, ABOUT_FLAGS, 99, 2) == 0;
+    node->copies = !cross_has(p, VALUE_NO_COPY) && cross_pick(p, ABOUT_FLAGS, i + 100, 2) == 0;
+    node->foreign = !cross_has(p, VALUE_NO_FOREIGN) && cross_pick(p, ABOUT_FLAGS, i + 200, 3) == 0;
+    node->heap = !cross_has(p, VALUE_NO_HEAP) && may && cross_pick(p, ABOUT_FLAGS, i + 300, 3) == 0;
+    node->asks = cross_has(p, VALUE_SYNC_POINT) && may && cross_pick(p, ABOUT_FLAGS, i + 400, 4) == 0;
+    node->partition = cross_has(p, VALUE_WHOLE) ? 0 : (uint8_t)cross_pick(p, ABOUT_FLAGS, i + 500, 4);
+    if (node->foreign) {
+        node->copies = false;
+    }
+}
+
+/* Who is told by a completion: a node that comes directly after (so it fails with the task), or one that
+ * waits for nothing else: a witness. */
+static void draw_tells(struct cross_program *p, uint32_t i)
+{
+    struct cross_node *node = &p->nodes[i];
+    bool witness = cross_has(p, VALUE_WITNESS) || cross_has(p, VALUE_ACROSS);
+    if (cross_has(p, VALUE_NO_COMPLETION) || node->dropped || !cross_is_gpu(node)) {
+        return;
+    }
+    for (uint32_t k = 0; k < 12 && node->tells == NOBODY; k++) {
+        uint32_t other = witness ? cross_pick(p, ABOUT_TELLS, i * 100 + k, p->node_count) : i + 1 + k;
+        if (other >= p->node_count || p->nodes[other].dropped || p->nodes[other].kind != KIND_CPU) {
+            continue;
+        }
+        struct cross_node *told = &p->nodes[other];
+        bool is_pred = false;
+        for (uint32_t q = 0; q < told->pred_count; q++) {
+            is_pred = is_pred || told->preds[q] == i;
+        }
+        if (witness) {
+            bool across = cross_has(p, VALUE_ACROSS);
+            if ((told->manager == node->manager) == across || (across && told->manager > node->manager) ||
+                (node->ancestors >> other & 1) != 0 || told->held != 0 || told->offspring != 0) {
+                continue;
+            }
+            told->held++;
+            node->lets_go = (uint8_t)other;
+        } else if (!is_pred) {
+            continue;
+        }
+        node->tells = (uint8_t)other;
+        node->tell_call = (uint8_t)(cross_has(p, VALUE_COMPLETION) ? node->calls - 1U
+                                    : cross_has(p, VALUE_COMPLETION_MIDDLE)
+                                        ? 0
+                                        : cross_pick(p, ABOUT_TELLS, i + 50, node->calls));
+    }
+}
+
+static void draw_cpu(struct cross_program *p, uint32_t i)
+{
+    struct cross_node *node = &p->nodes[i];
+    if (cross_has(p, VALUE_NO_LIGHT) || node->kind != KIND_CPU || cross_pick(p, ABOUT_LIGHT, i, 2) != 0) {
+        return;
+    }
+    for (uint32_t other = i + 1; other < p->node_count; other++) {
+        const struct cross_node *next = &p->nodes[other];
+        for (uint32_t k = 0; k < next->pred_count && !next->dropped; k++) {
+            if (next->preds[k] == i) {
+                node->light = 1 + (uint8_t)cross_pick(p, ABOUT_LIGHT, i + 100, 3);
+                node->continuation = (uint8_t)other;
+                return;
+            }
+        }
+    }
+}
+
+static void draw_references(struct cross_program *p)
+{
+    for (uint32_t i = 0; i < p->node_count; i++) {
+        struct cross_node *node = &p->nodes[i];
+        if (node->dropped || cross_has(p, VALUE_NO_REFERENCE) || cross_pick(p, ABOUT_REFERENCE, i, 4) != 0) {
+            continue;
+        }
+        if (cross_has(p, VALUE_REFERENCE_THREAD)) {
+            node->held++; /* beside what a witness waits for */
+            node->thread_lets_go = true;
+            continue;
+        }
+        for (uint32_t k = 0; k < 6 && node->held == 0;
+             k++) { /* given back by the release of a node of another line */
+            uint32_t other = cross_pick(p, ABOUT_REFERENCE, i * 100 + k, p->node_count);
+            struct cross_node *from = &p->nodes[other];
+            if (other < i && !from->dropped && from->manager == node->manager && from->lets_go == NOBODY &&
+                from->held == 0) {
+                from->lets_go = (uint8_t)i;
+                node->held++;
+                break;
+            }
+        }
+    }
+}
+
+/* What a node's release needs: what comes before it, whatever way. */
+static uint64_t needs(const struct cross_program *p, uint32_t node)
+{
+    uint64_t set = UINT64_C(1) << node, before = 0;
+    while (set != before) {
+        before = set;
+        for (uint32_t i = 0; i < p->node_count; i++) {
+            const struct cross_node *n = &p->nodes[i];
+            if ((n->lets_go != NOBODY && (set >> n->lets_go & 1) != 0) ||
+                (n->tells != NOBODY && (set >> n->tells & 1) != 0)) {
+                set |= UINT64_C(1) << i;
+            }
+            set |= (set >> i & 1) != 0 ? n->ancestors : 0;
+        }
+    }
+    return set;
+}
+
+/* One GPU task asks again and again until a node that does not need it was released. */
+static void draw_poll(struct cross_program *p)
+{
+    for (uint32_t k = 0; k < 60 && cross_has(p, VALUE_POLL); k++) {
+        uint32_t i = cross_pick(p, ABOUT_POLL, k, p->node_count),
+                 other = cross_pick(p, ABOUT_POLL, k + 100, p->node_count);
+        struct cross_node *node = &p->nodes[i];
+        uint64_t set = needs(p, other);
+        bool grouped = node->group != NOBODY;
+        for (uint32_t n = 0; n < p->node_count; n++) {
+            grouped = grouped || ((set >> n & 1) != 0 && p->nodes[n].group != NOBODY);
+        }
+        bool later = p->nodes[other].manager > node->manager && !cross_has(p, VALUE_RUNS);
+        if (cross_is_gpu(node) && !node->dropped && !p->nodes[other].dropped && (set >> i & 1) == 0 &&
+            !grouped && !later) {
+            node->poll = (uint8_t)other;
+            node->stable = false;
+            node->calls = 1;
+            node->idle = 0;
+            node->tell_call = 0;
+            return;
+        }
+    }
+}
+
+/* Jobs that need each other while references are held by the application may wait for ever, as the manual
+ * says (docs/heap.md): there each job is a single task, which holds memory only while it runs. */
+static void draw_memory(struct cross_program *p)
+{
+    bool outside =
+        cross_has(p, VALUE_WITNESS) || cross_has(p, VALUE_ACROSS) || cross_has(p, VALUE_REFERENCE_RELEASE);
+    bool fits = cross_has(p, VALUE_MEMORY_FITS);
+    uint32_t taken[MANAGERS_MOST] = {0};
+    if (cross_has(p, VALUE_NO_MEMORY)) {
+        return;
+    }
+    p->group_count = fits ? 2 : GROUPS_MOST;
+    for (uint32_t g = 0; g < p->group_count; g++) {
+        p->group_bytes[g] = (fits ? UINT64_C(2) : UINT64_C(36)) << 20;
+    }
+    for (uint32_t i = 0; i < p->node_count; i++) {
+        struct cross_node *node = &p->nodes[i];
+        if (cross_pick(p, ABOUT_MEMORY, i, 2) != 0) {
+            continue;
+        }
+        if (outside && !fits) {
+            bool free = cross_is_gpu(node) && taken[node->manager] < p->group_count;
+            node->group = free ? (uint8_t)taken[node->manager]++ : NOBODY;
+        } else if (cross_is_gpu(node) || node->kind == KIND_CPU) {
+            node->group = (uint8_t)cross_pick(p, ABOUT_MEMORY, i / 3 + 100, p->group_count);
+        }
+    }
+}
+
+/* ---- steps ----------------------------------------------------------------------------------- */
+
+static uint64_t nodes_of(const struct cross_program *p, uint32_t manager)
+{
+    uint64_t set = 0;
+    for (uint32_t i = 0; i < p->node_count; i++) {
+        set |= p->nodes[i].manager == manager && !p->nodes[i].dropped ? UINT64_C(1) << i : 0;
+    }
+    return set;
+}
+
+static uint64_t reach(const struct cross_program *p, uint32_t root)
+{
+    uint64_t set = UINT64_C(1) << root;
+    for (uint32_t i = root + 1; i < p->node_count; i++) {
+        for (uint32_t k = 0; k < p->nodes[i].pred_count; k++) {
+            set |= (set >> p->nodes[i].preds[k] & 1) != 0 && !p->nodes[i].dropped ? UINT64_C(1) << i : 0;
+        }
+    }
+    return set;
+}
+
+static void draw_steps(struct cross_program *p)
+{
+    p->steps = cross_has(p, VALUE_ONE_STEP) ? 1 : 2 + cross_pick(p, ABOUT_STEPS, 0, STEPS_MOST - 1);
+    if (cross_has(p, VALUE_REPLAYED)) {
+        p->steps = STEPS_MOST;
+    }
+    for (uint32_t s = 0; s < p->steps; s++) {
+        for (uint32_t m = 0; m < p->manager_count; m++) {
+            uint64_t all = nodes_of(p, m);
+            uint32_t root = cross_pick(p, ABOUT_PART, s * 10 + m, p->node_count);
+            p->roots[s][m] = NOBODY;
+            if (cross_has(p, VALUE_PARTS) && (all >> root & 1) != 0 &&
+                cross_pick(p, ABOUT_PART, s + 100, 3) != 0) {
+                p->roots[s][m] = (uint8_t)root;
+                all = reach(p, root);
+            }
+            p->part[s] |= all;
+        }
+    }
+}
+
+static uint8_t pick_node(const struct cross_program *p, uint32_t about, uint32_t step, bool gpu)
+{
+    for (uint32_t k = 0; k < 40; k++) {
+        uint32_t i = cross_pick(p, about, 1000 + k, p->node_count);
+        const struct cross_node *node = &p->nodes[i];
+        if ((p->part[step] >> i & 1) != 0 && (gpu ? cross_is_gpu(node) : node->kind == KIND_CPU)) {
+            return (uint8_t)i;
+        }
+    }
+    return NOBODY;
+}
+
+static void draw_trouble(struct cross_program *p)
+{
+    p->fail_node = p->cancel_node = NOBODY;
+    p->fail_step = (uint8_t)cross_pick(p, ABOUT_FAILURE, 0, p->steps);
+    p->cancel_step = (uint8_t)cross_pick(p, ABOUT_CANCEL, 0, p->steps);
+    if (!cross_has(p, VALUE_NO_FAILURE) && !cross_has(p, VALUE_REFUSED) && !cross_has(p, VALUE_FAULT)) {
+        p->fail_node = pick_node(p, ABOUT_FAILURE, p->fail_step, !cross_has(p, VALUE_BODY));
+        if (p->fail_node != NOBODY) {
+            p->fail_call = (uint8_t)cross_pick(p, ABOUT_FAILURE, 2, p->nodes[p->fail_node].calls + 1U);
+            p->nodes[p->fail_node].stable = false;
+        }
+    }
+    p->cancel_manager = (uint8_t)cross_pick(p, ABOUT_CANCEL, 1, p->manager_count);
+    if (cross_has(p, VALUE_CANCEL_BODY) || cross_has(p, VALUE_CANCEL_LAUNCH) ||
+        cross_has(p, VALUE_CANCEL_RELEASE)) {
+        bool gpu = cross_has(p, VALUE_CANCEL_LAUNCH) ||
+                   (cross_has(p, VALUE_CANCEL_RELEASE) && cross_pick(p, ABOUT_CANCEL, 2, 3) != 0);
+        p->cancel_node = pick_node(p, ABOUT_CANCEL, p->cancel_step, gpu);
+        p->cancel_manager = p->cancel_node != NOBODY ? p->nodes[p->cancel_node].manager : p->cancel_manager;
+        if (cross_has(p, VALUE_CANCEL_LAUNCH) && p->cancel_node != NOBODY) {
+            p->nodes[p->cancel_node].stable = false;
+        }
+    }
+}
+
+void cross_program_draw(struct cross_program *program, uint64_t seed, const struct cross_choice *choice)
+{
+    memset(program, 0, sizeof(*program));
+    program->seed = seed;
+    draw_values(program, choice);
+    draw_nodes(program, choice->dropped);
+    for (uint32_t i = 0; i < program->node_count; i++) {
+        struct cross_node *node = &program->nodes[i];
+        draw_reads(program, node, i);
+        node->calls = 1;
+        if (cross_is_gpu(node)) {
+            draw_gpu(program, node, i);
+        }
+        node->named = !cross_has(program, VALUE_UNNAMED) && cross_pick(program, ABOUT_FLAGS, i + 600, 2) == 0;
+    }
+    draw_memory(program);
+    for (uint32_t i = 0; i < program->node_count; i++) {
+        draw_tells(program, i);
+        draw_cpu(program, i);
+    }
+    draw_references(program);
+    draw_poll(program);
+    draw_steps(program);
+    draw_trouble(program);
+}
+
+/* ---- printing -------------------------------------------------------------------------------- */
+
+static void print_node(const struct cross_program *p, uint32_t i, FILE *file)
+{
+    static const char *const kinds[] = {"CPU", "sync", "HtoD", "kernel", "DtoH"};
+    const struct cross_node *node = &p->nodes[i];
+    fprintf(file, "  %2u %-6s manager %u after", i, kinds[node->kind], node->manager);
+    for (uint32_t k = 0; k < node->pred_count; k++) {
+        fprintf(file, " %u", node->preds[k]);
+    }
+    fprintf(file, "; reads");
+    for (uint32_t k = 0; k < node->read_count; k++) {
+        fprintf(file, " %u", node->reads[k]);
+    }
+    if (cross_is_gpu(node)) {
+        fprintf(file, "; calls %u+%u, pause %u us%s%s%s%s%s", node->idle, node->calls, node->pause_ns / 1000,
+                node->stable ? ", stable" : "", node->copies ? ", copies" : "",
+                node->foreign ? ", foreign" : "", node->heap ? ", heap" : "",
+                node->asks ? ", sync point" : "");
+    }
+    if (node->tells != NOBODY) {
+        fprintf(file, ", tells %u in call %u", node->tells, node->tell_call);
+    }
+    if (node->lets_go != NOBODY) {
+        fprintf(file, ", lets go %u", node->lets_go);
+    }
+    if (node->poll != NOBODY) {
+        fprintf(file, ", polls for %u", node->poll);
+    }
+    if (node->group != NOBODY) {
+        fprintf(file, ", memory %u", node->group);
+    }
+    fprintf(file, "%s%s\n", node->held != 0 ? ", held" : "", node->light != 0 ? ", light tasks" : "");
+}
+
+void cross_program_print(const struct cross_program *program, FILE *file)
+{
+    fprintf(file, "plan of seed %llu:", (unsigned long long)program->seed);
+    for (int f = 0; f < FEATURES; f++) {
+        if (program->value[f] != cross_features[f].first) {
+            fprintf(file, " %s=%s", cross_features[f].name, cross_values[program->value[f]].name);
+        }
+    }
+    fprintf(file, "\n");
+    for (uint32_t i = 0; i < program->node_count; i++) {
+        if (!program->nodes[i].dropped) {
+            print_node(program, i, file);
+        }
+    }
+    for (uint32_t s = 0; s < program->steps; s++) {
+        fprintf(file, "  step %u runs %012llx\n", s, (unsigned long long)program->part[s]);
+    }
+    if (program->fail_node != NOBODY) {
+        fprintf(file, "  node %u fails in step %u, call %u\n", program->fail_node, program->fail_step,
+                program->fail_call);
+    }
+    if (!cross_has(program, VALUE_NO_CANCEL)) {
+        fprintf(file, "  manager %u is cancelled in step %u by node %d\n", program->cancel_manager,
+                program->cancel_step, program->cancel_node == NOBODY ? -1 : program->cancel_node);
+    }
+}
