@@ -149,14 +149,19 @@ static void rest(struct gy_gpu_memory *memory)
     }
 }
 
-static void pop_waiting(struct gy_admission *a)
+static void end_wait(struct gy_admission *a, const struct gy_gpu_memory *memory)
 {
-    struct gy_gpu_memory *memory = a->first;
-    a->first = memory->next;
     count(&a->wait_ns, gy_clock_ns() - memory->since_ns);
     if (gy_span_on()) {
         gy_span_end(GY_SPAN_MEMORY, "waiting for memory", memory->since_ns, memory->held_back_count);
     }
+}
+
+static void pop_waiting(struct gy_admission *a)
+{
+    struct gy_gpu_memory *memory = a->first;
+    a->first = memory->next;
+    end_wait(a, memory);
 }
 
 static void admit_first(struct gy_admission *a)
@@ -336,6 +341,37 @@ bool gy_admission_enter(struct gy_admission *a, gantry_task *task, struct gy_gpu
         count(&a->waited, 1);
     }
     return false;
+}
+
+/* Nothing that it holds back may begin any more. */
+static bool is_cancelled(const struct gy_gpu_memory *memory)
+{
+    return memory->held_back.first != NULL && gy_taskman_is_cancelled(memory->manager);
+}
+
+void gy_admission_cancel(struct gy_admission *a)
+{
+    struct gy_gpu_memory *waiting = a->first;
+    a->first = a->last = NULL;
+    while (waiting != NULL) {
+        struct gy_gpu_memory *memory = waiting;
+        waiting = memory->next;
+        if (is_cancelled(memory)) {
+            end_wait(a, memory);
+            let_go(a, memory, &a->ready);
+            rest(memory);
+            continue;
+        }
+        memory->next = NULL;
+        *(a->first != NULL ? &a->last->next : &a->first) = memory;
+        a->last = memory;
+    }
+    for (struct gy_gpu_memory *memory = a->active; memory != NULL; memory = memory->next) {
+        if (is_cancelled(memory)) {
+            let_go(a, memory, &a->ready); /* they would have waited for it anew */
+        }
+    }
+    a->changed = true;
 }
 
 void gy_admission_launched(struct gy_gpu_memory *memory, uint32_t stream, uint64_t seq)

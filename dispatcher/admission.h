@@ -7,7 +7,7 @@
  *
  *           first task         its turn, it fits       last task released
  *    IDLE -------------> WAITING ------------> HELD ----------------------> ENDING
- *      ^                   ^ |  too large,                                  |  |
+ *      ^                   ^ |  too large, cancelled,                       |  |
  *      |                   | |  context lost                                |  |
  *      |<------------------|-+         tasks came meanwhile, the GPU passed |  |
  *      |                   +------------------------------------------------+  |
@@ -84,6 +84,8 @@ void gy_admission_passed(struct gy_admission *admission);
 
 /* GD: true when `task`, of which `memory` is, may start; else it comes out of the lists some time. */
 bool gy_admission_enter(struct gy_admission *admission, gantry_task *task, struct gy_gpu_memory *memory);
+/* GD: what waits of managers whose runs were cancelled is let go. */
+void gy_admission_cancel(struct gy_admission *admission);
 /* GD: a task has launched up to there. */
 void gy_admission_launched(struct gy_gpu_memory *memory, uint32_t stream, uint64_t seq);
 /* GD: take notice of what has happened, let in what fits: then `ready` and `refused` may have tasks. */

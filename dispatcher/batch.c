@@ -79,7 +79,8 @@ static GY_INLINE void place(struct gantry_dispatcher *d, gantry_task *task)
         return;
     }
     struct gy_gpu_memory *memory = gy_task_memory(task);
-    if (memory != NULL && !gy_admission_enter(&d->admission, task, memory)) {
+    if (memory != NULL && gy_task_may_begin(task) && /* else it needs none */
+        !gy_admission_enter(&d->admission, task, memory)) {
         return;
     }
     uint32_t stream;
@@ -169,19 +170,23 @@ void gy_gd_count_phase(struct gantry_dispatcher *d)
 }
 
 /* True when the task's share is used up: it is held until it may be launched.  While a region is recorded
- * that was decided for all of it. */
+ * that was decided for all of it.  What was cancelled is not held: it is released, or, where it has begun,
+ * goes on, on credit. */
 static GY_RARE bool hold_back(struct gantry_dispatcher *d, enum gd_phase phase, gantry_task *task)
 {
+    if (atomic_load_explicit(&d->closing, memory_order_relaxed) || gy_context_is_lost(d->config.context)) {
+        return false;
+    }
     struct gy_watcher *watcher = d->shares.watcher;
-    if (__builtin_expect(watcher != NULL, 0) && phase == GD_KERNEL && !gy_utilisation_admits(watcher->use) &&
-        !atomic_load_explicit(&d->closing, memory_order_relaxed) && !gy_context_is_lost(d->config.context)) {
+    bool ends = !gy_task_may_begin(task);
+    if (__builtin_expect(watcher != NULL, 0) && phase == GD_KERNEL && !ends &&
+        !gy_utilisation_admits(watcher->use)) {
         gy_gpu_list_append(&watcher->held, task, task);
         return true;
     }
     struct gy_lane *lane = gy_gd_lane(d, task);
-    if (lane == NULL || d->recording.region != NULL ||
-        atomic_load_explicit(&d->closing, memory_order_relaxed) || gy_context_is_lost(d->config.context) ||
-        gy_lane_admits(&d->shares, lane)) {
+    if (lane == NULL || d->recording.region != NULL || (ends && gy_task_gpu(task)->launch_index == 0) ||
+        (ends ? gy_lane_has_room : gy_lane_admits)(&d->shares, lane)) {
         return false;
     }
     gy_lane_hold(lane, phase, task);
@@ -551,9 +556,24 @@ static void run_due(struct gantry_dispatcher *d)
     }
 }
 
+/* Runs were cancelled: nothing of them waits for a share or for memory any more. */
+static GY_COLD void let_cancelled_go(struct gantry_dispatcher *d, uint32_t cancels)
+{
+    d->cancels_seen = cancels;
+    if (gy_shares_any(&d->shares)) {
+        gy_shares_cancel(&d->shares, d->bins);
+        gy_replay_try_again(d);
+    }
+    gy_admission_cancel(&d->admission);
+}
+
 /* What shares hold back and may be launched now goes to the bins, and regions are due again. */
 static void unhold(struct gantry_dispatcher *d, bool all)
 {
+    uint32_t cancels = atomic_load_explicit(&d->cancels, memory_order_acquire);
+    if (__builtin_expect(cancels != d->cancels_seen, 0)) {
+        let_cancelled_go(d, cancels);
+    }
     if (gy_shares_any(&d->shares) && gy_shares_unhold(&d->shares, d->bins, all)) {
         gy_replay_try_again(d);
     }

@@ -164,6 +164,12 @@ static void quiet(gantry_dispatcher *d)
     gy_admission_quiet(&d->admission);
 }
 
+static void cancelled(gantry_dispatcher *d)
+{
+    atomic_fetch_add(&d->cancels, 1);
+    gy_inbox_signal(&d->inbox);
+}
+
 static gantry_status share_open(gantry_dispatcher *d, const gantry_share *share, struct gy_gpu_share **out)
 {
     struct gy_account *account = NULL;
@@ -227,6 +233,7 @@ static const struct gy_gpu_ops ops = {
     .memory_begin = memory_begin,
     .memory_end = memory_end,
     .quiet = quiet,
+    .cancelled = cancelled,
     .share_open = share_open,
     .share_close = share_close,
     .share_usage = share_usage,

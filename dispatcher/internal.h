@@ -77,6 +77,8 @@ struct gantry_dispatcher {
     _Atomic(bool) closing;             /* atomic; never goes back */
     _Atomic(uint32_t) open_steps;      /* atomic: steps begun and not ended */
     _Atomic(uint32_t) open_groups;     /* atomic: nesting of start_group */
+    _Atomic(uint32_t) cancels;         /* atomic: how often a run was cancelled */
+    uint32_t cancels_seen;             /* GD only: of these */
     _Atomic(bool) streams_due;         /* atomic: the last step has ended: return the streams */
     gy_thread thread;                  /* immutable: GD */
 };
@@ -141,8 +143,8 @@ void gy_gd_open_turn(struct gantry_dispatcher *d, struct gy_turn *turn, gantry_t
 gantry_launch_result gy_gd_call_beside(struct gantry_launch *launch);
 bool gy_gd_close_turn(struct gantry_dispatcher *d, struct gy_turn *turn);
 
-/* GD has found nothing: wait for a signal after the one `seen`, for tasks if they may be taken, at most until a
- * task that is held back may be launched (idle.c). */
+/* GD has found nothing: wait for a signal after the one `seen`, for tasks if they may be taken, at most until
+ * a task that is held back may be launched (idle.c). */
 void gy_gd_wait(struct gantry_dispatcher *d, uint32_t seen, bool tasks_too);
 
 /* Give a ready task its stream and bin (batch.c). */

@@ -169,7 +169,7 @@ static void call(struct gantry_dispatcher *d, struct gy_region *region)
 static void release_launched(struct gantry_dispatcher *d, struct gy_region *region, gantry_task *task)
 {
     struct gy_task_gpu *gpu = gy_task_gpu(task);
-    if (!gy_task_begin(task)) { /* cancelled after the launch */
+    if (!gy_task_begin_launched(task)) {
         gy_gd_release_failed(d, task, GANTRY_ERR_TASK_FAILED);
         return;
     }

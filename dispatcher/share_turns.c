@@ -147,6 +147,16 @@ bool gy_lane_admits(struct gy_shares *shares, struct gy_lane *lane)
     return within && !is_others_turn(shares, lane);
 }
 
+bool gy_lane_has_room(struct gy_shares *shares, struct gy_lane *lane)
+{
+    bool room = true;
+    settle(lane);
+    for (int a = 0; a < 2 && lane->accounts[a] != NULL; a++) {
+        room = room && (is_open(lane) || lane->accounts[a]->working < lane->accounts[a]->in_flight);
+    }
+    return room && !is_others_turn(shares, lane);
+}
+
 /* ---- segments ------------------------------------------------------------------------------- */
 
 static bool take_stream(struct gy_share_streams *streams, uint32_t i)
@@ -435,6 +445,7 @@ static void begin_hold(struct gy_lane *lane)
 void gy_lane_hold(struct gy_lane *lane, uint32_t phase, gantry_task *task)
 {
     begin_hold(lane);
+    lane->holds_ending = lane->holds_ending || !gy_task_may_begin(task);
     gy_gpu_list_append(&lane->held[phase], task, task);
 }
 
@@ -456,6 +467,7 @@ static void give_back(struct gy_lane *lane, struct gy_gpu_list *bins)
         lane->held[phase] = (struct gy_gpu_list){NULL, NULL};
     }
     atomic_store(&lane->has_held, false);
+    lane->holds_ending = false;
     lane->held_regions = 0;
     note_tokens(lane, true);
     for (int a = 0; a < 2 && lane->accounts[a] != NULL; a++) {
@@ -489,7 +501,7 @@ struct unhold {
 static bool unhold_one(struct gy_shares *shares, struct gy_lane *lane, void *arg)
 {
     struct unhold *un = arg;
-    if (un->all || gy_lane_admits(shares, lane)) {
+    if (un->all || gy_lane_admits(shares, lane) || (lane->holds_ending && gy_lane_has_room(shares, lane))) {
         un->regions = un->regions || lane->held_regions != 0;
         give_back(lane, un->bins);
     }
@@ -509,6 +521,45 @@ bool gy_shares_unhold(struct gy_shares *shares, struct gy_gpu_list *bins, bool a
     }
     (void)each_holding(shares, unhold_one, &un);
     return un.regions;
+}
+
+/* Those that will be released without a call go to `bin`; true when others of a cancelled run stay. */
+static bool take_cancelled(struct gy_gpu_list *from, struct gy_gpu_list *bin)
+{
+    struct gy_gpu_list all = *from;
+    bool stay = false;
+    *from = (struct gy_gpu_list){NULL, NULL};
+    for (gantry_task *task = all.first, *next; task != NULL; task = next) {
+        next = gy_task_gpu(task)->next;
+        bool ends = !gy_task_may_begin(task), begun = gy_task_gpu(task)->launch_index != 0;
+        gy_gpu_list_append(ends && !begun ? bin : from, task, task);
+        stay = stay || (ends && begun);
+    }
+    return stay;
+}
+
+static bool cancel_in(struct gy_shares *shares, struct gy_lane *lane, void *arg)
+{
+    struct gy_gpu_list *bins = arg;
+    bool is_empty = true;
+    (void)shares;
+    for (uint32_t phase = 0; phase < GY_SHARE_PHASES; phase++) {
+        lane->holds_ending |= take_cancelled(&lane->held[phase], &bins[phase]);
+        is_empty = is_empty && lane->held[phase].first == NULL;
+    }
+    if (is_empty) {
+        give_back(lane, bins); /* regions are tried again in any case */
+    }
+    return false;
+}
+
+void gy_shares_cancel(struct gy_shares *shares, struct gy_gpu_list *bins)
+{
+    (void)each_holding(shares, cancel_in, bins);
+    if (shares->watcher != NULL) {
+        gy_watcher_unhold(shares->watcher, &bins[GANTRY_TASK_KERNEL - GANTRY_TASK_HTOD],
+                          true); /* the others are held again, if they must be */
+    }
 }
 
 static bool yes(struct gy_shares *shares, struct gy_lane *lane, void *arg)

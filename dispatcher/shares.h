@@ -95,6 +95,7 @@ struct gy_lane {
     _Atomic(uint64_t) settled;      /* atomic; written by GD */
     _Atomic(bool) has_held;         /* atomic; written by GD */
     uint32_t held_regions;          /* GD only */
+    bool holds_ending;              /* GD only; it holds tasks that have begun and were cancelled */
     uint64_t throttled_since;       /* GD only; tasks are held for want of tokens; 0: they are not */
     struct gy_gpu_list held[GY_SHARE_PHASES]; /* GD only */
     bool has_base;                            /* GD only; no segment has a stream before */
@@ -162,6 +163,8 @@ void gy_account_set_idle(struct gy_account *account, bool idle);
 
 /* May one more call be launched now? */
 bool gy_lane_admits(struct gy_shares *shares, struct gy_lane *lane);
+/* The same on credit, for what was cancelled and has begun: whatever the accounts owe. */
+bool gy_lane_has_room(struct gy_shares *shares, struct gy_lane *lane);
 /* Before a launch call on `stream` (an index of the pool, or GY_SHARE_ORIGIN), which stands for `calls`. */
 GANTRY_MUST_CHECK gantry_status gy_lane_enter(struct gy_shares *shares, struct gy_lane *lane, uint32_t stream,
                                               CUstream native, bool capturing, uint32_t calls);
@@ -185,6 +188,8 @@ bool gy_shares_want_cut(const struct gy_shares *shares, const struct gy_lane *la
 void gy_lane_hold(struct gy_lane *lane, uint32_t phase, gantry_task *task);
 void gy_lane_hold_region(struct gy_lane *lane);
 bool gy_shares_unhold(struct gy_shares *shares, struct gy_gpu_list *bins, bool all);
+/* Give back tasks whose runs were cancelled; those that have begun once there is room for them. */
+void gy_shares_cancel(struct gy_shares *shares, struct gy_gpu_list *bins);
 bool gy_shares_hold_any(struct gy_shares *shares);
 /* When tokens will be there for a task that is held; 0: none is, or something must end first. */
 uint64_t gy_shares_deadline(struct gy_shares *shares);

@@ -378,6 +378,9 @@ gantry_status gantry_taskman_cancel(gantry_taskman *manager)
         atomic_store(&manager->cancelled, 1);
     }
     gy_fast_lock_give(&manager->lock);
+    if (is_running && manager->gpu != NULL && manager->gpu_ops->cancelled != NULL) {
+        manager->gpu_ops->cancelled(manager->gpu);
+    }
     return is_running ? GANTRY_OK
                       : GY_FAIL(GANTRY_ERR_STATE, "cancel: the task manager is %s",
                                 gy_taskman_phase_name(gy_taskman_phase(manager)));

@@ -72,6 +72,9 @@ struct gy_gpu_ops {
     void (*memory_end)(gantry_dispatcher *self, struct gy_gpu_memory *memory);
     /* A manager of which tasks are held back for memory has nothing running.  Any thread. */
     void (*quiet)(gantry_dispatcher *self);
+    /* The run of a manager was cancelled: what is held back of its tasks shall be released, or, where it has
+     * begun, go on.  Any thread, any number of times.  May be NULL. */
+    void (*cancelled)(gantry_dispatcher *self);
 
     /* A manager's bound on GPU time; NULL comes out when `share` is none.  close: none of its tasks is left.
      * May be NULL, all three: there are none.
@@ -143,6 +146,9 @@ bool gy_task_is_held_by_others(const gantry_task *task);
 
 /* gy_task_begin() would say true; it may change its mind until then. */
 bool gy_task_may_begin(const gantry_task *task);
+
+/* The manager's run was cancelled. */
+bool gy_taskman_is_cancelled(const gantry_taskman *manager);
 
 /* In a recording: the number of the arrows along what the task does in this step; never 0. */
 uint64_t gy_task_flow(const gantry_task *task);

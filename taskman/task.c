@@ -293,6 +293,11 @@ bool gy_task_may_begin(const gantry_task *task)
            atomic_load_explicit(&task->manager->cancelled, memory_order_relaxed) == 0;
 }
 
+bool gy_taskman_is_cancelled(const gantry_taskman *manager)
+{
+    return atomic_load_explicit(&manager->cancelled, memory_order_relaxed) != 0;
+}
+
 uint32_t gy_task_index(const gantry_task *task)
 {
     return task->index;

@@ -148,6 +148,28 @@ static void test_a_failure_releases_what_waits_for_tokens(void **state)
 }
 
 /* One pool, one NVML and one tick per period, however many contexts of the device there are. */
+static void test_a_cancelled_run_waits_for_no_tokens(void **state)
+{
+    (void)state;
+    struct share_scene s;
+    open_limited(&s);
+    gantry_dispatcher *d = gantry_context_dispatcher(s.gpu.context);
+    use(90, 90);
+    for (uint32_t i = 0; i < 20; i++) {
+        (void)gpu_fixture_gpu(&s.gpu, GANTRY_TASK_KERNEL, "much", launch_many_blocks, &s);
+    }
+    assert_ok(gantry_taskman_start(s.gpu.manager));
+    while (atomic_load(&s.done) < (uint32_t)(d->shares.watcher->use->whole / BLOCKS) + 1) {
+        sched_yield();
+    }
+    uint32_t done = atomic_load(&s.done);
+    assert_ok(gantry_taskman_cancel(s.gpu.manager));
+    assert_int_equal(gantry_taskman_stop(s.gpu.manager), GANTRY_ERR_CANCELLED);
+    assert_int_equal(s.done, done);
+    share_emu.set_noop(0);
+    share_scene_close(&s);
+}
+
 static void test_contexts_share_the_pool(void **state)
 {
     (void)state;
@@ -255,6 +277,7 @@ int main(void)
         cmocka_unit_test(test_the_watcher_follows_what_nvml_says),
         cmocka_unit_test(test_launches_wait_for_tokens),
         cmocka_unit_test(test_a_failure_releases_what_waits_for_tokens),
+        cmocka_unit_test(test_a_cancelled_run_waits_for_no_tokens),
         cmocka_unit_test(test_contexts_share_the_pool),
         cmocka_unit_test(test_what_cannot_be_is_told),
         cmocka_unit_test(test_keys_of_the_file),
