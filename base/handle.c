@@ -3,7 +3,7 @@
 #include "base/handle.h"
 
 #include "base/alloc.h"
-#include "base/environment.h"
+#include "base/checking.h"
 #include "base/status.h"
 #include "base/thread.h"
 
@@ -39,8 +39,7 @@ static size_t kept_bytes;             /* guarded by lock */
 
 static void decide(void)
 {
-    const char *wish = gy_environment("GANTRY_HANDLE_CHECK");
-    bool checked = wish != NULL && strcmp(wish, "1") == 0;
+    bool checked = gy_check_is_on(GY_CHECK_HANDLES);
     atomic_store(&gy_handle_checks, checked ? GY_HANDLES_CHECKED : GY_HANDLES_TRUSTED);
 }
 

@@ -8,6 +8,7 @@
 #include "context/context.h"
 
 #include "base/alloc.h"
+#include "base/checking.h"
 #include "base/environment.h"
 #include "base/handle.h"
 #include "base/options.h"
@@ -120,6 +121,7 @@ gantry_status gantry_context_create(const gantry_context_options *options, gantr
     if (status != GANTRY_OK) {
         return status;
     }
+    (void)gy_checks_read();
     gantry_context *c = gy_zalloc(sizeof(*c));
     if (c == NULL) {
         return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "no memory for a context");

@@ -2,6 +2,7 @@
  * question was answered with serves all following addresses of the same memory, per field. */
 #include "copykernel/address.h"
 
+#include "base/checking.h"
 #include "base/hints.h"
 
 enum needed { NEED_DEVICE, NEED_HOST, NEED_EITHER };
@@ -46,9 +47,10 @@ static enum heap_answer ask_heap(struct resolver *r, const void *address, struct
 }
 
 /* The driver's answer; CUDA_ERROR_INVALID_VALUE for memory it does not know. */
-static CUresult ask_driver(struct resolver *r, const void *address, uint64_t bytes, struct memory *out)
+static CUresult ask_driver(const struct gy_context *context, const void *address, uint64_t bytes,
+                           struct memory *out)
 {
-    const struct gy_driver *driver = r->context->driver;
+    const struct gy_driver *driver = context->driver;
     CUdeviceptr at = (uintptr_t)address, start = 0, device = 0;
     unsigned type = 0;
     size_t size = 0;
@@ -81,7 +83,7 @@ static gantry_status find(struct resolver *r, const void *address, uint64_t byte
         return FAIL_FIELD(index, field, address, "is in no live block of the heap");
     }
     if (answer == FOREIGN) {
-        CUresult result = ask_driver(r, address, bytes, out);
+        CUresult result = ask_driver(r->context, address, bytes, out);
         if (result == CUDA_ERROR_INVALID_VALUE) {
             answer = PAGEABLE;
         } else if (result != CUDA_SUCCESS) {
@@ -188,10 +190,31 @@ static GY_COLD gantry_status refuse_bounds(gantry_heap *heap, const struct gy_co
                    where.file != NULL ? where.file : "unknown place", where.line);
 }
 
-gantry_status gy_copy_check_side(gantry_heap *heap, const struct gy_copy_side *side)
+/* Memory of somebody else: the driver knows allocations of its own, and page-locked memory. */
+static GY_COLD gantry_status check_foreign(const struct gy_context *context, const struct gy_copy_side *side)
+{
+    struct memory memory = {0, 0, 0, false};
+    uint64_t at = (uintptr_t)side->address;
+    if (ask_driver(context, side->address, side->bytes, &memory) != CUDA_SUCCESS ||
+        side->bytes <= memory.end - at) {
+        return GANTRY_OK;
+    }
+    return GY_FAIL(
+        GANTRY_ERR_INVALID_ARGUMENT,
+        "%s: %zu bytes, but %s %p has %llu left: it lies %llu bytes into an allocation of %llu bytes "
+        "that is none of the heap's",
+        side->call, side->bytes, side->name, side->address, (unsigned long long)(memory.end - at),
+        (unsigned long long)(at - memory.begin), (unsigned long long)(memory.end - memory.begin));
+}
+
+gantry_status gy_copy_check_side(struct gy_context *context, gantry_heap *heap,
+                                 const struct gy_copy_side *side)
 {
     struct gy_heap_look look;
     enum gy_heap_place place = gy_heap_look(heap, side->address, &look);
+    if (place == GY_HEAP_FOREIGN && gy_check_is_on(GY_CHECK_BOUNDS)) {
+        return check_foreign(context, side);
+    }
     bool fits =
         place == GY_HEAP_FOREIGN ||
         (place == GY_HEAP_LIVE && side->bytes <= look.bytes - (size_t)((uintptr_t)side->address - look.base));

@@ -13,11 +13,13 @@ struct gy_copy_side {
     size_t bytes;
 };
 /* Whether the bytes stay inside of the heap's block that the address lies in; an address that is none of the
- * heap's is taken as it is.  Any thread; on the submit path.
+ * heap's is taken as it is, unless bounds are checked (base/checking.h): then the driver is asked.  Any
+ * thread; on the submit path.
  * @retval GANTRY_OK
  * @retval GANTRY_ERR_INVALID_ARGUMENT  they leave it, or no live block is there; the message names both
  *                                      sizes and the block */
-GANTRY_MUST_CHECK gantry_status gy_copy_check_side(gantry_heap *heap, const struct gy_copy_side *side);
+GANTRY_MUST_CHECK gantry_status gy_copy_check_side(struct gy_context *context, gantry_heap *heap,
+                                                   const struct gy_copy_side *side);
 
 /* Dispatcher thread only.  Turn `count` descriptors that passed gy_copy_check() into items, leaving out those
  * of 0 bytes.  `items` has `count` places.

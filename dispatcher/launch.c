@@ -245,7 +245,8 @@ static gantry_status check_side(const gantry_launch *launch, const char *call, c
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "%s: %s is NULL", call, name);
     }
     const struct gy_copy_side side = {call, name, address, bytes};
-    return gy_copy_check_side(launch->dispatcher->config.heap, &side);
+    const struct gy_dispatcher_config *config = &launch->dispatcher->config;
+    return gy_copy_check_side(config->context, config->heap, &side);
 }
 
 /* Between host and device, whichever way. */

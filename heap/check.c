@@ -1,12 +1,17 @@
 #include "heap/check.h"
 
 #include "base/alloc.h"
+#include "base/checking.h"
 #include "base/status.h"
+#include "heap/heap.h"
 
 #include <string.h>
 
 #define SLOTS 8192u
 #define PATTERN 0xdb
+#define GUARD_PATTERN 0xfd
+#define UNIT ((uintptr_t)256) /* every block begins at a multiple of it */
+#define MOST_UNGUARDED 64
 /* At most so much of a block is filled and looked at. */
 #define LOOK_BYTES ((size_t)64 << 10)
 
@@ -16,19 +21,25 @@ struct freed {
 };
 
 struct gy_check {
-    struct gy_context *context; /* immutable; may be NULL */
-    struct gy_sites *sites;     /* immutable */
-    gy_mutex lock;              /* rank HEAP */
-    struct freed slots[SLOTS];  /* guarded by lock; by a hash of the address, the latest wins */
-    uint64_t failures;          /* guarded by lock */
+    struct gy_context *context;          /* immutable; may be NULL */
+    struct gy_sites *sites;              /* immutable */
+    unsigned parts;                      /* immutable */
+    gy_mutex lock;                       /* rank HEAP */
+    _Atomic(bool) guards_device;         /* atomic; written under lock; never goes back to true */
+    unsigned unguarded_count;            /* guarded by lock */
+    uintptr_t unguarded[MOST_UNGUARDED]; /* guarded by lock; live blocks without guard bytes */
+    struct freed slots[SLOTS];           /* guarded by lock; by a hash of the address, the latest wins */
+    uint64_t failures;                   /* guarded by lock */
 };
 
-struct gy_check *gy_check_create(struct gy_context *context, struct gy_sites *sites)
+struct gy_check *gy_check_create(struct gy_context *context, struct gy_sites *sites, unsigned parts)
 {
     struct gy_check *check = gy_zalloc(sizeof(*check));
     if (check != NULL) {
         check->context = context;
         check->sites = sites;
+        check->parts = parts;
+        check->guards_device = context != NULL && context->driver->emulated;
         gy_mutex_init(&check->lock, GY_RANK_HEAP);
     }
     return check;
@@ -74,79 +85,179 @@ static bool copy_device(struct gy_check *check, uintptr_t device, unsigned char 
     return result == CUDA_SUCCESS;
 }
 
-/* Bytes of the pattern at the start of the block. */
-static size_t intact(const unsigned char *memory, size_t bytes)
+/* Bytes of the pattern at the start of the memory. */
+static size_t intact(const unsigned char *memory, size_t bytes, unsigned char pattern)
 {
     size_t i = 0;
-    while (i < bytes && memory[i] == PATTERN) {
+    while (i < bytes && memory[i] == pattern) {
         i++;
     }
     return i;
 }
 
 /* The same, wherever the memory is; `bytes` when it cannot be read. */
-static size_t look(struct gy_check *check, gantry_memory_kind kind, uintptr_t base, size_t bytes)
+static size_t look(struct gy_check *check, gantry_memory_kind kind, uintptr_t base, size_t bytes,
+                   unsigned char pattern)
 {
     if (kind != GANTRY_MEMORY_DEVICE) {
-        return intact((const unsigned char *)base, bytes);
+        return intact((const unsigned char *)base, bytes, pattern);
     }
     unsigned char *copy = gy_zalloc(bytes);
-    size_t whole = copy != NULL && copy_device(check, base, copy, bytes, false) ? intact(copy, bytes) : bytes;
+    size_t whole =
+        copy != NULL && copy_device(check, base, copy, bytes, false) ? intact(copy, bytes, pattern) : bytes;
     gy_free(copy);
     return whole;
 }
 
-static bool fill(struct gy_check *check, gantry_memory_kind kind, uintptr_t base, size_t bytes)
+static bool fill(struct gy_check *check, gantry_memory_kind kind, uintptr_t base, size_t bytes,
+                 unsigned char pattern)
 {
     if (kind != GANTRY_MEMORY_DEVICE) {
-        memset((void *)base, PATTERN, bytes);
+        memset((void *)base, pattern, bytes);
         return true;
     }
     unsigned char *copy = gy_zalloc(bytes);
     bool filled = false;
     if (copy != NULL) {
-        memset(copy, PATTERN, bytes);
+        memset(copy, pattern, bytes);
         /* A driver that accepts copies without doing them must not be taken for a bug. */
         filled = copy_device(check, base, copy, bytes, true);
         memset(copy, 0, bytes);
-        filled = filled && copy_device(check, base, copy, 1, false) && copy[0] == PATTERN;
+        filled = filled && copy_device(check, base, copy, 1, false) && copy[0] == pattern;
     }
     gy_free(copy);
     return filled;
 }
 
+static void count_failure(struct gy_check *check)
+{
+    gy_mutex_lock(&check->lock);
+    check->failures++;
+    gy_mutex_unlock(&check->lock);
+}
+
+/* ---- guard bytes ---- */
+
+/* Those of the block could not be written. */
+static void note_unguarded(struct gy_check *check, uintptr_t base)
+{
+    gy_mutex_lock(&check->lock);
+    if (check->unguarded_count < MOST_UNGUARDED) {
+        check->unguarded[check->unguarded_count++] = base;
+    } else {
+        check->guards_device = false; /* which blocks have them is not known any more */
+    }
+    gy_mutex_unlock(&check->lock);
+}
+
+/* Whether the block has guard bytes; forgets that it has none. */
+static bool take_guarded(struct gy_check *check, gantry_memory_kind kind, uintptr_t base)
+{
+    if ((check->parts & GY_CHECK_GUARDS) == 0) {
+        return false;
+    }
+    gy_mutex_lock(&check->lock);
+    bool guarded = kind != GANTRY_MEMORY_DEVICE || check->guards_device;
+    for (unsigned i = 0; i < check->unguarded_count; i++) {
+        if (check->unguarded[i] == base) {
+            check->unguarded[i] = check->unguarded[--check->unguarded_count];
+            guarded = false;
+            break;
+        }
+    }
+    gy_mutex_unlock(&check->lock);
+    return guarded;
+}
+
+static void guard(struct gy_check *check, gantry_memory_kind kind, const struct gy_visited *block)
+{
+    bool possible = kind != GANTRY_MEMORY_DEVICE || check->guards_device;
+    if ((check->parts & GY_CHECK_GUARDS) != 0 && possible &&
+        !fill(check, kind, block->base + block->bytes, GY_GUARD_BYTES, GUARD_PATTERN)) {
+        note_unguarded(check, block->base);
+    }
+}
+
+static void look_behind(struct gy_check *check, gantry_memory_kind kind, const struct gy_visited *block,
+                        const char *when)
+{
+    if (!take_guarded(check, kind, block->base)) {
+        return;
+    }
+    size_t whole = look(check, kind, block->base + block->bytes, GY_GUARD_BYTES, GUARD_PATTERN);
+    if (whole == GY_GUARD_BYTES) {
+        return;
+    }
+    gantry_alloc_site where = gy_sites_where(check->sites, block->site);
+    gy_log(GANTRY_LOG_ERROR,
+           "heap: byte %zu behind the %s block at %p (%zu bytes, %s, from %s:%d) was written to before it "
+           "was %s",
+           whole + 1, gy_kind_name(kind), (void *)block->base, block->bytes, gy_site_tag(&where),
+           gy_site_file(&where), where.line, when);
+    count_failure(check);
+}
+
+void gy_check_resizing(struct gy_check *check, gantry_memory_kind kind, const struct gy_visited *block)
+{
+    look_behind(check, kind, block, "resized");
+}
+
+void gy_check_resized(struct gy_check *check, gantry_memory_kind kind, const struct gy_visited *block)
+{
+    guard(check, kind, block);
+}
+
+/* ---- freed blocks ---- */
+
 void gy_check_freeing(struct gy_check *check, gantry_memory_kind kind, const struct gy_visited *block)
 {
-    bool filled = fill(check, kind, block->base, looked_at(block->bytes));
+    look_behind(check, kind, block, "freed");
+    if ((check->parts & GY_CHECK_FREES) == 0) {
+        return;
+    }
+    bool filled = fill(check, kind, block->base, looked_at(block->bytes), PATTERN);
     gy_mutex_lock(&check->lock);
     *slot_of(check, block->base) = (struct freed){*block, filled};
     gy_mutex_unlock(&check->lock);
 }
 
-/* Forget every freed block that shares memory with `block`, which is live now; the one with its address. */
+static void forget_if_shared(struct freed *slot, const struct gy_visited *block)
+{
+    if (slot->block.base < block->base + block->bytes &&
+        block->base < slot->block.base + looked_at(slot->block.bytes)) {
+        *slot = (struct freed){.filled = false};
+    }
+}
+
+/* Forget every freed block whose filled part shares memory with `block`, which is live now; the one with its
+ * address.  Blocks begin at multiples of 256 bytes, so few of the slots can be meant unless it is large. */
 static struct freed forget(struct gy_check *check, const struct gy_visited *block)
 {
+    uintptr_t first = block->base > LOOK_BYTES ? block->base - LOOK_BYTES : 0,
+              end = block->base + block->bytes;
     gy_mutex_lock(&check->lock);
     struct freed same = *slot_of(check, block->base);
-    for (unsigned i = 0; i < SLOTS; i++) {
-        struct freed *slot = &check->slots[i];
-        if (slot->block.base < block->base + block->bytes &&
-            block->base < slot->block.base + slot->block.bytes) {
-            *slot = (struct freed){.filled = false};
+    if ((end - first) / UNIT < SLOTS / 2) {
+        for (uintptr_t at = first; at < end; at += UNIT) {
+            forget_if_shared(slot_of(check, at), block);
+        }
+    } else {
+        for (unsigned i = 0; i < SLOTS; i++) {
+            forget_if_shared(&check->slots[i], block);
         }
     }
     gy_mutex_unlock(&check->lock);
     return same;
 }
 
-void gy_check_allocated(struct gy_check *check, gantry_memory_kind kind, const struct gy_visited *block)
+static void look_at_freed(struct gy_check *check, gantry_memory_kind kind, const struct gy_visited *block)
 {
     struct freed before = forget(check, block);
     if (before.block.base != block->base || !before.filled) {
         return;
     }
     size_t bytes = looked_at(before.block.bytes < block->bytes ? before.block.bytes : block->bytes);
-    size_t whole = look(check, kind, block->base, bytes);
+    size_t whole = look(check, kind, block->base, bytes, PATTERN);
     if (whole == bytes) {
         return;
     }
@@ -155,9 +266,15 @@ void gy_check_allocated(struct gy_check *check, gantry_memory_kind kind, const s
            "heap: byte %zu of the block at %p (%zu bytes, %s, from %s:%d) was written to after it was freed",
            whole, (void *)block->base, before.block.bytes, gy_site_tag(&where), gy_site_file(&where),
            where.line);
-    gy_mutex_lock(&check->lock);
-    check->failures++;
-    gy_mutex_unlock(&check->lock);
+    count_failure(check);
+}
+
+void gy_check_allocated(struct gy_check *check, gantry_memory_kind kind, const struct gy_visited *block)
+{
+    if ((check->parts & GY_CHECK_FREES) != 0) {
+        look_at_freed(check, kind, block);
+    }
+    guard(check, kind, block);
 }
 
 bool gy_check_remember(struct gy_check *check, uintptr_t address, struct gy_visited *out)

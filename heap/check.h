@@ -1,9 +1,12 @@
-/* Checks for people who look for a bug (GANTRY_HEAP_CHECK=1): who freed this block before, and did anybody
- * write to it after that?
+/* Checks for people who look for a bug (base/checking.h): who freed this block before, did anybody write to
+ * it after that, or behind it while it was live?
  *
  * Freed blocks are remembered, the latest few thousand, and filled with a pattern where that is possible:
  * memory that the CPU may touch, and device memory of the emulated driver.  When memory is given out again
  * that starts where a remembered block did, the pattern must still be there.
+ *
+ * Behind each live block of such memory lie guard bytes, another pattern, which are looked at when the block
+ * is freed or changes its size.  The heap allocates them with the block, whose own size does not count them.
  *
  * Threading: any thread; slow, and no part of the heap proper. */
 #ifndef HEAP_CHECK_H
@@ -16,18 +19,23 @@
 
 struct gy_check;
 
-/* NULL: out of host memory. */
-struct gy_check *gy_check_create(struct gy_context *context, struct gy_sites *sites);
+#define GY_GUARD_BYTES ((size_t)64)
+
+/* `parts`: GY_CHECK_FREES, GY_CHECK_GUARDS.  NULL: out of host memory. */
+struct gy_check *gy_check_create(struct gy_context *context, struct gy_sites *sites, unsigned parts);
 void gy_check_destroy(struct gy_check *check);
 
-/* `block` is live still and will be freed. */
+/* `block` is live still and will be freed.  Logs an error when bytes behind it were written to. */
 void gy_check_freeing(struct gy_check *check, gantry_memory_kind kind, const struct gy_visited *block);
 /* `block` was given out.  Logs an error when it was written to while it was free. */
 void gy_check_allocated(struct gy_check *check, gantry_memory_kind kind, const struct gy_visited *block);
+/* `block` will get another size, or has it now. */
+void gy_check_resizing(struct gy_check *check, gantry_memory_kind kind, const struct gy_visited *block);
+void gy_check_resized(struct gy_check *check, gantry_memory_kind kind, const struct gy_visited *block);
 
 /* Who had the block at `address` when it was freed last; false: not remembered. */
 bool gy_check_remember(struct gy_check *check, uintptr_t address, struct gy_visited *out);
-/* Times that freed memory was found written to. */
+/* Times that freed memory, or memory behind a block, was found written to. */
 uint64_t gy_check_failures(struct gy_check *check);
 
 #endif

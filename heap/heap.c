@@ -21,8 +21,9 @@
 #include "heap/heap.h"
 
 #include "base/alloc.h"
-#include "base/environment.h"
+#include "base/checking.h"
 #include "base/handle.h"
+#include "base/hints.h"
 #include "base/options.h"
 #include "heap/internal.h"
 
@@ -110,9 +111,11 @@ static gantry_status init_kind(gantry_heap *heap, gantry_memory_kind kind, struc
     return status == GANTRY_OK ? gy_kind_init(&heap->kinds[kind], &setup) : status;
 }
 
-static bool wants_check(const gantry_heap_options *options)
+/* Parts that this heap is checked for. */
+static unsigned wanted_checks(const gantry_heap_options *options)
 {
-    return options->check || gy_environment_is_on("GANTRY_HEAP_CHECK");
+    unsigned parts = gy_checks_read() & (GY_CHECK_FREES | GY_CHECK_GUARDS);
+    return options->check ? GY_CHECK_FREES | GY_CHECK_GUARDS : parts;
 }
 
 static gantry_status init_shared(gantry_heap *heap, struct gy_context *context,
@@ -125,8 +128,10 @@ static gantry_status init_shared(gantry_heap *heap, struct gy_context *context,
     if (!gy_sites_init(&heap->sites)) {
         return GY_FAIL(status, "heap: no memory for its bookkeeping");
     }
-    if (wants_check(options)) {
-        heap->check = gy_check_create(context, &heap->sites);
+    unsigned parts = wanted_checks(options);
+    if (parts != 0) {
+        heap->check = gy_check_create(context, &heap->sites, parts);
+        heap->guard_bytes = (parts & GY_CHECK_GUARDS) != 0 ? GY_GUARD_BYTES : 0;
         if (heap->check == NULL) {
             status = GY_FAIL(status, "heap: no memory for its bookkeeping");
             goto fini_sites;
@@ -318,6 +323,31 @@ __attribute__((noinline, cold)) static gantry_status alloc_at_last(gantry_heap *
 
 /* ---- blocks ---- */
 
+static inline gantry_status alloc_block(gantry_heap *heap, gantry_memory_kind kind, size_t bytes,
+                                        size_t alignment, uint32_t site, uintptr_t *out)
+{
+    gantry_status status = gy_kind_alloc(&heap->kinds[kind], bytes, alignment, site, out);
+    return __builtin_expect(is_exhausted(status), 0)
+               ? alloc_at_last(heap, kind, bytes, alignment, site, status, out)
+               : status;
+}
+
+/* With guard bytes, if there are to be any: they are allocated, but not part of the block. */
+static GY_COLD gantry_status alloc_checked(gantry_heap *heap, gantry_memory_kind kind, size_t bytes,
+                                           size_t alignment, uint32_t site, uintptr_t *out)
+{
+    size_t guard = bytes <= SIZE_MAX - heap->guard_bytes ? heap->guard_bytes : 0;
+    gantry_status status = alloc_block(heap, kind, bytes + guard, alignment, site, out);
+    if (status == GANTRY_OK) {
+        struct gy_visited block = {*out, bytes, site};
+        if (guard != 0) {
+            gy_kind_set_size(&heap->kinds[kind], *out, bytes + guard, bytes);
+        }
+        gy_check_allocated(heap->check, kind, &block);
+    }
+    return status;
+}
+
 static gantry_status check_request(const gantry_heap *heap, gantry_memory_kind kind, size_t bytes,
                                    size_t alignment, void *const *out)
 {
@@ -354,15 +384,12 @@ gantry_status gantry_heap_alloc(gantry_heap *heap, gantry_memory_kind kind, size
         return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "heap: no memory for its bookkeeping");
     }
     alignment = alignment > LEAST_ALIGNMENT ? alignment : LEAST_ALIGNMENT;
-    status = gy_kind_alloc(&heap->kinds[kind], bytes, alignment, number, &address);
-    if (__builtin_expect(is_exhausted(status), 0)) {
-        status = alloc_at_last(heap, kind, bytes, alignment, number, status, &address);
+    if (__builtin_expect(heap->check != NULL, 0)) {
+        status = alloc_checked(heap, kind, bytes, alignment, number, &address);
+    } else {
+        status = alloc_block(heap, kind, bytes, alignment, number, &address);
     }
     if (status == GANTRY_OK) {
-        if (__builtin_expect(heap->check != NULL, 0)) {
-            struct gy_visited block = {address, bytes, number};
-            gy_check_allocated(heap->check, kind, &block);
-        }
         *out = (void *)address;
     }
     return status;
@@ -406,6 +433,10 @@ static void check_freeing(gantry_heap *heap, struct gy_region *region, uintptr_t
     struct gy_visited block;
     if (gy_kind_block_at(&heap->kinds[region->kind], region, address, &block) && block.base == address) {
         gy_check_freeing(heap->check, region->kind, &block);
+        if (heap->guard_bytes != 0) { /* it goes back with them */
+            gy_kind_set_size(&heap->kinds[region->kind], address, block.bytes,
+                             block.bytes + heap->guard_bytes);
+        }
     }
 }
 
@@ -468,8 +499,31 @@ bool gy_heap_reuse(gantry_heap *heap, const struct gy_heap_claim *claim, gantry_
     uint32_t number;
     struct gy_claim inner = claim_of(claim);
     alignment = alignment > LEAST_ALIGNMENT ? alignment : LEAST_ALIGNMENT;
+    /* Guard bytes cannot be moved into memory that work before may still use. */
+    if (__builtin_expect(heap->guard_bytes != 0, 0) && visited_of(claim).bytes != bytes) {
+        return false;
+    }
     return claim->kind == kind && gy_sites_number(&heap->sites, site, &number) &&
            gy_kind_reuse(&heap->kinds[kind], &inner, bytes, alignment, number);
+}
+
+static GY_COLD gantry_status resize_checked(gantry_heap *heap, struct gy_region *region, uintptr_t address,
+                                            size_t bytes)
+{
+    struct gy_kind *kind = &heap->kinds[region->kind];
+    struct gy_visited block;
+    size_t guard = bytes <= SIZE_MAX - heap->guard_bytes ? heap->guard_bytes : 0;
+    if (!gy_kind_block_at(kind, region, address, &block) || block.base != address) {
+        return GANTRY_ERR_NOT_FOUND;
+    }
+    gy_check_resizing(heap->check, region->kind, &block);
+    gantry_status status = gy_kind_resize(kind, region, address, bytes + guard);
+    if (status == GANTRY_OK) {
+        gy_kind_set_size(kind, address, bytes + guard, bytes);
+        block.bytes = bytes;
+    }
+    gy_check_resized(heap->check, region->kind, &block); /* the old size, when it was not changed */
+    return status;
 }
 
 gantry_status gantry_heap_resize(gantry_heap *heap, void *pointer, size_t bytes)
@@ -481,9 +535,12 @@ gantry_status gantry_heap_resize(gantry_heap *heap, void *pointer, size_t bytes)
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_heap_resize: 0 bytes");
     }
     struct gy_region *region = heap != NULL ? gy_granules_find(&heap->map, (uintptr_t)pointer) : NULL;
-    gantry_status status = region != NULL
-                               ? gy_kind_resize(&heap->kinds[region->kind], region, (uintptr_t)pointer, bytes)
-                               : GANTRY_ERR_NOT_FOUND;
+    gantry_status status = GANTRY_ERR_NOT_FOUND;
+    if (region != NULL && __builtin_expect(heap->check != NULL, 0)) {
+        status = resize_checked(heap, region, (uintptr_t)pointer, bytes);
+    } else if (region != NULL) {
+        status = gy_kind_resize(&heap->kinds[region->kind], region, (uintptr_t)pointer, bytes);
+    }
     switch (status) {
     case GANTRY_OK:
         return GANTRY_OK;
@@ -606,93 +663,5 @@ gantry_status gantry_heap_trim(gantry_heap *heap, gantry_memory_kind kind, size_
     if (out_bytes != NULL) {
         *out_bytes = given;
     }
-    return GANTRY_OK;
-}
-
-uint64_t gy_heap_budget(gantry_heap *heap, gantry_memory_kind kind)
-{
-    struct gy_kind *of = &heap->kinds[kind];
-    size_t limit = gy_setting(&of->settings.limit_bytes);
-    if (limit != 0) {
-        return limit;
-    }
-    bool known = kind == GANTRY_MEMORY_DEVICE && of->setup.source == NULL && of->setup.context != NULL;
-    return known ? of->setup.context->info.memory_bytes : UINT64_MAX;
-}
-
-uint64_t gy_heap_occupied(gantry_heap *heap, gantry_memory_kind kind)
-{
-    return gy_kind_occupied(&heap->kinds[kind]);
-}
-
-/* ---- questions ---- */
-
-gantry_status gantry_heap_get_stats(gantry_heap *heap, gantry_memory_kind kind, gantry_heap_stats *stats)
-{
-    if (GY_HANDLE_IS_BAD(HEAP, heap)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
-    if (heap == NULL || (unsigned)kind >= GANTRY_MEMORY_KIND_COUNT) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
-                       "gantry_heap_get_stats: no heap, or unknown memory kind %d", (int)kind);
-    }
-    gantry_heap_stats ours = {0};
-    gy_kind_stats(&heap->kinds[kind], &ours);
-    return gy_stats_export(stats, &ours, sizeof(ours), "gantry_heap_get_stats");
-}
-
-gantry_status gantry_heap_reset_peaks(gantry_heap *heap, gantry_memory_kind kind)
-{
-    if (GY_HANDLE_IS_BAD(HEAP, heap)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
-    gantry_status status = check_kind(heap, kind, heap, "gantry_heap_reset_peaks");
-    if (status == GANTRY_OK) {
-        gy_kind_reset_peaks(&heap->kinds[kind], gy_sites_count(&heap->sites));
-    }
-    return status;
-}
-
-enum gy_heap_place gy_heap_look(gantry_heap *heap, const void *address, struct gy_heap_look *out)
-{
-    struct gy_region *region = gy_granules_find(&heap->map, (uintptr_t)address);
-    struct gy_visited block;
-    if (region == NULL) {
-        return GY_HEAP_FOREIGN;
-    }
-    out->kind = region->kind;
-    if (!gy_kind_block_at(&heap->kinds[region->kind], region, (uintptr_t)address, &block) ||
-        (uintptr_t)address - block.base >= block.bytes) {
-        return GY_HEAP_NOT_LIVE;
-    }
-    const struct gy_backing *backing = &region->slab->backing;
-    out->base = block.base;
-    out->bytes = block.bytes;
-    out->device =
-        backing->device_base != 0 ? backing->device_base + (block.base - backing->base) : block.base;
-    out->site = block.site;
-    return GY_HEAP_LIVE;
-}
-
-gantry_alloc_site gy_heap_site(gantry_heap *heap, uint32_t site)
-{
-    return gy_sites_where(&heap->sites, site);
-}
-
-gantry_status gantry_heap_find_block(gantry_heap *heap, const void *address, gantry_heap_block *out)
-{
-    if (GY_HANDLE_IS_BAD(HEAP, heap)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
-    if (heap == NULL || out == NULL) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_heap_find_block: %s is NULL",
-                       heap == NULL ? "heap" : "out");
-    }
-    struct gy_heap_look look;
-    if (gy_heap_look(heap, address, &look) != GY_HEAP_LIVE) {
-        return GY_FAIL(GANTRY_ERR_NOT_FOUND, "gantry_heap_find_block: %p is in no live block of this heap",
-                       address);
-    }
-    *out = (gantry_heap_block){look.kind, (void *)look.base, look.bytes, gy_heap_site(heap, look.site)};
     return GANTRY_OK;
 }

@@ -16,6 +16,7 @@ struct gantry_heap {
     gantry_out_of_memory_fn out_of_memory;                  /* immutable; may be NULL */
     void *out_of_memory_user;                               /* immutable */
     struct gy_check *check;                                 /* immutable; NULL: off */
+    size_t guard_bytes;                                     /* immutable; behind each block; 0: none */
     struct gy_reclaimer reclaimer;                          /* own guards */
     gy_mutex pending_lock;                                  /* rank HEAP */
     bool (*pending)(void *user,

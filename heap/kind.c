@@ -174,6 +174,22 @@ bool gy_kind_reuse(struct gy_kind *kind, const struct gy_claim *claim, size_t by
     return true;
 }
 
+void gy_kind_set_size(struct gy_kind *kind, uintptr_t address, size_t from, size_t to)
+{
+    struct gy_region *region = gy_granules_find(kind->setup.map, address);
+    if (region->is_chunk) {
+        struct gy_chunk *chunk = (struct gy_chunk *)(void *)region;
+        uint32_t site = gy_record_site(gy_chunk_peek(chunk, address));
+        gy_chunk_record(chunk, address, to, site);
+        gy_small_resized(kind->small, site, from, to);
+        return;
+    }
+    struct gy_range *range = atomic_load_explicit(gy_live_at(region->slab, address), memory_order_acquire);
+    uint32_t site = gy_range_site(range);
+    gy_range_set_request(range, to, site);
+    gy_park_note(&kind->park, site, (int64_t)to - (int64_t)from, 0);
+}
+
 static gantry_status resize_small(struct gy_kind *kind, struct gy_chunk *chunk, uintptr_t address,
                                   size_t bytes)
 {

@@ -82,6 +82,10 @@ void gy_kind_free_claimed(struct gy_kind *kind, const struct gy_claim *claim);
 GANTRY_MUST_CHECK bool gy_kind_reuse(struct gy_kind *kind, const struct gy_claim *claim, size_t bytes,
                                      size_t alignment, uint32_t site);
 
+/* The live block at `address` of `from` bytes counts as one of `to`, for which its memory is large enough;
+ * all of it stays its. */
+void gy_kind_set_size(struct gy_kind *kind, uintptr_t address, size_t from, size_t to);
+
 /* @retval GANTRY_ERR_NOT_FOUND, GANTRY_ERR_UNSUPPORTED, GANTRY_ERR_OUT_OF_HOST_MEMORY */
 GANTRY_MUST_CHECK gantry_status gy_kind_resize(struct gy_kind *kind, struct gy_region *region,
                                                uintptr_t address, size_t bytes);

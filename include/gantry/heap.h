@@ -67,8 +67,9 @@ typedef struct gantry_heap_options {
     gantry_out_of_memory_fn out_of_memory;                        /* may be NULL */
     void *out_of_memory_user;
     gantry_reclaim_policy reclaim;
-    bool check;                   /* as the environment's GANTRY_HEAP_CHECK=1: remember what was freed
-                                   * where, poison it and look whether it was written to; slow */
+    bool check;                   /* as the environment's GANTRY_CHECK=frees,guards: remember what was freed
+                                   * where, poison it and look whether it was written to, nor behind blocks;
+                                   * slow, see docs/checking.md */
     uint64_t reclaim_queue_bytes; /* most bytes waiting for the reclaimer of a kind; 0: 4 GiB */
 } gantry_heap_options;
 #define GANTRY_HEAP_OPTIONS_INIT                                                             \

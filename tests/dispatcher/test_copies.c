@@ -1,7 +1,12 @@
 /* Single copies and fills: what they refuse, and that they touch nothing then. */
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/gpu_fixture.h"
+#include "tests/support/log_lines.h"
 
+#include "base/checking.h"
+#include "context/context.h"
+
+#include <stdlib.h>
 #include <string.h>
 
 enum { BLOCK = 4096, SMALL = 100 };
@@ -16,6 +21,7 @@ struct copies {
     struct gpu_fixture gpu;
     char *host, *other;            /* page-locked, 2 * BLOCK and BLOCK bytes */
     char *device, *victim, *small; /* BLOCK, BLOCK and SMALL bytes; the first two are neighbours */
+    char *foreign;                 /* BLOCK bytes of the driver */
     void (*body)(struct copies *copies, gantry_launch *launch);
     struct answer answers[16];
     uint32_t count;
@@ -180,6 +186,72 @@ static void test_memory_without_a_live_block_is_refused(void **state)
     }
 }
 
+/* Of memory that is not the heap's only the driver knows the bounds. */
+static void copy_foreign(struct copies *c, gantry_launch *l)
+{
+    note(c, gantry_launch_copy_htod(l, c->foreign, c->host, 2 * BLOCK));
+    note(c, gantry_launch_copy_dtod(l, c->device, c->foreign + 96, BLOCK - 95));
+    note(c, gantry_launch_copy_htod(l, c->foreign, c->host, BLOCK));
+}
+
+static void test_bounds_of_other_memory_are_checked_on_demand(void **state)
+{
+    struct copies *c = *state;
+    const struct gy_driver *driver = c->gpu.context->cuda->driver;
+    CUdeviceptr memory;
+    assert_ok(gantry_context_acquire(c->gpu.context));
+    assert_int_equal(driver->cuMemAlloc(&memory, BLOCK), CUDA_SUCCESS);
+    c->foreign = (char *)(uintptr_t)memory;
+    setenv("GANTRY_CHECK", "bounds", 1);
+    (void)gy_checks_read();
+    run(c, copy_foreign);
+    unsetenv("GANTRY_CHECK");
+    (void)gy_checks_read();
+    assert_int_equal(c->answers[0].status, GANTRY_ERR_INVALID_ARGUMENT);
+    assert_non_null(strstr(c->answers[0].text, "8192 bytes, but device 0x"));
+    assert_non_null(strstr(c->answers[0].text, "has 4096 left: it lies 0 bytes into an allocation of 4096"));
+    assert_int_equal(c->answers[1].status, GANTRY_ERR_INVALID_ARGUMENT);
+    assert_non_null(strstr(c->answers[1].text, "has 4000 left: it lies 96 bytes into an allocation"));
+    assert_int_equal(c->answers[2].status, GANTRY_OK);
+    assert_int_equal(driver->cuCtxSynchronize(), CUDA_SUCCESS);
+    assert_int_equal(driver->cuMemFree(memory), CUDA_SUCCESS);
+    assert_ok(gantry_context_release(c->gpu.context));
+}
+
+/* The emulated driver's device memory has guard bytes, too: a kernel that writes behind its block is found.
+ */
+static void test_writes_of_the_device_behind_a_block_are_found(void **state)
+{
+    (void)state;
+    if (gpu_fixture_driver() != GANTRY_DRIVER_EMULATED) {
+        return;
+    }
+    struct gpu_fixture gpu;
+    struct log_lines lines;
+    char *block;
+    setenv("GANTRY_CHECK", "1", 1);
+    gpu_fixture_open(&gpu, 1, 0);
+    unsetenv("GANTRY_CHECK");
+    gantry_heap *heap = gantry_context_heap(gpu.context);
+    const struct gy_driver *driver = gpu.context->cuda->driver;
+    log_lines_begin(&lines, "byte 1 behind the device block at");
+    for (int round = 0; round < 2; round++) {
+        assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, 5000, 0, GANTRY_ALLOC_SITE("overrun"),
+                                    (void **)&block));
+        assert_ok(gantry_context_acquire(gpu.context));
+        assert_int_equal(
+            driver->cuMemsetD8Async((CUdeviceptr)(uintptr_t)block, 1, 5000 + (size_t)round, NULL),
+            CUDA_SUCCESS);
+        assert_int_equal(driver->cuCtxSynchronize(), CUDA_SUCCESS);
+        assert_ok(gantry_context_release(gpu.context));
+        assert_ok(gantry_heap_free(heap, block));
+        assert_int_equal(atomic_load(&lines.count), round);
+    }
+    (void)log_lines_end(&lines);
+    gpu_fixture_close(&gpu);
+    (void)gy_checks_read();
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_copies, close_copies)
 
 int main(void)
@@ -189,6 +261,8 @@ int main(void)
         TEST(test_a_copy_may_reach_the_last_byte),
         TEST(test_0_bytes_do_nothing),
         TEST(test_memory_without_a_live_block_is_refused),
+        TEST(test_bounds_of_other_memory_are_checked_on_demand),
+        cmocka_unit_test(test_writes_of_the_device_behind_a_block_are_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

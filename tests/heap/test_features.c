@@ -409,6 +409,58 @@ static void test_write_after_free_is_found_when_the_memory_is_given_out_again(vo
     heap_scene_close(heap);
 }
 
+/* A byte behind a block is seen when the block is freed or resized, in every kind that the CPU may touch. */
+static void test_writes_behind_a_block_are_found(void **state)
+{
+    (void)state;
+    gantry_heap_options options = GANTRY_HEAP_OPTIONS_INIT;
+    options.check = true;
+    gantry_heap *heap = heap_scene_open(&options);
+    char text[1000] = "";
+    gantry_set_log(keep_error, text, GANTRY_LOG_ERROR);
+    static const size_t sizes[] = {1, 255, 256, 1001, 14336, 20001, 4096, 3 * MIB};
+    static const gantry_memory_kind kinds[] = {GANTRY_MEMORY_PINNED, GANTRY_MEMORY_HOST};
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        gantry_memory_kind kind = kinds[i % 2];
+        unsigned char *block = heap_scene_alloc(heap, kind, sizes[i]);
+        gantry_heap_block found;
+        assert_ok(gantry_heap_find_block(heap, block, &found));
+        assert_int_equal(found.bytes, sizes[i]); /* guard bytes are not the block's */
+        assert_int_equal(gantry_heap_find_block(heap, block + sizes[i], &found), GANTRY_ERR_NOT_FOUND);
+        text[0] = '\0'; /* which was logged */
+        memset(block, 1, sizes[i]);
+        assert_ok(gantry_heap_free(heap, block));
+        assert_string_equal(text, "");
+        block = heap_scene_alloc(heap, kind, sizes[i]);
+        block[sizes[i] + 3] = 9;
+        assert_ok(gantry_heap_free(heap, block));
+        char expected[100];
+        snprintf(expected, sizeof(expected), "byte 4 behind the %s block at", gy_kind_name(kind));
+        assert_non_null(strstr(text, expected));
+        assert_non_null(strstr(text, "was written to before it was freed"));
+        text[0] = '\0';
+    }
+    unsigned char *block = heap_scene_alloc(heap, GANTRY_MEMORY_PINNED, 3000);
+    block[3000] = 1;
+    assert_ok(gantry_heap_resize(heap, block, 2000));
+    assert_non_null(strstr(text, "(3000 bytes, test, from"));
+    assert_non_null(strstr(text, "was written to before it was resized"));
+    text[0] = '\0';
+    memset(block, 1, 2000);
+    assert_int_equal(gantry_heap_resize(heap, block, 600 * MIB), GANTRY_ERR_UNSUPPORTED);
+    text[0] = '\0';
+    assert_ok(gantry_heap_free(heap, block));
+    assert_string_equal(text, "");
+    gantry_heap_stats stats = {.struct_size = sizeof(stats)};
+    assert_ok(gantry_heap_get_stats(heap, GANTRY_MEMORY_PINNED, &stats));
+    assert_int_equal(stats.used_bytes, 0);
+    void *none;
+    assert_int_equal(gantry_heap_alloc(heap, GANTRY_MEMORY_HOST, SIZE_MAX, 0, SITE, &none),
+                     GANTRY_ERR_OUT_OF_HOST_MEMORY);
+    gantry_set_log(NULL, NULL, GANTRY_LOG_ERROR);
+    heap_scene_close(heap);
+}
+
 static void test_peaks_start_anew_when_they_are_reset(void **state)
 {
     (void)state;
@@ -458,6 +510,7 @@ int main(void)
         cmocka_unit_test(test_reserve_makes_later_allocations_free_of_driver_calls),
         cmocka_unit_test(test_tags_tell_current_peak_and_count),
         cmocka_unit_test(test_peaks_start_anew_when_they_are_reset),
+        cmocka_unit_test(test_writes_behind_a_block_are_found),
         cmocka_unit_test(test_map_shows_slabs_and_tags),
         cmocka_unit_test(test_block_is_found_by_any_address_in_it),
         cmocka_unit_test(test_out_of_memory_callback_is_asked_once_and_retried),

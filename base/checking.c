@@ -1,0 +1,66 @@
+#include "base/checking.h"
+
+#include "base/environment.h"
+#include "base/status.h"
+
+#include <stdio.h>
+
+_Atomic(unsigned) gy_checks = GY_CHECKS_UNREAD;
+
+/* The part of that name; 0: there is none. */
+static unsigned part_of(const char *name, size_t length)
+{
+    static const struct {
+        const char *name;
+        unsigned part;
+    } parts[] = {
+#define PART(upper, text) {text, GY_CHECK_##upper},
+        GY_CHECKS(PART)
+#undef PART
+    };
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        if (strlen(parts[i].name) == length && memcmp(parts[i].name, name, length) == 0) {
+            return parts[i].part;
+        }
+    }
+    return 0;
+}
+
+static void tell_unknown(const char *name, size_t length)
+{
+    char names[128] = "";
+    size_t used = 0;
+#define NAME(upper, text) used += (size_t)snprintf(names + used, sizeof(names) - used, ", %s", text);
+    GY_CHECKS(NAME)
+#undef NAME
+    gy_log(GANTRY_LOG_WARNING, "$GANTRY_CHECK has \"%.*s\", which is none of: 1%s", (int)length, name, names);
+}
+
+/* "1": all.  Anything else: names. */
+static unsigned read_names(const char *text)
+{
+    unsigned parts = 0;
+    if (strcmp(text, "1") == 0) {
+        return ~0u & ~GY_CHECKS_UNREAD;
+    }
+    while (*text != '\0') {
+        size_t length = strcspn(text, ",");
+        unsigned part = part_of(text, length);
+        if (part == 0 && length != 0 && !(length == 1 && *text == '0')) {
+            tell_unknown(text, length);
+        }
+        parts |= part;
+        text += length + (text[length] == ',');
+    }
+    return parts;
+}
+
+unsigned gy_checks_read(void)
+{
+    const char *text = gy_environment("GANTRY_CHECK"), *handles = gy_environment("GANTRY_HANDLE_CHECK");
+    unsigned parts = text != NULL ? read_names(text) : 0;
+    parts |= handles != NULL && strcmp(handles, "1") == 0 ? (unsigned)GY_CHECK_HANDLES : 0;
+    parts |= gy_environment_is_on("GANTRY_HEAP_CHECK") ? (unsigned)GY_CHECK_FREES : 0;
+    atomic_store_explicit(&gy_checks, parts, memory_order_relaxed);
+    return parts;
+}

@@ -1,0 +1,39 @@
+/* Checks for people who look for a mistake of their program: which of them are on.  $GANTRY_CHECK is "1" for
+ * all, or names of parts with commas between them; the older variables turn parts of it on.  docs/checking.md
+ * says what each finds. */
+#ifndef BASE_CHECKING_H
+#define BASE_CHECKING_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+/* X(name, what $GANTRY_CHECK calls it) */
+#define GY_CHECKS(X) X(HANDLES, "handles") X(FREES, "frees") X(GUARDS, "guards") X(BOUNDS, "bounds")
+
+enum gy_check_number {
+#define GY_CHECK_NUMBER(name, text) GY_CHECK_NUMBER_##name,
+    GY_CHECKS(GY_CHECK_NUMBER)
+#undef GY_CHECK_NUMBER
+};
+
+/* Bits, to be or-ed. */
+enum gy_check_part {
+#define GY_CHECK_PART(name, text) GY_CHECK_##name = 1 << GY_CHECK_NUMBER_##name,
+    GY_CHECKS(GY_CHECK_PART)
+#undef GY_CHECK_PART
+};
+
+#define GY_CHECKS_UNREAD (1u << 31)
+extern _Atomic(unsigned) gy_checks; /* atomic; parts that are on, or GY_CHECKS_UNREAD */
+
+/* Read the environment (again): when a context or a heap is created.  Parts that are on. */
+unsigned gy_checks_read(void);
+
+/* Any of these parts is on; anywhere, at the cost of one load. */
+static inline bool gy_check_is_on(unsigned parts)
+{
+    unsigned on = atomic_load_explicit(&gy_checks, memory_order_relaxed);
+    return __builtin_expect(((on == GY_CHECKS_UNREAD ? gy_checks_read() : on) & parts) != 0, 0);
+}
+
+#endif
