@@ -1,0 +1,321 @@
+/* Declared memory and blocks on their way back while the GPU is slow: nothing is handed on before it has
+ * passed, and everything when it has. */
+#include "base/clock.h"
+#include "context/context.h"
+#include "dispatcher/internal.h"
+#include "tests/support/cmocka_c11.h"
+#include "tests/support/deadline.h"
+#include "tests/support/gpu_fixture.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#define MIB ((size_t)1 << 20)
+#define ROOM (32 * MIB) /* for one job */
+#define JOB (20 * MIB)
+
+static struct gpu_fixture fixture; /* tasks of a test that has failed may still look at it */
+static struct gantry_emu_control emu;
+static gantry_dispatcher *dispatcher;
+
+static int open_fixture(void **state)
+{
+    gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
+    options.driver = GANTRY_DRIVER_EMULATED;
+    gpu_fixture_open_with(&fixture, 2, &options);
+    assert_true(gpu_fixture_controls(&emu));
+    dispatcher = gantry_context_dispatcher(fixture.context);
+    gantry_heap_stats stats = {.struct_size = sizeof(stats)};
+    gantry_heap *heap = gantry_context_heap(fixture.context);
+    assert_ok(gantry_heap_get_stats(heap, GANTRY_MEMORY_DEVICE, &stats));
+    gantry_heap_settings settings = {
+        .struct_size = sizeof(settings), .slab_bytes = 2 * MIB, .limit_bytes = stats.slab_bytes + ROOM};
+    assert_ok(gantry_heap_configure(heap, GANTRY_MEMORY_DEVICE, &settings));
+    *state = &fixture;
+    return 0;
+}
+
+static int close_fixture(void **state)
+{
+    (void)state;
+    emu.reset();
+    gpu_fixture_close(&fixture);
+    return 0;
+}
+
+static uint32_t declare(void)
+{
+    uint64_t bytes[GANTRY_MEMORY_KIND_COUNT] = {[GANTRY_MEMORY_DEVICE] = JOB};
+    uint32_t memory = 0;
+    assert_ok(gantry_taskman_declare_memory(fixture.manager, bytes, &memory));
+    return memory;
+}
+
+static gantry_task *submit(gantry_task_kind kind, gantry_launch_fn launch, void *arg, uint32_t memory)
+{
+    gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
+    gantry_task *task;
+    desc.kind = kind;
+    desc.launch = launch;
+    desc.arg = arg;
+    desc.memory = memory;
+    assert_ok(gantry_taskman_submit(fixture.manager, &desc, &task));
+    return task;
+}
+
+static _Atomic(uint32_t) calls;
+
+static gantry_launch_result count_call(gantry_launch *launch, void *arg)
+{
+    (void)launch;
+    (void)arg;
+    atomic_fetch_add(&calls, 1);
+    return GANTRY_LAUNCH_DONE;
+}
+
+/* All at once: in the order in which they were submitted. */
+static void start(void)
+{
+    atomic_store(&calls, 0);
+    gantry_dispatcher_start_group(dispatcher);
+    assert_ok(gantry_taskman_start(fixture.manager));
+    gantry_dispatcher_finish_group(dispatcher);
+}
+
+/* The dispatcher has looked at everything, twice, and found nothing to do. */
+static void let_it_look(void)
+{
+    for (int i = 0; i < 3; i++) {
+        gy_inbox_signal(&dispatcher->inbox);
+        deadline_await(atomic_load(&dispatcher->inbox.asleep), "the dispatcher to sleep");
+    }
+}
+
+static void await_nothing_held(void)
+{
+    deadline_await(gpu_fixture_stats(&fixture).memory_held_bytes[GANTRY_MEMORY_DEVICE] == 0,
+                   "declared memory to come back when the GPU has passed");
+}
+
+/* ---- declared memory ------------------------------------------------------------------------ */
+
+static void test_memory_is_handed_on_when_the_gpu_has_passed(void **state)
+{
+    (void)state;
+    for (uint32_t tasks = 1; tasks <= 3; tasks++) { /* of the first job */
+        uint32_t first = declare(), second = declare();
+        uint64_t admitted = gpu_fixture_stats(&fixture).memory_admitted;
+        gantry_task *before = NULL;
+        for (uint32_t i = 0; i < tasks; i++) {
+            gantry_task *task = submit(GANTRY_TASK_KERNEL, count_call, NULL, first);
+            if (before != NULL) {
+                gpu_fixture_after(task, before);
+            }
+            before = task;
+        }
+        (void)submit(GANTRY_TASK_KERNEL, count_call, NULL, second);
+        emu.hold();
+        start();
+        deadline_await(atomic_load(&dispatcher->admission.ending) == 1, "the first job to have launched");
+        let_it_look();
+        gantry_dispatcher_stats stats = gpu_fixture_stats(&fixture);
+        assert_int_equal(stats.memory_admitted, admitted + 1);
+        assert_int_equal(stats.memory_tasks_waiting, 1);
+        assert_int_equal(stats.memory_held_bytes[GANTRY_MEMORY_DEVICE], JOB);
+        assert_int_equal(atomic_load(&calls), tasks);
+        emu.release();
+        assert_ok(gpu_fixture_stop(&fixture));
+        assert_int_equal(gpu_fixture_stats(&fixture).memory_admitted, admitted + 2);
+        assert_int_equal(gpu_fixture_stats(&fixture).memory_forced, 0);
+        await_nothing_held();
+    }
+}
+
+static _Atomic(bool) may_end;
+
+static gantry_status wait_to_end(gantry_task *task, void *arg)
+{
+    (void)task;
+    (void)arg;
+    while (!atomic_load(&may_end)) {
+        sched_yield();
+    }
+    return GANTRY_OK;
+}
+
+/* The first job ends with a CPU task, when everything else was flushed long ago. */
+static void test_memory_that_ends_after_the_last_flush_comes_back(void **state)
+{
+    (void)state;
+    uint32_t first = declare(), second = declare();
+    gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
+    gantry_task *last;
+    desc.run = wait_to_end;
+    desc.memory = first;
+    assert_ok(gantry_taskman_submit(fixture.manager, &desc, &last));
+    gpu_fixture_after(last, submit(GANTRY_TASK_KERNEL, count_call, NULL, first));
+    (void)submit(GANTRY_TASK_KERNEL, count_call, NULL, second);
+    atomic_store(&may_end, false);
+    emu.hold();
+    start();
+    deadline_await(atomic_load(&calls) == 1, "the first job to be launched");
+    let_it_look();
+    atomic_store(&may_end, true);
+    deadline_await(atomic_load(&dispatcher->admission.ending) == 1, "the first job to end");
+    let_it_look();
+    assert_int_equal(atomic_load(&calls), 1);
+    emu.release();
+    assert_ok(gpu_fixture_stop(&fixture));
+    assert_int_equal(atomic_load(&calls), 2);
+    await_nothing_held();
+}
+
+enum { LINKS = 3000, PATIENCE_NS = 1000000 };
+
+static struct {
+    _Atomic(bool) admitted;
+    uint32_t links; /* launched before that */
+} busy;
+
+static gantry_launch_result note_admitted(gantry_launch *launch, void *arg)
+{
+    (void)launch;
+    (void)arg;
+    atomic_store(&busy.admitted, true);
+    return GANTRY_LAUNCH_DONE;
+}
+
+/* Gives the other threads their time, but not for ever. */
+static gantry_launch_result link_on(gantry_launch *launch, void *arg)
+{
+    (void)launch;
+    (void)arg;
+    if (!atomic_load(&busy.admitted)) {
+        busy.links++;
+        for (uint64_t until = gy_clock_ns() + PATIENCE_NS;
+             gy_clock_ns() < until && atomic_load(&dispatcher->admission.ending) != 0;) {
+            if (atomic_load(&dispatcher->streams.streams[0].completed) != 0 && busy.links > 2) {
+                break; /* the GPU is known to have passed the first job */
+            }
+            sched_yield();
+        }
+    }
+    return GANTRY_LAUNCH_DONE;
+}
+
+/* A chain of kernels and copies to the device, each of which needs another round: the dispatcher is not idle
+ * until it has ended, and memory goes from one job to the next all the same. */
+static void test_memory_comes_back_while_the_dispatcher_is_busy(void **state)
+{
+    (void)state;
+    atomic_store(&busy.admitted, false);
+    busy.links = 0;
+    uint32_t first = declare(), second = declare();
+    gantry_task *before = NULL;
+    (void)submit(GANTRY_TASK_HTOD, count_call, NULL, first);
+    (void)submit(GANTRY_TASK_HTOD, note_admitted, NULL, second);
+    for (uint32_t i = 0; i < LINKS; i++) {
+        gantry_task_kind kind = i % 2 == 0 ? GANTRY_TASK_KERNEL : GANTRY_TASK_HTOD;
+        gantry_task *task = submit(kind, link_on, NULL, 0);
+        if (before != NULL) {
+            gpu_fixture_after(task, before);
+        }
+        before = task;
+    }
+    start();
+    assert_ok(gpu_fixture_stop(&fixture));
+    assert_true(busy.admitted);
+    if (busy.links == LINKS) {
+        fail_msg("the second job had to wait until the dispatcher was idle");
+    }
+    await_nothing_held();
+}
+
+/* ---- blocks on their way back --------------------------------------------------------------- */
+
+enum { MANY = 300 };
+
+static struct {
+    void *blocks[MANY];
+    uint32_t count;
+    gantry_status status;
+} work;
+
+static void allocate(uint32_t count)
+{
+    gantry_heap *heap = gantry_context_heap(fixture.context);
+    work.count = count;
+    work.status = GANTRY_OK;
+    for (uint32_t i = 0; i < count; i++) {
+        assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, 256, 0, GANTRY_ALLOC_SITE("test"),
+                                    &work.blocks[i]));
+    }
+}
+
+static gantry_launch_result free_all(gantry_launch *launch, void *arg)
+{
+    (void)arg;
+    for (uint32_t i = 0; i < work.count && work.status == GANTRY_OK; i++) {
+        work.status = gantry_free_after(work.blocks[i], launch);
+    }
+    return GANTRY_LAUNCH_DONE;
+}
+
+static uint64_t blocks_in_use(void)
+{
+    gantry_heap_stats stats = {.struct_size = sizeof(stats)};
+    assert_ok(gantry_heap_get_stats(gantry_context_heap(fixture.context), GANTRY_MEMORY_DEVICE, &stats));
+    return stats.block_count;
+}
+
+/* So many on one stream, of which the ring has passed some already when it has to grow: at any place. */
+static void test_the_queue_of_a_stream_grows_wherever_it_is(void **state)
+{
+    (void)state;
+    gantry_dispatcher_set_concurrent_streams(dispatcher, false);
+    static const uint32_t rounds[] = {40, 100, 7, 130, 61, MANY};
+    uint64_t before = blocks_in_use();
+    for (size_t i = 0; i < sizeof(rounds) / sizeof(rounds[0]); i++) {
+        allocate(rounds[i]);
+        (void)submit(GANTRY_TASK_KERNEL, free_all, NULL, 0);
+        emu.hold();
+        assert_ok(gpu_fixture_step(&fixture));
+        assert_ok(work.status);
+        assert_int_equal(gpu_fixture_stats(&fixture).frees_pending, rounds[i]);
+        assert_int_equal(blocks_in_use(), before + rounds[i]);
+        emu.release();
+        deadline_await(gpu_fixture_stats(&fixture).frees_pending == 0,
+                       "blocks to come back when the GPU has passed");
+        assert_int_equal(blocks_in_use(), before);
+    }
+}
+
+/* It waits for a position that nobody looks out for any more. */
+static void test_blocks_of_a_lost_context_come_back_whatever_they_wait_for(void **state)
+{
+    (void)state;
+    uint64_t before = blocks_in_use();
+    (void)submit(GANTRY_TASK_KERNEL, count_call, NULL, 0); /* makes a stream */
+    assert_ok(gpu_fixture_step(&fixture));
+    let_it_look();
+    allocate(1);
+    assert_ok(gy_deferred_add(&dispatcher->deferred, 0, 1000, work.blocks[0])); /* for GD, which sleeps */
+    assert_int_equal(gpu_fixture_stats(&fixture).frees_pending, 1);
+    gantry_dispatcher_force_failure(dispatcher);
+    deadline_await(gpu_fixture_stats(&fixture).frees_pending == 0, "blocks to come back from a lost context");
+    assert_int_equal(blocks_in_use(), before);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_fixture, close_fixture)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_memory_is_handed_on_when_the_gpu_has_passed),
+        TEST(test_memory_that_ends_after_the_last_flush_comes_back),
+        TEST(test_memory_comes_back_while_the_dispatcher_is_busy),
+        TEST(test_the_queue_of_a_stream_grows_wherever_it_is),
+        TEST(test_blocks_of_a_lost_context_come_back_whatever_they_wait_for),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
