@@ -5,6 +5,8 @@
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/log_lines.h"
 
+#include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -360,6 +362,123 @@ static void test_work_before_a_sync_point_ends_with_its_graph(void **state)
     modes_close(&s);
 }
 
+/* ---- pauses and hurry ----------------------------------------------------------------------- */
+
+static struct {
+    struct gy_graphs *graphs;
+    _Atomic(bool) paused;
+    _Atomic(uint32_t) captured; /* calls in a capture, meanwhile */
+} pausing;
+
+static gantry_launch_result launch_noting(gantry_launch *launch, void *arg)
+{
+    atomic_fetch_add(&pausing.captured, atomic_load(&pausing.paused) && atomic_load(&pausing.graphs->open));
+    return modes_launch(launch, arg);
+}
+
+static void test_no_capture_begins_in_a_pause(void **state)
+{
+    (void)state;
+    gantry_context_options options = modes_options();
+    options.submission = GANTRY_SUBMISSION_GRAPHS;
+    static struct modes_scene s;
+    static struct modes_job job;
+    modes_open(&s, &options);
+    pausing.graphs = &gantry_context_dispatcher(s.gpu.context)->graphs;
+    job = (struct modes_job){.scene = &s};
+    for (int round = 0; round < 5; round++) {
+        (void)gpu_fixture_gpu(&s.gpu, GANTRY_TASK_KERNEL, "noting", launch_noting, &job);
+        gy_graphs_pause(pausing.graphs);
+        atomic_store(&pausing.paused, true);
+        uint32_t calls = job.calls;
+        assert_ok(gantry_taskman_start(s.gpu.manager));
+        for (int i = 0; i < 2000 && atomic_load(&pausing.captured) == 0; i++) {
+            sched_yield(); /* whoever would capture it may do so now */
+        }
+        assert_int_equal(job.calls, calls);
+        atomic_store(&pausing.paused, false);
+        gy_graphs_resume(pausing.graphs);
+        assert_ok(gpu_fixture_stop(&s.gpu));
+        assert_int_equal(atomic_load(&pausing.captured), 0);
+        assert_int_equal(job.calls, calls + 1);
+    }
+    modes_close(&s);
+}
+
+static struct {
+    struct gy_graphs *graphs;
+    _Atomic(bool) has_begun;
+} hurry;
+
+static void *wait_launched(void *arg)
+{
+    (void)arg;
+    while (!atomic_load(&hurry.has_begun)) {
+        sched_yield();
+    }
+    gy_graphs_wait_launched(hurry.graphs);
+    return NULL;
+}
+
+/* The third lets somebody wait for the capture: it ends before the fourth. */
+static gantry_launch_result launch_hurried(gantry_launch *launch, void *arg)
+{
+    const struct modes_job *job = arg;
+    if (job->index == 2) {
+        atomic_store(&hurry.has_begun, true);
+        while (atomic_load(&hurry.graphs->waiting) == 0) {
+            sched_yield();
+        }
+    }
+    return modes_launch(launch, arg);
+}
+
+static void test_a_capture_is_cut_for_who_waits_for_it(void **state)
+{
+    (void)state;
+    gantry_context_options options = modes_options();
+    options.submission = GANTRY_SUBMISSION_GRAPHS;
+    static struct modes_scene s;
+    static struct modes_job jobs[12];
+    modes_open(&s, &options);
+    hurry.graphs = &gantry_context_dispatcher(s.gpu.context)->graphs;
+    gy_graphs_set_trust(hurry.graphs, launch_hurried, GY_TRUST_YES); /* else it is captured alone at first */
+    uint64_t cuts = gpu_fixture_stats(&s.gpu).graph_cuts;
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, wait_launched, NULL), 0);
+    assert_ok(modes_run_chain(&s, launch_hurried, jobs, 12));
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_true(gpu_fixture_stats(&s.gpu).graph_cuts > cuts);
+    modes_close(&s);
+}
+
+/* One shape more than there is room for: the one that was not used for longest goes. */
+static void test_the_cache_gives_up_the_oldest_graph(void **state)
+{
+    (void)state;
+    gantry_context_options options = modes_options();
+    options.submission = GANTRY_SUBMISSION_GRAPHS;
+    static struct modes_scene s;
+    static struct modes_job jobs[GY_GRAPHS_CACHED + 1];
+    modes_open(&s, &options);
+    assert_ok(modes_run_chain(&s, modes_launch, jobs, 1)); /* seen in a capture: none is cut any more */
+    for (uint32_t count = 2; count <= GY_GRAPHS_CACHED + 1; count++) {
+        assert_ok(modes_run_chain(&s, modes_launch, jobs, count));
+    }
+    uint64_t before = gpu_fixture_stats(&s.gpu).graph_instantiations;
+    for (uint32_t count = GY_GRAPHS_CACHED + 1; count >= 2; count--) {
+        assert_ok(modes_run_chain(&s, modes_launch, jobs, count));
+        assert_int_equal(gpu_fixture_stats(&s.gpu).graph_instantiations, before);
+    }
+    assert_ok(modes_run_chain(&s, modes_launch, jobs, 1)); /* this one is gone, and so is 33 then */
+    assert_int_equal(gpu_fixture_stats(&s.gpu).graph_instantiations, before + 1);
+    assert_ok(modes_run_chain(&s, modes_launch, jobs, 2));
+    assert_int_equal(gpu_fixture_stats(&s.gpu).graph_instantiations, before + 1);
+    assert_ok(modes_run_chain(&s, modes_launch, jobs, GY_GRAPHS_CACHED + 1));
+    assert_int_equal(gpu_fixture_stats(&s.gpu).graph_instantiations, before + 2);
+    modes_close(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -374,6 +493,9 @@ int main(void)
         cmocka_unit_test(test_auto_leaves_shapes_that_seldom_repeat_to_streams),
         cmocka_unit_test(test_auto_tries_both_and_settles),
         cmocka_unit_test(test_work_before_a_sync_point_ends_with_its_graph),
+        cmocka_unit_test(test_no_capture_begins_in_a_pause),
+        cmocka_unit_test(test_a_capture_is_cut_for_who_waits_for_it),
+        cmocka_unit_test(test_the_cache_gives_up_the_oldest_graph),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -373,6 +373,41 @@ static void test_synchronous_mode_names_the_task_that_failed(void **state)
     check_synchronous(true);
 }
 
+static gantry_launch_result launch_twice(gantry_launch *launch, void *arg)
+{
+    const struct modes_job *job = arg;
+    (void)modes_launch(launch, arg);
+    return job->calls % 2 != 0 ? GANTRY_LAUNCH_AGAIN : GANTRY_LAUNCH_DONE;
+}
+
+/* Whichever of its calls it was. */
+static void test_synchronous_mode_looks_after_every_call(void **state)
+{
+    (void)state;
+    struct gantry_emu_control emu;
+    for (uint64_t failing = 1; failing <= 4; failing++) {
+        gantry_context_options options = modes_options();
+        options.mode = GANTRY_CONTEXT_OWN;
+        options.synchronous = 1;
+        static struct modes_scene s;
+        static struct modes_job jobs[2];
+        modes_open(&s, &options);
+        assert_true(gpu_fixture_controls(&emu));
+        jobs[0] = (struct modes_job){.scene = &s, .index = 0};
+        jobs[1] = (struct modes_job){.scene = &s, .index = 1};
+        gantry_task *first = gpu_fixture_gpu(&s.gpu, GANTRY_TASK_KERNEL, "first", launch_twice, &jobs[0]);
+        gpu_fixture_after(gpu_fixture_gpu(&s.gpu, GANTRY_TASK_KERNEL, "second", launch_twice, &jobs[1]),
+                          first);
+        assert_int_equal(emu.fail_kernel(failing, 719, GANTRY_EMU_ONCE), 0);
+        assert_int_equal(gpu_fixture_step(&s.gpu), GANTRY_ERR_DEVICE_LOST);
+        assert_non_null(strstr(gantry_last_error(), failing <= 2 ? "'first'" : "'second'"));
+        assert_int_equal(jobs[0].calls, failing < 2 ? failing : 2);
+        assert_int_equal(jobs[1].calls, failing < 3 ? 0 : failing - 2);
+        emu.clear_faults();
+        modes_close(&s);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -385,8 +420,10 @@ int main(void)
         cmocka_unit_test(test_nothing_passes_a_sync_point),
         cmocka_unit_test(test_the_stream_switch_takes_effect_between_steps),
         cmocka_unit_test(test_synchronous_mode_names_the_task_that_failed),
+        cmocka_unit_test(test_synchronous_mode_looks_after_every_call),
     };
     /* Failing kernels are the emulated driver's. */
-    size_t count = sizeof(tests) / sizeof(tests[0]) - (gpu_fixture_driver() != GANTRY_DRIVER_EMULATED);
+    size_t count =
+        sizeof(tests) / sizeof(tests[0]) - (gpu_fixture_driver() != GANTRY_DRIVER_EMULATED ? 2 : 0);
     return _cmocka_run_group_tests("modes", tests, count, NULL, NULL);
 }

@@ -290,6 +290,44 @@ static void test_streams_can_be_returned(void **state)
     assert_true(gy_trail_stream(again) < 2);
 }
 
+/* Who cannot inherit waits for the task itself, not for what its stream does next. */
+static void test_two_dependents_get_an_event_at_once(void **state)
+{
+    struct pool *pool = *state;
+    uint64_t root = run_task(pool, GY_TRAIL_NONE, 2);
+    assert_int_equal(atomic_load(&pool->streams.recorded), 1);
+    uint64_t heir = run_task(pool, root, 1);
+    assert_int_equal(gy_trail_stream(heir), gy_trail_stream(root));
+    uint64_t other = run_task(pool, root, 0);
+    assert_int_equal(atomic_load(&pool->streams.recorded), 1);
+    assert_int_equal(waits(pool), 1);
+    uint64_t known = pool->streams.streams[gy_trail_stream(other)].known[gy_trail_stream(root)];
+    assert_int_equal(known, gy_trail_seq(root));
+}
+
+/* A stream that tasks share is busy until the last of them has launched, or was abandoned. */
+static void test_a_shared_stream_is_busy_until_its_last_task_ends(void **state)
+{
+    struct pool *pool = *state;
+    uint32_t on[2 * LIMIT];
+    for (uint32_t i = 0; i < 2 * LIMIT; i++) {
+        on[i] = assign(pool, GY_TRAIL_NONE);
+    }
+    assert_int_equal(pool->streams.busy, LIMIT);
+    for (uint32_t i = 0; i < LIMIT; i++) { /* one of each stream's two */
+        gy_streams_abandon(&pool->streams, on[i]);
+        assert_int_equal(pool->streams.busy, LIMIT);
+    }
+    for (uint32_t i = LIMIT; i < 2 * LIMIT; i++) {
+        if (i % 2 == 0) {
+            gy_streams_abandon(&pool->streams, on[i]);
+        } else {
+            (void)finish(pool, on[i], 0);
+        }
+        assert_int_equal(pool->streams.busy, 2 * LIMIT - 1 - i);
+    }
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_pool, close_pool)
 
 int main(void)
@@ -312,6 +350,8 @@ int main(void)
         TEST(test_after_everything_waits_for_every_stream),
         TEST(test_a_position_older_than_the_kept_events_is_still_covered),
         TEST(test_streams_can_be_returned),
+        TEST(test_two_dependents_get_an_event_at_once),
+        TEST(test_a_shared_stream_is_busy_until_its_last_task_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
