@@ -374,6 +374,42 @@ static void test_dropped_capture_gives_its_memory_back(void **state)
     assert_device_is_image(f); /* nothing was done */
 }
 
+/* Descriptors that do not fit into a kernel's arguments lie in memory that the graph reads when it runs: the
+ * next batch gets other memory until then. */
+static void test_descriptors_stay_until_their_graph_has_run(void **state)
+{
+    struct fixture *f = emulated_only(state);
+    enum { COUNT = 600, BATCHES = 3 };
+    static gantry_copy_desc descs[COUNT];
+    CUgraphExec execs[BATCHES];
+    CUgraph graphs[BATCHES];
+    for (int warm = 0; warm < 2; warm++) { /* the second time there is memory of earlier batches */
+        f->emu.hold();
+        for (uint32_t batch = 0; batch < BATCHES; batch++) {
+            assert_ok(
+                GY_CALL(f->context, cuStreamBeginCapture(f->stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)));
+            gy_copier_begin_capture(f->copier);
+            for (uint32_t i = 0; i < COUNT; i++) {
+                uint32_t place = (batch * COUNT + i) * 100,
+                         pattern = 0x01010101u * (10u * (uint32_t)warm + batch + 1);
+                descs[i] = fill(at(f->device, place), 40, pattern);
+                memset(f->image + place, (int)(pattern & 0xff), 40);
+            }
+            launch(f, descs, COUNT);
+            assert_ok(GY_CALL(f->context, cuStreamEndCapture(f->stream, &graphs[batch])));
+            assert_ok(GY_CALL(f->context, cuGraphInstantiateWithFlags(&execs[batch], graphs[batch], 0)));
+            assert_ok(GY_CALL(f->context, cuGraphLaunch(execs[batch], f->stream)));
+            assert_ok(gy_copier_capture_launched(f->copier, f->stream));
+        }
+        f->emu.release();
+        assert_device_is_image(f);
+        for (uint32_t batch = 0; batch < BATCHES; batch++) {
+            assert_ok(GY_CALL(f->context, cuGraphExecDestroy(execs[batch])));
+            assert_ok(GY_CALL(f->context, cuGraphDestroy(graphs[batch])));
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -389,6 +425,7 @@ int main(void)
         WITH_FIXTURE(test_failed_calibration_changes_nothing),
         WITH_FIXTURE(test_batches_of_every_form_are_captured),
         WITH_FIXTURE(test_dropped_capture_gives_its_memory_back),
+        WITH_FIXTURE(test_descriptors_stay_until_their_graph_has_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
