@@ -1,5 +1,9 @@
 /* Limited classes: loops, changes at run time, CPUs. */
+#include "tests/support/deadline.h"
 #include "tests/taskman/fixture.h"
+
+#include "taskman/pool.h"
+#include "taskman/worker.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -130,6 +134,48 @@ static void test_a_raised_limit_lets_more_begin(void **state)
     tear_down(&f);
 }
 
+struct succession {
+    gantry_cpu_dispatcher *pool;
+    struct meeting meeting;
+};
+
+static gantry_status wait_for_sleeper(gantry_task *task, void *arg)
+{
+    (void)task;
+    struct succession *succession = arg;
+    while (atomic_load(&succession->pool->work.sleepers) == 0) {
+        sched_yield();
+    }
+    return GANTRY_OK;
+}
+
+static gantry_status meet_in_succession(gantry_task *task, void *arg)
+{
+    struct succession *succession = arg;
+    return meet_body(task, &succession->meeting);
+}
+
+/* The class's only place is free again: who had it goes on with other work, and somebody else is woken for
+ * the next task of the class, which that work waits for. */
+static void test_who_leaves_a_class_wakes_another_for_the_next(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 20; round++) {
+        struct fixture f = set_up_class(2, 1);
+        gantry_taskman_destroy(f.manager);
+        f.manager = new_manager_with(f.pool, true);
+        struct succession succession = {.pool = f.pool, .meeting = {.size = 2}};
+        gantry_task *first = add(f.manager, wait_for_sleeper, &succession, 1);
+        gantry_task *other = add(f.manager, meet_in_succession, &succession, 0);
+        assert_ok(gantry_task_start_after(other, first));
+        (void)add(f.manager, meet_in_succession, &succession, 1);
+        deadline_begin("the next task of a class, while who had its place does something else");
+        run_step(f.manager);
+        deadline_end();
+        tear_down(&f);
+    }
+}
+
 static void test_a_lowered_limit_holds_too(void **state)
 {
     (void)state;
@@ -223,6 +269,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_limit_holds_for_loops_of_its_tasks),
         cmocka_unit_test(test_a_raised_limit_lets_more_begin),
+        cmocka_unit_test(test_who_leaves_a_class_wakes_another_for_the_next),
         cmocka_unit_test(test_a_lowered_limit_holds_too),
         cmocka_unit_test(test_a_class_runs_on_its_cpus),
         cmocka_unit_test(test_cache_domains_are_the_usable_cpus),
