@@ -4,6 +4,8 @@
 #include "base/alloc.h"
 #include "base/thread.h"
 #include "heap/heap.h"
+#include "heap/internal.h"
+#include "heap/pages.h"
 #include "tests/heap/fake_driver.h"
 #include "tests/heap/heap_scene.h"
 
@@ -114,6 +116,54 @@ static void test_excess_is_given_back_on_the_side(void **state)
     assert_int_equal(stats.slab_bytes, 2 * 130 * MIB);
     assert_int_equal(fake_driver.device_bytes, 130 * MIB);  /* without it, less than that would be kept */
     assert_true(fake_driver.pinned_bytes >= 3 * 130 * MIB); /* giving it back would wait for the device */
+    heap_scene_close(heap);
+}
+
+/* Nobody finds a slab any more that went back: what lies at its addresses is somebody else's. */
+static void test_a_slab_that_went_is_not_found(void **state)
+{
+    (void)state;
+    gantry_heap_options options = GANTRY_HEAP_OPTIONS_INIT;
+    gantry_heap *heap = heap_scene_open(&options);
+    for (int kind = 0; kind < GANTRY_MEMORY_KIND_COUNT; kind++) {
+        char *block = heap_scene_alloc(heap, (gantry_memory_kind)kind, 6 * MIB);
+        assert_non_null(gy_granules_find(&heap->map, (uintptr_t)block));
+        assert_ok(gantry_heap_free(heap, block));
+        assert_ok(gantry_heap_trim(heap, (gantry_memory_kind)kind, 0, NULL));
+        for (size_t at = 0; at < 6; at += 2) {
+            assert_null(gy_granules_find(&heap->map, (uintptr_t)block + at * MIB));
+        }
+        assert_int_equal(gantry_heap_free(heap, block), GANTRY_ERR_NOT_FOUND);
+    }
+    heap_scene_close(heap);
+}
+
+/* Pages of a chunk that no small block uses any more are pages again. */
+static void test_blocks_in_the_place_of_small_ones_are_their_own(void **state)
+{
+    (void)state;
+    enum { SMALL = 4000, LARGE = 200, LARGE_BYTES = 64 * 1024 };
+    static void *blocks[SMALL];
+    gantry_heap_options options = GANTRY_HEAP_OPTIONS_INIT;
+    gantry_heap *heap = heap_scene_open(&options);
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < SMALL; i++) {
+            blocks[i] = heap_scene_alloc(heap, GANTRY_MEMORY_PINNED, 1024);
+        }
+        for (int i = 0; i < SMALL; i++) {
+            assert_ok(gantry_heap_free(heap, blocks[i]));
+        }
+        assert_ok(gantry_heap_trim(heap, GANTRY_MEMORY_PINNED, SIZE_MAX, NULL)); /* the slabs stay */
+        for (int i = 0; i < LARGE; i++) {
+            blocks[i] = heap_scene_alloc(heap, GANTRY_MEMORY_PINNED, LARGE_BYTES);
+            struct gy_region *region = gy_granules_find(&heap->map, (uintptr_t)blocks[i]);
+            assert_non_null(region);
+            assert_ptr_equal(region, &region->slab->region);
+        }
+        for (int i = 0; i < LARGE; i++) {
+            assert_ok(gantry_heap_free(heap, blocks[i]));
+        }
+    }
     heap_scene_close(heap);
 }
 
@@ -389,6 +439,8 @@ int main(void)
         cmocka_unit_test(test_inline_release_runs_on_the_caller),
         cmocka_unit_test(test_destroy_calls_what_is_still_queued),
         cmocka_unit_test(test_excess_is_given_back_on_the_side),
+        cmocka_unit_test(test_a_slab_that_went_is_not_found),
+        cmocka_unit_test(test_blocks_in_the_place_of_small_ones_are_their_own),
         cmocka_unit_test(test_pieces_between_blocks_are_given_back_for_larger_ones),
         cmocka_unit_test(test_full_kind_trades_pieces_for_what_is_needed),
     };
