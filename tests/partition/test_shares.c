@@ -6,6 +6,7 @@
 #include "tests/partition/plan_support.h"
 #include "tests/partition/share_scene.h"
 #include "tests/support/cmocka_c11.h"
+#include "tests/support/deadline.h"
 
 #include <math.h>
 #include <sched.h>
@@ -98,6 +99,43 @@ static void test_a_throttled_partition_holds_up_no_other(void **state)
     assert_ok(gantry_taskman_stop(s.gpu.manager));
     assert_int_equal(s.done, 55);
     gantry_taskman_destroy(free_one);
+    share_scene_close(&s);
+}
+
+/* What was held comes before what has come since, as if it had never been held. */
+static void test_what_was_held_comes_first(void **state)
+{
+    (void)state;
+    static struct share_scene s;
+    open_scene(&s, 50, GANTRY_SUBMISSION_STREAMS);
+    gantry_dispatcher *d = gantry_context_dispatcher(s.gpu.context);
+    submit(&s, s.gpu.manager, "limited", 1);
+    assert_ok(gpu_fixture_step(&s.gpu));
+    struct gy_lane *lane = d->shares.of[0]->lanes[0];
+    gantry_task *tasks[5];
+    for (int i = 0; i < 5; i++) {
+        tasks[i] = gpu_fixture_gpu(&s.gpu, GANTRY_TASK_KERNEL, "held", share_scene_launch, &s);
+    }
+    deadline_await(atomic_load(&d->inbox.asleep), "the dispatcher to sleep"); /* what follows is its own */
+    for (int with_later = 0; with_later < 2; with_later++) {
+        struct gy_gpu_list bins[GY_SHARE_PHASES] = {{NULL, NULL}};
+        for (int i = 0; i < 3; i++) {
+            gy_lane_hold(lane, GD_KERNEL, tasks[i]);
+        }
+        for (int i = 3; i < 3 + 2 * with_later; i++) {
+            gy_gpu_list_append(&bins[GD_KERNEL], tasks[i], tasks[i]);
+        }
+        assert_true(gy_shares_hold_any(&d->shares));
+        (void)gy_shares_unhold(&d->shares, bins, true);
+        assert_false(gy_shares_hold_any(&d->shares));
+        const gantry_task *task = bins[GD_KERNEL].first;
+        for (int i = 0; i < 3 + 2 * with_later; i++) {
+            assert_ptr_equal(task, tasks[i]);
+            assert_true(task != bins[GD_KERNEL].last || i == 2 + 2 * with_later);
+            task = gy_task_gpu(tasks[i])->next;
+        }
+        assert_ptr_equal(bins[GD_KERNEL].last, tasks[2 + 2 * with_later]);
+    }
     share_scene_close(&s);
 }
 
@@ -269,6 +307,7 @@ int main(void)
         cmocka_unit_test(test_the_limit_is_a_default_share),
         cmocka_unit_test(test_a_share_is_kept),
         cmocka_unit_test(test_a_throttled_partition_holds_up_no_other),
+        cmocka_unit_test(test_what_was_held_comes_first),
         cmocka_unit_test(test_a_failure_releases_what_is_held),
         cmocka_unit_test(test_contexts_share_the_limit),
         cmocka_unit_test(test_a_lost_context_leaves_the_budget),
