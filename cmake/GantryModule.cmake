@@ -115,7 +115,9 @@ endfunction()
 
 # What every test has, also those that are not C programs of gantry_test().
 function(gantry_test_properties name labels)
-  set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT 600)
+  # A test that hangs says for what it waits, before it is killed (tests/support/deadline.h).
+  set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT 600
+    ENVIRONMENT_MODIFICATION "GANTRY_TEST_DEADLINE=set:400")
   if(NOT GANTRY_FAIL_ON_SKIP)
     set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77)
   endif()

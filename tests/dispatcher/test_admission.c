@@ -1,12 +1,12 @@
 /* Admission: GPU tasks that declare memory start when it fits, see gantry_taskman_declare_memory(). */
 #include "tests/support/cmocka_c11.h"
+#include "tests/support/deadline.h"
 #include "tests/support/gpu_fixture.h"
 
 #include "base/alloc.h"
 #include "tests/profile/trace_reader.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -134,11 +134,9 @@ static void limit(struct gpu_fixture *f)
 /* What is held comes back when the GPU has passed, which a step does not wait for. */
 static gantry_dispatcher_stats settled(struct gpu_fixture *f)
 {
-    gantry_dispatcher_stats stats;
-    do {
-        sched_yield();
-        stats = gpu_fixture_stats(f);
-    } while (stats.memory_held_bytes[GANTRY_MEMORY_DEVICE] != 0);
+    deadline_await(gpu_fixture_stats(f).memory_held_bytes[GANTRY_MEMORY_DEVICE] == 0,
+                   "declared memory to come back when the GPU has passed");
+    gantry_dispatcher_stats stats = gpu_fixture_stats(f);
     assert_int_equal(stats.memory_tasks_waiting, 0);
     return stats;
 }

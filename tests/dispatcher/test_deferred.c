@@ -1,9 +1,9 @@
 /* Blocks given back while the GPU still works: gantry_free_after(), gantry_launch_alloc(). */
 #include "tests/support/cmocka_c11.h"
+#include "tests/support/deadline.h"
 #include "tests/support/gpu_fixture.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -84,9 +84,7 @@ static void open_work(struct gpu_fixture *f, struct work *work, size_t bytes)
 /* Until the last stream has passed: what is given back comes back by itself. */
 static void wait_for_frees(struct gpu_fixture *f)
 {
-    while (gpu_fixture_stats(f).frees_pending != 0) {
-        sched_yield();
-    }
+    deadline_await(gpu_fixture_stats(f).frees_pending == 0, "blocks to come back when the GPU has passed");
 }
 
 static int open_fixture(void **state)

@@ -312,28 +312,44 @@ static void run_random_graphs(struct gpu_fixture *fixture, struct graph *g, uint
     }
 }
 
+/* What a test has open; one that fails leaves it to its teardown. */
+static struct {
+    struct gpu_fixture fixture;
+    struct graph graph;
+    bool is_open;
+} scene;
+
+static int close_scene(void **state)
+{
+    (void)state;
+    if (scene.is_open) {
+        scene.is_open = false;
+        stamps_close(&scene.graph.stamps);
+        gpu_fixture_close(&scene.fixture);
+        order_model_detach();
+    }
+    return 0;
+}
+
 /* `first_calls`: how large the first part of a batch that is captured may get; 0: as always. */
 static void check_parts(uint32_t workers, const gantry_context_options *options, uint32_t graphs,
                         uint32_t first_calls)
 {
-    struct gpu_fixture fixture;
     bool has_model = options->submission == GANTRY_SUBMISSION_DEFAULT && options->wfi == GANTRY_WFI_PRECISE;
+    struct graph *g = &scene.graph;
+    memset(g, 0, sizeof(*g));
     order_model_attach(has_model);
-    gpu_fixture_open_with(&fixture, workers, options);
-    struct graph *g = calloc(1, sizeof(*g));
-    assert_non_null(g);
-    g->fixture = &fixture;
+    scene.is_open = true;
+    gpu_fixture_open_with(&scene.fixture, workers, options);
+    g->fixture = &scene.fixture;
     g->may_ask = !has_model;
-    stamps_open(&g->stamps, fixture.context, 4096);
+    stamps_open(&g->stamps, scene.fixture.context, 4096);
     if (first_calls != 0) {
-        gantry_context_dispatcher(fixture.context)->graphs.first_calls = first_calls;
+        gantry_context_dispatcher(scene.fixture.context)->graphs.first_calls = first_calls;
     }
-    run_random_graphs(&fixture, g, graphs);
-    stamps_close(&g->stamps);
+    run_random_graphs(&scene.fixture, g, graphs);
     print_message("%u graphs, %llu waits\n", graphs, (unsigned long long)order_model_faults().waits);
-    free(g);
-    gpu_fixture_close(&fixture);
-    order_model_detach();
+    (void)close_scene(NULL);
 }
 
 static void check_with(uint32_t workers, const gantry_context_options *options, uint32_t graphs)
@@ -431,6 +447,8 @@ static void test_order_is_kept_by_auto(void **state)
     check_with(2, &options, graphs_wanted / 4);
 }
 
+#define TEST(name) cmocka_unit_test_teardown(name, close_scene)
+
 int main(int argc, char **argv)
 {
     if (getenv("GANTRY_TEST_LIGHT") != NULL) {
@@ -445,15 +463,15 @@ int main(int argc, char **argv)
         }
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_order_is_kept_with_many_streams),
-        cmocka_unit_test(test_order_is_kept_with_few_streams),
-        cmocka_unit_test(test_order_is_kept_with_one_stream_and_inline_tasks),
-        cmocka_unit_test(test_order_is_kept_by_several_launching_threads),
-        cmocka_unit_test(test_order_is_kept_without_concurrent_streams),
-        cmocka_unit_test(test_order_is_kept_with_device_wide_waits),
-        cmocka_unit_test(test_order_is_kept_in_graphs),
-        cmocka_unit_test(test_order_is_kept_in_graphs_of_parts),
-        cmocka_unit_test(test_order_is_kept_by_auto),
+        TEST(test_order_is_kept_with_many_streams),
+        TEST(test_order_is_kept_with_few_streams),
+        TEST(test_order_is_kept_with_one_stream_and_inline_tasks),
+        TEST(test_order_is_kept_by_several_launching_threads),
+        TEST(test_order_is_kept_without_concurrent_streams),
+        TEST(test_order_is_kept_with_device_wide_waits),
+        TEST(test_order_is_kept_in_graphs),
+        TEST(test_order_is_kept_in_graphs_of_parts),
+        TEST(test_order_is_kept_by_auto),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

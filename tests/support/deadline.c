@@ -33,9 +33,9 @@ static void give_up(void)
 static void on_time(int signal)
 {
     (void)signal;
-    put("\ndeadline: the test waits for ");
+    put("\ndeadline: waited too long for ");
     put(waits_for);
-    put(", which does not come\n");
+    put("\n");
     give_up();
 }
 
@@ -67,9 +67,16 @@ void deadline_begin(const char *what)
     set_timer(seconds_given(SECONDS));
 }
 
+/* Between waits: the test as a whole shall get on, where somebody has said in what time. */
+static void begin_test(void)
+{
+    waits_for = "the test to get on";
+    set_timer(seconds_given(0));
+}
+
 void deadline_end(void)
 {
-    set_timer(0);
+    begin_test();
 }
 
 /* ---- failures ------------------------------------------------------------------------------ */
@@ -107,7 +114,9 @@ void cm_print_error(const char *format, ...)
 void print_message(const char *format, ...)
 {
     va_list args;
-    if (said[0] != '\0' && (strncmp(format, "[ RUN", 5) == 0 || strncmp(format, "[  FAILED", 9) == 0)) {
+    if (strncmp(format, "[ RUN", 5) == 0) {
+        begin_test();
+    } else if (strncmp(format, "[  ", 3) == 0) {
         said[0] = '\0';
         set_timer(0);
     }

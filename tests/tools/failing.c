@@ -66,6 +66,11 @@ static void *fail_in_thread(void *arg)
     return NULL;
 }
 
+static void hangs(void **state)
+{
+    (void)hang(state);
+}
+
 static void fails_on_a_thread(void **state)
 {
     (void)state;
@@ -77,9 +82,9 @@ static void fails_on_a_thread(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fails_in_the_log),  cmocka_unit_test(logs_again),
-        cmocka_unit_test(waits_in_vain),     cmocka_unit_test_teardown(fails, hang),
-        cmocka_unit_test(fails_on_a_thread),
+        cmocka_unit_test(fails_in_the_log),     cmocka_unit_test(logs_again),
+        cmocka_unit_test(waits_in_vain),        cmocka_unit_test(hangs),
+        cmocka_unit_test_teardown(fails, hang), cmocka_unit_test(fails_on_a_thread),
     };
     if (argc > 1) {
         cmocka_set_test_filter(argv[1]);

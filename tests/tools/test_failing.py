@@ -27,7 +27,12 @@ class Failing(unittest.TestCase):
     def test_while_it_waits(self):
         status, output = run("waits*")
         self.assertEqual(status, 1, output)
-        self.assertIn("the test waits for what is never there, which does not come", output)
+        self.assertIn("deadline: waited too long for what is never there", output)
+
+    def test_while_it_computes(self):
+        status, output = run("hangs")
+        self.assertEqual(status, 1, output)
+        self.assertIn("deadline: waited too long for the test to get on", output)
 
     def test_with_a_teardown_that_hangs(self):
         status, output = run("fails")
