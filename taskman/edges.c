@@ -95,11 +95,13 @@ static gantry_status link_running(gantry_taskman *manager, gantry_task *predeces
     bool give_back = false;
     bool may_close_cycle = gy_taskman_phase(manager) == GY_RUNNING && predecessor->predecessors != 0 &&
                            successor->last_edge != NULL;
-    if (may_close_cycle) {
-        gy_taskman_watch(manager);
-    }
+    manager->may_have_cycle |= may_close_cycle;
     gantry_status status = link_running_locked(manager, predecessor, successor, &give_back);
     bool moves = give_back || may_close_cycle;
+    if (give_back) {
+        atomic_fetch_add(&manager->work, GY_WORK_ACTIVE); /* it is ours now */
+        atomic_fetch_add(&manager->frozen_held, gy_task_has(successor, GY_TASK_FROZEN));
+    }
     if (moves) {
         gy_pool_enter(pool);
     }
@@ -182,6 +184,16 @@ void gy_graph_loosen(gantry_task *task)
     }
 }
 
+/* A task of a frozen graph that loses more references than others hold would start a second time, when what
+ * it comes after has ended: is there one? */
+static bool take_frozen_held(gantry_taskman *manager)
+{
+    uint64_t held = atomic_load(&manager->frozen_held);
+    while (held != 0 && !atomic_compare_exchange_weak(&manager->frozen_held, &held, held - 1)) {
+    }
+    return held != 0;
+}
+
 static gantry_status refuse_unhold(const gantry_task *task)
 {
     return GY_FAIL(GANTRY_ERR_STATE, "reference: task '%s' has none left to remove", gantry_task_label(task));
@@ -202,6 +214,7 @@ static bool unhold_while_building(gantry_task *task, gantry_status *status)
             *status = refuse_unhold(task);
         } else {
             *status = GANTRY_OK;
+            manager->outside--;
             if (atomic_fetch_sub_explicit(&task->references, 1, memory_order_acq_rel) == 1) {
                 gy_task_set(task, GY_TASK_PARKED);
             }
@@ -211,12 +224,11 @@ static bool unhold_while_building(gantry_task *task, gantry_status *status)
     return is_building;
 }
 
-/* The last reference is gone. */
-static void dispatch(gantry_taskman *manager, gantry_task *task, bool is_in_flow)
+/* The last reference is gone; its place among what is active is the task's now. */
+static void dispatch(gantry_taskman *manager, gantry_task *task)
 {
     struct gy_ready ready = {0};
-    atomic_fetch_add_explicit(&manager->work, GY_WORK_ACTIVE, memory_order_relaxed);
-    if (!is_in_flow) {
+    if (!manager->flow || !gy_task_has(task, GY_TASK_FROZEN)) {
         gy_ready_add(&ready, task);
     } else if (!gy_flow_ready(task, &ready)) {
         gy_taskman_count_off(manager, GY_WORK_ACTIVE);
@@ -235,7 +247,6 @@ static GY_COLD void fail_held(gantry_task *task, gantry_status why)
 gantry_status gy_taskman_unhold(gantry_task *task, gantry_status why)
 {
     gantry_taskman *manager = task->manager;
-    gantry_cpu_dispatcher *pool = manager->pool;
     gantry_status status;
     if (gy_taskman_phase(manager) == GY_BUILDING && unhold_while_building(task, &status)) {
         return status;
@@ -244,24 +255,22 @@ gantry_status gy_taskman_unhold(gantry_task *task, gantry_status why)
     bool is_resting = gy_task_has(task, GY_TASK_FROZEN) &&
                       (gy_taskman_phase(manager) != GY_RUNNING || !gy_task_takes_part(task) ||
                        (!manager->flow && gy_task_state_of(task) != GANTRY_TASK_STATE_HELD));
-    /* Read while our reference keeps the step, and so the manager, alive. */
-    bool is_counted = manager->flow && gy_task_has(task, GY_TASK_FROZEN);
-    if (why != GANTRY_OK && references > 0 && !is_resting) {
+    if (references <= 0 || is_resting || (gy_task_has(task, GY_TASK_FROZEN) && !take_frozen_held(manager))) {
+        return refuse_unhold(task);
+    }
+    if (why != GANTRY_OK) {
         fail_held(task, why);
     }
     do {
-        if (references <= 0 || is_resting) {
+        if (references <= 0) {
             return refuse_unhold(task);
         }
     } while (!atomic_compare_exchange_weak_explicit(&task->references, &references, references - 1,
                                                     memory_order_seq_cst, memory_order_relaxed));
     if (references == 1) {
-        dispatch(manager, task, is_counted);
-    }
-    if (is_counted) {
-        gy_taskman_count_off(manager, GY_WORK_PENDING);
-    } else if (references != 1 && gy_pool_is_watched(pool)) {
-        gy_pool_notify_waiters(pool);
+        dispatch(manager, task);
+    } else {
+        gy_taskman_count_off(manager, GY_WORK_ACTIVE);
     }
     return GANTRY_OK;
 }

@@ -124,6 +124,7 @@ static gantry_status freeze_locked(gantry_taskman *manager) GY_REQUIRES(manager-
     manager->plan.tasks = manager->submitted;
     manager->plan.tasks_gpu = manager->submitted_gpu;
     manager->plan.tasks_sync = manager->submitted_sync;
+    manager->plan.outside = manager->outside;
     manager->graph.bytes += (freezing.roots + 1) * sizeof(gantry_task *);
     manager->frozen = true;
     manager->flow = manager->conditions != 0;
@@ -183,6 +184,8 @@ static void clear_run_locked(gantry_taskman *manager) GY_REQUIRES(manager->lock)
     manager->failure = (struct gy_error){.status = GANTRY_OK};
     manager->plan.has_run = true;
     manager->plan.live = NULL;
+    manager->outside = manager->plan.outside;
+    manager->may_have_cycle = manager->has_broken_cycle = false;
     atomic_store(&manager->failed, 0);
     atomic_store(&manager->cancelled, 0);
 }
@@ -198,6 +201,7 @@ static void rearm_task(void *user, gantry_task *task)
 void gy_taskman_rearm(gantry_taskman *manager)
 {
     clear_run_locked(manager);
+    atomic_store(&manager->frozen_held, manager->outside);
     if (manager->flow) {
         struct gy_graph_view view = gy_graph_view(&manager->graph);
         gy_graph_each(&view, rearm_task, NULL);
@@ -222,7 +226,8 @@ static void reach(struct gy_task_list *reached, gantry_task *task)
     }
 }
 
-/* Everything reachable, linked through gpu.next, set to wait for what else was reached before it. */
+/* Everything reachable, linked through gpu.next, set to wait for what else was reached before it, and for
+ * what others hold. */
 static struct gy_task_list arm_part_locked(gantry_taskman *manager, gantry_task *const *tasks, size_t count)
     GY_REQUIRES(manager->lock)
 {
@@ -230,9 +235,6 @@ static struct gy_task_list arm_part_locked(gantry_taskman *manager, gantry_task 
     if (manager->flow) { /* else all of them have ended, or rest */
         struct gy_graph_view view = gy_graph_view(&manager->graph);
         gy_graph_each(&view, gy_task_state_rest, NULL);
-    }
-    if (manager->watched) {
-        gy_graph_end_search(&manager->graph); /* a look for stalls used `scratch` */
     }
     for (size_t i = 0; i < count; i++) {
         reach(&reached, tasks[i]);
@@ -243,13 +245,16 @@ static struct gy_task_list arm_part_locked(gantry_taskman *manager, gantry_task 
             edge->successor->scratch += !gy_task_is_condition(task);
         }
     }
+    manager->outside = 0;
     for (gantry_task *task = reached.first; task != NULL; task = task->gpu.next) {
         int32_t here = (int32_t)task->scratch - 1;
         if (manager->flow) {
             disarm_task(NULL, task);
             gy_task_arm(task, here);
         } else {
-            here += gy_task_armed(task) - (int32_t)task->predecessors; /* what others hold */
+            int32_t held = gy_task_armed(task) - (int32_t)task->predecessors;
+            here += held;
+            manager->outside += (uint64_t)held;
         }
         assert(atomic_load_explicit(&task->doom, memory_order_relaxed) == GANTRY_OK);
         atomic_store_explicit(&task->references, here, memory_order_relaxed);
@@ -280,7 +285,8 @@ static struct gy_ready start_part_locked(gantry_taskman *manager, gantry_task *c
     struct gy_task_list reached = arm_part_locked(manager, tasks, count);
     manager->counted = reached.count;
     uint64_t pending = manager->flow ? 0 : reached.count;
-    uint64_t active = 1; /* the start itself */
+    atomic_store(&manager->frozen_held, manager->outside);
+    uint64_t active = 1 + manager->outside; /* the start itself is one */
     for (gantry_task *task = reached.first, *next; task != NULL; task = next) {
         next = task->gpu.next;
         task->scratch = 0;

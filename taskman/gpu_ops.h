@@ -169,7 +169,7 @@ void gy_task_release(gantry_task *task, gantry_status result);
  * settle.  That must be before it waits for anything: until then nobody hears that a step is over. */
 struct gy_gpu_debt {
     gantry_taskman *manager; /* NULL: nothing is owed */
-    uint64_t owed;
+    uint64_t owed, owed_odd;
 };
 void gy_task_release_owing(gantry_task *task, gantry_status result, struct gy_gpu_debt *debt);
 void gy_gpu_debt_pay(struct gy_gpu_debt *debt);

@@ -301,11 +301,11 @@ static void clear_scratch(void *user, gantry_task *task)
 static void count_dependents(void *user, gantry_task *task)
 {
     (void)user;
-    if (gy_task_is_released(task)) {
+    if (gy_task_is_released(task) || gy_task_has(task, GY_TASK_FROZEN)) {
         return;
     }
     for (struct gy_edge *edge = gy_edge_at(&task->edges); edge != NULL; edge = gy_edge_at(&edge->next)) {
-        edge->successor->scratch++;
+        edge->successor->scratch += !gy_task_has(edge->successor, GY_TASK_FROZEN);
     }
 }
 

@@ -101,7 +101,8 @@ static inline struct gy_edge *gy_edge_at(const _Atomic(struct gy_edge *) *place)
     return edge == &gy_edge_closed ? NULL : edge;
 }
 
-/* Count in `scratch`, for every task that was not released, how many of its predecessors were not. */
+/* Count in `scratch`, for every task that was not released, how many of its predecessors were not.  Tasks of
+ * a frozen graph are left out: they wait for others, but none of those that were added waits for them. */
 void gy_graph_count_waiting(const struct gy_graph_view *view);
 
 /* Look for a cycle among tasks of which none was dispatched yet.  O(tasks + edges), no allocation.

@@ -15,11 +15,18 @@
  */
 enum gy_phase { GY_BUILDING, GY_RUNNING, GY_STOPPED };
 
-/* `work` counts in two halves: tasks not released yet, and, among them, those that were dispatched and
- * whatever else is about to dispatch some.  It is 0 while building; a step is idle when it is 0 again.
+/* `work` counts in two halves: tasks not released yet, and what will move without anybody waiting for it:
+ * tasks that were dispatched, whatever else is about to dispatch some, and references that others hold (the
+ * application, completions on the GPU).  It is 0 while building; a step is idle when it is 0 again, and
+ * `odd_pending` too.  When the lower half alone is 0 the step is quiet: what is left waits for each other,
+ * see stall.c.
  *
- * A graph with conditions (`flow`) does not know beforehand which of its tasks will run: there the upper half
- * counts only what was added while running, and references that others hold. */
+ * Tasks that were submitted in an odd epoch (GY_TASK_ODD) are counted in `odd_pending` instead of the upper
+ * half.  Who waits for what was submitted so far turns the epoch once the tasks of the one before are
+ * released, and then waits for those of the present one: what is submitted meanwhile is not among them.
+ *
+ * A graph with conditions (`flow`) does not know beforehand which of its tasks will run: there both count
+ * only what was added while running. */
 #define GY_WORK_PENDING ((uint64_t)1 << 32)
 #define GY_WORK_ACTIVE ((uint64_t)1)
 
@@ -30,6 +37,7 @@ struct gy_frozen {
     size_t plain_count;       /* the first of them: CPU tasks without any traits */
     struct gy_graph_mark end; /* what was added later lies behind */
     uint64_t tasks, tasks_gpu, tasks_sync;
+    uint64_t outside;         /* references that others hold at the begin of a run of all tasks */
     bool has_run;             /* a run was started */
     struct gy_gpu_plan *gpu;  /* what the dispatcher made of it; NULL: nothing */
     struct gy_gpu_plan *live; /* the same in a run of all tasks, else NULL; immutable while running */
@@ -51,6 +59,7 @@ struct gantry_taskman {
     _Atomic(uint8_t) run_mark;  /* atomic; written under lock by a start; 0 or GY_STATE_MARK, see state.h */
     _Atomic(uint8_t) cancelled; /* atomic; set by cancel(), cleared under lock */
     _Atomic(bool) has_independent; /* atomic; written under lock; some GPU task is GY_TRAIT_INDEPENDENT */
+    _Atomic(uint32_t) epoch;       /* atomic; written under lock; see GY_WORK_…; never goes back */
 
     uint64_t run; /* guarded by lock, immutable while running; unlike any other manager's or run's */
     struct gy_spawn_place *places; /* immutable; one per worker of the pool, see spawn.c */
@@ -66,7 +75,9 @@ struct gantry_taskman {
     uint64_t submitted_sync;        /* guarded by lock */
     uint64_t unfilled;              /* guarded by lock; names that no task was submitted for */
     uint64_t late_names;     /* guarded by lock; of the unfilled, those that still have GY_TASK_LATE_NAME */
-    bool watched;            /* guarded by lock; this step has called gy_pool_watch() */
+    bool may_have_cycle;     /* guarded by lock; an edge declared while running may have closed one */
+    bool has_broken_cycle;   /* guarded by lock; so a task of it was let go before what it comes after */
+    uint64_t outside;        /* guarded by lock; references that others hold, while building */
     uint64_t counted;        /* guarded by lock; how many tasks were ever counted into `work` */
     uint64_t conditions;     /* guarded by lock; of the submitted */
     uint64_t stables;        /* guarded by lock; of the submitted */
@@ -84,9 +95,12 @@ struct gantry_taskman {
     uint64_t held_back;              /* guarded by lock; by the GPU dispatcher, until there is memory */
 
     _Alignas(64) _Atomic(uint64_t) work; /* atomic; see GY_WORK_… */
-    _Atomic(uint64_t) failed;            /* atomic; FAILED tasks */
-    _Atomic(uint64_t) spawned;           /* atomic; tasks of the step that spawn.c made */
-    _Atomic(uint64_t) resolved_names;    /* atomic; unfilled names that were released */
+    _Atomic(uint64_t) odd_pending;       /* atomic; the same */
+    _Atomic(uint64_t)
+        frozen_held;           /* atomic; references that others hold on tasks of a frozen graph in a run */
+    _Atomic(uint64_t) failed;  /* atomic; FAILED tasks */
+    _Atomic(uint64_t) spawned; /* atomic; tasks of the step that spawn.c made */
+    _Atomic(uint64_t) resolved_names; /* atomic; unfilled names that were released */
 };
 
 static inline enum gy_phase gy_taskman_phase(const gantry_taskman *manager)
@@ -132,23 +146,36 @@ gantry_status gy_taskman_link(gantry_task *predecessor, gantry_task *successor);
  * GANTRY_OK: unless that is refused, the task is going to fail. */
 gantry_status gy_taskman_unhold(gantry_task *task, gantry_status why);
 
-/* One more task to be released before the step ends. */
-static inline void gy_taskman_count_pending(gantry_taskman *manager) GY_REQUIRES(manager->lock)
+/* One more task to be released before the step ends; nobody else has seen it.  `active`: GY_WORK_ACTIVE if
+ * the caller will hold a reference on it while running, else 0. */
+static inline void gy_taskman_count_pending(gantry_taskman *manager, gantry_task *task, uint64_t active)
+    GY_REQUIRES(manager->lock)
 {
     manager->counted++;
-    if (gy_taskman_phase(manager) == GY_RUNNING) {
-        atomic_fetch_add_explicit(&manager->work, GY_WORK_PENDING, memory_order_relaxed);
-    } /* else begin_running() counts all at once */
+    if (gy_taskman_phase(manager) != GY_RUNNING) {
+        return; /* begin_running() counts all at once */
+    }
+    if ((atomic_load_explicit(&manager->epoch, memory_order_relaxed) & 1) == 0) {
+        atomic_fetch_add_explicit(&manager->work, GY_WORK_PENDING + active, memory_order_relaxed);
+        return;
+    }
+    gy_task_set(task, GY_TASK_ODD);
+    atomic_fetch_add_explicit(&manager->work, active, memory_order_relaxed);
+    atomic_fetch_add_explicit(&manager->odd_pending, 1, memory_order_relaxed);
 }
 
-/* From now on the step may stall, see stall.c: have waiters woken to look. */
-void gy_taskman_watch(gantry_taskman *manager) GY_REQUIRES(manager->lock);
+/* Nothing will move by itself. */
+static inline bool gy_taskman_is_quiet(gantry_taskman *manager)
+{
+    return (atomic_load(&manager->work) & (GY_WORK_PENDING - 1)) == 0;
+}
 
-/* Is something pending that nothing will ever move?  Names referred to while running count as movable
- * unless `is_stopping`. */
+/* Quiet, and something is pending that nothing will ever move?  Names referred to while running count as
+ * movable unless `is_stopping`. */
 bool gy_taskman_is_stalled(gantry_taskman *manager, bool is_stopping);
 
-/* If so, move it.  When stopping and nothing is pending: release names that came late all the same. */
+/* If so, move it.  When stopping and nothing is pending: release names that came late all the same.  Several
+ * threads may call at once. */
 void gy_taskman_unstall(gantry_taskman *manager, bool is_stopping);
 
 /* `task`, just submitted, names the memory of that number. */
@@ -166,9 +193,10 @@ void gy_taskman_close_memory(gantry_taskman *manager) GY_REQUIRES(manager->lock)
 /* Keep the calling thread's last error as the reason why `task` failed, if it is the step's first. */
 void gy_taskman_keep_failure(gantry_taskman *manager, const gantry_task *task, gantry_status result);
 
+/* In this order: when `work` is 0, nobody who runs will add to the other. */
 static inline bool gy_taskman_is_idle(gantry_taskman *manager)
 {
-    return atomic_load(&manager->work) == 0;
+    return atomic_load(&manager->work) == 0 && atomic_load(&manager->odd_pending) == 0;
 }
 
 #endif

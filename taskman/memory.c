@@ -123,13 +123,12 @@ void gy_taskman_end_memory(gantry_task *task)
     manager->gpu_ops->memory_end(manager->gpu, gy_task_find_memory(task));
 }
 
-/* Who waits for the step looks whether anything can go on when nothing runs: hence the watch. */
+/* Who waits for the step is told when that makes it quiet, and tells the dispatcher. */
 void gy_task_hold_back(gantry_task *task)
 {
     gantry_taskman *manager = task->manager;
     gy_fast_lock_take(&manager->lock);
     manager->held_back++;
-    gy_taskman_watch(manager);
     gy_fast_lock_give(&manager->lock);
     gy_taskman_count_off(manager, GY_WORK_ACTIVE);
 }

@@ -19,9 +19,11 @@
 #include <limits.h>
 
 enum {
-    OWN_MOST = 64,     /* every so many tasks those come first that the worker has not made ready itself */
-    DEPTH_MOST = 1024, /* every so many, a multiple of that, its own queue comes before what a task has just
-                        * made ready, though that is in the caches */
+    OWN_MOST = 64,      /* every so many tasks those come first that the worker has not made ready itself */
+    DEPTH_MOST = 1024,  /* every so many, a multiple of that, its own queue comes before what a task has just
+                         * made ready, though that is in the caches */
+    OLDEST_MOST = 4096, /* every so many, a multiple of that, the oldest of its own queue, which tasks that
+                         * go on making tasks would keep waiting for ever where nobody steals it */
     INJECTION_BATCH = 32,  /* most tasks taken from it at once */
     PUSH_LIST_MOST = 1024, /* longer lists go to the injection list, in one step */
 };
@@ -63,16 +65,6 @@ void gy_pool_notify_waiters(gantry_cpu_dispatcher *pool)
     gy_event_notify(pool->inline_only ? &pool->work : &pool->done, UINT32_MAX);
 }
 
-void gy_pool_watch(gantry_cpu_dispatcher *pool)
-{
-    atomic_fetch_add(&pool->watched, 1);
-}
-
-void gy_pool_unwatch(gantry_cpu_dispatcher *pool)
-{
-    atomic_fetch_sub(&pool->watched, 1);
-}
-
 bool gy_pool_lends(const gantry_cpu_dispatcher *pool)
 {
     return pool->lends && pool->worker_count != 0;
@@ -85,11 +77,6 @@ void gy_pool_count_running(gantry_cpu_dispatcher *pool, bool begins)
     } else {
         atomic_fetch_sub(&pool->running, 1);
     }
-}
-
-bool gy_pool_is_watched(const gantry_cpu_dispatcher *pool)
-{
-    return atomic_load(&pool->watched) != 0;
 }
 
 uint64_t *gy_pool_chosen(const gantry_task *task)
@@ -179,15 +166,27 @@ void gy_worker_settle(struct gy_worker *self)
     if (manager == NULL) {
         return;
     }
-    uint64_t owed = self->owed;
+    uint64_t owed = self->owed, owed_odd = self->owed_odd;
     if (self->spawned != 0) {
         atomic_fetch_add_explicit(&manager->spawned, self->spawned, memory_order_relaxed);
         self->spawned = 0;
     }
     self->owed_manager = NULL;
-    self->owed = 0;
-    if (owed != 0) {
-        gy_taskman_count_off(manager, owed);
+    self->owed = self->owed_odd = 0;
+    if ((owed | owed_odd) != 0) {
+        gy_taskman_count_off_both(manager, owed, owed_odd);
+    }
+}
+
+/* Who waits for what was submitted before the epoch was turned waits for what is owed of that. */
+static void settle_last_epoch(struct gy_worker *self)
+{
+    if ((self->owed | self->owed_odd) == 0) {
+        return; /* then the manager may be gone */
+    }
+    bool is_odd = (atomic_load_explicit(&self->owed_manager->epoch, memory_order_relaxed) & 1) != 0;
+    if (is_odd ? self->owed >= GY_WORK_PENDING : self->owed_odd != 0) {
+        gy_worker_settle(self);
     }
 }
 
@@ -200,12 +199,16 @@ static inline bool may_run(const struct gy_worker *self, const gantry_task *task
 static GY_RARE gantry_task *look_elsewhere(struct gy_worker *self)
 {
     gantry_task *next = self->next;
+    settle_last_epoch(self);
     gantry_task *task = take_injected(self);
     if (task == NULL && !self->has_deque) {
         task = next != NULL ? gy_worker_next_of_block(self) : NULL;
     } else if (task == NULL && (next != NULL || !gy_deque_is_empty(&self->deque))) {
+        bool lost_race = false;
         task = gy_worker_turn_to_block(self);
-        if (task == NULL && self->ran % DEPTH_MOST == 0) {
+        if (task == NULL && self->ran % OLDEST_MOST == 0) {
+            task = gy_deque_steal(&self->deque, &lost_race);
+        } else if (task == NULL && self->ran % DEPTH_MOST == 0) {
             task = gy_deque_take(&self->deque);
         }
     }

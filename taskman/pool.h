@@ -49,12 +49,6 @@ void gy_pool_expect(gantry_cpu_dispatcher *pool, uint64_t ns);
 /* Somebody's gy_pool_wait() condition may have become true. */
 void gy_pool_notify_waiters(gantry_cpu_dispatcher *pool);
 
-/* While a pool is watched, gy_pool_notify_waiters() is also called whenever a manager has no dispatched
- * task left and whenever a reference was removed.  Counted. */
-void gy_pool_watch(gantry_cpu_dispatcher *pool);
-void gy_pool_unwatch(gantry_cpu_dispatcher *pool);
-bool gy_pool_is_watched(const gantry_cpu_dispatcher *pool);
-
 /* What a thread waits for, and how. */
 struct gy_wait {
     /* Is read with sequentially consistent loads.  It is asked to be `thorough` before the thread sleeps; one

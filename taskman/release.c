@@ -146,6 +146,24 @@ static GY_RARE void doom_dependent(gantry_task *successor, gantry_status result)
     gy_task_doom(successor, passes_on ? result : GANTRY_ERR_TASK_FAILED);
 }
 
+/* The dependent was let go before its predecessor has ended: somebody gave back a reference that was not his,
+ * and so took a place among what is active that nobody had.  Not so where a cycle was broken. */
+static GY_COLD void repay(gantry_task *successor)
+{
+    gantry_taskman *manager = successor->manager;
+    gy_fast_lock_take(&manager->lock);
+    bool has_broken_cycle = manager->has_broken_cycle;
+    gy_fast_lock_give(&manager->lock);
+    if (!has_broken_cycle) {
+        atomic_fetch_add(&manager->work, GY_WORK_ACTIVE);
+        atomic_fetch_add(&manager->frozen_held, gy_task_has(successor, GY_TASK_FROZEN));
+        (void)GY_FAIL(GANTRY_ERR_STATE, "it started before what it comes after had ended: "
+                                        "gantry_task_remove_reference() was called for it too often");
+        gy_taskman_keep_failure(manager, successor, GANTRY_ERR_STATE);
+        gy_error_clear();
+    }
+}
+
 /* One dependent hears of it; true when that made it ready.  `keeper`, if not NULL, may run one next, itself.
  */
 static GY_INLINE bool tell(gantry_task *task, gantry_task *successor, gantry_status result, uint64_t trail,
@@ -155,7 +173,11 @@ static GY_INLINE bool tell(gantry_task *task, gantry_task *successor, gantry_sta
     if (result != GANTRY_OK) {
         doom_dependent(successor, result);
     }
-    if (atomic_fetch_sub_explicit(&successor->references, 1, memory_order_acq_rel) != 1) {
+    int32_t before = atomic_fetch_sub_explicit(&successor->references, 1, memory_order_acq_rel);
+    if (before != 1) {
+        if (__builtin_expect(before < 1, 0)) {
+            repay(successor);
+        }
         return false;
     }
     gy_task_enter(successor, GANTRY_TASK_STATE_READY);
@@ -220,12 +242,17 @@ static inline size_t tell_frozen(gantry_task *task, gantry_status result, struct
     return made_ready;
 }
 
-void gy_taskman_count_off(gantry_taskman *manager, uint64_t less)
+/* `work` last: as long as that is owed something the manager stays. */
+void gy_taskman_count_off_both(gantry_taskman *manager, uint64_t less, uint64_t odd)
 {
     gantry_cpu_dispatcher *pool = manager->pool;
-    uint64_t left = atomic_fetch_sub(&manager->work, less) - less;
-    bool is_quiet = (left & (GY_WORK_PENDING - 1)) == 0;
-    if (left < GY_WORK_PENDING || (is_quiet && gy_pool_is_watched(pool))) {
+    bool is_news = odd != 0 && atomic_fetch_sub(&manager->odd_pending, odd) == odd;
+    if (less != 0) {
+        uint64_t before = atomic_fetch_sub(&manager->work, less), left = before - less;
+        bool is_quiet = (left & (GY_WORK_PENDING - 1)) == 0;
+        is_news = is_news || is_quiet || (left < GY_WORK_PENDING && before >= GY_WORK_PENDING);
+    }
+    if (is_news) {
         gy_pool_notify_waiters(pool);
     }
 }
@@ -313,18 +340,19 @@ void gy_gpu_debt_pay(struct gy_gpu_debt *debt)
     gantry_cpu_dispatcher *pool = manager->pool;
     debt->manager = NULL;
     gy_pool_enter(pool);
-    gy_taskman_count_off(manager, debt->owed);
+    gy_taskman_count_off_both(manager, debt->owed, debt->owed_odd);
     gy_pool_leave(pool);
 }
 
-static inline void owe(struct gy_gpu_debt *debt, gantry_taskman *manager, uint64_t less)
+static inline void owe(struct gy_gpu_debt *debt, gantry_taskman *manager, uint64_t less, uint64_t odd)
 {
     if (debt->manager != manager) {
         gy_gpu_debt_settle(debt);
-        *debt = (struct gy_gpu_debt){manager, 0};
+        *debt = (struct gy_gpu_debt){.manager = manager};
     }
     debt->owed += less;
-    if (debt->owed >= GY_OWED_MOST * GY_WORK_PENDING) {
+    debt->owed_odd += odd;
+    if (debt->owed >= GY_OWED_MOST * GY_WORK_PENDING || debt->owed_odd >= GY_OWED_MOST) {
         gy_gpu_debt_pay(debt);
     }
 }
@@ -335,7 +363,7 @@ static GY_INLINE void release_inline(gantry_task *task, gantry_status result, st
 {
     gantry_taskman *manager = task->manager;
     unsigned flags = atomic_load_explicit(&task->flags, memory_order_relaxed);
-    uint64_t less = GY_WORK_PENDING;
+    uint64_t odd = (flags & GY_TASK_ODD) / GY_TASK_ODD, less = (1 - odd) * GY_WORK_PENDING;
     size_t made_ready;
     if (result != GANTRY_OK || atomic_load_explicit(&task->doom, memory_order_relaxed) != GANTRY_OK) {
         result = decide_result(task, result);
@@ -354,15 +382,15 @@ static GY_INLINE void release_inline(gantry_task *task, gantry_status result, st
     }
     /* Tasks that were made ready have taken over this one's place among the active ones. */
     less += made_ready == 0 ? GY_WORK_ACTIVE : 0;
-    if (less == 0) {
+    if (less + odd == 0) {
         return;
     }
     if (self != NULL) {
-        gy_worker_owe(self, manager, less);
+        gy_worker_owe(self, manager, less, odd);
     } else if (debt != NULL) {
-        owe(debt, manager, less);
+        owe(debt, manager, less, odd);
     } else {
-        gy_taskman_count_off(manager, less);
+        gy_taskman_count_off_both(manager, less, odd);
     }
 }
 
@@ -461,7 +489,8 @@ static GY_INLINE void end_body(struct gy_worker *self, gantry_task *task, gantry
 /* Most tasks that tasks have spawned: nobody waits for it, nobody has a handle, it has no callback. */
 static inline bool is_unheard(const struct gy_worker *self, const gantry_task *task, gantry_status result)
 {
-    return atomic_load_explicit(&task->flags, memory_order_relaxed) ==
+    const unsigned odd = GY_TASK_ODD;
+    return (atomic_load_explicit(&task->flags, memory_order_relaxed) & ~odd) ==
                (GY_TASK_LIGHT | GY_TASK_FILLED | GY_TASK_SPAWNED) &&
            atomic_load_explicit(&task->edges, memory_order_relaxed) == NULL && result == GANTRY_OK &&
            self->span_begin_ns == 0;
@@ -502,8 +531,9 @@ void gy_worker_run(struct gy_worker *self, gantry_task *task)
         gantry_taskman *manager = task->manager;
         self->activity = GY_LOOKING;
         self->running = NULL;
+        uint64_t odd = gy_task_has(task, GY_TASK_ODD);
         gy_worker_take_back(self, task);
-        gy_worker_owe(self, manager, GY_WORK_PENDING + GY_WORK_ACTIVE);
+        gy_worker_owe(self, manager, (1 - odd) * GY_WORK_PENDING + GY_WORK_ACTIVE, odd);
         return;
     }
     end_body(self, task, result);

@@ -59,9 +59,13 @@ static inline void gy_ready_sort(struct gy_ready *ready, gantry_task *task)
  * touches neither the tasks nor their manager afterwards, unless it knows that work is left. */
 void gy_ready_dispatch(gantry_taskman *manager, struct gy_ready *ready);
 
-/* The last that happens to a task or several: take `less` off the manager's `work`, and wake who waits for
- * that.  The manager may be gone when this returns. */
-void gy_taskman_count_off(gantry_taskman *manager, uint64_t less);
+/* The last that happens to a task or several: take `less` off the manager's `work` and `odd` off its
+ * `odd_pending`, and wake who waits for that.  The manager may be gone when this returns. */
+void gy_taskman_count_off_both(gantry_taskman *manager, uint64_t less, uint64_t odd);
+static inline void gy_taskman_count_off(gantry_taskman *manager, uint64_t less)
+{
+    gy_taskman_count_off_both(manager, less, 0);
+}
 
 /* flow.c: the end of a task of a graph with conditions: from its final state to its dependents' references.
  * Returns how many became ready. */

@@ -75,12 +75,17 @@ static inline gantry_status spawn_here(struct gy_worker *self, const gantry_task
     task->body.run = desc->run;
     task->arg = desc->arg;
     task->label = desc->label;
-    atomic_init(&task->flags, GY_TASK_LIGHT | GY_TASK_FILLED | GY_TASK_SPAWNED);
+    bool is_odd = (atomic_load_explicit(&manager->epoch, memory_order_relaxed) & 1) != 0;
+    atomic_init(&task->flags, GY_TASK_LIGHT | GY_TASK_FILLED | GY_TASK_SPAWNED | (is_odd ? GY_TASK_ODD : 0u));
     gy_task_state_init(task, GANTRY_TASK_STATE_READY);
     if (continuation != NULL) {
         gy_graph_link_own(task, continuation);
     }
-    gy_worker_claim_task(self, manager);
+    if (is_odd) {
+        gy_worker_claim_odd_task(self, manager);
+    } else {
+        gy_worker_claim_task(self, manager);
+    }
     gy_worker_push(self, task);
     return GANTRY_OK;
 }

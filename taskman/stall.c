@@ -2,26 +2,19 @@
  *
  * The search at the start proves that every task will be released, as long as references taken by others
  * come back.  Two things done while running can break that: an edge that closes a cycle, and a name that
- * is referred to but never submitted, whose first reference nobody removes.  Both are found here, by the
- * thread that waits, when nothing is dispatched and every reference that is left is one that a task
- * which is held back itself will remove.  A reference that somebody outside holds (a completion on the
- * GPU, the application) is a reason to go on waiting.
+ * is referred to but never submitted, whose first reference nobody removes.  Both are found here, by a
+ * thread that waits, when the step is quiet: nothing is dispatched and nobody outside (a completion on the
+ * GPU, the application) holds a reference.  Who makes it quiet wakes those who wait.
  *
- * The check walks the whole graph, so it is made only in steps in which one of the two may have happened,
- * and only when the last dispatched task was released or somebody gave a reference back: the pool is
- * `watched` then. */
+ * That takes two loads.  Only in a step in which an edge may have closed a cycle is the graph walked, since a
+ * step can also be quiet while a worker is about to count off what it has released.
+ *
+ * Who resolves a stall holds what he gives back: that is done under the lock, and from then on the step is
+ * not quiet, so several threads may wait. */
 #include "taskman/manager.h"
 #include "taskman/pool.h"
 #include "taskman/release.h"
 #include "taskman/state.h"
-
-void gy_taskman_watch(gantry_taskman *manager)
-{
-    if (!manager->watched) {
-        manager->watched = true;
-        gy_pool_watch(manager->pool);
-    }
-}
 
 struct survey {
     size_t waiting; /* tasks that were not released */
@@ -32,42 +25,50 @@ struct survey {
 static void survey_task(void *user, gantry_task *task)
 {
     struct survey *survey = user;
-    gantry_task_state state = gy_task_state_of(task);
-    if (state == GANTRY_TASK_STATE_DONE || state == GANTRY_TASK_STATE_FAILED) {
+    if (gy_task_has(task, GY_TASK_FROZEN) || gy_task_is_released(task)) {
         return;
     }
-    int64_t references = atomic_load(&task->references);
-    int64_t explained = (int64_t)task->scratch + gy_task_has(task, GY_TASK_LATE_NAME);
     survey->waiting++;
-    survey->movable += references <= 0 || references != explained;
+    survey->movable += atomic_load(&task->references) != (int64_t)task->scratch;
 }
 
-/* A reference that comes back during the survey shows in one of the counts, or its owner notifies the
- * waiters afterwards and they look again. */
-static bool is_stalled_locked(gantry_taskman *manager, bool is_stopping, struct survey *survey)
+/* How many wait for each other; 0: they do not. */
+static size_t survey_locked(gantry_taskman *manager) GY_REQUIRES(manager->lock)
+{
+    struct gy_graph_view view = gy_graph_view(&manager->graph);
+    struct survey survey = {0};
+    gy_graph_count_waiting(&view);
+    gy_graph_each(&view, survey_task, &survey);
+    return survey.movable == 0 ? survey.waiting : 0;
+}
+
+enum stall { NONE, NAMES, CYCLE };
+
+/* `count` gets how many tasks wait for each other. */
+static enum stall find_stall_locked(gantry_taskman *manager, bool is_stopping, size_t *count)
     GY_REQUIRES(manager->lock)
 {
-    bool is_quiet = (atomic_load(&manager->work) & (GY_WORK_PENDING - 1)) == 0;
-    if (!manager->watched || !is_quiet || gy_taskman_is_idle(manager) ||
-        manager->held_back != 0 || /* that one will move: no need to count the others */
-        (manager->late_names != 0 && !is_stopping)) {
-        return false;
+    if (!gy_taskman_is_quiet(manager) || gy_taskman_is_idle(manager) || manager->held_back != 0) {
+        return NONE;
     }
-    struct gy_graph_view view = gy_graph_view(&manager->graph);
-    *survey = (struct survey){0};
-    gy_graph_count_waiting(&view);
-    gy_graph_each(&view, survey_task, survey);
-    return survey->waiting != 0 && survey->movable == 0;
+    if (manager->late_names != 0) {
+        return is_stopping ? NAMES : NONE;
+    }
+    *count = manager->may_have_cycle ? survey_locked(manager) : 0;
+    return *count != 0 ? CYCLE : NONE;
 }
 
 bool gy_taskman_is_stalled(gantry_taskman *manager, bool is_stopping)
 {
-    struct survey survey;
+    if (!gy_taskman_is_quiet(manager)) {
+        return false;
+    }
+    size_t count;
     gy_fast_lock_take(&manager->lock);
-    bool is_stalled = is_stalled_locked(manager, is_stopping, &survey);
+    bool is_stalled = find_stall_locked(manager, is_stopping, &count) != NONE;
     bool has_held_back = manager->held_back != 0;
     gy_fast_lock_give(&manager->lock);
-    if (has_held_back && !is_stalled) {
+    if (has_held_back) {
         manager->gpu_ops->quiet(manager->gpu); /* it knows whether others can go on */
     }
     return is_stalled;
@@ -75,15 +76,8 @@ bool gy_taskman_is_stalled(gantry_taskman *manager, bool is_stopping)
 
 bool gy_taskman_waits_for_memory(gantry_taskman *manager)
 {
-    struct survey survey = {0};
     gy_fast_lock_take(&manager->lock);
-    bool waits = manager->held_back != 0 && (atomic_load(&manager->work) & (GY_WORK_PENDING - 1)) == 0;
-    if (waits) {
-        struct gy_graph_view view = gy_graph_view(&manager->graph);
-        gy_graph_count_waiting(&view);
-        gy_graph_each(&view, survey_task, &survey);
-        waits = survey.movable == manager->held_back;
-    }
+    bool waits = manager->held_back != 0 && gy_taskman_is_quiet(manager);
     gy_fast_lock_give(&manager->lock);
     return waits;
 }
@@ -93,11 +87,13 @@ struct giving_up {
     struct gy_task_list names;
 };
 
-static void give_up_name(void *user, gantry_task *task)
+/* Our caller has the lock. */
+static void give_up_name(void *user, gantry_task *task) GY_NO_ANALYSIS
 {
     struct giving_up *giving_up = user;
     if (gy_task_has(task, GY_TASK_LATE_NAME)) {
         gy_task_clear(task, GY_TASK_LATE_NAME);
+        gy_taskman_count_pending(giving_up->manager, task, GY_WORK_ACTIVE);
         gy_task_list_add(&giving_up->names, task);
     }
 }
@@ -108,13 +104,11 @@ static struct gy_task_list give_up_names_locked(gantry_taskman *manager) GY_REQU
     struct giving_up giving_up = {.manager = manager};
     struct gy_graph_view view = gy_graph_view(&manager->graph);
     gy_graph_each(&view, give_up_name, &giving_up);
-    for (; manager->late_names != 0; manager->late_names--) {
-        gy_taskman_count_pending(manager);
-    }
+    manager->late_names = 0;
     return giving_up.names;
 }
 
-/* One task of a cycle, no longer waiting for anything; the others follow as its dependents.  What its
+/* One task of a cycle, no longer waiting for anything but us; the others follow as its dependents.  What its
  * predecessors still take off its count does no harm: it does not come up from 0 again. */
 static gantry_task *break_cycle_locked(gantry_taskman *manager, size_t waiting) GY_REQUIRES(manager->lock)
 {
@@ -126,30 +120,44 @@ static gantry_task *break_cycle_locked(gantry_taskman *manager, size_t waiting) 
     if (manager->failure.status == GANTRY_OK) {
         manager->failure = *gy_error_last();
     }
+    manager->has_broken_cycle = true;
     gy_task_doom(task, GANTRY_ERR_TASK_FAILED);
     atomic_store(&task->references, 1);
+    atomic_fetch_add(&manager->work, GY_WORK_ACTIVE);
     return task;
+}
+
+/* Under the lock: what is to be given back. */
+static struct gy_task_list take_stalled_locked(gantry_taskman *manager, bool is_stopping)
+    GY_REQUIRES(manager->lock)
+{
+    struct gy_task_list moved = {0};
+    size_t count;
+    if (gy_taskman_is_idle(manager)) { /* nothing waits for the names, they only have to end */
+        return is_stopping ? give_up_names_locked(manager) : moved;
+    }
+    switch (find_stall_locked(manager, is_stopping, &count)) {
+    case NAMES:
+        return give_up_names_locked(manager);
+    case CYCLE:
+        gy_task_list_add(&moved, break_cycle_locked(manager, count));
+        break;
+    case NONE:
+        break;
+    }
+    return moved;
 }
 
 void gy_taskman_unstall(gantry_taskman *manager, bool is_stopping)
 {
-    struct gy_task_list moved = {0};
-    struct survey survey;
+    gantry_cpu_dispatcher *pool = manager->pool;
     gy_fast_lock_take(&manager->lock);
-    if (gy_taskman_is_idle(manager) && is_stopping) {
-        moved = give_up_names_locked(manager); /* nothing waits for them, they only have to end */
-    } else if (is_stalled_locked(manager, is_stopping, &survey)) {
-        if (manager->late_names != 0) {
-            moved = give_up_names_locked(manager);
-        } else {
-            gy_task_list_add(&moved, break_cycle_locked(manager, survey.waiting));
-        }
-    }
+    struct gy_task_list moved = take_stalled_locked(manager, is_stopping);
     gy_fast_lock_give(&manager->lock);
-    gy_pool_enter(manager->pool);
+    gy_pool_enter(pool);
     for (gantry_task *task = moved.first, *next; task != NULL; task = next) {
         next = task->gpu.next;
         (void)gy_taskman_unhold(task, GANTRY_OK);
     }
-    gy_pool_leave(manager->pool);
+    gy_pool_leave(pool);
 }

@@ -23,6 +23,8 @@
 #include "taskman/pool.h"
 #include "taskman/worker.h"
 
+enum { LOOK_MOST = 64 }; /* every so many tasks one looks whether the wait is over */
+
 static bool has_sleepers(gantry_cpu_dispatcher *pool)
 {
     return gy_pool_lends_fewer(pool, atomic_load(&pool->work.sleepers));
@@ -202,8 +204,8 @@ static void depart(void *worker)
 static bool work(struct gy_worker *self, const struct gy_wait *wait)
 {
     bool is_over = false;
-    do {
-        if (is_through(self)) {
+    for (uint32_t ran = 0;; ran++) {
+        if (is_through(self) || ran % LOOK_MOST == LOOK_MOST - 1) { /* its tasks may make tasks for ever */
             gy_worker_settle(self);
             is_over = wait->condition(wait->user, false);
         }
@@ -212,7 +214,10 @@ static bool work(struct gy_worker *self, const struct gy_wait *wait)
             break;
         }
         gy_worker_run(self, task);
-    } while (!is_wanted(self));
+        if (is_wanted(self)) {
+            break;
+        }
+    }
     return is_over;
 }
 

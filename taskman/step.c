@@ -126,7 +126,8 @@ static gantry_status begin_running(gantry_taskman *manager, struct starter *star
         gy_taskman_begin_all_memory(manager);
         uint64_t pending = manager->flow ? 0 : manager->counted;
         atomic_store_explicit(&manager->work,
-                              pending * GY_WORK_PENDING + (starter->found + 1) * GY_WORK_ACTIVE,
+                              pending * GY_WORK_PENDING +
+                                  (starter->found + manager->outside + 1) * GY_WORK_ACTIVE,
                               memory_order_relaxed);
         gy_taskman_enter_phase(manager, GY_RUNNING);
     }
@@ -227,35 +228,74 @@ void gy_taskman_keep_failure(gantry_taskman *manager, const gantry_task *task, g
     }
 }
 
+/* Who stops waits until the step is idle, who only waits for the tasks of the epochs up to the one in which
+ * he came: tasks are submitted in that, or in the one before if that was read a little earlier.  The epoch is
+ * turned when no task of the other parity is left, and that was seen since he came; then those of the one in
+ * which he came get fewer, and when none is left he has seen that of both. */
 struct waiter {
     gantry_taskman *manager;
     bool is_stopping;
+    uint32_t epoch; /* in which he came */
 };
+
+static bool has_pending(gantry_taskman *manager, uint32_t epoch)
+{
+    return epoch % 2 != 0 ? atomic_load(&manager->odd_pending) != 0
+                          : atomic_load(&manager->work) >= GY_WORK_PENDING;
+}
+
+/* May the waiter turn the epoch? */
+static bool may_turn(const struct waiter *waiter)
+{
+    return atomic_load(&waiter->manager->epoch) == waiter->epoch &&
+           !has_pending(waiter->manager, waiter->epoch + 1);
+}
+
+static bool is_past(const struct waiter *waiter)
+{
+    uint32_t turned = atomic_load(&waiter->manager->epoch) - waiter->epoch;
+    return turned > 1 || (turned == 1 && !has_pending(waiter->manager, waiter->epoch));
+}
+
+/* Loops may go on for ever, and nobody counts what is submitted to them: they are waited for as a whole. */
+static bool waits_for_all(const struct waiter *waiter)
+{
+    return waiter->is_stopping || waiter->manager->flow;
+}
 
 static bool wait_is_over(void *user, bool thorough)
 {
     struct waiter *waiter = user;
     return gy_taskman_is_idle(waiter->manager) ||
+           (!waits_for_all(waiter) && (is_past(waiter) || may_turn(waiter))) ||
            (thorough && gy_taskman_is_stalled(waiter->manager, waiter->is_stopping));
 }
 
-/* Also ends a step that is idle, if asked to, before anybody can submit more.  True: it is idle.  Names
- * that came late are not pending, but must be released like all others before the step ends. */
-static bool check_idle(gantry_taskman *manager, bool is_stopping)
+/* Also ends a step that is idle, if asked to, before anybody can submit more; or turns the epoch.  True: the
+ * wait is over.  Names that came late are not pending, but must be released like all others before the step
+ * ends. */
+static bool end_wait(const struct waiter *waiter)
 {
+    gantry_taskman *manager = waiter->manager;
     gy_fast_lock_take(&manager->lock);
-    bool is_idle = gy_taskman_is_idle(manager) && !(is_stopping && manager->late_names != 0);
-    if (is_idle && is_stopping) {
+    bool is_over = gy_taskman_is_idle(manager) && !(waiter->is_stopping && manager->late_names != 0);
+    if (is_over && waiter->is_stopping) {
         gy_taskman_enter_phase(manager, GY_STOPPED);
     }
+    if (!is_over && !waits_for_all(waiter)) {
+        if (may_turn(waiter)) {
+            atomic_store(&manager->epoch, waiter->epoch + 1);
+        }
+        is_over = is_past(waiter);
+    }
     gy_fast_lock_give(&manager->lock);
-    return is_idle;
+    return is_over;
 }
 
 /* `self`: the worker that the caller stands in for already; NULL: none. */
-static void wait_until_idle(gantry_taskman *manager, bool is_stopping, struct gy_worker *self)
+static void wait_until_over(gantry_taskman *manager, bool is_stopping, struct gy_worker *self)
 {
-    struct waiter waiter = {manager, is_stopping};
+    struct waiter waiter = {manager, is_stopping, atomic_load(&manager->epoch)};
     struct gy_wait wait = {.condition = wait_is_over,
                            .user = &waiter,
                            .patience_ns = manager->gpu != NULL ? &manager->patience_ns : NULL,
@@ -263,7 +303,7 @@ static void wait_until_idle(gantry_taskman *manager, bool is_stopping, struct gy
                            .self = self};
     for (;; wait.self = NULL) {
         gy_pool_wait(manager->pool, &wait);
-        if (check_idle(manager, is_stopping)) {
+        if (end_wait(&waiter)) {
             return;
         }
         gy_taskman_unstall(manager, is_stopping);
@@ -308,7 +348,7 @@ gantry_status gantry_taskman_wait(gantry_taskman *manager)
     if (status != GANTRY_OK) {
         return status;
     }
-    wait_until_idle(manager, false, NULL);
+    wait_until_over(manager, false, NULL);
     return outcome(manager);
 }
 
@@ -347,7 +387,7 @@ static gantry_status report_unfilled(gantry_taskman *manager)
 
 static gantry_status stop_step(gantry_taskman *manager, struct gy_worker *self)
 {
-    wait_until_idle(manager, true, self);
+    wait_until_over(manager, true, self);
     gantry_status status = outcome(manager);
     if (manager->gpu != NULL) {
         manager->gpu_ops->step_end(manager->gpu);
@@ -401,10 +441,6 @@ gantry_status gantry_taskman_reset(gantry_taskman *manager)
         gy_graph_each(&view, discard_task, NULL);
     }
     gy_fast_lock_take(&manager->lock);
-    if (manager->watched) {
-        gy_pool_unwatch(manager->pool);
-        manager->watched = false;
-    }
     struct gy_gpu_plan *gpu = manager->plan.gpu;
     gy_taskman_thaw(manager);
     gy_graph_reset(&manager->graph);
@@ -412,7 +448,8 @@ gantry_status gantry_taskman_reset(gantry_taskman *manager)
     manager->failure = (struct gy_error){.status = GANTRY_OK};
     manager->submitted = manager->submitted_gpu = manager->submitted_sync = 0;
     manager->unfilled = manager->late_names = manager->counted = 0;
-    manager->conditions = manager->stables = manager->lights = manager->special = 0;
+    manager->conditions = manager->stables = manager->lights = manager->special = manager->outside = 0;
+    manager->may_have_cycle = manager->has_broken_cycle = false;
     gy_taskman_clear_places(manager);
     gy_taskman_close_memory(manager);
     atomic_store(&manager->work, 0);
@@ -440,7 +477,8 @@ gantry_status gantry_taskman_get_stats(const gantry_taskman *manager, gantry_tas
     gantry_taskman *locked = (gantry_taskman *)manager; /* const means that nothing visible changes */
     gy_fast_lock_take(&locked->lock);
     bool is_waiting = gy_taskman_phase(manager) == GY_BUILDING || (manager->frozen && !manager->plan.has_run);
-    uint64_t pending = is_waiting ? manager->counted : atomic_load(&manager->work) / GY_WORK_PENDING;
+    uint64_t running = atomic_load(&manager->work) / GY_WORK_PENDING + atomic_load(&manager->odd_pending);
+    uint64_t pending = is_waiting ? manager->counted : running;
     uint64_t spawned = atomic_load(&manager->spawned);
     uint64_t released = manager->counted + spawned > pending ? manager->counted + spawned - pending : 0;
     uint64_t names = atomic_load(&manager->resolved_names);

@@ -39,6 +39,21 @@ bool gy_task_hold(gantry_task *task)
     return true;
 }
 
+/* Counted before it is held: in between nobody shall see the step quiet. */
+bool gy_task_hold_outside(gantry_task *task)
+{
+    gantry_taskman *manager = task->manager;
+    gantry_cpu_dispatcher *pool = manager->pool;
+    atomic_fetch_add(&manager->work, GY_WORK_ACTIVE);
+    if (gy_task_hold(task)) {
+        return true;
+    }
+    gy_pool_enter(pool);
+    gy_taskman_count_off(manager, GY_WORK_ACTIVE);
+    gy_pool_leave(pool);
+    return false;
+}
+
 gantry_status gy_task_refuse_hold(const gantry_task *task, const char *what)
 {
     bool is_frozen = gy_task_has(task, GY_TASK_FROZEN);
@@ -61,6 +76,25 @@ void gy_task_doom(gantry_task *task, gantry_status why)
 
 /* ---- for the application -------------------------------------------------------------------- */
 
+/* `phase` gets the one in which that was. */
+static bool hold_locked(gantry_task *task, enum gy_phase *phase)
+{
+    gantry_taskman *manager = task->manager;
+    bool is_held = false;
+    gy_fast_lock_take(&manager->lock);
+    *phase = gy_taskman_phase(manager);
+    if (*phase == GY_BUILDING) {
+        is_held = gy_task_hold(task);
+        manager->outside += is_held;
+        manager->special += is_held; /* its count shall be right as soon as the step has begun */
+    } else if (*phase == GY_RUNNING) {
+        is_held = gy_task_hold_outside(task);
+        atomic_fetch_add(&manager->frozen_held, is_held && gy_task_has(task, GY_TASK_FROZEN));
+    }
+    gy_fast_lock_give(&manager->lock);
+    return is_held;
+}
+
 gantry_status gantry_task_add_reference(gantry_task *task)
 {
     if (GY_HANDLE_IS_BAD(TASK, task)) {
@@ -69,25 +103,12 @@ gantry_status gantry_task_add_reference(gantry_task *task)
     if (task == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "reference: task is NULL");
     }
-    gantry_taskman *manager = task->manager;
-    bool is_held;
+    enum gy_phase phase = gy_taskman_phase(task->manager);
     bool is_frozen = gy_task_has(task, GY_TASK_FROZEN);
-    if (is_frozen || gy_taskman_phase(manager) == GY_BUILDING) {
-        gy_fast_lock_take(&manager->lock);
-        if (is_frozen && gy_taskman_phase(manager) != GY_RUNNING) {
-            gy_fast_lock_give(&manager->lock);
-            return GY_FAIL(GANTRY_ERR_STATE, "reference: the graph of task '%s' is frozen and not running",
-                           gantry_task_label(task));
-        }
-        is_held = gy_task_hold(task);
-        manager->special +=
-            is_held && !is_frozen; /* its count shall be right as soon as the step has begun */
-        if (is_held && is_frozen && manager->flow) {
-            atomic_fetch_add(&manager->work, GY_WORK_PENDING);
-        }
-        gy_fast_lock_give(&manager->lock);
-    } else {
-        is_held = gy_task_hold(task);
+    bool is_held = phase == GY_RUNNING && !is_frozen ? gy_task_hold_outside(task) : hold_locked(task, &phase);
+    if (is_frozen && phase != GY_RUNNING) {
+        return GY_FAIL(GANTRY_ERR_STATE, "reference: the graph of task '%s' is frozen and not running",
+                       gantry_task_label(task));
     }
     return is_held ? GANTRY_OK : gy_task_refuse_hold(task, "reference: task");
 }

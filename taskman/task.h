@@ -29,10 +29,12 @@ enum gy_task_flag {
     GY_TASK_HAS_RELEASE = 2, /* there is a release callback: spares the release path a cache line */
     GY_TASK_FILLED = 4,      /* submitted; clear: a name that was only referred to */
     GY_TASK_LATE_NAME = 8,   /* a placeholder made while running: its first reference is its filler's */
-    GY_TASK_PARKED = 16,     /* a light task that lost its last reference before the start */
+    GY_TASK_ODD = 16,        /* submitted in an odd epoch while running, see GY_WORK_…; never changes */
     GY_TASK_FROZEN = 32,     /* belongs to a frozen graph */
     GY_TASK_CHOSEN = 64,     /* depends on a condition: starts when chosen */
-    GY_TASK_SPAWNED = 128,   /* made by spawn.c: its place is used again once it has ended */
+    GY_TASK_PARKED =
+        64, /* light tasks, which no condition chooses: lost its last reference before the start */
+    GY_TASK_SPAWNED = 128, /* made by spawn.c: its place is used again once it has ended */
 };
 
 /* What `traits` holds besides the kind; plain CPU tasks, the quick case, have none. */
@@ -99,6 +101,8 @@ static inline void gy_task_clear_all(gantry_task *task)
 /* One more reference unless the task was dispatched already; false then.  The caller holds the lock of the
  * task's manager unless that is running and the task not part of a frozen graph. */
 bool gy_task_hold(gantry_task *task);
+/* The same while running, for the application or the dispatcher, to whom the reference belongs then. */
+bool gy_task_hold_outside(gantry_task *task);
 
 /* GANTRY_ERR_LATE_DEPENDENCY: why it could not be held; `what`, "reference: task", begins the message. */
 gantry_status gy_task_refuse_hold(const gantry_task *task, const char *what);

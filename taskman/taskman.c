@@ -299,9 +299,8 @@ static gantry_status add_placeholder_locked(gantry_taskman *manager, const struc
     if (gy_taskman_phase(manager) == GY_RUNNING) {
         gy_task_set(task, GY_TASK_LATE_NAME);
         manager->late_names++;
-        gy_taskman_watch(manager);
     } else {
-        gy_taskman_count_pending(manager);
+        gy_taskman_count_pending(manager, task, 0);
     }
     *out = task;
     return GANTRY_OK;
@@ -355,8 +354,8 @@ static gantry_status fill_locked(gantry_taskman *manager, gantry_task *task, con
     if (gy_task_has(task, GY_TASK_LATE_NAME)) {
         gy_task_clear(task, GY_TASK_LATE_NAME);
         manager->late_names--;
-        gy_taskman_count_pending(manager);
-    } else if (gy_taskman_phase(manager) == GY_RUNNING && !gy_task_hold(task)) {
+        gy_taskman_count_pending(manager, task, GY_WORK_ACTIVE);
+    } else if (gy_taskman_phase(manager) == GY_RUNNING && !gy_task_hold_outside(task)) {
         return GY_FAIL(GANTRY_ERR_LATE_DEPENDENCY, "task '%s': what waited for that name has gone on already",
                        desc->name);
     }
@@ -433,7 +432,7 @@ static gantry_status add_unnamed_locked(gantry_taskman *manager, const gantry_ta
     take_task_locked(manager, task);
     describe(task, desc, 0);
     gy_task_state_init(task, GANTRY_TASK_STATE_HELD);
-    gy_taskman_count_pending(manager);
+    gy_taskman_count_pending(manager, task, GY_WORK_ACTIVE);
     *out = task;
     return GANTRY_OK;
 }
@@ -571,7 +570,8 @@ static gantry_status add_light_locked(gantry_taskman *manager, const gantry_task
     take_task_locked(manager, task);
     describe(task, desc, GY_TASK_LIGHT);
     gy_task_state_init(task, GANTRY_TASK_STATE_HELD);
-    gy_taskman_count_pending(manager);
+    gy_taskman_count_pending(manager, task, GY_WORK_ACTIVE);
+    manager->outside += gy_taskman_phase(manager) == GY_BUILDING;
     manager->submitted++;
     manager->special++;
     manager->lights++;

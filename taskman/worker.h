@@ -51,8 +51,9 @@ struct gy_worker {
     bool has_deque;
     uint32_t index;               /* in pool->workers */
     const gantry_taskman *only;   /* whose tasks it runs, when somebody stands in; NULL: everybody's */
-    gantry_taskman *owed_manager; /* to take `owed` off of, and to tell of `spawned`; NULL: none */
+    gantry_taskman *owed_manager; /* to take these off of, and to tell of `spawned`; NULL: none */
     uint64_t owed;                /* what to take off, in the halves of `work` */
+    uint32_t owed_odd;            /* the same, of `odd_pending` */
     uint32_t spawned;             /* tasks */
     struct gy_block block;
     gantry_task *running; /* NULL: none */
@@ -93,7 +94,6 @@ struct gantry_cpu_dispatcher {
     bool lends;                      /* immutable after create; waiting threads may stand in for workers */
     unsigned forks;                  /* immutable after create; gy_thread_forks() of its workers */
     gantry_wait_mode mode;           /* immutable after create */
-    _Atomic(uint32_t) watched;       /* atomic; see gy_pool_watch(); rarely written */
     struct gantry_cpu_pool_ops host; /* immutable after create; submit NULL: workers of our own */
     uint32_t class_count;            /* immutable after create */
     _Atomic(uint32_t) idle;          /* atomic; workers that find nothing */
@@ -253,15 +253,16 @@ static inline void gy_worker_owe_to(struct gy_worker *self, gantry_taskman *mana
 
 /* Keep in mind to gy_taskman_count_off() later, at the latest before the worker looks for work elsewhere or
  * runs a task of another manager.  Saves most of the traffic on the one counter that all workers share. */
-static inline void gy_worker_owe(struct gy_worker *self, gantry_taskman *manager, uint64_t less)
+static inline void gy_worker_owe(struct gy_worker *self, gantry_taskman *manager, uint64_t less, uint64_t odd)
 {
     if (!self->has_deque) {
-        gy_taskman_count_off(manager, less);
+        gy_taskman_count_off_both(manager, less, odd);
         return;
     }
     gy_worker_owe_to(self, manager);
     self->owed += less;
-    if (self->owed >= GY_OWED_MOST * GY_WORK_PENDING) {
+    self->owed_odd += (uint32_t)odd;
+    if (self->owed >= GY_OWED_MOST * GY_WORK_PENDING || self->owed_odd >= GY_OWED_MOST) {
         gy_worker_settle(self);
     }
 }
@@ -327,6 +328,19 @@ static inline void gy_worker_push(struct gy_worker *self, gantry_task *task)
     if (sleepers != 0 && (gy_pool_lends_fewer(pool, sleepers) || atomic_load(&pool->missed) == 0)) {
         gy_worker_notify_work(self, 1);
     }
+}
+
+/* The same for a task that is spawned in an odd epoch. */
+static inline void gy_worker_claim_odd_task(struct gy_worker *self, gantry_taskman *manager)
+{
+    gy_worker_owe_to(self, manager);
+    gy_worker_claim_active(self, manager);
+    if (self->owed_odd == 0) {
+        atomic_fetch_add_explicit(&manager->odd_pending, GY_CREDIT / 2, memory_order_relaxed);
+        self->owed_odd = GY_CREDIT / 2;
+    }
+    self->owed_odd--;
+    self->spawned++;
 }
 
 /* Count one more task as pending and active. */

@@ -153,8 +153,10 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_task_add_reference(gantry_task
  *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL
  *  @retval GANTRY_ERR_STATE             the task has no reference left to remove, or is not part of this run
- *                                       of its frozen graph; before the start also: only those of the start
- *                                       and of its predecessors are left */
+ *                                       of its frozen graph; before the start, and in a frozen graph, also:
+ *                                       only those of the start and of its predecessors are left.  Elsewhere
+ *                                       taking one of those starts the task too early, which fails the step
+ *                                       when what it comes after has ended */
 GANTRY_API gantry_status gantry_task_remove_reference(gantry_task *task);
 
 /** References that hold the task back at this moment; the start's is one of them until a worker has come to

@@ -277,10 +277,14 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_spawn(gantry_taskman *
  *  @retval GANTRY_ERR_OUT_OF_DEVICE_MEMORY  gantry_context_is_aborted(); nothing runs */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_start(gantry_taskman *manager);
 
-/** Block until every task submitted so far is released; the manager keeps running.  The caller may run some
- *  of them meanwhile, see `workers_only`.  Never called from a task.  A GPU task is released when it is
- *  launched: its work may go on, and the GPU work of the next step comes after it (gantry_taskman_start()). A
- *  CPU task that waits for it by gantry_launch_add_completion() is released when that work is done.
+/** Block until every task submitted before the call is released; the manager keeps running.  Tasks that are
+ *  submitted meanwhile, by tasks or other threads, are not waited for unless a task that is comes after them;
+ *  gantry_taskman_stop() waits for all.  In a frozen graph with conditions, which may go round for ever, it
+ *  waits until nothing is left, too.  The caller may run some of the tasks meanwhile, see `workers_only`. Any
+ *  thread, several at a time, also beside a stop(); never called from a task.  A GPU task is released when it
+ *  is launched: its work may go on, and the GPU work of the next step comes after it
+ * (gantry_taskman_start()). A CPU task that waits for it by gantry_launch_add_completion() is released when
+ * that work is done.
  *  @retval GANTRY_OK               all of them succeeded
  *  @retval GANTRY_ERR_STATE        not RUNNING, or called from a task or another callback of the library
  *  @retval GANTRY_ERR_DEVICE_LOST  the GPU context failed; gantry_last_error() has the first cause
@@ -290,7 +294,7 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_start(gantry_taskman *
  *                                  are released as FAILED; gantry_last_error() names them */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_wait(gantry_taskman *manager);
 
-/** Wait as above, then end the step: RUNNING → STOPPED.  Statuses as gantry_taskman_wait(), and
+/** Wait until no task is left, then end the step: RUNNING → STOPPED.  Statuses as gantry_taskman_wait(), and
  *  @retval GANTRY_ERR_UNFILLED_NAME  names were referred to that no task was submitted for (named in
  *                                    gantry_last_error()); everything else ran */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_stop(gantry_taskman *manager);
