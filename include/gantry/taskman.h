@@ -351,10 +351,11 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_start_from(gantry_task
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_run(gantry_taskman *manager, uint64_t times);
 
 /** End a run early: tasks whose body or launch callback has not been called yet are released as FAILED with
- *  GANTRY_ERR_CANCELLED instead, in dependency order; those that run finish.  A stable task whose recorded work
- *  was launched has begun.  Nothing of the run waits any longer for declared memory or for a share of GPU time;
- *  what has begun may overdraw its share.  References that others hold still have to come back.  Any thread, also from a task.  stop() and wait() then return GANTRY_ERR_CANCELLED
- * unless nothing was left to cancel or a task had failed before.
+ *  GANTRY_ERR_CANCELLED instead, in dependency order; those that run finish.  A stable task whose recorded
+ * work was launched has begun.  Nothing of the run waits any longer for declared memory or for a share of GPU
+ * time; what has begun may overdraw its share.  References that others hold still have to come back.  Any
+ * thread, also from a task.  stop() and wait() then return GANTRY_ERR_CANCELLED unless nothing was left to
+ * cancel or a task had failed before.
  *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL
  *  @retval GANTRY_ERR_STATE             not RUNNING */

@@ -142,7 +142,7 @@ static void submit_rows(gantry_taskman *manager)
     desc.memory = 5;
     BAD_OUT("memory that was not declared", task, gantry_taskman_submit(manager, &desc, &task));
     desc = described();
-    desc.reserved[6] = 1;
+    desc.reserved[sizeof(desc.reserved) - 1] = 1;
     BAD_OUT("`reserved` set", task, gantry_taskman_submit(manager, &desc, &task));
     desc = described();
     desc.name = "twice";
