@@ -35,7 +35,8 @@ static gantry_status exhausted(const struct gy_kind *kind)
                                                   : GANTRY_ERR_OUT_OF_DEVICE_MEMORY;
 }
 
-static gantry_status take_from_source(struct gy_kind *kind, size_t bytes, struct gy_backing *out)
+/* The context is current. */
+static gantry_status ask_source(struct gy_kind *kind, size_t bytes, struct gy_backing *out)
 {
     const gantry_memory_source *source = kind->setup.source;
     size_t asked = bytes;
@@ -60,6 +61,32 @@ static gantry_status take_from_source(struct gy_kind *kind, size_t bytes, struct
     }
 }
 
+/* The application's functions may call CUDA: whichever thread allocates, the heap's context is current. */
+static gantry_status take_from_source(struct gy_kind *kind, size_t bytes, struct gy_backing *out)
+{
+    struct gy_context *context = kind->setup.context;
+    gantry_status status = context != NULL ? gy_context_push(context) : GANTRY_OK;
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    status = ask_source(kind, bytes, out);
+    if (context != NULL) {
+        (void)gy_context_pop(context);
+    }
+    return status;
+}
+
+static void give_to_source(struct gy_kind *kind, const struct gy_backing *backing)
+{
+    const gantry_memory_source *source = kind->setup.source;
+    struct gy_context *context = kind->setup.context;
+    bool pushed = context != NULL && gy_context_push(context) == GANTRY_OK; /* it goes back all the same */
+    source->give_back(source->user, kind->setup.kind, (void *)backing->raw, backing->raw_bytes);
+    if (pushed) {
+        (void)gy_context_pop(context);
+    }
+}
+
 static gantry_status take_backing(struct gy_kind *kind, size_t bytes, struct gy_backing *out)
 {
     return kind->setup.source != NULL ? take_from_source(kind, bytes, out)
@@ -68,9 +95,8 @@ static gantry_status take_backing(struct gy_kind *kind, size_t bytes, struct gy_
 
 void gy_kind_give_back(struct gy_kind *kind, const struct gy_backing *backing)
 {
-    const gantry_memory_source *source = kind->setup.source;
-    if (source != NULL) {
-        source->give_back(source->user, kind->setup.kind, (void *)backing->raw, backing->raw_bytes);
+    if (kind->setup.source != NULL) {
+        give_to_source(kind, backing);
     } else {
         kind->setup.ops->give_back(kind->setup.context, backing);
     }

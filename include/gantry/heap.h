@@ -29,7 +29,9 @@ typedef enum gantry_memory_kind {
 #define GANTRY_MEMORY_KIND_COUNT 4
 
 /** Where a kind's slabs come from, when the application has a pool of its own.  Both functions may be called
- *  from any thread, with no lock of the heap held, and must not call into the heap. */
+ *  from any thread, with no lock of the heap held and the heap's CUDA context current, so that they can call
+ *  CUDA; they must not call into the heap.  The first calls may come from within gantry_context_create(), the
+ *  last ones from gantry_context_destroy(). */
 typedef struct gantry_memory_source {
     /** `bytes` (a multiple of 2 MiB) of memory; aligned to 2 MiB if possible, since more is asked for
      *  otherwise.  PINNED, WRITE_COMBINED: `out_device` gets the device address of `*out`.
@@ -84,7 +86,16 @@ typedef struct gantry_alloc_site {
     const char *file;
     int line;
 } gantry_alloc_site;
+#ifdef __cplusplus
+#define GANTRY_ALLOC_SITE(tag) gantry_make_alloc_site((tag), __FILE__, __LINE__)
+static inline gantry_alloc_site gantry_make_alloc_site(const char *tag, const char *file, int line)
+{
+    gantry_alloc_site site = {tag, file, line};
+    return site;
+}
+#else
 #define GANTRY_ALLOC_SITE(tag) ((gantry_alloc_site){(tag), __FILE__, __LINE__})
+#endif
 
 /** Allocate `bytes` > 0 of `kind`, aligned to `alignment` (0: 256; a power of two up to 2 MiB).
  *  Device memory comes out as a device address in a `void *`.  Out of memory: unused slabs are given back,

@@ -94,6 +94,70 @@ static void test_wrong_heap_options_are_refused(void **state)
     assert_int_equal(gy_alloc_live(), live);
 }
 
+/* A pool that calls CUDA for itself, on whatever thread memory is asked for. */
+struct cuda_pool {
+    const struct gy_driver *driver;
+    CUcontext expected; /* NULL: not known yet, as the context is being created */
+    int taken, given, without;
+};
+
+static void look_for_context(struct cuda_pool *pool)
+{
+    CUcontext current = NULL;
+    (void)pool->driver->cuCtxGetCurrent(&current);
+    pool->without += current == NULL || (pool->expected != NULL && current != pool->expected);
+}
+
+static gantry_status take_pinned(void *user, gantry_memory_kind kind, size_t bytes, void **out,
+                                 void **out_device)
+{
+    struct cuda_pool *pool = user;
+    CUdeviceptr device;
+    (void)kind;
+    look_for_context(pool);
+    if (pool->driver->cuMemHostAlloc(out, bytes, 0) != CUDA_SUCCESS ||
+        pool->driver->cuMemHostGetDevicePointer(&device, *out, 0) != CUDA_SUCCESS) {
+        return GANTRY_ERR_OUT_OF_DEVICE_MEMORY;
+    }
+    *out_device = (void *)(uintptr_t)device;
+    pool->taken++;
+    return GANTRY_OK;
+}
+
+static void give_pinned(void *user, gantry_memory_kind kind, void *memory, size_t bytes)
+{
+    struct cuda_pool *pool = user;
+    (void)kind;
+    (void)bytes;
+    look_for_context(pool);
+    pool->given += pool->driver->cuMemFreeHost(memory) == CUDA_SUCCESS;
+}
+
+static void test_a_memory_source_may_call_cuda(void **state)
+{
+    (void)state;
+    struct cuda_pool pool = {0};
+    assert_ok(gy_driver_open(gpu_fixture_driver(), &pool.driver));
+    const gantry_memory_source source = {take_pinned, give_pinned, &pool};
+    gantry_heap_options heap = GANTRY_HEAP_OPTIONS_INIT;
+    heap.source[GANTRY_MEMORY_PINNED] = &source;
+    gantry_context_options options = default_options();
+    options.heap = &heap;
+    gantry_context *context;
+    assert_ok(gantry_context_create(&options, &context));
+    pool.expected = gantry_context_native(context);
+    void *block;
+    assert_ok(gantry_heap_alloc(gantry_context_heap(context), GANTRY_MEMORY_PINNED, (size_t)64 << 20, 0,
+                                GANTRY_ALLOC_SITE("large"), &block));
+    assert_ok(gantry_heap_free(gantry_context_heap(context), block));
+    assert_ok(gantry_heap_trim(gantry_context_heap(context), GANTRY_MEMORY_PINNED, 0, NULL));
+    gantry_context_destroy(context);
+    assert_true(pool.taken > 0);
+    assert_int_equal(pool.given, pool.taken);
+    assert_int_equal(pool.without, 0);
+    gy_driver_close(pool.driver);
+}
+
 /* ---- what it gives ---- */
 
 static void test_a_context_has_all_its_parts(void **state)
@@ -607,6 +671,7 @@ int main(void)
         cmocka_unit_test(test_wrong_options_are_refused),
         cmocka_unit_test(test_options_of_a_newer_caller_are_refused_only_when_used),
         cmocka_unit_test(test_wrong_heap_options_are_refused),
+        cmocka_unit_test(test_a_memory_source_may_call_cuda),
         cmocka_unit_test(test_a_context_has_all_its_parts),
         cmocka_unit_test(test_copies_are_calibrated_when_asked_for),
         cmocka_unit_test(test_acquire_nests_and_needs_its_release),
