@@ -10,17 +10,26 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 
 enum {
-    IDLE_NS = 100000,     /* a patient wait looks for completions to wait for so long before it sleeps */
-    LEAST_POLL_NS = 50000 /* and polls the GPU for so long at least: about what a blocking wake-up costs */
+    IDLE_NS = 100000,      /* a patient wait looks for completions to wait for so long before it sleeps */
+    LEAST_POLL_NS = 50000, /* and polls the GPU for so long at least: some times what a nap's end costs */
+    TIMER_SLACK_NS = 1000  /* how much longer the system may let a nap last */
 };
+
+/* Naps between two looks at the GPU: a part of the time since something was published or has passed, so that
+ * what took long may be told a little later, within bounds. */
+static const struct naps {
+    uint32_t part;
+    uint32_t least_ns, most_ns;
+} blocking_naps = {4, 20000, 500000}, patient_naps = {128, 5000, 100000};
 
 _Thread_local bool gy_gdb_is_current;
 
 static struct gy_completion_slot *slot_at(struct gy_completion *c, uint64_t position)
 {
-    return &c->slots[position % GY_COMPLETION_SLOTS];
+    return &c->slots[c->ring[position % GY_COMPLETION_SLOTS]];
 }
 
 static bool is_patient(const struct gy_completion *c)
@@ -47,31 +56,22 @@ static void look(struct gy_completion *c)
 
 /* ---- GD's side ----------------------------------------------------------------------------- */
 
-/* Record an idle event, or a new one, on `on`. */
-static gantry_status record_event(struct gy_completion *c, struct gy_idle_events *idle, CUstream on,
-                                  CUevent *out)
+/* Record an idle event, or a new one, on `on`.  It is only polled: one that may be blocked on raises an
+ * interrupt, and who polls it sees it later. */
+static gantry_status record_event(struct gy_completion *c, CUstream on, CUevent *out)
 {
+    struct gy_idle_events *idle = &c->idle;
     gantry_status status = GANTRY_OK;
     if (atomic_load_explicit(&idle->put, memory_order_acquire) != idle->taken) {
         *out = idle->events[idle->taken++ % GY_COMPLETION_SLOTS];
     } else {
-        unsigned flags = CU_EVENT_DISABLE_TIMING | (idle == &c->blocking ? CU_EVENT_BLOCKING_SYNC : 0u);
-        status = GY_CALL(c->context, cuEventCreate(out, flags));
+        status = GY_CALL(c->context, cuEventCreate(out, CU_EVENT_DISABLE_TIMING));
     }
     if (status == GANTRY_OK) {
         atomic_fetch_add_explicit(&c->streams->recorded, 1, memory_order_relaxed);
         status = GY_CALL(c->context, cuEventRecord(*out, on));
     }
     return status;
-}
-
-/* An event that may be blocked on raises an interrupt, and who polls it sees it later.  So who does both has
- * one of each, the one to poll in front. */
-static gantry_status record_slot(struct gy_completion *c, struct gy_completion_slot *slot, CUstream on)
-{
-    bool blocks = c->wait == GANTRY_WAIT_BLOCK;
-    gantry_status status = record_event(c, blocks ? &c->blocking : &c->polled, on, &slot->event);
-    return status == GANTRY_OK && is_patient(c) ? record_event(c, &c->blocking, on, &slot->block) : status;
 }
 
 /* Path of a task, step 7 of 8: an event for every stream somebody waits for.
@@ -91,7 +91,7 @@ static gantry_status record_events(struct gy_completion *c)
             continue;
         }
         CUstream on = slot->origin || stream->in_graph ? c->streams->origin : stream->native;
-        gantry_status status = record_slot(c, slot, on);
+        gantry_status status = record_event(c, on, &slot->event);
         if (status != GANTRY_OK) {
             return status;
         }
@@ -167,12 +167,16 @@ gantry_status gy_completion_watch(struct gy_completion *c, uint32_t stream)
 
 /* ---- GDB's side ---------------------------------------------------------------------------- */
 
-/* What GDB knows of one round: the slots it looks at and how far each stream has got. */
+/* What GDB knows of one round. */
 struct round {
-    uint64_t head, published;
-    uint64_t since; /* nothing has passed since then */
-    uint32_t looks; /* in vain */
+    uint64_t head;   /* slots given back up to here */
+    uint64_t seen;   /* news when it looked for them last */
+    uint64_t since;  /* nothing was published and nothing has passed since then */
+    uint32_t looks;  /* in vain */
+    uint32_t stream; /* what has passed last was there */
     bool lost;
+    uint64_t span; /* when it began to nap; 0: it does not, or nothing is recorded */
+    const struct gy_span_ranges *ranges;
 };
 
 /* Something has passed after `took_ns`. */
@@ -211,8 +215,9 @@ static void record_completion(const struct gy_completion_slot *slot)
     }
 }
 
-static void put_back(struct gy_idle_events *idle, CUevent event)
+static void put_back(struct gy_completion *c, CUevent event)
 {
+    struct gy_idle_events *idle = &c->idle;
     uint64_t put = atomic_load_explicit(&idle->put, memory_order_relaxed);
     idle->events[put % GY_COMPLETION_SLOTS] = event; /* never more events than slots */
     atomic_store_explicit(&idle->put, put + 1, memory_order_release);
@@ -220,15 +225,11 @@ static void put_back(struct gy_idle_events *idle, CUevent event)
 
 static void finish_slot(struct gy_completion *c, const struct round *round, struct gy_completion_slot *slot)
 {
-    slot->done = true;
     if (!round->lost) {
         gy_streams_passed(c->streams, slot->stream, slot->seq);
     }
     if (slot->event != NULL) {
-        put_back(c->wait == GANTRY_WAIT_BLOCK ? &c->blocking : &c->polled, slot->event);
-        if (slot->block != NULL) {
-            put_back(&c->blocking, slot->block);
-        }
+        put_back(c, slot->event);
     }
     /* Before the completion is told: its task may count on the memory. */
     (void)gy_deferred_collect(c->deferred, slot->stream, round->lost);
@@ -256,50 +257,72 @@ static void collect_times(struct gy_completion *c)
     gy_mutex_unlock(c->collecting);
 }
 
-/* Finish every slot whose stream has passed it; true when any was. */
-static bool sweep(struct gy_completion *c, struct round *round)
+/* What was published goes to the lists. */
+static void take_in(struct gy_completion *c, uint64_t published)
+{
+    for (; c->taken != published; c->taken++) {
+        uint16_t number = c->ring[c->taken % GY_COMPLETION_SLOTS];
+        struct gy_completion_slot *slot = &c->slots[number];
+        uint32_t which = slot->origin ? GY_SHARE_ORIGIN : slot->stream;
+        struct gy_completion_list *list = &c->lists[which];
+        slot->next = GY_COMPLETION_NONE;
+        *(list->first == GY_COMPLETION_NONE ? &list->first : &c->slots[list->last].next) = number;
+        list->last = number;
+        c->listed |= which < GY_STREAMS_MAX ? UINT64_C(1) << which : 0;
+    }
+}
+
+/* The first of a list.  One without an event was flushed with the one before it. */
+static bool has_passed(struct gy_completion *c, struct round *round, const struct gy_completion_slot *slot)
+{
+    if (round->lost || slot->event == NULL) {
+        return true;
+    }
+    CUresult result = c->context->driver->cuEventQuery(slot->event);
+    if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY) {
+        (void)gy_context_check(c->context, result, "cuEventQuery(completion)", __FILE__, __LINE__);
+        gy_context_lose(c->context, gy_error_last());
+        round->lost = true;
+    }
+    return result != CUDA_ERROR_NOT_READY;
+}
+
+/* Finish what has passed; true when anything has. */
+static bool sweep_list(struct gy_completion *c, struct round *round, struct gy_completion_list *list)
 {
     bool any = false;
-    for (uint64_t p = round->head; p != round->published; p++) {
-        struct gy_completion_slot *slot = slot_at(c, p);
-        if (slot->done) {
-            continue;
+    while (list->first != GY_COMPLETION_NONE && has_passed(c, round, &c->slots[list->first])) {
+        uint16_t number = list->first;
+        struct gy_completion_slot *slot = &c->slots[number];
+        list->first = slot->next;
+        /* Before the completion is told: its task may end the recording. */
+        if (__builtin_expect(slot->recorded_ns != 0 && !round->lost, 0)) {
+            gy_cta_passed(gy_gpu_time_ctas(c->time), slot->stream, slot->recorded_ns);
         }
-        struct gy_stream *stream = &c->streams->streams[slot->stream];
-        bool passed =
-            round->lost || (!slot->watch && !slot->open &&
-                            atomic_load_explicit(&stream->completed, memory_order_relaxed) >= slot->seq);
-        if (!passed && slot->event != NULL) {
-            CUresult result = c->context->driver->cuEventQuery(slot->event);
-            passed = result == CUDA_SUCCESS;
-            if (!passed && result != CUDA_ERROR_NOT_READY) {
-                (void)gy_context_check(c->context, result, "cuEventQuery(completion)", __FILE__, __LINE__);
-                gy_context_lose(c->context, gy_error_last());
-                round->lost = true;
-                passed = true;
-            }
-        }
-        if (passed) {
-            /* Before the completion is told: its task may end the recording. */
-            if (__builtin_expect(slot->recorded_ns != 0 && !round->lost, 0)) {
-                gy_cta_passed(gy_gpu_time_ctas(c->time), slot->stream, slot->recorded_ns);
-            }
-            collect_times(c);
-            finish_slot(c, round, slot);
-            any = true;
-        }
+        collect_times(c);
+        finish_slot(c, round, slot);
+        round->stream = slot->stream;
+        c->ring[round->head++ % GY_COMPLETION_SLOTS] = number;
+        any = true;
     }
     return any;
 }
 
-/* Let GD have the slots up to the first that is not done. */
-static void advance_head(struct gy_completion *c, struct round *round)
+static bool sweep(struct gy_completion *c, struct round *round)
 {
-    uint64_t head = round->head;
-    while (head != round->published && slot_at(c, head)->done) {
-        head++;
+    bool any = sweep_list(c, round, &c->lists[GY_SHARE_ORIGIN]);
+    for (uint64_t left = c->listed; left != 0; left &= left - 1) {
+        struct gy_completion_list *list = &c->lists[__builtin_ctzll(left)];
+        any = sweep_list(c, round, list) || any;
+        c->listed &= list->first == GY_COMPLETION_NONE ? ~(left & -left) : UINT64_MAX;
     }
-    atomic_store(&c->head, head);
+    return any;
+}
+
+/* Let GD have the slots that are done. */
+static void advance_head(struct gy_completion *c, const struct round *round)
+{
+    atomic_store(&c->head, round->head);
     if (atomic_load(&c->gd_sleeps)) {
         gy_mutex_lock(&c->lock);
         gy_cond_signal(&c->head_changed);
@@ -307,51 +330,56 @@ static void advance_head(struct gy_completion *c, struct round *round)
     }
 }
 
-/* Block until the oldest event that is not done has passed. */
-static void wait_oldest(struct gy_completion *c, const struct round *round)
+static void begin_naps(struct round *round)
 {
-    for (uint64_t p = round->head; p != round->published; p++) {
-        struct gy_completion_slot *slot = slot_at(c, p);
-        if (!slot->done && slot->event != NULL) {
-            uint64_t begin = gy_span_begin();
-            const struct gy_span_ranges *ranges = gy_span_push(begin, "GDB wait");
-            CUevent event = slot->block != NULL ? slot->block : slot->event;
-            CUresult result = c->context->driver->cuEventSynchronize(event);
-            gy_span_pop(ranges);
-            gy_span_end(GY_SPAN_WAIT, "GDB wait", begin, slot->stream);
-            if (result != CUDA_SUCCESS) {
-                (void)gy_context_check(c->context, result, "cuEventSynchronize(completion)", __FILE__,
-                                       __LINE__);
-                gy_context_lose(c->context, gy_error_last());
-            }
-            return;
-        }
+    if (round->span == 0) {
+        round->span = gy_span_begin();
+        round->ranges = gy_span_push(round->span, "GDB wait");
     }
 }
 
-/* Nothing is ready: poll or block, as the wait mode says. */
+static void end_naps(struct round *round)
+{
+    if (__builtin_expect(round->span != 0, 0)) {
+        gy_span_pop(round->ranges);
+        gy_span_end(GY_SPAN_WAIT, "GDB wait", round->span, round->stream);
+        round->span = 0;
+    }
+}
+
+/* Only a patient GDB is woken by GD: one that blocks looks soon enough, and costs GD nothing. */
+static void nap(struct gy_completion *c, const struct round *round, uint64_t now, const struct naps *naps)
+{
+    uint64_t ns = (now - round->since) / naps->part;
+    ns = ns < naps->least_ns ? naps->least_ns : ns > naps->most_ns ? naps->most_ns : ns;
+    gy_mutex_lock(&c->lock);
+    atomic_store(&c->gdb_sleeps, is_patient(c));
+    while (atomic_load(&c->news) == round->seen && gy_clock_ns() < now + ns) {
+        gy_cond_wait_until(&c->news_changed, &c->lock, now + ns);
+    }
+    atomic_store(&c->gdb_sleeps, false);
+    gy_mutex_unlock(&c->lock);
+}
+
+/* Nothing has passed: look again, or nap, as the wait mode says. */
 static void wait_for_gpu(struct gy_completion *c, struct round *round)
 {
-    uint64_t poll_ns = c->patience_ns > LEAST_POLL_NS ? c->patience_ns : LEAST_POLL_NS;
-    switch (c->wait) {
-    case GANTRY_WAIT_SPIN:
+    if (c->wait == GANTRY_WAIT_SPIN) {
         gy_cpu_relax();
         return;
-    case GANTRY_WAIT_YIELD:
+    }
+    if (c->wait == GANTRY_WAIT_YIELD) {
         sched_yield();
         return;
-    case GANTRY_WAIT_HYBRID:
-    case GANTRY_WAIT_ADAPTIVE:
-        if (gy_clock_ns() - round->since < poll_ns) {
-            gy_spin(round->looks++);
-            return;
-        }
-        break;
-    case GANTRY_WAIT_BLOCK:
-    case GANTRY_WAIT_DEFAULT:
-        break;
     }
-    wait_oldest(c, round);
+    uint64_t poll_ns = c->patience_ns > LEAST_POLL_NS ? c->patience_ns : LEAST_POLL_NS;
+    uint64_t now = gy_clock_ns();
+    if (is_patient(c) && now - round->since < poll_ns) {
+        gy_spin(round->looks++);
+        return;
+    }
+    begin_naps(round);
+    nap(c, round, now, is_patient(c) ? &patient_naps : &blocking_naps);
 }
 
 /* Nothing is published: look for it as long as the wait mode says, before sleeping. */
@@ -386,31 +414,32 @@ static void sleep_for_news(struct gy_completion *c, uint64_t seen)
     gy_mutex_unlock(&c->lock);
 }
 
-/* Wait for published slots; false when closing and none are left. */
+/* Take in what is published, or wait for it while there is nothing to look at; false when closing and nothing
+ * is left. */
 static bool next_round(struct gy_completion *c, struct round *round)
 {
-    uint64_t before = round->published;
-    round->head = atomic_load_explicit(&c->head, memory_order_relaxed);
     for (;;) {
         /* Read first: whatever is told later makes the waits return at once. */
-        uint64_t seen = atomic_load(&c->news);
+        round->seen = atomic_load(&c->news);
         bool closing = atomic_load(&c->closing);
-        round->published = atomic_load(&c->published);
-        if (round->head != round->published || closing) {
+        uint64_t published = atomic_load(&c->published);
+        if (published != c->taken) {
+            announce(c, c->taken, published);
+            take_in(c, published);
+            round->since = gy_clock_ns();
             break;
         }
-        await_news(c, seen);
-        if (atomic_load(&c->news) == seen) {
-            sleep_for_news(c, seen);
+        if (c->taken != round->head || closing) {
+            break;
         }
-        round->since = 0;
+        end_naps(round);
+        await_news(c, round->seen);
+        if (atomic_load(&c->news) == round->seen) {
+            sleep_for_news(c, round->seen);
+        }
     }
-    if (round->since == 0) {
-        round->since = gy_clock_ns();
-    }
-    announce(c, before, round->published);
     round->lost = gy_context_is_lost(c->context);
-    return round->head != round->published;
+    return c->taken != round->head;
 }
 
 static void gdb_main(void *arg)
@@ -419,6 +448,7 @@ static void gdb_main(void *arg)
     gy_gdb_is_current = true;
     gy_thread_serve();
     gy_cta_serve(gy_gpu_time_ctas(c->time));
+    (void)prctl(PR_SET_TIMERSLACK, (unsigned long)TIMER_SLACK_NS); /* else naps last 50 us longer */
     bool pushed = gy_context_push(c->context) == GANTRY_OK;
     if (!pushed) {
         gy_context_lose(c->context, gy_error_last());
@@ -426,6 +456,7 @@ static void gdb_main(void *arg)
     struct round round = {0};
     while (next_round(c, &round)) {
         if (sweep(c, &round)) {
+            end_naps(&round);
             advance_head(c, &round);
             uint64_t now = gy_clock_ns();
             learn(c, now - round.since);
@@ -454,6 +485,12 @@ gantry_status gy_completion_init(struct gy_completion *c, const struct gy_comple
     c->shares = config->shares;
     c->time = config->time;
     c->wait = config->wait;
+    for (uint32_t i = 0; i < GY_COMPLETION_SLOTS; i++) {
+        c->ring[i] = (uint16_t)i;
+    }
+    for (uint32_t i = 0; i < GY_SHARE_STREAMS; i++) {
+        c->lists[i].first = GY_COMPLETION_NONE;
+    }
     gantry_status status = gy_guard_init(&c->lock, GY_RANK_COMPLETION, &c->news_changed);
     if (status != GANTRY_OK) {
         return status;
@@ -474,8 +511,9 @@ fini_lock:
     return status;
 }
 
-static void destroy_events(struct gy_completion *c, struct gy_idle_events *idle)
+static void destroy_events(struct gy_completion *c)
 {
+    const struct gy_idle_events *idle = &c->idle;
     for (uint64_t p = idle->taken; p != atomic_load_explicit(&idle->put, memory_order_relaxed); p++) {
         (void)c->context->driver->cuEventDestroy(idle->events[p % GY_COMPLETION_SLOTS]);
     }
@@ -486,8 +524,7 @@ void gy_completion_fini(struct gy_completion *c)
     atomic_store(&c->closing, true);
     look(c);
     gy_thread_join(&c->thread);
-    destroy_events(c, &c->polled);
-    destroy_events(c, &c->blocking);
+    destroy_events(c);
     gy_cond_fini(&c->head_changed);
     gy_guard_fini(&c->lock, &c->news_changed);
 }

@@ -1,12 +1,19 @@
 /* Completions: tasks that start when the GPU has finished, and the thread (GDB) that waits for it.
  *
  * The dispatcher thread (GD) writes a slot per completion into a ring as launch callbacks ask for them, and
- * publishes what it has written at a flush, after recording one event per stream concerned.  GDB waits for
- * the events of the published slots and removes the tasks' references.  A full ring makes GD wait for GDB:
- * completions are never dropped.
+ * publishes what it has written at a flush, after recording one event per stream concerned.  GDB keeps what
+ * is published in a list per stream, in which events pass in order, looks at the first event of each list,
+ * and removes the references of the tasks whose events have passed, whatever else takes longer.  When all
+ * slots are in use GD waits for GDB: completions are never dropped.
  *
- *   slots:   head ≤ done … published ≤ written        (positions that only grow; index = position % SIZE)
- *             GDB owns [head, published)   GD owns [published, head + SIZE)
+ *   ring of numbers of slots:   head ≤ taken ≤ published ≤ written ≤ head + SIZE     (only grow; index %
+ * SIZE) [head, taken)        in lists; not needed here, GDB puts those that are done back from the left
+ *      [taken, published)   to be taken into lists, by GDB
+ *      [published, written) being written by GD
+ *      [written, head + SIZE)   free, for GD
+ *
+ * GDB sleeps while nothing is published.  Else it looks again and again, without a break or with naps, as the
+ * wait mode says; it never waits for one event, since what is published next may pass earlier.
  *
  * No lock on this way: GDB is there at once when it polls, and would find GD still inside; who then falls
  * asleep on the lock wakes up tens of microseconds later.  The lock is for sleeping alone: who sleeps says so
@@ -20,19 +27,23 @@
 #include "dispatcher/shares.h"
 
 #define GY_COMPLETION_SLOTS 1024
+#define GY_COMPLETION_NONE UINT16_MAX
 
 struct gy_completion_slot {
     gantry_task *task;    /* NULL: only the event matters (GPU times to collect, blocks to free) */
     uint64_t flow;        /* of the GPU task, in a recording; 0: none */
     uint64_t recorded_ns; /* in a recording: when the event was about to be recorded; else 0 */
     uint32_t stream;
-    bool done;     /* GDB only */
+    uint16_t next; /* GDB only; in its list; GY_COMPLETION_NONE: the last */
     bool watch;    /* not for a position: for whatever is on the stream now, see gy_completion_watch() */
     bool origin;   /* with it: the stream that graphs are launched on */
     bool open;     /* told by its own event only: its position was not closed when that was recorded */
     uint64_t seq;  /* position of the stream the event covers */
     CUevent event; /* the first slot of a stream in a flush has it, the others NULL */
-    CUevent block; /* recorded behind it, to block on; NULL: `event` is for that */
+};
+
+struct gy_completion_list {
+    uint16_t first, last; /* GY_COMPLETION_NONE: it is empty */
 };
 
 struct gy_completion_config {
@@ -71,13 +82,17 @@ struct gy_completion {
         _Atomic(uint64_t) put;               /* atomic; written by GDB; a position that only grows */
         uint64_t taken;                      /* GD only; likewise */
         CUevent events[GY_COMPLETION_SLOTS]; /* guarded by the positions: [taken, put) is GD's */
-    } polled, blocking;                      /* see there */
-    _Atomic(uint64_t) news;                  /* atomic: how often GDB was told to look */
-    _Atomic(uint64_t) head;                  /* atomic; written by GDB */
-    _Atomic(uint64_t) published;             /* atomic; written by GD */
-    uint64_t written;                        /* GD only */
-    uint64_t flushes;                        /* GD only, read relaxed through the statistics */
-    struct gy_completion_slot slots[GY_COMPLETION_SLOTS]; /* owner: see above */
+    } idle;                                  /* see there */
+    uint64_t listed;                         /* GDB only; bit i: list i is not empty */
+    uint64_t taken;                          /* GDB only */
+    struct gy_completion_list lists[GY_SHARE_STREAMS];    /* GDB only; by stream, the last for the origin */
+    _Atomic(uint64_t) news;                               /* atomic: how often GDB was told to look */
+    _Atomic(uint64_t) head;                               /* atomic; written by GDB */
+    _Atomic(uint64_t) published;                          /* atomic; written by GD */
+    uint64_t written;                                     /* GD only */
+    uint64_t flushes;                                     /* GD only, read relaxed through the statistics */
+    uint16_t ring[GY_COMPLETION_SLOTS];                   /* owner: see above */
+    struct gy_completion_slot slots[GY_COMPLETION_SLOTS]; /* owner: whose number it is, see above */
 };
 
 GANTRY_MUST_CHECK gantry_status gy_completion_init(struct gy_completion *completion,

@@ -1,8 +1,8 @@
 /* The completions of a dispatcher: one ring and its thread (GDB), or one for each partition.
  *
- * A thread that blocks waits for the oldest event of its ring.  So that what is in a hurry in one partition
- * is not told late because of what takes long in another, each has a ring of its own when there is a plan.
- * Threads that spin or yield look at all events all the time: one is enough. */
+ * Who tells a completion runs what follows from it, release callbacks among them.  So that what is in a hurry in
+ * one partition is not told late because of that in another, each has a ring of its own when there is a plan.
+ * Threads that spin or yield take a core each: there is one. */
 #ifndef DISPATCHER_COMPLETION_RINGS_H
 #define DISPATCHER_COMPLETION_RINGS_H
 

@@ -10,14 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const gantry_wait_mode wait_modes[] = {GANTRY_WAIT_DEFAULT, GANTRY_WAIT_BLOCK,  GANTRY_WAIT_YIELD,
+                                              GANTRY_WAIT_SPIN,    GANTRY_WAIT_HYBRID, GANTRY_WAIT_ADAPTIVE};
+
 static void test_every_wait_mode_completes(void **state)
 {
     (void)state;
-    static const gantry_wait_mode modes[] = {GANTRY_WAIT_DEFAULT, GANTRY_WAIT_BLOCK,  GANTRY_WAIT_YIELD,
-                                             GANTRY_WAIT_SPIN,    GANTRY_WAIT_HYBRID, GANTRY_WAIT_ADAPTIVE};
-    for (size_t m = 0; m < sizeof(modes) / sizeof(modes[0]); m++) {
+    for (size_t m = 0; m < sizeof(wait_modes) / sizeof(wait_modes[0]); m++) {
         gantry_context_options options = modes_options();
-        options.completion_wait = modes[m];
+        options.completion_wait = wait_modes[m];
         struct modes_scene s;
         struct modes_job jobs[4] = {{.spins = 50}};
         modes_open(&s, &options);
@@ -82,6 +83,57 @@ static void test_a_full_ring_holds_the_dispatcher_back(void **state)
     assert_int_equal(gpu_fixture_stats(&s.gpu).completions, COMPLETIONS);
     assert_ok(gantry_taskman_reset(s.gpu.manager));
     modes_close(&s);
+}
+
+static gantry_status open_gate(gantry_task *task, void *arg)
+{
+    (void)task;
+    atomic_store((_Atomic(bool) *)arg, true);
+    return GANTRY_OK;
+}
+
+struct gated {
+    _Atomic(bool) *go;
+    gantry_task *completes;
+};
+
+static gantry_launch_result launch_gate_completing(gantry_launch *launch, void *arg)
+{
+    const struct gated *gated = arg;
+    return launch_gate(launch, gated->go) == GANTRY_LAUNCH_DONE ? launch_completing(launch, gated->completes)
+                                                                : GANTRY_LAUNCH_FAILED;
+}
+
+/* More completions than fit are told while the one that was asked for first waits for them. */
+static void test_completions_do_not_wait_for_older_work(void **state)
+{
+    (void)state;
+    for (size_t m = 0; m < sizeof(wait_modes) / sizeof(wait_modes[0]); m++) {
+        gantry_context_options options = modes_options();
+        struct modes_scene s;
+        _Atomic(bool) go = false;
+        _Atomic(uint32_t) ran = 0;
+        options.completion_wait = wait_modes[m];
+        modes_open(&s, &options);
+        struct gated gated = {&go, gpu_fixture_cpu(&s.gpu, "late", modes_count_run, &ran)};
+        gantry_task *gate =
+            gpu_fixture_gpu(&s.gpu, GANTRY_TASK_KERNEL, "gate", launch_gate_completing, &gated);
+        gantry_task *opens = gpu_fixture_cpu(&s.gpu, "open", open_gate, &go), *before = NULL;
+        gpu_fixture_after(gated.completes, gate);
+        for (uint32_t i = 0; i < COMPLETIONS; i++) {
+            gantry_task *done = gpu_fixture_cpu(&s.gpu, "done", modes_count_run, &ran);
+            gantry_task *task = gpu_fixture_gpu(&s.gpu, GANTRY_TASK_KERNEL, "work", launch_completing, done);
+            if (before != NULL) {
+                gpu_fixture_after(task, before);
+            }
+            gpu_fixture_after(done, task);
+            gpu_fixture_after(opens, done);
+            before = task;
+        }
+        assert_ok(gpu_fixture_step(&s.gpu));
+        assert_int_equal(atomic_load(&ran), COMPLETIONS + 1);
+        modes_close(&s);
+    }
 }
 
 struct burst {
@@ -413,6 +465,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_wait_mode_completes),
         cmocka_unit_test(test_a_full_ring_holds_the_dispatcher_back),
+        cmocka_unit_test(test_completions_do_not_wait_for_older_work),
         cmocka_unit_test(test_one_call_with_more_completions_than_fit),
         cmocka_unit_test(test_fills_and_device_copies_do_what_they_say),
         cmocka_unit_test(test_completions_are_flushed_once_per_round_trip),

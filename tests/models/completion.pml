@@ -1,18 +1,19 @@
-/* The completion ring, dispatcher/completion.c: GD writes slots and publishes them, GDB finishes those that the
- * GPU has passed, a full ring makes GD wait, and closing waits for what is published.  The positions need no
- * lock, which is for sleeping alone.  Every completion is told once, none is overwritten before it is, and
- * nobody waits for ever.
+/* The completion ring, dispatcher/completion.c: GD writes slots and publishes them, GDB takes them in and finishes
+ * those that the GPU has passed, in any order among streams; no free slot makes GD wait, and closing waits for
+ * what is published.  The positions need no lock, which is for sleeping alone.  Every completion is told once,
+ * none is overwritten before it is, and nobody waits for ever.
  *
  * Each statement is one access of the C code to the positions, a slot, the lock or a condition variable.  Two
  * streams; the GPU passes each flush of a stream at any time after it.  Positions are kept modulo nothing: they
  * only grow, as in the code.
  *
  * -DBROKEN: GD does not wait for room.  -DFORGETS: who has news looks for sleepers before telling them. */
-#define SLOTS 2
+#define SLOTS 2 /* ring and nap() name them one by one */
 #define COMPLETIONS 5
 #define STREAMS 2
 
 byte head, published, written;   /* c->head, c->published, c->written */
+byte ring[SLOTS];                /* c->ring: numbers of slots */
 byte news;                       /* c->news */
 bool closing, locked;            /* c->closing, c->lock */
 bool gdb_sleeps, gd_sleeps;      /* c->gdb_sleeps, c->gd_sleeps */
@@ -20,7 +21,7 @@ bool gdb_waits, gd_waits;        /* in gy_cond_wait(&news_changed), (&head_chang
 byte slot_task[SLOTS];           /* 1 + the number of the completion; 0: never used */
 byte slot_stream[SLOTS];
 byte slot_seq[SLOTS];
-bool slot_done[SLOTS];
+bool listed[SLOTS];              /* the slot is in a list of GDB's */
 byte tail[STREAMS], flushed[STREAMS], passed[STREAMS]; /* positions of the streams */
 bool told[COMPLETIONS + 1];
 bool gdb_ended;
@@ -55,8 +56,8 @@ inline flush()
         p = published;
         do /* record_events() */
         :: p < written ->
-            slot_seq[p % SLOTS] = tail[slot_stream[p % SLOTS]];
-            flushed[slot_stream[p % SLOTS]] = tail[slot_stream[p % SLOTS]]; /* cuEventRecord() */
+            slot_seq[ring[p % SLOTS]] = tail[slot_stream[ring[p % SLOTS]]];
+            flushed[slot_stream[ring[p % SLOTS]]] = tail[slot_stream[ring[p % SLOTS]]]; /* cuEventRecord() */
             p++
         :: else -> break
         od;
@@ -87,11 +88,10 @@ inline add(stream)
     :: else
     fi;
 #endif
-    assert(slot_task[written % SLOTS] == 0 || told[slot_task[written % SLOTS]]); /* nothing is dropped */
+    assert(slot_task[ring[written % SLOTS]] == 0 || told[slot_task[ring[written % SLOTS]]]); /* none is dropped */
     d_step {
-        slot_task[written % SLOTS] = n + 1;
-        slot_stream[written % SLOTS] = stream;
-        slot_done[written % SLOTS] = false
+        slot_task[ring[written % SLOTS]] = n + 1;
+        slot_stream[ring[written % SLOTS]] = stream
     };
     written++
 }
@@ -124,16 +124,24 @@ proctype gd()
 
 proctype gdb()
 {
-    byte h, u, p, seen;
+    byte h, taken, u, p, seen;
     bool any, last, sleeps;
     do
-    :: h = head; /* next_round() */
-       do
+    :: do /* next_round() */
        :: seen = news;
           last = closing;
           u = published;
           if
-          :: h != u || last -> break
+          :: u != taken ->
+              do /* take_in() */
+              :: taken < u -> listed[ring[taken % SLOTS]] = true; taken++
+              :: else -> break
+              od;
+              break
+          :: else
+          fi;
+          if
+          :: taken != h || last -> break
           :: else
           fi;
           if /* await_news() ends with news or without */
@@ -153,17 +161,19 @@ proctype gdb()
           fi
        od;
        if
-       :: h == u -> break /* closing and nothing left */
+       :: taken == h -> break /* closing and nothing left */
        :: else
        fi;
        any = false;
-       p = h;
-       do /* sweep() */
-       :: p < u ->
+       p = 0;
+       do /* sweep(): of one stream in order, which the positions see to */
+       :: p < SLOTS ->
            if
-           :: !slot_done[p % SLOTS] && passed[slot_stream[p % SLOTS]] >= slot_seq[p % SLOTS] ->
-               assert(!told[slot_task[p % SLOTS]]);
-               d_step { told[slot_task[p % SLOTS]] = true; slot_done[p % SLOTS] = true }; /* finish_slot() */
+           :: listed[p] && passed[slot_stream[p]] >= slot_seq[p] ->
+               assert(!told[slot_task[p]]);
+               d_step { told[slot_task[p]] = true; listed[p] = false }; /* finish_slot() */
+               ring[h % SLOTS] = p;
+               h++;
                any = true
            :: else
            fi;
@@ -172,12 +182,7 @@ proctype gdb()
        od;
        if
        :: any ->
-           p = h;
-           do /* advance_head() */
-           :: p < u && slot_done[p % SLOTS] -> p++
-           :: else -> break
-           od;
-           head = p;
+           head = h; /* advance_head() */
            sleeps = gd_sleeps;
            if
            :: sleeps ->
@@ -186,13 +191,9 @@ proctype gdb()
                unlock()
            :: else
            fi
-       :: else -> /* wait_oldest(): cuEventSynchronize() of the first slot that is not done */
-           p = h;
-           do
-           :: slot_done[p % SLOTS] -> p++
-           :: else -> break
-           od;
-           passed[slot_stream[p % SLOTS]] >= slot_seq[p % SLOTS]
+       :: else -> /* nap(): ends by itself, so it is the condition that ends them all */
+           (listed[0] && passed[slot_stream[0]] >= slot_seq[0]) ||
+               (listed[1] && passed[slot_stream[1]] >= slot_seq[1]) || news != seen
        fi
     od;
     gdb_ended = true
@@ -210,6 +211,7 @@ end:
 
 init {
     atomic {
+        ring[1] = 1;
         run gd();
         run gdb()
     }

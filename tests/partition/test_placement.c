@@ -487,13 +487,13 @@ static gantry_launch_result launch_hold(gantry_launch *launch, void *arg)
                : GANTRY_LAUNCH_FAILED;
 }
 
-/* The long kernel runs, and as far as it can be known somebody sleeps until its end. */
+/* The long kernel runs, and as far as it can be known somebody has looked for its end. */
 static gantry_status await_hold(gantry_task *task, void *arg)
 {
     struct gate *gate = arg;
     (void)task;
     while (__atomic_load_n(&gate->words[0], __ATOMIC_ACQUIRE) == 0 ||
-           (gate->controlled && gate->emu.calls("cuEventSynchronize") == 0)) {
+           (gate->controlled && gate->emu.calls("cuEventQuery") == 0)) {
         sched_yield();
     }
     return GANTRY_OK;
