@@ -24,6 +24,11 @@
 
 #include <copy_kernels.kernels.h>
 
+#include <gantry/profile.h>
+
+#include <pthread.h>
+#include <stdio.h>
+
 /* Warps of 64 registers per thread that a multiprocessor runs at once. */
 enum { WARPS_PER_MULTIPROCESSOR = 32 };
 
@@ -34,6 +39,7 @@ struct gy_copier {
     gantry_heap *heap;              /* immutable */
     struct gantry_module *module;   /* immutable */
     CUfunction kernels[FORMS];      /* immutable */
+    CUfunction seen[FORMS];         /* immutable: the same for recordings */
     bool takes_many;                /* immutable; FORM_MANY can be launched */
     int least_priority;             /* immutable */
     bool capturing;                 /* dispatcher thread only, as all of the following but the tuning */
@@ -51,12 +57,18 @@ static gantry_status find_kernels(struct gy_copier *copier)
     static const char *const names[FORMS] = {"gantry_copy_few", "gantry_copy_inline", "gantry_copy_many",
                                              "gantry_copy_plain", "gantry_copy_table"};
     for (int i = 0; i < FORMS; i++) {
-        struct gantry_kernel *kernel;
+        struct gantry_kernel *kernel, *twin = NULL;
+        char name[64];
+        snprintf(name, sizeof(name), "%s_seen", names[i]);
         gantry_status status = gy_module_kernel(copier->module, names[i], &kernel);
+        if (status == GANTRY_OK) {
+            status = gy_module_kernel(copier->module, name, &twin);
+        }
         if (status != GANTRY_OK) {
             return status;
         }
         copier->kernels[i] = kernel->function;
+        copier->seen[i] = twin->function;
     }
     const struct gy_context *context = copier->context;
     copier->takes_many = !context->driver->emulated && gantry_image_copy_kernels.fatbin != NULL &&
@@ -224,10 +236,37 @@ static struct geometry shape_of(const gantry_copy_tuning *tuning, const struct g
     return g;
 }
 
-static gantry_status launch_kernel(struct gy_copier *copier, const struct gy_copy_way *way, enum form form,
-                                   const struct geometry *g, void **arguments)
+/* What all contexts' batches are called in recordings; registered when first needed. */
+static pthread_once_t name_once = PTHREAD_ONCE_INIT;
+static uint32_t name_number; /* immutable after name_once, as the next */
+static bool has_name;
+
+static void register_name(void)
 {
-    CUfunction kernel = copier->kernels[form];
+    static const char *const name = "batched copies";
+    has_name = gantry_profile_register_kernels(&name, 1, &name_number) == GANTRY_OK;
+}
+
+/* Where the blocks of the launch leave their records; NULL: they are not recorded, or there is no room. */
+static void *records_for(const struct gy_copy_way *way, uint32_t blocks)
+{
+    if (__builtin_expect(way->ctas == NULL, 1) || pthread_once(&name_once, register_name) != 0 || !has_name) {
+        return NULL;
+    }
+    struct gy_cta_request request = *way->request;
+    request.kernel = name_number;
+    request.ctas = blocks;
+    return gy_cta_reserve(way->ctas, &request);
+}
+
+/* `arguments` has room for two more than the `count` that there are. */
+static gantry_status launch_kernel(struct gy_copier *copier, const struct gy_copy_way *way, enum form form,
+                                   const struct geometry *g, void **arguments, uint32_t count)
+{
+    void *records = records_for(way, g->blocks);
+    CUfunction kernel = records != NULL ? copier->seen[form] : copier->kernels[form];
+    arguments[count] = &records;
+    arguments[count + 1] = &name_number;
     if (!way->low_priority || copier->context->driver->cuLaunchKernelEx == NULL) {
         return GY_CALL(copier->context, cuLaunchKernel(kernel, g->blocks, 1, 1, g->threads, 1, 1, 0,
                                                        way->stream, arguments, NULL));
@@ -255,8 +294,8 @@ static gantry_status launch_inline(struct gy_copier *copier, const struct gy_cop
                                       offsetof(struct gy_copy_many, shape)};
     gy_copy_pack(copier->items, count, plan, words);
     memcpy((char *)words + shape_at[form], &g->shape, sizeof(g->shape));
-    void *arguments[] = {words};
-    return launch_kernel(copier, way, form, g, arguments);
+    void *arguments[3] = {words};
+    return launch_kernel(copier, way, form, g, arguments, 1);
 }
 
 /* While a stream is captured, memory may be taken and older events asked for in relaxed mode only. */
@@ -289,8 +328,9 @@ static gantry_status launch_table(struct gy_copier *copier, const struct gy_copy
     }
     gy_copy_pack(copier->items, count, plan, chunk->host);
     struct gy_copy_shape shape = g->shape;
-    void *arguments[] = {&chunk->device, &shape, &chunk->counters};
-    status = launch_kernel(copier, way, g->threads == GY_COPY_BLOCK ? FORM_PLAIN : FORM_TABLE, g, arguments);
+    void *arguments[5] = {&chunk->device, &shape, &chunk->counters};
+    status =
+        launch_kernel(copier, way, g->threads == GY_COPY_BLOCK ? FORM_PLAIN : FORM_TABLE, g, arguments, 3);
     if (status != GANTRY_OK) {
         gy_copy_ring_give_back(&copier->ring, chunk);
         return status;
@@ -419,7 +459,9 @@ static gantry_status make_way(struct gy_copier *copier, const struct gy_copy_tar
         (struct gy_copy_way){.stream = target->stream,
                              .tuning = gy_copier_tuning(copier),
                              .multiprocessors = target->multiprocessors != 0 ? target->multiprocessors : all,
-                             .low_priority = ours.priority == GANTRY_COPY_PRIORITY_LOW};
+                             .low_priority = ours.priority == GANTRY_COPY_PRIORITY_LOW,
+                             .ctas = target->ctas,
+                             .request = target->request};
     gantry_copy_tuning *tuning = &way->tuning;
     tuning->host_blocks = ours.htod_blocks != 0 ? ours.htod_blocks : tuning->host_blocks;
     tuning->dtoh_blocks = ours.dtoh_blocks != 0 ? ours.dtoh_blocks : tuning->dtoh_blocks;

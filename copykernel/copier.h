@@ -3,6 +3,7 @@
 #define COPYKERNEL_COPIER_H
 
 #include "heap/heap.h"
+#include "profile/cta.h"
 
 #include <gantry/copy.h>
 
@@ -16,7 +17,9 @@ void gy_copier_destroy(struct gy_copier *copier);
 /* Where a batch goes. */
 struct gy_copy_target {
     CUstream stream;
-    uint32_t multiprocessors; /* of the stream's partition; 0: all of the device */
+    uint32_t multiprocessors;             /* of the stream's partition; 0: all of the device */
+    struct gy_cta *ctas;                  /* of recordings; NULL: it is not to be in one */
+    const struct gy_cta_request *request; /* what is known of the launch; with `ctas` */
 };
 
 /* Dispatcher thread, context current; `options` may be NULL.  Statuses as gantry_copy_launch_with(). */

@@ -20,6 +20,7 @@
 #include <gantry/kernel.h>
 /* after kernel.h */
 #include <gantry/kernel/steal.h>
+#include <gantry/profile_kernel.h>
 
 #define FULL 0xffffffffu
 /* Pieces shorter than this are copied by bytes: the other ways need room for head and tail. */
@@ -416,29 +417,69 @@ static __device__ __forceinline__ void do_batch(const uint64_t *words, const gy_
     }
 }
 
+/* The same for recordings, where each block is to leave a record of its own: none takes over another. */
+static __device__ __forceinline__ void do_batch_seen(const uint64_t *words, const gy_copy_shape &shape,
+                                                     gy_copy_counters *counters)
+{
+    __shared__ uint4 shared[32];
+    source_of_units s = find_units(shape, blockIdx.x);
+    if (!s.draws && s.unit < s.end) {
+        do_unit(words, shape, s.unit, s.of, shared);
+    }
+    while (s.draws && s.unit < s.end) {
+        do_unit(words, shape, s.unit, s.of, shared);
+        draw_unit(s, counters);
+    }
+    if (s.draws) {
+        leave_counters(s, counters);
+    }
+}
+
 #if GANTRY_KERNEL_FORM_DEVICE && defined(__clang__)
 /* clang has no __grid_constant__: every thread would copy all parameters to index them. */
-#define DO_INLINE(batch, most)                                                                     \
+#define DO_INLINE(batch, most, how)                                                                \
     __shared__ __attribute__((aligned(16))) uint64_t words[most];                                  \
     for (uint32_t i = threadIdx.x; i <= batch.shape.starts + batch.shape.ends[GY_COPY_WITHIN]; i += blockDim.x) { \
         words[i] = batch.words[i];                                                                 \
     }                                                                                              \
     __syncthreads();                                                                               \
-    do_batch(words, batch.shape, nullptr)
+    how(words, batch.shape, nullptr)
 #else
-#define DO_INLINE(batch, most) do_batch(batch.words, batch.shape, nullptr)
+#define DO_INLINE(batch, most, how) how(batch.words, batch.shape, nullptr)
 #endif
 
-/* The batch is in the parameters. */
-GANTRY_KERNEL_BOUNDS(gantry_copy_few, GY_COPY_BIG_BLOCK, (const GANTRY_GRID_CONSTANT gy_copy_few batch))
-{
-    DO_INLINE(batch, GY_COPY_FEW_WORDS);
-}
+/* A kernel and its twin for recordings, gantry_copy_..._seen. */
+#define INLINE_KERNELS(name, type, most)                                                                 \
+    GANTRY_KERNEL_BOUNDS(name, GY_COPY_BIG_BLOCK, (const GANTRY_GRID_CONSTANT type batch))               \
+    {                                                                                                    \
+        DO_INLINE(batch, most, do_batch);                                                                \
+    }                                                                                                    \
+    GANTRY_KERNEL_BOUNDS(name##_seen, GY_COPY_BIG_BLOCK,                                                 \
+                         (const GANTRY_GRID_CONSTANT type batch, void *records, uint32_t id))            \
+    {                                                                                                    \
+        GANTRY_KERNEL_START(records, id);                                                                \
+        DO_INLINE(batch, most, do_batch_seen);                                                           \
+        GANTRY_KERNEL_STOP(records, id);                                                                 \
+    }
 
-GANTRY_KERNEL_BOUNDS(gantry_copy_inline, GY_COPY_BIG_BLOCK, (const GANTRY_GRID_CONSTANT gy_copy_inline batch))
-{
-    DO_INLINE(batch, GY_COPY_INLINE_WORDS);
-}
+#define TABLE_KERNELS(name, threads)                                                                     \
+    GANTRY_KERNEL_BOUNDS(name, threads,                                                                  \
+                         (const uint64_t *words, gy_copy_shape shape, gy_copy_counters *counters))       \
+    {                                                                                                    \
+        do_batch(words, shape, counters);                                                                \
+    }                                                                                                    \
+    GANTRY_KERNEL_BOUNDS(name##_seen, threads,                                                           \
+                         (const uint64_t *words, gy_copy_shape shape, gy_copy_counters *counters,        \
+                          void *records, uint32_t id))                                                   \
+    {                                                                                                    \
+        GANTRY_KERNEL_START(records, id);                                                                \
+        do_batch_seen(words, shape, counters);                                                           \
+        GANTRY_KERNEL_STOP(records, id);                                                                 \
+    }
+
+/* The batch is in the parameters. */
+INLINE_KERNELS(gantry_copy_few, gy_copy_few, GY_COPY_FEW_WORDS)
+INLINE_KERNELS(gantry_copy_inline, gy_copy_inline, GY_COPY_INLINE_WORDS)
 
 /* Only nvcc's form takes that many parameters; the others are never launched. */
 #if GANTRY_KERNEL_FORM_DEVICE && !defined(__clang__)
@@ -446,21 +487,9 @@ typedef gy_copy_many many_parameters;
 #else
 typedef gy_copy_few many_parameters;
 #endif
-GANTRY_KERNEL_BOUNDS(gantry_copy_many, GY_COPY_BIG_BLOCK, (const GANTRY_GRID_CONSTANT many_parameters batch))
-{
-    DO_INLINE(batch, GY_COPY_FEW_WORDS);
-}
+INLINE_KERNELS(gantry_copy_many, many_parameters, GY_COPY_FEW_WORDS)
 
 /* The batch is in memory that the device can read; `counters` may be NULL.  For blocks of the usual size,
  * which may have more registers, and for big ones. */
-GANTRY_KERNEL_BOUNDS(gantry_copy_plain, GY_COPY_BLOCK,
-                     (const uint64_t *words, gy_copy_shape shape, gy_copy_counters *counters))
-{
-    do_batch(words, shape, counters);
-}
-
-GANTRY_KERNEL_BOUNDS(gantry_copy_table, GY_COPY_BIG_BLOCK,
-                     (const uint64_t *words, gy_copy_shape shape, gy_copy_counters *counters))
-{
-    do_batch(words, shape, counters);
-}
+TABLE_KERNELS(gantry_copy_plain, GY_COPY_BLOCK)
+TABLE_KERNELS(gantry_copy_table, GY_COPY_BIG_BLOCK)

@@ -13,6 +13,8 @@ struct gy_copy_way {
     gantry_copy_tuning tuning;
     uint32_t multiprocessors; /* that the kernel may run on */
     bool low_priority;
+    struct gy_cta *ctas; /* as in struct gy_copy_target, both */
+    const struct gy_cta_request *request;
 };
 
 /* gy_copier_launch() in a way of its own. */

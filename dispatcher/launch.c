@@ -205,6 +205,15 @@ gantry_status gantry_launch_max_blocks(gantry_launch *launch, const gantry_kerne
     return status;
 }
 
+/* Whose blocks a recording shows; which kernel and how many of them comes later. */
+static struct gy_cta_request cta_request(const gantry_launch *launch)
+{
+    return (struct gy_cta_request){.native = launch->stream,
+                                   .stream = launch->stream_index,
+                                   .id = gantry_task_context_id(launch->task),
+                                   .flow = launch->flow};
+}
+
 void *gantry_launch_profile(gantry_launch *launch, uint32_t kernel, gantry_dim3 grid)
 {
     if (GY_HANDLE_IS_BAD(LAUNCH, launch)) {
@@ -215,12 +224,9 @@ void *gantry_launch_profile(gantry_launch *launch, uint32_t kernel, gantry_dim3 
         gy_kernel_is_silent(kernel)) {
         return NULL;
     }
-    struct gy_cta_request request = {.native = launch->stream,
-                                     .stream = launch->stream_index,
-                                     .kernel = kernel,
-                                     .ctas = (uint64_t)grid.x * grid.y * grid.z,
-                                     .id = gantry_task_context_id(launch->task),
-                                     .flow = launch->flow};
+    struct gy_cta_request request = cta_request(launch);
+    request.kernel = kernel;
+    request.ctas = (uint64_t)grid.x * grid.y * grid.z;
     return gy_cta_reserve(gy_gpu_time_ctas(launch->dispatcher->config.time), &request);
 }
 
@@ -364,9 +370,18 @@ gantry_status gantry_launch_fill(gantry_launch *launch, void *device, uint32_t p
     return status;
 }
 
-static struct gy_copy_target copy_target(const gantry_launch *launch)
+/* `request` is used while something is recorded; launchers, which are not GD, record nothing. */
+static struct gy_copy_target copy_target(const gantry_launch *launch, struct gy_cta_request *request)
 {
-    return (struct gy_copy_target){launch->stream, gantry_launch_partition(launch)->info.granted_sms};
+    struct gantry_dispatcher *d = launch->dispatcher;
+    struct gy_copy_target target = {.stream = launch->stream,
+                                    .multiprocessors = gantry_launch_partition(launch)->info.granted_sms};
+    if (__builtin_expect(gy_profile_generation() != 0, 0) && gy_gd_current == d) {
+        *request = cta_request(launch);
+        target.ctas = gy_gpu_time_ctas(d->config.time);
+        target.request = request;
+    }
+    return target;
 }
 
 gantry_status gantry_copy_launch_with(gantry_launch *launch, const gantry_copy_desc *descs, size_t count,
@@ -383,7 +398,8 @@ gantry_status gantry_copy_launch_with(gantry_launch *launch, const gantry_copy_d
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_copy_launch: descs is NULL");
     }
     struct gantry_dispatcher *d = launch->dispatcher;
-    const struct gy_copy_target target = copy_target(launch);
+    struct gy_cta_request request;
+    const struct gy_copy_target target = copy_target(launch, &request);
     gy_launch_begin_alone(launch);
     status = gy_copier_launch(d->config.copier, &target, descs, count, options);
     gy_launch_end_alone(launch);
@@ -416,7 +432,8 @@ gantry_status gantry_copy_queue_flush_with(gantry_copy_queue *queue, gantry_laun
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_copy_queue_flush: queue is NULL");
     }
     struct gantry_dispatcher *d = launch->dispatcher;
-    const struct gy_copy_target target = copy_target(launch);
+    struct gy_cta_request request;
+    const struct gy_copy_target target = copy_target(launch, &request);
     size_t before = gantry_copy_queue_count(queue);
     gy_launch_begin_alone(launch);
     status = gy_copier_flush(d->config.copier, &target, queue, options);

@@ -110,6 +110,55 @@ static void test_kernels_without_macros_lose_nothing(void **state)
     gantry_module_unload(module);
 }
 
+enum { FILLS = 100, FILL_BYTES = 32 * FILLS };
+static gantry_copy_desc fills[FILLS];
+static void *filled; /* page-locked */
+
+static gantry_launch_result launch_fills(gantry_launch *launch, void *arg)
+{
+    bool failed = gantry_copy_launch(launch, fills, *(size_t *)arg) != GANTRY_OK ||
+                  gantry_launch_copy_dtoh(launch, filled, cells, FILL_BYTES) != GANTRY_OK;
+    return failed ? GANTRY_LAUNCH_FAILED : GANTRY_LAUNCH_DONE;
+}
+
+/* Few that travel in the kernel's parameters, and so many that they do not. */
+static void test_batched_copies_are_seen(void **state)
+{
+    (void)state;
+    size_t counts[] = {3, FILLS};
+    gantry_heap *heap = gantry_context_heap(fixture.context);
+    assert_ok(
+        gantry_heap_alloc(heap, GANTRY_MEMORY_PINNED, FILL_BYTES, 0, GANTRY_ALLOC_SITE("filled"), &filled));
+    for (uint32_t i = 0; i < FILLS; i++) {
+        fills[i] = (gantry_copy_desc){.dest = (char *)cells + 32 * i,
+                                      .bytes = 4 + i % 8,
+                                      .type = GANTRY_COPY_FILL,
+                                      .pattern_bytes = 1,
+                                      .pattern = i};
+    }
+    for (size_t i = 0; i < 2; i++) {
+        gantry_profile *profile = start(GANTRY_PROFILE_CTAS_BLOCKS, 0, 0);
+        (void)gpu_fixture_gpu(&fixture, GANTRY_TASK_KERNEL, "copies", launch_fills, &counts[i]);
+        assert_ok(gpu_fixture_step(&fixture));
+        assert_ok(gantry_context_synchronize(fixture.context));
+        stop_and_load(profile);
+        assert_int_equal(stats.kernels, 1);
+        assert_int_equal(stats.ctas_lost, 0);
+        assert_true(stats.ctas > 0);
+        assert_int_equal(blocks_called("batched copies"), stats.ctas);
+        const struct read_slice *kernel = slice_of("kernel", "batched copies");
+        assert_non_null(kernel);
+        assert_int_equal(reader_argument(kernel, "ctas"), stats.ctas);
+        reader_free(&trace);
+        for (size_t d = 0; d < counts[i]; d++) {
+            for (size_t b = 0; b < 4 + d % 8; b++) {
+                assert_int_equal(((unsigned char *)filled)[32 * d + b], d);
+            }
+        }
+    }
+    assert_ok(gantry_heap_free(heap, filled));
+}
+
 static void test_tracks_are_gpu_then_sms_then_lanes(void **state)
 {
     (void)state;
@@ -415,6 +464,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_every_block_is_a_slice_on_its_sm, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_kernels_without_macros_lose_nothing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_batched_copies_are_seen, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_tracks_are_gpu_then_sms_then_lanes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_kernels_mode_reconstructs_bars_without_blocks, set_up,
                                         tear_down),
