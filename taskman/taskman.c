@@ -227,8 +227,12 @@ static gantry_status check_special(const gantry_taskman *manager, const gantry_t
     }
     bool is_gpu = desc->kind >= GANTRY_TASK_HTOD;
     if ((desc->kind == GANTRY_TASK_CPU && desc->run == NULL) || (is_gpu && desc->launch == NULL)) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "task '%s': %s is NULL", shown,
-                       is_gpu ? "launch" : "run");
+        bool has_other = is_gpu ? desc->run != NULL : desc->launch != NULL;
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "task '%s': %s is NULL%s", shown,
+                       is_gpu ? "launch" : "run",
+                       !has_other ? ""
+                       : is_gpu   ? ", and a GPU task has no `run`: its kind says that it is one"
+                                  : ", and a CPU task has no `launch`: its kind says that it is one");
     }
     if (is_gpu && manager->gpu == NULL) {
         return GY_FAIL(GANTRY_ERR_UNSUPPORTED, "task '%s': the task manager has no GPU dispatcher", shown);

@@ -41,6 +41,22 @@ static void test_bad_arguments_are_refused(void **state)
     tear_down(&f);
 }
 
+static void test_callbacks_of_the_other_kind_are_named(void **state)
+{
+    (void)state;
+    struct fixture f = set_up(1);
+    gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
+    desc.kind = GANTRY_TASK_KERNEL;
+    desc.run = count_body;
+    assert_error(gantry_taskman_submit(f.manager, &desc, NULL), GANTRY_ERR_INVALID_ARGUMENT);
+    assert_non_null(strstr(gantry_last_error(), "launch is NULL, and a GPU task has no `run`"));
+    desc = (gantry_task_desc)GANTRY_TASK_DESC_INIT;
+    desc.launch = (gantry_launch_fn)(void (*)(void))count_body; /* never called */
+    assert_error(gantry_taskman_submit(f.manager, &desc, NULL), GANTRY_ERR_INVALID_ARGUMENT);
+    assert_non_null(strstr(gantry_last_error(), "run is NULL, and a CPU task has no `launch`"));
+    tear_down(&f);
+}
+
 static void test_bad_options_are_refused(void **state)
 {
     (void)state;
@@ -324,6 +340,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bad_arguments_are_refused),
+        cmocka_unit_test(test_callbacks_of_the_other_kind_are_named),
         cmocka_unit_test(test_bad_options_are_refused),
         cmocka_unit_test(test_duplicate_name_is_refused),
         cmocka_unit_test(test_gpu_task_without_dispatcher_is_refused),
