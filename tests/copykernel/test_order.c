@@ -309,6 +309,62 @@ static void test_failed_calibration_changes_nothing(void **state)
     }
 }
 
+/* ---- without memory ---- */
+
+static void test_a_copier_that_cannot_begin_leaves_nothing(void **state)
+{
+    struct fixture *f = emulated_only(state);
+    static const char *const calls[] = {"cuMemcpyHtoD", "cuStreamSynchronize"};
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+        struct gy_copier *copier = NULL;
+        gantry_heap_stats before = {.struct_size = sizeof(before)}, after = before;
+        assert_ok(gantry_heap_get_stats(f->heap, GANTRY_MEMORY_DEVICE, &before));
+        long live = gy_alloc_live();
+        assert_int_equal((f->emu.fail)(calls[i], 1, CUDA_ERROR_INVALID_VALUE, GANTRY_EMU_ONCE), 0);
+        assert_int_equal(gy_copier_create(f->context, f->heap, &copier), GANTRY_ERR_DRIVER);
+        assert_null(copier);
+        assert_ok(gantry_heap_get_stats(f->heap, GANTRY_MEMORY_DEVICE, &after));
+        assert_int_equal(after.block_count, before.block_count);
+        assert_int_equal(gy_alloc_live(), live);
+    }
+}
+
+/* A batch that does not fit into a kernel's arguments, and no memory for it: it says so, and the next one
+ * works. */
+static void test_a_batch_without_memory_for_its_descriptors(void **state)
+{
+    struct fixture *f = emulated_only(state);
+    enum { COUNT = 600 };
+    static gantry_copy_desc descs[COUNT];
+    for (uint32_t i = 0; i < COUNT; i++) {
+        descs[i] = fill(at(f->device, 100 * i), 40, 0x01010101u);
+    }
+    gantry_heap_settings settings = {.struct_size = sizeof(settings)}, full = settings;
+    assert_ok(gantry_heap_get_settings(f->heap, GANTRY_MEMORY_PINNED, &settings));
+    gantry_heap_stats stats = {.struct_size = sizeof(stats)};
+    assert_ok(gantry_heap_get_stats(f->heap, GANTRY_MEMORY_PINNED, &stats));
+    full = settings;
+    full.limit_bytes = stats.slab_bytes;
+    assert_ok(gantry_heap_configure(f->heap, GANTRY_MEMORY_PINNED, &full));
+    void *blocks[4096];
+    size_t count = 0;
+    while (count < 4096 && gantry_heap_alloc(f->heap, GANTRY_MEMORY_PINNED, 8192, 0, GANTRY_ALLOC_SITE("all"),
+                                             &blocks[count]) == GANTRY_OK) {
+        count++;
+    }
+    assert_int_equal(try_launch(f, descs, COUNT), GANTRY_ERR_OUT_OF_DEVICE_MEMORY);
+    assert_device_is_image(f);
+    while (count > 0) {
+        assert_ok(gantry_heap_free(f->heap, blocks[--count]));
+    }
+    assert_ok(gantry_heap_configure(f->heap, GANTRY_MEMORY_PINNED, &settings));
+    launch(f, descs, COUNT);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        memset(f->image + 100 * (size_t)i, 1, 40);
+    }
+    assert_device_is_image(f);
+}
+
 /* ---- capture ---- */
 
 static void launch_graph(struct fixture *f, CUgraph graph)
@@ -423,6 +479,8 @@ int main(void)
         WITH_FIXTURE(test_options_of_a_call_limit_blocks_and_lower_the_priority),
         WITH_FIXTURE(test_calibration_measures_and_leaves_copies_right),
         WITH_FIXTURE(test_failed_calibration_changes_nothing),
+        WITH_FIXTURE(test_a_copier_that_cannot_begin_leaves_nothing),
+        WITH_FIXTURE(test_a_batch_without_memory_for_its_descriptors),
         WITH_FIXTURE(test_batches_of_every_form_are_captured),
         WITH_FIXTURE(test_dropped_capture_gives_its_memory_back),
         WITH_FIXTURE(test_descriptors_stay_until_their_graph_has_run),

@@ -226,6 +226,14 @@ static void test_neighbours_are_merged_only_where_both_sides_continue(void **sta
     assert_int_equal(items[1].bytes, 200);
     assert_int_equal(items[7].index, 9);
     assert_int_equal(gy_copy_merge(items, 0), 0);
+    for (uint32_t i = 0; i < 3; i++) { /* fills: the pattern counts, and is no address */
+        items[i] = make_item(1000 + 100 * i, 0, 100, i, true);
+        items[i].joins = true;
+        items[i].source = items[i].high = 0x1111111111111111u + (i == 2 ? 100 : 0);
+    }
+    items[2].high = items[1].high;
+    assert_int_equal(gy_copy_merge(items, 3), 2);
+    assert_int_equal(items[0].bytes, 200);
 }
 
 /* ---- division ---- */

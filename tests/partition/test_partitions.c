@@ -137,6 +137,38 @@ static void test_without_a_plan_there_is_one_partition(void **state)
     gantry_context_destroy(context);
 }
 
+static void test_an_audit_leaves_nothing(void **state)
+{
+    (void)state;
+    struct gantry_emu_control emu;
+    gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
+    gantry_context *context;
+    gantry_sm_set set;
+    options.driver = GANTRY_DRIVER_EMULATED;
+    assert_ok(gantry_context_create(&options, &context));
+    if (!gpu_fixture_controls(&emu)) {
+        skip();
+    }
+    gantry_partition *all = gantry_partition_default(context);
+    int64_t before[GANTRY_EMU_LIVE_KINDS];
+    for (int kind = 0; kind < GANTRY_EMU_LIVE_KINDS; kind++) {
+        before[kind] = emu.live(kind);
+    }
+    for (int i = 0; i < 4; i++) { /* at last with failures on the way */
+        static const char *const calls[] = {NULL, "cuStreamCreate", "cuLaunchKernel", "cuMemAlloc"};
+        if (calls[i] != NULL) {
+            assert_int_equal((emu.fail)(calls[i], 1, CUDA_ERROR_INVALID_VALUE, GANTRY_EMU_ONCE), 0);
+        }
+        assert_int_equal(gantry_partition_audit(all, GANTRY_AUDIT_STREAM, &set) == GANTRY_OK,
+                         calls[i] == NULL);
+        emu.clear_faults();
+        for (int kind = 0; kind < GANTRY_EMU_LIVE_KINDS; kind++) {
+            assert_int_equal(emu.live(kind), before[kind]);
+        }
+    }
+    gantry_context_destroy(context);
+}
+
 static int warnings; /* of streams that belong to no partition */
 
 static void note_warning(void *user, gantry_log_level level, const char *line)
@@ -503,6 +535,7 @@ int main(void)
         cmocka_unit_test(test_three_partitions_are_granted_and_disjoint),
         cmocka_unit_test(test_fine_units_and_declared_overlap),
         cmocka_unit_test(test_without_a_plan_there_is_one_partition),
+        cmocka_unit_test(test_an_audit_leaves_nothing),
         cmocka_unit_test(test_streams_know_their_partition),
         cmocka_unit_test(test_whole_partition_calls),
         cmocka_unit_test(test_whole_partition_calls_with_borrowed_sms),

@@ -339,6 +339,15 @@ static void test_declared_overlap_and_borrowing(void **state)
         assert_ok(plan(&both[i], r, 3, &out));
         assert_int_equal(out.partitions[1].sm_count, 16);
         assert_int_equal(out.partitions[2].sm_count, 132 - 48);
+        r[1].overlap_sms = 12; /* no multiple of the 8 that can be had together */
+        r[1].sm_count = 20;
+        assert_int_equal(plan(&both[i], r, 3, &out), GANTRY_ERR_INVALID_ARGUMENT);
+        if (!both[i].is_structured) { /* whole units then */
+            r[1].size = AT_LEAST;
+            assert_ok(plan(&both[i], r, 3, &out));
+            assert_int_equal(common_sms(&out, 0, 1), 16);
+            r[1].size = EXACT;
+        }
         r[1].overlap_sms = 56;
         r[1].sm_count = 64;
         assert_int_equal(plan(&both[i], r, 3, &out), GANTRY_ERR_INVALID_ARGUMENT);
