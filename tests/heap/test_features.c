@@ -102,6 +102,31 @@ static void test_reserve_makes_later_allocations_free_of_driver_calls(void **sta
 
 /* ---- statistics ---- */
 
+static void test_places_that_read_the_same_are_one(void **state)
+{
+    (void)state;
+    gantry_heap *heap = heap_scene_open(NULL);
+    char file[3][8] = {"scene.c", "scene.c", "scene.c"}; /* as if from three object files */
+    void *blocks[6];
+    for (int i = 0; i < 6; i++) {
+        gantry_alloc_site site = {"mesh", file[i / 2], i % 2 == 0 ? 10 : 20};
+        assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_HOST, i % 2 == 0 ? 1000 : 3000, 0, site, &blocks[i]));
+    }
+    gantry_heap_tag_stats tags[4];
+    size_t count;
+    assert_ok(gantry_heap_get_tag_stats(heap, GANTRY_MEMORY_HOST, tags, 4, &count));
+    assert_int_equal(count, 2);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(tags[i].line, i == 0 ? 20 : 10);
+        assert_int_equal(tags[i].used_bytes, i == 0 ? 9000 : 3000);
+        assert_int_equal(tags[i].block_count, 3);
+    }
+    for (int i = 0; i < 6; i++) {
+        assert_ok(gantry_heap_free(heap, blocks[i]));
+    }
+    heap_scene_close(heap);
+}
+
 static void test_tags_tell_current_peak_and_count(void **state)
 {
     (void)state;
@@ -379,6 +404,28 @@ static void test_refused_addresses_are_told_apart(void **state)
     heap_scene_close(heap);
 }
 
+/* What was freed is remembered by its address: another one has nothing to do with it. */
+static void test_only_a_freed_block_was_freed_before(void **state)
+{
+    (void)state;
+    gantry_heap_options options = GANTRY_HEAP_OPTIONS_INIT;
+    options.check = true;
+    gantry_heap *heap = heap_scene_open(&options);
+    char *blocks[64];
+    for (int i = 0; i < 64; i++) {
+        blocks[i] = heap_scene_alloc(heap, GANTRY_MEMORY_HOST, 100000);
+    }
+    for (int i = 0; i < 64; i++) {
+        assert_ok(gantry_heap_free(heap, blocks[i]));
+    }
+    for (int i = 0; i < 64; i++) {
+        assert_int_equal(gantry_heap_free(heap, blocks[i] + 64), GANTRY_ERR_NOT_FOUND);
+        assert_null(strstr(gantry_last_error(), "was freed before"));
+        assert_non_null(strstr(gantry_last_error(), "nothing starts there"));
+    }
+    heap_scene_close(heap);
+}
+
 static void test_write_after_free_is_found_when_the_memory_is_given_out_again(void **state)
 {
     (void)state;
@@ -518,6 +565,8 @@ int main(void)
         cmocka_unit_test(test_out_of_memory_names_sizes_and_the_largest_tags),
         cmocka_unit_test(test_slabs_may_come_from_a_pool_of_the_application),
         cmocka_unit_test(test_refused_addresses_are_told_apart),
+        cmocka_unit_test(test_only_a_freed_block_was_freed_before),
+        cmocka_unit_test(test_places_that_read_the_same_are_one),
         cmocka_unit_test(test_write_after_free_is_found_when_the_memory_is_given_out_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
