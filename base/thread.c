@@ -16,6 +16,7 @@
 #ifndef NDEBUG
 /* Bit r is set while the thread holds a mutex of rank r. */
 static _Thread_local uint32_t held;
+#define HELD(rank) (held >> (rank)&1u)
 #define HELD_ABOVE(rank) (held >> (rank))
 #define HELD_SET(rank) (held |= 1u << (rank))
 #define HELD_CLEAR(rank) (held &= ~(1u << (rank)))
@@ -42,6 +43,7 @@ void gy_rank_note_hold(enum gy_rank rank)
 void gy_rank_note_drop(enum gy_rank rank)
 {
     (void)rank;
+    assert(HELD(rank) && "who gives a lock back holds it");
     HELD_CLEAR(rank);
 }
 
@@ -82,6 +84,7 @@ bool gy_mutex_try_lock(gy_mutex *mutex) GY_NO_ANALYSIS
 
 void gy_mutex_unlock(gy_mutex *mutex) GY_NO_ANALYSIS
 {
+    assert(HELD(mutex->rank) && "who gives a lock back holds it");
     HELD_CLEAR(mutex->rank);
     pthread_mutex_unlock(&mutex->native);
 }
