@@ -7,6 +7,8 @@
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/gpu_fixture.h"
 
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -251,6 +253,13 @@ static void test_whole_partition_calls(void **state)
     gantry_context_destroy(context);
 }
 
+static void wait_for_go(void *user)
+{
+    while (!atomic_load((_Atomic(bool) *)user)) {
+        sched_yield();
+    }
+}
+
 /* Streams with borrowed SMs are the partition's, too. */
 static void test_whole_partition_calls_with_borrowed_sms(void **state)
 {
@@ -291,6 +300,21 @@ static void test_whole_partition_calls_with_borrowed_sms(void **state)
     assert_int_equal(driver->cuMemcpyDtoH(seen, memory, sizeof(seen)), CUDA_SUCCESS);
     assert_int_equal(seen[0], 7);
     assert_int_equal(seen[1], 8);
+    for (int only = 0; only < 2; only++) { /* both wait for an event */
+        _Atomic(bool) go = false;
+        CUresult result = CUDA_ERROR_NOT_READY;
+        assert_int_equal(driver->cuLaunchHostFunc(streams[!only], wait_for_go, &go), CUDA_SUCCESS);
+        assert_int_equal(driver->cuEventRecord(event, streams[!only]), CUDA_SUCCESS);
+        assert_ok(gantry_partition_wait_event(b, event));
+        assert_int_equal(driver->cuMemsetD32Async(memory, 2, 1, streams[only]), CUDA_SUCCESS);
+        for (int i = 0; i < 2000 && result == CUDA_ERROR_NOT_READY; i++) {
+            sched_yield(); /* what does not wait may be done now */
+            result = driver->cuStreamQuery(streams[only]);
+        }
+        atomic_store(&go, true);
+        assert_int_equal(result, CUDA_ERROR_NOT_READY);
+        assert_ok(gantry_partition_synchronize(b));
+    }
     for (int i = 0; i < 2; i++) {
         assert_int_equal(driver->cuStreamDestroy(streams[i]), CUDA_SUCCESS);
     }
