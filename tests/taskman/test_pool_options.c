@@ -2,6 +2,8 @@
 #include "tests/taskman/fixture.h"
 
 #include "base/thread.h"
+#include "taskman/pool.h"
+#include "taskman/worker.h"
 
 #include <pthread.h>
 
@@ -38,6 +40,9 @@ static void test_higher_priorities_are_begun_first(void **state)
         for (int i = 1; i < 31; i++) {
             assert_int_equal(gantry_task_get_priority(trace.tasks[i]), order[2 - (i - 1) / 10]);
         }
+        assert_int_equal(atomic_load(&f.pool->urgent_count),
+                         0); /* else workers never look at their own first */
+        assert_int_equal(atomic_load(&f.pool->low_count), 0);
         tear_down(&f);
     }
 }

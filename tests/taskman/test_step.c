@@ -329,6 +329,8 @@ static void test_a_chain_that_breaks_off_says_what_was_submitted(void **state)
     assert_null(tasks[1]);
     assert_null(tasks[2]);
     assert_int_equal(gantry_taskman_submit_chain(f.manager, NULL, 1, NULL), GANTRY_ERR_INVALID_ARGUMENT);
+    assert_int_equal(gantry_taskman_submit_chain(NULL, NULL, 0, NULL), GANTRY_ERR_INVALID_ARGUMENT);
+    assert_ok(gantry_taskman_submit_chain(f.manager, NULL, 0, NULL));
     tear_down(&f);
 }
 
@@ -347,6 +349,25 @@ static void test_storage_is_a_quarter_more_than_needed_at_most(void **state)
         assert_in_range(stats.memory_bytes, needed, needed + needed / 4 + least);
     }
     tear_down(&f);
+}
+
+static void test_names_count_as_storage(void **state)
+{
+    (void)state;
+    enum { COUNT = 1000 };
+    uint64_t bytes[2];
+    for (int named = 0; named < 2; named++) {
+        struct fixture f = set_up(0);
+        for (int i = 0; i < COUNT; i++) {
+            char name[16];
+            snprintf(name, sizeof(name), "task-%06d", i);
+            (void)add_cpu(f.manager, named != 0 ? name : NULL, ok_body, NULL);
+        }
+        bytes[named] = stats_of(f.manager).memory_bytes;
+        tear_down(&f);
+    }
+    /* Each its text, and two words in a table that is three quarters full at most. */
+    assert_true(bytes[1] >= bytes[0] + COUNT * 12 + COUNT * 16 * 4 / 3);
 }
 
 /* One of several threads that build the same graph: a chain with gaps, names, and a task that all end in. */
@@ -423,6 +444,7 @@ int main(void)
         cmocka_unit_test(test_two_managers_share_a_pool),
         cmocka_unit_test(test_destroy_runs_what_is_queued),
         cmocka_unit_test(test_storage_is_a_quarter_more_than_needed_at_most),
+        cmocka_unit_test(test_names_count_as_storage),
         cmocka_unit_test(test_threads_build_one_graph),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
