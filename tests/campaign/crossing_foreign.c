@@ -20,7 +20,6 @@ struct copy_attributes { /* CUmemcpyAttributes */
 enum { NON_BLOCKING = 1, NO_TIMING = 2, ORDER_STREAM = 1 };
 
 #define FUNCTIONS(F)                                                                                 \
-    F(cuCtxSynchronize, "cuCtxSynchronize", (void))                                                  \
     F(cuStreamCreate, "cuStreamCreate", (void **, unsigned))                                         \
     F(cuStreamDestroy, "cuStreamDestroy_v2", (void *))                                               \
     F(cuEventCreate, "cuEventCreate", (void **, unsigned))                                           \
@@ -75,15 +74,11 @@ int64_t cross_live_objects(void)
     return sum;
 }
 
-/* The calling thread waits for everything that the context has been given. */
+/* The calling thread waits for everything that the context has been given.  The driver's own call is refused
+ * while something is captured, and after a cancelled step that may still be so. */
 int cross_synchronize(struct cross_run *run)
 {
-    if (gantry_context_acquire(run->context) != GANTRY_OK) {
-        return -1;
-    }
-    int result = cuda.cuCtxSynchronize();
-    (void)gantry_context_release(run->context);
-    return result;
+    return gantry_context_synchronize(run->context);
 }
 
 bool cross_foreign_prepare(struct cross_run *run)

@@ -535,10 +535,10 @@ static void run_steps(struct cross_run *run)
     }
 }
 
-/* Blocks whose stream has passed are given back when the dispatcher comes to it. */
+/* Blocks whose stream has passed are given back when the dispatcher comes to it, also after a failure. */
 static void await_frees(struct cross_run *run)
 {
-    for (int i = 0; i < 5000 && gantry_context_is_valid(run->context); i++) {
+    for (int i = 0; i < 5000; i++) {
         gantry_dispatcher_stats stats = {.struct_size = sizeof(stats)};
         (void)cross_must(run, gantry_dispatcher_get_stats(gantry_context_dispatcher(run->context), &stats),
                          "statistics");
@@ -562,7 +562,7 @@ bool cross_run(struct cross_run *run, const struct cross_program *program)
         int result = cross_synchronize(run);
         await_frees(run);
         if (result != 0 && !cross_may_be_lost(run)) {
-            cross_break(run, "cuCtxSynchronize() says %d", result);
+            cross_break(run, "gantry_context_synchronize() says %d", result);
         }
         run->stats.struct_size = sizeof(run->stats);
         (void)cross_must(run,
