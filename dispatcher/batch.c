@@ -103,7 +103,9 @@ void gy_gd_place(struct gantry_dispatcher *d, gantry_task *task)
 
 static GY_INLINE void take_in(struct gantry_dispatcher *d, gantry_task *task)
 {
-    if (!gy_replay_take(d, task)) {
+    if (__builtin_expect(!gy_task_is_gpu(task), 0)) { /* a sync point, see gy_task_is_awaited() */
+        gy_task_release_owing(task, GANTRY_OK, &d->debt);
+    } else if (!gy_replay_take(d, task)) {
         place(d, task);
     }
 }
@@ -550,6 +552,7 @@ static void run_due(struct gantry_dispatcher *d)
     uint64_t batches = atomic_load_explicit(&d->counters.batches, memory_order_relaxed);
     gy_replay_run_due(d);
     poll_submissions(d);
+    gy_gd_flush_completions(d); /* those that the end of its tasks has asked for */
     gy_gpu_debt_settle(&d->debt);
     if (atomic_load_explicit(&d->counters.batches, memory_order_relaxed) != batches) {
         end_batch(d, &before, &now);
@@ -676,6 +679,7 @@ void gy_gd_main(void *arg)
             gy_replay_run_due(d); /* its tasks are released as FAILED */
             poll_submissions(d);
         }
+        gy_gd_flush_completions(d); /* what ended without a batch may have asked for some */
         gy_gpu_debt_settle(&d->debt);
         if (has_work(d)) {
             run_batch(d);

@@ -7,6 +7,7 @@
 #include "base/options.h"
 #include "base/span.h"
 #include "dispatcher/launchers.h"
+#include "dispatcher/when_done.h"
 #include "profile/session.h"
 
 #include <assert.h>
@@ -225,6 +226,7 @@ static const struct gy_gpu_ops ops = {
     .submit = submit,
     .partition_number = partition_number,
     .carry = carry,
+    .when_done = gy_when_done,
     .drop = drop,
     .plan = make_plan,
     .adopt_failure = adopt_failure,

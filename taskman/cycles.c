@@ -36,8 +36,8 @@ static void point_back(void *user, gantry_task *task)
     search->left_over = task;
     struct gy_edge *edge = gy_task_is_condition(task) ? NULL : gy_edge_at(&task->edges);
     for (; edge != NULL; edge = gy_edge_at(&edge->next)) {
-        if (edge->successor->scratch != 0) {
-            edge->successor->gpu.next = task;
+        if (gy_edge_successor(edge)->scratch != 0) {
+            gy_edge_successor(edge)->gpu.next = task;
         }
     }
 }
@@ -56,8 +56,8 @@ gantry_task *gy_graph_find_cycle(struct gy_graph *graph)
         search.taken++;
         struct gy_edge *edge = gy_task_is_condition(task) ? NULL : gy_edge_at(&task->edges);
         for (; edge != NULL; edge = gy_edge_at(&edge->next)) {
-            if (--edge->successor->scratch == 0) {
-                enqueue(&search, edge->successor);
+            if (--gy_edge_successor(edge)->scratch == 0) {
+                enqueue(&search, gy_edge_successor(edge));
             }
         }
     }

@@ -88,8 +88,9 @@ static void put_edges(void *user, gantry_task *task)
 {
     struct dump *dump = user;
     for (struct gy_edge *edge = gy_edge_at(&task->edges); edge != NULL; edge = gy_edge_at(&edge->next)) {
-        if (edge->successor->index < dump->view.tasks) { /* younger ones were not written as nodes */
-            fprintf(dump->file, "  t%u -> t%u%s;\n", (unsigned)task->index, (unsigned)edge->successor->index,
+        if (gy_edge_successor(edge)->index < dump->view.tasks) { /* younger ones were not written as nodes */
+            fprintf(dump->file, "  t%u -> t%u%s;\n", (unsigned)task->index,
+                    (unsigned)gy_edge_successor(edge)->index,
                     gy_task_is_condition(task) ? " [style=dashed]" : "");
         }
     }

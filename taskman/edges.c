@@ -35,7 +35,7 @@ static inline _Atomic(struct gy_edge *) *end_of_edges(gantry_task *task)
 
 /* Nothing runs, and all changes are made under the lock: no edge can come too late. */
 static gantry_status link_building_locked(gantry_taskman *manager, gantry_task *predecessor,
-                                          gantry_task *successor) GY_REQUIRES(manager->lock)
+                                          gantry_task *successor, bool when_done) GY_REQUIRES(manager->lock)
 {
     struct gy_edge *edge = gy_graph_peek_edge(&manager->graph);
     if (edge == NULL) {
@@ -46,7 +46,7 @@ static gantry_status link_building_locked(gantry_taskman *manager, gantry_task *
         int32_t references = atomic_load_explicit(&successor->references, memory_order_relaxed);
         atomic_store_explicit(&successor->references, references + 1, memory_order_relaxed);
     }
-    edge->successor = successor;
+    edge->to = gy_edge_to(successor, when_done);
     atomic_init(&edge->next, NULL);
     atomic_store_explicit(end_of_edges(predecessor), edge,
                           memory_order_release); /* for who walks the graph */
@@ -55,10 +55,11 @@ static gantry_status link_building_locked(gantry_taskman *manager, gantry_task *
 }
 
 /* While running, the release of `predecessor` may come first: false then. */
-static bool append_running_locked(struct gy_graph *graph, gantry_task *predecessor, gantry_task *successor)
+static bool append_running_locked(struct gy_graph *graph, gantry_task *predecessor, gantry_task *successor,
+                                  bool when_done)
 {
     struct gy_edge *edge = gy_graph_peek_edge(graph), *none = NULL;
-    edge->successor = successor;
+    edge->to = gy_edge_to(successor, when_done);
     atomic_init(&edge->next, NULL);
     if (!atomic_compare_exchange_strong_explicit(end_of_edges(predecessor), &none, edge, memory_order_release,
                                                  memory_order_relaxed)) {
@@ -70,7 +71,8 @@ static bool append_running_locked(struct gy_graph *graph, gantry_task *predecess
 
 /* `*give_back`: the reference on `successor` that the edge would have had. */
 static gantry_status link_running_locked(gantry_taskman *manager, gantry_task *predecessor,
-                                         gantry_task *successor, bool *give_back) GY_REQUIRES(manager->lock)
+                                         gantry_task *successor, bool when_done, bool *give_back)
+    GY_REQUIRES(manager->lock)
 {
     if (gy_graph_peek_edge(&manager->graph) == NULL) {
         return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "no memory for a dependency of task '%s'",
@@ -79,7 +81,7 @@ static gantry_status link_running_locked(gantry_taskman *manager, gantry_task *p
     if (!gy_task_is_condition(predecessor) && !gy_task_hold(successor)) {
         return gy_task_refuse_hold(successor, "dependency: task");
     }
-    if (!append_running_locked(&manager->graph, predecessor, successor)) {
+    if (!append_running_locked(&manager->graph, predecessor, successor, when_done)) {
         *give_back = true;
         return GY_FAIL(GANTRY_ERR_LATE_DEPENDENCY, "dependency: task '%s' was released already",
                        gantry_task_label(predecessor));
@@ -88,15 +90,15 @@ static gantry_status link_running_locked(gantry_taskman *manager, gantry_task *p
 }
 
 /* Takes the lock over, and gives it back. */
-static gantry_status link_running(gantry_taskman *manager, gantry_task *predecessor, gantry_task *successor)
-    GY_RELEASE(manager->lock)
+static gantry_status link_running(gantry_taskman *manager, gantry_task *predecessor, gantry_task *successor,
+                                  bool when_done) GY_RELEASE(manager->lock)
 {
     gantry_cpu_dispatcher *pool = manager->pool;
     bool give_back = false;
     bool may_close_cycle = gy_taskman_phase(manager) == GY_RUNNING && predecessor->predecessors != 0 &&
                            successor->last_edge != NULL;
     manager->may_have_cycle |= may_close_cycle;
-    gantry_status status = link_running_locked(manager, predecessor, successor, &give_back);
+    gantry_status status = link_running_locked(manager, predecessor, successor, when_done, &give_back);
     bool moves = give_back || may_close_cycle;
     if (give_back) {
         atomic_fetch_add(&manager->work, GY_WORK_ACTIVE); /* it is ours now */
@@ -118,7 +120,33 @@ static gantry_status link_running(gantry_taskman *manager, gantry_task *predeces
     return status;
 }
 
-gantry_status gy_taskman_link(gantry_task *predecessor, gantry_task *successor)
+/* The dispatcher's thread hears of the end of GPU tasks, and of that of sync points that are marked: it alone
+ * can tell when the GPU has done what is before them.  A sync point may end at any time while it runs, so it
+ * is marked before. */
+static gantry_status mark_awaited_locked(gantry_taskman *manager, gantry_task *predecessor)
+    GY_REQUIRES(manager->lock)
+{
+    if (gy_task_is_gpu(predecessor) || (predecessor->traits & GY_TRAIT_AWAITED) != 0) {
+        return GANTRY_OK;
+    }
+    if (gy_task_kind(predecessor) != GANTRY_TASK_SYNC_POINT) {
+        return GY_FAIL(
+            GANTRY_ERR_INVALID_ARGUMENT,
+            "dependency: '%s' is a CPU task: what the GPU can be done with are the GPU tasks before it",
+            gantry_task_label(predecessor));
+    }
+    /* A name that came late is held by whoever will submit its task. */
+    if (gy_taskman_phase(manager) == GY_RUNNING && !gy_task_has(predecessor, GY_TASK_LATE_NAME)) {
+        return GY_FAIL(GANTRY_ERR_STATE,
+                       "dependency: while the manager runs, a task can wait for the GPU to be done with GPU "
+                       "tasks, not with sync point '%s'",
+                       gantry_task_label(predecessor));
+    }
+    predecessor->traits |= GY_TRAIT_AWAITED;
+    return GANTRY_OK;
+}
+
+gantry_status gy_taskman_link(gantry_task *predecessor, gantry_task *successor, bool when_done)
 {
     gantry_taskman *manager = predecessor->manager;
     gy_fast_lock_take(&manager->lock);
@@ -128,19 +156,19 @@ gantry_status gy_taskman_link(gantry_task *predecessor, gantry_task *successor)
         return GY_FAIL(GANTRY_ERR_STATE, "dependency: the graph of '%s' is frozen",
                        gantry_task_label(predecessor));
     }
-    if (phase != GY_BUILDING) {
-        return link_running(manager, predecessor, successor);
+    gantry_status status = when_done ? mark_awaited_locked(manager, predecessor) : GANTRY_OK;
+    if (status == GANTRY_OK && phase != GY_BUILDING) {
+        return link_running(manager, predecessor, successor, when_done);
     }
-    gantry_status status = link_building_locked(manager, predecessor, successor);
+    if (status == GANTRY_OK) {
+        status = link_building_locked(manager, predecessor, successor, when_done);
+    }
     gy_fast_lock_give(&manager->lock);
     return status;
 }
 
-gantry_status gantry_task_start_after(gantry_task *task, gantry_task *predecessor)
+static gantry_status start_after(gantry_task *task, gantry_task *predecessor, bool when_done)
 {
-    if (GY_HANDLE_IS_BAD(TASK, task) || GY_HANDLE_IS_BAD(TASK, predecessor)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
     if (task == NULL || predecessor == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "dependency: a task is NULL");
     }
@@ -156,7 +184,23 @@ gantry_status gantry_task_start_after(gantry_task *task, gantry_task *predecesso
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "dependency: '%s' or '%s' is a light task",
                        gantry_task_label(task), gantry_task_label(predecessor));
     }
-    return gy_taskman_link(predecessor, task);
+    return gy_taskman_link(predecessor, task, when_done);
+}
+
+gantry_status gantry_task_start_after(gantry_task *task, gantry_task *predecessor)
+{
+    if (GY_HANDLE_IS_BAD(TASK, task) || GY_HANDLE_IS_BAD(TASK, predecessor)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
+    return start_after(task, predecessor, false);
+}
+
+gantry_status gantry_task_start_after_done(gantry_task *task, gantry_task *gpu_task)
+{
+    if (GY_HANDLE_IS_BAD(TASK, task) || GY_HANDLE_IS_BAD(TASK, gpu_task)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
+    return start_after(task, gpu_task, true);
 }
 
 gantry_status gantry_task_finish_before(gantry_task *task, gantry_task *successor)
@@ -169,7 +213,7 @@ gantry_status gantry_task_finish_before(gantry_task *task, gantry_task *successo
 
 void gy_graph_link_own(gantry_task *light, gantry_task *successor)
 {
-    light->own_edge.successor = successor;
+    light->own_edge.to = gy_edge_to(successor, false);
     atomic_init(&light->own_edge.next, NULL);
     atomic_init(&light->edges, &light->own_edge);
     atomic_init(&light->gpu.successors, 1);
@@ -178,9 +222,10 @@ void gy_graph_link_own(gantry_task *light, gantry_task *successor)
 void gy_graph_loosen(gantry_task *task)
 {
     for (struct gy_edge *edge = gy_edge_at(&task->edges); edge != NULL; edge = gy_edge_at(&edge->next)) {
-        edge->successor->predecessors--;
-        atomic_fetch_sub_explicit(&edge->successor->references, 1, memory_order_relaxed);
-        gy_task_set(edge->successor, GY_TASK_CHOSEN);
+        gantry_task *successor = gy_edge_successor(edge);
+        successor->predecessors--;
+        atomic_fetch_sub_explicit(&successor->references, 1, memory_order_relaxed);
+        gy_task_set(successor, GY_TASK_CHOSEN);
     }
 }
 

@@ -29,7 +29,7 @@ static void carry_all(gantry_task *task, uint64_t chosen)
     uint32_t index = 0;
     for (struct gy_edge *edge = gy_edge_at(&task->edges); edge != NULL; edge = gy_edge_at(&edge->next)) {
         if (is_meant(task, chosen, index++)) {
-            gy_task_carry(task, trail, edge->successor);
+            gy_task_carry(task, trail, gy_edge_successor(edge));
         }
     }
 }
@@ -54,8 +54,13 @@ bool gy_flow_ready(gantry_task *task, struct gy_ready *ready)
 }
 
 /* True: the dependent became ready. */
-static bool tell(gantry_task *task, gantry_task *successor, gantry_status result, struct gy_ready *ready)
+static bool tell(gantry_task *task, const struct gy_edge *edge, uint64_t trail, gantry_status result,
+                 struct gy_ready *ready)
 {
+    gantry_task *successor = gy_edge_successor(edge);
+    if (result == GANTRY_OK && gy_edge_is_done(edge) && gy_task_tell_when_done(task, trail, successor)) {
+        return false;
+    }
     if (!gy_task_is_condition(task)) {
         if (result != GANTRY_OK) {
             bool passes_on = result == GANTRY_ERR_DEVICE_LOST || result == GANTRY_ERR_CANCELLED;
@@ -76,6 +81,7 @@ size_t gy_flow_release(gantry_task *task, gantry_status result, struct gy_ready 
     /* Who sees references sees the state, see gy_task_hold(). */
     atomic_store_explicit(&task->references, gy_task_armed(task), memory_order_release);
     carry_all(task, chosen);
+    uint64_t trail = atomic_load_explicit(&task->gpu.trail, memory_order_relaxed); /* GPU tasks': plain */
     gy_task_drop_trail(task);
     atomic_store_explicit(&task->gpu.trail, 0, memory_order_relaxed);
     if (gy_task_has(task, GY_TASK_HAS_RELEASE)) {
@@ -86,7 +92,7 @@ size_t gy_flow_release(gantry_task *task, gantry_status result, struct gy_ready 
     for (struct gy_edge *edge = gy_edge_at(&task->edges), *next; edge != NULL; edge = next) {
         next = gy_edge_at(&edge->next);
         if (is_meant(task, chosen, index++)) {
-            made_ready += tell(task, edge->successor, result, ready);
+            made_ready += tell(task, edge, trail, result, ready);
         }
     }
     return made_ready;

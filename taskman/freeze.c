@@ -19,8 +19,9 @@
 struct freezing {
     gantry_taskman *manager;
     size_t roots;
-    const gantry_task *held; /* by more than its predecessors and the start */
-    bool lists_plain;        /* roots that are plain CPU tasks, else all others */
+    const gantry_task *held;    /* by more than its predecessors and the start */
+    const gantry_task *awaited; /* a sync point that some task waits to be done */
+    bool lists_plain;           /* roots that are plain CPU tasks, else all others */
 };
 
 static bool is_root(const gantry_task *task)
@@ -35,6 +36,9 @@ static void count_root(void *user, gantry_task *task)
     freezing->roots += armed == 0 && !gy_task_has(task, GY_TASK_CHOSEN);
     if (armed != (int32_t)task->predecessors) {
         freezing->held = task;
+    }
+    if (task->traits == (GANTRY_TASK_SYNC_POINT | GY_TRAIT_AWAITED)) {
+        freezing->awaited = task;
     }
 }
 
@@ -76,6 +80,12 @@ static gantry_status check_freezable(gantry_taskman *manager, const struct freez
         return GY_FAIL(GANTRY_ERR_STATE,
                        "freeze: a graph with conditions holds no references of others: '%s'",
                        gantry_task_label(freezing->held));
+    }
+    if (manager->conditions != 0 && freezing->awaited != NULL) {
+        return GY_FAIL(GANTRY_ERR_UNSUPPORTED,
+                       "freeze: in a graph with conditions a task can wait for the GPU to be done with GPU "
+                       "tasks, not with sync point '%s'",
+                       gantry_task_label(freezing->awaited));
     }
     if (manager->conditions != 0 && manager->memory_tasks != 0) {
         return GY_FAIL(
@@ -241,8 +251,8 @@ static struct gy_task_list arm_part_locked(gantry_taskman *manager, gantry_task 
     }
     for (gantry_task *task = reached.first; task != NULL; task = task->gpu.next) {
         for (struct gy_edge *edge = gy_edge_at(&task->edges); edge != NULL; edge = gy_edge_at(&edge->next)) {
-            reach(&reached, edge->successor);
-            edge->successor->scratch += !gy_task_is_condition(task);
+            reach(&reached, gy_edge_successor(edge));
+            gy_edge_successor(edge)->scratch += !gy_task_is_condition(task);
         }
     }
     manager->outside = 0;

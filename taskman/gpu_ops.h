@@ -45,8 +45,16 @@ struct gy_gpu_ops {
     void (*step_announced)(gantry_dispatcher *self);
     uint64_t (*step_begun)(gantry_dispatcher *self);
 
-    /* Take ready GPU tasks: a list linked through gy_task_gpu.next, in order.  Never fails and never
-     * calls back on this stack: each task is released later with gy_task_release().  Any thread. */
+    /* `predecessor` was released, and `successor` starts when the GPU has passed everything in `trail`, which
+     * is not 0: takes over a reference on `successor`, and gives it back then.  False: it was passed already,
+     * the reference is still the caller's.  Called on the dispatcher's own thread, which releases all GPU
+     * tasks and the sync points that it was handed. */
+    bool (*when_done)(gantry_dispatcher *self, const gantry_task *predecessor, uint64_t trail,
+                      gantry_task *successor);
+
+    /* Take ready GPU tasks, and sync points at whose end `when_done` has to be called: a list linked through
+     * gy_task_gpu.next, in order.  Never fails and never calls back on this stack: each task is released
+     * later with gy_task_release().  Any thread. */
     void (*submit)(gantry_dispatcher *self, gantry_task *first, gantry_task *last);
 
     /* `predecessor` is being released and `successor` depends on it: merge the GPU positions that

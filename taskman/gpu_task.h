@@ -111,7 +111,7 @@ static inline void gy_task_prefetch_dependents(const gantry_task *task)
     enum { MOST = 4 }; /* a fork wider than this has time to hide its misses behind each other */
     const struct gy_edge *edge = atomic_load_explicit(&task->edges, memory_order_acquire);
     for (int i = 0; i < MOST && edge != NULL && edge != &gy_edge_closed; i++) {
-        gy_prefetch_write(edge->successor);
+        gy_prefetch_write(gy_edge_successor(edge));
         edge = atomic_load_explicit(&edge->next, memory_order_acquire);
     }
 }

@@ -206,7 +206,7 @@ static void pack_task(void *user, gantry_task *task)
     atomic_store_explicit(&task->edges, packing->next, memory_order_relaxed);
     for (; old != NULL; old = gy_edge_at(&old->next)) {
         struct gy_edge *edge = packing->next++;
-        edge->successor = old->successor;
+        edge->to = old->to;
         atomic_init(&edge->next, packing->next);
     }
     task->last_edge = packing->next - 1;
@@ -305,7 +305,8 @@ static void count_dependents(void *user, gantry_task *task)
         return;
     }
     for (struct gy_edge *edge = gy_edge_at(&task->edges); edge != NULL; edge = gy_edge_at(&edge->next)) {
-        edge->successor->scratch += !gy_task_has(edge->successor, GY_TASK_FROZEN);
+        gantry_task *successor = gy_edge_successor(edge);
+        successor->scratch += !gy_task_has(successor, GY_TASK_FROZEN);
     }
 }
 

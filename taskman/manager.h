@@ -139,8 +139,8 @@ void gy_taskman_clear_places(gantry_taskman *manager) GY_REQUIRES(manager->lock)
 /* Forget that the graph is frozen. */
 void gy_taskman_thaw(gantry_taskman *manager) GY_REQUIRES(manager->lock);
 
-/* Declare an edge; see gantry_task_start_after(). */
-gantry_status gy_taskman_link(gantry_task *predecessor, gantry_task *successor);
+/* Declare an edge; see gantry_task_start_after(), or gantry_task_start_after_done() if `when_done`. */
+gantry_status gy_taskman_link(gantry_task *predecessor, gantry_task *successor, bool when_done);
 
 /* Take a reference away on behalf of the application; see gantry_task_remove_reference().  `why` not
  * GANTRY_OK: unless that is refused, the task is going to fail. */

@@ -164,14 +164,35 @@ static GY_COLD void repay(gantry_task *successor)
     }
 }
 
+bool gy_task_tell_when_done(gantry_task *task, uint64_t trail, gantry_task *successor)
+{
+    gantry_taskman *manager = task->manager;
+    if (trail == 0 || gy_task_is_gpu(successor)) { /* the trail orders GPU tasks */
+        return false;
+    }
+    /* From now on it is a reference that somebody outside holds. */
+    uint64_t is_frozen = gy_task_has(successor, GY_TASK_FROZEN);
+    atomic_fetch_add(&manager->work, GY_WORK_ACTIVE);
+    atomic_fetch_add(&manager->frozen_held, is_frozen);
+    if (manager->gpu_ops->when_done(manager->gpu, task, trail, successor)) {
+        return true;
+    }
+    atomic_fetch_sub(&manager->frozen_held, is_frozen);
+    atomic_fetch_sub(&manager->work, GY_WORK_ACTIVE); /* not to 0: `task` is active */
+    return false;
+}
+
 /* One dependent hears of it; true when that made it ready.  `keeper`, if not NULL, may run one next, itself.
  */
-static GY_INLINE bool tell(gantry_task *task, gantry_task *successor, gantry_status result, uint64_t trail,
-                           struct gy_ready *ready, struct gy_worker *keeper)
+static GY_INLINE bool tell(gantry_task *task, const struct gy_edge *edge, gantry_status result,
+                           uint64_t trail, struct gy_ready *ready, struct gy_worker *keeper)
 {
+    gantry_task *successor = gy_edge_successor(edge);
     gy_task_carry(task, trail, successor);
     if (result != GANTRY_OK) {
         doom_dependent(successor, result);
+    } else if (__builtin_expect(gy_edge_is_done(edge), 0) && gy_task_tell_when_done(task, trail, successor)) {
+        return false;
     }
     int32_t before = atomic_fetch_sub_explicit(&successor->references, 1, memory_order_acq_rel);
     if (before != 1) {
@@ -205,7 +226,7 @@ static GY_INLINE size_t tell_dependents(gantry_task *task, gantry_status result,
             return made_ready;
         }
         place = &edge->next; /* before the successor, which may be all that keeps the graph alive */
-        made_ready += tell(task, edge->successor, result, trail, ready, keeper);
+        made_ready += tell(task, edge, result, trail, ready, keeper);
     }
 }
 
@@ -214,7 +235,7 @@ static inline size_t tell_continuation(gantry_task *task, gantry_status result, 
                                        struct gy_worker *keeper)
 {
     struct gy_edge *edge = atomic_load_explicit(&task->edges, memory_order_relaxed);
-    return edge != NULL && tell(task, edge->successor, result, trail_of(task), ready, keeper);
+    return edge != NULL && tell(task, edge, result, trail_of(task), ready, keeper);
 }
 
 /* The same in a frozen graph: nothing is declared meanwhile, and the list is needed again.  Taking a
@@ -227,13 +248,13 @@ static inline size_t tell_frozen(gantry_task *task, gantry_status result, struct
     size_t made_ready = 0;
     struct gy_edge *edge = atomic_load_explicit(&task->edges, memory_order_relaxed);
     if (edge != NULL) {
-        __builtin_prefetch(edge[1].successor, 1); /* perhaps not ours, but a task then or nothing */
+        __builtin_prefetch(gy_edge_successor(&edge[1]), 1); /* perhaps not ours, but a task then or nothing */
     }
     while (edge != NULL) {
         struct gy_edge *next = atomic_load_explicit(&edge->next, memory_order_relaxed);
-        gantry_task *successor = edge->successor;
-        __builtin_prefetch(edge[GY_EDGES_AHEAD].successor, 1);
-        if (tell(task, successor, result, trail, ready, keeper)) {
+        gantry_task *successor = gy_edge_successor(edge);
+        __builtin_prefetch(gy_edge_successor(&edge[GY_EDGES_AHEAD]), 1);
+        if (tell(task, edge, result, trail, ready, keeper)) {
             __builtin_prefetch(atomic_load_explicit(&successor->edges, memory_order_relaxed));
             made_ready++;
         }

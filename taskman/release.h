@@ -2,6 +2,7 @@
 #ifndef TASKMAN_RELEASE_H
 #define TASKMAN_RELEASE_H
 
+#include "base/hints.h"
 #include "base/status.h"
 #include "taskman/task.h"
 
@@ -47,6 +48,8 @@ static inline void gy_ready_sort(struct gy_ready *ready, gantry_task *task)
         gy_task_list_add(&ready->cpu, task);
     } else if (gy_task_is_gpu(task)) {
         gy_task_list_add(&ready->gpu, task); /* a doomed one too: the dispatcher releases it */
+    } else if (__builtin_expect(gy_task_is_awaited(task), 0) && !is_doomed) {
+        gy_task_list_add(&ready->gpu, task); /* the dispatcher ends it */
     } else if (gy_task_kind(task) != GANTRY_TASK_CPU || is_doomed) {
         gy_task_list_add(&ready->resolve, task);
     } else {
@@ -74,6 +77,10 @@ size_t gy_flow_release(gantry_task *task, gantry_status result, struct gy_ready 
 /* flow.c: the last reference of a task of such a graph was given back.  False: it is queued or running, and
  * the run has failed. */
 bool gy_flow_ready(gantry_task *task, struct gy_ready *ready);
+
+/* `task` ends well, and `successor` waits until the GPU has done what is in `trail`.  True: the dispatcher
+ * has taken over the reference that `task` holds on `successor`. */
+GY_RARE bool gy_task_tell_when_done(gantry_task *task, uint64_t trail, gantry_task *successor);
 
 /* The two below, when the dispatcher has to do it. */
 void gy_task_carry_more(gantry_task *task, gantry_task *successor);

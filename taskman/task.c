@@ -172,7 +172,7 @@ gantry_task_priority gantry_task_get_priority(const gantry_task *task)
     if (GY_HANDLE_IS_BAD(TASK, task)) {
         return GANTRY_TASK_PRIORITY_NORMAL;
     }
-    unsigned traits = is_described(task) && !gy_task_is_gpu(task) ? task->traits : 0;
+    unsigned traits = is_described(task) && gy_task_kind(task) == GANTRY_TASK_CPU ? task->traits : 0;
     return (traits & GY_TRAIT_HIGH) != 0  ? GANTRY_TASK_PRIORITY_HIGH
            : (traits & GY_TRAIT_LOW) != 0 ? GANTRY_TASK_PRIORITY_LOW
                                           : GANTRY_TASK_PRIORITY_NORMAL;
@@ -344,7 +344,7 @@ void gy_taskman_each_task(gantry_taskman *manager, gy_task_visit *visit, void *u
 void gy_task_each_dependent(const gantry_task *task, gy_task_visit *visit, void *user)
 {
     for (struct gy_edge *edge = gy_edge_at(&task->edges); edge != NULL; edge = gy_edge_at(&edge->next)) {
-        visit(user, edge->successor);
+        visit(user, gy_edge_successor(edge));
     }
 }
 

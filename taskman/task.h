@@ -17,10 +17,13 @@
  * under the manager's lock) or to &gy_edge_closed (by the releaser), whichever comes first: that one
  * compare-and-swap decides whether an edge is in time or late. */
 struct gy_edge {
-    gantry_task *successor;         /* immutable once linked */
+    uintptr_t to;                   /* immutable once linked; the successor, and GY_EDGE_DONE */
     _Atomic(struct gy_edge *) next; /* atomic; see above */
 };
 _Static_assert(sizeof(struct gy_edge) == 16, "16 bytes per edge are promised");
+
+/* The successor waits until the GPU has done the predecessor's work, not just until that was launched. */
+enum { GY_EDGE_DONE = 1 };
 
 extern struct gy_edge gy_edge_closed;
 
@@ -43,6 +46,7 @@ enum gy_task_trait {
     GY_TRAIT_CONDITION = 8,
     GY_TRAIT_HIGH = 16,        /* priority */
     GY_TRAIT_LOW = 32,         /* priority */
+    GY_TRAIT_AWAITED = 32,     /* sync points: some edge is GY_EDGE_DONE */
     GY_TRAIT_INDEPENDENT = 32, /* GPU: not ordered behind the step before */
     GY_TRAIT_CLASSED = 64,     /* `cpu_class` or `is_critical` is not 0 */
     GY_TRAIT_STABLE = 64,      /* GPU: launches the same in every run */
@@ -90,6 +94,21 @@ struct gantry_task {
 };
 _Static_assert(sizeof(struct gantry_task) <= 128, "128 bytes per task are promised");
 
+static inline uintptr_t gy_edge_to(gantry_task *successor, bool when_done)
+{
+    return (uintptr_t)successor | (when_done ? GY_EDGE_DONE : 0);
+}
+
+static inline gantry_task *gy_edge_successor(const struct gy_edge *edge)
+{
+    return (gantry_task *)(edge->to & ~(uintptr_t)GY_EDGE_DONE); /* NOLINT: tasks are aligned to 64 bytes */
+}
+
+static inline bool gy_edge_is_done(const struct gy_edge *edge)
+{
+    return (edge->to & GY_EDGE_DONE) != 0;
+}
+
 /* All fields 0.  Line by line: for more at once, compilers use a string instruction that takes longer to
  * start than this to end. */
 static inline void gy_task_clear_all(gantry_task *task)
@@ -131,6 +150,14 @@ static inline uint32_t gy_task_class(const gantry_task *task)
 static inline bool gy_task_is_critical(const gantry_task *task)
 {
     return (task->traits & GY_TRAIT_CLASSED) != 0 && task->is_critical != 0;
+}
+
+/* A sync point of which some dependent waits for the GPU.  One that has nothing of the GPU before it is like
+ * any other. */
+static inline bool gy_task_is_awaited(const gantry_task *task)
+{
+    return task->traits == (GANTRY_TASK_SYNC_POINT | GY_TRAIT_AWAITED) &&
+           atomic_load_explicit(&task->gpu.trail, memory_order_acquire) != 0;
 }
 
 static inline bool gy_task_is_condition(const gantry_task *task)

@@ -352,6 +352,12 @@ static inline void describe(gantry_task *task, const gantry_task_desc *desc, uns
 static gantry_status fill_locked(gantry_taskman *manager, gantry_task *task, const gantry_task_desc *desc)
     GY_REQUIRES(manager->lock)
 {
+    unsigned awaited = task->traits & (unsigned)GY_TRAIT_AWAITED;
+    if (awaited != 0 && desc->kind == GANTRY_TASK_CPU && !gy_task_has(task, GY_TASK_FILLED)) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
+                       "task '%s' is a CPU task, but a task waits for the GPU to be done with it",
+                       desc->name);
+    }
     if (gy_task_has(task, GY_TASK_FILLED)) {
         return GY_FAIL(GANTRY_ERR_DUPLICATE_NAME, "task '%s' was submitted already", desc->name);
     }
@@ -364,6 +370,7 @@ static gantry_status fill_locked(gantry_taskman *manager, gantry_task *task, con
                        desc->name);
     }
     describe(task, desc, 0);
+    task->traits |= desc->kind == GANTRY_TASK_SYNC_POINT ? (uint8_t)awaited : 0;
     if (desc->is_condition) {
         gy_graph_loosen(task);
     }

@@ -136,8 +136,25 @@ typedef struct gantry_task_desc {
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_task_start_after(gantry_task *task,
                                                                    gantry_task *predecessor);
 
-/** The same edge seen from the other end: `task` is released before `successor` starts.  Statuses as
- *  gantry_task_start_after(). */
+/** `task` will not start before the GPU has done the work of `gpu_task`: what a CPU task that reads results,
+ * or a sync point in front of several, waits for.  The callback of `gpu_task` need not do anything for it.
+ * Before a GPU task it is the same as gantry_task_start_after(), which orders the two on the GPU.
+ *
+ *  `gpu_task` may also be a sync point: then `task` starts when the GPU has done all work that the sync point
+ *  comes after; such an edge is declared before the manager starts, and not in graphs with conditions.  A
+ * task that fails on the way fails `task`.  gantry_launch_add_completion() does the same from inside a
+ * callback.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  as gantry_task_start_after(), or `gpu_task` is a CPU task
+ *  @retval GANTRY_ERR_FOREIGN_HANDLE    as gantry_task_start_after(), and so are those below
+ *  @retval GANTRY_ERR_LATE_DEPENDENCY
+ *  @retval GANTRY_ERR_STATE             also when `gpu_task` is a sync point and the manager is running
+ *  @retval GANTRY_ERR_OUT_OF_HOST_MEMORY */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_task_start_after_done(gantry_task *task,
+                                                                        gantry_task *gpu_task);
+
+/** The edge of gantry_task_start_after() seen from the other end: `task` is released before `successor`
+ * starts.  Statuses as gantry_task_start_after(). */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_task_finish_before(gantry_task *task,
                                                                      gantry_task *successor);
 

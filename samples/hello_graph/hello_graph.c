@@ -6,13 +6,10 @@
 #define MUST(call) ((call) == GANTRY_OK ? (void)0 : (fprintf(stderr, "%s\n", gantry_last_error()), exit(1)))
 enum { COUNT = 1000, BYTES = COUNT * sizeof(uint32_t), TASKS = 5, SIZE = sizeof(gantry_task_desc) };
 static void *host, *device; /* the numbers; host memory is page-locked, so that the device can copy it */
-static gantry_task *tasks[TASKS];
 static gantry_launch_result copy(gantry_launch *launch, void *back)
 {
     MUST(back == NULL ? gantry_launch_copy_htod(launch, device, host, BYTES)
                       : gantry_launch_copy_dtoh(launch, host, device, BYTES));
-    if (back != NULL) /* the last task, "look", waits for the end of this copy */
-        MUST(gantry_launch_add_completion(launch, tasks[TASKS - 1]));
     return GANTRY_LAUNCH_DONE;
 }
 static gantry_launch_result compute(gantry_launch *launch, void *kernel)
@@ -35,6 +32,7 @@ int main(void)
     gantry_module *module;
     gantry_kernel *kernels[2];
     gantry_taskman *graph;
+    gantry_task *tasks[TASKS];
     MUST(gantry_context_create(NULL, &context));
     MUST(gantry_module_load(context, &gantry_image_hello_graph, &module));
     MUST(gantry_module_get_kernel(module, "triple", &kernels[0]));
@@ -53,6 +51,7 @@ int main(void)
         {SIZE, GANTRY_TASK_DTOH, .launch = copy, .arg = host},
         {SIZE, GANTRY_TASK_CPU, .label = "look", .run = look, .arg = host}};
     MUST(gantry_taskman_submit_chain(graph, chain, TASKS, tasks));
+    MUST(gantry_task_start_after_done(tasks[4], tasks[3])); /* "look" reads what was copied back */
     MUST(gantry_taskman_start(graph));
     MUST(gantry_taskman_stop(graph));
     gantry_taskman_destroy(graph);

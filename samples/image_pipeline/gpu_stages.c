@@ -194,8 +194,6 @@ gantry_launch_result launch_combine(gantry_launch *launch, void *arg)
     return result_of(p, launch, status, GANTRY_LAUNCH_DONE);
 }
 
-/* "Released" means launched for a GPU task, so that starting after it is not enough for encode, which
- * reads what was copied: the completion holds it back until the device is done. */
 gantry_launch_result launch_download(gantry_launch *launch, void *arg)
 {
     struct pipeline *p = arg;
@@ -207,9 +205,6 @@ gantry_launch_result launch_download(gantry_launch *launch, void *arg)
         gantry_launch_copy_dtoh(launch, p->buffers[HOST_EDGES], p->buffers[DEVICE_EDGES], bytes);
     if (status == GANTRY_OK) {
         status = gantry_launch_copy_dtoh(launch, p->buffers[HOST_RESULT], p->buffers[DEVICE_RESULT], bytes);
-    }
-    if (status == GANTRY_OK) {
-        status = gantry_launch_add_completion(launch, p->encode);
     }
     return result_of(p, launch, status, GANTRY_LAUNCH_DONE);
 }

@@ -255,8 +255,8 @@ static const struct {
 static const struct {
     enum stage_id first, then;
 } dependencies[] = {
-    {DECODE, UPLOAD},    {UPLOAD, LUMINANCE}, {LUMINANCE, EDGES},  {LUMINANCE, BLUR},  {BLUR, EQUALISE},
-    {EQUALISE, COMBINE}, {EDGES, COMBINE},    {COMBINE, DOWNLOAD}, {DOWNLOAD, ENCODE},
+    {DECODE, UPLOAD}, {UPLOAD, LUMINANCE}, {LUMINANCE, EDGES}, {LUMINANCE, BLUR},
+    {BLUR, EQUALISE}, {EQUALISE, COMBINE}, {EDGES, COMBINE},   {COMBINE, DOWNLOAD},
 };
 
 gantry_status pipeline_submit(struct pipeline *pipeline, gantry_taskman *manager, gantry_task *weights)
@@ -276,6 +276,9 @@ gantry_status pipeline_submit(struct pipeline *pipeline, gantry_taskman *manager
     }
     for (size_t i = 0; i < sizeof(dependencies) / sizeof(dependencies[0]) && status == GANTRY_OK; i++) {
         status = gantry_task_start_after(tasks[dependencies[i].then], tasks[dependencies[i].first]);
+    }
+    if (status == GANTRY_OK) {
+        status = gantry_task_start_after_done(tasks[ENCODE], tasks[DOWNLOAD]); /* it reads what was copied */
     }
     if (status == GANTRY_OK) {
         status = gantry_task_start_after(tasks[BLUR], weights);

@@ -143,7 +143,6 @@ gantry_launch_result proof_launch_download(gantry_launch *at, void *arg)
     }
     if (status == GANTRY_OK) {
         p->device = NULL;
-        status = gantry_launch_add_completion(at, p->landed);
     }
     return result_of(p, status, GANTRY_LAUNCH_DONE);
 }

@@ -25,9 +25,8 @@ struct partition {
     uint32_t index;  /* in the proof */
     uint32_t memory; /* what is declared for it */
     struct big bigs[BIGS];
-    uint32_t *staging; /* page-locked: a, b, c, order, starts; then h, sums */
-    uint32_t *device;  /* the same */
-    gantry_task *landed;
+    uint32_t *staging;               /* page-locked: a, b, c, order, starts; then h, sums */
+    uint32_t *device;                /* the same */
     uint64_t launched_ns, landed_ns; /* on the device in between */
     bool is_right;
 };

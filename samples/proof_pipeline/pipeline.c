@@ -130,7 +130,6 @@ static bool open_workers(struct pipeline *p)
 struct roots {
     struct pipeline *pipeline;
     void *staging;
-    gantry_task *landed;
 };
 
 static gantry_launch_result launch_roots(gantry_launch *launch, void *arg)
@@ -139,14 +138,10 @@ static gantry_launch_result launch_roots(gantry_launch *launch, void *arg)
     struct pipeline *p = roots->pipeline;
     gantry_status status =
         gantry_launch_copy_htod(launch, p->roots, roots->staging, p->problem->rows / 2 * 4);
-    if (status == GANTRY_OK) {
-        status = gantry_launch_add_completion(launch, roots->landed);
-    }
     return status == GANTRY_OK ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_FAILED;
 }
 
-/* Upload, then a sync point: without it the step would be over once the copy is launched, and nothing orders
- * the next steps' kernels behind it. */
+/* Upload, then a sync point that waits for it: the staging memory is freed after the step. */
 static gantry_status submit_roots(struct pipeline *p, struct roots *roots)
 {
     gantry_task_desc upload = GANTRY_TASK_DESC_INIT, landed = GANTRY_TASK_DESC_INIT;
@@ -156,12 +151,12 @@ static gantry_status submit_roots(struct pipeline *p, struct roots *roots)
     upload.arg = roots;
     landed.kind = GANTRY_TASK_SYNC_POINT;
     landed.label = "roots landed";
-    gantry_task *task = NULL;
+    gantry_task *task = NULL, *sync = NULL;
     gantry_status status = gantry_taskman_submit(p->manager, &upload, &task);
     if (status == GANTRY_OK) {
-        status = gantry_taskman_submit(p->manager, &landed, &roots->landed);
+        status = gantry_taskman_submit(p->manager, &landed, &sync);
     }
-    return status == GANTRY_OK ? gantry_task_start_after(roots->landed, task) : status;
+    return status == GANTRY_OK ? gantry_task_start_after_done(sync, task) : status;
 }
 
 static bool upload_roots(struct pipeline *p)
@@ -327,10 +322,8 @@ static gantry_status submit_partition(struct pipeline *p, struct partition *part
         gantry_task *task = NULL;
         status = gantry_taskman_submit(p->manager, &desc, &task);
         if (status == GANTRY_OK) {
-            status = gantry_task_start_after(task, before);
-        }
-        if (desc.kind == GANTRY_TASK_SYNC_POINT) {
-            partition->landed = task;
+            status = desc.kind == GANTRY_TASK_SYNC_POINT ? gantry_task_start_after_done(task, before)
+                                                         : gantry_task_start_after(task, before);
         }
         before = task;
     }

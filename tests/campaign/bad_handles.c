@@ -274,6 +274,8 @@ static void task_rows(gantry_taskman *alive, gantry_task *good)
     gantry_task *out;
     BAD(GONE, gantry_task_start_after(task, good));
     BAD("`predecessor` destroyed", gantry_task_start_after(good, task));
+    BAD(GONE, gantry_task_start_after_done(task, good));
+    BAD("`gpu_task` destroyed", gantry_task_start_after_done(good, task));
     BAD(GONE, gantry_task_finish_before(task, good));
     BAD("`successor` destroyed", gantry_task_finish_before(good, task));
     BAD_OUT("`continuation` destroyed", out,

@@ -188,6 +188,11 @@ static void edge_rows(gantry_taskman *manager, gantry_taskman *other)
     BAD("a task after itself", gantry_task_start_after(task, task));
     BAD("a light task", gantry_task_start_after(task, light));
     BAD("a task of another manager", gantry_task_start_after(task, foreign));
+    BAD("`task` NULL", gantry_task_start_after_done(NULL, task));
+    BAD("`gpu_task` NULL", gantry_task_start_after_done(task, NULL));
+    BAD("a task after itself", gantry_task_start_after_done(task, task));
+    BAD("a light task", gantry_task_start_after_done(task, light));
+    BAD("a task of another manager", gantry_task_start_after_done(task, foreign));
     BAD("`task` NULL", gantry_task_finish_before(NULL, task));
     BAD("`successor` NULL", gantry_task_finish_before(task, NULL));
     BAD("a task of another manager", gantry_task_finish_before(task, foreign));

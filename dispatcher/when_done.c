@@ -1,0 +1,59 @@
+/* Tasks that wait until the GPU has done something: gantry_task_start_after_done(). */
+#include "dispatcher/when_done.h"
+
+#include "base/span.h"
+
+#include <assert.h>
+
+/* Of the streams with positions in `clock` (NULL: all streams) those that the host has not seen pass them. */
+static uint64_t streams_ahead(const struct gantry_dispatcher *d, const struct gy_clock *clock)
+{
+    uint64_t ahead = 0;
+    for (uint32_t i = 0; i < d->streams.count; i++) {
+        const struct gy_stream *s = &d->streams.streams[i];
+        bool is_meant = clock == NULL || (clock->streams >> i & 1u) != 0;
+        uint64_t seq = clock == NULL ? s->tail : clock->seq[i];
+        if (is_meant && atomic_load_explicit(&s->completed, memory_order_acquire) < seq) {
+            ahead |= UINT64_C(1) << i;
+        }
+    }
+    return ahead;
+}
+
+/* A reference on `task` that is ours is given back when the GPU has passed what is on `stream`. */
+static void complete(struct gantry_dispatcher *d, uint32_t stream, gantry_task *task, uint64_t flow)
+{
+    gantry_status status = GANTRY_OK;
+    if (d->graphs.capturing && gy_rings_is_full(&d->completion, stream)) {
+        status = gy_gd_cut(d); /* it will be flushed, which needs events outside of the capture */
+    }
+    if (status == GANTRY_OK) {
+        status = gy_rings_add(&d->completion, stream, task, flow);
+    }
+    if (status == GANTRY_OK) {
+        gy_gd_count(&d->counters.completions, 1);
+    } else {
+        gy_task_remove_reference_failed(task, status);
+    }
+}
+
+bool gy_when_done(struct gantry_dispatcher *d, const gantry_task *predecessor, uint64_t trail,
+                  gantry_task *successor)
+{
+    assert(gy_gd_current == d);
+    struct gy_clock room;
+    uint64_t ahead = streams_ahead(d, gy_trail_read(trail, &room));
+    if (ahead == 0) {
+        return false;
+    }
+    uint64_t flow = gy_span_on() ? gy_task_flow(predecessor) : 0;
+    for (uint64_t more = ahead & (ahead - 1); more != 0; more &= more - 1) {
+        gantry_status status = gantry_task_add_reference(successor);
+        assert(status == GANTRY_OK && "a task that is held can be held once more");
+        (void)status;
+    }
+    for (; ahead != 0; ahead &= ahead - 1) {
+        complete(d, (uint32_t)__builtin_ctzll(ahead), successor, flow);
+    }
+    return true;
+}
