@@ -21,7 +21,7 @@ static void run_nothing(struct gantry_host_thread *self, void *const *args)
 }
 
 static const struct gantry_host_kernel kernels[] = {{"nothing", run_nothing, 0, NULL}};
-static const struct gantry_host_module image = {GANTRY_HOST_MODULE_MAGIC, "told", 1, kernels};
+static const struct gantry_host_module image = {GANTRY_HOST_MODULE_MAGIC, "told", 1, kernels, 0, 0};
 
 static int open_all(void **state)
 {
