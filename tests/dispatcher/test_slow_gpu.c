@@ -43,12 +43,17 @@ static int close_fixture(void **state)
     return 0;
 }
 
-static uint32_t declare(void)
+static uint32_t declare_bytes(uint64_t device)
 {
-    uint64_t bytes[GANTRY_MEMORY_KIND_COUNT] = {[GANTRY_MEMORY_DEVICE] = JOB};
+    uint64_t bytes[GANTRY_MEMORY_KIND_COUNT] = {[GANTRY_MEMORY_DEVICE] = device};
     uint32_t memory = 0;
     assert_ok(gantry_taskman_declare_memory(fixture.manager, bytes, &memory));
     return memory;
+}
+
+static uint32_t declare(void)
+{
+    return declare_bytes(JOB);
 }
 
 static gantry_task *submit(gantry_task_kind kind, gantry_launch_fn launch, void *arg, uint32_t memory)
@@ -168,6 +173,46 @@ static void test_memory_that_ends_after_the_last_flush_comes_back(void **state)
     assert_ok(gpu_fixture_stop(&fixture));
     assert_int_equal(atomic_load(&calls), 2);
     await_nothing_held();
+}
+
+static gantry_launch_result take_some(gantry_launch *launch, void *arg)
+{
+    return gantry_launch_alloc(launch, GANTRY_MEMORY_DEVICE, 9 * MIB, 0, GANTRY_ALLOC_SITE("some"), arg) ==
+                   GANTRY_OK
+               ? GANTRY_LAUNCH_DONE
+               : GANTRY_LAUNCH_FAILED;
+}
+
+/* What jobs have declared and taken is counted once: three fit, one after the other, while all hold theirs.
+ */
+static void test_what_was_declared_is_not_somebody_elses(void **state)
+{
+    (void)state;
+    enum { COUNT = 3 };
+    void *blocks[COUNT];
+    uint32_t memory[COUNT];
+    gantry_task *before = NULL;
+    gantry_dispatcher_stats stats = gpu_fixture_stats(&fixture);
+    for (int i = 0; i < COUNT; i++) {
+        memory[i] = declare_bytes(10 * MIB);
+        gantry_task *task = submit(GANTRY_TASK_HTOD, take_some, &blocks[i], memory[i]);
+        if (before != NULL) {
+            gpu_fixture_after(task, before);
+        }
+        before = task;
+    }
+    for (int i = 0; i < COUNT; i++) {
+        gpu_fixture_after(submit(GANTRY_TASK_KERNEL, count_call, NULL, memory[i]), before);
+    }
+    assert_ok(gpu_fixture_step(&fixture));
+    gantry_dispatcher_stats now = gpu_fixture_stats(&fixture);
+    assert_int_equal(now.memory_admitted, stats.memory_admitted + COUNT);
+    assert_int_equal(now.memory_waited, stats.memory_waited);
+    assert_int_equal(now.memory_forced, 0);
+    await_nothing_held();
+    for (int i = 0; i < COUNT; i++) {
+        assert_ok(gantry_heap_free(gantry_context_heap(fixture.context), blocks[i]));
+    }
 }
 
 enum { LINKS = 3000, PATIENCE_NS = 1000000 };
@@ -313,6 +358,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_memory_is_handed_on_when_the_gpu_has_passed),
         TEST(test_memory_that_ends_after_the_last_flush_comes_back),
+        TEST(test_what_was_declared_is_not_somebody_elses),
         TEST(test_memory_comes_back_while_the_dispatcher_is_busy),
         TEST(test_the_queue_of_a_stream_grows_wherever_it_is),
         TEST(test_blocks_of_a_lost_context_come_back_whatever_they_wait_for),
