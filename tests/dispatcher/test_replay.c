@@ -1,5 +1,6 @@
 /* Regions of stable tasks where something goes wrong between their recording and their launch: a failed call,
  * a cancelled run, a launch or a completion that the driver or the graph refuses. */
+#include "base/alloc.h"
 #include "context/context.h"
 #include "dispatcher/internal.h"
 #include "tests/dispatcher/stamps.h"
@@ -322,6 +323,33 @@ static void test_a_cancel_does_not_reach_into_a_launched_region(void **state)
     assert_int_equal(gantry_task_result(after), GANTRY_ERR_CANCELLED);
 }
 
+static void test_freezing_survives_every_failed_allocation(void **state)
+{
+    struct scene *s = *state;
+    gantry_task *cpu = gpu_fixture_cpu(&s->gpu, "cpu", nothing, NULL);
+    struct node *a = add(s), *b = add(s), *c = add(s);
+    gpu_fixture_after(b->task, a->task);
+    gpu_fixture_after(c->task, cpu);
+    gpu_fixture_after(c->task, b->task);
+    add_end(s, c);
+    for (long nth = 0;; nth++) {
+        long live = gy_alloc_live();
+        gy_fault_arm(nth);
+        gantry_status status = gantry_taskman_freeze(s->gpu.manager);
+        bool fired = gy_fault_fired();
+        gy_fault_arm(-1);
+        if (!fired) {
+            assert_ok(status);
+            assert_true(nth > 5);
+            break;
+        }
+        assert_int_equal(status, GANTRY_ERR_OUT_OF_HOST_MEMORY);
+        assert_int_equal(gy_alloc_live(), live);
+    }
+    warm_up(s);
+    assert_true(begin_of(c) > end_of(b));
+}
+
 /* ---- completions --------------------------------------------------------------------------- */
 
 static struct {
@@ -408,6 +436,7 @@ int main(void)
         TEST(test_a_region_behind_one_that_is_called_is_called_too),
         TEST(test_a_region_of_a_cancelled_run_is_not_launched),
         TEST(test_a_cancel_does_not_reach_into_a_launched_region),
+        TEST(test_freezing_survives_every_failed_allocation),
         TEST(test_a_refused_completion_is_told_to_the_callback),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

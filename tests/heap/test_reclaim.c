@@ -94,6 +94,29 @@ static void test_full_kind_trades_pieces_for_what_is_needed(void **state)
     }
 }
 
+/* A single unit, here of 4 MiB, beside a block is a piece, too. */
+static void test_single_units_are_pieces(void **state)
+{
+    (void)state;
+    enum { COUNT = 4 };
+    gantry_heap_options options = GANTRY_HEAP_OPTIONS_INIT;
+    options.slab_bytes[GANTRY_MEMORY_DEVICE] = 16 * MIB;
+    options.limit_bytes[GANTRY_MEMORY_DEVICE] = 64 * MIB;
+    gantry_heap *heap = heap_scene_open(&options);
+    void *blocks[COUNT], *large = NULL;
+    for (int i = 0; i < COUNT; i++) {
+        blocks[i] = heap_scene_alloc(heap, GANTRY_MEMORY_DEVICE, 12 * MIB);
+    }
+    assert_int_equal(fake_driver.device_bytes, 64 * MIB);
+    assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, 16 * MIB, 0, SITE, &large));
+    assert_int_equal(fake_driver.device_bytes, 64 * MIB);
+    assert_ok(gantry_heap_free(heap, large));
+    for (int i = 0; i < COUNT; i++) {
+        assert_ok(gantry_heap_free(heap, blocks[i]));
+    }
+    heap_scene_close(heap);
+}
+
 /* More than `keep_bytes` lies unused: the thread gives it back, nobody else. */
 static void test_excess_is_given_back_on_the_side(void **state)
 {
@@ -440,6 +463,7 @@ int main(void)
         cmocka_unit_test(test_unbounded_releases_run_all_at_once),
         cmocka_unit_test(test_inline_release_runs_on_the_caller),
         cmocka_unit_test(test_destroy_calls_what_is_still_queued),
+        cmocka_unit_test(test_single_units_are_pieces),
         cmocka_unit_test(test_excess_is_given_back_on_the_side),
         cmocka_unit_test(test_a_slab_that_went_is_not_found),
         cmocka_unit_test(test_blocks_in_the_place_of_small_ones_are_their_own),
