@@ -275,6 +275,9 @@ static void test_auto_keeps_what_costs_less_for_each_shape(void **state)
     assert_false(settles_on_graphs(&graphs, 2, 4000, 9000));
     assert_true(gy_graphs_choose(&graphs, 1));
     assert_false(gy_graphs_choose(&graphs, 2));
+    assert_false(
+        gy_graphs_choose(&graphs, 1 + GY_GRAPHS_SHAPES)); /* another one, in the place of the first */
+    assert_true(settles_on_graphs(&graphs, 1, 4000, 600));
     /* After some hundred batches it looks again: the machine has changed. */
     for (int batch = 0; batch < 600; batch++) {
         bool as_graph = gy_graphs_choose(&graphs, 1);

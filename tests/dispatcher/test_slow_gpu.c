@@ -1,5 +1,6 @@
 /* Declared memory and blocks on their way back while the GPU is slow: nothing is handed on before it has
  * passed, and everything when it has. */
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "context/context.h"
 #include "dispatcher/internal.h"
@@ -335,6 +336,72 @@ static void test_the_queue_of_a_stream_grows_wherever_it_is(void **state)
     }
 }
 
+static struct {
+    _Atomic(bool) asks;
+    void *block;
+    gantry_status status;
+} asking;
+
+static gantry_launch_result ask_for_more(gantry_launch *launch, void *arg)
+{
+    (void)arg;
+    atomic_store(&asking.asks, true);
+    asking.status = gantry_launch_alloc(launch, GANTRY_MEMORY_DEVICE, 21 * MIB, 0, GANTRY_ALLOC_SITE("more"),
+                                        &asking.block);
+    return GANTRY_LAUNCH_DONE;
+}
+
+/* The dispatcher's thread itself waits for a block on its way back, which the GPU is still busy with. */
+static void test_a_callback_waits_for_blocks_on_their_way(void **state)
+{
+    (void)state;
+    gantry_heap *heap = gantry_context_heap(fixture.context);
+    work.count = 1;
+    work.status = GANTRY_OK;
+    assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, 20 * MIB, 0, GANTRY_ALLOC_SITE("test"),
+                                &work.blocks[0]));
+    (void)submit(GANTRY_TASK_KERNEL, free_all, NULL, 0);
+    emu.hold();
+    assert_ok(gpu_fixture_step(&fixture));
+    let_it_look();
+    atomic_store(&asking.asks, false);
+    (void)submit(GANTRY_TASK_KERNEL, ask_for_more, NULL, 0);
+    start();
+    deadline_await(atomic_load(&asking.asks), "a callback to be called");
+    for (int i = 0; i < 1000; i++) {
+        sched_yield(); /* who would give up may do so now */
+    }
+    emu.release();
+    assert_ok(gpu_fixture_stop(&fixture));
+    assert_ok(asking.status);
+    assert_ok(gantry_heap_free(heap, asking.block));
+}
+
+static gantry_launch_result free_without_memory(gantry_launch *launch, void *arg)
+{
+    gantry_status *statuses = arg;
+    gy_fault_arm(0);
+    statuses[0] = gantry_free_after(work.blocks[0], launch);
+    gy_fault_arm(-1);
+    statuses[1] = gantry_free_after(work.blocks[0], launch);
+    return GANTRY_LAUNCH_DONE;
+}
+
+/* The block is the application's until there is memory to remember it. */
+static void test_a_free_without_host_memory_can_be_repeated(void **state)
+{
+    (void)state;
+    gantry_status statuses[2];
+    uint64_t before = blocks_in_use();
+    allocate(1);
+    (void)submit(GANTRY_TASK_KERNEL, free_without_memory, statuses, 0);
+    assert_ok(gpu_fixture_step(&fixture));
+    assert_int_equal(statuses[0], GANTRY_ERR_OUT_OF_HOST_MEMORY);
+    assert_ok(statuses[1]);
+    deadline_await(gpu_fixture_stats(&fixture).frees_pending == 0, "a block to come back");
+    assert_int_equal(blocks_in_use(), before);
+}
+
 /* It waits for a position that nobody looks out for any more. */
 static void test_blocks_of_a_lost_context_come_back_whatever_they_wait_for(void **state)
 {
@@ -361,6 +428,8 @@ int main(void)
         TEST(test_what_was_declared_is_not_somebody_elses),
         TEST(test_memory_comes_back_while_the_dispatcher_is_busy),
         TEST(test_the_queue_of_a_stream_grows_wherever_it_is),
+        TEST(test_a_callback_waits_for_blocks_on_their_way),
+        TEST(test_a_free_without_host_memory_can_be_repeated),
         TEST(test_blocks_of_a_lost_context_come_back_whatever_they_wait_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -118,12 +118,32 @@ static void test_the_completion_thread_may_fall_asleep_while_it_is_told(void **s
     close_dispatcher();
 }
 
+/* Whoever told a completion puts its events back for the next one. */
+static void test_events_of_completions_are_used_again(void **state)
+{
+    (void)state;
+    const gantry_wait_mode modes[] = {GANTRY_WAIT_BLOCK, GANTRY_WAIT_HYBRID, GANTRY_WAIT_YIELD};
+    struct gantry_emu_control emu;
+    for (size_t i = 0; i < 3; i++) {
+        (void)open_dispatcher(modes[i]);
+        assert_true(gpu_fixture_controls(&emu));
+        int64_t warm = 0;
+        for (int runs = 0; runs < 60; runs++) {
+            run();
+            warm = runs == 20 ? emu.live(GANTRY_EMU_LIVE_EVENTS) : warm;
+        }
+        assert_true(emu.live(GANTRY_EMU_LIVE_EVENTS) <= warm + 4);
+        close_dispatcher();
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_dispatcher_hears_of_tasks),
         cmocka_unit_test(test_the_completion_thread_hears_of_completions),
         cmocka_unit_test(test_the_completion_thread_may_fall_asleep_while_it_is_told),
+        cmocka_unit_test(test_events_of_completions_are_used_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
