@@ -16,6 +16,7 @@
  * as FAILED, in order of arrival; releasing makes dependents ready, which arrive in turn, until the graph
  * has drained.  Completions already asked for are failed by the completion thread. */
 #include "base/clock.h"
+#include "base/point.h"
 #include "base/span.h"
 #include "dispatcher/launchers.h"
 #include "profile/cta.h"
@@ -681,6 +682,7 @@ void gy_gd_main(void *arg)
         }
         gy_gd_flush_completions(d); /* what ended without a batch may have asked for some */
         gy_gpu_debt_settle(&d->debt);
+        gy_point(GY_POINT_INBOX_READ, &d->inbox);
         if (has_work(d)) {
             run_batch(d);
         } else if (closing) {

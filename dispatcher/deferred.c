@@ -1,6 +1,7 @@
 #include "dispatcher/deferred.h"
 
 #include "base/alloc.h"
+#include "base/point.h"
 
 #include <string.h>
 
@@ -103,6 +104,7 @@ bool gy_deferred_take(struct gy_deferred *d, uint32_t stream, gantry_memory_kind
         if (claim.address == 0) {
             continue;
         }
+        gy_point(GY_POINT_DEFERRED_TRY, d);
         bool reused = gy_heap_reuse(d->heap, &claim, kind, bytes, alignment, site);
         bool gone = false;
         gy_mutex_lock(&d->lock);

@@ -1,6 +1,5 @@
 /* How the dispatcher's thread waits for work. */
 #include "base/clock.h"
-#include "base/point.h"
 #include "dispatcher/internal.h"
 #include "taskman/patience.h"
 
@@ -41,7 +40,6 @@ static void await_tasks(struct gantry_dispatcher *d, uint32_t seen, bool tasks_t
 
 void gy_gd_wait(struct gantry_dispatcher *d, uint32_t seen, bool tasks_too)
 {
-    gy_point(GY_POINT_INBOX_READ, &d->inbox);
     uint64_t deadline = gy_shares_any(&d->shares) ? gy_shares_deadline(&d->shares) : 0;
 #ifdef GANTRY_TESTING
     if (deadline != 0 && gy_share_test_clock != NULL) {

@@ -7,6 +7,7 @@
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/deadline.h"
 #include "tests/support/gpu_fixture.h"
+#include "tests/support/stops.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -172,6 +173,34 @@ static void test_memory_that_ends_after_the_last_flush_comes_back(void **state)
     assert_int_equal(atomic_load(&calls), 1);
     emu.release();
     assert_ok(gpu_fixture_stop(&fixture));
+    assert_int_equal(atomic_load(&calls), 2);
+    await_nothing_held();
+}
+
+/* The same when the dispatcher has just looked, and found nothing. */
+static void test_memory_that_ends_before_the_dispatcher_sleeps_comes_back(void **state)
+{
+    (void)state;
+    uint32_t first = declare(), second = declare();
+    gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
+    gantry_task *last;
+    desc.run = wait_to_end;
+    desc.memory = first;
+    assert_ok(gantry_taskman_submit(fixture.manager, &desc, &last));
+    gpu_fixture_after(last, submit(GANTRY_TASK_KERNEL, count_call, NULL, first));
+    (void)submit(GANTRY_TASK_KERNEL, count_call, NULL, second);
+    atomic_store(&may_end, false);
+    start();
+    deadline_await(atomic_load(&calls) == 1, "the first job to be launched");
+    let_it_look();
+    stops_arm(0, GY_POINT_INBOX_READ, &dispatcher->inbox);
+    gy_inbox_signal(&dispatcher->inbox);
+    stops_await(0);
+    atomic_store(&may_end, true);
+    deadline_await(atomic_load(&dispatcher->admission.has_events), "the first job to end");
+    stops_go(0);
+    assert_ok(gpu_fixture_stop(&fixture));
+    gy_point_hook(NULL);
     assert_int_equal(atomic_load(&calls), 2);
     await_nothing_held();
 }
@@ -377,6 +406,40 @@ static void test_a_callback_waits_for_blocks_on_their_way(void **state)
     assert_ok(gantry_heap_free(heap, asking.block));
 }
 
+static gantry_launch_result ask_for_less(gantry_launch *launch, void *arg)
+{
+    (void)arg;
+    asking.status = gantry_launch_alloc(launch, GANTRY_MEMORY_DEVICE, 100000, 0, GANTRY_ALLOC_SITE("less"),
+                                        &asking.block);
+    return GANTRY_LAUNCH_DONE;
+}
+
+/* A block is tried, and too small, and its turn comes meanwhile: it comes back all the same. */
+static void test_a_block_that_is_tried_when_its_turn_comes_is_not_lost(void **state)
+{
+    (void)state;
+    gantry_dispatcher_set_concurrent_streams(dispatcher, false);
+    uint64_t before = blocks_in_use();
+    allocate(1);
+    (void)submit(GANTRY_TASK_KERNEL, free_all, NULL, 0);
+    emu.hold();
+    assert_ok(gpu_fixture_step(&fixture));
+    stops_arm(0, GY_POINT_DEFERRED_TRY, &dispatcher->deferred);
+    (void)submit(GANTRY_TASK_KERNEL, ask_for_less, NULL, 0);
+    start();
+    stops_await(0);
+    const struct gy_deferred_queue *queue = &dispatcher->deferred.queues[0];
+    emu.release();
+    deadline_await(atomic_load(&queue->head) == queue->tail, "the block's turn to come");
+    stops_go(0);
+    assert_ok(gpu_fixture_stop(&fixture));
+    gy_point_hook(NULL);
+    assert_ok(asking.status);
+    deadline_await(gpu_fixture_stats(&fixture).frees_pending == 0, "the block to come back");
+    assert_int_equal(blocks_in_use(), before + 1);
+    assert_ok(gantry_heap_free(gantry_context_heap(fixture.context), asking.block));
+}
+
 static gantry_launch_result free_without_memory(gantry_launch *launch, void *arg)
 {
     gantry_status *statuses = arg;
@@ -425,10 +488,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_memory_is_handed_on_when_the_gpu_has_passed),
         TEST(test_memory_that_ends_after_the_last_flush_comes_back),
+        TEST(test_memory_that_ends_before_the_dispatcher_sleeps_comes_back),
         TEST(test_what_was_declared_is_not_somebody_elses),
         TEST(test_memory_comes_back_while_the_dispatcher_is_busy),
         TEST(test_the_queue_of_a_stream_grows_wherever_it_is),
         TEST(test_a_callback_waits_for_blocks_on_their_way),
+        TEST(test_a_block_that_is_tried_when_its_turn_comes_is_not_lost),
         TEST(test_a_free_without_host_memory_can_be_repeated),
         TEST(test_blocks_of_a_lost_context_come_back_whatever_they_wait_for),
     };

@@ -300,6 +300,21 @@ static void test_streams_can_be_returned(void **state)
     assert_true(gy_trail_stream(again) < 2);
 }
 
+static void test_what_has_passed_stays_passed(void **state)
+{
+    struct pool *pool = *state;
+    uint64_t position = run_task(pool, GY_TRAIL_NONE, 1);
+    for (int i = 0; i < 4; i++) {
+        position = run_task(pool, position, 1);
+    }
+    uint32_t stream = gy_trail_stream(position);
+    gy_streams_passed(&pool->streams, stream, 4);
+    gy_streams_passed(&pool->streams, stream, 2); /* told later, as of a task of another completion ring */
+    assert_int_equal(atomic_load(&pool->streams.streams[stream].completed), 4);
+    gy_streams_passed(&pool->streams, stream, 5);
+    assert_int_equal(atomic_load(&pool->streams.streams[stream].completed), 5);
+}
+
 /* Who cannot inherit waits for the task itself, not for what its stream does next. */
 static void test_two_dependents_get_an_event_at_once(void **state)
 {
@@ -360,6 +375,7 @@ int main(void)
         TEST(test_after_everything_waits_for_every_stream),
         TEST(test_a_position_older_than_the_kept_events_is_still_covered),
         TEST(test_streams_can_be_returned),
+        TEST(test_what_has_passed_stays_passed),
         TEST(test_two_dependents_get_an_event_at_once),
         TEST(test_a_shared_stream_is_busy_until_its_last_task_ends),
     };

@@ -13,7 +13,7 @@
 
 #include <stdio.h>
 
-enum { ITEMS = 3 };
+enum { FULL = 256, ITEMS = FULL + 1 }; /* FULL: what a deque has room for at first */
 
 static gantry_task items[ITEMS];
 static struct gy_deque deque;
@@ -70,9 +70,13 @@ static void push_list_and_take(void)
 
 static void begin_with(int count)
 {
+    static gantry_task stranger;
     memset(got, 0, sizeof(got));
     strange = pushed = 0;
     deque.top = deque.bottom = 0;
+    for (int i = 0; i < FULL; i++) {
+        slot_store(deque.array, i, &stranger);
+    }
     while (pushed < count) {
         push();
     }
@@ -93,9 +97,16 @@ static void begin_with_two(void)
     begin_with(2);
 }
 
+static void begin_full(void)
+{
+    begin_with(FULL);
+    gy_fault_arm(0); /* no larger array */
+}
+
 static const char *check(void)
 {
     static char text[128];
+    gy_fault_arm(-1);
     for (gantry_task *task; (task = gy_deque_take(&deque)) != NULL;) {
         get(task);
     }
@@ -104,8 +115,8 @@ static const char *check(void)
         right = right && got[i] == (i < pushed);
     }
     (void)snprintf(text, sizeof(text),
-                   "of %d tasks the first was got %d times, the second %d, the third %d; %d strangers",
-                   pushed, got[0], got[1], got[2], strange);
+                   "of %d tasks the first was got %d times, the second %d, the last %d; %d strangers", pushed,
+                   got[0], got[1], got[pushed > 0 ? pushed - 1 : 0], strange);
     return right ? NULL : text;
 }
 
@@ -142,6 +153,13 @@ static void test_a_thief_sees_what_was_pushed(void **state)
     explore(&(struct weak_scene){begin_empty, {push_and_take, steal, NULL}, check});
     explore(&(struct weak_scene){begin_with_one, {push_list_and_take, steal_twice, NULL}, check});
     explore(&(struct weak_scene){begin_empty, {push_list_and_take, steal, steal}, check});
+}
+
+/* The owner may use a slot again as soon as its task was stolen. */
+static void test_a_slot_is_read_before_it_is_given_up(void **state)
+{
+    (void)state;
+    explore(&(struct weak_scene){begin_full, {push, steal, NULL}, check});
 }
 
 /* ---- the simulation itself ----------------------------------------------------------------- */
@@ -210,6 +228,7 @@ int main(void)
         cmocka_unit_test(test_the_last_task_goes_to_one),
         cmocka_unit_test(test_the_owner_keeps_what_it_takes_without_a_race),
         cmocka_unit_test(test_a_thief_sees_what_was_pushed),
+        cmocka_unit_test(test_a_slot_is_read_before_it_is_given_up),
         cmocka_unit_test(test_what_the_simulation_finds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
