@@ -279,7 +279,9 @@ static void dispatch(gantry_taskman *manager, gantry_task *task)
         gy_taskman_count_off(manager, GY_WORK_ACTIVE);
         return;
     }
-    gy_ready_dispatch(manager, &ready);
+    if (!gy_task_put_aside(&ready)) {
+        gy_ready_dispatch(manager, &ready);
+    }
 }
 
 /* The caller's reference is still there, so the task has not begun. */

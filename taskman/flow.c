@@ -85,7 +85,7 @@ size_t gy_flow_release(gantry_task *task, gantry_status result, struct gy_ready 
     gy_task_drop_trail(task);
     atomic_store_explicit(&task->gpu.trail, 0, memory_order_relaxed);
     if (gy_task_has(task, GY_TASK_HAS_RELEASE)) {
-        task->release(task, task->arg, result);
+        gy_task_call_release(task, result);
     }
     size_t made_ready = 0;
     uint32_t index = 0;

@@ -3,7 +3,8 @@
  * It takes no lock and allocates nothing: one read-modify-write per edge, one that closes the list of
  * edges, one that counts the task off its manager (a worker saves up several of those).  It does not recurse:
  * what needs no running (sync points, unfilled names, doomed CPU tasks) is queued in struct gy_ready and
- * released in a loop, so a chain of any length needs the same stack.
+ * released in a loop, so a chain of any length needs the same stack; callbacks.c does that for chains of
+ * release callbacks.
  *
  * The order for one task: final state; for each dependent, in order of declaration, GPU positions and
  * failure, then its reference; the ready ones are handed out; drop; release callback; count-down.  After
@@ -322,7 +323,7 @@ static GY_INLINE size_t end_task(gantry_task *task, gantry_status result, struct
     }
     gy_task_drop_trail(task);
     if ((flags & GY_TASK_HAS_RELEASE) != 0) {
-        task->release(task, task->arg, result);
+        gy_task_call_release(task, result);
     }
     if ((task->traits & GY_TRAIT_MEMORY) != 0) {
         gy_taskman_end_memory(task);

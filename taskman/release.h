@@ -62,6 +62,12 @@ static inline void gy_ready_sort(struct gy_ready *ready, gantry_task *task)
  * touches neither the tasks nor their manager afterwards, unless it knows that work is left. */
 void gy_ready_dispatch(gantry_taskman *manager, struct gy_ready *ready);
 
+/* callbacks.c: call the task's release callback, and release what that has put aside. */
+void gy_task_call_release(gantry_task *task, gantry_status result);
+/* callbacks.c: the one task in `ready` was let go by the calling thread.  True: inside of a release callback,
+ * and there is nothing to run; it is released when that has returned. */
+bool gy_task_put_aside(struct gy_ready *ready);
+
 /* The last that happens to a task or several: take `less` off the manager's `work` and `odd` off its
  * `odd_pending`, and wake who waits for that.  The manager may be gone when this returns. */
 void gy_taskman_count_off_both(gantry_taskman *manager, uint64_t less, uint64_t odd);

@@ -167,7 +167,9 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_task_finish_before(gantry_task
  *                                       not prevent */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_task_add_reference(gantry_task *task);
 
-/** Give one reference back; at 0 the task is dispatched before the call returns.
+/** Give one reference back; at 0 the task is dispatched before the call returns.  A sync point is released
+ *  then, too; in a release callback that happens when the callback has returned, however long a chain of such
+ *  callbacks gets.
  *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL
  *  @retval GANTRY_ERR_STATE             the task has no reference left to remove, or is not part of this run

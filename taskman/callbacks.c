@@ -1,0 +1,54 @@
+/* Release callbacks: the application's code, called while a task is being released.
+ *
+ * A callback may give back the last reference of another task.  One that somebody else runs is queued.  One
+ * with nothing to run (a sync point, a name without a task, a doomed task) is released by whoever took the
+ * reference, and its own callback may do the same: called from within each other, a long chain of them would
+ * overflow the stack.  So while a thread is inside of a callback such tasks are put aside, and the outermost
+ * callback is followed by a loop over them. */
+#include "taskman/manager.h"
+#include "taskman/pool.h"
+#include "taskman/release.h"
+
+/* Of the calling thread. */
+static _Thread_local struct {
+    bool is_inside;
+    struct gy_task_list aside; /* READY, to be released; each keeps its manager from being idle */
+} callbacks __attribute__((tls_model("initial-exec")));
+
+static void release_aside(gantry_task *task)
+{
+    gantry_taskman *manager = task->manager;
+    gantry_cpu_dispatcher *pool = manager->pool;
+    struct gy_ready ready;
+    gy_ready_init(&ready);
+    gy_task_list_add(&ready.resolve, task);
+    gy_pool_enter(pool);
+    gy_ready_dispatch(manager, &ready);
+    gy_pool_leave(pool);
+}
+
+void gy_task_call_release(gantry_task *task, gantry_status result)
+{
+    if (callbacks.is_inside) {
+        task->release(task, task->arg, result);
+        return;
+    }
+    callbacks.is_inside = true;
+    task->release(task, task->arg, result);
+    while (callbacks.aside.first != NULL) {
+        gantry_task *next = callbacks.aside.first;
+        callbacks.aside.first = next->gpu.next;
+        release_aside(next);
+    }
+    callbacks.is_inside = false;
+}
+
+bool gy_task_put_aside(struct gy_ready *ready)
+{
+    gantry_task *task = ready->resolve.first;
+    if (!callbacks.is_inside || task == NULL) {
+        return false;
+    }
+    gy_task_list_add(&callbacks.aside, task);
+    return true;
+}
