@@ -5,6 +5,7 @@
 #include "taskman/pool.h"
 #include "taskman/release.h"
 #include "taskman/state.h"
+#include "taskman/worker.h"
 
 /* The edge is linked: what else is known of it. */
 static inline void note_edge(struct gy_graph *graph, gantry_task *predecessor, gantry_task *successor,
@@ -244,28 +245,50 @@ static gantry_status refuse_unhold(const gantry_task *task)
     return GY_FAIL(GANTRY_ERR_STATE, "reference: task '%s' has none left to remove", gantry_task_label(task));
 }
 
+/* Somebody gives a reference on `task` back as failed. */
+static GY_COLD void keep_cause(gantry_task *task, gantry_status why)
+{
+    struct gy_kept_error before;
+    gy_error_keep(&before);
+    if (gy_error_last()->status != why) {
+        (void)GY_FAIL(why, "a reference on it was given back with %s", gantry_status_name(why));
+    }
+    gy_taskman_keep_failure(task->manager, task, why);
+    gy_error_put_back(&before);
+}
+
+static void unhold_locked(gantry_taskman *manager, gantry_task *task, gantry_status why)
+    GY_REQUIRES(manager->lock)
+{
+    manager->outside--;
+    if (why != GANTRY_OK) {
+        gy_task_doom(task, why);
+    }
+    if (atomic_fetch_sub_explicit(&task->references, 1, memory_order_acq_rel) == 1) {
+        gy_task_set(task, GY_TASK_PARKED);
+    }
+}
+
 /* Before the start, the references that edges and the start itself will remove are not the caller's.
  * True: done here, `*status` says how. */
-static bool unhold_while_building(gantry_task *task, gantry_status *status)
+static bool unhold_while_building(gantry_task *task, gantry_status why, gantry_status *status)
 {
     gantry_taskman *manager = task->manager;
     bool is_light = gy_task_has(task, GY_TASK_LIGHT);
     gy_fast_lock_take(&manager->lock);
     bool is_building = gy_taskman_phase(manager) == GY_BUILDING;
-    if (is_building) {
-        int32_t references = atomic_load_explicit(&task->references, memory_order_relaxed);
-        int32_t owned = (is_light ? 0 : 1) + (int32_t)task->predecessors;
-        if (references <= owned) {
-            *status = refuse_unhold(task);
-        } else {
-            *status = GANTRY_OK;
-            manager->outside--;
-            if (atomic_fetch_sub_explicit(&task->references, 1, memory_order_acq_rel) == 1) {
-                gy_task_set(task, GY_TASK_PARKED);
-            }
-        }
+    int32_t references = atomic_load_explicit(&task->references, memory_order_relaxed);
+    bool is_held = is_building && references > (is_light ? 0 : 1) + (int32_t)task->predecessors;
+    if (is_held) {
+        unhold_locked(manager, task, why);
     }
     gy_fast_lock_give(&manager->lock);
+    if (is_building) {
+        *status = is_held ? GANTRY_OK : refuse_unhold(task);
+    }
+    if (is_held && why != GANTRY_OK) {
+        keep_cause(task, why);
+    }
     return is_building;
 }
 
@@ -284,18 +307,11 @@ static void dispatch(gantry_taskman *manager, gantry_task *task)
     }
 }
 
-/* The caller's reference is still there, so the task has not begun. */
-static GY_COLD void fail_held(gantry_task *task, gantry_status why)
-{
-    gy_taskman_keep_failure(task->manager, task, why);
-    gy_task_doom(task, why == GANTRY_ERR_DEVICE_LOST ? why : GANTRY_ERR_TASK_FAILED);
-}
-
 gantry_status gy_taskman_unhold(gantry_task *task, gantry_status why)
 {
     gantry_taskman *manager = task->manager;
     gantry_status status;
-    if (gy_taskman_phase(manager) == GY_BUILDING && unhold_while_building(task, &status)) {
+    if (gy_taskman_phase(manager) == GY_BUILDING && unhold_while_building(task, why, &status)) {
         return status;
     }
     int32_t references = atomic_load_explicit(&task->references, memory_order_relaxed);
@@ -306,7 +322,8 @@ gantry_status gy_taskman_unhold(gantry_task *task, gantry_status why)
         return refuse_unhold(task);
     }
     if (why != GANTRY_OK) {
-        fail_held(task, why);
+        keep_cause(task, why); /* our reference is still there: the task has not begun */
+        gy_task_doom(task, why);
     }
     do {
         if (references <= 0) {

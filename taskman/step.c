@@ -1,4 +1,5 @@
 /* A step of a task manager: start, wait, stop, reset; and what it counts. */
+#include "base/alloc.h"
 #include "base/handle.h"
 #include "base/options.h"
 #include "taskman/manager.h"
@@ -46,6 +47,7 @@ struct starter {
     struct gy_ready ready;
     size_t found;            /* tasks in `ready` */
     struct gy_start_job job; /* for the workers; left 0: none */
+    uint64_t edges;          /* that were looked at before, see check_graph() */
 };
 
 /* Nobody else changes references before the step runs: they do it under the lock that we hold. */
@@ -105,31 +107,41 @@ static void start_tasks_locked(gantry_taskman *manager, struct starter *starter)
     gy_graph_each(&view, start_task, starter);
 }
 
-/* No edge can be added between the search and the change of phase: both under one lock.  What the start
- * itself makes ready is counted as active, and the start too, until all is handed out. */
-static gantry_status begin_running(gantry_taskman *manager, struct starter *starter)
+/* Can it begin?  Changes nothing. */
+static gantry_status check_graph_locked(gantry_taskman *manager) GY_REQUIRES(manager->lock)
 {
-    gantry_status status = GANTRY_OK;
-    gy_fast_lock_take(&manager->lock);
+    if (manager->frozen) {
+        return GANTRY_OK;
+    }
+    return manager->conditions != 0
+               ? GY_FAIL(GANTRY_ERR_STATE, "start: the graph has conditions: freeze it first")
+               : gy_taskman_check_cycles(manager, "start");
+}
+
+/* What the start itself makes ready is counted as active, and the start too, until all is handed out. */
+static void begin_running_locked(gantry_taskman *manager, struct starter *starter) GY_REQUIRES(manager->lock)
+{
     if (manager->frozen) {
         gy_taskman_rearm(manager);
         start_frozen_locked(manager, starter);
-    } else if (manager->conditions != 0) {
-        status = GY_FAIL(GANTRY_ERR_STATE, "start: the graph has conditions: freeze it first");
     } else {
-        status = gy_taskman_check_cycles(manager, "start");
-        if (status == GANTRY_OK) {
-            start_tasks_locked(manager, starter);
-        }
+        start_tasks_locked(manager, starter);
     }
+    gy_taskman_begin_all_memory(manager);
+    uint64_t pending = manager->flow ? 0 : manager->counted;
+    uint64_t active = starter->found + manager->outside + 1;
+    atomic_store_explicit(&manager->work, pending * GY_WORK_PENDING + active * GY_WORK_ACTIVE,
+                          memory_order_relaxed);
+    gy_taskman_enter_phase(manager, GY_RUNNING);
+}
+
+/* No edge can be added between the search and the change of phase: both under one lock. */
+static gantry_status begin_running(gantry_taskman *manager, struct starter *starter)
+{
+    gy_fast_lock_take(&manager->lock);
+    gantry_status status = check_graph_locked(manager);
     if (status == GANTRY_OK) {
-        gy_taskman_begin_all_memory(manager);
-        uint64_t pending = manager->flow ? 0 : manager->counted;
-        atomic_store_explicit(&manager->work,
-                              pending * GY_WORK_PENDING +
-                                  (starter->found + manager->outside + 1) * GY_WORK_ACTIVE,
-                              memory_order_relaxed);
-        gy_taskman_enter_phase(manager, GY_RUNNING);
+        begin_running_locked(manager, starter);
     }
     gy_fast_lock_give(&manager->lock);
     return status;
@@ -162,8 +174,9 @@ static struct gy_worker *hand_out(gantry_taskman *manager, struct starter *start
     return self;
 }
 
-/* `out` gets what hand_out() returns. */
-static gantry_status start_step(gantry_taskman *manager, bool will_wait, struct gy_worker **out)
+/* Before anything of a start: who calls, the phase, and, if that is right, the GPU dispatcher, which is told
+ * that a step begins. */
+static gantry_status prepare_start(gantry_taskman *manager)
 {
     gantry_status status = gy_taskman_check_owner(manager, "start");
     if (status != GANTRY_OK) {
@@ -173,18 +186,29 @@ static gantry_status start_step(gantry_taskman *manager, bool will_wait, struct 
     if (phase != GY_BUILDING && !(phase == GY_STOPPED && manager->frozen)) {
         return GY_FAIL(GANTRY_ERR_STATE, "start: the task manager is %s", gy_taskman_phase_name(phase));
     }
+    return manager->gpu != NULL ? manager->gpu_ops->step_begin(manager->gpu) : GANTRY_OK;
+}
+
+static void undo_prepare_start(gantry_taskman *manager)
+{
     if (manager->gpu != NULL) {
-        status = manager->gpu_ops->step_begin(manager->gpu);
-        if (status != GANTRY_OK) {
-            return status;
-        }
+        manager->gpu_ops->step_end(manager->gpu);
+    }
+}
+
+/* `out` gets what hand_out() returns. */
+static gantry_status start_step(gantry_taskman *manager, bool will_wait, struct gy_worker **out)
+{
+    gantry_status status = prepare_start(manager);
+    if (status != GANTRY_OK) {
+        return status;
     }
     struct starter starter = {0};
     status = begin_running(manager, &starter);
     if (status == GANTRY_OK) {
         *out = hand_out(manager, &starter, will_wait);
-    } else if (manager->gpu != NULL) {
-        manager->gpu_ops->step_end(manager->gpu);
+    } else {
+        undo_prepare_start(manager);
     }
     return status;
 }
@@ -196,6 +220,92 @@ gantry_status gantry_taskman_start(gantry_taskman *manager)
     }
     struct gy_worker *none;
     return start_step(manager, false, &none);
+}
+
+/* ---- several at once --------------------------------------------------------------------------- */
+
+static gantry_status check_managers(gantry_taskman *const *managers, size_t count)
+{
+    if (managers == NULL && count != 0) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "start_all: `managers` is NULL");
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (GY_HANDLE_IS_BAD_IN("gantry_taskman_start_all", TASKMAN, managers[i])) {
+            return GANTRY_ERR_INVALID_ARGUMENT;
+        }
+        if (managers[i] == NULL) {
+            return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "start_all: task manager %zu of %zu is NULL", i,
+                           count);
+        }
+        for (size_t before = 0; before < i; before++) {
+            if (managers[before] == managers[i]) {
+                return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
+                               "start_all: task managers %zu and %zu are the same", before, i);
+            }
+        }
+    }
+    return GANTRY_OK;
+}
+
+/* Nothing is started yet.  `starter` notes which of the edges were looked at. */
+static gantry_status check_graph(gantry_taskman *manager, struct starter *starter)
+{
+    gy_fast_lock_take(&manager->lock);
+    gantry_status status = check_graph_locked(manager);
+    starter->edges = manager->graph.edges;
+    gy_fast_lock_give(&manager->lock);
+    return status;
+}
+
+/* An edge that came since counts as one that was declared while running. */
+static void begin_running_checked(gantry_taskman *manager, struct starter *starter)
+{
+    gy_fast_lock_take(&manager->lock);
+    manager->may_have_cycle |= !manager->frozen && manager->graph.edges != starter->edges;
+    begin_running_locked(manager, starter);
+    gy_fast_lock_give(&manager->lock);
+}
+
+/* Every manager runs before the first task of any is handed out. */
+static gantry_status start_managers(gantry_taskman *const *managers, size_t count, struct starter *starters)
+{
+    gantry_status status = GANTRY_OK;
+    size_t prepared = 0;
+    for (; prepared < count && status == GANTRY_OK; prepared++) {
+        status = prepare_start(managers[prepared]);
+    }
+    prepared -= status != GANTRY_OK;
+    for (size_t i = 0; i < count && status == GANTRY_OK; i++) {
+        status = check_graph(managers[i], &starters[i]);
+    }
+    if (status != GANTRY_OK) {
+        while (prepared > 0) {
+            undo_prepare_start(managers[--prepared]);
+        }
+        return status;
+    }
+    for (size_t i = 0; i < count; i++) {
+        begin_running_checked(managers[i], &starters[i]);
+    }
+    for (size_t i = 0; i < count; i++) {
+        (void)hand_out(managers[i], &starters[i], false);
+    }
+    return GANTRY_OK;
+}
+
+gantry_status gantry_taskman_start_all(gantry_taskman *const *managers, size_t count)
+{
+    gantry_status status = check_managers(managers, count);
+    if (status != GANTRY_OK || count == 0) {
+        return status;
+    }
+    struct starter *starters = gy_zalloc_array(count, sizeof(struct starter));
+    if (starters == NULL) {
+        return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "start_all: no memory for %zu task managers", count);
+    }
+    status = start_managers(managers, count, starters);
+    gy_free(starters);
+    return status;
 }
 
 /* ---- wait, stop ------------------------------------------------------------------------------ */

@@ -64,11 +64,13 @@ gantry_status gy_task_refuse_hold(const gantry_task *task, const char *what)
     return GY_FAIL(GANTRY_ERR_LATE_DEPENDENCY, "%s '%s' %s", what, gantry_task_label(task), why);
 }
 
+/* The first reason counts, but anything else is said rather than that the run was cancelled, and nothing
+ * rather than that the device is lost. */
 void gy_task_doom(gantry_task *task, gantry_status why)
 {
     int8_t before = atomic_load_explicit(&task->doom, memory_order_relaxed);
-    while (before != (int8_t)why && before != (int8_t)GANTRY_ERR_DEVICE_LOST &&
-           (before == GANTRY_OK || why != GANTRY_ERR_CANCELLED) &&
+    while ((before == GANTRY_OK || before == (int8_t)GANTRY_ERR_CANCELLED || why == GANTRY_ERR_DEVICE_LOST) &&
+           before != (int8_t)why &&
            !atomic_compare_exchange_weak_explicit(&task->doom, &before, (int8_t)why, memory_order_relaxed,
                                                   memory_order_relaxed)) {
     }
@@ -124,6 +126,25 @@ gantry_status gantry_task_remove_reference(gantry_task *task)
     gantry_cpu_dispatcher *pool = task->manager->pool;
     gy_pool_enter(pool);
     gantry_status status = gy_taskman_unhold(task, GANTRY_OK);
+    gy_pool_leave(pool);
+    return status;
+}
+
+gantry_status gantry_task_fail_reference(gantry_task *task, gantry_status cause)
+{
+    if (GY_HANDLE_IS_BAD(TASK, task)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
+    if (task == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "reference: task is NULL");
+    }
+    if (cause >= GANTRY_OK || cause < GANTRY_ERR_CANCELLED) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "reference: task '%s' cannot fail for %d",
+                       gantry_task_label(task), (int)cause);
+    }
+    gantry_cpu_dispatcher *pool = task->manager->pool;
+    gy_pool_enter(pool);
+    gantry_status status = gy_taskman_unhold(task, cause);
     gy_pool_leave(pool);
     return status;
 }
@@ -352,6 +373,6 @@ void gy_task_remove_reference_failed(gantry_task *task, gantry_status why)
 {
     gantry_cpu_dispatcher *pool = task->manager->pool;
     gy_pool_enter(pool);
-    (void)gy_taskman_unhold(task, why);
+    (void)gy_taskman_unhold(task, why == GANTRY_ERR_DEVICE_LOST ? why : GANTRY_ERR_TASK_FAILED);
     gy_pool_leave(pool);
 }

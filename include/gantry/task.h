@@ -179,6 +179,17 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_task_add_reference(gantry_task
  *                                       when what it comes after has ended */
 GANTRY_API gantry_status gantry_task_remove_reference(gantry_task *task);
 
+/** Give one reference back as failed: as gantry_task_remove_reference(), but when the task's turn comes it is
+ *  released as FAILED without running, with `cause` as its result, unless something has failed it before.
+ * What depends on it fails with GANTRY_ERR_TASK_FAILED, and so does its step, whose first failure has the
+ * calling thread's last error as its cause if that has the same status.  With it a failure crosses task
+ * managers: where the release callback of a task gives back a reference on a task of another manager, it
+ * calls this one if its `result` is not GANTRY_OK.  Also before the start.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  `task` NULL, or `cause` is GANTRY_OK or no gantry_status
+ *  @retval GANTRY_ERR_STATE             as gantry_task_remove_reference(); the task does not fail */
+GANTRY_API gantry_status gantry_task_fail_reference(gantry_task *task, gantry_status cause);
+
 /** References that hold the task back at this moment; the start's is one of them until a worker has come to
  * take it. */
 GANTRY_API int gantry_task_references(const gantry_task *task);

@@ -277,6 +277,16 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_spawn(gantry_taskman *
  *  @retval GANTRY_ERR_OUT_OF_DEVICE_MEMORY  gantry_context_is_aborted(); nothing runs */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_start(gantry_taskman *manager);
 
+/** Start several managers as one: all of them run before the first task of any begins.  So a task of one may
+ * at once give back a reference on a task of another (gantry_task_remove_reference()), as where a graph is
+ *  divided between the managers of two devices; after a start of its own the other would refuse what comes
+ *  before it runs.  When one of them cannot be started, none is.  Each is stopped for itself.  `count` 0 does
+ *  nothing.  Statuses as gantry_taskman_start(), of the first that cannot be started, and
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT    `managers` or one of them is NULL, or one is there twice
+ *  @retval GANTRY_ERR_OUT_OF_HOST_MEMORY  nothing runs */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_start_all(gantry_taskman *const *managers,
+                                                                    size_t count);
+
 /** Block until every task submitted before the call is released; the manager keeps running.  Tasks that are
  *  submitted meanwhile, by tasks or other threads, are not waited for unless a task that is comes after them;
  *  gantry_taskman_stop() waits for all.  In a frozen graph with conditions, which may go round for ever, it

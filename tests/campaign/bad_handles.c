@@ -255,6 +255,7 @@ static void manager_rows(void)
     BAD(GONE, gantry_taskman_spawn(manager, bad_body, NULL, NULL, NULL));
     BAD(GONE, gantry_taskman_declare_memory(manager, bytes, &memory));
     BAD(GONE, gantry_taskman_start(manager));
+    BAD(GONE, gantry_taskman_start_all(&manager, 1));
     BAD(GONE, gantry_taskman_start_from(manager, &task, 1));
     BAD(GONE, gantry_taskman_wait(manager));
     BAD(GONE, gantry_taskman_stop(manager));
@@ -283,6 +284,7 @@ static void task_rows(gantry_taskman *alive, gantry_task *good)
     BAD("`continuation` destroyed", gantry_taskman_spawn(alive, bad_body, NULL, NULL, task));
     BAD(GONE, gantry_task_add_reference(task));
     BAD(GONE, gantry_task_remove_reference(task));
+    BAD(GONE, gantry_task_fail_reference(task, GANTRY_ERR_IO));
     BAD(GONE, gantry_task_choose(task, 0));
     BAD(GONE, gantry_task_invalidate(task));
     BAD(GONE, gantry_task_result(task));

@@ -199,6 +199,10 @@ static void edge_rows(gantry_taskman *manager, gantry_taskman *other)
     BAD("`task` NULL", gantry_task_add_reference(NULL));
     BAD("`task` NULL", gantry_task_remove_reference(NULL));
     BAD("no reference of the caller", gantry_task_remove_reference(task));
+    BAD("`task` NULL", gantry_task_fail_reference(NULL, GANTRY_ERR_IO));
+    BAD("`cause` GANTRY_OK", gantry_task_fail_reference(task, GANTRY_OK));
+    BAD("`cause` unknown", gantry_task_fail_reference(task, (gantry_status)-77));
+    BAD("no reference of the caller", gantry_task_fail_reference(task, GANTRY_ERR_IO));
     BAD("`task` NULL", gantry_task_choose(NULL, 0));
     BAD("no condition", gantry_task_choose(task, 0));
     gantry_launch_tasks launches = {.struct_size = sizeof(launches)}, small = {.struct_size = 4};
@@ -231,6 +235,10 @@ static void state_rows(gantry_taskman *manager)
 {
     gantry_task *held = submitted(manager), *hole, *task;
     BAD("`manager` NULL", gantry_taskman_start(NULL));
+    gantry_taskman *twice[] = {manager, manager}, *none[] = {manager, NULL};
+    BAD("`managers` NULL", gantry_taskman_start_all(NULL, 1));
+    BAD("a manager is NULL", gantry_taskman_start_all(none, 2));
+    BAD("a manager twice", gantry_taskman_start_all(twice, 2));
     BAD("`manager` NULL", gantry_taskman_wait(NULL));
     BAD("not running", gantry_taskman_wait(manager));
     BAD("`manager` NULL", gantry_taskman_stop(NULL));
@@ -247,6 +255,7 @@ static void state_rows(gantry_taskman *manager)
     assert_ok(gantry_task_start_after(a, b));
     assert_ok(gantry_task_start_after(b, a));
     BAD("a cycle", gantry_taskman_start(manager));
+    BAD("a cycle", gantry_taskman_start_all(&manager, 1));
     BAD("a cycle", gantry_taskman_freeze(manager));
     assert_ok(gantry_taskman_reset(manager));
     assert_ok(gantry_taskman_get_named(manager, "hole", &hole));
@@ -256,6 +265,7 @@ static void state_rows(gantry_taskman *manager)
     assert_ok(gantry_task_add_reference(held));
     assert_ok(gantry_taskman_start(manager));
     BAD("running", gantry_taskman_start(manager));
+    BAD("running", gantry_taskman_start_all(&manager, 1));
     BAD("running", gantry_taskman_reset(manager));
     BAD("running", gantry_taskman_freeze(manager));
     BAD("running", gantry_task_invalidate(held));
