@@ -21,12 +21,10 @@
 #include "copykernel/queue.h"
 #include "copykernel/tuning.h"
 #include "driver/module.h"
+#include "profile/kernel_names.h"
 
 #include <copy_kernels.kernels.h>
 
-#include <gantry/profile.h>
-
-#include <pthread.h>
 #include <stdio.h>
 
 /* Warps of 64 registers per thread that a multiprocessor runs at once. */
@@ -236,25 +234,14 @@ static struct geometry shape_of(const gantry_copy_tuning *tuning, const struct g
     return g;
 }
 
-/* What all contexts' batches are called in recordings; registered when first needed. */
-static pthread_once_t name_once = PTHREAD_ONCE_INIT;
-static uint32_t name_number; /* immutable after name_once, as the next */
-static bool has_name;
-
-static void register_name(void)
-{
-    static const char *const name = "batched copies";
-    has_name = gantry_profile_register_kernels(&name, 1, &name_number) == GANTRY_OK;
-}
-
 /* Where the blocks of the launch leave their records; NULL: they are not recorded, or there is no room. */
 static void *records_for(const struct gy_copy_way *way, uint32_t blocks)
 {
-    if (__builtin_expect(way->ctas == NULL, 1) || pthread_once(&name_once, register_name) != 0 || !has_name) {
+    if (__builtin_expect(way->ctas == NULL, 1)) {
         return NULL;
     }
     struct gy_cta_request request = *way->request;
-    request.kernel = name_number;
+    request.kernel = GY_KERNEL_COPIES;
     request.ctas = blocks;
     return gy_cta_reserve(way->ctas, &request);
 }
@@ -263,10 +250,11 @@ static void *records_for(const struct gy_copy_way *way, uint32_t blocks)
 static gantry_status launch_kernel(struct gy_copier *copier, const struct gy_copy_way *way, enum form form,
                                    const struct geometry *g, void **arguments, uint32_t count)
 {
+    uint32_t number = GY_KERNEL_COPIES;
     void *records = records_for(way, g->blocks);
     CUfunction kernel = records != NULL ? copier->seen[form] : copier->kernels[form];
     arguments[count] = &records;
-    arguments[count + 1] = &name_number;
+    arguments[count + 1] = &number;
     if (!way->low_priority || copier->context->driver->cuLaunchKernelEx == NULL) {
         return GY_CALL(copier->context, cuLaunchKernel(kernel, g->blocks, 1, 1, g->threads, 1, 1, 0,
                                                        way->stream, arguments, NULL));

@@ -70,6 +70,7 @@ struct gy_cta {
 
     /* The dispatcher thread alone: */
     uint64_t prepared; /* the recording that prepare() was done for */
+    bool has_copies;   /* batched copies were launched in a recording: buffers are wanted from its begin */
     bool refused;
     uint32_t gpu; /* its number in the recording */
     uint32_t ctas_per_buffer;
@@ -249,7 +250,7 @@ void gy_cta_begin_batch(struct gy_cta *cta)
     if (__builtin_expect(generation == 0, 1)) {
         return;
     }
-    if (cta->prepared != generation && gy_kernel_names_exist()) {
+    if (cta->prepared != generation && (gy_kernel_names_exist() || cta->has_copies)) {
         prepare(cta, generation);
     }
 }
@@ -299,8 +300,12 @@ void *gy_cta_reserve(struct gy_cta *cta, const struct gy_cta_request *request)
     if (__builtin_expect(generation == 0, 1)) {
         return NULL;
     }
+    cta->has_copies = cta->has_copies || request->kernel == GY_KERNEL_COPIES;
     if (cta->prepared != generation && !is_capturing(cta, request->native)) {
         prepare(cta, generation); /* the recording began within this batch */
+    }
+    if (cta->prepared != generation && request->kernel == GY_KERNEL_COPIES) {
+        return NULL; /* nobody asked for these, so none is lost */
     }
     bool possible = cta->prepared == generation && !cta->refused && request->stream < STREAMS &&
                     request->ctas <= cta->ctas_per_buffer;

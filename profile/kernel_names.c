@@ -31,8 +31,8 @@ struct module {
 
 static _Atomic(struct range *) ranges; /* atomic: newest first; only grows */
 static gy_mutex lock = {PTHREAD_MUTEX_INITIALIZER, GY_RANK_LEAF};
-static uint32_t given_out;     /* guarded by lock */
-static struct module *modules; /* guarded by lock */
+static uint32_t given_out = GY_KERNEL_COPIES + 1; /* guarded by lock: the next number */
+static struct module *modules;                    /* guarded by lock */
 
 static const struct name *name_of(uint32_t kernel)
 {
@@ -47,6 +47,9 @@ static const struct name *name_of(uint32_t kernel)
 
 const char *gy_kernel_name(uint32_t kernel)
 {
+    if (kernel == GY_KERNEL_COPIES) {
+        return "batched copies";
+    }
     const struct name *name = name_of(kernel);
     return name != NULL ? name->text : "(not registered)";
 }

@@ -7,6 +7,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* The library's own number, "batched copies". */
+#define GY_KERNEL_COPIES 0u
+
 /* Any thread.  Never NULL: an unknown number has a name too. */
 const char *gy_kernel_name(uint32_t kernel);
 /* Any thread.  Has any kernel been registered? */

@@ -14,7 +14,7 @@
  *     }
  *
  * `profile` is what gantry_launch_profile() gave for this launch; NULL while nothing is recorded, and then
- * the macros do nothing but compare it.  `id` is the kernel's number, 0 to 1048575: the first number of
+ * the macros do nothing but compare it.  `id` is the kernel's number, 1 to 1048575: the first number of
  * gantry_profile_register_kernels() plus the kernel's place in the list.
  *
  * Times are read from %globaltimer or, with GANTRY_PROFILE_CLOCK_SM, from the SM's own clock; bit 0 of
