@@ -20,10 +20,13 @@ enum {
 
 enum flag { LONG_BEGUN, SHORT_BEGUN, SHORT_ENDED, FLAGS };
 
+const char *(*bench_scene_cause)(gantry_status status);
+
 static bool ok(gantry_status status)
 {
     if (status != GANTRY_OK) {
-        fprintf(stderr, "critical kernel: %s\n", gantry_status_text(status));
+        fprintf(stderr, "critical kernel: %s\n",
+                bench_scene_cause != NULL ? bench_scene_cause(status) : gantry_last_error());
     }
     return status == GANTRY_OK;
 }

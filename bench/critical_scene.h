@@ -84,6 +84,9 @@ struct bench_figures {
     double moments[BENCH_MOMENTS]; /* medians */
 };
 
+/* How failures are told on stderr; NULL: as gantry_last_error() does. */
+extern const char *(*bench_scene_cause)(gantry_status status);
+
 /* False, told on stderr, when it cannot be; bench_scene_close() in either case. */
 bool bench_scene_open(struct bench_scene *scene, const struct bench_scene_options *options);
 void bench_scene_close(struct bench_scene *scene);

@@ -4,6 +4,7 @@
  * else to stderr. */
 #include "cli/command.h"
 #include "cli/options.h"
+#include "cli/samples.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -147,6 +148,7 @@ static int run(int argc, char **argv)
     }
     cli_log_level = (gantry_log_level)level;
     gantry_set_log(cli_log_to_stderr, NULL, cli_log_level);
+    cli_log_shows_errors = true;
     if (wants_help) { /* --help NAME is help NAME */
         argv[optind - 1] = help;
         return help_main(argc - optind + 1, argv + optind - 1);

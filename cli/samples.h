@@ -2,7 +2,15 @@
 #ifndef CLI_SAMPLES_H
 #define CLI_SAMPLES_H
 
+#include <gantry/base.h>
+
 #include <stdbool.h>
+
+/* Why a call failed, to stand behind what a sample says about it: the library's message or, where the
+ * command's log has shown that already, what the status means. */
+const char *cli_cause(gantry_status status);
+/* Set by the command: its log shows errors. */
+extern bool cli_log_shows_errors;
 
 struct gantry_sample {
     const char *name;    /* as registered */

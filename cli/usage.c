@@ -1,7 +1,15 @@
 #include "cli/command.h"
+#include "cli/samples.h"
 
 #include <stdarg.h>
 #include <stdio.h>
+
+bool cli_log_shows_errors;
+
+const char *cli_cause(gantry_status status)
+{
+    return cli_log_shows_errors ? gantry_status_text(status) : gantry_last_error();
+}
 
 static char help[80] = "gantry help";
 

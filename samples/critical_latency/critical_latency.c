@@ -60,6 +60,7 @@ static bool check_ways(struct bench_scene *scene, uint32_t samples)
 static bool show_ways(const struct settings *settings)
 {
     struct bench_scene scene;
+    bench_scene_cause = cli_cause;
     bool good = bench_scene_open(&scene, &settings->scene) &&
                 (scene.info.emulated ? check_ways : measure_ways)(&scene, settings->samples);
     bench_scene_close(&scene);

@@ -6,6 +6,7 @@
  * enqueued side by side instead of one photo after the other. */
 #include "samples/image_pipeline/gpu_stages.h"
 
+#include "cli/samples.h"
 #include "samples/image_pipeline/pipeline.h"
 
 #define LINE_THREADS 256u
@@ -28,8 +29,7 @@ static gantry_launch_result result_of(struct pipeline *p, gantry_launch *launch,
     if (status == GANTRY_OK) {
         return success;
     }
-    pipeline_report_failure(p, "%s: %s", gantry_task_label(gantry_launch_task(launch)),
-                            gantry_status_text(status));
+    pipeline_report_failure(p, "%s: %s", gantry_task_label(gantry_launch_task(launch)), cli_cause(status));
     return GANTRY_LAUNCH_FAILED;
 }
 
@@ -73,7 +73,7 @@ gantry_launch_result launch_weights(gantry_launch *launch, void *arg)
     gantry_status status = gantry_launch_copy_htod(launch, shared->device_weights, shared->host_weights,
                                                    BLUR_WEIGHTS * sizeof(float));
     if (status != GANTRY_OK) {
-        progress_report(shared->progress, "blur weights: %s", gantry_status_text(status));
+        progress_report(shared->progress, "blur weights: %s", cli_cause(status));
         return GANTRY_LAUNCH_FAILED;
     }
     return GANTRY_LAUNCH_DONE;

@@ -1,5 +1,6 @@
 #include "samples/image_pipeline/pipeline.h"
 
+#include "cli/samples.h"
 #include "samples/image_pipeline/gpu_stages.h"
 #include "samples/image_pipeline/png_io.h"
 
@@ -85,7 +86,8 @@ static gantry_status alloc_buffers(struct pipeline *p)
             gantry_heap_alloc(p->shared->heap, kinds[i], pipeline_bytes((enum memory_id)i, pixels), 0,
                               GANTRY_ALLOC_SITE("photo"), &p->memory[i]);
         if (status != GANTRY_OK) {
-            pipeline_report_failure(p, "no memory for its %u x %u pixels", p->width, p->height);
+            pipeline_report_failure(p, "no memory for its %u x %u pixels: %s", p->width, p->height,
+                                    cli_cause(status));
             return status;
         }
     }

@@ -8,6 +8,7 @@
  * the end of the other one removes, whatever came of it. */
 #include "samples/image_pipeline/run.h"
 
+#include "cli/samples.h"
 #include "kernels.kernels.h"
 #include "samples/image_pipeline/gpu_stages.h"
 
@@ -38,7 +39,7 @@ static uint64_t now_ns(void)
 static bool is_ok(gantry_status status, const char *what)
 {
     if (status != GANTRY_OK) {
-        fprintf(stderr, "image_pipeline: %s: %s\n", what, gantry_status_text(status));
+        fprintf(stderr, "image_pipeline: %s: %s\n", what, cli_cause(status));
     }
     return status == GANTRY_OK;
 }

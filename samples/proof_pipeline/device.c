@@ -1,6 +1,8 @@
 /* What a partition's GPU tasks enqueue. */
 #include "samples/proof_pipeline/internal.h"
 
+#include "cli/samples.h"
+
 #define THREADS 256u
 
 size_t proof_offset_order(const struct problem *p)
@@ -38,7 +40,7 @@ static gantry_launch_result result_of(struct partition *p, gantry_status status,
     if (status == GANTRY_OK) {
         return success;
     }
-    proof_tell(p->pipeline, "device", gantry_status_text(status));
+    proof_tell(p->pipeline, "device", cli_cause(status));
     return GANTRY_LAUNCH_FAILED;
 }
 

@@ -166,13 +166,15 @@ static bool record(struct session *s)
     gantry_profile *profile = NULL;
     struct measured run;
     gantry_profile_stats stats = {.struct_size = sizeof(stats)};
-    if (gantry_profile_start(&options, &profile) != GANTRY_OK) {
-        fprintf(stderr, "proof_pipeline: the timeline cannot be recorded\n");
+    gantry_status status = gantry_profile_start(&options, &profile);
+    if (status != GANTRY_OK) {
+        fprintf(stderr, "proof_pipeline: the timeline cannot be recorded: %s\n", cli_cause(status));
         return false;
     }
     bool good = proof_run(s->pipelines[s->count - 1], &run);
-    if (gantry_profile_stop(profile, &stats) != GANTRY_OK) {
-        fprintf(stderr, "proof_pipeline: the timeline cannot be written\n");
+    status = gantry_profile_stop(profile, &stats);
+    if (status != GANTRY_OK) {
+        fprintf(stderr, "proof_pipeline: the timeline cannot be written: %s\n", cli_cause(status));
         return false;
     }
     printf("\ntimeline: %s\n", options.path);

@@ -11,6 +11,7 @@
  * uploads do not run ahead of what fits (--admission off: they do). */
 #include "samples/proof_pipeline/pipeline.h"
 
+#include "cli/samples.h"
 #include "samples/proof_pipeline/internal.h"
 
 #include "proof_kernels.kernels.h"
@@ -40,7 +41,7 @@ void proof_tell(struct pipeline *pipeline, const char *what, const char *why)
 static bool ok(struct pipeline *pipeline, gantry_status status, const char *what)
 {
     if (status != GANTRY_OK) {
-        proof_tell(pipeline, what, gantry_status_text(status));
+        proof_tell(pipeline, what, cli_cause(status));
     }
     return status == GANTRY_OK;
 }

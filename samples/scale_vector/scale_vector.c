@@ -86,10 +86,15 @@ static bool open_all(struct scale *s, gantry_driver_choice driver)
     gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
     options.driver = driver;
     s->info.struct_size = sizeof(s->info);
-    if (gantry_context_create(&options, &s->context) != GANTRY_OK ||
-        gantry_context_device_info(s->context, &s->info) != GANTRY_OK ||
-        gantry_context_acquire(s->context) != GANTRY_OK) {
-        fprintf(stderr, "scale_vector: the device cannot be opened\n");
+    gantry_status status = gantry_context_create(&options, &s->context);
+    if (status == GANTRY_OK) {
+        status = gantry_context_device_info(s->context, &s->info);
+    }
+    if (status == GANTRY_OK) {
+        status = gantry_context_acquire(s->context);
+    }
+    if (status != GANTRY_OK) {
+        fprintf(stderr, "scale_vector: the device cannot be opened: %s\n", cli_cause(status));
         return false;
     }
     int least = 0, greatest = 0;

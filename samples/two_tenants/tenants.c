@@ -1,5 +1,6 @@
 #include "samples/two_tenants/tenants.h"
 
+#include "cli/samples.h"
 #include "tenant_kernels.kernels.h"
 
 #include <pthread.h>
@@ -37,7 +38,7 @@ struct scene {
 static bool ok(gantry_status status)
 {
     if (status != GANTRY_OK) {
-        fprintf(stderr, "two_tenants: %s\n", gantry_status_text(status));
+        fprintf(stderr, "two_tenants: %s\n", cli_cause(status));
     }
     return status == GANTRY_OK;
 }
