@@ -336,13 +336,14 @@ static void watch_deferred(struct gantry_dispatcher *d)
     if (deferred == d->deferred_seen) {
         return;
     }
-    d->deferred_seen = deferred;
+    bool all_seen = true;
     gantry_status status = GANTRY_OK;
     for (uint32_t i = 0; i < d->streams.count && status == GANTRY_OK; i++) {
-        if (gy_deferred_watch(&d->deferred, i, d->streams.streams[i].tail)) {
+        if (gy_deferred_watch(&d->deferred, i, d->streams.streams[i].tail, &all_seen)) {
             status = gy_rings_add(&d->completion, i, NULL, 0); /* fails only on a lost context */
         }
     }
+    d->deferred_seen = all_seen ? deferred : d->deferred_seen;
 }
 
 /* Have GDB look at the streams that memory is held for. */

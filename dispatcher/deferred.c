@@ -132,7 +132,7 @@ bool gy_deferred_take(struct gy_deferred *d, uint32_t stream, gantry_memory_kind
     return false;
 }
 
-bool gy_deferred_watch(struct gy_deferred *d, uint32_t stream, uint64_t tail)
+bool gy_deferred_watch(struct gy_deferred *d, uint32_t stream, uint64_t tail, bool *all_seen)
 {
     struct gy_deferred_queue *queue = &d->queues[stream];
     gy_mutex_lock(&d->lock);
@@ -140,6 +140,9 @@ bool gy_deferred_watch(struct gy_deferred *d, uint32_t stream, uint64_t tail)
                   queue->blocks[(queue->tail - 1) % queue->room].seq > queue->watched;
     if (wanted) {
         queue->watched = tail;
+    }
+    if (queue->head != queue->tail && queue->blocks[(queue->tail - 1) % queue->room].seq > tail) {
+        *all_seen = false;
     }
     gy_mutex_unlock(&d->lock);
     return wanted;

@@ -50,8 +50,10 @@ GANTRY_MUST_CHECK gantry_status gy_deferred_add(struct gy_deferred *deferred, ui
 bool gy_deferred_take(struct gy_deferred *deferred, uint32_t stream, gantry_memory_kind kind, size_t bytes,
                       size_t alignment, const gantry_alloc_site *site, void **out);
 
-/* GD: true when GDB must be made to look out for `stream`, whose tail is `tail`; it counts as told then. */
-bool gy_deferred_watch(struct gy_deferred *deferred, uint32_t stream, uint64_t tail);
+/* GD: true when GDB must be made to look out for `stream`, whose tail is `tail`; it counts as told then.
+ * `*all_seen` becomes false when a block waits for a position behind the tail, as that of a task that is
+ * called again: ask again later. */
+bool gy_deferred_watch(struct gy_deferred *deferred, uint32_t stream, uint64_t tail, bool *all_seen);
 
 /* Free what `stream` has passed, or all of its blocks when the context is lost; true when there were any. Any
  * thread. */
