@@ -5,6 +5,7 @@
  *   crossing_program.c   a seed becomes a program: a value of each feature, and a graph of tasks
  *   crossing_open.c      makes what a program needs
  *   crossing_run.c       performs a program
+ *   crossing_extras.c    what stands beside the graph: cycles, loops, late names, launch tasks
  *   crossing_tasks.c     what its tasks do, and note
  *   crossing_foreign.c   calls into CUDA that a callback makes by itself
  *   crossing_oracle.c    rules about what was noted
@@ -86,6 +87,7 @@
     V(NO_COMPLETION, "no", 2)             \
     V(COMPLETION, "last-call", 2)         \
     V(COMPLETION_MIDDLE, "first-call", 2) \
+    V(DONE, "done", 3)                    \
     V(WITNESS, "witness", 3)              \
     V(ACROSS, "across", 3)                \
     F(LIGHT, "light")                     \
@@ -177,6 +179,17 @@
     F(CYCLE, "cycle")                     \
     V(NO_CYCLE, "no", 5)                  \
     V(CYCLE, "running", 1)                \
+    F(ORDER, "order")                     \
+    V(ORDERED, "steps", 4)                \
+    V(FREE_TASKS, "free-tasks", 2)        \
+    V(FREE_STEPS, "free-steps", 1)        \
+    F(CONDITION, "condition")             \
+    V(NO_CONDITION, "no", 4)              \
+    V(BRANCH, "branch", 1)                \
+    V(LOOP, "loop", 1)                    \
+    F(BRACKET, "launch-tasks")            \
+    V(NO_BRACKET, "no", 4)                \
+    V(BRACKET, "yes", 1)                  \
     F(CHANGE, "change")                   \
     V(UNCHANGED, "no", 2)                 \
     V(SET_ARG, "set-arg", 1)              \
@@ -263,7 +276,7 @@ struct cross_node {
     uint8_t group;   /* of declared memory; NOBODY */
     uint8_t partition, light, continuation;
     bool thread_lets_go; /* one of `held` is given back by a thread */
-    bool stable, named, copies, foreign, heap, asks, dropped;
+    bool stable, named, copies, foreign, heap, asks, dropped, independent;
     uint32_t pause_ns;
     uint64_t ancestors, offspring; /* sets of nodes */
 };
@@ -342,7 +355,14 @@ struct cross_run {
     struct cross_cell *cells; /* one per node */
     struct cross_record *records;
     uint8_t *cells_device, *records_device;
-    void *scratch; /* device memory, 64 bytes per node */
+    void *scratch;       /* device memory, 64 bytes per node */
+    struct cross_extra { /* of a manager */
+        struct cross_run *run;
+        uint32_t manager, rounds, behind; /* of a loop; `behind`: a node, or NOBODY */
+        gantry_task *entry, *body, *condition, *ends[2];
+        gantry_launch_tasks bracket;
+        atomic_uint bodies, ended[2], checks, chosen, done_before, checks_before;
+    } extras[MANAGERS_MOST];
     gantry_copy_queue *queues[NODES_MOST];
     void *own_streams[NODES_MOST], *own_events[NODES_MOST][2];
     atomic_uint hosts[NODES_MOST], hosts_expected[NODES_MOST][STEPS_MOST];
@@ -354,7 +374,8 @@ struct cross_run {
     atomic_uint cancelled[STEPS_MOST][MANAGERS_MOST]; /* accepted calls of gantry_taskman_cancel() */
     atomic_uint cancel_refused;
     atomic_uint lost, aborted, exhausted; /* what was made to happen */
-    atomic_uint cycles, cycle_released, changed, references_given, waits_done, groups_used, sync_points;
+    atomic_uint cycles, cycle_released, looped, finished_checks, changed, references_given, waits_done,
+        groups_used, sync_points;
     atomic_uint late_names, leaves, foreign_done, heap_done, copies_done, added_failed;
     gantry_dispatcher_stats stats;
     struct cross_effects effects;
@@ -376,6 +397,12 @@ uint32_t cross_step_of(struct cross_run *run, uint32_t node);
 uint64_t cross_now(struct cross_run *run);
 /* What the process has come to, for the watchdog: grows as long as something happens. */
 extern atomic_ullong cross_progress;
+
+/* crossing_extras.c */
+bool cross_extras_build(struct cross_run *run, uint32_t manager);
+void cross_extras_started(struct cross_run *run, uint32_t manager);
+void cross_extras_stopped(struct cross_run *run, uint32_t step, uint32_t manager, gantry_status stop);
+gantry_status cross_enqueue_extra(struct cross_run *run, gantry_launch *launch, uint32_t cell);
 
 /* crossing_tasks.c */
 gantry_status cross_body(gantry_task *task, void *arg);

@@ -19,15 +19,16 @@ struct cross_record {
     struct {
         uint32_t begun, ended, copied;
     } first[CROSS_READS], last[CROSS_READS];
-    uint32_t executions; /* that took themselves for this one: 1 */
-    uint32_t reserved[3];
+    uint32_t executions;   /* that took themselves for this one: 1 */
+    uint32_t ended_before; /* of the task's own, when it began */
+    uint32_t reserved[2];
 };
 
 /* The kernel's parameters: the same in every run, so that it may be replayed. */
 struct cross_work {
     struct cross_cell *self;
     struct cross_cell *reads[CROSS_READS];
-    struct cross_record *records; /* CROSS_RECORDS of the task's own; number 0 is not used */
+    struct cross_record *records; /* CROSS_RECORDS of the task's own; number 0 for those beyond */
     uint32_t read_count, pause_ns;
 };
 

@@ -4,7 +4,7 @@
 struct tally { /* of all steps */
     uint32_t called_gpu, called_cpu, failed, cancelled, stable_called, several, idle, polled, told, light,
         named;
-    uint32_t steps, parts;
+    uint32_t steps, parts, independent;
     uint32_t partitions; /* a set */
 };
 
@@ -19,10 +19,11 @@ static void tally_node(const struct cross_run *run, uint32_t s, uint32_t i, stru
     t->failed += result != 0 && result != (uint32_t)-GANTRY_ERR_CANCELLED;
     t->cancelled += result == (uint32_t)-GANTRY_ERR_CANCELLED;
     t->stable_called += n->stable && begins != 0 && s != 0;
+    t->independent += n->independent && (begins != 0 || (n->stable && result == 0));
     t->several += n->calls > 1 && done;
     t->idle += n->idle != 0 && done;
     t->polled += n->poll != NOBODY && begins > 1;
-    t->told += atomic_load(&seen->told) != 0 && atomic_load(&seen->looked) != 0;
+    t->told += atomic_load(&seen->looked);
     t->light += atomic_load(&seen->light_run);
     t->named += n->named && begins != 0;
     t->partitions |= cross_is_gpu(n) && begins != 0 ? 1U << n->partition : 0;
@@ -102,6 +103,10 @@ static int64_t by_tasks(const struct tally *t, int value)
         return t->named;
     case VALUE_STEPS:
         return t->steps > 1;
+    case VALUE_FREE_TASKS:
+        return t->steps > 1 ? (int64_t)t->independent : 0;
+    case VALUE_FREE_STEPS:
+        return t->steps > 1;
     default:
         return ANYTHING;
     }
@@ -126,6 +131,11 @@ static int64_t by_counters(const struct cross_run *run, int value)
         return atomic_load(&run->late_names);
     case VALUE_CYCLE:
         return atomic_load(&run->cycle_released);
+    case VALUE_BRANCH:
+    case VALUE_LOOP:
+        return atomic_load(&run->looped);
+    case VALUE_BRACKET:
+        return atomic_load(&run->finished_checks);
     case VALUE_SYNC_POINT:
         return atomic_load(&run->sync_points);
     default:

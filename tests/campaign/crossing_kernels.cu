@@ -30,10 +30,10 @@ static __device__ inline void pause_ns(uint32_t ns)
 
 GANTRY_KERNEL(cross, (struct cross_work work))
 {
-    uint32_t turn = PEEK(work.self->begun) + 1;
-    POKE(work.self->begun, turn);
+    uint32_t turn = atomicAdd(&work.self->begun, 1u) + 1;
     __threadfence_system();
     struct cross_record *record = &work.records[turn < CROSS_RECORDS ? turn : 0];
+    record->ended_before = PEEK(work.self->ended);
     for (uint32_t i = 0; i < work.read_count; i++) {
         record->first[i].begun = PEEK(work.reads[i]->begun);
         record->first[i].ended = PEEK(work.reads[i]->ended);
@@ -49,5 +49,5 @@ GANTRY_KERNEL(cross, (struct cross_work work))
     }
     POKE(record->executions, PEEK(record->executions) + 1);
     __threadfence_system();
-    POKE(work.self->ended, turn);
+    atomicAdd(&work.self->ended, 1u);
 }

@@ -87,8 +87,8 @@ static bool open_cpus(struct cross_run *run)
 
 static bool open_memory(struct cross_run *run)
 {
-    size_t cells = NODES_MOST * sizeof(struct cross_cell);
-    size_t records = (size_t)NODES_MOST * CROSS_RECORDS * sizeof(struct cross_record);
+    size_t cells = (NODES_MOST + MANAGERS_MOST) * sizeof(struct cross_cell); /* loops have one of their own */
+    size_t records = (size_t)(NODES_MOST + MANAGERS_MOST) * CROSS_RECORDS * sizeof(struct cross_record);
     gantry_alloc_site site = GANTRY_ALLOC_SITE("crossing");
     void *memory = NULL, *device = NULL;
     run->heap = gantry_context_heap(run->context);
@@ -130,6 +130,7 @@ bool cross_open(struct cross_run *run)
         const gantry_share share = {.percent = 50};
         options.cpu_dispatcher = run->cpus;
         options.gpu_dispatcher = gantry_context_dispatcher(run->context);
+        options.independent_steps = cross_has(p, VALUE_FREE_STEPS);
         options.share = cross_has(p, VALUE_MANAGER_SHARE) ? &share : NULL;
         if (!cross_must(run, gantry_taskman_create(&options, &run->managers[m]), "manager")) {
             return false;
@@ -152,8 +153,12 @@ static void check_heap(struct cross_run *run)
         }
         for (size_t i = 0; i < count && i < 16; i++) {
             if (strcmp(tags[i].tag, "crossing") == 0 && tags[i].block_count != 0) {
-                cross_break(run, "%llu blocks of memory kind %d are left",
-                            (unsigned long long)tags[i].block_count, kind);
+                cross_break(run,
+                            "%llu blocks of memory kind %d are left; of %u that callbacks had, %llu were "
+                            "deferred, %llu are pending",
+                            (unsigned long long)tags[i].block_count, kind, atomic_load(&run->heap_done),
+                            (unsigned long long)run->stats.frees_deferred,
+                            (unsigned long long)run->stats.frees_pending);
             }
         }
     }

@@ -207,6 +207,7 @@ static void check_stop(const struct oracle *o, uint32_t s, uint32_t m)
     bool lost = may_be_lost(o, s), aborted = may_be_aborted(o, s),
          cancelled = get(&o->run->cancelled[s][m]) != 0;
     bool only_cancelled, failed = step_failed(o, s, m, &only_cancelled), cycle = cross_has(o->p, VALUE_CYCLE);
+    bool others = !cross_has(o->p, VALUE_NO_CONDITION) || !cross_has(o->p, VALUE_NO_BRACKET);
     if (start != GANTRY_OK) {
         if (!(start == GANTRY_ERR_DEVICE_LOST && lost) &&
             !(start == GANTRY_ERR_OUT_OF_DEVICE_MEMORY && aborted)) {
@@ -220,11 +221,11 @@ static void check_stop(const struct oracle *o, uint32_t s, uint32_t m)
         fine = !failed && !cycle;
         break;
     case GANTRY_ERR_CANCELLED:
-        fine = cancelled &&
-               (failed || cycle || !cross_has(o->p, VALUE_NO_LIGHT) || cross_has(o->p, VALUE_LATE_NAME));
+        fine = cancelled && (others || failed || cycle || !cross_has(o->p, VALUE_NO_LIGHT) ||
+                             cross_has(o->p, VALUE_LATE_NAME));
         break;
     case GANTRY_ERR_TASK_FAILED:
-        fine = (failed && !only_cancelled) || cycle;
+        fine = (failed && !only_cancelled) || cycle || (others && (lost || aborted || may_be_refused(o, s)));
         break;
     case GANTRY_ERR_DEVICE_LOST:
         fine = lost;
@@ -295,7 +296,9 @@ static struct counts kernels_of(const struct oracle *o, uint32_t s, uint32_t i)
         accepted = get(&seen->begins) == 0 ? n->calls : accepted;
         return (struct counts){accepted, accepted};
     }
-    return (struct counts){0, accepted};
+    bool replayed =
+        n->stable && may_be_refused(o, s) && get(&seen->begins) == 0; /* and refused only after that */
+    return (struct counts){0, replayed && get(&seen->result) != CANCELLED ? n->calls : accepted};
 }
 
 static void count(struct oracle *o)
@@ -369,6 +372,15 @@ static void check_read(const struct oracle *o, uint32_t s, uint32_t i, uint32_t 
         }
         return;
     }
+    if (n->independent || o->p->nodes[q].independent) {
+        uint32_t least = before && !n->independent ? o->before[s + 1][q].low : 0;
+        if (r->first[k].ended < least) {
+            cross_break(o->run,
+                        "step %u: when node %u's kernel began, %u of node %u's before it had ended, not %u",
+                        s, i, r->first[k].ended, q, least);
+        }
+        return;
+    }
     struct counts may = o->before[before ? s + 1 : s][q];
     if (!within(r->first[k].ended, may) || r->first[k].begun != r->first[k].ended) {
         cross_break(
@@ -401,6 +413,11 @@ static void check_words(const struct oracle *o, uint32_t i)
                             "step %u: %u executions of node %u's kernel took themselves for number %u", s,
                             executions, i, turn);
             }
+            uint32_t own = o->run->records[i * (uint32_t)CROSS_RECORDS + turn].ended_before;
+            if (own != turn - 1 && !o->p->nodes[i].independent) {
+                cross_break(o->run, "step %u: node %u's kernel began its turn %u when it had ended %u", s, i,
+                            turn, own);
+            }
             for (uint32_t k = 0; k < o->p->nodes[i].read_count; k++) {
                 check_read(o, s, i, turn, k);
             }
@@ -415,8 +432,13 @@ static void check_told(const struct oracle *o, uint32_t s, uint32_t i)
     const struct cross_node *n = &o->p->nodes[i];
     struct cross_seen *seen = &o->run->seen[s][i];
     uint32_t least = o->before[s][i].low + get(&seen->told_version);
-    if (n->tells == NOBODY || get(&seen->told) == 0 || !runs(o, s, n->tells) ||
-        get(&o->run->seen[s][n->tells].begins) == 0) {
+    bool told = get(&seen->told) != 0;
+    if (cross_has(o->p, VALUE_DONE)) { /* all of its work, whether it was called or launched again */
+        told = runs(o, s, i) && get(&seen->result) == 0;
+        least = o->before[s + 1][i].low;
+    }
+    least = n->independent ? 0 : least; /* counts of two steps are not told apart */
+    if (n->tells == NOBODY || !told || !runs(o, s, n->tells) || get(&o->run->seen[s][n->tells].begins) == 0) {
         return;
     }
     if (get(&seen->looked) == 0) {
@@ -443,7 +465,9 @@ static void check_accounts(const struct oracle *o)
             }
         }
     }
-    if (o->run->stats.tasks != released) {
+    bool others =
+        !cross_has(o->p, VALUE_NO_CONDITION) || !cross_has(o->p, VALUE_NO_BRACKET); /* beside the nodes */
+    if (others ? o->run->stats.tasks < released : o->run->stats.tasks != released) {
         cross_break(o->run, "the dispatcher counts %llu tasks, but %llu were released",
                     (unsigned long long)o->run->stats.tasks, (unsigned long long)released);
     }

@@ -216,6 +216,8 @@ static void draw_gpu(const struct cross_program *p, struct cross_node *node, uin
     if (node->foreign) {
         node->copies = false;
     }
+    node->independent = cross_has(p, VALUE_FREE_STEPS) ||
+                        (cross_has(p, VALUE_FREE_TASKS) && cross_pick(p, ABOUT_FLAGS, i + 700, 3) == 0);
 }
 
 /* Who is told by a completion: a node that comes directly after (so it fails with the task), or one that
@@ -330,7 +332,10 @@ static void draw_poll(struct cross_program *p)
         for (uint32_t n = 0; n < p->node_count; n++) {
             grouped = grouped || ((set >> n & 1) != 0 && p->nodes[n].group != NOBODY);
         }
+        bool other_manager = p->nodes[other].manager != node->manager;
         bool later = p->nodes[other].manager > node->manager && !cross_has(p, VALUE_RUNS);
+        /* run() may have another manager in an earlier step, which needs all of its tasks */
+        later = later || (other_manager && cross_has(p, VALUE_RUNS) && !cross_has(p, VALUE_NO_MEMORY));
         if (cross_is_gpu(node) && !node->dropped && !p->nodes[other].dropped && (set >> i & 1) == 0 &&
             !grouped && !later) {
             node->poll = (uint8_t)other;
@@ -493,10 +498,10 @@ static void print_node(const struct cross_program *p, uint32_t i, FILE *file)
         fprintf(file, " %u", node->reads[k]);
     }
     if (cross_is_gpu(node)) {
-        fprintf(file, "; calls %u+%u, pause %u us%s%s%s%s%s", node->idle, node->calls, node->pause_ns / 1000,
-                node->stable ? ", stable" : "", node->copies ? ", copies" : "",
+        fprintf(file, "; calls %u+%u, pause %u us%s%s%s%s%s%s", node->idle, node->calls,
+                node->pause_ns / 1000, node->stable ? ", stable" : "", node->copies ? ", copies" : "",
                 node->foreign ? ", foreign" : "", node->heap ? ", heap" : "",
-                node->asks ? ", sync point" : "");
+                node->asks ? ", sync point" : "", node->independent ? ", independent" : "");
     }
     if (node->tells != NOBODY) {
         fprintf(file, ", tells %u in call %u", node->tells, node->tell_call);

@@ -75,6 +75,7 @@ static bool submit(struct cross_run *run, uint32_t i)
     run->args[0][i] = run->args[1][i] = (struct cross_arg){run, i};
     desc.arg = &run->args[0][i];
     desc.is_stable = n->stable;
+    desc.is_independent = n->independent;
     desc.memory = n->group != NOBODY ? run->groups[n->manager][n->group] : 0;
     if (n->kind == KIND_CPU && cross_has(p, VALUE_MIXED)) {
         desc.priority = (gantry_task_priority)((int)(i % 3) - 1);
@@ -101,10 +102,12 @@ static bool connect(struct cross_run *run, uint32_t i)
     const struct cross_node *n = &run->program->nodes[i];
     bool done = true;
     for (uint32_t k = 0; k < n->pred_count && done; k++) {
-        gantry_task *pred = run->tasks[n->preds[k]];
+        gantry_task *pred = run->tasks[n->preds[k]], *task = run->tasks[i];
+        bool is_done = cross_has(run->program, VALUE_DONE) && run->program->nodes[n->preds[k]].tells == i;
         done = cross_must(run,
-                          (i + k) % 2 == 0 ? gantry_task_start_after(run->tasks[i], pred)
-                                           : gantry_task_finish_before(pred, run->tasks[i]),
+                          is_done            ? gantry_task_start_after_done(task, pred)
+                          : (i + k) % 2 == 0 ? gantry_task_start_after(task, pred)
+                                             : gantry_task_finish_before(pred, task),
                           "edge");
     }
     for (uint32_t k = 0; k < n->held && done; k++) {
@@ -134,51 +137,7 @@ static bool build(struct cross_run *run, uint32_t m)
     for (uint32_t i = 0; i < p->node_count && done; i++) {
         done = !is_of(p, i, m) || connect(run, i);
     }
-    return done;
-}
-
-/* A task whose name was referred to before, while the manager runs. */
-static void fill_late_name(struct cross_run *run, uint32_t m)
-{
-    gantry_task *named = NULL, *task = NULL;
-    gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
-    desc.kind = GANTRY_TASK_SYNC_POINT;
-    desc.name = "late";
-    if (cross_must(run, gantry_taskman_get_named(run->managers[m], desc.name, &named), "late name") &&
-        cross_must(run, gantry_taskman_submit(run->managers[m], &desc, &task), "late name filled") &&
-        cross_must(run, gantry_task_remove_reference(task), "its reference")) {
-        atomic_fetch_add(&run->late_names, 1);
-    }
-}
-
-static void end_of_cycle(gantry_task *task, void *arg, gantry_status result)
-{
-    struct cross_run *run = arg;
-    (void)task;
-    atomic_fetch_add(&run->cycle_released, 1);
-    if (result == GANTRY_OK) {
-        cross_break(run, "a task on a cycle was released as done");
-    }
-}
-
-/* Two tasks that wait for each other; who waits for the step finds them out. */
-static void make_cycle(struct cross_run *run, uint32_t m)
-{
-    gantry_task *tasks[2] = {NULL, NULL};
-    gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
-    bool done = true;
-    desc.kind = GANTRY_TASK_SYNC_POINT;
-    desc.release = end_of_cycle;
-    desc.arg = run;
-    for (int i = 0; i < 2 && done; i++) {
-        done = cross_must(run, gantry_taskman_submit(run->managers[m], &desc, &tasks[i]), "submit");
-    }
-    if (done && cross_must(run, gantry_task_start_after(tasks[0], tasks[1]), "edge") &&
-        cross_must(run, gantry_task_start_after(tasks[1], tasks[0]), "edge") &&
-        cross_must(run, gantry_task_remove_reference(tasks[0]), "reference") &&
-        cross_must(run, gantry_task_remove_reference(tasks[1]), "reference")) {
-        atomic_fetch_add(&run->cycles, 2);
-    }
+    return done && cross_extras_build(run, m);
 }
 
 /* ---- a step ---------------------------------------------------------------------------------- */
@@ -199,6 +158,7 @@ static void *stop_one(void *arg)
         atomic_fetch_add(&run->waits_done, 1);
     }
     run->stop[s->step][s->manager] = gantry_taskman_stop(run->managers[s->manager]);
+    cross_extras_stopped(run, s->step, s->manager, run->stop[s->step][s->manager]);
     atomic_store(&run->ended[s->manager], s->step + 1);
     return NULL;
 }
@@ -282,12 +242,7 @@ static void start_one(struct cross_run *run, uint32_t step, uint32_t m)
             }
         }
     }
-    if (cross_has(p, VALUE_LATE_NAME)) {
-        fill_late_name(run, m);
-    }
-    if (cross_has(p, VALUE_CYCLE)) {
-        make_cycle(run, m);
-    }
+    cross_extras_started(run, m);
     if (cross_has(p, VALUE_CANCEL_START) && p->cancel_step == step && p->cancel_manager == m) {
         cross_cancel(run);
     }

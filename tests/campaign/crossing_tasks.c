@@ -171,7 +171,8 @@ static void look(struct cross_run *run, uint32_t node, uint32_t step)
     const struct cross_program *p = run->program;
     for (uint32_t i = 0; i < p->node_count; i++) {
         struct cross_seen *teller = &run->seen[step][i];
-        if (p->nodes[i].tells == node && !p->nodes[i].dropped && atomic_load(&teller->told) != 0) {
+        if (p->nodes[i].tells == node && !p->nodes[i].dropped &&
+            (atomic_load(&teller->told) != 0 || cross_has(p, VALUE_DONE))) {
             atomic_store(&teller->looked_version, __atomic_load_n(&run->cells[i].ended, __ATOMIC_ACQUIRE));
             atomic_store(&teller->looked, 1);
         }
@@ -227,6 +228,18 @@ static gantry_status enqueue_kernel(struct cross_run *run, gantry_launch *launch
     for (uint32_t i = 0; i < n->read_count; i++) {
         work.reads[i] = cell_of(run, n->reads[i]);
     }
+    return gantry_launch_kernel(launch, run->kernel, one, one, 0, args);
+}
+
+/* For a task beside the graph: it reads nothing. */
+gantry_status cross_enqueue_extra(struct cross_run *run, gantry_launch *launch, uint32_t cell)
+{
+    struct cross_work work;
+    gantry_dim3 one = {1, 1, 1};
+    void *args[] = {&work};
+    memset(&work, 0, sizeof(work));
+    work.self = cell_of(run, NODES_MOST + cell);
+    work.records = (struct cross_record *)run->records_device + (size_t)(NODES_MOST + cell) * CROSS_RECORDS;
     return gantry_launch_kernel(launch, run->kernel, one, one, 0, args);
 }
 
@@ -368,7 +381,7 @@ static gantry_launch_result enqueue(struct cross_run *run, gantry_launch *launch
             return result;
         }
     }
-    if (n->tells != NOBODY && n->tell_call == call) {
+    if (n->tells != NOBODY && n->tell_call == call && !cross_has(run->program, VALUE_DONE)) {
         uint32_t version = 0;
         for (uint32_t c = 0; c <= call; c++) {
             version += atomic_load(&seen->enqueued[c]);

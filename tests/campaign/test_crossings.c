@@ -127,17 +127,25 @@ static void begin_child(struct slot *slot)
 
 /* ---- many ------------------------------------------------------------------------------------ */
 
+static bool goes_with(const struct cross_choice *choice, int value)
+{
+    bool goes = choice->forced[cross_values[value].feature] < 0;
+    for (int f = 0; f < FEATURES && goes; f++) {
+        goes = choice->forced[f] < 0 || (cross_impossible(value, choice->forced[f]) == NULL &&
+                                         cross_not_yet(value, choice->forced[f]) == NULL);
+    }
+    return goes;
+}
+
 static void choose(struct slot *slot, const struct settings *settings)
 {
     int a = 0, b = 0;
     slot->choice = settings->choice;
     if (cross_matrix_poorest(&shared->matrix, (uint32_t)(settings->least != 0 ? settings->least : LEAST),
                              slot->seed, &a, &b)) {
-        int *first = &slot->choice.forced[cross_values[a].feature],
-            *second = &slot->choice.forced[cross_values[b].feature];
-        if (*first < 0 && *second < 0) {
-            *first = a;
-            *second = b;
+        if (goes_with(&slot->choice, a) && goes_with(&slot->choice, b)) {
+            slot->choice.forced[cross_values[a].feature] = a;
+            slot->choice.forced[cross_values[b].feature] = b;
         }
     }
 }
@@ -169,8 +177,24 @@ static pid_t start_child(uint64_t job, const struct settings *settings)
 
 /* ---- making a failure smaller ---------------------------------------------------------------- */
 
+static bool is_possible(const struct cross_choice *choice)
+{
+    for (int f = 0; f < FEATURES; f++) {
+        for (int g = f + 1; g < FEATURES; g++) {
+            if (choice->forced[f] >= 0 && choice->forced[g] >= 0 &&
+                cross_impossible(choice->forced[f], choice->forced[g]) != NULL) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
 static bool still_fails(const struct slot *slot)
 {
+    if (!is_possible(&slot->choice)) {
+        return false;
+    }
     for (int i = 0; i < SHRINK_TRIES; i++) {
         pid_t child = fork();
         if (child == 0) {
