@@ -8,7 +8,9 @@
 #include <stdbool.h>
 
 /* X(name, what $GANTRY_CHECK calls it) */
-#define GY_CHECKS(X) X(HANDLES, "handles") X(FREES, "frees") X(GUARDS, "guards") X(BOUNDS, "bounds")
+#define GY_CHECKS(X)      \
+    X(HANDLES, "handles") \
+    X(FREES, "frees") X(GUARDS, "guards") X(BOUNDS, "bounds") X(COMPLETIONS, "completions")
 
 enum gy_check_number {
 #define GY_CHECK_NUMBER(name, text) GY_CHECK_NUMBER_##name,

@@ -227,6 +227,7 @@ static const struct gy_gpu_ops ops = {
     .partition_number = partition_number,
     .carry = carry,
     .when_done = gy_when_done,
+    .is_unawaited = gy_is_unawaited,
     .drop = drop,
     .plan = make_plan,
     .adopt_failure = adopt_failure,

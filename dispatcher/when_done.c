@@ -57,3 +57,20 @@ bool gy_when_done(struct gantry_dispatcher *d, const gantry_task *predecessor, u
     }
     return true;
 }
+
+bool gy_is_unawaited(gantry_dispatcher *self, uint64_t trail)
+{
+    struct gy_clock room;
+    const struct gy_clock *clock = gy_trail_read(trail, &room);
+    if (clock == NULL || gy_context_is_stopped(self->config.context)) {
+        return false; /* after everything; or nothing will be waited for any more */
+    }
+    for (uint64_t left = clock->streams; left != 0; left &= left - 1) {
+        uint32_t i = (uint32_t)__builtin_ctzll(left);
+        if (atomic_load_explicit(&self->streams.streams[i].completed, memory_order_acquire) >=
+            clock->seq[i]) {
+            return false;
+        }
+    }
+    return clock->streams != 0;
+}

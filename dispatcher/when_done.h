@@ -10,4 +10,7 @@
 bool gy_when_done(struct gantry_dispatcher *dispatcher, const gantry_task *predecessor, uint64_t trail,
                   gantry_task *successor);
 
+/* See struct gy_gpu_ops. */
+bool gy_is_unawaited(gantry_dispatcher *self, uint64_t trail);
+
 #endif

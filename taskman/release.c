@@ -13,9 +13,11 @@
 #include "taskman/release.h"
 
 #include "base/bandwidth.h"
+#include "base/checking.h"
 #include "base/hints.h"
 #include "base/span.h"
 #include "base/status.h"
+#include "taskman/checks.h"
 #include "taskman/manager.h"
 #include "taskman/pool.h"
 #include "taskman/state.h"
@@ -473,6 +475,9 @@ static inline gantry_status run_body(struct gy_worker *self, gantry_task *task)
     }
     if (!gy_task_enter_running(task)) {
         return GANTRY_ERR_TASK_FAILED; /* cancelled since it became ready: it is doomed, which decides */
+    }
+    if (gy_check_is_on(GY_CHECK_COMPLETIONS)) {
+        gy_task_check_completions(task);
     }
     uint64_t begin = gy_span_begin();
     bool is_critical = gy_task_is_critical(task);
