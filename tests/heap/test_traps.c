@@ -317,6 +317,14 @@ int main(void)
         cmocka_unit_test(test_without_an_arena_blocks_take_pages),
     };
     if (gy_small_probe() != GANTRY_OK) {
+        const char *version = "unknown";
+        size_t bytes = sizeof(version);
+        (void)mallctl("version", &version, &bytes, NULL, 0);
+        if (strncmp(version, "5.3.0-", 6) == 0 && getenv("MALLOC_CONF") == NULL) {
+            printf("jemalloc %s is known to leave the blocks that it manages alone: the mistake is ours\n",
+                   version);
+            return 1;
+        }
         puts("skipped: this jemalloc, or MALLOC_CONF, touches the blocks it manages");
         return 77;
     }
