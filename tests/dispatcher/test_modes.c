@@ -195,6 +195,31 @@ static void test_one_call_with_more_completions_than_fit(void **state)
     modes_close(&s);
 }
 
+/* Full, and the context is lost when it is flushed: whoever was to be told is, in the end. */
+static void test_a_full_ring_that_cannot_be_flushed_keeps_nobody(void **state)
+{
+    (void)state;
+    struct gantry_emu_control emu;
+    gantry_context_options options = modes_options();
+    options.mode = GANTRY_CONTEXT_OWN;
+    static struct modes_scene s;
+    static struct burst burst;
+    modes_open(&s, &options);
+    assert_true(gpu_fixture_controls(&emu));
+    memset(&burst, 0, sizeof(burst));
+    atomic_store(&burst.go, true);
+    gantry_task *work = gpu_fixture_gpu(&s.gpu, GANTRY_TASK_KERNEL, "work", launch_burst, &burst);
+    for (uint32_t i = 0; i < COMPLETIONS; i++) {
+        burst.done[i] = gpu_fixture_cpu(&s.gpu, "done", run_after_gate, &burst);
+        gpu_fixture_after(burst.done[i], work);
+    }
+    assert_int_equal((emu.fail)("cuEventRecord", 1, 719, GANTRY_EMU_ONCE), 0);
+    assert_int_equal(gpu_fixture_step(&s.gpu), GANTRY_ERR_DEVICE_LOST);
+    assert_int_equal(atomic_load(&burst.ran), 0);
+    emu.clear_faults();
+    modes_close(&s);
+}
+
 /* ---- fills, copies, statistics ------------------------------------------------------------- */
 
 static gantry_launch_result launch_fill_and_copy(gantry_launch *launch, void *arg)
@@ -474,9 +499,10 @@ int main(void)
         cmocka_unit_test(test_the_stream_switch_takes_effect_between_steps),
         cmocka_unit_test(test_synchronous_mode_names_the_task_that_failed),
         cmocka_unit_test(test_synchronous_mode_looks_after_every_call),
+        cmocka_unit_test(test_a_full_ring_that_cannot_be_flushed_keeps_nobody),
     };
     /* Failing kernels are the emulated driver's. */
     size_t count =
-        sizeof(tests) / sizeof(tests[0]) - (gpu_fixture_driver() != GANTRY_DRIVER_EMULATED ? 2 : 0);
+        sizeof(tests) / sizeof(tests[0]) - (gpu_fixture_driver() != GANTRY_DRIVER_EMULATED ? 3 : 0);
     return _cmocka_run_group_tests("modes", tests, count, NULL, NULL);
 }
