@@ -12,6 +12,7 @@
  * increments its pipeline's cell, so a lost, doubled or unordered launch shows.
  *
  * same-cpu-...: both sides in turn on one CPU, and the ratio is that of the pairs, see submit_cpu.c.
+ * ordered-N: steps that come after the step before on the GPU, beside steps that are independent of it.
  * threads-T-streams-N and so on: the same in a context with T launch threads.
  *
  * On the emulated driver launches are accepted and not executed, which leaves the dispatcher's own time. */
@@ -26,6 +27,7 @@ struct submit_bench {
     uint32_t launch_threads;        /* of the context */
     uint32_t samples, most_samples; /* batches that were a whole run, kept here */
     double *calls_ns, *launch_ns;   /* of these, in phases and after */
+    gantry_taskman *ordered, *independent; /* managers of which one is work.manager: see run_ordered() */
 };
 
 /* ---- ours ---------------------------------------------------------------------------------- */
@@ -241,12 +243,60 @@ static bool run_same_cpu(struct submit_bench *bench, const struct bench_options 
     return good;
 }
 
+static bool prepare_ordered(void *arg)
+{
+    struct submit_bench *bench = arg;
+    bench->work.manager = bench->ordered;
+    return prepare_run(arg);
+}
+
+static bool prepare_independent(void *arg)
+{
+    struct submit_bench *bench = arg;
+    bench->work.manager = bench->independent;
+    return prepare_run(arg);
+}
+
+/* What the order between steps costs the host.  The device is done with the step before, but nobody has told
+ * the dispatcher. */
+static bool run_ordered(struct submit_bench *bench, const struct bench_options *options, const char *name,
+                        uint32_t kernels)
+{
+    gantry_taskman_options manager = GANTRY_TASKMAN_OPTIONS_INIT;
+    manager.cpu_dispatcher = bench->work.cpus;
+    manager.gpu_dispatcher = gantry_context_dispatcher(bench->work.context);
+    manager.independent_steps = true;
+    if (!bench_submit_ok(gantry_taskman_create(&manager, &bench->independent))) {
+        return false;
+    }
+    bench->work.kernels = kernels;
+    bench->ordered = bench->work.manager;
+    struct bench_case one = {
+        .name = name,
+        .item = "kernel",
+        .items = kernels,
+        .pairs = 4,
+        .ours = {.prepare = prepare_ordered, .run = run_graph, .verify = verify_ours},
+        .yardstick = {.name = "independent",
+                      .prepare = prepare_independent,
+                      .run = run_graph,
+                      .verify = verify_ours},
+        .arg = bench,
+    };
+    bool good = bench_run(options, &one, NULL);
+    bench->work.manager = bench->ordered;
+    gantry_taskman_destroy(bench->independent);
+    return good;
+}
+
 static bool run_cases(struct submit_bench *bench, const struct bench_options *options)
 {
     bool good = true;
     good &= run_case(bench, options, "submit/streams-200", "submit/dispatcher-200", 200);
     good &= run_case(bench, options, "submit/streams-1000", "submit/dispatcher-1000", 1000);
     good &= run_same_cpu(bench, options, false);
+    good &= run_ordered(bench, options, "submit/ordered-200", 200);
+    good &= run_ordered(bench, options, "submit/ordered-1000", 1000);
     good &= run_case(bench, options, "submit/step-200", NULL, 200);
     good &= run_case(bench, options, "submit/step-1000", NULL, 1000);
     good &= run_to_end(bench, options, "submit/done-streams-200", GANTRY_SUBMISSION_STREAMS, 200);
