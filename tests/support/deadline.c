@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +14,8 @@
 
 enum { SECONDS = 240, TEARDOWN_SECONDS = 60 };
 
-static const char *volatile waits_for; /* main thread, and the signal's handler on it */
-static char said[4096];                /* what CMocka was told of a failure, for after the teardown */
+static const char *_Atomic waits_for; /* atomic; written by the main thread */
+static char said[4096];               /* what CMocka was told of a failure, for after the teardown */
 static timer_t timer;
 static bool has_timer;
 
@@ -34,9 +35,25 @@ static void on_time(int signal)
 {
     (void)signal;
     put("\ndeadline: waited too long for ");
-    put(waits_for);
+    put(atomic_load(&waits_for));
     put("\n");
     give_up();
+}
+
+#ifdef __SANITIZE_THREAD__
+/* The C library's own: the thread sanitizer's keeps signals back from a thread that only computes. */
+int __sigaction(int signal, const struct sigaction *action, struct sigaction *before);
+#define sigaction_at_once __sigaction
+#else
+#define sigaction_at_once sigaction
+#endif
+
+static bool make_timer(void)
+{
+    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGRTMAX - 1};
+    struct sigaction action = {.sa_handler = on_time};
+    return sigaction_at_once(SIGRTMAX - 1, &action, NULL) == 0 &&
+           timer_create(CLOCK_MONOTONIC, &event, &timer) == 0;
 }
 
 /* 0: no more. */
@@ -44,10 +61,7 @@ static void set_timer(long seconds)
 {
     struct itimerspec spec = {.it_value.tv_sec = seconds};
     if (!has_timer && seconds != 0) {
-        struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGRTMAX - 1};
-        struct sigaction action = {.sa_handler = on_time};
-        has_timer =
-            sigaction(SIGRTMAX - 1, &action, NULL) == 0 && timer_create(CLOCK_MONOTONIC, &event, &timer) == 0;
+        has_timer = make_timer();
     }
     if (has_timer) {
         (void)timer_settime(timer, 0, &spec, NULL);
@@ -63,14 +77,14 @@ static long seconds_given(long otherwise)
 
 void deadline_begin(const char *what)
 {
-    waits_for = what;
+    atomic_store(&waits_for, what);
     set_timer(seconds_given(SECONDS));
 }
 
 /* Between waits: the test as a whole shall get on, where somebody has said in what time. */
 static void begin_test(void)
 {
-    waits_for = "the test to get on";
+    atomic_store(&waits_for, "the test to get on");
     set_timer(seconds_given(0));
 }
 
@@ -102,7 +116,7 @@ void cm_print_error(const char *format, ...)
         give_up();
     }
     gy_log_leave();
-    waits_for = "the teardown of a failed test";
+    atomic_store(&waits_for, "the teardown of a failed test");
     set_timer(seconds_given(TEARDOWN_SECONDS));
     *(void **)&next = dlsym(RTLD_NEXT, "cm_print_error");
     if (next != NULL) {
