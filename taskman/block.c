@@ -128,7 +128,7 @@ gantry_task *gy_worker_next_of_block(struct gy_worker *self)
     while (self->block.left != 0 || take_share(self)) {
         gantry_task *task = take_from_block(self);
         if (self->block.left == 0) {
-            gy_worker_owe(self, self->block.manager, GY_WORK_ACTIVE, 0); /* a task found keeps the manager */
+            gy_worker_owe(self, self->block.manager, GY_WORK_ACTIVE); /* a task found keeps the manager */
         }
         if (task != NULL) {
             return task;
@@ -150,7 +150,7 @@ void gy_worker_share_block(struct gy_worker *self)
         }
     }
     gy_ready_dispatch(self->block.manager, &ready);
-    gy_worker_owe(self, self->block.manager, GY_WORK_ACTIVE, 0);
+    gy_worker_owe(self, self->block.manager, GY_WORK_ACTIVE);
 }
 
 gantry_task *gy_worker_turn_to_block(struct gy_worker *self)

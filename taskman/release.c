@@ -381,13 +381,27 @@ static inline void owe(struct gy_gpu_debt *debt, gantry_taskman *manager, uint64
     }
 }
 
+/* A task of an odd epoch has ended, for which another would owe `less`. */
+static GY_RARE void end_odd(gantry_taskman *manager, uint64_t less, struct gy_worker *self,
+                            struct gy_gpu_debt *debt)
+{
+    less -= GY_WORK_PENDING;
+    if (self != NULL) {
+        gy_worker_owe_odd(self, manager, less);
+    } else if (debt != NULL) {
+        owe(debt, manager, less, 1);
+    } else {
+        gy_taskman_count_off_both(manager, less, 1);
+    }
+}
+
 /* `self`: the worker that the calling thread is in the manager's pool, or NULL; then it may have a `debt`. */
 static GY_INLINE void release_inline(gantry_task *task, gantry_status result, struct gy_ready *ready,
                                      struct gy_worker *self, struct gy_gpu_debt *debt)
 {
     gantry_taskman *manager = task->manager;
     unsigned flags = atomic_load_explicit(&task->flags, memory_order_relaxed);
-    uint64_t odd = (flags & GY_TASK_ODD) / GY_TASK_ODD, less = (1 - odd) * GY_WORK_PENDING;
+    uint64_t less = GY_WORK_PENDING;
     size_t made_ready;
     if (result != GANTRY_OK || atomic_load_explicit(&task->doom, memory_order_relaxed) != GANTRY_OK) {
         result = decide_result(task, result);
@@ -406,15 +420,19 @@ static GY_INLINE void release_inline(gantry_task *task, gantry_status result, st
     }
     /* Tasks that were made ready have taken over this one's place among the active ones. */
     less += made_ready == 0 ? GY_WORK_ACTIVE : 0;
-    if (less + odd == 0) {
+    if ((flags & GY_TASK_ODD) != 0) {
+        end_odd(manager, less, self, debt);
+        return;
+    }
+    if (less == 0) {
         return;
     }
     if (self != NULL) {
-        gy_worker_owe(self, manager, less, odd);
+        gy_worker_owe(self, manager, less);
     } else if (debt != NULL) {
-        owe(debt, manager, less, odd);
+        owe(debt, manager, less, 0);
     } else {
-        gy_taskman_count_off_both(manager, less, odd);
+        gy_taskman_count_off(manager, less);
     }
 }
 
@@ -558,9 +576,13 @@ void gy_worker_run(struct gy_worker *self, gantry_task *task)
         gantry_taskman *manager = task->manager;
         self->activity = GY_LOOKING;
         self->running = NULL;
-        uint64_t odd = gy_task_has(task, GY_TASK_ODD);
+        bool is_odd = gy_task_has(task, GY_TASK_ODD);
         gy_worker_take_back(self, task);
-        gy_worker_owe(self, manager, (1 - odd) * GY_WORK_PENDING + GY_WORK_ACTIVE, odd);
+        if (is_odd) {
+            gy_worker_owe_odd(self, manager, GY_WORK_ACTIVE);
+        } else {
+            gy_worker_owe(self, manager, GY_WORK_PENDING + GY_WORK_ACTIVE);
+        }
         return;
     }
     end_body(self, task, result);

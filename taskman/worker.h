@@ -253,16 +253,29 @@ static inline void gy_worker_owe_to(struct gy_worker *self, gantry_taskman *mana
 
 /* Keep in mind to gy_taskman_count_off() later, at the latest before the worker looks for work elsewhere or
  * runs a task of another manager.  Saves most of the traffic on the one counter that all workers share. */
-static inline void gy_worker_owe(struct gy_worker *self, gantry_taskman *manager, uint64_t less, uint64_t odd)
+static inline void gy_worker_owe(struct gy_worker *self, gantry_taskman *manager, uint64_t less)
 {
     if (!self->has_deque) {
-        gy_taskman_count_off_both(manager, less, odd);
+        gy_taskman_count_off(manager, less);
         return;
     }
     gy_worker_owe_to(self, manager);
     self->owed += less;
-    self->owed_odd += (uint32_t)odd;
-    if (self->owed >= GY_OWED_MOST * GY_WORK_PENDING || self->owed_odd >= GY_OWED_MOST) {
+    if (self->owed >= GY_OWED_MOST * GY_WORK_PENDING) {
+        gy_worker_settle(self);
+    }
+}
+
+/* The same for a task of an odd epoch, and `less` beside. */
+static inline void gy_worker_owe_odd(struct gy_worker *self, gantry_taskman *manager, uint64_t less)
+{
+    if (!self->has_deque) {
+        gy_taskman_count_off_both(manager, less, 1);
+        return;
+    }
+    gy_worker_owe_to(self, manager);
+    self->owed += less;
+    if (++self->owed_odd >= GY_OWED_MOST) {
         gy_worker_settle(self);
     }
 }
