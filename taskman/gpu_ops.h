@@ -63,8 +63,8 @@ struct gy_gpu_ops {
      * trail (see struct gy_task_gpu) when the successor has none yet: that is copied. */
     void (*carry)(gantry_dispatcher *self, gantry_task *predecessor, gantry_task *successor);
 
-    /* The trail of a CPU task that is about to run has positions, and the host has seen none of them pass.  Any
-     * thread.  May be NULL. */
+    /* The trail of a CPU task that is about to run has positions, and the host has seen none of them pass.
+     * Any thread.  May be NULL. */
     bool (*is_unawaited)(gantry_dispatcher *self, uint64_t trail);
 
     /* The task was released and all its dependents have been told: its trail is no longer needed.
