@@ -146,12 +146,16 @@
     V(ENGINE, "engine", 2)                \
     V(BATCH, "batch", 2)                  \
     V(QUEUE, "queue", 1)                  \
+    V(BEYOND, "beyond", 1)                \
     F(SYNCHRONOUS, "synchronous")         \
     V(ASYNCHRONOUS, "no", 4)              \
     V(SYNCHRONOUS, "yes", 1)              \
     F(GROUP, "group")                     \
     V(NO_GROUP, "no", 3)                  \
     V(GROUP, "yes", 1)                    \
+    F(START, "start")                     \
+    V(ONE_BY_ONE, "one-by-one", 3)        \
+    V(TOGETHER, "together", 2)            \
     F(HEAP, "heap")                       \
     V(NO_HEAP, "no", 2)                   \
     V(FREE_AFTER, "free-after", 1)        \
@@ -176,6 +180,7 @@
     V(NO_REFERENCE, "no", 2)              \
     V(REFERENCE_RELEASE, "release", 2)    \
     V(REFERENCE_THREAD, "thread", 2)      \
+    V(REFERENCE_FAILED, "failed", 2)      \
     F(CYCLE, "cycle")                     \
     V(NO_CYCLE, "no", 5)                  \
     V(CYCLE, "running", 1)                \
@@ -330,6 +335,7 @@ struct cross_seen {
     atomic_uint refusal;       /* what the library refused to the callback, as a number */
     atomic_uint group_overlap; /* declared memory: another group that does not fit beside it, plus 1 */
     atomic_uint foreign_code;  /* what CUDA said to a call of the callback's own */
+    atomic_uint failed_by;     /* a reference was given back as failed */
     atomic_uint doomed;        /* an added task that must end before this one and failed */
 };
 
@@ -367,7 +373,8 @@ struct cross_run {
     void *own_streams[NODES_MOST], *own_events[NODES_MOST][2];
     atomic_uint hosts[NODES_MOST], hosts_expected[NODES_MOST][STEPS_MOST];
     struct cross_seen seen[STEPS_MOST][NODES_MOST];
-    gantry_status start[STEPS_MOST][MANAGERS_MOST], stop[STEPS_MOST][MANAGERS_MOST];
+    _Atomic(gantry_status) start[STEPS_MOST][MANAGERS_MOST]; /* read by callbacks while it is written */
+    gantry_status stop[STEPS_MOST][MANAGERS_MOST];
     gantry_status waited[STEPS_MOST][MANAGERS_MOST];
     atomic_uint step[MANAGERS_MOST], ended[MANAGERS_MOST], gives_up; /* ended: steps that are over */
     atomic_uint resetting, reset_releases[NODES_MOST];
@@ -376,7 +383,7 @@ struct cross_run {
     atomic_uint lost, aborted, exhausted; /* what was made to happen */
     atomic_uint cycles, cycle_released, looped, finished_checks, changed, references_given, waits_done,
         groups_used, sync_points;
-    atomic_uint late_names, leaves, foreign_done, heap_done, copies_done, added_failed;
+    atomic_uint together, beyond, late_names, leaves, foreign_done, heap_done, copies_done, added_failed;
     gantry_dispatcher_stats stats;
     struct cross_effects effects;
     atomic_ullong clock;
@@ -409,7 +416,8 @@ gantry_status cross_body(gantry_task *task, void *arg);
 gantry_launch_result cross_launch(gantry_launch *launch, void *arg);
 void cross_release(gantry_task *task, void *arg, gantry_status result);
 void cross_cancel(struct cross_run *run);
-void cross_give_back(struct cross_run *run, uint32_t node);
+/* A reference that holds a node back; refused when the node does not run now.  `cause`: as failed. */
+void cross_give_back(struct cross_run *run, uint32_t node, gantry_status cause);
 void cross_make_lost(struct cross_run *run);
 
 /* crossing_foreign.c */

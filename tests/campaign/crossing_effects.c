@@ -4,7 +4,7 @@
 struct tally { /* of all steps */
     uint32_t called_gpu, called_cpu, failed, cancelled, stable_called, several, idle, polled, told, light,
         named;
-    uint32_t steps, parts, independent;
+    uint32_t steps, parts, independent, failed_by;
     uint32_t partitions; /* a set */
 };
 
@@ -23,6 +23,7 @@ static void tally_node(const struct cross_run *run, uint32_t s, uint32_t i, stru
     t->several += n->calls > 1 && done;
     t->idle += n->idle != 0 && done;
     t->polled += n->poll != NOBODY && begins > 1;
+    t->failed_by += atomic_load(&seen->failed_by);
     t->told += atomic_load(&seen->looked);
     t->light += atomic_load(&seen->light_run);
     t->named += n->named && begins != 0;
@@ -77,6 +78,8 @@ static int64_t by_tasks(const struct tally *t, int value)
     switch (value) {
     case VALUE_PARTS:
         return t->parts;
+    case VALUE_REFERENCE_FAILED:
+        return t->failed_by;
     case VALUE_STABLE:
         return t->stable_called;
     case VALUE_CALLS:
@@ -136,6 +139,10 @@ static int64_t by_counters(const struct cross_run *run, int value)
         return atomic_load(&run->looped);
     case VALUE_BRACKET:
         return atomic_load(&run->finished_checks);
+    case VALUE_TOGETHER:
+        return atomic_load(&run->together);
+    case VALUE_BEYOND:
+        return atomic_load(&run->beyond);
     case VALUE_SYNC_POINT:
         return atomic_load(&run->sync_points);
     default:

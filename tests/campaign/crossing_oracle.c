@@ -140,6 +140,8 @@ static bool uncalled_may_fail(const struct oracle *o, uint32_t s, uint32_t i)
         return pred_failed(o, s, i) || trouble;
     case DRIVER:
         return may_be_refused(o, s);
+    case -GANTRY_ERR_IO: /* the cause that was given with a reference */
+        return get(&o->run->seen[s][i].failed_by) != 0;
     default:
         return false;
     }
@@ -169,7 +171,7 @@ static void check_fate(const struct oracle *o, uint32_t s, uint32_t i)
         cross_break(o->run, "step %u, node %u: a call of the library says %s", s, i, name_of(refusal));
     }
     if (result == 0) {
-        if (pred_failed(o, s, i)) {
+        if (pred_failed(o, s, i) || get(&seen->failed_by) != 0) {
             cross_break(o->run, "step %u, node %u is done though what it depends on has failed", s, i);
         } else if (get(&seen->returned) != 0) {
             cross_break(o->run, "step %u, node %u is done though its body or callback said %s", s, i,
@@ -240,7 +242,7 @@ static void check_stop(const struct oracle *o, uint32_t s, uint32_t m)
         fine = cycle;
         break;
     case GANTRY_ERR_IO:
-        fine = failed && cross_has(o->p, VALUE_BODY);
+        fine = failed && (cross_has(o->p, VALUE_BODY) || cross_has(o->p, VALUE_REFERENCE_FAILED));
         break;
     default:
         break;

@@ -283,7 +283,7 @@ static void draw_references(struct cross_program *p)
         if (node->dropped || cross_has(p, VALUE_NO_REFERENCE) || cross_pick(p, ABOUT_REFERENCE, i, 4) != 0) {
             continue;
         }
-        if (cross_has(p, VALUE_REFERENCE_THREAD)) {
+        if (cross_has(p, VALUE_REFERENCE_THREAD) || cross_has(p, VALUE_REFERENCE_FAILED)) {
             node->held++; /* beside what a witness waits for */
             node->thread_lets_go = true;
             continue;

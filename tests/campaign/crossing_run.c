@@ -189,7 +189,8 @@ static void *act(void *arg)
         if (cross_pick(p, ABOUT_THREAD, i, 3) == 0) {
             pause_us(cross_pick(p, ABOUT_THREAD, i + 100, 100));
         }
-        cross_give_back(run, i);
+        bool fails = cross_has(p, VALUE_REFERENCE_FAILED) && (i + s->step) % 3 == 0;
+        cross_give_back(run, i, fails ? GANTRY_ERR_IO : GANTRY_OK);
     }
     return NULL;
 }
@@ -204,7 +205,7 @@ static void let_go(struct cross_run *run, uint32_t step)
             continue;
         }
         if ((p->part[step] >> i & 1) == 0 || run->start[step][m] != GANTRY_OK) {
-            cross_give_back(run, held);
+            cross_give_back(run, held, GANTRY_OK);
         }
     }
 }
@@ -226,10 +227,36 @@ static void break_driver(const struct cross_program *p, uint32_t step)
 
 static void start_one(struct cross_run *run, uint32_t step, uint32_t m)
 {
-    const struct cross_program *p = run->program;
-    uint32_t root = p->roots[step][m];
+    uint32_t root = run->program->roots[step][m];
     run->start[step][m] = root != NOBODY ? gantry_taskman_start_from(run->managers[m], &run->tasks[root], 1)
                                          : gantry_taskman_start(run->managers[m]);
+}
+
+/* False: parts are started one by one. */
+static bool start_together(struct cross_run *run, uint32_t step)
+{
+    const struct cross_program *p = run->program;
+    bool together = cross_has(p, VALUE_TOGETHER);
+    for (uint32_t m = 0; m < p->manager_count; m++) {
+        together = together && p->roots[step][m] == NOBODY;
+    }
+    if (!together) {
+        return false;
+    }
+    for (uint32_t m = 0; m < p->manager_count; m++) {
+        run->start[step][m] = GANTRY_OK; /* tasks may run before the call returns */
+    }
+    gantry_status status = gantry_taskman_start_all(run->managers, p->manager_count);
+    for (uint32_t m = 0; m < p->manager_count && status != GANTRY_OK; m++) {
+        run->start[step][m] = status;
+    }
+    atomic_fetch_add(&run->together, status == GANTRY_OK ? 1 : 0);
+    return true;
+}
+
+static void started(struct cross_run *run, uint32_t step, uint32_t m)
+{
+    const struct cross_program *p = run->program;
     if (run->start[step][m] != GANTRY_OK) {
         return;
     }
@@ -260,8 +287,12 @@ static void start_all(struct cross_run *run, uint32_t step)
     if (cross_has(p, VALUE_GROUP)) {
         gantry_dispatcher_start_group(dispatcher);
     }
+    bool together = start_together(run, step);
     for (uint32_t m = 0; m < p->manager_count; m++) {
-        start_one(run, step, m);
+        if (!together) {
+            start_one(run, step, m);
+        }
+        started(run, step, m);
         if (run->start[step][m] != GANTRY_OK) {
             atomic_store(&run->ended[m], step + 1);
         }
@@ -283,7 +314,8 @@ static void stop_all(struct cross_run *run, uint32_t step)
 {
     const struct cross_program *p = run->program;
     struct stopping stops[MANAGERS_MOST] = {{0}}, waiters[WAITER_THREADS] = {{0}}, actor = {0};
-    if (cross_has(p, VALUE_CANCEL_THREAD) || cross_has(p, VALUE_REFERENCE_THREAD)) {
+    if (cross_has(p, VALUE_CANCEL_THREAD) || cross_has(p, VALUE_REFERENCE_THREAD) ||
+        cross_has(p, VALUE_REFERENCE_FAILED)) {
         begin_thread(run, &actor, act, 0, step);
     }
     for (uint32_t k = 0; k < WAITER_THREADS && cross_has(p, VALUE_WAITERS); k++) {

@@ -69,12 +69,16 @@ void cross_make_lost(struct cross_run *run)
     gantry_dispatcher_force_failure(gantry_context_dispatcher(run->context));
 }
 
-/* A reference that holds a node back; refused when the node does not run now. */
-void cross_give_back(struct cross_run *run, uint32_t node)
+void cross_give_back(struct cross_run *run, uint32_t node, gantry_status cause)
 {
     const struct cross_program *p = run->program;
     uint32_t m = p->nodes[node].manager, step = atomic_load(&run->step[m]);
-    gantry_status status = gantry_task_remove_reference(run->tasks[node]);
+    atomic_fetch_add(&run->seen[step][node].failed_by, cause != GANTRY_OK ? 1 : 0);
+    gantry_status status = cause != GANTRY_OK ? gantry_task_fail_reference(run->tasks[node], cause)
+                                              : gantry_task_remove_reference(run->tasks[node]);
+    if (status != GANTRY_OK) {
+        atomic_store(&run->seen[step][node].failed_by, 0);
+    }
     bool runs = (p->part[step] >> node & 1) != 0 && run->start[step][m] == GANTRY_OK;
     if (status != GANTRY_OK && status != GANTRY_ERR_STATE) {
         cross_break(run, "a reference of node %u: %s: %s", node, gantry_status_name(status),
@@ -253,7 +257,17 @@ static gantry_status enqueue_copy(struct cross_run *run, gantry_launch *launch, 
     gantry_copy_desc back = {.dest = &cell->copied, .source = middle, .bytes = 4, .type = GANTRY_COPY_DTOH};
     gantry_status status;
     atomic_fetch_add(&run->copies_done, 1);
-    if (cross_has(p, VALUE_ENGINE)) {
+    if (cross_has(p, VALUE_BEYOND)) { /* which is refused, and does no harm to the task */
+        uint8_t *last = (uint8_t *)run->scratch + NODES_MOST * 64 - 4;
+        status = gantry_launch_copy_htod(launch, last, run->cells, 64);
+        atomic_fetch_add(&run->beyond, status == GANTRY_ERR_INVALID_ARGUMENT ? 1 : 0);
+        if (status == GANTRY_OK) {
+            cross_break(run, "node %u: a copy of 64 bytes to the last 4 of a block was taken", node);
+        } else if (status != GANTRY_ERR_INVALID_ARGUMENT) {
+            return status;
+        }
+    }
+    if (cross_has(p, VALUE_ENGINE) || cross_has(p, VALUE_BEYOND)) {
         status = gantry_launch_copy_htod(launch, middle, &cell->ended, 4);
         return status == GANTRY_OK ? gantry_launch_copy_dtoh(launch, &cell->copied, middle, 4) : status;
     }
@@ -481,6 +495,6 @@ void cross_release(gantry_task *task, void *arg, gantry_status result)
         cross_cancel(run);
     }
     if (p->nodes[node].lets_go != NOBODY) {
-        cross_give_back(run, p->nodes[node].lets_go);
+        cross_give_back(run, p->nodes[node].lets_go, GANTRY_OK);
     }
 }
