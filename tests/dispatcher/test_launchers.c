@@ -122,6 +122,37 @@ static gantry_launch_result launch_failing(gantry_launch *launch, void *arg)
     return status == GANTRY_OK ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_FAILED;
 }
 
+static struct gantry_emu_control emu;
+
+static gantry_launch_result launch_before_failure(gantry_launch *launch, void *arg)
+{
+    const struct member *m = arg;
+    if (m->index == 0) { /* its end is recorded, as two come after it */
+        (void)(emu.fail)("cuEventRecord", 1, CUDA_ERROR_INVALID_VALUE, GANTRY_EMU_ONCE);
+    }
+    return launch_together(launch, arg);
+}
+
+/* What fails when the task ends, on the dispatcher's thread, names the task that it is for. */
+static void test_what_fails_behind_a_call_names_the_task(void **state)
+{
+    (void)state;
+    static struct group g;
+    open_group(&g, 2, GANTRY_WAIT_DEFAULT);
+    if (!gpu_fixture_controls(&emu)) {
+        skip();
+    }
+    build_group(&g, launch_before_failure);
+    for (int i = 0; i < 2; i++) {
+        gantry_task *after = gpu_fixture_gpu(&g.scene.gpu, GANTRY_TASK_KERNEL, "after", launch_nothing, NULL);
+        gpu_fixture_after(after, g.members[0].task);
+    }
+    assert_int_equal(gpu_fixture_step(&g.scene.gpu), GANTRY_ERR_TASK_FAILED);
+    assert_non_null(strstr(gantry_last_error(), "for task 'member'"));
+    emu.clear_faults();
+    modes_close(&g.scene);
+}
+
 static void note_failure(gantry_task *task, void *arg, gantry_status result)
 {
     (void)task;
@@ -398,6 +429,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_callbacks_run_at_once),
+        cmocka_unit_test(test_what_fails_behind_a_call_names_the_task),
         cmocka_unit_test(test_failures_come_in_order_with_their_own_cause),
         cmocka_unit_test(test_a_lost_context_ends_the_group),
         cmocka_unit_test(test_a_sync_point_is_asked_for_alone),
