@@ -9,6 +9,7 @@
 #include "tests/support/gpu_fixture.h"
 #include "tests/support/stops.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -169,7 +170,7 @@ static void test_memory_that_ends_after_the_last_flush_comes_back(void **state)
     let_it_look();
     atomic_store(&may_end, true);
     deadline_await(atomic_load(&dispatcher->admission.ending) == 1, "the first job to end");
-    let_it_look();
+    deadline_await(atomic_load(&dispatcher->inbox.asleep), "the dispatcher to sleep"); /* it looks once */
     assert_int_equal(atomic_load(&calls), 1);
     emu.release();
     assert_ok(gpu_fixture_stop(&fixture));
@@ -177,32 +178,50 @@ static void test_memory_that_ends_after_the_last_flush_comes_back(void **state)
     await_nothing_held();
 }
 
-/* The same when the dispatcher has just looked, and found nothing. */
+static void *stop_step(void *unused)
+{
+    (void)unused;
+    return gantry_taskman_stop(fixture.manager) == GANTRY_OK ? NULL : &fixture;
+}
+
+/* The same when the dispatcher has just looked, and found nothing, or is about to sleep.  Whoever waits for
+ * the step has no more to tell it then: it looks once. */
 static void test_memory_that_ends_before_the_dispatcher_sleeps_comes_back(void **state)
 {
     (void)state;
-    uint32_t first = declare(), second = declare();
-    gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
-    gantry_task *last;
-    desc.run = wait_to_end;
-    desc.memory = first;
-    assert_ok(gantry_taskman_submit(fixture.manager, &desc, &last));
-    gpu_fixture_after(last, submit(GANTRY_TASK_KERNEL, count_call, NULL, first));
-    (void)submit(GANTRY_TASK_KERNEL, count_call, NULL, second);
-    atomic_store(&may_end, false);
-    start();
-    deadline_await(atomic_load(&calls) == 1, "the first job to be launched");
-    let_it_look();
-    stops_arm(0, GY_POINT_INBOX_READ, &dispatcher->inbox);
-    gy_inbox_signal(&dispatcher->inbox);
-    stops_await(0);
-    atomic_store(&may_end, true);
-    deadline_await(atomic_load(&dispatcher->admission.has_events), "the first job to end");
-    stops_go(0);
-    assert_ok(gpu_fixture_stop(&fixture));
-    gy_point_hook(NULL);
-    assert_int_equal(atomic_load(&calls), 2);
-    await_nothing_held();
+    static const enum gy_point points[] = {GY_POINT_INBOX_READ, GY_POINT_INBOX_SLEEP};
+    for (int i = 0; i < 2; i++) {
+        uint32_t first = declare(), second = declare();
+        gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
+        gantry_task *last;
+        pthread_t thread;
+        void *wrong;
+        desc.run = wait_to_end;
+        desc.memory = first;
+        assert_ok(gantry_taskman_submit(fixture.manager, &desc, &last));
+        gpu_fixture_after(last, submit(GANTRY_TASK_KERNEL, count_call, NULL, first));
+        (void)submit(GANTRY_TASK_KERNEL, count_call, NULL, second);
+        atomic_store(&may_end, false);
+        start();
+        assert_int_equal(pthread_create(&thread, NULL, stop_step, NULL), 0);
+        deadline_await(atomic_load(&calls) == 1, "the first job to be launched");
+        let_it_look();
+        stops_arm(0, points[i], &dispatcher->inbox);
+        gy_inbox_signal(&dispatcher->inbox);
+        stops_await(0);
+        atomic_store(&may_end, true);
+        deadline_await(atomic_load(&dispatcher->admission.has_events), "the first job to end");
+        deadline_await(atomic_load(&dispatcher->admission.quiet), "the manager to say that it waits");
+        stops_go(0);
+        deadline_begin("the second job to have the memory of the first");
+        assert_int_equal(pthread_join(thread, &wrong), 0);
+        deadline_end();
+        gy_point_hook(NULL);
+        assert_null(wrong);
+        assert_ok(gantry_taskman_reset(fixture.manager));
+        assert_int_equal(atomic_load(&calls), 2);
+        await_nothing_held();
+    }
 }
 
 static gantry_launch_result take_some(gantry_launch *launch, void *arg)
