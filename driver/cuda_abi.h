@@ -276,11 +276,6 @@ typedef enum CUstreamUpdateCaptureDependencies_flags_enum {
     CU_STREAM_SET_CAPTURE_DEPENDENCIES = 1, /* instead of those that the stream has */
 } CUstreamUpdateCaptureDependencies_flags;
 
-/* Of an edge between nodes; all 0: a plain one. */
-typedef struct CUgraphEdgeData_st {
-    unsigned char from_port, to_port, type, reserved[5];
-} CUgraphEdgeData;
-
 typedef enum CUgraphNodeType_enum {
     CU_GRAPH_NODE_TYPE_KERNEL = 0,
     CU_GRAPH_NODE_TYPE_MEMCPY = 1,

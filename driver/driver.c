@@ -170,9 +170,13 @@ static const struct entry entries[] = {
 /* The first required function that the library lacks, or NULL. */
 static const char *look_up_all(struct gy_driver *driver)
 {
+    int (*hides)(const char *symbol) = NULL; /* it pretends to be of a version, which lacks some */
+    void *control = driver->emulated ? dlsym(driver->library, "gantry_emu_hides") : NULL;
+    memcpy(&hides, &control, sizeof(hides));
     const char *missing = NULL;
     for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++) {
-        void *function = dlsym(driver->library, entries[i].symbol);
+        bool hidden = hides != NULL && hides(entries[i].symbol) != 0;
+        void *function = hidden ? NULL : dlsym(driver->library, entries[i].symbol);
         /* ISO C has no cast from an object pointer to a function pointer. */
         memcpy((char *)driver + entries[i].offset, &function, sizeof(function));
         if (function == NULL && entries[i].need && missing == NULL) {

@@ -193,15 +193,7 @@
     F(false, cuCtxRecordEvent, cuCtxRecordEvent, (CUcontext context, CUevent event)) \
     F(false, cuCtxWaitEvent, cuCtxWaitEvent, (CUcontext context, CUevent event))
 
-/* Since CUDA 12.3 and 12.9; an older cuda.h has nothing to compare them with. */
-#if defined(CUDA_VERSION) && CUDA_VERSION < 12030
-#define GY_DRIVER_FUNCS_CAPTURE(F)
-#else
-#define GY_DRIVER_FUNCS_CAPTURE(F) \
-    F(false, cuStreamBeginCaptureToGraph, cuStreamBeginCaptureToGraph, \
-      (CUstream stream, CUgraph graph, const CUgraphNode *dependencies, const CUgraphEdgeData *edges, \
-       size_t count, CUstreamCaptureMode mode))
-#endif
+/* Since CUDA 12.9; an older cuda.h has nothing to compare them with. */
 #if defined(CUDA_VERSION) && CUDA_VERSION < 12090
 #define GY_DRIVER_FUNCS_LOG(F)
 #else
@@ -224,7 +216,7 @@
 #define GY_DRIVER_FUNCS(F) \
     GY_DRIVER_FUNCS_DEVICE(F) GY_DRIVER_FUNCS_MODULE(F) GY_DRIVER_FUNCS_STREAM(F) \
     GY_DRIVER_FUNCS_MEMORY(F) GY_DRIVER_FUNCS_GRAPH(F) GY_DRIVER_FUNCS_GREEN(F) \
-    GY_DRIVER_FUNCS_CAPTURE(F) GY_DRIVER_FUNCS_LOG(F) GY_DRIVER_FUNCS_SPLIT(F)
+    GY_DRIVER_FUNCS_LOG(F) GY_DRIVER_FUNCS_SPLIT(F)
 /* clang-format on */
 
 #endif

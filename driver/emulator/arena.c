@@ -203,7 +203,8 @@ struct gy_emu_region *gy_emu_memory_find(uintptr_t address)
 static bool is_within(const struct gy_emu_region *region, uintptr_t address, size_t bytes)
 {
     return bytes <= region->bytes - (address - region->base) &&
-           (region->kind != GY_EMU_REGION_RESERVED || gy_emu_mappings_cover(region, address, bytes));
+           (region->kind != GY_EMU_REGION_RESERVED ||
+            gy_emu_mappings_cover(region, address, bytes, GY_EMU_ANY_DEVICE));
 }
 
 static bool is_device_memory(const struct gy_emu_region *region)
@@ -225,6 +226,13 @@ CUresult gy_emu_memory_check(enum gy_emu_side side, CUdeviceptr address, size_t 
         return CUDA_ERROR_INVALID_VALUE;
     }
     return is_within(region, (uintptr_t)address, bytes) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+bool gy_emu_memory_is_granted(const struct gy_emu_context *context, CUdeviceptr address, size_t bytes)
+{
+    const struct gy_emu_region *region = gy_emu_memory_find((uintptr_t)address);
+    return bytes == 0 || region == NULL || region->kind != GY_EMU_REGION_RESERVED ||
+           gy_emu_mappings_cover(region, (uintptr_t)address, bytes, UINT32_C(1) << context->device->ordinal);
 }
 
 bool gy_emu_memory_check_any(const void *address, size_t bytes)

@@ -24,7 +24,6 @@ struct gy_emu_capture {
     CUstreamCaptureMode mode;
     unsigned long thread; /* that began it */
     bool is_invalid;
-    bool is_lent; /* the graph is the application's, and stays when the capture fails */
     struct gy_emu_graph *graph;
     struct gy_emu_stream *origin;
     struct gy_emu_stream *streams; /* all that take part, linked by capture_next */
@@ -123,16 +122,6 @@ static void leave(struct gy_emu_stream *stream)
     }
 }
 
-/* The capture has failed: its graph goes, unless it was the application's before. */
-static void discard_graph(const struct gy_emu_capture *capture)
-{
-    if (capture->is_lent) {
-        capture->graph->capturing = false;
-    } else {
-        gy_emu_graph_close(capture->graph);
-    }
-}
-
 /* The capture is over; its graph stays. */
 static void close_capture(struct gy_emu_capture *capture)
 {
@@ -158,7 +147,7 @@ void gy_emu_capture_abandon(struct gy_emu_stream *stream)
     }
     capture->is_invalid = true;
     if (capture->origin == stream) {
-        discard_graph(capture);
+        gy_emu_graph_close(capture->graph);
         close_capture(capture);
     } else {
         leave(stream);
@@ -343,31 +332,27 @@ CUresult gy_emu_capture_forbids_event(const struct gy_emu_event *event)
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-static CUresult find_to_begin(CUstream handle, CUstreamCaptureMode mode, struct gy_emu_stream **out)
+static CUresult begin(CUstream handle, CUstreamCaptureMode mode)
 {
-    CUresult result = gy_emu_stream_find_for_work(handle, out);
+    struct gy_emu_stream *stream;
+    CUresult result = gy_emu_stream_find_for_work(handle, &stream);
     if (result != CUDA_SUCCESS) {
         return result;
     }
     if ((unsigned int)mode > CU_STREAM_CAPTURE_MODE_RELAXED) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    if ((*out)->is_null) {
+    if (stream->is_null) {
         return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     }
-    return (*out)->capture != NULL ? CUDA_ERROR_ILLEGAL_STATE : CUDA_SUCCESS;
-}
-
-/* `lent` NULL: into a new graph. */
-static CUresult begin_into(struct gy_emu_stream *stream, struct gy_emu_graph *lent, CUstreamCaptureMode mode)
-{
+    if (stream->capture != NULL) {
+        return CUDA_ERROR_ILLEGAL_STATE;
+    }
     struct gy_emu_capture *capture = gy_zalloc(sizeof(*capture));
     if (capture == NULL) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    capture->graph = lent;
-    capture->is_lent = lent != NULL;
-    CUresult result = lent == NULL ? gy_emu_graph_open(&capture->graph) : CUDA_SUCCESS;
+    result = gy_emu_graph_open(&capture->graph);
     if (result != CUDA_SUCCESS) {
         gy_free(capture);
         return result;
@@ -386,48 +371,9 @@ static CUresult begin_into(struct gy_emu_stream *stream, struct gy_emu_graph *le
     return CUDA_SUCCESS;
 }
 
-static CUresult begin(CUstream handle, CUstreamCaptureMode mode)
-{
-    struct gy_emu_stream *stream;
-    CUresult result = find_to_begin(handle, mode, &stream);
-    return result == CUDA_SUCCESS ? begin_into(stream, NULL, mode) : result;
-}
-
 CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode)
 {
     return GY_EMU_CALL(cuStreamBeginCapture, begin(stream, mode));
-}
-
-static CUresult begin_to_graph(CUstream handle, CUgraph graph_handle, const CUgraphNode *dependencies,
-                               size_t count, CUstreamCaptureMode mode)
-{
-    struct gy_emu_stream *stream;
-    CUresult result = find_to_begin(handle, mode, &stream);
-    struct gy_emu_graph *graph = gy_emu_handle_find(GY_EMU_GRAPH, graph_handle);
-    if (result == CUDA_SUCCESS && (graph == NULL || graph->capturing)) {
-        result = CUDA_ERROR_INVALID_VALUE;
-    }
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
-    struct gy_emu_node **nodes = gy_emu_graph_find_nodes(graph, dependencies, count, &result);
-    if (result == CUDA_SUCCESS) {
-        result = begin_into(stream, graph, mode);
-    }
-    if (result == CUDA_SUCCESS && !extend_tail(stream, nodes, (uint32_t)count)) {
-        graph->capturing = false;
-        close_capture(stream->capture);
-        result = CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    gy_free(nodes);
-    return result;
-}
-
-CUresult cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph, const CUgraphNode *dependencies,
-                                     const CUgraphEdgeData *edges, size_t count, CUstreamCaptureMode mode)
-{
-    (void)edges; /* there are no others than plain ones */
-    return GY_EMU_CALL(cuStreamBeginCaptureToGraph, begin_to_graph(stream, graph, dependencies, count, mode));
 }
 
 /* Mark what `origin`'s tail depends on.  Nodes come after their dependencies in the graph. */
@@ -488,7 +434,7 @@ static CUresult end(CUstream handle, CUgraph *out)
     }
     *out = NULL;
     if (result != CUDA_SUCCESS) {
-        discard_graph(capture);
+        gy_emu_graph_close(capture->graph);
     } else {
         capture->graph->capturing = false;
         *out = (CUgraph)capture->graph->object.handle;

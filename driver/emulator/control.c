@@ -11,6 +11,11 @@
 GANTRY_EMU_CONTROLS(X)
 #undef X
 
+int gantry_emu_hides(const char *symbol)
+{
+    return gy_emu_lacks(symbol);
+}
+
 /* ---- faults ---------------------------------------------------------------------------------- */
 
 static int add_fault(enum gy_emu_fn fn, bool kernel, uint64_t nth, int result, int mode)

@@ -27,6 +27,11 @@ static CUresult submit(struct gy_emu_stream *stream, const struct copy *copy, bo
     if (result != CUDA_SUCCESS || copy->bytes == 0) {
         return result;
     }
+    const struct gy_emu_context *context = stream->object.context;
+    if (!gy_emu_memory_is_granted(context, copy->to, copy->bytes) ||
+        !gy_emu_memory_is_granted(context, copy->from, copy->bytes)) {
+        return CUDA_ERROR_INVALID_VALUE; /* at the call, and no context breaks, as on a device */
+    }
     struct gy_emu_work work = {.kind = GY_EMU_WORK_COPY, .context = stream->object.context};
     work.copy.to = (char *)(uintptr_t)copy->to;
     work.copy.from = (const char *)(uintptr_t)copy->from;
@@ -59,10 +64,7 @@ static CUresult copy_async(CUstream handle, const struct copy *copy)
 static CUresult copy_now(const struct copy *copy)
 {
     struct gy_emu_stream *stream;
-    CUresult result = gy_emu_stream_find_for_work(NULL, &stream);
-    if (result == CUDA_SUCCESS) {
-        result = gy_emu_capture_forbids_unsafe();
-    }
+    CUresult result = gy_emu_stream_find_for_work(NULL, &stream); /* no capture of its thread forbids it */
     return result == CUDA_SUCCESS ? submit(stream, copy, true) : result;
 }
 
@@ -193,6 +195,9 @@ static CUresult fill(CUdeviceptr address, uint32_t value, uint32_t width, size_t
     result = gy_emu_memory_check(GY_EMU_SIDE_DEVICE, address, bytes);
     if (result != CUDA_SUCCESS || bytes == 0) {
         return result;
+    }
+    if (!gy_emu_memory_is_granted(stream->object.context, address, bytes)) {
+        return CUDA_ERROR_INVALID_VALUE;
     }
     struct gy_emu_work work = {.kind = GY_EMU_WORK_FILL, .context = stream->object.context};
     work.fill.to = (char *)(uintptr_t)address;

@@ -181,6 +181,36 @@ static int driver_version(void)
     return text != NULL && *text != '\0' ? (int)strtol(text, NULL, 10) : DRIVER_VERSION;
 }
 
+/* Since when drivers have the functions that those of CUDA 12.0 lack. */
+static const struct {
+    const char *begins; /* so do all with these first letters */
+    int version;
+} since[] = {
+    {"cuDeviceGetDevResource", 12040},
+    {"cuDevSmResourceSplitByCount", 12040},
+    {"cuDevResourceGenerateDesc", 12040},
+    {"cuGreenCtxStreamCreate", 12050},
+    {"cuGreenCtx", 12040},
+    {"cuCtxFromGreenCtx", 12040},
+    {"cuStreamGetGreenCtx", 12040},
+    {"cuCtxGetDevResource", 12040},
+    {"cuCtxRecordEvent", 12050},
+    {"cuCtxWaitEvent", 12050},
+    {"cuMemcpyBatchAsync", 12080},
+    {"cuLogs", 12090},
+    {"cuDevSmResourceSplit", 13010},
+};
+
+bool gy_emu_lacks(const char *symbol)
+{
+    for (size_t i = 0; i < sizeof(since) / sizeof(since[0]); i++) {
+        if (strncmp(symbol, since[i].begins, strlen(since[i].begins)) == 0) {
+            return driver_version() < since[i].version;
+        }
+    }
+    return false;
+}
+
 bool gy_emu_has_workqueues(void)
 {
     return driver_version() >= 13010;

@@ -63,6 +63,8 @@ enum gy_emu_fn gy_emu_fn_find(const char *name);
 const char *gy_emu_fn_symbol(enum gy_emu_fn fn);
 /* "CUDA_ERROR_…"; static. */
 const char *gy_emu_result_name(CUresult result);
+/* Drivers of the version that this one pretends to be have no such function. */
+bool gy_emu_lacks(const char *symbol);
 
 /* ---- handles: handle.c ---------------------------------------------------------------------- */
 

@@ -91,6 +91,7 @@ struct gantry_emu_operation {
     X(uint64_t, clock_ns, (void))                                                    \
     X(int64_t, live, (int kind))                                                     \
     X(int, log_start, (size_t capacity))                                             \
+    X(int, hides, (const char *symbol))                                              \
     X(size_t, log_stop, (void))                                                      \
     X(size_t, log_read, (struct gantry_emu_operation * operations, size_t capacity)) \
     X(void, reset, (void))
@@ -167,6 +168,10 @@ size_t gantry_emu_log_stop(void);
 /** Copy what was recorded, in order of begin.
  *  @return the number of entries copied */
 size_t gantry_emu_log_read(struct gantry_emu_operation *operations, size_t capacity);
+
+/** Whether a driver of the version that this one pretends to be ($GANTRY_EMU_CUDA) lacks the function
+ * `symbol`, which is exported all the same: 1 or 0.  Before cuInit(), too. */
+int gantry_emu_hides(const char *symbol);
 
 /** Everything above back to its beginning: no faults, counters 0, no refusals of steals, not on hold, not
  *  no-op, host clock, no log.  Objects stay. */

@@ -24,7 +24,7 @@ struct gy_emu_allocation; /* of cuMemCreate */
 struct gy_emu_mapping {
     struct gy_emu_allocation *allocation; /* NULL: nothing */
     size_t first;                         /* granule of the region where the mapping begins */
-    bool writable;                        /* cuMemSetAccess was called */
+    uint32_t devices;                     /* bit d: cuMemSetAccess lets device d read and write */
 };
 
 struct gy_emu_region {
@@ -52,6 +52,8 @@ enum gy_emu_side {
 struct gy_emu_region *gy_emu_memory_find(uintptr_t address);
 /* INVALID_VALUE unless all of [address, address + bytes) may be accessed. */
 CUresult gy_emu_memory_check(enum gy_emu_side side, CUdeviceptr address, size_t bytes);
+/* Whether work of `context` may access it, where that is memory whose access cuMemSetAccess() grants. */
+bool gy_emu_memory_is_granted(const struct gy_emu_context *context, CUdeviceptr address, size_t bytes);
 bool gy_emu_memory_check_any(const void *address, size_t bytes);
 /* Neither pinned nor registered nor device memory. */
 bool gy_emu_memory_is_pageable(CUdeviceptr address);
@@ -72,7 +74,10 @@ bool gy_emu_budget_take(struct gy_emu_device *device, size_t bytes);
 void gy_emu_budget_give(struct gy_emu_device *device, size_t bytes);
 
 /* vmm.c */
-bool gy_emu_mappings_cover(const struct gy_emu_region *region, uintptr_t address, size_t bytes);
+#define GY_EMU_ANY_DEVICE UINT32_MAX
+/* All of it is mapped, and one of the devices (bits) may access it. */
+bool gy_emu_mappings_cover(const struct gy_emu_region *region, uintptr_t address, size_t bytes,
+                           uint32_t devices);
 int64_t gy_emu_allocations_live(void);
 
 #endif

@@ -44,7 +44,7 @@ static CUresult get_attribute(void *value, CUpointer_attribute attribute, CUdevi
     }
     const struct gy_emu_region *region = gy_emu_memory_find((uintptr_t)address);
     if (region != NULL && region->kind == GY_EMU_REGION_RESERVED &&
-        !gy_emu_mappings_cover(region, (uintptr_t)address, 1)) {
+        !gy_emu_mappings_cover(region, (uintptr_t)address, 1, GY_EMU_ANY_DEVICE)) {
         region = NULL;
     }
     bool known = value != NULL && region != NULL && store(value, attribute, region, address);

@@ -217,7 +217,7 @@ static CUresult map(CUdeviceptr address, size_t bytes, size_t offset, CUmemGener
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     for (size_t i = first; i < end; i++) {
-        region->mappings[i] = (struct gy_emu_mapping){allocation, first, false};
+        region->mappings[i] = (struct gy_emu_mapping){allocation, first, 0};
     }
     region->device = allocation->device;
     allocation->mappings++;
@@ -260,7 +260,7 @@ static CUresult unmap(CUdeviceptr address, size_t bytes)
         struct gy_emu_mapping *mapping = &region->mappings[i];
         struct gy_emu_allocation *allocation = mapping->allocation;
         bool begins = mapping->first == i;
-        *mapping = (struct gy_emu_mapping){NULL, 0, false};
+        *mapping = (struct gy_emu_mapping){NULL, 0, 0};
         if (begins) {
             allocation->mappings--;
             free_if_unused(allocation);
@@ -282,22 +282,27 @@ static CUresult set_access(CUdeviceptr address, size_t bytes, const CUmemAccessD
     }
     size_t first = (address - region->base) / GY_EMU_GRANULE;
     size_t end = first + bytes / GY_EMU_GRANULE;
-    bool writable = false;
+    uint32_t granted = 0, named = 0;
     for (size_t i = 0; i < count; i++) {
         if (access[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
             gy_emu_device_find(access[i].location.id) == NULL) {
             return CUDA_ERROR_INVALID_VALUE;
         }
-        writable = writable || access[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+        uint32_t device = UINT32_C(1) << access[i].location.id;
+        named |= device;
+        granted |= access[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE ? device : 0;
     }
     if (!is_whole_mappings(region, first, end)) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    if (mprotect((void *)(uintptr_t)address, bytes, writable ? PROT_READ | PROT_WRITE : PROT_NONE) != 0) {
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
     for (size_t i = first; i < end; i++) {
-        region->mappings[i].writable = writable;
+        struct gy_emu_mapping *mapping = &region->mappings[i];
+        uint32_t devices = (mapping->devices & ~named) | granted; /* of the others it says nothing */
+        void *at = (void *)(region->base + i * GY_EMU_GRANULE);
+        if (mprotect(at, GY_EMU_GRANULE, devices != 0 ? PROT_READ | PROT_WRITE : PROT_NONE) != 0) {
+            return CUDA_ERROR_OUT_OF_MEMORY;
+        }
+        mapping->devices = devices;
     }
     return CUDA_SUCCESS;
 }
@@ -307,12 +312,13 @@ CUresult cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc
     return GY_EMU_CALL(cuMemSetAccess, set_access(address, bytes, access, count));
 }
 
-bool gy_emu_mappings_cover(const struct gy_emu_region *region, uintptr_t address, size_t bytes)
+bool gy_emu_mappings_cover(const struct gy_emu_region *region, uintptr_t address, size_t bytes,
+                           uint32_t devices)
 {
     size_t first = (address - region->base) / GY_EMU_GRANULE;
     size_t last = (address - region->base + bytes - 1) / GY_EMU_GRANULE;
     for (size_t i = first; i <= last; i++) {
-        if (!region->mappings[i].writable) {
+        if ((region->mappings[i].devices & devices) == 0) {
             return false;
         }
     }

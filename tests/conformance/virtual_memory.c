@@ -145,10 +145,51 @@ static void test_odd_sizes_and_double_mappings_are_refused(void **state)
     cu_ok(cuMemAddressFree(range, bytes));
 }
 
+/* Memory of one device is another one's only with cuMemSetAccess(): copies are refused at the call, and
+ * nothing breaks.  Fills too, as memory of the own device that nobody has access to. */
+static void test_memory_is_refused_without_access(void **state)
+{
+    (void)state;
+    int devices = 0;
+    cu_ok(cuDeviceGetCount(&devices));
+    if (!available()) {
+        cf_skip("no virtual memory management");
+    }
+    if (devices < 2) {
+        print_message("one device: none to be refused\n");
+        return;
+    }
+    CUmemAllocationProp what = prop();
+    CUmemAccessDesc access[2] = {read_write(), read_write()};
+    CUmemGenericAllocationHandle handle = 0;
+    CUdeviceptr range = 0, own = cf_device(64);
+    CUstream stream = cf_stream();
+    size_t bytes = granule();
+    what.location.id = access[1].location.id = (cf_context->info.ordinal + 1) % devices;
+    cu_ok(cuMemAddressReserve(&range, bytes, 0, 0, 0));
+    cu_ok(cuMemCreate(&handle, bytes, &what, 0));
+    cu_ok(cuMemMap(range, bytes, 0, handle, 0));
+    cu_ok(cuMemRelease(handle));
+    cu_ok(cuMemSetAccess(range, bytes, &access[1], 1));
+    cu_ok(cuMemsetD32Async(own, 3, 16, stream));
+    cu_is(CUDA_ERROR_INVALID_VALUE, cuMemcpyAsync(range, own, 64, stream));
+    cu_is(CUDA_ERROR_INVALID_VALUE, cuMemcpyAsync(own, range, 64, stream));
+    cf_expect_words(stream, own, 16, 3);
+    if (cu->cuMemSetAccess(range, bytes, &access[0], 1) == CUDA_SUCCESS) { /* they are peers */
+        cu_ok(cuMemcpyAsync(range, own, 64, stream));
+        cu_ok(cuMemsetD32Async(own, 0, 16, stream));
+        cu_ok(cuMemcpyAsync(own, range, 64, stream));
+        cf_expect_words(stream, own, 16, 3);
+    }
+    cu_ok(cuMemUnmap(range, bytes));
+    cu_ok(cuMemAddressFree(range, bytes));
+}
+
 static const struct CMUnitTest virtual_memory[] = {
     CF_TEST(test_range_is_reserved_backed_and_used),
     CF_TEST(test_neighbouring_pieces_make_one_range),
     CF_TEST(test_memory_keeps_its_contents_between_mappings),
     CF_TEST(test_odd_sizes_and_double_mappings_are_refused),
+    CF_TEST(test_memory_is_refused_without_access),
 };
 CF_GROUP(virtual_memory)
