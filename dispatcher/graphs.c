@@ -1,5 +1,6 @@
 #include "dispatcher/graphs.h"
 
+#include "base/alloc.h"
 #include "base/clock.h"
 
 #include <assert.h>
@@ -13,6 +14,7 @@ gantry_status gy_graphs_init(struct gy_graphs *g, struct gy_context *context, st
     g->copier = copier;
     g->patience_ns = patience_ns;
     g->first_calls = GY_GRAPHS_FIRST_CALLS;
+    g->may_lend = context->driver->log != NULL;
     return gy_guard_init(&g->lock, GY_RANK_LEAF, &g->launched);
 }
 
@@ -33,6 +35,10 @@ void gy_graphs_fini(struct gy_graphs *g)
     if (g->streams->origin != NULL) {
         (void)driver->cuStreamDestroy(g->streams->origin);
     }
+    if (g->guard != NULL) {
+        (void)driver->cuStreamDestroy(g->guard);
+    }
+    gy_free(g->nodes);
     gy_guard_fini(&g->lock, &g->launched);
 }
 
@@ -106,6 +112,55 @@ gantry_status gy_graphs_gather(struct gy_graphs *g)
     return status == GANTRY_OK ? gy_streams_gather(streams, streams->origin, UINT32_MAX) : status;
 }
 
+static CUstreamCaptureStatus status_of(const struct gy_graphs *g, CUstream stream)
+{
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    CUresult result = g->context->driver->cuStreamIsCapturing(stream, &status);
+    return result == CUDA_SUCCESS ? status : CU_STREAM_CAPTURE_STATUS_INVALIDATED;
+}
+
+static void end_guard(struct gy_graphs *g)
+{
+    const struct gy_driver *driver = g->context->driver;
+    CUgraph empty = NULL;
+    if (!g->guarded) {
+        return;
+    }
+    g->guarded = false;
+    if (driver->cuStreamEndCapture(g->guard, &empty) == CUDA_SUCCESS) {
+        gy_graphs_spend(g, empty);
+    } else if (status_of(g, g->guard) != CU_STREAM_CAPTURE_STATUS_NONE) { /* nothing else would end it */
+        (void)driver->cuStreamDestroy(g->guard);
+        g->guard = NULL;
+    }
+}
+
+gantry_status gy_graphs_renew_guard(struct gy_graphs *g)
+{
+    end_guard(g);
+    gantry_status status =
+        g->guard == NULL ? gy_context_create_stream(g->context, NULL, 0, &g->guard) : GANTRY_OK;
+    if (status == GANTRY_OK) {
+        status = GY_CALL(g->context, cuStreamBeginCapture(g->guard, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+    }
+    g->guarded = status == GANTRY_OK;
+    return status;
+}
+
+/* What a callback may not do hits the guard, which holds nothing, and not the batch. */
+static gantry_status begin_capture(struct gy_graphs *g)
+{
+    gantry_status status = gy_graphs_renew_guard(g);
+    if (status == GANTRY_OK) {
+        status =
+            GY_CALL(g->context, cuStreamBeginCapture(g->streams->origin, CU_STREAM_CAPTURE_MODE_RELAXED));
+    }
+    if (status != GANTRY_OK) {
+        end_guard(g);
+    }
+    return status;
+}
+
 gantry_status gy_graphs_begin(struct gy_graphs *g)
 {
     assert(!g->capturing);
@@ -115,7 +170,7 @@ gantry_status gy_graphs_begin(struct gy_graphs *g)
         return status;
     }
     open_gate(g);
-    status = GY_CALL(g->context, cuStreamBeginCapture(streams->origin, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+    status = begin_capture(g);
     if (status != GANTRY_OK) {
         close_gate(g);
         return status;
@@ -124,6 +179,7 @@ gantry_status gy_graphs_begin(struct gy_graphs *g)
     g->calls = 0;
     g->signature = g->part; /* parts of one batch look alike, but are no updates of each other */
     gy_copier_begin_capture(g->copier);
+    gy_streams_enter_shadow(streams);
     status = gy_streams_close(streams, streams->origin);
     if (status != GANTRY_OK) {
         gantry_status dropped = gy_graphs_drop(g);
@@ -137,6 +193,7 @@ gantry_status gy_graphs_begin(struct gy_graphs *g)
 static gantry_status leave(struct gy_graphs *g)
 {
     g->capturing = false;
+    gy_streams_leave_shadow(g->streams);
     gantry_status status = gy_streams_close(g->streams, g->streams->origin);
     if (status != GANTRY_OK) {
         /* The barrier in force is an event of the capture, which nothing can wait for any more. */
@@ -147,8 +204,8 @@ static gantry_status leave(struct gy_graphs *g)
     return status;
 }
 
-/* To be destroyed by the next sweep.  Where the driver destroys none of them, one is left behind. */
-static void spend(struct gy_graphs *g, CUgraph graph)
+/* Where the driver destroys none of them, one is left behind. */
+void gy_graphs_spend(struct gy_graphs *g, CUgraph graph)
 {
     if (g->spent_count == GY_GRAPHS_SPENT) {
         gy_graphs_sweep(g);
@@ -160,9 +217,10 @@ static void spend(struct gy_graphs *g, CUgraph graph)
 gantry_status gy_graphs_drop(struct gy_graphs *g)
 {
     CUgraph graph = NULL;
+    end_guard(g);
     (void)g->context->driver->cuStreamEndCapture(g->streams->origin, &graph);
     if (graph != NULL) {
-        spend(g, graph);
+        gy_graphs_spend(g, graph);
     }
     gy_copier_capture_dropped(g->copier);
     for (uint32_t i = 0; i < g->streams->count; i++) {
@@ -172,17 +230,21 @@ gantry_status gy_graphs_drop(struct gy_graphs *g)
     }
     if (gy_context_is_lost(g->context)) {
         g->capturing = false;
+        gy_streams_leave_shadow(g->streams);
         close_gate(g);
         return gy_context_adopt_loss(g->context);
     }
     return leave(g);
 }
 
-bool gy_graphs_is_broken(struct gy_graphs *g)
+bool gy_graphs_is_broken(const struct gy_graphs *g)
 {
-    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-    return g->context->driver->cuStreamIsCapturing(g->streams->origin, &status) != CUDA_SUCCESS ||
-           status != CU_STREAM_CAPTURE_STATUS_ACTIVE;
+    return status_of(g, g->streams->origin) != CU_STREAM_CAPTURE_STATUS_ACTIVE;
+}
+
+bool gy_graphs_is_guard_broken(const struct gy_graphs *g)
+{
+    return g->guarded && status_of(g, g->guard) != CU_STREAM_CAPTURE_STATUS_ACTIVE;
 }
 
 /* The cached graph of this signature, else the place of the one to give up. */
@@ -226,7 +288,9 @@ static gantry_status refresh(struct gy_graphs *g, CUgraph graph, CUgraphExec *ex
         }
     }
     CUgraphExec fresh;
-    gantry_status status = GY_CALL(g->context, cuGraphInstantiateWithFlags(&fresh, graph, 0));
+    gantry_status status =
+        GY_CALL(g->context,
+                cuGraphInstantiateWithFlags(&fresh, graph, CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY));
     if (status != GANTRY_OK) {
         return status;
     }
@@ -290,10 +354,11 @@ static gantry_status end_into(struct gy_graphs *g, CUgraphExec *into)
     gantry_status status = gy_streams_gather(streams, streams->origin, UINT32_MAX);
     if (status == GANTRY_OK) {
         CUgraph graph;
+        end_guard(g);
         status = GY_CALL(g->context, cuStreamEndCapture(streams->origin, &graph));
         if (status == GANTRY_OK) {
             status = launch(g, graph, into);
-            spend(g, graph);
+            gy_graphs_spend(g, graph);
         }
     }
     if (status != GANTRY_OK) {

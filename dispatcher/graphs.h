@@ -31,7 +31,9 @@
 #define GY_GRAPHS_FUNCTIONS 256
 #define GY_GRAPHS_SHAPES 64
 
-enum gy_trust { GY_TRUST_UNKNOWN = 0, GY_TRUST_YES, GY_TRUST_NO };
+/* What is known of a launch function: its work can be captured, and it leaves enqueueing to us (OURS) or asks
+ * for the stream (RAW: captured aside, see aside.h); or it cannot (NO). */
+enum gy_trust { GY_TRUST_UNKNOWN = 0, GY_TRUST_OURS, GY_TRUST_RAW, GY_TRUST_NO };
 
 struct gy_graph_cached {
     CUgraphExec exec; /* NULL: free */
@@ -54,15 +56,21 @@ struct gy_graph_shape {
 };
 
 struct gy_graphs {
-    struct gy_context *context;             /* immutable */
-    struct gy_streams *streams;             /* immutable; streams->origin is ours */
-    struct gy_copier *copier;               /* immutable */
-    bool capturing;                         /* GD only */
-    uint32_t calls;                         /* GD only; launch calls in this capture */
-    uint64_t barrier;                       /* GD only; generation of the one that it begins with */
-    uint64_t signature;                     /* GD only; of this capture */
-    CUgraph spent[GY_GRAPHS_SPENT];         /* GD only; launched, not destroyed yet */
-    uint32_t spent_count;                   /* GD only */
+    struct gy_context *context; /* immutable */
+    struct gy_streams *streams; /* immutable; streams->origin is ours */
+    struct gy_copier *copier;   /* immutable */
+    bool capturing;             /* GD only */
+    bool may_lend;  /* immutable; callbacks may have their stream captured: it shows when that goes wrong */
+    bool guarded;   /* GD only; `guard` is being captured */
+    CUstream guard; /* GD only; nothing is enqueued on it: its capture breaks instead of the batch's when a
+                     * callback makes a call that captures of its thread forbid; NULL: none was yet */
+    CUgraphNode *nodes;             /* GD only; room to look at the nodes of a graph, nodes_room of them */
+    size_t nodes_room;              /* GD only */
+    uint32_t calls;                 /* GD only; launch calls in this capture */
+    uint64_t barrier;               /* GD only; generation of the one that it begins with */
+    uint64_t signature;             /* GD only; of this capture */
+    CUgraph spent[GY_GRAPHS_SPENT]; /* GD only; launched, not destroyed yet */
+    uint32_t spent_count;           /* GD only */
     CUgraphExec refused[GY_GRAPHS_REFUSED]; /* GD only; the driver would not destroy them: asked again */
     uint32_t refused_count;                 /* GD only */
     uint32_t part;        /* GD only; captures of this batch that ended because they were large enough */
@@ -108,7 +116,12 @@ static inline bool gy_graphs_is_large(const struct gy_graphs *graphs)
 /* End the capture and forget it; it holds nothing of value. */
 GANTRY_MUST_CHECK gantry_status gy_graphs_drop(struct gy_graphs *graphs);
 /* Something in the capture was not allowed. */
-bool gy_graphs_is_broken(struct gy_graphs *graphs);
+bool gy_graphs_is_broken(const struct gy_graphs *graphs);
+/* The same of the guard: the capture is as good as before. */
+bool gy_graphs_is_guard_broken(const struct gy_graphs *graphs);
+GANTRY_MUST_CHECK gantry_status gy_graphs_renew_guard(struct gy_graphs *graphs);
+/* To be destroyed by the next sweep. */
+void gy_graphs_spend(struct gy_graphs *graphs, CUgraph graph);
 
 static inline void gy_graphs_note(struct gy_graphs *graphs, uint64_t what)
 {

@@ -91,10 +91,17 @@ struct gantry_launch {
     struct gantry_dispatcher *dispatcher;
     struct gy_launcher *launcher; /* other callbacks run beside this one: who calls it; NULL: none do */
     gantry_task *task;
-    CUstream stream;
+    CUstream stream; /* where its launch functions enqueue now */
     uint32_t stream_index;
     uint32_t index;
-    uint64_t flow; /* joins what the task does in a recording; 0: none */
+    uint64_t flow;             /* joins what the task does in a recording; 0: none */
+    uint64_t ops;              /* gy_gd_ops() when what it enqueues began to go where it goes now */
+    uint32_t refusals;         /* gy_told_refusals() when a captured call began */
+    uint32_t allocated, freed; /* blocks, by gantry_launch_alloc() and gantry_free_after() */
+    bool aside;                /* it is captured apart from its batch: see aside.h */
+    bool asked;                /* the callback has asked for the stream */
+    bool placed;               /* something of this call is in the batch's capture */
+    const char *spoilt;        /* why what it enqueued cannot be captured; NULL: it can */
 };
 
 /* The dispatcher whose GD thread this is; NULL on every other thread.  Read several times per task, hence in
@@ -163,6 +170,8 @@ void gy_gd_count_phase(struct gantry_dispatcher *d);
 
 /* Launch what was captured, if anything is; the rest of the batch may capture anew (batch.c). */
 gantry_status gy_gd_cut(struct gantry_dispatcher *d);
+/* In a callback: what it enqueues from now on goes to the plain stream (launch.c). */
+GY_COLD gantry_status gy_gd_leave_capture(struct gantry_launch *launch);
 
 /* Release a task that will not be launched (any more). */
 GY_COLD void gy_gd_release_failed(struct gantry_dispatcher *d, gantry_task *task, gantry_status why);
@@ -172,6 +181,13 @@ static inline void gy_gd_count(_Atomic(uint64_t) *counter, uint64_t n)
     /* One writer, so no read-modify-write. */
     atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n,
                           memory_order_relaxed);
+}
+
+/* What launch functions have enqueued; grows with each success of one. */
+static inline uint64_t gy_gd_ops(const struct gantry_dispatcher *d)
+{
+    return atomic_load_explicit(&d->counters.kernels, memory_order_relaxed) +
+           atomic_load_explicit(&d->counters.copies, memory_order_relaxed);
 }
 
 #endif

@@ -1,4 +1,5 @@
 /* What a launch callback may do. */
+#include "dispatcher/aside.h"
 #include "dispatcher/launchers.h"
 
 #include "base/handle.h"
@@ -9,10 +10,15 @@
 
 #include <limits.h>
 
+static GY_COLD CUstream ask_captured(gantry_launch *launch);
+
 void *gantry_launch_stream(const gantry_launch *launch)
 {
     if (GY_HANDLE_IS_BAD(LAUNCH, launch)) {
         return NULL;
+    }
+    if (__builtin_expect(launch->dispatcher->graphs.capturing, 0)) {
+        return ask_captured((gantry_launch *)(uintptr_t)launch);
     }
     return launch->stream;
 }
@@ -69,11 +75,14 @@ static inline gantry_status check_scope(const gantry_launch *launch, const char 
     return __builtin_expect(is_usual, 1) ? GANTRY_OK : refuse_scope(launch, what);
 }
 
-/* What the callback enqueues from now on goes to the plain stream. */
-static gantry_status cut(gantry_launch *launch)
+gantry_status gy_gd_leave_capture(gantry_launch *launch)
 {
     struct gantry_dispatcher *d = launch->dispatcher;
-    gantry_status status = gy_gd_cut(d);
+    gantry_status status = gy_aside_settle(launch);
+    if (status == GANTRY_OK) {
+        status = gy_gd_cut(d);
+    }
+    launch->stream = d->streams.streams[launch->stream_index].native;
     if (status == GANTRY_OK) {
         status = gy_streams_meet(&d->streams, launch->stream_index);
     }
@@ -91,7 +100,16 @@ static gantry_status leave_graph(gantry_launch *launch, const char *why)
            gantry_task_label(launch->task), why);
     gy_graphs_set_trust(&d->graphs, gy_task_launch_fn(launch->task), GY_TRUST_NO);
     gy_replay_forbid(d, launch->task, why);
-    return cut(launch);
+    return gy_gd_leave_capture(launch);
+}
+
+/* A call on it may be refused without a trace: not every driver tells. */
+static CUstream ask_captured(gantry_launch *launch)
+{
+    if (launch->dispatcher->graphs.may_lend) {
+        return gy_aside_ask(launch);
+    }
+    return leave_graph(launch, "it asks for its stream") == GANTRY_OK ? launch->stream : NULL;
 }
 
 gantry_status gantry_launch_leave_graph(gantry_launch *launch)
@@ -113,13 +131,18 @@ gantry_status gantry_launch_request_sync_point(gantry_launch *launch)
         return status;
     }
     gy_replay_forbid(launch->dispatcher, launch->task, "it asks for a sync point");
+    const bool aside = launch->aside;
+    status = gy_aside_settle(launch);
+    if (status != GANTRY_OK) {
+        return status;
+    }
     gy_launch_begin_alone(launch);
     status = gy_streams_sync_point(&launch->dispatcher->streams, launch->stream_index);
     if (status == GANTRY_OK) {
         status = gy_launch_meet_all(launch);
     }
     gy_launch_end_alone(launch);
-    return status;
+    return status == GANTRY_OK && aside ? gy_aside_open(launch) : status;
 }
 
 static GY_COLD gantry_status refuse_kernel(const gantry_kernel *kernel, gantry_dim3 grid, gantry_dim3 block,
@@ -483,7 +506,7 @@ gantry_status gantry_launch_add_completion(gantry_launch *launch, gantry_task *t
     struct gantry_dispatcher *d = launch->dispatcher;
     if (d->graphs.capturing && gy_rings_is_full(&d->completion, launch->stream_index)) {
         /* It will be flushed, which needs events outside of the capture. */
-        status = cut(launch);
+        status = gy_gd_leave_capture(launch);
         if (status != GANTRY_OK) {
             (void)gantry_task_remove_reference(task);
             return status;
@@ -518,6 +541,7 @@ gantry_status gantry_free_after(void *pointer, gantry_launch *launch)
     gy_launch_lock(launch);
     status = gy_deferred_add(&d->deferred, launch->stream_index, position, pointer);
     gy_launch_unlock(launch);
+    launch->freed++;
     return status;
 }
 
@@ -533,6 +557,7 @@ gantry_status gantry_launch_alloc(gantry_launch *launch, gantry_memory_kind kind
     }
     struct gantry_dispatcher *d = launch->dispatcher;
     gy_replay_forbid(d, launch->task, "it allocates memory");
+    launch->allocated++;
     bool plain = out != NULL && bytes != 0 && (alignment & (alignment - 1)) == 0;
     gy_launch_lock(launch);
     bool taken =

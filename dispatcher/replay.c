@@ -50,7 +50,7 @@ static bool is_trusted(struct gantry_dispatcher *d, struct gy_region *region)
         if (trust == GY_TRUST_NO) {
             forbid(region, task, "it cannot be captured");
         }
-        all = all && trust == GY_TRUST_YES;
+        all = all && (trust == GY_TRUST_OURS || trust == GY_TRUST_RAW);
     }
     return all;
 }

@@ -377,7 +377,9 @@ gantry_status gy_shares_drop_capture(struct gy_shares *shares)
         EACH_STREAM(i, &streams)
         {
             if (status == GANTRY_OK) {
-                status = begin_stream(shares, lane, i, segment->native[i]);
+                bool pooled = i != GY_SHARE_ORIGIN; /* it was the stream's shadow, and is itself again */
+                status = begin_stream(shares, lane, i,
+                                      pooled ? shares->streams->streams[i].native : segment->native[i]);
             }
         }
     }

@@ -1,7 +1,9 @@
 /* Path of a task, step 6 of 8: one launch callback on the task's stream, and the end of a GPU task. */
 #include "base/handle.h"
 #include "base/span.h"
+#include "dispatcher/aside.h"
 #include "dispatcher/launchers.h"
+#include "driver/told.h"
 
 #include <assert.h>
 
@@ -215,40 +217,140 @@ static inline gantry_launch_result call(struct gantry_launch *launch, const stru
     return gy_task_launch_fn(launch->task)(launch, gy_task_launch_arg(launch->task));
 }
 
-/* After a call in a capture.  A broken one that held nothing else is repeated on the plain stream. */
-static gantry_launch_result check_capture(struct gantry_launch *launch, gantry_launch_result result,
-                                          bool probe)
+/* ---- after a call in a capture ----------------------------------------------------------------- */
+
+/* Whether what the call has enqueued cannot be captured: launch->spoilt then says why.  `broken`: neither can
+ * what other calls enqueue after it. */
+static bool is_spoilt(struct gantry_launch *launch, gantry_launch_result result, bool *broken)
 {
     struct gantry_dispatcher *d = launch->dispatcher;
-    struct gy_graphs *g = &d->graphs;
+    const bool tells = d->config.context->driver->log != NULL;
+    const bool refused = gy_told_refusals() != launch->refusals; /* before more is told */
+    const bool failed = result == GANTRY_LAUNCH_FAILED;
+    launch->placed |= !launch->aside && gy_gd_ops(d) != launch->ops;
+    if (launch->aside) {
+        (void)gy_aside_close(launch, !failed && !refused);
+    }
+    const bool doubtful = failed || refused || launch->spoilt != NULL || !tells;
+    *broken = doubtful && gy_graphs_is_broken(&d->graphs);
+    const bool forbidden = doubtful && gy_graphs_is_guard_broken(&d->graphs);
+    if (launch->spoilt == NULL && (refused || forbidden || *broken)) {
+        launch->spoilt = "it makes a call that a capture forbids";
+    }
+    return launch->spoilt != NULL;
+}
+
+/* What a first call that was captured alone has told. */
+static void learn_trust(struct gantry_launch *launch, bool probe)
+{
+    struct gy_graphs *g = &launch->dispatcher->graphs;
     gantry_launch_fn function = gy_task_launch_fn(launch->task);
-    if ((!probe && result != GANTRY_LAUNCH_FAILED) || !gy_graphs_is_broken(g)) {
-        if (probe) {
-            gy_graphs_set_trust(g, function, GY_TRUST_YES);
-        }
-        return result;
+    if (probe || (launch->asked && gy_graphs_trust(g, function) == GY_TRUST_OURS)) {
+        gy_graphs_set_trust(g, function, launch->asked ? GY_TRUST_RAW : GY_TRUST_OURS);
     }
-    if (!probe) {
-        (void)GY_FAIL(GANTRY_ERR_DEVICE_LOST,
-                      "the capture of a batch was broken at or before task '%s', by a call that a capture "
-                      "forbids: see gantry_launch_leave_graph()",
-                      gy_task_label(launch->task));
-        gy_context_lose(d->config.context, gy_error_last());
-        return GANTRY_LAUNCH_FAILED;
+}
+
+/* The capture held this call alone: as if nothing had happened. */
+static gantry_status drop_probe(struct gantry_launch *launch)
+{
+    struct gantry_dispatcher *d = launch->dispatcher;
+    gantry_status status = gy_graphs_drop(&d->graphs);
+    launch->stream = d->streams.streams[launch->stream_index].native;
+    if (status == GANTRY_OK) {
+        status = gy_streams_meet(&d->streams, launch->stream_index);
     }
-    gy_log(GANTRY_LOG_WARNING, "task '%s' does what a graph cannot capture: its callback runs on streams",
-           gy_task_label(launch->task));
-    gy_graphs_set_trust(g, function, GY_TRUST_NO);
-    if (gy_graphs_drop(g) != GANTRY_OK || gy_streams_meet(&d->streams, launch->stream_index) != GANTRY_OK) {
-        return GANTRY_LAUNCH_FAILED;
-    }
-    if (gy_shares_any(&d->shares) && gy_shares_drop_capture(&d->shares) != GANTRY_OK) {
-        return GANTRY_LAUNCH_FAILED;
+    if (status == GANTRY_OK && gy_shares_any(&d->shares)) {
+        status = gy_shares_drop_capture(&d->shares);
     }
     uint64_t mark = atomic_load_explicit(&gy_task_gpu(launch->task)->trail, memory_order_relaxed);
     gy_gpu_time_begin_again(d->config.time, (struct gy_gpu_mark *)(uintptr_t)mark, launch->stream);
+    return status;
+}
+
+/* A call that no capture allows, such as synchronising the context, or another thread's: with the capture
+ * goes the work of tasks that were released. */
+static gantry_status lose_batch(struct gantry_launch *launch)
+{
+    (void)GY_FAIL(
+        GANTRY_ERR_DEVICE_LOST,
+        "the capture of a batch was broken at or before task '%s', by a call that no capture allows, as "
+        "one that synchronises the context: see gantry_launch_leave_graph()",
+        gy_task_label(launch->task));
+    gy_context_lose(launch->dispatcher->config.context, gy_error_last());
+    return GANTRY_ERR_DEVICE_LOST;
+}
+
+static GY_COLD gantry_launch_result call_again(struct gantry_launch *launch, const char *why)
+{
+    struct gantry_dispatcher *d = launch->dispatcher;
+    launch->asked = launch->placed = false;
+    launch->spoilt = NULL;
     gy_gd_count(&d->counters.launch_calls, 1);
-    return call(launch, d->last_error, gy_span_begin());
+    gantry_launch_result result = call(launch, d->last_error, gy_span_begin());
+    if (result != GANTRY_LAUNCH_FAILED) {
+        gy_log(GANTRY_LOG_WARNING,
+               "task '%s' does what a graph cannot capture (%s): its callback runs on streams",
+               gy_task_label(launch->task), why);
+        gy_graphs_set_trust(&d->graphs, gy_task_launch_fn(launch->task), GY_TRUST_NO);
+    }
+    return result;
+}
+
+/* The call's work is done again on the plain stream; where part of it is in the batch already, or it has
+ * given blocks back that it had not taken, the task fails.  Nobody else's work is lost. */
+static GY_COLD gantry_launch_result repair(struct gantry_launch *launch, bool probe, bool broken)
+{
+    struct gantry_dispatcher *d = launch->dispatcher;
+    const char *why = launch->spoilt;
+    const bool again = (probe || !launch->placed) && launch->freed <= launch->allocated;
+    gantry_status status = GANTRY_OK;
+    gy_replay_forbid(d, launch->task, why);
+    if (probe) { /* whatever it has broken */
+        status = drop_probe(launch);
+    } else if (broken) {
+        status = lose_batch(launch);
+    } else if (again) {
+        status = gy_gd_leave_capture(launch);
+    } else {
+        status = gy_graphs_renew_guard(&d->graphs);
+    }
+    if (status != GANTRY_OK) {
+        return GANTRY_LAUNCH_FAILED;
+    }
+    if (again) {
+        return call_again(launch, why);
+    }
+    gy_graphs_set_trust(&d->graphs, gy_task_launch_fn(launch->task), GY_TRUST_NO);
+    (void)GY_FAIL(GANTRY_ERR_TASK_FAILED,
+                  "task '%s' cannot be captured any more (%s), and part of it is done: its callback runs on "
+                  "streams from now on; see gantry_launch_leave_graph()",
+                  gy_task_label(launch->task), why);
+    return GANTRY_LAUNCH_FAILED;
+}
+
+static gantry_launch_result check_capture(struct gantry_launch *launch, gantry_launch_result result,
+                                          bool probe)
+{
+    bool broken;
+    if (__builtin_expect(is_spoilt(launch, result, &broken), 0) &&
+        !gy_context_is_lost(launch->dispatcher->config.context)) {
+        return repair(launch, probe, broken);
+    }
+    if (result != GANTRY_LAUNCH_FAILED) {
+        learn_trust(launch, probe);
+    }
+    return result;
+}
+
+/* Before a call that is captured, when all else is ready. */
+static GY_RARE gantry_status begin_captured(struct gantry_launch *launch)
+{
+    struct gantry_dispatcher *d = launch->dispatcher;
+    launch->ops = gy_gd_ops(d);
+    launch->refusals = gy_told_refusals();
+    return gy_graphs_trust(&d->graphs, gy_task_launch_fn(launch->task)) == GY_TRUST_RAW
+               ? gy_aside_open(launch)
+               : GANTRY_OK;
 }
 
 /* Synchronous mode: whatever the call has enqueued is done, or the task is the one to name. */
@@ -291,9 +393,11 @@ static GY_INLINE gantry_status open_call(struct gantry_dispatcher *d, gantry_tas
     launch->dispatcher = d;
     launch->launcher = NULL;
     launch->task = task;
-    launch->stream = d->streams.streams[stream].native;
     launch->stream_index = stream;
     launch->flow = 0;
+    launch->allocated = launch->freed = 0;
+    launch->aside = launch->asked = launch->placed = false;
+    launch->spoilt = NULL;
     if (__builtin_expect(gy_context_is_stopped(d->config.context), 0)) {
         gantry_status why = gy_context_adopt_stop(d->config.context);
         return why != GANTRY_OK ? why : GANTRY_ERR_OUT_OF_DEVICE_MEMORY;
@@ -302,6 +406,10 @@ static GY_INLINE gantry_status open_call(struct gantry_dispatcher *d, gantry_tas
         return GANTRY_ERR_TASK_FAILED;
     }
     gantry_status status = make_ready(d, task, stream, probe);
+    launch->stream = d->streams.streams[stream].native;
+    if (status == GANTRY_OK && d->graphs.capturing) {
+        status = begin_captured(launch);
+    }
     if (status != GANTRY_OK) {
         return status;
     }

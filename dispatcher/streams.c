@@ -52,7 +52,10 @@ void gy_streams_fini(struct gy_streams *streams)
                 (void)driver->cuEventDestroy(s->events[e].native);
             }
         }
-        (void)driver->cuStreamDestroy(s->native);
+        (void)driver->cuStreamDestroy(s->plain);
+        if (s->shadow != NULL) {
+            (void)driver->cuStreamDestroy(s->shadow);
+        }
     }
     for (int i = 0; i < 2; i++) {
         if (streams->barriers[i] != NULL) {
@@ -71,7 +74,7 @@ static gantry_status create_stream(struct gy_streams *streams, uint32_t kind, ui
     if (status != GANTRY_OK) {
         return status;
     }
-    s->native = native;
+    s->native = s->plain = native;
     s->kind = kind;
     streams->kinds_missing -= (streams->kinds_made >> kind & 1u) == 0;
     streams->kinds_made |= UINT64_C(1) << kind;
@@ -559,11 +562,38 @@ gantry_status gy_streams_sync_point(struct gy_streams *streams, uint32_t stream)
     return status;
 }
 
+void gy_streams_enter_shadow(struct gy_streams *streams)
+{
+    streams->shadowed = true;
+}
+
+void gy_streams_leave_shadow(struct gy_streams *streams)
+{
+    streams->shadowed = false;
+    for (uint32_t i = 0; i < streams->count; i++) {
+        streams->streams[i].native = streams->streams[i].plain;
+    }
+}
+
+static gantry_status shadow(struct gy_streams *streams, struct gy_stream *s)
+{
+    gantry_status status = GANTRY_OK;
+    if (s->shadow == NULL) {
+        status =
+            gy_partition_stream(&streams->partitions->partitions[s->kind / 2], s->kind % 2 != 0, &s->shadow);
+    }
+    s->native = status == GANTRY_OK ? s->shadow : s->native;
+    return status;
+}
+
 gantry_status gy_streams_wait_barrier(struct gy_streams *streams, uint32_t stream)
 {
     struct gy_stream *s = &streams->streams[stream];
-    gantry_status status =
-        GY_CALL(streams->context, cuStreamWaitEvent(s->native, streams->barriers[streams->barrier], 0));
+    gantry_status status = streams->shadowed ? shadow(streams, s) : GANTRY_OK;
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    status = GY_CALL(streams->context, cuStreamWaitEvent(s->native, streams->barriers[streams->barrier], 0));
     if (status == GANTRY_OK) {
         s->seen = streams->generation;
         bump(&streams->waits);

@@ -36,8 +36,8 @@ struct gy_stream_event {
 
 struct gy_stream {
     /* What every task touches: one cache line. */
-    _Alignas(64) CUstream native;
-    uint64_t tail;      /* tasks that finished launching here */
+    _Alignas(64) CUstream native; /* where work goes now: `plain`, or while it is captured `shadow` */
+    uint64_t tail;                /* tasks that finished launching here */
     uint64_t overtaken; /* highest position that work on another stream, assigned or waiting, comes after */
     uint64_t age;       /* when the tail finished launching, counted over all streams */
     uint64_t seen;      /* generation of the last barrier it waited for */
@@ -48,6 +48,8 @@ struct gy_stream {
     bool used;          /* given out since the streams were last returned */
     bool dirty;         /* work enqueued since it was last gathered */
     bool in_graph;      /* its latest work is in the latest graph launched on `origin` */
+    CUstream plain;     /* immutable; what callbacks know */
+    CUstream shadow;    /* takes its part in captures, so that `plain` is free for others; NULL: none yet */
 
     uint64_t known[GY_STREAMS_MAX];  /* per stream: the position our tail is ordered after */
     uint64_t seqs[GY_STREAM_EVENTS]; /* where `events` were recorded, 0: never; a search touches one line */
@@ -72,6 +74,7 @@ struct gy_streams {
     bool may_borrow;                  /* immutable; some partition has SMs it may borrow */
     _Atomic(bool) single;             /* atomic: everything on one stream of each partition */
     CUstream origin;                  /* where graphs are launched; NULL: none was yet */
+    bool shadowed;                    /* a batch is being captured: streams that meet its barrier join in */
     uint64_t generation;              /* of the barrier; 0: there was none */
     uint32_t barrier;                 /* which of `barriers` is in force */
     CUevent barriers[2];              /* NULL until first used */
@@ -192,6 +195,10 @@ GANTRY_MUST_CHECK static inline gantry_status gy_streams_meet(struct gy_streams 
     s->in_graph = false;
     return GANTRY_OK;
 }
+
+/* A capture begins, after which streams enter it with their shadows; it is over, and they are themselves. */
+void gy_streams_enter_shadow(struct gy_streams *streams);
+void gy_streams_leave_shadow(struct gy_streams *streams);
 
 /* No step is open: every stream may be given out again. */
 void gy_streams_return_all(struct gy_streams *streams);

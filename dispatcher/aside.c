@@ -1,0 +1,189 @@
+#include "dispatcher/aside.h"
+
+#include "base/alloc.h"
+#include "dispatcher/launchers.h"
+
+#include <assert.h>
+
+static struct gy_stream *stream_of(const struct gantry_launch *launch)
+{
+    return &launch->dispatcher->streams.streams[launch->stream_index];
+}
+
+gantry_status gy_aside_open(struct gantry_launch *launch)
+{
+    struct gantry_dispatcher *d = launch->dispatcher;
+    assert(d->graphs.capturing && !launch->aside);
+    CUstream plain = stream_of(launch)->plain;
+    launch->placed |= gy_gd_ops(d) != launch->ops;
+    gantry_status status =
+        GY_CALL(d->config.context, cuStreamBeginCapture(plain, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+    if (status == GANTRY_OK) {
+        launch->aside = true;
+        launch->stream = plain;
+    }
+    return status;
+}
+
+/* ---- what may not be in a batch ---------------------------------------------------------------- */
+
+/* A graph reads pageable memory when it runs. */
+static bool is_pageable(const struct gy_driver *driver, CUmemorytype type, const void *host,
+                        CUdeviceptr address)
+{
+    if (type != CU_MEMORYTYPE_HOST && type != CU_MEMORYTYPE_UNIFIED) {
+        return false;
+    }
+    unsigned kind = 0;
+    address = type == CU_MEMORYTYPE_HOST ? (CUdeviceptr)(uintptr_t)host : address;
+    return driver->cuPointerGetAttribute(&kind, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) != CUDA_SUCCESS ||
+           kind == 0;
+}
+
+static const char *find_fault_of_copy(const struct gy_driver *driver, CUgraphNode node)
+{
+    CUDA_MEMCPY3D copy;
+    if (driver->cuGraphMemcpyNodeGetParams(node, &copy) != CUDA_SUCCESS) {
+        return "it makes a copy of an unknown kind";
+    }
+    bool pageable = is_pageable(driver, copy.srcMemoryType, copy.srcHost, copy.srcDevice) ||
+                    is_pageable(driver, copy.dstMemoryType, copy.dstHost, copy.dstDevice);
+    return pageable ? "it copies from or to pageable memory" : NULL;
+}
+
+/* Why a node cannot be in a batch; NULL: it can. */
+static const char *find_fault_of_node(const struct gy_driver *driver, CUgraphNode node)
+{
+    CUgraphNodeType type;
+    if (driver->cuGraphNodeGetType(node, &type) != CUDA_SUCCESS) {
+        return "it makes a node of an unknown kind";
+    }
+    switch ((int)type) {
+    case CU_GRAPH_NODE_TYPE_MEMCPY:
+        return find_fault_of_copy(driver, node);
+    case CU_GRAPH_NODE_TYPE_KERNEL:
+    case CU_GRAPH_NODE_TYPE_MEMSET:
+    case CU_GRAPH_NODE_TYPE_HOST:
+    case CU_GRAPH_NODE_TYPE_EMPTY:
+    case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
+    case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
+    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+        return NULL;
+    case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
+    case CU_GRAPH_NODE_TYPE_MEM_FREE:
+        return "it allocates or frees memory in stream order";
+    default:
+        return "it makes a node of a kind that we do not take";
+    }
+}
+
+static bool make_room(struct gy_graphs *g, size_t count)
+{
+    if (count <= g->nodes_room) {
+        return true;
+    }
+    CUgraphNode *larger = gy_zalloc_array(2 * count, sizeof(CUgraphNode));
+    if (larger != NULL) {
+        gy_free(g->nodes);
+        g->nodes = larger;
+        g->nodes_room = 2 * count;
+    }
+    return larger != NULL;
+}
+
+static const char *find_fault(struct gy_graphs *g, CUgraph graph, size_t *count)
+{
+    const struct gy_driver *driver = g->context->driver;
+    *count = 0;
+    if (driver->cuGraphGetNodes(graph, NULL, count) != CUDA_SUCCESS || !make_room(g, *count) ||
+        (*count != 0 && driver->cuGraphGetNodes(graph, g->nodes, count) != CUDA_SUCCESS)) {
+        return "its graph cannot be looked at";
+    }
+    const char *fault = NULL;
+    for (size_t i = 0; i < *count && fault == NULL; i++) {
+        fault = find_fault_of_node(driver, g->nodes[i]);
+    }
+    return fault;
+}
+
+/* ---- ends -------------------------------------------------------------------------------------- */
+
+/* `child` becomes a node behind what the task's stream has in the batch. */
+static bool join(const struct gantry_launch *launch, CUgraph child)
+{
+    const struct gy_driver *driver = launch->dispatcher->config.context->driver;
+    CUstream shadow = stream_of(launch)->native;
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    CUgraph graph = NULL;
+    const CUgraphNode *behind = NULL;
+    CUgraphNode node = NULL;
+    size_t count = 0;
+    return driver->cuStreamGetCaptureInfo(shadow, &status, NULL, &graph, &behind, &count) == CUDA_SUCCESS &&
+           status == CU_STREAM_CAPTURE_STATUS_ACTIVE &&
+           driver->cuGraphAddChildGraphNode(&node, graph, behind, count, child) == CUDA_SUCCESS &&
+           driver->cuStreamUpdateCaptureDependencies(shadow, &node, 1, CU_STREAM_SET_CAPTURE_DEPENDENCIES) ==
+               CUDA_SUCCESS;
+}
+
+static const char *reason_of(CUresult result)
+{
+    return result == CUDA_ERROR_STREAM_CAPTURE_UNJOINED ? "it forks to a stream that it does not join"
+                                                        : "it makes a call that a capture forbids";
+}
+
+bool gy_aside_close(struct gantry_launch *launch, bool keep)
+{
+    struct gantry_dispatcher *d = launch->dispatcher;
+    const struct gy_driver *driver = d->config.context->driver;
+    assert(launch->aside);
+    CUgraph child = NULL;
+    size_t nodes = 0;
+    CUresult result = driver->cuStreamEndCapture(launch->stream, &child);
+    launch->aside = false;
+    launch->stream = stream_of(launch)->native;
+    launch->ops = gy_gd_ops(d);
+    const char *fault = result != CUDA_SUCCESS ? reason_of(result) : NULL;
+    if (fault == NULL && keep) {
+        fault = find_fault(&d->graphs, child, &nodes);
+    }
+    if (fault == NULL && keep && nodes != 0 && !join(launch, child)) {
+        fault = "its graph cannot be part of another one";
+    }
+    if (result == CUDA_SUCCESS) {
+        gy_graphs_spend(&d->graphs, child);
+    }
+    launch->placed |= fault == NULL && keep && nodes != 0;
+    launch->spoilt = fault != NULL ? fault : launch->spoilt;
+    return fault == NULL;
+}
+
+gantry_status gy_aside_settle(struct gantry_launch *launch)
+{
+    if (!launch->aside || gy_aside_close(launch, true)) {
+        return GANTRY_OK;
+    }
+    return GY_FAIL(GANTRY_ERR_DRIVER, "what task '%s' has enqueued cannot be captured: %s",
+                   gantry_task_label(launch->task), launch->spoilt);
+}
+
+CUstream gy_aside_ask(struct gantry_launch *launch)
+{
+    struct gantry_dispatcher *d = launch->dispatcher;
+    if (launch->aside) {
+        launch->asked = true;
+        return launch->stream;
+    }
+    if (gy_gd_current != d) {
+        (void)GY_FAIL(GANTRY_ERR_STATE,
+                      "gantry_launch_stream: called by another thread than that of the callback of '%s'",
+                      gantry_task_label(launch->task));
+        launch->spoilt = "another thread asks for its stream";
+        return NULL;
+    }
+    launch->asked = true;
+    if (gy_aside_open(launch) != GANTRY_OK) {
+        launch->spoilt = "its stream cannot be captured";
+        return NULL;
+    }
+    return launch->stream;
+}
