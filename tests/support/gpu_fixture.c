@@ -120,7 +120,8 @@ gantry_dispatcher_stats gpu_fixture_stats(struct gpu_fixture *fixture)
     return stats;
 }
 
-/* NULL where no context has used it: on a real device, unless the test asks for the emulated driver itself. */
+/* NULL where no context has used it: on a real device, unless the test asks for the emulated driver itself.
+ */
 static void *emulator(void)
 {
     return dlopen("libgantry-emu.so", RTLD_NOW | RTLD_NOLOAD);
