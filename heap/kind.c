@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 
 #include <assert.h>
+#include <sched.h>
 #include <string.h>
 
 const char *gy_kind_name(gantry_memory_kind kind)
@@ -249,16 +250,19 @@ bool gy_kind_block_at(struct gy_kind *kind, struct gy_region *region, uintptr_t 
 
 /* What was allocated is read first: whatever is freed meanwhile, the difference is no more than what was in
  * use in between.  The tallies of the small tier are held. */
-static int64_t difference(struct gy_kind *kind)
+static bool difference(struct gy_kind *kind, int64_t *out)
 {
     uint64_t allocated = atomic_load_explicit(&kind->usage.allocated, memory_order_acquire);
-    allocated += gy_park_allocated(&kind->park);
-    allocated += kind->small != NULL ? gy_small_allocated(kind->small) : 0;
+    if (!gy_park_allocated(&kind->park, &allocated) ||
+        (kind->small != NULL && !gy_small_allocated(kind->small, &allocated))) {
+        return false;
+    }
     atomic_thread_fence(memory_order_seq_cst);
     uint64_t freed = atomic_load_explicit(&kind->usage.freed, memory_order_acquire);
     freed += gy_park_freed(&kind->park);
     freed += kind->small != NULL ? gy_small_freed(kind->small) : 0;
-    return (int64_t)(allocated - freed);
+    *out = (int64_t)(allocated - freed);
+    return true;
 }
 
 /* For gy_usage: called with anything held. */
@@ -268,11 +272,11 @@ static bool try_exact(void *user, int64_t *out)
     if (kind->small != NULL && !gy_small_hold_tallies(kind->small, false)) {
         return false;
     }
-    *out = difference(kind);
+    bool known = difference(kind, out);
     if (kind->small != NULL) {
         gy_small_let_go_tallies(kind->small);
     }
-    return true;
+    return known;
 }
 
 static bool try_exact_site(void *user, uint32_t site, int64_t *out)
@@ -294,7 +298,10 @@ static bool try_exact_site(void *user, uint32_t site, int64_t *out)
 static int64_t exact_used(struct gy_kind *kind)
 {
     bool held = kind->small != NULL && gy_small_hold_tallies(kind->small, true);
-    int64_t used = difference(kind);
+    int64_t used = 0;
+    while (!difference(kind, &used)) { /* a tally is being moved: for some instructions */
+        sched_yield();
+    }
     if (held) {
         gy_small_let_go_tallies(kind->small);
     }

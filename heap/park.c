@@ -262,20 +262,22 @@ void gy_park_collect_site(struct gy_park *park, uint32_t site, int64_t *bytes, i
     }
 }
 
-uint64_t gy_park_allocated(const struct gy_park *park)
+bool gy_park_allocated(const struct gy_park *park, uint64_t *sum)
 {
-    uint64_t bytes = 0;
-    for (unsigned i = 0; i < GY_PARK_SHARDS; i++) {
-        bytes += atomic_load_explicit(&park->shards[i].tally.allocated, memory_order_acquire);
+    bool known = true;
+    for (unsigned i = 0; i < GY_PARK_SHARDS && known; i++) {
+        uint64_t bytes = 0;
+        known = gy_tally_allocated(&park->shards[i].tally, &bytes);
+        *sum += bytes;
     }
-    return bytes;
+    return known;
 }
 
 uint64_t gy_park_freed(const struct gy_park *park)
 {
     uint64_t bytes = 0;
     for (unsigned i = 0; i < GY_PARK_SHARDS; i++) {
-        bytes += atomic_load_explicit(&park->shards[i].tally.freed, memory_order_acquire);
+        bytes += gy_tally_freed(&park->shards[i].tally);
     }
     return bytes;
 }

@@ -68,8 +68,9 @@ bool gy_park_flush(struct gy_park *park);
 void gy_park_quiesce(struct gy_park *park);
 
 void gy_park_collect(struct gy_park *park, struct gy_sums *sums);
-/* Bytes in all that the shards' tallies have counted as allocated, or as freed. */
-uint64_t gy_park_allocated(const struct gy_park *park);
+/* Add the bytes in all that the shards' tallies have counted as allocated; false: they cannot be told now.
+ * And those counted as freed. */
+GANTRY_MUST_CHECK bool gy_park_allocated(const struct gy_park *park, uint64_t *sum);
 uint64_t gy_park_freed(const struct gy_park *park);
 /* Have the shards look for peaks again. */
 void gy_park_forget_highs(struct gy_park *park);

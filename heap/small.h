@@ -65,8 +65,8 @@ GANTRY_MUST_CHECK bool gy_small_hold_tallies(struct gy_small *small, bool wait);
 void gy_small_let_go_tallies(struct gy_small *small);
 /* As gy_small_collect_site(). */
 void gy_small_add_site(struct gy_small *small, uint32_t site, int64_t *bytes, int64_t *count);
-/* Bytes in all that those have counted as allocated, or as freed. */
-uint64_t gy_small_allocated(struct gy_small *small);
+/* As gy_park_allocated() and gy_park_freed(), of those. */
+GANTRY_MUST_CHECK bool gy_small_allocated(struct gy_small *small, uint64_t *sum);
 uint64_t gy_small_freed(struct gy_small *small);
 
 void gy_small_each_block(struct gy_small *small, gy_visit_fn visit, void *user);

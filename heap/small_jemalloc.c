@@ -530,20 +530,23 @@ void gy_small_let_go_tallies(struct gy_small *small) GY_NO_ANALYSIS
     gy_mutex_unlock(&caches_lock);
 }
 
-uint64_t gy_small_allocated(struct gy_small *small) GY_NO_ANALYSIS
+bool gy_small_allocated(struct gy_small *small, uint64_t *sum) GY_NO_ANALYSIS
 {
-    uint64_t bytes = 0;
-    for (const struct small_cache *cache = small->caches; cache != NULL; cache = cache->in_small.next) {
-        bytes += atomic_load_explicit(&cache->tally.allocated, memory_order_acquire);
+    bool known = true;
+    for (const struct small_cache *cache = small->caches; cache != NULL && known;
+         cache = cache->in_small.next) {
+        uint64_t bytes = 0;
+        known = gy_tally_allocated(&cache->tally, &bytes);
+        *sum += bytes;
     }
-    return bytes;
+    return known;
 }
 
 uint64_t gy_small_freed(struct gy_small *small) GY_NO_ANALYSIS
 {
     uint64_t bytes = 0;
     for (const struct small_cache *cache = small->caches; cache != NULL; cache = cache->in_small.next) {
-        bytes += atomic_load_explicit(&cache->tally.freed, memory_order_acquire);
+        bytes += gy_tally_freed(&cache->tally);
     }
     return bytes;
 }

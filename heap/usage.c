@@ -6,6 +6,7 @@
 
 #define MOST_HOLD 32     /* times the least */
 #define LONELY_MOVES 64u /* in a row */
+#define MOST_LOOKS 4     /* at a tally whose writer is moving something */
 
 bool gy_usage_make_site_slow(struct gy_usage *usage, uint32_t site)
 {
@@ -66,7 +67,8 @@ static void add_used(struct gy_usage *usage, int64_t bytes)
     int64_t now = add(&usage->used, bytes);
     if (bytes > 0) {
         struct gy_tally *lone = gy_tally_rival(usage);
-        gy_usage_look(usage, now + (lone != NULL ? gy_tally_held(lone) : 0));
+        gy_usage_look(
+            usage, now + (lone != NULL ? atomic_load_explicit(&lone->held_back, memory_order_relaxed) : 0));
     }
 }
 
@@ -156,7 +158,6 @@ void gy_tally_init(struct gy_tally *tally, int64_t hold, bool may_be_lone)
     *tally = (struct gy_tally){.hold = hold, .least_hold = hold, .may_be_lone = may_be_lone};
 }
 
-/* Its writer: what is held back becomes so much less. */
 static void add_moved(struct gy_tally *tally, int64_t bytes)
 {
     atomic_store_explicit(&tally->moved, atomic_load_explicit(&tally->moved, memory_order_relaxed) + bytes,
@@ -166,8 +167,10 @@ static void add_moved(struct gy_tally *tally, int64_t bytes)
 void gy_tally_pass(struct gy_tally *tally, struct gy_usage *usage, uint32_t site, int64_t bytes)
 {
     adapt(tally, usage);
-    gy_tally_count(tally, bytes);
     add_moved(tally, bytes);
+    if (bytes < 0) {
+        gy_tally_count_freed(tally, -bytes);
+    }
     add_to_site(usage, site, bytes, 0);
     add_used(usage, bytes);
 }
@@ -195,8 +198,13 @@ static void move_all(struct gy_tally *tally, struct gy_usage *usage)
         atomic_store_explicit(&tally->sites[i].count, 0, memory_order_relaxed);
         add_to_site(usage, atomic_load_explicit(&tally->sites[i].site, memory_order_relaxed), bytes, count);
     }
-    int64_t held = gy_tally_held(tally);
+    int64_t held = atomic_load_explicit(&tally->held_back, memory_order_relaxed);
+    uint32_t moves = atomic_load_explicit(&tally->moves, memory_order_relaxed);
+    atomic_store_explicit(&tally->moves, moves + 1, memory_order_relaxed);
+    atomic_thread_fence(memory_order_release);
+    atomic_store_explicit(&tally->held_back, 0, memory_order_relaxed);
     add_moved(tally, held);
+    atomic_store_explicit(&tally->moves, moves + 2, memory_order_release);
     add_used(usage, held);
 }
 
@@ -227,7 +235,7 @@ void gy_tally_depose(struct gy_tally *lone, struct gy_usage *usage, struct gy_ta
 
 void gy_tally_look(struct gy_tally *tally, struct gy_usage *usage, unsigned slot)
 {
-    int64_t held = gy_tally_held(tally);
+    int64_t held = atomic_load_explicit(&tally->held_back, memory_order_relaxed);
     int64_t bytes = atomic_load_explicit(&tally->sites[slot].bytes, memory_order_relaxed);
     uint32_t site = atomic_load_explicit(&tally->sites[slot].site, memory_order_relaxed);
     struct gy_site_sums *sums = gy_usage_site(usage, site);
@@ -248,20 +256,37 @@ void gy_tally_look(struct gy_tally *tally, struct gy_usage *usage, unsigned slot
 void gy_tally_end(struct gy_tally *tally, struct gy_usage *usage)
 {
     gy_tally_settle(tally, usage);
-    atomic_fetch_add_explicit(&usage->allocated,
-                              atomic_load_explicit(&tally->allocated, memory_order_relaxed),
-                              memory_order_acq_rel);
-    atomic_fetch_add_explicit(&usage->freed, atomic_load_explicit(&tally->freed, memory_order_relaxed),
-                              memory_order_acq_rel);
+    uint64_t freed = gy_tally_freed(tally);
+    uint64_t net =
+        (uint64_t)atomic_load_explicit(&tally->moved, memory_order_relaxed); /* nothing is held back */
+    atomic_fetch_add_explicit(&usage->allocated, net + freed, memory_order_acq_rel);
+    atomic_fetch_add_explicit(&usage->freed, freed, memory_order_acq_rel);
     atomic_fetch_add_explicit(&usage->allocs, atomic_load_explicit(&tally->allocs, memory_order_relaxed),
                               memory_order_relaxed);
     atomic_fetch_add_explicit(&usage->frees, atomic_load_explicit(&tally->frees, memory_order_relaxed),
                               memory_order_relaxed);
 }
 
+bool gy_tally_allocated(const struct gy_tally *tally, uint64_t *out)
+{
+    /* First: what is freed from here on is missing in the sum rather than in it twice. */
+    uint64_t freed = gy_tally_freed(tally);
+    for (int i = 0; i < MOST_LOOKS; i++) {
+        uint32_t moves = atomic_load_explicit(&tally->moves, memory_order_acquire);
+        int64_t net = atomic_load_explicit(&tally->moved, memory_order_relaxed);
+        net += atomic_load_explicit(&tally->held_back, memory_order_relaxed);
+        atomic_thread_fence(memory_order_acquire);
+        if (moves % 2 == 0 && moves == atomic_load_explicit(&tally->moves, memory_order_relaxed)) {
+            *out = (uint64_t)net + freed;
+            return true;
+        }
+    }
+    return false;
+}
+
 void gy_tally_collect(struct gy_tally *tally, struct gy_sums *sums)
 {
-    sums->used += gy_tally_held(tally);
+    sums->used += atomic_load_explicit(&tally->held_back, memory_order_relaxed);
     sums->allocs += atomic_load_explicit(&tally->allocs, memory_order_relaxed);
     sums->frees += atomic_load_explicit(&tally->frees, memory_order_relaxed);
 }

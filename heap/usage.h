@@ -1,8 +1,8 @@
 /* What the blocks of one kind add up to, in all and per allocation site.
  *
  * Peaks are never above what was in use, for all that threads hold back: who finds what looks like a new peak
- * asks usage->exact, which reads two counters of each tally that only grow, what was allocated in all first,
- * and what was freed in all afterwards.
+ * asks usage->exact, which adds up what all tallies have counted as allocated in all first, and what they
+ * have counted as freed in all afterwards.
  *
  * The shared sums (struct gy_usage) are atomic, and every thread that touched them for every block would
  * fight over their cache lines.  So blocks are noted in a tally of few writers first, and move to the shared
@@ -56,19 +56,20 @@ struct gy_usage {
 
 /* Blocks that come and go noted by one writer at a time, and read by anybody. */
 struct gy_tally {
-    int64_t hold;                /* the writer only; bytes that may be held back now */
-    int64_t least_hold;          /* immutable */
-    bool may_be_lone;            /* immutable; there is a lock to have its writer's place */
-    bool has_idle_rival;         /* the writer only; the lone one seems to do nothing: depose it */
-    uint32_t streak;             /* the writer only; moves in a row that no other tally interrupted */
-    uint64_t rival_blocks;       /* the writer only; what the lone one had counted when last looked at */
-    int64_t used;                /* the writer only; lone: usage->used when peaks were looked at */
-    int64_t high;                /* the writer only; lone: most that was held back with which they were */
-    _Atomic(uint64_t) allocated; /* atomic; bytes in all; never moved while the tally lives */
-    _Atomic(uint64_t) freed;     /* atomic; likewise */
-    _Atomic(int64_t) moved;      /* atomic; of the difference, what is in usage->used */
-    _Atomic(uint64_t) allocs;    /* atomic; never moved while the tally lives */
-    _Atomic(uint64_t) frees;     /* atomic; likewise */
+    int64_t hold;               /* the writer only; bytes that may be held back now */
+    int64_t least_hold;         /* immutable */
+    bool may_be_lone;           /* immutable; there is a lock to have its writer's place */
+    bool has_idle_rival;        /* the writer only; the lone one seems to do nothing: depose it */
+    uint32_t streak;            /* the writer only; moves in a row that no other tally interrupted */
+    uint64_t rival_blocks;      /* the writer only; what the lone one had counted when last looked at */
+    int64_t used;               /* the writer only; lone: usage->used when peaks were looked at */
+    int64_t high;               /* the writer only; lone: most that was held back with which they were */
+    _Atomic(int64_t) held_back; /* atomic; bytes not yet in usage->used */
+    _Atomic(int64_t) moved;     /* atomic; bytes that were moved there */
+    _Atomic(uint32_t) moves;    /* atomic; odd: some are being moved, both numbers change */
+    _Atomic(uint64_t) freed;    /* atomic; bytes in all; only grows */
+    _Atomic(uint64_t) allocs;   /* atomic; never moved while the tally lives */
+    _Atomic(uint64_t) frees;    /* atomic; likewise */
     struct {
         _Atomic(uint32_t) site; /* atomic */
         _Atomic(int32_t) count; /* atomic; not yet in the site's sums */
@@ -105,6 +106,13 @@ void gy_tally_init(struct gy_tally *tally, int64_t hold, bool may_be_lone);
 void gy_tally_settle(struct gy_tally *tally, struct gy_usage *usage);
 /* The same and the counts, too: the tally ends. */
 void gy_tally_end(struct gy_tally *tally, struct gy_usage *usage);
+/* Bytes in all that it has counted as allocated, or a little less; and as freed, or a little more, if it is
+ * read afterwards.  False: they cannot be told now. */
+GANTRY_MUST_CHECK bool gy_tally_allocated(const struct gy_tally *tally, uint64_t *out);
+static inline uint64_t gy_tally_freed(const struct gy_tally *tally)
+{
+    return atomic_load_explicit(&tally->freed, memory_order_acquire);
+}
 /* Add the tally to `sums`. */
 void gy_tally_collect(struct gy_tally *tally, struct gy_sums *sums);
 /* Add what the tally holds back of a site. */
@@ -137,21 +145,12 @@ static inline struct gy_site_sums *gy_usage_site(struct gy_usage *usage, uint32_
     return block != NULL ? &block[site & (GY_SITE_SUMS - 1)] : NULL;
 }
 
-/* Bytes not yet in usage->used. */
-static inline int64_t gy_tally_held(const struct gy_tally *tally)
+/* Its writer, after the bytes are taken out of what it holds back or has moved: who sees them as freed sees
+ * that, too. */
+static inline void gy_tally_count_freed(struct gy_tally *tally, int64_t bytes)
 {
-    uint64_t allocated = atomic_load_explicit(&tally->allocated, memory_order_relaxed);
-    uint64_t freed = atomic_load_explicit(&tally->freed, memory_order_relaxed);
-    return (int64_t)(allocated - freed) - atomic_load_explicit(&tally->moved, memory_order_relaxed);
-}
-
-/* Its writer: `bytes` more are in use. */
-static inline void gy_tally_count(struct gy_tally *tally, int64_t bytes)
-{
-    _Atomic(uint64_t) *counter = bytes > 0 ? &tally->allocated : &tally->freed;
-    uint64_t size = bytes > 0 ? (uint64_t)bytes : (uint64_t)-bytes;
-    /* Released: who sees a block allocated in the place of another sees that one freed. */
-    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + size,
+    atomic_store_explicit(&tally->freed,
+                          atomic_load_explicit(&tally->freed, memory_order_relaxed) + (uint64_t)bytes,
                           memory_order_release);
 }
 
@@ -178,11 +177,14 @@ __attribute__((always_inline)) static inline void gy_tally_note(struct gy_tally 
     }
     int64_t of_site = atomic_load_explicit(&tally->sites[slot].bytes, memory_order_relaxed) + bytes;
     int32_t blocks = atomic_load_explicit(&tally->sites[slot].count, memory_order_relaxed) + count;
-    gy_tally_count(tally, bytes);
-    int64_t held = gy_tally_held(tally);
+    int64_t held = atomic_load_explicit(&tally->held_back, memory_order_relaxed) + bytes;
     /* Released: who reads them and then the site finds the right one. */
     atomic_store_explicit(&tally->sites[slot].bytes, of_site, memory_order_release);
     atomic_store_explicit(&tally->sites[slot].count, blocks, memory_order_release);
+    atomic_store_explicit(&tally->held_back, held, memory_order_relaxed);
+    if (count < 0 || (count == 0 && bytes < 0)) {
+        gy_tally_count_freed(tally, -bytes);
+    }
     if (__builtin_expect(held >= hold || held <= -hold || of_site >= hold || of_site <= -hold, 0)) {
         gy_tally_settle(tally, usage);
     } else if (may_be_lone && hold == GY_TALLY_HOLD_ALL &&
