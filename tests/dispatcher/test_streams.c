@@ -184,6 +184,21 @@ static void test_a_task_takes_a_stream_it_comes_after_anyhow(void **state)
     assert_int_equal(atomic_load(&pool->streams.created), 2);
 }
 
+/* Two streams are free for it: the work of one comes before it anyhow, that of the other would only hold it
+ * up. */
+static void test_a_task_takes_what_it_comes_after_before_what_others_do(void **state)
+{
+    struct pool *pool = *state;
+    struct gy_stream *streams = pool->streams.streams;
+    uint64_t other = run_task(pool, GY_TRAIL_NONE, 1);
+    uint64_t before = run_task(pool, GY_TRAIL_NONE, 1);
+    uint64_t last = run_task(pool, GY_TRAIL_NONE, 2);
+    streams[gy_trail_stream(other)].overtaken = gy_trail_seq(other);
+    streams[gy_trail_stream(last)].known[gy_trail_stream(before)] = gy_trail_seq(before);
+    assert_int_equal(assign(pool, last), gy_trail_stream(last)); /* its heir */
+    assert_int_equal(assign(pool, last), gy_trail_stream(before));
+}
+
 static void test_a_new_pipeline_takes_an_overtaken_stream_before_a_new_one(void **state)
 {
     struct pool *pool = *state;
@@ -367,6 +382,7 @@ int main(void)
         TEST(test_a_stream_waiting_for_its_heir_is_not_given_to_others),
         TEST(test_a_join_leaves_a_stream_to_whom_has_no_other),
         TEST(test_a_task_takes_a_stream_it_comes_after_anyhow),
+        TEST(test_a_task_takes_what_it_comes_after_before_what_others_do),
         TEST(test_a_new_pipeline_takes_an_overtaken_stream_before_a_new_one),
         TEST(test_a_task_after_everything_leaves_all_streams_free),
         TEST(test_more_pipelines_than_streams_share_them),
