@@ -6,6 +6,7 @@
 #include "tests/dispatcher/stamps.h"
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/deadline.h"
+#include "tests/support/emu_controls.h"
 #include "tests/support/gpu_fixture.h"
 
 #include <stdatomic.h>
@@ -45,7 +46,7 @@ static int open_scene(void **state)
     options.driver = GANTRY_DRIVER_EMULATED;
     options.submission = GANTRY_SUBMISSION_GRAPHS;
     gpu_fixture_open_with(&scene.gpu, 2, &options);
-    assert_true(gpu_fixture_controls(&scene.emu));
+    assert_true(emu_controls_open(&scene.emu));
     stamps_open(&scene.stamps, scene.gpu.context, 4096);
     scene.dispatcher = gantry_context_dispatcher(scene.gpu.context);
     *state = &scene;

@@ -6,6 +6,7 @@
 #include "dispatcher/internal.h"
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/deadline.h"
+#include "tests/support/emu_controls.h"
 #include "tests/support/gpu_fixture.h"
 #include "tests/support/stops.h"
 
@@ -26,7 +27,7 @@ static int open_fixture(void **state)
     gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
     options.driver = GANTRY_DRIVER_EMULATED;
     gpu_fixture_open_with(&fixture, 2, &options);
-    assert_true(gpu_fixture_controls(&emu));
+    assert_true(emu_controls_open(&emu));
     dispatcher = gantry_context_dispatcher(fixture.context);
     gantry_heap_stats stats = {.struct_size = sizeof(stats)};
     gantry_heap *heap = gantry_context_heap(fixture.context);

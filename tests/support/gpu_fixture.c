@@ -120,11 +120,11 @@ gantry_dispatcher_stats gpu_fixture_stats(struct gpu_fixture *fixture)
     return stats;
 }
 
-/* NULL where no context has used it: on a real device, unless the test asks for the emulated driver itself.
- */
+/* NULL on a real device. */
 static void *emulator(void)
 {
-    return dlopen("libgantry-emu.so", RTLD_NOW | RTLD_NOLOAD);
+    return gpu_fixture_driver() == GANTRY_DRIVER_EMULATED ? dlopen("libgantry-emu.so", RTLD_NOW | RTLD_NOLOAD)
+                                                          : NULL;
 }
 
 void *gpu_fixture_emulator(const char *symbol)
