@@ -387,6 +387,7 @@ struct cross_run {
     gantry_dispatcher_stats stats;
     struct cross_effects effects;
     atomic_ullong clock;
+    bool unsettled;     /* the context is lost, and what ran may run still */
     const char *broken; /* the first rule that did not hold; text of the run's own */
     char broken_text[512], log_line[512];
 };

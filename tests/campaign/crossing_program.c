@@ -437,6 +437,9 @@ static void draw_trouble(struct cross_program *p)
     p->fail_node = p->cancel_node = NOBODY;
     p->fail_step = (uint8_t)cross_pick(p, ABOUT_FAILURE, 0, p->steps);
     p->cancel_step = (uint8_t)cross_pick(p, ABOUT_CANCEL, 0, p->steps);
+    if (cross_has(p, VALUE_REPLAYED) && p->steps > 2) { /* nothing is launched again before the third run */
+        p->cancel_step = (uint8_t)(2 + cross_pick(p, ABOUT_CANCEL, 0, p->steps - 2));
+    }
     if (!cross_has(p, VALUE_NO_FAILURE) && !cross_has(p, VALUE_REFUSED) && !cross_has(p, VALUE_FAULT)) {
         p->fail_node = pick_node(p, ABOUT_FAILURE, p->fail_step, !cross_has(p, VALUE_BODY));
         if (p->fail_node != NOBODY) {

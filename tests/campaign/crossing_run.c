@@ -547,6 +547,7 @@ bool cross_run(struct cross_run *run, const struct cross_program *program)
     if (cross_open(run)) {
         run_steps(run);
         int result = cross_synchronize(run);
+        run->unsettled = result != 0;
         await_frees(run);
         if (result != 0 && !cross_may_be_lost(run)) {
             cross_break(run, "gantry_context_synchronize() says %d", result);

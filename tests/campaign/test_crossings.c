@@ -3,10 +3,11 @@
  *   test_campaign_crossings [--seconds S] [--programs N] [--jobs J] [--first SEED] [--least N] [--everything]
  *   test_campaign_crossings --seed SEED [--with FEATURE=VALUE,...] [--drop NODE,...] [--repeat N]
  *
- * A program runs in one of a few processes.  Its parent says which program crashed one; a thread in each says
- * which one makes no progress any more.  A program that broke a rule is printed with the rule, then made
- * smaller as long as it still fails.  Which two values the next program must have is decided by the matrix of
- * those that have met least so far; it is part of what is printed for a repetition. */
+ * A program runs in one of a few processes (--jobs 0: in this one).  Its parent says which program crashed
+ * one; a thread in each says which one makes no progress any more.  A program that broke a rule is printed
+ * with the rule, then made smaller as long as it still fails.  Which two values the next program must have is
+ * decided by the matrix of those that have met least so far; it is part of what is printed for a repetition.
+ */
 #include "tests/campaign/crossing.h"
 #include "tests/support/emu_controls.h"
 
@@ -163,6 +164,10 @@ static void work(struct slot *slot, const struct settings *settings)
         choose(slot, settings);
         perform(slot);
     }
+    if (settings->jobs == 0) {
+        cross_matrix_print(&shared->matrix, stdout);
+        fflush(stdout);
+    }
     _exit(0);
 }
 
@@ -288,6 +293,9 @@ static int run_many(const struct settings *settings)
 {
     pid_t children[JOBS_MOST];
     double begin = now();
+    if (settings->jobs == 0) {
+        work(&shared->slots[0], settings);
+    }
     for (uint64_t job = 0; job < settings->jobs; job++) {
         children[job] = start_child(job, settings);
     }
@@ -388,7 +396,7 @@ static bool parse(int argc, char **argv, struct settings *s)
             i++;
         }
     }
-    return s->jobs > 0 && s->jobs <= JOBS_MOST;
+    return s->jobs <= JOBS_MOST;
 }
 
 int main(int argc, char **argv)
@@ -399,6 +407,10 @@ int main(int argc, char **argv)
     for (int f = 0; f < FEATURES; f++) {
         settings.choice.forced[f] = -1;
     }
+#if defined(__SANITIZE_THREAD__)
+    settings.jobs =
+        0; /* jemalloc's locks are taken before a fork, and the sanitizer does not see them made anew */
+#endif
     cross_features_open();
     if (!parse(argc, argv, &settings)) {
         fprintf(
