@@ -119,7 +119,10 @@ static bool called_may_fail(const struct oracle *o, uint32_t s, uint32_t i)
     }
     bool exhausted = get(&o->run->exhausted) != 0 && result == NO_MEMORY && o->p->fail_node == i;
     if (returned != 0) {
-        return result == FAILED || lost || aborted || exhausted || (refusal != 0 && result == refusal);
+        bool dropped =
+            get(&seen->foreign_code) != 0 && get(&o->run->cancelled[s][o->p->nodes[i].manager]) != 0;
+        return result == FAILED || (dropped && result == CANCELLED) || lost || aborted || exhausted ||
+               (refusal != 0 && result == refusal);
     }
     bool refused = may_be_refused(o, s) && (result == FAILED || result == DRIVER || result == NO_MEMORY);
     return lost || aborted || refused || ((may_be_lost(o, s) || may_be_aborted(o, s)) && result == FAILED);
@@ -180,7 +183,9 @@ static void check_fate(const struct oracle *o, uint32_t s, uint32_t i)
         check_calls(o, s, i);
         return;
     }
-    if (called && get(&seen->foreign_code) != 0 && !may_be_lost(o, s)) {
+    bool cancelled = get(&o->run->cancelled[s][o->p->nodes[i].manager]) != 0; /* then it is not repeated */
+    if (called && get(&seen->foreign_code) != 0 && !may_be_lost(o, s) && !may_be_aborted(o, s) &&
+        !cancelled) {
         cross_break(o->run, "step %u, node %u failed with %s after CUDA had said %u and no second call came",
                     s, i, name_of(result), get(&seen->foreign_code));
     }
@@ -298,8 +303,8 @@ static struct counts kernels_of(const struct oracle *o, uint32_t s, uint32_t i)
         accepted = get(&seen->begins) == 0 ? n->calls : accepted;
         return (struct counts){accepted, accepted};
     }
-    bool replayed =
-        n->stable && may_be_refused(o, s) && get(&seen->begins) == 0; /* and refused only after that */
+    bool replayed = n->stable && (may_be_refused(o, s) || may_be_lost(o, s)) &&
+                    get(&seen->begins) == 0; /* and refused only after that */
     return (struct counts){0, replayed && get(&seen->result) != CANCELLED ? n->calls : accepted};
 }
 
@@ -441,6 +446,12 @@ static void check_told(const struct oracle *o, uint32_t s, uint32_t i)
         least = o->before[s + 1][i].low;
     }
     least = n->independent ? 0 : least; /* counts of two steps are not told apart */
+    if (get(&seen->result) != 0 &&
+        !cross_has(o->p, VALUE_STREAMS)) { /* what was captured may have been dropped */
+        uint32_t ended = __atomic_load_n(&o->run->cells[i].ended, __ATOMIC_ACQUIRE);
+        bool is_last = o->before[s + 1][i].high == o->before[o->p->steps][i].high;
+        least = !is_last ? 0 : least < ended ? least : ended;
+    }
     if (n->tells == NOBODY || !told || !runs(o, s, n->tells) || get(&o->run->seen[s][n->tells].begins) == 0) {
         return;
     }

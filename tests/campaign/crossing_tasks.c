@@ -376,6 +376,9 @@ static gantry_launch_result enqueue(struct cross_run *run, gantry_launch *launch
     const struct cross_node *n = &run->program->nodes[node];
     struct cross_seen *seen = &run->seen[step][node];
     gantry_status status = GANTRY_OK;
+    if (n->foreign && gantry_launch_stream(launch) == NULL) { /* first, so that the call may be repeated */
+        return refused(run, seen, GANTRY_ERR_DRIVER);
+    }
     if (n->asks && call == 0) {
         status = gantry_launch_request_sync_point(launch);
         atomic_fetch_add(&run->sync_points, 1);
