@@ -454,4 +454,8 @@ uint32_t cross_matrix_missing(const struct cross_matrix *matrix, uint32_t least,
 /* One of the pairs that met least, picked by a number. */
 bool cross_matrix_poorest(const struct cross_matrix *matrix, uint32_t least, uint64_t number, int *a, int *b);
 
+/* Give each feature that is not forced the value that has met those of the others least. */
+void cross_matrix_fill(const struct cross_matrix *matrix, uint32_t least, uint64_t number,
+                       struct cross_choice *choice);
+
 #endif

@@ -110,3 +110,55 @@ bool cross_matrix_poorest(const struct cross_matrix *matrix, uint32_t least, uin
     }
     return found;
 }
+
+/* How many meetings are still wanted of `value` with those that are forced already. */
+static uint64_t wanted(const struct cross_matrix *matrix, uint32_t least, const struct cross_choice *choice,
+                       int value)
+{
+    uint64_t sum = 0;
+    for (int f = 0; f < FEATURES; f++) {
+        int other = choice->forced[f];
+        if (other >= 0 && counts(value < other ? value : other, value < other ? other : value)) {
+            uint32_t met = atomic_load_explicit(
+                &matrix->pairs[value < other ? value : other][value < other ? other : value],
+                memory_order_relaxed);
+            sum += met < least ? least - met : 0;
+        }
+    }
+    return sum;
+}
+
+static bool goes_with(const struct cross_choice *choice, int value)
+{
+    bool goes = cross_values[value].weight != 0 && cross_not_yet(value, value) == NULL;
+    for (int f = 0; f < FEATURES && goes; f++) {
+        goes = choice->forced[f] < 0 || (cross_impossible(value, choice->forced[f]) == NULL &&
+                                         cross_not_yet(value, choice->forced[f]) == NULL);
+    }
+    return goes;
+}
+
+void cross_matrix_fill(const struct cross_matrix *matrix, uint32_t least, uint64_t number,
+                       struct cross_choice *choice)
+{
+    uint64_t random = number * UINT64_C(0x9e3779b97f4a7c15);
+    int first = (int)((random >> 33) % FEATURES);
+    for (int k = 0; k < FEATURES; k++) {
+        int f = (first + k * 7) % FEATURES,
+            best = -1; /* 7 and the number of features have no common divisor */
+        uint64_t most = 0;
+        for (int v = cross_features[f].first; v < cross_features[f].first + cross_features[f].count; v++) {
+            random = random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+            uint64_t sum =
+                choice->forced[f] < 0 && goes_with(choice, v) ? wanted(matrix, least, choice, v) : 0;
+            sum += sum * (random >> 33 & 255) / 512; /* not always the same one first */
+            if (sum > most) {
+                most = sum;
+                best = v;
+            }
+        }
+        if (best >= 0) {
+            choice->forced[f] = best;
+        }
+    }
+}

@@ -142,11 +142,14 @@ static void choose(struct slot *slot, const struct settings *settings)
 {
     int a = 0, b = 0;
     slot->choice = settings->choice;
-    if (cross_matrix_poorest(&shared->matrix, (uint32_t)(settings->least != 0 ? settings->least : LEAST),
-                             slot->seed, &a, &b)) {
+    uint32_t least = (uint32_t)(settings->least != 0 ? settings->least : LEAST);
+    if (cross_matrix_poorest(&shared->matrix, least, slot->seed, &a, &b)) {
         if (goes_with(&slot->choice, a) && goes_with(&slot->choice, b)) {
             slot->choice.forced[cross_values[a].feature] = a;
             slot->choice.forced[cross_values[b].feature] = b;
+        }
+        if (slot->seed % 2 == 0) { /* every other program is left to chance otherwise */
+            cross_matrix_fill(&shared->matrix, least, slot->seed, &slot->choice);
         }
     }
 }
