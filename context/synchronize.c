@@ -24,6 +24,56 @@ static gantry_status record(const struct whole *w, CUevent event)
                                 : GY_CALL(cuda, cuCtxRecordEvent(cuda->native, event));
 }
 
+static gantry_status join(const struct whole *w, CUstream stream, CUstream into, CUevent event)
+{
+    struct gy_context *cuda = w->context->cuda;
+    gantry_status status = GY_CALL(cuda, cuEventRecord(event, stream));
+    return status == GANTRY_OK ? GY_CALL(cuda, cuStreamWaitEvent(into, event, 0)) : status;
+}
+
+/* `into` comes after all that the dispatcher has enqueued, on whatever stream. */
+static gantry_status join_dispatcher(const struct whole *w, CUstream into, CUevent event)
+{
+    struct gy_streams *streams = &w->context->dispatcher->streams;
+    CUstream graphs = gy_graphs_launched_on(&w->context->dispatcher->graphs);
+    gantry_status status = graphs != NULL ? join(w, graphs, into, event) : GANTRY_OK;
+    uint32_t count = atomic_load_explicit(&streams->created, memory_order_acquire);
+    for (uint32_t i = 0; i < count && status == GANTRY_OK; i++) {
+        status = join(w, streams->streams[i].native, into, event);
+    }
+    return status;
+}
+
+/* With a plan.  What a driver calls the activities of a context, or of a green one, leaves out kernels of
+ * other green contexts in a graph that was launched there (seen on driver 580): so the streams that the
+ * dispatcher launches on are asked one by one, besides. */
+static gantry_status record_all(const struct whole *w, CUevent event)
+{
+    struct gy_context *cuda = w->context->cuda;
+    CUstream into;
+    gantry_status status = gy_context_create_stream(cuda, NULL, 0, &into);
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    status = record(w, event);
+    if (status == GANTRY_OK) {
+        status = GY_CALL(cuda, cuStreamWaitEvent(into, event, 0));
+    }
+    if (status == GANTRY_OK) {
+        status = join_dispatcher(w, into, event);
+    }
+    if (status == GANTRY_OK) {
+        status = GY_CALL(cuda, cuEventRecord(event, into));
+    }
+    (void)GY_CALL(cuda, cuStreamDestroy(into)); /* what is on it is done all the same */
+    return status;
+}
+
+static whole_fn record_of(const struct whole *w)
+{
+    return w->context->partitions->is_planned ? record_all : record;
+}
+
 static gantry_status wait(const struct whole *w, CUevent event)
 {
     return gy_partition_wait(w->partition, event);
@@ -82,7 +132,7 @@ static gantry_status wait_for_event(const struct whole *w)
     if (status != GANTRY_OK) {
         return status;
     }
-    status = call_whole(w, record, event);
+    status = call_whole(w, record_of(w), event);
     if (status == GANTRY_OK) {
         status = GY_CALL(cuda, cuEventSynchronize(event));
     }
@@ -126,7 +176,8 @@ gantry_status gantry_partition_record_event(gantry_partition *partition, void *e
     if (partition == NULL || event == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "%s: an argument is NULL", name);
     }
-    return enter(&(struct whole){partition->owner->owner, partition, name}, record, event);
+    const struct whole whole = {partition->owner->owner, partition, name};
+    return enter(&whole, record_of(&whole), event);
 }
 
 gantry_status gantry_partition_wait_event(gantry_partition *partition, void *event)

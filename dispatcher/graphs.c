@@ -81,6 +81,14 @@ void gy_graphs_pause(struct gy_graphs *g)
     atomic_fetch_sub_explicit(&g->waiting, 1, memory_order_relaxed);
 }
 
+CUstream gy_graphs_launched_on(struct gy_graphs *g)
+{
+    gy_mutex_lock(&g->lock);
+    CUstream stream = g->launched_on;
+    gy_mutex_unlock(&g->lock);
+    return stream;
+}
+
 void gy_graphs_resume(struct gy_graphs *g)
 {
     gy_mutex_lock(&g->lock);
@@ -97,6 +105,7 @@ static void open_gate(struct gy_graphs *g)
         gy_cond_wait(&g->launched, &g->lock);
     }
     g->open = true;
+    g->launched_on = g->streams->origin;
     gy_mutex_unlock(&g->lock);
 }
 

@@ -81,11 +81,12 @@ struct gy_graphs {
     struct gy_graph_shape shapes[GY_GRAPHS_SHAPES];          /* GD only */
     gy_mutex lock;                                           /* rank LEAF */
     gy_cond launched;                                        /* somebody waits for `open` to become false */
-    _Atomic(uint32_t) waiting;  /* atomic: threads in wait_launched: the capture shall end soon */
-    uint32_t pauses;            /* guarded by lock: who forbids captures for a moment */
-    _Atomic(bool) open;         /* atomic; written under lock: something is captured and not launched yet */
-    uint64_t patience_ns;       /* immutable; how long who waits for that spins before it sleeps */
-    _Atomic(uint64_t) launches; /* atomic: graphs launched */
+    _Atomic(uint32_t) waiting; /* atomic: threads in wait_launched: the capture shall end soon */
+    uint32_t pauses;           /* guarded by lock: who forbids captures for a moment */
+    CUstream launched_on; /* guarded by lock: streams->origin, once a capture has begun; NULL: none has */
+    _Atomic(bool) open;   /* atomic; written under lock: something is captured and not launched yet */
+    uint64_t patience_ns; /* immutable; how long who waits for that spins before it sleeps */
+    _Atomic(uint64_t) launches;       /* atomic: graphs launched */
     _Atomic(uint64_t) instantiations; /* atomic: of these, new executable graphs */
     _Atomic(uint64_t) cuts;           /* atomic: captures that ended before their batch */
 };
@@ -140,6 +141,8 @@ void gy_graphs_learn(struct gy_graphs *graphs, uint64_t shape, bool as_graph, ui
  * would break it.  Not to be held over anything that blocks. */
 void gy_graphs_pause(struct gy_graphs *graphs);
 void gy_graphs_resume(struct gy_graphs *graphs);
+/* In between: the stream that graphs were launched on; NULL: none was yet. */
+CUstream gy_graphs_launched_on(struct gy_graphs *graphs);
 
 /* Any thread: wait until everything captured so far was launched. */
 void gy_graphs_wait_launched(struct gy_graphs *graphs);

@@ -79,7 +79,7 @@ static gantry_status create_stream(struct gy_streams *streams, uint32_t kind, ui
     streams->kinds_missing -= (streams->kinds_made >> kind & 1u) == 0;
     streams->kinds_made |= UINT64_C(1) << kind;
     *out = streams->count++;
-    atomic_store_explicit(&streams->created, streams->count, memory_order_relaxed);
+    atomic_store_explicit(&streams->created, streams->count, memory_order_release);
     return GANTRY_OK;
 }
 

@@ -79,12 +79,12 @@ struct gy_streams {
     uint32_t barrier;                 /* which of `barriers` is in force */
     CUevent barriers[2];              /* NULL until first used */
     _Atomic(uint32_t) peak;           /* atomic: most `in_use` */
-    _Atomic(uint32_t) created;        /* atomic copy of count */
-    _Atomic(uint64_t) waits;          /* atomic: WFI edges inserted */
-    _Atomic(uint64_t) dropped;        /* atomic: implied ones not inserted */
-    _Atomic(uint64_t) recorded;       /* atomic: events recorded */
-    _Atomic(uint64_t) borrowed;       /* atomic: tasks on streams with borrowed SMs */
-    struct gy_stream *streams;        /* limit of them */
+    _Atomic(uint32_t) created;  /* atomic copy of count, whoever reads it sees those streams' `native` */
+    _Atomic(uint64_t) waits;    /* atomic: WFI edges inserted */
+    _Atomic(uint64_t) dropped;  /* atomic: implied ones not inserted */
+    _Atomic(uint64_t) recorded; /* atomic: events recorded */
+    _Atomic(uint64_t) borrowed; /* atomic: tasks on streams with borrowed SMs */
+    struct gy_stream *streams;  /* limit of them */
 };
 
 /* Of a partition with SMs it may borrow there are two kinds of stream, without and with those. */
