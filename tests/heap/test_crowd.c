@@ -43,6 +43,7 @@ struct crowd {
     struct slot slots[SLOTS];
     _Atomic(uint32_t) *units; /* atomic; shadow: per 256 bytes of the window 0 or a small block's slot + 1 */
     _Atomic(uint32_t) *pages; /* atomic; shadow: per page LARGE + slot + 1, or how many small blocks it has */
+    atomic_uint allocs, frees; /* that succeeded */
     atomic_uint overlaps, misaligned, refused_frees, refused_allocs, other_failures;
     atomic_uint grown, shrunk, crossed, largest;
 };
@@ -142,6 +143,7 @@ static uintptr_t fill(struct worker *w, struct slot *slot)
         atomic_fetch_add(&c->refused_allocs, 1);
         return EMPTY;
     }
+    atomic_fetch_add(&c->allocs, 1);
     atomic_fetch_add(&c->misaligned, address % alignment != 0 ? 1 : 0);
     atomic_fetch_add(&c->largest, bytes == c->way->most_bytes ? 1 : 0);
     slot->bytes = slot->made = bytes;
@@ -164,6 +166,7 @@ static uintptr_t empty(struct worker *w, struct slot *slot, uintptr_t address)
     struct gy_region *region = gy_granules_find(&c->map, address);
     bool freed = region != NULL && gy_kind_free(&c->kind, region, address);
     atomic_fetch_add(&c->refused_frees, freed ? 0 : 1);
+    atomic_fetch_add(&c->frees, freed ? 1 : 0);
     atomic_fetch_add(&c->crossed, slot->maker != w->number ? 1 : 0);
     return EMPTY;
 }
@@ -238,6 +241,8 @@ static void check_crowd(struct crowd *c)
     gy_kind_stats(&c->kind, &stats);
     assert_int_equal(stats.used_bytes, used);
     assert_int_equal(stats.block_count, count);
+    assert_int_equal(stats.alloc_count, atomic_load(&c->allocs));
+    assert_int_equal(stats.free_count, atomic_load(&c->frees));
     assert_true(stats.peak_bytes >= used);
     assert_int_equal(stats.slab_bytes, untouchable_taken());
 }
