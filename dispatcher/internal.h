@@ -51,6 +51,7 @@ struct gantry_dispatcher {
     struct gy_region *due, *last_due;      /* GD only: regions whose roots are all ready; NULL: none */
     struct gy_region *throttled;           /* GD only: the same that a share holds back; NULL: none */
     struct gy_recording recording;         /* GD only */
+    bool told_streams;                     /* GD only: said in the log that streams mode replays nothing */
     struct gd_counters counters;           /* atomic */
     struct gy_gpu_list local;              /* GD only: submitted on GD itself, not binned yet */
     struct gy_gpu_list bins[GD_PHASES];    /* GD only: ready tasks by flavour, in order */

@@ -75,6 +75,21 @@ static inline gantry_status check_scope(const gantry_launch *launch, const char 
     return __builtin_expect(is_usual, 1) ? GANTRY_OK : refuse_scope(launch, what);
 }
 
+gantry_launch_result gantry_launch_fail(gantry_launch *launch, gantry_status why)
+{
+    if (GY_HANDLE_IS_BAD(LAUNCH, launch) || check_scope(launch, "gantry_launch_fail") != GANTRY_OK) {
+        return GANTRY_LAUNCH_FAILED;
+    }
+    if (why >= GANTRY_OK || why < GANTRY_ERR_CANCELLED) {
+        (void)GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_launch_fail: %d is not the status of a failure",
+                      (int)why);
+    } else if (gy_error_last()->status != why) { /* else what is known of it stays */
+        (void)GY_FAIL(why, "launch callback of '%s' failed: %s", gantry_task_label(launch->task),
+                      gantry_status_text(why));
+    }
+    return GANTRY_LAUNCH_FAILED;
+}
+
 gantry_status gy_gd_leave_capture(gantry_launch *launch)
 {
     struct gantry_dispatcher *d = launch->dispatcher;
@@ -490,21 +505,15 @@ gantry_status gantry_copy_calibrate(gantry_launch *launch, uint64_t most_bytes)
     return status;
 }
 
-gantry_status gantry_launch_add_completion(gantry_launch *launch, gantry_task *task)
+/* `task` keeps one reference more until the GPU has passed what is on `stream`. */
+static gantry_status add_completion(gantry_launch *launch, uint32_t stream, gantry_task *task)
 {
-    if (GY_HANDLE_IS_BAD(LAUNCH, launch) || GY_HANDLE_IS_BAD(TASK, task)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
-    gantry_status status = check_scope(launch, "gantry_launch_add_completion");
-    if (status != GANTRY_OK) {
-        return status;
-    }
-    status = gantry_task_add_reference(task);
+    gantry_status status = gantry_task_add_reference(task);
     if (status != GANTRY_OK) {
         return status;
     }
     struct gantry_dispatcher *d = launch->dispatcher;
-    if (d->graphs.capturing && gy_rings_is_full(&d->completion, launch->stream_index)) {
+    if (d->graphs.capturing && gy_rings_is_full(&d->completion, stream)) {
         /* It will be flushed, which needs events outside of the capture. */
         status = gy_gd_leave_capture(launch);
         if (status != GANTRY_OK) {
@@ -513,7 +522,7 @@ gantry_status gantry_launch_add_completion(gantry_launch *launch, gantry_task *t
         }
     }
     gy_launch_lock(launch);
-    status = gy_rings_add(&d->completion, launch->stream_index, task, launch->flow);
+    status = gy_rings_add(&d->completion, stream, task, launch->flow);
     if (status == GANTRY_OK) {
         gy_gd_count(&d->counters.completions, 1);
         gy_replay_note_completion(d, launch->task, task);
@@ -521,6 +530,43 @@ gantry_status gantry_launch_add_completion(gantry_launch *launch, gantry_task *t
     gy_launch_unlock(launch);
     if (status != GANTRY_OK) {
         (void)gantry_task_remove_reference(task);
+    }
+    return status;
+}
+
+gantry_status gantry_launch_add_completion(gantry_launch *launch, gantry_task *task)
+{
+    if (GY_HANDLE_IS_BAD(LAUNCH, launch) || GY_HANDLE_IS_BAD(TASK, task)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
+    gantry_status status = check_scope(launch, "gantry_launch_add_completion");
+    return status == GANTRY_OK ? add_completion(launch, launch->stream_index, task) : status;
+}
+
+/* Somewhere on it there is work that the host has not seen passed. */
+static bool is_busy(const struct gy_stream *stream)
+{
+    return stream->running != 0 ||
+           atomic_load_explicit(&stream->completed, memory_order_relaxed) < stream->tail;
+}
+
+gantry_status gantry_launch_add_completion_of_all(gantry_launch *launch, gantry_task *task)
+{
+    if (GY_HANDLE_IS_BAD(LAUNCH, launch) || GY_HANDLE_IS_BAD(TASK, task)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
+    gantry_status status = check_scope(launch, "gantry_launch_add_completion_of_all");
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    struct gantry_dispatcher *d = launch->dispatcher;
+    gy_replay_forbid(d, launch->task, "it completes a task behind all work of the dispatcher");
+    /* Its own stream first: with that reference no later one fails. */
+    status = add_completion(launch, launch->stream_index, task);
+    for (uint32_t i = 0; i < d->streams.count && status == GANTRY_OK; i++) {
+        if (i != launch->stream_index && is_busy(&d->streams.streams[i])) {
+            status = add_completion(launch, i, task);
+        }
     }
     return status;
 }

@@ -433,6 +433,14 @@ void gy_replay_run_due(struct gantry_dispatcher *d)
 {
     struct gy_region *region = d->due;
     d->due = region->next_due;
+    if (!d->told_streams &&
+        atomic_load_explicit(&d->submission, memory_order_relaxed) == GANTRY_SUBMISSION_STREAMS) {
+        d->told_streams = true;
+        gy_log(GANTRY_LOG_INFO,
+               "stable task '%s' is called in every run: the submission mode is STREAMS, in "
+               "which nothing is replayed; GRAPHS and AUTO do",
+               gantry_task_label(first_task(region)));
+    }
     if (!may_replay(d) || !may_all_begin(region) || region->never) {
         call(d, region);
         return;

@@ -95,7 +95,7 @@ static GY_COLD gantry_status failed_by_callback(struct gantry_dispatcher *d, con
     }
     const struct gy_error *cause = gy_error_last();
     if (cause->status != GANTRY_OK) {
-        return GANTRY_ERR_TASK_FAILED; /* the failed call inside the callback is the cause */
+        return cause->status; /* of the failed call inside the callback, or of gantry_launch_fail() */
     }
     return GY_FAIL(GANTRY_ERR_TASK_FAILED, "launch callback of '%s' gave up", gy_task_label(task));
 }
@@ -413,7 +413,8 @@ static GY_INLINE gantry_status open_call(struct gantry_dispatcher *d, gantry_tas
     if (status != GANTRY_OK) {
         return status;
     }
-    launch->index = gpu->launch_index++;
+    launch->index = gpu->launch_index;
+    gpu->launch_index += gpu->launch_index != UINT32_MAX; /* back at 0 it would not have begun */
     gy_gd_count(&d->counters.launch_calls, 1);
     if (!d->in_batch) { /* counted before anybody can see the batch's tasks released */
         d->in_batch = true;

@@ -119,7 +119,7 @@ struct gy_task_gpu {
     _Atomic(uint64_t) trail; /* GPU positions to come after, in the dispatcher's encoding; 0: none; bit 0
                               * set: plain, it may be copied, and dropped by being forgotten */
     union {
-        uint32_t launch_index; /* GPU tasks: dispatcher thread only */
+        uint32_t launch_index; /* GPU tasks: dispatcher thread only; calls made, saturating */
         int32_t armed;         /* other tasks: taskman/'s, see gy_task_armed() */
     };
     union {

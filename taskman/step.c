@@ -9,6 +9,7 @@
 
 #include <assert.h>
 #include <stdio.h>
+#include <string.h>
 
 const char *gy_taskman_phase_name(enum gy_phase phase)
 {
@@ -310,21 +311,33 @@ gantry_status gantry_taskman_start_all(gantry_taskman *const *managers, size_t c
 
 /* ---- wait, stop ------------------------------------------------------------------------------ */
 
+/* The cause, and the task's name, unless that is part of it. */
+static void describe(struct gy_error *failure, const char *label, const char *cause)
+{
+    char quoted[104];
+    snprintf(quoted, sizeof(quoted), "'%.100s'", label);
+    if (strstr(cause, quoted) != NULL) {
+        snprintf(failure->text, sizeof(failure->text), "%s", cause);
+    } else {
+        snprintf(failure->text, sizeof(failure->text), "task %s failed: %.380s", quoted, cause);
+    }
+}
+
 void gy_taskman_keep_failure(gantry_taskman *manager, const gantry_task *task, gantry_status result)
 {
     const char *label = gantry_task_label(task);
-    struct gy_error failure = {.status = result == GANTRY_ERR_DEVICE_LOST ? result : GANTRY_ERR_TASK_FAILED};
+    bool known = result < GANTRY_OK && result >= GANTRY_ERR_CANCELLED;
+    bool tells = known && (gy_task_is_gpu(task) || result == GANTRY_ERR_DEVICE_LOST);
+    struct gy_error failure = {.status = tells ? result : GANTRY_ERR_TASK_FAILED};
     bool has_cause = gy_error_last()->status != GANTRY_OK;
     if (!has_cause) {
-        bool known = result <= GANTRY_OK && result >= GANTRY_ERR_CANCELLED;
         (void)(known ? GY_FAIL(failure.status, "task '%.100s' returned %s", label, gantry_status_name(result))
                      : GY_FAIL(failure.status, "task '%.100s' returned %d, which is no gantry_status", label,
                                (int)result));
         failure = *gy_error_last();
     } else {
         failure.native = gy_error_last()->native;
-        snprintf(failure.text, sizeof(failure.text), "task '%.100s' failed: %.380s", label,
-                 gy_error_last()->text);
+        describe(&failure, label, gy_error_last()->text);
     }
     gy_fast_lock_take(&manager->lock);
     bool is_first = manager->failure.status == GANTRY_OK;
@@ -332,9 +345,11 @@ void gy_taskman_keep_failure(gantry_taskman *manager, const gantry_task *task, g
         manager->failure = failure;
     }
     gy_fast_lock_give(&manager->lock);
-    /* A lost device fails every task that was on it: one line says it. */
+    /* The cause was logged by who has found it.  A lost device fails every task that was on it: one line says
+     * it.
+     */
     if (has_cause && (is_first || result != GANTRY_ERR_DEVICE_LOST)) {
-        gy_log(GANTRY_LOG_ERROR, "%s", failure.text);
+        gy_log(GANTRY_LOG_INFO, "%s", failure.text);
     }
 }
 

@@ -35,7 +35,7 @@ typedef struct gantry_dispatcher gantry_dispatcher;
  * that.  Ask on the callback's own thread.
  *  @return NULL and an error only while a batch is captured: on another thread, or when the driver refuses */
 GANTRY_API void *gantry_launch_stream(const gantry_launch *launch);
-/** 0 at the first call of the task's callback, then 1, 2, … */
+/** 0 at the first call of the task's callback, then 1, 2, … up to UINT32_MAX, where it stays. */
 GANTRY_API uint32_t gantry_launch_index(const gantry_launch *launch);
 GANTRY_API gantry_task *gantry_launch_task(const gantry_launch *launch);
 GANTRY_API gantry_context *gantry_launch_context(const gantry_launch *launch);
@@ -120,6 +120,22 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_launch_leave_graph(gantry_laun
  *  @retval GANTRY_ERR_DEVICE_LOST       the context has failed; no reference was added */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_launch_add_completion(gantry_launch *launch,
                                                                         gantry_task *task);
+
+/** The same for everything that was enqueued so far through this dispatcher, by whatever task of whatever
+ *  manager, on all of its streams: what PxTask's addCompletionPrereq() waits for.  No stream waits for
+ * another; one completion per stream with unfinished work is used.  A stable task that calls it is called in
+ * every run.
+ *  @retval other  as gantry_launch_add_completion() */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_launch_add_completion_of_all(gantry_launch *launch,
+                                                                               gantry_task *task);
+
+/** Fail with a status of its own: `return gantry_launch_fail(launch, GANTRY_ERR_IO);`.  gantry_task_result()
+ * and, for the first task that fails, gantry_taskman_stop() return it then.  A callback that returns
+ *  GANTRY_LAUNCH_FAILED by itself fails with the status of the latest call of the library that failed in it,
+ * or with GANTRY_ERR_TASK_FAILED.  Anything but the status of a failure counts as
+ * GANTRY_ERR_INVALID_ARGUMENT.
+ *  @return GANTRY_LAUNCH_FAILED */
+GANTRY_API gantry_launch_result gantry_launch_fail(gantry_launch *launch, gantry_status why);
 
 /** Give a block of the context's heap back once the GPU has finished everything enqueued so far on this
  * task's stream, which includes all GPU work this task depends on.  Nobody waits; from now on the block is

@@ -215,9 +215,9 @@ GANTRY_API gantry_task_kind gantry_task_get_kind(const gantry_task *task);
 GANTRY_API gantry_task_priority gantry_task_get_priority(const gantry_task *task);
 GANTRY_API gantry_task_state gantry_task_get_state(const gantry_task *task);
 /** @retval GANTRY_OK  the task has not failed (yet)
- *  @retval other      why it failed: the body's own status, GANTRY_ERR_TASK_FAILED when something it
- *                     depends on did, GANTRY_ERR_CANCELLED, GANTRY_ERR_DEVICE_LOST;
- *                     GANTRY_ERR_INVALID_ARGUMENT for NULL */
+ *  @retval other      why it failed: the body's own status, that of the call that failed in its launch
+ * callback (see gantry_launch_fail()), GANTRY_ERR_TASK_FAILED when something it depends on did,
+ * GANTRY_ERR_CANCELLED, GANTRY_ERR_DEVICE_LOST; GANTRY_ERR_INVALID_ARGUMENT for NULL */
 GANTRY_API gantry_status gantry_task_result(const gantry_task *task);
 GANTRY_API void *gantry_task_arg(const gantry_task *task);
 /** Hand another `arg` to the task's callbacks from now on.

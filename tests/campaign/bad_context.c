@@ -252,6 +252,8 @@ static void scope_rows(gantry_launch *launch, const char *wrong)
     BAD(wrong, gantry_launch_request_sync_point(launch));
     BAD(wrong, gantry_launch_leave_graph(launch));
     BAD(wrong, gantry_launch_add_completion(launch, gpu_task));
+    BAD(wrong, gantry_launch_add_completion_of_all(launch, gpu_task));
+    BAD_GIVES(wrong, GANTRY_LAUNCH_FAILED, gantry_launch_fail(launch, GANTRY_ERR_IO));
     BAD(wrong, gantry_free_after(device, launch));
     BAD_OUT(wrong, out, gantry_launch_alloc(launch, GANTRY_MEMORY_DEVICE, 1, 0, site, &out));
     BAD(wrong, gantry_copy_launch(launch, &desc, 1));

@@ -191,6 +191,7 @@ static void launch_rows(void)
     BAD_GIVES(GONE, NULL, gantry_launch_partition(launch));
     BAD_GIVES(GONE, NULL, gantry_launch_profile(launch, 0, one));
     BAD(GONE, gantry_launch_leave_graph(launch));
+    BAD_GIVES(GONE, GANTRY_LAUNCH_FAILED, gantry_launch_fail(launch, GANTRY_ERR_IO));
     BAD(GONE, gantry_launch_request_sync_point(launch));
     BAD(GONE, gantry_launch_kernel(launch, kernel, one, one, 0, &out));
     BAD(GONE, gantry_launch_max_blocks(launch, kernel, 32, 0, &blocks));
@@ -202,6 +203,7 @@ static void launch_rows(void)
     BAD(GONE, gantry_copy_launch_with(launch, &desc, 1, NULL));
     BAD(GONE, gantry_copy_calibrate(launch, 1u << 20));
     BAD(GONE, gantry_launch_add_completion(launch, task));
+    BAD(GONE, gantry_launch_add_completion_of_all(launch, task));
     BAD(GONE, gantry_free_after(memory, launch));
     BAD_OUT(GONE, out, gantry_launch_alloc(launch, GANTRY_MEMORY_DEVICE, 1, 0, site, &out));
     BAD(GONE, gantry_copy_queue_flush(queue, launch));

@@ -401,7 +401,7 @@ static void test_running_out_of_memory_may_abort(void **state)
         uint32_t before = 0, after = 0;
         assert_ok(gantry_taskman_create(&managed, &manager));
         gantry_status status = run_out(manager, gantry_context_heap(context), &before, &after);
-        assert_int_equal(status, aborts ? GANTRY_ERR_TASK_FAILED : GANTRY_OK);
+        assert_int_equal(status, aborts ? GANTRY_ERR_OUT_OF_DEVICE_MEMORY : GANTRY_OK);
         assert_int_equal(before, 1);
         assert_int_equal(after, !aborts);
         assert_int_equal(gantry_context_is_aborted(context), aborts != 0);

@@ -529,7 +529,7 @@ static void test_what_can_never_fit_is_refused(void **state)
     gpu_fixture_after(after, task);
     add_job(f, &job, declare(f, STAGED + SCRATCH));
     assert_ok(gantry_taskman_start(f->manager));
-    assert_int_equal(gantry_taskman_stop(f->manager), GANTRY_ERR_TASK_FAILED);
+    assert_int_equal(gantry_taskman_stop(f->manager), GANTRY_ERR_OUT_OF_DEVICE_MEMORY);
     assert_non_null(strstr(gantry_last_error(), "1125899906842624 bytes of device memory were declared"));
     assert_int_equal(gantry_task_result(task), GANTRY_ERR_OUT_OF_DEVICE_MEMORY);
     assert_int_equal(gantry_task_get_state(after), GANTRY_TASK_STATE_FAILED);

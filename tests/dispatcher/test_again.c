@@ -1,6 +1,7 @@
 /* Beside a task that says GANTRY_LAUNCH_AGAIN until something else has happened, that something happens:
  * other tasks are launched, completions are told, memory is let go. */
 #include "base/clock.h"
+#include "taskman/gpu_task.h"
 #include "tests/dispatcher/modes_scene.h"
 #include "tests/support/cmocka_c11.h"
 
@@ -151,6 +152,33 @@ static void test_memory_is_let_go(void **state)
     modes_close(&scene);
 }
 
+static uint32_t calls_seen;
+
+/* Pretends in its first call to have been called nearly as often as can be counted. */
+static gantry_launch_result call_often(gantry_launch *launch, void *arg)
+{
+    (void)arg;
+    if (calls_seen++ == 0) {
+        gy_task_gpu(gantry_launch_task(launch))->launch_index = UINT32_MAX - 1;
+        return GANTRY_LAUNCH_AGAIN;
+    }
+    assert_ok(calls_seen == 3 ? gantry_taskman_cancel(scene.gpu.manager) : GANTRY_OK);
+    assert_true(gantry_launch_index(launch) >= UINT32_MAX - 1);
+    return calls_seen < 6 ? GANTRY_LAUNCH_AGAIN : GANTRY_LAUNCH_DONE;
+}
+
+/* After 2^32 calls a task has still begun: it is not cancelled in the middle of its work. */
+static void test_calls_are_not_counted_from_0_again(void **state)
+{
+    (void)state;
+    open_with(GANTRY_SUBMISSION_STREAMS, 0);
+    calls_seen = 0;
+    (void)gpu_fixture_gpu(&scene.gpu, GANTRY_TASK_KERNEL, "often", call_often, NULL);
+    assert_ok(gpu_fixture_step(&scene.gpu));
+    assert_int_equal(calls_seen, 6);
+    modes_close(&scene);
+}
+
 /* Declared stable, such a task keeps its region from being recorded, and not the others from being called. */
 static void test_a_stable_task_that_polls_is_called_in_every_run(void **state)
 {
@@ -181,6 +209,7 @@ int main(void)
         cmocka_unit_test(test_completions_are_told),
         cmocka_unit_test(test_memory_is_let_go),
         cmocka_unit_test(test_a_stable_task_that_polls_is_called_in_every_run),
+        cmocka_unit_test(test_calls_are_not_counted_from_0_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -216,6 +216,72 @@ static gantry_launch_result launch_with_completion(gantry_launch *launch, void *
     return gantry_launch_add_completion(launch, arg) == GANTRY_OK ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_FAILED;
 }
 
+static gantry_launch_result launch_too_much(gantry_launch *launch, void *arg)
+{
+    void *out;
+    (void)arg;
+    return gantry_launch_alloc(launch, GANTRY_MEMORY_DEVICE, (size_t)1 << 50, 0, GANTRY_ALLOC_SITE("much"),
+                               &out) == GANTRY_OK
+               ? GANTRY_LAUNCH_DONE
+               : GANTRY_LAUNCH_FAILED;
+}
+
+static gantry_launch_result launch_and_fail_with(gantry_launch *launch, void *arg)
+{
+    return gantry_launch_fail(launch, *(const gantry_status *)arg);
+}
+
+static gantry_launch_result launch_badly(gantry_launch *launch, void *arg)
+{
+    (void)arg;
+    return gantry_launch_fill(launch, launch, 1, 3, 1) == GANTRY_OK ? GANTRY_LAUNCH_DONE
+                                                                    : GANTRY_LAUNCH_FAILED;
+}
+
+static void count_errors(void *user, gantry_log_level level, const char *line)
+{
+    (void)line;
+    atomic_fetch_add((_Atomic(uint32_t) *)user, level == GANTRY_LOG_ERROR);
+}
+
+/* The task, and the step whose first failure it is, end with the status of what failed, and one line says so.
+ */
+static void test_a_failed_call_tells_its_status(void **state)
+{
+    struct gpu_fixture *f = *state;
+    static const gantry_status io = GANTRY_ERR_IO, ok = GANTRY_OK;
+    const struct {
+        gantry_launch_fn launch;
+        const gantry_status *arg;
+        gantry_status status;
+    } cases[] = {
+        {launch_too_much, NULL, GANTRY_ERR_OUT_OF_DEVICE_MEMORY},
+        {launch_badly, NULL, GANTRY_ERR_INVALID_ARGUMENT},
+        {launch_nothing_and_fail, NULL, GANTRY_ERR_TASK_FAILED},
+        {launch_and_fail_with, &io, GANTRY_ERR_IO},
+        {launch_and_fail_with, &ok, GANTRY_ERR_INVALID_ARGUMENT},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        _Atomic(uint32_t) lines = 0;
+        gantry_task *task =
+            gpu_fixture_gpu(f, GANTRY_TASK_KERNEL, "culprit", cases[i].launch, (void *)cases[i].arg);
+        gantry_task *after = gpu_fixture_gpu(f, GANTRY_TASK_KERNEL, "after", launch_once, NULL);
+        gpu_fixture_after(after, task);
+        gantry_set_log(count_errors, &lines, GANTRY_LOG_INFO);
+        assert_ok(gantry_taskman_start(f->manager));
+        gantry_status status = gantry_taskman_stop(f->manager);
+        gantry_set_log(NULL, NULL, GANTRY_LOG_INFO);
+        assert_int_equal(status, cases[i].status);
+        assert_int_equal(gantry_task_result(task), cases[i].status);
+        assert_int_equal(gantry_task_result(after), GANTRY_ERR_TASK_FAILED);
+        assert_int_equal(lines, 1);
+        const char *named = strstr(gantry_last_error(), "'culprit'");
+        assert_non_null(named);
+        assert_null(strstr(named + 1, "'culprit'"));
+        assert_ok(gantry_taskman_reset(f->manager));
+    }
+}
+
 static void test_several_tasks_may_complete_one_cpu_task(void **state)
 {
     struct gpu_fixture *f = *state;
@@ -383,6 +449,7 @@ int main(void)
         TEST(test_a_fork_and_join_inherit_one_stream_and_wait_for_the_other),
         TEST(test_a_cpu_task_and_a_sync_point_pass_the_stream_on),
         TEST(test_a_failed_launch_fails_only_its_dependents),
+        TEST(test_a_failed_call_tells_its_status),
         TEST(test_several_tasks_may_complete_one_cpu_task),
         TEST(test_more_completions_than_the_ring_holds_are_all_told),
         TEST(test_completing_a_dispatched_task_is_an_error),

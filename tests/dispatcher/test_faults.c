@@ -275,7 +275,7 @@ static bool none_failed(const struct scene *s)
 static void check_aftermath(struct scene *s, const char *cause)
 {
     if (s->result != GANTRY_OK) {
-        assert_true(s->result == (s->lost ? GANTRY_ERR_DEVICE_LOST : GANTRY_ERR_TASK_FAILED));
+        assert_true(s->result == (s->lost ? GANTRY_ERR_DEVICE_LOST : GANTRY_ERR_OUT_OF_DEVICE_MEMORY));
         if (strstr(s->cause, cause) == NULL) {
             fail_msg("\"%s\" does not name %s", s->cause, cause);
         }
@@ -513,7 +513,7 @@ static void test_a_failed_call_names_its_task(void **state)
                          0);
         run_step(&scene);
         emu.clear_faults();
-        assert_int_equal(scene.result, is_sticky ? GANTRY_ERR_DEVICE_LOST : GANTRY_ERR_TASK_FAILED);
+        assert_int_equal(scene.result, is_sticky ? GANTRY_ERR_DEVICE_LOST : GANTRY_ERR_OUT_OF_DEVICE_MEMORY);
         if (strstr(scene.cause, calls[i / 2].function) == NULL ||
             strstr(scene.cause, calls[i / 2].task) == NULL) {
             fail_msg("\"%s\" does not name %s of %s", scene.cause, calls[i / 2].function, calls[i / 2].task);

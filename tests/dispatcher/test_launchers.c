@@ -147,7 +147,7 @@ static void test_what_fails_behind_a_call_names_the_task(void **state)
         gantry_task *after = gpu_fixture_gpu(&g.scene.gpu, GANTRY_TASK_KERNEL, "after", launch_nothing, NULL);
         gpu_fixture_after(after, g.members[0].task);
     }
-    assert_int_equal(gpu_fixture_step(&g.scene.gpu), GANTRY_ERR_TASK_FAILED);
+    assert_int_equal(gpu_fixture_step(&g.scene.gpu), GANTRY_ERR_DRIVER);
     assert_non_null(strstr(gantry_last_error(), "for task 'member'"));
     emu.clear_faults();
     modes_close(&g.scene);
@@ -182,7 +182,7 @@ static void test_failures_come_in_order_with_their_own_cause(void **state)
             gpu_fixture_after(gpu_fixture_cpu(&g.scene.gpu, "after", modes_count_run, &g.ran),
                               g.members[i].task);
         }
-        assert_int_equal(gpu_fixture_step(&g.scene.gpu), GANTRY_ERR_TASK_FAILED);
+        assert_int_equal(gpu_fixture_step(&g.scene.gpu), GANTRY_ERR_INVALID_ARGUMENT);
         assert_non_null(strstr(gantry_last_error(), "a pattern of 3 bytes"));
         assert_int_equal(g.failed_count, 3);
         assert_int_equal(g.failed_order[0], 2);

@@ -136,6 +136,57 @@ static void test_completions_do_not_wait_for_older_work(void **state)
     }
 }
 
+struct of_all {
+    gantry_task *own, *all; /* completed behind the task's own work, and behind all */
+    _Atomic(bool) go;
+    _Atomic(uint32_t) own_ran, all_ran;
+};
+
+static gantry_launch_result launch_of_all(gantry_launch *launch, void *arg)
+{
+    struct of_all *o = arg;
+    return gantry_launch_add_completion(launch, o->own) == GANTRY_OK &&
+                   gantry_launch_add_completion_of_all(launch, o->all) == GANTRY_OK
+               ? GANTRY_LAUNCH_DONE
+               : GANTRY_LAUNCH_FAILED;
+}
+
+/* What another task has enqueued before, on a stream of its own, is waited for by the one and not by the
+ * other.
+ */
+static void test_a_completion_may_cover_all_work(void **state)
+{
+    (void)state;
+    for (int mode = GANTRY_SUBMISSION_STREAMS; mode <= GANTRY_SUBMISSION_AUTO; mode++) {
+        gantry_context_options options = modes_options();
+        struct modes_scene s;
+        struct of_all o = {.go = false};
+        modes_open(&s, &options);
+        assert_ok(gantry_dispatcher_set_submission(gantry_context_dispatcher(s.gpu.context),
+                                                   (gantry_submission)mode));
+        (void)gpu_fixture_gpu(&s.gpu, GANTRY_TASK_HTOD, "gate", launch_gate, &o.go);
+        gantry_task *task = gpu_fixture_gpu(&s.gpu, GANTRY_TASK_KERNEL, "task", launch_of_all, &o);
+        o.own = gpu_fixture_cpu(&s.gpu, "own", modes_count_run, &o.own_ran);
+        o.all = gpu_fixture_cpu(&s.gpu, "all", modes_count_run, &o.all_ran);
+        gpu_fixture_after(o.own, task);
+        gpu_fixture_after(o.all, task);
+        assert_ok(gantry_taskman_start(s.gpu.manager));
+        while (mode == GANTRY_SUBMISSION_STREAMS && atomic_load(&o.own_ran) == 0) {
+            sched_yield();
+        }
+        for (int i = 0; i < 1000; i++) {
+            sched_yield(); /* who would be told too early may run now */
+        }
+        uint32_t early = atomic_load(&o.all_ran);
+        atomic_store(&o.go, true);
+        assert_ok(gantry_taskman_stop(s.gpu.manager));
+        assert_int_equal(early, 0);
+        assert_int_equal(o.own_ran + o.all_ran, 2);
+        assert_ok(gantry_taskman_reset(s.gpu.manager));
+        modes_close(&s);
+    }
+}
+
 struct burst {
     gantry_task *done[COMPLETIONS];
     _Atomic(bool) go;
@@ -491,6 +542,7 @@ int main(void)
         cmocka_unit_test(test_every_wait_mode_completes),
         cmocka_unit_test(test_a_full_ring_holds_the_dispatcher_back),
         cmocka_unit_test(test_completions_do_not_wait_for_older_work),
+        cmocka_unit_test(test_a_completion_may_cover_all_work),
         cmocka_unit_test(test_one_call_with_more_completions_than_fit),
         cmocka_unit_test(test_fills_and_device_copies_do_what_they_say),
         cmocka_unit_test(test_completions_are_flushed_once_per_round_trip),
