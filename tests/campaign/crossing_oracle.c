@@ -118,13 +118,14 @@ static bool called_may_fail(const struct oracle *o, uint32_t s, uint32_t i)
         return returned != 0 && result == returned;
     }
     bool exhausted = get(&o->run->exhausted) != 0 && result == NO_MEMORY && o->p->fail_node == i;
-    if (returned != 0) {
+    bool refused = may_be_refused(o, s) && (result == FAILED || result == DRIVER || result == NO_MEMORY);
+    if (returned != 0) { /* a call that has failed before counts as the cause */
+        bool beyond = cross_has(o->p, VALUE_BEYOND) && result == -GANTRY_ERR_INVALID_ARGUMENT;
         bool dropped =
             get(&seen->foreign_code) != 0 && get(&o->run->cancelled[s][o->p->nodes[i].manager]) != 0;
         return result == FAILED || (dropped && result == CANCELLED) || lost || aborted || exhausted ||
-               (refusal != 0 && result == refusal);
+               (refusal != 0 && result == refusal) || beyond || refused;
     }
-    bool refused = may_be_refused(o, s) && (result == FAILED || result == DRIVER || result == NO_MEMORY);
     return lost || aborted || refused || ((may_be_lost(o, s) || may_be_aborted(o, s)) && result == FAILED);
 }
 
@@ -238,10 +239,13 @@ static void check_stop(const struct oracle *o, uint32_t s, uint32_t m)
         fine = lost;
         break;
     case GANTRY_ERR_OUT_OF_DEVICE_MEMORY:
-        fine = aborted || (failed && (get(&o->run->exhausted) != 0 || may_be_refused(o, s)));
+        fine = aborted || may_be_refused(o, s) || (failed && get(&o->run->exhausted) != 0);
         break;
     case GANTRY_ERR_DRIVER:
         fine = may_be_refused(o, s);
+        break;
+    case GANTRY_ERR_INVALID_ARGUMENT:
+        fine = failed && cross_has(o->p, VALUE_BEYOND);
         break;
     case GANTRY_ERR_CYCLE:
         fine = cycle;
