@@ -8,6 +8,7 @@
 #include "tests/support/deadline.h"
 #include "tests/support/emu_controls.h"
 #include "tests/support/gpu_fixture.h"
+#include "tests/support/log_lines.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -429,6 +430,20 @@ static void test_a_refused_completion_is_told_to_the_callback(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_scene, close_scene)
 
+/* Which is said once, as somebody might wonder. */
+static void test_streams_mode_replays_nothing(void **state)
+{
+    struct scene *s = *state;
+    struct log_lines lines;
+    assert_ok(gantry_dispatcher_set_submission(s->dispatcher, GANTRY_SUBMISSION_STREAMS));
+    add_end(s, add(s));
+    freeze(s);
+    log_lines_begin(&lines, "submission mode is STREAMS");
+    assert_ok(gantry_taskman_run(s->gpu.manager, 5));
+    assert_int_equal(log_lines_end(&lines), 1);
+    assert_int_equal(gpu_fixture_stats(&s->gpu).graph_replays, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -439,6 +454,7 @@ int main(void)
         TEST(test_a_cancel_does_not_reach_into_a_launched_region),
         TEST(test_freezing_survives_every_failed_allocation),
         TEST(test_a_refused_completion_is_told_to_the_callback),
+        TEST(test_streams_mode_replays_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -507,22 +507,6 @@ static void test_auto_replays(void **state)
     close_scene(&s);
 }
 
-/* Which is said once, as somebody might wonder. */
-static void test_streams_mode_replays_nothing(void **state)
-{
-    (void)state;
-    static struct scene s;
-    struct log_lines lines;
-    open_scene(&s, GANTRY_SUBMISSION_STREAMS);
-    build_diamond(&s);
-    freeze(&s);
-    log_lines_begin(&lines, "submission mode is STREAMS");
-    assert_ok(gantry_taskman_run(s.gpu.manager, 5));
-    assert_int_equal(log_lines_end(&lines), 1);
-    assert_int_equal(gpu_fixture_stats(&s.gpu).graph_replays, 0);
-    close_scene(&s);
-}
-
 static void test_a_part_of_a_graph_is_called(void **state)
 {
     (void)state;
@@ -701,7 +685,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_what_cannot_be_replayed_is_called_in_every_run),
         cmocka_unit_test(test_tasks_that_declare_memory_are_called_in_every_run),
         cmocka_unit_test(test_auto_replays),
-        cmocka_unit_test(test_streams_mode_replays_nothing),
         cmocka_unit_test(test_a_part_of_a_graph_is_called),
         cmocka_unit_test(test_a_recording_sees_every_task),
         cmocka_unit_test(test_a_cancelled_run_launches_nothing_more),
