@@ -108,7 +108,7 @@ static void test_failed_launch_fails_dependents_without_beginning_them(void **st
     assert_ok(gantry_task_start_after(cpu, next));
     f.fake->fails = bad;
     assert_ok(gantry_taskman_start(f.base.manager));
-    assert_error(gantry_taskman_wait(f.base.manager), GANTRY_ERR_TASK_FAILED);
+    assert_error(gantry_taskman_wait(f.base.manager), GANTRY_ERR_DRIVER);
     assert_last_error_has("'bad'");
     assert_last_error_has("the launch went wrong");
     assert_int_equal(f.fake->not_begun, 1);
