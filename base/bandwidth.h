@@ -1,4 +1,5 @@
-/* The gate as the rest of the library uses it; <gantry/bandwidth.h> says what it is. */
+/* The gate that holds back loops which would take memory bandwidth, as the rest of the library uses it;
+ * <gantry/bandwidth.h> says what it is. */
 #ifndef BASE_BANDWIDTH_H
 #define BASE_BANDWIDTH_H
 

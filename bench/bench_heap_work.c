@@ -1,4 +1,4 @@
-/* See bench_heap.c. */
+/* The work of `gantry bench heap`: allocations and frees of the heap and of its yardsticks. */
 #include "bench/bench_heap.h"
 
 #include "base/clock.h"

@@ -1,6 +1,6 @@
-/* What the kernels of `gantry bench profile` do: work whose length is a number of steps, as arithmetic, which
- * keeps an SM's instruction issue busy as soon as a few blocks are resident, or as loads that wait for each
- * other.  Included by kernel files. */
+/* What the kernels of `gantry bench profile` do.  It is work whose length is a number of steps, as
+ * arithmetic, which keeps an SM's instruction issue busy as soon as a few blocks are resident, or as loads
+ * that wait for each other.  Included by kernel files. */
 #ifndef BENCH_PROFILE_WORK_H
 #define BENCH_PROFILE_WORK_H
 

@@ -1,3 +1,4 @@
+/* `gantry info`: the driver, the device and its copy tuning, as text or as JSON. */
 #include "cli/command.h"
 #include "cli/options.h"
 #include "cli/partitions.h"

@@ -1,4 +1,5 @@
-/* Blocks come in their millions, so none is kept: each SM has the union of its blocks' times so far. */
+/* What a recording says about blocks and their SMs.  Blocks come in their millions, so none is kept: each SM
+ * has the union of its blocks' times so far. */
 #include "cli/report_stats.h"
 
 #include <stdlib.h>

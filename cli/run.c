@@ -1,3 +1,4 @@
+/* `gantry run`: runs one of the samples that the command was linked with. */
 #include "cli/samples.h"
 
 #include "cli/command.h"

@@ -1,3 +1,4 @@
+/* Complaints about how the command was called, and texts as JSON. */
 #include "cli/command.h"
 #include "cli/samples.h"
 

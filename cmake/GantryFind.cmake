@@ -1,3 +1,5 @@
+# How libraries that Gantry may use are found.
+#
 # gantry_find_library(<name> <header> <library>): an imported target gantry_dependency_<name>, from the system
 # or from the prefixes in CMAKE_PREFIX_PATH (which pkg-config files of unpacked packages would point away
 # from); <name>_FOUND says whether both parts are there.

@@ -1,3 +1,4 @@
+# gantry_module(): the sources and tests of a room, built into both libraries.
 include(GantryFind)
 
 # Warnings and definitions that every target of ours is built with.

@@ -1,4 +1,4 @@
-# Run by the installation, with GANTRY_SOURCES, GANTRY_DOCUMENTS (the folder to fill), GANTRY_HEADERS (where
+# Installs the documents and the samples' sources.  Run by the installation, with GANTRY_SOURCES, GANTRY_DOCUMENTS (the folder to fill), GANTRY_HEADERS (where
 # include/gantry comes to lie, seen from that folder) and GANTRY_SCRATCH (a folder): the documents, with links that
 # lead somewhere, and the samples' sources.  A link to what is not installed becomes plain text.
 file(GLOB_RECURSE documents RELATIVE "${GANTRY_SOURCES}" "${GANTRY_SOURCES}/docs/*" "${GANTRY_SOURCES}/samples/*")

@@ -1,3 +1,4 @@
+/* The report of what is still allocated when a heap is destroyed: bytes and blocks per allocation site. */
 #include "base/alloc.h"
 #include "base/status.h"
 #include "heap/sites.h"

@@ -1,6 +1,6 @@
-/* The index of free ranges: two-level segregated fit (M. Masmano, I. Ripoll, A. Crespo, J. Real, "TLSF: a
- * new dynamic memory allocator for real-time systems", ECRTS 2004), with its nodes out of band: the memory
- * that a range describes is never touched.
+/* The index of free ranges.  It is two-level segregated fit (M. Masmano, I. Ripoll, A. Crespo, J. Real,
+ * "TLSF: a new dynamic memory allocator for real-time systems", ECRTS 2004), with its nodes out of band: the
+ * memory that a range describes is never touched.
  *
  * Row r holds ranges of 2^(r+4) up to 2^(r+5)-1 pages, cut into 32 columns of equal width; row 0 holds
  * ranges below 32 pages, one column per page count.  Insert, remove and find are O(1).

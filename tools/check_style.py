@@ -50,7 +50,7 @@ FUNCTION_WARN, FUNCTION_FAIL = 40, 70
 FILE_WARN, FILE_FAIL = 400, 700
 GUARD = re.compile(r"guarded by|atomic|immutable|\bonly\b|\balone\b|rank |own guards?|signalled|see |link of|\w's\b", re.I)
 TEXT_FILES = re.compile(r"\.(c|h|cu|cuh|inc|py|sh|md|txt|cmake|json|in|map|proto|yml|supp)$|"
-                        r"(^|/)(LICENSE|\.clang-format|\.clang-tidy|\.editorconfig|\.gitignore)$|^\.ci/")
+                        r"^tools/\w+$|(^|/)(LICENSE|\.clang-format|\.clang-tidy|\.editorconfig|\.gitignore)$|^\.ci/")
 MACHINE_PATHS = re.compile(r"(?<![\w.])/(?:work|home|root|Users)/(?!\*)")
 
 
