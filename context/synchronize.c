@@ -6,7 +6,7 @@
 #include "context/context.h"
 
 #include "base/handle.h"
-#include "dispatcher/launchers.h"
+#include "dispatcher/ways/launchers.h"
 
 /* What is called; `partition` NULL: of the whole context. */
 struct whole {

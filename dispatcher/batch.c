@@ -18,7 +18,7 @@
 #include "base/clock.h"
 #include "base/point.h"
 #include "base/span.h"
-#include "dispatcher/launchers.h"
+#include "dispatcher/ways/launchers.h"
 #include "profile/cta.h"
 
 #include <assert.h>

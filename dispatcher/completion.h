@@ -22,9 +22,9 @@
 #ifndef DISPATCHER_COMPLETION_H
 #define DISPATCHER_COMPLETION_H
 
-#include "dispatcher/admission.h"
-#include "dispatcher/deferred.h"
-#include "dispatcher/shares.h"
+#include "dispatcher/gates/admission.h"
+#include "dispatcher/gates/shares.h"
+#include "dispatcher/order/deferred.h"
 
 #define GY_COMPLETION_SLOTS 1024
 #define GY_COMPLETION_NONE UINT16_MAX

@@ -6,8 +6,8 @@
 #include "base/handle.h"
 #include "base/options.h"
 #include "base/span.h"
-#include "dispatcher/launchers.h"
-#include "dispatcher/when_done.h"
+#include "dispatcher/order/when_done.h"
+#include "dispatcher/ways/launchers.h"
 #include "profile/session.h"
 
 #include <assert.h>

@@ -3,11 +3,11 @@
 #define DISPATCHER_INTERNAL_H
 
 #include "dispatcher/completion_rings.h"
-#include "dispatcher/graphs.h"
+#include "dispatcher/gates/shares.h"
 #include "dispatcher/inbox.h"
+#include "dispatcher/order/step_order.h"
 #include "dispatcher/replay.h"
-#include "dispatcher/shares.h"
-#include "dispatcher/step_order.h"
+#include "dispatcher/ways/graphs.h"
 
 enum gd_phase { GD_HTOD, GD_KERNEL, GD_DTOH, GD_PHASES };
 

@@ -1,6 +1,6 @@
 /* What a launch callback may do. */
-#include "dispatcher/aside.h"
-#include "dispatcher/launchers.h"
+#include "dispatcher/ways/aside.h"
+#include "dispatcher/ways/launchers.h"
 
 #include "base/handle.h"
 #include "copykernel/address.h"

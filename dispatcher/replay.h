@@ -3,7 +3,7 @@
 #ifndef DISPATCHER_REPLAY_H
 #define DISPATCHER_REPLAY_H
 
-#include "dispatcher/plan.h"
+#include "dispatcher/ways/plan.h"
 
 struct gantry_dispatcher;
 

@@ -1,8 +1,8 @@
 /* Path of a task, step 6 of 8: one launch callback on the task's stream, and the end of a GPU task. */
 #include "base/handle.h"
 #include "base/span.h"
-#include "dispatcher/aside.h"
-#include "dispatcher/launchers.h"
+#include "dispatcher/ways/aside.h"
+#include "dispatcher/ways/launchers.h"
 #include "driver/told.h"
 
 #include <assert.h>

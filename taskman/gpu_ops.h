@@ -9,7 +9,7 @@
 /* The dispatcher's: a task manager's bound on GPU time. */
 struct gy_gpu_share;
 
-/* The dispatcher's: what a task manager's steps have left on the GPU, see dispatcher/step_order.h. */
+/* The dispatcher's: what a task manager's steps have left on the GPU, see dispatcher/order/step_order.h. */
 struct gy_gpu_order;
 
 /* The dispatcher's: memory that tasks declare to need, see gantry_taskman_declare_memory(). */

@@ -1,5 +1,5 @@
 /* The stream rules and the waits, one decision at a time. */
-#include "dispatcher/streams.h"
+#include "dispatcher/order/streams.h"
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/gpu_fixture.h"
 

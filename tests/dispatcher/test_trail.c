@@ -1,5 +1,5 @@
 #include "base/alloc.h"
-#include "dispatcher/trail.h"
+#include "dispatcher/order/trail.h"
 #include "tests/support/cmocka_c11.h"
 
 #include <pthread.h>

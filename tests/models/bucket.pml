@@ -1,4 +1,4 @@
-/* A share of GPU time, dispatcher/share_turns.c and share_times.c with partition/bucket.c: GD launches the tasks
+/* A share of GPU time, dispatcher/gates/share_turns.c and share_times.c with partition/bucket.c: GD launches the tasks
  * of a lane while its account has tokens and few segments are in flight, holds back what it may not launch, and
  * sleeps until tokens or a segment are there; GDB measures what the GPU has passed, GD pays it.  Every task is
  * launched, every segment is paid once, GD never sleeps for good while a task is held, and no more is used than

@@ -19,8 +19,8 @@
  *
  * What touches the dispatcher from inside a callback of a group holds `lock`, or is done alone: while no
  * other callback of the group runs. */
-#ifndef DISPATCHER_LAUNCHERS_H
-#define DISPATCHER_LAUNCHERS_H
+#ifndef DISPATCHER_WAYS_LAUNCHERS_H
+#define DISPATCHER_WAYS_LAUNCHERS_H
 
 #include "dispatcher/internal.h"
 #include "taskman/event.h"

@@ -1,4 +1,4 @@
-#include "dispatcher/step_order.h"
+#include "dispatcher/order/step_order.h"
 
 #include "base/alloc.h"
 

@@ -1,7 +1,7 @@
 /* The thread that keeps the process's limit by what NVML says (partition/utilisation.h), and the tasks that
  * wait for it. */
-#ifndef DISPATCHER_WATCHER_H
-#define DISPATCHER_WATCHER_H
+#ifndef DISPATCHER_GATES_WATCHER_H
+#define DISPATCHER_GATES_WATCHER_H
 
 #include "dispatcher/inbox.h"
 #include "partition/utilisation.h"

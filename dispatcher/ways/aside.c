@@ -1,7 +1,7 @@
-#include "dispatcher/aside.h"
+#include "dispatcher/ways/aside.h"
 
 #include "base/alloc.h"
-#include "dispatcher/launchers.h"
+#include "dispatcher/ways/launchers.h"
 
 #include <assert.h>
 

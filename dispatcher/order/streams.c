@@ -1,4 +1,4 @@
-#include "dispatcher/streams.h"
+#include "dispatcher/order/streams.h"
 
 #include "base/alloc.h"
 

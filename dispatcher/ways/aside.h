@@ -13,8 +13,8 @@
  * it
  *
  * What is SPOILT is done again on the plain stream, when nothing of the call is in the batch.  GD only. */
-#ifndef DISPATCHER_ASIDE_H
-#define DISPATCHER_ASIDE_H
+#ifndef DISPATCHER_WAYS_ASIDE_H
+#define DISPATCHER_WAYS_ASIDE_H
 
 #include "dispatcher/internal.h"
 

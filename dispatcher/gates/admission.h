@@ -16,11 +16,11 @@
  * No deadlock: who holds waits for no memory, so its tasks end, unless they depend on tasks that wait for
  * memory themselves.  When nothing else can happen, the first in the queue is let in although it does not
  * fit. */
-#ifndef DISPATCHER_ADMISSION_H
-#define DISPATCHER_ADMISSION_H
+#ifndef DISPATCHER_GATES_ADMISSION_H
+#define DISPATCHER_GATES_ADMISSION_H
 
 #include "dispatcher/inbox.h"
-#include "dispatcher/streams.h"
+#include "dispatcher/order/streams.h"
 #include "heap/heap.h"
 
 enum gy_memory_state { GY_MEMORY_IDLE, GY_MEMORY_WAITING, GY_MEMORY_HELD, GY_MEMORY_ENDING };

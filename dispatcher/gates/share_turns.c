@@ -1,5 +1,5 @@
 /* Who may launch, and where its segments begin and end: GD's part of shares.h. */
-#include "dispatcher/shares.h"
+#include "dispatcher/gates/shares.h"
 
 #include "profile/session.h"
 

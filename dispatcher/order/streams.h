@@ -17,10 +17,10 @@
  * its record).
  *
  * Everything here belongs to the dispatcher thread, except what is marked atomic. */
-#ifndef DISPATCHER_STREAMS_H
-#define DISPATCHER_STREAMS_H
+#ifndef DISPATCHER_ORDER_STREAMS_H
+#define DISPATCHER_ORDER_STREAMS_H
 
-#include "dispatcher/trail.h"
+#include "dispatcher/order/trail.h"
 #include "partition/partitions.h"
 
 #include <assert.h>

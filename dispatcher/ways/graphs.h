@@ -18,11 +18,11 @@
  * repeated there.  See docs/decisions/0008-graphs-capture-callbacks.md.
  *
  * Everything belongs to the dispatcher thread, except what is marked. */
-#ifndef DISPATCHER_GRAPHS_H
-#define DISPATCHER_GRAPHS_H
+#ifndef DISPATCHER_WAYS_GRAPHS_H
+#define DISPATCHER_WAYS_GRAPHS_H
 
 #include "copykernel/copier.h"
-#include "dispatcher/streams.h"
+#include "dispatcher/order/streams.h"
 
 #define GY_GRAPHS_CACHED 32
 #define GY_GRAPHS_SPENT 16

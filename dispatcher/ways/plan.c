@@ -1,8 +1,8 @@
 /* Making plans: which stable tasks of a graph may be launched together; and what becomes of plans. */
-#include "dispatcher/plan.h"
+#include "dispatcher/ways/plan.h"
 
 #include "base/alloc.h"
-#include "dispatcher/trail.h"
+#include "dispatcher/order/trail.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "dispatcher/trail.h"
+#include "dispatcher/order/trail.h"
 
 #include "base/alloc.h"
 #include "base/status.h"

@@ -1,5 +1,5 @@
 /* What segments have used: GDB's part of shares.h. */
-#include "dispatcher/shares.h"
+#include "dispatcher/gates/shares.h"
 
 struct interval {
     double begin, end;

@@ -1,4 +1,4 @@
-#include "dispatcher/graphs.h"
+#include "dispatcher/ways/graphs.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"

@@ -1,5 +1,5 @@
 /* Accounts: opened, closed, asked.  See shares.h. */
-#include "dispatcher/shares.h"
+#include "dispatcher/gates/shares.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"

@@ -1,5 +1,5 @@
 /* Tasks that wait until the GPU has done something: gantry_task_start_after_done(). */
-#include "dispatcher/when_done.h"
+#include "dispatcher/order/when_done.h"
 
 #include "base/span.h"
 

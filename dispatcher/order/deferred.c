@@ -1,4 +1,4 @@
-#include "dispatcher/deferred.h"
+#include "dispatcher/order/deferred.h"
 
 #include "base/alloc.h"
 #include "base/point.h"

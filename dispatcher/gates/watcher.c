@@ -1,4 +1,4 @@
-#include "dispatcher/watcher.h"
+#include "dispatcher/gates/watcher.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"

@@ -12,8 +12,8 @@
  *
  * each anew in every run.  `needs`: a task inside may also come after tasks of other regions, whose sets are
  * smaller; and so this cannot go round in circles.  See docs/decisions/0010-stable-tasks-are-replayed.md. */
-#ifndef DISPATCHER_PLAN_H
-#define DISPATCHER_PLAN_H
+#ifndef DISPATCHER_WAYS_PLAN_H
+#define DISPATCHER_WAYS_PLAN_H
 
 #include "dispatcher/inbox.h"
 #include "driver/context.h"

@@ -2,10 +2,10 @@
  *
  * GD adds them and takes them up again for the same stream; GDB frees them when the stream has passed, as
  * does whoever runs out of memory. */
-#ifndef DISPATCHER_DEFERRED_H
-#define DISPATCHER_DEFERRED_H
+#ifndef DISPATCHER_ORDER_DEFERRED_H
+#define DISPATCHER_ORDER_DEFERRED_H
 
-#include "dispatcher/streams.h"
+#include "dispatcher/order/streams.h"
 #include "heap/heap.h"
 
 struct gy_deferred_block {

@@ -24,12 +24,12 @@
  *
  *   segments:  settled <= collected <= published <= closed <= opened <= closed + 1
  *              GD opens, closes, publishes; GDB collects (measures); GD settles (pays)                    */
-#ifndef DISPATCHER_SHARES_H
-#define DISPATCHER_SHARES_H
+#ifndef DISPATCHER_GATES_SHARES_H
+#define DISPATCHER_GATES_SHARES_H
 
+#include "dispatcher/gates/watcher.h"
 #include "dispatcher/inbox.h"
-#include "dispatcher/streams.h"
-#include "dispatcher/watcher.h"
+#include "dispatcher/order/streams.h"
 #include "partition/bucket.h"
 #include "partition/budget.h"
 #include "partition/usage.h"

@@ -4,8 +4,8 @@
  * task: nothing, one position, or a pointer to a vector clock with one position per stream.  GPU work is
  * ordered by the trail of the task alone, so a CPU task or a sync point between two GPU tasks passes the
  * order on and costs nothing else. */
-#ifndef DISPATCHER_TRAIL_H
-#define DISPATCHER_TRAIL_H
+#ifndef DISPATCHER_ORDER_TRAIL_H
+#define DISPATCHER_ORDER_TRAIL_H
 
 #include "base/hints.h"
 #include "base/thread.h"

@@ -11,10 +11,10 @@
  * per stream that the step before has used, and one wait per stream that it begins on.
  *
  * Everything belongs to the dispatcher thread, except what is marked. */
-#ifndef DISPATCHER_STEP_ORDER_H
-#define DISPATCHER_STEP_ORDER_H
+#ifndef DISPATCHER_ORDER_STEP_ORDER_H
+#define DISPATCHER_ORDER_STEP_ORDER_H
 
-#include "dispatcher/streams.h"
+#include "dispatcher/order/streams.h"
 
 struct gy_gpu_order {
     struct gy_streams *streams;   /* immutable */

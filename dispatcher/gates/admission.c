@@ -1,4 +1,4 @@
-#include "dispatcher/admission.h"
+#include "dispatcher/gates/admission.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"

@@ -1,4 +1,4 @@
-#include "dispatcher/launchers.h"
+#include "dispatcher/ways/launchers.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"
