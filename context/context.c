@@ -15,8 +15,8 @@
 #include "driver/device.h"
 #include "driver/module.h"
 #include "profile/environment.h"
+#include "taskman/cpu/pool.h"
 #include "taskman/gpu_ops.h"
-#include "taskman/pool.h"
 
 #include <stdlib.h>
 

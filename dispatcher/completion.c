@@ -4,8 +4,8 @@
 #include "base/point.h"
 #include "base/span.h"
 #include "profile/cta.h"
+#include "taskman/cpu/patience.h"
 #include "taskman/gpu_ops.h"
-#include "taskman/patience.h"
 
 #include <sched.h>
 #include <stdio.h>

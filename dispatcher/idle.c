@@ -1,7 +1,7 @@
 /* How the dispatcher's thread waits for work. */
 #include "base/clock.h"
 #include "dispatcher/internal.h"
-#include "taskman/patience.h"
+#include "taskman/cpu/patience.h"
 
 /* How long to spin, in a wait mode that does at all, before sleeping. */
 enum {

@@ -5,8 +5,8 @@
  * reference, and its own callback may do the same: called from within each other, a long chain of them would
  * overflow the stack.  So while a thread is inside of a callback such tasks are put aside, and the outermost
  * callback is followed by a loop over them. */
+#include "taskman/cpu/pool.h"
 #include "taskman/manager.h"
-#include "taskman/pool.h"
 #include "taskman/release.h"
 
 /* Of the calling thread. */

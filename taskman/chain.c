@@ -1,7 +1,7 @@
 /* Chains: the commonest graph, in one call. */
 #include "base/handle.h"
 #include "base/status.h"
-#include "taskman/task.h"
+#include "taskman/graph/task.h"
 
 gantry_status gantry_taskman_submit_chain(gantry_taskman *manager, const gantry_task_desc *descs,
                                           size_t count, gantry_task **out)

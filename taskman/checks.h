@@ -2,7 +2,7 @@
 #ifndef TASKMAN_CHECKS_H
 #define TASKMAN_CHECKS_H
 
-#include "taskman/state.h"
+#include "taskman/graph/state.h"
 
 /* A CPU task is about to run: warn, once for each function and label, when it follows GPU tasks and nothing
  * has waited for any of their work. */

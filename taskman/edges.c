@@ -2,10 +2,10 @@
 #include "taskman/manager.h"
 
 #include "base/handle.h"
-#include "taskman/pool.h"
+#include "taskman/cpu/pool.h"
+#include "taskman/cpu/worker.h"
+#include "taskman/graph/state.h"
 #include "taskman/release.h"
-#include "taskman/state.h"
-#include "taskman/worker.h"
 
 /* The edge is linked: what else is known of it. */
 static inline void note_edge(struct gy_graph *graph, gantry_task *predecessor, gantry_task *successor,

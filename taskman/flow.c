@@ -8,10 +8,10 @@
  *
  * A dependent that is chosen starts whatever its references are.  One whose last reference goes away, or that
  * is chosen, while it is still queued or running was wired wrongly: the run fails. */
+#include "taskman/cpu/pool.h"
+#include "taskman/graph/state.h"
 #include "taskman/manager.h"
-#include "taskman/pool.h"
 #include "taskman/release.h"
-#include "taskman/state.h"
 
 /* Does the `index`-th dependent hear of this task's end? */
 static bool is_meant(const gantry_task *task, uint64_t chosen, uint32_t index)

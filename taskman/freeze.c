@@ -5,9 +5,9 @@
  * brings itself back to that begin when it is released (release.c, flow.c), so a start needs one pass over
  * nothing but those first tasks.  Only a graph with conditions, of which a run may leave parts out, is put in
  * order task by task before each run. */
+#include "taskman/graph/state.h"
 #include "taskman/manager.h"
 #include "taskman/release.h"
-#include "taskman/state.h"
 
 #include "base/alloc.h"
 #include "base/handle.h"

@@ -4,7 +4,7 @@
 #define TASKMAN_GPU_TASK_H
 
 #include "base/hints.h"
-#include "taskman/state.h"
+#include "taskman/graph/state.h"
 
 static inline struct gy_task_gpu *gy_task_gpu(gantry_task *task)
 {

@@ -4,9 +4,9 @@
 
 #include "base/fast_lock.h"
 #include "base/status.h"
-#include "taskman/graph.h"
-#include "taskman/names.h"
-#include "taskman/pool.h"
+#include "taskman/cpu/pool.h"
+#include "taskman/graph/graph.h"
+#include "taskman/graph/names.h"
 
 /*            start              stop (all released)        reset
  *   BUILDING -----> RUNNING -------------------> STOPPED -----> BUILDING

@@ -18,10 +18,10 @@
 #include "base/span.h"
 #include "base/status.h"
 #include "taskman/checks.h"
+#include "taskman/cpu/pool.h"
+#include "taskman/cpu/worker.h"
+#include "taskman/graph/state.h"
 #include "taskman/manager.h"
-#include "taskman/pool.h"
-#include "taskman/state.h"
-#include "taskman/worker.h"
 
 /* While a long cascade is being resolved, real work is handed out every so many tasks. */
 enum { CASCADE_BATCH = 256 };

@@ -4,7 +4,7 @@
 
 #include "base/hints.h"
 #include "base/status.h"
-#include "taskman/task.h"
+#include "taskman/graph/task.h"
 
 /* A queue linked through gpu.next. */
 struct gy_task_list {

@@ -5,10 +5,10 @@
  * first: nobody has a handle of a spawned task, and whoever walks the graph leaves it out.  So a recursion of
  * any size needs little more storage than it has tasks waiting, all of it in the cache of the worker that
  * spawns. */
+#include "taskman/cpu/worker.h"
+#include "taskman/graph/state.h"
 #include "taskman/manager.h"
 #include "taskman/release.h"
-#include "taskman/state.h"
-#include "taskman/worker.h"
 
 #include "base/alloc.h"
 #include "base/handle.h"

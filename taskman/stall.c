@@ -11,10 +11,10 @@
  *
  * Who resolves a stall holds what he gives back: that is done under the lock, and from then on the step is
  * not quiet, so several threads may wait. */
+#include "taskman/cpu/pool.h"
+#include "taskman/graph/state.h"
 #include "taskman/manager.h"
-#include "taskman/pool.h"
 #include "taskman/release.h"
-#include "taskman/state.h"
 
 struct survey {
     size_t waiting; /* tasks that were not released */

@@ -1,13 +1,13 @@
 /* What the application and the GPU dispatcher may ask of, and do to, a single task. */
-#include "taskman/task.h"
+#include "taskman/graph/task.h"
 
 #include "base/handle.h"
 #include "base/status.h"
+#include "taskman/cpu/pool.h"
 #include "taskman/gpu_task.h"
+#include "taskman/graph/state.h"
 #include "taskman/manager.h"
-#include "taskman/pool.h"
 #include "taskman/release.h"
-#include "taskman/state.h"
 
 /* What a condition may choose starts whatever its references are, and forgets them. */
 static bool is_chosen_anyway(const gantry_task *task)

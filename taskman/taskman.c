@@ -13,9 +13,9 @@
 #include "base/alloc.h"
 #include "base/handle.h"
 #include "base/options.h"
+#include "taskman/cpu/pool.h"
+#include "taskman/graph/state.h"
 #include "taskman/manager.h"
-#include "taskman/pool.h"
-#include "taskman/state.h"
 
 /* ---- create, destroy ------------------------------------------------------------------------- */
 

@@ -23,7 +23,7 @@
 #define DISPATCHER_WAYS_LAUNCHERS_H
 
 #include "dispatcher/internal.h"
-#include "taskman/event.h"
+#include "taskman/cpu/event.h"
 
 enum gy_turn_state { GY_TURN_EMPTY, GY_TURN_READY, GY_TURN_TAKEN, GY_TURN_RETURNED };
 

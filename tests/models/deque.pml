@@ -1,4 +1,4 @@
-/* The work-stealing deque, taskman/deque.c: one owner pushes and takes, two thieves steal, and the array grows
+/* The work-stealing deque, taskman/cpu/deque.c: one owner pushes and takes, two thieves steal, and the array grows
  * while they do.  Every task is got exactly once.
  *
  * Each statement is one access of the C code to `top`, `bottom`, `array` or a slot, in its order.  The model is

@@ -1,4 +1,4 @@
-/* Standing in for workers, taskman/standin.c, on the eventcounts of taskman/event.c: a waiting thread borrows a
+/* Standing in for workers, taskman/cpu/guest.c, on the eventcounts of taskman/cpu/event.c: a waiting thread borrows a
  * worker that sleeps, and may leave tasks of others behind; these are queued by a thread of their own and by the
  * one that stands in.  Nobody is a worker together with somebody else, every task is run, and whoever sleeps is
  * woken up when all is over.

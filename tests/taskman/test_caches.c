@@ -1,7 +1,7 @@
 /* Which CPUs share a cache: the same made-up machines, described to hwloc and in files as of sysfs. */
 #include "tests/support/cmocka_c11.h"
 
-#include "taskman/caches.h"
+#include "taskman/cpu/caches.h"
 
 #include <gantry/taskman.h>
 

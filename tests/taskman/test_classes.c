@@ -2,8 +2,8 @@
 #include "tests/support/deadline.h"
 #include "tests/taskman/fixture.h"
 
-#include "taskman/pool.h"
-#include "taskman/worker.h"
+#include "taskman/cpu/pool.h"
+#include "taskman/cpu/worker.h"
 
 #include <pthread.h>
 #include <sched.h>

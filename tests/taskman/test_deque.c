@@ -2,7 +2,7 @@
 #include "tests/taskman/fixture.h"
 
 #include "base/thread.h"
-#include "taskman/deque.h"
+#include "taskman/cpu/deque.h"
 
 enum { ITEMS = 60000, THIEVES = 3 };
 

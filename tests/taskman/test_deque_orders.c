@@ -5,11 +5,11 @@
 
 #include "base/alloc.h"
 #include "base/status.h"
-#include "taskman/task.h"
+#include "taskman/graph/task.h"
 
 #include "tests/support/weak_memory.h"
 
-#include "taskman/deque.c"
+#include "taskman/cpu/deque.c"
 
 #include <stdio.h>
 

@@ -4,7 +4,7 @@
 
 #include "base/sanitizers.h"
 #include "base/thread.h"
-#include "taskman/worker.h"
+#include "taskman/cpu/worker.h"
 
 #include <gantry/bandwidth.h>
 

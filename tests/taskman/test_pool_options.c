@@ -2,8 +2,8 @@
 #include "tests/taskman/fixture.h"
 
 #include "base/thread.h"
-#include "taskman/pool.h"
-#include "taskman/worker.h"
+#include "taskman/cpu/pool.h"
+#include "taskman/cpu/worker.h"
 
 #include <pthread.h>
 

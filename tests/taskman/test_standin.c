@@ -3,7 +3,7 @@
 #include "tests/taskman/fixture.h"
 
 #include "base/thread.h"
-#include "taskman/worker.h"
+#include "taskman/cpu/worker.h"
 
 #include <pthread.h>
 #include <sched.h>

@@ -1,7 +1,7 @@
 /* Steps of a manager: order, sync points, placeholders, states, reset, statistics. */
 #include "tests/taskman/fixture.h"
 
-#include "taskman/state.h"
+#include "taskman/graph/state.h"
 
 static void check_order(uint32_t workers)
 {
@@ -265,7 +265,7 @@ static void test_destroy_runs_what_is_queued(void **state)
     }
 }
 
-/* The table is the diagram of taskman/state.h. */
+/* The table is the diagram of taskman/graph/state.h. */
 static void test_states_follow_each_other_as_in_the_diagram(void **state)
 {
     (void)state;

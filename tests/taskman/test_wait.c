@@ -3,8 +3,8 @@
 #include "tests/support/stops.h"
 #include "tests/taskman/fixture.h"
 
-#include "taskman/patience.h"
-#include "taskman/worker.h"
+#include "taskman/cpu/patience.h"
+#include "taskman/cpu/worker.h"
 
 #include <pthread.h>
 #include <sched.h>

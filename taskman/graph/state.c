@@ -1,4 +1,4 @@
-#include "taskman/state.h"
+#include "taskman/graph/state.h"
 
 #include <assert.h>
 

@@ -3,10 +3,10 @@
  * D. Chase, Y. Lev, "Dynamic circular work-stealing deque", SPAA 2005; memory orders after N. M. Lê,
  * A. Pop, A. Cohen, F. Zappa Nardelli, "Correct and efficient work-stealing for weak memory models",
  * PPoPP 2013, with sequentially consistent accesses in place of the stand-alone fences. */
-#ifndef TASKMAN_DEQUE_H
-#define TASKMAN_DEQUE_H
+#ifndef TASKMAN_CPU_DEQUE_H
+#define TASKMAN_CPU_DEQUE_H
 
-#include "taskman/task.h"
+#include "taskman/graph/task.h"
 
 struct gy_deque_array;
 

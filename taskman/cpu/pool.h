@@ -1,8 +1,8 @@
 /* The workers behind a gantry_cpu_dispatcher, and how everybody in taskman/ sleeps and wakes. */
-#ifndef TASKMAN_POOL_H
-#define TASKMAN_POOL_H
+#ifndef TASKMAN_CPU_POOL_H
+#define TASKMAN_CPU_POOL_H
 
-#include "taskman/task.h"
+#include "taskman/graph/task.h"
 
 struct gy_worker;
 

@@ -1,9 +1,9 @@
 /* The names of one manager's tasks: a hash map from text to task.  Texts are copied into chunks that live
  * until the reset.  The manager's lock guards everything here. */
-#ifndef TASKMAN_NAMES_H
-#define TASKMAN_NAMES_H
+#ifndef TASKMAN_GRAPH_NAMES_H
+#define TASKMAN_GRAPH_NAMES_H
 
-#include "taskman/task.h"
+#include "taskman/graph/task.h"
 
 struct gy_name {
     const char *text;

@@ -1,7 +1,7 @@
 /* How long a thread looks for what it waits for before it sleeps: about twice as long as that lately took to
  * come, since waking up takes tens of microseconds; but never longer than it may waste. */
-#ifndef TASKMAN_PATIENCE_H
-#define TASKMAN_PATIENCE_H
+#ifndef TASKMAN_CPU_PATIENCE_H
+#define TASKMAN_CPU_PATIENCE_H
 
 #include <stdint.h>
 

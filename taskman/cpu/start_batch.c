@@ -7,10 +7,10 @@
  * A share is small against what is left, so that all workers end at about the same time.  What a worker has
  * taken nobody can steal; it gives the rest of its share away when it comes to look at it while another
  * worker has nothing to do.  That is after each task, or every so many as long as those make others ready. */
+#include "taskman/cpu/worker.h"
+#include "taskman/graph/state.h"
 #include "taskman/manager.h"
 #include "taskman/release.h"
-#include "taskman/state.h"
-#include "taskman/worker.h"
 
 enum {
     BLOCK_MOST = 64, /* tasks in one share */

@@ -3,8 +3,8 @@
  * A place is taken by a task when it is let through to the workers (queues.c), and by a worker that helps
  * with the loop of such a task (parallel.c); it is given back here.  Who gives one back lets the class's next
  * task go on; if none waits, a worker that found the class's loops full may help now. */
-#include "taskman/pool.h"
-#include "taskman/worker.h"
+#include "taskman/cpu/pool.h"
+#include "taskman/cpu/worker.h"
 
 #include "base/status.h"
 

@@ -1,9 +1,9 @@
-#include "taskman/graph.h"
+#include "taskman/graph/graph.h"
 
 #include "base/alloc.h"
 #include "base/handle.h"
 #include "base/status.h"
-#include "taskman/state.h"
+#include "taskman/graph/state.h"
 
 #include <string.h>
 

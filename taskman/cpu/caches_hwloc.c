@@ -1,6 +1,6 @@
 /* What hwloc knows about caches, which is more than Linux's files where a machine describes itself badly; and
  * its environment variables can describe another machine. */
-#include "taskman/caches.h"
+#include "taskman/cpu/caches.h"
 
 #if GANTRY_HAS_HWLOC
 #include <hwloc.h>

@@ -1,4 +1,4 @@
-#include "taskman/event.h"
+#include "taskman/cpu/event.h"
 
 #include "base/point.h"
 

@@ -10,8 +10,8 @@
  * key is no longer the epoch does not sleep.  Conditions must therefore be written with sequentially
  * consistent stores or read-modify-writes and read with sequentially consistent loads, or both under
  * a mutex of their own. */
-#ifndef TASKMAN_EVENT_H
-#define TASKMAN_EVENT_H
+#ifndef TASKMAN_CPU_EVENT_H
+#define TASKMAN_CPU_EVENT_H
 
 #include "base/thread.h"
 

@@ -6,15 +6,15 @@
  *   - in that worker's deque, from whose other end idle workers steal;
  *   - in the injection list, an intrusive queue in order of arrival, when the thread that made it ready is
  *     no worker of this pool, or the deque could not grow;
- *   - nowhere yet, when a step has just begun: workers take shares of the step's tasks, see block.c;
+ *   - nowhere yet, when a step has just begun: workers take shares of the step's tasks, see start_batch.c;
  *   - in the lists of queues.c when it has a priority or a limited class.
  * A worker looks in this order; now and then the injection list and the steps that have begun come first, so
  * that a worker that feeds itself does not starve them. */
-#include "taskman/pool.h"
+#include "taskman/cpu/pool.h"
 
+#include "taskman/cpu/worker.h"
 #include "taskman/manager.h"
 #include "taskman/release.h"
-#include "taskman/worker.h"
 
 #include <limits.h>
 

@@ -1,6 +1,6 @@
 /* The search for cycles: Kahn's algorithm with the counters and the queue inside the tasks. */
-#include "taskman/graph.h"
-#include "taskman/state.h"
+#include "taskman/graph/graph.h"
+#include "taskman/graph/state.h"
 
 #include <stdio.h>
 

@@ -3,8 +3,8 @@
  * References: a task is dispatched by whoever takes its last reference, so everything that happens to
  * it before (filling a placeholder, declaring edges, dooming) is done by somebody who holds one.  That,
  * and not a lock, is what makes the plain fields below safe to read after the count reached 0. */
-#ifndef TASKMAN_TASK_H
-#define TASKMAN_TASK_H
+#ifndef TASKMAN_GRAPH_TASK_H
+#define TASKMAN_GRAPH_TASK_H
 
 #include "taskman/gpu_ops.h"
 

@@ -4,7 +4,7 @@
  * counts itself in under the lock, works through parts until none is left, and counts itself out.  The caller
  * takes the loop off the list when no part is left and waits for those still inside: they only run parts, so
  * the wait ends, also when parts have loops of their own. */
-#include "taskman/worker.h"
+#include "taskman/cpu/worker.h"
 
 #include "base/bandwidth.h"
 #include "base/handle.h"

@@ -20,8 +20,8 @@
  * Sleepers that somebody stands in for are not worth waking up: `lent` counts them.  Who has found none but
  * those says so in `missed` and looks once more; who ends looks there after counting itself out.  All of that
  * is sequentially consistent, so one of the two sees the other (tests/models/standin.pml). */
-#include "taskman/pool.h"
-#include "taskman/worker.h"
+#include "taskman/cpu/pool.h"
+#include "taskman/cpu/worker.h"
 
 enum { LOOK_MOST = 64 }; /* every so many tasks one looks whether the wait is over */
 

@@ -8,10 +8,10 @@
  * finds nothing more to run; what a worker makes ready meanwhile it runs itself. */
 #include "base/clock.h"
 #include "base/status.h"
+#include "taskman/cpu/patience.h"
+#include "taskman/cpu/pool.h"
+#include "taskman/cpu/worker.h"
 #include "taskman/manager.h"
-#include "taskman/patience.h"
-#include "taskman/pool.h"
-#include "taskman/worker.h"
 
 #include <sched.h>
 #include <setjmp.h>

@@ -3,7 +3,7 @@
 #include "taskman/manager.h"
 
 #include "base/handle.h"
-#include "taskman/state.h"
+#include "taskman/graph/state.h"
 
 struct dump {
     FILE *file;

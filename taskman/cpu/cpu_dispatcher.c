@@ -2,8 +2,8 @@
 #include "base/alloc.h"
 #include "base/handle.h"
 #include "base/options.h"
-#include "taskman/pool.h"
-#include "taskman/worker.h"
+#include "taskman/cpu/pool.h"
+#include "taskman/cpu/worker.h"
 
 #include <sched.h>
 #include <stdio.h>

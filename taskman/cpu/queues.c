@@ -4,8 +4,8 @@
  * Tasks with a priority or a class are few and long compared to plain ones, so they pass through lists under
  * the injection lock.  A task of a limited class occupies its class from when it is let through to the other
  * lists until it has ended; the others wait here. */
-#include "taskman/pool.h"
-#include "taskman/worker.h"
+#include "taskman/cpu/pool.h"
+#include "taskman/cpu/worker.h"
 
 uint32_t gy_pool_class_count(const gantry_cpu_dispatcher *pool)
 {

@@ -3,11 +3,11 @@
  * Tasks and edges are carved from chunks that grow geometrically and never move, so a handle stays good
  * until the reset; a reset keeps the chunks.  The manager's lock guards everything here, except that a
  * released predecessor's edges are walked without it (see struct gy_edge). */
-#ifndef TASKMAN_GRAPH_H
-#define TASKMAN_GRAPH_H
+#ifndef TASKMAN_GRAPH_GRAPH_H
+#define TASKMAN_GRAPH_GRAPH_H
 
 #include "base/hints.h"
-#include "taskman/task.h"
+#include "taskman/graph/task.h"
 
 struct gy_task_chunk {
     struct gy_task_chunk *next;

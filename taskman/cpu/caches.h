@@ -1,6 +1,6 @@
 /* Which CPUs share a last-level cache. */
-#ifndef TASKMAN_CACHES_H
-#define TASKMAN_CACHES_H
+#ifndef TASKMAN_CPU_CACHES_H
+#define TASKMAN_CPU_CACHES_H
 
 #include <sched.h>
 #include <stdbool.h>

@@ -1,12 +1,12 @@
 /* The insides of a pool, for pool.c, which works it, and cpu_dispatcher.c, which sets it up. */
-#ifndef TASKMAN_WORKER_H
-#define TASKMAN_WORKER_H
+#ifndef TASKMAN_CPU_WORKER_H
+#define TASKMAN_CPU_WORKER_H
 
 #include "base/thread.h"
-#include "taskman/deque.h"
-#include "taskman/event.h"
+#include "taskman/cpu/deque.h"
+#include "taskman/cpu/event.h"
+#include "taskman/cpu/pool.h"
 #include "taskman/manager.h"
-#include "taskman/pool.h"
 #include "taskman/release.h"
 
 #include <sched.h>
@@ -28,7 +28,7 @@ struct gy_block {
     size_t left;
 };
 
-/* Who is a worker: its own thread, or one that stands in for it.  See standin.c. */
+/* Who is a worker: its own thread, or one that stands in for it.  See guest.c. */
 enum gy_worker_holder {
     GY_WORKER_AWAKE,
     GY_WORKER_ASLEEP,
@@ -155,29 +155,30 @@ void gy_pool_inject_locked(gantry_cpu_dispatcher *pool, gantry_task *first, gant
     GY_REQUIRES(pool->inject_lock);
 void gy_pool_submit_to_host(gantry_cpu_dispatcher *pool, gantry_task *first);
 
-/* standin.c: so many tasks were queued: wake as many, if they sleep. */
+/* guest.c: so many tasks were queued: wake as many, if they sleep. */
 void gy_pool_notify_work(gantry_cpu_dispatcher *pool, size_t count);
-/* standin.c: the same for tasks that the worker can run itself. */
+/* guest.c: the same for tasks that the worker can run itself. */
 void gy_worker_notify_work(const struct gy_worker *self, size_t count);
 
-/* standin.c: queue a task for others. */
+/* guest.c: queue a task for others. */
 void gy_worker_give_away(struct gy_worker *self, gantry_task *task);
 
-/* standin.c: sleep on `work`, and be a worker again. */
+/* guest.c: sleep on `work`, and be a worker again. */
 void gy_worker_sleep(struct gy_worker *self, uint32_t key);
 
-/* standin.c: run what there is of the manager until there is nothing, or the condition holds, which is
+/* guest.c: run what there is of the manager until there is nothing, or the condition holds, which is
  * returned; then the thread stands in no more. */
 bool gy_standin_work(struct gy_worker *self, const struct gy_wait *wait);
-/* standin.c: the same, if there may be something to do and somebody to stand in for. */
+/* guest.c: the same, if there may be something to do and somebody to stand in for. */
 bool gy_standin_look(const struct gy_wait *wait);
 
-/* block.c: the next task that the worker's block makes ready, taking another block when it is used up. */
+/* start_batch.c: the next task that the worker's block makes ready, taking another block when it is used up.
+ */
 gantry_task *gy_worker_next_of_block(struct gy_worker *self);
-/* block.c: let go of the rest of the block, for others to take. */
+/* start_batch.c: let go of the rest of the block, for others to take. */
 void gy_worker_share_block(struct gy_worker *self);
-/* block.c: for who has a queue and other tasks, now and then: one of its block, or, where that is new or
- * others have nothing to do, of its queue, where all of the block is now.  NULL: there was none. */
+/* start_batch.c: for who has a queue and other tasks, now and then: one of its block, or, where that is new
+ * or others have nothing to do, of its queue, where all of the block is now.  NULL: there was none. */
 gantry_task *gy_worker_turn_to_block(struct gy_worker *self);
 
 /* release.c: run the task, and release it.  To be called between pthread_cleanup_push() and _pop(): bodies

@@ -1,4 +1,4 @@
-#include "taskman/deque.h"
+#include "taskman/cpu/deque.h"
 
 #include "base/alloc.h"
 #include "base/status.h"

@@ -16,8 +16,8 @@
  *
  * A run of a part does not flip the mark, it makes the tasks of the part HELD.  The others show the state of
  * an earlier run, and nothing may start them or be declared for them: they have ended, or they rest. */
-#ifndef TASKMAN_STATE_H
-#define TASKMAN_STATE_H
+#ifndef TASKMAN_GRAPH_STATE_H
+#define TASKMAN_GRAPH_STATE_H
 
 #include "taskman/manager.h"
 

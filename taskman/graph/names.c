@@ -1,4 +1,4 @@
-#include "taskman/names.h"
+#include "taskman/graph/names.h"
 
 #include "base/alloc.h"
 
