@@ -1,6 +1,15 @@
 /* Kernels whose order on the device shows in memory. */
 #include <gantry/kernel.h>
 
+/* Words that the host looks at, or writes, while the kernel runs. */
+#if GANTRY_KERNEL_FORM_DEVICE
+#define PEEK(word) (*(const volatile uint32_t *)(word))
+#define POKE(word, value) (*(volatile uint32_t *)(word) = (value))
+#else
+#define PEEK(word) __atomic_load_n((word), __ATOMIC_ACQUIRE)
+#define POKE(word, value) __atomic_store_n((word), (value), __ATOMIC_RELEASE)
+#endif
+
 /* begin = tick; end = next tick; `spins` makes the kernel last. */
 GANTRY_KERNEL(stamp, (uint32_t * clock, uint32_t *begin, uint32_t *end, uint32_t spins))
 {
@@ -24,9 +33,9 @@ GANTRY_KERNEL(await_flag, (uint32_t *flag, uint32_t *seen, uint64_t most_ns))
     uint64_t begin = gantry_global_timer();
     uint32_t is_set = 0;
     while (is_set == 0 && gantry_global_timer() - begin < most_ns) {
-        is_set = *(volatile uint32_t *)flag; /* the host sets it */
+        is_set = PEEK(flag);
     }
-    *seen = 1 + (is_set != 0);
+    POKE(seen, 1u + (is_set != 0));
 }
 
 /* As stamp, for the n-th run of a node, counted by `*runs`: at begin[n * stride] and the cell behind; run `most`
@@ -44,5 +53,5 @@ GANTRY_KERNEL(stamp_run, (uint32_t *clock, uint32_t *runs, uint32_t most, uint32
         atomicAdd(clock, 0u);
     }
     __threadfence();
-    begin[at + 1] = atomicAdd(clock, 1u);
+    POKE(&begin[at + 1], atomicAdd(clock, 1u));
 }
