@@ -6,7 +6,8 @@
 #include "context/context.h"
 
 #include "base/handle.h"
-#include "dispatcher/ways/launchers.h"
+#include "dispatcher/current.h"
+#include "dispatcher/internal.h"
 
 /* What is called; `partition` NULL: of the whole context. */
 struct whole {

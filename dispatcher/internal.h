@@ -6,12 +6,12 @@
 #include "dispatcher/gates/shares.h"
 #include "dispatcher/inbox.h"
 #include "dispatcher/order/step_order.h"
-#include "dispatcher/replay.h"
 #include "dispatcher/ways/graphs.h"
+#include "dispatcher/ways/regions.h"
 
 enum gd_phase { GD_HTOD, GD_KERNEL, GD_DTOH, GD_PHASES };
 
-/* States of the dispatcher thread; gd_enter() in batch.c is the only writer.
+/* States of the dispatcher thread; gd_enter() in loop.c is the only writer.
  *
  *            tasks, no open group
  *         -------------------------->
@@ -85,7 +85,6 @@ struct gantry_dispatcher {
 };
 
 struct gy_launcher;
-struct gy_turn;
 
 /* One call of a launch callback; on GD's stack, or in a turn of launchers.h. */
 struct gantry_launch {
@@ -105,13 +104,6 @@ struct gantry_launch {
     const char *spoilt;        /* why what it enqueued cannot be captured; NULL: it can */
 };
 
-/* The dispatcher whose GD thread this is; NULL on every other thread.  Read several times per task, hence in
- * the static TLS block. */
-extern _Thread_local struct gantry_dispatcher *gy_gd_current __attribute__((tls_model("initial-exec")));
-
-/* GD's body (batch.c). */
-void gy_gd_main(void *dispatcher);
-
 /* Where the work of `task` goes, and which partition that is. */
 static inline uint32_t gy_gd_partition_index(const struct gantry_dispatcher *d, const gantry_task *task)
 {
@@ -124,58 +116,11 @@ static inline struct gantry_partition *gy_gd_partition(const struct gantry_dispa
     return &d->config.partitions->partitions[gy_gd_partition_index(d, task)];
 }
 
-/* What the launches of `task` are measured with; NULL: nothing, it is under no bound on GPU time. */
-static inline struct gy_lane *gy_gd_lane(const struct gantry_dispatcher *d, const gantry_task *task)
+static inline bool gy_gd_bins_are_empty(const struct gantry_dispatcher *d)
 {
-    if (!gy_shares_any(&d->shares)) {
-        return NULL;
-    }
-    uint32_t partition = gy_gd_partition_index(d, task);
-    struct gy_account *account = (struct gy_account *)gy_task_share(task);
-    account = account != NULL ? account : d->shares.of[partition];
-    return account != NULL ? account->lanes[partition] : NULL;
+    return d->bins[GD_HTOD].first == NULL && d->bins[GD_KERNEL].first == NULL &&
+           d->bins[GD_DTOH].first == NULL;
 }
-
-/* Before d->lane launches on a stream of the pool, in the state that captures are in now (step.c). */
-GANTRY_MUST_CHECK gantry_status gy_gd_enter_share(struct gantry_dispatcher *d, uint32_t stream);
-/* Outside of a capture: have GDB measure what has been launched (batch.c).  `all`: also what is not a whole
- * segment yet. */
-void gy_gd_publish_shares(struct gantry_dispatcher *d, bool all);
-
-/* Call the launch callback of `task` once (step.c).  True when the task has ended and was released. */
-bool gy_gd_step(struct gantry_dispatcher *d, gantry_task *task);
-
-/* The same in three parts, for callbacks that are called at once (launchers.h): fill an empty turn, call, end
- * it.  The second one on any thread. */
-void gy_gd_open_turn(struct gantry_dispatcher *d, struct gy_turn *turn, gantry_task *task);
-gantry_launch_result gy_gd_call_beside(struct gantry_launch *launch);
-bool gy_gd_close_turn(struct gantry_dispatcher *d, struct gy_turn *turn);
-
-/* GD has found nothing: wait for a signal after the one `seen`, for tasks if they may be taken, at most until
- * a task that is held back may be launched (idle.c). */
-void gy_gd_wait(struct gantry_dispatcher *d, uint32_t seen, bool tasks_too);
-
-/* Give a ready task its stream and bin (batch.c). */
-void gy_gd_place(struct gantry_dispatcher *d, gantry_task *task);
-
-/* Walk the phases, again and again, until the bins are empty (batch.c).  False: they are not, after a walk in
- * which no task has ended. */
-bool gy_gd_walk(struct gantry_dispatcher *d);
-
-/* What ends a round: launch the capture, if one is open, and publish completions (batch.c). */
-void gy_gd_flush(struct gantry_dispatcher *d);
-void gy_gd_flush_completions(struct gantry_dispatcher *d);
-
-/* Add the time since the phase began, or since the last such call, to the phase's counter (batch.c). */
-void gy_gd_count_phase(struct gantry_dispatcher *d);
-
-/* Launch what was captured, if anything is; the rest of the batch may capture anew (batch.c). */
-gantry_status gy_gd_cut(struct gantry_dispatcher *d);
-/* In a callback: what it enqueues from now on goes to the plain stream (launch.c). */
-GY_COLD gantry_status gy_gd_leave_capture(struct gantry_launch *launch);
-
-/* Release a task that will not be launched (any more). */
-GY_COLD void gy_gd_release_failed(struct gantry_dispatcher *d, gantry_task *task, gantry_status why);
 
 static inline void gy_gd_count(_Atomic(uint64_t) *counter, uint64_t n)
 {

@@ -1,17 +1,15 @@
 #include "dispatcher/replay.h"
 
-#include "base/alloc.h"
 #include "base/span.h"
-#include "dispatcher/internal.h"
+#include "dispatcher/intake.h"
+#include "dispatcher/phases.h"
+#include "dispatcher/round.h"
+#include "dispatcher/ways/metered.h"
+#include "dispatcher/ways/regions.h"
 
 #include <string.h>
 
 /* ---- how a region is run --------------------------------------------------------------------- */
-
-static gantry_task *first_task(const struct gy_region *region)
-{
-    return region->plan->members[region->first];
-}
 
 /* Graphs are what the application wants, and nothing needs to see single launches. */
 static bool may_replay(const struct gantry_dispatcher *d)
@@ -32,14 +30,6 @@ static bool may_all_begin(const struct gy_region *region)
     return true;
 }
 
-static void forbid(struct gy_region *region, const gantry_task *task, const char *why)
-{
-    if (!region->never) {
-        region->never = true;
-        gy_log(GANTRY_LOG_INFO, "stable task '%s' is called in every run: %s", gantry_task_label(task), why);
-    }
-}
-
 /* Every callback is known to be capturable; when one is known not to be, that is settled for good. */
 static bool is_trusted(struct gantry_dispatcher *d, struct gy_region *region)
 {
@@ -48,21 +38,11 @@ static bool is_trusted(struct gantry_dispatcher *d, struct gy_region *region)
         gantry_task *task = region->plan->members[region->first + i];
         enum gy_trust trust = gy_graphs_trust(&d->graphs, gy_task_launch_fn(task));
         if (trust == GY_TRUST_NO) {
-            forbid(region, task, "it cannot be captured");
+            gy_region_forbid(region, task, "it cannot be captured");
         }
         all = all && (trust == GY_TRUST_OURS || trust == GY_TRUST_RAW);
     }
     return all;
-}
-
-static void check_due(struct gantry_dispatcher *d, struct gy_region *region)
-{
-    if (region->stage == GY_REGION_WAITING && region->arrived == region->roots &&
-        region->settled == region->needs) {
-        region->next_due = NULL;
-        *(d->due == NULL ? &d->due : &d->last_due->next_due) = region;
-        d->last_due = region;
-    }
 }
 
 /* ---- shares ---------------------------------------------------------------------------------- */
@@ -95,17 +75,6 @@ static bool hold_back(struct gantry_dispatcher *d, struct gy_region *region)
     return false;
 }
 
-void gy_replay_try_again(struct gantry_dispatcher *d)
-{
-    while (d->throttled != NULL) {
-        struct gy_region *region = d->throttled;
-        d->throttled = region->next_due;
-        region->next_due = NULL;
-        *(d->due == NULL ? &d->due : &d->last_due->next_due) = region;
-        d->last_due = region;
-    }
-}
-
 /* The graph of a region, measured from outside: each partition it has work in is its from begin to end. */
 static gantry_status enter_shares(struct gantry_dispatcher *d, const struct gy_region *region,
                                   uint32_t stream)
@@ -134,21 +103,6 @@ static void leave_shares(struct gantry_dispatcher *d, const struct gy_region *re
     }
 }
 
-/* The region is not WAITING any more: tell those that come after it. */
-static void settle(struct gantry_dispatcher *d, struct gy_region *region, enum gy_region_stage stage)
-{
-    struct gy_plan *plan = region->plan;
-    region->stage = stage;
-    for (uint32_t i = 0; i < region->needed_by; i++) {
-        struct gy_region *next = &plan->regions[plan->needed_by[region->first_needed_by + i]];
-        gy_region_renew(next);
-        next->settled++;
-        next->must_call |= stage != GY_REGION_LAUNCHED;
-        gy_trail_merge(&d->trails, &next->trail, region->position);
-        check_due(d, next);
-    }
-}
-
 /* ---- called by its callbacks ----------------------------------------------------------------- */
 
 static void call(struct gantry_dispatcher *d, struct gy_region *region)
@@ -156,7 +110,7 @@ static void call(struct gantry_dispatcher *d, struct gy_region *region)
     struct gy_gpu_list held = region->held;
     region->held = (struct gy_gpu_list){NULL, NULL};
     gy_trail_drop(&d->trails, atomic_exchange(&region->trail, GY_TRAIL_NONE));
-    settle(d, region, GY_REGION_CALLED);
+    gy_region_settle(d, region, GY_REGION_CALLED);
     for (gantry_task *task = held.first, *next; task != NULL; task = next) {
         next = gy_task_gpu(task)->next;
         gy_gd_place(d, task); /* the last one may be released by it, and the region gone */
@@ -164,23 +118,6 @@ static void call(struct gantry_dispatcher *d, struct gy_region *region)
 }
 
 /* ---- launched -------------------------------------------------------------------------------- */
-
-/* The region's tasks are enqueued: nothing is left of them but their release. */
-static void release_launched(struct gantry_dispatcher *d, struct gy_region *region, gantry_task *task)
-{
-    struct gy_task_gpu *gpu = gy_task_gpu(task);
-    if (!gy_task_begin_launched(task)) {
-        gy_gd_release_failed(d, task, GANTRY_ERR_TASK_FAILED);
-        return;
-    }
-    gy_trail_drop(&d->trails, atomic_load_explicit(&gpu->trail, memory_order_acquire));
-    gpu->launch_index = 0;
-    gpu->stream = (uint16_t)(region->stream + 1);
-    atomic_store_explicit(&gpu->trail, region->position, memory_order_release);
-    gy_gd_count(&d->counters.tasks, 1);
-    gy_gd_count(&d->counters.tasks_failed, region->result != GANTRY_OK);
-    gy_task_release_owing(task, region->result, &d->debt);
-}
 
 /* Everything the region comes after. */
 static uint64_t merge_trails(struct gantry_dispatcher *d, struct gy_region *region)
@@ -199,7 +136,7 @@ static gantry_status enter_step(const struct gy_region *region, uint32_t stream)
     for (uint32_t i = 0; i < region->members && all_independent; i++) {
         all_independent = gy_task_is_independent(region->plan->members[region->first + i]);
     }
-    const gantry_task *first = first_task(region);
+    const gantry_task *first = gy_region_first_task(region);
     return all_independent ? GANTRY_OK
                            : gy_step_order_enter(gy_task_order(first), gy_task_run(first), stream);
 }
@@ -209,8 +146,8 @@ static gantry_status enqueue(struct gantry_dispatcher *d, struct gy_region *regi
 {
     uint64_t trail = merge_trails(d, region);
     uint32_t stream;
-    gantry_status status =
-        gy_streams_assign(&d->streams, trail, gy_gd_partition(d, first_task(region))->info.index, &stream);
+    gantry_status status = gy_streams_assign(
+        &d->streams, trail, gy_gd_partition(d, gy_region_first_task(region))->info.index, &stream);
     if (status != GANTRY_OK) {
         gy_trail_drop(&d->trails, trail);
         return status;
@@ -220,7 +157,7 @@ static gantry_status enqueue(struct gantry_dispatcher *d, struct gy_region *regi
         status = gy_streams_wait(&d->streams, stream, trail);
     }
     gy_trail_drop(&d->trails, trail);
-    if (status == GANTRY_OK && gy_task_order(first_task(region)) != NULL) {
+    if (status == GANTRY_OK && gy_task_order(gy_region_first_task(region)) != NULL) {
         status = enter_step(region, stream);
     }
     if (status == GANTRY_OK) {
@@ -236,8 +173,9 @@ static gantry_status enqueue(struct gantry_dispatcher *d, struct gy_region *regi
     leave_shares(d, region);
     region->stream = stream;
     region->result = gy_streams_finish(&d->streams, stream, region->leaving, &region->position);
-    if (gy_task_order(first_task(region)) != NULL) {
-        gy_step_order_note(gy_task_order(first_task(region)), gy_task_run(first_task(region)), stream);
+    if (gy_task_order(gy_region_first_task(region)) != NULL) {
+        gy_step_order_note(gy_task_order(gy_region_first_task(region)),
+                           gy_task_run(gy_region_first_task(region)), stream);
     }
     return GANTRY_OK;
 }
@@ -271,7 +209,7 @@ static void launch(struct gantry_dispatcher *d, struct gy_region *region)
         region->stale = true;
         gy_log(GANTRY_LOG_WARNING,
                "what was recorded of stable task '%s' cannot be launched (%s): calling it",
-               gantry_task_label(first_task(region)), gy_error_last()->text);
+               gantry_task_label(gy_region_first_task(region)), gy_error_last()->text);
     }
     if (status != GANTRY_OK) {
         call(d, region);
@@ -282,63 +220,16 @@ static void launch(struct gantry_dispatcher *d, struct gy_region *region)
     gy_gd_count(&d->counters.kernels, region->kernels);
     gy_gd_count(&d->counters.copies, region->copies);
     gy_gd_count(&d->counters.batched_copies, region->batched_copies);
-    settle(d, region, GY_REGION_LAUNCHED);
+    gy_region_settle(d, region, GY_REGION_LAUNCHED);
     struct gy_gpu_list held = region->held;
     region->held = (struct gy_gpu_list){NULL, NULL};
     for (gantry_task *task = held.first, *next; task != NULL; task = next) {
         next = gy_task_gpu(task)->next;
-        release_launched(d, region, task); /* with the last task of all the region may be gone */
+        gy_region_release(d, region, task); /* with the last task of all the region may be gone */
     }
 }
 
 /* ---- recorded -------------------------------------------------------------------------------- */
-
-void gy_replay_forbid(struct gantry_dispatcher *d, const gantry_task *task, const char *why)
-{
-    if (d->recording.region != NULL) {
-        forbid(d->recording.region, task, why);
-    }
-}
-
-static bool make_room(struct gy_region *region)
-{
-    if (region->completes < region->completes_room) {
-        return true;
-    }
-    uint32_t room = region->completes_room == 0 ? 16 : 2 * region->completes_room;
-    gantry_task **larger = gy_zalloc_array(room, sizeof(gantry_task *));
-    if (larger == NULL) {
-        return false;
-    }
-    if (region->completes != 0) {
-        memcpy(larger, region->completions, region->completes * sizeof(gantry_task *));
-    }
-    gy_free(region->completions);
-    region->completions = larger;
-    region->completes_room = room;
-    return true;
-}
-
-void gy_replay_note_completion(struct gantry_dispatcher *d, const gantry_task *task, gantry_task *target)
-{
-    struct gy_region *region = d->recording.region;
-    if (region == NULL) {
-        return;
-    }
-    if (gy_task_gpu_plan(target) != &region->plan->head) {
-        gy_replay_forbid(d, task, "it completes a task that is not part of the frozen graph");
-    } else if (!make_room(region)) {
-        gy_replay_forbid(d, task, "no memory to remember what it completes");
-    } else {
-        region->completions[region->completes++] = target;
-    }
-}
-
-void gy_replay_note_finished(struct gantry_dispatcher *d, gantry_status result)
-{
-    d->recording.finished++;
-    d->recording.complete &= result == GANTRY_OK;
-}
 
 /* The counters whose growth is remembered with what is recorded. */
 static void count_recorded(const struct gantry_dispatcher *d, struct gy_region *region, bool begin)
@@ -381,13 +272,13 @@ static void record(struct gantry_dispatcher *d, struct gy_region *region)
     count_recorded(d, region, true);
     call(d, region);
     if (!gy_gd_walk(d)) {
-        forbid(region, first_left(d), "it returns GANTRY_LAUNCH_AGAIN without end");
+        gy_region_forbid(region, first_left(d), "it returns GANTRY_LAUNCH_AGAIN without end");
     }
     struct gy_recording done = d->recording;
     d->recording.region = NULL;
     if (done.complete && gy_copier_capture_holds(d->config.copier)) {
-        forbid(region, first_task(region),
-               "a batched copy launched with it is too large for a kernel's arguments");
+        gy_region_forbid(region, gy_region_first_task(region),
+                         "a batched copy launched with it is too large for a kernel's arguments");
     }
     if (done.complete && done.finished == region->members && !region->never) {
         count_recorded(d, region, false);
@@ -409,26 +300,6 @@ static void record(struct gantry_dispatcher *d, struct gy_region *region)
 
 /* ---- due ------------------------------------------------------------------------------------- */
 
-bool gy_replay_take(struct gantry_dispatcher *d, gantry_task *task)
-{
-    struct gy_region *region = gy_plan_region(task);
-    if (region != NULL && region->stage == GY_REGION_LAUNCHED) {
-        release_launched(d, region, task);
-        return true;
-    }
-    if (region != NULL && region->stage == GY_REGION_WAITING) {
-        gy_gpu_list_append(&region->held, task, task);
-        region->arrived++;
-        check_due(d, region);
-        return true;
-    }
-    if (d->recording.region != NULL && region != d->recording.region) {
-        gy_gpu_list_append(&d->recording.others, task, task);
-        return true;
-    }
-    return false;
-}
-
 void gy_replay_run_due(struct gantry_dispatcher *d)
 {
     struct gy_region *region = d->due;
@@ -439,7 +310,7 @@ void gy_replay_run_due(struct gantry_dispatcher *d)
         gy_log(GANTRY_LOG_INFO,
                "stable task '%s' is called in every run: the submission mode is STREAMS, in "
                "which nothing is replayed; GRAPHS and AUTO do",
-               gantry_task_label(first_task(region)));
+               gantry_task_label(gy_region_first_task(region)));
     }
     if (!may_replay(d) || !may_all_begin(region) || region->never) {
         call(d, region);

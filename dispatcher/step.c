@@ -1,19 +1,15 @@
-/* Path of a task, step 6 of 8: one launch callback on the task's stream, and the end of a GPU task. */
-#include "base/handle.h"
+#include "dispatcher/step.h"
+
 #include "base/span.h"
-#include "dispatcher/ways/aside.h"
+#include "dispatcher/release.h"
+#include "dispatcher/round.h"
+#include "dispatcher/ways/callback.h"
+#include "dispatcher/ways/capture.h"
 #include "dispatcher/ways/launchers.h"
-#include "driver/told.h"
+#include "dispatcher/ways/metered.h"
+#include "dispatcher/ways/regions.h"
 
 #include <assert.h>
-
-void gy_gd_release_failed(struct gantry_dispatcher *d, gantry_task *task, gantry_status why)
-{
-    gy_gd_count(&d->counters.tasks, 1);
-    gy_gd_count(&d->counters.tasks_failed, 1);
-    gy_context_subject = NULL;
-    gy_task_release_owing(task, why, &d->debt);
-}
 
 static GY_COLD void mark_begin(struct gantry_dispatcher *d, gantry_task *task, uint32_t stream)
 {
@@ -100,69 +96,13 @@ static GY_COLD gantry_status failed_by_callback(struct gantry_dispatcher *d, con
     return GY_FAIL(GANTRY_ERR_TASK_FAILED, "launch callback of '%s' gave up", gy_task_label(task));
 }
 
-/* ---- in a capture or not ------------------------------------------------------------------- */
-
-static gantry_status begin_capture(struct gantry_dispatcher *d)
-{
-    gantry_status status = gy_shares_any(&d->shares) ? gy_shares_begin_capture(&d->shares) : GANTRY_OK;
-    return status == GANTRY_OK ? gy_graphs_begin(&d->graphs) : status;
-}
-
-/* A callback that nobody has seen in a capture yet is captured alone: `probe`. */
-static GY_RARE gantry_status choose_capture(struct gantry_dispatcher *d, const gantry_task *task, bool *probe)
-{
-    struct gy_graphs *g = &d->graphs;
-    gantry_launch_fn function = gy_task_launch_fn(task);
-    enum gy_trust trust = gy_graphs_trust(g, function);
-    bool alone = trust == GY_TRUST_UNKNOWN && g->calls > 0;
-    bool hurry = atomic_load_explicit(&g->waiting, memory_order_relaxed) != 0 && g->calls > 0 &&
-                 d->recording.region == NULL;
-    bool large = gy_graphs_is_large(g) && d->recording.region == NULL;
-    if (g->capturing && (trust == GY_TRUST_NO || alone || hurry || large)) {
-        g->part += large;
-        gantry_status status = gy_gd_cut(d);
-        if (status != GANTRY_OK) {
-            return status;
-        }
-    }
-    if (trust != GY_TRUST_NO && !g->capturing && begin_capture(d) != GANTRY_OK) {
-        d->as_graph = false; /* this batch goes on without */
-        return gy_context_is_lost(d->config.context) ? gy_context_adopt_loss(d->config.context) : GANTRY_OK;
-    }
-    *probe = trust == GY_TRUST_UNKNOWN && g->capturing;
-    return GANTRY_OK;
-}
-
-gantry_status gy_gd_enter_share(struct gantry_dispatcher *d, uint32_t stream)
-{
-    if (d->lane == NULL || (d->recording.region != NULL && d->graphs.capturing)) {
-        return GANTRY_OK; /* what is recorded is measured from outside */
-    }
-    return gy_lane_enter(&d->shares, d->lane, stream, d->streams.streams[stream].native, d->graphs.capturing,
-                         1);
-}
-
-/* After a call: its segment may be long enough, or the capture. */
-static gantry_status leave_share(struct gantry_dispatcher *d)
-{
-    return d->recording.region != NULL ? GANTRY_OK : gy_lane_leave(&d->shares, d->lane);
-}
-
-/* Before a call that is captured. */
-static GY_RARE void note_capture(struct gantry_dispatcher *d, const gantry_task *task, uint32_t stream)
-{
-    d->graphs.calls++; /* before the call: it may end the capture itself */
-    gy_graphs_note(&d->graphs, (uint64_t)(uintptr_t)gy_task_launch_fn(task));
-    gy_graphs_note(&d->graphs, stream * 2u + gy_span_on()); /* a recording adds nodes */
-}
-
 /* Everything that must be so before the callback enqueues: capture, barrier, order, GPU time. */
 static GY_INLINE gantry_status make_ready(struct gantry_dispatcher *d, gantry_task *task, uint32_t stream,
                                           bool *probe)
 {
-    gantry_status status = d->as_graph ? choose_capture(d, task, probe) : GANTRY_OK;
+    gantry_status status = d->as_graph ? gy_capture_choose(d, task, probe) : GANTRY_OK;
     if (d->graphs.capturing) {
-        note_capture(d, task, stream);
+        gy_capture_note(d, task, stream);
     }
     if (status == GANTRY_OK) {
         status = gy_streams_meet(&d->streams, stream);
@@ -171,186 +111,12 @@ static GY_INLINE gantry_status make_ready(struct gantry_dispatcher *d, gantry_ta
         status = prepare(d, task, stream);
     }
     if (status == GANTRY_OK && __builtin_expect(d->lane != NULL, 0)) {
-        status = gy_gd_enter_share(d, stream);
+        status = gy_metered_enter(d, stream);
         if (status != GANTRY_OK && gy_task_gpu(task)->launch_index == 0) {
             (void)take_mark(gy_task_gpu(task)); /* the task is released as if it had not been prepared */
         }
     }
     return status;
-}
-
-/* While something is recorded, or handles are checked. */
-static GY_COLD gantry_launch_result call_watched(struct gantry_launch *launch, uint64_t span)
-{
-    gantry_task *task = launch->task;
-    const struct gy_span_ranges *ranges = gy_span_push(span, gy_task_label(task));
-    bool is_checked = gy_handles_are_checked(); /* decided when the dispatcher was created */
-    if (span != 0) {
-        launch->flow = gy_task_flow(task);
-    }
-    if (is_checked) {
-        gy_handle_born(GY_HANDLE_LAUNCH, launch, sizeof(*launch), sizeof(*launch));
-    }
-    gantry_launch_result result = gy_task_launch_fn(task)(launch, gy_task_launch_arg(task));
-    if (is_checked) {
-        gy_handle_died(launch);
-    }
-    gy_span_pop(ranges);
-    if (span != 0) {
-        gy_span_add_flow(launch->flow);
-        gy_span_end(GY_SPAN_LAUNCH, gy_task_label(task), span, gantry_task_context_id(task));
-    }
-    return result;
-}
-
-/* `last` is the calling thread's last error; `span` when the call began, before anything was put on the
- * stream, 0: nothing is recorded. */
-static inline gantry_launch_result call(struct gantry_launch *launch, const struct gy_error *last,
-                                        uint64_t span)
-{
-    if (last->status != GANTRY_OK) {
-        gy_error_clear();
-    }
-    if (__builtin_expect(span != 0, 0) || gy_handles_are_checked()) {
-        return call_watched(launch, span);
-    }
-    return gy_task_launch_fn(launch->task)(launch, gy_task_launch_arg(launch->task));
-}
-
-/* ---- after a call in a capture ----------------------------------------------------------------- */
-
-/* Whether what the call has enqueued cannot be captured: launch->spoilt then says why.  `broken`: neither can
- * what other calls enqueue after it. */
-static bool is_spoilt(struct gantry_launch *launch, gantry_launch_result result, bool *broken)
-{
-    struct gantry_dispatcher *d = launch->dispatcher;
-    const bool tells = d->config.context->driver->log != NULL;
-    const bool refused = gy_told_refusals() != launch->refusals; /* before more is told */
-    const bool failed = result == GANTRY_LAUNCH_FAILED;
-    launch->placed |= !launch->aside && gy_gd_ops(d) != launch->ops;
-    if (launch->aside) {
-        (void)gy_aside_close(launch, !failed && !refused);
-    }
-    const bool doubtful = failed || refused || launch->spoilt != NULL || !tells;
-    *broken = doubtful && gy_graphs_is_broken(&d->graphs);
-    const bool forbidden = doubtful && gy_graphs_is_guard_broken(&d->graphs);
-    if (launch->spoilt == NULL && (refused || forbidden || *broken)) {
-        launch->spoilt = "it makes a call that a capture forbids";
-    }
-    return launch->spoilt != NULL;
-}
-
-/* What a first call that was captured alone has told. */
-static void learn_trust(struct gantry_launch *launch, bool probe)
-{
-    struct gy_graphs *g = &launch->dispatcher->graphs;
-    gantry_launch_fn function = gy_task_launch_fn(launch->task);
-    if (probe || (launch->asked && gy_graphs_trust(g, function) == GY_TRUST_OURS)) {
-        gy_graphs_set_trust(g, function, launch->asked ? GY_TRUST_RAW : GY_TRUST_OURS);
-    }
-}
-
-/* The capture held this call alone: as if nothing had happened. */
-static gantry_status drop_probe(struct gantry_launch *launch)
-{
-    struct gantry_dispatcher *d = launch->dispatcher;
-    gantry_status status = gy_graphs_drop(&d->graphs);
-    launch->stream = d->streams.streams[launch->stream_index].native;
-    if (status == GANTRY_OK) {
-        status = gy_streams_meet(&d->streams, launch->stream_index);
-    }
-    if (status == GANTRY_OK && gy_shares_any(&d->shares)) {
-        status = gy_shares_drop_capture(&d->shares);
-    }
-    uint64_t mark = atomic_load_explicit(&gy_task_gpu(launch->task)->trail, memory_order_relaxed);
-    gy_gpu_time_begin_again(d->config.time, (struct gy_gpu_mark *)(uintptr_t)mark, launch->stream);
-    return status;
-}
-
-/* A call that no capture allows, such as synchronising the context, or another thread's: with the capture
- * goes the work of tasks that were released. */
-static gantry_status lose_batch(struct gantry_launch *launch)
-{
-    (void)GY_FAIL(
-        GANTRY_ERR_DEVICE_LOST,
-        "the capture of a batch was broken at or before task '%s', by a call that no capture allows, as "
-        "one that synchronises the context: see gantry_launch_leave_graph()",
-        gy_task_label(launch->task));
-    gy_context_lose(launch->dispatcher->config.context, gy_error_last());
-    return GANTRY_ERR_DEVICE_LOST;
-}
-
-static GY_COLD gantry_launch_result call_again(struct gantry_launch *launch, const char *why)
-{
-    struct gantry_dispatcher *d = launch->dispatcher;
-    launch->asked = launch->placed = false;
-    launch->spoilt = NULL;
-    gy_gd_count(&d->counters.launch_calls, 1);
-    gantry_launch_result result = call(launch, d->last_error, gy_span_begin());
-    if (result != GANTRY_LAUNCH_FAILED) {
-        gy_log(GANTRY_LOG_WARNING,
-               "task '%s' does what a graph cannot capture (%s): its callback runs on streams",
-               gy_task_label(launch->task), why);
-        gy_graphs_set_trust(&d->graphs, gy_task_launch_fn(launch->task), GY_TRUST_NO);
-    }
-    return result;
-}
-
-/* The call's work is done again on the plain stream; where part of it is in the batch already, or it has
- * given blocks back that it had not taken, the task fails.  Nobody else's work is lost. */
-static GY_COLD gantry_launch_result repair(struct gantry_launch *launch, bool probe, bool broken)
-{
-    struct gantry_dispatcher *d = launch->dispatcher;
-    const char *why = launch->spoilt;
-    const bool again = (probe || !launch->placed) && launch->freed <= launch->allocated;
-    gantry_status status = GANTRY_OK;
-    gy_replay_forbid(d, launch->task, why);
-    if (probe) { /* whatever it has broken */
-        status = drop_probe(launch);
-    } else if (broken) {
-        status = lose_batch(launch);
-    } else if (again) {
-        status = gy_gd_leave_capture(launch);
-    } else {
-        status = gy_graphs_renew_guard(&d->graphs);
-    }
-    if (status != GANTRY_OK) {
-        return GANTRY_LAUNCH_FAILED;
-    }
-    if (again) {
-        return call_again(launch, why);
-    }
-    gy_graphs_set_trust(&d->graphs, gy_task_launch_fn(launch->task), GY_TRUST_NO);
-    (void)GY_FAIL(GANTRY_ERR_TASK_FAILED,
-                  "task '%s' cannot be captured any more (%s), and part of it is done: its callback runs on "
-                  "streams from now on; see gantry_launch_leave_graph()",
-                  gy_task_label(launch->task), why);
-    return GANTRY_LAUNCH_FAILED;
-}
-
-static gantry_launch_result check_capture(struct gantry_launch *launch, gantry_launch_result result,
-                                          bool probe)
-{
-    bool broken;
-    if (__builtin_expect(is_spoilt(launch, result, &broken), 0) &&
-        !gy_context_is_lost(launch->dispatcher->config.context)) {
-        return repair(launch, probe, broken);
-    }
-    if (result != GANTRY_LAUNCH_FAILED) {
-        learn_trust(launch, probe);
-    }
-    return result;
-}
-
-/* Before a call that is captured, when all else is ready. */
-static GY_RARE gantry_status begin_captured(struct gantry_launch *launch)
-{
-    struct gantry_dispatcher *d = launch->dispatcher;
-    launch->ops = gy_gd_ops(d);
-    launch->refusals = gy_told_refusals();
-    return gy_graphs_trust(&d->graphs, gy_task_launch_fn(launch->task)) == GY_TRUST_RAW
-               ? gy_aside_open(launch)
-               : GANTRY_OK;
 }
 
 /* Synchronous mode: whatever the call has enqueued is done, or the task is the one to name. */
@@ -408,7 +174,7 @@ static GY_INLINE gantry_status open_call(struct gantry_dispatcher *d, gantry_tas
     gantry_status status = make_ready(d, task, stream, probe);
     launch->stream = d->streams.streams[stream].native;
     if (status == GANTRY_OK && d->graphs.capturing) {
-        status = begin_captured(launch);
+        status = gy_capture_before(launch);
     }
     if (status != GANTRY_OK) {
         return status;
@@ -446,9 +212,9 @@ static GY_RARE gantry_launch_result check_call(struct gantry_launch *launch, gan
 {
     struct gantry_dispatcher *d = launch->dispatcher;
     if (d->graphs.capturing) {
-        result = check_capture(launch, result, probe);
+        result = gy_capture_after(launch, result, probe);
     }
-    if (d->lane != NULL && leave_share(d) != GANTRY_OK) {
+    if (d->lane != NULL && gy_metered_leave(d) != GANTRY_OK) {
         result = GANTRY_LAUNCH_FAILED;
     }
     return d->config.synchronous && result != GANTRY_LAUNCH_FAILED ? synchronize(launch, result) : result;
@@ -464,7 +230,7 @@ static inline bool step(struct gantry_dispatcher *d, gantry_task *task)
     if (status != GANTRY_OK) {
         return end_uncalled(d, task, stream, status);
     }
-    gantry_launch_result result = call(&launch, d->last_error, span);
+    gantry_launch_result result = gy_callback_call(&launch, d->last_error, span);
     if (d->graphs.capturing || d->lane != NULL || d->config.synchronous) {
         result = check_call(&launch, result, probe);
     }
@@ -484,14 +250,6 @@ void gy_gd_open_turn(struct gantry_dispatcher *d, struct gy_turn *turn, gantry_t
     if (turn->ready != GANTRY_OK) {
         turn->cause = *d->last_error;
     }
-}
-
-gantry_launch_result gy_gd_call_beside(struct gantry_launch *launch)
-{
-    gy_context_subject = gy_task_label(launch->task);
-    gantry_launch_result result = call(launch, gy_error_last(), 0);
-    gy_context_subject = NULL;
-    return result;
 }
 
 bool gy_gd_close_turn(struct gantry_dispatcher *d, struct gy_turn *turn)
@@ -515,6 +273,8 @@ bool gy_gd_close_turn(struct gantry_dispatcher *d, struct gy_turn *turn)
     return ended;
 }
 
+/* ---- the whole ------------------------------------------------------------------------------- */
+
 /* Whole segments are told to GDB at once, so that the next ones are admitted before the GPU runs dry. */
 static GY_RARE void hand_over(struct gantry_dispatcher *d)
 {
@@ -522,7 +282,7 @@ static GY_RARE void hand_over(struct gantry_dispatcher *d)
         return;
     }
     if (d->graphs.capturing) {
-        if (!gy_shares_want_cut(&d->shares, d->lane) || gy_gd_cut(d) != GANTRY_OK) {
+        if (!gy_shares_want_cut(&d->shares, d->lane) || gy_capture_cut(d) != GANTRY_OK) {
             return; /* a failure is in the context */
         }
     }
@@ -530,6 +290,7 @@ static GY_RARE void hand_over(struct gantry_dispatcher *d)
     gy_gd_flush_completions(d);
 }
 
+/* Path of a task, step 6 of 8: one launch callback on the task's stream. */
 bool gy_gd_step(struct gantry_dispatcher *d, gantry_task *task)
 {
     d->lane = gy_gd_lane(d, task);            /* the task may be gone before it is needed last */

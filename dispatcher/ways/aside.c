@@ -1,7 +1,7 @@
 #include "dispatcher/ways/aside.h"
 
 #include "base/alloc.h"
-#include "dispatcher/ways/launchers.h"
+#include "dispatcher/current.h"
 
 #include <assert.h>
 

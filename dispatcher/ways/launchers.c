@@ -2,6 +2,8 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "dispatcher/current.h"
+#include "dispatcher/ways/callback.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -13,8 +15,6 @@ enum {
     IDLE_NS = 200000,   /* a launcher looks for the next group for so long before it sleeps */
     RETURN_NS = 100000, /* and GD for the turns of others; in all wait modes, as most take a few us */
 };
-
-_Thread_local struct gantry_dispatcher *gy_launcher_current __attribute__((tls_model("initial-exec")));
 
 /* ---- turns --------------------------------------------------------------------------------- */
 
@@ -37,7 +37,7 @@ static void take_turn(struct gy_launcher *self, struct gy_turn *turn)
 {
     turn->launch.launcher = self;
     enter_call(self);
-    turn->result = gy_gd_call_beside(&turn->launch);
+    turn->result = gy_callback_call_beside(&turn->launch);
     atomic_store(&self->busy, false);
     if (turn->result != GANTRY_LAUNCH_DONE && turn->result != GANTRY_LAUNCH_AGAIN) {
         turn->cause = *gy_error_last();

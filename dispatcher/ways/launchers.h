@@ -72,15 +72,6 @@ bool gy_launchers_want(struct gy_launchers *launchers, uint32_t count);
 /* GD: call the first `count` turns, but for those that are not `ready`; all have returned then. */
 void gy_launchers_run(struct gy_launchers *launchers, uint32_t count);
 
-/* The dispatcher whose callbacks the calling thread may be in beside GD; NULL on every other thread. */
-extern _Thread_local struct gantry_dispatcher *gy_launcher_current __attribute__((tls_model("initial-exec")));
-
-/* Does not look into `d`: of a launch that was kept after its callback it may be anything. */
-static inline bool gy_gd_may_launch(const struct gantry_dispatcher *d)
-{
-    return gy_gd_current == d || gy_launcher_current == d;
-}
-
 /* In a callback: between the two, no other callback of the group runs.  Nothing to do outside of a group. */
 void gy_launch_begin_alone(struct gantry_launch *launch);
 void gy_launch_end_alone(struct gantry_launch *launch);

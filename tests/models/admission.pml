@@ -1,4 +1,4 @@
-/* Memory admission when nothing else can go on: dispatcher/gates/admission.c with the end of GD's loop in batch.c.
+/* Memory admission when nothing else can go on: dispatcher/gates/admission.c with the end of GD's loop in loop.c.
  * A task waits for memory that does not fit beside what its own successor holds, so it must be let in although
  * it does not fit: after everything that ends has been passed by the GPU, and once its manager has nothing
  * running.  GD may hear of all that in any order.  Nobody sleeps for ever: the task is let in.
@@ -87,8 +87,8 @@ inline take_in()
     fi
 }
 
-/* poll_submissions(): gy_admission_is_busy() is true all the time */
-inline poll_submissions()
+/* gy_gd_poll(): gy_admission_is_busy() is true all the time */
+inline gy_gd_poll()
 {
     take_in();
     poll();
@@ -132,9 +132,9 @@ proctype gd()
         seen = signals;
 #ifdef BROKEN
         settle_memory();
-        poll_submissions();
+        gy_gd_poll();
 #else
-        poll_submissions();
+        gy_gd_poll();
         settle_memory();
 #endif
         if

@@ -1,6 +1,7 @@
 #include "tests/partition/share_scene.h"
 
 #include "context/context.h"
+#include "dispatcher/current.h"
 #include "dispatcher/internal.h"
 #include "tests/support/cmocka_c11.h"
 

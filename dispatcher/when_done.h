@@ -1,6 +1,6 @@
 /* Tasks that wait until the GPU has done something: gantry_task_start_after_done(). */
-#ifndef DISPATCHER_ORDER_WHEN_DONE_H
-#define DISPATCHER_ORDER_WHEN_DONE_H
+#ifndef DISPATCHER_WHEN_DONE_H
+#define DISPATCHER_WHEN_DONE_H
 
 #include "dispatcher/internal.h"
 

@@ -1,7 +1,9 @@
 /* Tasks that wait until the GPU has done something: gantry_task_start_after_done(). */
-#include "dispatcher/order/when_done.h"
+#include "dispatcher/when_done.h"
 
 #include "base/span.h"
+#include "dispatcher/current.h"
+#include "dispatcher/ways/capture.h"
 
 #include <assert.h>
 
@@ -25,7 +27,7 @@ static void complete(struct gantry_dispatcher *d, uint32_t stream, gantry_task *
 {
     gantry_status status = GANTRY_OK;
     if (d->graphs.capturing && gy_rings_is_full(&d->completion, stream)) {
-        status = gy_gd_cut(d); /* it will be flushed, which needs events outside of the capture */
+        status = gy_capture_cut(d); /* it will be flushed, which needs events outside of the capture */
     }
     if (status == GANTRY_OK) {
         status = gy_rings_add(&d->completion, stream, task, flow);

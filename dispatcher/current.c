@@ -1,0 +1,4 @@
+#include "dispatcher/current.h"
+
+_Thread_local struct gantry_dispatcher *gy_gd_current __attribute__((tls_model("initial-exec")));
+_Thread_local struct gantry_dispatcher *gy_launcher_current __attribute__((tls_model("initial-exec")));

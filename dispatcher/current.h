@@ -1,0 +1,22 @@
+/* Which of a dispatcher's threads the calling one is. */
+#ifndef DISPATCHER_CURRENT_H
+#define DISPATCHER_CURRENT_H
+
+#include <stdbool.h>
+
+struct gantry_dispatcher;
+
+/* The dispatcher whose GD thread this is; NULL on every other thread.  Read several times per task, hence in
+ * the static TLS block. */
+extern _Thread_local struct gantry_dispatcher *gy_gd_current __attribute__((tls_model("initial-exec")));
+
+/* The dispatcher whose callbacks the calling thread may be in beside GD; NULL on every other thread. */
+extern _Thread_local struct gantry_dispatcher *gy_launcher_current __attribute__((tls_model("initial-exec")));
+
+/* Does not look into `d`: of a launch that was kept after its callback it may be anything. */
+static inline bool gy_gd_may_launch(const struct gantry_dispatcher *d)
+{
+    return gy_gd_current == d || gy_launcher_current == d;
+}
+
+#endif

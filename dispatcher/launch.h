@@ -1,0 +1,29 @@
+/* What the functions have in common that a launch callback may call. */
+#ifndef DISPATCHER_LAUNCH_H
+#define DISPATCHER_LAUNCH_H
+
+#include "dispatcher/current.h"
+#include "dispatcher/internal.h"
+#include "profile/cta.h"
+
+GY_COLD gantry_status gy_launch_refuse_scope(const gantry_launch *launch, const char *what);
+
+/* Launch-scope calls belong to the callback's own thread, and do nothing on a lost context. */
+GANTRY_MUST_CHECK static inline gantry_status gy_launch_check_scope(const gantry_launch *launch,
+                                                                    const char *what)
+{
+    bool is_usual = launch != NULL && gy_gd_current == launch->dispatcher &&
+                    !gy_context_is_stopped(launch->dispatcher->config.context);
+    return __builtin_expect(is_usual, 1) ? GANTRY_OK : gy_launch_refuse_scope(launch, what);
+}
+
+/* Whose blocks a recording shows; which kernel and how many of them comes later. */
+static inline struct gy_cta_request gy_launch_cta_request(const gantry_launch *launch)
+{
+    return (struct gy_cta_request){.native = launch->stream,
+                                   .stream = launch->stream_index,
+                                   .id = gantry_task_context_id(launch->task),
+                                   .flow = launch->flow};
+}
+
+#endif

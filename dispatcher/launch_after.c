@@ -1,0 +1,117 @@
+/* What a launch callback may have done when the GPU has passed its work: completions and frees, and blocks
+ * that it takes from what others have freed so. */
+#include "base/handle.h"
+#include "dispatcher/launch.h"
+#include "dispatcher/ways/capture.h"
+#include "dispatcher/ways/launchers.h"
+#include "dispatcher/ways/regions.h"
+
+/* `task` keeps one reference more until the GPU has passed what is on `stream`. */
+static gantry_status add_completion(gantry_launch *launch, uint32_t stream, gantry_task *task)
+{
+    gantry_status status = gantry_task_add_reference(task);
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    struct gantry_dispatcher *d = launch->dispatcher;
+    if (d->graphs.capturing && gy_rings_is_full(&d->completion, stream)) {
+        /* It will be flushed, which needs events outside of the capture. */
+        status = gy_capture_leave(launch);
+        if (status != GANTRY_OK) {
+            (void)gantry_task_remove_reference(task);
+            return status;
+        }
+    }
+    gy_launch_lock(launch);
+    status = gy_rings_add(&d->completion, stream, task, launch->flow);
+    if (status == GANTRY_OK) {
+        gy_gd_count(&d->counters.completions, 1);
+        gy_replay_note_completion(d, launch->task, task);
+    }
+    gy_launch_unlock(launch);
+    if (status != GANTRY_OK) {
+        (void)gantry_task_remove_reference(task);
+    }
+    return status;
+}
+
+gantry_status gantry_launch_add_completion(gantry_launch *launch, gantry_task *task)
+{
+    if (GY_HANDLE_IS_BAD(LAUNCH, launch) || GY_HANDLE_IS_BAD(TASK, task)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
+    gantry_status status = gy_launch_check_scope(launch, "gantry_launch_add_completion");
+    return status == GANTRY_OK ? add_completion(launch, launch->stream_index, task) : status;
+}
+
+/* Somewhere on it there is work that the host has not seen passed. */
+static bool is_busy(const struct gy_stream *stream)
+{
+    return stream->running != 0 ||
+           atomic_load_explicit(&stream->completed, memory_order_relaxed) < stream->tail;
+}
+
+gantry_status gantry_launch_add_completion_of_all(gantry_launch *launch, gantry_task *task)
+{
+    if (GY_HANDLE_IS_BAD(LAUNCH, launch) || GY_HANDLE_IS_BAD(TASK, task)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
+    gantry_status status = gy_launch_check_scope(launch, "gantry_launch_add_completion_of_all");
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    struct gantry_dispatcher *d = launch->dispatcher;
+    gy_replay_forbid(d, launch->task, "it completes a task behind all work of the dispatcher");
+    /* Its own stream first: with that reference no later one fails. */
+    status = add_completion(launch, launch->stream_index, task);
+    for (uint32_t i = 0; i < d->streams.count && status == GANTRY_OK; i++) {
+        if (i != launch->stream_index && is_busy(&d->streams.streams[i])) {
+            status = add_completion(launch, i, task);
+        }
+    }
+    return status;
+}
+
+gantry_status gantry_free_after(void *pointer, gantry_launch *launch)
+{
+    if (GY_HANDLE_IS_BAD(LAUNCH, launch)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
+    gantry_status status = gy_launch_check_scope(launch, "gantry_free_after");
+    if (status != GANTRY_OK || pointer == NULL) {
+        return status;
+    }
+    struct gantry_dispatcher *d = launch->dispatcher;
+    gy_replay_forbid(d, launch->task, "it frees memory");
+    /* What is enqueued so far comes before the next position, whichever task closes it. */
+    uint64_t position = d->streams.streams[launch->stream_index].tail + 1;
+    gy_launch_lock(launch);
+    status = gy_deferred_add(&d->deferred, launch->stream_index, position, pointer);
+    gy_launch_unlock(launch);
+    launch->freed++;
+    return status;
+}
+
+gantry_status gantry_launch_alloc(gantry_launch *launch, gantry_memory_kind kind, size_t bytes,
+                                  size_t alignment, gantry_alloc_site site, void **out)
+{
+    if (GY_HANDLE_IS_BAD(LAUNCH, launch)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
+    gantry_status status = gy_launch_check_scope(launch, "gantry_launch_alloc");
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    struct gantry_dispatcher *d = launch->dispatcher;
+    gy_replay_forbid(d, launch->task, "it allocates memory");
+    launch->allocated++;
+    bool plain = out != NULL && bytes != 0 && (alignment & (alignment - 1)) == 0;
+    gy_launch_lock(launch);
+    bool taken =
+        plain && gy_deferred_take(&d->deferred, launch->stream_index, kind, bytes, alignment, &site, out);
+    gy_launch_unlock(launch);
+    if (taken) {
+        return GANTRY_OK;
+    }
+    return gantry_heap_alloc(d->config.heap, kind, bytes, alignment, site, out);
+}

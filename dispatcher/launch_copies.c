@@ -1,0 +1,243 @@
+/* The copies and fills that a launch callback may enqueue. */
+#include "base/handle.h"
+#include "copykernel/address.h"
+#include "dispatcher/launch.h"
+#include "dispatcher/ways/capture.h"
+#include "dispatcher/ways/launchers.h"
+
+/* A graph reads pageable memory when it runs, not when it is captured: too late. */
+static gantry_status leave_if_pageable(gantry_launch *launch, const void *host)
+{
+    struct gantry_dispatcher *d = launch->dispatcher;
+    unsigned type = 0;
+    if (!d->graphs.capturing ||
+        (d->config.context->driver->cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                                          (CUdeviceptr)(uintptr_t)host) == CUDA_SUCCESS &&
+         type != 0)) {
+        return GANTRY_OK;
+    }
+    return gy_capture_leave_for_good(launch, "its copy is from or to pageable memory");
+}
+
+static gantry_status check_side(const gantry_launch *launch, const char *call, const char *name,
+                                const void *address, size_t bytes)
+{
+    if (address == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "%s: %s is NULL", call, name);
+    }
+    const struct gy_copy_side side = {call, name, address, bytes};
+    const struct gy_dispatcher_config *config = &launch->dispatcher->config;
+    return gy_copy_check_side(config->context, config->heap, &side);
+}
+
+/* Between host and device, whichever way. */
+static gantry_status copy_host(gantry_launch *launch, void *to, const void *from, size_t bytes,
+                               bool to_device)
+{
+    const char *call = to_device ? "gantry_launch_copy_htod" : "gantry_launch_copy_dtoh";
+    gantry_status status = gy_launch_check_scope(launch, call);
+    if (status != GANTRY_OK || bytes == 0) {
+        return status;
+    }
+    status = check_side(launch, call, to_device ? "device" : "host", to, bytes);
+    if (status == GANTRY_OK) {
+        status = check_side(launch, call, to_device ? "host" : "device", from, bytes);
+    }
+    if (status == GANTRY_OK) {
+        status = leave_if_pageable(launch, to_device ? from : to);
+    }
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    struct gantry_dispatcher *d = launch->dispatcher;
+    struct gy_context *context = d->config.context;
+    if (to_device) {
+        status = GY_CALL(context, cuMemcpyHtoDAsync((CUdeviceptr)(uintptr_t)to, from, bytes, launch->stream));
+    } else {
+        status = GY_CALL(context, cuMemcpyDtoHAsync(to, (CUdeviceptr)(uintptr_t)from, bytes, launch->stream));
+    }
+    gy_launch_count(launch, &d->counters.copies, status == GANTRY_OK);
+    return status;
+}
+
+gantry_status gantry_launch_copy_htod(gantry_launch *launch, void *device, const void *host, size_t bytes)
+{
+    if (GY_HANDLE_IS_BAD(LAUNCH, launch)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
+    return copy_host(launch, device, host, bytes, true);
+}
+
+gantry_status gantry_launch_copy_dtoh(gantry_launch *launch, void *host, const void *device, size_t bytes)
+{
+    if (GY_HANDLE_IS_BAD(LAUNCH, launch)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
+    return copy_host(launch, host, device, bytes, false);
+}
+
+gantry_status gantry_launch_copy_dtod(gantry_launch *launch, void *to, const void *from, size_t bytes)
+{
+    static const char call[] = "gantry_launch_copy_dtod";
+    if (GY_HANDLE_IS_BAD(LAUNCH, launch)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
+    gantry_status status = gy_launch_check_scope(launch, call);
+    if (status != GANTRY_OK || bytes == 0) {
+        return status;
+    }
+    status = check_side(launch, call, "to", to, bytes);
+    if (status == GANTRY_OK) {
+        status = check_side(launch, call, "from", from, bytes);
+    }
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    struct gantry_dispatcher *d = launch->dispatcher;
+    status =
+        GY_CALL(d->config.context, cuMemcpyDtoDAsync((CUdeviceptr)(uintptr_t)to, (CUdeviceptr)(uintptr_t)from,
+                                                     bytes, launch->stream));
+    gy_launch_count(launch, &d->counters.copies, status == GANTRY_OK);
+    return status;
+}
+
+static gantry_status check_fill(const gantry_launch *launch, const void *device, uint32_t pattern_bytes,
+                                size_t count)
+{
+    bool known = pattern_bytes == 1 || pattern_bytes == 2 || pattern_bytes == 4;
+    if (!known || (uintptr_t)device % pattern_bytes != 0) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_launch_fill: a pattern of %u bytes at %p",
+                       pattern_bytes, device);
+    }
+    if (count > SIZE_MAX / pattern_bytes) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
+                       "gantry_launch_fill: %zu patterns of %u bytes are more than any memory", count,
+                       pattern_bytes);
+    }
+    return count == 0 ? GANTRY_OK
+                      : check_side(launch, "gantry_launch_fill", "device", device, count * pattern_bytes);
+}
+
+gantry_status gantry_launch_fill(gantry_launch *launch, void *device, uint32_t pattern,
+                                 uint32_t pattern_bytes, size_t count)
+{
+    if (GY_HANDLE_IS_BAD(LAUNCH, launch)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
+    gantry_status status = gy_launch_check_scope(launch, "gantry_launch_fill");
+    if (status == GANTRY_OK) {
+        status = check_fill(launch, device, pattern_bytes, count);
+    }
+    if (status != GANTRY_OK || count == 0) {
+        return status;
+    }
+    struct gantry_dispatcher *d = launch->dispatcher;
+    struct gy_context *context = d->config.context;
+    CUdeviceptr at = (CUdeviceptr)(uintptr_t)device;
+    if (pattern_bytes == 4) {
+        status = GY_CALL(context, cuMemsetD32Async(at, pattern, count, launch->stream));
+    } else if (pattern_bytes == 2) {
+        status = GY_CALL(context, cuMemsetD16Async(at, (unsigned short)pattern, count, launch->stream));
+    } else {
+        status = GY_CALL(context, cuMemsetD8Async(at, (unsigned char)pattern, count, launch->stream));
+    }
+    gy_launch_count(launch, &d->counters.copies, status == GANTRY_OK);
+    return status;
+}
+
+/* `request` is used while something is recorded; launchers, which are not GD, record nothing. */
+static struct gy_copy_target copy_target(const gantry_launch *launch, struct gy_cta_request *request)
+{
+    struct gantry_dispatcher *d = launch->dispatcher;
+    struct gy_copy_target target = {.stream = launch->stream,
+                                    .multiprocessors = gantry_launch_partition(launch)->info.granted_sms};
+    if (__builtin_expect(gy_profile_generation() != 0, 0) && gy_gd_current == d) {
+        *request = gy_launch_cta_request(launch);
+        target.ctas = gy_gpu_time_ctas(d->config.time);
+        target.request = request;
+    }
+    return target;
+}
+
+gantry_status gantry_copy_launch_with(gantry_launch *launch, const gantry_copy_desc *descs, size_t count,
+                                      const gantry_copy_options *options)
+{
+    if (GY_HANDLE_IS_BAD(LAUNCH, launch)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
+    gantry_status status = gy_launch_check_scope(launch, "gantry_copy_launch");
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    if (descs == NULL && count > 0) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_copy_launch: descs is NULL");
+    }
+    struct gantry_dispatcher *d = launch->dispatcher;
+    struct gy_cta_request request;
+    const struct gy_copy_target target = copy_target(launch, &request);
+    gy_launch_begin_alone(launch);
+    status = gy_copier_launch(d->config.copier, &target, descs, count, options);
+    gy_launch_end_alone(launch);
+    if (status == GANTRY_OK && count > 0) {
+        gy_launch_count(launch, &d->counters.kernels, 1);
+        gy_launch_count(launch, &d->counters.batched_copies, count);
+    }
+    return status;
+}
+
+gantry_status gantry_copy_launch(gantry_launch *launch, const gantry_copy_desc *descs, size_t count)
+{
+    if (GY_HANDLE_IS_BAD(LAUNCH, launch)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
+    return gantry_copy_launch_with(launch, descs, count, NULL);
+}
+
+gantry_status gantry_copy_queue_flush_with(gantry_copy_queue *queue, gantry_launch *launch,
+                                           const gantry_copy_options *options)
+{
+    if (GY_HANDLE_IS_BAD(COPY_QUEUE, queue) || GY_HANDLE_IS_BAD(LAUNCH, launch)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
+    gantry_status status = gy_launch_check_scope(launch, "gantry_copy_queue_flush");
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    if (queue == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_copy_queue_flush: queue is NULL");
+    }
+    struct gantry_dispatcher *d = launch->dispatcher;
+    struct gy_cta_request request;
+    const struct gy_copy_target target = copy_target(launch, &request);
+    size_t before = gantry_copy_queue_count(queue);
+    gy_launch_begin_alone(launch);
+    status = gy_copier_flush(d->config.copier, &target, queue, options);
+    gy_launch_end_alone(launch);
+    gy_launch_count(launch, &d->counters.batched_copies, before - gantry_copy_queue_count(queue));
+    return status;
+}
+
+gantry_status gantry_copy_queue_flush(gantry_copy_queue *queue, gantry_launch *launch)
+{
+    if (GY_HANDLE_IS_BAD(COPY_QUEUE, queue) || GY_HANDLE_IS_BAD(LAUNCH, launch)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
+    return gantry_copy_queue_flush_with(queue, launch, NULL);
+}
+
+gantry_status gantry_copy_calibrate(gantry_launch *launch, uint64_t most_bytes)
+{
+    if (GY_HANDLE_IS_BAD(LAUNCH, launch)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
+    gantry_status status = gy_launch_check_scope(launch, "gantry_copy_calibrate");
+    if (status == GANTRY_OK) {
+        status = gy_capture_leave_for_good(launch, "a calibration waits for the GPU");
+    }
+    if (status == GANTRY_OK) {
+        gy_launch_begin_alone(launch);
+        status = gy_copier_calibrate(launch->dispatcher->config.copier, most_bytes);
+        gy_launch_end_alone(launch);
+    }
+    return status;
+}

@@ -1,0 +1,318 @@
+#include "dispatcher/loop.h"
+
+#include "base/clock.h"
+#include "base/point.h"
+#include "base/span.h"
+#include "dispatcher/current.h"
+#include "dispatcher/intake.h"
+#include "dispatcher/phases.h"
+#include "dispatcher/replay.h"
+#include "dispatcher/round.h"
+#include "dispatcher/stats.h"
+#include "dispatcher/ways/regions.h"
+#include "profile/cta.h"
+#include "taskman/cpu/patience.h"
+
+#include <assert.h>
+
+/* ---- states --------------------------------------------------------------------------------- */
+
+#ifndef NDEBUG
+static bool may_go(enum gd_state from, enum gd_state to)
+{
+    switch (from) {
+    case GD_STATE_IDLE:
+        return true;
+    case GD_STATE_BATCH:
+        return to == GD_STATE_IDLE;
+    case GD_STATE_FAILED:
+        return to == GD_STATE_CLOSED;
+    case GD_STATE_CLOSED:
+        return false;
+    }
+    return false;
+}
+#endif
+
+static bool has_work(const struct gantry_dispatcher *d)
+{
+    return !gy_gd_bins_are_empty(d) || d->due != NULL;
+}
+
+/* The only writer of d->state. */
+static void gd_enter(struct gantry_dispatcher *d, enum gd_state next)
+{
+    assert(may_go(d->state, next));
+    assert(next != GD_STATE_IDLE || gy_gd_bins_are_empty(d));
+    d->state = next;
+}
+
+/* ---- how long to wait ----------------------------------------------------------------------- */
+
+/* How long to spin, in a wait mode that does at all, before sleeping. */
+enum {
+    IDLE_NS = 20000,       /* between steps: about what a sleep and a wake-up take */
+    STEP_NS = 200000,      /* while a step is open: most likely more is to come */
+    ANNOUNCED_NS = 500000, /* from the first task of a step: most likely it is started by then */
+    ADAPTIVE_NS = 4000000  /* adaptive: at most */
+};
+
+/* How long to look for tasks at least. */
+static uint64_t least_patience(struct gantry_dispatcher *d, uint64_t now)
+{
+    if (atomic_load_explicit(&d->open_steps, memory_order_relaxed) != 0) {
+        return STEP_NS;
+    }
+    uint64_t announced = atomic_load_explicit(&d->announced_ns, memory_order_relaxed);
+    bool is_built = announced != 0 && now < announced + ANNOUNCED_NS;
+    return is_built ? announced + ANNOUNCED_NS - now : IDLE_NS;
+}
+
+static void await_tasks(struct gantry_dispatcher *d, uint32_t seen, bool tasks_too, uint64_t until_ns)
+{
+    bool is_adaptive = d->config.wait == GANTRY_WAIT_ADAPTIVE;
+    if (!is_adaptive && d->config.wait != GANTRY_WAIT_HYBRID) {
+        gy_inbox_wait(&d->inbox, seen, tasks_too, d->config.wait, 0, until_ns);
+        return;
+    }
+    uint64_t begin = gy_clock_ns();
+    uint64_t least = least_patience(d, begin);
+    uint64_t patience = is_adaptive && d->patience_ns > least ? d->patience_ns : least;
+    gy_inbox_wait(&d->inbox, seen, tasks_too, d->config.wait, patience, until_ns);
+    if (is_adaptive) {
+        d->patience_ns = gy_patience_after(d->patience_ns, gy_clock_ns() - begin, ADAPTIVE_NS);
+    }
+}
+
+/* GD has found nothing: wait for a signal after the one `seen`, for tasks if they may be taken, at most until
+ * a task that is held back may be launched. */
+static void wait_for_work(struct gantry_dispatcher *d, uint32_t seen, bool tasks_too)
+{
+    uint64_t deadline = gy_shares_any(&d->shares) ? gy_shares_deadline(&d->shares) : 0;
+#ifdef GANTRY_TESTING
+    if (deadline != 0 && gy_share_test_clock != NULL) {
+        gy_share_test_clock->sleep_until(deadline);
+        return;
+    }
+#endif
+    await_tasks(d, seen, tasks_too, deadline);
+}
+
+/* ---- a round -------------------------------------------------------------------------------- */
+
+/* While recording: how much is waiting when a round begins; in all. */
+static uint32_t count_queues(const struct gantry_dispatcher *d)
+{
+    static const char *const names[GD_PHASES] = {"HtoD tasks waiting", "Kernel tasks waiting",
+                                                 "DtoH tasks waiting"};
+    uint32_t all = 0;
+    for (enum gd_phase phase = GD_HTOD; phase < GD_PHASES; phase++) {
+        uint32_t count = 0;
+        for (gantry_task *task = d->bins[phase].first; task != NULL; task = gy_task_gpu(task)->next) {
+            count++;
+        }
+        gy_profile_count(gy_profile_generation(), names[phase], count);
+        all += count;
+    }
+    return all;
+}
+
+/* What auto knows a batch by: the launch functions that are ready when it begins. */
+static uint64_t shape_of(const struct gantry_dispatcher *d)
+{
+    uint64_t shape = 1;
+    for (int phase = 0; phase < GD_PHASES; phase++) {
+        for (gantry_task *task = d->bins[phase].first; task != NULL; task = gy_task_gpu(task)->next) {
+            shape = (shape ^ (uint64_t)(uintptr_t)gy_task_launch_fn(task)) * UINT64_C(0x9e3779b97f4a7c15);
+            shape ^= shape >> 29;
+        }
+    }
+    return shape;
+}
+
+/* One walk through the phases. */
+static void run_round(struct gantry_dispatcher *d)
+{
+    gantry_submission mode = atomic_load_explicit(&d->submission, memory_order_relaxed);
+    bool may_capture = !d->config.synchronous;
+    bool automatic = mode == GANTRY_SUBMISSION_AUTO && may_capture;
+    uint64_t shape = automatic ? shape_of(d) : 0;
+    bool chosen = automatic && gy_graphs_choose(&d->graphs, shape);
+    d->as_graph = chosen || (mode == GANTRY_SUBMISSION_GRAPHS && may_capture);
+    d->graphs.part = 0;
+    d->in_batch = false;
+    gantry_batch_stats before = {.struct_size = sizeof(before)};
+    gantry_batch_stats now = before;
+    gy_gd_read_batch(d, &before);
+    uint32_t waiting = 0;
+    if (gy_span_on()) {
+        gy_gd_count_heap(d);
+        waiting = count_queues(d);
+    }
+    gy_gpu_time_begin_batch(d->config.time, waiting);
+    gy_cta_begin_batch(gy_gpu_time_ctas(d->config.time));
+    gy_gd_walk_once(d);
+    gy_gd_flush(d);
+    if (d->in_batch) {
+        gy_gd_end_batch(d, &before, &now);
+        if (automatic) {
+            gy_graphs_learn(&d->graphs, shape, chosen, now.ns, now.launch_calls);
+        }
+    }
+}
+
+/* A region, all that it makes ready at once included. */
+static void run_due(struct gantry_dispatcher *d)
+{
+    gantry_batch_stats before = {.struct_size = sizeof(before)};
+    gantry_batch_stats now = before;
+    gy_gd_read_batch(d, &before);
+    uint64_t batches = atomic_load_explicit(&d->counters.batches, memory_order_relaxed);
+    gy_replay_run_due(d);
+    gy_gd_poll(d);
+    gy_gd_flush_completions(d); /* those that the end of its tasks has asked for */
+    gy_gpu_debt_settle(&d->debt);
+    if (atomic_load_explicit(&d->counters.batches, memory_order_relaxed) != batches) {
+        gy_gd_end_batch(d, &before, &now);
+    }
+}
+
+/* ---- batches -------------------------------------------------------------------------------- */
+
+/* Runs were cancelled: nothing of them waits for a share or for memory any more. */
+static GY_COLD void let_cancelled_go(struct gantry_dispatcher *d, uint32_t cancels)
+{
+    d->cancels_seen = cancels;
+    if (gy_shares_any(&d->shares)) {
+        gy_shares_cancel(&d->shares, d->bins);
+        gy_replay_try_again(d);
+    }
+    gy_admission_cancel(&d->admission);
+}
+
+/* What shares hold back and may be launched now goes to the bins, and regions are due again. */
+static void unhold(struct gantry_dispatcher *d, bool all)
+{
+    uint32_t cancels = atomic_load_explicit(&d->cancels, memory_order_acquire);
+    if (__builtin_expect(cancels != d->cancels_seen, 0)) {
+        let_cancelled_go(d, cancels);
+    }
+    if (gy_shares_any(&d->shares) && gy_shares_unhold(&d->shares, d->bins, all)) {
+        gy_replay_try_again(d);
+    }
+    if (__builtin_expect(d->shares.watcher != NULL, 0)) {
+        gy_watcher_unhold(d->shares.watcher, &d->bins[GD_KERNEL], all);
+    }
+}
+
+/* Nothing is launched that could make memory come back by itself.  The last look before GD sleeps, behind the
+ * last look for submissions: whatever ends after it is told to GD, and what ended before is known here
+ * (tests/models/admission.pml).  True when tasks were let in. */
+static bool settle_memory(struct gantry_dispatcher *d)
+{
+    if (!gy_admission_is_busy(&d->admission)) {
+        return false;
+    }
+    gy_admission_idle(&d->admission);
+    gy_gd_watch_memory(d);
+    (void)gy_rings_flush(&d->completion); /* a failure is in the context */
+    return d->admission.ready.first != NULL || d->admission.refused.first != NULL;
+}
+
+/* Walk the phases until the bins are empty. */
+static void run_batch(struct gantry_dispatcher *d)
+{
+    gd_enter(d, GD_STATE_BATCH);
+    uint64_t span = gy_span_begin();
+    const struct gy_span_ranges *ranges = gy_span_push(span, "GD batch");
+    while (has_work(d)) {
+        if (d->due != NULL) {
+            run_due(d);
+        } else {
+            run_round(d);
+        }
+        gy_gd_poll(d);
+        if (gy_admission_is_asked(&d->admission) && settle_memory(d)) {
+            gy_gd_poll(d); /* there may be work without end that has nothing to do with it */
+        }
+        unhold(d, false);
+        if (!has_work(d) && gy_shares_any(&d->shares)) { /* what was launched again has left its turn open */
+            gy_gd_publish_shares(d, true);
+            gy_gd_flush_completions(d);
+            unhold(d, false);
+        }
+    }
+    gy_span_pop(ranges);
+    gy_span_end(GY_SPAN_BATCH, "GD batch", span,
+                atomic_load_explicit(&d->counters.batches, memory_order_relaxed));
+    gd_enter(d, GD_STATE_IDLE);
+}
+
+/* GD has nothing to do: follow a lost context. */
+static void idle_chores(struct gantry_dispatcher *d)
+{
+    gy_gd_return_streams_if_due(d);
+    if (d->state == GD_STATE_IDLE && gy_context_is_lost(d->config.context) &&
+        !gy_shares_hold_any(&d->shares)) {
+        gd_enter(d, GD_STATE_FAILED);
+        for (uint32_t i = 0; i < d->streams.limit; i++) {
+            (void)gy_deferred_collect(&d->deferred, i, true); /* nobody else may see their turn come */
+        }
+        gy_mutex_lock(&d->batch_lock);
+        d->has_failed = true;
+        gy_cond_broadcast(&d->quiet);
+        gy_mutex_unlock(&d->batch_lock);
+    }
+}
+
+static bool may_read(struct gantry_dispatcher *d)
+{
+    return atomic_load(&d->open_groups) == 0 || atomic_load(&d->closing);
+}
+
+void gy_gd_main(void *arg)
+{
+    struct gantry_dispatcher *d = arg;
+    gy_gd_current = d;
+    gy_thread_serve();
+    gy_cta_serve(gy_gpu_time_ctas(d->config.time));
+    d->last_error = gy_error_last();
+    bool pushed = gy_context_push(d->config.context) == GANTRY_OK;
+    if (!pushed) {
+        gy_context_lose(d->config.context, gy_error_last());
+    }
+    for (;;) {
+        /* Read before looking: whatever is signalled later makes the wait return at once. */
+        uint32_t seen = atomic_load(&d->inbox.signals);
+        bool closing = atomic_load(&d->closing);
+        gy_gpu_debt_settle(&d->debt);
+        unhold(d, closing || gy_context_is_lost(d->config.context));
+        if (!gy_gd_bins_are_empty(d) || (d->state == GD_STATE_IDLE && d->due != NULL)) {
+            run_batch(d);
+            continue;
+        }
+        idle_chores(d);
+        if (may_read(d)) {
+            gy_gd_poll(d);
+        }
+        while (d->state == GD_STATE_FAILED && d->due != NULL) {
+            gy_replay_run_due(d); /* its tasks are released as FAILED */
+            gy_gd_poll(d);
+        }
+        gy_gd_flush_completions(d); /* what ended without a batch may have asked for some */
+        gy_gpu_debt_settle(&d->debt);
+        gy_point(GY_POINT_INBOX_READ, &d->inbox);
+        if (has_work(d)) {
+            run_batch(d);
+        } else if (closing) {
+            break;
+        } else if (!settle_memory(d) || !may_read(d)) {
+            wait_for_work(d, seen, may_read(d));
+        }
+    }
+    gd_enter(d, GD_STATE_CLOSED);
+    if (pushed) {
+        (void)gy_context_pop(d->config.context);
+    }
+    gy_gd_current = NULL;
+}

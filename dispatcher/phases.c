@@ -1,0 +1,172 @@
+#include "dispatcher/phases.h"
+
+#include "base/clock.h"
+#include "base/span.h"
+#include "dispatcher/intake.h"
+#include "dispatcher/round.h"
+#include "dispatcher/step.h"
+#include "dispatcher/ways/launchers.h"
+#include "dispatcher/ways/metered.h"
+
+static const char *const phase_names[GD_PHASES] = {"GD HtoD", "GD Kernel", "GD DtoH"};
+
+/* True when the task's share is used up: it is held until it may be launched.  While a region is recorded
+ * that was decided for all of it.  What was cancelled is not held: it is released, or, where it has begun,
+ * goes on, on credit. */
+static GY_RARE bool hold_back(struct gantry_dispatcher *d, enum gd_phase phase, gantry_task *task)
+{
+    if (atomic_load_explicit(&d->closing, memory_order_relaxed) || gy_context_is_lost(d->config.context)) {
+        return false;
+    }
+    struct gy_watcher *watcher = d->shares.watcher;
+    bool ends = !gy_task_may_begin(task);
+    if (__builtin_expect(watcher != NULL, 0) && phase == GD_KERNEL && !ends &&
+        !gy_utilisation_admits(watcher->use)) {
+        gy_gpu_list_append(&watcher->held, task, task);
+        return true;
+    }
+    struct gy_lane *lane = gy_gd_lane(d, task);
+    if (lane == NULL || d->recording.region != NULL || (ends && gy_task_gpu(task)->launch_index == 0) ||
+        (ends ? gy_lane_has_room : gy_lane_admits)(&d->shares, lane)) {
+        return false;
+    }
+    gy_lane_hold(lane, phase, task);
+    return true;
+}
+
+/* Callbacks may be called by several threads at once: nothing is captured, measured or recorded, and they are
+ * not waited for one by one. */
+static bool may_call_at_once(const struct gantry_dispatcher *d)
+{
+    return d->launchers != NULL && !d->as_graph && !d->graphs.capturing && d->recording.region == NULL &&
+           !d->config.synchronous && !d->streams.device_wide && !gy_shares_any(&d->shares) &&
+           d->shares.watcher == NULL && !gy_span_on();
+}
+
+/* How many tasks from `task` on have a stream that none before has. */
+static uint32_t count_apart(gantry_task *task)
+{
+    uint32_t count = 0;
+    for (uint64_t streams = 0; task != NULL && count < GY_STREAMS_MAX; count++) {
+        const struct gy_task_gpu *gpu = gy_task_gpu(task);
+        uint64_t stream = UINT64_C(1) << (gpu->stream - 1u);
+        if ((streams & stream) != 0) {
+            break;
+        }
+        streams |= stream;
+        task = gpu->next;
+    }
+    return count;
+}
+
+/* One call each of the `count` tasks from `task` on, at once; returns the task behind them. */
+static GY_RARE gantry_task *call_at_once(struct gantry_dispatcher *d, struct gy_gpu_list *bin,
+                                         gantry_task *task, uint32_t count)
+{
+    struct gy_launchers *l = d->launchers;
+    for (uint32_t i = 0; i < count; i++) {
+        gantry_task *next = gy_task_gpu(task)->next;
+        gy_task_prefetch_dependents(task);
+        gy_gd_open_turn(d, &l->turns[i], task);
+        task = next;
+    }
+    gy_launchers_run(l, count);
+    for (uint32_t i = 0; i < count; i++) {
+        gantry_task *called = l->turns[i].launch.task;
+        d->last_in_phase = task == NULL && i + 1 == count && bin->first == NULL;
+        if (!gy_gd_close_turn(d, &l->turns[i])) {
+            gy_gpu_list_append(bin, called, called);
+        } else {
+            gy_gd_poll(d);
+        }
+    }
+    return task;
+}
+
+/* One pass over `task` and those behind it: a call each.  Those that have more to launch go back to the bin,
+ * where the tasks are that join meanwhile and get their first call in the next pass. */
+static void run_pass(struct gantry_dispatcher *d, enum gd_phase phase, gantry_task *task)
+{
+    struct gy_gpu_list *bin = &d->bins[phase];
+    gy_task_prefetch_dependents(task);
+    while (task != NULL) {
+        uint32_t at_once = may_call_at_once(d) ? count_apart(task) : 0;
+        if (at_once != 0 && gy_launchers_want(d->launchers, at_once)) {
+            task = call_at_once(d, bin, task, at_once);
+            continue;
+        }
+        gantry_task *next = gy_task_gpu(task)->next;
+        if (next != NULL) {
+            gy_task_prefetch_dependents(next); /* one call may be too short to hide it */
+        }
+        d->last_in_phase = next == NULL && bin->first == NULL;
+        if (gy_shares_any(&d->shares) && hold_back(d, phase, task)) {
+            task = next;
+            continue;
+        }
+        if (!gy_gd_step(d, task)) {
+            gy_gpu_list_append(bin, task, task);
+        } else {
+            gy_gd_poll(d);
+        }
+        task = next;
+    }
+}
+
+/* How many passes a phase lasts at most; in a row without that a task ends; and so where leaving it means a
+ * graph of its own, or that a region is not recorded. */
+enum { MOST_PASSES = 4096, MOST_BARREN = 8, MOST_BARREN_IN_CAPTURE = 256, MOST_IN_RECORDING = 65536 };
+
+static uint64_t count_ended(const struct gantry_dispatcher *d)
+{
+    return atomic_load_explicit(&d->counters.tasks, memory_order_relaxed);
+}
+
+/* Run the tasks of one bin, interleaved, until it is empty or others shall have their turn. */
+static void run_phase(struct gantry_dispatcher *d, enum gd_phase phase)
+{
+    struct gy_gpu_list *bin = &d->bins[phase];
+    if (bin->first == NULL) {
+        return;
+    }
+    d->phase = phase;
+    d->phase_since_ns = gy_clock_ns();
+    uint64_t span = gy_span_begin();
+    const struct gy_span_ranges *ranges = gy_span_push(span, phase_names[phase]);
+    bool recording = d->recording.region != NULL;
+    uint32_t most = recording ? MOST_IN_RECORDING : MOST_PASSES;
+    uint32_t most_barren = recording ? MOST_IN_RECORDING : d->as_graph ? MOST_BARREN_IN_CAPTURE : MOST_BARREN;
+    for (uint32_t passes = 0, barren = 0; bin->first != NULL && passes < most && barren < most_barren;
+         passes++) {
+        gantry_task *first = bin->first;
+        uint64_t ended = count_ended(d);
+        *bin = (struct gy_gpu_list){NULL, NULL};
+        run_pass(d, phase, first);
+        barren = count_ended(d) == ended ? barren + 1 : 0;
+        if (bin->first != NULL) {
+            gy_gpu_debt_settle(&d->debt); /* somebody may wait for a step that is over */
+            gy_gd_poll(d);
+        }
+    }
+    gy_gd_count_phase(d);
+    gy_span_pop(ranges);
+    gy_span_end(GY_SPAN_PHASE, phase_names[phase], span,
+                atomic_load_explicit(&d->counters.batches, memory_order_relaxed));
+}
+
+void gy_gd_walk_once(struct gantry_dispatcher *d)
+{
+    for (enum gd_phase phase = GD_HTOD; phase < GD_PHASES; phase++) {
+        run_phase(d, phase);
+    }
+}
+
+bool gy_gd_walk(struct gantry_dispatcher *d)
+{
+    uint64_t ended;
+    do {
+        ended = count_ended(d);
+        gy_gd_walk_once(d);
+    } while (!gy_gd_bins_are_empty(d) && count_ended(d) != ended);
+    return gy_gd_bins_are_empty(d);
+}

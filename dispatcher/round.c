@@ -1,0 +1,109 @@
+#include "dispatcher/round.h"
+
+#include "base/clock.h"
+#include "base/span.h"
+#include "dispatcher/ways/capture.h"
+#include "profile/cta.h"
+
+void gy_gd_count_phase(struct gantry_dispatcher *d)
+{
+    uint64_t now = gy_clock_ns();
+    gy_gd_count(&d->counters.phase_ns[d->phase], now - d->phase_since_ns);
+    d->phase_since_ns = now;
+}
+
+/* While recording, have GDB look at every stream with work, so that its GPU times are read. */
+static void watch_streams(struct gantry_dispatcher *d)
+{
+    gantry_status status = GANTRY_OK;
+    for (uint32_t i = 0; i < d->streams.count && status == GANTRY_OK; i++) {
+        struct gy_stream *s = &d->streams.streams[i];
+        if (d->watched[i] < s->tail && atomic_load_explicit(&s->completed, memory_order_relaxed) < s->tail) {
+            d->watched[i] = s->tail;                           /* once: a round may come back many times */
+            status = gy_rings_add(&d->completion, i, NULL, 0); /* fails only on a lost context */
+        }
+    }
+}
+
+/* Have GDB look at the streams that blocks wait for. */
+static void watch_deferred(struct gantry_dispatcher *d)
+{
+    uint64_t deferred = atomic_load_explicit(&d->deferred.deferred, memory_order_relaxed);
+    if (deferred == d->deferred_seen) {
+        return;
+    }
+    bool all_seen = true;
+    gantry_status status = GANTRY_OK;
+    for (uint32_t i = 0; i < d->streams.count && status == GANTRY_OK; i++) {
+        if (gy_deferred_watch(&d->deferred, i, d->streams.streams[i].tail, &all_seen)) {
+            status = gy_rings_add(&d->completion, i, NULL, 0); /* fails only on a lost context */
+        }
+    }
+    d->deferred_seen = all_seen ? deferred : d->deferred_seen;
+}
+
+void gy_gd_watch_memory(struct gantry_dispatcher *d)
+{
+    gantry_status status = GANTRY_OK;
+    uint64_t streams = gy_admission_is_busy(&d->admission) ? gy_admission_streams(&d->admission) : 0;
+    for (; streams != 0 && status == GANTRY_OK; streams &= streams - 1) {
+        uint32_t stream = (uint32_t)__builtin_ctzll(streams);
+        status = gy_rings_add(&d->completion, stream, NULL, 0); /* fails only on a lost context */
+    }
+}
+
+void gy_gd_count_heap(const struct gantry_dispatcher *d)
+{
+    static const struct {
+        gantry_memory_kind kind;
+        const char *name;
+    } kinds[] = {{GANTRY_MEMORY_DEVICE, "Heap device bytes"},
+                 {GANTRY_MEMORY_PINNED, "Heap page-locked bytes"}};
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        gantry_heap_stats stats = {.struct_size = sizeof(stats)};
+        if (gantry_heap_get_stats(d->config.heap, kinds[i].kind, &stats) == GANTRY_OK) {
+            gy_profile_count(gy_profile_generation(), kinds[i].name, stats.used_bytes);
+        }
+    }
+}
+
+void gy_gd_publish_shares(struct gantry_dispatcher *d, bool all)
+{
+    struct gy_share_streams streams;
+    /* A failure is in the context, or costs the measure of a segment. */
+    (void)gy_shares_publish(&d->shares, d->streams.origin, all, &streams);
+    gantry_status status = streams.origin ? gy_rings_watch(&d->completion, GY_SHARE_ORIGIN) : GANTRY_OK;
+    for (; streams.pool != 0 && status == GANTRY_OK; streams.pool &= streams.pool - 1) {
+        status = gy_rings_watch(&d->completion, (uint32_t)__builtin_ctzll(streams.pool));
+    }
+}
+
+void gy_gd_flush_completions(struct gantry_dispatcher *d)
+{
+    if (gy_rings_is_pending(&d->completion)) {
+        gy_gd_count(&d->counters.flushes, 1); /* before anybody can see that it was */
+        (void)gy_rings_flush(&d->completion); /* a failure is in the context: seen by the caller */
+    }
+}
+
+void gy_gd_flush(struct gantry_dispatcher *d)
+{
+    if (d->graphs.capturing) {
+        (void)gy_capture_end(d); /* a failure is in the context: seen below */
+    }
+    gy_gpu_time_launched(d->config.time); /* whoever has ended the capture */
+    watch_deferred(d);
+    gy_gd_watch_memory(d);
+    if (gy_shares_any(&d->shares)) {
+        gy_gd_publish_shares(d, true);
+    }
+    gy_cta_end_batch(gy_gpu_time_ctas(d->config.time), d->streams.origin);
+    if (gy_span_on()) {
+        gy_gd_count_heap(d);
+        gy_shares_count(&d->shares, gy_profile_generation());
+        watch_streams(d);
+    }
+    gy_gd_flush_completions(d);
+    gy_gpu_debt_settle(&d->debt); /* which may wake somebody up: the GPU has its events by then */
+    gy_graphs_sweep(&d->graphs);
+}

@@ -1,0 +1,24 @@
+/* How a round ends: what was captured is launched, what was measured and asked for is handed to GDB. */
+#ifndef DISPATCHER_ROUND_H
+#define DISPATCHER_ROUND_H
+
+#include "dispatcher/internal.h"
+
+/* Launch the capture, if one is open, and publish completions. */
+void gy_gd_flush(struct gantry_dispatcher *d);
+void gy_gd_flush_completions(struct gantry_dispatcher *d);
+
+/* Outside of a capture: have GDB measure what has been launched.  `all`: also what is not a whole segment
+ * yet. */
+void gy_gd_publish_shares(struct gantry_dispatcher *d, bool all);
+
+/* Have GDB look at the streams that memory is held for. */
+void gy_gd_watch_memory(struct gantry_dispatcher *d);
+
+/* While recording: what the heap has given out when a round begins and when it is flushed. */
+void gy_gd_count_heap(const struct gantry_dispatcher *d);
+
+/* Add the time since the phase began, or since the last such call, to the phase's counter. */
+void gy_gd_count_phase(struct gantry_dispatcher *d);
+
+#endif

@@ -1,0 +1,231 @@
+#include "dispatcher/taskman_ops.h"
+
+#include "base/clock.h"
+#include "base/span.h"
+#include "dispatcher/current.h"
+#include "dispatcher/internal.h"
+#include "dispatcher/when_done.h"
+#include "profile/session.h"
+
+#include <assert.h>
+#include <stdio.h>
+
+static gantry_status adopt_failure(gantry_dispatcher *d)
+{
+    gy_graphs_wait_launched(&d->graphs); /* a step is over when its work was launched, not just captured */
+    if (!gy_context_is_lost(d->config.context)) {
+        return GANTRY_OK;
+    }
+    return gy_context_adopt_loss(d->config.context);
+}
+
+static gantry_status step_begin(gantry_dispatcher *d)
+{
+    gy_profile_step_begin();
+    gantry_status status = GANTRY_OK;
+    if (gy_context_is_stopped(d->config.context)) {
+        status = gy_context_adopt_stop(d->config.context);
+    }
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    atomic_fetch_add(&d->open_steps, 1);
+    if (d->config.wait != GANTRY_WAIT_BLOCK) {
+        /* GD wakes up while the caller still looks for the first tasks, or is more patient from now on. */
+        gy_inbox_signal(&d->inbox);
+    }
+    return GANTRY_OK;
+}
+
+static void step_announced(gantry_dispatcher *d)
+{
+    if (d->config.wait == GANTRY_WAIT_HYBRID || d->config.wait == GANTRY_WAIT_ADAPTIVE) {
+        atomic_store_explicit(&d->announced_ns, gy_clock_ns(), memory_order_relaxed);
+        gy_inbox_signal(&d->inbox);
+    }
+}
+
+static uint64_t step_begun(gantry_dispatcher *d)
+{
+    return gy_rings_expect(&d->completion);
+}
+
+static void step_end(gantry_dispatcher *d)
+{
+    uint32_t before = atomic_fetch_sub(&d->open_steps, 1);
+    assert(before > 0);
+    if (before == 1) {
+        atomic_store(&d->streams_due, true);
+        gy_inbox_signal(&d->inbox);
+    }
+}
+
+/* Before anybody can run the tasks, and so end the recording. */
+static void record_submission(gantry_task *first, gantry_task *last)
+{
+    uint64_t begin = gy_span_begin(), count = 1;
+    gy_span_add_flow(gy_task_releasing_flow());
+    gy_span_add_flow(gy_task_flow(first));
+    for (gantry_task *task = first; task != last; count++) {
+        task = gy_task_gpu(task)->next;
+        gy_span_add_flow(gy_task_flow(task));
+    }
+    char name[64];
+    if (count == 1) {
+        snprintf(name, sizeof(name), "submit %s", gantry_task_label(first));
+    } else {
+        snprintf(name, sizeof(name), "submit %llu tasks", (unsigned long long)count);
+    }
+    gy_span_end(GY_SPAN_SUBMIT, name, begin, count);
+}
+
+static inline void deliver(gantry_dispatcher *d, gantry_task *first, gantry_task *last)
+{
+    if (gy_gd_current == d) {
+        gy_gpu_list_append(&d->local, first, last); /* GD polls it when the release returns */
+    } else {
+        gy_inbox_push(&d->inbox, first, last);
+    }
+}
+
+static GY_COLD void deliver_recorded(gantry_dispatcher *d, gantry_task *first, gantry_task *last)
+{
+    record_submission(first, last);
+    deliver(d, first, last);
+}
+
+/* Path of a task, step 3 of 8: a ready GPU task reaches the dispatcher. */
+static void submit(gantry_dispatcher *d, gantry_task *first, gantry_task *last)
+{
+    if (gy_span_on()) {
+        deliver_recorded(d, first, last);
+    } else {
+        deliver(d, first, last);
+    }
+}
+
+static uint32_t partition_number(gantry_dispatcher *d, const gantry_partition *partition)
+{
+    return partition->owner == d->config.partitions ? partition->info.index + 1 : 0;
+}
+
+static void carry(gantry_dispatcher *d, gantry_task *predecessor, gantry_task *successor)
+{
+    gy_trail_merge(&d->trails, &gy_task_gpu(successor)->trail,
+                   atomic_load_explicit(&gy_task_gpu(predecessor)->trail, memory_order_acquire));
+}
+
+static void drop(gantry_dispatcher *d, gantry_task *task)
+{
+    /* Whoever releases a task is the only one left who looks at its trail. */
+    gy_trail_drop(&d->trails, atomic_load_explicit(&gy_task_gpu(task)->trail, memory_order_acquire));
+}
+
+static struct gy_gpu_order *order_open(gantry_dispatcher *d)
+{
+    return gy_step_order_open(&d->streams);
+}
+
+static struct gy_gpu_memory *memory_open(gantry_dispatcher *d, gantry_taskman *manager, const uint64_t *bytes)
+{
+    (void)d;
+    return gy_admission_open(manager, bytes);
+}
+
+static void memory_close(gantry_dispatcher *d, struct gy_gpu_memory *memory)
+{
+    gy_admission_close(&d->admission, memory);
+}
+
+static void memory_begin(gantry_dispatcher *d, struct gy_gpu_memory *memory)
+{
+    (void)d;
+    gy_admission_begin(memory);
+}
+
+static void memory_end(gantry_dispatcher *d, struct gy_gpu_memory *memory)
+{
+    gy_admission_end(&d->admission, memory);
+}
+
+static void quiet(gantry_dispatcher *d)
+{
+    gy_admission_quiet(&d->admission);
+}
+
+static void cancelled(gantry_dispatcher *d)
+{
+    atomic_fetch_add(&d->cancels, 1);
+    gy_inbox_signal(&d->inbox);
+}
+
+static gantry_status share_open(gantry_dispatcher *d, const gantry_share *share, struct gy_gpu_share **out)
+{
+    struct gy_account *account = NULL;
+    gantry_status status = gy_shares_open(&d->shares, share, &account);
+    *out = (struct gy_gpu_share *)account;
+    return status;
+}
+
+static void share_close(struct gy_gpu_share *share)
+{
+    gy_shares_close_account((struct gy_account *)share);
+}
+
+static void share_usage(struct gy_gpu_share *share, gantry_share_usage *out)
+{
+    gy_account_usage((struct gy_account *)share, out);
+}
+
+static gantry_status make_plan(gantry_dispatcher *d, gantry_taskman *manager, struct gy_gpu_plan **out)
+{
+    return gy_plan_make(&d->plans, manager, out);
+}
+
+static void attach(gantry_dispatcher *d)
+{
+    gy_mutex_lock(&d->batch_lock);
+    d->users++;
+    gy_mutex_unlock(&d->batch_lock);
+}
+
+static void detach(gantry_dispatcher *d)
+{
+    gy_mutex_lock(&d->batch_lock);
+    assert(d->users > 0);
+    bool is_last = --d->users == 0;
+    void (*last)(void *user) = is_last ? d->last : NULL;
+    void *user = d->last_user;
+    gy_mutex_unlock(&d->batch_lock);
+    if (last != NULL) {
+        last(user);
+    }
+}
+
+const struct gy_gpu_ops gy_dispatcher_ops = {
+    .attach = attach,
+    .detach = detach,
+    .order_open = order_open,
+    .order_close = gy_step_order_close,
+    .step_begin = step_begin,
+    .step_end = step_end,
+    .step_announced = step_announced,
+    .step_begun = step_begun,
+    .submit = submit,
+    .partition_number = partition_number,
+    .carry = carry,
+    .when_done = gy_when_done,
+    .is_unawaited = gy_is_unawaited,
+    .drop = drop,
+    .plan = make_plan,
+    .adopt_failure = adopt_failure,
+    .memory_open = memory_open,
+    .memory_close = memory_close,
+    .memory_begin = memory_begin,
+    .memory_end = memory_end,
+    .quiet = quiet,
+    .cancelled = cancelled,
+    .share_open = share_open,
+    .share_close = share_close,
+    .share_usage = share_usage,
+};

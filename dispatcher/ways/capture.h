@@ -1,0 +1,27 @@
+/* Calls that are captured: which ones, what comes before and after them, and the launch of what they make. */
+#ifndef DISPATCHER_WAYS_CAPTURE_H
+#define DISPATCHER_WAYS_CAPTURE_H
+
+#include "dispatcher/internal.h"
+
+/* A callback that nobody has seen in a capture yet is captured alone: `probe`. */
+GANTRY_MUST_CHECK GY_RARE gantry_status gy_capture_choose(struct gantry_dispatcher *d,
+                                                          const gantry_task *task, bool *probe);
+/* Before a call that is captured. */
+GY_RARE void gy_capture_note(struct gantry_dispatcher *d, const gantry_task *task, uint32_t stream);
+/* Before a call that is captured, when all else is ready. */
+GANTRY_MUST_CHECK GY_RARE gantry_status gy_capture_before(struct gantry_launch *launch);
+/* After it. */
+gantry_launch_result gy_capture_after(struct gantry_launch *launch, gantry_launch_result result, bool probe);
+
+/* Launch what is captured. */
+gantry_status gy_capture_end(struct gantry_dispatcher *d);
+/* Launch what was captured, if anything is; the rest of the batch may capture anew. */
+gantry_status gy_capture_cut(struct gantry_dispatcher *d);
+
+/* In a callback: what it enqueues from now on goes to the plain stream. */
+GY_COLD gantry_status gy_capture_leave(struct gantry_launch *launch);
+/* In a callback: what follows cannot be captured, now and whenever this callback is called. */
+GANTRY_MUST_CHECK gantry_status gy_capture_leave_for_good(struct gantry_launch *launch, const char *why);
+
+#endif

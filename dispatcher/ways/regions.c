@@ -1,0 +1,137 @@
+#include "dispatcher/ways/regions.h"
+
+#include "base/alloc.h"
+#include "dispatcher/internal.h"
+#include "dispatcher/release.h"
+
+#include <string.h>
+
+/* ---- due ------------------------------------------------------------------------------------- */
+
+static void check_due(struct gantry_dispatcher *d, struct gy_region *region)
+{
+    if (region->stage == GY_REGION_WAITING && region->arrived == region->roots &&
+        region->settled == region->needs) {
+        region->next_due = NULL;
+        *(d->due == NULL ? &d->due : &d->last_due->next_due) = region;
+        d->last_due = region;
+    }
+}
+
+void gy_replay_try_again(struct gantry_dispatcher *d)
+{
+    while (d->throttled != NULL) {
+        struct gy_region *region = d->throttled;
+        d->throttled = region->next_due;
+        region->next_due = NULL;
+        *(d->due == NULL ? &d->due : &d->last_due->next_due) = region;
+        d->last_due = region;
+    }
+}
+
+void gy_region_settle(struct gantry_dispatcher *d, struct gy_region *region, enum gy_region_stage stage)
+{
+    struct gy_plan *plan = region->plan;
+    region->stage = stage;
+    for (uint32_t i = 0; i < region->needed_by; i++) {
+        struct gy_region *next = &plan->regions[plan->needed_by[region->first_needed_by + i]];
+        gy_region_renew(next);
+        next->settled++;
+        next->must_call |= stage != GY_REGION_LAUNCHED;
+        gy_trail_merge(&d->trails, &next->trail, region->position);
+        check_due(d, next);
+    }
+}
+
+void gy_region_release(struct gantry_dispatcher *d, struct gy_region *region, gantry_task *task)
+{
+    struct gy_task_gpu *gpu = gy_task_gpu(task);
+    if (!gy_task_begin_launched(task)) {
+        gy_gd_release_failed(d, task, GANTRY_ERR_TASK_FAILED);
+        return;
+    }
+    gy_trail_drop(&d->trails, atomic_load_explicit(&gpu->trail, memory_order_acquire));
+    gpu->launch_index = 0;
+    gpu->stream = (uint16_t)(region->stream + 1);
+    atomic_store_explicit(&gpu->trail, region->position, memory_order_release);
+    gy_gd_count(&d->counters.tasks, 1);
+    gy_gd_count(&d->counters.tasks_failed, region->result != GANTRY_OK);
+    gy_task_release_owing(task, region->result, &d->debt);
+}
+
+bool gy_replay_take(struct gantry_dispatcher *d, gantry_task *task)
+{
+    struct gy_region *region = gy_plan_region(task);
+    if (region != NULL && region->stage == GY_REGION_LAUNCHED) {
+        gy_region_release(d, region, task);
+        return true;
+    }
+    if (region != NULL && region->stage == GY_REGION_WAITING) {
+        gy_gpu_list_append(&region->held, task, task);
+        region->arrived++;
+        check_due(d, region);
+        return true;
+    }
+    if (d->recording.region != NULL && region != d->recording.region) {
+        gy_gpu_list_append(&d->recording.others, task, task);
+        return true;
+    }
+    return false;
+}
+
+/* ---- recorded -------------------------------------------------------------------------------- */
+
+void gy_region_forbid(struct gy_region *region, const gantry_task *task, const char *why)
+{
+    if (!region->never) {
+        region->never = true;
+        gy_log(GANTRY_LOG_INFO, "stable task '%s' is called in every run: %s", gantry_task_label(task), why);
+    }
+}
+
+void gy_replay_forbid(struct gantry_dispatcher *d, const gantry_task *task, const char *why)
+{
+    if (d->recording.region != NULL) {
+        gy_region_forbid(d->recording.region, task, why);
+    }
+}
+
+static bool make_room(struct gy_region *region)
+{
+    if (region->completes < region->completes_room) {
+        return true;
+    }
+    uint32_t room = region->completes_room == 0 ? 16 : 2 * region->completes_room;
+    gantry_task **larger = gy_zalloc_array(room, sizeof(gantry_task *));
+    if (larger == NULL) {
+        return false;
+    }
+    if (region->completes != 0) {
+        memcpy(larger, region->completions, region->completes * sizeof(gantry_task *));
+    }
+    gy_free(region->completions);
+    region->completions = larger;
+    region->completes_room = room;
+    return true;
+}
+
+void gy_replay_note_completion(struct gantry_dispatcher *d, const gantry_task *task, gantry_task *target)
+{
+    struct gy_region *region = d->recording.region;
+    if (region == NULL) {
+        return;
+    }
+    if (gy_task_gpu_plan(target) != &region->plan->head) {
+        gy_replay_forbid(d, task, "it completes a task that is not part of the frozen graph");
+    } else if (!make_room(region)) {
+        gy_replay_forbid(d, task, "no memory to remember what it completes");
+    } else {
+        region->completions[region->completes++] = target;
+    }
+}
+
+void gy_replay_note_finished(struct gantry_dispatcher *d, gantry_status result)
+{
+    d->recording.finished++;
+    d->recording.complete &= result == GANTRY_OK;
+}

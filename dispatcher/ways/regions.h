@@ -1,0 +1,42 @@
+/* The regions of a plan (plan.h) in a run: which are due, and what their tasks do while they are recorded. GD
+ * only. */
+#ifndef DISPATCHER_WAYS_REGIONS_H
+#define DISPATCHER_WAYS_REGIONS_H
+
+#include "dispatcher/ways/plan.h"
+
+struct gantry_dispatcher;
+
+/* What is being recorded. */
+struct gy_recording {
+    struct gy_region *region;  /* NULL: nothing */
+    bool complete;             /* so far everything went into one capture, and nothing failed */
+    uint32_t finished;         /* tasks */
+    struct gy_gpu_list others; /* ready tasks that have to wait until it is over */
+};
+
+/* A ready task has come.  True when its region takes care of it; false: it goes its usual way. */
+bool gy_replay_take(struct gantry_dispatcher *d, gantry_task *task);
+
+/* Regions that a share held back are due again. */
+void gy_replay_try_again(struct gantry_dispatcher *d);
+
+/* The region is not WAITING any more: tell those that come after it. */
+void gy_region_settle(struct gantry_dispatcher *d, struct gy_region *region, enum gy_region_stage stage);
+/* The region's tasks are enqueued: nothing is left of them but their release. */
+void gy_region_release(struct gantry_dispatcher *d, struct gy_region *region, gantry_task *task);
+/* What `task` of the region does cannot be replayed: its callbacks are called in every run. */
+void gy_region_forbid(struct gy_region *region, const gantry_task *task, const char *why);
+static inline gantry_task *gy_region_first_task(const struct gy_region *region)
+{
+    return region->plan->members[region->first];
+}
+
+/* From a callback: what it just did cannot be replayed, so from now on its region is called in every run. */
+void gy_replay_forbid(struct gantry_dispatcher *d, const gantry_task *task, const char *why);
+/* From a callback: `target` is completed behind the work of the region being recorded, if there is one. */
+void gy_replay_note_completion(struct gantry_dispatcher *d, const gantry_task *task, gantry_task *target);
+/* A task has launched all it will. */
+void gy_replay_note_finished(struct gantry_dispatcher *d, gantry_status result);
+
+#endif
