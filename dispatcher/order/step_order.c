@@ -36,14 +36,15 @@ static void drop_passed(struct gy_gpu_order *order)
     }
 }
 
-/* True when the position on stream `i` comes before the one on some other stream. */
+/* True when the position on stream `i` comes before the one on some other stream.  What that stream has
+ * waited for after its position closed, for another manager's work, is not before the position. */
 static bool is_implied(const struct gy_gpu_order *order, uint32_t i)
 {
     const struct gy_clock *before = &order->before;
     for (uint64_t left = before->streams & ~(UINT64_C(1) << i); left != 0; left &= left - 1) {
         uint32_t j = (uint32_t)__builtin_ctzll(left);
         const struct gy_stream *s = &order->streams->streams[j];
-        if (s->tail == before->seq[j] && s->known[i] >= before->seq[i]) {
+        if (s->tail == before->seq[j] && s->learnt_at < s->tail && s->known[i] >= before->seq[i]) {
             return true;
         }
     }

@@ -426,6 +426,7 @@ static inline void learn(struct gy_streams *streams, struct gy_stream *own, uint
 {
     if (own->known[of] < seq) {
         own->known[of] = seq;
+        own->learnt_at = own->tail;
         overtake(&streams->streams[of], seq);
     }
 }

@@ -51,7 +51,8 @@ struct gy_stream {
     CUstream plain;     /* immutable; what callbacks know */
     CUstream shadow;    /* takes its part in captures, so that `plain` is free for others; NULL: none yet */
 
-    uint64_t known[GY_STREAMS_MAX];  /* per stream: the position our tail is ordered after */
+    uint64_t known[GY_STREAMS_MAX];  /* per stream: the position that work enqueued now comes after */
+    uint64_t learnt_at;              /* the tail when `known` has last grown by a wait */
     uint64_t seqs[GY_STREAM_EVENTS]; /* where `events` were recorded, 0: never; a search touches one line */
     uint32_t next_event;             /* slot of `events` to record into next */
     struct gy_stream_event events[GY_STREAM_EVENTS];

@@ -1,5 +1,5 @@
 /* The stream rules and the waits, one decision at a time. */
-#include "dispatcher/order/streams.h"
+#include "dispatcher/order/step_order.h"
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/gpu_fixture.h"
 
@@ -368,6 +368,54 @@ static void test_a_shared_stream_is_busy_until_its_last_task_ends(void **state)
     }
 }
 
+/* A stream that is ordered after nothing of `stream`. */
+static uint32_t assign_other_than(struct pool *pool, uint32_t stream)
+{
+    uint32_t other = assign(pool, GY_TRAIL_NONE);
+    return other != stream ? other : assign(pool, GY_TRAIL_NONE);
+}
+
+/* An event that is older than a wait of its stream does not come after what that wait is for. */
+static void test_a_wait_behind_a_step_is_none_of_its_order(void **state)
+{
+    struct pool *pool = *state;
+    struct gy_gpu_order *order = gy_step_order_open(&pool->streams);
+    assert_non_null(order);
+    uint32_t first = assign(pool, GY_TRAIL_NONE), second = assign(pool, GY_TRAIL_NONE);
+    uint64_t position = finish(pool, first, 0);
+    gy_step_order_note(order, 1, first);
+    (void)finish(pool, second, 2); /* its event is recorded now */
+    gy_step_order_note(order, 1, second);
+    assert_ok(gy_streams_wait(&pool->streams, second, position)); /* for another manager's task */
+
+    uint32_t next = assign_other_than(pool, first);
+    assert_ok(gy_step_order_enter(order, 2, next));
+    assert_int_equal(pool->streams.streams[next].known[first], 1);
+    assert_int_equal(pool->streams.streams[next].known[second], 1);
+    gy_step_order_close(order);
+}
+
+/* One that the work waited for does. */
+static void test_what_a_step_waited_for_is_implied_by_its_end(void **state)
+{
+    struct pool *pool = *state;
+    struct gy_gpu_order *order = gy_step_order_open(&pool->streams);
+    assert_non_null(order);
+    uint32_t first = assign(pool, GY_TRAIL_NONE), second = assign(pool, GY_TRAIL_NONE);
+    uint64_t position = finish(pool, first, 0);
+    gy_step_order_note(order, 1, first);
+    assert_ok(gy_streams_wait(&pool->streams, second, position));
+    (void)finish(pool, second, 2);
+    gy_step_order_note(order, 1, second);
+
+    uint64_t before = waits(pool);
+    uint32_t next = assign_other_than(pool, first);
+    assert_ok(gy_step_order_enter(order, 2, next));
+    assert_int_equal(pool->streams.streams[next].known[first], 1);
+    assert_int_equal(waits(pool), before + 1);
+    gy_step_order_close(order);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_pool, close_pool)
 
 int main(void)
@@ -394,6 +442,8 @@ int main(void)
         TEST(test_what_has_passed_stays_passed),
         TEST(test_two_dependents_get_an_event_at_once),
         TEST(test_a_shared_stream_is_busy_until_its_last_task_ends),
+        TEST(test_a_wait_behind_a_step_is_none_of_its_order),
+        TEST(test_what_a_step_waited_for_is_implied_by_its_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
