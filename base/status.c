@@ -88,7 +88,11 @@ gantry_status gy_fail(gantry_status status, int native, const char *file, int li
 {
     struct gy_error error = {.status = status, .native = native};
     char place[128]; /* of a cause too long for the text, the end is cut, not the place */
-    int place_bytes = snprintf(place, sizeof(place), " [%s, %s:%d]", gantry_status_name(status), file, line);
+    const char *name = gantry_status_name(status);
+    /* Where in the library's source: for whoever works on it, and asks for all that it says. */
+    int place_bytes = gy_log_enabled(GANTRY_LOG_DEBUG)
+                          ? snprintf(place, sizeof(place), " [%s, %s:%d]", name, file, line)
+                          : snprintf(place, sizeof(place), " [%s]", name);
     size_t room =
         sizeof(error.text) - ((size_t)place_bytes < sizeof(place) ? (size_t)place_bytes : sizeof(place));
     va_list args;

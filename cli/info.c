@@ -60,7 +60,8 @@ static bool read_device(const struct request *request, struct report *report)
 {
     gantry_driver_choice choice = request->choice;
     gantry_context *context = NULL;
-    gantry_set_log(keep_reason, report->why, GANTRY_LOG_DEBUG);
+    gantry_set_log(keep_reason, report->why,
+                   cli_log_level > GANTRY_LOG_INFO ? cli_log_level : GANTRY_LOG_INFO);
     gantry_status status = open_context(request, report, &context);
     gantry_set_log(cli_log_to_stderr, NULL, cli_log_level);
     gantry_context_destroy(context);

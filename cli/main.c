@@ -10,7 +10,6 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -20,33 +19,14 @@ static const char *const level_names[] = {"error", "warning", "info", "debug", N
 
 gantry_log_level cli_log_level = GANTRY_LOG_INFO;
 
-/* Places in the source are for whoever works on the library: " [GANTRY_ERR_IO, heap/heap.c:12]" becomes
- * " [GANTRY_ERR_IO]". */
-static void cut_places(char *line)
-{
-    char *from = line, *mark;
-    while ((mark = strstr(from, " [GANTRY_")) != NULL) {
-        char *comma = strchr(mark, ','), *end = strchr(mark, ']');
-        from = mark + 1;
-        if (comma != NULL && end != NULL && comma < end) {
-            memmove(comma, end, strlen(end) + 1);
-        }
-    }
-}
-
 void cli_log_to_stderr(void *user, gantry_log_level level, const char *line)
 {
     (void)user;
-    char *copy = cli_log_level < GANTRY_LOG_DEBUG ? strdup(line) : NULL;
-    if (copy != NULL) {
-        cut_places(copy);
-    }
     flockfile(stderr); /* of lines of other threads */
     fprintf(stderr, "gantry: %s: ", level_names[level]);
-    cli_print_text(stderr, copy != NULL ? copy : line, 0, CLI_ANY_LENGTH);
+    cli_print_text(stderr, line, 0, CLI_ANY_LENGTH);
     fputc('\n', stderr);
     funlockfile(stderr);
-    free(copy);
 }
 
 static const struct cli_command *find_command(const char *name)

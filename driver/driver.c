@@ -149,8 +149,11 @@ static gantry_status open_kind(enum kind kind, void **library, struct gy_error *
     const char *why = dlerror();
     /* The loader's words for the usual case, a machine without a GPU, read like a fault. */
     bool is_absent = strstr(why, "No such file") != NULL && strncmp(why, CUDA_LIBRARY ":", 13) == 0;
-    return describe(error, GANTRY_ERR_NO_DRIVER, 0, "CUDA driver: %s",
-                    is_absent ? CUDA_LIBRARY " is not installed" : why);
+    if (is_absent) {
+        return describe(error, GANTRY_ERR_NO_DRIVER, 0,
+                        "no NVIDIA driver is installed: " CUDA_LIBRARY " was not found");
+    }
+    return describe(error, GANTRY_ERR_NO_DRIVER, 0, "CUDA driver: %s", why);
 }
 
 /* ---- filling the table ---------------------------------------------------------------------- */

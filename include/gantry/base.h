@@ -72,7 +72,8 @@ GANTRY_API const char *gantry_status_name(gantry_status status);
 GANTRY_API const char *gantry_status_text(gantry_status status);
 
 /** What went wrong in the calling thread's latest failed call: cause, the failing driver call with
- *  its CUresult name where there was one, and file:line.  "" when nothing has failed yet.
+ *  its CUresult name where there was one, and the status's name; at log level debug also file:line of the
+ *  library's source.  "" when nothing has failed yet.
  *  The string belongs to the thread and is valid until its next failing call. */
 GANTRY_API const char *gantry_last_error(void);
 

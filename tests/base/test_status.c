@@ -49,10 +49,29 @@ static void test_version_is_that_of_the_header(void **state)
     assert_string_equal(gantry_version(), expected);
 }
 
-static void test_error_text_has_cause_status_and_place(void **state)
+static void swallow(void *user, gantry_log_level level, const char *line)
+{
+    (void)user;
+    (void)level;
+    (void)line;
+}
+
+static void test_error_text_has_cause_and_status(void **state)
+{
+    (void)state;
+    gantry_set_log(swallow, NULL, GANTRY_LOG_INFO);
+    assert_int_equal(GY_FAIL(GANTRY_ERR_STATE, "crane %d is up", 7), GANTRY_ERR_STATE);
+    assert_string_equal(gantry_last_error(), "crane 7 is up [GANTRY_ERR_STATE]");
+    gantry_set_log(NULL, NULL, GANTRY_LOG_DEBUG);
+    assert_int_equal(GY_FAIL(GANTRY_ERR_STATE, "crane %d is up", 8), GANTRY_ERR_STATE);
+    assert_string_equal(gantry_last_error(), "crane 8 is up [GANTRY_ERR_STATE]");
+}
+
+static void test_error_text_has_its_place_at_level_debug(void **state)
 {
     (void)state;
     char place[64];
+    gantry_set_log(swallow, NULL, GANTRY_LOG_DEBUG);
     gantry_status status = GY_FAIL(GANTRY_ERR_STATE, "crane %d is up", 7);
     snprintf(place, sizeof(place), "test_status.c:%d]", __LINE__ - 1);
     assert_int_equal(status, GANTRY_ERR_STATE);
@@ -60,6 +79,7 @@ static void test_error_text_has_cause_status_and_place(void **state)
     assert_ptr_equal(strstr(text, "crane 7 is up [GANTRY_ERR_STATE, "), text);
     assert_string_equal(text + strlen(text) - strlen(place), place);
     assert_int_equal(gantry_last_native_error(), 0);
+    gantry_set_log(NULL, NULL, GANTRY_LOG_ERROR);
 }
 
 static void test_native_code_is_kept_and_replaced(void **state)
@@ -75,6 +95,7 @@ static void test_native_code_is_kept_and_replaced(void **state)
 static void test_a_long_cause_keeps_its_place(void **state)
 {
     (void)state;
+    gantry_set_log(swallow, NULL, GANTRY_LOG_DEBUG);
     char cause[2 * GY_ERROR_TEXT_BYTES];
     memset(cause, 'x', sizeof(cause));
     cause[sizeof(cause) - 1] = '\0';
@@ -82,6 +103,7 @@ static void test_a_long_cause_keeps_its_place(void **state)
     assert_true(strlen(gantry_last_error()) < GY_ERROR_TEXT_BYTES);
     assert_non_null(strstr(gantry_last_error(), "x [GANTRY_ERR_IO, "));
     assert_non_null(strstr(gantry_last_error(), "test_status.c:"));
+    gantry_set_log(NULL, NULL, GANTRY_LOG_ERROR);
 }
 
 struct other {
@@ -177,7 +199,8 @@ int main(void)
         cmocka_unit_test(test_status_values_are_distinct_and_without_gaps),
         cmocka_unit_test(test_unknown_status_has_a_name_too),
         cmocka_unit_test(test_version_is_that_of_the_header),
-        cmocka_unit_test(test_error_text_has_cause_status_and_place),
+        cmocka_unit_test(test_error_text_has_cause_and_status),
+        cmocka_unit_test(test_error_text_has_its_place_at_level_debug),
         cmocka_unit_test(test_native_code_is_kept_and_replaced),
         cmocka_unit_test(test_a_long_cause_keeps_its_place),
         cmocka_unit_test(test_errors_belong_to_threads_and_can_be_handed_over),

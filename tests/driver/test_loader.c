@@ -272,6 +272,7 @@ static void test_failed_call_is_told_with_its_name_and_place(void **state)
     const struct gy_driver *driver;
     CUdevice device;
     assert_ok(gy_driver_open(GANTRY_DRIVER_CUDA, &driver));
+    gantry_set_log(keep_info, NULL, GANTRY_LOG_DEBUG); /* places are told at this level */
     assert_int_equal(GY_DRIVER_CALL(driver, cuDeviceGet(&device, 9)), GANTRY_ERR_NO_DEVICE);
     assert_non_null(
         strstr(gantry_last_error(), "cuDeviceGet(&device, 9): CUDA_ERROR_INVALID_DEVICE (101): "));
