@@ -12,7 +12,7 @@ static enum gd_phase phase_of(const gantry_task *task)
 }
 
 /* Path of a task, step 5 of 8: a ready task gets a stream and a bin. */
-static GY_INLINE void place(struct gantry_dispatcher *d, gantry_task *task)
+static GY_INLINE void place(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task)
 {
     struct gy_task_gpu *gpu = gy_task_gpu(task);
     if (__builtin_expect(gy_context_is_lost(d->config.context), 0)) {
@@ -34,20 +34,20 @@ static GY_INLINE void place(struct gantry_dispatcher *d, gantry_task *task)
     gy_task_prefetch_self(task);
     gpu->stream = (uint16_t)(stream + 1);
     gpu->launch_index = 0;
-    gy_gpu_list_append(&d->bins[phase_of(task)], task, task);
+    gy_gpu_list_append(&round->bins.of[phase_of(task)], task, task);
 }
 
-void gy_gd_place(struct gantry_dispatcher *d, gantry_task *task)
+void gy_gd_place(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task)
 {
-    place(d, task);
+    place(d, round, task);
 }
 
-static GY_INLINE void take_in(struct gantry_dispatcher *d, gantry_task *task)
+static GY_INLINE void take_in(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task)
 {
     if (__builtin_expect(!gy_task_is_gpu(task), 0)) { /* a sync point, see gy_task_is_awaited() */
         gy_task_release_owing(task, GANTRY_OK, &d->debt);
-    } else if (!gy_replay_take(d, task)) {
-        place(d, task);
+    } else if (!gy_replay_take(d, round, task)) {
+        place(d, round, task);
     }
 }
 
@@ -70,7 +70,7 @@ static inline gantry_task *pop(struct gy_gpu_list *list)
 }
 
 /* Tasks that waited for memory: bin those that have it now, fail those that will never have it. */
-static GY_RARE void poll_admission(struct gantry_dispatcher *d)
+static GY_RARE void poll_admission(struct gantry_dispatcher *d, struct gy_round *round)
 {
     gy_admission_poll(&d->admission);
     gantry_task *task;
@@ -78,24 +78,24 @@ static GY_RARE void poll_admission(struct gantry_dispatcher *d)
         gy_gd_release_failed(d, task, gy_admission_fail(&d->admission, gy_task_memory(task)));
     }
     while ((task = pop(&d->admission.ready)) != NULL) {
-        take_in(d, task);
+        take_in(d, round, task);
     }
 }
 
 /* Take everything submitted since the last poll, here or elsewhere, into the bins.  Releasing a failed task
  * may submit more, so go on until nothing comes. */
-void gy_gd_poll(struct gantry_dispatcher *d)
+void gy_gd_poll(struct gantry_dispatcher *d, struct gy_round *round)
 {
     for (;;) {
         for (gantry_task *task; (task = pop(&d->local)) != NULL;) {
-            take_in(d, task);
+            take_in(d, round, task);
         }
         if (!gy_inbox_is_empty(&d->inbox)) {
             (void)gy_inbox_take(&d->inbox, &d->local);
         }
         gy_gd_return_streams_if_due(d);
         if (d->local.first == NULL && gy_admission_is_busy(&d->admission)) {
-            poll_admission(d);
+            poll_admission(d, round);
         }
         if (d->local.first == NULL) {
             return;

@@ -2,13 +2,13 @@
 #ifndef DISPATCHER_INTAKE_H
 #define DISPATCHER_INTAKE_H
 
-#include "dispatcher/internal.h"
+#include "dispatcher/round.h"
 
-/* Give a ready task its stream and bin. */
-void gy_gd_place(struct gantry_dispatcher *d, gantry_task *task);
+/* Give a ready task its stream and bin in `round`. */
+void gy_gd_place(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task);
 
-/* Take everything submitted since the last poll, here or elsewhere, into the bins. */
-void gy_gd_poll(struct gantry_dispatcher *d);
+/* Take everything submitted since the last poll, here or elsewhere, into `round`. */
+void gy_gd_poll(struct gantry_dispatcher *d, struct gy_round *round);
 
 /* Rule 5.  The last open step has ended, so whatever is binned or arrives now is of a newer one; what that
  * has reserved already is given up, which costs it a wait at most. */

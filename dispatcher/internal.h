@@ -2,14 +2,13 @@
 #ifndef DISPATCHER_INTERNAL_H
 #define DISPATCHER_INTERNAL_H
 
+#include "dispatcher/bins.h"
 #include "dispatcher/completion_rings.h"
 #include "dispatcher/gates/shares.h"
 #include "dispatcher/inbox.h"
 #include "dispatcher/order/step_order.h"
 #include "dispatcher/ways/graphs.h"
 #include "dispatcher/ways/regions.h"
-
-enum gd_phase { GD_HTOD, GD_KERNEL, GD_DTOH, GD_PHASES };
 
 /* States of the dispatcher thread; gd_enter() in loop.c is the only writer.
  *
@@ -50,14 +49,10 @@ struct gantry_dispatcher {
     struct gy_plan_list plans;             /* its own guards */
     struct gy_region *due, *last_due;      /* GD only: regions whose roots are all ready; NULL: none */
     struct gy_region *throttled;           /* GD only: the same that a share holds back; NULL: none */
-    struct gy_recording recording;         /* GD only */
     bool told_streams;                     /* GD only: said in the log that streams mode replays nothing */
     struct gd_counters counters;           /* atomic */
     struct gy_gpu_list local;              /* GD only: submitted on GD itself, not binned yet */
-    struct gy_gpu_list bins[GD_PHASES];    /* GD only: ready tasks by flavour, in order */
     enum gd_state state;                   /* GD only */
-    bool in_batch;                         /* GD only: this round has launched something */
-    bool as_graph;                         /* GD only: this round captures what can be captured */
     struct gy_launchers *launchers;        /* immutable; NULL: GD calls all callbacks */
     _Atomic(gantry_submission) submission; /* atomic */
     gy_mutex batch_lock;                   /* rank LEAF */
@@ -67,13 +62,9 @@ struct gantry_dispatcher {
     uint32_t users;                        /* guarded by batch_lock: task managers */
     void (*last)(void *user);       /* guarded by batch_lock: see gy_dispatcher_abandon(); NULL: not yet */
     void *last_user;                /* guarded by batch_lock */
-    struct gy_lane *lane;           /* GD only: of the task that is being called; NULL: none */
-    bool last_in_phase;             /* GD only: no other task is known to follow in this phase */
-    enum gd_phase phase;            /* GD only */
     uint64_t patience_ns;           /* GD only: how long an adaptive wait spins before it sleeps */
     _Atomic(uint64_t) announced_ns; /* atomic: when a step's first GPU task was submitted, lately; 0: never */
     struct gy_gpu_debt debt;        /* GD only: settled before it waits */
-    uint64_t phase_since_ns;        /* GD only: time of the phase counted up to here */
     const struct gy_error *last_error; /* GD only: its own */
     _Atomic(bool) closing;             /* atomic; never goes back */
     _Atomic(uint32_t) open_steps;      /* atomic: steps begun and not ended */
@@ -91,7 +82,9 @@ struct gantry_launch {
     struct gantry_dispatcher *dispatcher;
     struct gy_launcher *launcher; /* other callbacks run beside this one: who calls it; NULL: none do */
     gantry_task *task;
-    CUstream stream; /* where its launch functions enqueue now */
+    struct gy_round *round; /* that it is part of */
+    struct gy_lane *lane;   /* what it is measured with; NULL: nothing */
+    CUstream stream;        /* where its launch functions enqueue now */
     uint32_t stream_index;
     uint32_t index;
     uint64_t flow;             /* joins what the task does in a recording; 0: none */
@@ -114,12 +107,6 @@ static inline struct gantry_partition *gy_gd_partition(const struct gantry_dispa
                                                        const gantry_task *task)
 {
     return &d->config.partitions->partitions[gy_gd_partition_index(d, task)];
-}
-
-static inline bool gy_gd_bins_are_empty(const struct gantry_dispatcher *d)
-{
-    return d->bins[GD_HTOD].first == NULL && d->bins[GD_KERNEL].first == NULL &&
-           d->bins[GD_DTOH].first == NULL;
 }
 
 static inline void gy_gd_count(_Atomic(uint64_t) *counter, uint64_t n)

@@ -111,7 +111,7 @@ gantry_status gantry_launch_request_sync_point(gantry_launch *launch)
     if (status != GANTRY_OK) {
         return status;
     }
-    gy_replay_forbid(launch->dispatcher, launch->task, "it asks for a sync point");
+    gy_replay_forbid(launch, "it asks for a sync point");
     const bool aside = launch->aside;
     status = gy_aside_settle(launch);
     if (status != GANTRY_OK) {

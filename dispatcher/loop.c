@@ -34,16 +34,16 @@ static bool may_go(enum gd_state from, enum gd_state to)
 }
 #endif
 
-static bool has_work(const struct gantry_dispatcher *d)
+static bool has_work(const struct gantry_dispatcher *d, const struct gy_round *round)
 {
-    return !gy_gd_bins_are_empty(d) || d->due != NULL;
+    return !gy_bins_are_empty(&round->bins) || d->due != NULL;
 }
 
 /* The only writer of d->state. */
-static void gd_enter(struct gantry_dispatcher *d, enum gd_state next)
+static void gd_enter(struct gantry_dispatcher *d, const struct gy_round *round, enum gd_state next)
 {
     assert(may_go(d->state, next));
-    assert(next != GD_STATE_IDLE || gy_gd_bins_are_empty(d));
+    assert(next != GD_STATE_IDLE || gy_bins_are_empty(&round->bins));
     d->state = next;
 }
 
@@ -101,14 +101,14 @@ static void wait_for_work(struct gantry_dispatcher *d, uint32_t seen, bool tasks
 /* ---- a round -------------------------------------------------------------------------------- */
 
 /* While recording: how much is waiting when a round begins; in all. */
-static uint32_t count_queues(const struct gantry_dispatcher *d)
+static uint32_t count_queues(const struct gy_round *round)
 {
     static const char *const names[GD_PHASES] = {"HtoD tasks waiting", "Kernel tasks waiting",
                                                  "DtoH tasks waiting"};
     uint32_t all = 0;
     for (enum gd_phase phase = GD_HTOD; phase < GD_PHASES; phase++) {
         uint32_t count = 0;
-        for (gantry_task *task = d->bins[phase].first; task != NULL; task = gy_task_gpu(task)->next) {
+        for (gantry_task *task = round->bins.of[phase].first; task != NULL; task = gy_task_gpu(task)->next) {
             count++;
         }
         gy_profile_count(gy_profile_generation(), names[phase], count);
@@ -118,11 +118,11 @@ static uint32_t count_queues(const struct gantry_dispatcher *d)
 }
 
 /* What auto knows a batch by: the launch functions that are ready when it begins. */
-static uint64_t shape_of(const struct gantry_dispatcher *d)
+static uint64_t shape_of(const struct gy_round *round)
 {
     uint64_t shape = 1;
     for (int phase = 0; phase < GD_PHASES; phase++) {
-        for (gantry_task *task = d->bins[phase].first; task != NULL; task = gy_task_gpu(task)->next) {
+        for (gantry_task *task = round->bins.of[phase].first; task != NULL; task = gy_task_gpu(task)->next) {
             shape = (shape ^ (uint64_t)(uintptr_t)gy_task_launch_fn(task)) * UINT64_C(0x9e3779b97f4a7c15);
             shape ^= shape >> 29;
         }
@@ -131,29 +131,29 @@ static uint64_t shape_of(const struct gantry_dispatcher *d)
 }
 
 /* One walk through the phases. */
-static void run_round(struct gantry_dispatcher *d)
+static void run_round(struct gantry_dispatcher *d, struct gy_round *round)
 {
     gantry_submission mode = atomic_load_explicit(&d->submission, memory_order_relaxed);
     bool may_capture = !d->config.synchronous;
     bool automatic = mode == GANTRY_SUBMISSION_AUTO && may_capture;
-    uint64_t shape = automatic ? shape_of(d) : 0;
+    uint64_t shape = automatic ? shape_of(round) : 0;
     bool chosen = automatic && gy_graphs_choose(&d->graphs, shape);
-    d->as_graph = chosen || (mode == GANTRY_SUBMISSION_GRAPHS && may_capture);
+    round->as_graph = chosen || (mode == GANTRY_SUBMISSION_GRAPHS && may_capture);
     d->graphs.part = 0;
-    d->in_batch = false;
+    round->in_batch = false;
     gantry_batch_stats before = {.struct_size = sizeof(before)};
     gantry_batch_stats now = before;
     gy_gd_read_batch(d, &before);
     uint32_t waiting = 0;
     if (gy_span_on()) {
         gy_gd_count_heap(d);
-        waiting = count_queues(d);
+        waiting = count_queues(round);
     }
     gy_gpu_time_begin_batch(d->config.time, waiting);
     gy_cta_begin_batch(gy_gpu_time_ctas(d->config.time));
-    gy_gd_walk_once(d);
+    gy_gd_walk_once(d, round);
     gy_gd_flush(d);
-    if (d->in_batch) {
+    if (round->in_batch) {
         gy_gd_end_batch(d, &before, &now);
         if (automatic) {
             gy_graphs_learn(&d->graphs, shape, chosen, now.ns, now.launch_calls);
@@ -162,14 +162,14 @@ static void run_round(struct gantry_dispatcher *d)
 }
 
 /* A region, all that it makes ready at once included. */
-static void run_due(struct gantry_dispatcher *d)
+static void run_due(struct gantry_dispatcher *d, struct gy_round *round)
 {
     gantry_batch_stats before = {.struct_size = sizeof(before)};
     gantry_batch_stats now = before;
     gy_gd_read_batch(d, &before);
     uint64_t batches = atomic_load_explicit(&d->counters.batches, memory_order_relaxed);
-    gy_replay_run_due(d);
-    gy_gd_poll(d);
+    gy_replay_run_due(d, round);
+    gy_gd_poll(d, round);
     gy_gd_flush_completions(d); /* those that the end of its tasks has asked for */
     gy_gpu_debt_settle(&d->debt);
     if (atomic_load_explicit(&d->counters.batches, memory_order_relaxed) != batches) {
@@ -180,28 +180,28 @@ static void run_due(struct gantry_dispatcher *d)
 /* ---- batches -------------------------------------------------------------------------------- */
 
 /* Runs were cancelled: nothing of them waits for a share or for memory any more. */
-static GY_COLD void let_cancelled_go(struct gantry_dispatcher *d, uint32_t cancels)
+static GY_COLD void let_cancelled_go(struct gantry_dispatcher *d, struct gy_round *round, uint32_t cancels)
 {
     d->cancels_seen = cancels;
     if (gy_shares_any(&d->shares)) {
-        gy_shares_cancel(&d->shares, d->bins);
+        gy_shares_cancel(&d->shares, &round->bins);
         gy_replay_try_again(d);
     }
     gy_admission_cancel(&d->admission);
 }
 
 /* What shares hold back and may be launched now goes to the bins, and regions are due again. */
-static void unhold(struct gantry_dispatcher *d, bool all)
+static void unhold(struct gantry_dispatcher *d, struct gy_round *round, bool all)
 {
     uint32_t cancels = atomic_load_explicit(&d->cancels, memory_order_acquire);
     if (__builtin_expect(cancels != d->cancels_seen, 0)) {
-        let_cancelled_go(d, cancels);
+        let_cancelled_go(d, round, cancels);
     }
-    if (gy_shares_any(&d->shares) && gy_shares_unhold(&d->shares, d->bins, all)) {
+    if (gy_shares_any(&d->shares) && gy_shares_unhold(&d->shares, &round->bins, all)) {
         gy_replay_try_again(d);
     }
     if (__builtin_expect(d->shares.watcher != NULL, 0)) {
-        gy_watcher_unhold(d->shares.watcher, &d->bins[GD_KERNEL], all);
+        gy_watcher_unhold(d->shares.watcher, &round->bins, all);
     }
 }
 
@@ -220,41 +220,42 @@ static bool settle_memory(struct gantry_dispatcher *d)
 }
 
 /* Walk the phases until the bins are empty. */
-static void run_batch(struct gantry_dispatcher *d)
+static void run_batch(struct gantry_dispatcher *d, struct gy_round *round)
 {
-    gd_enter(d, GD_STATE_BATCH);
+    gd_enter(d, round, GD_STATE_BATCH);
     uint64_t span = gy_span_begin();
     const struct gy_span_ranges *ranges = gy_span_push(span, "GD batch");
-    while (has_work(d)) {
+    while (has_work(d, round)) {
         if (d->due != NULL) {
-            run_due(d);
+            run_due(d, round);
         } else {
-            run_round(d);
+            run_round(d, round);
         }
-        gy_gd_poll(d);
+        gy_gd_poll(d, round);
         if (gy_admission_is_asked(&d->admission) && settle_memory(d)) {
-            gy_gd_poll(d); /* there may be work without end that has nothing to do with it */
+            gy_gd_poll(d, round); /* there may be work without end that has nothing to do with it */
         }
-        unhold(d, false);
-        if (!has_work(d) && gy_shares_any(&d->shares)) { /* what was launched again has left its turn open */
+        unhold(d, round, false);
+        if (!has_work(d, round) && gy_shares_any(&d->shares)) {
+            /* What was launched again has left its turn open. */
             gy_gd_publish_shares(d, true);
             gy_gd_flush_completions(d);
-            unhold(d, false);
+            unhold(d, round, false);
         }
     }
     gy_span_pop(ranges);
     gy_span_end(GY_SPAN_BATCH, "GD batch", span,
                 atomic_load_explicit(&d->counters.batches, memory_order_relaxed));
-    gd_enter(d, GD_STATE_IDLE);
+    gd_enter(d, round, GD_STATE_IDLE);
 }
 
 /* GD has nothing to do: follow a lost context. */
-static void idle_chores(struct gantry_dispatcher *d)
+static void idle_chores(struct gantry_dispatcher *d, const struct gy_round *round)
 {
     gy_gd_return_streams_if_due(d);
     if (d->state == GD_STATE_IDLE && gy_context_is_lost(d->config.context) &&
         !gy_shares_hold_any(&d->shares)) {
-        gd_enter(d, GD_STATE_FAILED);
+        gd_enter(d, round, GD_STATE_FAILED);
         for (uint32_t i = 0; i < d->streams.limit; i++) {
             (void)gy_deferred_collect(&d->deferred, i, true); /* nobody else may see their turn come */
         }
@@ -273,6 +274,7 @@ static bool may_read(struct gantry_dispatcher *d)
 void gy_gd_main(void *arg)
 {
     struct gantry_dispatcher *d = arg;
+    struct gy_round own = {.recording = NULL}, *round = &own;
     gy_gd_current = d;
     gy_thread_serve();
     gy_cta_serve(gy_gpu_time_ctas(d->config.time));
@@ -286,31 +288,31 @@ void gy_gd_main(void *arg)
         uint32_t seen = atomic_load(&d->inbox.signals);
         bool closing = atomic_load(&d->closing);
         gy_gpu_debt_settle(&d->debt);
-        unhold(d, closing || gy_context_is_lost(d->config.context));
-        if (!gy_gd_bins_are_empty(d) || (d->state == GD_STATE_IDLE && d->due != NULL)) {
-            run_batch(d);
+        unhold(d, round, closing || gy_context_is_lost(d->config.context));
+        if (!gy_bins_are_empty(&round->bins) || (d->state == GD_STATE_IDLE && d->due != NULL)) {
+            run_batch(d, round);
             continue;
         }
-        idle_chores(d);
+        idle_chores(d, round);
         if (may_read(d)) {
-            gy_gd_poll(d);
+            gy_gd_poll(d, round);
         }
         while (d->state == GD_STATE_FAILED && d->due != NULL) {
-            gy_replay_run_due(d); /* its tasks are released as FAILED */
-            gy_gd_poll(d);
+            gy_replay_run_due(d, round); /* its tasks are released as FAILED */
+            gy_gd_poll(d, round);
         }
         gy_gd_flush_completions(d); /* what ended without a batch may have asked for some */
         gy_gpu_debt_settle(&d->debt);
         gy_point(GY_POINT_INBOX_READ, &d->inbox);
-        if (has_work(d)) {
-            run_batch(d);
+        if (has_work(d, round)) {
+            run_batch(d, round);
         } else if (closing) {
             break;
         } else if (!settle_memory(d) || !may_read(d)) {
             wait_for_work(d, seen, may_read(d));
         }
     }
-    gd_enter(d, GD_STATE_CLOSED);
+    gd_enter(d, round, GD_STATE_CLOSED);
     if (pushed) {
         (void)gy_context_pop(d->config.context);
     }

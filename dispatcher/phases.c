@@ -13,32 +13,32 @@ static const char *const phase_names[GD_PHASES] = {"GD HtoD", "GD Kernel", "GD D
 /* True when the task's share is used up: it is held until it may be launched.  While a region is recorded
  * that was decided for all of it.  What was cancelled is not held: it is released, or, where it has begun,
  * goes on, on credit. */
-static GY_RARE bool hold_back(struct gantry_dispatcher *d, enum gd_phase phase, gantry_task *task)
+static GY_RARE bool hold_back(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task)
 {
     if (atomic_load_explicit(&d->closing, memory_order_relaxed) || gy_context_is_lost(d->config.context)) {
         return false;
     }
     struct gy_watcher *watcher = d->shares.watcher;
     bool ends = !gy_task_may_begin(task);
-    if (__builtin_expect(watcher != NULL, 0) && phase == GD_KERNEL && !ends &&
+    if (__builtin_expect(watcher != NULL, 0) && round->phase == GD_KERNEL && !ends &&
         !gy_utilisation_admits(watcher->use)) {
         gy_gpu_list_append(&watcher->held, task, task);
         return true;
     }
     struct gy_lane *lane = gy_gd_lane(d, task);
-    if (lane == NULL || d->recording.region != NULL || (ends && gy_task_gpu(task)->launch_index == 0) ||
+    if (lane == NULL || round->recording != NULL || (ends && gy_task_gpu(task)->launch_index == 0) ||
         (ends ? gy_lane_has_room : gy_lane_admits)(&d->shares, lane)) {
         return false;
     }
-    gy_lane_hold(lane, phase, task);
+    gy_lane_hold(lane, round->phase, task);
     return true;
 }
 
 /* Callbacks may be called by several threads at once: nothing is captured, measured or recorded, and they are
  * not waited for one by one. */
-static bool may_call_at_once(const struct gantry_dispatcher *d)
+static bool may_call_at_once(const struct gantry_dispatcher *d, const struct gy_round *round)
 {
-    return d->launchers != NULL && !d->as_graph && !d->graphs.capturing && d->recording.region == NULL &&
+    return d->launchers != NULL && !round->as_graph && !d->graphs.capturing && round->recording == NULL &&
            !d->config.synchronous && !d->streams.device_wide && !gy_shares_any(&d->shares) &&
            d->shares.watcher == NULL && !gy_span_on();
 }
@@ -60,24 +60,25 @@ static uint32_t count_apart(gantry_task *task)
 }
 
 /* One call each of the `count` tasks from `task` on, at once; returns the task behind them. */
-static GY_RARE gantry_task *call_at_once(struct gantry_dispatcher *d, struct gy_gpu_list *bin,
+static GY_RARE gantry_task *call_at_once(struct gantry_dispatcher *d, struct gy_round *round,
                                          gantry_task *task, uint32_t count)
 {
     struct gy_launchers *l = d->launchers;
+    struct gy_gpu_list *bin = &round->bins.of[round->phase];
     for (uint32_t i = 0; i < count; i++) {
         gantry_task *next = gy_task_gpu(task)->next;
         gy_task_prefetch_dependents(task);
-        gy_gd_open_turn(d, &l->turns[i], task);
+        gy_gd_open_turn(d, round, &l->turns[i], task);
         task = next;
     }
     gy_launchers_run(l, count);
     for (uint32_t i = 0; i < count; i++) {
         gantry_task *called = l->turns[i].launch.task;
-        d->last_in_phase = task == NULL && i + 1 == count && bin->first == NULL;
-        if (!gy_gd_close_turn(d, &l->turns[i])) {
+        round->last_in_phase = task == NULL && i + 1 == count && bin->first == NULL;
+        if (!gy_gd_close_turn(d, round, &l->turns[i])) {
             gy_gpu_list_append(bin, called, called);
         } else {
-            gy_gd_poll(d);
+            gy_gd_poll(d, round);
         }
     }
     return task;
@@ -85,29 +86,29 @@ static GY_RARE gantry_task *call_at_once(struct gantry_dispatcher *d, struct gy_
 
 /* One pass over `task` and those behind it: a call each.  Those that have more to launch go back to the bin,
  * where the tasks are that join meanwhile and get their first call in the next pass. */
-static void run_pass(struct gantry_dispatcher *d, enum gd_phase phase, gantry_task *task)
+static void run_pass(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task)
 {
-    struct gy_gpu_list *bin = &d->bins[phase];
+    struct gy_gpu_list *bin = &round->bins.of[round->phase];
     gy_task_prefetch_dependents(task);
     while (task != NULL) {
-        uint32_t at_once = may_call_at_once(d) ? count_apart(task) : 0;
+        uint32_t at_once = may_call_at_once(d, round) ? count_apart(task) : 0;
         if (at_once != 0 && gy_launchers_want(d->launchers, at_once)) {
-            task = call_at_once(d, bin, task, at_once);
+            task = call_at_once(d, round, task, at_once);
             continue;
         }
         gantry_task *next = gy_task_gpu(task)->next;
         if (next != NULL) {
             gy_task_prefetch_dependents(next); /* one call may be too short to hide it */
         }
-        d->last_in_phase = next == NULL && bin->first == NULL;
-        if (gy_shares_any(&d->shares) && hold_back(d, phase, task)) {
+        round->last_in_phase = next == NULL && bin->first == NULL;
+        if (gy_shares_any(&d->shares) && hold_back(d, round, task)) {
             task = next;
             continue;
         }
-        if (!gy_gd_step(d, task)) {
+        if (!gy_gd_step(d, round, task)) {
             gy_gpu_list_append(bin, task, task);
         } else {
-            gy_gd_poll(d);
+            gy_gd_poll(d, round);
         }
         task = next;
     }
@@ -123,50 +124,52 @@ static uint64_t count_ended(const struct gantry_dispatcher *d)
 }
 
 /* Run the tasks of one bin, interleaved, until it is empty or others shall have their turn. */
-static void run_phase(struct gantry_dispatcher *d, enum gd_phase phase)
+static void run_phase(struct gantry_dispatcher *d, struct gy_round *round, enum gd_phase phase)
 {
-    struct gy_gpu_list *bin = &d->bins[phase];
+    struct gy_gpu_list *bin = &round->bins.of[phase];
     if (bin->first == NULL) {
         return;
     }
-    d->phase = phase;
-    d->phase_since_ns = gy_clock_ns();
+    round->phase = phase;
+    round->phase_since_ns = gy_clock_ns();
     uint64_t span = gy_span_begin();
     const struct gy_span_ranges *ranges = gy_span_push(span, phase_names[phase]);
-    bool recording = d->recording.region != NULL;
+    bool recording = round->recording != NULL;
     uint32_t most = recording ? MOST_IN_RECORDING : MOST_PASSES;
-    uint32_t most_barren = recording ? MOST_IN_RECORDING : d->as_graph ? MOST_BARREN_IN_CAPTURE : MOST_BARREN;
+    uint32_t most_barren = recording         ? MOST_IN_RECORDING
+                           : round->as_graph ? MOST_BARREN_IN_CAPTURE
+                                             : MOST_BARREN;
     for (uint32_t passes = 0, barren = 0; bin->first != NULL && passes < most && barren < most_barren;
          passes++) {
         gantry_task *first = bin->first;
         uint64_t ended = count_ended(d);
         *bin = (struct gy_gpu_list){NULL, NULL};
-        run_pass(d, phase, first);
+        run_pass(d, round, first);
         barren = count_ended(d) == ended ? barren + 1 : 0;
         if (bin->first != NULL) {
             gy_gpu_debt_settle(&d->debt); /* somebody may wait for a step that is over */
-            gy_gd_poll(d);
+            gy_gd_poll(d, round);
         }
     }
-    gy_gd_count_phase(d);
+    gy_gd_count_phase(d, round);
     gy_span_pop(ranges);
     gy_span_end(GY_SPAN_PHASE, phase_names[phase], span,
                 atomic_load_explicit(&d->counters.batches, memory_order_relaxed));
 }
 
-void gy_gd_walk_once(struct gantry_dispatcher *d)
+void gy_gd_walk_once(struct gantry_dispatcher *d, struct gy_round *round)
 {
     for (enum gd_phase phase = GD_HTOD; phase < GD_PHASES; phase++) {
-        run_phase(d, phase);
+        run_phase(d, round, phase);
     }
 }
 
-bool gy_gd_walk(struct gantry_dispatcher *d)
+bool gy_gd_walk(struct gantry_dispatcher *d, struct gy_round *round)
 {
     uint64_t ended;
     do {
         ended = count_ended(d);
-        gy_gd_walk_once(d);
-    } while (!gy_gd_bins_are_empty(d) && count_ended(d) != ended);
-    return gy_gd_bins_are_empty(d);
+        gy_gd_walk_once(d, round);
+    } while (!gy_bins_are_empty(&round->bins) && count_ended(d) != ended);
+    return gy_bins_are_empty(&round->bins);
 }

@@ -2,12 +2,12 @@
 #ifndef DISPATCHER_PHASES_H
 #define DISPATCHER_PHASES_H
 
-#include "dispatcher/internal.h"
+#include "dispatcher/round.h"
 
 /* Walk the phases once. */
-void gy_gd_walk_once(struct gantry_dispatcher *d);
+void gy_gd_walk_once(struct gantry_dispatcher *d, struct gy_round *round);
 /* Walk the phases, again and again, until the bins are empty.  False: they are not, after a walk in which no
  * task has ended. */
-bool gy_gd_walk(struct gantry_dispatcher *d);
+bool gy_gd_walk(struct gantry_dispatcher *d, struct gy_round *round);
 
 #endif

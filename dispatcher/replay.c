@@ -7,8 +7,6 @@
 #include "dispatcher/ways/metered.h"
 #include "dispatcher/ways/regions.h"
 
-#include <string.h>
-
 /* ---- how a region is run --------------------------------------------------------------------- */
 
 /* Graphs are what the application wants, and nothing needs to see single launches. */
@@ -105,7 +103,7 @@ static void leave_shares(struct gantry_dispatcher *d, const struct gy_region *re
 
 /* ---- called by its callbacks ----------------------------------------------------------------- */
 
-static void call(struct gantry_dispatcher *d, struct gy_region *region)
+static void call(struct gantry_dispatcher *d, struct gy_round *round, struct gy_region *region)
 {
     struct gy_gpu_list held = region->held;
     region->held = (struct gy_gpu_list){NULL, NULL};
@@ -113,7 +111,7 @@ static void call(struct gantry_dispatcher *d, struct gy_region *region)
     gy_region_settle(d, region, GY_REGION_CALLED);
     for (gantry_task *task = held.first, *next; task != NULL; task = next) {
         next = gy_task_gpu(task)->next;
-        gy_gd_place(d, task); /* the last one may be released by it, and the region gone */
+        gy_gd_place(d, round, task); /* the last one may be released by it, and the region gone */
     }
 }
 
@@ -200,7 +198,7 @@ static gantry_status complete(struct gantry_dispatcher *d, struct gy_region *reg
     return GANTRY_OK;
 }
 
-static void launch(struct gantry_dispatcher *d, struct gy_region *region)
+static void launch(struct gantry_dispatcher *d, struct gy_round *round, struct gy_region *region)
 {
     gantry_status status = enqueue(d, region);
     if (status == GANTRY_OK) {
@@ -212,7 +210,7 @@ static void launch(struct gantry_dispatcher *d, struct gy_region *region)
                gantry_task_label(gy_region_first_task(region)), gy_error_last()->text);
     }
     if (status != GANTRY_OK) {
-        call(d, region);
+        call(d, round, region);
         return;
     }
     gy_gd_count(&d->counters.batches, 1);
@@ -243,64 +241,56 @@ static void count_recorded(const struct gantry_dispatcher *d, struct gy_region *
     }
 }
 
-/* A task in the bins, which are not empty. */
-static const gantry_task *first_left(const struct gantry_dispatcher *d)
+/* All tasks of the region were called: keep what they have enqueued, if it is all in one capture and may be
+ * launched again.  Else the capture ends with the flush. */
+static void keep(struct gantry_dispatcher *d, const struct gy_recording *recording)
 {
-    int phase = 0;
-    while (d->bins[phase].first == NULL) {
-        phase++;
+    struct gy_region *region = recording->region;
+    if (recording->failed || atomic_load_explicit(&d->graphs.cuts, memory_order_relaxed) != recording->cuts) {
+        return;
     }
-    return d->bins[phase].first;
+    if (gy_copier_capture_holds(d->config.copier)) {
+        gy_region_forbid(region, gy_region_first_task(region),
+                         "a batched copy launched with it is too large for a kernel's arguments");
+    }
+    if (recording->finished == region->members && !region->never) {
+        count_recorded(d, region, false);
+        region->stale = false;
+        (void)gy_graphs_end_into(&d->graphs, &region->exec); /* a failure is in the context */
+    }
 }
 
 /* Call the region's tasks, and no others, in a capture of their own.  Until that has been launched nobody who
  * waits for the step goes on, which keeps the region where it is even when its last task was released. */
-static void record(struct gantry_dispatcher *d, struct gy_region *region)
+static void record(struct gantry_dispatcher *d, struct gy_round *round, struct gy_region *region)
 {
-    struct gy_gpu_list bins[GD_PHASES];
     if (gy_graphs_gather(&d->graphs) != GANTRY_OK || enter_shares(d, region, GY_SHARE_ORIGIN) != GANTRY_OK ||
         gy_graphs_begin(&d->graphs) != GANTRY_OK) {
-        call(d, region);
+        call(d, round, region);
         return;
     }
-    memcpy(bins, d->bins, sizeof(bins));
-    memset(d->bins, 0, sizeof(d->bins));
-    d->recording = (struct gy_recording){.region = region, .complete = true};
-    d->as_graph = true;
-    d->in_batch = false;
+    uint64_t cuts = atomic_load_explicit(&d->graphs.cuts, memory_order_relaxed);
+    struct gy_recording recording = {.region = region, .cuts = cuts};
+    struct gy_round own = {.recording = &recording, .as_graph = true};
     region->completes = 0;
     count_recorded(d, region, true);
-    call(d, region);
-    if (!gy_gd_walk(d)) {
-        gy_region_forbid(region, first_left(d), "it returns GANTRY_LAUNCH_AGAIN without end");
+    call(d, &own, region);
+    if (!gy_gd_walk(d, &own)) {
+        gy_region_forbid(region, gy_bins_first(&own.bins), "it returns GANTRY_LAUNCH_AGAIN without end");
     }
-    struct gy_recording done = d->recording;
-    d->recording.region = NULL;
-    if (done.complete && gy_copier_capture_holds(d->config.copier)) {
-        gy_region_forbid(region, gy_region_first_task(region),
-                         "a batched copy launched with it is too large for a kernel's arguments");
-    }
-    if (done.complete && done.finished == region->members && !region->never) {
-        count_recorded(d, region, false);
-        region->stale = false;
-        (void)gy_graphs_end_into(&d->graphs, &region->exec); /* a failure is in the context */
-    }                                                        /* else it ends with the flush */
+    own.recording = NULL;
+    keep(d, &recording);
     gy_gd_flush(d);
-    for (int phase = 0; phase < GD_PHASES; phase++) { /* what has not ended goes on as any other task */
-        if (d->bins[phase].first != NULL) {
-            gy_gpu_list_append(&bins[phase], d->bins[phase].first, d->bins[phase].last);
-        }
-    }
-    memcpy(d->bins, bins, sizeof(bins));
-    for (gantry_task *task = done.others.first, *next; task != NULL; task = next) {
+    gy_bins_append(&round->bins, &own.bins); /* what has not ended goes on as any other task */
+    for (gantry_task *task = recording.others.first, *next; task != NULL; task = next) {
         next = gy_task_gpu(task)->next;
-        gy_gd_place(d, task);
+        gy_gd_place(d, round, task);
     }
 }
 
 /* ---- due ------------------------------------------------------------------------------------- */
 
-void gy_replay_run_due(struct gantry_dispatcher *d)
+void gy_replay_run_due(struct gantry_dispatcher *d, struct gy_round *round)
 {
     struct gy_region *region = d->due;
     d->due = region->next_due;
@@ -313,13 +303,13 @@ void gy_replay_run_due(struct gantry_dispatcher *d)
                gantry_task_label(gy_region_first_task(region)));
     }
     if (!may_replay(d) || !may_all_begin(region) || region->never) {
-        call(d, region);
+        call(d, round, region);
         return;
     }
     bool is_recorded = region->exec != NULL && !region->stale;
     if (is_recorded ? region->must_call : !is_trusted(d, region)) {
-        call(d, region);
+        call(d, round, region);
     } else if (!hold_back(d, region)) {
-        (is_recorded ? launch : record)(d, region);
+        (is_recorded ? launch : record)(d, round, region);
     }
 }

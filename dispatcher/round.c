@@ -5,11 +5,11 @@
 #include "dispatcher/ways/capture.h"
 #include "profile/cta.h"
 
-void gy_gd_count_phase(struct gantry_dispatcher *d)
+void gy_gd_count_phase(struct gantry_dispatcher *d, struct gy_round *round)
 {
     uint64_t now = gy_clock_ns();
-    gy_gd_count(&d->counters.phase_ns[d->phase], now - d->phase_since_ns);
-    d->phase_since_ns = now;
+    gy_gd_count(&d->counters.phase_ns[round->phase], now - round->phase_since_ns);
+    round->phase_since_ns = now;
 }
 
 /* While recording, have GDB look at every stream with work, so that its GPU times are read. */

@@ -4,6 +4,18 @@
 
 #include "dispatcher/internal.h"
 
+/* A walk through the phases and what is launched by it.  The loop has one, which is used again and again; a
+ * recording has one of its own.  GD only; whoever makes a round passes it down. */
+struct gy_round {
+    struct gy_bins bins;            /* ready tasks that were not launched yet, or not by all their calls */
+    struct gy_recording *recording; /* what it records of a region; NULL: nothing */
+    uint64_t phase_since_ns;        /* time of the phase is counted up to here */
+    enum gd_phase phase;            /* the one it is in */
+    bool as_graph;                  /* what can be captured is captured */
+    bool in_batch;                  /* something was launched */
+    bool last_in_phase;             /* no other task is known to follow in this phase */
+};
+
 /* Launch the capture, if one is open, and publish completions. */
 void gy_gd_flush(struct gantry_dispatcher *d);
 void gy_gd_flush_completions(struct gantry_dispatcher *d);
@@ -19,6 +31,6 @@ void gy_gd_watch_memory(struct gantry_dispatcher *d);
 void gy_gd_count_heap(const struct gantry_dispatcher *d);
 
 /* Add the time since the phase began, or since the last such call, to the phase's counter. */
-void gy_gd_count_phase(struct gantry_dispatcher *d);
+void gy_gd_count_phase(struct gantry_dispatcher *d, struct gy_round *round);
 
 #endif

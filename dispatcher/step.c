@@ -47,8 +47,8 @@ static inline struct gy_gpu_mark *take_mark(struct gy_task_gpu *gpu)
 }
 
 /* The task has launched all it will: close its position, tell its dependents. */
-static GY_INLINE void finish(struct gantry_dispatcher *d, gantry_task *task, uint32_t stream,
-                             gantry_status result)
+static GY_INLINE void finish(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task,
+                             uint32_t stream, gantry_status result)
 {
     struct gy_task_gpu *gpu = gy_task_gpu(task);
     struct gy_gpu_mark *mark = take_mark(gpu);
@@ -73,12 +73,12 @@ static GY_INLINE void finish(struct gantry_dispatcher *d, gantry_task *task, uin
     if (result != GANTRY_OK) {
         gy_gd_count(&d->counters.tasks_failed, 1);
     }
-    gy_gd_count(&d->counters.phase_tasks[d->phase], 1);
-    if (d->recording.region != NULL) {
-        gy_replay_note_finished(d, result);
+    gy_gd_count(&d->counters.phase_tasks[round->phase], 1);
+    if (round->recording != NULL) {
+        gy_recording_note_finished(round->recording, result);
     }
-    if (d->last_in_phase) { /* with this release a step may end and its statistics be read */
-        gy_gd_count_phase(d);
+    if (round->last_in_phase) { /* with this release a step may end and its statistics be read */
+        gy_gd_count_phase(d, round);
     }
     gy_context_subject = NULL;
     gy_task_release_owing(task, result, &d->debt);
@@ -97,10 +97,13 @@ static GY_COLD gantry_status failed_by_callback(struct gantry_dispatcher *d, con
 }
 
 /* Everything that must be so before the callback enqueues: capture, barrier, order, GPU time. */
-static GY_INLINE gantry_status make_ready(struct gantry_dispatcher *d, gantry_task *task, uint32_t stream,
+static GY_INLINE gantry_status make_ready(struct gantry_dispatcher *d, struct gantry_launch *launch,
                                           bool *probe)
 {
-    gantry_status status = d->as_graph ? gy_capture_choose(d, task, probe) : GANTRY_OK;
+    gantry_task *task = launch->task;
+    uint32_t stream = launch->stream_index;
+    gantry_status status =
+        launch->round->as_graph ? gy_capture_choose(d, launch->round, task, probe) : GANTRY_OK;
     if (d->graphs.capturing) {
         gy_capture_note(d, task, stream);
     }
@@ -110,8 +113,8 @@ static GY_INLINE gantry_status make_ready(struct gantry_dispatcher *d, gantry_ta
     if (status == GANTRY_OK && gy_task_gpu(task)->launch_index == 0) {
         status = prepare(d, task, stream);
     }
-    if (status == GANTRY_OK && __builtin_expect(d->lane != NULL, 0)) {
-        status = gy_metered_enter(d, stream);
+    if (status == GANTRY_OK && __builtin_expect(launch->lane != NULL, 0)) {
+        status = gy_metered_enter(launch);
         if (status != GANTRY_OK && gy_task_gpu(task)->launch_index == 0) {
             (void)take_mark(gy_task_gpu(task)); /* the task is released as if it had not been prepared */
         }
@@ -137,11 +140,11 @@ static GY_COLD gantry_launch_result synchronize(struct gantry_launch *launch, ga
 
 /* It will not be called any more.  What earlier calls have enqueued goes on, and whatever waits for that goes
  * on waiting: the task ends where its work does, as one whose callback has failed. */
-static GY_COLD bool end_uncalled(struct gantry_dispatcher *d, gantry_task *task, uint32_t stream,
-                                 gantry_status why)
+static GY_COLD bool end_uncalled(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task,
+                                 uint32_t stream, gantry_status why)
 {
     if (gy_task_gpu(task)->launch_index > 0) {
-        finish(d, task, stream, why);
+        finish(d, round, task, stream, why);
     } else {
         gy_streams_abandon(&d->streams, stream);
         gy_gd_release_failed(d, task, why);
@@ -150,7 +153,8 @@ static GY_COLD bool end_uncalled(struct gantry_dispatcher *d, gantry_task *task,
 }
 
 /* All that comes before the call.  Not GANTRY_OK: it is not called, and to be released for that reason. */
-static GY_INLINE gantry_status open_call(struct gantry_dispatcher *d, gantry_task *task, bool *probe,
+static GY_INLINE gantry_status open_call(struct gantry_dispatcher *d, struct gy_round *round,
+                                         gantry_task *task, struct gy_lane *lane, bool *probe,
                                          struct gantry_launch *launch)
 {
     struct gy_task_gpu *gpu = gy_task_gpu(task);
@@ -159,6 +163,8 @@ static GY_INLINE gantry_status open_call(struct gantry_dispatcher *d, gantry_tas
     launch->dispatcher = d;
     launch->launcher = NULL;
     launch->task = task;
+    launch->round = round;
+    launch->lane = lane;
     launch->stream_index = stream;
     launch->flow = 0;
     launch->allocated = launch->freed = 0;
@@ -171,7 +177,7 @@ static GY_INLINE gantry_status open_call(struct gantry_dispatcher *d, gantry_tas
     if (gpu->launch_index == 0 && !gy_task_begin(task)) {
         return GANTRY_ERR_TASK_FAILED;
     }
-    gantry_status status = make_ready(d, task, stream, probe);
+    gantry_status status = make_ready(d, launch, probe);
     launch->stream = d->streams.streams[stream].native;
     if (status == GANTRY_OK && d->graphs.capturing) {
         status = gy_capture_before(launch);
@@ -182,16 +188,16 @@ static GY_INLINE gantry_status open_call(struct gantry_dispatcher *d, gantry_tas
     launch->index = gpu->launch_index;
     gpu->launch_index += gpu->launch_index != UINT32_MAX; /* back at 0 it would not have begun */
     gy_gd_count(&d->counters.launch_calls, 1);
-    if (!d->in_batch) { /* counted before anybody can see the batch's tasks released */
-        d->in_batch = true;
+    if (!round->in_batch) { /* counted before anybody can see the batch's tasks released */
+        round->in_batch = true;
         gy_gd_count(&d->counters.batches, 1);
     }
     return GANTRY_OK;
 }
 
 /* After the call: true when the task has ended and was released. */
-static GY_INLINE bool close_call(struct gantry_dispatcher *d, gantry_task *task, uint32_t stream,
-                                 gantry_launch_result result)
+static GY_INLINE bool close_call(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task,
+                                 uint32_t stream, gantry_launch_result result)
 {
     gantry_status status = GANTRY_OK;
     if (gy_context_is_lost(d->config.context) || result == GANTRY_LAUNCH_FAILED) {
@@ -202,7 +208,7 @@ static GY_INLINE bool close_call(struct gantry_dispatcher *d, gantry_task *task,
         status = GY_FAIL(GANTRY_ERR_TASK_FAILED, "launch callback of '%s' returned %d", gy_task_label(task),
                          (int)result);
     }
-    finish(d, task, stream, status);
+    finish(d, round, task, stream, status);
     return true;
 }
 
@@ -214,45 +220,46 @@ static GY_RARE gantry_launch_result check_call(struct gantry_launch *launch, gan
     if (d->graphs.capturing) {
         result = gy_capture_after(launch, result, probe);
     }
-    if (d->lane != NULL && gy_metered_leave(d) != GANTRY_OK) {
+    if (launch->lane != NULL && gy_metered_leave(launch) != GANTRY_OK) {
         result = GANTRY_LAUNCH_FAILED;
     }
     return d->config.synchronous && result != GANTRY_LAUNCH_FAILED ? synchronize(launch, result) : result;
 }
 
-static inline bool step(struct gantry_dispatcher *d, gantry_task *task)
+static inline bool step(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task,
+                        struct gy_lane *lane)
 {
     uint64_t span = gy_span_begin(); /* before anything is put on the stream */
     bool probe = false;
     struct gantry_launch launch;
-    gantry_status status = open_call(d, task, &probe, &launch);
+    gantry_status status = open_call(d, round, task, lane, &probe, &launch);
     uint32_t stream = launch.stream_index;
     if (status != GANTRY_OK) {
-        return end_uncalled(d, task, stream, status);
+        return end_uncalled(d, round, task, stream, status);
     }
     gantry_launch_result result = gy_callback_call(&launch, d->last_error, span);
-    if (d->graphs.capturing || d->lane != NULL || d->config.synchronous) {
+    if (d->graphs.capturing || lane != NULL || d->config.synchronous) {
         result = check_call(&launch, result, probe);
     }
-    return close_call(d, task, stream, result);
+    return close_call(d, round, task, stream, result);
 }
 
 /* ---- several at once ------------------------------------------------------------------------- */
 
-void gy_gd_open_turn(struct gantry_dispatcher *d, struct gy_turn *turn, gantry_task *task)
+void gy_gd_open_turn(struct gantry_dispatcher *d, struct gy_round *round, struct gy_turn *turn,
+                     gantry_task *task)
 {
     bool probe = false;
-    d->lane = NULL;
     gy_context_subject = gy_task_label(task);
     turn->cause.status = GANTRY_OK;
-    turn->ready = open_call(d, task, &probe, &turn->launch);
+    turn->ready = open_call(d, round, task, NULL, &probe, &turn->launch);
     gy_context_subject = NULL;
     if (turn->ready != GANTRY_OK) {
         turn->cause = *d->last_error;
     }
 }
 
-bool gy_gd_close_turn(struct gantry_dispatcher *d, struct gy_turn *turn)
+bool gy_gd_close_turn(struct gantry_dispatcher *d, struct gy_round *round, struct gy_turn *turn)
 {
     gantry_task *task = turn->launch.task;
     bool ended = true;
@@ -264,9 +271,9 @@ bool gy_gd_close_turn(struct gantry_dispatcher *d, struct gy_turn *turn)
     }
     gy_context_subject = gy_task_label(task);
     if (turn->ready == GANTRY_OK) {
-        ended = close_call(d, task, turn->launch.stream_index, turn->result);
+        ended = close_call(d, round, task, turn->launch.stream_index, turn->result);
     } else {
-        ended = end_uncalled(d, task, turn->launch.stream_index, turn->ready);
+        ended = end_uncalled(d, round, task, turn->launch.stream_index, turn->ready);
     }
     gy_context_subject = NULL;
     atomic_store_explicit(&turn->state, GY_TURN_EMPTY, memory_order_relaxed);
@@ -276,13 +283,14 @@ bool gy_gd_close_turn(struct gantry_dispatcher *d, struct gy_turn *turn)
 /* ---- the whole ------------------------------------------------------------------------------- */
 
 /* Whole segments are told to GDB at once, so that the next ones are admitted before the GPU runs dry. */
-static GY_RARE void hand_over(struct gantry_dispatcher *d)
+static GY_RARE void hand_over(struct gantry_dispatcher *d, const struct gy_round *round,
+                              const struct gy_lane *lane)
 {
-    if (d->shares.unpublished == 0 || d->recording.region != NULL) {
+    if (d->shares.unpublished == 0 || round->recording != NULL) {
         return;
     }
     if (d->graphs.capturing) {
-        if (!gy_shares_want_cut(&d->shares, d->lane) || gy_capture_cut(d) != GANTRY_OK) {
+        if (!gy_shares_want_cut(&d->shares, lane) || gy_capture_cut(d) != GANTRY_OK) {
             return; /* a failure is in the context */
         }
     }
@@ -291,14 +299,14 @@ static GY_RARE void hand_over(struct gantry_dispatcher *d)
 }
 
 /* Path of a task, step 6 of 8: one launch callback on the task's stream. */
-bool gy_gd_step(struct gantry_dispatcher *d, gantry_task *task)
+bool gy_gd_step(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task)
 {
-    d->lane = gy_gd_lane(d, task);            /* the task may be gone before it is needed last */
-    gy_context_subject = gy_task_label(task); /* no longer when it is released: then the label may go */
-    bool ended = step(d, task);
+    struct gy_lane *lane = gy_gd_lane(d, task); /* the task may be gone before it is needed last */
+    gy_context_subject = gy_task_label(task);   /* no longer when it is released: then the label may go */
+    bool ended = step(d, round, task, lane);
     gy_context_subject = NULL;
-    if (__builtin_expect(d->lane != NULL, 0)) {
-        hand_over(d);
+    if (__builtin_expect(lane != NULL, 0)) {
+        hand_over(d, round, lane);
     }
     return ended;
 }

@@ -2,16 +2,18 @@
 #ifndef DISPATCHER_STEP_H
 #define DISPATCHER_STEP_H
 
-#include "dispatcher/internal.h"
+#include "dispatcher/round.h"
 
 struct gy_turn;
 
-/* Call the launch callback of `task` once.  True when the task has ended and was released. */
-bool gy_gd_step(struct gantry_dispatcher *d, gantry_task *task);
+/* Call the launch callback of `task`, which is in no bin now, once. True when the task has ended and was
+ * released. */
+bool gy_gd_step(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task);
 
 /* The same in two parts, for callbacks that are called at once (ways/launchers.h): fill an empty turn; end it
  * when it has been called. */
-void gy_gd_open_turn(struct gantry_dispatcher *d, struct gy_turn *turn, gantry_task *task);
-bool gy_gd_close_turn(struct gantry_dispatcher *d, struct gy_turn *turn);
+void gy_gd_open_turn(struct gantry_dispatcher *d, struct gy_round *round, struct gy_turn *turn,
+                     gantry_task *task);
+bool gy_gd_close_turn(struct gantry_dispatcher *d, struct gy_round *round, struct gy_turn *turn);
 
 #endif

@@ -458,14 +458,10 @@ void gy_lane_hold_region(struct gy_lane *lane)
 }
 
 /* In front of what has come since. */
-static void give_back(struct gy_lane *lane, struct gy_gpu_list *bins)
+static void give_back(struct gy_lane *lane, struct gy_bins *bins)
 {
     for (uint32_t phase = 0; phase < GY_SHARE_PHASES; phase++) {
-        struct gy_gpu_list held = lane->held[phase];
-        if (held.first != NULL && bins[phase].first != NULL) {
-            gy_gpu_list_append(&held, bins[phase].first, bins[phase].last);
-        }
-        bins[phase] = held.first != NULL ? held : bins[phase];
+        gy_bins_prepend(bins, phase, lane->held[phase]);
         lane->held[phase] = (struct gy_gpu_list){NULL, NULL};
     }
     atomic_store(&lane->has_held, false);
@@ -496,7 +492,7 @@ static bool each_holding(struct gy_shares *shares, lane_fn *visit, void *arg)
 }
 
 struct unhold {
-    struct gy_gpu_list *bins;
+    struct gy_bins *bins;
     bool all, regions; /* out: of the lanes given back, some held regions */
 };
 
@@ -510,7 +506,7 @@ static bool unhold_one(struct gy_shares *shares, struct gy_lane *lane, void *arg
     return false;
 }
 
-bool gy_shares_unhold(struct gy_shares *shares, struct gy_gpu_list *bins, bool all)
+bool gy_shares_unhold(struct gy_shares *shares, struct gy_bins *bins, bool all)
 {
     struct unhold un = {bins, all, false};
     uint32_t count = atomic_load_explicit(&shares->count, memory_order_acquire);
@@ -542,11 +538,11 @@ static bool take_cancelled(struct gy_gpu_list *from, struct gy_gpu_list *bin)
 
 static bool cancel_in(struct gy_shares *shares, struct gy_lane *lane, void *arg)
 {
-    struct gy_gpu_list *bins = arg;
+    struct gy_bins *bins = arg;
     bool is_empty = true;
     (void)shares;
     for (uint32_t phase = 0; phase < GY_SHARE_PHASES; phase++) {
-        lane->holds_ending |= take_cancelled(&lane->held[phase], &bins[phase]);
+        lane->holds_ending |= take_cancelled(&lane->held[phase], &bins->of[phase]);
         is_empty = is_empty && lane->held[phase].first == NULL;
     }
     if (is_empty) {
@@ -555,12 +551,11 @@ static bool cancel_in(struct gy_shares *shares, struct gy_lane *lane, void *arg)
     return false;
 }
 
-void gy_shares_cancel(struct gy_shares *shares, struct gy_gpu_list *bins)
+void gy_shares_cancel(struct gy_shares *shares, struct gy_bins *bins)
 {
     (void)each_holding(shares, cancel_in, bins);
     if (shares->watcher != NULL) {
-        gy_watcher_unhold(shares->watcher, &bins[GANTRY_TASK_KERNEL - GANTRY_TASK_HTOD],
-                          true); /* the others are held again, if they must be */
+        gy_watcher_unhold(shares->watcher, bins, true); /* the others are held again, if they must be */
     }
 }
 

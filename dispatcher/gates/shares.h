@@ -187,9 +187,9 @@ bool gy_shares_want_cut(const struct gy_shares *shares, const struct gy_lane *la
  * and give back those that may be launched, or all; true when a region should be tried again. */
 void gy_lane_hold(struct gy_lane *lane, uint32_t phase, gantry_task *task);
 void gy_lane_hold_region(struct gy_lane *lane);
-bool gy_shares_unhold(struct gy_shares *shares, struct gy_gpu_list *bins, bool all);
+bool gy_shares_unhold(struct gy_shares *shares, struct gy_bins *bins, bool all);
 /* Give back tasks whose runs were cancelled; those that have begun once there is room for them. */
-void gy_shares_cancel(struct gy_shares *shares, struct gy_gpu_list *bins);
+void gy_shares_cancel(struct gy_shares *shares, struct gy_bins *bins);
 bool gy_shares_hold_any(struct gy_shares *shares);
 /* When tokens will be there for a task that is held; 0: none is, or something must end first. */
 uint64_t gy_shares_deadline(struct gy_shares *shares);

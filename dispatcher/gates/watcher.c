@@ -87,15 +87,11 @@ void gy_watcher_destroy(struct gy_watcher *w)
     gy_free(w);
 }
 
-void gy_watcher_unhold(struct gy_watcher *w, struct gy_gpu_list *bin, bool all)
+void gy_watcher_unhold(struct gy_watcher *w, struct gy_bins *bins, bool all)
 {
     if (w->held.first == NULL || (!all && !gy_utilisation_admits(w->use))) {
         return;
     }
-    struct gy_gpu_list held = w->held;
-    if (bin->first != NULL) {
-        gy_gpu_list_append(&held, bin->first, bin->last);
-    }
-    *bin = held;
+    gy_bins_prepend(bins, GD_KERNEL, w->held);
     w->held = (struct gy_gpu_list){NULL, NULL};
 }

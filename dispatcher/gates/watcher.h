@@ -3,7 +3,7 @@
 #ifndef DISPATCHER_GATES_WATCHER_H
 #define DISPATCHER_GATES_WATCHER_H
 
-#include "dispatcher/inbox.h"
+#include "dispatcher/bins.h"
 #include "partition/utilisation.h"
 
 struct gy_watcher {
@@ -28,7 +28,7 @@ void gy_watcher_destroy(struct gy_watcher *watcher);
 /* Every 120 ms, by the thread or by a test. */
 void gy_watcher_tick(struct gy_watcher *watcher);
 
-/* GD: what is held and may be launched, or all, goes in front of `bin`. */
-void gy_watcher_unhold(struct gy_watcher *watcher, struct gy_gpu_list *bin, bool all);
+/* GD: what is held and may be launched, or all, goes in front of the kernel tasks in `bins`. */
+void gy_watcher_unhold(struct gy_watcher *watcher, struct gy_bins *bins, bool all);
 
 #endif

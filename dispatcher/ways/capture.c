@@ -30,7 +30,6 @@ gantry_status gy_capture_cut(struct gantry_dispatcher *d)
         return GANTRY_OK;
     }
     gy_gd_count(&d->graphs.cuts, 1);
-    d->recording.complete = false;
     return gy_capture_end(d);
 }
 
@@ -45,7 +44,7 @@ gantry_status gy_capture_leave(gantry_launch *launch)
     if (status == GANTRY_OK) {
         status = gy_streams_meet(&d->streams, launch->stream_index);
     }
-    return status == GANTRY_OK ? gy_metered_enter(d, launch->stream_index) : status;
+    return status == GANTRY_OK ? gy_metered_enter(launch) : status;
 }
 
 gantry_status gy_capture_leave_for_good(gantry_launch *launch, const char *why)
@@ -57,21 +56,22 @@ gantry_status gy_capture_leave_for_good(gantry_launch *launch, const char *why)
     gy_log(GANTRY_LOG_INFO, "task '%s' leaves the graph: %s; its callback runs on streams from now on",
            gantry_task_label(launch->task), why);
     gy_graphs_set_trust(&d->graphs, gy_task_launch_fn(launch->task), GY_TRUST_NO);
-    gy_replay_forbid(d, launch->task, why);
+    gy_replay_forbid(launch, why);
     return gy_capture_leave(launch);
 }
 
 /* ---- before a call -------------------------------------------------------------------------- */
 
-gantry_status gy_capture_choose(struct gantry_dispatcher *d, const gantry_task *task, bool *probe)
+gantry_status gy_capture_choose(struct gantry_dispatcher *d, struct gy_round *round, const gantry_task *task,
+                                bool *probe)
 {
     struct gy_graphs *g = &d->graphs;
     gantry_launch_fn function = gy_task_launch_fn(task);
     enum gy_trust trust = gy_graphs_trust(g, function);
     bool alone = trust == GY_TRUST_UNKNOWN && g->calls > 0;
     bool hurry = atomic_load_explicit(&g->waiting, memory_order_relaxed) != 0 && g->calls > 0 &&
-                 d->recording.region == NULL;
-    bool large = gy_graphs_is_large(g) && d->recording.region == NULL;
+                 round->recording == NULL;
+    bool large = gy_graphs_is_large(g) && round->recording == NULL;
     if (g->capturing && (trust == GY_TRUST_NO || alone || hurry || large)) {
         g->part += large;
         gantry_status status = gy_capture_cut(d);
@@ -80,7 +80,7 @@ gantry_status gy_capture_choose(struct gantry_dispatcher *d, const gantry_task *
         }
     }
     if (trust != GY_TRUST_NO && !g->capturing && begin_capture(d) != GANTRY_OK) {
-        d->as_graph = false; /* this batch goes on without */
+        round->as_graph = false; /* this batch goes on without */
         return gy_context_is_lost(d->config.context) ? gy_context_adopt_loss(d->config.context) : GANTRY_OK;
     }
     *probe = trust == GY_TRUST_UNKNOWN && g->capturing;
@@ -191,7 +191,7 @@ static GY_COLD gantry_launch_result repair(struct gantry_launch *launch, bool pr
     const char *why = launch->spoilt;
     const bool again = (probe || !launch->placed) && launch->freed <= launch->allocated;
     gantry_status status = GANTRY_OK;
-    gy_replay_forbid(d, launch->task, why);
+    gy_replay_forbid(launch, why);
     if (probe) { /* whatever it has broken */
         status = drop_probe(launch);
     } else if (broken) {

@@ -2,10 +2,10 @@
 #ifndef DISPATCHER_WAYS_CAPTURE_H
 #define DISPATCHER_WAYS_CAPTURE_H
 
-#include "dispatcher/internal.h"
+#include "dispatcher/round.h"
 
 /* A callback that nobody has seen in a capture yet is captured alone: `probe`. */
-GANTRY_MUST_CHECK GY_RARE gantry_status gy_capture_choose(struct gantry_dispatcher *d,
+GANTRY_MUST_CHECK GY_RARE gantry_status gy_capture_choose(struct gantry_dispatcher *d, struct gy_round *round,
                                                           const gantry_task *task, bool *probe);
 /* Before a call that is captured. */
 GY_RARE void gy_capture_note(struct gantry_dispatcher *d, const gantry_task *task, uint32_t stream);

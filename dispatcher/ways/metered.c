@@ -1,15 +1,19 @@
 #include "dispatcher/ways/metered.h"
 
-gantry_status gy_metered_enter(struct gantry_dispatcher *d, uint32_t stream)
+#include "dispatcher/round.h"
+
+gantry_status gy_metered_enter(const struct gantry_launch *launch)
 {
-    if (d->lane == NULL || (d->recording.region != NULL && d->graphs.capturing)) {
+    struct gantry_dispatcher *d = launch->dispatcher;
+    if (launch->lane == NULL || (launch->round->recording != NULL && d->graphs.capturing)) {
         return GANTRY_OK; /* what is recorded is measured from outside */
     }
-    return gy_lane_enter(&d->shares, d->lane, stream, d->streams.streams[stream].native, d->graphs.capturing,
-                         1);
+    return gy_lane_enter(&d->shares, launch->lane, launch->stream_index,
+                         d->streams.streams[launch->stream_index].native, d->graphs.capturing, 1);
 }
 
-gantry_status gy_metered_leave(struct gantry_dispatcher *d)
+gantry_status gy_metered_leave(const struct gantry_launch *launch)
 {
-    return d->recording.region != NULL ? GANTRY_OK : gy_lane_leave(&d->shares, d->lane);
+    return launch->round->recording != NULL ? GANTRY_OK
+                                            : gy_lane_leave(&launch->dispatcher->shares, launch->lane);
 }

@@ -16,9 +16,9 @@ static inline struct gy_lane *gy_gd_lane(const struct gantry_dispatcher *d, cons
     return account != NULL ? account->lanes[partition] : NULL;
 }
 
-/* Before d->lane launches on a stream of the pool, in the state that captures are in now. */
-GANTRY_MUST_CHECK gantry_status gy_metered_enter(struct gantry_dispatcher *d, uint32_t stream);
+/* Before a call enqueues on its stream, in the state that captures are in now. */
+GANTRY_MUST_CHECK gantry_status gy_metered_enter(const struct gantry_launch *launch);
 /* After a call: its segment may be long enough, or the capture. */
-GANTRY_MUST_CHECK gantry_status gy_metered_leave(struct gantry_dispatcher *d);
+GANTRY_MUST_CHECK gantry_status gy_metered_leave(const struct gantry_launch *launch);
 
 #endif

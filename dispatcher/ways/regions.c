@@ -1,8 +1,8 @@
 #include "dispatcher/ways/regions.h"
 
 #include "base/alloc.h"
-#include "dispatcher/internal.h"
 #include "dispatcher/release.h"
+#include "dispatcher/round.h"
 
 #include <string.h>
 
@@ -59,7 +59,7 @@ void gy_region_release(struct gantry_dispatcher *d, struct gy_region *region, ga
     gy_task_release_owing(task, region->result, &d->debt);
 }
 
-bool gy_replay_take(struct gantry_dispatcher *d, gantry_task *task)
+bool gy_replay_take(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task)
 {
     struct gy_region *region = gy_plan_region(task);
     if (region != NULL && region->stage == GY_REGION_LAUNCHED) {
@@ -72,8 +72,8 @@ bool gy_replay_take(struct gantry_dispatcher *d, gantry_task *task)
         check_due(d, region);
         return true;
     }
-    if (d->recording.region != NULL && region != d->recording.region) {
-        gy_gpu_list_append(&d->recording.others, task, task);
+    if (round->recording != NULL && region != round->recording->region) {
+        gy_gpu_list_append(&round->recording->others, task, task);
         return true;
     }
     return false;
@@ -89,10 +89,10 @@ void gy_region_forbid(struct gy_region *region, const gantry_task *task, const c
     }
 }
 
-void gy_replay_forbid(struct gantry_dispatcher *d, const gantry_task *task, const char *why)
+void gy_replay_forbid(const struct gantry_launch *launch, const char *why)
 {
-    if (d->recording.region != NULL) {
-        gy_region_forbid(d->recording.region, task, why);
+    if (launch->round->recording != NULL) {
+        gy_region_forbid(launch->round->recording->region, launch->task, why);
     }
 }
 
@@ -115,23 +115,17 @@ static bool make_room(struct gy_region *region)
     return true;
 }
 
-void gy_replay_note_completion(struct gantry_dispatcher *d, const gantry_task *task, gantry_task *target)
+void gy_replay_note_completion(const struct gantry_launch *launch, gantry_task *target)
 {
-    struct gy_region *region = d->recording.region;
-    if (region == NULL) {
+    if (launch->round->recording == NULL) {
         return;
     }
+    struct gy_region *region = launch->round->recording->region;
     if (gy_task_gpu_plan(target) != &region->plan->head) {
-        gy_replay_forbid(d, task, "it completes a task that is not part of the frozen graph");
+        gy_replay_forbid(launch, "it completes a task that is not part of the frozen graph");
     } else if (!make_room(region)) {
-        gy_replay_forbid(d, task, "no memory to remember what it completes");
+        gy_replay_forbid(launch, "no memory to remember what it completes");
     } else {
         region->completions[region->completes++] = target;
     }
-}
-
-void gy_replay_note_finished(struct gantry_dispatcher *d, gantry_status result)
-{
-    d->recording.finished++;
-    d->recording.complete &= result == GANTRY_OK;
 }

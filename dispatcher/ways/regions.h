@@ -6,17 +6,20 @@
 #include "dispatcher/ways/plan.h"
 
 struct gantry_dispatcher;
+struct gantry_launch;
+struct gy_round;
 
-/* What is being recorded. */
+/* A region is being recorded. */
 struct gy_recording {
-    struct gy_region *region;  /* NULL: nothing */
-    bool complete;             /* so far everything went into one capture, and nothing failed */
+    struct gy_region *region;
+    uint64_t cuts;             /* of the dispatcher's captures, when it began */
+    bool failed;               /* a task of the region has */
     uint32_t finished;         /* tasks */
     struct gy_gpu_list others; /* ready tasks that have to wait until it is over */
 };
 
 /* A ready task has come.  True when its region takes care of it; false: it goes its usual way. */
-bool gy_replay_take(struct gantry_dispatcher *d, gantry_task *task);
+bool gy_replay_take(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task);
 
 /* Regions that a share held back are due again. */
 void gy_replay_try_again(struct gantry_dispatcher *d);
@@ -33,10 +36,14 @@ static inline gantry_task *gy_region_first_task(const struct gy_region *region)
 }
 
 /* From a callback: what it just did cannot be replayed, so from now on its region is called in every run. */
-void gy_replay_forbid(struct gantry_dispatcher *d, const gantry_task *task, const char *why);
+void gy_replay_forbid(const struct gantry_launch *launch, const char *why);
 /* From a callback: `target` is completed behind the work of the region being recorded, if there is one. */
-void gy_replay_note_completion(struct gantry_dispatcher *d, const gantry_task *task, gantry_task *target);
+void gy_replay_note_completion(const struct gantry_launch *launch, gantry_task *target);
 /* A task has launched all it will. */
-void gy_replay_note_finished(struct gantry_dispatcher *d, gantry_status result);
+static inline void gy_recording_note_finished(struct gy_recording *recording, gantry_status result)
+{
+    recording->finished++;
+    recording->failed |= result != GANTRY_OK;
+}
 
 #endif

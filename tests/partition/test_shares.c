@@ -118,23 +118,24 @@ static void test_what_was_held_comes_first(void **state)
     }
     deadline_await(atomic_load(&d->inbox.asleep), "the dispatcher to sleep"); /* what follows is its own */
     for (int with_later = 0; with_later < 2; with_later++) {
-        struct gy_gpu_list bins[GY_SHARE_PHASES] = {{NULL, NULL}};
+        struct gy_bins bins = {{{NULL, NULL}}};
+        const struct gy_gpu_list *bin = &bins.of[GD_KERNEL];
         for (int i = 0; i < 3; i++) {
             gy_lane_hold(lane, GD_KERNEL, tasks[i]);
         }
         for (int i = 3; i < 3 + 2 * with_later; i++) {
-            gy_gpu_list_append(&bins[GD_KERNEL], tasks[i], tasks[i]);
+            gy_gpu_list_append(&bins.of[GD_KERNEL], tasks[i], tasks[i]);
         }
         assert_true(gy_shares_hold_any(&d->shares));
-        (void)gy_shares_unhold(&d->shares, bins, true);
+        (void)gy_shares_unhold(&d->shares, &bins, true);
         assert_false(gy_shares_hold_any(&d->shares));
-        const gantry_task *task = bins[GD_KERNEL].first;
+        const gantry_task *task = bin->first;
         for (int i = 0; i < 3 + 2 * with_later; i++) {
             assert_ptr_equal(task, tasks[i]);
-            assert_true(task != bins[GD_KERNEL].last || i == 2 + 2 * with_later);
+            assert_true(task != bin->last || i == 2 + 2 * with_later);
             task = gy_task_gpu(tasks[i])->next;
         }
-        assert_ptr_equal(bins[GD_KERNEL].last, tasks[2 + 2 * with_later]);
+        assert_ptr_equal(bin->last, tasks[2 + 2 * with_later]);
     }
     share_scene_close(&s);
 }
