@@ -38,11 +38,11 @@ static bool free_pending(void *user, gantry_memory_kind kind)
 
 static gantry_status init_signals(gantry_dispatcher *d)
 {
-    gantry_status status = gy_cond_init(&d->quiet);
+    gantry_status status = gy_cond_init(&d->users.quiet);
     if (status == GANTRY_OK) {
         status = gy_inbox_init(&d->inbox);
         if (status != GANTRY_OK) {
-            gy_cond_fini(&d->quiet);
+            gy_cond_fini(&d->users.quiet);
         }
     }
     return status;
@@ -51,7 +51,7 @@ static gantry_status init_signals(gantry_dispatcher *d)
 static void fini_signals(gantry_dispatcher *d)
 {
     gy_inbox_fini(&d->inbox);
-    gy_cond_fini(&d->quiet);
+    gy_cond_fini(&d->users.quiet);
 }
 
 /* GDB, and what it charges. */
@@ -102,7 +102,8 @@ gantry_status gy_dispatcher_create(const struct gy_dispatcher_config *config, ga
     d->base.forks = gy_thread_forks();
     d->config = *config;
     atomic_init(&d->submission, config->submission);
-    gy_mutex_init(&d->batch_lock, GY_RANK_LEAF);
+    gy_mutex_init(&d->batch.lock, GY_RANK_LEAF);
+    gy_mutex_init(&d->users.lock, GY_RANK_LEAF);
     gy_plan_list_init(&d->plans, config->context);
     gantry_status status = init_signals(d);
     if (status != GANTRY_OK) {
@@ -156,7 +157,8 @@ fini_inbox:
     fini_signals(d);
 free_dispatcher:
     gy_plan_list_fini(&d->plans);
-    gy_mutex_fini(&d->batch_lock);
+    gy_mutex_fini(&d->users.lock);
+    gy_mutex_fini(&d->batch.lock);
     gy_free(d);
     return status;
 }
@@ -207,15 +209,16 @@ void gy_dispatcher_destroy(gantry_dispatcher *d)
     }
     gy_trail_pool_fini(&d->trails);
     fini_signals(d);
-    gy_mutex_fini(&d->batch_lock);
+    gy_mutex_fini(&d->users.lock);
+    gy_mutex_fini(&d->batch.lock);
     gy_handle_free(d, d);
 }
 
 bool gy_dispatcher_abandon(gantry_dispatcher *d, void (*last)(void *user), void *user)
 {
-    gy_mutex_lock(&d->batch_lock);
-    bool is_used = d->users != 0;
-    gy_mutex_unlock(&d->batch_lock);
+    gy_mutex_lock(&d->users.lock);
+    bool is_used = d->users.count != 0;
+    gy_mutex_unlock(&d->users.lock);
     if (!is_used) {
         return false;
     }
@@ -223,17 +226,17 @@ bool gy_dispatcher_abandon(gantry_dispatcher *d, void (*last)(void *user), void 
                   "gantry_context_destroy() was called before its task managers were gone");
     gy_context_lose(d->config.context, gy_error_last());
     gy_inbox_signal(&d->inbox);
-    gy_mutex_lock(&d->batch_lock);
-    while (!d->has_failed) {
-        gy_cond_wait(&d->quiet, &d->batch_lock);
+    gy_mutex_lock(&d->users.lock);
+    while (!d->users.has_failed) {
+        gy_cond_wait(&d->users.quiet, &d->users.lock);
     }
-    gy_mutex_unlock(&d->batch_lock);
+    gy_mutex_unlock(&d->users.lock);
     drain_gpu(d);
-    gy_mutex_lock(&d->batch_lock);
-    is_used = d->users != 0;
-    d->last = last;
-    d->last_user = user;
-    gy_mutex_unlock(&d->batch_lock);
+    gy_mutex_lock(&d->users.lock);
+    is_used = d->users.count != 0;
+    d->users.last = last;
+    d->users.last_user = user;
+    gy_mutex_unlock(&d->users.lock);
     return is_used;
 }
 

@@ -33,6 +33,28 @@ struct gd_counters {
     _Atomic(uint64_t) phase_ns[GD_PHASES], phase_tasks[GD_PHASES];
 };
 
+/* Up to where GDB was told to look at streams for reasons of the dispatcher's own. */
+struct gd_watch {
+    uint64_t deferred;                 /* of deferred.deferred, at the last flush */
+    uint64_t recorded[GY_STREAMS_MAX]; /* in recordings, GDB looks at the stream up to there */
+};
+
+/* The statistics of the latest batch. */
+struct gd_batch {
+    gy_mutex lock;                    /* rank LEAF */
+    struct gantry_batch_stats latest; /* guarded by lock: of the latest batch that ended */
+};
+
+/* The task managers that use the dispatcher, and its end. */
+struct gd_users {
+    gy_mutex lock;            /* rank LEAF */
+    gy_cond quiet;            /* `has_failed` has changed */
+    bool has_failed;          /* guarded by lock: GD launches nothing any more */
+    uint32_t count;           /* guarded by lock: task managers */
+    void (*last)(void *user); /* guarded by lock: see gy_dispatcher_abandon(); NULL: not yet */
+    void *last_user;          /* guarded by lock */
+};
+
 struct gantry_dispatcher {
     struct gy_gpu_dispatcher base;         /* immutable; first: how taskman/ sees us */
     struct gy_dispatcher_config config;    /* immutable */
@@ -40,29 +62,21 @@ struct gantry_dispatcher {
     struct gy_trail_pool trails;           /* its own guards */
     struct gy_streams streams;             /* GD only, atomics apart */
     struct gy_deferred deferred;           /* its own guards */
-    uint64_t deferred_seen;                /* GD only: of deferred.deferred, at the last flush */
-    uint64_t watched[GY_STREAMS_MAX];      /* GD only: in recordings, GDB looks at the stream up to there */
+    struct gd_watch watch;                 /* GD only */
     struct gy_shares shares;               /* see shares.h */
     struct gy_admission admission;         /* see admission.h */
     struct gy_completion_rings completion; /* see completion_rings.h */
     struct gy_graphs graphs;               /* GD only, but for what is marked */
     struct gy_plan_list plans;             /* its own guards */
-    struct gy_region *due, *last_due;      /* GD only: regions whose roots are all ready; NULL: none */
-    struct gy_region *throttled;           /* GD only: the same that a share holds back; NULL: none */
-    bool told_streams;                     /* GD only: said in the log that streams mode replays nothing */
+    struct gy_regions regions;             /* GD only */
     struct gd_counters counters;           /* atomic */
     struct gy_gpu_list local;              /* GD only: submitted on GD itself, not binned yet */
     enum gd_state state;                   /* GD only */
     struct gy_launchers *launchers;        /* immutable; NULL: GD calls all callbacks */
     _Atomic(gantry_submission) submission; /* atomic */
-    gy_mutex batch_lock;                   /* rank LEAF */
-    struct gantry_batch_stats batch;       /* guarded by batch_lock: the latest that ended */
-    gy_cond quiet;                         /* `has_failed` has changed */
-    bool has_failed;                       /* guarded by batch_lock: GD launches nothing any more */
-    uint32_t users;                        /* guarded by batch_lock: task managers */
-    void (*last)(void *user);       /* guarded by batch_lock: see gy_dispatcher_abandon(); NULL: not yet */
-    void *last_user;                /* guarded by batch_lock */
-    uint64_t patience_ns;           /* GD only: how long an adaptive wait spins before it sleeps */
+    struct gd_batch batch;                 /* its own guards */
+    struct gd_users users;                 /* its own guards */
+    uint64_t patience_ns;                  /* GD only: how long an adaptive wait spins before it sleeps */
     _Atomic(uint64_t) announced_ns; /* atomic: when a step's first GPU task was submitted, lately; 0: never */
     struct gy_gpu_debt debt;        /* GD only: settled before it waits */
     const struct gy_error *last_error; /* GD only: its own */

@@ -36,7 +36,7 @@ static bool may_go(enum gd_state from, enum gd_state to)
 
 static bool has_work(const struct gantry_dispatcher *d, const struct gy_round *round)
 {
-    return !gy_bins_are_empty(&round->bins) || d->due != NULL;
+    return !gy_bins_are_empty(&round->bins) || d->regions.due != NULL;
 }
 
 /* The only writer of d->state. */
@@ -226,7 +226,7 @@ static void run_batch(struct gantry_dispatcher *d, struct gy_round *round)
     uint64_t span = gy_span_begin();
     const struct gy_span_ranges *ranges = gy_span_push(span, "GD batch");
     while (has_work(d, round)) {
-        if (d->due != NULL) {
+        if (d->regions.due != NULL) {
             run_due(d, round);
         } else {
             run_round(d, round);
@@ -259,10 +259,10 @@ static void idle_chores(struct gantry_dispatcher *d, const struct gy_round *roun
         for (uint32_t i = 0; i < d->streams.limit; i++) {
             (void)gy_deferred_collect(&d->deferred, i, true); /* nobody else may see their turn come */
         }
-        gy_mutex_lock(&d->batch_lock);
-        d->has_failed = true;
-        gy_cond_broadcast(&d->quiet);
-        gy_mutex_unlock(&d->batch_lock);
+        gy_mutex_lock(&d->users.lock);
+        d->users.has_failed = true;
+        gy_cond_broadcast(&d->users.quiet);
+        gy_mutex_unlock(&d->users.lock);
     }
 }
 
@@ -289,7 +289,7 @@ void gy_gd_main(void *arg)
         bool closing = atomic_load(&d->closing);
         gy_gpu_debt_settle(&d->debt);
         unhold(d, round, closing || gy_context_is_lost(d->config.context));
-        if (!gy_bins_are_empty(&round->bins) || (d->state == GD_STATE_IDLE && d->due != NULL)) {
+        if (!gy_bins_are_empty(&round->bins) || (d->state == GD_STATE_IDLE && d->regions.due != NULL)) {
             run_batch(d, round);
             continue;
         }
@@ -297,7 +297,7 @@ void gy_gd_main(void *arg)
         if (may_read(d)) {
             gy_gd_poll(d, round);
         }
-        while (d->state == GD_STATE_FAILED && d->due != NULL) {
+        while (d->state == GD_STATE_FAILED && d->regions.due != NULL) {
             gy_replay_run_due(d, round); /* its tasks are released as FAILED */
             gy_gd_poll(d, round);
         }

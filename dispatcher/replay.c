@@ -65,8 +65,8 @@ static bool hold_back(struct gantry_dispatcher *d, struct gy_region *region)
         struct gy_lane *lane = lane_in(d, region, (uint32_t)__builtin_ctzll(left));
         if (lane != NULL && !gy_lane_admits(&d->shares, lane)) {
             gy_lane_hold_region(lane);
-            region->next_due = d->throttled;
-            d->throttled = region;
+            region->next_due = d->regions.throttled;
+            d->regions.throttled = region;
             return true;
         }
     }
@@ -292,11 +292,11 @@ static void record(struct gantry_dispatcher *d, struct gy_round *round, struct g
 
 void gy_replay_run_due(struct gantry_dispatcher *d, struct gy_round *round)
 {
-    struct gy_region *region = d->due;
-    d->due = region->next_due;
-    if (!d->told_streams &&
+    struct gy_region *region = d->regions.due;
+    d->regions.due = region->next_due;
+    if (!d->regions.told_streams &&
         atomic_load_explicit(&d->submission, memory_order_relaxed) == GANTRY_SUBMISSION_STREAMS) {
-        d->told_streams = true;
+        d->regions.told_streams = true;
         gy_log(GANTRY_LOG_INFO,
                "stable task '%s' is called in every run: the submission mode is STREAMS, in "
                "which nothing is replayed; GRAPHS and AUTO do",

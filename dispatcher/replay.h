@@ -6,8 +6,8 @@
 struct gantry_dispatcher;
 struct gy_round;
 
-/* d->due is not NULL, so some region's roots are all ready: launch it, record it, or let its tasks into
- * `round`. */
+/* d->regions.due is not NULL, so some region's roots are all ready: launch it, record it, or let its tasks
+ * into `round`. */
 void gy_replay_run_due(struct gantry_dispatcher *d, struct gy_round *round);
 
 #endif

@@ -18,8 +18,9 @@ static void watch_streams(struct gantry_dispatcher *d)
     gantry_status status = GANTRY_OK;
     for (uint32_t i = 0; i < d->streams.count && status == GANTRY_OK; i++) {
         struct gy_stream *s = &d->streams.streams[i];
-        if (d->watched[i] < s->tail && atomic_load_explicit(&s->completed, memory_order_relaxed) < s->tail) {
-            d->watched[i] = s->tail;                           /* once: a round may come back many times */
+        if (d->watch.recorded[i] < s->tail &&
+            atomic_load_explicit(&s->completed, memory_order_relaxed) < s->tail) {
+            d->watch.recorded[i] = s->tail;                    /* once: a round may come back many times */
             status = gy_rings_add(&d->completion, i, NULL, 0); /* fails only on a lost context */
         }
     }
@@ -29,7 +30,7 @@ static void watch_streams(struct gantry_dispatcher *d)
 static void watch_deferred(struct gantry_dispatcher *d)
 {
     uint64_t deferred = atomic_load_explicit(&d->deferred.deferred, memory_order_relaxed);
-    if (deferred == d->deferred_seen) {
+    if (deferred == d->watch.deferred) {
         return;
     }
     bool all_seen = true;
@@ -39,7 +40,7 @@ static void watch_deferred(struct gantry_dispatcher *d)
             status = gy_rings_add(&d->completion, i, NULL, 0); /* fails only on a lost context */
         }
     }
-    d->deferred_seen = all_seen ? deferred : d->deferred_seen;
+    d->watch.deferred = all_seen ? deferred : d->watch.deferred;
 }
 
 void gy_gd_watch_memory(struct gantry_dispatcher *d)

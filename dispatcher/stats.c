@@ -31,9 +31,9 @@ void gy_gd_end_batch(struct gantry_dispatcher *d, const gantry_batch_stats *befo
         now->phase_ns[phase] -= before->phase_ns[phase];
         now->phase_tasks[phase] -= before->phase_tasks[phase];
     }
-    gy_mutex_lock(&d->batch_lock);
-    d->batch = *now;
-    gy_mutex_unlock(&d->batch_lock);
+    gy_mutex_lock(&d->batch.lock);
+    d->batch.latest = *now;
+    gy_mutex_unlock(&d->batch.lock);
 }
 
 static uint64_t read_counter(const _Atomic(uint64_t) *counter)
@@ -100,9 +100,9 @@ gantry_status gantry_dispatcher_get_batch_stats(gantry_dispatcher *dispatcher, g
     if (dispatcher == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_dispatcher_get_batch_stats: dispatcher is NULL");
     }
-    gy_mutex_lock(&dispatcher->batch_lock);
-    struct gantry_batch_stats batch = dispatcher->batch;
-    gy_mutex_unlock(&dispatcher->batch_lock);
+    gy_mutex_lock(&dispatcher->batch.lock);
+    struct gantry_batch_stats batch = dispatcher->batch.latest;
+    gy_mutex_unlock(&dispatcher->batch.lock);
     return gy_stats_export(stats, &batch, sizeof(batch), "gantry_dispatcher_get_batch_stats");
 }
 

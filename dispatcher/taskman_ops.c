@@ -184,19 +184,19 @@ static gantry_status make_plan(gantry_dispatcher *d, gantry_taskman *manager, st
 
 static void attach(gantry_dispatcher *d)
 {
-    gy_mutex_lock(&d->batch_lock);
-    d->users++;
-    gy_mutex_unlock(&d->batch_lock);
+    gy_mutex_lock(&d->users.lock);
+    d->users.count++;
+    gy_mutex_unlock(&d->users.lock);
 }
 
 static void detach(gantry_dispatcher *d)
 {
-    gy_mutex_lock(&d->batch_lock);
-    assert(d->users > 0);
-    bool is_last = --d->users == 0;
-    void (*last)(void *user) = is_last ? d->last : NULL;
-    void *user = d->last_user;
-    gy_mutex_unlock(&d->batch_lock);
+    gy_mutex_lock(&d->users.lock);
+    assert(d->users.count > 0);
+    bool is_last = --d->users.count == 0;
+    void (*last)(void *user) = is_last ? d->users.last : NULL;
+    void *user = d->users.last_user;
+    gy_mutex_unlock(&d->users.lock);
     if (last != NULL) {
         last(user);
     }

@@ -13,19 +13,19 @@ static void check_due(struct gantry_dispatcher *d, struct gy_region *region)
     if (region->stage == GY_REGION_WAITING && region->arrived == region->roots &&
         region->settled == region->needs) {
         region->next_due = NULL;
-        *(d->due == NULL ? &d->due : &d->last_due->next_due) = region;
-        d->last_due = region;
+        *(d->regions.due == NULL ? &d->regions.due : &d->regions.last_due->next_due) = region;
+        d->regions.last_due = region;
     }
 }
 
 void gy_replay_try_again(struct gantry_dispatcher *d)
 {
-    while (d->throttled != NULL) {
-        struct gy_region *region = d->throttled;
-        d->throttled = region->next_due;
+    while (d->regions.throttled != NULL) {
+        struct gy_region *region = d->regions.throttled;
+        d->regions.throttled = region->next_due;
         region->next_due = NULL;
-        *(d->due == NULL ? &d->due : &d->last_due->next_due) = region;
-        d->last_due = region;
+        *(d->regions.due == NULL ? &d->regions.due : &d->regions.last_due->next_due) = region;
+        d->regions.last_due = region;
     }
 }
 

@@ -9,6 +9,13 @@ struct gantry_dispatcher;
 struct gantry_launch;
 struct gy_round;
 
+/* The regions of all plans that wait for GD.  GD only. */
+struct gy_regions {
+    struct gy_region *due, *last_due; /* their roots are all ready; NULL: none */
+    struct gy_region *throttled;      /* the same, and a share holds them back; NULL: none */
+    bool told_streams;                /* the log says that streams mode replays nothing */
+};
+
 /* A region is being recorded. */
 struct gy_recording {
     struct gy_region *region;
