@@ -189,6 +189,17 @@ static const char *look_up_all(struct gy_driver *driver)
     return missing;
 }
 
+/* What only the emulated driver can do; an older one of those cannot. */
+static void look_up_watch(struct gy_driver *driver)
+{
+    void *begin = driver->emulated ? dlsym(driver->library, "gantry_emu_watch_begin") : NULL;
+    void *end = driver->emulated ? dlsym(driver->library, "gantry_emu_watch_end") : NULL;
+    if (begin != NULL && end != NULL) {
+        memcpy(&driver->watch_begin, &begin, sizeof(begin));
+        memcpy(&driver->watch_end, &end, sizeof(end));
+    }
+}
+
 static gantry_status check_version(struct gy_driver *driver, const char *missing, struct gy_error *error)
 {
     CUresult result =
@@ -248,6 +259,7 @@ static gantry_status load_kind(enum kind kind, struct gy_driver *out, struct gy_
         return status;
     }
     gy_told_open(&driver);
+    look_up_watch(&driver);
     *out = driver;
     return GANTRY_OK;
 }

@@ -17,8 +17,10 @@ struct gy_driver {
     void *library;    /* dlopen handle */
     const char *name; /* "cuda" or "emulated" */
     bool emulated;
-    int version;              /* cuDriverGetVersion: 13000 for 13.0 */
-    CUlogsCallbackHandle log; /* of told.h; NULL: it does not tell why calls fail */
+    int version;               /* cuDriverGetVersion: 13000 for 13.0 */
+    CUlogsCallbackHandle log;  /* of told.h; NULL: it does not tell why calls fail */
+    void (*watch_begin)(void); /* of the emulated driver, see gantry_emu.h; NULL: there is none */
+    uint32_t (*watch_end)(void *stream, void **other);
 #define F(need, member, symbol, prototype) CUresult(*member) prototype;
     GY_DRIVER_FUNCS(F)
 #undef F

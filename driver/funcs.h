@@ -51,6 +51,8 @@
       (int *value, CUfunction_attribute attribute, CUfunction function)) \
     F(true, cuFuncSetAttribute, cuFuncSetAttribute, \
       (CUfunction function, CUfunction_attribute attribute, int value)) \
+    F(false, cuFuncGetParamInfo, cuFuncGetParamInfo, \
+      (CUfunction function, size_t index, size_t *offset, size_t *bytes)) \
     F(true, cuOccupancyMaxActiveBlocksPerMultiprocessor, cuOccupancyMaxActiveBlocksPerMultiprocessor, \
       (int *blocks, CUfunction function, int block_size, size_t dynamic_shared_bytes)) \
     F(true, cuLaunchKernel, cuLaunchKernel, \

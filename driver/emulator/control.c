@@ -5,6 +5,7 @@
 #include "driver/emulator/context.h"
 #include "driver/emulator/fault.h"
 #include "driver/emulator/memory.h"
+#include "driver/emulator/watch.h"
 #include "driver/emulator/worker.h"
 
 #define X(result, name, parameters) GY_EMU_EXPORT result gantry_emu_##name parameters;
@@ -14,6 +15,21 @@ GANTRY_EMU_CONTROLS(X)
 int gantry_emu_hides(const char *symbol)
 {
     return gy_emu_lacks(symbol);
+}
+
+void gantry_emu_watch_begin(void)
+{
+    gy_emu_watch_begin();
+}
+
+uint32_t gantry_emu_watch_end(void *stream, void **other)
+{
+    CUstream found = NULL;
+    gy_emu_control_enter();
+    uint32_t left = gy_emu_watch_end(stream, &found);
+    gy_emu_control_leave();
+    *other = found;
+    return left;
 }
 
 /* ---- faults ---------------------------------------------------------------------------------- */

@@ -186,6 +186,7 @@ static const struct {
     const char *begins; /* so do all with these first letters */
     int version;
 } since[] = {
+    {"cuFuncGetParamInfo", 12040},
     {"cuDeviceGetDevResource", 12040},
     {"cuDevSmResourceSplitByCount", 12040},
     {"cuDevResourceGenerateDesc", 12040},

@@ -6,6 +6,7 @@
 #include "driver/emulator/capture.h"
 #include "driver/emulator/clock.h"
 #include "driver/emulator/context.h"
+#include "driver/emulator/watch.h"
 
 #define ALL_EVENT_FLAGS (CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING)
 #define NS_PER_MS 1e6
@@ -142,7 +143,9 @@ static CUresult record(CUevent event_handle, CUstream stream_handle, unsigned in
         return CUDA_ERROR_INVALID_VALUE;
     }
     if (stream->capture == NULL) {
-        return flags == 0 ? record_in_stream(event, stream) : CUDA_ERROR_ILLEGAL_STATE;
+        result = flags == 0 ? record_in_stream(event, stream) : CUDA_ERROR_ILLEGAL_STATE;
+        GY_EMU_WATCH(see_record, (stream, event_handle)); /* the null stream has waited for others now */
+        return result;
     }
     if (flags == CU_EVENT_RECORD_EXTERNAL) {
         struct gy_emu_work work = {.kind = GY_EMU_WORK_EVENT_RECORD, .context = stream->object.context};
@@ -200,6 +203,7 @@ static CUresult stream_wait(CUstream stream_handle, CUevent event_handle, unsign
     if (stream->capture != NULL || event->capture_id != 0) {
         return gy_emu_capture_wait(stream, event);
     }
+    GY_EMU_WATCH(see_wait, (stream, event_handle));
     return wait_in_stream(stream, event);
 }
 
@@ -229,7 +233,11 @@ static CUresult query(CUevent handle)
     if (result != CUDA_SUCCESS) {
         return result;
     }
-    return is_done(event) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+    if (!is_done(event)) {
+        return CUDA_ERROR_NOT_READY;
+    }
+    GY_EMU_WATCH(see_event_done, (handle));
+    return CUDA_SUCCESS;
 }
 
 CUresult cuEventQuery(CUevent event)
@@ -241,6 +249,9 @@ static CUresult synchronize(CUevent handle)
 {
     struct gy_emu_event *event;
     CUresult result = find_to_ask(handle, &event);
+    if (result == CUDA_SUCCESS) {
+        GY_EMU_WATCH(see_event_done, (handle));
+    }
     if (result != CUDA_SUCCESS || is_done(event)) {
         return result;
     }

@@ -94,6 +94,8 @@ struct gantry_emu_operation {
     X(int, hides, (const char *symbol))                                              \
     X(size_t, log_stop, (void))                                                      \
     X(size_t, log_read, (struct gantry_emu_operation * operations, size_t capacity)) \
+    X(void, watch_begin, (void))                                                     \
+    X(uint32_t, watch_end, (void *stream, void **other))                             \
     X(void, reset, (void))
 
 struct gantry_emu_control {
@@ -172,6 +174,14 @@ size_t gantry_emu_log_read(struct gantry_emu_operation *operations, size_t capac
 /** Whether a driver of the version that this one pretends to be ($GANTRY_EMU_CUDA) lacks the function
  * `symbol`, which is exported all the same: 1 or 0.  Before cuInit(), too. */
 int gantry_emu_hides(const char *symbol);
+
+/** Watch what the calling thread enqueues on which stream, until watch_end(). */
+void gantry_emu_watch_begin(void);
+/** @return how many kernels, copies, fills, host functions and graphs the thread has enqueued since on other
+ *          streams than the CUstream `stream`, that neither `stream` nor the host comes after by now;
+ * `*other` is then the CUstream of some of them.  0 also when they cannot be told: more than 15 streams or 64
+ *          events, or streams that are ordered by values in memory.  What is captured does not count. */
+uint32_t gantry_emu_watch_end(void *stream, void **other);
 
 /** Everything above back to its beginning: no faults, counters 0, no refusals of steals, not on hold, not
  *  no-op, host clock, no log.  Objects stay. */

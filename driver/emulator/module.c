@@ -148,6 +148,39 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *
     return GY_EMU_CALL(cuModuleGetFunction, get_function(function, module, name));
 }
 
+/* ---- parameters ------------------------------------------------------------------------------ */
+
+/* Parameters lie where their sizes allow, up to 16 bytes apart. */
+static CUresult get_parameter(CUfunction handle, size_t index, size_t *offset, size_t *bytes)
+{
+    const struct gy_emu_function *function = gy_emu_handle_find(GY_EMU_FUNCTION, handle);
+    if (function == NULL) {
+        return CUDA_ERROR_INVALID_HANDLE;
+    }
+    if (offset == NULL || index >= function->code->param_count) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    size_t at = 0;
+    for (size_t i = 0;; at += function->code->param_bytes[i++]) {
+        const size_t size = function->code->param_bytes[i], lowest = size & (~size + 1);
+        const size_t align = lowest > 16 ? 16 : lowest;
+        at = (at + align - 1) / align * align;
+        if (i == index) {
+            break;
+        }
+    }
+    *offset = at;
+    if (bytes != NULL) {
+        *bytes = function->code->param_bytes[index];
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult cuFuncGetParamInfo(CUfunction function, size_t index, size_t *offset, size_t *bytes)
+{
+    return GY_EMU_CALL(cuFuncGetParamInfo, get_parameter(function, index, offset, bytes));
+}
+
 /* ---- attributes ------------------------------------------------------------------------------ */
 
 static CUresult find_function(CUfunction handle, struct gy_emu_function **out)

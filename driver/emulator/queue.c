@@ -21,6 +21,7 @@
 #include "driver/emulator/event.h"
 #include "driver/emulator/graph.h"
 #include "driver/emulator/memory.h"
+#include "driver/emulator/watch.h"
 #include "driver/emulator/worker.h"
 
 #include <assert.h>
@@ -350,6 +351,7 @@ static CUresult order_with_null(struct gy_emu_stream *stream)
     CUresult result = CUDA_SUCCESS;
     if (!stream->is_null) {
         struct gy_emu_stream *null_stream = context->null_stream;
+        GY_EMU_WATCH(see_join, (stream, null_stream));
         if (null_stream->head != NULL && stream->null_seen != null_stream->pushed) {
             result = gy_emu_stream_join(stream, null_stream);
             stream->null_seen = null_stream->pushed;
@@ -359,6 +361,9 @@ static CUresult order_with_null(struct gy_emu_stream *stream)
     for (struct gy_emu_stream *s = context->root->streams; s != NULL && result == CUDA_SUCCESS;
          s = s->next_in_root) {
         bool orders = s->object.context == context && (s->flags & CU_STREAM_NON_BLOCKING) == 0;
+        if (s != stream && orders) {
+            GY_EMU_WATCH(see_join, (stream, s));
+        }
         if (s != stream && orders && s->head != NULL && s->joined != s->pushed) {
             result = gy_emu_stream_join(stream, s);
             s->joined = s->pushed;
@@ -369,6 +374,7 @@ static CUresult order_with_null(struct gy_emu_stream *stream)
 
 CUresult gy_emu_stream_push(struct gy_emu_stream *stream, struct gy_emu_work *work)
 {
+    GY_EMU_WATCH(see_work, (stream, work));
     if ((stream->flags & CU_STREAM_NON_BLOCKING) == 0) {
         CUresult result = order_with_null(stream);
         if (result != CUDA_SUCCESS) {
@@ -400,6 +406,7 @@ CUresult gy_emu_stream_drain(struct gy_emu_stream *stream)
 {
     struct gy_emu_context *root = stream->root;
     struct gy_emu_marker *marker;
+    GY_EMU_WATCH(see_done, (stream));
     CUresult result = gy_emu_stream_mark(stream, &marker);
     if (result == CUDA_SUCCESS && marker != NULL) {
         uintptr_t handle = root->object.handle;
@@ -417,6 +424,7 @@ CUresult gy_emu_root_drain(struct gy_emu_context *root, const struct gy_emu_cont
 {
     struct gy_emu_marker *chain = NULL;
     CUresult result = CUDA_SUCCESS;
+    GY_EMU_WATCH(see_all_done, ());
     for (struct gy_emu_stream *s = root->streams; s != NULL && result == CUDA_SUCCESS; s = s->next_in_root) {
         struct gy_emu_marker *marker = NULL;
         if (only == NULL || s->object.context == only) {

@@ -6,6 +6,7 @@
 #include "driver/emulator/context.h"
 #include "driver/emulator/event.h"
 #include "driver/emulator/memory.h"
+#include "driver/emulator/watch.h"
 
 #include <pthread.h>
 
@@ -228,7 +229,11 @@ static CUresult query(CUstream handle)
     if (result != CUDA_SUCCESS) {
         return result;
     }
-    return is_done(stream) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+    if (!is_done(stream)) {
+        return CUDA_ERROR_NOT_READY;
+    }
+    GY_EMU_WATCH(see_done, (stream));
+    return CUDA_SUCCESS;
 }
 
 CUresult cuStreamQuery(CUstream stream)

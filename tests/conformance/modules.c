@@ -81,6 +81,23 @@ static void test_function_attributes_and_occupancy_are_sensible(void **state)
     cu_is(CUDA_ERROR_INVALID_VALUE, cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, cf_add, 0, 0));
 }
 
+static void test_parameters_have_sizes(void **state)
+{
+    (void)state;
+    size_t offset = 99, bytes = 99, before = 0;
+    if (cu->cuFuncGetParamInfo == NULL) {
+        cf_skip("the driver has no cuFuncGetParamInfo");
+    }
+    cu_ok(cuFuncGetParamInfo(cf_add, 0, &offset, &bytes));
+    assert_int_equal(offset, 0);
+    for (size_t i = 0; cu->cuFuncGetParamInfo(cf_add, i, &offset, &bytes) == CUDA_SUCCESS; i++) {
+        assert_true(bytes > 0 && offset >= before);
+        before = offset + bytes;
+    }
+    assert_int_equal(before, 16);
+    cu_is(CUDA_ERROR_INVALID_VALUE, cuFuncGetParamInfo(cf_add, 1000, &offset, &bytes));
+}
+
 static void test_every_thread_of_a_3d_grid_runs_once(void **state)
 {
     (void)state;
@@ -233,6 +250,7 @@ static const struct CMUnitTest modules[] = {
     CF_TEST(test_module_is_loaded_looked_up_and_unloaded),
     CF_TEST(test_broken_image_is_refused),
     CF_TEST(test_function_attributes_and_occupancy_are_sensible),
+    CF_TEST(test_parameters_have_sizes),
     CF_TEST(test_every_thread_of_a_3d_grid_runs_once),
     CF_TEST(test_block_shares_memory_and_meets_at_barriers),
     CF_TEST(test_parameters_are_copied_at_launch),

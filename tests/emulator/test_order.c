@@ -178,6 +178,66 @@ static void test_random_work_on_streams_keeps_its_order(void **state)
     }
 }
 
+static uint32_t not_ahead_of(uint32_t s)
+{
+    uint32_t count = 0;
+    for (uint32_t op = 0; op < model.ops; op++) {
+        count += !is_in(&model.ahead_of_stream[s], op);
+    }
+    return count;
+}
+
+/* A watch knows what the model knows; waits of the null stream and for it may cover more than that. */
+static void test_a_watch_counts_what_a_stream_does_not_come_after(void **state)
+{
+    (void)state;
+    make_objects();
+    for (uint64_t seed = 0; seed < ROUNDS; seed++) {
+        const uint32_t first = seed % 2 == 0 ? 3 : 0, asked = first + (uint32_t)seed / 2 % (STREAMS - first);
+        void *other = NULL;
+        start_round(seed);
+        if (seed % 3 == 0) {
+            emu.hold();
+        }
+        emu.watch_begin();
+        while (model.ops < 1 + seed) {
+            push_something(first);
+        }
+        const uint32_t left = emu.watch_end(model.streams[asked], &other), expected = not_ahead_of(asked);
+        emu.release();
+        assert_true(first == 3 ? left == expected : left <= expected);
+        assert_true(left == 0 || other != model.streams[asked]);
+        cu_ok(cuCtxSynchronize());
+        (void)emu.log_stop();
+    }
+}
+
+static void test_a_watch_sees_what_the_host_has_waited_for(void **state)
+{
+    (void)state;
+    void *other = NULL;
+    make_objects();
+    start_round(1);
+    for (int way = 0; way < 4; way++) {
+        model.ops = 0;
+        emu.watch_begin();
+        push_operation(3);
+        cu_ok(cuEventRecord(model.events[0], model.streams[3]));
+        if (way == 0) {
+            cu_ok(cuStreamSynchronize(model.streams[3]));
+        } else if (way == 1) {
+            cu_ok(cuEventSynchronize(model.events[0]));
+        } else if (way == 2) {
+            cu_ok(cuCtxSynchronize());
+        }
+        assert_int_equal(emu.watch_end(model.streams[4], &other), way == 3);
+        assert_true(other == (way == 3 ? model.streams[3] : NULL));
+        cu_ok(cuCtxSynchronize());
+        assert_int_equal(emu.watch_end(model.streams[4], &other), 0); /* there is none */
+    }
+    (void)emu.log_stop();
+}
+
 /* Streams 3 and up take part: 3 begins, the others fork from it first and join it last. */
 static CUgraph capture_random_work(void)
 {
@@ -371,6 +431,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         ET_TEST(test_random_work_on_streams_keeps_its_order),
+        ET_TEST(test_a_watch_counts_what_a_stream_does_not_come_after),
+        ET_TEST(test_a_watch_sees_what_the_host_has_waited_for),
         ET_TEST(test_random_work_in_a_graph_keeps_its_order),
         ET_TEST(test_threads_push_at_once),
         ET_TEST(test_what_is_urgent_begins_first),
