@@ -64,3 +64,11 @@ unsigned gy_checks_read(void)
     atomic_store_explicit(&gy_checks, parts, memory_order_relaxed);
     return parts;
 }
+
+bool gy_check_is_first(uintptr_t a, uintptr_t b)
+{
+    static _Atomic(uint64_t) told[64]; /* atomic; bit h: something that hashes to h was told */
+    const uint64_t hash = ((uint64_t)a * 31 + b) * UINT64_C(0x9e3779b97f4a7c15) >> 52;
+    const uint64_t bit = UINT64_C(1) << (hash % 64);
+    return (atomic_fetch_or_explicit(&told[hash / 64], bit, memory_order_relaxed) & bit) == 0;
+}

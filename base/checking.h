@@ -6,11 +6,14 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 /* X(name, what $GANTRY_CHECK calls it) */
 #define GY_CHECKS(X)      \
     X(HANDLES, "handles") \
-    X(FREES, "frees") X(GUARDS, "guards") X(BOUNDS, "bounds") X(COMPLETIONS, "completions")
+    X(FREES, "frees")     \
+    X(GUARDS, "guards")   \
+    X(BOUNDS, "bounds") X(COMPLETIONS, "completions") X(FORKS, "forks") X(STABLE, "stable")
 
 enum gy_check_number {
 #define GY_CHECK_NUMBER(name, text) GY_CHECK_NUMBER_##name,
@@ -37,5 +40,8 @@ static inline bool gy_check_is_on(unsigned parts)
     unsigned on = atomic_load_explicit(&gy_checks, memory_order_relaxed);
     return __builtin_expect(((on == GY_CHECKS_UNREAD ? gy_checks_read() : on) & parts) != 0, 0);
 }
+
+/* The first time for this pair, or one that hashes like it: what is found again and again is told once. */
+bool gy_check_is_first(uintptr_t a, uintptr_t b);
 
 #endif

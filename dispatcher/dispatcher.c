@@ -2,6 +2,7 @@
 #include "dispatcher/dispatcher.h"
 
 #include "base/alloc.h"
+#include "base/checking.h"
 #include "base/clock.h"
 #include "base/handle.h"
 #include "base/span.h"
@@ -92,6 +93,14 @@ static gantry_status start_threads(gantry_dispatcher *d)
     return status;
 }
 
+/* Those that watch callbacks; whether handles are checked is decided by now. */
+static unsigned find_checks(void)
+{
+    return (gy_handles_are_checked() ? GY_CHECK_HANDLES : 0u) |
+           (gy_check_is_on(GY_CHECK_FORKS) ? GY_CHECK_FORKS : 0u) |
+           (gy_check_is_on(GY_CHECK_STABLE) ? GY_CHECK_STABLE : 0u);
+}
+
 gantry_status gy_dispatcher_create(const struct gy_dispatcher_config *config, gantry_dispatcher **out)
 {
     gantry_dispatcher *d = gy_zalloc(sizeof(*d));
@@ -101,6 +110,7 @@ gantry_status gy_dispatcher_create(const struct gy_dispatcher_config *config, ga
     d->base.ops = &gy_dispatcher_ops;
     d->base.forks = gy_thread_forks();
     d->config = *config;
+    d->checks = find_checks();
     atomic_init(&d->submission, config->submission);
     gy_mutex_init(&d->batch.lock, GY_RANK_LEAF);
     gy_mutex_init(&d->users.lock, GY_RANK_LEAF);

@@ -2,6 +2,7 @@
 #ifndef DISPATCHER_INTERNAL_H
 #define DISPATCHER_INTERNAL_H
 
+#include "base/checking.h"
 #include "dispatcher/bins.h"
 #include "dispatcher/completion_rings.h"
 #include "dispatcher/gates/shares.h"
@@ -58,6 +59,7 @@ struct gd_users {
 struct gantry_dispatcher {
     struct gy_gpu_dispatcher base;         /* immutable; first: how taskman/ sees us */
     struct gy_dispatcher_config config;    /* immutable */
+    unsigned checks;                       /* immutable: parts of base/checking.h that watch callbacks */
     struct gy_inbox inbox;                 /* its own guards */
     struct gy_trail_pool trails;           /* its own guards */
     struct gy_streams streams;             /* GD only, atomics apart */
@@ -108,6 +110,7 @@ struct gantry_launch {
     bool aside;                /* it is captured apart from its batch: see aside.h */
     bool asked;                /* the callback has asked for the stream */
     bool placed;               /* something of this call is in the batch's capture */
+    struct gy_calls *calls;    /* what it enqueues is noted there; NULL: it is not */
     const char *spoilt;        /* why what it enqueued cannot be captured; NULL: it can */
 };
 

@@ -177,6 +177,10 @@ gantry_status gantry_launch_kernel(gantry_launch *launch, gantry_kernel *kernel,
         return kernel_failed(d->config.context, kernel, &size, result, __LINE__);
     }
     gy_launch_count(launch, &d->counters.kernels, 1);
+    if (__builtin_expect(launch->calls != NULL, 0)) {
+        const struct gy_launch_size size = {grid, block, shared_bytes};
+        gy_calls_note_kernel(launch->calls, launch->task, kernel, &size, args);
+    }
     if (__builtin_expect(d->shares.watcher != NULL, 0)) {
         gy_utilisation_take(d->shares.watcher->use, (uint64_t)grid.x * grid.y * grid.z);
     }

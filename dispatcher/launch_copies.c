@@ -1,6 +1,7 @@
 /* The copies and fills that a launch callback may enqueue. */
 #include "base/handle.h"
 #include "copykernel/address.h"
+#include "copykernel/queue.h"
 #include "dispatcher/launch.h"
 #include "dispatcher/ways/capture.h"
 #include "dispatcher/ways/launchers.h"
@@ -30,6 +31,13 @@ static gantry_status check_side(const gantry_launch *launch, const char *call, c
     return gy_copy_check_side(config->context, config->heap, &side);
 }
 
+static inline void note_copy(const gantry_launch *launch, const void *to, const void *from, size_t bytes)
+{
+    if (__builtin_expect(launch->calls != NULL, 0)) {
+        gy_calls_note_copy(launch->calls, launch->task, to, from, bytes);
+    }
+}
+
 /* Between host and device, whichever way. */
 static gantry_status copy_host(gantry_launch *launch, void *to, const void *from, size_t bytes,
                                bool to_device)
@@ -56,6 +64,7 @@ static gantry_status copy_host(gantry_launch *launch, void *to, const void *from
     } else {
         status = GY_CALL(context, cuMemcpyDtoHAsync(to, (CUdeviceptr)(uintptr_t)from, bytes, launch->stream));
     }
+    note_copy(launch, to, from, bytes);
     gy_launch_count(launch, &d->counters.copies, status == GANTRY_OK);
     return status;
 }
@@ -97,6 +106,7 @@ gantry_status gantry_launch_copy_dtod(gantry_launch *launch, void *to, const voi
     status =
         GY_CALL(d->config.context, cuMemcpyDtoDAsync((CUdeviceptr)(uintptr_t)to, (CUdeviceptr)(uintptr_t)from,
                                                      bytes, launch->stream));
+    note_copy(launch, to, from, bytes);
     gy_launch_count(launch, &d->counters.copies, status == GANTRY_OK);
     return status;
 }
@@ -141,6 +151,9 @@ gantry_status gantry_launch_fill(gantry_launch *launch, void *device, uint32_t p
     } else {
         status = GY_CALL(context, cuMemsetD8Async(at, (unsigned char)pattern, count, launch->stream));
     }
+    if (__builtin_expect(launch->calls != NULL, 0)) {
+        gy_calls_note_fill(launch->calls, launch->task, device, pattern, pattern_bytes * count);
+    }
     gy_launch_count(launch, &d->counters.copies, status == GANTRY_OK);
     return status;
 }
@@ -175,6 +188,9 @@ gantry_status gantry_copy_launch_with(gantry_launch *launch, const gantry_copy_d
     struct gantry_dispatcher *d = launch->dispatcher;
     struct gy_cta_request request;
     const struct gy_copy_target target = copy_target(launch, &request);
+    if (__builtin_expect(launch->calls != NULL, 0)) {
+        gy_calls_note_batch(launch->calls, launch->task, descs, count);
+    }
     gy_launch_begin_alone(launch);
     status = gy_copier_launch(d->config.copier, &target, descs, count, options);
     gy_launch_end_alone(launch);
@@ -210,6 +226,9 @@ gantry_status gantry_copy_queue_flush_with(gantry_copy_queue *queue, gantry_laun
     struct gy_cta_request request;
     const struct gy_copy_target target = copy_target(launch, &request);
     size_t before = gantry_copy_queue_count(queue);
+    if (__builtin_expect(launch->calls != NULL, 0)) {
+        gy_calls_note_batch(launch->calls, launch->task, gy_copy_queue_descs(queue), before);
+    }
     gy_launch_begin_alone(launch);
     status = gy_copier_flush(d->config.copier, &target, queue, options);
     gy_launch_end_alone(launch);

@@ -170,6 +170,7 @@ static GY_INLINE gantry_status open_call(struct gantry_dispatcher *d, struct gy_
     launch->allocated = launch->freed = 0;
     launch->aside = launch->asked = launch->placed = false;
     launch->spoilt = NULL;
+    launch->calls = NULL;
     if (__builtin_expect(gy_context_is_stopped(d->config.context), 0)) {
         gantry_status why = gy_context_adopt_stop(d->config.context);
         return why != GANTRY_OK ? why : GANTRY_ERR_OUT_OF_DEVICE_MEMORY;

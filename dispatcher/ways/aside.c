@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "dispatcher/current.h"
+#include "dispatcher/ways/unjoined.h"
 
 #include <assert.h>
 
@@ -143,6 +144,9 @@ bool gy_aside_close(struct gantry_launch *launch, bool keep)
     launch->stream = stream_of(launch)->native;
     launch->ops = gy_gd_ops(d);
     const char *fault = result != CUDA_SUCCESS ? reason_of(result) : NULL;
+    if (result == CUDA_ERROR_STREAM_CAPTURE_UNJOINED) {
+        gy_unjoined_tell_capture(launch);
+    }
     if (fault == NULL && keep) {
         fault = find_fault(&d->graphs, child, &nodes);
     }

@@ -2,20 +2,45 @@
 
 #include "base/handle.h"
 #include "base/span.h"
+#include "dispatcher/ways/plan.h"
+#include "dispatcher/ways/unjoined.h"
 
-/* While something is recorded, or handles are checked. */
+/* What the callback enqueues is noted, and looked for on other streams. */
+static gantry_launch_result call_checked(struct gantry_launch *launch)
+{
+    gantry_task *task = launch->task;
+    struct gy_calls *calls = gy_plan_calls(task);
+    const bool looks_for_forks = (launch->dispatcher->checks & GY_CHECK_FORKS) != 0;
+    launch->calls = calls;
+    if (calls != NULL) {
+        gy_calls_begin(calls, launch->index);
+    }
+    if (looks_for_forks) {
+        gy_unjoined_begin(launch);
+    }
+    gantry_launch_result result = gy_task_launch_fn(task)(launch, gy_task_launch_arg(task));
+    if (looks_for_forks) {
+        gy_unjoined_end(launch, result);
+    }
+    if (calls != NULL) {
+        gy_calls_end(calls, task, result);
+    }
+    return result;
+}
+
+/* While something is recorded, or callbacks are checked. */
 static GY_COLD gantry_launch_result call_watched(struct gantry_launch *launch, uint64_t span)
 {
     gantry_task *task = launch->task;
     const struct gy_span_ranges *ranges = gy_span_push(span, gy_task_label(task));
-    bool is_checked = gy_handles_are_checked(); /* decided when the dispatcher was created */
+    bool is_checked = (launch->dispatcher->checks & GY_CHECK_HANDLES) != 0;
     if (span != 0) {
         launch->flow = gy_task_flow(task);
     }
     if (is_checked) {
         gy_handle_born(GY_HANDLE_LAUNCH, launch, sizeof(*launch), sizeof(*launch));
     }
-    gantry_launch_result result = gy_task_launch_fn(task)(launch, gy_task_launch_arg(task));
+    gantry_launch_result result = call_checked(launch);
     if (is_checked) {
         gy_handle_died(launch);
     }
@@ -33,7 +58,7 @@ gantry_launch_result gy_callback_call(struct gantry_launch *launch, const struct
     if (last->status != GANTRY_OK) {
         gy_error_clear();
     }
-    if (__builtin_expect(span != 0, 0) || gy_handles_are_checked()) {
+    if (__builtin_expect(span != 0 || launch->dispatcher->checks != 0, 0)) {
         return call_watched(launch, span);
     }
     return gy_task_launch_fn(launch->task)(launch, gy_task_launch_arg(launch->task));

@@ -2,6 +2,7 @@
 #include "dispatcher/ways/plan.h"
 
 #include "base/alloc.h"
+#include "base/checking.h"
 #include "dispatcher/order/trail.h"
 
 #include <assert.h>
@@ -306,6 +307,10 @@ static void plan_free(struct gy_plan *plan)
     for (uint32_t r = 0; r < plan->region_count && plan->regions != NULL; r++) {
         gy_free(plan->regions[r].completions);
     }
+    for (uint32_t i = 0; i < plan->tasks && plan->calls != NULL; i++) {
+        gy_calls_fini(&plan->calls[i]);
+    }
+    gy_free(plan->calls);
     gy_free(plan->regions);
     gy_free(plan->needed_by);
     gy_free(plan->members);
@@ -341,8 +346,11 @@ static gantry_status making_init(struct making *m, gantry_taskman *manager)
     plan->region_of = gy_zalloc_array(n, sizeof(*plan->region_of));
     plan->members = gy_zalloc_array(n, sizeof(gantry_task *));
     plan->tasks = m->tasks;
-    if (m->task == NULL || m->left == NULL || m->order == NULL || m->bit == NULL || m->inside == NULL ||
-        m->stamp == NULL || m->stack == NULL || plan->region_of == NULL || plan->members == NULL) {
+    const bool is_compared = gy_check_is_on(GY_CHECK_STABLE);
+    plan->calls = is_compared ? gy_zalloc_array(n, sizeof(*plan->calls)) : NULL;
+    if ((is_compared && plan->calls == NULL) || m->task == NULL || m->left == NULL || m->order == NULL ||
+        m->bit == NULL || m->inside == NULL || m->stamp == NULL || m->stack == NULL ||
+        plan->region_of == NULL || plan->members == NULL) {
         return GANTRY_ERR_OUT_OF_HOST_MEMORY;
     }
     gy_taskman_each_task(manager, note_task, m);
@@ -389,8 +397,13 @@ static void changed(struct gy_gpu_plan *self, const gantry_task *task)
 {
     struct gy_plan *plan = (struct gy_plan *)self;
     uint32_t number = plan->region_of[gy_task_index(task)];
-    if (number != 0) {
-        plan->regions[number - 1].stale = true;
+    if (number == 0) {
+        return;
+    }
+    struct gy_region *region = &plan->regions[number - 1];
+    region->stale = true;
+    for (uint32_t i = 0; i < region->members && plan->calls != NULL; i++) {
+        gy_calls_forget(&plan->calls[gy_task_index(plan->members[region->first + i])]);
     }
 }
 
@@ -511,6 +524,13 @@ void gy_region_renew(struct gy_region *region)
     region->position = GY_TRAIL_NONE;
     region->stream = 0;
     atomic_store_explicit(&region->trail, GY_TRAIL_NONE, memory_order_relaxed);
+}
+
+struct gy_calls *gy_plan_calls(const gantry_task *task)
+{
+    const struct gy_plan *plan = (struct gy_plan *)gy_task_gpu_plan(task);
+    const uint32_t index = gy_task_index(task);
+    return plan != NULL && plan->calls != NULL && plan->region_of[index] != 0 ? &plan->calls[index] : NULL;
 }
 
 struct gy_region *gy_plan_region(const gantry_task *task)

@@ -16,6 +16,7 @@
 #define DISPATCHER_WAYS_PLAN_H
 
 #include "dispatcher/inbox.h"
+#include "dispatcher/ways/calls.h"
 #include "driver/context.h"
 
 #define GY_PLANS_REFUSED 16
@@ -65,6 +66,7 @@ struct gy_plan {
     gantry_task **members;         /* immutable */
     uint32_t *needed_by;           /* immutable */
     struct gy_region *regions;     /* see there */
+    struct gy_calls *calls;        /* by index of the task, see there; NULL: they are not compared */
 };
 
 /* All plans of a dispatcher. */
@@ -86,6 +88,9 @@ GANTRY_MUST_CHECK gantry_status gy_plan_make(struct gy_plan_list *list, gantry_t
 
 /* GD: the region of a ready task in its run, as that run has left it so far; NULL: none. */
 struct gy_region *gy_plan_region(const gantry_task *task);
+
+/* What the task's callback enqueues is compared with; NULL: it is not stable, or nothing is compared. */
+struct gy_calls *gy_plan_calls(const gantry_task *task);
 
 /* GD: brought to the begin of the run if it is of an older one. */
 void gy_region_renew(struct gy_region *region);

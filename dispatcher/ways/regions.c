@@ -91,6 +91,9 @@ void gy_region_forbid(struct gy_region *region, const gantry_task *task, const c
 
 void gy_replay_forbid(const struct gantry_launch *launch, const char *why)
 {
+    if (__builtin_expect(launch->calls != NULL, 0)) {
+        gy_calls_set_free(launch->calls);
+    }
     if (launch->round->recording != NULL) {
         gy_region_forbid(launch->round->recording->region, launch->task, why);
     }
@@ -115,8 +118,21 @@ static bool make_room(struct gy_region *region)
     return true;
 }
 
+/* A task that is no part of the frozen graph is another one in each run. */
+static GY_COLD void compare_completion(const struct gantry_launch *launch, const gantry_task *target)
+{
+    if (gy_task_gpu_plan(target) == gy_task_gpu_plan(launch->task)) {
+        gy_calls_note_completion(launch->calls, launch->task, target);
+    } else {
+        gy_calls_set_free(launch->calls);
+    }
+}
+
 void gy_replay_note_completion(const struct gantry_launch *launch, gantry_task *target)
 {
+    if (__builtin_expect(launch->calls != NULL, 0)) {
+        compare_completion(launch, target);
+    }
     if (launch->round->recording == NULL) {
         return;
     }

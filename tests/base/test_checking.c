@@ -22,8 +22,8 @@ static unsigned parts_of(const char *check, const char *handles, const char *hea
 static void test_one_variable_turns_everything_on(void **state)
 {
     (void)state;
-    const unsigned all =
-        GY_CHECK_HANDLES | GY_CHECK_FREES | GY_CHECK_GUARDS | GY_CHECK_BOUNDS | GY_CHECK_COMPLETIONS;
+    const unsigned all = GY_CHECK_HANDLES | GY_CHECK_FREES | GY_CHECK_GUARDS | GY_CHECK_BOUNDS |
+                         GY_CHECK_COMPLETIONS | GY_CHECK_FORKS | GY_CHECK_STABLE;
     assert_int_equal(parts_of(NULL, NULL, NULL), 0);
     assert_false(gy_check_is_on(all));
     assert_int_equal(parts_of("", "", ""), 0);

@@ -1,0 +1,59 @@
+/* What the callbacks of stable tasks enqueue, noted and compared from run to run: GANTRY_CHECK=stable.
+ *
+ *            the first run ends             a call differs, or one more or less is made
+ *   NOTING ---------------------> COMPARING ------------------------------------------> TOLD
+ *      ^                            |
+ *      +--- the task is invalidated +      FREE from any state: what the callback does is not replayed anyhow
+ *
+ * What our launch functions enqueue is seen, what a callback enqueues itself is not. */
+#ifndef DISPATCHER_WAYS_CALLS_H
+#define DISPATCHER_WAYS_CALLS_H
+
+#include "base/hints.h"
+#include "driver/module.h"
+
+#include <gantry/copy.h>
+
+enum gy_calls_state { GY_CALLS_NOTING, GY_CALLS_COMPARING, GY_CALLS_TOLD, GY_CALLS_FREE };
+
+struct gy_noted_call;
+
+/* One task's.  Whoever calls the callback; between runs the manager's owner. */
+struct gy_calls {
+    enum gy_calls_state state; /* enter() of calls.c is the only writer */
+    uint32_t count, room;      /* calls of the run that is compared with */
+    uint32_t at;               /* the next call's number in this run */
+    uint32_t from;             /* `at` when the callback was called last */
+    bool lost;                 /* NOTING: a call of this run has failed, so the rest of it is not noted */
+    size_t bytes, bytes_room;
+    struct gy_noted_call *noted;
+    unsigned char *values; /* of kernels' parameters, one after the other */
+};
+
+/* Before the callback is called for the `index`-th time in a run. */
+void gy_calls_begin(struct gy_calls *calls, uint32_t index);
+/* It is called again for the same index: what it has enqueued is gone. */
+void gy_calls_again(struct gy_calls *calls);
+/* The callback has returned. */
+void gy_calls_end(struct gy_calls *calls, const gantry_task *task, gantry_launch_result result);
+
+/* In the callback, for what it has enqueued. */
+GY_COLD void gy_calls_note_kernel(struct gy_calls *calls, const gantry_task *task,
+                                  const struct gantry_kernel *kernel, const struct gy_launch_size *size,
+                                  void *const *args);
+GY_COLD void gy_calls_note_copy(struct gy_calls *calls, const gantry_task *task, const void *to,
+                                const void *from, uint64_t bytes);
+GY_COLD void gy_calls_note_fill(struct gy_calls *calls, const gantry_task *task, const void *at,
+                                uint64_t pattern, uint64_t bytes);
+GY_COLD void gy_calls_note_batch(struct gy_calls *calls, const gantry_task *task,
+                                 const gantry_copy_desc *descs, size_t count);
+GY_COLD void gy_calls_note_completion(struct gy_calls *calls, const gantry_task *task,
+                                      const gantry_task *target);
+
+/* The callback did something that is not replayed: its calls may differ. */
+void gy_calls_set_free(struct gy_calls *calls);
+/* The promise was taken back for the next run. */
+void gy_calls_forget(struct gy_calls *calls);
+void gy_calls_fini(struct gy_calls *calls);
+
+#endif
