@@ -333,6 +333,7 @@ struct cross_seen {
     atomic_uint light_made, light_run, light_refused;
     atomic_ullong light_end;
     atomic_uint refusal;       /* what the library refused to the callback, as a number */
+    atomic_uint declined;      /* the same of a completion that came too late, in the latest call */
     atomic_uint group_overlap; /* declared memory: another group that does not fit beside it, plus 1 */
     atomic_uint foreign_code;  /* what CUDA said to a call of the callback's own */
     atomic_uint failed_by;     /* a reference was given back as failed */

@@ -112,7 +112,8 @@ static void check_calls(const struct oracle *o, uint32_t s, uint32_t i)
 static bool called_may_fail(const struct oracle *o, uint32_t s, uint32_t i)
 {
     struct cross_seen *seen = &o->run->seen[s][i];
-    uint32_t result = get(&seen->result), returned = get(&seen->returned), refusal = get(&seen->refusal);
+    uint32_t result = get(&seen->result), returned = get(&seen->returned), refusal = get(&seen->refusal),
+             declined = get(&seen->declined);
     bool lost = may_be_lost(o, s) && result == LOST, aborted = may_be_aborted(o, s) && result == NO_MEMORY;
     if (o->p->nodes[i].kind == KIND_CPU) {
         return returned != 0 && result == returned;
@@ -124,7 +125,8 @@ static bool called_may_fail(const struct oracle *o, uint32_t s, uint32_t i)
         bool dropped =
             get(&seen->foreign_code) != 0 && get(&o->run->cancelled[s][o->p->nodes[i].manager]) != 0;
         return result == FAILED || (dropped && result == CANCELLED) || lost || aborted || exhausted ||
-               (refusal != 0 && result == refusal) || beyond || refused;
+               (refusal != 0 && result == refusal) || (declined != 0 && result == declined) || beyond ||
+               refused;
     }
     return lost || aborted || refused || ((may_be_lost(o, s) || may_be_aborted(o, s)) && result == FAILED);
 }
@@ -209,6 +211,19 @@ static bool step_failed(const struct oracle *o, uint32_t s, uint32_t m, bool *on
     return failed;
 }
 
+/* A callback that gave up after its completion came too late: that is why then. */
+static bool has_declined(const struct oracle *o, uint32_t s, uint32_t m, gantry_status status)
+{
+    bool has = false;
+    for (uint32_t i = 0; i < o->p->node_count; i++) {
+        struct cross_seen *seen = &o->run->seen[s][i];
+        bool fails = o->p->nodes[i].manager == m && runs(o, s, i) && get(&seen->result) != 0;
+        has = has || (fails && get(&seen->result) == get(&seen->declined) &&
+                      get(&seen->result) == (uint32_t) - (int)status);
+    }
+    return has;
+}
+
 static void check_stop(const struct oracle *o, uint32_t s, uint32_t m)
 {
     gantry_status start = o->run->start[s][m], stop = o->run->stop[s][m];
@@ -252,6 +267,10 @@ static void check_stop(const struct oracle *o, uint32_t s, uint32_t m)
         break;
     case GANTRY_ERR_IO:
         fine = failed && (cross_has(o->p, VALUE_BODY) || cross_has(o->p, VALUE_REFERENCE_FAILED));
+        break;
+    case GANTRY_ERR_LATE_DEPENDENCY:
+    case GANTRY_ERR_STATE:
+        fine = has_declined(o, s, m, stop);
         break;
     default:
         break;

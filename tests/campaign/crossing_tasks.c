@@ -411,6 +411,7 @@ static gantry_launch_result enqueue(struct cross_run *run, gantry_launch *launch
         if (status != GANTRY_OK && !(late && may_be_late)) {
             return refused(run, seen, status);
         }
+        atomic_store(&seen->declined, as_number(status));
     }
     return GANTRY_LAUNCH_DONE;
 }
@@ -441,6 +442,7 @@ gantry_launch_result cross_launch(gantry_launch *launch, void *arg)
     struct cross_seen *seen = &run->seen[step][node];
     note_begin(run, seen);
     note_index(seen, index);
+    atomic_store(&seen->declined, 0);
     gantry_launch_result result = GANTRY_LAUNCH_DONE;
     if (n->group != NOBODY && index == 0 && cross_has(p, VALUE_MEMORY_WAITS) && !cross_has(p, VALUE_RUNS)) {
         check_memory(run, node, step);
