@@ -117,8 +117,25 @@ static void perform(const struct slot *slot)
     cross_matrix_count(&shared->matrix, &run.effects);
 }
 
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+static const struct slot *observed;
+
+void __sanitizer_set_death_callback(void (*callback)(void));
+
+/* A sanitizer ends the process: say which program it was. */
+static void print_observed(void)
+{
+    cross_program_print(&program, stderr);
+    print_repetition(observed);
+}
+#endif
+
 static void begin_child(struct slot *slot)
 {
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+    observed = slot;
+    __sanitizer_set_death_callback(print_observed);
+#endif
     pthread_t watchdog;
     if (!cross_foreign_open()) {
         _exit(SKIPPED);
