@@ -254,7 +254,7 @@ extern bool cross_everything; /* also what is left out */
 
 enum {
     NODES_MOST = 48, /* in all */
-    STEPS_MOST = 4,
+    STEPS_MOST = CROSS_STEPS,
     CALLS_MOST = 4,
     PREDS_MOST = 4,
     MANAGERS_MOST = 3,
@@ -406,6 +406,10 @@ uint32_t cross_step_of(struct cross_run *run, uint32_t node);
 uint64_t cross_now(struct cross_run *run);
 /* What the process has come to, for the watchdog: grows as long as something happens. */
 extern atomic_ullong cross_progress;
+
+/* crossing_tasks.c: the words that a node's copies in a step go from and to. */
+uint32_t *cross_copy_source(struct cross_cell *cell, const struct cross_node *node);
+uint32_t *cross_copy_dest(struct cross_cell *cell, const struct cross_node *node, uint32_t step);
 
 /* crossing_extras.c */
 bool cross_extras_build(struct cross_run *run, uint32_t manager);

@@ -5,12 +5,13 @@
 
 #include <stdint.h>
 
-enum { CROSS_READS = 6, CROSS_RECORDS = 20 };
+enum { CROSS_READS = 6, CROSS_RECORDS = 20, CROSS_STEPS = 4 };
 
 /* One of a task's own, which nobody else writes.  `copied` is what the task's copy, if it has one, makes of
- * `ended`. */
+ * `ended`.  The steps of an independent task may overlap, so its copy goes from `nothing`, which nobody
+ * writes, to a word of the step's own, which nobody reads. */
 struct cross_cell {
-    uint32_t begun, ended, copied, reserved[13];
+    uint32_t begun, ended, copied, nothing, apart[CROSS_STEPS], reserved[8];
 };
 
 /* One execution of a task's kernel: the words of the tasks that it reads, when it began and before it ended.
@@ -30,6 +31,8 @@ struct cross_work {
     struct cross_cell *reads[CROSS_READS];
     struct cross_record *records; /* CROSS_RECORDS of the task's own; number 0 for those beyond */
     uint32_t read_count, pause_ns;
+    uint32_t sees_copies; /* 0: other tasks may write their `copied` meanwhile */
+    uint32_t reserved;
 };
 
 #endif

@@ -160,10 +160,10 @@ gantry_launch_result cross_foreign(struct cross_run *run, gantry_launch *launch,
 {
     const struct cross_program *p = run->program;
     void *stream = gantry_launch_stream(launch);
-    address to = (address)(uintptr_t)(run->cells_device + node * sizeof(struct cross_cell) +
-                                      offsetof(struct cross_cell, copied));
-    address from = (address)(uintptr_t)(run->cells_device + node * sizeof(struct cross_cell) +
-                                        offsetof(struct cross_cell, ended));
+    struct cross_cell *cell =
+        (struct cross_cell *)(run->cells_device + node * sizeof(struct cross_cell)); /* for the GPU */
+    address to = (address)(uintptr_t)cross_copy_dest(cell, &p->nodes[node], step);
+    address from = (address)(uintptr_t)cross_copy_source(cell, &p->nodes[node]);
     int result = 0;
     if (cross_has(p, VALUE_RAW_COPY)) {
         result = cuda.cuMemcpyAsync(to, from, 4, stream);

@@ -229,6 +229,7 @@ static gantry_status enqueue_kernel(struct cross_run *run, gantry_launch *launch
     work.records = (struct cross_record *)run->records_device + (size_t)node * CROSS_RECORDS;
     work.read_count = n->read_count;
     work.pause_ns = n->pause_ns;
+    work.sees_copies = !n->independent;
     for (uint32_t i = 0; i < n->read_count; i++) {
         work.reads[i] = cell_of(run, n->reads[i]);
     }
@@ -247,14 +248,27 @@ gantry_status cross_enqueue_extra(struct cross_run *run, gantry_launch *launch, 
     return gantry_launch_kernel(launch, run->kernel, one, one, 0, args);
 }
 
-/* `copied` becomes what `ended` is then, by way of device memory. */
-static gantry_status enqueue_copy(struct cross_run *run, gantry_launch *launch, uint32_t node)
+uint32_t *cross_copy_source(struct cross_cell *cell, const struct cross_node *node)
+{
+    return node->independent ? &cell->nothing : &cell->ended;
+}
+
+uint32_t *cross_copy_dest(struct cross_cell *cell, const struct cross_node *node, uint32_t step)
+{
+    return node->independent ? &cell->apart[step] : &cell->copied;
+}
+
+/* `copied` becomes what `ended` is then, by way of device memory.  (What a replay does again in another step
+ * has the place of the step that it was recorded in; replays of one graph do not overlap.) */
+static gantry_status enqueue_copy(struct cross_run *run, gantry_launch *launch, uint32_t node, uint32_t step)
 {
     const struct cross_program *p = run->program;
-    struct cross_cell *cell = &run->cells[node];
-    uint8_t *middle = (uint8_t *)run->scratch + (size_t)node * 64;
-    gantry_copy_desc there = {.dest = middle, .source = &cell->ended, .bytes = 4, .type = GANTRY_COPY_HTOD};
-    gantry_copy_desc back = {.dest = &cell->copied, .source = middle, .bytes = 4, .type = GANTRY_COPY_DTOH};
+    const struct cross_node *n = &p->nodes[node];
+    const uint32_t *source = cross_copy_source(&run->cells[node], n);
+    uint32_t *dest = cross_copy_dest(&run->cells[node], n, step);
+    uint8_t *middle = (uint8_t *)run->scratch + (size_t)node * 64 + (n->independent ? 16 * step : 0);
+    gantry_copy_desc there = {.dest = middle, .source = source, .bytes = 4, .type = GANTRY_COPY_HTOD};
+    gantry_copy_desc back = {.dest = dest, .source = middle, .bytes = 4, .type = GANTRY_COPY_DTOH};
     gantry_status status;
     atomic_fetch_add(&run->copies_done, 1);
     if (cross_has(p, VALUE_BEYOND)) { /* which is refused, and does no harm to the task */
@@ -268,8 +282,8 @@ static gantry_status enqueue_copy(struct cross_run *run, gantry_launch *launch, 
         }
     }
     if (cross_has(p, VALUE_ENGINE) || cross_has(p, VALUE_BEYOND)) {
-        status = gantry_launch_copy_htod(launch, middle, &cell->ended, 4);
-        return status == GANTRY_OK ? gantry_launch_copy_dtoh(launch, &cell->copied, middle, 4) : status;
+        status = gantry_launch_copy_htod(launch, middle, source, 4);
+        return status == GANTRY_OK ? gantry_launch_copy_dtoh(launch, dest, middle, 4) : status;
     }
     if (cross_has(p, VALUE_BATCH)) {
         status = gantry_copy_launch(launch, &there, 1);
@@ -386,7 +400,7 @@ static gantry_launch_result enqueue(struct cross_run *run, gantry_launch *launch
     status = status == GANTRY_OK ? enqueue_kernel(run, launch, node) : status;
     if (status == GANTRY_OK) {
         atomic_store(&seen->enqueued[call], 1);
-        status = n->copies ? enqueue_copy(run, launch, node) : status;
+        status = n->copies ? enqueue_copy(run, launch, node, step) : status;
     }
     status = status == GANTRY_OK && n->heap ? use_heap(run, launch) : status;
     if (status != GANTRY_OK) {
