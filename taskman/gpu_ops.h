@@ -82,7 +82,8 @@ struct gy_gpu_ops {
     /* One more task that names it will be released / was released.  Any thread. */
     void (*memory_begin)(gantry_dispatcher *self, struct gy_gpu_memory *memory);
     void (*memory_end)(gantry_dispatcher *self, struct gy_gpu_memory *memory);
-    /* A manager of which tasks are held back for memory has nothing running.  Any thread. */
+    /* A manager of which tasks are held back for memory has nothing running, as it seems:
+     * gy_taskman_waits_for_memory() knows.  Any thread, under the pool's lock. */
     void (*quiet)(gantry_dispatcher *self);
     /* The run of a manager was cancelled: what is held back of its tasks shall be released, or, where it has
      * begun, go on.  Any thread, any number of times.  May be NULL. */

@@ -92,7 +92,11 @@ struct gantry_taskman {
     uint32_t memory_room;            /* guarded by lock; places in `memories` */
     uint64_t memory_tasks;           /* guarded by lock; of the submitted, those that name one */
     bool has_told_memory;            /* guarded by lock; that such tasks are not stable */
-    uint64_t held_back;              /* guarded by lock; by the GPU dispatcher, until there is memory */
+    _Atomic(uint64_t)
+        held_back;   /* atomic; written under lock; by the GPU dispatcher, until there is memory */
+    bool is_awaited; /* guarded by lock; a thread that waits has seen the step quiet since a task was held
+                        back */
+    gantry_taskman *next_of_pool; /* guarded by the pool's injection lock; see gy_pool_add_manager() */
 
     _Alignas(64) _Atomic(uint64_t) work; /* atomic; see GY_WORK_… */
     _Atomic(uint64_t) odd_pending;       /* atomic; the same */

@@ -123,13 +123,14 @@ void gy_taskman_end_memory(gantry_task *task)
     manager->gpu_ops->memory_end(manager->gpu, gy_task_find_memory(task));
 }
 
-/* Who waits for the step is told when that makes it quiet, and tells the dispatcher. */
+/* Counted before the step may be quiet: whoever makes it quiet looks there. */
 void gy_task_hold_back(gantry_task *task)
 {
     gantry_taskman *manager = task->manager;
     gy_fast_lock_take(&manager->lock);
-    manager->held_back++;
+    atomic_fetch_add(&manager->held_back, 1);
     gy_fast_lock_give(&manager->lock);
+    gy_pool_count_held_back(manager->pool, true);
     gy_taskman_count_off(manager, GY_WORK_ACTIVE);
 }
 
@@ -138,6 +139,8 @@ void gy_task_let_go(gantry_task *task)
     gantry_taskman *manager = task->manager;
     gy_fast_lock_take(&manager->lock);
     atomic_fetch_add(&manager->work, GY_WORK_ACTIVE);
-    manager->held_back--;
+    atomic_fetch_sub(&manager->held_back, 1);
+    manager->is_awaited = false;
     gy_fast_lock_give(&manager->lock);
+    gy_pool_count_held_back(manager->pool, false);
 }

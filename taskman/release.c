@@ -278,6 +278,7 @@ void gy_taskman_count_off_both(gantry_taskman *manager, uint64_t less, uint64_t 
     }
     if (is_news) {
         gy_pool_notify_waiters(pool);
+        gy_pool_tell_quiet(pool);
     }
 }
 

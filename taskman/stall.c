@@ -48,7 +48,8 @@ enum stall { NONE, NAMES, CYCLE };
 static enum stall find_stall_locked(gantry_taskman *manager, bool is_stopping, size_t *count)
     GY_REQUIRES(manager->lock)
 {
-    if (!gy_taskman_is_quiet(manager) || gy_taskman_is_idle(manager) || manager->held_back != 0) {
+    if (!gy_taskman_is_quiet(manager) || gy_taskman_is_idle(manager) ||
+        atomic_load(&manager->held_back) != 0) {
         return NONE;
     }
     if (manager->late_names != 0) {
@@ -66,7 +67,8 @@ bool gy_taskman_is_stalled(gantry_taskman *manager, bool is_stopping)
     size_t count;
     gy_fast_lock_take(&manager->lock);
     bool is_stalled = find_stall_locked(manager, is_stopping, &count) != NONE;
-    bool has_held_back = manager->held_back != 0;
+    bool has_held_back = atomic_load(&manager->held_back) != 0;
+    manager->is_awaited = has_held_back;
     gy_fast_lock_give(&manager->lock);
     if (has_held_back) {
         manager->gpu_ops->quiet(manager->gpu); /* it knows whether others can go on */
@@ -77,7 +79,8 @@ bool gy_taskman_is_stalled(gantry_taskman *manager, bool is_stopping)
 bool gy_taskman_waits_for_memory(gantry_taskman *manager)
 {
     gy_fast_lock_take(&manager->lock);
-    bool waits = manager->held_back != 0 && gy_taskman_is_quiet(manager);
+    bool may_get_names = manager->late_names != 0 && !manager->is_awaited;
+    bool waits = atomic_load(&manager->held_back) != 0 && gy_taskman_is_quiet(manager) && !may_get_names;
     gy_fast_lock_give(&manager->lock);
     return waits;
 }

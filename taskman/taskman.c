@@ -141,6 +141,9 @@ gantry_status gantry_taskman_create(const gantry_taskman_options *options, gantr
         return status;
     }
     gy_fast_lock_init(&manager->lock, GY_RANK_TASKMAN);
+    if (manager->gpu != NULL) {
+        gy_pool_add_manager(manager->pool, manager);
+    }
     gy_handle_born(GY_HANDLE_TASKMAN, manager, sizeof(*manager), sizeof(*manager));
     *out = manager;
     return GANTRY_OK;
@@ -160,6 +163,9 @@ void gantry_taskman_destroy(gantry_taskman *manager)
     (void)!gantry_taskman_reset(manager);
     gy_names_fini(&manager->names);
     gy_graph_fini(&manager->graph);
+    if (manager->gpu != NULL) {
+        gy_pool_remove_manager(manager->pool, manager);
+    }
     gy_pool_destroy(manager->own_pool);
     gy_free(manager->places);
     leave_dispatcher(manager);

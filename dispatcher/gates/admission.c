@@ -320,6 +320,9 @@ void gy_admission_poll(struct gy_admission *a)
     if (a->changed) {
         a->changed = false;
         admit_what_fits(a);
+        if (a->first != NULL) {
+            atomic_store(&a->quiet, true); /* what it waits for may wait for it */
+        }
     }
 }
 
@@ -412,9 +415,10 @@ void gy_admission_idle(struct gy_admission *a)
 {
     a->changed = true; /* others may have given memory back */
     gy_admission_poll(a);
-    if (a->first == NULL || atomic_load(&a->ending) != 0 || !atomic_exchange(&a->quiet, false)) {
+    if (a->first == NULL || atomic_load(&a->ending) != 0) {
         return;
     }
+    atomic_store(&a->quiet, false); /* whoever falls quiet from here on says so anew */
     for (const struct gy_gpu_memory *memory = a->active; memory != NULL; memory = memory->next) {
         if (!gy_taskman_waits_for_memory(memory->manager)) {
             return;

@@ -53,7 +53,7 @@ struct gy_admission {
     gy_mutex lock;                              /* rank LEAF */
     struct gy_gpu_memory *events;               /* guarded by lock; have ended or are closed */
     _Atomic(bool) has_events;                   /* atomic; written under lock */
-    _Atomic(bool) quiet;                        /* atomic; somebody thinks that nothing can go on */
+    _Atomic(bool) quiet;                        /* atomic; nothing may be able to go on: look at it */
     _Atomic(uint32_t) ending;                   /* atomic; written by GD: memories that are ENDING */
     struct gy_gpu_memory *first, *last;         /* GD only: WAITING, in order of arrival */
     struct gy_gpu_memory *active;               /* GD only: HELD or ENDING */
@@ -105,7 +105,7 @@ static inline bool gy_admission_is_busy(const struct gy_admission *admission)
            admission->ready.first != NULL || admission->refused.first != NULL;
 }
 
-/* GD: somebody thinks that nothing can go on while a task waits for memory: see gy_admission_idle(). */
+/* GD: perhaps nothing can go on while a task waits for memory: see gy_admission_idle(). */
 static inline bool gy_admission_is_asked(const struct gy_admission *admission)
 {
     return admission->first != NULL && atomic_load_explicit(&admission->quiet, memory_order_relaxed);

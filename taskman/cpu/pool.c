@@ -65,6 +65,47 @@ void gy_pool_notify_waiters(gantry_cpu_dispatcher *pool)
     gy_event_notify(pool->inline_only ? &pool->work : &pool->done, UINT32_MAX);
 }
 
+void gy_pool_add_manager(gantry_cpu_dispatcher *pool, gantry_taskman *manager)
+{
+    gy_mutex_lock(&pool->inject_lock);
+    manager->next_of_pool = pool->gpu_managers;
+    pool->gpu_managers = manager;
+    gy_mutex_unlock(&pool->inject_lock);
+}
+
+void gy_pool_remove_manager(gantry_cpu_dispatcher *pool, gantry_taskman *manager)
+{
+    gy_mutex_lock(&pool->inject_lock);
+    gantry_taskman **link = &pool->gpu_managers;
+    while (*link != manager) {
+        link = &(*link)->next_of_pool;
+    }
+    *link = manager->next_of_pool;
+    gy_mutex_unlock(&pool->inject_lock);
+}
+
+void gy_pool_count_held_back(gantry_cpu_dispatcher *pool, bool more)
+{
+    atomic_fetch_add(&pool->held_back, more ? 1 : UINT64_MAX);
+}
+
+/* Its count was taken down before we look here, and GD counts what it holds back before it looks whether a
+ * manager is quiet.  All of that is sequentially consistent, so one of the two sees the other
+ * (tests/models/admission.pml). */
+void gy_pool_tell_quiet(gantry_cpu_dispatcher *pool)
+{
+    if (atomic_load(&pool->held_back) == 0) {
+        return;
+    }
+    gy_mutex_lock(&pool->inject_lock);
+    for (gantry_taskman *manager = pool->gpu_managers; manager != NULL; manager = manager->next_of_pool) {
+        if (atomic_load(&manager->held_back) != 0) {
+            manager->gpu_ops->quiet(manager->gpu);
+        }
+    }
+    gy_mutex_unlock(&pool->inject_lock);
+}
+
 bool gy_pool_lends(const gantry_cpu_dispatcher *pool)
 {
     return pool->lends && pool->worker_count != 0;

@@ -49,6 +49,17 @@ void gy_pool_expect(gantry_cpu_dispatcher *pool, uint64_t ns);
 /* Somebody's gy_pool_wait() condition may have become true. */
 void gy_pool_notify_waiters(gantry_cpu_dispatcher *pool);
 
+/* A manager with a GPU dispatcher is created / destroyed. */
+void gy_pool_add_manager(gantry_cpu_dispatcher *pool, gantry_taskman *manager);
+void gy_pool_remove_manager(gantry_cpu_dispatcher *pool, gantry_taskman *manager);
+
+/* One task more, or less, of a manager of the pool waits for memory. */
+void gy_pool_count_held_back(gantry_cpu_dispatcher *pool, bool more);
+
+/* A manager has fallen quiet: if tasks of it wait for memory, its GPU dispatcher hears of it.  The manager
+ * may be gone. */
+void gy_pool_tell_quiet(gantry_cpu_dispatcher *pool);
+
 /* What a thread waits for, and how. */
 struct gy_wait {
     /* Is read with sequentially consistent loads.  It is asked to be `thorough` before the thread sleeps; one

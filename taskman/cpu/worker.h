@@ -124,6 +124,9 @@ struct gantry_cpu_dispatcher {
     struct gy_start_job *last_job;            /* guarded by inject_lock */
     _Atomic(struct gy_loop *) loops;          /* atomic; written under inject_lock; newest first */
     struct gy_class classes[GY_MOST_CLASSES]; /* guarded by inject_lock; class n is [n - 1] */
+    gantry_taskman
+        *gpu_managers; /* guarded by inject_lock; that have a GPU dispatcher; linked by next_of_pool */
+    _Atomic(uint64_t) held_back; /* atomic; tasks of theirs that wait for memory */
 };
 
 /* wait.c: a worker's thread: runs tasks until the pool is stopping and nothing is left. */

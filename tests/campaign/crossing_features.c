@@ -153,15 +153,12 @@ const char *cross_impossible(int a, int b)
 
 /* ---- what the library is known to do wrong --------------------------------------------------- */
 
-static const char forced[] = "memory that does not fit is not given although nothing else can go on";
-
 static const char repeated[] = "a call that has given memory back is not repeated, and its task fails";
 
 static const struct rule not_yet[] = {
     {VALUE_UNJOINED, VALUE_FREE_AFTER, repeated},  {VALUE_UNJOINED, VALUE_LAUNCH_ALLOC, repeated},
     {VALUE_RAW_BATCH, VALUE_FREE_AFTER, repeated}, {VALUE_RAW_BATCH, VALUE_LAUNCH_ALLOC, repeated},
     {VALUE_RAW_ALLOC, VALUE_FREE_AFTER, repeated}, {VALUE_RAW_ALLOC, VALUE_LAUNCH_ALLOC, repeated},
-    {VALUE_MEMORY_WAITS, VALUE_NO_POOL, forced},
 };
 
 bool cross_everything;
