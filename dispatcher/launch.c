@@ -55,7 +55,7 @@ gantry_partition *gantry_launch_partition(const gantry_launch *launch)
     return gy_gd_partition(launch->dispatcher, launch->task);
 }
 
-gantry_status gy_launch_refuse_scope(const gantry_launch *launch, const char *what)
+static gantry_status check_caller(const gantry_launch *launch, const char *what)
 {
     if (launch == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "%s: launch is NULL", what);
@@ -63,8 +63,21 @@ gantry_status gy_launch_refuse_scope(const gantry_launch *launch, const char *wh
     if (gy_gd_current != launch->dispatcher && !gy_gd_may_launch(launch->dispatcher)) {
         return GY_FAIL(GANTRY_ERR_STATE, "%s: called outside the launch callback", what);
     }
-    struct gy_context *context = launch->dispatcher->config.context;
-    return gy_context_is_stopped(context) ? gy_context_adopt_stop(context) : GANTRY_OK;
+    return GANTRY_OK;
+}
+
+gantry_status gy_launch_refuse_scope(const gantry_launch *launch, const char *what)
+{
+    gantry_status status = check_caller(launch, what);
+    struct gy_context *context = status == GANTRY_OK ? launch->dispatcher->config.context : NULL;
+    return context != NULL && gy_context_is_stopped(context) ? gy_context_adopt_stop(context) : status;
+}
+
+gantry_status gy_launch_check_giving(const gantry_launch *launch, const char *what)
+{
+    gantry_status status = check_caller(launch, what);
+    struct gy_context *context = status == GANTRY_OK ? launch->dispatcher->config.context : NULL;
+    return context != NULL && gy_context_is_lost(context) ? gy_context_adopt_loss(context) : status;
 }
 
 gantry_launch_result gantry_launch_fail(gantry_launch *launch, gantry_status why)

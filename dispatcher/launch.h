@@ -8,6 +8,9 @@
 
 GY_COLD gantry_status gy_launch_refuse_scope(const gantry_launch *launch, const char *what);
 
+/* For a call that gives memory back: it is what an abort for want of memory waits for. */
+GANTRY_MUST_CHECK gantry_status gy_launch_check_giving(const gantry_launch *launch, const char *what);
+
 /* Launch-scope calls belong to the callback's own thread, and do nothing on a lost context. */
 GANTRY_MUST_CHECK static inline gantry_status gy_launch_check_scope(const gantry_launch *launch,
                                                                     const char *what)

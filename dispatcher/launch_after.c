@@ -77,7 +77,7 @@ gantry_status gantry_free_after(void *pointer, gantry_launch *launch)
     if (GY_HANDLE_IS_BAD(LAUNCH, launch)) {
         return GANTRY_ERR_INVALID_ARGUMENT;
     }
-    gantry_status status = gy_launch_check_scope(launch, "gantry_free_after");
+    gantry_status status = gy_launch_check_giving(launch, "gantry_free_after");
     if (status != GANTRY_OK || pointer == NULL) {
         return status;
     }

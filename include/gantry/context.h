@@ -100,7 +100,8 @@ GANTRY_API bool gantry_context_is_valid(const gantry_context *context);
  * or write-combined memory has failed for want of memory (after everything that could be freed was) until
  *  gantry_context_clear_abort().  Meanwhile steps are refused, GPU tasks that were not launched yet are
  * released as FAILED, and launch-scope functions do nothing: all with GANTRY_ERR_OUT_OF_DEVICE_MEMORY and the
- * first cause.  What was launched goes on, completions come, memory can be freed. */
+ * first cause.  What was launched goes on, completions come, memory can be freed, by gantry_free_after(),
+ * too. */
 GANTRY_API bool gantry_context_is_aborted(const gantry_context *context);
 /** Launch again.  NULL is ignored. */
 GANTRY_API void gantry_context_clear_abort(gantry_context *context);

@@ -142,6 +142,17 @@ static gantry_launch_result free_many(gantry_launch *launch, void *arg)
     return GANTRY_LAUNCH_DONE;
 }
 
+/* Memory runs out, here or elsewhere, after the copy was enqueued. */
+static gantry_launch_result run_out_and_free(gantry_launch *launch, void *arg)
+{
+    struct work *work = arg;
+    void *block = NULL;
+    assert_ok(gantry_launch_copy_htod(launch, work->block, work->host, work->bytes));
+    work->again = gantry_heap_alloc(work->heap, GANTRY_MEMORY_DEVICE, (size_t)1 << 50, 0, SITE, &block);
+    work->status = gantry_free_after(work->block, launch);
+    return GANTRY_LAUNCH_DONE;
+}
+
 /* ---- tests ---- */
 
 static void test_block_comes_back_when_its_stream_has_passed(void **state)
@@ -314,6 +325,29 @@ static void test_lost_context_gives_everything_back(void **state)
     assert_ok(gantry_heap_free(work.heap, work.host));
 }
 
+static void test_memory_that_ran_out_is_given_back(void **state)
+{
+    (void)state;
+    struct gpu_fixture f;
+    struct work work;
+    gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
+    options.driver = gpu_fixture_driver();
+    options.abort_on_out_of_memory = true;
+    gpu_fixture_open_with(&f, 1, &options);
+    uint64_t before = used_of(gantry_context_heap(f.context), GANTRY_MEMORY_DEVICE);
+    open_work(&f, &work, MIB);
+    gpu_fixture_gpu(&f, GANTRY_TASK_HTOD, "copy", run_out_and_free, &work);
+    assert_ok(gpu_fixture_step(&f));
+    assert_int_equal(work.again, GANTRY_ERR_OUT_OF_DEVICE_MEMORY);
+    assert_true(gantry_context_is_aborted(f.context));
+    assert_ok(work.status);
+    wait_for_frees(&f);
+    assert_true(used_of(work.heap, GANTRY_MEMORY_DEVICE) < before + MIB);
+    gantry_context_clear_abort(f.context);
+    assert_ok(gantry_heap_free(work.heap, work.host));
+    gpu_fixture_close(&f);
+}
+
 static void test_calls_outside_a_callback_are_refused(void **state)
 {
     struct gpu_fixture *f = *state;
@@ -343,6 +377,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_running_out_waits_for_blocks_on_their_way, open_fixture,
                                         close_fixture),
         cmocka_unit_test_setup_teardown(test_lost_context_gives_everything_back, open_fixture, close_fixture),
+        cmocka_unit_test(test_memory_that_ran_out_is_given_back),
         cmocka_unit_test_setup_teardown(test_calls_outside_a_callback_are_refused, open_fixture,
                                         close_fixture),
     };
