@@ -4,10 +4,8 @@
  * with nothing to run (a sync point, a name without a task, a doomed task) is released by whoever took the
  * reference, and its own callback may do the same: called from within each other, a long chain of them would
  * overflow the stack.  So while a thread is inside of a callback such tasks are put aside, and the outermost
- * callback is followed by a loop over them. */
-#include "taskman/cpu/pool.h"
-#include "taskman/manager.h"
-#include "taskman/release.h"
+ * callback is followed by a loop over them (release.c). */
+#include "taskman/callbacks.h"
 
 /* Of the calling thread. */
 static _Thread_local struct {
@@ -15,32 +13,19 @@ static _Thread_local struct {
     struct gy_task_list aside; /* READY, to be released; each keeps its manager from being idle */
 } callbacks __attribute__((tls_model("initial-exec")));
 
-static void release_aside(gantry_task *task)
+bool gy_task_call_release(gantry_task *task, gantry_status result)
 {
-    gantry_taskman *manager = task->manager;
-    gantry_cpu_dispatcher *pool = manager->pool;
-    struct gy_ready ready;
-    gy_ready_init(&ready);
-    gy_task_list_add(&ready.resolve, task);
-    gy_pool_enter(pool);
-    gy_ready_dispatch(manager, &ready);
-    gy_pool_leave(pool);
-}
-
-void gy_task_call_release(gantry_task *task, gantry_status result)
-{
-    if (callbacks.is_inside) {
-        task->release(task, task->arg, result);
-        return;
-    }
+    bool is_outermost = !callbacks.is_inside;
     callbacks.is_inside = true;
     task->release(task, task->arg, result);
-    while (callbacks.aside.first != NULL) {
-        gantry_task *next = callbacks.aside.first;
-        callbacks.aside.first = next->gpu.next;
-        release_aside(next);
-    }
-    callbacks.is_inside = false;
+    return is_outermost;
+}
+
+gantry_task *gy_callbacks_next_aside(void)
+{
+    gantry_task *task = gy_task_list_pop(&callbacks.aside);
+    callbacks.is_inside = task != NULL;
+    return task;
 }
 
 bool gy_task_put_aside(struct gy_ready *ready)

@@ -1,11 +1,7 @@
-/* Declaring an edge, and taking a reference away: both also while the tasks run. */
-#include "taskman/manager.h"
-
+/* Declaring an edge, also while the tasks run. */
 #include "base/handle.h"
 #include "taskman/cpu/pool.h"
-#include "taskman/cpu/worker.h"
-#include "taskman/graph/state.h"
-#include "taskman/release.h"
+#include "taskman/references.h"
 
 /* The edge is linked: what else is known of it. */
 static inline void note_edge(struct gy_graph *graph, gantry_task *predecessor, gantry_task *successor,
@@ -94,7 +90,7 @@ static gantry_status link_running_locked(gantry_taskman *manager, gantry_task *p
 static gantry_status link_running(gantry_taskman *manager, gantry_task *predecessor, gantry_task *successor,
                                   bool when_done) GY_RELEASE(manager->lock)
 {
-    gantry_cpu_dispatcher *pool = manager->pool;
+    gantry_cpu_dispatcher *pool = manager->as_owner.pool;
     bool give_back = false;
     bool may_close_cycle = gy_taskman_phase(manager) == GY_RUNNING && predecessor->predecessors != 0 &&
                            successor->last_edge != NULL;
@@ -102,7 +98,7 @@ static gantry_status link_running(gantry_taskman *manager, gantry_task *predeces
     gantry_status status = link_running_locked(manager, predecessor, successor, when_done, &give_back);
     bool moves = give_back || may_close_cycle;
     if (give_back) {
-        atomic_fetch_add(&manager->work, GY_WORK_ACTIVE); /* it is ours now */
+        atomic_fetch_add(&manager->as_owner.work, GY_WORK_ACTIVE); /* it is ours now */
         atomic_fetch_add(&manager->frozen_held, gy_task_has(successor, GY_TASK_FROZEN));
     }
     if (moves) {
@@ -147,9 +143,9 @@ static gantry_status mark_awaited_locked(gantry_taskman *manager, gantry_task *p
     return GANTRY_OK;
 }
 
-gantry_status gy_taskman_link(gantry_task *predecessor, gantry_task *successor, bool when_done)
+static gantry_status link_tasks(gantry_task *predecessor, gantry_task *successor, bool when_done)
 {
-    gantry_taskman *manager = predecessor->manager;
+    gantry_taskman *manager = gy_task_manager(predecessor);
     gy_fast_lock_take(&manager->lock);
     enum gy_phase phase = gy_taskman_phase(manager);
     if (gy_task_has(predecessor, GY_TASK_FROZEN) || (manager->frozen && phase != GY_RUNNING)) {
@@ -177,7 +173,7 @@ static gantry_status start_after(gantry_task *task, gantry_task *predecessor, bo
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "dependency: task '%s' after itself",
                        gantry_task_label(task));
     }
-    if (task->manager != predecessor->manager) {
+    if (gy_task_manager(task) != gy_task_manager(predecessor)) {
         return GY_FAIL(GANTRY_ERR_FOREIGN_HANDLE, "dependency: '%s' and '%s' are of different task managers",
                        gantry_task_label(task), gantry_task_label(predecessor));
     }
@@ -185,7 +181,7 @@ static gantry_status start_after(gantry_task *task, gantry_task *predecessor, bo
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "dependency: '%s' or '%s' is a light task",
                        gantry_task_label(task), gantry_task_label(predecessor));
     }
-    return gy_taskman_link(predecessor, task, when_done);
+    return link_tasks(predecessor, task, when_done);
 }
 
 gantry_status gantry_task_start_after(gantry_task *task, gantry_task *predecessor)
@@ -210,131 +206,4 @@ gantry_status gantry_task_finish_before(gantry_task *task, gantry_task *successo
         return GANTRY_ERR_INVALID_ARGUMENT;
     }
     return gantry_task_start_after(successor, task);
-}
-
-void gy_graph_link_own(gantry_task *light, gantry_task *successor)
-{
-    light->own_edge.to = gy_edge_to(successor, false);
-    atomic_init(&light->own_edge.next, NULL);
-    atomic_init(&light->edges, &light->own_edge);
-    atomic_init(&light->gpu.successors, 1);
-}
-
-void gy_graph_loosen(gantry_task *task)
-{
-    for (struct gy_edge *edge = gy_edge_at(&task->edges); edge != NULL; edge = gy_edge_at(&edge->next)) {
-        gantry_task *successor = gy_edge_successor(edge);
-        successor->predecessors--;
-        atomic_fetch_sub_explicit(&successor->references, 1, memory_order_relaxed);
-        gy_task_set(successor, GY_TASK_CHOSEN);
-    }
-}
-
-/* A task of a frozen graph that loses more references than others hold would start a second time, when what
- * it comes after has ended: is there one? */
-static bool take_frozen_held(gantry_taskman *manager)
-{
-    uint64_t held = atomic_load(&manager->frozen_held);
-    while (held != 0 && !atomic_compare_exchange_weak(&manager->frozen_held, &held, held - 1)) {
-    }
-    return held != 0;
-}
-
-static gantry_status refuse_unhold(const gantry_task *task)
-{
-    return GY_FAIL(GANTRY_ERR_STATE, "reference: task '%s' has none left to remove", gantry_task_label(task));
-}
-
-/* Somebody gives a reference on `task` back as failed. */
-static GY_COLD void keep_cause(gantry_task *task, gantry_status why)
-{
-    struct gy_kept_error before;
-    gy_error_keep(&before);
-    if (gy_error_last()->status != why) {
-        (void)GY_FAIL(why, "a reference on it was given back with %s", gantry_status_name(why));
-    }
-    gy_taskman_keep_failure(task->manager, task, why);
-    gy_error_put_back(&before);
-}
-
-static void unhold_locked(gantry_taskman *manager, gantry_task *task, gantry_status why)
-    GY_REQUIRES(manager->lock)
-{
-    manager->outside--;
-    if (why != GANTRY_OK) {
-        gy_task_doom(task, why);
-    }
-    if (atomic_fetch_sub_explicit(&task->references, 1, memory_order_acq_rel) == 1) {
-        gy_task_set(task, GY_TASK_PARKED);
-    }
-}
-
-/* Before the start, the references that edges and the start itself will remove are not the caller's.
- * True: done here, `*status` says how. */
-static bool unhold_while_building(gantry_task *task, gantry_status why, gantry_status *status)
-{
-    gantry_taskman *manager = task->manager;
-    bool is_light = gy_task_has(task, GY_TASK_LIGHT);
-    gy_fast_lock_take(&manager->lock);
-    bool is_building = gy_taskman_phase(manager) == GY_BUILDING;
-    int32_t references = atomic_load_explicit(&task->references, memory_order_relaxed);
-    bool is_held = is_building && references > (is_light ? 0 : 1) + (int32_t)task->predecessors;
-    if (is_held) {
-        unhold_locked(manager, task, why);
-    }
-    gy_fast_lock_give(&manager->lock);
-    if (is_building) {
-        *status = is_held ? GANTRY_OK : refuse_unhold(task);
-    }
-    if (is_held && why != GANTRY_OK) {
-        keep_cause(task, why);
-    }
-    return is_building;
-}
-
-/* The last reference is gone; its place among what is active is the task's now. */
-static void dispatch(gantry_taskman *manager, gantry_task *task)
-{
-    struct gy_ready ready = {0};
-    if (!manager->flow || !gy_task_has(task, GY_TASK_FROZEN)) {
-        gy_ready_add(&ready, task);
-    } else if (!gy_flow_ready(task, &ready)) {
-        gy_taskman_count_off(manager, GY_WORK_ACTIVE);
-        return;
-    }
-    if (!gy_task_put_aside(&ready)) {
-        gy_ready_dispatch(manager, &ready);
-    }
-}
-
-gantry_status gy_taskman_unhold(gantry_task *task, gantry_status why)
-{
-    gantry_taskman *manager = task->manager;
-    gantry_status status;
-    if (gy_taskman_phase(manager) == GY_BUILDING && unhold_while_building(task, why, &status)) {
-        return status;
-    }
-    int32_t references = atomic_load_explicit(&task->references, memory_order_relaxed);
-    bool is_resting = gy_task_has(task, GY_TASK_FROZEN) &&
-                      (gy_taskman_phase(manager) != GY_RUNNING || !gy_task_takes_part(task) ||
-                       (!manager->flow && gy_task_state_of(task) != GANTRY_TASK_STATE_HELD));
-    if (references <= 0 || is_resting || (gy_task_has(task, GY_TASK_FROZEN) && !take_frozen_held(manager))) {
-        return refuse_unhold(task);
-    }
-    if (why != GANTRY_OK) {
-        keep_cause(task, why); /* our reference is still there: the task has not begun */
-        gy_task_doom(task, why);
-    }
-    do {
-        if (references <= 0) {
-            return refuse_unhold(task);
-        }
-    } while (!atomic_compare_exchange_weak_explicit(&task->references, &references, references - 1,
-                                                    memory_order_seq_cst, memory_order_relaxed));
-    if (references == 1) {
-        dispatch(manager, task);
-    } else {
-        gy_taskman_count_off(manager, GY_WORK_ACTIVE);
-    }
-    return GANTRY_OK;
 }

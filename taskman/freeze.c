@@ -2,17 +2,18 @@
  *
  * freeze() checks what a start checks, puts the edges of each task side by side, collects the tasks that
  * nothing holds, and notes in each task how many references it begins with.  While a run lasts, every task
- * brings itself back to that begin when it is released (release.c, flow.c), so a start needs one pass over
- * nothing but those first tasks.  Only a graph with conditions, of which a run may leave parts out, is put in
- * order task by task before each run. */
-#include "taskman/graph/state.h"
-#include "taskman/manager.h"
-#include "taskman/release.h"
+ * brings itself back to that begin when it is released (release.c, conditions.c), so a start needs one pass
+ * over nothing but those first tasks.  Only a graph with conditions, of which a run may leave parts out, is
+ * put in order task by task before each run. */
+#include "taskman/freeze.h"
 
 #include "base/alloc.h"
 #include "base/handle.h"
-
-#include <assert.h>
+#include "taskman/graph/cycles.h"
+#include "taskman/graph/failure.h"
+#include "taskman/phase.h"
+#include "taskman/places.h"
+#include "taskman/successors.h"
 
 /* ---- freezing -------------------------------------------------------------------------------- */
 
@@ -71,7 +72,7 @@ static gantry_status check_freezable(gantry_taskman *manager, const struct freez
     }
     if (manager->unfilled != 0) {
         struct gy_graph_view view = gy_graph_view(&manager->graph);
-        return gy_taskman_fail_unfilled("freeze", manager->unfilled, &view);
+        return gy_graph_fail_unfilled("freeze", manager->unfilled, &view);
     }
     if (manager->lights != 0) {
         return GY_FAIL(GANTRY_ERR_STATE, "freeze: light tasks are of one run: create them while it lasts");
@@ -92,7 +93,7 @@ static gantry_status check_freezable(gantry_taskman *manager, const struct freez
             GANTRY_ERR_UNSUPPORTED,
             "freeze: in a graph with conditions nobody knows which task is the last to need memory");
     }
-    return gy_taskman_check_cycles(manager, "freeze");
+    return gy_graph_check_cycles(&manager->graph, "freeze");
 }
 
 static gantry_status freeze_locked(gantry_taskman *manager) GY_REQUIRES(manager->lock)
@@ -137,7 +138,7 @@ static gantry_status freeze_locked(gantry_taskman *manager) GY_REQUIRES(manager-
     manager->plan.outside = manager->outside;
     manager->graph.bytes += (freezing.roots + 1) * sizeof(gantry_task *);
     manager->frozen = true;
-    manager->flow = manager->conditions != 0;
+    manager->as_owner.has_conditions = manager->conditions != 0;
     gy_taskman_enter_phase(manager, GY_STOPPED);
     return GANTRY_OK;
 }
@@ -156,8 +157,7 @@ gantry_status gantry_taskman_freeze(gantry_taskman *manager)
     return status;
 }
 
-/* Forget what a run of a graph with conditions has told a task that it did not get round to. */
-static void disarm_task(void *user, gantry_task *task)
+void gy_taskman_disarm_task(void *user, gantry_task *task)
 {
     (void)user;
     gy_task_drop_trail(task);
@@ -168,23 +168,22 @@ static void disarm_task(void *user, gantry_task *task)
 void gy_taskman_thaw(gantry_taskman *manager)
 {
     if (manager->frozen) {
-        if (manager->flow) {
+        if (manager->as_owner.has_conditions) {
             struct gy_graph_view view = gy_graph_view(&manager->graph);
-            gy_graph_each(&view, disarm_task, NULL);
+            gy_graph_each(&view, gy_taskman_disarm_task, NULL);
         }
         manager->graph.bytes -= (manager->plan.root_count + 1) * sizeof(gantry_task *);
         gy_free(manager->plan.roots);
         manager->plan = (struct gy_frozen){0};
-        manager->frozen = manager->flow = false;
+        manager->frozen = manager->as_owner.has_conditions = false;
     }
-    atomic_store_explicit(&manager->run_mark, 0, memory_order_relaxed);
-    atomic_store_explicit(&manager->cancelled, 0, memory_order_relaxed);
+    atomic_store_explicit(&manager->as_owner.run_mark, 0, memory_order_relaxed);
+    atomic_store_explicit(&manager->as_owner.cancelled, 0, memory_order_relaxed);
 }
 
 /* ---- starting -------------------------------------------------------------------------------- */
 
-/* What the run before has left in the manager; and forget what it has added to the graph. */
-static void clear_run_locked(gantry_taskman *manager) GY_REQUIRES(manager->lock)
+void gy_taskman_clear_run_locked(gantry_taskman *manager)
 {
     gy_graph_return(&manager->graph, &manager->plan.end);
     gy_taskman_clear_places(manager);
@@ -197,207 +196,31 @@ static void clear_run_locked(gantry_taskman *manager) GY_REQUIRES(manager->lock)
     manager->outside = manager->plan.outside;
     manager->may_have_cycle = manager->has_broken_cycle = false;
     atomic_store(&manager->failed, 0);
-    atomic_store(&manager->cancelled, 0);
+    atomic_store(&manager->as_owner.cancelled, 0);
 }
 
 /* In a graph with conditions, whose tasks nobody else holds before the start. */
 static void rearm_task(void *user, gantry_task *task)
 {
-    disarm_task(user, task);
+    gy_taskman_disarm_task(user, task);
     gy_task_arm(task, (int32_t)task->predecessors);
     atomic_store_explicit(&task->references, gy_task_armed(task), memory_order_relaxed);
 }
 
 void gy_taskman_rearm(gantry_taskman *manager)
 {
-    clear_run_locked(manager);
+    gy_taskman_clear_run_locked(manager);
     atomic_store(&manager->frozen_held, manager->outside);
-    if (manager->flow) {
+    if (manager->as_owner.has_conditions) {
         struct gy_graph_view view = gy_graph_view(&manager->graph);
         gy_graph_each(&view, rearm_task, NULL);
         gy_graph_each(&view, gy_task_state_hold, NULL);
         return;
     }
-    uint8_t mark = atomic_load_explicit(&manager->run_mark, memory_order_relaxed);
-    atomic_store_explicit(&manager->run_mark, mark ^ GY_STATE_MARK, memory_order_relaxed);
+    uint8_t mark = atomic_load_explicit(&manager->as_owner.run_mark, memory_order_relaxed);
+    atomic_store_explicit(&manager->as_owner.run_mark, mark ^ GY_STATE_MARK, memory_order_relaxed);
     if (manager->plan.gpu != NULL) {
         manager->plan.gpu->run++;
         manager->plan.live = manager->plan.gpu;
     }
-}
-
-/* ---- starting a part ------------------------------------------------------------------------- */
-
-static void reach(struct gy_task_list *reached, gantry_task *task)
-{
-    if (task->scratch == 0) {
-        task->scratch = 1; /* plus its predecessors that were reached */
-        gy_task_list_add(reached, task);
-    }
-}
-
-/* Everything reachable, linked through gpu.next, set to wait for what else was reached before it, and for
- * what others hold. */
-static struct gy_task_list arm_part_locked(gantry_taskman *manager, gantry_task *const *tasks, size_t count)
-    GY_REQUIRES(manager->lock)
-{
-    struct gy_task_list reached = {0};
-    if (manager->flow) { /* else all of them have ended, or rest */
-        struct gy_graph_view view = gy_graph_view(&manager->graph);
-        gy_graph_each(&view, gy_task_state_rest, NULL);
-    }
-    for (size_t i = 0; i < count; i++) {
-        reach(&reached, tasks[i]);
-    }
-    for (gantry_task *task = reached.first; task != NULL; task = task->gpu.next) {
-        for (struct gy_edge *edge = gy_edge_at(&task->edges); edge != NULL; edge = gy_edge_at(&edge->next)) {
-            reach(&reached, gy_edge_successor(edge));
-            gy_edge_successor(edge)->scratch += !gy_task_is_condition(task);
-        }
-    }
-    manager->outside = 0;
-    for (gantry_task *task = reached.first; task != NULL; task = task->gpu.next) {
-        int32_t here = (int32_t)task->scratch - 1;
-        if (manager->flow) {
-            disarm_task(NULL, task);
-            gy_task_arm(task, here);
-        } else {
-            int32_t held = gy_task_armed(task) - (int32_t)task->predecessors;
-            here += held;
-            manager->outside += (uint64_t)held;
-        }
-        assert(atomic_load_explicit(&task->doom, memory_order_relaxed) == GANTRY_OK);
-        atomic_store_explicit(&task->references, here, memory_order_relaxed);
-        gy_task_state_hold(NULL, task);
-    }
-    return reached;
-}
-
-/* In a graph with conditions, tasks that were reached through one only wait to be chosen. */
-static bool is_first(const gantry_task *task, gantry_task *const *tasks, size_t count)
-{
-    if (atomic_load_explicit(&task->references, memory_order_relaxed) != 0) {
-        return false;
-    }
-    for (size_t i = 0; gy_task_has(task, GY_TASK_CHOSEN) && i < count; i++) {
-        if (tasks[i] == task) {
-            return true;
-        }
-    }
-    return !gy_task_has(task, GY_TASK_CHOSEN);
-}
-
-static struct gy_ready start_part_locked(gantry_taskman *manager, gantry_task *const *tasks, size_t count)
-    GY_REQUIRES(manager->lock)
-{
-    struct gy_ready ready = {0};
-    clear_run_locked(manager);
-    struct gy_task_list reached = arm_part_locked(manager, tasks, count);
-    manager->counted = reached.count;
-    uint64_t pending = manager->flow ? 0 : reached.count;
-    atomic_store(&manager->frozen_held, manager->outside);
-    uint64_t active = 1 + manager->outside; /* the start itself is one */
-    for (gantry_task *task = reached.first, *next; task != NULL; task = next) {
-        next = task->gpu.next;
-        task->scratch = 0;
-        gy_taskman_begin_memory(manager, task);
-        if (is_first(task, tasks, count)) {
-            gy_ready_add(&ready, task);
-            active++;
-        }
-    }
-    atomic_store(&manager->work, pending * GY_WORK_PENDING + active * GY_WORK_ACTIVE);
-    gy_taskman_enter_phase(manager, GY_RUNNING); /* from here on references may be given back */
-    return ready;
-}
-
-static gantry_status check_part(gantry_taskman *manager, gantry_task *const *tasks, size_t count)
-{
-    if (tasks == NULL || count == 0) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "start: no task to start from");
-    }
-    if (!manager->frozen || gy_taskman_phase(manager) != GY_STOPPED) {
-        return GY_FAIL(GANTRY_ERR_STATE,
-                       "start: only a part of a frozen graph that is not running can be started");
-    }
-    for (size_t i = 0; i < count; i++) {
-        if (tasks[i] == NULL || (tasks[i]->manager == manager && !gy_task_has(tasks[i], GY_TASK_FROZEN))) {
-            return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "start: task %zu is not part of the frozen graph", i);
-        }
-        if (tasks[i]->manager != manager) {
-            return GY_FAIL(GANTRY_ERR_FOREIGN_HANDLE, "start: task '%s' is of another task manager",
-                           gantry_task_label(tasks[i]));
-        }
-    }
-    return GANTRY_OK;
-}
-
-gantry_status gantry_taskman_start_from(gantry_taskman *manager, gantry_task *const *tasks, size_t count)
-{
-    if (GY_HANDLE_IS_BAD(TASKMAN, manager)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
-    gantry_status status = gy_taskman_check_owner(manager, "start");
-    for (size_t i = 0; status == GANTRY_OK && gy_handles_are_checked() && tasks != NULL && i < count; i++) {
-        if (GY_HANDLE_IS_BAD(TASK, tasks[i])) {
-            return GANTRY_ERR_INVALID_ARGUMENT;
-        }
-    }
-    if (status == GANTRY_OK) {
-        status = check_part(manager, tasks, count);
-    }
-    if (status == GANTRY_OK && manager->gpu != NULL) {
-        status = manager->gpu_ops->step_begin(manager->gpu);
-    }
-    if (status != GANTRY_OK) {
-        return status;
-    }
-    gantry_cpu_dispatcher *pool = manager->pool;
-    gy_fast_lock_take(&manager->lock);
-    struct gy_ready ready = start_part_locked(manager, tasks, count);
-    gy_fast_lock_give(&manager->lock);
-    gy_pool_enter(pool);
-    gy_ready_dispatch(manager, &ready);
-    gy_taskman_count_off(manager, GY_WORK_ACTIVE);
-    gy_pool_leave(pool);
-    return GANTRY_OK;
-}
-
-/* ---- running, cancelling --------------------------------------------------------------------- */
-
-gantry_status gantry_taskman_run(gantry_taskman *manager, uint64_t times)
-{
-    if (GY_HANDLE_IS_BAD(TASKMAN, manager)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
-    gantry_status status = gy_taskman_check_owner(manager, "run");
-    if (status == GANTRY_OK && (!manager->frozen || gy_taskman_phase(manager) != GY_STOPPED)) {
-        status = GY_FAIL(GANTRY_ERR_STATE, "run: the graph is not frozen, or running");
-    }
-    for (uint64_t i = 0; i < times && status == GANTRY_OK; i++) {
-        status = gy_taskman_run_once(manager);
-    }
-    return status;
-}
-
-gantry_status gantry_taskman_cancel(gantry_taskman *manager)
-{
-    if (GY_HANDLE_IS_BAD(TASKMAN, manager)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
-    if (manager == NULL) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "cancel: task manager is NULL");
-    }
-    gy_fast_lock_take(&manager->lock);
-    bool is_running = gy_taskman_phase(manager) == GY_RUNNING;
-    if (is_running) {
-        atomic_store(&manager->cancelled, 1);
-    }
-    gy_fast_lock_give(&manager->lock);
-    if (is_running && manager->gpu != NULL && manager->gpu_ops->cancelled != NULL) {
-        manager->gpu_ops->cancelled(manager->gpu);
-    }
-    return is_running ? GANTRY_OK
-                      : GY_FAIL(GANTRY_ERR_STATE, "cancel: the task manager is %s",
-                                gy_taskman_phase_name(gy_taskman_phase(manager)));
 }

@@ -3,8 +3,9 @@
 #ifndef TASKMAN_GPU_OPS_H
 #define TASKMAN_GPU_OPS_H
 
+#include "taskman/graph/task.h"
+
 #include <gantry/partition.h>
-#include <gantry/taskman.h>
 
 /* The dispatcher's: a task manager's bound on GPU time. */
 struct gy_gpu_share;
@@ -112,24 +113,6 @@ struct gy_gpu_dispatcher {
     unsigned forks; /* immutable; gy_thread_forks() of its threads */
 };
 
-enum { GY_TRAIL_PLAIN = 1 };
-
-/* The dispatcher's part of a task; taskman/ zeroes it at submission and only uses `next` for lists. */
-struct gy_task_gpu {
-    gantry_task *next;       /* whoever queues the task */
-    _Atomic(uint64_t) trail; /* GPU positions to come after, in the dispatcher's encoding; 0: none; bit 0
-                              * set: plain, it may be copied, and dropped by being forgotten */
-    union {
-        uint32_t launch_index; /* GPU tasks: dispatcher thread only; calls made, saturating */
-        int32_t armed;         /* other tasks: taskman/'s, see gy_task_armed() */
-    };
-    union {
-        uint16_t stream;            /* GPU tasks: dispatcher thread only; pool index + 1, 0: none yet */
-        _Atomic(uint16_t) expected; /* CPU tasks: atomic; in a recording, an arrow leads here */
-    };
-    _Atomic(uint16_t) successors; /* how many dependents were declared so far, saturating */
-};
-
 /* ---- provided by taskman/ for the dispatcher (here by task.c, what every task passes by gpu_task.h) ---- */
 
 /* The task is likely to lose its last reference, one that the caller holds, within `ns`: see
@@ -146,16 +129,8 @@ void gy_task_let_go(gantry_task *task);
 /* True when nothing will happen in the manager's step until a task that is held back is let go. */
 bool gy_taskman_waits_for_memory(gantry_taskman *manager);
 
-typedef void gy_task_visit(void *user, gantry_task *task);
-
-/* For making plans: every task of a manager whose graph is frozen or being frozen, and every dependent of
- * one.  Indices are dense, in order of creation. */
+/* For making plans: every task of a manager whose graph is frozen or being frozen. */
 void gy_taskman_each_task(gantry_taskman *manager, gy_task_visit *visit, void *user);
-void gy_task_each_dependent(const gantry_task *task, gy_task_visit *visit, void *user);
-uint32_t gy_task_index(const gantry_task *task);
-bool gy_task_is_stable(const gantry_task *task);
-/* While the graph is being frozen: the application holds references on it, in every run. */
-bool gy_task_is_held_by_others(const gantry_task *task);
 
 /* gy_task_begin() would say true; it may change its mind until then. */
 bool gy_task_may_begin(const gantry_task *task);

@@ -4,7 +4,7 @@
 #define TASKMAN_GPU_TASK_H
 
 #include "base/hints.h"
-#include "taskman/graph/state.h"
+#include "taskman/manager.h"
 
 static inline struct gy_task_gpu *gy_task_gpu(gantry_task *task)
 {
@@ -21,12 +21,6 @@ static inline void *gy_task_launch_arg(const gantry_task *task)
     return task->arg;
 }
 
-/* gantry_task_label() of one that was submitted. */
-static inline const char *gy_task_label(const gantry_task *task)
-{
-    return task->label != NULL ? task->label : task->name != NULL ? task->name : "task";
-}
-
 /* As partition_number() has it; 0: the task names none. */
 static inline uint32_t gy_task_partition(const gantry_task *task)
 {
@@ -36,19 +30,19 @@ static inline uint32_t gy_task_partition(const gantry_task *task)
 /* Its manager's bound on GPU time; NULL: none. */
 static inline struct gy_gpu_share *gy_task_share(const gantry_task *task)
 {
-    return task->manager->gpu_share;
+    return gy_task_manager(task)->gpu_share;
 }
 
 /* The order between its manager's steps; NULL: they are independent. */
 static inline struct gy_gpu_order *gy_task_order(const gantry_task *task)
 {
-    return task->manager->gpu_order;
+    return gy_task_manager(task)->gpu_order;
 }
 
 /* The number of its manager's step; never 0. */
 static inline uint64_t gy_task_run(const gantry_task *task)
 {
-    return task->manager->run;
+    return gy_task_manager(task)->run;
 }
 
 static inline bool gy_task_is_independent(const gantry_task *task)
@@ -60,7 +54,7 @@ static inline bool gy_task_is_independent(const gantry_task *task)
  * step is in front of it that is ordered so. */
 static inline bool gy_task_begins_step(const gantry_task *task, uint64_t trail)
 {
-    const gantry_taskman *manager = task->manager;
+    const gantry_taskman *manager = gy_task_manager(task);
     return (trail == 0 || atomic_load_explicit(&manager->has_independent, memory_order_relaxed)) &&
            manager->gpu_order != NULL && !gy_task_is_independent(task);
 }
@@ -75,7 +69,7 @@ static inline struct gy_gpu_memory *gy_task_memory(gantry_task *task)
  * part of that runs. */
 static inline struct gy_gpu_plan *gy_task_gpu_plan(const gantry_task *task)
 {
-    return gy_task_has(task, GY_TASK_FROZEN) ? task->manager->plan.live : NULL;
+    return gy_task_has(task, GY_TASK_FROZEN) ? gy_task_manager(task)->plan.live : NULL;
 }
 
 /* READY → RUNNING, by whoever starts it.  False when the task must not run because something it depends

@@ -1,10 +1,12 @@
 /* Memory that tasks declare to need.  What it means is the GPU dispatcher's; here it is numbered, since a
  * task has two bytes for it, and counted: the dispatcher is told how many tasks that name it are to be
  * released. */
+#include "taskman/memory.h"
+
 #include "base/alloc.h"
 #include "base/handle.h"
-#include "taskman/manager.h"
-#include "taskman/release.h"
+#include "taskman/cpu/client.h"
+#include "taskman/cpu/owners.h"
 
 #include <string.h>
 
@@ -110,7 +112,7 @@ void gy_taskman_close_memory(gantry_taskman *manager)
 
 struct gy_gpu_memory *gy_task_find_memory(const gantry_task *task)
 {
-    gantry_taskman *manager = task->manager;
+    gantry_taskman *manager = gy_task_manager(task);
     gy_fast_lock_take(&manager->lock); /* the array moves when more is declared */
     struct gy_gpu_memory *memory = manager->memories[task->memory - 1];
     gy_fast_lock_give(&manager->lock);
@@ -119,28 +121,36 @@ struct gy_gpu_memory *gy_task_find_memory(const gantry_task *task)
 
 void gy_taskman_end_memory(gantry_task *task)
 {
-    gantry_taskman *manager = task->manager;
+    gantry_taskman *manager = gy_task_manager(task);
     manager->gpu_ops->memory_end(manager->gpu, gy_task_find_memory(task));
 }
 
 /* Counted before the step may be quiet: whoever makes it quiet looks there. */
 void gy_task_hold_back(gantry_task *task)
 {
-    gantry_taskman *manager = task->manager;
+    gantry_taskman *manager = gy_task_manager(task);
     gy_fast_lock_take(&manager->lock);
     atomic_fetch_add(&manager->held_back, 1);
     gy_fast_lock_give(&manager->lock);
-    gy_pool_count_held_back(manager->pool, true);
+    gy_pool_count_held_back(manager->as_owner.pool, true);
     gy_taskman_count_off(manager, GY_WORK_ACTIVE);
 }
 
 void gy_task_let_go(gantry_task *task)
 {
-    gantry_taskman *manager = task->manager;
+    gantry_taskman *manager = gy_task_manager(task);
     gy_fast_lock_take(&manager->lock);
-    atomic_fetch_add(&manager->work, GY_WORK_ACTIVE);
+    atomic_fetch_add(&manager->as_owner.work, GY_WORK_ACTIVE);
     atomic_fetch_sub(&manager->held_back, 1);
     manager->is_awaited = false;
     gy_fast_lock_give(&manager->lock);
-    gy_pool_count_held_back(manager->pool, false);
+    gy_pool_count_held_back(manager->as_owner.pool, false);
+}
+
+void gy_owner_fell_quiet(struct gy_task_owner *owner)
+{
+    gantry_taskman *manager = (gantry_taskman *)(void *)owner;
+    if (atomic_load(&manager->held_back) != 0) {
+        manager->gpu_ops->quiet(manager->gpu);
+    }
 }

@@ -10,66 +10,26 @@
  * failure, then its reference; the ready ones are handed out; drop; release callback; count-down.  After
  * the count-down the manager may be gone: hence the ready tasks go out before, since each of them
  * still keeps the count above 0. */
-#include "taskman/release.h"
+#include "taskman/cpu/client.h"
 
 #include "base/bandwidth.h"
 #include "base/checking.h"
-#include "base/hints.h"
 #include "base/span.h"
-#include "base/status.h"
+#include "taskman/callbacks.h"
 #include "taskman/checks.h"
+#include "taskman/conditions.h"
+#include "taskman/cpu/classes.h"
 #include "taskman/cpu/pool.h"
-#include "taskman/cpu/worker.h"
-#include "taskman/graph/state.h"
-#include "taskman/manager.h"
+#include "taskman/failure.h"
+#include "taskman/gpu_task.h"
+#include "taskman/memory.h"
+#include "taskman/places.h"
+#include "taskman/successors.h"
 
 /* While a long cascade is being resolved, real work is handed out every so many tasks. */
 enum { CASCADE_BATCH = 256 };
 
-static gantry_task *list_pop(struct gy_task_list *list)
-{
-    gantry_task *task = list->first;
-    if (task != NULL) {
-        list->first = task->gpu.next;
-        list->count--;
-    }
-    return task;
-}
-
-/* Path of a task, step 2 of 8: the last reference is gone. */
-void gy_ready_add(struct gy_ready *ready, gantry_task *task)
-{
-    gy_task_enter(task, GANTRY_TASK_STATE_READY);
-    gy_ready_sort(ready, task);
-}
-
 /* ---- spans ------------------------------------------------------------------------------------- */
-
-uint64_t gy_task_flow(const gantry_task *task)
-{
-    /* Unlike any other task's in this run of its manager: addresses are not. */
-    uint64_t flow = ((uintptr_t)task >> 4) * UINT64_C(0x9e3779b97f4a7c15) + task->manager->run;
-    flow = (flow ^ flow >> 32) * UINT64_C(0xd6e8feb86659fd93);
-    return (flow ^ flow >> 32) | 1;
-}
-
-uint64_t gy_task_expect_flow(gantry_task *task)
-{
-    if (gy_task_is_gpu(task)) {
-        return gy_task_flow(task);
-    }
-    if (gy_task_kind(task) != GANTRY_TASK_CPU || task->body.run == NULL) {
-        return 0;
-    }
-    atomic_store_explicit(&task->gpu.expected, 1, memory_order_relaxed);
-    return gy_task_flow(task);
-}
-
-uint64_t gy_task_releasing_flow(void)
-{
-    const struct gy_worker *self = gy_worker_current;
-    return self != NULL && self->activity == GY_RELEASING ? self->span_flow : 0;
-}
 
 /* The span of the body that the worker ran last is emitted when its dependents are known, since an arrow
  * leads from it to those of the GPU, and before anybody can run them. */
@@ -94,7 +54,7 @@ static GY_COLD void emit_body(struct gy_worker *self, gantry_task *task, bool su
 static GY_RARE void flush(gantry_taskman *manager, struct gy_ready *ready)
 {
     struct gy_task_list gpu = ready->gpu, cpu = ready->cpu, queued = ready->queued;
-    gantry_cpu_dispatcher *pool = manager->pool;
+    gantry_cpu_dispatcher *pool = manager->as_owner.pool;
     ready->gpu = ready->cpu = ready->queued = (struct gy_task_list){0};
     if (gpu.first != NULL) {
         manager->gpu_ops->submit(manager->gpu, gpu.first, gpu.last);
@@ -126,39 +86,16 @@ static inline void flush_but_one(gantry_taskman *manager, struct gy_ready *ready
     }
 }
 
-void gy_task_carry_more(gantry_task *task, gantry_task *successor)
-{
-    task->manager->gpu_ops->carry(task->manager->gpu, task, successor);
-}
-
-void gy_task_drop_more(gantry_task *task)
-{
-    task->manager->gpu_ops->drop(task->manager->gpu, task);
-}
-
-/* Final: whoever might have merged into it held a reference. */
-static inline uint64_t trail_of(const gantry_task *task)
-{
-    return atomic_load_explicit(&task->gpu.trail, memory_order_acquire);
-}
-
-/* The task has failed: so will its dependent. */
-static GY_RARE void doom_dependent(gantry_task *successor, gantry_status result)
-{
-    bool passes_on = result == GANTRY_ERR_DEVICE_LOST || result == GANTRY_ERR_CANCELLED;
-    gy_task_doom(successor, passes_on ? result : GANTRY_ERR_TASK_FAILED);
-}
-
 /* The dependent was let go before its predecessor has ended: somebody gave back a reference that was not his,
  * and so took a place among what is active that nobody had.  Not so where a cycle was broken. */
 static GY_COLD void repay(gantry_task *successor)
 {
-    gantry_taskman *manager = successor->manager;
+    gantry_taskman *manager = gy_task_manager(successor);
     gy_fast_lock_take(&manager->lock);
     bool has_broken_cycle = manager->has_broken_cycle;
     gy_fast_lock_give(&manager->lock);
     if (!has_broken_cycle) {
-        atomic_fetch_add(&manager->work, GY_WORK_ACTIVE);
+        atomic_fetch_add(&manager->as_owner.work, GY_WORK_ACTIVE);
         atomic_fetch_add(&manager->frozen_held, gy_task_has(successor, GY_TASK_FROZEN));
         (void)GY_FAIL(GANTRY_ERR_STATE, "it started before what it comes after had ended: "
                                         "gantry_task_remove_reference() was called for it too often");
@@ -167,22 +104,10 @@ static GY_COLD void repay(gantry_task *successor)
     }
 }
 
-bool gy_task_tell_when_done(gantry_task *task, uint64_t trail, gantry_task *successor)
+/* Final: whoever might have merged into it held a reference. */
+static inline uint64_t trail_of(const gantry_task *task)
 {
-    gantry_taskman *manager = task->manager;
-    if (trail == 0 || gy_task_is_gpu(successor)) { /* the trail orders GPU tasks */
-        return false;
-    }
-    /* From now on it is a reference that somebody outside holds. */
-    uint64_t is_frozen = gy_task_has(successor, GY_TASK_FROZEN);
-    atomic_fetch_add(&manager->work, GY_WORK_ACTIVE);
-    atomic_fetch_add(&manager->frozen_held, is_frozen);
-    if (manager->gpu_ops->when_done(manager->gpu, task, trail, successor)) {
-        return true;
-    }
-    atomic_fetch_sub(&manager->frozen_held, is_frozen);
-    atomic_fetch_sub(&manager->work, GY_WORK_ACTIVE); /* not to 0: `task` is active */
-    return false;
+    return atomic_load_explicit(&task->gpu.trail, memory_order_acquire);
 }
 
 /* One dependent hears of it; true when that made it ready.  `keeper`, if not NULL, may run one next, itself.
@@ -192,19 +117,14 @@ static GY_INLINE bool tell(gantry_task *task, const struct gy_edge *edge, gantry
 {
     gantry_task *successor = gy_edge_successor(edge);
     gy_task_carry(task, trail, successor);
-    if (result != GANTRY_OK) {
-        doom_dependent(successor, result);
-    } else if (__builtin_expect(gy_edge_is_done(edge), 0) && gy_task_tell_when_done(task, trail, successor)) {
-        return false;
-    }
-    int32_t before = atomic_fetch_sub_explicit(&successor->references, 1, memory_order_acq_rel);
+    int32_t before = gy_edge_notify(task, edge, result, trail);
     if (before != 1) {
         if (__builtin_expect(before < 1, 0)) {
             repay(successor);
         }
         return false;
     }
-    gy_task_enter(successor, GANTRY_TASK_STATE_READY);
+    gy_task_become_ready(successor);
     if (keeper != NULL && keeper->next == NULL && successor->traits == GANTRY_TASK_CPU &&
         atomic_load_explicit(&successor->doom, memory_order_relaxed) == GANTRY_OK) {
         keeper->next = successor;
@@ -266,26 +186,10 @@ static inline size_t tell_frozen(gantry_task *task, gantry_status result, struct
     return made_ready;
 }
 
-/* `work` last: as long as that is owed something the manager stays. */
-void gy_taskman_count_off_both(gantry_taskman *manager, uint64_t less, uint64_t odd)
-{
-    gantry_cpu_dispatcher *pool = manager->pool;
-    bool is_news = odd != 0 && atomic_fetch_sub(&manager->odd_pending, odd) == odd;
-    if (less != 0) {
-        uint64_t before = atomic_fetch_sub(&manager->work, less), left = before - less;
-        bool is_quiet = (left & (GY_WORK_PENDING - 1)) == 0;
-        is_news = is_news || is_quiet || (left < GY_WORK_PENDING && before >= GY_WORK_PENDING);
-    }
-    if (is_news) {
-        gy_pool_notify_waiters(pool);
-        gy_pool_tell_quiet(pool);
-    }
-}
-
 /* How the task ends, all told: the reason it was doomed for, or what its body said. */
 static GY_RARE gantry_status decide_result(gantry_task *task, gantry_status result)
 {
-    gantry_taskman *manager = task->manager;
+    gantry_taskman *manager = gy_task_manager(task);
     gantry_status doom = (gantry_status)atomic_load_explicit(&task->doom, memory_order_relaxed);
     if (doom != GANTRY_OK) {
         result = doom;
@@ -300,12 +204,34 @@ static GY_RARE gantry_status decide_result(gantry_task *task, gantry_status resu
     return result;
 }
 
+/* What a release callback let go while the thread was inside of it. */
+static void release_aside(gantry_task *task)
+{
+    struct gy_task_owner *owner = task->owner;
+    gantry_cpu_dispatcher *pool = owner->pool;
+    struct gy_ready ready;
+    gy_ready_init(&ready);
+    gy_task_list_add(&ready.resolve, task);
+    gy_pool_enter(pool);
+    gy_ready_dispatch(owner, &ready);
+    gy_pool_leave(pool);
+}
+
+static void call_release(gantry_task *task, gantry_status result)
+{
+    if (gy_task_call_release(task, result)) {
+        for (gantry_task *next; (next = gy_callbacks_next_aside()) != NULL;) {
+            release_aside(next);
+        }
+    }
+}
+
 /* The final state, the dependents, the release callback.  Returns how many tasks became ready.  They have not
  * been handed out when `ready` still holds something to resolve. */
 static GY_INLINE size_t end_task(gantry_task *task, gantry_status result, struct gy_ready *ready,
                                  struct gy_worker *self, unsigned flags)
 {
-    gantry_taskman *manager = task->manager;
+    gantry_taskman *manager = gy_task_manager(task);
     gy_task_enter(task, result == GANTRY_OK ? GANTRY_TASK_STATE_DONE : GANTRY_TASK_STATE_FAILED);
     /* While a cascade is resolved nothing is kept back for as long as that takes. */
     struct gy_worker *keeper =
@@ -314,7 +240,8 @@ static GY_INLINE size_t end_task(gantry_task *task, gantry_status result, struct
                         : (flags & GY_TASK_LIGHT) != 0 ? tell_continuation(task, result, ready, keeper)
                                                        : tell_dependents(task, result, ready, keeper);
     if (made_ready > 1) {
-        atomic_fetch_add_explicit(&manager->work, (made_ready - 1) * GY_WORK_ACTIVE, memory_order_relaxed);
+        atomic_fetch_add_explicit(&manager->as_owner.work, (made_ready - 1) * GY_WORK_ACTIVE,
+                                  memory_order_relaxed);
     }
     if (self != NULL && __builtin_expect(self->span_begin_ns != 0, 0)) {
         emit_body(self, task, ready->gpu.first != NULL);
@@ -326,7 +253,7 @@ static GY_INLINE size_t end_task(gantry_task *task, gantry_status result, struct
     }
     gy_task_drop_trail(task);
     if ((flags & GY_TASK_HAS_RELEASE) != 0) {
-        gy_task_call_release(task, result);
+        call_release(task, result);
     }
     if ((task->traits & GY_TRAIT_MEMORY) != 0) {
         gy_taskman_end_memory(task);
@@ -340,16 +267,21 @@ static GY_INLINE size_t end_task(gantry_task *task, gantry_status result, struct
 }
 
 /* The same in a graph with conditions. */
-static GY_RARE size_t end_in_flow(gantry_task *task, gantry_status result, struct gy_ready *ready,
-                                  struct gy_worker *self)
+static GY_RARE size_t end_round(gantry_task *task, gantry_status result, struct gy_ready *ready,
+                                struct gy_worker *self)
 {
-    gantry_taskman *manager = task->manager;
-    size_t made_ready = gy_flow_release(task, result, ready);
+    gantry_taskman *manager = gy_task_manager(task);
+    struct gy_round_end end = gy_round_end(task, result);
+    if (gy_task_has(task, GY_TASK_HAS_RELEASE)) {
+        call_release(task, result);
+    }
+    size_t made_ready = gy_round_notify(task, result, &end, ready);
     if (self != NULL && self->span_begin_ns != 0) {
         emit_body(self, task, ready->gpu.first != NULL);
     }
     if (made_ready > 1) {
-        atomic_fetch_add_explicit(&manager->work, (made_ready - 1) * GY_WORK_ACTIVE, memory_order_relaxed);
+        atomic_fetch_add_explicit(&manager->as_owner.work, (made_ready - 1) * GY_WORK_ACTIVE,
+                                  memory_order_relaxed);
     }
     if (ready->resolve.first == NULL) {
         flush_but_one(manager, ready, self);
@@ -362,10 +294,10 @@ static GY_RARE size_t end_in_flow(gantry_task *task, gantry_status result, struc
 void gy_gpu_debt_pay(struct gy_gpu_debt *debt)
 {
     gantry_taskman *manager = debt->manager;
-    gantry_cpu_dispatcher *pool = manager->pool;
+    gantry_cpu_dispatcher *pool = manager->as_owner.pool;
     debt->manager = NULL;
     gy_pool_enter(pool);
-    gy_taskman_count_off_both(manager, debt->owed, debt->owed_odd);
+    gy_owner_count_off(&manager->as_owner, debt->owed, debt->owed_odd);
     gy_pool_leave(pool);
 }
 
@@ -388,11 +320,11 @@ static GY_RARE void end_odd(gantry_taskman *manager, uint64_t less, struct gy_wo
 {
     less -= GY_WORK_PENDING;
     if (self != NULL) {
-        gy_worker_owe_odd(self, manager, less);
+        gy_worker_owe_odd(self, &manager->as_owner, less);
     } else if (debt != NULL) {
         owe(debt, manager, less, 1);
     } else {
-        gy_taskman_count_off_both(manager, less, 1);
+        gy_owner_count_off(&manager->as_owner, less, 1);
     }
 }
 
@@ -400,7 +332,7 @@ static GY_RARE void end_odd(gantry_taskman *manager, uint64_t less, struct gy_wo
 static GY_INLINE void release_inline(gantry_task *task, gantry_status result, struct gy_ready *ready,
                                      struct gy_worker *self, struct gy_gpu_debt *debt)
 {
-    gantry_taskman *manager = task->manager;
+    gantry_taskman *manager = gy_task_manager(task);
     unsigned flags = atomic_load_explicit(&task->flags, memory_order_relaxed);
     uint64_t less = GY_WORK_PENDING;
     size_t made_ready;
@@ -410,9 +342,9 @@ static GY_INLINE void release_inline(gantry_task *task, gantry_status result, st
     if ((flags & GY_TASK_FILLED) == 0) {
         atomic_fetch_add_explicit(&manager->resolved_names, 1, memory_order_relaxed);
     }
-    if (manager->flow && (flags & GY_TASK_FROZEN) != 0) {
+    if (manager->as_owner.has_conditions && (flags & GY_TASK_FROZEN) != 0) {
         less = 0;
-        made_ready = end_in_flow(task, result, ready, self);
+        made_ready = end_round(task, result, ready, self);
     } else {
         made_ready = end_task(task, result, ready, self, flags);
         if ((flags & GY_TASK_SPAWNED) != 0) {
@@ -429,7 +361,7 @@ static GY_INLINE void release_inline(gantry_task *task, gantry_status result, st
         return;
     }
     if (self != NULL) {
-        gy_worker_owe(self, manager, less);
+        gy_worker_owe(self, &manager->as_owner, less);
     } else if (debt != NULL) {
         owe(debt, manager, less, 0);
     } else {
@@ -445,24 +377,24 @@ static void release_one(gantry_task *task, gantry_status result, struct gy_ready
 
 static void resolve(struct gy_ready *ready, struct gy_worker *self)
 {
-    for (gantry_task *task; (task = list_pop(&ready->resolve)) != NULL;) {
+    for (gantry_task *task; (task = gy_task_list_pop(&ready->resolve)) != NULL;) {
         release_one(task, GANTRY_OK, ready, self);
     }
 }
 
-void gy_ready_dispatch(gantry_taskman *manager, struct gy_ready *ready)
+void gy_ready_dispatch(struct gy_task_owner *owner, struct gy_ready *ready)
 {
     if (ready->resolve.first == NULL) {
-        flush(manager, ready);
+        flush((gantry_taskman *)(void *)owner, ready);
     } else {
-        resolve(ready, gy_worker_is_of(manager->pool) ? gy_worker_current : NULL);
+        resolve(ready, gy_worker_is_of(owner->pool) ? gy_worker_current : NULL);
     }
 }
 
 /* Path of a task, step 8 of 8: it has ended, its dependents hear of it. */
 void gy_task_release(gantry_task *task, gantry_status result)
 {
-    gantry_cpu_dispatcher *pool = task->manager->pool;
+    gantry_cpu_dispatcher *pool = task->owner->pool;
     struct gy_worker *self = gy_worker_is_of(pool) ? gy_worker_current : NULL;
     struct gy_ready ready;
     gy_ready_init(&ready);
@@ -474,12 +406,13 @@ void gy_task_release(gantry_task *task, gantry_status result)
 
 void gy_task_release_owing(gantry_task *task, gantry_status result, struct gy_gpu_debt *debt)
 {
-    gantry_taskman *manager = task->manager;
+    gantry_taskman *manager = gy_task_manager(task);
     struct gy_ready ready;
     gy_ready_init(&ready);
     release_inline(task, result, &ready, NULL, debt);
     if (ready.resolve.first != NULL) {
-        gantry_cpu_dispatcher *pool = manager->pool; /* there is more to end, so the manager is there */
+        gantry_cpu_dispatcher *pool =
+            manager->as_owner.pool; /* there is more to end, so the manager is there */
         gy_pool_enter(pool);
         resolve(&ready, NULL);
         gy_pool_leave(pool);
@@ -562,7 +495,7 @@ void gy_worker_abandon(struct gy_worker *self)
 
 void gy_worker_run(struct gy_worker *self, gantry_task *task)
 {
-    if (self->owed_manager != task->manager) {
+    if (self->owed_to != task->owner) {
         gy_worker_settle(self); /* its waiter need not wait for a task of somebody else */
     }
     uint32_t cpu_class = gy_task_class(task);
@@ -574,15 +507,15 @@ void gy_worker_run(struct gy_worker *self, gantry_task *task)
     self->chosen = 0;
     gantry_status result = run_body(self, task);
     if (is_unheard(self, task, result)) {
-        gantry_taskman *manager = task->manager;
+        gantry_taskman *manager = gy_task_manager(task);
         self->activity = GY_LOOKING;
         self->running = NULL;
         bool is_odd = gy_task_has(task, GY_TASK_ODD);
         gy_worker_take_back(self, task);
         if (is_odd) {
-            gy_worker_owe_odd(self, manager, GY_WORK_ACTIVE);
+            gy_worker_owe_odd(self, &manager->as_owner, GY_WORK_ACTIVE);
         } else {
-            gy_worker_owe(self, manager, GY_WORK_PENDING + GY_WORK_ACTIVE);
+            gy_worker_owe(self, &manager->as_owner, GY_WORK_PENDING + GY_WORK_ACTIVE);
         }
         return;
     }

@@ -11,10 +11,12 @@
  *
  * Who resolves a stall holds what he gives back: that is done under the lock, and from then on the step is
  * not quiet, so several threads may wait. */
+#include "taskman/stall.h"
+
+#include "base/status.h"
 #include "taskman/cpu/pool.h"
-#include "taskman/graph/state.h"
-#include "taskman/manager.h"
-#include "taskman/release.h"
+#include "taskman/graph/cycles.h"
+#include "taskman/references.h"
 
 struct survey {
     size_t waiting; /* tasks that were not released */
@@ -126,7 +128,7 @@ static gantry_task *break_cycle_locked(gantry_taskman *manager, size_t waiting) 
     manager->has_broken_cycle = true;
     gy_task_doom(task, GANTRY_ERR_TASK_FAILED);
     atomic_store(&task->references, 1);
-    atomic_fetch_add(&manager->work, GY_WORK_ACTIVE);
+    atomic_fetch_add(&manager->as_owner.work, GY_WORK_ACTIVE);
     return task;
 }
 
@@ -153,7 +155,7 @@ static struct gy_task_list take_stalled_locked(gantry_taskman *manager, bool is_
 
 void gy_taskman_unstall(gantry_taskman *manager, bool is_stopping)
 {
-    gantry_cpu_dispatcher *pool = manager->pool;
+    gantry_cpu_dispatcher *pool = manager->as_owner.pool;
     gy_fast_lock_take(&manager->lock);
     struct gy_task_list moved = take_stalled_locked(manager, is_stopping);
     gy_fast_lock_give(&manager->lock);

@@ -2,45 +2,17 @@
 #include "base/alloc.h"
 #include "base/handle.h"
 #include "base/options.h"
+#include "taskman/cpu/client.h"
+#include "taskman/cpu/guest.h"
 #include "taskman/cpu/pool.h"
-#include "taskman/graph/state.h"
-#include "taskman/manager.h"
-#include "taskman/release.h"
-
-#include <assert.h>
-#include <stdio.h>
-#include <string.h>
-
-const char *gy_taskman_phase_name(enum gy_phase phase)
-{
-    return phase == GY_BUILDING ? "building" : phase == GY_RUNNING ? "running" : "stopped";
-}
-
-void gy_taskman_enter_phase(gantry_taskman *manager, enum gy_phase next)
-{
-    static _Atomic(uint64_t) runs;
-    if (next == GY_RUNNING) {
-        manager->run = atomic_fetch_add_explicit(&runs, 1, memory_order_relaxed) + 1;
-    }
-    enum gy_phase now = gy_taskman_phase(manager);
-    if (next == GY_RUNNING || now == GY_RUNNING) {
-        gy_pool_count_running(manager->pool, next == GY_RUNNING);
-    }
-    assert(next == GY_BUILDING ? now != GY_RUNNING : now + 1 == next || manager->frozen);
-    atomic_store_explicit(&manager->phase, (uint8_t)next, memory_order_release);
-}
-
-gantry_status gy_taskman_check_owner(gantry_taskman *manager, const char *call)
-{
-    if (manager == NULL) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "%s: task manager is NULL", call);
-    }
-    if (manager->forks < gy_thread_forks()) {
-        return GY_FAIL(GANTRY_ERR_STATE,
-                       "%s: this process was forked; the threads for its tasks are elsewhere", call);
-    }
-    return gy_pool_check_outside(call);
-}
+#include "taskman/cpu/wait.h"
+#include "taskman/freeze.h"
+#include "taskman/graph/cycles.h"
+#include "taskman/graph/failure.h"
+#include "taskman/memory.h"
+#include "taskman/phase.h"
+#include "taskman/places.h"
+#include "taskman/stall.h"
 
 /* ---- start ----------------------------------------------------------------------------------- */
 
@@ -70,23 +42,11 @@ static void start_task(void *user, gantry_task *task)
     starter->found++;
 }
 
-gantry_status gy_taskman_check_cycles(gantry_taskman *manager, const char *call)
-{
-    gantry_task *on_cycle = gy_graph_find_cycle(&manager->graph);
-    if (on_cycle == NULL) {
-        return GANTRY_OK;
-    }
-    char cycle[GY_ERROR_TEXT_BYTES - 100];
-    gy_graph_name_cycle(on_cycle, cycle, sizeof(cycle));
-    gy_graph_end_search(&manager->graph);
-    return GY_FAIL(GANTRY_ERR_CYCLE, "%s: the tasks wait for each other: %s", call, cycle);
-}
-
 /* A frozen graph's first tasks; the workers cannot take all of them as they are. */
 static void start_frozen_locked(gantry_taskman *manager, struct starter *starter) GY_REQUIRES(manager->lock)
 {
     const struct gy_frozen *plan = &manager->plan;
-    bool is_fetched = gy_pool_fetches(manager->pool);
+    bool is_fetched = gy_pool_fetches(manager->as_owner.pool);
     if (is_fetched) {
         starter->job = (struct gy_start_job){.roots = plan->roots, .left = plan->plain_count};
     }
@@ -100,7 +60,7 @@ static void start_frozen_locked(gantry_taskman *manager, struct starter *starter
 static void start_tasks_locked(gantry_taskman *manager, struct starter *starter) GY_REQUIRES(manager->lock)
 {
     struct gy_graph *graph = &manager->graph;
-    if (manager->special == 0 && gy_pool_fetches(manager->pool)) {
+    if (manager->special == 0 && gy_pool_fetches(manager->as_owner.pool)) {
         starter->job = (struct gy_start_job){.chunk = graph->task_chunks, .left = graph->tasks};
         return;
     }
@@ -116,7 +76,7 @@ static gantry_status check_graph_locked(gantry_taskman *manager) GY_REQUIRES(man
     }
     return manager->conditions != 0
                ? GY_FAIL(GANTRY_ERR_STATE, "start: the graph has conditions: freeze it first")
-               : gy_taskman_check_cycles(manager, "start");
+               : gy_graph_check_cycles(&manager->graph, "start");
 }
 
 /* What the start itself makes ready is counted as active, and the start too, until all is handed out. */
@@ -129,9 +89,9 @@ static void begin_running_locked(gantry_taskman *manager, struct starter *starte
         start_tasks_locked(manager, starter);
     }
     gy_taskman_begin_all_memory(manager);
-    uint64_t pending = manager->flow ? 0 : manager->counted;
+    uint64_t pending = manager->as_owner.has_conditions ? 0 : manager->counted;
     uint64_t active = starter->found + manager->outside + 1;
-    atomic_store_explicit(&manager->work, pending * GY_WORK_PENDING + active * GY_WORK_ACTIVE,
+    atomic_store_explicit(&manager->as_owner.work, pending * GY_WORK_PENDING + active * GY_WORK_ACTIVE,
                           memory_order_relaxed);
     gy_taskman_enter_phase(manager, GY_RUNNING);
 }
@@ -152,16 +112,17 @@ static gantry_status begin_running(gantry_taskman *manager, struct starter *star
  * wait at once, it begins with the first itself: returns who it stands in for, or NULL. */
 static struct gy_worker *hand_out(gantry_taskman *manager, struct starter *starter, bool will_wait)
 {
-    gantry_cpu_dispatcher *pool = manager->pool;
-    struct gy_worker *self =
-        will_wait && starter->job.left != 0 && manager->gpu == NULL ? gy_standin_begin(manager) : NULL;
+    gantry_cpu_dispatcher *pool = manager->as_owner.pool;
+    struct gy_worker *self = will_wait && starter->job.left != 0 && manager->gpu == NULL
+                                 ? gy_standin_begin(&manager->as_owner)
+                                 : NULL;
     gy_pool_enter(pool);
     if (starter->job.left != 0) {
         manager->job = starter->job;
-        manager->job.manager = manager;
+        manager->job.owner = &manager->as_owner;
         gy_pool_start(pool, &manager->job, self);
     }
-    gy_ready_dispatch(manager, &starter->ready);
+    gy_ready_dispatch(&manager->as_owner, &starter->ready);
     if (starter->job.left == 0) {
         gy_taskman_count_off(manager, GY_WORK_ACTIVE);
     }
@@ -311,48 +272,6 @@ gantry_status gantry_taskman_start_all(gantry_taskman *const *managers, size_t c
 
 /* ---- wait, stop ------------------------------------------------------------------------------ */
 
-/* The cause, and the task's name, unless that is part of it. */
-static void describe(struct gy_error *failure, const char *label, const char *cause)
-{
-    char quoted[104];
-    snprintf(quoted, sizeof(quoted), "'%.100s'", label);
-    if (strstr(cause, quoted) != NULL) {
-        snprintf(failure->text, sizeof(failure->text), "%s", cause);
-    } else {
-        snprintf(failure->text, sizeof(failure->text), "task %s failed: %.380s", quoted, cause);
-    }
-}
-
-void gy_taskman_keep_failure(gantry_taskman *manager, const gantry_task *task, gantry_status result)
-{
-    const char *label = gantry_task_label(task);
-    bool known = result < GANTRY_OK && result >= GANTRY_ERR_CANCELLED;
-    bool tells = known && (gy_task_is_gpu(task) || result == GANTRY_ERR_DEVICE_LOST);
-    struct gy_error failure = {.status = tells ? result : GANTRY_ERR_TASK_FAILED};
-    bool has_cause = gy_error_last()->status != GANTRY_OK;
-    if (!has_cause) {
-        (void)(known ? GY_FAIL(failure.status, "task '%.100s' returned %s", label, gantry_status_name(result))
-                     : GY_FAIL(failure.status, "task '%.100s' returned %d, which is no gantry_status", label,
-                               (int)result));
-        failure = *gy_error_last();
-    } else {
-        failure.native = gy_error_last()->native;
-        describe(&failure, label, gy_error_last()->text);
-    }
-    gy_fast_lock_take(&manager->lock);
-    bool is_first = manager->failure.status == GANTRY_OK;
-    if (is_first) {
-        manager->failure = failure;
-    }
-    gy_fast_lock_give(&manager->lock);
-    /* The cause was logged by who has found it.  A lost device fails every task that was on it: one line says
-     * it.
-     */
-    if (has_cause && (is_first || result != GANTRY_ERR_DEVICE_LOST)) {
-        gy_log(GANTRY_LOG_INFO, "%s", failure.text);
-    }
-}
-
 /* Who stops waits until the step is idle, who only waits for the tasks of the epochs up to the one in which
  * he came: tasks are submitted in that, or in the one before if that was read a little earlier.  The epoch is
  * turned when no task of the other parity is left, and that was seen since he came; then those of the one in
@@ -365,27 +284,27 @@ struct waiter {
 
 static bool has_pending(gantry_taskman *manager, uint32_t epoch)
 {
-    return epoch % 2 != 0 ? atomic_load(&manager->odd_pending) != 0
-                          : atomic_load(&manager->work) >= GY_WORK_PENDING;
+    return epoch % 2 != 0 ? atomic_load(&manager->as_owner.odd_pending) != 0
+                          : atomic_load(&manager->as_owner.work) >= GY_WORK_PENDING;
 }
 
 /* May the waiter turn the epoch? */
 static bool may_turn(const struct waiter *waiter)
 {
-    return atomic_load(&waiter->manager->epoch) == waiter->epoch &&
+    return atomic_load(&waiter->manager->as_owner.epoch) == waiter->epoch &&
            !has_pending(waiter->manager, waiter->epoch + 1);
 }
 
 static bool is_past(const struct waiter *waiter)
 {
-    uint32_t turned = atomic_load(&waiter->manager->epoch) - waiter->epoch;
+    uint32_t turned = atomic_load(&waiter->manager->as_owner.epoch) - waiter->epoch;
     return turned > 1 || (turned == 1 && !has_pending(waiter->manager, waiter->epoch));
 }
 
 /* Loops may go on for ever, and nobody counts what is submitted to them: they are waited for as a whole. */
 static bool waits_for_all(const struct waiter *waiter)
 {
-    return waiter->is_stopping || waiter->manager->flow;
+    return waiter->is_stopping || waiter->manager->as_owner.has_conditions;
 }
 
 static bool wait_is_over(void *user, bool thorough)
@@ -409,7 +328,7 @@ static bool end_wait(const struct waiter *waiter)
     }
     if (!is_over && !waits_for_all(waiter)) {
         if (may_turn(waiter)) {
-            atomic_store(&manager->epoch, waiter->epoch + 1);
+            atomic_store(&manager->as_owner.epoch, waiter->epoch + 1);
         }
         is_over = is_past(waiter);
     }
@@ -420,14 +339,14 @@ static bool end_wait(const struct waiter *waiter)
 /* `self`: the worker that the caller stands in for already; NULL: none. */
 static void wait_until_over(gantry_taskman *manager, bool is_stopping, struct gy_worker *self)
 {
-    struct waiter waiter = {manager, is_stopping, atomic_load(&manager->epoch)};
+    struct waiter waiter = {manager, is_stopping, atomic_load(&manager->as_owner.epoch)};
     struct gy_wait wait = {.condition = wait_is_over,
                            .user = &waiter,
                            .patience_ns = manager->gpu != NULL ? &manager->patience_ns : NULL,
-                           .manager = manager,
+                           .owner = &manager->as_owner,
                            .self = self};
     for (;; wait.self = NULL) {
-        gy_pool_wait(manager->pool, &wait);
+        gy_pool_wait(manager->as_owner.pool, &wait);
         if (end_wait(&waiter)) {
             return;
         }
@@ -447,7 +366,7 @@ static gantry_status outcome(gantry_taskman *manager)
     gy_fast_lock_take(&manager->lock);
     struct gy_error failure = manager->failure;
     gy_fast_lock_give(&manager->lock);
-    if (failure.status == GANTRY_OK && atomic_load(&manager->cancelled) != 0 &&
+    if (failure.status == GANTRY_OK && atomic_load(&manager->as_owner.cancelled) != 0 &&
         atomic_load(&manager->failed) != 0) {
         return GY_FAIL(GANTRY_ERR_CANCELLED, "the run was cancelled");
     }
@@ -477,37 +396,13 @@ gantry_status gantry_taskman_wait(gantry_taskman *manager)
     return outcome(manager);
 }
 
-struct missing {
-    char names[GY_ERROR_TEXT_BYTES - 120];
-    size_t used;
-};
-
-static void list_unfilled(void *user, gantry_task *task)
-{
-    struct missing *missing = user;
-    if (gy_task_has(task, GY_TASK_FILLED) || missing->used + 60 > sizeof(missing->names)) {
-        return;
-    }
-    int wrote = snprintf(missing->names + missing->used, sizeof(missing->names) - missing->used, " '%.50s'",
-                         gantry_task_name(task));
-    missing->used += wrote > 0 ? (size_t)wrote : 0;
-}
-
-gantry_status gy_taskman_fail_unfilled(const char *call, uint64_t unfilled, const struct gy_graph_view *view)
-{
-    struct missing missing = {.names = "", .used = 0};
-    gy_graph_each(view, list_unfilled, &missing);
-    return GY_FAIL(GANTRY_ERR_UNFILLED_NAME, "%s: no task was submitted for %llu names:%s", call,
-                   (unsigned long long)unfilled, missing.names);
-}
-
 static gantry_status report_unfilled(gantry_taskman *manager)
 {
     gy_fast_lock_take(&manager->lock);
     uint64_t unfilled = manager->unfilled;
     struct gy_graph_view view = gy_graph_view(&manager->graph);
     gy_fast_lock_give(&manager->lock);
-    return unfilled == 0 ? GANTRY_OK : gy_taskman_fail_unfilled("stop", unfilled, &view);
+    return unfilled == 0 ? GANTRY_OK : gy_graph_fail_unfilled("stop", unfilled, &view);
 }
 
 static gantry_status stop_step(gantry_taskman *manager, struct gy_worker *self)
@@ -529,11 +424,51 @@ gantry_status gantry_taskman_stop(gantry_taskman *manager)
     return status != GANTRY_OK ? status : stop_step(manager, NULL);
 }
 
-gantry_status gy_taskman_run_once(gantry_taskman *manager)
+/* Start and stop: the caller, who waits, may begin with the work itself. */
+static gantry_status run_once(gantry_taskman *manager)
 {
     struct gy_worker *self = NULL;
     gantry_status status = start_step(manager, true, &self);
     return status != GANTRY_OK ? status : stop_step(manager, self);
+}
+
+/* ---- run, cancel ------------------------------------------------------------------------------ */
+
+gantry_status gantry_taskman_run(gantry_taskman *manager, uint64_t times)
+{
+    if (GY_HANDLE_IS_BAD(TASKMAN, manager)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
+    gantry_status status = gy_taskman_check_owner(manager, "run");
+    if (status == GANTRY_OK && (!manager->frozen || gy_taskman_phase(manager) != GY_STOPPED)) {
+        status = GY_FAIL(GANTRY_ERR_STATE, "run: the graph is not frozen, or running");
+    }
+    for (uint64_t i = 0; i < times && status == GANTRY_OK; i++) {
+        status = run_once(manager);
+    }
+    return status;
+}
+
+gantry_status gantry_taskman_cancel(gantry_taskman *manager)
+{
+    if (GY_HANDLE_IS_BAD(TASKMAN, manager)) {
+        return GANTRY_ERR_INVALID_ARGUMENT;
+    }
+    if (manager == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "cancel: task manager is NULL");
+    }
+    gy_fast_lock_take(&manager->lock);
+    bool is_running = gy_taskman_phase(manager) == GY_RUNNING;
+    if (is_running) {
+        atomic_store(&manager->as_owner.cancelled, 1);
+    }
+    gy_fast_lock_give(&manager->lock);
+    if (is_running && manager->gpu != NULL && manager->gpu_ops->cancelled != NULL) {
+        manager->gpu_ops->cancelled(manager->gpu);
+    }
+    return is_running ? GANTRY_OK
+                      : GY_FAIL(GANTRY_ERR_STATE, "cancel: the task manager is %s",
+                                gy_taskman_phase_name(gy_taskman_phase(manager)));
 }
 
 /* ---- reset ----------------------------------------------------------------------------------- */
@@ -577,7 +512,7 @@ gantry_status gantry_taskman_reset(gantry_taskman *manager)
     manager->may_have_cycle = manager->has_broken_cycle = false;
     gy_taskman_clear_places(manager);
     gy_taskman_close_memory(manager);
-    atomic_store(&manager->work, 0);
+    atomic_store(&manager->as_owner.work, 0);
     atomic_store(&manager->failed, 0);
     atomic_store(&manager->resolved_names, 0);
     atomic_store(&manager->has_independent, false);
@@ -589,33 +524,4 @@ gantry_status gantry_taskman_reset(gantry_taskman *manager)
         gpu->drop(gpu);
     }
     return GANTRY_OK;
-}
-
-gantry_status gantry_taskman_get_stats(const gantry_taskman *manager, gantry_taskman_stats *stats)
-{
-    if (GY_HANDLE_IS_BAD(TASKMAN, manager)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
-    if (manager == NULL) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "statistics: task manager is NULL");
-    }
-    gantry_taskman *locked = (gantry_taskman *)manager; /* const means that nothing visible changes */
-    gy_fast_lock_take(&locked->lock);
-    bool is_waiting = gy_taskman_phase(manager) == GY_BUILDING || (manager->frozen && !manager->plan.has_run);
-    uint64_t running = atomic_load(&manager->work) / GY_WORK_PENDING + atomic_load(&manager->odd_pending);
-    uint64_t pending = is_waiting ? manager->counted : running;
-    uint64_t spawned = atomic_load(&manager->spawned);
-    uint64_t released = manager->counted + spawned > pending ? manager->counted + spawned - pending : 0;
-    uint64_t names = atomic_load(&manager->resolved_names);
-    gantry_taskman_stats ours = {
-        .tasks = manager->submitted + spawned,
-        .tasks_cpu = manager->submitted + spawned - manager->submitted_gpu - manager->submitted_sync,
-        .tasks_gpu = manager->submitted_gpu,
-        .edges = manager->graph.edges,
-        .released = released > names ? released - names : 0,
-        .failed = atomic_load(&manager->failed),
-        .memory_bytes = manager->graph.bytes + manager->names.bytes,
-    };
-    gy_fast_lock_give(&locked->lock);
-    return gy_stats_export(stats, &ours, sizeof(ours), "task manager");
 }

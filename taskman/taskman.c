@@ -13,19 +13,17 @@
 #include "base/alloc.h"
 #include "base/handle.h"
 #include "base/options.h"
+#include "taskman/cpu/cpu_dispatcher.h"
+#include "taskman/cpu/owners.h"
 #include "taskman/cpu/pool.h"
-#include "taskman/graph/state.h"
-#include "taskman/manager.h"
+#include "taskman/graph/dump.h"
+#include "taskman/phase.h"
+#include "taskman/places.h"
+#include "taskman/submit.h"
+
+#include <string.h>
 
 /* ---- create, destroy ------------------------------------------------------------------------- */
-
-/* 0: not one of the dispatcher's. */
-static uint32_t partition_number(const gantry_taskman *manager, const gantry_partition *partition)
-{
-    return manager->gpu_ops != NULL && manager->gpu_ops->partition_number != NULL
-               ? manager->gpu_ops->partition_number(manager->gpu, partition)
-               : 0;
-}
 
 static gantry_status open_share(gantry_taskman *manager, const gantry_share *share)
 {
@@ -51,7 +49,7 @@ static gantry_status open_order(gantry_taskman *manager)
  * gone. */
 static unsigned threads_forks(const gantry_taskman *manager)
 {
-    unsigned forks = gy_pool_forks(manager->pool);
+    unsigned forks = gy_pool_forks(manager->as_owner.pool);
     const struct gy_gpu_dispatcher *gpu = (const void *)manager->gpu;
     return gpu != NULL && gpu->forks < forks ? gpu->forks : forks;
 }
@@ -71,15 +69,15 @@ static gantry_status import_options(gantry_taskman *manager, const gantry_taskma
         GY_HANDLE_IS_BAD_IN(function, PARTITION, options.partition)) {
         return GANTRY_ERR_INVALID_ARGUMENT;
     }
-    manager->pool = options.cpu_dispatcher;
-    if (manager->pool == NULL) {
+    manager->as_owner.pool = options.cpu_dispatcher;
+    if (manager->as_owner.pool == NULL) {
         gantry_cpu_dispatcher_options own = GANTRY_CPU_DISPATCHER_OPTIONS_INIT;
         own.inline_only = true;
         status = gantry_cpu_dispatcher_create(&own, &manager->own_pool);
         if (status != GANTRY_OK) {
             return status;
         }
-        manager->pool = manager->own_pool;
+        manager->as_owner.pool = manager->own_pool;
     }
     manager->gpu = options.gpu_dispatcher;
     if (manager->gpu != NULL) {
@@ -88,13 +86,13 @@ static gantry_status import_options(gantry_taskman *manager, const gantry_taskma
     }
     manager->forks = threads_forks(manager);
     if (options.partition != NULL) {
-        manager->partition = partition_number(manager, options.partition);
+        manager->partition = gy_taskman_partition_number(manager, options.partition);
         if (manager->partition == 0) {
             return GY_FAIL(GANTRY_ERR_FOREIGN_HANDLE,
                            "task manager: the partition is not of its GPU dispatcher's context");
         }
     }
-    manager->lets_help = !options.workers_only && gy_pool_lends(manager->pool);
+    manager->as_owner.lets_guests = !options.workers_only && gy_pool_lends(manager->as_owner.pool);
     if (options.share != NULL) {
         status = open_share(manager, options.share);
     }
@@ -142,7 +140,7 @@ gantry_status gantry_taskman_create(const gantry_taskman_options *options, gantr
     }
     gy_fast_lock_init(&manager->lock, GY_RANK_TASKMAN);
     if (manager->gpu != NULL) {
-        gy_pool_add_manager(manager->pool, manager);
+        gy_pool_add_owner(manager->as_owner.pool, &manager->as_owner);
     }
     gy_handle_born(GY_HANDLE_TASKMAN, manager, sizeof(*manager), sizeof(*manager));
     *out = manager;
@@ -164,7 +162,7 @@ void gantry_taskman_destroy(gantry_taskman *manager)
     gy_names_fini(&manager->names);
     gy_graph_fini(&manager->graph);
     if (manager->gpu != NULL) {
-        gy_pool_remove_manager(manager->pool, manager);
+        gy_pool_remove_owner(manager->as_owner.pool, &manager->as_owner);
     }
     gy_pool_destroy(manager->own_pool);
     gy_free(manager->places);
@@ -188,435 +186,46 @@ gantry_status gantry_taskman_get_usage(gantry_taskman *manager, gantry_share_usa
     return gy_stats_export(out, &usage, sizeof(usage), "gantry_taskman_get_usage");
 }
 
-/* ---- submission ------------------------------------------------------------------------------ */
-
-/* What only CPU tasks have. */
-static gantry_status check_cpu_traits(const gantry_taskman *manager, const gantry_task_desc *desc,
-                                      const char *shown)
-{
-    if (desc->priority < GANTRY_TASK_PRIORITY_LOW || desc->priority > GANTRY_TASK_PRIORITY_HIGH) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "task '%s': there is no priority %d", shown,
-                       (int)desc->priority);
-    }
-    if (desc->kind != GANTRY_TASK_CPU &&
-        (desc->cpu_class != 0 || desc->is_condition || desc->bandwidth_critical)) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
-                       "task '%s': only a CPU task has a class, is a condition or critical", shown);
-    }
-    if (desc->cpu_class > gy_pool_class_count(manager->pool)) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "task '%s': class %u of a CPU dispatcher with %u classes",
-                       shown, desc->cpu_class, gy_pool_class_count(manager->pool));
-    }
-    return GANTRY_OK;
-}
-
-/* What a later version may mean something by. */
-static inline bool has_no_rest(const gantry_task_desc *desc)
-{
-    static const uint8_t nothing[sizeof(desc->reserved)];
-    return memcmp(desc->reserved, nothing, sizeof(nothing)) == 0;
-}
-
-/* Everything but the plain CPU task that most are. */
-static gantry_status check_special(const gantry_taskman *manager, const gantry_task_desc *desc)
-{
-    const char *shown = desc->label != NULL ? desc->label : desc->name != NULL ? desc->name : "task";
-    if (desc->name != NULL && desc->name[0] == '\0') {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "task '%s': the name is empty", shown);
-    }
-    if ((unsigned)desc->kind > GANTRY_TASK_DTOH) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "task '%s': unknown kind %d", shown, (int)desc->kind);
-    }
-    if (!has_no_rest(desc)) {
-        return GY_FAIL(GANTRY_ERR_UNSUPPORTED,
-                       "task '%s': `reserved` is set, which this version does not know", shown);
-    }
-    bool is_gpu = desc->kind >= GANTRY_TASK_HTOD;
-    if ((desc->kind == GANTRY_TASK_CPU && desc->run == NULL) || (is_gpu && desc->launch == NULL)) {
-        bool has_other = is_gpu ? desc->run != NULL : desc->launch != NULL;
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "task '%s': %s is NULL%s", shown,
-                       is_gpu ? "launch" : "run",
-                       !has_other ? ""
-                       : is_gpu   ? ", and a GPU task has no `run`: its kind says that it is one"
-                                  : ", and a CPU task has no `launch`: its kind says that it is one");
-    }
-    if (is_gpu && manager->gpu == NULL) {
-        return GY_FAIL(GANTRY_ERR_UNSUPPORTED, "task '%s': the task manager has no GPU dispatcher", shown);
-    }
-    if (desc->is_stable && !is_gpu) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "task '%s': only GPU tasks can be stable", shown);
-    }
-    if (desc->is_independent && !is_gpu) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
-                       "task '%s': only GPU tasks can be independent of the step before", shown);
-    }
-    if (GY_HANDLE_IS_BAD_IN("gantry_taskman_submit", PARTITION, desc->partition)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
-    gantry_status status = check_cpu_traits(manager, desc, shown);
-    if (status == GANTRY_OK && desc->partition != NULL &&
-        (!is_gpu || partition_number(manager, desc->partition) == 0)) {
-        return GY_FAIL(is_gpu ? GANTRY_ERR_FOREIGN_HANDLE : GANTRY_ERR_INVALID_ARGUMENT, "task '%s': %s",
-                       shown,
-                       is_gpu ? "the partition is of another context" : "only GPU tasks have a partition");
-    }
-    return status;
-}
-
-/* A CPU task that any worker may run at any time. */
-static inline bool is_plain(const gantry_task_desc *desc)
-{
-    return desc->kind == GANTRY_TASK_CPU && desc->priority == GANTRY_TASK_PRIORITY_NORMAL &&
-           desc->cpu_class == 0 && !desc->is_condition && desc->memory == 0 && !desc->bandwidth_critical &&
-           desc->partition == NULL && !desc->is_stable && !desc->is_independent && has_no_rest(desc);
-}
-
-static gantry_status refuse_stopped(void)
-{
-    return GY_FAIL(GANTRY_ERR_STATE, "task manager: stopped; reset it before the next step");
-}
-
-static gantry_status no_task_memory(const char *name)
-{
-    return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "no memory for task '%s'", name != NULL ? name : "");
-}
-
-/* A task with one reference, of no kind yet, in the place that was peeked at. */
-static inline gantry_task *take_task_locked(gantry_taskman *manager, gantry_task *task)
-    GY_REQUIRES(manager->lock)
-{
-    gy_task_clear_all(task);
-    atomic_init(&task->references, 1);
-    task->traits = GANTRY_TASK_SYNC_POINT;
-    task->manager = manager;
-    task->index = manager->graph.tasks;
-    gy_graph_take_task(&manager->graph);
-    return task;
-}
-
-static gantry_status add_placeholder_locked(gantry_taskman *manager, const struct gy_name *name,
-                                            gantry_task **out) GY_REQUIRES(manager->lock)
-{
-    gantry_task *task = gy_graph_peek_task(&manager->graph);
-    if (task == NULL || !gy_names_reserve(&manager->names, name)) {
-        return no_task_memory(name->text);
-    }
-    take_task_locked(manager, task);
-    task->name = gy_names_add(&manager->names, name, task);
-    gy_task_state_init(task, GANTRY_TASK_STATE_PLACEHOLDER);
-    manager->unfilled++;
-    manager->special++;
-    if (gy_taskman_phase(manager) == GY_RUNNING) {
-        gy_task_set(task, GY_TASK_LATE_NAME);
-        manager->late_names++;
-    } else {
-        gy_taskman_count_pending(manager, task, 0);
-    }
-    *out = task;
-    return GANTRY_OK;
-}
-
-static unsigned traits_of(const gantry_task_desc *desc)
-{
-    unsigned traits = (unsigned)desc->kind | (desc->memory != 0 ? GY_TRAIT_MEMORY : 0u);
-    if (desc->kind == GANTRY_TASK_CPU) {
-        traits |= desc->is_condition ? GY_TRAIT_CONDITION : 0u;
-        traits |= desc->priority == GANTRY_TASK_PRIORITY_HIGH  ? GY_TRAIT_HIGH
-                  : desc->priority == GANTRY_TASK_PRIORITY_LOW ? GY_TRAIT_LOW
-                                                               : 0u;
-        traits |= desc->cpu_class != 0 || desc->bandwidth_critical ? GY_TRAIT_CLASSED : 0u;
-    }
-    traits |= desc->is_stable ? GY_TRAIT_STABLE : 0u;
-    traits |= desc->is_independent ? GY_TRAIT_INDEPENDENT : 0u;
-    return traits;
-}
-
-/* `task` has a reference that nobody else takes away while we write. */
-static inline void describe(gantry_task *task, const gantry_task_desc *desc, unsigned flags)
-{
-    task->traits = is_plain(desc) ? GANTRY_TASK_CPU : (uint8_t)traits_of(desc);
-    if (gy_task_is_gpu(task)) {
-        task->body.launch = desc->launch;
-        task->partition = (uint8_t)(desc->partition != NULL ? partition_number(task->manager, desc->partition)
-                                                            : task->manager->partition);
-    } else {
-        task->body.run = desc->run;
-        task->cpu_class = (uint8_t)desc->cpu_class;
-        task->is_critical = desc->bandwidth_critical;
-    }
-    task->arg = desc->arg;
-    task->release = desc->release;
-    task->label = desc->label;
-    task->context_id = desc->context_id;
-    unsigned before = atomic_load_explicit(&task->flags, memory_order_relaxed);
-    flags |= GY_TASK_FILLED | (desc->release != NULL ? GY_TASK_HAS_RELEASE : 0u);
-    atomic_store_explicit(&task->flags, (uint8_t)(before | flags), memory_order_relaxed);
-}
-
-/* A placeholder of before the start lost its first reference to the start: the submitter gets another.
- * One made while running still has its first, which becomes the submitter's. */
-static gantry_status fill_locked(gantry_taskman *manager, gantry_task *task, const gantry_task_desc *desc)
-    GY_REQUIRES(manager->lock)
-{
-    unsigned awaited = task->traits & (unsigned)GY_TRAIT_AWAITED;
-    if (awaited != 0 && desc->kind == GANTRY_TASK_CPU && !gy_task_has(task, GY_TASK_FILLED)) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
-                       "task '%s' is a CPU task, but a task waits for the GPU to be done with it",
-                       desc->name);
-    }
-    if (gy_task_has(task, GY_TASK_FILLED)) {
-        return GY_FAIL(GANTRY_ERR_DUPLICATE_NAME, "task '%s' was submitted already", desc->name);
-    }
-    if (gy_task_has(task, GY_TASK_LATE_NAME)) {
-        gy_task_clear(task, GY_TASK_LATE_NAME);
-        manager->late_names--;
-        gy_taskman_count_pending(manager, task, GY_WORK_ACTIVE);
-    } else if (gy_taskman_phase(manager) == GY_RUNNING && !gy_task_hold_outside(task)) {
-        return GY_FAIL(GANTRY_ERR_LATE_DEPENDENCY, "task '%s': what waited for that name has gone on already",
-                       desc->name);
-    }
-    describe(task, desc, 0);
-    task->traits |= desc->kind == GANTRY_TASK_SYNC_POINT ? (uint8_t)awaited : 0;
-    if (desc->is_condition) {
-        gy_graph_loosen(task);
-    }
-    gy_task_enter(task, GANTRY_TASK_STATE_HELD);
-    manager->unfilled--;
-    return GANTRY_OK;
-}
-
-/* Does a step that runs, or a graph that is frozen, take it? */
-static gantry_status check_phase_locked(gantry_taskman *manager, const gantry_task_desc *desc)
-    GY_REQUIRES(manager->lock)
-{
-    if (gy_taskman_phase(manager) == GY_STOPPED) {
-        return refuse_stopped();
-    }
-    if (desc->is_condition || (desc->name != NULL && manager->frozen)) {
-        return GY_FAIL(GANTRY_ERR_STATE,
-                       "task '%s': a condition, or a name in a frozen graph, comes too late",
-                       desc->name != NULL ? desc->name : "");
-    }
-    return GANTRY_OK;
-}
-
-static gantry_status check_memory_locked(gantry_taskman *manager, const gantry_task_desc *desc)
-    GY_REQUIRES(manager->lock)
-{
-    return desc->memory <= manager->memory_count
-               ? GANTRY_OK
-               : GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "task '%s': memory %u was not declared",
-                         desc->name != NULL ? desc->name : "", desc->memory);
-}
-
-static void count_gpu_locked(gantry_taskman *manager, const gantry_task *task) GY_REQUIRES(manager->lock)
-{
-    const uint32_t both = GY_TRAIT_STABLE | GY_TRAIT_MEMORY;
-    if (manager->submitted_gpu++ == 0 && manager->gpu_ops->step_announced != NULL &&
-        gy_taskman_phase(manager) == GY_BUILDING) {
-        manager->gpu_ops->step_announced(manager->gpu);
-    }
-    if ((task->traits & GY_TRAIT_INDEPENDENT) != 0) {
-        atomic_store_explicit(&manager->has_independent, true, memory_order_relaxed);
-    }
-    if ((task->traits & both) == both && !manager->has_told_memory) {
-        manager->has_told_memory = true;
-        gy_log(GANTRY_LOG_INFO,
-               "stable task '%s' is called in every run, like all that declare memory: it starts when there "
-               "is room",
-               gantry_task_label(task));
-    }
-}
-
-static void count_special_locked(gantry_taskman *manager, const gantry_task *task) GY_REQUIRES(manager->lock)
-{
-    manager->special++;
-    if (gy_task_is_gpu(task)) {
-        count_gpu_locked(manager, task);
-    }
-    manager->submitted_sync += gy_task_kind(task) == GANTRY_TASK_SYNC_POINT;
-    manager->conditions += gy_task_is_condition(task);
-    manager->stables += gy_task_is_stable(task);
-}
-
-static gantry_status add_unnamed_locked(gantry_taskman *manager, const gantry_task_desc *desc,
-                                        gantry_task **out) GY_REQUIRES(manager->lock)
-{
-    gantry_task *task = gy_graph_peek_task(&manager->graph);
-    if (task == NULL) {
-        return no_task_memory(desc->label);
-    }
-    take_task_locked(manager, task);
-    describe(task, desc, 0);
-    gy_task_state_init(task, GANTRY_TASK_STATE_HELD);
-    gy_taskman_count_pending(manager, task, GY_WORK_ACTIVE);
-    *out = task;
-    return GANTRY_OK;
-}
-
-static gantry_status add_named_locked(gantry_taskman *manager, const gantry_task_desc *desc,
-                                      const struct gy_name *name, gantry_task **out)
-    GY_REQUIRES(manager->lock)
-{
-    gantry_task *task = gy_names_find(&manager->names, name);
-    if (task != NULL) {
-        gantry_status status = fill_locked(manager, task, desc);
-        *out = status == GANTRY_OK ? task : *out;
-        return status;
-    }
-    if (gy_graph_peek_task(&manager->graph) == NULL || !gy_names_reserve(&manager->names, name)) {
-        return no_task_memory(desc->name);
-    }
-    gantry_status status = add_unnamed_locked(manager, desc, &task);
-    task->name = gy_names_add(&manager->names, name, task);
-    *out = task;
-    return status;
-}
-
-static inline gantry_status add_locked(gantry_taskman *manager, const gantry_task_desc *desc,
-                                       const struct gy_name *name, gantry_task **out)
-    GY_REQUIRES(manager->lock)
-{
-    if (gy_taskman_phase(manager) != GY_BUILDING) {
-        gantry_status status = check_phase_locked(manager, desc);
-        if (status != GANTRY_OK) {
-            return status;
-        }
-    }
-    gantry_task *task = NULL;
-    gantry_status status = desc->memory != 0 ? check_memory_locked(manager, desc) : GANTRY_OK;
-    if (status == GANTRY_OK) {
-        status = name == NULL ? add_unnamed_locked(manager, desc, &task)
-                              : add_named_locked(manager, desc, name, &task);
-    }
-    if (status != GANTRY_OK) {
-        return status;
-    }
-    manager->submitted++;
-    if (desc->memory != 0) {
-        gy_taskman_name_memory(manager, task, desc->memory);
-    }
-    if (task->traits != GANTRY_TASK_CPU) {
-        count_special_locked(manager, task);
-    }
-    *out = task;
-    return GANTRY_OK;
-}
-
-/* Path of a task, step 1 of 8: it is described, and held. */
-gantry_status gantry_taskman_submit(gantry_taskman *manager, const gantry_task_desc *desc, gantry_task **out)
+gantry_status gantry_taskman_dump_graph(gantry_taskman *manager, FILE *file)
 {
     if (GY_HANDLE_IS_BAD(TASKMAN, manager)) {
         return GANTRY_ERR_INVALID_ARGUMENT;
     }
-    if (manager == NULL || desc == NULL) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "task: manager or description is NULL");
+    if (manager == NULL || file == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "graph dump: manager or file is NULL");
     }
-    gantry_task_desc ours;
-    gantry_status status = GANTRY_OK;
-    if (desc->struct_size != sizeof(ours)) { /* the caller's is older or younger */
-        memset(&ours, 0, sizeof(ours));
-        status = gy_options_import(&ours, offsetof(gantry_task_desc, reserved), desc,
-                                   offsetof(gantry_task_desc, context_id), "task");
-        desc = &ours;
-    }
-    if (status == GANTRY_OK && (!is_plain(desc) || desc->run == NULL || desc->name != NULL)) {
-        status = check_special(manager, desc);
-    }
-    if (status != GANTRY_OK) {
-        return status;
-    }
-    struct gy_name name;
-    if (desc->name != NULL) {
-        name = gy_name_of(desc->name);
-    }
-    gantry_task *task = NULL;
     gy_fast_lock_take(&manager->lock);
-    status = add_locked(manager, desc, desc->name != NULL ? &name : NULL, &task);
+    struct gy_graph_view view = gy_graph_view(&manager->graph);
     gy_fast_lock_give(&manager->lock);
-    if (status == GANTRY_OK && out != NULL) {
-        *out = task;
-    }
-    return status;
+    return gy_graph_dump(&view, file);
 }
 
-gantry_status gantry_taskman_get_named(gantry_taskman *manager, const char *text, gantry_task **out)
+gantry_status gantry_taskman_get_stats(const gantry_taskman *manager, gantry_taskman_stats *stats)
 {
     if (GY_HANDLE_IS_BAD(TASKMAN, manager)) {
         return GANTRY_ERR_INVALID_ARGUMENT;
     }
-    if (manager == NULL || text == NULL || text[0] == '\0' || out == NULL) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "task name: an argument is NULL or the name is empty");
+    if (manager == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "statistics: task manager is NULL");
     }
-    struct gy_name name = gy_name_of(text);
-    gantry_task *task = NULL;
-    gantry_status status = GANTRY_OK;
-    gy_fast_lock_take(&manager->lock);
-    if (gy_taskman_phase(manager) == GY_STOPPED && !manager->frozen) {
-        status = refuse_stopped();
-    } else {
-        task = gy_names_find(&manager->names, &name);
-        if (task == NULL && manager->frozen) {
-            status = GY_FAIL(GANTRY_ERR_NOT_FOUND, "task name '%s': not in the frozen graph", text);
-        } else if (task == NULL) {
-            status = add_placeholder_locked(manager, &name, &task);
-        }
-    }
-    gy_fast_lock_give(&manager->lock);
-    if (status == GANTRY_OK) {
-        *out = task;
-    }
-    return status;
-}
-
-/* ---- light tasks ----------------------------------------------------------------------------- */
-
-static gantry_status add_light_locked(gantry_taskman *manager, const gantry_task_desc *desc,
-                                      gantry_task *continuation, gantry_task **out) GY_REQUIRES(manager->lock)
-{
-    if (gy_taskman_phase(manager) == GY_STOPPED) {
-        return refuse_stopped();
-    }
-    gantry_task *task = gy_graph_peek_task(&manager->graph);
-    if (task == NULL) {
-        return no_task_memory(desc->label);
-    }
-    if (continuation != NULL && !gy_task_hold(continuation)) {
-        return gy_task_refuse_hold(continuation, "light task: continuation");
-    }
-    take_task_locked(manager, task);
-    describe(task, desc, GY_TASK_LIGHT);
-    gy_task_state_init(task, GANTRY_TASK_STATE_HELD);
-    gy_taskman_count_pending(manager, task, GY_WORK_ACTIVE);
-    manager->outside += gy_taskman_phase(manager) == GY_BUILDING;
-    manager->submitted++;
-    manager->special++;
-    manager->lights++;
-    if (continuation != NULL) {
-        gy_graph_link_own(task, continuation);
-        manager->graph.edges++;
-        continuation->predecessors += !gy_task_has(continuation, GY_TASK_FROZEN);
-    }
-    *out = task;
-    return GANTRY_OK;
-}
-
-gantry_status gantry_taskman_create_light(gantry_taskman *manager, gantry_task_fn run, void *arg,
-                                          const char *label, gantry_task *continuation, gantry_task **out)
-{
-    if (GY_HANDLE_IS_BAD(TASKMAN, manager) || GY_HANDLE_IS_BAD(TASK, continuation)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
-    if (manager == NULL || run == NULL || out == NULL) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "light task: manager, run or out is NULL");
-    }
-    if (continuation != NULL && continuation->manager != manager) {
-        return GY_FAIL(GANTRY_ERR_FOREIGN_HANDLE, "light task: continuation '%s' is of another task manager",
-                       gantry_task_label(continuation));
-    }
-    gantry_task_desc desc = {.kind = GANTRY_TASK_CPU, .label = label, .run = run, .arg = arg};
-    gy_fast_lock_take(&manager->lock);
-    gantry_status status = add_light_locked(manager, &desc, continuation, out);
-    gy_fast_lock_give(&manager->lock);
-    return status;
+    gantry_taskman *locked = (gantry_taskman *)manager; /* const means that nothing visible changes */
+    gy_fast_lock_take(&locked->lock);
+    bool is_waiting = gy_taskman_phase(manager) == GY_BUILDING || (manager->frozen && !manager->plan.has_run);
+    uint64_t running =
+        atomic_load(&manager->as_owner.work) / GY_WORK_PENDING + atomic_load(&manager->as_owner.odd_pending);
+    uint64_t pending = is_waiting ? manager->counted : running;
+    uint64_t spawned = atomic_load(&manager->as_owner.spawned);
+    uint64_t released = manager->counted + spawned > pending ? manager->counted + spawned - pending : 0;
+    uint64_t names = atomic_load(&manager->resolved_names);
+    gantry_taskman_stats ours = {
+        .tasks = manager->submitted + spawned,
+        .tasks_cpu = manager->submitted + spawned - manager->submitted_gpu - manager->submitted_sync,
+        .tasks_gpu = manager->submitted_gpu,
+        .edges = manager->graph.edges,
+        .released = released > names ? released - names : 0,
+        .failed = atomic_load(&manager->failed),
+        .memory_bytes = manager->graph.bytes + manager->names.bytes,
+    };
+    gy_fast_lock_give(&locked->lock);
+    return gy_stats_export(stats, &ours, sizeof(ours), "task manager");
 }

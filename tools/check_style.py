@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 
+TASKMAN = ["taskman/graph", "taskman/cpu", "taskman"]
 # What each room may include, besides itself and <gantry/...>.  Longest matching folder wins.
 LAYERS = {
     "base": [],
@@ -20,9 +21,11 @@ LAYERS = {
     "profile": ["base", "driver"],
     "partition": ["base", "driver"],
     "copykernel": ["base", "driver", "heap", "profile"],
-    "taskman": ["base"],
-    "dispatcher": ["base", "driver", "heap", "profile", "partition", "copykernel", "taskman"],
-    "context": ["base", "driver", "heap", "profile", "partition", "copykernel", "taskman", "dispatcher"],
+    "taskman/graph": ["base"],
+    "taskman/cpu": ["base", "taskman/graph"],
+    "taskman": ["base", "taskman/graph", "taskman/cpu"],
+    "dispatcher": ["base", "driver", "heap", "profile", "partition", "copykernel", *TASKMAN],
+    "context": ["base", "driver", "heap", "profile", "partition", "copykernel", *TASKMAN, "dispatcher"],
     "bench": ["base/clock.h", "driver/funcs.h", "driver/cuda_abi.h"],  # yardsticks call CUDA by hand
     "cli": ["bench/harness.h"],
     "samples": ["cli/samples.h", "cli/options.h", "bench/raw_cuda.h", "bench/critical_scene.h"],  # to time kernels
@@ -144,11 +147,7 @@ class Checker:
                 if os.path.exists(os.path.join(self.root, os.path.dirname(path), name)):
                     self.error(path, number, "include", f'"{name}" is not named from the root')
                 continue
-            target = room_of(name)
-            allowed = LAYERS.get(room)
-            if room not in LAYERS or allowed is None or target == room:
-                continue
-            if target not in allowed and name not in allowed:
+            if room in LAYERS and not may_use(room, room_of(name)) and name not in LAYERS[room]:
                 self.error(path, number, "layer", f"{room}/ must not include {name}")
         if path.endswith(".c") and first != own and os.path.exists(os.path.join(self.root, own)):
             if not path.startswith("tests/"):
@@ -262,10 +261,16 @@ class Checker:
 
 
 def room_of(path):
-    parts = path.split("/")
-    if path.startswith("driver/emulator/"):
-        return "driver/emulator"
-    return parts[0]
+    """The longest folder of the path that LAYERS knows, or its first."""
+    folder = os.path.dirname(path)
+    while folder and folder not in LAYERS:
+        folder = os.path.dirname(folder)
+    return folder or path.split("/")[0]
+
+
+def may_use(room, target):
+    """May a file of `room` include, or call, one of `target`?"""
+    return LAYERS[room] is None or target == room or target in LAYERS[room]
 
 
 def library(path):

@@ -3,10 +3,11 @@
  * A place is taken by a task when it is let through to the workers (queues.c), and by a worker that helps
  * with the loop of such a task (parallel.c); it is given back here.  Who gives one back lets the class's next
  * task go on; if none waits, a worker that found the class's loops full may help now. */
-#include "taskman/cpu/pool.h"
-#include "taskman/cpu/worker.h"
+#include "taskman/cpu/classes.h"
 
 #include "base/status.h"
+#include "taskman/cpu/queues.h"
+#include "taskman/cpu/wake.h"
 
 static void wake(gantry_cpu_dispatcher *pool, struct gy_task_list *host, size_t count)
 {

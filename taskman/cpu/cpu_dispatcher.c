@@ -1,9 +1,12 @@
 /* The CPU dispatcher as the application sees it: options, creation, destruction.  Its work is in pool.c. */
+#include "taskman/cpu/cpu_dispatcher.h"
+
 #include "base/alloc.h"
 #include "base/handle.h"
 #include "base/options.h"
+#include "taskman/cpu/classes.h"
 #include "taskman/cpu/pool.h"
-#include "taskman/cpu/worker.h"
+#include "taskman/cpu/wait.h"
 
 #include <sched.h>
 #include <stdio.h>

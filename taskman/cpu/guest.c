@@ -20,47 +20,15 @@
  * Sleepers that somebody stands in for are not worth waking up: `lent` counts them.  Who has found none but
  * those says so in `missed` and looks once more; who ends looks there after counting itself out.  All of that
  * is sequentially consistent, so one of the two sees the other (tests/models/standin.pml). */
+#include "taskman/cpu/guest.h"
+
+#include "taskman/cpu/account.h"
+#include "taskman/cpu/client.h"
+#include "taskman/cpu/kept_error.h"
 #include "taskman/cpu/pool.h"
-#include "taskman/cpu/worker.h"
+#include "taskman/cpu/start_batch.h"
 
 enum { LOOK_MOST = 64 }; /* every so many tasks one looks whether the wait is over */
-
-static bool has_sleepers(gantry_cpu_dispatcher *pool)
-{
-    return gy_pool_lends_fewer(pool, atomic_load(&pool->work.sleepers));
-}
-
-/* There is work that nobody is woken up for. */
-static void miss(gantry_cpu_dispatcher *pool, uint32_t what)
-{
-    uint32_t before = atomic_load(&pool->missed);
-    while (before < what && !atomic_compare_exchange_weak(&pool->missed, &before, what)) {
-    }
-}
-
-static void notify(gantry_cpu_dispatcher *pool, size_t count, uint32_t what)
-{
-    if (atomic_load(&pool->work.sleepers) == 0) {
-        return;
-    }
-    if (!has_sleepers(pool)) {
-        miss(pool, what);
-        if (!has_sleepers(pool)) {
-            return;
-        }
-    }
-    gy_event_notify(&pool->work, count < GY_MOST_WORKERS ? (uint32_t)count : GY_MOST_WORKERS);
-}
-
-void gy_pool_notify_work(gantry_cpu_dispatcher *pool, size_t count)
-{
-    notify(pool, count, GY_MISSED_OF_OTHERS);
-}
-
-void gy_worker_notify_work(const struct gy_worker *self, size_t count)
-{
-    notify(self->pool, count, self->only != NULL ? GY_MISSED : GY_MISSED_OF_OTHERS);
-}
 
 /* ---- the worker's side ----------------------------------------------------------------------- */
 
@@ -104,7 +72,7 @@ static void give_back(struct gy_worker *self)
 {
     gantry_cpu_dispatcher *pool = self->pool;
     if (!gy_deque_is_empty(&self->deque)) {
-        miss(pool, GY_MISSED);
+        gy_pool_miss(pool, GY_MISSED);
     }
     self->only = NULL;
     gy_worker_current = NULL;
@@ -138,16 +106,16 @@ static struct gy_worker *borrow(gantry_cpu_dispatcher *pool)
     return NULL;
 }
 
-struct gy_worker *gy_standin_begin(gantry_taskman *manager)
+struct gy_worker *gy_standin_begin(struct gy_task_owner *owner)
 {
-    gantry_cpu_dispatcher *pool = manager->pool;
-    if (!manager->lets_help || gy_worker_current != NULL || !has_sleepers(pool)) {
+    gantry_cpu_dispatcher *pool = owner->pool;
+    if (!owner->lets_guests || gy_worker_current != NULL || !gy_pool_has_sleepers(pool)) {
         return NULL;
     }
     struct gy_worker *self = borrow(pool);
     if (self != NULL) {
         atomic_fetch_add(&pool->lent, 1);
-        self->only = manager;
+        self->only = owner;
         self->last_error = gy_error_last();
         gy_worker_current = self;
         if (!gy_deque_is_empty(&self->deque)) { /* left there since we have looked */
@@ -156,13 +124,6 @@ struct gy_worker *gy_standin_begin(gantry_taskman *manager)
         }
     }
     return self;
-}
-
-void gy_worker_give_away(struct gy_worker *self, gantry_task *task)
-{
-    gy_pool_inject(self->pool, task, task, 1);
-    miss(self->pool, GY_MISSED_OF_OTHERS); /* even if others sleep: it is looked for once more */
-    gy_pool_notify_work(self->pool, 1);
 }
 
 static void end(struct gy_worker *self)
@@ -236,10 +197,10 @@ bool gy_standin_work(struct gy_worker *self, const struct gy_wait *wait)
 
 bool gy_standin_look(const struct gy_wait *wait)
 {
-    gantry_cpu_dispatcher *pool = wait->manager->pool;
-    if (!wait->manager->lets_help || !has_sleepers(pool) || !is_work_left(pool)) {
+    gantry_cpu_dispatcher *pool = wait->owner->pool;
+    if (!wait->owner->lets_guests || !gy_pool_has_sleepers(pool) || !is_work_left(pool)) {
         return false;
     }
-    struct gy_worker *self = gy_standin_begin(wait->manager);
+    struct gy_worker *self = gy_standin_begin(wait->owner);
     return self != NULL && gy_standin_work(self, wait);
 }

@@ -12,9 +12,10 @@
  * that a worker that feeds itself does not starve them. */
 #include "taskman/cpu/pool.h"
 
-#include "taskman/cpu/worker.h"
-#include "taskman/manager.h"
-#include "taskman/release.h"
+#include "base/hints.h"
+#include "taskman/cpu/account.h"
+#include "taskman/cpu/loop.h"
+#include "taskman/cpu/start_batch.h"
 
 #include <limits.h>
 
@@ -60,52 +61,6 @@ unsigned gy_pool_forks(const gantry_cpu_dispatcher *pool)
     return pool->worker_count != 0 ? pool->forks : UINT_MAX;
 }
 
-void gy_pool_notify_waiters(gantry_cpu_dispatcher *pool)
-{
-    gy_event_notify(pool->inline_only ? &pool->work : &pool->done, UINT32_MAX);
-}
-
-void gy_pool_add_manager(gantry_cpu_dispatcher *pool, gantry_taskman *manager)
-{
-    gy_mutex_lock(&pool->inject_lock);
-    manager->next_of_pool = pool->gpu_managers;
-    pool->gpu_managers = manager;
-    gy_mutex_unlock(&pool->inject_lock);
-}
-
-void gy_pool_remove_manager(gantry_cpu_dispatcher *pool, gantry_taskman *manager)
-{
-    gy_mutex_lock(&pool->inject_lock);
-    gantry_taskman **link = &pool->gpu_managers;
-    while (*link != manager) {
-        link = &(*link)->next_of_pool;
-    }
-    *link = manager->next_of_pool;
-    gy_mutex_unlock(&pool->inject_lock);
-}
-
-void gy_pool_count_held_back(gantry_cpu_dispatcher *pool, bool more)
-{
-    atomic_fetch_add(&pool->held_back, more ? 1 : UINT64_MAX);
-}
-
-/* Its count was taken down before we look here, and GD counts what it holds back before it looks whether a
- * manager is quiet.  All of that is sequentially consistent, so one of the two sees the other
- * (tests/models/admission.pml). */
-void gy_pool_tell_quiet(gantry_cpu_dispatcher *pool)
-{
-    if (atomic_load(&pool->held_back) == 0) {
-        return;
-    }
-    gy_mutex_lock(&pool->inject_lock);
-    for (gantry_taskman *manager = pool->gpu_managers; manager != NULL; manager = manager->next_of_pool) {
-        if (atomic_load(&manager->held_back) != 0) {
-            manager->gpu_ops->quiet(manager->gpu);
-        }
-    }
-    gy_mutex_unlock(&pool->inject_lock);
-}
-
 bool gy_pool_lends(const gantry_cpu_dispatcher *pool)
 {
     return pool->lends && pool->worker_count != 0;
@@ -124,13 +79,6 @@ uint64_t *gy_pool_chosen(const gantry_task *task)
 {
     struct gy_worker *self = gy_worker_current;
     return self != NULL && self->running == task ? &self->chosen : NULL;
-}
-
-void gy_pool_inject(gantry_cpu_dispatcher *pool, gantry_task *first, gantry_task *last, size_t count)
-{
-    gy_mutex_lock(&pool->inject_lock);
-    gy_pool_inject_locked(pool, first, last, count);
-    gy_mutex_unlock(&pool->inject_lock);
 }
 
 /* The first injected task, and a share of those behind it into the worker's own deque. */
@@ -194,29 +142,11 @@ static gantry_task *steal_own(struct gy_worker *self)
 {
     gantry_cpu_dispatcher *pool = self->pool;
     gantry_task *task = atomic_load(&pool->running) == 1 ? steal(self) : NULL;
-    if (task == NULL || (task->manager == self->only && gy_task_class(task) == 0)) {
+    if (task == NULL || (task->owner == self->only && gy_task_class(task) == 0)) {
         return task;
     }
     gy_worker_give_away(self, task);
     return NULL;
-}
-
-void gy_worker_settle(struct gy_worker *self)
-{
-    gantry_taskman *manager = self->owed_manager;
-    if (manager == NULL) {
-        return;
-    }
-    uint64_t owed = self->owed, owed_odd = self->owed_odd;
-    if (self->spawned != 0) {
-        atomic_fetch_add_explicit(&manager->spawned, self->spawned, memory_order_relaxed);
-        self->spawned = 0;
-    }
-    self->owed_manager = NULL;
-    self->owed = self->owed_odd = 0;
-    if ((owed | owed_odd) != 0) {
-        gy_taskman_count_off_both(manager, owed, owed_odd);
-    }
 }
 
 /* Who waits for what was submitted before the epoch was turned waits for what is owed of that. */
@@ -225,7 +155,7 @@ static void settle_last_epoch(struct gy_worker *self)
     if ((self->owed | self->owed_odd) == 0) {
         return; /* then the manager may be gone */
     }
-    bool is_odd = (atomic_load_explicit(&self->owed_manager->epoch, memory_order_relaxed) & 1) != 0;
+    bool is_odd = (atomic_load_explicit(&self->owed_to->epoch, memory_order_relaxed) & 1) != 0;
     if (is_odd ? self->owed >= GY_WORK_PENDING : self->owed_odd != 0) {
         gy_worker_settle(self);
     }
@@ -233,7 +163,7 @@ static void settle_last_epoch(struct gy_worker *self)
 
 static inline bool may_run(const struct gy_worker *self, const gantry_task *task)
 {
-    return __builtin_expect(self->only == NULL || self->only == task->manager, 1);
+    return __builtin_expect(self->only == NULL || self->only == task->owner, 1);
 }
 
 /* Now and then, what a worker that feeds itself would not come to. */
@@ -335,7 +265,7 @@ void gy_pool_submit(gantry_cpu_dispatcher *pool, gantry_task *first, gantry_task
     }
     struct gy_worker *self = gy_worker_is_of(pool) ? gy_worker_current : NULL;
     bool pushed = self != NULL && self->has_deque && count <= PUSH_LIST_MOST &&
-                  (self->only == NULL || self->only == first->manager) &&
+                  (self->only == NULL || self->only == first->owner) &&
                   gy_deque_push_list(&self->deque, first, count);
     if (pushed) {
         gy_worker_notify_work(self, count);

@@ -4,8 +4,9 @@
  * Tasks with a priority or a class are few and long compared to plain ones, so they pass through lists under
  * the injection lock.  A task of a limited class occupies its class from when it is let through to the other
  * lists until it has ended; the others wait here. */
-#include "taskman/cpu/pool.h"
-#include "taskman/cpu/worker.h"
+#include "taskman/cpu/queues.h"
+
+#include "taskman/cpu/wake.h"
 
 uint32_t gy_pool_class_count(const gantry_cpu_dispatcher *pool)
 {
@@ -18,6 +19,13 @@ void gy_pool_inject_locked(gantry_cpu_dispatcher *pool, gantry_task *first, gant
     *(pool->inject_first == NULL ? &pool->inject_first : &pool->inject_last->gpu.next) = first;
     pool->inject_last = last;
     atomic_fetch_add(&pool->inject_count, count);
+}
+
+void gy_pool_inject(gantry_cpu_dispatcher *pool, gantry_task *first, gantry_task *last, size_t count)
+{
+    gy_mutex_lock(&pool->inject_lock);
+    gy_pool_inject_locked(pool, first, last, count);
+    gy_mutex_unlock(&pool->inject_lock);
 }
 
 void gy_pool_submit_to_host(gantry_cpu_dispatcher *pool, gantry_task *first)
@@ -72,23 +80,13 @@ void gy_pool_queue(gantry_cpu_dispatcher *pool, gantry_task *first)
     }
 }
 
-static gantry_task *pop_locked(struct gy_task_list *list)
-{
-    gantry_task *task = list->first;
-    if (task != NULL) {
-        list->first = task->gpu.next;
-        list->count--;
-    }
-    return task;
-}
-
 size_t gy_pool_let_class_locked(gantry_cpu_dispatcher *pool, struct gy_class *class,
                                 struct gy_task_list *host)
 {
     size_t count = 0;
     while (class->running < class->limit && class->waiting.first != NULL) {
         class->running++;
-        let_through_locked(pool, pop_locked(&class->waiting), host);
+        let_through_locked(pool, gy_task_list_pop(&class->waiting), host);
         count++;
     }
     return count;
@@ -101,14 +99,15 @@ bool gy_worker_may_run_locked(const gantry_cpu_dispatcher *pool, const struct gy
         return true;
     }
     uint32_t number = gy_task_class(task);
-    return task->manager == self->only && (number == 0 || !pool->classes[number - 1].has_cpus);
+    return task->owner == self->only && (number == 0 || !pool->classes[number - 1].has_cpus);
 }
 
 /* The first, if the worker may run it. */
 static gantry_task *take_first_locked(gantry_cpu_dispatcher *pool, const struct gy_worker *self,
                                       struct gy_task_list *list) GY_REQUIRES(pool->inject_lock)
 {
-    return list->first != NULL && gy_worker_may_run_locked(pool, self, list->first) ? pop_locked(list) : NULL;
+    return list->first != NULL && gy_worker_may_run_locked(pool, self, list->first) ? gy_task_list_pop(list)
+                                                                                    : NULL;
 }
 
 gantry_task *gy_pool_take_urgent(struct gy_worker *self)
@@ -133,4 +132,11 @@ gantry_task *gy_pool_take_low(struct gy_worker *self)
     }
     gy_mutex_unlock(&pool->inject_lock);
     return task;
+}
+
+void gy_worker_give_away(struct gy_worker *self, gantry_task *task)
+{
+    gy_pool_inject(self->pool, task, task, 1);
+    gy_pool_miss(self->pool, GY_MISSED_OF_OTHERS); /* even if others sleep: it is looked for once more */
+    gy_pool_notify_work(self->pool, 1);
 }

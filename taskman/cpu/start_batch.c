@@ -7,10 +7,11 @@
  * A share is small against what is left, so that all workers end at about the same time.  What a worker has
  * taken nobody can steal; it gives the rest of its share away when it comes to look at it while another
  * worker has nothing to do.  That is after each task, or every so many as long as those make others ready. */
-#include "taskman/cpu/worker.h"
-#include "taskman/graph/state.h"
-#include "taskman/manager.h"
-#include "taskman/release.h"
+#include "taskman/cpu/start_batch.h"
+
+#include "taskman/cpu/account.h"
+#include "taskman/cpu/client.h"
+#include "taskman/graph/graph.h"
 
 enum {
     BLOCK_MOST = 64, /* tasks in one share */
@@ -33,7 +34,7 @@ static size_t share_of(const gantry_cpu_dispatcher *pool, size_t left)
 /* Cut `count` tasks at most off the job. */
 static struct gy_block cut_block(struct gy_start_job *job, size_t count)
 {
-    struct gy_block block = {.manager = job->manager, .roots = job->roots, .left = count};
+    struct gy_block block = {.owner = job->owner, .roots = job->roots, .left = count};
     if (job->roots != NULL) {
         job->roots += count;
     } else {
@@ -57,7 +58,7 @@ void gy_pool_start(gantry_cpu_dispatcher *pool, struct gy_start_job *job, struct
         if (job->left == 0) {
             return;
         }
-        atomic_fetch_add_explicit(&job->manager->work, GY_WORK_ACTIVE, memory_order_relaxed);
+        atomic_fetch_add_explicit(&job->owner->work, GY_WORK_ACTIVE, memory_order_relaxed);
     }
     size_t left = job->left;
     job->next = NULL;
@@ -85,7 +86,7 @@ static bool take_share(struct gy_worker *self)
     }
     gy_mutex_lock(&pool->inject_lock);
     struct gy_start_job *job = atomic_load_explicit(&pool->jobs, memory_order_relaxed);
-    if (job != NULL && self->only != NULL && job->manager != self->only) {
+    if (job != NULL && self->only != NULL && job->owner != self->only) {
         job = NULL; /* not for somebody who stands in for another manager's sake */
     }
     if (job != NULL) {
@@ -93,7 +94,7 @@ static bool take_share(struct gy_worker *self)
         if (job->left == 0) {
             atomic_store(&pool->jobs, job->next);
         } else {
-            atomic_fetch_add_explicit(&job->manager->work, GY_WORK_ACTIVE, memory_order_relaxed);
+            atomic_fetch_add_explicit(&job->owner->work, GY_WORK_ACTIVE, memory_order_relaxed);
         }
     }
     gy_mutex_unlock(&pool->inject_lock);
@@ -118,8 +119,8 @@ static gantry_task *take_from_block(struct gy_worker *self)
             return NULL;
         }
     }
-    gy_worker_claim_active(self, block->manager);
-    gy_task_enter(task, GANTRY_TASK_STATE_READY);
+    gy_worker_claim_active(self, block->owner);
+    gy_task_become_ready(task);
     return task;
 }
 
@@ -128,7 +129,7 @@ gantry_task *gy_worker_next_of_block(struct gy_worker *self)
     while (self->block.left != 0 || take_share(self)) {
         gantry_task *task = take_from_block(self);
         if (self->block.left == 0) {
-            gy_worker_owe(self, self->block.manager, GY_WORK_ACTIVE); /* a task found keeps the manager */
+            gy_worker_owe(self, self->block.owner, GY_WORK_ACTIVE); /* a task found keeps the manager */
         }
         if (task != NULL) {
             return task;
@@ -149,8 +150,8 @@ void gy_worker_share_block(struct gy_worker *self)
             gy_ready_sort(&ready, task);
         }
     }
-    gy_ready_dispatch(self->block.manager, &ready);
-    gy_worker_owe(self, self->block.manager, GY_WORK_ACTIVE);
+    gy_ready_dispatch(self->block.owner, &ready);
+    gy_worker_owe(self, self->block.owner, GY_WORK_ACTIVE);
 }
 
 gantry_task *gy_worker_turn_to_block(struct gy_worker *self)

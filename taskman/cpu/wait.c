@@ -6,12 +6,15 @@
  *
  * Destruction: no thread is between enter and leave, `stopping` is set, and each worker leaves once it
  * finds nothing more to run; what a worker makes ready meanwhile it runs itself. */
+#include "taskman/cpu/wait.h"
+
 #include "base/clock.h"
-#include "base/status.h"
+#include "taskman/cpu/client.h"
+#include "taskman/cpu/guest.h"
+#include "taskman/cpu/kept_error.h"
 #include "taskman/cpu/patience.h"
 #include "taskman/cpu/pool.h"
-#include "taskman/cpu/worker.h"
-#include "taskman/manager.h"
+#include "taskman/cpu/start_batch.h"
 
 #include <sched.h>
 #include <setjmp.h>
@@ -274,7 +277,7 @@ static void wait_inline(gantry_cpu_dispatcher *pool, bool (*condition)(void *use
 /* Has the condition come to hold, perhaps by what the thread itself has done? */
 static bool look(const struct gy_wait *wait)
 {
-    return wait->condition(wait->user, false) || (wait->manager != NULL && gy_standin_look(wait));
+    return wait->condition(wait->user, false) || (wait->owner != NULL && gy_standin_look(wait));
 }
 
 /* True when the condition has come to hold before it was time to sleep. */

@@ -1,6 +1,7 @@
 /* The search for cycles: Kahn's algorithm with the counters and the queue inside the tasks. */
-#include "taskman/graph/graph.h"
-#include "taskman/graph/state.h"
+#include "taskman/graph/cycles.h"
+
+#include "base/status.h"
 
 #include <stdio.h>
 
@@ -115,4 +116,16 @@ void gy_graph_end_search(struct gy_graph *graph)
 {
     struct gy_graph_view view = gy_graph_view(graph);
     gy_graph_each(&view, clear_search, NULL);
+}
+
+gantry_status gy_graph_check_cycles(struct gy_graph *graph, const char *call)
+{
+    gantry_task *on_cycle = gy_graph_find_cycle(graph);
+    if (on_cycle == NULL) {
+        return GANTRY_OK;
+    }
+    char cycle[GY_ERROR_TEXT_BYTES - 100];
+    gy_graph_name_cycle(on_cycle, cycle, sizeof(cycle));
+    gy_graph_end_search(graph);
+    return GY_FAIL(GANTRY_ERR_CYCLE, "%s: the tasks wait for each other: %s", call, cycle);
 }

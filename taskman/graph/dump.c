@@ -1,9 +1,8 @@
 /* The graph as Graphviz text.  It is written without the manager's lock: tasks and edges do not move or
  * vanish before the reset, and what is read here is atomic or immutable. */
-#include "taskman/manager.h"
+#include "taskman/graph/dump.h"
 
-#include "base/handle.h"
-#include "taskman/graph/state.h"
+#include "base/status.h"
 
 struct dump {
     FILE *file;
@@ -96,18 +95,9 @@ static void put_edges(void *user, gantry_task *task)
     }
 }
 
-gantry_status gantry_taskman_dump_graph(gantry_taskman *manager, FILE *file)
+gantry_status gy_graph_dump(const struct gy_graph_view *view, FILE *file)
 {
-    if (GY_HANDLE_IS_BAD(TASKMAN, manager)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
-    if (manager == NULL || file == NULL) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "graph dump: manager or file is NULL");
-    }
-    struct dump dump = {.file = file};
-    gy_fast_lock_take(&manager->lock);
-    dump.view = gy_graph_view(&manager->graph);
-    gy_fast_lock_give(&manager->lock);
+    struct dump dump = {.file = file, .view = *view};
     fputs("digraph gantry {\n  rankdir=LR;\n  node [fontname=\"sans-serif\"];\n", file);
     gy_graph_each(&dump.view, put_task, &dump);
     gy_graph_each(&dump.view, put_edges, &dump);

@@ -3,7 +3,6 @@
 #include "base/alloc.h"
 #include "base/handle.h"
 #include "base/status.h"
-#include "taskman/graph/state.h"
 
 #include <string.h>
 
@@ -269,6 +268,24 @@ struct gy_edge *gy_graph_peek_new_edge(struct gy_graph *graph)
         graph->edge_current = chunk->next;
     }
     return &graph->edge_current->edges[0];
+}
+
+void gy_graph_link_own(gantry_task *light, gantry_task *successor)
+{
+    light->own_edge.to = gy_edge_to(successor, false);
+    atomic_init(&light->own_edge.next, NULL);
+    atomic_init(&light->edges, &light->own_edge);
+    atomic_init(&light->gpu.successors, 1);
+}
+
+void gy_graph_loosen(gantry_task *task)
+{
+    for (struct gy_edge *edge = gy_edge_at(&task->edges); edge != NULL; edge = gy_edge_at(&edge->next)) {
+        gantry_task *successor = gy_edge_successor(edge);
+        successor->predecessors--;
+        atomic_fetch_sub_explicit(&successor->references, 1, memory_order_relaxed);
+        gy_task_set(successor, GY_TASK_CHOSEN);
+    }
 }
 
 struct gy_graph_view gy_graph_view(const struct gy_graph *graph)

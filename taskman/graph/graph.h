@@ -1,4 +1,4 @@
-/* Storage of tasks and edges, and the search for cycles.
+/* Storage of tasks and edges.
  *
  * Tasks and edges are carved from chunks that grow geometrically and never move, so a handle stays good
  * until the reset; a reset keeps the chunks.  The manager's lock guards everything here, except that a
@@ -7,7 +7,7 @@
 #define TASKMAN_GRAPH_GRAPH_H
 
 #include "base/hints.h"
-#include "taskman/graph/task.h"
+#include "taskman/graph/state.h"
 
 struct gy_task_chunk {
     struct gy_task_chunk *next;
@@ -104,20 +104,6 @@ static inline struct gy_edge *gy_edge_at(const _Atomic(struct gy_edge *) *place)
 /* Count in `scratch`, for every task that was not released, how many of its predecessors were not.  Tasks of
  * a frozen graph are left out: they wait for others, but none of those that were added waits for them. */
 void gy_graph_count_waiting(const struct gy_graph_view *view);
-
-/* Look for a cycle among tasks of which none was dispatched yet.  O(tasks + edges), no allocation.
- * NULL: none; else a task on a cycle, from which gpu.next leads around it against the edges. */
-gantry_task *gy_graph_find_cycle(struct gy_graph *graph);
-
-/* The same among the `count` > 0 tasks of the view whose `scratch` is not 0, when each of them has
- * a predecessor of that sort: then there is one. */
-gantry_task *gy_graph_walk_to_cycle(const struct gy_graph_view *view, size_t count);
-
-/* "'a' -> 'b' -> 'a'" for what gy_graph_find_cycle() returned, shortened to fit. */
-void gy_graph_name_cycle(const gantry_task *on_cycle, char *text, size_t bytes);
-
-/* Clear what the search left in the tasks. */
-void gy_graph_end_search(struct gy_graph *graph);
 
 /* ---- inline: what building does for every task and edge ---- */
 

@@ -33,7 +33,7 @@ static bool is_consistent(const gantry_task *task, gantry_task_state state)
     int32_t references = atomic_load_explicit(&task->references, memory_order_relaxed);
     bool runs = gy_task_kind(task) != GANTRY_TASK_SYNC_POINT;
     int32_t result = atomic_load_explicit(&task->result, memory_order_relaxed);
-    if (gy_task_has(task, GY_TASK_FROZEN) && task->manager->flow) {
+    if (gy_task_has(task, GY_TASK_FROZEN) && task->owner->has_conditions) {
         return true; /* a chosen task does not care for its references */
     }
     switch (state) {
@@ -65,7 +65,7 @@ static void set_between_runs(gantry_task *task, gantry_task_state state, unsigne
 #ifndef NDEBUG
     gy_task_state_check(task, state, true);
 #endif
-    unsigned mark = atomic_load_explicit(&task->manager->run_mark, memory_order_relaxed);
+    unsigned mark = atomic_load_explicit(&task->owner->run_mark, memory_order_relaxed);
     atomic_store_explicit(&task->state, (uint8_t)((unsigned)state | mark | more), memory_order_relaxed);
 }
 
@@ -84,7 +84,7 @@ void gy_task_state_rest(void *unused, gantry_task *task)
 
 bool gy_task_enter_ready(gantry_task *task)
 {
-    unsigned mark = atomic_load_explicit(&task->manager->run_mark, memory_order_relaxed);
+    unsigned mark = atomic_load_explicit(&task->owner->run_mark, memory_order_relaxed);
     uint8_t raw = atomic_load_explicit(&task->state, memory_order_acquire);
     do {
         gantry_task_state state = gy_task_state_meant(task, raw);

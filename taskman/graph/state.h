@@ -19,7 +19,7 @@
 #ifndef TASKMAN_GRAPH_STATE_H
 #define TASKMAN_GRAPH_STATE_H
 
-#include "taskman/manager.h"
+#include "taskman/graph/task.h"
 
 /* X(state, mask of the states that may follow) */
 #define GY_TASK_STATE_MAP(X)                                                    \
@@ -54,7 +54,7 @@ void gy_task_state_check(const gantry_task *task, gantry_task_state next, bool i
 /* The state of a task nobody else has seen yet. */
 static inline void gy_task_state_init(gantry_task *task, gantry_task_state state)
 {
-    unsigned mark = atomic_load_explicit(&task->manager->run_mark, memory_order_relaxed);
+    unsigned mark = atomic_load_explicit(&task->owner->run_mark, memory_order_relaxed);
     atomic_store_explicit(&task->state, (uint8_t)(state | mark), memory_order_relaxed);
 #ifndef NDEBUG
     gy_task_state_check(task, state, true);
@@ -76,14 +76,14 @@ static inline void gy_task_enter(gantry_task *task, gantry_task_state next)
 #ifndef NDEBUG
     gy_task_state_check(task, next, false);
 #endif
-    unsigned mark = atomic_load_explicit(&task->manager->run_mark, memory_order_relaxed);
+    unsigned mark = atomic_load_explicit(&task->owner->run_mark, memory_order_relaxed);
     atomic_store_explicit(&task->state, (uint8_t)(next | mark), memory_order_release);
 }
 
 /* The state that `raw`, read from task->state, means now. */
 static inline gantry_task_state gy_task_state_meant(const gantry_task *task, unsigned raw)
 {
-    unsigned mark = atomic_load_explicit(&task->manager->run_mark, memory_order_relaxed);
+    unsigned mark = atomic_load_explicit(&task->owner->run_mark, memory_order_relaxed);
     return ((raw ^ mark) & GY_STATE_MARK) != 0 ? GANTRY_TASK_STATE_HELD
                                                : (gantry_task_state)(raw & GY_STATE_ONLY);
 }
@@ -96,7 +96,7 @@ static inline gantry_task_state gy_task_state_of(const gantry_task *task)
 /* Of a frozen graph's task: is it part of the run that lasts? */
 static inline bool gy_task_takes_part(const gantry_task *task)
 {
-    unsigned mark = atomic_load_explicit(&task->manager->run_mark, memory_order_relaxed);
+    unsigned mark = atomic_load_explicit(&task->owner->run_mark, memory_order_relaxed);
     unsigned raw = atomic_load_explicit(&task->state, memory_order_acquire);
     return ((raw ^ mark) & GY_STATE_MARK) != 0 || (raw & GY_STATE_RESTS) == 0;
 }
@@ -119,7 +119,7 @@ static inline bool gy_task_enter_running(gantry_task *task)
     if (atomic_load_explicit(&task->doom, memory_order_relaxed) != GANTRY_OK) {
         return false;
     }
-    if (atomic_load_explicit(&task->manager->cancelled, memory_order_relaxed) != 0) {
+    if (atomic_load_explicit(&task->owner->cancelled, memory_order_relaxed) != 0) {
         gy_task_doom(task, GANTRY_ERR_CANCELLED);
         return false;
     }

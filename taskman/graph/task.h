@@ -1,4 +1,4 @@
-/* A task and its edges, as taskman/ alone sees them.
+/* A task and its edges.
  *
  * References: a task is dispatched by whoever takes its last reference, so everything that happens to
  * it before (filling a placeholder, declaring edges, dooming) is done by somebody who holds one.  That,
@@ -6,7 +6,7 @@
 #ifndef TASKMAN_GRAPH_TASK_H
 #define TASKMAN_GRAPH_TASK_H
 
-#include "taskman/gpu_ops.h"
+#include "taskman/graph/owner.h"
 
 #include <gantry/task.h>
 
@@ -54,6 +54,24 @@ enum gy_task_trait {
     GY_TRAIT_QUEUED = GY_TRAIT_HIGH | GY_TRAIT_LOW | GY_TRAIT_CLASSED, /* goes through special queues */
 };
 
+enum { GY_TRAIL_PLAIN = 1 };
+
+/* The dispatcher's part of a task; taskman/ zeroes it at submission and only uses `next` for lists. */
+struct gy_task_gpu {
+    gantry_task *next;       /* whoever queues the task */
+    _Atomic(uint64_t) trail; /* GPU positions to come after, in the dispatcher's encoding; 0: none; bit 0
+                              * set: plain, it may be copied, and dropped by being forgotten */
+    union {
+        uint32_t launch_index; /* GPU tasks: dispatcher thread only; calls made, saturating */
+        int32_t armed;         /* other tasks: taskman/'s, see gy_task_armed() */
+    };
+    union {
+        uint16_t stream;            /* GPU tasks: dispatcher thread only; pool index + 1, 0: none yet */
+        _Atomic(uint16_t) expected; /* CPU tasks: atomic; in a recording, an arrow leads here */
+    };
+    _Atomic(uint16_t) successors; /* how many dependents were declared so far, saturating */
+};
+
 /* The first cache line is what running and releasing a task touches. */
 struct gantry_task {
     _Alignas(64) _Atomic(int32_t) references; /* atomic; goes up only from above 0 */
@@ -61,7 +79,7 @@ struct gantry_task {
     _Atomic(uint8_t) flags;                   /* atomic; written under the manager's lock */
     uint8_t traits;                           /* immutable once submitted; kind and enum gy_task_trait */
     _Atomic(int8_t) doom;                     /* atomic; not GANTRY_OK: a predecessor failed so */
-    gantry_taskman *manager;                  /* immutable */
+    struct gy_task_owner *owner;              /* immutable */
     _Atomic(struct gy_edge *) edges;          /* atomic; first dependent, in order of declaration */
     struct gy_task_gpu gpu;
     union {
@@ -120,11 +138,16 @@ static inline void gy_task_clear_all(gantry_task *task)
 /* One more reference unless the task was dispatched already; false then.  The caller holds the lock of the
  * task's manager unless that is running and the task not part of a frozen graph. */
 bool gy_task_hold(gantry_task *task);
-/* The same while running, for the application or the dispatcher, to whom the reference belongs then. */
-bool gy_task_hold_outside(gantry_task *task);
-
 /* GANTRY_ERR_LATE_DEPENDENCY: why it could not be held; `what`, "reference: task", begins the message. */
 gantry_status gy_task_refuse_hold(const gantry_task *task, const char *what);
+
+/* For making plans.  Indices are dense, in order of creation. */
+typedef void gy_task_visit(void *user, gantry_task *task);
+void gy_task_each_dependent(const gantry_task *task, gy_task_visit *visit, void *user);
+uint32_t gy_task_index(const gantry_task *task);
+bool gy_task_is_stable(const gantry_task *task);
+/* While the graph is being frozen: the application holds references on it, in every run. */
+bool gy_task_is_held_by_others(const gantry_task *task);
 
 enum { GY_MOST_CHOICES = 64 };
 
@@ -139,6 +162,12 @@ static inline gantry_task_kind gy_task_kind(const gantry_task *task)
 static inline bool gy_task_is_gpu(const gantry_task *task)
 {
     return task->traits >= GANTRY_TASK_HTOD && gy_task_kind(task) >= GANTRY_TASK_HTOD;
+}
+
+/* gantry_task_label() of one that was submitted. */
+static inline const char *gy_task_label(const gantry_task *task)
+{
+    return task->label != NULL ? task->label : task->name != NULL ? task->name : "task";
 }
 
 /* The limited class, which only CPU tasks have; 0: none. */

@@ -1,6 +1,7 @@
 /* Steps of a manager: order, sync points, placeholders, states, reset, statistics. */
 #include "tests/taskman/fixture.h"
 
+#include "base/thread.h"
 #include "taskman/graph/state.h"
 
 static void check_order(uint32_t workers)

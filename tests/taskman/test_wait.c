@@ -4,6 +4,7 @@
 #include "tests/taskman/fixture.h"
 
 #include "taskman/cpu/patience.h"
+#include "taskman/cpu/wait.h"
 #include "taskman/cpu/worker.h"
 
 #include <pthread.h>

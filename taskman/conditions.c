@@ -8,10 +8,11 @@
  *
  * A dependent that is chosen starts whatever its references are.  One whose last reference goes away, or that
  * is chosen, while it is still queued or running was wired wrongly: the run fails. */
+#include "taskman/conditions.h"
+
 #include "taskman/cpu/pool.h"
-#include "taskman/graph/state.h"
-#include "taskman/manager.h"
-#include "taskman/release.h"
+#include "taskman/failure.h"
+#include "taskman/successors.h"
 
 /* Does the `index`-th dependent hear of this task's end? */
 static bool is_meant(const gantry_task *task, uint64_t chosen, uint32_t index)
@@ -43,56 +44,49 @@ static bool make_ready(gantry_task *task, const char *by, struct gy_ready *ready
     }
     (void)GY_FAIL(GANTRY_ERR_STATE, "%s starts '%s', which has not ended since its last start", by,
                   gantry_task_label(task));
-    gy_taskman_keep_failure(task->manager, task, GANTRY_ERR_STATE);
+    gy_taskman_keep_failure(gy_task_manager(task), task, GANTRY_ERR_STATE);
     gy_error_clear();
     return false;
 }
 
-bool gy_flow_ready(gantry_task *task, struct gy_ready *ready)
+bool gy_round_ready(gantry_task *task, struct gy_ready *ready)
 {
     return make_ready(task, "a reference given back", ready);
 }
 
 /* True: the dependent became ready. */
-static bool tell(gantry_task *task, const struct gy_edge *edge, uint64_t trail, gantry_status result,
-                 struct gy_ready *ready)
+static bool notify(gantry_task *task, const struct gy_edge *edge, uint64_t trail, gantry_status result,
+                   struct gy_ready *ready)
 {
-    gantry_task *successor = gy_edge_successor(edge);
-    if (result == GANTRY_OK && gy_edge_is_done(edge) && gy_task_tell_when_done(task, trail, successor)) {
+    if (!gy_task_is_condition(task) && gy_edge_notify(task, edge, result, trail) > 1) {
         return false;
     }
-    if (!gy_task_is_condition(task)) {
-        if (result != GANTRY_OK) {
-            bool passes_on = result == GANTRY_ERR_DEVICE_LOST || result == GANTRY_ERR_CANCELLED;
-            gy_task_doom(successor, passes_on ? result : GANTRY_ERR_TASK_FAILED);
-        }
-        int32_t before = atomic_fetch_sub_explicit(&successor->references, 1, memory_order_acq_rel);
-        if (before > 1) {
-            return false;
-        }
-    }
-    return make_ready(successor, gantry_task_label(task), ready);
+    return make_ready(gy_edge_successor(edge), gantry_task_label(task), ready);
 }
 
-size_t gy_flow_release(gantry_task *task, gantry_status result, struct gy_ready *ready)
+struct gy_round_end gy_round_end(gantry_task *task, gantry_status result)
 {
-    uint64_t chosen = gy_task_is_condition(task) && result == GANTRY_OK ? *gy_pool_chosen(task) : 0;
+    struct gy_round_end end = {0};
+    end.chosen = gy_task_is_condition(task) && result == GANTRY_OK ? *gy_pool_chosen(task) : 0;
     gy_task_enter(task, result == GANTRY_OK ? GANTRY_TASK_STATE_DONE : GANTRY_TASK_STATE_FAILED);
     /* Who sees references sees the state, see gy_task_hold(). */
     atomic_store_explicit(&task->references, gy_task_armed(task), memory_order_release);
-    carry_all(task, chosen);
-    uint64_t trail = atomic_load_explicit(&task->gpu.trail, memory_order_relaxed); /* GPU tasks': plain */
+    carry_all(task, end.chosen);
+    end.trail = atomic_load_explicit(&task->gpu.trail, memory_order_relaxed); /* GPU tasks': plain */
     gy_task_drop_trail(task);
     atomic_store_explicit(&task->gpu.trail, 0, memory_order_relaxed);
-    if (gy_task_has(task, GY_TASK_HAS_RELEASE)) {
-        gy_task_call_release(task, result);
-    }
+    return end;
+}
+
+size_t gy_round_notify(gantry_task *task, gantry_status result, const struct gy_round_end *end,
+                       struct gy_ready *ready)
+{
     size_t made_ready = 0;
     uint32_t index = 0;
     for (struct gy_edge *edge = gy_edge_at(&task->edges), *next; edge != NULL; edge = next) {
         next = gy_edge_at(&edge->next);
-        if (is_meant(task, chosen, index++)) {
-            made_ready += tell(task, edge, trail, result, ready);
+        if (is_meant(task, end->chosen, index++)) {
+            made_ready += notify(task, edge, end->trail, result, ready);
         }
     }
     return made_ready;

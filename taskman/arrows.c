@@ -1,0 +1,28 @@
+/* The arrows between spans in a recording: each task has a number of its own in each run. */
+#include "taskman/gpu_task.h"
+
+uint64_t gy_task_flow(const gantry_task *task)
+{
+    /* Unlike any other task's in this run of its manager: addresses are not. */
+    uint64_t flow = ((uintptr_t)task >> 4) * UINT64_C(0x9e3779b97f4a7c15) + gy_task_manager(task)->run;
+    flow = (flow ^ flow >> 32) * UINT64_C(0xd6e8feb86659fd93);
+    return (flow ^ flow >> 32) | 1;
+}
+
+uint64_t gy_task_expect_flow(gantry_task *task)
+{
+    if (gy_task_is_gpu(task)) {
+        return gy_task_flow(task);
+    }
+    if (gy_task_kind(task) != GANTRY_TASK_CPU || task->body.run == NULL) {
+        return 0;
+    }
+    atomic_store_explicit(&task->gpu.expected, 1, memory_order_relaxed);
+    return gy_task_flow(task);
+}
+
+uint64_t gy_task_releasing_flow(void)
+{
+    const struct gy_worker *self = gy_worker_current;
+    return self != NULL && self->activity == GY_RELEASING ? self->span_flow : 0;
+}

@@ -1,0 +1,38 @@
+#include "taskman/cpu/account.h"
+
+#include "taskman/cpu/owners.h"
+#include "taskman/cpu/wake.h"
+
+/* `work` last: as long as that is owed something the manager stays. */
+void gy_owner_count_off(struct gy_task_owner *owner, uint64_t less, uint64_t odd)
+{
+    gantry_cpu_dispatcher *pool = owner->pool;
+    bool is_news = odd != 0 && atomic_fetch_sub(&owner->odd_pending, odd) == odd;
+    if (less != 0) {
+        uint64_t before = atomic_fetch_sub(&owner->work, less), left = before - less;
+        bool is_quiet = (left & (GY_WORK_PENDING - 1)) == 0;
+        is_news = is_news || is_quiet || (left < GY_WORK_PENDING && before >= GY_WORK_PENDING);
+    }
+    if (is_news) {
+        gy_pool_notify_waiters(pool);
+        gy_pool_tell_quiet(pool);
+    }
+}
+
+void gy_worker_settle(struct gy_worker *self)
+{
+    struct gy_task_owner *owner = self->owed_to;
+    if (owner == NULL) {
+        return;
+    }
+    uint64_t owed = self->owed, owed_odd = self->owed_odd;
+    if (self->spawned != 0) {
+        atomic_fetch_add_explicit(&owner->spawned, self->spawned, memory_order_relaxed);
+        self->spawned = 0;
+    }
+    self->owed_to = NULL;
+    self->owed = self->owed_odd = 0;
+    if ((owed | owed_odd) != 0) {
+        gy_owner_count_off(owner, owed, owed_odd);
+    }
+}

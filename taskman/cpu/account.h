@@ -1,0 +1,98 @@
+/* What a worker owes the counters of an owner of tasks: it saves up what it would count off one by one. */
+#ifndef TASKMAN_CPU_ACCOUNT_H
+#define TASKMAN_CPU_ACCOUNT_H
+
+#include "taskman/cpu/worker.h"
+
+/* The last that happens to a task or several: take `less` off the owner's `work` and `odd` off its
+ * `odd_pending`, and wake who waits for that.  The owner may be gone when this returns. */
+void gy_owner_count_off(struct gy_task_owner *owner, uint64_t less, uint64_t odd);
+
+/* Count off what is owed. */
+void gy_worker_settle(struct gy_worker *self);
+
+enum {
+    GY_OWED_MOST = 64, /* released tasks not counted off yet */
+    GY_CREDIT = 64,    /* how much a worker counts into `work` at once */
+};
+
+static inline void gy_worker_owe_to(struct gy_worker *self, struct gy_task_owner *owner)
+{
+    if (self->owed_to != owner) {
+        gy_worker_settle(self);
+        self->owed_to = owner;
+    }
+}
+
+/* Keep in mind to gy_owner_count_off() later, at the latest before the worker looks for work elsewhere or
+ * runs a task of another manager.  Saves most of the traffic on the one counter that all workers share. */
+static inline void gy_worker_owe(struct gy_worker *self, struct gy_task_owner *owner, uint64_t less)
+{
+    if (!self->has_deque) {
+        gy_owner_count_off(owner, less, 0);
+        return;
+    }
+    gy_worker_owe_to(self, owner);
+    self->owed += less;
+    if (self->owed >= GY_OWED_MOST * GY_WORK_PENDING) {
+        gy_worker_settle(self);
+    }
+}
+
+/* The same for a task of an odd epoch, and `less` beside. */
+static inline void gy_worker_owe_odd(struct gy_worker *self, struct gy_task_owner *owner, uint64_t less)
+{
+    if (!self->has_deque) {
+        gy_owner_count_off(owner, less, 1);
+        return;
+    }
+    gy_worker_owe_to(self, owner);
+    self->owed += less;
+    if (++self->owed_odd >= GY_OWED_MOST) {
+        gy_worker_settle(self);
+    }
+}
+
+/* Count one more as active.  What was not counted off yet can be used again; else more is counted in than is
+ * needed now, and owed. */
+static inline void gy_worker_claim_active(struct gy_worker *self, struct gy_task_owner *owner)
+{
+    uint64_t batch = self->has_deque ? GY_CREDIT : 1;
+    if (self->has_deque) {
+        gy_worker_owe_to(self, owner);
+        if (self->owed % GY_WORK_PENDING != 0) {
+            self->owed -= GY_WORK_ACTIVE;
+            return;
+        }
+        self->owed += (batch - 1) * GY_WORK_ACTIVE;
+    }
+    atomic_fetch_add_explicit(&owner->work, batch * GY_WORK_ACTIVE, memory_order_relaxed);
+}
+
+/* The same for a task that is spawned in an odd epoch. */
+static inline void gy_worker_claim_odd_task(struct gy_worker *self, struct gy_task_owner *owner)
+{
+    gy_worker_owe_to(self, owner);
+    gy_worker_claim_active(self, owner);
+    if (self->owed_odd == 0) {
+        atomic_fetch_add_explicit(&owner->odd_pending, GY_CREDIT / 2, memory_order_relaxed);
+        self->owed_odd = GY_CREDIT / 2;
+    }
+    self->owed_odd--;
+    self->spawned++;
+}
+
+/* Count one more task as pending and active. */
+static inline void gy_worker_claim_task(struct gy_worker *self, struct gy_task_owner *owner)
+{
+    gy_worker_owe_to(self, owner);
+    if (self->owed < GY_WORK_PENDING || self->owed % GY_WORK_PENDING == 0) {
+        const uint64_t credit = GY_CREDIT / 2 * (GY_WORK_PENDING + GY_WORK_ACTIVE);
+        atomic_fetch_add_explicit(&owner->work, credit, memory_order_relaxed);
+        self->owed += credit;
+    }
+    self->owed -= GY_WORK_PENDING + GY_WORK_ACTIVE;
+    self->spawned++;
+}
+
+#endif

@@ -1,0 +1,42 @@
+#include "taskman/cpu/owners.h"
+
+#include "taskman/cpu/client.h"
+
+void gy_pool_add_owner(gantry_cpu_dispatcher *pool, struct gy_task_owner *owner)
+{
+    gy_mutex_lock(&pool->inject_lock);
+    owner->next_of_pool = pool->gpu_owners;
+    pool->gpu_owners = owner;
+    gy_mutex_unlock(&pool->inject_lock);
+}
+
+void gy_pool_remove_owner(gantry_cpu_dispatcher *pool, struct gy_task_owner *owner)
+{
+    gy_mutex_lock(&pool->inject_lock);
+    struct gy_task_owner **link = &pool->gpu_owners;
+    while (*link != owner) {
+        link = &(*link)->next_of_pool;
+    }
+    *link = owner->next_of_pool;
+    gy_mutex_unlock(&pool->inject_lock);
+}
+
+void gy_pool_count_held_back(gantry_cpu_dispatcher *pool, bool more)
+{
+    atomic_fetch_add(&pool->held_back, more ? 1 : UINT64_MAX);
+}
+
+/* The count of the one that fell quiet was taken down before we look here, and GD counts what it holds back
+ * before it looks whether an owner is quiet.  All of that is sequentially consistent, so one of the two sees
+ * the other (tests/models/admission.pml). */
+void gy_pool_tell_quiet(gantry_cpu_dispatcher *pool)
+{
+    if (atomic_load(&pool->held_back) == 0) {
+        return;
+    }
+    gy_mutex_lock(&pool->inject_lock);
+    for (struct gy_task_owner *owner = pool->gpu_owners; owner != NULL; owner = owner->next_of_pool) {
+        gy_owner_fell_quiet(owner);
+    }
+    gy_mutex_unlock(&pool->inject_lock);
+}

@@ -1,0 +1,18 @@
+/* The owners of tasks that have a GPU dispatcher, which hears when one of them falls quiet. */
+#ifndef TASKMAN_CPU_OWNERS_H
+#define TASKMAN_CPU_OWNERS_H
+
+#include "taskman/cpu/worker.h"
+
+/* An owner with a GPU dispatcher is created / destroyed. */
+void gy_pool_add_owner(gantry_cpu_dispatcher *pool, struct gy_task_owner *owner);
+void gy_pool_remove_owner(gantry_cpu_dispatcher *pool, struct gy_task_owner *owner);
+
+/* One task more, or less, of an owner of the pool waits for memory. */
+void gy_pool_count_held_back(gantry_cpu_dispatcher *pool, bool more);
+
+/* An owner has fallen quiet: if tasks wait for memory, their GPU dispatchers hear of it.  The owner may be
+ * gone. */
+void gy_pool_tell_quiet(gantry_cpu_dispatcher *pool);
+
+#endif

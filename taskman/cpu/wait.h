@@ -1,0 +1,35 @@
+/* Waiting: workers for tasks, everybody else for the end of a step or a loop. */
+#ifndef TASKMAN_CPU_WAIT_H
+#define TASKMAN_CPU_WAIT_H
+
+#include "taskman/cpu/worker.h"
+
+/* What a thread waits for, and how. */
+struct gy_wait {
+    /* Is read with sequentially consistent loads.  It is asked to be `thorough` before the thread sleeps; one
+     * that is expensive may answer false otherwise. */
+    bool (*condition)(void *user, bool thorough);
+    void *user;
+    _Atomic(uint64_t) *patience_ns; /* how long to spin before that, unless the wait mode has none of it; it
+                                     * learns; NULL: a little */
+    struct gy_task_owner *owner;    /* whose tasks may be run meanwhile; NULL: nobody's */
+    struct gy_worker *self; /* that the thread stands in for, from gy_standin_begin(); NULL: none yet */
+};
+
+/* Block until the condition holds.  The caller of an inline-only pool runs all that is queued meanwhile. */
+void gy_pool_wait(gantry_cpu_dispatcher *pool, const struct gy_wait *wait);
+
+/* CPU tasks are likely to come within `ns`: if workers sleep when idle, but not at once, then one of them
+ * stays awake for them, or wakes up.  Any thread. */
+void gy_pool_expect(gantry_cpu_dispatcher *pool, uint64_t ns);
+
+/* A worker's thread: runs tasks until the pool is stopping and nothing is left. */
+void gy_worker_main(void *worker);
+
+/* Run `task` and what it leaves for the same thread. */
+void gy_worker_run_here(gantry_cpu_dispatcher *pool, gantry_task *task);
+
+/* Run what is queued in an inline-only pool. */
+void gy_pool_drain_inline(gantry_cpu_dispatcher *pool);
+
+#endif

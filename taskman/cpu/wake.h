@@ -1,0 +1,28 @@
+/* Who is woken up when tasks were queued, or a manager has nothing more to do. */
+#ifndef TASKMAN_CPU_WAKE_H
+#define TASKMAN_CPU_WAKE_H
+
+#include "taskman/cpu/worker.h"
+
+/* Does a worker sleep that nobody has borrowed? */
+bool gy_pool_has_sleepers(gantry_cpu_dispatcher *pool);
+
+/* There is work that nobody is woken up for; `what`: enum gy_missed. */
+void gy_pool_miss(gantry_cpu_dispatcher *pool, uint32_t what);
+
+/* So many tasks were queued: wake as many, if they sleep. */
+void gy_pool_notify_work(gantry_cpu_dispatcher *pool, size_t count);
+/* The same for tasks that the worker can run itself. */
+void gy_worker_notify_work(const struct gy_worker *self, size_t count);
+
+/* Somebody's gy_pool_wait() condition may have become true. */
+void gy_pool_notify_waiters(gantry_cpu_dispatcher *pool);
+
+/* Are so many workers more than those that somebody stands in for?  `lent` may be -1 for a moment: when a
+ * worker wakes up before who stands in for it was counted. */
+static inline bool gy_pool_lends_fewer(const gantry_cpu_dispatcher *pool, uint32_t count)
+{
+    return (int32_t)(count - atomic_load(&pool->lent)) > 0;
+}
+
+#endif

@@ -1,0 +1,10 @@
+/* The first failure of a step. */
+#ifndef TASKMAN_FAILURE_H
+#define TASKMAN_FAILURE_H
+
+#include "taskman/manager.h"
+
+/* Keep the calling thread's last error as the reason why `task` failed, if it is the step's first. */
+void gy_taskman_keep_failure(gantry_taskman *manager, const gantry_task *task, gantry_status result);
+
+#endif

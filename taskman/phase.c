@@ -1,0 +1,37 @@
+#include "taskman/phase.h"
+
+#include "base/thread.h"
+#include "taskman/cpu/pool.h"
+
+#include <assert.h>
+
+const char *gy_taskman_phase_name(enum gy_phase phase)
+{
+    return phase == GY_BUILDING ? "building" : phase == GY_RUNNING ? "running" : "stopped";
+}
+
+void gy_taskman_enter_phase(gantry_taskman *manager, enum gy_phase next)
+{
+    static _Atomic(uint64_t) runs;
+    if (next == GY_RUNNING) {
+        manager->run = atomic_fetch_add_explicit(&runs, 1, memory_order_relaxed) + 1;
+    }
+    enum gy_phase now = gy_taskman_phase(manager);
+    if (next == GY_RUNNING || now == GY_RUNNING) {
+        gy_pool_count_running(manager->as_owner.pool, next == GY_RUNNING);
+    }
+    assert(next == GY_BUILDING ? now != GY_RUNNING : now + 1 == next || manager->frozen);
+    atomic_store_explicit(&manager->phase, (uint8_t)next, memory_order_release);
+}
+
+gantry_status gy_taskman_check_owner(gantry_taskman *manager, const char *call)
+{
+    if (manager == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "%s: task manager is NULL", call);
+    }
+    if (manager->forks < gy_thread_forks()) {
+        return GY_FAIL(GANTRY_ERR_STATE,
+                       "%s: this process was forked; the threads for its tasks are elsewhere", call);
+    }
+    return gy_pool_check_outside(call);
+}

@@ -1,0 +1,15 @@
+/* References on tasks that the application or the GPU dispatcher holds. */
+#ifndef TASKMAN_REFERENCES_H
+#define TASKMAN_REFERENCES_H
+
+#include "taskman/manager.h"
+
+/* One more reference while running, for the application or the dispatcher, to whom it belongs then.  False:
+ * the task was dispatched already. */
+bool gy_task_hold_outside(gantry_task *task);
+
+/* Take a reference away on behalf of the application; see gantry_task_remove_reference().  `why` not
+ * GANTRY_OK: unless that is refused, the task is going to fail. */
+gantry_status gy_taskman_unhold(gantry_task *task, gantry_status why);
+
+#endif

@@ -1,0 +1,15 @@
+/* Stalls: what only late declarations can cause. */
+#ifndef TASKMAN_STALL_H
+#define TASKMAN_STALL_H
+
+#include "taskman/manager.h"
+
+/* Quiet, and something is pending that nothing will ever move?  Names referred to while running count as
+ * movable unless `is_stopping`. */
+bool gy_taskman_is_stalled(gantry_taskman *manager, bool is_stopping);
+
+/* If so, move it.  When stopping and nothing is pending: release names that came late all the same.  Several
+ * threads may call at once. */
+void gy_taskman_unstall(gantry_taskman *manager, bool is_stopping);
+
+#endif

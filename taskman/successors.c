@@ -1,0 +1,38 @@
+#include "taskman/successors.h"
+
+#include "taskman/manager.h"
+
+void gy_task_carry_more(gantry_task *task, gantry_task *successor)
+{
+    gy_task_manager(task)->gpu_ops->carry(gy_task_manager(task)->gpu, task, successor);
+}
+
+void gy_task_drop_more(gantry_task *task)
+{
+    gy_task_manager(task)->gpu_ops->drop(gy_task_manager(task)->gpu, task);
+}
+
+/* The task has failed: so will its dependent. */
+void gy_task_fail_successor(gantry_task *successor, gantry_status result)
+{
+    bool passes_on = result == GANTRY_ERR_DEVICE_LOST || result == GANTRY_ERR_CANCELLED;
+    gy_task_doom(successor, passes_on ? result : GANTRY_ERR_TASK_FAILED);
+}
+
+bool gy_task_tell_when_done(gantry_task *task, uint64_t trail, gantry_task *successor)
+{
+    gantry_taskman *manager = gy_task_manager(task);
+    if (trail == 0 || gy_task_is_gpu(successor)) { /* the trail orders GPU tasks */
+        return false;
+    }
+    /* From now on it is a reference that somebody outside holds. */
+    uint64_t is_frozen = gy_task_has(successor, GY_TASK_FROZEN);
+    atomic_fetch_add(&manager->as_owner.work, GY_WORK_ACTIVE);
+    atomic_fetch_add(&manager->frozen_held, is_frozen);
+    if (manager->gpu_ops->when_done(manager->gpu, task, trail, successor)) {
+        return true;
+    }
+    atomic_fetch_sub(&manager->frozen_held, is_frozen);
+    atomic_fetch_sub(&manager->as_owner.work, GY_WORK_ACTIVE); /* not to 0: `task` is active */
+    return false;
+}
