@@ -14,7 +14,7 @@
 enum { MOST_KEPT = 256, FIRST_RANGES = 64 };
 static const size_t most_kept_bytes = (size_t)64 << 20;
 
-struct range {
+struct handle_range {
     uintptr_t begin, end;
     size_t each;
     enum gy_handle_kind kind;
@@ -31,7 +31,7 @@ atomic_int gy_handle_checks = GY_HANDLES_UNDECIDED;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static gy_mutex lock = {.native = PTHREAD_MUTEX_INITIALIZER, .rank = GY_RANK_LEAF};
-static struct range *ranges;          /* guarded by lock */
+static struct handle_range *ranges;   /* guarded by lock */
 static size_t count, room;            /* guarded by lock */
 static struct kept kept[MOST_KEPT];   /* guarded by lock; a ring */
 static size_t kept_first, kept_count; /* guarded by lock */
@@ -70,7 +70,7 @@ static bool make_room_locked(void)
         return true;
     }
     size_t more = room != 0 ? 2 * room : FIRST_RANGES;
-    struct range *fresh = gy_zalloc_aside(more, sizeof(ranges[0]));
+    struct handle_range *fresh = gy_zalloc_aside(more, sizeof(ranges[0]));
     if (fresh == NULL) {
         return false;
     }
@@ -106,7 +106,7 @@ void gy_handle_born(enum gy_handle_kind kind, const void *handle, size_t bytes, 
         }
         remove_locked(at, past - at);
         memmove(&ranges[at + 1], &ranges[at], (count - at) * sizeof(ranges[0]));
-        ranges[at] = (struct range){begin, end, each, kind, false};
+        ranges[at] = (struct handle_range){begin, end, each, kind, false};
         count++;
     }
     gy_mutex_unlock(&lock);
@@ -198,7 +198,7 @@ bool gy_handle_is_refused(const void *handle, enum gy_handle_kind kind, const ch
 #undef NAME
     };
     uintptr_t address = (uintptr_t)handle;
-    struct range found = {0};
+    struct handle_range found = {0};
     gy_mutex_lock(&lock);
     size_t at = find_locked(address);
     bool is_known =

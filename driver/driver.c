@@ -30,15 +30,15 @@
 #define OLDEST_VERSION 12000
 #define ENDS_PROCESS "no context of this process works any more: end the process"
 
-enum kind { KIND_CUDA, KIND_EMULATED, KIND_COUNT };
+enum driver_kind { KIND_CUDA, KIND_EMULATED, KIND_COUNT };
 
-struct slot {
+struct driver_slot {
     struct gy_driver driver;
     unsigned references; /* 0: the table is not filled */
 };
 
 static gy_mutex load_lock = {PTHREAD_MUTEX_INITIALIZER, GY_RANK_DRIVER_LOAD};
-static struct slot slots[KIND_COUNT]; /* guarded by load_lock; a table with references is immutable */
+static struct driver_slot slots[KIND_COUNT]; /* guarded by load_lock; a table with references is immutable */
 
 GANTRY_PRINTF(4, 5)
 static gantry_status describe(struct gy_error *error, gantry_status status, int native, const char *format,
@@ -137,7 +137,7 @@ static gantry_status open_emulator(void **library, struct gy_error *error)
     return GANTRY_OK;
 }
 
-static gantry_status open_kind(enum kind kind, void **library, struct gy_error *error)
+static gantry_status open_kind(enum driver_kind kind, void **library, struct gy_error *error)
 {
     if (kind == KIND_EMULATED) {
         return open_emulator(library, error);
@@ -240,7 +240,7 @@ static gantry_status start_driver(const struct gy_driver *driver, struct gy_erro
     return GANTRY_OK;
 }
 
-static gantry_status load_kind(enum kind kind, struct gy_driver *out, struct gy_error *error)
+static gantry_status load_kind(enum driver_kind kind, struct gy_driver *out, struct gy_error *error)
 {
     struct gy_driver driver = {
         .name = kind == KIND_EMULATED ? "emulated" : "cuda",
@@ -265,9 +265,9 @@ static gantry_status load_kind(enum kind kind, struct gy_driver *out, struct gy_
 }
 
 /* Share or load; nothing is logged. */
-static gantry_status take_kind(enum kind kind, const struct gy_driver **out, struct gy_error *error)
+static gantry_status take_kind(enum driver_kind kind, const struct gy_driver **out, struct gy_error *error)
 {
-    struct slot *slot = &slots[kind];
+    struct driver_slot *slot = &slots[kind];
     gantry_status status = GANTRY_OK;
     gy_mutex_lock(&load_lock);
     if (slot->references == 0) {
@@ -283,7 +283,7 @@ static gantry_status take_kind(enum kind kind, const struct gy_driver **out, str
 
 /* ---- choosing ------------------------------------------------------------------------------- */
 
-static gantry_status open_chosen(enum kind kind, const struct gy_driver **out)
+static gantry_status open_chosen(enum driver_kind kind, const struct gy_driver **out)
 {
     struct gy_error error;
     gantry_status status = take_kind(kind, out, &error);
@@ -339,7 +339,7 @@ void gy_driver_close(const struct gy_driver *driver)
     if (driver == NULL) {
         return;
     }
-    struct slot *slot = &slots[driver->emulated ? KIND_EMULATED : KIND_CUDA];
+    struct driver_slot *slot = &slots[driver->emulated ? KIND_EMULATED : KIND_CUDA];
     assert(driver == &slot->driver);
     void *library = NULL;
     gy_mutex_lock(&load_lock);

@@ -65,7 +65,8 @@ static gantry_status try_out(struct gy_granules *map, struct gy_chunk *chunk, un
 {
     struct gy_usage usage = {0};
     struct gy_small *small;
-    chunk->region = (struct gy_region){true, GANTRY_MEMORY_HOST, (uintptr_t)memory, GY_GRANULE_BYTES, NULL};
+    chunk->region =
+        (struct gy_heap_region){true, GANTRY_MEMORY_HOST, (uintptr_t)memory, GY_GRANULE_BYTES, NULL};
     if (!gy_granules_add(map, (uintptr_t)memory, GY_GRANULE_BYTES, &chunk->region)) {
         return GANTRY_ERR_OUT_OF_HOST_MEMORY;
     }

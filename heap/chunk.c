@@ -191,7 +191,7 @@ uintptr_t gy_chunk_pool_take(struct gy_chunk_pool *pool, size_t bytes, size_t al
 
 void gy_chunk_pool_return(struct gy_chunk_pool *pool, uintptr_t base, size_t bytes)
 {
-    struct gy_region *region = gy_granules_find(pool->map, base);
+    struct gy_heap_region *region = gy_granules_find(pool->map, base);
     assert(region != NULL && region->is_chunk && base - region->base + bytes <= region->bytes);
     struct gy_chunk *chunk = (struct gy_chunk *)(void *)region;
     gy_mutex_lock(&pool->lock);

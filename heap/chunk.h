@@ -23,7 +23,7 @@
 #define GY_SITE_BITS (32 - GY_RECORD_SIZE_BITS)
 
 struct gy_chunk {
-    struct gy_region region;
+    struct gy_heap_region region;
     struct gy_chunk *prev, *next;              /* guarded by the pool's lock */
     uint64_t used[GY_CHUNK_PAGES / 64];        /* guarded by the pool's lock; bit p: page p is given out */
     unsigned longest;                          /* guarded by the pool's lock; longest run of free pages */

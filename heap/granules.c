@@ -37,7 +37,7 @@ static struct gy_radix_leaf *leaf_for(struct gy_granules *map, uintptr_t granule
     return leaf;
 }
 
-bool gy_granules_add(struct gy_granules *map, uintptr_t base, size_t bytes, struct gy_region *region)
+bool gy_granules_add(struct gy_granules *map, uintptr_t base, size_t bytes, struct gy_heap_region *region)
 {
     assert((base | bytes) % GY_GRANULE_BYTES == 0 && bytes > 0);
     uintptr_t first = base >> GY_GRANULE_SHIFT;
@@ -55,7 +55,7 @@ bool gy_granules_add(struct gy_granules *map, uintptr_t base, size_t bytes, stru
     return true;
 }
 
-void gy_granules_replace(struct gy_granules *map, uintptr_t base, size_t bytes, struct gy_region *region)
+void gy_granules_replace(struct gy_granules *map, uintptr_t base, size_t bytes, struct gy_heap_region *region)
 {
     uintptr_t first = base >> GY_GRANULE_SHIFT;
     uintptr_t count = bytes >> GY_GRANULE_SHIFT;

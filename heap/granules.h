@@ -13,7 +13,7 @@
 #define GY_RADIX_MASK (GY_RADIX_SIZE - 1)
 
 struct gy_radix_leaf {
-    _Atomic(struct gy_region *) regions[GY_RADIX_SIZE]; /* atomic */
+    _Atomic(struct gy_heap_region *) regions[GY_RADIX_SIZE]; /* atomic */
 };
 
 struct gy_radix_node {
@@ -28,14 +28,15 @@ struct gy_granules {
 /* Make the granules of [base, base + bytes) belong to `region`.  False, and nothing changed: out of host
  * memory, or an address that the tree has no room for. */
 GANTRY_MUST_CHECK bool gy_granules_add(struct gy_granules *map, uintptr_t base, size_t bytes,
-                                       struct gy_region *region);
+                                       struct gy_heap_region *region);
 /* The same for granules that have been added before; NULL takes them out. */
-void gy_granules_replace(struct gy_granules *map, uintptr_t base, size_t bytes, struct gy_region *region);
+void gy_granules_replace(struct gy_granules *map, uintptr_t base, size_t bytes,
+                         struct gy_heap_region *region);
 /* Free the levels. */
 void gy_granules_fini(struct gy_granules *map);
 
 /* The region that `address` lies in, NULL when it is in none. */
-static inline struct gy_region *gy_granules_find(struct gy_granules *map, uintptr_t address)
+static inline struct gy_heap_region *gy_granules_find(struct gy_granules *map, uintptr_t address)
 {
     uintptr_t granule = address >> GY_GRANULE_SHIFT;
     if (granule >> (3 * GY_RADIX_BITS) != 0) {

@@ -115,7 +115,7 @@ static void collect_unused(struct gy_kind *kind)
     gy_small_purge(kind->small);
     struct gy_chunk *chunk;
     while ((chunk = gy_small_remove_chunk(kind->small)) != NULL) {
-        struct gy_region *region = &chunk->region;
+        struct gy_heap_region *region = &chunk->region;
         struct gy_block_request request;
         gy_granules_replace(kind->setup.map, region->base, region->bytes, &region->slab->region);
         enum gy_pages_result result =
@@ -370,7 +370,7 @@ static gantry_status add_chunk(struct gy_kind *kind)
         return status;
     }
     struct gy_slab *slab = gy_granules_find(kind->setup.map, base)->slab;
-    chunk->region = (struct gy_region){true, kind->setup.kind, base, GY_GRANULE_BYTES, slab};
+    chunk->region = (struct gy_heap_region){true, kind->setup.kind, base, GY_GRANULE_BYTES, slab};
     gy_granules_replace(kind->setup.map, base, GY_GRANULE_BYTES, &chunk->region);
     gy_small_add_chunk(kind->small, chunk);
     return GANTRY_OK;

@@ -398,7 +398,7 @@ gantry_status gantry_heap_alloc(gantry_heap *heap, gantry_memory_kind kind, size
 /* Say what `pointer` is instead of a live block. */
 static gantry_status fail_not_found(gantry_heap *heap, const char *call, const void *pointer)
 {
-    struct gy_region *region = heap != NULL ? gy_granules_find(&heap->map, (uintptr_t)pointer) : NULL;
+    struct gy_heap_region *region = heap != NULL ? gy_granules_find(&heap->map, (uintptr_t)pointer) : NULL;
     if (region == NULL) {
         return GY_FAIL(GANTRY_ERR_NOT_FOUND,
                        "%s: %p is not a live block of this heap: it is memory of somebody else", call,
@@ -428,7 +428,7 @@ static gantry_status fail_not_found(gantry_heap *heap, const char *call, const v
                    call, pointer, kind);
 }
 
-static void check_freeing(gantry_heap *heap, struct gy_region *region, uintptr_t address)
+static void check_freeing(gantry_heap *heap, struct gy_heap_region *region, uintptr_t address)
 {
     struct gy_visited block;
     if (gy_kind_block_at(&heap->kinds[region->kind], region, address, &block) && block.base == address) {
@@ -448,7 +448,7 @@ gantry_status gantry_heap_free(gantry_heap *heap, void *pointer)
     if (pointer == NULL) {
         return GANTRY_OK;
     }
-    struct gy_region *region = heap != NULL ? gy_granules_find(&heap->map, (uintptr_t)pointer) : NULL;
+    struct gy_heap_region *region = heap != NULL ? gy_granules_find(&heap->map, (uintptr_t)pointer) : NULL;
     if (region != NULL && __builtin_expect(heap->check != NULL, 0)) {
         check_freeing(heap, region, (uintptr_t)pointer);
     }
@@ -460,7 +460,7 @@ gantry_status gantry_heap_free(gantry_heap *heap, void *pointer)
 
 gantry_status gy_heap_claim(gantry_heap *heap, void *pointer, const char *call, struct gy_heap_claim *out)
 {
-    struct gy_region *region = gy_granules_find(&heap->map, (uintptr_t)pointer);
+    struct gy_heap_region *region = gy_granules_find(&heap->map, (uintptr_t)pointer);
     struct gy_claim claim;
     if (region == NULL || !gy_kind_claim(&heap->kinds[region->kind], region, (uintptr_t)pointer, &claim)) {
         return fail_not_found(heap, call, pointer);
@@ -507,8 +507,8 @@ bool gy_heap_reuse(gantry_heap *heap, const struct gy_heap_claim *claim, gantry_
            gy_kind_reuse(&heap->kinds[kind], &inner, bytes, alignment, number);
 }
 
-static GY_COLD gantry_status resize_checked(gantry_heap *heap, struct gy_region *region, uintptr_t address,
-                                            size_t bytes)
+static GY_COLD gantry_status resize_checked(gantry_heap *heap, struct gy_heap_region *region,
+                                            uintptr_t address, size_t bytes)
 {
     struct gy_kind *kind = &heap->kinds[region->kind];
     struct gy_visited block;
@@ -534,7 +534,7 @@ gantry_status gantry_heap_resize(gantry_heap *heap, void *pointer, size_t bytes)
     if (bytes == 0) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_heap_resize: 0 bytes");
     }
-    struct gy_region *region = heap != NULL ? gy_granules_find(&heap->map, (uintptr_t)pointer) : NULL;
+    struct gy_heap_region *region = heap != NULL ? gy_granules_find(&heap->map, (uintptr_t)pointer) : NULL;
     gantry_status status = GANTRY_ERR_NOT_FOUND;
     if (region != NULL && __builtin_expect(heap->check != NULL, 0)) {
         status = resize_checked(heap, region, (uintptr_t)pointer, bytes);
@@ -562,7 +562,7 @@ gantry_status gantry_heap_device_address(gantry_heap *heap, const void *host, vo
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_heap_device_address: %s is NULL",
                        heap == NULL ? "heap" : "out");
     }
-    struct gy_region *region = gy_granules_find(&heap->map, (uintptr_t)host);
+    struct gy_heap_region *region = gy_granules_find(&heap->map, (uintptr_t)host);
     if (region == NULL ||
         (region->kind != GANTRY_MEMORY_PINNED && region->kind != GANTRY_MEMORY_WRITE_COMBINED) ||
         !gy_kind_contain(&heap->kinds[region->kind], region, (uintptr_t)host)) {

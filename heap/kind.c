@@ -56,7 +56,7 @@ static gantry_status alloc_large(struct gy_kind *kind, size_t bytes, size_t alig
 /* The chunk that a block of the small tier lies in. */
 static struct gy_chunk *chunk_of(struct gy_kind *kind, uintptr_t address)
 {
-    struct gy_region *region = gy_granules_find(kind->setup.map, address);
+    struct gy_heap_region *region = gy_granules_find(kind->setup.map, address);
     assert(region != NULL && region->is_chunk);
     return (struct gy_chunk *)(void *)region;
 }
@@ -113,7 +113,7 @@ static inline void tell_excess(struct gy_kind *kind)
     }
 }
 
-bool gy_kind_free(struct gy_kind *kind, struct gy_region *region, uintptr_t address)
+bool gy_kind_free(struct gy_kind *kind, struct gy_heap_region *region, uintptr_t address)
 {
     if (region->is_chunk) {
         uint32_t record = gy_chunk_take((struct gy_chunk *)(void *)region, address);
@@ -130,7 +130,8 @@ bool gy_kind_free(struct gy_kind *kind, struct gy_region *region, uintptr_t addr
     return true;
 }
 
-bool gy_kind_claim(struct gy_kind *kind, struct gy_region *region, uintptr_t address, struct gy_claim *out)
+bool gy_kind_claim(struct gy_kind *kind, struct gy_heap_region *region, uintptr_t address,
+                   struct gy_claim *out)
 {
     if (region->is_chunk) {
         uint32_t record = gy_chunk_take((struct gy_chunk *)(void *)region, address);
@@ -177,7 +178,7 @@ bool gy_kind_reuse(struct gy_kind *kind, const struct gy_claim *claim, size_t by
 
 void gy_kind_set_size(struct gy_kind *kind, uintptr_t address, size_t from, size_t to)
 {
-    struct gy_region *region = gy_granules_find(kind->setup.map, address);
+    struct gy_heap_region *region = gy_granules_find(kind->setup.map, address);
     if (region->is_chunk) {
         struct gy_chunk *chunk = (struct gy_chunk *)(void *)region;
         uint32_t site = gy_record_site(gy_chunk_peek(chunk, address));
@@ -206,7 +207,8 @@ static gantry_status resize_small(struct gy_kind *kind, struct gy_chunk *chunk, 
     return GANTRY_OK;
 }
 
-gantry_status gy_kind_resize(struct gy_kind *kind, struct gy_region *region, uintptr_t address, size_t bytes)
+gantry_status gy_kind_resize(struct gy_kind *kind, struct gy_heap_region *region, uintptr_t address,
+                             size_t bytes)
 {
     if (region->is_chunk) {
         return resize_small(kind, (struct gy_chunk *)(void *)region, address, bytes);
@@ -230,7 +232,7 @@ gantry_status gy_kind_resize(struct gy_kind *kind, struct gy_region *region, uin
     return GANTRY_ERR_NOT_FOUND;
 }
 
-bool gy_kind_contain(struct gy_kind *kind, struct gy_region *region, uintptr_t address)
+bool gy_kind_contain(struct gy_kind *kind, struct gy_heap_region *region, uintptr_t address)
 {
     if (region->is_chunk) {
         return gy_chunk_contain((struct gy_chunk *)(void *)region, address);
@@ -238,7 +240,7 @@ bool gy_kind_contain(struct gy_kind *kind, struct gy_region *region, uintptr_t a
     return gy_pages_contain(&kind->pages, region->slab, address);
 }
 
-bool gy_kind_block_at(struct gy_kind *kind, struct gy_region *region, uintptr_t address,
+bool gy_kind_block_at(struct gy_kind *kind, struct gy_heap_region *region, uintptr_t address,
                       struct gy_visited *out)
 {
     if (!region->is_chunk) {

@@ -65,7 +65,7 @@ GANTRY_MUST_CHECK gantry_status gy_kind_alloc(struct gy_kind *kind, size_t bytes
                                               uint32_t site, uintptr_t *out);
 
 /* `region` is what `address` lies in.  False: no live block starts there. */
-GANTRY_MUST_CHECK bool gy_kind_free(struct gy_kind *kind, struct gy_region *region, uintptr_t address);
+GANTRY_MUST_CHECK bool gy_kind_free(struct gy_kind *kind, struct gy_heap_region *region, uintptr_t address);
 
 /* A block that was taken from the application and whose memory is not free yet. */
 struct gy_claim {
@@ -75,7 +75,7 @@ struct gy_claim {
 };
 
 /* The two halves of gy_kind_free(), with any time between them. */
-GANTRY_MUST_CHECK bool gy_kind_claim(struct gy_kind *kind, struct gy_region *region, uintptr_t address,
+GANTRY_MUST_CHECK bool gy_kind_claim(struct gy_kind *kind, struct gy_heap_region *region, uintptr_t address,
                                      struct gy_claim *out);
 void gy_kind_free_claimed(struct gy_kind *kind, const struct gy_claim *claim);
 /* Instead of the second: use the memory for a block of `bytes`.  False: it does not fit, or wastes half. */
@@ -87,11 +87,11 @@ GANTRY_MUST_CHECK bool gy_kind_reuse(struct gy_kind *kind, const struct gy_claim
 void gy_kind_set_size(struct gy_kind *kind, uintptr_t address, size_t from, size_t to);
 
 /* @retval GANTRY_ERR_NOT_FOUND, GANTRY_ERR_UNSUPPORTED, GANTRY_ERR_OUT_OF_HOST_MEMORY */
-GANTRY_MUST_CHECK gantry_status gy_kind_resize(struct gy_kind *kind, struct gy_region *region,
+GANTRY_MUST_CHECK gantry_status gy_kind_resize(struct gy_kind *kind, struct gy_heap_region *region,
                                                uintptr_t address, size_t bytes);
 
 /* True when `address` lies inside a live block. */
-bool gy_kind_contain(struct gy_kind *kind, struct gy_region *region, uintptr_t address);
+bool gy_kind_contain(struct gy_kind *kind, struct gy_heap_region *region, uintptr_t address);
 
 void gy_kind_stats(struct gy_kind *kind, gantry_heap_stats *stats);
 /* All peaks start anew, with what there is now; of the sites, those with numbers below `sites`. */
@@ -141,7 +141,7 @@ size_t gy_kind_keep_bytes(struct gy_kind *kind);
 bool gy_kind_has_excess(struct gy_kind *kind);
 
 /* The live block whose memory `address` is in; false when there is none. */
-bool gy_kind_block_at(struct gy_kind *kind, struct gy_region *region, uintptr_t address,
+bool gy_kind_block_at(struct gy_kind *kind, struct gy_heap_region *region, uintptr_t address,
                       struct gy_visited *out);
 
 /* Call `visit` for every live block, under a leaf lock. */

@@ -12,7 +12,7 @@
 #include "heap/tlsf.h"
 
 struct gy_slab {
-    struct gy_region region;
+    struct gy_heap_region region;
     struct gy_backing backing;   /* immutable while the slab is in a page layer */
     struct gy_range *first;      /* guarded by the page layer's lock; NULL: not in a page layer */
     struct gy_slab *prev, *next; /* guarded by the page layer's lock */

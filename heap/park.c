@@ -166,7 +166,7 @@ static enum gy_park_result give_to_pages(struct gy_park *park, struct gy_slab *s
     return GY_PARK_OK;
 }
 
-enum gy_park_result gy_park_give(struct gy_park *park, struct gy_region *region, uintptr_t address)
+enum gy_park_result gy_park_give(struct gy_park *park, struct gy_heap_region *region, uintptr_t address)
 {
     struct gy_park_shard *shard = my_shard(park);
     if (!try_hold(shard)) {
@@ -186,7 +186,7 @@ enum gy_park_result gy_park_give(struct gy_park *park, struct gy_region *region,
     return range != NULL ? GY_PARK_OK : GY_PARK_NOT_FOUND;
 }
 
-struct gy_range *gy_park_claim(struct gy_park *park, struct gy_region *region, uintptr_t address)
+struct gy_range *gy_park_claim(struct gy_park *park, struct gy_heap_region *region, uintptr_t address)
 {
     struct gy_park_shard *shard = my_shard(park);
     hold(shard);

@@ -50,11 +50,11 @@ enum gy_park_result {
 };
 
 /* Give the block at `address`, of which the granule map says `region`, back, and note it. */
-enum gy_park_result gy_park_give(struct gy_park *park, struct gy_region *region, uintptr_t address);
+enum gy_park_result gy_park_give(struct gy_park *park, struct gy_heap_region *region, uintptr_t address);
 
 /* The two halves of gy_park_give(), with any time between them: take the block from the application (NULL:
  * no live block starts there), and keep its memory for others.  It is counted as used until the second. */
-struct gy_range *gy_park_claim(struct gy_park *park, struct gy_region *region, uintptr_t address);
+struct gy_range *gy_park_claim(struct gy_park *park, struct gy_heap_region *region, uintptr_t address);
 void gy_park_give_claimed(struct gy_park *park, struct gy_range *range);
 /* Instead of the second: a claimed block becomes a live one of as many pages. */
 void gy_park_revive(struct gy_park *park, struct gy_range *range, size_t bytes, uint32_t site);

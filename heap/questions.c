@@ -50,7 +50,7 @@ gantry_status gantry_heap_reset_peaks(gantry_heap *heap, gantry_memory_kind kind
 
 enum gy_heap_place gy_heap_look(gantry_heap *heap, const void *address, struct gy_heap_look *out)
 {
-    struct gy_region *region = gy_granules_find(&heap->map, (uintptr_t)address);
+    struct gy_heap_region *region = gy_granules_find(&heap->map, (uintptr_t)address);
     struct gy_visited block;
     if (region == NULL) {
         return GY_HEAP_FOREIGN;

@@ -56,13 +56,14 @@ static void call(void (*release)(void *arg), void *arg)
 
 /* ---- the lanes ---- */
 
-static bool has_work(const struct gy_lane *lane)
+static bool has_work(const struct gy_reclaim_lane *lane)
 {
     return lane->first != NULL || lane->trim;
 }
 
 /* Call the oldest release; the lock is given up meanwhile. */
-static void do_release(struct gy_reclaimer *r, struct gy_lane *lane) GY_REQUIRES(r->lock) GY_NO_ANALYSIS
+static void do_release(struct gy_reclaimer *r, struct gy_reclaim_lane *lane)
+    GY_REQUIRES(r->lock) GY_NO_ANALYSIS
 {
     struct gy_release *job = lane->first;
     lane->first = job->next;
@@ -79,7 +80,7 @@ static void do_release(struct gy_reclaimer *r, struct gy_lane *lane) GY_REQUIRES
     end_release(r, bytes);
 }
 
-static void do_trim(struct gy_reclaimer *r, struct gy_lane *lane) GY_REQUIRES(r->lock) GY_NO_ANALYSIS
+static void do_trim(struct gy_reclaimer *r, struct gy_reclaim_lane *lane) GY_REQUIRES(r->lock) GY_NO_ANALYSIS
 {
     lane->trim = false;
     gy_mutex_unlock(&r->lock);
@@ -90,7 +91,7 @@ static void do_trim(struct gy_reclaimer *r, struct gy_lane *lane) GY_REQUIRES(r-
 }
 
 /* Do what there is, unless somebody does it already. */
-static void serve(struct gy_reclaimer *r, struct gy_lane *lane) GY_REQUIRES(r->lock)
+static void serve(struct gy_reclaimer *r, struct gy_reclaim_lane *lane) GY_REQUIRES(r->lock)
 {
     if (lane->busy) {
         return;
@@ -109,7 +110,7 @@ static void serve(struct gy_reclaimer *r, struct gy_lane *lane) GY_REQUIRES(r->l
 
 static void lane_main(void *arg)
 {
-    struct gy_lane *lane = arg;
+    struct gy_reclaim_lane *lane = arg;
     struct gy_reclaimer *r = lane->reclaimer;
     gy_thread_be_background();
     gy_mutex_lock(&r->lock);
@@ -127,7 +128,7 @@ void gy_reclaimer_open(struct gy_reclaimer *r, gantry_memory_kind kind)
 {
     static const char *const names[GANTRY_MEMORY_KIND_COUNT] = {"reclaim device", "reclaim pinned",
                                                                 "reclaim wc", "reclaim host"};
-    struct gy_lane *lane = &r->lanes[kind];
+    struct gy_reclaim_lane *lane = &r->lanes[kind];
     gy_mutex_lock(&r->lock);
     bool ours = r->policy != GANTRY_RECLAIM_INLINE && lane->state == GY_LANE_IDLE && !r->closing;
     lane->state = ours ? GY_LANE_STARTING : lane->state;
@@ -254,7 +255,7 @@ static void release_here(struct gy_reclaimer *r, void (*release)(void *arg), voi
     gy_mutex_unlock(&r->lock);
 }
 
-static void enqueue(struct gy_reclaimer *r, struct gy_lane *lane, struct gy_release *job)
+static void enqueue(struct gy_reclaimer *r, struct gy_reclaim_lane *lane, struct gy_release *job)
 {
     gy_reclaimer_open(r, lane->kind);
     gy_mutex_lock(&r->lock);
@@ -316,7 +317,7 @@ void gy_reclaimer_add(struct gy_reclaimer *r, gantry_memory_kind kind, void (*re
 
 void gy_reclaimer_trim(struct gy_reclaimer *r, gantry_memory_kind kind)
 {
-    struct gy_lane *lane = &r->lanes[kind];
+    struct gy_reclaim_lane *lane = &r->lanes[kind];
     gy_mutex_lock(&r->lock);
     lane->trim = true;
     if (lane->state == GY_LANE_IDLE) {

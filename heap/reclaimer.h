@@ -14,23 +14,23 @@
 
 #include <gantry/heap.h>
 
-enum gy_lane_state {
+enum gy_reclaim_lane_state {
     GY_LANE_IDLE,     /* no thread: the next open() tries to make one */
     GY_LANE_STARTING, /* open() is making it, work waits for it */
     GY_LANE_RUNNING,  /* until fini() */
 };
 
-struct gy_lane {
-    struct gy_reclaimer *reclaimer; /* immutable */
-    gantry_memory_kind kind;        /* immutable */
-    enum gy_lane_state state;       /* guarded by lock; written by gy_reclaimer_open() */
-    gy_thread thread;               /* RUNNING; open() and fini() only */
-    gy_cond work;                   /* the thread waits */
-    struct gy_release *first;       /* guarded by lock; the queue */
-    struct gy_release *last;        /* guarded by lock */
-    uint64_t queued_bytes;          /* guarded by lock; waiting or being released */
-    bool trim;                      /* guarded by lock; the kind has an excess */
-    bool busy;                      /* guarded by lock; some thread does the lane's work */
+struct gy_reclaim_lane {
+    struct gy_reclaimer *reclaimer;   /* immutable */
+    gantry_memory_kind kind;          /* immutable */
+    enum gy_reclaim_lane_state state; /* guarded by lock; written by gy_reclaimer_open() */
+    gy_thread thread;                 /* RUNNING; open() and fini() only */
+    gy_cond work;                     /* the thread waits */
+    struct gy_release *first;         /* guarded by lock; the queue */
+    struct gy_release *last;          /* guarded by lock */
+    uint64_t queued_bytes;            /* guarded by lock; waiting or being released */
+    bool trim;                        /* guarded by lock; the kind has an excess */
+    bool busy;                        /* guarded by lock; some thread does the lane's work */
 };
 
 struct gy_reclaimer {
@@ -39,8 +39,8 @@ struct gy_reclaimer {
     void (*trim)(void *user, gantry_memory_kind kind, uint64_t *out_bytes); /* immutable */
     void *user;                                                             /* immutable */
     gy_mutex lock;                                                          /* rank HEAP */
-    gy_cond room;                                   /* others wait: for room, or for everything to be done */
-    struct gy_lane lanes[GANTRY_MEMORY_KIND_COUNT]; /* own guards */
+    gy_cond room; /* others wait: for room, or for everything to be done */
+    struct gy_reclaim_lane lanes[GANTRY_MEMORY_KIND_COUNT]; /* own guards */
     struct gy_release *threads; /* guarded by lock; UNBOUNDED: releases with a thread of their own */
     bool closing;               /* guarded by lock; never goes back */
     uint64_t running;           /* guarded by lock; releases being called */

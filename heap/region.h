@@ -16,7 +16,7 @@ struct gy_slab;
 
 /* First member of struct gy_slab and struct gy_chunk.  Written before it is put into the granule map and
  * unchanged while it is there. */
-struct gy_region {
+struct gy_heap_region {
     bool is_chunk;
     gantry_memory_kind kind;
     uintptr_t base; /* multiple of GY_GRANULE_BYTES */

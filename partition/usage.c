@@ -4,14 +4,14 @@
 
 static const uint32_t window_bins[GY_USAGE_WINDOWS] = {10, 100, 1000};
 
-void gy_usage_init(struct gy_usage *u, uint64_t now_ns)
+void gy_gpu_usage_init(struct gy_gpu_usage *u, uint64_t now_ns)
 {
     memset(u, 0, sizeof(*u));
     u->first_ns = now_ns;
 }
 
 /* The bin at hand is whole: it enters every window, and the oldest of each leaves. */
-static void close_bin(struct gy_usage *u)
+static void close_bin(struct gy_gpu_usage *u)
 {
     double whole = u->bins[u->bin % GY_USAGE_BINS];
     for (int w = 0; w < GY_USAGE_WINDOWS; w++) {
@@ -31,14 +31,14 @@ static void close_bin(struct gy_usage *u)
     u->bins[u->bin % GY_USAGE_BINS] = 0;
 }
 
-void gy_usage_add(struct gy_usage *u, uint64_t now_ns, double used_ns)
+void gy_gpu_usage_add(struct gy_gpu_usage *u, uint64_t now_ns, double used_ns)
 {
     uint64_t bin = now_ns > u->first_ns ? (now_ns - u->first_ns) / GY_USAGE_BIN_NS : 0;
     if (bin > u->bin + 2 * GY_USAGE_BINS) { /* nothing for so long that no window remembers */
         double worst[GY_USAGE_WINDOWS], used = u->used_ns;
         uint64_t first = u->first_ns;
         memcpy(worst, u->worst, sizeof(worst));
-        gy_usage_init(u, first);
+        gy_gpu_usage_init(u, first);
         memcpy(u->worst, worst, sizeof(worst));
         u->used_ns = used;
         u->bin = bin;

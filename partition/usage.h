@@ -8,7 +8,7 @@
 #define GY_USAGE_BINS 1000u       /* 10 s */
 #define GY_USAGE_WINDOWS 3
 
-struct gy_usage {
+struct gy_gpu_usage {
     uint64_t first_ns;              /* of the measurement */
     uint64_t bin;                   /* number of the bin at hand, from first_ns on */
     double used_ns;                 /* in all */
@@ -17,8 +17,8 @@ struct gy_usage {
     double worst[GY_USAGE_WINDOWS]; /* greatest share in any whole window */
 };
 
-void gy_usage_init(struct gy_usage *usage, uint64_t now_ns);
+void gy_gpu_usage_init(struct gy_gpu_usage *usage, uint64_t now_ns);
 /* `used_ns` more, that ended now. */
-void gy_usage_add(struct gy_usage *usage, uint64_t now_ns, double used_ns);
+void gy_gpu_usage_add(struct gy_gpu_usage *usage, uint64_t now_ns, double used_ns);
 
 #endif

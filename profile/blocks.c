@@ -42,18 +42,18 @@ struct part {
     uint32_t first, kernel; /* of a launch */
 };
 
-struct slot;
+struct batch_slot;
 
 struct shard_job {
     struct gy_job job; /* first */
-    struct slot *slot;
+    struct batch_slot *slot;
     uint32_t shard;
     uint64_t ticket;
     uint64_t lost; /* blocks */
 };
 
 /* A batch between its buffer and the file.  The writer's, and while it has jobs left, theirs to read. */
-struct slot {
+struct batch_slot {
     struct gy_blocks *blocks;
     struct gy_block_gpu *gpu; /* NULL: the slot is empty */
     struct gy_block_info info;
@@ -81,7 +81,7 @@ struct gy_blocks {
     struct gy_encoders encoders;
     uint32_t sms;   /* seen in all */
     uint64_t added; /* batches that got a slot: the next one's is slots[added % SLOTS] */
-    struct slot slots[SLOTS];
+    struct batch_slot slots[SLOTS];
 };
 
 struct gy_blocks *gy_blocks_create(struct gy_pftrace *trace, bool numbered, uint32_t threads,
@@ -129,7 +129,7 @@ static void sort_keys(struct key *keys, uint32_t count)
 }
 
 /* The launch of a record. */
-static const struct part *part_of(const struct slot *slot, uint32_t place)
+static const struct part *part_of(const struct batch_slot *slot, uint32_t place)
 {
     uint32_t low = 0, high = slot->part_count;
     while (high - low > 1) {
@@ -140,7 +140,7 @@ static const struct part *part_of(const struct slot *slot, uint32_t place)
 }
 
 /* Host time of a GPU time.  `line` is that of the time before: nearly all have the same. */
-static inline uint64_t host_time(const struct slot *slot, struct gy_gpu_line *line, uint64_t gpu_ns)
+static inline uint64_t host_time(const struct batch_slot *slot, struct gy_gpu_line *line, uint64_t gpu_ns)
 {
     if (__builtin_expect(gpu_ns < line->from || gpu_ns >= line->to, 0)) {
         *line = gy_gpu_clock_line(&slot->info.clock, gpu_ns);
@@ -150,7 +150,7 @@ static inline uint64_t host_time(const struct slot *slot, struct gy_gpu_line *li
 }
 
 /* Write the blocks of one SM, in order of start; how many could not be comes back. */
-static uint64_t write_sm(const struct slot *slot, struct gy_sm_lanes *sm, const struct key *keys,
+static uint64_t write_sm(const struct batch_slot *slot, struct gy_sm_lanes *sm, const struct key *keys,
                          uint32_t count, struct gy_sink *sink, struct gy_resident_sums *sums)
 {
     uint64_t lost = 0;
@@ -187,7 +187,7 @@ static uint64_t write_sm(const struct slot *slot, struct gy_sm_lanes *sm, const 
 }
 
 /* Sort a shard's keys by SM, into `sorted`; `ends` gets where each SM's end. */
-static void sort_by_sm(const struct slot *slot, const struct bin *bin, struct key *sorted,
+static void sort_by_sm(const struct batch_slot *slot, const struct bin *bin, struct key *sorted,
                        uint32_t ends[SMS_OF_SHARD])
 {
     uint32_t at = 0;
@@ -216,7 +216,7 @@ static void sort_by_sm(const struct slot *slot, const struct bin *bin, struct ke
 }
 
 /* Write the SMs of one shard; how many blocks could not be comes back. */
-static uint64_t write_shard(const struct slot *slot, uint32_t shard, struct gy_sink *sink)
+static uint64_t write_shard(const struct batch_slot *slot, uint32_t shard, struct gy_sink *sink)
 {
     uint64_t lost = 0;
     uint32_t ends[SMS_OF_SHARD];
@@ -247,7 +247,7 @@ struct chunk_sink {
     struct gy_sink sink; /* first */
     struct gy_outlet *outlet;
     uint64_t ticket;
-    struct gy_chunk *chunk;
+    struct gy_outlet_chunk *chunk;
 };
 
 static void take_chunk(struct chunk_sink *to)
@@ -281,7 +281,7 @@ static void run_shard(struct gy_job *job)
     put_chunk(&to, true);
 }
 
-static void add_jobs(struct gy_blocks *blocks, struct slot *slot)
+static void add_jobs(struct gy_blocks *blocks, struct batch_slot *slot)
 {
     gy_pftrace_flush(blocks->trace);
     for (uint32_t s = 0; s < GY_BLOCK_SHARDS; s++) {
@@ -314,7 +314,7 @@ static void next_room(struct gy_sink *sink)
     take_room(to);
 }
 
-static void write_small(struct gy_blocks *blocks, struct slot *slot)
+static void write_small(struct gy_blocks *blocks, struct batch_slot *slot)
 {
     struct trace_sink to = {.sink.more = next_room, .trace = blocks->trace};
     take_room(&to);
@@ -326,7 +326,7 @@ static void write_small(struct gy_blocks *blocks, struct slot *slot)
 
 /* ---- batches ----------------------------------------------------------------------------------- */
 
-static void free_keys(struct slot *slot)
+static void free_keys(struct batch_slot *slot)
 {
     gy_free(slot->dealt);
     gy_free(slot->next_piece);
@@ -337,7 +337,7 @@ static void free_keys(struct slot *slot)
 }
 
 /* The batch of the slot is through: step 4. */
-static void finish(struct gy_blocks *blocks, struct slot *slot)
+static void finish(struct gy_blocks *blocks, struct batch_slot *slot)
 {
     struct gy_block_gpu *gpu = slot->gpu;
     if (gpu == NULL) {
@@ -364,7 +364,7 @@ void gy_blocks_finish(struct gy_blocks *blocks)
 }
 
 /* Room for so many records, and for a piece of each shard that is not full. */
-static bool make_room(struct slot *slot, uint32_t keys, uint32_t parts)
+static bool make_room(struct batch_slot *slot, uint32_t keys, uint32_t parts)
 {
     if (slot->key_room < keys) {
         size_t pieces = (size_t)keys / PIECE + GY_BLOCK_SHARDS;
@@ -406,7 +406,7 @@ static bool meet_sm(struct gy_blocks *blocks, struct gy_block_gpu *gpu, uint32_t
     return true;
 }
 
-static struct slot *next_slot(struct gy_blocks *blocks)
+static struct batch_slot *next_slot(struct gy_blocks *blocks)
 {
     return &blocks->slots[blocks->added % SLOTS];
 }
@@ -416,7 +416,7 @@ bool gy_blocks_open(struct gy_blocks *blocks, const struct gy_cta_batch *batch)
     if (batch->used < SMALL || batch->used > LARGE) { /* it is alone */
         gy_blocks_finish(blocks);
     }
-    struct slot *slot = next_slot(blocks);
+    struct batch_slot *slot = next_slot(blocks);
     finish(blocks, slot);
     if (!make_room(slot, batch->used, batch->launch_count)) {
         return false;
@@ -429,7 +429,7 @@ bool gy_blocks_open(struct gy_blocks *blocks, const struct gy_cta_batch *batch)
 }
 
 /* The next piece of a shard. */
-static void begin_piece(struct slot *slot, struct bin *bin)
+static void begin_piece(struct batch_slot *slot, struct bin *bin)
 {
     uint32_t piece = slot->pieces++;
     if (bin->at == NULL) {
@@ -446,7 +446,7 @@ static void begin_piece(struct slot *slot, struct bin *bin)
 struct gy_block_extent gy_blocks_put(struct gy_blocks *blocks, const struct gy_cta_batch *batch,
                                      const struct gy_cta_launch *launch)
 {
-    struct slot *slot = next_slot(blocks);
+    struct batch_slot *slot = next_slot(blocks);
     struct bin *bins = slot->bins;
     struct gy_block_extent extent = {UINT64_MAX, 0, 0};
     uint32_t kernel = launch->kernel, place = launch->first;
@@ -470,7 +470,7 @@ struct gy_block_extent gy_blocks_put(struct gy_blocks *blocks, const struct gy_c
 }
 
 /* All is dealt out: count the shards' keys, see that the SMs have lines. */
-static void close_bins(struct gy_blocks *blocks, struct slot *slot)
+static void close_bins(struct gy_blocks *blocks, struct batch_slot *slot)
 {
     for (uint32_t s = 0; s < GY_BLOCK_SHARDS; s++) {
         struct bin *bin = &slot->bins[s];
@@ -487,7 +487,7 @@ static void close_bins(struct gy_blocks *blocks, struct slot *slot)
 void gy_blocks_add(struct gy_blocks *blocks, struct gy_block_gpu *gpu, const struct gy_block_info *info)
 {
     struct gy_residents *residents = &gpu->residents;
-    struct slot *slot = next_slot(blocks);
+    struct batch_slot *slot = next_slot(blocks);
     bool has_room = gy_residents_have_room(residents, info->end_ns);
     if (!has_room) {
         gy_blocks_finish(blocks); /* but for this one, which has no GPU yet */

@@ -8,8 +8,8 @@
 #include "base/alloc.h"
 #include "profile/blocks.h"
 #include "profile/kernel_names.h"
-#include "profile/lane.h"
 #include "profile/sm_times.h"
+#include "profile/track_row.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@
 struct stack {
     struct stack *next;
     gy_pftrace_track number;
-    struct gy_lane slices;
+    struct gy_track_row slices;
 };
 
 struct gpu {
@@ -48,7 +48,7 @@ static void stack_destroy(struct stack *stack)
 {
     while (stack != NULL) {
         struct stack *next = stack->next;
-        gy_lane_fini(&stack->slices);
+        gy_track_row_fini(&stack->slices);
         gy_free(stack);
         stack = next;
     }
@@ -82,12 +82,12 @@ static gy_pftrace_track stack_take(struct gy_cta_tracks *tracks, struct stack **
                                    uint64_t begin_ns, uint64_t end_ns)
 {
     for (; *stack != NULL; stack = &(*stack)->next) {
-        if (gy_lane_take(&(*stack)->slices, begin_ns, end_ns)) {
+        if (gy_track_row_take(&(*stack)->slices, begin_ns, end_ns)) {
             return (*stack)->number;
         }
     }
     struct stack *more = gy_zalloc(sizeof(*more));
-    if (more == NULL || !gy_lane_take(&more->slices, begin_ns, end_ns)) {
+    if (more == NULL || !gy_track_row_take(&more->slices, begin_ns, end_ns)) {
         gy_free(more);
         return 0;
     }

@@ -46,11 +46,11 @@ void gy_gpu_clock_compare(struct gy_gpu_clock *clock, const struct gy_gpu_clock 
 }
 
 /* An interval of host times of one GPU time. */
-struct interval {
+struct host_interval {
     int64_t low, high;
 };
 
-static bool intersect(struct interval *a, struct interval b)
+static bool intersect(struct host_interval *a, struct host_interval b)
 {
     a->low = b.low > a->low ? b.low : a->low;
     a->high = b.high < a->high ? b.high : a->high;
@@ -58,21 +58,21 @@ static bool intersect(struct interval *a, struct interval b)
 }
 
 /* What a point that is `distance` away in GPU time says. */
-static struct interval seen_from(uint64_t host_ns, uint64_t bound_ns, int64_t distance,
-                                 const struct gy_gpu_clock *rates)
+static struct host_interval seen_from(uint64_t host_ns, uint64_t bound_ns, int64_t distance,
+                                      const struct gy_gpu_clock *rates)
 {
     int64_t middle = (int64_t)host_ns + distance + (int64_t)((double)distance * (rates->rate - 1));
     double far = (double)(distance < 0 ? -distance : distance) * rates->drift;
     int64_t bound = (int64_t)bound_ns + (int64_t)far + 1;
-    return (struct interval){middle - bound, middle + bound};
+    return (struct host_interval){middle - bound, middle + bound};
 }
 
-static uint64_t middle_of(struct interval i)
+static uint64_t middle_of(struct host_interval i)
 {
     return (uint64_t)(i.low + (i.high - i.low) / 2);
 }
 
-static uint64_t half_of(struct interval i)
+static uint64_t half_of(struct host_interval i)
 {
     return (uint64_t)(i.high - i.low) / 2 + 1;
 }
@@ -80,10 +80,10 @@ static uint64_t half_of(struct interval i)
 bool gy_gpu_clock_follow(struct gy_gpu_clock *clock, const struct gy_gpu_clock *earlier)
 {
     int64_t distance = (int64_t)(clock->gpu_ns - earlier->gpu_ns);
-    struct interval late = seen_from(clock->host_ns, clock->bound_ns, 0, clock);
-    struct interval early = seen_from(earlier->host_ns, earlier->bound_ns, 0, clock);
-    struct interval from_early = seen_from(earlier->host_ns, earlier->bound_ns, distance, clock);
-    struct interval from_late = seen_from(clock->host_ns, clock->bound_ns, -distance, clock);
+    struct host_interval late = seen_from(clock->host_ns, clock->bound_ns, 0, clock);
+    struct host_interval early = seen_from(earlier->host_ns, earlier->bound_ns, 0, clock);
+    struct host_interval from_early = seen_from(earlier->host_ns, earlier->bound_ns, distance, clock);
+    struct host_interval from_late = seen_from(clock->host_ns, clock->bound_ns, -distance, clock);
     if (distance <= 0 || !intersect(&late, from_early) || !intersect(&early, from_late)) {
         return false;
     }

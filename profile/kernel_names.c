@@ -10,16 +10,16 @@
 #include <stdatomic.h>
 #include <string.h>
 
-struct name {
+struct kernel_name {
     const char *text;      /* immutable */
     atomic_bool is_silent; /* atomic; written with `lock` held */
 };
 
 /* The names of one call, in one block behind the struct; never freed before the process ends. */
-struct range {
-    struct range *next; /* immutable */
+struct kernel_range {
+    struct kernel_range *next; /* immutable */
     uint32_t first, count;
-    struct name names[];
+    struct kernel_name names[];
 };
 
 /* The kernels of one load of a module. */
@@ -29,14 +29,14 @@ struct module {
     bool is_silent;
 };
 
-static _Atomic(struct range *) ranges; /* atomic: newest first; only grows */
+static _Atomic(struct kernel_range *) ranges; /* atomic: newest first; only grows */
 static gy_mutex lock = {PTHREAD_MUTEX_INITIALIZER, GY_RANK_LEAF};
 static uint32_t given_out = GY_KERNEL_COPIES + 1; /* guarded by lock: the next number */
 static struct module *modules;                    /* guarded by lock */
 
-static const struct name *name_of(uint32_t kernel)
+static const struct kernel_name *name_of(uint32_t kernel)
 {
-    const struct range *range = atomic_load_explicit(&ranges, memory_order_acquire);
+    const struct kernel_range *range = atomic_load_explicit(&ranges, memory_order_acquire);
     for (; range != NULL; range = range->next) {
         if (kernel - range->first < range->count) {
             return &range->names[kernel - range->first];
@@ -50,13 +50,13 @@ const char *gy_kernel_name(uint32_t kernel)
     if (kernel == GY_KERNEL_COPIES) {
         return "batched copies";
     }
-    const struct name *name = name_of(kernel);
+    const struct kernel_name *name = name_of(kernel);
     return name != NULL ? name->text : "(not registered)";
 }
 
 bool gy_kernel_is_silent(uint32_t kernel)
 {
-    const struct name *name = name_of(kernel);
+    const struct kernel_name *name = name_of(kernel);
     return name != NULL && atomic_load_explicit(&name->is_silent, memory_order_relaxed);
 }
 
@@ -77,7 +77,7 @@ static bool has_kernel(const struct module *module, const char *name)
     return false;
 }
 
-static void judge_locked(struct range *range) GY_REQUIRES(lock)
+static void judge_locked(struct kernel_range *range) GY_REQUIRES(lock)
 {
     for (uint32_t i = 0; i < range->count; i++) {
         bool silent = false, speaks = false;
@@ -92,7 +92,7 @@ static void judge_locked(struct range *range) GY_REQUIRES(lock)
 
 static void judge_all_locked(void) GY_REQUIRES(lock)
 {
-    struct range *range = atomic_load_explicit(&ranges, memory_order_relaxed);
+    struct kernel_range *range = atomic_load_explicit(&ranges, memory_order_relaxed);
     for (; range != NULL; range = range->next) {
         judge_locked(range);
     }
@@ -130,14 +130,14 @@ void gy_kernel_names_remove_module(const char *const *names)
 
 /* ---- registering -------------------------------------------------------------------------------- */
 
-static struct range *copy_names(const char *const *names, uint32_t count)
+static struct kernel_range *copy_names(const char *const *names, uint32_t count)
 {
-    size_t bytes = sizeof(struct range) + count * sizeof(struct name);
+    size_t bytes = sizeof(struct kernel_range) + count * sizeof(struct kernel_name);
     size_t at = bytes;
     for (uint32_t i = 0; i < count; i++) {
         bytes += strlen(names[i]) + 1;
     }
-    struct range *range = gy_zalloc(bytes);
+    struct kernel_range *range = gy_zalloc(bytes);
     if (range == NULL) {
         return NULL;
     }
@@ -164,7 +164,7 @@ gantry_status gantry_profile_register_kernels(const char *const *names, uint32_t
                            i);
         }
     }
-    struct range *range = copy_names(names, count);
+    struct kernel_range *range = copy_names(names, count);
     if (range == NULL) {
         return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "no memory for names of kernels");
     }

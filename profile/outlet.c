@@ -7,9 +7,10 @@
 /* Chunks; those who wait for them are woken up afterwards. */
 #define WRITTEN_AT_ONCE 8u
 
-static struct gy_chunk *make_chunk(const struct gy_outlet *outlet)
+static struct gy_outlet_chunk *make_chunk(const struct gy_outlet *outlet)
 {
-    struct gy_chunk *chunk = gy_alloc_aligned(sizeof(*chunk), 64); /* not touched before there is a use */
+    struct gy_outlet_chunk *chunk =
+        gy_alloc_aligned(sizeof(*chunk), 64); /* not touched before there is a use */
     if (chunk == NULL) {
         return NULL;
     }
@@ -24,7 +25,7 @@ static struct gy_chunk *make_chunk(const struct gy_outlet *outlet)
     return chunk;
 }
 
-static void free_chunk(struct gy_chunk *chunk)
+static void free_chunk(struct gy_outlet_chunk *chunk)
 {
     if (chunk != NULL) {
         gy_free(chunk->packed);
@@ -35,13 +36,13 @@ static void free_chunk(struct gy_chunk *chunk)
 static void free_chunks(struct gy_outlet *outlet)
 {
     while (outlet->free != NULL) {
-        struct gy_chunk *next = outlet->free->next;
+        struct gy_outlet_chunk *next = outlet->free->next;
         free_chunk(outlet->free);
         outlet->free = next;
     }
 }
 
-static void add_free(struct gy_outlet *outlet, struct gy_chunk *chunk) GY_REQUIRES(outlet->lock)
+static void add_free(struct gy_outlet *outlet, struct gy_outlet_chunk *chunk) GY_REQUIRES(outlet->lock)
 {
     chunk->used = 0;
     chunk->packed_bytes = 0;
@@ -56,7 +57,7 @@ static bool make_first_chunks(struct gy_outlet *outlet)
     bool good = true;
     gy_mutex_lock(&outlet->lock);
     for (; outlet->made < 3 && good; outlet->made += good) {
-        struct gy_chunk *chunk = make_chunk(outlet);
+        struct gy_outlet_chunk *chunk = make_chunk(outlet);
         good = chunk != NULL;
         if (good) {
             add_free(outlet, chunk);
@@ -104,7 +105,7 @@ static void make_more(struct gy_outlet *outlet) GY_REQUIRES(outlet->lock)
     }
     outlet->made++;
     gy_mutex_unlock(&outlet->lock); /* the allocator may be the application's */
-    struct gy_chunk *chunk = make_chunk(outlet);
+    struct gy_outlet_chunk *chunk = make_chunk(outlet);
     gy_mutex_lock(&outlet->lock);
     if (chunk == NULL) { /* do with what there is */
         outlet->most = --outlet->made;
@@ -114,12 +115,12 @@ static void make_more(struct gy_outlet *outlet) GY_REQUIRES(outlet->lock)
 }
 
 /* A chunk for the ticket; NULL when it has to wait. */
-static struct gy_chunk *take_free(struct gy_outlet *outlet, uint64_t ticket) GY_REQUIRES(outlet->lock)
+static struct gy_outlet_chunk *take_free(struct gy_outlet *outlet, uint64_t ticket) GY_REQUIRES(outlet->lock)
 {
     if (outlet->free_count <= (ticket == outlet->turn ? 0 : KEPT_BACK)) {
         make_more(outlet);
     }
-    struct gy_chunk *chunk = NULL;
+    struct gy_outlet_chunk *chunk = NULL;
     if (outlet->free_count > (ticket == outlet->turn ? 0 : KEPT_BACK)) { /* the turn may have changed */
         chunk = outlet->free;
         outlet->free = chunk->next;
@@ -128,9 +129,9 @@ static struct gy_chunk *take_free(struct gy_outlet *outlet, uint64_t ticket) GY_
     return chunk;
 }
 
-struct gy_chunk *gy_outlet_take(struct gy_outlet *outlet, uint64_t ticket)
+struct gy_outlet_chunk *gy_outlet_take(struct gy_outlet *outlet, uint64_t ticket)
 {
-    struct gy_chunk *chunk;
+    struct gy_outlet_chunk *chunk;
     gy_mutex_lock(&outlet->lock);
     while ((chunk = take_free(outlet, ticket)) == NULL) {
         gy_cond_wait(&outlet->moved, &outlet->lock);
@@ -140,9 +141,9 @@ struct gy_chunk *gy_outlet_take(struct gy_outlet *outlet, uint64_t ticket)
 }
 
 /* Take what comes next, some chunks at most, off the places where it waits. */
-static struct gy_chunk *take_next(struct gy_outlet *outlet) GY_REQUIRES(outlet->lock)
+static struct gy_outlet_chunk *take_next(struct gy_outlet *outlet) GY_REQUIRES(outlet->lock)
 {
-    struct gy_chunk *first = NULL, **last = &first;
+    struct gy_outlet_chunk *first = NULL, **last = &first;
     for (uint32_t count = 0; count < WRITTEN_AT_ONCE;) {
         struct gy_outlet_place *place = &outlet->waiting[outlet->turn % GY_OUTLET_TICKETS];
         if (place->first != NULL) {
@@ -164,18 +165,18 @@ static struct gy_chunk *take_next(struct gy_outlet *outlet) GY_REQUIRES(outlet->
 /* Write what comes next, and what waits behind it, unless another thread does. */
 static void write_waiting(struct gy_outlet *outlet) GY_REQUIRES(outlet->lock)
 {
-    struct gy_chunk *first;
+    struct gy_outlet_chunk *first;
     while (!outlet->writing && (first = take_next(outlet)) != NULL) {
         outlet->writing = true;
         gy_mutex_unlock(&outlet->lock);
-        for (struct gy_chunk *chunk = first; chunk != NULL; chunk = chunk->next) {
+        for (struct gy_outlet_chunk *chunk = first; chunk != NULL; chunk = chunk->next) {
             gy_trace_file_write(&outlet->file, chunk->packed_bytes != 0 ? chunk->packed : chunk->bytes,
                                 chunk->packed_bytes != 0 ? chunk->packed_bytes : chunk->used);
         }
         gy_mutex_lock(&outlet->lock);
         outlet->writing = false;
         while (first != NULL) {
-            struct gy_chunk *next = first->next;
+            struct gy_outlet_chunk *next = first->next;
             add_free(outlet, first);
             first = next;
         }
@@ -183,7 +184,7 @@ static void write_waiting(struct gy_outlet *outlet) GY_REQUIRES(outlet->lock)
     }
 }
 
-void gy_outlet_put(struct gy_outlet *outlet, uint64_t ticket, struct gy_chunk *chunk, bool last)
+void gy_outlet_put(struct gy_outlet *outlet, uint64_t ticket, struct gy_outlet_chunk *chunk, bool last)
 {
     uint32_t at = ticket % GY_OUTLET_TICKETS;
     if (outlet->file.compresses) {
@@ -202,7 +203,7 @@ void gy_outlet_put(struct gy_outlet *outlet, uint64_t ticket, struct gy_chunk *c
     gy_mutex_unlock(&outlet->lock);
 }
 
-gantry_status gy_outlet_close(struct gy_outlet *outlet, struct gy_chunk *left, uint64_t *bytes)
+gantry_status gy_outlet_close(struct gy_outlet *outlet, struct gy_outlet_chunk *left, uint64_t *bytes)
 {
     gantry_status status = gy_trace_file_close(&outlet->file, bytes);
     free_chunk(left);

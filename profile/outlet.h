@@ -19,8 +19,8 @@
 #define GY_OUTLET_TICKETS 256u /* whose bytes are not all in the file yet */
 #define GY_OUTLET_NO_TICKET UINT64_MAX
 
-struct gy_chunk {
-    struct gy_chunk *next;
+struct gy_outlet_chunk {
+    struct gy_outlet_chunk *next;
     size_t used;
     uint8_t *packed;     /* deflated; NULL: the trace is not compressed */
     size_t packed_bytes; /* 0: `bytes` are what goes into the file */
@@ -29,20 +29,20 @@ struct gy_chunk {
 
 /* What has been handed over for a ticket; guarded by the outlet's lock. */
 struct gy_outlet_place {
-    struct gy_chunk *first, *last;
+    struct gy_outlet_chunk *first, *last;
     bool complete;
 };
 
 struct gy_outlet {
-    struct gy_trace_file file; /* guarded by `writing` */
-    gy_mutex lock;             /* rank LEAF */
-    gy_cond moved;             /* with lock: a chunk is free, or the turn has changed */
-    struct gy_chunk *free;     /* guarded by lock */
-    uint32_t free_count;       /* guarded by lock */
-    uint32_t made, most;       /* guarded by lock: chunks; `most` falls when there is no memory */
-    bool writing;              /* guarded by lock: a thread is at the file */
-    uint64_t given;            /* guarded by lock: tickets */
-    uint64_t turn;             /* guarded by lock: the ticket whose bytes come next */
+    struct gy_trace_file file;    /* guarded by `writing` */
+    gy_mutex lock;                /* rank LEAF */
+    gy_cond moved;                /* with lock: a chunk is free, or the turn has changed */
+    struct gy_outlet_chunk *free; /* guarded by lock */
+    uint32_t free_count;          /* guarded by lock */
+    uint32_t made, most;          /* guarded by lock: chunks; `most` falls when there is no memory */
+    bool writing;                 /* guarded by lock: a thread is at the file */
+    uint64_t given;               /* guarded by lock: tickets */
+    uint64_t turn;                /* guarded by lock: the ticket whose bytes come next */
     struct gy_outlet_place waiting[GY_OUTLET_TICKETS]; /* guarded by lock; by ticket, modulo */
 };
 
@@ -55,14 +55,14 @@ GANTRY_MUST_CHECK gantry_status gy_outlet_open(struct gy_outlet *outlet, const c
 uint64_t gy_outlet_ticket(struct gy_outlet *outlet);
 
 /* An empty chunk for bytes of a ticket, or of one that is yet to be asked for (NO_TICKET).  Waits for it. */
-struct gy_chunk *gy_outlet_take(struct gy_outlet *outlet, uint64_t ticket);
+struct gy_outlet_chunk *gy_outlet_take(struct gy_outlet *outlet, uint64_t ticket);
 
 /* Hand over a chunk of whole packets; with `last` the ticket has no more.  May write to the file. */
-void gy_outlet_put(struct gy_outlet *outlet, uint64_t ticket, struct gy_chunk *chunk, bool last);
+void gy_outlet_put(struct gy_outlet *outlet, uint64_t ticket, struct gy_outlet_chunk *chunk, bool last);
 
 /* Close and free.  All tickets have been completed, and all chunks handed over but `left` (may be NULL),
  * which is freed.
  * @retval GANTRY_ERR_IO  now or at an earlier write */
-gantry_status gy_outlet_close(struct gy_outlet *outlet, struct gy_chunk *left, uint64_t *bytes);
+gantry_status gy_outlet_close(struct gy_outlet *outlet, struct gy_outlet_chunk *left, uint64_t *bytes);
 
 #endif

@@ -58,7 +58,7 @@ struct name {
 
 struct gy_pftrace {
     struct gy_outlet outlet;
-    struct gy_chunk *chunk; /* what is not handed over yet */
+    struct gy_outlet_chunk *chunk; /* what is not handed over yet */
     int32_t pid;
     uint64_t tracks;                      /* made so far: the last uuid */
     uint64_t stages;                      /* written so far: the last event's id */

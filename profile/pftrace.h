@@ -79,7 +79,7 @@ struct gy_pftrace_slice {
     } arguments[GY_PFTRACE_SLICE_ARGUMENTS];
 };
 
-/* A slice, host time; what may share a track says profile/lane.h. */
+/* A slice, host time; what may share a track says profile/track_row.h. */
 void gy_pftrace_add_slice(struct gy_pftrace *trace, const struct gy_pftrace_slice *slice);
 void gy_pftrace_add_count(struct gy_pftrace *trace, gy_pftrace_track counter, uint64_t time_ns,
                           uint64_t value);

@@ -4,7 +4,7 @@
 #include "profile/tracks.h"
 
 #include "base/alloc.h"
-#include "profile/lane.h"
+#include "profile/track_row.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 struct lane {
     struct lane *next;
     gy_pftrace_track number;
-    struct gy_lane slices;
+    struct gy_track_row slices;
 };
 
 struct track {
@@ -46,7 +46,7 @@ static void track_destroy(struct track *track)
 {
     while (track->lanes != NULL) {
         struct lane *next = track->lanes->next;
-        gy_lane_fini(&track->lanes->slices);
+        gy_track_row_fini(&track->lanes->slices);
         gy_free(track->lanes);
         track->lanes = next;
     }
@@ -112,12 +112,12 @@ static struct lane *lane_for(struct gy_tracks *tracks, struct track *track, cons
 {
     struct lane **link = &track->lanes;
     for (; *link != NULL; link = &(*link)->next) {
-        if (gy_lane_take(&(*link)->slices, span->begin_ns, span->end_ns)) {
+        if (gy_track_row_take(&(*link)->slices, span->begin_ns, span->end_ns)) {
             return *link;
         }
     }
     struct lane *lane = gy_zalloc(sizeof(*lane));
-    if (lane == NULL || !gy_lane_take(&lane->slices, span->begin_ns, span->end_ns)) {
+    if (lane == NULL || !gy_track_row_take(&lane->slices, span->begin_ns, span->end_ns)) {
         gy_free(lane);
         return NULL;
     }

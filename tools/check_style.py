@@ -62,6 +62,7 @@ class Checker:
         self.root = root
         self.errors = []
         self.warnings = []
+        self.tags = {}  # of structs, enums and unions of the library: where each is defined
 
     def error(self, path, line, rule, text):
         self.errors.append(f"{path}:{line}: {rule}: {text}")
@@ -90,6 +91,7 @@ class Checker:
                 self.check_public_docs(path, text)
             if room_of(path) in LAYERS and library(path):
                 self.check_guards(path, text, code)
+                self.check_tags(path, code)
 
     # ---- any text file
 
@@ -222,6 +224,16 @@ class Checker:
             block = text[:match.start()].rsplit("\n\n", 1)[-1]
             if "@retval" not in block and "tatuses as" not in block:
                 self.error(path, number, "retval", f"{match.group(1)}() does not list its statuses")
+
+    def check_tags(self, path, code):
+        """A tag is defined once in the library, so that any two of its headers can be included together, and
+        a search for a name finds one thing."""
+        for number, line in enumerate(code.split("\n"), 1):
+            match = re.match(r"\s*(?:typedef |static |const )*(?:struct|enum|union)\s+(?:_Alignas\(\w+\)\s+)?(\w+)\s*\{[^\\]*$", line)
+            if match:
+                first = self.tags.setdefault(match.group(1), f"{path}:{number}")
+                if first != f"{path}:{number}":
+                    self.error(path, number, "tag", f"{match.group(1)} is defined in {first}, too")
 
     def check_guards(self, path, text, code):
         """Every field of a struct with a mutex says who may touch it."""

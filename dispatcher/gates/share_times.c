@@ -1,7 +1,7 @@
 /* What segments have used: GDB's part of shares.h. */
 #include "dispatcher/gates/shares.h"
 
-struct interval {
+struct gpu_interval {
     double begin, end;
 };
 
@@ -22,7 +22,7 @@ static bool elapsed(struct gy_shares *shares, CUevent from, CUevent to, double *
 /* The times of a segment on the axis of the lane, in order of their begins.  They are taken from its own
  * first begin, since the distance of two events comes as a float.  The last end becomes the new base. */
 static uint32_t read_times(struct gy_shares *shares, struct gy_lane *lane, struct gy_share_segment *segment,
-                           struct interval *out)
+                           struct gpu_interval *out)
 {
     uint32_t first =
         segment->streams.pool != 0 ? (uint32_t)__builtin_ctzll(segment->streams.pool) : GY_SHARE_ORIGIN;
@@ -34,7 +34,7 @@ static uint32_t read_times(struct gy_shares *shares, struct gy_lane *lane, struc
     origin += lane->base_ns;
     for (uint32_t i = first; i < GY_SHARE_STREAMS; i++) {
         uint32_t k = count;
-        struct interval one = {0, 0};
+        struct gpu_interval one = {0, 0};
         if (!has_stream(&segment->streams, i)) {
             continue;
         }
@@ -62,7 +62,7 @@ static uint32_t read_times(struct gy_shares *shares, struct gy_lane *lane, struc
 /* How long the streams were busy in it, each moment once, and none that an earlier segment has paid for. */
 static double busy_time(struct gy_shares *shares, struct gy_lane *lane, struct gy_share_segment *segment)
 {
-    struct interval times[GY_SHARE_STREAMS];
+    struct gpu_interval times[GY_SHARE_STREAMS];
     uint32_t count = read_times(shares, lane, segment, times);
     double busy = 0;
     for (uint32_t i = 0; i < count; i++) {
@@ -92,7 +92,7 @@ static void note_usage(struct gy_account *account, double used)
 {
     uint64_t now = gy_share_now();
     gy_mutex_lock(&account->lock);
-    gy_usage_add(&account->usage, now, used);
+    gy_gpu_usage_add(&account->usage, now, used);
     account->longest = used > account->longest ? used : account->longest;
     account->groups++;
     gy_mutex_unlock(&account->lock);

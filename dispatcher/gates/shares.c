@@ -108,7 +108,7 @@ static void begin_account(struct gy_account *account, double rate, const gantry_
     atomic_store(&account->throttled_ns, 0);
     gy_bucket_init(&account->bucket, rate, burst, now);
     gy_mutex_lock(&account->lock);
-    gy_usage_init(&account->usage, now);
+    gy_gpu_usage_init(&account->usage, now);
     account->longest = 0;
     account->groups = 0;
     gy_mutex_unlock(&account->lock);
@@ -333,7 +333,7 @@ void gy_account_usage(struct gy_account *account, gantry_share_usage *out)
 {
     uint64_t now = gy_share_now();
     gy_mutex_lock(&account->lock);
-    gy_usage_add(&account->usage, now, 0);
+    gy_gpu_usage_add(&account->usage, now, 0);
     *out = (gantry_share_usage){.struct_size = sizeof(*out),
                                 .target = account->rate,
                                 .used_ns = (uint64_t)account->usage.used_ns,

@@ -77,7 +77,7 @@ struct gy_account {
     _Atomic(bool) is_open;          /* atomic; false: free to be taken */
     _Atomic(uint64_t) throttled_ns; /* atomic; written by GD */
     gy_mutex lock;                  /* rank LEAF */
-    struct gy_usage usage;          /* guarded by lock */
+    struct gy_gpu_usage usage;      /* guarded by lock */
     double longest;                 /* guarded by lock; segment, ns of the device */
     uint64_t groups;                /* guarded by lock; segments collected */
     struct gy_lane *lanes[GANTRY_PARTITIONS_MAX]; /* immutable; a partition's has one, a manager's all */

@@ -11,22 +11,23 @@
 #define MOST_PARAMETERS 64
 
 /* What a call is, with the names of its numbers. */
-struct kind {
+struct call_kind {
     const char *name;
     const char *numbers[NUMBERS]; /* up to the first NULL */
     bool as_address[NUMBERS];
 };
 
-static const struct kind KERNEL = {
+static const struct call_kind KERNEL = {
     "kernel", {"grid.x", "grid.y", "grid.z", "block.x", "block.y", "block.z", "shared_bytes"}, {false}};
-static const struct kind COPY = {"copy", {"its target", "its source", "its bytes"}, {true, true, false}};
-static const struct kind FILL = {"fill", {"its address", "its pattern", "its bytes"}, {true, true, false}};
-static const struct kind BATCH = {
+static const struct call_kind COPY = {"copy", {"its target", "its source", "its bytes"}, {true, true, false}};
+static const struct call_kind FILL = {
+    "fill", {"its address", "its pattern", "its bytes"}, {true, true, false}};
+static const struct call_kind BATCH = {
     "batched copy", {"its target", "its source", "its bytes", "its type", "its pattern"}, {true, true}};
-static const struct kind COMPLETION = {"completion", {"its task"}, {true}};
+static const struct call_kind COMPLETION = {"completion", {"its task"}, {true}};
 
 struct gy_noted_call {
-    const struct kind *kind;
+    const struct call_kind *kind;
     const char *name; /* of the kernel: the image's; else "" */
     uint64_t numbers[NUMBERS];
     size_t values; /* where its parameters' values begin */

@@ -15,19 +15,19 @@
 #define SLOT_SHIFT 4
 #define SLOT_MASK 0xfffffffu
 
-struct slot {
+struct handle_slot {
     struct gy_emu_object *object; /* NULL: free */
     uint32_t generation;
     uint32_t next_free;
     enum gy_emu_kind kind; /* of the last owner */
 };
 
-static struct slot *chunks[CHUNKS];
+static struct handle_slot *chunks[CHUNKS];
 static uint32_t slots_used; /* slots ever handed out */
 static uint32_t first_free = NO_SLOT;
 static long live[GY_EMU_KIND_COUNT];
 
-static struct slot *slot_at(uint32_t index)
+static struct handle_slot *slot_at(uint32_t index)
 {
     return &chunks[index / CHUNK_SLOTS][index % CHUNK_SLOTS];
 }
@@ -44,7 +44,7 @@ static uint32_t take_slot(void)
         return NO_SLOT;
     }
     if (chunks[chunk] == NULL) {
-        chunks[chunk] = gy_zalloc_array(CHUNK_SLOTS, sizeof(struct slot));
+        chunks[chunk] = gy_zalloc_array(CHUNK_SLOTS, sizeof(struct handle_slot));
         if (chunks[chunk] == NULL) {
             return NO_SLOT;
         }
@@ -58,7 +58,7 @@ CUresult gy_emu_handle_open(enum gy_emu_kind kind, struct gy_emu_object *object)
     if (index == NO_SLOT) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    struct slot *slot = slot_at(index);
+    struct handle_slot *slot = slot_at(index);
     slot->object = object;
     slot->kind = kind;
     live[kind]++;
@@ -68,7 +68,7 @@ CUresult gy_emu_handle_open(enum gy_emu_kind kind, struct gy_emu_object *object)
 }
 
 /* The slot a number points to, NULL when it cannot be a handle of `kind`. */
-static struct slot *decode(enum gy_emu_kind kind, const void *handle, uint32_t *generation)
+static struct handle_slot *decode(enum gy_emu_kind kind, const void *handle, uint32_t *generation)
 {
     uintptr_t value = (uintptr_t)handle;
     uint32_t index = (uint32_t)(value >> SLOT_SHIFT) & SLOT_MASK;
@@ -83,7 +83,7 @@ static struct slot *decode(enum gy_emu_kind kind, const void *handle, uint32_t *
 void gy_emu_handle_close(struct gy_emu_object *object)
 {
     uint32_t index = ((uint32_t)(object->handle >> SLOT_SHIFT) & SLOT_MASK) - 1;
-    struct slot *slot = slot_at(index);
+    struct handle_slot *slot = slot_at(index);
     live[slot->kind]--;
     slot->object = NULL;
     slot->generation = (slot->generation + 1) & GENERATION_MASK;
@@ -95,7 +95,7 @@ void gy_emu_handle_close(struct gy_emu_object *object)
 void *gy_emu_handle_find(enum gy_emu_kind kind, const void *handle)
 {
     uint32_t generation;
-    struct slot *slot = decode(kind, handle, &generation);
+    struct handle_slot *slot = decode(kind, handle, &generation);
     if (slot == NULL || slot->generation != generation || slot->kind != kind) {
         return NULL;
     }
@@ -105,7 +105,7 @@ void *gy_emu_handle_find(enum gy_emu_kind kind, const void *handle)
 bool gy_emu_handle_is_stale(enum gy_emu_kind kind, const void *handle)
 {
     uint32_t generation;
-    struct slot *slot = decode(kind, handle, &generation);
+    struct handle_slot *slot = decode(kind, handle, &generation);
     return slot != NULL && slot->generation > generation;
 }
 
@@ -117,7 +117,7 @@ long gy_emu_handle_live(enum gy_emu_kind kind)
 struct gy_emu_object *gy_emu_handle_next(enum gy_emu_kind kind, uint32_t *cursor)
 {
     while (*cursor < slots_used) {
-        struct slot *slot = slot_at((*cursor)++);
+        struct handle_slot *slot = slot_at((*cursor)++);
         if (slot->object != NULL && slot->kind == kind) {
             return slot->object;
         }

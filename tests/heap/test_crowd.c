@@ -163,7 +163,7 @@ static uintptr_t empty(struct worker *w, struct slot *slot, uintptr_t address)
     if (!slot->is_large) {
         count_in_pages(c, address, slot->made, -1);
     }
-    struct gy_region *region = gy_granules_find(&c->map, address);
+    struct gy_heap_region *region = gy_granules_find(&c->map, address);
     bool freed = region != NULL && gy_kind_free(&c->kind, region, address);
     atomic_fetch_add(&c->refused_frees, freed ? 0 : 1);
     atomic_fetch_add(&c->frees, freed ? 1 : 0);

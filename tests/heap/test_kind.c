@@ -34,7 +34,7 @@ static void open_kind(struct fixture *f, size_t slab_bytes, size_t limit_bytes, 
 
 static bool free_block(struct fixture *f, uintptr_t address)
 {
-    struct gy_region *region = gy_granules_find(&f->map, address);
+    struct gy_heap_region *region = gy_granules_find(&f->map, address);
     return region != NULL && gy_kind_free(&f->kind, region, address);
 }
 
@@ -202,12 +202,12 @@ static void test_addresses_that_start_no_block_are_refused(void **state)
         assert_ok(allocate(&f, sizes[i], &block));
         static const size_t offsets[] = {1, 8, 255, 256, 4096, 8192};
         for (size_t k = 0; k < sizeof(offsets) / sizeof(offsets[0]) && offsets[k] < sizes[i]; k++) {
-            struct gy_region *region = gy_granules_find(&f.map, block + offsets[k]);
+            struct gy_heap_region *region = gy_granules_find(&f.map, block + offsets[k]);
             assert_false(free_block(&f, block + offsets[k]));
             assert_int_equal(gy_kind_resize(&f.kind, region, block + offsets[k], 1), GANTRY_ERR_NOT_FOUND);
             assert_true(gy_kind_contain(&f.kind, region, block + offsets[k]));
         }
-        struct gy_region *region = gy_granules_find(&f.map, block);
+        struct gy_heap_region *region = gy_granules_find(&f.map, block);
         assert_true(gy_kind_contain(&f.kind, region, block + sizes[i] - 1));
         assert_false(gy_kind_contain(&f.kind, region, block + sizes[i]));
         assert_true(free_block(&f, block));
@@ -226,7 +226,7 @@ static void test_resize_of_small_blocks_stays_in_their_class(void **state)
     uintptr_t block;
     open_kind(&f, 8 * MIB, 0, 64, true);
     assert_ok(allocate(&f, 900, &block));
-    struct gy_region *region = gy_granules_find(&f.map, block);
+    struct gy_heap_region *region = gy_granules_find(&f.map, block);
     assert_ok(gy_kind_resize(&f.kind, region, block, 1024));
     assert_ok(gy_kind_resize(&f.kind, region, block, 1));
     assert_int_equal(stats_of(&f).used_bytes, 1);
@@ -246,7 +246,7 @@ static void test_resize_of_large_blocks_goes_as_far_as_their_neighbour(void **st
     open_kind(&f, 8 * MIB, 0, 64, true);
     assert_ok(allocate(&f, 1 * MIB, &large));
     assert_ok(allocate(&f, 1 * MIB, &wall));
-    struct gy_region *region = gy_granules_find(&f.map, large);
+    struct gy_heap_region *region = gy_granules_find(&f.map, large);
     assert_ok(gy_kind_resize(&f.kind, region, large, 20000));
     assert_int_equal(stats_of(&f).used_bytes, 20000 + 1 * MIB);
     assert_ok(gy_kind_resize(&f.kind, region, large, 1 * MIB));

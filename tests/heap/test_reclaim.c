@@ -181,7 +181,7 @@ static void test_blocks_in_the_place_of_small_ones_are_their_own(void **state)
         assert_ok(gantry_heap_trim(heap, GANTRY_MEMORY_PINNED, SIZE_MAX, NULL)); /* the slabs stay */
         for (int i = 0; i < LARGE; i++) {
             blocks[i] = heap_scene_alloc(heap, GANTRY_MEMORY_PINNED, LARGE_BYTES);
-            struct gy_region *region = gy_granules_find(&heap->map, (uintptr_t)blocks[i]);
+            struct gy_heap_region *region = gy_granules_find(&heap->map, (uintptr_t)blocks[i]);
             assert_non_null(region);
             assert_ptr_equal(region, &region->slab->region);
         }

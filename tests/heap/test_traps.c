@@ -80,7 +80,7 @@ static void free_and_look(void *arg)
 {
     struct freer *freer = arg;
     for (size_t i = 0; i < freer->count; i++) {
-        struct gy_region *region = gy_granules_find(&freer->f->map, freer->blocks[i]);
+        struct gy_heap_region *region = gy_granules_find(&freer->f->map, freer->blocks[i]);
         freer->mixed_up = !gy_kind_free(&freer->f->kind, region, freer->blocks[i]) || freer->mixed_up;
     }
     freer->mixed_up = gives_ours() || freer->mixed_up;

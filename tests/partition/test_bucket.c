@@ -153,18 +153,18 @@ static void test_a_busy_one_catches_up_to_the_ceiling(void **state)
 static void test_usage_finds_the_worst_windows(void **state)
 {
     (void)state;
-    static struct gy_usage u;
-    gy_usage_init(&u, 0);
+    static struct gy_gpu_usage u;
+    gy_gpu_usage_init(&u, 0);
     /* Half of every 10 ms for 12 s, in it one second of nine tenths. */
     for (uint64_t i = 0; i < 1200; i++) {
-        gy_usage_add(&u, i * 10 * MS + MS, i >= 300 && i < 400 ? 9.0 * MS : 5.0 * MS);
+        gy_gpu_usage_add(&u, i * 10 * MS + MS, i >= 300 && i < 400 ? 9.0 * MS : 5.0 * MS);
     }
-    gy_usage_add(&u, 12001 * (uint64_t)MS, 0);
+    gy_gpu_usage_add(&u, 12001 * (uint64_t)MS, 0);
     assert_true(fabs(u.worst[0] - 0.9) < 1e-9);
     assert_true(fabs(u.worst[1] - 0.9) < 1e-9);
     assert_true(fabs(u.worst[2] - 0.54) < 1e-9);
     assert_true(fabs(u.used_ns - (1100 * 5.0 + 100 * 9.0) * MS) < 1);
-    gy_usage_add(&u, 100 * (uint64_t)SECOND, 1.0); /* nothing of before is in a window any more */
+    gy_gpu_usage_add(&u, 100 * (uint64_t)SECOND, 1.0); /* nothing of before is in a window any more */
     assert_true(u.sums[0] == 0 && u.sums[2] == 0);
     assert_true(fabs(u.worst[1] - 0.9) < 1e-9);
 }

@@ -104,7 +104,7 @@ static void run_writer(struct gy_job *job)
     struct numbered_job *mine = (struct numbered_job *)job;
     size_t left = (size_t)mine->number * JOB_BYTES;
     for (;;) {
-        struct gy_chunk *chunk = gy_outlet_take(mine->outlet, mine->ticket);
+        struct gy_outlet_chunk *chunk = gy_outlet_take(mine->outlet, mine->ticket);
         size_t part = left < sizeof(chunk->bytes) ? left : sizeof(chunk->bytes);
         memset(chunk->bytes, (int)(mine->number % 251), part);
         chunk->used = part;

@@ -33,6 +33,14 @@ class CheckStyle(unittest.TestCase):
     def test_empty_tree_is_an_error(self):
         self.assertEqual(check({"picture.png": "x"})[0], 1)
 
+    def test_tags_are_defined_once(self):
+        one, other = "struct gy_a {\n    int b;\n};\nstruct gy_c;\n", "enum gy_a { GY_B };\n"
+        self.assertEqual(check({"heap/a.h": one, "profile/a.h": other}), (1, ["profile/a.h:1: tag"]))
+        self.assertEqual(check({"heap/a.c": one, "heap/b.c": "/* */\nstatic struct gy_a {\n    int c;\n} d;\n"}),
+                         (1, ["heap/b.c:2: tag"]))
+        self.assertEqual(check({"heap/a.h": one, "heap/b.h": "struct gy_a *e(struct gy_a *f);\n"}), (0, []))
+        self.assertEqual(check({"heap/a.h": one, "tests/a.h": other, "bench/a.h": other}), (0, []))
+
     def test_layers(self):
         self.expect("taskman/a.c", '#include "driver/context.h"\n', "1: layer")
         self.expect("base/a.c", '#include "heap/heap.h"\n', "1: layer")
