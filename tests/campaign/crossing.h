@@ -10,8 +10,11 @@
  *   crossing_foreign.c   calls into CUDA that a callback makes by itself
  *   crossing_oracle.c    rules about what was noted
  *   crossing_effects.c   which values took effect
- *   crossing_matrix.c    how often two of them did so together
- *   test_crossings.c     programs one after the other, in processes of their own
+ *   crossing_matrix.c    how often two of them did so together, or three
+ *   crossing_plan.c      which values the next program has
+ *   crossing_jobs.c      programs one after the other, in processes of their own
+ *   crossing_shrink.c    makes a program that failed smaller
+ *   test_crossings.c     what is asked for
  *
  * Nothing here uses the library but through its public headers. */
 #ifndef TESTS_CAMPAIGN_CROSSING_H
@@ -248,6 +251,12 @@ enum cross_promise {
     PROMISE_NEVER_STARTED, /* tasks that no part ever had in it are told so by reset() */
 };
 bool cross_expects(enum cross_promise promise);
+/* Threads that spin: where there are more of them than processors, a program takes ten to fifty times as
+ * long. */
+bool cross_is_dear(int value);
+/* Two values, or three, of different features of which none is listed as above; by a table. */
+bool cross_may_meet(int a, int b);
+bool cross_three_may_meet(int a, int b, int c);
 extern bool cross_everything; /* also what is left out */
 
 /* ---- programs -------------------------------------------------------------------------------- */
@@ -298,12 +307,20 @@ struct cross_program {
     uint64_t group_bytes[GROUPS_MOST];
 };
 
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#define CROSS_SANITIZED true
+#else
+#define CROSS_SANITIZED false
+#endif
+
 struct cross_choice {     /* what is said besides the seed */
     int forced[FEATURES]; /* enum value; -1: drawn */
     uint64_t dropped;     /* nodes */
 };
 
 void cross_program_draw(struct cross_program *program, uint64_t seed, const struct cross_choice *choice);
+/* Whether each feature then has a value that goes with the others. */
+bool cross_choice_fits(uint64_t seed, const struct cross_choice *choice);
 void cross_program_print(const struct cross_program *program, FILE *file);
 /* The same number for the same question about the same program. */
 uint32_t cross_pick(const struct cross_program *program, uint32_t about, uint32_t node, uint32_t below);
@@ -448,19 +465,31 @@ void cross_effects(const struct cross_run *run, struct cross_effects *effects);
 
 /* ---- the matrix ------------------------------------------------------------------------------ */
 
-struct cross_matrix { /* shared by processes */
-    atomic_ullong programs;
-    atomic_uint planned[VALUES], single[VALUES], pairs[VALUES][VALUES];
-};
-void cross_matrix_count(struct cross_matrix *matrix, const struct cross_effects *effects);
-void cross_matrix_print(const struct cross_matrix *matrix, FILE *file);
-/* Pairs that met fewer times than that, and may; prints up to `most` of them. */
-uint32_t cross_matrix_missing(const struct cross_matrix *matrix, uint32_t least, uint32_t most, FILE *file);
-/* One of the pairs that met least, picked by a number. */
-bool cross_matrix_poorest(const struct cross_matrix *matrix, uint32_t least, uint64_t number, int *a, int *b);
+enum { CROSS_TRIPLES_MOST = 200 }; /* more are not counted */
 
-/* Give each feature that is not forced the value that has met those of the others least. */
-void cross_matrix_fill(const struct cross_matrix *matrix, uint32_t least, uint64_t number,
-                       struct cross_choice *choice);
+struct cross_matrix { /* shared by processes */
+    uint32_t least, least_dear,
+        least_triples; /* asked for, written before the first program: of pairs, of pairs
+                          with a dear value, of triples, which 0 does not count */
+    atomic_ullong programs;
+    atomic_uint planned[VALUES], single[VALUES];
+    atomic_uint pairs[VALUES][VALUES], tried[VALUES][VALUES]; /* pairs: [a][b] with a < b */
+    atomic_uchar triples[VALUES][VALUES][VALUES];             /* [a][b][c] with a < b < c */
+};
+void cross_matrix_count(struct cross_matrix *matrix, const struct cross_program *program,
+                        const struct cross_effects *effects);
+uint32_t cross_matrix_met(const struct cross_matrix *matrix, int a, int b);
+uint32_t cross_matrix_least(const struct cross_matrix *matrix, int a, int b); /* that is asked for */
+uint32_t cross_matrix_met_three(const struct cross_matrix *matrix, int a, int b, int c);
+void cross_matrix_print(const struct cross_matrix *matrix, FILE *file);
+/* Pairs and triples that met fewer times than is asked for, and may; prints up to `most` of them. */
+uint32_t cross_matrix_missing(const struct cross_matrix *matrix, uint32_t most, FILE *file);
+uint32_t cross_matrix_missing_triples(const struct cross_matrix *matrix, uint32_t most, FILE *file);
+/* Pairs that are listed as impossible and took effect; prints them. */
+uint32_t cross_matrix_unexpected(const struct cross_matrix *matrix, FILE *file);
+
+/* crossing_plan.c: gives each feature that is not forced the value that has met those of the others least. */
+void cross_plan(struct cross_matrix *matrix, uint64_t number, struct cross_choice *choice);
+void cross_force(struct cross_choice *choice, int value);
 
 #endif

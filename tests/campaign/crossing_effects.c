@@ -89,7 +89,7 @@ static int64_t by_tasks(const struct tally *t, int value)
     case VALUE_POLL:
         return t->polled;
     case VALUE_NO_FAILURE:
-        return t->failed == 0;
+        return t->failed == 0 || t->failed_by != 0;
     case VALUE_CALLBACK:
     case VALUE_BODY:
     case VALUE_REFUSED:

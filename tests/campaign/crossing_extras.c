@@ -61,6 +61,7 @@ static gantry_launch_result launch_body(gantry_launch *launch, void *arg)
         return GANTRY_LAUNCH_FAILED;
     }
     atomic_fetch_add(&e->bodies, 1);
+    atomic_fetch_add(&e->run->looped, 1);
     return GANTRY_LAUNCH_DONE;
 }
 
@@ -134,7 +135,6 @@ static void check_condition(struct cross_run *run, uint32_t step, uint32_t m, ga
     } else if (!whole && bodies != 0) {
         cross_break(run, "step %u, manager %u: a loop outside of the part that was started ran", step, m);
     }
-    atomic_fetch_add(&run->looped, bodies);
     atomic_store(&e->chosen, 0);
 }
 

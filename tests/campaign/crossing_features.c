@@ -5,6 +5,7 @@
 
 struct cross_feature cross_features[FEATURES];
 struct cross_value cross_values[VALUES];
+static bool may_meet[VALUES][VALUES];
 
 struct entry {
     const char *name;
@@ -23,6 +24,7 @@ static const struct entry entries[] = {
 void cross_features_open(void)
 {
     int feature = -1;
+    memset(cross_features, 0, sizeof(cross_features));
     for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++) {
         const struct entry *e = &entries[i];
         if (e->value < 0) {
@@ -34,6 +36,23 @@ void cross_features_open(void)
         f->count++;
         cross_values[e->value] = (struct cross_value){e->name, feature, e->weight};
     }
+    for (int a = 0; a < VALUES; a++) {
+        for (int b = 0; b < VALUES; b++) {
+            may_meet[a][b] = cross_values[a].feature != cross_values[b].feature &&
+                             cross_impossible(a, b) == NULL && cross_not_yet(a, b) == NULL &&
+                             cross_not_yet(a, a) == NULL && cross_not_yet(b, b) == NULL;
+        }
+    }
+}
+
+bool cross_is_dear(int value)
+{
+    return value == VALUE_GPU_SPIN || value == VALUE_CPU_SPIN;
+}
+
+bool cross_may_meet(int a, int b)
+{
+    return may_meet[a][b];
 }
 
 int cross_value_find(const char *text, size_t length)
@@ -76,6 +95,8 @@ static const char frozen_conditions[] = "only frozen graphs run conditions";
 static const char no_memory[] = "a graph with conditions declares no memory";
 static const char no_references[] = "a graph with conditions is frozen without references";
 static const char running_only[] = "it is declared while a graph that is not frozen runs";
+static const char not_again[] =
+    "what a graph with conditions runs is not the same each time, so it is not launched again";
 static const char primary_only[] = "only a primary context has partitions";
 
 static const struct rule impossible[] = {
@@ -86,10 +107,13 @@ static const struct rule impossible[] = {
     {VALUE_REPLAYED, VALUE_ONE_STEP, second_run},
     {VALUE_REPLAYED, VALUE_REBUILT, frozen_only},
     {VALUE_REPLAYED, VALUE_LATE, frozen_only},
+    {VALUE_REPLAYED, VALUE_BRANCH, not_again},
+    {VALUE_REPLAYED, VALUE_LOOP, not_again},
     {VALUE_STABLE, VALUE_REBUILT, frozen_only},
     {VALUE_STABLE, VALUE_LATE, frozen_only},
     {VALUE_GRAPHS, VALUE_SYNCHRONOUS, "synchronous mode uses streams"},
     {VALUE_GRAPHS, VALUE_RECORDED, "recordings use streams"},
+    {VALUE_INVALIDATE, VALUE_UNSTABLE, "only what is stable is launched again"},
     {VALUE_SET_ARG, VALUE_ONE_STEP, second_run},
     {VALUE_INVALIDATE, VALUE_ONE_STEP, second_run},
     {VALUE_SET_ARG, VALUE_REBUILT, "tasks that are submitted anew have their argument anew"},
@@ -149,6 +173,11 @@ static const struct rule impossible[] = {
 const char *cross_impossible(int a, int b)
 {
     return look_up(impossible, sizeof(impossible) / sizeof(impossible[0]), a, b);
+}
+
+bool cross_three_may_meet(int a, int b, int c)
+{
+    return may_meet[a][b] && may_meet[a][c] && may_meet[b][c];
 }
 
 /* ---- what the library is known to do wrong --------------------------------------------------- */

@@ -22,6 +22,7 @@ enum about { /* of a choice; those about one feature have its number above these
              ABOUT_STEPS,
              ABOUT_POLL,
              ABOUT_REFERENCE,
+             ABOUT_SIZE,
              ABOUT_FEATURE = 1000
 };
 
@@ -47,8 +48,7 @@ static bool value_fits(const struct cross_program *program, int value, int featu
         return false;
     }
     for (int f = 0; f < features; f++) {
-        if (f != cross_values[value].feature && (cross_impossible(value, program->value[f]) != NULL ||
-                                                 cross_not_yet(value, program->value[f]) != NULL)) {
+        if (f != cross_values[value].feature && !cross_may_meet(value, program->value[f])) {
             return false;
         }
     }
@@ -62,8 +62,7 @@ static int draw_value(const struct cross_program *program, int feature, const bo
     for (int v = f->first; v < f->first + f->count; v++) {
         bool may = value_fits(program, v, feature);
         for (int other = feature + 1; other < FEATURES && may; other++) {
-            may = !fixed[other] || (cross_impossible(v, program->value[other]) == NULL &&
-                                    cross_not_yet(v, program->value[other]) == NULL);
+            may = !fixed[other] || cross_may_meet(v, program->value[other]);
         }
         fits |= may ? 1U << (v - f->first) : 0;
         sum += may ? cross_values[v].weight : 0;
@@ -95,7 +94,7 @@ static bool values_fit(const struct cross_program *p)
 
 /* Where two features do not go together, the one that was forced, else the earlier one, stays.  What is left
  * for the last ones may be nothing: then all are drawn again. */
-static void draw_values(struct cross_program *p, const struct cross_choice *choice)
+static bool draw_values(struct cross_program *p, const struct cross_choice *choice)
 {
     bool fixed[FEATURES] = {false};
     for (uint32_t attempt = 0; attempt < 20; attempt++) {
@@ -109,12 +108,37 @@ static void draw_values(struct cross_program *p, const struct cross_choice *choi
             }
         }
         if (values_fit(p)) {
-            return;
+            return true;
         }
     }
+    return false;
+}
+
+bool cross_choice_fits(uint64_t seed, const struct cross_choice *choice)
+{
+    struct cross_program p = {.seed = seed};
+    return draw_values(&p, choice);
 }
 
 /* ---- the graph of tasks ---------------------------------------------------------------------- */
+
+/* The first ones of a manager have what most features take: a kernel, a CPU task after it, a kernel after
+ * that, and a CPU task by itself. */
+enum { PATTERN = 4, ALONE_IN_PATTERN = 3 };
+
+static bool is_pattern(const struct cross_program *p, uint32_t i, uint32_t first)
+{
+    return i - first < PATTERN && cross_pick(p, ABOUT_KIND, 1000 + first, 5) != 0;
+}
+
+static void draw_pattern(const struct cross_program *p, struct cross_node *node, uint32_t i, uint32_t at)
+{
+    node->kind = at % 2 == 0 ? KIND_KERNEL : KIND_CPU;
+    if (at != 0 && at != ALONE_IN_PATTERN && !p->nodes[i - 1].dropped) {
+        node->preds[node->pred_count++] = (uint8_t)(i - 1);
+        node->ancestors = p->nodes[i - 1].ancestors | UINT64_C(1) << (i - 1);
+    }
+}
 
 static void draw_kind(const struct cross_program *p, struct cross_node *node, uint32_t i)
 {
@@ -131,28 +155,47 @@ static void draw_preds(const struct cross_program *p, struct cross_node *node, u
     for (uint32_t k = 0; k < wanted && before > 0; k++) {
         uint32_t reach = cross_pick(p, ABOUT_PREDS, i + 100 + k, 3) == 0 || before < 4 ? before : 4;
         uint32_t pred = i - 1 - cross_pick(p, ABOUT_PRED + k, i, reach);
-        if (!p->nodes[pred].dropped && (node->ancestors & UINT64_C(1) << pred) == 0) {
+        bool alone = pred == first + ALONE_IN_PATTERN && is_pattern(p, pred, first);
+        if (!p->nodes[pred].dropped && !alone && (node->ancestors & UINT64_C(1) << pred) == 0) {
             node->preds[node->pred_count++] = (uint8_t)pred;
             node->ancestors |= p->nodes[pred].ancestors | UINT64_C(1) << pred;
         }
     }
 }
 
+static bool is_dear(const struct cross_program *p)
+{
+    return cross_has(p, VALUE_GPU_SPIN) || cross_has(p, VALUE_CPU_SPIN);
+}
+
+/* Programs that are dear are small.  Most others are, too; some are as large as they may be. */
+static uint32_t draw_count(const struct cross_program *p, uint32_t manager)
+{
+    static const uint8_t spinning[] = {0, 3, 1, 0}, small[] = {0, 12, 6, 4}, large[] = {0, 36, 18, 11};
+    bool spins = is_dear(p);
+    bool is_large = cross_pick(p, ABOUT_SIZE, 0, 12) == 0;
+    const uint8_t *most = spins ? spinning : is_large ? large : small;
+    return PATTERN + cross_pick(p, ABOUT_NODES, manager, 1U + most[p->manager_count]);
+}
+
 static void draw_nodes(struct cross_program *p, uint64_t dropped)
 {
-    static const uint8_t most[] = {0, 30, 14, 10};
     uint32_t first = 0;
     p->manager_count = cross_has(p, VALUE_ALONE) ? 1 : cross_has(p, VALUE_TWO_MANAGERS) ? 2 : 3;
     for (uint32_t m = 0; m < p->manager_count; m++) {
-        uint32_t count = 4 + cross_pick(p, ABOUT_NODES, m, most[p->manager_count]);
+        uint32_t count = draw_count(p, m);
         for (uint32_t i = first; i < first + count; i++) {
             struct cross_node *node = &p->nodes[i];
             memset(node, 0, sizeof(*node));
             node->manager = (uint8_t)m;
             node->dropped = (dropped & UINT64_C(1) << i) != 0;
             node->poll = node->tells = node->lets_go = node->group = node->continuation = NOBODY;
-            draw_kind(p, node, i);
-            draw_preds(p, node, i, first);
+            if (is_pattern(p, i, first)) {
+                draw_pattern(p, node, i, i - first);
+            } else {
+                draw_kind(p, node, i);
+                draw_preds(p, node, i, first);
+            }
         }
         first += count;
     }
@@ -209,9 +252,12 @@ static void draw_gpu(const struct cross_program *p, struct cross_node *node, uin
         !cross_has(p, VALUE_REPLAYED); /* what keeps a region from being replayed is left out of half */
     may = may || cross_pick(p, ABOUT_FLAGS, 99, 2) == 0;
     node->copies = !cross_has(p, VALUE_NO_COPY) && cross_pick(p, ABOUT_FLAGS, i + 100, 2) == 0;
-    node->foreign = !cross_has(p, VALUE_NO_FOREIGN) && cross_pick(p, ABOUT_FLAGS, i + 200, 3) == 0;
-    node->heap = !cross_has(p, VALUE_NO_HEAP) && may && cross_pick(p, ABOUT_FLAGS, i + 300, 3) == 0;
-    node->asks = cross_has(p, VALUE_SYNC_POINT) && may && cross_pick(p, ABOUT_FLAGS, i + 400, 4) == 0;
+    node->foreign = !cross_has(p, VALUE_NO_FOREIGN) && cross_pick(p, ABOUT_FLAGS, i + 200, may ? 3 : 6) == 0;
+    node->heap = !cross_has(p, VALUE_NO_HEAP) && cross_pick(p, ABOUT_FLAGS, i + 300, may ? 3 : 6) == 0;
+    node->asks = cross_has(p, VALUE_SYNC_POINT) && cross_pick(p, ABOUT_FLAGS, i + 400, may ? 3 : 6) == 0;
+    bool leaves = cross_has(p, VALUE_UNJOINED) || cross_has(p, VALUE_RAW_BATCH) ||
+                  cross_has(p, VALUE_RAW_ALLOC) || cross_has(p, VALUE_LEAVE);
+    node->stable = node->stable && (may || !(node->heap || node->asks || (node->foreign && leaves)));
     node->partition = cross_has(p, VALUE_WHOLE) ? 0 : (uint8_t)cross_pick(p, ABOUT_FLAGS, i + 500, 4);
     if (node->foreign) {
         node->copies = false;
@@ -229,7 +275,7 @@ static void draw_tells(struct cross_program *p, uint32_t i)
     if (cross_has(p, VALUE_NO_COMPLETION) || node->dropped || !cross_is_gpu(node)) {
         return;
     }
-    for (uint32_t k = 0; k < 12 && node->tells == NOBODY; k++) {
+    for (uint32_t k = 0; k < 24 && node->tells == NOBODY; k++) {
         uint32_t other = witness ? cross_pick(p, ABOUT_TELLS, i * 100 + k, p->node_count) : i + 1 + k;
         if (other >= p->node_count || p->nodes[other].dropped || p->nodes[other].kind != KIND_CPU) {
             continue;
@@ -261,7 +307,7 @@ static void draw_tells(struct cross_program *p, uint32_t i)
 static void draw_cpu(struct cross_program *p, uint32_t i)
 {
     struct cross_node *node = &p->nodes[i];
-    if (cross_has(p, VALUE_NO_LIGHT) || node->kind != KIND_CPU || cross_pick(p, ABOUT_LIGHT, i, 2) != 0) {
+    if (cross_has(p, VALUE_NO_LIGHT) || node->kind != KIND_CPU || cross_pick(p, ABOUT_LIGHT, i, 4) == 0) {
         return;
     }
     for (uint32_t other = i + 1; other < p->node_count; other++) {
@@ -365,7 +411,7 @@ static void draw_memory(struct cross_program *p)
     }
     for (uint32_t i = 0; i < p->node_count; i++) {
         struct cross_node *node = &p->nodes[i];
-        if (cross_pick(p, ABOUT_MEMORY, i, 2) != 0) {
+        if (cross_pick(p, ABOUT_MEMORY, i, cross_has(p, VALUE_POLL) ? 3 : 2) != 0) { /* who polls has none */
             continue;
         }
         if (outside && !fits) {
@@ -404,6 +450,8 @@ static void draw_steps(struct cross_program *p)
     p->steps = cross_has(p, VALUE_ONE_STEP) ? 1 : 2 + cross_pick(p, ABOUT_STEPS, 0, STEPS_MOST - 1);
     if (cross_has(p, VALUE_REPLAYED)) {
         p->steps = STEPS_MOST;
+    } else if (p->steps > 2 && is_dear(p)) {
+        p->steps = 2;
     }
     for (uint32_t s = 0; s < p->steps; s++) {
         for (uint32_t m = 0; m < p->manager_count; m++) {
@@ -420,28 +468,45 @@ static void draw_steps(struct cross_program *p)
     }
 }
 
-static uint8_t pick_node(const struct cross_program *p, uint32_t about, uint32_t step, bool gpu)
+/* Of a few the one with most behind it. */
+static uint8_t pick_node(const struct cross_program *p, uint32_t about, uint32_t step, bool gpu, uint32_t of)
 {
-    for (uint32_t k = 0; k < 40; k++) {
+    uint8_t best = NOBODY;
+    for (uint32_t k = 0; k < 40 && of > 0; k++) {
         uint32_t i = cross_pick(p, about, 1000 + k, p->node_count);
         const struct cross_node *node = &p->nodes[i];
         if ((p->part[step] >> i & 1) != 0 && (gpu ? cross_is_gpu(node) : node->kind == KIND_CPU)) {
-            return (uint8_t)i;
+            bool more = best == NOBODY || __builtin_popcountll(node->offspring) >
+                                              __builtin_popcountll(p->nodes[best].offspring);
+            best = more ? (uint8_t)i : best;
+            of--;
         }
     }
-    return NOBODY;
+    return best;
+}
+
+/* Both take effect more often in steps of their own, the one after which nothing goes on behind the other. */
+static void draw_trouble_steps(struct cross_program *p)
+{
+    p->fail_step = (uint8_t)cross_pick(p, ABOUT_FAILURE, 0, p->steps);
+    p->cancel_step = (uint8_t)cross_pick(p, ABOUT_CANCEL, 0, p->steps);
+    bool lost = cross_has(p, VALUE_FORCED) || cross_has(p, VALUE_FAULT) || cross_has(p, VALUE_REFUSED);
+    if (cross_has(p, VALUE_REPLAYED)) { /* nothing is launched again before the third run */
+        p->cancel_step = (uint8_t)(2 + cross_pick(p, ABOUT_CANCEL, 0, p->steps - 2));
+        p->fail_step = (uint8_t)(2 + cross_pick(p, ABOUT_FAILURE, 0, p->steps - 2));
+    } else if (p->steps > 1 && lost && !cross_has(p, VALUE_NO_CANCEL) &&
+               cross_pick(p, ABOUT_CANCEL, 3, 4) != 0) {
+        p->fail_step = (uint8_t)(p->steps - 1);
+        p->cancel_step = (uint8_t)cross_pick(p, ABOUT_CANCEL, 0, p->steps - 1U);
+    }
 }
 
 static void draw_trouble(struct cross_program *p)
 {
     p->fail_node = p->cancel_node = NOBODY;
-    p->fail_step = (uint8_t)cross_pick(p, ABOUT_FAILURE, 0, p->steps);
-    p->cancel_step = (uint8_t)cross_pick(p, ABOUT_CANCEL, 0, p->steps);
-    if (cross_has(p, VALUE_REPLAYED) && p->steps > 2) { /* nothing is launched again before the third run */
-        p->cancel_step = (uint8_t)(2 + cross_pick(p, ABOUT_CANCEL, 0, p->steps - 2));
-    }
+    draw_trouble_steps(p);
     if (!cross_has(p, VALUE_NO_FAILURE) && !cross_has(p, VALUE_REFUSED) && !cross_has(p, VALUE_FAULT)) {
-        p->fail_node = pick_node(p, ABOUT_FAILURE, p->fail_step, !cross_has(p, VALUE_BODY));
+        p->fail_node = pick_node(p, ABOUT_FAILURE, p->fail_step, !cross_has(p, VALUE_BODY), 1);
         if (p->fail_node != NOBODY) {
             p->fail_call = (uint8_t)cross_pick(p, ABOUT_FAILURE, 2, p->nodes[p->fail_node].calls + 1U);
             p->nodes[p->fail_node].stable = false;
@@ -452,7 +517,7 @@ static void draw_trouble(struct cross_program *p)
         cross_has(p, VALUE_CANCEL_RELEASE)) {
         bool gpu = cross_has(p, VALUE_CANCEL_LAUNCH) ||
                    (cross_has(p, VALUE_CANCEL_RELEASE) && cross_pick(p, ABOUT_CANCEL, 2, 3) != 0);
-        p->cancel_node = pick_node(p, ABOUT_CANCEL, p->cancel_step, gpu);
+        p->cancel_node = pick_node(p, ABOUT_CANCEL, p->cancel_step, gpu, 3);
         p->cancel_manager = p->cancel_node != NOBODY ? p->nodes[p->cancel_node].manager : p->cancel_manager;
         if (cross_has(p, VALUE_CANCEL_LAUNCH) && p->cancel_node != NOBODY) {
             p->nodes[p->cancel_node].stable = false;
@@ -464,7 +529,7 @@ void cross_program_draw(struct cross_program *program, uint64_t seed, const stru
 {
     memset(program, 0, sizeof(*program));
     program->seed = seed;
-    draw_values(program, choice);
+    (void)draw_values(program, choice);
     draw_nodes(program, choice->dropped);
     for (uint32_t i = 0; i < program->node_count; i++) {
         struct cross_node *node = &program->nodes[i];

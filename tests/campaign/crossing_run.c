@@ -212,16 +212,18 @@ static void let_go(struct cross_run *run, uint32_t step)
 
 static void break_driver(const struct cross_program *p, uint32_t step)
 {
-    static const char *const functions[] = {"cuLaunchKernel", "cuGraphLaunch",      "cuEventRecord",
-                                            "cuMemcpyAsync",  "cuStreamEndCapture", "cuStreamWaitEvent"};
+    static const char *const functions[] = {"cuLaunchKernel", "cuLaunchKernel",    "cuEventRecord",
+                                            "cuMemcpyAsync",  "cuStreamWaitEvent", "cuStreamEndCapture",
+                                            "cuGraphLaunch"}; /* the last two: in graphs */
     if (cross_is_device() || p->fail_step != step) {
         return;
     }
     if (cross_has(p, VALUE_REFUSED)) {
-        uint32_t which = cross_pick(p, ABOUT_DRIVER, 0, 6);
-        (void)cross_emu.fail(functions[which], 1 + cross_pick(p, ABOUT_DRIVER, 1, 6), 2, GANTRY_EMU_ONCE);
+        uint32_t which = cross_pick(p, ABOUT_DRIVER, 0, cross_has(p, VALUE_STREAMS) ? 5 : 7);
+        uint32_t most = which < 2 ? 4 : 2;
+        (void)cross_emu.fail(functions[which], 1 + cross_pick(p, ABOUT_DRIVER, 1, most), 2, GANTRY_EMU_ONCE);
     } else if (cross_has(p, VALUE_FAULT)) {
-        (void)cross_emu.fail_kernel(1 + cross_pick(p, ABOUT_DRIVER, 2, 6), 719, GANTRY_EMU_ONCE);
+        (void)cross_emu.fail_kernel(1 + cross_pick(p, ABOUT_DRIVER, 2, 4), 719, GANTRY_EMU_ONCE);
     }
 }
 
@@ -369,19 +371,25 @@ static void check_handles(struct cross_run *run, uint32_t step)
     }
 }
 
-static void change(struct cross_run *run, uint32_t step)
+/* A task of the manager, or of any. */
+static void change(struct cross_run *run, uint32_t step, uint32_t m)
 {
     const struct cross_program *p = run->program;
-    uint32_t i = cross_pick(p, ABOUT_CHANGE, step, p->node_count);
-    if (cross_has(p, VALUE_UNCHANGED) || !is_frozen(p) || p->nodes[i].dropped) {
+    bool wants_stable = !cross_has(p, VALUE_UNSTABLE);
+    uint32_t i = NODES_MOST;
+    for (uint32_t k = 0; k < 20 && i == NODES_MOST; k++) {
+        uint32_t picked = cross_pick(p, ABOUT_CHANGE, step * 20 + k, p->node_count);
+        const struct cross_node *n = &p->nodes[picked];
+        bool fits = !n->dropped && (m == NOBODY || n->manager == m) && n->stable == wants_stable;
+        i = fits ? picked : i;
+    }
+    if (cross_has(p, VALUE_UNCHANGED) || !is_frozen(p) || i == NODES_MOST || step + 1 == p->steps) {
         return;
     }
     gantry_status status = cross_has(p, VALUE_SET_ARG)
                                ? gantry_task_set_arg(run->tasks[i], &run->args[step % 2][i])
                                : gantry_task_invalidate(run->tasks[i]);
-    if (cross_must(run, status, "change of a task") && p->nodes[i].stable) {
-        atomic_fetch_add(&run->changed, 1);
-    }
+    atomic_fetch_add(&run->changed, cross_must(run, status, "change of a task") ? 1 : 0);
 }
 
 static void between(struct cross_run *run, uint32_t step)
@@ -397,7 +405,7 @@ static void between(struct cross_run *run, uint32_t step)
     if (!cross_expects(PROMISE_ORDER)) {
         (void)cross_synchronize(run);
     }
-    change(run, step);
+    change(run, step, NOBODY);
 }
 
 static void run_step(struct cross_run *run, uint32_t step)
@@ -440,13 +448,16 @@ static uint32_t steps_done(struct cross_run *run, uint32_t m)
     return p->steps;
 }
 
-/* As often as there are steps; who fails is run again. */
+/* As often as there are steps; who fails is run again.  Where tasks are changed in between each step is a
+ * run. */
 static void *run_one(void *arg)
 {
     struct stopping *s = arg;
     struct cross_run *run = s->run;
-    uint32_t m = s->manager, base = 0, steps = run->program->steps;
-    while (base < steps && run->broken == NULL) {
+    uint32_t m = s->manager, base = 0, all = run->program->steps, steps = all;
+    bool changes = !cross_has(run->program, VALUE_UNCHANGED);
+    while (base < all && run->broken == NULL) {
+        steps = changes ? base + 1 : all;
         atomic_store(&run->step[m], base);
         for (uint32_t k = base; k < steps; k++) {
             run->start[k][m] = GANTRY_OK;
@@ -457,18 +468,21 @@ static void *run_one(void *arg)
             cross_break(run, "run() of %u steps did %u", steps - base, done - base);
         }
         if (done == base) { /* refused */
-            for (uint32_t k = base; k < steps; k++) {
+            for (uint32_t k = base; k < all; k++) {
                 run->start[k][m] = status;
             }
             break;
         }
         run->stop[done - 1][m] = status;
         base = done;
+        if (changes) {
+            change(run, base - 1, m);
+        }
         if (atomic_load(&run->aborted) != 0) {
             gantry_context_clear_abort(run->context);
         }
     }
-    atomic_store(&run->ended[m], steps);
+    atomic_store(&run->ended[m], all);
     return NULL;
 }
 
@@ -493,6 +507,9 @@ static void run_by_itself(struct cross_run *run)
     }
     if (actor.begun) {
         pthread_join(actor.thread, NULL);
+    }
+    if (cross_has(p, VALUE_CANCEL_STOPPED)) {
+        cross_cancel(run);
     }
     check_handles(run, p->steps - 1);
 }

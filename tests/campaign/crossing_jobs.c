@@ -1,0 +1,355 @@
+/* Processes that perform crossings, and their parent, which says what became of them. */
+#include "tests/campaign/crossing_jobs.h"
+#include "tests/support/emu_controls.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+extern char **environ;
+
+enum {
+    MISSING_MOST = 40, /* pairs that are printed */
+    PLANS = 5,         /* plans are made until one has a value of each feature, so often at most */
+    GROWTH_BASE = 500, /* programs before a process has its size */
+    GROWTH_EVERY = 500,
+    GROWTH_MOST_MB = 64,
+    SHRINK_DEADLINE = 6
+};
+
+static struct cross_run run;
+static struct cross_program program;
+static uint64_t deadline_s = 20;
+
+double cross_seconds(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
+void cross_print_repetition(const struct cross_slot *slot, FILE *file)
+{
+    const char *comma = " --with ";
+    fprintf(file, "repeat with --seed %llu%s", (unsigned long long)slot->seed,
+            cross_everything ? " --everything" : "");
+    for (int f = 0; f < FEATURES; f++) {
+        int value = slot->choice.forced[f];
+        if (value >= 0) {
+            fprintf(file, "%s%s=%s", comma, cross_features[f].name, cross_values[value].name);
+            comma = ",";
+        }
+    }
+    comma = " --drop ";
+    for (uint32_t i = 0; i < NODES_MOST; i++) {
+        if ((slot->choice.dropped >> i & 1) != 0) {
+            fprintf(file, "%s%u", comma, i);
+            comma = ",";
+        }
+    }
+    fprintf(file, "\n");
+}
+
+/* ---- in a process of its own ----------------------------------------------------------------- */
+
+/* One write, so that lines of several processes do not mix. */
+static void tell(const struct cross_slot *slot, const char *what, const char *log_line)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *file = open_memstream(&text, &size);
+    if (file != NULL) {
+        fprintf(file, "%s\n%s%s", what, log_line, log_line[0] != '\0' ? "\n" : "");
+        cross_program_print(&program, file);
+        cross_print_repetition(slot, file);
+        (void)fclose(file);
+        (void)!write(STDERR_FILENO, text, size);
+    }
+}
+
+static void *watch(void *arg)
+{
+    unsigned long long seen = 0;
+    for (double since = cross_seconds();;) {
+        unsigned long long is = atomic_load(&cross_progress);
+        if (is != seen) {
+            seen = is;
+            since = cross_seconds();
+        } else if (cross_seconds() - since > (double)deadline_s) {
+            char what[64];
+            (void)snprintf(what, sizeof(what), "no progress for %llu s", (unsigned long long)deadline_s);
+            tell(arg, what, "");
+            if (getenv("GANTRY_TEST_STUCK_WAITS") != NULL) { /* for a debugger */
+                pause();
+            }
+            _exit(CROSS_STUCK);
+        }
+        (void)usleep(50000);
+    }
+    return NULL;
+}
+
+static void perform(struct cross_matrix *matrix, const struct cross_slot *slot)
+{
+    cross_program_draw(&program, slot->seed, &slot->choice);
+    if (!cross_run(&run, &program)) {
+        tell(slot, run.broken, run.log_line);
+        _exit(CROSS_BROKEN);
+    }
+    cross_matrix_count(matrix, &program, &run.effects);
+}
+
+static void begin(struct cross_slot *slot)
+{
+    pthread_t watchdog;
+    if (!cross_foreign_open()) {
+        _exit(CROSS_SKIPPED);
+    }
+    (void)pthread_create(&watchdog, NULL, watch, slot);
+}
+
+static void choose(struct cross_shared *shared, struct cross_slot *slot)
+{
+    for (uint64_t i = 0; i < PLANS; i++) {
+        slot->choice = shared->settings.choice;
+        cross_plan(&shared->matrix, slot->seed * PLANS + i, &slot->choice);
+        if (cross_choice_fits(slot->seed, &slot->choice)) {
+            return;
+        }
+    }
+    slot->choice = shared->settings.choice;
+}
+
+static uint64_t resident_mb(void)
+{
+    unsigned long long size = 0, resident = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (file != NULL && fscanf(file, "%llu %llu", &size, &resident) != 2) {
+        resident = 0;
+    }
+    if (file != NULL) {
+        (void)fclose(file);
+    }
+    return resident * (uint64_t)sysconf(_SC_PAGESIZE) >> 20;
+}
+
+/* After as many programs as it takes for each way to have been gone, a process is as large as it becomes. */
+static void check_growth(const struct cross_slot *slot, uint64_t n)
+{
+    static uint64_t base;
+    char what[128];
+    if (n < GROWTH_BASE || n % GROWTH_EVERY != 0 || CROSS_SANITIZED) { /* which keep what was freed */
+        return;
+    }
+    uint64_t is = resident_mb();
+    base = base == 0 ? is : base;
+    if (is > base + GROWTH_MOST_MB) {
+        (void)snprintf(what, sizeof(what),
+                       "after %llu programs the process has %llu MiB, after %d it had %llu",
+                       (unsigned long long)n, (unsigned long long)is, GROWTH_BASE, (unsigned long long)base);
+        tell(slot, what, "");
+        _exit(CROSS_BROKEN);
+    }
+}
+
+static void run_programs(struct cross_shared *shared, struct cross_slot *slot)
+{
+    const struct cross_settings *s = &shared->settings;
+    for (uint64_t n = 0; cross_seconds() - shared->begin < (double)(s->seconds + s->patience); n++) {
+        uint64_t number = atomic_fetch_add(&shared->next, 1);
+        bool late = cross_seconds() - shared->begin >= (double)s->seconds;
+        if (number >= s->programs || (late && atomic_load(&shared->is_over))) {
+            break;
+        }
+        check_growth(slot, n);
+        slot->seed = s->first + number;
+        choose(shared, slot);
+        perform(&shared->matrix, slot);
+    }
+}
+
+void cross_worker(struct cross_shared *shared, uint32_t number)
+{
+    struct cross_slot *slot = &shared->slots[number];
+    deadline_s = number == CROSS_SHRINKS ? SHRINK_DEADLINE : shared->settings.deadline_s;
+    begin(slot);
+    if (number == CROSS_SHRINKS) {
+        perform(&shared->matrix, slot);
+    } else {
+        run_programs(shared, slot);
+    }
+    _exit(0);
+}
+
+void cross_run_single(struct cross_shared *shared)
+{
+    const struct cross_settings *s = &shared->settings;
+    struct cross_slot *slot = &shared->slots[0];
+    slot->seed = s->first;
+    slot->choice = s->choice;
+    deadline_s = s->deadline_s;
+    begin(slot);
+    for (uint64_t i = 0; i < s->repeat; i++) {
+        perform(&shared->matrix, slot);
+    }
+    cross_program_print(&program, stdout);
+    printf("effects:");
+    for (int v = 0; v < VALUES; v++) {
+        if ((run.effects.words[v / 64] >> v % 64 & 1) != 0) {
+            printf(" %s=%s", cross_features[cross_values[v].feature].name, cross_values[v].name);
+        }
+    }
+    printf("\n%llu times: right\n", (unsigned long long)s->repeat);
+    fflush(stdout);
+    _exit(0);
+}
+
+/* ---- their parent ---------------------------------------------------------------------------- */
+
+pid_t cross_begin_worker(int file, uint32_t slot, bool quiet)
+{
+    char number[16], descriptor[16], name[] = "test_campaign_crossings", worker[] = "--worker";
+    char *const args[] = {name, worker, number, descriptor, NULL};
+    posix_spawn_file_actions_t actions;
+    pid_t child = -1;
+    (void)snprintf(number, sizeof(number), "%u", slot);
+    (void)snprintf(descriptor, sizeof(descriptor), "%d", file);
+    if (posix_spawn_file_actions_init(&actions) != 0) {
+        return -1;
+    }
+    if (quiet) {
+        (void)posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+    }
+    int result = posix_spawn(&child, "/proc/self/exe", &actions, NULL, args, environ);
+    (void)posix_spawn_file_actions_destroy(&actions);
+    return result == 0 ? child : -1;
+}
+
+/* What a process that did not end by itself has not said. */
+static void tell_end(const struct cross_slot *slot, int status)
+{
+    char what[96];
+    if (WIFEXITED(status) && (WEXITSTATUS(status) == CROSS_BROKEN || WEXITSTATUS(status) == CROSS_STUCK)) {
+        return;
+    }
+    if (WIFSIGNALED(status)) {
+        (void)snprintf(what, sizeof(what), "ended with signal %d (%s)", WTERMSIG(status),
+                       strsignal(WTERMSIG(status)));
+    } else {
+        (void)snprintf(what, sizeof(what), "ended with code %d", WEXITSTATUS(status));
+    }
+    cross_program_draw(&program, slot->seed, &slot->choice);
+    tell(slot, what, "");
+}
+
+static void kill_children(const pid_t *children)
+{
+    for (uint32_t job = 0; job < CROSS_JOBS_MOST; job++) {
+        if (children[job] > 0) {
+            (void)kill(children[job], SIGKILL);
+            (void)waitpid(children[job], NULL, 0);
+        }
+    }
+}
+
+static void look_whether_over(struct cross_shared *shared)
+{
+    const struct cross_settings *s = &shared->settings;
+    if (s->patience != 0 && cross_seconds() - shared->begin >= (double)s->seconds &&
+        cross_matrix_missing(&shared->matrix, 0, stdout) == 0 &&
+        cross_matrix_missing_triples(&shared->matrix, 0, stdout) == 0) {
+        atomic_store(&shared->is_over, true);
+    }
+}
+
+/* A failure is told and made smaller; then another process goes on, until there were enough. */
+static int await_children(struct cross_shared *shared, int file, pid_t *children)
+{
+    const struct cross_settings *s = &shared->settings;
+    int failed = 0;
+    uint64_t failures = 0;
+    for (uint64_t left = s->jobs; left > 0;) {
+        int status = 0;
+        pid_t ended = waitpid(-1, &status, WNOHANG);
+        look_whether_over(shared);
+        if (ended <= 0) {
+            (void)usleep(50000);
+            continue;
+        }
+        for (uint32_t job = 0; job < s->jobs; job++) {
+            if (children[job] != ended) {
+                continue;
+            }
+            children[job] = 0;
+            left--;
+            if (status == 0) {
+                continue;
+            }
+            failed = WIFEXITED(status) && WEXITSTATUS(status) == CROSS_SKIPPED ? CROSS_SKIPPED : 1;
+            bool enough = failed == CROSS_SKIPPED || ++failures >= s->failures;
+            if (enough) {
+                kill_children(children);
+            }
+            if (failed != CROSS_SKIPPED) {
+                struct cross_slot slot = shared->slots[job];
+                tell_end(&slot, status);
+                if (getenv("GANTRY_TEST_NO_SHRINK") == NULL) {
+                    cross_shrink(shared, file, &slot);
+                }
+            }
+            if (enough) {
+                return failed;
+            }
+            children[job] = cross_begin_worker(file, job, false);
+            left += children[job] > 0;
+        }
+    }
+    return failed;
+}
+
+/* Whether what should meet did, and nothing else. */
+static bool check_matrix(const struct cross_shared *shared)
+{
+    const struct cross_settings *s = &shared->settings;
+    uint32_t missing = 0, unexpected = cross_matrix_unexpected(&shared->matrix, stdout);
+    if (s->least != 0) {
+        missing = cross_matrix_missing(&shared->matrix, MISSING_MOST, stdout);
+        printf("%u pairs of values met in fewer than %u programs, %u with one that is dear\n", missing,
+               shared->matrix.least, shared->matrix.least_dear);
+    }
+    if (s->triples != 0) {
+        uint32_t triples = cross_matrix_missing_triples(&shared->matrix, MISSING_MOST, stdout);
+        printf("%u triples of values met in fewer than %llu programs\n", triples,
+               (unsigned long long)s->triples);
+        missing += triples;
+    }
+    return missing + unexpected == 0;
+}
+
+int cross_run_many(struct cross_shared *shared, int file)
+{
+    static pid_t children[CROSS_JOBS_MOST];
+    const struct cross_settings *s = &shared->settings;
+    shared->begin = cross_seconds();
+    for (uint32_t job = 0; job < s->jobs; job++) {
+        children[job] = cross_begin_worker(file, job, false);
+        if (children[job] < 0) {
+            fprintf(stderr, "no process could be begun\n");
+            kill_children(children);
+            return 1;
+        }
+    }
+    int failed = await_children(shared, file, children);
+    if (failed != 0 && s->failures == 1) {
+        return failed;
+    }
+    cross_matrix_print(&shared->matrix, stdout);
+    printf("%.0f s\n", cross_seconds() - shared->begin);
+    return check_matrix(shared) ? failed : 1;
+}

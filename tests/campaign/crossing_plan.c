@@ -1,0 +1,140 @@
+/* Which values the next program has: a covering design that is made as programs go.  Pairs, and in the long
+ * run triples, are counted where they took effect; those that met least so far decide. */
+#include "tests/campaign/crossing.h"
+
+enum { TRIES = 400 };
+
+static uint64_t next_random(uint64_t *random)
+{
+    *random = *random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return *random >> 33;
+}
+
+enum { WHOLE = 1 << 10 };
+
+/* How much a meeting is wanted: the rarer, the more, and nothing at the number that is asked for. */
+static uint64_t wanted(const struct cross_matrix *matrix, int a, int b)
+{
+    uint32_t least = cross_matrix_least(matrix, a, b), met = cross_matrix_met(matrix, a, b);
+    uint64_t left = met < least ? (uint64_t)(least - met) * WHOLE / least : 0;
+    return left * left;
+}
+
+static bool goes_with(const struct cross_choice *choice, int value)
+{
+    bool goes = cross_values[value].weight != 0 && choice->forced[cross_values[value].feature] < 0;
+    for (int f = 0; f < FEATURES && goes; f++) {
+        goes = choice->forced[f] < 0 || cross_may_meet(value, choice->forced[f]);
+    }
+    return goes;
+}
+
+void cross_force(struct cross_choice *choice, int value)
+{
+    choice->forced[cross_values[value].feature] = value;
+}
+
+/* Of a few pairs at random the one that met least.  One that is planned again and again and hardly ever takes
+ * effect steps back, so that others get their turn. */
+static void force_pair(struct cross_matrix *matrix, struct cross_choice *choice, uint64_t *random)
+{
+    uint64_t highest = 0;
+    int a = 0, b = 0;
+    for (int i = 0; i < TRIES; i++) {
+        int v = (int)(next_random(random) % VALUES), w = (int)(next_random(random) % VALUES);
+        uint64_t tried = atomic_load_explicit(&matrix->tried[v][w], memory_order_relaxed);
+        uint64_t rank = cross_may_meet(v, w) ? wanted(matrix, v, w) / (1 + tried / 16) : 0;
+        if (rank > highest && goes_with(choice, v) && goes_with(choice, w)) {
+            highest = rank;
+            a = v;
+            b = w;
+        }
+    }
+    if (highest != 0) {
+        cross_force(choice, a);
+        cross_force(choice, b);
+        atomic_fetch_add_explicit(&matrix->tried[a][b], 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&matrix->tried[b][a], 1, memory_order_relaxed);
+    }
+}
+
+static bool is_missing(const struct cross_matrix *matrix, int a, int b, int c)
+{
+    return cross_three_may_meet(a, b, c) && cross_matrix_met_three(matrix, a, b, c) < matrix->least_triples;
+}
+
+/* A triple that is missing: one of a few at random, else the next one behind a random place. */
+static void force_triple(const struct cross_matrix *matrix, struct cross_choice *choice, uint64_t *random)
+{
+    int a = 0, b = 0, c = 0;
+    bool found = false;
+    for (int i = 0; i < TRIES && !found; i++) {
+        a = (int)(next_random(random) % VALUES);
+        b = (int)(next_random(random) % VALUES);
+        c = (int)(next_random(random) % VALUES);
+        found = is_missing(matrix, a, b, c);
+    }
+    int from = (int)(next_random(random) % VALUES);
+    for (int i = 0; i < VALUES * VALUES && !found; i++) {
+        a = (from + i / VALUES) % VALUES;
+        b = i % VALUES;
+        for (c = b + 1; c < VALUES && cross_may_meet(a, b) && !found; c++) {
+            found = is_missing(matrix, a, b, c);
+        }
+        c -= found ? 1 : 0;
+    }
+    if (found && goes_with(choice, a) && goes_with(choice, b) && goes_with(choice, c)) {
+        cross_force(choice, a);
+        cross_force(choice, b);
+        cross_force(choice, c);
+    }
+}
+
+/* What is wanted of the meetings of `value` with those that are forced already. */
+static uint64_t gain(const struct cross_matrix *matrix, const struct cross_choice *choice, int value)
+{
+    uint64_t sum = 0;
+    for (int f = 0; f < FEATURES; f++) {
+        int other = choice->forced[f];
+        if (other < 0) {
+            continue;
+        }
+        sum += wanted(matrix, value, other);
+        for (int g = f + 1; g < FEATURES && matrix->least_triples != 0; g++) {
+            sum += choice->forced[g] >= 0 && is_missing(matrix, value, other, choice->forced[g]) ? 100 : 0;
+        }
+    }
+    return sum;
+}
+
+void cross_plan(struct cross_matrix *matrix, uint64_t number, struct cross_choice *choice)
+{
+    int order[FEATURES];
+    uint64_t random = (number + 1) * UINT64_C(0x9e3779b97f4a7c15);
+    if (matrix->least_triples != 0 && number % 2 == 0) {
+        force_triple(matrix, choice, &random);
+    } else {
+        force_pair(matrix, choice, &random);
+    }
+    for (int f = 0; f < FEATURES; f++) { /* in a random order */
+        int at = (int)(next_random(&random) % (uint64_t)(f + 1));
+        order[f] = order[at];
+        order[at] = f;
+    }
+    for (int k = 0; k < FEATURES; k++) {
+        const struct cross_feature *feature = &cross_features[order[k]];
+        uint64_t most = 0;
+        int best = -1;
+        for (int v = feature->first; v < feature->first + feature->count; v++) {
+            uint64_t sum = goes_with(choice, v) ? gain(matrix, choice, v) : 0;
+            sum += sum * (next_random(&random) & 255) / 512; /* not always the same one first */
+            if (sum > most) {
+                most = sum;
+                best = v;
+            }
+        }
+        if (best >= 0) {
+            cross_force(choice, best);
+        }
+    }
+}

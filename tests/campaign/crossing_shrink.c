@@ -1,0 +1,71 @@
+/* Makes a program that failed smaller as long as it still fails: plain values first, then fewer tasks. */
+#include "tests/campaign/crossing_jobs.h"
+
+#include <sys/wait.h>
+
+enum { TRIES = 6, SECONDS = 60 };
+
+static bool is_possible(const struct cross_choice *choice)
+{
+    for (int f = 0; f < FEATURES; f++) {
+        for (int g = f + 1; g < FEATURES; g++) {
+            if (choice->forced[f] >= 0 && choice->forced[g] >= 0 &&
+                cross_impossible(choice->forced[f], choice->forced[g]) != NULL) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static bool still_fails(struct cross_shared *shared, int file, const struct cross_slot *slot)
+{
+    if (!is_possible(&slot->choice)) {
+        return false;
+    }
+    shared->slots[CROSS_SHRINKS] = *slot;
+    for (int i = 0; i < TRIES; i++) {
+        int status = 0;
+        pid_t child = cross_begin_worker(file, CROSS_SHRINKS, true);
+        if (child > 0 && waitpid(child, &status, 0) == child && status != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void cross_shrink(struct cross_shared *shared, int file, const struct cross_slot *failed)
+{
+    static struct cross_program program;
+    struct cross_slot slot = *failed;
+    double end = cross_seconds() + SECONDS;
+    fflush(stderr);
+    if (!still_fails(shared, file, &slot)) {
+        fprintf(stderr, "it did not fail again in %d runs\n", TRIES);
+        return;
+    }
+    cross_program_draw(&program, slot.seed, &slot.choice);
+    for (int f = 0; f < FEATURES; f++) { /* as it was drawn, so that one feature can be changed alone */
+        slot.choice.forced[f] = program.value[f];
+    }
+    for (int f = 0; f < FEATURES && cross_seconds() < end; f++) {
+        struct cross_slot next = slot;
+        next.choice.forced[f] = cross_features[f].first;
+        if (next.choice.forced[f] != slot.choice.forced[f] && still_fails(shared, file, &next)) {
+            slot = next;
+        }
+    }
+    for (uint32_t size = program.node_count / 2; size > 0 && cross_seconds() < end; size /= 2) {
+        for (uint32_t from = 0; from < program.node_count && cross_seconds() < end; from += size) {
+            struct cross_slot next = slot;
+            next.choice.dropped |= ((UINT64_C(1) << size) - 1) << from;
+            if (next.choice.dropped != slot.choice.dropped && still_fails(shared, file, &next)) {
+                slot = next;
+            }
+        }
+    }
+    cross_program_draw(&program, slot.seed, &slot.choice);
+    fprintf(stderr, "made smaller:\n");
+    cross_program_print(&program, stderr);
+    cross_print_repetition(&slot, stderr);
+}
