@@ -5,13 +5,13 @@
 
 #include <stdint.h>
 
-enum { CROSS_READS = 6, CROSS_RECORDS = 20, CROSS_STEPS = 4 };
+enum { CROSS_READS = 6, CROSS_RECORDS = 28, CROSS_STEPS = 6 };
 
 /* One of a task's own, which nobody else writes.  `copied` is what the task's copy, if it has one, makes of
  * `ended`.  The steps of an independent task may overlap, so its copy goes from `nothing`, which nobody
  * writes, to a word of the step's own, which nobody reads. */
 struct cross_cell {
-    uint32_t begun, ended, copied, nothing, apart[CROSS_STEPS], reserved[8];
+    uint32_t begun, ended, copied, nothing, apart[CROSS_STEPS], reserved[6];
 };
 
 /* One execution of a task's kernel: the words of the tasks that it reads, when it began and before it ended.

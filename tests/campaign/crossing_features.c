@@ -87,6 +87,7 @@ static const char *look_up(const struct rule *rules, size_t count, int a, int b)
 }
 
 static const char frozen_only[] = "stable tasks mean something in frozen graphs alone";
+static const char frozen_change[] = "a frozen graph is changed, and this takes one that is not frozen";
 static const char graphs_only[] = "only captured work is replayed";
 static const char own_thread[] =
     "a graph that run() starts may not be running when another manager's task ends";
@@ -109,7 +110,16 @@ static const struct rule impossible[] = {
     {VALUE_REPLAYED, VALUE_LATE, frozen_only},
     {VALUE_REPLAYED, VALUE_BRANCH, not_again},
     {VALUE_REPLAYED, VALUE_LOOP, not_again},
+    {VALUE_REPLAYED, VALUE_CYCLE, frozen_only},
+    {VALUE_REPLAYED, VALUE_LATE_NAME, frozen_only},
     {VALUE_STABLE, VALUE_REBUILT, frozen_only},
+    {VALUE_STABLE, VALUE_CYCLE, frozen_only},
+    {VALUE_STABLE, VALUE_LATE_NAME, frozen_only},
+    {VALUE_STABLE, VALUE_ONE_STEP, "it is called though it might have been launched again in a second run"},
+    {VALUE_SET_ARG, VALUE_CYCLE, frozen_change},
+    {VALUE_SET_ARG, VALUE_LATE_NAME, frozen_change},
+    {VALUE_INVALIDATE, VALUE_CYCLE, frozen_change},
+    {VALUE_INVALIDATE, VALUE_LATE_NAME, frozen_change},
     {VALUE_STABLE, VALUE_LATE, frozen_only},
     {VALUE_GRAPHS, VALUE_SYNCHRONOUS, "synchronous mode uses streams"},
     {VALUE_GRAPHS, VALUE_RECORDED, "recordings use streams"},

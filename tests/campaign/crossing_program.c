@@ -250,13 +250,15 @@ static void draw_gpu(const struct cross_program *p, struct cross_node *node, uin
                    (cross_has(p, VALUE_REPLAYED) || cross_pick(p, ABOUT_FLAGS, i, 4) != 0);
     bool may =
         !cross_has(p, VALUE_REPLAYED); /* what keeps a region from being replayed is left out of half */
-    may = may || cross_pick(p, ABOUT_FLAGS, 99, 2) == 0;
+    may = may || cross_pick(p, ABOUT_FLAGS, 99, 4) == 0;
     node->copies = !cross_has(p, VALUE_NO_COPY) && cross_pick(p, ABOUT_FLAGS, i + 100, 2) == 0;
-    node->foreign = !cross_has(p, VALUE_NO_FOREIGN) && cross_pick(p, ABOUT_FLAGS, i + 200, may ? 3 : 6) == 0;
-    node->heap = !cross_has(p, VALUE_NO_HEAP) && cross_pick(p, ABOUT_FLAGS, i + 300, may ? 3 : 6) == 0;
-    node->asks = cross_has(p, VALUE_SYNC_POINT) && cross_pick(p, ABOUT_FLAGS, i + 400, may ? 3 : 6) == 0;
     bool leaves = cross_has(p, VALUE_UNJOINED) || cross_has(p, VALUE_RAW_BATCH) ||
                   cross_has(p, VALUE_RAW_ALLOC) || cross_has(p, VALUE_LEAVE);
+    bool last = node->offspring == 0; /* there it splits no region */
+    node->foreign = !cross_has(p, VALUE_NO_FOREIGN) && cross_pick(p, ABOUT_FLAGS, i + 200, 3) == 0 &&
+                    (may || !leaves || last);
+    node->heap = !cross_has(p, VALUE_NO_HEAP) && cross_pick(p, ABOUT_FLAGS, i + 300, may ? 3 : 6) == 0;
+    node->asks = cross_has(p, VALUE_SYNC_POINT) && cross_pick(p, ABOUT_FLAGS, i + 400, may ? 3 : 6) == 0;
     node->stable = node->stable && (may || !(node->heap || node->asks || (node->foreign && leaves)));
     node->partition = cross_has(p, VALUE_WHOLE) ? 0 : (uint8_t)cross_pick(p, ABOUT_FLAGS, i + 500, 4);
     if (node->foreign) {
@@ -445,21 +447,36 @@ static uint64_t reach(const struct cross_program *p, uint32_t root)
     return set;
 }
 
+static uint32_t pick_root(const struct cross_program *p, uint32_t about, uint64_t all)
+{
+    uint32_t root = 0;
+    for (uint32_t k = 0; k < 8; k++) {
+        root = cross_pick(p, ABOUT_PART, about + 1000 * k, p->node_count);
+        if ((all >> root & 1) != 0) {
+            break;
+        }
+    }
+    return root;
+}
+
 static void draw_steps(struct cross_program *p)
 {
-    p->steps = cross_has(p, VALUE_ONE_STEP) ? 1 : 2 + cross_pick(p, ABOUT_STEPS, 0, STEPS_MOST - 1);
+    p->steps = cross_has(p, VALUE_ONE_STEP) ? 1 : 2 + cross_pick(p, ABOUT_STEPS, 0, STEPS_MOST - 3);
     if (cross_has(p, VALUE_REPLAYED)) {
-        p->steps = STEPS_MOST;
+        p->steps =
+            cross_has(p, VALUE_AUTO) ? STEPS_MOST : STEPS_MOST - 2; /* which tries the other way, too */
     } else if (p->steps > 2 && is_dear(p)) {
         p->steps = 2;
     }
     for (uint32_t s = 0; s < p->steps; s++) {
         for (uint32_t m = 0; m < p->manager_count; m++) {
             uint64_t all = nodes_of(p, m);
-            uint32_t root = cross_pick(p, ABOUT_PART, s * 10 + m, p->node_count);
+            uint32_t which =
+                cross_has(p, VALUE_REPLAYED) && s > 1 ? 1 : s; /* else nothing is launched again */
+            uint32_t root = pick_root(p, which * 10 + m, all);
             p->roots[s][m] = NOBODY;
             if (cross_has(p, VALUE_PARTS) && (all >> root & 1) != 0 &&
-                cross_pick(p, ABOUT_PART, s + 100, 3) != 0) {
+                cross_pick(p, ABOUT_PART, which + 100, 3) != 0) {
                 p->roots[s][m] = (uint8_t)root;
                 all = reach(p, root);
             }

@@ -266,7 +266,7 @@ static gantry_status enqueue_copy(struct cross_run *run, gantry_launch *launch, 
     const struct cross_node *n = &p->nodes[node];
     const uint32_t *source = cross_copy_source(&run->cells[node], n);
     uint32_t *dest = cross_copy_dest(&run->cells[node], n, step);
-    uint8_t *middle = (uint8_t *)run->scratch + (size_t)node * 64 + (n->independent ? 16 * step : 0);
+    uint8_t *middle = (uint8_t *)run->scratch + (size_t)node * 64 + (n->independent ? 8 * step : 0);
     gantry_copy_desc there = {.dest = middle, .source = source, .bytes = 4, .type = GANTRY_COPY_HTOD};
     gantry_copy_desc back = {.dest = dest, .source = middle, .bytes = 4, .type = GANTRY_COPY_DTOH};
     gantry_status status;
