@@ -483,8 +483,8 @@ gantry_launch_result cross_launch(gantry_launch *launch, void *arg)
             atomic_store(&seen->returned, 0);
         }
     }
-    if (result == GANTRY_LAUNCH_DONE &&
-        (n->poll != NOBODY ? index == 0 || polls_on(run, node, step) : index + 1 < n->idle + (uint32_t)n->calls)) {
+    if (result == GANTRY_LAUNCH_DONE && (n->poll != NOBODY ? index == 0 || polls_on(run, node, step)
+                                                           : index + 1 < n->idle + (uint32_t)n->calls)) {
         result = GANTRY_LAUNCH_AGAIN;
     }
     atomic_store(&seen->finished, result == GANTRY_LAUNCH_DONE ? 1 : 0);
