@@ -213,6 +213,6 @@ void gy_task_remove_reference_failed(gantry_task *task, gantry_status why)
 {
     gantry_cpu_dispatcher *pool = task->owner->pool;
     gy_pool_enter(pool);
-    (void)gy_taskman_unhold(task, why == GANTRY_ERR_DEVICE_LOST ? why : GANTRY_ERR_TASK_FAILED);
+    (void)gy_taskman_unhold(task, why);
     gy_pool_leave(pool);
 }

@@ -181,10 +181,10 @@ GANTRY_API gantry_status gantry_task_remove_reference(gantry_task *task);
 
 /** Give one reference back as failed: as gantry_task_remove_reference(), but when the task's turn comes it is
  *  released as FAILED without running, with `cause` as its result, unless something has failed it before.
- * What depends on it fails with GANTRY_ERR_TASK_FAILED, and so does its step, whose first failure has the
- * calling thread's last error as its cause if that has the same status.  With it a failure crosses task
- * managers: where the release callback of a task gives back a reference on a task of another manager, it
- * calls this one if its `result` is not GANTRY_OK.  Also before the start.
+ * What depends on it fails with GANTRY_ERR_TASK_FAILED, its step with `cause` if nothing has failed in it
+ * before; the calling thread's last error is the reason that is told if it has the same status.  With it a
+ * failure crosses task managers: where the release callback of a task gives back a reference on a task of
+ * another manager, it calls this one if its `result` is not GANTRY_OK.  Also before the start.
  *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  `task` NULL, or `cause` is GANTRY_OK or no gantry_status
  *  @retval GANTRY_ERR_STATE             as gantry_task_remove_reference(); the task does not fail */

@@ -298,9 +298,12 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_start_all(gantry_taskm
  *  @retval GANTRY_OK               all of them succeeded
  *  @retval GANTRY_ERR_STATE        not RUNNING, or called from a task or another callback of the library
  *  @retval GANTRY_ERR_DEVICE_LOST  the GPU context failed; gantry_last_error() has the first cause
- *  @retval GANTRY_ERR_TASK_FAILED  a task failed; gantry_last_error() names the first
- *  @retval other                   the first that failed was a GPU task: why its launch callback did, see
- *                                  gantry_launch_fail()
+ *  @retval GANTRY_ERR_TASK_FAILED  the first task that failed said so, or returned no gantry_status;
+ *                                  gantry_last_error() names it
+ *  @retval other                   the own status of the first task that failed, as gantry_task_result() has
+ * it: what its body returned, why its launch callback failed (gantry_launch_fail()), or what
+ * gantry_task_fail_reference() was told.  gantry_last_error() names the task, which tells such a status from
+ * one of this call itself
  *  @retval GANTRY_ERR_CANCELLED    gantry_taskman_cancel() was called
  *  @retval GANTRY_ERR_CYCLE        dependencies declared while running made tasks wait for each other; they
  *                                  are released as FAILED; gantry_last_error() names them */

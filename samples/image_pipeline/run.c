@@ -241,8 +241,9 @@ bool run_graph(struct run *run)
         status = gantry_taskman_stop(run->manager);
     }
     run->wall_ns = now_ns() - begin;
-    bool told = status == GANTRY_ERR_TASK_FAILED && !atomic_load(&run->shared.untold);
-    bool good = (told || is_ok(status, "the graph")) || status == GANTRY_ERR_TASK_FAILED;
+    bool told = status != GANTRY_ERR_DEVICE_LOST && run->progress.counts[PROGRESS_FAILED] != 0 &&
+                !atomic_load(&run->shared.untold);
+    bool good = told || is_ok(status, "the graph");
     good = dump_graph(run) && good;
     return stop_timeline(run) && good;
 }

@@ -19,8 +19,7 @@ bool gy_task_describe_failure(const gantry_task *task, gantry_status result, str
 {
     const char *label = gantry_task_label(task);
     bool known = result < GANTRY_OK && result >= GANTRY_ERR_CANCELLED;
-    bool tells = known && (gy_task_is_gpu(task) || result == GANTRY_ERR_DEVICE_LOST);
-    struct gy_error failure = {.status = tells ? result : GANTRY_ERR_TASK_FAILED};
+    struct gy_error failure = {.status = known ? result : GANTRY_ERR_TASK_FAILED};
     bool has_cause = gy_error_last()->status != GANTRY_OK;
     if (!has_cause) {
         (void)(known ? GY_FAIL(failure.status, "task '%.100s' returned %s", label, gantry_status_name(result))

@@ -384,7 +384,7 @@ static void test_a_failed_predecessor_keeps_a_region_from_being_launched(void **
     for (uint32_t round = 0; round < 6; round++) {
         cpu->fails = round % 2 != 0;
         for (int i = 0; i < 4; i++) {
-            assert_int_equal(run(&s), cpu->fails ? GANTRY_ERR_TASK_FAILED : GANTRY_OK);
+            assert_int_equal(run(&s), cpu->fails ? GANTRY_ERR_IO : GANTRY_OK);
             assert_int_equal(gantry_task_get_state(c->task),
                              cpu->fails ? GANTRY_TASK_STATE_FAILED : GANTRY_TASK_STATE_DONE);
             assert_int_equal(gantry_task_get_state(free->task), GANTRY_TASK_STATE_DONE);

@@ -82,7 +82,7 @@ static void run_chain(struct fixture *f, gantry_task_kind kind, bool is_frozen)
     assert_int_equal(pthread_create(&thread, &attributes, let_go_of_the_first, NULL), 0);
     assert_int_equal(pthread_join(thread, NULL), 0);
     pthread_attr_destroy(&attributes);
-    gantry_status expected = chain.how == FAIL ? GANTRY_ERR_TASK_FAILED : GANTRY_OK;
+    gantry_status expected = chain.how == FAIL ? GANTRY_ERR_IO : GANTRY_OK;
     for (int i = 0; i < 2 && chain.managers[i] != NULL; i++) {
         assert_int_equal(gantry_taskman_stop(chain.managers[i]), expected);
         assert_ok(gantry_taskman_reset(chain.managers[i]));

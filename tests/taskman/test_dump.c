@@ -82,7 +82,7 @@ static void test_kinds_states_and_edges_are_shown(void **state)
     free(text);
     assert_ok(gantry_taskman_start(f.manager));
     assert_ok(gantry_task_remove_reference(light));
-    assert_error(gantry_taskman_stop(f.manager), GANTRY_ERR_TASK_FAILED);
+    assert_error(gantry_taskman_stop(f.manager), GANTRY_ERR_IO);
     text = dump_of(f.manager);
     assert_is_dot(text);
     assert_int_equal(count_of(text, "fillcolor=palegreen"), 4);

@@ -32,7 +32,7 @@ static void test_a_worker_survives_it(void **state)
         }
         assert_ok(gantry_taskman_freeze(f.manager));
         for (int run = 1; run <= 10; run++) {
-            assert_error(gantry_taskman_run(f.manager, 1), GANTRY_ERR_TASK_FAILED);
+            assert_error(gantry_taskman_run(f.manager, 1), GANTRY_ERR_STATE);
             assert_last_error_has("pthread_exit()");
             assert_int_equal(exits, 3 * run);
             assert_int_equal(count, 12 * run); /* those before it in each chain of ten */
@@ -81,7 +81,7 @@ static void test_what_the_task_held_is_given_back(void **state)
         assert_ok(gantry_taskman_submit(f.manager, &desc, NULL));
     }
     assert_ok(gantry_taskman_start(f.manager));
-    assert_error(gantry_taskman_stop(f.manager), GANTRY_ERR_TASK_FAILED);
+    assert_error(gantry_taskman_stop(f.manager), GANTRY_ERR_STATE);
     assert_int_equal(count, 20);
     assert_int_equal(stats_of(f.manager).failed, 20);
     assert_int_equal(__atomic_load_n(&gantry_bandwidth_raised, __ATOMIC_SEQ_CST), 0);
@@ -133,7 +133,7 @@ static void test_a_loop_fails_whoever_exits(void **state)
     for (int run = 0; run < 20; run++) {
         loop.caller_exits = run % 2 == 1;
         loop.inside = 0;
-        assert_error(gantry_taskman_run(f.manager, 1), GANTRY_ERR_TASK_FAILED);
+        assert_error(gantry_taskman_run(f.manager, 1), GANTRY_ERR_STATE);
         assert_int_equal(loop.returned, run / 2 + 1);
         assert_null(atomic_load(&f.pool->loops));
     }
@@ -182,7 +182,7 @@ static void test_a_waiting_thread_goes_alone(void **state)
             assert_ok(gy_thread_start(&stopper.thread, "stopper", run_in_thread, &stopper));
             gy_thread_join(&stopper.thread);
             if (stopper.returned == 0) {
-                assert_error(gantry_taskman_stop(f.manager), GANTRY_ERR_TASK_FAILED);
+                assert_error(gantry_taskman_stop(f.manager), GANTRY_ERR_STATE);
                 assert_last_error_has("pthread_exit()");
             }
             /* Who ran it?  A worker may have been woken for what the thread before left behind. */
@@ -262,7 +262,7 @@ static void test_a_cancelled_worker_survives_it(void **state)
     add_cpu(f.manager, NULL, testcancel_body, &count);
     assert_ok(gantry_taskman_freeze(f.manager));
 #if !GY_WITH_ASAN /* which does not see that a cancelled thread leaves its frames */
-    assert_error(gantry_taskman_run(f.manager, 1), GANTRY_ERR_TASK_FAILED);
+    assert_error(gantry_taskman_run(f.manager, 1), GANTRY_ERR_STATE);
     assert_int_equal(count, 0);
     assert_ok(gantry_taskman_run(f.manager, 1));
     assert_int_equal(count, 1);

@@ -80,8 +80,8 @@ static void test_dependents_of_a_failed_task_fail_without_running(void **state)
         assert_ok(gantry_task_start_after(after_both, next));
         assert_int_equal(gantry_task_result(next), GANTRY_OK);
         assert_ok(gantry_taskman_start(f.manager));
-        assert_error(gantry_taskman_wait(f.manager), GANTRY_ERR_TASK_FAILED);
-        assert_error(gantry_taskman_stop(f.manager), GANTRY_ERR_TASK_FAILED);
+        assert_error(gantry_taskman_wait(f.manager), GANTRY_ERR_IO);
+        assert_error(gantry_taskman_stop(f.manager), GANTRY_ERR_IO);
         assert_int_equal(count, 1);
         assert_int_equal(notes[0].result, GANTRY_ERR_IO);
         assert_int_equal(gantry_task_result(bad), GANTRY_ERR_IO);
@@ -122,10 +122,10 @@ static void test_the_first_failure_is_told_with_its_cause(void **state)
             }
         }
         assert_ok(gantry_task_remove_reference(gate));
-        assert_error(gantry_taskman_wait(f.manager), GANTRY_ERR_TASK_FAILED);
+        assert_error(gantry_taskman_wait(f.manager), GANTRY_ERR_NOT_FOUND);
         assert_last_error_has("'first'");
         assert_last_error_has("the spoon does not exist");
-        assert_error(gantry_taskman_stop(f.manager), GANTRY_ERR_TASK_FAILED);
+        assert_error(gantry_taskman_stop(f.manager), GANTRY_ERR_NOT_FOUND);
         assert_last_error_has("'first'");
         tear_down(&f);
     }
@@ -139,7 +139,7 @@ static void test_a_failure_without_cause_names_the_status(void **state)
     gantry_task *bad = add_cpu(f.manager, "bad", fail_body, NULL);
     assert_ok(gantry_task_start_after(bad, handled)); /* the same worker: its old error is not the cause */
     assert_ok(gantry_taskman_start(f.manager));
-    assert_error(gantry_taskman_stop(f.manager), GANTRY_ERR_TASK_FAILED);
+    assert_error(gantry_taskman_stop(f.manager), GANTRY_ERR_IO);
     assert_last_error_has("'bad' returned GANTRY_ERR_IO");
     assert_null(strstr(gantry_last_error(), "dealt with"));
     tear_down(&f);
@@ -193,7 +193,7 @@ static void test_a_long_chain_fails_without_recursion(void **state)
         last = next;
     }
     assert_ok(gantry_taskman_start(f.manager));
-    assert_error(gantry_taskman_stop(f.manager), GANTRY_ERR_TASK_FAILED);
+    assert_error(gantry_taskman_stop(f.manager), GANTRY_ERR_IO);
     assert_last_error_has("'bad'");
     assert_int_equal(note.calls, 0);
     assert_int_equal(stats_of(f.manager).failed, LENGTH + 1);
@@ -209,7 +209,7 @@ static void test_a_failed_light_task_fails_its_continuation(void **state)
     assert_ok(gantry_taskman_create_light(f.manager, fail_body, NULL, "light", end, &light));
     assert_ok(gantry_taskman_start(f.manager));
     assert_ok(gantry_task_remove_reference(light));
-    assert_error(gantry_taskman_stop(f.manager), GANTRY_ERR_TASK_FAILED);
+    assert_error(gantry_taskman_stop(f.manager), GANTRY_ERR_IO);
     assert_last_error_has("'light'");
     assert_int_equal(note.calls, 1);
     assert_int_equal(note.result, GANTRY_ERR_TASK_FAILED);

@@ -261,7 +261,7 @@ static void test_a_reference_that_was_not_held_fails_the_step(void **state)
         assert_ok(gantry_task_remove_reference(second));
         assert_ok(gantry_task_remove_reference(second)); /* this one was the dependency's */
         assert_ok(gantry_task_remove_reference(first));
-        assert_error(gantry_taskman_stop(f.manager), GANTRY_ERR_TASK_FAILED);
+        assert_error(gantry_taskman_stop(f.manager), GANTRY_ERR_STATE);
         assert_last_error_has("'second' failed: it started before what it comes after had ended");
         assert_int_equal(count, 2);
         tear_down(&f);
