@@ -48,4 +48,16 @@ static inline void gy_bins_prepend(struct gy_bins *bins, enum gd_phase phase, st
     }
 }
 
+static inline enum gd_phase gd_phase_of(const gantry_task *task)
+{
+    _Static_assert(GANTRY_TASK_KERNEL - GANTRY_TASK_HTOD == GD_KERNEL &&
+                       GANTRY_TASK_DTOH - GANTRY_TASK_HTOD == GD_DTOH,
+                   "phases come in the order of the kinds");
+    return (enum gd_phase)(gy_task_kind(task) - GANTRY_TASK_HTOD);
+}
+
+/* Its tasks are of the phase and have a stream, and the last one is the last. */
+bool gy_bin_is_valid(const struct gy_gpu_list *bin, enum gd_phase phase);
+bool gy_bins_are_valid(const struct gy_bins *bins);
+
 #endif

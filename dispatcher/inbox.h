@@ -59,4 +59,22 @@ static inline void gy_gpu_list_append(struct gy_gpu_list *list, gantry_task *fir
     list->last = last;
 }
 
+/* Take the first; NULL: there is none. */
+static inline gantry_task *gy_gpu_list_pop(struct gy_gpu_list *list)
+{
+    gantry_task *task = list->first;
+    if (task != NULL) {
+        list->first = gy_task_gpu(task)->next;
+        list->last = list->first != NULL ? list->last : NULL;
+    }
+    return task;
+}
+
+/* It has a first task if it has a last one, behind which there is none. */
+static inline bool gy_gpu_list_is_valid(const struct gy_gpu_list *list)
+{
+    return list->first == NULL ? list->last == NULL
+                               : list->last != NULL && gy_task_gpu(list->last)->next == NULL;
+}
+
 #endif

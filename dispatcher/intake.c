@@ -1,15 +1,7 @@
 #include "dispatcher/intake.h"
 
+#include "dispatcher/gates/gate.h"
 #include "dispatcher/release.h"
-#include "dispatcher/ways/regions.h"
-
-static enum gd_phase phase_of(const gantry_task *task)
-{
-    _Static_assert(GANTRY_TASK_KERNEL - GANTRY_TASK_HTOD == GD_KERNEL &&
-                       GANTRY_TASK_DTOH - GANTRY_TASK_HTOD == GD_DTOH,
-                   "phases come in the order of the kinds");
-    return (enum gd_phase)(gy_task_kind(task) - GANTRY_TASK_HTOD);
-}
 
 /* Path of a task, step 5 of 8: a ready task gets a stream and a bin. */
 static GY_INLINE void place(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task)
@@ -17,11 +9,6 @@ static GY_INLINE void place(struct gantry_dispatcher *d, struct gy_round *round,
     struct gy_task_gpu *gpu = gy_task_gpu(task);
     if (__builtin_expect(gy_context_is_lost(d->config.context), 0)) {
         gy_gd_release_failed(d, task, gy_context_adopt_loss(d->config.context));
-        return;
-    }
-    struct gy_gpu_memory *memory = gy_task_memory(task);
-    if (memory != NULL && gy_task_may_begin(task) && /* else it needs none */
-        !gy_admission_enter(&d->admission, task, memory)) {
         return;
     }
     uint32_t stream;
@@ -34,50 +21,30 @@ static GY_INLINE void place(struct gantry_dispatcher *d, struct gy_round *round,
     gy_task_prefetch_self(task);
     gpu->stream = (uint16_t)(stream + 1);
     gpu->launch_index = 0;
-    gy_gpu_list_append(&round->bins.of[phase_of(task)], task, task);
+    gy_gpu_list_append(&round->bins.of[gd_phase_of(task)], task, task);
 }
 
 void gy_gd_place(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task)
 {
-    place(d, round, task);
+    if (gy_gates_admit_behind_units(d, round, task)) {
+        place(d, round, task);
+    }
 }
 
 static GY_INLINE void take_in(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task)
 {
     if (__builtin_expect(!gy_task_is_gpu(task), 0)) { /* a sync point, see gy_task_is_awaited() */
         gy_task_release_owing(task, GANTRY_OK, &d->debt);
-    } else if (!gy_replay_take(d, round, task)) {
+    } else if (gy_gates_admit(d, round, task)) {
         place(d, round, task);
     }
 }
 
-void gy_gd_return_streams_if_due(struct gantry_dispatcher *d)
+/* Tasks that a gate has held go on. */
+static GY_RARE void poll_gates(struct gantry_dispatcher *d, struct gy_round *round)
 {
-    if (atomic_load_explicit(&d->streams_due, memory_order_relaxed) &&
-        atomic_exchange(&d->streams_due, false)) {
-        gy_streams_return_all(&d->streams);
-    }
-}
-
-static inline gantry_task *pop(struct gy_gpu_list *list)
-{
-    gantry_task *task = list->first;
-    if (task != NULL) {
-        list->first = gy_task_gpu(task)->next;
-        list->last = list->first != NULL ? list->last : NULL;
-    }
-    return task;
-}
-
-/* Tasks that waited for memory: bin those that have it now, fail those that will never have it. */
-static GY_RARE void poll_admission(struct gantry_dispatcher *d, struct gy_round *round)
-{
-    gy_admission_poll(&d->admission);
-    gantry_task *task;
-    while ((task = pop(&d->admission.refused)) != NULL) {
-        gy_gd_release_failed(d, task, gy_admission_fail(&d->admission, gy_task_memory(task)));
-    }
-    while ((task = pop(&d->admission.ready)) != NULL) {
+    gy_gates_poll(d, round);
+    for (gantry_task *task; (task = gy_gates_next(d)) != NULL;) {
         take_in(d, round, task);
     }
 }
@@ -87,15 +54,15 @@ static GY_RARE void poll_admission(struct gantry_dispatcher *d, struct gy_round 
 void gy_gd_poll(struct gantry_dispatcher *d, struct gy_round *round)
 {
     for (;;) {
-        for (gantry_task *task; (task = pop(&d->local)) != NULL;) {
+        for (gantry_task *task; (task = gy_gpu_list_pop(&d->local)) != NULL;) {
             take_in(d, round, task);
         }
         if (!gy_inbox_is_empty(&d->inbox)) {
             (void)gy_inbox_take(&d->inbox, &d->local);
         }
         gy_gd_return_streams_if_due(d);
-        if (d->local.first == NULL && gy_admission_is_busy(&d->admission)) {
-            poll_admission(d, round);
+        if (d->local.first == NULL && gy_gates_are_busy(d)) {
+            poll_gates(d, round);
         }
         if (d->local.first == NULL) {
             return;

@@ -4,12 +4,12 @@
 #include "base/point.h"
 #include "base/span.h"
 #include "dispatcher/current.h"
+#include "dispatcher/gates/gate.h"
 #include "dispatcher/intake.h"
 #include "dispatcher/phases.h"
 #include "dispatcher/replay.h"
 #include "dispatcher/round.h"
 #include "dispatcher/stats.h"
-#include "dispatcher/ways/regions.h"
 #include "profile/cta.h"
 #include "taskman/cpu/patience.h"
 
@@ -44,6 +44,7 @@ static void gd_enter(struct gantry_dispatcher *d, const struct gy_round *round, 
 {
     assert(may_go(d->state, next));
     assert(next != GD_STATE_IDLE || gy_bins_are_empty(&round->bins));
+    (void)round;
     d->state = next;
 }
 
@@ -88,7 +89,7 @@ static void await_tasks(struct gantry_dispatcher *d, uint32_t seen, bool tasks_t
  * a task that is held back may be launched. */
 static void wait_for_work(struct gantry_dispatcher *d, uint32_t seen, bool tasks_too)
 {
-    uint64_t deadline = gy_shares_any(&d->shares) ? gy_shares_deadline(&d->shares) : 0;
+    uint64_t deadline = gy_gates_deadline(d);
 #ifdef GANTRY_TESTING
     if (deadline != 0 && gy_share_test_clock != NULL) {
         gy_share_test_clock->sleep_until(deadline);
@@ -179,29 +180,16 @@ static void run_due(struct gantry_dispatcher *d, struct gy_round *round)
 
 /* ---- batches -------------------------------------------------------------------------------- */
 
-/* Runs were cancelled: nothing of them waits for a share or for memory any more. */
-static GY_COLD void let_cancelled_go(struct gantry_dispatcher *d, struct gy_round *round, uint32_t cancels)
-{
-    d->cancels_seen = cancels;
-    if (gy_shares_any(&d->shares)) {
-        gy_shares_cancel(&d->shares, &round->bins);
-        gy_replay_try_again(d);
-    }
-    gy_admission_cancel(&d->admission);
-}
-
-/* What shares hold back and may be launched now goes to the bins, and regions are due again. */
+/* What gates have held and may be called now goes to the bins, and regions are due again. */
 static void unhold(struct gantry_dispatcher *d, struct gy_round *round, bool all)
 {
     uint32_t cancels = atomic_load_explicit(&d->cancels, memory_order_acquire);
     if (__builtin_expect(cancels != d->cancels_seen, 0)) {
-        let_cancelled_go(d, round, cancels);
+        d->cancels_seen = cancels;
+        gy_gates_cancel(d, round);
     }
-    if (gy_shares_any(&d->shares) && gy_shares_unhold(&d->shares, &round->bins, all)) {
-        gy_replay_try_again(d);
-    }
-    if (__builtin_expect(d->shares.watcher != NULL, 0)) {
-        gy_watcher_unhold(d->shares.watcher, &round->bins, all);
+    if (gy_gates_concern_calls(d)) {
+        gy_gates_poll_calls(d, round, all);
     }
 }
 
@@ -210,10 +198,10 @@ static void unhold(struct gantry_dispatcher *d, struct gy_round *round, bool all
  * (tests/models/admission.pml).  True when tasks were let in. */
 static bool settle_memory(struct gantry_dispatcher *d)
 {
-    if (!gy_admission_is_busy(&d->admission)) {
+    if (!gy_gates_are_busy(d)) {
         return false;
     }
-    gy_admission_idle(&d->admission);
+    gy_gates_last_look(d);
     gy_gd_watch_memory(d);
     (void)gy_rings_flush(&d->completion); /* a failure is in the context */
     return d->admission.ready.first != NULL || d->admission.refused.first != NULL;
@@ -236,7 +224,7 @@ static void run_batch(struct gantry_dispatcher *d, struct gy_round *round)
             gy_gd_poll(d, round); /* there may be work without end that has nothing to do with it */
         }
         unhold(d, round, false);
-        if (!has_work(d, round) && gy_shares_any(&d->shares)) {
+        if (!has_work(d, round) && gy_gates_concern_calls(d)) {
             /* What was launched again has left its turn open. */
             gy_gd_publish_shares(d, true);
             gy_gd_flush_completions(d);
@@ -253,8 +241,7 @@ static void run_batch(struct gantry_dispatcher *d, struct gy_round *round)
 static void idle_chores(struct gantry_dispatcher *d, const struct gy_round *round)
 {
     gy_gd_return_streams_if_due(d);
-    if (d->state == GD_STATE_IDLE && gy_context_is_lost(d->config.context) &&
-        !gy_shares_hold_any(&d->shares)) {
+    if (d->state == GD_STATE_IDLE && gy_context_is_lost(d->config.context) && !gy_gates_hold_calls(d)) {
         gd_enter(d, round, GD_STATE_FAILED);
         for (uint32_t i = 0; i < d->streams.limit; i++) {
             (void)gy_deferred_collect(&d->deferred, i, true); /* nobody else may see their turn come */

@@ -2,37 +2,13 @@
 
 #include "base/clock.h"
 #include "base/span.h"
+#include "dispatcher/gates/gate.h"
 #include "dispatcher/intake.h"
 #include "dispatcher/round.h"
 #include "dispatcher/step.h"
 #include "dispatcher/ways/launchers.h"
-#include "dispatcher/ways/metered.h"
 
 static const char *const phase_names[GD_PHASES] = {"GD HtoD", "GD Kernel", "GD DtoH"};
-
-/* True when the task's share is used up: it is held until it may be launched.  While a region is recorded
- * that was decided for all of it.  What was cancelled is not held: it is released, or, where it has begun,
- * goes on, on credit. */
-static GY_RARE bool hold_back(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task)
-{
-    if (atomic_load_explicit(&d->closing, memory_order_relaxed) || gy_context_is_lost(d->config.context)) {
-        return false;
-    }
-    struct gy_watcher *watcher = d->shares.watcher;
-    bool ends = !gy_task_may_begin(task);
-    if (__builtin_expect(watcher != NULL, 0) && round->phase == GD_KERNEL && !ends &&
-        !gy_utilisation_admits(watcher->use)) {
-        gy_gpu_list_append(&watcher->held, task, task);
-        return true;
-    }
-    struct gy_lane *lane = gy_gd_lane(d, task);
-    if (lane == NULL || round->recording != NULL || (ends && gy_task_gpu(task)->launch_index == 0) ||
-        (ends ? gy_lane_has_room : gy_lane_admits)(&d->shares, lane)) {
-        return false;
-    }
-    gy_lane_hold(lane, round->phase, task);
-    return true;
-}
 
 /* Callbacks may be called by several threads at once: nothing is captured, measured or recorded, and they are
  * not waited for one by one. */
@@ -101,7 +77,7 @@ static void run_pass(struct gantry_dispatcher *d, struct gy_round *round, gantry
             gy_task_prefetch_dependents(next); /* one call may be too short to hide it */
         }
         round->last_in_phase = next == NULL && bin->first == NULL;
-        if (gy_shares_any(&d->shares) && hold_back(d, round, task)) {
+        if (gy_gates_concern_calls(d) && !gy_gates_admit_call(d, round, task)) {
             task = next;
             continue;
         }

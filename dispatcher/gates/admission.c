@@ -434,6 +434,42 @@ void gy_admission_idle(struct gy_admission *a)
     admit_first(a);
 }
 
+/* ---- checks ---- */
+
+static bool memory_is_valid(const struct gy_gpu_memory *memory, enum gy_memory_state state)
+{
+    return memory->state == state && gy_gpu_list_is_valid(&memory->held_back) &&
+           (memory->held_back.first != NULL) == (memory->held_back_count != 0) &&
+           (state != GY_MEMORY_WAITING || memory->held_back.first != NULL) &&
+           (state != GY_MEMORY_HELD || memory->held_back.first == NULL);
+}
+
+/* Those that wait hold nothing, and those that hold something do not wait. */
+bool gy_admission_is_valid(const struct gy_admission *a)
+{
+    uint64_t held[GANTRY_MEMORY_KIND_COUNT] = {0}, waiting = 0, ending = 0;
+    for (const struct gy_gpu_memory *memory = a->first; memory != NULL; memory = memory->next) {
+        if (!memory_is_valid(memory, GY_MEMORY_WAITING) || (memory->next == NULL && memory != a->last)) {
+            return false;
+        }
+        waiting += memory->held_back_count;
+    }
+    for (const struct gy_gpu_memory *memory = a->active; memory != NULL; memory = memory->next) {
+        bool ends = memory->state == GY_MEMORY_ENDING;
+        if (!memory_is_valid(memory, ends ? GY_MEMORY_ENDING : GY_MEMORY_HELD)) {
+            return false;
+        }
+        ending += ends;
+        waiting += memory->held_back_count;
+        for (int kind = 0; kind < GANTRY_MEMORY_KIND_COUNT; kind++) {
+            held[kind] += memory->bytes[kind];
+        }
+    }
+    return memcmp(held, a->held, sizeof(held)) == 0 && ending == atomic_load(&a->ending) &&
+           waiting == atomic_load_explicit(&a->tasks_waiting, memory_order_relaxed) &&
+           gy_gpu_list_is_valid(&a->ready) && gy_gpu_list_is_valid(&a->refused);
+}
+
 /* ---- the end ---- */
 
 void gy_admission_fini(struct gy_admission *a)

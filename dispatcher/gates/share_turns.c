@@ -554,9 +554,6 @@ static bool cancel_in(struct gy_shares *shares, struct gy_lane *lane, void *arg)
 void gy_shares_cancel(struct gy_shares *shares, struct gy_bins *bins)
 {
     (void)each_holding(shares, cancel_in, bins);
-    if (shares->watcher != NULL) {
-        gy_watcher_unhold(shares->watcher, bins, true); /* the others are held again, if they must be */
-    }
 }
 
 static bool yes(struct gy_shares *shares, struct gy_lane *lane, void *arg)
@@ -569,8 +566,7 @@ static bool yes(struct gy_shares *shares, struct gy_lane *lane, void *arg)
 
 bool gy_shares_hold_any(struct gy_shares *shares)
 {
-    return gy_shares_any(shares) && (each_holding(shares, yes, NULL) ||
-                                     (shares->watcher != NULL && shares->watcher->held.first != NULL));
+    return gy_shares_any(shares) && each_holding(shares, yes, NULL);
 }
 
 static bool find_deadline(struct gy_shares *shares, struct gy_lane *lane, void *arg)
@@ -610,4 +606,34 @@ void gy_shares_count(struct gy_shares *shares, uint64_t generation)
             gy_profile_count(generation, account->counter, used / 1000);
         }
     }
+}
+
+/* ---- checks --------------------------------------------------------------------------------- */
+
+static bool lane_is_valid(const struct gy_lane *lane)
+{
+    bool holds = lane->held_regions != 0;
+    for (int phase = 0; phase < GY_SHARE_PHASES; phase++) {
+        if (!gy_gpu_list_is_valid(&lane->held[phase])) {
+            return false;
+        }
+        holds = holds || lane->held[phase].first != NULL;
+    }
+    return atomic_load_explicit(&lane->has_held, memory_order_relaxed) == holds &&
+           lane->accounts[0] != NULL && lane->closed <= opened_of(lane) &&
+           opened_of(lane) - lane->closed <= 1 && (holds || !lane->holds_ending);
+}
+
+bool gy_shares_are_valid(const struct gy_shares *shares)
+{
+    uint32_t count = atomic_load_explicit(&shares->count, memory_order_acquire);
+    for (uint32_t i = 0; i < count; i++) {
+        for (uint32_t p = 0; p < shares->partitions->count; p++) {
+            const struct gy_lane *lane = shares->accounts[i]->lanes[p];
+            if (lane != NULL && !lane_is_valid(lane)) {
+                return false;
+            }
+        }
+    }
+    return true;
 }

@@ -191,6 +191,8 @@ bool gy_shares_unhold(struct gy_shares *shares, struct gy_bins *bins, bool all);
 /* Give back tasks whose runs were cancelled; those that have begun once there is room for them. */
 void gy_shares_cancel(struct gy_shares *shares, struct gy_bins *bins);
 bool gy_shares_hold_any(struct gy_shares *shares);
+/* What lanes and accounts say that they hold is what they hold. */
+bool gy_shares_are_valid(const struct gy_shares *shares);
 /* When tokens will be there for a task that is held; 0: none is, or something must end first. */
 uint64_t gy_shares_deadline(struct gy_shares *shares);
 /* While recording: a value per account. */

@@ -28,8 +28,7 @@ static gantry_launch_result call_checked(struct gantry_launch *launch)
     return result;
 }
 
-/* While something is recorded, or callbacks are checked. */
-static GY_COLD gantry_launch_result call_watched(struct gantry_launch *launch, uint64_t span)
+gantry_launch_result gy_callback_call_watched(struct gantry_launch *launch, uint64_t span)
 {
     gantry_task *task = launch->task;
     const struct gy_span_ranges *ranges = gy_span_push(span, gy_task_label(task));
@@ -50,18 +49,6 @@ static GY_COLD gantry_launch_result call_watched(struct gantry_launch *launch, u
         gy_span_end(GY_SPAN_LAUNCH, gy_task_label(task), span, gantry_task_context_id(task));
     }
     return result;
-}
-
-gantry_launch_result gy_callback_call(struct gantry_launch *launch, const struct gy_error *last,
-                                      uint64_t span)
-{
-    if (last->status != GANTRY_OK) {
-        gy_error_clear();
-    }
-    if (__builtin_expect(span != 0 || launch->dispatcher->checks != 0, 0)) {
-        return call_watched(launch, span);
-    }
-    return gy_task_launch_fn(launch->task)(launch, gy_task_launch_arg(launch->task));
 }
 
 gantry_launch_result gy_callback_call_beside(struct gantry_launch *launch)

@@ -4,10 +4,22 @@
 
 #include "dispatcher/internal.h"
 
+/* While something is recorded, or callbacks are checked; `span` as below. */
+GY_COLD gantry_launch_result gy_callback_call_watched(struct gantry_launch *launch, uint64_t span);
+
 /* `last` is the calling thread's last error; `span` when the call began, before anything was put on the
  * stream, 0: nothing is recorded. */
-gantry_launch_result gy_callback_call(struct gantry_launch *launch, const struct gy_error *last,
-                                      uint64_t span);
+static GY_INLINE gantry_launch_result gy_callback_call(struct gantry_launch *launch,
+                                                       const struct gy_error *last, uint64_t span)
+{
+    if (last->status != GANTRY_OK) {
+        gy_error_clear();
+    }
+    if (__builtin_expect(span != 0 || launch->dispatcher->checks != 0, 0)) {
+        return gy_callback_call_watched(launch, span);
+    }
+    return gy_task_launch_fn(launch->task)(launch, gy_task_launch_arg(launch->task));
+}
 
 /* The call of a turn (launchers.h).  Any thread. */
 gantry_launch_result gy_callback_call_beside(struct gantry_launch *launch);

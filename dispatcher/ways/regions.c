@@ -1,6 +1,7 @@
 #include "dispatcher/ways/regions.h"
 
 #include "base/alloc.h"
+#include "dispatcher/gates/gate.h"
 #include "dispatcher/release.h"
 #include "dispatcher/round.h"
 
@@ -57,26 +58,6 @@ void gy_region_release(struct gantry_dispatcher *d, struct gy_region *region, ga
     gy_gd_count(&d->counters.tasks, 1);
     gy_gd_count(&d->counters.tasks_failed, region->result != GANTRY_OK);
     gy_task_release_owing(task, region->result, &d->debt);
-}
-
-bool gy_replay_take(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task)
-{
-    struct gy_region *region = gy_plan_region(task);
-    if (region != NULL && region->stage == GY_REGION_LAUNCHED) {
-        gy_region_release(d, region, task);
-        return true;
-    }
-    if (region != NULL && region->stage == GY_REGION_WAITING) {
-        gy_gpu_list_append(&region->held, task, task);
-        region->arrived++;
-        check_due(d, region);
-        return true;
-    }
-    if (round->recording != NULL && region != round->recording->region) {
-        gy_gpu_list_append(&round->recording->others, task, task);
-        return true;
-    }
-    return false;
 }
 
 /* ---- recorded -------------------------------------------------------------------------------- */
@@ -145,3 +126,48 @@ void gy_replay_note_completion(const struct gantry_launch *launch, gantry_task *
         region->completions[region->completes++] = target;
     }
 }
+
+/* ---- the gate -------------------------------------------------------------------------------- */
+
+/* A task of a region is the region's until its roots are all there; while one is recorded, tasks of others
+ * wait. */
+static bool admits(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task)
+{
+    struct gy_region *region = gy_plan_region(task);
+    if (region != NULL && region->stage == GY_REGION_LAUNCHED) {
+        gy_region_release(d, region, task);
+        return false;
+    }
+    if (region != NULL && region->stage == GY_REGION_WAITING) {
+        gy_gpu_list_append(&region->held, task, task);
+        region->arrived++;
+        check_due(d, region);
+        return false;
+    }
+    if (round->recording != NULL && region != round->recording->region) {
+        gy_gpu_list_append(&round->recording->others, task, task);
+        return false;
+    }
+    return true;
+}
+
+/* Regions that are due have all their roots; a list ends with its last one. */
+static bool is_valid(const struct gantry_dispatcher *d)
+{
+    const struct gy_region *last = NULL;
+    for (const struct gy_region *region = d->regions.due; region != NULL; region = region->next_due) {
+        if (region->stage != GY_REGION_WAITING || region->arrived != region->roots ||
+            region->settled != region->needs || !gy_gpu_list_is_valid(&region->held)) {
+            return false;
+        }
+        last = region;
+    }
+    for (const struct gy_region *region = d->regions.throttled; region != NULL; region = region->next_due) {
+        if (region->stage != GY_REGION_WAITING || region->arrived != region->roots) {
+            return false;
+        }
+    }
+    return last == NULL || last == d->regions.last_due;
+}
+
+const struct gy_gate gy_gate_units = {.name = "units", .admits = admits, .is_valid = is_valid};

@@ -25,9 +25,6 @@ struct gy_recording {
     struct gy_gpu_list others; /* ready tasks that have to wait until it is over */
 };
 
-/* A ready task has come.  True when its region takes care of it; false: it goes its usual way. */
-bool gy_replay_take(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task);
-
 /* Regions that a share held back are due again. */
 void gy_replay_try_again(struct gantry_dispatcher *d);
 

@@ -1,0 +1,19 @@
+#include "dispatcher/bins.h"
+
+bool gy_bin_is_valid(const struct gy_gpu_list *bin, enum gd_phase phase)
+{
+    const gantry_task *last = NULL;
+    for (gantry_task *task = bin->first; task != NULL; task = gy_task_gpu(task)->next) {
+        if (gd_phase_of(task) != phase || gy_task_gpu(task)->stream == 0) {
+            return false;
+        }
+        last = task;
+    }
+    return last == bin->last;
+}
+
+bool gy_bins_are_valid(const struct gy_bins *bins)
+{
+    return gy_bin_is_valid(&bins->of[GD_HTOD], GD_HTOD) && gy_bin_is_valid(&bins->of[GD_KERNEL], GD_KERNEL) &&
+           gy_bin_is_valid(&bins->of[GD_DTOH], GD_DTOH);
+}

@@ -1,0 +1,102 @@
+/* The gates of GPU time: a bound that shares keep (shares.h), and the process's limit where NVML measures it
+ * (watcher.h). */
+#include "dispatcher/gates/gate.h"
+#include "dispatcher/ways/metered.h"
+#include "dispatcher/ways/regions.h"
+
+/* ---- share ---------------------------------------------------------------------------------- */
+
+/* While a region is recorded that was decided for all of it.  A task that was cancelled is not held: it is
+ * released, or, where it has begun, goes on, on credit. */
+static bool share_admits(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task)
+{
+    bool ends = !gy_task_may_begin(task);
+    struct gy_lane *lane = gy_gd_lane(d, task);
+    if (lane == NULL || round->recording != NULL || (ends && gy_task_gpu(task)->launch_index == 0) ||
+        (ends ? gy_lane_has_room : gy_lane_admits)(&d->shares, lane)) {
+        return true;
+    }
+    gy_lane_hold(lane, round->phase, task);
+    return false;
+}
+
+static void poll_share(struct gantry_dispatcher *d, struct gy_round *round, bool all)
+{
+    if (gy_shares_any(&d->shares) && gy_shares_unhold(&d->shares, &round->bins, all)) {
+        gy_replay_try_again(d);
+    }
+}
+
+static void cancel_share(struct gantry_dispatcher *d, struct gy_round *round)
+{
+    if (gy_shares_any(&d->shares)) {
+        gy_shares_cancel(&d->shares, &round->bins);
+        gy_replay_try_again(d);
+    }
+}
+
+static uint64_t share_deadline(struct gantry_dispatcher *d)
+{
+    return gy_shares_any(&d->shares) ? gy_shares_deadline(&d->shares) : 0;
+}
+
+static bool share_holds(struct gantry_dispatcher *d)
+{
+    return gy_shares_hold_any(&d->shares);
+}
+
+static bool share_is_valid(const struct gantry_dispatcher *d)
+{
+    return gy_shares_are_valid(&d->shares);
+}
+
+const struct gy_gate gy_gate_share = {.name = "share",
+                                      .admits = share_admits,
+                                      .poll = poll_share,
+                                      .cancel = cancel_share,
+                                      .deadline = share_deadline,
+                                      .holds = share_holds,
+                                      .is_valid = share_is_valid};
+
+/* ---- throttle ------------------------------------------------------------------------------- */
+
+static bool throttle_admits(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task)
+{
+    struct gy_watcher *watcher = d->shares.watcher;
+    if (watcher == NULL || round->phase != GD_KERNEL || !gy_task_may_begin(task) ||
+        gy_utilisation_admits(watcher->use)) {
+        return true;
+    }
+    gy_gpu_list_append(&watcher->held, task, task);
+    return false;
+}
+
+static void poll_throttle(struct gantry_dispatcher *d, struct gy_round *round, bool all)
+{
+    if (__builtin_expect(d->shares.watcher != NULL, 0)) {
+        gy_watcher_unhold(d->shares.watcher, &round->bins, all);
+    }
+}
+
+/* Those that were not cancelled are held again, if they must be. */
+static void cancel_throttle(struct gantry_dispatcher *d, struct gy_round *round)
+{
+    poll_throttle(d, round, true);
+}
+
+static bool throttle_holds(struct gantry_dispatcher *d)
+{
+    return d->shares.watcher != NULL && d->shares.watcher->held.first != NULL;
+}
+
+static bool throttle_is_valid(const struct gantry_dispatcher *d)
+{
+    return d->shares.watcher == NULL || gy_bin_is_valid(&d->shares.watcher->held, GD_KERNEL);
+}
+
+const struct gy_gate gy_gate_throttle = {.name = "throttle",
+                                         .admits = throttle_admits,
+                                         .poll = poll_throttle,
+                                         .cancel = cancel_throttle,
+                                         .holds = throttle_holds,
+                                         .is_valid = throttle_is_valid};
