@@ -62,5 +62,8 @@ static bool bench_bandwidth(const struct bench_options *options)
 const struct gantry_bench gantry_bench_bandwidth = {
     .name = "bandwidth",
     .summary = "the price of gantry_bandwidth_yield() while the gate is down",
+    .help = "A loop with gantry_bandwidth_yield() in it against the same loop without.  The difference of "
+            "both is\n"
+            "the price of a call while the gate is down.\n",
     .main = bench_bandwidth,
 };

@@ -576,5 +576,13 @@ static bool bench_copy(const struct bench_options *options)
 const struct gantry_bench gantry_bench_copy = {
     .name = "copy",
     .summary = "batched copies, against the driver's calls and cub::DeviceMemcpy::Batched",
+    .help =
+        "  DIRECTION-COUNTxSIZE       one batch of copies, until the device is done; the yardsticks are a "
+        "call\n"
+        "                             per copy, the driver's batched call, CUB, and one copy of all the "
+        "bytes\n"
+        "  DIRECTION-COUNTxSIZE/host  what the launching thread spends on each copy\n"
+        "  kernel-beside-...          a kernel that fills the device, while batches run\n"
+        "  .../step-captured          the batch as a step of a task manager, captured, against on a stream\n",
     .main = bench_copy,
 };

@@ -8,6 +8,8 @@
  * emulated driver the driver's side shows what emulation costs, not what a device does. */
 #include "bench/bench_heap.h"
 
+#include "cli/messages.h"
+
 #include <gantry/heap.h>
 
 #include <dlfcn.h>
@@ -349,7 +351,7 @@ static void close_workers(struct heap_bench *bench)
 bool bench_heap_ok(gantry_status status)
 {
     if (status != GANTRY_OK) {
-        fprintf(stderr, "bench heap: %s\n", gantry_last_error());
+        cli_error("bench heap: %s", gantry_last_error());
     }
     return status == GANTRY_OK;
 }
@@ -408,5 +410,12 @@ static bool bench_heap(const struct bench_options *options)
 const struct gantry_bench gantry_bench_heap = {
     .name = "heap",
     .summary = "taking and giving back memory, against the driver and malloc",
+    .help = "  KIND-SIZE            a block taken and given back, against the driver's pool, its plain call, "
+            "or malloc\n"
+            "  KIND-SIZE-8-threads  what each of eight threads sees\n"
+            "  trace                the sizes and lifetimes of a model's tensors\n"
+            "  trace-slabs          of those: memory held per byte in use\n"
+            "  free-after-SIZE      freeing behind the work on a stream\n"
+            "  stall-64m            how long a large free holds up others while the device is busy\n",
     .main = bench_heap,
 };

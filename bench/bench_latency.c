@@ -579,5 +579,11 @@ static bool bench_latency(const struct bench_options *options)
 const struct gantry_bench gantry_bench_latency = {
     .name = "latency",
     .summary = "from a launch to the CPU task that waits for it, and from that to the next launch",
+    .help = "  done-to-task-MODE     from before a launch until the CPU task that its completion starts, by "
+            "wait\n"
+            "                        mode; the yardstick is an event waited for by hand\n"
+            "  ready-to-launch-MODE  from the end of that CPU task until the launch callback of the next GPU "
+            "task;\n"
+            "                        the yardstick is one thread that tells another\n",
     .main = bench_latency,
 };

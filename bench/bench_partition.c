@@ -18,6 +18,7 @@
 #include "bench/bench_partition.h"
 
 #include "base/clock.h"
+#include "cli/messages.h"
 
 #include <stdio.h>
 
@@ -194,7 +195,7 @@ static bool sample_graph(struct bench_scene *scene, void *arg, struct bench_samp
     good = good && gantry_taskman_start(scene->urgent) == GANTRY_OK &&
            gantry_taskman_stop(scene->urgent) == GANTRY_OK;
     if (!good) {
-        fprintf(stderr, "bench partition: %s\n", gantry_last_error());
+        cli_error("bench partition: %s", gantry_last_error());
     }
     /* Started or not, no task is left that is told of what is on our stack. */
     if (gantry_taskman_reset(scene->urgent) != GANTRY_OK || !good) {
@@ -281,5 +282,12 @@ static bool bench_partition(const struct bench_options *options)
 const struct gantry_bench gantry_bench_partition = {
     .name = "partition",
     .summary = "a kernel in a hurry behind one that fills the device; what partitions cost",
+    .help = "  critical, long   a short kernel and the one that fills the device, from submission until the "
+            "host\n"
+            "                   knows the end; yardsticks are green contexts, plain streams and priorities "
+            "by hand\n"
+            "  leak             the same with the long kernel on a stream of no partition\n"
+            "  path             where the short kernel's time goes\n"
+            "  NAME-p99         what 99 of 100 are below\n",
     .main = bench_partition,
 };

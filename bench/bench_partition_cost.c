@@ -1,6 +1,7 @@
 /* What the driver takes for green contexts and their streams, one after another, and for launches on those;
  * and what a plan of three partitions adds to the creation of a context. */
 #include "bench/bench_partition.h"
+#include "cli/messages.h"
 
 #include "base/clock.h"
 
@@ -164,7 +165,7 @@ static bool time_context(const struct bench_options *options, bool with_plan, do
     if (status == GANTRY_OK) {
         gantry_context_destroy(made);
     } else {
-        fprintf(stderr, "bench partition: %s\n", gantry_last_error());
+        cli_error("bench partition: %s", gantry_last_error());
     }
     return status == GANTRY_OK;
 }

@@ -19,6 +19,7 @@
 #include "bench/bench_profile_ways.h"
 #include "bench/harness.h"
 #include "bench/profile_ways.h"
+#include "cli/messages.h"
 
 #include "profile_kernels_bench.kernels.h"
 #include "profile_own_clock_bench.kernels.h"
@@ -263,7 +264,7 @@ static bool calibrate(struct profile_bench *b, double *ns_per_step)
     uint32_t least = b->is_loads ? 10 : 50, most = 6 * least;
     uint64_t few = time_steps(b, least), many = time_steps(b, most);
     if (few == 0 || many <= few) {
-        fprintf(stderr, "bench profile: the work cannot be calibrated\n");
+        cli_error("bench profile: the work cannot be calibrated");
         return false;
     }
     double rounds = (double)b->blocks * b->launches / (b->sms * resident_of(b));
@@ -364,7 +365,7 @@ static bool run_ways(struct profile_bench *b, const struct bench_options *option
 {
     struct bench_ways ways;
     if (!bench_measure_ways(b->context, b->manager, b->ping_pong, sms, &ways)) {
-        fprintf(stderr, "bench profile: the SMs' clocks could not be compared\n");
+        cli_error("bench profile: the SMs' clocks could not be compared");
         return false;
     }
     struct bench_case one = {.name = "profile/sm-ping-pong-p99", .item = "clock", .items = 1};
@@ -560,5 +561,10 @@ static bool bench_profile(const struct bench_options *options)
 const struct gantry_bench gantry_bench_profile = {
     .name = "profile",
     .summary = "what a recording costs kernels, block by block",
+    .help = "A kernel with the macros of <gantry/profile_kernel.h>, recorded (on) or with no recording "
+            "(off), against\n"
+            "the same kernel without them; 'same' has that kernel on both sides.\n"
+            "\n"
+            "  records          20 million blocks, from the first launch until the file is closed\n",
     .main = bench_profile,
 };

@@ -11,6 +11,7 @@
  * driver launches are accepted and not executed, so that only our time is left.  Contexts are alternated. */
 #include "bench/quota_work.h"
 #include "bench/submit_work.h"
+#include "cli/messages.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -93,7 +94,7 @@ static bool has_nvml(const struct bench_options *options)
     if (status == GANTRY_OK) {
         gantry_context_destroy(made);
     } else {
-        fprintf(stderr, "bench: quota: no yardstick: %s\n", gantry_last_error());
+        cli_error("bench: quota: no yardstick: %s", gantry_last_error());
     }
     return status == GANTRY_OK;
 }
@@ -254,5 +255,12 @@ static bool bench_quota(const struct bench_options *options)
 const struct gantry_bench gantry_bench_quota = {
     .name = "quota",
     .summary = "how well a limit on GPU time is kept, against NVML's utilisation, and what it costs",
+    .help =
+        "  error-LIMIT-US   how far the share of GPU time is from a limit, in points of percent, kernels of "
+        "US\n"
+        "                   microseconds; the yardstick is a controller that asks NVML for the utilisation\n"
+        "  cost-...         what a limit that never holds anything up costs a launch\n"
+        "\n"
+        "Each row of the first kind takes twice --seconds (5).\n",
     .main = bench_quota,
 };

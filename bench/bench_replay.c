@@ -205,5 +205,8 @@ static bool bench_replay(const struct bench_options *options)
 const struct gantry_bench gantry_bench_replay = {
     .name = "replay",
     .summary = "a frozen step of stable tasks, against a loop by hand and a bare graph launch",
+    .help = "A frozen step of stable tasks until the device is done, per kernel, against a loop that "
+            "launches all\n"
+            "again, and against a graph captured by hand.\n",
     .main = bench_replay,
 };

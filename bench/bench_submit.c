@@ -17,6 +17,7 @@
  *
  * On the emulated driver launches are accepted and not executed, which leaves the dispatcher's own time. */
 #include "bench/submit_work.h"
+#include "cli/messages.h"
 
 #include <stdlib.h>
 
@@ -226,7 +227,7 @@ static bool run_graphs(struct submit_bench *bench, const struct bench_options *o
 static bool run_same_cpu(struct submit_bench *bench, const struct bench_options *options, bool own)
 {
     if (!bench_submit_pin(&bench->work)) {
-        fprintf(stderr, "bench: threads cannot be pinned here: no same-cpu rows\n");
+        cli_error("bench: threads cannot be pinned here: no same-cpu rows");
         bench->work.cpu = -1;
         return true;
     }
@@ -351,5 +352,12 @@ static bool bench_submit(const struct bench_options *options)
 const struct gantry_bench gantry_bench_submit = {
     .name = "submit",
     .summary = "host time to get kernels to the device, against streams written by hand",
+    .help = "  streams-N        a step of N kernels, until the last task is released\n"
+            "  done-streams-N   the same until the device is done\n"
+            "  done-graphs-N    the same, launched as graphs\n"
+            "  same-cpu-...     both sides on one CPU, in pairs: the rows to compare versions by\n"
+            "  own-dispatcher-N the dispatcher's own time, with callbacks that launch nothing\n"
+            "\n"
+            "The yardstick is a loop over 8 streams with events, by hand.\n",
     .main = bench_submit,
 };

@@ -232,5 +232,12 @@ static bool bench_tasks(const struct bench_options *options)
 const struct gantry_bench gantry_bench_tasks = {
     .name = "tasks",
     .summary = "CPU tasks from description to release, against a pool written by hand, oneTBB and OpenMP",
+    .help = "  SHAPE-build/Nw   describing a graph of CPU tasks, per task, with N workers\n"
+            "  SHAPE-first/Nw   its first run\n"
+            "  SHAPE-rerun/Nw   its next runs\n"
+            "  step-.../Nw      a small step of CPU tasks, from start to stop\n"
+            "  SHAPE/Xus        the share of the time that is not spent in bodies of X microseconds\n"
+            "\n"
+            "Yardsticks: a pool under one mutex, oneTBB, OpenMP.  It needs no device.\n",
     .main = bench_tasks,
 };

@@ -1,5 +1,7 @@
 #include "bench/copy_sides.h"
 
+#include "cli/messages.h"
+
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -102,7 +104,7 @@ static bool always(const struct copy_sides *sides, const struct copy_work *work)
 static bool run_ours(struct copy_sides *sides, const struct copy_work *work)
 {
     if (gantry_copy_launch(sides->launch, work->descs, work->count) != GANTRY_OK) {
-        fprintf(stderr, "bench copy: %s\n", gantry_last_error());
+        cli_error("bench copy: %s", gantry_last_error());
         return false;
     }
     return true;
@@ -162,7 +164,7 @@ static bool run_cub_on(struct copy_sides *sides, const struct copy_work *work, C
                             (const void **)(uintptr_t)lists, (void **)(uintptr_t)(lists + step),
                             (const size_t *)(uintptr_t)(lists + 2 * step), work->count, sides->stream);
     if (result != 0) {
-        fprintf(stderr, "bench copy: cub: cudaError_t %d\n", result);
+        cli_error("bench copy: cub: cudaError_t %d", result);
     }
     return result == 0;
 }

@@ -1,5 +1,7 @@
 #include "bench/copy_work.h"
 
+#include "cli/messages.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -129,7 +131,7 @@ static bool make_places(const struct copy_recipe *recipe, uint64_t room, struct 
     }
     free(order);
     if (dest > room || source > room) {
-        fprintf(stderr, "bench copy: %s does not fit\n", recipe->name);
+        cli_error("bench copy: %s does not fit", recipe->name);
         return false;
     }
     return true;

@@ -1,6 +1,7 @@
 #include "bench/critical_scene.h"
 
 #include "base/clock.h"
+#include "cli/messages.h"
 
 #include "critical_kernels.kernels.h"
 
@@ -25,8 +26,8 @@ const char *(*bench_scene_cause)(gantry_status status);
 static bool ok(gantry_status status)
 {
     if (status != GANTRY_OK) {
-        fprintf(stderr, "critical kernel: %s\n",
-                bench_scene_cause != NULL ? bench_scene_cause(status) : gantry_last_error());
+        cli_error("critical kernel: %s",
+                  bench_scene_cause != NULL ? bench_scene_cause(status) : gantry_last_error());
     }
     return status == GANTRY_OK;
 }
@@ -57,7 +58,7 @@ static bool is_over(struct bench_scene *s)
 {
     CUresult result = s->watched != NULL ? s->cuda.cuStreamQuery(s->watched) : CUDA_ERROR_NOT_READY;
     if (result != CUDA_ERROR_NOT_READY && result != CUDA_SUCCESS) {
-        fprintf(stderr, "critical kernel: cuStreamQuery: CUresult %d\n", (int)result);
+        cli_error("critical kernel: cuStreamQuery: CUresult %d", (int)result);
     }
     return atomic_load(&s->task_failed) || !gantry_context_is_valid(s->context) ||
            result != CUDA_ERROR_NOT_READY;
@@ -76,7 +77,7 @@ static bool await_flag(struct bench_scene *s, enum flag which)
 {
     for (uint32_t spins = 1; __atomic_load_n(flag(s, which), __ATOMIC_ACQUIRE) == 0; spins++) {
         if (spins % SPINS == 0 && is_over(s) && __atomic_load_n(flag(s, which), __ATOMIC_ACQUIRE) == 0) {
-            fprintf(stderr, "critical kernel: a kernel does not run\n");
+            cli_error("critical kernel: a kernel does not run");
             tell_loss(s);
             return false;
         }
@@ -340,8 +341,8 @@ bool bench_scene_verify(struct bench_scene *s)
     uint32_t done[2] = {0, 0};
     bool good = RAW(&s->cuda, cuMemcpyDtoH(done, (CUdeviceptr)(uintptr_t)s->counters, sizeof(done)));
     if (good && (done[0] != s->long_total || done[1] != s->short_total)) {
-        fprintf(stderr, "critical kernel: %u and %u blocks have run, not %u and %u\n", done[0], done[1],
-                s->long_total, s->short_total);
+        cli_error("critical kernel: %u and %u blocks have run, not %u and %u", done[0], done[1],
+                  s->long_total, s->short_total);
         good = false;
     }
     return good;

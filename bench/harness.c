@@ -1,6 +1,7 @@
 #include "bench/harness.h"
 
 #include "base/clock.h"
+#include "cli/messages.h"
 
 #include <stdlib.h>
 
@@ -171,7 +172,7 @@ bool bench_run(const struct bench_options *options, const struct bench_case *ben
 bool bench_ok(const char *bench, gantry_status status)
 {
     if (status != GANTRY_OK) {
-        fprintf(stderr, "bench %s: %s\n", bench, gantry_last_error());
+        cli_error("bench %s: %s", bench, gantry_last_error());
     }
     return status == GANTRY_OK;
 }

@@ -67,6 +67,7 @@ bool bench_ok(const char *bench, gantry_status status);
 struct gantry_bench {
     const char *name;    /* as registered */
     const char *summary; /* one line */
+    const char *help;    /* what its rows are, for `gantry help NAME`; ends with a newline */
     /* Set up, bench_run() each case, tear down.  True when all were verified; tells why not on stderr. */
     bool (*main)(const struct bench_options *options);
 };

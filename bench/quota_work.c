@@ -1,5 +1,6 @@
 #include "bench/quota_work.h"
 
+#include "cli/messages.h"
 #include "quota_kernels.kernels.h"
 
 #include <stdlib.h>
@@ -227,8 +228,8 @@ bool bench_quota_run(const struct quota_setting *setting, struct quota_figures *
     good = good && (strcmp(setting->controller, "bucket") != 0 || read_usage(&tenant, out)) &&
            drain(&tenant) && tenant.launched > 0 && evaluate(&tenant, setting->seconds, out);
     if (!good) {
-        fprintf(stderr, "bench: quota: %u %% by %s, kernels of %u us: not all kernels have run\n",
-                setting->percent, setting->controller, setting->kernel_us);
+        cli_error("bench: quota: %u %% by %s, kernels of %u us: not all kernels have run", setting->percent,
+                  setting->controller, setting->kernel_us);
     }
     out->kernels = tenant.launched;
     close_tenant(&tenant);

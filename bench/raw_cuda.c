@@ -1,5 +1,7 @@
 #include "bench/raw_cuda.h"
 
+#include "cli/messages.h"
+
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +11,7 @@ bool raw_cuda_ok(CUresult result, const char *call)
     if (result == CUDA_SUCCESS) {
         return true;
     }
-    fprintf(stderr, "bench: %s: CUresult %d\n", call, (int)result);
+    cli_error("bench: %s: CUresult %d", call, (int)result);
     return false;
 }
 
@@ -30,7 +32,7 @@ bool raw_cuda_open(gantry_context *context, struct raw_cuda *out)
     const char *name = info.emulated ? "libgantry-emu.so" : "libcuda.so.1";
     void *library = dlopen(name, RTLD_NOW | RTLD_NOLOAD);
     if (library == NULL) {
-        fprintf(stderr, "bench: %s is not loaded\n", name);
+        cli_error("bench: %s is not loaded", name);
         return false;
     }
     memset(out, 0, sizeof(*out));
@@ -43,7 +45,7 @@ bool raw_cuda_open(gantry_context *context, struct raw_cuda *out)
 #undef F
     (void)bind(library, "gantry_emu_set_noop", &out->emulator_set_noop, sizeof(out->emulator_set_noop));
     if (missing != NULL) {
-        fprintf(stderr, "bench: %s lacks %s\n", name, missing);
+        cli_error("bench: %s lacks %s", name, missing);
     }
     return missing == NULL; /* the handle stays open: the process is short */
 }

@@ -2,6 +2,7 @@
  * time, half of a core of which somebody else has the other half: everything takes up to twice as long there.
  * Two threads on two CPUs are compared by chance; on one CPU and in turn, both have the same luck. */
 #include "bench/submit_work.h"
+#include "cli/messages.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -18,7 +19,7 @@ static bool go(const cpu_set_t *cpus)
     if (sched_setaffinity(0, sizeof(*cpus), cpus) == 0) {
         return true;
     }
-    fprintf(stderr, "bench: sched_setaffinity: %s\n", strerror(errno));
+    cli_error("bench: sched_setaffinity: %s", strerror(errno));
     return false;
 }
 

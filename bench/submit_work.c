@@ -1,5 +1,6 @@
 #include "bench/submit_work.h"
 
+#include "cli/messages.h"
 #include "submit_kernels.kernels.h"
 
 #include <stdlib.h>
@@ -8,7 +9,7 @@
 bool bench_submit_ok(gantry_status status)
 {
     if (status != GANTRY_OK) {
-        fprintf(stderr, "bench: %s\n", gantry_last_error());
+        cli_error("bench: %s", gantry_last_error());
     }
     return status == GANTRY_OK;
 }

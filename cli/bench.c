@@ -3,6 +3,8 @@
 
 #include "cli/command.h"
 #include "cli/options.h"
+#include "cli/suggest.h"
+#include "cli/terminal.h"
 
 #include <getopt.h>
 #include <string.h>
@@ -21,7 +23,7 @@ static const struct gantry_bench *const benches[] = {
 static void list_benches(FILE *file)
 {
     for (size_t i = 0; benches[i] != NULL; i++) {
-        fprintf(file, "  %-20s %s\n", benches[i]->name, benches[i]->summary);
+        cli_print_entry(file, 20, benches[i]->name, benches[i]->summary);
     }
 }
 
@@ -33,6 +35,41 @@ static const struct gantry_bench *find_bench(const char *name)
         }
     }
     return NULL;
+}
+
+void cli_benches_each(void (*each)(void *user, const char *name), void *user)
+{
+    for (size_t i = 0; benches[i] != NULL; i++) {
+        each(user, benches[i]->name);
+    }
+}
+
+bool cli_bench_help(const char *name)
+{
+    const struct gantry_bench *bench = find_bench(name);
+    if (bench != NULL) {
+        printf("usage: gantry bench [OPTION...] %s\n\n", bench->name);
+        cli_print_help(stdout, bench->help);
+        printf("\nThe options are in 'gantry help bench'.\n");
+    }
+    return bench != NULL;
+}
+
+static void suggest(void *suggestion, const char *name)
+{
+    cli_suggest(suggestion, name);
+}
+
+static int unknown_bench(const char *name)
+{
+    char meant[CLI_SUGGESTION_BYTES];
+    struct cli_suggestion suggestion = {.word = name};
+    cli_benches_each(suggest, &suggestion);
+    cli_suggest(&suggestion, "all");
+    int status =
+        cli_usage_error("bench: there is no bench '%s'%s", name, cli_suggestion_text(&suggestion, "", meant));
+    list_benches(stderr);
+    return status;
 }
 
 /* One or, for "all", every bench; false when any result was not verified. */
@@ -81,8 +118,10 @@ static int bench_main(int argc, char **argv)
     const char *name = optind < argc ? argv[optind] : NULL;
     const struct gantry_bench *bench = name != NULL ? find_bench(name) : NULL;
     if (bench == NULL && (name == NULL || strcmp(name, "all") != 0)) {
-        status = name == NULL ? cli_usage_error("bench: which bench?")
-                              : cli_usage_error("bench: there is no bench '%s'", name);
+        if (name != NULL) {
+            return unknown_bench(name);
+        }
+        status = cli_usage_error("bench: which bench?");
         list_benches(stderr);
         return status;
     }

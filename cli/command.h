@@ -2,9 +2,11 @@
 #ifndef CLI_COMMAND_H
 #define CLI_COMMAND_H
 
+#include "cli/messages.h"
+#include "cli/text.h"
+
 #include <gantry/context.h>
 
-#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 
@@ -24,22 +26,20 @@ extern const struct cli_command cli_run;
 extern const struct cli_command cli_report;
 extern const struct cli_command cli_bench;
 
+/* Name each sample, or bench, to `each`. */
+void cli_samples_each(void (*each)(void *user, const char *name), void *user);
+void cli_benches_each(void (*each)(void *user, const char *name), void *user);
+/* Print what the sample, or the bench, of that name does; false: there is none. */
+bool cli_sample_help(const char *name);
+bool cli_bench_help(const char *name);
+
 /* The log receiver and the highest level it is installed for. */
 extern gantry_log_level cli_log_level;
 void cli_log_to_stderr(void *user, gantry_log_level level, const char *line);
 
 /* What cli_usage_error() names from now on, instead of `gantry help`. */
 void cli_help_is(const char *format, ...) GANTRY_PRINTF(1, 2);
-/* "gantry: <text>" and where to find help, on stderr; returns CLI_USAGE. */
+/* An error and where to find help, on stderr; returns CLI_USAGE. */
 int cli_usage_error(const char *format, ...) GANTRY_PRINTF(1, 2);
-
-/* Text that comes from a file, to be read on a terminal: control characters and bytes that are no UTF-8 are
- * printed as \x1b.  It is cut after `most` columns (a character is one) and filled up to `width` with spaces.
- */
-#define CLI_ANY_LENGTH UINT_MAX
-void cli_print_text(FILE *file, const char *text, unsigned width, unsigned most);
-
-/* Text as a JSON string, with its quotes; bytes that are no UTF-8 become U+FFFD. */
-void cli_json_string(FILE *file, const char *text);
 
 #endif

@@ -5,6 +5,9 @@
 #include "cli/command.h"
 #include "cli/options.h"
 #include "cli/samples.h"
+#include "cli/suggest.h"
+#include "cli/terminal.h"
+#include "cli/topics.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,14 +22,15 @@ static const char *const level_names[] = {"error", "warning", "info", "debug", N
 
 gantry_log_level cli_log_level = GANTRY_LOG_INFO;
 
+/* The library's levels as the command's kinds of messages. */
 void cli_log_to_stderr(void *user, gantry_log_level level, const char *line)
 {
+    static const enum cli_message_kind kinds[] = {[GANTRY_LOG_ERROR] = CLI_ERROR,
+                                                  [GANTRY_LOG_WARNING] = CLI_WARNING,
+                                                  [GANTRY_LOG_INFO] = CLI_NOTE,
+                                                  [GANTRY_LOG_DEBUG] = CLI_DEBUG};
     (void)user;
-    flockfile(stderr); /* of lines of other threads */
-    fprintf(stderr, "gantry: %s: ", level_names[level]);
-    cli_print_text(stderr, line, 0, CLI_ANY_LENGTH);
-    fputc('\n', stderr);
-    funlockfile(stderr);
+    cli_message(kinds[level], "%s", line);
 }
 
 static const struct cli_command *find_command(const char *name)
@@ -39,25 +43,58 @@ static const struct cli_command *find_command(const char *name)
     return NULL;
 }
 
+static const char overview[] =
+    "  help          print this, or about a command, sample, bench or topic: gantry help WHAT\n"
+    "\n"
+    "  --log LEVEL     error, warning, info (the default) or debug; log lines go to stderr\n"
+    "  -v, --verbose   the same as --log debug: also what the library does, and places in its source\n";
+
 static void print_overview(FILE *file)
 {
-    fputs("usage: gantry [--log LEVEL] COMMAND [ARGUMENT...]\n"
-          "       gantry --version\n\n"
-          "Runs graphs of CPU and GPU tasks.  The commands are:\n",
-          file);
+    cli_print_help(file, "usage: gantry [--log LEVEL | --verbose] COMMAND [ARGUMENT...]\n"
+                         "       gantry --version\n\n"
+                         "Runs graphs of CPU and GPU tasks.  The commands are:\n");
     for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
-        fprintf(file, "  %-6s %s\n", commands[i]->name, commands[i]->summary);
+        cli_print_entry(file, 12, commands[i]->name, commands[i]->summary);
     }
-    fputs("  help   print this, or what a command does: gantry help COMMAND\n\n"
-          "  --log LEVEL   error, warning, info (the default) or debug, which also names places in the\n"
-          "                source; log lines go to stderr\n",
-          file);
+    cli_print_help(file, overview);
+    cli_print_help(file, "\nTopics of 'gantry help':\n");
+    cli_topics_list(file);
 }
 
 static int print_help(const struct cli_command *command)
 {
-    printf("usage: gantry %s %s\n\n%s\n", command->name, command->arguments, command->help);
+    char usage[512];
+    snprintf(usage, sizeof(usage), "usage: gantry %s %s\n", command->name, command->arguments);
+    cli_print_help(stdout, usage);
+    fputc('\n', stdout);
+    cli_print_help(stdout, command->help);
     return 0;
+}
+
+static void suggest(void *suggestion, const char *name)
+{
+    cli_suggest(suggestion, name);
+}
+
+static void suggest_commands(struct cli_suggestion *suggestion)
+{
+    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+        cli_suggest(suggestion, commands[i]->name);
+    }
+    cli_suggest(suggestion, "help");
+}
+
+static int unknown_topic(const char *name)
+{
+    char meant[CLI_SUGGESTION_BYTES];
+    struct cli_suggestion suggestion = {.word = name};
+    suggest_commands(&suggestion);
+    cli_topics_each(suggest, &suggestion);
+    cli_samples_each(suggest, &suggestion);
+    cli_benches_each(suggest, &suggestion);
+    return cli_usage_error("help: there is no command, sample, bench or topic '%s'%s", name,
+                           cli_suggestion_text(&suggestion, "", meant));
 }
 
 static int help_main(int argc, char **argv)
@@ -70,10 +107,13 @@ static int help_main(int argc, char **argv)
         return 0;
     }
     const struct cli_command *command = find_command(argv[1]);
-    if (command == NULL) {
-        return cli_usage_error("help: there is no command '%s'", argv[1]);
+    if (command != NULL) {
+        return print_help(command);
     }
-    return print_help(command);
+    if (cli_topic_help(argv[1]) || cli_sample_help(argv[1]) || cli_bench_help(argv[1])) {
+        return 0;
+    }
+    return unknown_topic(argv[1]);
 }
 
 /* Behind a sample's name it is the sample that is asked. */
@@ -97,7 +137,11 @@ static int run_command(int argc, char **argv)
         cli_help_is("gantry --version");
     }
     if (command == NULL) {
-        return cli_usage_error("there is no command '%s'", argv[0]);
+        char meant[CLI_SUGGESTION_BYTES];
+        struct cli_suggestion suggestion = {.word = argv[0]};
+        suggest_commands(&suggestion);
+        return cli_usage_error("there is no command '%s'%s", argv[0],
+                               cli_suggestion_text(&suggestion, "", meant));
     }
     cli_help_is("gantry help %s", command->name);
     if (asks_for_help(command, argc, argv)) {
@@ -115,18 +159,19 @@ static int print_version(void)
 static int run(int argc, char **argv)
 {
     static char self[] = "gantry", help[] = "help";
-    bool wants_help = false, wants_version = false;
+    bool wants_help = false, wants_version = false, is_verbose = false;
     int level = (int)cli_log_level;
     const struct cli_option table[] = {{.name = "help", .letter = 'h', .flag = &wants_help},
                                        {.name = "version", .letter = 'V', .flag = &wants_version},
                                        {.name = "log", .choice = &level, .names = level_names},
+                                       {.name = "verbose", .letter = 'v', .flag = &is_verbose},
                                        {.name = NULL}};
     argv[0] = self;
     int status = cli_read_options(argc, argv, table, CLI_ANY_WORDS);
     if (status >= 0) {
         return status;
     }
-    cli_log_level = (gantry_log_level)level;
+    cli_log_level = is_verbose ? GANTRY_LOG_DEBUG : (gantry_log_level)level;
     gantry_set_log(cli_log_to_stderr, NULL, cli_log_level);
     cli_log_shows_errors = true;
     if (wants_help) { /* --help NAME is help NAME */
@@ -151,7 +196,7 @@ static int end(int status)
     if (is_written || status != 0) {
         return status;
     }
-    fprintf(stderr, "gantry: standard output: %s\n", errno != 0 ? strerror(errno) : "a write failed");
+    cli_error("standard output: %s", errno != 0 ? strerror(errno) : "a write failed");
     return 1;
 }
 

@@ -1,6 +1,8 @@
 #include "cli/options.h"
 
 #include "cli/command.h"
+#include "cli/suggest.h"
+#include "cli/terminal.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -52,8 +54,40 @@ static const char *prefix(char *const *argv, char *out, size_t room)
     return out;
 }
 
+/* "--repeat, --reclaim": the options that begin with what was typed; their number. */
+static int join_begun(const struct cli_option *table, const char *typed, size_t bytes, char *out, size_t room)
+{
+    int count = 0;
+    size_t used = 0;
+    out[0] = '\0';
+    for (int i = 0; table[i].name != NULL; i++) {
+        if (strncmp(table[i].name, typed, bytes) == 0 && used < room) {
+            used +=
+                (size_t)snprintf(out + used, room - used, "%s--%s", count > 0 ? " or " : "", table[i].name);
+            count++;
+        }
+    }
+    return count;
+}
+
+/* An option "--name" or "--name=value" that getopt_long() does not know, or knows several of. */
+static int unknown_option(const struct cli_option *table, const char *where, const char *shown)
+{
+    char word[64], begun[256], meant[CLI_SUGGESTION_BYTES];
+    snprintf(word, sizeof(word), "%.*s", (int)strcspn(shown + 2, "="), shown + 2);
+    if (join_begun(table, word, strlen(word), begun, sizeof(begun)) > 1) {
+        return cli_usage_error("%soption %s is short for more than one: %s", where, shown, begun);
+    }
+    struct cli_suggestion suggestion = {.word = word};
+    for (int i = 0; table[i].name != NULL; i++) {
+        cli_suggest(&suggestion, table[i].name);
+    }
+    return cli_usage_error("%sunknown option %s%s", where, shown,
+                           cli_suggestion_text(&suggestion, "--", meant));
+}
+
 /* What getopt_long() returned was ':' or '?'. */
-static int option_error(int result, char *const *argv)
+static int option_error(const struct cli_option *table, int result, char *const *argv)
 {
     const char *shown = argv[optind - 1];
     char where[32];
@@ -64,7 +98,7 @@ static int option_error(int result, char *const *argv)
     /* getopt_long() leaves optopt at 0 for an unknown long option, at the letter for an unknown short one,
      * and at the option's own value for an argument it does not take. */
     if (optopt == 0) {
-        return cli_usage_error("%sunknown option %s", where, shown);
+        return unknown_option(table, where, shown);
     }
     if (shown[0] == '-' && shown[1] == '-') {
         return cli_usage_error("%soption %s takes no argument", where, shown);
@@ -84,16 +118,21 @@ static void join_names(const char *const *names, char *out, size_t room)
 
 static int value_error(char *const *argv, const struct cli_option *option)
 {
-    char where[32], takes[128];
+    char where[32], takes[128], meant[CLI_SUGGESTION_BYTES] = "";
     if (option->number != NULL) {
         snprintf(takes, sizeof(takes), "a number from %u to %u", option->low, option->high);
     } else if (option->choice != NULL) {
         join_names(option->names, takes, sizeof(takes));
+        struct cli_suggestion suggestion = {.word = optarg};
+        for (int i = 0; option->names[i] != NULL; i++) {
+            cli_suggest(&suggestion, option->names[i]);
+        }
+        cli_suggestion_text(&suggestion, "", meant);
     } else {
         snprintf(takes, sizeof(takes), "%s", option->takes);
     }
-    return cli_usage_error("%s--%s takes %s, not '%s'", prefix(argv, where, sizeof(where)), option->name,
-                           takes, optarg);
+    return cli_usage_error("%s--%s takes %s, not '%s'%s", prefix(argv, where, sizeof(where)), option->name,
+                           takes, optarg, meant);
 }
 
 static bool take(const struct cli_option *option)
@@ -152,8 +191,27 @@ static const struct cli_option *find(const struct cli_option *table, int result)
     return NULL;
 }
 
+static void (*visitor)(void *user, const struct cli_option *option); /* NULL: options are read */
+static void *visitor_user;
+
+void cli_visit_options(int (*main)(int argc, char **argv), char *name,
+                       void (*visit)(void *user, const struct cli_option *option), void *user)
+{
+    char *argv[] = {name, NULL};
+    visitor = visit;
+    visitor_user = user;
+    (void)main(1, argv);
+    visitor = NULL;
+}
+
 int cli_read_options(int argc, char **argv, const struct cli_option *table, int words)
 {
+    if (visitor != NULL) {
+        for (int i = 0; table[i].name != NULL; i++) {
+            visitor(visitor_user, &table[i]);
+        }
+        return 0;
+    }
     struct option options[MOST_OPTIONS + 1] = {{NULL, 0, NULL, 0}};
     char letters[2 * MOST_OPTIONS + 3] = "";
     translate(table, words, options, letters);
@@ -163,10 +221,10 @@ int cli_read_options(int argc, char **argv, const struct cli_option *table, int 
     while ((result = getopt_long(argc, argv, letters, options, NULL)) != -1) {
         const struct cli_option *option = find(table, result);
         if (option == NULL) {
-            return option_error(result, argv);
+            return option_error(table, result, argv);
         }
         if (option->help != NULL) {
-            fputs(option->help, stdout);
+            cli_print_help(stdout, option->help);
             return 0;
         }
         if (!take(option)) {

@@ -33,6 +33,12 @@ extern const char *const cli_switch_names[];
  * do: help was asked for and printed, or what is wrong was told on stderr. */
 int cli_read_options(int argc, char **argv, const struct cli_option *table, int words);
 
+/* Show the table of options of a command or a sample to `visit`, one by one: `main` is called with its name
+ * alone, and the first cli_read_options() in it hands the table over instead of reading options, and returns
+ * 0. So nothing is done that stands behind it. */
+void cli_visit_options(int (*main)(int argc, char **argv), char *name,
+                       void (*visit)(void *user, const struct cli_option *option), void *user);
+
 /* Name the word that nothing takes, on stderr; returns the exit status. */
 int cli_surplus_error(char *const *argv, int word);
 

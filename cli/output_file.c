@@ -1,5 +1,7 @@
 #include "cli/output_file.h"
 
+#include "cli/messages.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -15,7 +17,7 @@ static char *part;        /* what is written, beside it */
 
 static bool complain(void)
 {
-    fprintf(stderr, "gantry: %s: %s\n", shown, strerrordesc_np(errno));
+    cli_error("%s: %s", shown, strerrordesc_np(errno));
     return false;
 }
 

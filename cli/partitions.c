@@ -251,7 +251,7 @@ static int show(gantry_context *context, bool json)
         print_shares(seen, plan.count);
     }
     if (!clean) {
-        fprintf(stderr, "gantry: blocks ran where they should not, or not wherever they should\n");
+        cli_error("blocks ran where they should not, or not wherever they should");
     }
     return clean ? 0 : 1;
 }

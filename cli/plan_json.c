@@ -51,9 +51,7 @@ static const struct field fields[] = {
 
 static bool refuse(const char *path, const char *where, const char *why)
 {
-    fprintf(stderr, "gantry: %s: \"", path);
-    cli_print_text(stderr, where, 0, CLI_ANY_LENGTH);
-    fprintf(stderr, "\": %s\n", why);
+    cli_error("%s: \"%s\": %s", path, where, why);
     return false;
 }
 
@@ -198,8 +196,7 @@ static char *read_file(const char *path, size_t *bytes)
     bool read =
         file != NULL && text != NULL && (*bytes = fread(text, 1, (1 << 16) - 1, file)) > 0 && feof(file);
     if (!read) {
-        fprintf(stderr, "gantry: %s: %s\n", path,
-                errno != 0 ? strerror(errno) : "empty, or longer than 64 KiB");
+        cli_error("%s: %s", path, errno != 0 ? strerror(errno) : "empty, or longer than 64 KiB");
     }
     if (file != NULL) {
         fclose(file);
@@ -218,10 +215,14 @@ static bool refuse_text(const char *path, const char *text, const char *at, cons
     for (const char *c = text; c < at; c++) {
         line += *c == '\n';
     }
-    fprintf(stderr, "gantry: %s:%d: %s \"", path, line, why);
-    size_t rest = strcspn(at, "\r\n");
-    cli_print_text(stderr, at, 0, rest < 20 ? (unsigned)rest : 20);
-    fprintf(stderr, "\"\n");
+    char shown[20 * 4 + 1] = ""; /* of 20 columns; a character has four bytes at most */
+    FILE *buffer = fmemopen(shown, sizeof(shown), "w");
+    if (buffer != NULL) {
+        size_t rest = strcspn(at, "\r\n");
+        cli_print_text(buffer, at, 0, rest < 20 ? (unsigned)rest : 20);
+        fclose(buffer);
+    }
+    cli_error("%s:%d: %s \"%s\"", path, line, why, shown);
     return false;
 }
 
@@ -233,7 +234,7 @@ static bool check_text(const char *path, const char *text, size_t bytes, const c
         return refuse_text(path, text, end, "no JSON object: a mistake before");
     }
     if (!cJSON_IsObject(document)) {
-        fprintf(stderr, "gantry: %s: no JSON object, but another value\n", path);
+        cli_error("%s: no JSON object, but another value", path);
         return false;
     }
     end += strspn(end, " \t\r\n");
@@ -241,7 +242,7 @@ static bool check_text(const char *path, const char *text, size_t bytes, const c
         return refuse_text(path, text, end, "text after the object:");
     }
     if (end != text + bytes) {
-        fprintf(stderr, "gantry: %s: a byte of value 0 after the object\n", path);
+        cli_error("%s: a byte of value 0 after the object", path);
         return false;
     }
     return true;
@@ -278,8 +279,7 @@ void cli_plan_free(struct cli_plan *plan)
 bool cli_plan_read(const char *path, struct cli_plan *out)
 {
     (void)out;
-    fprintf(stderr, "gantry: %s: this build reads no plans: cJSON (package libcjson-dev) was missing\n",
-            path);
+    cli_error("%s: this build reads no plans: cJSON (package libcjson-dev) was missing", path);
     return false;
 }
 

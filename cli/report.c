@@ -57,7 +57,7 @@ static struct loaded *load(const char *path, bool wants_page)
 {
     struct loaded *loaded = calloc(1, sizeof(*loaded));
     if (loaded == NULL || (loaded->sms = cli_report_sms_create()) == NULL) {
-        fprintf(stderr, "gantry: out of memory\n");
+        cli_error("out of memory");
         free(loaded);
         return NULL;
     }

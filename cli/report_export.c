@@ -117,7 +117,7 @@ bool cli_export_chrome_end(const struct trace *trace, FILE *file)
         put_slice(file, trace, s, cli_trace_argument(trace, s, TRACE_ID, 0));
     }
     if (!put_flows(trace, file)) {
-        fprintf(stderr, "gantry: out of memory\n");
+        cli_error("out of memory");
         return false;
     }
     for (size_t i = 0; i < trace->count_count; i++) {

@@ -1,6 +1,8 @@
 /* Busy time is the length of the union of intervals: what overlaps counts once. */
 #include "cli/report_stats.h"
 
+#include "cli/messages.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -258,7 +260,7 @@ bool cli_report_compute(const struct trace *trace, const struct report_sms *sms,
         good = cli_report_gaps(trace, &gpu, out);
     }
     if (!good) {
-        fprintf(stderr, "gantry: out of memory\n");
+        cli_error("out of memory");
     }
     free(gpu.at);
     return good;

@@ -191,7 +191,7 @@ bool cli_report_waterfall(const struct trace *trace, const struct report *report
 {
     struct waterfall *w = calloc(1, sizeof(*w));
     if (w == NULL) {
-        fprintf(stderr, "gantry: out of memory\n");
+        cli_error("out of memory");
         return false;
     }
     w->trace = trace;

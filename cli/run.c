@@ -3,6 +3,8 @@
 
 #include "cli/command.h"
 #include "cli/options.h"
+#include "cli/suggest.h"
+#include "cli/terminal.h"
 
 #include <getopt.h>
 #include <stdio.h>
@@ -22,8 +24,42 @@ static const struct gantry_sample *const samples[] = {
 static void list_samples(FILE *file)
 {
     for (size_t i = 0; samples[i] != NULL; i++) {
-        fprintf(file, "  %-20s %s\n", samples[i]->name, samples[i]->summary);
+        cli_print_entry(file, 20, samples[i]->name, samples[i]->summary);
     }
+}
+
+void cli_samples_each(void (*each)(void *user, const char *name), void *user)
+{
+    for (size_t i = 0; samples[i] != NULL; i++) {
+        each(user, samples[i]->name);
+    }
+}
+
+static const struct gantry_sample *find_sample(const char *name)
+{
+    for (size_t i = 0; samples[i] != NULL; i++) {
+        if (strcmp(samples[i]->name, name) == 0) {
+            return samples[i];
+        }
+    }
+    return NULL;
+}
+
+bool cli_sample_help(const char *name)
+{
+    static char word[32], help[] = "--help";
+    const struct gantry_sample *sample = find_sample(name);
+    if (sample == NULL) {
+        return false;
+    }
+    snprintf(word, sizeof(word), "%s", name);
+    char *argv[] = {word, help, NULL};
+    return sample->main(2, argv) == 0;
+}
+
+static void suggest(void *suggestion, const char *name)
+{
+    cli_suggest(suggestion, name);
 }
 
 static void log_but_errors(void *user, gantry_log_level level, const char *line)
@@ -63,12 +99,15 @@ static int run_main(int argc, char **argv)
         return status;
     }
     int first = optind;
-    for (size_t i = 0; samples[i] != NULL; i++) {
-        if (strcmp(samples[i]->name, argv[first]) == 0) {
-            return run_sample(samples[i], argc - first, argv + first);
-        }
+    const struct gantry_sample *sample = find_sample(argv[first]);
+    if (sample != NULL) {
+        return run_sample(sample, argc - first, argv + first);
     }
-    status = cli_usage_error("run: there is no sample '%s'", argv[first]);
+    char meant[CLI_SUGGESTION_BYTES];
+    struct cli_suggestion suggestion = {.word = argv[first]};
+    cli_samples_each(suggest, &suggestion);
+    status = cli_usage_error("run: there is no sample '%s'%s", argv[first],
+                             cli_suggestion_text(&suggestion, "", meant));
     list_samples(stderr);
     return status;
 }

@@ -5,6 +5,7 @@
  * soon as its end is read, and blocks, of which there are many, need not be kept. */
 #include "cli/trace.h"
 
+#include "cli/messages.h"
 #include "cli/names.h"
 #include "cli/trace_file.h"
 
@@ -620,14 +621,13 @@ static void note_the_end(const char *path, struct trace *trace)
     }
     trace->is_complete = ended && trace->cut_bytes == 0;
     if (!ended) {
-        fprintf(stderr,
-                "gantry: %s: the recording was not ended: its program was killed, or still runs; what was "
-                "recorded in the last second may be missing\n",
-                path);
+        cli_warning("%s: the recording was not ended: its program was killed, or still runs; what was "
+                    "recorded in the last second may be missing",
+                    path);
     }
     if (trace->cut_bytes != 0) {
-        fprintf(stderr, "gantry: %s: the file ends within a packet, %llu bytes are not read\n", path,
-                (unsigned long long)trace->cut_bytes);
+        cli_warning("%s: the file ends within a packet, %llu bytes are not read", path,
+                    (unsigned long long)trace->cut_bytes);
     }
 }
 
@@ -636,7 +636,7 @@ bool cli_trace_load(const char *path, trace_block_fn block, void *user, struct t
     *out = (struct trace){.detail_count = 1, .track_count = 1};
     struct trace_reader *r = calloc(1, sizeof(*r));
     if (r == NULL) {
-        fprintf(stderr, "gantry: out of memory\n");
+        cli_error("out of memory");
         return false;
     }
     r->trace = out;
@@ -647,7 +647,7 @@ bool cli_trace_load(const char *path, trace_block_fn block, void *user, struct t
     const char *wrong = r->wrong == NULL ? cli_trace_file_read(path, read_packet, r, &out->cut_bytes) : NULL;
     wrong = r->wrong != NULL ? r->wrong : wrong;
     if (wrong != NULL) {
-        fprintf(stderr, "gantry: %s: %s\n", path, wrong);
+        cli_error("%s: %s", path, wrong);
         cli_trace_free(out);
         return false;
     }

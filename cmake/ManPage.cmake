@@ -35,14 +35,18 @@ set(page ".TH GANTRY 1 \"\" \"gantry ${VERSION}\" \"User Commands\"
 gantry \\- run graphs of CPU and GPU tasks, measure, and read recordings
 .SH SYNOPSIS
 .B gantry
-[\\-\\-log LEVEL] COMMAND [ARGUMENT...]
+[\\-\\-log LEVEL | \\-\\-verbose] COMMAND [ARGUMENT...]
 .br
 .B gantry
 \\-\\-version
 ")
 ask(overview help)
 append(".SH DESCRIPTION" "${overview}")
-names_of("${overview}" commands)
+string(REGEX REPLACE "\nTopics of.*$" "" commands "${overview}")
+names_of("${commands}" commands)
+string(REGEX REPLACE "^.*\nTopics of" "" topics "${overview}")
+names_of("${topics}" topics)
+list(REMOVE_ITEM topics environment exit) # which have sections of their own
 list(REMOVE_ITEM commands help)
 string(APPEND page ".SH COMMANDS\n")
 foreach(command IN LISTS commands)
@@ -58,6 +62,16 @@ foreach(name IN LISTS names)
 endforeach()
 ask(benches bench --list)
 append(".SH BENCHES" "${benches}")
+names_of("${benches}" names)
+foreach(name IN LISTS names)
+  ask(text help ${name})
+  append(".SS gantry bench ${name}" "${text}")
+endforeach()
+string(APPEND page ".SH TOPICS\n")
+foreach(topic IN LISTS topics)
+  ask(text help ${topic})
+  append(".SS ${topic}" "${text}")
+endforeach()
 
 # | `NAME` | what, with [links](...) and `code` |
 string(APPEND page ".SH ENVIRONMENT\n")

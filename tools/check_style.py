@@ -26,9 +26,9 @@ LAYERS = {
     "taskman": ["base", "taskman/graph", "taskman/cpu"],
     "dispatcher": ["base", "driver", "heap", "profile", "partition", "copykernel", *TASKMAN],
     "context": ["base", "driver", "heap", "profile", "partition", "copykernel", *TASKMAN, "dispatcher"],
-    "bench": ["base/clock.h", "driver/funcs.h", "driver/cuda_abi.h"],  # yardsticks call CUDA by hand
+    "bench": ["base/clock.h", "driver/funcs.h", "driver/cuda_abi.h", "cli/messages.h"],  # yardsticks call CUDA by hand
     "cli": ["bench/harness.h"],
-    "samples": ["cli/samples.h", "cli/options.h", "bench/raw_cuda.h", "bench/critical_scene.h"],  # to time kernels
+    "samples": ["cli/samples.h", "cli/options.h", "cli/messages.h", "bench/raw_cuda.h", "bench/critical_scene.h"],  # to time kernels
     "include": [],
     "tests": None,  # anything
 }

@@ -70,6 +70,12 @@ static bool show_ways(const struct settings *settings)
 static const char usage[] =
     "usage: gantry run critical_latency [--driver DRIVER] [--samples N] [--critical-sms N]\n"
     "                                   [--wait spin|hybrid|block]\n\n"
+    "Shows what a partition of the device is good for: a kernel of 20 us is submitted while another one "
+    "fills\n"
+    "the device, and waits for it on plain streams, less with priorities, and hardly with a partition of "
+    "its\n"
+    "own.  Prints the time from submission until the host knows the end.  In the row 'leak' the long kernel\n"
+    "runs in no partition and so gets in the way again.\n\n"
     "  --driver DRIVER    auto (the default), cuda or emulated\n"
     "  --samples N        of each way (100)\n"
     "  --critical-sms N   multiprocessors of the critical partition, at least (16)\n"

@@ -7,10 +7,13 @@ int fork_join_program(int argc, char **argv);
 #include "samples/fork_join/fork_join.c"
 #undef main
 
-static const char usage[] = "usage: gantry run fork_join [--count N] [--leaf N] [--workers N]\n\n"
-                            "  --count N    how many numbers to sum, 1 to 100000000 (10000000)\n"
-                            "  --leaf N     largest part that is not divided further (4096)\n"
-                            "  --workers N  threads, 0 to 256 (0: one per usable CPU)\n";
+static const char usage[] =
+    "usage: gantry run fork_join [--count N] [--leaf N] [--workers N]\n\n"
+    "Shows tasks that make tasks: a sum is divided in two until the parts are small, in light tasks that\n"
+    "are added while the graph runs.  The result is compared with a loop.  Needs no device.\n\n"
+    "  --count N    how many numbers to sum, 1 to 100000000 (10000000)\n"
+    "  --leaf N     largest part that is not divided further (4096)\n"
+    "  --workers N  threads, 0 to 256 (0: one per usable CPU)\n";
 
 static int fork_join_main(int argc, char **argv)
 {

@@ -7,9 +7,10 @@ int hello_graph_program(void);
 #include "samples/hello_graph/hello_graph.c"
 #undef main
 
-static const char usage[] = "usage: gantry run hello_graph\n\n"
-                            "Copies 1000 numbers to the device, triples and increments them there, copies "
-                            "them back and\nlooks at each.  Takes no options.\n";
+static const char usage[] =
+    "usage: gantry run hello_graph\n\n"
+    "Shows a whole program: copies 1000 numbers to the device, triples and increments\n"
+    "them there, copies them back and looks at each.  Takes no options.\n";
 
 static int hello_main(int argc, char **argv)
 {

@@ -7,9 +7,10 @@ int host_pool_program(void);
 #include "samples/host_pool/host_pool.c"
 #undef main
 
-static const char usage[] = "usage: gantry run host_pool\n\n"
-                            "Runs a graph of squares and their sum ten times on a thread pool that knows "
-                            "nothing of Gantry.\nTakes no options.\n";
+static const char usage[] =
+    "usage: gantry run host_pool\n\n"
+    "Shows how an application keeps its own threads: runs a graph of squares and their\n"
+    "sum ten times on a thread pool that knows nothing of Gantry.  Takes no options.\n";
 
 static int host_pool_main(int argc, char **argv)
 {

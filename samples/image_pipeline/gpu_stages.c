@@ -73,7 +73,7 @@ gantry_launch_result launch_weights(gantry_launch *launch, void *arg)
     gantry_status status = gantry_launch_copy_htod(launch, shared->device_weights, shared->host_weights,
                                                    BLUR_WEIGHTS * sizeof(float));
     if (status != GANTRY_OK) {
-        progress_report(shared->progress, "blur weights: %s", cli_cause(status));
+        progress_report("blur weights: %s", cli_cause(status));
         return GANTRY_LAUNCH_FAILED;
     }
     return GANTRY_LAUNCH_DONE;

@@ -2,6 +2,7 @@
  *
  * Read pipeline.h for the graph, pipeline.c for its tasks, gpu_stages.c for what they launch, run.c for
  * everything around them. */
+#include "cli/messages.h"
 #include "cli/samples.h"
 #include "samples/image_pipeline/options.h"
 #include "samples/image_pipeline/run.h"
@@ -40,7 +41,7 @@ static int process(const struct options *options, struct photo_list *photos)
     }
     run_close(&run);
     if (atomic_load(&interrupted)) {
-        fprintf(stderr, "image_pipeline: interrupted; the photos that had begun were finished\n");
+        cli_note("image_pipeline: interrupted; the photos that had begun were finished");
         return EXIT_INTERRUPTED;
     }
     return good ? 0 : 1;

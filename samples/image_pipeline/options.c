@@ -1,5 +1,6 @@
 #include "samples/image_pipeline/options.h"
 
+#include "cli/messages.h"
 #include "cli/options.h"
 
 #include <limits.h>
@@ -45,10 +46,9 @@ static const char *default_input(void)
             return path;
         }
     }
-    fprintf(stderr,
-            "image_pipeline: its photos are in neither %.*s%s nor %.*s%s: name a folder of PNG files with "
-            "--input\n",
-            (int)bytes, path, places[0], (int)bytes, path, places[1]);
+    cli_error("image_pipeline: its photos are in neither %.*s%s nor %.*s%s: name a folder of PNG files with "
+              "--input",
+              (int)bytes, path, places[0], (int)bytes, path, places[1]);
     return NULL;
 }
 

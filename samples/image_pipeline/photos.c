@@ -1,5 +1,6 @@
 #include "samples/image_pipeline/photos.h"
 
+#include "cli/messages.h"
 #include "samples/image_pipeline/png_io.h"
 
 #include <dirent.h>
@@ -66,7 +67,7 @@ static bool init_photo(struct photo *photo, const char *input, const char *outpu
     if (photo->name == NULL || photo->path == NULL || photo->edges_path == NULL ||
         photo->result_path == NULL) {
         free_photo(photo);
-        fprintf(stderr, "image_pipeline: out of memory\n");
+        cli_error("image_pipeline: out of memory");
         return false;
     }
     return true;
@@ -76,8 +77,8 @@ static bool add_photo(struct photo_list *list, const char *input, const char *ou
 {
     const struct photo *last = list->count > 0 ? &list->photos[list->count - 1] : NULL;
     if (last != NULL && same_stem(last->name, name)) {
-        fprintf(stderr, "image_pipeline: %s/%s: left out, its results would overwrite those of %s\n", input,
-                name, last->name);
+        cli_error("image_pipeline: %s/%s: left out, its results would overwrite those of %s", input, name,
+                  last->name);
         list->refused++;
         return true;
     }
@@ -100,7 +101,7 @@ static bool add_all(struct photo_list *list, struct dirent **entries, size_t cou
 {
     list->photos = calloc(count + 1, sizeof(*list->photos));
     if (list->photos == NULL) {
-        fprintf(stderr, "image_pipeline: out of memory\n");
+        cli_error("image_pipeline: out of memory");
         return false;
     }
     for (size_t i = 0; i < count; i++) {
@@ -109,7 +110,7 @@ static bool add_all(struct photo_list *list, struct dirent **entries, size_t cou
         }
     }
     if (list->count == 0) {
-        fprintf(stderr, "image_pipeline: %s: there is no PNG file in this folder\n", input);
+        cli_error("image_pipeline: %s: there is no PNG file in this folder", input);
         return false;
     }
     return true;
@@ -120,7 +121,7 @@ bool photos_find(const char *input, const char *output, struct photo_list *out)
     struct dirent **entries = NULL;
     int count = scandir(input, &entries, is_png, by_stem);
     if (count < 0) {
-        fprintf(stderr, "image_pipeline: %s: cannot be listed: %s\n", input, strerror(errno));
+        cli_error("image_pipeline: %s: cannot be listed: %s", input, strerror(errno));
         return false;
     }
     struct photo_list list = {NULL, 0, 0};
@@ -205,13 +206,13 @@ static bool can_write_to(const char *folder)
 bool photos_prepare_output(const char *input, const char *output)
 {
     if (!make_folders(output) || !can_write_to(output)) {
-        fprintf(stderr, "image_pipeline: %s: results cannot be written there: %s\n", output, strerror(errno));
+        cli_error("image_pipeline: %s: results cannot be written there: %s", output, strerror(errno));
         return false;
     }
     struct stat in, out;
     if (stat(input, &in) == 0 && stat(output, &out) == 0 && in.st_dev == out.st_dev &&
         in.st_ino == out.st_ino) {
-        fprintf(stderr, "image_pipeline: %s: the results need a folder of their own\n", output);
+        cli_error("image_pipeline: %s: the results need a folder of their own", output);
         return false;
     }
     return true;

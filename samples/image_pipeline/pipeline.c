@@ -27,7 +27,7 @@ void pipeline_report_failure(struct pipeline *pipeline, const char *format, ...)
     va_start(args, format);
     vsnprintf(reason, sizeof(reason), format, args);
     va_end(args);
-    progress_report(pipeline->shared->progress, "%s: %s", pipeline->photo->path, reason);
+    progress_report("%s: %s", pipeline->photo->path, reason);
 }
 
 /* ---- memory -------------------------------------------------------------------------------- */

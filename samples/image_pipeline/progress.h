@@ -21,10 +21,7 @@ enum progress_outcome {
 struct progress {
     pthread_mutex_t lock;
     size_t total;                     /* immutable */
-    bool terminal;                    /* immutable */
     size_t counts[PROGRESS_OUTCOMES]; /* guarded by lock while tasks run */
-    bool shown;                       /* guarded by lock: a line stands on the terminal */
-    uint64_t shown_ns;                /* guarded by lock: when it was drawn */
 };
 
 /* `total` photos are going to end.  False when out of resources. */
@@ -36,7 +33,7 @@ void progress_fini(struct progress *progress);
 /* One more photo has ended. */
 void progress_advance(struct progress *progress, enum progress_outcome outcome);
 
-/* A line of its own on stderr, with the sample's name in front. */
-void progress_report(struct progress *progress, const char *format, ...) GANTRY_PRINTF(2, 3);
+/* An error, with the sample's name in front. */
+void progress_report(const char *format, ...) GANTRY_PRINTF(1, 2);
 
 #endif

@@ -8,6 +8,7 @@
  * the end of the other one removes, whatever came of it. */
 #include "samples/image_pipeline/run.h"
 
+#include "cli/messages.h"
 #include "cli/samples.h"
 #include "kernels.kernels.h"
 #include "samples/image_pipeline/gpu_stages.h"
@@ -39,7 +40,7 @@ static uint64_t now_ns(void)
 static bool is_ok(gantry_status status, const char *what)
 {
     if (status != GANTRY_OK) {
-        fprintf(stderr, "image_pipeline: %s: %s\n", what, cli_cause(status));
+        cli_error("image_pipeline: %s: %s", what, cli_cause(status));
     }
     return status == GANTRY_OK;
 }
@@ -105,13 +106,12 @@ static bool start_timeline(struct run *run)
         return true;
     }
     if (recorded != NULL && recorded[0] != '\0') {
-        fprintf(stderr, "image_pipeline: no timeline.pftrace: $GANTRY_PROFILE has it recorded in %s\n",
-                recorded);
+        cli_note("image_pipeline: no timeline.pftrace: $GANTRY_PROFILE has it recorded in %s", recorded);
         return true;
     }
     if (asprintf(&run->timeline, "%s/timeline.pftrace", run->options->output) < 0) {
         run->timeline = NULL;
-        fprintf(stderr, "image_pipeline: out of memory\n");
+        cli_error("image_pipeline: out of memory");
         return false;
     }
     gantry_profile_options options = GANTRY_PROFILE_OPTIONS_INIT;
@@ -181,7 +181,7 @@ static bool build_graph(struct run *run)
     if (run->pipelines == NULL || !progress_init(&run->progress, run->pipeline_count)) {
         free(run->pipelines);
         run->pipelines = NULL;
-        fprintf(stderr, "image_pipeline: out of memory\n");
+        cli_error("image_pipeline: out of memory");
         return false;
     }
     for (size_t i = 0; i < run->pipeline_count; i++) {
@@ -219,7 +219,7 @@ static bool dump_graph(struct run *run)
     bool written = file != NULL && gantry_taskman_dump_graph(run->manager, file) == GANTRY_OK;
     written = file != NULL && fclose(file) == 0 && written;
     if (!written) {
-        fprintf(stderr, "image_pipeline: %s: the graph cannot be written: %s\n", path, strerror(errno));
+        cli_error("image_pipeline: %s: the graph cannot be written: %s", path, strerror(errno));
     }
     return written;
 }

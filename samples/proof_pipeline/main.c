@@ -3,6 +3,7 @@
  * problem.c is the mathematics, stages.c and device.c are task bodies and launch callbacks, pipeline.c is the
  * graph.  Here: which configurations are measured, and in which order.  They take turns, so that whatever
  * disturbs the machine disturbs all of them. */
+#include "cli/messages.h"
 #include "cli/samples.h"
 
 #include "samples/proof_pipeline/options.h"
@@ -53,7 +54,7 @@ static bool solve_serially(struct session *s)
         good = proof_solve(&s->problem, i, &s->answers[i]);
     }
     if (!good) {
-        fprintf(stderr, "proof_pipeline: no memory for the serial run\n");
+        cli_error("proof_pipeline: no memory for the serial run");
     }
     return good;
 }
@@ -62,7 +63,7 @@ static bool open_all(struct session *s)
 {
     const struct options *o = &s->options;
     if (!proof_create(&s->problem, o->rows_log2, o->entries, o->window_bits)) {
-        fprintf(stderr, "proof_pipeline: no memory for matrices of 2^%u rows\n", o->rows_log2);
+        cli_error("proof_pipeline: no memory for matrices of 2^%u rows", o->rows_log2);
         return false;
     }
     if (gantry_bandwidth_configure(&o->gate) != GANTRY_OK || !solve_serially(s)) {
@@ -168,13 +169,13 @@ static bool record(struct session *s)
     gantry_profile_stats stats = {.struct_size = sizeof(stats)};
     gantry_status status = gantry_profile_start(&options, &profile);
     if (status != GANTRY_OK) {
-        fprintf(stderr, "proof_pipeline: the timeline cannot be recorded: %s\n", cli_cause(status));
+        cli_error("proof_pipeline: the timeline cannot be recorded: %s", cli_cause(status));
         return false;
     }
     bool good = proof_run(s->pipelines[s->count - 1], &run);
     status = gantry_profile_stop(profile, &stats);
     if (status != GANTRY_OK) {
-        fprintf(stderr, "proof_pipeline: the timeline cannot be written: %s\n", cli_cause(status));
+        cli_error("proof_pipeline: the timeline cannot be written: %s", cli_cause(status));
         return false;
     }
     printf("\ntimeline: %s\n", options.path);

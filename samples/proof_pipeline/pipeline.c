@@ -11,6 +11,7 @@
  * uploads do not run ahead of what fits (--admission off: they do). */
 #include "samples/proof_pipeline/pipeline.h"
 
+#include "cli/messages.h"
 #include "cli/samples.h"
 #include "samples/proof_pipeline/internal.h"
 
@@ -34,7 +35,7 @@ uint64_t proof_now_ns(void)
 void proof_tell(struct pipeline *pipeline, const char *what, const char *why)
 {
     if (atomic_fetch_add(&pipeline->failed, 1) < MOST_MESSAGES) {
-        fprintf(stderr, "proof_pipeline: %s: %s\n", what, why);
+        cli_error("proof_pipeline: %s: %s", what, why);
     }
 }
 
@@ -455,7 +456,7 @@ static bool check(struct pipeline *p)
         proof_drop_partition(&p->partitions[i]);
     }
     if (wrong != 0) {
-        fprintf(stderr, "proof_pipeline: %zu of %zu partitions differ from the serial run\n", wrong, count);
+        cli_error("proof_pipeline: %zu of %zu partitions differ from the serial run", wrong, count);
     }
     return wrong == 0;
 }

@@ -12,6 +12,7 @@
  *
  * It times kernels one by one with events, so it talks to the driver itself, on Gantry's context. */
 #include "bench/raw_cuda.h"
+#include "cli/messages.h"
 #include "cli/options.h"
 #include "cli/samples.h"
 
@@ -94,7 +95,7 @@ static bool open_all(struct scale *s, gantry_driver_choice driver)
         status = gantry_context_acquire(s->context);
     }
     if (status != GANTRY_OK) {
-        fprintf(stderr, "scale_vector: the device cannot be opened: %s\n", cli_cause(status));
+        cli_error("scale_vector: the device cannot be opened: %s", cli_cause(status));
         return false;
     }
     int least = 0, greatest = 0;
@@ -161,7 +162,7 @@ static bool check(struct scale *s, const char *title)
     }
     for (uint32_t i = 0; i < s->count; i++) {
         if (s->host[i] != i * SCALE_FACTOR) {
-            fprintf(stderr, "scale_vector: %s: element %u is %u\n", title, i, s->host[i]);
+            cli_error("scale_vector: %s: element %u is %u", title, i, s->host[i]);
             return false;
         }
     }
@@ -281,8 +282,14 @@ static bool print_table(struct scale *s)
     return true;
 }
 
-static const char usage[] = "usage: gantry run scale_vector [--driver DRIVER]\n\n"
-                            "  --driver DRIVER   auto (the default), cuda or emulated\n";
+static const char usage[] =
+    "usage: gantry run scale_vector [--driver DRIVER]\n\n"
+    "Shows three ways to deal work out to thread blocks: one block for each part of the work (fixed work), "
+    "as\n"
+    "many blocks as fit at once (fixed blocks), and stealing.  Measures each with parts of equal and of\n"
+    "different size, and how long a kernel in a hurry waits behind it; the second table says which way has\n"
+    "which advantage.\n\n"
+    "  --driver DRIVER   auto (the default), cuda or emulated\n";
 
 static int scale_vector_main(int argc, char **argv)
 {

@@ -1,5 +1,6 @@
 #include "samples/two_tenants/tenants.h"
 
+#include "cli/messages.h"
 #include "cli/samples.h"
 #include "tenant_kernels.kernels.h"
 
@@ -38,7 +39,7 @@ struct scene {
 static bool ok(gantry_status status)
 {
     if (status != GANTRY_OK) {
-        fprintf(stderr, "two_tenants: %s\n", cli_cause(status));
+        cli_error("two_tenants: %s", cli_cause(status));
     }
     return status == GANTRY_OK;
 }
@@ -128,7 +129,7 @@ static bool run_replays(struct scene *s)
         (void)pthread_join(threads[i], NULL);
     }
     if (started < TENANTS) {
-        fprintf(stderr, "two_tenants: no thread for a tenant\n");
+        cli_error("two_tenants: no thread for a tenant");
     }
     return started == TENANTS;
 }
@@ -181,8 +182,7 @@ static bool verify(struct scene *s)
             return false;
         }
         if (!t->failed && count != (uint32_t)t->launched) {
-            fprintf(stderr, "two_tenants: %u kernels have run, not %llu\n", count,
-                    (unsigned long long)t->launched);
+            cli_error("two_tenants: %u kernels have run, not %llu", count, (unsigned long long)t->launched);
         }
         good = good && !t->failed && count == (uint32_t)t->launched;
     }

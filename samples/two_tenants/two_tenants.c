@@ -3,6 +3,7 @@
  * Both always have kernels to launch, each of which fills the device.  Three ways: launched one by one,
  * captured into graphs, and as stable tasks of a frozen graph that are launched again without being called.
  * Printed is what each got: as the library charged it, by the kernels that ran, and against the other. */
+#include "cli/messages.h"
 #include "cli/options.h"
 #include "cli/samples.h"
 #include "samples/two_tenants/tenants.h"
@@ -10,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
-#include <unistd.h>
 
 static uint64_t now_ns(void)
 {
@@ -21,26 +21,16 @@ static uint64_t now_ns(void)
 
 static const char *const names[TENANTS_WAYS] = {"streams", "graphs", "replay"};
 
-/* On a terminal; the line is overwritten by whatever comes next. */
 static void tell_progress(enum tenants_way way, double seconds)
 {
-    if (isatty(STDERR_FILENO) == 1) {
-        fprintf(stderr, "\r\033[K%s, part %d of %d: %g s\r", names[way], (int)way + 1, TENANTS_WAYS, seconds);
-    }
-}
-
-static void end_progress(void)
-{
-    if (isatty(STDERR_FILENO) == 1) {
-        fputs("\r\033[K", stderr);
-    }
+    cli_progress("%s, part %d of %d: %g s", names[way], (int)way + 1, TENANTS_WAYS, seconds);
 }
 
 static bool show(const struct tenants_settings *settings)
 {
     static struct tenants_result result;
     bool good = gantry_sample_tenants_run(settings, &result);
-    end_progress();
+    cli_progress_end();
     if (!good) {
         return false;
     }
@@ -63,6 +53,13 @@ static bool show(const struct tenants_settings *settings)
 
 static const char usage[] =
     "usage: gantry run two_tenants [--driver DRIVER] [--seconds S] [--kernel-us N] [--shares A,B]\n\n"
+    "Shows shares of a device's time: two task managers have kernels to launch all the time and get the "
+    "part\n"
+    "that they were given, 30 and 70 percent, whichever way they launch.  Prints for each what it was "
+    "charged,\n"
+    "what its kernels took, how far the worst 100 ms and the worst second were from the target, and how much "
+    "of\n"
+    "the time it was held back.\n\n"
     "  --driver DRIVER   auto (the default), cuda or emulated\n"
     "  --seconds S       length of each of the three parts (10)\n"
     "  --kernel-us N     length of a kernel (500)\n"

@@ -164,9 +164,9 @@ class Cli(unittest.TestCase):
             self.assertIn(named, err)
         status, out, err = gantry("info", "--driver", "emulated", "--partitions", self.plan('{"partitions":\n[}'))
         self.assertEqual((status, out), (1, ""))
-        self.assertRegex(err, r"^gantry: .*\.json:2: no JSON object")
+        self.assertRegex(err, r"^gantry: error: .*\.json:2: no JSON object")
         for path, why in (("there/is/no.json", "No such file or directory"), ("/", "Is a directory")):
-            self.assertEqual(gantry("info", "--partitions", path), (1, "", f"gantry: {path}: {why}\n"))
+            self.assertEqual(gantry("info", "--partitions", path), (1, "", f"gantry: error: {path}: {why}\n"))
 
     def test_info_shows_what_shares_come_to(self):
         text = ('{"partitions": [{"name": "the \\"half\\"", "sms": 64, "share": {"percent": 25}},'
@@ -297,14 +297,14 @@ class Cli(unittest.TestCase):
             for arguments in (["--version"], ["help"], ["bench", "--list"], ["info", "--driver", "emulated"]):
                 result = subprocess.run([GANTRY, *arguments], stdout=full, stderr=subprocess.PIPE, text=True)
                 self.assertEqual((result.returncode, result.stderr),
-                                 (1, "gantry: standard output: No space left on device\n"))
+                                 (1, "gantry: error: standard output: No space left on device\n"))
 
     def test_no_file_takes_the_place_of_a_closed_standard_output(self):
         for arguments in (["--version"], ["info", "--driver", "emulated"]):
             result = subprocess.run(["sh", "-c", 'exec "$@" >&-', "sh", GANTRY, *arguments], stderr=subprocess.PIPE,
                                     text=True)
             self.assertEqual((result.returncode, result.stderr),
-                             (1, "gantry: standard output: Bad file descriptor\n"))
+                             (1, "gantry: error: standard output: Bad file descriptor\n"))
 
     def test_the_programs_among_the_samples_run_too(self):
         for arguments, said in ((["hello_graph"], "look: 1000 of 1000 numbers are 3 i + 1\n"),
@@ -335,7 +335,7 @@ class Cli(unittest.TestCase):
         status, out, err = gantry("run", "proof_pipeline", "--repeat", "1", "--concurrency", "1", "--rows-log2", "4")
         self.assertEqual(status, 0)
         if "without a GPU" in err:
-            self.assertRegex(err, r"^gantry: info: running on the emulated driver, without a GPU \(.*\)\n$")
+            self.assertRegex(err, r"^gantry: note: running on the emulated driver, without a GPU \(.*\)\n$")
         self.assertNotIn("cannot open shared object", err)
 
     def test_hints_lead_to_the_help_that_is_needed(self):
@@ -343,7 +343,7 @@ class Cli(unittest.TestCase):
                                 (["info", "crane"], "gantry help info"), (["bench", "--runs", "x"], "gantry help bench"),
                                 (["run", "crane"], "gantry help run"), (["report"], "gantry help report"),
                                 (["run", "two_tenants", "--crane"], "gantry run two_tenants --help")):
-            self.expect_usage_error(arguments, f"\nTry '{hint}'.\n")
+            self.expect_usage_error(arguments, f"\ngantry: note: try '{hint}'\n")
 
     def test_lists(self):
         for command in ("run", "bench"):

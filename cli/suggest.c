@@ -1,0 +1,60 @@
+#include "cli/suggest.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#define LONGEST 40 /* no name is longer */
+
+static int least(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+/* How many letters differ: left out, too many, other, or two neighbours swapped. */
+static int count_mistakes(const char *a, int a_bytes, const char *b, int b_bytes)
+{
+    int table[LONGEST + 1][LONGEST + 1]; /* [i][j]: of the first i letters and the first j */
+    for (int i = 0; i <= a_bytes; i++) {
+        for (int j = 0; j <= b_bytes; j++) {
+            if (i == 0 || j == 0) {
+                table[i][j] = i + j;
+                continue;
+            }
+            int other = table[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
+            table[i][j] = least(other, least(table[i - 1][j], table[i][j - 1]) + 1);
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+                table[i][j] = least(table[i][j], table[i - 2][j - 2] + 1);
+            }
+        }
+    }
+    return table[a_bytes][b_bytes];
+}
+
+void cli_suggest(struct cli_suggestion *suggestion, const char *name)
+{
+    size_t word = strlen(suggestion->word), bytes = strlen(name);
+    if (word > LONGEST || bytes > LONGEST) {
+        return;
+    }
+    size_t longer = word > bytes ? word : bytes;
+    int mistakes = count_mistakes(suggestion->word, (int)word, name, (int)bytes);
+    bool is_beginning = word >= 2 && strncmp(suggestion->word, name, word) == 0;
+    if (is_beginning) { /* however much is left out */
+        mistakes = 1;
+    }
+    bool is_near = is_beginning || (mistakes > 0 && 3 * (size_t)mistakes <= longer);
+    if (is_near && (suggestion->name == NULL || mistakes < suggestion->mistakes)) {
+        suggestion->name = name;
+        suggestion->mistakes = mistakes;
+    }
+}
+
+const char *cli_suggestion_text(const struct cli_suggestion *suggestion, const char *dashes, char *out)
+{
+    out[0] = '\0';
+    if (suggestion->name != NULL) {
+        snprintf(out, CLI_SUGGESTION_BYTES, "; did you mean '%s%s'?", dashes, suggestion->name);
+    }
+    return out;
+}

@@ -1,0 +1,117 @@
+#include "cli/topics.h"
+
+#include "cli/terminal.h"
+
+#include <gantry/base.h>
+
+#include <string.h>
+
+#include "environment.txt.h" /* environment_text, of docs/environment.md */
+
+struct topic {
+    const char *name, *summary;
+    const char *text; /* NULL: made when it is asked for */
+};
+
+static const char emulator[] =
+    "Where there is no GPU, or no driver, Gantry takes an emulated CUDA driver that comes with it.  It runs\n"
+    "kernels on the CPU: results are right, so programs can be written and tested with it.  Its times say\n"
+    "nothing about a GPU, which is why the command prints none.\n"
+    "\n"
+    "  --driver emulated    take it though there is a GPU; in other programs GANTRY_DRIVER=emulated\n"
+    "  --driver cuda        fail where there is no GPU, and say why\n"
+    "  GANTRY_EMU_PROFILE   which device it pretends to be: h200, b200, mig or small\n"
+    "\n"
+    "The command 'gantry info' says which driver is taken on this machine, and why.\n";
+
+static const char recording[] = "A recording has what ran when: CPU tasks, launches, copies, kernels, and "
+                                "the thread blocks of kernels that\n"
+                                "are built for it.  Any program that uses the library makes one:\n"
+                                "\n"
+                                "  GANTRY_PROFILE=run.pftrace ./program\n"
+                                "  gantry report trace run.pftrace\n"
+                                "  gantry report trace run.pftrace --format html -o run.html\n"
+                                "\n"
+                                "The first line records, the second says how busy the GPU was and why it was "
+                                "idle, the third writes a page\n"
+                                "for a browser.  https://ui.perfetto.dev opens the recording as it is.  Two "
+                                "recordings are compared with\n"
+                                "'gantry report trace AFTER --diff BEFORE'.\n";
+
+static const char plans[] =
+    "A plan divides the multiprocessors (SMs) of a device into partitions.  The command reads it as JSON:\n"
+    "\n"
+    "  {\"partitions\": [\n"
+    "    {\"name\": \"critical\", \"size\": \"at_least\", \"sms\": 16, \"priority\": -1},\n"
+    "    {\"name\": \"bulk\", \"size\": \"rest\", \"share\": {\"percent\": 50}}\n"
+    "  ]}\n"
+    "\n"
+    "  name               of the partition\n"
+    "  size, sms          exactly (the default) or at_least so many SMs, or the rest\n"
+    "  priority           of its streams; lower numbers come first\n"
+    "  share              percent of the time of its SMs\n"
+    "  cluster_size, workqueue_limit, workqueue_scope   of newer devices and drivers\n"
+    "\n"
+    "The command 'gantry info --partitions PLAN.json' carries a plan out and shows what was granted.\n";
+
+static const char exits[] = "  0     done\n"
+                            "  1     what was asked for failed; stderr says why\n"
+                            "  2     the call was wrong; stderr says what, and which help to read\n"
+                            "  130   Ctrl-C ended it\n"
+                            "\n"
+                            "Results go to standard output; messages go to standard error, each with one of\n"
+                            "the prefixes 'gantry: error:', 'gantry: warning:' and 'gantry: note:'.\n";
+
+static const struct topic topics[] = {
+    {"emulator", "what runs where there is no GPU", emulator},
+    {"environment", "the variables that are read", environment_text},
+    {"exit", "what the exit statuses mean", exits},
+    {"plans", "how partitions of a device are described", plans},
+    {"recording", "how to record a program and read the recording", recording},
+    {"statuses", "the statuses of failed calls", NULL}};
+#define TOPICS (sizeof(topics) / sizeof(topics[0]))
+
+static void print_statuses(void)
+{
+    static const gantry_status statuses[] = {
+#define STATUS(name, value, text) GANTRY_##name,
+        GANTRY_STATUS_MAP(STATUS)
+#undef STATUS
+    };
+    for (size_t i = 0; i < sizeof(statuses) / sizeof(statuses[0]); i++) {
+        printf("  %4d  %-33s %s\n", (int)statuses[i], gantry_status_name(statuses[i]),
+               gantry_status_text(statuses[i]));
+    }
+    printf("\nWhat to do about each is in docs/errors.md.\n");
+}
+
+void cli_topics_list(FILE *file)
+{
+    for (size_t i = 0; i < TOPICS; i++) {
+        cli_print_entry(file, 12, topics[i].name, topics[i].summary);
+    }
+}
+
+void cli_topics_each(void (*each)(void *user, const char *name), void *user)
+{
+    for (size_t i = 0; i < TOPICS; i++) {
+        each(user, topics[i].name);
+    }
+}
+
+bool cli_topic_help(const char *name)
+{
+    for (size_t i = 0; i < TOPICS; i++) {
+        if (strcmp(topics[i].name, name) != 0) {
+            continue;
+        }
+        printf("%s: %s\n\n", name, topics[i].summary);
+        if (topics[i].text != NULL) {
+            cli_print_help(stdout, topics[i].text);
+        } else {
+            print_statuses();
+        }
+        return true;
+    }
+    return false;
+}
