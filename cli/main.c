@@ -16,7 +16,8 @@
 #include <string.h>
 #include <unistd.h>
 
-static const struct cli_command *const commands[] = {&cli_info, &cli_run, &cli_report, &cli_bench};
+static const struct cli_command *const commands[] = {&cli_doctor, &cli_info, &cli_run, &cli_report,
+                                                     &cli_bench};
 
 static const char *const level_names[] = {"error", "warning", "info", "debug", NULL};
 

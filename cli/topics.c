@@ -22,7 +22,7 @@ static const char emulator[] =
     "  --driver cuda        fail where there is no GPU, and say why\n"
     "  GANTRY_EMU_PROFILE   which device it pretends to be: h200, b200, mig or small\n"
     "\n"
-    "The command 'gantry info' says which driver is taken on this machine, and why.\n";
+    "The command 'gantry doctor' says which driver works on this machine, and what another one lacks.\n";
 
 static const char recording[] = "A recording has what ran when: CPU tasks, launches, copies, kernels, and "
                                 "the thread blocks of kernels that\n"

@@ -91,7 +91,10 @@ string(APPEND page ".SH EXIT STATUS
 finishes the photos that have begun first, everything else ends at once.  Results go to standard output, everything else to
 standard error.
 ")
-append(".SH EXAMPLES" "Which driver and which device are in use:
+append(".SH EXAMPLES" "What this machine lacks, and how to get it:
+    gantry doctor
+    gantry doctor --json
+Which driver and which device are in use:
     gantry info
 Whether a plan of partitions is carried out as it says:
     gantry info --partitions plan.json

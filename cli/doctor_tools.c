@@ -1,0 +1,144 @@
+/* What `gantry doctor` looks at: compilers and tools, and what this build of the command can do. */
+#include "cli/doctor.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+/* A program of $PATH; false: there is none. */
+static bool find_program(const char *name, char *out, size_t room)
+{
+    const char *path = secure_getenv("PATH");
+    for (const char *at = path != NULL ? path : "/usr/bin:/bin"; *at != '\0';) {
+        size_t bytes = strcspn(at, ":");
+        snprintf(out, room, "%.*s/%s", (int)bytes, at, name);
+        if (bytes > 0 && access(out, X_OK) == 0) {
+            return true;
+        }
+        at += bytes + (at[bytes] == ':');
+    }
+    return false;
+}
+
+/* The line of `PROGRAM --version` that has `mark` in it, or the first one. */
+static void ask_version(char *program, const char *mark, char *out, size_t room)
+{
+    int ends[2];
+    pid_t child;
+    char option[] = "--version";
+    char *argv[] = {program, option, NULL};
+    posix_spawn_file_actions_t actions;
+    out[0] = '\0';
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        return;
+    }
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+    bool is_started = posix_spawn(&child, program, &actions, NULL, argv, environ) == 0;
+    posix_spawn_file_actions_destroy(&actions);
+    close(ends[1]);
+    FILE *file = fdopen(ends[0], "r");
+    char line[256];
+    while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
+        if (out[0] == '\0' || strstr(line, mark) != NULL) {
+            line[strcspn(line, "\n")] = '\0';
+            snprintf(out, room, "%s", line);
+        }
+    }
+    if (file != NULL) {
+        fclose(file);
+    } else {
+        close(ends[0]);
+    }
+    while (is_started && waitpid(child, NULL, 0) < 0 && errno == EINTR) {
+    }
+}
+
+struct tool {
+    const char *name, *program, *other; /* another place or name of the program; NULL: none */
+    const char *use, *advice;
+};
+
+static const struct tool tools[] = {
+    {"C compiler", "cc", "gcc", "builds programs", "sudo apt install gcc"},
+    {"C++ compiler", "c++", "g++", "builds kernels for the emulated driver", "sudo apt install g++"},
+    {"CMake", "cmake", NULL, "finds Gantry with find_package(gantry)", "sudo apt install cmake ninja-build"},
+    {"pkg-config", "pkg-config", NULL, "finds Gantry in a Makefile", "sudo apt install pkg-config"},
+};
+
+static bool find_tool(const struct tool *tool, char *path, size_t room)
+{
+    return find_program(tool->program, path, room) ||
+           (tool->other != NULL && find_program(tool->other, path, room));
+}
+
+/* The CUDA toolkit's compiler, also where PATH does not lead. */
+static bool find_nvcc(char *path, size_t room)
+{
+    const char *folder = secure_getenv("CUDA_PATH");
+    if (find_program("nvcc", path, room)) {
+        return true;
+    }
+    snprintf(path, room, "%s/bin/nvcc", folder != NULL && folder[0] != '\0' ? folder : "/usr/local/cuda");
+    return access(path, X_OK) == 0;
+}
+
+/* Kernels for a GPU are compiled by nvcc, else by clang. */
+static void look_at_kernel_compilers(struct findings *f)
+{
+    char path[512], clang[512], version[200];
+    bool has_nvcc = find_nvcc(path, sizeof(path)), has_clang = find_program("clang", clang, sizeof(clang));
+    if (has_nvcc) {
+        ask_version(path, "release", version, sizeof(version));
+        cli_doctor_add(f, "CUDA toolkit", FINDING_OK, "", "%.200s: %s", path, version);
+    } else {
+        cli_doctor_add(f, "CUDA toolkit", FINDING_ABSENT,
+                       has_clang ? "" : "sudo apt install nvidia-cuda-toolkit, or clang instead",
+                       "no nvcc in PATH, CUDA_PATH or /usr/local/cuda%s",
+                       has_clang ? "; clang compiles kernels without it" : "");
+    }
+    if (has_clang) {
+        ask_version(clang, "version", version, sizeof(version));
+        cli_doctor_add(f, "clang", FINDING_OK, "", "%s", version);
+    } else {
+        cli_doctor_add(f, "clang", FINDING_ABSENT, has_nvcc ? "" : "sudo apt install clang",
+                       "not found; compiles kernels for a GPU without the CUDA toolkit");
+    }
+}
+
+void cli_doctor_tools(struct findings *f)
+{
+    char path[512], version[200];
+    for (size_t i = 0; i < sizeof(tools) / sizeof(tools[0]); i++) {
+        if (find_tool(&tools[i], path, sizeof(path))) {
+            ask_version(path, "version", version, sizeof(version));
+            cli_doctor_add(f, tools[i].name, FINDING_OK, "", "%s", version[0] != '\0' ? version : path);
+        } else {
+            cli_doctor_add(f, tools[i].name, FINDING_ABSENT, tools[i].advice, "not found; %s", tools[i].use);
+        }
+    }
+    look_at_kernel_compilers(f);
+#ifdef GANTRY_HAVE_CJSON
+    cli_doctor_add(f, "plans", FINDING_OK, "", "this build reads plans of partitions");
+#else
+    cli_doctor_add(f, "plans", FINDING_ABSENT, "sudo apt install libcjson-dev, and build Gantry again",
+                   "this build reads no plans of partitions");
+#endif
+    void *nvml = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (nvml != NULL) {
+        cli_doctor_add(f, "NVML", FINDING_OK, "", "libnvidia-ml.so.1 is found");
+        dlclose(nvml);
+    } else if (f->has_device) {
+        cli_doctor_add(f, "NVML", FINDING_ABSENT, "sudo apt install libnvidia-ml1",
+                       "libnvidia-ml.so.1 is not found; the controller by utilisation needs it");
+    }
+}

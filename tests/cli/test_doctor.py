@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+"""gantry doctor, on this machine and on others that are made of files.
+
+Usage: test_doctor.py GANTRY
+"""
+import json
+import os
+import pathlib
+import stat
+import subprocess
+import sys
+import tempfile
+import unittest
+
+GANTRY = sys.argv[1]
+
+
+def doctor(*arguments, **environment):
+    """Exit status, stdout, stderr."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("GANTRY_")}
+    result = subprocess.run([GANTRY, "doctor", *arguments], capture_output=True, text=True, stdin=subprocess.DEVNULL,
+                            env={**inherited, **environment})
+    return result.returncode, result.stdout, result.stderr
+
+
+def findings(*arguments, **environment):
+    """Exit status, the object, and its findings by name."""
+    status, out, err = doctor("--json", *arguments, **environment)
+    assert err == "", err
+    found = json.loads(out)
+    return status, found, {one["name"]: one for one in found["findings"]}
+
+
+HAS_CUDA = findings()[1]["driver"] == "cuda"
+
+
+class Doctor(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = pathlib.Path(folder.name)
+
+    def put(self, path, text="", mode=0o666):
+        file = self.root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        file.chmod(mode)
+
+    def put_gpu(self):
+        self.put("sys/bus/pci/devices/0000:01:00.0/vendor", "0x10de\n")
+        self.put("sys/bus/pci/devices/0000:01:00.0/class", "0x030200\n")
+        self.put("sys/bus/pci/devices/0000:01:00.1/vendor", "0x10de\n")  # its sound
+        self.put("sys/bus/pci/devices/0000:01:00.1/class", "0x040300\n")
+
+    def look(self):
+        return findings("--root", str(self.root))
+
+    def test_this_machine(self):
+        status, found, by_name = findings()
+        self.assertEqual((status, found["ok"]), (0, True), found)
+        self.assertIn(found["driver"], ("cuda", "emulated"))
+        self.assertEqual(by_name["emulated driver"]["state"], "ok")
+        status, out, err = doctor()
+        self.assertEqual((status, err), (0, ""))
+        for one in found["findings"]:
+            self.assertRegex(out, rf"(?m)^{one['state']} +{one['name']} ")
+        self.assertRegex(out, r"\nAll is well")
+
+    @unittest.skipIf(HAS_CUDA, "the driver of this machine works")
+    def test_a_machine_without_a_gpu_is_no_fault(self):
+        status, found, by_name = self.look()
+        self.assertEqual((status, found["ok"], found["driver"]), (0, True, "emulated"))
+        self.assertEqual({by_name[name]["state"] for name in ("GPU", "NVIDIA driver")}, {"absent"})
+        self.assertNotIn("kernel module", by_name)
+        self.assertIn("emulated driver", doctor("--root", str(self.root))[1].splitlines()[-1])
+        self.assertNotIn("cannot open shared object", doctor()[1])
+
+    @unittest.skipIf(HAS_CUDA, "the driver of this machine works")
+    def test_a_gpu_without_its_driver_is_a_fault(self):
+        self.put_gpu()
+        status, found, by_name = self.look()
+        self.assertEqual((status, found["ok"]), (1, False))
+        self.assertEqual(by_name["GPU"]["found"], "1 NVIDIA GPU among the PCI devices")
+        self.assertEqual(by_name["kernel module"]["state"], "fault")
+        self.assertEqual(by_name["NVIDIA driver"]["state"], "fault")
+        self.assertIn("nvidia-driver", by_name["NVIDIA driver"]["advice"])
+        self.assertIn("programs cannot use it", doctor("--root", str(self.root))[1])
+
+    @unittest.skipIf(HAS_CUDA, "the driver of this machine works")
+    def test_a_container_needs_to_be_given_the_gpu(self):
+        self.put_gpu()
+        self.put(".dockerenv")
+        self.assertIn("--gpus all", self.look()[2]["NVIDIA driver"]["advice"])
+
+    @unittest.skipIf(HAS_CUDA, "the driver of this machine works")
+    def test_permissions_and_missing_files_are_told(self):
+        self.put("proc/driver/nvidia/version", "NVRM version: 580.1\nGCC\n")
+        self.put("dev/nvidiactl")
+        self.put("dev/nvidia3", mode=0)
+        status, found, by_name = self.look()
+        self.assertEqual(status, 1)
+        self.assertEqual((by_name["kernel module"]["state"], by_name["kernel module"]["found"]),
+                         ("ok", "NVRM version: 580.1"))
+        self.assertEqual(by_name["permission"]["state"], "ok")
+        self.assertIn("nvidia-modprobe", by_name["permission, memory"]["advice"])
+        if os.access(self.root / "dev/nvidia3", os.R_OK):
+            return  # root may open everything
+        self.assertEqual(by_name["permission, device"]["found"], "/dev/nvidia3: Permission denied")
+        self.assertIn("usermod -aG", by_name["permission, device"]["advice"])
+
+    def test_tools_that_are_missing_are_named_with_their_packages(self):
+        tools = self.root / "bin"
+        tools.mkdir()
+        cc = tools / "cc"
+        cc.write_text("#!/bin/sh\necho 'my cc 7.1'\n")
+        cc.chmod(cc.stat().st_mode | stat.S_IXUSR)
+        status, found, by_name = findings(PATH=str(tools), CUDA_PATH=str(self.root))
+        self.assertEqual(by_name["C compiler"]["found"], "my cc 7.1")
+        for name, package in (("C++ compiler", "g++"), ("CMake", "cmake"), ("pkg-config", "pkg-config"),
+                              ("CUDA toolkit", "nvidia-cuda-toolkit"), ("clang", "clang")):
+            self.assertEqual(by_name[name]["state"], "absent", name)
+            self.assertRegex(by_name[name]["advice"], rf"apt install .*{package.replace('+', '.')}")
+        self.assertEqual(status, 0)
+
+    @unittest.skipIf(HAS_CUDA, "the driver of this machine works")
+    def test_no_driver_at_all_is_a_fault(self):
+        status, found, by_name = findings(GANTRY_EMULATOR="/nowhere/emu.so")
+        self.assertEqual((status, found["ok"], found["driver"]), (1, False, None))
+        self.assertIn("/nowhere/emu.so", by_name["emulated driver"]["found"])
+        self.assertIn("GANTRY_EMULATOR", by_name["emulated driver"]["advice"])
+
+    def test_a_recording_of_the_user_is_left_alone(self):
+        path = self.root / "run.pftrace"
+        path.write_text("precious")
+        self.assertEqual(doctor(GANTRY_PROFILE=str(path))[0], 0)
+        self.assertEqual(path.read_text(), "precious")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
