@@ -2,9 +2,6 @@
  * allocator gets the size it needs and gy_free() needs none. */
 #include "base/alloc.h"
 
-#include "base/handle.h"
-#include "base/status.h"
-
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -137,21 +134,12 @@ char *gy_strdup(const char *text)
     return copy;
 }
 
-long gy_alloc_live(void)
+long gy_alloc_count(void)
 {
-    return atomic_load(&live) - gy_handle_kept();
+    return atomic_load(&live);
 }
 
-gantry_status gantry_set_allocator(const gantry_allocator *allocator)
+void gy_alloc_use(const gantry_allocator *allocator)
 {
-    if (allocator != NULL && (allocator->allocate == NULL || allocator->release == NULL)) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "allocator: a function is NULL");
-    }
-    gy_handle_flush();
-    if (gy_alloc_live() != 0) {
-        return GY_FAIL(GANTRY_ERR_STATE, "allocator: %ld blocks of the present one are in use",
-                       gy_alloc_live());
-    }
     current = allocator != NULL ? *allocator : (gantry_allocator){default_allocate, default_release, NULL};
-    return GANTRY_OK;
 }

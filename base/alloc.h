@@ -26,7 +26,12 @@ void gy_free(void *pointer);
 char *gy_strdup(const char *text);
 
 /* Allocations made through this file and not freed yet. */
+long gy_alloc_count(void);
+/* The same without those that checked handles keep (allocator.c). */
 long gy_alloc_live(void);
+
+/* NULL: malloc and free.  For gantry_set_allocator(), while there are no blocks. */
+void gy_alloc_use(const gantry_allocator *allocator);
 
 #ifdef GANTRY_TESTING
 /* Make the n-th (from 0) allocation, thread or condition creation from now on fail, and all later ones

@@ -1,0 +1,24 @@
+/* The application's allocator, and how many blocks of it are in use.  Handles that are checked keep the
+ * memory of what was destroyed for a while: such blocks are in use by nobody. */
+#include "base/alloc.h"
+#include "base/handle.h"
+#include "base/status.h"
+
+long gy_alloc_live(void)
+{
+    return gy_alloc_count() - gy_handle_kept();
+}
+
+gantry_status gantry_set_allocator(const gantry_allocator *allocator)
+{
+    if (allocator != NULL && (allocator->allocate == NULL || allocator->release == NULL)) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "allocator: a function is NULL");
+    }
+    gy_handle_flush();
+    if (gy_alloc_live() != 0) {
+        return GY_FAIL(GANTRY_ERR_STATE, "allocator: %ld blocks of the present one are in use",
+                       gy_alloc_live());
+    }
+    gy_alloc_use(allocator);
+    return GANTRY_OK;
+}
