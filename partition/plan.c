@@ -1,4 +1,4 @@
-/* Planning partitions: what both kinds of split have in common.
+/* Planning partitions: from requests to a plan, whichever way the driver splits.
  *
  * Everything a plan divides comes from ONE split of all SMs: parts of two splits overlap, and a driver that
  * is given both does not say so.  A split by count makes equal units, of which a partition gets any number; a
@@ -13,33 +13,6 @@
 #include "base/options.h"
 
 #include <math.h>
-
-uint32_t gy_planner_find(const struct gy_planner *planner, const char *name)
-{
-    for (uint32_t i = 0; i < planner->count; i++) {
-        if (strcmp(planner->requests[i].name, name) == 0) {
-            return i;
-        }
-    }
-    return UINT32_MAX;
-}
-
-static uint32_t round_up(uint32_t n, uint32_t step)
-{
-    return (n + step - 1) / step * step;
-}
-
-struct gy_split_result gy_split_by_count(const gantry_sm_topology *topology, uint32_t groups,
-                                         uint32_t min_sms, bool ignore_coscheduling)
-{
-    uint32_t unit = ignore_coscheduling ? topology->fine_unit_sms : topology->unit_sms;
-    uint32_t units = ignore_coscheduling ? topology->fine_unit_count : topology->unit_count;
-    uint32_t step = ignore_coscheduling ? unit : topology->alignment;
-    uint32_t size = round_up(min_sms > unit ? min_sms : unit, step);
-    uint32_t most = units * unit / size;
-    uint32_t made = groups < most ? groups : most;
-    return (struct gy_split_result){made, size, topology->sm_count - made * size};
-}
 
 /* ---- checks --------------------------------------------------------------------------------- */
 
@@ -187,46 +160,6 @@ static gantry_status import_requests(struct gy_planner *p, const gantry_partitio
 
 /* ---- what both ways end with ---------------------------------------------------------------- */
 
-static uint32_t sms_of(const gantry_partition_layout *plan, const uint64_t groups[4], bool remainder)
-{
-    uint32_t sms = remainder ? plan->remainder_sms : 0;
-    for (uint32_t g = 0; g < plan->group_count; g++) {
-        if (gy_groups_have(groups, g)) {
-            sms += plan->is_structured ? plan->groups[g].sm_count : plan->unit_sms;
-        }
-    }
-    return sms;
-}
-
-/* The groups of slot `index` that another slot has as well. */
-static void find_shared(const gantry_partition_layout *plan, uint32_t index, uint64_t shared[4])
-{
-    for (uint32_t other = 0; other < plan->count; other++) {
-        for (uint32_t w = 0; w < 4 && other != index; w++) {
-            shared[w] |= plan->partitions[index].groups[w] & plan->partitions[other].groups[w];
-        }
-    }
-}
-
-void gy_plan_recount(gantry_partition_layout *plan, uint32_t total_sms)
-{
-    uint64_t all[4] = {0, 0, 0, 0};
-    bool remainder = false;
-    for (uint32_t i = 0; i < plan->count; i++) {
-        gantry_partition_slot *slot = &plan->partitions[i];
-        uint64_t shared[4] = {0, 0, 0, 0};
-        find_shared(plan, i, shared);
-        slot->sm_count = sms_of(plan, slot->groups, slot->takes_remainder != 0);
-        slot->shared_sms = sms_of(plan, shared, false);
-        slot->wide_sms = sms_of(plan, slot->wide_groups, slot->wide_remainder != 0);
-        remainder = remainder || slot->takes_remainder != 0;
-        for (uint32_t w = 0; w < 4; w++) {
-            all[w] |= slot->groups[w];
-        }
-    }
-    plan->unused_sms = total_sms - sms_of(plan, all, remainder);
-}
-
 static void borrow(struct gy_planner *p, uint32_t index)
 {
     gantry_partition_slot *slot = &p->out->partitions[index];
@@ -238,7 +171,7 @@ static void borrow(struct gy_planner *p, uint32_t index)
         slot->wide_groups[w] = slot->groups[w] | lender->groups[w];
     }
     slot->wide_remainder = slot->takes_remainder | lender->takes_remainder;
-    slot->wide_sms = sms_of(p->out, slot->wide_groups, slot->wide_remainder != 0);
+    slot->wide_sms = gy_plan_count_sms(p->out, slot->wide_groups, slot->wide_remainder != 0);
 }
 
 /* `count`: that many requests; 0: their number does not matter. */
@@ -276,7 +209,7 @@ static gantry_status choose_default(struct gy_planner *p, const uint64_t taken[4
             gy_groups_add(rest.groups, g);
         }
     }
-    if (sms_of(plan, rest.groups, rest.takes_remainder != 0) == 0) {
+    if (gy_plan_count_sms(plan, rest.groups, rest.takes_remainder != 0) == 0) {
         return no_default(0, "nothing is left for what names no partition");
     }
     if (plan->count == GANTRY_PARTITIONS_MAX) {

@@ -32,6 +32,9 @@ struct gy_planner {
  * gantry_partition_plan(). */
 GANTRY_MUST_CHECK gantry_status gy_plan(struct gy_planner *planner, const gantry_partition_options *options);
 
+/* SMs of these groups, and of the remainder. */
+uint32_t gy_plan_count_sms(const gantry_partition_layout *plan, const uint64_t groups[4], bool remainder);
+
 /* Count the SMs anew, of groups that are of other sizes than planned. */
 void gy_plan_recount(gantry_partition_layout *plan, uint32_t total_sms);
 
