@@ -138,8 +138,16 @@ static const struct gy_copy_range *find_touching(const struct gy_copy_range *ran
     return low < count && ranges[low].begin < end ? &ranges[low] : NULL;
 }
 
-bool gy_copy_find_overlap(const struct gy_copy_item *items, size_t count, struct gy_copy_range *scratch,
-                          struct gy_copy_overlap *out)
+/* Two items that must not be done at the same time. */
+struct overlap {
+    uint32_t index; /* descriptor whose dest, or source, ... */
+    bool is_source;
+    uint32_t dest_of; /* ... touches the dest of this one */
+};
+
+/* True and one overlap when there is any. */
+static bool find_overlap(const struct gy_copy_item *items, size_t count, struct gy_copy_range *scratch,
+                         struct overlap *out)
 {
     if (count == 0) {
         return false;
@@ -151,7 +159,7 @@ bool gy_copy_find_overlap(const struct gy_copy_item *items, size_t count, struct
     for (size_t i = 1; i < count; i++) {
         if (dests[i].begin < dests[i - 1].end) {
             uint32_t a = dests[i - 1].index, b = dests[i].index;
-            *out = (struct gy_copy_overlap){a < b ? a : b, false, a < b ? b : a};
+            *out = (struct overlap){a < b ? a : b, false, a < b ? b : a};
             return true;
         }
     }
@@ -162,7 +170,7 @@ bool gy_copy_find_overlap(const struct gy_copy_item *items, size_t count, struct
         }
         const struct gy_copy_range *dest = find_touching(dests, count, begin, end);
         if (dest != NULL) {
-            *out = (struct gy_copy_overlap){items[i].index, true, dest->index};
+            *out = (struct overlap){items[i].index, true, dest->index};
             return true;
         }
     }
@@ -172,8 +180,8 @@ bool gy_copy_find_overlap(const struct gy_copy_item *items, size_t count, struct
 gantry_status gy_copy_check_overlap(const struct gy_copy_item *items, size_t count,
                                     struct gy_copy_range *scratch)
 {
-    struct gy_copy_overlap found;
-    if (!gy_copy_find_overlap(items, count, scratch, &found)) {
+    struct overlap found;
+    if (!find_overlap(items, count, scratch, &found)) {
         return GANTRY_OK;
     }
     if (found.is_source) {
@@ -189,19 +197,19 @@ gantry_status gy_copy_check_overlap(const struct gy_copy_item *items, size_t cou
  * little more than looking at the prefix itself, so that a list of many conflicts does not take for ever. */
 size_t gy_copy_free_prefix(const struct gy_copy_item *items, size_t count, struct gy_copy_range *scratch)
 {
-    struct gy_copy_overlap found;
-    if (!gy_copy_find_overlap(items, count, scratch, &found)) {
+    struct overlap found;
+    if (!find_overlap(items, count, scratch, &found)) {
         return count;
     }
     size_t good = 1, bad = 2;
-    while (bad < count && !gy_copy_find_overlap(items, bad, scratch, &found)) {
+    while (bad < count && !find_overlap(items, bad, scratch, &found)) {
         good = bad;
         bad *= 2;
     }
     bad = bad < count ? bad : count;
     while (bad - good > 1) {
         size_t middle = good + (bad - good) / 2;
-        if (gy_copy_find_overlap(items, middle, scratch, &found)) {
+        if (find_overlap(items, middle, scratch, &found)) {
             bad = middle;
         } else {
             good = middle;

@@ -26,13 +26,6 @@ struct gy_copy_range {
     uint32_t index;
 };
 
-/* Two items that must not be done at the same time. */
-struct gy_copy_overlap {
-    uint32_t index; /* descriptor whose dest, or source, ... */
-    bool is_source;
-    uint32_t dest_of; /* ... touches the dest of this one */
-};
-
 /* Warps that a batch is divided among. */
 struct gy_copy_budget {
     uint32_t warps[GY_COPY_GROUPS]; /* that do each group at once */
@@ -63,11 +56,8 @@ GANTRY_MUST_CHECK gantry_status gy_copy_check(const gantry_copy_desc *descs, siz
 /* What 16 aligned bytes of the destination become by a fill that begins at device address `dest`. */
 void gy_copy_pattern(const gantry_copy_desc *desc, uint64_t dest, uint64_t *low, uint64_t *high);
 
-/* True and one overlap when an item's dest touches another one's dest or any source, its own included.
- * `scratch` has 2 * count places. */
-bool gy_copy_find_overlap(const struct gy_copy_item *items, size_t count, struct gy_copy_range *scratch,
-                          struct gy_copy_overlap *out);
-/* The same as an error.
+/* An item's dest may not touch another one's dest or any source, its own included.  `scratch` has 2 * count
+ * places.
  * @retval GANTRY_ERR_INVALID_ARGUMENT  the message names both indices and fields */
 GANTRY_MUST_CHECK gantry_status gy_copy_check_overlap(const struct gy_copy_item *items, size_t count,
                                                       struct gy_copy_range *scratch);

@@ -136,7 +136,8 @@ static gantry_status appraise(const struct gy_driver *driver, CUdevice device, s
     return status;
 }
 
-gantry_status gy_device_suggest(const struct gy_driver *driver, int count, CUdevice *out, int *out_ordinal)
+/* The device that "best" means among `count`; see gantry_suggest_device(). */
+static gantry_status suggest(const struct gy_driver *driver, int count, CUdevice *out, int *out_ordinal)
 {
     struct worth best = {false, 0, 0};
     int found = -1;
@@ -181,7 +182,7 @@ gantry_status gy_device_find(const struct gy_driver *driver, const char *text, C
         return status;
     }
     if (strcmp(text, "best") == 0) {
-        return gy_device_suggest(driver, count, out, &ordinal);
+        return suggest(driver, count, out, &ordinal);
     }
     if (parse_uuid(text, uuid)) {
         return find_uuid(driver, text, uuid, count, out);

@@ -16,10 +16,6 @@ GANTRY_MUST_CHECK gantry_status gy_device_find(const struct gy_driver *driver, c
 GANTRY_MUST_CHECK gantry_status gy_device_read_info(const struct gy_driver *driver, CUdevice device,
                                                     gantry_device_info *out);
 
-/* The device that "best" means among `count`; see gantry_suggest_device(). */
-GANTRY_MUST_CHECK gantry_status gy_device_suggest(const struct gy_driver *driver, int count, CUdevice *out,
-                                                  int *out_ordinal);
-
 /* What gantry_suggest_device() tells. */
 GANTRY_MUST_CHECK gantry_status gy_device_suggested_ordinal(const struct gy_driver *driver, int *out);
 

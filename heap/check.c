@@ -29,7 +29,6 @@ struct gy_check {
     unsigned unguarded_count;            /* guarded by lock */
     uintptr_t unguarded[MOST_UNGUARDED]; /* guarded by lock; live blocks without guard bytes */
     struct freed slots[SLOTS];           /* guarded by lock; by a hash of the address, the latest wins */
-    uint64_t failures;                   /* guarded by lock */
 };
 
 struct gy_check *gy_check_create(struct gy_context *context, struct gy_sites *sites, unsigned parts)
@@ -132,7 +131,6 @@ static bool fill(struct gy_check *check, gantry_memory_kind kind, uintptr_t base
 static void count_failure(struct gy_check *check)
 {
     gy_mutex_lock(&check->lock);
-    check->failures++;
     gy_mutex_unlock(&check->lock);
 }
 
@@ -287,12 +285,4 @@ bool gy_check_remember(struct gy_check *check, uintptr_t address, struct gy_visi
     }
     *out = slot.block;
     return true;
-}
-
-uint64_t gy_check_failures(struct gy_check *check)
-{
-    gy_mutex_lock(&check->lock);
-    uint64_t failures = check->failures;
-    gy_mutex_unlock(&check->lock);
-    return failures;
 }

@@ -35,7 +35,5 @@ void gy_check_resized(struct gy_check *check, gantry_memory_kind kind, const str
 
 /* Who had the block at `address` when it was freed last; false: not remembered. */
 bool gy_check_remember(struct gy_check *check, uintptr_t address, struct gy_visited *out);
-/* Times that freed memory, or memory behind a block, was found written to. */
-uint64_t gy_check_failures(struct gy_check *check);
 
 #endif

@@ -1,4 +1,4 @@
-/* How a memory kind grows and shrinks.
+/* Growth and its opposite, for one kind.
  *
  *   gy_kind_alloc ──small──> jemalloc arena ──out of pages──> add_chunk ──┐ 2 MiB of
  *        │                                                                │ the page layer
@@ -17,7 +17,7 @@
  *
  * Structs of slabs and chunks that were given back are kept for the next ones and freed at the end: a free()
  * of a stale address may still look at them, and must find memory that it can read. */
-#include "heap/kind.h"
+#include "heap/growth.h"
 
 #include "base/alloc.h"
 
@@ -438,7 +438,7 @@ gantry_status gy_kind_reserve(struct gy_kind *kind, size_t bytes)
 
 /* ---- trimming: any thread ---- */
 
-size_t gy_kind_keep_bytes(struct gy_kind *kind)
+static size_t kept_unused(struct gy_kind *kind)
 {
     static const size_t usual[GANTRY_MEMORY_KIND_COUNT] = {
         [GANTRY_MEMORY_DEVICE] = (size_t)256 << 20,
@@ -463,7 +463,7 @@ bool gy_kind_has_excess(struct gy_kind *kind)
 {
     size_t empty = atomic_load_explicit(&kind->pages.empty_bytes, memory_order_relaxed);
     size_t limit = gy_setting(&kind->settings.limit_bytes);
-    return empty != 0 && (empty > gy_kind_keep_bytes(kind) || (limit != 0 && gy_kind_total(kind) > limit));
+    return empty != 0 && (empty > kept_unused(kind) || (limit != 0 && gy_kind_total(kind) > limit));
 }
 
 /* A slab that may be given back: while more than `keep` bytes lie in wholly free ones. */
@@ -490,7 +490,7 @@ static size_t trim(struct gy_kind *kind, const size_t *keep, void (*collect)(str
     begin_growth(kind);
     collect(kind);
     struct gy_slab *slab;
-    while ((slab = detach_excess(kind, keep != NULL ? *keep : gy_kind_keep_bytes(kind))) != NULL) {
+    while ((slab = detach_excess(kind, keep != NULL ? *keep : kept_unused(kind))) != NULL) {
         end_growth(kind, false);
         gy_kind_give_back(kind, &slab->backing);
         given += slab->region.bytes - slab->hole_bytes;

@@ -25,6 +25,7 @@
 #include "base/handle.h"
 #include "base/hints.h"
 #include "base/options.h"
+#include "heap/growth.h"
 #include "heap/internal.h"
 
 #include <inttypes.h>

@@ -2,6 +2,7 @@
 #include "heap/kind.h"
 
 #include "base/alloc.h"
+#include "heap/growth.h"
 
 #include <assert.h>
 #include <sched.h>

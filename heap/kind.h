@@ -97,20 +97,6 @@ void gy_kind_stats(struct gy_kind *kind, gantry_heap_stats *stats);
 /* All peaks start anew, with what there is now; of the sites, those with numbers below `sites`. */
 void gy_kind_reset_peaks(struct gy_kind *kind, uint32_t sites);
 
-/* ---- growth (growth.c) ---- */
-
-enum gy_growth {
-    GY_GROW_SLAB,  /* the page layer is full */
-    GY_GROW_CHUNK, /* the small tier is full */
-};
-
-/* Get more for an attempt that failed after it had read `seen` from `generation`.  OK: try again.  Running
- * out of memory is not logged. */
-GANTRY_MUST_CHECK gantry_status gy_kind_grow(struct gy_kind *kind, uint64_t seen, enum gy_growth growth,
-                                             size_t bytes);
-/* The memory of a slab goes back to where it came from. */
-void gy_kind_give_back(struct gy_kind *kind, const struct gy_backing *backing);
-
 static inline size_t gy_setting(_Atomic(size_t) *value)
 {
     return atomic_load_explicit(value, memory_order_relaxed);
@@ -126,19 +112,6 @@ static inline size_t gy_kind_total(struct gy_kind *kind)
 
 /* Of one site. */
 void gy_kind_site_stats(struct gy_kind *kind, uint32_t site, gantry_heap_tag_stats *stats);
-
-/* Take slabs until `bytes` of them are free. */
-GANTRY_MUST_CHECK gantry_status gy_kind_reserve(struct gy_kind *kind, size_t bytes);
-
-/* Give wholly free slabs back to the driver until no more than `keep` bytes of them are left, the base size
- * and the limit permitting; the bytes given back. */
-size_t gy_kind_trim(struct gy_kind *kind, size_t keep);
-/* The same when more lies unused than the settings let it, on the side: what threads keep of the small tier
- * stays with them. */
-size_t gy_kind_trim_excess(struct gy_kind *kind);
-/* What the settings let lie unused, and whether more does. */
-size_t gy_kind_keep_bytes(struct gy_kind *kind);
-bool gy_kind_has_excess(struct gy_kind *kind);
 
 /* The live block whose memory `address` is in; false when there is none. */
 bool gy_kind_block_at(struct gy_kind *kind, struct gy_heap_region *region, uintptr_t address,

@@ -221,10 +221,28 @@ gantry_status gy_reclaimer_init(struct gy_reclaimer *r, gantry_reclaim_policy po
     return GANTRY_OK;
 }
 
+static bool is_done(const struct gy_reclaimer *r) GY_REQUIRES(r->lock)
+{
+    bool done = r->running == 0;
+    for (int i = 0; i < GANTRY_MEMORY_KIND_COUNT; i++) {
+        done = done && !r->lanes[i].busy && !has_work(&r->lanes[i]);
+    }
+    return done;
+}
+
+static void wait_until_done(struct gy_reclaimer *r)
+{
+    gy_mutex_lock(&r->lock);
+    while (!is_done(r)) {
+        gy_cond_wait(&r->room, &r->lock);
+    }
+    gy_mutex_unlock(&r->lock);
+}
+
 void gy_reclaimer_fini(struct gy_reclaimer *r)
 {
     do { /* a release may have asked for another */
-        gy_reclaimer_wait(r);
+        wait_until_done(r);
     } while (reap(r, true));
     gy_mutex_lock(&r->lock);
     r->closing = true;
@@ -298,8 +316,9 @@ static bool spawn(struct gy_reclaimer *r, struct gy_release *job)
     return status == GANTRY_OK;
 }
 
-void gy_reclaimer_add(struct gy_reclaimer *r, gantry_memory_kind kind, void (*release)(void *arg), void *arg,
-                      uint64_t bytes)
+/* As gantry_heap_reclaim_kind(). */
+static void add_release(struct gy_reclaimer *r, gantry_memory_kind kind, void (*release)(void *arg),
+                        void *arg, uint64_t bytes)
 {
     struct gy_release *job = r->policy != GANTRY_RECLAIM_INLINE ? gy_zalloc(sizeof(*job)) : NULL;
     if (job == NULL) { /* as asked, or better than never */
@@ -327,25 +346,7 @@ void gy_reclaimer_trim(struct gy_reclaimer *r, gantry_memory_kind kind)
     gy_cond_signal(&lane->work); /* without the lock, which the thread would wait for: this is a free() */
 }
 
-static bool is_done(const struct gy_reclaimer *r) GY_REQUIRES(r->lock)
-{
-    bool done = r->running == 0;
-    for (int i = 0; i < GANTRY_MEMORY_KIND_COUNT; i++) {
-        done = done && !r->lanes[i].busy && !has_work(&r->lanes[i]);
-    }
-    return done;
-}
-
-void gy_reclaimer_wait(struct gy_reclaimer *r)
-{
-    gy_mutex_lock(&r->lock);
-    while (!is_done(r)) {
-        gy_cond_wait(&r->room, &r->lock);
-    }
-    gy_mutex_unlock(&r->lock);
-}
-
-gantry_reclaim_stats gy_reclaimer_stats(struct gy_reclaimer *r)
+static gantry_reclaim_stats read_stats(struct gy_reclaimer *r)
 {
     gy_mutex_lock(&r->lock);
     gantry_reclaim_stats stats = r->stats;
@@ -369,7 +370,7 @@ gantry_status gantry_heap_reclaim_kind(gantry_heap *heap, gantry_memory_kind kin
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_heap_reclaim_kind: unknown memory kind %d",
                        (int)kind);
     }
-    gy_reclaimer_add(&heap->reclaimer, kind, release, arg, bytes);
+    add_release(&heap->reclaimer, kind, release, arg, bytes);
     return GANTRY_OK;
 }
 
@@ -386,7 +387,7 @@ gantry_status gantry_heap_reclaim_wait(gantry_heap *heap)
     if (heap == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_heap_reclaim_wait: heap is NULL");
     }
-    gy_reclaimer_wait(&heap->reclaimer);
+    wait_until_done(&heap->reclaimer);
     return GANTRY_OK;
 }
 
@@ -398,6 +399,6 @@ gantry_status gantry_heap_get_reclaim_stats(gantry_heap *heap, gantry_reclaim_st
     if (heap == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_heap_get_reclaim_stats: heap is NULL");
     }
-    gantry_reclaim_stats ours = gy_reclaimer_stats(&heap->reclaimer);
+    gantry_reclaim_stats ours = read_stats(&heap->reclaimer);
     return gy_stats_export(stats, &ours, sizeof(ours), "gantry_heap_get_reclaim_stats");
 }

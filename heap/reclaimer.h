@@ -55,12 +55,7 @@ void gy_reclaimer_fini(struct gy_reclaimer *reclaimer);
 
 /* Have a thread for the kind, if one can be had and the policy wants one. */
 void gy_reclaimer_open(struct gy_reclaimer *reclaimer, gantry_memory_kind kind);
-/* As gantry_heap_reclaim_kind(). */
-void gy_reclaimer_add(struct gy_reclaimer *reclaimer, gantry_memory_kind kind, void (*release)(void *arg),
-                      void *arg, uint64_t bytes);
 /* Have trim() called for `kind`. */
 void gy_reclaimer_trim(struct gy_reclaimer *reclaimer, gantry_memory_kind kind);
-void gy_reclaimer_wait(struct gy_reclaimer *reclaimer);
-gantry_reclaim_stats gy_reclaimer_stats(struct gy_reclaimer *reclaimer);
 
 #endif

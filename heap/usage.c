@@ -46,7 +46,8 @@ static int64_t add(_Atomic(int64_t) *sum, int64_t bytes)
     return atomic_fetch_add_explicit(sum, bytes, memory_order_acq_rel) + bytes;
 }
 
-void gy_usage_look(struct gy_usage *usage, int64_t used)
+/* Of the kind: what is in use may be `used`, which the caller has not counted exactly. */
+static void look(struct gy_usage *usage, int64_t used)
 {
     if (__builtin_expect(used <= atomic_load_explicit(&usage->peak, memory_order_relaxed), 1)) {
         return;
@@ -67,8 +68,7 @@ static void add_used(struct gy_usage *usage, int64_t bytes)
     int64_t now = add(&usage->used, bytes);
     if (bytes > 0) {
         struct gy_tally *lone = gy_tally_rival(usage);
-        gy_usage_look(
-            usage, now + (lone != NULL ? atomic_load_explicit(&lone->held_back, memory_order_relaxed) : 0));
+        look(usage, now + (lone != NULL ? atomic_load_explicit(&lone->held_back, memory_order_relaxed) : 0));
     }
 }
 
@@ -244,7 +244,7 @@ void gy_tally_look(struct gy_tally *tally, struct gy_usage *usage, unsigned slot
         gy_tally_forget(tally);
         tally->used = used;
     }
-    gy_usage_look(usage, used + held);
+    look(usage, used + held);
     look_at_site(usage, sums, site, atomic_load_explicit(&sums->bytes, memory_order_relaxed) + bytes);
     tally->high = held > tally->high ? held : tally->high;
     tally->sites[slot].high = bytes > tally->sites[slot].high ? bytes : tally->sites[slot].high;

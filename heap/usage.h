@@ -131,8 +131,6 @@ void gy_tally_pass(struct gy_tally *tally, struct gy_usage *usage, uint32_t site
 
 /* Make `peak` at least `used`. */
 void gy_usage_raise_peak(_Atomic(int64_t) *peak, int64_t used);
-/* Of the kind: what is in use may be `used`, which the caller has not counted exactly. */
-void gy_usage_look(struct gy_usage *usage, int64_t used);
 /* The peaks start anew, with what is in use; of the sites, those of tallies excepted (gy_tally_forget()). */
 void gy_usage_reset_peaks(struct gy_usage *usage, int64_t used);
 /* By whoever has taken the place of the tally's writer: have it look for peaks again. */

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Check what calls what, as the linker sees it: no circles among files, no arrow from a room to one above it.
+"""Check what calls what, as the linker sees it: no circles, no arrow to a room above, no name that nobody else uses.
 
 Usage: check_links.py [--nm NM] [--edges] ROOT OBJECT...
 
 The objects are those of one library, each in a path with the source's own ("…/lib.dir/taskman/edges.c.o"), or a
 file "@list" that names them, one in a line or with ";" between them.  An object that takes a symbol from another is
 an arrow.  A function that a client.h declares is a seam: the room asks for it, and whoever uses the room defines it;
-the arrow goes from there to the room like all others.  Prints a line for each circle that is not permitted, each
+the arrow goes from there to the room like all others.  A gy_ name that no other file of the library uses should be
+static, or go, unless TESTS_ONLY has it.  Prints a line for each circle that is not permitted, each
 permitted one that is gone, and each arrow up; the exit status is 1 then.  With --edges also every arrow between files.
 """
 import collections
@@ -20,10 +21,21 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from check_style import LIBRARY, may_use, room_of  # noqa: E402
 
 # Circles that there still are: patterns that match the files of each.  A room without any needs no line.
-PERMITTED = [
-    ["base/alloc.c", "base/handle.c"],
-    ["partition/plan*.c"],
-]
+PERMITTED = []
+# Names that no file of the library uses but the one that defines them, for tests.
+TESTS_ONLY = {
+    "gy_alloc_live",  # what a test has left behind
+    "gy_bandwidth_allowance", "gy_bandwidth_sleepers",  # what the gate does at the moment
+    "gy_budget_count",  # accounts under the process's limit
+    "gy_caches_domain", "gy_caches_from_sysfs",  # of machines that are described in files
+    "gy_copy_size_class",  # its classes divide all sizes
+    "gy_log_enabled",  # levels
+    "gy_split_by_count",  # against the driver's
+    "gy_profile_add_gpu",  # a trace without a device
+    "gy_task_release",  # the end of a GPU task that a test stands in for
+    "gy_task_state_may_go",  # each pair of states
+    "gy_watcher_tick", "gy_utilisation_close", "gy_utilisation_delta", "gy_utilisation_open",  # with NVML's answers made up
+}
 MOST_OF_A_SEAM = 4  # functions that one client.h may declare
 
 
@@ -117,6 +129,22 @@ def arrows_of(symbols, seams):
     return arrows, definers
 
 
+def find_unused(symbols, tests_only):
+    """Complaints about names that could be static, and about permissions for names that are used."""
+    users = collections.defaultdict(set)
+    for path, (_, undefined) in symbols.items():
+        for name in undefined:
+            users[name].add(path)
+    complaints = []
+    for path, (defined, _) in sorted(symbols.items()):
+        for name in sorted(defined):
+            if name.startswith("gy_") and not users[name] and name not in tests_only:
+                complaints.append(f"{path}: no other file uses {name}: make it static, or remove it")
+            elif users[name] and name in tests_only:
+                complaints.append(f"{path}: {name} is for tests only, but {sorted(users[name])[0]} uses it")
+    return complaints
+
+
 def check(symbols, seams, permitted):
     """The complaints, as lines."""
     complaints = []
@@ -165,6 +193,7 @@ def main(arguments):
         return 1
     symbols = {sources[obj]: found for obj, found in symbols_of(nm, mine).items()}
     complaints, arrows, circles = check(symbols, seams_of(root), PERMITTED)
+    complaints += find_unused(symbols, TESTS_ONLY)
     if "--edges" in arguments:
         for path in sorted(arrows):
             for target in sorted(arrows[path]):

@@ -13,7 +13,8 @@ uint32_t gy_pool_class_count(const gantry_cpu_dispatcher *pool)
     return pool->class_count;
 }
 
-void gy_pool_inject_locked(gantry_cpu_dispatcher *pool, gantry_task *first, gantry_task *last, size_t count)
+static void inject_locked(gantry_cpu_dispatcher *pool, gantry_task *first, gantry_task *last, size_t count)
+    GY_REQUIRES(pool->inject_lock)
 {
     last->gpu.next = NULL;
     *(pool->inject_first == NULL ? &pool->inject_first : &pool->inject_last->gpu.next) = first;
@@ -24,7 +25,7 @@ void gy_pool_inject_locked(gantry_cpu_dispatcher *pool, gantry_task *first, gant
 void gy_pool_inject(gantry_cpu_dispatcher *pool, gantry_task *first, gantry_task *last, size_t count)
 {
     gy_mutex_lock(&pool->inject_lock);
-    gy_pool_inject_locked(pool, first, last, count);
+    inject_locked(pool, first, last, count);
     gy_mutex_unlock(&pool->inject_lock);
 }
 
@@ -49,7 +50,7 @@ static void let_through_locked(gantry_cpu_dispatcher *pool, gantry_task *task, s
         gy_task_list_add(&pool->low, task);
         atomic_fetch_add(&pool->low_count, 1);
     } else {
-        gy_pool_inject_locked(pool, task, task, 1);
+        inject_locked(pool, task, task, 1);
     }
 }
 

@@ -22,9 +22,6 @@ bool gy_worker_may_run_locked(const gantry_cpu_dispatcher *pool, const struct gy
 size_t gy_pool_let_class_locked(gantry_cpu_dispatcher *pool, struct gy_class *class,
                                 struct gy_task_list *host) GY_REQUIRES(pool->inject_lock);
 
-/* At the end of the injection list. */
-void gy_pool_inject_locked(gantry_cpu_dispatcher *pool, gantry_task *first, gantry_task *last, size_t count)
-    GY_REQUIRES(pool->inject_lock);
 void gy_pool_submit_to_host(gantry_cpu_dispatcher *pool, gantry_task *first);
 
 /* At the end of the injection list. */

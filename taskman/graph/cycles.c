@@ -43,7 +43,22 @@ static void point_back(void *user, gantry_task *task)
     }
 }
 
-gantry_task *gy_graph_find_cycle(struct gy_graph *graph)
+static void clear_search(void *user, gantry_task *task)
+{
+    (void)user;
+    task->gpu.next = NULL;
+    task->scratch = 0;
+}
+
+/* Clear what the search left in the tasks. */
+static void end_search(struct gy_graph *graph)
+{
+    struct gy_graph_view view = gy_graph_view(graph);
+    gy_graph_each(&view, clear_search, NULL);
+}
+
+/* As gy_graph_walk_to_cycle(); NULL: there is none. */
+static gantry_task *find_cycle(struct gy_graph *graph)
 {
     if (graph->back_edges == 0) {
         return NULL;
@@ -63,7 +78,7 @@ gantry_task *gy_graph_find_cycle(struct gy_graph *graph)
         }
     }
     if (search.taken == graph->tasks) {
-        gy_graph_end_search(graph);
+        end_search(graph);
         return NULL;
     }
     return gy_graph_walk_to_cycle(&view, graph->tasks - search.taken);
@@ -105,27 +120,14 @@ void gy_graph_name_cycle(const gantry_task *on_cycle, char *text, size_t bytes)
     }
 }
 
-static void clear_search(void *user, gantry_task *task)
-{
-    (void)user;
-    task->gpu.next = NULL;
-    task->scratch = 0;
-}
-
-void gy_graph_end_search(struct gy_graph *graph)
-{
-    struct gy_graph_view view = gy_graph_view(graph);
-    gy_graph_each(&view, clear_search, NULL);
-}
-
 gantry_status gy_graph_check_cycles(struct gy_graph *graph, const char *call)
 {
-    gantry_task *on_cycle = gy_graph_find_cycle(graph);
+    gantry_task *on_cycle = find_cycle(graph);
     if (on_cycle == NULL) {
         return GANTRY_OK;
     }
     char cycle[GY_ERROR_TEXT_BYTES - 100];
     gy_graph_name_cycle(on_cycle, cycle, sizeof(cycle));
-    gy_graph_end_search(graph);
+    end_search(graph);
     return GY_FAIL(GANTRY_ERR_CYCLE, "%s: the tasks wait for each other: %s", call, cycle);
 }

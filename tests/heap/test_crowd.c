@@ -4,6 +4,7 @@
 #include "tests/support/cmocka_c11.h"
 
 #include "base/alloc.h"
+#include "heap/growth.h"
 #include "heap/kind.h"
 #include "tests/heap/untouchable.h"
 

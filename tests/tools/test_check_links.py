@@ -46,6 +46,15 @@ class CheckLinks(unittest.TestCase):
         self.expect(symbols(base__a="gy_a >"), "permitted, but there is no such circle any more: base/*",
                     permitted=[["base/*"]])
 
+    def test_a_name_that_nobody_else_uses(self):
+        found = symbols(base__a="gy_a gy_own gantry_b > gy_b", base__b="gy_b >")
+        found["base/b.c"][1].add("gy_a")
+        said = "base/a.c: no other file uses gy_own: make it static, or remove it"
+        self.assertEqual(check_links.find_unused(found, set()), [said])
+        self.assertEqual(check_links.find_unused(found, {"gy_own"}), [])
+        self.assertEqual(check_links.find_unused(found, {"gy_own", "gy_a", "gy_gone"}),
+                         ["base/a.c: gy_a is for tests only, but base/b.c uses it"])
+
     def test_arrows_up(self):
         self.expect(symbols(base__a="gy_a > gy_b", heap__b="gy_b >"), "arrow up: base/a.c -> heap/b.c: gy_b")
         self.expect(symbols(taskman__graph__a="gy_a > gy_b", taskman__cpu__b="gy_b >"),
