@@ -1,10 +1,10 @@
 /* Release callbacks: the application's code, called while a task is being released.
  *
  * A callback may give back the last reference of another task.  One that somebody else runs is queued.  One
- * with nothing to run (a sync point, a name without a task, a doomed task) is released by whoever took the
- * reference, and its own callback may do the same: called from within each other, a long chain of them would
- * overflow the stack.  So while a thread is inside of a callback such tasks are put aside, and the outermost
- * callback is followed by a loop over them (release.c). */
+ * with nothing to run (a sync point, a name without a task, a task with a preset failure) is released by the
+ * thread that took the reference, and its own callback may do the same: called from within each other, a long
+ * chain of them would overflow the stack.  So while a thread is inside of a callback such tasks are put
+ * aside, and the outermost callback is followed by a loop over them (release.c). */
 #include "taskman/callbacks.h"
 
 /* Of the calling thread. */

@@ -21,7 +21,7 @@ static bool is_meant(const gantry_task *task, uint64_t chosen, uint32_t index)
 }
 
 /* GPU positions, for all dependents that will hear of it, while the task's own is still good. */
-static void carry_all(gantry_task *task, uint64_t chosen)
+static void merge_all_deps(gantry_task *task, uint64_t chosen)
 {
     uint64_t trail = atomic_load_explicit(&task->gpu.trail, memory_order_acquire);
     if (trail == 0) {
@@ -30,7 +30,7 @@ static void carry_all(gantry_task *task, uint64_t chosen)
     uint32_t index = 0;
     for (struct gy_edge *edge = gy_edge_at(&task->edges); edge != NULL; edge = gy_edge_at(&edge->next)) {
         if (is_meant(task, chosen, index++)) {
-            gy_task_carry(task, trail, gy_edge_successor(edge));
+            gy_task_merge_deps(task, trail, gy_edge_successor(edge));
         }
     }
 }
@@ -58,7 +58,8 @@ bool gy_round_ready(gantry_task *task, struct gy_ready *ready)
 static bool notify(gantry_task *task, const struct gy_edge *edge, uint64_t trail, gantry_status result,
                    struct gy_ready *ready)
 {
-    if (!gy_task_is_condition(task) && gy_edge_notify(task, edge, result, trail) > 1) {
+    if (!gy_task_is_condition(task) &&
+        (gy_edge_notify(task, edge, result, trail) || gy_edge_let_go(edge) > 1)) {
         return false;
     }
     return make_ready(gy_edge_successor(edge), gantry_task_label(task), ready);
@@ -71,9 +72,9 @@ struct gy_round_end gy_round_end(gantry_task *task, gantry_status result)
     gy_task_enter(task, result == GANTRY_OK ? GANTRY_TASK_STATE_DONE : GANTRY_TASK_STATE_FAILED);
     /* Who sees references sees the state, see gy_task_hold(). */
     atomic_store_explicit(&task->references, gy_task_armed(task), memory_order_release);
-    carry_all(task, end.chosen);
+    merge_all_deps(task, end.chosen);
     end.trail = atomic_load_explicit(&task->gpu.trail, memory_order_relaxed); /* GPU tasks': plain */
-    gy_task_drop_trail(task);
+    gy_task_drop_deps(task);
     atomic_store_explicit(&task->gpu.trail, 0, memory_order_relaxed);
     return end;
 }

@@ -56,10 +56,10 @@ static void freeze_task(void *user, gantry_task *task)
 static void list_root(void *user, gantry_task *task)
 {
     struct freezing *freezing = user;
-    struct gy_frozen *plan = &freezing->manager->plan;
+    struct gy_frozen *frozen = &freezing->manager->frozen_graph;
     if (is_root(task) && (task->traits == GANTRY_TASK_CPU) == freezing->lists_plain) {
-        plan->roots[plan->root_count++] = task;
-        plan->plain_count += freezing->lists_plain;
+        frozen->roots[frozen->root_count++] = task;
+        frozen->plain_count += freezing->lists_plain;
     }
 }
 
@@ -125,17 +125,17 @@ static gantry_status freeze_locked(gantry_taskman *manager) GY_REQUIRES(manager-
             return status;
         }
     }
-    manager->plan = (struct gy_frozen){.roots = roots, .gpu = gpu};
+    manager->frozen_graph = (struct gy_frozen){.roots = roots, .gpu = gpu};
     gy_graph_each(&view, freeze_task, NULL);
     freezing.lists_plain = true;
     gy_graph_each(&view, list_root, &freezing);
     freezing.lists_plain = false;
     gy_graph_each(&view, list_root, &freezing);
-    manager->plan.end = gy_graph_mark(&manager->graph);
-    manager->plan.tasks = manager->submitted;
-    manager->plan.tasks_gpu = manager->submitted_gpu;
-    manager->plan.tasks_sync = manager->submitted_sync;
-    manager->plan.outside = manager->outside;
+    manager->frozen_graph.end = gy_graph_mark(&manager->graph);
+    manager->frozen_graph.tasks = manager->submitted;
+    manager->frozen_graph.tasks_gpu = manager->submitted_gpu;
+    manager->frozen_graph.tasks_sync = manager->submitted_sync;
+    manager->frozen_graph.outside = manager->outside;
     manager->graph.bytes += (freezing.roots + 1) * sizeof(gantry_task *);
     manager->frozen = true;
     manager->as_owner.has_conditions = manager->conditions != 0;
@@ -160,9 +160,9 @@ gantry_status gantry_taskman_freeze(gantry_taskman *manager)
 void gy_taskman_disarm_task(void *user, gantry_task *task)
 {
     (void)user;
-    gy_task_drop_trail(task);
+    gy_task_drop_deps(task);
     atomic_store_explicit(&task->gpu.trail, 0, memory_order_relaxed);
-    atomic_store_explicit(&task->doom, GANTRY_OK, memory_order_relaxed);
+    atomic_store_explicit(&task->preset, GANTRY_OK, memory_order_relaxed);
 }
 
 void gy_taskman_thaw(gantry_taskman *manager)
@@ -172,9 +172,9 @@ void gy_taskman_thaw(gantry_taskman *manager)
             struct gy_graph_view view = gy_graph_view(&manager->graph);
             gy_graph_each(&view, gy_taskman_disarm_task, NULL);
         }
-        manager->graph.bytes -= (manager->plan.root_count + 1) * sizeof(gantry_task *);
-        gy_free(manager->plan.roots);
-        manager->plan = (struct gy_frozen){0};
+        manager->graph.bytes -= (manager->frozen_graph.root_count + 1) * sizeof(gantry_task *);
+        gy_free(manager->frozen_graph.roots);
+        manager->frozen_graph = (struct gy_frozen){0};
         manager->frozen = manager->as_owner.has_conditions = false;
     }
     atomic_store_explicit(&manager->as_owner.run_mark, 0, memory_order_relaxed);
@@ -185,15 +185,15 @@ void gy_taskman_thaw(gantry_taskman *manager)
 
 void gy_taskman_clear_run_locked(gantry_taskman *manager)
 {
-    gy_graph_return(&manager->graph, &manager->plan.end);
+    gy_graph_return(&manager->graph, &manager->frozen_graph.end);
     gy_taskman_clear_places(manager);
-    manager->submitted = manager->counted = manager->plan.tasks;
-    manager->submitted_gpu = manager->plan.tasks_gpu;
-    manager->submitted_sync = manager->plan.tasks_sync;
+    manager->submitted = manager->counted = manager->frozen_graph.tasks;
+    manager->submitted_gpu = manager->frozen_graph.tasks_gpu;
+    manager->submitted_sync = manager->frozen_graph.tasks_sync;
     manager->failure = (struct gy_error){.status = GANTRY_OK};
-    manager->plan.has_run = true;
-    manager->plan.live = NULL;
-    manager->outside = manager->plan.outside;
+    manager->frozen_graph.has_run = true;
+    manager->frozen_graph.live = NULL;
+    manager->outside = manager->frozen_graph.outside;
     manager->may_have_cycle = manager->has_broken_cycle = false;
     atomic_store(&manager->failed, 0);
     atomic_store(&manager->as_owner.cancelled, 0);
@@ -219,8 +219,8 @@ void gy_taskman_rearm(gantry_taskman *manager)
     }
     uint8_t mark = atomic_load_explicit(&manager->as_owner.run_mark, memory_order_relaxed);
     atomic_store_explicit(&manager->as_owner.run_mark, mark ^ GY_STATE_MARK, memory_order_relaxed);
-    if (manager->plan.gpu != NULL) {
-        manager->plan.gpu->run++;
-        manager->plan.live = manager->plan.gpu;
+    if (manager->frozen_graph.gpu != NULL) {
+        manager->frozen_graph.gpu->run++;
+        manager->frozen_graph.live = manager->frozen_graph.gpu;
     }
 }

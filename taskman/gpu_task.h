@@ -69,7 +69,7 @@ static inline struct gy_gpu_memory *gy_task_memory(gantry_task *task)
  * part of that runs. */
 static inline struct gy_gpu_plan *gy_task_gpu_plan(const gantry_task *task)
 {
-    return gy_task_has(task, GY_TASK_FROZEN) ? gy_task_manager(task)->plan.live : NULL;
+    return gy_task_has(task, GY_TASK_FROZEN) ? gy_task_manager(task)->frozen_graph.live : NULL;
 }
 
 /* READY → RUNNING, by whoever starts it.  False when the task must not run because something it depends
@@ -82,7 +82,7 @@ static inline bool gy_task_begin(gantry_task *task)
 /* The same for a task whose work is enqueued already: it has begun, and cancelling comes too late. */
 static inline bool gy_task_begin_launched(gantry_task *task)
 {
-    if (atomic_load_explicit(&task->doom, memory_order_relaxed) != GANTRY_OK) {
+    if (atomic_load_explicit(&task->preset, memory_order_relaxed) != GANTRY_OK) {
         return false;
     }
     gy_task_enter(task, GANTRY_TASK_STATE_RUNNING);

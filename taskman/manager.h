@@ -68,7 +68,7 @@ struct gantry_taskman {
     uint64_t special;        /* guarded by lock; all but submissions of plain CPU tasks, and references that
                               * were added before the start */
     struct gy_start_job job; /* written by a start; then guarded by the pool's injection lock */
-    struct gy_frozen plan;   /* guarded by lock; all zero unless frozen */
+    struct gy_frozen frozen_graph; /* guarded by lock; all zero unless frozen */
 
     struct gy_gpu_memory **memories; /* guarded by lock; what was declared since the reset, by number - 1 */
     uint32_t memory_count;           /* guarded by lock; of these */

@@ -46,7 +46,7 @@ static struct gy_task_list arm_part_locked(gantry_taskman *manager, gantry_task 
             here += held;
             manager->outside += (uint64_t)held;
         }
-        assert(atomic_load_explicit(&task->doom, memory_order_relaxed) == GANTRY_OK);
+        assert(atomic_load_explicit(&task->preset, memory_order_relaxed) == GANTRY_OK);
         atomic_store_explicit(&task->references, here, memory_order_relaxed);
         gy_task_state_hold(NULL, task);
     }

@@ -56,7 +56,7 @@ static void unhold_locked(gantry_taskman *manager, gantry_task *task, gantry_sta
 {
     manager->outside--;
     if (why != GANTRY_OK) {
-        gy_task_doom(task, why);
+        gy_task_preset_failure(task, why);
     }
     if (atomic_fetch_sub_explicit(&task->references, 1, memory_order_acq_rel) == 1) {
         gy_task_set(task, GY_TASK_PARKED);
@@ -118,7 +118,7 @@ gantry_status gy_taskman_unhold(gantry_task *task, gantry_status why)
     }
     if (why != GANTRY_OK) {
         keep_cause(task, why); /* our reference is still there: the task has not begun */
-        gy_task_doom(task, why);
+        gy_task_preset_failure(task, why);
     }
     do {
         if (references <= 0) {

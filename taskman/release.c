@@ -2,9 +2,9 @@
  *
  * It takes no lock and allocates nothing: one read-modify-write per edge, one that closes the list of
  * edges, one that counts the task off its manager (a worker saves up several of those).  It does not recurse:
- * what needs no running (sync points, unfilled names, doomed CPU tasks) is queued in struct gy_ready and
- * released in a loop, so a chain of any length needs the same stack; callbacks.c does that for chains of
- * release callbacks.
+ * what needs no running (sync points, unfilled names, CPU tasks with a preset failure) is queued in struct
+ * gy_ready and released in a loop, so a chain of any length needs the same stack; callbacks.c does that for
+ * chains of release callbacks.
  *
  * The order for one task: final state; for each dependent, in order of declaration, GPU positions and
  * failure, then its reference; the ready ones are handed out; drop; release callback; count-down.  After
@@ -112,12 +112,15 @@ static inline uint64_t trail_of(const gantry_task *task)
 
 /* One dependent hears of it; true when that made it ready.  `keeper`, if not NULL, may run one next, itself.
  */
-static GY_INLINE bool tell(gantry_task *task, const struct gy_edge *edge, gantry_status result,
-                           uint64_t trail, struct gy_ready *ready, struct gy_worker *keeper)
+static GY_INLINE bool notify_successor(gantry_task *task, const struct gy_edge *edge, gantry_status result,
+                                       uint64_t trail, struct gy_ready *ready, struct gy_worker *keeper)
 {
     gantry_task *successor = gy_edge_successor(edge);
-    gy_task_carry(task, trail, successor);
-    int32_t before = gy_edge_notify(task, edge, result, trail);
+    gy_task_merge_deps(task, trail, successor);
+    if (gy_edge_notify(task, edge, result, trail)) {
+        return false;
+    }
+    int32_t before = gy_edge_let_go(edge);
     if (before != 1) {
         if (__builtin_expect(before < 1, 0)) {
             repay(successor);
@@ -126,7 +129,7 @@ static GY_INLINE bool tell(gantry_task *task, const struct gy_edge *edge, gantry
     }
     gy_task_become_ready(successor);
     if (keeper != NULL && keeper->next == NULL && successor->traits == GANTRY_TASK_CPU &&
-        atomic_load_explicit(&successor->doom, memory_order_relaxed) == GANTRY_OK) {
+        atomic_load_explicit(&successor->preset, memory_order_relaxed) == GANTRY_OK) {
         keeper->next = successor;
     } else {
         gy_ready_sort(ready, successor);
@@ -136,8 +139,8 @@ static GY_INLINE bool tell(gantry_task *task, const struct gy_edge *edge, gantry
 
 /* Tell every dependent, also those that are declared while we are at it, and close the list.  Returns how
  * many became ready. */
-static GY_INLINE size_t tell_dependents(gantry_task *task, gantry_status result, struct gy_ready *ready,
-                                        struct gy_worker *keeper)
+static GY_INLINE size_t notify_successors(gantry_task *task, gantry_status result, struct gy_ready *ready,
+                                          struct gy_worker *keeper)
 {
     uint64_t trail = trail_of(task);
     size_t made_ready = 0;
@@ -149,23 +152,23 @@ static GY_INLINE size_t tell_dependents(gantry_task *task, gantry_status result,
             return made_ready;
         }
         place = &edge->next; /* before the successor, which may be all that keeps the graph alive */
-        made_ready += tell(task, edge, result, trail, ready, keeper);
+        made_ready += notify_successor(task, edge, result, trail, ready, keeper);
     }
 }
 
 /* The same for a light task, to which nothing is declared any more. */
-static inline size_t tell_continuation(gantry_task *task, gantry_status result, struct gy_ready *ready,
-                                       struct gy_worker *keeper)
+static inline size_t notify_continuation(gantry_task *task, gantry_status result, struct gy_ready *ready,
+                                         struct gy_worker *keeper)
 {
     struct gy_edge *edge = atomic_load_explicit(&task->edges, memory_order_relaxed);
-    return edge != NULL && tell(task, edge, result, trail_of(task), ready, keeper);
+    return edge != NULL && notify_successor(task, edge, result, trail_of(task), ready, keeper);
 }
 
 /* The same in a frozen graph: nothing is declared meanwhile, and the list is needed again.  Taking a
  * reference away stalls when the dependent's line is not in the cache, so those of the tasks that were
  * created next, and most likely run soon, are asked for early. */
-static inline size_t tell_frozen(gantry_task *task, gantry_status result, struct gy_ready *ready,
-                                 struct gy_worker *keeper)
+static inline size_t notify_frozen(gantry_task *task, gantry_status result, struct gy_ready *ready,
+                                   struct gy_worker *keeper)
 {
     uint64_t trail = trail_of(task);
     size_t made_ready = 0;
@@ -177,7 +180,7 @@ static inline size_t tell_frozen(gantry_task *task, gantry_status result, struct
         struct gy_edge *next = atomic_load_explicit(&edge->next, memory_order_relaxed);
         gantry_task *successor = gy_edge_successor(edge);
         __builtin_prefetch(gy_edge_successor(&edge[GY_EDGES_AHEAD]), 1);
-        if (tell(task, edge, result, trail, ready, keeper)) {
+        if (notify_successor(task, edge, result, trail, ready, keeper)) {
             __builtin_prefetch(atomic_load_explicit(&successor->edges, memory_order_relaxed));
             made_ready++;
         }
@@ -186,14 +189,14 @@ static inline size_t tell_frozen(gantry_task *task, gantry_status result, struct
     return made_ready;
 }
 
-/* How the task ends, all told: the reason it was doomed for, or what its body said. */
+/* The result of the task: its preset failure, or else what its body returned. */
 static GY_RARE gantry_status decide_result(gantry_task *task, gantry_status result)
 {
     gantry_taskman *manager = gy_task_manager(task);
-    gantry_status doom = (gantry_status)atomic_load_explicit(&task->doom, memory_order_relaxed);
-    if (doom != GANTRY_OK) {
-        result = doom;
-        atomic_store_explicit(&task->doom, GANTRY_OK, memory_order_relaxed);
+    gantry_status preset = (gantry_status)atomic_load_explicit(&task->preset, memory_order_relaxed);
+    if (preset != GANTRY_OK) {
+        result = preset;
+        atomic_store_explicit(&task->preset, GANTRY_OK, memory_order_relaxed);
     } else if (result != GANTRY_OK) {
         gy_taskman_keep_failure(manager, task, result);
     }
@@ -236,9 +239,9 @@ static GY_INLINE size_t end_task(gantry_task *task, gantry_status result, struct
     /* While a cascade is resolved nothing is kept back for as long as that takes. */
     struct gy_worker *keeper =
         self != NULL && self->activity == GY_RELEASING && ready->resolve.first == NULL ? self : NULL;
-    size_t made_ready = (flags & GY_TASK_FROZEN) != 0  ? tell_frozen(task, result, ready, keeper)
-                        : (flags & GY_TASK_LIGHT) != 0 ? tell_continuation(task, result, ready, keeper)
-                                                       : tell_dependents(task, result, ready, keeper);
+    size_t made_ready = (flags & GY_TASK_FROZEN) != 0  ? notify_frozen(task, result, ready, keeper)
+                        : (flags & GY_TASK_LIGHT) != 0 ? notify_continuation(task, result, ready, keeper)
+                                                       : notify_successors(task, result, ready, keeper);
     if (made_ready > 1) {
         atomic_fetch_add_explicit(&manager->as_owner.work, (made_ready - 1) * GY_WORK_ACTIVE,
                                   memory_order_relaxed);
@@ -251,7 +254,7 @@ static GY_INLINE size_t end_task(gantry_task *task, gantry_status result, struct
     } else if (ready->cpu.count + ready->gpu.count + ready->queued.count >= CASCADE_BATCH) {
         flush(manager, ready);
     }
-    gy_task_drop_trail(task);
+    gy_task_drop_deps(task);
     if ((flags & GY_TASK_HAS_RELEASE) != 0) {
         call_release(task, result);
     }
@@ -336,7 +339,7 @@ static GY_INLINE void release_inline(gantry_task *task, gantry_status result, st
     unsigned flags = atomic_load_explicit(&task->flags, memory_order_relaxed);
     uint64_t less = GY_WORK_PENDING;
     size_t made_ready;
-    if (result != GANTRY_OK || atomic_load_explicit(&task->doom, memory_order_relaxed) != GANTRY_OK) {
+    if (result != GANTRY_OK || atomic_load_explicit(&task->preset, memory_order_relaxed) != GANTRY_OK) {
         result = decide_result(task, result);
     }
     if ((flags & GY_TASK_FILLED) == 0) {
@@ -426,7 +429,7 @@ static inline gantry_status run_body(struct gy_worker *self, gantry_task *task)
         gy_error_clear(); /* so that what is there afterwards comes from the body */
     }
     if (!gy_task_enter_running(task)) {
-        return GANTRY_ERR_TASK_FAILED; /* cancelled since it became ready: it is doomed, which decides */
+        return GANTRY_ERR_TASK_FAILED; /* cancelled since it became ready: the preset failure decides */
     }
     if (gy_check_is_on(GY_CHECK_COMPLETIONS)) {
         gy_task_check_completions(task);
@@ -496,7 +499,7 @@ void gy_worker_abandon(struct gy_worker *self)
 void gy_worker_run(struct gy_worker *self, gantry_task *task)
 {
     if (self->owed_to != task->owner) {
-        gy_worker_settle(self); /* its waiter need not wait for a task of somebody else */
+        gy_worker_flush(self); /* its waiter need not wait for a task of somebody else */
     }
     uint32_t cpu_class = gy_task_class(task);
     if (cpu_class != 0) {

@@ -126,7 +126,7 @@ static gantry_task *break_cycle_locked(gantry_taskman *manager, size_t waiting) 
         manager->failure = *gy_error_last();
     }
     manager->has_broken_cycle = true;
-    gy_task_doom(task, GANTRY_ERR_TASK_FAILED);
+    gy_task_preset_failure(task, GANTRY_ERR_TASK_FAILED);
     atomic_store(&task->references, 1);
     atomic_fetch_add(&manager->as_owner.work, GY_WORK_ACTIVE);
     return task;

@@ -45,13 +45,13 @@ static void start_task(void *user, gantry_task *task)
 /* A frozen graph's first tasks; the workers cannot take all of them as they are. */
 static void start_frozen_locked(gantry_taskman *manager, struct starter *starter) GY_REQUIRES(manager->lock)
 {
-    const struct gy_frozen *plan = &manager->plan;
+    const struct gy_frozen *frozen = &manager->frozen_graph;
     bool is_fetched = gy_pool_fetches(manager->as_owner.pool);
     if (is_fetched) {
-        starter->job = (struct gy_start_job){.roots = plan->roots, .left = plan->plain_count};
+        starter->job = (struct gy_start_job){.roots = frozen->roots, .left = frozen->plain_count};
     }
-    for (size_t i = is_fetched ? plan->plain_count : 0; i < plan->root_count; i++) {
-        gy_ready_add(&starter->ready, plan->roots[i]);
+    for (size_t i = is_fetched ? frozen->plain_count : 0; i < frozen->root_count; i++) {
+        gy_ready_add(&starter->ready, frozen->roots[i]);
         starter->found++;
     }
 }
@@ -109,12 +109,12 @@ static gantry_status begin_running(gantry_taskman *manager, struct starter *star
 }
 
 /* Plain CPU tasks are left to the workers to fetch; the rest goes its usual way.  If the caller is going to
- * wait at once, it begins with the first itself: returns who it stands in for, or NULL. */
+ * wait at once, it begins with the first itself: returns the worker that it has borrowed, or NULL. */
 static struct gy_worker *hand_out(gantry_taskman *manager, struct starter *starter, bool will_wait)
 {
     gantry_cpu_dispatcher *pool = manager->as_owner.pool;
     struct gy_worker *self = will_wait && starter->job.left != 0 && manager->gpu == NULL
-                                 ? gy_standin_begin(&manager->as_owner)
+                                 ? gy_guest_begin(&manager->as_owner)
                                  : NULL;
     gy_pool_enter(pool);
     if (starter->job.left != 0) {
@@ -336,7 +336,7 @@ static bool end_wait(const struct waiter *waiter)
     return is_over;
 }
 
-/* `self`: the worker that the caller stands in for already; NULL: none. */
+/* `self`: the worker that the caller has borrowed already; NULL: none. */
 static void wait_until_over(gantry_taskman *manager, bool is_stopping, struct gy_worker *self)
 {
     struct waiter waiter = {manager, is_stopping, atomic_load(&manager->as_owner.epoch)};
@@ -501,7 +501,7 @@ gantry_status gantry_taskman_reset(gantry_taskman *manager)
         gy_graph_each(&view, discard_task, NULL);
     }
     gy_fast_lock_take(&manager->lock);
-    struct gy_gpu_plan *gpu = manager->plan.gpu;
+    struct gy_gpu_plan *gpu = manager->frozen_graph.gpu;
     gy_taskman_thaw(manager);
     gy_graph_reset(&manager->graph);
     gy_names_reset(&manager->names);

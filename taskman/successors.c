@@ -2,12 +2,12 @@
 
 #include "taskman/manager.h"
 
-void gy_task_carry_more(gantry_task *task, gantry_task *successor)
+void gy_task_merge_more_deps(gantry_task *task, gantry_task *successor)
 {
     gy_task_manager(task)->gpu_ops->carry(gy_task_manager(task)->gpu, task, successor);
 }
 
-void gy_task_drop_more(gantry_task *task)
+void gy_task_drop_more_deps(gantry_task *task)
 {
     gy_task_manager(task)->gpu_ops->drop(gy_task_manager(task)->gpu, task);
 }
@@ -16,10 +16,10 @@ void gy_task_drop_more(gantry_task *task)
 void gy_task_fail_successor(gantry_task *successor, gantry_status result)
 {
     bool passes_on = result == GANTRY_ERR_DEVICE_LOST || result == GANTRY_ERR_CANCELLED;
-    gy_task_doom(successor, passes_on ? result : GANTRY_ERR_TASK_FAILED);
+    gy_task_preset_failure(successor, passes_on ? result : GANTRY_ERR_TASK_FAILED);
 }
 
-bool gy_task_tell_when_done(gantry_task *task, uint64_t trail, gantry_task *successor)
+bool gy_task_notify_when_done(gantry_task *task, uint64_t trail, gantry_task *successor)
 {
     gantry_taskman *manager = gy_task_manager(task);
     if (trail == 0 || gy_task_is_gpu(successor)) { /* the trail orders GPU tasks */

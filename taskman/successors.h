@@ -7,14 +7,14 @@
 
 /* `task` ends well, and `successor` waits until the GPU has done what is in `trail`.  True: the dispatcher
  * has taken over the reference that `task` holds on `successor`. */
-GY_RARE bool gy_task_tell_when_done(gantry_task *task, uint64_t trail, gantry_task *successor);
+GY_RARE bool gy_task_notify_when_done(gantry_task *task, uint64_t trail, gantry_task *successor);
 
 /* The two below, when the dispatcher has to do it. */
-void gy_task_carry_more(gantry_task *task, gantry_task *successor);
-void gy_task_drop_more(gantry_task *task);
+void gy_task_merge_more_deps(gantry_task *task, gantry_task *successor);
+void gy_task_drop_more_deps(gantry_task *task);
 
 /* What `successor` comes after on the GPU: also what `task`, which ends, has in its `trail`. */
-static inline void gy_task_carry(gantry_task *task, uint64_t trail, gantry_task *successor)
+static inline void gy_task_merge_deps(gantry_task *task, uint64_t trail, gantry_task *successor)
 {
     uint64_t none = 0;
     if (trail == 0 || ((trail & GY_TRAIL_PLAIN) != 0 &&
@@ -22,32 +22,39 @@ static inline void gy_task_carry(gantry_task *task, uint64_t trail, gantry_task 
                                                                memory_order_acq_rel, memory_order_relaxed))) {
         return; /* most tasks come after one other, if any */
     }
-    gy_task_carry_more(task, successor);
+    gy_task_merge_more_deps(task, successor);
 }
 
 /* The task has failed: so will its successor. */
 GY_RARE void gy_task_fail_successor(gantry_task *successor, gantry_status result);
 
-/* The successor hears of the task's end.  Returns how many references it had: at 1 the edge's was the last.
- * More than that also when the dispatcher has taken the edge's over. */
-static GY_INLINE int32_t gy_edge_notify(gantry_task *task, const struct gy_edge *edge, gantry_status result,
-                                        uint64_t trail)
+/* The successor hears how the task has ended, before it loses the reference that the edge has.  True: it
+ * keeps the reference until the dispatcher gives that back. */
+static GY_INLINE bool gy_edge_notify(gantry_task *task, const struct gy_edge *edge, gantry_status result,
+                                     uint64_t trail)
 {
     gantry_task *successor = gy_edge_successor(edge);
     if (result != GANTRY_OK) {
         gy_task_fail_successor(successor, result);
-    } else if (__builtin_expect(gy_edge_is_done(edge), 0) && gy_task_tell_when_done(task, trail, successor)) {
-        return INT32_MAX;
+    } else if (__builtin_expect(gy_edge_is_done(edge), 0) &&
+               gy_task_notify_when_done(task, trail, successor)) {
+        return true;
     }
-    return atomic_fetch_sub_explicit(&successor->references, 1, memory_order_acq_rel);
+    return false;
+}
+
+/* The successor loses the reference that the edge has.  Returns how many it had. */
+static inline int32_t gy_edge_let_go(const struct gy_edge *edge)
+{
+    return atomic_fetch_sub_explicit(&gy_edge_successor(edge)->references, 1, memory_order_acq_rel);
 }
 
 /* All dependents have been told; nobody reads it any more. */
-static inline void gy_task_drop_trail(gantry_task *task)
+static inline void gy_task_drop_deps(gantry_task *task)
 {
     uint64_t trail = atomic_load_explicit(&task->gpu.trail, memory_order_relaxed);
     if (trail != 0 && (trail & GY_TRAIL_PLAIN) == 0) {
-        gy_task_drop_more(task);
+        gy_task_drop_more_deps(task);
     }
 }
 

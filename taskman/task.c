@@ -10,7 +10,7 @@
 /* Under the manager's lock, between runs: `task` may launch something else from now on. */
 static void forget_launches(gantry_task *task)
 {
-    struct gy_gpu_plan *plan = gy_task_manager(task)->plan.gpu;
+    struct gy_gpu_plan *plan = gy_task_manager(task)->frozen_graph.gpu;
     if (plan != NULL && gy_task_is_stable(task)) {
         plan->changed(plan, task);
     }
@@ -101,7 +101,7 @@ void gy_task_expect_ready(const gantry_task *task, uint64_t ns)
 
 bool gy_task_may_begin(const gantry_task *task)
 {
-    return atomic_load_explicit(&task->doom, memory_order_relaxed) == GANTRY_OK &&
+    return atomic_load_explicit(&task->preset, memory_order_relaxed) == GANTRY_OK &&
            atomic_load_explicit(&task->owner->cancelled, memory_order_relaxed) == 0;
 }
 

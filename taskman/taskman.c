@@ -210,7 +210,8 @@ gantry_status gantry_taskman_get_stats(const gantry_taskman *manager, gantry_tas
     }
     gantry_taskman *locked = (gantry_taskman *)manager; /* const means that nothing visible changes */
     gy_fast_lock_take(&locked->lock);
-    bool is_waiting = gy_taskman_phase(manager) == GY_BUILDING || (manager->frozen && !manager->plan.has_run);
+    bool is_waiting =
+        gy_taskman_phase(manager) == GY_BUILDING || (manager->frozen && !manager->frozen_graph.has_run);
     uint64_t running =
         atomic_load(&manager->as_owner.work) / GY_WORK_PENDING + atomic_load(&manager->as_owner.odd_pending);
     uint64_t pending = is_waiting ? manager->counted : running;

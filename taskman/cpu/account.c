@@ -19,7 +19,7 @@ void gy_owner_count_off(struct gy_task_owner *owner, uint64_t less, uint64_t odd
     }
 }
 
-void gy_worker_settle(struct gy_worker *self)
+void gy_worker_flush(struct gy_worker *self)
 {
     struct gy_task_owner *owner = self->owed_to;
     if (owner == NULL) {

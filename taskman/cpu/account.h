@@ -9,7 +9,7 @@
 void gy_owner_count_off(struct gy_task_owner *owner, uint64_t less, uint64_t odd);
 
 /* Count off what is owed. */
-void gy_worker_settle(struct gy_worker *self);
+void gy_worker_flush(struct gy_worker *self);
 
 enum {
     GY_OWED_MOST = 64, /* released tasks not counted off yet */
@@ -19,7 +19,7 @@ enum {
 static inline void gy_worker_owe_to(struct gy_worker *self, struct gy_task_owner *owner)
 {
     if (self->owed_to != owner) {
-        gy_worker_settle(self);
+        gy_worker_flush(self);
         self->owed_to = owner;
     }
 }
@@ -35,7 +35,7 @@ static inline void gy_worker_owe(struct gy_worker *self, struct gy_task_owner *o
     gy_worker_owe_to(self, owner);
     self->owed += less;
     if (self->owed >= GY_OWED_MOST * GY_WORK_PENDING) {
-        gy_worker_settle(self);
+        gy_worker_flush(self);
     }
 }
 
@@ -49,7 +49,7 @@ static inline void gy_worker_owe_odd(struct gy_worker *self, struct gy_task_owne
     gy_worker_owe_to(self, owner);
     self->owed += less;
     if (++self->owed_odd >= GY_OWED_MOST) {
-        gy_worker_settle(self);
+        gy_worker_flush(self);
     }
 }
 

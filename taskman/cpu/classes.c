@@ -36,7 +36,7 @@ void gy_worker_enter_class(struct gy_worker *self, uint32_t cpu_class)
     bool has_cpus = pool->classes[cpu_class - 1].has_cpus;
     cpu_set_t cpus = pool->classes[cpu_class - 1].cpus;
     gy_mutex_unlock(&pool->inject_lock);
-    if (has_cpus && self->has_deque && self->only == NULL &&
+    if (has_cpus && self->has_deque && self->only_owner == NULL &&
         pthread_getaffinity_np(pthread_self(), sizeof(self->home), &self->home) == 0) {
         move(self, &cpus, true);
     }

@@ -1,25 +1,26 @@
-/* Standing in: a thread that waits for a manager runs that manager's tasks, in the place of a worker that
+/* A guest worker: a thread that waits for a manager runs that manager's tasks in the place of a worker that
  * sleeps.
  *
  *              sleeps               begin                    end
- *   AWAKE ---------------> ASLEEP --------> LENT -----------------------> ASLEEP
+ *   AWAKE ---------------> ASLEEP --------> ON_LOAN --------------------> ASLEEP
  *     ^                      |               | the worker wakes up           end
- *     +----------------------+               +---------------------> WANTED -----> AWAKE
+ *     +----------------------+               +---------------------> RECLAIMED ---> AWAKE
  *          wakes up
  *
- * The waiting thread does not come on top of the workers, it takes one's struct gy_worker: the queue that
- * others steal from, the index, the place for spawned tasks.  So no more bodies run at a time than there are
- * workers, and with one worker they run one after the other.  The worker's own thread, should it wake up
- * meanwhile, passes the news on, since they may have been for another, and waits until its place is free.
+ * The guest borrows the struct gy_worker of the sleeper: the deque that others steal from, the index, the
+ * place for spawned tasks.  So no more bodies run at a time than there are workers, and with one worker they
+ * run one after the other.  A worker whose own thread wakes up while it is on loan passes the news on, since
+ * they may have been for another worker, and waits until the guest has returned it.
  *
- * The thread runs tasks of the manager that it waits for and no others: it would have to wait for those in
- * any case, so it is not kept, and it cannot meet a lock that it holds itself unless it would have waited for
- * that for ever.  What else comes its way it gives to everybody; and when others' tasks wait for the worker,
- * it leaves after the present body, what it has not done included.
+ * The guest runs tasks of the manager that it waits for and no others: it would have to wait for those in any
+ * case, so they do not keep it, and it cannot meet a lock that it holds itself unless it would have waited
+ * for that lock for ever.  It gives all other tasks that it meets to the pool.  When tasks of others wait for
+ * the worker, the guest leaves after the present body, and leaves its own tasks to the pool.
  *
- * Sleepers that somebody stands in for are not worth waking up: `lent` counts them.  Who has found none but
- * those says so in `missed` and looks once more; who ends looks there after counting itself out.  All of that
- * is sequentially consistent, so one of the two sees the other (tests/models/standin.pml). */
+ * A sleeper that is on loan is not worth waking up: `on_loan` counts them.  A thread that queues tasks and
+ * finds no other sleepers says so in `missed` and looks once more; a guest that ends looks there after it has
+ * counted itself out.  All of that is sequentially consistent, so one of the two sees the other
+ * (tests/models/standin.pml). */
 #include "taskman/cpu/guest.h"
 
 #include "taskman/cpu/account.h"
@@ -28,7 +29,7 @@
 #include "taskman/cpu/pool.h"
 #include "taskman/cpu/start_batch.h"
 
-enum { LOOK_MOST = 64 }; /* every so many tasks one looks whether the wait is over */
+enum { LOOK_MOST = 64 }; /* every so many tasks a guest asks whether its wait is over */
 
 /* ---- the worker's side ----------------------------------------------------------------------- */
 
@@ -39,12 +40,12 @@ void gy_worker_sleep(struct gy_worker *self, uint32_t key)
     atomic_store_explicit(&self->holder, GY_WORKER_ASLEEP, memory_order_release);
     gy_event_sleep(&pool->work, key);
     for (;;) {
-        uint32_t asleep = GY_WORKER_ASLEEP, lent = GY_WORKER_LENT;
+        uint32_t asleep = GY_WORKER_ASLEEP, on_loan = GY_WORKER_ON_LOAN;
         if (atomic_compare_exchange_strong(&self->holder, &asleep, GY_WORKER_AWAKE)) {
             break;
         }
-        if (atomic_compare_exchange_strong(&self->holder, &lent, GY_WORKER_WANTED)) {
-            atomic_fetch_sub(&pool->lent, 1);
+        if (atomic_compare_exchange_strong(&self->holder, &on_loan, GY_WORKER_RECLAIMED)) {
+            atomic_fetch_sub(&pool->on_loan, 1);
             gy_event_notify(&pool->work, 1);
             gy_event_wait_for(&pool->returned, &self->holder, GY_WORKER_AWAKE);
             break;
@@ -53,9 +54,9 @@ void gy_worker_sleep(struct gy_worker *self, uint32_t key)
     self->last_error = gy_error_last();
 }
 
-/* ---- the waiting thread's side --------------------------------------------------------------- */
+/* ---- the guest's side --------------------------------------------------------------- */
 
-/* Is there anything that somebody who sleeps could do? */
+/* Is there work for a worker that sleeps? */
 static bool is_work_left(gantry_cpu_dispatcher *pool)
 {
     bool any = atomic_load(&pool->jobs) != NULL || atomic_load(&pool->inject_count) != 0 ||
@@ -67,29 +68,29 @@ static bool is_work_left(gantry_cpu_dispatcher *pool)
     return any;
 }
 
-/* What is in its queue is for others. */
+/* Return the worker to the pool.  Others take what its deque holds. */
 static void give_back(struct gy_worker *self)
 {
     gantry_cpu_dispatcher *pool = self->pool;
     if (!gy_deque_is_empty(&self->deque)) {
         gy_pool_miss(pool, GY_MISSED);
     }
-    self->only = NULL;
+    self->only_owner = NULL;
     gy_worker_current = NULL;
-    uint32_t lent = GY_WORKER_LENT;
-    if (!atomic_compare_exchange_strong(&self->holder, &lent, GY_WORKER_ASLEEP)) {
+    uint32_t on_loan = GY_WORKER_ON_LOAN;
+    if (!atomic_compare_exchange_strong(&self->holder, &on_loan, GY_WORKER_ASLEEP)) {
         atomic_store(&self->holder, GY_WORKER_AWAKE);
         gy_event_notify(&pool->returned, UINT32_MAX);
         return;
     }
-    atomic_fetch_sub(&pool->lent, 1);
+    atomic_fetch_sub(&pool->on_loan, 1);
     if (atomic_load(&pool->missed) != 0 && atomic_exchange(&pool->missed, 0) != 0 && is_work_left(pool)) {
         gy_pool_notify_work(pool, pool->worker_count);
     }
 }
 
-/* The one that fell asleep last will most likely be woken up last.  Not one in whose queue somebody who stood
- * in before has left tasks, which may be another manager's. */
+/* The worker that fell asleep last will most likely be woken up last.  A worker in whose deque an earlier
+ * guest has left tasks is not borrowed: they may be another manager's. */
 static struct gy_worker *borrow(gantry_cpu_dispatcher *pool)
 {
     uint32_t at = atomic_load_explicit(&pool->last_asleep, memory_order_relaxed);
@@ -98,7 +99,7 @@ static struct gy_worker *borrow(gantry_cpu_dispatcher *pool)
         uint32_t asleep = GY_WORKER_ASLEEP;
         if (atomic_load_explicit(&worker->holder, memory_order_relaxed) == GY_WORKER_ASLEEP &&
             !gy_deque_has_tasks(&worker->deque) &&
-            atomic_compare_exchange_strong(&worker->holder, &asleep, GY_WORKER_LENT)) {
+            atomic_compare_exchange_strong(&worker->holder, &asleep, GY_WORKER_ON_LOAN)) {
             return worker;
         }
         at = at + 1 == pool->worker_count ? 0 : at + 1;
@@ -106,7 +107,7 @@ static struct gy_worker *borrow(gantry_cpu_dispatcher *pool)
     return NULL;
 }
 
-struct gy_worker *gy_standin_begin(struct gy_task_owner *owner)
+struct gy_worker *gy_guest_begin(struct gy_task_owner *owner)
 {
     gantry_cpu_dispatcher *pool = owner->pool;
     if (!owner->lets_guests || gy_worker_current != NULL || !gy_pool_has_sleepers(pool)) {
@@ -114,8 +115,8 @@ struct gy_worker *gy_standin_begin(struct gy_task_owner *owner)
     }
     struct gy_worker *self = borrow(pool);
     if (self != NULL) {
-        atomic_fetch_add(&pool->lent, 1);
-        self->only = owner;
+        atomic_fetch_add(&pool->on_loan, 1);
+        self->only_owner = owner;
         self->last_error = gy_error_last();
         gy_worker_current = self;
         if (!gy_deque_is_empty(&self->deque)) { /* left there since we have looked */
@@ -133,29 +134,29 @@ static void end(struct gy_worker *self)
     if (next != NULL) {
         gy_worker_give_away(self, next);
     }
-    gy_worker_share_block(self);
-    gy_worker_settle(self);
+    gy_worker_share_batch(self);
+    gy_worker_flush(self);
     give_back(self);
 }
 
-/* There may be tasks that it must not run, which nobody else may come to: a worker divides its time between
- * all. */
-static bool is_wanted(const struct gy_worker *self)
+/* Must the guest leave?  There may be tasks that it must not run, and no other worker may come to them: a
+ * worker divides its time between all managers. */
+static bool is_reclaimed(const struct gy_worker *self)
 {
     const gantry_cpu_dispatcher *pool = self->pool;
     return (atomic_load_explicit(&pool->running, memory_order_relaxed) > 1 ||
             atomic_load_explicit(&pool->classes_have_cpus, memory_order_relaxed)) &&
            (atomic_load_explicit(&pool->missed, memory_order_relaxed) == GY_MISSED_OF_OTHERS ||
-            atomic_load_explicit(&self->holder, memory_order_relaxed) == GY_WORKER_WANTED);
+            atomic_load_explicit(&self->holder, memory_order_relaxed) == GY_WORKER_RECLAIMED);
 }
 
-/* Does it have nothing of its own left? */
+/* Has the guest nothing of its own left? */
 static bool is_through(const struct gy_worker *self)
 {
-    return self->next == NULL && self->block.left == 0 && gy_deque_is_empty(&self->deque);
+    return self->next == NULL && self->batch.left == 0 && gy_deque_is_empty(&self->deque);
 }
 
-/* A body has called pthread_exit() in this thread, which is not ours. */
+/* A body has called pthread_exit() in a guest, which is a thread of the application. */
 static void depart(void *worker)
 {
     gy_worker_abandon(worker);
@@ -167,7 +168,7 @@ static bool work(struct gy_worker *self, const struct gy_wait *wait)
     bool is_over = false;
     for (uint32_t ran = 0;; ran++) {
         if (is_through(self) || ran % LOOK_MOST == LOOK_MOST - 1) { /* its tasks may make tasks for ever */
-            gy_worker_settle(self);
+            gy_worker_flush(self);
             is_over = wait->condition(wait->user, false);
         }
         gantry_task *task = is_over ? NULL : gy_worker_find(self);
@@ -175,14 +176,14 @@ static bool work(struct gy_worker *self, const struct gy_wait *wait)
             break;
         }
         gy_worker_run(self, task);
-        if (is_wanted(self)) {
+        if (is_reclaimed(self)) {
             break;
         }
     }
     return is_over;
 }
 
-bool gy_standin_work(struct gy_worker *self, const struct gy_wait *wait)
+bool gy_guest_work(struct gy_worker *self, const struct gy_wait *wait)
 {
     struct gy_kept_error before;
     gy_error_keep(&before);
@@ -195,12 +196,12 @@ bool gy_standin_work(struct gy_worker *self, const struct gy_wait *wait)
     return is_over;
 }
 
-bool gy_standin_look(const struct gy_wait *wait)
+bool gy_guest_look(const struct gy_wait *wait)
 {
     gantry_cpu_dispatcher *pool = wait->owner->pool;
     if (!wait->owner->lets_guests || !gy_pool_has_sleepers(pool) || !is_work_left(pool)) {
         return false;
     }
-    struct gy_worker *self = gy_standin_begin(wait->owner);
-    return self != NULL && gy_standin_work(self, wait);
+    struct gy_worker *self = gy_guest_begin(wait->owner);
+    return self != NULL && gy_guest_work(self, wait);
 }

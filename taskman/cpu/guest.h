@@ -5,17 +5,17 @@
 #include "taskman/cpu/wait.h"
 #include "taskman/cpu/worker.h"
 
-/* Become a worker that sleeps, to run tasks of the manager in its place: until gy_pool_wait(), which the
- * caller calls soon.  NULL: there is none. */
-struct gy_worker *gy_standin_begin(struct gy_task_owner *owner);
+/* Borrow a worker that sleeps, to run tasks of the owner in its place until gy_pool_wait(), which the caller
+ * calls soon.  NULL: no worker can be borrowed. */
+struct gy_worker *gy_guest_begin(struct gy_task_owner *owner);
 
-/* Sleep on `work`, and be a worker again. */
+/* A worker's thread sleeps on `work`, and has its worker back when this returns. */
 void gy_worker_sleep(struct gy_worker *self, uint32_t key);
 
-/* Run what there is of the manager until there is nothing, or the condition holds, which is
- * returned; then the thread stands in no more. */
-bool gy_standin_work(struct gy_worker *self, const struct gy_wait *wait);
-/* The same, if there may be something to do and somebody to stand in for. */
-bool gy_standin_look(const struct gy_wait *wait);
+/* The guest runs tasks of its owner until there is none or the condition holds, and returns the worker. True:
+ * the condition holds. */
+bool gy_guest_work(struct gy_worker *self, const struct gy_wait *wait);
+/* Borrow a worker and do the same, if there may be a task to run and a worker to borrow. */
+bool gy_guest_look(const struct gy_wait *wait);
 
 #endif

@@ -93,7 +93,7 @@ static void part_exits_in_helper(void *user)
 bool gy_worker_help(struct gy_worker *self)
 {
     gantry_cpu_dispatcher *pool = self->pool;
-    if (self->only != NULL || atomic_load(&pool->loops) == NULL) {
+    if (self->only_owner != NULL || atomic_load(&pool->loops) == NULL) {
         return false;
     }
     gy_mutex_lock(&pool->inject_lock);

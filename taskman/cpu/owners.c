@@ -29,11 +29,8 @@ void gy_pool_count_held_back(gantry_cpu_dispatcher *pool, bool more)
 /* The count of the one that fell quiet was taken down before we look here, and GD counts what it holds back
  * before it looks whether an owner is quiet.  All of that is sequentially consistent, so one of the two sees
  * the other (tests/models/admission.pml). */
-void gy_pool_tell_quiet(gantry_cpu_dispatcher *pool)
+void gy_pool_tell_held_back(gantry_cpu_dispatcher *pool)
 {
-    if (atomic_load(&pool->held_back) == 0) {
-        return;
-    }
     gy_mutex_lock(&pool->inject_lock);
     for (struct gy_task_owner *owner = pool->gpu_owners; owner != NULL; owner = owner->next_of_pool) {
         gy_owner_fell_quiet(owner);

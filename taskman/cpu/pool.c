@@ -96,7 +96,7 @@ static gantry_task *take_injected(struct gy_worker *self)
     }
     if (first != NULL) {
         size_t count = atomic_load_explicit(&pool->inject_count, memory_order_relaxed);
-        bool takes_several = self->has_deque && self->only == NULL;
+        bool takes_several = self->has_deque && self->only_owner == NULL;
         size_t share = takes_several ? count / (2 * (size_t)pool->worker_count) : 1;
         size_t most = share < 1 ? 1 : share > INJECTION_BATCH ? INJECTION_BATCH : share;
         for (taken = 1; taken < most; taken++) {
@@ -137,12 +137,12 @@ static gantry_task *steal(struct gy_worker *self)
     return NULL;
 }
 
-/* Standing in, one steals only while no other manager has tasks: whose a task is shows when it is stolen. */
+/* A guest steals only while no other manager has tasks: a task's owner is seen only when it is stolen. */
 static gantry_task *steal_own(struct gy_worker *self)
 {
     gantry_cpu_dispatcher *pool = self->pool;
     gantry_task *task = atomic_load(&pool->running) == 1 ? steal(self) : NULL;
-    if (task == NULL || (task->owner == self->only && gy_task_class(task) == 0)) {
+    if (task == NULL || (task->owner == self->only_owner && gy_task_class(task) == 0)) {
         return task;
     }
     gy_worker_give_away(self, task);
@@ -150,33 +150,33 @@ static gantry_task *steal_own(struct gy_worker *self)
 }
 
 /* Who waits for what was submitted before the epoch was turned waits for what is owed of that. */
-static void settle_last_epoch(struct gy_worker *self)
+static void flush_last_epoch(struct gy_worker *self)
 {
     if ((self->owed | self->owed_odd) == 0) {
         return; /* then the manager may be gone */
     }
     bool is_odd = (atomic_load_explicit(&self->owed_to->epoch, memory_order_relaxed) & 1) != 0;
     if (is_odd ? self->owed >= GY_WORK_PENDING : self->owed_odd != 0) {
-        gy_worker_settle(self);
+        gy_worker_flush(self);
     }
 }
 
 static inline bool may_run(const struct gy_worker *self, const gantry_task *task)
 {
-    return __builtin_expect(self->only == NULL || self->only == task->owner, 1);
+    return __builtin_expect(self->only_owner == NULL || self->only_owner == task->owner, 1);
 }
 
 /* Now and then, what a worker that feeds itself would not come to. */
 static GY_RARE gantry_task *look_elsewhere(struct gy_worker *self)
 {
     gantry_task *next = self->next;
-    settle_last_epoch(self);
+    flush_last_epoch(self);
     gantry_task *task = take_injected(self);
     if (task == NULL && !self->has_deque) {
-        task = next != NULL ? gy_worker_next_of_block(self) : NULL;
+        task = next != NULL ? gy_worker_next_of_batch(self) : NULL;
     } else if (task == NULL && (next != NULL || !gy_deque_is_empty(&self->deque))) {
         bool lost_race = false;
-        task = gy_worker_turn_to_block(self);
+        task = gy_worker_turn_to_batch(self);
         if (task == NULL && self->ran % OLDEST_MOST == 0) {
             task = gy_deque_steal(&self->deque, &lost_race);
         } else if (task == NULL && self->ran % DEPTH_MOST == 0) {
@@ -226,25 +226,25 @@ static gantry_task *find_queued(struct gy_worker *self, bool turn)
             return task;
         }
     }
-    if (self->block.left != 0) {
+    if (self->batch.left != 0) {
         if (gy_worker_may_share(self)) {
-            gy_worker_share_block(self);
-        } else if ((task = gy_worker_next_of_block(self)) != NULL) {
+            gy_worker_share_batch(self);
+        } else if ((task = gy_worker_next_of_batch(self)) != NULL) {
             return task;
         }
         if (self->has_deque && (task = gy_deque_take(&self->deque)) != NULL) {
             return task;
         }
     }
-    gy_worker_settle(self);
-    task = gy_worker_next_of_block(self); /* a step's first tasks before what came later */
+    gy_worker_flush(self);
+    task = gy_worker_next_of_batch(self); /* a step's first tasks before what came later */
     if (task == NULL) {
         task = take_injected(self);
     }
     while (task == NULL && gy_worker_help(self)) {
     }
     if (task == NULL) {
-        task = self->only == NULL ? steal(self) : steal_own(self);
+        task = self->only_owner == NULL ? steal(self) : steal_own(self);
     }
     return task != NULL || atomic_load(&pool->low_count) == 0 ? task : gy_pool_take_low(self);
 }
@@ -265,7 +265,7 @@ void gy_pool_submit(gantry_cpu_dispatcher *pool, gantry_task *first, gantry_task
     }
     struct gy_worker *self = gy_worker_is_of(pool) ? gy_worker_current : NULL;
     bool pushed = self != NULL && self->has_deque && count <= PUSH_LIST_MOST &&
-                  (self->only == NULL || self->only == first->owner) &&
+                  (self->only_owner == NULL || self->only_owner == first->owner) &&
                   gy_deque_push_list(&self->deque, first, count);
     if (pushed) {
         gy_worker_notify_work(self, count);

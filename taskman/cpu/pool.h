@@ -18,7 +18,7 @@ void gy_pool_submit(gantry_cpu_dispatcher *pool, gantry_task *first, gantry_task
 /* Where the task that the calling thread runs notes what it chooses; NULL when it does not run `task`. */
 uint64_t *gy_pool_chosen(const gantry_task *task);
 
-/* May waiting threads stand in for its workers? */
+/* May waiting threads borrow its workers? */
 bool gy_pool_lends(const gantry_cpu_dispatcher *pool);
 
 /* A step begins, or ends. */
@@ -43,7 +43,7 @@ static inline void gy_worker_push(struct gy_worker *self, gantry_task *task)
     }
     /* Once somebody was missed it need not be said again. */
     uint32_t sleepers = atomic_load(&pool->work.sleepers);
-    if (sleepers != 0 && (gy_pool_lends_fewer(pool, sleepers) || atomic_load(&pool->missed) == 0)) {
+    if (sleepers != 0 && (gy_pool_exceeds_loans(pool, sleepers) || atomic_load(&pool->missed) == 0)) {
         gy_worker_notify_work(self, 1);
     }
 }

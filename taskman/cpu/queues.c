@@ -96,11 +96,11 @@ size_t gy_pool_let_class_locked(gantry_cpu_dispatcher *pool, struct gy_class *cl
 bool gy_worker_may_run_locked(const gantry_cpu_dispatcher *pool, const struct gy_worker *self,
                               const gantry_task *task)
 {
-    if (self->only == NULL) {
+    if (self->only_owner == NULL) {
         return true;
     }
     uint32_t number = gy_task_class(task);
-    return task->owner == self->only && (number == 0 || !pool->classes[number - 1].has_cpus);
+    return task->owner == self->only_owner && (number == 0 || !pool->classes[number - 1].has_cpus);
 }
 
 /* The first, if the worker may run it. */

@@ -1,12 +1,12 @@
-/* How a step begins: its first tasks are not queued one by one, workers take shares of them and run those
- * directly.
+/* Start batches: the first tasks of a step are not queued one by one, workers take batches of them and run
+ * those directly.
  *
- * A share is a part of a frozen graph's first tasks, or of all tasks of a graph that runs for the first time:
+ * A batch is a part of a frozen graph's first tasks, or of all tasks of a graph that runs for the first time:
  * the worker then takes the start's reference from each and runs those that have no other.
  *
- * A share is small against what is left, so that all workers end at about the same time.  What a worker has
- * taken nobody can steal; it gives the rest of its share away when it comes to look at it while another
- * worker has nothing to do.  That is after each task, or every so many as long as those make others ready. */
+ * A batch is small against what is left, so that all workers end at about the same time.  Nobody can steal
+ * from a batch; its worker gives the rest away when it looks at the batch while another worker has nothing to
+ * do.  It looks after each task, or every so many tasks as long as those make others ready. */
 #include "taskman/cpu/start_batch.h"
 
 #include "taskman/cpu/account.h"
@@ -14,7 +14,7 @@
 #include "taskman/graph/graph.h"
 
 enum {
-    BLOCK_MOST = 64, /* tasks in one share */
+    BATCH_MOST = 64, /* tasks in one batch */
     AHEAD = 6,       /* tasks to prefetch ahead of the one that runs */
 };
 
@@ -23,18 +23,18 @@ bool gy_pool_fetches(const gantry_cpu_dispatcher *pool)
     return pool->host.submit == NULL;
 }
 
-/* How many of `left` tasks make a share. */
-static size_t share_of(const gantry_cpu_dispatcher *pool, size_t left)
+/* How many of `left` tasks make a batch. */
+static size_t batch_size(const gantry_cpu_dispatcher *pool, size_t left)
 {
     size_t workers = pool->worker_count > 1 ? pool->worker_count : 1;
     size_t count = pool->worker_count == 1 ? left : left / (2 * workers);
-    return count < 1 ? 1 : count > BLOCK_MOST ? BLOCK_MOST : count;
+    return count < 1 ? 1 : count > BATCH_MOST ? BATCH_MOST : count;
 }
 
 /* Cut `count` tasks at most off the job. */
-static struct gy_block cut_block(struct gy_start_job *job, size_t count)
+static struct gy_start_batch cut_batch(struct gy_start_job *job, size_t count)
 {
-    struct gy_block block = {.owner = job->owner, .roots = job->roots, .left = count};
+    struct gy_start_batch batch = {.owner = job->owner, .roots = job->roots, .left = count};
     if (job->roots != NULL) {
         job->roots += count;
     } else {
@@ -43,18 +43,18 @@ static struct gy_block cut_block(struct gy_start_job *job, size_t count)
             job->at = 0;
         }
         size_t here = job->chunk->capacity - job->at;
-        block.left = count < here ? count : here;
-        block.first = &job->chunk->tasks[job->at];
-        job->at += block.left;
+        batch.left = count < here ? count : here;
+        batch.first = &job->chunk->tasks[job->at];
+        job->at += batch.left;
     }
-    job->left -= block.left;
-    return block;
+    job->left -= batch.left;
+    return batch;
 }
 
 void gy_pool_start(gantry_cpu_dispatcher *pool, struct gy_start_job *job, struct gy_worker *self)
 {
     if (self != NULL) {
-        self->block = cut_block(job, share_of(pool, job->left));
+        self->batch = cut_batch(job, batch_size(pool, job->left));
         if (job->left == 0) {
             return;
         }
@@ -77,8 +77,8 @@ void gy_pool_start(gantry_cpu_dispatcher *pool, struct gy_start_job *job, struct
     }
 }
 
-/* Take the next share of the first job.  The job's own place among the active goes to its last share. */
-static bool take_share(struct gy_worker *self)
+/* Take the next batch of the first job.  The job's own place among the active goes to its last batch. */
+static bool take_batch(struct gy_worker *self)
 {
     gantry_cpu_dispatcher *pool = self->pool;
     if (atomic_load(&pool->jobs) == NULL) {
@@ -86,11 +86,11 @@ static bool take_share(struct gy_worker *self)
     }
     gy_mutex_lock(&pool->inject_lock);
     struct gy_start_job *job = atomic_load_explicit(&pool->jobs, memory_order_relaxed);
-    if (job != NULL && self->only != NULL && job->owner != self->only) {
-        job = NULL; /* not for somebody who stands in for another manager's sake */
+    if (job != NULL && self->only_owner != NULL && job->owner != self->only_owner) {
+        job = NULL; /* a guest waits for another manager */
     }
     if (job != NULL) {
-        self->block = cut_block(job, share_of(pool, job->left));
+        self->batch = cut_batch(job, batch_size(pool, job->left));
         if (job->left == 0) {
             atomic_store(&pool->jobs, job->next);
         } else {
@@ -101,35 +101,35 @@ static bool take_share(struct gy_worker *self)
     return job != NULL;
 }
 
-/* The next task of the share, READY and counted as active; NULL when it waits for something. */
-static gantry_task *take_from_block(struct gy_worker *self)
+/* The next task of the batch, READY and counted as active; NULL when it waits for something. */
+static gantry_task *take_from_batch(struct gy_worker *self)
 {
-    struct gy_block *block = &self->block;
+    struct gy_start_batch *batch = &self->batch;
     gantry_task *task;
-    block->left--;
-    if (block->roots != NULL) {
-        task = *block->roots++;
-        if (block->left >= AHEAD) {
-            __builtin_prefetch(block->roots[AHEAD - 1], 1);
+    batch->left--;
+    if (batch->roots != NULL) {
+        task = *batch->roots++;
+        if (batch->left >= AHEAD) {
+            __builtin_prefetch(batch->roots[AHEAD - 1], 1);
         }
     } else {
-        task = block->first++;
+        task = batch->first++;
         __builtin_prefetch(task + AHEAD, 1);
         if (atomic_fetch_sub_explicit(&task->references, 1, memory_order_acq_rel) != 1) {
             return NULL;
         }
     }
-    gy_worker_claim_active(self, block->owner);
+    gy_worker_claim_active(self, batch->owner);
     gy_task_become_ready(task);
     return task;
 }
 
-gantry_task *gy_worker_next_of_block(struct gy_worker *self)
+gantry_task *gy_worker_next_of_batch(struct gy_worker *self)
 {
-    while (self->block.left != 0 || take_share(self)) {
-        gantry_task *task = take_from_block(self);
-        if (self->block.left == 0) {
-            gy_worker_owe(self, self->block.owner, GY_WORK_ACTIVE); /* a task found keeps the manager */
+    while (self->batch.left != 0 || take_batch(self)) {
+        gantry_task *task = take_from_batch(self);
+        if (self->batch.left == 0) {
+            gy_worker_owe(self, self->batch.owner, GY_WORK_ACTIVE); /* a task found keeps the manager */
         }
         if (task != NULL) {
             return task;
@@ -138,28 +138,28 @@ gantry_task *gy_worker_next_of_block(struct gy_worker *self)
     return NULL;
 }
 
-void gy_worker_share_block(struct gy_worker *self)
+void gy_worker_share_batch(struct gy_worker *self)
 {
     struct gy_ready ready = {0};
-    if (self->block.left == 0) {
+    if (self->batch.left == 0) {
         return;
     }
-    while (self->block.left != 0) {
-        gantry_task *task = take_from_block(self);
+    while (self->batch.left != 0) {
+        gantry_task *task = take_from_batch(self);
         if (task != NULL) {
             gy_ready_sort(&ready, task);
         }
     }
-    gy_ready_dispatch(self->block.owner, &ready);
-    gy_worker_owe(self, self->block.owner, GY_WORK_ACTIVE);
+    gy_ready_dispatch(self->batch.owner, &ready);
+    gy_worker_owe(self, self->batch.owner, GY_WORK_ACTIVE);
 }
 
-gantry_task *gy_worker_turn_to_block(struct gy_worker *self)
+gantry_task *gy_worker_turn_to_batch(struct gy_worker *self)
 {
-    bool is_new = self->block.left == 0 && take_share(self);
+    bool is_new = self->batch.left == 0 && take_batch(self);
     if (is_new || gy_worker_may_share(self)) {
-        gy_worker_share_block(self);
+        gy_worker_share_batch(self);
         return gy_deque_take(&self->deque);
     }
-    return self->block.left != 0 ? gy_worker_next_of_block(self) : NULL;
+    return self->batch.left != 0 ? gy_worker_next_of_batch(self) : NULL;
 }

@@ -20,24 +20,24 @@ struct gy_start_job {
 /* False: this pool has no workers to fetch them. */
 bool gy_pool_fetches(const gantry_cpu_dispatcher *pool);
 
-/* Only for a pool that fetches.  `self`: the worker that the caller stands in for, who takes the first share;
- * NULL: none. */
+/* Only for a pool that fetches.  `self`: the worker that the caller has borrowed, which takes the first
+ * batch; NULL: none. */
 void gy_pool_start(gantry_cpu_dispatcher *pool, struct gy_start_job *job, struct gy_worker *self);
 
-/* The next task that the worker's block makes ready, taking another block when it is used up.
+/* The next task that the worker's batch makes ready; the worker takes another batch when that is used up.
  */
-gantry_task *gy_worker_next_of_block(struct gy_worker *self);
-/* Let go of the rest of the block, for others to take. */
-void gy_worker_share_block(struct gy_worker *self);
-/* For who has a queue and other tasks, now and then: one of its block, or, where that is new
- * or others have nothing to do, of its queue, where all of the block is now.  NULL: there was none. */
-gantry_task *gy_worker_turn_to_block(struct gy_worker *self);
+gantry_task *gy_worker_next_of_batch(struct gy_worker *self);
+/* Queue the rest of the batch, for others to take. */
+void gy_worker_share_batch(struct gy_worker *self);
+/* Now and then a worker with other tasks turns to its batch: it gets a task of it.  When the batch is new or
+ * others have nothing to do, the whole batch goes into the worker's deque first.  NULL: there was no task. */
+gantry_task *gy_worker_turn_to_batch(struct gy_worker *self);
 
-/* Has it more of its block than it runs next, and do others have nothing to do? */
+/* Has the worker more in its batch than it runs next, while others have nothing to do? */
 static inline bool gy_worker_may_share(const struct gy_worker *self)
 {
-    return self->block.left > 1 &&
-           gy_pool_lends_fewer(self->pool, atomic_load_explicit(&self->pool->idle, memory_order_relaxed));
+    return self->batch.left > 1 &&
+           gy_pool_exceeds_loans(self->pool, atomic_load_explicit(&self->pool->idle, memory_order_relaxed));
 }
 
 #endif

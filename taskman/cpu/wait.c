@@ -32,7 +32,7 @@ static void leave_rest(struct gy_worker *self)
     gantry_cpu_dispatcher *pool = self->pool;
     gantry_task *next = self->next;
     self->next = NULL;
-    gy_worker_share_block(self);
+    gy_worker_share_batch(self);
     gy_worker_current = NULL;
     if (next != NULL) {
         gy_pool_submit(pool, next, next, 1);
@@ -277,7 +277,7 @@ static void wait_inline(gantry_cpu_dispatcher *pool, bool (*condition)(void *use
 /* Has the condition come to hold, perhaps by what the thread itself has done? */
 static bool look(const struct gy_wait *wait)
 {
-    return wait->condition(wait->user, false) || (wait->owner != NULL && gy_standin_look(wait));
+    return wait->condition(wait->user, false) || (wait->owner != NULL && gy_guest_look(wait));
 }
 
 /* True when the condition has come to hold before it was time to sleep. */
@@ -320,7 +320,7 @@ void gy_pool_wait(gantry_cpu_dispatcher *pool, const struct gy_wait *wait)
         wait_inline(pool, wait->condition, wait->user);
         return;
     }
-    if (wait->self != NULL && gy_standin_work(wait->self, wait)) {
+    if (wait->self != NULL && gy_guest_work(wait->self, wait)) {
         return;
     }
     if (pool->mode == GANTRY_WAIT_BLOCK) {

@@ -13,7 +13,7 @@ struct gy_wait {
     _Atomic(uint64_t) *patience_ns; /* how long to spin before that, unless the wait mode has none of it; it
                                      * learns; NULL: a little */
     struct gy_task_owner *owner;    /* whose tasks may be run meanwhile; NULL: nobody's */
-    struct gy_worker *self; /* that the thread stands in for, from gy_standin_begin(); NULL: none yet */
+    struct gy_worker *self;         /* that the thread has borrowed with gy_guest_begin(); NULL: none yet */
 };
 
 /* Block until the condition holds.  The caller of an inline-only pool runs all that is queued meanwhile. */

@@ -2,7 +2,7 @@
 
 bool gy_pool_has_sleepers(gantry_cpu_dispatcher *pool)
 {
-    return gy_pool_lends_fewer(pool, atomic_load(&pool->work.sleepers));
+    return gy_pool_exceeds_loans(pool, atomic_load(&pool->work.sleepers));
 }
 
 /* There is work that nobody is woken up for. */
@@ -34,7 +34,7 @@ void gy_pool_notify_work(gantry_cpu_dispatcher *pool, size_t count)
 
 void gy_worker_notify_work(const struct gy_worker *self, size_t count)
 {
-    notify(self->pool, count, self->only != NULL ? GY_MISSED : GY_MISSED_OF_OTHERS);
+    notify(self->pool, count, self->only_owner != NULL ? GY_MISSED : GY_MISSED_OF_OTHERS);
 }
 
 void gy_pool_notify_waiters(gantry_cpu_dispatcher *pool)

@@ -18,11 +18,11 @@ void gy_worker_notify_work(const struct gy_worker *self, size_t count);
 /* Somebody's gy_pool_wait() condition may have become true. */
 void gy_pool_notify_waiters(gantry_cpu_dispatcher *pool);
 
-/* Are so many workers more than those that somebody stands in for?  `lent` may be -1 for a moment: when a
- * worker wakes up before who stands in for it was counted. */
-static inline bool gy_pool_lends_fewer(const gantry_cpu_dispatcher *pool, uint32_t count)
+/* Are `count` sleeping or idle workers more than those that are on loan, so that one of them is not?
+ * `on_loan` may be -1 for a moment: when a worker wakes up before its guest was counted. */
+static inline bool gy_pool_exceeds_loans(const gantry_cpu_dispatcher *pool, uint32_t count)
 {
-    return (int32_t)(count - atomic_load(&pool->lent)) > 0;
+    return (int32_t)(count - atomic_load(&pool->on_loan)) > 0;
 }
 
 #endif

@@ -20,26 +20,26 @@ enum gy_worker_activity {
     GY_RELEASING, /* a task whose body has returned */
 };
 
-/* A share of the tasks that a start hands out; its owner looks at one after the other. */
-struct gy_block {
+/* A batch of the tasks that a start hands out; the worker that took it looks at one after the other. */
+struct gy_start_batch {
     struct gy_task_owner *owner;
     gantry_task *const *roots; /* as in struct gy_start_job */
     gantry_task *first;        /* `roots` NULL: the next of tasks that lie side by side */
     size_t left;
 };
 
-/* Who is a worker: its own thread, or one that stands in for it.  See guest.c. */
+/* Whose a worker is: its own thread's, or a guest's.  The diagram is in guest.c. */
 enum gy_worker_holder {
     GY_WORKER_AWAKE,
     GY_WORKER_ASLEEP,
-    GY_WORKER_LENT,   /* to a waiting thread */
-    GY_WORKER_WANTED, /* the same, and its own thread waits for the end of that */
+    GY_WORKER_ON_LOAN,   /* a guest has it */
+    GY_WORKER_RECLAIMED, /* a guest has it, and its own thread waits for it */
 };
 
-/* Tasks were queued, and none slept but workers that somebody stands in for. */
+/* Work was queued while every sleeping worker was on loan. */
 enum gy_missed {
-    GY_MISSED = 1,       /* by those themselves */
-    GY_MISSED_OF_OTHERS, /* the same, and by others, or for others */
+    GY_MISSED = 1,       /* by guests, for themselves */
+    GY_MISSED_OF_OTHERS, /* also by others, or for others */
 };
 
 /* One thread that runs tasks; `deque` and `holder` excepted, only that thread touches it. */
@@ -49,13 +49,13 @@ struct gy_worker {
     gantry_task *next;                        /* to run before anything else */
     enum gy_worker_activity activity;
     bool has_deque;
-    uint32_t index;                   /* in pool->workers */
-    const struct gy_task_owner *only; /* whose tasks it runs, when somebody stands in; NULL: everybody's */
-    struct gy_task_owner *owed_to;    /* to take these off of, and to tell of `spawned`; NULL: none */
-    uint64_t owed;                    /* what to take off, in the halves of `work` */
-    uint32_t owed_odd;                /* the same, of `odd_pending` */
-    uint32_t spawned;                 /* tasks */
-    struct gy_block block;
+    uint32_t index;                         /* in pool->workers */
+    const struct gy_task_owner *only_owner; /* a guest runs tasks of this one alone; NULL: of all owners */
+    struct gy_task_owner *owed_to;          /* to take these off of, and to tell of `spawned`; NULL: none */
+    uint64_t owed;                          /* what to take off, in the halves of `work` */
+    uint32_t owed_odd;                      /* the same, of `odd_pending` */
+    uint32_t spawned;                       /* tasks */
+    struct gy_start_batch batch;
     gantry_task *running; /* NULL: none */
     uint64_t chosen;      /* by the running condition: a bit per dependent */
     uint32_t cpu_class;   /* that it works for; 0: none */
@@ -91,7 +91,7 @@ struct gantry_cpu_dispatcher {
     struct gy_worker *workers;       /* immutable after create */
     uint32_t worker_count;           /* immutable after create */
     bool inline_only;                /* immutable after create */
-    bool lends;                      /* immutable after create; waiting threads may stand in for workers */
+    bool lends;                      /* immutable after create; waiting threads may borrow workers */
     unsigned forks;                  /* immutable after create; gy_thread_forks() of its workers */
     gantry_wait_mode mode;           /* immutable after create */
     struct gantry_cpu_pool_ops host; /* immutable after create; submit NULL: workers of our own */
@@ -104,8 +104,8 @@ struct gantry_cpu_dispatcher {
     struct gy_event returned;          /* guarded by its lock; a worker's place is free again */
     _Atomic(bool) stopping;            /* atomic; never goes back to false */
     _Atomic(uint32_t) missed;          /* atomic; enum gy_missed */
-    _Atomic(uint32_t) lent;            /* atomic; workers that somebody stands in for and that sleep; see
-                                        * gy_pool_lends_fewer() */
+    _Atomic(uint32_t) on_loan;         /* atomic; workers that sleep and are on loan; see
+                                        * gy_pool_exceeds_loans() */
     _Atomic(uint32_t) last_asleep;     /* atomic; whoever was the last to fall asleep */
     _Atomic(uint32_t) running;         /* atomic; managers whose step runs */
     _Atomic(bool) classes_have_cpus;   /* atomic; at least one has or had */

@@ -33,8 +33,9 @@ static inline gantry_task *gy_task_list_pop(struct gy_task_list *list)
 struct gy_ready {
     struct gy_task_list cpu;
     struct gy_task_list gpu;
-    struct gy_task_list resolve; /* sync points, unfilled names, doomed CPU tasks: nothing to run */
-    struct gy_task_list queued;  /* CPU tasks with GY_TRAIT_QUEUED: for the pool's special queues */
+    struct gy_task_list
+        resolve; /* sync points, unfilled names, CPU tasks with a preset failure: nothing to run */
+    struct gy_task_list queued; /* CPU tasks with GY_TRAIT_QUEUED: for the pool's special queues */
 };
 
 /* Every list empty; for the hot path, where initialising all of it would be seen. */
@@ -54,14 +55,14 @@ static inline void gy_task_become_ready(gantry_task *task)
 /* Sort in a task that is READY. */
 static inline void gy_ready_sort(struct gy_ready *ready, gantry_task *task)
 {
-    bool is_doomed = atomic_load_explicit(&task->doom, memory_order_relaxed) != GANTRY_OK;
-    if (task->traits == GANTRY_TASK_CPU && !is_doomed) {
+    bool has_preset = atomic_load_explicit(&task->preset, memory_order_relaxed) != GANTRY_OK;
+    if (task->traits == GANTRY_TASK_CPU && !has_preset) {
         gy_task_list_add(&ready->cpu, task);
     } else if (gy_task_is_gpu(task)) {
-        gy_task_list_add(&ready->gpu, task); /* a doomed one too: the dispatcher releases it */
-    } else if (__builtin_expect(gy_task_is_awaited(task), 0) && !is_doomed) {
+        gy_task_list_add(&ready->gpu, task); /* one that fails, too: the dispatcher releases it */
+    } else if (__builtin_expect(gy_task_is_awaited(task), 0) && !has_preset) {
         gy_task_list_add(&ready->gpu, task); /* the dispatcher ends it */
-    } else if (gy_task_kind(task) != GANTRY_TASK_CPU || is_doomed) {
+    } else if (gy_task_kind(task) != GANTRY_TASK_CPU || has_preset) {
         gy_task_list_add(&ready->resolve, task);
     } else {
         gy_task_list_add((task->traits & GY_TRAIT_QUEUED) != 0 ? &ready->queued : &ready->cpu, task);

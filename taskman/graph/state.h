@@ -7,8 +7,8 @@
  *
  * PLACEHOLDER, HELD: the graph owns the task, references > 0.  READY: queued for a worker or the GPU
  * dispatcher, or about to be resolved on the spot (a sync point goes from here straight to DONE, a
- * doomed task to FAILED).  RUNNING: its body or launch callback may be called.  DONE, FAILED: for ever, or,
- * in a frozen graph, until the next start.
+ * task with a preset failure to FAILED).  RUNNING: its body or launch callback may be called.  DONE, FAILED:
+ * for ever, or, in a frozen graph, until the next start.
  *
  * A run of a frozen graph does not visit its tasks to make them HELD again: each start flips the manager's
  * `run_mark`, states carry the mark of the run in which they were entered, and one with another mark means
@@ -116,11 +116,11 @@ static inline bool gy_task_is_released(const gantry_task *task)
 /* gy_task_begin() for taskman/ itself. */
 static inline bool gy_task_enter_running(gantry_task *task)
 {
-    if (atomic_load_explicit(&task->doom, memory_order_relaxed) != GANTRY_OK) {
+    if (atomic_load_explicit(&task->preset, memory_order_relaxed) != GANTRY_OK) {
         return false;
     }
     if (atomic_load_explicit(&task->owner->cancelled, memory_order_relaxed) != 0) {
-        gy_task_doom(task, GANTRY_ERR_CANCELLED);
+        gy_task_preset_failure(task, GANTRY_ERR_CANCELLED);
         return false;
     }
     gy_task_enter(task, GANTRY_TASK_STATE_RUNNING);

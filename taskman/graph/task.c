@@ -48,12 +48,12 @@ gantry_status gy_task_refuse_hold(const gantry_task *task, const char *what)
 
 /* The first reason counts, but anything else is said rather than that the run was cancelled, and nothing
  * rather than that the device is lost. */
-void gy_task_doom(gantry_task *task, gantry_status why)
+void gy_task_preset_failure(gantry_task *task, gantry_status why)
 {
-    int8_t before = atomic_load_explicit(&task->doom, memory_order_relaxed);
+    int8_t before = atomic_load_explicit(&task->preset, memory_order_relaxed);
     while ((before == GANTRY_OK || before == (int8_t)GANTRY_ERR_CANCELLED || why == GANTRY_ERR_DEVICE_LOST) &&
            before != (int8_t)why &&
-           !atomic_compare_exchange_weak_explicit(&task->doom, &before, (int8_t)why, memory_order_relaxed,
+           !atomic_compare_exchange_weak_explicit(&task->preset, &before, (int8_t)why, memory_order_relaxed,
                                                   memory_order_relaxed)) {
     }
 }

@@ -1,8 +1,8 @@
 /* A task and its edges.
  *
  * References: a task is dispatched by whoever takes its last reference, so everything that happens to
- * it before (filling a placeholder, declaring edges, dooming) is done by somebody who holds one.  That,
- * and not a lock, is what makes the plain fields below safe to read after the count reached 0. */
+ * it before (filling a placeholder, declaring edges, presetting a failure) is done by a thread that holds
+ * one.  That, and not a lock, is what makes the plain fields below safe to read after the count reached 0. */
 #ifndef TASKMAN_GRAPH_TASK_H
 #define TASKMAN_GRAPH_TASK_H
 
@@ -78,7 +78,7 @@ struct gantry_task {
     _Atomic(uint8_t) state;                   /* atomic; written by gy_task_enter() alone */
     _Atomic(uint8_t) flags;                   /* atomic; written under the manager's lock */
     uint8_t traits;                           /* immutable once submitted; kind and enum gy_task_trait */
-    _Atomic(int8_t) doom;                     /* atomic; not GANTRY_OK: a predecessor failed so */
+    _Atomic(int8_t) preset;                   /* atomic; not GANTRY_OK: a predecessor failed so */
     struct gy_task_owner *owner;              /* immutable */
     _Atomic(struct gy_edge *) edges;          /* atomic; first dependent, in order of declaration */
     struct gy_task_gpu gpu;
@@ -152,7 +152,7 @@ bool gy_task_is_held_by_others(const gantry_task *task);
 enum { GY_MOST_CHOICES = 64 };
 
 /* Make the task fail when its turn comes.  The caller holds a reference. */
-void gy_task_doom(gantry_task *task, gantry_status why);
+void gy_task_preset_failure(gantry_task *task, gantry_status why);
 
 static inline gantry_task_kind gy_task_kind(const gantry_task *task)
 {

@@ -189,7 +189,7 @@ static void test_a_waiting_thread_goes_alone(void **state)
             assert_true(stopper.returned == 0 || workers == 2 || (workers == 1 && run > 1));
             assert_int_equal(exits, run);
             assert_int_equal(count, 30 * run);
-            assert_int_equal(atomic_load(&f.pool->lent), 0);
+            assert_int_equal(atomic_load(&f.pool->on_loan), 0);
         }
         tear_down(&f);
     }

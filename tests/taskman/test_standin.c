@@ -64,7 +64,7 @@ static void test_a_small_run_wakes_nobody(void **state)
         assert_int_equal(where.here, 50);
         assert_int_equal(where.elsewhere, 0);
         assert_int_equal(atomic_load(&f.pool->work.epoch), epoch); /* nobody was called */
-        assert_int_equal(atomic_load(&f.pool->lent), 0);
+        assert_int_equal(atomic_load(&f.pool->on_loan), 0);
         await_sleep(f.pool);
         tear_down(&f);
     }
@@ -201,7 +201,7 @@ static void test_no_more_bodies_at_a_time_than_workers(void **state)
         visit_together(pool, &crowd);
         assert_int_equal(crowd.ran, 3 * VISITS * VISITED);
         assert_in_range(crowd.most, 1, workers);
-        assert_int_equal(atomic_load(&pool->lent), 0);
+        assert_int_equal(atomic_load(&pool->on_loan), 0);
         assert_int_equal(atomic_load(&pool->running), 0);
         gantry_cpu_dispatcher_destroy(pool);
         assert_int_equal(gy_alloc_live(), 0);
@@ -475,7 +475,7 @@ static void test_what_others_have_left_is_not_taken(void **state)
     }
     assert_ok(gy_thread_start(&thread, "leaver", run_leaver, &leaver));
     while (atomic_load(&worker->deque.bottom) == atomic_load(&worker->deque.top) ||
-           atomic_load(&worker->holder) != GY_WORKER_ASLEEP || atomic_load(&f.pool->lent) != 0) {
+           atomic_load(&worker->holder) != GY_WORKER_ASLEEP || atomic_load(&f.pool->on_loan) != 0) {
         sched_yield();
     }
     assert_ok(gantry_taskman_stop(other));
