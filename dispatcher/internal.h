@@ -103,15 +103,16 @@ struct gantry_launch {
     CUstream stream;        /* where its launch functions enqueue now */
     uint32_t stream_index;
     uint32_t index;
-    uint64_t flow;             /* joins what the task does in a recording; 0: none */
-    uint64_t ops;              /* gy_gd_ops() when what it enqueues began to go where it goes now */
-    uint32_t refusals;         /* gy_told_refusals() when a captured call began */
-    uint32_t allocated, freed; /* blocks, by gantry_launch_alloc() and gantry_free_after() */
-    bool aside;                /* it is captured apart from its batch: see aside.h */
-    bool asked;                /* the callback has asked for the stream */
-    bool placed;               /* something of this call is in the batch's capture */
-    struct gy_calls *calls;    /* what it enqueues is noted there; NULL: it is not */
-    const char *spoilt;        /* why what it enqueued cannot be captured; NULL: it can */
+    uint64_t flow;     /* joins what the task does in a recording; 0: none */
+    uint64_t ops;      /* gy_gd_ops() when what it enqueues began to go where it goes now */
+    uint32_t refusals; /* gy_told_refusals() when a captured call began */
+    struct gy_deferred_span
+        frees;              /* of a call that is made once more: what it gave back before; else empty */
+    bool aside;             /* it is captured apart from its batch: see aside.h */
+    bool asked;             /* the callback has asked for the stream */
+    bool placed;            /* something of this call is in the batch's capture */
+    struct gy_calls *calls; /* what it enqueues is noted there; NULL: it is not */
+    const char *spoilt;     /* why what it enqueued cannot be captured; NULL: it can */
 };
 
 /* Where the work of `task` goes, and which partition that is. */

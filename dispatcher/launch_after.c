@@ -86,9 +86,11 @@ gantry_status gantry_free_after(void *pointer, gantry_launch *launch)
     /* What is enqueued so far comes before the next position, whichever task closes it. */
     uint64_t position = d->streams.streams[launch->stream_index].tail + 1;
     gy_launch_lock(launch);
-    status = gy_deferred_add(&d->deferred, launch->stream_index, position, pointer);
+    if (launch->frees.begin == launch->frees.end ||
+        !gy_deferred_again(&d->deferred, launch->stream_index, &launch->frees, pointer)) {
+        status = gy_deferred_add(&d->deferred, launch->stream_index, position, pointer);
+    }
     gy_launch_unlock(launch);
-    launch->freed++;
     return status;
 }
 
@@ -104,11 +106,10 @@ gantry_status gantry_launch_alloc(gantry_launch *launch, gantry_memory_kind kind
     }
     struct gantry_dispatcher *d = launch->dispatcher;
     gy_replay_forbid(launch, "it allocates memory");
-    launch->allocated++;
     bool plain = out != NULL && bytes != 0 && (alignment & (alignment - 1)) == 0;
     gy_launch_lock(launch);
-    bool taken =
-        plain && gy_deferred_take(&d->deferred, launch->stream_index, kind, bytes, alignment, &site, out);
+    bool taken = plain && gy_deferred_take(&d->deferred, launch->stream_index, &launch->frees, kind, bytes,
+                                           alignment, &site, out);
     gy_launch_unlock(launch);
     if (taken) {
         return GANTRY_OK;

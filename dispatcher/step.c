@@ -167,7 +167,7 @@ static GY_INLINE gantry_status open_call(struct gantry_dispatcher *d, struct gy_
     launch->lane = lane;
     launch->stream_index = stream;
     launch->flow = 0;
-    launch->allocated = launch->freed = 0;
+    launch->frees = (struct gy_deferred_span){0, 0};
     launch->aside = launch->asked = launch->placed = false;
     launch->spoilt = NULL;
     launch->calls = NULL;

@@ -71,6 +71,34 @@ gantry_status gy_deferred_add(struct gy_deferred *d, uint32_t stream, uint64_t s
     return GANTRY_OK;
 }
 
+uint64_t gy_deferred_next(const struct gy_deferred *d, uint32_t stream)
+{
+    return d->queues[stream].tail; /* GD alone writes it */
+}
+
+bool gy_deferred_again(struct gy_deferred *d, uint32_t stream, struct gy_deferred_span *span,
+                       const void *pointer)
+{
+    struct gy_deferred_queue *queue = &d->queues[stream];
+    bool found = false;
+    gy_mutex_lock(&d->lock);
+    span->begin = span->begin < queue->head ? queue->head : span->begin; /* on a lost context all are freed */
+    for (uint64_t p = span->begin; p < span->end && !found; p++) {
+        struct gy_deferred_block *block = &queue->blocks[p % queue->room];
+        struct gy_deferred_block *first = &queue->blocks[span->begin % queue->room];
+        found =
+            (const void *)block->claim.address == pointer; /* NOLINT: addresses of blocks are numbers there */
+        if (found) {
+            struct gy_deferred_block swapped = *first; /* all of them wait for the same position */
+            *first = *block;
+            *block = swapped;
+        }
+    }
+    span->begin += found;
+    gy_mutex_unlock(&d->lock);
+    return found;
+}
+
 /* `count` blocks in transit are the heap's again. */
 static void count_freed(struct gy_deferred *d, unsigned count)
 {
@@ -82,8 +110,9 @@ static void count_freed(struct gy_deferred *d, unsigned count)
     gy_mutex_unlock(&d->lock);
 }
 
-bool gy_deferred_take(struct gy_deferred *d, uint32_t stream, gantry_memory_kind kind, size_t bytes,
-                      size_t alignment, const gantry_alloc_site *site, void **out)
+bool gy_deferred_take(struct gy_deferred *d, uint32_t stream, const struct gy_deferred_span *spared,
+                      gantry_memory_kind kind, size_t bytes, size_t alignment, const gantry_alloc_site *site,
+                      void **out)
 {
     struct gy_deferred_queue *queue = &d->queues[stream];
     for (uint64_t back = 1; back <= SCAN_LIMIT; back++) {
@@ -94,7 +123,7 @@ bool gy_deferred_take(struct gy_deferred *d, uint32_t stream, gantry_memory_kind
         if (queue->tail - queue->head >= back) {
             position = queue->tail - back;
             claim = queue->blocks[position % queue->room].claim;
-            if (claim.kind == kind) {
+            if (claim.kind == kind && (position < spared->begin || position >= spared->end)) {
                 queue->blocks[position % queue->room].claim.address = 0;
             } else {
                 claim.address = 0;

@@ -46,9 +46,24 @@ void gy_deferred_fini(struct gy_deferred *deferred);
 GANTRY_MUST_CHECK gantry_status gy_deferred_add(struct gy_deferred *deferred, uint32_t stream, uint64_t seq,
                                                 void *pointer);
 
-/* GD: a block that waits for `stream`, for use on that stream; false when none fits. */
-bool gy_deferred_take(struct gy_deferred *deferred, uint32_t stream, gantry_memory_kind kind, size_t bytes,
-                      size_t alignment, const gantry_alloc_site *site, void **out);
+/* Positions in the queue of a stream: what a call has given back that is made once more.  When it is, it may
+ * give those blocks back again, and use them until it does. */
+struct gy_deferred_span {
+    uint64_t begin, end;
+};
+
+/* GD: where the next block of `stream` goes. */
+uint64_t gy_deferred_next(const struct gy_deferred *deferred, uint32_t stream);
+
+/* GD: true when `pointer` is in the span: it is given back again, and in the span no more. */
+bool gy_deferred_again(struct gy_deferred *deferred, uint32_t stream, struct gy_deferred_span *span,
+                       const void *pointer);
+
+/* GD: a block that waits for `stream` and is not in `spared`, for use on that stream; false when none fits.
+ */
+bool gy_deferred_take(struct gy_deferred *deferred, uint32_t stream, const struct gy_deferred_span *spared,
+                      gantry_memory_kind kind, size_t bytes, size_t alignment, const gantry_alloc_site *site,
+                      void **out);
 
 /* GD: true when GDB must be made to look out for `stream`, whose tail is `tail`; it counts as told then.
  * `*all_seen` becomes false when a block waits for a position behind the tail, as that of a task that is

@@ -99,6 +99,7 @@ gantry_status gy_capture_before(struct gantry_launch *launch)
     struct gantry_dispatcher *d = launch->dispatcher;
     launch->ops = gy_gd_ops(d);
     launch->refusals = gy_told_refusals();
+    launch->frees.begin = launch->frees.end = gy_deferred_next(&d->deferred, launch->stream_index);
     return gy_graphs_trust(&d->graphs, gy_task_launch_fn(launch->task)) == GY_TRUST_RAW
                ? gy_aside_open(launch)
                : GANTRY_OK;
@@ -172,6 +173,7 @@ static GY_COLD gantry_launch_result call_again(struct gantry_launch *launch, con
     struct gantry_dispatcher *d = launch->dispatcher;
     launch->asked = launch->placed = false;
     launch->spoilt = NULL;
+    launch->frees.end = gy_deferred_next(&d->deferred, launch->stream_index);
     if (launch->calls != NULL) {
         gy_calls_again(launch->calls);
     }
@@ -186,13 +188,13 @@ static GY_COLD gantry_launch_result call_again(struct gantry_launch *launch, con
     return result;
 }
 
-/* The call's work is done again on the plain stream; where part of it is in the batch already, or it has
- * given blocks back that it had not taken, the task fails.  Nobody else's work is lost. */
+/* The call's work is done again on the plain stream; where part of it is in the batch already, the task
+ * fails. Nobody else's work is lost. */
 static GY_COLD gantry_launch_result repair(struct gantry_launch *launch, bool probe, bool broken)
 {
     struct gantry_dispatcher *d = launch->dispatcher;
     const char *why = launch->spoilt;
-    const bool again = (probe || !launch->placed) && launch->freed <= launch->allocated;
+    const bool again = probe || !launch->placed;
     gantry_status status = GANTRY_OK;
     gy_replay_forbid(launch, why);
     if (probe) { /* whatever it has broken */

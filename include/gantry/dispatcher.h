@@ -140,7 +140,8 @@ GANTRY_API gantry_launch_result gantry_launch_fail(gantry_launch *launch, gantry
 /** Give a block of the context's heap back once the GPU has finished everything enqueued so far on this
  * task's stream, which includes all GPU work this task depends on.  Nobody waits; from now on the block is
  * not the application's any more.  gantry_launch_alloc() on the same stream may use its memory at once.  If
- * the context is lost first, it goes back then.  NULL is ignored.
+ * the context is lost first, it goes back then.  NULL is ignored.  In a call that is made once more
+ * (gantry_launch_stream()) the blocks that were given back before may be used and given back again.
  *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_INVALID_ARGUMENT    launch is NULL
  *  @retval GANTRY_ERR_STATE               not in a launch callback

@@ -326,6 +326,80 @@ static void test_what_stops_being_capturable_goes_on_on_streams(void **state)
     }
 }
 
+/* ---- blocks that such a call gives back -------------------------------------------------------- */
+
+enum { BLOCK = 512 };
+static struct {
+    void *kept;     /* allocated before the step, given back in each call */
+    void *once;     /* the same, given back only in the call that is refused */
+    uint32_t calls; /* in this step */
+    bool is_right;
+} gives;
+
+static bool can_be_freed_again(gantry_launch *launch, void *block)
+{
+    return gantry_free_after(block, launch) != GANTRY_ERR_NOT_FOUND;
+}
+
+/* What is taken here must not be what the call uses until it gives it back. */
+static bool gives_back(gantry_launch *launch, const struct modes_job *job)
+{
+    gantry_heap *heap = job->scene->stamps.heap;
+    void *own = NULL, *taken = NULL;
+    bool is_first = gives.calls++ == 0;
+    bool done = gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, BLOCK, 0, GANTRY_ALLOC_SITE("own"), &own) ==
+                    GANTRY_OK &&
+                gantry_launch_alloc(launch, GANTRY_MEMORY_DEVICE, BLOCK, 0, GANTRY_ALLOC_SITE("taken"),
+                                    &taken) == GANTRY_OK;
+    gives.is_right &= done && taken != gives.kept && taken != gives.once;
+    gives.is_right &= gantry_free_after(own, launch) == GANTRY_OK &&
+                      gantry_free_after(taken, launch) == GANTRY_OK &&
+                      gantry_free_after(gives.kept, launch) == GANTRY_OK &&
+                      (!is_first || gantry_free_after(gives.once, launch) == GANTRY_OK);
+    gives.is_right &= !can_be_freed_again(launch, gives.kept) && !can_be_freed_again(launch, own);
+    return copies_as_batch(launch, job);
+}
+
+static uint64_t used_bytes(const struct modes_scene *s)
+{
+    gantry_heap_stats stats = {.struct_size = sizeof(stats)};
+    assert_ok(gantry_heap_get_stats(s->stamps.heap, GANTRY_MEMORY_DEVICE, &stats));
+    return stats.used_bytes;
+}
+
+/* In a call that is made once more they may be given back again, and all of them come back. */
+static void test_blocks_that_a_refused_call_gave_back_come_back_once(void **state)
+{
+    (void)state;
+    for (int was_captured = 0; was_captured < 2; was_captured++) {
+        struct modes_scene s;
+        struct modes_job jobs[JOBS + 1] = {{0}};
+        odd.acts = gives_back;
+        odd.asks = true;
+        odd.stamps_first = odd.ignores = odd.now = false;
+        open_with(&s, GANTRY_SUBMISSION_GRAPHS);
+        for (int step = 0; step < 2 * was_captured; step++) {
+            assert_ok(run(&s, jobs));
+        }
+        uint64_t before = used_bytes(&s);
+        gives.calls = 0;
+        gives.is_right = odd.now = true;
+        assert_ok(gantry_heap_alloc(s.stamps.heap, GANTRY_MEMORY_DEVICE, BLOCK, 0, GANTRY_ALLOC_SITE("kept"),
+                                    &gives.kept));
+        assert_ok(gantry_heap_alloc(s.stamps.heap, GANTRY_MEMORY_DEVICE, BLOCK, 0, GANTRY_ALLOC_SITE("once"),
+                                    &gives.once));
+        assert_ok(run(&s, jobs));
+        assert_int_equal(s.stamps.cells[100], 7);
+        assert_int_equal(gives.calls, 2);
+        assert_true(gives.is_right);
+        while (gpu_fixture_stats(&s.gpu).frees_pending != 0) {
+            sched_yield();
+        }
+        assert_int_equal(used_bytes(&s), before);
+        close_scene(&s);
+    }
+}
+
 /* ---- what can be captured ------------------------------------------------------------------------ */
 
 static void test_what_callbacks_enqueue_themselves_is_part_of_the_batch(void **state)
@@ -567,6 +641,7 @@ int main(void)
         cmocka_unit_test(test_what_was_never_capturable_runs_on_streams),
         cmocka_unit_test(test_a_callback_leaves_the_graph_with_what_it_has_enqueued),
         cmocka_unit_test(test_what_stops_being_capturable_goes_on_on_streams),
+        cmocka_unit_test(test_blocks_that_a_refused_call_gave_back_come_back_once),
         cmocka_unit_test(test_what_callbacks_enqueue_themselves_is_part_of_the_batch),
         cmocka_unit_test(test_a_task_has_one_stream_whatever_its_calls_do),
         cmocka_unit_test(test_a_context_synchronised_in_a_batch_is_named),
