@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/point.h"
 
+#include <assert.h>
 #include <string.h>
 
 #define FIRST_ROOM 64u
@@ -16,6 +17,16 @@ gantry_status gy_deferred_init(struct gy_deferred *d, gantry_heap *heap, struct 
     d->heap = heap;
     d->streams = streams;
     return gy_guard_init(&d->lock, GY_RANK_TRAIL, &d->freed);
+}
+
+bool gy_deferred_queue_is_valid(const struct gy_deferred_queue *queue)
+{
+    uint64_t head = atomic_load_explicit(&queue->head, memory_order_relaxed);
+    uint64_t count = queue->tail - head;
+    return count <= queue->room && (queue->room & (queue->room - 1)) == 0 &&
+           (queue->room == 0) == (queue->blocks == NULL) &&
+           (count < 2 ||
+            queue->blocks[head % queue->room].seq <= queue->blocks[(queue->tail - 1) % queue->room].seq);
 }
 
 void gy_deferred_fini(struct gy_deferred *d)
@@ -45,6 +56,7 @@ static gantry_status make_room(struct gy_deferred *d, struct gy_deferred_queue *
     struct gy_deferred_block *before = queue->blocks;
     queue->blocks = blocks;
     queue->room = room;
+    assert(gy_deferred_queue_is_valid(queue));
     gy_mutex_unlock(&d->lock);
     gy_free(before);
     return GANTRY_OK;
@@ -65,6 +77,7 @@ gantry_status gy_deferred_add(struct gy_deferred *d, uint32_t stream, uint64_t s
     gy_mutex_lock(&d->lock);
     queue->blocks[queue->tail++ % queue->room] = (struct gy_deferred_block){claim, seq};
     atomic_fetch_add_explicit(&d->pending, 1, memory_order_relaxed);
+    assert(gy_deferred_queue_is_valid(queue));
     gy_mutex_unlock(&d->lock);
     atomic_store_explicit(&d->deferred, atomic_load_explicit(&d->deferred, memory_order_relaxed) + 1,
                           memory_order_relaxed);
@@ -103,6 +116,7 @@ bool gy_deferred_again(struct gy_deferred *d, uint32_t stream, struct gy_deferre
 static void count_freed(struct gy_deferred *d, unsigned count)
 {
     gy_mutex_lock(&d->lock);
+    assert(d->in_transit >= count && atomic_load(&d->pending) >= count);
     d->in_transit -= count;
     d->frees += count;
     atomic_fetch_sub_explicit(&d->pending, count, memory_order_release);
@@ -146,6 +160,7 @@ bool gy_deferred_take(struct gy_deferred *d, uint32_t stream, const struct gy_de
             gone = true; /* its turn came meanwhile */
             d->in_transit++;
         }
+        assert(gy_deferred_queue_is_valid(queue));
         gy_mutex_unlock(&d->lock);
         if (gone) {
             gy_heap_free_claimed(d->heap, &claim);
@@ -165,6 +180,7 @@ bool gy_deferred_watch(struct gy_deferred *d, uint32_t stream, uint64_t tail, bo
 {
     struct gy_deferred_queue *queue = &d->queues[stream];
     gy_mutex_lock(&d->lock);
+    assert(gy_deferred_queue_is_valid(queue));
     bool wanted = queue->head != queue->tail && queue->watched < tail &&
                   queue->blocks[(queue->tail - 1) % queue->room].seq > queue->watched;
     if (wanted) {
@@ -211,6 +227,7 @@ bool gy_deferred_collect(struct gy_deferred *d, uint32_t stream, bool lost)
         count = take_passed(d, queue, passed, claims);
         bool moved = queue->head != before;
         d->in_transit += count;
+        assert(gy_deferred_queue_is_valid(queue));
         gy_mutex_unlock(&d->lock);
         for (unsigned i = 0; i < count; i++) {
             gy_heap_free_claimed(d->heap, &claims[i]);

@@ -40,6 +40,9 @@ GANTRY_MUST_CHECK gantry_status gy_deferred_init(struct gy_deferred *deferred, g
 /* GD and GDB have ended and the GPU is done: frees everything. */
 void gy_deferred_fini(struct gy_deferred *deferred);
 
+/* GD, or under the lock: its positions fit its room, and those of its blocks only grow. */
+bool gy_deferred_queue_is_valid(const struct gy_deferred_queue *queue);
+
 /* GD: free the block when `stream` has passed `seq`.
  * @retval GANTRY_ERR_NOT_FOUND           not a live block
  * @retval GANTRY_ERR_OUT_OF_HOST_MEMORY  the block is live still */

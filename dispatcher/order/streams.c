@@ -261,6 +261,7 @@ static void overtake_all(struct gy_streams *streams)
 /* Nothing is under way on the SMs of its lender, as far as the host knows. */
 bool gy_streams_borrow(struct gy_streams *streams, uint32_t partition)
 {
+    assert(gy_streams_are_valid(streams));
     const struct gantry_partition *p = &streams->partitions->partitions[partition];
     if (p->wide == NULL) {
         return false;
@@ -304,6 +305,7 @@ gantry_status gy_streams_assign_any(struct gy_streams *streams, uint64_t trail, 
         }
     }
     *out = index;
+    assert(gy_streams_are_valid(streams));
     return GANTRY_OK;
 }
 
@@ -312,6 +314,7 @@ gantry_status gy_streams_assign_any(struct gy_streams *streams, uint64_t trail, 
 gantry_status gy_streams_record_into(struct gy_streams *streams, uint32_t index,
                                      struct gy_stream_event *event)
 {
+    assert(gy_stream_is_valid(streams, index));
     const struct gy_stream *s = &streams->streams[index];
     gantry_status status = GANTRY_OK;
     if (event->native == NULL) {
@@ -347,6 +350,7 @@ static GY_RARE gantry_status record(struct gy_streams *streams, uint32_t index, 
 static gantry_status event_for(struct gy_streams *streams, uint32_t index, uint64_t seq,
                                struct gy_stream_event **out)
 {
+    assert(gy_stream_is_valid(streams, index));
     struct gy_stream *s = &streams->streams[index];
     uint32_t covering = 0; /* of the latest, how many; most often it is one of the first */
     while (covering < GY_STREAM_EVENTS && s->seqs[(s->next_event - 1 - covering) % GY_STREAM_EVENTS] >= seq) {
@@ -434,6 +438,7 @@ static inline void learn(struct gy_streams *streams, struct gy_stream *own, uint
 gantry_status gy_streams_wait_event(struct gy_streams *streams, uint32_t index,
                                     const struct gy_stream_event *event)
 {
+    assert(gy_stream_is_valid(streams, index));
     struct gy_stream *own = &streams->streams[index];
     gantry_status status = GY_CALL(streams->context, cuStreamWaitEvent(own->native, event->native, 0));
     if (status != GANTRY_OK) {
@@ -443,6 +448,7 @@ gantry_status gy_streams_wait_event(struct gy_streams *streams, uint32_t index,
     for (uint32_t i = 0; i < streams->count; i++) {
         learn(streams, own, i, event->known[i]);
     }
+    assert(gy_stream_is_valid(streams, index));
     return GANTRY_OK;
 }
 
@@ -460,6 +466,7 @@ static void read_all(const struct gy_streams *streams, struct gy_clock *clock)
 /* As collect_needs(), but only whether there is one. */
 bool gy_streams_is_ordered(struct gy_streams *streams, uint32_t index, const struct gy_clock *clock)
 {
+    assert(gy_stream_is_valid(streams, index));
     const struct gy_stream *own = &streams->streams[index];
     for (uint64_t left = clock->streams; left != 0; left &= left - 1) {
         uint32_t i = (uint32_t)__builtin_ctzll(left);
@@ -485,6 +492,7 @@ gantry_status gy_streams_wait_for(struct gy_streams *streams, uint32_t stream, u
 
 gantry_status gy_streams_wait_clock(struct gy_streams *streams, uint32_t stream, const struct gy_clock *clock)
 {
+    assert(gy_stream_is_valid(streams, stream));
     if (streams->device_wide) {
         return gy_streams_is_ordered(streams, stream, clock) ? GANTRY_OK
                                                              : gy_streams_sync_point(streams, stream);
@@ -509,6 +517,7 @@ gantry_status gy_streams_wait_clock(struct gy_streams *streams, uint32_t stream,
 
 gantry_status gy_streams_gather(struct gy_streams *streams, CUstream into, uint32_t except)
 {
+    assert(gy_streams_are_valid(streams));
     for (uint32_t i = 0; i < streams->count; i++) {
         struct gy_stream *s = &streams->streams[i];
         if (i == except || !s->dirty) {
@@ -530,6 +539,7 @@ gantry_status gy_streams_gather(struct gy_streams *streams, CUstream into, uint3
 
 gantry_status gy_streams_close(struct gy_streams *streams, CUstream on)
 {
+    assert(gy_streams_are_valid(streams));
     uint32_t next = 1 - streams->barrier;
     gantry_status status = GANTRY_OK;
     if (streams->barriers[next] == NULL) {
@@ -547,11 +557,13 @@ gantry_status gy_streams_close(struct gy_streams *streams, CUstream on)
     for (uint32_t i = 0; i < streams->count; i++) {
         streams->streams[i].floor = streams->streams[i].tail;
     }
+    assert(gy_streams_are_valid(streams));
     return GANTRY_OK;
 }
 
 gantry_status gy_streams_sync_point(struct gy_streams *streams, uint32_t stream)
 {
+    assert(gy_stream_is_valid(streams, stream));
     struct gy_stream *s = &streams->streams[stream];
     gantry_status status = gy_streams_gather(streams, s->native, stream);
     if (status == GANTRY_OK) {
@@ -565,15 +577,19 @@ gantry_status gy_streams_sync_point(struct gy_streams *streams, uint32_t stream)
 
 void gy_streams_enter_shadow(struct gy_streams *streams)
 {
+    assert(gy_streams_are_valid(streams));
     streams->shadowed = true;
+    assert(gy_streams_are_valid(streams));
 }
 
 void gy_streams_leave_shadow(struct gy_streams *streams)
 {
+    assert(gy_streams_are_valid(streams));
     streams->shadowed = false;
     for (uint32_t i = 0; i < streams->count; i++) {
         streams->streams[i].native = streams->streams[i].plain;
     }
+    assert(gy_streams_are_valid(streams));
 }
 
 static gantry_status shadow(struct gy_streams *streams, struct gy_stream *s)
@@ -589,6 +605,7 @@ static gantry_status shadow(struct gy_streams *streams, struct gy_stream *s)
 
 gantry_status gy_streams_wait_barrier(struct gy_streams *streams, uint32_t stream)
 {
+    assert(gy_stream_is_valid(streams, stream));
     struct gy_stream *s = &streams->streams[stream];
     gantry_status status = streams->shadowed ? shadow(streams, s) : GANTRY_OK;
     if (status != GANTRY_OK) {
@@ -599,6 +616,7 @@ gantry_status gy_streams_wait_barrier(struct gy_streams *streams, uint32_t strea
         s->seen = streams->generation;
         bump(&streams->waits);
     }
+    assert(gy_stream_is_valid(streams, stream));
     return status;
 }
 
@@ -606,24 +624,29 @@ gantry_status gy_streams_wait_barrier(struct gy_streams *streams, uint32_t strea
 
 gantry_status gy_streams_record(struct gy_streams *streams, uint32_t stream)
 {
+    assert(gy_stream_is_valid(streams, stream));
     struct gy_stream_event *event;
     return record(streams, stream, &event);
 }
 
 void gy_streams_abandon(struct gy_streams *streams, uint32_t stream)
 {
+    assert(gy_stream_is_valid(streams, stream));
     assert(streams->streams[stream].running > 0);
     streams->busy -= --streams->streams[stream].running == 0;
+    assert(gy_stream_is_valid(streams, stream));
 }
 
 void gy_streams_return_all(struct gy_streams *streams)
 {
+    assert(gy_streams_are_valid(streams));
     for (uint32_t i = 0; i < streams->count; i++) {
         streams->streams[i].used = false;
         streams->streams[i].heirs = 0;
     }
     streams->in_use = 0;
     streams->next_shared = 0; /* a step that is repeated gets the same streams, and can be the same graph */
+    assert(gy_streams_are_valid(streams));
 }
 
 void gy_streams_passed(struct gy_streams *streams, uint32_t stream, uint64_t seq)
@@ -633,4 +656,40 @@ void gy_streams_passed(struct gy_streams *streams, uint32_t stream, uint64_t seq
     if (atomic_load_explicit(completed, memory_order_relaxed) < seq) {
         atomic_store_explicit(completed, seq, memory_order_release);
     }
+}
+
+/* ---- checks -------------------------------------------------------------------------------- */
+
+static bool events_are_valid(const struct gy_stream *s)
+{
+    for (uint32_t e = 0; e < GY_STREAM_EVENTS; e++) {
+        if (s->seqs[e] > s->tail || (s->seqs[e] != 0 && s->events[e].native == NULL)) {
+            return false;
+        }
+    }
+    return s->next_event < GY_STREAM_EVENTS;
+}
+
+bool gy_stream_is_valid(const struct gy_streams *streams, uint32_t stream)
+{
+    const struct gy_stream *s = &streams->streams[stream];
+    return stream < streams->count && s->known[stream] == s->tail && s->overtaken <= s->tail &&
+           s->floor <= s->tail && s->seen <= streams->generation && s->age <= streams->finished &&
+           atomic_load_explicit(&s->completed, memory_order_relaxed) <= s->tail &&
+           (s->native == s->plain || (s->native == s->shadow && streams->shadowed)) && events_are_valid(s);
+}
+
+bool gy_streams_are_valid(const struct gy_streams *streams)
+{
+    uint32_t in_use = 0, busy = 0;
+    for (uint32_t i = 0; i < streams->count; i++) {
+        if (!gy_stream_is_valid(streams, i)) {
+            return false;
+        }
+        in_use += streams->streams[i].used;
+        busy += streams->streams[i].running != 0;
+    }
+    return streams->count <= streams->limit && in_use == streams->in_use && busy == streams->busy &&
+           in_use <= atomic_load_explicit(&streams->peak, memory_order_relaxed) &&
+           (streams->generation == 0 || streams->barriers[streams->barrier] != NULL);
 }

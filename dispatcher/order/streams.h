@@ -98,6 +98,11 @@ GANTRY_MUST_CHECK gantry_status gy_streams_init(struct gy_streams *streams, stru
 /* The GPU must be done with the streams, or the context lost. */
 void gy_streams_fini(struct gy_streams *streams);
 
+/* What is said of a stream fits together: of its positions, and of where its work goes.  The whole pool: also
+ * how many are in use and busy.  GD only. */
+bool gy_stream_is_valid(const struct gy_streams *streams, uint32_t stream);
+bool gy_streams_are_valid(const struct gy_streams *streams);
+
 /* May a task of this partition have borrowed SMs as well?  Counts it then. */
 GY_RARE bool gy_streams_borrow(struct gy_streams *streams, uint32_t partition);
 /* gy_streams_assign() for any trail. */
@@ -123,6 +128,7 @@ GANTRY_MUST_CHECK static inline gantry_status gy_streams_assign(struct gy_stream
     s->running = 1;
     streams->busy++;
     *out = gy_trail_stream(trail);
+    assert(gy_stream_is_valid(streams, *out));
     return GANTRY_OK;
 }
 
@@ -158,13 +164,14 @@ GANTRY_MUST_CHECK static inline gantry_status gy_streams_finish(struct gy_stream
                                                                 uint32_t dependents, uint64_t *out_trail)
 {
     struct gy_stream *s = &streams->streams[stream];
-    assert(s->running > 0);
+    assert(s->running > 0 && gy_stream_is_valid(streams, stream));
     streams->busy -= --s->running == 0;
     s->tail++;
     s->known[stream] = s->tail;
     s->heirs = dependents;
     s->age = ++streams->finished;
     *out_trail = gy_trail_at(stream, s->tail);
+    assert(gy_stream_is_valid(streams, stream));
     return dependents < 2 || streams->device_wide ? GANTRY_OK : gy_streams_record(streams, stream);
 }
 

@@ -90,6 +90,7 @@ static uint64_t join_locked(struct gy_trail_pool *pool, uint64_t a, uint64_t b) 
 {
     if (gy_trail_is_clock(a) && clock_of(a)->refs == 1) {
         clock_add_trail(clock_of(a), b);
+        assert(gy_clock_is_valid(clock_of(a)));
         return a;
     }
     struct gy_clock *clock = pool->free;
@@ -103,6 +104,7 @@ static uint64_t join_locked(struct gy_trail_pool *pool, uint64_t a, uint64_t b) 
     clock_add_trail(clock, a);
     clock_add_trail(clock, b);
     unref_locked(pool, a);
+    assert(gy_clock_is_valid(clock));
     return (uint64_t)(uintptr_t)clock;
 }
 
@@ -182,6 +184,7 @@ void gy_trail_drop_clock(struct gy_trail_pool *pool, uint64_t clock)
 const struct gy_clock *gy_trail_read(uint64_t trail, struct gy_clock *room)
 {
     if (gy_trail_is_clock(trail)) {
+        assert(gy_clock_is_valid(clock_of(trail)));
         return clock_of(trail);
     }
     room->streams = 0;
@@ -193,4 +196,14 @@ const struct gy_clock *gy_trail_read(uint64_t trail, struct gy_clock *room)
         clock_add(room, gy_trail_stream(trail), gy_trail_seq(trail));
     }
     return room;
+}
+
+bool gy_clock_is_valid(const struct gy_clock *clock)
+{
+    for (uint64_t left = clock->streams; left != 0; left &= left - 1) {
+        if (clock->seq[__builtin_ctzll(left)] == 0) {
+            return false; /* the first task that finishes is number 1 */
+        }
+    }
+    return clock->streams == 0 || clock->home < GY_STREAMS_MAX;
 }

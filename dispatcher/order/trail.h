@@ -50,6 +50,9 @@ static inline uint64_t gy_trail_seq(uint64_t position)
     return position >> 9;
 }
 
+/* It has a position for each of its streams, and a home if it has any. */
+bool gy_clock_is_valid(const struct gy_clock *clock);
+
 GANTRY_MUST_CHECK gantry_status gy_trail_pool_init(struct gy_trail_pool *pool, uint32_t clocks);
 void gy_trail_pool_fini(struct gy_trail_pool *pool);
 
