@@ -117,14 +117,39 @@ static void count_held(struct gy_admission *a, const struct gy_gpu_memory *memor
     }
 }
 
+#ifndef NDEBUG
+static bool may_become(enum gy_memory_state from, enum gy_memory_state to)
+{
+    switch (from) {
+    case GY_MEMORY_IDLE:
+        return to == GY_MEMORY_WAITING;
+    case GY_MEMORY_WAITING:
+        return to == GY_MEMORY_HELD || to == GY_MEMORY_IDLE;
+    case GY_MEMORY_HELD:
+        return to == GY_MEMORY_ENDING;
+    case GY_MEMORY_ENDING:
+        return to == GY_MEMORY_WAITING || to == GY_MEMORY_IDLE;
+    }
+    return false;
+}
+#endif
+
+/* The only writer of its state. */
+static void memory_enter(struct gy_gpu_memory *memory, enum gy_memory_state next)
+{
+    assert(may_become(memory->state, next));
+    memory->state = next;
+}
+
 static void append_waiting(struct gy_admission *a, struct gy_gpu_memory *memory)
 {
-    memory->state = GY_MEMORY_WAITING;
+    memory_enter(memory, GY_MEMORY_WAITING);
     memory->since_ns = gy_clock_ns();
     memory->next = NULL;
     a->changed = a->changed || a->first == NULL;
     *(a->first != NULL ? &a->last->next : &a->first) = memory;
     a->last = memory;
+    assert(gy_gpu_memory_is_valid(memory));
 }
 
 /* The tasks that `memory` holds back go to `list`. */
@@ -138,12 +163,13 @@ static void let_go(struct gy_admission *a, struct gy_gpu_memory *memory, struct 
     count_waiting(a, UINT64_C(0) - memory->held_back_count);
     memory->held_back = (struct gy_gpu_list){NULL, NULL};
     memory->held_back_count = 0;
+    assert(gy_gpu_list_is_valid(list));
 }
 
 /* It holds nothing and waits for nothing. */
 static void rest(struct gy_gpu_memory *memory)
 {
-    memory->state = GY_MEMORY_IDLE;
+    memory_enter(memory, GY_MEMORY_IDLE);
     if (memory->forget) {
         gy_free(memory);
     }
@@ -168,17 +194,19 @@ static void admit_first(struct gy_admission *a)
 {
     struct gy_gpu_memory *memory = a->first;
     pop_waiting(a);
-    memory->state = GY_MEMORY_HELD;
+    memory_enter(memory, GY_MEMORY_HELD);
     memory->watched = false;
     memory->next = a->active;
     a->active = memory;
     count_held(a, memory, true);
     count(&a->admitted, 1);
     let_go(a, memory, &a->ready);
+    assert(gy_gpu_memory_is_valid(memory));
 }
 
 static void refuse_first(struct gy_admission *a)
 {
+    assert(gy_gpu_memory_is_valid(a->first));
     struct gy_gpu_memory *memory = a->first;
     pop_waiting(a);
     let_go(a, memory, &a->refused);
@@ -266,7 +294,7 @@ static void take_events(struct gy_admission *a)
     while (atomic_load(&a->has_events) && (memory = take_event(a, &ended, &closed)) != NULL) {
         memory->forget = closed;
         if (ended && memory->state == GY_MEMORY_HELD) {
-            memory->state = GY_MEMORY_ENDING;
+            memory_enter(memory, GY_MEMORY_ENDING);
             atomic_fetch_add(&a->ending, 1);
         }
         if (closed && memory->state == GY_MEMORY_IDLE) {
@@ -324,6 +352,7 @@ void gy_admission_poll(struct gy_admission *a)
             atomic_store(&a->quiet, true); /* what it waits for may wait for it */
         }
     }
+    assert(gy_admission_is_valid(a));
 }
 
 bool gy_admission_enter(struct gy_admission *a, gantry_task *task, struct gy_gpu_memory *memory)
@@ -375,10 +404,12 @@ void gy_admission_cancel(struct gy_admission *a)
         }
     }
     a->changed = true;
+    assert(gy_admission_is_valid(a));
 }
 
 void gy_admission_launched(struct gy_gpu_memory *memory, uint32_t stream, uint64_t seq)
 {
+    assert(memory->state == GY_MEMORY_HELD || memory->state == GY_MEMORY_ENDING);
     memory->streams |= UINT64_C(1) << stream;
     memory->seq[stream] = seq;
 }
@@ -413,6 +444,7 @@ gantry_status gy_admission_fail(struct gy_admission *a, const struct gy_gpu_memo
 
 void gy_admission_idle(struct gy_admission *a)
 {
+    assert(gy_admission_is_valid(a));
     a->changed = true; /* others may have given memory back */
     gy_admission_poll(a);
     if (a->first == NULL || atomic_load(&a->ending) != 0) {
@@ -436,12 +468,22 @@ void gy_admission_idle(struct gy_admission *a)
 
 /* ---- checks ---- */
 
-static bool memory_is_valid(const struct gy_gpu_memory *memory, enum gy_memory_state state)
+bool gy_gpu_memory_is_valid(const struct gy_gpu_memory *memory)
 {
-    return memory->state == state && gy_gpu_list_is_valid(&memory->held_back) &&
-           (memory->held_back.first != NULL) == (memory->held_back_count != 0) &&
-           (state != GY_MEMORY_WAITING || memory->held_back.first != NULL) &&
-           (state != GY_MEMORY_HELD || memory->held_back.first == NULL);
+    bool waits = memory->held_back.first != NULL;
+    if (!gy_gpu_list_is_valid(&memory->held_back) || waits != (memory->held_back_count != 0)) {
+        return false;
+    }
+    switch (memory->state) {
+    case GY_MEMORY_IDLE:
+    case GY_MEMORY_HELD:
+        return !waits;
+    case GY_MEMORY_WAITING:
+        return waits;
+    case GY_MEMORY_ENDING:
+        return true;
+    }
+    return false;
 }
 
 /* Those that wait hold nothing, and those that hold something do not wait. */
@@ -449,14 +491,15 @@ bool gy_admission_is_valid(const struct gy_admission *a)
 {
     uint64_t held[GANTRY_MEMORY_KIND_COUNT] = {0}, waiting = 0, ending = 0;
     for (const struct gy_gpu_memory *memory = a->first; memory != NULL; memory = memory->next) {
-        if (!memory_is_valid(memory, GY_MEMORY_WAITING) || (memory->next == NULL && memory != a->last)) {
+        if (memory->state != GY_MEMORY_WAITING || !gy_gpu_memory_is_valid(memory) ||
+            (memory->next == NULL && memory != a->last)) {
             return false;
         }
         waiting += memory->held_back_count;
     }
     for (const struct gy_gpu_memory *memory = a->active; memory != NULL; memory = memory->next) {
         bool ends = memory->state == GY_MEMORY_ENDING;
-        if (!memory_is_valid(memory, ends ? GY_MEMORY_ENDING : GY_MEMORY_HELD)) {
+        if ((!ends && memory->state != GY_MEMORY_HELD) || !gy_gpu_memory_is_valid(memory)) {
             return false;
         }
         ending += ends;

@@ -97,7 +97,8 @@ void gy_admission_idle(struct gy_admission *admission);
 /* GD: why a task was refused. */
 gantry_status gy_admission_fail(struct gy_admission *admission, const struct gy_gpu_memory *memory);
 
-/* GD: states, lists and sums agree. */
+/* GD: what it holds back, and what it holds, fits its state.  Of all: lists and sums agree. */
+bool gy_gpu_memory_is_valid(const struct gy_gpu_memory *memory);
 bool gy_admission_is_valid(const struct gy_admission *admission);
 
 /* GD: is there anything that gy_admission_poll() may be needed for? */

@@ -141,6 +141,7 @@ static void note_tokens(struct gy_lane *lane, bool tokens)
 
 bool gy_lane_admits(struct gy_shares *shares, struct gy_lane *lane)
 {
+    assert(gy_lane_is_valid(lane));
     bool tokens;
     bool within = is_within(lane, &tokens);
     note_tokens(lane, tokens);
@@ -149,6 +150,7 @@ bool gy_lane_admits(struct gy_shares *shares, struct gy_lane *lane)
 
 bool gy_lane_has_room(struct gy_shares *shares, struct gy_lane *lane)
 {
+    assert(gy_lane_is_valid(lane));
     bool room = true;
     settle(lane);
     for (int a = 0; a < 2 && lane->accounts[a] != NULL; a++) {
@@ -271,6 +273,7 @@ static void open_segment(struct gy_lane *lane, bool capturing)
     for (int a = 0; a < 2 && lane->accounts[a] != NULL; a++) {
         lane->accounts[a]->working++;
     }
+    assert(gy_lane_is_valid(lane));
 }
 
 static gantry_status begin_stream(struct gy_shares *shares, struct gy_lane *lane, uint32_t stream,
@@ -295,6 +298,7 @@ static gantry_status begin_stream(struct gy_shares *shares, struct gy_lane *lane
 gantry_status gy_lane_enter(struct gy_shares *shares, struct gy_lane *lane, uint32_t stream, CUstream native,
                             bool capturing, uint32_t calls)
 {
+    assert(gy_lane_is_valid(lane));
     gantry_status status = take_turn(shares, lane);
     if (status != GANTRY_OK) {
         return status;
@@ -320,11 +324,13 @@ gantry_status gy_lane_enter(struct gy_shares *shares, struct gy_lane *lane, uint
     }
     segment->predicted += predicted;
     segment->calls += calls;
+    assert(gy_lane_is_valid(lane));
     return GANTRY_OK;
 }
 
 gantry_status gy_lane_leave(struct gy_shares *shares, struct gy_lane *lane)
 {
+    assert(gy_lane_is_valid(lane));
     if (!is_open(lane)) { /* the capture that it was in was launched meanwhile */
         return GANTRY_OK;
     }
@@ -411,6 +417,7 @@ static gantry_status publish_lane(struct gy_shares *shares, struct gy_lane *lane
         }
         atomic_store_explicit(&lane->published, published + 1, memory_order_release);
     }
+    assert(gy_lane_is_valid(lane));
     return status;
 }
 
@@ -449,12 +456,15 @@ void gy_lane_hold(struct gy_lane *lane, uint32_t phase, gantry_task *task)
     begin_hold(lane);
     lane->holds_ending = lane->holds_ending || !gy_task_may_begin(task);
     gy_gpu_list_append(&lane->held[phase], task, task);
+    assert(gy_lane_is_valid(lane));
 }
 
 void gy_lane_hold_region(struct gy_lane *lane)
 {
+    assert(gy_lane_is_valid(lane));
     begin_hold(lane);
     lane->held_regions++;
+    assert(gy_lane_is_valid(lane));
 }
 
 /* In front of what has come since. */
@@ -471,6 +481,7 @@ static void give_back(struct gy_lane *lane, struct gy_bins *bins)
     for (int a = 0; a < 2 && lane->accounts[a] != NULL; a++) {
         lane->accounts[a]->holding--;
     }
+    assert(gy_lane_is_valid(lane));
 }
 
 typedef bool lane_fn(struct gy_shares *shares, struct gy_lane *lane, void *arg);
@@ -610,7 +621,7 @@ void gy_shares_count(struct gy_shares *shares, uint64_t generation)
 
 /* ---- checks --------------------------------------------------------------------------------- */
 
-static bool lane_is_valid(const struct gy_lane *lane)
+bool gy_lane_is_valid(const struct gy_lane *lane)
 {
     bool holds = lane->held_regions != 0;
     for (int phase = 0; phase < GY_SHARE_PHASES; phase++) {
@@ -630,7 +641,7 @@ bool gy_shares_are_valid(const struct gy_shares *shares)
     for (uint32_t i = 0; i < count; i++) {
         for (uint32_t p = 0; p < shares->partitions->count; p++) {
             const struct gy_lane *lane = shares->accounts[i]->lanes[p];
-            if (lane != NULL && !lane_is_valid(lane)) {
+            if (lane != NULL && !gy_lane_is_valid(lane)) {
                 return false;
             }
         }

@@ -191,7 +191,8 @@ bool gy_shares_unhold(struct gy_shares *shares, struct gy_bins *bins, bool all);
 /* Give back tasks whose runs were cancelled; those that have begun once there is room for them. */
 void gy_shares_cancel(struct gy_shares *shares, struct gy_bins *bins);
 bool gy_shares_hold_any(struct gy_shares *shares);
-/* What lanes and accounts say that they hold is what they hold. */
+/* What a lane says that it holds is what it holds, and at most one of its segments is open.  Of all. */
+bool gy_lane_is_valid(const struct gy_lane *lane);
 bool gy_shares_are_valid(const struct gy_shares *shares);
 /* When tokens will be there for a task that is held; 0: none is, or something must end first. */
 uint64_t gy_shares_deadline(struct gy_shares *shares);
