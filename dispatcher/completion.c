@@ -7,6 +7,7 @@
 #include "taskman/cpu/patience.h"
 #include "taskman/gpu_ops.h"
 
+#include <assert.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -74,6 +75,33 @@ static gantry_status record_event(struct gy_completion *c, CUstream on, CUevent 
     return status;
 }
 
+bool gy_completion_slot_is_valid(const struct gy_completion_slot *slot, enum gy_slot_state state)
+{
+    bool is_watch = slot->kind != GY_SLOT_POSITION;
+    return slot->state == state && slot->stream < GY_STREAMS_MAX && (!is_watch || slot->task == NULL) &&
+           (!is_watch || (slot->seq == 0 && slot->flow == 0)) &&
+           (slot->kind != GY_SLOT_WATCH_ORIGIN || slot->stream == 0) &&
+           (state != GY_SLOT_WRITTEN || slot->event == NULL);
+}
+
+bool gy_completion_is_valid(struct gy_completion *c)
+{
+    uint64_t head = atomic_load(&c->head),
+             published = atomic_load_explicit(&c->published, memory_order_relaxed);
+    return head <= published && published <= c->written && c->written <= head + GY_COMPLETION_SLOTS &&
+           (c->written == published ||
+            (gy_completion_slot_is_valid(slot_at(c, published), GY_SLOT_WRITTEN) &&
+             gy_completion_slot_is_valid(slot_at(c, c->written - 1), GY_SLOT_WRITTEN)));
+}
+
+/* The only writer of its state. */
+static void slot_enter(struct gy_completion_slot *slot, enum gy_slot_state next)
+{
+    assert(next == (enum gy_slot_state)((slot->state + 1) % (GY_SLOT_LISTED + 1)));
+    slot->state = next;
+    assert(gy_completion_slot_is_valid(slot, next));
+}
+
 /* Path of a task, step 7 of 8: an event for every stream somebody waits for.
  *
  * Give the first slot of each stream in [published, written) an event behind everything on it. */
@@ -84,18 +112,21 @@ static gantry_status record_events(struct gy_completion *c)
         struct gy_completion_slot *slot = slot_at(c, p);
         struct gy_stream *stream = &c->streams->streams[slot->stream];
         uint64_t bit = UINT64_C(1) << slot->stream;
-        slot->seq = slot->watch ? 0 : stream->tail;
-        slot->recorded_ns = slot->watch ? 0 : now;
-        slot->open = stream->running != 0; /* a full ring is flushed in the middle of a launch call */
-        if (!slot->watch && !slot->open && (recorded & bit) != 0) {
+        bool is_position = slot->kind == GY_SLOT_POSITION;
+        /* A full ring is flushed in the middle of a launch call: then the position is not closed yet. */
+        bool is_open = stream->running != 0;
+        slot->seq = is_position ? stream->tail : 0;
+        slot->recorded_ns = is_position ? now : 0;
+        if (is_position && !is_open && (recorded & bit) != 0) {
             continue;
         }
-        CUstream on = slot->origin || stream->in_graph ? c->streams->origin : stream->native;
+        CUstream on =
+            slot->kind == GY_SLOT_WATCH_ORIGIN || stream->in_graph ? c->streams->origin : stream->native;
         gantry_status status = record_event(c, on, &slot->event);
         if (status != GANTRY_OK) {
             return status;
         }
-        recorded |= slot->watch ? 0 : bit;
+        recorded |= is_position ? bit : 0;
     }
     return GANTRY_OK;
 }
@@ -111,6 +142,9 @@ gantry_status gy_completion_flush(struct gy_completion *c)
         gy_context_lose(c->context, gy_error_last());
     }
     c->flushes++;
+    for (uint64_t p = atomic_load_explicit(&c->published, memory_order_relaxed); p != c->written; p++) {
+        slot_enter(slot_at(c, p), GY_SLOT_PUBLISHED);
+    }
     atomic_store_explicit(&c->published, c->written, memory_order_release);
     look(c);
     return status;
@@ -148,8 +182,11 @@ static gantry_status add(struct gy_completion *c, const struct gy_completion_slo
         atomic_store(&c->gd_sleeps, false);
         gy_mutex_unlock(&c->lock);
     }
+    assert(slot_at(c, c->written)->state == GY_SLOT_FREE);
     *slot_at(c, c->written) = *slot;
+    slot_enter(slot_at(c, c->written), GY_SLOT_WRITTEN);
     c->written++;
+    assert(gy_completion_is_valid(c));
     return GANTRY_OK;
 }
 
@@ -161,8 +198,8 @@ gantry_status gy_completion_add(struct gy_completion *c, uint32_t stream, gantry
 gantry_status gy_completion_watch(struct gy_completion *c, uint32_t stream)
 {
     bool origin = stream == GY_SHARE_ORIGIN;
-    return add(c,
-               &(struct gy_completion_slot){.stream = origin ? 0 : stream, .watch = true, .origin = origin});
+    return add(c, &(struct gy_completion_slot){.stream = origin ? 0 : stream,
+                                               .kind = origin ? GY_SLOT_WATCH_ORIGIN : GY_SLOT_WATCH});
 }
 
 /* ---- GDB's side ---------------------------------------------------------------------------- */
@@ -263,7 +300,8 @@ static void take_in(struct gy_completion *c, uint64_t published)
     for (; c->taken != published; c->taken++) {
         uint16_t number = c->ring[c->taken % GY_COMPLETION_SLOTS];
         struct gy_completion_slot *slot = &c->slots[number];
-        uint32_t which = slot->origin ? GY_SHARE_ORIGIN : slot->stream;
+        uint32_t which = slot->kind == GY_SLOT_WATCH_ORIGIN ? GY_SHARE_ORIGIN : slot->stream;
+        slot_enter(slot, GY_SLOT_LISTED);
         struct gy_completion_list *list = &c->lists[which];
         slot->next = GY_COMPLETION_NONE;
         *(list->first == GY_COMPLETION_NONE ? &list->first : &c->slots[list->last].next) = number;
@@ -302,6 +340,7 @@ static bool sweep_list(struct gy_completion *c, struct round *round, struct gy_c
         collect_times(c);
         finish_slot(c, round, slot);
         round->stream = slot->stream;
+        slot_enter(slot, GY_SLOT_FREE);
         c->ring[round->head++ % GY_COMPLETION_SLOTS] = number;
         any = true;
     }

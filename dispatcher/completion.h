@@ -29,15 +29,27 @@
 #define GY_COMPLETION_SLOTS 1024
 #define GY_COMPLETION_NONE UINT16_MAX
 
+/* Where a slot is on its way; slot_enter() in completion.c is the only writer.
+ *
+ *         GD: add             GD: flush               GDB: takes it in           GDB: its event has passed
+ *   FREE ---------> WRITTEN -----------> PUBLISHED ------------------> LISTED -------------------------->
+ * FREE
+ *
+ * A slot has an event from the flush on, unless another one's covers it or the flush has failed. */
+enum gy_slot_state { GY_SLOT_FREE, GY_SLOT_WRITTEN, GY_SLOT_PUBLISHED, GY_SLOT_LISTED };
+
+/* What a slot is for: a position of its stream; whatever is on the stream at the flush, or on the stream that
+ * graphs are launched on, see gy_completion_watch(). */
+enum gy_slot_kind { GY_SLOT_POSITION, GY_SLOT_WATCH, GY_SLOT_WATCH_ORIGIN };
+
 struct gy_completion_slot {
+    enum gy_slot_state state;
+    enum gy_slot_kind kind;
     gantry_task *task;    /* NULL: only the event matters (GPU times to collect, blocks to free) */
     uint64_t flow;        /* of the GPU task, in a recording; 0: none */
     uint64_t recorded_ns; /* in a recording: when the event was about to be recorded; else 0 */
     uint32_t stream;
     uint16_t next; /* GDB only; in its list; GY_COMPLETION_NONE: the last */
-    bool watch;    /* not for a position: for whatever is on the stream now, see gy_completion_watch() */
-    bool origin;   /* with it: the stream that graphs are launched on */
-    bool open;     /* told by its own event only: its position was not closed when that was recorded */
     uint64_t seq;  /* position of the stream the event covers */
     CUevent event; /* the first slot of a stream in a flush has it, the others NULL */
 };
@@ -117,6 +129,11 @@ uint64_t gy_completion_expect(struct gy_completion *completion);
 /* GD: have GDB look around when the GPU has passed what is on the stream (of the pool, or GY_SHARE_ORIGIN) at
  * the next flush, be it of a task that has not ended. */
 GANTRY_MUST_CHECK gantry_status gy_completion_watch(struct gy_completion *completion, uint32_t stream);
+
+/* A slot fits its state and kind.  GD: the positions of the ring are in order, and what it has written and
+ * not published yet is WRITTEN. */
+bool gy_completion_slot_is_valid(const struct gy_completion_slot *slot, enum gy_slot_state state);
+bool gy_completion_is_valid(struct gy_completion *completion);
 
 /* GD: the next add will flush. */
 bool gy_completion_is_full(struct gy_completion *completion);
