@@ -3,6 +3,8 @@
 #include "dispatcher/gates/gate.h"
 #include "dispatcher/release.h"
 
+#include <assert.h>
+
 /* Path of a task, step 5 of 8: a ready task gets a stream and a bin. */
 static GY_INLINE void place(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task)
 {
@@ -21,6 +23,7 @@ static GY_INLINE void place(struct gantry_dispatcher *d, struct gy_round *round,
     gy_task_prefetch_self(task);
     gpu->stream = (uint16_t)(stream + 1);
     gpu->launch_index = 0;
+    assert(gy_gpu_list_is_valid(&round->bins.of[gd_phase_of(task)]));
     gy_gpu_list_append(&round->bins.of[gd_phase_of(task)], task, task);
 }
 

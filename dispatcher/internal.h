@@ -115,6 +115,14 @@ struct gantry_launch {
     const char *spoilt;     /* why what it enqueued cannot be captured; NULL: it can */
 };
 
+/* A call on its way: of a task that has this stream. */
+static inline bool gy_launch_is_valid(const struct gantry_launch *launch)
+{
+    return launch->task != NULL && launch->round != NULL &&
+           launch->stream_index < launch->dispatcher->streams.count &&
+           gy_task_gpu(launch->task)->stream == launch->stream_index + 1u;
+}
+
 /* Where the work of `task` goes, and which partition that is. */
 static inline uint32_t gy_gd_partition_index(const struct gantry_dispatcher *d, const gantry_task *task)
 {

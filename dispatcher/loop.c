@@ -134,6 +134,7 @@ static uint64_t shape_of(const struct gy_round *round)
 /* One walk through the phases. */
 static void run_round(struct gantry_dispatcher *d, struct gy_round *round)
 {
+    assert(gy_round_is_valid(round) && round->recording == NULL);
     gantry_submission mode = atomic_load_explicit(&d->submission, memory_order_relaxed);
     bool may_capture = !d->config.synchronous;
     bool automatic = mode == GANTRY_SUBMISSION_AUTO && may_capture;
@@ -160,6 +161,7 @@ static void run_round(struct gantry_dispatcher *d, struct gy_round *round)
             gy_graphs_learn(&d->graphs, shape, chosen, now.ns, now.launch_calls);
         }
     }
+    assert(gy_round_is_valid(round) && !d->graphs.capturing);
 }
 
 /* A region, all that it makes ready at once included. */
@@ -176,6 +178,7 @@ static void run_due(struct gantry_dispatcher *d, struct gy_round *round)
     if (atomic_load_explicit(&d->counters.batches, memory_order_relaxed) != batches) {
         gy_gd_end_batch(d, &before, &now);
     }
+    assert(!d->graphs.capturing);
 }
 
 /* ---- batches -------------------------------------------------------------------------------- */
@@ -191,6 +194,7 @@ static void unhold(struct gantry_dispatcher *d, struct gy_round *round, bool all
     if (gy_gates_concern_calls(d)) {
         gy_gates_poll_calls(d, round, all);
     }
+    assert(gy_round_is_valid(round));
 }
 
 /* Nothing is launched that could make memory come back by itself.  The last look before GD sleeps, behind the
@@ -299,6 +303,7 @@ void gy_gd_main(void *arg)
             wait_for_work(d, seen, may_read(d));
         }
     }
+    assert(d->local.first == NULL && gy_gates_are_valid(d));
     gd_enter(d, round, GD_STATE_CLOSED);
     if (pushed) {
         (void)gy_context_pop(d->config.context);

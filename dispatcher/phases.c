@@ -8,6 +8,8 @@
 #include "dispatcher/step.h"
 #include "dispatcher/ways/launchers.h"
 
+#include <assert.h>
+
 static const char *const phase_names[GD_PHASES] = {"GD HtoD", "GD Kernel", "GD DtoH"};
 
 /* Callbacks may be called by several threads at once: nothing is captured, measured or recorded, and they are
@@ -39,6 +41,7 @@ static uint32_t count_apart(gantry_task *task)
 static GY_RARE gantry_task *call_at_once(struct gantry_dispatcher *d, struct gy_round *round,
                                          gantry_task *task, uint32_t count)
 {
+    assert(count <= GY_STREAMS_MAX);
     struct gy_launchers *l = d->launchers;
     struct gy_gpu_list *bin = &round->bins.of[round->phase];
     for (uint32_t i = 0; i < count; i++) {
@@ -88,6 +91,7 @@ static void run_pass(struct gantry_dispatcher *d, struct gy_round *round, gantry
         }
         task = next;
     }
+    assert(task == NULL && gy_gpu_list_is_valid(bin));
 }
 
 /* How many passes a phase lasts at most; in a row without that a task ends; and so where leaving it means a
@@ -102,6 +106,7 @@ static uint64_t count_ended(const struct gantry_dispatcher *d)
 /* Run the tasks of one bin, interleaved, until it is empty or others shall have their turn. */
 static void run_phase(struct gantry_dispatcher *d, struct gy_round *round, enum gd_phase phase)
 {
+    assert(gy_round_is_valid(round));
     struct gy_gpu_list *bin = &round->bins.of[phase];
     if (bin->first == NULL) {
         return;
@@ -131,6 +136,7 @@ static void run_phase(struct gantry_dispatcher *d, struct gy_round *round, enum 
     gy_span_pop(ranges);
     gy_span_end(GY_SPAN_PHASE, phase_names[phase], span,
                 atomic_load_explicit(&d->counters.batches, memory_order_relaxed));
+    assert(gy_round_is_valid(round));
 }
 
 void gy_gd_walk_once(struct gantry_dispatcher *d, struct gy_round *round)

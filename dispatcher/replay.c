@@ -1,11 +1,14 @@
 #include "dispatcher/replay.h"
 
 #include "base/span.h"
+#include "dispatcher/gates/gate.h"
 #include "dispatcher/intake.h"
 #include "dispatcher/phases.h"
 #include "dispatcher/round.h"
 #include "dispatcher/ways/metered.h"
 #include "dispatcher/ways/regions.h"
+
+#include <assert.h>
 
 /* ---- how a region is run --------------------------------------------------------------------- */
 
@@ -142,6 +145,7 @@ static gantry_status enter_step(const struct gy_region *region, uint32_t stream)
 /* Enqueue the graph; its position comes out. */
 static gantry_status enqueue(struct gantry_dispatcher *d, struct gy_region *region)
 {
+    assert(gy_region_is_valid(region));
     uint64_t trail = merge_trails(d, region);
     uint32_t stream;
     gantry_status status = gy_streams_assign(
@@ -181,6 +185,7 @@ static gantry_status enqueue(struct gantry_dispatcher *d, struct gy_region *regi
 /* The completions that the callbacks have asked for when they were called. */
 static gantry_status complete(struct gantry_dispatcher *d, struct gy_region *region)
 {
+    assert(gy_region_is_valid(region));
     for (uint32_t i = 0; i < region->completes; i++) {
         gantry_task *target = region->completions[i];
         if (gantry_task_add_reference(target) != GANTRY_OK) {
@@ -278,6 +283,7 @@ static void record(struct gantry_dispatcher *d, struct gy_round *round, struct g
     if (!gy_gd_walk(d, &own)) {
         gy_region_forbid(region, gy_bins_first(&own.bins), "it returns GANTRY_LAUNCH_AGAIN without end");
     }
+    assert(gy_round_is_valid(&own));
     own.recording = NULL;
     keep(d, &recording);
     gy_gd_flush(d);
@@ -286,12 +292,15 @@ static void record(struct gantry_dispatcher *d, struct gy_round *round, struct g
         next = gy_task_gpu(task)->next;
         gy_gd_place(d, round, task);
     }
+    assert(gy_round_is_valid(round));
 }
 
 /* ---- due ------------------------------------------------------------------------------------- */
 
 void gy_replay_run_due(struct gantry_dispatcher *d, struct gy_round *round)
 {
+    assert(gy_gate_units.is_valid(d));
+    assert(gy_round_is_valid(round));
     struct gy_region *region = d->regions.due;
     d->regions.due = region->next_due;
     if (!d->regions.told_streams &&

@@ -5,6 +5,17 @@
 #include "dispatcher/ways/capture.h"
 #include "profile/cta.h"
 
+#include <assert.h>
+
+bool gy_round_is_valid(const struct gy_round *round)
+{
+    const struct gy_recording *recording = round->recording;
+    return gy_bins_are_valid(&round->bins) && (unsigned)round->phase < GD_PHASES &&
+           (recording == NULL ||
+            (recording->region != NULL && recording->finished <= recording->region->members &&
+             recording->region->stage != GY_REGION_LAUNCHED && gy_gpu_list_is_valid(&recording->others)));
+}
+
 void gy_gd_count_phase(struct gantry_dispatcher *d, struct gy_round *round)
 {
     uint64_t now = gy_clock_ns();
@@ -70,6 +81,7 @@ void gy_gd_count_heap(const struct gantry_dispatcher *d)
 
 void gy_gd_publish_shares(struct gantry_dispatcher *d, bool all)
 {
+    assert(gy_graphs_are_valid(&d->graphs));
     struct gy_share_streams streams;
     /* A failure is in the context, or costs the measure of a segment. */
     (void)gy_shares_publish(&d->shares, d->streams.origin, all, &streams);
@@ -77,6 +89,7 @@ void gy_gd_publish_shares(struct gantry_dispatcher *d, bool all)
     for (; streams.pool != 0 && status == GANTRY_OK; streams.pool &= streams.pool - 1) {
         status = gy_rings_watch(&d->completion, (uint32_t)__builtin_ctzll(streams.pool));
     }
+    assert(d->shares.unpublished == 0 && gy_shares_are_valid(&d->shares));
 }
 
 void gy_gd_flush_completions(struct gantry_dispatcher *d)
@@ -89,6 +102,7 @@ void gy_gd_flush_completions(struct gantry_dispatcher *d)
 
 void gy_gd_flush(struct gantry_dispatcher *d)
 {
+    assert(gy_graphs_are_valid(&d->graphs));
     if (d->graphs.capturing) {
         (void)gy_capture_end(d); /* a failure is in the context: seen below */
     }
@@ -107,4 +121,5 @@ void gy_gd_flush(struct gantry_dispatcher *d)
     gy_gd_flush_completions(d);
     gy_gpu_debt_settle(&d->debt); /* which may wake somebody up: the GPU has its events by then */
     gy_graphs_sweep(&d->graphs);
+    assert(!d->graphs.capturing && gy_streams_are_valid(&d->streams));
 }

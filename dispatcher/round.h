@@ -16,6 +16,9 @@ struct gy_round {
     bool last_in_phase;             /* no other task is known to follow in this phase */
 };
 
+/* Its bins are in order, and what it records is of a region that is being called. */
+bool gy_round_is_valid(const struct gy_round *round);
+
 /* Launch the capture, if one is open, and publish completions. */
 void gy_gd_flush(struct gantry_dispatcher *d);
 void gy_gd_flush_completions(struct gantry_dispatcher *d);

@@ -50,6 +50,7 @@ static inline struct gy_gpu_mark *take_mark(struct gy_task_gpu *gpu)
 static GY_INLINE void finish(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task,
                              uint32_t stream, gantry_status result)
 {
+    assert(gy_stream_is_valid(&d->streams, stream));
     struct gy_task_gpu *gpu = gy_task_gpu(task);
     struct gy_gpu_mark *mark = take_mark(gpu);
     if (__builtin_expect(mark != NULL, 0)) {
@@ -217,6 +218,7 @@ static GY_INLINE bool close_call(struct gantry_dispatcher *d, struct gy_round *r
 static GY_RARE gantry_launch_result check_call(struct gantry_launch *launch, gantry_launch_result result,
                                                bool probe)
 {
+    assert(gy_launch_is_valid(launch));
     struct gantry_dispatcher *d = launch->dispatcher;
     if (d->graphs.capturing) {
         result = gy_capture_after(launch, result, probe);
@@ -250,6 +252,7 @@ static inline bool step(struct gantry_dispatcher *d, struct gy_round *round, gan
 void gy_gd_open_turn(struct gantry_dispatcher *d, struct gy_round *round, struct gy_turn *turn,
                      gantry_task *task)
 {
+    assert(atomic_load(&turn->state) == GY_TURN_EMPTY);
     bool probe = false;
     gy_context_subject = gy_task_label(task);
     turn->cause.status = GANTRY_OK;
@@ -262,6 +265,7 @@ void gy_gd_open_turn(struct gantry_dispatcher *d, struct gy_round *round, struct
 
 bool gy_gd_close_turn(struct gantry_dispatcher *d, struct gy_round *round, struct gy_turn *turn)
 {
+    assert(atomic_load(&turn->state) == GY_TURN_RETURNED || turn->ready != GANTRY_OK);
     gantry_task *task = turn->launch.task;
     bool ended = true;
     /* As if it had been called just now, here. */

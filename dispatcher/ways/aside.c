@@ -14,7 +14,7 @@ static struct gy_stream *stream_of(const struct gantry_launch *launch)
 gantry_status gy_aside_open(struct gantry_launch *launch)
 {
     struct gantry_dispatcher *d = launch->dispatcher;
-    assert(d->graphs.capturing && !launch->aside);
+    assert(d->graphs.capturing && !launch->aside && gy_launch_is_valid(launch));
     CUstream plain = stream_of(launch)->plain;
     launch->placed |= gy_gd_ops(d) != launch->ops;
     gantry_status status =
@@ -163,6 +163,7 @@ bool gy_aside_close(struct gantry_launch *launch, bool keep)
 
 gantry_status gy_aside_settle(struct gantry_launch *launch)
 {
+    assert(gy_launch_is_valid(launch));
     if (!launch->aside || gy_aside_close(launch, true)) {
         return GANTRY_OK;
     }
@@ -172,6 +173,7 @@ gantry_status gy_aside_settle(struct gantry_launch *launch)
 
 CUstream gy_aside_ask(struct gantry_launch *launch)
 {
+    assert(gy_launch_is_valid(launch));
     struct gantry_dispatcher *d = launch->dispatcher;
     if (launch->aside) {
         launch->asked = true;

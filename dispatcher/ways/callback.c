@@ -5,6 +5,8 @@
 #include "dispatcher/ways/plan.h"
 #include "dispatcher/ways/unjoined.h"
 
+#include <assert.h>
+
 /* What the callback enqueues is noted, and looked for on other streams. */
 static gantry_launch_result call_checked(struct gantry_launch *launch)
 {
@@ -30,6 +32,7 @@ static gantry_launch_result call_checked(struct gantry_launch *launch)
 
 gantry_launch_result gy_callback_call_watched(struct gantry_launch *launch, uint64_t span)
 {
+    assert(gy_launch_is_valid(launch));
     gantry_task *task = launch->task;
     const struct gy_span_ranges *ranges = gy_span_push(span, gy_task_label(task));
     bool is_checked = (launch->dispatcher->checks & GY_CHECK_HANDLES) != 0;
@@ -53,6 +56,7 @@ gantry_launch_result gy_callback_call_watched(struct gantry_launch *launch, uint
 
 gantry_launch_result gy_callback_call_beside(struct gantry_launch *launch)
 {
+    assert(gy_launch_is_valid(launch));
     gy_context_subject = gy_task_label(launch->task);
     gantry_launch_result result = gy_callback_call(launch, gy_error_last(), 0);
     gy_context_subject = NULL;

@@ -6,6 +6,8 @@
 #include "dispatcher/ways/metered.h"
 #include "driver/told.h"
 
+#include <assert.h>
+
 /* ---- the capture ---------------------------------------------------------------------------- */
 
 static gantry_status begin_capture(struct gantry_dispatcher *d)
@@ -16,6 +18,7 @@ static gantry_status begin_capture(struct gantry_dispatcher *d)
 
 gantry_status gy_capture_end(struct gantry_dispatcher *d)
 {
+    assert(gy_graphs_are_valid(&d->graphs));
     if (gy_shares_any(&d->shares) && gy_shares_end_capture(&d->shares) != GANTRY_OK) {
         gy_context_lose(d->config.context, gy_error_last()); /* its tasks were released */
     }
@@ -26,6 +29,7 @@ gantry_status gy_capture_end(struct gantry_dispatcher *d)
 
 gantry_status gy_capture_cut(struct gantry_dispatcher *d)
 {
+    assert(gy_graphs_are_valid(&d->graphs));
     if (!d->graphs.capturing) {
         return GANTRY_OK;
     }
@@ -35,6 +39,7 @@ gantry_status gy_capture_cut(struct gantry_dispatcher *d)
 
 gantry_status gy_capture_leave(gantry_launch *launch)
 {
+    assert(gy_launch_is_valid(launch));
     struct gantry_dispatcher *d = launch->dispatcher;
     gantry_status status = gy_aside_settle(launch);
     if (status == GANTRY_OK) {
@@ -49,6 +54,7 @@ gantry_status gy_capture_leave(gantry_launch *launch)
 
 gantry_status gy_capture_leave_for_good(gantry_launch *launch, const char *why)
 {
+    assert(gy_launch_is_valid(launch));
     struct gantry_dispatcher *d = launch->dispatcher;
     if (!d->graphs.capturing) {
         return GANTRY_OK;
@@ -89,6 +95,7 @@ gantry_status gy_capture_choose(struct gantry_dispatcher *d, struct gy_round *ro
 
 void gy_capture_note(struct gantry_dispatcher *d, const gantry_task *task, uint32_t stream)
 {
+    assert(gy_graphs_are_valid(&d->graphs));
     d->graphs.calls++; /* before the call: it may end the capture itself */
     gy_graphs_note(&d->graphs, (uint64_t)(uintptr_t)gy_task_launch_fn(task));
     gy_graphs_note(&d->graphs, stream * 2u + gy_span_on()); /* a recording adds nodes */
@@ -96,6 +103,7 @@ void gy_capture_note(struct gantry_dispatcher *d, const gantry_task *task, uint3
 
 gantry_status gy_capture_before(struct gantry_launch *launch)
 {
+    assert(gy_launch_is_valid(launch));
     struct gantry_dispatcher *d = launch->dispatcher;
     launch->ops = gy_gd_ops(d);
     launch->refusals = gy_told_refusals();
@@ -141,6 +149,7 @@ static void learn_trust(struct gantry_launch *launch, bool probe)
 /* The capture held this call alone: as if nothing had happened. */
 static gantry_status drop_probe(struct gantry_launch *launch)
 {
+    assert(gy_launch_is_valid(launch));
     struct gantry_dispatcher *d = launch->dispatcher;
     gantry_status status = gy_graphs_drop(&d->graphs);
     launch->stream = d->streams.streams[launch->stream_index].native;
@@ -159,6 +168,7 @@ static gantry_status drop_probe(struct gantry_launch *launch)
  * goes the work of tasks that were released. */
 static gantry_status lose_batch(struct gantry_launch *launch)
 {
+    assert(gy_launch_is_valid(launch));
     (void)GY_FAIL(
         GANTRY_ERR_DEVICE_LOST,
         "the capture of a batch was broken at or before task '%s', by a call that no capture allows, as "
@@ -192,6 +202,7 @@ static GY_COLD gantry_launch_result call_again(struct gantry_launch *launch, con
  * fails. Nobody else's work is lost. */
 static GY_COLD gantry_launch_result repair(struct gantry_launch *launch, bool probe, bool broken)
 {
+    assert(gy_launch_is_valid(launch));
     struct gantry_dispatcher *d = launch->dispatcher;
     const char *why = launch->spoilt;
     const bool again = probe || !launch->placed;
@@ -222,6 +233,7 @@ static GY_COLD gantry_launch_result repair(struct gantry_launch *launch, bool pr
 
 gantry_launch_result gy_capture_after(struct gantry_launch *launch, gantry_launch_result result, bool probe)
 {
+    assert(gy_launch_is_valid(launch));
     bool broken;
     if (__builtin_expect(is_spoilt(launch, result, &broken), 0) &&
         !gy_context_is_lost(launch->dispatcher->config.context)) {

@@ -113,6 +113,7 @@ static void open_gate(struct gy_graphs *g)
 
 gantry_status gy_graphs_gather(struct gy_graphs *g)
 {
+    assert(gy_graphs_are_valid(g));
     struct gy_streams *streams = g->streams;
     gantry_status status = GANTRY_OK;
     if (streams->origin == NULL) {
@@ -153,6 +154,7 @@ gantry_status gy_graphs_renew_guard(struct gy_graphs *g)
         status = GY_CALL(g->context, cuStreamBeginCapture(g->guard, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
     }
     g->guarded = status == GANTRY_OK;
+    assert(gy_graphs_are_valid(g));
     return status;
 }
 
@@ -172,7 +174,7 @@ static gantry_status begin_capture(struct gy_graphs *g)
 
 gantry_status gy_graphs_begin(struct gy_graphs *g)
 {
-    assert(!g->capturing);
+    assert(!g->capturing && gy_graphs_are_valid(g));
     struct gy_streams *streams = g->streams;
     gantry_status status = gy_graphs_gather(g);
     if (status != GANTRY_OK) {
@@ -195,6 +197,7 @@ gantry_status gy_graphs_begin(struct gy_graphs *g)
         return dropped != GANTRY_OK ? dropped : status;
     }
     g->barrier = streams->generation;
+    assert(gy_graphs_are_valid(g));
     return GANTRY_OK;
 }
 
@@ -210,17 +213,20 @@ static gantry_status leave(struct gy_graphs *g)
         status = gy_context_adopt_loss(g->context);
     }
     close_gate(g);
+    assert(!g->capturing && gy_graphs_are_valid(g));
     return status;
 }
 
 /* Where the driver destroys none of them, one is left behind. */
 void gy_graphs_spend(struct gy_graphs *g, CUgraph graph)
 {
+    assert(gy_graphs_are_valid(g));
     if (g->spent_count == GY_GRAPHS_SPENT) {
         gy_graphs_sweep(g);
     }
     g->spent_count -= g->spent_count == GY_GRAPHS_SPENT;
     g->spent[g->spent_count++] = graph;
+    assert(gy_graphs_are_valid(g));
 }
 
 gantry_status gy_graphs_drop(struct gy_graphs *g)
@@ -281,9 +287,11 @@ static bool is_over(struct gy_graphs *g, gantry_status status)
 /* The driver keeps it while it runs.  When it refuses, the sweeps try again. */
 static void discard(struct gy_graphs *g, CUgraphExec exec)
 {
+    assert(gy_graphs_are_valid(g));
     if (!is_over(g, GY_CALL(g->context, cuGraphExecDestroy(exec))) && g->refused_count < GY_GRAPHS_REFUSED) {
         g->refused[g->refused_count++] = exec;
     }
+    assert(gy_graphs_are_valid(g));
 }
 
 /* Make `exec` an executable form of `graph`: by an update if it is one already and that works, else anew. */
@@ -314,6 +322,7 @@ static gantry_status refresh(struct gy_graphs *g, CUgraph graph, CUgraphExec *ex
 /* The same in the cache. */
 static gantry_status refresh_cached(struct gy_graphs *g, CUgraph graph, CUgraphExec *out)
 {
+    assert(gy_graphs_are_valid(g));
     struct gy_graph_cached *c = find_cached(g);
     if (c->exec != NULL && c->signature != g->signature) {
         discard(g, c->exec);
@@ -352,7 +361,7 @@ static gantry_status launch(struct gy_graphs *g, CUgraph graph, CUgraphExec *int
 
 static gantry_status end_into(struct gy_graphs *g, CUgraphExec *into)
 {
-    assert(g->capturing);
+    assert(g->capturing && gy_graphs_are_valid(g));
     struct gy_streams *streams = g->streams;
     if (g->calls == 0 || gy_context_is_lost(g->context)) {
         return gy_graphs_drop(g);
@@ -390,6 +399,7 @@ gantry_status gy_graphs_end_into(struct gy_graphs *g, CUgraphExec *exec)
 
 void gy_graphs_sweep(struct gy_graphs *g)
 {
+    assert(gy_graphs_are_valid(g));
     while (g->spent_count > 0 &&
            is_over(g, GY_CALL(g->context, cuGraphDestroy(g->spent[g->spent_count - 1])))) {
         g->spent_count--;
@@ -398,6 +408,7 @@ void gy_graphs_sweep(struct gy_graphs *g)
            is_over(g, GY_CALL(g->context, cuGraphExecDestroy(g->refused[g->refused_count - 1])))) {
         g->refused_count--;
     }
+    assert(gy_graphs_are_valid(g));
 }
 
 /* ---- callbacks ----------------------------------------------------------------------------- */
@@ -422,6 +433,7 @@ enum gy_trust gy_graphs_trust(const struct gy_graphs *g, gantry_launch_fn functi
 
 void gy_graphs_set_trust(struct gy_graphs *g, gantry_launch_fn function, enum gy_trust trust)
 {
+    assert(gy_graphs_are_valid(g));
     uint32_t i = place_of(g, function);
     if (g->functions[i].function == NULL) {
         if (g->function_count == GY_GRAPHS_FUNCTIONS - 1) {
@@ -431,6 +443,7 @@ void gy_graphs_set_trust(struct gy_graphs *g, gantry_launch_fn function, enum gy
         g->function_count++;
     }
     g->functions[i].trust = trust;
+    assert(gy_graphs_are_valid(g));
 }
 
 /* ---- auto ---------------------------------------------------------------------------------- */
@@ -481,4 +494,15 @@ void gy_graphs_learn(struct gy_graphs *g, uint64_t key, bool as_graph, uint64_t 
         counted -= counted != 0;
     }
     s->cost[as_graph] += (cost - s->cost[as_graph]) / (counted < MEMORY ? counted + 1 : MEMORY);
+}
+
+/* ---- checks -------------------------------------------------------------------------------- */
+
+bool gy_graphs_are_valid(const struct gy_graphs *g)
+{
+    bool is_open = atomic_load_explicit(&g->open, memory_order_relaxed);
+    return g->capturing == g->streams->shadowed &&
+           (!g->capturing || (is_open && g->streams->origin != NULL)) && (!g->guarded || g->guard != NULL) &&
+           g->spent_count <= GY_GRAPHS_SPENT && g->refused_count <= GY_GRAPHS_REFUSED &&
+           g->function_count < GY_GRAPHS_FUNCTIONS && (!g->capturing || g->barrier <= g->streams->generation);
 }

@@ -137,6 +137,9 @@ void gy_graphs_set_trust(struct gy_graphs *graphs, gantry_launch_fn function, en
 bool gy_graphs_choose(struct gy_graphs *graphs, uint64_t shape);
 void gy_graphs_learn(struct gy_graphs *graphs, uint64_t shape, bool as_graph, uint64_t ns, uint64_t calls);
 
+/* GD: what is said of captures, and how much is kept of graphs and functions, fits together. */
+bool gy_graphs_are_valid(const struct gy_graphs *graphs);
+
 /* Any thread but GD: no capture begins between the two, and none is under way: calls on a whole green context
  * would break it.  Not to be held over anything that blocks. */
 void gy_graphs_pause(struct gy_graphs *graphs);

@@ -2,8 +2,11 @@
 
 #include "dispatcher/round.h"
 
+#include <assert.h>
+
 gantry_status gy_metered_enter(const struct gantry_launch *launch)
 {
+    assert(gy_launch_is_valid(launch));
     struct gantry_dispatcher *d = launch->dispatcher;
     if (launch->lane == NULL || (launch->round->recording != NULL && d->graphs.capturing)) {
         return GANTRY_OK; /* what is recorded is measured from outside */
@@ -14,6 +17,7 @@ gantry_status gy_metered_enter(const struct gantry_launch *launch)
 
 gantry_status gy_metered_leave(const struct gantry_launch *launch)
 {
+    assert(gy_launch_is_valid(launch));
     return launch->round->recording != NULL ? GANTRY_OK
                                             : gy_lane_leave(&launch->dispatcher->shares, launch->lane);
 }

@@ -5,7 +5,18 @@
 #include "dispatcher/release.h"
 #include "dispatcher/round.h"
 
+#include <assert.h>
 #include <string.h>
+
+bool gy_region_is_valid(const struct gy_region *region)
+{
+    bool holds = region->held.first != NULL;
+    return region->arrived <= region->roots && region->roots <= region->members &&
+           region->settled <= region->needs && region->completes <= region->completes_room &&
+           gy_gpu_list_is_valid(&region->held) &&
+           (region->stage != GY_REGION_LAUNCHED || region->exec != NULL) &&
+           (region->stage != GY_REGION_WAITING || holds == (region->arrived != 0));
+}
 
 /* ---- due ------------------------------------------------------------------------------------- */
 
@@ -28,16 +39,19 @@ void gy_replay_try_again(struct gantry_dispatcher *d)
         *(d->regions.due == NULL ? &d->regions.due : &d->regions.last_due->next_due) = region;
         d->regions.last_due = region;
     }
+    assert(gy_gate_units.is_valid(d));
 }
 
 void gy_region_settle(struct gantry_dispatcher *d, struct gy_region *region, enum gy_region_stage stage)
 {
+    assert(region->stage == GY_REGION_WAITING && stage != GY_REGION_WAITING);
     struct gy_plan *plan = region->plan;
     region->stage = stage;
     for (uint32_t i = 0; i < region->needed_by; i++) {
         struct gy_region *next = &plan->regions[plan->needed_by[region->first_needed_by + i]];
         gy_region_renew(next);
         next->settled++;
+        assert(gy_region_is_valid(next));
         next->must_call |= stage != GY_REGION_LAUNCHED;
         gy_trail_merge(&d->trails, &next->trail, region->position);
         check_due(d, next);
@@ -46,6 +60,7 @@ void gy_region_settle(struct gantry_dispatcher *d, struct gy_region *region, enu
 
 void gy_region_release(struct gantry_dispatcher *d, struct gy_region *region, gantry_task *task)
 {
+    assert(region->stage == GY_REGION_LAUNCHED && gy_region_is_valid(region));
     struct gy_task_gpu *gpu = gy_task_gpu(task);
     if (!gy_task_begin_launched(task)) {
         gy_gd_release_failed(d, task, GANTRY_ERR_TASK_FAILED);
@@ -125,6 +140,7 @@ void gy_replay_note_completion(const struct gantry_launch *launch, gantry_task *
     } else {
         region->completions[region->completes++] = target;
     }
+    assert(gy_region_is_valid(region));
 }
 
 /* ---- the gate -------------------------------------------------------------------------------- */
@@ -141,6 +157,7 @@ static bool admits(struct gantry_dispatcher *d, struct gy_round *round, gantry_t
     if (region != NULL && region->stage == GY_REGION_WAITING) {
         gy_gpu_list_append(&region->held, task, task);
         region->arrived++;
+        assert(gy_region_is_valid(region));
         check_due(d, region);
         return false;
     }
@@ -157,13 +174,14 @@ static bool is_valid(const struct gantry_dispatcher *d)
     const struct gy_region *last = NULL;
     for (const struct gy_region *region = d->regions.due; region != NULL; region = region->next_due) {
         if (region->stage != GY_REGION_WAITING || region->arrived != region->roots ||
-            region->settled != region->needs || !gy_gpu_list_is_valid(&region->held)) {
+            region->settled != region->needs || !gy_region_is_valid(region)) {
             return false;
         }
         last = region;
     }
     for (const struct gy_region *region = d->regions.throttled; region != NULL; region = region->next_due) {
-        if (region->stage != GY_REGION_WAITING || region->arrived != region->roots) {
+        if (region->stage != GY_REGION_WAITING || region->arrived != region->roots ||
+            !gy_region_is_valid(region)) {
             return false;
         }
     }

@@ -28,6 +28,9 @@ struct gy_recording {
 /* Regions that a share held back are due again. */
 void gy_replay_try_again(struct gantry_dispatcher *d);
 
+/* What has arrived of it, and what was kept of it, fits its stage. */
+bool gy_region_is_valid(const struct gy_region *region);
+
 /* The region is not WAITING any more: tell those that come after it. */
 void gy_region_settle(struct gantry_dispatcher *d, struct gy_region *region, enum gy_region_stage stage);
 /* The region's tasks are enqueued: nothing is left of them but their release. */

@@ -1,0 +1,259 @@
+/* Each check of the dispatcher's own state fails when the state is wrong: a mistake is planted, seen and
+ * taken back. */
+#include "dispatcher/gates/gate.h"
+#include "dispatcher/internal.h"
+#include "tests/support/cmocka_c11.h"
+#include "tests/support/deadline.h"
+#include "tests/support/gpu_fixture.h"
+
+/* `valid` holds; not so while `place` is `wrong`. */
+#define PLANT(valid, place, wrong)           \
+    do {                                     \
+        assert_true(valid);                  \
+        __typeof__(place) before_ = (place); \
+        (place) = (wrong);                   \
+        assert_false(valid);                 \
+        (place) = before_;                   \
+        assert_true(valid);                  \
+    } while (0)
+
+static gantry_launch_result launch_nothing(gantry_launch *launch, void *arg)
+{
+    (void)launch;
+    (void)arg;
+    return GANTRY_LAUNCH_DONE;
+}
+
+static struct {
+    struct gpu_fixture gpu;
+    struct gantry_dispatcher *d;
+    gantry_task *kernel[2], *upload;
+} s;
+
+/* A dispatcher that has run a step and sleeps, and tasks of the next one. */
+static int open_scene(void **state)
+{
+    (void)state;
+    gpu_fixture_open(&s.gpu, 0, 0);
+    s.d = gantry_context_dispatcher(s.gpu.context);
+    for (int i = 0; i < 4; i++) {
+        (void)gpu_fixture_gpu(&s.gpu, GANTRY_TASK_KERNEL, "before", launch_nothing, NULL);
+    }
+    assert_int_equal(gantry_taskman_start(s.gpu.manager), GANTRY_OK);
+    assert_int_equal(gantry_taskman_stop(s.gpu.manager), GANTRY_OK);
+    assert_int_equal(gantry_taskman_reset(s.gpu.manager), GANTRY_OK);
+    for (int i = 0; i < 2; i++) {
+        s.kernel[i] = gpu_fixture_gpu(&s.gpu, GANTRY_TASK_KERNEL, "kernel", launch_nothing, NULL);
+    }
+    s.upload = gpu_fixture_gpu(&s.gpu, GANTRY_TASK_HTOD, "upload", launch_nothing, NULL);
+    deadline_await(atomic_load(&s.d->inbox.asleep), "the dispatcher to sleep");
+    return 0;
+}
+
+static int close_scene(void **state)
+{
+    (void)state;
+    gpu_fixture_close(&s.gpu);
+    return 0;
+}
+
+static void test_lists_and_bins(void **state)
+{
+    (void)state;
+    struct gy_gpu_list list = {NULL, NULL};
+    PLANT(gy_gpu_list_is_valid(&list), list.last, s.kernel[0]);
+    gy_gpu_list_append(&list, s.kernel[0], s.kernel[0]);
+    PLANT(gy_gpu_list_is_valid(&list), list.last, NULL);
+    PLANT(gy_gpu_list_is_valid(&list), gy_task_gpu(s.kernel[0])->next, s.kernel[1]);
+
+    struct gy_bins bins = {{{NULL, NULL}}};
+    for (int i = 0; i < 2; i++) {
+        gy_task_gpu(s.kernel[i])->stream = 1;
+        gy_gpu_list_append(&bins.of[GD_KERNEL], s.kernel[i], s.kernel[i]);
+    }
+    PLANT(gy_bins_are_valid(&bins), gy_task_gpu(s.kernel[1])->stream, 0);
+    PLANT(gy_bins_are_valid(&bins), bins.of[GD_KERNEL].last, s.kernel[0]);
+    gy_task_gpu(s.upload)->stream = 1;
+    gy_task_gpu(s.upload)->next = NULL;
+    PLANT(gy_bins_are_valid(&bins), bins.of[GD_KERNEL].first, s.upload); /* of another phase */
+}
+
+static void test_rounds(void **state)
+{
+    (void)state;
+    struct gy_round round = {.recording = NULL};
+    struct gy_region region = {.members = 1, .roots = 1, .stage = GY_REGION_CALLED};
+    struct gy_recording recording = {.region = &region};
+    PLANT(gy_round_is_valid(&round), round.phase, GD_PHASES);
+    PLANT(gy_round_is_valid(&round), round.bins.of[GD_DTOH].last, s.upload);
+    round.recording = &recording;
+    PLANT(gy_round_is_valid(&round), recording.region, NULL);
+    PLANT(gy_round_is_valid(&round), recording.finished, 2);
+    PLANT(gy_round_is_valid(&round), recording.others.last, s.upload);
+}
+
+static void test_streams(void **state)
+{
+    (void)state;
+    struct gy_streams *streams = &s.d->streams;
+    struct gy_stream *stream = &streams->streams[0];
+    assert_true(streams->count > 0 && stream->tail > 0);
+    PLANT(gy_stream_is_valid(streams, 0), stream->tail, stream->tail + 1);
+    PLANT(gy_stream_is_valid(streams, 0), stream->overtaken, stream->tail + 1);
+    PLANT(gy_stream_is_valid(streams, 0), stream->floor, stream->tail + 1);
+    PLANT(gy_stream_is_valid(streams, 0), stream->seen, streams->generation + 1);
+    PLANT(gy_stream_is_valid(streams, 0), stream->native, NULL);
+    PLANT(gy_stream_is_valid(streams, 0), stream->seqs[0], stream->tail + 1);
+    PLANT(gy_streams_are_valid(streams), streams->busy, streams->busy + 1);
+    PLANT(gy_streams_are_valid(streams), streams->in_use, streams->in_use + 1);
+    PLANT(gy_streams_are_valid(streams), streams->count, streams->limit + 1);
+}
+
+static void test_clocks_and_deferred_blocks(void **state)
+{
+    (void)state;
+    struct gy_clock clock = {.streams = 2, .home = 1, .seq = {0, 7}};
+    PLANT(gy_clock_is_valid(&clock), clock.seq[1], 0);
+    PLANT(gy_clock_is_valid(&clock), clock.home, GY_STREAMS_MAX);
+
+    struct gy_deferred_block blocks[4] = {{.seq = 1}, {.seq = 2}};
+    struct gy_deferred_queue queue = {.blocks = blocks, .tail = 2, .room = 4};
+    PLANT(gy_deferred_queue_is_valid(&queue), queue.tail, 5);
+    PLANT(gy_deferred_queue_is_valid(&queue), queue.room, 3);
+    PLANT(gy_deferred_queue_is_valid(&queue), queue.blocks, NULL);
+    PLANT(gy_deferred_queue_is_valid(&queue), blocks[0].seq, 3);
+}
+
+static void test_completion_slots(void **state)
+{
+    (void)state;
+    struct gy_completion_slot slot = {
+        .state = GY_SLOT_WRITTEN, .kind = GY_SLOT_POSITION, .task = s.kernel[0]};
+    PLANT(gy_completion_slot_is_valid(&slot, GY_SLOT_WRITTEN), slot.state, GY_SLOT_LISTED);
+    PLANT(gy_completion_slot_is_valid(&slot, GY_SLOT_WRITTEN), slot.kind, GY_SLOT_WATCH); /* with a task */
+    PLANT(gy_completion_slot_is_valid(&slot, GY_SLOT_WRITTEN), slot.stream, GY_STREAMS_MAX);
+    struct gy_completion *c = &s.d->completion.rings[0];
+    PLANT(gy_completion_is_valid(c), c->written, atomic_load(&c->head) + GY_COMPLETION_SLOTS + 1);
+    PLANT(gy_completion_is_valid(c), c->written, c->written + 1); /* a slot that is not WRITTEN */
+}
+
+static void test_graphs(void **state)
+{
+    (void)state;
+    struct gy_graphs *g = &s.d->graphs;
+    PLANT(gy_graphs_are_valid(g), g->capturing, true);
+    PLANT(gy_graphs_are_valid(g), s.d->streams.shadowed, true);
+    PLANT(gy_graphs_are_valid(g), g->spent_count, GY_GRAPHS_SPENT + 1);
+    PLANT(gy_graphs_are_valid(g), g->function_count, GY_GRAPHS_FUNCTIONS);
+}
+
+static void test_the_gate_of_memory(void **state)
+{
+    (void)state;
+    struct gy_gpu_memory memory = {.state = GY_MEMORY_WAITING, .bytes = {4096}, .held_back_count = 1};
+    gy_gpu_list_append(&memory.held_back, s.kernel[0], s.kernel[0]);
+    PLANT(gy_gpu_memory_is_valid(&memory), memory.state, GY_MEMORY_HELD);
+    PLANT(gy_gpu_memory_is_valid(&memory), memory.held_back_count, 0);
+
+    struct gy_admission *a = &s.d->admission;
+    a->first = a->last = &memory;
+    atomic_store(&a->tasks_waiting, 1);
+    PLANT(gy_gate_memory.is_valid(s.d), a->last, NULL);
+    PLANT(gy_gate_memory.is_valid(s.d), a->held[0], 4096);
+    PLANT(gy_gates_are_valid(s.d), memory.state, GY_MEMORY_IDLE);
+    atomic_store(&a->tasks_waiting, 2);
+    assert_false(gy_gate_memory.is_valid(s.d));
+    atomic_store(&a->tasks_waiting, 0);
+    a->first = a->last = NULL;
+    assert_true(gy_gate_memory.is_valid(s.d));
+}
+
+static void test_the_gates_of_gpu_time(void **state)
+{
+    (void)state;
+    static struct gy_account account;
+    static struct gy_lane lane;
+    lane.accounts[0] = &account;
+    PLANT(gy_lane_is_valid(&lane), lane.held_regions, 1);
+    PLANT(gy_lane_is_valid(&lane), lane.holds_ending, true);
+    PLANT(gy_lane_is_valid(&lane), lane.closed, 1);
+    PLANT(gy_lane_is_valid(&lane), lane.held[GD_KERNEL].last, s.kernel[0]);
+    account.lanes[0] = &lane;
+    s.d->shares.accounts[0] = &account;
+    atomic_store(&s.d->shares.count, 1);
+    PLANT(gy_gate_share.is_valid(s.d), lane.held_regions, 1);
+    atomic_store(&s.d->shares.count, 0);
+    s.d->shares.accounts[0] = NULL;
+
+    struct gy_watcher watcher = {.closing = false};
+    s.d->shares.watcher = &watcher;
+    gy_task_gpu(s.upload)->stream = 1;
+    gy_gpu_list_append(&watcher.held, s.upload, s.upload); /* no kernel: it is never throttled */
+    assert_false(gy_gate_throttle.is_valid(s.d));
+    assert_false(gy_gates_are_valid(s.d));
+    s.d->shares.watcher = NULL;
+    assert_true(gy_gates_are_valid(s.d));
+}
+
+static void test_the_gate_of_units(void **state)
+{
+    (void)state;
+    struct gy_region region = {.members = 2, .roots = 1, .needs = 1, .stage = GY_REGION_WAITING};
+    PLANT(gy_region_is_valid(&region), region.arrived, 1); /* it is not there */
+    PLANT(gy_region_is_valid(&region), region.settled, 2);
+    PLANT(gy_region_is_valid(&region), region.stage, GY_REGION_LAUNCHED); /* of what? */
+    PLANT(gy_region_is_valid(&region), region.completes, 1);
+    gy_gpu_list_append(&region.held, s.kernel[0], s.kernel[0]);
+    region.arrived = region.settled = 1;
+    s.d->regions.due = s.d->regions.last_due = &region;
+    PLANT(gy_gate_units.is_valid(s.d), region.settled, 0);
+    PLANT(gy_gate_units.is_valid(s.d), s.d->regions.last_due, NULL);
+    PLANT(gy_gates_are_valid(s.d), region.stage, GY_REGION_CALLED);
+    s.d->regions.due = s.d->regions.last_due = NULL;
+}
+
+static void test_calls(void **state)
+{
+    (void)state;
+    struct gy_round round = {.recording = NULL};
+    gy_task_gpu(s.kernel[0])->stream = 1;
+    struct gantry_launch launch = {.dispatcher = s.d, .task = s.kernel[0], .round = &round};
+    PLANT(gy_launch_is_valid(&launch), launch.round, NULL);
+    PLANT(gy_launch_is_valid(&launch), launch.stream_index, s.d->streams.count);
+    PLANT(gy_launch_is_valid(&launch), gy_task_gpu(s.kernel[0])->stream, 2);
+}
+
+/* A gate that says no has the task; those behind it are not asked. */
+static void test_a_task_asks_the_gates_in_order(void **state)
+{
+    (void)state;
+    struct gy_region other = {.members = 1, .roots = 1, .stage = GY_REGION_CALLED};
+    struct gy_recording recording = {.region = &other};
+    struct gy_round round = {.recording = &recording};
+    assert_false(gy_gates_admit(s.d, &round, s.kernel[0]));
+    assert_ptr_equal(recording.others.first, s.kernel[0]);
+    assert_true(gy_gates_admit_behind_units(s.d, &round, s.kernel[0])); /* it declares no memory */
+    round.recording = NULL;
+    assert_true(gy_gates_admit(s.d, &round, s.kernel[1]));
+    assert_false(gy_gates_concern_calls(s.d)); /* nothing is bounded: nothing is asked */
+    assert_int_equal(gy_gates_deadline(s.d), 0);
+    assert_false(gy_gates_hold_calls(s.d));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_lists_and_bins, open_scene, close_scene),
+        cmocka_unit_test_setup_teardown(test_rounds, open_scene, close_scene),
+        cmocka_unit_test_setup_teardown(test_streams, open_scene, close_scene),
+        cmocka_unit_test_setup_teardown(test_clocks_and_deferred_blocks, open_scene, close_scene),
+        cmocka_unit_test_setup_teardown(test_completion_slots, open_scene, close_scene),
+        cmocka_unit_test_setup_teardown(test_graphs, open_scene, close_scene),
+        cmocka_unit_test_setup_teardown(test_the_gate_of_memory, open_scene, close_scene),
+        cmocka_unit_test_setup_teardown(test_the_gates_of_gpu_time, open_scene, close_scene),
+        cmocka_unit_test_setup_teardown(test_the_gate_of_units, open_scene, close_scene),
+        cmocka_unit_test_setup_teardown(test_calls, open_scene, close_scene),
+        cmocka_unit_test_setup_teardown(test_a_task_asks_the_gates_in_order, open_scene, close_scene),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
