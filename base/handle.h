@@ -54,8 +54,31 @@ long gy_handle_kept(void);
 /* Says why in the thread's last error. */
 bool gy_handle_is_refused(const void *handle, enum gy_handle_kind kind, const char *function);
 
-/* True: the caller's function must not use `handle` and returns, GANTRY_ERR_INVALID_ARGUMENT if it has a
- * status.  NULL is let through: functions say themselves what comes of it. */
+/* At the head of public functions: GY_NEED(HEAP, heap) returns GANTRY_ERR_INVALID_ARGUMENT where the handle
+ * is NULL or not good, GY_ACCEPT(HEAP, heap) where it is not good; the others return this value, or nothing.
+ * The thread's last error says why. */
+#define GY_NEED(kind, handle)                                                                 \
+    do {                                                                                      \
+        if (__builtin_expect((handle) == NULL, 0)) {                                          \
+            return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "%s: %s is NULL", __func__, #handle); \
+        }                                                                                     \
+        GY_ACCEPT(kind, handle);                                                              \
+    } while (0)
+#define GY_ACCEPT(kind, handle) GY_ACCEPT_OR(GANTRY_ERR_INVALID_ARGUMENT, kind, handle)
+#define GY_ACCEPT_OR(value, kind, handle)     \
+    do {                                      \
+        if (GY_HANDLE_IS_BAD(kind, handle)) { \
+            return value;                     \
+        }                                     \
+    } while (0)
+#define GY_ACCEPT_OR_LEAVE(kind, handle)      \
+    do {                                      \
+        if (GY_HANDLE_IS_BAD(kind, handle)) { \
+            return;                           \
+        }                                     \
+    } while (0)
+
+/* True: the caller's function must not use `handle`.  NULL is let through. */
 #define GY_HANDLE_IS_BAD(kind, handle) GY_HANDLE_IS_BAD_IN(__func__, kind, handle)
 #define GY_HANDLE_IS_BAD_IN(function, kind, handle)  \
     (gy_handles_are_checked() && (handle) != NULL && \

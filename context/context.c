@@ -190,9 +190,7 @@ static bool is_here(const gantry_context *context)
 
 void gantry_context_destroy(gantry_context *context)
 {
-    if (GY_HANDLE_IS_BAD(CONTEXT, context)) {
-        return;
-    }
+    GY_ACCEPT_OR_LEAVE(CONTEXT, context);
     if (context == NULL || gy_pool_check_outside("gantry_context_destroy") != GANTRY_OK ||
         !is_here(context)) {
         return;
@@ -206,71 +204,49 @@ void gantry_context_destroy(gantry_context *context)
 
 gantry_dispatcher *gantry_context_dispatcher(gantry_context *context)
 {
-    if (GY_HANDLE_IS_BAD(CONTEXT, context)) {
-        return NULL;
-    }
+    GY_ACCEPT_OR(NULL, CONTEXT, context);
     return context->dispatcher;
 }
 
 gantry_heap *gantry_context_heap(gantry_context *context)
 {
-    if (GY_HANDLE_IS_BAD(CONTEXT, context)) {
-        return NULL;
-    }
+    GY_ACCEPT_OR(NULL, CONTEXT, context);
     return context->heap;
 }
 
 void *gantry_context_native(gantry_context *context)
 {
-    if (GY_HANDLE_IS_BAD(CONTEXT, context)) {
-        return NULL;
-    }
+    GY_ACCEPT_OR(NULL, CONTEXT, context);
     return context->cuda->native;
 }
 
 bool gantry_context_is_valid(const gantry_context *context)
 {
-    if (GY_HANDLE_IS_BAD(CONTEXT, context)) {
-        return false;
-    }
+    GY_ACCEPT_OR(false, CONTEXT, context);
     return !gy_context_is_lost(context->cuda);
 }
 
 gantry_status gantry_context_acquire(gantry_context *context)
 {
-    if (GY_HANDLE_IS_BAD(CONTEXT, context)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
-    if (context == NULL) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_context_acquire: context is NULL");
-    }
+    GY_NEED(CONTEXT, context);
     return gy_context_enter(context->cuda);
 }
 
 gantry_status gantry_context_release(gantry_context *context)
 {
-    if (GY_HANDLE_IS_BAD(CONTEXT, context)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
-    if (context == NULL) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_context_release: context is NULL");
-    }
+    GY_NEED(CONTEXT, context);
     return gy_context_pop(context->cuda);
 }
 
 bool gantry_context_is_aborted(const gantry_context *context)
 {
-    if (GY_HANDLE_IS_BAD(CONTEXT, context)) {
-        return false;
-    }
+    GY_ACCEPT_OR(false, CONTEXT, context);
     return gy_context_is_aborted(context->cuda);
 }
 
 void gantry_context_clear_abort(gantry_context *context)
 {
-    if (GY_HANDLE_IS_BAD(CONTEXT, context)) {
-        return;
-    }
+    GY_ACCEPT_OR_LEAVE(CONTEXT, context);
     if (context != NULL) {
         gy_context_clear_abort(context->cuda);
     }
@@ -278,9 +254,7 @@ void gantry_context_clear_abort(gantry_context *context)
 
 gantry_status gantry_context_memory(gantry_context *context, uint64_t *free_bytes, uint64_t *total_bytes)
 {
-    if (GY_HANDLE_IS_BAD(CONTEXT, context)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
+    GY_ACCEPT(CONTEXT, context);
     gantry_status status = gantry_context_acquire(context);
     if (status != GANTRY_OK) {
         return status;
@@ -313,12 +287,7 @@ gantry_status gantry_suggest_device(gantry_driver_choice choice, int *out_ordina
 
 gantry_status gantry_context_device_info(const gantry_context *context, gantry_device_info *info)
 {
-    if (GY_HANDLE_IS_BAD(CONTEXT, context)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
-    if (context == NULL) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_context_device_info: context is NULL");
-    }
+    GY_NEED(CONTEXT, context);
     return gy_stats_export(info, &context->cuda->info, sizeof(context->cuda->info),
                            "gantry_context_device_info");
 }

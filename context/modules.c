@@ -48,9 +48,7 @@ static gantry_status find_or_load_locked(gantry_context *context, const gantry_m
 gantry_status gantry_module_load(gantry_context *context, const gantry_module_image *image,
                                  gantry_module **out)
 {
-    if (GY_HANDLE_IS_BAD(CONTEXT, context)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
+    GY_ACCEPT(CONTEXT, context);
     if (context == NULL || image == NULL || out == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_module_load: %s is NULL",
                        context == NULL ? "context"
@@ -74,9 +72,7 @@ gantry_status gantry_module_load(gantry_context *context, const gantry_module_im
 
 void gantry_module_unload(gantry_module *module)
 {
-    if (GY_HANDLE_IS_BAD(MODULE, module)) {
-        return;
-    }
+    GY_ACCEPT_OR_LEAVE(MODULE, module);
     if (module == NULL) {
         return;
     }
@@ -104,9 +100,7 @@ void gantry_module_unload(gantry_module *module)
 
 gantry_status gantry_module_get_kernel(gantry_module *module, const char *name, gantry_kernel **out)
 {
-    if (GY_HANDLE_IS_BAD(MODULE, module)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
+    GY_ACCEPT(MODULE, module);
     if (module == NULL || name == NULL || out == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_module_get_kernel: %s is NULL",
                        module == NULL ? "module"
@@ -118,8 +112,6 @@ gantry_status gantry_module_get_kernel(gantry_module *module, const char *name, 
 
 const char *gantry_kernel_name(const gantry_kernel *kernel)
 {
-    if (GY_HANDLE_IS_BAD(KERNEL, kernel)) {
-        return "";
-    }
+    GY_ACCEPT_OR("", KERNEL, kernel);
     return kernel->name;
 }

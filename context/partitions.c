@@ -7,33 +7,25 @@
 
 uint32_t gantry_partition_count(const gantry_context *context)
 {
-    if (GY_HANDLE_IS_BAD(CONTEXT, context)) {
-        return 0;
-    }
+    GY_ACCEPT_OR(0, CONTEXT, context);
     return context->partitions->count;
 }
 
 gantry_partition *gantry_partition_at(gantry_context *context, uint32_t index)
 {
-    if (GY_HANDLE_IS_BAD(CONTEXT, context)) {
-        return NULL;
-    }
+    GY_ACCEPT_OR(NULL, CONTEXT, context);
     return index < context->partitions->count ? &context->partitions->partitions[index] : NULL;
 }
 
 gantry_partition *gantry_partition_default(gantry_context *context)
 {
-    if (GY_HANDLE_IS_BAD(CONTEXT, context)) {
-        return NULL;
-    }
+    GY_ACCEPT_OR(NULL, CONTEXT, context);
     return &context->partitions->partitions[context->partitions->default_index];
 }
 
 gantry_status gantry_partition_find(gantry_context *context, const char *name, gantry_partition **out)
 {
-    if (GY_HANDLE_IS_BAD(CONTEXT, context)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
+    GY_ACCEPT(CONTEXT, context);
     if (context == NULL || name == NULL || out == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_partition_find: an argument is NULL");
     }
@@ -48,12 +40,7 @@ gantry_status gantry_partition_find(gantry_context *context, const char *name, g
 
 gantry_status gantry_partition_get_layout(const gantry_context *context, gantry_partition_layout *out)
 {
-    if (GY_HANDLE_IS_BAD(CONTEXT, context)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
-    if (context == NULL) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_partition_get_layout: context is NULL");
-    }
+    GY_NEED(CONTEXT, context);
     if (!context->partitions->is_planned) {
         return GY_FAIL(GANTRY_ERR_NOT_FOUND, "the context was created without a plan");
     }
@@ -63,23 +50,13 @@ gantry_status gantry_partition_get_layout(const gantry_context *context, gantry_
 
 gantry_status gantry_partition_get_info(const gantry_partition *partition, gantry_partition_info *out)
 {
-    if (GY_HANDLE_IS_BAD(PARTITION, partition)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
-    if (partition == NULL) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_partition_get_info: partition is NULL");
-    }
+    GY_NEED(PARTITION, partition);
     return gy_stats_export(out, &partition->info, sizeof(partition->info), "gantry_partition_get_info");
 }
 
 gantry_status gantry_partition_get_usage(gantry_partition *partition, gantry_share_usage *out)
 {
-    if (GY_HANDLE_IS_BAD(PARTITION, partition)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
-    if (partition == NULL) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_partition_get_usage: partition is NULL");
-    }
+    GY_NEED(PARTITION, partition);
     struct gy_account *account = partition->owner->owner->dispatcher->shares.of[partition->info.index];
     if (account == NULL) {
         return GY_FAIL(GANTRY_ERR_NOT_FOUND, "partition '%s' has no share", partition->info.name);
@@ -91,12 +68,7 @@ gantry_status gantry_partition_get_usage(gantry_partition *partition, gantry_sha
 
 gantry_status gantry_partition_read_topology(gantry_context *context, gantry_sm_topology *out)
 {
-    if (GY_HANDLE_IS_BAD(CONTEXT, context)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
-    if (context == NULL) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_partition_read_topology: context is NULL");
-    }
+    GY_NEED(CONTEXT, context);
     gantry_sm_topology topology;
     gantry_status status = gy_context_enter(context->cuda);
     if (status != GANTRY_OK) {
@@ -111,9 +83,7 @@ gantry_status gantry_partition_read_topology(gantry_context *context, gantry_sm_
 
 gantry_status gantry_partition_create_stream(gantry_partition *partition, void **out)
 {
-    if (GY_HANDLE_IS_BAD(PARTITION, partition)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
+    GY_ACCEPT(PARTITION, partition);
     if (partition == NULL || out == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_partition_create_stream: an argument is NULL");
     }
@@ -132,9 +102,7 @@ gantry_status gantry_partition_create_stream(gantry_partition *partition, void *
 
 gantry_status gantry_partition_of_stream(gantry_context *context, void *stream, gantry_partition **out)
 {
-    if (GY_HANDLE_IS_BAD(CONTEXT, context)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
+    GY_ACCEPT(CONTEXT, context);
     if (context == NULL || out == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_partition_of_stream: an argument is NULL");
     }

@@ -159,21 +159,14 @@ static gantry_status synchronize(const struct whole *w)
 
 gantry_status gantry_context_synchronize(gantry_context *context)
 {
-    if (GY_HANDLE_IS_BAD(CONTEXT, context)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
-    if (context == NULL) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_context_synchronize: context is NULL");
-    }
+    GY_NEED(CONTEXT, context);
     return synchronize(&(struct whole){context, NULL, "gantry_context_synchronize"});
 }
 
 gantry_status gantry_partition_record_event(gantry_partition *partition, void *event)
 {
     static const char name[] = "gantry_partition_record_event";
-    if (GY_HANDLE_IS_BAD(PARTITION, partition)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
+    GY_ACCEPT(PARTITION, partition);
     if (partition == NULL || event == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "%s: an argument is NULL", name);
     }
@@ -184,9 +177,7 @@ gantry_status gantry_partition_record_event(gantry_partition *partition, void *e
 gantry_status gantry_partition_wait_event(gantry_partition *partition, void *event)
 {
     static const char name[] = "gantry_partition_wait_event";
-    if (GY_HANDLE_IS_BAD(PARTITION, partition)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
+    GY_ACCEPT(PARTITION, partition);
     if (partition == NULL || event == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "%s: an argument is NULL", name);
     }
@@ -196,9 +187,7 @@ gantry_status gantry_partition_wait_event(gantry_partition *partition, void *eve
 gantry_status gantry_partition_synchronize(gantry_partition *partition)
 {
     static const char name[] = "gantry_partition_synchronize";
-    if (GY_HANDLE_IS_BAD(PARTITION, partition)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
+    GY_ACCEPT(PARTITION, partition);
     if (partition == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "%s: partition is NULL", name);
     }

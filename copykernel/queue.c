@@ -51,9 +51,7 @@ gantry_status gantry_copy_queue_create(size_t reserve, gantry_copy_queue **out)
 
 void gantry_copy_queue_destroy(gantry_copy_queue *queue)
 {
-    if (GY_HANDLE_IS_BAD(COPY_QUEUE, queue)) {
-        return;
-    }
+    GY_ACCEPT_OR_LEAVE(COPY_QUEUE, queue);
     if (queue == NULL) {
         return;
     }
@@ -64,9 +62,7 @@ void gantry_copy_queue_destroy(gantry_copy_queue *queue)
 
 gantry_status gantry_copy_queue_enqueue(gantry_copy_queue *queue, const gantry_copy_desc *desc)
 {
-    if (GY_HANDLE_IS_BAD(COPY_QUEUE, queue)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
+    GY_ACCEPT(COPY_QUEUE, queue);
     if (queue == NULL || desc == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_copy_queue_enqueue: %s is NULL",
                        queue == NULL ? "queue" : "desc");
@@ -107,17 +103,13 @@ void gy_copy_queue_drop(gantry_copy_queue *queue, size_t count)
 
 size_t gantry_copy_queue_count(const gantry_copy_queue *queue)
 {
-    if (GY_HANDLE_IS_BAD(COPY_QUEUE, queue)) {
-        return 0;
-    }
+    GY_ACCEPT_OR(0, COPY_QUEUE, queue);
     return queue != NULL ? queue->count : 0;
 }
 
 void gantry_copy_queue_clear(gantry_copy_queue *queue)
 {
-    if (GY_HANDLE_IS_BAD(COPY_QUEUE, queue)) {
-        return;
-    }
+    GY_ACCEPT_OR_LEAVE(COPY_QUEUE, queue);
     if (queue != NULL) {
         queue->count = 0;
     }

@@ -372,9 +372,7 @@ static gantry_status check_request(const gantry_heap *heap, gantry_memory_kind k
 gantry_status gantry_heap_alloc(gantry_heap *heap, gantry_memory_kind kind, size_t bytes, size_t alignment,
                                 gantry_alloc_site site, void **out)
 {
-    if (GY_HANDLE_IS_BAD(HEAP, heap)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
+    GY_ACCEPT(HEAP, heap);
     gantry_status status = check_request(heap, kind, bytes, alignment, out);
     if (status != GANTRY_OK) {
         return status;
@@ -443,9 +441,7 @@ static void check_freeing(gantry_heap *heap, struct gy_heap_region *region, uint
 
 gantry_status gantry_heap_free(gantry_heap *heap, void *pointer)
 {
-    if (GY_HANDLE_IS_BAD(HEAP, heap)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
+    GY_ACCEPT(HEAP, heap);
     if (pointer == NULL) {
         return GANTRY_OK;
     }
@@ -529,9 +525,7 @@ static GY_COLD gantry_status resize_checked(gantry_heap *heap, struct gy_heap_re
 
 gantry_status gantry_heap_resize(gantry_heap *heap, void *pointer, size_t bytes)
 {
-    if (GY_HANDLE_IS_BAD(HEAP, heap)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
+    GY_ACCEPT(HEAP, heap);
     if (bytes == 0) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_heap_resize: 0 bytes");
     }
@@ -556,9 +550,7 @@ gantry_status gantry_heap_resize(gantry_heap *heap, void *pointer, size_t bytes)
 
 gantry_status gantry_heap_device_address(gantry_heap *heap, const void *host, void **out)
 {
-    if (GY_HANDLE_IS_BAD(HEAP, heap)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
+    GY_ACCEPT(HEAP, heap);
     if (heap == NULL || out == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_heap_device_address: %s is NULL",
                        heap == NULL ? "heap" : "out");
@@ -592,9 +584,7 @@ static gantry_status check_kind(const gantry_heap *heap, gantry_memory_kind kind
 gantry_status gantry_heap_configure(gantry_heap *heap, gantry_memory_kind kind,
                                     const gantry_heap_settings *settings)
 {
-    if (GY_HANDLE_IS_BAD(HEAP, heap)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
+    GY_ACCEPT(HEAP, heap);
     gantry_heap_settings ours = {0};
     gantry_status status = check_kind(heap, kind, settings, "gantry_heap_configure");
     if (status == GANTRY_OK) {
@@ -621,9 +611,7 @@ gantry_status gantry_heap_configure(gantry_heap *heap, gantry_memory_kind kind,
 gantry_status gantry_heap_get_settings(gantry_heap *heap, gantry_memory_kind kind,
                                        gantry_heap_settings *settings)
 {
-    if (GY_HANDLE_IS_BAD(HEAP, heap)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
+    GY_ACCEPT(HEAP, heap);
     gantry_status status = check_kind(heap, kind, settings, "gantry_heap_get_settings");
     if (status != GANTRY_OK) {
         return status;
@@ -638,9 +626,7 @@ gantry_status gantry_heap_get_settings(gantry_heap *heap, gantry_memory_kind kin
 
 gantry_status gantry_heap_reserve(gantry_heap *heap, gantry_memory_kind kind, size_t bytes)
 {
-    if (GY_HANDLE_IS_BAD(HEAP, heap)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
+    GY_ACCEPT(HEAP, heap);
     gantry_status status = check_kind(heap, kind, heap, "gantry_heap_reserve");
     if (status != GANTRY_OK) {
         return status;
@@ -652,9 +638,7 @@ gantry_status gantry_heap_reserve(gantry_heap *heap, gantry_memory_kind kind, si
 gantry_status gantry_heap_trim(gantry_heap *heap, gantry_memory_kind kind, size_t keep_bytes,
                                uint64_t *out_bytes)
 {
-    if (GY_HANDLE_IS_BAD(HEAP, heap)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
+    GY_ACCEPT(HEAP, heap);
     gantry_status status = check_kind(heap, kind, heap, "gantry_heap_trim");
     if (status != GANTRY_OK) {
         return status;

@@ -23,9 +23,7 @@ uint64_t gy_heap_occupied(gantry_heap *heap, gantry_memory_kind kind)
 
 gantry_status gantry_heap_get_stats(gantry_heap *heap, gantry_memory_kind kind, gantry_heap_stats *stats)
 {
-    if (GY_HANDLE_IS_BAD(HEAP, heap)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
+    GY_ACCEPT(HEAP, heap);
     if (heap == NULL || (unsigned)kind >= GANTRY_MEMORY_KIND_COUNT) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
                        "gantry_heap_get_stats: no heap, or unknown memory kind %d", (int)kind);
@@ -37,9 +35,7 @@ gantry_status gantry_heap_get_stats(gantry_heap *heap, gantry_memory_kind kind, 
 
 gantry_status gantry_heap_reset_peaks(gantry_heap *heap, gantry_memory_kind kind)
 {
-    if (GY_HANDLE_IS_BAD(HEAP, heap)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
+    GY_ACCEPT(HEAP, heap);
     if (heap == NULL || (unsigned)kind >= GANTRY_MEMORY_KIND_COUNT) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
                        "gantry_heap_reset_peaks: no heap, or unknown memory kind %d", (int)kind);
@@ -76,9 +72,7 @@ gantry_alloc_site gy_heap_site(gantry_heap *heap, uint32_t site)
 
 gantry_status gantry_heap_find_block(gantry_heap *heap, const void *address, gantry_heap_block *out)
 {
-    if (GY_HANDLE_IS_BAD(HEAP, heap)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
+    GY_ACCEPT(HEAP, heap);
     if (heap == NULL || out == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_heap_find_block: %s is NULL",
                        heap == NULL ? "heap" : "out");

@@ -359,9 +359,7 @@ static gantry_reclaim_stats read_stats(struct gy_reclaimer *r)
 gantry_status gantry_heap_reclaim_kind(gantry_heap *heap, gantry_memory_kind kind, void (*release)(void *arg),
                                        void *arg, uint64_t bytes)
 {
-    if (GY_HANDLE_IS_BAD(HEAP, heap)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
+    GY_ACCEPT(HEAP, heap);
     if (heap == NULL || release == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_heap_reclaim: %s is NULL",
                        heap == NULL ? "heap" : "release");
@@ -381,24 +379,14 @@ gantry_status gantry_heap_reclaim(gantry_heap *heap, void (*release)(void *arg),
 
 gantry_status gantry_heap_reclaim_wait(gantry_heap *heap)
 {
-    if (GY_HANDLE_IS_BAD(HEAP, heap)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
-    if (heap == NULL) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_heap_reclaim_wait: heap is NULL");
-    }
+    GY_NEED(HEAP, heap);
     wait_until_done(&heap->reclaimer);
     return GANTRY_OK;
 }
 
 gantry_status gantry_heap_get_reclaim_stats(gantry_heap *heap, gantry_reclaim_stats *stats)
 {
-    if (GY_HANDLE_IS_BAD(HEAP, heap)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
-    if (heap == NULL) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_heap_get_reclaim_stats: heap is NULL");
-    }
+    GY_NEED(HEAP, heap);
     gantry_reclaim_stats ours = read_stats(&heap->reclaimer);
     return gy_stats_export(stats, &ours, sizeof(ours), "gantry_heap_get_reclaim_stats");
 }

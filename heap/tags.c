@@ -81,9 +81,7 @@ gantry_heap_tag_stats *gy_heap_tags(gantry_heap *heap, gantry_memory_kind kind, 
 gantry_status gantry_heap_get_tag_stats(gantry_heap *heap, gantry_memory_kind kind,
                                         gantry_heap_tag_stats *stats, size_t capacity, size_t *out_count)
 {
-    if (GY_HANDLE_IS_BAD(HEAP, heap)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
+    GY_ACCEPT(HEAP, heap);
     if (heap == NULL || (unsigned)kind >= GANTRY_MEMORY_KIND_COUNT || out_count == NULL ||
         (stats == NULL && capacity != 0)) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
@@ -188,9 +186,7 @@ static void count_slab(void *user, const struct gy_slab *slab, const struct gy_r
 
 gantry_status gantry_heap_dump(gantry_heap *heap, gantry_memory_kind kind, FILE *out)
 {
-    if (GY_HANDLE_IS_BAD(HEAP, heap)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
+    GY_ACCEPT(HEAP, heap);
     if (heap == NULL || out == NULL || (unsigned)kind >= GANTRY_MEMORY_KIND_COUNT) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
                        "gantry_heap_dump: something is NULL, or unknown memory kind %d", (int)kind);

@@ -134,9 +134,7 @@ unload:
 
 gantry_status gantry_partition_audit(gantry_partition *partition, gantry_audit_way way, gantry_sm_set *out)
 {
-    if (GY_HANDLE_IS_BAD(PARTITION, partition)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
+    GY_ACCEPT(PARTITION, partition);
     if (partition == NULL || out == NULL || (unsigned)way > GANTRY_AUDIT_GRAPH) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_partition_audit: %s",
                        partition == NULL || out == NULL ? "an argument is NULL" : "unknown way");

@@ -650,9 +650,7 @@ static void write_end(gantry_profile *profile, const gantry_profile_stats *stats
 
 gantry_status gantry_profile_stop(gantry_profile *profile, gantry_profile_stats *stats)
 {
-    if (GY_HANDLE_IS_BAD(PROFILE, profile)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
+    GY_ACCEPT(PROFILE, profile);
     if (profile == NULL) {
         return GANTRY_OK;
     }
