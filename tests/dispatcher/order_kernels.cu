@@ -55,3 +55,9 @@ GANTRY_KERNEL(stamp_run, (uint32_t *clock, uint32_t *runs, uint32_t most, uint32
     __threadfence();
     POKE(&begin[at + 1], atomicAdd(clock, 1u));
 }
+
+/* Any number of threads: each adds `by` to `*clock`. */
+GANTRY_KERNEL(count_up, (uint32_t *clock, uint32_t by))
+{
+    atomicAdd(clock, by);
+}

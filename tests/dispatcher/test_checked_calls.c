@@ -13,7 +13,7 @@
 struct scene {
     struct gpu_fixture gpu;
     const struct gy_driver *driver;
-    gantry_kernel *stamp;
+    gantry_kernel *count_up;
     gantry_task *other; /* another task of the graph */
     char *memory;       /* device */
     CUstream side;      /* of the application */
@@ -39,7 +39,7 @@ static void open_scene(struct scene *s, const char *check, gantry_submission sub
                                 GANTRY_ALLOC_SITE("checked"), &memory));
     s->memory = memory;
     assert_ok(gantry_module_load(s->gpu.context, &gantry_image_order_kernels, &module));
-    assert_ok(gantry_module_get_kernel(module, "stamp", &s->stamp));
+    assert_ok(gantry_module_get_kernel(module, "count_up", &s->count_up));
     assert_int_equal(s->driver->cuStreamCreate(&s->side, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
     assert_int_equal(s->driver->cuEventCreate(&s->event, CU_EVENT_DISABLE_TIMING), CUDA_SUCCESS);
 }
@@ -214,15 +214,15 @@ enum call_act {
     CALL_ACTS
 };
 
-static gantry_status launch_stamp(struct scene *s, gantry_launch *launch)
+static gantry_status launch_kernel(struct scene *s, gantry_launch *launch)
 {
     const uint32_t other = s->is_other;
     const gantry_dim3 grid = {s->act == GRID ? 1 + other : 1, 1, 1},
                       block = {1, s->act == BLOCK ? 1 + other : 1, 1};
-    char *clock = s->memory, *begin = clock + 64, *end = clock + 128;
-    uint32_t spins = s->act == ARGUMENT ? 7 + other : 7;
-    void *args[] = {&clock, &begin, &end, &spins};
-    return gantry_launch_kernel(launch, s->stamp, grid, block, s->act == SHARED ? 16 * other : 0, args);
+    char *clock = s->memory;
+    uint32_t by = s->act == ARGUMENT ? 7 + other : 7;
+    void *args[] = {&clock, &by};
+    return gantry_launch_kernel(launch, s->count_up, grid, block, s->act == SHARED ? 16 * other : 0, args);
 }
 
 static gantry_status launch_copies(struct scene *s, gantry_launch *launch)
@@ -267,14 +267,14 @@ static gantry_launch_result launch_stable(gantry_launch *launch, void *arg)
 {
     struct scene *s = arg;
     s->calls++;
-    bool done = launch_stamp(s, launch) == GANTRY_OK && launch_copies(s, launch) == GANTRY_OK &&
+    bool done = launch_kernel(s, launch) == GANTRY_OK && launch_copies(s, launch) == GANTRY_OK &&
                 launch_queue(s, launch) == GANTRY_OK;
     if (s->act == MORE_CALLS || s->act == FEWER_CALLS) {
-        done = done && ((s->act == MORE_CALLS) != s->is_other || launch_stamp(s, launch) == GANTRY_OK);
+        done = done && ((s->act == MORE_CALLS) != s->is_other || launch_kernel(s, launch) == GANTRY_OK);
     } else if (s->act == OTHER_CALL && s->is_other) {
         done = done && gantry_launch_fill(launch, s->memory, 0, 4, 1) == GANTRY_OK;
     } else if (s->act == OTHER_CALL) {
-        done = done && launch_stamp(s, launch) == GANTRY_OK;
+        done = done && launch_kernel(s, launch) == GANTRY_OK;
     }
     if (s->act == COMPLETES && s->is_other) {
         done = done && gantry_launch_add_completion(launch, s->other) == GANTRY_OK;
@@ -307,19 +307,19 @@ static void run(struct scene *s)
 static void test_a_stable_task_whose_calls_differ_is_told(void **state)
 {
     static const char *const said[] = {
-        [GRID] = "call 0 (kernel stamp): grid.x is 2, and was 1;",
-        [BLOCK] = "call 0 (kernel stamp): block.y is 2, and was 1;",
-        [SHARED] = "call 0 (kernel stamp): shared_bytes is 16, and was 0;",
-        [ARGUMENT] = "call 0 (kernel stamp): argument 3 (4 bytes) is 0x8 from byte 0 on, and was 0x7;",
+        [GRID] = "call 0 (kernel count_up): grid.x is 2, and was 1;",
+        [BLOCK] = "call 0 (kernel count_up): block.y is 2, and was 1;",
+        [SHARED] = "call 0 (kernel count_up): shared_bytes is 16, and was 0;",
+        [ARGUMENT] = "call 0 (kernel count_up): argument 1 (4 bytes) is 0x8 from byte 0 on, and was 0x7;",
         [COPY_BYTES] = "call 1 (copy): its bytes is 129, and was 128;",
         [COPY_SOURCE] = "call 1 (copy): its source is 0x",
         [FILL_PATTERN] = "call 2 (fill): its pattern is 0x6, and was 0x5;",
         [BATCH_TARGET] = "call 3 (batched copy): its target is 0x",
         [BATCH_COUNT] = "call 4 (batched copy): its ",
         [QUEUED] = "call 5 (batched copy): its target is 0x",
-        [FEWER_CALLS] = "it makes 6 calls, and made 7, the next of them a kernel stamp;",
-        [MORE_CALLS] = "call 6 is kernel stamp, and there were only 6 calls;",
-        [OTHER_CALL] = "call 6 is fill, and was kernel stamp;",
+        [FEWER_CALLS] = "it makes 6 calls, and made 7, the next of them a kernel count_up;",
+        [MORE_CALLS] = "call 6 is kernel count_up, and there were only 6 calls;",
+        [OTHER_CALL] = "call 6 is fill, and was kernel count_up;",
         [COMPLETES] = "call 6 is completion, and there were only 6 calls;",
     };
     static const gantry_submission modes[] = {GANTRY_SUBMISSION_STREAMS, GANTRY_SUBMISSION_GRAPHS};
@@ -370,7 +370,7 @@ static gantry_launch_result launch_again(gantry_launch *launch, void *arg)
 {
     struct scene *s = arg;
     const uint32_t index = gantry_launch_index(launch);
-    bool done = index == 0 ? launch_stamp(s, launch) == GANTRY_OK
+    bool done = index == 0 ? launch_kernel(s, launch) == GANTRY_OK
                            : gantry_launch_fill(launch, s->memory + 64 * index, index, 4, 4) == GANTRY_OK;
     return !done ? GANTRY_LAUNCH_FAILED : index < 3 ? GANTRY_LAUNCH_AGAIN : GANTRY_LAUNCH_DONE;
 }
@@ -393,19 +393,19 @@ static gantry_launch_result launch_allocating(gantry_launch *launch, void *arg)
 static gantry_launch_result launch_spoilt(gantry_launch *launch, void *arg)
 {
     struct scene *s = arg;
-    bool done = launch_stamp(s, launch) == GANTRY_OK;
+    bool done = launch_kernel(s, launch) == GANTRY_OK;
     s->driver->cuStreamSynchronize(gantry_launch_stream(launch));
-    return done && launch_stamp(s, launch) == GANTRY_OK ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_FAILED;
+    return done && launch_kernel(s, launch) == GANTRY_OK ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_FAILED;
 }
 
 static gantry_launch_result launch_failing(gantry_launch *launch, void *arg)
 {
     struct scene *s = arg;
     s->calls++;
-    if (launch_stamp(s, launch) != GANTRY_OK || s->calls == 1) {
+    if (launch_kernel(s, launch) != GANTRY_OK || s->calls == 1) {
         return GANTRY_LAUNCH_FAILED;
     }
-    return launch_stamp(s, launch) == GANTRY_OK ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_FAILED;
+    return launch_kernel(s, launch) == GANTRY_OK ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_FAILED;
 }
 
 static void test_a_stable_task_that_keeps_its_word_is_not_told(void **state)
