@@ -1,21 +1,86 @@
-# CPack runs this on what was installed for a package: Debian's policy wants manual pages and changes compressed,
-# one file of licences, and folders that all can read.
+# CPack runs this on what was installed for the packages, a folder for each component.  Debian's policy wants of each package its
+# licences and its changes, manual pages compressed, and folders that all can read.
 if(NOT CPACK_GENERATOR STREQUAL "DEB")
   return()
 endif()
-set(prefix "${CPACK_TEMPORARY_INSTALL_DIRECTORY}${CPACK_PACKAGING_INSTALL_PREFIX}")
-set(doc "${prefix}/${CPACK_GANTRY_DOCDIR}")
-file(RENAME "${doc}/CHANGELOG.md" "${doc}/changelog")
-file(READ "${doc}/LICENSE" licence)
-file(REMOVE "${doc}/LICENSE")
-foreach(sources IN LISTS CPACK_GANTRY_PHOTO_SOURCES)
-  file(READ "${sources}" text)
-  string(APPEND licence "\nThe photographs in share/gantry/photos\n\n${text}")
+find_program(gzip gzip)
+if(NOT gzip)
+  message(FATAL_ERROR "gzip not found: a Debian package has its changes and manual pages compressed")
+endif()
+
+# Neither names nor times: the same content makes the same bytes.
+function(compress)
+  execute_process(COMMAND "${gzip}" -9n ${ARGN} COMMAND_ERROR_IS_FATAL ANY)
+endfunction()
+
+file(READ "${CPACK_GANTRY_SOURCES}/LICENSE" licence)
+string(TIMESTAMP date "%a, %d %b %Y %H:%M:%S +0000" UTC) # or what SOURCE_DATE_EPOCH says
+foreach(pair IN LISTS CPACK_GANTRY_PACKAGES)
+  string(REPLACE "=" ";" pair "${pair}")
+  list(GET pair 0 component)
+  list(GET pair 1 package)
+  set(prefix "${CPACK_TEMPORARY_INSTALL_DIRECTORY}/${component}${CPACK_PACKAGING_INSTALL_PREFIX}")
+  if(NOT IS_DIRECTORY "${prefix}")
+    continue()
+  endif()
+  set(doc "${prefix}/share/doc/${package}")
+  set(text "Gantry\n\n${licence}")
+  if(IS_DIRECTORY "${prefix}/share/gantry/photos")
+    file(READ "${CPACK_GANTRY_SOURCES}/samples/image_pipeline/data/SOURCES.md" photos)
+    string(APPEND text "\nThe photographs in share/gantry/photos\n\n${photos}")
+  endif()
+  file(WRITE "${doc}/copyright" "${text}")
+  file(COPY_FILE "${CPACK_GANTRY_SOURCES}/CHANGELOG.md" "${doc}/changelog")
+  file(WRITE "${doc}/changelog.Debian" "gantry (${CPACK_GANTRY_FULL_VERSION}) unstable; urgency=medium
+
+  * Made by cpack from the sources; what changed is in changelog.gz.
+
+ -- ${CPACK_PACKAGE_CONTACT}  ${date}
+")
+  compress("${doc}/changelog" "${doc}/changelog.Debian")
+  file(CHMOD "${doc}/copyright" "${doc}/changelog.gz" "${doc}/changelog.Debian.gz"
+    PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ WORLD_READ)
+  file(GLOB pages "${prefix}/${CPACK_GANTRY_MANDIR}/man1/*.1")
+  if(pages)
+    compress(${pages})
+  endif()
 endforeach()
-file(WRITE "${doc}/copyright" "${licence}")
+
+# What lintian says nevertheless, and why it stays.
+function(override component package)
+  list(TRANSFORM ARGN PREPEND "${package}: " REGEX "^[^#]")
+  list(JOIN ARGN "\n" lines)
+  set(prefix "${CPACK_TEMPORARY_INSTALL_DIRECTORY}/${component}${CPACK_PACKAGING_INSTALL_PREFIX}")
+  if(IS_DIRECTORY "${prefix}")
+    file(WRITE "${prefix}/share/lintian/overrides/${package}" "${lines}\n")
+    file(CHMOD "${prefix}/share/lintian/overrides/${package}" PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ WORLD_READ)
+  endif()
+endfunction()
+set(upload "# Made from the sources, not uploaded to Debian." "initial-upload-closes-no-bugs *")
+override(gantry_runtime libgantry0 ${upload}
+  "# The emulated driver is opened by its name at run time, and programs are not linked with it."
+  "shared-library-lacks-version usr/lib/libgantry-emu.so *" "no-symbols-control-file *"
+  "# CPack writes these scripts, beside the trigger." "maintscript-calls-ldconfig *")
+override(gantry_dev libgantry-dev ${upload}
+  "# For other architectures configure with CMAKE_INSTALL_LIBDIR=lib/TRIPLET." "pkg-config-unavailable-for-cross-compilation *")
+override(gantry_tools gantry-tools ${upload}
+  "# The photographs of a sample, and where each is from." "arch-dep-package-has-big-usr-share *"
+  "package-contains-documentation-outside-usr-share-doc *")
+override(gantry_doc gantry-doc ${upload})
+
+# The licence is in copyright; the documents link to it by this name.
+set(documents "${CPACK_TEMPORARY_INSTALL_DIRECTORY}/gantry_doc${CPACK_PACKAGING_INSTALL_PREFIX}/${CPACK_GANTRY_DOCDIR}")
+if(EXISTS "${documents}/LICENSE")
+  file(REMOVE "${documents}/LICENSE")
+  file(CREATE_LINK "../gantry-doc/copyright" "${documents}/LICENSE" SYMBOLIC)
+endif()
+# The command finds the system's libraries without being told where they are.
+set(command "${CPACK_TEMPORARY_INSTALL_DIRECTORY}/gantry_tools${CPACK_PACKAGING_INSTALL_PREFIX}/${CPACK_GANTRY_BINDIR}/gantry")
+if(EXISTS "${command}")
+  file(RPATH_REMOVE FILE "${command}")
+endif()
 
 # These were made with the umask of who packs.
-file(CHMOD "${doc}/copyright" PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ WORLD_READ)
 file(GLOB_RECURSE folders LIST_DIRECTORIES true "${CPACK_TEMPORARY_INSTALL_DIRECTORY}/*")
 foreach(folder IN LISTS folders)
   if(IS_DIRECTORY "${folder}" AND NOT IS_SYMLINK "${folder}")
@@ -23,12 +88,3 @@ foreach(folder IN LISTS folders)
       OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
   endif()
 endforeach()
-
-find_program(gzip gzip)
-if(NOT gzip)
-  message(WARNING "gzip not found: the manual page and the changes stay uncompressed")
-  return()
-endif()
-file(GLOB pages "${prefix}/${CPACK_GANTRY_MANDIR}/man1/*.1")
-# Neither names nor times: the same content makes the same bytes.
-execute_process(COMMAND "${gzip}" -9n "${doc}/changelog" ${pages} COMMAND_ERROR_IS_FATAL ANY)

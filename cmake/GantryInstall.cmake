@@ -1,16 +1,18 @@
-# What `cmake --install` puts where, and the Debian package.
+# What `cmake --install` puts where, and the Debian packages: one for each component, gantry_runtime (libgantry0),
+# gantry_dev (libgantry-dev), gantry_tools (gantry-tools) and gantry_doc (gantry-doc).
 include(CMakePackageConfigHelpers)
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/gantry")
 
-install(TARGETS gantry EXPORT gantry_targets LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}"
-  ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+install(TARGETS gantry EXPORT gantry_targets
+  LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT gantry_runtime NAMELINK_COMPONENT gantry_dev
+  ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT gantry_dev)
 if(TARGET gantry_command)
-  install(TARGETS gantry_command RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+  install(TARGETS gantry_command RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT gantry_tools)
 endif()
-install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/gantry" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
-  FILES_MATCHING PATTERN "*.h")
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/gantry" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" COMPONENT gantry_dev
+  FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
 
-install(EXPORT gantry_targets NAMESPACE gantry:: DESTINATION "${package_dir}")
+install(EXPORT gantry_targets NAMESPACE gantry:: DESTINATION "${package_dir}" COMPONENT gantry_dev)
 # What a static library needs, for those who link it.
 get_property(find_used GLOBAL PROPERTY GANTRY_FIND_USED)
 get_property(used GLOBAL PROPERTY GANTRY_USED)
@@ -25,7 +27,7 @@ if(library_type STREQUAL "STATIC")
   list(TRANSFORM libraries_used PREPEND " -l" OUTPUT_VARIABLE pc_libraries)
   list(JOIN pc_libraries "" pc_libraries)
   set(pc_libraries " -Wl,-lc${pc_libraries} -lm -pthread -ldl") # libc first, see heap/CMakeLists.txt
-  install(FILES "${PROJECT_SOURCE_DIR}/cmake/GantryFind.cmake" DESTINATION "${package_dir}")
+  install(FILES "${PROJECT_SOURCE_DIR}/cmake/GantryFind.cmake" DESTINATION "${package_dir}" COMPONENT gantry_dev)
 endif()
 configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/gantry-config.cmake.in"
   "${PROJECT_BINARY_DIR}/install/gantry-config.cmake" INSTALL_DESTINATION "${package_dir}")
@@ -33,19 +35,19 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/install/gantry-config-ve
   COMPATIBILITY SameMinorVersion)
 install(FILES "${PROJECT_BINARY_DIR}/install/gantry-config.cmake"
   "${PROJECT_BINARY_DIR}/install/gantry-config-version.cmake"
-  "${PROJECT_SOURCE_DIR}/cmake/GantryKernels.cmake" DESTINATION "${package_dir}")
+  "${PROJECT_SOURCE_DIR}/cmake/GantryKernels.cmake" DESTINATION "${package_dir}" COMPONENT gantry_dev)
 
 # The prefix is found from the .pc file's own place, so that the tree may be moved.
 file(RELATIVE_PATH prefix_from_pc "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
 configure_file("${PROJECT_SOURCE_DIR}/cmake/gantry.pc.in" "${PROJECT_BINARY_DIR}/install/gantry.pc" @ONLY)
-install(FILES "${PROJECT_BINARY_DIR}/install/gantry.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+install(FILES "${PROJECT_BINARY_DIR}/install/gantry.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig" COMPONENT gantry_dev)
 # Documents and the samples' sources.
 file(RELATIVE_PATH headers_from_documents "/${CMAKE_INSTALL_DOCDIR}" "/${CMAKE_INSTALL_INCLUDEDIR}")
 install(CODE "set(GANTRY_SOURCES \"${PROJECT_SOURCE_DIR}\")
   set(GANTRY_HEADERS \"${headers_from_documents}\")
   set(GANTRY_SCRATCH \"${PROJECT_BINARY_DIR}/install/documents\")
-  set(GANTRY_DOCUMENTS \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DOCDIR}\")")
-install(SCRIPT "${PROJECT_SOURCE_DIR}/cmake/InstallDocuments.cmake")
+  set(GANTRY_DOCUMENTS \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DOCDIR}\")" COMPONENT gantry_doc)
+install(SCRIPT "${PROJECT_SOURCE_DIR}/cmake/InstallDocuments.cmake" COMPONENT gantry_doc)
 
 if(NOT PROJECT_IS_TOP_LEVEL) # what is packed is the other project then
   return()
@@ -55,28 +57,66 @@ set(CPACK_GENERATOR DEB)
 set(CPACK_PROJECT_CONFIG_FILE "${PROJECT_SOURCE_DIR}/cmake/CheckPackaging.cmake")
 set(CPACK_PACKAGE_NAME gantry)
 set(CPACK_PACKAGE_VENDOR "The Gantry maintainers")
-if(NOT CPACK_PACKAGE_CONTACT) # name <address> of who makes the package, for those who pass it on
-  set(CPACK_PACKAGE_CONTACT "The Gantry maintainers")
+if(NOT CPACK_PACKAGE_CONTACT) # name <address> of who makes the packages, for those who pass them on
+  set(CPACK_PACKAGE_CONTACT "The Gantry maintainers <maintainers@gantry.invalid>")
 endif()
-set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "Task graphs of CPU and GPU work, packed onto a CUDA device")
-set(CPACK_DEBIAN_PACKAGE_DESCRIPTION "A C library that turns graphs of CPU and GPU tasks into well-packed work
-for a CUDA device, with a heap of device and page-locked memory, partitions
-of the device and recordings of what ran when; the command gantry, an
-emulated CUDA driver for machines without a device, and what programs are
-built with.")
 set(CPACK_PACKAGE_VERSION "${PROJECT_VERSION}")
 set(CPACK_PACKAGING_INSTALL_PREFIX "/usr")
 set(CPACK_STRIP_FILES ON)
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_COMPONENTS_GROUPING IGNORE) # each component is a package
+set(CPACK_COMPONENTS_ALL gantry_dev gantry_doc)
+if(library_type STREQUAL "SHARED")
+  list(PREPEND CPACK_COMPONENTS_ALL gantry_runtime)
+endif()
+if(TARGET gantry_command)
+  list(APPEND CPACK_COMPONENTS_ALL gantry_tools)
+endif()
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
-set(CPACK_DEBIAN_PACKAGE_SECTION libs)
-set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_RELEASE 1)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS "${PROJECT_BINARY_DIR}")
-set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON) # packages of programs depend on this very version
-set(CPACK_DEBIAN_PACKAGE_SUGGESTS "clang")
+set(full_version "${PROJECT_VERSION}-${CPACK_DEBIAN_PACKAGE_RELEASE}")
+
+# gantry_package(<component> <package> <section> <summary> <description> [DEPENDS ...] [SUGGESTS ...])
+macro(gantry_package component package section summary description)
+  cmake_parse_arguments(arg "" "" "DEPENDS;SUGGESTS" ${ARGN})
+  string(TOUPPER "${component}" upper)
+  set(CPACK_DEBIAN_${upper}_PACKAGE_NAME "${package}")
+  set(CPACK_DEBIAN_${upper}_PACKAGE_SECTION "${section}")
+  set(CPACK_COMPONENT_${upper}_DESCRIPTION "${summary}\n${description}")
+  list(JOIN arg_DEPENDS ", " CPACK_DEBIAN_${upper}_PACKAGE_DEPENDS)
+  list(JOIN arg_SUGGESTS ", " CPACK_DEBIAN_${upper}_PACKAGE_SUGGESTS)
+endmacro()
+set(about "Gantry turns graphs of CPU and GPU tasks into well-packed work for a CUDA
+device, with a heap of device and page-locked memory, partitions of the
+device, and recordings of what ran when.
+.
+")
+gantry_package(gantry_runtime libgantry0 libs "task graphs of CPU and GPU work on a CUDA device"
+  "${about}This package has the library, and an emulated CUDA driver for machines
+without a device." SUGGESTS gantry-tools)
+gantry_package(gantry_dev libgantry-dev libdevel "task graphs of CPU and GPU work - development files"
+  "${about}This package has what programs are built with: headers, and files for CMake
+and pkg-config." DEPENDS "libgantry0 (= ${full_version})" SUGGESTS clang cmake gantry-doc)
+gantry_package(gantry_tools gantry-tools utils "task graphs of CPU and GPU work - command"
+  "${about}This package has the command gantry, which shows devices, reads recordings,
+runs samples and measures." DEPENDS "libgantry0 (= ${full_version})" SUGGESTS gantry-doc)
+gantry_package(gantry_doc gantry-doc doc "task graphs of CPU and GPU work - documents"
+  "${about}This package has the documents, and the sources of the samples.")
+set(CPACK_DEBIAN_GANTRY_DOC_PACKAGE_ARCHITECTURE all)
+set(CPACK_DEBIAN_GANTRY_RUNTIME_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_GANTRY_TOOLS_PACKAGE_SHLIBDEPS ON)
+# Packages of programs depend on this very version.
+set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
+file(WRITE "${PROJECT_BINARY_DIR}/install/triggers" "activate-noawait ldconfig\n")
+set(CPACK_DEBIAN_GANTRY_RUNTIME_PACKAGE_CONTROL_EXTRA "${PROJECT_BINARY_DIR}/install/triggers")
+
+# For cmake/DebianFiles.cmake.
+set(CPACK_GANTRY_PACKAGES "gantry_runtime=libgantry0;gantry_dev=libgantry-dev;gantry_tools=gantry-tools;gantry_doc=gantry-doc")
+set(CPACK_GANTRY_SOURCES "${PROJECT_SOURCE_DIR}")
+set(CPACK_GANTRY_FULL_VERSION "${full_version}")
+set(CPACK_GANTRY_BINDIR "${CMAKE_INSTALL_BINDIR}")
 set(CPACK_GANTRY_DOCDIR "${CMAKE_INSTALL_DOCDIR}")
 set(CPACK_GANTRY_MANDIR "${CMAKE_INSTALL_MANDIR}")
-if(TARGET gantry_sample_image_pipeline)
-  set(CPACK_GANTRY_PHOTO_SOURCES "${PROJECT_SOURCE_DIR}/samples/image_pipeline/data/SOURCES.md")
-endif()
 set(CPACK_PRE_BUILD_SCRIPTS "${PROJECT_SOURCE_DIR}/cmake/DebianFiles.cmake")
 include(CPack)

@@ -30,7 +30,7 @@
 #endif
 
 #define GANTRY_VERSION_MAJOR 0
-#define GANTRY_VERSION_MINOR 1
+#define GANTRY_VERSION_MINOR 2
 #define GANTRY_VERSION_PATCH 0
 
 GANTRY_BEGIN_DECLS
@@ -80,7 +80,7 @@ GANTRY_API const char *gantry_last_error(void);
 /** The CUresult behind gantry_last_error(), 0 when the cause was not a driver call. */
 GANTRY_API int gantry_last_native_error(void);
 
-/** "0.1.0"; static. */
+/** "0.2.0"; static. */
 GANTRY_API const char *gantry_version(void);
 
 /** Log levels: an error is something the caller is told of by a status as well; a warning is
