@@ -37,7 +37,7 @@ void gy_gd_place(struct gantry_dispatcher *d, struct gy_round *round, gantry_tas
 static GY_INLINE void take_in(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task)
 {
     if (__builtin_expect(!gy_task_is_gpu(task), 0)) { /* a sync point, see gy_task_is_awaited() */
-        gy_task_release_owing(task, GANTRY_OK, &d->debt);
+        gy_task_release(task, GANTRY_OK, &d->debt);
     } else if (gy_gates_admit(d, round, task)) {
         place(d, round, task);
     }

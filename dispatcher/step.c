@@ -82,7 +82,7 @@ static GY_INLINE void finish(struct gantry_dispatcher *d, struct gy_round *round
         gy_gd_count_phase(d, round);
     }
     gy_context_subject = NULL;
-    gy_task_release_owing(task, result, &d->debt);
+    gy_task_release(task, result, &d->debt);
 }
 
 static GY_COLD gantry_status failed_by_callback(struct gantry_dispatcher *d, const gantry_task *task)

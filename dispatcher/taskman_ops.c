@@ -109,13 +109,13 @@ static uint32_t partition_number(gantry_dispatcher *d, const gantry_partition *p
     return partition->owner == d->config.partitions ? partition->info.index + 1 : 0;
 }
 
-static void carry(gantry_dispatcher *d, gantry_task *predecessor, gantry_task *successor)
+static void merge_deps(gantry_dispatcher *d, gantry_task *predecessor, gantry_task *successor)
 {
     gy_trail_merge(&d->trails, &gy_task_gpu(successor)->trail,
                    atomic_load_explicit(&gy_task_gpu(predecessor)->trail, memory_order_acquire));
 }
 
-static void drop(gantry_dispatcher *d, gantry_task *task)
+static void drop_deps(gantry_dispatcher *d, gantry_task *task)
 {
     /* Whoever releases a task is the only one left who looks at its trail. */
     gy_trail_drop(&d->trails, atomic_load_explicit(&gy_task_gpu(task)->trail, memory_order_acquire));
@@ -205,27 +205,25 @@ static void detach(gantry_dispatcher *d)
 const struct gy_gpu_ops gy_dispatcher_ops = {
     .attach = attach,
     .detach = detach,
-    .order_open = order_open,
-    .order_close = gy_step_order_close,
     .step_begin = step_begin,
     .step_end = step_end,
-    .step_announced = step_announced,
-    .step_begun = step_begun,
     .submit = submit,
-    .partition_number = partition_number,
-    .carry = carry,
-    .when_done = gy_when_done,
-    .is_unawaited = gy_is_unawaited,
-    .drop = drop,
-    .plan = make_plan,
+    .merge_deps = merge_deps,
+    .drop_deps = drop_deps,
     .adopt_failure = adopt_failure,
-    .memory_open = memory_open,
-    .memory_close = memory_close,
-    .memory_begin = memory_begin,
-    .memory_end = memory_end,
-    .quiet = quiet,
-    .cancelled = cancelled,
-    .share_open = share_open,
-    .share_close = share_close,
-    .share_usage = share_usage,
+    .plan = make_plan,
+    .order = {.open = order_open,
+              .close = gy_step_order_close,
+              .when_done = gy_when_done,
+              .is_unawaited = gy_is_unawaited},
+    .memory = {.open = memory_open,
+               .close = memory_close,
+               .begin = memory_begin,
+               .end = memory_end,
+               .quiet = quiet},
+    .share = {.open = share_open,
+              .close = share_close,
+              .usage = share_usage,
+              .partition_number = partition_number},
+    .hints = {.step_announced = step_announced, .step_begun = step_begun, .cancelled = cancelled},
 };

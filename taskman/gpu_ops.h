@@ -25,26 +25,12 @@ struct gy_gpu_plan {
     uint64_t run; /* of all tasks, counted by taskman/; immutable while running */
 };
 
-struct gy_gpu_ops {
-    /* A manager that uses the dispatcher is created / destroyed: in between the dispatcher does not go. */
-    void (*attach)(gantry_dispatcher *self);
-    void (*detach)(gantry_dispatcher *self);
-
+/* The order of steps on the GPU, and of CPU tasks behind it. */
+struct gy_gpu_order_ops {
     /* A manager whose steps are ordered on the GPU is created / destroyed.  NULL: out of host memory.  May
      * be NULL, both: there is no such order. */
-    struct gy_gpu_order *(*order_open)(gantry_dispatcher *self);
-    void (*order_close)(struct gy_gpu_order *order);
-
-    /* A manager's step begins / ends; counted.  begin fails (GANTRY_ERR_DEVICE_LOST, cause adopted) when
-     * the dispatcher can do no more work; end is not called then. */
-    gantry_status (*step_begin)(gantry_dispatcher *self);
-    void (*step_end)(gantry_dispatcher *self);
-
-    /* Hints about who should be awake, both may be NULL.  announced: the first GPU task of a step that is
-     * being built was submitted; under the manager's lock.  begun: a step's first tasks have been handed out;
-     * in so many ns CPU tasks that wait for the GPU are likely to become ready, 0: that is not known. */
-    void (*step_announced)(gantry_dispatcher *self);
-    uint64_t (*step_begun)(gantry_dispatcher *self);
+    struct gy_gpu_order *(*open)(gantry_dispatcher *self);
+    void (*close)(struct gy_gpu_order *order);
 
     /* `predecessor` was released, and `successor` starts when the GPU has passed everything in `trail`, which
      * is not 0: takes over a reference on `successor`, and gives it back then.  False: it was passed already,
@@ -52,6 +38,60 @@ struct gy_gpu_ops {
      * tasks and the sync points that it was handed. */
     bool (*when_done)(gantry_dispatcher *self, const gantry_task *predecessor, uint64_t trail,
                       gantry_task *successor);
+
+    /* The trail of a CPU task that is about to run has positions, and the host has seen none of them pass.
+     * Any thread.  May be NULL. */
+    bool (*is_unawaited)(gantry_dispatcher *self, uint64_t trail);
+};
+
+/* Memory that tasks declare to need. */
+struct gy_gpu_memory_ops {
+    /* Declare `bytes` by memory kind for tasks of `manager`.  NULL: out of host memory. */
+    struct gy_gpu_memory *(*open)(gantry_dispatcher *self, gantry_taskman *manager, const uint64_t *bytes);
+    /* No task names it any more. */
+    void (*close)(gantry_dispatcher *self, struct gy_gpu_memory *memory);
+    /* One more task that names it will be released / was released.  Any thread. */
+    void (*begin)(gantry_dispatcher *self, struct gy_gpu_memory *memory);
+    void (*end)(gantry_dispatcher *self, struct gy_gpu_memory *memory);
+    /* A manager of which tasks are held back for memory has nothing running, as it seems:
+     * gy_taskman_waits_for_memory() knows.  Any thread, under the pool's lock. */
+    void (*quiet)(gantry_dispatcher *self);
+};
+
+/* A manager's part of the GPU.  May be NULL, all of them: there are neither bounds nor partitions. */
+struct gy_gpu_share_ops {
+    /* A manager's bound on GPU time; NULL comes out when `share` is none.  close: none of its tasks is left.
+     * @retval GANTRY_ERR_INVALID_ARGUMENT, GANTRY_ERR_UNSUPPORTED, GANTRY_ERR_OUT_OF_HOST_MEMORY, … */
+    gantry_status (*open)(gantry_dispatcher *self, const gantry_share *share, struct gy_gpu_share **out);
+    void (*close)(struct gy_gpu_share *share);
+    void (*usage)(struct gy_gpu_share *share, gantry_share_usage *out);
+
+    /* 1 and up; 0: not a partition of this dispatcher's context. */
+    uint32_t (*partition_number)(gantry_dispatcher *self, const gantry_partition *partition);
+};
+
+/* What the dispatcher may like to know early.  May be NULL, all of them. */
+struct gy_gpu_hints {
+    /* Who should be awake.  announced: the first GPU task of a step that is being built was submitted; under
+     * the manager's lock.  begun: a step's first tasks have been handed out; in so many ns CPU tasks that
+     * wait for the GPU are likely to become ready, 0: that is not known. */
+    void (*step_announced)(gantry_dispatcher *self);
+    uint64_t (*step_begun)(gantry_dispatcher *self);
+    /* The run of a manager was cancelled: what is held back of its tasks shall be released, or, where it has
+     * begun, go on.  Any thread, any number of times. */
+    void (*cancelled)(gantry_dispatcher *self);
+};
+
+/* Every dispatcher has the functions of this table itself; those below belong to what it may have beside. */
+struct gy_gpu_ops {
+    /* A manager that uses the dispatcher is created / destroyed: in between the dispatcher does not go. */
+    void (*attach)(gantry_dispatcher *self);
+    void (*detach)(gantry_dispatcher *self);
+
+    /* A manager's step begins / ends; counted.  begin fails (GANTRY_ERR_DEVICE_LOST, cause adopted) when
+     * the dispatcher can do no more work; end is not called then. */
+    gantry_status (*step_begin)(gantry_dispatcher *self);
+    void (*step_end)(gantry_dispatcher *self);
 
     /* Take ready GPU tasks, and sync points at whose end `when_done` has to be called: a list linked through
      * gy_task_gpu.next, in order.  Never fails and never calls back on this stack: each task is released
@@ -62,49 +102,24 @@ struct gy_gpu_ops {
      * `successor` must come after.  Called when the predecessor's trail is not 0, before the successor's
      * reference is removed; several predecessors of one successor may call at once.  Not called for a plain
      * trail (see struct gy_task_gpu) when the successor has none yet: that is copied. */
-    void (*carry)(gantry_dispatcher *self, gantry_task *predecessor, gantry_task *successor);
+    void (*merge_deps)(gantry_dispatcher *self, gantry_task *predecessor, gantry_task *successor);
 
-    /* The trail of a CPU task that is about to run has positions, and the host has seen none of them pass.
-     * Any thread.  May be NULL. */
-    bool (*is_unawaited)(gantry_dispatcher *self, uint64_t trail);
-
-    /* The task was released and all its dependents have been told: its trail is no longer needed.
+    /* The task was released and all its successors have been notified: its trail is no longer needed.
      * Called only when the trail is neither 0 nor plain. */
-    void (*drop)(gantry_dispatcher *self, gantry_task *task);
+    void (*drop_deps)(gantry_dispatcher *self, gantry_task *task);
 
     /* GANTRY_OK, or GANTRY_ERR_DEVICE_LOST with the first cause as the calling thread's last error. */
     gantry_status (*adopt_failure)(gantry_dispatcher *self);
-
-    /* Declare `bytes` by memory kind for tasks of `manager`.  NULL: out of host memory. */
-    struct gy_gpu_memory *(*memory_open)(gantry_dispatcher *self, gantry_taskman *manager,
-                                         const uint64_t *bytes);
-    /* No task names it any more. */
-    void (*memory_close)(gantry_dispatcher *self, struct gy_gpu_memory *memory);
-    /* One more task that names it will be released / was released.  Any thread. */
-    void (*memory_begin)(gantry_dispatcher *self, struct gy_gpu_memory *memory);
-    void (*memory_end)(gantry_dispatcher *self, struct gy_gpu_memory *memory);
-    /* A manager of which tasks are held back for memory has nothing running, as it seems:
-     * gy_taskman_waits_for_memory() knows.  Any thread, under the pool's lock. */
-    void (*quiet)(gantry_dispatcher *self);
-    /* The run of a manager was cancelled: what is held back of its tasks shall be released, or, where it has
-     * begun, go on.  Any thread, any number of times.  May be NULL. */
-    void (*cancelled)(gantry_dispatcher *self);
-
-    /* A manager's bound on GPU time; NULL comes out when `share` is none.  close: none of its tasks is left.
-     * May be NULL, all three: there are none.
-     * @retval GANTRY_ERR_INVALID_ARGUMENT, GANTRY_ERR_UNSUPPORTED, GANTRY_ERR_OUT_OF_HOST_MEMORY, … */
-    gantry_status (*share_open)(gantry_dispatcher *self, const gantry_share *share,
-                                struct gy_gpu_share **out);
-    void (*share_close)(struct gy_gpu_share *share);
-    void (*share_usage)(struct gy_gpu_share *share, gantry_share_usage *out);
-
-    /* 1 and up; 0: not a partition of this dispatcher's context.  May be NULL: there are none. */
-    uint32_t (*partition_number)(gantry_dispatcher *self, const gantry_partition *partition);
 
     /* A graph with stable tasks is being frozen: `out` is what the dispatcher remembers of it, or NULL. Under
      * the manager's lock; the edges are final, the references not armed yet.
      * @retval GANTRY_ERR_OUT_OF_HOST_MEMORY */
     gantry_status (*plan)(gantry_dispatcher *self, gantry_taskman *manager, struct gy_gpu_plan **out);
+
+    struct gy_gpu_order_ops order;
+    struct gy_gpu_memory_ops memory;
+    struct gy_gpu_share_ops share;
+    struct gy_gpu_hints hints;
 };
 
 /* The first member of struct gantry_dispatcher. */
@@ -146,20 +161,20 @@ uint64_t gy_task_expect_flow(gantry_task *task);
 /* The number for the CPU task that the calling thread is releasing; 0: none, or it ran unrecorded. */
 uint64_t gy_task_releasing_flow(void);
 
-/* End of a task: tells its dependents (carry, failure, reference), hands those that became ready to their
- * dispatchers (GPU ones in one list), calls the release callback, counts it off its manager.  The task
- * may be gone when this returns.  `result` GANTRY_OK, or why it failed; for a failure with a cause the
- * calling thread's last error is kept as the manager's first failure. */
-void gy_task_release(gantry_task *task, gantry_status result);
-
-/* The same for a thread that releases many tasks in a row: it keeps in mind what it has to count off
- * managers, and does so now and then, at the latest when another manager's task is released or it is told to
- * settle.  That must be before it waits for anything: until then nobody hears that a step is over. */
+/* A thread that releases many tasks in a row keeps in mind what it has to count off managers, and does so now
+ * and then, at the latest when another manager's task is released or it is told to settle.  That must be
+ * before it waits for anything: until then nobody hears that a step is over. */
 struct gy_gpu_debt {
     gantry_taskman *manager; /* NULL: nothing is owed */
     uint64_t owed, owed_odd;
 };
-void gy_task_release_owing(gantry_task *task, gantry_status result, struct gy_gpu_debt *debt);
+
+/* End of a task: notifies its successors (GPU positions, failure, reference), hands those that became ready
+ * to their dispatchers (GPU ones in one list), calls the release callback, and owes its manager that it is
+ * counted off.  The task may be gone when this returns.  `result` GANTRY_OK, or why it failed; for a failure
+ * with a cause the calling thread's last error is kept as the manager's first failure. */
+void gy_task_release(gantry_task *task, gantry_status result, struct gy_gpu_debt *debt);
+
 void gy_gpu_debt_pay(struct gy_gpu_debt *debt);
 static inline void gy_gpu_debt_settle(struct gy_gpu_debt *debt)
 {

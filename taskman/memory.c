@@ -47,7 +47,7 @@ gantry_status gantry_taskman_declare_memory(gantry_taskman *manager,
     if (manager->gpu == NULL) {
         return GY_FAIL(GANTRY_ERR_UNSUPPORTED, "task memory: the task manager has no GPU dispatcher");
     }
-    struct gy_gpu_memory *memory = manager->gpu_ops->memory_open(manager->gpu, manager, bytes);
+    struct gy_gpu_memory *memory = manager->gpu_ops->memory.open(manager->gpu, manager, bytes);
     if (memory == NULL) {
         return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "task memory: no host memory to declare it");
     }
@@ -60,7 +60,7 @@ gantry_status gantry_taskman_declare_memory(gantry_taskman *manager,
     }
     gy_fast_lock_give(&manager->lock);
     if (status != GANTRY_OK) {
-        manager->gpu_ops->memory_close(manager->gpu, memory);
+        manager->gpu_ops->memory.close(manager->gpu, memory);
         return status;
     }
     *out = number;
@@ -79,7 +79,7 @@ void gy_taskman_name_memory(gantry_taskman *manager, gantry_task *task, uint32_t
 void gy_taskman_begin_memory(gantry_taskman *manager, gantry_task *task)
 {
     if ((task->traits & GY_TRAIT_MEMORY) != 0) {
-        manager->gpu_ops->memory_begin(manager->gpu, manager->memories[task->memory - 1]);
+        manager->gpu_ops->memory.begin(manager->gpu, manager->memories[task->memory - 1]);
     }
 }
 
@@ -100,7 +100,7 @@ void gy_taskman_begin_all_memory(gantry_taskman *manager)
 void gy_taskman_close_memory(gantry_taskman *manager)
 {
     for (uint32_t i = 0; i < manager->memory_count; i++) {
-        manager->gpu_ops->memory_close(manager->gpu, manager->memories[i]);
+        manager->gpu_ops->memory.close(manager->gpu, manager->memories[i]);
     }
     gy_free(manager->memories);
     manager->memories = NULL;
@@ -122,7 +122,7 @@ struct gy_gpu_memory *gy_task_find_memory(const gantry_task *task)
 void gy_taskman_end_memory(gantry_task *task)
 {
     gantry_taskman *manager = gy_task_manager(task);
-    manager->gpu_ops->memory_end(manager->gpu, gy_task_find_memory(task));
+    manager->gpu_ops->memory.end(manager->gpu, gy_task_find_memory(task));
 }
 
 /* Counted before the step may be quiet: whoever makes it quiet looks there. */
@@ -151,6 +151,6 @@ void gy_owner_fell_quiet(struct gy_task_owner *owner)
 {
     gantry_taskman *manager = (gantry_taskman *)(void *)owner;
     if (atomic_load(&manager->held_back) != 0) {
-        manager->gpu_ops->quiet(manager->gpu);
+        manager->gpu_ops->memory.quiet(manager->gpu);
     }
 }

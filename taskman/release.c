@@ -331,9 +331,11 @@ static GY_RARE void end_odd(gantry_taskman *manager, uint64_t less, struct gy_wo
     }
 }
 
-/* `self`: the worker that the calling thread is in the manager's pool, or NULL; then it may have a `debt`. */
-static GY_INLINE void release_inline(gantry_task *task, gantry_status result, struct gy_ready *ready,
-                                     struct gy_worker *self, struct gy_gpu_debt *debt)
+/* Path of a task, step 8 of 8: it has ended, its successors hear of it.
+ *
+ * `self`: the worker that the calling thread is in the manager's pool, or NULL; then it may have a `debt`. */
+static GY_INLINE void release_task(gantry_task *task, gantry_status result, struct gy_ready *ready,
+                                   struct gy_worker *self, struct gy_gpu_debt *debt)
 {
     gantry_taskman *manager = gy_task_manager(task);
     unsigned flags = atomic_load_explicit(&task->flags, memory_order_relaxed);
@@ -375,7 +377,7 @@ static GY_INLINE void release_inline(gantry_task *task, gantry_status result, st
 static void release_one(gantry_task *task, gantry_status result, struct gy_ready *ready,
                         struct gy_worker *self)
 {
-    release_inline(task, result, ready, self, NULL);
+    release_task(task, result, ready, self, NULL);
 }
 
 static void resolve(struct gy_ready *ready, struct gy_worker *self)
@@ -394,25 +396,12 @@ void gy_ready_dispatch(struct gy_task_owner *owner, struct gy_ready *ready)
     }
 }
 
-/* Path of a task, step 8 of 8: it has ended, its dependents hear of it. */
-void gy_task_release(gantry_task *task, gantry_status result)
-{
-    gantry_cpu_dispatcher *pool = task->owner->pool;
-    struct gy_worker *self = gy_worker_is_of(pool) ? gy_worker_current : NULL;
-    struct gy_ready ready;
-    gy_ready_init(&ready);
-    gy_pool_enter(pool);
-    release_one(task, result, &ready, self);
-    resolve(&ready, self);
-    gy_pool_leave(pool);
-}
-
-void gy_task_release_owing(gantry_task *task, gantry_status result, struct gy_gpu_debt *debt)
+void gy_task_release(gantry_task *task, gantry_status result, struct gy_gpu_debt *debt)
 {
     gantry_taskman *manager = gy_task_manager(task);
     struct gy_ready ready;
     gy_ready_init(&ready);
-    release_inline(task, result, &ready, NULL, debt);
+    release_task(task, result, &ready, NULL, debt);
     if (ready.resolve.first != NULL) {
         gantry_cpu_dispatcher *pool =
             manager->as_owner.pool; /* there is more to end, so the manager is there */
@@ -460,7 +449,7 @@ static GY_INLINE void end_body(struct gy_worker *self, gantry_task *task, gantry
     struct gy_ready ready;
     gy_ready_init(&ready);
     self->activity = GY_RELEASING;
-    release_inline(task, result, &ready, self, NULL);
+    release_task(task, result, &ready, self, NULL);
     if (ready.resolve.first != NULL) {
         resolve(&ready, self);
     }

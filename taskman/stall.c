@@ -73,7 +73,7 @@ bool gy_taskman_is_stalled(gantry_taskman *manager, bool is_stopping)
     manager->is_awaited = has_held_back;
     gy_fast_lock_give(&manager->lock);
     if (has_held_back) {
-        manager->gpu_ops->quiet(manager->gpu); /* it knows whether others can go on */
+        manager->gpu_ops->memory.quiet(manager->gpu); /* it knows whether others can go on */
     }
     return is_stalled;
 }

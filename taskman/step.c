@@ -126,8 +126,8 @@ static struct gy_worker *hand_out(gantry_taskman *manager, struct starter *start
     if (starter->job.left == 0) {
         gy_taskman_count_off(manager, GY_WORK_ACTIVE);
     }
-    uint64_t soon_ns = manager->gpu != NULL && manager->gpu_ops->step_begun != NULL
-                           ? manager->gpu_ops->step_begun(manager->gpu)
+    uint64_t soon_ns = manager->gpu != NULL && manager->gpu_ops->hints.step_begun != NULL
+                           ? manager->gpu_ops->hints.step_begun(manager->gpu)
                            : 0;
     if (soon_ns != 0) {
         gy_pool_expect(pool, soon_ns);
@@ -463,8 +463,8 @@ gantry_status gantry_taskman_cancel(gantry_taskman *manager)
         atomic_store(&manager->as_owner.cancelled, 1);
     }
     gy_fast_lock_give(&manager->lock);
-    if (is_running && manager->gpu != NULL && manager->gpu_ops->cancelled != NULL) {
-        manager->gpu_ops->cancelled(manager->gpu);
+    if (is_running && manager->gpu != NULL && manager->gpu_ops->hints.cancelled != NULL) {
+        manager->gpu_ops->hints.cancelled(manager->gpu);
     }
     return is_running ? GANTRY_OK
                       : GY_FAIL(GANTRY_ERR_STATE, "cancel: the task manager is %s",

@@ -4,12 +4,12 @@
 
 void gy_task_merge_more_deps(gantry_task *task, gantry_task *successor)
 {
-    gy_task_manager(task)->gpu_ops->carry(gy_task_manager(task)->gpu, task, successor);
+    gy_task_manager(task)->gpu_ops->merge_deps(gy_task_manager(task)->gpu, task, successor);
 }
 
 void gy_task_drop_more_deps(gantry_task *task)
 {
-    gy_task_manager(task)->gpu_ops->drop(gy_task_manager(task)->gpu, task);
+    gy_task_manager(task)->gpu_ops->drop_deps(gy_task_manager(task)->gpu, task);
 }
 
 /* The task has failed: so will its dependent. */
@@ -29,7 +29,7 @@ bool gy_task_notify_when_done(gantry_task *task, uint64_t trail, gantry_task *su
     uint64_t is_frozen = gy_task_has(successor, GY_TASK_FROZEN);
     atomic_fetch_add(&manager->as_owner.work, GY_WORK_ACTIVE);
     atomic_fetch_add(&manager->frozen_held, is_frozen);
-    if (manager->gpu_ops->when_done(manager->gpu, task, trail, successor)) {
+    if (manager->gpu_ops->order.when_done(manager->gpu, task, trail, successor)) {
         return true;
     }
     atomic_fetch_sub(&manager->frozen_held, is_frozen);

@@ -27,19 +27,19 @@
 
 static gantry_status open_share(gantry_taskman *manager, const gantry_share *share)
 {
-    if (manager->gpu_ops == NULL || manager->gpu_ops->share_open == NULL) {
+    if (manager->gpu_ops == NULL || manager->gpu_ops->share.open == NULL) {
         return GY_FAIL(GANTRY_ERR_UNSUPPORTED,
                        "task manager: a share of GPU time, but it has no GPU dispatcher");
     }
-    return manager->gpu_ops->share_open(manager->gpu, share, &manager->gpu_share);
+    return manager->gpu_ops->share.open(manager->gpu, share, &manager->gpu_share);
 }
 
 static gantry_status open_order(gantry_taskman *manager)
 {
-    if (manager->gpu_ops == NULL || manager->gpu_ops->order_open == NULL) {
+    if (manager->gpu_ops == NULL || manager->gpu_ops->order.open == NULL) {
         return GANTRY_OK;
     }
-    manager->gpu_order = manager->gpu_ops->order_open(manager->gpu);
+    manager->gpu_order = manager->gpu_ops->order.open(manager->gpu);
     return manager->gpu_order != NULL
                ? GANTRY_OK
                : GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "task manager: no memory for the order of its steps");
@@ -110,10 +110,10 @@ static gantry_status import_options(gantry_taskman *manager, const gantry_taskma
 static void leave_dispatcher(gantry_taskman *manager)
 {
     if (manager->gpu_share != NULL) {
-        manager->gpu_ops->share_close(manager->gpu_share);
+        manager->gpu_ops->share.close(manager->gpu_share);
     }
     if (manager->gpu_order != NULL) {
-        manager->gpu_ops->order_close(manager->gpu_order);
+        manager->gpu_ops->order.close(manager->gpu_order);
     }
     if (manager->gpu_ops != NULL) {
         manager->gpu_ops->detach(manager->gpu);
@@ -182,7 +182,7 @@ gantry_status gantry_taskman_get_usage(gantry_taskman *manager, gantry_share_usa
         return GY_FAIL(GANTRY_ERR_NOT_FOUND, "gantry_taskman_get_usage: the task manager has no share");
     }
     gantry_share_usage usage;
-    manager->gpu_ops->share_usage(manager->gpu_share, &usage);
+    manager->gpu_ops->share.usage(manager->gpu_share, &usage);
     return gy_stats_export(out, &usage, sizeof(usage), "gantry_taskman_get_usage");
 }
 

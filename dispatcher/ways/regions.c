@@ -72,7 +72,7 @@ void gy_region_release(struct gantry_dispatcher *d, struct gy_region *region, ga
     atomic_store_explicit(&gpu->trail, region->position, memory_order_release);
     gy_gd_count(&d->counters.tasks, 1);
     gy_gd_count(&d->counters.tasks_failed, region->result != GANTRY_OK);
-    gy_task_release_owing(task, region->result, &d->debt);
+    gy_task_release(task, region->result, &d->debt);
 }
 
 /* ---- recorded -------------------------------------------------------------------------------- */

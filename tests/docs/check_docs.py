@@ -59,6 +59,22 @@ class Documents(unittest.TestCase):
         run = subprocess.run([sys.executable, SOURCE / "tools/file_table.py", "--check", SOURCE], capture_output=True, text=True)
         self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
 
+    def test_the_path_of_a_task_is_marked_in_the_code(self):
+        """Each step names a function, in a file, above which the mark of that step stands."""
+        document = text("docs/path-of-a-task.md")
+        steps = {int(step): body for step, body in re.findall(r"(?ms)^(\d)\. (.*?)(?=^\d\. |^\S)", document)}
+        self.assertEqual(sorted(steps), list(range(1, 9)))
+        marks = {}
+        for room in ("taskman", "dispatcher"):
+            for path in (SOURCE / room).glob("**/*.[ch]"):
+                for step, rest in re.findall(r"(?s)/\* Path of a task, step (\d) of 8:.*?\*/\n(.*?\{)", path.read_text()):
+                    self.assertNotIn(int(step), marks)
+                    marks[int(step)] = (re.search(r"(\w+)\(", rest)[1], path.relative_to(SOURCE).as_posix())
+        for step, body in steps.items():
+            function, path = marks[step]
+            self.assertRegex(body, rf"`{function}\(\)`")
+            self.assertIn(f"`{path}`", body)
+
     def test_environment_lists_every_variable_that_is_read(self):
         rooms = ["base", "driver", "heap", "profile", "partition", "copykernel", "taskman", "dispatcher", "context"]
         read = set()

@@ -115,8 +115,8 @@ static const struct gy_gpu_ops fake_ops = {.attach = fake_ignore,
                                            .step_begin = fake_step_begin,
                                            .step_end = fake_step_end,
                                            .submit = fake_submit,
-                                           .carry = fake_carry,
-                                           .drop = fake_drop,
+                                           .merge_deps = fake_carry,
+                                           .drop_deps = fake_drop,
                                            .adopt_failure = fake_adopt_failure};
 
 static inline gantry_task *fake_take(struct fake *fake)
@@ -133,18 +133,26 @@ static inline gantry_task *fake_take(struct fake *fake)
     return task;
 }
 
+/* The end of one task, counted off at once. */
+static inline void release_task(gantry_task *task, gantry_status result)
+{
+    struct gy_gpu_debt debt = {0};
+    gy_task_release(task, result, &debt);
+    gy_gpu_debt_settle(&debt);
+}
+
 static inline void fake_main(void *arg)
 {
     struct fake *fake = arg;
     for (gantry_task *task; (task = fake_take(fake)) != NULL;) {
         if (!gy_task_begin(task)) {
             atomic_fetch_add(&fake->not_begun, 1);
-            gy_task_release(task, GANTRY_ERR_TASK_FAILED);
+            release_task(task, GANTRY_ERR_TASK_FAILED);
         } else if (task == fake->fails) {
-            gy_task_release(task, GY_FAIL(GANTRY_ERR_DRIVER, "the launch went wrong"));
+            release_task(task, GY_FAIL(GANTRY_ERR_DRIVER, "the launch went wrong"));
         } else {
             atomic_fetch_add(&gy_task_gpu(task)->trail, 2);
-            gy_task_release(task, GANTRY_OK);
+            release_task(task, GANTRY_OK);
         }
     }
 }

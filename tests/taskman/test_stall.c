@@ -199,7 +199,7 @@ static void test_memory_is_waited_for_without_a_walk(void **state)
     (void)state;
     struct gpu_fixture f = set_up_gpu(1);
     struct gy_gpu_ops ops = fake_ops;
-    ops.quiet = count_quiet;
+    ops.memory.quiet = count_quiet;
     ops.submit = no_submit; /* they are released here */
     f.fake->base.ops = &ops;
     gantry_taskman *manager = NULL;
@@ -235,7 +235,7 @@ static void test_memory_is_waited_for_without_a_walk(void **state)
         gy_task_let_go(gpu[i]);
         assert_false(gy_taskman_waits_for_memory(manager));
         assert_true(gy_task_begin(gpu[i]));
-        gy_task_release(gpu[i], GANTRY_OK);
+        release_task(gpu[i], GANTRY_OK);
     }
     gy_thread_join(&thread);
     assert_ok(gantry_taskman_stop(manager));
