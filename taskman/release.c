@@ -287,7 +287,11 @@ static GY_RARE size_t end_round(gantry_task *task, gantry_status result, struct 
                                   memory_order_relaxed);
     }
     if (ready->resolve.first == NULL) {
+        /* Nothing is owed for the round: what is handed out may end the step before the call is back. */
+        gantry_cpu_dispatcher *pool = manager->as_owner.pool;
+        gy_pool_enter(pool);
         flush_but_one(manager, ready, self);
+        gy_pool_leave(pool);
     }
     return made_ready;
 }

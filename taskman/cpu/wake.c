@@ -1,5 +1,7 @@
 #include "taskman/cpu/wake.h"
 
+#include "base/point.h"
+
 bool gy_pool_has_sleepers(gantry_cpu_dispatcher *pool)
 {
     return gy_pool_exceeds_loans(pool, atomic_load(&pool->work.sleepers));
@@ -15,6 +17,7 @@ void gy_pool_miss(gantry_cpu_dispatcher *pool, uint32_t what)
 
 static void notify(gantry_cpu_dispatcher *pool, size_t count, uint32_t what)
 {
+    gy_point(GY_POINT_EVENT_NOTIFY, &pool->work);
     if (atomic_load(&pool->work.sleepers) == 0) {
         return;
     }

@@ -1,9 +1,13 @@
 /* The dispatcher's threads sleep, and are told of what comes just before they do. */
 #include "context/context.h"
 #include "dispatcher/internal.h"
+#include "taskman/cpu/worker.h"
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/gpu_fixture.h"
 #include "tests/support/stops.h"
+
+#include <pthread.h>
+#include <unistd.h>
 
 static struct gpu_fixture fixture;
 static gantry_task *waiting;
@@ -118,6 +122,63 @@ static void test_the_completion_thread_may_fall_asleep_while_it_is_told(void **s
     close_dispatcher();
 }
 
+static atomic_bool gone;
+
+static void *destroy_pool(void *arg)
+{
+    (void)arg;
+    gantry_taskman_destroy(fixture.manager);
+    gantry_cpu_dispatcher_destroy(fixture.cpus);
+    fixture.manager = NULL;
+    fixture.cpus = NULL;
+    atomic_store(&gone, true);
+    return NULL;
+}
+
+static gantry_launch_result launch_nothing(gantry_launch *launch, void *arg)
+{
+    (void)launch;
+    (void)arg;
+    return GANTRY_LAUNCH_DONE;
+}
+
+static gantry_status run_nothing(gantry_task *task, void *arg)
+{
+    (void)task;
+    (void)arg;
+    return GANTRY_OK;
+}
+
+/* GD tells the pool of a round's last task.  That is run by whoever stops the step, and the pool could go. */
+static void test_a_pool_stays_while_it_is_told_of_a_task(void **state)
+{
+    (void)state;
+    gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
+    gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
+    gantry_task *last;
+    pthread_t thread;
+    options.driver = gpu_fixture_driver();
+    gpu_fixture_open_with(&fixture, 1, &options);
+    desc.run = run_nothing;
+    desc.is_condition = true;
+    assert_ok(gantry_taskman_submit(fixture.manager, &desc, &last));
+    gpu_fixture_after(last, gpu_fixture_gpu(&fixture, GANTRY_TASK_KERNEL, "work", launch_nothing, NULL));
+    assert_ok(gantry_taskman_freeze(fixture.manager));
+    atomic_store(&gone, false);
+    stops_arm(0, GY_POINT_EVENT_NOTIFY, &fixture.cpus->work);
+    start();
+    stops_await(0);
+    stop();
+    assert_int_equal(pthread_create(&thread, NULL, destroy_pool, NULL), 0);
+    (void)usleep(50000);
+    bool early = atomic_load(&gone);
+    stops_go(0);
+    pthread_join(thread, NULL);
+    gy_point_hook(NULL);
+    assert_false(early);
+    gpu_fixture_close(&fixture);
+}
+
 /* Whoever told a completion puts its events back for the next one. */
 static void test_events_of_completions_are_used_again(void **state)
 {
@@ -146,6 +207,7 @@ int main(void)
         cmocka_unit_test(test_the_dispatcher_hears_of_tasks),
         cmocka_unit_test(test_the_completion_thread_hears_of_completions),
         cmocka_unit_test(test_the_completion_thread_may_fall_asleep_while_it_is_told),
+        cmocka_unit_test(test_a_pool_stays_while_it_is_told_of_a_task),
         cmocka_unit_test(test_events_of_completions_are_used_again),
     };
     /* The emulated driver counts events. */
