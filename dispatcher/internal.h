@@ -102,7 +102,7 @@ struct gantry_launch {
     struct gy_lane *lane;   /* what it is measured with; NULL: nothing */
     CUstream stream;        /* where its launch functions enqueue now */
     uint32_t stream_index;
-    uint32_t index;
+    uint64_t index;    /* calls of the callback before this one */
     uint64_t flow;     /* joins what the task does in a recording; 0: none */
     uint64_t ops;      /* gy_gd_ops() when what it enqueues began to go where it goes now */
     uint32_t refusals; /* gy_told_refusals() when a captured call began */

@@ -23,7 +23,7 @@ void *gantry_launch_stream(const gantry_launch *launch)
     return launch->stream;
 }
 
-uint32_t gantry_launch_index(const gantry_launch *launch)
+uint64_t gantry_launch_index(const gantry_launch *launch)
 {
     if (GY_HANDLE_IS_BAD(LAUNCH, launch)) {
         return 0;

@@ -10,6 +10,7 @@
 #include "dispatcher/ways/regions.h"
 
 #include <assert.h>
+#include <inttypes.h>
 
 static GY_COLD void mark_begin(struct gantry_dispatcher *d, gantry_task *task, uint32_t stream)
 {
@@ -56,6 +57,7 @@ static GY_INLINE void finish(struct gantry_dispatcher *d, struct gy_round *round
     if (__builtin_expect(mark != NULL, 0)) {
         gy_gpu_time_end(d->config.time, mark, d->streams.streams[stream].native, d->graphs.capturing);
     }
+    gy_task_end_calls(task);
     uint64_t position;
     uint32_t dependents = result == GANTRY_OK ? gpu->successors : 0; /* those of a failed task fail, too */
     gantry_status status = gy_streams_finish(&d->streams, stream, dependents, &position);
@@ -132,7 +134,7 @@ static GY_COLD gantry_launch_result synchronize(struct gantry_launch *launch, ga
         return result;
     }
     char what[64];
-    snprintf(what, sizeof(what), "GPU work (launch call %u)", launch->index);
+    snprintf(what, sizeof(what), "GPU work (launch call %" PRIu64 ")", launch->index);
     (void)gy_context_failed(context, answer, what, __FILE__, __LINE__);
     return GANTRY_LAUNCH_FAILED;
 }
@@ -176,8 +178,11 @@ static GY_INLINE gantry_status open_call(struct gantry_dispatcher *d, struct gy_
         gantry_status why = gy_context_adopt_stop(d->config.context);
         return why != GANTRY_OK ? why : GANTRY_ERR_OUT_OF_DEVICE_MEMORY;
     }
-    if (gpu->launch_index == 0 && !gy_task_begin(task)) {
-        return GANTRY_ERR_TASK_FAILED;
+    if (gpu->launch_index == 0) {
+        if (!gy_task_begin(task)) {
+            return GANTRY_ERR_TASK_FAILED;
+        }
+        gy_task_begin_calls(task);
     }
     gantry_status status = make_ready(d, launch, probe);
     launch->stream = d->streams.streams[stream].native;
@@ -187,8 +192,8 @@ static GY_INLINE gantry_status open_call(struct gantry_dispatcher *d, struct gy_
     if (status != GANTRY_OK) {
         return status;
     }
-    launch->index = gpu->launch_index;
-    gpu->launch_index += gpu->launch_index != UINT32_MAX; /* back at 0 it would not have begun */
+    launch->index = gy_task_calls(task);
+    gy_task_count_call(task);
     gy_gd_count(&d->counters.launch_calls, 1);
     if (!round->in_batch) { /* counted before anybody can see the batch's tasks released */
         round->in_batch = true;

@@ -79,6 +79,39 @@ static inline bool gy_task_begin(gantry_task *task)
     return gy_task_enter_running(task);
 }
 
+/* How often the launch callback was called in this run.  There is room for 32 bits beside `launch_index`:
+ * nobody reads a task's `result` before it has ended, so meanwhile that counts how often `launch_index` was
+ * full; 0 is left out then, since such a task would not have begun. */
+static inline uint64_t gy_task_calls(const gantry_task *task)
+{
+    uint32_t full = (uint32_t)atomic_load_explicit(&task->result, memory_order_relaxed);
+    return task->gpu.launch_index + (uint64_t)full * UINT32_MAX;
+}
+
+/* Before the first call. */
+static inline void gy_task_begin_calls(gantry_task *task)
+{
+    if (atomic_load_explicit(&task->result, memory_order_relaxed) != 0) { /* of an earlier run */
+        atomic_store_explicit(&task->result, 0, memory_order_relaxed);
+    }
+}
+
+static inline void gy_task_count_call(gantry_task *task)
+{
+    if (__builtin_expect(++task->gpu.launch_index == 0, 0)) {
+        task->gpu.launch_index = 1;
+        atomic_fetch_add_explicit(&task->result, 1, memory_order_relaxed);
+    }
+}
+
+/* Before its end, which needs `result`: what the statistics have is at most UINT32_MAX. */
+static inline void gy_task_end_calls(gantry_task *task)
+{
+    if (gy_task_calls(task) > UINT32_MAX) {
+        task->gpu.launch_index = UINT32_MAX;
+    }
+}
+
 /* The same for a task whose work is enqueued already: it has begun, and cancelling comes too late. */
 static inline bool gy_task_begin_launched(gantry_task *task)
 {

@@ -45,7 +45,7 @@ static void enter(struct gy_calls *calls, enum gy_calls_state state)
     }
 }
 
-void gy_calls_begin(struct gy_calls *calls, uint32_t index)
+void gy_calls_begin(struct gy_calls *calls, uint64_t index)
 {
     if (index == 0) {
         calls->at = 0;

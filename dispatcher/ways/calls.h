@@ -31,7 +31,7 @@ struct gy_calls {
 };
 
 /* Before the callback is called for the `index`-th time in a run. */
-void gy_calls_begin(struct gy_calls *calls, uint32_t index);
+void gy_calls_begin(struct gy_calls *calls, uint64_t index);
 /* It is called again for the same index: what it has enqueued is gone. */
 void gy_calls_again(struct gy_calls *calls);
 /* The callback has returned. */

@@ -35,8 +35,8 @@ typedef struct gantry_dispatcher gantry_dispatcher;
  * that.  Ask on the callback's own thread.
  *  @return NULL and an error only while a batch is captured: on another thread, or when the driver refuses */
 GANTRY_API void *gantry_launch_stream(const gantry_launch *launch);
-/** 0 at the first call of the task's callback, then 1, 2, … up to UINT32_MAX, where it stays. */
-GANTRY_API uint32_t gantry_launch_index(const gantry_launch *launch);
+/** 0 at the first call of the task's callback in this run, then 1, 2, … */
+GANTRY_API uint64_t gantry_launch_index(const gantry_launch *launch);
 GANTRY_API gantry_task *gantry_launch_task(const gantry_launch *launch);
 GANTRY_API gantry_context *gantry_launch_context(const gantry_launch *launch);
 /** Whose streams the task's work goes to; never NULL. */
@@ -288,7 +288,7 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_dispatcher_get_batch_stats(gan
 /** What is known of a GPU task that was released, until its manager is reset. */
 typedef struct gantry_task_launch_stats {
     size_t struct_size;    /* in: sizeof of the caller */
-    uint32_t launch_calls; /* calls of its callback; 0: it was not launched */
+    uint32_t launch_calls; /* calls of its callback, at most UINT32_MAX; 0: it was not launched */
     uint32_t stream;       /* the stream's number in the dispatcher's pool, from 1 on; 0: none */
 } gantry_task_launch_stats;
 

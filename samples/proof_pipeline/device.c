@@ -115,7 +115,7 @@ static gantry_status sum_buckets(gantry_launch *at, struct partition *p)
 gantry_launch_result proof_launch_transforms(gantry_launch *at, void *arg)
 {
     struct partition *p = arg;
-    uint32_t index = gantry_launch_index(at), rounds = p->pipeline->settings.rounds;
+    uint32_t index = (uint32_t)gantry_launch_index(at), rounds = p->pipeline->settings.rounds;
     if (index < 2 * rounds) {
         return result_of(p, index % 2 == 0 ? forward(at, p, 3) : backward(at, p, 3), GANTRY_LAUNCH_AGAIN);
     }

@@ -64,7 +64,7 @@ static bool launch_one(gantry_launch *launch, struct tenant *t)
     bool good = gantry_launch_kernel(launch, t->kernel, (gantry_dim3){t->blocks, 1, 1},
                                      (gantry_dim3){THREADS, 1, 1}, 0, args) == GANTRY_OK;
     if (good) { /* a call that could not be captured comes once more */
-        t->launched = (uint64_t)gantry_launch_index(launch) + 1;
+        t->launched = gantry_launch_index(launch) + 1;
     }
     return good;
 }

@@ -62,7 +62,7 @@ struct gy_task_gpu {
     _Atomic(uint64_t) trail; /* GPU positions to come after, in the dispatcher's encoding; 0: none; bit 0
                               * set: plain, it may be copied, and dropped by being forgotten */
     union {
-        uint32_t launch_index; /* GPU tasks: dispatcher thread only; calls made, saturating */
+        uint32_t launch_index; /* GPU tasks: dispatcher thread only; 0: not called; see gy_task_calls() */
         int32_t armed;         /* other tasks: taskman/'s, see gy_task_armed() */
     };
     union {
@@ -108,7 +108,7 @@ struct gantry_task {
     uint32_t predecessors;          /* guarded by the manager's lock; edges that end here */
     uint32_t index;                 /* immutable; order of creation */
     uint32_t scratch;               /* guarded by the manager's lock; graph searches */
-    _Atomic(int32_t) result;        /* atomic; final once the state is FAILED */
+    _Atomic(int32_t) result;        /* atomic; final once the state is FAILED; see gy_task_calls(), too */
 };
 _Static_assert(sizeof(struct gantry_task) <= 128, "128 bytes per task are promised");
 

@@ -451,7 +451,7 @@ gantry_launch_result cross_launch(gantry_launch *launch, void *arg)
     struct cross_arg *a = arg;
     struct cross_run *run = a->run;
     const struct cross_program *p = run->program;
-    uint32_t node = a->node, step = cross_step_of(run, node), index = gantry_launch_index(launch);
+    uint32_t node = a->node, step = cross_step_of(run, node), index = (uint32_t)gantry_launch_index(launch);
     const struct cross_node *n = &p->nodes[node];
     struct cross_seen *seen = &run->seen[step][node];
     note_begin(run, seen);

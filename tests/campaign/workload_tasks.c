@@ -78,7 +78,7 @@ static void launch_mix(gantry_launch *launch, const struct node *node)
 {
     const struct workload *w = node->load;
     gantry_dim3 grid = {1, 1, 1}, block = {MIX_WORDS, 1, 1};
-    struct mix mix = mix_of(node, true, gantry_launch_index(launch));
+    struct mix mix = mix_of(node, true, (uint32_t)gantry_launch_index(launch));
     uint32_t id = w->round->kernel_id, pause_ns = node->pause_ns;
     void *scratch = NULL, *profile = gantry_launch_profile(launch, id, grid);
     void *args[] = {&mix, &pause_ns, &profile, &id};

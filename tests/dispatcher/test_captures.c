@@ -442,7 +442,7 @@ static struct {
 static gantry_launch_result launch_many(gantry_launch *launch, void *arg)
 {
     struct modes_job *job = arg;
-    uint32_t call = gantry_launch_index(launch);
+    uint32_t call = (uint32_t)gantry_launch_index(launch);
     CUstream stream = gantry_launch_stream(launch);
     many.streams[call] = stream;
     if (call == 0 && driver_of(launch)->cuMemsetD32Async(word(job, TARGET), 5, 1, stream) != CUDA_SUCCESS) {

@@ -369,7 +369,7 @@ static uint32_t stable_lines(struct scene *s, gantry_task *task, int runs, bool 
 static gantry_launch_result launch_again(gantry_launch *launch, void *arg)
 {
     struct scene *s = arg;
-    const uint32_t index = gantry_launch_index(launch);
+    const uint32_t index = (uint32_t)gantry_launch_index(launch);
     bool done = index == 0 ? launch_kernel(s, launch) == GANTRY_OK
                            : gantry_launch_fill(launch, s->memory + 64 * index, index, 4, 4) == GANTRY_OK;
     return !done ? GANTRY_LAUNCH_FAILED : index < 3 ? GANTRY_LAUNCH_AGAIN : GANTRY_LAUNCH_DONE;

@@ -20,7 +20,7 @@ static void log_call(gantry_launch *launch)
     uint32_t at = atomic_fetch_add(&calls.count, 1);
     if (at < 64) {
         calls.labels[at] = gantry_task_label(gantry_launch_task(launch));
-        calls.indices[at] = gantry_launch_index(launch);
+        calls.indices[at] = (uint32_t)gantry_launch_index(launch);
         calls.streams[at] = gantry_launch_stream(launch);
     }
 }

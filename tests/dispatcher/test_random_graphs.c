@@ -107,7 +107,7 @@ static gantry_launch_result launch_node(gantry_launch *launch, void *arg)
     struct node *node = arg;
     struct graph *g = node->graph;
     uint32_t index = (uint32_t)(node - g->nodes);
-    uint32_t call = gantry_launch_index(launch);
+    uint32_t call = (uint32_t)gantry_launch_index(launch);
     if (call == 0) {
         check_predecessors(node);
         atomic_fetch_or(&g->streams, UINT64_C(1) << launch->stream_index);
