@@ -12,6 +12,8 @@ enum gy_point {
     GY_POINT_EVENT_NOTIFY,     /* a thread looks whether an event has sleepers; at: the event */
     GY_POINT_COMPLETION_TELL,  /* GD tells GDB that there is news; at: the ring */
     GY_POINT_COMPLETION_SLEEP, /* GDB says that it sleeps; at: the ring */
+    GY_POINT_COMPLETION_BLOCK, /* it says that it blocks on an event; at: the ring */
+    GY_POINT_COMPLETION_EVENT, /* it has said so, and looks for news once more; at: the ring */
     GY_POINT_INBOX_READ,       /* GD has looked at everything, and may be about to wait; at: the inbox */
     GY_POINT_DEFERRED_TRY,     /* GD looks whether a block on its way back fits; at: the queues */
     GY_POINT_INBOX_SLEEP,      /* it says that it sleeps; at: the inbox */

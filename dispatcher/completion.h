@@ -1,4 +1,4 @@
-/* Completions: tasks that start when the GPU has finished, and the thread (GDB) that waits for it.
+/* Completions: tasks that start when the GPU has finished, and the threads (GDB) that wait for it.
  *
  * The dispatcher thread (GD) writes a slot per completion into a ring as launch callbacks ask for them, and
  * publishes what it has written at a flush, after recording one event per stream concerned.  GDB keeps what
@@ -12,13 +12,17 @@
  *      [published, written) being written by GD
  *      [written, head + SIZE)   free, for GD
  *
- * GDB sleeps while nothing is published.  Else it looks again and again, without a break or with naps, as the
- * wait mode says; it never waits for one event, since what is published next may pass earlier.
+ * GDB is two threads where the wait mode lets threads sleep, else one.  At most one of them leads: it owns
+ * the lists and looks at the events.  The other follows, which is to say that it sleeps until it is called. A
+ * leader that has nothing to look at for a while stops leading: it naps, or follows, or blocks in the driver
+ * until one event has passed.  Nothing interrupts a thread that blocks, so a follower is called to lead when
+ * there is something to look at meanwhile: another stream's completions, or the time when the event is
+ * expected (completion_wait.c, docs/decisions/0024-one-completion-thread-blocks-and-one-looks.md).
  *
- * No lock on this way: GDB is there at once when it polls, and would find GD still inside; who then falls
- * asleep on the lock wakes up tens of microseconds later.  The lock is for sleeping alone: who sleeps says so
- * first and looks once more, who has news tells them first and then looks for sleepers; all four sequentially
- * consistent. */
+ * No lock on the way of a completion: GDB is there at once when it polls, and would find GD still inside; a
+ * thread that then falls asleep on the lock wakes up tens of microseconds later.  The lock is for sleeping
+ * and for changes of the lead alone: a thread that sleeps says so first and looks once more, GD tells its
+ * news first and then looks for sleepers; all four sequentially consistent. */
 #ifndef DISPATCHER_COMPLETION_H
 #define DISPATCHER_COMPLETION_H
 
@@ -27,9 +31,11 @@
 #include "dispatcher/order/deferred.h"
 
 #define GY_COMPLETION_SLOTS 1024
+#define GY_COMPLETION_EVENTS \
+    (GY_COMPLETION_SLOTS + 1) /* of a kind: of each slot, and one that is blocked on */
 #define GY_COMPLETION_NONE UINT16_MAX
 
-/* Where a slot is on its way; slot_enter() in completion.c is the only writer.
+/* Where a slot is on its way; gy_completion_slot_enter() is the only writer.
  *
  *         GD: add             GD: flush               GDB: takes it in           GDB: its event has passed
  *   FREE ---------> WRITTEN -----------> PUBLISHED ------------------> LISTED -------------------------->
@@ -52,10 +58,18 @@ struct gy_completion_slot {
     uint16_t next; /* GDB only; in its list; GY_COMPLETION_NONE: the last */
     uint64_t seq;  /* position of the stream the event covers */
     CUevent event; /* the first slot of a stream in a flush has it, the others NULL */
+    CUevent block; /* behind the same work, one that a thread may block on, or NULL; BLOCK: `event` itself */
 };
 
+/* The completions of one stream that are pending, and how long they take. */
 struct gy_completion_list {
-    uint16_t first, last; /* GY_COMPLETION_NONE: it is empty */
+    uint16_t first, last;     /* leader; GY_COMPLETION_NONE: it is empty */
+    uint64_t since_ns;        /* leader; since when the first is the first */
+    uint64_t usual_ns;        /* leader; how long the first lately took; 0: not known */
+    uint64_t error_ns;        /* leader; by how much one differed from that */
+    uint64_t from_ns, end_ns; /* leader; the first is expected to pass between these; 0: not known */
+    uint32_t long_left;       /* leader; so many quick ones and they count as quick again */
+    _Atomic(bool) is_long;    /* atomic; written by the leader: GD records an event to block on */
 };
 
 struct gy_completion_config {
@@ -70,36 +84,79 @@ struct gy_completion_config {
     gantry_wait_mode wait;
 };
 
+/* Events that nobody needs now, in order: GDB puts them back, GD takes them. */
+struct gy_idle_events {
+    _Atomic(uint64_t) put;                /* atomic; a position that only grows */
+    uint64_t taken;                       /* GD only; likewise */
+    CUevent events[GY_COMPLETION_EVENTS]; /* guarded by the positions: [taken, put) is GD's */
+};
+
+/* What GDB knows of the round that it is in. */
+struct gy_completion_round {
+    uint64_t head;   /* slots given back up to here */
+    uint64_t seen;   /* news when it looked for them last */
+    uint64_t since;  /* nothing was published and nothing has passed since then */
+    uint64_t took;   /* how long what has passed last was awaited */
+    uint32_t looks;  /* in vain */
+    uint32_t stream; /* what has passed last was there */
+    bool lost;
+};
+
+struct gy_completion_thread {
+    struct gy_completion *ring;                 /* immutable */
+    char name[GANTRY_PARTITION_NAME_BYTES + 8]; /* immutable */
+    gy_thread thread;                           /* immutable */
+    uint64_t span;                              /* its own: when it began to wait; 0: it does not */
+    uint32_t stream;                            /* its own: what had passed last was there */
+    const struct gy_span_ranges *ranges;        /* its own */
+};
+
+#define GY_COMPLETION_THREADS 2
+
+/* Does news wake a thread?  The number of a list: unless it is for that list alone, on whose event a thread
+ * blocks.  Or one of these. */
+enum gy_completion_wake {
+    GY_COMPLETION_WAKE_NOBODY = GY_SHARE_STREAMS, /* no: one leads, or naps and will look soon enough */
+    GY_COMPLETION_WAKE_ONE,                       /* yes, the one that naps or a follower */
+    GY_COMPLETION_ALL_LISTS,                      /* as what the news is for: for no list alone */
+};
+
 struct gy_completion {
-    char name[GANTRY_PARTITION_NAME_BYTES + 4]; /* immutable: of the thread */
-    gy_mutex *collecting;                       /* immutable */
-    struct gy_context *context;                 /* immutable */
-    struct gy_streams *streams;                 /* immutable */
-    struct gy_deferred *deferred;               /* immutable */
-    struct gy_admission *admission;             /* immutable */
-    struct gy_shares *shares;                   /* immutable */
-    struct gy_gpu_time *time;                   /* immutable */
-    gantry_wait_mode wait;                      /* immutable */
-    gy_thread thread;                           /* immutable: GDB */
-    gy_mutex lock;                              /* rank COMPLETION */
-    gy_cond news_changed;                       /* GDB sleeps */
-    gy_cond head_changed;                       /* GD sleeps until there is room */
-    _Atomic(bool) gdb_sleeps, gd_sleeps;        /* atomic; written under lock */
-    uint64_t patience_ns;                       /* GDB only: how long it polls the GPU before it blocks */
-    uint64_t near_ns;          /* GDB only: how soon completions came lately; 0: later than it polls */
+    gy_mutex *collecting;           /* immutable */
+    struct gy_context *context;     /* immutable */
+    struct gy_streams *streams;     /* immutable */
+    struct gy_deferred *deferred;   /* immutable */
+    struct gy_admission *admission; /* immutable */
+    struct gy_shares *shares;       /* immutable */
+    struct gy_gpu_time *time;       /* immutable */
+    gantry_wait_mode wait;          /* immutable */
+    uint32_t thread_count;          /* immutable: 2 where threads may sleep, else 1 */
+    struct gy_completion_thread threads[GY_COMPLETION_THREADS]; /* see there */
+    gy_mutex lock;                                              /* rank COMPLETION */
+    gy_cond called_changed;                                     /* followers sleep */
+    gy_cond nap_changed;                                        /* a thread naps */
+    gy_cond head_changed;                                       /* GD sleeps until there is room */
+    _Atomic(uint32_t) wake;  /* atomic; written under lock: a list, or enum gy_completion_wake */
+    _Atomic(bool) gd_sleeps; /* atomic; written under lock: GD waits for room */
+    bool leads;              /* guarded by lock: a thread leads */
+    bool called;             /* guarded by lock: a follower shall lead */
+    bool ended;              /* guarded by lock: all is told, and nothing will be published */
+    bool orphaned;           /* guarded by lock: `blocking` is in no slot any more */
+    CUevent blocking;        /* guarded by lock: a thread blocks on it; NULL: none does */
+    uint32_t blocked_list;   /* guarded by lock: it is the event of this list */
+    const struct gy_completion_thread *napper; /* guarded by lock: the thread that naps; NULL: none */
+    uint64_t nap_until;                        /* guarded by lock: until then */
+    uint64_t patience_ns;      /* leader only; how long it polls the GPU before it stops leading */
+    uint64_t near_ns;          /* leader only; how soon completions came lately; 0: later than it polls */
     _Atomic(uint64_t) soon_ns; /* atomic: the same for whom it tells at the begin of a step, once */
     _Atomic(bool) closing;     /* atomic; never goes back */
-    /* Events that nobody needs now, in order: GDB puts them back, GD takes them. */
-    struct gy_idle_events {
-        _Atomic(uint64_t) put;               /* atomic; written by GDB; a position that only grows */
-        uint64_t taken;                      /* GD only; likewise */
-        CUevent events[GY_COMPLETION_SLOTS]; /* guarded by the positions: [taken, put) is GD's */
-    } idle;                                  /* see there */
-    uint64_t listed;                         /* GDB only; bit i: list i is not empty */
-    uint64_t taken;                          /* GDB only */
-    struct gy_completion_list lists[GY_SHARE_STREAMS];    /* GDB only; by stream, the last for the origin */
+    struct gy_idle_events polled, blocked; /* see there; `put` by the leader, and under the lock */
+    struct gy_completion_round round;      /* leader only */
+    uint64_t listed;                       /* leader only; bit i: list i is not empty */
+    uint64_t taken;                        /* leader only */
+    struct gy_completion_list lists[GY_SHARE_STREAMS];    /* leader only; by stream, then the origin's */
     _Atomic(uint64_t) news;                               /* atomic: how often GDB was told to look */
-    _Atomic(uint64_t) head;                               /* atomic; written by GDB */
+    _Atomic(uint64_t) head;                               /* atomic; written by the leader */
     _Atomic(uint64_t) published;                          /* atomic; written by GD */
     uint64_t written;                                     /* GD only */
     uint64_t flushes;                                     /* GD only, read relaxed through the statistics */
@@ -110,11 +167,17 @@ struct gy_completion {
 GANTRY_MUST_CHECK gantry_status gy_completion_init(struct gy_completion *completion,
                                                    const struct gy_completion_config *config);
 
-/* True on the thread of any GDB. */
+/* True on the threads of any GDB. */
 extern _Thread_local bool gy_gdb_is_current;
 
 /* Wait until GDB has done everything published, stop it, free. */
 void gy_completion_fini(struct gy_completion *completion);
+
+/* Would GDB sleep on without news? */
+static inline bool gy_completion_is_asleep(const struct gy_completion *completion)
+{
+    return atomic_load(&completion->wake) == GY_COMPLETION_WAKE_ONE;
+}
 
 /* GD: complete `task` (whose reference is held for us) when the GPU has passed what is on `stream` at the
  * next flush.  Flushes by itself when the ring is full.  `flow` joins it with the GPU task in a recording.

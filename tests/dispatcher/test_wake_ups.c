@@ -81,7 +81,7 @@ static void test_the_dispatcher_hears_of_tasks(void **state)
 /* It has nothing more to look for, and stops where it is about to sleep. */
 static void stop_before_sleep(struct gy_completion *ring)
 {
-    deadline_await(atomic_load(&ring->gdb_sleeps), "the completion thread to sleep");
+    deadline_await(gy_completion_is_asleep(ring), "the completion thread to sleep");
     stops_arm(0, GY_POINT_COMPLETION_SLEEP, ring);
     run();
     stops_await(0);
@@ -116,7 +116,7 @@ static void test_the_completion_thread_may_fall_asleep_while_it_is_told(void **s
     start();
     stops_await(1);
     stops_go(0);
-    deadline_await(atomic_load(&ring->gdb_sleeps), "the completion thread to sleep");
+    deadline_await(gy_completion_is_asleep(ring), "the completion thread to sleep");
     stops_go(1);
     stop();
     close_dispatcher();

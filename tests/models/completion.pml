@@ -1,49 +1,83 @@
-/* The completion ring, dispatcher/completion.c: GD writes slots and publishes them, GDB takes them in and finishes
- * those that the GPU has passed, in any order among streams; no free slot makes GD wait, and closing waits for
- * what is published.  The positions need no lock, which is for sleeping alone.  Every completion is told once,
- * none is overwritten before it is, and nobody waits for ever.
+/* The completion ring, dispatcher/completion*.c: GD writes slots and publishes them, two threads (GDB), of which at
+ * most one leads, finish those that the GPU has passed, in any order among streams; no free slot makes GD wait,
+ * and closing waits for what is published.  A leader that has nothing to look at naps, follows, or blocks until
+ * one event has passed, whatever else happens meanwhile.  The positions need no lock, which is for sleeping and
+ * for the lead.  Every completion is told once, none is overwritten before it is, two threads never lead, and
+ * nobody waits for ever.
  *
- * Each statement is one access of the C code to the positions, a slot, the lock or a condition variable.  Two
- * streams; the GPU passes each flush of a stream at any time after it.  Positions are kept modulo nothing: they
- * only grow, as in the code.
+ * Each statement is one access of the C code to the positions, a slot, `wake`, the news or a condition variable;
+ * what happens under the lock, or to what the leader owns, is one step up to the next such access.  Two streams; the GPU passes each
+ * flush of a stream at any time after it, but stream 0 only when stream 1's completion was told: that older work
+ * takes long keeps nobody.  Whether a leader naps or blocks is left open, as in the patient modes.
+ * Positions are kept modulo nothing: they only grow, as in the code.
  *
- * -DBROKEN: GD does not wait for room.  -DFORGETS: who has news looks for sleepers before telling them. */
+ * -DBROKEN: GD does not wait for room.  -DFORGETS: who has news looks for sleepers before telling them.
+ * -DDEAF: a thread does not look for news once more before it blocks. */
 #define SLOTS 2 /* ring and nap() name them one by one */
-#define COMPLETIONS 5
+#define COMPLETIONS 3 /* of streams 0, 1 and 0 */
 #define STREAMS 2
+#define NONE 2          /* no stream, no thread */
+#define WAKE_NOBODY 2   /* as `wake`: else a stream */
+#define WAKE_ONE 3
+#define ALL_LISTS 4     /* as what news is for */
 
 byte head, published, written;   /* c->head, c->published, c->written */
 byte ring[SLOTS];                /* c->ring: numbers of slots */
-byte news;                       /* c->news */
+bool fresh[2];                   /* c->news is not what the thread has seen */
 bool closing, locked;            /* c->closing, c->lock */
-bool gdb_sleeps, gd_sleeps;      /* c->gdb_sleeps, c->gd_sleeps */
-bool gdb_waits, gd_waits;        /* in gy_cond_wait(&news_changed), (&head_changed) */
+bool gd_sleeps;                  /* c->gd_sleeps */
+byte wake = WAKE_NOBODY;         /* c->wake */
+bool leads, ended;               /* c->leads, c->ended */
+bool called = true;              /* c->called */
+byte blocking = NONE;            /* c->blocked_list while c->blocking is there */
+byte napper = NONE;              /* c->napper */
+byte taken, done;                /* c->taken, c->round.head */
+bool follows[2];                 /* in gy_cond_wait(&called_changed) */
+byte leaders;                    /* to be checked: threads that lead */
+bool gd_waits;                   /* in gy_cond_wait(&head_changed) */
 byte slot_task[SLOTS];           /* 1 + the number of the completion; 0: never used */
 byte slot_stream[SLOTS];
 byte slot_seq[SLOTS];
 bool listed[SLOTS];              /* the slot is in a list of GDB's */
 byte tail[STREAMS], flushed[STREAMS], passed[STREAMS]; /* positions of the streams */
 bool told[COMPLETIONS + 1];
-bool gdb_ended;
+byte gdb_ended;
 
 inline lock() { atomic { !locked -> locked = true } }
 inline unlock() { locked = false }
 
-inline look()
+inline set_wake()
+{
+    wake = (leads || napper != NONE -> WAKE_NOBODY : (blocking != NONE -> blocking : WAKE_ONE))
+}
+
+/* gy_completion_call(): a nap ends by itself */
+inline call()
+{
+    if
+    :: !leads && napper == NONE ->
+        called = true;
+        if /* gy_cond_signal(&called_changed) */
+        :: follows[0] -> follows[0] = false
+        :: follows[1] -> follows[1] = false
+        :: !follows[0] && !follows[1]
+        fi
+    :: else
+    fi
+}
+
+inline look(which)
 {
 #ifdef FORGETS
-    sleeps = gdb_sleeps;
-    news++;
+    w = wake;
+    atomic { fresh[0] = true; fresh[1] = true };
 #else
-    news++;
-    sleeps = gdb_sleeps;
+    atomic { fresh[0] = true; fresh[1] = true };
+    w = wake;
 #endif
     if
-    :: sleeps ->
-        lock();
-        gdb_waits = false; /* gy_cond_signal(&news_changed) */
-        unlock()
-    :: else
+    :: w != WAKE_NOBODY && w != which -> atomic { call(); w = 0 }
+    :: else -> w = 0
     fi
 }
 
@@ -54,15 +88,19 @@ inline flush()
     :: written == published
     :: else ->
         p = published;
+        which = slot_stream[ring[p % SLOTS]];
         do /* record_events() */
         :: p < written ->
+            which = (which == slot_stream[ring[p % SLOTS]] -> which : ALL_LISTS);
             slot_seq[ring[p % SLOTS]] = tail[slot_stream[ring[p % SLOTS]]];
             flushed[slot_stream[ring[p % SLOTS]]] = tail[slot_stream[ring[p % SLOTS]]]; /* cuEventRecord() */
             p++
         :: else -> break
         od;
         published = written;
-        look()
+        p = 0;
+        look(which);
+        which = 0
     fi
 }
 
@@ -98,8 +136,8 @@ inline add(stream)
 
 proctype gd()
 {
-    byte n, p;
-    bool no_room, sleeps;
+    byte n, p, w, which;
+    bool no_room;
     do
     :: n < COMPLETIONS ->
         tail[n % STREAMS]++; /* a task was launched */
@@ -113,8 +151,8 @@ proctype gd()
     od;
     flush();
     closing = true; /* gy_completion_fini() */
-    look();
-    gdb_ended; /* gy_thread_join() */
+    look(ALL_LISTS);
+    gdb_ended == 2; /* gy_thread_join() */
     n = 1;
     do
     :: n <= COMPLETIONS -> assert(told[n]); n++
@@ -122,89 +160,171 @@ proctype gd()
     od
 }
 
-proctype gdb()
+#define PENDING(stream) ((listed[0] && slot_stream[0] == (stream)) || (listed[1] && slot_stream[1] == (stream)))
+#define PASSES(slot) (listed[slot] && passed[slot_stream[slot]] >= slot_seq[slot])
+/* the position of the first of a stream's list */
+#define FIRST(stream) (listed[0] && slot_stream[0] == (stream) && (!listed[1] || slot_stream[1] != (stream) || slot_seq[0] < slot_seq[1]) -> slot_seq[0] : slot_seq[1])
+
+inline take_lead() /* the lock is held */
 {
-    byte h, taken, u, p, seen;
-    bool any, last, sleeps;
-    do
-    :: do /* next_round() */
-       :: seen = news;
-          last = closing;
-          u = published;
-          if
-          :: u != taken ->
-              do /* take_in() */
-              :: taken < u -> listed[ring[taken % SLOTS]] = true; taken++
-              :: else -> break
-              od;
-              break
-          :: else
-          fi;
-          if
-          :: taken != h || last -> break
-          :: else
-          fi;
-          if /* await_news() ends with news or without */
-          :: news == seen -> /* sleep_for_news() */
-              lock();
-              gdb_sleeps = true;
-              do
-              :: news == seen ->
-                  atomic { gdb_waits = true; locked = false }; /* gy_cond_wait(&news_changed) */
-                  !gdb_waits;
-                  lock()
-              :: else -> break
-              od;
-              gdb_sleeps = false;
-              unlock()
-          :: else
-          fi
-       od;
-       if
-       :: taken == h -> break /* closing and nothing left */
-       :: else
-       fi;
-       any = false;
-       p = 0;
-       do /* sweep(): of one stream in order, which the positions see to */
-       :: p < SLOTS ->
-           if
-           :: listed[p] && passed[slot_stream[p]] >= slot_seq[p] ->
-               assert(!told[slot_task[p]]);
-               d_step { told[slot_task[p]] = true; listed[p] = false }; /* finish_slot() */
-               ring[h % SLOTS] = p;
-               h++;
-               any = true
-           :: else
-           fi;
-           p++
-       :: else -> break
-       od;
-       if
-       :: any ->
-           head = h; /* advance_head() */
-           sleeps = gd_sleeps;
-           if
-           :: sleeps ->
-               lock();
-               gd_waits = false; /* gy_cond_signal(&head_changed) */
-               unlock()
-           :: else
-           fi
-       :: else -> /* nap(): ends by itself, so it is the condition that ends them all */
-           (listed[0] && passed[slot_stream[0]] >= slot_seq[0]) ||
-               (listed[1] && passed[slot_stream[1]] >= slot_seq[1]) || news != seen
-       fi
-    od;
-    gdb_ended = true
+    mine = !leads && !ended;
+    if
+    :: mine -> leads = true; leaders++; assert(leaders == 1)
+    :: else
+    fi;
+    set_wake()
 }
 
-/* Each stream's work is done some time after it was flushed. */
+inline give_up_lead() /* the lock is held */
+{
+    leads = false;
+    leaders--;
+    set_wake()
+}
+
+proctype gdb(byte me)
+{
+    byte u, p, on, first;
+    bool any, last, mine;
+follow:
+    atomic {
+        do
+        :: !ended && (leads || !called) ->
+            follows[me] = true; /* gy_cond_wait(&called_changed) */
+            !follows[me]
+        :: else -> break
+        od;
+        called = false;
+        take_lead();
+        if
+        :: !mine -> goto over
+        :: else
+        fi
+    };
+lead:
+    fresh[me] = false; /* next_round() reads the news */
+    last = closing;
+    u = published;
+    atomic { /* its own, but for the head, which it writes */
+        if
+        :: u != taken ->
+            do /* take_in() */
+            :: taken < u -> listed[ring[taken % SLOTS]] = true; taken++
+            :: else -> break
+            od
+        :: else ->
+            if
+            :: taken != head -> skip
+            :: taken == head && last -> goto over
+            :: taken == head && !last -> goto stop_leading /* gy_completion_await_news() */
+            fi
+        fi;
+        any = false;
+        u = 0;
+        last = false;
+        on = 0;
+        p = 0
+    };
+    do /* sweep(): of one stream in order, which the positions see to */
+    :: p < SLOTS ->
+        atomic {
+            if
+            :: PASSES(p) ->
+                assert(!told[slot_task[p]]);
+                told[slot_task[p]] = true; /* finish_slot() */
+                listed[p] = false;
+                ring[done % SLOTS] = p;
+                done++;
+                any = true
+            :: else
+            fi;
+            p++
+        }
+    :: else -> break
+    od;
+    if
+    :: any ->
+        head = done; /* advance_head() */
+        if
+        :: gd_sleeps ->
+            atomic { !locked -> gd_waits = false } /* gy_cond_signal(&head_changed) */
+        :: else
+        fi;
+        any = false;
+        p = 0;
+        goto lead
+    :: else
+    fi;
+    atomic { /* gy_completion_rest() */
+        on = blocking;
+        if
+        :: on == NONE && PENDING(0) -> on = 0; goto block
+        :: on == NONE && PENDING(1) -> on = 1; goto block
+        :: on == NONE || PENDING(1 - on) -> goto nap
+        :: on != NONE && !PENDING(1 - on) -> goto stop_leading
+        fi
+    };
+stop_leading:
+    atomic { give_up_lead() };
+    atomic {
+        called = called || fresh[me];
+        goto follow
+    };
+nap: /* ends by itself, so it is the conditions that end them all */
+    atomic { napper = me; give_up_lead() };
+    atomic {
+        (PASSES(0) || PASSES(1) || fresh[me] || napper != me || ended);
+        p = 0;
+        napper = (napper == me -> NONE : napper);
+        take_lead();
+        if
+        :: mine -> goto lead
+        :: else -> goto follow
+        fi
+    };
+block:
+    atomic {
+        first = FIRST(on);
+        blocking = on;
+        give_up_lead();
+        if /* leave_looking() */
+        :: PENDING(1 - on) -> call()
+        :: else
+        fi
+    };
+    if
+#ifdef DEAF
+    :: true -> passed[on] >= first
+#else
+    :: !fresh[me] -> passed[on] >= first /* cuEventSynchronize() */
+    :: else
+#endif
+    fi;
+    atomic {
+        blocking = NONE;
+        first = 0;
+        on = 0;
+        take_lead();
+        if
+        :: mine -> goto lead
+        :: else -> fresh[0] = true; fresh[1] = true; goto follow
+        fi
+    };
+over:
+    atomic { /* gy_completion_end() */
+        ended = true;
+        follows[0] = false;
+        follows[1] = false;
+        gdb_ended++
+    }
+}
+
+/* Each stream's work is done some time after it was flushed; that of stream 0 when stream 1's completion was told. */
 active proctype gpu()
 {
 end:
     do
-    :: passed[0] < flushed[0] -> passed[0]++
+    :: passed[0] < flushed[0] && told[2] -> passed[0]++
     :: passed[1] < flushed[1] -> passed[1]++
     od
 }
@@ -213,6 +333,7 @@ init {
     atomic {
         ring[1] = 1;
         run gd();
-        run gdb()
+        run gdb(0);
+        run gdb(1)
     }
 }

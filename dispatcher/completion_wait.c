@@ -1,0 +1,403 @@
+/* How a completion thread waits: who leads, naps, follows or blocks, and what it learns about how long
+ * completions take.
+ *
+ *               called                      nothing is pending, or what is has its thread
+ *    FOLLOWS -------------> LEADS ----------------------------------------------> FOLLOWS
+ *                            | ^
+ *                            | | the time is over, or news      while it sleeps: a thread that leads
+ *                            +-+-------> NAPS                   may appear; then it follows
+ *                            | |
+ *                            +-+-------> BLOCKS on an event     (one thread at a time)
+ *
+ * A leader that blocks on the event of a list leaves the rest to a follower, which it calls when that has
+ * something to look at: a list of another stream, or, in the patient modes, the time at which the event is
+ * expected, since a thread wakes up tens of microseconds after the interrupt and one that looks is there at
+ * once.  So alone in BLOCK, which is the commonest case, a wait is one call of the driver, whatever it takes.
+ *
+ * A thread that stops leading does so under the lock, then looks for news once more; GD counts its news, then
+ * looks at `wake`.  All four are sequentially consistent, so one of the two sees the other
+ * (tests/models/completion.pml). */
+#include "base/clock.h"
+#include "base/point.h"
+#include "base/span.h"
+#include "dispatcher/completion_thread.h"
+#include "taskman/cpu/patience.h"
+
+#include <assert.h>
+#include <sched.h>
+
+enum {
+    IDLE_NS = 100000,      /* a patient wait looks for completions to wait for so long before it sleeps */
+    LEAST_POLL_NS = 50000, /* and polls the GPU for so long at least: some times what a nap's end costs */
+    WAKE_NS = 100000,      /* a thread that sleeps until a time may wake up so much later */
+    LATE_NS = 20000,       /* what is expected is polled for so long after its time at least */
+    LOOK_PART = 32, /* and for such a part of its time in all, or what the mode allows if that is more */
+    LONG_COUNT = 8, /* after a long one so many quick ones make a list quick again */
+    NO_LIST = GY_SHARE_STREAMS,
+};
+
+/* Naps between two looks at the GPU: a part of the time that the first of a list has been awaited, so that
+ * what took long may be told a little later, within bounds. */
+static const struct naps {
+    uint32_t part;
+    uint32_t least_ns, most_ns;
+} blocking_naps = {4, 20000, 500000}, patient_naps = {128, 5000, 100000}, early_naps = {8, 50000, 500000};
+
+static uint64_t most_patience(const struct gy_completion *c)
+{
+    return c->wait == GANTRY_WAIT_ADAPTIVE ? GY_PATIENCE_MOST_NS : GY_PATIENCE_HYBRID_NS;
+}
+
+/* ---- learning ------------------------------------------------------------------------------ */
+
+void gy_completion_list_begins(const struct gy_completion *c, struct gy_completion_list *list, uint64_t now)
+{
+    uint64_t before = WAKE_NS + 2 * list->error_ns, behind = LATE_NS + 2 * list->error_ns;
+    uint64_t most = most_patience(c);
+    most = most < list->usual_ns / LOOK_PART ? list->usual_ns / LOOK_PART : most;
+    bool is_known = gy_completion_is_patient(c) && list->usual_ns > before && before + behind <= most;
+    list->since_ns = now;
+    list->from_ns = is_known ? now + list->usual_ns - before : 0;
+    list->end_ns = is_known ? now + list->usual_ns + behind : 0;
+}
+
+uint64_t gy_completion_list_passed(const struct gy_completion *c, struct gy_completion_list *list,
+                                   uint64_t now)
+{
+    uint64_t took = now - list->since_ns;
+    uint64_t error = took > list->usual_ns ? took - list->usual_ns : list->usual_ns - took;
+    bool first = list->usual_ns == 0;
+    list->error_ns = first ? took / 4 : list->error_ns - list->error_ns / 4 + error / 4;
+    list->usual_ns = first ? took : list->usual_ns - list->usual_ns / 4 + took / 4;
+    list->long_left = took > most_patience(c) ? LONG_COUNT : list->long_left - (list->long_left != 0);
+    atomic_store_explicit(&list->is_long, list->long_left != 0, memory_order_relaxed);
+    return took;
+}
+
+void gy_completion_learn(struct gy_completion *c, uint64_t took_ns)
+{
+    uint64_t most = most_patience(c);
+    c->patience_ns = gy_patience_after(c->patience_ns, took_ns, most);
+    uint64_t likely = c->patience_ns > IDLE_NS ? c->patience_ns : IDLE_NS; /* others have to wake up first */
+    c->near_ns = c->wait != GANTRY_WAIT_BLOCK && took_ns <= most ? likely : 0;
+    atomic_store_explicit(&c->soon_ns, c->near_ns, memory_order_relaxed);
+}
+
+/* ---- what is pending ----------------------------------------------------------------------- */
+
+/* The first list from `from` on that is not empty; NO_LIST: none is. */
+static uint32_t next_list(const struct gy_completion *c, uint32_t from)
+{
+    uint64_t left = from < GY_STREAMS_MAX ? c->listed & UINT64_MAX << from : 0;
+    if (left != 0) {
+        return (uint32_t)__builtin_ctzll(left);
+    }
+    return from <= GY_SHARE_ORIGIN && c->lists[GY_SHARE_ORIGIN].first != GY_COMPLETION_NONE ? GY_SHARE_ORIGIN
+                                                                                            : NO_LIST;
+}
+
+/* Is anything expected at this time? */
+static bool is_expected(const struct gy_completion *c, uint64_t now)
+{
+    for (uint32_t i = next_list(c, 0); i != NO_LIST; i = next_list(c, i + 1)) {
+        if (now >= c->lists[i].from_ns && now < c->lists[i].end_ns) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The list that is expected first, of those that can be blocked on; NO_LIST: none, or it will be looked at
+ * before blocking would be worth it. */
+static uint32_t list_to_block_on(const struct gy_completion *c, uint64_t now)
+{
+    uint32_t best = NO_LIST;
+    for (uint32_t i = next_list(c, 0); i != NO_LIST; i = next_list(c, i + 1)) {
+        const struct gy_completion_list *list = &c->lists[i], *first = &c->lists[best < NO_LIST ? best : i];
+        if (c->slots[list->first].block != NULL &&
+            (best == NO_LIST || list->since_ns + list->usual_ns < first->since_ns + first->usual_ns)) {
+            best = i;
+        }
+    }
+    bool is_near = best != NO_LIST && c->lists[best].from_ns > now && c->lists[best].from_ns - now < WAKE_NS;
+    return is_near ? NO_LIST : best;
+}
+
+/* When a thread has to look, while another one blocks on the list `blocked`; UINT64_MAX: never. */
+static uint64_t next_look(const struct gy_completion *c, uint32_t blocked, uint64_t now)
+{
+    uint64_t at = UINT64_MAX;
+    for (uint32_t i = next_list(c, 0); i != NO_LIST; i = next_list(c, i + 1)) {
+        const struct gy_completion_list *list = &c->lists[i];
+        bool is_early = list->from_ns > now;
+        const struct naps *naps = !gy_completion_is_patient(c) ? &blocking_naps
+                                  : is_early                   ? &early_naps
+                                                               : &patient_naps;
+        uint64_t ns = (now - list->since_ns) / naps->part;
+        ns = ns < naps->least_ns ? naps->least_ns : ns > naps->most_ns ? naps->most_ns : ns;
+        uint64_t next = i != blocked ? now + ns : UINT64_MAX;
+        next = is_early && list->from_ns < next ? list->from_ns : next;
+        at = next < at ? next : at;
+    }
+    return at;
+}
+
+/* ---- the lead ------------------------------------------------------------------------------ */
+
+/* Only a patient thread that naps is woken by GD: one in BLOCK looks soon enough, and costs GD nothing. */
+static void tell_whom_to_wake(struct gy_completion *c) GY_REQUIRES(c->lock)
+{
+    bool looks = c->leads || (c->napper != NULL && !gy_completion_is_patient(c));
+    atomic_store(&c->wake, looks                 ? GY_COMPLETION_WAKE_NOBODY
+                           : c->blocking != NULL ? c->blocked_list
+                                                 : (uint32_t)GY_COMPLETION_WAKE_ONE);
+}
+
+static bool take_lead(struct gy_completion *c) GY_REQUIRES(c->lock)
+{
+    bool may = !c->leads && !c->ended;
+    c->leads = c->leads || may;
+    tell_whom_to_wake(c);
+    return may;
+}
+
+static void give_up_lead(struct gy_completion *c) GY_REQUIRES(c->lock)
+{
+    c->leads = false;
+    tell_whom_to_wake(c);
+}
+
+void gy_completion_call(struct gy_completion *c)
+{
+    if (c->napper != NULL) {
+        gy_cond_broadcast(&c->nap_changed);
+    } else if (!c->leads) {
+        c->called = true;
+        gy_cond_signal(&c->called_changed);
+    }
+}
+
+static bool follow(struct gy_completion *c) GY_REQUIRES(c->lock)
+{
+    while (!c->ended && (c->leads || !c->called)) {
+        gy_cond_wait(&c->called_changed, &c->lock);
+    }
+    c->called = false;
+    return take_lead(c);
+}
+
+bool gy_completion_follow(struct gy_completion_thread *thread)
+{
+    struct gy_completion *c = thread->ring;
+    gy_completion_end_span(thread);
+    gy_mutex_lock(&c->lock);
+    bool leads = follow(c);
+    gy_mutex_unlock(&c->lock);
+    return leads;
+}
+
+/* A leader that has nothing to look at becomes a follower. */
+static bool stop_leading(struct gy_completion_thread *thread)
+{
+    struct gy_completion *c = thread->ring;
+    uint64_t seen = c->round.seen;
+    gy_completion_end_span(thread);
+    gy_point(GY_POINT_COMPLETION_SLEEP, c);
+    gy_mutex_lock(&c->lock);
+    give_up_lead(c);
+    if (atomic_load(&c->news) != seen) {
+        c->called = true;
+    }
+    bool leads = follow(c);
+    gy_mutex_unlock(&c->lock);
+    return leads;
+}
+
+void gy_completion_end(struct gy_completion *c)
+{
+    gy_mutex_lock(&c->lock);
+    c->ended = true;
+    gy_cond_broadcast(&c->called_changed);
+    gy_cond_broadcast(&c->nap_changed);
+    gy_mutex_unlock(&c->lock);
+}
+
+/* ---- events -------------------------------------------------------------------------------- */
+
+static void put(struct gy_idle_events *idle, CUevent event)
+{
+    uint64_t at = atomic_load_explicit(&idle->put, memory_order_relaxed);
+    idle->events[at % GY_COMPLETION_EVENTS] = event;
+    atomic_store_explicit(&idle->put, at + 1, memory_order_release);
+}
+
+static void put_blocked(struct gy_completion *c, CUevent event) GY_REQUIRES(c->lock)
+{
+    assert(event != c->blocking && "a thread blocks on an event that is recorded again");
+    put(&c->blocked, event);
+}
+
+void gy_completion_put_back(struct gy_completion *c, const struct gy_completion_slot *slot)
+{
+    if (slot->event != NULL && slot->event != slot->block) {
+        put(&c->polled, slot->event);
+    }
+    if (slot->block != NULL) {
+        gy_mutex_lock(&c->lock);
+        if (slot->block == c->blocking) {
+            c->orphaned = true; /* recorded again now, it might not let its thread go for long */
+        } else {
+            put_blocked(c, slot->block);
+        }
+        gy_mutex_unlock(&c->lock);
+    }
+}
+
+/* ---- waiting ------------------------------------------------------------------------------- */
+
+void gy_completion_begin_span(struct gy_completion_thread *thread)
+{
+    if (thread->span == 0) {
+        thread->span = gy_span_begin();
+        thread->ranges = gy_span_push(thread->span, "GDB wait");
+    }
+}
+
+void gy_completion_end_span(struct gy_completion_thread *thread)
+{
+    if (__builtin_expect(thread->span != 0, 0)) {
+        gy_span_pop(thread->ranges);
+        gy_span_end(GY_SPAN_WAIT, "GDB wait", thread->span, thread->stream);
+        thread->span = 0;
+    }
+}
+
+/* Until then, news for a patient one, or another one naps; true: it leads again. */
+static bool nap(struct gy_completion_thread *thread, uint64_t until)
+{
+    struct gy_completion *c = thread->ring;
+    uint64_t seen = c->round.seen;
+    gy_mutex_lock(&c->lock);
+    c->napper = thread;
+    c->nap_until = until;
+    give_up_lead(c);
+    while (atomic_load(&c->news) == seen && c->napper == thread && !c->ended &&
+           gy_clock_ns() < c->nap_until) {
+        gy_cond_wait_until(&c->nap_changed, &c->lock, c->nap_until);
+    }
+    c->napper = c->napper == thread ? NULL : c->napper;
+    bool leads = take_lead(c);
+    gy_mutex_unlock(&c->lock);
+    return leads;
+}
+
+/* Somebody has to look at `next_look`, while the caller blocks. */
+static void leave_looking(struct gy_completion *c, uint64_t next_look) GY_REQUIRES(c->lock)
+{
+    if (next_look == UINT64_MAX) {
+        return;
+    }
+    if (c->napper == NULL) {
+        gy_completion_call(c);
+    } else if (next_look < c->nap_until) {
+        c->nap_until = next_look;
+        gy_cond_broadcast(&c->nap_changed);
+    }
+}
+
+static void await_event(struct gy_completion *c, CUevent event)
+{
+    CUresult result = c->context->driver->cuEventSynchronize(event);
+    if (result != CUDA_SUCCESS) {
+        (void)gy_context_check(c->context, result, "cuEventSynchronize(completion)", __FILE__, __LINE__);
+        gy_context_lose(c->context, gy_error_last());
+    }
+}
+
+/* Until the event of the list has passed; true: it leads again.  While another one leads, that is told to
+ * look once more, since it may have looked just before. */
+static bool block(struct gy_completion_thread *thread, uint32_t which, uint64_t next_look)
+{
+    struct gy_completion *c = thread->ring;
+    uint64_t seen = c->round.seen;
+    CUevent event = c->slots[c->lists[which].first].block;
+    gy_point(GY_POINT_COMPLETION_BLOCK, c);
+    gy_mutex_lock(&c->lock);
+    c->blocking = event;
+    c->blocked_list = which;
+    give_up_lead(c);
+    leave_looking(c, next_look);
+    gy_mutex_unlock(&c->lock);
+    gy_point(GY_POINT_COMPLETION_EVENT, c);
+    if (atomic_load(&c->news) == seen) {
+        await_event(c, event);
+    }
+    gy_mutex_lock(&c->lock);
+    c->blocking = NULL;
+    if (c->orphaned) {
+        c->orphaned = false;
+        put_blocked(c, event);
+    }
+    bool leads = take_lead(c);
+    if (!leads) {
+        atomic_fetch_add(&c->news, 1);
+    }
+    gy_mutex_unlock(&c->lock);
+    return leads;
+}
+
+bool gy_completion_rest(struct gy_completion_thread *thread)
+{
+    struct gy_completion *c = thread->ring;
+    struct gy_completion_round *round = &c->round;
+    if (c->wait == GANTRY_WAIT_SPIN) {
+        gy_cpu_relax();
+        return true;
+    }
+    if (c->wait == GANTRY_WAIT_YIELD) {
+        sched_yield();
+        return true;
+    }
+    uint64_t poll_ns = c->patience_ns > LEAST_POLL_NS ? c->patience_ns : LEAST_POLL_NS;
+    uint64_t now = gy_clock_ns();
+    if (gy_completion_is_patient(c) && (now - round->since < poll_ns || is_expected(c, now))) {
+        gy_spin(round->looks++);
+        return true;
+    }
+    gy_mutex_lock(&c->lock);
+    uint32_t blocked = c->blocking != NULL ? c->blocked_list : NO_LIST;
+    gy_mutex_unlock(
+        &c->lock); /* it may end meanwhile, and is told then: whatever begins now returns at once */
+    uint32_t which = blocked == NO_LIST ? list_to_block_on(c, now) : NO_LIST;
+    uint64_t next = next_look(c, which != NO_LIST ? which : blocked, now);
+    if (which == NO_LIST && next == UINT64_MAX) {
+        return stop_leading(thread);
+    }
+    thread->stream = round->stream;
+    gy_completion_begin_span(thread);
+    return (which != NO_LIST ? block(thread, which, next) : nap(thread, next)) ||
+           gy_completion_follow(thread);
+}
+
+bool gy_completion_await_news(struct gy_completion_thread *thread)
+{
+    struct gy_completion *c = thread->ring;
+    uint64_t seen = c->round.seen;
+    uint64_t until = gy_clock_ns() + IDLE_NS;
+    bool is_patient = gy_completion_is_patient(c);
+    gy_completion_end_span(thread);
+    for (uint32_t round = 0; c->wait != GANTRY_WAIT_BLOCK && (!is_patient || gy_clock_ns() < until);
+         round++) {
+        if (atomic_load_explicit(&c->news, memory_order_acquire) != seen) {
+            return true;
+        }
+        if (c->wait == GANTRY_WAIT_YIELD) {
+            sched_yield();
+        } else if (c->wait == GANTRY_WAIT_SPIN) {
+            gy_cpu_relax();
+        } else {
+            gy_spin(round);
+        }
+    }
+    return stop_leading(thread);
+}

@@ -1,0 +1,416 @@
+/* What it costs the completion threads to wait, in calls of the driver, and that the thread which blocks on
+ * one event keeps nobody from hearing of others.  The emulated driver counts the calls; a gate, opened by the
+ * test or after a time, is the work that takes long. */
+#include "context/context.h"
+#include "dispatcher/internal.h"
+#include "tests/support/cmocka_c11.h"
+#include "tests/support/gpu_fixture.h"
+#include "tests/support/stops.h"
+
+#include <string.h>
+#include <time.h>
+
+#define LONG_NS 400000000u
+#define WHILE_NS 20000000u
+#define MANY 50u
+
+#define GATES 8u
+
+static struct gpu_fixture fixture;
+static _Atomic(uint32_t) *gates; /* pinned; GATES of them, closed while 0 */
+static uint32_t gates_used;
+static struct gantry_emu_control emu;
+
+/* A GPU task that ends when its gate opens, and the CPU task that its completion starts. */
+struct gated {
+    bool has_none;           /* it ends at once */
+    uint64_t for_ns;         /* not 0: it opens by itself after so long */
+    _Atomic(uint32_t) *gate; /* NULL: none, or one that opens by itself */
+    _Atomic(bool) told;      /* atomic */
+    gantry_task *task, *done;
+};
+
+static void pause_ns(uint64_t ns)
+{
+    struct timespec t = {.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
+    (void)nanosleep(&t, NULL);
+}
+
+static void stand_for_a_while(void *user)
+{
+    pause_ns(((const struct gated *)user)->for_ns);
+}
+
+static bool launch_gate(gantry_launch *launch, struct gated *gated)
+{
+    const struct gy_driver *driver = launch->dispatcher->config.context->driver;
+    CUstream stream = gantry_launch_stream(launch);
+    CUresult result = CUDA_SUCCESS;
+    if (gated->gate != NULL) {
+        result = driver->cuStreamWaitValue32(stream, (CUdeviceptr)(uintptr_t)gated->gate, 1,
+                                             CU_STREAM_WAIT_VALUE_GEQ);
+    } else if (!gated->has_none) {
+        result = driver->cuLaunchHostFunc(stream, stand_for_a_while, gated);
+    }
+    return result == CUDA_SUCCESS;
+}
+
+static gantry_launch_result launch_gated(gantry_launch *launch, void *arg)
+{
+    struct gated *gated = arg;
+    return launch_gate(launch, gated) && gantry_launch_add_completion(launch, gated->done) == GANTRY_OK
+               ? GANTRY_LAUNCH_DONE
+               : GANTRY_LAUNCH_FAILED;
+}
+
+static gantry_status note_told(gantry_task *task, void *arg)
+{
+    (void)task;
+    atomic_store(&((struct gated *)arg)->told, true);
+    return GANTRY_OK;
+}
+
+static void submit(struct gated *gated)
+{
+    atomic_store(&gated->told, false);
+    gated->gate = gated->has_none || gated->for_ns != 0 ? NULL : &gates[gates_used++ % GATES];
+    if (gated->gate != NULL) {
+        atomic_store(gated->gate, 0);
+    }
+    gated->done = gpu_fixture_cpu(&fixture, "told", note_told, gated);
+    gated->task = gpu_fixture_gpu(&fixture, GANTRY_TASK_KERNEL, "gate", launch_gated, gated);
+    gpu_fixture_after(gated->done, gated->task);
+}
+
+static struct gy_completion *open_ring(gantry_wait_mode mode)
+{
+    gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
+    options.driver = gpu_fixture_driver();
+    options.completion_wait = mode;
+    gpu_fixture_open_with(&fixture, 1, &options);
+    assert_true(gpu_fixture_controls(&emu));
+    void *pinned;
+    assert_ok(gantry_heap_alloc(gantry_context_heap(fixture.context), GANTRY_MEMORY_PINNED,
+                                GATES * sizeof(*gates), 0, GANTRY_ALLOC_SITE("gates"), &pinned));
+    gates = pinned;
+    return &gantry_context_dispatcher(fixture.context)->completion.rings[0];
+}
+
+static void close_ring(void)
+{
+    gy_point_hook(NULL);
+    assert_ok(gantry_heap_free(gantry_context_heap(fixture.context), (void *)gates));
+    gpu_fixture_close(&fixture);
+}
+
+static void open_gate(struct gated *gated)
+{
+    if (gated->gate != NULL) {
+        atomic_store(gated->gate, 1);
+    }
+}
+
+/* Open the last gate of a step. */
+static void end_step(struct gated *gated, const char *what)
+{
+    open_gate(gated);
+    deadline_begin(what);
+    assert_ok(gpu_fixture_stop(&fixture));
+    deadline_end();
+    assert_true(atomic_load(&gated->told));
+}
+
+static void step_of(struct gated *gated)
+{
+    submit(gated);
+    assert_ok(gantry_taskman_start(fixture.manager));
+    end_step(gated, "a step with one long task");
+}
+
+/* Alone, a wait that blocks is one call of the driver behind a look, however long it takes. */
+static void test_blocking_costs_a_few_calls(void **state)
+{
+    (void)state;
+    struct gated gated = {.for_ns = LONG_NS};
+    (void)open_ring(GANTRY_WAIT_BLOCK);
+    emu.reset_counters();
+    step_of(&gated);
+    assert_in_range(emu.calls("cuEventSynchronize"), 1, 2);
+    assert_in_range(emu.calls("cuEventQuery"), 1, 6);
+    close_ring();
+}
+
+static bool is_blocking(struct gy_completion *ring)
+{
+    gy_mutex_lock(&ring->lock);
+    bool blocks = ring->blocking != NULL;
+    gy_mutex_unlock(&ring->lock);
+    return blocks;
+}
+
+static bool naps(struct gy_completion *ring)
+{
+    gy_mutex_lock(&ring->lock);
+    bool naps = ring->napper != NULL;
+    gy_mutex_unlock(&ring->lock);
+    return naps;
+}
+
+/* Once long waits are known, the patient modes block, too: while work that takes longer than ever runs, there
+ * is nothing that looks at it. */
+static void test_patient_threads_block_on_what_takes_long(void **state)
+{
+    (void)state;
+    const gantry_wait_mode modes[] = {GANTRY_WAIT_HYBRID, GANTRY_WAIT_ADAPTIVE};
+    for (size_t i = 0; i < 2; i++) {
+        struct gy_completion *ring = open_ring(modes[i]);
+        struct gated gated = {.for_ns = 5000000};
+        step_of(&gated);
+        step_of(&gated);
+        gated.for_ns = 0;
+        submit(&gated);
+        assert_ok(gantry_taskman_start(fixture.manager));
+        deadline_await(is_blocking(ring), "a thread to block");
+        /* When it was expected it is looked for; nobody does behind that. */
+        pause_ns(WHILE_NS);
+        deadline_await(!naps(ring), "naps to end");
+        uint64_t before = emu.calls("cuEventQuery");
+        pause_ns(WHILE_NS);
+        assert_int_equal(emu.calls("cuEventQuery"), before);
+        assert_false(atomic_load(&gated.told));
+        end_step(&gated, "a step with a task that takes longer than ever");
+        close_ring();
+    }
+}
+
+/* What happens in a step beside a long task: on the CPU `when`, then on the GPU younger tasks, one by one,
+ * and on the CPU `meanwhile`, if there is that. */
+struct beside {
+    gantry_task_fn when, meanwhile;
+    struct gy_completion *ring;
+    uint64_t news; /* of the ring, once `when` was done */
+};
+
+static gantry_status when_blocking(gantry_task *task, void *arg)
+{
+    const struct beside *beside = arg;
+    (void)task;
+    deadline_await(is_blocking(beside->ring), "a thread to block");
+    return GANTRY_OK;
+}
+
+/* The younger tasks are told although the long one still runs. */
+static void run_beside(struct beside *beside, struct gated *older, struct gated *younger, uint32_t count)
+{
+    submit(older);
+    gantry_task *before = gpu_fixture_cpu(&fixture, "when", beside->when, beside);
+    if (beside->meanwhile != NULL) {
+        gpu_fixture_after(gpu_fixture_cpu(&fixture, "meanwhile", beside->meanwhile, beside), before);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        younger[i] = (struct gated){.has_none = true};
+        submit(&younger[i]);
+        gpu_fixture_after(younger[i].task, before);
+        before = younger[i].done;
+    }
+    assert_ok(gantry_taskman_start(fixture.manager));
+    deadline_await(atomic_load(&younger[count - 1].told),
+                   "completions of younger work while older work runs");
+    assert_false(atomic_load(&older->told));
+    end_step(older, "a step with older and younger work");
+}
+
+static void test_a_thread_that_blocks_keeps_nobody(void **state)
+{
+    (void)state;
+    static struct gated younger[MANY];
+    const gantry_wait_mode modes[] = {GANTRY_WAIT_BLOCK, GANTRY_WAIT_HYBRID, GANTRY_WAIT_ADAPTIVE};
+    for (size_t i = 0; i < 3; i++) {
+        struct gy_completion *ring = open_ring(modes[i]);
+        struct gated older = {.for_ns = 5000000};
+        step_of(&older);
+        step_of(&older);
+        older.for_ns = 0;
+        run_beside(&(struct beside){.when = when_blocking, .ring = ring}, &older, younger, MANY);
+        close_ring();
+    }
+}
+
+static gantry_status when_about_to_block(gantry_task *task, void *arg)
+{
+    struct beside *beside = arg;
+    (void)task;
+    stops_await(0);
+    beside->news = atomic_load(&beside->ring->news);
+    return GANTRY_OK;
+}
+
+static gantry_status block_when_told(gantry_task *task, void *arg)
+{
+    const struct beside *beside = arg;
+    (void)task;
+    deadline_await(atomic_load(&beside->ring->news) != beside->news, "completions to be published");
+    stops_go(0);
+    return GANTRY_OK;
+}
+
+/* Completions are published when a thread is about to block: it looks once more. */
+static void test_a_thread_looks_once_more_before_it_blocks(void **state)
+{
+    (void)state;
+    struct gy_completion *ring = open_ring(GANTRY_WAIT_BLOCK);
+    struct gated older = {.for_ns = 0}, younger;
+    stops_arm(0, GY_POINT_COMPLETION_BLOCK, ring);
+    run_beside(&(struct beside){.when = when_about_to_block, .meanwhile = block_when_told, .ring = ring},
+               &older, &younger, 1);
+    close_ring();
+}
+
+static gantry_status when_about_to_block_or_tell(gantry_task *task, void *arg)
+{
+    struct beside *beside = arg;
+    (void)task;
+    stops_await(0);
+    emu.reset_counters();
+    stops_arm(1, GY_POINT_COMPLETION_TELL, beside->ring);
+    return GANTRY_OK;
+}
+
+static gantry_status block_then_tell(gantry_task *task, void *arg)
+{
+    (void)task;
+    (void)arg;
+    stops_await(1);
+    stops_go(0);
+    deadline_await(emu.calls("cuEventSynchronize") == 1, "a thread to block");
+    stops_go(1);
+    return GANTRY_OK;
+}
+
+/* They are published before it looks, and told behind that: GD sees that it blocks, and calls another one. */
+static void test_a_thread_may_block_while_it_is_told(void **state)
+{
+    (void)state;
+    struct gy_completion *ring = open_ring(GANTRY_WAIT_BLOCK);
+    struct gated older = {.for_ns = 0}, younger;
+    stops_arm(0, GY_POINT_COMPLETION_BLOCK, ring);
+    run_beside(
+        &(struct beside){.when = when_about_to_block_or_tell, .meanwhile = block_then_tell, .ring = ring},
+        &older, &younger, 1);
+    close_ring();
+}
+
+/* Two streams' completions are pending, and a thread stops at `point`, about to block on one. */
+static void start_two(struct gy_completion *ring, enum gy_point point, struct gated *first,
+                      struct gated *second)
+{
+    stops_arm(0, point, ring);
+    submit(first);
+    submit(second);
+    assert_ok(gantry_taskman_start(fixture.manager));
+    stops_await(0);
+    deadline_await(gpu_fixture_stats(&fixture).completions == 2 &&
+                       atomic_load(&ring->published) == atomic_load(&ring->head) + 2,
+                   "both to be published");
+}
+
+/* It blocks on one, and leaves the other to the other thread, whichever they are. */
+static void test_a_thread_that_blocks_leaves_the_rest_to_another(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct gy_completion *ring = open_ring(GANTRY_WAIT_BLOCK);
+        struct gated both[2] = {{.for_ns = 0}, {.for_ns = 0}};
+        start_two(ring, GY_POINT_COMPLETION_BLOCK, &both[0], &both[1]);
+        stops_go(0);
+        deadline_await(emu.calls("cuEventSynchronize") != 0, "a thread to block");
+        open_gate(&both[i]);
+        deadline_await(atomic_load(&both[i].told), "one of two completions");
+        assert_false(atomic_load(&both[1 - i].told));
+        end_step(&both[1 - i], "a step with two completions");
+        assert_true(atomic_load(&both[i].told));
+        close_ring();
+    }
+}
+
+/* The other thread tells what one is about to block on: the event is not used for anything else before that
+ * one is back (there is an assertion). */
+static void test_the_other_thread_may_tell_what_one_blocks_on(void **state)
+{
+    (void)state;
+    struct gy_completion *ring = open_ring(GANTRY_WAIT_BLOCK);
+    struct gated first = {.for_ns = 0}, second = {.for_ns = 0};
+    start_two(ring, GY_POINT_COMPLETION_EVENT, &first, &second);
+    open_gate(&first);
+    open_gate(&second);
+    deadline_await(atomic_load(&first.told) && atomic_load(&second.told), "both completions");
+    stops_go(0);
+    end_step(&first, "a step with two completions");
+    step_of(&first);
+    close_ring();
+}
+
+/* Completions behind the one that a thread blocks on wake nobody: they cannot pass before it. */
+static void test_more_on_the_same_stream_wakes_nobody(void **state)
+{
+    (void)state;
+    static struct gated behind[MANY];
+    struct gy_completion *ring = open_ring(GANTRY_WAIT_BLOCK);
+    struct gated first = {.for_ns = 0};
+    submit(&first);
+    for (uint32_t i = 0; i < MANY; i++) {
+        behind[i] = (struct gated){.has_none = true};
+        submit(&behind[i]);
+        gpu_fixture_after(behind[i].task, i == 0 ? first.task : behind[i - 1].task);
+    }
+    emu.reset_counters();
+    assert_ok(gantry_taskman_start(fixture.manager));
+    deadline_await(is_blocking(ring) && gpu_fixture_stats(&fixture).completions > MANY, "all to be launched");
+    pause_ns(WHILE_NS);
+    assert_in_range(emu.calls("cuEventQuery"), 1, 6);
+    end_step(&first, "a step with completions behind the one that is blocked on");
+    for (uint32_t i = 0; i < MANY; i++) {
+        assert_true(atomic_load(&behind[i].told));
+    }
+    close_ring();
+}
+
+/* A wait that fails tells the loss, whoever leads then. */
+static void test_a_wait_that_fails_loses_the_context(void **state)
+{
+    (void)state;
+    const gantry_wait_mode modes[] = {GANTRY_WAIT_BLOCK, GANTRY_WAIT_HYBRID};
+    for (size_t i = 0; i < 2; i++) {
+        struct gated gated = {.for_ns = 5000000};
+        (void)open_ring(modes[i]);
+        step_of(&gated);
+        step_of(&gated);
+        assert_int_equal((emu.fail)("cuEventSynchronize", 1, CUDA_ERROR_ILLEGAL_ADDRESS, GANTRY_EMU_ONCE), 0);
+        submit(&gated);
+        deadline_begin("a step in which waiting fails");
+        assert_int_equal(gpu_fixture_step(&fixture), GANTRY_ERR_DEVICE_LOST);
+        deadline_end();
+        assert_false(atomic_load(&gated.told));
+        emu.clear_faults();
+        close_ring();
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_blocking_costs_a_few_calls),
+        cmocka_unit_test(test_patient_threads_block_on_what_takes_long),
+        cmocka_unit_test(test_a_thread_that_blocks_keeps_nobody),
+        cmocka_unit_test(test_a_thread_looks_once_more_before_it_blocks),
+        cmocka_unit_test(test_a_thread_may_block_while_it_is_told),
+        cmocka_unit_test(test_a_thread_that_blocks_leaves_the_rest_to_another),
+        cmocka_unit_test(test_the_other_thread_may_tell_what_one_blocks_on),
+        cmocka_unit_test(test_more_on_the_same_stream_wakes_nobody),
+        cmocka_unit_test(test_a_wait_that_fails_loses_the_context),
+    };
+    if (gpu_fixture_driver() != GANTRY_DRIVER_EMULATED) {
+        return 77;
+    }
+    return cmocka_run_group_tests_name("completion_waits", tests, NULL, NULL);
+}
