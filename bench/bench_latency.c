@@ -17,8 +17,11 @@
  * cpu-idle: CPU time of the process while nothing runs for 20 ms after a step, main thread asleep;
  * cpu-waiting: the same in a step in which the device copies for some 10 ms, a CPU task waits for it, and the
  * main thread for that (not on the emulated driver, whose device is this CPU).  Yardstick: the time that
- * passes, so the ratio is the number of CPUs that waiting takes. */
+ * passes, so the ratio is the number of CPUs that waiting takes.
+ *
+ * publish rows: bench_publish.c. */
 #include "base/clock.h"
+#include "bench/bench_publish.h"
 #include "bench/harness.h"
 #include "bench/raw_cuda.h"
 
@@ -573,7 +576,8 @@ static bool bench_latency(const struct bench_options *options)
         report(options, cases[i].done, cases[i].event, &done);
         report(options, cases[i].ready, cases[i].handoff, &ready);
     }
-    return bench_costs(options) && good;
+    good = bench_costs(options) && good;
+    return bench_publish(options) && good;
 }
 
 const struct gantry_bench gantry_bench_latency = {
