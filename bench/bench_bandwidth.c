@@ -65,5 +65,6 @@ const struct gantry_bench gantry_bench_bandwidth = {
     .help = "A loop with gantry_bandwidth_yield() in it against the same loop without.  The difference of "
             "both is\n"
             "the price of a call while the gate is down.\n",
+    .needs_no_device = true,
     .main = bench_bandwidth,
 };

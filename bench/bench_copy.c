@@ -185,13 +185,15 @@ static void print_line(struct copy_bench *b, const char *name, const char *suffi
     const bool is_time = strcmp(unit, "us") == 0;
     const double scale = is_time ? 1e3 : 1;
     const char *json_unit = is_time ? "ns/batch" : unit;
+    char row[96];
+    snprintf(row, sizeof(row), "%s%s, %s", name, suffix, yardstick);
     if (b->options->json) {
         fprintf(out,
                 "{\"name\":\"copy/%s%s\",\"value\":%.6g,\"unit\":\"%s\",\"yardstick\":\"%s\","
-                "\"yardstick_value\":%.6g,\"ratio\":%.4g,\"verified\":%s}\n",
-                name, suffix, ours * scale, json_unit, yardstick, theirs * scale, ours / theirs,
-                verified ? "true" : "false");
-    } else {
+                "\"yardstick_value\":%.6g,\"ratio\":%.4g,",
+                name, suffix, ours * scale, json_unit, yardstick, theirs * scale, ours / theirs);
+        bench_json_end(b->options, verified);
+    } else if (bench_has_times(b->options, row, verified)) {
         fprintf(out, "%-28s%-7s %10.2f %-8s %-19s %10.2f   ratio %7.4f%s\n", name, suffix, ours, unit,
                 yardstick, theirs, ours / theirs, verified ? "" : "   NOT VERIFIED");
     }
@@ -458,7 +460,7 @@ static bool tune(struct copy_bench *b, gantry_launch *launch)
     if (!ok(gantry_copy_set_tuning(b->context, &tuning))) {
         return false;
     }
-    if (!b->options->json) {
+    if (!b->options->json && !b->options->emulated) {
         char text[2048];
         (void)gantry_copy_tuning_text(&tuning, text, sizeof(text));
         fprintf(b->options->out, "%s", text);

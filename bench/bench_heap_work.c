@@ -131,9 +131,10 @@ bool bench_heap_trace(struct bench_heap_context *context, const struct bench_opt
     if (options->json) {
         fprintf(options->out,
                 "{\"name\":\"heap/trace-slabs\",\"value\":%.4f,\"unit\":\"bytes/byte\","
-                "\"yardstick\":null,\"yardstick_value\":null,\"ratio\":null,\"verified\":%s}\n",
-                ratio, good ? "true" : "false");
-    } else {
+                "\"yardstick\":null,\"yardstick_value\":null,\"ratio\":null,",
+                ratio);
+        bench_json_end(options, good);
+    } else if (bench_has_times(options, "heap/trace-slabs", good)) {
         fprintf(options->out, "%-28s %12.3f slab bytes per byte of the peak in use (%.2f GiB)\n",
                 "heap/trace-slabs", ratio, (double)t->peak_live / (double)((uint64_t)1 << 30));
     }

@@ -274,7 +274,7 @@ static bool calibrate(struct profile_bench *b, double *ns_per_step)
 
 static void print_recording(const struct profile_bench *b, const struct bench_options *options)
 {
-    if (!options->json && b->ctas != 0) {
+    if (!options->json && !options->emulated && b->ctas != 0) {
         fprintf(options->out,
                 "  %-24s %llu blocks, %llu lost, %.1f bytes each in the file, within %llu ns, SMs within "
                 "%llu ns\n",
@@ -372,7 +372,7 @@ static bool run_ways(struct profile_bench *b, const struct bench_options *option
     struct bench_result result = {
         .min_ns = ways.p99_ns, .median_ns = ways.median_ns, .verified = ways.backwards == 0};
     bench_report(options, &one, &result);
-    if (!options->json) {
+    if (!options->json && !options->emulated) {
         fprintf(options->out,
                 "  %-24s %u pairs of SMs, at most %.1f ns; %llu messages, the fastest %lld ns, %llu ways "
                 "back in time; by these alone within %.1f ns\n",

@@ -23,9 +23,10 @@ static double window_error(const struct quota_figures *f, double target)
     return f->high_1s <= 0 ? 0 : fmax(f->high_1s - target, target - f->low_1s);
 }
 
-static void print_json(FILE *out, const struct quota_setting *s, const char *what, double value,
-                       const char *yardstick, double other, bool verified)
+static void print_json(const struct bench_options *options, const struct quota_setting *s, const char *what,
+                       double value, const char *yardstick, double other, bool verified)
 {
+    FILE *out = options->out;
     fprintf(out, "{\"name\":\"quota/%s-%u-%u\",\"value\":%.6g,\"unit\":\"pp\",", what, s->percent,
             s->kernel_us, fmax(value, 1e-6));
     if (yardstick != NULL) {
@@ -34,7 +35,7 @@ static void print_json(FILE *out, const struct quota_setting *s, const char *wha
     } else {
         fputs("\"yardstick\":null,\"yardstick_value\":null,\"ratio\":null,", out);
     }
-    fprintf(out, "\"verified\":%s}\n", verified ? "true" : "false");
+    bench_json_end(options, verified);
 }
 
 static void print_error(const struct bench_options *options, const struct quota_setting *s,
@@ -43,12 +44,16 @@ static void print_error(const struct bench_options *options, const struct quota_
     double target = s->percent, error = fabs(ours->mean - target), other = fabs(theirs->mean - target);
     bool have = theirs->kernels != 0;
     if (options->json) {
-        print_json(options->out, s, "error", error, have ? "nvml" : NULL, other, verified);
-        print_json(options->out, s, "charged-error", fabs(ours->charged - ours->mean), NULL, 0, verified);
+        print_json(options, s, "error", error, have ? "nvml" : NULL, other, verified);
+        print_json(options, s, "charged-error", fabs(ours->charged - ours->mean), NULL, 0, verified);
         if (ours->high_1s > 0) {
-            print_json(options->out, s, "window", window_error(ours, target), "bound", ours->bound_1s,
-                       verified);
+            print_json(options, s, "window", window_error(ours, target), "bound", ours->bound_1s, verified);
         }
+        return;
+    }
+    char name[48];
+    snprintf(name, sizeof(name), "quota/error-%u-%u", s->percent, s->kernel_us);
+    if (!bench_has_times(options, name, verified)) {
         return;
     }
     fprintf(options->out,
@@ -117,7 +122,7 @@ static bool run_errors(const struct bench_options *options, bool emulated)
             rows++;
         }
     }
-    if (!options->json) {
+    if (!options->json && !options->emulated) {
         fprintf(options->out, "quota/mean-error: %.3f pp", sums[0] / rows);
         if (with_nvml) {
             fprintf(options->out, "   nvml %.3f pp   ratio %.4f", sums[1] / rows,
@@ -210,7 +215,7 @@ static bool run_cost(struct cost_bench *bench, const struct bench_options *optio
     result.min_ns = result.median_ns = (double)bench->bounded.gd_least_ns / kernels;
     result.yardstick_min_ns = result.yardstick_median_ns = (double)bench->plain.gd_least_ns / kernels;
     bench_report(options, &one, &result);
-    if (good && !options->json) {
+    if (good && !options->json && !options->emulated) {
         fprintf(options->out, "%-28s %+.1f ns/kernel on the dispatcher's thread\n", "  the limit costs",
                 result.min_ns - result.yardstick_min_ns);
     }

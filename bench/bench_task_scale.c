@@ -1,5 +1,6 @@
 /* How task graphs scale: with their size, down to short tasks, and from the start to the first body. */
 #include "bench/bench_task_shapes.h"
+#include "cli/messages.h"
 
 #include "base/clock.h"
 
@@ -44,9 +45,11 @@ static void print_value(const struct bench_options *options, const char *name, d
     if (options->json) {
         fprintf(options->out,
                 "{\"name\":\"%s\",\"value\":%.6g,\"unit\":\"%s\",\"yardstick\":null,\"yardstick_value\":null,"
-                "\"ratio\":null,\"verified\":true}\n",
+                "\"ratio\":null,",
                 name, value, unit);
+        bench_json_end(options, true);
     } else {
+        cli_progress_end();
         fprintf(options->out, "%-36s %12.2f %s\n", name, value, unit);
     }
     fflush(options->out);

@@ -239,5 +239,6 @@ const struct gantry_bench gantry_bench_tasks = {
             "  SHAPE/Xus        the share of the time that is not spent in bodies of X microseconds\n"
             "\n"
             "Yardsticks: a pool under one mutex, oneTBB, OpenMP.  It needs no device.\n",
+    .needs_no_device = true,
     .main = bench_tasks,
 };

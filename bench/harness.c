@@ -42,6 +42,7 @@ static bool measure(const struct bench_case *bench, uint32_t runs, uint64_t *our
 {
     uint64_t warm_up;
     for (uint32_t i = 0; i <= runs; i++) {
+        cli_progress("%s: run %u of %u", bench->name, i, runs);
         bool swap = bench->pairs != 0 && i % 2 == 1;
         for (uint32_t side = 0; side < 2; side++) {
             bool is_ours = (side == 0) != swap;
@@ -90,9 +91,28 @@ static double ratio_of(const struct bench_result *result)
     return result->ratio != 0 ? result->ratio : result->min_ns / result->yardstick_min_ns;
 }
 
-/* Names are string constants of ours that need no escapes. */
-static void print_json(FILE *out, const struct bench_case *bench, const struct bench_result *result)
+bool bench_has_times(const struct bench_options *options, const char *name, bool verified)
 {
+    cli_progress_end();
+    if (!options->emulated || options->json) {
+        return true;
+    }
+    fprintf(options->out, "%-36s %s\n", name, verified ? "right" : "failed: a result is wrong");
+    fflush(options->out);
+    return false;
+}
+
+void bench_json_end(const struct bench_options *options, bool verified)
+{
+    fprintf(options->out, "\"verified\":%s,\"emulated\":%s}\n", verified ? "true" : "false",
+            options->emulated ? "true" : "false");
+}
+
+/* Names are string constants of ours that need no escapes. */
+static void print_json(const struct bench_options *options, const struct bench_case *bench,
+                       const struct bench_result *result)
+{
+    FILE *out = options->out;
     fprintf(out, "{\"name\":\"%s\",\"value\":%.6g,\"unit\":\"ns/%s\",", bench->name, result->min_ns,
             bench->item);
     if (bench->yardstick.run != NULL && result->verified) {
@@ -104,7 +124,7 @@ static void print_json(FILE *out, const struct bench_case *bench, const struct b
     } else {
         fputs("\"yardstick\":null,\"yardstick_value\":null,\"ratio\":null,", out);
     }
-    fprintf(out, "\"verified\":%s}\n", result->verified ? "true" : "false");
+    bench_json_end(options, result->verified);
 }
 
 static void print_row(FILE *out, const struct bench_case *bench, const struct bench_result *result)
@@ -130,8 +150,10 @@ void bench_report(const struct bench_options *options, const struct bench_case *
                   const struct bench_result *result)
 {
     if (options->json) {
-        print_json(options->out, bench, result);
-    } else {
+        cli_progress_end();
+        print_json(options, bench, result);
+    } else if (!result->verified || bench_has_times(options, bench->name, true)) {
+        cli_progress_end();
         print_row(options->out, bench, result);
     }
     fflush(options->out);

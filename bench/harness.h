@@ -17,6 +17,7 @@ struct bench_options {
     bool json;                   /* one JSON object per line instead of a table */
     uint32_t runs;               /* timed runs of each side; at least 1 */
     gantry_driver_choice driver; /* for benches that open a context */
+    bool emulated;               /* the device is: results are checked, times are not for people */
     uint32_t seconds;            /* for benches that measure for a time, each row; 0: as they think */
 };
 
@@ -60,6 +61,12 @@ bool bench_run(const struct bench_options *options, const struct bench_case *ben
 void bench_report(const struct bench_options *options, const struct bench_case *bench,
                   const struct bench_result *result);
 
+/* On the emulated driver times say nothing about a GPU: then this prints of a row whether its results are
+ * right, and returns false; a reader of JSON gets them, marked. */
+bool bench_has_times(const struct bench_options *options, const char *name, bool verified);
+/* The end of a result in JSON, from "verified" on. */
+void bench_json_end(const struct bench_options *options, bool verified);
+
 /* Did a call of the library work?  When not, says why on stderr, for the bench of that name. */
 bool bench_ok(const char *bench, gantry_status status);
 
@@ -68,6 +75,7 @@ struct gantry_bench {
     const char *name;    /* as registered */
     const char *summary; /* one line */
     const char *help;    /* what its rows are, for `gantry help NAME`; ends with a newline */
+    bool needs_no_device;
     /* Set up, bench_run() each case, tear down.  True when all were verified; tells why not on stderr. */
     bool (*main)(const struct bench_options *options);
 };

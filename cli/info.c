@@ -1,5 +1,6 @@
 /* `gantry info`: the driver, the device and its copy tuning, as text or as JSON. */
 #include "cli/command.h"
+#include "cli/interrupt.h"
 #include "cli/options.h"
 #include "cli/partitions.h"
 
@@ -197,6 +198,7 @@ static int info_main(int argc, char **argv)
     if (status >= 0) {
         return status;
     }
+    cli_interrupts_end_us();
     if (request.plan != NULL) {
         return cli_show_partitions(request.choice, request.plan, request.json);
     }

@@ -106,3 +106,10 @@ bool cli_output_end(bool keep)
     }
     return good;
 }
+
+void cli_output_abandon(void)
+{
+    if (part != NULL) {
+        (void)unlink(part);
+    }
+}

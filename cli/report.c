@@ -4,6 +4,7 @@
 #include "cli/report_waterfall.h"
 
 #include "cli/command.h"
+#include "cli/interrupt.h"
 #include "cli/options.h"
 #include "cli/output_file.h"
 
@@ -193,6 +194,7 @@ static int report_main(int argc, char **argv)
         return cli_usage_error("report: --output %s is a recording to be read; it would be lost",
                                arguments.output);
     }
+    cli_interrupts_end_us();
     if (arguments.output == NULL) {
         return report_on(&arguments);
     }

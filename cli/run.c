@@ -2,6 +2,7 @@
 #include "cli/samples.h"
 
 #include "cli/command.h"
+#include "cli/interrupt.h"
 #include "cli/options.h"
 #include "cli/suggest.h"
 #include "cli/terminal.h"
@@ -74,6 +75,9 @@ static int run_sample(const struct gantry_sample *sample, int argc, char **argv)
     cli_help_is("gantry run %s --help", sample->name);
     if (sample->tells_errors && cli_log_level < GANTRY_LOG_DEBUG) {
         gantry_set_log(log_but_errors, NULL, cli_log_level);
+    }
+    if (!sample->handles_interrupts) {
+        cli_interrupts_end_us();
     }
     return sample->main(argc, argv);
 }

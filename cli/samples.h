@@ -18,7 +18,8 @@ struct gantry_sample {
     /* argv[0] is the sample's name; returns the command's exit status: 0, 1 for a failure, 2 for wrong
      * arguments (both told on stderr).  cli/options.h reads options. */
     int (*main)(int argc, char **argv);
-    bool tells_errors; /* prints gantry_last_error() itself, so that the log need not have it as well */
+    bool handles_interrupts; /* Ctrl-C is its own affair */
+    bool tells_errors;       /* prints gantry_last_error() itself, so that the log need not have it as well */
 };
 
 #endif

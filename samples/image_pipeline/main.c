@@ -71,4 +71,5 @@ const struct gantry_sample gantry_sample_image_pipeline = {
     .name = "image_pipeline",
     .summary = "edges and contrast of a folder of photos",
     .main = image_pipeline_main,
+    .handles_interrupts = true,
 };

@@ -18,8 +18,13 @@ static void print_photos(const struct run *run)
     const size_t *counts = run->progress.counts;
     uint64_t pixels = atomic_load(&run->shared.pixels);
     double wall = seconds(run->wall_ns);
-    printf("%zu of %zu photos processed in %.3f s", counts[PROGRESS_DONE], run->progress.total, wall);
-    if (wall > 0) {
+    gantry_device_info info = {.struct_size = sizeof(info)};
+    bool is_emulated = gantry_context_device_info(run->context, &info) == GANTRY_OK && info.emulated;
+    printf("%zu of %zu photos processed", counts[PROGRESS_DONE], run->progress.total);
+    if (is_emulated) {
+        printf("; the device is emulated, so the speed is not a GPU's and is not told");
+    } else if (wall > 0) {
+        printf(" in %.3f s", wall);
         printf(": %.1f photos/s, %.1f megapixels/s", (double)counts[PROGRESS_DONE] / wall,
                (double)pixels / 1e6 / wall);
     }

@@ -113,13 +113,17 @@ static bool measure_all(struct session *s)
     bool good = true;
     for (uint32_t run = 0; run < o->repeat && good; run++) {
         for (uint32_t i = 0; i < o->level_count && good; i++) {
+            cli_progress("proof_pipeline: run %u of %u, %u proofs at a time", run + 1, o->repeat,
+                         o->levels[i]);
             good = measure_row(s, 0, o->levels[i], &s->sweeps[0][i]) &&
                    (s->count == 1 || measure_row(s, EVERYTHING, o->levels[i], &s->sweeps[1][i]));
         }
         for (uint32_t i = 0; s->count > 1 && i < s->count && good; i++) {
+            cli_progress("proof_pipeline: run %u of %u, %s", run + 1, o->repeat, names[i]);
             good = measure_row(s, i, o->settings.concurrency, &s->gains[i]);
         }
     }
+    cli_progress_end();
     for (uint32_t i = 0; i < o->level_count && good; i++) {
         proof_series_end(&s->sweeps[0][i]);
         proof_series_end(&s->sweeps[1][i]);
@@ -138,6 +142,10 @@ static void print_tables(const struct session *s)
         "in the serial run\n",
         proof_device_name(s->pipelines[0]), proof_workers(s->pipelines[0]), o->settings.partitions,
         s->problem.rows, o->settings.jobs, o->repeat);
+    if (proof_device_is_emulated(s->pipelines[0])) {
+        printf("emulated: the CPU does the device's work as well, so these are no times of a pipeline with a "
+               "GPU\n");
+    }
     uint64_t needed, there;
     proof_device_bytes(s->pipelines[0], &needed, &there);
     if (!o->settings.admission && needed + needed / 4 + 1048576 <= there) { /* with what else the heap has */

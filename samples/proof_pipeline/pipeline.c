@@ -236,6 +236,11 @@ const char *proof_device_name(const struct pipeline *p)
     return p->info.name;
 }
 
+bool proof_device_is_emulated(const struct pipeline *p)
+{
+    return p->info.emulated != 0;
+}
+
 uint32_t proof_workers(const struct pipeline *p)
 {
     return gantry_cpu_dispatcher_worker_count(p->cpus);

@@ -58,6 +58,7 @@ void proof_set_concurrency(struct pipeline *pipeline, uint32_t concurrency);
 /* Run all proofs and check every partition.  False: told on stderr. */
 bool proof_run(struct pipeline *pipeline, struct measured *out);
 const char *proof_device_name(const struct pipeline *pipeline);
+bool proof_device_is_emulated(const struct pipeline *pipeline);
 uint32_t proof_workers(const struct pipeline *pipeline);
 /* Device memory: what all partitions that are in work at a time need, and what there is. */
 void proof_device_bytes(const struct pipeline *pipeline, uint64_t *needed, uint64_t *there);

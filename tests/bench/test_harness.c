@@ -103,7 +103,7 @@ static void test_json_line_has_every_key_in_order(void **state)
     assert_true(result.yardstick_min_ns > 0 && result.yardstick_min_ns <= result.yardstick_median_ns);
     snprintf(expected, sizeof(expected),
              "{\"name\":\"test/trace\",\"value\":%.6g,\"unit\":\"ns/thing\",\"yardstick\":\"plain\","
-             "\"yardstick_value\":%.6g,\"ratio\":%.4g,\"verified\":true}\n",
+             "\"yardstick_value\":%.6g,\"ratio\":%.4g,\"verified\":true,\"emulated\":false}\n",
              result.min_ns, result.yardstick_min_ns, result.min_ns / result.yardstick_min_ns);
     assert_string_equal(line, expected);
 }
@@ -117,8 +117,9 @@ static void test_without_a_yardstick_its_keys_are_null(void **state)
     char line[512];
     assert_true(run(&bench, true, 2, NULL, line, sizeof(line)));
     assert_string_equal(trace.calls, "prvprvprv");
-    assert_non_null(
-        strstr(line, "\"yardstick\":null,\"yardstick_value\":null,\"ratio\":null,\"verified\":true}"));
+    assert_non_null(strstr(
+        line,
+        "\"yardstick\":null,\"yardstick_value\":null,\"ratio\":null,\"verified\":true,\"emulated\":false}"));
 }
 
 static void test_pairs_take_turns_and_state_their_error(void **state)
@@ -149,7 +150,7 @@ static void test_a_failed_run_is_not_verified(void **state)
     char line[512];
     assert_false(run(&bench, true, 5, &result, line, sizeof(line)));
     assert_false(result.verified);
-    assert_non_null(strstr(line, "\"verified\":false}"));
+    assert_non_null(strstr(line, "\"verified\":false,\"emulated\":false}"));
     assert_string_equal(trace.calls, "prvPRVprvPRVpr");
 }
 
@@ -176,6 +177,24 @@ static void test_table_shows_both_sides_and_the_ratio(void **state)
     assert_non_null(strstr(line, "ratio"));
 }
 
+static void test_an_emulated_device_has_no_times_for_people(void **state)
+{
+    (void)state;
+    struct trace trace = {.calls = ""};
+    struct bench_case bench = make_case(&trace);
+    char line[512] = "";
+    FILE *out = fmemopen(line, sizeof(line), "w");
+    assert_non_null(out);
+    struct bench_options options = {.out = out, .runs = 1, .emulated = true};
+    assert_true(bench_run(&options, &bench, NULL));
+    options.json = true;
+    assert_true(bench_run(&options, &bench, NULL));
+    fclose(out);
+    static const char right[] = "test/trace                           right\n{\"name\":\"test/trace\",";
+    assert_ptr_equal(strstr(line, right), line);
+    assert_non_null(strstr(line, "\"verified\":true,\"emulated\":true}\n"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -185,6 +204,7 @@ int main(void)
         cmocka_unit_test(test_pairs_take_turns_and_state_their_error),
         cmocka_unit_test(test_a_failed_run_is_not_verified),
         cmocka_unit_test(test_a_wrong_result_is_not_verified),
+        cmocka_unit_test(test_an_emulated_device_has_no_times_for_people),
         cmocka_unit_test(test_table_shows_both_sides_and_the_ratio),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -285,11 +285,12 @@ class Cli(unittest.TestCase):
                 result = json.loads(line)
                 result.pop("ratio_error", None)  # of pairs of runs
                 self.assertEqual(list(result), ["name", "value", "unit", "yardstick", "yardstick_value", "ratio",
-                                                "verified"])
+                                                "verified", "emulated"])
                 self.assertTrue(result["name"].startswith(name + "/"), line)
                 self.assertNotEqual(result["unit"].strip(), "", line)
                 self.assertGreater(result["value"], 0)
                 self.assertIs(result["verified"], True)
+                self.assertIs(result["emulated"], name not in ("tasks", "bandwidth"))  # these need no device
 
     @unittest.skipUnless(os.path.exists("/dev/full"), "there is no /dev/full")
     def test_what_cannot_be_printed_is_an_error(self):

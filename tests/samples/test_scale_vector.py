@@ -13,6 +13,11 @@ class ScaleVector(unittest.TestCase):
     def test_table_has_a_time_in_every_field(self):
         result = run_sample("scale_vector")
         self.assertEqual(result.returncode, 0, result.stderr)
+        if "device is emulated" in result.stdout:  # whose times say nothing
+            for way in ("fixed work", "fixed blocks", "stealing"):
+                self.assertRegex(result.stdout, rf"(?m)^{way} +right$")
+            self.assertNotRegex(result.stdout, r"\d\.\d$|us\b")
+            return
         for way in ("fixed work", "fixed blocks", "stealing"):
             row = re.search(rf"^{way} +([\d.]+) +([\d.]+) +([\d.]+)$", result.stdout, re.M)
             self.assertIsNotNone(row, result.stdout)

@@ -1,0 +1,53 @@
+#include "cli/interrupt.h"
+
+#include "cli/messages.h"
+#include "cli/output_file.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define EXIT_INTERRUPTED 130
+#define MOST_SECONDS 3 /* for ending a recording, and for writing what has been printed */
+
+static void give_up(int signal)
+{
+    (void)signal;
+    _exit(EXIT_INTERRUPTED);
+}
+
+static void *watch(void *set)
+{
+    int signal;
+    if (sigwait(set, &signal) != 0) {
+        return NULL;
+    }
+    struct sigaction action = {.sa_handler = give_up};
+    (void)sigaction(SIGALRM, &action, NULL);
+    (void)alarm(MOST_SECONDS);
+    cli_output_abandon();
+    cli_note("interrupted; the results so far are complete, the others were left out");
+    exit(EXIT_INTERRUPTED); /* writes what has been printed, and ends a recording */
+}
+
+void cli_interrupts_end_us(void)
+{
+    static sigset_t set; /* immutable after this: of the thread */
+    struct sigaction old;
+    pthread_t thread;
+    if (sigaction(SIGINT, NULL, &old) != 0 || old.sa_handler == SIG_IGN) {
+        return;
+    }
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    if (pthread_sigmask(SIG_BLOCK, &set, NULL) != 0) {
+        return;
+    }
+    if (pthread_create(&thread, NULL, watch, &set) != 0) {
+        (void)pthread_sigmask(SIG_UNBLOCK, &set, NULL); /* Ctrl-C ends the process as it does without us */
+        return;
+    }
+    (void)pthread_detach(thread);
+}

@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+"""Ctrl-C while the command works: exit status 130, what is done stays, and nothing half-written does.
+
+Usage: test_interrupt.py GANTRY
+"""
+import json
+import os
+import pathlib
+import pty
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+GANTRY = sys.argv[1]
+ENVIRONMENT = {**{name: value for name, value in os.environ.items() if not name.startswith("GANTRY_")},
+               "GANTRY_DRIVER": "emulated", "TERM": "xterm"}
+
+
+def start(*arguments, **more):
+    return subprocess.Popen([GANTRY, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
+                            **{"stderr": subprocess.PIPE, "env": ENVIRONMENT, **more})
+
+
+def interrupt(process):
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    return process.returncode, out, err
+
+
+class Interrupt(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def test_results_of_a_bench_are_kept(self):
+        process = start("bench", "--json", "--runs", "100000", "bandwidth")
+        time.sleep(0.3)
+        status, out, err = interrupt(process)
+        self.assertEqual((status, out), (130, ""), err)
+        process = start("bench", "--json", "--runs", "300", "tasks")
+        first = process.stdout.readline()
+        status, out, err = interrupt(process)
+        self.assertEqual(status, 130, err)
+        for line in [first, *out.splitlines()]:
+            self.assertTrue(json.loads(line)["verified"])
+        self.assertEqual(err, "gantry: note: interrupted; the results so far are complete, the others were left out\n")
+
+    def test_a_sample_ends(self):
+        process = start("run", "two_tenants", "--seconds", "1000")
+        time.sleep(1)
+        status, out, err = interrupt(process)
+        self.assertEqual(status, 130, err)
+        self.assertIn("gantry: note: interrupted", err)
+
+    def test_a_recording_is_ended(self):
+        path = self.folder / "run.pftrace"
+        process = start("run", "two_tenants", "--seconds", "1000", env={**ENVIRONMENT, "GANTRY_PROFILE": str(path)})
+        time.sleep(1)
+        self.assertEqual(interrupt(process)[0], 130)
+        report = subprocess.run([GANTRY, "report", "trace", path], capture_output=True, text=True)
+        self.assertEqual((report.returncode, report.stderr), (0, ""))
+
+    def test_no_half_of_a_file_stays(self):
+        """The report of a long recording is interrupted once its output has begun."""
+        recording, page = self.folder / "long.pftrace", self.folder / "page.html"
+        subprocess.run([GANTRY, "run", "two_tenants", "--seconds", "0.3"], check=True, capture_output=True,
+                       env={**ENVIRONMENT, "GANTRY_PROFILE": str(recording)})
+        recording.write_bytes(recording.read_bytes() * 100)
+        process = start("report", "trace", recording, "--format", "html", "-o", page)
+        while len(list(self.folder.iterdir())) == 1 and process.poll() is None:
+            time.sleep(0.001)
+        status, out, err = interrupt(process)
+        self.assertEqual(status, 130, err)
+        self.assertEqual(list(self.folder.iterdir()), [recording])
+
+    def test_where_it_is_ignored_it_stays_ignored(self):
+        process = start("run", "two_tenants", "--seconds", "0.5", preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
+        time.sleep(0.5)
+        status, out, err = interrupt(process)
+        self.assertEqual(status, 0, err)
+
+    def test_a_terminal_is_shown_how_far_a_bench_is(self):
+        try:
+            terminal, side = pty.openpty()
+        except OSError:
+            self.skipTest("no terminal")
+        process = start("bench", "--runs", "100000", "bandwidth", stderr=side)
+        os.close(side)
+        shown = b""
+        while b"yield-down: run 1" not in shown and (more := os.read(terminal, 4096)):
+            shown += more
+        status, out, err = interrupt(process)
+        self.assertEqual(status, 130)
+        self.assertRegex(shown.decode(), r"bandwidth/yield-down: run \d+ of 100000\r")
+        try:
+            while (more := os.read(terminal, 4096)):
+                shown += more
+        except OSError:
+            pass
+        os.close(terminal)
+        self.assertIn("\r\033[Kgantry: ", shown.decode())  # the line is gone when something else is said
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
