@@ -6,6 +6,7 @@
  *   crossing_open.c      makes what a program needs
  *   crossing_run.c       performs a program
  *   crossing_extras.c    what stands beside the graph: cycles, loops, late names, launch tasks
+ *   crossing_beside.c    and what has a promise of its own: older work, debts, thieves
  *   crossing_tasks.c     what its tasks do, and note
  *   crossing_foreign.c   calls into CUDA that a callback makes by itself
  *   crossing_oracle.c    rules about what was noted
@@ -70,6 +71,7 @@
     V(CANCEL_LAUNCH, "launch", 2)         \
     V(CANCEL_THREAD, "thread", 2)         \
     V(CANCEL_STOPPED, "stopped", 1)       \
+    V(CANCEL_DEBT, "in-debt", 1)          \
     F(MEMORY, "memory")                   \
     V(NO_MEMORY, "no", 3)                 \
     V(MEMORY_FITS, "fits", 2)             \
@@ -202,6 +204,11 @@
     V(UNCHANGED, "no", 2)                 \
     V(SET_ARG, "set-arg", 1)              \
     V(INVALIDATE, "invalidate", 1)        \
+    F(BESIDE, "beside")                   \
+    V(NO_BESIDE, "no", 4)                 \
+    V(OLDER, "older-work", 1)             \
+    V(STEAL, "stealing", 1)               \
+    V(GREEN, "green-context", 1)          \
     F(STEPS, "steps")                     \
     V(ONE_STEP, "one", 1)                 \
     V(STEPS, "several", 4)
@@ -402,6 +409,16 @@ struct cross_run {
     atomic_uint cycles, cycle_released, looped, finished_checks, changed, references_given, waits_done,
         groups_used, sync_points;
     atomic_uint together, beyond, late_names, leaves, foreign_done, heap_done, copies_done, added_failed;
+    struct cross_besides { /* crossing_beside.c */
+        struct cross_beside *words, *words_device;
+        gantry_kernel *older, *rows, *units;
+        gantry_task *quick;
+        _Atomic(void *) older_stream;
+        atomic_uint turn, same_stream, told; /* of older work */
+        atomic_uint in_debt, victims, owes;  /* owes: cancelled while the share owed GPU time */
+        double cancelled_at, stopped_at;     /* by who cancels, and who stops; read when both have ended */
+        atomic_uint thieves, greens;
+    } beside;
     gantry_dispatcher_stats stats;
     struct cross_effects effects;
     atomic_ullong clock;
@@ -433,6 +450,15 @@ bool cross_extras_build(struct cross_run *run, uint32_t manager);
 void cross_extras_started(struct cross_run *run, uint32_t manager);
 void cross_extras_stopped(struct cross_run *run, uint32_t step, uint32_t manager, gantry_status stop);
 gantry_status cross_enqueue_extra(struct cross_run *run, gantry_launch *launch, uint32_t cell);
+
+/* crossing_beside.c */
+bool cross_beside_open(struct cross_run *run, gantry_module *module);
+bool cross_beside_build(struct cross_run *run, uint32_t manager);
+void cross_beside_cancel(struct cross_run *run, uint32_t step);
+void cross_beside_stopped(struct cross_run *run, uint32_t step, uint32_t manager);
+void cross_beside_check(struct cross_run *run);
+void cross_beside_close(struct cross_run *run);
+bool cross_green(struct cross_run *run); /* crossing_foreign.c */
 
 /* crossing_tasks.c */
 gantry_status cross_body(gantry_task *task, void *arg);

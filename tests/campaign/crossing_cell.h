@@ -25,6 +25,19 @@ struct cross_record {
     uint32_t reserved[2];
 };
 
+enum {
+    CROSS_GRID_X = 4,
+    CROSS_GRID_Y = 3,
+    CROSS_GRID_Z = 2,
+    CROSS_UNITS = CROSS_GRID_X * CROSS_GRID_Y * CROSS_GRID_Z
+};
+
+/* What kernels beside the graph read and write. */
+struct cross_beside {
+    uint32_t turn, overdue, reserved[2]; /* of older work: which may end, and how often it ended by itself */
+    uint32_t rows[CROSS_UNITS], units[CROSS_UNITS]; /* how often each was done */
+};
+
 /* The kernel's parameters: the same in every run, so that it may be replayed. */
 struct cross_work {
     struct cross_cell *self;

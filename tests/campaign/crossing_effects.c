@@ -127,6 +127,14 @@ static int64_t by_counters(const struct cross_run *run, int value)
         return atomic_load(&run->lost);
     case VALUE_CANCEL_STOPPED:
         return atomic_load(&run->cancel_refused);
+    case VALUE_CANCEL_DEBT:
+        return atomic_load(&run->beside.owes);
+    case VALUE_OLDER:
+        return atomic_load(&run->beside.told);
+    case VALUE_STEAL:
+        return atomic_load(&run->beside.thieves);
+    case VALUE_GREEN:
+        return atomic_load(&run->beside.greens);
     case VALUE_WAIT:
     case VALUE_WAITERS:
         return atomic_load(&run->waits_done);

@@ -202,7 +202,8 @@ bool cross_extras_build(struct cross_run *run, uint32_t manager)
     run->extras[manager].run = run;
     run->extras[manager].manager = manager;
     return (cross_has(p, VALUE_NO_CONDITION) || build_condition(run, manager)) &&
-           (cross_has(p, VALUE_NO_BRACKET) || build_bracket(run, manager));
+           (cross_has(p, VALUE_NO_BRACKET) || build_bracket(run, manager)) &&
+           cross_beside_build(run, manager);
 }
 
 void cross_extras_started(struct cross_run *run, uint32_t manager)

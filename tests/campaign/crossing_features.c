@@ -47,7 +47,7 @@ void cross_features_open(void)
 
 bool cross_is_dear(int value)
 {
-    return value == VALUE_GPU_SPIN || value == VALUE_CPU_SPIN;
+    return value == VALUE_GPU_SPIN || value == VALUE_CPU_SPIN || value == VALUE_CANCEL_DEBT;
 }
 
 bool cross_may_meet(int a, int b)
@@ -98,6 +98,9 @@ static const char no_references[] = "a graph with conditions is frozen without r
 static const char running_only[] = "it is declared while a graph that is not frozen runs";
 static const char not_again[] =
     "what a graph with conditions runs is not the same each time, so it is not launched again";
+static const char done_together[] = "what is in one graph, or waits for all of the GPU, is done together";
+static const char few_streams[] = "on one stream it comes after older work";
+static const char held_by_share[] = "older work is charged to its share, which holds back what is newer";
 static const char primary_only[] = "only a primary context has partitions";
 
 static const struct rule impossible[] = {
@@ -177,6 +180,24 @@ static const struct rule impossible[] = {
     {VALUE_PARTITION_SHARE, VALUE_WHOLE, "a partition's share needs a partition"},
     {VALUE_PARTITION_SHARE, VALUE_OWN, primary_only},
     {VALUE_PARTITION_SHARE, VALUE_ADOPTED, primary_only},
+    {VALUE_OLDER, VALUE_GRAPHS, done_together},
+    {VALUE_OLDER, VALUE_AUTO, done_together},
+    {VALUE_OLDER, VALUE_REPLAYED, done_together},
+    {VALUE_OLDER, VALUE_SYNCHRONOUS, done_together},
+    {VALUE_OLDER, VALUE_WIDE, done_together},
+    {VALUE_OLDER, VALUE_SYNC_POINT, done_together},
+    {VALUE_OLDER, VALUE_RAW_ALLOC, done_together},
+    {VALUE_OLDER, VALUE_LEAVE, done_together},
+    {VALUE_OLDER, VALUE_TWO_STREAMS, few_streams},
+    {VALUE_OLDER, VALUE_ONE_STREAM, few_streams},
+    {VALUE_OLDER, VALUE_SINGLE_STREAM, few_streams},
+    {VALUE_OLDER, VALUE_PARTITION_SHARE, held_by_share},
+    {VALUE_OLDER, VALUE_MANAGER_SHARE, held_by_share},
+    {VALUE_OLDER, VALUE_CANCEL_DEBT, held_by_share},
+    {VALUE_OLDER, VALUE_BRANCH, no_references},
+    {VALUE_OLDER, VALUE_LOOP, no_references},
+    {VALUE_CANCEL_DEBT, VALUE_RUNS, "run() does not say which step it is in"},
+    {VALUE_CANCEL_DEBT, VALUE_MANAGER_SHARE, "the manager that is cancelled has a smaller share"},
     {VALUE_CLASSES, VALUE_NO_POOL, "classes belong to a pool"},
 };
 

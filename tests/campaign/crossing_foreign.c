@@ -17,21 +17,37 @@ struct copy_attributes { /* CUmemcpyAttributes */
     unsigned flags;
 };
 
-enum { NON_BLOCKING = 1, NO_TIMING = 2, ORDER_STREAM = 1 };
+struct resource { /* CUdevResource */
+    int type;
+    unsigned char between[92];
+    union {
+        unsigned sm_count;
+        unsigned long long room[6];
+    };
+};
 
-#define FUNCTIONS(F)                                                                                 \
-    F(cuStreamCreate, "cuStreamCreate", (void **, unsigned))                                         \
-    F(cuStreamDestroy, "cuStreamDestroy_v2", (void *))                                               \
-    F(cuEventCreate, "cuEventCreate", (void **, unsigned))                                           \
-    F(cuEventDestroy, "cuEventDestroy_v2", (void *))                                                 \
-    F(cuEventRecord, "cuEventRecord", (void *, void *))                                              \
-    F(cuStreamWaitEvent, "cuStreamWaitEvent", (void *, void *, unsigned))                            \
-    F(cuLaunchHostFunc, "cuLaunchHostFunc", (void *, void (*)(void *), void *))                      \
-    F(cuMemcpyAsync, "cuMemcpyAsync", (address, address, size_t, void *))                            \
-    F(cuMemAlloc, "cuMemAlloc_v2", (address *, size_t))                                              \
-    F(cuMemFree, "cuMemFree_v2", (address))                                                          \
-    F(cuMemcpyBatchAsync, "cuMemcpyBatchAsync",                                                      \
-      (address *, address *, size_t *, size_t, struct copy_attributes *, size_t *, size_t, size_t *, \
+enum { NON_BLOCKING = 1, NO_TIMING = 2, ORDER_STREAM = 1, RESOURCE_SM = 1, GREEN_SMS = 16 };
+
+#define FUNCTIONS(F)                                                                                   \
+    F(cuStreamCreate, "cuStreamCreate", (void **, unsigned))                                           \
+    F(cuStreamDestroy, "cuStreamDestroy_v2", (void *))                                                 \
+    F(cuEventCreate, "cuEventCreate", (void **, unsigned))                                             \
+    F(cuEventDestroy, "cuEventDestroy_v2", (void *))                                                   \
+    F(cuEventRecord, "cuEventRecord", (void *, void *))                                                \
+    F(cuStreamWaitEvent, "cuStreamWaitEvent", (void *, void *, unsigned))                              \
+    F(cuLaunchHostFunc, "cuLaunchHostFunc", (void *, void (*)(void *), void *))                        \
+    F(cuMemcpyAsync, "cuMemcpyAsync", (address, address, size_t, void *))                              \
+    F(cuMemAlloc, "cuMemAlloc_v2", (address *, size_t))                                                \
+    F(cuMemFree, "cuMemFree_v2", (address))                                                            \
+    F(cuDeviceGetDevResource, "cuDeviceGetDevResource", (int, struct resource *, int))                 \
+    F(cuDevSmResourceSplitByCount, "cuDevSmResourceSplitByCount",                                      \
+      (struct resource *, unsigned *, const struct resource *, struct resource *, unsigned, unsigned)) \
+    F(cuDevResourceGenerateDesc, "cuDevResourceGenerateDesc", (void **, struct resource *, unsigned))  \
+    F(cuGreenCtxCreate, "cuGreenCtxCreate", (void **, void *, int, unsigned))                          \
+    F(cuGreenCtxDestroy, "cuGreenCtxDestroy", (void *))                                                \
+    F(cuCtxFromGreenCtx, "cuCtxFromGreenCtx", (void **, void *))                                       \
+    F(cuMemcpyBatchAsync, "cuMemcpyBatchAsync",                                                        \
+      (address *, address *, size_t *, size_t, struct copy_attributes *, size_t *, size_t, size_t *,   \
        void *))
 
 static struct {
@@ -190,4 +206,38 @@ gantry_launch_result cross_foreign(struct cross_run *run, gantry_launch *launch,
     atomic_store(&run->seen[step][node].foreign_code, 0);
     atomic_fetch_add(&run->foreign_done, 1);
     return GANTRY_LAUNCH_DONE;
+}
+
+/* A part of the device that somebody else has made is adopted beside the program's context, and tells its own
+ * SMs. */
+bool cross_green(struct cross_run *run)
+{
+    struct resource all, part;
+    unsigned groups = 1;
+    void *description = NULL, *green = NULL, *native = NULL;
+    gantry_context *adopted = NULL;
+    gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
+    gantry_partition_info info = {.struct_size = sizeof(info)};
+    if (cuda.cuDeviceGetDevResource(0, &all, RESOURCE_SM) != 0 ||
+        cuda.cuDevSmResourceSplitByCount(&part, &groups, &all, NULL, 0, GREEN_SMS) != 0 ||
+        cuda.cuDevResourceGenerateDesc(&description, &part, 1) != 0 ||
+        cuda.cuGreenCtxCreate(&green, description, 0, 1) != 0 ||
+        cuda.cuCtxFromGreenCtx(&native, green) != 0) {
+        cross_break(run, "no green context of its own");
+        return false;
+    }
+    options.driver = cross_is_device() ? GANTRY_DRIVER_CUDA : GANTRY_DRIVER_EMULATED;
+    options.mode = GANTRY_CONTEXT_ADOPT;
+    options.adopted = native;
+    bool done =
+        cross_must(run, gantry_context_create(&options, &adopted), "green context to adopt") &&
+        cross_must(run, gantry_partition_get_info(gantry_partition_default(adopted), &info), "its SMs");
+    if (done && info.granted_sms != part.sm_count) {
+        cross_break(run, "a green context of %u SMs was adopted and tells %u", part.sm_count,
+                    info.granted_sms);
+    }
+    gantry_context_destroy(adopted);
+    (void)cuda.cuGreenCtxDestroy(green);
+    atomic_fetch_add(&run->beside.greens, 1);
+    return done;
 }

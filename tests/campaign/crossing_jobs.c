@@ -108,6 +108,8 @@ static void perform(struct cross_matrix *matrix, const struct cross_slot *slot)
 static void begin(struct cross_slot *slot)
 {
     pthread_t watchdog;
+    (void)setenv("GANTRY_EMU_PROFILE", "b200", 0); /* whose blocks steal */
+    (void)setenv("GANTRY_EMU_THREADS", "4", 0);    /* older work keeps one */
     if (!cross_foreign_open()) {
         _exit(CROSS_SKIPPED);
     }

@@ -1,12 +1,14 @@
 /* The kernel of the crossings: counts its executions, and notes what it sees of other tasks' counts. */
 #include <gantry/kernel.h>
+/* after kernel.h */
+#include <gantry/kernel/steal.h>
 
 #include <time.h>
 
 #include "tests/campaign/crossing_cell.h"
 
-/* Words that kernels write: where the library lets that happen at the same time, it is found by what was read,
- * not by undefined behaviour.  (What copies write nobody may read meanwhile, see sees_copies.) */
+/* Words that kernels write: where the library lets that happen at the same time, it is found by what was
+ * read, not by undefined behaviour.  (What copies write nobody may read meanwhile, see sees_copies.) */
 #if GANTRY_KERNEL_FORM_DEVICE
 #define PEEK(word) (*(const volatile uint32_t *)&(word))
 #define POKE(word, value) (*(volatile uint32_t *)&(word) = (value))
@@ -50,4 +52,44 @@ GANTRY_KERNEL(cross, (struct cross_work work))
     POKE(record->executions, PEEK(record->executions) + 1);
     __threadfence_system();
     atomicAdd(&work.self->ended, 1u);
+}
+
+/* Runs until the word has come to `turn`, or for `most_ns`; then it was too long, and says so. */
+GANTRY_KERNEL(cross_older, (struct cross_beside * words, uint32_t turn, uint64_t most_ns))
+{
+    uint64_t from = gantry_global_timer(), passed = 0;
+    bool there = PEEK(words->turn) >= turn;
+    while (!there && passed < most_ns) {
+        pause_ns(50000);
+        passed = gantry_global_timer() - from;
+        there = PEEK(words->turn) >= turn;
+    }
+    if (!there) {
+        atomicAdd(&words->overdue, 1u);
+    }
+    __threadfence_system();
+}
+
+#define CROSS_UNIT(X, Y, Z) ((X) + gridDim.x * ((Y) + gridDim.y * (Z)))
+
+/* Each unit of a grid of several rows is done once, by whoever steals it: by the loop that is told x alone,
+ * and by the one that is told all three. */
+GANTRY_KERNEL(cross_steal, (struct cross_beside * words))
+{
+    uint32_t x = blockIdx.x;
+    GANTRY_STEAL(steal);
+    do {
+        gantry_steal_request(&steal);
+        atomicAdd(&words->rows[CROSS_UNIT(x, blockIdx.y, blockIdx.z)], 1u);
+    } while (gantry_steal_take(&steal, &x));
+}
+
+GANTRY_KERNEL(cross_steal_3d, (struct cross_beside * words))
+{
+    uint32_t block[3] = {blockIdx.x, blockIdx.y, blockIdx.z};
+    GANTRY_STEAL_3D(steal);
+    do {
+        gantry_steal_request(&steal);
+        atomicAdd(&words->units[CROSS_UNIT(block[0], block[1], block[2])], 1u);
+    } while (gantry_steal_take_3d(&steal, block));
 }

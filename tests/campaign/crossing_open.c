@@ -122,16 +122,20 @@ bool cross_open(struct cross_run *run)
     if (!open_context(run) || !open_cpus(run) || !open_memory(run) ||
         !cross_must(run, gantry_module_load(run->context, &gantry_image_crossing_kernels, &module),
                     "module") ||
-        !cross_must(run, gantry_module_get_kernel(module, "cross", &run->kernel), "kernel")) {
+        !cross_must(run, gantry_module_get_kernel(module, "cross", &run->kernel), "kernel") ||
+        !cross_beside_open(run, module)) {
         return false;
     }
     for (uint32_t m = 0; m < p->manager_count; m++) {
         gantry_taskman_options options = GANTRY_TASKMAN_OPTIONS_INIT;
-        const gantry_share share = {.percent = 50};
+        const gantry_share share = {.percent = 50}, small = {.percent = 2, .burst_ns = 25000000};
         options.cpu_dispatcher = run->cpus;
         options.gpu_dispatcher = gantry_context_dispatcher(run->context);
         options.independent_steps = cross_has(p, VALUE_FREE_STEPS);
         options.share = cross_has(p, VALUE_MANAGER_SHARE) ? &share : NULL;
+        if (cross_has(p, VALUE_CANCEL_DEBT) && m == p->cancel_manager) {
+            options.share = &small;
+        }
         if (!cross_must(run, gantry_taskman_create(&options, &run->managers[m]), "manager")) {
             return false;
         }
@@ -180,6 +184,7 @@ void cross_close(struct cross_run *run)
     if (run->heap != NULL) {
         (void)gantry_heap_free(run->heap, run->cells);
         (void)gantry_heap_free(run->heap, run->scratch);
+        cross_beside_close(run);
         check_heap(run);
     }
     gantry_context_destroy(run->context);

@@ -30,6 +30,13 @@ struct oracle {
     uint32_t bodies[STEPS_MOST + 1][NODES_MOST];      /* CPU: before each step */
 };
 
+/* Whether there are tasks beside the nodes. */
+static bool has_others(const struct cross_program *p)
+{
+    return !cross_has(p, VALUE_NO_CONDITION) || !cross_has(p, VALUE_NO_BRACKET) ||
+           cross_has(p, VALUE_OLDER) || cross_has(p, VALUE_STEAL) || cross_has(p, VALUE_CANCEL_DEBT);
+}
+
 static bool runs(const struct oracle *o, uint32_t s, uint32_t i)
 {
     return (o->p->part[s] >> i & 1) != 0 && o->run->start[s][o->p->nodes[i].manager] == GANTRY_OK;
@@ -230,7 +237,7 @@ static void check_stop(const struct oracle *o, uint32_t s, uint32_t m)
     bool lost = may_be_lost(o, s), aborted = may_be_aborted(o, s),
          cancelled = get(&o->run->cancelled[s][m]) != 0;
     bool only_cancelled, failed = step_failed(o, s, m, &only_cancelled), cycle = cross_has(o->p, VALUE_CYCLE);
-    bool others = !cross_has(o->p, VALUE_NO_CONDITION) || !cross_has(o->p, VALUE_NO_BRACKET);
+    bool others = has_others(o->p);
     if (start != GANTRY_OK) {
         if (!(start == GANTRY_ERR_DEVICE_LOST && lost) &&
             !(start == GANTRY_ERR_OUT_OF_DEVICE_MEMORY && aborted)) {
@@ -502,8 +509,7 @@ static void check_accounts(const struct oracle *o)
             }
         }
     }
-    bool others =
-        !cross_has(o->p, VALUE_NO_CONDITION) || !cross_has(o->p, VALUE_NO_BRACKET); /* beside the nodes */
+    bool others = has_others(o->p);
     if (others ? o->run->stats.tasks < released : o->run->stats.tasks != released) {
         cross_break(o->run, "the dispatcher counts %llu tasks, but %llu were released",
                     (unsigned long long)o->run->stats.tasks, (unsigned long long)released);

@@ -245,6 +245,7 @@ static void draw_gpu(const struct cross_program *p, struct cross_node *node, uin
 {
     static const uint32_t pauses_us[] = {0, 0, 0, 0, 0, 0, 10, 40, 150, 800};
     node->pause_ns = 1000 * pauses_us[cross_pick(p, ABOUT_PAUSE, i, 10)];
+    node->pause_ns = cross_has(p, VALUE_CANCEL_DEBT) ? 0 : node->pause_ns; /* nothing is owed before */
     draw_calls(p, node, i);
     node->stable = !cross_has(p, VALUE_UNSTABLE) &&
                    (cross_has(p, VALUE_REPLAYED) || cross_pick(p, ABOUT_FLAGS, i, 4) != 0);
@@ -511,6 +512,8 @@ static void draw_trouble_steps(struct cross_program *p)
     if (cross_has(p, VALUE_REPLAYED)) { /* nothing is launched again before the third run */
         p->cancel_step = (uint8_t)(2 + cross_pick(p, ABOUT_CANCEL, 0, p->steps - 2));
         p->fail_step = (uint8_t)(2 + cross_pick(p, ABOUT_FAILURE, 0, p->steps - 2));
+    } else if (cross_has(p, VALUE_CANCEL_DEBT)) { /* later steps would pay for it */
+        p->cancel_step = (uint8_t)(p->steps - 1);
     } else if (p->steps > 1 && lost && !cross_has(p, VALUE_NO_CANCEL) &&
                cross_pick(p, ABOUT_CANCEL, 3, 4) != 0) {
         p->fail_step = (uint8_t)(p->steps - 1);

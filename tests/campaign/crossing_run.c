@@ -158,6 +158,7 @@ static void *stop_one(void *arg)
         atomic_fetch_add(&run->waits_done, 1);
     }
     run->stop[s->step][s->manager] = gantry_taskman_stop(run->managers[s->manager]);
+    cross_beside_stopped(run, s->step, s->manager);
     cross_extras_stopped(run, s->step, s->manager, run->stop[s->step][s->manager]);
     atomic_store(&run->ended[s->manager], s->step + 1);
     return NULL;
@@ -177,6 +178,9 @@ static void *act(void *arg)
     struct stopping *s = arg;
     struct cross_run *run = s->run;
     const struct cross_program *p = run->program;
+    if (cross_has(p, VALUE_CANCEL_DEBT) && p->cancel_step == s->step) {
+        cross_beside_cancel(run, s->step);
+    }
     if (cross_has(p, VALUE_CANCEL_THREAD) && p->cancel_step == s->step) {
         pause_us(cross_pick(p, ABOUT_THREAD, 0, 400));
         cross_cancel(run);
@@ -316,8 +320,8 @@ static void stop_all(struct cross_run *run, uint32_t step)
 {
     const struct cross_program *p = run->program;
     struct stopping stops[MANAGERS_MOST] = {{0}}, waiters[WAITER_THREADS] = {{0}}, actor = {0};
-    if (cross_has(p, VALUE_CANCEL_THREAD) || cross_has(p, VALUE_REFERENCE_THREAD) ||
-        cross_has(p, VALUE_REFERENCE_FAILED)) {
+    if (cross_has(p, VALUE_CANCEL_THREAD) || cross_has(p, VALUE_CANCEL_DEBT) ||
+        cross_has(p, VALUE_REFERENCE_THREAD) || cross_has(p, VALUE_REFERENCE_FAILED)) {
         begin_thread(run, &actor, act, 0, step);
     }
     for (uint32_t k = 0; k < WAITER_THREADS && cross_has(p, VALUE_WAITERS); k++) {
@@ -575,6 +579,7 @@ bool cross_run(struct cross_run *run, const struct cross_program *program)
                          "statistics");
         if (run->broken == NULL) {
             cross_check(run);
+            cross_beside_check(run);
         }
     }
     if (!cross_is_device()) {

@@ -1,0 +1,299 @@
+/* What stands beside a program and has a promise of its own: older work that keeps nobody waiting, a cancel
+ * while a share's GPU time is owed, kernels whose blocks steal, a green context that is adopted. */
+#include "tests/campaign/crossing.h"
+
+#include <string.h>
+#include <time.h>
+
+#define OLDER_NS UINT64_C(3000000000)
+#define SPENT_NS UINT32_C(60000000) /* with a share of 2 percent and 25 ms saved up: a debt of 1.75 s */
+#define AT_ONCE_S 1.0
+
+enum { MANAGER = 0 }; /* whose the older work is */
+
+static double seconds(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
+static struct cross_besides *of(struct cross_run *run)
+{
+    return &run->beside;
+}
+
+static bool add(struct cross_run *run, uint32_t m, gantry_task_desc *desc, gantry_task **out)
+{
+    desc->arg = run;
+    return cross_must(run, gantry_taskman_submit(run->managers[m], desc, out), "submit beside");
+}
+
+static bool let_begin(struct cross_run *run, gantry_task *const *tasks, int count)
+{
+    bool done = true;
+    for (int i = 0; i < count && done && cross_has(run->program, VALUE_LATE); i++) {
+        done = cross_must(run, gantry_task_remove_reference(tasks[i]), "reference beside");
+    }
+    return done;
+}
+
+/* ---- older work ------------------------------------------------------------------------------ */
+
+static void end_older(struct cross_run *run, uint32_t turn)
+{
+    __atomic_store_n(&of(run)->words->turn, turn, __ATOMIC_RELEASE);
+}
+
+static gantry_launch_result launch_older(gantry_launch *launch, void *arg)
+{
+    struct cross_run *run = arg;
+    struct cross_besides *b = of(run);
+    uint32_t turn = atomic_fetch_add(&b->turn, 1) + 1;
+    uint64_t most_ns = OLDER_NS;
+    void *args[] = {&b->words_device, &turn, &most_ns};
+    atomic_store(&b->older_stream, gantry_launch_stream(launch));
+    return gantry_launch_kernel(launch, b->older, (gantry_dim3){1, 1, 1}, (gantry_dim3){1, 1, 1}, 0, args) ==
+                   GANTRY_OK
+               ? GANTRY_LAUNCH_DONE
+               : GANTRY_LAUNCH_FAILED;
+}
+
+/* The older work is on its way, so that what is launched now comes later. */
+static void release_older(gantry_task *task, void *arg, gantry_status result)
+{
+    struct cross_run *run = arg;
+    (void)task;
+    (void)result;
+    if (atomic_load(&run->resetting) == 0) {
+        (void)gantry_task_remove_reference(of(run)->quick);
+    }
+}
+
+static gantry_launch_result launch_quick(gantry_launch *launch, void *arg)
+{
+    struct cross_run *run = arg;
+    struct cross_besides *b = of(run);
+    if (gantry_launch_stream(launch) == atomic_load(&b->older_stream)) { /* there it has to wait */
+        end_older(run, atomic_load(&b->turn));
+        atomic_store(&b->same_stream, 1);
+    }
+    return cross_enqueue_extra(run, launch, MANAGER) == GANTRY_OK ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_FAILED;
+}
+
+static gantry_status run_told(gantry_task *task, void *arg)
+{
+    struct cross_run *run = arg;
+    struct cross_besides *b = of(run);
+    (void)task;
+    if (atomic_exchange(&b->same_stream, 0) == 0) {
+        atomic_fetch_add(&b->told, 1);
+        if (__atomic_load_n(&b->words->overdue, __ATOMIC_ACQUIRE) != 0 && !cross_may_be_lost(run)) {
+            cross_break(run,
+                        "the end of a kernel was told when older work of another stream had ended by itself");
+        }
+    }
+    end_older(run, atomic_load(&b->turn));
+    return GANTRY_OK;
+}
+
+static void release_told(gantry_task *task, void *arg, gantry_status result)
+{
+    struct cross_run *run = arg;
+    (void)task;
+    if (result != GANTRY_OK) { /* also what is not launched yet need not wait */
+        end_older(run, atomic_load(&of(run)->turn) + 1);
+    }
+}
+
+static bool build_older(struct cross_run *run)
+{
+    struct cross_besides *b = of(run);
+    gantry_task *older = NULL, *told = NULL;
+    gantry_task_desc first = GANTRY_TASK_DESC_INIT, second = GANTRY_TASK_DESC_INIT,
+                     third = GANTRY_TASK_DESC_INIT;
+    first.kind = second.kind = GANTRY_TASK_KERNEL;
+    first.launch = launch_older;
+    first.release = release_older;
+    second.launch = launch_quick;
+    third.run = run_told;
+    third.release = release_told;
+    bool done = add(run, MANAGER, &second, &b->quick) &&
+                cross_must(run, gantry_task_add_reference(b->quick), "reference beside") &&
+                add(run, MANAGER, &third, &told) &&
+                cross_must(run, gantry_task_start_after_done(told, b->quick), "edge beside") &&
+                add(run, MANAGER, &first, &older);
+    gantry_task *const tasks[] = {told, b->quick, older};
+    return done && let_begin(run, tasks, 3);
+}
+
+/* ---- debts ----------------------------------------------------------------------------------- */
+
+static gantry_launch_result launch_spender(gantry_launch *launch, void *arg)
+{
+    struct cross_run *run = arg;
+    const struct cross_program *p = run->program;
+    bool spends = atomic_load(&run->step[p->cancel_manager]) == p->cancel_step;
+    struct cross_work work;
+    void *args[] = {&work};
+    memset(&work, 0, sizeof(work));
+    work.self = (struct cross_cell *)(run->cells_device +
+                                      (NODES_MOST + p->cancel_manager) * sizeof(struct cross_cell));
+    work.records =
+        (struct cross_record *)run->records_device + (size_t)(NODES_MOST + p->cancel_manager) * CROSS_RECORDS;
+    work.pause_ns = spends ? SPENT_NS : 0;
+    return gantry_launch_kernel(launch, run->kernel, (gantry_dim3){1, 1, 1}, (gantry_dim3){1, 1, 1}, 0,
+                                args) == GANTRY_OK
+               ? GANTRY_LAUNCH_DONE
+               : GANTRY_LAUNCH_FAILED;
+}
+
+static gantry_status run_debtor(gantry_task *task, void *arg)
+{
+    struct cross_run *run = arg;
+    const struct cross_program *p = run->program;
+    (void)task;
+    atomic_store(&of(run)->in_debt, atomic_load(&run->step[p->cancel_manager]) == p->cancel_step);
+    return GANTRY_OK;
+}
+
+static gantry_launch_result launch_victim(gantry_launch *launch, void *arg)
+{
+    struct cross_run *run = arg;
+    const struct cross_program *p = run->program;
+    atomic_fetch_add(&of(run)->victims, atomic_load(&run->step[p->cancel_manager]) == p->cancel_step ? 1 : 0);
+    return cross_enqueue_extra(run, launch, p->cancel_manager) == GANTRY_OK ? GANTRY_LAUNCH_DONE
+                                                                            : GANTRY_LAUNCH_FAILED;
+}
+
+static bool build_debt(struct cross_run *run)
+{
+    gantry_task *spender = NULL, *debtor = NULL, *victim = NULL;
+    const uint32_t m = run->program->cancel_manager;
+    gantry_task_desc first = GANTRY_TASK_DESC_INIT, second = GANTRY_TASK_DESC_INIT,
+                     third = GANTRY_TASK_DESC_INIT;
+    first.kind = third.kind = GANTRY_TASK_KERNEL;
+    first.launch = launch_spender;
+    second.run = run_debtor;
+    third.launch = launch_victim;
+    bool done = add(run, m, &first, &spender) && add(run, m, &second, &debtor) &&
+                add(run, m, &third, &victim) &&
+                cross_must(run, gantry_task_start_after_done(debtor, spender), "edge beside") &&
+                cross_must(run, gantry_task_start_after(victim, debtor), "edge beside");
+    gantry_task *const tasks[] = {victim, debtor, spender};
+    return done && let_begin(run, tasks, 3);
+}
+
+void cross_beside_cancel(struct cross_run *run, uint32_t step)
+{
+    const struct cross_program *p = run->program;
+    struct cross_besides *b = of(run);
+    double begin = seconds();
+    const struct timespec pause = {0, 1000000}, while_held = {0, 8000000};
+    while (atomic_load(&b->in_debt) == 0 && atomic_load(&run->ended[p->cancel_manager]) <= step &&
+           seconds() - begin < 2) {
+        (void)nanosleep(&pause, NULL);
+    }
+    if (atomic_load(&b->in_debt) != 0) {
+        (void)nanosleep(&while_held, NULL); /* the task behind it comes to the share meanwhile */
+        bool owes = atomic_load(&b->victims) == 0 && atomic_load(&run->ended[p->cancel_manager]) <= step;
+        b->cancelled_at = seconds();
+        cross_cancel(run);
+        atomic_store(&b->owes, owes && atomic_load(&run->cancelled[step][p->cancel_manager]) != 0);
+    }
+}
+
+void cross_beside_stopped(struct cross_run *run, uint32_t step, uint32_t manager)
+{
+    const struct cross_program *p = run->program;
+    struct cross_besides *b = of(run);
+    if (cross_has(p, VALUE_CANCEL_DEBT) && step == p->cancel_step && manager == p->cancel_manager) {
+        b->stopped_at = seconds();
+    }
+}
+
+/* ---- stealing -------------------------------------------------------------------------------- */
+
+static gantry_launch_result launch_thieves(gantry_launch *launch, void *arg)
+{
+    struct cross_run *run = arg;
+    struct cross_besides *b = of(run);
+    const gantry_dim3 grid = {CROSS_GRID_X, CROSS_GRID_Y, CROSS_GRID_Z}, one = {1, 1, 1};
+    void *args[] = {&b->words_device};
+    if (gantry_launch_kernel(launch, b->rows, grid, one, 0, args) != GANTRY_OK ||
+        gantry_launch_kernel(launch, b->units, grid, one, 0, args) != GANTRY_OK) {
+        return GANTRY_LAUNCH_FAILED;
+    }
+    atomic_fetch_add(&b->thieves, 1);
+    return GANTRY_LAUNCH_DONE;
+}
+
+static bool build_thieves(struct cross_run *run, uint32_t m)
+{
+    gantry_task *task = NULL;
+    gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
+    desc.kind = GANTRY_TASK_KERNEL;
+    desc.launch = launch_thieves;
+    return add(run, m, &desc, &task) && let_begin(run, &task, 1);
+}
+
+static void check_units(struct cross_run *run, const char *form, const uint32_t *units)
+{
+    for (uint32_t i = 1; i < CROSS_UNITS; i++) {
+        if (units[i] != units[0]) {
+            cross_break(run, "of a grid whose blocks steal (%s) unit %u was done %u times, unit 0 %u times",
+                        form, i, units[i], units[0]);
+        }
+    }
+}
+
+/* ---- all ------------------------------------------------------------------------------------- */
+
+bool cross_beside_open(struct cross_run *run, gantry_module *module)
+{
+    struct cross_besides *b = of(run);
+    void *memory = NULL, *device = NULL;
+    if (!cross_must(run,
+                    gantry_heap_alloc(run->heap, GANTRY_MEMORY_PINNED, sizeof(*b->words), 0,
+                                      GANTRY_ALLOC_SITE("crossing"), &memory),
+                    "words") ||
+        !cross_must(run, gantry_heap_device_address(run->heap, memory, &device), "address")) {
+        return false;
+    }
+    memset(memory, 0, sizeof(*b->words));
+    b->words = memory;
+    b->words_device = device;
+    return cross_must(run, gantry_module_get_kernel(module, "cross_older", &b->older), "kernel") &&
+           cross_must(run, gantry_module_get_kernel(module, "cross_steal", &b->rows), "kernel") &&
+           cross_must(run, gantry_module_get_kernel(module, "cross_steal_3d", &b->units), "kernel") &&
+           (!cross_has(run->program, VALUE_GREEN) || cross_green(run));
+}
+
+bool cross_beside_build(struct cross_run *run, uint32_t m)
+{
+    const struct cross_program *p = run->program;
+    return (!cross_has(p, VALUE_OLDER) || m != MANAGER || build_older(run)) &&
+           (!cross_has(p, VALUE_CANCEL_DEBT) || m != p->cancel_manager || build_debt(run)) &&
+           (!cross_has(p, VALUE_STEAL) || build_thieves(run, m));
+}
+
+void cross_beside_check(struct cross_run *run)
+{
+    struct cross_besides *b = of(run);
+    if (!cross_may_be_lost(run)) {
+        check_units(run, "told x", b->words->rows);
+        check_units(run, "told x, y and z", b->words->units);
+    }
+    if (atomic_load(&b->owes) != 0 && b->stopped_at - b->cancelled_at > AT_ONCE_S &&
+        !cross_may_be_lost(run)) {
+        cross_break(run, "stop() of a cancelled manager that owed GPU time took %.1f s",
+                    b->stopped_at - b->cancelled_at);
+    }
+}
+
+void cross_beside_close(struct cross_run *run)
+{
+    if (of(run)->words != NULL) {
+        (void)gantry_heap_free(run->heap, of(run)->words);
+    }
+}
