@@ -7,6 +7,7 @@
  *   crossing_run.c       performs a program
  *   crossing_extras.c    what stands beside the graph: cycles, loops, late names, launch tasks
  *   crossing_beside.c    and what has a promise of its own: older work, debts, thieves
+ *   crossing_limit.c     the same of the process's limit on GPU time
  *   crossing_tasks.c     what its tasks do, and note
  *   crossing_foreign.c   calls into CUDA that a callback makes by itself
  *   crossing_oracle.c    rules about what was noted
@@ -209,6 +210,7 @@
     V(OLDER, "older-work", 1)             \
     V(STEAL, "stealing", 1)               \
     V(GREEN, "green-context", 1)          \
+    V(LIMIT, "sm-limit", 1)               \
     F(STEPS, "steps")                     \
     V(ONE_STEP, "one", 1)                 \
     V(STEPS, "several", 4)
@@ -417,7 +419,7 @@ struct cross_run {
         atomic_uint turn, same_stream, told; /* of older work */
         atomic_uint in_debt, victims, owes;  /* owes: cancelled while the share owed GPU time */
         double cancelled_at, stopped_at;     /* by who cancels, and who stops; read when both have ended */
-        atomic_uint thieves, greens;
+        atomic_uint thieves, greens, limits;
     } beside;
     gantry_dispatcher_stats stats;
     struct cross_effects effects;
@@ -459,6 +461,12 @@ void cross_beside_stopped(struct cross_run *run, uint32_t step, uint32_t manager
 void cross_beside_check(struct cross_run *run);
 void cross_beside_close(struct cross_run *run);
 bool cross_green(struct cross_run *run); /* crossing_foreign.c */
+
+/* crossing_limit.c; the first one before there is another context */
+bool cross_limit_open(struct cross_run *run);
+void cross_limit_begin(struct cross_run *run);
+void cross_limit_end(struct cross_run *run);
+void cross_limit_close(void);
 
 /* crossing_tasks.c */
 gantry_status cross_body(gantry_task *task, void *arg);

@@ -133,6 +133,8 @@ static int64_t by_counters(const struct cross_run *run, int value)
         return atomic_load(&run->beside.told);
     case VALUE_STEAL:
         return atomic_load(&run->beside.thieves);
+    case VALUE_LIMIT:
+        return atomic_load(&run->beside.limits);
     case VALUE_GREEN:
         return atomic_load(&run->beside.greens);
     case VALUE_WAIT:

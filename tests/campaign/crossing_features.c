@@ -47,7 +47,8 @@ void cross_features_open(void)
 
 bool cross_is_dear(int value)
 {
-    return value == VALUE_GPU_SPIN || value == VALUE_CPU_SPIN || value == VALUE_CANCEL_DEBT;
+    return value == VALUE_GPU_SPIN || value == VALUE_CPU_SPIN || value == VALUE_CANCEL_DEBT ||
+           value == VALUE_LIMIT;
 }
 
 bool cross_may_meet(int a, int b)
@@ -99,6 +100,7 @@ static const char running_only[] = "it is declared while a graph that is not fro
 static const char not_again[] =
     "what a graph with conditions runs is not the same each time, so it is not launched again";
 static const char done_together[] = "what is in one graph, or waits for all of the GPU, is done together";
+static const char whose_turn[] = "nobody knows which of three contexts a fault of the driver meets";
 static const char few_streams[] = "on one stream it comes after older work";
 static const char held_by_share[] = "older work is charged to its share, which holds back what is newer";
 static const char primary_only[] = "only a primary context has partitions";
@@ -180,6 +182,8 @@ static const struct rule impossible[] = {
     {VALUE_PARTITION_SHARE, VALUE_WHOLE, "a partition's share needs a partition"},
     {VALUE_PARTITION_SHARE, VALUE_OWN, primary_only},
     {VALUE_PARTITION_SHARE, VALUE_ADOPTED, primary_only},
+    {VALUE_LIMIT, VALUE_FAULT, whose_turn},
+    {VALUE_LIMIT, VALUE_REFUSED, whose_turn},
     {VALUE_OLDER, VALUE_GRAPHS, done_together},
     {VALUE_OLDER, VALUE_AUTO, done_together},
     {VALUE_OLDER, VALUE_REPLAYED, done_together},

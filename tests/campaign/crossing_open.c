@@ -119,7 +119,7 @@ bool cross_open(struct cross_run *run)
 {
     const struct cross_program *p = run->program;
     gantry_module *module = NULL;
-    if (!open_context(run) || !open_cpus(run) || !open_memory(run) ||
+    if (!cross_limit_open(run) || !open_context(run) || !open_cpus(run) || !open_memory(run) ||
         !cross_must(run, gantry_module_load(run->context, &gantry_image_crossing_kernels, &module),
                     "module") ||
         !cross_must(run, gantry_module_get_kernel(module, "cross", &run->kernel), "kernel") ||
@@ -189,4 +189,5 @@ void cross_close(struct cross_run *run)
     }
     gantry_context_destroy(run->context);
     gantry_context_destroy(run->base);
+    cross_limit_close();
 }

@@ -125,8 +125,15 @@ static bool called_may_fail(const struct oracle *o, uint32_t s, uint32_t i)
     if (o->p->nodes[i].kind == KIND_CPU) {
         return returned != 0 && result == returned;
     }
-    bool exhausted = get(&o->run->exhausted) != 0 && result == NO_MEMORY && o->p->fail_node == i;
+    bool exhausts = get(&o->run->exhausted) != 0 && o->p->fail_node == i && o->p->fail_step == s;
+    bool exhausted = exhausts && result == NO_MEMORY;
     bool refused = may_be_refused(o, s) && (result == FAILED || result == DRIVER || result == NO_MEMORY);
+    bool alone =
+        refusal == 0 && declined == 0 && get(&seen->foreign_code) == 0 && !cross_has(o->p, VALUE_BEYOND);
+    if (exhausts && alone && !may_be_lost(o, s) && returned != 0 &&
+        result == FAILED) { /* the allocation that failed is why */
+        return false;
+    }
     if (returned != 0) { /* a call that has failed before counts as the cause */
         bool beyond = cross_has(o->p, VALUE_BEYOND) && result == -GANTRY_ERR_INVALID_ARGUMENT;
         bool dropped =

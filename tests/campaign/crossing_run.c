@@ -566,7 +566,9 @@ bool cross_run(struct cross_run *run, const struct cross_program *program)
     gantry_profile *profile = cross_has(program, VALUE_RECORDED) ? start_recording(run) : NULL;
     int64_t live = cross_live_objects();
     if (cross_open(run)) {
+        cross_limit_begin(run);
         run_steps(run);
+        cross_limit_end(run);
         int result = cross_synchronize(run);
         run->unsettled = result != 0;
         await_frees(run);

@@ -69,6 +69,7 @@ def main():
     parser.add_argument("--only", default="")
     parser.add_argument("--generator", default="")
     args = parser.parse_args()
+    args.folder = os.path.abspath(args.folder)
     source, built = os.path.join(args.folder, "source"), os.path.join(args.folder, "build")
     copy_tree(args.source, source)
     patches = os.path.join(source, "tests", "campaign", "mends")

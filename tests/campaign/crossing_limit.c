@@ -1,0 +1,163 @@
+/* The process's limit on GPU time, while a program runs beside it: two contexts that were made under it use
+ * no more than it together.  Times only ever grow on a busy machine, so only too short a time breaks the
+ * rule. */
+#include "tests/campaign/crossing.h"
+
+#include "crossing_kernels.kernels.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define PERCENT "20"
+#define KERNEL_NS UINT64_C(2000000)
+
+/* 64 ms of GPU time at 20 percent: 320 ms, less what may be saved up and what is in flight.  With
+ * a limit for each of the contexts it is half of that. */
+#define LEAST_S 0.12
+
+enum { WARM_UP = 3, KERNELS = 16 }; /* of each */
+
+struct cross_limited { /* one of the contexts */
+    struct cross_run *run;
+    gantry_context *context;
+    gantry_taskman *manager;
+    gantry_kernel *kernel;
+    struct cross_beside *words, *words_device;
+};
+
+struct cross_limit {
+    struct cross_limited of[2];
+    pthread_t thread;
+    bool begun;
+    double took_s;
+};
+
+static struct cross_limit limit; /* one program at a time */
+
+static gantry_launch_result launch(gantry_launch *launch, void *arg)
+{
+    struct cross_limited *l = arg;
+    uint32_t turn = UINT32_MAX; /* that never comes */
+    uint64_t most_ns = KERNEL_NS;
+    void *args[] = {&l->words_device, &turn, &most_ns};
+    const gantry_dim3 one = {1, 1, 1};
+    return gantry_launch_kernel(launch, l->kernel, one, one, 0, args) == GANTRY_OK ? GANTRY_LAUNCH_DONE
+                                                                                   : GANTRY_LAUNCH_FAILED;
+}
+
+static bool submit(struct cross_limited *l, int count)
+{
+    gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
+    bool done = true;
+    desc.kind = GANTRY_TASK_KERNEL;
+    desc.launch = launch;
+    desc.arg = l;
+    for (int i = 0; i < count && done; i++) {
+        gantry_task *task = NULL;
+        done = cross_must(l->run, gantry_taskman_submit(l->manager, &desc, &task), "limited task");
+    }
+    return done;
+}
+
+static bool open_one(struct cross_run *run, struct cross_limited *l)
+{
+    gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
+    gantry_taskman_options manager = GANTRY_TASKMAN_OPTIONS_INIT;
+    gantry_module *module = NULL;
+    void *memory = NULL, *device = NULL;
+    l->run = run;
+    options.driver = cross_is_device() ? GANTRY_DRIVER_CUDA : GANTRY_DRIVER_EMULATED;
+    options.mode = GANTRY_CONTEXT_OWN;
+    options.completion_wait = GANTRY_WAIT_BLOCK;
+    options.submission = GANTRY_SUBMISSION_STREAMS;
+    if (!cross_must(run, gantry_context_create(&options, &l->context), "limited context")) {
+        return false;
+    }
+    gantry_heap *heap = gantry_context_heap(l->context);
+    manager.gpu_dispatcher = gantry_context_dispatcher(l->context);
+    bool done =
+        cross_must(run, gantry_taskman_create(&manager, &l->manager), "limited manager") &&
+        cross_must(run, gantry_module_load(l->context, &gantry_image_crossing_kernels, &module), "module") &&
+        cross_must(run, gantry_module_get_kernel(module, "cross_older", &l->kernel), "kernel") &&
+        cross_must(run,
+                   gantry_heap_alloc(heap, GANTRY_MEMORY_PINNED, sizeof(*l->words), 0,
+                                     GANTRY_ALLOC_SITE("limited"), &memory),
+                   "words") &&
+        cross_must(run, gantry_heap_device_address(heap, memory, &device), "address");
+    l->words = memory;
+    l->words_device = device;
+    if (done) {
+        memset(l->words, 0, sizeof(*l->words));
+    }
+    /* How long its kernels take is measured before. */
+    return done && submit(l, WARM_UP) && cross_must(run, gantry_taskman_start(l->manager), "first start") &&
+           cross_must(run, gantry_taskman_stop(l->manager), "first stop") &&
+           cross_must(run, gantry_context_synchronize(l->context), "limited context") &&
+           cross_must(run, gantry_taskman_reset(l->manager), "reset") && submit(l, KERNELS);
+}
+
+bool cross_limit_open(struct cross_run *run)
+{
+    memset(&limit, 0, sizeof(limit));
+    if (!cross_has(run->program, VALUE_LIMIT)) {
+        return true;
+    }
+    (void)setenv("CUDA_DEVICE_SM_LIMIT", PERCENT, 1); /* no other thread of ours reads the environment now */
+    bool done = open_one(run, &limit.of[0]) && open_one(run, &limit.of[1]);
+    (void)unsetenv("CUDA_DEVICE_SM_LIMIT");
+    return done;
+}
+
+static void *use_up(void *arg)
+{
+    struct cross_limit *l = arg;
+    struct cross_run *run = l->of[0].run;
+    struct timespec from, to;
+    clock_gettime(CLOCK_MONOTONIC, &from);
+    bool done = true;
+    for (int i = 0; i < 2; i++) {
+        done = cross_must(run, gantry_taskman_start(l->of[i].manager), "start of a limited manager") && done;
+    }
+    for (int i = 0; i < 2 && done; i++) {
+        (void)cross_must(run, gantry_taskman_stop(l->of[i].manager), "stop of a limited manager");
+        (void)cross_must(run, gantry_context_synchronize(l->of[i].context), "limited context");
+    }
+    clock_gettime(CLOCK_MONOTONIC, &to);
+    l->took_s = (double)(to.tv_sec - from.tv_sec) + (double)(to.tv_nsec - from.tv_nsec) * 1e-9;
+    return NULL;
+}
+
+void cross_limit_begin(struct cross_run *run)
+{
+    limit.begun =
+        cross_has(run->program, VALUE_LIMIT) && pthread_create(&limit.thread, NULL, use_up, &limit) == 0;
+}
+
+void cross_limit_end(struct cross_run *run)
+{
+    if (!limit.begun) {
+        return;
+    }
+    pthread_join(limit.thread, NULL);
+    limit.begun = false;
+    if (run->broken == NULL && limit.took_s < LEAST_S) {
+        cross_break(run,
+                    "two contexts under a limit of " PERCENT " percent used %d ms of GPU time in %.0f ms",
+                    (int)(2 * KERNELS * KERNEL_NS / 1000000), limit.took_s * 1e3);
+    }
+    atomic_fetch_add(&run->beside.limits, 1);
+}
+
+void cross_limit_close(void)
+{
+    for (int i = 0; i < 2; i++) {
+        struct cross_limited *l = &limit.of[i];
+        gantry_taskman_destroy(l->manager);
+        if (l->words != NULL) {
+            (void)gantry_heap_free(gantry_context_heap(l->context), l->words);
+        }
+        gantry_context_destroy(l->context);
+    }
+}
