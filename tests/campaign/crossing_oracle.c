@@ -377,10 +377,11 @@ static void check_totals(const struct oracle *o, uint32_t i)
         struct cross_seen *seen = &o->run->seen[s][i];
         bool counts = o->p->nodes[i].foreign &&
                       (cross_has(o->p, VALUE_HOST_FUNCTION) || cross_has(o->p, VALUE_UNJOINED));
-        if (counts && runs(o, s, i) && get(&seen->result) == 0 && get(&seen->begins) == 0) {
+        bool launched_again = counts && runs(o, s, i) && get(&seen->begins) == 0;
+        if (launched_again && get(&seen->result) == 0) {
             calls = o->p->nodes[i].calls;
         }
-        host_high += calls;
+        host_high += launched_again && get(&seen->result) != 0 ? kernels_of(o, s, i).high : calls;
         host_low += get(&seen->result) == 0 ? calls : 0;
     }
     if (hosts > host_high || (hosts < host_low && !lost)) {

@@ -142,6 +142,38 @@ static gantry_launch_result free_many(gantry_launch *launch, void *arg)
     return GANTRY_LAUNCH_DONE;
 }
 
+/* A task that gives its block back and then asks until another one's completion was told. */
+struct asking {
+    struct work work;
+    gantry_task *told;
+    _Atomic bool is_told;
+    uint32_t calls;
+};
+
+static gantry_launch_result free_and_ask(gantry_launch *launch, void *arg)
+{
+    struct asking *asking = arg;
+    if (asking->calls++ == 0) {
+        (void)copy_and_free(launch, &asking->work);
+    }
+    return asking->is_told ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_AGAIN;
+}
+
+static gantry_launch_result tell(gantry_launch *launch, void *arg)
+{
+    struct asking *asking = arg;
+    assert_ok(gantry_launch_add_completion(launch, asking->told));
+    return GANTRY_LAUNCH_DONE;
+}
+
+static gantry_status is_told(gantry_task *task, void *arg)
+{
+    struct asking *asking = arg;
+    (void)task;
+    asking->is_told = true;
+    return GANTRY_OK;
+}
+
 /* Memory runs out, here or elsewhere, after the copy was enqueued. */
 static gantry_launch_result run_out_and_free(gantry_launch *launch, void *arg)
 {
@@ -154,6 +186,29 @@ static gantry_launch_result run_out_and_free(gantry_launch *launch, void *arg)
 }
 
 /* ---- tests ---- */
+
+/* Completions are flushed while a task asks again; the block that it gave back waits for what comes after
+ * that. */
+static void test_block_of_a_task_that_asks_again_comes_back(void **state)
+{
+    struct gpu_fixture *f = *state;
+    static struct asking asking;
+    memset(&asking, 0, sizeof(asking));
+    open_work(f, &asking.work, 3000);
+    gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
+    desc.run = is_told;
+    desc.arg = &asking;
+    assert_ok(gantry_taskman_submit(f->manager, &desc, &asking.told));
+    gpu_fixture_gpu(f, GANTRY_TASK_KERNEL, "asks", free_and_ask, &asking);
+    gantry_task *tells = gpu_fixture_gpu(f, GANTRY_TASK_KERNEL, "tells", tell, &asking);
+    assert_ok(gantry_task_start_after(asking.told, tells));
+    assert_ok(gpu_fixture_step(f));
+    assert_ok(asking.work.status);
+    assert_true(asking.calls > 1);
+    wait_for_frees(f);
+    assert_int_equal(used(&asking.work, GANTRY_MEMORY_DEVICE), 0);
+    assert_ok(gantry_heap_free(asking.work.heap, asking.work.host));
+}
 
 static void test_block_comes_back_when_its_stream_has_passed(void **state)
 {
@@ -371,6 +426,8 @@ int main(void)
                                         open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(test_graphs_free_what_they_have_passed, open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(test_many_frees_of_one_batch_all_come_back, open_fixture,
+                                        close_fixture),
+        cmocka_unit_test_setup_teardown(test_block_of_a_task_that_asks_again_comes_back, open_fixture,
                                         close_fixture),
         cmocka_unit_test_setup_teardown(test_steady_path_makes_no_device_wide_call, open_fixture,
                                         close_fixture),
