@@ -22,6 +22,7 @@ bool gy_chunk_block_at(struct gy_chunk *chunk, uintptr_t address, struct gy_visi
     for (size_t start = unit + 1; start-- > last;) {
         uint32_t record = atomic_load_explicit(&chunk->records[start], memory_order_acquire);
         if (record != 0) {
+            assert(gy_record_size(record) != 0 && gy_record_size(record) <= GY_SMALL_MAX);
             *out = (struct gy_visited){chunk->region.base + (start << GY_UNIT_SHIFT), gy_record_size(record),
                                        gy_record_site(record)};
             return true;
@@ -62,6 +63,15 @@ static unsigned longest_run(const struct gy_chunk *chunk)
         begin = next_page(chunk, end, false);
     }
     return longest;
+}
+
+bool gy_chunk_is_valid(const struct gy_chunk *chunk)
+{
+    const struct gy_heap_region *region = &chunk->region;
+    const bool is_linked = (chunk->prev == NULL || chunk->prev->next == chunk) &&
+                           (chunk->next == NULL || chunk->next->prev == chunk);
+    return is_linked && gy_heap_region_is_valid(region) && region->is_chunk &&
+           chunk->longest == longest_run(chunk);
 }
 
 /* The first free run of `pages` at a multiple of `step` pages; GY_CHUNK_PAGES when there is none. */
@@ -110,16 +120,19 @@ static unsigned class_of(unsigned run)
 static void link_chunk(struct gy_chunk_pool *pool, struct gy_chunk *chunk) GY_REQUIRES(pool->lock)
 {
     struct gy_chunk **head = &pool->by_run[class_of(chunk->longest)];
+    assert(*head == NULL || (*head)->prev == NULL);
     chunk->prev = NULL;
     chunk->next = *head;
     if (chunk->next != NULL) {
         chunk->next->prev = chunk;
     }
     *head = chunk;
+    assert(gy_chunk_is_valid(chunk));
 }
 
 static void unlink_chunk(struct gy_chunk_pool *pool, struct gy_chunk *chunk) GY_REQUIRES(pool->lock)
 {
+    assert(chunk->prev != NULL || pool->by_run[class_of(chunk->longest)] == chunk);
     *(chunk->prev != NULL ? &chunk->prev->next : &pool->by_run[class_of(chunk->longest)]) = chunk->next;
     if (chunk->next != NULL) {
         chunk->next->prev = chunk->prev;
@@ -131,11 +144,14 @@ static void change_pages(struct gy_chunk_pool *pool, struct gy_chunk *chunk, uns
                          bool used) GY_REQUIRES(pool->lock)
 {
     assert(next_page(chunk, first, used) >= first + pages && "a page changes hands once");
-    (void)used;
+    assert(gy_chunk_is_valid(chunk));
     flip_pages(chunk, first, pages);
+    assert(next_page(chunk, first, !used) >= first + pages && "and has changed hands then");
+    (void)used;
     unsigned longest = longest_run(chunk);
     if (class_of(longest) == class_of(chunk->longest)) {
         chunk->longest = longest;
+        assert(gy_chunk_is_valid(chunk));
         return;
     }
     unlink_chunk(pool, chunk);
@@ -159,6 +175,7 @@ struct gy_chunk *gy_chunk_pool_remove(struct gy_chunk_pool *pool, bool even_used
         chunk = pool->by_run[i];
     }
     if (chunk != NULL) {
+        assert(gy_chunk_is_valid(chunk) && (even_used || chunk->longest == GY_CHUNK_PAGES));
         unlink_chunk(pool, chunk);
     }
     gy_mutex_unlock(&pool->lock);
@@ -180,6 +197,7 @@ uintptr_t gy_chunk_pool_take(struct gy_chunk_pool *pool, size_t bytes, size_t al
             unsigned first = chunk->longest >= pages ? find_run(chunk, pages, step) : GY_CHUNK_PAGES;
             if (first < GY_CHUNK_PAGES) {
                 found = chunk->region.base + ((uintptr_t)first << GY_PAGE_SHIFT);
+                assert(first % step == 0 && first + pages <= GY_CHUNK_PAGES);
                 change_pages(pool, chunk, first, pages, true);
                 break;
             }
@@ -217,6 +235,7 @@ void gy_chunk_pool_each_block(struct gy_chunk_pool *pool, gy_visit_fn visit, voi
     gy_mutex_lock(&pool->lock);
     for (unsigned i = 0; i <= GY_CHUNK_RUN_CLASSES; i++) {
         for (struct gy_chunk *chunk = pool->by_run[i]; chunk != NULL; chunk = chunk->next) {
+            assert(class_of(chunk->longest) == i);
             visit_chunk(chunk, visit, user);
         }
     }

@@ -30,6 +30,10 @@ struct gy_chunk {
     _Atomic(uint32_t) records[GY_CHUNK_UNITS]; /* atomic */
 };
 
+/* Under the pool's lock: the chunk is a granule of its slab, is linked with its neighbours, and `longest` is
+ * the longest run of pages that are free. */
+bool gy_chunk_is_valid(const struct gy_chunk *chunk);
+
 static inline uint32_t gy_record_size(uint32_t record)
 {
     return record & ((1u << GY_RECORD_SIZE_BITS) - 1);

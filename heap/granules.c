@@ -40,6 +40,7 @@ static struct gy_radix_leaf *leaf_for(struct gy_granules *map, uintptr_t granule
 bool gy_granules_add(struct gy_granules *map, uintptr_t base, size_t bytes, struct gy_heap_region *region)
 {
     assert((base | bytes) % GY_GRANULE_BYTES == 0 && bytes > 0);
+    assert(gy_heap_region_is_valid(region));
     uintptr_t first = base >> GY_GRANULE_SHIFT;
     uintptr_t count = bytes >> GY_GRANULE_SHIFT;
     if ((first + count - 1) >> (3 * GY_RADIX_BITS) != 0) {
@@ -64,6 +65,7 @@ void gy_granules_replace(struct gy_granules *map, uintptr_t base, size_t bytes, 
         assert(leaf != NULL && "these granules were added before");
         atomic_store_explicit(&leaf->regions[granule & GY_RADIX_MASK], region, memory_order_release);
     }
+    assert(gy_granules_find(map, base) == region && gy_granules_find(map, base + bytes - 1) == region);
 }
 
 void gy_granules_fini(struct gy_granules *map)

@@ -104,10 +104,21 @@ void gy_kind_give_back(struct gy_kind *kind, const struct gy_backing *backing)
 
 /* ---- growth: the growing thread only ---- */
 
+bool gy_kind_growth_is_valid(struct gy_kind *kind)
+{
+    const size_t total = gy_kind_total(kind);
+    const struct gy_slab *spare = kind->spare_slabs;
+    return kind->growing && total % GY_GRANULE_BYTES == 0 &&
+           atomic_load_explicit(&kind->pages.empty_bytes, memory_order_relaxed) <= total &&
+           (spare == NULL || (spare->live == NULL && spare->first == NULL)) &&
+           (kind->spare_chunks == NULL || kind->small != NULL);
+}
+
 /* Take what no block uses out of the small tier and the shards.  The threads empty their magazines then, each
  * when it comes by. */
 static void collect_unused(struct gy_kind *kind)
 {
+    assert(gy_kind_growth_is_valid(kind));
     (void)gy_park_flush(&kind->park);
     if (kind->small == NULL) {
         return;
@@ -117,6 +128,7 @@ static void collect_unused(struct gy_kind *kind)
     while ((chunk = gy_small_remove_chunk(kind->small)) != NULL) {
         struct gy_heap_region *region = &chunk->region;
         struct gy_block_request request;
+        assert(gy_heap_region_is_valid(region) && gy_granules_find(kind->setup.map, region->base) == region);
         gy_granules_replace(kind->setup.map, region->base, region->bytes, &region->slab->region);
         enum gy_pages_result result =
             gy_pages_free(&kind->pages, region->slab, GY_RANGE_CHUNK, region->base, &request);
@@ -131,7 +143,9 @@ static void collect_unused(struct gy_kind *kind)
 static struct gy_slab *detach_slab(struct gy_kind *kind, size_t most)
 {
     struct gy_slab *slab = gy_pages_remove_empty(&kind->pages, most);
+    assert(kind->growing);
     if (slab != NULL) {
+        assert(slab->first == NULL && gy_granules_find(kind->setup.map, slab->region.base) == &slab->region);
         gy_granules_replace(kind->setup.map, slab->region.base, slab->region.bytes, NULL);
         gy_park_quiesce(&kind->park);
     }
@@ -141,10 +155,12 @@ static struct gy_slab *detach_slab(struct gy_kind *kind, size_t most)
 /* The memory of `slab` was given back. */
 static void retire_slab(struct gy_kind *kind, struct gy_slab *slab)
 {
+    assert(gy_kind_total(kind) >= slab->region.bytes - slab->hole_bytes);
     atomic_fetch_sub_explicit(&kind->slab_total, slab->region.bytes - slab->hole_bytes, memory_order_relaxed);
     gy_slab_fini(slab);
     slab->next = kind->spare_slabs;
     kind->spare_slabs = slab;
+    assert(gy_kind_growth_is_valid(kind));
 }
 
 /* Give wholly free slabs back to the driver.  True when there was one. */
@@ -198,6 +214,7 @@ static size_t give_back_pieces(struct gy_kind *kind, size_t most)
         retire_slab(kind, slab);
     }
     while (given < most && (slab = gy_pages_punch(&kind->pages, most - given, &offset, &bytes)) != NULL) {
+        assert(bytes != 0 && gy_kind_total(kind) >= bytes && offset + bytes <= slab->region.bytes);
         kind->setup.ops->give_back_part(kind->setup.context, &slab->backing, offset, bytes);
         atomic_fetch_sub_explicit(&kind->slab_total, bytes, memory_order_relaxed);
         given += bytes;
@@ -253,6 +270,7 @@ static size_t next_slab_bytes(struct gy_kind *kind, size_t need)
         size_t room = total < limit ? (limit - total) & ~(GY_GRANULE_BYTES - 1) : 0;
         want = want < room ? want : room;
     }
+    assert(limit == 0 || want == 0 || want < need || total + want <= limit);
     return want >= need ? want : 0;
 }
 
@@ -289,6 +307,7 @@ static struct gy_slab *slab_struct(struct gy_kind *kind)
     if (slab == NULL) {
         return gy_zalloc(sizeof(*slab));
     }
+    assert(slab->live == NULL && slab->first == NULL);
     kind->spare_slabs = slab->next;
     return slab;
 }
@@ -303,11 +322,13 @@ static gantry_status add_slab(struct gy_kind *kind, size_t bytes)
     if (gy_kind_total(kind) == 0 && kind->setup.begins != NULL) {
         kind->setup.begins(kind->setup.user, kind->setup.kind);
     }
+    assert(gy_kind_growth_is_valid(kind));
     bool exactly = prefer_pieces(kind, need);
     gantry_status status = take_memory(kind, need, exactly, &backing);
     if (status != GANTRY_OK) {
         return status;
     }
+    assert(backing.bytes >= need && backing.base % GY_GRANULE_BYTES == 0);
     struct gy_slab *slab = slab_struct(kind);
     if (slab == NULL) {
         goto give_back;
@@ -326,6 +347,8 @@ static gantry_status add_slab(struct gy_kind *kind, size_t bytes)
     if (total > atomic_load_explicit(&kind->slab_peak, memory_order_relaxed)) {
         atomic_store_explicit(&kind->slab_peak, total, memory_order_relaxed);
     }
+    assert(gy_kind_growth_is_valid(kind));
+    assert(gy_granules_find(kind->setup.map, backing.base) != NULL);
     return GANTRY_OK;
 remove_region:
     gy_granules_replace(kind->setup.map, backing.base, backing.bytes, NULL);
@@ -371,6 +394,7 @@ static gantry_status add_chunk(struct gy_kind *kind)
     }
     struct gy_slab *slab = gy_granules_find(kind->setup.map, base)->slab;
     chunk->region = (struct gy_heap_region){true, kind->setup.kind, base, GY_GRANULE_BYTES, slab};
+    assert(gy_heap_region_is_valid(&chunk->region) && gy_heap_region_is_valid(&slab->region));
     gy_granules_replace(kind->setup.map, base, GY_GRANULE_BYTES, &chunk->region);
     gy_small_add_chunk(kind->small, chunk);
     return GANTRY_OK;
@@ -386,12 +410,14 @@ static void begin_growth(struct gy_kind *kind)
         gy_cond_wait(&kind->grown, &kind->growth_lock);
     }
     kind->growing = true;
+    assert(gy_kind_growth_is_valid(kind));
     gy_mutex_unlock(&kind->growth_lock);
 }
 
 static void end_growth(struct gy_kind *kind, bool grown)
 {
     gy_mutex_lock(&kind->growth_lock);
+    assert(gy_kind_growth_is_valid(kind));
     kind->growing = false;
     if (grown) {
         uint64_t seen = atomic_load_explicit(&kind->generation, memory_order_relaxed);
@@ -411,6 +437,7 @@ gantry_status gy_kind_grow(struct gy_kind *kind, uint64_t seen, enum gy_growth g
         gy_mutex_unlock(&kind->growth_lock);
         return GANTRY_OK;
     }
+    assert(!kind->growing);
     kind->growing = true;
     gy_mutex_unlock(&kind->growth_lock);
     gantry_status status = growth == GY_GROW_CHUNK ? add_chunk(kind) : add_slab(kind, bytes);

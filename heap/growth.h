@@ -4,6 +4,10 @@
 
 #include "heap/kind.h"
 
+/* The growing thread: what the kind has taken and what lies idle of it fit, and what it keeps for the next
+ * slab and chunk belongs to nobody. */
+bool gy_kind_growth_is_valid(struct gy_kind *kind);
+
 enum gy_growth {
     GY_GROW_SLAB,  /* the page layer is full */
     GY_GROW_CHUNK, /* the small tier is full */

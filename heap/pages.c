@@ -33,6 +33,7 @@ static struct gy_range *find_live(const struct gy_slab *slab, enum gy_range_stat
         return NULL;
     }
     struct gy_range *range = atomic_load_explicit(gy_live_at(slab, base), memory_order_acquire);
+    assert(range == NULL || (range->slab == slab && range->base == base));
     return range != NULL && gy_range_state(range) == state ? range : NULL;
 }
 
@@ -42,6 +43,7 @@ static struct gy_range *pop_spare(struct gy_pages *pages) GY_REQUIRES(pages->loc
 {
     struct gy_range *range = pages->spare;
     assert(range != NULL && "make_room() was called");
+    assert(gy_range_state(range) == GY_RANGE_SPARE && pages->spare_count != 0);
     pages->spare = range->next;
     pages->spare_count--;
     return range;
@@ -66,6 +68,7 @@ static void add_batch(struct gy_pages *pages, struct range_batch *batch) GY_REQU
     for (size_t i = 0; i < BATCH_RANGES; i++) {
         push_spare(pages, &batch->ranges[i]);
     }
+    assert(has_room(pages) && gy_pages_are_valid(pages));
 }
 
 static struct range_batch *make_batch(void)
@@ -122,6 +125,7 @@ bool gy_pages_init(struct gy_pages *pages)
 void gy_pages_fini(struct gy_pages *pages)
 {
     assert(pages->slabs == NULL);
+    assert(gy_pages_are_valid(pages));
     for (struct range_batch *batch = pages->batch; batch != NULL;) {
         struct range_batch *next = batch->next;
         gy_free(batch);
@@ -191,6 +195,7 @@ static void change_empty(struct gy_pages *pages, const struct gy_slab *slab, boo
 {
     if (is_empty(slab)) {
         size_t bytes = slab->region.bytes - slab->hole_bytes;
+        assert(counts || atomic_load_explicit(&pages->empty_bytes, memory_order_relaxed) >= bytes);
         bytes = counts ? bytes : (size_t)0 - bytes;
         atomic_store_explicit(&pages->empty_bytes,
                               atomic_load_explicit(&pages->empty_bytes, memory_order_relaxed) + bytes,
@@ -221,6 +226,9 @@ bool gy_pages_add_slab(struct gy_pages *pages, struct gy_slab *slab)
     pages->slabs = slab;
     gy_tlsf_insert(&pages->free, range);
     change_empty(pages, slab, true);
+    assert(gy_range_is_joined(range));
+    assert(gy_slab_is_valid(slab));
+    assert(gy_pages_are_valid(pages));
     gy_mutex_unlock(&pages->lock);
     return true;
 }
@@ -237,9 +245,11 @@ static void remove_range(struct gy_pages *pages, struct gy_range *range) GY_REQU
 
 static void unlink_slab(struct gy_pages *pages, struct gy_slab *slab) GY_REQUIRES(pages->lock)
 {
+    assert(gy_slab_is_valid(slab));
     change_empty(pages, slab, false);
     for (struct gy_range *range = slab->first; range != NULL;) {
         struct gy_range *above = range->above;
+        assert(range->slab == slab && (above == NULL || above->base > range->base));
         remove_range(pages, range);
         range = above;
     }
@@ -248,6 +258,7 @@ static void unlink_slab(struct gy_pages *pages, struct gy_slab *slab) GY_REQUIRE
     if (slab->next != NULL) {
         slab->next->prev = slab->prev;
     }
+    assert(gy_pages_are_valid(pages));
 }
 
 struct gy_slab *gy_pages_remove_slab(struct gy_pages *pages, bool even_used)
@@ -298,6 +309,7 @@ static bool pages_of(size_t bytes, size_t *out)
 static struct gy_range *cut(struct gy_pages *pages, struct gy_range *range, size_t at)
     GY_REQUIRES(pages->lock)
 {
+    assert(gy_range_is_valid(range) && at > 0 && at < range->pages);
     struct gy_range *upper = pop_spare(pages);
     *upper = (struct gy_range){.state = GY_RANGE_FREE,
                                .slab = range->slab,
@@ -311,6 +323,8 @@ static struct gy_range *cut(struct gy_pages *pages, struct gy_range *range, size
     range->above = upper;
     range->pages = at;
     gy_mark_start(range->slab, upper->base);
+    assert(gy_range_is_valid(range));
+    assert(gy_range_is_valid(upper));
     return upper;
 }
 
@@ -318,12 +332,14 @@ static struct gy_range *cut(struct gy_pages *pages, struct gy_range *range, size
 static void absorb_above(struct gy_pages *pages, struct gy_range *range) GY_REQUIRES(pages->lock)
 {
     struct gy_range *upper = range->above;
+    assert(gy_range_is_valid(range) && gy_range_is_valid(upper));
     gy_unmark_start(range->slab, upper->base);
     range->pages += upper->pages;
     range->above = upper->above;
     if (range->above != NULL) {
         range->above->below = range;
     }
+    assert(gy_range_is_valid(range));
     push_spare(pages, upper);
 }
 
@@ -333,6 +349,8 @@ static struct gy_range *carve(struct gy_pages *pages, size_t count, size_t align
     if (range == NULL) {
         return NULL;
     }
+    assert(gy_range_is_joined(range));
+    assert(gy_slab_is_valid(range->slab));
     gy_tlsf_remove(&pages->free, range);
     change_empty(pages, range->slab, false);
     range->slab->idle_pages -= count;
@@ -345,6 +363,9 @@ static struct gy_range *carve(struct gy_pages *pages, size_t count, size_t align
     if (range->pages > count) {
         gy_tlsf_insert(&pages->free, cut(pages, range, count));
     }
+    assert(gy_range_is_valid(range) && range->pages == count && range->base % alignment == 0);
+    assert(gy_slab_is_valid(range->slab));
+    assert(gy_pages_are_valid(pages));
     return range;
 }
 
@@ -374,6 +395,8 @@ enum gy_pages_result gy_pages_alloc(struct gy_pages *pages, enum gy_range_state 
 /* Put a range that is in no index among the free ones, joined with free neighbours. */
 static void release(struct gy_pages *pages, struct gy_range *range) GY_REQUIRES(pages->lock)
 {
+    assert(gy_range_is_valid(range));
+    assert(gy_range_state(range) == GY_RANGE_OWNED || gy_range_state(range) == GY_RANGE_FREE);
     gy_range_set_state(range, GY_RANGE_FREE);
     range->slab->idle_pages += range->pages;
     if (range->above != NULL && gy_range_state(range->above) == GY_RANGE_FREE) {
@@ -387,6 +410,9 @@ static void release(struct gy_pages *pages, struct gy_range *range) GY_REQUIRES(
     }
     gy_tlsf_insert(&pages->free, range);
     change_empty(pages, range->slab, true);
+    assert(gy_range_is_joined(range));
+    assert(gy_slab_is_valid(range->slab));
+    assert(gy_pages_are_valid(pages));
 }
 
 enum gy_pages_result gy_pages_free(struct gy_pages *pages, struct gy_slab *slab, enum gy_range_state state,
@@ -435,6 +461,8 @@ static bool move_border(struct gy_pages *pages, struct gy_range *range, size_t c
     if (range->pages > count) {
         gy_tlsf_insert(&pages->free, cut(pages, range, count));
     }
+    assert(gy_range_is_valid(range) && range->pages == count);
+    assert(gy_slab_is_valid(range->slab));
     return true;
 }
 
@@ -455,6 +483,7 @@ enum gy_pages_result gy_pages_resize(struct gy_pages *pages, struct gy_slab *sla
         result = GY_PAGES_FULL;
     } else {
         *before = (struct gy_block_request){gy_range_requested(range), gy_range_site(range)};
+        assert(bytes <= range->pages << GY_PAGE_SHIFT);
         gy_range_set_request(range, bytes, before->site);
     }
     gy_mutex_unlock(&pages->lock);
@@ -557,6 +586,9 @@ struct gy_slab *gy_pages_punch(struct gy_pages *pages, size_t most, size_t *out_
         }
         gy_range_set_state(range, GY_RANGE_HOLE);
         slab->hole_bytes += bytes;
+        assert(gy_range_is_valid(range) && range->pages << GY_PAGE_SHIFT == bytes);
+        assert(gy_slab_is_valid(slab));
+        assert(gy_pages_are_valid(pages));
         *out_offset = begin - slab->region.base;
         *out_bytes = bytes;
     }

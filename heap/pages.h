@@ -11,6 +11,8 @@
 #include "heap/backing.h"
 #include "heap/tlsf.h"
 
+#include <assert.h>
+
 struct gy_slab {
     struct gy_heap_region region;
     struct gy_backing backing;   /* immutable while the slab is in a page layer */
@@ -39,6 +41,17 @@ struct gy_pages {
     size_t spare_count;          /* guarded by lock */
     struct range_batch *batch;   /* guarded by lock; what the nodes were allocated in */
 };
+
+/* Under the lock of the page layer: the range lies in its slab, without a gap to its neighbours, and is
+ * marked where it starts. */
+bool gy_range_is_valid(const struct gy_range *range);
+/* The same, and no neighbour of a FREE range is FREE. */
+bool gy_range_is_joined(const struct gy_range *range);
+/* The slab has no more idle pages than pages, nor more holes than those, is linked with its neighbours, and
+ * its first range is where it begins. */
+bool gy_slab_is_valid(const struct gy_slab *slab);
+/* The stacks of spare nodes and of slabs, and the sum of empty ones, fit. */
+bool gy_pages_are_valid(const struct gy_pages *pages);
 
 enum gy_pages_result {
     GY_PAGES_OK,
@@ -117,6 +130,8 @@ static inline struct gy_range *gy_pages_claim(struct gy_slab *slab, enum gy_rang
 /* Without the lock: a range that the caller owns becomes a live BLOCK. */
 static inline void gy_pages_publish(struct gy_range *range, size_t bytes, uint32_t site)
 {
+    assert(gy_range_state(range) == GY_RANGE_OWNED && bytes <= range->pages << GY_PAGE_SHIFT);
+    assert(atomic_load_explicit(gy_live_at(range->slab, range->base), memory_order_relaxed) == NULL);
     gy_range_set_request(range, bytes, site);
     gy_range_set_state(range, GY_RANGE_BLOCK);
     atomic_store_explicit(gy_live_at(range->slab, range->base), range, memory_order_release);

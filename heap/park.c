@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 
+#include <assert.h>
 #include <sched.h>
 #include <stddef.h>
 
@@ -35,6 +36,7 @@ static void hold(struct gy_park_shard *shard)
 
 static void let_go(struct gy_park_shard *shard)
 {
+    assert(gy_park_shard_is_valid(shard));
     atomic_store_explicit(&shard->held, false, memory_order_release);
 }
 
@@ -46,6 +48,21 @@ static struct gy_park_shard *shard_of(struct gy_tally *tally)
 static struct gy_range **bucket_of(struct gy_park_shard *shard, size_t pages)
 {
     return &shard->buckets[((uint64_t)pages * 0x9e3779b97f4a7c15u) >> 59];
+}
+
+bool gy_park_shard_is_valid(struct gy_park_shard *shard)
+{
+    size_t least = 0;
+    for (unsigned i = 0; i < GY_PARK_BUCKETS; i++) {
+        const struct gy_range *range = shard->buckets[i];
+        if (range != NULL && (gy_range_state(range) != GY_RANGE_OWNED || range->pages == 0 ||
+                              bucket_of(shard, range->pages) != &shard->buckets[i])) {
+            return false;
+        }
+        least += range != NULL ? range->pages : 0;
+    }
+    return atomic_load_explicit(&shard->held, memory_order_relaxed) && shard->pages >= least &&
+           (least != 0 || shard->pages == 0);
 }
 
 /* Everything in the shard, linked by `next`. */
@@ -61,6 +78,7 @@ static struct gy_range *empty_shard(struct gy_park_shard *shard)
         }
     }
     shard->pages = 0;
+    assert(gy_park_shard_is_valid(shard));
     return all;
 }
 
@@ -92,6 +110,7 @@ void gy_park_fini(struct gy_park *park)
 static inline void note_in(struct gy_park *park, struct gy_park_shard *shard, uint32_t site, int64_t bytes,
                            int count)
 {
+    assert(atomic_load_explicit(&shard->held, memory_order_relaxed));
     gy_tally_note(&shard->tally, park->usage, site, bytes, count, true);
     if (__builtin_expect(shard->tally.has_idle_rival, 0)) {
         struct gy_tally *lone = gy_tally_rival(park->usage);
@@ -112,6 +131,7 @@ static struct gy_range *take_from(struct gy_park_shard *shard, size_t pages, siz
     for (unsigned looked = 0; *link != NULL && looked < SCAN_LIMIT; looked++) {
         struct gy_range *range = *link;
         if (range->pages == pages && (range->base & (alignment - 1)) == 0) {
+            assert(gy_range_state(range) == GY_RANGE_OWNED && shard->pages >= pages);
             *link = range->next;
             shard->pages -= pages;
             return range;
@@ -129,6 +149,7 @@ bool gy_park_take(struct gy_park *park, size_t bytes, size_t alignment, uint32_t
     }
     struct gy_range *range = take_from(shard, (bytes + GY_PAGE_BYTES - 1) >> GY_PAGE_SHIFT, alignment);
     if (range != NULL) {
+        assert(bytes <= range->pages << GY_PAGE_SHIFT && range->base % alignment == 0);
         *out = range->base;
         gy_pages_publish(range, bytes, site);
         note_in(park, shard, site, (int64_t)bytes, 1);
@@ -142,6 +163,7 @@ static struct gy_range *keep(const struct gy_park *park, struct gy_park_shard *s
 {
     size_t most = park->most_pages;
     struct gy_range *leaving = NULL;
+    assert(gy_range_state(range) == GY_RANGE_OWNED);
     if (range->pages > most) {
         range->next = NULL;
         return range;
@@ -153,6 +175,8 @@ static struct gy_range *keep(const struct gy_park *park, struct gy_park_shard *s
     range->next = *bucket;
     *bucket = range;
     shard->pages += range->pages;
+    assert(shard->pages <= most);
+    assert(gy_park_shard_is_valid(shard));
     return leaving;
 }
 
@@ -193,6 +217,7 @@ struct gy_range *gy_park_claim(struct gy_park *park, struct gy_heap_region *regi
     struct gy_range *range = gy_granules_find(park->map, address) == region
                                  ? gy_pages_claim(region->slab, GY_RANGE_BLOCK, address)
                                  : NULL;
+    assert(range == NULL || (gy_range_state(range) == GY_RANGE_OWNED && range->base == address));
     let_go(shard);
     return range;
 }
@@ -200,6 +225,7 @@ struct gy_range *gy_park_claim(struct gy_park *park, struct gy_heap_region *regi
 void gy_park_give_claimed(struct gy_park *park, struct gy_range *range)
 {
     struct gy_park_shard *shard = my_shard(park);
+    assert(gy_range_state(range) == GY_RANGE_OWNED);
     hold(shard);
     note_in(park, shard, gy_range_site(range), -(int64_t)gy_range_requested(range), -1);
     gy_pages_release(park->pages, keep(park, shard, range));
@@ -208,6 +234,7 @@ void gy_park_give_claimed(struct gy_park *park, struct gy_range *range)
 
 void gy_park_revive(struct gy_park *park, struct gy_range *range, size_t bytes, uint32_t site)
 {
+    assert(gy_range_state(range) == GY_RANGE_OWNED);
     gy_park_note(park, gy_range_site(range), -(int64_t)gy_range_requested(range), -1);
     gy_park_note(park, site, (int64_t)bytes, 1);
     gy_pages_publish(range, bytes, site);
@@ -233,6 +260,7 @@ bool gy_park_flush(struct gy_park *park)
         any = any || leaving != NULL;
         /* Before letting go: whoever flushes after us must find it with the page layer. */
         gy_pages_release(park->pages, leaving);
+        assert(park->shards[i].pages == 0);
         let_go(&park->shards[i]);
     }
     return any;

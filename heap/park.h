@@ -27,6 +27,9 @@ struct gy_park_shard {
     struct gy_tally tally;                     /* written under held */
 };
 
+/* Whoever holds the shard: what is parked lies in the bucket of its size and belongs to nobody else. */
+bool gy_park_shard_is_valid(struct gy_park_shard *shard);
+
 struct gy_park {
     struct gy_pages *pages;       /* immutable */
     struct gy_granules *map;      /* immutable */

@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "heap/internal.h"
 
+#include <assert.h>
 #include <string.h>
 
 struct gy_release {
@@ -21,12 +22,41 @@ struct gy_release {
 /* This thread is calling a release: one more must not wait for room that only it can make. */
 static _Thread_local bool releasing;
 
+bool gy_reclaim_lane_is_valid(const struct gy_reclaim_lane *lane)
+{
+    const bool is_idle = lane->first == NULL && !lane->busy;
+    return lane->state <= GY_LANE_RUNNING && (lane->first == NULL) == (lane->last == NULL) &&
+           (lane->last == NULL || lane->last->next == NULL) && (!is_idle || lane->queued_bytes == 0);
+}
+
+bool gy_reclaimer_is_valid(const struct gy_reclaimer *r)
+{
+    uint64_t bytes = 0;
+    for (int i = 0; i < GANTRY_MEMORY_KIND_COUNT; i++) {
+        if (!gy_reclaim_lane_is_valid(&r->lanes[i])) {
+            return false;
+        }
+        bytes += r->lanes[i].queued_bytes;
+    }
+    return bytes <= r->stats.queued_bytes && r->stats.queued_bytes <= r->stats.peak_bytes &&
+           r->running <= r->stats.peak_running;
+}
+
+/* The only writer of its state. */
+static void enter(struct gy_reclaim_lane *lane, enum gy_reclaim_lane_state state)
+{
+    assert(lane->state != state && lane->state != GY_LANE_RUNNING);
+    assert((state == GY_LANE_STARTING) == (lane->state == GY_LANE_IDLE));
+    lane->state = state;
+}
+
 static void count_queued(struct gy_reclaimer *r, uint64_t bytes) GY_REQUIRES(r->lock)
 {
     r->stats.queued_bytes += bytes;
     if (r->stats.queued_bytes > r->stats.peak_bytes) {
         r->stats.peak_bytes = r->stats.queued_bytes;
     }
+    assert(gy_reclaimer_is_valid(r));
 }
 
 static void begin_release(struct gy_reclaimer *r) GY_REQUIRES(r->lock)
@@ -35,14 +65,17 @@ static void begin_release(struct gy_reclaimer *r) GY_REQUIRES(r->lock)
     if (r->running > r->stats.peak_running) {
         r->stats.peak_running = r->running;
     }
+    assert(r->running != 0 && gy_reclaimer_is_valid(r));
 }
 
 static void end_release(struct gy_reclaimer *r, uint64_t bytes) GY_REQUIRES(r->lock)
 {
+    assert(r->running != 0 && r->stats.queued_bytes >= bytes);
     r->running--;
     r->stats.queued_bytes -= bytes;
     r->stats.releases++;
     r->stats.released_bytes += bytes;
+    assert(gy_reclaimer_is_valid(r));
     gy_cond_broadcast(&r->room);
 }
 
@@ -70,6 +103,7 @@ static void do_release(struct gy_reclaimer *r, struct gy_reclaim_lane *lane)
     if (lane->first == NULL) {
         lane->last = NULL;
     }
+    assert(lane->busy && lane->queued_bytes >= job->bytes);
     begin_release(r);
     gy_mutex_unlock(&r->lock);
     call(job->release, job->arg);
@@ -105,6 +139,7 @@ static void serve(struct gy_reclaimer *r, struct gy_reclaim_lane *lane) GY_REQUI
         }
     }
     lane->busy = false;
+    assert(gy_reclaim_lane_is_valid(lane) && lane->queued_bytes == 0);
     gy_cond_broadcast(&r->room);
 }
 
@@ -131,14 +166,16 @@ void gy_reclaimer_open(struct gy_reclaimer *r, gantry_memory_kind kind)
     struct gy_reclaim_lane *lane = &r->lanes[kind];
     gy_mutex_lock(&r->lock);
     bool ours = r->policy != GANTRY_RECLAIM_INLINE && lane->state == GY_LANE_IDLE && !r->closing;
-    lane->state = ours ? GY_LANE_STARTING : lane->state;
+    if (ours) {
+        enter(lane, GY_LANE_STARTING);
+    }
     gy_mutex_unlock(&r->lock);
     if (!ours) {
         return;
     }
     gantry_status status = gy_thread_start(&lane->thread, names[kind], lane_main, lane);
     gy_mutex_lock(&r->lock);
-    lane->state = status == GANTRY_OK ? GY_LANE_RUNNING : GY_LANE_IDLE;
+    enter(lane, status == GANTRY_OK ? GY_LANE_RUNNING : GY_LANE_IDLE);
     if (status == GANTRY_OK) {
         r->stats.threads++;
     } else {
@@ -255,6 +292,7 @@ void gy_reclaimer_fini(struct gy_reclaimer *r)
             gy_thread_join(&r->lanes[i].thread);
         }
     }
+    assert(r->running == 0 && r->stats.queued_bytes == 0 && gy_reclaimer_is_valid(r));
     fini_conditions(r, GANTRY_MEMORY_KIND_COUNT);
 }
 
@@ -287,6 +325,7 @@ static void enqueue(struct gy_reclaimer *r, struct gy_reclaim_lane *lane, struct
     lane->queued_bytes += job->bytes;
     *(lane->last != NULL ? &lane->last->next : &lane->first) = job;
     lane->last = job;
+    assert(gy_reclaim_lane_is_valid(lane));
     if (lane->state == GY_LANE_IDLE) {
         serve(r, lane); /* better than never */
     }

@@ -23,7 +23,7 @@ enum gy_reclaim_lane_state {
 struct gy_reclaim_lane {
     struct gy_reclaimer *reclaimer;   /* immutable */
     gantry_memory_kind kind;          /* immutable */
-    enum gy_reclaim_lane_state state; /* guarded by lock; written by gy_reclaimer_open() */
+    enum gy_reclaim_lane_state state; /* guarded by lock; enter() of reclaimer.c is the only writer */
     gy_thread thread;                 /* RUNNING; open() and fini() only */
     gy_cond work;                     /* the thread waits */
     struct gy_release *first;         /* guarded by lock; the queue */
@@ -46,6 +46,11 @@ struct gy_reclaimer {
     uint64_t running;           /* guarded by lock; releases being called */
     gantry_reclaim_stats stats; /* guarded by lock */
 };
+
+/* Under the lock: the queue has an end where it has a beginning, and bytes wait where somebody does. */
+bool gy_reclaim_lane_is_valid(const struct gy_reclaim_lane *lane);
+/* All lanes, and what they add up to. */
+bool gy_reclaimer_is_valid(const struct gy_reclaimer *reclaimer);
 
 GANTRY_MUST_CHECK gantry_status
 gy_reclaimer_init(struct gy_reclaimer *reclaimer, gantry_reclaim_policy policy, uint64_t most_bytes,

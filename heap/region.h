@@ -24,6 +24,14 @@ struct gy_heap_region {
     struct gy_slab *slab;
 };
 
+/* It covers whole granules of a kind that there is, and leads to its slab. */
+static inline bool gy_heap_region_is_valid(const struct gy_heap_region *region)
+{
+    return (unsigned)region->kind < GANTRY_MEMORY_KIND_COUNT && region->base % GY_GRANULE_BYTES == 0 &&
+           region->bytes != 0 && region->bytes % GY_GRANULE_BYTES == 0 &&
+           (!region->is_chunk || region->bytes == GY_GRANULE_BYTES);
+}
+
 /* A live block, for those who visit all. */
 struct gy_visited {
     uintptr_t base;

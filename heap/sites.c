@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "heap/chunk.h"
 
+#include <assert.h>
 #include <string.h>
 
 #define FIRST_BITS 6
@@ -48,6 +49,16 @@ static struct gy_site *find(struct site_table *table, const gantry_alloc_site *s
     }
 }
 
+bool gy_sites_are_valid(const struct gy_sites *sites)
+{
+    const struct site_table *table = atomic_load_explicit(&sites->table, memory_order_relaxed);
+    const struct gy_site *newest = sites->newest;
+    return sites->count >= 1 && sites->count <= MAX_SITES &&
+           sites->count <= (uint32_t)1 << (table->bits - 1) &&
+           (newest == NULL ? sites->count == 1 : newest->number == sites->count - 1) &&
+           (sites->retired == NULL || sites->retired->bits < table->bits);
+}
+
 bool gy_sites_init(struct gy_sites *sites)
 {
     memset(sites, 0, sizeof(*sites));
@@ -87,9 +98,11 @@ static void use_larger_table(struct gy_sites *sites, struct site_table *larger) 
         }
     }
     struct site_table *table = atomic_load_explicit(&sites->table, memory_order_relaxed);
+    assert(larger->bits > table->bits);
     table->retired_before = sites->retired;
     sites->retired = table;
     atomic_store_explicit(&sites->table, larger, memory_order_release);
+    assert(gy_sites_are_valid(sites));
 }
 
 /* Add `made`, unless another thread was faster; the number.  What is not used comes back in the pointers. */
@@ -116,6 +129,7 @@ static uint32_t add_site(struct gy_sites *sites, struct gy_site **made, struct s
         sites->newest = site;
         atomic_store_explicit(slot, site, memory_order_release);
     }
+    assert(gy_sites_are_valid(sites));
     gy_mutex_unlock(&sites->lock);
     return number;
 }

@@ -23,6 +23,9 @@ struct gy_sites {
     uint32_t count;                     /* guarded by lock */
 };
 
+/* Under the lock: numbers are given out in order, and the table has room for as many. */
+bool gy_sites_are_valid(const struct gy_sites *sites);
+
 /* False: out of host memory. */
 GANTRY_MUST_CHECK bool gy_sites_init(struct gy_sites *sites);
 void gy_sites_fini(struct gy_sites *sites);

@@ -27,9 +27,34 @@ static struct cell cell_of(size_t pages)
                          (unsigned)(pages >> (log2 - GY_TLSF_COLUMN_BITS)) - GY_TLSF_COLUMNS};
 }
 
+bool gy_tlsf_column_is_valid(const struct gy_tlsf *tlsf, size_t pages)
+{
+    const struct cell cell = cell_of(pages);
+    const struct gy_range *head = tlsf->heads[cell.row][cell.column];
+    const bool has_column = (tlsf->columns[cell.row] >> cell.column & 1u) != 0;
+    const bool has_row = (tlsf->rows >> cell.row & 1u) != 0;
+    if (has_column != (head != NULL) || has_row != (tlsf->columns[cell.row] != 0)) {
+        return false;
+    }
+    const struct cell of_head = head != NULL ? cell_of(head->pages) : cell;
+    return head == NULL ||
+           (head->prev == NULL && gy_range_state(head) == GY_RANGE_FREE && head->pages <= tlsf->pages &&
+            of_head.row == cell.row && of_head.column == cell.column);
+}
+
+bool gy_tlsf_link_is_valid(const struct gy_tlsf *tlsf, const struct gy_range *range)
+{
+    const struct cell cell = cell_of(range->pages);
+    const bool follows = range->prev != NULL ? range->prev->next == range && range->prev != range
+                                             : tlsf->heads[cell.row][cell.column] == range;
+    return follows && gy_range_state(range) == GY_RANGE_FREE &&
+           (range->next == NULL || range->next->prev == range);
+}
+
 void gy_tlsf_insert(struct gy_tlsf *tlsf, struct gy_range *range)
 {
     assert(gy_range_state(range) == GY_RANGE_FREE && range->pages > 0);
+    assert(gy_tlsf_column_is_valid(tlsf, range->pages));
     struct cell cell = cell_of(range->pages);
     struct gy_range **head = &tlsf->heads[cell.row][cell.column];
     range->prev = NULL;
@@ -41,11 +66,14 @@ void gy_tlsf_insert(struct gy_tlsf *tlsf, struct gy_range *range)
     tlsf->pages += range->pages;
     tlsf->columns[cell.row] |= 1u << cell.column;
     tlsf->rows |= (uint64_t)1 << cell.row;
+    assert(gy_tlsf_column_is_valid(tlsf, range->pages));
+    assert(gy_tlsf_link_is_valid(tlsf, range));
 }
 
 void gy_tlsf_remove(struct gy_tlsf *tlsf, struct gy_range *range)
 {
-    assert(gy_range_state(range) == GY_RANGE_FREE);
+    assert(gy_tlsf_link_is_valid(tlsf, range));
+    assert(gy_tlsf_column_is_valid(tlsf, range->pages));
     struct cell cell = cell_of(range->pages);
     tlsf->pages -= range->pages;
     if (range->next != NULL) {
@@ -55,15 +83,16 @@ void gy_tlsf_remove(struct gy_tlsf *tlsf, struct gy_range *range)
         range->prev->next = range->next;
         return;
     }
-    assert(tlsf->heads[cell.row][cell.column] == range);
     tlsf->heads[cell.row][cell.column] = range->next;
     if (range->next != NULL) {
+        assert(gy_tlsf_column_is_valid(tlsf, range->pages));
         return;
     }
     tlsf->columns[cell.row] &= ~(1u << cell.column);
     if (tlsf->columns[cell.row] == 0) {
         tlsf->rows &= ~((uint64_t)1 << cell.row);
     }
+    assert(gy_tlsf_column_is_valid(tlsf, range->pages));
 }
 
 static bool holds(const struct gy_range *range, size_t pages, size_t alignment)
@@ -115,6 +144,7 @@ struct gy_range *gy_tlsf_find(struct gy_tlsf *tlsf, size_t pages, size_t alignme
 {
     struct cell cell = cell_above(pages);
     if (alignment <= GY_PAGE_BYTES && next_cell(tlsf, &cell)) {
+        assert(holds(tlsf->heads[cell.row][cell.column], pages, alignment));
         return tlsf->heads[cell.row][cell.column];
     }
     /* Above a page the address decides as well; and a range in the request's own column may fit. */
@@ -138,5 +168,6 @@ size_t gy_tlsf_largest(const struct gy_tlsf *tlsf)
     for (const struct gy_range *range = tlsf->heads[row][column]; range != NULL; range = range->next) {
         largest = range->pages > largest ? range->pages : largest;
     }
+    assert(largest <= tlsf->pages);
     return largest;
 }

@@ -10,6 +10,7 @@
 #define HEAP_TLSF_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -87,6 +88,11 @@ void gy_tlsf_remove(struct gy_tlsf *tlsf, struct gy_range *range);
 /* A range that holds `pages` pages at a multiple of `alignment` bytes (a power of two, at least a page);
  * it stays in the index.  NULL: there is none with pages * (1 + 1/16) + alignment to spare. */
 struct gy_range *gy_tlsf_find(struct gy_tlsf *tlsf, size_t pages, size_t alignment);
+
+/* The column where ranges of `pages` pages are leads to such ranges and is marked, or does and is neither. */
+bool gy_tlsf_column_is_valid(const struct gy_tlsf *tlsf, size_t pages);
+/* A range that is in the index is linked as its column says. */
+bool gy_tlsf_link_is_valid(const struct gy_tlsf *tlsf, const struct gy_range *range);
 
 /* Pages of the largest range, 0 when there is none. */
 size_t gy_tlsf_largest(const struct gy_tlsf *tlsf);

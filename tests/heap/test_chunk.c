@@ -154,7 +154,7 @@ static void test_records_are_taken_once_and_cover_their_block(void **state)
 static void test_granules_are_found_at_both_ends_of_the_address_space(void **state)
 {
     struct fixture *f = *state;
-    struct gy_heap_region region = {.kind = GANTRY_MEMORY_HOST};
+    struct gy_heap_region region = {.kind = GANTRY_MEMORY_HOST, .bytes = 2 * GY_GRANULE_BYTES};
     uintptr_t top = ((uintptr_t)1 << 57) - GY_GRANULE_BYTES;
     assert_true(gy_granules_add(&f->map, 0, 2 * GY_GRANULE_BYTES, &region));
     assert_true(gy_granules_add(&f->map, top, GY_GRANULE_BYTES, &region));

@@ -1,0 +1,59 @@
+/* What always holds of the page layer, whenever nobody has its lock; asserted where it changes. */
+#include "heap/pages.h"
+#include "heap/starts.h"
+
+static bool is_marked(const struct gy_slab *slab, uintptr_t base)
+{
+    const size_t page = gy_page_in_slab(slab, base);
+    return (slab->starts[page / 64] >> (page % 64) & 1u) != 0 &&
+           (slab->starts_summary[page / 64 / 64] >> (page / 64 % 64) & 1u) != 0;
+}
+
+bool gy_range_is_valid(const struct gy_range *range)
+{
+    const enum gy_range_state state = gy_range_state(range);
+    const struct gy_slab *slab = range->slab;
+    const struct gy_range *below = range->below, *above = range->above;
+    const uintptr_t end = range->base + (range->pages << GY_PAGE_SHIFT);
+    if (state == GY_RANGE_SPARE || state > GY_RANGE_OWNED || slab == NULL || range->pages == 0 ||
+        range->base % GY_PAGE_BYTES != 0) {
+        return false;
+    }
+    const bool fits_below = below == NULL ? range->base == slab->region.base && slab->first == range
+                                          : below->above == range && below->slab == slab &&
+                                                below->base + (below->pages << GY_PAGE_SHIFT) == range->base;
+    const bool fits_above = above == NULL
+                                ? end == slab->region.base + slab->region.bytes
+                                : above->below == range && above->slab == slab && above->base == end;
+    return fits_below && fits_above && is_marked(slab, range->base);
+}
+
+static bool is_free(const struct gy_range *range)
+{
+    return range != NULL && gy_range_state(range) == GY_RANGE_FREE;
+}
+
+bool gy_range_is_joined(const struct gy_range *range)
+{
+    return gy_range_is_valid(range) && !(is_free(range) && (is_free(range->below) || is_free(range->above)));
+}
+
+bool gy_slab_is_valid(const struct gy_slab *slab)
+{
+    const size_t all = slab->region.bytes >> GY_PAGE_SHIFT;
+    const bool is_linked =
+        (slab->prev == NULL || slab->prev->next == slab) && (slab->next == NULL || slab->next->prev == slab);
+    return is_linked && slab->idle_pages <= all && slab->hole_bytes >> GY_PAGE_SHIFT <= slab->idle_pages &&
+           slab->region.slab == slab && slab->first != NULL && slab->first->base == slab->region.base;
+}
+
+bool gy_pages_are_valid(const struct gy_pages *pages)
+{
+    const bool has_spare = pages->spare != NULL;
+    return has_spare == (pages->spare_count != 0) &&
+           (!has_spare || gy_range_state(pages->spare) == GY_RANGE_SPARE) &&
+           (pages->slabs == NULL || pages->slabs->prev == NULL) &&
+           (pages->slabs != NULL || pages->free.pages == 0) &&
+           atomic_load_explicit(&pages->empty_bytes, memory_order_relaxed) <= pages->free.pages
+                                                                                  << GY_PAGE_SHIFT;
+}
