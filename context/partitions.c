@@ -57,12 +57,12 @@ gantry_status gantry_partition_get_info(const gantry_partition *partition, gantr
 gantry_status gantry_partition_get_usage(gantry_partition *partition, gantry_share_usage *out)
 {
     GY_NEED(PARTITION, partition);
-    struct gy_account *account = partition->owner->owner->dispatcher->shares.of[partition->info.index];
-    if (account == NULL) {
+    struct gy_quota *quota = partition->owner->owner->dispatcher->shares.of[partition->info.index];
+    if (quota == NULL) {
         return GY_FAIL(GANTRY_ERR_NOT_FOUND, "partition '%s' has no share", partition->info.name);
     }
     gantry_share_usage usage;
-    gy_account_usage(account, &usage);
+    gy_quota_usage(quota, &usage);
     return gy_stats_export(out, &usage, sizeof(usage), "gantry_partition_get_usage");
 }
 

@@ -99,7 +99,7 @@ struct gantry_launch {
     struct gy_launcher *launcher; /* other callbacks run beside this one: who calls it; NULL: none do */
     gantry_task *task;
     struct gy_round *round; /* that it is part of */
-    struct gy_lane *lane;   /* what it is measured with; NULL: nothing */
+    struct gy_meter *meter; /* what it is measured with; NULL: nothing */
     CUstream stream;        /* where its launch functions enqueue now */
     uint32_t stream_index;
     uint64_t index;    /* calls of the callback before this one */

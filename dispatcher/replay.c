@@ -48,26 +48,26 @@ static bool is_trusted(struct gantry_dispatcher *d, struct gy_region *region)
 
 /* ---- shares ---------------------------------------------------------------------------------- */
 
-/* The lane of the region's tasks in partition `number` (as gy_task_partition() has it); NULL: none. */
-static struct gy_lane *lane_in(const struct gantry_dispatcher *d, const struct gy_region *region,
-                               uint32_t number)
+/* The meter of the region's tasks in partition `number` (as gy_task_partition() has it); NULL: none. */
+static struct gy_meter *meter_in(const struct gantry_dispatcher *d, const struct gy_region *region,
+                                 uint32_t number)
 {
     for (uint32_t i = 0; i < region->members; i++) {
         const gantry_task *task = region->plan->members[region->first + i];
         if (gy_task_partition(task) == number) {
-            return gy_gd_lane(d, task);
+            return gy_gd_meter(d, task);
         }
     }
     return NULL;
 }
 
-/* A share holds the region back: it is due again when some lane of it gets going. */
+/* A share holds the region back: it is due again when some meter of it gets going. */
 static bool hold_back(struct gantry_dispatcher *d, struct gy_region *region)
 {
     for (uint64_t left = gy_shares_any(&d->shares) ? region->partitions : 0; left != 0; left &= left - 1) {
-        struct gy_lane *lane = lane_in(d, region, (uint32_t)__builtin_ctzll(left));
-        if (lane != NULL && !gy_lane_admits(&d->shares, lane)) {
-            gy_lane_hold_region(lane);
+        struct gy_meter *meter = meter_in(d, region, (uint32_t)__builtin_ctzll(left));
+        if (meter != NULL && !gy_meter_admits(&d->shares, meter)) {
+            gy_meter_hold_region(meter);
             region->next_due = d->regions.throttled;
             d->regions.throttled = region;
             return true;
@@ -84,9 +84,9 @@ static gantry_status enter_shares(struct gantry_dispatcher *d, const struct gy_r
     gantry_status status = GANTRY_OK;
     for (uint64_t left = gy_shares_any(&d->shares) ? region->partitions : 0; left != 0 && status == GANTRY_OK;
          left &= left - 1) {
-        struct gy_lane *lane = lane_in(d, region, (uint32_t)__builtin_ctzll(left));
-        status = lane == NULL ? GANTRY_OK
-                              : gy_lane_enter(&d->shares, lane, stream, native, false, region->members);
+        struct gy_meter *meter = meter_in(d, region, (uint32_t)__builtin_ctzll(left));
+        status = meter == NULL ? GANTRY_OK
+                               : gy_meter_enter(&d->shares, meter, stream, native, false, region->members);
     }
     return status;
 }
@@ -94,9 +94,9 @@ static gantry_status enter_shares(struct gantry_dispatcher *d, const struct gy_r
 static void leave_shares(struct gantry_dispatcher *d, const struct gy_region *region)
 {
     for (uint64_t left = gy_shares_any(&d->shares) ? region->partitions : 0; left != 0; left &= left - 1) {
-        struct gy_lane *lane = lane_in(d, region, (uint32_t)__builtin_ctzll(left));
-        if (lane != NULL) {
-            (void)gy_lane_leave(&d->shares, lane); /* a failure is in the context, or costs the measure */
+        struct gy_meter *meter = meter_in(d, region, (uint32_t)__builtin_ctzll(left));
+        if (meter != NULL) {
+            (void)gy_meter_leave(&d->shares, meter); /* a failure is in the context, or costs the measure */
         }
     }
     if (d->shares.unpublished != 0) {

@@ -83,7 +83,7 @@ void gy_gd_publish_shares(struct gantry_dispatcher *d, bool all)
 {
     assert(gy_graphs_are_valid(&d->graphs));
     struct gy_share_streams streams;
-    /* A failure is in the context, or costs the measure of a segment. */
+    /* A failure is in the context, or costs the measure of an interval. */
     (void)gy_shares_publish(&d->shares, d->streams.origin, all, &streams);
     gantry_status status = streams.origin ? gy_rings_watch(&d->completion, GY_SHARE_ORIGIN) : GANTRY_OK;
     for (; streams.pool != 0 && status == GANTRY_OK; streams.pool &= streams.pool - 1) {

@@ -23,7 +23,7 @@ bool gy_round_is_valid(const struct gy_round *round);
 void gy_gd_flush(struct gantry_dispatcher *d);
 void gy_gd_flush_completions(struct gantry_dispatcher *d);
 
-/* Outside of a capture: have GDB measure what has been launched.  `all`: also what is not a whole segment
+/* Outside of a capture: have GDB measure what has been launched.  `all`: also what is not a whole interval
  * yet. */
 void gy_gd_publish_shares(struct gantry_dispatcher *d, bool all);
 

@@ -116,7 +116,7 @@ static GY_INLINE gantry_status make_ready(struct gantry_dispatcher *d, struct ga
     if (status == GANTRY_OK && gy_task_gpu(task)->launch_index == 0) {
         status = prepare(d, task, stream);
     }
-    if (status == GANTRY_OK && __builtin_expect(launch->lane != NULL, 0)) {
+    if (status == GANTRY_OK && __builtin_expect(launch->meter != NULL, 0)) {
         status = gy_metered_enter(launch);
         if (status != GANTRY_OK && gy_task_gpu(task)->launch_index == 0) {
             (void)take_mark(gy_task_gpu(task)); /* the task is released as if it had not been prepared */
@@ -157,7 +157,7 @@ static GY_COLD bool end_uncalled(struct gantry_dispatcher *d, struct gy_round *r
 
 /* All that comes before the call.  Not GANTRY_OK: it is not called, and to be released for that reason. */
 static GY_INLINE gantry_status open_call(struct gantry_dispatcher *d, struct gy_round *round,
-                                         gantry_task *task, struct gy_lane *lane, bool *probe,
+                                         gantry_task *task, struct gy_meter *meter, bool *probe,
                                          struct gantry_launch *launch)
 {
     struct gy_task_gpu *gpu = gy_task_gpu(task);
@@ -167,7 +167,7 @@ static GY_INLINE gantry_status open_call(struct gantry_dispatcher *d, struct gy_
     launch->launcher = NULL;
     launch->task = task;
     launch->round = round;
-    launch->lane = lane;
+    launch->meter = meter;
     launch->stream_index = stream;
     launch->flow = 0;
     launch->frees = (struct gy_deferred_span){0, 0};
@@ -228,25 +228,25 @@ static GY_RARE gantry_launch_result check_call(struct gantry_launch *launch, gan
     if (d->graphs.capturing) {
         result = gy_capture_after(launch, result, probe);
     }
-    if (launch->lane != NULL && gy_metered_leave(launch) != GANTRY_OK) {
+    if (launch->meter != NULL && gy_metered_leave(launch) != GANTRY_OK) {
         result = GANTRY_LAUNCH_FAILED;
     }
     return d->config.synchronous && result != GANTRY_LAUNCH_FAILED ? synchronize(launch, result) : result;
 }
 
 static inline bool step(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task,
-                        struct gy_lane *lane)
+                        struct gy_meter *meter)
 {
     uint64_t span = gy_span_begin(); /* before anything is put on the stream */
     bool probe = false;
     struct gantry_launch launch;
-    gantry_status status = open_call(d, round, task, lane, &probe, &launch);
+    gantry_status status = open_call(d, round, task, meter, &probe, &launch);
     uint32_t stream = launch.stream_index;
     if (status != GANTRY_OK) {
         return end_uncalled(d, round, task, stream, status);
     }
     gantry_launch_result result = gy_callback_call(&launch, d->last_error, span);
-    if (d->graphs.capturing || lane != NULL || d->config.synchronous) {
+    if (d->graphs.capturing || meter != NULL || d->config.synchronous) {
         result = check_call(&launch, result, probe);
     }
     return close_call(d, round, task, stream, result);
@@ -292,15 +292,15 @@ bool gy_gd_close_turn(struct gantry_dispatcher *d, struct gy_round *round, struc
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-/* Whole segments are told to GDB at once, so that the next ones are admitted before the GPU runs dry. */
+/* Whole intervals are told to GDB at once, so that the next ones are admitted before the GPU runs dry. */
 static GY_RARE void hand_over(struct gantry_dispatcher *d, const struct gy_round *round,
-                              const struct gy_lane *lane)
+                              const struct gy_meter *meter)
 {
     if (d->shares.unpublished == 0 || round->recording != NULL) {
         return;
     }
     if (d->graphs.capturing) {
-        if (!gy_shares_want_cut(&d->shares, lane) || gy_capture_cut(d) != GANTRY_OK) {
+        if (!gy_shares_want_cut(&d->shares, meter) || gy_capture_cut(d) != GANTRY_OK) {
             return; /* a failure is in the context */
         }
     }
@@ -311,12 +311,12 @@ static GY_RARE void hand_over(struct gantry_dispatcher *d, const struct gy_round
 /* Path of a task, step 6 of 8: one launch callback on the task's stream. */
 bool gy_gd_step(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task)
 {
-    struct gy_lane *lane = gy_gd_lane(d, task); /* the task may be gone before it is needed last */
-    gy_context_subject = gy_task_label(task);   /* no longer when it is released: then the label may go */
-    bool ended = step(d, round, task, lane);
+    struct gy_meter *meter = gy_gd_meter(d, task); /* the task may be gone before it is needed last */
+    gy_context_subject = gy_task_label(task);      /* no longer when it is released: then the label may go */
+    bool ended = step(d, round, task, meter);
     gy_context_subject = NULL;
-    if (__builtin_expect(lane != NULL, 0)) {
-        hand_over(d, round, lane);
+    if (__builtin_expect(meter != NULL, 0)) {
+        hand_over(d, round, meter);
     }
     return ended;
 }

@@ -161,20 +161,20 @@ static void cancelled(gantry_dispatcher *d)
 
 static gantry_status share_open(gantry_dispatcher *d, const gantry_share *share, struct gy_gpu_share **out)
 {
-    struct gy_account *account = NULL;
-    gantry_status status = gy_shares_open(&d->shares, share, &account);
-    *out = (struct gy_gpu_share *)account;
+    struct gy_quota *quota = NULL;
+    gantry_status status = gy_shares_open(&d->shares, share, &quota);
+    *out = (struct gy_gpu_share *)quota;
     return status;
 }
 
 static void share_close(struct gy_gpu_share *share)
 {
-    gy_shares_close_account((struct gy_account *)share);
+    gy_shares_close_quota((struct gy_quota *)share);
 }
 
 static void share_usage(struct gy_gpu_share *share, gantry_share_usage *out)
 {
-    gy_account_usage((struct gy_account *)share, out);
+    gy_quota_usage((struct gy_quota *)share, out);
 }
 
 static gantry_status make_plan(gantry_dispatcher *d, gantry_taskman *manager, struct gy_gpu_plan **out)

@@ -11,12 +11,12 @@
 static bool share_admits(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task)
 {
     bool ends = !gy_task_may_begin(task);
-    struct gy_lane *lane = gy_gd_lane(d, task);
-    if (lane == NULL || round->recording != NULL || (ends && gy_task_gpu(task)->launch_index == 0) ||
-        (ends ? gy_lane_has_room : gy_lane_admits)(&d->shares, lane)) {
+    struct gy_meter *meter = gy_gd_meter(d, task);
+    if (meter == NULL || round->recording != NULL || (ends && gy_task_gpu(task)->launch_index == 0) ||
+        (ends ? gy_meter_has_room : gy_meter_admits)(&d->shares, meter)) {
         return true;
     }
-    gy_lane_hold(lane, round->phase, task);
+    gy_meter_hold(meter, round->phase, task);
     return false;
 }
 

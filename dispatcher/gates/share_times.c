@@ -1,4 +1,4 @@
-/* What segments have used: GDB's part of shares.h. */
+/* What intervals have used: GDB's part of shares.h. */
 #include "dispatcher/gates/shares.h"
 
 struct gpu_interval {
@@ -19,27 +19,27 @@ static bool elapsed(struct gy_shares *shares, CUevent from, CUevent to, double *
     return good;
 }
 
-/* The times of a segment on the axis of the lane, in order of their begins.  They are taken from its own
+/* The times of an interval on the axis of the meter, in order of their begins.  They are taken from its own
  * first begin, since the distance of two events comes as a float.  The last end becomes the new base. */
-static uint32_t read_times(struct gy_shares *shares, struct gy_lane *lane, struct gy_share_segment *segment,
-                           struct gpu_interval *out)
+static uint32_t read_times(struct gy_shares *shares, struct gy_meter *meter,
+                           struct gy_share_interval *interval, struct gpu_interval *out)
 {
     uint32_t first =
-        segment->streams.pool != 0 ? (uint32_t)__builtin_ctzll(segment->streams.pool) : GY_SHARE_ORIGIN;
+        interval->streams.pool != 0 ? (uint32_t)__builtin_ctzll(interval->streams.pool) : GY_SHARE_ORIGIN;
     uint32_t count = 0, last = first;
     double origin, latest = -1e300;
-    if (!elapsed(shares, lane->base, segment->begin[first], &origin)) {
+    if (!elapsed(shares, meter->base, interval->begin[first], &origin)) {
         return 0;
     }
-    origin += lane->base_ns;
+    origin += meter->base_ns;
     for (uint32_t i = first; i < GY_SHARE_STREAMS; i++) {
         uint32_t k = count;
         struct gpu_interval one = {0, 0};
-        if (!has_stream(&segment->streams, i)) {
+        if (!has_stream(&interval->streams, i)) {
             continue;
         }
-        if (!elapsed(shares, segment->begin[first], segment->begin[i], &one.begin) ||
-            !elapsed(shares, segment->begin[first], segment->end[i], &one.end)) {
+        if (!elapsed(shares, interval->begin[first], interval->begin[i], &one.begin) ||
+            !elapsed(shares, interval->begin[first], interval->end[i], &one.end)) {
             return 0;
         }
         one.begin += origin;
@@ -52,68 +52,68 @@ static uint32_t read_times(struct gy_shares *shares, struct gy_lane *lane, struc
         out[k] = one;
         count++;
     }
-    CUevent base = lane->base;
-    lane->base = segment->end[last];
-    segment->end[last] = base;
-    lane->base_ns = latest;
+    CUevent base = meter->base;
+    meter->base = interval->end[last];
+    interval->end[last] = base;
+    meter->base_ns = latest;
     return count;
 }
 
-/* How long the streams were busy in it, each moment once, and none that an earlier segment has paid for. */
-static double busy_time(struct gy_shares *shares, struct gy_lane *lane, struct gy_share_segment *segment)
+/* How long the streams were busy in it, each moment once, and none that an earlier interval has paid for. */
+static double busy_time(struct gy_shares *shares, struct gy_meter *meter, struct gy_share_interval *interval)
 {
     struct gpu_interval times[GY_SHARE_STREAMS];
-    uint32_t count = read_times(shares, lane, segment, times);
+    uint32_t count = read_times(shares, meter, interval, times);
     double busy = 0;
     for (uint32_t i = 0; i < count; i++) {
-        double begin = times[i].begin > lane->watermark ? times[i].begin : lane->watermark;
+        double begin = times[i].begin > meter->watermark ? times[i].begin : meter->watermark;
         busy += times[i].end > begin ? times[i].end - begin : 0;
-        lane->watermark = times[i].end > lane->watermark ? times[i].end : lane->watermark;
+        meter->watermark = times[i].end > meter->watermark ? times[i].end : meter->watermark;
     }
     return busy;
 }
 
-static bool has_passed(struct gy_shares *shares, const struct gy_share_segment *segment)
+static bool has_passed(struct gy_shares *shares, const struct gy_share_interval *interval)
 {
     const struct gy_driver *driver = shares->context->driver;
-    if (segment->captured) { /* until the graph has run, its events are as an earlier one has left them */
-        return driver->cuEventQuery(segment->gate) != CUDA_ERROR_NOT_READY;
+    if (interval->captured) { /* until the graph has run, its events are as an earlier one has left them */
+        return driver->cuEventQuery(interval->gate) != CUDA_ERROR_NOT_READY;
     }
     for (uint32_t i = 0; i < GY_SHARE_STREAMS; i++) {
-        if (has_stream(&segment->streams, i) &&
-            driver->cuEventQuery(segment->end[i]) == CUDA_ERROR_NOT_READY) {
+        if (has_stream(&interval->streams, i) &&
+            driver->cuEventQuery(interval->end[i]) == CUDA_ERROR_NOT_READY) {
             return false;
         }
     }
     return true;
 }
 
-static void note_usage(struct gy_account *account, double used)
+static void note_usage(struct gy_quota *quota, double used)
 {
     uint64_t now = gy_share_now();
-    gy_mutex_lock(&account->lock);
-    gy_gpu_usage_add(&account->usage, now, used);
-    account->longest = used > account->longest ? used : account->longest;
-    account->groups++;
-    gy_mutex_unlock(&account->lock);
+    gy_mutex_lock(&quota->lock);
+    gy_gpu_usage_add(&quota->usage, now, used);
+    quota->longest = used > quota->longest ? used : quota->longest;
+    quota->groups++;
+    gy_mutex_unlock(&quota->lock);
 }
 
-static bool collect_lane(struct gy_shares *shares, struct gy_lane *lane)
+static bool collect_meter(struct gy_shares *shares, struct gy_meter *meter)
 {
     bool news = false;
-    uint64_t position = atomic_load_explicit(&lane->collected, memory_order_relaxed);
-    while (position != atomic_load_explicit(&lane->published, memory_order_acquire)) {
-        struct gy_share_segment *segment = &lane->segments[position % GY_SHARE_SEGMENTS];
+    uint64_t position = atomic_load_explicit(&meter->collected, memory_order_relaxed);
+    while (position != atomic_load_explicit(&meter->published, memory_order_acquire)) {
+        struct gy_share_interval *interval = &meter->intervals[position % GY_SHARE_INTERVALS];
         bool lost = gy_context_is_lost(shares->context);
-        if (!lost && !has_passed(shares, segment)) {
+        if (!lost && !has_passed(shares, interval)) {
             break;
         }
-        bool empty = segment->streams.pool == 0 && !segment->streams.origin;
-        segment->used = lost || empty ? 0 : busy_time(shares, lane, segment) * lane->weight;
-        for (int a = 0; a < 2 && lane->accounts[a] != NULL; a++) {
-            note_usage(lane->accounts[a], segment->used);
+        bool empty = interval->streams.pool == 0 && !interval->streams.origin;
+        interval->used = lost || empty ? 0 : busy_time(shares, meter, interval) * meter->weight;
+        for (int a = 0; a < 2 && meter->quotas[a] != NULL; a++) {
+            note_usage(meter->quotas[a], interval->used);
         }
-        atomic_store_explicit(&lane->collected, ++position, memory_order_release);
+        atomic_store_explicit(&meter->collected, ++position, memory_order_release);
         news = true;
     }
     return news;
@@ -125,8 +125,8 @@ void gy_shares_collect(struct gy_shares *shares)
     uint32_t count = atomic_load_explicit(&shares->count, memory_order_acquire);
     for (uint32_t i = 0; i < count; i++) {
         for (uint32_t p = 0; p < GANTRY_PARTITIONS_MAX; p++) {
-            struct gy_lane *lane = shares->accounts[i]->lanes[p];
-            news = (lane != NULL && collect_lane(shares, lane)) || news;
+            struct gy_meter *meter = shares->quotas[i]->meters[p];
+            news = (meter != NULL && collect_meter(shares, meter)) || news;
         }
     }
     if (news) {

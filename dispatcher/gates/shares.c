@@ -1,4 +1,4 @@
-/* Accounts: opened, closed, asked.  See shares.h. */
+/* Quotas: opened, closed, asked.  See shares.h. */
 #include "dispatcher/gates/shares.h"
 
 #include "base/alloc.h"
@@ -26,7 +26,7 @@ uint64_t gy_share_now(void)
     return gy_clock_ns();
 }
 
-/* ---- lanes ---------------------------------------------------------------------------------- */
+/* ---- meters ---------------------------------------------------------------------------------- */
 
 static void destroy_event(const struct gy_driver *driver, CUevent event)
 {
@@ -35,103 +35,103 @@ static void destroy_event(const struct gy_driver *driver, CUevent event)
     }
 }
 
-static void free_lane(const struct gy_driver *driver, struct gy_lane *lane)
+static void free_meter(const struct gy_driver *driver, struct gy_meter *meter)
 {
-    if (lane == NULL) {
+    if (meter == NULL) {
         return;
     }
-    for (uint32_t k = 0; k < GY_SHARE_SEGMENTS; k++) {
+    for (uint32_t k = 0; k < GY_SHARE_INTERVALS; k++) {
         for (uint32_t i = 0; i < GY_SHARE_STREAMS; i++) {
-            destroy_event(driver, lane->segments[k].begin[i]);
-            destroy_event(driver, lane->segments[k].end[i]);
+            destroy_event(driver, meter->intervals[k].begin[i]);
+            destroy_event(driver, meter->intervals[k].end[i]);
         }
-        destroy_event(driver, lane->segments[k].gate);
+        destroy_event(driver, meter->intervals[k].gate);
     }
-    destroy_event(driver, lane->base);
-    gy_free(lane);
+    destroy_event(driver, meter->base);
+    gy_free(meter);
 }
 
-static gantry_status make_lane(struct gy_shares *shares, struct gy_account *account, uint32_t partition)
+static gantry_status make_meter(struct gy_shares *shares, struct gy_quota *quota, uint32_t partition)
 {
     const gantry_partition_info *info = &shares->partitions->partitions[partition].info;
-    struct gy_lane *lane = gy_zalloc(sizeof(*lane));
-    if (lane == NULL) {
-        return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "no memory for the share of %s", account->name);
+    struct gy_meter *meter = gy_zalloc(sizeof(*meter));
+    if (meter == NULL) {
+        return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "no memory for the share of %s", quota->name);
     }
-    gantry_status status = GY_CALL(shares->context, cuEventCreate(&lane->base, CU_EVENT_DEFAULT));
+    gantry_status status = GY_CALL(shares->context, cuEventCreate(&meter->base, CU_EVENT_DEFAULT));
     if (status != GANTRY_OK) {
-        gy_free(lane);
+        gy_free(meter);
         return status;
     }
-    lane->partition = partition;
-    lane->weight = (double)info->granted_sms / (double)info->total_sms;
-    lane->accounts[0] = account;
-    lane->accounts[1] = shares->of[partition] != account ? shares->of[partition] : NULL;
-    account->lanes[partition] = lane;
+    meter->partition = partition;
+    meter->weight = (double)info->granted_sms / (double)info->total_sms;
+    meter->quotas[0] = quota;
+    meter->quotas[1] = shares->of[partition] != quota ? shares->of[partition] : NULL;
+    quota->meters[partition] = meter;
     return GANTRY_OK;
 }
 
-/* ---- accounts ------------------------------------------------------------------------------- */
+/* ---- quotas ------------------------------------------------------------------------------- */
 
-void gy_account_set_idle(struct gy_account *account, bool idle)
+void gy_quota_set_idle(struct gy_quota *quota, bool idle)
 {
-    if (account->budget != NULL && account->is_idle != idle) {
-        gy_budget_set_busy(account->budget, !idle, gy_share_now());
+    if (quota->budget != NULL && quota->is_idle != idle) {
+        gy_budget_set_busy(quota->budget, !idle, gy_share_now());
     }
-    account->is_idle = idle;
+    quota->is_idle = idle;
 }
 
-static void free_account(const struct gy_driver *driver, struct gy_account *account)
+static void free_quota(const struct gy_driver *driver, struct gy_quota *quota)
 {
     for (uint32_t i = 0; i < GANTRY_PARTITIONS_MAX; i++) {
-        free_lane(driver, account->lanes[i]);
+        free_meter(driver, quota->meters[i]);
     }
-    if (account->budget != NULL) { /* what was in flight when the context was lost is never measured */
-        gy_budget_end(account->budget, account->promised, 0, gy_share_now());
-        gy_account_set_idle(account, true);
-        gy_budget_leave(account->budget);
+    if (quota->budget != NULL) { /* what was in flight when the context was lost is never measured */
+        gy_budget_end(quota->budget, quota->promised, 0, gy_share_now());
+        gy_quota_set_idle(quota, true);
+        gy_budget_leave(quota->budget);
     }
-    gy_mutex_fini(&account->lock);
-    gy_free(account);
+    gy_mutex_fini(&quota->lock);
+    gy_free(quota);
 }
 
-static void begin_account(struct gy_account *account, double rate, const gantry_share *share)
+static void begin_quota(struct gy_quota *quota, double rate, const gantry_share *share)
 {
     uint64_t now = gy_share_now(), burst = share->burst_ns != 0 ? share->burst_ns : BURST_NS;
-    account->rate = rate;
-    account->in_flight = share->in_flight != 0 ? share->in_flight : IN_FLIGHT;
-    account->quantum = (double)burst / 4 < QUANTUM_NS ? (double)burst / 4 : QUANTUM_NS;
+    quota->rate = rate;
+    quota->in_flight = share->in_flight != 0 ? share->in_flight : IN_FLIGHT;
+    quota->quantum = (double)burst / 4 < QUANTUM_NS ? (double)burst / 4 : QUANTUM_NS;
     if (share->group_us != 0) {
-        account->quantum = share->group_us * 1e3;
+        quota->quantum = share->group_us * 1e3;
     }
-    account->is_idle = true;
-    atomic_store(&account->throttled_ns, 0);
-    gy_bucket_init(&account->bucket, rate, burst, now);
-    gy_mutex_lock(&account->lock);
-    gy_gpu_usage_init(&account->usage, now);
-    account->longest = 0;
-    account->groups = 0;
-    gy_mutex_unlock(&account->lock);
-    snprintf(account->counter, sizeof(account->counter), "GPU us of %s", account->name);
-    atomic_store(&account->is_open, true);
+    quota->is_idle = true;
+    atomic_store(&quota->throttled_ns, 0);
+    gy_bucket_init(&quota->bucket, rate, burst, now);
+    gy_mutex_lock(&quota->lock);
+    gy_gpu_usage_init(&quota->usage, now);
+    quota->longest = 0;
+    quota->groups = 0;
+    gy_mutex_unlock(&quota->lock);
+    snprintf(quota->counter, sizeof(quota->counter), "GPU us of %s", quota->name);
+    atomic_store(&quota->is_open, true);
 }
 
-static struct gy_account *new_account(void)
+static struct gy_quota *new_quota(void)
 {
-    struct gy_account *account = gy_zalloc(sizeof(*account));
-    if (account != NULL) {
-        gy_mutex_init(&account->lock, GY_RANK_LEAF);
-        account->is_idle = true;
+    struct gy_quota *quota = gy_zalloc(sizeof(*quota));
+    if (quota != NULL) {
+        gy_mutex_init(&quota->lock, GY_RANK_LEAF);
+        quota->is_idle = true;
     } else {
         (void)GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "no memory for a share of GPU time");
     }
-    return account;
+    return quota;
 }
 
-static void add_account(struct gy_shares *shares, struct gy_account *account)
+static void add_quota(struct gy_shares *shares, struct gy_quota *quota)
 {
     uint32_t count = atomic_load_explicit(&shares->count, memory_order_relaxed);
-    shares->accounts[count] = account;
+    shares->quotas[count] = quota;
     atomic_store_explicit(&shares->count, count + 1, memory_order_release);
     atomic_store(&shares->any, true);
 }
@@ -140,22 +140,22 @@ static void add_account(struct gy_shares *shares, struct gy_account *account)
 static gantry_status open_partition(struct gy_shares *shares, uint32_t index, double rate, double limit)
 {
     const struct gantry_partition *p = &shares->partitions->partitions[index];
-    struct gy_account *account = new_account();
-    if (account == NULL) {
+    struct gy_quota *quota = new_quota();
+    if (quota == NULL) {
         return GANTRY_ERR_OUT_OF_HOST_MEMORY;
     }
-    snprintf(account->name, sizeof(account->name), "%s", p->info.name);
-    gantry_status status = make_lane(shares, account, index);
+    snprintf(quota->name, sizeof(quota->name), "%s", p->info.name);
+    gantry_status status = make_meter(shares, quota, index);
     if (status == GANTRY_OK && limit > 0) {
-        status = gy_budget_join(shares->context, limit / 100, BURST_NS, gy_share_now(), &account->budget);
+        status = gy_budget_join(shares->context, limit / 100, BURST_NS, gy_share_now(), &quota->budget);
     }
     if (status != GANTRY_OK) {
-        free_account(shares->context->driver, account);
+        free_quota(shares->context->driver, quota);
         return status;
     }
-    begin_account(account, rate, &p->share);
-    shares->of[index] = account;
-    add_account(shares, account);
+    begin_quota(quota, rate, &p->share);
+    shares->of[index] = quota;
+    add_quota(shares, quota);
     return GANTRY_OK;
 }
 
@@ -222,7 +222,7 @@ gantry_status gy_shares_init(struct gy_shares *shares, struct gy_context *contex
 void gy_shares_fini(struct gy_shares *shares)
 {
     for (uint32_t i = 0; i < atomic_load(&shares->count); i++) {
-        free_account(shares->context->driver, shares->accounts[i]);
+        free_quota(shares->context->driver, shares->quotas[i]);
     }
     atomic_store(&shares->count, 0);
     gy_watcher_destroy(shares->watcher);
@@ -233,58 +233,58 @@ void gy_shares_fini(struct gy_shares *shares)
 /* ---- of task managers ----------------------------------------------------------------------- */
 
 /* Nobody has it, and nothing of who had it is on its way. */
-static bool is_free(const struct gy_account *account)
+static bool is_free(const struct gy_quota *quota)
 {
-    bool free = !atomic_load(&account->is_open);
+    bool free = !atomic_load(&quota->is_open);
     for (uint32_t i = 0; i < GANTRY_PARTITIONS_MAX && free; i++) {
-        const struct gy_lane *lane = account->lanes[i];
-        free = lane == NULL || atomic_load_explicit(&lane->settled, memory_order_acquire) ==
-                                   atomic_load_explicit(&lane->opened, memory_order_relaxed);
+        const struct gy_meter *meter = quota->meters[i];
+        free = meter == NULL || atomic_load_explicit(&meter->settled, memory_order_acquire) ==
+                                    atomic_load_explicit(&meter->opened, memory_order_relaxed);
     }
     return free;
 }
 
-static gantry_status make_account(struct gy_shares *shares, uint32_t number, struct gy_account **out)
+static gantry_status make_quota(struct gy_shares *shares, uint32_t number, struct gy_quota **out)
 {
-    struct gy_account *account = new_account();
-    gantry_status status = account != NULL ? gy_context_push(shares->context) : GANTRY_ERR_OUT_OF_HOST_MEMORY;
+    struct gy_quota *quota = new_quota();
+    gantry_status status = quota != NULL ? gy_context_push(shares->context) : GANTRY_ERR_OUT_OF_HOST_MEMORY;
     if (status != GANTRY_OK) {
-        if (account != NULL) {
-            free_account(shares->context->driver, account);
+        if (quota != NULL) {
+            free_quota(shares->context->driver, quota);
         }
         return status;
     }
-    snprintf(account->name, sizeof(account->name), "task manager %u", number);
+    snprintf(quota->name, sizeof(quota->name), "task manager %u", number);
     for (uint32_t i = 0; i < shares->partitions->count && status == GANTRY_OK; i++) {
-        status = make_lane(shares, account, i);
+        status = make_meter(shares, quota, i);
     }
     if (status != GANTRY_OK) {
-        free_account(shares->context->driver, account);
+        free_quota(shares->context->driver, quota);
     } else {
-        *out = account;
+        *out = quota;
     }
     (void)gy_context_pop(shares->context);
     return status;
 }
 
-static struct gy_account *take_free(struct gy_shares *shares, const gantry_share *share)
+static struct gy_quota *take_free(struct gy_shares *shares, const gantry_share *share)
 {
-    struct gy_account *found = NULL;
+    struct gy_quota *found = NULL;
     gy_mutex_lock(&shares->lock);
     for (uint32_t i = 0; i < atomic_load(&shares->count) && found == NULL; i++) {
-        found = is_free(shares->accounts[i]) ? shares->accounts[i] : NULL;
+        found = is_free(shares->quotas[i]) ? shares->quotas[i] : NULL;
     }
     if (found != NULL) {
         atomic_store(&found->is_open, true); /* it is ours; nothing can look at it before we return it */
     }
     gy_mutex_unlock(&shares->lock);
     if (found != NULL) {
-        begin_account(found, share->percent / 100, share);
+        begin_quota(found, share->percent / 100, share);
     }
     return found;
 }
 
-gantry_status gy_shares_open(struct gy_shares *shares, const gantry_share *share, struct gy_account **out)
+gantry_status gy_shares_open(struct gy_shares *shares, const gantry_share *share, struct gy_quota **out)
 {
     if (!isfinite(share->percent) || share->percent < 0 || share->in_flight > 16) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "task manager: a share of %g percent with %u in flight",
@@ -298,52 +298,52 @@ gantry_status gy_shares_open(struct gy_shares *shares, const gantry_share *share
         return GY_FAIL(GANTRY_ERR_UNSUPPORTED,
                        "quota_controller \"nvml\": it limits the process alone, not a task manager");
     }
-    struct gy_account *account = take_free(shares, share);
-    if (account != NULL) {
-        *out = account;
+    struct gy_quota *quota = take_free(shares, share);
+    if (quota != NULL) {
+        *out = quota;
         return GANTRY_OK;
     }
     static _Atomic(uint32_t) numbers; /* atomic: given out in the process */
-    gantry_status status = make_account(shares, atomic_fetch_add(&numbers, 1) + 1, &account);
+    gantry_status status = make_quota(shares, atomic_fetch_add(&numbers, 1) + 1, &quota);
     if (status != GANTRY_OK) {
         return status;
     }
-    begin_account(account, share->percent / 100, share);
+    begin_quota(quota, share->percent / 100, share);
     gy_mutex_lock(&shares->lock);
     bool room = atomic_load(&shares->count) < GANTRY_PARTITIONS_MAX + GY_SHARE_MANAGERS;
     if (room) {
-        add_account(shares, account);
+        add_quota(shares, quota);
     }
     gy_mutex_unlock(&shares->lock);
     if (!room) {
-        free_account(shares->context->driver, account);
+        free_quota(shares->context->driver, quota);
         return GY_FAIL(GANTRY_ERR_UNSUPPORTED, "more than %u task managers with shares at a time",
                        GY_SHARE_MANAGERS);
     }
-    *out = account;
+    *out = quota;
     return GANTRY_OK;
 }
 
-void gy_shares_close_account(struct gy_account *account)
+void gy_shares_close_quota(struct gy_quota *quota)
 {
-    atomic_store(&account->is_open, false);
+    atomic_store(&quota->is_open, false);
 }
 
-void gy_account_usage(struct gy_account *account, gantry_share_usage *out)
+void gy_quota_usage(struct gy_quota *quota, gantry_share_usage *out)
 {
     uint64_t now = gy_share_now();
-    gy_mutex_lock(&account->lock);
-    gy_gpu_usage_add(&account->usage, now, 0);
+    gy_mutex_lock(&quota->lock);
+    gy_gpu_usage_add(&quota->usage, now, 0);
     *out = (gantry_share_usage){.struct_size = sizeof(*out),
-                                .target = account->rate,
-                                .used_ns = (uint64_t)account->usage.used_ns,
-                                .since_ns = now - account->usage.first_ns,
-                                .throttled_ns = atomic_load(&account->throttled_ns),
-                                .longest_ns = (uint64_t)account->longest,
-                                .groups = account->groups,
-                                .worst_100ms = account->usage.worst[0],
-                                .worst_1s = account->usage.worst[1],
-                                .worst_10s = account->usage.worst[2]};
-    gy_mutex_unlock(&account->lock);
+                                .target = quota->rate,
+                                .used_ns = (uint64_t)quota->usage.used_ns,
+                                .since_ns = now - quota->usage.first_ns,
+                                .throttled_ns = atomic_load(&quota->throttled_ns),
+                                .longest_ns = (uint64_t)quota->longest,
+                                .groups = quota->groups,
+                                .worst_100ms = quota->usage.worst[0],
+                                .worst_1s = quota->usage.worst[1],
+                                .worst_10s = quota->usage.worst[2]};
+    gy_mutex_unlock(&quota->lock);
     out->measured = out->since_ns != 0 ? (double)out->used_ns / (double)out->since_ns : 0;
 }

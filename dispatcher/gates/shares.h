@@ -1,28 +1,29 @@
 /* Shares of GPU time: whose tasks may be launched now, and what they have used.
  *
- * An *account* is a bound on GPU time: of a partition or of a task manager.  A *lane* is what is measured:
+ * A *quota* is a bound on GPU time: of a partition or of a task manager.  A *meter* is what is measured:
  * the work of one task manager with a bound, or of all without one, in one partition; it is charged to the
- * manager's account and to the partition's, as far as there are any.
+ * manager's quota and to the partition's, as far as there are any.
  *
- * The launches of a lane go in segments: a timed event on each of its streams before the first launch there
+ * The launches of a meter go in intervals: a timed event on each of its streams before the first launch there
  * and one after the last.  What the streams were busy, together and each moment once, times the part of the
- * device that the partition is, is charged when the GPU has passed the segment.  Segments are some hundred
- * microseconds long by prediction, so that two events are shared by many short launches, and an account has
+ * device that the partition is, is charged when the GPU has passed the interval.  Intervals are some hundred
+ * microseconds long by prediction, so that two events are shared by many short launches, and a quota has
  * few of them in flight.
  *
- * Two lanes in one partition take turns: while one has a segment open the others wait, and on the device the
- * first work of a turn waits for the last of the turn before.  Else each would be charged for the time that
- * it stood behind the other.  The turn goes to the one that is furthest behind what its rate has promised.
+ * Two meters in one partition take turns: while one has an interval open the others wait, and on the device
+ * the first work of a turn waits for the last of the turn before.  Else each would be charged for the time
+ * that it stood behind the other.  The turn goes to the one that is furthest behind what its rate has
+ * promised.
  *
  * In a capture the same events become nodes of the graph, and count once the graph has been launched.  What
  * is recorded for stable tasks must not have them, since it is launched again and again: there the events are
  * around the launch.
  *
  * GD asks before every launch call.  Tasks (and recorded regions) that may not be launched now are held
- * beside the bins until tokens or a segment are there, so that one account never holds up another; GD sleeps
+ * beside the bins until tokens or an interval are there, so that one quota never holds up another; GD sleeps
  * until the earliest such moment.
  *
- *   segments:  settled <= collected <= published <= closed <= opened <= closed + 1
+ *   intervals:  settled <= collected <= published <= closed <= opened <= closed + 1
  *              GD opens, closes, publishes; GDB collects (measures); GD settles (pays)                    */
 #ifndef DISPATCHER_GATES_SHARES_H
 #define DISPATCHER_GATES_SHARES_H
@@ -34,7 +35,7 @@
 #include "partition/budget.h"
 #include "partition/usage.h"
 
-#define GY_SHARE_SEGMENTS 17u /* one more than may be in flight */
+#define GY_SHARE_INTERVALS 17u /* one more than may be in flight */
 #define GY_SHARE_PHASES 3
 #define GY_SHARE_ORIGIN                                                                \
     GY_STREAMS_MAX /* the stream that graphs are launched on, beside those of the pool \
@@ -50,7 +51,7 @@ struct gy_share_streams {
 };
 
 /* GD's between open and publish, then GDB's until it is collected. */
-struct gy_share_segment {
+struct gy_share_interval {
     struct gy_share_streams streams; /* whose events are recorded */
     bool captured;                   /* its events are nodes of a graph; `gate` tells when that is over */
     double predicted;                /* ns of the device */
@@ -62,52 +63,52 @@ struct gy_share_segment {
     CUevent gate;                    /* NULL until first used */
 };
 
-struct gy_account {
+struct gy_quota {
     char name[GY_SHARE_NAME_BYTES];         /* immutable while open */
     char counter[GY_SHARE_NAME_BYTES + 16]; /* immutable while open; of a recording */
     double rate;                            /* immutable while open; of the device's time */
-    uint32_t in_flight;                     /* immutable while open; most segments */
+    uint32_t in_flight;                     /* immutable while open; most intervals */
     double quantum;                 /* immutable while open; predicted length of one, ns of the device */
     struct gy_bucket bucket;        /* GD only while open */
     struct gy_budget *budget;       /* immutable; the process's limit, asked and charged, too; NULL: none */
     double promised;                /* GD only; what the budget has in flight of it, ns */
     bool is_idle;                   /* GD only while open; nothing was wanted since the last refill */
-    uint32_t working;               /* GD only; segments opened and not settled, of all its lanes */
-    uint32_t holding;               /* GD only; of its lanes, those that hold tasks */
+    uint32_t working;               /* GD only; intervals opened and not settled, of all its meters */
+    uint32_t holding;               /* GD only; of its meters, those that hold tasks */
     _Atomic(bool) is_open;          /* atomic; false: free to be taken */
     _Atomic(uint64_t) throttled_ns; /* atomic; written by GD */
     gy_mutex lock;                  /* rank LEAF */
     struct gy_gpu_usage usage;      /* guarded by lock */
-    double longest;                 /* guarded by lock; segment, ns of the device */
-    uint64_t groups;                /* guarded by lock; segments collected */
-    struct gy_lane *lanes[GANTRY_PARTITIONS_MAX]; /* immutable; a partition's has one, a manager's all */
+    double longest;                 /* guarded by lock; interval, ns of the device */
+    uint64_t groups;                /* guarded by lock; intervals collected */
+    struct gy_meter *meters[GANTRY_PARTITIONS_MAX]; /* immutable; a partition's has one, a manager's all */
 };
 
-struct gy_lane {
-    struct gy_account *accounts[2]; /* immutable while open; the finer first, NULL: no more */
-    uint32_t partition;             /* immutable */
-    double weight;                  /* immutable; the partition's part of the device */
-    double estimate;                /* GD only; ns of the device per launch call; 0: not known yet */
-    _Atomic(uint64_t) opened;       /* atomic; written by GD */
-    uint64_t closed;                /* GD only */
-    _Atomic(uint64_t) published;    /* atomic; written by GD */
-    _Atomic(uint64_t) collected;    /* atomic; written by GDB */
-    _Atomic(uint64_t) settled;      /* atomic; written by GD */
-    _Atomic(bool) has_held;         /* atomic; written by GD */
-    uint32_t held_regions;          /* GD only */
-    bool holds_ending;              /* GD only; it holds tasks that have begun and were cancelled */
-    uint64_t throttled_since;       /* GD only; tasks are held for want of tokens; 0: they are not */
+struct gy_meter {
+    struct gy_quota *quotas[2];  /* immutable while open; the finer first, NULL: no more */
+    uint32_t partition;          /* immutable */
+    double weight;               /* immutable; the partition's part of the device */
+    double estimate;             /* GD only; ns of the device per launch call; 0: not known yet */
+    _Atomic(uint64_t) opened;    /* atomic; written by GD */
+    uint64_t closed;             /* GD only */
+    _Atomic(uint64_t) published; /* atomic; written by GD */
+    _Atomic(uint64_t) collected; /* atomic; written by GDB */
+    _Atomic(uint64_t) settled;   /* atomic; written by GD */
+    _Atomic(bool) has_held;      /* atomic; written by GD */
+    uint32_t held_regions;       /* GD only */
+    bool holds_ending;           /* GD only; it holds tasks that have begun and were cancelled */
+    uint64_t throttled_since;    /* GD only; tasks are held for want of tokens; 0: they are not */
     struct gy_gpu_list held[GY_SHARE_PHASES]; /* GD only */
-    bool has_base;                            /* GD only; no segment has a stream before */
+    bool has_base;                            /* GD only; no interval has a stream before */
     CUevent base;                             /* GDB only once recorded: a moment whose time is known */
     double base_ns;                           /* GDB only */
     double watermark;                         /* GDB only: charged up to here */
-    struct gy_share_segment segments[GY_SHARE_SEGMENTS];
+    struct gy_share_interval intervals[GY_SHARE_INTERVALS];
 };
 
 /* Whose turn it is in a partition.  GD only. */
 struct gy_share_turn {
-    struct gy_lane *lane; /* of the latest segment; NULL: there was none */
+    struct gy_meter *meter; /* of the latest interval; NULL: there was none */
     struct gy_share_streams ended, before, joined;
     CUevent ends[GY_SHARE_STREAMS];    /* of `ended`: the latest in this turn */
     CUevent formers[GY_SHARE_STREAMS]; /* of `before`: the last of the turn before; `joined` wait for them */
@@ -115,18 +116,18 @@ struct gy_share_turn {
 
 struct gy_shares {
     struct gy_context *context;             /* immutable */
-    struct gy_inbox *inbox;                 /* immutable; signalled when segments are collected */
+    struct gy_inbox *inbox;                 /* immutable; signalled when intervals are collected */
     const struct gy_partitions *partitions; /* immutable */
     struct gy_streams *streams;             /* immutable */
-    struct gy_watcher *watcher; /* immutable; keeps the process's limit instead of accounts; NULL: none */
+    struct gy_watcher *watcher; /* immutable; keeps the process's limit instead of quotas; NULL: none */
     bool by_nvml;               /* immutable; the process's limit is kept so, if there is any */
     _Atomic(bool) any;          /* atomic; never goes back */
-    struct gy_account *of[GANTRY_PARTITIONS_MAX]; /* immutable; NULL: no bound */
-    gy_mutex lock;                                /* rank LEAF; who opens an account */
-    _Atomic(uint32_t) count;                      /* atomic; written under lock */
-    struct gy_account *accounts[GANTRY_PARTITIONS_MAX + GY_SHARE_MANAGERS]; /* immutable below count */
-    struct gy_share_turn turns[GANTRY_PARTITIONS_MAX];                      /* GD only */
-    uint32_t unpublished; /* GD only; segments closed and not published */
+    struct gy_quota *of[GANTRY_PARTITIONS_MAX];                         /* immutable; NULL: no bound */
+    gy_mutex lock;                                                      /* rank LEAF; who opens a quota */
+    _Atomic(uint32_t) count;                                            /* atomic; written under lock */
+    struct gy_quota *quotas[GANTRY_PARTITIONS_MAX + GY_SHARE_MANAGERS]; /* immutable below count */
+    struct gy_share_turn turns[GANTRY_PARTITIONS_MAX];                  /* GD only */
+    uint32_t unpublished; /* GD only; intervals closed and not published */
 };
 
 /* ---- life (shares.c) ---- */
@@ -144,11 +145,11 @@ void gy_shares_fini(struct gy_shares *shares);
  * @retval GANTRY_ERR_UNSUPPORTED         there are GY_SHARE_MANAGERS of them
  * @retval GANTRY_ERR_OUT_OF_HOST_MEMORY, GANTRY_ERR_DRIVER, GANTRY_ERR_DEVICE_LOST */
 GANTRY_MUST_CHECK gantry_status gy_shares_open(struct gy_shares *shares, const gantry_share *share,
-                                               struct gy_account **out);
-void gy_shares_close_account(struct gy_account *account);
+                                               struct gy_quota **out);
+void gy_shares_close_quota(struct gy_quota *quota);
 
 /* Any thread. */
-void gy_account_usage(struct gy_account *account, gantry_share_usage *out);
+void gy_quota_usage(struct gy_quota *quota, gantry_share_usage *out);
 
 static inline bool gy_shares_any(const struct gy_shares *shares)
 {
@@ -157,19 +158,20 @@ static inline bool gy_shares_any(const struct gy_shares *shares)
 
 /* ---- GD (share_turns.c) ---- */
 
-/* Whether the account wants GPU time or has work in flight; nobody else's when it is created or ends
+/* Whether the quota wants GPU time or has work in flight; nobody else's when it is created or ends
  * (shares.c). */
-void gy_account_set_idle(struct gy_account *account, bool idle);
+void gy_quota_set_idle(struct gy_quota *quota, bool idle);
 
 /* May one more call be launched now? */
-bool gy_lane_admits(struct gy_shares *shares, struct gy_lane *lane);
-/* The same on credit, for what was cancelled and has begun: whatever the accounts owe. */
-bool gy_lane_has_room(struct gy_shares *shares, struct gy_lane *lane);
+bool gy_meter_admits(struct gy_shares *shares, struct gy_meter *meter);
+/* The same on credit, for what was cancelled and has begun: whatever the quotas owe. */
+bool gy_meter_has_room(struct gy_shares *shares, struct gy_meter *meter);
 /* Before a launch call on `stream` (an index of the pool, or GY_SHARE_ORIGIN), which stands for `calls`. */
-GANTRY_MUST_CHECK gantry_status gy_lane_enter(struct gy_shares *shares, struct gy_lane *lane, uint32_t stream,
-                                              CUstream native, bool capturing, uint32_t calls);
-/* After it: closes the segment if it is long enough. */
-gantry_status gy_lane_leave(struct gy_shares *shares, struct gy_lane *lane);
+GANTRY_MUST_CHECK gantry_status gy_meter_enter(struct gy_shares *shares, struct gy_meter *meter,
+                                               uint32_t stream, CUstream native, bool capturing,
+                                               uint32_t calls);
+/* After it: closes the interval if it is long enough. */
+gantry_status gy_meter_leave(struct gy_shares *shares, struct gy_meter *meter);
 /* A capture is about to begin: close what is open, since streams that it draws in cannot be given an event of
  * their own any more.  It is about to end: close what is open in it.  It was dropped: what is open in it
  * begins anew. */
@@ -180,28 +182,28 @@ GANTRY_MUST_CHECK gantry_status gy_shares_drop_capture(struct gy_shares *shares)
  * must look at come out. */
 gantry_status gy_shares_publish(struct gy_shares *shares, CUstream origin, bool all,
                                 struct gy_share_streams *out);
-/* So many segments of the capture under way are closed that it should be launched. */
-bool gy_shares_want_cut(const struct gy_shares *shares, const struct gy_lane *lane);
+/* So many intervals of the capture under way are closed that it should be launched. */
+bool gy_shares_want_cut(const struct gy_shares *shares, const struct gy_meter *meter);
 
 /* Keep a task that is not admitted, or count a region that the dispatcher keeps.  Then: pay what was measured
  * and give back those that may be launched, or all; true when a region should be tried again. */
-void gy_lane_hold(struct gy_lane *lane, uint32_t phase, gantry_task *task);
-void gy_lane_hold_region(struct gy_lane *lane);
+void gy_meter_hold(struct gy_meter *meter, uint32_t phase, gantry_task *task);
+void gy_meter_hold_region(struct gy_meter *meter);
 bool gy_shares_unhold(struct gy_shares *shares, struct gy_bins *bins, bool all);
 /* Give back tasks whose runs were cancelled; those that have begun once there is room for them. */
 void gy_shares_cancel(struct gy_shares *shares, struct gy_bins *bins);
 bool gy_shares_hold_any(struct gy_shares *shares);
-/* What a lane says that it holds is what it holds, and at most one of its segments is open.  Of all. */
-bool gy_lane_is_valid(const struct gy_lane *lane);
+/* What a meter says that it holds is what it holds, and at most one of its intervals is open.  Of all. */
+bool gy_meter_is_valid(const struct gy_meter *meter);
 bool gy_shares_are_valid(const struct gy_shares *shares);
 /* When tokens will be there for a task that is held; 0: none is, or something must end first. */
 uint64_t gy_shares_deadline(struct gy_shares *shares);
-/* While recording: a value per account. */
+/* While recording: a value per quota. */
 void gy_shares_count(struct gy_shares *shares, uint64_t generation);
 
 /* ---- GDB (share_times.c) ---- */
 
-/* Context current: measure every segment that the GPU has passed. */
+/* Context current: measure every interval that the GPU has passed. */
 void gy_shares_collect(struct gy_shares *shares);
 
 #ifdef GANTRY_TESTING

@@ -8,16 +8,16 @@ gantry_status gy_metered_enter(const struct gantry_launch *launch)
 {
     assert(gy_launch_is_valid(launch));
     struct gantry_dispatcher *d = launch->dispatcher;
-    if (launch->lane == NULL || (launch->round->recording != NULL && d->graphs.capturing)) {
+    if (launch->meter == NULL || (launch->round->recording != NULL && d->graphs.capturing)) {
         return GANTRY_OK; /* what is recorded is measured from outside */
     }
-    return gy_lane_enter(&d->shares, launch->lane, launch->stream_index,
-                         d->streams.streams[launch->stream_index].native, d->graphs.capturing, 1);
+    return gy_meter_enter(&d->shares, launch->meter, launch->stream_index,
+                          d->streams.streams[launch->stream_index].native, d->graphs.capturing, 1);
 }
 
 gantry_status gy_metered_leave(const struct gantry_launch *launch)
 {
     assert(gy_launch_is_valid(launch));
     return launch->round->recording != NULL ? GANTRY_OK
-                                            : gy_lane_leave(&launch->dispatcher->shares, launch->lane);
+                                            : gy_meter_leave(&launch->dispatcher->shares, launch->meter);
 }

@@ -171,19 +171,19 @@ static void test_the_gate_of_memory(void **state)
 static void test_the_gates_of_gpu_time(void **state)
 {
     (void)state;
-    static struct gy_account account;
-    static struct gy_lane lane;
-    lane.accounts[0] = &account;
-    PLANT(gy_lane_is_valid(&lane), lane.held_regions, 1);
-    PLANT(gy_lane_is_valid(&lane), lane.holds_ending, true);
-    PLANT(gy_lane_is_valid(&lane), lane.closed, 1);
-    PLANT(gy_lane_is_valid(&lane), lane.held[GD_KERNEL].last, s.kernel[0]);
-    account.lanes[0] = &lane;
-    s.d->shares.accounts[0] = &account;
+    static struct gy_quota quota;
+    static struct gy_meter meter;
+    meter.quotas[0] = &quota;
+    PLANT(gy_meter_is_valid(&meter), meter.held_regions, 1);
+    PLANT(gy_meter_is_valid(&meter), meter.holds_ending, true);
+    PLANT(gy_meter_is_valid(&meter), meter.closed, 1);
+    PLANT(gy_meter_is_valid(&meter), meter.held[GD_KERNEL].last, s.kernel[0]);
+    quota.meters[0] = &meter;
+    s.d->shares.quotas[0] = &quota;
     atomic_store(&s.d->shares.count, 1);
-    PLANT(gy_gate_share.is_valid(s.d), lane.held_regions, 1);
+    PLANT(gy_gate_share.is_valid(s.d), meter.held_regions, 1);
     atomic_store(&s.d->shares.count, 0);
-    s.d->shares.accounts[0] = NULL;
+    s.d->shares.quotas[0] = NULL;
 
     struct gy_watcher watcher = {.closing = false};
     s.d->shares.watcher = &watcher;

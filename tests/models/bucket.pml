@@ -1,14 +1,14 @@
 /* A share of GPU time, dispatcher/gates/share_turns.c and share_times.c with partition/bucket.c: GD launches the tasks
- * of a lane while its account has tokens and few segments are in flight, holds back what it may not launch, and
- * sleeps until tokens or a segment are there; GDB measures what the GPU has passed, GD pays it.  Every task is
- * launched, every segment is paid once, GD never sleeps for good while a task is held, and no more is used than
+ * of a meter while its quota has tokens and few intervals are in flight, holds back what it may not launch, and
+ * sleeps until tokens or an interval are there; GDB measures what the GPU has passed, GD pays it.  Every task is
+ * launched, every interval is paid once, GD never sleeps for good while a task is held, and no more is used than
  * the bound in partition/bucket.h says.
  *
  * Each statement is one access of the C code to the positions or the inbox's signals; what GD alone touches
  * between two of them is one step.  The sleep itself is the inbox's model: here it is the condition it waits for.
  * Times are kept as distances from now, so that states come back: time passes when it likes, but at most
- * MOST_WAIT between two looks at it.  A unit of it brings one token; a segment is one launch and takes 1 to
- * LONGEST.  Predictions are what the last segment took, at first nothing.
+ * MOST_WAIT between two looks at it.  A unit of it brings one token; an interval is one launch and takes 1 to
+ * LONGEST.  Predictions are what the last interval took, at first nothing.
  *
  * -DBROKEN: GD reads the inbox's signals after it has looked for work, not before. */
 #ifndef TASKS
@@ -25,14 +25,14 @@ byte since;                         /* now - bucket.at_ns */
 byte timer = NEVER;                 /* deadline - now, of GD's sleep */
 short tokens = BURST;               /* bucket.tokens */
 byte in_flight;                     /* bucket.in_flight, predicted */
-byte estimate;                      /* lane->estimate */
-bool is_idle = true;                /* account->is_idle */
-byte opened, published;             /* lane->opened, which is closed at once; lane->published */
-byte collected, settled;            /* lane->collected, lane->settled; account->working is opened - settled */
+byte estimate;                      /* meter->estimate */
+bool is_idle = true;                /* quota->is_idle */
+byte opened, published;             /* meter->opened, which is closed at once; meter->published */
+byte collected, settled;            /* meter->collected, meter->settled; quota->working is opened - settled */
 byte passed;                        /* what the GPU has passed */
-byte predicted[TASKS], used[TASKS]; /* of each segment */
+byte predicted[TASKS], used[TASKS]; /* of each interval */
 byte over;                          /* the most that any window until now has used beyond its time */
-byte waiting = TASKS, held;         /* tasks in GD's bins; lane->held */
+byte waiting = TASKS, held;         /* tasks in GD's bins; meter->held */
 byte signals;                       /* inbox->signals */
 bool has_held, gd_ended;
 
@@ -67,7 +67,7 @@ inline settle()
     }
 }
 
-/* gy_lane_admits(): is_within(), has_tokens() */
+/* gy_meter_admits(): is_within(), has_tokens() */
 inline ask()
 {
     settle();
@@ -123,14 +123,14 @@ proctype gd()
             :: waiting > 0 ->
                 ask();
                 if
-                :: admits -> /* gy_lane_enter(), the launch, gy_lane_leave() */
+                :: admits -> /* gy_meter_enter(), the launch, gy_meter_leave() */
                     d_step {
                         predicted[opened] = estimate;
                         in_flight = in_flight + estimate;
                         waiting--;
                         opened++
                     }
-                :: else -> /* gy_lane_hold() */
+                :: else -> /* gy_meter_hold() */
                     d_step { held = held + waiting; waiting = 0; is_idle = false; has_held = true }
                 fi
             :: else -> break

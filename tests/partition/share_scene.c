@@ -21,13 +21,13 @@ uint64_t share_scene_now(void)
     return share_emu.clock_ns();
 }
 
-/* On GD, whose accounts these are. */
+/* On GD, whose quotas these are. */
 static bool is_working(void)
 {
     const struct gy_shares *shares = &gy_gd_current->shares;
     bool any = false;
     for (uint32_t i = 0; i < atomic_load(&shares->count); i++) {
-        any = any || shares->accounts[i]->working != 0;
+        any = any || shares->quotas[i]->working != 0;
     }
     return any;
 }

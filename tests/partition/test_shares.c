@@ -52,7 +52,7 @@ static void test_a_share_is_kept(void **state)
         submit(&s, s.gpu.manager, "limited", count);
         uint64_t begin = share_emu.clock_ns();
         assert_ok(gpu_fixture_step(&s.gpu));
-        assert_ok(gantry_context_acquire(s.gpu.context)); /* the last segment is charged when it was seen */
+        assert_ok(gantry_context_acquire(s.gpu.context)); /* the last interval is charged when it was seen */
         share_scene_await_partition(&s, 0, count * (uint64_t)MS * 64 / 132);
         assert_ok(gantry_context_release(s.gpu.context));
         gantry_share_usage usage = share_scene_partition_usage(&s, 0);
@@ -85,7 +85,7 @@ static void test_a_throttled_partition_holds_up_no_other(void **state)
     share_emu.clock_kernel_cost(100 * MS); /* one uses up the burst and much more */
     submit(&s, s.gpu.manager, "limited", 5);
     assert_ok(gantry_taskman_start(s.gpu.manager));
-    while (!atomic_load(&gantry_context_dispatcher(s.gpu.context)->shares.of[0]->lanes[0]->has_held) ||
+    while (!atomic_load(&gantry_context_dispatcher(s.gpu.context)->shares.of[0]->meters[0]->has_held) ||
            share_scene_partition_usage(&s, 0).used_ns ==
                0) { /* else the first might run for nothing, and let the others in */
         sched_yield();
@@ -111,7 +111,7 @@ static void test_what_was_held_comes_first(void **state)
     gantry_dispatcher *d = gantry_context_dispatcher(s.gpu.context);
     submit(&s, s.gpu.manager, "limited", 1);
     assert_ok(gpu_fixture_step(&s.gpu));
-    struct gy_lane *lane = d->shares.of[0]->lanes[0];
+    struct gy_meter *meter = d->shares.of[0]->meters[0];
     gantry_task *tasks[5];
     for (int i = 0; i < 5; i++) {
         tasks[i] = gpu_fixture_gpu(&s.gpu, GANTRY_TASK_KERNEL, "held", share_scene_launch, &s);
@@ -121,7 +121,7 @@ static void test_what_was_held_comes_first(void **state)
         struct gy_bins bins = {{{NULL, NULL}}};
         const struct gy_gpu_list *bin = &bins.of[GD_KERNEL];
         for (int i = 0; i < 3; i++) {
-            gy_lane_hold(lane, GD_KERNEL, tasks[i]);
+            gy_meter_hold(meter, GD_KERNEL, tasks[i]);
         }
         for (int i = 3; i < 3 + 2 * with_later; i++) {
             gy_gpu_list_append(&bins.of[GD_KERNEL], tasks[i], tasks[i]);
@@ -149,7 +149,7 @@ static void test_a_failure_releases_what_is_held(void **state)
     share_emu.clock_kernel_cost(100 * MS);
     submit(&s, s.gpu.manager, "limited", 5);
     assert_ok(gantry_taskman_start(s.gpu.manager));
-    while (!atomic_load(&gantry_context_dispatcher(s.gpu.context)->shares.of[0]->lanes[0]->has_held)) {
+    while (!atomic_load(&gantry_context_dispatcher(s.gpu.context)->shares.of[0]->meters[0]->has_held)) {
         sched_yield();
     }
     gantry_dispatcher_force_failure(gantry_context_dispatcher(s.gpu.context));
