@@ -1,4 +1,4 @@
-/* Where a ready task goes: to its region, behind a gate, or to a stream and a bin. */
+/* Where a ready task goes: to its unit, behind a gate, or to a stream and a bin. */
 #ifndef DISPATCHER_INTAKE_H
 #define DISPATCHER_INTAKE_H
 

@@ -9,7 +9,7 @@
 #include "dispatcher/inbox.h"
 #include "dispatcher/order/step_order.h"
 #include "dispatcher/ways/graphs.h"
-#include "dispatcher/ways/regions.h"
+#include "dispatcher/ways/replay_units.h"
 
 /* States of the dispatcher thread; gd_enter() in loop.c is the only writer.
  *
@@ -70,7 +70,7 @@ struct gantry_dispatcher {
     struct gy_completion_rings completion; /* see completion_rings.h */
     struct gy_graphs graphs;               /* GD only, but for what is marked */
     struct gy_plan_list plans;             /* its own guards */
-    struct gy_regions regions;             /* GD only */
+    struct gy_units units;                 /* GD only */
     struct gd_counters counters;           /* atomic */
     struct gy_gpu_list local;              /* GD only: submitted on GD itself, not binned yet */
     enum gd_state state;                   /* GD only */

@@ -4,7 +4,7 @@
 #include "dispatcher/ways/aside.h"
 #include "dispatcher/ways/capture.h"
 #include "dispatcher/ways/launchers.h"
-#include "dispatcher/ways/regions.h"
+#include "dispatcher/ways/replay_units.h"
 #include "driver/module.h"
 #include "profile/kernel_names.h"
 
@@ -124,7 +124,7 @@ gantry_status gantry_launch_request_sync_point(gantry_launch *launch)
     if (status != GANTRY_OK) {
         return status;
     }
-    gy_replay_forbid(launch, "it asks for a sync point");
+    gy_units_forbid(launch, "it asks for a sync point");
     const bool aside = launch->aside;
     status = gy_aside_settle(launch);
     if (status != GANTRY_OK) {

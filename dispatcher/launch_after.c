@@ -4,7 +4,7 @@
 #include "dispatcher/launch.h"
 #include "dispatcher/ways/capture.h"
 #include "dispatcher/ways/launchers.h"
-#include "dispatcher/ways/regions.h"
+#include "dispatcher/ways/replay_units.h"
 
 /* `task` keeps one reference more until the GPU has passed what is on `stream`. */
 static gantry_status add_completion(gantry_launch *launch, uint32_t stream, gantry_task *task)
@@ -26,7 +26,7 @@ static gantry_status add_completion(gantry_launch *launch, uint32_t stream, gant
     status = gy_rings_add(&d->completion, stream, task, launch->flow);
     if (status == GANTRY_OK) {
         gy_gd_count(&d->counters.completions, 1);
-        gy_replay_note_completion(launch, task);
+        gy_units_note_completion(launch, task);
     }
     gy_launch_unlock(launch);
     if (status != GANTRY_OK) {
@@ -61,7 +61,7 @@ gantry_status gantry_launch_add_completion_of_all(gantry_launch *launch, gantry_
         return status;
     }
     struct gantry_dispatcher *d = launch->dispatcher;
-    gy_replay_forbid(launch, "it completes a task behind all work of the dispatcher");
+    gy_units_forbid(launch, "it completes a task behind all work of the dispatcher");
     /* Its own stream first: with that reference no later one fails. */
     status = add_completion(launch, launch->stream_index, task);
     for (uint32_t i = 0; i < d->streams.count && status == GANTRY_OK; i++) {
@@ -82,7 +82,7 @@ gantry_status gantry_free_after(void *pointer, gantry_launch *launch)
         return status;
     }
     struct gantry_dispatcher *d = launch->dispatcher;
-    gy_replay_forbid(launch, "it frees memory");
+    gy_units_forbid(launch, "it frees memory");
     /* What is enqueued so far comes before the next position, whichever task closes it. */
     uint64_t position = d->streams.streams[launch->stream_index].tail + 1;
     gy_launch_lock(launch);
@@ -105,7 +105,7 @@ gantry_status gantry_launch_alloc(gantry_launch *launch, gantry_memory_kind kind
         return status;
     }
     struct gantry_dispatcher *d = launch->dispatcher;
-    gy_replay_forbid(launch, "it allocates memory");
+    gy_units_forbid(launch, "it allocates memory");
     bool plain = out != NULL && bytes != 0 && (alignment & (alignment - 1)) == 0;
     gy_launch_lock(launch);
     bool taken = plain && gy_deferred_take(&d->deferred, launch->stream_index, &launch->frees, kind, bytes,

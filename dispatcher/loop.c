@@ -36,7 +36,7 @@ static bool may_go(enum gd_state from, enum gd_state to)
 
 static bool has_work(const struct gantry_dispatcher *d, const struct gy_round *round)
 {
-    return !gy_bins_are_empty(&round->bins) || d->regions.due != NULL;
+    return !gy_bins_are_empty(&round->bins) || d->units.due != NULL;
 }
 
 /* The only writer of d->state. */
@@ -164,7 +164,7 @@ static void run_round(struct gantry_dispatcher *d, struct gy_round *round)
     assert(gy_round_is_valid(round) && !d->graphs.capturing);
 }
 
-/* A region, all that it makes ready at once included. */
+/* A unit, all that it makes ready at once included. */
 static void run_due(struct gantry_dispatcher *d, struct gy_round *round)
 {
     gantry_batch_stats before = {.struct_size = sizeof(before)};
@@ -183,7 +183,7 @@ static void run_due(struct gantry_dispatcher *d, struct gy_round *round)
 
 /* ---- batches -------------------------------------------------------------------------------- */
 
-/* What gates have held and may be called now goes to the bins, and regions are due again. */
+/* What gates have held and may be called now goes to the bins, and units are due again. */
 static void unhold(struct gantry_dispatcher *d, struct gy_round *round, bool all)
 {
     uint32_t cancels = atomic_load_explicit(&d->cancels, memory_order_acquire);
@@ -218,7 +218,7 @@ static void run_batch(struct gantry_dispatcher *d, struct gy_round *round)
     uint64_t span = gy_span_begin();
     const struct gy_span_ranges *ranges = gy_span_push(span, "GD batch");
     while (has_work(d, round)) {
-        if (d->regions.due != NULL) {
+        if (d->units.due != NULL) {
             run_due(d, round);
         } else {
             run_round(d, round);
@@ -280,7 +280,7 @@ void gy_gd_main(void *arg)
         bool closing = atomic_load(&d->closing);
         gy_gpu_debt_settle(&d->debt);
         unhold(d, round, closing || gy_context_is_lost(d->config.context));
-        if (!gy_bins_are_empty(&round->bins) || (d->state == GD_STATE_IDLE && d->regions.due != NULL)) {
+        if (!gy_bins_are_empty(&round->bins) || (d->state == GD_STATE_IDLE && d->units.due != NULL)) {
             run_batch(d, round);
             continue;
         }
@@ -288,7 +288,7 @@ void gy_gd_main(void *arg)
         if (may_read(d)) {
             gy_gd_poll(d, round);
         }
-        while (d->state == GD_STATE_FAILED && d->regions.due != NULL) {
+        while (d->state == GD_STATE_FAILED && d->units.due != NULL) {
             gy_replay_run_due(d, round); /* its tasks are released as FAILED */
             gy_gd_poll(d, round);
         }

@@ -95,7 +95,7 @@ static void run_pass(struct gantry_dispatcher *d, struct gy_round *round, gantry
 }
 
 /* How many passes a phase lasts at most; in a row without that a task ends; and so where leaving it means a
- * graph of its own, or that a region is not recorded. */
+ * graph of its own, or that a unit is not recorded. */
 enum { MOST_PASSES = 4096, MOST_BARREN = 8, MOST_BARREN_IN_CAPTURE = 256, MOST_IN_RECORDING = 65536 };
 
 static uint64_t count_ended(const struct gantry_dispatcher *d)

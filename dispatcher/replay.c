@@ -6,11 +6,11 @@
 #include "dispatcher/phases.h"
 #include "dispatcher/round.h"
 #include "dispatcher/ways/metered.h"
-#include "dispatcher/ways/regions.h"
+#include "dispatcher/ways/replay_units.h"
 
 #include <assert.h>
 
-/* ---- how a region is run --------------------------------------------------------------------- */
+/* ---- how a unit is run --------------------------------------------------------------------- */
 
 /* Graphs are what the application wants, and nothing needs to see single launches. */
 static bool may_replay(const struct gantry_dispatcher *d)
@@ -21,9 +21,9 @@ static bool may_replay(const struct gantry_dispatcher *d)
            !gy_context_is_stopped(d->config.context);
 }
 
-static bool may_all_begin(const struct gy_region *region)
+static bool may_all_begin(const struct gy_unit *unit)
 {
-    for (gantry_task *task = region->held.first; task != NULL; task = gy_task_gpu(task)->next) {
+    for (gantry_task *task = unit->held.first; task != NULL; task = gy_task_gpu(task)->next) {
         if (!gy_task_may_begin(task)) {
             return false; /* it and what follows it will be released as FAILED */
         }
@@ -32,14 +32,14 @@ static bool may_all_begin(const struct gy_region *region)
 }
 
 /* Every callback is known to be capturable; when one is known not to be, that is settled for good. */
-static bool is_trusted(struct gantry_dispatcher *d, struct gy_region *region)
+static bool is_trusted(struct gantry_dispatcher *d, struct gy_unit *unit)
 {
     bool all = true;
-    for (uint32_t i = 0; i < region->members; i++) {
-        gantry_task *task = region->plan->members[region->first + i];
+    for (uint32_t i = 0; i < unit->members; i++) {
+        gantry_task *task = unit->plan->members[unit->first + i];
         enum gy_trust trust = gy_graphs_trust(&d->graphs, gy_task_launch_fn(task));
         if (trust == GY_TRUST_NO) {
-            gy_region_forbid(region, task, "it cannot be captured");
+            gy_unit_forbid(unit, task, "it cannot be captured");
         }
         all = all && (trust == GY_TRUST_OURS || trust == GY_TRUST_RAW);
     }
@@ -48,12 +48,12 @@ static bool is_trusted(struct gantry_dispatcher *d, struct gy_region *region)
 
 /* ---- shares ---------------------------------------------------------------------------------- */
 
-/* The meter of the region's tasks in partition `number` (as gy_task_partition() has it); NULL: none. */
-static struct gy_meter *meter_in(const struct gantry_dispatcher *d, const struct gy_region *region,
+/* The meter of the unit's tasks in partition `number` (as gy_task_partition() has it); NULL: none. */
+static struct gy_meter *meter_in(const struct gantry_dispatcher *d, const struct gy_unit *unit,
                                  uint32_t number)
 {
-    for (uint32_t i = 0; i < region->members; i++) {
-        const gantry_task *task = region->plan->members[region->first + i];
+    for (uint32_t i = 0; i < unit->members; i++) {
+        const gantry_task *task = unit->plan->members[unit->first + i];
         if (gy_task_partition(task) == number) {
             return gy_gd_meter(d, task);
         }
@@ -61,40 +61,39 @@ static struct gy_meter *meter_in(const struct gantry_dispatcher *d, const struct
     return NULL;
 }
 
-/* A share holds the region back: it is due again when some meter of it gets going. */
-static bool hold_back(struct gantry_dispatcher *d, struct gy_region *region)
+/* A share holds the unit back: it is due again when some meter of it gets going. */
+static bool hold_back(struct gantry_dispatcher *d, struct gy_unit *unit)
 {
-    for (uint64_t left = gy_shares_any(&d->shares) ? region->partitions : 0; left != 0; left &= left - 1) {
-        struct gy_meter *meter = meter_in(d, region, (uint32_t)__builtin_ctzll(left));
+    for (uint64_t left = gy_shares_any(&d->shares) ? unit->partitions : 0; left != 0; left &= left - 1) {
+        struct gy_meter *meter = meter_in(d, unit, (uint32_t)__builtin_ctzll(left));
         if (meter != NULL && !gy_meter_admits(&d->shares, meter)) {
-            gy_meter_hold_region(meter);
-            region->next_due = d->regions.throttled;
-            d->regions.throttled = region;
+            gy_meter_hold_unit(meter);
+            unit->next_due = d->units.throttled;
+            d->units.throttled = unit;
             return true;
         }
     }
     return false;
 }
 
-/* The graph of a region, measured from outside: each partition it has work in is its from begin to end. */
-static gantry_status enter_shares(struct gantry_dispatcher *d, const struct gy_region *region,
-                                  uint32_t stream)
+/* The graph of a unit, measured from outside: each partition it has work in is its from begin to end. */
+static gantry_status enter_shares(struct gantry_dispatcher *d, const struct gy_unit *unit, uint32_t stream)
 {
     CUstream native = stream == GY_SHARE_ORIGIN ? d->streams.origin : d->streams.streams[stream].native;
     gantry_status status = GANTRY_OK;
-    for (uint64_t left = gy_shares_any(&d->shares) ? region->partitions : 0; left != 0 && status == GANTRY_OK;
+    for (uint64_t left = gy_shares_any(&d->shares) ? unit->partitions : 0; left != 0 && status == GANTRY_OK;
          left &= left - 1) {
-        struct gy_meter *meter = meter_in(d, region, (uint32_t)__builtin_ctzll(left));
+        struct gy_meter *meter = meter_in(d, unit, (uint32_t)__builtin_ctzll(left));
         status = meter == NULL ? GANTRY_OK
-                               : gy_meter_enter(&d->shares, meter, stream, native, false, region->members);
+                               : gy_meter_enter(&d->shares, meter, stream, native, false, unit->members);
     }
     return status;
 }
 
-static void leave_shares(struct gantry_dispatcher *d, const struct gy_region *region)
+static void leave_shares(struct gantry_dispatcher *d, const struct gy_unit *unit)
 {
-    for (uint64_t left = gy_shares_any(&d->shares) ? region->partitions : 0; left != 0; left &= left - 1) {
-        struct gy_meter *meter = meter_in(d, region, (uint32_t)__builtin_ctzll(left));
+    for (uint64_t left = gy_shares_any(&d->shares) ? unit->partitions : 0; left != 0; left &= left - 1) {
+        struct gy_meter *meter = meter_in(d, unit, (uint32_t)__builtin_ctzll(left));
         if (meter != NULL) {
             (void)gy_meter_leave(&d->shares, meter); /* a failure is in the context, or costs the measure */
         }
@@ -106,50 +105,50 @@ static void leave_shares(struct gantry_dispatcher *d, const struct gy_region *re
 
 /* ---- called by its callbacks ----------------------------------------------------------------- */
 
-static void call(struct gantry_dispatcher *d, struct gy_round *round, struct gy_region *region)
+static void call(struct gantry_dispatcher *d, struct gy_round *round, struct gy_unit *unit)
 {
-    struct gy_gpu_list held = region->held;
-    region->held = (struct gy_gpu_list){NULL, NULL};
-    gy_trail_drop(&d->trails, atomic_exchange(&region->trail, GY_TRAIL_NONE));
-    gy_region_settle(d, region, GY_REGION_CALLED);
+    struct gy_gpu_list held = unit->held;
+    unit->held = (struct gy_gpu_list){NULL, NULL};
+    gy_trail_drop(&d->trails, atomic_exchange(&unit->trail, GY_TRAIL_NONE));
+    gy_unit_settle(d, unit, GY_UNIT_CALLED);
     for (gantry_task *task = held.first, *next; task != NULL; task = next) {
         next = gy_task_gpu(task)->next;
-        gy_gd_place(d, round, task); /* the last one may be released by it, and the region gone */
+        gy_gd_place(d, round, task); /* the last one may be released by it, and the unit gone */
     }
 }
 
 /* ---- launched -------------------------------------------------------------------------------- */
 
-/* Everything the region comes after. */
-static uint64_t merge_trails(struct gantry_dispatcher *d, struct gy_region *region)
+/* Everything the unit comes after. */
+static uint64_t merge_trails(struct gantry_dispatcher *d, struct gy_unit *unit)
 {
-    for (gantry_task *task = region->held.first; task != NULL; task = gy_task_gpu(task)->next) {
-        gy_trail_merge(&d->trails, &region->trail,
+    for (gantry_task *task = unit->held.first; task != NULL; task = gy_task_gpu(task)->next) {
+        gy_trail_merge(&d->trails, &unit->trail,
                        atomic_load_explicit(&gy_task_gpu(task)->trail, memory_order_acquire));
     }
-    return atomic_exchange(&region->trail, GY_TRAIL_NONE);
+    return atomic_exchange(&unit->trail, GY_TRAIL_NONE);
 }
 
-/* The region's work comes after the step before, unless none of it has to. */
-static gantry_status enter_step(const struct gy_region *region, uint32_t stream)
+/* The unit's work comes after the step before, unless none of it has to. */
+static gantry_status enter_step(const struct gy_unit *unit, uint32_t stream)
 {
     bool all_independent = true;
-    for (uint32_t i = 0; i < region->members && all_independent; i++) {
-        all_independent = gy_task_is_independent(region->plan->members[region->first + i]);
+    for (uint32_t i = 0; i < unit->members && all_independent; i++) {
+        all_independent = gy_task_is_independent(unit->plan->members[unit->first + i]);
     }
-    const gantry_task *first = gy_region_first_task(region);
+    const gantry_task *first = gy_unit_first_task(unit);
     return all_independent ? GANTRY_OK
                            : gy_step_order_enter(gy_task_order(first), gy_task_run(first), stream);
 }
 
 /* Enqueue the graph; its position comes out. */
-static gantry_status enqueue(struct gantry_dispatcher *d, struct gy_region *region)
+static gantry_status enqueue(struct gantry_dispatcher *d, struct gy_unit *unit)
 {
-    assert(gy_region_is_valid(region));
-    uint64_t trail = merge_trails(d, region);
+    assert(gy_unit_is_valid(unit));
+    uint64_t trail = merge_trails(d, unit);
     uint32_t stream;
     gantry_status status = gy_streams_assign(
-        &d->streams, trail, gy_gd_partition(d, gy_region_first_task(region))->info.index, &stream);
+        &d->streams, trail, gy_gd_partition(d, gy_unit_first_task(unit))->info.index, &stream);
     if (status != GANTRY_OK) {
         gy_trail_drop(&d->trails, trail);
         return status;
@@ -159,40 +158,40 @@ static gantry_status enqueue(struct gantry_dispatcher *d, struct gy_region *regi
         status = gy_streams_wait(&d->streams, stream, trail);
     }
     gy_trail_drop(&d->trails, trail);
-    if (status == GANTRY_OK && gy_task_order(gy_region_first_task(region)) != NULL) {
-        status = enter_step(region, stream);
+    if (status == GANTRY_OK && gy_task_order(gy_unit_first_task(unit)) != NULL) {
+        status = enter_step(unit, stream);
     }
     if (status == GANTRY_OK) {
-        status = enter_shares(d, region, stream);
+        status = enter_shares(d, unit, stream);
     }
     if (status == GANTRY_OK) {
-        status = GY_CALL(d->config.context, cuGraphLaunch(region->exec, d->streams.streams[stream].native));
+        status = GY_CALL(d->config.context, cuGraphLaunch(unit->exec, d->streams.streams[stream].native));
     }
     if (status != GANTRY_OK) {
         gy_streams_abandon(&d->streams, stream);
         return status;
     }
-    leave_shares(d, region);
-    region->stream = stream;
-    region->result = gy_streams_finish(&d->streams, stream, region->leaving, &region->position);
-    if (gy_task_order(gy_region_first_task(region)) != NULL) {
-        gy_step_order_note(gy_task_order(gy_region_first_task(region)),
-                           gy_task_run(gy_region_first_task(region)), stream);
+    leave_shares(d, unit);
+    unit->stream = stream;
+    unit->result = gy_streams_finish(&d->streams, stream, unit->leaving, &unit->position);
+    if (gy_task_order(gy_unit_first_task(unit)) != NULL) {
+        gy_step_order_note(gy_task_order(gy_unit_first_task(unit)), gy_task_run(gy_unit_first_task(unit)),
+                           stream);
     }
     return GANTRY_OK;
 }
 
 /* The completions that the callbacks have asked for when they were called. */
-static gantry_status complete(struct gantry_dispatcher *d, struct gy_region *region)
+static gantry_status complete(struct gantry_dispatcher *d, struct gy_unit *unit)
 {
-    assert(gy_region_is_valid(region));
-    for (uint32_t i = 0; i < region->completes; i++) {
-        gantry_task *target = region->completions[i];
+    assert(gy_unit_is_valid(unit));
+    for (uint32_t i = 0; i < unit->completes; i++) {
+        gantry_task *target = unit->completions[i];
         if (gantry_task_add_reference(target) != GANTRY_OK) {
-            region->stale = true; /* dispatched already: its callback shall hear of it the next time */
+            unit->stale = true; /* dispatched already: its callback shall hear of it the next time */
             continue;
         }
-        gantry_status status = gy_rings_add(&d->completion, region->stream, target, 0);
+        gantry_status status = gy_rings_add(&d->completion, unit->stream, target, 0);
         if (status != GANTRY_OK) {
             (void)gantry_task_remove_reference(target);
             return status;
@@ -203,42 +202,42 @@ static gantry_status complete(struct gantry_dispatcher *d, struct gy_region *reg
     return GANTRY_OK;
 }
 
-static void launch(struct gantry_dispatcher *d, struct gy_round *round, struct gy_region *region)
+static void launch(struct gantry_dispatcher *d, struct gy_round *round, struct gy_unit *unit)
 {
-    gantry_status status = enqueue(d, region);
+    gantry_status status = enqueue(d, unit);
     if (status == GANTRY_OK) {
-        status = complete(d, region);
+        status = complete(d, unit);
     } else if (!gy_context_is_lost(d->config.context)) {
-        region->stale = true;
+        unit->stale = true;
         gy_log(GANTRY_LOG_WARNING,
                "what was recorded of stable task '%s' cannot be launched (%s): calling it",
-               gantry_task_label(gy_region_first_task(region)), gy_error_last()->text);
+               gantry_task_label(gy_unit_first_task(unit)), gy_error_last()->text);
     }
     if (status != GANTRY_OK) {
-        call(d, round, region);
+        call(d, round, unit);
         return;
     }
     gy_gd_count(&d->counters.batches, 1);
     gy_gd_count(&d->counters.replays, 1);
-    gy_gd_count(&d->counters.kernels, region->kernels);
-    gy_gd_count(&d->counters.copies, region->copies);
-    gy_gd_count(&d->counters.batched_copies, region->batched_copies);
-    gy_region_settle(d, region, GY_REGION_LAUNCHED);
-    struct gy_gpu_list held = region->held;
-    region->held = (struct gy_gpu_list){NULL, NULL};
+    gy_gd_count(&d->counters.kernels, unit->kernels);
+    gy_gd_count(&d->counters.copies, unit->copies);
+    gy_gd_count(&d->counters.batched_copies, unit->batched_copies);
+    gy_unit_settle(d, unit, GY_UNIT_LAUNCHED);
+    struct gy_gpu_list held = unit->held;
+    unit->held = (struct gy_gpu_list){NULL, NULL};
     for (gantry_task *task = held.first, *next; task != NULL; task = next) {
         next = gy_task_gpu(task)->next;
-        gy_region_release(d, region, task); /* with the last task of all the region may be gone */
+        gy_unit_release(d, unit, task); /* with the last task of all the unit may be gone */
     }
 }
 
 /* ---- recorded -------------------------------------------------------------------------------- */
 
 /* The counters whose growth is remembered with what is recorded. */
-static void count_recorded(const struct gantry_dispatcher *d, struct gy_region *region, bool begin)
+static void count_recorded(const struct gantry_dispatcher *d, struct gy_unit *unit, bool begin)
 {
     const struct gd_counters *c = &d->counters;
-    uint64_t *kept[] = {&region->kernels, &region->copies, &region->batched_copies};
+    uint64_t *kept[] = {&unit->kernels, &unit->copies, &unit->batched_copies};
     const _Atomic(uint64_t) *counters[] = {&c->kernels, &c->copies, &c->batched_copies};
     for (int i = 0; i < 3; i++) {
         uint64_t now = atomic_load_explicit(counters[i], memory_order_relaxed);
@@ -246,42 +245,42 @@ static void count_recorded(const struct gantry_dispatcher *d, struct gy_region *
     }
 }
 
-/* All tasks of the region were called: keep what they have enqueued, if it is all in one capture and may be
+/* All tasks of the unit were called: keep what they have enqueued, if it is all in one capture and may be
  * launched again.  Else the capture ends with the flush. */
 static void keep(struct gantry_dispatcher *d, const struct gy_recording *recording)
 {
-    struct gy_region *region = recording->region;
+    struct gy_unit *unit = recording->unit;
     if (recording->failed || atomic_load_explicit(&d->graphs.cuts, memory_order_relaxed) != recording->cuts) {
         return;
     }
     if (gy_copier_capture_holds(d->config.copier)) {
-        gy_region_forbid(region, gy_region_first_task(region),
-                         "a batched copy launched with it is too large for a kernel's arguments");
+        gy_unit_forbid(unit, gy_unit_first_task(unit),
+                       "a batched copy launched with it is too large for a kernel's arguments");
     }
-    if (recording->finished == region->members && !region->never) {
-        count_recorded(d, region, false);
-        region->stale = false;
-        (void)gy_graphs_end_into(&d->graphs, &region->exec); /* a failure is in the context */
+    if (recording->finished == unit->members && !unit->never) {
+        count_recorded(d, unit, false);
+        unit->stale = false;
+        (void)gy_graphs_end_into(&d->graphs, &unit->exec); /* a failure is in the context */
     }
 }
 
-/* Call the region's tasks, and no others, in a capture of their own.  Until that has been launched nobody who
- * waits for the step goes on, which keeps the region where it is even when its last task was released. */
-static void record(struct gantry_dispatcher *d, struct gy_round *round, struct gy_region *region)
+/* Call the unit's tasks, and no others, in a capture of their own.  Until that has been launched nobody who
+ * waits for the step goes on, which keeps the unit where it is even when its last task was released. */
+static void record(struct gantry_dispatcher *d, struct gy_round *round, struct gy_unit *unit)
 {
-    if (gy_graphs_gather(&d->graphs) != GANTRY_OK || enter_shares(d, region, GY_SHARE_ORIGIN) != GANTRY_OK ||
+    if (gy_graphs_gather(&d->graphs) != GANTRY_OK || enter_shares(d, unit, GY_SHARE_ORIGIN) != GANTRY_OK ||
         gy_graphs_begin(&d->graphs) != GANTRY_OK) {
-        call(d, round, region);
+        call(d, round, unit);
         return;
     }
     uint64_t cuts = atomic_load_explicit(&d->graphs.cuts, memory_order_relaxed);
-    struct gy_recording recording = {.region = region, .cuts = cuts};
+    struct gy_recording recording = {.unit = unit, .cuts = cuts};
     struct gy_round own = {.recording = &recording, .as_graph = true};
-    region->completes = 0;
-    count_recorded(d, region, true);
-    call(d, &own, region);
+    unit->completes = 0;
+    count_recorded(d, unit, true);
+    call(d, &own, unit);
     if (!gy_gd_walk(d, &own)) {
-        gy_region_forbid(region, gy_bins_first(&own.bins), "it returns GANTRY_LAUNCH_AGAIN without end");
+        gy_unit_forbid(unit, gy_bins_first(&own.bins), "it returns GANTRY_LAUNCH_AGAIN without end");
     }
     assert(gy_round_is_valid(&own));
     own.recording = NULL;
@@ -301,25 +300,25 @@ void gy_replay_run_due(struct gantry_dispatcher *d, struct gy_round *round)
 {
     assert(gy_gate_units.is_valid(d));
     assert(gy_round_is_valid(round));
-    struct gy_region *region = d->regions.due;
-    d->regions.due = region->next_due;
-    if (!d->regions.told_streams &&
+    struct gy_unit *unit = d->units.due;
+    d->units.due = unit->next_due;
+    if (!d->units.told_streams &&
         atomic_load_explicit(&d->submission, memory_order_relaxed) == GANTRY_SUBMISSION_STREAMS) {
-        d->regions.told_streams = true;
+        d->units.told_streams = true;
         gy_log(GANTRY_LOG_INFO,
                "stable task '%s' is called in every run: the submission mode is STREAMS, in "
                "which nothing is replayed; GRAPHS and AUTO do",
-               gantry_task_label(gy_region_first_task(region)));
+               gantry_task_label(gy_unit_first_task(unit)));
     }
-    if (!may_replay(d) || !may_all_begin(region) || region->never) {
-        call(d, round, region);
+    if (!may_replay(d) || !may_all_begin(unit) || unit->never) {
+        call(d, round, unit);
         return;
     }
-    bool is_recorded = region->exec != NULL && !region->stale;
+    bool is_recorded = unit->exec != NULL && !unit->stale;
     const bool is_compared = (d->checks & GY_CHECK_STABLE) != 0; /* with what its callbacks do now */
-    if (is_recorded ? region->must_call || is_compared : !is_trusted(d, region)) {
-        call(d, round, region);
-    } else if (!hold_back(d, region)) {
-        (is_recorded ? launch : record)(d, round, region);
+    if (is_recorded ? unit->must_call || is_compared : !is_trusted(d, unit)) {
+        call(d, round, unit);
+    } else if (!hold_back(d, unit)) {
+        (is_recorded ? launch : record)(d, round, unit);
     }
 }

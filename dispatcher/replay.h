@@ -1,4 +1,4 @@
-/* Running the regions of a plan (ways/plan.h): what stable tasks have enqueued in an earlier run is launched
+/* Running the units of a plan (ways/plan.h): what stable tasks have enqueued in an earlier run is launched
  * again as one graph, and they are released without a call.  GD only. */
 #ifndef DISPATCHER_REPLAY_H
 #define DISPATCHER_REPLAY_H
@@ -6,8 +6,7 @@
 struct gantry_dispatcher;
 struct gy_round;
 
-/* d->regions.due is not NULL, so some region's roots are all ready: launch it, record it, or let its tasks
- * into `round`. */
+/* A unit is due: launch it, record it, or let its tasks into `round`. */
 void gy_replay_run_due(struct gantry_dispatcher *d, struct gy_round *round);
 
 #endif

@@ -12,8 +12,8 @@ bool gy_round_is_valid(const struct gy_round *round)
     const struct gy_recording *recording = round->recording;
     return gy_bins_are_valid(&round->bins) && (unsigned)round->phase < GD_PHASES &&
            (recording == NULL ||
-            (recording->region != NULL && recording->finished <= recording->region->members &&
-             recording->region->stage != GY_REGION_LAUNCHED && gy_gpu_list_is_valid(&recording->others)));
+            (recording->unit != NULL && recording->finished <= recording->unit->members &&
+             recording->unit->stage != GY_UNIT_LAUNCHED && gy_gpu_list_is_valid(&recording->others)));
 }
 
 void gy_gd_count_phase(struct gantry_dispatcher *d, struct gy_round *round)

@@ -8,7 +8,7 @@
  * recording has one of its own.  GD only; whoever makes a round passes it down. */
 struct gy_round {
     struct gy_bins bins;            /* ready tasks that were not launched yet, or not by all their calls */
-    struct gy_recording *recording; /* what it records of a region; NULL: nothing */
+    struct gy_recording *recording; /* what it records of a unit; NULL: nothing */
     uint64_t phase_since_ns;        /* time of the phase is counted up to here */
     enum gd_phase phase;            /* the one it is in */
     bool as_graph;                  /* what can be captured is captured */
@@ -16,7 +16,7 @@ struct gy_round {
     bool last_in_phase;             /* no other task is known to follow in this phase */
 };
 
-/* Its bins are in order, and what it records is of a region that is being called. */
+/* Its bins are in order, and what it records is of a unit that is being called. */
 bool gy_round_is_valid(const struct gy_round *round);
 
 /* Launch the capture, if one is open, and publish completions. */

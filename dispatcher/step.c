@@ -7,7 +7,7 @@
 #include "dispatcher/ways/capture.h"
 #include "dispatcher/ways/launchers.h"
 #include "dispatcher/ways/metered.h"
-#include "dispatcher/ways/regions.h"
+#include "dispatcher/ways/replay_units.h"
 
 #include <assert.h>
 #include <inttypes.h>

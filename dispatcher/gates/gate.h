@@ -43,7 +43,7 @@ struct gy_gate {
     bool (*is_valid)(const struct gantry_dispatcher *d);
 };
 
-/* The gates, where they are: memory_gate.c, share_gate.c (throttle and share), ways/regions.c. */
+/* The gates, where they are: memory_gate.c, share_gate.c (throttle and share), ways/replay_units.c. */
 extern const struct gy_gate gy_gate_units, gy_gate_memory, gy_gate_throttle, gy_gate_share;
 
 /* ---- intake ---- */

@@ -2,11 +2,11 @@
  * (watcher.h). */
 #include "dispatcher/gates/gate.h"
 #include "dispatcher/ways/metered.h"
-#include "dispatcher/ways/regions.h"
+#include "dispatcher/ways/replay_units.h"
 
 /* ---- share ---------------------------------------------------------------------------------- */
 
-/* While a region is recorded that was decided for all of it.  A task that was cancelled is not held: it is
+/* While a unit is recorded that was decided for all of it.  A task that was cancelled is not held: it is
  * released, or, where it has begun, goes on, on credit. */
 static bool share_admits(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task)
 {
@@ -23,7 +23,7 @@ static bool share_admits(struct gantry_dispatcher *d, struct gy_round *round, ga
 static void poll_share(struct gantry_dispatcher *d, struct gy_round *round, bool all)
 {
     if (gy_shares_any(&d->shares) && gy_shares_unhold(&d->shares, &round->bins, all)) {
-        gy_replay_try_again(d);
+        gy_units_try_again(d);
     }
 }
 
@@ -31,7 +31,7 @@ static void cancel_share(struct gantry_dispatcher *d, struct gy_round *round)
 {
     if (gy_shares_any(&d->shares)) {
         gy_shares_cancel(&d->shares, &round->bins);
-        gy_replay_try_again(d);
+        gy_units_try_again(d);
     }
 }
 

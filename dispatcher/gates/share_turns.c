@@ -460,11 +460,11 @@ void gy_meter_hold(struct gy_meter *meter, uint32_t phase, gantry_task *task)
     assert(gy_meter_is_valid(meter));
 }
 
-void gy_meter_hold_region(struct gy_meter *meter)
+void gy_meter_hold_unit(struct gy_meter *meter)
 {
     assert(gy_meter_is_valid(meter));
     begin_hold(meter);
-    meter->held_regions++;
+    meter->held_units++;
     assert(gy_meter_is_valid(meter));
 }
 
@@ -477,7 +477,7 @@ static void give_back(struct gy_meter *meter, struct gy_bins *bins)
     }
     atomic_store(&meter->has_held, false);
     meter->holds_ending = false;
-    meter->held_regions = 0;
+    meter->held_units = 0;
     note_tokens(meter, true);
     for (int a = 0; a < 2 && meter->quotas[a] != NULL; a++) {
         meter->quotas[a]->holding--;
@@ -505,7 +505,7 @@ static bool each_holding(struct gy_shares *shares, meter_fn *visit, void *arg)
 
 struct unhold {
     struct gy_bins *bins;
-    bool all, regions; /* out: of the meters given back, some held regions */
+    bool all, units; /* out: of the meters given back, some held units */
 };
 
 static bool unhold_one(struct gy_shares *shares, struct gy_meter *meter, void *arg)
@@ -513,7 +513,7 @@ static bool unhold_one(struct gy_shares *shares, struct gy_meter *meter, void *a
     struct unhold *un = arg;
     if (un->all || gy_meter_admits(shares, meter) ||
         (meter->holds_ending && gy_meter_has_room(shares, meter))) {
-        un->regions = un->regions || meter->held_regions != 0;
+        un->units = un->units || meter->held_units != 0;
         give_back(meter, un->bins);
     }
     return false;
@@ -531,7 +531,7 @@ bool gy_shares_unhold(struct gy_shares *shares, struct gy_bins *bins, bool all)
         }
     }
     (void)each_holding(shares, unhold_one, &un);
-    return un.regions;
+    return un.units;
 }
 
 /* Those that will be released without a call go to `bin`; true when others of a cancelled run stay. */
@@ -559,7 +559,7 @@ static bool cancel_in(struct gy_shares *shares, struct gy_meter *meter, void *ar
         is_empty = is_empty && meter->held[phase].first == NULL;
     }
     if (is_empty) {
-        give_back(meter, bins); /* regions are tried again in any case */
+        give_back(meter, bins); /* units are tried again in any case */
     }
     return false;
 }
@@ -625,7 +625,7 @@ void gy_shares_count(struct gy_shares *shares, uint64_t generation)
 
 bool gy_meter_is_valid(const struct gy_meter *meter)
 {
-    bool holds = meter->held_regions != 0;
+    bool holds = meter->held_units != 0;
     for (int phase = 0; phase < GY_SHARE_PHASES; phase++) {
         if (!gy_gpu_list_is_valid(&meter->held[phase])) {
             return false;

@@ -19,7 +19,7 @@
  * is recorded for stable tasks must not have them, since it is launched again and again: there the events are
  * around the launch.
  *
- * GD asks before every launch call.  Tasks (and recorded regions) that may not be launched now are held
+ * GD asks before every launch call.  Tasks (and recorded units) that may not be launched now are held
  * beside the bins until tokens or an interval are there, so that one quota never holds up another; GD sleeps
  * until the earliest such moment.
  *
@@ -95,7 +95,7 @@ struct gy_meter {
     _Atomic(uint64_t) collected; /* atomic; written by GDB */
     _Atomic(uint64_t) settled;   /* atomic; written by GD */
     _Atomic(bool) has_held;      /* atomic; written by GD */
-    uint32_t held_regions;       /* GD only */
+    uint32_t held_units;         /* GD only */
     bool holds_ending;           /* GD only; it holds tasks that have begun and were cancelled */
     uint64_t throttled_since;    /* GD only; tasks are held for want of tokens; 0: they are not */
     struct gy_gpu_list held[GY_SHARE_PHASES]; /* GD only */
@@ -185,10 +185,10 @@ gantry_status gy_shares_publish(struct gy_shares *shares, CUstream origin, bool 
 /* So many intervals of the capture under way are closed that it should be launched. */
 bool gy_shares_want_cut(const struct gy_shares *shares, const struct gy_meter *meter);
 
-/* Keep a task that is not admitted, or count a region that the dispatcher keeps.  Then: pay what was measured
- * and give back those that may be launched, or all; true when a region should be tried again. */
+/* Keep a task that is not admitted, or count a unit that the dispatcher keeps.  Then: pay what was measured
+ * and give back those that may be launched, or all; true when a unit should be tried again. */
 void gy_meter_hold(struct gy_meter *meter, uint32_t phase, gantry_task *task);
-void gy_meter_hold_region(struct gy_meter *meter);
+void gy_meter_hold_unit(struct gy_meter *meter);
 bool gy_shares_unhold(struct gy_shares *shares, struct gy_bins *bins, bool all);
 /* Give back tasks whose runs were cancelled; those that have begun once there is room for them. */
 void gy_shares_cancel(struct gy_shares *shares, struct gy_bins *bins);

@@ -62,7 +62,7 @@ gantry_status gy_capture_leave_for_good(gantry_launch *launch, const char *why)
     gy_log(GANTRY_LOG_INFO, "task '%s' leaves the graph: %s; its callback runs on streams from now on",
            gantry_task_label(launch->task), why);
     gy_graphs_set_trust(&d->graphs, gy_task_launch_fn(launch->task), GY_TRUST_NO);
-    gy_replay_forbid(launch, why);
+    gy_units_forbid(launch, why);
     return gy_capture_leave(launch);
 }
 
@@ -207,7 +207,7 @@ static GY_COLD gantry_launch_result repair(struct gantry_launch *launch, bool pr
     const char *why = launch->spoilt;
     const bool again = probe || !launch->placed;
     gantry_status status = GANTRY_OK;
-    gy_replay_forbid(launch, why);
+    gy_units_forbid(launch, why);
     if (probe) { /* whatever it has broken */
         status = drop_probe(launch);
     } else if (broken) {

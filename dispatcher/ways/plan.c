@@ -16,7 +16,7 @@
 /* ---- what is known while a plan is made; arrays by index of the task ------------------------ */
 
 struct edge {
-    uint32_t from, to; /* regions */
+    uint32_t from, to; /* units */
 };
 
 struct making {
@@ -30,10 +30,10 @@ struct making {
     uint32_t outer; /* how many are */
     size_t words;   /* of a set */
     uint64_t *sets;
-    bool *inside;    /* comes after a task of its own region */
+    bool *inside;    /* comes after a task of its own unit */
     uint32_t *stamp; /* last member it was reached from */
     uint32_t *stack;
-    struct edge *edges; /* between regions */
+    struct edge *edges; /* between units */
     size_t edge_count, edge_room;
     uint32_t from; /* the member that is looked at */
     bool out_of_memory;
@@ -118,7 +118,7 @@ static void fill_sets(struct making *m)
     }
 }
 
-/* ---- regions --------------------------------------------------------------------------------- */
+/* ---- units --------------------------------------------------------------------------------- */
 
 static uint64_t hash_set(const uint64_t *set, size_t words)
 {
@@ -130,9 +130,9 @@ static uint64_t hash_set(const uint64_t *set, size_t words)
     return hash;
 }
 
-/* Give every member the number of its region, in order of first appearance; `table` has room + 1 slots, a
- * power of 2 above the number of tasks, all NONE: the first task of a region. */
-static void number_regions(struct making *m, uint32_t *table, uint32_t mask)
+/* Give every member the number of its unit, in order of first appearance; `table` has room + 1 slots, a
+ * power of 2 above the number of tasks, all NONE: the first task of a unit. */
+static void number_units(struct making *m, uint32_t *table, uint32_t mask)
 {
     struct gy_plan *plan = m->plan;
     for (uint32_t at = 0; at < m->ordered; at++) {
@@ -147,14 +147,14 @@ static void number_regions(struct making *m, uint32_t *table, uint32_t mask)
         }
         if (table[slot] == NONE) {
             table[slot] = index;
-            plan->region_of[index] = ++plan->region_count;
+            plan->unit_of[index] = ++plan->unit_count;
         } else {
-            plan->region_of[index] = plan->region_of[table[slot]];
+            plan->unit_of[index] = plan->unit_of[table[slot]];
         }
     }
 }
 
-static gantry_status find_regions(struct making *m)
+static gantry_status find_units(struct making *m)
 {
     uint32_t room = 16;
     while (room <= m->tasks) {
@@ -166,7 +166,7 @@ static gantry_status find_regions(struct making *m)
         return GANTRY_ERR_OUT_OF_HOST_MEMORY;
     }
     memset(table, 0xff, room * sizeof(*table));
-    number_regions(m, table, room - 1);
+    number_units(m, table, room - 1);
     gy_free(table);
     return GANTRY_OK;
 }
@@ -175,30 +175,30 @@ static void list_members(struct making *m)
 {
     struct gy_plan *plan = m->plan;
     for (uint32_t i = 0; i < m->tasks; i++) {
-        if (plan->region_of[i] != 0) {
-            plan->regions[plan->region_of[i] - 1].members++;
+        if (plan->unit_of[i] != 0) {
+            plan->units[plan->unit_of[i] - 1].members++;
         }
     }
     uint32_t first = 0;
-    for (uint32_t r = 0; r < plan->region_count; r++) {
-        struct gy_region *region = &plan->regions[r];
-        region->plan = plan;
-        region->first = first;
-        first += region->members;
-        region->members = 0;
+    for (uint32_t r = 0; r < plan->unit_count; r++) {
+        struct gy_unit *unit = &plan->units[r];
+        unit->plan = plan;
+        unit->first = first;
+        first += unit->members;
+        unit->members = 0;
     }
     for (uint32_t at = 0; at < m->ordered; at++) {
-        uint32_t number = plan->region_of[m->order[at]];
+        uint32_t number = plan->unit_of[m->order[at]];
         if (number != 0) {
-            struct gy_region *region = &plan->regions[number - 1];
+            struct gy_unit *unit = &plan->units[number - 1];
             gantry_task *task = m->task[m->order[at]];
-            plan->members[region->first + region->members++] = task;
-            region->partitions |= UINT64_C(1) << gy_task_partition(task);
+            plan->members[unit->first + unit->members++] = task;
+            unit->partitions |= UINT64_C(1) << gy_task_partition(task);
         }
     }
 }
 
-/* ---- edges between regions ------------------------------------------------------------------- */
+/* ---- edges between units ------------------------------------------------------------------- */
 
 static void add_edge(struct making *m, uint32_t from, uint32_t to)
 {
@@ -224,7 +224,7 @@ static void follow(void *user, gantry_task *dependent)
 {
     struct making *m = user;
     uint32_t index = gy_task_index(dependent);
-    uint32_t from = m->plan->region_of[m->from], to = m->plan->region_of[index];
+    uint32_t from = m->plan->unit_of[m->from], to = m->plan->unit_of[index];
     if (m->stamp[index] == m->from) {
         return;
     }
@@ -237,7 +237,7 @@ static void follow(void *user, gantry_task *dependent)
         m->stack[m->ordered++] = index; /* `ordered` counts the stack here */
         return;
     }
-    m->plan->regions[from - 1].leaving++;
+    m->plan->units[from - 1].leaving++;
     if (to != 0) {
         add_edge(m, from - 1, to - 1);
     }
@@ -247,7 +247,7 @@ static void find_edges(struct making *m)
 {
     memset(m->stamp, 0xff, m->tasks * sizeof(*m->stamp));
     for (uint32_t i = 0; i < m->tasks; i++) {
-        if (m->plan->region_of[i] == 0) {
+        if (m->plan->unit_of[i] == 0) {
             continue;
         }
         m->from = i;
@@ -258,8 +258,8 @@ static void find_edges(struct making *m)
         }
     }
     for (uint32_t i = 0; i < m->tasks; i++) {
-        if (m->plan->region_of[i] != 0 && !m->inside[i]) {
-            m->plan->regions[m->plan->region_of[i] - 1].roots++;
+        if (m->plan->unit_of[i] != 0 && !m->inside[i]) {
+            m->plan->units[m->plan->unit_of[i] - 1].roots++;
         }
     }
 }
@@ -290,12 +290,12 @@ static gantry_status list_edges(struct making *m)
         if (e > 0 && compare_edges(edge, edge - 1) == 0) {
             continue;
         }
-        struct gy_region *from = &plan->regions[edge->from];
+        struct gy_unit *from = &plan->units[edge->from];
         if (from->needed_by++ == 0) {
             from->first_needed_by = count;
         }
         plan->needed_by[count++] = edge->to;
-        plan->regions[edge->to].needs++;
+        plan->units[edge->to].needs++;
     }
     return GANTRY_OK;
 }
@@ -304,17 +304,17 @@ static gantry_status list_edges(struct making *m)
 
 static void plan_free(struct gy_plan *plan)
 {
-    for (uint32_t r = 0; r < plan->region_count && plan->regions != NULL; r++) {
-        gy_free(plan->regions[r].completions);
+    for (uint32_t r = 0; r < plan->unit_count && plan->units != NULL; r++) {
+        gy_free(plan->units[r].completions);
     }
     for (uint32_t i = 0; i < plan->tasks && plan->calls != NULL; i++) {
         gy_calls_fini(&plan->calls[i]);
     }
     gy_free(plan->calls);
-    gy_free(plan->regions);
+    gy_free(plan->units);
     gy_free(plan->needed_by);
     gy_free(plan->members);
-    gy_free(plan->region_of);
+    gy_free(plan->unit_of);
     gy_free(plan);
 }
 
@@ -343,14 +343,14 @@ static gantry_status making_init(struct making *m, gantry_taskman *manager)
     m->inside = gy_zalloc_array(n, sizeof(*m->inside));
     m->stamp = gy_zalloc_array(n, sizeof(*m->stamp));
     m->stack = gy_zalloc_array(n, sizeof(*m->stack));
-    plan->region_of = gy_zalloc_array(n, sizeof(*plan->region_of));
+    plan->unit_of = gy_zalloc_array(n, sizeof(*plan->unit_of));
     plan->members = gy_zalloc_array(n, sizeof(gantry_task *));
     plan->tasks = m->tasks;
     const bool is_compared = gy_check_is_on(GY_CHECK_STABLE);
     plan->calls = is_compared ? gy_zalloc_array(n, sizeof(*plan->calls)) : NULL;
     if ((is_compared && plan->calls == NULL) || m->task == NULL || m->left == NULL || m->order == NULL ||
         m->bit == NULL || m->inside == NULL || m->stamp == NULL || m->stack == NULL ||
-        plan->region_of == NULL || plan->members == NULL) {
+        plan->unit_of == NULL || plan->members == NULL) {
         return GANTRY_ERR_OUT_OF_HOST_MEMORY;
     }
     gy_taskman_each_task(manager, note_task, m);
@@ -366,12 +366,12 @@ static gantry_status divide(struct making *m)
         return GANTRY_ERR_OUT_OF_HOST_MEMORY;
     }
     fill_sets(m);
-    gantry_status status = find_regions(m);
+    gantry_status status = find_units(m);
     if (status != GANTRY_OK) {
         return status;
     }
-    plan->regions = gy_zalloc_array(plan->region_count + 1, sizeof(*plan->regions));
-    if (plan->regions == NULL) {
+    plan->units = gy_zalloc_array(plan->unit_count + 1, sizeof(*plan->units));
+    if (plan->units == NULL) {
         return GANTRY_ERR_OUT_OF_HOST_MEMORY;
     }
     list_members(m);
@@ -392,18 +392,18 @@ static void enlist(struct gy_plan_list *list, struct gy_plan *plan)
     gy_mutex_unlock(&list->lock);
 }
 
-/* Between runs: what was recorded of the task's region is not valid any more. */
+/* Between runs: what was recorded of the task's unit is not valid any more. */
 static void changed(struct gy_gpu_plan *self, const gantry_task *task)
 {
     struct gy_plan *plan = (struct gy_plan *)self;
-    uint32_t number = plan->region_of[gy_task_index(task)];
+    uint32_t number = plan->unit_of[gy_task_index(task)];
     if (number == 0) {
         return;
     }
-    struct gy_region *region = &plan->regions[number - 1];
-    region->stale = true;
-    for (uint32_t i = 0; i < region->members && plan->calls != NULL; i++) {
-        gy_calls_forget(&plan->calls[gy_task_index(plan->members[region->first + i])]);
+    struct gy_unit *unit = &plan->units[number - 1];
+    unit->stale = true;
+    for (uint32_t i = 0; i < unit->members && plan->calls != NULL; i++) {
+        gy_calls_forget(&plan->calls[gy_task_index(plan->members[unit->first + i])]);
     }
 }
 
@@ -423,10 +423,10 @@ static void destroy_graph(struct gy_plan_list *list, CUgraphExec exec)
 
 static void destroy_graphs(struct gy_plan_list *list, struct gy_plan *plan)
 {
-    for (uint32_t r = 0; r < plan->region_count; r++) {
-        if (plan->regions[r].exec != NULL) {
-            destroy_graph(list, plan->regions[r].exec);
-            plan->regions[r].exec = NULL;
+    for (uint32_t r = 0; r < plan->unit_count; r++) {
+        if (plan->units[r].exec != NULL) {
+            destroy_graph(list, plan->units[r].exec);
+            plan->units[r].exec = NULL;
         }
     }
 }
@@ -510,37 +510,37 @@ void gy_plan_list_fini(struct gy_plan_list *list)
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-void gy_region_renew(struct gy_region *region)
+void gy_unit_renew(struct gy_unit *unit)
 {
-    uint64_t run = region->plan->head.run;
-    if (region->run == run) {
+    uint64_t run = unit->plan->head.run;
+    if (unit->run == run) {
         return;
     }
-    assert(region->held.first == NULL);
-    region->run = run;
-    region->stage = GY_REGION_WAITING;
-    region->arrived = region->settled = 0;
-    region->must_call = false;
-    region->position = GY_TRAIL_NONE;
-    region->stream = 0;
-    atomic_store_explicit(&region->trail, GY_TRAIL_NONE, memory_order_relaxed);
+    assert(unit->held.first == NULL);
+    unit->run = run;
+    unit->stage = GY_UNIT_WAITING;
+    unit->arrived = unit->settled = 0;
+    unit->must_call = false;
+    unit->position = GY_TRAIL_NONE;
+    unit->stream = 0;
+    atomic_store_explicit(&unit->trail, GY_TRAIL_NONE, memory_order_relaxed);
 }
 
 struct gy_calls *gy_plan_calls(const gantry_task *task)
 {
     const struct gy_plan *plan = (struct gy_plan *)gy_task_gpu_plan(task);
     const uint32_t index = gy_task_index(task);
-    return plan != NULL && plan->calls != NULL && plan->region_of[index] != 0 ? &plan->calls[index] : NULL;
+    return plan != NULL && plan->calls != NULL && plan->unit_of[index] != 0 ? &plan->calls[index] : NULL;
 }
 
-struct gy_region *gy_plan_region(const gantry_task *task)
+struct gy_unit *gy_plan_unit(const gantry_task *task)
 {
     struct gy_plan *plan = (struct gy_plan *)gy_task_gpu_plan(task);
-    uint32_t number = plan != NULL ? plan->region_of[gy_task_index(task)] : 0;
+    uint32_t number = plan != NULL ? plan->unit_of[gy_task_index(task)] : 0;
     if (number == 0) {
         return NULL;
     }
-    struct gy_region *region = &plan->regions[number - 1];
-    gy_region_renew(region);
-    return region;
+    struct gy_unit *unit = &plan->units[number - 1];
+    gy_unit_renew(unit);
+    return unit;
 }

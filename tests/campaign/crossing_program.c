@@ -249,13 +249,12 @@ static void draw_gpu(const struct cross_program *p, struct cross_node *node, uin
     draw_calls(p, node, i);
     node->stable = !cross_has(p, VALUE_UNSTABLE) &&
                    (cross_has(p, VALUE_REPLAYED) || cross_pick(p, ABOUT_FLAGS, i, 4) != 0);
-    bool may =
-        !cross_has(p, VALUE_REPLAYED); /* what keeps a region from being replayed is left out of half */
+    bool may = !cross_has(p, VALUE_REPLAYED); /* what keeps a unit from being replayed is left out of half */
     may = may || cross_pick(p, ABOUT_FLAGS, 99, 4) == 0;
     node->copies = !cross_has(p, VALUE_NO_COPY) && cross_pick(p, ABOUT_FLAGS, i + 100, 2) == 0;
     bool leaves = cross_has(p, VALUE_UNJOINED) || cross_has(p, VALUE_RAW_BATCH) ||
                   cross_has(p, VALUE_RAW_ALLOC) || cross_has(p, VALUE_LEAVE);
-    bool last = node->offspring == 0; /* there it splits no region */
+    bool last = node->offspring == 0; /* there it splits no unit */
     node->foreign = !cross_has(p, VALUE_NO_FOREIGN) && cross_pick(p, ABOUT_FLAGS, i + 200, 3) == 0 &&
                     (may || !leaves || last);
     node->heap = !cross_has(p, VALUE_NO_HEAP) && cross_pick(p, ABOUT_FLAGS, i + 300, may ? 3 : 6) == 0;

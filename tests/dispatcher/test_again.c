@@ -198,7 +198,7 @@ static void test_calls_are_counted_beyond_32_bits(void **state)
     modes_close(&scene);
 }
 
-/* Declared stable, such a task keeps its region from being recorded, and not the others from being called. */
+/* Declared stable, such a task keeps its unit from being recorded, and not the others from being called. */
 static void test_a_stable_task_that_polls_is_called_in_every_run(void **state)
 {
     (void)state;

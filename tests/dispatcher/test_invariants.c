@@ -82,12 +82,12 @@ static void test_rounds(void **state)
 {
     (void)state;
     struct gy_round round = {.recording = NULL};
-    struct gy_region region = {.members = 1, .roots = 1, .stage = GY_REGION_CALLED};
-    struct gy_recording recording = {.region = &region};
+    struct gy_unit unit = {.members = 1, .roots = 1, .stage = GY_UNIT_CALLED};
+    struct gy_recording recording = {.unit = &unit};
     PLANT(gy_round_is_valid(&round), round.phase, GD_PHASES);
     PLANT(gy_round_is_valid(&round), round.bins.of[GD_DTOH].last, s.upload);
     round.recording = &recording;
-    PLANT(gy_round_is_valid(&round), recording.region, NULL);
+    PLANT(gy_round_is_valid(&round), recording.unit, NULL);
     PLANT(gy_round_is_valid(&round), recording.finished, 2);
     PLANT(gy_round_is_valid(&round), recording.others.last, s.upload);
 }
@@ -174,14 +174,14 @@ static void test_the_gates_of_gpu_time(void **state)
     static struct gy_quota quota;
     static struct gy_meter meter;
     meter.quotas[0] = &quota;
-    PLANT(gy_meter_is_valid(&meter), meter.held_regions, 1);
+    PLANT(gy_meter_is_valid(&meter), meter.held_units, 1);
     PLANT(gy_meter_is_valid(&meter), meter.holds_ending, true);
     PLANT(gy_meter_is_valid(&meter), meter.closed, 1);
     PLANT(gy_meter_is_valid(&meter), meter.held[GD_KERNEL].last, s.kernel[0]);
     quota.meters[0] = &meter;
     s.d->shares.quotas[0] = &quota;
     atomic_store(&s.d->shares.count, 1);
-    PLANT(gy_gate_share.is_valid(s.d), meter.held_regions, 1);
+    PLANT(gy_gate_share.is_valid(s.d), meter.held_units, 1);
     atomic_store(&s.d->shares.count, 0);
     s.d->shares.quotas[0] = NULL;
 
@@ -198,18 +198,18 @@ static void test_the_gates_of_gpu_time(void **state)
 static void test_the_gate_of_units(void **state)
 {
     (void)state;
-    struct gy_region region = {.members = 2, .roots = 1, .needs = 1, .stage = GY_REGION_WAITING};
-    PLANT(gy_region_is_valid(&region), region.arrived, 1); /* it is not there */
-    PLANT(gy_region_is_valid(&region), region.settled, 2);
-    PLANT(gy_region_is_valid(&region), region.stage, GY_REGION_LAUNCHED); /* of what? */
-    PLANT(gy_region_is_valid(&region), region.completes, 1);
-    gy_gpu_list_append(&region.held, s.kernel[0], s.kernel[0]);
-    region.arrived = region.settled = 1;
-    s.d->regions.due = s.d->regions.last_due = &region;
-    PLANT(gy_gate_units.is_valid(s.d), region.settled, 0);
-    PLANT(gy_gate_units.is_valid(s.d), s.d->regions.last_due, NULL);
-    PLANT(gy_gates_are_valid(s.d), region.stage, GY_REGION_CALLED);
-    s.d->regions.due = s.d->regions.last_due = NULL;
+    struct gy_unit unit = {.members = 2, .roots = 1, .needs = 1, .stage = GY_UNIT_WAITING};
+    PLANT(gy_unit_is_valid(&unit), unit.arrived, 1); /* it is not there */
+    PLANT(gy_unit_is_valid(&unit), unit.settled, 2);
+    PLANT(gy_unit_is_valid(&unit), unit.stage, GY_UNIT_LAUNCHED); /* of what? */
+    PLANT(gy_unit_is_valid(&unit), unit.completes, 1);
+    gy_gpu_list_append(&unit.held, s.kernel[0], s.kernel[0]);
+    unit.arrived = unit.settled = 1;
+    s.d->units.due = s.d->units.last_due = &unit;
+    PLANT(gy_gate_units.is_valid(s.d), unit.settled, 0);
+    PLANT(gy_gate_units.is_valid(s.d), s.d->units.last_due, NULL);
+    PLANT(gy_gates_are_valid(s.d), unit.stage, GY_UNIT_CALLED);
+    s.d->units.due = s.d->units.last_due = NULL;
 }
 
 static void test_calls(void **state)
@@ -227,8 +227,8 @@ static void test_calls(void **state)
 static void test_a_task_asks_the_gates_in_order(void **state)
 {
     (void)state;
-    struct gy_region other = {.members = 1, .roots = 1, .stage = GY_REGION_CALLED};
-    struct gy_recording recording = {.region = &other};
+    struct gy_unit other = {.members = 1, .roots = 1, .stage = GY_UNIT_CALLED};
+    struct gy_recording recording = {.unit = &other};
     struct gy_round round = {.recording = &recording};
     assert_false(gy_gates_admit(s.d, &round, s.kernel[0]));
     assert_ptr_equal(recording.others.first, s.kernel[0]);

@@ -1,4 +1,4 @@
-/* Regions of stable tasks where something goes wrong between their recording and their launch: a failed call,
+/* Units of stable tasks where something goes wrong between their recording and their launch: a failed call,
  * a cancelled run, a launch or a completion that the driver or the graph refuses. */
 #include "base/alloc.h"
 #include "context/context.h"
@@ -241,7 +241,7 @@ static gantry_status end_held(struct scene *s)
     return status;
 }
 
-/* {p} is a region; r and t, of which t comes after p, are the next one, and r is there already when the
+/* {p} is a unit; r and t, of which t comes after p, are the next one, and r is there already when the
  * launch of {p} fails: t may not be launched before p is called. */
 static void test_a_region_behind_one_that_is_called_is_called_too(void **state)
 {
@@ -266,7 +266,7 @@ static void test_a_region_behind_one_that_is_called_is_called_too(void **state)
     }
 }
 
-/* The roots of a region have come, and the run is cancelled. */
+/* The roots of a unit have come, and the run is cancelled. */
 static void test_a_region_of_a_cancelled_run_is_not_launched(void **state)
 {
     struct scene *s = *state;
@@ -301,7 +301,7 @@ static void cancel_when_released(gantry_task *task, void *arg, gantry_status res
 }
 
 /* The GPU has it: its later tasks have begun, too.  What comes after them has not. */
-static void test_a_cancel_does_not_reach_into_a_launched_region(void **state)
+static void test_a_cancel_does_not_reach_into_a_launched_unit(void **state)
 {
     struct scene *s = *state;
     struct node *a = add_with(s, cancel_when_released);
@@ -451,7 +451,7 @@ int main(void)
         TEST(test_a_failed_launch_gives_its_stream_back),
         TEST(test_a_region_behind_one_that_is_called_is_called_too),
         TEST(test_a_region_of_a_cancelled_run_is_not_launched),
-        TEST(test_a_cancel_does_not_reach_into_a_launched_region),
+        TEST(test_a_cancel_does_not_reach_into_a_launched_unit),
         TEST(test_freezing_survives_every_failed_allocation),
         TEST(test_a_refused_completion_is_told_to_the_callback),
         TEST(test_streams_mode_replays_nothing),

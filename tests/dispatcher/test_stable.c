@@ -267,7 +267,7 @@ static void test_a_stable_graph_is_launched_without_calls(void **state)
     close_scene(&s);
 }
 
-static void test_cpu_tasks_divide_a_graph_into_regions(void **state)
+static void test_cpu_tasks_divide_a_graph_into_units(void **state)
 {
     (void)state;
     static struct scene s;
@@ -292,7 +292,7 @@ static void test_cpu_tasks_divide_a_graph_into_regions(void **state)
     close_scene(&s);
 }
 
-/* r comes after a CPU task, t after r and after a GPU task that no CPU task precedes: the regions {p} and
+/* r comes after a CPU task, t after r and after a GPU task that no CPU task precedes: the units {p} and
  * {r, t}, of which the second needs the first. */
 static void test_a_region_may_need_another(void **state)
 {
@@ -632,7 +632,7 @@ static void build_random(struct scene *s)
     static const gantry_task_kind kinds[] = {GANTRY_TASK_CPU,    GANTRY_TASK_SYNC_POINT, GANTRY_TASK_HTOD,
                                              GANTRY_TASK_KERNEL, GANTRY_TASK_KERNEL,     GANTRY_TASK_DTOH};
     uint32_t count = 1 + next_random(s, MOST - 4);
-    uint32_t few = next_random(s, 3); /* of CPU tasks: so that regions are larger */
+    uint32_t few = next_random(s, 3); /* of CPU tasks: so that units are larger */
     s->count = 0;
     for (uint32_t i = 0; i < count; i++) {
         gantry_task_kind kind = kinds[next_random(s, 6)];
@@ -677,7 +677,7 @@ int main(int argc, char **argv)
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_stable_graph_is_launched_without_calls),
-        cmocka_unit_test(test_cpu_tasks_divide_a_graph_into_regions),
+        cmocka_unit_test(test_cpu_tasks_divide_a_graph_into_units),
         cmocka_unit_test(test_a_region_may_need_another),
         cmocka_unit_test(test_other_tasks_are_called_in_every_run),
         cmocka_unit_test(test_what_has_changed_is_recorded_anew),
