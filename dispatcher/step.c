@@ -18,18 +18,18 @@ static GY_COLD void mark_begin(struct gantry_dispatcher *d, gantry_task *task, u
     struct gy_gpu_mark *mark =
         gy_gpu_time_begin(d->config.time, d->streams.streams[stream].native, d->graphs.capturing, stream,
                           partition, gy_task_label(task), gantry_task_context_id(task));
-    atomic_store_explicit(&gy_task_gpu(task)->trail, (uint64_t)(uintptr_t)mark, memory_order_relaxed);
+    atomic_store_explicit(&gy_task_gpu(task)->mark, mark, memory_order_relaxed);
 }
 
-/* Before the first call: order the stream, mark the GPU time.  From here on the task's trail holds its mark
- * (NULL when nothing is recorded) instead of what it had to come after. */
+/* Before the first call: order the stream, mark the GPU time.  From here on the task has a mark (NULL when
+ * nothing is recorded), and no trail: it is ordered. */
 static inline gantry_status prepare(struct gantry_dispatcher *d, gantry_task *task, uint32_t stream)
 {
     struct gy_task_gpu *gpu = gy_task_gpu(task);
     uint64_t trail = atomic_load_explicit(&gpu->trail, memory_order_acquire);
     gantry_status status = gy_streams_wait(&d->streams, stream, trail);
     gy_trail_drop(&d->trails, trail);
-    atomic_store_explicit(&gpu->trail, GY_TRAIL_NONE, memory_order_relaxed);
+    atomic_store_explicit(&gpu->mark, NULL, memory_order_relaxed);
     if (status == GANTRY_OK && gy_task_begins_step(task, trail)) {
         status = gy_step_order_enter(gy_task_order(task), gy_task_run(task), stream);
     }
@@ -39,12 +39,12 @@ static inline gantry_status prepare(struct gantry_dispatcher *d, gantry_task *ta
     return status;
 }
 
+/* The last call has returned: from here on the task has a trail again. */
 static inline struct gy_gpu_mark *take_mark(struct gy_task_gpu *gpu)
 {
-    /* Since the first call the trail is ours alone. */
-    uint64_t mark = atomic_load_explicit(&gpu->trail, memory_order_relaxed);
+    struct gy_gpu_mark *mark = atomic_load_explicit(&gpu->mark, memory_order_relaxed);
     atomic_store_explicit(&gpu->trail, GY_TRAIL_NONE, memory_order_relaxed);
-    return (struct gy_gpu_mark *)(uintptr_t)mark;
+    return mark;
 }
 
 /* The task has launched all it will: close its position, tell its dependents. */

@@ -159,8 +159,8 @@ static gantry_status drop_probe(struct gantry_launch *launch)
     if (status == GANTRY_OK && gy_shares_any(&d->shares)) {
         status = gy_shares_drop_capture(&d->shares);
     }
-    uint64_t mark = atomic_load_explicit(&gy_task_gpu(launch->task)->trail, memory_order_relaxed);
-    gy_gpu_time_begin_again(d->config.time, (struct gy_gpu_mark *)(uintptr_t)mark, launch->stream);
+    struct gy_gpu_mark *mark = atomic_load_explicit(&gy_task_gpu(launch->task)->mark, memory_order_relaxed);
+    gy_gpu_time_begin_again(d->config.time, mark, launch->stream);
     return status;
 }
 

@@ -56,11 +56,18 @@ enum gy_task_trait {
 
 enum { GY_TRAIL_PLAIN = 1 };
 
+struct gy_gpu_mark;
+
 /* The dispatcher's part of a task; taskman/ zeroes it at submission and only uses `next` for lists. */
 struct gy_task_gpu {
-    gantry_task *next;       /* whoever queues the task */
-    _Atomic(uint64_t) trail; /* GPU positions to come after, in the dispatcher's encoding; 0: none; bit 0
-                              * set: plain, it may be copied, and dropped by being forgotten */
+    gantry_task *next; /* whoever queues the task */
+    union {
+        _Atomic(uint64_t) trail; /* GPU positions to come after, in the dispatcher's encoding; 0: none; bit 0
+                                  * set: plain, it may be copied, and dropped by being forgotten */
+        _Atomic(struct gy_gpu_mark *) mark; /* GPU tasks, from before the first call until the last has
+                                             * returned: dispatcher thread only; of the GPU time in a
+                                             * recording; NULL: nothing is recorded */
+    };
     union {
         uint32_t launch_index; /* GPU tasks: dispatcher thread only; 0: not called; see gy_task_calls() */
         int32_t armed;         /* other tasks: taskman/'s, see gy_task_armed() */
