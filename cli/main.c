@@ -16,8 +16,8 @@
 #include <string.h>
 #include <unistd.h>
 
-static const struct cli_command *const commands[] = {&cli_doctor, &cli_info, &cli_run, &cli_report,
-                                                     &cli_bench};
+const struct cli_command *const cli_commands[] = {&cli_doctor, &cli_info,       &cli_run, &cli_report,
+                                                  &cli_bench,  &cli_completion, NULL};
 
 static const char *const level_names[] = {"error", "warning", "info", "debug", NULL};
 
@@ -36,9 +36,9 @@ void cli_log_to_stderr(void *user, gantry_log_level level, const char *line)
 
 static const struct cli_command *find_command(const char *name)
 {
-    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
-        if (strcmp(commands[i]->name, name) == 0) {
-            return commands[i];
+    for (size_t i = 0; cli_commands[i] != NULL; i++) {
+        if (strcmp(cli_commands[i]->name, name) == 0) {
+            return cli_commands[i];
         }
     }
     return NULL;
@@ -55,8 +55,8 @@ static void print_overview(FILE *file)
     cli_print_help(file, "usage: gantry [--log LEVEL | --verbose] COMMAND [ARGUMENT...]\n"
                          "       gantry --version\n\n"
                          "Runs graphs of CPU and GPU tasks.  The commands are:\n");
-    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
-        cli_print_entry(file, 12, commands[i]->name, commands[i]->summary);
+    for (size_t i = 0; cli_commands[i] != NULL; i++) {
+        cli_print_entry(file, 12, cli_commands[i]->name, cli_commands[i]->summary);
     }
     cli_print_help(file, overview);
     cli_print_help(file, "\nTopics of 'gantry help':\n");
@@ -80,8 +80,8 @@ static void suggest(void *suggestion, const char *name)
 
 static void suggest_commands(struct cli_suggestion *suggestion)
 {
-    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
-        cli_suggest(suggestion, commands[i]->name);
+    for (size_t i = 0; cli_commands[i] != NULL; i++) {
+        cli_suggest(suggestion, cli_commands[i]->name);
     }
     cli_suggest(suggestion, "help");
 }
@@ -157,7 +157,7 @@ static int print_version(void)
     return 0;
 }
 
-static int run(int argc, char **argv)
+int cli_global(int argc, char **argv)
 {
     static char self[] = "gantry", help[] = "help";
     bool wants_help = false, wants_version = false, is_verbose = false;
@@ -216,5 +216,5 @@ static void keep_standard_files(void)
 int main(int argc, char **argv)
 {
     keep_standard_files();
-    return end(run(argc, argv));
+    return end(cli_global(argc, argv));
 }

@@ -15,7 +15,7 @@
 #include "samples.inc"
 #undef X
 
-static const struct gantry_sample *const samples[] = {
+const struct gantry_sample *const cli_samples[] = {
 #define X(name) &gantry_sample_##name,
 #include "samples.inc"
 #undef X
@@ -24,23 +24,23 @@ static const struct gantry_sample *const samples[] = {
 
 static void list_samples(FILE *file)
 {
-    for (size_t i = 0; samples[i] != NULL; i++) {
-        cli_print_entry(file, 20, samples[i]->name, samples[i]->summary);
+    for (size_t i = 0; cli_samples[i] != NULL; i++) {
+        cli_print_entry(file, 20, cli_samples[i]->name, cli_samples[i]->summary);
     }
 }
 
 void cli_samples_each(void (*each)(void *user, const char *name), void *user)
 {
-    for (size_t i = 0; samples[i] != NULL; i++) {
-        each(user, samples[i]->name);
+    for (size_t i = 0; cli_samples[i] != NULL; i++) {
+        each(user, cli_samples[i]->name);
     }
 }
 
 static const struct gantry_sample *find_sample(const char *name)
 {
-    for (size_t i = 0; samples[i] != NULL; i++) {
-        if (strcmp(samples[i]->name, name) == 0) {
-            return samples[i];
+    for (size_t i = 0; cli_samples[i] != NULL; i++) {
+        if (strcmp(cli_samples[i]->name, name) == 0) {
+            return cli_samples[i];
         }
     }
     return NULL;

@@ -22,4 +22,7 @@ struct gantry_sample {
     bool tells_errors;       /* prints gantry_last_error() itself, so that the log need not have it as well */
 };
 
+/* All of them; NULL ends them. */
+extern const struct gantry_sample *const cli_samples[];
+
 #endif

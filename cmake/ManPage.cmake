@@ -106,6 +106,8 @@ Compare two recordings:
     gantry report trace after.pftrace --diff before.pftrace
 Record any program that uses the library:
     GANTRY_PROFILE=run.pftrace ./program
+Have bash complete words behind gantry, where no package has done so:
+    gantry completion bash > ~/.local/share/bash-completion/completions/gantry
 Measure one thing, a result per line for another program:
     gantry bench --json heap")
 string(APPEND page ".SH SEE ALSO
