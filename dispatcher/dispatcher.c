@@ -254,17 +254,13 @@ bool gy_dispatcher_abandon(gantry_dispatcher *d, void (*last)(void *user), void 
 
 void gantry_dispatcher_start_group(gantry_dispatcher *dispatcher)
 {
-    if (GY_HANDLE_IS_BAD(DISPATCHER, dispatcher)) {
-        return;
-    }
+    GY_ACCEPT_OR_LEAVE(DISPATCHER, dispatcher);
     atomic_fetch_add(&dispatcher->open_groups, 1);
 }
 
 void gantry_dispatcher_finish_group(gantry_dispatcher *dispatcher)
 {
-    if (GY_HANDLE_IS_BAD(DISPATCHER, dispatcher)) {
-        return;
-    }
+    GY_ACCEPT_OR_LEAVE(DISPATCHER, dispatcher);
     uint32_t before = atomic_fetch_sub(&dispatcher->open_groups, 1);
     assert(before > 0 && "finish_group without start_group");
     if (before == 1) {
@@ -274,17 +270,13 @@ void gantry_dispatcher_finish_group(gantry_dispatcher *dispatcher)
 
 bool gantry_dispatcher_failure_detected(const gantry_dispatcher *dispatcher)
 {
-    if (GY_HANDLE_IS_BAD(DISPATCHER, dispatcher)) {
-        return false;
-    }
+    GY_ACCEPT_OR(false, DISPATCHER, dispatcher);
     return gy_context_is_lost(dispatcher->config.context);
 }
 
 void gantry_dispatcher_force_failure(gantry_dispatcher *dispatcher)
 {
-    if (GY_HANDLE_IS_BAD(DISPATCHER, dispatcher)) {
-        return;
-    }
+    GY_ACCEPT_OR_LEAVE(DISPATCHER, dispatcher);
     (void)GY_FAIL(GANTRY_ERR_DEVICE_LOST, "gantry_dispatcher_force_failure() was called");
     gy_context_lose(dispatcher->config.context, gy_error_last());
     gy_inbox_signal(&dispatcher->inbox);
@@ -292,9 +284,7 @@ void gantry_dispatcher_force_failure(gantry_dispatcher *dispatcher)
 
 gantry_status gantry_dispatcher_set_submission(gantry_dispatcher *dispatcher, gantry_submission submission)
 {
-    if (GY_HANDLE_IS_BAD(DISPATCHER, dispatcher)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
+    GY_ACCEPT(DISPATCHER, dispatcher);
     if (dispatcher == NULL || (unsigned)submission > GANTRY_SUBMISSION_AUTO) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_dispatcher_set_submission: %s",
                        dispatcher == NULL ? "dispatcher is NULL" : "no such mode");
@@ -305,16 +295,12 @@ gantry_status gantry_dispatcher_set_submission(gantry_dispatcher *dispatcher, ga
 
 void gantry_dispatcher_set_concurrent_streams(gantry_dispatcher *dispatcher, bool concurrent)
 {
-    if (GY_HANDLE_IS_BAD(DISPATCHER, dispatcher)) {
-        return;
-    }
+    GY_ACCEPT_OR_LEAVE(DISPATCHER, dispatcher);
     atomic_store(&dispatcher->streams.single, !concurrent);
 }
 
 bool gantry_dispatcher_get_concurrent_streams(const gantry_dispatcher *dispatcher)
 {
-    if (GY_HANDLE_IS_BAD(DISPATCHER, dispatcher)) {
-        return false;
-    }
+    GY_ACCEPT_OR(false, DISPATCHER, dispatcher);
     return !atomic_load(&dispatcher->streams.single);
 }

@@ -14,9 +14,7 @@ static GY_COLD CUstream ask_captured(gantry_launch *launch);
 
 void *gantry_launch_stream(const gantry_launch *launch)
 {
-    if (GY_HANDLE_IS_BAD(LAUNCH, launch)) {
-        return NULL;
-    }
+    GY_ACCEPT_OR(NULL, LAUNCH, launch);
     if (__builtin_expect(launch->dispatcher->graphs.capturing, 0)) {
         return ask_captured((gantry_launch *)(uintptr_t)launch);
     }
@@ -25,33 +23,25 @@ void *gantry_launch_stream(const gantry_launch *launch)
 
 uint64_t gantry_launch_index(const gantry_launch *launch)
 {
-    if (GY_HANDLE_IS_BAD(LAUNCH, launch)) {
-        return 0;
-    }
+    GY_ACCEPT_OR(0, LAUNCH, launch);
     return launch->index;
 }
 
 gantry_task *gantry_launch_task(const gantry_launch *launch)
 {
-    if (GY_HANDLE_IS_BAD(LAUNCH, launch)) {
-        return NULL;
-    }
+    GY_ACCEPT_OR(NULL, LAUNCH, launch);
     return launch->task;
 }
 
 gantry_context *gantry_launch_context(const gantry_launch *launch)
 {
-    if (GY_HANDLE_IS_BAD(LAUNCH, launch)) {
-        return NULL;
-    }
+    GY_ACCEPT_OR(NULL, LAUNCH, launch);
     return launch->dispatcher->config.owner;
 }
 
 gantry_partition *gantry_launch_partition(const gantry_launch *launch)
 {
-    if (GY_HANDLE_IS_BAD(LAUNCH, launch)) {
-        return NULL;
-    }
+    GY_ACCEPT_OR(NULL, LAUNCH, launch);
     return gy_gd_partition(launch->dispatcher, launch->task);
 }
 
@@ -107,9 +97,7 @@ static CUstream ask_captured(gantry_launch *launch)
 
 gantry_status gantry_launch_leave_graph(gantry_launch *launch)
 {
-    if (GY_HANDLE_IS_BAD(LAUNCH, launch)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
+    GY_ACCEPT(LAUNCH, launch);
     gantry_status status = gy_launch_check_scope(launch, "gantry_launch_leave_graph");
     return status == GANTRY_OK ? gy_capture_leave_for_good(launch, "gantry_launch_leave_graph() was called")
                                : status;
@@ -117,9 +105,7 @@ gantry_status gantry_launch_leave_graph(gantry_launch *launch)
 
 gantry_status gantry_launch_request_sync_point(gantry_launch *launch)
 {
-    if (GY_HANDLE_IS_BAD(LAUNCH, launch)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
+    GY_ACCEPT(LAUNCH, launch);
     gantry_status status = gy_launch_check_scope(launch, "gantry_launch_request_sync_point");
     if (status != GANTRY_OK) {
         return status;
@@ -171,9 +157,8 @@ static GY_COLD gantry_status kernel_failed(struct gy_context *context, const gan
 gantry_status gantry_launch_kernel(gantry_launch *launch, gantry_kernel *kernel, gantry_dim3 grid,
                                    gantry_dim3 block, size_t shared_bytes, void **args)
 {
-    if (GY_HANDLE_IS_BAD(LAUNCH, launch) || GY_HANDLE_IS_BAD(KERNEL, kernel)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
+    GY_ACCEPT(LAUNCH, launch);
+    GY_ACCEPT(KERNEL, kernel);
     gantry_status status = gy_launch_check_scope(launch, "gantry_launch_kernel");
     if (status != GANTRY_OK) {
         return status;
@@ -203,9 +188,8 @@ gantry_status gantry_launch_kernel(gantry_launch *launch, gantry_kernel *kernel,
 gantry_status gantry_launch_max_blocks(gantry_launch *launch, const gantry_kernel *kernel, uint32_t threads,
                                        size_t shared_bytes, uint32_t *out)
 {
-    if (GY_HANDLE_IS_BAD(LAUNCH, launch) || GY_HANDLE_IS_BAD(KERNEL, kernel)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
+    GY_ACCEPT(LAUNCH, launch);
+    GY_ACCEPT(KERNEL, kernel);
     gantry_status status = gy_launch_check_scope(launch, "gantry_launch_max_blocks");
     if (status != GANTRY_OK) {
         return status;
@@ -228,9 +212,7 @@ gantry_status gantry_launch_max_blocks(gantry_launch *launch, const gantry_kerne
 
 void *gantry_launch_profile(gantry_launch *launch, uint32_t kernel, gantry_dim3 grid)
 {
-    if (GY_HANDLE_IS_BAD(LAUNCH, launch)) {
-        return NULL;
-    }
+    GY_ACCEPT_OR(NULL, LAUNCH, launch);
     if (__builtin_expect(gy_profile_generation() == 0, 1) || launch == NULL ||
         gy_gd_current != launch->dispatcher || gy_context_is_lost(launch->dispatcher->config.context) ||
         gy_kernel_is_silent(kernel)) {

@@ -37,9 +37,8 @@ static gantry_status add_completion(gantry_launch *launch, uint32_t stream, gant
 
 gantry_status gantry_launch_add_completion(gantry_launch *launch, gantry_task *task)
 {
-    if (GY_HANDLE_IS_BAD(LAUNCH, launch) || GY_HANDLE_IS_BAD(TASK, task)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
+    GY_ACCEPT(LAUNCH, launch);
+    GY_ACCEPT(TASK, task);
     gantry_status status = gy_launch_check_scope(launch, "gantry_launch_add_completion");
     return status == GANTRY_OK ? add_completion(launch, launch->stream_index, task) : status;
 }
@@ -53,9 +52,8 @@ static bool is_busy(const struct gy_stream *stream)
 
 gantry_status gantry_launch_add_completion_of_all(gantry_launch *launch, gantry_task *task)
 {
-    if (GY_HANDLE_IS_BAD(LAUNCH, launch) || GY_HANDLE_IS_BAD(TASK, task)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
+    GY_ACCEPT(LAUNCH, launch);
+    GY_ACCEPT(TASK, task);
     gantry_status status = gy_launch_check_scope(launch, "gantry_launch_add_completion_of_all");
     if (status != GANTRY_OK) {
         return status;
@@ -74,9 +72,7 @@ gantry_status gantry_launch_add_completion_of_all(gantry_launch *launch, gantry_
 
 gantry_status gantry_free_after(void *pointer, gantry_launch *launch)
 {
-    if (GY_HANDLE_IS_BAD(LAUNCH, launch)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
+    GY_ACCEPT(LAUNCH, launch);
     gantry_status status = gy_launch_check_giving(launch, "gantry_free_after");
     if (status != GANTRY_OK || pointer == NULL) {
         return status;
@@ -97,9 +93,7 @@ gantry_status gantry_free_after(void *pointer, gantry_launch *launch)
 gantry_status gantry_launch_alloc(gantry_launch *launch, gantry_memory_kind kind, size_t bytes,
                                   size_t alignment, gantry_alloc_site site, void **out)
 {
-    if (GY_HANDLE_IS_BAD(LAUNCH, launch)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
+    GY_ACCEPT(LAUNCH, launch);
     gantry_status status = gy_launch_check_scope(launch, "gantry_launch_alloc");
     if (status != GANTRY_OK) {
         return status;

@@ -71,26 +71,20 @@ static gantry_status copy_host(gantry_launch *launch, void *to, const void *from
 
 gantry_status gantry_launch_copy_htod(gantry_launch *launch, void *device, const void *host, size_t bytes)
 {
-    if (GY_HANDLE_IS_BAD(LAUNCH, launch)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
+    GY_ACCEPT(LAUNCH, launch);
     return copy_host(launch, device, host, bytes, true);
 }
 
 gantry_status gantry_launch_copy_dtoh(gantry_launch *launch, void *host, const void *device, size_t bytes)
 {
-    if (GY_HANDLE_IS_BAD(LAUNCH, launch)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
+    GY_ACCEPT(LAUNCH, launch);
     return copy_host(launch, host, device, bytes, false);
 }
 
 gantry_status gantry_launch_copy_dtod(gantry_launch *launch, void *to, const void *from, size_t bytes)
 {
     static const char call[] = "gantry_launch_copy_dtod";
-    if (GY_HANDLE_IS_BAD(LAUNCH, launch)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
+    GY_ACCEPT(LAUNCH, launch);
     gantry_status status = gy_launch_check_scope(launch, call);
     if (status != GANTRY_OK || bytes == 0) {
         return status;
@@ -131,9 +125,7 @@ static gantry_status check_fill(const gantry_launch *launch, const void *device,
 gantry_status gantry_launch_fill(gantry_launch *launch, void *device, uint32_t pattern,
                                  uint32_t pattern_bytes, size_t count)
 {
-    if (GY_HANDLE_IS_BAD(LAUNCH, launch)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
+    GY_ACCEPT(LAUNCH, launch);
     gantry_status status = gy_launch_check_scope(launch, "gantry_launch_fill");
     if (status == GANTRY_OK) {
         status = check_fill(launch, device, pattern_bytes, count);
@@ -175,9 +167,7 @@ static struct gy_copy_target copy_target(const gantry_launch *launch, struct gy_
 gantry_status gantry_copy_launch_with(gantry_launch *launch, const gantry_copy_desc *descs, size_t count,
                                       const gantry_copy_options *options)
 {
-    if (GY_HANDLE_IS_BAD(LAUNCH, launch)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
+    GY_ACCEPT(LAUNCH, launch);
     gantry_status status = gy_launch_check_scope(launch, "gantry_copy_launch");
     if (status != GANTRY_OK) {
         return status;
@@ -203,18 +193,15 @@ gantry_status gantry_copy_launch_with(gantry_launch *launch, const gantry_copy_d
 
 gantry_status gantry_copy_launch(gantry_launch *launch, const gantry_copy_desc *descs, size_t count)
 {
-    if (GY_HANDLE_IS_BAD(LAUNCH, launch)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
+    GY_ACCEPT(LAUNCH, launch);
     return gantry_copy_launch_with(launch, descs, count, NULL);
 }
 
 gantry_status gantry_copy_queue_flush_with(gantry_copy_queue *queue, gantry_launch *launch,
                                            const gantry_copy_options *options)
 {
-    if (GY_HANDLE_IS_BAD(COPY_QUEUE, queue) || GY_HANDLE_IS_BAD(LAUNCH, launch)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
+    GY_ACCEPT(COPY_QUEUE, queue);
+    GY_ACCEPT(LAUNCH, launch);
     gantry_status status = gy_launch_check_scope(launch, "gantry_copy_queue_flush");
     if (status != GANTRY_OK) {
         return status;
@@ -238,17 +225,14 @@ gantry_status gantry_copy_queue_flush_with(gantry_copy_queue *queue, gantry_laun
 
 gantry_status gantry_copy_queue_flush(gantry_copy_queue *queue, gantry_launch *launch)
 {
-    if (GY_HANDLE_IS_BAD(COPY_QUEUE, queue) || GY_HANDLE_IS_BAD(LAUNCH, launch)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
+    GY_ACCEPT(COPY_QUEUE, queue);
+    GY_ACCEPT(LAUNCH, launch);
     return gantry_copy_queue_flush_with(queue, launch, NULL);
 }
 
 gantry_status gantry_copy_calibrate(gantry_launch *launch, uint64_t most_bytes)
 {
-    if (GY_HANDLE_IS_BAD(LAUNCH, launch)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
+    GY_ACCEPT(LAUNCH, launch);
     gantry_status status = gy_launch_check_scope(launch, "gantry_copy_calibrate");
     if (status == GANTRY_OK) {
         status = gy_capture_leave_for_good(launch, "a calibration waits for the GPU");

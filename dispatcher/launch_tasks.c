@@ -35,9 +35,7 @@ static void let_go(gantry_task *task)
 
 gantry_status gantry_taskman_submit_launch_tasks(gantry_taskman *manager, gantry_launch_tasks *out)
 {
-    if (GY_HANDLE_IS_BAD(TASKMAN, manager)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
+    GY_ACCEPT(TASKMAN, manager);
     if (manager == NULL || out == NULL || out->struct_size < sizeof(*out)) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_taskman_submit_launch_tasks: %s",
                        manager == NULL ? "manager is NULL" : "out is NULL, or its struct_size too small");

@@ -43,12 +43,7 @@ static uint64_t read_counter(const _Atomic(uint64_t) *counter)
 
 gantry_status gantry_dispatcher_get_stats(const gantry_dispatcher *dispatcher, gantry_dispatcher_stats *stats)
 {
-    if (GY_HANDLE_IS_BAD(DISPATCHER, dispatcher)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
-    if (dispatcher == NULL) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_dispatcher_get_stats: dispatcher is NULL");
-    }
+    GY_NEED(DISPATCHER, dispatcher);
     const struct gd_counters *c = &dispatcher->counters;
     const struct gy_streams *s = &dispatcher->streams;
     gantry_dispatcher_stats now = {
@@ -94,12 +89,7 @@ gantry_status gantry_dispatcher_get_stats(const gantry_dispatcher *dispatcher, g
 
 gantry_status gantry_dispatcher_get_batch_stats(gantry_dispatcher *dispatcher, gantry_batch_stats *stats)
 {
-    if (GY_HANDLE_IS_BAD(DISPATCHER, dispatcher)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
-    if (dispatcher == NULL) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_dispatcher_get_batch_stats: dispatcher is NULL");
-    }
+    GY_NEED(DISPATCHER, dispatcher);
     gy_mutex_lock(&dispatcher->batch.lock);
     struct gantry_batch_stats batch = dispatcher->batch.latest;
     gy_mutex_unlock(&dispatcher->batch.lock);
@@ -108,9 +98,7 @@ gantry_status gantry_dispatcher_get_batch_stats(gantry_dispatcher *dispatcher, g
 
 gantry_status gantry_task_get_launch_stats(gantry_task *task, gantry_task_launch_stats *stats)
 {
-    if (GY_HANDLE_IS_BAD(TASK, task)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
+    GY_ACCEPT(TASK, task);
     if (task == NULL || gantry_task_get_kind(task) < GANTRY_TASK_HTOD) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_task_get_launch_stats: %s",
                        task == NULL ? "task is NULL" : "not a GPU task");

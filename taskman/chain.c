@@ -6,9 +6,7 @@
 gantry_status gantry_taskman_submit_chain(gantry_taskman *manager, const gantry_task_desc *descs,
                                           size_t count, gantry_task **out)
 {
-    if (GY_HANDLE_IS_BAD(TASKMAN, manager)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
+    GY_ACCEPT(TASKMAN, manager);
     if (manager == NULL || (descs == NULL && count != 0)) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "chain: manager or descs is NULL");
     }

@@ -186,24 +186,21 @@ static gantry_status start_after(gantry_task *task, gantry_task *predecessor, bo
 
 gantry_status gantry_task_start_after(gantry_task *task, gantry_task *predecessor)
 {
-    if (GY_HANDLE_IS_BAD(TASK, task) || GY_HANDLE_IS_BAD(TASK, predecessor)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
+    GY_ACCEPT(TASK, task);
+    GY_ACCEPT(TASK, predecessor);
     return start_after(task, predecessor, false);
 }
 
 gantry_status gantry_task_start_after_done(gantry_task *task, gantry_task *gpu_task)
 {
-    if (GY_HANDLE_IS_BAD(TASK, task) || GY_HANDLE_IS_BAD(TASK, gpu_task)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
+    GY_ACCEPT(TASK, task);
+    GY_ACCEPT(TASK, gpu_task);
     return start_after(task, gpu_task, true);
 }
 
 gantry_status gantry_task_finish_before(gantry_task *task, gantry_task *successor)
 {
-    if (GY_HANDLE_IS_BAD(TASK, task) || GY_HANDLE_IS_BAD(TASK, successor)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
+    GY_ACCEPT(TASK, task);
+    GY_ACCEPT(TASK, successor);
     return gantry_task_start_after(successor, task);
 }

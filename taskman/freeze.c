@@ -145,9 +145,7 @@ static gantry_status freeze_locked(gantry_taskman *manager) GY_REQUIRES(manager-
 
 gantry_status gantry_taskman_freeze(gantry_taskman *manager)
 {
-    if (GY_HANDLE_IS_BAD(TASKMAN, manager)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
+    GY_ACCEPT(TASKMAN, manager);
     gantry_status status = gy_taskman_check_owner(manager, "freeze");
     if (status == GANTRY_OK) {
         gy_fast_lock_take(&manager->lock);

@@ -38,9 +38,7 @@ static gantry_status make_room_locked(gantry_taskman *manager) GY_REQUIRES(manag
 gantry_status gantry_taskman_declare_memory(gantry_taskman *manager,
                                             const uint64_t bytes[GANTRY_MEMORY_KIND_COUNT], uint32_t *out)
 {
-    if (GY_HANDLE_IS_BAD(TASKMAN, manager)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
+    GY_ACCEPT(TASKMAN, manager);
     if (manager == NULL || bytes == NULL || out == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "task memory: manager, bytes or out is NULL");
     }

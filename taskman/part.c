@@ -115,9 +115,7 @@ static gantry_status check_part(gantry_taskman *manager, gantry_task *const *tas
 
 gantry_status gantry_taskman_start_from(gantry_taskman *manager, gantry_task *const *tasks, size_t count)
 {
-    if (GY_HANDLE_IS_BAD(TASKMAN, manager)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
+    GY_ACCEPT(TASKMAN, manager);
     gantry_status status = gy_taskman_check_owner(manager, "start");
     for (size_t i = 0; status == GANTRY_OK && gy_handles_are_checked() && tasks != NULL && i < count; i++) {
         if (GY_HANDLE_IS_BAD(TASK, tasks[i])) {

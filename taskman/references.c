@@ -157,12 +157,7 @@ static bool hold_locked(gantry_task *task, enum gy_phase *phase)
 
 gantry_status gantry_task_add_reference(gantry_task *task)
 {
-    if (GY_HANDLE_IS_BAD(TASK, task)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
-    if (task == NULL) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "reference: task is NULL");
-    }
+    GY_NEED(TASK, task);
     enum gy_phase phase = gy_taskman_phase(gy_task_manager(task));
     bool is_frozen = gy_task_has(task, GY_TASK_FROZEN);
     bool is_held = phase == GY_RUNNING && !is_frozen ? gy_task_hold_outside(task) : hold_locked(task, &phase);
@@ -175,12 +170,7 @@ gantry_status gantry_task_add_reference(gantry_task *task)
 
 gantry_status gantry_task_remove_reference(gantry_task *task)
 {
-    if (GY_HANDLE_IS_BAD(TASK, task)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
-    if (task == NULL) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "reference: task is NULL");
-    }
+    GY_NEED(TASK, task);
     gantry_cpu_dispatcher *pool = task->owner->pool;
     gy_pool_enter(pool);
     gantry_status status = gy_taskman_unhold(task, GANTRY_OK);
@@ -190,12 +180,7 @@ gantry_status gantry_task_remove_reference(gantry_task *task)
 
 gantry_status gantry_task_fail_reference(gantry_task *task, gantry_status cause)
 {
-    if (GY_HANDLE_IS_BAD(TASK, task)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
-    if (task == NULL) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "reference: task is NULL");
-    }
+    GY_NEED(TASK, task);
     if (cause >= GANTRY_OK || cause < GANTRY_ERR_CANCELLED) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "reference: task '%s' cannot fail for %d",
                        gantry_task_label(task), (int)cause);

@@ -67,9 +67,8 @@ static inline bool is_inside(const struct gy_worker *self, const gantry_taskman 
 gantry_status gantry_taskman_spawn(gantry_taskman *manager, gantry_task_fn run, void *arg, const char *label,
                                    gantry_task *continuation)
 {
-    if (GY_HANDLE_IS_BAD(TASKMAN, manager) || GY_HANDLE_IS_BAD(TASK, continuation)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
+    GY_ACCEPT(TASKMAN, manager);
+    GY_ACCEPT(TASK, continuation);
     struct gy_worker *self = gy_worker_current;
     if (manager != NULL && run != NULL && is_inside(self, manager) &&
         (continuation == NULL ||

@@ -177,9 +177,7 @@ static gantry_status start_step(gantry_taskman *manager, bool will_wait, struct 
 
 gantry_status gantry_taskman_start(gantry_taskman *manager)
 {
-    if (GY_HANDLE_IS_BAD(TASKMAN, manager)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
+    GY_ACCEPT(TASKMAN, manager);
     struct gy_worker *none;
     return start_step(manager, false, &none);
 }
@@ -385,9 +383,7 @@ static gantry_status check_running(gantry_taskman *manager, const char *call)
 
 gantry_status gantry_taskman_wait(gantry_taskman *manager)
 {
-    if (GY_HANDLE_IS_BAD(TASKMAN, manager)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
+    GY_ACCEPT(TASKMAN, manager);
     gantry_status status = check_running(manager, "wait");
     if (status != GANTRY_OK) {
         return status;
@@ -417,9 +413,7 @@ static gantry_status stop_step(gantry_taskman *manager, struct gy_worker *self)
 
 gantry_status gantry_taskman_stop(gantry_taskman *manager)
 {
-    if (GY_HANDLE_IS_BAD(TASKMAN, manager)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
+    GY_ACCEPT(TASKMAN, manager);
     gantry_status status = check_running(manager, "stop");
     return status != GANTRY_OK ? status : stop_step(manager, NULL);
 }
@@ -436,9 +430,7 @@ static gantry_status run_once(gantry_taskman *manager)
 
 gantry_status gantry_taskman_run(gantry_taskman *manager, uint64_t times)
 {
-    if (GY_HANDLE_IS_BAD(TASKMAN, manager)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
+    GY_ACCEPT(TASKMAN, manager);
     gantry_status status = gy_taskman_check_owner(manager, "run");
     if (status == GANTRY_OK && (!manager->frozen || gy_taskman_phase(manager) != GY_STOPPED)) {
         status = GY_FAIL(GANTRY_ERR_STATE, "run: the graph is not frozen, or running");
@@ -451,12 +443,7 @@ gantry_status gantry_taskman_run(gantry_taskman *manager, uint64_t times)
 
 gantry_status gantry_taskman_cancel(gantry_taskman *manager)
 {
-    if (GY_HANDLE_IS_BAD(TASKMAN, manager)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
-    if (manager == NULL) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "cancel: task manager is NULL");
-    }
+    GY_NEED(TASKMAN, manager);
     gy_fast_lock_take(&manager->lock);
     bool is_running = gy_taskman_phase(manager) == GY_RUNNING;
     if (is_running) {
@@ -484,9 +471,7 @@ static void discard_task(void *user, gantry_task *task)
 
 gantry_status gantry_taskman_reset(gantry_taskman *manager)
 {
-    if (GY_HANDLE_IS_BAD(TASKMAN, manager)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
+    GY_ACCEPT(TASKMAN, manager);
     gantry_status status = gy_taskman_check_owner(manager, "reset");
     if (status != GANTRY_OK) {
         return status;

@@ -332,9 +332,7 @@ static inline gantry_status add_locked(gantry_taskman *manager, const gantry_tas
 /* Path of a task, step 1 of 8: it is described, and held. */
 gantry_status gantry_taskman_submit(gantry_taskman *manager, const gantry_task_desc *desc, gantry_task **out)
 {
-    if (GY_HANDLE_IS_BAD(TASKMAN, manager)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
+    GY_ACCEPT(TASKMAN, manager);
     if (manager == NULL || desc == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "task: manager or description is NULL");
     }
@@ -368,9 +366,7 @@ gantry_status gantry_taskman_submit(gantry_taskman *manager, const gantry_task_d
 
 gantry_status gantry_taskman_get_named(gantry_taskman *manager, const char *text, gantry_task **out)
 {
-    if (GY_HANDLE_IS_BAD(TASKMAN, manager)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
+    GY_ACCEPT(TASKMAN, manager);
     if (manager == NULL || text == NULL || text[0] == '\0' || out == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "task name: an argument is NULL or the name is empty");
     }
@@ -430,9 +426,8 @@ static gantry_status add_light_locked(gantry_taskman *manager, const gantry_task
 gantry_status gantry_taskman_create_light(gantry_taskman *manager, gantry_task_fn run, void *arg,
                                           const char *label, gantry_task *continuation, gantry_task **out)
 {
-    if (GY_HANDLE_IS_BAD(TASKMAN, manager) || GY_HANDLE_IS_BAD(TASK, continuation)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
+    GY_ACCEPT(TASKMAN, manager);
+    GY_ACCEPT(TASK, continuation);
     if (manager == NULL || run == NULL || out == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "light task: manager, run or out is NULL");
     }

@@ -18,12 +18,7 @@ static void forget_launches(gantry_task *task)
 
 gantry_status gantry_task_set_arg(gantry_task *task, void *arg)
 {
-    if (GY_HANDLE_IS_BAD(TASK, task)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
-    if (task == NULL) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "argument: task is NULL");
-    }
+    GY_NEED(TASK, task);
     gantry_taskman *manager = gy_task_manager(task);
     gy_fast_lock_take(&manager->lock);
     bool may = gy_taskman_phase(manager) != GY_RUNNING && gy_task_has(task, GY_TASK_FILLED);
@@ -39,12 +34,7 @@ gantry_status gantry_task_set_arg(gantry_task *task, void *arg)
 
 gantry_status gantry_task_invalidate(gantry_task *task)
 {
-    if (GY_HANDLE_IS_BAD(TASK, task)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
-    if (task == NULL) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "invalidation: task is NULL");
-    }
+    GY_NEED(TASK, task);
     gantry_taskman *manager = gy_task_manager(task);
     gy_fast_lock_take(&manager->lock);
     bool may = gy_taskman_phase(manager) != GY_RUNNING;
@@ -59,20 +49,13 @@ gantry_status gantry_task_invalidate(gantry_task *task)
 
 gantry_taskman *gantry_task_manager(const gantry_task *task)
 {
-    if (GY_HANDLE_IS_BAD(TASK, task)) {
-        return NULL;
-    }
+    GY_ACCEPT_OR(NULL, TASK, task);
     return gy_task_manager(task);
 }
 
 gantry_status gantry_task_choose(gantry_task *task, uint32_t index)
 {
-    if (GY_HANDLE_IS_BAD(TASK, task)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
-    if (task == NULL) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "choice: task is NULL");
-    }
+    GY_NEED(TASK, task);
     uint64_t *chosen = gy_pool_chosen(task);
     if (chosen == NULL || !gy_task_is_condition(task)) {
         return GY_FAIL(GANTRY_ERR_STATE, "choice: '%s' is no condition, or not running here",

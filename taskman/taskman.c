@@ -149,9 +149,7 @@ gantry_status gantry_taskman_create(const gantry_taskman_options *options, gantr
 
 void gantry_taskman_destroy(gantry_taskman *manager)
 {
-    if (GY_HANDLE_IS_BAD(TASKMAN, manager)) {
-        return;
-    }
+    GY_ACCEPT_OR_LEAVE(TASKMAN, manager);
     if (manager == NULL || gy_taskman_check_owner(manager, "gantry_taskman_destroy") != GANTRY_OK) {
         return;
     }
@@ -172,12 +170,7 @@ void gantry_taskman_destroy(gantry_taskman *manager)
 
 gantry_status gantry_taskman_get_usage(gantry_taskman *manager, gantry_share_usage *out)
 {
-    if (GY_HANDLE_IS_BAD(TASKMAN, manager)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
-    if (manager == NULL) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_taskman_get_usage: manager is NULL");
-    }
+    GY_NEED(TASKMAN, manager);
     if (manager->gpu_share == NULL) {
         return GY_FAIL(GANTRY_ERR_NOT_FOUND, "gantry_taskman_get_usage: the task manager has no share");
     }
@@ -188,9 +181,7 @@ gantry_status gantry_taskman_get_usage(gantry_taskman *manager, gantry_share_usa
 
 gantry_status gantry_taskman_dump_graph(gantry_taskman *manager, FILE *file)
 {
-    if (GY_HANDLE_IS_BAD(TASKMAN, manager)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
+    GY_ACCEPT(TASKMAN, manager);
     if (manager == NULL || file == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "graph dump: manager or file is NULL");
     }
@@ -202,12 +193,7 @@ gantry_status gantry_taskman_dump_graph(gantry_taskman *manager, FILE *file)
 
 gantry_status gantry_taskman_get_stats(const gantry_taskman *manager, gantry_taskman_stats *stats)
 {
-    if (GY_HANDLE_IS_BAD(TASKMAN, manager)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
-    if (manager == NULL) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "statistics: task manager is NULL");
-    }
+    GY_NEED(TASKMAN, manager);
     gantry_taskman *locked = (gantry_taskman *)manager; /* const means that nothing visible changes */
     gy_fast_lock_take(&locked->lock);
     bool is_waiting =

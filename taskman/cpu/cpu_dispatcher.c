@@ -114,9 +114,7 @@ static int nth_cpu(const gantry_cpu_dispatcher_options *options, const cpu_set_t
 gantry_status gantry_cpu_dispatcher_set_class(gantry_cpu_dispatcher *dispatcher, uint32_t cpu_class,
                                               const gantry_cpu_class_options *options)
 {
-    if (GY_HANDLE_IS_BAD(CPU_DISPATCHER, dispatcher)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
+    GY_ACCEPT(CPU_DISPATCHER, dispatcher);
     if (dispatcher == NULL || options == NULL || cpu_class == 0 || cpu_class > dispatcher->class_count) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "cpu dispatcher: no options, or it has no class %u",
                        cpu_class);
@@ -294,9 +292,7 @@ void gy_pool_destroy(gantry_cpu_dispatcher *pool)
 
 void gantry_cpu_dispatcher_destroy(gantry_cpu_dispatcher *dispatcher)
 {
-    if (GY_HANDLE_IS_BAD(CPU_DISPATCHER, dispatcher)) {
-        return;
-    }
+    GY_ACCEPT_OR_LEAVE(CPU_DISPATCHER, dispatcher);
     if (dispatcher == NULL || gy_pool_check_outside("gantry_cpu_dispatcher_destroy") != GANTRY_OK ||
         gy_pool_forks(dispatcher) < gy_thread_forks()) {
         return;
@@ -306,17 +302,14 @@ void gantry_cpu_dispatcher_destroy(gantry_cpu_dispatcher *dispatcher)
 
 uint32_t gantry_cpu_dispatcher_worker_count(const gantry_cpu_dispatcher *dispatcher)
 {
-    if (GY_HANDLE_IS_BAD(CPU_DISPATCHER, dispatcher)) {
-        return 0;
-    }
+    GY_ACCEPT_OR(0, CPU_DISPATCHER, dispatcher);
     return dispatcher->host.submit != NULL ? dispatcher->host.worker_count : dispatcher->worker_count;
 }
 
 gantry_status gantry_cpu_dispatcher_execute(gantry_cpu_dispatcher *dispatcher, gantry_task *task)
 {
-    if (GY_HANDLE_IS_BAD(CPU_DISPATCHER, dispatcher) || GY_HANDLE_IS_BAD(TASK, task)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
+    GY_ACCEPT(CPU_DISPATCHER, dispatcher);
+    GY_ACCEPT(TASK, task);
     if (dispatcher == NULL || task == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "execute: dispatcher or task is NULL");
     }

@@ -56,9 +56,7 @@ static void part_exits(void *joining)
 gantry_status gantry_parallel_for(gantry_cpu_dispatcher *dispatcher, size_t begin, size_t end, size_t grain,
                                   gantry_range_fn body, void *arg)
 {
-    if (GY_HANDLE_IS_BAD(CPU_DISPATCHER, dispatcher)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
+    GY_ACCEPT(CPU_DISPATCHER, dispatcher);
     if (dispatcher == NULL || body == NULL || begin > end) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
                        "parallel for: dispatcher or body is NULL, or begin after end");

@@ -62,18 +62,14 @@ void gy_task_preset_failure(gantry_task *task, gantry_status why)
 
 int gantry_task_references(const gantry_task *task)
 {
-    if (GY_HANDLE_IS_BAD(TASK, task)) {
-        return 0;
-    }
+    GY_ACCEPT_OR(0, TASK, task);
     int32_t references = atomic_load_explicit(&task->references, memory_order_relaxed);
     return references > 0 && gy_task_state_of(task) <= GANTRY_TASK_STATE_HELD ? references : 0;
 }
 
 const char *gantry_task_name(const gantry_task *task)
 {
-    if (GY_HANDLE_IS_BAD(TASK, task)) {
-        return "";
-    }
+    GY_ACCEPT_OR("", TASK, task);
     return task->name != NULL ? task->name : "";
 }
 
@@ -85,25 +81,19 @@ static bool is_described(const gantry_task *task)
 
 const char *gantry_task_label(const gantry_task *task)
 {
-    if (GY_HANDLE_IS_BAD(TASK, task)) {
-        return "";
-    }
+    GY_ACCEPT_OR("", TASK, task);
     return is_described(task) || task->name == NULL ? gy_task_label(task) : task->name;
 }
 
 gantry_task_kind gantry_task_get_kind(const gantry_task *task)
 {
-    if (GY_HANDLE_IS_BAD(TASK, task)) {
-        return GANTRY_TASK_SYNC_POINT;
-    }
+    GY_ACCEPT_OR(GANTRY_TASK_SYNC_POINT, TASK, task);
     return is_described(task) ? gy_task_kind(task) : GANTRY_TASK_SYNC_POINT;
 }
 
 gantry_task_priority gantry_task_get_priority(const gantry_task *task)
 {
-    if (GY_HANDLE_IS_BAD(TASK, task)) {
-        return GANTRY_TASK_PRIORITY_NORMAL;
-    }
+    GY_ACCEPT_OR(GANTRY_TASK_PRIORITY_NORMAL, TASK, task);
     unsigned traits = is_described(task) && gy_task_kind(task) == GANTRY_TASK_CPU ? task->traits : 0;
     return (traits & GY_TRAIT_HIGH) != 0  ? GANTRY_TASK_PRIORITY_HIGH
            : (traits & GY_TRAIT_LOW) != 0 ? GANTRY_TASK_PRIORITY_LOW
@@ -112,20 +102,13 @@ gantry_task_priority gantry_task_get_priority(const gantry_task *task)
 
 gantry_task_state gantry_task_get_state(const gantry_task *task)
 {
-    if (GY_HANDLE_IS_BAD(TASK, task)) {
-        return GANTRY_TASK_STATE_FAILED;
-    }
+    GY_ACCEPT_OR(GANTRY_TASK_STATE_FAILED, TASK, task);
     return gy_task_state_of(task);
 }
 
 gantry_status gantry_task_result(const gantry_task *task)
 {
-    if (GY_HANDLE_IS_BAD(TASK, task)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
-    }
-    if (task == NULL) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "result: task is NULL");
-    }
+    GY_NEED(TASK, task);
     if (gy_task_state_of(task) != GANTRY_TASK_STATE_FAILED) {
         return GANTRY_OK;
     }
@@ -134,17 +117,13 @@ gantry_status gantry_task_result(const gantry_task *task)
 
 void *gantry_task_arg(const gantry_task *task)
 {
-    if (GY_HANDLE_IS_BAD(TASK, task)) {
-        return NULL;
-    }
+    GY_ACCEPT_OR(NULL, TASK, task);
     return is_described(task) ? task->arg : NULL;
 }
 
 uint64_t gantry_task_context_id(const gantry_task *task)
 {
-    if (GY_HANDLE_IS_BAD(TASK, task)) {
-        return 0;
-    }
+    GY_ACCEPT_OR(0, TASK, task);
     return is_described(task) ? task->context_id : 0;
 }
 
