@@ -3,6 +3,8 @@
 #include "taskman/cpu/pool.h"
 #include "taskman/references.h"
 
+#include <assert.h>
+
 /* The edge is linked: what else is known of it. */
 static inline void note_edge(struct gy_graph *graph, gantry_task *predecessor, gantry_task *successor,
                              struct gy_edge *edge)
@@ -104,6 +106,7 @@ static gantry_status link_running(gantry_taskman *manager, gantry_task *predeces
     if (moves) {
         gy_pool_enter(pool);
     }
+    assert(gy_taskman_is_valid(manager));
     gy_fast_lock_give(&manager->lock);
     if (give_back) {
         (void)gy_taskman_unhold(successor, GANTRY_OK); /* everybody else may have let go meanwhile */
@@ -149,6 +152,7 @@ static gantry_status link_tasks(gantry_task *predecessor, gantry_task *successor
     gy_fast_lock_take(&manager->lock);
     enum gy_phase phase = gy_taskman_phase(manager);
     if (gy_task_has(predecessor, GY_TASK_FROZEN) || (manager->frozen && phase != GY_RUNNING)) {
+        assert(gy_taskman_is_valid(manager));
         gy_fast_lock_give(&manager->lock);
         return GY_FAIL(GANTRY_ERR_STATE, "dependency: the graph of '%s' is frozen",
                        gantry_task_label(predecessor));
@@ -160,6 +164,7 @@ static gantry_status link_tasks(gantry_task *predecessor, gantry_task *successor
     if (status == GANTRY_OK) {
         status = link_building_locked(manager, predecessor, successor, when_done);
     }
+    assert(gy_taskman_is_valid(manager));
     gy_fast_lock_give(&manager->lock);
     return status;
 }

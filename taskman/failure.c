@@ -2,6 +2,8 @@
 
 #include "taskman/graph/failure.h"
 
+#include <assert.h>
+
 void gy_taskman_keep_failure(gantry_taskman *manager, const gantry_task *task, gantry_status result)
 {
     struct gy_error failure;
@@ -11,6 +13,7 @@ void gy_taskman_keep_failure(gantry_taskman *manager, const gantry_task *task, g
     if (is_first) {
         manager->failure = failure;
     }
+    assert(gy_taskman_is_valid(manager));
     gy_fast_lock_give(&manager->lock);
     /* The cause was logged by who has found it.  A lost device fails every task that was on it: one line says
      * it.

@@ -15,6 +15,8 @@
 #include "taskman/places.h"
 #include "taskman/successors.h"
 
+#include <assert.h>
+
 /* ---- freezing -------------------------------------------------------------------------------- */
 
 struct freezing {
@@ -150,6 +152,7 @@ gantry_status gantry_taskman_freeze(gantry_taskman *manager)
     if (status == GANTRY_OK) {
         gy_fast_lock_take(&manager->lock);
         status = freeze_locked(manager);
+        assert(gy_taskman_is_valid(manager));
         gy_fast_lock_give(&manager->lock);
     }
     return status;
@@ -215,6 +218,7 @@ void gy_taskman_rearm(gantry_taskman *manager)
         gy_graph_each(&view, gy_task_state_hold, NULL);
         return;
     }
+    assert(gy_frozen_is_valid(&manager->frozen_graph));
     uint8_t mark = atomic_load_explicit(&manager->as_owner.run_mark, memory_order_relaxed);
     atomic_store_explicit(&manager->as_owner.run_mark, mark ^ GY_STATE_MARK, memory_order_relaxed);
     if (manager->frozen_graph.gpu != NULL) {

@@ -175,6 +175,9 @@ struct gy_gpu_debt {
  * with a cause the calling thread's last error is kept as the manager's first failure. */
 void gy_task_release(gantry_task *task, gantry_status result, struct gy_gpu_debt *debt);
 
+/* A debt without a manager is none. */
+bool gy_gpu_debt_is_valid(const struct gy_gpu_debt *debt);
+
 void gy_gpu_debt_pay(struct gy_gpu_debt *debt);
 static inline void gy_gpu_debt_settle(struct gy_gpu_debt *debt)
 {

@@ -98,6 +98,10 @@ static inline enum gy_phase gy_taskman_phase(const gantry_taskman *manager)
     return (enum gy_phase)atomic_load_explicit(&manager->phase, memory_order_acquire);
 }
 
+/* Do the counts, the phase and what is frozen fit together? */
+bool gy_frozen_is_valid(const struct gy_frozen *frozen);
+bool gy_taskman_is_valid(const gantry_taskman *manager) GY_REQUIRES(manager->lock);
+
 /* One more task to be released before the step ends; nobody else has seen it.  `active`: GY_WORK_ACTIVE if
  * the caller will hold a reference on it while running, else 0. */
 static inline void gy_taskman_count_pending(gantry_taskman *manager, gantry_task *task, uint64_t active)

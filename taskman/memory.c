@@ -8,6 +8,7 @@
 #include "taskman/cpu/client.h"
 #include "taskman/cpu/owners.h"
 
+#include <assert.h>
 #include <string.h>
 
 enum { FIRST_ROOM = 16, MOST_MEMORIES = UINT16_MAX };
@@ -56,6 +57,7 @@ gantry_status gantry_taskman_declare_memory(gantry_taskman *manager,
         manager->memories[manager->memory_count++] = memory;
         number = manager->memory_count;
     }
+    assert(gy_taskman_is_valid(manager));
     gy_fast_lock_give(&manager->lock);
     if (status != GANTRY_OK) {
         manager->gpu_ops->memory.close(manager->gpu, memory);
@@ -113,6 +115,7 @@ struct gy_gpu_memory *gy_task_find_memory(const gantry_task *task)
     gantry_taskman *manager = gy_task_manager(task);
     gy_fast_lock_take(&manager->lock); /* the array moves when more is declared */
     struct gy_gpu_memory *memory = manager->memories[task->memory - 1];
+    assert(gy_taskman_is_valid(manager));
     gy_fast_lock_give(&manager->lock);
     return memory;
 }
@@ -129,6 +132,7 @@ void gy_task_hold_back(gantry_task *task)
     gantry_taskman *manager = gy_task_manager(task);
     gy_fast_lock_take(&manager->lock);
     atomic_fetch_add(&manager->held_back, 1);
+    assert(gy_taskman_is_valid(manager));
     gy_fast_lock_give(&manager->lock);
     gy_pool_count_held_back(manager->as_owner.pool, true);
     gy_taskman_count_off(manager, GY_WORK_ACTIVE);
@@ -141,6 +145,7 @@ void gy_task_let_go(gantry_task *task)
     atomic_fetch_add(&manager->as_owner.work, GY_WORK_ACTIVE);
     atomic_fetch_sub(&manager->held_back, 1);
     manager->is_awaited = false;
+    assert(gy_taskman_is_valid(manager));
     gy_fast_lock_give(&manager->lock);
     gy_pool_count_held_back(manager->as_owner.pool, false);
 }

@@ -134,6 +134,7 @@ gantry_status gantry_taskman_start_from(gantry_taskman *manager, gantry_task *co
     gantry_cpu_dispatcher *pool = manager->as_owner.pool;
     gy_fast_lock_take(&manager->lock);
     struct gy_ready ready = start_part_locked(manager, tasks, count);
+    assert(gy_taskman_is_valid(manager));
     gy_fast_lock_give(&manager->lock);
     gy_pool_enter(pool);
     gy_ready_dispatch(&manager->as_owner, &ready);

@@ -21,6 +21,7 @@ void gy_taskman_enter_phase(gantry_taskman *manager, enum gy_phase next)
         gy_pool_count_running(manager->as_owner.pool, next == GY_RUNNING);
     }
     assert(next == GY_BUILDING ? now != GY_RUNNING : now + 1 == next || manager->frozen);
+    assert(gy_frozen_is_valid(&manager->frozen_graph));
     atomic_store_explicit(&manager->phase, (uint8_t)next, memory_order_release);
 }
 

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/status.h"
 
+#include <assert.h>
 #include <string.h>
 
 gantry_status gy_taskman_make_places(gantry_taskman *manager)
@@ -27,6 +28,7 @@ struct gy_task_chunk *gy_place_new_chunk(struct gy_spawn_place *place, gantry_ta
 {
     gy_fast_lock_take(&manager->lock);
     struct gy_task_chunk *chunk = gy_graph_give_chunk(&manager->graph);
+    assert(gy_taskman_is_valid(manager));
     gy_fast_lock_give(&manager->lock);
     if (chunk != NULL) {
         place->chunk = chunk;

@@ -5,11 +5,20 @@
 #include "taskman/cpu/worker.h"
 #include "taskman/manager.h"
 
+#include <assert.h>
+
 /* Where the worker's spawned tasks of a manager lie. */
 struct gy_spawn_place {
     _Alignas(64) struct gy_task_chunk *chunk; /* only its worker touches it while the manager runs */
     gantry_task *ended;                       /* linked through gpu.next; the same */
 };
+
+/* Is the chunk's count within it, and does what has ended belong to somebody? */
+static inline bool gy_spawn_place_is_valid(const struct gy_spawn_place *place)
+{
+    return (place->chunk == NULL || place->chunk->used <= place->chunk->capacity) &&
+           (place->ended == NULL || place->ended->owner != NULL);
+}
 
 /* A place for each worker.
  * @retval GANTRY_ERR_OUT_OF_HOST_MEMORY */
@@ -32,6 +41,7 @@ static inline void gy_worker_take_back(struct gy_worker *self, gantry_task *task
     struct gy_spawn_place *place = gy_worker_place(self, gy_task_manager(task));
     task->gpu.next = place->ended;
     place->ended = task;
+    assert(gy_spawn_place_is_valid(place));
 }
 
 #endif

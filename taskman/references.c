@@ -9,6 +9,8 @@
 #include "taskman/cpu/pool.h"
 #include "taskman/failure.h"
 
+#include <assert.h>
+
 /* Counted before it is held: in between nobody shall see the step quiet. */
 bool gy_task_hold_outside(gantry_task *task)
 {
@@ -76,6 +78,7 @@ static bool unhold_while_building(gantry_task *task, gantry_status why, gantry_s
     if (is_held) {
         unhold_locked(manager, task, why);
     }
+    assert(gy_taskman_is_valid(manager));
     gy_fast_lock_give(&manager->lock);
     if (is_building) {
         *status = is_held ? GANTRY_OK : refuse_unhold(task);
@@ -151,6 +154,7 @@ static bool hold_locked(gantry_task *task, enum gy_phase *phase)
         is_held = gy_task_hold_outside(task);
         atomic_fetch_add(&manager->frozen_held, is_held && gy_task_has(task, GY_TASK_FROZEN));
     }
+    assert(gy_taskman_is_valid(manager));
     gy_fast_lock_give(&manager->lock);
     return is_held;
 }

@@ -26,6 +26,8 @@
 #include "taskman/places.h"
 #include "taskman/successors.h"
 
+#include <assert.h>
+
 /* While a long cascade is being resolved, real work is handed out every so many tasks. */
 enum { CASCADE_BATCH = 256 };
 
@@ -93,6 +95,7 @@ static GY_COLD void repay(gantry_task *successor)
     gantry_taskman *manager = gy_task_manager(successor);
     gy_fast_lock_take(&manager->lock);
     bool has_broken_cycle = manager->has_broken_cycle;
+    assert(gy_taskman_is_valid(manager));
     gy_fast_lock_give(&manager->lock);
     if (!has_broken_cycle) {
         atomic_fetch_add(&manager->as_owner.work, GY_WORK_ACTIVE);
@@ -296,10 +299,17 @@ static GY_RARE size_t end_round(gantry_task *task, gantry_status result, struct 
     return made_ready;
 }
 
+bool gy_gpu_debt_is_valid(const struct gy_gpu_debt *debt)
+{
+    uint64_t most = GY_OWED_MOST * (GY_WORK_PENDING + GY_WORK_ACTIVE);
+    return debt->manager != NULL && debt->owed <= most && debt->owed_odd <= GY_OWED_MOST;
+}
+
 /* While something is owed its manager is not idle, so both it and the pool stay; who tells that it is may
  * need the pool a little longer. */
 void gy_gpu_debt_pay(struct gy_gpu_debt *debt)
 {
+    assert(gy_gpu_debt_is_valid(debt));
     gantry_taskman *manager = debt->manager;
     gantry_cpu_dispatcher *pool = manager->as_owner.pool;
     debt->manager = NULL;
@@ -316,6 +326,7 @@ static inline void owe(struct gy_gpu_debt *debt, gantry_taskman *manager, uint64
     }
     debt->owed += less;
     debt->owed_odd += odd;
+    assert(gy_gpu_debt_is_valid(debt));
     if (debt->owed >= GY_OWED_MOST * GY_WORK_PENDING || debt->owed_odd >= GY_OWED_MOST) {
         gy_gpu_debt_pay(debt);
     }
@@ -459,6 +470,7 @@ static GY_INLINE void end_body(struct gy_worker *self, gantry_task *task, gantry
     }
     self->activity = GY_LOOKING;
     self->running = NULL;
+    assert(gy_worker_is_valid(self));
 }
 
 /* Most tasks that tasks have spawned: nobody waits for it, nobody has a handle, it has no callback. */
@@ -473,6 +485,7 @@ static inline bool is_unheard(const struct gy_worker *self, const gantry_task *t
 
 void gy_worker_abandon(struct gy_worker *self)
 {
+    assert(gy_worker_is_valid(self));
     gantry_task *task = self->activity == GY_IN_BODY ? self->running : NULL;
     if (task == NULL) { /* it was the part of a loop, see parallel.c */
         self->activity = GY_LOOKING;
@@ -491,6 +504,7 @@ void gy_worker_abandon(struct gy_worker *self)
 
 void gy_worker_run(struct gy_worker *self, gantry_task *task)
 {
+    assert(gy_worker_is_valid(self));
     if (self->owed_to != task->owner) {
         gy_worker_flush(self); /* its waiter need not wait for a task of somebody else */
     }

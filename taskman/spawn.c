@@ -15,6 +15,7 @@ static inline gantry_task *take_task(struct gy_worker *self, gantry_taskman *man
 {
     struct gy_spawn_place *place = gy_worker_place(self, manager);
     gantry_task *task = place->ended;
+    assert(gy_spawn_place_is_valid(place));
     if (task != NULL) {
         place->ended = task->gpu.next;
         return task;

@@ -18,6 +18,8 @@
 #include "taskman/graph/cycles.h"
 #include "taskman/references.h"
 
+#include <assert.h>
+
 struct survey {
     size_t waiting; /* tasks that were not released */
     size_t movable; /* of those, held by somebody outside or dispatched */
@@ -71,6 +73,7 @@ bool gy_taskman_is_stalled(gantry_taskman *manager, bool is_stopping)
     bool is_stalled = find_stall_locked(manager, is_stopping, &count) != NONE;
     bool has_held_back = atomic_load(&manager->held_back) != 0;
     manager->is_awaited = has_held_back;
+    assert(gy_taskman_is_valid(manager));
     gy_fast_lock_give(&manager->lock);
     if (has_held_back) {
         manager->gpu_ops->memory.quiet(manager->gpu); /* it knows whether others can go on */
@@ -83,6 +86,7 @@ bool gy_taskman_waits_for_memory(gantry_taskman *manager)
     gy_fast_lock_take(&manager->lock);
     bool may_get_names = manager->late_names != 0 && !manager->is_awaited;
     bool waits = atomic_load(&manager->held_back) != 0 && gy_taskman_is_quiet(manager) && !may_get_names;
+    assert(gy_taskman_is_valid(manager));
     gy_fast_lock_give(&manager->lock);
     return waits;
 }
@@ -158,6 +162,7 @@ void gy_taskman_unstall(gantry_taskman *manager, bool is_stopping)
     gantry_cpu_dispatcher *pool = manager->as_owner.pool;
     gy_fast_lock_take(&manager->lock);
     struct gy_task_list moved = take_stalled_locked(manager, is_stopping);
+    assert(gy_taskman_is_valid(manager));
     gy_fast_lock_give(&manager->lock);
     gy_pool_enter(pool);
     for (gantry_task *task = moved.first, *next; task != NULL; task = next) {

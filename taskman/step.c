@@ -14,6 +14,8 @@
 #include "taskman/places.h"
 #include "taskman/stall.h"
 
+#include <assert.h>
+
 /* ---- start ----------------------------------------------------------------------------------- */
 
 struct starter {
@@ -82,6 +84,7 @@ static gantry_status check_graph_locked(gantry_taskman *manager) GY_REQUIRES(man
 /* What the start itself makes ready is counted as active, and the start too, until all is handed out. */
 static void begin_running_locked(gantry_taskman *manager, struct starter *starter) GY_REQUIRES(manager->lock)
 {
+    assert(gy_taskman_is_valid(manager));
     if (manager->frozen) {
         gy_taskman_rearm(manager);
         start_frozen_locked(manager, starter);
@@ -104,6 +107,7 @@ static gantry_status begin_running(gantry_taskman *manager, struct starter *star
     if (status == GANTRY_OK) {
         begin_running_locked(manager, starter);
     }
+    assert(gy_taskman_is_valid(manager));
     gy_fast_lock_give(&manager->lock);
     return status;
 }
@@ -213,6 +217,7 @@ static gantry_status check_graph(gantry_taskman *manager, struct starter *starte
     gy_fast_lock_take(&manager->lock);
     gantry_status status = check_graph_locked(manager);
     starter->edges = manager->graph.edges;
+    assert(gy_taskman_is_valid(manager));
     gy_fast_lock_give(&manager->lock);
     return status;
 }
@@ -223,6 +228,7 @@ static void begin_running_checked(gantry_taskman *manager, struct starter *start
     gy_fast_lock_take(&manager->lock);
     manager->may_have_cycle |= !manager->frozen && manager->graph.edges != starter->edges;
     begin_running_locked(manager, starter);
+    assert(gy_taskman_is_valid(manager));
     gy_fast_lock_give(&manager->lock);
 }
 
@@ -330,6 +336,7 @@ static bool end_wait(const struct waiter *waiter)
         }
         is_over = is_past(waiter);
     }
+    assert(gy_taskman_is_valid(manager));
     gy_fast_lock_give(&manager->lock);
     return is_over;
 }
@@ -363,6 +370,7 @@ static gantry_status outcome(gantry_taskman *manager)
     }
     gy_fast_lock_take(&manager->lock);
     struct gy_error failure = manager->failure;
+    assert(gy_taskman_is_valid(manager));
     gy_fast_lock_give(&manager->lock);
     if (failure.status == GANTRY_OK && atomic_load(&manager->as_owner.cancelled) != 0 &&
         atomic_load(&manager->failed) != 0) {
@@ -397,6 +405,7 @@ static gantry_status report_unfilled(gantry_taskman *manager)
     gy_fast_lock_take(&manager->lock);
     uint64_t unfilled = manager->unfilled;
     struct gy_graph_view view = gy_graph_view(&manager->graph);
+    assert(gy_taskman_is_valid(manager));
     gy_fast_lock_give(&manager->lock);
     return unfilled == 0 ? GANTRY_OK : gy_graph_fail_unfilled("stop", unfilled, &view);
 }
@@ -449,6 +458,7 @@ gantry_status gantry_taskman_cancel(gantry_taskman *manager)
     if (is_running) {
         atomic_store(&manager->as_owner.cancelled, 1);
     }
+    assert(gy_taskman_is_valid(manager));
     gy_fast_lock_give(&manager->lock);
     if (is_running && manager->gpu != NULL && manager->gpu_ops->hints.cancelled != NULL) {
         manager->gpu_ops->hints.cancelled(manager->gpu);
@@ -482,6 +492,7 @@ gantry_status gantry_taskman_reset(gantry_taskman *manager)
     if (gy_taskman_phase(manager) == GY_BUILDING || manager->frozen) {
         gy_fast_lock_take(&manager->lock);
         struct gy_graph_view view = gy_graph_view(&manager->graph);
+        assert(gy_taskman_is_valid(manager));
         gy_fast_lock_give(&manager->lock);
         gy_graph_each(&view, discard_task, NULL);
     }
@@ -504,6 +515,7 @@ gantry_status gantry_taskman_reset(gantry_taskman *manager)
     if (gy_taskman_phase(manager) != GY_BUILDING) {
         gy_taskman_enter_phase(manager, GY_BUILDING);
     }
+    assert(gy_taskman_is_valid(manager));
     gy_fast_lock_give(&manager->lock);
     if (gpu != NULL) {
         gpu->drop(gpu);

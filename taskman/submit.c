@@ -6,6 +6,7 @@
 #include "taskman/memory.h"
 #include "taskman/references.h"
 
+#include <assert.h>
 #include <string.h>
 
 uint32_t gy_taskman_partition_number(const gantry_taskman *manager, const gantry_partition *partition)
@@ -357,6 +358,7 @@ gantry_status gantry_taskman_submit(gantry_taskman *manager, const gantry_task_d
     gantry_task *task = NULL;
     gy_fast_lock_take(&manager->lock);
     status = add_locked(manager, desc, desc->name != NULL ? &name : NULL, &task);
+    assert(gy_taskman_is_valid(manager));
     gy_fast_lock_give(&manager->lock);
     if (status == GANTRY_OK && out != NULL) {
         *out = task;
@@ -384,6 +386,7 @@ gantry_status gantry_taskman_get_named(gantry_taskman *manager, const char *text
             status = add_placeholder_locked(manager, &name, &task);
         }
     }
+    assert(gy_taskman_is_valid(manager));
     gy_fast_lock_give(&manager->lock);
     if (status == GANTRY_OK) {
         *out = task;
@@ -438,6 +441,7 @@ gantry_status gantry_taskman_create_light(gantry_taskman *manager, gantry_task_f
     gantry_task_desc desc = {.kind = GANTRY_TASK_CPU, .label = label, .run = run, .arg = arg};
     gy_fast_lock_take(&manager->lock);
     gantry_status status = add_light_locked(manager, &desc, continuation, out);
+    assert(gy_taskman_is_valid(manager));
     gy_fast_lock_give(&manager->lock);
     return status;
 }

@@ -5,6 +5,8 @@
 #include "taskman/cpu/wait.h"
 #include "taskman/gpu_task.h"
 
+#include <assert.h>
+
 /* ---- for the application -------------------------------------------------------------------- */
 
 /* Under the manager's lock, between runs: `task` may launch something else from now on. */
@@ -26,6 +28,7 @@ gantry_status gantry_task_set_arg(gantry_task *task, void *arg)
         task->arg = arg;
         forget_launches(task);
     }
+    assert(gy_taskman_is_valid(manager));
     gy_fast_lock_give(&manager->lock);
     return may ? GANTRY_OK
                : GY_FAIL(GANTRY_ERR_STATE, "argument: task '%s' is part of a running step, or a name only",
@@ -41,6 +44,7 @@ gantry_status gantry_task_invalidate(gantry_task *task)
     if (may) {
         forget_launches(task);
     }
+    assert(gy_taskman_is_valid(manager));
     gy_fast_lock_give(&manager->lock);
     return may ? GANTRY_OK
                : GY_FAIL(GANTRY_ERR_STATE, "invalidation: task '%s' is part of a running step",

@@ -21,6 +21,7 @@
 #include "taskman/places.h"
 #include "taskman/submit.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* ---- create, destroy ------------------------------------------------------------------------- */
@@ -187,6 +188,7 @@ gantry_status gantry_taskman_dump_graph(gantry_taskman *manager, FILE *file)
     }
     gy_fast_lock_take(&manager->lock);
     struct gy_graph_view view = gy_graph_view(&manager->graph);
+    assert(gy_taskman_is_valid(manager));
     gy_fast_lock_give(&manager->lock);
     return gy_graph_dump(&view, file);
 }

@@ -3,6 +3,8 @@
 #include "taskman/cpu/owners.h"
 #include "taskman/cpu/wake.h"
 
+#include <assert.h>
+
 /* `work` last: as long as that is owed something the manager stays. */
 void gy_owner_count_off(struct gy_task_owner *owner, uint64_t less, uint64_t odd)
 {
@@ -10,6 +12,7 @@ void gy_owner_count_off(struct gy_task_owner *owner, uint64_t less, uint64_t odd
     bool is_news = odd != 0 && atomic_fetch_sub(&owner->odd_pending, odd) == odd;
     if (less != 0) {
         uint64_t before = atomic_fetch_sub(&owner->work, less), left = before - less;
+        assert(gy_work_is_valid(before, less));
         bool is_quiet = (left & (GY_WORK_PENDING - 1)) == 0;
         is_news = is_news || is_quiet || (left < GY_WORK_PENDING && before >= GY_WORK_PENDING);
     }
@@ -21,6 +24,7 @@ void gy_owner_count_off(struct gy_task_owner *owner, uint64_t less, uint64_t odd
 
 void gy_worker_flush(struct gy_worker *self)
 {
+    assert(gy_worker_is_valid(self));
     struct gy_task_owner *owner = self->owed_to;
     if (owner == NULL) {
         return;

@@ -4,6 +4,8 @@
 
 #include "taskman/cpu/worker.h"
 
+#include <assert.h>
+
 /* The last that happens to a task or several: take `less` off the owner's `work` and `odd` off its
  * `odd_pending`, and wake who waits for that.  The owner may be gone when this returns. */
 void gy_owner_count_off(struct gy_task_owner *owner, uint64_t less, uint64_t odd);
@@ -28,6 +30,7 @@ static inline void gy_worker_owe_to(struct gy_worker *self, struct gy_task_owner
  * runs a task of another manager.  Saves most of the traffic on the one counter that all workers share. */
 static inline void gy_worker_owe(struct gy_worker *self, struct gy_task_owner *owner, uint64_t less)
 {
+    assert(gy_worker_is_valid(self));
     if (!self->has_deque) {
         gy_owner_count_off(owner, less, 0);
         return;
@@ -42,6 +45,7 @@ static inline void gy_worker_owe(struct gy_worker *self, struct gy_task_owner *o
 /* The same for a task of an odd epoch, and `less` beside. */
 static inline void gy_worker_owe_odd(struct gy_worker *self, struct gy_task_owner *owner, uint64_t less)
 {
+    assert(gy_worker_is_valid(self));
     if (!self->has_deque) {
         gy_owner_count_off(owner, less, 1);
         return;
@@ -57,6 +61,7 @@ static inline void gy_worker_owe_odd(struct gy_worker *self, struct gy_task_owne
  * needed now, and owed. */
 static inline void gy_worker_claim_active(struct gy_worker *self, struct gy_task_owner *owner)
 {
+    assert(gy_worker_is_valid(self));
     uint64_t batch = self->has_deque ? GY_CREDIT : 1;
     if (self->has_deque) {
         gy_worker_owe_to(self, owner);
@@ -80,6 +85,7 @@ static inline void gy_worker_claim_odd_task(struct gy_worker *self, struct gy_ta
     }
     self->owed_odd--;
     self->spawned++;
+    assert(gy_worker_is_valid(self));
 }
 
 /* Count one more task as pending and active. */
@@ -93,6 +99,7 @@ static inline void gy_worker_claim_task(struct gy_worker *self, struct gy_task_o
     }
     self->owed -= GY_WORK_PENDING + GY_WORK_ACTIVE;
     self->spawned++;
+    assert(gy_worker_is_valid(self));
 }
 
 #endif

@@ -9,6 +9,8 @@
 #include "taskman/cpu/queues.h"
 #include "taskman/cpu/wake.h"
 
+#include <assert.h>
+
 static void wake(gantry_cpu_dispatcher *pool, struct gy_task_list *host, size_t count)
 {
     if (host->first != NULL) {
@@ -35,15 +37,18 @@ void gy_worker_enter_class(struct gy_worker *self, uint32_t cpu_class)
     gy_mutex_lock(&pool->inject_lock);
     bool has_cpus = pool->classes[cpu_class - 1].has_cpus;
     cpu_set_t cpus = pool->classes[cpu_class - 1].cpus;
+    assert(gy_pool_is_valid(pool));
     gy_mutex_unlock(&pool->inject_lock);
     if (has_cpus && self->has_deque && self->only_owner == NULL &&
         pthread_getaffinity_np(pthread_self(), sizeof(self->home), &self->home) == 0) {
         move(self, &cpus, true);
     }
+    assert(gy_worker_is_valid(self));
 }
 
 void gy_worker_leave_class(struct gy_worker *self)
 {
+    assert(gy_worker_is_valid(self));
     gantry_cpu_dispatcher *pool = self->pool;
     struct gy_class *class = &pool->classes[self->cpu_class - 1];
     if (self->is_away) {
@@ -55,6 +60,7 @@ void gy_worker_leave_class(struct gy_worker *self)
     class->running--;
     size_t count = gy_pool_let_class_locked(pool, class, &host);
     bool may_help = class->running < class->limit && atomic_load(&pool->loops) != NULL;
+    assert(gy_pool_is_valid(pool));
     gy_mutex_unlock(&pool->inject_lock);
     wake(pool, &host, may_help ? count + 1 : count);
 }
@@ -74,6 +80,7 @@ void gy_pool_change_class(gantry_cpu_dispatcher *pool, uint32_t cpu_class, uint3
     size_t count = gy_pool_let_class_locked(pool, class, &host);
     uint32_t room = class->running < class->limit ? class->limit - class->running : 0;
     bool may_help = room != 0 && atomic_load(&pool->loops) != NULL;
+    assert(gy_pool_is_valid(pool));
     gy_mutex_unlock(&pool->inject_lock);
     wake(pool, &host, may_help ? count + room : count);
 }

@@ -3,6 +3,8 @@
 #include "base/alloc.h"
 #include "base/status.h"
 
+#include <assert.h>
+
 enum { FIRST_SLOTS = 256 };
 
 /* A thief may still read an array that was replaced: those are kept until the end, together no larger
@@ -33,6 +35,15 @@ static void slot_store(struct gy_deque_array *array, int64_t i, gantry_task *tas
     atomic_store_explicit(&array->slots[i & array->mask], task, memory_order_relaxed);
 }
 
+bool gy_deque_is_valid(const struct gy_deque *deque)
+{
+    const struct gy_deque_array *array = atomic_load_explicit(&deque->array, memory_order_relaxed);
+    int64_t bottom = atomic_load_explicit(&deque->bottom, memory_order_relaxed);
+    int64_t top = atomic_load_explicit(&deque->top, memory_order_relaxed);
+    return array != NULL && (array->mask & (array->mask + 1)) == 0 && top >= 0 && top <= bottom &&
+           bottom - top <= array->mask + 1;
+}
+
 gantry_status gy_deque_init(struct gy_deque *deque)
 {
     struct gy_deque_array *array = new_array(FIRST_SLOTS, NULL);
@@ -42,6 +53,7 @@ gantry_status gy_deque_init(struct gy_deque *deque)
     atomic_init(&deque->top, 0);
     atomic_init(&deque->bottom, 0);
     atomic_init(&deque->array, array);
+    assert(gy_deque_is_valid(deque));
     return GANTRY_OK;
 }
 

@@ -29,12 +29,15 @@
 #include "taskman/cpu/pool.h"
 #include "taskman/cpu/start_batch.h"
 
+#include <assert.h>
+
 enum { LOOK_MOST = 64 }; /* every so many tasks a guest asks whether its wait is over */
 
 /* ---- the worker's side ----------------------------------------------------------------------- */
 
 void gy_worker_sleep(struct gy_worker *self, uint32_t key)
 {
+    assert(gy_worker_is_valid(self));
     gantry_cpu_dispatcher *pool = self->pool;
     atomic_store_explicit(&pool->last_asleep, self->index, memory_order_relaxed);
     atomic_store_explicit(&self->holder, GY_WORKER_ASLEEP, memory_order_release);
@@ -52,6 +55,8 @@ void gy_worker_sleep(struct gy_worker *self, uint32_t key)
         }
     }
     self->last_error = gy_error_last();
+    assert(gy_worker_is_valid(self));
+    assert(gy_pool_loans_are_valid(pool));
 }
 
 /* ---- the guest's side --------------------------------------------------------------- */
@@ -71,6 +76,8 @@ static bool is_work_left(gantry_cpu_dispatcher *pool)
 /* Return the worker to the pool.  Others take what its deque holds. */
 static void give_back(struct gy_worker *self)
 {
+    assert(gy_deque_is_valid(&self->deque));
+    assert(gy_worker_is_valid(self));
     gantry_cpu_dispatcher *pool = self->pool;
     if (!gy_deque_is_empty(&self->deque)) {
         gy_pool_miss(pool, GY_MISSED);
@@ -84,6 +91,7 @@ static void give_back(struct gy_worker *self)
         return;
     }
     atomic_fetch_sub(&pool->on_loan, 1);
+    assert(gy_pool_loans_are_valid(pool));
     if (atomic_load(&pool->missed) != 0 && atomic_exchange(&pool->missed, 0) != 0 && is_work_left(pool)) {
         gy_pool_notify_work(pool, pool->worker_count);
     }
@@ -119,6 +127,7 @@ struct gy_worker *gy_guest_begin(struct gy_task_owner *owner)
         self->only_owner = owner;
         self->last_error = gy_error_last();
         gy_worker_current = self;
+        assert(gy_worker_is_valid(self) && gy_pool_loans_are_valid(pool));
         if (!gy_deque_is_empty(&self->deque)) { /* left there since we have looked */
             give_back(self);
             self = NULL;

@@ -4,6 +4,14 @@
 #include "taskman/cpu/classes.h"
 #include "taskman/cpu/wake.h"
 
+#include <assert.h>
+
+bool gy_loop_is_valid(const struct gy_loop *loop)
+{
+    size_t count = loop->end - loop->begin;
+    return loop->begin < loop->end && loop->grain != 0 && loop->parts == (count - 1) / loop->grain + 1;
+}
+
 static bool has_parts(const struct gy_loop *loop)
 {
     return atomic_load_explicit(&loop->next_part, memory_order_relaxed) < loop->parts;
@@ -11,6 +19,7 @@ static bool has_parts(const struct gy_loop *loop)
 
 void gy_loop_work_on(struct gy_loop *loop)
 {
+    assert(gy_loop_is_valid(loop));
     while (atomic_load_explicit(&loop->status, memory_order_relaxed) == GANTRY_OK) {
         size_t part = atomic_fetch_add_explicit(&loop->next_part, 1, memory_order_relaxed);
         if (part >= loop->parts) {
@@ -35,9 +44,11 @@ void gy_loop_note_exit(struct gy_loop *loop)
 
 void gy_loop_list(gantry_cpu_dispatcher *pool, struct gy_loop *loop)
 {
+    assert(gy_loop_is_valid(loop));
     gy_mutex_lock(&pool->inject_lock);
     loop->next = atomic_load_explicit(&pool->loops, memory_order_relaxed);
     atomic_store(&pool->loops, loop);
+    assert(gy_pool_is_valid(pool));
     gy_mutex_unlock(&pool->inject_lock);
     gy_pool_notify_work(pool, loop->parts - 1);
 }
@@ -76,7 +87,9 @@ static void stop_helping(struct gy_worker *self, struct gy_loop *loop)
         gy_worker_leave_class(self);
     }
     gy_mutex_lock(&pool->inject_lock);
+    assert(loop->helpers != 0);
     bool is_last = --loop->helpers == 0;
+    assert(gy_pool_is_valid(pool));
     gy_mutex_unlock(&pool->inject_lock);
     if (is_last) {
         gy_event_notify(&pool->done, UINT32_MAX);
@@ -107,6 +120,7 @@ bool gy_worker_help(struct gy_worker *self)
             pool->classes[loop->cpu_class - 1].running++;
         }
     }
+    assert(gy_pool_is_valid(pool));
     gy_mutex_unlock(&pool->inject_lock);
     if (loop == NULL) {
         return false;

@@ -16,6 +16,9 @@ struct gy_loop {
     _Atomic(int32_t) status;   /* atomic; the first failure */
 };
 
+/* Do its parts cover its range? */
+bool gy_loop_is_valid(const struct gy_loop *loop);
+
 /* Run parts of the loop until none is left. */
 void gy_loop_work_on(struct gy_loop *loop);
 

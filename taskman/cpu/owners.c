@@ -2,11 +2,14 @@
 
 #include "taskman/cpu/client.h"
 
+#include <assert.h>
+
 void gy_pool_add_owner(gantry_cpu_dispatcher *pool, struct gy_task_owner *owner)
 {
     gy_mutex_lock(&pool->inject_lock);
     owner->next_of_pool = pool->gpu_owners;
     pool->gpu_owners = owner;
+    assert(gy_pool_is_valid(pool));
     gy_mutex_unlock(&pool->inject_lock);
 }
 
@@ -18,6 +21,7 @@ void gy_pool_remove_owner(gantry_cpu_dispatcher *pool, struct gy_task_owner *own
         link = &(*link)->next_of_pool;
     }
     *link = owner->next_of_pool;
+    assert(gy_pool_is_valid(pool));
     gy_mutex_unlock(&pool->inject_lock);
 }
 
@@ -35,5 +39,6 @@ void gy_pool_tell_held_back(gantry_cpu_dispatcher *pool)
     for (struct gy_task_owner *owner = pool->gpu_owners; owner != NULL; owner = owner->next_of_pool) {
         gy_owner_fell_quiet(owner);
     }
+    assert(gy_pool_is_valid(pool));
     gy_mutex_unlock(&pool->inject_lock);
 }

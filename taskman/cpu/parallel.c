@@ -9,6 +9,8 @@
 #include "taskman/cpu/loop.h"
 #include "taskman/cpu/wait.h"
 
+#include <assert.h>
+
 struct joining {
     gantry_cpu_dispatcher *pool;
     struct gy_loop *loop;
@@ -20,6 +22,7 @@ static bool nobody_helps(void *user, bool thorough)
     struct joining *joining = user;
     gy_mutex_lock(&joining->pool->inject_lock);
     bool nobody = joining->loop->helpers == 0;
+    assert(gy_pool_is_valid(joining->pool));
     gy_mutex_unlock(&joining->pool->inject_lock);
     return nobody;
 }
@@ -38,6 +41,7 @@ static void unlist_loop(struct joining *joining)
         }
         before->next = loop->next;
     }
+    assert(gy_pool_is_valid(pool));
     gy_mutex_unlock(&pool->inject_lock);
     if (!nobody_helps(joining, true)) {
         gy_pool_wait(pool, &(struct gy_wait){.condition = nobody_helps, .user = joining});

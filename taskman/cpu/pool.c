@@ -17,6 +17,7 @@
 #include "taskman/cpu/loop.h"
 #include "taskman/cpu/start_batch.h"
 
+#include <assert.h>
 #include <limits.h>
 
 enum {
@@ -106,6 +107,7 @@ static gantry_task *take_injected(struct gy_worker *self)
         last->gpu.next = NULL;
         atomic_fetch_sub(&pool->inject_count, taken);
     }
+    assert(gy_pool_is_valid(pool));
     gy_mutex_unlock(&pool->inject_lock);
     if (taken > 1) {
         gantry_task *rest = first->gpu.next;

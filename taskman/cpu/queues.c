@@ -8,6 +8,8 @@
 
 #include "taskman/cpu/wake.h"
 
+#include <assert.h>
+
 uint32_t gy_pool_class_count(const gantry_cpu_dispatcher *pool)
 {
     return pool->class_count;
@@ -26,6 +28,7 @@ void gy_pool_inject(gantry_cpu_dispatcher *pool, gantry_task *first, gantry_task
 {
     gy_mutex_lock(&pool->inject_lock);
     inject_locked(pool, first, last, count);
+    assert(gy_pool_is_valid(pool));
     gy_mutex_unlock(&pool->inject_lock);
 }
 
@@ -73,6 +76,7 @@ void gy_pool_queue(gantry_cpu_dispatcher *pool, gantry_task *first)
         let_through_locked(pool, task, &host);
         count++;
     }
+    assert(gy_pool_is_valid(pool));
     gy_mutex_unlock(&pool->inject_lock);
     if (host.first != NULL) {
         gy_pool_submit_to_host(pool, host.first);
@@ -119,6 +123,7 @@ gantry_task *gy_pool_take_urgent(struct gy_worker *self)
     if (task != NULL) {
         atomic_fetch_sub(&pool->urgent_count, 1);
     }
+    assert(gy_pool_is_valid(pool));
     gy_mutex_unlock(&pool->inject_lock);
     return task;
 }
@@ -131,6 +136,7 @@ gantry_task *gy_pool_take_low(struct gy_worker *self)
     if (task != NULL) {
         atomic_fetch_sub(&pool->low_count, 1);
     }
+    assert(gy_pool_is_valid(pool));
     gy_mutex_unlock(&pool->inject_lock);
     return task;
 }

@@ -13,6 +13,8 @@
 #include "taskman/cpu/client.h"
 #include "taskman/graph/graph.h"
 
+#include <assert.h>
+
 enum {
     BATCH_MOST = 64, /* tasks in one batch */
     AHEAD = 6,       /* tasks to prefetch ahead of the one that runs */
@@ -21,6 +23,12 @@ enum {
 bool gy_pool_fetches(const gantry_cpu_dispatcher *pool)
 {
     return pool->host.submit == NULL;
+}
+
+bool gy_start_job_is_valid(const struct gy_start_job *job)
+{
+    return job->owner != NULL && (job->left == 0 || (job->roots != NULL) != (job->chunk != NULL)) &&
+           (job->chunk == NULL || job->at <= job->chunk->capacity);
 }
 
 /* How many of `left` tasks make a batch. */
@@ -48,11 +56,13 @@ static struct gy_start_batch cut_batch(struct gy_start_job *job, size_t count)
         job->at += batch.left;
     }
     job->left -= batch.left;
+    assert(gy_start_batch_is_valid(&batch) && gy_start_job_is_valid(job));
     return batch;
 }
 
 void gy_pool_start(gantry_cpu_dispatcher *pool, struct gy_start_job *job, struct gy_worker *self)
 {
+    assert(job->left != 0 && gy_start_job_is_valid(job));
     if (self != NULL) {
         self->batch = cut_batch(job, batch_size(pool, job->left));
         if (job->left == 0) {
@@ -69,6 +79,7 @@ void gy_pool_start(gantry_cpu_dispatcher *pool, struct gy_start_job *job, struct
         pool->last_job->next = job;
     }
     pool->last_job = job;
+    assert(gy_pool_is_valid(pool));
     gy_mutex_unlock(&pool->inject_lock);
     if (self != NULL) {
         gy_worker_notify_work(self, left);
@@ -97,6 +108,7 @@ static bool take_batch(struct gy_worker *self)
             atomic_fetch_add_explicit(&job->owner->work, GY_WORK_ACTIVE, memory_order_relaxed);
         }
     }
+    assert(gy_pool_is_valid(pool));
     gy_mutex_unlock(&pool->inject_lock);
     return job != NULL;
 }
@@ -106,6 +118,7 @@ static gantry_task *take_from_batch(struct gy_worker *self)
 {
     struct gy_start_batch *batch = &self->batch;
     gantry_task *task;
+    assert(batch->left != 0 && gy_start_batch_is_valid(batch));
     batch->left--;
     if (batch->roots != NULL) {
         task = *batch->roots++;
@@ -140,6 +153,7 @@ gantry_task *gy_worker_next_of_batch(struct gy_worker *self)
 
 void gy_worker_share_batch(struct gy_worker *self)
 {
+    assert(gy_worker_is_valid(self) && gy_start_batch_is_valid(&self->batch));
     struct gy_ready ready = {0};
     if (self->batch.left == 0) {
         return;

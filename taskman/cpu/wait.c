@@ -16,6 +16,7 @@
 #include "taskman/cpu/pool.h"
 #include "taskman/cpu/start_batch.h"
 
+#include <assert.h>
 #include <sched.h>
 #include <setjmp.h>
 
@@ -29,6 +30,7 @@ enum {
 /* What a thread that is a worker for a while only leaves to others. */
 static void leave_rest(struct gy_worker *self)
 {
+    assert(gy_worker_is_valid(self));
     gantry_cpu_dispatcher *pool = self->pool;
     gantry_task *next = self->next;
     self->next = NULL;
@@ -215,6 +217,7 @@ static void stay(void *worker)
 
 static void serve(struct gy_worker *self)
 {
+    assert(gy_worker_is_valid(self));
     pthread_cleanup_push(stay, self);
     work(self);
     pthread_cleanup_pop(0);

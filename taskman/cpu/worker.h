@@ -128,6 +128,12 @@ struct gantry_cpu_dispatcher {
     _Atomic(uint64_t) held_back;      /* atomic; tasks of theirs that wait for memory */
 };
 
+/* Do these fit together?  A worker is asked by the thread that has it, a pool's lists under inject_lock. */
+bool gy_start_batch_is_valid(const struct gy_start_batch *batch);
+bool gy_worker_is_valid(const struct gy_worker *self);
+bool gy_pool_loans_are_valid(const gantry_cpu_dispatcher *pool);
+bool gy_pool_is_valid(const gantry_cpu_dispatcher *pool) GY_REQUIRES(pool->inject_lock);
+
 /* The worker this thread is, if it is one.  Read several times per task, hence in the static TLS block. */
 extern _Thread_local struct gy_worker *gy_worker_current __attribute__((tls_model("initial-exec")));
 

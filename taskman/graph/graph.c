@@ -4,6 +4,7 @@
 #include "base/handle.h"
 #include "base/status.h"
 
+#include <assert.h>
 #include <string.h>
 
 enum {
@@ -15,6 +16,19 @@ enum {
 };
 
 struct gy_edge gy_edge_closed;
+
+bool gy_graph_is_valid(const struct gy_graph *graph)
+{
+    const struct gy_task_chunk *tasks = graph->task_current;
+    const struct gy_edge_chunk *edges = graph->edge_current;
+    bool has_tasks =
+        (tasks != NULL) == (graph->task_chunks != NULL) &&
+        (tasks == NULL ? graph->tasks == 0 : tasks->used <= tasks->capacity && tasks->used <= graph->tasks);
+    bool has_edges =
+        (edges != NULL) == (graph->edge_chunks != NULL) && (edges == NULL || edges->used <= edges->capacity);
+    bool has_spares = graph->spare_chunks == NULL || graph->spare_chunks->used == 0;
+    return has_tasks && has_edges && has_spares;
+}
 
 static struct gy_task_chunk *new_task_chunk(struct gy_graph *graph, size_t capacity)
 {
@@ -59,6 +73,7 @@ static void free_edge_chunks(struct gy_graph *graph)
         gy_free(chunk);
     }
     graph->edge_chunks = graph->edge_current = NULL;
+    assert(gy_graph_is_valid(graph));
 }
 
 gantry_status gy_graph_expect(struct gy_graph *graph, size_t tasks)
@@ -73,6 +88,7 @@ gantry_status gy_graph_expect(struct gy_graph *graph, size_t tasks)
 
 struct gy_task_chunk *gy_graph_give_chunk(struct gy_graph *graph)
 {
+    assert(gy_graph_is_valid(graph));
     struct gy_task_chunk *chunk = graph->spare_chunks;
     if (chunk != NULL) {
         graph->spare_chunks = chunk->next;
@@ -130,6 +146,7 @@ void gy_graph_reset(struct gy_graph *graph)
     graph->tasks = 0;
     graph->edges = 0;
     graph->back_edges = 0;
+    assert(gy_graph_is_valid(graph));
 }
 
 void gy_graph_fini(struct gy_graph *graph)
@@ -137,10 +154,12 @@ void gy_graph_fini(struct gy_graph *graph)
     take_chunks_back(graph);
     drop_task_chunks(graph);
     free_edge_chunks(graph);
+    assert(gy_graph_is_valid(graph));
 }
 
 struct gy_graph_mark gy_graph_mark(struct gy_graph *graph)
 {
+    assert(gy_graph_is_valid(graph));
     struct gy_task_chunk *current = graph->task_current;
     if (gy_handles_are_checked() && current != NULL) { /* what is added later gets chunks of its own */
         graph->bytes -= (current->capacity - current->used) * sizeof(gantry_task);
@@ -189,6 +208,7 @@ void gy_graph_return(struct gy_graph *graph, const struct gy_graph_mark *mark)
     }
     graph->tasks = mark->tasks;
     graph->edges = mark->edges;
+    assert(gy_graph_is_valid(graph));
 }
 
 struct packing {
@@ -214,6 +234,7 @@ static void pack_task(void *user, gantry_task *task)
 
 gantry_status gy_graph_pack_edges(struct gy_graph *graph)
 {
+    assert(gy_graph_is_valid(graph));
     struct gy_edge_chunk *packed = new_edge_chunk(graph, graph->edges + GY_EDGES_AHEAD);
     if (packed == NULL) {
         return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "task manager: no memory to freeze %llu dependencies",
@@ -238,6 +259,7 @@ static size_t next_capacity(uint64_t have, size_t least, size_t most)
 
 gantry_task *gy_graph_peek_new_task(struct gy_graph *graph)
 {
+    assert(gy_graph_is_valid(graph));
     struct gy_task_chunk *chunk = graph->task_current;
     if (chunk == NULL || chunk->next == NULL) {
         size_t capacity = next_capacity(graph->tasks, FIRST_TASKS, MOST_TASKS);
@@ -255,6 +277,7 @@ gantry_task *gy_graph_peek_new_task(struct gy_graph *graph)
 
 struct gy_edge *gy_graph_peek_new_edge(struct gy_graph *graph)
 {
+    assert(gy_graph_is_valid(graph));
     struct gy_edge_chunk *chunk = graph->edge_current;
     if (chunk == NULL || chunk->next == NULL) {
         size_t capacity = next_capacity(graph->edges, FIRST_EDGES, MOST_EDGES);
@@ -290,6 +313,7 @@ void gy_graph_loosen(gantry_task *task)
 
 struct gy_graph_view gy_graph_view(const struct gy_graph *graph)
 {
+    assert(gy_graph_is_valid(graph));
     struct gy_graph_view view = {graph->task_chunks, graph->task_current, 0, graph->tasks};
     if (view.last != NULL) {
         view.last_used = view.last->used;

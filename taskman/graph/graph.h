@@ -36,6 +36,9 @@ struct gy_graph {
     struct gy_task_chunk *spare_chunks;  /* of the same size, empty */
 };
 
+/* Do the chunks and the counts fit? */
+bool gy_graph_is_valid(const struct gy_graph *graph);
+
 /* How far the storage is filled. */
 struct gy_graph_mark {
     struct gy_task_chunk *task_current;

@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 
+#include <assert.h>
 #include <string.h>
 
 enum {
@@ -16,6 +17,15 @@ struct gy_name_chunk {
     char text[];
 };
 
+bool gy_names_are_valid(const struct gy_names *names)
+{
+    bool has_slots = (names->slots != NULL) == (names->capacity != 0) &&
+                     (names->capacity & (names->capacity - 1)) == 0 && names->used <= names->capacity / 4 * 3;
+    bool has_texts = (names->current != NULL) == (names->chunks != NULL) &&
+                     (names->current == NULL || names->current->used <= names->current->capacity);
+    return has_slots && has_texts;
+}
+
 /* FNV-1a */
 struct gy_name gy_name_of(const char *text)
 {
@@ -28,6 +38,7 @@ struct gy_name gy_name_of(const char *text)
 
 gantry_task *gy_names_find(const struct gy_names *names, const struct gy_name *name)
 {
+    assert(gy_names_are_valid(names));
     if (names->capacity == 0) {
         return NULL;
     }
@@ -106,11 +117,13 @@ static bool reserve_text(struct gy_names *names, const struct gy_name *name)
 
 bool gy_names_reserve(struct gy_names *names, const struct gy_name *name)
 {
+    assert(gy_names_are_valid(names));
     return reserve_slot(names) && reserve_text(names, name);
 }
 
 const char *gy_names_add(struct gy_names *names, const struct gy_name *name, gantry_task *task)
 {
+    assert(gy_names_are_valid(names));
     struct gy_name_chunk *chunk = names->current;
     char *text = chunk->text + chunk->used;
     memcpy(text, name->text, name->length + 1);
@@ -130,10 +143,12 @@ void gy_names_reset(struct gy_names *names)
     }
     names->used = 0;
     names->current = names->chunks;
+    assert(gy_names_are_valid(names));
 }
 
 void gy_names_fini(struct gy_names *names)
 {
+    assert(gy_names_are_valid(names));
     gy_free(names->slots);
     for (struct gy_name_chunk *chunk = names->chunks, *next; chunk != NULL; chunk = next) {
         next = chunk->next;

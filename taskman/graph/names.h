@@ -27,6 +27,9 @@ struct gy_names {
     size_t bytes;                  /* of slots and chunks */
 };
 
+/* Do the slots and the chunks fit the counts? */
+bool gy_names_are_valid(const struct gy_names *names);
+
 struct gy_name gy_name_of(const char *text);
 gantry_task *gy_names_find(const struct gy_names *names, const struct gy_name *name);
 

@@ -22,6 +22,13 @@
 #define GY_WORK_PENDING ((uint64_t)1 << 32)
 #define GY_WORK_ACTIVE ((uint64_t)1)
 
+/* Is `less` in `work`, each half of it? */
+static inline bool gy_work_is_valid(uint64_t work, uint64_t less)
+{
+    return work / GY_WORK_PENDING >= less / GY_WORK_PENDING &&
+           work % GY_WORK_PENDING >= less % GY_WORK_PENDING;
+}
+
 /* The first member of struct gantry_taskman. */
 struct gy_task_owner {
     gantry_cpu_dispatcher *pool; /* immutable; runs its CPU tasks */

@@ -4,6 +4,8 @@
 
 #include "taskman/graph/state.h"
 
+#include <assert.h>
+
 /* A queue linked through gpu.next. */
 struct gy_task_list {
     gantry_task *first;
@@ -11,17 +13,25 @@ struct gy_task_list {
     size_t count;
 };
 
+static inline bool gy_task_list_is_valid(const struct gy_task_list *list)
+{
+    return list->count == 0 ? list->first == NULL
+                            : list->first != NULL && (list->count == 1) == (list->first == list->last);
+}
+
 static inline void gy_task_list_add(struct gy_task_list *list, gantry_task *task)
 {
     task->gpu.next = NULL;
     *(list->first == NULL ? &list->first : &list->last->gpu.next) = task;
     list->last = task;
     list->count++;
+    assert(gy_task_list_is_valid(list));
 }
 
 static inline gantry_task *gy_task_list_pop(struct gy_task_list *list)
 {
     gantry_task *task = list->first;
+    assert(gy_task_list_is_valid(list));
     if (task != NULL) {
         list->first = task->gpu.next;
         list->count--;

@@ -24,11 +24,10 @@ const char *gy_task_state_name(gantry_task_state state)
     return state_names[state];
 }
 
-#ifndef NDEBUG
 /* The diagram's invariants, as far as the thread that changes the state can check them without a lock.
  * An application that gives back a reference it does not own can make `references` negative; it never
  * becomes positive again once the task was dispatched. */
-static bool is_consistent(const gantry_task *task, gantry_task_state state)
+bool gy_task_is_valid(const gantry_task *task, gantry_task_state state)
 {
     int32_t references = atomic_load_explicit(&task->references, memory_order_relaxed);
     bool runs = gy_task_kind(task) != GANTRY_TASK_SYNC_POINT;
@@ -53,10 +52,11 @@ static bool is_consistent(const gantry_task *task, gantry_task_state state)
     return false;
 }
 
+#ifndef NDEBUG
 void gy_task_state_check(const gantry_task *task, gantry_task_state next, bool is_first)
 {
     assert(is_first || gy_task_state_may_go(gy_task_state_of(task), next));
-    assert(is_consistent(task, next));
+    assert(gy_task_is_valid(task, next));
 }
 #endif
 

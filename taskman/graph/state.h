@@ -46,6 +46,9 @@ const char *gy_task_state_name(gantry_task_state state);
  * or running already. */
 bool gy_task_enter_ready(gantry_task *task);
 
+/* May the task be in that state, as far as the thread that changes it can tell? */
+bool gy_task_is_valid(const gantry_task *task, gantry_task_state state);
+
 #ifndef NDEBUG
 /* Asserts that the diagram allows it. */
 void gy_task_state_check(const gantry_task *task, gantry_task_state next, bool is_first);

@@ -1,0 +1,53 @@
+#include "taskman/cpu/worker.h"
+
+/* A batch of credit that was counted in beforehand, and what may come on top before it is flushed. */
+enum { MOST_OWED = 4096 };
+
+static bool account_is_valid(const struct gy_worker *self)
+{
+    bool is_empty = self->owed == 0 && self->owed_odd == 0 && self->spawned == 0;
+    return self->owed_to != NULL
+               ? self->owed / GY_WORK_PENDING <= MOST_OWED && self->owed % GY_WORK_PENDING <= MOST_OWED &&
+                     self->owed_odd <= MOST_OWED
+               : is_empty;
+}
+
+bool gy_start_batch_is_valid(const struct gy_start_batch *batch)
+{
+    return batch->left == 0 || (batch->owner != NULL && (batch->roots != NULL || batch->first != NULL));
+}
+
+bool gy_worker_is_valid(const struct gy_worker *self)
+{
+    uint32_t holder = atomic_load_explicit(&self->holder, memory_order_relaxed);
+    bool is_borrowed = holder == GY_WORKER_ON_LOAN || holder == GY_WORKER_RECLAIMED;
+    return self->pool != NULL && holder <= GY_WORKER_RECLAIMED && (self->only_owner == NULL || is_borrowed) &&
+           (self->activity != GY_LOOKING || self->running == NULL) &&
+           (!self->is_away || self->cpu_class != 0) && account_is_valid(self) &&
+           gy_start_batch_is_valid(&self->batch);
+}
+
+bool gy_pool_loans_are_valid(const gantry_cpu_dispatcher *pool)
+{
+    int32_t on_loan = (int32_t)atomic_load(&pool->on_loan), workers = (int32_t)pool->worker_count;
+    return on_loan >= -workers && on_loan <= workers;
+}
+
+static bool list_is_valid(const struct gy_task_list *list, size_t count)
+{
+    return gy_task_list_is_valid(list) && list->count == count;
+}
+
+bool gy_pool_is_valid(const gantry_cpu_dispatcher *pool)
+{
+    for (uint32_t i = 0; i < pool->class_count; i++) {
+        const struct gy_class *class = &pool->classes[i];
+        if (class->limit == 0 || !gy_task_list_is_valid(&class->waiting) || class->running > INT32_MAX) {
+            return false;
+        }
+    }
+    return (pool->inject_first != NULL) == (atomic_load(&pool->inject_count) != 0) &&
+           list_is_valid(&pool->urgent, atomic_load(&pool->urgent_count)) &&
+           list_is_valid(&pool->low, atomic_load(&pool->low_count)) &&
+           (atomic_load(&pool->jobs) == NULL || pool->last_job != NULL);
+}

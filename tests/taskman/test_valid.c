@@ -1,0 +1,210 @@
+/* Each check of state says no to a struct that was damaged, and yes to the one it was copied from. */
+#include "tests/taskman/fixture.h"
+
+#include "taskman/cpu/loop.h"
+#include "taskman/cpu/start_batch.h"
+#include "taskman/places.h"
+
+/* `is_valid` of a copy of `whole`, once as it is and once after `damage`. */
+#define SEES(is_valid, type, whole, damage) \
+    do {                                    \
+        type copy_ = (whole);               \
+        assert_true(is_valid(&copy_));      \
+        type *s = &copy_;                   \
+        damage;                             \
+        assert_false(is_valid(&copy_));     \
+    } while (0)
+
+static void test_task_states(void **state)
+{
+    (void)state;
+    struct fixture f = set_up(0);
+    gantry_task *task = add_cpu(f.manager, NULL, count_body, NULL);
+    assert_true(gy_task_is_valid(task, GANTRY_TASK_STATE_HELD));
+    assert_false(gy_task_is_valid(task, GANTRY_TASK_STATE_PLACEHOLDER)); /* it has a body, and no name */
+    assert_false(gy_task_is_valid(task, GANTRY_TASK_STATE_READY));       /* a reference is left */
+    assert_false(gy_task_is_valid(task, GANTRY_TASK_STATE_DONE));
+    gantry_task copy;
+    memcpy(&copy, task, sizeof(copy));
+    atomic_store(&copy.references, 0);
+    assert_true(gy_task_is_valid(&copy, GANTRY_TASK_STATE_RUNNING));
+    assert_false(gy_task_is_valid(&copy, GANTRY_TASK_STATE_FAILED)); /* without a result */
+    copy.body.run = NULL;
+    assert_false(gy_task_is_valid(&copy, GANTRY_TASK_STATE_RUNNING));
+    tear_down(&f);
+}
+
+static void test_lists(void **state)
+{
+    (void)state;
+    gantry_task tasks[2] = {0};
+    struct gy_task_list list = {0};
+    assert_true(gy_task_list_is_valid(&list));
+    gy_task_list_add(&list, &tasks[0]);
+    gy_task_list_add(&list, &tasks[1]);
+    SEES(gy_task_list_is_valid, struct gy_task_list, list, s->count = 0);
+    SEES(gy_task_list_is_valid, struct gy_task_list, list, s->count = 1);
+    SEES(gy_task_list_is_valid, struct gy_task_list, list, s->first = NULL);
+    SEES(gy_task_list_is_valid, struct gy_task_list, list, s->last = s->first);
+}
+
+static void test_storage(void **state)
+{
+    (void)state;
+    struct fixture f = set_up(0);
+    gantry_task *a = add_cpu(f.manager, "a", count_body, NULL);
+    assert_ok(gantry_task_start_after(add_cpu(f.manager, "b", count_body, NULL), a));
+    struct gy_graph *graph = &f.manager->graph;
+    SEES(gy_graph_is_valid, struct gy_graph, *graph, s->task_current = NULL);
+    SEES(gy_graph_is_valid, struct gy_graph, *graph, s->edge_chunks = NULL);
+    SEES(gy_graph_is_valid, struct gy_graph, *graph, s->tasks = 1);
+    SEES(gy_graph_is_valid, struct gy_graph, *graph, s->spare_chunks = s->task_current);
+    size_t used = graph->edge_current->used;
+    graph->edge_current->used = graph->edge_current->capacity + 1;
+    assert_false(gy_graph_is_valid(graph));
+    graph->edge_current->used = used;
+    struct gy_names *names = &f.manager->names;
+    SEES(gy_names_are_valid, struct gy_names, *names, s->slots = NULL);
+    SEES(gy_names_are_valid, struct gy_names, *names, s->capacity = 63);
+    SEES(gy_names_are_valid, struct gy_names, *names, s->used = s->capacity);
+    SEES(gy_names_are_valid, struct gy_names, *names, s->chunks = NULL);
+    tear_down(&f);
+}
+
+static void test_work(void **state)
+{
+    (void)state;
+    uint64_t work = 3 * GY_WORK_PENDING + 2 * GY_WORK_ACTIVE;
+    assert_true(gy_work_is_valid(work, work));
+    assert_true(gy_work_is_valid(work, 0));
+    assert_false(gy_work_is_valid(work, 4 * GY_WORK_PENDING));
+    assert_false(gy_work_is_valid(work, 3 * GY_WORK_ACTIVE)); /* it would borrow from the upper half */
+    assert_false(gy_work_is_valid(0, GY_WORK_ACTIVE));
+}
+
+static void test_managers_and_frozen_graphs(void **state)
+{
+    (void)state;
+    struct fixture f = set_up(0);
+    add_cpu(f.manager, NULL, count_body, NULL);
+    assert_ok(gantry_taskman_freeze(f.manager));
+    SEES(gy_taskman_is_valid, gantry_taskman, *f.manager, atomic_store(&s->phase, 3));
+    SEES(gy_taskman_is_valid, gantry_taskman, *f.manager, s->submitted_sync = 2);
+    SEES(gy_taskman_is_valid, gantry_taskman, *f.manager, s->late_names = 1);
+    SEES(gy_taskman_is_valid, gantry_taskman, *f.manager, s->lights = s->special + 1);
+    SEES(gy_taskman_is_valid, gantry_taskman, *f.manager, s->memory_count = 1);
+    SEES(gy_taskman_is_valid, gantry_taskman, *f.manager, s->frozen = false);
+    SEES(gy_taskman_is_valid, gantry_taskman, *f.manager, s->gpu = (gantry_dispatcher *)(void *)s);
+    SEES(gy_taskman_is_valid, gantry_taskman, *f.manager,
+         (atomic_store(&s->phase, GY_BUILDING), atomic_store(&s->as_owner.work, 1)));
+    struct gy_frozen *frozen = &f.manager->frozen_graph;
+    SEES(gy_frozen_is_valid, struct gy_frozen, *frozen, s->plain_count = s->root_count + 1);
+    SEES(gy_frozen_is_valid, struct gy_frozen, *frozen, s->root_count = s->end.tasks + 1);
+    SEES(gy_frozen_is_valid, struct gy_frozen, *frozen, s->tasks_gpu = s->tasks + 1);
+    SEES(gy_frozen_is_valid, struct gy_frozen, *frozen, s->live = (struct gy_gpu_plan *)(void *)s);
+    SEES(gy_frozen_is_valid, struct gy_frozen, *frozen, s->roots = NULL);
+    assert_ok(gantry_taskman_reset(f.manager));
+    SEES(gy_taskman_is_valid, gantry_taskman, *f.manager, s->as_owner.has_conditions = true);
+    tear_down(&f);
+}
+
+static void test_workers(void **state)
+{
+    (void)state;
+    gantry_cpu_dispatcher pool = {.worker_count = 2};
+    struct gy_task_owner owner = {.pool = &pool};
+    gantry_task task = {.owner = &owner};
+    struct gy_worker worker = {
+        .pool = &pool, .owed_to = &owner, .owed = GY_WORK_PENDING, .cpu_class = 1, .is_away = true};
+    SEES(gy_worker_is_valid, struct gy_worker, worker, s->pool = NULL);
+    SEES(gy_worker_is_valid, struct gy_worker, worker, s->owed_to = NULL);
+    SEES(gy_worker_is_valid, struct gy_worker, worker, s->owed -= 2 * GY_WORK_PENDING);
+    SEES(gy_worker_is_valid, struct gy_worker, worker, s->owed -= GY_WORK_ACTIVE);
+    SEES(gy_worker_is_valid, struct gy_worker, worker, s->owed_odd--);
+    SEES(gy_worker_is_valid, struct gy_worker, worker, s->running = &task); /* while it looks for one */
+    SEES(gy_worker_is_valid, struct gy_worker, worker, s->cpu_class = 0);
+    SEES(gy_worker_is_valid, struct gy_worker, worker, s->batch.left = 1);
+    SEES(gy_worker_is_valid, struct gy_worker, worker, s->only_owner = &owner); /* nobody has borrowed it */
+    SEES(gy_worker_is_valid, struct gy_worker, worker, atomic_store(&s->holder, GY_WORKER_RECLAIMED + 1));
+    assert_true(gy_pool_loans_are_valid(&pool));
+    atomic_store(&pool.on_loan, 3);
+    assert_false(gy_pool_loans_are_valid(&pool));
+    atomic_store(&pool.on_loan, (uint32_t)-3);
+    assert_false(gy_pool_loans_are_valid(&pool));
+}
+
+static void test_queues_of_a_pool(void **state)
+{
+    (void)state;
+    static gantry_cpu_dispatcher pool = {.class_count = 1, .classes = {{.limit = 1}}};
+    gantry_task task = {0};
+    SEES(gy_pool_is_valid, gantry_cpu_dispatcher, pool, s->inject_first = &task);
+    SEES(gy_pool_is_valid, gantry_cpu_dispatcher, pool, atomic_store(&s->inject_count, 1));
+    SEES(gy_pool_is_valid, gantry_cpu_dispatcher, pool, atomic_store(&s->urgent_count, 1));
+    SEES(gy_pool_is_valid, gantry_cpu_dispatcher, pool, gy_task_list_add(&s->low, &task));
+    SEES(gy_pool_is_valid, gantry_cpu_dispatcher, pool, s->classes[0].limit = 0);
+    SEES(gy_pool_is_valid, gantry_cpu_dispatcher, pool, s->classes[0].running--);
+    SEES(gy_pool_is_valid, gantry_cpu_dispatcher, pool, s->classes[0].waiting.count = 1);
+    struct gy_start_job job = {0};
+    SEES(gy_pool_is_valid, gantry_cpu_dispatcher, pool, atomic_store(&s->jobs, &job));
+}
+
+static void test_deques(void **state)
+{
+    (void)state;
+    struct gy_deque deque;
+    assert_ok(gy_deque_init(&deque));
+    SEES(gy_deque_is_valid, struct gy_deque, deque, atomic_store(&s->top, 1));
+    SEES(gy_deque_is_valid, struct gy_deque, deque,
+         atomic_store(&s->bottom, 257)); /* its array has 256 slots */
+    SEES(gy_deque_is_valid, struct gy_deque, deque, atomic_store(&s->array, NULL));
+    gy_deque_fini(&deque);
+}
+
+static void test_starts_loops_places_and_debts(void **state)
+{
+    (void)state;
+    struct gy_task_owner owner = {.epoch = 0};
+    gantry_task *roots[2] = {NULL, NULL};
+    struct gy_task_chunk chunk = {.capacity = 4, .used = 2};
+    struct gy_start_batch batch = {.owner = &owner, .roots = roots, .left = 2};
+    SEES(gy_start_batch_is_valid, struct gy_start_batch, batch, s->owner = NULL);
+    SEES(gy_start_batch_is_valid, struct gy_start_batch, batch, s->roots = NULL);
+    struct gy_start_job job = {.owner = &owner, .roots = roots, .left = 2};
+    SEES(gy_start_job_is_valid, struct gy_start_job, job, s->owner = NULL);
+    SEES(gy_start_job_is_valid, struct gy_start_job, job, s->roots = NULL);
+    SEES(gy_start_job_is_valid, struct gy_start_job, job, s->chunk = &chunk); /* both */
+    struct gy_start_job first = {.owner = &owner, .chunk = &chunk, .left = 2};
+    SEES(gy_start_job_is_valid, struct gy_start_job, first, s->at = 5);
+    struct gy_loop loop = {.begin = 0, .end = 10, .grain = 3, .parts = 4};
+    SEES(gy_loop_is_valid, struct gy_loop, loop, s->parts = 3);
+    SEES(gy_loop_is_valid, struct gy_loop, loop, s->grain = 0);
+    SEES(gy_loop_is_valid, struct gy_loop, loop, s->end = 0);
+    gantry_task task = {.owner = &owner};
+    struct gy_spawn_place place = {.chunk = &chunk, .ended = &task};
+    SEES(gy_spawn_place_is_valid, struct gy_spawn_place, place, s->ended->owner = NULL);
+    chunk.used = 5;
+    assert_false(gy_spawn_place_is_valid(&place));
+    struct fixture f = set_up(0);
+    struct gy_gpu_debt debt = {.manager = f.manager, .owed = GY_WORK_PENDING};
+    SEES(gy_gpu_debt_is_valid, struct gy_gpu_debt, debt, s->manager = NULL);
+    SEES(gy_gpu_debt_is_valid, struct gy_gpu_debt, debt, s->owed -= 2 * GY_WORK_PENDING);
+    SEES(gy_gpu_debt_is_valid, struct gy_gpu_debt, debt, s->owed_odd--);
+    tear_down(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_task_states),
+        cmocka_unit_test(test_lists),
+        cmocka_unit_test(test_storage),
+        cmocka_unit_test(test_work),
+        cmocka_unit_test(test_managers_and_frozen_graphs),
+        cmocka_unit_test(test_workers),
+        cmocka_unit_test(test_queues_of_a_pool),
+        cmocka_unit_test(test_deques),
+        cmocka_unit_test(test_starts_loops_places_and_debts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
