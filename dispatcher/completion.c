@@ -8,8 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-_Thread_local bool gy_gdb_is_current;
-
 /* Have GDB look at what is new, for the list `which` or GY_COMPLETION_ALL_LISTS. */
 static void look(struct gy_completion *c, uint32_t which)
 {
@@ -60,16 +58,6 @@ static gantry_status record_slot(struct gy_completion *c, struct gy_completion_s
     return status;
 }
 
-bool gy_completion_slot_is_valid(const struct gy_completion_slot *slot, enum gy_slot_state state)
-{
-    bool is_watch = slot->kind != GY_SLOT_POSITION;
-    return slot->state == state && slot->stream < GY_STREAMS_MAX && (!is_watch || slot->task == NULL) &&
-           (!is_watch || (slot->seq == 0 && slot->flow == 0)) &&
-           (slot->kind != GY_SLOT_WATCH_ORIGIN || slot->stream == 0) &&
-           (state != GY_SLOT_WRITTEN || (slot->event == NULL && slot->block == NULL)) &&
-           (slot->block == NULL || slot->event != NULL);
-}
-
 bool gy_completion_is_valid(struct gy_completion *c)
 {
     uint64_t head = atomic_load(&c->head),
@@ -78,13 +66,6 @@ bool gy_completion_is_valid(struct gy_completion *c)
            (c->written == published ||
             (gy_completion_slot_is_valid(gy_completion_slot_at(c, published), GY_SLOT_WRITTEN) &&
              gy_completion_slot_is_valid(gy_completion_slot_at(c, c->written - 1), GY_SLOT_WRITTEN)));
-}
-
-void gy_completion_slot_enter(struct gy_completion_slot *slot, enum gy_slot_state next)
-{
-    assert(next == (enum gy_slot_state)((slot->state + 1) % (GY_SLOT_LISTED + 1)));
-    slot->state = next;
-    assert(gy_completion_slot_is_valid(slot, next));
 }
 
 /* Path of a task, step 7 of 8: an event for every stream somebody waits for.

@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/span.h"
 #include "dispatcher/completion_thread.h"
+#include "dispatcher/current.h"
 #include "profile/cta.h"
 #include "taskman/gpu_ops.h"
 

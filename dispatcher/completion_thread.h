@@ -60,8 +60,7 @@ void gy_completion_learn(struct gy_completion *c, uint64_t took_ns);
 /* Leader: the events of a slot that is done are idle. */
 void gy_completion_put_back(struct gy_completion *c, const struct gy_completion_slot *slot);
 
-/* The thread waits, or does not any more: a slice in recordings. */
-void gy_completion_begin_span(struct gy_completion_thread *thread);
+/* The thread does not wait any more: a slice in recordings ends, if one has begun. */
 void gy_completion_end_span(struct gy_completion_thread *thread);
 
 #endif

@@ -255,7 +255,7 @@ void gy_completion_put_back(struct gy_completion *c, const struct gy_completion_
 
 /* ---- waiting ------------------------------------------------------------------------------- */
 
-void gy_completion_begin_span(struct gy_completion_thread *thread)
+static void begin_span(struct gy_completion_thread *thread)
 {
     if (thread->span == 0) {
         thread->span = gy_span_begin();
@@ -374,7 +374,7 @@ bool gy_completion_rest(struct gy_completion_thread *thread)
         return stop_leading(thread);
     }
     thread->stream = round->stream;
-    gy_completion_begin_span(thread);
+    begin_span(thread);
     return (which != NO_LIST ? block(thread, which, next) : nap(thread, next)) ||
            gy_completion_follow(thread);
 }

@@ -13,6 +13,9 @@ extern _Thread_local struct gantry_dispatcher *gy_gd_current __attribute__((tls_
 /* The dispatcher whose callbacks the calling thread may be in beside GD; NULL on every other thread. */
 extern _Thread_local struct gantry_dispatcher *gy_launcher_current __attribute__((tls_model("initial-exec")));
 
+/* True on the thread of any GDB. */
+extern _Thread_local bool gy_gdb_is_current;
+
 /* Does not look into `d`: of a launch that was kept after its callback it may be anything. */
 static inline bool gy_gd_may_launch(const struct gantry_dispatcher *d)
 {
