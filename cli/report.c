@@ -210,9 +210,11 @@ const struct cli_command cli_report = {
     .arguments = "trace FILE [--json] [--waterfall | --diff BEFORE] [--format text|json|html] [-o OUTPUT]",
     .summary = "say what a recording shows, or convert it",
     .help =
-        "Reads a .pftrace file that Gantry recorded and prints how busy the dispatcher, the partitions, the\n"
-        "streams and the SMs were, where the GPU was idle and why, the kernels that took longest, what was\n"
-        "lost, and how far the GPU's times may be off.\n"
+        "Reads a .pftrace file that Gantry recorded and prints how busy the GPU was and what kept it idle, "
+        "then the\n"
+        "kernels that took longest, the partitions, streams and SMs, the idle gaps by cause, the CPU's part, "
+        "what\n"
+        "was lost, and how far the GPU's times may be off.\n"
         "  --json            the report as one JSON object; with --diff an object of two, before and after\n"
         "  --waterfall       when each stage (tasks of one label) ran, on the host and on each partition\n"
         "  --diff BEFORE     compare with another recording\n"

@@ -104,19 +104,8 @@ static void print_quality(const struct trace *trace, const struct report *r)
     }
 }
 
-void cli_report_text(const char *path, const struct trace *trace, const struct report *r)
+static void print_kernels(const struct trace *trace, const struct report *r)
 {
-    printf("%s: %.3f ms\n\n", path, ms(r->end_ns - r->begin_ns));
-    printf("CPU tasks      %10.3f ms in %" PRIu64 "\n", ms(r->task_ns), r->tasks);
-    printf("dispatcher     %10.3f ms in %" PRIu64 " batches:",
-           ms(r->phase_ns[0] + r->phase_ns[1] + r->phase_ns[2]), r->batches);
-    for (int p = 0; p < 3; p++) {
-        printf(" %s %.3f ms%s", phase_names[p], ms(r->phase_ns[p]), p < 2 ? "," : "\n");
-    }
-    printf("launches       %10.3f ms in %" PRIu64 " calls\n", ms(r->launch_ns), r->launches);
-    print_gpu(trace, r);
-    print_causes(trace, r);
-    print_quality(trace, r);
     printf("\n%-28s %8s %12s %12s %12s %12s %8s\n", r->kernels_are_tasks ? "GPU task" : "kernel", "count",
            "total ms", "mean us", "least us", "most us", "blocks");
     for (size_t i = 0; i < r->kernel_count; i++) {
@@ -126,6 +115,66 @@ void cli_report_text(const char *path, const struct trace *trace, const struct r
                (double)k->total_ns / 1e3 / (double)k->count, (double)k->least_ns / 1e3,
                (double)k->most_ns / 1e3, k->ctas);
     }
+}
+
+/* The cause of most of the idle time. */
+static enum report_cause main_cause(const struct report *r)
+{
+    int most = 0;
+    for (int c = 1; c < REPORT_CAUSES; c++) {
+        most = r->cause_ns[c] > r->cause_ns[most] ? c : most;
+    }
+    return (enum report_cause)most;
+}
+
+static bool is_emulated(const struct trace *trace, const struct report *r)
+{
+    return r->partition_count > 0 &&
+           strstr(trace->tracks[r->partitions[0].gpu].name, "Gantry emulated ") != NULL;
+}
+
+/* What one wants to know first, in sentences. */
+static void print_headline(const struct trace *trace, const struct report *r)
+{
+    if (r->gpu_tasks == 0) {
+        printf("No GPU task was recorded.\n");
+        return;
+    }
+    uint64_t gpu_ns = r->gpu_end_ns - r->gpu_begin_ns;
+    printf("The GPU was busy for %.1f %% of the %.3f ms between its first task and its last.\n",
+           share(r->gpu_busy_ns, gpu_ns), ms(gpu_ns));
+    if (r->gaps > 0) {
+        enum report_cause cause = main_cause(r);
+        printf("It was idle for %.3f ms, of which %.3f ms: %s", ms(r->gap_ns), ms(r->cause_ns[cause]),
+               cli_report_cause(cause));
+        if (cause == REPORT_HOST_TASK && r->host_task_count > 0) {
+            printf(" (most for ");
+            cli_print_text(stdout, trace->names[r->host_tasks[0].name], 0, 28);
+            printf(")");
+        }
+        printf(".\n");
+    }
+    if (is_emulated(trace, r)) {
+        printf("The device was emulated: its times say nothing about a GPU.\n");
+    }
+}
+
+void cli_report_text(const char *path, const struct trace *trace, const struct report *r)
+{
+    printf("%s: %.3f ms\n\n", path, ms(r->end_ns - r->begin_ns));
+    print_headline(trace, r);
+    print_kernels(trace, r);
+    printf("\n");
+    print_gpu(trace, r);
+    print_causes(trace, r);
+    printf("CPU tasks      %10.3f ms in %" PRIu64 "\n", ms(r->task_ns), r->tasks);
+    printf("dispatcher     %10.3f ms in %" PRIu64 " batches:",
+           ms(r->phase_ns[0] + r->phase_ns[1] + r->phase_ns[2]), r->batches);
+    for (int p = 0; p < 3; p++) {
+        printf(" %s %.3f ms%s", phase_names[p], ms(r->phase_ns[p]), p < 2 ? "," : "\n");
+    }
+    printf("launches       %10.3f ms in %" PRIu64 " calls\n", ms(r->launch_ns), r->launches);
+    print_quality(trace, r);
 }
 
 /* ---- JSON -------------------------------------------------------------------------------------- */

@@ -138,6 +138,11 @@ class Report(unittest.TestCase):
 
     def test_text_report_is_for_people(self):
         text = gantry("trace", TRACE)
+        # First what one wants to know, then the kernels, then the rest.
+        self.assertRegex(text, r"^[^\n]+ ms\n\nThe GPU was busy for [0-9.]+ % of the [0-9.]+ ms between its first task and its last.\n"
+                         r"It was idle for [0-9.]+ ms, of which [0-9.]+ ms: [a-z ]+( \(most for [^\n]+\))?\.\n\nkernel +count ")
+        self.assertLess(text.index("even "), text.index("GPU busy "))
+        self.assertLess(text.index("idle gaps "), text.index("CPU tasks "))
         self.assertIn("0 slices, 0 of 1600 blocks", text)
         self.assertRegex(text, r"even +2 ")
         self.assertIn("5 seen", text)
