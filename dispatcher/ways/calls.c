@@ -40,7 +40,7 @@ static void enter(struct gy_calls *calls, enum gy_calls_state state)
 {
     calls->state = state;
     if (state != GY_CALLS_COMPARING) {
-        calls->count = calls->at = calls->from = 0;
+        calls->count = calls->at = 0;
         calls->bytes = 0;
     }
 }
@@ -53,15 +53,6 @@ void gy_calls_begin(struct gy_calls *calls, uint64_t index)
         if (calls->state == GY_CALLS_NOTING) {
             enter(calls, GY_CALLS_NOTING); /* nothing is left of a run that failed */
         }
-    }
-    calls->from = calls->at;
-}
-
-void gy_calls_again(struct gy_calls *calls)
-{
-    calls->at = calls->from;
-    if (calls->state == GY_CALLS_NOTING) {
-        calls->count = calls->from; /* the values of the others stay, unused */
     }
 }
 

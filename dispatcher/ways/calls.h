@@ -23,7 +23,6 @@ struct gy_calls {
     enum gy_calls_state state; /* enter() of calls.c is the only writer */
     uint32_t count, room;      /* calls of the run that is compared with */
     uint32_t at;               /* the next call's number in this run */
-    uint32_t from;             /* `at` when the callback was called last */
     bool lost;                 /* NOTING: a call of this run has failed, so the rest of it is not noted */
     size_t bytes, bytes_room;
     struct gy_noted_call *noted;
@@ -32,8 +31,6 @@ struct gy_calls {
 
 /* Before the callback is called for the `index`-th time in a run. */
 void gy_calls_begin(struct gy_calls *calls, uint64_t index);
-/* It is called again for the same index: what it has enqueued is gone. */
-void gy_calls_again(struct gy_calls *calls);
 /* The callback has returned. */
 void gy_calls_end(struct gy_calls *calls, const gantry_task *task, gantry_launch_result result);
 
@@ -50,7 +47,7 @@ GY_COLD void gy_calls_note_batch(struct gy_calls *calls, const gantry_task *task
 GY_COLD void gy_calls_note_completion(struct gy_calls *calls, const gantry_task *task,
                                       const gantry_task *target);
 
-/* The callback did something that is not replayed: its calls may differ. */
+/* The callback did something that is not replayed, or that no capture takes: its calls may differ. */
 void gy_calls_set_free(struct gy_calls *calls);
 /* The promise was taken back for the next run. */
 void gy_calls_forget(struct gy_calls *calls);

@@ -184,9 +184,6 @@ static GY_COLD gantry_launch_result call_again(struct gantry_launch *launch, con
     launch->asked = launch->placed = false;
     launch->spoilt = NULL;
     launch->frees.end = gy_deferred_next(&d->deferred, launch->stream_index);
-    if (launch->calls != NULL) {
-        gy_calls_again(launch->calls);
-    }
     gy_gd_count(&d->counters.launch_calls, 1);
     gantry_launch_result result = gy_callback_call(launch, d->last_error, gy_span_begin());
     if (result != GANTRY_LAUNCH_FAILED) {

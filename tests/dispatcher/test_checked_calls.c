@@ -398,6 +398,24 @@ static gantry_launch_result launch_spoilt(gantry_launch *launch, void *arg)
     return done && launch_kernel(s, launch) == GANTRY_OK ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_FAILED;
 }
 
+/* The same of its second call, in a run that is compared. */
+static gantry_launch_result launch_spoilt_later(gantry_launch *launch, void *arg)
+{
+    struct scene *s = arg;
+    CUstream own = gantry_launch_stream(launch);
+    s->calls++;
+    if (launch_kernel(s, launch) != GANTRY_OK) {
+        return GANTRY_LAUNCH_FAILED;
+    }
+    if (gantry_launch_index(launch) == 0) {
+        return GANTRY_LAUNCH_AGAIN;
+    }
+    if (s->is_other) {
+        s->driver->cuStreamSynchronize(own);
+    }
+    return GANTRY_LAUNCH_DONE;
+}
+
 static gantry_launch_result launch_failing(gantry_launch *launch, void *arg)
 {
     struct scene *s = arg;
@@ -427,6 +445,23 @@ static void test_a_stable_task_that_keeps_its_word_is_not_told(void **state)
         assert_ok(gantry_taskman_reset(s.gpu.manager));
         close_scene(&s);
     }
+}
+
+static void test_a_call_that_is_repeated_counts_once(void **state)
+{
+    (void)state;
+    struct scene s;
+    open_scene(&s, "stable", GANTRY_SUBMISSION_GRAPHS);
+    s.act = CALL_ACTS;
+    gantry_task *task = freeze_stable(&s, launch_spoilt_later);
+    assert_int_equal(stable_lines(&s, task, 4, false), 0);
+    assert_true(s.driver->log == NULL || s.calls == 8);
+    s.is_other = true;
+    assert_int_equal(stable_lines(&s, task, 1, false), 0);
+    assert_true(s.driver->log == NULL || s.calls == 11);
+    assert_int_equal(stable_lines(&s, task, 2, false), 0);
+    assert_ok(gantry_taskman_reset(s.gpu.manager));
+    close_scene(&s);
 }
 
 static void test_a_run_that_fails_is_not_compared_with(void **state)
@@ -469,6 +504,7 @@ int main(void)
         cmocka_unit_test(test_no_forks_are_told_without_the_check),
         cmocka_unit_test(test_a_stable_task_whose_calls_differ_is_told),
         cmocka_unit_test(test_a_stable_task_that_keeps_its_word_is_not_told),
+        cmocka_unit_test(test_a_call_that_is_repeated_counts_once),
         cmocka_unit_test(test_a_run_that_fails_is_not_compared_with),
         cmocka_unit_test(test_replays_go_on_without_the_check),
     };
