@@ -2,6 +2,7 @@
 #ifndef DISPATCHER_COMPLETION_THREAD_H
 #define DISPATCHER_COMPLETION_THREAD_H
 
+#include "base/waiter.h"
 #include "dispatcher/completion.h"
 
 static inline struct gy_completion_slot *gy_completion_slot_at(struct gy_completion *c, uint64_t position)
@@ -16,7 +17,7 @@ static inline uint32_t gy_completion_list_of(const struct gy_completion_slot *sl
 
 static inline bool gy_completion_is_patient(const struct gy_completion *c)
 {
-    return c->wait == GANTRY_WAIT_HYBRID || c->wait == GANTRY_WAIT_ADAPTIVE;
+    return gy_waiter_is_patient(c->wait);
 }
 
 /* ---- completion.c -------------------------------------------------------------------------- */

@@ -20,11 +20,10 @@
 #include "base/clock.h"
 #include "base/point.h"
 #include "base/span.h"
+#include "base/waiter.h"
 #include "dispatcher/completion_thread.h"
-#include "taskman/cpu/patience.h"
 
 #include <assert.h>
-#include <sched.h>
 
 enum {
     IDLE_NS = 100000,      /* a patient wait looks for completions to wait for so long before it sleeps */
@@ -45,7 +44,7 @@ static const struct naps {
 
 static uint64_t most_patience(const struct gy_completion *c)
 {
-    return c->wait == GANTRY_WAIT_ADAPTIVE ? GY_PATIENCE_MOST_NS : GY_PATIENCE_HYBRID_NS;
+    return c->wait == GANTRY_WAIT_ADAPTIVE ? GY_WAITER_MOST_NS : GY_WAITER_HYBRID_NS;
 }
 
 /* ---- learning ------------------------------------------------------------------------------ */
@@ -77,7 +76,7 @@ uint64_t gy_completion_list_passed(const struct gy_completion *c, struct gy_comp
 void gy_completion_learn(struct gy_completion *c, uint64_t took_ns)
 {
     uint64_t most = most_patience(c);
-    c->patience_ns = gy_patience_after(c->patience_ns, took_ns, most);
+    c->patience_ns = gy_waiter_learn(c->patience_ns, took_ns, most);
     uint64_t likely = c->patience_ns > IDLE_NS ? c->patience_ns : IDLE_NS; /* others have to wake up first */
     c->near_ns = c->wait != GANTRY_WAIT_BLOCK && took_ns <= most ? likely : 0;
     atomic_store_explicit(&c->soon_ns, c->near_ns, memory_order_relaxed);
@@ -350,18 +349,14 @@ bool gy_completion_rest(struct gy_completion_thread *thread)
 {
     struct gy_completion *c = thread->ring;
     struct gy_completion_round *round = &c->round;
-    if (c->wait == GANTRY_WAIT_SPIN) {
-        gy_cpu_relax();
-        return true;
-    }
-    if (c->wait == GANTRY_WAIT_YIELD) {
-        sched_yield();
+    if (c->wait == GANTRY_WAIT_SPIN || c->wait == GANTRY_WAIT_YIELD) {
+        gy_waiter_relax(c->wait, 0);
         return true;
     }
     uint64_t poll_ns = c->patience_ns > LEAST_POLL_NS ? c->patience_ns : LEAST_POLL_NS;
     uint64_t now = gy_clock_ns();
     if (gy_completion_is_patient(c) && (now - round->since < poll_ns || is_expected(c, now))) {
-        gy_spin(round->looks++);
+        gy_waiter_relax(c->wait, round->looks++);
         return true;
     }
     gy_mutex_lock(&c->lock);
@@ -383,21 +378,12 @@ bool gy_completion_await_news(struct gy_completion_thread *thread)
 {
     struct gy_completion *c = thread->ring;
     uint64_t seen = c->round.seen;
-    uint64_t until = gy_clock_ns() + IDLE_NS;
-    bool is_patient = gy_completion_is_patient(c);
+    struct gy_waiter waiter = gy_waiter_begin(c->wait, IDLE_NS, 0);
     gy_completion_end_span(thread);
-    for (uint32_t round = 0; c->wait != GANTRY_WAIT_BLOCK && (!is_patient || gy_clock_ns() < until);
-         round++) {
-        if (atomic_load_explicit(&c->news, memory_order_acquire) != seen) {
-            return true;
-        }
-        if (c->wait == GANTRY_WAIT_YIELD) {
-            sched_yield();
-        } else if (c->wait == GANTRY_WAIT_SPIN) {
-            gy_cpu_relax();
-        } else {
-            gy_spin(round);
+    while (atomic_load_explicit(&c->news, memory_order_acquire) == seen) {
+        if (gy_waiter_pause(&waiter) == GY_WAITER_SLEEP) {
+            return stop_leading(thread);
         }
     }
-    return stop_leading(thread);
+    return true;
 }

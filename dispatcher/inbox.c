@@ -2,8 +2,7 @@
 
 #include "base/clock.h"
 #include "base/point.h"
-
-#include <sched.h>
+#include "base/waiter.h"
 
 gantry_status gy_inbox_init(struct gy_inbox *inbox)
 {
@@ -97,17 +96,13 @@ static void sleep_until(struct gy_inbox *inbox, uint32_t seen, bool tasks_too, u
 void gy_inbox_wait(struct gy_inbox *inbox, uint32_t seen, bool tasks_too, gantry_wait_mode mode,
                    uint64_t patience_ns, uint64_t until_ns)
 {
-    bool is_patient = mode == GANTRY_WAIT_HYBRID || mode == GANTRY_WAIT_ADAPTIVE;
-    uint64_t spin_until = is_patient ? gy_clock_ns() + patience_ns : 0;
-    for (uint32_t round = 0; !has_news(inbox, seen, tasks_too) && (until_ns == 0 || gy_clock_ns() < until_ns);
-         round++) {
-        if (mode == GANTRY_WAIT_SPIN) {
-            gy_cpu_relax();
-        } else if (mode == GANTRY_WAIT_YIELD) {
-            sched_yield();
-        } else if (is_patient && gy_clock_ns() < spin_until) {
-            gy_spin(round);
-        } else {
+    struct gy_waiter waiter = gy_waiter_begin(mode, patience_ns, until_ns);
+    while (!has_news(inbox, seen, tasks_too)) {
+        enum gy_waiter_next next = gy_waiter_pause(&waiter);
+        if (next == GY_WAITER_GIVE_UP) {
+            break;
+        }
+        if (next == GY_WAITER_SLEEP) {
             sleep_until(inbox, seen, tasks_too, until_ns);
         }
     }

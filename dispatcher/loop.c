@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/point.h"
 #include "base/span.h"
+#include "base/waiter.h"
 #include "dispatcher/current.h"
 #include "dispatcher/gates/gate.h"
 #include "dispatcher/intake.h"
@@ -11,7 +12,6 @@
 #include "dispatcher/round.h"
 #include "dispatcher/stats.h"
 #include "profile/cta.h"
-#include "taskman/cpu/patience.h"
 
 #include <assert.h>
 
@@ -81,7 +81,7 @@ static void await_tasks(struct gantry_dispatcher *d, uint32_t seen, bool tasks_t
     uint64_t patience = is_adaptive && d->patience_ns > least ? d->patience_ns : least;
     gy_inbox_wait(&d->inbox, seen, tasks_too, d->config.wait, patience, until_ns);
     if (is_adaptive) {
-        d->patience_ns = gy_patience_after(d->patience_ns, gy_clock_ns() - begin, ADAPTIVE_NS);
+        d->patience_ns = gy_waiter_learn(d->patience_ns, gy_clock_ns() - begin, ADAPTIVE_NS);
     }
 }
 

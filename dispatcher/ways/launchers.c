@@ -1,11 +1,10 @@
 #include "dispatcher/ways/launchers.h"
 
 #include "base/alloc.h"
-#include "base/clock.h"
+#include "base/waiter.h"
 #include "dispatcher/current.h"
 #include "dispatcher/ways/callback.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -74,13 +73,10 @@ static bool has_returned(const struct gy_turn *turn)
 /* GD has called all that nobody else has taken. */
 static void await_turns(struct gy_launchers *l, uint32_t count)
 {
-    uint64_t until = 0;
+    struct gy_waiter waiter = gy_waiter_begin(GANTRY_WAIT_HYBRID, RETURN_NS, 0);
     for (uint32_t i = 0; i < count; i++) {
-        for (uint32_t round = 0; !has_returned(&l->turns[i]); round++) {
-            uint64_t now = round % 32 == 31 ? gy_clock_ns() : 0;
-            until = until == 0 && now != 0 ? now + RETURN_NS : until;
-            if (now < until || now == 0) {
-                gy_spin(round);
+        while (!has_returned(&l->turns[i])) {
+            if (gy_waiter_pause(&waiter) != GY_WAITER_SLEEP) {
                 continue;
             }
             uint32_t key = gy_event_prepare(&l->returned);
@@ -125,17 +121,9 @@ static bool has_news(const struct gy_launchers *l, uint32_t seen)
 /* Wait for a group after the one `seen`; false when there will be none. */
 static bool await_group(struct gy_launchers *l, uint32_t *seen)
 {
-    gantry_wait_mode mode = l->dispatcher->config.wait;
-    bool is_patient = mode == GANTRY_WAIT_HYBRID || mode == GANTRY_WAIT_ADAPTIVE;
-    uint64_t until = is_patient ? gy_clock_ns() + IDLE_NS : 0;
-    for (uint32_t round = 0; !has_news(l, *seen); round++) {
-        if (mode == GANTRY_WAIT_SPIN) {
-            gy_cpu_relax();
-        } else if (mode == GANTRY_WAIT_YIELD) {
-            sched_yield();
-        } else if (is_patient && gy_clock_ns() < until) {
-            gy_spin(round);
-        } else {
+    struct gy_waiter waiter = gy_waiter_begin(l->dispatcher->config.wait, IDLE_NS, 0);
+    while (!has_news(l, *seen)) {
+        if (gy_waiter_pause(&waiter) == GY_WAITER_SLEEP) {
             uint32_t key = gy_event_prepare(&l->begun);
             if (has_news(l, *seen)) {
                 gy_event_cancel(&l->begun);

@@ -9,10 +9,10 @@
 #include "taskman/cpu/wait.h"
 
 #include "base/clock.h"
+#include "base/waiter.h"
 #include "taskman/cpu/client.h"
 #include "taskman/cpu/guest.h"
 #include "taskman/cpu/kept_error.h"
-#include "taskman/cpu/patience.h"
 #include "taskman/cpu/pool.h"
 #include "taskman/cpu/start_batch.h"
 
@@ -178,7 +178,7 @@ static gantry_task *idle_for_task(struct gy_worker *self)
         awake = is_adaptive ? gy_clock_ns() : 0;
     }
     if (is_adaptive && task != NULL) {
-        self->patience_ns = gy_patience_after(self->patience_ns, gy_clock_ns() - begin, GY_PATIENCE_MOST_NS);
+        self->patience_ns = gy_waiter_learn(self->patience_ns, gy_clock_ns() - begin, GY_WAITER_MOST_NS);
     }
     return task;
 }
@@ -229,7 +229,7 @@ void gy_worker_main(void *worker)
     jmp_buf anew;
     gy_worker_current = self;
     self->last_error = gy_error_last();
-    self->patience_ns = GY_PATIENCE_LEAST_NS;
+    self->patience_ns = GY_WAITER_LEAST_NS;
     self->anew = &anew;
     (void)setjmp(anew); /* comes back for each body that has called pthread_exit() */
     serve(worker);
@@ -339,8 +339,8 @@ void gy_pool_wait(gantry_cpu_dispatcher *pool, const struct gy_wait *wait)
         sleep_for(pool, wait);
     }
     if (patience_ns != NULL) {
-        uint64_t most = pool->mode == GANTRY_WAIT_HYBRID ? GY_PATIENCE_HYBRID_NS : GY_PATIENCE_MOST_NS;
-        patience = gy_patience_after(patience, gy_clock_ns() - begin, most);
+        uint64_t most = pool->mode == GANTRY_WAIT_HYBRID ? GY_WAITER_HYBRID_NS : GY_WAITER_MOST_NS;
+        patience = gy_waiter_learn(patience, gy_clock_ns() - begin, most);
         atomic_store_explicit(patience_ns, patience, memory_order_relaxed);
     }
 }

@@ -3,7 +3,7 @@
 #include "tests/support/stops.h"
 #include "tests/taskman/fixture.h"
 
-#include "taskman/cpu/patience.h"
+#include "base/waiter.h"
 #include "taskman/cpu/wait.h"
 #include "taskman/cpu/worker.h"
 
@@ -15,8 +15,8 @@ enum { US = 1000, MS = 1000 * US };
 static uint64_t after_pauses(uint64_t patience, uint64_t pause_ns, int times)
 {
     for (int i = 0; i < times; i++) {
-        patience = gy_patience_after(patience, pause_ns, GY_PATIENCE_MOST_NS);
-        assert_in_range(patience, GY_PATIENCE_LEAST_NS, GY_PATIENCE_MOST_NS);
+        patience = gy_waiter_learn(patience, pause_ns, GY_WAITER_MOST_NS);
+        assert_in_range(patience, GY_WAITER_LEAST_NS, GY_WAITER_MOST_NS);
     }
     return patience;
 }
@@ -25,24 +25,24 @@ static void test_patience_follows_the_pauses(void **state)
 {
     (void)state;
     /* One pause is enough to bridge the next of its length, with some to spare. */
-    uint64_t patience = after_pauses(GY_PATIENCE_LEAST_NS, 100 * US, 1);
+    uint64_t patience = after_pauses(GY_WAITER_LEAST_NS, 100 * US, 1);
     assert_int_equal(patience, 200 * US);
     assert_int_equal(after_pauses(patience, 100 * US, 50), 200 * US);
-    assert_int_equal(after_pauses(GY_PATIENCE_LEAST_NS, 900 * US, 1), 1800 * US);
+    assert_int_equal(after_pauses(GY_WAITER_LEAST_NS, 900 * US, 1), 1800 * US);
     /* It never looks for longer than it may. */
-    assert_int_equal(after_pauses(GY_PATIENCE_LEAST_NS, 1900 * US, 1), GY_PATIENCE_MOST_NS);
-    assert_int_equal(after_pauses(GY_PATIENCE_LEAST_NS, GY_PATIENCE_MOST_NS, 1), GY_PATIENCE_MOST_NS);
+    assert_int_equal(after_pauses(GY_WAITER_LEAST_NS, 1900 * US, 1), GY_WAITER_MOST_NS);
+    assert_int_equal(after_pauses(GY_WAITER_LEAST_NS, GY_WAITER_MOST_NS, 1), GY_WAITER_MOST_NS);
     /* One short pause among long ones costs little, many bring it down. */
     assert_in_range(after_pauses(1800 * US, 1 * US, 1), 1500 * US, 1700 * US);
-    assert_int_equal(after_pauses(1800 * US, 1 * US, 100), GY_PATIENCE_LEAST_NS);
+    assert_int_equal(after_pauses(1800 * US, 1 * US, 100), GY_WAITER_LEAST_NS);
     /* Who may waste less is less patient. */
-    assert_int_equal(gy_patience_after(40 * US, 150 * US, GY_PATIENCE_HYBRID_NS), GY_PATIENCE_HYBRID_NS);
-    assert_int_equal(gy_patience_after(80 * US, 250 * US, GY_PATIENCE_HYBRID_NS), 40 * US);
+    assert_int_equal(gy_waiter_learn(40 * US, 150 * US, GY_WAITER_HYBRID_NS), GY_WAITER_HYBRID_NS);
+    assert_int_equal(gy_waiter_learn(80 * US, 250 * US, GY_WAITER_HYBRID_NS), 40 * US);
     /* Pauses that nobody could bridge halve it, down to the least. */
     assert_int_equal(after_pauses(800 * US, 3 * MS, 1), 400 * US);
     assert_int_equal(after_pauses(800 * US, UINT64_MAX, 1), 400 * US);
-    assert_int_equal(after_pauses(GY_PATIENCE_MOST_NS, 1000 * (uint64_t)MS, 10), GY_PATIENCE_LEAST_NS);
-    assert_int_equal(after_pauses(GY_PATIENCE_LEAST_NS, 0, 3), GY_PATIENCE_LEAST_NS);
+    assert_int_equal(after_pauses(GY_WAITER_MOST_NS, 1000 * (uint64_t)MS, 10), GY_WAITER_LEAST_NS);
+    assert_int_equal(after_pauses(GY_WAITER_LEAST_NS, 0, 3), GY_WAITER_LEAST_NS);
 }
 
 static void await_sleepers(const gantry_cpu_dispatcher *pool, uint32_t count)
@@ -66,7 +66,7 @@ static void test_patient_workers_sleep_in_the_end(void **state)
         for (int run = 1; run <= 20; run++) {
             await_sleepers(pool, 2);
             for (uint32_t w = 0; w < 2 && modes[m] == GANTRY_WAIT_ADAPTIVE; w++) {
-                assert_in_range(pool->workers[w].patience_ns, GY_PATIENCE_LEAST_NS, GY_PATIENCE_MOST_NS);
+                assert_in_range(pool->workers[w].patience_ns, GY_WAITER_LEAST_NS, GY_WAITER_MOST_NS);
             }
             assert_ok(gantry_taskman_run(f.manager, 1));
             assert_int_equal(count, 10 * run);
