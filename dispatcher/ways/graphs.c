@@ -1,7 +1,7 @@
 #include "dispatcher/ways/graphs.h"
 
 #include "base/alloc.h"
-#include "base/clock.h"
+#include "base/waiter.h"
 
 #include <assert.h>
 #include <string.h>
@@ -42,30 +42,39 @@ void gy_graphs_fini(struct gy_graphs *g)
     gy_guard_fini(&g->lock, &g->launched);
 }
 
-static void close_gate(struct gy_graphs *g)
+void gy_graphs_close_gate(struct gy_graphs *g)
 {
     gy_mutex_lock(&g->lock);
+    atomic_fetch_add_explicit(&g->closes, 1, memory_order_release);
     atomic_store_explicit(&g->open, false, memory_order_release);
     gy_cond_broadcast(&g->launched);
     gy_mutex_unlock(&g->lock);
 }
 
+/* Is the capture over that was under way when `closes` was `seen`? */
+static bool was_closed(const struct gy_graphs *g, uint64_t seen)
+{
+    return !atomic_load_explicit(&g->open, memory_order_acquire) ||
+           atomic_load_explicit(&g->closes, memory_order_acquire) != seen;
+}
+
 void gy_graphs_wait_launched(struct gy_graphs *g)
 {
+    uint64_t seen = atomic_load_explicit(&g->closes, memory_order_acquire);
     if (!atomic_load_explicit(&g->open, memory_order_acquire)) {
         return;
     }
-    uint64_t until = gy_clock_ns() + g->patience_ns;
+    struct gy_waiter waiter = gy_waiter_begin(GANTRY_WAIT_HYBRID, g->patience_ns, 0);
     atomic_fetch_add_explicit(&g->waiting, 1, memory_order_relaxed);
-    for (uint32_t round = 0; atomic_load_explicit(&g->open, memory_order_acquire) && gy_clock_ns() < until;
-         round++) {
-        gy_spin(round);
+    while (!was_closed(g, seen)) {
+        if (gy_waiter_pause(&waiter) == GY_WAITER_SLEEP) {
+            gy_mutex_lock(&g->lock);
+            while (!was_closed(g, seen)) {
+                gy_cond_wait(&g->launched, &g->lock);
+            }
+            gy_mutex_unlock(&g->lock);
+        }
     }
-    gy_mutex_lock(&g->lock);
-    while (atomic_load_explicit(&g->open, memory_order_relaxed)) {
-        gy_cond_wait(&g->launched, &g->lock);
-    }
-    gy_mutex_unlock(&g->lock);
     atomic_fetch_sub_explicit(&g->waiting, 1, memory_order_relaxed);
 }
 
@@ -97,8 +106,7 @@ void gy_graphs_resume(struct gy_graphs *g)
     gy_mutex_unlock(&g->lock);
 }
 
-/* GD: from now on a capture may be under way. */
-static void open_gate(struct gy_graphs *g)
+void gy_graphs_open_gate(struct gy_graphs *g)
 {
     gy_mutex_lock(&g->lock);
     while (g->pauses != 0) {
@@ -180,10 +188,10 @@ gantry_status gy_graphs_begin(struct gy_graphs *g)
     if (status != GANTRY_OK) {
         return status;
     }
-    open_gate(g);
+    gy_graphs_open_gate(g);
     status = begin_capture(g);
     if (status != GANTRY_OK) {
-        close_gate(g);
+        gy_graphs_close_gate(g);
         return status;
     }
     g->capturing = true;
@@ -212,7 +220,7 @@ static gantry_status leave(struct gy_graphs *g)
         gy_context_lose(g->context, gy_error_last());
         status = gy_context_adopt_loss(g->context);
     }
-    close_gate(g);
+    gy_graphs_close_gate(g);
     assert(!g->capturing && gy_graphs_are_valid(g));
     return status;
 }
@@ -246,7 +254,7 @@ gantry_status gy_graphs_drop(struct gy_graphs *g)
     if (gy_context_is_lost(g->context)) {
         g->capturing = false;
         gy_streams_leave_shadow(g->streams);
-        close_gate(g);
+        gy_graphs_close_gate(g);
         return gy_context_adopt_loss(g->context);
     }
     return leave(g);

@@ -83,9 +83,10 @@ struct gy_graphs {
     gy_cond launched;                                        /* somebody waits for `open` to become false */
     _Atomic(uint32_t) waiting; /* atomic: threads in wait_launched: the capture shall end soon */
     uint32_t pauses;           /* guarded by lock: who forbids captures for a moment */
-    CUstream launched_on; /* guarded by lock: streams->origin, once a capture has begun; NULL: none has */
-    _Atomic(bool) open;   /* atomic; written under lock: something is captured and not launched yet */
-    uint64_t patience_ns; /* immutable; how long who waits for that spins before it sleeps */
+    CUstream launched_on;     /* guarded by lock: streams->origin, once a capture has begun; NULL: none has */
+    _Atomic(uint64_t) closes; /* atomic; written under lock: captures that were launched or given up */
+    _Atomic(bool) open;       /* atomic; written under lock: something is captured and not launched yet */
+    uint64_t patience_ns;     /* immutable; how long who waits for that spins before it sleeps */
     _Atomic(uint64_t) launches;       /* atomic: graphs launched */
     _Atomic(uint64_t) instantiations; /* atomic: of these, new executable graphs */
     _Atomic(uint64_t) cuts;           /* atomic: captures that ended before their batch */
@@ -147,7 +148,11 @@ void gy_graphs_resume(struct gy_graphs *graphs);
 /* In between: the stream that graphs were launched on; NULL: none was yet. */
 CUstream gy_graphs_launched_on(struct gy_graphs *graphs);
 
-/* Any thread: wait until everything captured so far was launched. */
+/* GD: from now on a capture may be under way, after whoever pauses captures; it is not any more. */
+void gy_graphs_open_gate(struct gy_graphs *graphs);
+void gy_graphs_close_gate(struct gy_graphs *graphs);
+
+/* Any thread: wait until everything captured so far was launched, however soon the next capture begins. */
 void gy_graphs_wait_launched(struct gy_graphs *graphs);
 
 #endif

@@ -201,12 +201,46 @@ static void test_events_of_completions_are_used_again(void **state)
     }
 }
 
+/* ---- the gate of captures ------------------------------------------------------------------ */
+
+static struct gy_streams no_streams;
+static struct gy_graphs graphs = {.streams = &no_streams};
+
+static void wait_launched(void *done)
+{
+    gy_graphs_wait_launched(&graphs);
+    atomic_store((_Atomic(bool) *)done, true);
+}
+
+/* A thread waits for the capture that is under way, not for a moment without one: the next may begin before
+ * it has woken up. */
+static void test_who_waits_for_a_launch_does_not_wait_for_the_next(void **state)
+{
+    (void)state;
+    assert_ok(gy_guard_init(&graphs.lock, GY_RANK_LEAF, &graphs.launched));
+    for (int i = 0; i < 200; i++) {
+        gy_thread thread;
+        _Atomic(bool) done = false;
+        gy_graphs_open_gate(&graphs);
+        assert_ok(gy_thread_start(&thread, "waits", wait_launched, &done));
+        deadline_await(atomic_load(&graphs.waiting) != 0, "a thread to wait for a launch");
+        assert_false(atomic_load(&done));
+        gy_graphs_close_gate(&graphs);
+        gy_graphs_open_gate(&graphs);
+        deadline_await(atomic_load(&done), "a launch that another capture follows at once");
+        gy_thread_join(&thread);
+        gy_graphs_close_gate(&graphs);
+    }
+    gy_guard_fini(&graphs.lock, &graphs.launched);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_dispatcher_hears_of_tasks),
         cmocka_unit_test(test_the_completion_thread_hears_of_completions),
         cmocka_unit_test(test_the_completion_thread_may_fall_asleep_while_it_is_told),
+        cmocka_unit_test(test_who_waits_for_a_launch_does_not_wait_for_the_next),
         cmocka_unit_test(test_a_pool_stays_while_it_is_told_of_a_task),
         cmocka_unit_test(test_events_of_completions_are_used_again),
     };
