@@ -108,6 +108,9 @@ static bool is_others_turn(struct gy_shares *shares, const struct gy_meter *mete
     if (turn->meter != meter && is_open(turn->meter)) {
         return true;
     }
+    if (turn->next != NULL) {
+        return turn->next != meter; /* and it has the better right whatever others should have had */
+    }
     uint32_t count = atomic_load_explicit(&shares->count, memory_order_acquire);
     for (uint32_t i = 0; i < count; i++) {
         struct gy_meter *other = shares->quotas[i]->meters[meter->partition];
@@ -230,6 +233,7 @@ static gantry_status take_turn(struct gy_shares *shares, struct gy_meter *meter)
 {
     struct gy_share_turn *turn = &shares->turns[meter->partition];
     struct gy_meter *former = turn->meter;
+    turn->next = turn->next == meter ? NULL : turn->next;
     if (former == meter) {
         return GANTRY_OK;
     }
@@ -503,6 +507,16 @@ static bool each_holding(struct gy_shares *shares, meter_fn *visit, void *arg)
     return false;
 }
 
+/* It has held tasks, and they may be called now.  Those of other meters come before them in the bins, perhaps
+ * again and again, as that of one which polls does: they leave it its turn until the walk is over. */
+static void promise_turn(struct gy_shares *shares, struct gy_meter *meter)
+{
+    struct gy_share_turn *turn = &shares->turns[meter->partition];
+    if (turn->next == NULL && turn->meter != meter) {
+        turn->next = meter;
+    }
+}
+
 struct unhold {
     struct gy_bins *bins;
     bool all, units; /* out: of the meters given back, some held units */
@@ -514,6 +528,7 @@ static bool unhold_one(struct gy_shares *shares, struct gy_meter *meter, void *a
     if (un->all || gy_meter_admits(shares, meter) ||
         (meter->holds_ending && gy_meter_has_room(shares, meter))) {
         un->units = un->units || meter->held_units != 0;
+        promise_turn(shares, meter);
         give_back(meter, un->bins);
     }
     return false;
@@ -523,6 +538,9 @@ bool gy_shares_unhold(struct gy_shares *shares, struct gy_bins *bins, bool all)
 {
     struct unhold un = {bins, all, false};
     uint32_t count = atomic_load_explicit(&shares->count, memory_order_acquire);
+    for (uint32_t p = 0; p < shares->partitions->count; p++) {
+        shares->turns[p].next = NULL; /* that it was not called has its reasons */
+    }
     for (uint32_t i = 0; i < count; i++) { /* what waits for nobody is paid here, too */
         for (uint32_t p = 0; p < shares->partitions->count; p++) {
             if (shares->quotas[i]->meters[p] != NULL) {

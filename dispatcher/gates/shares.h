@@ -109,6 +109,8 @@ struct gy_meter {
 /* Whose turn it is in a partition.  GD only. */
 struct gy_share_turn {
     struct gy_meter *meter; /* of the latest interval; NULL: there was none */
+    struct gy_meter
+        *next; /* has waited for another one's turn to end, and is called in this walk; NULL: nobody */
     struct gy_share_streams ended, before, joined;
     CUevent ends[GY_SHARE_STREAMS];    /* of `ended`: the latest in this turn */
     CUevent formers[GY_SHARE_STREAMS]; /* of `before`: the last of the turn before; `joined` wait for them */

@@ -1,9 +1,11 @@
 /* Beside a task that says GANTRY_LAUNCH_AGAIN until something else has happened, that something happens:
  * other tasks are launched, completions are told, memory is let go. */
 #include "base/clock.h"
+#include "dispatcher/internal.h"
 #include "taskman/gpu_task.h"
 #include "tests/dispatcher/modes_scene.h"
 #include "tests/support/cmocka_c11.h"
+#include "tests/support/deadline.h"
 
 #include <sched.h>
 #include <stdatomic.h>
@@ -221,12 +223,73 @@ static void test_a_stable_task_that_polls_is_called_in_every_run(void **state)
     modes_close(&scene);
 }
 
+static gantry_taskman *manager_with_share(void)
+{
+    const gantry_share share = {.percent = 50};
+    gantry_taskman_options options = GANTRY_TASKMAN_OPTIONS_INIT;
+    gantry_taskman *manager = NULL;
+    options.cpu_dispatcher = scene.gpu.cpus;
+    options.gpu_dispatcher = gantry_context_dispatcher(scene.gpu.context);
+    options.share = &share;
+    assert_ok(gantry_taskman_create(&options, &manager));
+    return manager;
+}
+
+/* What was launched so far is measured: its share is never the one that waits for room. */
+static gantry_launch_result poll_when_measured(gantry_launch *launch, void *arg)
+{
+    struct gy_shares *shares = &gantry_context_dispatcher(scene.gpu.context)->shares;
+    for (uint32_t i = 0; i < atomic_load(&shares->count); i++) {
+        struct gy_meter *meter = shares->quotas[i]->meters[0];
+        while (meter != NULL && atomic_load(&meter->collected) != atomic_load(&meter->published)) {
+            sched_yield();
+        }
+    }
+    return poll(launch, arg);
+}
+
+static void submit_to(gantry_taskman *manager, gantry_task_kind kind, gantry_launch_fn launch)
+{
+    gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
+    desc.kind = kind;
+    desc.launch = launch;
+    assert_ok(gantry_taskman_submit(manager, &desc, NULL));
+}
+
+/* Two managers take turns on the GPU; one of them polls for what the other one does in a later phase. */
+static void check_turns(gantry_submission submission)
+{
+    open_with(submission, 0);
+    gantry_taskman *polls_here = manager_with_share(), *raises = manager_with_share();
+    submit_to(polls_here, GANTRY_TASK_KERNEL, poll_when_measured);
+    submit_to(raises, GANTRY_TASK_DTOH, raise_flag);
+    assert_ok(gantry_taskman_start(polls_here));
+    deadline_await(atomic_load(&polls) > 1000, "a task that polls"); /* what a call takes is known then */
+    assert_ok(gantry_taskman_start(raises));
+    deadline_begin("the turn of the other manager");
+    assert_ok(gantry_taskman_stop(raises));
+    assert_ok(gantry_taskman_stop(polls_here));
+    deadline_end();
+    gantry_taskman_destroy(raises);
+    gantry_taskman_destroy(polls_here);
+    modes_close(&scene);
+}
+
+static void test_other_managers_have_their_turn(void **state)
+{
+    (void)state;
+    check_turns(GANTRY_SUBMISSION_STREAMS);
+    check_turns(GANTRY_SUBMISSION_GRAPHS);
+    check_turns(GANTRY_SUBMISSION_AUTO);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_other_tasks_are_launched),
         cmocka_unit_test(test_completions_are_told),
         cmocka_unit_test(test_memory_is_let_go),
+        cmocka_unit_test(test_other_managers_have_their_turn),
         cmocka_unit_test(test_a_stable_task_that_polls_is_called_in_every_run),
         cmocka_unit_test(test_calls_are_counted_beyond_32_bits),
     };
