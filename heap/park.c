@@ -36,7 +36,7 @@ static void hold(struct gy_park_shard *shard)
 
 static void let_go(struct gy_park_shard *shard)
 {
-    assert(gy_park_shard_is_valid(shard));
+    assert(atomic_load_explicit(&shard->held, memory_order_relaxed));
     atomic_store_explicit(&shard->held, false, memory_order_release);
 }
 
