@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -30,8 +31,13 @@ void cli_log_to_stderr(void *user, gantry_log_level level, const char *line)
                                                   [GANTRY_LOG_WARNING] = CLI_WARNING,
                                                   [GANTRY_LOG_INFO] = CLI_NOTE,
                                                   [GANTRY_LOG_DEBUG] = CLI_DEBUG};
+    static atomic_bool is_told; /* atomic: once is enough */
     (void)user;
     cli_message(kinds[level], "%s", line);
+    if (level == GANTRY_LOG_ERROR && strstr(line, "[GANTRY_ERR_NO_DRIVER") != NULL &&
+        !atomic_exchange(&is_told, true)) {
+        cli_note("'gantry doctor' says what is missing, and how to get it");
+    }
 }
 
 static const struct cli_command *find_command(const char *name)

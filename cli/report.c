@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum format { FORMAT_TEXT, FORMAT_CHROME, FORMAT_HTML };
 static const char *const format_names[] = {
@@ -160,10 +161,12 @@ static int parse(int argc, char **argv, struct arguments *arguments)
         return status;
     }
     if (optind < argc && strcmp(argv[optind], "trace") != 0) {
-        return cli_usage_error("report: there is no report '%s'; say `report trace FILE`", argv[optind]);
+        bool is_file = access(argv[optind], F_OK) == 0;
+        return cli_usage_error("report: there is no report '%s'; say 'gantry report trace %s'", argv[optind],
+                               is_file ? argv[optind] : "FILE");
     }
     if (argc - optind != 2) {
-        return cli_usage_error("report: say `report trace FILE`");
+        return cli_usage_error("report: say 'gantry report trace FILE'");
     }
     if (arguments->format != FORMAT_TEXT &&
         (arguments->json || arguments->waterfall || arguments->other != NULL)) {

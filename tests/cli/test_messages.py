@@ -86,6 +86,12 @@ class Messages(unittest.TestCase):
         self.assertEqual(status, 2)
         self.assertIn("--repeat or --reclaim", err)
 
+    def test_what_to_do_next_is_said(self):
+        err = gantry("info", "--driver", "emulated", GANTRY_EMULATOR="/nowhere.so")[2]
+        self.assertEqual(err.splitlines()[-1], "gantry: note: 'gantry doctor' says what is missing, and how to get it")
+        self.assertIn("; say 'gantry report trace FILE'\n", gantry("report", "none.pftrace")[2])
+        self.assertIn(f"; say 'gantry report trace {GANTRY}'\n", gantry("report", GANTRY)[2])
+
     def test_there_is_help_on_everything(self):
         topics = re.findall(r"(?m)^  ([a-z]+) ", gantry("help")[1].split("Topics of")[1])
         self.assertEqual(topics, sorted(topics))

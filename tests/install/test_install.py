@@ -97,6 +97,16 @@ class Install(unittest.TestCase):
         run("cmake", "--build", build, "--parallel", "2")
         self.assertTrue(run(build / "consumer", GANTRY_DRIVER="emulated").endswith("0 wrong\n"))
 
+    def test_sources_that_are_fetched(self):
+        """It is built like the sources within another project; here what would be done is looked at."""
+        build = self.folder / "fetching-consumer"
+        run("cmake", "-S", CONSUMER, "-B", build, "-G", "Ninja", f"-DGANTRY_FETCHED={SOURCE}", "-DGANTRY_KERNEL_COMPILER=none")
+        steps = run("cmake", "--build", build, "--target", "consumer", "--", "-n")
+        self.assertIn("libgantry.so", steps)
+        self.assertIn("libgantry-emu.so", run("cmake", "--build", build, "--", "-n"))
+        self.assertRegex(steps, r"Linking CXX executable consumer")
+        self.assertNotIn("cli/main.c", run("cmake", "--build", build, "--", "-n"))
+
     def test_find_package_refuses_another_version(self):
         project = self.folder / "wrong-version"
         project.mkdir()
