@@ -1,9 +1,17 @@
 #include "taskman/cpu/account.h"
 
+#include "base/hints.h"
 #include "taskman/cpu/owners.h"
 #include "taskman/cpu/wake.h"
 
 #include <assert.h>
+
+/* Out of line: most counting off is no news. */
+static GY_RARE void tell_news(gantry_cpu_dispatcher *pool)
+{
+    gy_pool_notify_waiters(pool);
+    gy_pool_tell_quiet(pool);
+}
 
 /* `work` last: as long as that is owed something the manager stays. */
 void gy_owner_count_off(struct gy_task_owner *owner, uint64_t less, uint64_t odd)
@@ -17,8 +25,7 @@ void gy_owner_count_off(struct gy_task_owner *owner, uint64_t less, uint64_t odd
         is_news = is_news || is_quiet || (left < GY_WORK_PENDING && before >= GY_WORK_PENDING);
     }
     if (is_news) {
-        gy_pool_notify_waiters(pool);
-        gy_pool_tell_quiet(pool);
+        tell_news(pool);
     }
 }
 
