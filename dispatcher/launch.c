@@ -119,7 +119,7 @@ gantry_status gantry_launch_request_sync_point(gantry_launch *launch)
     gy_launch_begin_alone(launch);
     status = gy_streams_sync_point(&launch->dispatcher->streams, launch->stream_index);
     if (status == GANTRY_OK) {
-        status = gy_launch_meet_all(launch);
+        status = gy_launch_wait_barrier_all(launch);
     }
     gy_launch_end_alone(launch);
     return status == GANTRY_OK && aside ? gy_aside_open(launch) : status;

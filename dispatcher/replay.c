@@ -153,7 +153,7 @@ static gantry_status enqueue(struct gantry_dispatcher *d, struct gy_unit *unit)
         gy_trail_drop(&d->trails, trail);
         return status;
     }
-    status = gy_streams_meet(&d->streams, stream);
+    status = gy_streams_wait_barrier(&d->streams, stream);
     if (status == GANTRY_OK) {
         status = gy_streams_wait(&d->streams, stream, trail);
     }
@@ -268,8 +268,8 @@ static void keep(struct gantry_dispatcher *d, const struct gy_recording *recordi
  * waits for the step goes on, which keeps the unit where it is even when its last task was released. */
 static void record(struct gantry_dispatcher *d, struct gy_round *round, struct gy_unit *unit)
 {
-    if (gy_graphs_gather(&d->graphs) != GANTRY_OK || enter_shares(d, unit, GY_SHARE_ORIGIN) != GANTRY_OK ||
-        gy_graphs_begin(&d->graphs) != GANTRY_OK) {
+    if (gy_graphs_join_streams(&d->graphs) != GANTRY_OK ||
+        enter_shares(d, unit, GY_SHARE_ORIGIN) != GANTRY_OK || gy_graphs_begin(&d->graphs) != GANTRY_OK) {
         call(d, round, unit);
         return;
     }

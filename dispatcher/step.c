@@ -111,7 +111,7 @@ static GY_INLINE gantry_status make_ready(struct gantry_dispatcher *d, struct ga
         gy_capture_note(d, task, stream);
     }
     if (status == GANTRY_OK) {
-        status = gy_streams_meet(&d->streams, stream);
+        status = gy_streams_wait_barrier(&d->streams, stream);
     }
     if (status == GANTRY_OK && gy_task_gpu(task)->launch_index == 0) {
         status = prepare(d, task, stream);

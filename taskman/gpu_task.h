@@ -107,7 +107,7 @@ static inline void gy_task_count_call(gantry_task *task)
 /* Before its end, which needs `result`: what the statistics have is at most UINT32_MAX. */
 static inline void gy_task_end_calls(gantry_task *task)
 {
-    if (gy_task_calls(task) > UINT32_MAX) {
+    if (__builtin_expect(atomic_load_explicit(&task->result, memory_order_relaxed) != 0, 0)) {
         task->gpu.launch_index = UINT32_MAX;
     }
 }

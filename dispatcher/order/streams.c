@@ -127,16 +127,16 @@ static enum offer appraise(struct gy_streams *streams, uint32_t index, const uin
     if (!s->used) {
         return OFFER_UNUSED;
     }
-    if (s->heirs == 0 && is_over(s)) {
+    if (s->pending_successors == 0 && is_over(s)) {
         return OFFER_OVER;
     }
     if (reach[index] >= s->tail) {
         return OFFER_BEHIND;
     }
-    if (s->overtaken >= s->tail) {
+    if (s->superseded >= s->tail) {
         return OFFER_OVERTAKEN;
     }
-    return s->heirs == 0 ? OFFER_ENDED : OFFER_NONE;
+    return s->pending_successors == 0 ? OFFER_ENDED : OFFER_NONE;
 }
 
 /* One more may be made: then there is still room for one of each kind that has none. */
@@ -220,12 +220,13 @@ static bool find_inheritable(struct gy_streams *streams, const struct gy_clock *
         for (uint64_t left = order[pass]; left != 0; left &= left - 1) {
             uint32_t i = (uint32_t)__builtin_ctzll(left);
             struct gy_stream *s = &streams->streams[i];
-            if (s->kind != kind || s->tail != clock->seq[i] || s->running != 0 || (found && s->heirs != 0)) {
+            if (s->kind != kind || s->tail != clock->seq[i] || s->running != 0 ||
+                (found && s->pending_successors != 0)) {
                 continue;
             }
             *out = i;
             found = true;
-            if (s->heirs == 0) {
+            if (s->pending_successors == 0) {
                 return true;
             }
         }
@@ -233,28 +234,28 @@ static bool find_inheritable(struct gy_streams *streams, const struct gy_clock *
     return found;
 }
 
-static inline void overtake(struct gy_stream *s, uint64_t seq)
+static inline void supersede(struct gy_stream *s, uint64_t seq)
 {
-    s->overtaken = s->overtaken < seq ? seq : s->overtaken;
+    s->superseded = s->superseded < seq ? seq : s->superseded;
 }
 
 /* One dependent fewer may want the tails in `clock`, and somebody comes after them. */
-static void count_heir(struct gy_streams *streams, const struct gy_clock *clock)
+static void count_successor(struct gy_streams *streams, const struct gy_clock *clock)
 {
     for (uint64_t left = clock->streams; left != 0; left &= left - 1) {
         uint32_t i = (uint32_t)__builtin_ctzll(left);
         struct gy_stream *s = &streams->streams[i];
-        if (s->tail == clock->seq[i] && s->heirs > 0) {
-            s->heirs--;
+        if (s->tail == clock->seq[i] && s->pending_successors > 0) {
+            s->pending_successors--;
         }
-        overtake(s, clock->seq[i]);
+        supersede(s, clock->seq[i]);
     }
 }
 
-static void overtake_all(struct gy_streams *streams)
+static void supersede_all(struct gy_streams *streams)
 {
     for (uint32_t i = 0; i < streams->count; i++) {
-        streams->streams[i].overtaken = streams->streams[i].tail;
+        streams->streams[i].superseded = streams->streams[i].tail;
     }
 }
 
@@ -283,9 +284,9 @@ gantry_status gy_streams_assign_any(struct gy_streams *streams, uint64_t trail, 
     uint32_t index = 0;
     const struct gy_clock *clock = gy_trail_read(trail, &room);
     if (clock != NULL) {
-        count_heir(streams, clock);
+        count_successor(streams, clock);
     } else {
-        overtake_all(streams);
+        supersede_all(streams);
         clock = &room;
     }
     if (atomic_load_explicit(&streams->single, memory_order_relaxed) ||
@@ -431,7 +432,7 @@ static inline void learn(struct gy_streams *streams, struct gy_stream *own, uint
     if (own->known[of] < seq) {
         own->known[of] = seq;
         own->learnt_at = own->tail;
-        overtake(&streams->streams[of], seq);
+        supersede(&streams->streams[of], seq);
     }
 }
 
@@ -515,7 +516,7 @@ gantry_status gy_streams_wait_clock(struct gy_streams *streams, uint32_t stream,
 
 /* ---- barriers ------------------------------------------------------------------------------ */
 
-gantry_status gy_streams_gather(struct gy_streams *streams, CUstream into, uint32_t except)
+gantry_status gy_streams_join(struct gy_streams *streams, CUstream into, uint32_t except)
 {
     assert(gy_streams_are_valid(streams));
     for (uint32_t i = 0; i < streams->count; i++) {
@@ -537,7 +538,7 @@ gantry_status gy_streams_gather(struct gy_streams *streams, CUstream into, uint3
     return GANTRY_OK;
 }
 
-gantry_status gy_streams_close(struct gy_streams *streams, CUstream on)
+gantry_status gy_streams_publish_barrier(struct gy_streams *streams, CUstream on)
 {
     assert(gy_streams_are_valid(streams));
     uint32_t next = 1 - streams->barrier;
@@ -565,9 +566,9 @@ gantry_status gy_streams_sync_point(struct gy_streams *streams, uint32_t stream)
 {
     assert(gy_stream_is_valid(streams, stream));
     struct gy_stream *s = &streams->streams[stream];
-    gantry_status status = gy_streams_gather(streams, s->native, stream);
+    gantry_status status = gy_streams_join(streams, s->native, stream);
     if (status == GANTRY_OK) {
-        status = gy_streams_close(streams, s->native);
+        status = gy_streams_publish_barrier(streams, s->native);
     }
     if (status == GANTRY_OK) {
         s->seen = streams->generation;
@@ -603,7 +604,7 @@ static gantry_status shadow(struct gy_streams *streams, struct gy_stream *s)
     return status;
 }
 
-gantry_status gy_streams_wait_barrier(struct gy_streams *streams, uint32_t stream)
+gantry_status gy_streams_wait_new_barrier(struct gy_streams *streams, uint32_t stream)
 {
     assert(gy_stream_is_valid(streams, stream));
     struct gy_stream *s = &streams->streams[stream];
@@ -642,7 +643,7 @@ void gy_streams_return_all(struct gy_streams *streams)
     assert(gy_streams_are_valid(streams));
     for (uint32_t i = 0; i < streams->count; i++) {
         streams->streams[i].used = false;
-        streams->streams[i].heirs = 0;
+        streams->streams[i].pending_successors = 0;
     }
     streams->in_use = 0;
     streams->next_shared = 0; /* a step that is repeated gets the same streams, and can be the same graph */
@@ -673,7 +674,7 @@ static bool events_are_valid(const struct gy_stream *s)
 bool gy_stream_is_valid(const struct gy_streams *streams, uint32_t stream)
 {
     const struct gy_stream *s = &streams->streams[stream];
-    return stream < streams->count && s->known[stream] == s->tail && s->overtaken <= s->tail &&
+    return stream < streams->count && s->known[stream] == s->tail && s->superseded <= s->tail &&
            s->floor <= s->tail && s->seen <= streams->generation && s->age <= streams->finished &&
            atomic_load_explicit(&s->completed, memory_order_relaxed) <= s->tail &&
            (s->native == s->plain || (s->native == s->shadow && streams->shadowed)) && events_are_valid(s);

@@ -8,7 +8,7 @@
  *  4. A join inherits one of its positions' streams and waits for the others: the first one's, or the first
  *     that no other dependent may still inherit.
  *  5. Streams are given out anew only when no task manager's step is open; within a step a stream counts as
- *     free when its last task can have no heir any more, or other work comes after it already.
+ *     free when its last task has no dependent left to come, or other work comes after it already.
  * Partitions: a stream belongs to one for good, and counts only for tasks of that one.  A dependency between
  * partitions is therefore always a WFI edge.
  * So a step never uses more streams than its graph is wide (docs/decisions/0009).
@@ -38,18 +38,18 @@ struct gy_stream {
     /* What every task touches: one cache line. */
     _Alignas(64) CUstream native; /* where work goes now: `plain`, or while it is captured `shadow` */
     uint64_t tail;                /* tasks that finished launching here */
-    uint64_t overtaken; /* highest position that work on another stream, assigned or waiting, comes after */
-    uint64_t age;       /* when the tail finished launching, counted over all streams */
-    uint64_t seen;      /* generation of the last barrier it waited for */
-    uint64_t floor;     /* positions up to here are before the barrier */
-    uint32_t kind;      /* immutable: GY_STREAM_KIND() of its partition */
-    uint32_t running;   /* tasks assigned and not finished launching */
-    uint32_t heirs;     /* dependents of the tail that have not come yet */
-    bool used;          /* given out since the streams were last returned */
-    bool dirty;         /* work enqueued since it was last gathered */
-    bool in_graph;      /* its latest work is in the latest graph launched on `origin` */
-    CUstream plain;     /* immutable; what callbacks know */
-    CUstream shadow;    /* takes its part in captures, so that `plain` is free for others; NULL: none yet */
+    uint64_t superseded; /* highest position that work on another stream, assigned or waiting, comes after */
+    uint64_t age;        /* when the tail finished launching, counted over all streams */
+    uint64_t seen;       /* generation of the last barrier it waited for */
+    uint64_t floor;      /* positions up to here are before the barrier */
+    uint32_t kind;       /* immutable: GY_STREAM_KIND() of its partition */
+    uint32_t running;    /* tasks assigned and not finished launching */
+    uint32_t pending_successors; /* dependents of the tail that have not come yet */
+    bool used;                   /* given out since the streams were last returned */
+    bool dirty;                  /* work enqueued since it was last joined */
+    bool in_graph;               /* its latest work is in the latest graph launched on `origin` */
+    CUstream plain;              /* immutable; what callbacks know */
+    CUstream shadow; /* takes its part in captures, so that `plain` is free for others; NULL: none yet */
 
     uint64_t known[GY_STREAMS_MAX];  /* per stream: the position that work enqueued now comes after */
     uint64_t learnt_at;              /* the tail when `known` has last grown by a wait */
@@ -75,11 +75,11 @@ struct gy_streams {
     bool may_borrow;                  /* immutable; some partition has SMs it may borrow */
     _Atomic(bool) single;             /* atomic: everything on one stream of each partition */
     CUstream origin;                  /* where graphs are launched; NULL: none was yet */
-    bool shadowed;                    /* a batch is being captured: streams that meet its barrier join in */
-    uint64_t generation;              /* of the barrier; 0: there was none */
-    uint32_t barrier;                 /* which of `barriers` is in force */
-    CUevent barriers[2];              /* NULL until first used */
-    _Atomic(uint32_t) peak;           /* atomic: most `in_use` */
+    bool shadowed;              /* a batch is being captured: streams that wait for its barrier take part */
+    uint64_t generation;        /* of the barrier; 0: there was none */
+    uint32_t barrier;           /* which of `barriers` is in force */
+    CUevent barriers[2];        /* NULL until first used */
+    _Atomic(uint32_t) peak;     /* atomic: most `in_use` */
     _Atomic(uint32_t) created;  /* atomic copy of count, whoever reads it sees those streams' `native` */
     _Atomic(uint64_t) waits;    /* atomic: WFI edges inserted */
     _Atomic(uint64_t) dropped;  /* atomic: implied ones not inserted */
@@ -123,8 +123,8 @@ GANTRY_MUST_CHECK static inline gantry_status gy_streams_assign(struct gy_stream
         atomic_load_explicit(&streams->single, memory_order_relaxed)) {
         return gy_streams_assign_any(streams, trail, kind, out);
     }
-    s->heirs -= s->heirs != 0;
-    s->overtaken = s->tail;
+    s->pending_successors -= s->pending_successors != 0;
+    s->superseded = s->tail;
     s->running = 1;
     streams->busy++;
     *out = gy_trail_stream(trail);
@@ -168,7 +168,7 @@ GANTRY_MUST_CHECK static inline gantry_status gy_streams_finish(struct gy_stream
     streams->busy -= --s->running == 0;
     s->tail++;
     s->known[stream] = s->tail;
-    s->heirs = dependents;
+    s->pending_successors = dependents;
     s->age = ++streams->finished;
     *out_trail = gy_trail_at(stream, s->tail);
     assert(gy_stream_is_valid(streams, stream));
@@ -180,21 +180,23 @@ void gy_streams_abandon(struct gy_streams *streams, uint32_t stream);
 
 /* Barriers: everything enqueued before one comes before everything enqueued after it, on any stream.  A
  * barrier is an event that every stream waits for before it gets more work, so one that gets none costs
- * nothing.  gather makes `into` wait for the work of all streams (except one; UINT32_MAX: none); close then
- * puts the barrier there. */
-GANTRY_MUST_CHECK gantry_status gy_streams_gather(struct gy_streams *streams, CUstream into, uint32_t except);
-GANTRY_MUST_CHECK gantry_status gy_streams_close(struct gy_streams *streams, CUstream on);
+ * nothing.  join makes `into` wait for the work of all streams (except one; UINT32_MAX: none);
+ * publish_barrier then puts the barrier there. */
+GANTRY_MUST_CHECK gantry_status gy_streams_join(struct gy_streams *streams, CUstream into, uint32_t except);
+GANTRY_MUST_CHECK gantry_status gy_streams_publish_barrier(struct gy_streams *streams, CUstream on);
 /* Both, on a stream of the pool: what is enqueued there next comes after everything. */
 GANTRY_MUST_CHECK gantry_status gy_streams_sync_point(struct gy_streams *streams, uint32_t stream);
-GANTRY_MUST_CHECK GY_RARE gantry_status gy_streams_wait_barrier(struct gy_streams *streams, uint32_t stream);
+GANTRY_MUST_CHECK GY_RARE gantry_status gy_streams_wait_new_barrier(struct gy_streams *streams,
+                                                                    uint32_t stream);
 
-/* Before anything is enqueued on `stream`.  One that does not come behind the barrier stays clean: gathered
+/* Before anything is enqueued on `stream`.  One that does not come behind the barrier stays clean: joined
  * into a capture that it is not part of, it would break that. */
-GANTRY_MUST_CHECK static inline gantry_status gy_streams_meet(struct gy_streams *streams, uint32_t stream)
+GANTRY_MUST_CHECK static inline gantry_status gy_streams_wait_barrier(struct gy_streams *streams,
+                                                                      uint32_t stream)
 {
     struct gy_stream *s = &streams->streams[stream];
     if (__builtin_expect(s->seen != streams->generation, 0)) {
-        gantry_status status = gy_streams_wait_barrier(streams, stream);
+        gantry_status status = gy_streams_wait_new_barrier(streams, stream);
         if (status != GANTRY_OK) {
             return status;
         }

@@ -47,7 +47,7 @@ gantry_status gy_capture_leave(gantry_launch *launch)
     }
     launch->stream = d->streams.streams[launch->stream_index].native;
     if (status == GANTRY_OK) {
-        status = gy_streams_meet(&d->streams, launch->stream_index);
+        status = gy_streams_wait_barrier(&d->streams, launch->stream_index);
     }
     return status == GANTRY_OK ? gy_metered_enter(launch) : status;
 }
@@ -154,7 +154,7 @@ static gantry_status drop_probe(struct gantry_launch *launch)
     gantry_status status = gy_graphs_drop(&d->graphs);
     launch->stream = d->streams.streams[launch->stream_index].native;
     if (status == GANTRY_OK) {
-        status = gy_streams_meet(&d->streams, launch->stream_index);
+        status = gy_streams_wait_barrier(&d->streams, launch->stream_index);
     }
     if (status == GANTRY_OK && gy_shares_any(&d->shares)) {
         status = gy_shares_drop_capture(&d->shares);

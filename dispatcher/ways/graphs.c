@@ -119,7 +119,7 @@ void gy_graphs_open_gate(struct gy_graphs *g)
 
 /* ---- capture ------------------------------------------------------------------------------- */
 
-gantry_status gy_graphs_gather(struct gy_graphs *g)
+gantry_status gy_graphs_join_streams(struct gy_graphs *g)
 {
     assert(gy_graphs_are_valid(g));
     struct gy_streams *streams = g->streams;
@@ -127,7 +127,7 @@ gantry_status gy_graphs_gather(struct gy_graphs *g)
     if (streams->origin == NULL) {
         status = gy_context_create_stream(g->context, NULL, 0, &streams->origin);
     }
-    return status == GANTRY_OK ? gy_streams_gather(streams, streams->origin, UINT32_MAX) : status;
+    return status == GANTRY_OK ? gy_streams_join(streams, streams->origin, UINT32_MAX) : status;
 }
 
 static CUstreamCaptureStatus status_of(const struct gy_graphs *g, CUstream stream)
@@ -184,7 +184,7 @@ gantry_status gy_graphs_begin(struct gy_graphs *g)
 {
     assert(!g->capturing && gy_graphs_are_valid(g));
     struct gy_streams *streams = g->streams;
-    gantry_status status = gy_graphs_gather(g);
+    gantry_status status = gy_graphs_join_streams(g);
     if (status != GANTRY_OK) {
         return status;
     }
@@ -199,7 +199,7 @@ gantry_status gy_graphs_begin(struct gy_graphs *g)
     g->signature = g->part; /* parts of one batch look alike, but are no updates of each other */
     gy_copier_begin_capture(g->copier);
     gy_streams_enter_shadow(streams);
-    status = gy_streams_close(streams, streams->origin);
+    status = gy_streams_publish_barrier(streams, streams->origin);
     if (status != GANTRY_OK) {
         gantry_status dropped = gy_graphs_drop(g);
         return dropped != GANTRY_OK ? dropped : status;
@@ -214,7 +214,7 @@ static gantry_status leave(struct gy_graphs *g)
 {
     g->capturing = false;
     gy_streams_leave_shadow(g->streams);
-    gantry_status status = gy_streams_close(g->streams, g->streams->origin);
+    gantry_status status = gy_streams_publish_barrier(g->streams, g->streams->origin);
     if (status != GANTRY_OK) {
         /* The barrier in force is an event of the capture, which nothing can wait for any more. */
         gy_context_lose(g->context, gy_error_last());
@@ -248,7 +248,7 @@ gantry_status gy_graphs_drop(struct gy_graphs *g)
     gy_copier_capture_dropped(g->copier);
     for (uint32_t i = 0; i < g->streams->count; i++) {
         struct gy_stream *s = &g->streams->streams[i];
-        s->in_graph |= s->dirty; /* what came before was gathered on the origin when the capture began */
+        s->in_graph |= s->dirty; /* what came before was joined on the origin when the capture began */
         s->dirty = false;
     }
     if (gy_context_is_lost(g->context)) {
@@ -374,10 +374,10 @@ static gantry_status end_into(struct gy_graphs *g, CUgraphExec *into)
     if (g->calls == 0 || gy_context_is_lost(g->context)) {
         return gy_graphs_drop(g);
     }
-    for (uint32_t i = 0; i < streams->count; i++) { /* not those that are dirty: a sync point gathers, too */
+    for (uint32_t i = 0; i < streams->count; i++) { /* not those that are dirty: a sync point joins, too */
         streams->streams[i].in_graph |= streams->streams[i].seen >= g->barrier;
     }
-    gantry_status status = gy_streams_gather(streams, streams->origin, UINT32_MAX);
+    gantry_status status = gy_streams_join(streams, streams->origin, UINT32_MAX);
     if (status == GANTRY_OK) {
         CUgraph graph;
         end_guard(g);

@@ -2,7 +2,7 @@
  *
  * A capture begins on a stream of its own, the origin, after this has been made to wait for all streams, and
  * ends with the batch, or before (a cut) when something cannot be captured.  Pool streams enter it by
- * waiting for the barrier, which is an event inside the capture, and are gathered into the origin at the
+ * waiting for the barrier, which is an event inside the capture, and are joined on the origin at the
  * end; the launched graph is followed by a barrier again.  So whatever is before a capture comes before the
  * graph and whatever is after comes after, on any stream, and inside it the stream rules hold as always.
  *
@@ -99,7 +99,7 @@ GANTRY_MUST_CHECK gantry_status gy_graphs_init(struct gy_graphs *graphs, struct 
 void gy_graphs_fini(struct gy_graphs *graphs);
 
 /* The stream that graphs are launched on comes after everything; gy_graphs_begin() does so by itself. */
-GANTRY_MUST_CHECK gantry_status gy_graphs_gather(struct gy_graphs *graphs);
+GANTRY_MUST_CHECK gantry_status gy_graphs_join_streams(struct gy_graphs *graphs);
 /* On failure (not of the context) nothing is being captured and streams go on. */
 GANTRY_MUST_CHECK gantry_status gy_graphs_begin(struct gy_graphs *graphs);
 /* End the capture and launch it.  On failure the context is lost: what was captured cannot be repeated. */

@@ -175,13 +175,13 @@ void gy_launch_begin_alone(struct gantry_launch *launch)
     }
 }
 
-gantry_status gy_launch_meet_all(struct gantry_launch *launch)
+gantry_status gy_launch_wait_barrier_all(struct gantry_launch *launch)
 {
     gantry_status status = GANTRY_OK;
     struct gy_launchers *l = launch->launcher != NULL ? launch->launcher->all : NULL;
     uint32_t count = l != NULL ? atomic_load_explicit(&l->turn_count, memory_order_relaxed) : 0;
     for (uint32_t i = 0; i < count && status == GANTRY_OK; i++) {
-        status = gy_streams_meet(&l->dispatcher->streams, l->turns[i].launch.stream_index);
+        status = gy_streams_wait_barrier(&l->dispatcher->streams, l->turns[i].launch.stream_index);
     }
     return status;
 }

@@ -76,7 +76,7 @@ void gy_launchers_run(struct gy_launchers *launchers, uint32_t count);
 void gy_launch_begin_alone(struct gantry_launch *launch);
 void gy_launch_end_alone(struct gantry_launch *launch);
 /* Alone, after a barrier: what the group launches from now on comes behind it. */
-GANTRY_MUST_CHECK gantry_status gy_launch_meet_all(struct gantry_launch *launch);
+GANTRY_MUST_CHECK gantry_status gy_launch_wait_barrier_all(struct gantry_launch *launch);
 
 /* In a callback: between the two, nobody else adds completions or takes or leaves deferred blocks. */
 static inline void gy_launch_lock(struct gantry_launch *launch) GY_NO_ANALYSIS

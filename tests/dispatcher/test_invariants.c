@@ -99,7 +99,7 @@ static void test_streams(void **state)
     struct gy_stream *stream = &streams->streams[0];
     assert_true(streams->count > 0 && stream->tail > 0);
     PLANT(gy_stream_is_valid(streams, 0), stream->tail, stream->tail + 1);
-    PLANT(gy_stream_is_valid(streams, 0), stream->overtaken, stream->tail + 1);
+    PLANT(gy_stream_is_valid(streams, 0), stream->superseded, stream->tail + 1);
     PLANT(gy_stream_is_valid(streams, 0), stream->floor, stream->tail + 1);
     PLANT(gy_stream_is_valid(streams, 0), stream->seen, streams->generation + 1);
     PLANT(gy_stream_is_valid(streams, 0), stream->native, NULL);

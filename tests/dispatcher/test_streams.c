@@ -193,7 +193,7 @@ static void test_a_task_takes_what_it_comes_after_before_what_others_do(void **s
     uint64_t other = run_task(pool, GY_TRAIL_NONE, 1);
     uint64_t before = run_task(pool, GY_TRAIL_NONE, 1);
     uint64_t last = run_task(pool, GY_TRAIL_NONE, 2);
-    streams[gy_trail_stream(other)].overtaken = gy_trail_seq(other);
+    streams[gy_trail_stream(other)].superseded = gy_trail_seq(other);
     streams[gy_trail_stream(last)].known[gy_trail_stream(before)] = gy_trail_seq(before);
     assert_int_equal(assign(pool, last), gy_trail_stream(last)); /* its heir */
     assert_int_equal(assign(pool, last), gy_trail_stream(before));
