@@ -21,6 +21,8 @@ enum {
     GROWTH_BASE = 500, /* programs before a process has its size */
     GROWTH_EVERY = 500,
     GROWTH_MOST_MB = 64,
+    LIFE =
+        4000, /* programs of a process: each context leaves jemalloc some address space, and tables for it */
     SHRINK_DEADLINE = 6
 };
 
@@ -165,12 +167,15 @@ static void run_programs(struct cross_shared *shared, struct cross_slot *slot)
 {
     const struct cross_settings *s = &shared->settings;
     for (uint64_t n = 0; cross_seconds() - shared->begin < (double)(s->seconds + s->patience); n++) {
+        check_growth(slot, n);
+        if (n == LIFE) {
+            _exit(CROSS_NEXT);
+        }
         uint64_t number = atomic_fetch_add(&shared->next, 1);
         bool late = cross_seconds() - shared->begin >= (double)s->seconds;
         if (number >= s->programs || (late && atomic_load(&shared->is_over))) {
             break;
         }
-        check_growth(slot, n);
         slot->seed = s->first + number;
         choose(shared, slot);
         perform(&shared->matrix, slot);
@@ -292,6 +297,11 @@ static int await_children(struct cross_shared *shared, int file, pid_t *children
             children[job] = 0;
             left--;
             if (status == 0) {
+                continue;
+            }
+            if (WIFEXITED(status) && WEXITSTATUS(status) == CROSS_NEXT) {
+                children[job] = cross_begin_worker(file, job, false);
+                left += children[job] > 0;
                 continue;
             }
             failed = WIFEXITED(status) && WEXITSTATUS(status) == CROSS_SKIPPED ? CROSS_SKIPPED : 1;

@@ -11,6 +11,7 @@ enum {
     CROSS_JOBS_MOST = 64,
     CROSS_SHRINKS = CROSS_JOBS_MOST, /* the slot of a process that tries whether a smaller program fails */
     CROSS_SKIPPED = 77,              /* exit codes */
+    CROSS_NEXT = 43,                 /* another process shall go on */
     CROSS_STUCK = 42,                /* this and the next one have told what there is to tell */
     CROSS_BROKEN = 41
 };

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { ABOUT_THREAD = 3000, ABOUT_DRIVER, ABOUT_CHANGE, WAITER_THREADS = 3 };
+enum { ABOUT_THREAD = 3000, ABOUT_DRIVER, ABOUT_CHANGE, WAITER_THREADS = 3, CYCLE_WAITERS = 8 };
 
 void cross_break(struct cross_run *run, const char *format, ...)
 {
@@ -319,12 +319,13 @@ static void begin_thread(struct cross_run *run, struct stopping *s, void *(*main
 static void stop_all(struct cross_run *run, uint32_t step)
 {
     const struct cross_program *p = run->program;
-    struct stopping stops[MANAGERS_MOST] = {{0}}, waiters[WAITER_THREADS] = {{0}}, actor = {0};
+    struct stopping stops[MANAGERS_MOST] = {{0}}, waiters[CYCLE_WAITERS] = {{0}}, actor = {0};
+    uint32_t waiting = cross_has(p, VALUE_CYCLE) ? CYCLE_WAITERS : WAITER_THREADS; /* who finds it at once */
     if (cross_has(p, VALUE_CANCEL_THREAD) || cross_has(p, VALUE_CANCEL_DEBT) ||
         cross_has(p, VALUE_REFERENCE_THREAD) || cross_has(p, VALUE_REFERENCE_FAILED)) {
         begin_thread(run, &actor, act, 0, step);
     }
-    for (uint32_t k = 0; k < WAITER_THREADS && cross_has(p, VALUE_WAITERS); k++) {
+    for (uint32_t k = 0; k < waiting && cross_has(p, VALUE_WAITERS); k++) {
         if (run->start[step][k % p->manager_count] == GANTRY_OK) {
             begin_thread(run, &waiters[k], wait_one, k % p->manager_count, step);
         }
@@ -344,7 +345,7 @@ static void stop_all(struct cross_run *run, uint32_t step)
             pthread_join(stops[m].thread, NULL);
         }
     }
-    for (uint32_t k = 0; k < WAITER_THREADS; k++) {
+    for (uint32_t k = 0; k < CYCLE_WAITERS; k++) {
         if (waiters[k].begun) {
             pthread_join(waiters[k].thread, NULL);
         }
