@@ -16,6 +16,7 @@
 extern char **environ;
 
 enum {
+    ENOUGH = 4,        /* times as much time of processors as was asked for in seconds */
     MISSING_MOST = 40, /* pairs that are printed */
     PLANS = 5,         /* plans are made until one has a value of each feature, so often at most */
     GROWTH_BASE = 500, /* programs before a process has its size */
@@ -341,9 +342,8 @@ static bool check_matrix(struct cross_shared *shared)
 {
     const struct cross_settings *s = &shared->settings;
     uint32_t missing = 0, unexpected = cross_matrix_unexpected(&shared->matrix, stdout);
-    if (s->least != 0 && s->patience != 0 && processor_seconds() < 2.0 * (double)s->seconds) {
-        printf("there were no two processors for %llu s: each pair must have met once\n",
-               (unsigned long long)s->seconds);
+    if (s->least != 0 && s->patience != 0 && processor_seconds() < ENOUGH * (double)s->seconds) {
+        printf("other programs have left too little time: each pair must have met once\n");
         shared->matrix.least = shared->matrix.least_dear = 1;
     }
     if (s->least != 0) {

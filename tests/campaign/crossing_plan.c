@@ -121,6 +121,13 @@ void cross_plan(struct cross_matrix *matrix, uint64_t number, struct cross_choic
         order[f] = order[at];
         order[at] = f;
     }
+    for (int k = 0; k < FEATURES;
+         k++) { /* the one that excludes most comes first, else its values come off badly */
+        if (order[k] == FEATURE_GRAPH) {
+            order[k] = order[0];
+            order[0] = FEATURE_GRAPH;
+        }
+    }
     for (int k = 0; k < FEATURES; k++) {
         const struct cross_feature *feature = &cross_features[order[k]];
         uint64_t most = 0;
