@@ -288,7 +288,9 @@ class Cli(unittest.TestCase):
                                                 "verified", "emulated"])
                 self.assertTrue(result["name"].startswith(name + "/"), line)
                 self.assertNotEqual(result["unit"].strip(), "", line)
-                self.assertGreater(result["value"], 0)
+                # A thread notes when it saw what the device wrote: where all CPUs are busy with emulating, that is late.
+                if not (result["emulated"] and result["name"].startswith("latency/publish")):
+                    self.assertGreater(result["value"], 0)
                 self.assertIs(result["verified"], True)
                 self.assertIs(result["emulated"], name not in ("tasks", "bandwidth"))  # these need no device
 
