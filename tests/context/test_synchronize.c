@@ -1,6 +1,7 @@
 /* Waiting for a whole context: everything that was enqueued is done, captured work included. */
 #include "tests/partition/plan_support.h"
 #include "tests/support/cmocka_c11.h"
+#include "tests/support/deadline.h"
 #include "tests/support/gpu_fixture.h"
 
 #include "gate_kernels.kernels.h"
@@ -194,6 +195,36 @@ static void test_all_partitions_of_a_plan_are_covered(void **state)
     close_scene(&s);
 }
 
+/* A kernel that does not end runs in the one, and the host waits for the other. */
+static void test_work_of_other_partitions_is_not_waited_for(void **state)
+{
+    (void)state;
+    gantry_partition_request requests[2] = {request("part", GANTRY_PARTITION_AT_LEAST, 16),
+                                            request("rest", GANTRY_PARTITION_REST, 0)};
+    gantry_partition_options plan = GANTRY_PARTITION_OPTIONS_INIT;
+    plan.requests = requests;
+    plan.count = 2;
+    struct scene s;
+    open_scene(&s, GANTRY_SUBMISSION_STREAMS, &plan);
+    for (uint32_t i = 0; i < 2; i++) {
+        s.where = gantry_partition_at(s.gpu.context, 1 - i);
+        (void)submit(&s, GANTRY_TASK_KERNEL, launch_fill); /* so that there is something to wait for */
+        assert_ok(gpu_fixture_step(&s.gpu));
+        s.where = gantry_partition_at(s.gpu.context, i);
+        set_gate(&s, 0);
+        __atomic_store_n(&s.gate[0], 0, __ATOMIC_RELEASE);
+        (void)submit(&s, GANTRY_TASK_KERNEL, launch_hold);
+        assert_ok(gpu_fixture_step(&s.gpu));
+        deadline_await(__atomic_load_n(&s.gate[0], __ATOMIC_ACQUIRE) != 0, "a kernel to begin");
+        deadline_begin("a partition beside one that is busy");
+        assert_ok(gantry_partition_synchronize(gantry_partition_at(s.gpu.context, 1 - i)));
+        deadline_end();
+        set_gate(&s, 1);
+        assert_ok(gantry_context_synchronize(s.gpu.context));
+    }
+    close_scene(&s);
+}
+
 static void test_a_driver_without_events_of_contexts_will_do(void **state)
 {
     (void)state;
@@ -323,6 +354,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_work_of_a_step_is_done),
         cmocka_unit_test(test_all_partitions_of_a_plan_are_covered),
+        cmocka_unit_test(test_work_of_other_partitions_is_not_waited_for),
         cmocka_unit_test(test_a_driver_without_events_of_contexts_will_do),
         cmocka_unit_test(test_an_open_capture_is_launched_first),
         cmocka_unit_test(test_events_of_a_whole_context),
