@@ -175,8 +175,9 @@ static void depart(void *worker)
 static bool work(struct gy_worker *self, const struct gy_wait *wait)
 {
     bool is_over = false;
-    for (uint32_t ran = 0;; ran++) {
-        if (is_through(self) || ran % LOOK_MOST == LOOK_MOST - 1) { /* its tasks may make tasks for ever */
+    for (uint32_t left = LOOK_MOST;;) {
+        if (is_through(self) || --left == 0) { /* its tasks may make tasks for ever */
+            left = LOOK_MOST;
             gy_worker_flush(self);
             is_over = wait->condition(wait->user, false);
         }
