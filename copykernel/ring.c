@@ -7,10 +7,22 @@
 #include "base/alloc.h"
 #include "copykernel/format.h"
 
+#include <assert.h>
+
 enum {
     SMALLEST_CHUNK = 16 * 1024,
     LOOK_AT = 4, /* launches of other streams may finish out of order: ask this many, not all */
 };
+
+bool gy_copy_ring_class_is_valid(const struct gy_copy_ring *ring, unsigned size_class)
+{
+    const struct gy_copy_chunk *idle = ring->free[size_class];
+    const struct gy_copy_chunks *busy = &ring->busy[size_class];
+    return (idle == NULL || idle->size_class == size_class) &&
+           (busy->first == NULL) == (busy->last == NULL) &&
+           (busy->last == NULL || (busy->last->next == NULL && busy->last->size_class == size_class)) &&
+           ring->counters_given <= GY_COPY_RING_COUNTERS;
+}
 
 gantry_status gy_copy_ring_init(struct gy_copy_ring *ring, struct gy_context *context, gantry_heap *heap)
 {
@@ -131,6 +143,7 @@ static gantry_status take_passed(struct gy_copy_ring *ring, struct gy_copy_chunk
         if (queue->last == chunk) {
             queue->last = before;
         }
+        assert(gy_copy_ring_class_is_valid(ring, chunk->size_class));
         *out = chunk;
         return GANTRY_OK;
     }
@@ -148,6 +161,7 @@ gantry_status gy_copy_ring_take(struct gy_copy_ring *ring, size_t bytes, struct 
     }
     struct gy_copy_chunk *chunk = ring->free[size_class];
     if (chunk != NULL) {
+        assert(gy_copy_ring_class_is_valid(ring, size_class));
         ring->free[size_class] = chunk->next;
         *out = chunk;
         return GANTRY_OK;
@@ -159,6 +173,7 @@ gantry_status gy_copy_ring_take(struct gy_copy_ring *ring, size_t bytes, struct 
     if (status != GANTRY_OK) {
         return status;
     }
+    assert(chunk->size_class == size_class && chunk->event != NULL);
     *out = chunk;
     return GANTRY_OK;
 }
@@ -179,6 +194,7 @@ gantry_status gy_copy_ring_launched(struct gy_copy_ring *ring, struct gy_copy_ch
         queue->last->next = chunk;
     }
     queue->last = chunk;
+    assert(gy_copy_ring_class_is_valid(ring, chunk->size_class));
     return GANTRY_OK;
 }
 
@@ -186,6 +202,7 @@ void gy_copy_ring_give_back(struct gy_copy_ring *ring, struct gy_copy_chunk *chu
 {
     chunk->next = ring->free[chunk->size_class];
     ring->free[chunk->size_class] = chunk;
+    assert(gy_copy_ring_class_is_valid(ring, chunk->size_class));
 }
 
 void gy_copy_ring_captured(struct gy_copy_ring *ring, struct gy_copy_chunk *chunk)

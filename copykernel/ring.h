@@ -36,6 +36,10 @@ struct gy_copy_ring {
     uint32_t counters_given;
 };
 
+/* The lists of a size class hold chunks of that size, and the busy one has an end where it has a beginning.
+ */
+bool gy_copy_ring_class_is_valid(const struct gy_copy_ring *ring, unsigned size_class);
+
 /* Statuses as gy_copy_ring_take(). */
 GANTRY_MUST_CHECK gantry_status gy_copy_ring_init(struct gy_copy_ring *ring, struct gy_context *context,
                                                   gantry_heap *heap);

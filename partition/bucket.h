@@ -28,6 +28,9 @@ struct gy_bucket {
     uint64_t at_ns; /* refilled up to here */
 };
 
+/* What was saved is within its caps, and what is in flight is not less than nothing. */
+bool gy_bucket_is_valid(const struct gy_bucket *bucket);
+
 /* `rate` above 0; begins with a full burst. */
 void gy_bucket_init(struct gy_bucket *bucket, double rate, uint64_t burst_ns, uint64_t now_ns);
 

@@ -2,6 +2,7 @@
 #include "tests/support/cmocka_c11.h"
 
 #include "base/status.h"
+#include "copykernel/ring.h"
 #include "copykernel/tuning.h"
 
 #include <stdlib.h>
@@ -495,9 +496,37 @@ static void test_tuning_text_is_cut_to_its_room(void **state)
     assert_int_equal(gantry_copy_tuning_text(NULL, part, sizeof(part)), 0);
 }
 
+/* `valid` holds; not so while `place` is `wrong`. */
+#define PLANT(valid, place, wrong)           \
+    do {                                     \
+        assert_true(valid);                  \
+        __typeof__(place) before_ = (place); \
+        (place) = (wrong);                   \
+        assert_false(valid);                 \
+        (place) = before_;                   \
+        assert_true(valid);                  \
+    } while (0)
+
+static void test_a_ring_that_contradicts_itself_is_seen(void **state)
+{
+    (void)state;
+    static struct gy_copy_ring ring;
+    struct gy_copy_chunk idle = {.size_class = 3}, first = {.size_class = 3}, last = {.size_class = 3};
+    first.next = &last;
+    ring.free[3] = &idle;
+    ring.busy[3] = (struct gy_copy_chunks){&first, &last};
+    PLANT(gy_copy_ring_class_is_valid(&ring, 3), idle.size_class, 2);
+    PLANT(gy_copy_ring_class_is_valid(&ring, 3), last.size_class, 2);
+    PLANT(gy_copy_ring_class_is_valid(&ring, 3), ring.busy[3].first, NULL);
+    PLANT(gy_copy_ring_class_is_valid(&ring, 3), ring.busy[3].last, NULL);
+    PLANT(gy_copy_ring_class_is_valid(&ring, 3), ring.busy[3].last, &first);
+    PLANT(gy_copy_ring_class_is_valid(&ring, 3), ring.counters_given, GY_COPY_RING_COUNTERS + 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_ring_that_contradicts_itself_is_seen),
         cmocka_unit_test(test_check_names_index_and_field),
         cmocka_unit_test(test_check_accepts_what_is_right),
         cmocka_unit_test(test_pattern_begins_at_dest_whatever_its_alignment),

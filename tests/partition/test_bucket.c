@@ -169,9 +169,33 @@ static void test_usage_finds_the_worst_windows(void **state)
     assert_true(fabs(u.worst[1] - 0.9) < 1e-9);
 }
 
+/* `valid` holds; not so while `place` is `wrong`. */
+#define PLANT(valid, place, wrong)           \
+    do {                                     \
+        assert_true(valid);                  \
+        __typeof__(place) before_ = (place); \
+        (place) = (wrong);                   \
+        assert_false(valid);                 \
+        (place) = before_;                   \
+        assert_true(valid);                  \
+    } while (0)
+
+static void test_a_bucket_that_contradicts_itself_is_seen(void **state)
+{
+    (void)state;
+    struct gy_bucket b;
+    gy_bucket_init(&b, 0.5, 1000, 0);
+    PLANT(gy_bucket_is_valid(&b), b.rate, 0);
+    PLANT(gy_bucket_is_valid(&b), b.burst, -1);
+    PLANT(gy_bucket_is_valid(&b), b.ceiling, 999);
+    PLANT(gy_bucket_is_valid(&b), b.tokens, 1e9);
+    PLANT(gy_bucket_is_valid(&b), b.in_flight, -1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_bucket_that_contradicts_itself_is_seen),
         cmocka_unit_test(test_every_window_keeps_the_bound),
         cmocka_unit_test(test_an_idle_bucket_saves_its_burst_and_no_more),
         cmocka_unit_test(test_a_busy_one_catches_up_to_the_ceiling),
