@@ -507,12 +507,23 @@ static bool each_holding(struct gy_shares *shares, meter_fn *visit, void *arg)
     return false;
 }
 
+static bool holds_task(const struct gy_meter *meter)
+{
+    bool holds = false;
+    for (uint32_t phase = 0; phase < GY_SHARE_PHASES; phase++) {
+        holds = holds || meter->held[phase].first != NULL;
+    }
+    return holds;
+}
+
 /* It has held tasks, and they may be called now.  Those of other meters come before them in the bins, perhaps
- * again and again, as that of one which polls does: they leave it its turn until the walk is over. */
+ * again and again, as that of one which polls does: they leave it its turn until the walk is over.  Held
+ * units are launched before the bins are walked, one by one, and need no promise: the promise to one would
+ * put off the other's, and that one's the first's, for ever. */
 static void promise_turn(struct gy_shares *shares, struct gy_meter *meter)
 {
     struct gy_share_turn *turn = &shares->turns[meter->partition];
-    if (turn->next == NULL && turn->meter != meter) {
+    if (turn->next == NULL && turn->meter != meter && holds_task(meter)) {
         turn->next = meter;
     }
 }
