@@ -17,7 +17,7 @@
  * leader that has nothing to look at for a while stops leading: it naps, or follows, or blocks in the driver
  * until one event has passed.  Nothing interrupts a thread that blocks, so a follower is called to lead when
  * there is something to look at meanwhile: another stream's completions, or the time when the event is
- * expected (completion_wait.c, docs/decisions/0024-one-completion-thread-blocks-and-one-looks.md).
+ * expected (completion_wait.c, docs/decisions/0026-one-completion-thread-blocks-and-one-looks.md).
  *
  * No lock on the way of a completion: GDB is there at once when it polls, and would find GD still inside; a
  * thread that then falls asleep on the lock wakes up tens of microseconds later.  The lock is for sleeping
