@@ -6,21 +6,30 @@
  * Each statement is one access of the C code to what GD, GDB and the waiting thread share; what GD alone touches
  * between two of them is one step.  The sleep itself is the inbox's model: here it is the condition it waits for.
  *
+ * Another manager holds memory, too.  It ends, or falls quiet with a task of its own held back, as late as it
+ * likes; its waiting threads belong to another pool, and perhaps nobody waits for it at all.
+ *
  * -DBROKEN: GD looks whether somebody is to be let in before it takes in what has come, and not again before it
- * sleeps.  What ends in between is then heard of by nobody. */
+ * sleeps.  What ends in between is then heard of by nobody.
+ * -DBROKEN_ASKS: GD looks only when a thread that waits has asked since it looked last.  The one question may come
+ * while the other manager still runs.
+ * -DBROKEN_ALONE: who makes a manager quiet tells only the threads that wait for it, not GD. */
 #ifndef ENDS
-#define ENDS 2 /* memories whose tasks were released, and which the GPU has yet to pass */
+#define ENDS 1 /* memories whose tasks were released, and which the GPU has yet to pass */
 #endif
+#define OTHER ENDS /* the memory of the other manager */
+#define ALL (ENDS + 1)
 #define HELD 0
 #define ENDING 1
 #define IDLE 2
 
-bool event[ENDS];     /* memory->ended, in admission.events */
-byte state[ENDS];     /* memory->state */
-bool watched[ENDS];   /* memory->watched: GDB has a slot for its stream */
-bool completed[ENDS]; /* stream->completed has come to its position */
+bool event[ALL];      /* memory->ended, in admission.events */
+byte state[ALL];      /* memory->state */
+bool watched[ALL];    /* memory->watched: GDB has a slot for its stream */
+bool completed[ALL];  /* stream->completed has come to its position */
 byte ending;          /* admission.ending */
 byte ended;           /* memories that are IDLE */
+byte ends = ALL;      /* that will be; the other manager's may stay HELD */
 bool quiet;           /* admission.quiet */
 bool first;           /* admission.first: the task waits for memory */
 bool ready;           /* admission.ready: it was let in */
@@ -28,9 +37,12 @@ bool forced;          /* and taken in */
 byte signals;         /* inbox.signals */
 bool inbox;           /* inbox.head: the task is there */
 byte work = 2;        /* active tasks of the manager: the one before ours, and others */
+byte other_work = 1;  /* the same of the other manager */
+bool other_held;      /* it has a task that waits for memory, behind ours */
+byte pool_held;       /* pool->held_back */
 byte told;            /* gy_pool_notify_waiters(): the waiting thread has to look */
 
-/* gy_taskman_count_off() in a watched pool */
+/* gy_taskman_count_off(): the waiting threads, and GD if tasks are held back */
 inline count_off()
 {
     atomic {
@@ -38,8 +50,17 @@ inline count_off()
         if
         :: work == 0 -> told++
         :: else
-        fi
-    }
+        fi;
+        now_quiet = (work == 0)
+    };
+#ifndef BROKEN_ALONE
+    if
+    :: now_quiet && pool_held != 0 -> quiet = true; signals++ /* gy_pool_tell_quiet() */
+    :: else
+    fi
+#else
+    skip
+#endif
 }
 
 /* gy_admission_poll(): take_events() and end_passed() */
@@ -47,7 +68,7 @@ inline poll()
 {
     i = 0;
     do
-    :: i < ENDS ->
+    :: i < ALL ->
         if
         :: atomic { event[i] -> event[i] = false }; /* under the lock */
            if
@@ -61,7 +82,7 @@ inline poll()
     od;
     i = 0;
     do
-    :: i < ENDS && ending != 0 ->
+    :: i < ALL && ending != 0 ->
         if
         :: state[i] == ENDING && completed[i] -> state[i] = IDLE; ending--; ended++
         :: else
@@ -80,7 +101,7 @@ inline take_in()
     fi;
     if
     :: inbox ->
-        d_step { inbox = false; first = true };
+        d_step { inbox = false; first = true; pool_held++ };
         count_off();
         poll()
     :: else
@@ -101,17 +122,22 @@ inline settle_memory()
     poll();
     if
     :: first && ending == 0 ->
-        atomic { was_quiet = quiet; quiet = false };
+#ifdef BROKEN_ASKS
+        atomic { asked = quiet; quiet = false };
+#else
+        quiet = false;
+#endif
         if
-        :: was_quiet && work == 0 -> /* gy_taskman_waits_for_memory() of whoever holds memory */
-            d_step { first = false; ready = true; work++ }
+        :: asked && work == 0 && (state[OTHER] == IDLE || (other_held && other_work == 0)) ->
+            /* gy_taskman_waits_for_memory() of whoever holds memory */
+            d_step { first = false; ready = true; work++; pool_held-- }
         :: else
         fi
     :: else
     fi;
     i = 0;
     do
-    :: i < ENDS ->
+    :: i < ALL ->
         if
         :: state[i] == ENDING -> watched[i] = true /* and gy_rings_flush() */
         :: else
@@ -125,9 +151,9 @@ inline settle_memory()
 proctype gd()
 {
     byte i, seen;
-    bool was_quiet;
+    bool asked = true, now_quiet;
     do
-    :: forced && ended == ENDS -> break
+    :: forced && ended == ends -> break
     :: else ->
         seen = signals;
 #ifdef BROKEN
@@ -138,7 +164,7 @@ proctype gd()
         settle_memory();
 #endif
         if
-        :: !ready && !(forced && ended == ENDS) -> signals != seen || inbox /* wait_for_work() */
+        :: !ready && !(forced && ended == ends) -> signals != seen || inbox /* wait_for_work() */
         :: else
         fi
     od
@@ -149,12 +175,15 @@ proctype gdb()
 {
     byte i;
     do
-    :: i < ENDS ->
-        watched[i];
-        completed[i] = true; /* gy_streams_passed() */
+    :: i < ends ->
         if
-        :: ending != 0 -> signals++ /* gy_admission_passed() */
-        :: else
+        :: watched[i] ->
+            completed[i] = true; /* gy_streams_passed() */
+            if
+            :: ending != 0 -> signals++ /* gy_admission_passed() */
+            :: else
+            fi
+        :: i >= ends
         fi;
         i++
     :: else -> break
@@ -171,11 +200,30 @@ proctype predecessor()
 proctype others()
 {
     byte i;
+    bool now_quiet;
     do
     :: i < ENDS -> event[i] = true; signals++; i++ /* gy_admission_end() */
     :: else -> break
     od;
     count_off()
+}
+
+/* The last running task of the other manager is released: nothing names its memory any more, or one task does
+ * that comes after one which is held back. */
+proctype other()
+{
+    bool now_quiet;
+    if
+    :: event[OTHER] = true; signals++; other_work--
+    :: atomic { ends = ENDS; other_held = true; pool_held++ }; /* gy_task_hold_back() */
+        atomic { other_work--; now_quiet = true };
+#ifndef BROKEN_ALONE
+        if
+        :: now_quiet && pool_held != 0 -> quiet = true; signals++
+        :: else
+        fi
+#endif
+    fi
 }
 
 /* wait_is_over() in gy_pool_wait() */
@@ -198,6 +246,7 @@ init {
         run gdb();
         run predecessor();
         run others();
+        run other();
         run waiter()
     }
 }

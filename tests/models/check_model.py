@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Model-check one Promela model with spin: no execution breaks it, and its -DBROKEN variant is found broken.
+"""Model-check one Promela model with spin: no execution breaks it, and each of its broken variants is found broken:
+-DBROKEN, and -DBROKEN_… for every other such name in the model.
 
 Usage: check_model.py MODEL COMPILER [-DNAME=VALUE...]
 
@@ -34,14 +35,17 @@ def main(model, compiler, *definitions):
     with tempfile.TemporaryDirectory() as folder:
         errors, states, pan = explore(model, compiler, folder, *definitions)
         if errors:
-            trail = subprocess.run(["spin", "-t", "-p", "-g", model], cwd=folder, capture_output=True, text=True, check=False)
+            trail = subprocess.run(["spin", *definitions, "-k", os.path.basename(model) + ".trail", "-p", "-g", model], cwd=folder, capture_output=True, text=True, check=False)
             print(pan, trail.stdout[-4000:])
             return 1
-        broken, _, pan = explore(model, compiler, folder, "-DBROKEN")
-        if not broken:
-            print(f"the broken variant is not found broken:\n{pan}")
-            return 1
-    print(f"{os.path.basename(model)}: {states} states, all right; the broken variant is found")
+        with open(model, encoding="utf-8") as text:
+            variants = sorted(set(re.findall(r"#ifn?def (BROKEN\w*)", text.read())))
+        for variant in variants:
+            broken, _, pan = explore(model, compiler, folder, *definitions, "-D" + variant)
+            if not broken:
+                print(f"the variant -D{variant} is not found broken:\n{pan}")
+                return 1
+    print(f"{os.path.basename(model)}: {states} states, all right; found broken: {', '.join(variants)}")
     return 0
 
 
