@@ -28,7 +28,7 @@ LAYERS = {
     "context": ["base", "driver", "heap", "profile", "partition", "copykernel", *TASKMAN, "dispatcher"],
     "bench": ["base/clock.h", "driver/funcs.h", "driver/cuda_abi.h", "cli/messages.h"],  # yardsticks call CUDA by hand
     "cli": ["bench/harness.h"],
-    "samples": ["cli/samples.h", "cli/options.h", "cli/messages.h", "bench/raw_cuda.h", "bench/critical_scene.h"],  # to time kernels
+    "samples": ["cli/samples.h", "cli/options.h", "cli/messages.h", "cli/program.h", "bench/raw_cuda.h", "bench/critical_scene.h"],  # to time kernels
     "include": [],
     "tests": None,  # anything
 }

@@ -1,5 +1,6 @@
 /* The same program as `gantry run fork_join`. */
 #include "cli/options.h"
+#include "cli/program.h"
 #include "cli/samples.h"
 
 int fork_join_program(int argc, char **argv);

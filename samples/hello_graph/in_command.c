@@ -1,5 +1,6 @@
 /* The same program as `gantry run hello_graph`. */
 #include "cli/options.h"
+#include "cli/program.h"
 #include "cli/samples.h"
 
 int hello_graph_program(void);

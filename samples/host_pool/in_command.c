@@ -1,5 +1,6 @@
 /* The same program as `gantry run host_pool`. */
 #include "cli/options.h"
+#include "cli/program.h"
 #include "cli/samples.h"
 
 int host_pool_program(void);

@@ -62,6 +62,11 @@ class Messages(unittest.TestCase):
             for line in err.splitlines():
                 self.assertRegex(line, r"^gantry: (error|warning|note): \S", arguments)
 
+    def test_samples_that_are_programs_say_errors_as_the_command_does(self):
+        status, out, err = gantry("run", "hello_graph", GANTRY_DRIVER="emulated", GANTRY_EMULATOR="/nowhere.so")
+        self.assertEqual((status, out), (1, ""))
+        self.assertRegex(err, r"\Agantry: error: [^\n]* \[GANTRY_ERR_NO_DRIVER\]\ngantry: note: 'gantry doctor' [^\n]*\n\Z")
+
     def test_names_of_files_cannot_harm_a_terminal(self):
         err = gantry("report", "trace", "a\033[2Jb")[2]
         self.assertEqual(err, "gantry: error: a\\x1b[2Jb: No such file or directory\n")
