@@ -328,7 +328,7 @@ class Cli(unittest.TestCase):
             self.assertEqual(status, 1)
             self.assertEqual(err.count("no device 99"), 1, err)
             if name == "hello_graph":  # prints what gantry_last_error() says
-                self.assertEqual(err, "no device 99: there are 1 [GANTRY_ERR_NO_DEVICE]\n")
+                self.assertEqual(err, "gantry: error: no device 99: there are 1 [GANTRY_ERR_NO_DEVICE]\n")
             else:
                 self.assertIn("gantry: error: no device 99: there are 1 [GANTRY_ERR_NO_DEVICE]\n", err)
         err = gantry("--log", "debug", "run", "scale_vector", GANTRY_DEVICE="99", GANTRY_DRIVER="emulated")[2]
