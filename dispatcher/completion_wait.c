@@ -30,7 +30,7 @@ enum {
     LEAST_POLL_NS = 50000, /* and polls the GPU for so long at least: some times what a nap's end costs */
     WAKE_NS = 100000,      /* a thread that sleeps until a time may wake up so much later */
     LATE_NS = 20000,       /* what is expected is polled for so long after its time at least */
-    LOOK_PART = 32, /* and for such a part of its time in all, or what the mode allows if that is more */
+    LOOK_PART = 4,  /* and for such a part of its time in all, or what the mode allows if that is more */
     LONG_COUNT = 8, /* after a long one so many quick ones make a list quick again */
     NO_LIST = GY_SHARE_STREAMS,
 };
