@@ -101,11 +101,13 @@ static unsigned find_checks(void)
            (gy_check_is_on(GY_CHECK_STABLE) ? GY_CHECK_STABLE : 0u);
 }
 
-gantry_status gy_dispatcher_create(const struct gy_dispatcher_config *config, gantry_dispatcher **out)
+/* With what cannot fail; NULL: no memory. */
+static gantry_dispatcher *allocate(const struct gy_dispatcher_config *config)
 {
     gantry_dispatcher *d = gy_zalloc(sizeof(*d));
     if (d == NULL) {
-        return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "no memory for a dispatcher");
+        (void)GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "no memory for a dispatcher");
+        return NULL;
     }
     d->base.ops = &gy_dispatcher_ops;
     d->base.forks = gy_thread_forks();
@@ -115,6 +117,15 @@ gantry_status gy_dispatcher_create(const struct gy_dispatcher_config *config, ga
     gy_mutex_init(&d->batch.lock, GY_RANK_LEAF);
     gy_mutex_init(&d->users.lock, GY_RANK_LEAF);
     gy_plan_list_init(&d->plans, config->context);
+    return d;
+}
+
+gantry_status gy_dispatcher_create(const struct gy_dispatcher_config *config, gantry_dispatcher **out)
+{
+    gantry_dispatcher *d = allocate(config);
+    if (d == NULL) {
+        return GANTRY_ERR_OUT_OF_HOST_MEMORY;
+    }
     gantry_status status = init_signals(d);
     if (status != GANTRY_OK) {
         goto free_dispatcher;
