@@ -1,9 +1,15 @@
 #include "dispatcher/bins.h"
 
+enum { MOST_LOOKED_AT = 32 }; /* of a bin: a check costs the same however many tasks are ready */
+
 bool gy_bin_is_valid(const struct gy_gpu_list *bin, enum gd_phase phase)
 {
     const gantry_task *last = NULL;
+    uint32_t left = MOST_LOOKED_AT;
     for (gantry_task *task = bin->first; task != NULL; task = gy_task_gpu(task)->next) {
+        if (left-- == 0) {
+            return gy_gpu_list_is_valid(bin);
+        }
         if (gd_phase_of(task) != phase || gy_task_gpu(task)->stream == 0) {
             return false;
         }

@@ -468,6 +468,8 @@ void gy_admission_idle(struct gy_admission *a)
 
 /* ---- checks ---- */
 
+enum { MOST_LOOKED_AT = 32 };
+
 bool gy_gpu_memory_is_valid(const struct gy_gpu_memory *memory)
 {
     bool waits = memory->held_back.first != NULL;
@@ -486,31 +488,54 @@ bool gy_gpu_memory_is_valid(const struct gy_gpu_memory *memory)
     return false;
 }
 
-/* Those that wait hold nothing, and those that hold something do not wait. */
-bool gy_admission_is_valid(const struct gy_admission *a)
+/* What the checks of two lists have counted. */
+struct census {
+    uint64_t held[GANTRY_MEMORY_KIND_COUNT], waiting, ending;
+    uint32_t left; /* so many are looked at yet: a check costs the same however many wait */
+};
+
+static bool those_waiting_are_valid(const struct gy_admission *a, struct census *seen)
 {
-    uint64_t held[GANTRY_MEMORY_KIND_COUNT] = {0}, waiting = 0, ending = 0;
-    for (const struct gy_gpu_memory *memory = a->first; memory != NULL; memory = memory->next) {
+    for (const struct gy_gpu_memory *memory = a->first; memory != NULL && seen->left != 0;
+         memory = memory->next, seen->left--) {
         if (memory->state != GY_MEMORY_WAITING || !gy_gpu_memory_is_valid(memory) ||
             (memory->next == NULL && memory != a->last)) {
             return false;
         }
-        waiting += memory->held_back_count;
+        seen->waiting += memory->held_back_count;
     }
-    for (const struct gy_gpu_memory *memory = a->active; memory != NULL; memory = memory->next) {
+    return true;
+}
+
+static bool those_active_are_valid(const struct gy_admission *a, struct census *seen)
+{
+    for (const struct gy_gpu_memory *memory = a->active; memory != NULL && seen->left != 0;
+         memory = memory->next, seen->left--) {
         bool ends = memory->state == GY_MEMORY_ENDING;
         if ((!ends && memory->state != GY_MEMORY_HELD) || !gy_gpu_memory_is_valid(memory)) {
             return false;
         }
-        ending += ends;
-        waiting += memory->held_back_count;
+        seen->ending += ends;
+        seen->waiting += memory->held_back_count;
         for (int kind = 0; kind < GANTRY_MEMORY_KIND_COUNT; kind++) {
-            held[kind] += memory->bytes[kind];
+            seen->held[kind] += memory->bytes[kind];
         }
     }
-    return memcmp(held, a->held, sizeof(held)) == 0 && ending == atomic_load(&a->ending) &&
-           waiting == atomic_load_explicit(&a->tasks_waiting, memory_order_relaxed) &&
-           gy_gpu_list_is_valid(&a->ready) && gy_gpu_list_is_valid(&a->refused);
+    return true;
+}
+
+/* Those that wait hold nothing, and those that hold something do not wait; of few, the sums are right, too.
+ */
+bool gy_admission_is_valid(const struct gy_admission *a)
+{
+    struct census seen = {.left = MOST_LOOKED_AT};
+    if (!those_active_are_valid(a, &seen) || !those_waiting_are_valid(a, &seen) ||
+        !gy_gpu_list_is_valid(&a->ready) || !gy_gpu_list_is_valid(&a->refused)) {
+        return false;
+    }
+    return seen.left == 0 ||
+           (memcmp(seen.held, a->held, sizeof(seen.held)) == 0 && seen.ending == atomic_load(&a->ending) &&
+            seen.waiting == atomic_load_explicit(&a->tasks_waiting, memory_order_relaxed));
 }
 
 /* ---- the end ---- */
