@@ -683,6 +683,9 @@ bool gy_stream_is_valid(const struct gy_streams *streams, uint32_t stream)
 bool gy_streams_are_valid(const struct gy_streams *streams)
 {
     uint32_t in_use = 0, busy = 0;
+    if (streams->count > streams->limit) {
+        return false;
+    }
     for (uint32_t i = 0; i < streams->count; i++) {
         if (!gy_stream_is_valid(streams, i)) {
             return false;
@@ -690,7 +693,7 @@ bool gy_streams_are_valid(const struct gy_streams *streams)
         in_use += streams->streams[i].used;
         busy += streams->streams[i].running != 0;
     }
-    return streams->count <= streams->limit && in_use == streams->in_use && busy == streams->busy &&
+    return in_use == streams->in_use && busy == streams->busy &&
            in_use <= atomic_load_explicit(&streams->peak, memory_order_relaxed) &&
            (streams->generation == 0 || streams->barriers[streams->barrier] != NULL);
 }

@@ -1,14 +1,16 @@
 #include "taskman/cpu/worker.h"
 
-/* A batch of credit that was counted in beforehand, and what may come on top before it is flushed. */
-enum { MOST_OWED = 4096 };
+/* Tasks that were released and not counted off: a flush's worth, and what may come on top before it.  Of
+ * those that are counted as active a whole start batch can be owed; below zero it would borrow from the upper
+ * half. */
+enum { MOST_OWED = 4096, MOST_ACTIVE_OWED = INT32_MAX };
 
 static bool account_is_valid(const struct gy_worker *self)
 {
     bool is_empty = self->owed == 0 && self->owed_odd == 0 && self->spawned == 0;
     return self->owed_to != NULL
-               ? self->owed / GY_WORK_PENDING <= MOST_OWED && self->owed % GY_WORK_PENDING <= MOST_OWED &&
-                     self->owed_odd <= MOST_OWED
+               ? self->owed / GY_WORK_PENDING <= MOST_OWED &&
+                     self->owed % GY_WORK_PENDING <= MOST_ACTIVE_OWED && self->owed_odd <= MOST_OWED
                : is_empty;
 }
 

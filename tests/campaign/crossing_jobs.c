@@ -16,7 +16,7 @@
 extern char **environ;
 
 enum {
-    ENOUGH = 4,        /* times as much time of processors as was asked for in seconds */
+    ENOUGH = 2,        /* times as much time of processors as was asked for in seconds */
     MISSING_MOST = 40, /* pairs that are printed */
     PLANS = 5,         /* plans are made until one has a value of each feature, so often at most */
     GROWTH_BASE = 500, /* programs before a process has its size */
