@@ -32,7 +32,7 @@ static void *watch(void *set)
     exit(EXIT_INTERRUPTED); /* writes what has been printed, and ends a recording */
 }
 
-void cli_interrupts_end_us(void)
+static void start_watching(void)
 {
     static sigset_t set; /* immutable after this: of the thread */
     struct sigaction old;
@@ -50,4 +50,10 @@ void cli_interrupts_end_us(void)
         return;
     }
     (void)pthread_detach(thread);
+}
+
+void cli_interrupts_end_us(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT; /* a process may run several commands: fuzzers do */
+    (void)pthread_once(&once, start_watching);
 }
