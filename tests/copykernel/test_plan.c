@@ -1,5 +1,6 @@
 /* The planner: checks, patterns, overlaps, prefixes, merging and divisions. */
 #include "tests/support/cmocka_c11.h"
+#include "tests/support/plant.h"
 
 #include "base/status.h"
 #include "copykernel/ring.h"
@@ -495,17 +496,6 @@ static void test_tuning_text_is_cut_to_its_room(void **state)
     assert_int_equal(gantry_copy_tuning_text(&tuning, NULL, 0), length);
     assert_int_equal(gantry_copy_tuning_text(NULL, part, sizeof(part)), 0);
 }
-
-/* `valid` holds; not so while `place` is `wrong`. */
-#define PLANT(valid, place, wrong)           \
-    do {                                     \
-        assert_true(valid);                  \
-        __typeof__(place) before_ = (place); \
-        (place) = (wrong);                   \
-        assert_false(valid);                 \
-        (place) = before_;                   \
-        assert_true(valid);                  \
-    } while (0)
 
 static void test_a_ring_that_contradicts_itself_is_seen(void **state)
 {

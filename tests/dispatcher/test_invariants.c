@@ -5,17 +5,7 @@
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/deadline.h"
 #include "tests/support/gpu_fixture.h"
-
-/* `valid` holds; not so while `place` is `wrong`. */
-#define PLANT(valid, place, wrong)           \
-    do {                                     \
-        assert_true(valid);                  \
-        __typeof__(place) before_ = (place); \
-        (place) = (wrong);                   \
-        assert_false(valid);                 \
-        (place) = before_;                   \
-        assert_true(valid);                  \
-    } while (0)
+#include "tests/support/plant.h"
 
 static gantry_launch_result launch_nothing(gantry_launch *launch, void *arg)
 {

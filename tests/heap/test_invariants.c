@@ -7,19 +7,9 @@
 #include "heap/reclaimer.h"
 #include "heap/starts.h"
 #include "tests/support/cmocka_c11.h"
+#include "tests/support/plant.h"
 
 #include <string.h>
-
-/* `valid` holds; not so while `place` is `wrong`. */
-#define PLANT(valid, place, wrong)           \
-    do {                                     \
-        assert_true(valid);                  \
-        __typeof__(place) before_ = (place); \
-        (place) = (wrong);                   \
-        assert_false(valid);                 \
-        (place) = before_;                   \
-        assert_true(valid);                  \
-    } while (0)
 
 #define BASE ((uintptr_t)1 << 40)
 #define SLAB_BYTES (2 * GY_GRANULE_BYTES)

@@ -2,6 +2,7 @@
 #include "partition/bucket.h"
 #include "partition/usage.h"
 #include "tests/support/cmocka_c11.h"
+#include "tests/support/plant.h"
 
 #include <math.h>
 #include <string.h>
@@ -168,17 +169,6 @@ static void test_usage_finds_the_worst_windows(void **state)
     assert_true(u.sums[0] == 0 && u.sums[2] == 0);
     assert_true(fabs(u.worst[1] - 0.9) < 1e-9);
 }
-
-/* `valid` holds; not so while `place` is `wrong`. */
-#define PLANT(valid, place, wrong)           \
-    do {                                     \
-        assert_true(valid);                  \
-        __typeof__(place) before_ = (place); \
-        (place) = (wrong);                   \
-        assert_false(valid);                 \
-        (place) = before_;                   \
-        assert_true(valid);                  \
-    } while (0)
 
 static void test_a_bucket_that_contradicts_itself_is_seen(void **state)
 {
