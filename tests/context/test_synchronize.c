@@ -178,16 +178,21 @@ static void test_all_work_of_a_step_is_done(void **state)
     }
 }
 
-static void test_all_partitions_of_a_plan_are_covered(void **state)
+static void open_two_partitions(struct scene *s, gantry_submission submission)
 {
-    (void)state;
     gantry_partition_request requests[2] = {request("part", GANTRY_PARTITION_AT_LEAST, 16),
                                             request("rest", GANTRY_PARTITION_REST, 0)};
     gantry_partition_options plan = GANTRY_PARTITION_OPTIONS_INIT;
     plan.requests = requests;
     plan.count = 2;
+    open_scene(s, submission, &plan);
+}
+
+static void test_all_partitions_of_a_plan_are_covered(void **state)
+{
+    (void)state;
     struct scene s;
-    open_scene(&s, GANTRY_SUBMISSION_DEFAULT, &plan);
+    open_two_partitions(&s, GANTRY_SUBMISSION_DEFAULT);
     for (uint32_t i = 0; i < 2; i++) {
         s.where = gantry_partition_at(s.gpu.context, i);
         wait_while_held(&s);
@@ -199,13 +204,8 @@ static void test_all_partitions_of_a_plan_are_covered(void **state)
 static void test_work_of_other_partitions_is_not_waited_for(void **state)
 {
     (void)state;
-    gantry_partition_request requests[2] = {request("part", GANTRY_PARTITION_AT_LEAST, 16),
-                                            request("rest", GANTRY_PARTITION_REST, 0)};
-    gantry_partition_options plan = GANTRY_PARTITION_OPTIONS_INIT;
-    plan.requests = requests;
-    plan.count = 2;
     struct scene s;
-    open_scene(&s, GANTRY_SUBMISSION_STREAMS, &plan);
+    open_two_partitions(&s, GANTRY_SUBMISSION_STREAMS);
     for (uint32_t i = 0; i < 2; i++) {
         s.where = gantry_partition_at(s.gpu.context, 1 - i);
         (void)submit(&s, GANTRY_TASK_KERNEL, launch_fill); /* so that there is something to wait for */
