@@ -41,18 +41,27 @@ void gy_waiter_relax(gantry_wait_mode mode, uint32_t look)
     }
 }
 
+/* The pauses between two looks; true when it is time to read the clock. */
+static bool relax(struct gy_waiter *w)
+{
+    uint32_t before = w->pauses;
+    uint32_t count = w->looks < w->most_pauses ? w->looks + 1 : w->most_pauses > 1 ? w->most_pauses : 1;
+    w->looks++;
+    for (uint32_t i = 0; i < count; i++) {
+        gy_waiter_relax(w->mode, w->pauses++);
+    }
+    return w->mode == GANTRY_WAIT_YIELD ||
+           before / GY_WAITER_CLOCK_LOOKS != w->pauses / GY_WAITER_CLOCK_LOOKS;
+}
+
 enum gy_waiter_next gy_waiter_pause(struct gy_waiter *w)
 {
     bool sleeps = w->mode != GANTRY_WAIT_SPIN && w->mode != GANTRY_WAIT_YIELD;
     if (sleeps && w->budget_ns == 0) {
         return sleep_unless_over(w);
     }
-    uint32_t look = w->looks++;
-    gy_waiter_relax(w->mode, look);
-    bool reads_clock =
-        (sleeps || w->deadline_ns != 0) &&
-        (w->mode == GANTRY_WAIT_YIELD || look % GY_WAITER_CLOCK_LOOKS == GY_WAITER_CLOCK_LOOKS - 1);
-    if (!reads_clock) {
+    bool is_time = relax(w);
+    if (!is_time || (!sleeps && w->deadline_ns == 0)) {
         return GY_WAITER_LOOK;
     }
     uint64_t now = clock_ns();

@@ -1,6 +1,6 @@
 /* The waiter: how a thread waits for what another one will do, as the wait mode says.
  *
- * Every loop of the dispatcher that waits is written with one:
+ * Every loop of the dispatcher and of the CPU pool that waits is written with one:
  *
  *     struct gy_waiter w = gy_waiter_begin(mode, budget_ns, deadline_ns);
  *     while (!condition()) {
@@ -28,6 +28,10 @@
  * It is the caller who loses no wake-up: it says that it sleeps, then looks at the condition, while the
  * thread that makes the condition true does so first and looks for sleepers then; all four sequentially
  * consistent (docs/threading.md, "Sleeping and waking").
+ * - A look that is expensive, or reads what others write, comes after several pauses: gy_waiter_begin_dear().
+ * The first looks are one, two, three, … pauses apart, so that a short wait ends soon.
+ * - gy_waiter_prolong() gives a waiter whose budget is used up another one, where a hint says that what is
+ * waited for will come soon.
  * - A waiter is its thread's own and lives for one wait.
  *
  * A learned budget: gy_waiter_learn() makes it about twice as long as what is waited for lately took to come,
@@ -45,7 +49,7 @@ enum {
     GY_WAITER_LEAST_NS = 20000, /* a learned budget at least: less than falling asleep and waking up takes */
     GY_WAITER_HYBRID_NS = 200000, /* what looking in vain costs at most, once per wait: hybrid */
     GY_WAITER_MOST_NS = 2000000,  /* the same: adaptive */
-    GY_WAITER_CLOCK_LOOKS = 32,   /* looks between two readings of the clock */
+    GY_WAITER_CLOCK_LOOKS = 32,   /* pauses between two readings of the clock */
 };
 
 enum gy_waiter_next { GY_WAITER_LOOK, GY_WAITER_SLEEP, GY_WAITER_GIVE_UP };
@@ -53,6 +57,8 @@ enum gy_waiter_next { GY_WAITER_LOOK, GY_WAITER_SLEEP, GY_WAITER_GIVE_UP };
 struct gy_waiter {
     gantry_wait_mode mode;
     uint32_t looks;
+    uint32_t most_pauses; /* between two looks; 0: one */
+    uint32_t pauses;      /* so many were made */
     uint64_t budget_ns;   /* 0: it is used up, or there was none */
     uint64_t spin_until;  /* 0: the clock has not been read yet */
     uint64_t deadline_ns; /* 0: there is none */
@@ -70,8 +76,24 @@ static inline struct gy_waiter gy_waiter_begin(gantry_wait_mode mode, uint64_t b
         .mode = mode, .budget_ns = gy_waiter_is_patient(mode) ? budget_ns : 0, .deadline_ns = deadline_ns};
 }
 
+/* The same where there are up to `most_pauses` between two looks, except in SPIN and YIELD. */
+static inline struct gy_waiter gy_waiter_begin_dear(gantry_wait_mode mode, uint64_t budget_ns,
+                                                    uint64_t deadline_ns, uint32_t most_pauses)
+{
+    struct gy_waiter waiter = gy_waiter_begin(mode, budget_ns, deadline_ns);
+    waiter.most_pauses = mode == GANTRY_WAIT_SPIN || mode == GANTRY_WAIT_YIELD ? 0 : most_pauses;
+    return waiter;
+}
+
 /* The condition does not hold: pause, and say what to do then. */
 enum gy_waiter_next gy_waiter_pause(struct gy_waiter *waiter);
+
+/* The waiter has said SLEEP: it looks on until `until_ns`.  HYBRID and ADAPTIVE only. */
+static inline void gy_waiter_prolong(struct gy_waiter *waiter, uint64_t until_ns)
+{
+    waiter->budget_ns = gy_waiter_is_patient(waiter->mode) ? 1 : 0;
+    waiter->spin_until = until_ns;
+}
 
 /* Pause once between two looks, the `look`th, as a mode that does not sleep now does. */
 void gy_waiter_relax(gantry_wait_mode mode, uint32_t look);

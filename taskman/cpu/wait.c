@@ -17,14 +17,14 @@
 #include "taskman/cpu/start_batch.h"
 
 #include <assert.h>
-#include <sched.h>
 #include <setjmp.h>
 
 enum {
-    SPIN_ROUNDS = 64,    /* looks at all queues before a hybrid worker sleeps */
-    SPIN_PAUSES = 16,    /* between two looks */
-    WAITER_PAUSES = 256, /* before a waiting thread sleeps */
-    PATIENT_PAUSES = 64, /* between two looks at what others are writing to */
+    IDLE_NS = 40000, /* a hybrid worker looks at the queues for so long before it sleeps */
+    DONE_NS = 10000, /* who waits for a step looks for so long at least */
+    PROLONG_NS =
+        20000, /* an expected task is looked for in turns of this: another worker may do it instead */
+    BETWEEN_LOOKS = 16, /* pauses: a look reads what others write to */
 };
 
 /* What a thread that is a worker for a while only leaves to others. */
@@ -88,7 +88,7 @@ void gy_pool_expect(gantry_cpu_dispatcher *pool, uint64_t ns)
 }
 
 /* The worker is the only one awake and idle, and tasks are likely to come. */
-static bool is_expecting(gantry_cpu_dispatcher *pool)
+static bool is_expected_here(gantry_cpu_dispatcher *pool)
 {
     uint64_t until = atomic_load_explicit(&pool->expected_ns, memory_order_relaxed);
     return until != 0 && gy_clock_ns() < until &&
@@ -96,36 +96,24 @@ static bool is_expecting(gantry_cpu_dispatcher *pool)
                atomic_load_explicit(&pool->work.sleepers, memory_order_relaxed) + 1;
 }
 
-/* Between two looks at all queues; false: it is time to sleep.  `round` looks were made, since `since_ns`. */
-static bool stay_awake(const struct gy_worker *self, uint32_t round, uint64_t since_ns)
+static struct gy_waiter begin_idle(const struct gy_worker *self)
 {
-    switch (self->pool->mode) {
-    case GANTRY_WAIT_YIELD:
-        sched_yield();
+    gantry_wait_mode mode = self->pool->mode;
+    uint64_t budget = mode == GANTRY_WAIT_ADAPTIVE ? self->patience_ns : IDLE_NS;
+    return gy_waiter_begin_dear(mode, budget, 0, BETWEEN_LOOKS);
+}
+
+/* Between two looks at all queues; false: it is time to sleep. */
+static bool stay_awake(const struct gy_worker *self, struct gy_waiter *waiter)
+{
+    if (gy_waiter_pause(waiter) == GY_WAITER_LOOK) {
         return true;
-    case GANTRY_WAIT_SPIN:
-        gy_cpu_relax();
-        return true;
-    case GANTRY_WAIT_ADAPTIVE:
-        if (gy_clock_ns() - since_ns >= self->patience_ns && !is_expecting(self->pool)) {
-            return false;
-        }
-        break;
-    case GANTRY_WAIT_HYBRID:
-        if (round >= SPIN_ROUNDS && !is_expecting(self->pool)) {
-            return false;
-        }
-        break;
-    default:
-        return false;
     }
-    for (int i = 0; i < SPIN_PAUSES; i++) {
-        gy_cpu_relax();
+    bool is_expecting = gy_waiter_is_patient(waiter->mode) && is_expected_here(self->pool);
+    if (is_expecting) {
+        gy_waiter_prolong(waiter, gy_clock_ns() + PROLONG_NS);
     }
-    if (round >= SPIN_ROUNDS) {
-        gy_spin_rest();
-    }
-    return true;
+    return is_expecting;
 }
 
 static void does_not_sleep(void *pool)
@@ -160,22 +148,22 @@ static gantry_task *idle_for_task(struct gy_worker *self)
 {
     gantry_cpu_dispatcher *pool = self->pool;
     bool is_adaptive = pool->mode == GANTRY_WAIT_ADAPTIVE;
-    uint64_t begin = is_adaptive ? gy_clock_ns() : 0, awake = begin;
+    uint64_t begin = is_adaptive ? gy_clock_ns() : 0;
+    struct gy_waiter waiter = begin_idle(self);
     gantry_task *task;
-    for (uint32_t round = 0;; round++) {
+    for (;;) {
         bool stopping = atomic_load(&pool->stopping);
         task = gy_worker_find(self);
         if (task != NULL || stopping) {
             break;
         }
-        if (stay_awake(self, round, awake)) {
+        if (stay_awake(self, &waiter)) {
             continue;
         }
         if (look_and_sleep(self, &task)) {
             break;
         }
-        round = 0;
-        awake = is_adaptive ? gy_clock_ns() : 0;
+        waiter = begin_idle(self);
     }
     if (is_adaptive && task != NULL) {
         self->patience_ns = gy_waiter_learn(self->patience_ns, gy_clock_ns() - begin, GY_WAITER_MOST_NS);
@@ -283,28 +271,6 @@ static bool look(const struct gy_wait *wait)
     return wait->condition(wait->user, false) || (wait->owner != NULL && gy_guest_look(wait));
 }
 
-/* True when the condition has come to hold before it was time to sleep. */
-static bool spin_for(const struct gy_wait *wait, uint64_t patience_ns)
-{
-    for (int i = 0; i < WAITER_PAUSES; i++) {
-        if (i % SPIN_PAUSES == 0 ? look(wait) : wait->condition(wait->user, false)) {
-            return true;
-        }
-        gy_cpu_relax();
-    }
-    uint64_t until = patience_ns != 0 ? gy_clock_ns() + patience_ns : 0;
-    while (until != 0 && gy_clock_ns() < until) {
-        for (int i = 0; i < PATIENT_PAUSES; i++) {
-            gy_cpu_relax();
-        }
-        gy_spin_rest();
-        if (look(wait)) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static void sleep_for(gantry_cpu_dispatcher *pool, const struct gy_wait *wait)
 {
     for (;;) {
@@ -317,6 +283,14 @@ static void sleep_for(gantry_cpu_dispatcher *pool, const struct gy_wait *wait)
     }
 }
 
+/* Who waits for a step sleeps in the end, whatever workers do: the step may take long, and its own work is
+ * not needed for that. */
+static gantry_wait_mode waits_as(const gantry_cpu_dispatcher *pool)
+{
+    bool never_sleeps = pool->mode == GANTRY_WAIT_SPIN || pool->mode == GANTRY_WAIT_YIELD;
+    return never_sleeps ? GANTRY_WAIT_ADAPTIVE : pool->mode;
+}
+
 void gy_pool_wait(gantry_cpu_dispatcher *pool, const struct gy_wait *wait)
 {
     if (pool->inline_only) {
@@ -326,20 +300,20 @@ void gy_pool_wait(gantry_cpu_dispatcher *pool, const struct gy_wait *wait)
     if (wait->self != NULL && gy_guest_work(wait->self, wait)) {
         return;
     }
-    if (pool->mode == GANTRY_WAIT_BLOCK) {
-        if (!look(wait)) {
-            sleep_for(pool, wait);
-        }
-        return;
-    }
     _Atomic(uint64_t) *patience_ns = wait->patience_ns;
     uint64_t patience = patience_ns != NULL ? atomic_load_explicit(patience_ns, memory_order_relaxed) : 0;
     uint64_t begin = patience_ns != NULL ? gy_clock_ns() : 0;
-    if (!spin_for(wait, patience)) {
-        sleep_for(pool, wait);
+    gantry_wait_mode mode = waits_as(pool);
+    struct gy_waiter waiter =
+        gy_waiter_begin_dear(mode, patience < DONE_NS ? DONE_NS : patience, 0, BETWEEN_LOOKS);
+    while (!look(wait)) {
+        if (gy_waiter_pause(&waiter) == GY_WAITER_SLEEP) {
+            sleep_for(pool, wait);
+            break;
+        }
     }
-    if (patience_ns != NULL) {
-        uint64_t most = pool->mode == GANTRY_WAIT_HYBRID ? GY_WAITER_HYBRID_NS : GY_WAITER_MOST_NS;
+    if (patience_ns != NULL && mode != GANTRY_WAIT_BLOCK) {
+        uint64_t most = mode == GANTRY_WAIT_HYBRID ? GY_WAITER_HYBRID_NS : GY_WAITER_MOST_NS;
         patience = gy_waiter_learn(patience, gy_clock_ns() - begin, most);
         atomic_store_explicit(patience_ns, patience, memory_order_relaxed);
     }

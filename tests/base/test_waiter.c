@@ -125,6 +125,39 @@ static void test_a_deadline_that_is_over_is_not_slept_for(void **state)
     pause_times(&w, 1, GY_WAITER_GIVE_UP);
 }
 
+/* One, two, three … pauses between looks, up to as many as were asked for; the clock goes by pauses. */
+static void test_dear_looks_come_after_more_and_more_pauses(void **state)
+{
+    (void)state;
+    struct gy_waiter w = gy_waiter_begin_dear(GANTRY_WAIT_HYBRID, 50000, 0, 4);
+    uint32_t expected = 0;
+    for (uint32_t i = 1; i <= 20; i++) {
+        expected += i < 4 ? i : 4;
+        assert_int_equal(gy_waiter_pause(&w), GY_WAITER_LOOK);
+        assert_int_equal(w.pauses, expected);
+        assert_int_equal(readings, expected / GY_WAITER_CLOCK_LOOKS);
+    }
+    w = gy_waiter_begin_dear(GANTRY_WAIT_SPIN, 50000, 0, 4);
+    pause_times(&w, 10, GY_WAITER_LOOK);
+    assert_int_equal(w.pauses, 10);
+}
+
+static void test_a_hint_prolongs_the_looking(void **state)
+{
+    (void)state;
+    struct gy_waiter w = gy_waiter_begin(GANTRY_WAIT_HYBRID, 0, 0);
+    pause_times(&w, 1, GY_WAITER_SLEEP);
+    gy_waiter_prolong(&w, now_ns + 1000);
+    now_ns += 999;
+    pause_times(&w, GY_WAITER_CLOCK_LOOKS, GY_WAITER_LOOK);
+    now_ns += 1;
+    pause_times(&w, GY_WAITER_CLOCK_LOOKS, GY_WAITER_LOOK);
+    pause_times(&w, 2, GY_WAITER_SLEEP);
+    w = gy_waiter_begin(GANTRY_WAIT_BLOCK, 0, 0);
+    gy_waiter_prolong(&w, now_ns + 1000);
+    pause_times(&w, 2, GY_WAITER_SLEEP); /* nobody looks for nothing there */
+}
+
 static void test_a_budget_is_learned(void **state)
 {
     (void)state;
@@ -206,6 +239,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_deadline_ends_every_wait, set_clock, unset_clock),
         cmocka_unit_test_setup_teardown(test_a_deadline_that_is_over_is_not_slept_for, set_clock,
                                         unset_clock),
+        cmocka_unit_test_setup_teardown(test_dear_looks_come_after_more_and_more_pauses, set_clock,
+                                        unset_clock),
+        cmocka_unit_test_setup_teardown(test_a_hint_prolongs_the_looking, set_clock, unset_clock),
         cmocka_unit_test(test_a_budget_is_learned),
         cmocka_unit_test(test_no_wake_up_is_lost),
     };
