@@ -181,8 +181,7 @@ gantry_status gy_context_open(const gantry_context_options *options, struct gy_c
         goto give_back;
     }
     read_sms(context);
-    atomic_init(&context->lost, false);
-    atomic_init(&context->aborted, false);
+    atomic_init(&context->stop, 0);
     context->aborts_on_out_of_memory = options->abort_on_out_of_memory != 0;
     gy_mutex_init(&context->cause_lock, GY_RANK_LEAF);
     context->self = context;
@@ -309,7 +308,7 @@ void gy_context_lose(struct gy_context *context, const struct gy_error *cause)
     if (!gy_context_is_lost(context)) {
         context->cause = *cause;
         context->cause.status = GANTRY_ERR_DEVICE_LOST;
-        atomic_store_explicit(&context->lost, true, memory_order_release);
+        atomic_fetch_or_explicit(&context->stop, GY_STOP_LOST, memory_order_release);
     }
     gy_mutex_unlock(&context->cause_lock);
 }
@@ -317,7 +316,7 @@ void gy_context_lose(struct gy_context *context, const struct gy_error *cause)
 gantry_status gy_context_adopt_loss(struct gy_context *context)
 {
     assert(gy_context_is_lost(context));
-    /* Written once, before `lost`: no lock needed to read it. */
+    /* Written once, before GY_STOP_LOST: no lock needed to read it. */
     return gy_error_adopt(&context->cause);
 }
 
@@ -331,7 +330,7 @@ void gy_context_note_out_of_memory(struct gy_context *context, const struct gy_e
     if (is_first) {
         context->abort_cause = *cause;
         context->abort_cause.status = GANTRY_ERR_OUT_OF_DEVICE_MEMORY;
-        atomic_store_explicit(&context->aborted, true, memory_order_release);
+        atomic_fetch_or_explicit(&context->stop, GY_STOP_ABORTED, memory_order_release);
     }
     gy_mutex_unlock(&context->cause_lock);
     if (is_first) {
@@ -342,7 +341,7 @@ void gy_context_note_out_of_memory(struct gy_context *context, const struct gy_e
 void gy_context_clear_abort(struct gy_context *context)
 {
     gy_mutex_lock(&context->cause_lock);
-    atomic_store_explicit(&context->aborted, false, memory_order_release);
+    atomic_fetch_and_explicit(&context->stop, ~(unsigned)GY_STOP_ABORTED, memory_order_release);
     gy_mutex_unlock(&context->cause_lock);
 }
 

@@ -7,19 +7,24 @@
 
 #include <stdatomic.h>
 
+/* Why no GPU work may be enqueued; one word, since every launch asks. */
+enum gy_context_stop {
+    GY_STOP_LOST = 1,    /* never goes away */
+    GY_STOP_ABORTED = 2, /* memory ran out, see gy_context_note_out_of_memory() */
+};
+
 struct gy_context {
     const struct gy_driver *driver; /* immutable */
     CUdevice device;                /* immutable */
     CUcontext native;               /* immutable */
     gantry_context_mode mode;       /* immutable */
     gantry_device_info info;        /* immutable */
-    uint32_t sms;        /* immutable; what its work may run on: all, or those of an adopted green context */
-    CUgreenCtx home;     /* immutable once rooms are created: where streams belong; NULL: all SMs */
-    atomic_bool lost;    /* atomic; never goes back to false */
-    gy_mutex cause_lock; /* rank LEAF */
+    uint32_t sms;    /* immutable; what its work may run on: all, or those of an adopted green context */
+    CUgreenCtx home; /* immutable once rooms are created: where streams belong; NULL: all SMs */
+    _Atomic(unsigned) stop;       /* atomic; written under cause_lock; of enum gy_context_stop */
+    gy_mutex cause_lock;          /* rank LEAF */
     struct gy_error cause;        /* guarded by cause_lock; the first cause, valid once lost */
     bool aborts_on_out_of_memory; /* immutable */
-    atomic_bool aborted;          /* atomic; written under cause_lock: memory ran out */
     struct gy_error abort_cause; /* guarded by cause_lock; the first since it was cleared, valid if aborted */
     const struct gy_context *self; /* immutable; == this while alive */
 };
@@ -73,7 +78,7 @@ void gy_context_lose(struct gy_context *context, const struct gy_error *cause);
 
 static inline bool gy_context_is_lost(const struct gy_context *context)
 {
-    return atomic_load_explicit(&context->lost, memory_order_acquire);
+    return (atomic_load_explicit(&context->stop, memory_order_acquire) & GY_STOP_LOST) != 0;
 }
 
 /* Make the first cause the calling thread's last error; GANTRY_ERR_DEVICE_LOST.  Only when lost. */
@@ -86,13 +91,13 @@ void gy_context_clear_abort(struct gy_context *context);
 
 static inline bool gy_context_is_aborted(const struct gy_context *context)
 {
-    return atomic_load_explicit(&context->aborted, memory_order_acquire);
+    return (atomic_load_explicit(&context->stop, memory_order_acquire) & GY_STOP_ABORTED) != 0;
 }
 
 /* Lost or aborted: no GPU work may be enqueued. */
 static inline bool gy_context_is_stopped(const struct gy_context *context)
 {
-    return gy_context_is_lost(context) || gy_context_is_aborted(context);
+    return __builtin_expect(atomic_load_explicit(&context->stop, memory_order_acquire) != 0, 0);
 }
 
 /* Make the reason the calling thread's last error: GANTRY_ERR_DEVICE_LOST, GANTRY_ERR_OUT_OF_DEVICE_MEMORY,
