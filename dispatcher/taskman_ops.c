@@ -128,8 +128,7 @@ static struct gy_gpu_order *order_open(gantry_dispatcher *d)
 
 static struct gy_gpu_memory *memory_open(gantry_dispatcher *d, gantry_taskman *manager, const uint64_t *bytes)
 {
-    (void)d;
-    return gy_admission_open(manager, bytes);
+    return gy_admission_open(&d->admission, manager, bytes);
 }
 
 static void memory_close(gantry_dispatcher *d, struct gy_gpu_memory *memory)

@@ -31,10 +31,12 @@ static uint64_t whole_granules(uint64_t bytes)
     return rounded >= bytes ? rounded : bytes; /* near 2^64 */
 }
 
-struct gy_gpu_memory *gy_admission_open(gantry_taskman *manager, const uint64_t *bytes)
+struct gy_gpu_memory *gy_admission_open(struct gy_admission *a, gantry_taskman *manager,
+                                        const uint64_t *bytes)
 {
     struct gy_gpu_memory *memory = gy_zalloc(sizeof(*memory));
     if (memory != NULL) {
+        atomic_store_explicit(&a->was_declared, true, memory_order_relaxed);
         memory->manager = manager;
         for (int kind = 0; kind < GANTRY_MEMORY_KIND_COUNT; kind++) {
             memory->declared[kind] = bytes[kind];
@@ -529,6 +531,10 @@ static bool those_active_are_valid(const struct gy_admission *a, struct census *
 bool gy_admission_is_valid(const struct gy_admission *a)
 {
     struct census seen = {.left = MOST_LOOKED_AT};
+    if (!atomic_load_explicit(&a->was_declared, memory_order_relaxed) &&
+        (a->first != NULL || a->active != NULL || a->ready.first != NULL || a->refused.first != NULL)) {
+        return false;
+    }
     if (!those_active_are_valid(a, &seen) || !those_waiting_are_valid(a, &seen) ||
         !gy_gpu_list_is_valid(&a->ready) || !gy_gpu_list_is_valid(&a->refused)) {
         return false;

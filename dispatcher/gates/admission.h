@@ -52,6 +52,7 @@ struct gy_admission {
     struct gy_inbox *inbox;                     /* immutable; of GD, to wake it */
     gy_mutex lock;                              /* rank LEAF */
     struct gy_gpu_memory *events;               /* guarded by lock; have ended or are closed */
+    _Atomic(bool) was_declared;                 /* atomic; never goes back: memory was declared, ever */
     _Atomic(bool) has_events;                   /* atomic; written under lock */
     _Atomic(bool) quiet;                        /* atomic; nothing may be able to go on: look at it */
     _Atomic(uint32_t) ending;                   /* atomic; written by GD: memories that are ENDING */
@@ -73,7 +74,8 @@ void gy_admission_init(struct gy_admission *admission, struct gy_context *contex
 void gy_admission_fini(struct gy_admission *admission);
 
 /* What taskman/gpu_ops.h says; any thread. */
-struct gy_gpu_memory *gy_admission_open(gantry_taskman *manager, const uint64_t *bytes);
+struct gy_gpu_memory *gy_admission_open(struct gy_admission *admission, gantry_taskman *manager,
+                                        const uint64_t *bytes);
 void gy_admission_close(struct gy_admission *admission, struct gy_gpu_memory *memory);
 void gy_admission_begin(struct gy_gpu_memory *memory);
 void gy_admission_end(struct gy_admission *admission, struct gy_gpu_memory *memory);
@@ -101,9 +103,12 @@ gantry_status gy_admission_fail(struct gy_admission *admission, const struct gy_
 bool gy_gpu_memory_is_valid(const struct gy_gpu_memory *memory);
 bool gy_admission_is_valid(const struct gy_admission *admission);
 
-/* GD: is there anything that gy_admission_poll() may be needed for? */
+/* GD: is there anything that gy_admission_poll() may be needed for?  Most programs declare no memory. */
 static inline bool gy_admission_is_busy(const struct gy_admission *admission)
 {
+    if (__builtin_expect(!atomic_load_explicit(&admission->was_declared, memory_order_relaxed), 1)) {
+        return false;
+    }
     return atomic_load_explicit(&admission->has_events, memory_order_relaxed) ||
            atomic_load_explicit(&admission->ending, memory_order_relaxed) != 0 || admission->first != NULL ||
            admission->ready.first != NULL || admission->refused.first != NULL;
