@@ -57,8 +57,12 @@ static GY_RARE void poll_gates(struct gantry_dispatcher *d, struct gy_round *rou
 void gy_gd_poll(struct gantry_dispatcher *d, struct gy_round *round)
 {
     for (;;) {
-        for (gantry_task *task; (task = gy_gpu_list_pop(&d->local)) != NULL;) {
+        gantry_task *task = d->local.first;
+        d->local = (struct gy_gpu_list){NULL, NULL};
+        while (task != NULL) {
+            gantry_task *next = gy_task_gpu(task)->next;
             take_in(d, round, task);
+            task = next;
         }
         if (!gy_inbox_is_empty(&d->inbox)) {
             (void)gy_inbox_take(&d->inbox, &d->local);

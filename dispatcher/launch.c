@@ -145,11 +145,20 @@ static inline bool has_zero(gantry_dim3 size)
     return size.x == 0 || size.y == 0 || size.z == 0;
 }
 
-static GY_COLD gantry_status kernel_failed(struct gy_context *context, const gantry_kernel *kernel,
-                                           const struct gy_launch_size *size, CUresult result, int line)
+static GY_RARE void note_kernel(const gantry_launch *launch, const gantry_kernel *kernel, gantry_dim3 grid,
+                                gantry_dim3 block, size_t shared_bytes, void **args)
 {
+    const struct gy_launch_size size = {grid, block, shared_bytes};
+    gy_calls_note_kernel(launch->calls, launch->task, kernel, &size, args);
+}
+
+static GY_COLD gantry_status kernel_failed(struct gy_context *context, const gantry_kernel *kernel,
+                                           gantry_dim3 grid, gantry_dim3 block, size_t shared_bytes,
+                                           CUresult result, int line)
+{
+    const struct gy_launch_size size = {grid, block, shared_bytes};
     char what[150], call[230];
-    gy_kernel_describe_launch(kernel, size, what, sizeof(what));
+    gy_kernel_describe_launch(kernel, &size, what, sizeof(what));
     snprintf(call, sizeof(call), "cuLaunchKernel(%.60s), %s,", kernel->name, what);
     return gy_context_failed(context, result, call, __FILE__, line);
 }
@@ -171,13 +180,11 @@ gantry_status gantry_launch_kernel(gantry_launch *launch, gantry_kernel *kernel,
         kernel->function, grid.x, grid.y, grid.z, block.x, block.y, block.z, (unsigned)shared_bytes,
         launch->stream, args, NULL);
     if (__builtin_expect(result != CUDA_SUCCESS, 0)) {
-        const struct gy_launch_size size = {grid, block, shared_bytes};
-        return kernel_failed(d->config.context, kernel, &size, result, __LINE__);
+        return kernel_failed(d->config.context, kernel, grid, block, shared_bytes, result, __LINE__);
     }
     gy_launch_count(launch, &d->counters.kernels, 1);
     if (__builtin_expect(launch->calls != NULL, 0)) {
-        const struct gy_launch_size size = {grid, block, shared_bytes};
-        gy_calls_note_kernel(launch->calls, launch->task, kernel, &size, args);
+        note_kernel(launch, kernel, grid, block, shared_bytes, args);
     }
     if (__builtin_expect(d->shares.watcher != NULL, 0)) {
         gy_utilisation_take(d->shares.watcher->use, (uint64_t)grid.x * grid.y * grid.z);

@@ -23,7 +23,7 @@ static GY_COLD void mark_begin(struct gantry_dispatcher *d, gantry_task *task, u
 
 /* Before the first call: order the stream, mark the GPU time.  From here on the task has a mark (NULL when
  * nothing is recorded), and no trail: it is ordered. */
-static inline gantry_status prepare(struct gantry_dispatcher *d, gantry_task *task, uint32_t stream)
+static GY_RARE gantry_status prepare_any(struct gantry_dispatcher *d, gantry_task *task, uint32_t stream)
 {
     struct gy_task_gpu *gpu = gy_task_gpu(task);
     uint64_t trail = atomic_load_explicit(&gpu->trail, memory_order_acquire);
@@ -37,6 +37,18 @@ static inline gantry_status prepare(struct gantry_dispatcher *d, gantry_task *ta
         mark_begin(d, task, stream);
     }
     return status;
+}
+
+static inline gantry_status prepare(struct gantry_dispatcher *d, gantry_task *task, uint32_t stream)
+{
+    struct gy_task_gpu *gpu = gy_task_gpu(task);
+    uint64_t trail = atomic_load_explicit(&gpu->trail, memory_order_acquire);
+    bool is_ordered = gy_trail_is_position(trail) && gy_trail_stream(trail) == stream;
+    if (!is_ordered || gy_task_begins_step(task, trail) || gy_span_on()) {
+        return prepare_any(d, task, stream);
+    }
+    atomic_store_explicit(&gpu->mark, NULL, memory_order_relaxed);
+    return GANTRY_OK; /* most tasks: behind one other, on its stream */
 }
 
 /* The last call has returned: from here on the task has a trail again. */
@@ -192,8 +204,7 @@ static GY_INLINE gantry_status open_call(struct gantry_dispatcher *d, struct gy_
     if (status != GANTRY_OK) {
         return status;
     }
-    launch->index = gy_task_calls(task);
-    gy_task_count_call(task);
+    launch->index = gy_task_count_call(task);
     gy_gd_count(&d->counters.launch_calls, 1);
     if (!round->in_batch) { /* counted before anybody can see the batch's tasks released */
         round->in_batch = true;

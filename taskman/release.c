@@ -170,8 +170,8 @@ static inline size_t notify_continuation(gantry_task *task, gantry_status result
 /* The same in a frozen graph: nothing is declared meanwhile, and the list is needed again.  Taking a
  * reference away stalls when the dependent's line is not in the cache, so those of the tasks that were
  * created next, and most likely run soon, are asked for early. */
-static inline size_t notify_frozen(gantry_task *task, gantry_status result, struct gy_ready *ready,
-                                   struct gy_worker *keeper)
+static GY_INLINE size_t notify_frozen(gantry_task *task, gantry_status result, struct gy_ready *ready,
+                                      struct gy_worker *keeper)
 {
     uint64_t trail = trail_of(task);
     size_t made_ready = 0;

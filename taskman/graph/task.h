@@ -168,7 +168,7 @@ static inline gantry_task_kind gy_task_kind(const gantry_task *task)
 
 static inline bool gy_task_is_gpu(const gantry_task *task)
 {
-    return task->traits >= GANTRY_TASK_HTOD && gy_task_kind(task) >= GANTRY_TASK_HTOD;
+    return gy_task_kind(task) >= GANTRY_TASK_HTOD;
 }
 
 /* gantry_task_label() of one that was submitted. */
