@@ -74,6 +74,7 @@ bool gy_completion_is_valid(struct gy_completion *c)
  * list that they all are for, or GY_COMPLETION_ALL_LISTS. */
 static gantry_status record_events(struct gy_completion *c, uint32_t *which)
 {
+    gy_point(GY_POINT_PATH_7, c);
     uint64_t recorded = 0, now = gy_span_begin();
     uint64_t first = atomic_load_explicit(&c->published, memory_order_relaxed);
     *which = gy_completion_list_of(gy_completion_slot_at(c, first));

@@ -31,6 +31,7 @@ static void wake_sleeper(struct gy_inbox *inbox)
 /* Path of a task, step 4 of 8: the inbox. */
 void gy_inbox_push(struct gy_inbox *inbox, gantry_task *first, gantry_task *last)
 {
+    gy_point(GY_POINT_PATH_4, first);
     /* Reverse the list: it becomes newest first, as the stack is. */
     gantry_task *reversed = NULL;
     for (gantry_task *task = first; task != NULL;) {

@@ -1,5 +1,6 @@
 #include "dispatcher/intake.h"
 
+#include "base/point.h"
 #include "dispatcher/gates/gate.h"
 #include "dispatcher/release.h"
 
@@ -8,6 +9,7 @@
 /* Path of a task, step 5 of 8: a ready task gets a stream and a bin. */
 static GY_INLINE void place(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task)
 {
+    gy_point(GY_POINT_PATH_5, task);
     struct gy_task_gpu *gpu = gy_task_gpu(task);
     if (__builtin_expect(gy_context_is_lost(d->config.context), 0)) {
         gy_gd_release_failed(d, task, gy_context_adopt_loss(d->config.context));

@@ -1,5 +1,6 @@
 #include "dispatcher/step.h"
 
+#include "base/point.h"
 #include "base/span.h"
 #include "dispatcher/release.h"
 #include "dispatcher/round.h"
@@ -322,6 +323,7 @@ static GY_RARE void hand_over(struct gantry_dispatcher *d, const struct gy_round
 /* Path of a task, step 6 of 8: one launch callback on the task's stream. */
 bool gy_gd_step(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task)
 {
+    gy_point(GY_POINT_PATH_6, task);
     struct gy_meter *meter = gy_gd_meter(d, task); /* the task may be gone before it is needed last */
     gy_context_subject = gy_task_label(task);      /* no longer when it is released: then the label may go */
     bool ended = step(d, round, task, meter);

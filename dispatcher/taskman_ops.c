@@ -1,6 +1,7 @@
 #include "dispatcher/taskman_ops.h"
 
 #include "base/clock.h"
+#include "base/point.h"
 #include "base/span.h"
 #include "dispatcher/current.h"
 #include "dispatcher/internal.h"
@@ -97,6 +98,7 @@ static GY_COLD void deliver_recorded(gantry_dispatcher *d, gantry_task *first, g
 /* Path of a task, step 3 of 8: a ready GPU task reaches the dispatcher. */
 static void submit(gantry_dispatcher *d, gantry_task *first, gantry_task *last)
 {
+    gy_point(GY_POINT_PATH_3, first);
     if (gy_span_on()) {
         deliver_recorded(d, first, last);
     } else {

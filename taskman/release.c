@@ -14,6 +14,7 @@
 
 #include "base/bandwidth.h"
 #include "base/checking.h"
+#include "base/point.h"
 #include "base/span.h"
 #include "taskman/callbacks.h"
 #include "taskman/checks.h"
@@ -352,6 +353,7 @@ static GY_RARE void end_odd(gantry_taskman *manager, uint64_t less, struct gy_wo
 static GY_INLINE void release_task(gantry_task *task, gantry_status result, struct gy_ready *ready,
                                    struct gy_worker *self, struct gy_gpu_debt *debt)
 {
+    gy_point(GY_POINT_PATH_8, task);
     gantry_taskman *manager = gy_task_manager(task);
     unsigned flags = atomic_load_explicit(&task->flags, memory_order_relaxed);
     uint64_t less = GY_WORK_PENDING;

@@ -2,6 +2,7 @@
 
 #include "base/handle.h"
 #include "base/options.h"
+#include "base/point.h"
 #include "taskman/cpu/queues.h"
 #include "taskman/memory.h"
 #include "taskman/references.h"
@@ -358,6 +359,7 @@ gantry_status gantry_taskman_submit(gantry_taskman *manager, const gantry_task_d
     gantry_task *task = NULL;
     gy_fast_lock_take(&manager->lock);
     status = add_locked(manager, desc, desc->name != NULL ? &name : NULL, &task);
+    gy_point(GY_POINT_PATH_1, task);
     assert(gy_taskman_is_valid(manager));
     gy_fast_lock_give(&manager->lock);
     if (status == GANTRY_OK && out != NULL) {

@@ -2,6 +2,7 @@
 #ifndef TASKMAN_GRAPH_READY_H
 #define TASKMAN_GRAPH_READY_H
 
+#include "base/point.h"
 #include "taskman/graph/state.h"
 
 #include <assert.h>
@@ -59,6 +60,7 @@ static inline void gy_ready_init(struct gy_ready *ready)
 /* Path of a task, step 2 of 8: the caller has taken its last reference. */
 static inline void gy_task_become_ready(gantry_task *task)
 {
+    gy_point(GY_POINT_PATH_2, task);
     gy_task_enter(task, GANTRY_TASK_STATE_READY);
 }
 

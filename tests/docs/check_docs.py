@@ -67,9 +67,11 @@ class Documents(unittest.TestCase):
         marks = {}
         for room in ("taskman", "dispatcher"):
             for path in (SOURCE / room).glob("**/*.[ch]"):
-                for step, rest in re.findall(r"(?s)/\* Path of a task, step (\d) of 8:.*?\*/\n(.*?\{)", path.read_text()):
+                for step, rest in re.findall(r"(?s)/\* Path of a task, step (\d) of 8:.*?\*/\n(.*?\n\})", path.read_text()):
                     self.assertNotIn(int(step), marks)
                     marks[int(step)] = (re.search(r"(\w+)\(", rest)[1], path.relative_to(SOURCE).as_posix())
+                    # It is the one that tests/dispatcher/test_path.c sees a task in.
+                    self.assertIn(f"gy_point(GY_POINT_PATH_{step}, ", rest)
         for step, body in steps.items():
             function, path = marks[step]
             self.assertRegex(body, rf"`{function}\(\)`")

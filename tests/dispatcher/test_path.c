@@ -1,0 +1,140 @@
+/* What docs/path-of-a-task.md says, walked: which of its steps a task passes, in which order, and on which
+ * thread. That the page and the marks in the code name the same functions is checked by
+ * tests/docs/check_docs.py. */
+#include "base/point.h"
+#include "dispatcher/current.h"
+#include "tests/support/cmocka_c11.h"
+#include "tests/support/deadline.h"
+#include "tests/support/gpu_fixture.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+enum { MOST_STEPS = 64 };
+
+struct walked {
+    const void *at;
+    char step; /* '1' to '8' */
+    bool on_gd;
+};
+
+static struct gpu_fixture fixture;
+static struct walked walked[MOST_STEPS];
+static atomic_uint steps; /* atomic; a step that comes after another has a higher number */
+static gantry_task *awaited;
+
+static void note(enum gy_point point, const void *at)
+{
+    if (point >= GY_POINT_PATH_1 && point <= GY_POINT_PATH_8) {
+        uint32_t i = atomic_fetch_add(&steps, 1);
+        if (i < MOST_STEPS) { /* else the count tells */
+            walked[i] = (struct walked){at, (char)('1' + (point - GY_POINT_PATH_1)), gy_gd_current != NULL};
+        }
+    }
+}
+
+/* The steps of a task, a letter behind those that its dispatcher's thread did; step 7, which is of several
+ * tasks, as if it were this one's. */
+static const char *path_of(const gantry_task *task, bool with_events)
+{
+    static char path[2 * MOST_STEPS + 1];
+    size_t length = 0;
+    assert_in_range(atomic_load(&steps), 1, MOST_STEPS);
+    for (uint32_t i = 0; i < atomic_load(&steps); i++) {
+        bool is_events = walked[i].step == '7';
+        if (is_events ? with_events : walked[i].at == task) {
+            path[length++] = walked[i].step;
+            if (walked[i].on_gd) {
+                path[length++] = 'd';
+            }
+        }
+    }
+    path[length] = '\0';
+    return path;
+}
+
+static gantry_launch_result launch_nothing(gantry_launch *launch, void *arg)
+{
+    (void)launch;
+    (void)arg;
+    return GANTRY_LAUNCH_DONE;
+}
+
+static gantry_launch_result launch_completing(gantry_launch *launch, void *arg)
+{
+    (void)arg;
+    return gantry_launch_add_completion(launch, awaited) == GANTRY_OK ? GANTRY_LAUNCH_DONE
+                                                                      : GANTRY_LAUNCH_FAILED;
+}
+
+static gantry_status run_nothing(gantry_task *task, void *arg)
+{
+    (void)task;
+    (void)arg;
+    return GANTRY_OK;
+}
+
+static gantry_task *upload, *kernel;
+
+/* upload > kernel > awaited, a CPU task that also waits for a completion of the kernel. */
+static void build(void)
+{
+    atomic_store(&steps, 0);
+    gy_point_hook(note);
+    awaited = gpu_fixture_cpu(&fixture, "awaited", run_nothing, NULL);
+    upload = gpu_fixture_gpu(&fixture, GANTRY_TASK_HTOD, "upload", launch_nothing, NULL);
+    kernel = gpu_fixture_gpu(&fixture, GANTRY_TASK_KERNEL, "kernel", launch_completing, NULL);
+    gpu_fixture_after(kernel, upload);
+    gpu_fixture_after(awaited, kernel);
+}
+
+static void run(void)
+{
+    deadline_begin("a step of three tasks");
+    assert_ok(gantry_taskman_start(fixture.manager));
+    assert_ok(gantry_taskman_stop(fixture.manager));
+    deadline_end();
+    gy_point_hook(NULL);
+}
+
+static void test_the_path_of_a_task(void **state)
+{
+    (void)state;
+    gpu_fixture_open(&fixture, 1, 4);
+    build();
+    run();
+    assert_string_equal(path_of(upload, false), "12345d6d8d");
+    /* What GD has made ready itself does not go through the inbox; then the event that was asked for. */
+    assert_string_equal(path_of(kernel, true), "12d3d5d6d8d7d");
+    /* It goes on when the event was seen, on another thread. */
+    assert_string_equal(path_of(awaited, true), "17d28");
+    assert_ok(gantry_taskman_reset(fixture.manager));
+    gpu_fixture_close(&fixture);
+}
+
+/* A frozen graph takes the same way in every run, without being described again. */
+static void test_the_path_of_a_frozen_task(void **state)
+{
+    (void)state;
+    gpu_fixture_open(&fixture, 1, 4);
+    build();
+    assert_ok(gantry_taskman_freeze(fixture.manager));
+    for (int i = 0; i < 3; i++) {
+        atomic_store(&steps, 0);
+        gy_point_hook(note);
+        run();
+        assert_string_equal(path_of(upload, false), "2345d6d8d");
+        assert_string_equal(path_of(kernel, true), "2d3d5d6d8d7d");
+        assert_string_equal(path_of(awaited, true), "7d28");
+    }
+    gpu_fixture_close(&fixture);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_path_of_a_task),
+        cmocka_unit_test(test_the_path_of_a_frozen_task),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
