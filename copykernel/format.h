@@ -58,6 +58,44 @@ GY_COPY_INLINE_STRUCT(gy_copy_few, GY_COPY_FEW_WORDS);
 GY_COPY_INLINE_STRUCT(gy_copy_inline, GY_COPY_INLINE_WORDS);
 GY_COPY_INLINE_STRUCT(gy_copy_many, GY_COPY_MANY_WORDS);
 
+/* ---- lists that the device reads itself ---- */
+
+/* A copy above so many bytes is cut into tiles of so many, which warps of a second kernel share. */
+#define GY_COPY_TILE 16384u
+
+/* Where a list lies, as the device sees it: `descs`, of struct gy_copy_listed, or the other three. */
+struct gy_copy_list_view {
+    uint64_t descs;
+    uint64_t dests, sources, bytes; /* 8 bytes for each copy */
+    uint64_t count;                 /* of a uint32_t; 0: there are `most` copies */
+    uint64_t large;                 /* of struct gy_copy_large; 0: no copy is cut */
+    uint64_t entries;               /* of struct gy_copy_large_entry, room for one from each slice */
+    uint32_t most;
+    uint32_t reserved;
+};
+
+/* gantry_copy_desc as a kernel reads it. */
+struct gy_copy_listed {
+    uint64_t dest, source, bytes;
+    uint32_t type, pattern_bytes, pattern, unused;
+};
+
+/* What the first kernel of a list finds for the second; in device memory, zero before the first and after the
+ * second. */
+struct gy_copy_large {
+    unsigned long long found; /* bits 0-35 tiles, 36-63 entries */
+    uint32_t gone;            /* blocks of the second kernel that have read that */
+    uint32_t unused[5];
+};
+#define GY_COPY_LARGE_TILE_BITS 36
+
+/* Copies of one slice of the list that are cut. */
+struct gy_copy_large_entry {
+    uint64_t first_tile;
+    uint32_t slice;
+    uint32_t unused;
+};
+
 /* Counters of one launch in device memory, zero before and after it. */
 struct gy_copy_counters {
     uint32_t next[GY_COPY_GROUPS]; /* the next unit of each group to draw */
