@@ -18,6 +18,7 @@ struct resolver {
     struct gy_context *context;
     gantry_heap *heap;
     struct memory dest, source;
+    bool any_kind; /* whatever the types say */
 };
 
 #define FAIL_FIELD(index, field, address, what) \
@@ -134,7 +135,8 @@ static gantry_status resolve_item(struct resolver *r, const gantry_copy_desc *de
     *item = (struct gy_copy_item){
         .bytes = desc->bytes, .index = (uint32_t)index, .is_fill = desc->type == GANTRY_COPY_FILL};
     gantry_status status =
-        resolve(r, desc->dest, desc->bytes, dest_needs[desc->type], index, "dest", &r->dest, &item->dest);
+        resolve(r, desc->dest, desc->bytes, r->any_kind ? NEED_EITHER : dest_needs[desc->type], index, "dest",
+                &r->dest, &item->dest);
     if (status != GANTRY_OK) {
         return status;
     }
@@ -144,17 +146,19 @@ static gantry_status resolve_item(struct resolver *r, const gantry_copy_desc *de
         gy_copy_pattern(desc, item->dest, &item->source, &item->high);
         return GANTRY_OK;
     }
-    status = resolve(r, desc->source, desc->bytes, desc->type == GANTRY_COPY_HTOD ? NEED_HOST : NEED_DEVICE,
-                     index, "source", &r->source, &item->source);
+    const enum needed needs = r->any_kind                      ? NEED_EITHER
+                              : desc->type == GANTRY_COPY_HTOD ? NEED_HOST
+                                                               : NEED_DEVICE;
+    status = resolve(r, desc->source, desc->bytes, needs, index, "source", &r->source, &item->source);
     item->joins = item->joins && r->source.begin == source_memory;
     item->group = r->source.is_host ? GY_COPY_FROM_HOST : item->group;
     return status;
 }
 
 gantry_status gy_copy_resolve(struct gy_context *context, gantry_heap *heap, const gantry_copy_desc *descs,
-                              size_t count, struct gy_copy_item *items, size_t *out_count)
+                              size_t count, bool any_kind, struct gy_copy_item *items, size_t *out_count)
 {
-    struct resolver r = {.context = context, .heap = heap};
+    struct resolver r = {.context = context, .heap = heap, .any_kind = any_kind};
     size_t used = 0;
     for (size_t i = 0; i < count; i++) {
         if (descs[i].bytes == 0) {
@@ -167,6 +171,33 @@ gantry_status gy_copy_resolve(struct gy_context *context, gantry_heap *heap, con
         used++;
     }
     *out_count = used;
+    return GANTRY_OK;
+}
+
+/* ---- lists that the device reads -------------------------------------------------------------- */
+
+gantry_status gy_copy_find_list(struct gy_context *context, gantry_heap *heap, const char *name,
+                                const void *address, uint64_t bytes, uint64_t *out)
+{
+    struct resolver r = {.context = context, .heap = heap};
+    struct memory found = {0, 0, 0, false};
+    enum heap_answer answer = ask_heap(&r, address, &found);
+    CUresult result = answer == FOREIGN ? ask_driver(context, address, bytes, &found) : CUDA_SUCCESS;
+    if (result != CUDA_SUCCESS && result != CUDA_ERROR_INVALID_VALUE) {
+        return gy_context_failed(context, result, "cuPointerGetAttribute(address)", __FILE__, __LINE__);
+    }
+    if (answer == NOT_LIVE || answer == PAGEABLE || result != CUDA_SUCCESS) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "copy list: %s %p is %s", name, address,
+                       answer == NOT_LIVE ? "in no live block of the heap"
+                                          : "pageable host memory, or no memory at all");
+    }
+    uint64_t at = (uintptr_t)address;
+    if (bytes > found.end - at) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
+                       "copy list: %s %p with %llu bytes leaves its memory, which ends at 0x%llx", name,
+                       address, (unsigned long long)bytes, (unsigned long long)found.end);
+    }
+    *out = at + found.shift;
     return GANTRY_OK;
 }
 

@@ -22,12 +22,20 @@ GANTRY_MUST_CHECK gantry_status gy_copy_check_side(struct gy_context *context, g
                                                    const struct gy_copy_side *side);
 
 /* Dispatcher thread only.  Turn `count` descriptors that passed gy_copy_check() into items, leaving out those
- * of 0 bytes.  `items` has `count` places.
+ * of 0 bytes.  `items` has `count` places.  `any_kind`: the types say nothing of where the memory is.
  * @retval GANTRY_ERR_INVALID_ARGUMENT  pageable or unknown memory, the wrong kind for the type, a range
  *                                      that leaves its memory; the message names index and field
  * @retval GANTRY_ERR_DRIVER, GANTRY_ERR_DEVICE_LOST */
 GANTRY_MUST_CHECK gantry_status gy_copy_resolve(struct gy_context *context, gantry_heap *heap,
-                                                const gantry_copy_desc *descs, size_t count,
+                                                const gantry_copy_desc *descs, size_t count, bool any_kind,
                                                 struct gy_copy_item *items, size_t *out_count);
+
+/* Memory that the device can read `bytes` of, device or page-locked: its address there.  `name` is for
+ * messages.
+ * @retval GANTRY_ERR_INVALID_ARGUMENT  pageable or unknown memory, or a range that leaves its memory
+ * @retval GANTRY_ERR_DRIVER, GANTRY_ERR_DEVICE_LOST */
+GANTRY_MUST_CHECK gantry_status gy_copy_find_list(struct gy_context *context, gantry_heap *heap,
+                                                  const char *name, const void *address, uint64_t bytes,
+                                                  uint64_t *out);
 
 #endif

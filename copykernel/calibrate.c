@@ -128,7 +128,7 @@ gantry_status gy_copier_calibrate(struct gy_copier *copier, uint64_t most_bytes)
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "copy calibration: %llu bytes are too few",
                        (unsigned long long)most_bytes);
     }
-    struct gy_context *context = gy_copier_context(copier);
+    struct gy_context *context = copier->context;
     struct probe *p = gy_zalloc(sizeof(*p));
     if (p == NULL) {
         return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "out of memory for the copy calibration");

@@ -30,31 +30,13 @@
 /* Warps of 64 registers per thread that a multiprocessor runs at once. */
 enum { WARPS_PER_MULTIPROCESSOR = 32 };
 
-enum form { FORM_FEW, FORM_INLINE, FORM_MANY, FORM_PLAIN, FORM_TABLE, FORMS };
-
-struct gy_copier {
-    struct gy_context *context;     /* immutable */
-    gantry_heap *heap;              /* immutable */
-    struct gantry_module *module;   /* immutable */
-    CUfunction kernels[FORMS];      /* immutable */
-    CUfunction seen[FORMS];         /* immutable: the same for recordings */
-    bool takes_many;                /* immutable; FORM_MANY can be launched */
-    int least_priority;             /* immutable */
-    bool capturing;                 /* dispatcher thread only, as all of the following but the tuning */
-    struct gy_copy_ring ring;       /* dispatcher thread only */
-    struct gy_copy_item *items;     /* dispatcher thread only; `room` of them */
-    struct gy_copy_range *ranges;   /* dispatcher thread only; twice as many */
-    size_t room;                    /* dispatcher thread only */
-    struct gy_copy_many parameters; /* dispatcher thread only */
-    gy_mutex lock;                  /* rank LEAF */
-    gantry_copy_tuning tuning;      /* guarded by lock */
-};
-
 static gantry_status find_kernels(struct gy_copier *copier)
 {
-    static const char *const names[FORMS] = {"gantry_copy_few", "gantry_copy_inline", "gantry_copy_many",
-                                             "gantry_copy_plain", "gantry_copy_table"};
-    for (int i = 0; i < FORMS; i++) {
+    static const char *const names[GY_COPY_FORMS] = {
+        "gantry_copy_few",          "gantry_copy_inline", "gantry_copy_many",
+        "gantry_copy_plain",        "gantry_copy_table",  "gantry_copy_arrays",
+        "gantry_copy_arrays_large", "gantry_copy_descs",  "gantry_copy_descs_large"};
+    for (int i = 0; i < GY_COPY_FORMS; i++) {
         struct gantry_kernel *kernel, *twin = NULL;
         char name[64];
         snprintf(name, sizeof(name), "%s_seen", names[i]);
@@ -84,13 +66,19 @@ gantry_status gy_copier_create(struct gy_context *context, gantry_heap *heap, st
     copier->context = context;
     copier->heap = heap;
     gy_copy_tuning_defaults(&copier->tuning);
-    gantry_status status = gy_copy_ring_init(&copier->ring, context, heap);
+    gantry_status status = gy_copy_ring_init(&copier->ring, context, heap, GANTRY_MEMORY_PINNED,
+                                             sizeof(struct gy_copy_counters));
     if (status != GANTRY_OK) {
         goto free_copier;
     }
-    status = gy_module_load(context, &gantry_image_copy_kernels, &copier->module);
+    status = gy_copy_ring_init(&copier->scratch, context, heap, GANTRY_MEMORY_DEVICE,
+                               sizeof(struct gy_copy_large));
     if (status != GANTRY_OK) {
         goto fini_ring;
+    }
+    status = gy_module_load(context, &gantry_image_copy_kernels, &copier->module);
+    if (status != GANTRY_OK) {
+        goto fini_scratch;
     }
     status = find_kernels(copier);
     if (status != GANTRY_OK) {
@@ -101,6 +89,8 @@ gantry_status gy_copier_create(struct gy_context *context, gantry_heap *heap, st
     return GANTRY_OK;
 unload_module:
     gy_module_unload(copier->module);
+fini_scratch:
+    gy_copy_ring_fini(&copier->scratch);
 fini_ring:
     gy_copy_ring_fini(&copier->ring);
 free_copier:
@@ -114,16 +104,12 @@ void gy_copier_destroy(struct gy_copier *copier)
         return;
     }
     gy_mutex_fini(&copier->lock);
+    gy_copy_ring_fini(&copier->scratch);
     gy_copy_ring_fini(&copier->ring);
     gy_module_unload(copier->module);
     gy_free(copier->ranges);
     gy_free(copier->items);
     gy_free(copier);
-}
-
-struct gy_context *gy_copier_context(struct gy_copier *copier)
-{
-    return copier->context;
 }
 
 /* ---- tuning -------------------------------------------------------------------------------------- */
@@ -246,13 +232,12 @@ static void *records_for(const struct gy_copy_way *way, uint32_t blocks)
     return gy_cta_reserve(way->ctas, &request);
 }
 
-/* `arguments` has room for two more than the `count` that there are. */
-static gantry_status launch_kernel(struct gy_copier *copier, const struct gy_copy_way *way, enum form form,
-                                   const struct geometry *g, void **arguments, uint32_t count)
+gantry_status gy_copier_launch_kernel(struct gy_copier *copier, const struct gy_copy_way *way,
+                                      const struct gy_copy_grid *g, void **arguments, uint32_t count)
 {
     uint32_t number = GY_KERNEL_COPIES;
     void *records = records_for(way, g->blocks);
-    CUfunction kernel = records != NULL ? copier->seen[form] : copier->kernels[form];
+    CUfunction kernel = records != NULL ? copier->seen[g->form] : copier->kernels[g->form];
     arguments[count] = &records;
     arguments[count + 1] = &number;
     if (!way->low_priority || copier->context->driver->cuLaunchKernelEx == NULL) {
@@ -273,8 +258,9 @@ static gantry_status launch_kernel(struct gy_copier *copier, const struct gy_cop
     return GY_CALL(copier->context, cuLaunchKernelEx(&config, kernel, arguments, NULL));
 }
 
-static gantry_status launch_inline(struct gy_copier *copier, const struct gy_copy_way *way, enum form form,
-                                   size_t count, const struct gy_copy_plan *plan, const struct geometry *g)
+static gantry_status launch_inline(struct gy_copier *copier, const struct gy_copy_way *way,
+                                   enum gy_copy_form form, size_t count, const struct gy_copy_plan *plan,
+                                   const struct geometry *g)
 {
     uint64_t *words = copier->parameters.words;
     static const size_t shape_at[] = {offsetof(struct gy_copy_few, shape),
@@ -283,51 +269,61 @@ static gantry_status launch_inline(struct gy_copier *copier, const struct gy_cop
     gy_copy_pack(copier->items, count, plan, words);
     memcpy((char *)words + shape_at[form], &g->shape, sizeof(g->shape));
     void *arguments[3] = {words};
-    return launch_kernel(copier, way, form, g, arguments, 1);
+    const struct gy_copy_grid grid = {form, g->blocks, g->threads};
+    return gy_copier_launch_kernel(copier, way, &grid, arguments, 1);
 }
 
 /* While a stream is captured, memory may be taken and older events asked for in relaxed mode only. */
-static gantry_status take_chunk(struct gy_copier *copier, size_t bytes, struct gy_copy_chunk **out)
+gantry_status gy_copier_take_chunk(struct gy_copier *copier, struct gy_copy_ring *ring, size_t bytes,
+                                   struct gy_copy_chunk **out)
 {
     if (!copier->capturing) {
-        return gy_copy_ring_take(&copier->ring, bytes, out);
+        return gy_copy_ring_take(ring, bytes, out);
     }
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     gantry_status status = GY_CALL(copier->context, cuThreadExchangeStreamCaptureMode(&mode));
     if (status != GANTRY_OK) {
         return status;
     }
-    status = gy_copy_ring_take(&copier->ring, bytes, out);
+    status = gy_copy_ring_take(ring, bytes, out);
     gantry_status back = GY_CALL(copier->context, cuThreadExchangeStreamCaptureMode(&mode));
     if (status == GANTRY_OK && back != GANTRY_OK) {
-        gy_copy_ring_give_back(&copier->ring, *out);
+        gy_copy_ring_give_back(ring, *out);
         return back;
     }
     return status;
+}
+
+gantry_status gy_copier_chunk_launched(struct gy_copier *copier, struct gy_copy_ring *ring,
+                                       struct gy_copy_chunk *chunk, CUstream stream)
+{
+    if (copier->capturing) {
+        gy_copy_ring_captured(ring, chunk);
+        return GANTRY_OK;
+    }
+    return gy_copy_ring_launched(ring, chunk, stream);
 }
 
 static gantry_status launch_table(struct gy_copier *copier, const struct gy_copy_way *way, size_t count,
                                   const struct gy_copy_plan *plan, const struct geometry *g)
 {
     struct gy_copy_chunk *chunk;
-    gantry_status status = take_chunk(copier, plan->words * sizeof(uint64_t), &chunk);
+    gantry_status status =
+        gy_copier_take_chunk(copier, &copier->ring, plan->words * sizeof(uint64_t), &chunk);
     if (status != GANTRY_OK) {
         return status;
     }
     gy_copy_pack(copier->items, count, plan, chunk->host);
     struct gy_copy_shape shape = g->shape;
     void *arguments[5] = {&chunk->device, &shape, &chunk->counters};
-    status =
-        launch_kernel(copier, way, g->threads == GY_COPY_BLOCK ? FORM_PLAIN : FORM_TABLE, g, arguments, 3);
+    const struct gy_copy_grid grid = {g->threads == GY_COPY_BLOCK ? GY_COPY_FORM_PLAIN : GY_COPY_FORM_TABLE,
+                                      g->blocks, g->threads};
+    status = gy_copier_launch_kernel(copier, way, &grid, arguments, 3);
     if (status != GANTRY_OK) {
         gy_copy_ring_give_back(&copier->ring, chunk);
         return status;
     }
-    if (copier->capturing) {
-        gy_copy_ring_captured(&copier->ring, chunk);
-        return GANTRY_OK;
-    }
-    return gy_copy_ring_launched(&copier->ring, chunk, way->stream);
+    return gy_copier_chunk_launched(copier, &copier->ring, chunk, way->stream);
 }
 
 static gantry_status launch_items(struct gy_copier *copier, size_t count, const struct gy_copy_way *way)
@@ -345,13 +341,13 @@ static gantry_status launch_items(struct gy_copier *copier, size_t count, const 
     }
     struct geometry g = shape_of(tuning, &plan);
     if (plan.words <= GY_COPY_FEW_WORDS) {
-        return launch_inline(copier, way, FORM_FEW, count, &plan, &g);
+        return launch_inline(copier, way, GY_COPY_FORM_FEW, count, &plan, &g);
     }
     if (plan.words <= GY_COPY_INLINE_WORDS) {
-        return launch_inline(copier, way, FORM_INLINE, count, &plan, &g);
+        return launch_inline(copier, way, GY_COPY_FORM_INLINE, count, &plan, &g);
     }
     if (plan.words <= GY_COPY_MANY_WORDS && copier->takes_many) {
-        return launch_inline(copier, way, FORM_MANY, count, &plan, &g);
+        return launch_inline(copier, way, GY_COPY_FORM_MANY, count, &plan, &g);
     }
     return launch_table(copier, way, count, &plan, &g);
 }
@@ -392,15 +388,15 @@ static gantry_status launch_checked(struct gy_copier *copier, const gantry_copy_
                : launch_items(copier, count, way);
 }
 
-static gantry_status resolve(struct gy_copier *copier, const gantry_copy_desc *descs, size_t count,
-                             size_t *used)
+gantry_status gy_copier_resolve(struct gy_copier *copier, const gantry_copy_desc *descs, size_t count,
+                                bool any_kind, size_t *used)
 {
     gantry_status status = gy_copy_check(descs, count);
     if (status == GANTRY_OK) {
         status = reserve(copier, count);
     }
     if (status == GANTRY_OK) {
-        status = gy_copy_resolve(copier->context, copier->heap, descs, count, copier->items, used);
+        status = gy_copy_resolve(copier->context, copier->heap, descs, count, any_kind, copier->items, used);
     }
     return status;
 }
@@ -415,7 +411,7 @@ gantry_status gy_copier_launch_way(struct gy_copier *copier, const gantry_copy_d
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "copy descriptors: NULL");
     }
     size_t used = 0;
-    gantry_status status = resolve(copier, descs, count, &used);
+    gantry_status status = gy_copier_resolve(copier, descs, count, false, &used);
     if (status != GANTRY_OK || used == 0) {
         return status;
     }
@@ -428,9 +424,8 @@ static uint32_t lesser(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-/* The call's options over the context's tuning; no more blocks than the partition has multiprocessors. */
-static gantry_status make_way(struct gy_copier *copier, const struct gy_copy_target *target,
-                              const gantry_copy_options *options, struct gy_copy_way *way)
+gantry_status gy_copier_make_way(struct gy_copier *copier, const struct gy_copy_target *target,
+                                 const gantry_copy_options *options, struct gy_copy_way *way)
 {
     gantry_copy_options ours = {0};
     gantry_status status =
@@ -466,7 +461,7 @@ gantry_status gy_copier_launch(struct gy_copier *copier, const struct gy_copy_ta
                                const gantry_copy_options *options)
 {
     struct gy_copy_way way;
-    gantry_status status = make_way(copier, target, options, &way);
+    gantry_status status = gy_copier_make_way(copier, target, options, &way);
     return status == GANTRY_OK ? gy_copier_launch_way(copier, descs, count, &way) : status;
 }
 
@@ -489,9 +484,9 @@ gantry_status gy_copier_flush(struct gy_copier *copier, const struct gy_copy_tar
     const gantry_copy_desc *descs = gy_copy_queue_descs(queue);
     size_t count = queue->count, left = 0, launched = 0;
     struct gy_copy_way way;
-    gantry_status status = make_way(copier, target, options, &way);
+    gantry_status status = gy_copier_make_way(copier, target, options, &way);
     if (status == GANTRY_OK && count > 0) {
-        status = resolve(copier, descs, count, &left);
+        status = gy_copier_resolve(copier, descs, count, false, &left);
     }
     if (status == GANTRY_OK) {
         status = check_selves(copier, left);
@@ -519,17 +514,20 @@ void gy_copier_begin_capture(struct gy_copier *copier)
 
 bool gy_copier_capture_holds(const struct gy_copier *copier)
 {
-    return copier->ring.captured != NULL;
+    return copier->ring.captured != NULL || copier->scratch.captured != NULL;
 }
 
 gantry_status gy_copier_capture_launched(struct gy_copier *copier, CUstream stream)
 {
     copier->capturing = false;
-    return gy_copy_ring_graph_launched(&copier->ring, stream);
+    gantry_status status = gy_copy_ring_graph_launched(&copier->ring, stream);
+    gantry_status other = gy_copy_ring_graph_launched(&copier->scratch, stream);
+    return status != GANTRY_OK ? status : other;
 }
 
 void gy_copier_capture_dropped(struct gy_copier *copier)
 {
     copier->capturing = false;
     gy_copy_ring_graph_dropped(&copier->ring);
+    gy_copy_ring_graph_dropped(&copier->scratch);
 }

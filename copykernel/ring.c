@@ -5,8 +5,6 @@
 #include "copykernel/ring.h"
 
 #include "base/alloc.h"
-#include "copykernel/format.h"
-
 #include <assert.h>
 
 enum {
@@ -24,21 +22,23 @@ bool gy_copy_ring_class_is_valid(const struct gy_copy_ring *ring, unsigned size_
            ring->counters_given <= GY_COPY_RING_COUNTERS;
 }
 
-gantry_status gy_copy_ring_init(struct gy_copy_ring *ring, struct gy_context *context, gantry_heap *heap)
+gantry_status gy_copy_ring_init(struct gy_copy_ring *ring, struct gy_context *context, gantry_heap *heap,
+                                gantry_memory_kind kind, size_t counter_bytes)
 {
-    enum { BYTES = GY_COPY_RING_COUNTERS * sizeof(struct gy_copy_counters) };
-    *ring = (struct gy_copy_ring){.context = context, .heap = heap};
-    void *zeros = gy_zalloc(BYTES), *counters;
+    const size_t bytes = GY_COPY_RING_COUNTERS * counter_bytes;
+    *ring =
+        (struct gy_copy_ring){.context = context, .heap = heap, .kind = kind, .counter_bytes = counter_bytes};
+    void *zeros = gy_zalloc(bytes), *counters;
     if (zeros == NULL) {
         return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "out of memory for the counters of batched copies");
     }
-    gantry_status status = gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, BYTES, 0,
+    gantry_status status = gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, bytes, 0,
                                              GANTRY_ALLOC_SITE("copy counters"), &counters);
     if (status != GANTRY_OK) {
         goto free_zeros;
     }
     ring->counters = (CUdeviceptr)(uintptr_t)counters;
-    status = GY_CALL(context, cuMemcpyHtoD(ring->counters, zeros, BYTES));
+    status = GY_CALL(context, cuMemcpyHtoD(ring->counters, zeros, bytes));
     if (status == GANTRY_OK) {
         /* From pageable memory the call may return before the last bytes have arrived, and a non-blocking
          * stream would not wait for them. */
@@ -88,26 +88,26 @@ static gantry_status new_chunk(struct gy_copy_ring *ring, unsigned size_class, s
         return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "out of memory for a batch of copies");
     }
     void *host = NULL, *device = NULL;
-    gantry_status status =
-        gantry_heap_alloc(ring->heap, GANTRY_MEMORY_PINNED, (size_t)SMALLEST_CHUNK << size_class, 0,
-                          GANTRY_ALLOC_SITE("copy descriptors"), &host);
+    gantry_status status = gantry_heap_alloc(ring->heap, ring->kind, (size_t)SMALLEST_CHUNK << size_class, 0,
+                                             GANTRY_ALLOC_SITE("copy descriptors"), &host);
     if (status != GANTRY_OK) {
         goto free_chunk;
     }
     chunk->size_class = size_class;
     chunk->host = host;
-    status = gantry_heap_device_address(ring->heap, host, &device);
+    status = ring->kind != GANTRY_MEMORY_DEVICE ? gantry_heap_device_address(ring->heap, host, &device)
+                                                : GANTRY_OK;
     if (status != GANTRY_OK) {
         goto destroy;
     }
-    chunk->device = (CUdeviceptr)(uintptr_t)device;
+    chunk->device = (CUdeviceptr)(uintptr_t)(device != NULL ? device : host);
     status = GY_CALL(ring->context, cuEventCreate(&chunk->event, CU_EVENT_DISABLE_TIMING));
     if (status != GANTRY_OK) {
         chunk->event = NULL;
         goto destroy;
     }
     if (ring->counters_given < GY_COPY_RING_COUNTERS) {
-        chunk->counters = ring->counters + ring->counters_given++ * sizeof(struct gy_copy_counters);
+        chunk->counters = ring->counters + ring->counters_given++ * ring->counter_bytes;
     }
     *out = chunk;
     return GANTRY_OK;

@@ -1,4 +1,5 @@
-/* Pinned memory for batches that do not fit in kernel parameters.  Dispatcher thread only. */
+/* Memory that one launch uses at a time: page-locked, for batches that do not fit in kernel parameters; or
+ * the device's, for what the kernels of a list note.  Dispatcher thread only. */
 #ifndef COPYKERNEL_RING_H
 #define COPYKERNEL_RING_H
 
@@ -9,15 +10,15 @@ enum {
     GY_COPY_RING_COUNTERS = 4096, /* chunks beyond so many divide their units without counters */
 };
 
-/* A piece of pinned memory, used by one launch at a time. */
+/* A piece of memory, used by one launch at a time. */
 struct gy_copy_chunk {
     struct gy_copy_chunk *next; /* link of its class's `free` or `busy` list, of `stuck` or `captured`; owner:
                                  * the ring */
     unsigned size_class;        /* immutable */
-    uint64_t *host;             /* immutable */
+    uint64_t *host;             /* immutable; of device memory: only for the heap */
     CUdeviceptr device;         /* immutable; the same memory as the device sees it */
     CUevent event;              /* immutable handle; recorded behind the launch that reads the chunk */
-    CUdeviceptr counters;       /* immutable; struct gy_copy_counters of this chunk, 0: none */
+    CUdeviceptr counters;       /* immutable; of this chunk, zero between launches; 0: none */
 };
 
 struct gy_copy_chunks {
@@ -27,6 +28,8 @@ struct gy_copy_chunks {
 struct gy_copy_ring {
     struct gy_context *context; /* immutable */
     gantry_heap *heap;          /* immutable */
+    gantry_memory_kind kind;    /* immutable: PINNED or DEVICE */
+    size_t counter_bytes;       /* immutable: of the counters of one chunk */
     /* by size class; dispatcher thread only */
     struct gy_copy_chunk *free[GY_COPY_RING_CLASSES]; /* no launch reads them */
     struct gy_copy_chunks busy[GY_COPY_RING_CLASSES]; /* recorded; oldest first */
@@ -42,7 +45,8 @@ bool gy_copy_ring_class_is_valid(const struct gy_copy_ring *ring, unsigned size_
 
 /* Statuses as gy_copy_ring_take(). */
 GANTRY_MUST_CHECK gantry_status gy_copy_ring_init(struct gy_copy_ring *ring, struct gy_context *context,
-                                                  gantry_heap *heap);
+                                                  gantry_heap *heap, gantry_memory_kind kind,
+                                                  size_t counter_bytes);
 /* The GPU must have passed all launches. */
 void gy_copy_ring_fini(struct gy_copy_ring *ring);
 

@@ -1,6 +1,8 @@
 /* The copies and fills that a launch callback may enqueue. */
+#include "base/checking.h"
 #include "base/handle.h"
 #include "copykernel/address.h"
+#include "copykernel/list.h"
 #include "copykernel/queue.h"
 #include "dispatcher/launch.h"
 #include "dispatcher/ways/capture.h"
@@ -195,6 +197,47 @@ gantry_status gantry_copy_launch(gantry_launch *launch, const gantry_copy_desc *
 {
     GY_ACCEPT(LAUNCH, launch);
     return gantry_copy_launch_with(launch, descs, count, NULL);
+}
+
+/* What the list holds is known only once the GPU is there. */
+static GY_COLD gantry_status check_list(gantry_launch *launch, const gantry_copy_list *list)
+{
+    gantry_status status = gy_capture_leave_for_good(launch, "a list of copies is checked");
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    gy_units_forbid(launch, "a list of copies is checked");
+    gy_launch_begin_alone(launch);
+    status = gy_copier_check_list(launch->dispatcher->config.copier, launch->stream, list);
+    gy_launch_end_alone(launch);
+    return status;
+}
+
+gantry_status gantry_copy_launch_list(gantry_launch *launch, const gantry_copy_list *list,
+                                      const gantry_copy_options *options)
+{
+    GY_ACCEPT(LAUNCH, launch);
+    gantry_copy_list ours;
+    gantry_status status = gy_launch_check_scope(launch, "gantry_copy_launch_list");
+    status = status == GANTRY_OK ? gy_copy_list_import(list, &ours) : status;
+    if (status == GANTRY_OK && gy_check_is_on(GY_CHECK_BOUNDS)) {
+        status = check_list(launch, &ours);
+    }
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    struct gantry_dispatcher *d = launch->dispatcher;
+    struct gy_cta_request request;
+    const struct gy_copy_target target = copy_target(launch, &request);
+    uint32_t kernels;
+    if (__builtin_expect(launch->calls != NULL, 0)) {
+        gy_calls_note_list(launch->calls, launch->task, &ours);
+    }
+    gy_launch_begin_alone(launch);
+    status = gy_copier_launch_list(d->config.copier, &target, &ours, options, &kernels);
+    gy_launch_end_alone(launch);
+    gy_launch_count(launch, &d->counters.kernels, kernels);
+    return status;
 }
 
 gantry_status gantry_copy_queue_flush_with(gantry_copy_queue *queue, gantry_launch *launch,

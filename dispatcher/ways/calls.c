@@ -24,6 +24,10 @@ static const struct call_kind FILL = {
     "fill", {"its address", "its pattern", "its bytes"}, {true, true, false}};
 static const struct call_kind BATCH = {
     "batched copy", {"its target", "its source", "its bytes", "its type", "its pattern"}, {true, true}};
+static const struct call_kind LIST = {
+    "list of copies",
+    {"its targets", "its sources", "its sizes", "its descriptors", "its count", "its maximum", "its largest"},
+    {true, true, true, true, true}};
 static const struct call_kind COMPLETION = {"completion", {"its task"}, {true}};
 
 struct gy_noted_call {
@@ -269,6 +273,17 @@ void gy_calls_note_batch(struct gy_calls *calls, const gantry_task *task, const 
                                                        (uint64_t)desc->type, is_fill ? desc->pattern : 0}};
         note(calls, task, &call, NULL, 0);
     }
+}
+
+/* What the arrays hold may change from run to run. */
+void gy_calls_note_list(struct gy_calls *calls, const gantry_task *task, const gantry_copy_list *list)
+{
+    const struct gy_noted_call call = {.kind = &LIST,
+                                       .name = "",
+                                       .numbers = {(uintptr_t)list->dests, (uintptr_t)list->sources,
+                                                   (uintptr_t)list->bytes, (uintptr_t)list->descs,
+                                                   (uintptr_t)list->count, list->most, list->largest}};
+    note(calls, task, &call, NULL, 0);
 }
 
 void gy_calls_note_completion(struct gy_calls *calls, const gantry_task *task, const gantry_task *target)

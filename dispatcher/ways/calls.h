@@ -44,6 +44,8 @@ GY_COLD void gy_calls_note_fill(struct gy_calls *calls, const gantry_task *task,
                                 uint64_t pattern, uint64_t bytes);
 GY_COLD void gy_calls_note_batch(struct gy_calls *calls, const gantry_task *task,
                                  const gantry_copy_desc *descs, size_t count);
+GY_COLD void gy_calls_note_list(struct gy_calls *calls, const gantry_task *task,
+                                const gantry_copy_list *list);
 GY_COLD void gy_calls_note_completion(struct gy_calls *calls, const gantry_task *task,
                                       const gantry_task *target);
 

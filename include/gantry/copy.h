@@ -73,6 +73,54 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_copy_launch_with(gantry_launch
                                                                    size_t count,
                                                                    const gantry_copy_options *options);
 
+/* ---- lists that the device reads -------------------------------------------------------------- */
+
+/** A list of copies in memory that the device reads: no host work for each copy, and what GPU work before has
+ *  written may decide what is copied.  Either `descs`, or all of `dests`, `sources` and `bytes`, which are
+ * the arrays that cub::DeviceMemcpy::Batched takes.  Each array lies in device memory or page-locked host
+ * memory and has `most` elements; so do the memory that the copies name and the patterns of fills.  All
+ * addresses in them are those that the device uses, which for memory of the heap are the same as the host's.
+ */
+typedef struct gantry_copy_list {
+    size_t struct_size;
+    const gantry_copy_desc *descs; /* aligned to 8 bytes; the types HTOD, DTOH and DTOD are the same here */
+    void *const *dests;            /* aligned to 8 bytes, as are the next two */
+    const void *const *sources;
+    const uint64_t *bytes;
+    const uint32_t *count; /* aligned to 4 bytes: how many copies there are; NULL: `most` */
+    uint64_t largest;  /* bytes of the largest copy, as far as is known; 0: nothing is known.  At most 16 KiB
+                        * saves the kernel that shares large copies among many warps; a larger copy than
+                        * this says is done all the same, but slowly */
+    uint32_t most;     /* copies at most; 0: nothing is done */
+    uint32_t reserved; /* 0 */
+} gantry_copy_list;
+#define GANTRY_COPY_LIST_INIT                                           \
+    {                                                                   \
+        sizeof(gantry_copy_list), NULL, NULL, NULL, NULL, NULL, 0, 0, 0 \
+    }
+
+/** Perform the copies of a list, on the launch's stream, with one or two kernels; always by kernels, never by
+ *  the copy engines.  No order among the copies: none may touch what another one writes.  The arrays are read
+ *  when the GPU gets there, so they stay as they are until it has passed.
+ *
+ *  What is in them cannot be checked by the call: a count above `most` counts as `most`, a descriptor of an
+ *  unknown type or pattern size does nothing, and a bad address is an error of the device.  With
+ *  GANTRY_CHECK=1 (or `bounds`) the call waits for the stream, reads the list and checks it as
+ *  gantry_copy_launch() does; such a callback is never captured into a graph.
+ *
+ *  `options` may be NULL; of the numbers of blocks only `device_blocks` counts.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, both forms of a list or parts of one, a misaligned array, or
+ * one in pageable memory or that leaves its memory.  With checks also what gantry_copy_launch() refuses, with
+ * index and number, and a count above `most`.  Nothing was launched
+ *  @retval GANTRY_ERR_UNSUPPORTED       a field is set that this version does not know
+ *  @retval GANTRY_ERR_STATE             not in a launch callback
+ *  @retval GANTRY_ERR_OUT_OF_HOST_MEMORY, GANTRY_ERR_OUT_OF_DEVICE_MEMORY  nothing was launched
+ *  @retval GANTRY_ERR_DRIVER, GANTRY_ERR_DEVICE_LOST */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_copy_launch_list(gantry_launch *launch,
+                                                                   const gantry_copy_list *list,
+                                                                   const gantry_copy_options *options);
+
 /* ---- queues ---------------------------------------------------------------------------------- */
 
 /** Copies that are collected now and launched together later, as if one after the other. */

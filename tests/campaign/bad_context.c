@@ -209,6 +209,14 @@ static void launch_rows(gantry_launch *launch)
     options.priority = GANTRY_COPY_PRIORITY_STREAM;
     options.htod_blocks = 65;
     BAD("65 blocks", gantry_copy_launch_with(launch, wrong, 1, &options));
+    gantry_copy_list list = GANTRY_COPY_LIST_INIT;
+    BAD("`list` NULL", gantry_copy_launch_list(launch, NULL, NULL));
+    list.most = 2;
+    BAD("neither descs nor arrays", gantry_copy_launch_list(launch, &list, NULL));
+    list.descs = wrong;
+    BAD("descriptors in pageable memory", gantry_copy_launch_list(launch, &list, NULL));
+    list.bytes = (const uint64_t *)(const void *)wrong;
+    BAD("descs and bytes", gantry_copy_launch_list(launch, &list, NULL));
     BAD("`queue` NULL", gantry_copy_queue_flush_with(NULL, launch, NULL));
     BAD("`queue` NULL", gantry_copy_queue_flush(NULL, launch));
     gantry_copy_queue *queue = NULL;
@@ -238,6 +246,7 @@ static gantry_launch_result launch_callback(gantry_launch *launch, void *arg)
 /* NULL, and a launch of a callback that is still running, used by another thread: the CPU task below. */
 static void scope_rows(gantry_launch *launch, const char *wrong)
 {
+    gantry_copy_list list = GANTRY_COPY_LIST_INIT;
     const gantry_dim3 one = {1, 1, 1};
     gantry_alloc_site site = GANTRY_ALLOC_SITE("row");
     void *args[4] = {NULL}, *out;
@@ -258,6 +267,7 @@ static void scope_rows(gantry_launch *launch, const char *wrong)
     BAD_OUT(wrong, out, gantry_launch_alloc(launch, GANTRY_MEMORY_DEVICE, 1, 0, site, &out));
     BAD(wrong, gantry_copy_launch(launch, &desc, 1));
     BAD(wrong, gantry_copy_launch_with(launch, &desc, 1, NULL));
+    BAD(wrong, gantry_copy_launch_list(launch, &list, NULL));
     BAD(wrong, gantry_copy_queue_flush_with(NULL, launch, NULL));
     BAD(wrong, gantry_copy_queue_flush(NULL, launch));
     BAD(wrong, gantry_copy_calibrate(launch, 1u << 20));
