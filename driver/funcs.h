@@ -69,6 +69,7 @@
       (CUstream *stream, unsigned int flags, int priority)) \
     F(true, cuStreamDestroy, cuStreamDestroy_v2, (CUstream stream)) \
     F(true, cuStreamGetPriority, cuStreamGetPriority, (CUstream stream, int *priority)) \
+    F(false, cuStreamGetId, cuStreamGetId, (CUstream stream, unsigned long long *id)) \
     F(true, cuStreamSynchronize, cuStreamSynchronize, (CUstream stream)) \
     F(true, cuStreamQuery, cuStreamQuery, (CUstream stream)) \
     F(true, cuStreamWaitEvent, cuStreamWaitEvent, (CUstream stream, CUevent event, unsigned int flags)) \

@@ -277,6 +277,29 @@ static void test_stream_has_the_priority_asked_for(void **state)
     assert_int_equal(got, 0);
 }
 
+static void test_streams_have_numbers(void **state)
+{
+    (void)state;
+    if (cu->cuStreamGetId == NULL) {
+        return; /* since CUDA 12.0 */
+    }
+    unsigned long long first, second, again, legacy, null;
+    CUstream stream = cf_stream(), other;
+    cu_ok(cuStreamGetId(stream, &first));
+    cu_ok(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    cu_ok(cuStreamGetId(other, &second));
+    assert_true(first != second);
+    cu_ok(cuStreamDestroy(other));
+    cu_ok(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING)); /* maybe with the same handle */
+    cu_ok(cuStreamGetId(other, &again));
+    assert_true(again != second && again != first);
+    cu_ok(cuStreamGetId(NULL, &null));
+    cu_ok(cuStreamGetId((CUstream)(uintptr_t)1, &legacy));
+    assert_true(null == legacy && null != first);
+    cu_is(CUDA_ERROR_INVALID_VALUE, cuStreamGetId(stream, NULL));
+    cu_ok(cuStreamDestroy(other));
+}
+
 static void test_context_synchronise_waits_for_all_streams(void **state)
 {
     (void)state;
@@ -363,6 +386,7 @@ static const struct CMUnitTest streams[] = {
     CF_TEST(test_stream_waits_for_a_value_from_the_host),
     CF_TEST(test_stream_waits_for_a_value_of_another),
     CF_TEST(test_stream_has_the_priority_asked_for),
+    CF_TEST(test_streams_have_numbers),
     CF_TEST(test_context_synchronise_waits_for_all_streams),
     CF_TEST(test_null_stream_takes_work),
     CF_TEST(test_null_stream_and_blocking_streams_wait_for_each_other),
