@@ -9,6 +9,7 @@
 #include "heap/backing.h"
 
 #include "base/alloc.h"
+#include "heap/visit.h"
 
 #include <sys/mman.h>
 
@@ -32,25 +33,16 @@ static gantry_status check(struct gy_context *context, CUresult result, const ch
 }
 #define TAKE_CALL(ctx, call) check((ctx), (ctx)->driver->call, #call, __LINE__)
 
-/* What enter() has changed on this thread. */
-struct visit {
-    bool pushed;
-    bool relaxed;
-    CUstreamCaptureMode mode; /* when relaxed: the mode before */
-};
-
-/* Make ready for calls about memory; leave() follows in any case.  A capture mode that stays as it is costs
- * at most a refused call later. */
-static gantry_status enter(struct gy_context *context, struct visit *visit)
+gantry_status gy_visit_begin(struct gy_context *context, struct gy_visit *visit)
 {
-    *visit = (struct visit){.mode = CU_STREAM_CAPTURE_MODE_RELAXED};
+    *visit = (struct gy_visit){.mode = CU_STREAM_CAPTURE_MODE_RELAXED};
     gantry_status status = gy_context_push(context);
     visit->pushed = status == GANTRY_OK;
     visit->relaxed = GY_CALL(context, cuThreadExchangeStreamCaptureMode(&visit->mode)) == GANTRY_OK;
     return status;
 }
 
-static void leave(struct gy_context *context, struct visit *visit)
+void gy_visit_end(struct gy_context *context, struct gy_visit *visit)
 {
     if (visit->relaxed) {
         (void)GY_CALL(context, cuThreadExchangeStreamCaptureMode(&visit->mode));
@@ -60,10 +52,10 @@ static void leave(struct gy_context *context, struct visit *visit)
     }
 }
 
-/* As enter(), for taking memory: a lost context gets none. */
-static gantry_status enter_to_take(struct gy_context *context, struct visit *visit)
+/* As gy_visit_begin(), for taking memory: a lost context gets none. */
+static gantry_status enter_to_take(struct gy_context *context, struct gy_visit *visit)
 {
-    gantry_status status = enter(context, visit);
+    gantry_status status = gy_visit_begin(context, visit);
     if (status == GANTRY_ERR_OUT_OF_DEVICE_MEMORY) {
         refused = "cuCtxPushCurrent";
     }
@@ -176,12 +168,12 @@ free_handles:
 
 static gantry_status take_mapped(struct gy_context *context, size_t bytes, struct gy_backing *out)
 {
-    struct visit visit;
+    struct gy_visit visit;
     gantry_status status = enter_to_take(context, &visit);
     if (status == GANTRY_OK) {
         status = map_current(context, bytes, out);
     }
-    leave(context, &visit);
+    gy_visit_end(context, &visit);
     return status;
 }
 
@@ -190,8 +182,8 @@ static gantry_status take_mapped(struct gy_context *context, size_t bytes, struc
  * and unmapping does not wait. */
 static void give_back_mapped(struct gy_context *context, const struct gy_backing *backing)
 {
-    struct visit visit;
-    (void)enter(context, &visit);
+    struct gy_visit visit;
+    (void)gy_visit_begin(context, &visit);
     if (gy_context_is_lost(context)) {
         (void)GY_CALL(context, cuCtxSynchronize());
     }
@@ -201,19 +193,19 @@ static void give_back_mapped(struct gy_context *context, const struct gy_backing
         }
     }
     (void)GY_CALL(context, cuMemAddressFree((CUdeviceptr)backing->base, backing->bytes));
-    leave(context, &visit);
+    gy_visit_end(context, &visit);
     gy_free(backing->handles);
 }
 
 static void give_back_units(struct gy_context *context, const struct gy_backing *backing, size_t offset,
                             size_t bytes)
 {
-    struct visit visit;
-    (void)enter(context, &visit);
+    struct gy_visit visit;
+    (void)gy_visit_begin(context, &visit);
     for (size_t unit = offset / backing->unit_bytes; unit * backing->unit_bytes < offset + bytes; unit++) {
         drop_unit(context, backing, unit);
     }
-    leave(context, &visit);
+    gy_visit_end(context, &visit);
 }
 
 /* ---- plain device memory ---- */
@@ -302,21 +294,21 @@ static gantry_status allocate_aligned(struct gy_context *context, size_t bytes, 
 static gantry_status take_aligned(struct gy_context *context, size_t bytes, allocate_fn allocate,
                                   release_fn release, struct gy_backing *out)
 {
-    struct visit visit;
+    struct gy_visit visit;
     gantry_status status = enter_to_take(context, &visit);
     if (status == GANTRY_OK) {
         status = allocate_aligned(context, bytes, allocate, release, out);
     }
-    leave(context, &visit);
+    gy_visit_end(context, &visit);
     return status;
 }
 
 static void give_back_plain(struct gy_context *context, const struct gy_backing *backing, release_fn release)
 {
-    struct visit visit;
-    (void)enter(context, &visit);
+    struct gy_visit visit;
+    (void)gy_visit_begin(context, &visit);
     release(context, backing);
-    leave(context, &visit);
+    gy_visit_end(context, &visit);
 }
 
 static gantry_status take_device(struct gy_context *context, size_t bytes, struct gy_backing *out)

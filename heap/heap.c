@@ -89,6 +89,12 @@ static void have_reclaimer(void *user, gantry_memory_kind kind)
     gy_reclaimer_open(&heap->reclaimer, kind);
 }
 
+static void free_late_claim(void *user, gantry_memory_kind kind, const struct gy_claim *claim)
+{
+    struct gy_heap_claim ours = {kind, claim->range, claim->address, claim->record};
+    gy_heap_free_claimed(user, &ours);
+}
+
 static gantry_status init_kind(gantry_heap *heap, gantry_memory_kind kind, struct gy_context *context,
                                const gantry_heap_options *options, bool use_small)
 {
@@ -102,6 +108,7 @@ static gantry_status init_kind(gantry_heap *heap, gantry_memory_kind kind, struc
                                   .use_small = use_small,
                                   .excess = tell_excess,
                                   .begins = have_reclaimer,
+                                  .free_claimed = free_late_claim,
                                   .user = heap};
     if (options->source[kind] != NULL) {
         heap->sources[kind] = *options->source[kind];
@@ -123,6 +130,7 @@ static gantry_status init_shared(gantry_heap *heap, struct gy_context *context,
                                  const gantry_heap_options *options)
 {
     heap->context = context;
+    heap->forks = gy_thread_forks();
     heap->out_of_memory = options->out_of_memory;
     heap->out_of_memory_user = options->out_of_memory_user;
     gantry_status status = GANTRY_ERR_OUT_OF_HOST_MEMORY;
@@ -222,11 +230,6 @@ void gy_heap_destroy(gantry_heap *heap)
 
 /* ---- running out ---- */
 
-static bool is_exhausted(gantry_status status)
-{
-    return status == GANTRY_ERR_OUT_OF_DEVICE_MEMORY || status == GANTRY_ERR_OUT_OF_HOST_MEMORY;
-}
-
 void gy_heap_set_pending(gantry_heap *heap, bool (*free_pending)(void *user, gantry_memory_kind kind),
                          void *user)
 {
@@ -266,8 +269,8 @@ static void tell_address_limit(char *text, size_t room)
     }
 }
 
-static gantry_status fail_exhausted(gantry_heap *heap, gantry_memory_kind kind, size_t bytes,
-                                    gantry_status status)
+gantry_status gy_heap_fail_exhausted(gantry_heap *heap, gantry_memory_kind kind, size_t bytes,
+                                     gantry_status status)
 {
     struct gy_kind *of = &heap->kinds[kind];
     size_t limit = gy_setting(&of->settings.limit_bytes);
@@ -294,25 +297,53 @@ static gantry_status fail_exhausted(gantry_heap *heap, gantry_memory_kind kind, 
                           refused != NULL ? refused : "", refused != NULL ? addresses : "");
 }
 
-/* The kind has no room, whatever it gave back by itself. */
-__attribute__((noinline, cold)) static gantry_status alloc_at_last(gantry_heap *heap, gantry_memory_kind kind,
-                                                                   size_t bytes, size_t alignment,
-                                                                   uint32_t site, gantry_status first,
-                                                                   uintptr_t *out)
+static gantry_status attempt(gantry_heap *heap, const struct gy_heap_request *request, uintptr_t *out)
 {
+    struct gy_kind *kind = &heap->kinds[request->kind];
+    return request->stream != NULL
+               ? gy_heap_streams_alloc(&kind->streams, request->stream, request->bytes, request->alignment,
+                                       request->site, out)
+               : gy_kind_alloc(kind, request->bytes, request->alignment, request->site, out);
+}
+
+/* What was freed on streams: wait for those whose events are recorded, or for the device.  True: some of it
+ * is free now. */
+static bool free_waiting(gantry_heap *heap, const struct gy_heap_request *request, bool *asked_device)
+{
+    struct gy_heap_streams *streams = &heap->kinds[request->kind].streams;
+    gy_heap_streams_want(streams, request->stream);
+    if (gy_heap_streams_poll(streams, true)) {
+        return true;
+    }
+    bool any = false;
+    if (!*asked_device && gy_heap_streams_waiting(streams) != 0) {
+        *asked_device = true;
+        any = gy_heap_streams_settle(streams, &any) == GANTRY_OK && any; /* not while something is captured */
+    }
+    return any;
+}
+
+/* The kind has no room, whatever it gave back by itself. */
+__attribute__((noinline, cold)) static gantry_status alloc_at_last(gantry_heap *heap,
+                                                                   const struct gy_heap_request *request,
+                                                                   gantry_status first, uintptr_t *out)
+{
+    gantry_memory_kind kind = request->kind;
     gantry_status status = first;
     bool any = true;
-    while (is_exhausted(status) && any) {
+    bool asked_device = false;
+    while (gy_is_exhausted(status) && any) {
         any = free_pending(heap, kind);
+        any = free_waiting(heap, request, &asked_device) || any;
         /* Even if not: what was pending may have been freed since the last attempt. */
-        status = gy_kind_alloc(&heap->kinds[kind], bytes, alignment, site, out);
+        status = attempt(heap, request, out);
     }
-    if (is_exhausted(status) && heap->out_of_memory != NULL &&
-        heap->out_of_memory(heap->out_of_memory_user, heap, kind, bytes)) {
-        status = gy_kind_alloc(&heap->kinds[kind], bytes, alignment, site, out);
+    if (gy_is_exhausted(status) && heap->out_of_memory != NULL &&
+        heap->out_of_memory(heap->out_of_memory_user, heap, kind, request->bytes)) {
+        status = attempt(heap, request, out);
     }
-    if (is_exhausted(status)) {
-        status = fail_exhausted(heap, kind, bytes, status);
+    if (gy_is_exhausted(status)) {
+        status = gy_heap_fail_exhausted(heap, kind, request->bytes, status);
         if (kind != GANTRY_MEMORY_HOST) {
             gy_context_note_out_of_memory(heap->context, gy_error_last());
         }
@@ -324,47 +355,54 @@ __attribute__((noinline, cold)) static gantry_status alloc_at_last(gantry_heap *
 
 /* ---- blocks ---- */
 
-static inline gantry_status alloc_block(gantry_heap *heap, gantry_memory_kind kind, size_t bytes,
-                                        size_t alignment, uint32_t site, uintptr_t *out)
+static inline gantry_status alloc_block(gantry_heap *heap, const struct gy_heap_request *request,
+                                        uintptr_t *out)
 {
-    gantry_status status = gy_kind_alloc(&heap->kinds[kind], bytes, alignment, site, out);
-    return __builtin_expect(is_exhausted(status), 0)
-               ? alloc_at_last(heap, kind, bytes, alignment, site, status, out)
-               : status;
+    gantry_status status = attempt(heap, request, out);
+    return __builtin_expect(gy_is_exhausted(status), 0) ? alloc_at_last(heap, request, status, out) : status;
 }
 
 /* With guard bytes, if there are to be any: they are allocated, but not part of the block. */
-static GY_COLD gantry_status alloc_checked(gantry_heap *heap, gantry_memory_kind kind, size_t bytes,
-                                           size_t alignment, uint32_t site, uintptr_t *out)
+static GY_COLD gantry_status alloc_checked(gantry_heap *heap, const struct gy_heap_request *request,
+                                           uintptr_t *out)
 {
+    size_t bytes = request->bytes;
     size_t guard = bytes <= SIZE_MAX - heap->guard_bytes ? heap->guard_bytes : 0;
-    gantry_status status = alloc_block(heap, kind, bytes + guard, alignment, site, out);
+    struct gy_heap_request larger = *request;
+    larger.bytes += guard;
+    larger.stream = NULL; /* what waits is filled with a pattern only when its stream has passed */
+    gantry_status status = alloc_block(heap, &larger, out);
     if (status == GANTRY_OK) {
-        struct gy_visited block = {*out, bytes, site};
+        struct gy_visited block = {*out, bytes, request->site};
         if (guard != 0) {
-            gy_kind_set_size(&heap->kinds[kind], *out, bytes + guard, bytes);
+            gy_kind_set_size(&heap->kinds[request->kind], *out, bytes + guard, bytes);
         }
-        gy_check_allocated(heap->check, kind, &block);
+        gy_check_allocated(heap->check, request->kind, &block);
     }
     return status;
 }
 
-static gantry_status check_request(const gantry_heap *heap, gantry_memory_kind kind, size_t bytes,
-                                   size_t alignment, void *const *out)
+gantry_status gy_heap_alloc_block(gantry_heap *heap, const struct gy_heap_request *request, uintptr_t *out)
+{
+    return __builtin_expect(heap->check != NULL, 0) ? alloc_checked(heap, request, out)
+                                                    : alloc_block(heap, request, out);
+}
+
+gantry_status gy_heap_check_request(const gantry_heap *heap, const char *call, gantry_memory_kind kind,
+                                    size_t bytes, size_t alignment, const void *out)
 {
     if (heap == NULL || out == NULL) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_heap_alloc: %s is NULL",
-                       heap == NULL ? "heap" : "out");
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "%s: %s is NULL", call, heap == NULL ? "heap" : "out");
     }
     if ((unsigned)kind >= GANTRY_MEMORY_KIND_COUNT) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_heap_alloc: unknown memory kind %d", (int)kind);
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "%s: unknown memory kind %d", call, (int)kind);
     }
     if (bytes == 0) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_heap_alloc: 0 bytes");
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "%s: 0 bytes", call);
     }
     if ((alignment & (alignment - 1)) != 0 || alignment > MOST_ALIGNMENT) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
-                       "gantry_heap_alloc: alignment %zu is not a power of two up to 2 MiB", alignment);
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "%s: alignment %zu is not a power of two up to 2 MiB",
+                       call, alignment);
     }
     return GANTRY_OK;
 }
@@ -373,7 +411,7 @@ gantry_status gantry_heap_alloc(gantry_heap *heap, gantry_memory_kind kind, size
                                 gantry_alloc_site site, void **out)
 {
     GY_ACCEPT(HEAP, heap);
-    gantry_status status = check_request(heap, kind, bytes, alignment, out);
+    gantry_status status = gy_heap_check_request(heap, "gantry_heap_alloc", kind, bytes, alignment, out);
     if (status != GANTRY_OK) {
         return status;
     }
@@ -382,20 +420,16 @@ gantry_status gantry_heap_alloc(gantry_heap *heap, gantry_memory_kind kind, size
     if (!gy_sites_number(&heap->sites, &site, &number)) {
         return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "heap: no memory for its bookkeeping");
     }
-    alignment = alignment > LEAST_ALIGNMENT ? alignment : LEAST_ALIGNMENT;
-    if (__builtin_expect(heap->check != NULL, 0)) {
-        status = alloc_checked(heap, kind, bytes, alignment, number, &address);
-    } else {
-        status = alloc_block(heap, kind, bytes, alignment, number, &address);
-    }
+    struct gy_heap_request request = {kind, bytes, alignment > LEAST_ALIGNMENT ? alignment : LEAST_ALIGNMENT,
+                                      number, NULL};
+    status = gy_heap_alloc_block(heap, &request, &address);
     if (status == GANTRY_OK) {
         *out = (void *)address;
     }
     return status;
 }
 
-/* Say what `pointer` is instead of a live block. */
-static gantry_status fail_not_found(gantry_heap *heap, const char *call, const void *pointer)
+gantry_status gy_heap_fail_not_found(gantry_heap *heap, const char *call, const void *pointer)
 {
     struct gy_heap_region *region = heap != NULL ? gy_granules_find(&heap->map, (uintptr_t)pointer) : NULL;
     if (region == NULL) {
@@ -450,7 +484,7 @@ gantry_status gantry_heap_free(gantry_heap *heap, void *pointer)
         check_freeing(heap, region, (uintptr_t)pointer);
     }
     if (region == NULL || !gy_kind_free(&heap->kinds[region->kind], region, (uintptr_t)pointer)) {
-        return fail_not_found(heap, "gantry_heap_free", pointer);
+        return gy_heap_fail_not_found(heap, "gantry_heap_free", pointer);
     }
     return GANTRY_OK;
 }
@@ -460,7 +494,7 @@ gantry_status gy_heap_claim(gantry_heap *heap, void *pointer, const char *call, 
     struct gy_heap_region *region = gy_granules_find(&heap->map, (uintptr_t)pointer);
     struct gy_claim claim;
     if (region == NULL || !gy_kind_claim(&heap->kinds[region->kind], region, (uintptr_t)pointer, &claim)) {
-        return fail_not_found(heap, call, pointer);
+        return gy_heap_fail_not_found(heap, call, pointer);
     }
     *out = (struct gy_heap_claim){region->kind, claim.range, claim.address, claim.record};
     return GANTRY_OK;
@@ -540,7 +574,7 @@ gantry_status gantry_heap_resize(gantry_heap *heap, void *pointer, size_t bytes)
     case GANTRY_OK:
         return GANTRY_OK;
     case GANTRY_ERR_NOT_FOUND:
-        return fail_not_found(heap, "gantry_heap_resize", pointer);
+        return gy_heap_fail_not_found(heap, "gantry_heap_resize", pointer);
     case GANTRY_ERR_UNSUPPORTED:
         return GY_FAIL(status, "gantry_heap_resize: %p cannot have %zu bytes in place", pointer, bytes);
     default:
@@ -566,87 +600,5 @@ gantry_status gantry_heap_device_address(gantry_heap *heap, const void *host, vo
     }
     const struct gy_backing *backing = &region->slab->backing;
     *out = (void *)(backing->device_base + ((uintptr_t)host - backing->base));
-    return GANTRY_OK;
-}
-
-/* ---- settings ---- */
-
-static gantry_status check_kind(const gantry_heap *heap, gantry_memory_kind kind, const void *pointer,
-                                const char *call)
-{
-    if (heap == NULL || pointer == NULL || (unsigned)kind >= GANTRY_MEMORY_KIND_COUNT) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "%s: something is NULL, or unknown memory kind %d", call,
-                       (int)kind);
-    }
-    return GANTRY_OK;
-}
-
-gantry_status gantry_heap_configure(gantry_heap *heap, gantry_memory_kind kind,
-                                    const gantry_heap_settings *settings)
-{
-    GY_ACCEPT(HEAP, heap);
-    gantry_heap_settings ours = {0};
-    gantry_status status = check_kind(heap, kind, settings, "gantry_heap_configure");
-    if (status == GANTRY_OK) {
-        status = gy_options_import(&ours, sizeof(ours), settings, sizeof(size_t) * 2, "gantry_heap_settings");
-    }
-    if (status != GANTRY_OK) {
-        return status;
-    }
-    if (!gy_granules_round(ours.slab_bytes, &ours.slab_bytes) ||
-        !gy_granules_round(ours.base_bytes, &ours.base_bytes)) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_heap_settings: a size is too large");
-    }
-    struct gy_kind *of = &heap->kinds[kind];
-    atomic_store(&of->settings.slab_bytes, ours.slab_bytes);
-    atomic_store(&of->settings.base_bytes, ours.base_bytes);
-    atomic_store(&of->settings.keep_bytes, ours.keep_bytes);
-    atomic_store(&of->settings.limit_bytes, ours.limit_bytes);
-    if (ours.limit_bytes != 0 && gy_kind_total(of) > ours.limit_bytes) {
-        (void)gy_kind_trim(of, SIZE_MAX); /* what is above the limit goes whatever is kept */
-    }
-    return GANTRY_OK;
-}
-
-gantry_status gantry_heap_get_settings(gantry_heap *heap, gantry_memory_kind kind,
-                                       gantry_heap_settings *settings)
-{
-    GY_ACCEPT(HEAP, heap);
-    gantry_status status = check_kind(heap, kind, settings, "gantry_heap_get_settings");
-    if (status != GANTRY_OK) {
-        return status;
-    }
-    struct gy_kind_settings *of = &heap->kinds[kind].settings;
-    gantry_heap_settings ours = {.slab_bytes = gy_setting(&of->slab_bytes),
-                                 .limit_bytes = gy_setting(&of->limit_bytes),
-                                 .base_bytes = gy_setting(&of->base_bytes),
-                                 .keep_bytes = gy_setting(&of->keep_bytes)};
-    return gy_stats_export(settings, &ours, sizeof(ours), "gantry_heap_get_settings");
-}
-
-gantry_status gantry_heap_reserve(gantry_heap *heap, gantry_memory_kind kind, size_t bytes)
-{
-    GY_ACCEPT(HEAP, heap);
-    gantry_status status = check_kind(heap, kind, heap, "gantry_heap_reserve");
-    if (status != GANTRY_OK) {
-        return status;
-    }
-    status = gy_kind_reserve(&heap->kinds[kind], bytes);
-    return is_exhausted(status) ? fail_exhausted(heap, kind, bytes, status) : status;
-}
-
-gantry_status gantry_heap_trim(gantry_heap *heap, gantry_memory_kind kind, size_t keep_bytes,
-                               uint64_t *out_bytes)
-{
-    GY_ACCEPT(HEAP, heap);
-    gantry_status status = check_kind(heap, kind, heap, "gantry_heap_trim");
-    if (status != GANTRY_OK) {
-        return status;
-    }
-    atomic_store(&heap->kinds[kind].settings.reserved_bytes, 0);
-    uint64_t given = gy_kind_trim(&heap->kinds[kind], keep_bytes);
-    if (out_bytes != NULL) {
-        *out_bytes = given;
-    }
     return GANTRY_OK;
 }

@@ -15,6 +15,7 @@ struct gantry_heap {
     gantry_memory_source sources[GANTRY_MEMORY_KIND_COUNT]; /* immutable; copies of the application's */
     gantry_out_of_memory_fn out_of_memory;                  /* immutable; may be NULL */
     void *out_of_memory_user;                               /* immutable */
+    unsigned forks;                                         /* immutable; gy_thread_forks() at creation */
     struct gy_check *check;                                 /* immutable; NULL: off */
     size_t guard_bytes;                                     /* immutable; behind each block; 0: none */
     struct gy_reclaimer reclaimer;                          /* own guards */
@@ -24,6 +25,33 @@ struct gantry_heap {
     void *pending_user;                       /* guarded by pending_lock */
     unsigned pending_calls;                   /* guarded by pending_lock; running now */
 };
+
+/* Checked arguments of an allocation. */
+struct gy_heap_request {
+    gantry_memory_kind kind;
+    size_t bytes;
+    size_t alignment;
+    uint32_t site;
+    const struct gy_heap_stream_name *stream; /* NULL: for no stream */
+};
+/* The end of every allocation: with all that can be done when there is no room. */
+GANTRY_MUST_CHECK gantry_status gy_heap_alloc_block(gantry_heap *heap, const struct gy_heap_request *request,
+                                                    uintptr_t *out);
+/* `call` is what a message names. */
+GANTRY_MUST_CHECK gantry_status gy_heap_check_request(const gantry_heap *heap, const char *call,
+                                                      gantry_memory_kind kind, size_t bytes, size_t alignment,
+                                                      const void *out);
+/* Say what `pointer` is instead of a live block; GANTRY_ERR_NOT_FOUND. */
+gantry_status gy_heap_fail_not_found(gantry_heap *heap, const char *call, const void *pointer);
+
+/* The kind's memory ran out, for a request of `bytes`: say so with all numbers; `status`. */
+gantry_status gy_heap_fail_exhausted(gantry_heap *heap, gantry_memory_kind kind, size_t bytes,
+                                     gantry_status status);
+
+static inline bool gy_is_exhausted(gantry_status status)
+{
+    return status == GANTRY_ERR_OUT_OF_DEVICE_MEMORY || status == GANTRY_ERR_OUT_OF_HOST_MEMORY;
+}
 
 /* The entries of gantry_heap_get_tag_stats(), places that read the same as one; for gy_free().
  * NULL with `out_count` 0: out of host memory. */

@@ -15,7 +15,7 @@ bool gy_range_is_valid(const struct gy_range *range)
     const struct gy_slab *slab = range->slab;
     const struct gy_range *below = range->below, *above = range->above;
     const uintptr_t end = range->base + (range->pages << GY_PAGE_SHIFT);
-    if (state == GY_RANGE_SPARE || state > GY_RANGE_OWNED || slab == NULL || range->pages == 0 ||
+    if (state == GY_RANGE_SPARE || state > GY_RANGE_WAITING || slab == NULL || range->pages == 0 ||
         range->base % GY_PAGE_BYTES != 0) {
         return false;
     }
@@ -33,9 +33,17 @@ static bool is_free(const struct gy_range *range)
     return range != NULL && gy_range_state(range) == GY_RANGE_FREE;
 }
 
+static bool waits_with(const struct gy_range *range, const struct gy_range *other)
+{
+    return other != NULL && gy_range_state(range) == GY_RANGE_WAITING &&
+           gy_range_state(other) == GY_RANGE_WAITING && range->waiter == other->waiter;
+}
+
 bool gy_range_is_joined(const struct gy_range *range)
 {
-    return gy_range_is_valid(range) && !(is_free(range) && (is_free(range->below) || is_free(range->above)));
+    return gy_range_is_valid(range) &&
+           !(is_free(range) && (is_free(range->below) || is_free(range->above))) &&
+           !waits_with(range, range->below) && !waits_with(range, range->above);
 }
 
 bool gy_slab_is_valid(const struct gy_slab *slab)

@@ -30,6 +30,16 @@ static bool is_exhausted(gantry_status status)
     return status == GANTRY_ERR_OUT_OF_DEVICE_MEMORY || status == GANTRY_ERR_OUT_OF_HOST_MEMORY;
 }
 
+/* Room from what there is, or more of it.  OK: try again. */
+static gantry_status find_room(struct gy_kind *kind, uint64_t seen, size_t bytes)
+{
+    if (gy_heap_streams_poll(&kind->streams, false) || gy_park_flush(&kind->park)) {
+        return GANTRY_OK;
+    }
+    gy_heap_streams_want(&kind->streams, NULL);
+    return gy_kind_grow(kind, seen, GY_GROW_SLAB, bytes);
+}
+
 static gantry_status alloc_large(struct gy_kind *kind, size_t bytes, size_t alignment, uint32_t site,
                                  uintptr_t *out)
 {
@@ -46,7 +56,7 @@ static gantry_status alloc_large(struct gy_kind *kind, size_t bytes, size_t alig
         }
         gantry_status status = GANTRY_ERR_OUT_OF_HOST_MEMORY;
         if (result == GY_PAGES_FULL) {
-            status = gy_park_flush(&kind->park) ? GANTRY_OK : gy_kind_grow(kind, seen, GY_GROW_SLAB, bytes);
+            status = find_room(kind, seen, bytes);
         }
         if (status != GANTRY_OK) {
             return status;
@@ -116,6 +126,7 @@ static inline void tell_excess(struct gy_kind *kind)
 
 bool gy_kind_free(struct gy_kind *kind, struct gy_heap_region *region, uintptr_t address)
 {
+    gy_heap_streams_forget(&kind->streams, address);
     if (region->is_chunk) {
         uint32_t record = gy_chunk_take((struct gy_chunk *)(void *)region, address);
         if (record == 0) {
@@ -134,6 +145,7 @@ bool gy_kind_free(struct gy_kind *kind, struct gy_heap_region *region, uintptr_t
 bool gy_kind_claim(struct gy_kind *kind, struct gy_heap_region *region, uintptr_t address,
                    struct gy_claim *out)
 {
+    gy_heap_streams_forget(&kind->streams, address);
     if (region->is_chunk) {
         uint32_t record = gy_chunk_take((struct gy_chunk *)(void *)region, address);
         *out = (struct gy_claim){NULL, address, record};
@@ -325,6 +337,7 @@ static struct gy_sums sum_up(struct gy_kind *kind)
 
 uint64_t gy_kind_occupied(struct gy_kind *kind)
 {
+    (void)gy_heap_streams_poll(&kind->streams, false);
     (void)gy_park_flush(&kind->park);
     size_t movable = gy_pages_movable(&kind->pages);
     size_t total = gy_kind_total(kind);
@@ -347,6 +360,7 @@ void gy_kind_stats(struct gy_kind *kind, gantry_heap_stats *stats)
     stats->largest_free = pages.largest_free;
     stats->free_bytes = pages.free_bytes;
     stats->empty_bytes = pages.empty_bytes;
+    stats->waiting_bytes = gy_heap_streams_waiting(&kind->streams);
     stats->peak_slab_bytes = gy_setting(&kind->slab_peak);
 }
 
@@ -431,6 +445,7 @@ gantry_status gy_kind_init(struct gy_kind *kind, const struct gy_kind_setup *set
     if (status != GANTRY_OK) {
         return status;
     }
+    gy_heap_streams_init(&kind->streams, kind);
     if (!gy_pages_init(&kind->pages)) {
         status = GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "heap: no memory for its bookkeeping");
         goto fini_growth;
@@ -466,6 +481,7 @@ static void free_chunks(struct gy_chunk *chunk)
 
 void gy_kind_fini(struct gy_kind *kind)
 {
+    gy_heap_streams_fini(&kind->streams);
     if (kind->small != NULL) {
         free_chunks(gy_small_destroy(kind->small));
     }

@@ -7,6 +7,7 @@
 #include "heap/park.h"
 #include "heap/sites.h"
 #include "heap/small.h"
+#include "heap/streams.h"
 
 /* What a kind is made of.  Zero bytes: no limit, or the default slab policy. */
 struct gy_kind_setup {
@@ -25,6 +26,8 @@ struct gy_kind_setup {
     void (*excess)(void *user, gantry_memory_kind kind);
     /* The kind takes its first slab: called by who allocates, with no lock held.  NULL: no. */
     void (*begins)(void *user, gantry_memory_kind kind);
+    /* As gy_heap_free_claimed(), of a block that has waited for streams; where blocks are used on some. */
+    void (*free_claimed)(void *user, gantry_memory_kind kind, const struct gy_claim *claim);
     void *user;
 };
 
@@ -43,6 +46,7 @@ struct gy_kind {
     struct gy_pages pages;            /* own guards; blocks above the small tier's, and that one's chunks */
     struct gy_small *small;           /* immutable; NULL: the page layer serves everything */
     struct gy_park park;              /* own guards; blocks of the page layer that were just given back */
+    struct gy_heap_streams streams;   /* own guards; blocks that wait for streams */
     struct gy_usage usage;            /* atomic */
     gy_mutex growth_lock;             /* rank HEAP */
     gy_cond grown;                    /* `growing` went back to false */
@@ -66,13 +70,6 @@ GANTRY_MUST_CHECK gantry_status gy_kind_alloc(struct gy_kind *kind, size_t bytes
 
 /* `region` is what `address` lies in.  False: no live block starts there. */
 GANTRY_MUST_CHECK bool gy_kind_free(struct gy_kind *kind, struct gy_heap_region *region, uintptr_t address);
-
-/* A block that was taken from the application and whose memory is not free yet. */
-struct gy_claim {
-    struct gy_range *range; /* NULL: of the small tier */
-    uintptr_t address;
-    uint32_t record; /* of the small tier */
-};
 
 /* The two halves of gy_kind_free(), with any time between them. */
 GANTRY_MUST_CHECK bool gy_kind_claim(struct gy_kind *kind, struct gy_heap_region *region, uintptr_t address,

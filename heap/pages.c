@@ -10,6 +10,7 @@
 #include "heap/pages.h"
 
 #include "base/alloc.h"
+#include "heap/pages_inside.h"
 #include "heap/starts.h"
 
 #include <assert.h>
@@ -95,7 +96,7 @@ static bool make_room(struct gy_pages *pages)
 
 /* See to it that one operation has enough nodes, giving the lock up meanwhile if need be.  False: out of
  * host memory. */
-static bool ensure_room(struct gy_pages *pages) GY_REQUIRES(pages->lock) GY_NO_ANALYSIS
+bool gy_pages_ensure_room(struct gy_pages *pages) GY_NO_ANALYSIS
 {
     while (!has_room(pages)) {
         gy_mutex_unlock(&pages->lock);
@@ -184,7 +185,7 @@ void gy_slab_fini(struct gy_slab *slab)
     slab->starts_summary = NULL;
 }
 
-static bool is_empty(const struct gy_slab *slab)
+bool gy_slab_is_empty(const struct gy_slab *slab)
 {
     return slab->idle_pages == slab->region.bytes >> GY_PAGE_SHIFT;
 }
@@ -193,7 +194,7 @@ static bool is_empty(const struct gy_slab *slab)
 static void change_empty(struct gy_pages *pages, const struct gy_slab *slab, bool counts)
     GY_REQUIRES(pages->lock)
 {
-    if (is_empty(slab)) {
+    if (gy_slab_is_empty(slab)) {
         size_t bytes = slab->region.bytes - slab->hole_bytes;
         assert(counts || atomic_load_explicit(&pages->empty_bytes, memory_order_relaxed) >= bytes);
         bytes = counts ? bytes : (size_t)0 - bytes;
@@ -203,10 +204,18 @@ static void change_empty(struct gy_pages *pages, const struct gy_slab *slab, boo
     }
 }
 
+static void take_free(struct gy_pages *pages, struct gy_range *range) GY_REQUIRES(pages->lock)
+{
+    assert(gy_range_state(range) == GY_RANGE_FREE);
+    gy_tlsf_remove(&pages->free, range);
+    change_empty(pages, range->slab, false);
+    range->slab->idle_pages -= range->pages;
+}
+
 bool gy_pages_add_slab(struct gy_pages *pages, struct gy_slab *slab)
 {
     gy_mutex_lock(&pages->lock);
-    if (!ensure_room(pages)) {
+    if (!gy_pages_ensure_room(pages)) {
         gy_mutex_unlock(&pages->lock);
         return false;
     }
@@ -237,6 +246,8 @@ static void remove_range(struct gy_pages *pages, struct gy_range *range) GY_REQU
 {
     if (gy_range_state(range) == GY_RANGE_FREE) {
         gy_tlsf_remove(&pages->free, range);
+    } else if (gy_range_state(range) == GY_RANGE_WAITING) {
+        gy_waiting_remove(pages, range);
     } else {
         atomic_store_explicit(gy_live_at(range->slab, range->base), NULL, memory_order_relaxed);
     }
@@ -265,7 +276,7 @@ struct gy_slab *gy_pages_remove_slab(struct gy_pages *pages, bool even_used)
 {
     gy_mutex_lock(&pages->lock);
     struct gy_slab *slab = pages->slabs;
-    while (slab != NULL && !even_used && !is_empty(slab)) {
+    while (slab != NULL && !even_used && !gy_slab_is_empty(slab)) {
         slab = slab->next;
     }
     if (slab != NULL) {
@@ -282,7 +293,7 @@ struct gy_slab *gy_pages_remove_empty(struct gy_pages *pages, size_t most)
     size_t best_bytes = 0;
     for (struct gy_slab *slab = pages->slabs; slab != NULL; slab = slab->next) {
         size_t bytes = slab->region.bytes - slab->hole_bytes;
-        if (is_empty(slab) && bytes <= most && (best == NULL || bytes > best_bytes)) {
+        if (gy_slab_is_empty(slab) && bytes <= most && (best == NULL || bytes > best_bytes)) {
             best = slab;
             best_bytes = bytes;
         }
@@ -306,8 +317,7 @@ static bool pages_of(size_t bytes, size_t *out)
 }
 
 /* Cut `range`, which is in no index, after `pages` pages; the upper part, likewise in none. */
-static struct gy_range *cut(struct gy_pages *pages, struct gy_range *range, size_t at)
-    GY_REQUIRES(pages->lock)
+struct gy_range *gy_pages_cut(struct gy_pages *pages, struct gy_range *range, size_t at)
 {
     assert(gy_range_is_valid(range) && at > 0 && at < range->pages);
     struct gy_range *upper = pop_spare(pages);
@@ -343,7 +353,7 @@ static void absorb_above(struct gy_pages *pages, struct gy_range *range) GY_REQU
     push_spare(pages, upper);
 }
 
-static struct gy_range *carve(struct gy_pages *pages, size_t count, size_t alignment) GY_REQUIRES(pages->lock)
+struct gy_range *gy_pages_carve(struct gy_pages *pages, size_t count, size_t alignment)
 {
     struct gy_range *range = gy_tlsf_find(&pages->free, count, alignment);
     if (range == NULL) {
@@ -356,12 +366,12 @@ static struct gy_range *carve(struct gy_pages *pages, size_t count, size_t align
     range->slab->idle_pages -= count;
     size_t gap = (size_t)(-range->base & (alignment - 1)) >> GY_PAGE_SHIFT;
     if (gap > 0) {
-        struct gy_range *upper = cut(pages, range, gap);
+        struct gy_range *upper = gy_pages_cut(pages, range, gap);
         gy_tlsf_insert(&pages->free, range);
         range = upper;
     }
     if (range->pages > count) {
-        gy_tlsf_insert(&pages->free, cut(pages, range, count));
+        gy_tlsf_insert(&pages->free, gy_pages_cut(pages, range, count));
     }
     assert(gy_range_is_valid(range) && range->pages == count && range->base % alignment == 0);
     assert(gy_slab_is_valid(range->slab));
@@ -377,26 +387,104 @@ enum gy_pages_result gy_pages_alloc(struct gy_pages *pages, enum gy_range_state 
         return GY_PAGES_FULL;
     }
     gy_mutex_lock(&pages->lock);
-    if (!ensure_room(pages)) {
+    if (!gy_pages_ensure_room(pages)) {
         gy_mutex_unlock(&pages->lock);
         return GY_PAGES_NO_MEMORY;
     }
-    struct gy_range *range = carve(pages, count, alignment > GY_PAGE_BYTES ? alignment : GY_PAGE_BYTES);
+    struct gy_range *range =
+        gy_pages_carve(pages, count, alignment > GY_PAGE_BYTES ? alignment : GY_PAGE_BYTES);
     if (range != NULL) {
         gy_range_set_request(range, bytes, site);
-        gy_range_set_state(range, state);
-        atomic_store_explicit(gy_live_at(range->slab, range->base), range, memory_order_release);
+        gy_pages_go_live(range, state);
         *out = range->base;
     }
     gy_mutex_unlock(&pages->lock);
     return range != NULL ? GY_PAGES_OK : GY_PAGES_FULL;
 }
 
+/* ---- what waits ---- */
+
+void gy_waiting_insert(struct gy_pages *pages, struct gy_page_waiter *waiter, struct gy_range *range,
+                       uint64_t order)
+{
+    gy_range_set_state(range, GY_RANGE_WAITING);
+    range->waiter = waiter;
+    range->order = order;
+    pages->waiting_pages += range->pages;
+    gy_tlsf_insert(&waiter->free, range);
+}
+
+void gy_waiting_remove(struct gy_pages *pages, struct gy_range *range)
+{
+    assert(gy_range_state(range) == GY_RANGE_WAITING && pages->waiting_pages >= range->pages);
+    gy_tlsf_remove(&range->waiter->free, range);
+    pages->waiting_pages -= range->pages;
+}
+
+/* Take `other`, a neighbour, out of its index if it may be joined to what waits for `waiter`. */
+static bool take_neighbour(struct gy_pages *pages, struct gy_range *other, struct gy_page_waiter *waiter,
+                           bool even_free, uint64_t *order) GY_REQUIRES(pages->lock)
+{
+    if (other == NULL) {
+        return false;
+    }
+    if (gy_range_state(other) == GY_RANGE_WAITING && other->waiter == waiter) {
+        gy_waiting_remove(pages, other);
+        *order = other->order > *order ? other->order : *order;
+        return true;
+    }
+    if (even_free && gy_range_state(other) == GY_RANGE_FREE) {
+        take_free(pages, other);
+        return true;
+    }
+    return false;
+}
+
+/* `range`, in no index, waits, with those of its neighbours that may be joined to it; what it became. */
+struct gy_range *gy_waiting_join(struct gy_pages *pages, struct gy_range *range,
+                                 struct gy_page_waiter *waiter, uint64_t order, bool even_free)
+    GY_REQUIRES(pages->lock)
+{
+    while (take_neighbour(pages, range->above, waiter, even_free, &order)) {
+        absorb_above(pages, range);
+    }
+    while (take_neighbour(pages, range->below, waiter, even_free, &order)) {
+        range = range->below;
+        absorb_above(pages, range);
+    }
+    gy_waiting_insert(pages, waiter, range, order);
+    assert(gy_range_is_joined(range));
+    assert(gy_slab_is_valid(range->slab));
+    assert(gy_pages_are_valid(pages));
+    return range;
+}
+
+void gy_waiting_keep(struct gy_pages *pages, struct gy_range *range, struct gy_page_waiter *waiter,
+                     uint64_t order)
+{
+    assert(gy_range_state(range) == GY_RANGE_OWNED || gy_range_state(range) == GY_RANGE_FREE);
+    if (range->waiter != NULL) {
+        assert(range->waiter == waiter && waiter->blocks != 0);
+        waiter->blocks--;
+    }
+    (void)gy_waiting_join(pages, range, waiter, order, pages->lone == waiter);
+}
+
+/* ---- giving back ---- */
+
 /* Put a range that is in no index among the free ones, joined with free neighbours. */
-static void release(struct gy_pages *pages, struct gy_range *range) GY_REQUIRES(pages->lock)
+void gy_pages_release_one(struct gy_pages *pages, struct gy_range *range)
 {
     assert(gy_range_is_valid(range));
     assert(gy_range_state(range) == GY_RANGE_OWNED || gy_range_state(range) == GY_RANGE_FREE);
+    if (range->waiter != NULL && range->waiter->is_graph) {
+        gy_waiting_keep(pages, range, range->waiter, 0);
+        return;
+    }
+    if (range->waiter != NULL) { /* the graph is gone */
+        range->waiter->blocks--;
+        range->waiter = NULL;
+    }
     gy_range_set_state(range, GY_RANGE_FREE);
     range->slab->idle_pages += range->pages;
     if (range->above != NULL && gy_range_state(range->above) == GY_RANGE_FREE) {
@@ -422,7 +510,7 @@ enum gy_pages_result gy_pages_free(struct gy_pages *pages, struct gy_slab *slab,
     struct gy_range *range = find_live(slab, state, base) != NULL ? gy_pages_claim(slab, state, base) : NULL;
     if (range != NULL) {
         *request = (struct gy_block_request){gy_range_requested(range), gy_range_site(range)};
-        release(pages, range);
+        gy_pages_release_one(pages, range);
     }
     gy_mutex_unlock(&pages->lock);
     return range != NULL ? GY_PAGES_OK : GY_PAGES_NOT_FOUND;
@@ -436,7 +524,7 @@ void gy_pages_release(struct gy_pages *pages, struct gy_range *first)
     gy_mutex_lock(&pages->lock);
     while (first != NULL) {
         struct gy_range *next = first->next;
-        release(pages, first);
+        gy_pages_release_one(pages, first);
         first = next;
     }
     gy_mutex_unlock(&pages->lock);
@@ -447,7 +535,12 @@ static bool move_border(struct gy_pages *pages, struct gy_range *range, size_t c
 {
     if (count <= range->pages) {
         if (count < range->pages) {
-            release(pages, cut(pages, range, count));
+            struct gy_range *upper = gy_pages_cut(pages, range, count);
+            upper->waiter = range->waiter;
+            if (upper->waiter != NULL) { /* counts until it is released */
+                upper->waiter->blocks++;
+            }
+            gy_pages_release_one(pages, upper);
         }
         return true;
     }
@@ -459,7 +552,7 @@ static bool move_border(struct gy_pages *pages, struct gy_range *range, size_t c
     range->slab->idle_pages -= count - range->pages;
     absorb_above(pages, range);
     if (range->pages > count) {
-        gy_tlsf_insert(&pages->free, cut(pages, range, count));
+        gy_tlsf_insert(&pages->free, gy_pages_cut(pages, range, count));
     }
     assert(gy_range_is_valid(range) && range->pages == count);
     assert(gy_slab_is_valid(range->slab));
@@ -471,7 +564,7 @@ enum gy_pages_result gy_pages_resize(struct gy_pages *pages, struct gy_slab *sla
 {
     size_t count;
     gy_mutex_lock(&pages->lock);
-    if (!ensure_room(pages)) {
+    if (!gy_pages_ensure_room(pages)) {
         gy_mutex_unlock(&pages->lock);
         return GY_PAGES_NO_MEMORY;
     }
@@ -488,112 +581,6 @@ enum gy_pages_result gy_pages_resize(struct gy_pages *pages, struct gy_slab *sla
     }
     gy_mutex_unlock(&pages->lock);
     return result;
-}
-
-/* ---- holes ---- */
-
-/* The whole units inside of a free range, no more than reach `most` bytes. */
-static size_t units_in(const struct gy_range *range, size_t most, uintptr_t *out_begin)
-{
-    const struct gy_slab *slab = range->slab;
-    size_t unit = slab->backing.handles != NULL ? slab->backing.unit_bytes : GY_GRANULE_BYTES;
-    size_t offset = range->base - slab->region.base;
-    size_t begin = (offset + unit - 1) / unit * unit;
-    size_t end = (offset + (range->pages << GY_PAGE_SHIFT)) / unit * unit;
-    *out_begin = slab->region.base + begin;
-    if (end <= begin) {
-        return 0;
-    }
-    return end - begin < most ? end - begin : (most + unit - 1) / unit * unit;
-}
-
-/* Whether the slab can have such units. */
-static bool may_have_units(const struct gy_slab *slab)
-{
-    size_t free_bytes = (slab->idle_pages << GY_PAGE_SHIFT) - slab->hole_bytes;
-    return slab->backing.handles != NULL && !is_empty(slab) && free_bytes >= slab->backing.unit_bytes;
-}
-
-/* Of all free ranges of a slab. */
-static size_t whole_units_of(const struct gy_slab *slab)
-{
-    size_t bytes = 0;
-    uintptr_t begin;
-    for (const struct gy_range *range = slab->first; range != NULL; range = range->above) {
-        bytes += gy_range_state(range) == GY_RANGE_FREE ? units_in(range, SIZE_MAX / 2, &begin) : 0;
-    }
-    return bytes;
-}
-
-size_t gy_pages_whole_units(struct gy_pages *pages)
-{
-    size_t bytes = 0;
-    gy_mutex_lock(&pages->lock);
-    for (struct gy_slab *slab = pages->slabs; slab != NULL; slab = slab->next) {
-        bytes += may_have_units(slab) ? whole_units_of(slab) : 0;
-    }
-    gy_mutex_unlock(&pages->lock);
-    return bytes;
-}
-
-size_t gy_pages_movable(struct gy_pages *pages)
-{
-    size_t bytes = 0;
-    gy_mutex_lock(&pages->lock);
-    for (struct gy_slab *slab = pages->slabs; slab != NULL; slab = slab->next) {
-        bytes += is_empty(slab) ? slab->region.bytes - slab->hole_bytes : whole_units_of(slab);
-    }
-    gy_mutex_unlock(&pages->lock);
-    return bytes;
-}
-
-/* The free range with the fewest whole units. */
-static struct gy_range *find_units(struct gy_pages *pages) GY_REQUIRES(pages->lock)
-{
-    uintptr_t begin;
-    struct gy_range *best = NULL;
-    size_t least = SIZE_MAX;
-    for (struct gy_slab *slab = pages->slabs; slab != NULL; slab = slab->next) {
-        for (struct gy_range *range = may_have_units(slab) ? slab->first : NULL; range != NULL;
-             range = range->above) {
-            size_t bytes = gy_range_state(range) == GY_RANGE_FREE ? units_in(range, SIZE_MAX / 2, &begin) : 0;
-            if (bytes != 0 && bytes < least) {
-                best = range;
-                least = bytes;
-            }
-        }
-    }
-    return best;
-}
-
-struct gy_slab *gy_pages_punch(struct gy_pages *pages, size_t most, size_t *out_offset, size_t *out_bytes)
-{
-    struct gy_slab *slab = NULL;
-    gy_mutex_lock(&pages->lock);
-    struct gy_range *range = ensure_room(pages) ? find_units(pages) : NULL;
-    if (range != NULL) {
-        slab = range->slab;
-        uintptr_t begin;
-        size_t bytes = units_in(range, most, &begin);
-        gy_tlsf_remove(&pages->free, range);
-        if (begin > range->base) {
-            struct gy_range *upper = cut(pages, range, (begin - range->base) >> GY_PAGE_SHIFT);
-            gy_tlsf_insert(&pages->free, range);
-            range = upper;
-        }
-        if (range->pages > bytes >> GY_PAGE_SHIFT) {
-            gy_tlsf_insert(&pages->free, cut(pages, range, bytes >> GY_PAGE_SHIFT));
-        }
-        gy_range_set_state(range, GY_RANGE_HOLE);
-        slab->hole_bytes += bytes;
-        assert(gy_range_is_valid(range) && range->pages << GY_PAGE_SHIFT == bytes);
-        assert(gy_slab_is_valid(slab));
-        assert(gy_pages_are_valid(pages));
-        *out_offset = begin - slab->region.base;
-        *out_bytes = bytes;
-    }
-    gy_mutex_unlock(&pages->lock);
-    return slab;
 }
 
 /* ---- questions ---- */

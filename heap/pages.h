@@ -32,11 +32,20 @@ static inline _Atomic(struct gy_range *) *gy_live_at(const struct gy_slab *slab,
     return &slab->live[(base - slab->region.base) >> GY_PAGE_SHIFT];
 }
 
+/* Guarded by the page layer's lock. */
+struct gy_page_waiter {
+    struct gy_tlsf free; /* its WAITING ranges */
+    size_t blocks;       /* live blocks that come back to it: of a graph */
+    bool is_graph;       /* what it gives out comes back to it, for as long as it is one */
+};
+
 struct gy_pages {
     gy_mutex lock;               /* rank PAGES */
     struct gy_tlsf free;         /* guarded by lock */
     struct gy_slab *slabs;       /* guarded by lock */
     _Atomic(size_t) empty_bytes; /* atomic; written under lock: of slabs that are one free range */
+    size_t waiting_pages;        /* guarded by lock; of WAITING ranges */
+    struct gy_page_waiter *lone; /* guarded by lock; who has all that waits, NULL: several, or nobody */
     struct gy_range *spare;      /* guarded by lock */
     size_t spare_count;          /* guarded by lock */
     struct range_batch *batch;   /* guarded by lock; what the nodes were allocated in */

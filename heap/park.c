@@ -164,7 +164,7 @@ static struct gy_range *keep(const struct gy_park *park, struct gy_park_shard *s
     size_t most = park->most_pages;
     struct gy_range *leaving = NULL;
     assert(gy_range_state(range) == GY_RANGE_OWNED);
-    if (range->pages > most) {
+    if (range->pages > most || range->waiter != NULL) {
         range->next = NULL;
         return range;
     }

@@ -119,6 +119,8 @@ static char letter_of(enum gy_range_state state)
         return '#';
     case GY_RANGE_CHUNK:
         return 's';
+    case GY_RANGE_WAITING:
+        return 'w';
     case GY_RANGE_HOLE:
         return ' ';
     default:

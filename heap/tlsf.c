@@ -5,6 +5,8 @@
 
 /* Ranges looked at per column when the address decides; bounds find(). */
 #define SCAN_LIMIT 64
+/* Likewise, where one of about the right size is looked for. */
+#define CLOSE_LIMIT 8
 
 struct cell {
     unsigned row;
@@ -37,9 +39,8 @@ bool gy_tlsf_column_is_valid(const struct gy_tlsf *tlsf, size_t pages)
         return false;
     }
     const struct cell of_head = head != NULL ? cell_of(head->pages) : cell;
-    return head == NULL ||
-           (head->prev == NULL && gy_range_state(head) == GY_RANGE_FREE && head->pages <= tlsf->pages &&
-            of_head.row == cell.row && of_head.column == cell.column);
+    return head == NULL || (head->prev == NULL && gy_range_is_idle(head) && head->pages <= tlsf->pages &&
+                            of_head.row == cell.row && of_head.column == cell.column);
 }
 
 bool gy_tlsf_link_is_valid(const struct gy_tlsf *tlsf, const struct gy_range *range)
@@ -47,13 +48,12 @@ bool gy_tlsf_link_is_valid(const struct gy_tlsf *tlsf, const struct gy_range *ra
     const struct cell cell = cell_of(range->pages);
     const bool follows = range->prev != NULL ? range->prev->next == range && range->prev != range
                                              : tlsf->heads[cell.row][cell.column] == range;
-    return follows && gy_range_state(range) == GY_RANGE_FREE &&
-           (range->next == NULL || range->next->prev == range);
+    return follows && gy_range_is_idle(range) && (range->next == NULL || range->next->prev == range);
 }
 
 void gy_tlsf_insert(struct gy_tlsf *tlsf, struct gy_range *range)
 {
-    assert(gy_range_state(range) == GY_RANGE_FREE && range->pages > 0);
+    assert(gy_range_is_idle(range) && range->pages > 0);
     assert(gy_tlsf_column_is_valid(tlsf, range->pages));
     struct cell cell = cell_of(range->pages);
     struct gy_range **head = &tlsf->heads[cell.row][cell.column];
@@ -155,6 +155,19 @@ struct gy_range *gy_tlsf_find(struct gy_tlsf *tlsf, size_t pages, size_t alignme
         }
     }
     return NULL;
+}
+
+struct gy_range *gy_tlsf_find_close(struct gy_tlsf *tlsf, size_t pages, size_t alignment)
+{
+    struct cell cell = cell_of(pages);
+    struct gy_range *best = NULL;
+    struct gy_range *range = tlsf->heads[cell.row][cell.column];
+    for (unsigned looked = 0; range != NULL && looked < CLOSE_LIMIT; range = range->next, looked++) {
+        if (holds(range, pages, alignment) && (best == NULL || range->pages < best->pages)) {
+            best = range;
+        }
+    }
+    return best != NULL ? best : gy_tlsf_find(tlsf, pages, alignment);
 }
 
 size_t gy_tlsf_largest(const struct gy_tlsf *tlsf)

@@ -24,12 +24,13 @@
 struct gy_slab;
 
 enum gy_range_state {
-    GY_RANGE_SPARE, /* an unused node */
-    GY_RANGE_FREE,  /* in the index */
-    GY_RANGE_BLOCK, /* a block of a caller */
-    GY_RANGE_CHUNK, /* given to the small tier */
-    GY_RANGE_HOLE,  /* its memory was given back alone; only the address is left */
-    GY_RANGE_OWNED, /* claimed by one thread, or parked (park.h): neither in an index nor live */
+    GY_RANGE_SPARE,   /* an unused node */
+    GY_RANGE_FREE,    /* in the index */
+    GY_RANGE_BLOCK,   /* a block of a caller */
+    GY_RANGE_CHUNK,   /* given to the small tier */
+    GY_RANGE_HOLE,    /* its memory was given back alone; only the address is left */
+    GY_RANGE_OWNED,   /* claimed by one thread, or parked (park.h): neither in an index nor live */
+    GY_RANGE_WAITING, /* free for one stream or graph only (waiting.h): in its index */
 };
 
 /* A run of pages of one slab.  Guarded by the lock of the page layer, but for what is atomic and, while the
@@ -45,7 +46,11 @@ struct gy_range {
     uintptr_t base;                       /* multiple of GY_PAGE_BYTES */
     size_t pages;                         /* > 0 */
     _Atomic(size_t) requested;            /* atomic; BLOCK: bytes asked for; the first line ends here */
-    struct gy_range *prev;                /* FREE: in its column */
+    struct gy_range *prev;                /* FREE, WAITING: in its column */
+    struct gy_page_waiter *waiter; /* WAITING: whose it is; BLOCK, OWNED: whose it becomes when it is freed,
+                                    * NULL: everybody's */
+    uint64_t order;                /* WAITING: the waiter's mark behind which it is everybody's */
+    atomic_bool shared;            /* atomic; BLOCK: other streams were recorded for it (streams.h) */
 };
 
 static inline enum gy_range_state gy_range_state(const struct gy_range *range)
@@ -56,6 +61,12 @@ static inline enum gy_range_state gy_range_state(const struct gy_range *range)
 static inline void gy_range_set_state(struct gy_range *range, enum gy_range_state state)
 {
     atomic_store_explicit(&range->state, (uint32_t)state, memory_order_relaxed);
+}
+
+/* In an index. */
+static inline bool gy_range_is_idle(const struct gy_range *range)
+{
+    return gy_range_state(range) == GY_RANGE_FREE || gy_range_state(range) == GY_RANGE_WAITING;
 }
 
 static inline size_t gy_range_requested(const struct gy_range *range)
@@ -81,13 +92,17 @@ struct gy_tlsf {
     struct gy_range *heads[GY_TLSF_ROWS][GY_TLSF_COLUMNS]; /* last in, first out */
 };
 
-/* `range` must be FREE with its size set. */
+/* `range` must be FREE, or in the index of a waiter WAITING, with its size set. */
 void gy_tlsf_insert(struct gy_tlsf *tlsf, struct gy_range *range);
 void gy_tlsf_remove(struct gy_tlsf *tlsf, struct gy_range *range);
 
 /* A range that holds `pages` pages at a multiple of `alignment` bytes (a power of two, at least a page);
  * it stays in the index.  NULL: there is none with pages * (1 + 1/16) + alignment to spare. */
 struct gy_range *gy_tlsf_find(struct gy_tlsf *tlsf, size_t pages, size_t alignment);
+
+/* The same, but the smallest of the first few of its own size, if one of them fits, before any larger one:
+ * slower, and nearer to what was asked for. */
+struct gy_range *gy_tlsf_find_close(struct gy_tlsf *tlsf, size_t pages, size_t alignment);
 
 /* The column where ranges of `pages` pages are leads to such ranges and is marked, or does and is neither. */
 bool gy_tlsf_column_is_valid(const struct gy_tlsf *tlsf, size_t pages);

@@ -130,6 +130,62 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_heap_resize(gantry_heap *heap,
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_heap_device_address(gantry_heap *heap, const void *host,
                                                                       void **out);
 
+/* ---- blocks that are used on streams -------------------------------------------------------- */
+
+/** As gantry_heap_alloc(), for use on `stream` (a CUstream of the heap's CUDA context, created by anybody;
+ * the default streams too: NULL or 1 legacy, 2 the calling thread's).  What was freed on that stream is used
+ *  again at once, in any size, and what was freed on others when they have passed; so the block may be used
+ * on `stream` only, or elsewhere after an event of it.  On a stream under capture the block belongs to the
+ *  graph: whenever it is freed, only the same capture uses its memory again, until
+ *  gantry_heap_end_capture().  No event is recorded or queried on a stream under capture.  Blocks take whole
+ *  4 KiB.
+ *
+ *  Out of memory: as gantry_heap_alloc(), and what waits for streams is waited for, that of streams without a
+ *  recorded event by waiting for the device, unless something is captured.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  as gantry_heap_alloc(); not a stream of the heap's CUDA context
+ *  @retval GANTRY_ERR_STATE             in a child that was forked from the process with the heap
+ *  @retval GANTRY_ERR_OUT_OF_DEVICE_MEMORY, GANTRY_ERR_OUT_OF_HOST_MEMORY, GANTRY_ERR_DRIVER,
+ *          GANTRY_ERR_DEVICE_LOST       as gantry_heap_alloc() */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_heap_alloc_on(gantry_heap *heap, gantry_memory_kind kind,
+                                                                size_t bytes, size_t alignment, void *stream,
+                                                                gantry_alloc_site site, void **out);
+
+/** Give back any block of the heap that is used by what is enqueued on `stream` so far, and on those named to
+ *  gantry_heap_record_stream(): which must exist.  Its memory is used again on `stream` at once, elsewhere
+ *  when the streams have passed, and is not unmapped before.  On a stream under capture the block stays with
+ *  the graph.  In a forked child this does nothing.  NULL is ignored.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_NOT_FOUND           as gantry_heap_free()
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT    `heap` NULL; not a stream of the heap's CUDA context
+ *  @retval GANTRY_ERR_OUT_OF_HOST_MEMORY  for bookkeeping; the block is still there */
+GANTRY_API gantry_status gantry_heap_free_on(gantry_heap *heap, void *pointer, void *stream);
+
+/** The block is used on `stream`, too, up to when it is freed.  Forgotten when it is.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_NOT_FOUND           as gantry_heap_free()
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT    NULL; not a stream of the heap's CUDA context
+ *  @retval GANTRY_ERR_STATE               in a forked child
+ *  @retval GANTRY_ERR_OUT_OF_HOST_MEMORY  for bookkeeping */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_heap_record_stream(gantry_heap *heap, void *pointer,
+                                                                     void *stream);
+
+/** The capture with this number (cuStreamGetCaptureInfo()) has ended; with `graph_is_gone` also: no replay of
+ *  its graph is on its way, and none will come, so that what stays with it is free for all.  Without the
+ *  first, the heap takes the capture to go on until its stream is named again without it, and does not wait
+ * for the device when it has no room.  Unknown numbers are ignored.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  `heap` NULL */
+GANTRY_API gantry_status gantry_heap_end_capture(gantry_heap *heap, uint64_t capture, bool graph_is_gone);
+
+/** Wait for the device, after which nothing waits for a stream any more: before a stream is destroyed on
+ * which large blocks were freed, or before gantry_heap_trim().
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL
+ *  @retval GANTRY_ERR_STATE             something is captured; in a forked child
+ *  @retval GANTRY_ERR_DRIVER, GANTRY_ERR_DEVICE_LOST */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_heap_settle(gantry_heap *heap);
+
 /* ---- settings ------------------------------------------------------------------------------ */
 
 /** Of one kind; the members mean what those of gantry_heap_options do. */
@@ -186,6 +242,7 @@ typedef struct gantry_heap_stats {
     uint64_t free_bytes;   /* of all its free ranges; 1 - largest_free / free_bytes is how fragmented it is */
     uint64_t empty_bytes;  /* of slabs without a live block */
     uint64_t peak_slab_bytes; /* most slab_bytes at once */
+    uint64_t waiting_bytes; /* freed on a stream that has not passed yet, as far as is known, or in a graph */
 } gantry_heap_stats;
 
 /** @retval GANTRY_OK

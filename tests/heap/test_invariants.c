@@ -85,7 +85,7 @@ static void test_ranges(void **state)
     PLANT(gy_range_is_valid(r), r->above->below, NULL);
     PLANT(gy_range_is_valid(r), r->below->above, s.high);
     PLANT(gy_range_is_valid(r), r->state, GY_RANGE_SPARE);
-    PLANT(gy_range_is_valid(r), r->state, GY_RANGE_OWNED + 1);
+    PLANT(gy_range_is_valid(r), r->state, GY_RANGE_WAITING + 1);
     PLANT(gy_range_is_valid(s.low), s.slab[0].first, r);
     PLANT(gy_range_is_valid(r), s.slab[0].starts[0], (uint64_t)1);
     PLANT(gy_range_is_valid(r), s.slab[0].starts_summary[0], (uint64_t)0);

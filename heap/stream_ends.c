@@ -1,0 +1,287 @@
+/* When blocks come back that waited for more than one stream, for the device, or for a graph; the end. */
+#include "base/alloc.h"
+#include "base/status.h"
+#include "heap/kind.h"
+#include "heap/pages_inside.h"
+#include "heap/streams_inside.h"
+#include "heap/visit.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* ---- late blocks --------------------------------------------------------------------------- */
+
+void gy_late_free(struct gy_late *first)
+{
+    while (first != NULL) {
+        struct gy_late *next = first->next;
+        gy_free(first);
+        first = next;
+    }
+}
+
+/* The block waits for its stream, or goes back to its graph.  Under the lock. */
+void gy_heap_stream_keep(struct gy_heap_streams *streams, struct gy_heap_stream *stream,
+                         struct gy_range *range, uint64_t order) GY_NO_ANALYSIS
+{
+    struct gy_pages *pages = &streams->kind->pages;
+    struct gy_heap_stream *home = (struct gy_heap_stream *)(void *)range->waiter;
+    size_t bytes = range->pages << GY_PAGE_SHIFT;
+    if (home != NULL && home->waiter.is_graph) {
+        home->is_pinned = home->is_pinned || (stream->waiter.is_graph && stream->capture != home->capture);
+        gy_waiting_keep(pages, range, &home->waiter, 0);
+        return;
+    }
+    if (home != NULL) { /* its graph is gone */
+        home->waiter.blocks--;
+        range->waiter = NULL;
+    }
+    gy_waiting_keep(pages, range, &stream->waiter, stream->waiter.is_graph ? 0 : order);
+    stream->unmarked++;
+    stream->unmarked_bytes += bytes;
+}
+
+/* The block's events have passed, or the device has done everything: it goes where it belongs. */
+static void end_late(struct gy_heap_streams *streams, struct gy_late *late) GY_NO_ANALYSIS
+{
+    struct gy_kind *kind = streams->kind;
+    struct gy_claim claim = late->claim;
+    struct gy_heap_stream *stream = late->stream;
+    gy_mutex_lock(gy_heap_streams_guard(streams));
+    if (stream != NULL) {
+        stream->lates--;
+        gy_heap_stream_keep(streams, stream, claim.range, late->order);
+    }
+    for (struct gy_late *one = late; one != NULL; one = one->next) {
+        gy_heap_streams_give_event(streams, one->event);
+    }
+    gy_mutex_unlock(gy_heap_streams_guard(streams));
+    if (stream == NULL) {
+        kind->setup.free_claimed(kind->setup.user, kind->setup.kind, &claim);
+    }
+    while (late != NULL) {
+        struct gy_late *next = late->next;
+        gy_free(late);
+        late = next;
+    }
+}
+
+static bool late_has_passed(struct gy_context *context, const struct gy_late *late, bool wait)
+{
+    while (late != NULL && late->event != NULL && gy_heap_streams_has_passed(context, late->event, wait)) {
+        late = late->next;
+    }
+    return late == NULL;
+}
+
+static struct gy_late *detach_late(struct gy_heap_streams *streams)
+{
+    gy_mutex_lock(gy_heap_streams_guard(streams));
+    struct gy_late *all = streams->late;
+    streams->late = NULL;
+    gy_mutex_unlock(gy_heap_streams_guard(streams));
+    return all;
+}
+
+void gy_heap_streams_attach_late(struct gy_heap_streams *streams, struct gy_late *late)
+{
+    gy_mutex_lock(gy_heap_streams_guard(streams));
+    late->later = streams->late;
+    streams->late = late;
+    gy_mutex_unlock(gy_heap_streams_guard(streams));
+}
+
+/* `all`: without asking. */
+static bool end_lates(struct gy_heap_streams *streams, struct gy_late *first, bool wait, bool all)
+{
+    bool any = false;
+    while (first != NULL) {
+        struct gy_late *later = first->later;
+        if (all || late_has_passed(gy_heap_streams_context(streams), first, wait)) {
+            end_late(streams, first);
+            any = true;
+        } else {
+            gy_heap_streams_attach_late(streams, first);
+        }
+        first = later;
+    }
+    return any;
+}
+
+bool gy_heap_streams_poll(struct gy_heap_streams *streams, bool wait)
+{
+    if (!atomic_load_explicit(&streams->used, memory_order_relaxed)) {
+        return false;
+    }
+    struct gy_visit visit;
+    gantry_status status = gy_visit_begin(gy_heap_streams_context(streams), &visit);
+    bool any = false;
+    if (status == GANTRY_OK) {
+        any = end_lates(streams, detach_late(streams), wait, false);
+        any = gy_heap_streams_poll_marks(streams, wait) != 0 || any;
+    }
+    gy_visit_end(gy_heap_streams_context(streams), &visit);
+    return any;
+}
+
+/* ---- the whole device, graphs -------------------------------------------------------------- */
+
+/* Under the lock: note how far each stream is; false: a capture is under way. */
+static bool note_orders(struct gy_heap_streams *streams)
+{
+    for (struct gy_heap_stream *stream = streams->first; stream != NULL; stream = stream->next) {
+        if (stream->waiter.is_graph && !stream->is_over) {
+            return false;
+        }
+    }
+    for (struct gy_heap_stream *stream = streams->first; stream != NULL; stream = stream->next) {
+        stream->settled = stream->order++;
+    }
+    return true;
+}
+
+static bool settle_streams(struct gy_heap_streams *streams) GY_NO_ANALYSIS
+{
+    size_t bytes = 0;
+    gy_mutex_lock(gy_heap_streams_guard(streams));
+    for (struct gy_heap_stream *stream = streams->first; stream != NULL; stream = stream->next) {
+        if (!stream->waiter.is_graph) {
+            bytes += gy_waiting_settle(&streams->kind->pages, &stream->waiter, stream->settled);
+        }
+    }
+    gy_mutex_unlock(gy_heap_streams_guard(streams));
+    return bytes != 0;
+}
+
+gantry_status gy_heap_streams_settle(struct gy_heap_streams *streams, bool *out_any)
+{
+    *out_any = false;
+    if (!atomic_load_explicit(&streams->used, memory_order_relaxed)) {
+        return GANTRY_OK;
+    }
+    struct gy_late *late = detach_late(streams);
+    gy_mutex_lock(gy_heap_streams_guard(streams));
+    bool may_wait = note_orders(streams);
+    gy_mutex_unlock(gy_heap_streams_guard(streams));
+    gantry_status status = GANTRY_ERR_STATE;
+    if (may_wait) {
+        struct gy_visit visit;
+        status = gy_visit_begin(gy_heap_streams_context(streams), &visit);
+        status = status == GANTRY_OK ? GY_CALL(gy_heap_streams_context(streams), cuCtxSynchronize()) : status;
+        gy_visit_end(gy_heap_streams_context(streams), &visit);
+    }
+    bool any = end_lates(streams, late, false, status == GANTRY_OK);
+    if (status == GANTRY_OK) {
+        any = settle_streams(streams) || any;
+    }
+    *out_any = any;
+    return status;
+}
+
+/* The graph of a capture is gone: its memory is free for all.  Under the lock. */
+static struct gy_late *release_graph(struct gy_heap_streams *streams,
+                                     struct gy_heap_stream *stream) GY_NO_ANALYSIS
+{
+    struct gy_late *kept = stream->kept;
+    if (stream->is_pinned) {
+        return NULL;
+    }
+    stream->waiter.is_graph = false;
+    stream->kept = NULL;
+    (void)gy_waiting_settle(&streams->kind->pages, &stream->waiter, UINT64_MAX);
+    return kept;
+}
+
+void gy_heap_streams_end_capture(struct gy_heap_streams *streams, uint64_t capture, bool is_gone)
+{
+    struct gy_late *kept = NULL;
+    gy_mutex_lock(gy_heap_streams_guard(streams));
+    for (struct gy_heap_stream *stream = streams->first; stream != NULL; stream = stream->next) {
+        if (stream->capture == capture && capture != 0) {
+            stream->is_over = true;
+            struct gy_late *more = is_gone && stream->waiter.is_graph ? release_graph(streams, stream) : NULL;
+            while (more != NULL) {
+                struct gy_late *later = more->later;
+                more->later = kept;
+                kept = more;
+                more = later;
+            }
+        }
+    }
+    gy_mutex_unlock(gy_heap_streams_guard(streams));
+    (void)end_lates(streams, kept, false, true);
+}
+
+size_t gy_heap_streams_waiting(struct gy_heap_streams *streams)
+{
+    struct gy_pages *pages = &streams->kind->pages;
+    gy_mutex_lock(&pages->lock);
+    size_t bytes = pages->waiting_pages << GY_PAGE_SHIFT;
+    gy_mutex_unlock(&pages->lock);
+    return bytes;
+}
+
+/* ---- life ---------------------------------------------------------------------------------- */
+
+void gy_heap_streams_init(struct gy_heap_streams *streams, struct gy_kind *kind)
+{
+    memset(streams, 0, sizeof(*streams));
+    streams->kind = kind;
+}
+
+static void drop_event(struct gy_heap_streams *streams, CUevent event)
+{
+    if (event != NULL) {
+        (void)GY_CALL(gy_heap_streams_context(streams), cuEventDestroy(event));
+    }
+}
+
+static void drop_late(struct gy_heap_streams *streams, struct gy_late *late)
+{
+    while (late != NULL) {
+        struct gy_late *later = late->later;
+        for (struct gy_late *one = late; one != NULL; one = one->next) {
+            drop_event(streams, one->event);
+        }
+        gy_late_free(late);
+        late = later;
+    }
+}
+
+/* What waits goes with its slabs; the page layer must not find its waiter any more. */
+static void drop_stream(struct gy_heap_streams *streams, struct gy_heap_stream *stream) GY_NO_ANALYSIS
+{
+    for (unsigned i = 0; i < stream->mark_count; i++) {
+        drop_event(streams, stream->marks[i].event);
+    }
+    drop_late(streams, stream->kept);
+    gy_mutex_lock(gy_heap_streams_guard(streams));
+    (void)gy_waiting_settle(&streams->kind->pages, &stream->waiter, UINT64_MAX);
+    gy_mutex_unlock(gy_heap_streams_guard(streams));
+    gy_free(stream);
+}
+
+void gy_heap_streams_fini(struct gy_heap_streams *streams) GY_NO_ANALYSIS
+{
+    if (!atomic_load_explicit(&streams->used, memory_order_relaxed)) {
+        for (unsigned i = 0; i < GY_SHARE_BUCKETS; i++) {
+            gy_late_free(streams->shares[i]);
+        }
+        return;
+    }
+    struct gy_visit visit;
+    (void)gy_visit_begin(gy_heap_streams_context(streams), &visit);
+    drop_late(streams, streams->late);
+    while (streams->first != NULL) {
+        struct gy_heap_stream *stream = streams->first;
+        streams->first = stream->next;
+        drop_stream(streams, stream);
+    }
+    for (unsigned i = 0; i < streams->spare_count; i++) {
+        drop_event(streams, streams->spare_events[i]);
+    }
+    for (unsigned i = 0; i < GY_SHARE_BUCKETS; i++) {
+        gy_late_free(streams->shares[i]);
+    }
+    gy_visit_end(gy_heap_streams_context(streams), &visit);
+}

@@ -1,0 +1,337 @@
+/* Streams by their numbers, and the marks that tell when one has passed what was freed on it. */
+#include "base/alloc.h"
+#include "base/status.h"
+#include "heap/kind.h"
+#include "heap/pages_inside.h"
+#include "heap/streams_inside.h"
+#include "heap/visit.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* Blocks, and bytes, freed on a stream between two marks, while others may want its memory. */
+#define BLOCKS_PER_MARK 16u
+#define BYTES_PER_MARK ((size_t)8 << 20)
+/* The same while it has all that waits. */
+#define LONE_BYTES_PER_MARK ((size_t)256 << 20)
+/* Streams that are kept in mind although nothing waits for them. */
+#define IDLE_STREAMS 32u
+
+#define LEGACY_ID 1u /* by which drivers without cuStreamGetId() know the default stream */
+
+/* ---- names --------------------------------------------------------------------------------- */
+
+static gantry_status ask_name(struct gy_context *context, CUstream handle, const char *call,
+                              struct gy_heap_stream_name *out)
+{
+    const struct gy_driver *driver = context->driver;
+    CUstreamCaptureStatus capturing = CU_STREAM_CAPTURE_STATUS_NONE;
+    cuuint64_t capture = 0;
+    unsigned long long id = (uintptr_t)handle != 0 ? (uintptr_t)handle : LEGACY_ID;
+    CUresult result = driver->cuStreamGetCaptureInfo(handle, &capturing, &capture, NULL, NULL, NULL);
+    bool is_implicit = result == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+    if (result == CUDA_SUCCESS || is_implicit) {
+        result = driver->cuStreamGetId != NULL ? driver->cuStreamGetId(handle, &id) : CUDA_SUCCESS;
+    }
+    if (result != CUDA_SUCCESS) {
+        gantry_status status = gy_context_check(context, result, "cuStreamGetId", __FILE__, __LINE__);
+        return status == GANTRY_ERR_DEVICE_LOST
+                   ? status
+                   : GY_FAIL_NATIVE(GANTRY_ERR_INVALID_ARGUMENT, (int)result,
+                                    "%s: %p is not a stream of the heap's context", call, (void *)handle);
+    }
+    *out =
+        (struct gy_heap_stream_name){.handle = handle,
+                                     .id = id,
+                                     .capture = capturing == CU_STREAM_CAPTURE_STATUS_ACTIVE ? capture : 0,
+                                     .may_mark = !is_implicit && capturing == CU_STREAM_CAPTURE_STATUS_NONE};
+    return GANTRY_OK;
+}
+
+gantry_status gy_heap_stream_name(struct gy_context *context, void *stream, const char *call,
+                                  struct gy_heap_stream_name *out)
+{
+    CUcontext current = NULL;
+    /* A default stream is that of the current context. */
+    bool is_default = (uintptr_t)stream <= 2;
+    bool push = is_default &&
+                (context->driver->cuCtxGetCurrent(&current) != CUDA_SUCCESS || current != context->native);
+    gantry_status status = push ? gy_context_push(context) : GANTRY_OK;
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    status = ask_name(context, (CUstream)stream, call, out);
+    if (push) {
+        (void)gy_context_pop(context);
+    }
+    return status;
+}
+
+/* ---- streams ------------------------------------------------------------------------------- */
+
+static bool is_idle(const struct gy_heap_stream *stream)
+{
+    return stream->waiter.free.pages == 0 && stream->waiter.blocks == 0 && stream->mark_count == 0 &&
+           stream->lates == 0 && stream->kept == NULL && !stream->busy;
+}
+
+static void choose_lone(struct gy_heap_streams *streams)
+{
+    struct gy_heap_stream *only = streams->count == 1 && !streams->mixed ? streams->first : NULL;
+    streams->kind->pages.lone = only != NULL && !only->waiter.is_graph ? &only->waiter : NULL;
+}
+
+/* The stream, NULL when it is not known.  What its handle tells of others is noted. */
+static struct gy_heap_stream *find(struct gy_heap_streams *streams, const struct gy_heap_stream_name *name)
+{
+    struct gy_heap_stream *found = NULL;
+    for (struct gy_heap_stream *stream = streams->first; stream != NULL; stream = stream->next) {
+        if (stream->id == name->id && stream->capture == name->capture) {
+            stream->handle = name->handle;
+            found = stream;
+        } else if (stream->capture != 0 && stream->handle == name->handle) {
+            stream->is_over = true; /* its stream does something else now, or is another one */
+        }
+    }
+    return found;
+}
+
+static void make_new(struct gy_heap_stream *stream, const struct gy_heap_stream_name *name)
+{
+    struct gy_heap_stream *next = stream->next;
+    memset(stream, 0, sizeof(*stream));
+    *stream = (struct gy_heap_stream){.waiter = {.is_graph = name->capture != 0},
+                                      .next = next,
+                                      .id = name->id,
+                                      .capture = name->capture,
+                                      .handle = name->handle,
+                                      .order = 1};
+}
+
+/* A stream that nothing waits for, when there are many. */
+static struct gy_heap_stream *find_idle(struct gy_heap_streams *streams)
+{
+    struct gy_heap_stream *stream = streams->count > IDLE_STREAMS ? streams->first : NULL;
+    while (stream != NULL && !is_idle(stream)) {
+        stream = stream->next;
+    }
+    return stream;
+}
+
+/* Take the lock and find the stream, made if need be; NULL without the lock: out of host memory.  With
+ * `room`, there are nodes for one operation. */
+struct gy_heap_stream *gy_heap_stream_lock(struct gy_heap_streams *streams,
+                                           const struct gy_heap_stream_name *name, bool room) GY_NO_ANALYSIS
+{
+    struct gy_pages *pages = &streams->kind->pages;
+    struct gy_heap_stream *made = NULL;
+    for (;;) {
+        gy_mutex_lock(&pages->lock);
+        if (room && !gy_pages_ensure_room(pages)) {
+            gy_mutex_unlock(&pages->lock);
+            gy_free(made);
+            return NULL;
+        }
+        struct gy_heap_stream *stream = find(streams, name);
+        if (stream == NULL && (stream = find_idle(streams)) != NULL) {
+            make_new(stream, name);
+        } else if (stream == NULL && made != NULL) {
+            stream = made;
+            made = NULL;
+            make_new(stream, name);
+            stream->next = streams->first;
+            streams->first = stream;
+            streams->count++;
+            choose_lone(streams);
+            atomic_store_explicit(&streams->used, true, memory_order_relaxed);
+        }
+        if (stream != NULL) {
+            if (made != NULL) { /* another thread was faster */
+                gy_mutex_unlock(&pages->lock);
+                gy_free(made);
+                made = NULL;
+                continue;
+            }
+            return stream;
+        }
+        gy_mutex_unlock(&pages->lock);
+        made = gy_zalloc(sizeof(*made));
+        if (made == NULL) {
+            return NULL;
+        }
+    }
+}
+
+/* ---- marks --------------------------------------------------------------------------------- */
+
+static bool should_mark(const struct gy_heap_streams *streams, const struct gy_heap_stream *stream)
+{
+    if (stream->unmarked == 0) {
+        return false;
+    }
+    if (streams->kind->pages.lone == &stream->waiter) {
+        return stream->wanted || stream->unmarked_bytes >= LONE_BYTES_PER_MARK;
+    }
+    return stream->wanted || stream->unmarked >= BLOCKS_PER_MARK || stream->unmarked_bytes >= BYTES_PER_MARK;
+}
+
+CUevent gy_heap_streams_pop_event(struct gy_heap_streams *streams)
+{
+    return streams->spare_count > 0 ? streams->spare_events[--streams->spare_count] : NULL;
+}
+
+/* Under the lock: the stream belongs to the caller until gy_heap_stream_finish_mark(). */
+struct gy_heap_marking gy_heap_stream_begin_mark(struct gy_heap_streams *streams,
+                                                 struct gy_heap_stream *stream,
+                                                 const struct gy_heap_stream_name *name)
+{
+    struct gy_heap_marking marking = {NULL, NULL, 0};
+    if (!name->may_mark || stream->busy || !should_mark(streams, stream)) {
+        return marking;
+    }
+    /* With all marks in use the latest one moves: it passes later, and stands for more. */
+    marking.event = stream->mark_count < GY_STREAM_MARKS ? gy_heap_streams_pop_event(streams)
+                                                         : stream->marks[--stream->mark_count].event;
+    marking.stream = stream;
+    marking.order = stream->order++;
+    stream->busy = true;
+    stream->wanted = false;
+    stream->unmarked = 0;
+    stream->unmarked_bytes = 0;
+    return marking;
+}
+
+void gy_heap_streams_give_event(struct gy_heap_streams *streams, CUevent event) GY_NO_ANALYSIS
+{
+    if (event != NULL && streams->spare_count < GY_SPARE_EVENTS) {
+        streams->spare_events[streams->spare_count++] = event;
+        event = NULL;
+    }
+    if (event != NULL) { /* many at once: rare */
+        gy_mutex_unlock(gy_heap_streams_guard(streams));
+        (void)GY_CALL(gy_heap_streams_context(streams), cuEventDestroy(event));
+        gy_mutex_lock(gy_heap_streams_guard(streams));
+    }
+}
+
+/* Record `*event`, made if need be, on a stream that a call names now.  False: it could not be. */
+bool gy_heap_streams_record_event(struct gy_context *context, CUstream handle, CUevent *event)
+{
+    struct gy_visit visit;
+    gantry_status status = gy_visit_begin(context, &visit);
+    if (status == GANTRY_OK && *event == NULL) {
+        status = GY_CALL(context, cuEventCreate(event, CU_EVENT_DISABLE_TIMING));
+    }
+    if (status == GANTRY_OK) {
+        status = GY_CALL(context, cuEventRecord(*event, handle));
+    }
+    gy_visit_end(context, &visit);
+    return status == GANTRY_OK;
+}
+
+/* Without the lock. */
+void gy_heap_stream_finish_mark(struct gy_heap_streams *streams, const struct gy_heap_marking *marking,
+                                CUstream handle)
+{
+    struct gy_heap_stream *stream = marking->stream;
+    if (stream == NULL) {
+        return;
+    }
+    CUevent event = marking->event;
+    bool recorded = gy_heap_streams_record_event(gy_heap_streams_context(streams), handle, &event);
+    gy_mutex_lock(gy_heap_streams_guard(streams));
+    if (recorded) {
+        stream->marks[stream->mark_count++] = (struct gy_heap_stream_mark){event, marking->order};
+    } else {
+        stream->unmarked = BLOCKS_PER_MARK; /* the next call tries again */
+        gy_heap_streams_give_event(streams, event);
+    }
+    stream->busy = false;
+    gy_mutex_unlock(gy_heap_streams_guard(streams));
+}
+
+bool gy_heap_streams_has_passed(struct gy_context *context, CUevent event, bool wait)
+{
+    const struct gy_driver *driver = context->driver;
+    CUresult result = wait ? driver->cuEventSynchronize(event) : driver->cuEventQuery(event);
+    if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY) {
+        (void)gy_context_check(context, result, "cuEventQuery", __FILE__, __LINE__);
+    }
+    return result == CUDA_SUCCESS;
+}
+
+/* A stream with marks that this round has not looked at, made busy; NULL: there is none. */
+static struct gy_heap_stream *next_to_poll(struct gy_heap_streams *streams, uint64_t round)
+{
+    struct gy_heap_stream *stream = streams->first;
+    while (stream != NULL && (stream->mark_count == 0 || stream->busy || stream->round >= round)) {
+        stream = stream->next;
+    }
+    if (stream != NULL) {
+        stream->busy = true;
+        stream->round = round;
+    }
+    return stream;
+}
+
+/* Drop the first `count` marks; what waited for them is free for all.  Bytes. */
+static size_t pass_marks(struct gy_heap_streams *streams, struct gy_heap_stream *stream,
+                         unsigned count) GY_NO_ANALYSIS
+{
+    if (count == 0) {
+        return 0;
+    }
+    uint64_t order = stream->marks[count - 1].order;
+    CUevent events[GY_STREAM_MARKS];
+    for (unsigned i = 0; i < count; i++) {
+        events[i] = stream->marks[i].event;
+    }
+    stream->mark_count -= count;
+    memmove(stream->marks, stream->marks + count, stream->mark_count * sizeof(stream->marks[0]));
+    size_t bytes = gy_waiting_settle(&streams->kind->pages, &stream->waiter, order);
+    for (unsigned i = 0; i < count; i++) {
+        gy_heap_streams_give_event(streams, events[i]);
+    }
+    return bytes;
+}
+
+size_t gy_heap_streams_poll_marks(struct gy_heap_streams *streams, bool wait) GY_NO_ANALYSIS
+{
+    struct gy_context *context = gy_heap_streams_context(streams);
+    size_t bytes = 0;
+    gy_mutex_lock(gy_heap_streams_guard(streams));
+    uint64_t round = ++streams->rounds;
+    struct gy_heap_stream *stream;
+    while ((stream = next_to_poll(streams, round)) != NULL) {
+        gy_mutex_unlock(gy_heap_streams_guard(streams));
+        unsigned passed = 0;
+        while (passed < stream->mark_count &&
+               gy_heap_streams_has_passed(context, stream->marks[passed].event, wait)) {
+            passed++;
+        }
+        gy_mutex_lock(gy_heap_streams_guard(streams));
+        bytes += pass_marks(streams, stream, passed);
+        stream->busy = false;
+    }
+    gy_mutex_unlock(gy_heap_streams_guard(streams));
+    return bytes;
+}
+
+void gy_heap_streams_want(struct gy_heap_streams *streams, const struct gy_heap_stream_name *name)
+{
+    if (!atomic_load_explicit(&streams->used, memory_order_relaxed)) {
+        return;
+    }
+    struct gy_heap_marking marking = {NULL, NULL, 0};
+    gy_mutex_lock(gy_heap_streams_guard(streams));
+    streams->mixed = streams->mixed || name == NULL;
+    choose_lone(streams);
+    for (struct gy_heap_stream *stream = streams->first; stream != NULL; stream = stream->next) {
+        stream->wanted = stream->unmarked != 0;
+        if (name != NULL && stream->id == name->id && stream->capture == name->capture) {
+            marking = gy_heap_stream_begin_mark(streams, stream, name);
+        }
+    }
+    gy_mutex_unlock(gy_heap_streams_guard(streams));
+    gy_heap_stream_finish_mark(streams, &marking, name != NULL ? name->handle : NULL);
+}
