@@ -196,6 +196,14 @@
     F(false, cuCtxRecordEvent, cuCtxRecordEvent, (CUcontext context, CUevent event)) \
     F(false, cuCtxWaitEvent, cuCtxWaitEvent, (CUcontext context, CUevent event))
 
+/* Memory that another API has exported. */
+#define GY_DRIVER_FUNCS_EXTERNAL(F) \
+    F(false, cuImportExternalMemory, cuImportExternalMemory, \
+      (CUexternalMemory *memory, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *desc)) \
+    F(false, cuExternalMemoryGetMappedBuffer, cuExternalMemoryGetMappedBuffer, \
+      (CUdeviceptr *address, CUexternalMemory memory, const CUDA_EXTERNAL_MEMORY_BUFFER_DESC *desc)) \
+    F(false, cuDestroyExternalMemory, cuDestroyExternalMemory, (CUexternalMemory memory))
+
 /* Since CUDA 12.9; an older cuda.h has nothing to compare them with. */
 #if defined(CUDA_VERSION) && CUDA_VERSION < 12090
 #define GY_DRIVER_FUNCS_LOG(F)
@@ -219,7 +227,7 @@
 #define GY_DRIVER_FUNCS(F) \
     GY_DRIVER_FUNCS_DEVICE(F) GY_DRIVER_FUNCS_MODULE(F) GY_DRIVER_FUNCS_STREAM(F) \
     GY_DRIVER_FUNCS_MEMORY(F) GY_DRIVER_FUNCS_GRAPH(F) GY_DRIVER_FUNCS_GREEN(F) \
-    GY_DRIVER_FUNCS_LOG(F) GY_DRIVER_FUNCS_SPLIT(F)
+    GY_DRIVER_FUNCS_EXTERNAL(F) GY_DRIVER_FUNCS_LOG(F) GY_DRIVER_FUNCS_SPLIT(F)
 /* clang-format on */
 
 #endif

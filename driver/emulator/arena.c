@@ -108,8 +108,8 @@ static bool open_pages(struct gy_emu_region *region)
 
 static void close_pages(const struct gy_emu_region *region)
 {
-    char *start = (char *)region->base;
-    if (region->kind != GY_EMU_REGION_RESERVED) {
+    char *start = (char *)(region->base & ~(uintptr_t)(PAGE_BYTES - 1)); /* of a file: it may begin later */
+    if (region->kind != GY_EMU_REGION_RESERVED && !region->is_file) {
         GY_UNPOISON(start + region->bytes, page_end(region->bytes) - region->bytes);
     }
     /* A fresh reservation over it drops the pages and everything the kernel kept about them. */
@@ -143,6 +143,27 @@ CUresult gy_emu_region_open(enum gy_emu_region_kind kind, size_t bytes, size_t a
     }
     cursor = first + granules + 1 < granule_count ? first + granules + 1 : 0;
     link_region(region);
+    *out = region;
+    return CUDA_SUCCESS;
+}
+
+CUresult gy_emu_region_open_file(int fd, uint64_t offset, size_t bytes, struct gy_emu_region **out)
+{
+    size_t before = offset % PAGE_BYTES;
+    struct gy_emu_region *region;
+    CUresult result = gy_emu_region_open(GY_EMU_REGION_RESERVED, before + bytes, 0, &region);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    if (mmap((void *)region->base, page_end(region->bytes), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+             fd, (off_t)(offset - before)) == MAP_FAILED) {
+        gy_emu_region_close(region);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    region->kind = GY_EMU_REGION_DEVICE;
+    region->is_file = true;
+    region->base += before;
+    region->bytes = bytes;
     *out = region;
     return CUDA_SUCCESS;
 }

@@ -137,6 +137,7 @@ void gy_emu_context_close(struct gy_emu_context *context)
         context->graveyard = dead->graveyard;
         gy_free(dead);
     }
+    gy_emu_external_close_all(context);
     gy_emu_memory_free_all(context);
     gy_free(context);
 }

@@ -80,6 +80,7 @@ enum gy_emu_kind {
     GY_EMU_GREEN,
     GY_EMU_DESC,
     GY_EMU_ALLOCATION,
+    GY_EMU_EXTERNAL_MEMORY,
     GY_EMU_KIND_COUNT
 };
 

@@ -37,6 +37,7 @@ struct gy_emu_region {
     struct gy_emu_device *device;
     unsigned int flags;
     bool freeing;                      /* a stream-ordered free is queued */
+    bool is_file;                      /* pages of a file that others may have mapped, too */
     struct gy_emu_mapping *mappings;   /* one per granule of a reservation */
     struct gy_emu_region *prev, *next; /* list of all */
 };
@@ -61,6 +62,9 @@ bool gy_emu_memory_is_pageable(CUdeviceptr address);
 /* Take address space from the arena, nothing mapped; OUT_OF_MEMORY. */
 CUresult gy_emu_region_open(enum gy_emu_region_kind kind, size_t bytes, size_t alignment,
                             struct gy_emu_region **out);
+/* Memory of a file, `bytes` of it from `offset` on, shared with whoever else has it mapped; as device memory.
+ * `offset` need not be a multiple of a page. */
+CUresult gy_emu_region_open_file(int fd, uint64_t offset, size_t bytes, struct gy_emu_region **out);
 /* Unmap and give the address space back. */
 void gy_emu_region_close(struct gy_emu_region *region);
 /* Put a region outside of the arena on the list. */
@@ -72,6 +76,9 @@ void gy_emu_memory_free_all(struct gy_emu_context *root);
 /* Take from, and give back to, a device's memory. */
 bool gy_emu_budget_take(struct gy_emu_device *device, size_t bytes);
 void gy_emu_budget_give(struct gy_emu_device *device, size_t bytes);
+
+/* external.c: close what a context that ends has imported. */
+void gy_emu_external_close_all(struct gy_emu_context *root);
 
 /* vmm.c */
 #define GY_EMU_ANY_DEVICE UINT32_MAX

@@ -4,7 +4,8 @@
 
 #include <stdlib.h>
 
-#define GROUPS(X) X(contexts) X(memory) X(streams) X(modules) X(graphs) X(captures) X(green) X(virtual_memory)
+#define GROUPS(X) \
+    X(contexts) X(memory) X(streams) X(modules) X(graphs) X(captures) X(green) X(virtual_memory) X(external)
 
 #define X(group) int cf_run_##group(void);
 GROUPS(X)
