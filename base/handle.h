@@ -16,12 +16,14 @@
     X(COPY_QUEUE, "copy queue")         \
     X(CPU_DISPATCHER, "CPU dispatcher") \
     X(DISPATCHER, "dispatcher")         \
+    X(EXCHANGE, "exchange")             \
     X(HEAP, "heap")                     \
     X(KERNEL, "kernel")                 \
     X(LAUNCH, "launch")                 \
     X(MODULE, "module")                 \
     X(PARTITION, "partition")           \
     X(PROFILE, "profile")               \
+    X(SHARED_MEMORY, "shared memory")   \
     X(TASK, "task")                     \
     X(TASKMAN, "task manager")
 

@@ -25,6 +25,12 @@ gantry_status gy_fail(gantry_status status, int native, const char *file, int li
 #define GY_FAIL(status, ...) gy_fail((status), 0, __FILE__, __LINE__, __VA_ARGS__)
 #define GY_FAIL_NATIVE(status, native, ...) gy_fail((status), (native), __FILE__, __LINE__, __VA_ARGS__)
 
+/* Whether a callback's answer is the status of a failure, and no other number. */
+static inline bool gy_status_is_failure(gantry_status status)
+{
+    return status < GANTRY_OK && status >= GANTRY_ERR_TIMED_OUT; /* the last of GANTRY_STATUS_MAP */
+}
+
 /* The calling thread's last error; status GANTRY_OK when there is none. */
 const struct gy_error *gy_error_last(void);
 

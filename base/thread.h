@@ -28,6 +28,8 @@ enum gy_rank {
     GY_RANK_DRIVER_LOAD = 1,  /* driver/: loading of the driver library */
     GY_RANK_PROFILE_SESSION,  /* profile/: start and stop of a recording */
     GY_RANK_CONTEXT,          /* context/: module list */
+    GY_RANK_EXCHANGES,        /* context/: which exchanges there are */
+    GY_RANK_EXCHANGE,         /* context/: one per exchange */
     GY_RANK_TASKMAN,          /* taskman/: one per manager: names, growth of storage */
     GY_RANK_CPU_POOL,         /* taskman/: sleeping and waking of workers */
     GY_RANK_LAUNCHERS,        /* dispatcher/: what launch callbacks that run at once share */

@@ -12,6 +12,8 @@
 #include "base/environment.h"
 #include "base/handle.h"
 #include "base/options.h"
+#include "context/exchange.h"
+#include "context/shared_memory.h"
 #include "driver/device.h"
 #include "driver/module.h"
 #include "profile/environment.h"
@@ -170,6 +172,7 @@ static void tear_down(void *user)
     }
     gy_gpu_time_destroy(context->time);
     settle(context->cuda);
+    gy_shared_memory_give_back_all(context);
     gy_copier_destroy(context->copier);
     gy_heap_destroy(context->heap);
     gy_partitions_destroy(context->partitions); /* no stream of the library is left */
@@ -196,6 +199,7 @@ void gantry_context_destroy(gantry_context *context)
         return;
     }
     gy_handle_died(context);
+    gy_exchanges_abandon(context);
     gy_profile_environment_leave(); /* while the GPU's records can still be had */
     if (!gy_dispatcher_abandon(context->dispatcher, tear_down, context)) {
         tear_down(context);

@@ -76,7 +76,7 @@ gantry_launch_result gantry_launch_fail(gantry_launch *launch, gantry_status why
         gy_launch_check_scope(launch, "gantry_launch_fail") != GANTRY_OK) {
         return GANTRY_LAUNCH_FAILED;
     }
-    if (why >= GANTRY_OK || why < GANTRY_ERR_CANCELLED) {
+    if (!gy_status_is_failure(why)) {
         (void)GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_launch_fail: %d is not the status of a failure",
                       (int)why);
     } else if (gy_error_last()->status != why) { /* else what is known of it stays */

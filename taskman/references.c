@@ -185,7 +185,7 @@ gantry_status gantry_task_remove_reference(gantry_task *task)
 gantry_status gantry_task_fail_reference(gantry_task *task, gantry_status cause)
 {
     GY_NEED(TASK, task);
-    if (cause >= GANTRY_OK || cause < GANTRY_ERR_CANCELLED) {
+    if (!gy_status_is_failure(cause)) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "reference: task '%s' cannot fail for %d",
                        gantry_task_label(task), (int)cause);
     }

@@ -56,7 +56,8 @@ GANTRY_BEGIN_DECLS
     X(ERR_TASK_FAILED, -16, "a task failed, or one it depends on did")                   \
     X(ERR_IO, -17, "a file could not be read or written")                                \
     X(ERR_UNFILLED_NAME, -18, "a name was referred to but no task was submitted for it") \
-    X(ERR_CANCELLED, -19, "the run was cancelled before the task's turn came")
+    X(ERR_CANCELLED, -19, "the run was cancelled before the task's turn came")           \
+    X(ERR_TIMED_OUT, -20, "what was waited for did not come in time")
 
 typedef enum gantry_status {
 #define GANTRY_STATUS_ENUM(name, value, text) GANTRY_##name = (value),

@@ -11,6 +11,7 @@
 #include <gantry/copy.h>
 #include <gantry/dispatcher.h>
 #include <gantry/heap.h>
+#include <gantry/interop.h>
 #include <gantry/module.h>
 #include <gantry/partition.h>
 #include <gantry/profile.h>

@@ -18,7 +18,7 @@ static void describe(struct gy_error *failure, const char *label, const char *ca
 bool gy_task_describe_failure(const gantry_task *task, gantry_status result, struct gy_error *out)
 {
     const char *label = gantry_task_label(task);
-    bool known = result < GANTRY_OK && result >= GANTRY_ERR_CANCELLED;
+    bool known = gy_status_is_failure(result);
     struct gy_error failure = {.status = known ? result : GANTRY_ERR_TASK_FAILED};
     bool has_cause = gy_error_last()->status != GANTRY_OK;
     if (!has_cause) {

@@ -1,0 +1,315 @@
+/* An exchange of shared memory with a renderer, step by step, through two functions of the application.
+ *
+ *                      next()             the renderer is there already
+ *     +--> IDLE --------------> ARMED -----------------------> PASSED --+
+ *     |     ^                     |                              ^      |
+ *     |     |                     +------> WAITING --------------+      |
+ *     |     |                                 |   it came               |
+ *     |     +--- the step was cancelled ------+                         |
+ *     |                                       +--> LOST: too late, a failed wait, destroyed, context gone
+ *     +------ `signal` has run, or was released without --------------- +
+ *
+ * A step begins with the task `begin`, which looks at the renderer's timeline.  When the value is not there
+ * yet, it takes a reference on `acquire` and wakes the exchange's thread; that waits, in slices, so that it
+ * hears of a cancelled run and of the end, and gives the reference back.  So no worker is blocked, and a wait
+ * ends with its time-out at the latest.  `release` is a GPU task without work; `signal` starts when the GPU
+ * has done it and tells the renderer. */
+#include "context/exchange.h"
+
+#include "base/alloc.h"
+#include "base/handle.h"
+#include "base/options.h"
+#include "context/context.h"
+#include "taskman/cpu/pool.h"
+#include "taskman/phase.h"
+
+#include <assert.h>
+#include <inttypes.h>
+
+#define DEFAULT_TIMEOUT_NS UINT64_C(1000000000)
+#define LONGEST_TIMEOUT_NS UINT64_C(3600000000000)
+
+static bool exchange_is_valid(const gantry_exchange *e) GY_REQUIRES(e->lock)
+{
+    return e->state <= GY_EXCHANGE_LOST &&
+           (e->state != GY_EXCHANGE_WAITING || (e->in_step && e->acquire != NULL)) &&
+           (e->state == GY_EXCHANGE_IDLE || e->state == GY_EXCHANGE_LOST || e->has_values) &&
+           (e->state != GY_EXCHANGE_LOST || e->cause.status != GANTRY_OK) &&
+           e->stats.signalled <= e->stats.steps;
+}
+
+void gy_exchange_enter(gantry_exchange *e, enum gy_exchange_state state) GY_REQUIRES(e->lock)
+{
+    assert(e->state != GY_EXCHANGE_LOST || state == GY_EXCHANGE_LOST);
+    e->state = state;
+    assert(exchange_is_valid(e));
+}
+
+void gy_exchange_lose(gantry_exchange *e) GY_REQUIRES(e->lock)
+{
+    if (e->state != GY_EXCHANGE_LOST) {
+        e->cause = *gy_error_last();
+        gy_exchange_enter(e, GY_EXCHANGE_LOST);
+    }
+}
+
+gantry_status gy_exchange_refuse(const gantry_exchange *e, const char *call) GY_REQUIRES(e->lock)
+{
+    return GY_FAIL(GANTRY_ERR_STATE, "%s: exchange '%s' is lost: %s", call, e->label, e->cause.text);
+}
+
+static gantry_status import_options(const gantry_exchange_options *options, gantry_exchange_options *ours)
+{
+    *ours = (gantry_exchange_options){.struct_size = sizeof(*ours)};
+    gantry_status status = gy_options_import(
+        ours, sizeof(*ours), options, offsetof(gantry_exchange_options, arg), "gantry_exchange_options");
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    if (ours->wait == NULL || ours->signal == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_exchange_options: %s is NULL",
+                       ours->wait == NULL ? "wait" : "signal");
+    }
+    if (ours->timeout_ns > LONGEST_TIMEOUT_NS) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
+                       "gantry_exchange_options: timeout_ns %" PRIu64 " is above an hour, %" PRIu64,
+                       ours->timeout_ns, LONGEST_TIMEOUT_NS);
+    }
+    ours->timeout_ns = ours->timeout_ns != 0 ? ours->timeout_ns : DEFAULT_TIMEOUT_NS;
+    ours->label = ours->label != NULL ? ours->label : "exchange";
+    if (strlen(ours->label) >= GY_LABEL_BYTES) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
+                       "gantry_exchange_options: label has %zu characters, at most %d", strlen(ours->label),
+                       GY_LABEL_BYTES - 1);
+    }
+    return GANTRY_OK;
+}
+
+/* ---- who knows it ------------------------------------------------------------------------------ */
+
+static gy_mutex registry = {PTHREAD_MUTEX_INITIALIZER, GY_RANK_EXCHANGES};
+static gy_cond unpinned = {
+    PTHREAD_COND_INITIALIZER};     /* a task lets go of an exchange that is being destroyed */
+static gantry_exchange *exchanges; /* guarded by registry */
+static uint64_t last_id;           /* guarded by registry */
+
+static void enter_registry(gantry_exchange *e)
+{
+    gy_mutex_lock(&registry);
+    e->id = ++last_id;
+    e->users = 1;
+    e->next = exchanges;
+    exchanges = e;
+    gy_mutex_unlock(&registry);
+}
+
+/* No task finds it from now on; returns when none uses it any more. */
+static void leave_registry(gantry_exchange *e)
+{
+    gy_mutex_lock(&registry);
+    gantry_exchange **link = &exchanges;
+    while (*link != e) {
+        link = &(*link)->next;
+    }
+    *link = e->next;
+    while (e->users > 1) {
+        gy_cond_wait(&unpinned, &registry);
+    }
+    gy_mutex_unlock(&registry);
+}
+
+gantry_exchange *gy_exchange_pin(void *number)
+{
+    gy_mutex_lock(&registry);
+    gantry_exchange *e = exchanges;
+    while (e != NULL && e->id != (uintptr_t)number) {
+        e = e->next;
+    }
+    if (e != NULL) {
+        e->users++;
+    }
+    gy_mutex_unlock(&registry);
+    return e;
+}
+
+void gy_exchange_unpin(gantry_exchange *e)
+{
+    gy_mutex_lock(&registry);
+    e->users--;
+    gy_cond_broadcast(&unpinned);
+    gy_mutex_unlock(&registry);
+}
+
+void gy_exchanges_abandon(const gantry_context *context)
+{
+    gy_mutex_lock(&registry);
+    for (gantry_exchange *e = exchanges; e != NULL; e = e->next) {
+        gy_mutex_lock(&e->lock);
+        bool is_ours = e->context == context;
+        e->context = is_ours ? NULL : e->context;
+        if (is_ours && e->state != GY_EXCHANGE_LOST &&
+            e->state != GY_EXCHANGE_WAITING) { /* the thread ends a wait */
+            (void)GY_FAIL(GANTRY_ERR_DEVICE_LOST, "exchange '%s': its context was destroyed", e->label);
+            gy_exchange_lose(e);
+        }
+        gy_mutex_unlock(&e->lock);
+    }
+    gy_mutex_unlock(&registry);
+}
+
+/* ---- public ------------------------------------------------------------------------------------ */
+
+gantry_status gantry_exchange_create(gantry_context *context, const gantry_exchange_options *options,
+                                     gantry_exchange **out)
+{
+    GY_NEED(CONTEXT, context);
+    if (options == NULL || out == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_exchange_create: %s is NULL",
+                       options == NULL ? "options" : "out");
+    }
+    gantry_exchange_options ours;
+    gantry_status status = import_options(options, &ours);
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    gantry_exchange *e = gy_zalloc(sizeof(*e));
+    if (e == NULL) {
+        return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "no memory for an exchange");
+    }
+    e->wait = ours.wait;
+    e->signal = ours.signal;
+    e->arg = ours.arg;
+    e->timeout_ns = ours.timeout_ns;
+    e->context = context;
+    snprintf(e->label, sizeof(e->label), "%s", ours.label);
+    snprintf(e->span, sizeof(e->span), "waits for %s", ours.label);
+    status = gy_guard_init(&e->lock, GY_RANK_EXCHANGE, &e->changed);
+    if (status != GANTRY_OK) {
+        gy_free(e);
+        return status;
+    }
+    status = gy_thread_start(&e->thread, "gantry-exchange", gy_exchange_serve, e);
+    if (status != GANTRY_OK) {
+        gy_guard_fini(&e->lock, &e->changed);
+        gy_free(e);
+        return status;
+    }
+    enter_registry(e);
+    gy_handle_born(GY_HANDLE_EXCHANGE, e, sizeof(*e), sizeof(*e));
+    *out = e;
+    return GANTRY_OK;
+}
+
+static gantry_status check_free(const gantry_exchange *e) GY_REQUIRES(e->lock)
+{
+    if (e->state == GY_EXCHANGE_LOST) {
+        return gy_exchange_refuse(e, "gantry_exchange_tasks");
+    }
+    return e->in_step ? GY_FAIL(GANTRY_ERR_STATE,
+                                "gantry_exchange_tasks: a step of exchange '%s' is under way", e->label)
+                      : GANTRY_OK;
+}
+
+gantry_status gantry_exchange_tasks(gantry_exchange *exchange, gantry_taskman *manager,
+                                    gantry_task **out_acquire, gantry_task **out_release)
+{
+    GY_NEED(EXCHANGE, exchange);
+    GY_NEED(TASKMAN, manager);
+    if (out_acquire == NULL || out_release == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_exchange_tasks: %s is NULL",
+                       out_acquire == NULL ? "out_acquire" : "out_release");
+    }
+    if (gy_taskman_phase(manager) != GY_BUILDING) {
+        return GY_FAIL(GANTRY_ERR_STATE, "gantry_exchange_tasks: the task manager is %s, not being built",
+                       gy_taskman_phase_name(gy_taskman_phase(manager)));
+    }
+    gy_mutex_lock(&exchange->lock);
+    gantry_status status = check_free(exchange);
+    exchange->acquire = status == GANTRY_OK ? NULL : exchange->acquire;
+    gy_mutex_unlock(&exchange->lock);
+    struct gy_exchange_tasks tasks = {NULL, NULL, NULL, NULL};
+    if (status == GANTRY_OK) {
+        status = gy_exchange_submit(exchange, manager, &tasks);
+    }
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    gy_mutex_lock(&exchange->lock);
+    exchange->acquire = tasks.acquire;
+    gy_mutex_unlock(&exchange->lock);
+    *out_acquire = tasks.acquire;
+    *out_release = tasks.release;
+    return GANTRY_OK;
+}
+
+static gantry_status check_values(const gantry_exchange *e, uint64_t wait_value, uint64_t signal_value)
+    GY_REQUIRES(e->lock)
+{
+    if (e->state == GY_EXCHANGE_LOST) {
+        return gy_exchange_refuse(e, "gantry_exchange_next");
+    }
+    if (e->state != GY_EXCHANGE_IDLE || e->in_step) {
+        return GY_FAIL(GANTRY_ERR_STATE,
+                       "gantry_exchange_next: exchange '%s' has values %" PRIu64 " and %" PRIu64
+                       " of a step that has not ended",
+                       e->label, e->wait_value, e->signal_value);
+    }
+    bool wait_rises = !e->has_values || wait_value > e->wait_value;
+    if (!wait_rises || (e->has_values && signal_value <= e->signal_value)) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
+                       "gantry_exchange_next: exchange '%s': the value to %s is %" PRIu64
+                       ", not above %" PRIu64 " of the step before",
+                       e->label, wait_rises ? "signal" : "wait for", wait_rises ? signal_value : wait_value,
+                       wait_rises ? e->signal_value : e->wait_value);
+    }
+    return GANTRY_OK;
+}
+
+gantry_status gantry_exchange_next(gantry_exchange *exchange, uint64_t wait_value, uint64_t signal_value)
+{
+    GY_NEED(EXCHANGE, exchange);
+    gy_mutex_lock(&exchange->lock);
+    gantry_status status = check_values(exchange, wait_value, signal_value);
+    if (status == GANTRY_OK) {
+        exchange->wait_value = wait_value;
+        exchange->signal_value = signal_value;
+        exchange->has_values = true;
+        gy_exchange_enter(exchange, GY_EXCHANGE_ARMED);
+    }
+    gy_mutex_unlock(&exchange->lock);
+    return status;
+}
+
+bool gantry_exchange_is_lost(gantry_exchange *exchange)
+{
+    GY_ACCEPT_OR(false, EXCHANGE, exchange);
+    gy_mutex_lock(&exchange->lock);
+    bool lost = exchange->state == GY_EXCHANGE_LOST;
+    gy_mutex_unlock(&exchange->lock);
+    return lost;
+}
+
+gantry_status gantry_exchange_get_stats(gantry_exchange *exchange, gantry_exchange_stats *stats)
+{
+    GY_NEED(EXCHANGE, exchange);
+    gy_mutex_lock(&exchange->lock);
+    gantry_exchange_stats now = exchange->stats;
+    gy_mutex_unlock(&exchange->lock);
+    return gy_stats_export(stats, &now, sizeof(now), "gantry_exchange_get_stats");
+}
+
+void gantry_exchange_destroy(gantry_exchange *exchange)
+{
+    GY_ACCEPT_OR_LEAVE(EXCHANGE, exchange);
+    if (exchange == NULL || gy_pool_check_outside("gantry_exchange_destroy") != GANTRY_OK) {
+        return;
+    }
+    gy_mutex_lock(&exchange->lock);
+    exchange->closing = true;
+    gy_cond_broadcast(&exchange->changed);
+    gy_mutex_unlock(&exchange->lock);
+    gy_thread_join(&exchange->thread); /* a step that waits has failed */
+    leave_registry(exchange);
+    gy_guard_fini(&exchange->lock, &exchange->changed);
+    gy_handle_free(exchange, exchange);
+}

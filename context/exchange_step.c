@@ -1,0 +1,293 @@
+/* One step of an exchange: its tasks, and the thread that waits for the renderer. */
+#include "context/exchange.h"
+
+#include "base/clock.h"
+#include "base/span.h"
+#include "context/context.h"
+#include "taskman/gpu_ops.h"
+
+#include <inttypes.h>
+
+#define SLICE_NS UINT64_C(5000000) /* after so long a waiting thread looks whether its step was cancelled */
+
+/* ---- the step --------------------------------------------------------------------------------- */
+
+static gantry_status check_armed(const gantry_exchange *e) GY_REQUIRES(e->lock)
+{
+    if (e->state == GY_EXCHANGE_LOST) {
+        return gy_exchange_refuse(e, "the step");
+    }
+    if (e->state != GY_EXCHANGE_ARMED || e->acquire == NULL) {
+        return GY_FAIL(GANTRY_ERR_STATE,
+                       "exchange '%s': gantry_exchange_next() was not called before this step", e->label);
+    }
+    return GANTRY_OK;
+}
+
+/* What wait() has said that is neither OK nor TIMED_OUT. */
+static gantry_status fail_wait(const gantry_exchange *e, uint64_t value, gantry_status status)
+{
+    gantry_status why = gy_status_is_failure(status) ? status : GANTRY_ERR_INVALID_ARGUMENT;
+    return GY_FAIL(why, "exchange '%s': the application's wait for value %" PRIu64 " failed (%s)", e->label,
+                   value, gantry_status_name(status));
+}
+
+static gantry_status take_values(gantry_exchange *e, uint64_t *wait_value)
+{
+    gy_mutex_lock(&e->lock);
+    gantry_status status = check_armed(e);
+    if (status == GANTRY_OK) {
+        e->in_step = true;
+        e->stats.steps++;
+        *wait_value = e->wait_value;
+    }
+    gy_mutex_unlock(&e->lock);
+    return status;
+}
+
+static gantry_status fail_destroyed(void)
+{
+    return GY_FAIL(GANTRY_ERR_CLOSED, "the exchange of this step was destroyed");
+}
+
+static gantry_status begin_pinned(gantry_exchange *e)
+{
+    uint64_t value = 0;
+    gantry_status status = take_values(e, &value);
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    gantry_status seen = e->wait(e->arg, value, 0);
+    if (seen != GANTRY_OK && seen != GANTRY_ERR_TIMED_OUT) {
+        status = fail_wait(e, value, seen);
+    }
+    gy_mutex_lock(&e->lock);
+    if (seen == GANTRY_ERR_TIMED_OUT && e->state == GY_EXCHANGE_ARMED) {
+        status = gantry_task_add_reference(e->acquire);
+    }
+    if (e->state != GY_EXCHANGE_ARMED) { /* abandoned meanwhile */
+        status = gy_exchange_refuse(e, "the step");
+    } else if (status != GANTRY_OK) {
+        gy_exchange_lose(e);
+    } else {
+        e->stats.at_once += seen == GANTRY_OK;
+        gy_exchange_enter(e, seen == GANTRY_OK ? GY_EXCHANGE_PASSED : GY_EXCHANGE_WAITING);
+        gy_cond_broadcast(&e->changed);
+    }
+    gy_mutex_unlock(&e->lock);
+    return status;
+}
+
+/* Task `begin`. */
+static gantry_status begin_step(gantry_task *task, void *number)
+{
+    (void)task;
+    gantry_exchange *e = gy_exchange_pin(number);
+    if (e == NULL) {
+        return fail_destroyed();
+    }
+    gantry_status status = begin_pinned(e);
+    gy_exchange_unpin(e);
+    return status;
+}
+
+static gantry_launch_result launch_nothing(gantry_launch *launch, void *arg)
+{
+    (void)launch;
+    (void)arg;
+    return GANTRY_LAUNCH_DONE;
+}
+
+static gantry_status signal_pinned(gantry_exchange *e)
+{
+    gy_mutex_lock(&e->lock);
+    gantry_status status = e->state == GY_EXCHANGE_PASSED ? GANTRY_OK : gy_exchange_refuse(e, "the step");
+    uint64_t value = e->signal_value;
+    gy_mutex_unlock(&e->lock);
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    status = e->signal(e->arg, value);
+    if (status != GANTRY_OK) {
+        return GY_FAIL(gy_status_is_failure(status) ? status : GANTRY_ERR_INVALID_ARGUMENT,
+                       "exchange '%s': the application could not signal value %" PRIu64 " (%s)", e->label,
+                       value, gantry_status_name(status));
+    }
+    gy_mutex_lock(&e->lock);
+    e->stats.signalled++;
+    gy_mutex_unlock(&e->lock);
+    return GANTRY_OK;
+}
+
+/* Task `signal`: the GPU has done what `release` comes after. */
+static gantry_status signal_renderer(gantry_task *task, void *number)
+{
+    (void)task;
+    gantry_exchange *e = gy_exchange_pin(number);
+    if (e == NULL) {
+        return fail_destroyed();
+    }
+    gantry_status status = signal_pinned(e);
+    gy_exchange_unpin(e);
+    return status;
+}
+
+/* `signal` was released, whatever its fate: the step is over for the exchange. */
+static void end_step(gantry_task *task, void *number, gantry_status result)
+{
+    (void)task;
+    (void)result;
+    gantry_exchange *e = gy_exchange_pin(number);
+    if (e == NULL) {
+        return;
+    }
+    gy_mutex_lock(&e->lock);
+    e->in_step = false;
+    if (e->state == GY_EXCHANGE_ARMED || e->state == GY_EXCHANGE_PASSED) {
+        gy_exchange_enter(e, GY_EXCHANGE_IDLE);
+    }
+    gy_mutex_unlock(&e->lock);
+    gy_exchange_unpin(e);
+}
+
+/* ---- its thread ------------------------------------------------------------------------------- */
+
+/* GANTRY_OK: the renderer came. */
+static gantry_status wait_one_slice(gantry_exchange *e, uint64_t value, uint64_t now, uint64_t deadline)
+{
+    uint64_t left = deadline > now ? deadline - now : 0;
+    gantry_status status = e->wait(e->arg, value, left < SLICE_NS ? left : SLICE_NS);
+    if (status == GANTRY_ERR_TIMED_OUT && left <= SLICE_NS) {
+        return GY_FAIL(GANTRY_ERR_TIMED_OUT,
+                       "exchange '%s': the renderer did not reach value %" PRIu64 " within %" PRIu64
+                       " ms; the step was to answer with value %" PRIu64,
+                       e->label, value, e->timeout_ns / 1000000, e->signal_value);
+    }
+    if (status != GANTRY_OK && status != GANTRY_ERR_TIMED_OUT) {
+        return fail_wait(e, value, status);
+    }
+    return status;
+}
+
+/* Whether the wait is to be given up, and why. */
+static gantry_status check_wanted(gantry_exchange *e, const gantry_taskman *manager)
+{
+    gy_mutex_lock(&e->lock);
+    bool closing = e->closing;
+    bool has_context = e->context != NULL && !gy_context_is_lost(e->context->cuda);
+    gy_mutex_unlock(&e->lock);
+    if (closing) {
+        return GY_FAIL(GANTRY_ERR_CLOSED, "exchange '%s' is being destroyed", e->label);
+    }
+    if (!has_context) {
+        return GY_FAIL(GANTRY_ERR_DEVICE_LOST, "exchange '%s': its context is lost or gone", e->label);
+    }
+    return gy_taskman_is_cancelled(manager)
+               ? GY_FAIL(GANTRY_ERR_CANCELLED, "exchange '%s': its step was cancelled", e->label)
+               : GANTRY_OK;
+}
+
+/* Wait for the renderer, outside of the lock. */
+static gantry_status wait_for_renderer(gantry_exchange *e, uint64_t value, const gantry_taskman *manager)
+{
+    uint64_t deadline = gy_clock_ns() + e->timeout_ns;
+    for (;;) {
+        gantry_status status = check_wanted(e, manager);
+        if (status != GANTRY_OK) {
+            return status;
+        }
+        uint64_t now = gy_clock_ns();
+        status = wait_one_slice(e, value, now, deadline);
+        if (status != GANTRY_ERR_TIMED_OUT || gy_clock_ns() >= deadline) {
+            return status;
+        }
+    }
+}
+
+static void note_wait(gantry_exchange *e, uint64_t ns) GY_REQUIRES(e->lock)
+{
+    e->stats.waited_ns += ns;
+    e->stats.longest_ns = ns > e->stats.longest_ns ? ns : e->stats.longest_ns;
+}
+
+/* GY_EXCHANGE_WAITING until it is something else. */
+static void serve_step(gantry_exchange *e) GY_REQUIRES(e->lock)
+{
+    gantry_task *acquire = e->acquire;
+    uint64_t value = e->wait_value;
+    gy_mutex_unlock(&e->lock);
+    uint64_t since = gy_clock_ns(), span = gy_span_begin();
+    gantry_status status = wait_for_renderer(e, value, gantry_task_manager(acquire));
+    gy_span_end(GY_SPAN_WAIT, e->span, span, value);
+    gy_mutex_lock(&e->lock);
+    note_wait(e, gy_clock_ns() - since);
+    if (status == GANTRY_OK || status == GANTRY_ERR_CANCELLED) {
+        gy_exchange_enter(e, status == GANTRY_OK ? GY_EXCHANGE_PASSED : GY_EXCHANGE_IDLE);
+    } else {
+        gy_exchange_lose(e);
+    }
+    gy_mutex_unlock(&e->lock);
+    (void)(status == GANTRY_OK ? gantry_task_remove_reference(acquire)
+                               : gantry_task_fail_reference(acquire, status));
+    gy_mutex_lock(&e->lock);
+}
+
+void gy_exchange_serve(void *exchange)
+{
+    gantry_exchange *e = exchange;
+    gy_mutex_lock(&e->lock);
+    while (!e->closing || e->state == GY_EXCHANGE_WAITING) {
+        if (e->state == GY_EXCHANGE_WAITING) {
+            serve_step(e);
+        } else {
+            gy_cond_wait(&e->changed, &e->lock);
+        }
+    }
+    gy_mutex_unlock(&e->lock);
+}
+
+/* ---- the tasks --------------------------------------------------------------------------------- */
+
+gantry_status gy_exchange_submit(const gantry_exchange *e, gantry_taskman *manager,
+                                 struct gy_exchange_tasks *out)
+{
+    void *number = (void *)(uintptr_t)e->id;
+    gantry_task_desc begin = {.struct_size = sizeof(begin),
+                              .kind = GANTRY_TASK_CPU,
+                              .label = "exchange begins",
+                              .run = begin_step,
+                              .arg = number,
+                              .priority = GANTRY_TASK_PRIORITY_HIGH};
+    gantry_task_desc acquire = {
+        .struct_size = sizeof(acquire), .kind = GANTRY_TASK_SYNC_POINT, .label = "acquire"};
+    gantry_task_desc release = {.struct_size = sizeof(release),
+                                .kind = GANTRY_TASK_DTOH,
+                                .label = "release",
+                                .launch = launch_nothing,
+                                .is_stable = true};
+    gantry_task_desc signal = {.struct_size = sizeof(signal),
+                               .kind = GANTRY_TASK_CPU,
+                               .label = "exchange ends",
+                               .run = signal_renderer,
+                               .release = end_step,
+                               .arg = number,
+                               .priority = GANTRY_TASK_PRIORITY_HIGH};
+    gantry_status status =
+        gantry_taskman_submit(manager, &release, &out->release); /* first: it may be refused */
+    if (status == GANTRY_OK) {
+        status = gantry_taskman_submit(manager, &acquire, &out->acquire);
+    }
+    if (status == GANTRY_OK) {
+        status = gantry_taskman_submit(manager, &begin, &out->begin);
+    }
+    if (status == GANTRY_OK) {
+        status = gantry_taskman_submit(manager, &signal, &out->signal);
+    }
+    if (status == GANTRY_OK) {
+        status = gantry_task_start_after(out->acquire, out->begin);
+    }
+    if (status == GANTRY_OK) {
+        status = gantry_task_start_after(out->release, out->acquire);
+    }
+    return status == GANTRY_OK ? gantry_task_start_after_done(out->signal, out->release) : status;
+}

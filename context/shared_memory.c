@@ -1,0 +1,301 @@
+/* Memory that another API has allocated and exported, as device memory of a context.
+ *
+ * What the driver does not look at is looked at here: what the descriptor is, whose device it is, sizes and
+ * offsets.  Freeing a mapping gives nothing back to the system, destroying the imported memory does, and
+ * neither waits for the device: so the GPU has passed all work when both happen. */
+#include "context/shared_memory.h"
+
+#include "base/alloc.h"
+#include "base/handle.h"
+#include "base/options.h"
+#include "context/context.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#define OFFSET_STEP 256
+#define MEMORY_DEVICES 1 /* the major number of /dev/null and its like */
+
+struct mapping {
+    struct mapping *next;
+    CUdeviceptr address;
+};
+
+struct gantry_shared_memory {
+    gantry_context *context;           /* immutable */
+    struct gantry_shared_memory *next; /* guarded by context->lock */
+    CUexternalMemory native;           /* immutable */
+    uint64_t bytes;                    /* immutable */
+    struct mapping *mappings;          /* guarded by context->lock */
+    char label[GY_LABEL_BYTES];        /* immutable */
+};
+
+static gantry_status check_uuid(const struct gy_context *cuda, const gantry_shared_memory_options *options)
+{
+    static const uint8_t none[16];
+    const uint8_t *theirs = options->device_uuid, *ours = cuda->info.uuid;
+    if (cuda->info.emulated || memcmp(theirs, none, sizeof(none)) == 0 ||
+        memcmp(theirs, ours, sizeof(none)) == 0) {
+        return GANTRY_OK;
+    }
+    return GY_FAIL(
+        GANTRY_ERR_INVALID_ARGUMENT,
+        "%s was allocated on device %02x%02x%02x%02x-..., the context's device is %02x%02x%02x%02x-...",
+        options->label, theirs[0], theirs[1], theirs[2], theirs[3], ours[0], ours[1], ours[2], ours[3]);
+}
+
+/* A driver's own descriptors are of a character device or, for a dma-buf, of no kind that has a name; the
+ * emulated driver takes files. */
+static gantry_status check_descriptor(const struct gy_context *cuda,
+                                      const gantry_shared_memory_options *options)
+{
+    struct stat file;
+    if (fstat(options->fd, &file) != 0) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "%s: descriptor %d: %s", options->label, options->fd,
+                       strerror(errno));
+    }
+    bool is_file = S_ISREG(file.st_mode);
+    bool is_null = S_ISCHR(file.st_mode) && major(file.st_rdev) == MEMORY_DEVICES;
+    if (is_null || S_ISDIR(file.st_mode) || S_ISFIFO(file.st_mode) || S_ISSOCK(file.st_mode) ||
+        S_ISBLK(file.st_mode)) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "%s: descriptor %d is no exported memory but %s",
+                       options->label, options->fd,
+                       is_null                 ? "/dev/null or a device like it"
+                       : S_ISDIR(file.st_mode) ? "a directory"
+                                               : "a pipe, socket or disk");
+    }
+    if (is_file && (uint64_t)file.st_size < options->bytes) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
+                       "%s: descriptor %d is a file of %" PRIu64 " bytes, %" PRIu64 " were announced",
+                       options->label, options->fd, (uint64_t)file.st_size, options->bytes);
+    }
+    if (is_file && options->kind == GANTRY_SHARED_OPAQUE_FD && !cuda->info.emulated) {
+        return GY_FAIL(
+            GANTRY_ERR_INVALID_ARGUMENT,
+            "%s: descriptor %d is a file: memory of a software Vulkan driver, which a CUDA device cannot "
+            "reach",
+            options->label, options->fd);
+    }
+    return GANTRY_OK;
+}
+
+static gantry_status check_options(const gantry_shared_memory_options *options)
+{
+    if ((unsigned)options->kind > GANTRY_SHARED_DMABUF) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_shared_memory_options: unknown kind %d",
+                       (int)options->kind);
+    }
+    if (options->bytes == 0 || options->dedicated > 1) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_shared_memory_options: %s",
+                       options->bytes == 0 ? "bytes is 0" : "dedicated is neither 0 nor 1");
+    }
+    return GANTRY_OK;
+}
+
+static gantry_status import_options(const gantry_shared_memory_options *options,
+                                    gantry_shared_memory_options *ours)
+{
+    *ours = (gantry_shared_memory_options){.struct_size = sizeof(*ours)};
+    gantry_status status =
+        gy_options_import(ours, sizeof(*ours), options, offsetof(gantry_shared_memory_options, label),
+                          "gantry_shared_memory_options");
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    if (ours->label == NULL) {
+        ours->label = "shared memory";
+    }
+    if (strlen(ours->label) >= GY_LABEL_BYTES) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
+                       "gantry_shared_memory_options: label has %zu characters, at most %d",
+                       strlen(ours->label), GY_LABEL_BYTES - 1);
+    }
+    return check_options(ours);
+}
+
+/* The context is current. */
+static gantry_status import_native(struct gy_context *cuda, const gantry_shared_memory_options *options,
+                                   CUexternalMemory *out)
+{
+    CUDA_EXTERNAL_MEMORY_HANDLE_DESC desc = {
+        .type = options->kind == GANTRY_SHARED_DMABUF ? CU_EXTERNAL_MEMORY_HANDLE_TYPE_DMABUF_FD
+                                                      : CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD,
+        .handle.fd = options->fd,
+        .size = options->bytes,
+        .flags = options->dedicated != 0 ? CUDA_EXTERNAL_MEMORY_DEDICATED : 0,
+    };
+    CUresult result = cuda->driver->cuImportExternalMemory(out, &desc);
+    if (result == CUDA_ERROR_NOT_SUPPORTED) {
+        return GY_FAIL_NATIVE(GANTRY_ERR_UNSUPPORTED, (int)result,
+                              "%s: the driver imports no memory of this kind (%s)", options->label,
+                              options->kind == GANTRY_SHARED_DMABUF ? "dma-buf" : "opaque descriptor");
+    }
+    if (result == CUDA_ERROR_UNKNOWN) { /* no failure of the device */
+        return GY_FAIL_NATIVE(GANTRY_ERR_DRIVER, (int)result,
+                              "%s: the driver does not take descriptor %d as memory of %" PRIu64 " bytes",
+                              options->label, options->fd, options->bytes);
+    }
+    return gy_context_check(cuda, result, "cuImportExternalMemory", __FILE__, __LINE__);
+}
+
+gantry_status gantry_shared_memory_import(gantry_context *context,
+                                          const gantry_shared_memory_options *options,
+                                          gantry_shared_memory **out)
+{
+    GY_NEED(CONTEXT, context);
+    if (options == NULL || out == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_shared_memory_import: %s is NULL",
+                       options == NULL ? "options" : "out");
+    }
+    gantry_shared_memory_options ours;
+    struct gy_context *cuda = context->cuda;
+    gantry_status status = import_options(options, &ours);
+    if (status == GANTRY_OK && (cuda->driver->cuImportExternalMemory == NULL ||
+                                cuda->driver->cuExternalMemoryGetMappedBuffer == NULL ||
+                                cuda->driver->cuDestroyExternalMemory == NULL)) {
+        status =
+            GY_FAIL(GANTRY_ERR_UNSUPPORTED, "%s: the driver cannot import memory of another API", ours.label);
+    }
+    if (status == GANTRY_OK) {
+        status = check_descriptor(cuda, &ours);
+    }
+    if (status == GANTRY_OK) {
+        status = check_uuid(cuda, &ours);
+    }
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    struct gantry_shared_memory *memory = gy_zalloc(sizeof(*memory));
+    if (memory == NULL) {
+        return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "no memory for a shared memory");
+    }
+    status = gy_context_enter(cuda);
+    if (status == GANTRY_OK) {
+        status = import_native(cuda, &ours, &memory->native);
+        (void)gy_context_pop(cuda);
+    }
+    if (status != GANTRY_OK) {
+        gy_free(memory);
+        return status;
+    }
+    memory->context = context;
+    memory->bytes = ours.bytes;
+    snprintf(memory->label, sizeof(memory->label), "%s", ours.label);
+    gy_mutex_lock(&context->lock);
+    memory->next = context->shared_memory;
+    context->shared_memory = memory;
+    gy_mutex_unlock(&context->lock);
+    gy_handle_born(GY_HANDLE_SHARED_MEMORY, memory, sizeof(*memory), sizeof(*memory));
+    *out = memory;
+    return GANTRY_OK;
+}
+
+static gantry_status check_range(const gantry_shared_memory *memory, uint64_t offset, uint64_t bytes)
+{
+    if (offset % OFFSET_STEP != 0) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "%s: offset %" PRIu64 " is no multiple of %d",
+                       memory->label, offset, OFFSET_STEP);
+    }
+    if (bytes == 0 || offset > memory->bytes || bytes > memory->bytes - offset) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
+                       "%s: %" PRIu64 " bytes from %" PRIu64 " on are not within its %" PRIu64 " bytes",
+                       memory->label, bytes, offset, memory->bytes);
+    }
+    return GANTRY_OK;
+}
+
+gantry_status gantry_shared_memory_map(gantry_shared_memory *memory, uint64_t offset, uint64_t bytes,
+                                       void **out)
+{
+    GY_NEED(SHARED_MEMORY, memory);
+    if (out == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_shared_memory_map: out is NULL");
+    }
+    struct gy_context *cuda = memory->context->cuda;
+    gantry_status status = check_range(memory, offset, bytes);
+    struct mapping *mapping = status == GANTRY_OK ? gy_zalloc(sizeof(*mapping)) : NULL;
+    if (status == GANTRY_OK && mapping == NULL) {
+        status = GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "no memory for a mapping of %s", memory->label);
+    }
+    if (status == GANTRY_OK) {
+        status = gy_context_enter(cuda);
+    }
+    if (status != GANTRY_OK) {
+        gy_free(mapping);
+        return status;
+    }
+    CUDA_EXTERNAL_MEMORY_BUFFER_DESC desc = {.offset = offset, .size = bytes};
+    status = GY_CALL(cuda, cuExternalMemoryGetMappedBuffer(&mapping->address, memory->native, &desc));
+    (void)gy_context_pop(cuda);
+    if (status != GANTRY_OK) {
+        gy_free(mapping);
+        return status;
+    }
+    gy_mutex_lock(&memory->context->lock);
+    mapping->next = memory->mappings;
+    memory->mappings = mapping;
+    gy_mutex_unlock(&memory->context->lock);
+    *out = (void *)(uintptr_t)mapping->address;
+    return GANTRY_OK;
+}
+
+/* The GPU has passed it, or the context is lost; current, if the driver lets it be. */
+static void give_back(gantry_shared_memory *memory)
+{
+    struct gy_context *cuda = memory->context->cuda;
+    while (memory->mappings != NULL) {
+        struct mapping *mapping = memory->mappings;
+        memory->mappings = mapping->next;
+        (void)GY_CALL(cuda, cuMemFree(mapping->address));
+        gy_free(mapping);
+    }
+    (void)GY_CALL(cuda, cuDestroyExternalMemory(memory->native));
+    gy_handle_free(memory, memory);
+}
+
+static void unlink_memory(gantry_shared_memory *memory)
+{
+    gantry_context *context = memory->context;
+    gy_mutex_lock(&context->lock);
+    struct gantry_shared_memory **link = &context->shared_memory;
+    while (*link != memory) {
+        link = &(*link)->next;
+    }
+    *link = memory->next;
+    gy_mutex_unlock(&context->lock);
+}
+
+void gantry_shared_memory_destroy(gantry_shared_memory *memory)
+{
+    GY_ACCEPT_OR_LEAVE(SHARED_MEMORY, memory);
+    if (memory == NULL) {
+        return;
+    }
+    struct gy_context *cuda = memory->context->cuda;
+    gantry_status status = gantry_context_synchronize(memory->context);
+    if (status != GANTRY_OK && status != GANTRY_ERR_DEVICE_LOST) {
+        gy_log(GANTRY_LOG_WARNING, "%s stays until its context is destroyed: the GPU may be using it",
+               memory->label);
+        return;
+    }
+    unlink_memory(memory);
+    bool pushed = gy_context_push(cuda) == GANTRY_OK;
+    give_back(memory);
+    if (pushed) {
+        (void)gy_context_pop(cuda);
+    }
+}
+
+void gy_shared_memory_give_back_all(gantry_context *context)
+{
+    while (context->shared_memory != NULL) {
+        gantry_shared_memory *memory = context->shared_memory;
+        unlink_memory(memory);
+        gy_handle_died(memory);
+        give_back(memory);
+    }
+}

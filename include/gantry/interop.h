@@ -1,0 +1,164 @@
+/**
+ * @file interop.h
+ * Frames shared with Vulkan (or with OpenGL, by the same memory), without a header of either.
+ *
+ * Vulkan allocates and exports memory; gantry_shared_memory_import() makes it device memory of a context.  An
+ * exchange hands such memory back and forth, once per step: its task `acquire` holds what depends on it until
+ * the renderer has reached a value of a timeline, its task `release` tells the renderer by another value when
+ * the GPU has done all that `release` comes after.  docs/interop.md has a whole example.
+ */
+#ifndef GANTRY_INTEROP_H
+#define GANTRY_INTEROP_H
+
+#include <gantry/context.h>
+#include <gantry/taskman.h>
+
+GANTRY_BEGIN_DECLS
+
+typedef struct gantry_shared_memory gantry_shared_memory;
+typedef struct gantry_exchange gantry_exchange;
+
+/** What a file descriptor of exported memory is. */
+typedef enum gantry_shared_handle {
+    GANTRY_SHARED_OPAQUE_FD = 0, /* VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT */
+    GANTRY_SHARED_DMABUF = 1,    /* VK_EXTERNAL_MEMORY_HANDLE_TYPE_DMA_BUF_BIT_EXT; drivers since CUDA 13.0 */
+} gantry_shared_handle;
+
+typedef struct gantry_shared_memory_options {
+    size_t struct_size;
+    gantry_shared_handle kind;
+    int fd;         /* of vkGetMemoryFdKHR() or a like call; the library's once the import has succeeded */
+    uint64_t bytes; /* of the whole VkDeviceMemory: its allocationSize.  A driver takes a size above the true
+                     * one without complaint, and nothing tells later: say what was allocated */
+    uint32_t dedicated;      /* 1: allocated with VkMemoryDedicatedAllocateInfo */
+    uint32_t reserved;       /* 0 */
+    uint8_t device_uuid[16]; /* VkPhysicalDeviceIDProperties.deviceUUID; 16 zeros: not compared */
+    const char *label;       /* for messages; NULL: "shared memory".  Copied, at most 63 characters */
+} gantry_shared_memory_options;
+#define GANTRY_SHARED_MEMORY_OPTIONS_INIT                                                     \
+    {                                                                                         \
+        sizeof(gantry_shared_memory_options), GANTRY_SHARED_OPAQUE_FD, -1, 0, 0, 0, {0}, NULL \
+    }
+
+/** Import memory that another API has allocated on this device and exported.  The descriptor belongs to the
+ *  library when the call succeeds, and stays the caller's when it fails.  The memory lives on when Vulkan
+ *  frees its own handle.  The emulated driver takes what a software Vulkan driver (lavapipe) exports, and any
+ *  other memory file; it does not compare the device.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, a struct_size too small, an unknown kind, no bytes, a label too
+ *                                       long, a descriptor that is not open or no exported memory (the
+ *                                       message says what it is), a file that is smaller than `bytes`,
+ *                                       memory of another device
+ *  @retval GANTRY_ERR_UNSUPPORTED       the driver cannot import memory, or none of this kind
+ *  @retval GANTRY_ERR_DRIVER            the driver refused it
+ *  @retval GANTRY_ERR_DEVICE_LOST, GANTRY_ERR_OUT_OF_HOST_MEMORY, GANTRY_ERR_OUT_OF_DEVICE_MEMORY */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_shared_memory_import(
+    gantry_context *context, const gantry_shared_memory_options *options, gantry_shared_memory **out);
+
+/** The device address of `bytes` bytes from `offset` on, as a buffer: that of vkBindBufferMemory(), or of an
+ *  image with linear tiling.  Good until gantry_shared_memory_destroy(), for kernels, copies and fills like
+ *  memory of the heap; it does not belong to the heap.  May be called several times.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, an offset that is no multiple of 256, no bytes, or an end
+ * behind that of the memory
+ *  @retval GANTRY_ERR_DRIVER, GANTRY_ERR_DEVICE_LOST, GANTRY_ERR_OUT_OF_HOST_MEMORY */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_shared_memory_map(gantry_shared_memory *memory,
+                                                                    uint64_t offset, uint64_t bytes,
+                                                                    void **out);
+
+/** Wait until the GPU has done what was submitted to the context so far, then give the memory and its
+ * mappings back.  Steps that use it must have been stopped.  What is left when its context is destroyed is
+ * given back then, and the handle is not good any more.  NULL is ignored.  Not from a launch callback: that
+ * is logged, and the memory stays until the context is destroyed. */
+GANTRY_API void gantry_shared_memory_destroy(gantry_shared_memory *memory);
+
+/** Look at, or wait for, the renderer's timeline: GANTRY_OK as soon as it has reached `value`,
+ *  GANTRY_ERR_TIMED_OUT when it has not after `timeout_ns` (0: only look), any other status of a failure when
+ *  it never will.  vkWaitSemaphores() does that.  Called on threads of the library, also while callbacks of
+ *  other exchanges run, never twice at once for one exchange. */
+typedef gantry_status (*gantry_exchange_wait_fn)(void *arg, uint64_t value, uint64_t timeout_ns);
+/** Tell the renderer that the GPU is done: vkSignalSemaphore() with `value`.  Called on a thread of the
+ *  library. */
+typedef gantry_status (*gantry_exchange_signal_fn)(void *arg, uint64_t value);
+
+typedef struct gantry_exchange_options {
+    size_t struct_size;
+    gantry_exchange_wait_fn wait;
+    gantry_exchange_signal_fn signal;
+    void *arg;           /* handed to both */
+    uint64_t timeout_ns; /* how long a step waits for the renderer; 0: 1 s.  At most an hour */
+    const char *label;   /* for messages and recordings; NULL: "exchange".  Copied, at most 63 characters */
+} gantry_exchange_options;
+#define GANTRY_EXCHANGE_OPTIONS_INIT                               \
+    {                                                              \
+        sizeof(gantry_exchange_options), NULL, NULL, NULL, 0, NULL \
+    }
+
+/** An exchange with a renderer whose timelines the application's two functions read and write: it works with
+ *  every Vulkan driver.  It has a thread, which sleeps unless a step waits for the renderer.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT    NULL, a struct_size too small, a function is NULL, a time-out above
+ *                                         an hour, a label too long
+ *  @retval GANTRY_ERR_OUT_OF_HOST_MEMORY */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_exchange_create(gantry_context *context,
+                                                                  const gantry_exchange_options *options,
+                                                                  gantry_exchange **out);
+
+/** Submit the tasks of the exchange to `manager`, which is being built: for every step of a frozen graph
+ * once, else for each step anew.  Make what touches the shared memory first start after `acquire` (a sync
+ * point), and `release` (a GPU task of flavour DtoH) start after what touches it last.  An exchange has the
+ * tasks of one manager at a time.  A part of a frozen graph that is started with gantry_taskman_start_from()
+ * has an exchange only when its task `acquire` was reached through the task in front of it: start such graphs
+ * whole.
+ *
+ *  Two frames in flight are two managers with an exchange each.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT    NULL
+ *  @retval GANTRY_ERR_STATE               the manager is not being built, a step of the exchange is under
+ * way, or the exchange is lost
+ *  @retval GANTRY_ERR_UNSUPPORTED         the manager has no GPU dispatcher
+ *  @retval GANTRY_ERR_OUT_OF_HOST_MEMORY  what was submitted of the tasks stays and fails in the next step */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_exchange_tasks(gantry_exchange *exchange,
+                                                                 gantry_taskman *manager,
+                                                                 gantry_task **out_acquire,
+                                                                 gantry_task **out_release);
+
+/** Before each step: `acquire` waits until the renderer's timeline has reached `wait_value`, and
+ * `signal_value` tells the renderer that `release` is done.  Both rise from step to step.  A step without
+ * such a call fails with GANTRY_ERR_STATE.
+ *
+ *  What ends otherwise: where the renderer does not come in time, `acquire` fails with GANTRY_ERR_TIMED_OUT
+ * and the exchange is lost: no more steps.  A step that fails or is cancelled signals nothing; the renderer
+ *  hears of it from the application, which has the step's status.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, or a value that is not above that of the step before
+ *  @retval GANTRY_ERR_STATE             the values of the last call were not used yet, or the exchange is
+ * lost; gantry_last_error() says why */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_exchange_next(gantry_exchange *exchange,
+                                                                uint64_t wait_value, uint64_t signal_value);
+
+/** The exchange was lost: a wait failed or took too long, or the context is gone. */
+GANTRY_API bool gantry_exchange_is_lost(gantry_exchange *exchange);
+
+typedef struct gantry_exchange_stats {
+    size_t struct_size;  /* in: sizeof of the caller */
+    uint64_t steps;      /* that have begun */
+    uint64_t at_once;    /* of those, the renderer had reached the value already */
+    uint64_t signalled;  /* of those, the renderer was told */
+    uint64_t waited_ns;  /* by the others, in all */
+    uint64_t longest_ns; /* of one */
+} gantry_exchange_stats;
+
+/** @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL or a struct_size too small */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_exchange_get_stats(gantry_exchange *exchange,
+                                                                     gantry_exchange_stats *stats);
+
+/** A step that waits for the renderer fails with GANTRY_ERR_CLOSED; its other tasks may still run. Afterwards
+ *  no step of its manager may be started that has its tasks.  May come before or after the context's end.
+ *  NULL is ignored.  Not from a task or another callback of the library. */
+GANTRY_API void gantry_exchange_destroy(gantry_exchange *exchange);
+
+GANTRY_END_DECLS
+
+#endif
