@@ -40,5 +40,6 @@ void bad_context(void);
 void bad_handles(void);
 void bad_heap(void);
 void bad_partition(void);
+void bad_interop(void);
 
 #endif

@@ -173,6 +173,7 @@ static void gather_rows(void)
         bad_heap();
         bad_partition();
         bad_context();
+        bad_interop();
         qsort(rows, row_count, sizeof(rows[0]), compare_rows);
         gathered = true;
     }
