@@ -9,7 +9,7 @@
 
 #include <gantry/interop.h>
 
-/* See exchange.c. */
+/* See exchange_state.c. */
 enum gy_exchange_state {
     GY_EXCHANGE_IDLE,
     GY_EXCHANGE_ARMED,
@@ -50,6 +50,9 @@ void gy_exchange_lose(gantry_exchange *e) GY_REQUIRES(e->lock);
 /* It is lost: says so and why. */
 gantry_status gy_exchange_refuse(const gantry_exchange *e, const char *call) GY_REQUIRES(e->lock);
 
+void gy_exchange_register(gantry_exchange *e);
+/* No task finds it from now on; returns when none uses it any more. */
+void gy_exchange_unregister(gantry_exchange *e);
 /* Tasks know an exchange by its number, since it may be destroyed before them.  NULL: it was. */
 gantry_exchange *gy_exchange_pin(void *number);
 void gy_exchange_unpin(gantry_exchange *e);
