@@ -32,18 +32,17 @@ static gantry_status join(const struct whole *w, CUstream stream, CUstream into,
     return status == GANTRY_OK ? GY_CALL(cuda, cuStreamWaitEvent(into, event, 0)) : status;
 }
 
-/* `into` comes after all that the dispatcher has enqueued on streams of the partition, or of all.  Which
- * partitions a graph has reached into is not known, so those are covered in any case. */
+/* `into` comes after all that the dispatcher has enqueued on streams of the partition, or of all: graphs
+ * included, see dispatcher/order/batch_order.h. */
 static gantry_status join_dispatcher(const struct whole *w, CUstream into, CUevent event)
 {
     struct gy_streams *streams = &w->context->dispatcher->streams;
-    CUstream graphs = gy_graphs_launched_on(&w->context->dispatcher->graphs);
-    gantry_status status = graphs != NULL ? join(w, graphs, into, event) : GANTRY_OK;
+    gantry_status status = GANTRY_OK;
     uint32_t count = atomic_load_explicit(&streams->created, memory_order_acquire);
     for (uint32_t i = 0; i < count && status == GANTRY_OK; i++) {
         const struct gy_stream *stream = &streams->streams[i];
         if (w->partition == NULL || w->partition->info.index == GY_STREAM_PARTITION(stream)) {
-            status = join(w, stream->native, into, event);
+            status = join(w, stream->plain, into, event);
         }
     }
     return status;

@@ -91,9 +91,9 @@ static gantry_status record_events(struct gy_completion *c, uint32_t *which)
         if (is_position && !is_open && (recorded & bit) != 0) {
             continue;
         }
-        CUstream on =
-            slot->kind == GY_SLOT_WATCH_ORIGIN || stream->in_graph ? c->streams->origin : stream->native;
-        gantry_status status = record_slot(c, slot, on);
+        CUstream on;
+        gantry_status status = gy_streams_end_of(c->streams, slot->stream, &on);
+        status = status == GANTRY_OK ? record_slot(c, slot, on) : status;
         if (status != GANTRY_OK) {
             return status;
         }
@@ -170,9 +170,7 @@ gantry_status gy_completion_add(struct gy_completion *c, uint32_t stream, gantry
 
 gantry_status gy_completion_watch(struct gy_completion *c, uint32_t stream)
 {
-    bool origin = stream == GY_SHARE_ORIGIN;
-    return add(c, &(struct gy_completion_slot){.stream = origin ? 0 : stream,
-                                               .kind = origin ? GY_SLOT_WATCH_ORIGIN : GY_SLOT_WATCH});
+    return add(c, &(struct gy_completion_slot){.stream = stream, .kind = GY_SLOT_WATCH});
 }
 
 /* ---- life ---------------------------------------------------------------------------------- */
@@ -224,7 +222,7 @@ gantry_status gy_completion_init(struct gy_completion *c, const struct gy_comple
     for (uint32_t i = 0; i < GY_COMPLETION_SLOTS; i++) {
         c->ring[i] = (uint16_t)i;
     }
-    for (uint32_t i = 0; i < GY_SHARE_STREAMS; i++) {
+    for (uint32_t i = 0; i < GY_STREAMS_MAX; i++) {
         c->lists[i].first = GY_COMPLETION_NONE;
     }
     c->called = true;                                 /* the first thread leads at once, */

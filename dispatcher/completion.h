@@ -44,9 +44,9 @@
  * A slot has an event from the flush on, unless another one's covers it or the flush has failed. */
 enum gy_slot_state { GY_SLOT_FREE, GY_SLOT_WRITTEN, GY_SLOT_PUBLISHED, GY_SLOT_LISTED };
 
-/* What a slot is for: a position of its stream; whatever is on the stream at the flush, or on the stream that
- * graphs are launched on, see gy_completion_watch(). */
-enum gy_slot_kind { GY_SLOT_POSITION, GY_SLOT_WATCH, GY_SLOT_WATCH_ORIGIN };
+/* What a slot is for: a position of its stream, or whatever is on the stream at the flush, see
+ * gy_completion_watch(). */
+enum gy_slot_kind { GY_SLOT_POSITION, GY_SLOT_WATCH };
 
 struct gy_completion_slot {
     enum gy_slot_state state;
@@ -116,9 +116,9 @@ struct gy_completion_thread {
 /* Does news wake a thread?  The number of a list: unless it is for that list alone, on whose event a thread
  * blocks.  Or one of these. */
 enum gy_completion_wake {
-    GY_COMPLETION_WAKE_NOBODY = GY_SHARE_STREAMS, /* no: one leads, or naps and will look soon enough */
-    GY_COMPLETION_WAKE_ONE,                       /* yes, the one that naps or a follower */
-    GY_COMPLETION_ALL_LISTS,                      /* as what the news is for: for no list alone */
+    GY_COMPLETION_WAKE_NOBODY = GY_STREAMS_MAX, /* no: one leads, or naps and will look soon enough */
+    GY_COMPLETION_WAKE_ONE,                     /* yes, the one that naps or a follower */
+    GY_COMPLETION_ALL_LISTS,                    /* as what the news is for: for no list alone */
 };
 
 struct gy_completion {
@@ -150,17 +150,17 @@ struct gy_completion {
     uint64_t near_ns;          /* leader only; how soon completions came lately; 0: later than it polls */
     _Atomic(uint64_t) soon_ns; /* atomic: the same for whom it tells at the begin of a step, once */
     _Atomic(bool) closing;     /* atomic; never goes back */
-    struct gy_idle_events polled, blocked; /* see there; `put` by the leader, and under the lock */
-    struct gy_completion_round round;      /* leader only */
-    uint64_t listed;                       /* leader only; bit i: list i is not empty */
-    uint64_t taken;                        /* leader only */
-    struct gy_completion_list lists[GY_SHARE_STREAMS];    /* leader only; by stream, then the origin's */
-    _Atomic(uint64_t) news;                               /* atomic: how often GDB was told to look */
-    _Atomic(uint64_t) head;                               /* atomic; written by the leader */
-    _Atomic(uint64_t) published;                          /* atomic; written by GD */
-    uint64_t written;                                     /* GD only */
-    uint64_t flushes;                                     /* GD only, read relaxed through the statistics */
-    uint16_t ring[GY_COMPLETION_SLOTS];                   /* owner: see above */
+    struct gy_idle_events polled, blocked;           /* see there; `put` by the leader, and under the lock */
+    struct gy_completion_round round;                /* leader only */
+    uint64_t listed;                                 /* leader only; bit i: list i is not empty */
+    uint64_t taken;                                  /* leader only */
+    struct gy_completion_list lists[GY_STREAMS_MAX]; /* leader only; by stream */
+    _Atomic(uint64_t) news;                          /* atomic: how often GDB was told to look */
+    _Atomic(uint64_t) head;                          /* atomic; written by the leader */
+    _Atomic(uint64_t) published;                     /* atomic; written by GD */
+    uint64_t written;                                /* GD only */
+    uint64_t flushes;                                /* GD only, read relaxed through the statistics */
+    uint16_t ring[GY_COMPLETION_SLOTS];              /* owner: see above */
     struct gy_completion_slot slots[GY_COMPLETION_SLOTS]; /* owner: whose number it is, see above */
 };
 
@@ -189,7 +189,7 @@ GANTRY_MUST_CHECK gantry_status gy_completion_add(struct gy_completion *completi
  * them. In so many ns they are likely to come; 0: not known.  Any thread. */
 uint64_t gy_completion_expect(struct gy_completion *completion);
 
-/* GD: have GDB look around when the GPU has passed what is on the stream (of the pool, or GY_SHARE_ORIGIN) at
+/* GD: have GDB look around when the GPU has passed what is on the stream at
  * the next flush, be it of a task that has not ended. */
 GANTRY_MUST_CHECK gantry_status gy_completion_watch(struct gy_completion *completion, uint32_t stream);
 

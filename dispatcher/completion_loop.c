@@ -138,7 +138,7 @@ static bool sweep_list(struct gy_completion *c, struct gy_completion_list *list)
 
 static bool sweep(struct gy_completion *c)
 {
-    bool any = sweep_list(c, &c->lists[GY_SHARE_ORIGIN]);
+    bool any = false;
     for (uint64_t left = c->listed; left != 0; left &= left - 1) {
         struct gy_completion_list *list = &c->lists[__builtin_ctzll(left)];
         any = sweep_list(c, list) || any;

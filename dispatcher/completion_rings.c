@@ -54,9 +54,7 @@ gantry_status gy_rings_add(struct gy_completion_rings *r, uint32_t stream, gantr
 
 gantry_status gy_rings_watch(struct gy_completion_rings *r, uint32_t stream)
 {
-    uint32_t home = r->count > 1 ? r->streams->partitions->default_index : 0; /* where graphs are launched */
-    struct gy_completion *ring = stream == GY_SHARE_ORIGIN ? &r->rings[home] : ring_of(r, stream);
-    return gy_completion_watch(ring, stream);
+    return gy_completion_watch(ring_of(r, stream), stream);
 }
 
 uint64_t gy_rings_expect(struct gy_completion_rings *r)

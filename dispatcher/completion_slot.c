@@ -8,7 +8,6 @@ bool gy_completion_slot_is_valid(const struct gy_completion_slot *slot, enum gy_
     bool is_watch = slot->kind != GY_SLOT_POSITION;
     return slot->state == state && slot->stream < GY_STREAMS_MAX && (!is_watch || slot->task == NULL) &&
            (!is_watch || (slot->seq == 0 && slot->flow == 0)) &&
-           (slot->kind != GY_SLOT_WATCH_ORIGIN || slot->stream == 0) &&
            (state != GY_SLOT_WRITTEN || (slot->event == NULL && slot->block == NULL)) &&
            (slot->block == NULL || slot->event != NULL);
 }

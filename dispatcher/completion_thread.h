@@ -12,7 +12,7 @@ static inline struct gy_completion_slot *gy_completion_slot_at(struct gy_complet
 
 static inline uint32_t gy_completion_list_of(const struct gy_completion_slot *slot)
 {
-    return slot->kind == GY_SLOT_WATCH_ORIGIN ? GY_SHARE_ORIGIN : slot->stream;
+    return slot->stream;
 }
 
 static inline bool gy_completion_is_patient(const struct gy_completion *c)

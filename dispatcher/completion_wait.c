@@ -32,7 +32,7 @@ enum {
     LATE_NS = 20000,       /* what is expected is polled for so long after its time at least */
     LOOK_PART = 4,  /* and for such a part of its time in all, or what the mode allows if that is more */
     LONG_COUNT = 8, /* after a long one so many quick ones make a list quick again */
-    NO_LIST = GY_SHARE_STREAMS,
+    NO_LIST = GY_STREAMS_MAX,
 };
 
 /* Naps between two looks at the GPU: a part of the time that the first of a list has been awaited, so that
@@ -88,11 +88,7 @@ void gy_completion_learn(struct gy_completion *c, uint64_t took_ns)
 static uint32_t next_list(const struct gy_completion *c, uint32_t from)
 {
     uint64_t left = from < GY_STREAMS_MAX ? c->listed & UINT64_MAX << from : 0;
-    if (left != 0) {
-        return (uint32_t)__builtin_ctzll(left);
-    }
-    return from <= GY_SHARE_ORIGIN && c->lists[GY_SHARE_ORIGIN].first != GY_COMPLETION_NONE ? GY_SHARE_ORIGIN
-                                                                                            : NO_LIST;
+    return left != 0 ? (uint32_t)__builtin_ctzll(left) : NO_LIST;
 }
 
 /* Is anything expected at this time? */

@@ -194,10 +194,7 @@ static void drain_gpu(gantry_dispatcher *d)
     }
     gantry_status status = GANTRY_OK;
     for (uint32_t i = 0; i < d->streams.count && status == GANTRY_OK; i++) {
-        status = GY_CALL(context, cuStreamSynchronize(d->streams.streams[i].native));
-    }
-    if (status == GANTRY_OK && d->streams.origin != NULL) {
-        status = GY_CALL(context, cuStreamSynchronize(d->streams.origin));
+        status = GY_CALL(context, cuStreamSynchronize(d->streams.streams[i].plain));
     }
     if (status != GANTRY_OK) {
         gy_context_lose(context, gy_error_last());

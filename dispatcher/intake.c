@@ -17,7 +17,8 @@ static GY_INLINE void place(struct gantry_dispatcher *d, struct gy_round *round,
     }
     uint32_t stream;
     uint64_t trail = atomic_load_explicit(&gpu->trail, memory_order_acquire);
-    gantry_status status = gy_streams_assign(&d->streams, trail, gy_gd_partition_index(d, task), &stream);
+    gantry_status status =
+        gy_streams_assign(&d->streams, trail, gy_gd_partition_index(d, task), gy_task_order(task), &stream);
     if (status != GANTRY_OK) {
         gy_gd_release_failed(d, task, status);
         return;

@@ -46,6 +46,18 @@ static bool is_trusted(struct gantry_dispatcher *d, struct gy_unit *unit)
     return all;
 }
 
+/* The unit's work comes after the step before, unless none of it has to. */
+static gantry_status enter_step(const struct gy_unit *unit, uint32_t stream)
+{
+    bool all_independent = true;
+    for (uint32_t i = 0; i < unit->members && all_independent; i++) {
+        all_independent = gy_task_is_independent(unit->plan->members[unit->first + i]);
+    }
+    const gantry_task *first = gy_unit_first_task(unit);
+    return all_independent ? GANTRY_OK
+                           : gy_step_order_enter(gy_task_order(first), gy_task_run(first), stream);
+}
+
 /* ---- shares ---------------------------------------------------------------------------------- */
 
 /* The meter of the unit's tasks in partition `number` (as gy_task_partition() has it); NULL: none. */
@@ -79,7 +91,7 @@ static bool hold_back(struct gantry_dispatcher *d, struct gy_unit *unit)
 /* The graph of a unit, measured from outside: each partition it has work in is its from begin to end. */
 static gantry_status enter_shares(struct gantry_dispatcher *d, const struct gy_unit *unit, uint32_t stream)
 {
-    CUstream native = stream == GY_SHARE_ORIGIN ? d->streams.origin : d->streams.streams[stream].native;
+    CUstream native = d->streams.streams[stream].native;
     gantry_status status = GANTRY_OK;
     for (uint64_t left = gy_shares_any(&d->shares) ? unit->partitions : 0; left != 0 && status == GANTRY_OK;
          left &= left - 1) {
@@ -88,6 +100,28 @@ static gantry_status enter_shares(struct gantry_dispatcher *d, const struct gy_u
                                : gy_meter_enter(&d->shares, meter, stream, native, false, unit->members);
     }
     return status;
+}
+
+/* The same before the graph is captured: what its roots come after is not measured with it. */
+static gantry_status enter_shares_first(struct gantry_dispatcher *d, const struct gy_unit *unit,
+                                        const struct gy_bins *bins)
+{
+    if (!gy_shares_any(&d->shares) || gy_bins_are_empty(bins)) {
+        return GANTRY_OK;
+    }
+    const uint32_t home = gy_task_gpu(gy_bins_first(bins))->stream - 1u; /* it will be launched there */
+    gantry_status status = gy_streams_wait_barrier(&d->streams, home);
+    for (int phase = 0; phase < GD_PHASES; phase++) {
+        for (gantry_task *task = bins->of[phase].first; task != NULL && status == GANTRY_OK;
+             task = gy_task_gpu(task)->next) {
+            status = gy_streams_wait(&d->streams, home,
+                                     atomic_load_explicit(&gy_task_gpu(task)->trail, memory_order_acquire));
+        }
+    }
+    if (status == GANTRY_OK && gy_task_order(gy_unit_first_task(unit)) != NULL) {
+        status = enter_step(unit, home);
+    }
+    return status == GANTRY_OK ? enter_shares(d, unit, home) : status;
 }
 
 static void leave_shares(struct gantry_dispatcher *d, const struct gy_unit *unit)
@@ -129,26 +163,15 @@ static uint64_t merge_trails(struct gantry_dispatcher *d, struct gy_unit *unit)
     return atomic_exchange(&unit->trail, GY_TRAIL_NONE);
 }
 
-/* The unit's work comes after the step before, unless none of it has to. */
-static gantry_status enter_step(const struct gy_unit *unit, uint32_t stream)
-{
-    bool all_independent = true;
-    for (uint32_t i = 0; i < unit->members && all_independent; i++) {
-        all_independent = gy_task_is_independent(unit->plan->members[unit->first + i]);
-    }
-    const gantry_task *first = gy_unit_first_task(unit);
-    return all_independent ? GANTRY_OK
-                           : gy_step_order_enter(gy_task_order(first), gy_task_run(first), stream);
-}
-
 /* Enqueue the graph; its position comes out. */
 static gantry_status enqueue(struct gantry_dispatcher *d, struct gy_unit *unit)
 {
     assert(gy_unit_is_valid(unit));
     uint64_t trail = merge_trails(d, unit);
     uint32_t stream;
-    gantry_status status = gy_streams_assign(
-        &d->streams, trail, gy_gd_partition(d, gy_unit_first_task(unit))->info.index, &stream);
+    gantry_status status =
+        gy_streams_assign(&d->streams, trail, gy_gd_partition(d, gy_unit_first_task(unit))->info.index,
+                          gy_task_order(gy_unit_first_task(unit)), &stream);
     if (status != GANTRY_OK) {
         gy_trail_drop(&d->trails, trail);
         return status;
@@ -174,6 +197,7 @@ static gantry_status enqueue(struct gantry_dispatcher *d, struct gy_unit *unit)
     leave_shares(d, unit);
     unit->stream = stream;
     unit->result = gy_streams_finish(&d->streams, stream, unit->leaving, &unit->position);
+    d->streams.streams[stream].owner = gy_task_order(gy_unit_first_task(unit));
     if (gy_task_order(gy_unit_first_task(unit)) != NULL) {
         gy_step_order_note(gy_task_order(gy_unit_first_task(unit)), gy_task_run(gy_unit_first_task(unit)),
                            stream);
@@ -268,17 +292,16 @@ static void keep(struct gantry_dispatcher *d, const struct gy_recording *recordi
  * waits for the step goes on, which keeps the unit where it is even when its last task was released. */
 static void record(struct gantry_dispatcher *d, struct gy_round *round, struct gy_unit *unit)
 {
-    if (gy_graphs_join_streams(&d->graphs) != GANTRY_OK ||
-        enter_shares(d, unit, GY_SHARE_ORIGIN) != GANTRY_OK || gy_graphs_begin(&d->graphs) != GANTRY_OK) {
-        call(d, round, unit);
-        return;
-    }
     uint64_t cuts = atomic_load_explicit(&d->graphs.cuts, memory_order_relaxed);
     struct gy_recording recording = {.unit = unit, .cuts = cuts};
     struct gy_round own = {.recording = &recording, .as_graph = true};
     unit->completes = 0;
     count_recorded(d, unit, true);
     call(d, &own, unit);
+    if (enter_shares_first(d, unit, &own.bins) != GANTRY_OK || gy_graphs_begin(&d->graphs) != GANTRY_OK) {
+        gy_bins_append(&round->bins, &own.bins);
+        return;
+    }
     if (!gy_gd_walk(d, &own)) {
         gy_unit_forbid(unit, gy_bins_first(&own.bins), "it returns GANTRY_LAUNCH_AGAIN without end");
     }

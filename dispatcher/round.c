@@ -82,12 +82,12 @@ void gy_gd_count_heap(const struct gantry_dispatcher *d)
 void gy_gd_publish_shares(struct gantry_dispatcher *d, bool all)
 {
     assert(gy_graphs_are_valid(&d->graphs));
-    struct gy_share_streams streams;
+    uint64_t streams;
     /* A failure is in the context, or costs the measure of an interval. */
-    (void)gy_shares_publish(&d->shares, d->streams.origin, all, &streams);
-    gantry_status status = streams.origin ? gy_rings_watch(&d->completion, GY_SHARE_ORIGIN) : GANTRY_OK;
-    for (; streams.pool != 0 && status == GANTRY_OK; streams.pool &= streams.pool - 1) {
-        status = gy_rings_watch(&d->completion, (uint32_t)__builtin_ctzll(streams.pool));
+    (void)gy_shares_publish(&d->shares, all, &streams);
+    gantry_status status = GANTRY_OK;
+    for (; streams != 0 && status == GANTRY_OK; streams &= streams - 1) {
+        status = gy_rings_watch(&d->completion, (uint32_t)__builtin_ctzll(streams));
     }
     assert(d->shares.unpublished == 0 && gy_shares_are_valid(&d->shares));
 }
@@ -98,6 +98,20 @@ void gy_gd_flush_completions(struct gantry_dispatcher *d)
         gy_gd_count(&d->counters.flushes, 1); /* before anybody can see that it was */
         (void)gy_rings_flush(&d->completion); /* a failure is in the context: seen by the caller */
     }
+}
+
+/* The buffers of the batch's blocks go home when its work has ended: of what was captured, with its graph. */
+static void end_ctas(struct gantry_dispatcher *d)
+{
+    struct gy_cta *ctas = gy_gpu_time_ctas(d->config.time);
+    for (uint64_t left = gy_cta_streams(ctas); left != 0; left &= left - 1) {
+        uint32_t stream = (uint32_t)__builtin_ctzll(left);
+        CUstream end;
+        if (gy_streams_end_of(&d->streams, stream, &end) == GANTRY_OK) { /* fails only on a lost context */
+            gy_cta_set_end(ctas, stream, end);
+        }
+    }
+    gy_cta_end_batch(ctas);
 }
 
 void gy_gd_flush(struct gantry_dispatcher *d)
@@ -112,7 +126,7 @@ void gy_gd_flush(struct gantry_dispatcher *d)
     if (gy_shares_any(&d->shares)) {
         gy_gd_publish_shares(d, true);
     }
-    gy_cta_end_batch(gy_gpu_time_ctas(d->config.time), d->streams.origin);
+    end_ctas(d);
     if (gy_span_on()) {
         gy_gd_count_heap(d);
         gy_shares_count(&d->shares, gy_profile_generation());

@@ -77,6 +77,7 @@ static GY_INLINE void finish(struct gantry_dispatcher *d, struct gy_round *round
     if (status != GANTRY_OK && result == GANTRY_OK) {
         result = status;
     }
+    d->streams.streams[stream].owner = gy_task_order(task);
     if (gy_task_order(task) != NULL) {
         gy_step_order_note(gy_task_order(task), gy_task_run(task), stream);
     }

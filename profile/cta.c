@@ -80,7 +80,6 @@ struct gy_cta {
     uint64_t orders, batches;
     CUstream natives[STREAMS];
     CUevent forks[STREAMS]; /* made when first used */
-    CUevent graphs_fork;    /* likewise */
     CUstream stream;        /* immutable once made, before anything returns */
 };
 
@@ -350,9 +349,9 @@ static gantry_status join_stream(struct gy_cta *cta, CUevent *fork, CUstream nat
 }
 
 /* Make our stream wait for everything launched into the batch's buffers. */
-static gantry_status join_streams(struct gy_cta *cta, CUstream graphs)
+static gantry_status join_streams(struct gy_cta *cta)
 {
-    gantry_status status = graphs != NULL ? join_stream(cta, &cta->graphs_fork, graphs) : GANTRY_OK;
+    gantry_status status = GANTRY_OK;
     for (; cta->streams != 0 && status == GANTRY_OK; cta->streams &= cta->streams - 1) {
         uint32_t s = (uint32_t)__builtin_ctzll(cta->streams);
         status = join_stream(cta, &cta->forks[s], cta->natives[s]);
@@ -389,13 +388,22 @@ static gantry_status return_buffer(struct gy_cta *cta, struct buffer *b)
     return status;
 }
 
-void gy_cta_end_batch(struct gy_cta *cta, CUstream graphs)
+uint64_t gy_cta_streams(const struct gy_cta *cta)
+{
+    return cta->streams;
+}
+
+void gy_cta_set_end(struct gy_cta *cta, uint32_t stream, CUstream native)
+{
+    cta->natives[stream] = native;
+}
+
+void gy_cta_end_batch(struct gy_cta *cta)
 {
     if (__builtin_expect(cta->open == 0, 1)) {
         return;
     }
-    gantry_status status =
-        gy_context_is_lost(cta->context) ? GANTRY_ERR_DEVICE_LOST : join_streams(cta, graphs);
+    gantry_status status = gy_context_is_lost(cta->context) ? GANTRY_ERR_DEVICE_LOST : join_streams(cta);
     for (uint32_t i = 0; i < cta->buffer_count; i++) {
         struct buffer *b = &cta->buffers[i];
         if (state_of(b) != BUFFER_OPEN) {
@@ -589,9 +597,6 @@ gantry_status gy_cta_create(struct gy_context *context, struct gy_cta **out)
 static void destroy_objects(struct gy_cta *cta)
 {
     struct gy_context *context = cta->context;
-    if (cta->graphs_fork != NULL) {
-        (void)GY_CALL(context, cuEventDestroy(cta->graphs_fork));
-    }
     for (uint32_t s = 0; s < STREAMS; s++) {
         if (cta->forks[s] != NULL) {
             (void)GY_CALL(context, cuEventDestroy(cta->forks[s]));

@@ -29,8 +29,11 @@ void gy_cta_begin_batch(struct gy_cta *cta);
  * no room, which is counted. */
 void *gy_cta_reserve(struct gy_cta *cta, const struct gy_cta_request *request);
 /* Dispatcher thread, context current.  Everything of the batch has been launched, on the streams of the
- * requests or in graphs on `graphs` (NULL: in none): bring its records back. */
-void gy_cta_end_batch(struct gy_cta *cta, CUstream graphs);
+ * requests: bring its records back. */
+void gy_cta_end_batch(struct gy_cta *cta);
+/* Before that, for what was launched in a graph: the streams of the requests, and where their work ends. */
+uint64_t gy_cta_streams(const struct gy_cta *cta);
+void gy_cta_set_end(struct gy_cta *cta, uint32_t stream, CUstream native);
 
 /* Completion thread.  The GPU is seen to have passed what was on `stream` at the host time `recorded_ns`:
  * what was launched there before had ended by now. */

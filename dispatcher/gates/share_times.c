@@ -5,9 +5,9 @@ struct gpu_interval {
     double begin, end;
 };
 
-static bool has_stream(const struct gy_share_streams *streams, uint32_t i)
+static bool has_stream(uint64_t streams, uint32_t i)
 {
-    return i == GY_SHARE_ORIGIN ? streams->origin : (streams->pool >> i & 1) != 0;
+    return (streams >> i & 1) != 0;
 }
 
 /* Nanoseconds from one event to another; false when the context is lost. */
@@ -24,18 +24,17 @@ static bool elapsed(struct gy_shares *shares, CUevent from, CUevent to, double *
 static uint32_t read_times(struct gy_shares *shares, struct gy_meter *meter,
                            struct gy_share_interval *interval, struct gpu_interval *out)
 {
-    uint32_t first =
-        interval->streams.pool != 0 ? (uint32_t)__builtin_ctzll(interval->streams.pool) : GY_SHARE_ORIGIN;
+    uint32_t first = (uint32_t)__builtin_ctzll(interval->streams);
     uint32_t count = 0, last = first;
     double origin, latest = -1e300;
     if (!elapsed(shares, meter->base, interval->begin[first], &origin)) {
         return 0;
     }
     origin += meter->base_ns;
-    for (uint32_t i = first; i < GY_SHARE_STREAMS; i++) {
+    for (uint32_t i = first; i < GY_STREAMS_MAX; i++) {
         uint32_t k = count;
         struct gpu_interval one = {0, 0};
-        if (!has_stream(&interval->streams, i)) {
+        if (!has_stream(interval->streams, i)) {
             continue;
         }
         if (!elapsed(shares, interval->begin[first], interval->begin[i], &one.begin) ||
@@ -62,7 +61,7 @@ static uint32_t read_times(struct gy_shares *shares, struct gy_meter *meter,
 /* How long the streams were busy in it, each moment once, and none that an earlier interval has paid for. */
 static double busy_time(struct gy_shares *shares, struct gy_meter *meter, struct gy_share_interval *interval)
 {
-    struct gpu_interval times[GY_SHARE_STREAMS];
+    struct gpu_interval times[GY_STREAMS_MAX];
     uint32_t count = read_times(shares, meter, interval, times);
     double busy = 0;
     for (uint32_t i = 0; i < count; i++) {
@@ -79,8 +78,8 @@ static bool has_passed(struct gy_shares *shares, const struct gy_share_interval 
     if (interval->captured) { /* until the graph has run, its events are as an earlier one has left them */
         return driver->cuEventQuery(interval->gate) != CUDA_ERROR_NOT_READY;
     }
-    for (uint32_t i = 0; i < GY_SHARE_STREAMS; i++) {
-        if (has_stream(&interval->streams, i) &&
+    for (uint32_t i = 0; i < GY_STREAMS_MAX; i++) {
+        if (has_stream(interval->streams, i) &&
             driver->cuEventQuery(interval->end[i]) == CUDA_ERROR_NOT_READY) {
             return false;
         }
@@ -108,7 +107,7 @@ static bool collect_meter(struct gy_shares *shares, struct gy_meter *meter)
         if (!lost && !has_passed(shares, interval)) {
             break;
         }
-        bool empty = interval->streams.pool == 0 && !interval->streams.origin;
+        bool empty = interval->streams == 0;
         interval->used = lost || empty ? 0 : busy_time(shares, meter, interval) * meter->weight;
         for (int a = 0; a < 2 && meter->quotas[a] != NULL; a++) {
             note_usage(meter->quotas[a], interval->used);

@@ -164,26 +164,21 @@ bool gy_meter_has_room(struct gy_shares *shares, struct gy_meter *meter)
 
 /* ---- intervals ------------------------------------------------------------------------------- */
 
-static bool take_stream(struct gy_share_streams *streams, uint32_t i)
+static bool take_stream(uint64_t *streams, uint32_t i)
 {
-    bool had = i == GY_SHARE_ORIGIN ? streams->origin : (streams->pool >> i & 1) != 0;
-    if (i == GY_SHARE_ORIGIN) {
-        streams->origin = true;
-    } else {
-        streams->pool |= UINT64_C(1) << i;
-    }
+    bool had = (*streams >> i & 1) != 0;
+    *streams |= UINT64_C(1) << i;
     return !had;
 }
 
-static uint32_t next_stream(const struct gy_share_streams *streams, uint32_t i)
+static uint32_t next_stream(uint64_t streams, uint32_t i)
 {
-    uint64_t left = i < GY_STREAMS_MAX ? streams->pool >> i << i : 0;
-    return left != 0 ? (uint32_t)__builtin_ctzll(left)
-                     : (i <= GY_SHARE_ORIGIN && streams->origin ? GY_SHARE_ORIGIN : GY_SHARE_STREAMS);
+    uint64_t left = i < GY_STREAMS_MAX ? streams >> i << i : 0;
+    return left != 0 ? (uint32_t)__builtin_ctzll(left) : GY_STREAMS_MAX;
 }
 
 #define EACH_STREAM(i, streams) \
-    for (uint32_t i = next_stream((streams), 0); i < GY_SHARE_STREAMS; i = next_stream((streams), i + 1))
+    for (uint32_t i = next_stream((streams), 0); i < GY_STREAMS_MAX; i = next_stream((streams), i + 1))
 
 static gantry_status make(struct gy_shares *shares, CUevent *event)
 {
@@ -211,14 +206,12 @@ static gantry_status close_interval(struct gy_shares *shares, struct gy_meter *m
     struct gy_share_interval *interval = latest(meter);
     struct gy_share_turn *turn = &shares->turns[meter->partition];
     gantry_status status = GANTRY_OK;
-    EACH_STREAM(i, &interval->streams)
+    EACH_STREAM(i, interval->streams)
     {
         if (status == GANTRY_OK) {
             status = record(shares, &interval->end[i], interval->native[i], interval->captured);
         }
-        if (interval->captured) {                     /* a graph comes before whatever follows it anyhow */
-            shares->streams->streams[i].dirty = true; /* joined already, by a sync point: once more */
-        } else if (status == GANTRY_OK) {             /* else there may be no event to wait for */
+        if (status == GANTRY_OK && !interval->captured) { /* else its graph's end is to be waited for */
             (void)take_stream(&turn->ended, i);
             turn->ends[i] = interval->end[i];
         }
@@ -240,14 +233,14 @@ static gantry_status take_turn(struct gy_shares *shares, struct gy_meter *meter)
     gantry_status status = former != NULL && is_open(former) ? close_interval(shares, former) : GANTRY_OK;
     bool over =
         former == NULL || atomic_load_explicit(&former->collected, memory_order_acquire) == opened_of(former);
-    turn->before = over ? (struct gy_share_streams){0, false} : turn->ended;
+    turn->before = over ? 0 : turn->ended;
     memcpy(turn->formers, turn->ends, sizeof(turn->formers));
-    turn->ended = turn->joined = (struct gy_share_streams){0, false};
+    turn->ended = turn->joined = 0;
     turn->meter = meter;
     return status;
 }
 
-/* On the device, after the last turn.  A graph comes after everything anyhow. */
+/* On the device, after the last turn. */
 static gantry_status wait_turn(struct gy_shares *shares, const struct gy_meter *meter, uint32_t stream,
                                CUstream native)
 {
@@ -256,7 +249,7 @@ static gantry_status wait_turn(struct gy_shares *shares, const struct gy_meter *
     if (!take_stream(&turn->joined, stream)) {
         return GANTRY_OK;
     }
-    EACH_STREAM(i, &turn->before)
+    EACH_STREAM(i, turn->before)
     {
         if (status == GANTRY_OK) {
             status = GY_CALL(shares->context, cuStreamWaitEvent(native, turn->formers[i], 0));
@@ -269,8 +262,9 @@ static void open_interval(struct gy_meter *meter, bool capturing)
 {
     uint64_t opened = opened_of(meter);
     struct gy_share_interval *interval = &meter->intervals[opened % GY_SHARE_INTERVALS];
-    interval->streams = (struct gy_share_streams){0, false};
+    interval->streams = 0;
     interval->captured = capturing;
+    interval->is_launched = false;
     interval->predicted = 0;
     interval->calls = 0;
     atomic_store_explicit(&meter->opened, opened + 1, memory_order_relaxed);
@@ -284,7 +278,9 @@ static gantry_status begin_stream(struct gy_shares *shares, struct gy_meter *met
                                   CUstream native)
 {
     struct gy_share_interval *interval = latest(meter);
-    gantry_status status = interval->captured ? GANTRY_OK : wait_turn(shares, meter, stream, native);
+    const uint32_t waits = interval->captured ? shares->streams->batch.home : stream; /* a graph as a whole */
+    CUstream on = interval->captured ? shares->streams->streams[waits].plain : native;
+    gantry_status status = wait_turn(shares, meter, waits, on);
     if (status == GANTRY_OK && !meter->has_base) { /* a meter's axis of time begins here */
         status = record(shares, &meter->base, native, interval->captured);
         meter->has_base = status == GANTRY_OK;
@@ -313,7 +309,7 @@ gantry_status gy_meter_enter(struct gy_shares *shares, struct gy_meter *meter, u
         open_interval(meter, capturing);
     }
     struct gy_share_interval *interval = latest(meter);
-    bool had = stream == GY_SHARE_ORIGIN ? interval->streams.origin : interval->streams.pool >> stream & 1;
+    bool had = (interval->streams >> stream & 1) != 0;
     status = had ? GANTRY_OK : begin_stream(shares, meter, stream, native);
     if (status != GANTRY_OK) {
         return status;
@@ -381,16 +377,14 @@ gantry_status gy_shares_drop_capture(struct gy_shares *shares)
             continue;
         }
         struct gy_share_interval *interval = latest(meter);
-        struct gy_share_streams streams = interval->streams;
+        const uint64_t streams = interval->streams;
         meter->has_base = meter->has_base && opened_of(meter) > 1; /* else it was captured, too */
         interval->captured = false;
-        interval->streams = (struct gy_share_streams){0, false};
-        EACH_STREAM(i, &streams)
+        interval->streams = 0;
+        EACH_STREAM(i, streams)
         {
-            if (status == GANTRY_OK) {
-                bool pooled = i != GY_SHARE_ORIGIN; /* it was the stream's shadow, and is itself again */
-                status = begin_stream(shares, meter, i,
-                                      pooled ? shares->streams->streams[i].native : interval->native[i]);
+            if (status == GANTRY_OK) { /* it was the stream's shadow, and is itself again */
+                status = begin_stream(shares, meter, i, shares->streams->streams[i].native);
             }
         }
     }
@@ -408,36 +402,61 @@ bool gy_shares_want_cut(const struct gy_shares *shares, const struct gy_meter *m
 
 /* ---- to GDB --------------------------------------------------------------------------------- */
 
-static gantry_status publish_meter(struct gy_shares *shares, struct gy_meter *meter, CUstream origin,
-                                   bool all, struct gy_share_streams *out)
+static gantry_status launched_meter(struct gy_shares *shares, struct gy_meter *meter, uint32_t home)
+{
+    struct gy_share_turn *turn = &shares->turns[meter->partition];
+    uint64_t p = atomic_load_explicit(&meter->published, memory_order_relaxed);
+    gantry_status status = GANTRY_OK;
+    for (; p != meter->closed && status == GANTRY_OK; p++) {
+        struct gy_share_interval *interval = &meter->intervals[p % GY_SHARE_INTERVALS];
+        if (interval->captured && !interval->is_launched) {
+            status = record(shares, &interval->gate, shares->streams->streams[home].plain, false);
+            interval->is_launched = true;
+            interval->home = home;
+            turn->ended |= UINT64_C(1) << home;
+            turn->ends[home] = interval->gate;
+        }
+    }
+    return status;
+}
+
+static gantry_status publish_meter(struct gy_shares *shares, struct gy_meter *meter, bool all, uint64_t *out)
 {
     gantry_status status = all && is_open(meter) ? close_interval(shares, meter) : GANTRY_OK;
     uint64_t published = atomic_load_explicit(&meter->published, memory_order_relaxed);
     for (; published != meter->closed; published++) {
-        struct gy_share_interval *interval = &meter->intervals[published % GY_SHARE_INTERVALS];
-        out->pool |= interval->captured ? 0 : interval->streams.pool;
-        out->origin |= interval->captured || interval->streams.origin;
-        if (interval->captured && status == GANTRY_OK) {
-            status = record(shares, &interval->gate, origin, false);
-        }
+        const struct gy_share_interval *interval = &meter->intervals[published % GY_SHARE_INTERVALS];
+        *out |= interval->captured ? UINT64_C(1) << interval->home : interval->streams;
         atomic_store_explicit(&meter->published, published + 1, memory_order_release);
     }
     assert(gy_meter_is_valid(meter));
     return status;
 }
 
-gantry_status gy_shares_publish(struct gy_shares *shares, CUstream origin, bool all,
-                                struct gy_share_streams *out)
+#define EACH_METER(meter, shares)                                                                  \
+    for (uint32_t q_ = 0; q_ < atomic_load_explicit(&(shares)->count, memory_order_acquire); q_++) \
+        for (uint32_t p_ = 0; p_ < (shares)->partitions->count; p_++)                              \
+            for (struct gy_meter *meter = (shares)->quotas[q_]->meters[p_]; meter != NULL; meter = NULL)
+
+gantry_status gy_shares_launched(struct gy_shares *shares, uint32_t home)
 {
     gantry_status status = GANTRY_OK;
-    uint32_t count = atomic_load_explicit(&shares->count, memory_order_acquire);
-    *out = (struct gy_share_streams){0, false};
-    for (uint32_t i = 0; i < count; i++) {
-        for (uint32_t p = 0; p < shares->partitions->count; p++) {
-            struct gy_meter *meter = shares->quotas[i]->meters[p];
-            gantry_status one = meter != NULL ? publish_meter(shares, meter, origin, all, out) : GANTRY_OK;
-            status = status == GANTRY_OK ? one : status;
-        }
+    EACH_METER(meter, shares)
+    {
+        gantry_status one = launched_meter(shares, meter, home);
+        status = status == GANTRY_OK ? one : status;
+    }
+    return status;
+}
+
+gantry_status gy_shares_publish(struct gy_shares *shares, bool all, uint64_t *out)
+{
+    gantry_status status = GANTRY_OK;
+    *out = 0;
+    EACH_METER(meter, shares)
+    {
+        gantry_status one = publish_meter(shares, meter, all, out);
+        status = status == GANTRY_OK ? one : status;
     }
     shares->unpublished = 0;
     return status;

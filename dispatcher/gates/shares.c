@@ -41,7 +41,7 @@ static void free_meter(const struct gy_driver *driver, struct gy_meter *meter)
         return;
     }
     for (uint32_t k = 0; k < GY_SHARE_INTERVALS; k++) {
-        for (uint32_t i = 0; i < GY_SHARE_STREAMS; i++) {
+        for (uint32_t i = 0; i < GY_STREAMS_MAX; i++) {
             destroy_event(driver, meter->intervals[k].begin[i]);
             destroy_event(driver, meter->intervals[k].end[i]);
         }

@@ -37,30 +37,22 @@
 
 #define GY_SHARE_INTERVALS 17u /* one more than may be in flight */
 #define GY_SHARE_PHASES 3
-#define GY_SHARE_ORIGIN                                                                \
-    GY_STREAMS_MAX /* the stream that graphs are launched on, beside those of the pool \
-                    */
-#define GY_SHARE_STREAMS (GY_STREAMS_MAX + 1)
 #define GY_SHARE_MANAGERS 64u
 #define GY_SHARE_NAME_BYTES (GANTRY_PARTITION_NAME_BYTES + 16)
 
-/* A set of streams: bits of the pool's, and the origin. */
-struct gy_share_streams {
-    uint64_t pool;
-    bool origin;
-};
-
 /* GD's between open and publish, then GDB's until it is collected. */
 struct gy_share_interval {
-    struct gy_share_streams streams; /* whose events are recorded */
-    bool captured;                   /* its events are nodes of a graph; `gate` tells when that is over */
-    double predicted;                /* ns of the device */
-    uint32_t calls;                  /* launch calls */
-    double used;                     /* ns of the device; measured by GDB */
-    CUstream native[GY_SHARE_STREAMS];
-    CUevent begin[GY_SHARE_STREAMS]; /* NULL until first used */
-    CUevent end[GY_SHARE_STREAMS];   /* NULL until first used */
-    CUevent gate;                    /* NULL until first used */
+    uint64_t streams; /* bit s: events of stream s are recorded */
+    bool captured;    /* its events are nodes of a graph; `gate` tells when that is over */
+    bool is_launched; /* the graph was, on `home` */
+    uint32_t home;    /* a stream of the pool */
+    double predicted; /* ns of the device */
+    uint32_t calls;   /* launch calls */
+    double used;      /* ns of the device; measured by GDB */
+    CUstream native[GY_STREAMS_MAX];
+    CUevent begin[GY_STREAMS_MAX]; /* NULL until first used */
+    CUevent end[GY_STREAMS_MAX];   /* NULL until first used */
+    CUevent gate;                  /* NULL until first used */
 };
 
 struct gy_quota {
@@ -111,9 +103,9 @@ struct gy_share_turn {
     struct gy_meter *meter; /* of the latest interval; NULL: there was none */
     struct gy_meter
         *next; /* has waited for another one's turn to end, and is called in this walk; NULL: nobody */
-    struct gy_share_streams ended, before, joined;
-    CUevent ends[GY_SHARE_STREAMS];    /* of `ended`: the latest in this turn */
-    CUevent formers[GY_SHARE_STREAMS]; /* of `before`: the last of the turn before; `joined` wait for them */
+    uint64_t ended, before, joined;  /* streams */
+    CUevent ends[GY_STREAMS_MAX];    /* of `ended`: the latest in this turn */
+    CUevent formers[GY_STREAMS_MAX]; /* of `before`: the last of the turn before; `joined` wait for them */
 };
 
 struct gy_shares {
@@ -168,7 +160,7 @@ void gy_quota_set_idle(struct gy_quota *quota, bool idle);
 bool gy_meter_admits(struct gy_shares *shares, struct gy_meter *meter);
 /* The same on credit, for what was cancelled and has begun: whatever the quotas owe. */
 bool gy_meter_has_room(struct gy_shares *shares, struct gy_meter *meter);
-/* Before a launch call on `stream` (an index of the pool, or GY_SHARE_ORIGIN), which stands for `calls`. */
+/* Before a launch call on `stream` (an index of the pool), which stands for `calls`. */
 GANTRY_MUST_CHECK gantry_status gy_meter_enter(struct gy_shares *shares, struct gy_meter *meter,
                                                uint32_t stream, CUstream native, bool capturing,
                                                uint32_t calls);
@@ -180,10 +172,11 @@ gantry_status gy_meter_leave(struct gy_shares *shares, struct gy_meter *meter);
 GANTRY_MUST_CHECK gantry_status gy_shares_begin_capture(struct gy_shares *shares);
 GANTRY_MUST_CHECK gantry_status gy_shares_end_capture(struct gy_shares *shares);
 GANTRY_MUST_CHECK gantry_status gy_shares_drop_capture(struct gy_shares *shares);
+/* The capture was launched, on stream `home` of the pool. */
+GANTRY_MUST_CHECK gantry_status gy_shares_launched(struct gy_shares *shares, uint32_t home);
 /* Outside of a capture: close what is open, if `all`, and hand what is closed to GDB.  The streams that it
  * must look at come out. */
-gantry_status gy_shares_publish(struct gy_shares *shares, CUstream origin, bool all,
-                                struct gy_share_streams *out);
+gantry_status gy_shares_publish(struct gy_shares *shares, bool all, uint64_t *out);
 /* So many intervals of the capture under way are closed that it should be launched. */
 bool gy_shares_want_cut(const struct gy_shares *shares, const struct gy_meter *meter);
 

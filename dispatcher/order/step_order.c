@@ -103,6 +103,9 @@ gantry_status gy_step_order_enter(struct gy_gpu_order *order, uint64_t run, uint
     if (order->before.streams == 0) {
         return GANTRY_OK;
     }
+    if (order->streams->streams[stream].is_member) { /* its graph comes after all of it: no fence is needed */
+        return gy_streams_wait_clock(order->streams, stream, &order->before);
+    }
     if (!order->is_fenced) {
         return collect(order, stream);
     }

@@ -35,17 +35,23 @@ gantry_status gy_streams_init(struct gy_streams *streams, struct gy_context *con
     return GANTRY_OK;
 }
 
+static void destroy_events(const struct gy_driver *driver, const struct gy_stream_ring *ring)
+{
+    for (uint32_t e = 0; e < GY_STREAM_EVENTS; e++) {
+        if (ring->own[e].native != NULL) {
+            /* On a lost context destruction fails as everything does; there is nobody to tell. */
+            (void)driver->cuEventDestroy(ring->own[e].native);
+        }
+    }
+}
+
 void gy_streams_fini(struct gy_streams *streams)
 {
     const struct gy_driver *driver = streams->context->driver;
     for (uint32_t i = 0; i < streams->count; i++) {
         struct gy_stream *s = &streams->streams[i];
-        for (uint32_t e = 0; e < GY_STREAM_EVENTS; e++) {
-            if (s->events[e].native != NULL) {
-                /* On a lost context destruction fails as everything does; there is nobody to tell. */
-                (void)driver->cuEventDestroy(s->events[e].native);
-            }
-        }
+        destroy_events(driver, &s->outer);
+        destroy_events(driver, &s->inner);
         (void)driver->cuStreamDestroy(s->plain);
         if (s->shadow != NULL) {
             (void)driver->cuStreamDestroy(s->shadow);
@@ -55,6 +61,9 @@ void gy_streams_fini(struct gy_streams *streams)
         if (streams->barriers[i] != NULL) {
             (void)driver->cuEventDestroy(streams->barriers[i]);
         }
+    }
+    if (streams->batch.entrance != NULL) {
+        (void)driver->cuEventDestroy(streams->batch.entrance);
     }
     gy_free(streams->streams);
 }
@@ -93,7 +102,7 @@ static void find_reach(const struct gy_streams *streams, const struct gy_clock *
         const struct gy_stream *s = &streams->streams[i];
         const uint64_t *known = s->tail == clock->seq[i] ? s->known : NULL;
         for (uint32_t e = 0; e < GY_STREAM_EVENTS && known == NULL; e++) {
-            known = s->seqs[e] == clock->seq[i] ? s->events[e].known : NULL;
+            known = s->outer.seqs[e] == clock->seq[i] ? s->outer.at[e]->known : NULL;
         }
         for (uint32_t j = 0; j < streams->count && known != NULL; j++) {
             reach[j] = known[j] > reach[j] ? known[j] : reach[j];
@@ -107,19 +116,21 @@ enum offer {
     OFFER_OVER,      /* its work is over */
     OFFER_BEHIND,    /* the task comes after its work anyhow */
     OFFER_OVERTAKEN, /* other work does: the task is held up by it, as little as by any unrelated task */
-    OFFER_UNUSED,    /* not given out since the streams were returned */
+    OFFER_UNUSED,    /* not given out since the streams were returned, and its work comes first anyhow */
+    OFFER_OTHERS,    /* the same, but others' work goes on there: it would be waited for */
     OFFER_ENDED,     /* work in progress that nobody continues: for want of anything better */
     OFFER_NONE
 };
 
-static enum offer appraise(struct gy_streams *streams, uint32_t index, const uint64_t *reach)
+static enum offer appraise(struct gy_streams *streams, uint32_t index, const uint64_t *reach,
+                           const void *owner)
 {
     struct gy_stream *s = &streams->streams[index];
     if (s->running != 0) {
         return OFFER_NONE;
     }
     if (!s->used) {
-        return OFFER_UNUSED;
+        return is_over(s) || (owner != NULL && s->owner == owner) ? OFFER_UNUSED : OFFER_OTHERS;
     }
     if (s->pending_successors == 0 && is_over(s)) {
         return OFFER_OVER;
@@ -171,7 +182,7 @@ static uint32_t find_shared(struct gy_streams *streams, const struct gy_clock *c
  * others are such that none of them, nor this one, comes after another: so there are never more streams in
  * use than the graph is wide. */
 static gantry_status find_free(struct gy_streams *streams, const struct gy_clock *clock, uint32_t kind,
-                               uint32_t *out)
+                               const void *owner, uint32_t *out)
 {
     bool single = atomic_load_explicit(&streams->single, memory_order_relaxed);
     uint64_t reach[GY_STREAMS_MAX];
@@ -184,14 +195,14 @@ static gantry_status find_free(struct gy_streams *streams, const struct gy_clock
         if (streams->streams[i].kind != kind) {
             continue;
         }
-        enum offer offer = single ? OFFER_OVER : appraise(streams, i, reach);
+        enum offer offer = single ? OFFER_OVER : appraise(streams, i, reach, owner);
         bool older = offer != OFFER_UNUSED && streams->streams[i].age < streams->streams[found].age;
         if (offer < best || (offer == best && offer != OFFER_NONE && older)) {
             best = offer;
             found = i;
         }
     }
-    if (best >= OFFER_ENDED && may_create(streams, kind)) {
+    if (best >= OFFER_OTHERS && may_create(streams, kind)) {
         return create_stream(streams, kind, out);
     }
     *out = best != OFFER_NONE ? found : find_shared(streams, clock, kind);
@@ -267,7 +278,8 @@ bool gy_streams_borrow(struct gy_streams *streams, uint32_t partition)
     return true;
 }
 
-gantry_status gy_streams_assign_any(struct gy_streams *streams, uint64_t trail, uint32_t kind, uint32_t *out)
+gantry_status gy_streams_assign_any(struct gy_streams *streams, uint64_t trail, uint32_t kind,
+                                    const void *owner, uint32_t *out)
 {
     struct gy_clock room;
     uint32_t index = 0;
@@ -280,7 +292,7 @@ gantry_status gy_streams_assign_any(struct gy_streams *streams, uint64_t trail, 
     }
     if (atomic_load_explicit(&streams->single, memory_order_relaxed) ||
         !find_inheritable(streams, clock, kind, &index)) {
-        gantry_status status = find_free(streams, clock, kind, &index);
+        gantry_status status = find_free(streams, clock, kind, owner, &index);
         if (status != GANTRY_OK) {
             return status;
         }
@@ -332,23 +344,34 @@ void gy_streams_passed(struct gy_streams *streams, uint32_t stream, uint64_t seq
 
 /* ---- checks -------------------------------------------------------------------------------- */
 
-static bool events_are_valid(const struct gy_stream *s)
+static bool ring_is_valid(const struct gy_stream *s, const struct gy_stream_ring *ring)
 {
     for (uint32_t e = 0; e < GY_STREAM_EVENTS; e++) {
-        if (s->seqs[e] > s->tail || (s->seqs[e] != 0 && s->events[e].native == NULL)) {
+        if (ring->seqs[e] > s->tail ||
+            (ring->seqs[e] != 0 && (ring->at[e] == NULL || ring->at[e]->native == NULL))) {
             return false;
         }
     }
-    return s->next_event < GY_STREAM_EVENTS;
+    return ring->next < GY_STREAM_EVENTS;
+}
+
+/* A member's work goes to its shadow, everybody else's does not. */
+static bool place_is_valid(const struct gy_streams *streams, uint32_t stream)
+{
+    const struct gy_stream *s = &streams->streams[stream];
+    bool listed = (streams->batch.members >> stream & 1u) != 0;
+    return s->is_member == listed && s->native == (s->is_member ? s->shadow : s->plain) &&
+           (streams->batch.is_open || !s->is_member) && (!s->is_member || s->behind == NULL);
 }
 
 bool gy_stream_is_valid(const struct gy_streams *streams, uint32_t stream)
 {
     const struct gy_stream *s = &streams->streams[stream];
     return stream < streams->count && s->known[stream] == s->tail && s->superseded <= s->tail &&
-           s->floor <= s->tail && s->seen <= streams->generation && s->age <= streams->finished &&
+           s->floor <= s->tail && s->entered <= s->tail && s->seen <= streams->generation &&
+           s->epoch <= streams->epoch && s->age <= streams->finished &&
            atomic_load_explicit(&s->completed, memory_order_relaxed) <= s->tail &&
-           (s->native == s->plain || (s->native == s->shadow && streams->shadowed)) && events_are_valid(s);
+           place_is_valid(streams, stream) && ring_is_valid(s, &s->outer);
 }
 
 bool gy_streams_are_valid(const struct gy_streams *streams)

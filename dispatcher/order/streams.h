@@ -34,30 +34,57 @@ struct gy_stream_event {
     uint64_t known[GY_STREAMS_MAX]; /* what it is ordered after, the position it was recorded at included */
 };
 
+/* The latest events of a stream. */
+struct gy_stream_ring {
+    uint64_t seqs[GY_STREAM_EVENTS]; /* positions that they cover, 0: none; a search touches one line */
+    uint32_t next;                   /* slot to fill next */
+    struct gy_stream_event *at[GY_STREAM_EVENTS]; /* one of `own`, or the end of a graph, another stream's */
+    struct gy_stream_event own[GY_STREAM_EVENTS];
+};
+
 struct gy_stream {
     /* What every task touches: one cache line. */
     _Alignas(64) CUstream native; /* where work goes now: `plain`, or while it is captured `shadow` */
     uint64_t tail;                /* tasks that finished launching here */
     uint64_t superseded; /* highest position that work on another stream, assigned or waiting, comes after */
     uint64_t age;        /* when the tail finished launching, counted over all streams */
-    uint64_t seen;       /* generation of the last barrier it waited for */
+    uint64_t epoch;      /* of the pool's, when it was last made ready for work */
     uint64_t floor;      /* positions up to here are before the barrier */
     uint32_t kind;       /* immutable: GY_STREAM_KIND() of its partition */
     uint32_t running;    /* tasks assigned and not finished launching */
     uint32_t pending_successors; /* dependents of the tail that have not come yet */
     bool used;                   /* given out since the streams were last returned */
     bool dirty;                  /* work enqueued since it was last joined */
-    bool in_graph;               /* its latest work is in the latest graph launched on `origin` */
-    CUstream plain;              /* immutable; what callbacks know */
-    CUstream shadow; /* takes its part in captures, so that `plain` is free for others; NULL: none yet */
+    bool is_unrecorded;          /* work enqueued since an event was last recorded on `plain` */
+    bool is_member;              /* it has work in the graph that is being built */
 
-    uint64_t known[GY_STREAMS_MAX];  /* per stream: the position that work enqueued now comes after */
-    uint64_t learnt_at;              /* the tail when `known` has last grown by a wait */
-    uint64_t seqs[GY_STREAM_EVENTS]; /* where `events` were recorded, 0: never; a search touches one line */
-    uint32_t next_event;             /* slot of `events` to record into next */
-    struct gy_stream_event events[GY_STREAM_EVENTS];
+    CUstream plain;    /* immutable; what callbacks know */
+    CUstream shadow;   /* takes its part in captures, so that `plain` is free for others; NULL: none yet */
+    uint64_t seen;     /* generation of the last barrier it waited for */
+    uint64_t entered;  /* positions up to here come before the latest graph that it was part of */
+    uint64_t entrance; /* of the graph that is being built, which it waits for: see batch_order.h */
+    struct gy_stream_event *behind; /* the end of a graph that its latest work is in, and `plain` has not
+                                     * waited for yet; NULL: there is none */
+    uint32_t behind_home;           /* that was launched on this stream */
+    uint64_t known[GY_STREAMS_MAX]; /* per stream: the position that work enqueued now comes after */
+    uint64_t learnt_at;             /* the tail when `known` has last grown by a wait */
+    const void *owner; /* whose the tail is: see gy_streams_assign(); only compared; NULL: nobody's */
+    struct gy_stream_ring outer;              /* recorded on `plain` */
+    struct gy_stream_ring inner;              /* recorded on `shadow`, in the graph that it is a member of */
     _Alignas(64) _Atomic(uint64_t) completed; /* atomic; written by GDB: position the host knows the GPU has
                                                * passed */
+};
+
+/* What the graph of a batch comes after, while it is built: see batch_order.h. */
+struct gy_batch_order {
+    bool is_open;
+    bool is_synced;                 /* a task of it has asked for a sync point */
+    uint32_t home;                  /* the stream that it will be launched on: its first member */
+    uint64_t members;               /* bit s: stream s is one */
+    uint64_t entrances;             /* of all graphs; the latest is in force */
+    CUevent entrance;               /* in the capture: members wait for it first; NULL until first used */
+    struct gy_stream_event *waited; /* the end of a graph that `home` has waited for last */
+    uint64_t known[GY_STREAMS_MAX]; /* per stream: the position that the graph comes after */
 };
 
 struct gy_streams {
@@ -74,18 +101,20 @@ struct gy_streams {
     bool device_wide;                 /* immutable; one sync point instead of waits */
     bool may_borrow;                  /* immutable; some partition has SMs it may borrow */
     _Atomic(bool) single;             /* atomic: everything on one stream of each partition */
-    CUstream origin;                  /* where graphs are launched; NULL: none was yet */
-    bool shadowed;              /* a batch is being captured: streams that wait for its barrier take part */
-    uint64_t generation;        /* of the barrier; 0: there was none */
-    uint32_t barrier;           /* which of `barriers` is in force */
-    CUevent barriers[2];        /* NULL until first used */
-    _Atomic(uint32_t) peak;     /* atomic: most `in_use` */
-    _Atomic(uint32_t) created;  /* atomic copy of count, whoever reads it sees those streams' `native` */
-    _Atomic(uint64_t) waits;    /* atomic: WFI edges inserted */
-    _Atomic(uint64_t) dropped;  /* atomic: implied ones not inserted */
-    _Atomic(uint64_t) recorded; /* atomic: events recorded */
-    _Atomic(uint64_t) borrowed; /* atomic: tasks on streams with borrowed SMs */
-    struct gy_stream *streams;  /* limit of them */
+    CUstream origin;                  /* where captures begin; NULL: none was yet */
+    bool shadowed;               /* streams that get work become members of the graph that is being built */
+    struct gy_batch_order batch; /* of that graph */
+    uint64_t epoch;              /* grows with each barrier, and when `shadowed` changes */
+    uint64_t generation;         /* of the barrier; 0: there was none */
+    uint32_t barrier;            /* which of `barriers` is in force */
+    CUevent barriers[2];         /* NULL until first used */
+    _Atomic(uint32_t) peak;      /* atomic: most `in_use` */
+    _Atomic(uint32_t) created;   /* atomic copy of count, whoever reads it sees those streams' `native` */
+    _Atomic(uint64_t) waits;     /* atomic: WFI edges inserted */
+    _Atomic(uint64_t) dropped;   /* atomic: implied ones not inserted */
+    _Atomic(uint64_t) recorded;  /* atomic: events recorded */
+    _Atomic(uint64_t) borrowed;  /* atomic: tasks on streams with borrowed SMs */
+    struct gy_stream *streams;   /* limit of them */
 };
 
 /* Of a partition with SMs it may borrow there are two kinds of stream, without and with those. */
@@ -107,21 +136,24 @@ bool gy_streams_are_valid(const struct gy_streams *streams);
 GY_RARE bool gy_streams_borrow(struct gy_streams *streams, uint32_t partition);
 /* gy_streams_assign() for any trail. */
 GANTRY_MUST_CHECK GY_RARE gantry_status gy_streams_assign_any(struct gy_streams *streams, uint64_t trail,
-                                                              uint32_t kind, uint32_t *out);
+                                                              uint32_t kind, const void *owner,
+                                                              uint32_t *out);
 
-/* Give a task of partition `partition` with this trail a stream by the rules; the index comes out. */
+/* Give a task of partition `partition` with this trail a stream by the rules; the index comes out.  `owner`
+ * is what its step comes after: work of the same owner, NULL: nobody's. */
 GANTRY_MUST_CHECK static inline gantry_status gy_streams_assign(struct gy_streams *streams, uint64_t trail,
-                                                                uint32_t partition, uint32_t *out)
+                                                                uint32_t partition, const void *owner,
+                                                                uint32_t *out)
 {
     uint32_t kind = GY_STREAM_KIND(partition, streams->may_borrow && gy_streams_borrow(streams, partition));
     if (!gy_trail_is_position(trail)) {
-        return gy_streams_assign_any(streams, trail, kind, out);
+        return gy_streams_assign_any(streams, trail, kind, owner, out);
     }
     /* Most tasks: after one other, whose stream is theirs. */
     struct gy_stream *s = &streams->streams[gy_trail_stream(trail)];
     if (s->tail != gy_trail_seq(trail) || s->running != 0 || !s->used || s->kind != kind ||
         atomic_load_explicit(&streams->single, memory_order_relaxed)) {
-        return gy_streams_assign_any(streams, trail, kind, out);
+        return gy_streams_assign_any(streams, trail, kind, owner, out);
     }
     s->pending_successors -= s->pending_successors != 0;
     s->superseded = s->tail;
@@ -180,35 +212,32 @@ void gy_streams_abandon(struct gy_streams *streams, uint32_t stream);
 
 /* Barriers: everything enqueued before one comes before everything enqueued after it, on any stream.  A
  * barrier is an event that every stream waits for before it gets more work, so one that gets none costs
- * nothing.  join makes `into` wait for the work of all streams (except one; UINT32_MAX: none);
- * publish_barrier then puts the barrier there. */
-GANTRY_MUST_CHECK gantry_status gy_streams_join(struct gy_streams *streams, CUstream into, uint32_t except);
-GANTRY_MUST_CHECK gantry_status gy_streams_publish_barrier(struct gy_streams *streams, CUstream on);
-/* Both, on a stream of the pool: what is enqueued there next comes after everything. */
+ * nothing.  A sync point puts one behind everything on a stream of the pool: what is enqueued there next
+ * comes after everything. */
 GANTRY_MUST_CHECK gantry_status gy_streams_sync_point(struct gy_streams *streams, uint32_t stream);
-GANTRY_MUST_CHECK GY_RARE gantry_status gy_streams_wait_new_barrier(struct gy_streams *streams,
-                                                                    uint32_t stream);
 
-/* Before anything is enqueued on `stream`.  One that does not come behind the barrier stays clean: joined
- * into a capture that it is not part of, it would break that. */
+/* Make a stream ready for work after the epoch has changed. */
+GANTRY_MUST_CHECK GY_RARE gantry_status gy_streams_meet(struct gy_streams *streams, uint32_t stream);
+
+/* Before anything is enqueued on `stream`: behind the barrier and the graph that its work is in, or as a
+ * member of the graph that is being built. */
 GANTRY_MUST_CHECK static inline gantry_status gy_streams_wait_barrier(struct gy_streams *streams,
                                                                       uint32_t stream)
 {
     struct gy_stream *s = &streams->streams[stream];
-    if (__builtin_expect(s->seen != streams->generation, 0)) {
-        gantry_status status = gy_streams_wait_new_barrier(streams, stream);
+    if (__builtin_expect(s->epoch != streams->epoch, 0)) {
+        gantry_status status = gy_streams_meet(streams, stream);
         if (status != GANTRY_OK) {
             return status;
         }
     }
     s->dirty = true;
-    s->in_graph = false;
+    s->is_unrecorded = true;
     return GANTRY_OK;
 }
 
-/* A capture begins, after which streams enter it with their shadows; it is over, and they are themselves. */
-void gy_streams_enter_shadow(struct gy_streams *streams);
-void gy_streams_leave_shadow(struct gy_streams *streams);
+/* A stream on which an event tells the end of all positions of `stream`, which is no member. */
+GANTRY_MUST_CHECK gantry_status gy_streams_end_of(struct gy_streams *streams, uint32_t stream, CUstream *on);
 
 /* No step is open: every stream may be given out again. */
 void gy_streams_return_all(struct gy_streams *streams);

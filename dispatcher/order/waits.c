@@ -4,37 +4,80 @@
 #include <assert.h>
 #include <string.h>
 
-gantry_status gy_streams_record_into(struct gy_streams *streams, uint32_t index,
-                                     struct gy_stream_event *event)
+/* Record `event` on `on`. */
+static gantry_status record_on(struct gy_streams *streams, CUstream on, struct gy_stream_event *event)
 {
-    assert(gy_stream_is_valid(streams, index));
-    const struct gy_stream *s = &streams->streams[index];
     gantry_status status = GANTRY_OK;
     if (event->native == NULL) {
         status = GY_CALL(streams->context, cuEventCreate(&event->native, CU_EVENT_DISABLE_TIMING));
     }
     if (status == GANTRY_OK) {
-        status = GY_CALL(streams->context, cuEventRecord(event->native, s->native));
+        status = GY_CALL(streams->context, cuEventRecord(event->native, on));
+    }
+    if (status == GANTRY_OK) {
+        gy_streams_count(&streams->recorded);
+    }
+    return status;
+}
+
+gantry_status gy_streams_record_into(struct gy_streams *streams, uint32_t index,
+                                     struct gy_stream_event *event)
+{
+    assert(gy_stream_is_valid(streams, index));
+    struct gy_stream *s = &streams->streams[index];
+    gantry_status status = s->behind != NULL ? gy_stream_settle(streams, index) : GANTRY_OK;
+    if (status == GANTRY_OK) {
+        status = record_on(streams, s->native, event);
     }
     if (status != GANTRY_OK) {
         return status;
     }
     assert(s->known[index] == s->tail);
     memcpy(event->known, s->known, streams->count * sizeof(event->known[0]));
-    gy_streams_count(&streams->recorded);
     return GANTRY_OK;
 }
 
-static GY_RARE gantry_status record(struct gy_streams *streams, uint32_t index, struct gy_stream_event **out)
+/* `event` covers the stream's positions up to `seq`. */
+static void keep(struct gy_stream_ring *ring, struct gy_stream_event *event, uint64_t seq)
+{
+    ring->seqs[ring->next] = seq;
+    ring->at[ring->next] = event;
+    ring->next = (ring->next + 1) % GY_STREAM_EVENTS;
+}
+
+GY_RARE gantry_status gy_stream_record(struct gy_streams *streams, uint32_t index,
+                                       struct gy_stream_event **out)
 {
     struct gy_stream *s = &streams->streams[index];
-    struct gy_stream_event *event = &s->events[s->next_event];
+    struct gy_stream_ring *ring = s->is_member ? &s->inner : &s->outer;
+    struct gy_stream_event *event = &ring->own[ring->next];
     gantry_status status = gy_streams_record_into(streams, index, event);
     if (status != GANTRY_OK) {
         return status;
     }
-    s->seqs[s->next_event] = s->tail;
-    s->next_event = (s->next_event + 1) % GY_STREAM_EVENTS;
+    keep(ring, event, s->tail);
+    s->is_unrecorded = s->is_unrecorded && s->is_member;
+    *out = event;
+    return GANTRY_OK;
+}
+
+void gy_stream_keep(struct gy_stream *stream, struct gy_stream_event *event)
+{
+    keep(&stream->outer, event, stream->tail);
+}
+
+/* On the plain stream of a member, whose clock is by now that of its shadow. */
+static gantry_status record_outside(struct gy_streams *streams, uint32_t index, struct gy_stream_event **out)
+{
+    struct gy_stream *s = &streams->streams[index];
+    struct gy_stream_event *event = &s->outer.own[s->outer.next];
+    gantry_status status = record_on(streams, s->plain, event);
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    memset(event->known, 0, streams->count * sizeof(event->known[0]));
+    event->known[index] = s->entered;
+    keep(&s->outer, event, s->entered);
     *out = event;
     return GANTRY_OK;
 }
@@ -45,14 +88,17 @@ static gantry_status event_for(struct gy_streams *streams, uint32_t index, uint6
 {
     assert(gy_stream_is_valid(streams, index));
     struct gy_stream *s = &streams->streams[index];
+    const bool inside = gy_batch_holds(streams, index, seq);
+    const struct gy_stream_ring *ring = inside ? &s->inner : &s->outer;
     uint32_t covering = 0; /* of the latest, how many; most often it is one of the first */
-    while (covering < GY_STREAM_EVENTS && s->seqs[(s->next_event - 1 - covering) % GY_STREAM_EVENTS] >= seq) {
+    while (covering < GY_STREAM_EVENTS && ring->seqs[(ring->next - 1 - covering) % GY_STREAM_EVENTS] >= seq) {
         covering++;
     }
     if (covering == 0) {
-        return record(streams, index, out);
+        return inside == s->is_member ? gy_stream_record(streams, index, out)
+                                      : record_outside(streams, index, out);
     }
-    *out = &s->events[(s->next_event - covering) % GY_STREAM_EVENTS];
+    *out = ring->at[(ring->next - covering) % GY_STREAM_EVENTS];
     return GANTRY_OK;
 }
 
@@ -62,18 +108,15 @@ struct needs {
     struct gy_stream_event *events[GY_STREAMS_MAX];
 };
 
-static gantry_status collect_needs(struct gy_streams *streams, uint32_t index, const struct gy_clock *clock,
-                                   struct needs *needs)
+/* Of the positions of `clock` on the streams `which`. */
+static gantry_status collect_needs(struct gy_streams *streams, const uint64_t *known,
+                                   const struct gy_clock *clock, uint64_t which, struct needs *needs)
 {
-    const struct gy_stream *own = &streams->streams[index];
     needs->streams = 0;
-    for (uint64_t left = clock->streams; left != 0; left &= left - 1) {
+    for (uint64_t left = which; left != 0; left &= left - 1) {
         uint32_t i = (uint32_t)__builtin_ctzll(left);
-        if (i == index) {
-            continue;
-        }
         uint64_t passed = atomic_load_explicit(&streams->streams[i].completed, memory_order_acquire);
-        if (own->known[i] >= clock->seq[i] || passed >= clock->seq[i] ||
+        if (known[i] >= clock->seq[i] || passed >= clock->seq[i] ||
             streams->streams[i].floor >= clock->seq[i]) {
             gy_streams_count(&streams->dropped);
             continue;
@@ -145,6 +188,35 @@ gantry_status gy_streams_wait_event(struct gy_streams *streams, uint32_t index,
     return GANTRY_OK;
 }
 
+gantry_status gy_tail_wait(struct gy_streams *streams, const struct gy_tail *tail,
+                           const struct gy_stream_event *event)
+{
+    gantry_status status = GY_CALL(streams->context, cuStreamWaitEvent(tail->on, event->native, 0));
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    gy_streams_count(&streams->waits);
+    for (uint32_t i = 0; i < streams->count; i++) {
+        tail->known[i] = tail->known[i] < event->known[i] ? event->known[i] : tail->known[i];
+    }
+    return GANTRY_OK;
+}
+
+gantry_status gy_tail_wait_clock(struct gy_streams *streams, const struct gy_tail *tail,
+                                 const struct gy_clock *clock, uint64_t which)
+{
+    struct needs needs;
+    gantry_status status = collect_needs(streams, tail->known, clock, which, &needs);
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    reduce_needs(streams, clock, &needs);
+    for (uint64_t left = needs.streams; left != 0 && status == GANTRY_OK; left &= left - 1) {
+        status = gy_tail_wait(streams, tail, needs.events[__builtin_ctzll(left)]);
+    }
+    return status;
+}
+
 /* GY_TRAIL_ALL: after the tail of every stream.  `clock` is empty. */
 static void read_all(const struct gy_streams *streams, struct gy_clock *clock)
 {
@@ -183,61 +255,136 @@ gantry_status gy_streams_wait_for(struct gy_streams *streams, uint32_t stream, u
     return gy_streams_wait_clock(streams, stream, clock);
 }
 
-gantry_status gy_streams_wait_clock(struct gy_streams *streams, uint32_t stream, const struct gy_clock *clock)
+static gantry_status wait_events(struct gy_streams *streams, uint32_t stream, const struct gy_clock *clock,
+                                 uint64_t which)
 {
-    assert(gy_stream_is_valid(streams, stream));
-    if (streams->device_wide) {
-        return gy_streams_is_ordered(streams, stream, clock) ? GANTRY_OK
-                                                             : gy_streams_sync_point(streams, stream);
-    }
     struct needs needs;
-    gantry_status status = collect_needs(streams, stream, clock, &needs);
+    gantry_status status = collect_needs(streams, streams->streams[stream].known, clock, which, &needs);
     if (status != GANTRY_OK) {
         return status;
     }
     reduce_needs(streams, clock, &needs);
-    for (uint64_t left = needs.streams; left != 0; left &= left - 1) {
+    for (uint64_t left = needs.streams; left != 0 && status == GANTRY_OK; left &= left - 1) {
+        status = gy_streams_wait_event(streams, stream, needs.events[__builtin_ctzll(left)]);
+    }
+    return status;
+}
+
+/* A member waits for what is in its graph; for everything else the graph does, on the stream that it will be
+ * launched on.  It comes after what was on its members' streams anyhow. */
+static GY_RARE gantry_status wait_as_member(struct gy_streams *streams, uint32_t stream,
+                                            const struct gy_clock *clock, uint64_t which)
+{
+    struct gy_batch_order *batch = &streams->batch;
+    struct gy_stream *own = &streams->streams[stream];
+    uint64_t inside = 0, outside = 0;
+    for (uint64_t left = which; left != 0; left &= left - 1) {
         uint32_t i = (uint32_t)__builtin_ctzll(left);
-        status = gy_streams_wait_event(streams, stream, needs.events[i]);
-        if (status != GANTRY_OK) {
-            return status;
+        if (gy_batch_holds(streams, i, clock->seq[i])) {
+            inside |= left & -left;
+        } else if (!streams->streams[i].is_member && own->known[i] < clock->seq[i]) {
+            outside |= left & -left;
+        } else {
+            gy_streams_count(&streams->dropped);
         }
     }
-    return GANTRY_OK;
+    const struct gy_tail home = {streams->streams[batch->home].plain, batch->known};
+    gantry_status status = outside != 0 ? gy_tail_wait_clock(streams, &home, clock, outside) : GANTRY_OK;
+    for (; outside != 0 && status == GANTRY_OK; outside &= outside - 1) {
+        uint32_t i = (uint32_t)__builtin_ctzll(outside);
+        learn(streams, own, i, clock->seq[i]);
+    }
+    return status == GANTRY_OK && inside != 0 ? wait_events(streams, stream, clock, inside) : status;
+}
+
+gantry_status gy_streams_wait_clock(struct gy_streams *streams, uint32_t stream, const struct gy_clock *clock)
+{
+    assert(gy_stream_is_valid(streams, stream));
+    const uint64_t which = clock->streams & ~(UINT64_C(1) << stream);
+    if (__builtin_expect(streams->streams[stream].is_member, 0)) {
+        return wait_as_member(streams, stream, clock, which);
+    }
+    if (streams->device_wide) {
+        return gy_streams_is_ordered(streams, stream, clock) ? GANTRY_OK : gy_stream_sync(streams, stream);
+    }
+    return wait_events(streams, stream, clock, which);
 }
 
 gantry_status gy_streams_record(struct gy_streams *streams, uint32_t stream)
 {
     assert(gy_stream_is_valid(streams, stream));
     struct gy_stream_event *event;
-    return record(streams, stream, &event);
+    return gy_stream_record(streams, stream, &event);
 }
 
-/* ---- barriers ------------------------------------------------------------------------------ */
+/* ---- the ends of graphs ---------------------------------------------------------------------- */
 
-gantry_status gy_streams_join(struct gy_streams *streams, CUstream into, uint32_t except)
+gantry_status gy_stream_settle(struct gy_streams *streams, uint32_t index)
 {
-    assert(gy_streams_are_valid(streams));
-    for (uint32_t i = 0; i < streams->count; i++) {
-        struct gy_stream *s = &streams->streams[i];
-        if (i == except || !s->dirty) {
-            continue;
-        }
-        struct gy_stream_event *event;
-        gantry_status status = record(streams, i, &event);
-        if (status == GANTRY_OK) {
-            status = GY_CALL(streams->context, cuStreamWaitEvent(into, event->native, 0));
-        }
+    struct gy_stream *s = &streams->streams[index];
+    assert(s->behind != NULL && !s->is_member);
+    if (s->behind_home != index) {
+        gantry_status status = GY_CALL(streams->context, cuStreamWaitEvent(s->plain, s->behind->native, 0));
         if (status != GANTRY_OK) {
             return status;
         }
         gy_streams_count(&streams->waits);
+    }
+    s->behind = NULL; /* what it has learnt from it is known since the graph was launched */
+    return GANTRY_OK;
+}
+
+/* Nothing was enqueued behind the end of the graph, on the stream that it was launched on. */
+static bool is_last_there(const struct gy_streams *streams, const struct gy_stream *s)
+{
+    const struct gy_stream *home = &streams->streams[s->behind_home];
+    const struct gy_stream_ring *ring = &home->outer;
+    return !home->is_unrecorded && !home->is_member && (home->behind == NULL || home->behind == s->behind) &&
+           ring->at[(ring->next - 1) % GY_STREAM_EVENTS] == s->behind;
+}
+
+gantry_status gy_streams_end_of(struct gy_streams *streams, uint32_t stream, CUstream *on)
+{
+    const struct gy_stream *s = &streams->streams[stream];
+    assert(!s->is_member);
+    if (s->behind != NULL && is_last_there(streams, s)) {
+        *on = streams->streams[s->behind_home].plain;
+        return GANTRY_OK;
+    }
+    *on = s->plain;
+    return s->behind != NULL ? gy_stream_settle(streams, stream) : GANTRY_OK;
+}
+
+/* ---- barriers ------------------------------------------------------------------------------ */
+
+gantry_status gy_streams_join(struct gy_streams *streams, const struct gy_tail *tail, uint32_t except)
+{
+    assert(gy_streams_are_valid(streams));
+    const struct gy_stream_event *joined = NULL;
+    for (uint32_t i = 0; i < streams->count; i++) {
+        struct gy_stream *s = &streams->streams[i];
+        gantry_status status = GANTRY_OK;
+        if (i == except || s->is_member) {
+            continue;
+        }
+        if (s->behind != NULL && s->behind != joined) { /* most have the same */
+            status = gy_tail_wait(streams, tail, s->behind);
+            joined = s->behind;
+        }
+        struct gy_stream_event *event;
+        if (status == GANTRY_OK && s->dirty) {
+            status = gy_stream_record(streams, i, &event);
+            status = status == GANTRY_OK ? gy_tail_wait(streams, tail, event) : status;
+        }
+        if (status != GANTRY_OK) {
+            return status;
+        }
         s->dirty = false;
     }
     return GANTRY_OK;
 }
 
-gantry_status gy_streams_publish_barrier(struct gy_streams *streams, CUstream on)
+static gantry_status publish_barrier(struct gy_streams *streams, CUstream on)
 {
     assert(gy_streams_are_valid(streams));
     uint32_t next = 1 - streams->barrier;
@@ -254,6 +401,7 @@ gantry_status gy_streams_publish_barrier(struct gy_streams *streams, CUstream on
     gy_streams_count(&streams->recorded);
     streams->barrier = next;
     streams->generation++;
+    streams->epoch++;
     for (uint32_t i = 0; i < streams->count; i++) {
         streams->streams[i].floor = streams->streams[i].tail;
     }
@@ -261,61 +409,19 @@ gantry_status gy_streams_publish_barrier(struct gy_streams *streams, CUstream on
     return GANTRY_OK;
 }
 
-gantry_status gy_streams_sync_point(struct gy_streams *streams, uint32_t stream)
+gantry_status gy_stream_sync(struct gy_streams *streams, uint32_t stream)
 {
-    assert(gy_stream_is_valid(streams, stream));
+    assert(!streams->batch.is_open && gy_stream_is_valid(streams, stream));
     struct gy_stream *s = &streams->streams[stream];
-    gantry_status status = gy_streams_join(streams, s->native, stream);
+    uint64_t known[GY_STREAMS_MAX] = {0}; /* the barrier says it all */
+    const struct gy_tail tail = {s->plain, known};
+    gantry_status status = gy_streams_join(streams, &tail, stream);
     if (status == GANTRY_OK) {
-        status = gy_streams_publish_barrier(streams, s->native);
+        status = publish_barrier(streams, s->plain);
     }
     if (status == GANTRY_OK) {
         s->seen = streams->generation;
+        s->epoch = streams->epoch;
     }
-    return status;
-}
-
-void gy_streams_enter_shadow(struct gy_streams *streams)
-{
-    assert(gy_streams_are_valid(streams));
-    streams->shadowed = true;
-    assert(gy_streams_are_valid(streams));
-}
-
-void gy_streams_leave_shadow(struct gy_streams *streams)
-{
-    assert(gy_streams_are_valid(streams));
-    streams->shadowed = false;
-    for (uint32_t i = 0; i < streams->count; i++) {
-        streams->streams[i].native = streams->streams[i].plain;
-    }
-    assert(gy_streams_are_valid(streams));
-}
-
-static gantry_status shadow(struct gy_streams *streams, struct gy_stream *s)
-{
-    gantry_status status = GANTRY_OK;
-    if (s->shadow == NULL) {
-        status =
-            gy_partition_stream(&streams->partitions->partitions[s->kind / 2], s->kind % 2 != 0, &s->shadow);
-    }
-    s->native = status == GANTRY_OK ? s->shadow : s->native;
-    return status;
-}
-
-gantry_status gy_streams_wait_new_barrier(struct gy_streams *streams, uint32_t stream)
-{
-    assert(gy_stream_is_valid(streams, stream));
-    struct gy_stream *s = &streams->streams[stream];
-    gantry_status status = streams->shadowed ? shadow(streams, s) : GANTRY_OK;
-    if (status != GANTRY_OK) {
-        return status;
-    }
-    status = GY_CALL(streams->context, cuStreamWaitEvent(s->native, streams->barriers[streams->barrier], 0));
-    if (status == GANTRY_OK) {
-        s->seen = streams->generation;
-        gy_streams_count(&streams->waits);
-    }
-    assert(gy_stream_is_valid(streams, stream));
     return status;
 }

@@ -17,4 +17,36 @@ static inline void gy_stream_supersede(struct gy_stream *stream, uint64_t seq)
     stream->superseded = stream->superseded < seq ? seq : stream->superseded;
 }
 
+/* Is position `seq` of stream `of` in the graph that is being built? */
+static inline bool gy_batch_holds(const struct gy_streams *streams, uint32_t of, uint64_t seq)
+{
+    const struct gy_stream *s = &streams->streams[of];
+    return s->is_member && seq > s->entered;
+}
+
+/* Where waits go, and what is known there. */
+struct gy_tail {
+    CUstream on;
+    uint64_t *known;
+};
+
+/* An event at the tail of a stream, wherever its work goes now. */
+GANTRY_MUST_CHECK gantry_status gy_stream_record(struct gy_streams *streams, uint32_t index,
+                                                 struct gy_stream_event **out);
+/* `on` comes after the event; what `known` says grows. */
+GANTRY_MUST_CHECK gantry_status gy_tail_wait(struct gy_streams *streams, const struct gy_tail *tail,
+                                             const struct gy_stream_event *event);
+/* Events outside of the graph that is being built, for the positions of `clock` on the streams `which`. */
+GANTRY_MUST_CHECK gantry_status gy_tail_wait_clock(struct gy_streams *streams, const struct gy_tail *tail,
+                                                   const struct gy_clock *clock, uint64_t which);
+/* Everything on the plain streams: `on` waits for what was not joined yet, but for the stream `except`. */
+GANTRY_MUST_CHECK gantry_status gy_streams_join(struct gy_streams *streams, const struct gy_tail *tail,
+                                                uint32_t except);
+/* A barrier behind everything, on the stream; no graph is being built. */
+GANTRY_MUST_CHECK gantry_status gy_stream_sync(struct gy_streams *streams, uint32_t stream);
+/* `event` covers all positions of the stream that are closed. */
+void gy_stream_keep(struct gy_stream *stream, struct gy_stream_event *event);
+/* `plain` comes after the graph that the stream's work is in. */
+GANTRY_MUST_CHECK gantry_status gy_stream_settle(struct gy_streams *streams, uint32_t index);
+
 #endif

@@ -23,6 +23,9 @@ gantry_status gy_capture_end(struct gantry_dispatcher *d)
         gy_context_lose(d->config.context, gy_error_last()); /* its tasks were released */
     }
     gantry_status status = gy_graphs_end(&d->graphs);
+    if (status == GANTRY_OK && gy_shares_any(&d->shares)) {
+        status = gy_shares_launched(&d->shares, d->streams.batch.home);
+    }
     gy_gpu_time_launched(d->config.time);
     return status;
 }

@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/waiter.h"
+#include "dispatcher/order/batch_order.h"
 
 #include <assert.h>
 #include <string.h>
@@ -90,14 +91,6 @@ void gy_graphs_pause(struct gy_graphs *g)
     atomic_fetch_sub_explicit(&g->waiting, 1, memory_order_relaxed);
 }
 
-CUstream gy_graphs_launched_on(struct gy_graphs *g)
-{
-    gy_mutex_lock(&g->lock);
-    CUstream stream = g->launched_on;
-    gy_mutex_unlock(&g->lock);
-    return stream;
-}
-
 void gy_graphs_resume(struct gy_graphs *g)
 {
     gy_mutex_lock(&g->lock);
@@ -113,22 +106,10 @@ void gy_graphs_open_gate(struct gy_graphs *g)
         gy_cond_wait(&g->launched, &g->lock);
     }
     g->open = true;
-    g->launched_on = g->streams->origin;
     gy_mutex_unlock(&g->lock);
 }
 
 /* ---- capture ------------------------------------------------------------------------------- */
-
-gantry_status gy_graphs_join_streams(struct gy_graphs *g)
-{
-    assert(gy_graphs_are_valid(g));
-    struct gy_streams *streams = g->streams;
-    gantry_status status = GANTRY_OK;
-    if (streams->origin == NULL) {
-        status = gy_context_create_stream(g->context, NULL, 0, &streams->origin);
-    }
-    return status == GANTRY_OK ? gy_streams_join(streams, streams->origin, UINT32_MAX) : status;
-}
 
 static CUstreamCaptureStatus status_of(const struct gy_graphs *g, CUstream stream)
 {
@@ -184,7 +165,10 @@ gantry_status gy_graphs_begin(struct gy_graphs *g)
 {
     assert(!g->capturing && gy_graphs_are_valid(g));
     struct gy_streams *streams = g->streams;
-    gantry_status status = gy_graphs_join_streams(g);
+    gantry_status status = GANTRY_OK;
+    if (streams->origin == NULL) {
+        status = gy_context_create_stream(g->context, NULL, 0, &streams->origin);
+    }
     if (status != GANTRY_OK) {
         return status;
     }
@@ -198,31 +182,26 @@ gantry_status gy_graphs_begin(struct gy_graphs *g)
     g->calls = 0;
     g->signature = g->part; /* parts of one batch look alike, but are no updates of each other */
     gy_copier_begin_capture(g->copier);
-    gy_streams_enter_shadow(streams);
-    status = gy_streams_publish_barrier(streams, streams->origin);
+    status = gy_batch_begin(streams);
     if (status != GANTRY_OK) {
         gantry_status dropped = gy_graphs_drop(g);
         return dropped != GANTRY_OK ? dropped : status;
     }
-    g->barrier = streams->generation;
     assert(gy_graphs_are_valid(g));
     return GANTRY_OK;
 }
 
-/* The capture is over, whatever became of it: a barrier behind what is on the origin now. */
-static gantry_status leave(struct gy_graphs *g)
+/* The capture is over, whatever became of it.  What is known of the order of streams has to hold. */
+static gantry_status leave(struct gy_graphs *g, gantry_status order)
 {
     g->capturing = false;
-    gy_streams_leave_shadow(g->streams);
-    gantry_status status = gy_streams_publish_barrier(g->streams, g->streams->origin);
-    if (status != GANTRY_OK) {
-        /* The barrier in force is an event of the capture, which nothing can wait for any more. */
+    if (order != GANTRY_OK) {
         gy_context_lose(g->context, gy_error_last());
-        status = gy_context_adopt_loss(g->context);
+        order = gy_context_adopt_loss(g->context);
     }
     gy_graphs_close_gate(g);
     assert(!g->capturing && gy_graphs_are_valid(g));
-    return status;
+    return order;
 }
 
 /* Where the driver destroys none of them, one is left behind. */
@@ -246,18 +225,13 @@ gantry_status gy_graphs_drop(struct gy_graphs *g)
         gy_graphs_spend(g, graph);
     }
     gy_copier_capture_dropped(g->copier);
-    for (uint32_t i = 0; i < g->streams->count; i++) {
-        struct gy_stream *s = &g->streams->streams[i];
-        s->in_graph |= s->dirty; /* what came before was joined on the origin when the capture began */
-        s->dirty = false;
-    }
     if (gy_context_is_lost(g->context)) {
         g->capturing = false;
-        gy_streams_leave_shadow(g->streams);
+        gy_batch_abandon(g->streams);
         gy_graphs_close_gate(g);
         return gy_context_adopt_loss(g->context);
     }
-    return leave(g);
+    return leave(g, gy_batch_dropped(g->streams));
 }
 
 bool gy_graphs_is_broken(const struct gy_graphs *g)
@@ -347,6 +321,7 @@ static gantry_status refresh_cached(struct gy_graphs *g, CUgraph graph, CUgraphE
 
 static gantry_status launch(struct gy_graphs *g, CUgraph graph, CUgraphExec *into)
 {
+    const CUstream home = gy_batch_home(g->streams);
     CUgraphExec exec = NULL;
     gantry_status status = GANTRY_OK;
     if (into == NULL) {
@@ -356,11 +331,11 @@ static gantry_status launch(struct gy_graphs *g, CUgraph graph, CUgraphExec *int
         exec = *into;
     }
     if (status == GANTRY_OK) {
-        status = GY_CALL(g->context, cuGraphLaunch(exec, g->streams->origin));
+        status = GY_CALL(g->context, cuGraphLaunch(exec, home));
     }
     if (status == GANTRY_OK) {
         atomic_fetch_add_explicit(&g->launches, 1, memory_order_relaxed);
-        status = gy_copier_capture_launched(g->copier, g->streams->origin);
+        status = gy_copier_capture_launched(g->copier, home);
     } else {
         gy_copier_capture_dropped(g->copier);
     }
@@ -371,13 +346,10 @@ static gantry_status end_into(struct gy_graphs *g, CUgraphExec *into)
 {
     assert(g->capturing && gy_graphs_are_valid(g));
     struct gy_streams *streams = g->streams;
-    if (g->calls == 0 || gy_context_is_lost(g->context)) {
+    if (g->calls == 0 || streams->batch.members == 0 || gy_context_is_lost(g->context)) {
         return gy_graphs_drop(g);
     }
-    for (uint32_t i = 0; i < streams->count; i++) { /* not those that are dirty: a sync point joins, too */
-        streams->streams[i].in_graph |= streams->streams[i].seen >= g->barrier;
-    }
-    gantry_status status = gy_streams_join(streams, streams->origin, UINT32_MAX);
+    gantry_status status = gy_batch_gather(streams);
     if (status == GANTRY_OK) {
         CUgraph graph;
         end_guard(g);
@@ -392,7 +364,7 @@ static gantry_status end_into(struct gy_graphs *g, CUgraphExec *into)
         gy_context_lose(g->context, gy_error_last());
         return gy_graphs_drop(g);
     }
-    return leave(g);
+    return leave(g, gy_batch_launched(streams));
 }
 
 gantry_status gy_graphs_end(struct gy_graphs *g)
@@ -512,5 +484,5 @@ bool gy_graphs_are_valid(const struct gy_graphs *g)
     return g->capturing == g->streams->shadowed &&
            (!g->capturing || (is_open && g->streams->origin != NULL)) && (!g->guarded || g->guard != NULL) &&
            g->spent_count <= GY_GRAPHS_SPENT && g->refused_count <= GY_GRAPHS_REFUSED &&
-           g->function_count < GY_GRAPHS_FUNCTIONS && (!g->capturing || g->barrier <= g->streams->generation);
+           g->function_count < GY_GRAPHS_FUNCTIONS;
 }

@@ -1,10 +1,9 @@
 /* Graphs mode: what launch callbacks enqueue is captured and launched at once.
  *
- * A capture begins on a stream of its own, the origin, after this has been made to wait for all streams, and
- * ends with the batch, or before (a cut) when something cannot be captured.  Pool streams enter it by
- * waiting for the barrier, which is an event inside the capture, and are joined on the origin at the
- * end; the launched graph is followed by a barrier again.  So whatever is before a capture comes before the
- * graph and whatever is after comes after, on any stream, and inside it the stream rules hold as always.
+ * A capture begins on a stream of its own, the origin, on which nothing is ever launched, and ends with the
+ * batch, or before (a cut) when something cannot be captured.  Pool streams that get work enter it as
+ * members; the graph is launched on the stream of the first of them, behind what its tasks come after and
+ * nothing else: see order/batch_order.h.  Inside it the stream rules hold as always.
  *
  * The graph updates an executable one of the same signature (a hash of who launched where, in order) when
  * there is one and the driver agrees, else a new one is made; the least recently used of GY_GRAPHS_CACHED
@@ -67,7 +66,6 @@ struct gy_graphs {
     CUgraphNode *nodes;             /* GD only; room to look at the nodes of a graph, nodes_room of them */
     size_t nodes_room;              /* GD only */
     uint32_t calls;                 /* GD only; launch calls in this capture */
-    uint64_t barrier;               /* GD only; generation of the one that it begins with */
     uint64_t signature;             /* GD only; of this capture */
     CUgraph spent[GY_GRAPHS_SPENT]; /* GD only; launched, not destroyed yet */
     uint32_t spent_count;           /* GD only */
@@ -81,13 +79,12 @@ struct gy_graphs {
     struct gy_graph_shape shapes[GY_GRAPHS_SHAPES];          /* GD only */
     gy_mutex lock;                                           /* rank LEAF */
     gy_cond launched;                                        /* somebody waits for `open` to become false */
-    _Atomic(uint32_t) waiting; /* atomic: threads in wait_launched: the capture shall end soon */
-    uint32_t pauses;           /* guarded by lock: who forbids captures for a moment */
-    CUstream launched_on;     /* guarded by lock: streams->origin, once a capture has begun; NULL: none has */
-    _Atomic(uint64_t) closes; /* atomic; written under lock: captures that were launched or given up */
-    _Atomic(bool) open;       /* atomic; written under lock: something is captured and not launched yet */
-    uint64_t patience_ns;     /* immutable; how long who waits for that spins before it sleeps */
-    _Atomic(uint64_t) launches;       /* atomic: graphs launched */
+    _Atomic(uint32_t) waiting;  /* atomic: threads in wait_launched: the capture shall end soon */
+    uint32_t pauses;            /* guarded by lock: who forbids captures for a moment */
+    _Atomic(uint64_t) closes;   /* atomic; written under lock: captures that were launched or given up */
+    _Atomic(bool) open;         /* atomic; written under lock: something is captured and not launched yet */
+    uint64_t patience_ns;       /* immutable; how long who waits for that spins before it sleeps */
+    _Atomic(uint64_t) launches; /* atomic: graphs launched */
     _Atomic(uint64_t) instantiations; /* atomic: of these, new executable graphs */
     _Atomic(uint64_t) cuts;           /* atomic: captures that ended before their batch */
 };
@@ -98,8 +95,6 @@ GANTRY_MUST_CHECK gantry_status gy_graphs_init(struct gy_graphs *graphs, struct 
 /* The GPU must be done with the graphs, or the context lost. */
 void gy_graphs_fini(struct gy_graphs *graphs);
 
-/* The stream that graphs are launched on comes after everything; gy_graphs_begin() does so by itself. */
-GANTRY_MUST_CHECK gantry_status gy_graphs_join_streams(struct gy_graphs *graphs);
 /* On failure (not of the context) nothing is being captured and streams go on. */
 GANTRY_MUST_CHECK gantry_status gy_graphs_begin(struct gy_graphs *graphs);
 /* End the capture and launch it.  On failure the context is lost: what was captured cannot be repeated. */
@@ -145,8 +140,6 @@ bool gy_graphs_are_valid(const struct gy_graphs *graphs);
  * would break it.  Not to be held over anything that blocks. */
 void gy_graphs_pause(struct gy_graphs *graphs);
 void gy_graphs_resume(struct gy_graphs *graphs);
-/* In between: the stream that graphs were launched on; NULL: none was yet. */
-CUstream gy_graphs_launched_on(struct gy_graphs *graphs);
 
 /* GD: from now on a capture may be under way, after whoever pauses captures; it is not any more. */
 void gy_graphs_open_gate(struct gy_graphs *graphs);

@@ -265,9 +265,10 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_partition_of_stream(gantry_con
 /* ---- all streams of a partition at once ----------------------------------------------------- */
 
 /** Record `event` (a CUevent of the context): it is done when everything is that any stream of the partition
- * has been given so far, and every graph that the dispatcher has launched, whose parts in other partitions
- * cannot be told apart.  In a context without a plan the one partition is the whole context, the streams of
- * the application included.  Not to be called from a launch callback; waits while a batch is being captured.
+ * has been given so far, graphs that the dispatcher has launched and that have work in it included, with what
+ * they have in other partitions.  In a context without a plan the one partition is the whole context, the
+ * streams of the application included.  Not to be called from a launch callback; waits while a batch is being
+ * captured.
  *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, or an event of another context
  *  @retval GANTRY_ERR_STATE             called from a launch callback

@@ -19,7 +19,11 @@ struct slot {
     uint64_t before_waits; /* nodes before the first of `waits` */
     uint64_t waits[MAX_WAITS];
     uint32_t wait_count;
+    bool in_capture; /* what it knows is of the graph that is being captured */
 };
+
+/* A node that begins in a graph: what it needs and does not have there, the graph has to come after. */
+#define MAX_DEFERRED 128u
 
 static struct {
     struct gy_context *held;  /* keeps the driver loaded */
@@ -28,7 +32,11 @@ static struct {
     CUresult (*wait)(CUstream stream, CUevent event, unsigned int flags);
     CUresult (*query)(CUevent event);
     CUresult (*synchronize)(CUevent event);
+    CUresult (*launch)(CUgraphExec exec, CUstream stream);
     struct slot slots[SLOTS];
+    uint64_t deferred[MAX_DEFERRED]; /* of the graph that is being captured, by its thread */
+    uint32_t deferred_count;
+    uint64_t captured;        /* nodes that ended in it */
     _Atomic(uint64_t) passed; /* nodes that the host has seen the device finish */
     bool exact;               /* waits are judged */
     _Atomic(uint64_t) unordered, redundant, misplaced, waits; /* what struct order_faults says */
@@ -50,8 +58,51 @@ static struct slot *slot_of(void *handle)
     }
 }
 
+static bool is_capturing(CUstream stream)
+{
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    return model.driver->cuStreamIsCapturing(stream, &status) == CUDA_SUCCESS &&
+           status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
+}
+
+/* The first time that a stream or event takes part in a graph it knows nothing there. */
+static void enter_capture(struct slot *slot)
+{
+    if (!slot->in_capture) {
+        slot->in_capture = true;
+        atomic_store(&slot->nodes, 0);
+    }
+}
+
+/* All that the graph needs is before it, and all its nodes are before what comes behind it. */
+static CUresult launch_graph(CUgraphExec exec, CUstream stream)
+{
+    struct slot *home = slot_of(stream);
+    for (uint32_t i = 0; i < model.deferred_count; i++) {
+        bool is_missing =
+            (model.deferred[i] & ~(atomic_load(&home->nodes) | atomic_load(&model.passed))) != 0;
+        atomic_fetch_add(&model.unordered, is_missing);
+    }
+    atomic_fetch_or(&home->nodes, model.captured);
+    model.deferred_count = 0;
+    model.captured = 0;
+    for (uint32_t i = 0; i < SLOTS; i++) {
+        if (model.slots[i].in_capture) {
+            model.slots[i].in_capture = false;
+            atomic_store(&model.slots[i].nodes, 0);
+        }
+    }
+    return model.launch(exec, stream);
+}
+
 static CUresult record(CUevent event, CUstream stream)
 {
+    if (is_capturing(stream)) {
+        enter_capture(slot_of(stream));
+        enter_capture(slot_of(event));
+    } else {
+        slot_of(event)->in_capture = false;
+    }
     atomic_store(&slot_of(event)->nodes, atomic_load(&slot_of(stream)->nodes));
     return model.record(event, stream);
 }
@@ -59,6 +110,9 @@ static CUresult record(CUevent event, CUstream stream)
 static CUresult wait(CUstream stream, CUevent event, unsigned int flags)
 {
     struct slot *own = slot_of(stream);
+    if (slot_of(event)->in_capture) {
+        enter_capture(own);
+    }
     uint64_t before = atomic_load(&own->nodes);
     uint64_t brings = atomic_load(&slot_of(event)->nodes);
     atomic_fetch_add(&model.waits, 1);
@@ -107,10 +161,12 @@ void order_model_attach(bool exact)
     model.wait = model.driver->cuStreamWaitEvent;
     model.query = model.driver->cuEventQuery;
     model.synchronize = model.driver->cuEventSynchronize;
+    model.launch = model.driver->cuGraphLaunch;
     model.driver->cuEventRecord = record;
     model.driver->cuStreamWaitEvent = wait;
     model.driver->cuEventQuery = query;
     model.driver->cuEventSynchronize = synchronize;
+    model.driver->cuGraphLaunch = launch_graph;
 }
 
 void order_model_detach(void)
@@ -119,6 +175,7 @@ void order_model_detach(void)
     model.driver->cuStreamWaitEvent = model.wait;
     model.driver->cuEventQuery = model.query;
     model.driver->cuEventSynchronize = model.synchronize;
+    model.driver->cuGraphLaunch = model.launch;
     gy_context_close(model.held);
 }
 
@@ -139,8 +196,12 @@ void order_model_begin(void *stream, uint64_t before)
 {
     struct slot *own = slot_of(stream);
     own->began++;
-    if ((before & ~(atomic_load(&own->nodes) | atomic_load(&model.passed))) != 0) {
-        atomic_fetch_add(&model.unordered, 1);
+    const uint64_t missing = before & ~(atomic_load(&own->nodes) | atomic_load(&model.passed));
+    if (own->in_capture) {
+        assert_true(model.deferred_count < MAX_DEFERRED);
+        model.deferred[model.deferred_count++] = missing;
+    } else {
+        atomic_fetch_add(&model.unordered, missing != 0);
     }
     for (uint32_t i = 0; i < own->wait_count; i++) {
         uint64_t others = own->before_waits;
@@ -154,7 +215,9 @@ void order_model_begin(void *stream, uint64_t before)
 
 void order_model_end(void *stream, uint32_t node)
 {
-    atomic_fetch_or(&slot_of(stream)->nodes, UINT64_C(1) << node);
+    struct slot *own = slot_of(stream);
+    atomic_fetch_or(&own->nodes, UINT64_C(1) << node);
+    model.captured |= own->in_capture ? UINT64_C(1) << node : 0;
 }
 
 struct order_faults order_model_faults(void)

@@ -2,6 +2,8 @@
  * knows the set of nodes (bits) whose work comes before it on the device.  So a test can say for each task
  * whether its stream was behind all the work it must come after, and whether some wait was for nothing.
  *
+ * Nodes of a graph are judged when that is launched, on a stream that has to be behind all that they need.
+ *
  * The model sits in the function table of the loaded driver: attach it while no context exists. */
 #ifndef TESTS_DISPATCHER_ORDER_MODEL_H
 #define TESTS_DISPATCHER_ORDER_MODEL_H

@@ -93,7 +93,11 @@ static void test_streams(void **state)
     PLANT(gy_stream_is_valid(streams, 0), stream->floor, stream->tail + 1);
     PLANT(gy_stream_is_valid(streams, 0), stream->seen, streams->generation + 1);
     PLANT(gy_stream_is_valid(streams, 0), stream->native, NULL);
-    PLANT(gy_stream_is_valid(streams, 0), stream->seqs[0], stream->tail + 1);
+    PLANT(gy_stream_is_valid(streams, 0), stream->epoch, streams->epoch + 1);
+    PLANT(gy_stream_is_valid(streams, 0), stream->entered, stream->tail + 1);
+    PLANT(gy_stream_is_valid(streams, 0), stream->is_member, true);
+    PLANT(gy_stream_is_valid(streams, 0), streams->batch.members, 1u);
+    PLANT(gy_stream_is_valid(streams, 0), stream->outer.seqs[0], stream->tail + 1);
     PLANT(gy_streams_are_valid(streams), streams->busy, streams->busy + 1);
     PLANT(gy_streams_are_valid(streams), streams->in_use, streams->in_use + 1);
     PLANT(gy_streams_are_valid(streams), streams->count, streams->limit + 1);

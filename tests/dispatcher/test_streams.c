@@ -40,7 +40,7 @@ static int close_pool(void **state)
 static uint32_t assign(struct pool *pool, uint64_t trail)
 {
     uint32_t stream = UINT32_MAX;
-    assert_ok(gy_streams_assign(&pool->streams, trail, 0, &stream));
+    assert_ok(gy_streams_assign(&pool->streams, trail, 0, pool, &stream));
     return stream;
 }
 
@@ -48,6 +48,7 @@ static uint64_t finish(struct pool *pool, uint32_t stream, uint32_t dependents)
 {
     uint64_t position = 0;
     assert_ok(gy_streams_finish(&pool->streams, stream, dependents, &position));
+    pool->streams.streams[stream].owner = pool;
     return position;
 }
 

@@ -1,0 +1,298 @@
+#include "dispatcher/order/batch_order.h"
+
+#include "dispatcher/order/waits.h"
+
+#include <assert.h>
+#include <string.h>
+
+static struct gy_tail home_of(struct gy_streams *streams)
+{
+    assert(streams->batch.members != 0);
+    return (struct gy_tail){streams->streams[streams->batch.home].plain, streams->batch.known};
+}
+
+/* ---- members --------------------------------------------------------------------------------- */
+
+/* Streams enter behind what is on `on`, which is being captured. */
+static gantry_status open_entrance(struct gy_streams *streams, CUstream on)
+{
+    struct gy_batch_order *batch = &streams->batch;
+    gantry_status status = GANTRY_OK;
+    if (batch->entrance == NULL) {
+        status = GY_CALL(streams->context, cuEventCreate(&batch->entrance, CU_EVENT_DISABLE_TIMING));
+    }
+    if (status == GANTRY_OK) {
+        status = GY_CALL(streams->context, cuEventRecord(batch->entrance, on));
+    }
+    if (status == GANTRY_OK) {
+        gy_streams_count(&streams->recorded);
+        batch->entrances++;
+        streams->epoch++;
+    }
+    return status;
+}
+
+static gantry_status pass_entrance(struct gy_streams *streams, struct gy_stream *s)
+{
+    gantry_status status =
+        GY_CALL(streams->context, cuStreamWaitEvent(s->shadow, streams->batch.entrance, 0));
+    if (status == GANTRY_OK) {
+        s->entrance = streams->batch.entrances;
+        gy_streams_count(&streams->waits);
+    }
+    return status;
+}
+
+static gantry_status meet_plain(struct gy_streams *streams, uint32_t stream)
+{
+    struct gy_stream *s = &streams->streams[stream];
+    gantry_status status = s->behind != NULL ? gy_stream_settle(streams, stream) : GANTRY_OK;
+    if (status == GANTRY_OK && s->seen != streams->generation) {
+        status =
+            GY_CALL(streams->context, cuStreamWaitEvent(s->plain, streams->barriers[streams->barrier], 0));
+        s->seen = status == GANTRY_OK ? streams->generation : s->seen;
+        gy_streams_count(&streams->waits);
+    }
+    return status;
+}
+
+/* The graph comes after the graph that the stream's work is in.  One wait is enough for all its members. */
+static gantry_status wait_behind(struct gy_streams *streams, const struct gy_stream *s)
+{
+    struct gy_batch_order *batch = &streams->batch;
+    if (s->behind_home == batch->home || s->behind == batch->waited) {
+        return GANTRY_OK;
+    }
+    const struct gy_tail home = home_of(streams);
+    batch->waited = s->behind;
+    return gy_tail_wait(streams, &home, s->behind);
+}
+
+/* The graph comes after what is on the plain stream of a member.  Of another partition there may be what
+ * others have put there for all its streams. */
+static gantry_status wait_for_member(struct gy_streams *streams, uint32_t stream)
+{
+    struct gy_stream *s = &streams->streams[stream];
+    const bool is_foreign = s->kind != streams->streams[streams->batch.home].kind;
+    const struct gy_tail home = home_of(streams);
+    gantry_status status = GANTRY_OK;
+    if (is_foreign && s->behind != NULL) {
+        status = gy_stream_settle(streams, stream);
+    }
+    if (status == GANTRY_OK && (is_foreign || s->is_unrecorded)) {
+        struct gy_stream_event *event;
+        status = gy_stream_record(streams, stream, &event);
+        return status == GANTRY_OK ? gy_tail_wait(streams, &home, event) : status;
+    }
+    if (status == GANTRY_OK && s->behind != NULL) {
+        return wait_behind(streams, s);
+    }
+    struct gy_clock tail = {.streams = UINT64_C(1) << stream};
+    tail.seq[stream] = s->tail;
+    return status == GANTRY_OK && s->tail != 0 ? gy_tail_wait_clock(streams, &home, &tail, tail.streams)
+                                               : status;
+}
+
+static gantry_status make_shadow(struct gy_streams *streams, struct gy_stream *s)
+{
+    return s->shadow != NULL ? GANTRY_OK
+                             : gy_partition_stream(&streams->partitions->partitions[s->kind / 2],
+                                                   s->kind % 2 != 0, &s->shadow);
+}
+
+static gantry_status enter(struct gy_streams *streams, uint32_t stream)
+{
+    struct gy_batch_order *batch = &streams->batch;
+    struct gy_stream *s = &streams->streams[stream];
+    gantry_status status = make_shadow(streams, s);
+    if (status == GANTRY_OK) {
+        status = pass_entrance(streams, s);
+    }
+    if (status == GANTRY_OK && batch->members == 0) {
+        status = meet_plain(streams, stream);
+        batch->home = stream;
+        batch->waited = NULL;
+        memcpy(batch->known, s->known, streams->count * sizeof(batch->known[0]));
+    } else if (status == GANTRY_OK) {
+        status = wait_for_member(streams, stream);
+    }
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    batch->members |= UINT64_C(1) << stream;
+    s->is_member = true;
+    s->native = s->shadow;
+    s->behind = NULL;
+    s->seen = streams->generation; /* as its home has */
+    s->entered = s->tail;
+    memset(s->inner.seqs, 0, sizeof(s->inner.seqs));
+    return GANTRY_OK;
+}
+
+gantry_status gy_streams_meet(struct gy_streams *streams, uint32_t stream)
+{
+    assert(gy_stream_is_valid(streams, stream));
+    struct gy_stream *s = &streams->streams[stream];
+    gantry_status status = GANTRY_OK;
+    if (!streams->shadowed) {
+        assert(!s->is_member);
+        status = meet_plain(streams, stream);
+    } else if (!s->is_member) {
+        status = enter(streams, stream);
+    } else if (s->entrance != streams->batch.entrances) {
+        status = pass_entrance(streams, s);
+    }
+    s->epoch = status == GANTRY_OK ? streams->epoch : s->epoch;
+    assert(gy_stream_is_valid(streams, stream));
+    return status;
+}
+
+/* ---- sync points ------------------------------------------------------------------------------ */
+
+/* What the member enqueues next comes after everything: members in the graph, the rest before it. */
+static gantry_status sync_as_member(struct gy_streams *streams, uint32_t stream)
+{
+    struct gy_batch_order *batch = &streams->batch;
+    const struct gy_tail home = home_of(streams);
+    gantry_status status = gy_streams_join(streams, &home, UINT32_MAX);
+    for (uint64_t left = batch->members & ~(UINT64_C(1) << stream); left != 0 && status == GANTRY_OK;
+         left &= left - 1) {
+        struct gy_stream_event *event;
+        status = gy_stream_record(streams, (uint32_t)__builtin_ctzll(left), &event);
+        status = status == GANTRY_OK ? gy_streams_wait_event(streams, stream, event) : status;
+    }
+    struct gy_stream *s = &streams->streams[stream];
+    status = status == GANTRY_OK ? open_entrance(streams, s->shadow) : status;
+    if (status == GANTRY_OK) {
+        s->entrance = batch->entrances;
+        s->epoch = streams->epoch;
+        batch->is_synced = true;
+    }
+    return status;
+}
+
+gantry_status gy_streams_sync_point(struct gy_streams *streams, uint32_t stream)
+{
+    assert(gy_stream_is_valid(streams, stream));
+    return streams->streams[stream].is_member ? sync_as_member(streams, stream)
+                                              : gy_stream_sync(streams, stream);
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+gantry_status gy_batch_begin(struct gy_streams *streams)
+{
+    assert(!streams->batch.is_open && gy_streams_are_valid(streams));
+    streams->batch.members = 0;
+    streams->batch.is_synced = false;
+    streams->batch.is_open = streams->shadowed = true;
+    return open_entrance(streams, streams->origin);
+}
+
+gantry_status gy_batch_gather(struct gy_streams *streams)
+{
+    uint64_t known[GY_STREAMS_MAX] = {0}; /* nobody asks what origin knows */
+    const struct gy_tail origin = {streams->origin, known};
+    gantry_status status = GANTRY_OK;
+    for (uint64_t left = streams->batch.members; left != 0 && status == GANTRY_OK; left &= left - 1) {
+        struct gy_stream_event *event;
+        status = gy_stream_record(streams, (uint32_t)__builtin_ctzll(left), &event);
+        status = status == GANTRY_OK ? gy_tail_wait(streams, &origin, event) : status;
+    }
+    return status;
+}
+
+CUstream gy_batch_home(const struct gy_streams *streams)
+{
+    assert(streams->batch.members != 0);
+    return streams->streams[streams->batch.home].plain;
+}
+
+/* Nobody is a member any more; who was comes out. */
+static uint64_t leave(struct gy_streams *streams)
+{
+    const uint64_t members = streams->batch.members;
+    for (uint64_t left = members; left != 0; left &= left - 1) {
+        struct gy_stream *s = &streams->streams[__builtin_ctzll(left)];
+        s->is_member = false;
+        s->native = s->plain;
+        s->dirty = s->is_unrecorded = false;
+    }
+    streams->batch.members = 0;
+    streams->batch.is_open = streams->shadowed = false;
+    streams->epoch++;
+    return members;
+}
+
+void gy_batch_abandon(struct gy_streams *streams)
+{
+    (void)leave(streams);
+    assert(gy_streams_are_valid(streams));
+}
+
+/* What any member comes after, the graph does. */
+static void merge_known(struct gy_streams *streams, uint64_t members)
+{
+    struct gy_batch_order *batch = &streams->batch;
+    for (uint64_t left = members; left != 0; left &= left - 1) {
+        const struct gy_stream *s = &streams->streams[__builtin_ctzll(left)];
+        for (uint32_t i = 0; i < streams->count; i++) {
+            batch->known[i] = batch->known[i] < s->known[i] ? s->known[i] : batch->known[i];
+        }
+    }
+    for (uint64_t left = members; left != 0; left &= left - 1) {
+        struct gy_stream *s = &streams->streams[__builtin_ctzll(left)];
+        memcpy(s->known, batch->known, streams->count * sizeof(s->known[0]));
+        s->learnt_at = s->tail;
+    }
+}
+
+gantry_status gy_batch_launched(struct gy_streams *streams)
+{
+    assert(streams->batch.is_open && streams->batch.members != 0);
+    struct gy_batch_order *batch = &streams->batch;
+    struct gy_stream *home = &streams->streams[batch->home];
+    const bool is_synced = batch->is_synced;
+    const uint64_t members = leave(streams);
+    merge_known(streams, members);
+    struct gy_stream_event *end;
+    gantry_status status = gy_stream_record(streams, batch->home, &end);
+    home->dirty = true; /* the graph is joined with it */
+    for (uint64_t left = members; left != 0 && status == GANTRY_OK; left &= left - 1) {
+        uint32_t i = (uint32_t)__builtin_ctzll(left);
+        struct gy_stream *s = &streams->streams[i];
+        if (i != batch->home) {
+            gy_stream_keep(s, end);
+        }
+        s->behind = end;
+        s->behind_home = batch->home;
+        status = s->kind != home->kind ? gy_stream_settle(streams, i) : GANTRY_OK;
+    }
+    if (status == GANTRY_OK && is_synced) {
+        status = gy_stream_sync(streams, batch->home);
+    }
+    assert(status != GANTRY_OK || gy_streams_are_valid(streams));
+    return status;
+}
+
+gantry_status gy_batch_dropped(struct gy_streams *streams)
+{
+    struct gy_batch_order *batch = &streams->batch;
+    const uint64_t members = leave(streams);
+    gantry_status status = GANTRY_OK;
+    for (uint64_t left = members; left != 0; left &= left - 1) {
+        struct gy_stream *s = &streams->streams[__builtin_ctzll(left)];
+        s->dirty = s->is_unrecorded = true;
+    }
+    if ((members & (members - 1)) != 0) { /* all but the first member have not waited for what it has */
+        struct gy_stream_event *event;
+        status = gy_stream_record(streams, batch->home, &event);
+        for (uint64_t left = members & ~(UINT64_C(1) << batch->home); left != 0 && status == GANTRY_OK;
+             left &= left - 1) {
+            uint32_t i = (uint32_t)__builtin_ctzll(left);
+            status = gy_streams_wait_event(streams, i, event);
+        }
+    }
+    assert(status != GANTRY_OK || gy_streams_are_valid(streams));
+    return status;
+}

@@ -1,0 +1,41 @@
+/* The order around the graph of a batch, while it is built and after.
+ *
+ * A stream that gets work becomes a *member* of the graph: its work goes to its shadow, which takes part in
+ * the capture.  The plain stream of the first member is the graph's *home*: there it will be launched, so it
+ * comes after what is on that stream.  What other members have on their plain streams, and positions that
+ * tasks come after and that are not in the graph, are waited for there at once, each with its event.  Waits
+ * between members are edges of the graph.
+ *
+ *      plain of a  ──┬──────────[ the graph: a, b, c ]──●───────►     ● its end: an event on the home a
+ *      plain of b  ──┘ (wait)                           ┊             b waits for it before it gets more work
+ *      plain of c  ── (nothing was on it)               ┊
+ *      plain of d  ─────────────────────────────────────┊───────►     d is no member: it goes on beside it
+ *
+ * When it was launched, an event behind it is the end of all positions of its members.  A member's plain
+ * stream waits for that before it gets other work (`behind`), and so does whoever waits for a position of
+ * it.  The next graph with the same home needs no wait at all.
+ *
+ * Members of another partition than the home's wait for the end at once, so that everything on the streams of
+ * a partition is all the work that it has.
+ *
+ * GD only. */
+#ifndef DISPATCHER_ORDER_BATCH_ORDER_H
+#define DISPATCHER_ORDER_BATCH_ORDER_H
+
+#include "dispatcher/order/streams.h"
+
+/* Streams that get work become members; origin is being captured.  On failure it is to be dropped. */
+GANTRY_MUST_CHECK gantry_status gy_batch_begin(struct gy_streams *streams);
+
+/* The capture comes home: origin comes after all members. */
+GANTRY_MUST_CHECK gantry_status gy_batch_gather(struct gy_streams *streams);
+/* Where the graph is to be launched; it has members. */
+CUstream gy_batch_home(const struct gy_streams *streams);
+/* It was launched there.  Or it never will be: its members come after all that it would have. */
+GANTRY_MUST_CHECK gantry_status gy_batch_launched(struct gy_streams *streams);
+GANTRY_MUST_CHECK gantry_status gy_batch_dropped(struct gy_streams *streams);
+
+/* The context is lost: there are no members any more. */
+void gy_batch_abandon(struct gy_streams *streams);
+
+#endif
