@@ -22,4 +22,12 @@ static inline void gy_prefetch_write(const void *at)
 #endif
 }
 
+/* For a thread's variables that hot paths read: in the static TLS block, of which a library that is opened at
+ * run time may find too little.  Such ones are built with GANTRY_PLUGIN. */
+#ifdef GANTRY_PLUGIN
+#define GY_TLS_HOT
+#else
+#define GY_TLS_HOT __attribute__((tls_model("initial-exec")))
+#endif
+
 #endif

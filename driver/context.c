@@ -359,7 +359,7 @@ gantry_status gy_context_adopt_stop(struct gy_context *context)
     return cause.status == GANTRY_OK ? GANTRY_OK : gy_error_adopt(&cause);
 }
 
-_Thread_local const char *gy_context_subject __attribute__((tls_model("initial-exec")));
+_Thread_local const char *gy_context_subject GY_TLS_HOT;
 
 gantry_status gy_context_failed(struct gy_context *context, CUresult result, const char *call,
                                 const char *file, int line)

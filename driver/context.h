@@ -2,6 +2,7 @@
 #ifndef DRIVER_CONTEXT_H
 #define DRIVER_CONTEXT_H
 
+#include "base/hints.h"
 #include "base/thread.h"
 #include "driver/driver.h"
 
@@ -56,7 +57,7 @@ static inline bool gy_context_has_events(const struct gy_context *context)
 
 /* On whose behalf this thread calls the driver now: the label of a task, named in the text of a failure;
  * NULL: nobody's.  Not copied. */
-extern _Thread_local const char *gy_context_subject __attribute__((tls_model("initial-exec")));
+extern _Thread_local const char *gy_context_subject GY_TLS_HOT;
 
 /* As gy_driver_check(); a sticky result also makes the context lost, and any result at all on a lost
  * context comes out as GANTRY_ERR_DEVICE_LOST with the first cause. */

@@ -26,6 +26,7 @@ LAYERS = {
     "taskman": ["base", "taskman/graph", "taskman/cpu"],
     "dispatcher": ["base", "driver", "heap", "profile", "partition", "copykernel", *TASKMAN],
     "context": ["base", "driver", "heap", "profile", "partition", "copykernel", *TASKMAN, "dispatcher"],
+    "torch": ["base", "driver", "heap"],  # a library of its own
     "bench": ["base/clock.h", "driver/funcs.h", "driver/cuda_abi.h", "cli/messages.h"],  # yardsticks call CUDA by hand
     "cli": ["bench/harness.h"],
     "samples": ["cli/samples.h", "cli/options.h", "cli/messages.h", "cli/program.h", "bench/raw_cuda.h", "bench/critical_scene.h"],  # to time kernels

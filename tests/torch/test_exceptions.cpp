@@ -1,0 +1,33 @@
+/* In a program with libstdc++ a failed allocation is a std::runtime_error, as PyTorch expects of allocators. */
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <stdexcept>
+
+#include <dlfcn.h>
+
+int main()
+{
+    setenv("GANTRY_DRIVER", "emulated", 1);
+    void *library = dlopen("./libgantry-torch.so", RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr) {
+        std::fprintf(stderr, "%s\n", dlerror());
+        return 1;
+    }
+    auto alloc = reinterpret_cast<void *(*)(std::size_t, int, void *)>(dlsym(library, "gantry_torch_alloc"));
+    auto release = reinterpret_cast<void (*)(void *, std::size_t, int, void *)>(dlsym(library, "gantry_torch_free"));
+    try {
+        alloc(static_cast<std::size_t>(1) << 50, 0, nullptr);
+        std::fputs("nothing was thrown\n", stderr);
+        return 1;
+    } catch (const std::runtime_error &error) {
+        if (std::strncmp(error.what(), "CUDA out of memory.", 19) != 0 ||
+            std::strstr(error.what(), "no room for 1125899906842624 bytes") == nullptr) {
+            std::fprintf(stderr, "unexpected text: %s\n", error.what());
+            return 1;
+        }
+    }
+    void *block = alloc(1000, 0, nullptr); /* and again */
+    release(block, 1000, 0, nullptr);
+    return block != nullptr ? 0 : 1;
+}
