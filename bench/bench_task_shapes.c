@@ -2,8 +2,6 @@
  * All are built before they are timed, except where the case is the building itself. */
 #include "bench/bench_task_shapes.h"
 
-#include "bench/task_shapes.h"
-
 #include <gantry/taskman.h>
 
 #include <stdlib.h>
@@ -11,18 +9,9 @@
 
 enum { SMALL_STEPS = 1000 };
 
-enum way {
-    WAY_BUILD, /* describe the graph in an empty manager */
-    WAY_FIRST, /* run it for the first time */
-    WAY_RERUN, /* run the frozen graph again */
-    WAY_SPAWN, /* make the tasks in tasks */
-    WAY_STEPS, /* run a small frozen graph again and again */
-    WAY_APART, /* the same by start and stop */
-};
-
 struct shape_bench {
     struct task_field field;
-    enum way way;
+    enum task_way way;
     gantry_cpu_dispatcher *cpus;
     gantry_taskman *manager;
     gantry_task **tasks;
@@ -53,6 +42,15 @@ static gantry_status spawn(gantry_task *task, void *arg)
     uint32_t i = (uint32_t)((uint8_t *)arg - field->cells);
     task_field_touch(field, i);
     gantry_taskman *manager = gantry_task_manager(task);
+    if (field->shape == SHAPE_INDEPENDENT) { /* the first makes all others */
+        for (uint32_t other = i == 0 ? 1 : field->count; other < field->count; other++) {
+            gantry_status status = gantry_taskman_spawn(manager, touch, field->cells + other, NULL, NULL);
+            if (status != GANTRY_OK) {
+                return status;
+            }
+        }
+        return GANTRY_OK;
+    }
     for (uint32_t child = 2 * i + 1; child <= 2 * i + 2 && child + 1 < field->count; child++) {
         gantry_status status = gantry_taskman_spawn(manager, spawn, field->cells + child, NULL, NULL);
         if (status != GANTRY_OK) {
@@ -141,7 +139,7 @@ static bool run(void *arg)
                    ? ok(gantry_taskman_run(b->manager, 1))
                    : ok(gantry_taskman_start(b->manager)) && ok(gantry_taskman_stop(b->manager));
     }
-    if (b->way == WAY_SPAWN) {
+    if (b->way == WAY_SPAWN && b->field.shape == SHAPE_TREE) {
         task_field_touch(&b->field, b->field.count - 1);
     }
     return good;
@@ -233,8 +231,8 @@ static void close_shape(struct shape_bench *b)
     free(b->tasks);
 }
 
-static bool one_case(const struct bench_options *options, const char *name, enum task_shape shape,
-                     uint32_t size, enum way way, uint32_t workers, const struct task_peer *peer)
+bool bench_task_case(const struct bench_options *options, const char *name, enum task_shape shape,
+                     uint32_t size, enum task_way way, uint32_t workers, const struct task_peer *peer)
 {
     struct shape_bench b = {.field = {.shape = shape, .side = size, .count = size},
                             .way = way,
@@ -261,42 +259,34 @@ static bool one_case(const struct bench_options *options, const char *name, enum
     return good;
 }
 
-#ifdef BENCH_HAS_TBB
-#define TBB_GRAPH (&task_peer_tbb_graph)
-#define TBB_GROUP (&task_peer_tbb_group)
-#else
-#define TBB_GRAPH NULL
-#define TBB_GROUP NULL
-#endif
-#ifdef BENCH_HAS_OPENMP
-#define OPENMP (&task_peer_openmp)
-#else
-#define OPENMP NULL
-#endif
-
 bool bench_task_shapes(const struct bench_options *options)
 {
     bool is_check = options->runs == 1; /* one run is to see that it works, not to measure */
     const uint32_t tasks = is_check ? 10000 : 1000000, side = is_check ? 50 : 512, depth = is_check ? 10 : 18;
     bool good = true;
     for (uint32_t workers = 1; workers <= 2; workers++) {
+        good &= bench_task_case(options, "independent-build", SHAPE_INDEPENDENT, tasks, WAY_BUILD, workers,
+                                TBB_GRAPH);
+        good &= bench_task_case(options, "independent-first", SHAPE_INDEPENDENT, tasks, WAY_FIRST, workers,
+                                TBB_GROUP);
+        good &= bench_task_case(options, "independent-rerun", SHAPE_INDEPENDENT, tasks, WAY_RERUN, workers,
+                                OPENMP);
+        good &= bench_task_case(options, "chain-build", SHAPE_CHAIN, tasks, WAY_BUILD, workers, TBB_GRAPH);
+        good &= bench_task_case(options, "chain-rerun", SHAPE_CHAIN, tasks, WAY_RERUN, workers, TBB_GRAPH);
         good &=
-            one_case(options, "independent-build", SHAPE_INDEPENDENT, tasks, WAY_BUILD, workers, TBB_GRAPH);
+            bench_task_case(options, "wavefront-rerun", SHAPE_WAVEFRONT, side, WAY_RERUN, workers, TBB_GRAPH);
+        good &= bench_task_case(options, "tree-rerun", SHAPE_TREE, depth, WAY_RERUN, workers, TBB_GRAPH);
+        good &= bench_task_case(options, "tree-spawn", SHAPE_TREE, depth, WAY_SPAWN, workers, TBB_GROUP);
+        good &= bench_task_case(options, "tree-spawn-omp", SHAPE_TREE, depth, WAY_SPAWN, workers, OPENMP);
+        good &= bench_task_case(options, "step-chain-10", SHAPE_CHAIN, 10, WAY_STEPS, workers, TBB_GRAPH);
         good &=
-            one_case(options, "independent-first", SHAPE_INDEPENDENT, tasks, WAY_FIRST, workers, TBB_GROUP);
-        good &= one_case(options, "independent-rerun", SHAPE_INDEPENDENT, tasks, WAY_RERUN, workers, OPENMP);
-        good &= one_case(options, "chain-build", SHAPE_CHAIN, tasks, WAY_BUILD, workers, TBB_GRAPH);
-        good &= one_case(options, "chain-rerun", SHAPE_CHAIN, tasks, WAY_RERUN, workers, TBB_GRAPH);
-        good &= one_case(options, "wavefront-rerun", SHAPE_WAVEFRONT, side, WAY_RERUN, workers, TBB_GRAPH);
-        good &= one_case(options, "tree-rerun", SHAPE_TREE, depth, WAY_RERUN, workers, TBB_GRAPH);
-        good &= one_case(options, "tree-spawn", SHAPE_TREE, depth, WAY_SPAWN, workers, TBB_GROUP);
-        good &= one_case(options, "tree-spawn-omp", SHAPE_TREE, depth, WAY_SPAWN, workers, OPENMP);
-        good &= one_case(options, "step-chain-10", SHAPE_CHAIN, 10, WAY_STEPS, workers, TBB_GRAPH);
-        good &= one_case(options, "step-wide-10", SHAPE_INDEPENDENT, 10, WAY_STEPS, workers, TBB_GRAPH);
-        good &= one_case(options, "step-chain-100", SHAPE_CHAIN, 100, WAY_STEPS, workers, TBB_GRAPH);
-        good &= one_case(options, "step-wide-100", SHAPE_INDEPENDENT, 100, WAY_STEPS, workers, TBB_GRAPH);
-        good &= one_case(options, "step-apart-10", SHAPE_CHAIN, 10, WAY_APART, workers, TBB_GRAPH);
-        good &= one_case(options, "step-apart-wide-10", SHAPE_INDEPENDENT, 10, WAY_APART, workers, TBB_GRAPH);
+            bench_task_case(options, "step-wide-10", SHAPE_INDEPENDENT, 10, WAY_STEPS, workers, TBB_GRAPH);
+        good &= bench_task_case(options, "step-chain-100", SHAPE_CHAIN, 100, WAY_STEPS, workers, TBB_GRAPH);
+        good &=
+            bench_task_case(options, "step-wide-100", SHAPE_INDEPENDENT, 100, WAY_STEPS, workers, TBB_GRAPH);
+        good &= bench_task_case(options, "step-apart-10", SHAPE_CHAIN, 10, WAY_APART, workers, TBB_GRAPH);
+        good &= bench_task_case(options, "step-apart-wide-10", SHAPE_INDEPENDENT, 10, WAY_APART, workers,
+                                TBB_GRAPH);
     }
     return good;
 }

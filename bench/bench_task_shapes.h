@@ -3,7 +3,38 @@
 #define BENCH_BENCH_TASK_SHAPES_H
 
 #include "bench/harness.h"
+#include "bench/task_shapes.h"
 
+/* What of a graph is timed. */
+enum task_way {
+    WAY_BUILD, /* describe the graph in an empty manager */
+    WAY_FIRST, /* run it for the first time */
+    WAY_RERUN, /* run the frozen graph again */
+    WAY_SPAWN, /* make the tasks in tasks */
+    WAY_STEPS, /* run a small frozen graph again and again */
+    WAY_APART, /* the same by start and stop */
+};
+
+/* One row: a graph of `size` (tasks; the side of a wavefront; the depth of a tree) with so many workers.
+ * `peer`: NULL: no yardstick. */
+bool bench_task_case(const struct bench_options *options, const char *name, enum task_shape shape,
+                     uint32_t size, enum task_way way, uint32_t workers, const struct task_peer *peer);
+
+/* The libraries that were found; NULL: not. */
+#ifdef BENCH_HAS_TBB
+#define TBB_GRAPH (&task_peer_tbb_graph)
+#define TBB_GROUP (&task_peer_tbb_group)
+#else
+#define TBB_GRAPH NULL
+#define TBB_GROUP NULL
+#endif
+#ifdef BENCH_HAS_OPENMP
+#define OPENMP (&task_peer_openmp)
+#else
+#define OPENMP NULL
+#endif
+
+bool bench_task_curves(const struct bench_options *options);
 bool bench_task_scale(const struct bench_options *options);
 bool bench_task_shapes(const struct bench_options *options);
 

@@ -225,6 +225,7 @@ static bool bench_tasks(const struct bench_options *options)
     close_all(bench);
     free(bench);
     good &= bench_task_shapes(options);
+    good &= bench_task_curves(options);
     good &= bench_task_scale(options);
     return good;
 }
@@ -232,13 +233,19 @@ static bool bench_tasks(const struct bench_options *options)
 const struct gantry_bench gantry_bench_tasks = {
     .name = "tasks",
     .summary = "CPU tasks from description to release, against a pool written by hand, oneTBB and OpenMP",
-    .help = "  SHAPE-build/Nw   describing a graph of CPU tasks, per task, with N workers\n"
-            "  SHAPE-first/Nw   its first run\n"
-            "  SHAPE-rerun/Nw   its next runs\n"
-            "  step-.../Nw      a small step of CPU tasks, from start to stop\n"
-            "  SHAPE/Xus        the share of the time that is not spent in bodies of X microseconds\n"
-            "\n"
-            "Yardsticks: a pool under one mutex, oneTBB, OpenMP.  It needs no device.\n",
+    .help =
+        "  SHAPE-build/Nw   describing a graph of CPU tasks, per task, with N workers\n"
+        "  SHAPE-first/Nw   its first run\n"
+        "  SHAPE-rerun/Nw   its next runs\n"
+        "  step-.../Nw      a small step of CPU tasks, from start to stop\n"
+        "  curve-.../Nw     1, 2, 4 ... workers, as many as there are CPUs: a tree whose tasks spawn it "
+        "(twice, for\n"
+        "                   two yardsticks), tasks that one body spawns, a frozen tree with a join\n"
+        "  metg-.../Nw      the length of a body at which half of the workers' time goes into bodies, for\n"
+        "                   stencil, FFT and random neighbours, frozen, or built and run each time\n"
+        "  SHAPE/Xus        the share of the time that is not spent in bodies of X microseconds\n"
+        "\n"
+        "Yardsticks: a pool under one mutex, oneTBB, OpenMP.  It needs no device.\n",
     .needs_no_device = true,
     .main = bench_tasks,
 };
