@@ -7,9 +7,14 @@
 #define BASE_POINT_H
 
 enum gy_point {
-    GY_POINT_EVENT_PREPARE,    /* a thread counts itself as a sleeper of an event; at: the event */
-    GY_POINT_EVENT_KEY,        /* it reads the event's epoch; at: the event */
-    GY_POINT_EVENT_NOTIFY,     /* a thread looks whether an event has sleepers; at: the event */
+    GY_POINT_EVENT_PREPARE, /* a thread counts itself as a sleeper of an event; at: the event */
+    GY_POINT_EVENT_KEY,     /* it reads the event's epoch; at: the event */
+    GY_POINT_EVENT_NOTIFY,  /* a thread looks whether an event has sleepers; at: the event */
+    GY_POINT_EVENT_WAKE,    /* a thread has counted a sleeper as woken, and looks once more; at: the event */
+    GY_POINT_EVENT_TAKE_BACK,  /* it has found none, and takes the count back; at: the event */
+    GY_POINT_EVENT_BACK,       /* a sleeper is back, and says that whoever was woken is; at: the event */
+    GY_POINT_WORKER_STOLE,     /* a thief has tasks that are in no queue; at: the worker */
+    GY_POINT_WORKER_FOUND,     /* a worker looks no more, and passes on what it leaves; at: the pool */
     GY_POINT_COMPLETION_TELL,  /* GD tells GDB that there is news; at: the ring */
     GY_POINT_COMPLETION_SLEEP, /* GDB says that it sleeps; at: the ring */
     GY_POINT_COMPLETION_BLOCK, /* it says that it blocks on an event; at: the ring */

@@ -5,7 +5,6 @@
 
 #include <gantry/taskman.h>
 
-#include <math.h>
 #include <sched.h>
 #include <stdlib.h>
 
@@ -109,19 +108,21 @@ static double share_of(struct metg *m, uint64_t length_ns, uint32_t workers, uin
     return (double)length_ns * ROWS * WIDTH / workers / (double)best;
 }
 
-/* Bisect between 50 ns and 50 us, on a logarithmic scale; 0: failed. */
+/* From 50 ns up, 15 % longer each time; 0: failed.  What disturbs the machine makes no body look shorter. */
 static double find_half(struct metg *m, uint32_t workers, bool is_check)
 {
-    double low = 50, high = 50000;
-    for (int i = 0; i < (is_check ? 1 : 16); i++) {
-        double middle = low * sqrt(high / low);
-        double share = share_of(m, (uint64_t)middle, workers, is_check ? 1 : 7);
+    const double most = is_check ? 100 : 20000;
+    double length = 50;
+    for (; length < most; length *= 1.15) {
+        double share = share_of(m, (uint64_t)length, workers, is_check ? 1 : 7);
         if (share < 0) {
             return 0;
         }
-        *(share < 0.5 ? &low : &high) = middle;
+        if (share >= 0.5) {
+            break;
+        }
     }
-    return high;
+    return length;
 }
 
 static bool run_metg(const struct bench_options *options, const char *pattern, bool is_built,

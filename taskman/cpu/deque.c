@@ -40,8 +40,8 @@ bool gy_deque_is_valid(const struct gy_deque *deque)
     const struct gy_deque_array *array = atomic_load_explicit(&deque->array, memory_order_relaxed);
     int64_t bottom = atomic_load_explicit(&deque->bottom, memory_order_relaxed);
     int64_t top = atomic_load_explicit(&deque->top, memory_order_relaxed);
-    return array != NULL && (array->mask & (array->mask + 1)) == 0 && top >= 0 && top <= bottom &&
-           bottom - top <= array->mask + 1;
+    return array != NULL && (array->mask & (array->mask + 1)) == 0 && deque->seen_top >= 0 &&
+           deque->seen_top <= top && top <= bottom && bottom - top <= array->mask + 1;
 }
 
 gantry_status gy_deque_init(struct gy_deque *deque)
@@ -53,6 +53,7 @@ gantry_status gy_deque_init(struct gy_deque *deque)
     atomic_init(&deque->top, 0);
     atomic_init(&deque->bottom, 0);
     atomic_init(&deque->array, array);
+    deque->seen_top = 0;
     assert(gy_deque_is_valid(deque));
     return GANTRY_OK;
 }
@@ -66,15 +67,13 @@ void gy_deque_fini(struct gy_deque *deque)
     }
 }
 
-/* Owner: an array with room for `count` more tasks; NULL when out of memory. */
-static struct gy_deque_array *room_for(struct gy_deque *deque, int64_t top, int64_t bottom, size_t count)
+/* Owner: an array with room for `count` more tasks than up to `bottom`; NULL when out of memory. */
+static struct gy_deque_array *larger_array(struct gy_deque *deque, struct gy_deque_array *array,
+                                           int64_t bottom, size_t count)
 {
-    struct gy_deque_array *array = atomic_load_explicit(&deque->array, memory_order_relaxed);
+    int64_t top = deque->seen_top;
     size_t used = (size_t)(bottom - top);
     size_t capacity = (size_t)array->mask + 1;
-    if (used + count <= capacity) {
-        return array;
-    }
     while (capacity < used + count) {
         capacity *= 2;
     }
@@ -89,11 +88,24 @@ static struct gy_deque_array *room_for(struct gy_deque *deque, int64_t top, int6
     return larger;
 }
 
+/* Owner: the same; the array that there is if that has room.  Thieves write to `top`, so the owner fetches
+ * that only when there would be no room otherwise. */
+static inline struct gy_deque_array *room_for(struct gy_deque *deque, int64_t bottom, size_t count)
+{
+    struct gy_deque_array *array = atomic_load_explicit(&deque->array, memory_order_relaxed);
+    size_t capacity = (size_t)array->mask + 1;
+    if ((size_t)(bottom - deque->seen_top) + count <= capacity) {
+        return array;
+    }
+    deque->seen_top = atomic_load_explicit(&deque->top, memory_order_acquire);
+    return (size_t)(bottom - deque->seen_top) + count <= capacity ? array
+                                                                  : larger_array(deque, array, bottom, count);
+}
+
 bool gy_deque_push_list(struct gy_deque *deque, gantry_task *first, size_t count)
 {
     int64_t bottom = atomic_load_explicit(&deque->bottom, memory_order_relaxed);
-    int64_t top = atomic_load_explicit(&deque->top, memory_order_acquire);
-    struct gy_deque_array *array = room_for(deque, top, bottom, count);
+    struct gy_deque_array *array = room_for(deque, bottom, count);
     if (array == NULL) {
         return false;
     }
@@ -109,12 +121,25 @@ bool gy_deque_push_list(struct gy_deque *deque, gantry_task *first, size_t count
     return true;
 }
 
+bool gy_deque_push_array(struct gy_deque *deque, gantry_task *const *tasks, size_t count)
+{
+    int64_t bottom = atomic_load_explicit(&deque->bottom, memory_order_relaxed);
+    struct gy_deque_array *array = room_for(deque, bottom, count);
+    if (array == NULL) {
+        return false;
+    }
+    for (size_t i = 0; i < count; i++) {
+        slot_store(array, bottom + (int64_t)i, tasks[i]);
+    }
+    atomic_store(&deque->bottom, bottom + (int64_t)count); /* as above */
+    return true;
+}
+
 bool gy_deque_push(struct gy_deque *deque, gantry_task *task)
 {
     int64_t bottom = atomic_load_explicit(&deque->bottom, memory_order_relaxed);
-    int64_t top = atomic_load_explicit(&deque->top, memory_order_acquire);
-    struct gy_deque_array *array = atomic_load_explicit(&deque->array, memory_order_relaxed);
-    if (bottom - top > array->mask && (array = room_for(deque, top, bottom, 1)) == NULL) {
+    struct gy_deque_array *array = room_for(deque, bottom, 1);
+    if (array == NULL) {
         return false;
     }
     slot_store(array, bottom, task);

@@ -14,6 +14,7 @@ struct gy_deque {
     _Alignas(64) _Atomic(int64_t) top;      /* atomic; only grows */
     _Alignas(64) _Atomic(int64_t) bottom;   /* atomic; written by the owner */
     _Atomic(struct gy_deque_array *) array; /* atomic; written by the owner */
+    int64_t seen_top;                       /* the owner's: top was no less, so there is room up to here */
 };
 
 /* @retval GANTRY_ERR_OUT_OF_HOST_MEMORY */
@@ -27,6 +28,9 @@ bool gy_deque_is_valid(const struct gy_deque *deque);
 /* Owner: push the `count` tasks of a list linked through gpu.next, so that take() gives them back in the
  * list's order.  False, and nothing was pushed, when there is no room and no memory for more. */
 bool gy_deque_push_list(struct gy_deque *deque, gantry_task *first, size_t count);
+
+/* Owner: push `count` tasks, of which take() gives back the last first.  False as above. */
+bool gy_deque_push_array(struct gy_deque *deque, gantry_task *const *tasks, size_t count);
 
 /* Owner: push one.  False as above. */
 bool gy_deque_push(struct gy_deque *deque, gantry_task *task);
@@ -46,6 +50,14 @@ static inline bool gy_deque_has_tasks(const struct gy_deque *deque)
 {
     int64_t top = atomic_load(&deque->top);
     return top < atomic_load(&deque->bottom);
+}
+
+/* Anybody: how many tasks there are, or have been a moment ago. */
+static inline size_t gy_deque_count(const struct gy_deque *deque)
+{
+    int64_t top = atomic_load_explicit(&deque->top, memory_order_relaxed);
+    int64_t bottom = atomic_load_explicit(&deque->bottom, memory_order_relaxed);
+    return bottom > top ? (size_t)(bottom - top) : 0;
 }
 
 /* Anybody: the oldest task.  NULL when the deque is empty, or, with *lost_race set, when somebody else

@@ -8,6 +8,7 @@ gantry_status gy_event_init(struct gy_event *event)
     if (status == GANTRY_OK) {
         atomic_init(&event->epoch, 0);
         atomic_init(&event->sleepers, 0);
+        atomic_init(&event->on_their_way, 0);
     }
     return status;
 }
@@ -17,17 +18,36 @@ void gy_event_fini(struct gy_event *event)
     gy_guard_fini(&event->lock, &event->moved);
 }
 
+/* Whoever looks for news from now on sees what was there when somebody else was not woken for it. */
+static void begin_to_look(struct gy_event *event)
+{
+    if (atomic_load(&event->on_their_way) != 0) {
+        atomic_store(&event->on_their_way, 0);
+    }
+}
+
+/* Who counted this thread as woken before it has read the epoch does not wake it: that count must go. */
 uint32_t gy_event_prepare(struct gy_event *event)
 {
     gy_point(GY_POINT_EVENT_PREPARE, event);
     atomic_fetch_add(&event->sleepers, 1);
     gy_point(GY_POINT_EVENT_KEY, event);
-    return atomic_load(&event->epoch);
+    uint32_t key = atomic_load(&event->epoch);
+    begin_to_look(event);
+    return key;
+}
+
+/* It is awake again, or did not sleep. */
+static void come_back(struct gy_event *event)
+{
+    atomic_fetch_sub(&event->sleepers, 1);
+    gy_point(GY_POINT_EVENT_BACK, event);
+    begin_to_look(event);
 }
 
 void gy_event_cancel(struct gy_event *event)
 {
-    atomic_fetch_sub(&event->sleepers, 1);
+    come_back(event);
 }
 
 void gy_event_sleep(struct gy_event *event, uint32_t key)
@@ -37,7 +57,7 @@ void gy_event_sleep(struct gy_event *event, uint32_t key)
         gy_cond_wait(&event->moved, &event->lock);
     }
     gy_mutex_unlock(&event->lock);
-    atomic_fetch_sub(&event->sleepers, 1);
+    come_back(event);
 }
 
 void gy_event_wait_for(struct gy_event *event, _Atomic(uint32_t) *word, uint32_t value)
@@ -69,4 +89,29 @@ void gy_event_notify(struct gy_event *event, uint32_t count)
         }
     }
     gy_mutex_unlock(&event->lock);
+}
+
+/* Who finds no sleeper after it has counted one as woken takes that back, and looks again: meanwhile somebody
+ * may have fallen asleep, and somebody else not woken him because of us. */
+void gy_event_wake_one(struct gy_event *event, uint32_t most)
+{
+    gy_point(GY_POINT_EVENT_NOTIFY, event);
+    while (atomic_load(&event->sleepers) != 0) {
+        uint32_t before = atomic_load(&event->on_their_way);
+        do {
+            if (before >= most) {
+                return;
+            }
+        } while (!atomic_compare_exchange_weak(&event->on_their_way, &before, before + 1));
+        gy_point(GY_POINT_EVENT_WAKE, event);
+        if (atomic_load(&event->sleepers) != 0) {
+            gy_mutex_lock(&event->lock);
+            atomic_fetch_add(&event->epoch, 1);
+            gy_cond_signal(&event->moved);
+            gy_mutex_unlock(&event->lock);
+            return;
+        }
+        gy_point(GY_POINT_EVENT_TAKE_BACK, event);
+        atomic_store(&event->on_their_way, 0);
+    }
 }

@@ -9,7 +9,11 @@
  * one of them sees the other.  If the notifier sees the sleeper it moves `epoch` on, and a sleeper whose
  * key is no longer the epoch does not sleep.  Conditions must therefore be written with sequentially
  * consistent stores or read-modify-writes and read with sequentially consistent loads, or both under
- * a mutex of their own. */
+ * a mutex of their own.
+ *
+ * gy_event_wake_one() wakes nobody while a sleeper that it has woken is still on its way.  No news is lost by
+ * that either: a sleeper that comes back says so and then looks, and who would have woken another one has
+ * made its condition true before.  What that sleeper leaves for others it has to pass on itself. */
 #ifndef TASKMAN_CPU_EVENT_H
 #define TASKMAN_CPU_EVENT_H
 
@@ -20,9 +24,12 @@
 
 struct gy_event {
     gy_mutex lock;
-    gy_cond moved;              /* epoch changed */
-    _Atomic(uint32_t) epoch;    /* atomic; written under lock */
-    _Atomic(uint32_t) sleepers; /* atomic; threads between prepare and the end of sleep or cancel */
+    gy_cond moved;           /* epoch changed */
+    _Atomic(uint32_t) epoch; /* atomic; written under lock */
+    /* A line that is written only when somebody falls asleep or wakes up: whoever has news reads it. */
+    _Alignas(
+        64) _Atomic(uint32_t) sleepers; /* atomic; threads between prepare and the end of sleep or cancel */
+    _Atomic(uint32_t) on_their_way; /* atomic; woken by gy_event_wake_one(), since the last one came back */
 };
 
 /* @retval GANTRY_ERR_OUT_OF_HOST_MEMORY */
@@ -38,5 +45,8 @@ void gy_event_wait_for(struct gy_event *event, _Atomic(uint32_t) *word, uint32_t
 
 /* Wake at least `count` sleepers, or all when there are fewer.  No system call when nobody sleeps. */
 void gy_event_notify(struct gy_event *event, uint32_t count);
+
+/* Wake one sleeper, unless `most` or more that were woken so are on their way. */
+void gy_event_wake_one(struct gy_event *event, uint32_t most);
 
 #endif

@@ -49,8 +49,10 @@ void gy_worker_sleep(struct gy_worker *self, uint32_t key)
         }
         if (atomic_compare_exchange_strong(&self->holder, &on_loan, GY_WORKER_RECLAIMED)) {
             atomic_fetch_sub(&pool->on_loan, 1);
+            atomic_fetch_sub(&pool->idle, 1); /* it does not look: the next one shall */
             gy_event_notify(&pool->work, 1);
             gy_event_wait_for(&pool->returned, &self->holder, GY_WORKER_AWAKE);
+            atomic_fetch_add(&pool->idle, 1);
             break;
         }
     }
@@ -60,18 +62,6 @@ void gy_worker_sleep(struct gy_worker *self, uint32_t key)
 }
 
 /* ---- the guest's side --------------------------------------------------------------- */
-
-/* Is there work for a worker that sleeps? */
-static bool is_work_left(gantry_cpu_dispatcher *pool)
-{
-    bool any = atomic_load(&pool->jobs) != NULL || atomic_load(&pool->inject_count) != 0 ||
-               atomic_load(&pool->urgent_count) != 0 || atomic_load(&pool->low_count) != 0 ||
-               atomic_load(&pool->loops) != NULL;
-    for (uint32_t i = 0; i < pool->worker_count && !any; i++) {
-        any = gy_deque_has_tasks(&pool->workers[i].deque);
-    }
-    return any;
-}
 
 /* Return the worker to the pool.  Others take what its deque holds. */
 static void give_back(struct gy_worker *self)
@@ -92,7 +82,7 @@ static void give_back(struct gy_worker *self)
     }
     atomic_fetch_sub(&pool->on_loan, 1);
     assert(gy_pool_loans_are_valid(pool));
-    if (atomic_load(&pool->missed) != 0 && atomic_exchange(&pool->missed, 0) != 0 && is_work_left(pool)) {
+    if (atomic_load(&pool->missed) != 0 && atomic_exchange(&pool->missed, 0) != 0 && gy_pool_has_work(pool)) {
         gy_pool_notify_work(pool, pool->worker_count);
     }
 }
@@ -209,7 +199,7 @@ bool gy_guest_work(struct gy_worker *self, const struct gy_wait *wait)
 bool gy_guest_look(const struct gy_wait *wait)
 {
     gantry_cpu_dispatcher *pool = wait->owner->pool;
-    if (!wait->owner->lets_guests || !gy_pool_has_sleepers(pool) || !is_work_left(pool)) {
+    if (!wait->owner->lets_guests || !gy_pool_has_sleepers(pool) || !gy_pool_has_work(pool)) {
         return false;
     }
     struct gy_worker *self = gy_guest_begin(wait->owner);

@@ -125,6 +125,8 @@ bool gy_worker_help(struct gy_worker *self)
     if (loop == NULL) {
         return false;
     }
+    bool was_looking = self->is_looking;
+    gy_worker_end_looking(self);
     self->activity = GY_IN_BODY;
     start_helping(self, loop);
     struct helping helping = {self, loop};
@@ -133,5 +135,8 @@ bool gy_worker_help(struct gy_worker *self)
     pthread_cleanup_pop(0);
     stop_helping(self, loop);
     self->activity = GY_LOOKING;
+    if (was_looking) {
+        gy_worker_begin_looking(self);
+    }
     return true;
 }

@@ -13,6 +13,7 @@
 #include "taskman/cpu/pool.h"
 
 #include "base/hints.h"
+#include "base/point.h"
 #include "taskman/cpu/account.h"
 #include "taskman/cpu/loop.h"
 #include "taskman/cpu/start_batch.h"
@@ -27,6 +28,7 @@ enum {
     OLDEST_MOST = 4096, /* every so many, a multiple of that, the oldest of its own queue, which tasks that
                          * go on making tasks would keep waiting for ever where nobody steals it */
     INJECTION_BATCH = 32,  /* most tasks taken from it at once */
+    STEAL_MOST = 31,       /* most tasks taken from another worker beside the one that is run at once */
     PUSH_LIST_MOST = 1024, /* longer lists go to the injection list, in one step */
 };
 
@@ -119,6 +121,32 @@ static gantry_task *take_injected(struct gy_worker *self)
     return first;
 }
 
+/* The oldest task of the victim, and half of what is behind it into the thief's own deque: who steals one
+ * task after the other from a body that makes thousands only disturbs it. */
+static gantry_task *steal_from(struct gy_worker *self, struct gy_worker *victim, bool *lost_race)
+{
+    gantry_task *first = gy_deque_steal(&victim->deque, lost_race), *more[STEAL_MOST];
+    if (first == NULL || self->only_owner != NULL) {
+        return first;
+    }
+    size_t half = gy_deque_count(&victim->deque) / 2, most = half < STEAL_MOST ? half : STEAL_MOST;
+    size_t count = 0;
+    bool others_steal = false;
+    while (count < most && (more[count] = gy_deque_steal(&victim->deque, &others_steal)) != NULL) {
+        count++;
+    }
+    if (count != 0) {
+        gy_point(GY_POINT_WORKER_STOLE, self);
+        if (!gy_deque_push_array(&self->deque, more, count)) {
+            for (size_t i = 0; i < count; i++) {
+                gy_pool_inject(self->pool, more[i], more[i], 1);
+            }
+        }
+        gy_worker_notify_work(self, 1); /* a worker may have looked while they were in neither deque */
+    }
+    return first;
+}
+
 static gantry_task *steal(struct gy_worker *self)
 {
     gantry_cpu_dispatcher *pool = self->pool;
@@ -130,7 +158,7 @@ static gantry_task *steal(struct gy_worker *self)
         for (uint32_t i = 0; i < pool->worker_count; i++) {
             uint32_t at = start + i < pool->worker_count ? start + i : start + i - pool->worker_count;
             struct gy_worker *victim = &pool->workers[at];
-            gantry_task *task = victim != self ? gy_deque_steal(&victim->deque, &lost_race) : NULL;
+            gantry_task *task = victim != self ? steal_from(self, victim, &lost_race) : NULL;
             if (task != NULL) {
                 return task;
             }

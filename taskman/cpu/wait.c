@@ -116,30 +116,21 @@ static bool stay_awake(const struct gy_worker *self, struct gy_waiter *waiter)
     return is_expecting;
 }
 
-static void does_not_sleep(void *pool)
-{
-    gy_event_cancel(&((gantry_cpu_dispatcher *)pool)->work);
-}
-
-static void is_not_idle(void *pool)
-{
-    atomic_fetch_sub_explicit(&((gantry_cpu_dispatcher *)pool)->idle, 1, memory_order_relaxed);
-}
-
-/* Until something happens, unless a last look finds a task or that the pool is stopping: true then. */
+/* Until something happens, unless a last look finds a task or that the pool is stopping: true then.  It may
+ * have helped with a loop instead, and then looks once more. */
 static bool look_and_sleep(struct gy_worker *self, gantry_task **task)
 {
-    gantry_cpu_dispatcher *pool = self->pool;
-    uint32_t key = gy_event_prepare(&pool->work);
-    bool stopping = atomic_load(&pool->stopping);
-    pthread_cleanup_push(does_not_sleep, pool); /* it may help with a loop, whose part exits */
+    uint32_t key = gy_worker_prepare(self);
+    bool stopping = atomic_load(&self->pool->stopping);
     *task = gy_worker_find(self);
-    pthread_cleanup_pop(0);
     if (*task != NULL || stopping) {
-        gy_event_cancel(&pool->work);
+        gy_worker_cancel(self);
         return true;
     }
-    gy_worker_sleep(self, key);
+    if (self->is_prepared) {
+        self->is_prepared = false; /* the event counts it out */
+        gy_worker_sleep(self, key);
+    }
     return false;
 }
 
@@ -173,13 +164,11 @@ static gantry_task *idle_for_task(struct gy_worker *self)
 
 static gantry_task *wait_for_task(struct gy_worker *self)
 {
-    gantry_cpu_dispatcher *pool = self->pool;
     gantry_task *task = gy_worker_find(self);
     if (task == NULL) {
-        atomic_fetch_add_explicit(&pool->idle, 1, memory_order_relaxed);
-        pthread_cleanup_push(is_not_idle, pool);
+        gy_worker_begin_looking(self);
         task = idle_for_task(self);
-        pthread_cleanup_pop(1);
+        gy_worker_end_looking(self);
     }
     return task;
 }

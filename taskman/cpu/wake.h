@@ -10,10 +10,22 @@ bool gy_pool_has_sleepers(gantry_cpu_dispatcher *pool);
 /* There is work that nobody is woken up for; `what`: enum gy_missed. */
 void gy_pool_miss(gantry_cpu_dispatcher *pool, uint32_t what);
 
-/* So many tasks were queued: wake as many, if they sleep. */
+/* Is there work for a worker that sleeps? */
+bool gy_pool_has_work(gantry_cpu_dispatcher *pool);
+
+/* So many tasks were queued: wake workers for them, if they sleep and no other worker is looking. */
 void gy_pool_notify_work(gantry_cpu_dispatcher *pool, size_t count);
 /* The same for tasks that the worker can run itself. */
 void gy_worker_notify_work(const struct gy_worker *self, size_t count);
+
+/* The worker looks for work, which is its own to find now: it is counted in `idle` until it has found some,
+ * or does something else for a while.  Then it does not see what it leaves, so another one is woken for that.
+ */
+void gy_worker_begin_looking(struct gy_worker *self);
+void gy_worker_end_looking(struct gy_worker *self);
+/* The worker, which looks, counts as a sleeper: it looks once more, and then sleeps, or cancels that. */
+uint32_t gy_worker_prepare(struct gy_worker *self);
+void gy_worker_cancel(struct gy_worker *self);
 
 /* Somebody's gy_pool_wait() condition may have become true. */
 void gy_pool_notify_waiters(gantry_cpu_dispatcher *pool);

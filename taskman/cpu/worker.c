@@ -25,8 +25,8 @@ bool gy_worker_is_valid(const struct gy_worker *self)
     bool is_borrowed = holder == GY_WORKER_ON_LOAN || holder == GY_WORKER_RECLAIMED;
     return self->pool != NULL && holder <= GY_WORKER_RECLAIMED && (self->only_owner == NULL || is_borrowed) &&
            (self->activity != GY_LOOKING || self->running == NULL) &&
-           (!self->is_away || self->cpu_class != 0) && account_is_valid(self) &&
-           gy_start_batch_is_valid(&self->batch);
+           (self->is_looking || !self->is_prepared) && (!self->is_away || self->cpu_class != 0) &&
+           account_is_valid(self) && gy_start_batch_is_valid(&self->batch);
 }
 
 bool gy_pool_loans_are_valid(const gantry_cpu_dispatcher *pool)

@@ -49,6 +49,8 @@ struct gy_worker {
     gantry_task *next;                        /* to run before anything else */
     enum gy_worker_activity activity;
     bool has_deque;
+    bool is_looking;                        /* for work: counted in pool->idle */
+    bool is_prepared;                       /* it looks for the last time: counted in pool->work.sleepers */
     uint32_t index;                         /* in pool->workers */
     const struct gy_task_owner *only_owner; /* a guest runs tasks of this one alone; NULL: of all owners */
     struct gy_task_owner *owed_to;          /* to take these off of, and to tell of `spawned`; NULL: none */
@@ -96,33 +98,35 @@ struct gantry_cpu_dispatcher {
     gantry_wait_mode mode;           /* immutable after create */
     struct gantry_cpu_pool_ops host; /* immutable after create; submit NULL: workers of our own */
     uint32_t class_count;            /* immutable after create */
-    _Atomic(uint32_t) idle;          /* atomic; workers that find nothing */
-    _Atomic(uint64_t) expected_ns;   /* atomic; until when gy_pool_expect() has asked for one of these */
+
+    _Alignas(64) _Atomic(uint32_t) idle; /* atomic; workers that look for work, or sleep */
+    _Atomic(uint64_t) expected_ns;       /* atomic; until when gy_pool_expect() has asked for one of these */
 
     _Alignas(64) struct gy_event work; /* guarded by its lock; tasks were queued, or stopping */
     struct gy_event done;              /* guarded by its lock; a manager has nothing more to do */
     struct gy_event returned;          /* guarded by its lock; a worker's place is free again */
-    _Atomic(bool) stopping;            /* atomic; never goes back to false */
-    _Atomic(uint32_t) missed;          /* atomic; enum gy_missed */
-    _Atomic(uint32_t) on_loan;         /* atomic; workers that sleep and are on loan; see
-                                        * gy_pool_exceeds_loans() */
-    _Atomic(uint32_t) last_asleep;     /* atomic; whoever was the last to fall asleep */
-    _Atomic(uint32_t) running;         /* atomic; managers whose step runs */
-    _Atomic(bool) classes_have_cpus;   /* atomic; at least one has or had */
+
+    /* What whoever looks for tasks reads all the time, and few write. */
+    _Alignas(64) _Atomic(bool) stopping; /* atomic; never goes back to false */
+    _Atomic(bool) classes_have_cpus;     /* atomic; at least one has or had */
+    _Atomic(uint32_t) missed;            /* atomic; enum gy_missed */
+    _Atomic(uint32_t) on_loan;           /* atomic; workers that sleep and are on loan; see
+                                          * gy_pool_exceeds_loans() */
+    _Atomic(uint32_t) running;           /* atomic; managers whose step runs */
+    _Atomic(size_t) inject_count;        /* atomic; written under inject_lock */
+    _Atomic(size_t) urgent_count;        /* atomic; written under inject_lock */
+    _Atomic(size_t) low_count;           /* atomic; written under inject_lock */
+    _Atomic(struct gy_start_job *) jobs; /* atomic; written under inject_lock; first to be worked on */
+    _Atomic(struct gy_loop *) loops;     /* atomic; written under inject_lock; newest first */
 
     _Alignas(64) _Atomic(uint32_t) outside; /* atomic; foreign threads between enter and leave */
+    _Atomic(uint32_t) last_asleep;          /* atomic; whoever was the last to fall asleep */
     _Alignas(64) gy_mutex inject_lock;
-    gantry_task *inject_first;    /* guarded by inject_lock */
-    gantry_task *inject_last;     /* guarded by inject_lock */
-    _Atomic(size_t) inject_count; /* atomic; written under inject_lock */
-
+    gantry_task *inject_first;                /* guarded by inject_lock */
+    gantry_task *inject_last;                 /* guarded by inject_lock */
     struct gy_task_list urgent;               /* guarded by inject_lock; tasks of high priority */
     struct gy_task_list low;                  /* guarded by inject_lock; tasks of low priority */
-    _Atomic(size_t) urgent_count;             /* atomic; written under inject_lock */
-    _Atomic(size_t) low_count;                /* atomic; written under inject_lock */
-    _Atomic(struct gy_start_job *) jobs;      /* atomic; written under inject_lock; first to be worked on */
     struct gy_start_job *last_job;            /* guarded by inject_lock */
-    _Atomic(struct gy_loop *) loops;          /* atomic; written under inject_lock; newest first */
     struct gy_class classes[GY_MOST_CLASSES]; /* guarded by inject_lock; class n is [n - 1] */
     struct gy_task_owner *gpu_owners; /* guarded by inject_lock; linked by next_of_pool, see owners.h */
     _Atomic(uint64_t) held_back;      /* atomic; tasks of theirs that wait for memory */

@@ -7,7 +7,10 @@
  * check for its epoch and falling asleep one step, as well as moving it on and waking up.  Looking for tasks is
  * one step.
  *
+ * `looking` is pool->idle, of which `sleepers` are not awake; `coming` is work.on_their_way.
+ *
  * -DBROKEN: who stops standing in does not look for what was missed.
+ * -DBROKEN_COUNT: who is about to sleep leaves it at that somebody has counted it as woken.
  * -DLASTING, with two workers: the body that is run in the place of one lasts until the other has come for all
  * that was queued. */
 #ifndef WORKERS
@@ -25,6 +28,8 @@
 byte tasks;                /* queued */
 byte ran, queued;          /* so far */
 byte epoch, sleepers;      /* pool->work */
+bool coming;               /* the same; one at a time */
+byte looking;              /* pool->idle */
 bool waiting[2];           /* in gy_cond_wait(&work.moved) */
 byte back_epoch, back_sleepers; /* pool->returned */
 bool back_waiting[2];
@@ -51,24 +56,70 @@ inline notify_one()
     fi
 }
 
-/* gy_pool_notify_work() */
+/* gy_event_wake_one(&pool->work, 1) */
+inline wake_one()
+{
+    do
+    :: s = sleepers;
+       if
+       :: s == 0 -> break
+       :: else
+       fi;
+       if
+       :: atomic { !coming -> coming = true }
+       :: coming -> break
+       fi;
+       s = sleepers;
+       if
+       :: s != 0 -> notify_one(); break
+       :: else -> coming = false
+       fi
+    od
+}
+
+/* come_back() */
+inline come_back()
+{
+    sleepers--;
+    coming = false
+}
+
+/* The end of notify() of taskman/cpu/wake.c: unless somebody looks, who was awake when `sleepers` was read */
+inline notify_sleeper()
+{
+    if
+    :: looking > s
+    :: else -> wake_one()
+    fi
+}
+
+/* notify() of taskman/cpu/wake.c */
 inline notify_work()
 {
     s = sleepers;
     if
     :: s == 0
     :: else ->
-        s = sleepers;
         if
-        :: s > lent -> notify_one()
+        :: s > lent -> notify_sleeper()
         :: else ->
             missed = true;
-            s = sleepers;
             if
-            :: s > lent -> notify_one()
+            :: sleepers > lent -> notify_sleeper()
             :: else
             fi
         fi
+    fi
+}
+
+/* gy_worker_end_looking() */
+inline end_looking()
+{
+    looking--;
+    s = sleepers;
+    if
+    :: s != 0 && tasks > 0 -> notify_work()
+    :: else
     fi
 }
 
@@ -96,11 +147,12 @@ inline sleep()
         fi
     };
     !waiting[me];
-    sleepers--;
+    come_back();
     do
     :: atomic { holder[me] == ASLEEP -> holder[me] = AWAKE; acting[me]++ }; break
     :: atomic { holder[me] == LENT -> holder[me] = WANTED };
        lent--;
+       looking--;
        notify_one();
        do /* gy_event_wait_for() */
        :: back_sleepers++;
@@ -119,6 +171,7 @@ inline sleep()
           fi
        od;
        acting[me]++;
+       looking++;
        break
     od
 }
@@ -126,27 +179,37 @@ inline sleep()
 proctype worker(byte me)
 {
     bool found, ends;
-    byte key;
+    byte key, s;
     acting[me]++;
     do
-    :: ends = stopping;
-       find();
+    :: find();
        if
        :: found -> ran++
-       :: !found && ends -> break
        :: else ->
-           sleepers++; /* gy_event_prepare() */
-           key = epoch;
-           ends = stopping;
-           find();
+           looking++; /* gy_worker_begin_looking() */
+           do
+           :: ends = stopping;
+              find();
+              if
+              :: found || ends -> break
+              :: else
+              fi;
+              sleepers++; /* gy_event_prepare() */
+              key = epoch;
+#ifndef BROKEN_COUNT
+              coming = false; /* begin_to_look() */
+#endif
+              ends = stopping;
+              find();
+              if
+              :: found || ends -> come_back(); break
+              :: else -> sleep()
+              fi
+           od;
+           end_looking();
            if
-           :: found || ends ->
-               sleepers--; /* gy_event_cancel() */
-               if
-               :: found -> ran++
-               :: else -> break
-               fi
-           :: else -> sleep()
+           :: found -> ran++
+           :: else -> break
            fi
        fi
     od

@@ -73,7 +73,7 @@ static void begin_with(int count)
     static gantry_task stranger;
     memset(got, 0, sizeof(got));
     strange = pushed = 0;
-    deque.top = deque.bottom = 0;
+    deque.top = deque.bottom = deque.seen_top = 0;
     for (int i = 0; i < FULL; i++) {
         slot_store(deque.array, i, &stranger);
     }
@@ -159,7 +159,7 @@ static void test_a_thief_sees_what_was_pushed(void **state)
 static void test_a_slot_is_read_before_it_is_given_up(void **state)
 {
     (void)state;
-    explore(&(struct weak_scene){begin_full, {push, steal, NULL}, check});
+    explore(&(struct weak_scene){begin_full, {push, steal, steal}, check});
 }
 
 /* ---- the simulation itself ----------------------------------------------------------------- */
