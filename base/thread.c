@@ -222,9 +222,9 @@ gantry_status gy_thread_start(gy_thread *thread, const char *name, void (*body)(
     return GANTRY_OK;
 }
 
-void gy_thread_serve(void)
+void gy_thread_serve(bool serves)
 {
-    is_serving = true;
+    is_serving = serves;
 }
 
 bool gy_thread_is_serving(void)

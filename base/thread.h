@@ -122,8 +122,9 @@ unsigned gy_thread_forks(void);
 /* The calling thread does what nobody waits for: being woken, it does not take the CPU from who wakes it. */
 void gy_thread_be_background(void);
 
-/* The calling thread is one that others wait for, such as GD: it must not wait for what they do. */
-void gy_thread_serve(void);
+/* The calling thread is, from now on or no longer, one that others wait for, such as GD: it must not wait for
+ * what they do. */
+void gy_thread_serve(bool serves);
 bool gy_thread_is_serving(void);
 
 /* The name given to gy_thread_start(); NULL in a thread of the application. */

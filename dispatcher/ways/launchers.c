@@ -141,7 +141,7 @@ static void launcher_main(void *arg)
     struct gy_launcher *self = arg;
     struct gantry_dispatcher *d = self->all->dispatcher;
     gy_launcher_current = d;
-    gy_thread_serve();
+    gy_thread_serve(true);
     if (gy_context_push(d->config.context) != GANTRY_OK) {
         gy_context_lose(d->config.context, gy_error_last());
         return; /* GD calls what is left */

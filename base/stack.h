@@ -1,0 +1,10 @@
+/* How much of its stack the calling thread has left. */
+#ifndef BASE_STACK_H
+#define BASE_STACK_H
+
+#include <stddef.h>
+
+/* 0: not known, as on a stack that the application has made itself. */
+size_t gy_stack_left(void);
+
+#endif
