@@ -19,6 +19,8 @@
  * there is something to look at meanwhile: another stream's completions, or the time when the event is
  * expected (completion_wait.c, docs/decisions/0026-one-completion-thread-blocks-and-one-looks.md).
  *
+ * While both sleep a guest may lead (guest.h).
+ *
  * No lock on the way of a completion: GDB is there at once when it polls, and would find GD still inside; a
  * thread that then falls asleep on the lock wakes up tens of microseconds later.  The lock is for sleeping
  * and for changes of the lead alone: a thread that sleeps says so first and looks once more, GD tells its
@@ -152,6 +154,7 @@ struct gy_completion {
     _Atomic(bool) closing;     /* atomic; never goes back */
     struct gy_idle_events polled, blocked;           /* see there; `put` by the leader, and under the lock */
     struct gy_completion_round round;                /* leader only */
+    struct gy_gpu_guest *guest;                      /* leader only; it leads; NULL: a thread of GDB does */
     uint64_t listed;                                 /* leader only; bit i: list i is not empty */
     uint64_t taken;                                  /* leader only */
     struct gy_completion_list lists[GY_STREAMS_MAX]; /* leader only; by stream */
@@ -172,6 +175,21 @@ extern _Thread_local bool gy_gdb_is_current;
 
 /* Wait until GDB has done everything published, stop it, free. */
 void gy_completion_fini(struct gy_completion *completion);
+
+/* Does nobody lead? */
+static inline bool gy_completion_is_free(const struct gy_completion *completion)
+{
+    return atomic_load_explicit(&completion->wake, memory_order_relaxed) != GY_COMPLETION_WAKE_NOBODY;
+}
+
+/* A guest leads until gy_completion_stop_leading(); false: somebody else does.  See guest.h. */
+bool gy_completion_lead(struct gy_completion *completion);
+void gy_completion_stop_leading(struct gy_completion *completion);
+
+/* Guest that leads: take in what was published; true when completions are pending. */
+bool gy_completion_take_in(struct gy_completion *completion);
+/* Then: look at the events once, and tell what has passed; true when anything has. */
+bool gy_completion_tell(struct gy_completion *completion, struct gy_gpu_guest *guest);
 
 /* Would GDB sleep on without news? */
 static inline bool gy_completion_is_asleep(const struct gy_completion *completion)

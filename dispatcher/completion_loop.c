@@ -116,6 +116,9 @@ static bool sweep_list(struct gy_completion *c, struct gy_completion_list *list)
         uint16_t number = list->first;
         struct gy_completion_slot *slot = &c->slots[number];
         list->first = slot->next;
+        if (!any && c->guest != NULL && slot->task != NULL) {
+            gy_gpu_guest_begin_release(c->guest);
+        }
         if (!any) {
             round->took = gy_completion_list_passed(c, list, gy_clock_ns());
         }
@@ -183,12 +186,44 @@ static bool next_round(struct gy_completion_thread *thread)
     return true;
 }
 
+/* Look at all events once; true when any has passed. */
+static bool tell(struct gy_completion *c)
+{
+    if (!sweep(c)) {
+        return false;
+    }
+    advance_head(c);
+    c->round.since = gy_clock_ns();
+    gy_completion_learn(c, c->round.took);
+    return true;
+}
+
+bool gy_completion_take_in(struct gy_completion *c)
+{
+    c->round.seen = atomic_load(&c->news);
+    uint64_t published = atomic_load(&c->published);
+    if (published != c->taken) {
+        take_in(c, published,
+                gy_clock_ns()); /* nobody else need be awake: the guest runs what becomes ready */
+    }
+    return c->taken != c->round.head;
+}
+
+bool gy_completion_tell(struct gy_completion *c, struct gy_gpu_guest *guest)
+{
+    c->round.lost = gy_context_is_lost(c->context);
+    c->guest = guest;
+    bool any = tell(c);
+    c->guest = NULL;
+    return any;
+}
+
 void gy_completion_main(void *arg)
 {
     struct gy_completion_thread *thread = arg;
     struct gy_completion *c = thread->ring;
     gy_gdb_is_current = true;
-    gy_thread_serve();
+    gy_thread_serve(true);
     gy_cta_serve(gy_gpu_time_ctas(c->time));
     (void)prctl(PR_SET_TIMERSLACK, (unsigned long)TIMER_SLACK_NS); /* else naps last 50 us longer */
     bool pushed = gy_context_push(c->context) == GANTRY_OK;
@@ -197,11 +232,8 @@ void gy_completion_main(void *arg)
     }
     bool goes_on = gy_completion_follow(thread);
     while (goes_on && next_round(thread)) {
-        if (sweep(c)) {
+        if (tell(c)) {
             gy_completion_end_span(thread);
-            advance_head(c);
-            c->round.since = gy_clock_ns();
-            gy_completion_learn(c, c->round.took);
         } else {
             goes_on = gy_completion_rest(thread);
         }

@@ -9,6 +9,9 @@
  *                            | |
  *                            +-+-------> BLOCKS on an event     (one thread at a time)
  *
+ * A guest (guest.h) leads in the place of threads that all do something else than LEAD, and calls one when it
+ * leaves with something pending; it neither naps nor blocks.
+ *
  * A leader that blocks on the event of a list leaves the rest to a follower, which it calls when that has
  * something to look at: a list of another stream, or, in the patient modes, the time at which the event is
  * expected, since a thread wakes up tens of microseconds after the interrupt and one that looks is there at
@@ -214,6 +217,33 @@ void gy_completion_end(struct gy_completion *c)
     c->ended = true;
     gy_cond_broadcast(&c->called_changed);
     gy_cond_broadcast(&c->nap_changed);
+    gy_mutex_unlock(&c->lock);
+}
+
+bool gy_completion_lead(struct gy_completion *c)
+{
+    if (!gy_completion_is_free(c)) {
+        return false;
+    }
+    gy_mutex_lock(&c->lock);
+    bool leads = take_lead(c);
+    gy_mutex_unlock(&c->lock);
+    return leads;
+}
+
+/* A thread of GDB goes on with what is pending, unless that has its thread already. */
+void gy_completion_stop_leading(struct gy_completion *c)
+{
+    uint64_t now = gy_clock_ns();
+    gy_point(GY_POINT_GUEST_LEAVE, c);
+    gy_mutex_lock(&c->lock);
+    uint32_t blocked = c->blocking != NULL ? c->blocked_list : NO_LIST;
+    bool is_left = next_look(c, blocked, now) != UINT64_MAX;
+    give_up_lead(c);
+    if (is_left || atomic_load(&c->news) != c->round.seen) {
+        c->nap_until = 0; /* of a thread that naps: it looks now */
+        gy_completion_call(c);
+    }
     gy_mutex_unlock(&c->lock);
 }
 

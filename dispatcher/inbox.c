@@ -4,11 +4,14 @@
 #include "base/point.h"
 #include "base/waiter.h"
 
+#include <assert.h>
+
 gantry_status gy_inbox_init(struct gy_inbox *inbox)
 {
     atomic_init(&inbox->head, NULL);
     atomic_init(&inbox->signals, 0);
     atomic_init(&inbox->asleep, false);
+    atomic_init(&inbox->taker, GY_TAKER_AWAKE);
     return gy_guard_init(&inbox->lock, GY_RANK_DISPATCHER_INBOX, &inbox->wake);
 }
 
@@ -70,19 +73,65 @@ bool gy_inbox_take(struct gy_inbox *inbox, struct gy_gpu_list *list)
     return true;
 }
 
-static bool has_news(struct gy_inbox *inbox, uint32_t seen, bool tasks_too)
+/* ---- who takes ------------------------------------------------------------------------------ */
+
+#ifndef NDEBUG
+static bool may_go(enum gy_taker_state from, enum gy_taker_state to)
 {
-    return atomic_load(&inbox->signals) != seen || (tasks_too && atomic_load(&inbox->head) != NULL);
+    return from == GY_TAKER_ASLEEP ? to != GY_TAKER_ASLEEP : to == GY_TAKER_ASLEEP;
+}
+#endif
+
+static enum gy_taker_state taker_of(struct gy_inbox *inbox)
+{
+    return (enum gy_taker_state)atomic_load_explicit(&inbox->taker, memory_order_relaxed);
 }
 
-/* The taker's sleep, until woken or until the time is over. */
+/* The only writer of inbox->taker, and so of `asleep`: that nobody takes. */
+static void enter(struct gy_inbox *inbox, enum gy_taker_state next) GY_REQUIRES(inbox->lock)
+{
+    assert(may_go(taker_of(inbox), next));
+    atomic_store_explicit(&inbox->taker, next, memory_order_relaxed);
+    atomic_store(&inbox->asleep, next == GY_TAKER_ASLEEP);
+}
+
+bool gy_inbox_borrow(struct gy_inbox *inbox)
+{
+    if (!gy_inbox_is_free(inbox)) {
+        return false;
+    }
+    gy_mutex_lock(&inbox->lock);
+    bool is_free = gy_inbox_is_free(inbox);
+    if (is_free) {
+        enter(inbox, GY_TAKER_ON_LOAN);
+    }
+    gy_mutex_unlock(&inbox->lock);
+    return is_free;
+}
+
+void gy_inbox_give_back(struct gy_inbox *inbox, uint32_t seen, bool tasks_too, bool wake)
+{
+    gy_point(GY_POINT_GUEST_LEAVE, inbox);
+    gy_mutex_lock(&inbox->lock);
+    enter(inbox, GY_TAKER_ASLEEP);
+    if (wake || gy_inbox_has_news(inbox, seen, tasks_too)) {
+        gy_cond_signal(&inbox->wake);
+    }
+    gy_mutex_unlock(&inbox->lock);
+}
+
+/* The taker's sleep, until woken or until the time is over, and nobody takes in its place. */
 static void sleep_until(struct gy_inbox *inbox, uint32_t seen, bool tasks_too, uint64_t until_ns)
 {
     gy_point(GY_POINT_INBOX_SLEEP, inbox);
     gy_mutex_lock(&inbox->lock);
-    atomic_store(&inbox->asleep, true);
-    while (!has_news(inbox, seen, tasks_too)) {
-        if (until_ns == 0) {
+    enter(inbox, GY_TAKER_ASLEEP);
+    for (;;) {
+        bool is_on_loan = taker_of(inbox) == GY_TAKER_ON_LOAN;
+        if (!is_on_loan && gy_inbox_has_news(inbox, seen, tasks_too)) {
+            break;
+        }
+        if (is_on_loan || until_ns == 0) {
             gy_cond_wait(&inbox->wake, &inbox->lock);
         } else if (gy_clock_ns() < until_ns) {
             gy_cond_wait_until(&inbox->wake, &inbox->lock, until_ns);
@@ -90,7 +139,7 @@ static void sleep_until(struct gy_inbox *inbox, uint32_t seen, bool tasks_too, u
             break;
         }
     }
-    atomic_store(&inbox->asleep, false);
+    enter(inbox, GY_TAKER_AWAKE);
     gy_mutex_unlock(&inbox->lock);
 }
 
@@ -98,7 +147,7 @@ void gy_inbox_wait(struct gy_inbox *inbox, uint32_t seen, bool tasks_too, gantry
                    uint64_t patience_ns, uint64_t until_ns)
 {
     struct gy_waiter waiter = gy_waiter_begin(mode, patience_ns, until_ns);
-    while (!has_news(inbox, seen, tasks_too)) {
+    while (!gy_inbox_has_news(inbox, seen, tasks_too)) {
         enum gy_waiter_next next = gy_waiter_pause(&waiter);
         if (next == GY_WAITER_GIVE_UP) {
             break;

@@ -17,10 +17,24 @@ struct gy_gpu_list {
     gantry_task *last;
 };
 
+/* Who may take: the taker's own thread, or, while that sleeps, a guest, see guest.h.  Its only writer is
+ * enter() in inbox.c.
+ *
+ *              sleeps                borrow
+ *   TAKER_AWAKE -----> TAKER_ASLEEP -------> TAKER_ON_LOAN
+ *        ^                |      ^                |
+ *        +----------------+      +----------------+
+ *            wakes up                give back
+ *
+ * A thread that wakes up while it is on loan sleeps on: the guest sees the same news, and passes on what it
+ * leaves. */
+enum gy_taker_state { GY_TAKER_AWAKE, GY_TAKER_ASLEEP, GY_TAKER_ON_LOAN };
+
 struct gy_inbox {
     _Atomic(gantry_task *) head; /* atomic: newest first */
     _Atomic(uint32_t) signals;   /* atomic: other reasons to wake up, counted */
-    _Atomic(bool) asleep;        /* atomic: the taker is, or is about to be, in gy_cond_wait() */
+    _Atomic(bool) asleep;        /* atomic: the taker is, or is about to be, in gy_cond_wait(), not on loan */
+    _Atomic(uint32_t) taker;     /* atomic; written under lock: enum gy_taker_state */
     gy_mutex lock;               /* rank DISPATCHER_INBOX */
     gy_cond wake;                /* signalled under lock when `asleep` was seen */
 };
@@ -33,6 +47,12 @@ GY_RARE void gy_inbox_push(struct gy_inbox *inbox, gantry_task *first, gantry_ta
 
 /* Make a sleeping taker look around.  Any thread. */
 void gy_inbox_signal(struct gy_inbox *inbox);
+
+/* The same for news that can wait until the taker looks around in any case: nobody is woken. */
+static inline void gy_inbox_note(struct gy_inbox *inbox)
+{
+    atomic_fetch_add(&inbox->signals, 1);
+}
 
 /* Append everything to `list`, oldest first; false when there was nothing.  Taker only. */
 GY_RARE bool gy_inbox_take(struct gy_inbox *inbox, struct gy_gpu_list *list);
@@ -47,6 +67,26 @@ static inline bool gy_inbox_is_empty(struct gy_inbox *inbox)
  * sleeps.  Taker only. */
 void gy_inbox_wait(struct gy_inbox *inbox, uint32_t seen, bool tasks_too, gantry_wait_mode mode,
                    uint64_t patience_ns, uint64_t until_ns);
+
+/* Would gy_inbox_wait() return at once? */
+static inline bool gy_inbox_has_news(struct gy_inbox *inbox, uint32_t seen, bool tasks_too)
+{
+    return atomic_load(&inbox->signals) != seen || (tasks_too && atomic_load(&inbox->head) != NULL);
+}
+
+/* The taker sleeps, and nobody has taken its place. */
+static inline bool gy_inbox_is_free(const struct gy_inbox *inbox)
+{
+    return atomic_load_explicit(&inbox->taker, memory_order_relaxed) == GY_TAKER_ASLEEP;
+}
+
+/* The calling thread is the taker until gy_inbox_give_back(), in the place of one that sleeps; false: that
+ * does not, or another one has taken its place already. */
+bool gy_inbox_borrow(struct gy_inbox *inbox);
+
+/* The taker's own thread sleeps on, unless there is news after the signal `seen`, or it shall `wake` anyway.
+ */
+void gy_inbox_give_back(struct gy_inbox *inbox, uint32_t seen, bool tasks_too, bool wake);
 
 static inline void gy_gpu_list_append(struct gy_gpu_list *list, gantry_task *first, gantry_task *last)
 {

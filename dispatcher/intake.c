@@ -2,6 +2,7 @@
 
 #include "base/point.h"
 #include "dispatcher/gates/gate.h"
+#include "dispatcher/guest_rule.h"
 #include "dispatcher/release.h"
 
 #include <assert.h>
@@ -67,8 +68,11 @@ void gy_gd_poll(struct gantry_dispatcher *d, struct gy_round *round)
             take_in(d, round, task);
             task = next;
         }
-        if (!gy_inbox_is_empty(&d->inbox)) {
+        if (!gy_inbox_is_empty(&d->inbox) && !gy_gd_is_recorded_by_guest(d, round)) {
             (void)gy_inbox_take(&d->inbox, &d->local);
+            if (gy_gd_must_leave(d, round)) {
+                return; /* they may be another manager's: who comes next takes them in */
+            }
         }
         gy_gd_return_streams_if_due(d);
         if (d->local.first == NULL && gy_gates_are_busy(d)) {

@@ -22,7 +22,8 @@
  *     | +-- context lost --> FAILED -- closing --> CLOSED
  *     +---- closing ----------------------------->
  *
- * IDLE: bins empty, all completions published.  BATCH: walking the phases; when the context is lost on the
+ * IDLE: bins empty, all completions published.  BATCH: walking the phases, or a guest has left in the middle
+ * and who comes next goes on; when the context is lost on the
  * way, the bins empty by releasing their tasks as FAILED.  FAILED: whatever arrives is released as FAILED,
  * the bins stay empty.  CLOSED: the thread has left. */
 enum gd_state { GD_STATE_IDLE, GD_STATE_BATCH, GD_STATE_FAILED, GD_STATE_CLOSED };
@@ -56,6 +57,8 @@ struct gd_users {
     void *last_user;          /* guarded by lock */
 };
 
+/* "GD only" below means: of the thread that has the loop, which is GD, or a guest while GD sleeps, see
+ * guest.h.  It is handed on under the inbox's lock. */
 struct gantry_dispatcher {
     struct gy_gpu_dispatcher base;         /* immutable; first: how taskman/ sees us */
     struct gy_dispatcher_config config;    /* immutable */
@@ -74,6 +77,8 @@ struct gantry_dispatcher {
     struct gd_counters counters;           /* atomic */
     struct gy_gpu_list local;              /* GD only: submitted on GD itself, not binned yet */
     enum gd_state state;                   /* GD only */
+    struct gy_round *round;                /* GD only */
+    struct gy_gpu_guest *guest;            /* GD only: who has the loop in GD's place; NULL: GD itself */
     struct gy_launchers *launchers;        /* immutable; NULL: GD calls all callbacks */
     _Atomic(gantry_submission) submission; /* atomic */
     struct gd_batch batch;                 /* its own guards */
@@ -81,7 +86,7 @@ struct gantry_dispatcher {
     uint64_t patience_ns;                  /* GD only: how long an adaptive wait spins before it sleeps */
     _Atomic(uint64_t) announced_ns; /* atomic: when a step's first GPU task was submitted, lately; 0: never */
     struct gy_gpu_debt debt;        /* GD only: settled before it waits */
-    const struct gy_error *last_error; /* GD only: its own */
+    const struct gy_error *last_error; /* GD only: the thread's own */
     _Atomic(bool) closing;             /* atomic; never goes back */
     _Atomic(uint32_t) open_steps;      /* atomic: steps begun and not ended */
     _Atomic(uint32_t) open_groups;     /* atomic: nesting of start_group */
@@ -92,6 +97,7 @@ struct gantry_dispatcher {
 };
 
 struct gy_launcher;
+struct gy_round;
 
 /* One call of a launch callback; on GD's stack, or in a turn of launchers.h. */
 struct gantry_launch {

@@ -6,6 +6,7 @@
 #include "base/waiter.h"
 #include "dispatcher/current.h"
 #include "dispatcher/gates/gate.h"
+#include "dispatcher/guest_rule.h"
 #include "dispatcher/intake.h"
 #include "dispatcher/phases.h"
 #include "dispatcher/replay.h"
@@ -37,6 +38,11 @@ static bool may_go(enum gd_state from, enum gd_state to)
 static bool has_work(const struct gantry_dispatcher *d, const struct gy_round *round)
 {
     return !gy_bins_are_empty(&round->bins) || d->units.due != NULL;
+}
+
+bool gy_gd_has_work(const struct gantry_dispatcher *d)
+{
+    return d->local.first != NULL || d->state == GD_STATE_BATCH || has_work(d, d->round);
 }
 
 /* The only writer of d->state. */
@@ -211,13 +217,15 @@ static bool settle_memory(struct gantry_dispatcher *d)
     return d->admission.ready.first != NULL || d->admission.refused.first != NULL;
 }
 
-/* Walk the phases until the bins are empty. */
+/* Walk the phases until the bins are empty, or a guest must leave. */
 static void run_batch(struct gantry_dispatcher *d, struct gy_round *round)
 {
-    gd_enter(d, round, GD_STATE_BATCH);
+    if (d->state != GD_STATE_BATCH) { /* else a guest has left it */
+        gd_enter(d, round, GD_STATE_BATCH);
+    }
     uint64_t span = gy_span_begin();
     const struct gy_span_ranges *ranges = gy_span_push(span, "GD batch");
-    while (has_work(d, round)) {
+    while (has_work(d, round) && !gy_gd_must_leave(d, round)) {
         if (d->units.due != NULL) {
             run_due(d, round);
         } else {
@@ -238,7 +246,9 @@ static void run_batch(struct gantry_dispatcher *d, struct gy_round *round)
     gy_span_pop(ranges);
     gy_span_end(GY_SPAN_BATCH, "GD batch", span,
                 atomic_load_explicit(&d->counters.batches, memory_order_relaxed));
-    gd_enter(d, round, GD_STATE_IDLE);
+    if (!has_work(d, round)) {
+        gd_enter(d, round, GD_STATE_IDLE);
+    }
 }
 
 /* GD has nothing to do: follow a lost context. */
@@ -257,54 +267,68 @@ static void idle_chores(struct gantry_dispatcher *d, const struct gy_round *roun
     }
 }
 
-static bool may_read(struct gantry_dispatcher *d)
+bool gy_gd_may_read(struct gantry_dispatcher *d)
 {
     return atomic_load(&d->open_groups) == 0 || atomic_load(&d->closing);
+}
+
+enum gd_turn gy_gd_turn(struct gantry_dispatcher *d, uint32_t *seen)
+{
+    struct gy_round *round = d->round;
+    /* Read before looking: whatever is signalled later makes the wait return at once. */
+    *seen = atomic_load(&d->inbox.signals);
+    bool closing = atomic_load(&d->closing);
+    gy_gpu_debt_settle(&d->debt);
+    unhold(d, round, closing || gy_context_is_lost(d->config.context));
+    bool is_due = d->state != GD_STATE_FAILED && d->units.due != NULL;
+    if (d->state == GD_STATE_BATCH || !gy_bins_are_empty(&round->bins) || is_due) {
+        run_batch(d, round);
+        return GD_TURN_AGAIN;
+    }
+    idle_chores(d, round);
+    if (gy_gd_may_read(d)) {
+        gy_gd_poll(d, round);
+    }
+    while (d->state == GD_STATE_FAILED && d->units.due != NULL) {
+        gy_replay_run_due(d, round); /* its tasks are released as FAILED */
+        gy_gd_poll(d, round);
+    }
+    gy_gd_flush_completions(d); /* what ended without a batch may have asked for some */
+    gy_gpu_debt_settle(&d->debt);
+    gy_point(GY_POINT_INBOX_READ, &d->inbox);
+    if (has_work(d, round)) {
+        run_batch(d, round);
+        return GD_TURN_AGAIN;
+    }
+    if (closing) {
+        return GD_TURN_CLOSED;
+    }
+    return settle_memory(d) && gy_gd_may_read(d) ? GD_TURN_AGAIN : GD_TURN_IDLE;
 }
 
 void gy_gd_main(void *arg)
 {
     struct gantry_dispatcher *d = arg;
-    struct gy_round own = {.recording = NULL}, *round = &own;
+    struct gy_round round = {.recording = NULL};
+    enum gd_turn turn;
+    d->round = &round;
     gy_gd_current = d;
-    gy_thread_serve();
+    gy_thread_serve(true);
     gy_cta_serve(gy_gpu_time_ctas(d->config.time));
-    d->last_error = gy_error_last();
     bool pushed = gy_context_push(d->config.context) == GANTRY_OK;
     if (!pushed) {
         gy_context_lose(d->config.context, gy_error_last());
     }
-    for (;;) {
-        /* Read before looking: whatever is signalled later makes the wait return at once. */
-        uint32_t seen = atomic_load(&d->inbox.signals);
-        bool closing = atomic_load(&d->closing);
-        gy_gpu_debt_settle(&d->debt);
-        unhold(d, round, closing || gy_context_is_lost(d->config.context));
-        if (!gy_bins_are_empty(&round->bins) || (d->state == GD_STATE_IDLE && d->units.due != NULL)) {
-            run_batch(d, round);
-            continue;
+    do {
+        uint32_t seen;
+        d->last_error = gy_error_last(); /* a guest's before */
+        turn = gy_gd_turn(d, &seen);
+        if (turn == GD_TURN_IDLE) {
+            wait_for_work(d, seen, gy_gd_may_read(d));
         }
-        idle_chores(d, round);
-        if (may_read(d)) {
-            gy_gd_poll(d, round);
-        }
-        while (d->state == GD_STATE_FAILED && d->units.due != NULL) {
-            gy_replay_run_due(d, round); /* its tasks are released as FAILED */
-            gy_gd_poll(d, round);
-        }
-        gy_gd_flush_completions(d); /* what ended without a batch may have asked for some */
-        gy_gpu_debt_settle(&d->debt);
-        gy_point(GY_POINT_INBOX_READ, &d->inbox);
-        if (has_work(d, round)) {
-            run_batch(d, round);
-        } else if (closing) {
-            break;
-        } else if (!settle_memory(d) || !may_read(d)) {
-            wait_for_work(d, seen, may_read(d));
-        }
-    }
+    } while (turn != GD_TURN_CLOSED);
     assert(d->local.first == NULL && gy_gates_are_valid(d));
-    gd_enter(d, round, GD_STATE_CLOSED);
+    gd_enter(d, &round, GD_STATE_CLOSED);
     if (pushed) {
         (void)gy_context_pop(d->config.context);
     }

@@ -18,7 +18,21 @@
 #ifndef DISPATCHER_LOOP_H
 #define DISPATCHER_LOOP_H
 
+#include "dispatcher/internal.h"
+
 /* GD's body. */
 void gy_gd_main(void *dispatcher);
+
+/* What is to be done after a turn: take another, wait for news, or leave for ever. */
+enum gd_turn { GD_TURN_AGAIN, GD_TURN_IDLE, GD_TURN_CLOSED };
+
+/* Who has the loop: look at everything once and do what there is.  `*seen`: the signals up to then. */
+enum gd_turn gy_gd_turn(struct gantry_dispatcher *d, uint32_t *seen);
+
+/* Who has the loop: is anything left that a turn would go on with? */
+bool gy_gd_has_work(const struct gantry_dispatcher *d);
+
+/* No group is open: tasks may be taken from the inbox. */
+bool gy_gd_may_read(struct gantry_dispatcher *d);
 
 #endif

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/span.h"
 #include "dispatcher/gates/gate.h"
+#include "dispatcher/guest_rule.h"
 #include "dispatcher/intake.h"
 #include "dispatcher/round.h"
 #include "dispatcher/step.h"
@@ -63,6 +64,19 @@ static GY_RARE gantry_task *call_at_once(struct gantry_dispatcher *d, struct gy_
     return task;
 }
 
+/* `task` and those behind it come before what has joined their bin. */
+static GY_COLD void put_back(struct gy_gpu_list *bin, gantry_task *task)
+{
+    struct gy_gpu_list rest = {task, task};
+    for (gantry_task *next; (next = gy_task_gpu(rest.last)->next) != NULL;) {
+        rest.last = next;
+    }
+    if (bin->first != NULL) {
+        gy_gpu_list_append(&rest, bin->first, bin->last);
+    }
+    *bin = rest;
+}
+
 /* One pass over `task` and those behind it: a call each.  Those that have more to launch go back to the bin,
  * where the tasks are that join meanwhile and get their first call in the next pass. */
 static void run_pass(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task)
@@ -70,6 +84,10 @@ static void run_pass(struct gantry_dispatcher *d, struct gy_round *round, gantry
     struct gy_gpu_list *bin = &round->bins.of[round->phase];
     gy_task_prefetch_dependents(task);
     while (task != NULL) {
+        if (gy_gd_must_leave(d, round)) {
+            put_back(bin, task);
+            return;
+        }
         uint32_t at_once = may_call_at_once(d, round) ? count_apart(task) : 0;
         if (at_once != 0 && gy_launchers_want(d->launchers, at_once)) {
             task = call_at_once(d, round, task, at_once);
@@ -120,7 +138,8 @@ static void run_phase(struct gantry_dispatcher *d, struct gy_round *round, enum 
     uint32_t most_barren = recording         ? MOST_IN_RECORDING
                            : round->as_graph ? MOST_BARREN_IN_CAPTURE
                                              : MOST_BARREN;
-    for (uint32_t passes = 0, barren = 0; bin->first != NULL && passes < most && barren < most_barren;
+    for (uint32_t passes = 0, barren = 0;
+         bin->first != NULL && passes < most && barren < most_barren && !gy_gd_must_leave(d, round);
          passes++) {
         gantry_task *first = bin->first;
         uint64_t ended = count_ended(d);

@@ -4,6 +4,7 @@
 #include "base/point.h"
 #include "base/span.h"
 #include "dispatcher/current.h"
+#include "dispatcher/guest.h"
 #include "dispatcher/internal.h"
 #include "dispatcher/when_done.h"
 #include "profile/session.h"
@@ -20,7 +21,7 @@ static gantry_status adopt_failure(gantry_dispatcher *d)
     return gy_context_adopt_loss(d->config.context);
 }
 
-static gantry_status step_begin(gantry_dispatcher *d)
+static gantry_status step_begin(gantry_dispatcher *d, bool is_helped)
 {
     gy_profile_step_begin();
     gantry_status status = GANTRY_OK;
@@ -31,7 +32,7 @@ static gantry_status step_begin(gantry_dispatcher *d)
         return status;
     }
     atomic_fetch_add(&d->open_steps, 1);
-    if (d->config.wait != GANTRY_WAIT_BLOCK) {
+    if (d->config.wait != GANTRY_WAIT_BLOCK && !is_helped) {
         /* GD wakes up while the caller still looks for the first tasks, or is more patient from now on. */
         gy_inbox_signal(&d->inbox);
     }
@@ -57,7 +58,7 @@ static void step_end(gantry_dispatcher *d)
     assert(before > 0);
     if (before == 1) {
         atomic_store(&d->streams_due, true);
-        gy_inbox_signal(&d->inbox);
+        gy_inbox_note(&d->inbox); /* soon enough before the next task */
     }
 }
 
@@ -226,5 +227,6 @@ const struct gy_gpu_ops gy_dispatcher_ops = {
               .close = share_close,
               .usage = share_usage,
               .partition_number = partition_number},
+    .guests = {.enter = gy_guest_enter, .look = gy_guest_look_at_gpu, .leave = gy_guest_leave},
     .hints = {.step_announced = step_announced, .step_begun = step_begun, .cancelled = cancelled},
 };

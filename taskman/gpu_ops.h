@@ -13,6 +13,10 @@ struct gy_gpu_share;
 /* The dispatcher's: what a task manager's steps have left on the GPU, see dispatcher/order/step_order.h. */
 struct gy_gpu_order;
 
+/* The pool's: a worker, and how a thread waits. */
+struct gy_worker;
+struct gy_wait;
+
 /* The dispatcher's: memory that tasks declare to need, see gantry_taskman_declare_memory(). */
 struct gy_gpu_memory;
 
@@ -82,6 +86,35 @@ struct gy_gpu_hints {
     void (*cancelled)(gantry_dispatcher *self);
 };
 
+/* A thread that waits for a manager and does the work of the dispatcher's threads while these sleep: see
+ * dispatcher/guest.h.  On its stack; all zero but for the first three. */
+struct gy_gpu_guest {
+    gantry_taskman *manager;    /* immutable: that it waits for */
+    const struct gy_wait *wait; /* how; NULL: it does not yet */
+    bool may_help;              /* immutable: it is allowed to, and has the stack for it */
+    bool has_helped;            /* something was done by it */
+    struct gy_worker *worker;   /* taskman's: borrowed while completions are told; NULL: none */
+    bool is_in;                 /* these are the dispatcher's: the thread has what a thread of GD's has */
+    bool has_loop;              /* it has GD's loop */
+    bool is_due;                /* and has something to do in it */
+    uint32_t seen;              /* signals of the inbox that it has seen */
+    uint64_t deadline_ns;       /* when a gate lets something go; 0: none */
+    uint64_t rings;             /* bit i: it leads completion ring i */
+    void *native_context;       /* what was current before */
+    int capture_mode;           /* likewise */
+    int cancel_state;           /* likewise */
+};
+
+/* Guests.  May be NULL, all of them: there are none. */
+struct gy_gpu_guest_ops {
+    /* The guest's step has begun: take what nobody holds, so that nobody is woken for its first tasks. */
+    void (*enter)(gantry_dispatcher *self, struct gy_gpu_guest *guest);
+    /* Take what nobody holds, look at everything once and do it; true when anything was done. */
+    bool (*look)(gantry_dispatcher *self, struct gy_gpu_guest *guest);
+    /* Give everything back, before the thread does anything else, sleeps or returns. */
+    void (*leave)(gantry_dispatcher *self, struct gy_gpu_guest *guest);
+};
+
 /* Every dispatcher has the functions of this table itself; those below belong to what it may have beside. */
 struct gy_gpu_ops {
     /* A manager that uses the dispatcher is created / destroyed: in between the dispatcher does not go. */
@@ -89,8 +122,9 @@ struct gy_gpu_ops {
     void (*detach)(gantry_dispatcher *self);
 
     /* A manager's step begins / ends; counted.  begin fails (GANTRY_ERR_DEVICE_LOST, cause adopted) when
-     * the dispatcher can do no more work; end is not called then. */
-    gantry_status (*step_begin)(gantry_dispatcher *self);
+     * the dispatcher can do no more work; end is not called then.  is_helped: who begins it will be a guest
+     * at once if it can, so nobody need wake up for it. */
+    gantry_status (*step_begin)(gantry_dispatcher *self, bool is_helped);
     void (*step_end)(gantry_dispatcher *self);
 
     /* Take ready GPU tasks, and sync points at whose end `when_done` has to be called: a list linked through
@@ -119,6 +153,7 @@ struct gy_gpu_ops {
     struct gy_gpu_order_ops order;
     struct gy_gpu_memory_ops memory;
     struct gy_gpu_share_ops share;
+    struct gy_gpu_guest_ops guests;
     struct gy_gpu_hints hints;
 };
 
@@ -133,6 +168,11 @@ struct gy_gpu_dispatcher {
 /* The task is likely to lose its last reference, one that the caller holds, within `ns`: see
  * gy_pool_expect(). */
 void gy_task_expect_ready(const gantry_task *task, uint64_t ns);
+
+/* Is the guest's wait over? */
+bool gy_gpu_guest_is_through(const struct gy_gpu_guest *guest);
+/* The guest is about to remove references that completions hold: what becomes ready stays with it. */
+void gy_gpu_guest_begin_release(struct gy_gpu_guest *guest);
 
 /* gy_task_memory() of a task that has declared some. */
 struct gy_gpu_memory *gy_task_find_memory(const gantry_task *task);

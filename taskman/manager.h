@@ -40,8 +40,10 @@ struct gantry_taskman {
     unsigned forks;                   /* immutable; gy_thread_forks() of the threads for its tasks */
     uint32_t partition;               /* immutable; of GPU tasks that name none, see gy_task_partition() */
     const struct gy_gpu_ops *gpu_ops; /* immutable; NULL exactly if gpu is */
-    struct gy_gpu_share *gpu_share;   /* immutable; its bound on GPU time; NULL: none */
-    struct gy_gpu_order *gpu_order;   /* immutable; orders its steps on the GPU; NULL: they are independent */
+    bool lets_gpu_guests;     /* immutable; threads that wait for it may do the GPU dispatcher's work */
+    _Atomic(bool) was_helped; /* atomic; they did so in the latest step: nobody need be awake for the next */
+    struct gy_gpu_share *gpu_share; /* immutable; its bound on GPU time; NULL: none */
+    struct gy_gpu_order *gpu_order; /* immutable; orders its steps on the GPU; NULL: they are independent */
     uint64_t run; /* guarded by lock, immutable while running; unlike any other manager's or run's */
     struct gy_spawn_place *places; /* immutable; one per worker of the pool, see places.h */
     bool frozen;                   /* guarded by lock, immutable while running */

@@ -126,7 +126,7 @@ gantry_status gantry_taskman_start_from(gantry_taskman *manager, gantry_task *co
         status = check_part(manager, tasks, count);
     }
     if (status == GANTRY_OK && manager->gpu != NULL) {
-        status = manager->gpu_ops->step_begin(manager->gpu);
+        status = manager->gpu_ops->step_begin(manager->gpu, false);
     }
     if (status != GANTRY_OK) {
         return status;

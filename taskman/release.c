@@ -406,10 +406,13 @@ static void resolve(struct gy_ready *ready, struct gy_worker *self)
 
 void gy_ready_dispatch(struct gy_task_owner *owner, struct gy_ready *ready)
 {
-    if (ready->resolve.first == NULL) {
-        flush((gantry_taskman *)(void *)owner, ready);
+    struct gy_worker *self = gy_worker_is_of(owner->pool) ? gy_worker_current : NULL;
+    if (ready->resolve.first != NULL) {
+        resolve(ready, self);
+    } else if (self != NULL && self->activity == GY_RELEASING) {
+        flush_but_one((gantry_taskman *)(void *)owner, ready, self);
     } else {
-        resolve(ready, gy_worker_is_of(owner->pool) ? gy_worker_current : NULL);
+        flush((gantry_taskman *)(void *)owner, ready);
     }
 }
 

@@ -7,6 +7,7 @@
 #include "taskman/cpu/pool.h"
 #include "taskman/cpu/wait.h"
 #include "taskman/freeze.h"
+#include "taskman/gpu_guest.h"
 #include "taskman/graph/cycles.h"
 #include "taskman/graph/failure.h"
 #include "taskman/memory.h"
@@ -112,14 +113,28 @@ static gantry_status begin_running(gantry_taskman *manager, struct starter *star
     return status;
 }
 
+static void wake_for_completions(gantry_taskman *manager, gantry_cpu_dispatcher *pool)
+{
+    uint64_t soon_ns =
+        manager->gpu_ops->hints.step_begun != NULL ? manager->gpu_ops->hints.step_begun(manager->gpu) : 0;
+    if (soon_ns != 0) {
+        gy_pool_expect(pool, soon_ns);
+    }
+}
+
 /* Plain CPU tasks are left to the workers to fetch; the rest goes its usual way.  If the caller is going to
- * wait at once, it begins with the first itself: returns the worker that it has borrowed, or NULL. */
-static struct gy_worker *hand_out(gantry_taskman *manager, struct starter *starter, bool will_wait)
+ * wait at once, as `guest` (else NULL), it begins with the first itself: returns the worker that it has
+ * borrowed, or NULL. */
+static struct gy_worker *hand_out(gantry_taskman *manager, struct starter *starter,
+                                  struct gy_gpu_guest *guest)
 {
     gantry_cpu_dispatcher *pool = manager->as_owner.pool;
-    struct gy_worker *self = will_wait && starter->job.left != 0 && manager->gpu == NULL
+    struct gy_worker *self = guest != NULL && starter->job.left != 0 && manager->gpu == NULL
                                  ? gy_guest_begin(&manager->as_owner)
                                  : NULL;
+    if (guest != NULL) {
+        gy_gpu_guest_enter(guest);
+    }
     gy_pool_enter(pool);
     if (starter->job.left != 0) {
         manager->job = starter->job;
@@ -130,11 +145,8 @@ static struct gy_worker *hand_out(gantry_taskman *manager, struct starter *start
     if (starter->job.left == 0) {
         gy_taskman_count_off(manager, GY_WORK_ACTIVE);
     }
-    uint64_t soon_ns = manager->gpu != NULL && manager->gpu_ops->hints.step_begun != NULL
-                           ? manager->gpu_ops->hints.step_begun(manager->gpu)
-                           : 0;
-    if (soon_ns != 0) {
-        gy_pool_expect(pool, soon_ns);
+    if (manager->gpu != NULL && !atomic_load_explicit(&manager->was_helped, memory_order_relaxed)) {
+        wake_for_completions(manager, pool);
     }
     gy_pool_leave(pool);
     return self;
@@ -142,7 +154,7 @@ static struct gy_worker *hand_out(gantry_taskman *manager, struct starter *start
 
 /* Before anything of a start: who calls, the phase, and, if that is right, the GPU dispatcher, which is told
  * that a step begins. */
-static gantry_status prepare_start(gantry_taskman *manager)
+static gantry_status prepare_start(gantry_taskman *manager, bool is_helped)
 {
     gantry_status status = gy_taskman_check_owner(manager, "start");
     if (status != GANTRY_OK) {
@@ -152,7 +164,7 @@ static gantry_status prepare_start(gantry_taskman *manager)
     if (phase != GY_BUILDING && !(phase == GY_STOPPED && manager->frozen)) {
         return GY_FAIL(GANTRY_ERR_STATE, "start: the task manager is %s", gy_taskman_phase_name(phase));
     }
-    return manager->gpu != NULL ? manager->gpu_ops->step_begin(manager->gpu) : GANTRY_OK;
+    return manager->gpu != NULL ? manager->gpu_ops->step_begin(manager->gpu, is_helped) : GANTRY_OK;
 }
 
 static void undo_prepare_start(gantry_taskman *manager)
@@ -163,16 +175,16 @@ static void undo_prepare_start(gantry_taskman *manager)
 }
 
 /* `out` gets what hand_out() returns. */
-static gantry_status start_step(gantry_taskman *manager, bool will_wait, struct gy_worker **out)
+static gantry_status start_step(gantry_taskman *manager, struct gy_gpu_guest *guest, struct gy_worker **out)
 {
-    gantry_status status = prepare_start(manager);
+    gantry_status status = prepare_start(manager, guest != NULL && guest->may_help);
     if (status != GANTRY_OK) {
         return status;
     }
     struct starter starter = {0};
     status = begin_running(manager, &starter);
     if (status == GANTRY_OK) {
-        *out = hand_out(manager, &starter, will_wait);
+        *out = hand_out(manager, &starter, guest);
     } else {
         undo_prepare_start(manager);
     }
@@ -183,7 +195,7 @@ gantry_status gantry_taskman_start(gantry_taskman *manager)
 {
     GY_ACCEPT(TASKMAN, manager);
     struct gy_worker *none;
-    return start_step(manager, false, &none);
+    return start_step(manager, NULL, &none);
 }
 
 /* ---- several at once --------------------------------------------------------------------------- */
@@ -238,7 +250,7 @@ static gantry_status start_managers(gantry_taskman *const *managers, size_t coun
     gantry_status status = GANTRY_OK;
     size_t prepared = 0;
     for (; prepared < count && status == GANTRY_OK; prepared++) {
-        status = prepare_start(managers[prepared]);
+        status = prepare_start(managers[prepared], false);
     }
     prepared -= status != GANTRY_OK;
     for (size_t i = 0; i < count && status == GANTRY_OK; i++) {
@@ -254,7 +266,7 @@ static gantry_status start_managers(gantry_taskman *const *managers, size_t coun
         begin_running_checked(managers[i], &starters[i]);
     }
     for (size_t i = 0; i < count; i++) {
-        (void)hand_out(managers[i], &starters[i], false);
+        (void)hand_out(managers[i], &starters[i], NULL);
     }
     return GANTRY_OK;
 }
@@ -284,6 +296,7 @@ struct waiter {
     gantry_taskman *manager;
     bool is_stopping;
     uint32_t epoch; /* in which he came */
+    struct gy_gpu_guest *guest;
 };
 
 static bool has_pending(gantry_taskman *manager, uint32_t epoch)
@@ -341,21 +354,39 @@ static bool end_wait(const struct waiter *waiter)
     return is_over;
 }
 
-/* `self`: the worker that the caller has borrowed already; NULL: none. */
-static void wait_until_over(gantry_taskman *manager, bool is_stopping, struct gy_worker *self)
+static bool help(void *user)
 {
-    struct waiter waiter = {manager, is_stopping, atomic_load(&manager->as_owner.epoch)};
+    return gy_gpu_guest_help(((struct waiter *)user)->guest);
+}
+
+static void stop_helping(void *user)
+{
+    gy_gpu_guest_stop_helping(((struct waiter *)user)->guest);
+}
+
+/* `self`: the worker that the caller has borrowed already; NULL: none. */
+static void wait_until_over(gantry_taskman *manager, bool is_stopping, struct gy_worker *self,
+                            struct gy_gpu_guest *guest)
+{
+    struct waiter waiter = {manager, is_stopping, atomic_load(&manager->as_owner.epoch), guest};
     struct gy_wait wait = {.condition = wait_is_over,
                            .user = &waiter,
                            .patience_ns = manager->gpu != NULL ? &manager->patience_ns : NULL,
                            .owner = &manager->as_owner,
+                           .help = guest->may_help ? help : NULL,
+                           .stop_helping = guest->may_help ? stop_helping : NULL,
                            .self = self};
+    guest->wait = &wait;
     for (;; wait.self = NULL) {
         gy_pool_wait(manager->as_owner.pool, &wait);
         if (end_wait(&waiter)) {
-            return;
+            break;
         }
         gy_taskman_unstall(manager, is_stopping);
+    }
+    guest->wait = NULL;
+    if (is_stopping) {
+        atomic_store_explicit(&manager->was_helped, guest->has_helped, memory_order_relaxed);
     }
 }
 
@@ -396,7 +427,9 @@ gantry_status gantry_taskman_wait(gantry_taskman *manager)
     if (status != GANTRY_OK) {
         return status;
     }
-    wait_until_over(manager, false, NULL);
+    struct gy_gpu_guest guest;
+    gy_gpu_guest_init(&guest, manager);
+    wait_until_over(manager, false, NULL, &guest);
     return outcome(manager);
 }
 
@@ -410,9 +443,9 @@ static gantry_status report_unfilled(gantry_taskman *manager)
     return unfilled == 0 ? GANTRY_OK : gy_graph_fail_unfilled("stop", unfilled, &view);
 }
 
-static gantry_status stop_step(gantry_taskman *manager, struct gy_worker *self)
+static gantry_status stop_step(gantry_taskman *manager, struct gy_worker *self, struct gy_gpu_guest *guest)
 {
-    wait_until_over(manager, true, self);
+    wait_until_over(manager, true, self, guest);
     gantry_status status = outcome(manager);
     if (manager->gpu != NULL) {
         manager->gpu_ops->step_end(manager->gpu);
@@ -424,15 +457,22 @@ gantry_status gantry_taskman_stop(gantry_taskman *manager)
 {
     GY_ACCEPT(TASKMAN, manager);
     gantry_status status = check_running(manager, "stop");
-    return status != GANTRY_OK ? status : stop_step(manager, NULL);
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    struct gy_gpu_guest guest;
+    gy_gpu_guest_init(&guest, manager);
+    return stop_step(manager, NULL, &guest);
 }
 
 /* Start and stop: the caller, who waits, may begin with the work itself. */
 static gantry_status run_once(gantry_taskman *manager)
 {
     struct gy_worker *self = NULL;
-    gantry_status status = start_step(manager, true, &self);
-    return status != GANTRY_OK ? status : stop_step(manager, self);
+    struct gy_gpu_guest guest;
+    gy_gpu_guest_init(&guest, manager);
+    gantry_status status = start_step(manager, &guest, &self);
+    return status != GANTRY_OK ? status : stop_step(manager, self, &guest);
 }
 
 /* ---- run, cancel ------------------------------------------------------------------------------ */

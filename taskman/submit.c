@@ -241,6 +241,7 @@ static void count_gpu_locked(gantry_taskman *manager, const gantry_task *task) G
 {
     const uint32_t both = GY_TRAIT_STABLE | GY_TRAIT_MEMORY;
     if (manager->submitted_gpu++ == 0 && manager->gpu_ops->hints.step_announced != NULL &&
+        !atomic_load_explicit(&manager->was_helped, memory_order_relaxed) &&
         gy_taskman_phase(manager) == GY_BUILDING) {
         manager->gpu_ops->hints.step_announced(manager->gpu);
     }

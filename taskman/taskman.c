@@ -94,6 +94,8 @@ static gantry_status import_options(gantry_taskman *manager, const gantry_taskma
         }
     }
     manager->as_owner.lets_guests = !options.workers_only && gy_pool_lends(manager->as_owner.pool);
+    manager->lets_gpu_guests = manager->gpu != NULL && manager->gpu_ops->guests.look != NULL &&
+                               !options.dispatcher_only && !manager->as_owner.pool->inline_only;
     if (options.share != NULL) {
         status = open_share(manager, options.share);
     }

@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/waiter.h"
+#include "dispatcher/capture_mode.h"
 #include "dispatcher/order/batch_order.h"
 
 #include <assert.h>
@@ -139,6 +140,9 @@ gantry_status gy_graphs_renew_guard(struct gy_graphs *g)
     end_guard(g);
     gantry_status status =
         g->guard == NULL ? gy_context_create_stream(g->context, NULL, 0, &g->guard) : GANTRY_OK;
+    if (status == GANTRY_OK) {
+        status = gy_capture_mode_be_strict(g->context);
+    }
     if (status == GANTRY_OK) {
         status = GY_CALL(g->context, cuStreamBeginCapture(g->guard, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
     }

@@ -159,14 +159,18 @@ typedef struct gantry_taskman_options {
                                 * sleeps, unless the dispatcher was given `cpus` or `pin_workers` */
     bool independent_steps;    /* GPU work of a step need not come after GPU work of the step before, see
                                 * gantry_taskman_start() */
-    uint8_t reserved[6];       /* 0 */
+    bool dispatcher_only;      /* launch callbacks are called by the GPU dispatcher's threads alone.  Else a
+                                * thread that runs, waits for or stops the manager calls some of this
+                                * manager's, while those threads sleep, unless the context was given
+                                * `launch_threads`; and tells its completions */
+    uint8_t reserved[5];       /* 0 */
 } gantry_taskman_options;
-#define GANTRY_TASKMAN_OPTIONS_INIT                                              \
-    {                                                                            \
-        sizeof(gantry_taskman_options), NULL, NULL, 0, NULL, NULL, false, false, \
-        {                                                                        \
-            0                                                                    \
-        }                                                                        \
+#define GANTRY_TASKMAN_OPTIONS_INIT                                                     \
+    {                                                                                   \
+        sizeof(gantry_taskman_options), NULL, NULL, 0, NULL, NULL, false, false, false, \
+        {                                                                               \
+            0                                                                           \
+        }                                                                               \
     }
 
 /** @retval GANTRY_OK

@@ -126,7 +126,7 @@ struct gy_worker *gy_guest_begin(struct gy_task_owner *owner)
     return self;
 }
 
-static void end(struct gy_worker *self)
+void gy_guest_end(struct gy_worker *self)
 {
     gantry_task *next = self->next;
     self->next = NULL;
@@ -159,7 +159,7 @@ static bool is_through(const struct gy_worker *self)
 static void depart(void *worker)
 {
     gy_worker_abandon(worker);
-    end(worker);
+    gy_guest_end(worker);
 }
 
 static bool work(struct gy_worker *self, const struct gy_wait *wait)
@@ -192,7 +192,7 @@ bool gy_guest_work(struct gy_worker *self, const struct gy_wait *wait)
     is_over = work(self, wait);
     pthread_cleanup_pop(0);
     gy_error_put_back(&before);
-    end(self);
+    gy_guest_end(self);
     return is_over;
 }
 
@@ -203,5 +203,8 @@ bool gy_guest_look(const struct gy_wait *wait)
         return false;
     }
     struct gy_worker *self = gy_guest_begin(wait->owner);
+    if (self != NULL && wait->stop_helping != NULL) {
+        wait->stop_helping(wait->user);
+    }
     return self != NULL && gy_guest_work(self, wait);
 }

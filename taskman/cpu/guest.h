@@ -9,6 +9,9 @@
  * calls soon.  NULL: no worker can be borrowed. */
 struct gy_worker *gy_guest_begin(struct gy_task_owner *owner);
 
+/* Return the worker without that; what it has is left to others. */
+void gy_guest_end(struct gy_worker *self);
+
 /* A worker's thread sleeps on `work`, and has its worker back when this returns. */
 void gy_worker_sleep(struct gy_worker *self, uint32_t key);
 

@@ -254,10 +254,21 @@ static void wait_inline(gantry_cpu_dispatcher *pool, bool (*condition)(void *use
     gy_error_put_back(&before);
 }
 
-/* Has the condition come to hold, perhaps by what the thread itself has done? */
-static bool look(const struct gy_wait *wait)
+enum seen { NOTHING, SOMETHING, ENOUGH };
+
+/* Has the condition come to hold (ENOUGH), perhaps by what the thread itself has done?  Who waits is awake:
+ * it does what there is to do for its owner, unless a thread of ours does that already. */
+static enum seen look(const struct gy_wait *wait)
 {
-    return wait->condition(wait->user, false) || (wait->owner != NULL && gy_guest_look(wait));
+    enum seen seen = NOTHING;
+    if (wait->condition(wait->user, false)) {
+        return ENOUGH;
+    }
+    if (wait->help != NULL && wait->help(wait->user)) {
+        seen = SOMETHING;
+    }
+    bool is_over = wait->owner != NULL && gy_guest_look(wait);
+    return is_over || (seen == SOMETHING && wait->condition(wait->user, false)) ? ENOUGH : seen;
 }
 
 static void sleep_for(gantry_cpu_dispatcher *pool, const struct gy_wait *wait)
@@ -269,6 +280,13 @@ static void sleep_for(gantry_cpu_dispatcher *pool, const struct gy_wait *wait)
             return;
         }
         gy_event_sleep(&pool->done, key);
+    }
+}
+
+static void stop_helping(const struct gy_wait *wait)
+{
+    if (wait->stop_helping != NULL) {
+        wait->stop_helping(wait->user);
     }
 }
 
@@ -293,14 +311,19 @@ void gy_pool_wait(gantry_cpu_dispatcher *pool, const struct gy_wait *wait)
     uint64_t patience = patience_ns != NULL ? atomic_load_explicit(patience_ns, memory_order_relaxed) : 0;
     uint64_t begin = patience_ns != NULL ? gy_clock_ns() : 0;
     gantry_wait_mode mode = waits_as(pool);
-    struct gy_waiter waiter =
-        gy_waiter_begin_dear(mode, patience < DONE_NS ? DONE_NS : patience, 0, BETWEEN_LOOKS);
-    while (!look(wait)) {
-        if (gy_waiter_pause(&waiter) == GY_WAITER_SLEEP) {
+    uint64_t budget = patience < DONE_NS ? DONE_NS : patience;
+    struct gy_waiter waiter = gy_waiter_begin_dear(mode, budget, 0, BETWEEN_LOOKS);
+    for (enum seen seen; (seen = look(wait)) != ENOUGH;) {
+        if (seen == SOMETHING) { /* nothing was wasted so far */
+            begin = patience_ns != NULL ? gy_clock_ns() : 0;
+            waiter = gy_waiter_begin_dear(mode, budget, 0, BETWEEN_LOOKS);
+        } else if (gy_waiter_pause(&waiter) == GY_WAITER_SLEEP) {
+            stop_helping(wait);
             sleep_for(pool, wait);
             break;
         }
     }
+    stop_helping(wait);
     if (patience_ns != NULL && mode != GANTRY_WAIT_BLOCK) {
         uint64_t most = mode == GANTRY_WAIT_HYBRID ? GY_WAITER_HYBRID_NS : GY_WAITER_MOST_NS;
         patience = gy_waiter_learn(patience, gy_clock_ns() - begin, most);

@@ -10,6 +10,11 @@ struct gy_wait {
      * that is expensive may answer false otherwise. */
     bool (*condition)(void *user, bool thorough);
     void *user;
+    /* What else there is to do for the owner; true when anything was done.  Who helps may hold places of
+     * others until stop_helping(), which comes before the thread runs a body, sleeps or returns.  NULL, both:
+     * there is nothing. */
+    bool (*help)(void *user);
+    void (*stop_helping)(void *user);
     _Atomic(uint64_t) *patience_ns; /* how long to spin before that, unless the wait mode has none of it; it
                                      * learns; NULL: a little */
     struct gy_task_owner *owner;    /* whose tasks may be run meanwhile; NULL: nobody's */

@@ -127,6 +127,9 @@
     V(STOP, "stop", 2)                    \
     V(WAIT, "wait", 1)                    \
     V(WAITERS, "threads", 2)              \
+    F(GUESTS, "gpu-work-of")              \
+    V(GUESTS, "who-waits-too", 3)         \
+    V(THREADS_ONLY, "threads-only", 1)    \
     F(FOREIGN, "foreign")                 \
     V(NO_FOREIGN, "no", 3)                \
     V(RAW_COPY, "copy", 2)                \
@@ -471,6 +474,8 @@ void cross_limit_close(void);
 /* crossing_tasks.c */
 gantry_status cross_body(gantry_task *task, void *arg);
 gantry_launch_result cross_launch(gantry_launch *launch, void *arg);
+/* The calling thread waits for managers, or will. */
+extern _Thread_local bool cross_waits;
 void cross_release(gantry_task *task, void *arg, gantry_status result);
 void cross_cancel(struct cross_run *run);
 /* A reference that holds a node back; refused when the node does not run now.  `cause`: as failed. */

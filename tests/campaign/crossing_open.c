@@ -131,6 +131,7 @@ bool cross_open(struct cross_run *run)
         const gantry_share share = {.percent = 50}, small = {.percent = 2, .burst_ns = 25000000};
         options.cpu_dispatcher = run->cpus;
         options.gpu_dispatcher = gantry_context_dispatcher(run->context);
+        options.dispatcher_only = cross_has(p, VALUE_THREADS_ONLY);
         options.independent_steps = cross_has(p, VALUE_FREE_STEPS);
         options.share = cross_has(p, VALUE_MANAGER_SHARE) ? &share : NULL;
         if (cross_has(p, VALUE_CANCEL_DEBT) && m == p->cancel_manager) {

@@ -153,6 +153,7 @@ static void *stop_one(void *arg)
 {
     struct stopping *s = arg;
     struct cross_run *run = s->run;
+    cross_waits = true;
     if (cross_has(run->program, VALUE_WAIT)) {
         run->waited[s->step][s->manager] = gantry_taskman_wait(run->managers[s->manager]);
         atomic_fetch_add(&run->waits_done, 1);
@@ -167,6 +168,7 @@ static void *stop_one(void *arg)
 static void *wait_one(void *arg)
 {
     struct stopping *s = arg;
+    cross_waits = true;
     gantry_status status = gantry_taskman_wait(s->run->managers[s->manager]);
     atomic_fetch_add(&s->run->waits_done, status != GANTRY_ERR_STATE ? 1 : 0);
     return NULL;
@@ -461,6 +463,7 @@ static void *run_one(void *arg)
     struct cross_run *run = s->run;
     uint32_t m = s->manager, base = 0, all = run->program->steps, steps = all;
     bool changes = !cross_has(run->program, VALUE_UNCHANGED);
+    cross_waits = true;
     while (base < all && run->broken == NULL) {
         steps = changes ? base + 1 : all;
         atomic_store(&run->step[m], base);

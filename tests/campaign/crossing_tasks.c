@@ -446,6 +446,8 @@ static void note_index(struct cross_seen *seen, uint32_t index)
     atomic_store(&seen->last_index, index);
 }
 
+_Thread_local bool cross_waits;
+
 gantry_launch_result cross_launch(gantry_launch *launch, void *arg)
 {
     struct cross_arg *a = arg;
@@ -454,6 +456,9 @@ gantry_launch_result cross_launch(gantry_launch *launch, void *arg)
     uint32_t node = a->node, step = cross_step_of(run, node), index = (uint32_t)gantry_launch_index(launch);
     const struct cross_node *n = &p->nodes[node];
     struct cross_seen *seen = &run->seen[step][node];
+    if (cross_waits && cross_has(p, VALUE_THREADS_ONLY)) {
+        cross_break(run, "a callback was called by the thread that waits");
+    }
     note_begin(run, seen);
     note_index(seen, index);
     atomic_store(&seen->declined, 0);

@@ -26,6 +26,7 @@ static struct gantry_dispatcher *open_dispatcher(gantry_wait_mode mode)
     options.driver = gpu_fixture_driver();
     options.completion_wait = mode;
     gpu_fixture_open_with(&fixture, 1, &options);
+    gpu_fixture_use_threads_only(&fixture); /* they sleep and are told, whoever waits */
     waiting = gpu_fixture_cpu(&fixture, "waiting", NULL, NULL);
     gpu_fixture_after(waiting,
                       gpu_fixture_gpu(&fixture, GANTRY_TASK_KERNEL, "work", launch_completing, NULL));
@@ -159,6 +160,7 @@ static void test_a_pool_stays_while_it_is_told_of_a_task(void **state)
     pthread_t thread;
     options.driver = gpu_fixture_driver();
     gpu_fixture_open_with(&fixture, 1, &options);
+    gpu_fixture_use_threads_only(&fixture); /* they sleep and are told, whoever waits */
     desc.run = run_nothing;
     desc.is_condition = true;
     assert_ok(gantry_taskman_submit(fixture.manager, &desc, &last));

@@ -37,6 +37,16 @@ void gpu_fixture_open_with(struct gpu_fixture *fixture, uint32_t workers,
     assert_ok(gantry_taskman_create(&manager, &fixture->manager));
 }
 
+void gpu_fixture_use_threads_only(struct gpu_fixture *fixture)
+{
+    gantry_taskman_options manager = GANTRY_TASKMAN_OPTIONS_INIT;
+    manager.cpu_dispatcher = fixture->cpus;
+    manager.gpu_dispatcher = gantry_context_dispatcher(fixture->context);
+    manager.dispatcher_only = true;
+    gantry_taskman_destroy(fixture->manager);
+    assert_ok(gantry_taskman_create(&manager, &fixture->manager));
+}
+
 void gpu_fixture_close(struct gpu_fixture *fixture)
 {
     gantry_taskman_destroy(fixture->manager);

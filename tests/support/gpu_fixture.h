@@ -19,6 +19,8 @@ gantry_driver_choice gpu_fixture_driver(void);
 void gpu_fixture_open(struct gpu_fixture *fixture, uint32_t workers, uint32_t stream_limit);
 void gpu_fixture_open_with(struct gpu_fixture *fixture, uint32_t workers,
                            const gantry_context_options *context);
+/* Instead of the manager another one, for which only the dispatcher's own threads do its work. */
+void gpu_fixture_use_threads_only(struct gpu_fixture *fixture);
 void gpu_fixture_close(struct gpu_fixture *fixture);
 
 /* Submit a GPU task. */

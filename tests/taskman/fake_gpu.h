@@ -52,8 +52,9 @@ static inline void note(struct fake *fake, enum call call, gantry_task *task, ga
     gy_mutex_unlock(&fake->lock);
 }
 
-static inline gantry_status fake_step_begin(gantry_dispatcher *self)
+static inline gantry_status fake_step_begin(gantry_dispatcher *self, bool is_helped)
 {
+    (void)is_helped;
     note(fake_of(self), STEP_BEGIN, NULL, NULL, 0);
     gantry_status status = fake_of(self)->begin_status;
     return status == GANTRY_OK ? status : GY_FAIL(status, "the fake is lost");

@@ -1,0 +1,210 @@
+#include "dispatcher/guest.h"
+
+#include "base/clock.h"
+#include "base/waiter.h"
+#include "dispatcher/capture_mode.h"
+#include "dispatcher/completion_thread.h"
+#include "dispatcher/current.h"
+#include "dispatcher/gates/gate.h"
+#include "dispatcher/guest_rule.h"
+#include "dispatcher/loop.h"
+#include "profile/cta.h"
+
+#include <assert.h>
+#include <pthread.h>
+
+/* ---- the thread ------------------------------------------------------------------------------ */
+
+/* Something is being captured on a stream that the legacy stream waits for, most likely by this thread. */
+static bool is_capturing(const struct gy_context *context)
+{
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    return context->driver->cuStreamIsCapturing(NULL, &status) != CUDA_SUCCESS ||
+           status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+/* The calling thread gets what a thread of the dispatcher has. */
+static bool enter_thread(struct gantry_dispatcher *d, struct gy_gpu_guest *guest)
+{
+    struct gy_context *context = d->config.context;
+    CUcontext current = NULL;
+    if (guest->is_in) {
+        return true;
+    }
+    if (context->driver->cuCtxGetCurrent(&current) != CUDA_SUCCESS || gy_context_push(context) != GANTRY_OK) {
+        return false;
+    }
+    if (is_capturing(context) || gy_capture_mode_relax(context, &guest->capture_mode) != GANTRY_OK) {
+        (void)gy_context_pop(context);
+        return false;
+    }
+    guest->native_context = current;
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &guest->cancel_state);
+    guest->is_in = true;
+    return true;
+}
+
+static void leave_thread(struct gantry_dispatcher *d, struct gy_gpu_guest *guest)
+{
+    struct gy_context *context = d->config.context;
+    CUcontext current = NULL;
+    if (!guest->is_in) {
+        return;
+    }
+    guest->is_in = false;
+    gy_capture_mode_restore(context, guest->capture_mode);
+    (void)gy_context_pop(context);
+    if (context->driver->cuCtxGetCurrent(&current) == CUDA_SUCCESS && current != guest->native_context) {
+        (void)context->driver->cuCtxSetCurrent(guest->native_context); /* a callback has left another one */
+    }
+    (void)pthread_setcancelstate(guest->cancel_state, NULL);
+}
+
+/* Between these two it is GD, or one of GDB. */
+static void begin_to_serve(struct gantry_dispatcher *d)
+{
+    gy_thread_serve(true);
+    gy_cta_serve(gy_gpu_time_ctas(d->config.time));
+}
+
+static void end_to_serve(void)
+{
+    gy_cta_serve(NULL);
+    gy_thread_serve(false);
+}
+
+/* ---- whose turn it is ------------------------------------------------------------------------ */
+
+static bool may_help(const struct gantry_dispatcher *d)
+{
+    return gy_waiter_is_patient(d->config.wait) && d->launchers == NULL && gy_guest_is_alone(d) &&
+           !gy_context_is_stopped(d->config.context);
+}
+
+/* ---- GD's loop ------------------------------------------------------------------------------- */
+
+static void take_loop(struct gantry_dispatcher *d, struct gy_gpu_guest *guest)
+{
+    if (!guest->has_loop && gy_inbox_borrow(&d->inbox)) {
+        assert(d->guest == NULL);
+        d->guest = guest;
+        guest->has_loop = true;
+        guest->is_due = true;
+        guest->deadline_ns = 0;
+    }
+}
+
+static void leave_loop(struct gantry_dispatcher *d, struct gy_gpu_guest *guest)
+{
+    if (!guest->has_loop) {
+        return;
+    }
+    assert(d->guest == guest);
+    bool wake = guest->is_due || gy_gd_has_work(d) || guest->deadline_ns != 0;
+    guest->has_loop = false;
+    d->guest = NULL;
+    gy_inbox_give_back(&d->inbox, guest->seen, gy_gd_may_read(d), wake);
+}
+
+/* True when something was done. */
+static bool look_at_loop(struct gantry_dispatcher *d, struct gy_gpu_guest *guest)
+{
+    if (!guest->has_loop) {
+        return false;
+    }
+    bool is_time = guest->deadline_ns != 0 && gy_clock_ns() >= guest->deadline_ns;
+    if (!guest->is_due && !is_time && !gy_inbox_has_news(&d->inbox, guest->seen, gy_gd_may_read(d))) {
+        return false;
+    }
+    gy_gd_current = d;
+    begin_to_serve(d);
+    d->last_error = gy_error_last();
+    enum gd_turn turn = gy_gd_turn(d, &guest->seen);
+    gy_capture_mode_relax_again(d->config.context);
+    end_to_serve();
+    gy_gd_current = NULL;
+    guest->is_due = turn != GD_TURN_IDLE;
+    guest->deadline_ns = turn == GD_TURN_IDLE ? gy_gates_deadline(d) : 0;
+    return turn == GD_TURN_AGAIN;
+}
+
+/* ---- the lead of the rings ------------------------------------------------------------------- */
+
+_Static_assert(GANTRY_PARTITIONS_MAX <= 64, "a bit of guest->rings for each");
+
+static void take_rings(struct gantry_dispatcher *d, struct gy_gpu_guest *guest)
+{
+    for (uint32_t i = 0; i < d->completion.count; i++) {
+        uint64_t bit = UINT64_C(1) << i;
+        if ((guest->rings & bit) == 0 && gy_completion_lead(&d->completion.rings[i])) {
+            guest->rings |= bit;
+        }
+    }
+}
+
+static void leave_rings(struct gantry_dispatcher *d, struct gy_gpu_guest *guest)
+{
+    for (; guest->rings != 0; guest->rings &= guest->rings - 1) {
+        gy_completion_stop_leading(&d->completion.rings[__builtin_ctzll(guest->rings)]);
+    }
+}
+
+static bool look_at_rings(struct gantry_dispatcher *d, struct gy_gpu_guest *guest)
+{
+    bool any = false;
+    for (uint64_t left = guest->rings; left != 0; left &= left - 1) {
+        struct gy_completion *ring = &d->completion.rings[__builtin_ctzll(left)];
+        if (!gy_completion_take_in(ring) || !gy_guest_is_alone(d)) {
+            continue; /* nothing is pending, or what was taken in may be another manager's */
+        }
+        gy_gdb_is_current = true;
+        begin_to_serve(d);
+        any = gy_completion_tell(ring, guest) || any;
+        end_to_serve();
+        gy_gdb_is_current = false;
+    }
+    return any;
+}
+
+/* ---- the guest ------------------------------------------------------------------------------- */
+
+void gy_guest_enter(gantry_dispatcher *d, struct gy_gpu_guest *guest)
+{
+    if (may_help(d) && enter_thread(d, guest)) {
+        take_loop(d, guest);
+        take_rings(d, guest);
+    }
+}
+
+/* Is there a post that nobody holds? */
+static bool is_anything_free(struct gantry_dispatcher *d)
+{
+    bool any = gy_inbox_is_free(&d->inbox);
+    for (uint32_t i = 0; i < d->completion.count && !any; i++) {
+        any = gy_completion_is_free(&d->completion.rings[i]);
+    }
+    return any;
+}
+
+bool gy_guest_look_at_gpu(gantry_dispatcher *d, struct gy_gpu_guest *guest)
+{
+    if (!may_help(d) || (!guest->is_in && !is_anything_free(d))) {
+        gy_guest_leave(d, guest);
+        return false;
+    }
+    if (!enter_thread(d, guest)) {
+        return false;
+    }
+    take_loop(d, guest);
+    take_rings(d, guest);
+    bool any = look_at_loop(d, guest);
+    return look_at_rings(d, guest) || any;
+}
+
+void gy_guest_leave(gantry_dispatcher *d, struct gy_gpu_guest *guest)
+{
+    leave_loop(d, guest);
+    leave_rings(d, guest);
+    leave_thread(d, guest);
+    assert(!guest->is_in && !guest->has_loop && guest->rings == 0);
+}

@@ -1,0 +1,445 @@
+/* Who waits for a manager does the dispatcher's work while its threads sleep: where callbacks are called,
+ * what the thread is like afterwards, and when it leaves the work to the dispatcher's own threads. */
+#include "context/context.h"
+#include "dispatcher/internal.h"
+#include "tests/support/cmocka_c11.h"
+#include "tests/support/deadline.h"
+#include "tests/support/gpu_fixture.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { SMALL_STACK = 128 << 10, TASKS = 40, RUNS = 200 };
+
+static struct gpu_fixture fixture;
+static gantry_task *waiting;
+static pthread_t called_on, ran_on, released_on;
+static atomic_int calls;
+
+static gantry_launch_result note_call(gantry_launch *launch, void *arg)
+{
+    (void)arg;
+    called_on = pthread_self();
+    atomic_fetch_add(&calls, 1);
+    return gantry_launch_add_completion(launch, waiting) == GANTRY_OK ? GANTRY_LAUNCH_DONE
+                                                                      : GANTRY_LAUNCH_FAILED;
+}
+
+static gantry_status note_run(gantry_task *task, void *arg)
+{
+    (void)task;
+    (void)arg;
+    ran_on = pthread_self();
+    return GANTRY_OK;
+}
+
+static void note_release(gantry_task *task, void *arg, gantry_status result)
+{
+    (void)task;
+    (void)arg;
+    (void)result;
+    released_on = pthread_self();
+}
+
+static struct gantry_dispatcher *dispatcher(void)
+{
+    return gantry_context_dispatcher(fixture.context);
+}
+
+/* A GPU task, a sync point that waits for the GPU's end of it, and a CPU task behind that; frozen. */
+static void make_graph(gantry_launch_fn launch)
+{
+    gantry_task_desc point = GANTRY_TASK_DESC_INIT;
+    point.kind = GANTRY_TASK_SYNC_POINT;
+    point.release = note_release;
+    assert_ok(gantry_taskman_submit(fixture.manager, &point, &waiting));
+    gpu_fixture_after(waiting, gpu_fixture_gpu(&fixture, GANTRY_TASK_KERNEL, "work", launch, NULL));
+    gpu_fixture_after(gpu_fixture_cpu(&fixture, "behind", note_run, NULL), waiting);
+    assert_ok(gantry_taskman_freeze(fixture.manager));
+}
+
+static void open_fixture(gantry_wait_mode mode)
+{
+    gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
+    options.driver = gpu_fixture_driver();
+    options.completion_wait = mode;
+    gpu_fixture_open_with(&fixture, 2, &options);
+    atomic_store(&calls, 0);
+    memset(&called_on, 0, sizeof(called_on));
+    memset(&ran_on, 0, sizeof(ran_on));
+    memset(&released_on, 0, sizeof(released_on));
+}
+
+static void open_graph(gantry_wait_mode mode)
+{
+    open_fixture(mode);
+    make_graph(note_call);
+}
+
+/* GD, GDB and the workers. */
+static void await_sleep(void)
+{
+    struct gantry_dispatcher *d = dispatcher();
+    deadline_await(gy_inbox_is_free(&d->inbox), "the dispatcher to sleep");
+    deadline_await(gy_completion_is_free(&d->completion.rings[0]), "the completion threads to sleep");
+    for (uint32_t i = 0; i < fixture.cpus->worker_count; i++) {
+        deadline_await(atomic_load(&fixture.cpus->workers[i].holder) == GY_WORKER_ASLEEP,
+                       "a worker to sleep");
+    }
+}
+
+static bool is_here(pthread_t thread)
+{
+    return pthread_equal(thread, pthread_self()) != 0;
+}
+
+static void run(void)
+{
+    deadline_begin("a run");
+    assert_ok(gantry_taskman_run(fixture.manager, 1));
+    deadline_end();
+}
+
+/* A caller that loses its CPU for long on a busy machine leaves the rest of its work to others, so it is
+ * asked several times. */
+static void run_until_here(pthread_t *const *threads, size_t count)
+{
+    for (int n = 0; n < RUNS; n++) {
+        bool all = true;
+        await_sleep();
+        run();
+        for (size_t i = 0; i < count; i++) {
+            all = all && is_here(*threads[i]);
+        }
+        if (all) {
+            return;
+        }
+    }
+    fail_msg("never done by the caller");
+}
+
+static void run_until_called_here(void)
+{
+    run_until_here((pthread_t *const[]){&called_on}, 1);
+}
+
+/* All is done by the caller, and nobody else has been awake for it. */
+static void test_the_caller_does_everything(void **state)
+{
+    (void)state;
+    const gantry_wait_mode modes[] = {GANTRY_WAIT_HYBRID, GANTRY_WAIT_ADAPTIVE};
+    for (size_t i = 0; i < 2; i++) {
+        open_graph(modes[i]);
+        run_until_here((pthread_t *const[]){&called_on, &released_on, &ran_on}, 3);
+        gpu_fixture_close(&fixture);
+    }
+}
+
+/* Who started a step and stops it later takes over as soon as nobody is awake. */
+static void test_who_stops_a_step_takes_over(void **state)
+{
+    (void)state;
+    open_graph(GANTRY_WAIT_HYBRID);
+    for (int n = 0; n < 20; n++) {
+        await_sleep();
+        assert_ok(gantry_taskman_start(fixture.manager));
+        deadline_begin("the end of a step");
+        assert_ok(gantry_taskman_stop(fixture.manager));
+        deadline_end();
+        assert_int_equal(atomic_load(&calls), n + 1);
+    }
+    gpu_fixture_close(&fixture);
+}
+
+static void test_a_manager_may_want_the_dispatchers_threads_only(void **state)
+{
+    (void)state;
+    open_fixture(GANTRY_WAIT_HYBRID);
+    gpu_fixture_use_threads_only(&fixture);
+    make_graph(note_call);
+    for (int n = 0; n < 5; n++) {
+        await_sleep();
+        run();
+        assert_false(is_here(called_on));
+        assert_false(is_here(released_on));
+    }
+    gpu_fixture_close(&fixture);
+}
+
+/* Who may not spin does not look at the GPU, and who never sleeps needs no help. */
+static void test_other_modes_do_it_themselves(void **state)
+{
+    (void)state;
+    const gantry_wait_mode modes[] = {GANTRY_WAIT_BLOCK, GANTRY_WAIT_YIELD};
+    for (size_t i = 0; i < 2; i++) {
+        open_graph(modes[i]);
+        for (int n = 0; n < 3; n++) {
+            run();
+            assert_false(is_here(called_on));
+            assert_false(is_here(released_on));
+        }
+        gpu_fixture_close(&fixture);
+    }
+}
+
+/* ---- the thread ------------------------------------------------------------------------------ */
+
+static void *run_with_a_small_stack(void *arg)
+{
+    (void)arg;
+    run();
+    assert_false(is_here(called_on));
+    return NULL;
+}
+
+static void test_a_small_stack_is_left_alone(void **state)
+{
+    (void)state;
+    pthread_attr_t attributes;
+    pthread_t thread;
+    open_graph(GANTRY_WAIT_HYBRID);
+    await_sleep();
+    assert_int_equal(pthread_attr_init(&attributes), 0);
+    assert_int_equal(pthread_attr_setstacksize(&attributes, SMALL_STACK), 0);
+    assert_int_equal(pthread_create(&thread, &attributes, run_with_a_small_stack, NULL), 0);
+    pthread_join(thread, NULL);
+    pthread_attr_destroy(&attributes);
+    gpu_fixture_close(&fixture);
+}
+
+static const struct gy_driver *driver(void)
+{
+    return dispatcher()->config.context->driver;
+}
+
+/* One pop too many. */
+static gantry_launch_result leave_another_context(gantry_launch *launch, void *arg)
+{
+    CUcontext popped;
+    (void)driver()->cuCtxPopCurrent(&popped);
+    return note_call(launch, arg);
+}
+
+static gantry_launch_result look_at_the_thread(gantry_launch *launch, void *arg)
+{
+    CUcontext current = NULL;
+    int cancel;
+    assert_int_equal(driver()->cuCtxGetCurrent(&current), CUDA_SUCCESS);
+    assert_ptr_equal(current, dispatcher()->config.context->native);
+    assert_int_equal(pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel), 0);
+    assert_int_equal(cancel, PTHREAD_CANCEL_DISABLE);
+    assert_int_equal(gantry_taskman_wait(fixture.manager), GANTRY_ERR_STATE); /* it would wait for itself */
+    return note_call(launch, arg);
+}
+
+/* Its context, capture mode, last error and whether it can be cancelled. */
+static void test_the_thread_is_as_before(void **state)
+{
+    (void)state;
+    const gantry_launch_fn launches[] = {look_at_the_thread, leave_another_context};
+    for (int i = 0; i < 2; i++) {
+        CUcontext before = NULL, after = NULL;
+        CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+        int cancel;
+        open_fixture(GANTRY_WAIT_HYBRID);
+        make_graph(launches[i]);
+        if (i == 1) {
+            assert_ok(
+                gantry_context_acquire(fixture.context)); /* so that work goes on without the other push */
+        }
+        await_sleep();
+        assert_int_equal(driver()->cuCtxGetCurrent(&before), CUDA_SUCCESS);
+        assert_int_equal(driver()->cuThreadExchangeStreamCaptureMode(&mode), CUDA_SUCCESS);
+        assert_int_equal(gantry_taskman_reset(NULL), GANTRY_ERR_INVALID_ARGUMENT);
+        run_until_called_here();
+        assert_int_equal(driver()->cuCtxGetCurrent(&after), CUDA_SUCCESS);
+        assert_ptr_equal(after, before);
+        assert_int_equal(gy_error_last()->status, GANTRY_ERR_INVALID_ARGUMENT);
+        mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+        assert_int_equal(driver()->cuThreadExchangeStreamCaptureMode(&mode), CUDA_SUCCESS);
+        assert_int_equal(mode, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+        assert_int_equal(pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &cancel), 0);
+        assert_int_equal(cancel, PTHREAD_CANCEL_ENABLE);
+        if (i == 1) {
+            assert_ok(gantry_context_release(fixture.context));
+        }
+        gpu_fixture_close(&fixture);
+    }
+}
+
+/* A capture of the application's own, on a stream of its own, goes on. */
+static void test_a_capture_of_the_callers_is_not_spoilt(void **state)
+{
+    (void)state;
+    CUstream stream;
+    CUgraph graph = NULL;
+    open_graph(GANTRY_WAIT_HYBRID);
+    assert_ok(gantry_context_acquire(fixture.context));
+    assert_int_equal(driver()->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    for (int n = 0; n < 3; n++) {
+        assert_int_equal(driver()->cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
+                         CUDA_SUCCESS);
+        run_until_called_here();
+        assert_int_equal(driver()->cuStreamEndCapture(stream, &graph), CUDA_SUCCESS);
+        assert_int_equal(driver()->cuGraphDestroy(graph), CUDA_SUCCESS);
+    }
+    assert_int_equal(driver()->cuStreamDestroy(stream), CUDA_SUCCESS);
+    assert_ok(gantry_context_release(fixture.context));
+    gpu_fixture_close(&fixture);
+}
+
+/* ---- several managers ------------------------------------------------------------------------ */
+
+static gantry_taskman *other;
+static atomic_bool other_called;
+static pthread_t guest_thread;
+static atomic_bool called_by_a_guest;
+
+static gantry_launch_result note_others(gantry_launch *launch, void *arg)
+{
+    (void)launch;
+    (void)arg;
+    atomic_store(&called_by_a_guest, is_here(guest_thread));
+    atomic_store(&other_called, true);
+    return GANTRY_LAUNCH_DONE;
+}
+
+static gantry_taskman *new_other(void)
+{
+    gantry_taskman_options options = GANTRY_TASKMAN_OPTIONS_INIT;
+    gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
+    gantry_taskman *manager;
+    options.cpu_dispatcher = fixture.cpus;
+    options.gpu_dispatcher = dispatcher();
+    assert_ok(gantry_taskman_create(&options, &manager));
+    desc.kind = GANTRY_TASK_KERNEL;
+    desc.launch = note_others;
+    assert_ok(gantry_taskman_submit(manager, &desc, NULL));
+    return manager;
+}
+
+static atomic_bool shall_start, has_started;
+
+static void *start_the_other(void *arg)
+{
+    (void)arg;
+    deadline_await(atomic_load(&shall_start), "a callback of the guest's");
+    assert_ok(gantry_taskman_start(other));
+    atomic_store(&has_started, true);
+    return NULL;
+}
+
+/* In the middle of a batch another manager's step begins. */
+static gantry_launch_result wait_for_the_other(gantry_launch *launch, void *arg)
+{
+    (void)launch;
+    (void)arg;
+    if (atomic_fetch_add(&calls, 1) == TASKS / 2) {
+        guest_thread = pthread_self();
+        atomic_store(&shall_start, true);
+        while (!atomic_load(&has_started)) {
+            (void)usleep(100);
+        }
+    }
+    return GANTRY_LAUNCH_DONE;
+}
+
+/* It leaves in the middle of a batch, and the dispatcher's thread goes on: the caller may hold a lock that
+ * the other manager's callbacks take. */
+static void test_other_managers_callbacks_are_not_the_callers(void **state)
+{
+    (void)state;
+    bool was_guest = false;
+    for (int n = 0; n < 10 || (!was_guest && n < RUNS); n++) {
+        pthread_t starter;
+        open_fixture(GANTRY_WAIT_HYBRID);
+        other = new_other();
+        atomic_store(&other_called, false);
+        atomic_store(&shall_start, false);
+        atomic_store(&has_started, false);
+        assert_int_equal(pthread_create(&starter, NULL, start_the_other, NULL), 0);
+        for (int i = 0; i < TASKS; i++) {
+            (void)gpu_fixture_gpu(&fixture, GANTRY_TASK_KERNEL, "work", wait_for_the_other, NULL);
+        }
+        assert_ok(gantry_taskman_freeze(fixture.manager));
+        await_sleep();
+        run();
+        pthread_join(starter, NULL);
+        assert_int_equal(atomic_load(&calls), TASKS);
+        was_guest = was_guest || is_here(guest_thread);
+        deadline_await(atomic_load(&other_called), "the other manager's callback");
+        assert_false(is_here(guest_thread) && atomic_load(&called_by_a_guest));
+        assert_ok(gantry_taskman_stop(other));
+        gantry_taskman_destroy(other);
+        gpu_fixture_close(&fixture);
+    }
+    assert_true(was_guest);
+}
+
+/* While another step is open the dispatcher's own threads do the work. */
+static void test_with_another_step_open_nobody_is_a_guest(void **state)
+{
+    (void)state;
+    open_graph(GANTRY_WAIT_HYBRID);
+    other = new_other();
+    assert_ok(gantry_taskman_start(other));
+    deadline_await(atomic_load(&other_called), "the other manager's callback");
+    for (int n = 0; n < 3; n++) {
+        await_sleep();
+        run();
+        assert_false(is_here(called_on));
+        assert_false(is_here(released_on));
+    }
+    assert_ok(gantry_taskman_stop(other));
+    gantry_taskman_destroy(other);
+    gpu_fixture_close(&fixture);
+}
+
+/* ---- ways ------------------------------------------------------------------------------------ */
+
+static gantry_launch_result use_what_captures_forbid(gantry_launch *launch, void *arg)
+{
+    CUstream stream = gantry_launch_stream(launch);
+    CUdeviceptr memory = 0;
+    (void)arg;
+    called_on = pthread_self();
+    if (stream != NULL && driver()->cuMemAlloc(&memory, 256) == CUDA_SUCCESS) {
+        (void)driver()->cuMemFree(memory);
+        atomic_fetch_add(&calls, 1);
+    }
+    return GANTRY_LAUNCH_DONE;
+}
+
+/* A callback that a capture would spoil is called again outside of one, as on the dispatcher's thread. */
+static void test_graphs_are_captured_as_on_the_dispatchers_thread(void **state)
+{
+    (void)state;
+    open_fixture(GANTRY_WAIT_HYBRID);
+    (void)gpu_fixture_gpu(&fixture, GANTRY_TASK_KERNEL, "plain", use_what_captures_forbid, NULL);
+    assert_ok(gantry_taskman_freeze(fixture.manager));
+    assert_ok(gantry_dispatcher_set_submission(dispatcher(), GANTRY_SUBMISSION_GRAPHS));
+    for (int n = 0; n < 5; n++) {
+        int before = atomic_load(&calls);
+        run_until_called_here();
+        assert_true(n == 0 || atomic_load(&calls) > before); /* not in a capture, once that is known */
+    }
+    gpu_fixture_close(&fixture);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_caller_does_everything),
+        cmocka_unit_test(test_who_stops_a_step_takes_over),
+        cmocka_unit_test(test_a_manager_may_want_the_dispatchers_threads_only),
+        cmocka_unit_test(test_other_modes_do_it_themselves),
+        cmocka_unit_test(test_a_small_stack_is_left_alone),
+        cmocka_unit_test(test_the_thread_is_as_before),
+        cmocka_unit_test(test_a_capture_of_the_callers_is_not_spoilt),
+        cmocka_unit_test(test_other_managers_callbacks_are_not_the_callers),
+        cmocka_unit_test(test_with_another_step_open_nobody_is_a_guest),
+        cmocka_unit_test(test_graphs_are_captured_as_on_the_dispatchers_thread),
+    };
+    return cmocka_run_group_tests_name("guest", tests, NULL, NULL);
+}
