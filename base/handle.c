@@ -218,3 +218,9 @@ bool gy_handle_is_refused(const void *handle, enum gy_handle_kind kind, const ch
     }
     return true;
 }
+
+void *gy_handle_accepted(const void *handle, enum gy_handle_kind kind, const char *function, bool *is_refused)
+{
+    *is_refused = handle != NULL && gy_handle_is_refused(handle, kind, function);
+    return (void *)(uintptr_t)handle; /* NOLINT: as the caller has it */
+}

@@ -7,6 +7,8 @@
 #ifndef BASE_HANDLE_H
 #define BASE_HANDLE_H
 
+#include "base/hints.h"
+
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -55,6 +57,10 @@ long gy_handle_kept(void);
 
 /* Says why in the thread's last error. */
 bool gy_handle_is_refused(const void *handle, enum gy_handle_kind kind, const char *function);
+/* The same, NULL is let through; the handle comes out.  A function that goes on with what comes out keeps no
+ * copy during the call, and so has no frame where handles are not checked. */
+GY_COLD void *gy_handle_accepted(const void *handle, enum gy_handle_kind kind, const char *function,
+                                 bool *is_refused);
 
 /* At the head of public functions: GY_NEED(HEAP, heap) returns GANTRY_ERR_INVALID_ARGUMENT where the handle
  * is NULL or not good, GY_ACCEPT(HEAP, heap) where it is not good; the others return this value, or nothing.
@@ -67,11 +73,15 @@ bool gy_handle_is_refused(const void *handle, enum gy_handle_kind kind, const ch
         GY_ACCEPT(kind, handle);                                                              \
     } while (0)
 #define GY_ACCEPT(kind, handle) GY_ACCEPT_OR(GANTRY_ERR_INVALID_ARGUMENT, kind, handle)
-#define GY_ACCEPT_OR(value, kind, handle)     \
-    do {                                      \
-        if (GY_HANDLE_IS_BAD(kind, handle)) { \
-            return value;                     \
-        }                                     \
+#define GY_ACCEPT_OR(value, kind, handle)                                                        \
+    do {                                                                                         \
+        if (gy_handles_are_checked()) {                                                          \
+            bool gy_is_refused;                                                                  \
+            (handle) = gy_handle_accepted((handle), GY_HANDLE_##kind, __func__, &gy_is_refused); \
+            if (gy_is_refused) {                                                                 \
+                return value;                                                                    \
+            }                                                                                    \
+        }                                                                                        \
     } while (0)
 #define GY_ACCEPT_OR_LEAVE(kind, handle)      \
     do {                                      \

@@ -347,15 +347,12 @@ static GY_RARE void end_odd(gantry_taskman *manager, uint64_t less, struct gy_wo
     }
 }
 
-/* Path of a task, step 8 of 8: it has ended, its successors hear of it.
- *
- * `self`: the worker that the calling thread is in the manager's pool, or NULL; then it may have a `debt`. */
-static GY_INLINE void release_task(gantry_task *task, gantry_status result, struct gy_ready *ready,
-                                   struct gy_worker *self, struct gy_gpu_debt *debt)
+/* release_task() of one that has these flags. */
+static GY_INLINE void release_flagged(gantry_task *task, unsigned flags, gantry_status result,
+                                      struct gy_ready *ready, struct gy_worker *self,
+                                      struct gy_gpu_debt *debt)
 {
-    gy_point(GY_POINT_PATH_8, task);
     gantry_taskman *manager = gy_task_manager(task);
-    unsigned flags = atomic_load_explicit(&task->flags, memory_order_relaxed);
     uint64_t less = GY_WORK_PENDING;
     size_t made_ready;
     if (result != GANTRY_OK || atomic_load_explicit(&task->preset, memory_order_relaxed) != GANTRY_OK) {
@@ -388,6 +385,21 @@ static GY_INLINE void release_task(gantry_task *task, gantry_status result, stru
         owe(debt, manager, less, 0);
     } else {
         gy_taskman_count_off(manager, less);
+    }
+}
+
+/* Path of a task, step 8 of 8: it has ended, its successors hear of it.
+ *
+ * `self`: the worker that the calling thread is in the manager's pool, or NULL; then it may have a `debt`. */
+static GY_INLINE void release_task(gantry_task *task, gantry_status result, struct gy_ready *ready,
+                                   struct gy_worker *self, struct gy_gpu_debt *debt)
+{
+    gy_point(GY_POINT_PATH_8, task);
+    unsigned flags = atomic_load_explicit(&task->flags, memory_order_relaxed);
+    if (flags == GY_TASK_FILLED) { /* most tasks: the compiler knows what need not be asked */
+        release_flagged(task, GY_TASK_FILLED, result, ready, self, debt);
+    } else {
+        release_flagged(task, flags, result, ready, self, debt);
     }
 }
 
