@@ -19,9 +19,10 @@
  * main thread for that (not on the emulated driver, whose device is this CPU).  Yardstick: the time that
  * passes, so the ratio is the number of CPUs that waiting takes.
  *
- * publish rows: bench_publish.c. */
+ * publish rows: bench_publish.c; rested and return: bench_return.c. */
 #include "base/clock.h"
 #include "bench/bench_publish.h"
+#include "bench/bench_return.h"
 #include "bench/harness.h"
 #include "bench/raw_cuda.h"
 
@@ -577,17 +578,23 @@ static bool bench_latency(const struct bench_options *options)
         report(options, cases[i].ready, cases[i].handoff, &ready);
     }
     good = bench_costs(options) && good;
+    good = bench_return(options) && good;
     return bench_publish(options) && good;
 }
 
 const struct gantry_bench gantry_bench_latency = {
     .name = "latency",
     .summary = "from a launch to the CPU task that waits for it, and from that to the next launch",
-    .help = "  done-to-task-MODE     from before a launch until the CPU task that its completion starts, by "
-            "wait\n"
-            "                        mode; the yardstick is an event waited for by hand\n"
-            "  ready-to-launch-MODE  from the end of that CPU task until the launch callback of the next GPU "
-            "task;\n"
-            "                        the yardstick is one thread that tells another\n",
+    .help =
+        "  done-to-task-MODE     from before a launch until the CPU task that its completion starts, by "
+        "wait\n"
+        "                        mode; the yardstick is an event waited for by hand\n"
+        "  ready-to-launch-MODE  from the end of that CPU task until the launch callback of the next GPU "
+        "task;\n"
+        "                        the yardstick is one thread that tells another\n"
+        "  rested-, return-PAUSE  after a pause in which all threads fall asleep: until the CPU task, and "
+        "until\n"
+        "                        gantry_taskman_run() is back; -threads: the caller does not do their "
+        "work\n",
     .main = bench_latency,
 };
