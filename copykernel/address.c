@@ -7,17 +7,10 @@
 
 enum needed { NEED_DEVICE, NEED_HOST, NEED_EITHER };
 
-/* Memory that an address was found to lie in. */
-struct memory {
-    uint64_t begin, end; /* empty: nothing known yet */
-    uint64_t shift;      /* device address minus address */
-    bool is_host;        /* page-locked; otherwise device memory */
-};
-
 struct resolver {
     struct gy_context *context;
     gantry_heap *heap;
-    struct memory dest, source;
+    struct gy_copy_memory dest, source;
     bool any_kind; /* whatever the types say */
 };
 
@@ -27,7 +20,7 @@ struct resolver {
 enum heap_answer { FOREIGN, USABLE, PAGEABLE, NOT_LIVE };
 
 /* The live block that holds the address, as many bytes as were asked for. */
-static enum heap_answer ask_heap(struct resolver *r, const void *address, struct memory *out)
+static enum heap_answer ask_heap(struct resolver *r, const void *address, struct gy_copy_memory *out)
 {
     struct gy_heap_look look;
     enum gy_heap_place place = gy_heap_look(r->heap, address, &look);
@@ -40,16 +33,16 @@ static enum heap_answer ask_heap(struct resolver *r, const void *address, struct
     if (place == GY_HEAP_NOT_LIVE) {
         return NOT_LIVE;
     }
-    *out = (struct memory){.begin = look.base,
-                           .end = look.base + look.bytes,
-                           .shift = (uint64_t)look.device - look.base,
-                           .is_host = look.kind != GANTRY_MEMORY_DEVICE};
+    *out = (struct gy_copy_memory){.begin = look.base,
+                                   .end = look.base + look.bytes,
+                                   .shift = (uint64_t)look.device - look.base,
+                                   .is_host = look.kind != GANTRY_MEMORY_DEVICE};
     return USABLE;
 }
 
 /* The driver's answer; CUDA_ERROR_INVALID_VALUE for memory it does not know. */
 static CUresult ask_driver(const struct gy_context *context, const void *address, uint64_t bytes,
-                           struct memory *out)
+                           struct gy_copy_memory *out)
 {
     const struct gy_driver *driver = context->driver;
     CUdeviceptr at = (uintptr_t)address, start = 0, device = 0;
@@ -77,7 +70,7 @@ static CUresult ask_driver(const struct gy_context *context, const void *address
 
 /* Find the memory of one field's address; *out is zeroed. */
 static gantry_status find(struct resolver *r, const void *address, uint64_t bytes, size_t index,
-                          const char *field, struct memory *out)
+                          const char *field, struct gy_copy_memory *out)
 {
     enum heap_answer answer = ask_heap(r, address, out);
     if (answer == NOT_LIVE) {
@@ -100,11 +93,11 @@ static gantry_status find(struct resolver *r, const void *address, uint64_t byte
 
 /* The device address of one field. */
 static gantry_status resolve(struct resolver *r, const void *address, uint64_t bytes, enum needed needed,
-                             size_t index, const char *field, struct memory *known, uint64_t *out)
+                             size_t index, const char *field, struct gy_copy_memory *known, uint64_t *out)
 {
     uint64_t at = (uintptr_t)address;
     if (at < known->begin || at >= known->end) {
-        struct memory found = {0, 0, 0, false};
+        struct gy_copy_memory found = {0, 0, 0, false};
         gantry_status status = find(r, address, bytes, index, field, &found);
         if (status != GANTRY_OK) {
             return status;
@@ -174,13 +167,22 @@ gantry_status gy_copy_resolve(struct gy_context *context, gantry_heap *heap, con
     return GANTRY_OK;
 }
 
+bool gy_copy_find_memory(struct gy_context *context, gantry_heap *heap, const void *address, uint64_t bytes,
+                         struct gy_copy_memory *out)
+{
+    struct resolver r = {.context = context, .heap = heap};
+    enum heap_answer answer = ask_heap(&r, address, out);
+    return answer == USABLE ||
+           (answer == FOREIGN && ask_driver(context, address, bytes, out) == CUDA_SUCCESS);
+}
+
 /* ---- lists that the device reads -------------------------------------------------------------- */
 
 gantry_status gy_copy_find_list(struct gy_context *context, gantry_heap *heap, const char *name,
                                 const void *address, uint64_t bytes, uint64_t *out)
 {
     struct resolver r = {.context = context, .heap = heap};
-    struct memory found = {0, 0, 0, false};
+    struct gy_copy_memory found = {0, 0, 0, false};
     enum heap_answer answer = ask_heap(&r, address, &found);
     CUresult result = answer == FOREIGN ? ask_driver(context, address, bytes, &found) : CUDA_SUCCESS;
     if (result != CUDA_SUCCESS && result != CUDA_ERROR_INVALID_VALUE) {
@@ -224,7 +226,7 @@ static GY_COLD gantry_status refuse_bounds(gantry_heap *heap, const struct gy_co
 /* Memory of somebody else: the driver knows allocations of its own, and page-locked memory. */
 static GY_COLD gantry_status check_foreign(const struct gy_context *context, const struct gy_copy_side *side)
 {
-    struct memory memory = {0, 0, 0, false};
+    struct gy_copy_memory memory = {0, 0, 0, false};
     uint64_t at = (uintptr_t)side->address;
     if (ask_driver(context, side->address, side->bytes, &memory) != CUDA_SUCCESS ||
         side->bytes <= memory.end - at) {

@@ -5,6 +5,17 @@
 #include "copykernel/plan.h"
 #include "heap/heap.h"
 
+/* Memory that an address was found to lie in. */
+struct gy_copy_memory {
+    uint64_t begin, end; /* empty: nothing known yet */
+    uint64_t shift;      /* device address minus address */
+    bool is_host;        /* page-locked; otherwise device memory */
+};
+/* The live block of the heap or the driver's allocation that holds the address.
+ * False: there is none, or the driver has failed.  Whether the bytes fit is not looked at. */
+bool gy_copy_find_memory(struct gy_context *context, gantry_heap *heap, const void *address, uint64_t bytes,
+                         struct gy_copy_memory *out);
+
 /* One side of a copy that copy engines perform. */
 struct gy_copy_side {
     const char *call; /* for messages: the public function */

@@ -103,6 +103,31 @@ static gantry_status judge(struct probe *p, gantry_copy_type type, uint32_t size
     return GANTRY_OK;
 }
 
+/* Who does a large copy within the device whose sides are aligned differently? */
+static gantry_status judge_misaligned(struct probe *p, gantry_copy_tuning *tuning)
+{
+    gantry_copy_tuning kernel = *tuning, engine = *tuning;
+    memset(kernel.engine_up_to, 0xff, sizeof(kernel.engine_up_to));
+    memset(engine.engine_up_to, 0xff, sizeof(engine.engine_up_to));
+    kernel.misaligned = GANTRY_COPY_MISALIGNED_KERNEL;
+    engine.misaligned = GANTRY_COPY_MISALIGNED_ENGINE;
+    uint64_t kernel_ns, engine_ns;
+    if (!make_batch(p, GANTRY_COPY_DTOD, p->most_bytes, 1)) {
+        return GANTRY_OK;
+    }
+    p->descs[0].source = (const char *)p->descs[0].source + 3;
+    p->descs[0].bytes -= 3;
+    gantry_status status = time_batch(p, 1, &kernel, &kernel_ns);
+    if (status == GANTRY_OK) {
+        status = time_batch(p, 1, &engine, &engine_ns);
+    }
+    if (status == GANTRY_OK) {
+        tuning->misaligned =
+            engine_ns < kernel_ns ? GANTRY_COPY_MISALIGNED_ENGINE : GANTRY_COPY_MISALIGNED_KERNEL;
+    }
+    return status;
+}
+
 static gantry_status judge_all(struct probe *p, gantry_copy_tuning *tuning)
 {
     for (uint32_t type = 0; type < 3; type++) {
@@ -119,7 +144,7 @@ static gantry_status judge_all(struct probe *p, gantry_copy_tuning *tuning)
         }
     }
     tuning->measured = 1;
-    return GANTRY_OK;
+    return judge_misaligned(p, tuning);
 }
 
 gantry_status gy_copier_calibrate(struct gy_copier *copier, uint64_t most_bytes)

@@ -29,13 +29,17 @@
 
 /* Warps of 64 registers per thread that a multiprocessor runs at once. */
 enum { WARPS_PER_MULTIPROCESSOR = 32 };
+/* Up to so many descriptors are turned into items whatever they are. */
+enum { LONG_WAY = 256 };
+/* Of one copy with a grid of its own: a grid has fewer than 2^31 blocks. */
+#define MOST_OF_ONE ((uint64_t)GY_COPY_TILE * INT32_MAX)
 
 static gantry_status find_kernels(struct gy_copier *copier)
 {
     static const char *const names[GY_COPY_FORMS] = {
-        "gantry_copy_few",          "gantry_copy_inline", "gantry_copy_many",
-        "gantry_copy_plain",        "gantry_copy_table",  "gantry_copy_arrays",
-        "gantry_copy_arrays_large", "gantry_copy_descs",  "gantry_copy_descs_large"};
+        "gantry_copy_few",         "gantry_copy_inline", "gantry_copy_many",         "gantry_copy_plain",
+        "gantry_copy_table",       "gantry_copy_arrays", "gantry_copy_arrays_large", "gantry_copy_descs",
+        "gantry_copy_descs_large", "gantry_copy_one"};
     for (int i = 0; i < GY_COPY_FORMS; i++) {
         struct gantry_kernel *kernel, *twin = NULL;
         char name[64];
@@ -107,6 +111,7 @@ void gy_copier_destroy(struct gy_copier *copier)
     gy_copy_ring_fini(&copier->scratch);
     gy_copy_ring_fini(&copier->ring);
     gy_module_unload(copier->module);
+    gy_free(copier->places.bits);
     gy_free(copier->ranges);
     gy_free(copier->items);
     gy_free(copier);
@@ -128,7 +133,7 @@ gantry_status gy_copier_set_tuning(struct gy_copier *copier, const gantry_copy_t
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "copy tuning: NULL");
     }
     gantry_copy_tuning ours = {0};
-    gantry_status status = gy_options_import(&ours, offsetof(gantry_copy_tuning, reserved), tuning,
+    gantry_status status = gy_options_import(&ours, sizeof(ours), tuning,
                                              offsetof(gantry_copy_tuning, host_threads), "copy tuning");
     if (status != GANTRY_OK) {
         return status;
@@ -258,19 +263,26 @@ gantry_status gy_copier_launch_kernel(struct gy_copier *copier, const struct gy_
     return GY_CALL(copier->context, cuLaunchKernelEx(&config, kernel, arguments, NULL));
 }
 
-static gantry_status launch_inline(struct gy_copier *copier, const struct gy_copy_way *way,
-                                   enum gy_copy_form form, size_t count, const struct gy_copy_plan *plan,
-                                   const struct geometry *g)
+/* The batch in copier->parameters. */
+static gantry_status launch_parameters(struct gy_copier *copier, const struct gy_copy_way *way,
+                                       enum gy_copy_form form, const struct geometry *g)
 {
-    uint64_t *words = copier->parameters.words;
     static const size_t shape_at[] = {offsetof(struct gy_copy_few, shape),
                                       offsetof(struct gy_copy_inline, shape),
                                       offsetof(struct gy_copy_many, shape)};
-    gy_copy_pack(copier->items, count, plan, words);
+    uint64_t *words = copier->parameters.words;
     memcpy((char *)words + shape_at[form], &g->shape, sizeof(g->shape));
     void *arguments[3] = {words};
     const struct gy_copy_grid grid = {form, g->blocks, g->threads};
     return gy_copier_launch_kernel(copier, way, &grid, arguments, 1);
+}
+
+static gantry_status launch_inline(struct gy_copier *copier, const struct gy_copy_way *way,
+                                   enum gy_copy_form form, size_t count, const struct gy_copy_plan *plan,
+                                   const struct geometry *g)
+{
+    gy_copy_pack(copier->items, count, plan, copier->parameters.words);
+    return launch_parameters(copier, way, form, g);
 }
 
 /* While a stream is captured, memory may be taken and older events asked for in relaxed mode only. */
@@ -304,6 +316,22 @@ gantry_status gy_copier_chunk_launched(struct gy_copier *copier, struct gy_copy_
     return gy_copy_ring_launched(ring, chunk, stream);
 }
 
+/* The batch in the chunk, which is given back when nothing was launched. */
+static gantry_status launch_chunk(struct gy_copier *copier, const struct gy_copy_way *way,
+                                  struct gy_copy_chunk *chunk, const struct geometry *g)
+{
+    struct gy_copy_shape shape = g->shape;
+    void *arguments[5] = {&chunk->device, &shape, &chunk->counters};
+    const struct gy_copy_grid grid = {g->threads == GY_COPY_BLOCK ? GY_COPY_FORM_PLAIN : GY_COPY_FORM_TABLE,
+                                      g->blocks, g->threads};
+    gantry_status status = gy_copier_launch_kernel(copier, way, &grid, arguments, 3);
+    if (status != GANTRY_OK) {
+        gy_copy_ring_give_back(&copier->ring, chunk);
+        return status;
+    }
+    return gy_copier_chunk_launched(copier, &copier->ring, chunk, way->stream);
+}
+
 static gantry_status launch_table(struct gy_copier *copier, const struct gy_copy_way *way, size_t count,
                                   const struct gy_copy_plan *plan, const struct geometry *g)
 {
@@ -314,26 +342,23 @@ static gantry_status launch_table(struct gy_copier *copier, const struct gy_copy
         return status;
     }
     gy_copy_pack(copier->items, count, plan, chunk->host);
-    struct gy_copy_shape shape = g->shape;
-    void *arguments[5] = {&chunk->device, &shape, &chunk->counters};
-    const struct gy_copy_grid grid = {g->threads == GY_COPY_BLOCK ? GY_COPY_FORM_PLAIN : GY_COPY_FORM_TABLE,
-                                      g->blocks, g->threads};
-    status = gy_copier_launch_kernel(copier, way, &grid, arguments, 3);
-    if (status != GANTRY_OK) {
-        gy_copy_ring_give_back(&copier->ring, chunk);
-        return status;
-    }
-    return gy_copier_chunk_launched(copier, &copier->ring, chunk, way->stream);
+    return launch_chunk(copier, way, chunk, g);
+}
+
+static struct gy_copy_budget budget_of(const struct gy_copy_way *way)
+{
+    const gantry_copy_tuning *tuning = &way->tuning;
+    const uint32_t host_warps = tuning->host_threads / 32;
+    const uint32_t blocks = tuning->device_blocks != 0 ? tuning->device_blocks : way->multiprocessors;
+    return (struct gy_copy_budget){{tuning->host_blocks * host_warps, tuning->dtoh_blocks * host_warps,
+                                    blocks * WARPS_PER_MULTIPROCESSOR},
+                                   tuning->device_blocks != 0};
 }
 
 static gantry_status launch_items(struct gy_copier *copier, size_t count, const struct gy_copy_way *way)
 {
     const gantry_copy_tuning *tuning = &way->tuning;
-    const uint32_t host_warps = tuning->host_threads / 32;
-    const uint32_t blocks = tuning->device_blocks != 0 ? tuning->device_blocks : way->multiprocessors;
-    const struct gy_copy_budget budget = {{tuning->host_blocks * host_warps, tuning->dtoh_blocks * host_warps,
-                                           blocks * WARPS_PER_MULTIPROCESSOR},
-                                          tuning->device_blocks != 0};
+    const struct gy_copy_budget budget = budget_of(way);
     struct gy_copy_plan plan;
     gantry_status status = gy_copy_measure(copier->items, count, &budget, &plan);
     if (status != GANTRY_OK) {
@@ -352,15 +377,59 @@ static gantry_status launch_items(struct gy_copier *copier, size_t count, const 
     return launch_table(copier, way, count, &plan, &g);
 }
 
+/* A usual batch, straight from the descriptors; it has more than fit into the shorter forms. */
+static gantry_status launch_scan(struct gy_copier *copier, const gantry_copy_desc *descs, size_t count,
+                                 const struct gy_copy_scan *scan, const struct gy_copy_way *way)
+{
+    const struct gy_copy_budget budget = budget_of(way);
+    struct gy_copy_plan plan;
+    struct gy_copy_chunk *chunk;
+    gantry_status status = gy_copy_measure_scan(scan, &budget, &plan);
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    if (plan.words <= GY_COPY_MANY_WORDS && copier->takes_many) {
+        gy_copy_pack_scan(descs, count, scan, &plan, copier->parameters.words);
+        const struct geometry g = shape_of(&way->tuning, &plan);
+        return launch_parameters(copier, way, GY_COPY_FORM_MANY, &g);
+    }
+    status = gy_copier_take_chunk(copier, &copier->ring, plan.words * sizeof(uint64_t), &chunk);
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    gy_copy_pack_scan(descs, count, scan, &plan, chunk->host);
+    const struct geometry g = shape_of(&way->tuning, &plan);
+    return launch_chunk(copier, way, chunk, &g);
+}
+
 /* ---- batches ------------------------------------------------------------------------------------- */
 
-static gantry_status launch_engine(struct gy_copier *copier, CUstream stream, size_t count)
+/* One large copy by blocks that do a tile each. */
+static gantry_status launch_one(struct gy_copier *copier, const struct gy_copy_item *item,
+                                const struct gy_copy_way *way)
+{
+    uint64_t dest = item->dest, source = item->source, bytes = item->bytes;
+    const uint64_t tiles = (bytes + dest % 128 + GY_COPY_TILE - 1) / GY_COPY_TILE;
+    void *arguments[5] = {&dest, &source, &bytes};
+    const struct gy_copy_grid grid = {GY_COPY_FORM_ONE, (uint32_t)tiles, GY_COPY_BLOCK};
+    return gy_copier_launch_kernel(copier, way, &grid, arguments, 3);
+}
+
+/* The engines' batch, but for copies that they are slow with. */
+static gantry_status launch_engine(struct gy_copier *copier, const struct gy_copy_way *way, size_t count)
 {
     gantry_status status = GANTRY_OK;
+    const bool by_alignment =
+        way->tuning.misaligned != GANTRY_COPY_MISALIGNED_ENGINE && way->tuning.device_blocks == 0;
     for (size_t i = 0; i < count && status == GANTRY_OK; i++) {
         const struct gy_copy_item *item = &copier->items[i];
-        status =
-            GY_CALL(copier->context, cuMemcpyAsync(item->dest, item->source, (size_t)item->bytes, stream));
+        const bool is_odd = item->group == GY_COPY_WITHIN && (item->dest ^ item->source) % 16 != 0;
+        if (is_odd && by_alignment && item->bytes <= MOST_OF_ONE) {
+            status = launch_one(copier, item, way);
+        } else {
+            status = GY_CALL(copier->context,
+                             cuMemcpyAsync(item->dest, item->source, (size_t)item->bytes, way->stream));
+        }
     }
     return status;
 }
@@ -384,7 +453,7 @@ static gantry_status launch_checked(struct gy_copier *copier, const gantry_copy_
     int direction = direction_of(descs, copier->items, count);
     count = gy_copy_merge(copier->items, count);
     return gy_copy_prefers_engine(&way->tuning, copier->items, count, direction)
-               ? launch_engine(copier, way->stream, count)
+               ? launch_engine(copier, way, count)
                : launch_items(copier, count, way);
 }
 
@@ -409,6 +478,12 @@ gantry_status gy_copier_launch_way(struct gy_copier *copier, const gantry_copy_d
     }
     if (descs == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "copy descriptors: NULL");
+    }
+    struct gy_copy_scan scan;
+    if (count > LONG_WAY &&
+        gy_copy_scan(copier->context, copier->heap, descs, count, &copier->places, &scan) &&
+        !gy_copy_engines_take(&way->tuning, scan.pieces, scan.smallest, (int)scan.type)) {
+        return launch_scan(copier, descs, count, &scan, way);
     }
     size_t used = 0;
     gantry_status status = gy_copier_resolve(copier, descs, count, false, &used);

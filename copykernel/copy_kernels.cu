@@ -321,3 +321,25 @@ TABLE_KERNELS(gantry_copy_table, GY_COPY_BIG_BLOCK)
     }
 LIST_KERNELS(gantry_copy_arrays, false)
 LIST_KERNELS(gantry_copy_descs, true)
+
+/* One large copy: a tile for each block, whose warps work side by side.  Grids of small blocks that the hardware
+ * hands out are faster here than blocks that stay. */
+static __device__ __forceinline__ void do_one(uint64_t dest, uint64_t source, uint64_t bytes)
+{
+    const uint64_t odd = dest & 127, number = blockIdx.x;
+    const uint64_t from = number == 0 ? 0 : number * GY_COPY_TILE - odd;
+    const uint64_t to = min((number + 1) * GY_COPY_TILE - odd, bytes);
+    const job work = {dest + from, source + from, (uint32_t)(to - from), 0};
+    do_job<32>(work, make_uint4(0, 0, 0, 0), share{threadIdx.x / 32, blockDim.x / 32});
+}
+GANTRY_KERNEL_BOUNDS(gantry_copy_one, GY_COPY_BLOCK, (uint64_t dest, uint64_t source, uint64_t bytes))
+{
+    do_one(dest, source, bytes);
+}
+GANTRY_KERNEL_BOUNDS(gantry_copy_one_seen, GY_COPY_BLOCK,
+                     (uint64_t dest, uint64_t source, uint64_t bytes, void *records, uint32_t id))
+{
+    GANTRY_KERNEL_START(records, id);
+    do_one(dest, source, bytes);
+    GANTRY_KERNEL_STOP(records, id);
+}

@@ -18,6 +18,8 @@
 
 #include "base/status.h"
 
+#include <assert.h>
+
 enum {
     PIECE_COST = 256,
     LEAST_UNIT_COST = 2048, /* less work is not worth a warp */
@@ -62,7 +64,7 @@ static void open_unit(struct packer *p, uint64_t byte)
 }
 
 /* `source` is what the piece's field holds, `kind` its two highest bits. */
-static void add_piece(struct packer *p, uint64_t dest, uint64_t source, uint64_t bytes, uint64_t kind)
+static inline void add_piece(struct packer *p, uint64_t dest, uint64_t source, uint64_t bytes, uint64_t kind)
 {
     if (p->left < PIECE_COST + CUT_ALIGNMENT) {
         open_unit(p, 0);
@@ -154,27 +156,44 @@ static struct gy_copy_dealing deal(uint64_t cost, uint32_t warps, bool is_host)
     return dealing;
 }
 
+/* How all groups are dealt, by their costs. */
+static void deal_all(const uint64_t *cost, const uint64_t *pieces, const struct gy_copy_budget *budget,
+                     struct gy_copy_plan *plan)
+{
+    for (uint32_t g = 0; g < GY_COPY_GROUPS; g++) {
+        plan->dealing[g] = deal(cost[g], budget->warps[g], g != GY_COPY_WITHIN);
+    }
+    struct gy_copy_dealing *within = &plan->dealing[GY_COPY_WITHIN];
+    plan->wide = !budget->limited && cost[GY_COPY_FROM_HOST] == 0 && cost[GY_COPY_TO_HOST] == 0 &&
+                 within->most >= MOST_UNIT_COST &&
+                 cost[GY_COPY_WITHIN] / pieces[GY_COPY_WITHIN] >= WIDE_PIECE;
+    within->most = plan->wide && within->most < WIDE_UNIT_COST ? WIDE_UNIT_COST : within->most;
+}
+
+static gantry_status check_numbers(uint64_t pieces, uint64_t units)
+{
+    if (pieces > UINT32_MAX / 8 || units > UINT32_MAX / 8) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "copies: %llu pieces are too many for one launch",
+                       (unsigned long long)pieces);
+    }
+    return GANTRY_OK;
+}
+
 gantry_status gy_copy_measure(const struct gy_copy_item *items, size_t count,
                               const struct gy_copy_budget *budget, struct gy_copy_plan *out)
 {
     uint64_t cost[GY_COPY_GROUPS] = {0}, pieces[GY_COPY_GROUPS] = {0};
     struct gy_copy_plan plan = {.pieces = 0};
     add_costs(items, count, cost, pieces);
-    for (uint32_t g = 0; g < GY_COPY_GROUPS; g++) {
-        plan.dealing[g] = deal(cost[g], budget->warps[g], g != GY_COPY_WITHIN);
-    }
-    struct gy_copy_dealing *within = &plan.dealing[GY_COPY_WITHIN];
-    plan.wide = !budget->limited && cost[GY_COPY_FROM_HOST] == 0 && cost[GY_COPY_TO_HOST] == 0 &&
-                within->most >= MOST_UNIT_COST && cost[GY_COPY_WITHIN] / pieces[GY_COPY_WITHIN] >= WIDE_PIECE;
-    within->most = plan.wide && within->most < WIDE_UNIT_COST ? WIDE_UNIT_COST : within->most;
+    deal_all(cost, pieces, budget, &plan);
     struct packer p = {.words = NULL};
     for (uint32_t g = 0; g < GY_COPY_GROUPS; g++) {
         add_items(&p, items, count, g, &plan.dealing[g]);
         plan.ends[g] = (uint32_t)p.units;
     }
-    if (p.pieces > UINT32_MAX / 8 || p.units > UINT32_MAX / 8) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "copies: %llu pieces are too many for one launch",
-                       (unsigned long long)p.pieces);
+    gantry_status status = check_numbers(p.pieces, p.units);
+    if (status != GANTRY_OK) {
+        return status;
     }
     plan.pieces = (uint32_t)p.pieces;
     plan.patterns = (uint32_t)p.pattern_count;
@@ -192,4 +211,43 @@ void gy_copy_pack(const struct gy_copy_item *items, size_t count, const struct g
         add_items(&p, items, count, g, &plan->dealing[g]);
     }
     p.starts[p.units] = p.pieces;
+}
+
+/* ---- usual batches -------------------------------------------------------------------------------- */
+
+gantry_status gy_copy_measure_scan(const struct gy_copy_scan *scan, const struct gy_copy_budget *budget,
+                                   struct gy_copy_plan *out)
+{
+    uint64_t cost[GY_COPY_GROUPS] = {0}, pieces[GY_COPY_GROUPS] = {0};
+    struct gy_copy_plan plan = {.pieces = (uint32_t)scan->pieces};
+    cost[scan->group] = scan->bytes + scan->pieces * PIECE_COST;
+    pieces[scan->group] = scan->pieces;
+    deal_all(cost, pieces, budget, &plan);
+    /* A unit is at most a piece's cost and two cuts short of what it may take, and each cut costs a piece. */
+    uint64_t least = plan.dealing[scan->group].most;
+    least = plan.dealing[scan->group].taper != 0 && least > LEAST_TAPERED_COST ? LEAST_TAPERED_COST : least;
+    uint64_t units = cost[scan->group] / (least - 2 * PIECE_COST - 2 * CUT_ALIGNMENT) + 4;
+    gantry_status status = check_numbers(scan->pieces, units);
+    plan.words = (size_t)(2 * scan->pieces + units + 1);
+    *out = plan;
+    return status;
+}
+
+void gy_copy_pack_scan(const gantry_copy_desc *descs, size_t count, const struct gy_copy_scan *scan,
+                       struct gy_copy_plan *plan, uint64_t *words)
+{
+    struct packer p = {.words = words, .starts = words + 2 * (size_t)plan->pieces};
+    p.dealing = plan->dealing[scan->group];
+    p.undealt = p.dealing.cost;
+    for (size_t i = 0; i < count; i++) {
+        const gantry_copy_desc *desc = &descs[i];
+        if (__builtin_expect(desc->bytes != 0, 1)) {
+            add_piece(&p, (uintptr_t)desc->dest, (uintptr_t)desc->source, desc->bytes, 0);
+        }
+    }
+    assert(p.pieces == plan->pieces && 2 * p.pieces + p.units + 1 <= plan->words);
+    p.starts[p.units] = p.pieces;
+    for (uint32_t g = 0; g < GY_COPY_GROUPS; g++) {
+        plan->ends[g] = g >= scan->group ? (uint32_t)p.units : 0;
+    }
 }

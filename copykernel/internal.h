@@ -5,6 +5,7 @@
 #include "copykernel/copier.h"
 #include "copykernel/format.h"
 #include "copykernel/ring.h"
+#include "copykernel/scan.h"
 
 /* Kernels of the copier's module. */
 enum gy_copy_form {
@@ -17,6 +18,7 @@ enum gy_copy_form {
     GY_COPY_FORM_ARRAYS_LARGE,
     GY_COPY_FORM_DESCS,
     GY_COPY_FORM_DESCS_LARGE,
+    GY_COPY_FORM_ONE,
     GY_COPY_FORMS,
 };
 
@@ -34,6 +36,7 @@ struct gy_copier {
     struct gy_copy_item *items;        /* dispatcher thread only; `room` of them */
     struct gy_copy_range *ranges;      /* dispatcher thread only; twice as many */
     size_t room;                       /* dispatcher thread only */
+    struct gy_copy_places places;      /* dispatcher thread only */
     struct gy_copy_many parameters;    /* dispatcher thread only */
     gy_mutex lock;                     /* rank LEAF */
     gantry_copy_tuning tuning;         /* guarded by lock */

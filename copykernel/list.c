@@ -11,7 +11,7 @@
 
 enum {
     WARPS = GY_COPY_BLOCK / 32,
-    BLOCKS_PER_MULTIPROCESSOR = 4,
+    BLOCKS_PER_MULTIPROCESSOR = 3, /* what the registers of the kernels allow */
     EMULATED_BLOCKS =
         4, /* the emulated device runs blocks one after the other, whether they have work or not */
 };

@@ -78,6 +78,24 @@ GANTRY_MUST_CHECK gantry_status gy_copy_measure(const struct gy_copy_item *items
                                                 const struct gy_copy_budget *budget,
                                                 struct gy_copy_plan *out);
 
+/* What one look at a usual batch has found (scan.c). */
+struct gy_copy_scan {
+    gantry_copy_type type; /* of all, no fill */
+    uint32_t group;
+    uint64_t pieces;   /* descriptors that are not of 0 bytes; each is one piece */
+    uint64_t bytes;    /* of all */
+    uint64_t smallest; /* bytes of the smallest */
+};
+
+/* The same for such a batch, before its units are counted: plan->words is more than it needs, and the ends of
+ * the groups are not known yet.  Statuses as gy_copy_measure(). */
+GANTRY_MUST_CHECK gantry_status gy_copy_measure_scan(const struct gy_copy_scan *scan,
+                                                     const struct gy_copy_budget *budget,
+                                                     struct gy_copy_plan *out);
+/* Write it straight from the descriptors, and say in the plan where the groups end. */
+void gy_copy_pack_scan(const gantry_copy_desc *descs, size_t count, const struct gy_copy_scan *scan,
+                       struct gy_copy_plan *plan, uint64_t *words);
+
 /* Write the batch of that plan: plan->words words. */
 void gy_copy_pack(const struct gy_copy_item *items, size_t count, const struct gy_copy_plan *plan,
                   uint64_t *words);

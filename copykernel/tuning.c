@@ -19,7 +19,8 @@ void gy_copy_tuning_defaults(gantry_copy_tuning *out)
     *out = (gantry_copy_tuning){.struct_size = sizeof(*out),
                                 .host_blocks = GY_COPY_HOST_BLOCKS,
                                 .host_threads = GY_COPY_HOST_THREADS,
-                                .dtoh_blocks = GY_COPY_HOST_BLOCKS};
+                                .dtoh_blocks = GY_COPY_HOST_BLOCKS,
+                                .misaligned = GANTRY_COPY_MISALIGNED_KERNEL};
     for (uint32_t c = 1; c < GANTRY_COPY_SIZE_CLASSES; c++) {
         out->engine_up_to[GANTRY_COPY_HTOD][c] = c == 1 ? 2 : UINT32_MAX;
         out->engine_up_to[GANTRY_COPY_DTOH][c] = c == 1 ? 2 : UINT32_MAX;
@@ -40,6 +41,12 @@ gantry_status gy_copy_tuning_complete(gantry_copy_tuning *tuning)
                        "copy tuning: host_threads is %u, not a multiple of 32 up to %u", tuning->host_threads,
                        GY_COPY_BIG_BLOCK);
     }
+    if (tuning->misaligned > GANTRY_COPY_MISALIGNED_ENGINE) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "copy tuning: misaligned is %u, which is unknown",
+                       tuning->misaligned);
+    }
+    tuning->misaligned =
+        tuning->misaligned != 0 ? tuning->misaligned : (uint32_t)GANTRY_COPY_MISALIGNED_KERNEL;
     tuning->host_threads = tuning->host_threads != 0 ? tuning->host_threads : GY_COPY_HOST_THREADS;
     tuning->host_blocks = tuning->host_blocks != 0 ? tuning->host_blocks : GY_COPY_HOST_BLOCKS;
     tuning->dtoh_blocks = tuning->dtoh_blocks != 0 ? tuning->dtoh_blocks : tuning->host_blocks;
@@ -60,6 +67,11 @@ uint64_t gy_copy_class_bytes(uint32_t size_class)
     return (uint64_t)1 << (FIRST_CLASS_SHIFT - 2 + 2 * size_class);
 }
 
+bool gy_copy_engines_take(const gantry_copy_tuning *tuning, uint64_t count, uint64_t smallest, int direction)
+{
+    return count <= tuning->engine_up_to[direction][gy_copy_size_class(smallest)];
+}
+
 bool gy_copy_prefers_engine(const gantry_copy_tuning *tuning, const struct gy_copy_item *items, size_t count,
                             int direction)
 {
@@ -70,7 +82,7 @@ bool gy_copy_prefers_engine(const gantry_copy_tuning *tuning, const struct gy_co
     for (size_t i = 1; i < count; i++) {
         smallest = items[i].bytes < smallest ? items[i].bytes : smallest;
     }
-    return count <= tuning->engine_up_to[direction][gy_copy_size_class(smallest)];
+    return gy_copy_engines_take(tuning, count, smallest, direction);
 }
 
 /* ---- text ---------------------------------------------------------------------------------------- */
@@ -124,6 +136,7 @@ size_t gantry_copy_tuning_text(const gantry_copy_tuning *tuning, char *text, siz
             }
         }
     }
-    add(&out, "\n");
+    add(&out, "\nof these, DtoD whose sides are aligned differently: %s\n",
+        tuning->misaligned == GANTRY_COPY_MISALIGNED_ENGINE ? "the copy engines" : "the kernel");
     return out.length;
 }

@@ -20,6 +20,10 @@ uint32_t gy_copy_size_class(uint64_t bytes);
 /* The smallest size of a class but the first, whose size this gives as 16 KiB. */
 uint64_t gy_copy_class_bytes(uint32_t size_class);
 
+/* Do the copy engines do a batch of so many copies of this direction, of which the smallest has so many
+ * bytes? */
+bool gy_copy_engines_take(const gantry_copy_tuning *tuning, uint64_t count, uint64_t smallest, int direction);
+
 /* Do the copy engines do this batch of at least one item?  `direction` is that of all items, or negative
  * when they differ or one is a fill. */
 bool gy_copy_prefers_engine(const gantry_copy_tuning *tuning, const struct gy_copy_item *items, size_t count,

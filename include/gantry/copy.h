@@ -172,6 +172,14 @@ GANTRY_API void gantry_copy_queue_clear(gantry_copy_queue *queue);
 /** Classes of copies by size: class 0 below 64 KiB, then 4 times as much each; class 7 from 256 MiB on. */
 #define GANTRY_COPY_SIZE_CLASSES 8
 
+/** Who does copies within device memory that the copy engines would do, but whose two sides are aligned
+ *  differently to 16 bytes: engines are slow then. */
+typedef enum gantry_copy_misaligned {
+    GANTRY_COPY_MISALIGNED_DEFAULT = 0, /* GANTRY_COPY_MISALIGNED_KERNEL */
+    GANTRY_COPY_MISALIGNED_KERNEL = 1,
+    GANTRY_COPY_MISALIGNED_ENGINE = 2,
+} gantry_copy_misaligned;
+
 /** How a context performs batches.  Printed by `gantry info --copies`. */
 typedef struct gantry_copy_tuning {
     size_t struct_size;
@@ -186,7 +194,7 @@ typedef struct gantry_copy_tuning {
     uint32_t measured;     /* 1: by gantry_copy_calibrate(); 0: built in or set */
     uint32_t dtoh_blocks;  /* as host_blocks, for copies to host memory and fills of it; 0: as host_blocks.  A
                             * launch with both directions has both numbers of blocks */
-    uint32_t reserved;     /* 0 */
+    uint32_t misaligned;   /* gantry_copy_misaligned */
 } gantry_copy_tuning;
 
 /** The context's tuning; at first what was measured on an H200.
@@ -197,15 +205,16 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_copy_get_tuning(gantry_context
 /** Use this tuning from the next launch on; `measured` is taken as given.
  *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, struct_size too small, more than 64 host_blocks or
- *                                       dtoh_blocks, host_threads no multiple of 32 up to 1024
+ *                                       dtoh_blocks, host_threads no multiple of 32 up to 1024, `misaligned`
+ * unknown
  *  @retval GANTRY_ERR_UNSUPPORTED       a field is set that this version does not know */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_copy_set_tuning(gantry_context *context,
                                                                   const gantry_copy_tuning *tuning);
 
-/** Measure the kernel against the copy engines and set `engine_up_to`; also done when a context is created
- *  with `calibrate_copies`.  Takes twice `most_bytes` of device
- *  memory and once of page-locked memory for a while; size classes that do not fit take the verdict of the
- *  largest that does.  Waits for the GPU: for start-up, in a task of its own, while nothing else runs.
+/** Measure the kernel against the copy engines and set `engine_up_to` and `misaligned`; also done when a
+ * context is created with `calibrate_copies`.  Takes twice `most_bytes` of device memory and once of
+ * page-locked memory for a while; size classes that do not fit take the verdict of the largest that does.
+ * Waits for the GPU: for start-up, in a task of its own, while nothing else runs.
  *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  less than 64 KiB
  *  @retval GANTRY_ERR_OUT_OF_HOST_MEMORY, GANTRY_ERR_OUT_OF_DEVICE_MEMORY, GANTRY_ERR_DRIVER,

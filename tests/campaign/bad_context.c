@@ -150,9 +150,9 @@ static void queue_rows(void)
     BAD("`context` NULL", gantry_copy_set_tuning(NULL, &tuning));
     BAD("`tuning` NULL", gantry_copy_set_tuning(context, NULL));
     BAD("struct_size too small", gantry_copy_set_tuning(context, &small));
-    tuning.reserved = 1;
-    BAD("`reserved` set", gantry_copy_set_tuning(context, &tuning));
-    tuning.reserved = 0;
+    tuning.misaligned = 3;
+    BAD("`misaligned` 3", gantry_copy_set_tuning(context, &tuning));
+    tuning.misaligned = 0;
     tuning.host_blocks = 65;
     BAD("65 host blocks", gantry_copy_set_tuning(context, &tuning));
     tuning.host_blocks = 0;

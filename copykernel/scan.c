@@ -1,0 +1,181 @@
+/* The short way of large batches.
+ *
+ * One pass looks at each descriptor once: its type, that both ranges lie in the memory that the descriptor
+ * before lay in (else that is looked up), and that its dest begins where the one before has ended or later.
+ * So dests in order are seen to be apart.  Those in any other order are entered into a map of bits, one for
+ * each place of the smallest copy's size: a bit that is set already may be an overlap.  All sources must lie
+ * before or behind all dests, or be looked up in that map too. */
+#include "copykernel/scan.h"
+
+#include "base/alloc.h"
+#include "base/hints.h"
+#include "copykernel/address.h"
+
+#include <string.h>
+
+enum { PLACES_PER_COPY = 8, MOST_PLACES_BYTES = 1 << 24 };
+
+/* What is known while a batch is looked at. */
+struct scan {
+    struct gy_context *context;
+    gantry_heap *heap;
+    struct gy_copy_memory dest, source; /* that the last ranges lay in */
+    uint64_t dest_end, source_end;      /* of the last descriptor */
+    uint64_t first_dest, last_dest;     /* of all */
+    uint64_t first_source, last_source; /* of all */
+    bool in_order;
+};
+
+/* The range lies in memory that the device sees at the same address. */
+static GY_COLD bool look_up(struct scan *s, const void *address, uint64_t bytes, bool must_be_host,
+                            struct gy_copy_memory *memory)
+{
+    return gy_copy_find_memory(s->context, s->heap, address, bytes, memory) && memory->shift == 0 &&
+           memory->is_host == must_be_host &&
+           (uintptr_t)address - memory->begin < memory->end - memory->begin &&
+           bytes <= memory->end - (uintptr_t)address;
+}
+
+static inline bool is_inside(const struct gy_copy_memory *memory, uint64_t at, uint64_t bytes)
+{
+    const uint64_t offset = at - memory->begin, size = memory->end - memory->begin;
+    return offset < size && bytes <= size - offset;
+}
+
+static inline uint64_t lesser(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline uint64_t greater(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* One pass; false: it is none of the usual ones. */
+static bool look_at_all(struct scan *s, const gantry_copy_desc *descs, size_t count, struct gy_copy_scan *out)
+{
+    const gantry_copy_type type = descs[0].type;
+    const bool to_host = type == GANTRY_COPY_DTOH, from_host = type == GANTRY_COPY_HTOD;
+    for (size_t i = 0; i < count; i++) {
+        const gantry_copy_desc *d = &descs[i];
+        const uint64_t dest = (uintptr_t)d->dest, source = (uintptr_t)d->source, bytes = d->bytes;
+        if (d->type != type || bytes - 1 >= GY_COPY_PIECE_MAX) {
+            if (d->type == type && bytes == 0) {
+                continue;
+            }
+            return false;
+        }
+        if ((!is_inside(&s->dest, dest, bytes) && !look_up(s, d->dest, bytes, to_host, &s->dest)) ||
+            (!is_inside(&s->source, source, bytes) && !look_up(s, d->source, bytes, from_host, &s->source)) ||
+            (dest == s->dest_end && source == s->source_end)) {
+            return false;
+        }
+        s->in_order &= dest >= s->dest_end;
+        s->dest_end = dest + bytes;
+        s->source_end = source + bytes;
+        s->first_dest = lesser(s->first_dest, dest);
+        s->last_dest = greater(s->last_dest, dest + bytes);
+        s->first_source = lesser(s->first_source, source);
+        s->last_source = greater(s->last_source, source + bytes);
+        out->smallest = lesser(out->smallest, bytes);
+        out->bytes += bytes;
+        out->pieces++;
+    }
+    return out->pieces > 0;
+}
+
+/* ---- dests in any order --------------------------------------------------------------------------- */
+
+static bool make_room(struct gy_copy_places *places, size_t words)
+{
+    if (places->room < words) {
+        uint64_t *bits = gy_zalloc_array(words, sizeof(*bits));
+        if (bits == NULL) {
+            return false;
+        }
+        gy_free(places->bits);
+        places->bits = bits;
+        places->room = words;
+        return true;
+    }
+    memset(places->bits, 0, words * sizeof(*places->bits));
+    return true;
+}
+
+/* Enter each dest; false when two may touch. */
+static bool enter_dests(const struct scan *s, const gantry_copy_desc *descs, size_t count, uint64_t *bits,
+                        uint32_t shift)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (descs[i].bytes == 0) {
+            continue;
+        }
+        const uint64_t at = (uintptr_t)descs[i].dest - s->first_dest;
+        const uint64_t last = (at + descs[i].bytes - 1) >> shift;
+        for (uint64_t place = at >> shift; place <= last; place++) {
+            if (bits[place / 64] >> place % 64 & 1) {
+                return false;
+            }
+            bits[place / 64] |= UINT64_C(1) << place % 64;
+        }
+    }
+    return true;
+}
+
+/* False when a source may touch a dest. */
+static bool miss_sources(const struct scan *s, const gantry_copy_desc *descs, size_t count,
+                         const uint64_t *bits, uint32_t shift)
+{
+    for (size_t i = 0; i < count; i++) {
+        const uint64_t from = (uintptr_t)descs[i].source, to = from + descs[i].bytes;
+        if (descs[i].bytes == 0 || to <= s->first_dest || from >= s->last_dest) {
+            continue;
+        }
+        const uint64_t last = (lesser(to, s->last_dest) - 1 - s->first_dest) >> shift;
+        for (uint64_t place = (greater(from, s->first_dest) - s->first_dest) >> shift; place <= last;
+             place++) {
+            if (bits[place / 64] >> place % 64 & 1) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static bool are_apart(const struct scan *s, const gantry_copy_desc *descs, size_t count,
+                      struct gy_copy_places *places, const struct gy_copy_scan *found)
+{
+    const bool sources_apart = s->last_source <= s->first_dest || s->first_source >= s->last_dest;
+    if (s->in_order && sources_apart) {
+        return true;
+    }
+    const uint32_t shift = 63 - (uint32_t)__builtin_clzll(found->smallest);
+    const uint64_t words = ((s->last_dest - s->first_dest) >> shift) / 64 + 1;
+    if (found->bytes >> shift > PLACES_PER_COPY * found->pieces ||
+        words > MOST_PLACES_BYTES / sizeof(uint64_t) || words > found->pieces ||
+        !make_room(places, (size_t)words)) {
+        return false;
+    }
+    return enter_dests(s, descs, count, places->bits, shift) &&
+           (sources_apart || miss_sources(s, descs, count, places->bits, shift));
+}
+
+bool gy_copy_scan(struct gy_context *context, gantry_heap *heap, const gantry_copy_desc *descs, size_t count,
+                  struct gy_copy_places *places, struct gy_copy_scan *out)
+{
+    struct scan s = {.context = context,
+                     .heap = heap,
+                     .first_dest = UINT64_MAX,
+                     .first_source = UINT64_MAX,
+                     .in_order = true};
+    *out = (struct gy_copy_scan){.type = descs[0].type, .smallest = UINT64_MAX};
+    if (count > UINT32_MAX || (uint32_t)descs[0].type > (uint32_t)GANTRY_COPY_DTOD ||
+        !look_at_all(&s, descs, count, out)) {
+        return false;
+    }
+    out->group = out->type == GANTRY_COPY_HTOD   ? GY_COPY_FROM_HOST
+                 : out->type == GANTRY_COPY_DTOH ? GY_COPY_TO_HOST
+                                                 : GY_COPY_WITHIN;
+    return are_apart(&s, descs, count, places, out);
+}
