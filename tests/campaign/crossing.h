@@ -3,6 +3,7 @@
  *
  *   crossing_features.c  the table of features with their values, and what cannot be together
  *   crossing_program.c   a seed becomes a program: a value of each feature, and a graph of tasks
+ *   crossing_trouble.c   where it fails and where it is cancelled
  *   crossing_open.c      makes what a program needs
  *   crossing_run.c       performs a program
  *   crossing_extras.c    what stands beside the graph: cycles, loops, late names, launch tasks
@@ -14,6 +15,7 @@
  *   crossing_effects.c   which values took effect
  *   crossing_matrix.c    how often two of them did so together, or three
  *   crossing_plan.c      which values the next program has
+ *   crossing_pace.c      makes threads that spin take short turns
  *   crossing_jobs.c      programs one after the other, in processes of their own
  *   crossing_shrink.c    makes a program that failed smaller
  *   test_crossings.c     what is asked for
@@ -263,9 +265,10 @@ enum cross_promise {
     PROMISE_NEVER_STARTED, /* tasks that no part ever had in it are told so by reset() */
 };
 bool cross_expects(enum cross_promise promise);
-/* Threads that spin: where there are more of them than processors, a program takes ten to fifty times as
- * long. */
-bool cross_is_dear(int value);
+/* Threads that spin: where there are more of them than processors, a program takes many times as long. Beside
+ * a debt, which takes 60 ms of GPU time to show, they use up that much of each processor. */
+bool cross_are_dear(int a, int b);
+bool cross_spins(int value);
 /* Two values, or three, of different features of which none is listed as above; by a table. */
 bool cross_may_meet(int a, int b);
 bool cross_three_may_meet(int a, int b, int c);
@@ -292,30 +295,42 @@ struct cross_node {
     uint8_t manager, kind;
     uint8_t preds[PREDS_MOST], pred_count;
     uint8_t reads[CROSS_READS], relations[CROSS_READS], read_count;
-    uint8_t calls; /* that enqueue a kernel each */
-    uint8_t idle;  /* calls before those that enqueue nothing and ask to be called again */
-    uint8_t poll;  /* the node whose release it waits for, asking again and again; NOBODY */
-    uint8_t tells; /* the node that its completion is for; NOBODY */
-    uint8_t tell_call;
+    uint8_t calls;                 /* that enqueue a kernel each */
+    uint8_t idle;                  /* calls before those that enqueue nothing and ask to be called again */
+    uint8_t poll;                  /* the node whose release it waits for, asking again and again; NOBODY */
+    uint8_t tells;                 /* the node that its completion is for; NOBODY */
+    uint8_t tell_call, tell_value; /* tell_value: of FEATURE_COMPLETION */
+    uint8_t foreign; /* a value of FEATURE_FOREIGN; VALUE_NO_FOREIGN: it calls nothing by itself */
     uint8_t lets_go; /* the node of which its release gives a reference back; NOBODY */
     uint8_t held;    /* extra references that are given back by others in each run */
     uint8_t group;   /* of declared memory; NOBODY */
-    uint8_t partition, light, continuation;
-    bool thread_lets_go; /* one of `held` is given back by a thread */
-    bool stable, named, copies, foreign, heap, asks, dropped, independent;
+    uint8_t partition, light, light_value, continuation; /* light: how many tasks it makes */
+    uint8_t copies, heap; /* values of FEATURE_COPY and FEATURE_HEAP, the first one: none */
+    bool thread_lets_go;  /* one of `held` is given back by a thread */
+    bool apart; /* its callback is a function of its own: the library learns by function what cannot be
+                   captured */
+    bool stable, named, asks, dropped, independent;
     uint32_t pause_ns;
     uint64_t ancestors, offspring; /* sets of nodes */
 };
 
+struct cross_trouble { /* a failure, or a cancel */
+    uint8_t value;     /* of FEATURE_FAILURE or FEATURE_CANCEL; the first one of the feature: there is none */
+    uint8_t manager, step, call;
+    uint8_t node; /* that fails, or by which its manager is cancelled; NOBODY */
+};
+
+enum { TROUBLES_MOST = 2, NO_VALUE = 255 };
+
 struct cross_program {
     uint64_t seed;
-    uint8_t value[FEATURES]; /* enum value */
+    uint8_t value[FEATURES];  /* enum value */
+    uint8_t second[FEATURES]; /* another value of the same feature, for other nodes or steps; NO_VALUE */
     uint32_t node_count, manager_count, steps, group_count;
     struct cross_node nodes[NODES_MOST];
     uint64_t part[STEPS_MOST];                /* the nodes that run */
     uint8_t roots[STEPS_MOST][MANAGERS_MOST]; /* where a part begins; NOBODY: everything runs */
-    uint8_t fail_node, fail_step, fail_call;
-    uint8_t cancel_manager, cancel_node, cancel_step;
+    struct cross_trouble fails[TROUBLES_MOST], cancels[TROUBLES_MOST];
     uint64_t group_bytes[GROUPS_MOST];
 };
 
@@ -327,8 +342,18 @@ struct cross_program {
 
 struct cross_choice {     /* what is said besides the seed */
     int forced[FEATURES]; /* enum value; -1: drawn */
+    int second[FEATURES]; /* another value of the same feature; -1: none */
     uint64_t dropped;     /* nodes */
+    bool never_spins;     /* in a plan: values that spin go with nothing */
 };
+
+void cross_choice_init(struct cross_choice *choice);
+/* Whether a program may have two values of the feature: of those that take effect node by node or step by
+ * step. */
+bool cross_is_double(int feature);
+/* Whether the value goes with all that is forced, as a second one of its feature, too. */
+bool cross_goes_with(const struct cross_choice *choice, int value);
+bool cross_goes_second(const struct cross_choice *choice, int value);
 
 void cross_program_draw(struct cross_program *program, uint64_t seed, const struct cross_choice *choice);
 /* Whether each feature then has a value that goes with the others. */
@@ -339,8 +364,24 @@ uint32_t cross_pick(const struct cross_program *program, uint32_t about, uint32_
 
 static inline bool cross_has(const struct cross_program *program, int value)
 {
-    return program->value[cross_values[value].feature] == value;
+    int feature = cross_values[value].feature;
+    return program->value[feature] == value || program->second[feature] == value;
 }
+
+/* Where something shall be launched again, the tasks that come behind no CPU task, which are one unit, do
+ * only what can be. */
+bool cross_stays_plain(const struct cross_program *program, uint32_t node);
+
+/* crossing_trouble.c: NULL: there is none. */
+void cross_draw_trouble(struct cross_program *program);
+void cross_print_trouble(const struct cross_program *program, FILE *file);
+const struct cross_trouble *cross_fails(const struct cross_program *program, int value);
+const struct cross_trouble *cross_cancels(const struct cross_program *program, int value);
+/* What loses the context, or may. */
+const struct cross_trouble *cross_loses(const struct cross_program *program);
+/* What happens at the node in the step. */
+const struct cross_trouble *cross_fails_at(const struct cross_program *program, uint32_t node, uint32_t step);
+bool cross_cancels_at(const struct cross_program *program, int value, uint32_t node, uint32_t step);
 
 static inline bool cross_is_gpu(const struct cross_node *node)
 {
@@ -413,8 +454,9 @@ struct cross_run {
     atomic_uint lost, aborted, exhausted; /* what was made to happen */
     atomic_uint cycles, cycle_released, looped, finished_checks, changed, references_given, waits_done,
         groups_used, sync_points;
-    atomic_uint together, beyond, late_names, leaves, foreign_done, heap_done, copies_done, added_failed;
-    struct cross_besides { /* crossing_beside.c */
+    atomic_uint together, beyond, late_names, leaves, heap_done, added_failed;
+    atomic_uint done[VALUES]; /* of those that a node has by itself: foreign work, copies, blocks */
+    struct cross_besides {    /* crossing_beside.c */
         struct cross_beside *words, *words_device;
         gantry_kernel *older, *rows, *units;
         gantry_task *quick;
@@ -465,19 +507,19 @@ void cross_beside_check(struct cross_run *run);
 void cross_beside_close(struct cross_run *run);
 bool cross_green(struct cross_run *run); /* crossing_foreign.c */
 
-/* crossing_limit.c; the first one before there is another context */
-bool cross_limit_open(struct cross_run *run);
-void cross_limit_begin(struct cross_run *run);
+/* crossing_limit.c: begun before the program's context is made, and not ended with it. */
+bool cross_limit_begin(struct cross_run *run);
 void cross_limit_end(struct cross_run *run);
-void cross_limit_close(void);
+bool cross_limit_runs(void);
 
 /* crossing_tasks.c */
 gantry_status cross_body(gantry_task *task, void *arg);
 gantry_launch_result cross_launch(gantry_launch *launch, void *arg);
 /* The calling thread waits for managers, or will. */
 extern _Thread_local bool cross_waits;
+gantry_launch_result cross_launch_apart(gantry_launch *launch, void *arg);
 void cross_release(gantry_task *task, void *arg, gantry_status result);
-void cross_cancel(struct cross_run *run);
+void cross_cancel(struct cross_run *run, uint32_t manager);
 /* A reference that holds a node back; refused when the node does not run now.  `cause`: as failed. */
 void cross_give_back(struct cross_run *run, uint32_t node, gantry_status cause);
 void cross_make_lost(struct cross_run *run);
@@ -494,6 +536,12 @@ gantry_launch_result cross_foreign(struct cross_run *run, gantry_launch *launch,
 int cross_synchronize(struct cross_run *run);
 int64_t cross_live_objects(void);
 
+/* crossing_pace.c */
+uint32_t cross_processors(void); /* that this process may use */
+void cross_pace_open(void);
+void cross_pace_begin(const struct cross_program *program);
+void cross_pace_end(void);
+
 /* crossing_oracle.c */
 void cross_check(struct cross_run *run);
 void cross_check_end(struct cross_run *run);
@@ -509,15 +557,17 @@ enum { CROSS_TRIPLES_MOST = 200 }; /* more are not counted */
 struct cross_matrix { /* shared by processes */
     uint32_t least, least_dear,
         least_triples; /* asked for, written before the first program: of pairs, of pairs
-                          with a dear value, of triples, which 0 does not count */
+                          that are dear together, of triples, which 0 does not count */
     atomic_ullong programs;
     atomic_uint planned[VALUES], single[VALUES];
     atomic_uint pairs[VALUES][VALUES], tried[VALUES][VALUES]; /* pairs: [a][b] with a < b */
-    atomic_uchar triples[VALUES][VALUES][VALUES];             /* [a][b][c] with a < b < c */
+    atomic_uint both[VALUES][VALUES]; /* programs that had both, whether they took effect or not; as pairs */
+    atomic_uchar triples[VALUES][VALUES][VALUES]; /* [a][b][c] with a < b < c */
 };
 void cross_matrix_count(struct cross_matrix *matrix, const struct cross_program *program,
                         const struct cross_effects *effects);
 uint32_t cross_matrix_met(const struct cross_matrix *matrix, int a, int b);
+uint32_t cross_matrix_had(const struct cross_matrix *matrix, int a, int b);
 uint32_t cross_matrix_least(const struct cross_matrix *matrix, int a, int b); /* that is asked for */
 uint32_t cross_matrix_met_three(const struct cross_matrix *matrix, int a, int b, int c);
 void cross_matrix_print(const struct cross_matrix *matrix, FILE *file);
@@ -528,7 +578,9 @@ uint32_t cross_matrix_missing_triples(const struct cross_matrix *matrix, uint32_
 uint32_t cross_matrix_unexpected(const struct cross_matrix *matrix, FILE *file);
 
 /* crossing_plan.c: gives each feature that is not forced the value that has met those of the others least. */
-void cross_plan(struct cross_matrix *matrix, uint64_t number, struct cross_choice *choice);
+enum cross_spin { CROSS_MAY_SPIN, CROSS_SPINS_FIRST, CROSS_NEVER_SPINS };
+void cross_plan(struct cross_matrix *matrix, uint64_t number, enum cross_spin spin,
+                struct cross_choice *choice);
 void cross_force(struct cross_choice *choice, int value);
 
 #endif

@@ -132,15 +132,15 @@ static bool build_older(struct cross_run *run)
 static gantry_launch_result launch_spender(gantry_launch *launch, void *arg)
 {
     struct cross_run *run = arg;
-    const struct cross_program *p = run->program;
-    bool spends = atomic_load(&run->step[p->cancel_manager]) == p->cancel_step;
+    const struct cross_trouble *debt = cross_cancels(run->program, VALUE_CANCEL_DEBT);
+    bool spends = atomic_load(&run->step[debt->manager]) == debt->step;
     struct cross_work work;
     void *args[] = {&work};
     memset(&work, 0, sizeof(work));
-    work.self = (struct cross_cell *)(run->cells_device +
-                                      (NODES_MOST + p->cancel_manager) * sizeof(struct cross_cell));
+    work.self =
+        (struct cross_cell *)(run->cells_device + (NODES_MOST + debt->manager) * sizeof(struct cross_cell));
     work.records =
-        (struct cross_record *)run->records_device + (size_t)(NODES_MOST + p->cancel_manager) * CROSS_RECORDS;
+        (struct cross_record *)run->records_device + (size_t)(NODES_MOST + debt->manager) * CROSS_RECORDS;
     work.pause_ns = spends ? SPENT_NS : 0;
     return gantry_launch_kernel(launch, run->kernel, (gantry_dim3){1, 1, 1}, (gantry_dim3){1, 1, 1}, 0,
                                 args) == GANTRY_OK
@@ -151,25 +151,25 @@ static gantry_launch_result launch_spender(gantry_launch *launch, void *arg)
 static gantry_status run_debtor(gantry_task *task, void *arg)
 {
     struct cross_run *run = arg;
-    const struct cross_program *p = run->program;
+    const struct cross_trouble *debt = cross_cancels(run->program, VALUE_CANCEL_DEBT);
     (void)task;
-    atomic_store(&of(run)->in_debt, atomic_load(&run->step[p->cancel_manager]) == p->cancel_step);
+    atomic_store(&of(run)->in_debt, atomic_load(&run->step[debt->manager]) == debt->step);
     return GANTRY_OK;
 }
 
 static gantry_launch_result launch_victim(gantry_launch *launch, void *arg)
 {
     struct cross_run *run = arg;
-    const struct cross_program *p = run->program;
-    atomic_fetch_add(&of(run)->victims, atomic_load(&run->step[p->cancel_manager]) == p->cancel_step ? 1 : 0);
-    return cross_enqueue_extra(run, launch, p->cancel_manager) == GANTRY_OK ? GANTRY_LAUNCH_DONE
-                                                                            : GANTRY_LAUNCH_FAILED;
+    const struct cross_trouble *debt = cross_cancels(run->program, VALUE_CANCEL_DEBT);
+    atomic_fetch_add(&of(run)->victims, atomic_load(&run->step[debt->manager]) == debt->step ? 1 : 0);
+    return cross_enqueue_extra(run, launch, debt->manager) == GANTRY_OK ? GANTRY_LAUNCH_DONE
+                                                                        : GANTRY_LAUNCH_FAILED;
 }
 
 static bool build_debt(struct cross_run *run)
 {
     gantry_task *spender = NULL, *debtor = NULL, *victim = NULL;
-    const uint32_t m = run->program->cancel_manager;
+    const uint32_t m = cross_cancels(run->program, VALUE_CANCEL_DEBT)->manager;
     gantry_task_desc first = GANTRY_TASK_DESC_INIT, second = GANTRY_TASK_DESC_INIT,
                      third = GANTRY_TASK_DESC_INIT;
     first.kind = third.kind = GANTRY_TASK_KERNEL;
@@ -186,28 +186,28 @@ static bool build_debt(struct cross_run *run)
 
 void cross_beside_cancel(struct cross_run *run, uint32_t step)
 {
-    const struct cross_program *p = run->program;
+    const struct cross_trouble *debt = cross_cancels(run->program, VALUE_CANCEL_DEBT);
     struct cross_besides *b = of(run);
     double begin = seconds();
     const struct timespec pause = {0, 1000000}, while_held = {0, 8000000};
-    while (atomic_load(&b->in_debt) == 0 && atomic_load(&run->ended[p->cancel_manager]) <= step &&
+    while (atomic_load(&b->in_debt) == 0 && atomic_load(&run->ended[debt->manager]) <= step &&
            seconds() - begin < 2) {
         (void)nanosleep(&pause, NULL);
     }
     if (atomic_load(&b->in_debt) != 0) {
         (void)nanosleep(&while_held, NULL); /* the task behind it comes to the share meanwhile */
-        bool owes = atomic_load(&b->victims) == 0 && atomic_load(&run->ended[p->cancel_manager]) <= step;
+        bool owes = atomic_load(&b->victims) == 0 && atomic_load(&run->ended[debt->manager]) <= step;
         b->cancelled_at = seconds();
-        cross_cancel(run);
-        atomic_store(&b->owes, owes && atomic_load(&run->cancelled[step][p->cancel_manager]) != 0);
+        cross_cancel(run, debt->manager);
+        atomic_store(&b->owes, owes && atomic_load(&run->cancelled[step][debt->manager]) != 0);
     }
 }
 
 void cross_beside_stopped(struct cross_run *run, uint32_t step, uint32_t manager)
 {
-    const struct cross_program *p = run->program;
+    const struct cross_trouble *debt = cross_cancels(run->program, VALUE_CANCEL_DEBT);
     struct cross_besides *b = of(run);
-    if (cross_has(p, VALUE_CANCEL_DEBT) && step == p->cancel_step && manager == p->cancel_manager) {
+    if (debt != NULL && step == debt->step && manager == debt->manager) {
         b->stopped_at = seconds();
     }
 }
@@ -272,8 +272,9 @@ bool cross_beside_open(struct cross_run *run, gantry_module *module)
 bool cross_beside_build(struct cross_run *run, uint32_t m)
 {
     const struct cross_program *p = run->program;
+    const struct cross_trouble *debt = cross_cancels(run->program, VALUE_CANCEL_DEBT);
     return (!cross_has(p, VALUE_OLDER) || m != MANAGER || build_older(run)) &&
-           (!cross_has(p, VALUE_CANCEL_DEBT) || m != p->cancel_manager || build_debt(run)) &&
+           (debt == NULL || m != debt->manager || build_debt(run)) &&
            (!cross_has(p, VALUE_STEAL) || build_thieves(run, m));
 }
 

@@ -2,11 +2,27 @@
 #include "tests/campaign/crossing.h"
 
 struct tally { /* of all steps */
-    uint32_t called_gpu, called_cpu, failed, cancelled, stable_called, several, idle, polled, told, light,
-        named;
+    uint32_t called_gpu, called_cpu, failed, cancelled, stable_called, several, idle, polled, named;
+    uint32_t of[VALUES]; /* of a feature that may have two values: of this one */
     uint32_t steps, parts, independent, failed_by;
     uint32_t partitions; /* a set */
 };
+
+/* Of two failures, or cancels, each has a step of its own. */
+static void tally_trouble(const struct cross_program *p, uint32_t s, uint32_t i, uint32_t result,
+                          uint32_t returned, struct tally *t)
+{
+    const struct cross_trouble *fails = cross_fails_at(p, i, s);
+    bool is_single = p->second[FEATURE_CANCEL] == NO_VALUE;
+    for (int k = 0; k < TROUBLES_MOST; k++) {
+        const struct cross_trouble *c = &p->cancels[k];
+        bool here = is_single || (c->step == s && c->manager == p->nodes[i].manager);
+        t->of[c->value] += here && result == (uint32_t)-GANTRY_ERR_CANCELLED;
+    }
+    if (fails != NULL) {
+        t->of[fails->value] += returned != 0 && result != 0;
+    }
+}
 
 static void tally_node(const struct cross_run *run, uint32_t s, uint32_t i, struct tally *t)
 {
@@ -18,14 +34,15 @@ static void tally_node(const struct cross_run *run, uint32_t s, uint32_t i, stru
     t->called_cpu += n->kind == KIND_CPU && begins != 0;
     t->failed += result != 0 && result != (uint32_t)-GANTRY_ERR_CANCELLED;
     t->cancelled += result == (uint32_t)-GANTRY_ERR_CANCELLED;
+    tally_trouble(run->program, s, i, result, atomic_load(&seen->returned), t);
     t->stable_called += n->stable && begins != 0 && s != 0;
     t->independent += n->independent && (begins != 0 || (n->stable && result == 0));
     t->several += n->calls > 1 && done;
     t->idle += n->idle != 0 && done;
     t->polled += n->poll != NOBODY && begins > 1;
     t->failed_by += atomic_load(&seen->failed_by);
-    t->told += atomic_load(&seen->looked);
-    t->light += atomic_load(&seen->light_run);
+    t->of[n->tell_value] += n->tells != NOBODY ? atomic_load(&seen->looked) : 0;
+    t->of[n->light_value] += n->light != 0 ? atomic_load(&seen->light_run) : 0;
     t->named += n->named && begins != 0;
     t->partitions |= cross_is_gpu(n) && begins != 0 ? 1U << n->partition : 0;
 }
@@ -92,6 +109,7 @@ static int64_t by_tasks(const struct tally *t, int value)
         return t->failed == 0 || t->failed_by != 0;
     case VALUE_CALLBACK:
     case VALUE_BODY:
+        return t->of[value];
     case VALUE_REFUSED:
         return t->failed;
     case VALUE_NO_CANCEL:
@@ -171,17 +189,17 @@ static int64_t by_feature(const struct cross_run *run, const struct tally *t, in
     case FEATURE_PRIORITY:
         return t->called_cpu;
     case FEATURE_CANCEL:
-        return is_plain ? ANYTHING : (int64_t)t->cancelled;
+        return is_plain ? ANYTHING : (int64_t)t->of[value];
     case FEATURE_COMPLETION:
-        return is_plain ? ANYTHING : (int64_t)t->told;
+        return is_plain ? ANYTHING : (int64_t)t->of[value];
     case FEATURE_LIGHT:
-        return is_plain ? ANYTHING : (int64_t)t->light;
+        return is_plain ? ANYTHING : (int64_t)t->of[value];
     case FEATURE_FOREIGN:
-        return is_plain ? ANYTHING : (int64_t)atomic_load(&run->foreign_done);
+        return is_plain ? ANYTHING : (int64_t)atomic_load(&run->done[value]);
     case FEATURE_COPY:
-        return is_plain ? ANYTHING : (int64_t)atomic_load(&run->copies_done);
+        return is_plain ? ANYTHING : (int64_t)atomic_load(&run->done[value]);
     case FEATURE_HEAP:
-        return is_plain ? ANYTHING : (int64_t)atomic_load(&run->heap_done);
+        return is_plain ? ANYTHING : (int64_t)atomic_load(&run->done[value]);
     case FEATURE_REFERENCE:
         return is_plain ? ANYTHING : (int64_t)atomic_load(&run->references_given);
     case FEATURE_CHANGE:
@@ -204,8 +222,11 @@ void cross_effects(const struct cross_run *run, struct cross_effects *effects)
 {
     struct tally t = tally(run);
     *effects = (struct cross_effects){{0}};
-    for (int f = 0; f < FEATURES; f++) {
-        int value = run->program->value[f];
+    for (int k = 0; k < 2 * FEATURES; k++) {
+        int f = k / 2, value = k % 2 == 0 ? run->program->value[f] : run->program->second[f];
+        if (value == NO_VALUE) {
+            continue;
+        }
         if (f == FEATURE_STABLE && value != VALUE_UNSTABLE) { /* the run decides which of the two */
             value = run->stats.graph_replays != 0 ? VALUE_REPLAYED : VALUE_STABLE;
         }

@@ -45,10 +45,78 @@ void cross_features_open(void)
     }
 }
 
-bool cross_is_dear(int value)
+bool cross_spins(int value)
 {
-    return value == VALUE_GPU_SPIN || value == VALUE_CPU_SPIN || value == VALUE_CANCEL_DEBT ||
-           value == VALUE_LIMIT;
+    return value == VALUE_GPU_SPIN || value == VALUE_CPU_SPIN;
+}
+
+bool cross_are_dear(int a, int b)
+{
+    return (a == VALUE_CANCEL_DEBT && cross_spins(b)) || (b == VALUE_CANCEL_DEBT && cross_spins(a));
+}
+
+bool cross_is_double(int feature)
+{
+    switch (feature) {
+    case FEATURE_FAILURE:
+    case FEATURE_CANCEL:
+    case FEATURE_FOREIGN:
+    case FEATURE_COMPLETION:
+    case FEATURE_COPY:
+    case FEATURE_HEAP:
+    case FEATURE_LIGHT:
+    case FEATURE_CALLS:
+    case FEATURE_BESIDE:
+        return true;
+    default:
+        return false;
+    }
+}
+
+void cross_choice_init(struct cross_choice *choice)
+{
+    choice->dropped = 0;
+    choice->never_spins = false;
+    for (int f = 0; f < FEATURES; f++) {
+        choice->forced[f] = choice->second[f] = -1;
+    }
+}
+
+static bool goes(const struct cross_choice *choice, int value)
+{
+    bool goes = cross_values[value].weight != 0 && !(choice->never_spins && cross_spins(value));
+    for (int f = 0; f < FEATURES && goes; f++) {
+        int first = choice->forced[f], second = choice->second[f];
+        bool own = f == cross_values[value].feature;
+        goes = own || ((first < 0 || may_meet[value][first]) && (second < 0 || may_meet[value][second]));
+    }
+    return goes;
+}
+
+bool cross_goes_with(const struct cross_choice *choice, int value)
+{
+    return choice->forced[cross_values[value].feature] < 0 && goes(choice, value);
+}
+
+/* Whom a refused call of the driver meets is not known, so it is the only failure; only one of those after
+ * which nothing runs takes effect; and where a lack of memory aborts, each does. */
+static bool are_alike(int a, int b)
+{
+    bool ends = (a == VALUE_FORCED || a == VALUE_FAULT) && (b == VALUE_FORCED || b == VALUE_FAULT);
+    bool lacks = (a == VALUE_ABORT || a == VALUE_MEMORY_OUT) && (b == VALUE_ABORT || b == VALUE_MEMORY_OUT);
+    return a == VALUE_REFUSED || b == VALUE_REFUSED || ends || lacks;
+}
+
+/* Steps of their own are what two failures, or two cancels, need. */
+bool cross_goes_second(const struct cross_choice *choice, int value)
+{
+    int feature = cross_values[value].feature, first = choice->forced[feature];
+    int graph = choice->forced[FEATURE_GRAPH], steps = choice->forced[FEATURE_STEPS];
+    bool trouble = feature == FEATURE_FAILURE || feature == FEATURE_CANCEL;
+    return cross_is_double(feature) && choice->second[feature] < 0 && first > cross_features[feature].first &&
+           value != cross_features[feature].first && value != first && goes(choice, value) &&
+           (!trouble || (graph >= 0 && graph != VALUE_RUNS && steps == VALUE_STEPS)) &&
+           !are_alike(first, value);
 }
 
 bool cross_may_meet(int a, int b)

@@ -102,7 +102,7 @@ bool cross_foreign_prepare(struct cross_run *run)
     const struct cross_program *p = run->program;
     bool done = gantry_context_acquire(run->context) == GANTRY_OK;
     for (uint32_t i = 0; i < p->node_count && done; i++) {
-        if (p->nodes[i].foreign && (cross_has(p, VALUE_JOINED) || cross_has(p, VALUE_UNJOINED))) {
+        if (p->nodes[i].foreign == VALUE_JOINED || p->nodes[i].foreign == VALUE_UNJOINED) {
             done = cuda.cuStreamCreate(&run->own_streams[i], NON_BLOCKING) == 0 &&
                    cuda.cuEventCreate(&run->own_events[i][0], NO_TIMING) == 0 &&
                    cuda.cuEventCreate(&run->own_events[i][1], NO_TIMING) == 0;
@@ -180,22 +180,22 @@ gantry_launch_result cross_foreign(struct cross_run *run, gantry_launch *launch,
         (struct cross_cell *)(run->cells_device + node * sizeof(struct cross_cell)); /* for the GPU */
     address to = (address)(uintptr_t)cross_copy_dest(cell, &p->nodes[node], step);
     address from = (address)(uintptr_t)cross_copy_source(cell, &p->nodes[node]);
-    int result = 0;
-    if (cross_has(p, VALUE_RAW_COPY)) {
+    int result = 0, kind = p->nodes[node].foreign;
+    if (kind == VALUE_RAW_COPY) {
         result = cuda.cuMemcpyAsync(to, from, 4, stream);
-    } else if (cross_has(p, VALUE_HOST_FUNCTION)) {
+    } else if (kind == VALUE_HOST_FUNCTION) {
         result = call_host(run, node, step, call, stream);
-    } else if (cross_has(p, VALUE_JOINED)) {
+    } else if (kind == VALUE_JOINED) {
         result = fork_off(run, node, stream);
         result = result == 0 ? cuda.cuMemcpyAsync(to, from, 4, run->own_streams[node]) : result;
         result = result == 0 ? join(run, node, stream) : result;
-    } else if (cross_has(p, VALUE_UNJOINED)) {
+    } else if (kind == VALUE_UNJOINED) {
         result = fork_off(run, node, stream);
         result = result == 0 ? call_host(run, node, step, call, run->own_streams[node]) : result;
-    } else if (cross_has(p, VALUE_RAW_BATCH)) {
+    } else if (kind == VALUE_RAW_BATCH) {
         result = copy_as_batch(to, from, stream);
     } else {
-        gantry_status left = cross_has(p, VALUE_LEAVE) ? gantry_launch_leave_graph(launch) : GANTRY_OK;
+        gantry_status left = kind == VALUE_LEAVE ? gantry_launch_leave_graph(launch) : GANTRY_OK;
         atomic_fetch_add(&run->leaves, 1);
         result = left == GANTRY_OK ? allocate() : -1;
     }
@@ -204,7 +204,7 @@ gantry_launch_result cross_foreign(struct cross_run *run, gantry_launch *launch,
         return GANTRY_LAUNCH_FAILED;
     }
     atomic_store(&run->seen[step][node].foreign_code, 0);
-    atomic_fetch_add(&run->foreign_done, 1);
+    atomic_fetch_add(&run->done[kind], 1);
     return GANTRY_LAUNCH_DONE;
 }
 

@@ -1,6 +1,7 @@
-/* The process's limit on GPU time, while a program runs beside it: two contexts that were made under it use
- * no more than it together.  Times only ever grow on a busy machine, so only too short a time breaks the
- * rule. */
+/* The process's limit on GPU time, while programs run beside it: two contexts that were made under it use no
+ * more than it together.  They use it up again and again, as long as programs have this feature, each time
+ * beside several of them.  Times only ever grow on a busy machine, so only too short a time breaks the rule.
+ */
 #include "tests/campaign/crossing.h"
 
 #include "crossing_kernels.kernels.h"
@@ -30,11 +31,13 @@ struct cross_limited { /* one of the contexts */
 struct cross_limit {
     struct cross_limited of[2];
     pthread_t thread;
-    bool begun;
-    double took_s;
+    bool is_open, begun;
+    atomic_bool is_over;
+    double took_s; /* this and `trouble`: written by the thread, read when it has ended */
+    char trouble[256];
 };
 
-static struct cross_limit limit; /* one program at a time */
+static struct cross_limit limit; /* of the process */
 
 static gantry_launch_result launch(gantry_launch *launch, void *arg)
 {
@@ -98,41 +101,44 @@ static bool open_one(struct cross_run *run, struct cross_limited *l)
            cross_must(run, gantry_taskman_reset(l->manager), "reset") && submit(l, KERNELS);
 }
 
-bool cross_limit_open(struct cross_run *run)
+static bool open_limit(struct cross_run *run)
 {
-    memset(&limit, 0, sizeof(limit));
-    if (!cross_has(run->program, VALUE_LIMIT)) {
-        return true;
-    }
     (void)setenv("CUDA_DEVICE_SM_LIMIT", PERCENT, 1); /* no other thread of ours reads the environment now */
-    bool done = open_one(run, &limit.of[0]) && open_one(run, &limit.of[1]);
+    limit.is_open = open_one(run, &limit.of[0]) && open_one(run, &limit.of[1]);
     (void)unsetenv("CUDA_DEVICE_SM_LIMIT");
-    return done;
+    return limit.is_open;
+}
+
+static void say(gantry_status status, const char *what)
+{
+    if (status != GANTRY_OK && limit.trouble[0] == '\0') {
+        (void)snprintf(limit.trouble, sizeof(limit.trouble), "%s: %s: %s", what, gantry_status_name(status),
+                       gantry_last_error());
+    }
 }
 
 static void *use_up(void *arg)
 {
-    struct cross_limit *l = arg;
-    struct cross_run *run = l->of[0].run;
     struct timespec from, to;
+    (void)arg;
     clock_gettime(CLOCK_MONOTONIC, &from);
-    bool done = true;
     for (int i = 0; i < 2; i++) {
-        done = cross_must(run, gantry_taskman_start(l->of[i].manager), "start of a limited manager") && done;
+        say(gantry_taskman_start(limit.of[i].manager), "start of a limited manager");
     }
-    for (int i = 0; i < 2 && done; i++) {
-        (void)cross_must(run, gantry_taskman_stop(l->of[i].manager), "stop of a limited manager");
-        (void)cross_must(run, gantry_context_synchronize(l->of[i].context), "limited context");
+    for (int i = 0; i < 2 && limit.trouble[0] == '\0'; i++) {
+        say(gantry_taskman_stop(limit.of[i].manager), "stop of a limited manager");
+        say(gantry_context_synchronize(limit.of[i].context), "limited context");
+        atomic_fetch_add(&cross_progress, 1);
     }
     clock_gettime(CLOCK_MONOTONIC, &to);
-    l->took_s = (double)(to.tv_sec - from.tv_sec) + (double)(to.tv_nsec - from.tv_nsec) * 1e-9;
+    limit.took_s = (double)(to.tv_sec - from.tv_sec) + (double)(to.tv_nsec - from.tv_nsec) * 1e-9;
+    atomic_store(&limit.is_over, true);
     return NULL;
 }
 
-void cross_limit_begin(struct cross_run *run)
+bool cross_limit_runs(void)
 {
-    limit.begun =
-        cross_has(run->program, VALUE_LIMIT) && pthread_create(&limit.thread, NULL, use_up, &limit) == 0;
+    return limit.begun && !atomic_load(&limit.is_over);
 }
 
 void cross_limit_end(struct cross_run *run)
@@ -142,22 +148,34 @@ void cross_limit_end(struct cross_run *run)
     }
     pthread_join(limit.thread, NULL);
     limit.begun = false;
-    if (run->broken == NULL && limit.took_s < LEAST_S) {
+    if (limit.trouble[0] != '\0') {
+        cross_break(run, "beside: %s", limit.trouble);
+    } else if (limit.took_s < LEAST_S) {
         cross_break(run,
                     "two contexts under a limit of " PERCENT " percent used %d ms of GPU time in %.0f ms",
                     (int)(2 * KERNELS * KERNEL_NS / 1000000), limit.took_s * 1e3);
     }
-    atomic_fetch_add(&run->beside.limits, 1);
+    for (int i = 0; i < 2 && run->broken == NULL; i++) { /* for the next time */
+        limit.of[i].run = run;
+        (void)(cross_must(run, gantry_taskman_reset(limit.of[i].manager), "reset") &&
+               submit(&limit.of[i], KERNELS));
+    }
 }
 
-void cross_limit_close(void)
+bool cross_limit_begin(struct cross_run *run)
 {
-    for (int i = 0; i < 2; i++) {
-        struct cross_limited *l = &limit.of[i];
-        gantry_taskman_destroy(l->manager);
-        if (l->words != NULL) {
-            (void)gantry_heap_free(gantry_context_heap(l->context), l->words);
-        }
-        gantry_context_destroy(l->context);
+    if (!cross_has(run->program, VALUE_LIMIT)) {
+        cross_limit_end(run);
+        return run->broken == NULL;
     }
+    if (!cross_limit_runs()) {
+        cross_limit_end(run);
+        if (run->broken != NULL || (!limit.is_open && !open_limit(run))) {
+            return false;
+        }
+        atomic_store(&limit.is_over, false);
+        limit.begun = pthread_create(&limit.thread, NULL, use_up, NULL) == 0;
+    }
+    atomic_fetch_add(&run->beside.limits, limit.begun ? 1 : 0);
+    return true;
 }

@@ -25,14 +25,34 @@ static void count_triples(struct cross_matrix *matrix, const int *values, int co
     }
 }
 
+static int list_values(const struct cross_program *program, int *values)
+{
+    int count = 0;
+    for (int v = 0; v < VALUES; v++) {
+        if (cross_has(program, v)) {
+            values[count++] = v;
+        }
+    }
+    return count;
+}
+
+static void count_plan(struct cross_matrix *matrix, const struct cross_program *program)
+{
+    int values[2 * FEATURES], count = list_values(program, values);
+    for (int a = 0; a < count; a++) {
+        add_relaxed(&matrix->planned[values[a]]);
+        for (int b = a + 1; b < count; b++) {
+            add_relaxed(&matrix->both[values[a]][values[b]]);
+        }
+    }
+}
+
 void cross_matrix_count(struct cross_matrix *matrix, const struct cross_program *program,
                         const struct cross_effects *effects)
 {
-    int values[FEATURES], count = 0;
-    for (int f = 0; f < FEATURES; f++) {
-        add_relaxed(&matrix->planned[program->value[f]]);
-    }
-    for (int v = 0; v < VALUES && count < FEATURES; v++) {
+    int values[2 * FEATURES], count = 0;
+    count_plan(matrix, program);
+    for (int v = 0; v < VALUES && count < 2 * FEATURES; v++) {
         if (has(effects, v)) {
             values[count++] = v;
             add_relaxed(&matrix->single[v]);
@@ -54,9 +74,14 @@ uint32_t cross_matrix_met(const struct cross_matrix *matrix, int a, int b)
     return atomic_load_explicit(a < b ? &matrix->pairs[a][b] : &matrix->pairs[b][a], memory_order_relaxed);
 }
 
+uint32_t cross_matrix_had(const struct cross_matrix *matrix, int a, int b)
+{
+    return atomic_load_explicit(a < b ? &matrix->both[a][b] : &matrix->both[b][a], memory_order_relaxed);
+}
+
 uint32_t cross_matrix_least(const struct cross_matrix *matrix, int a, int b)
 {
-    return cross_is_dear(a) || cross_is_dear(b) ? matrix->least_dear : matrix->least;
+    return cross_are_dear(a, b) ? matrix->least_dear : matrix->least;
 }
 
 uint32_t cross_matrix_met_three(const struct cross_matrix *matrix, int a, int b, int c)

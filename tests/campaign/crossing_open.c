@@ -85,6 +85,13 @@ static bool open_cpus(struct cross_run *run)
     return cross_must(run, gantry_cpu_dispatcher_create(&options, &run->cpus), "CPU dispatcher");
 }
 
+/* Of the nodes, and of what is beside them: pages that nobody uses are not touched. */
+static void zero(void *memory, size_t each, uint32_t nodes)
+{
+    memset(memory, 0, nodes * each);
+    memset((uint8_t *)memory + NODES_MOST * each, 0, MANAGERS_MOST * each);
+}
+
 static bool open_memory(struct cross_run *run)
 {
     size_t cells = (NODES_MOST + MANAGERS_MOST) * sizeof(struct cross_cell); /* loops have one of their own */
@@ -101,13 +108,14 @@ static bool open_memory(struct cross_run *run)
             "scratch")) {
         return false;
     }
-    memset(memory, 0, cells + records);
+    zero(memory, sizeof(struct cross_cell), run->program->node_count);
+    zero((uint8_t *)memory + cells, CROSS_RECORDS * sizeof(struct cross_record), run->program->node_count);
     run->cells = memory;
     run->records = (struct cross_record *)((uint8_t *)memory + cells);
     run->cells_device = device;
     run->records_device = run->cells_device + cells;
     for (uint32_t i = 0; i < run->program->node_count; i++) {
-        if (run->program->nodes[i].copies && cross_has(run->program, VALUE_QUEUE) &&
+        if (run->program->nodes[i].copies == VALUE_QUEUE &&
             !cross_must(run, gantry_copy_queue_create(4, &run->queues[i]), "queue")) {
             return false;
         }
@@ -119,7 +127,7 @@ bool cross_open(struct cross_run *run)
 {
     const struct cross_program *p = run->program;
     gantry_module *module = NULL;
-    if (!cross_limit_open(run) || !open_context(run) || !open_cpus(run) || !open_memory(run) ||
+    if (!open_context(run) || !open_cpus(run) || !open_memory(run) ||
         !cross_must(run, gantry_module_load(run->context, &gantry_image_crossing_kernels, &module),
                     "module") ||
         !cross_must(run, gantry_module_get_kernel(module, "cross", &run->kernel), "kernel") ||
@@ -134,7 +142,8 @@ bool cross_open(struct cross_run *run)
         options.dispatcher_only = cross_has(p, VALUE_THREADS_ONLY);
         options.independent_steps = cross_has(p, VALUE_FREE_STEPS);
         options.share = cross_has(p, VALUE_MANAGER_SHARE) ? &share : NULL;
-        if (cross_has(p, VALUE_CANCEL_DEBT) && m == p->cancel_manager) {
+        const struct cross_trouble *debt = cross_cancels(p, VALUE_CANCEL_DEBT);
+        if (debt != NULL && m == debt->manager) {
             options.share = &small;
         }
         if (!cross_must(run, gantry_taskman_create(&options, &run->managers[m]), "manager")) {
@@ -190,5 +199,4 @@ void cross_close(struct cross_run *run)
     }
     gantry_context_destroy(run->context);
     gantry_context_destroy(run->base);
-    cross_limit_close();
 }

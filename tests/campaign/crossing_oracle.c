@@ -57,17 +57,20 @@ bool cross_may_be_lost(const struct cross_run *run)
 
 static bool may_be_lost(const struct oracle *o, uint32_t s)
 {
-    return cross_may_be_lost(o->run) && (s >= o->p->fail_step || cross_has(o->p, VALUE_RUNS));
+    const struct cross_trouble *t = cross_loses(o->p);
+    return cross_may_be_lost(o->run) && (t == NULL || s >= t->step || cross_has(o->p, VALUE_RUNS));
 }
 
 static bool may_be_refused(const struct oracle *o, uint32_t s)
 {
-    return cross_has(o->p, VALUE_REFUSED) && (s >= o->p->fail_step || cross_has(o->p, VALUE_RUNS));
+    const struct cross_trouble *t = cross_fails(o->p, VALUE_REFUSED);
+    return t != NULL && (s >= t->step || cross_has(o->p, VALUE_RUNS));
 }
 
 static bool may_be_aborted(const struct oracle *o, uint32_t s)
 {
-    return get(&o->run->aborted) != 0 && (s == o->p->fail_step || cross_has(o->p, VALUE_RUNS));
+    const struct cross_trouble *t = cross_fails(o->p, VALUE_ABORT);
+    return t != NULL && get(&o->run->aborted) != 0 && (s == t->step || cross_has(o->p, VALUE_RUNS));
 }
 
 /* ---- fates ----------------------------------------------------------------------------------- */
@@ -125,7 +128,8 @@ static bool called_may_fail(const struct oracle *o, uint32_t s, uint32_t i)
     if (o->p->nodes[i].kind == KIND_CPU) {
         return returned != 0 && result == returned;
     }
-    bool exhausts = get(&o->run->exhausted) != 0 && o->p->fail_node == i && o->p->fail_step == s;
+    const struct cross_trouble *t = cross_fails_at(o->p, i, s);
+    bool exhausts = get(&o->run->exhausted) != 0 && t != NULL && t->value == VALUE_MEMORY_OUT;
     bool exhausted = exhausts && result == NO_MEMORY;
     bool refused = may_be_refused(o, s) && (result == FAILED || result == DRIVER || result == NO_MEMORY);
     bool alone =
@@ -375,8 +379,8 @@ static void check_totals(const struct oracle *o, uint32_t i)
     for (uint32_t s = 0; s < o->p->steps; s++) {
         uint32_t calls = (uint32_t)__builtin_popcount(get(&o->run->hosts_expected[i][s]));
         struct cross_seen *seen = &o->run->seen[s][i];
-        bool counts = o->p->nodes[i].foreign &&
-                      (cross_has(o->p, VALUE_HOST_FUNCTION) || cross_has(o->p, VALUE_UNJOINED));
+        int foreign = o->p->nodes[i].foreign;
+        bool counts = foreign == VALUE_HOST_FUNCTION || foreign == VALUE_UNJOINED;
         bool launched_again = counts && runs(o, s, i) && get(&seen->begins) == 0;
         if (launched_again && get(&seen->result) == 0) {
             calls = o->p->nodes[i].calls;
@@ -400,8 +404,8 @@ static bool within(uint32_t is, struct counts may)
 static bool copies_word(const struct oracle *o, uint32_t i)
 {
     const struct cross_node *n = &o->p->nodes[i];
-    return n->copies || (n->foreign && (cross_has(o->p, VALUE_RAW_COPY) || cross_has(o->p, VALUE_JOINED) ||
-                                        cross_has(o->p, VALUE_RAW_BATCH)));
+    return n->copies != VALUE_NO_COPY || n->foreign == VALUE_RAW_COPY || n->foreign == VALUE_JOINED ||
+           n->foreign == VALUE_RAW_BATCH;
 }
 
 static void check_read(const struct oracle *o, uint32_t s, uint32_t i, uint32_t turn, uint32_t k)
@@ -479,7 +483,8 @@ static void check_told(const struct oracle *o, uint32_t s, uint32_t i)
     struct cross_seen *seen = &o->run->seen[s][i];
     uint32_t least = o->before[s][i].low + get(&seen->told_version);
     bool told = get(&seen->told) != 0;
-    if (cross_has(o->p, VALUE_DONE)) { /* all of its work, whether it was called or launched again */
+    if (n->tells != NOBODY &&
+        n->tell_value == VALUE_DONE) { /* all of its work, whether it was called or launched again */
         told = runs(o, s, i) && get(&seen->result) == 0;
         least = o->before[s + 1][i].low;
     }

@@ -2,7 +2,7 @@
  * run triples, are counted where they took effect; those that met least so far decide. */
 #include "tests/campaign/crossing.h"
 
-enum { TRIES = 400 };
+enum { TRIES = 400, LEARNS = 4 };
 
 static uint64_t next_random(uint64_t *random)
 {
@@ -20,18 +20,11 @@ static uint64_t wanted(const struct cross_matrix *matrix, int a, int b)
     return left * left;
 }
 
-static bool goes_with(const struct cross_choice *choice, int value)
-{
-    bool goes = cross_values[value].weight != 0 && choice->forced[cross_values[value].feature] < 0;
-    for (int f = 0; f < FEATURES && goes; f++) {
-        goes = choice->forced[f] < 0 || cross_may_meet(value, choice->forced[f]);
-    }
-    return goes;
-}
-
 void cross_force(struct cross_choice *choice, int value)
 {
-    choice->forced[cross_values[value].feature] = value;
+    int f = cross_values[value].feature;
+    bool second = choice->forced[f] >= 0 && choice->forced[f] != value && cross_is_double(f);
+    *(second ? &choice->second[f] : &choice->forced[f]) = value;
 }
 
 /* Of a few pairs at random the one that met least.  One that is planned again and again and hardly ever takes
@@ -44,7 +37,7 @@ static void force_pair(struct cross_matrix *matrix, struct cross_choice *choice,
         int v = (int)(next_random(random) % VALUES), w = (int)(next_random(random) % VALUES);
         uint64_t tried = atomic_load_explicit(&matrix->tried[v][w], memory_order_relaxed);
         uint64_t rank = cross_may_meet(v, w) ? wanted(matrix, v, w) / (1 + tried / 16) : 0;
-        if (rank > highest && goes_with(choice, v) && goes_with(choice, w)) {
+        if (rank > highest && cross_goes_with(choice, v) && cross_goes_with(choice, w)) {
             highest = rank;
             a = v;
             b = w;
@@ -83,11 +76,19 @@ static void force_triple(const struct cross_matrix *matrix, struct cross_choice 
         }
         c -= found ? 1 : 0;
     }
-    if (found && goes_with(choice, a) && goes_with(choice, b) && goes_with(choice, c)) {
+    if (found && cross_goes_with(choice, a) && cross_goes_with(choice, b) && cross_goes_with(choice, c)) {
         cross_force(choice, a);
         cross_force(choice, b);
         cross_force(choice, c);
     }
+}
+
+/* How often two values have taken effect where a program had both, in 256ths: those that spoil each other are
+ * left to programs that begin with them. */
+static uint64_t rate(const struct cross_matrix *matrix, int a, int b)
+{
+    uint64_t met = cross_matrix_met(matrix, a, b) + LEARNS, had = cross_matrix_had(matrix, a, b) + LEARNS;
+    return met < had ? 256 * met / had : 256;
 }
 
 /* What is wanted of the meetings of `value` with those that are forced already. */
@@ -95,11 +96,12 @@ static uint64_t gain(const struct cross_matrix *matrix, const struct cross_choic
 {
     uint64_t sum = 0;
     for (int f = 0; f < FEATURES; f++) {
-        int other = choice->forced[f];
-        if (other < 0) {
+        int other = choice->forced[f], second = choice->second[f];
+        if (other < 0 || f == cross_values[value].feature) {
             continue;
         }
-        sum += wanted(matrix, value, other);
+        sum += second >= 0 ? wanted(matrix, value, second) * rate(matrix, value, second) / 256 : 0;
+        sum += wanted(matrix, value, other) * rate(matrix, value, other) / 256;
         for (int g = f + 1; g < FEATURES && matrix->least_triples != 0; g++) {
             sum += choice->forced[g] >= 0 && is_missing(matrix, value, other, choice->forced[g]) ? 100 : 0;
         }
@@ -107,10 +109,56 @@ static uint64_t gain(const struct cross_matrix *matrix, const struct cross_choic
     return sum;
 }
 
-void cross_plan(struct cross_matrix *matrix, uint64_t number, struct cross_choice *choice)
+/* Another value of a feature that may have two, when something is still wanted of its meetings. */
+static void force_second(const struct cross_matrix *matrix, struct cross_choice *choice, int feature)
+{
+    const struct cross_feature *f = &cross_features[feature];
+    uint64_t most = 0;
+    int best = -1;
+    for (int v = f->first; v < f->first + f->count; v++) {
+        uint64_t sum = cross_goes_second(choice, v) ? gain(matrix, choice, v) : 0;
+        best = sum > most ? v : best;
+        most = sum > most ? sum : most;
+    }
+    if (best >= 0) {
+        cross_force(choice, best);
+    }
+}
+
+static void force_unless(struct cross_choice *choice, int value)
+{
+    if (cross_goes_with(choice, value)) {
+        cross_force(choice, value);
+    }
+}
+
+static uint64_t wanted_of(const struct cross_matrix *matrix, const struct cross_choice *choice, int value)
+{
+    uint64_t sum = 0;
+    for (int v = 0; v < VALUES; v++) {
+        sum += cross_may_meet(value, v) && cross_goes_with(choice, v) ? wanted(matrix, value, v) : 0;
+    }
+    return sum;
+}
+
+static void force_spin(const struct cross_matrix *matrix, struct cross_choice *choice)
+{
+    uint64_t gpu = cross_goes_with(choice, VALUE_GPU_SPIN) ? wanted_of(matrix, choice, VALUE_GPU_SPIN) : 0;
+    uint64_t cpu = cross_goes_with(choice, VALUE_CPU_SPIN) ? wanted_of(matrix, choice, VALUE_CPU_SPIN) : 0;
+    if (gpu + cpu != 0) {
+        cross_force(choice, gpu > cpu ? VALUE_GPU_SPIN : VALUE_CPU_SPIN);
+    }
+}
+
+void cross_plan(struct cross_matrix *matrix, uint64_t number, enum cross_spin spin,
+                struct cross_choice *choice)
 {
     int order[FEATURES];
     uint64_t random = (number + 1) * UINT64_C(0x9e3779b97f4a7c15);
+    choice->never_spins = spin == CROSS_NEVER_SPINS;
+    if (spin == CROSS_SPINS_FIRST) {
+        force_spin(matrix, choice);
+    }
     if (matrix->least_triples != 0 && number % 2 == 0) {
         force_triple(matrix, choice, &random);
     } else {
@@ -133,7 +181,7 @@ void cross_plan(struct cross_matrix *matrix, uint64_t number, struct cross_choic
         uint64_t most = 0;
         int best = -1;
         for (int v = feature->first; v < feature->first + feature->count; v++) {
-            uint64_t sum = goes_with(choice, v) ? gain(matrix, choice, v) : 0;
+            uint64_t sum = cross_goes_with(choice, v) ? gain(matrix, choice, v) : 0;
             sum += sum * (next_random(&random) & 255) / 512; /* not always the same one first */
             if (sum > most) {
                 most = sum;
@@ -143,5 +191,12 @@ void cross_plan(struct cross_matrix *matrix, uint64_t number, struct cross_choic
         if (best >= 0) {
             cross_force(choice, best);
         }
+    }
+    for (int k = 0; k < FEATURES; k++) {
+        force_second(matrix, choice, order[k]);
+    }
+    if (choice->never_spins) { /* nor by chance */
+        force_unless(choice, VALUE_CPU_BLOCK);
+        force_unless(choice, VALUE_GPU_BLOCK);
     }
 }

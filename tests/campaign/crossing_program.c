@@ -16,13 +16,12 @@ enum about { /* of a choice; those about one feature have its number above these
              ABOUT_LIGHT,
              ABOUT_FLAGS,
              ABOUT_PART,
-             ABOUT_FAILURE,
-             ABOUT_CANCEL,
-             ABOUT_MEMORY,
+             ABOUT_MEMORY = ABOUT_PART + 3,
              ABOUT_STEPS,
              ABOUT_POLL,
              ABOUT_REFERENCE,
              ABOUT_SIZE,
+             ABOUT_SECOND,
              ABOUT_FEATURE = 1000
 };
 
@@ -49,6 +48,12 @@ static bool value_fits(const struct cross_program *program, int value, int featu
     }
     for (int f = 0; f < features; f++) {
         if (f != cross_values[value].feature && !cross_may_meet(value, program->value[f])) {
+            return false;
+        }
+    }
+    for (int f = 0; f < FEATURES; f++) { /* second values are said */
+        int second = program->second[f];
+        if (second != NO_VALUE && f != cross_values[value].feature && !cross_may_meet(value, second)) {
             return false;
         }
     }
@@ -97,6 +102,9 @@ static bool values_fit(const struct cross_program *p)
 static bool draw_values(struct cross_program *p, const struct cross_choice *choice)
 {
     bool fixed[FEATURES] = {false};
+    for (int f = 0; f < FEATURES; f++) {
+        p->second[f] = (uint8_t)(choice->second[f] >= 0 ? choice->second[f] : NO_VALUE);
+    }
     for (uint32_t attempt = 0; attempt < 20; attempt++) {
         for (int f = 0; f < FEATURES; f++) {
             fixed[f] = choice->forced[f] >= 0;
@@ -189,6 +197,11 @@ static void draw_nodes(struct cross_program *p, uint64_t dropped)
             memset(node, 0, sizeof(*node));
             node->manager = (uint8_t)m;
             node->dropped = (dropped & UINT64_C(1) << i) != 0;
+            node->foreign = VALUE_NO_FOREIGN;
+            node->copies = VALUE_NO_COPY;
+            node->heap = VALUE_NO_HEAP;
+            node->light_value = VALUE_NO_LIGHT;
+            node->tell_value = VALUE_NO_COMPLETION;
             node->poll = node->tells = node->lets_go = node->group = node->continuation = NOBODY;
             if (is_pattern(p, i, first)) {
                 draw_pattern(p, node, i, i - first);
@@ -228,42 +241,70 @@ static void draw_reads(const struct cross_program *p, struct cross_node *node, u
     }
 }
 
+bool cross_stays_plain(const struct cross_program *p, uint32_t node)
+{
+    bool plain = cross_has(p, VALUE_REPLAYED);
+    for (uint32_t i = 0; i < node; i++) {
+        plain = plain && ((p->nodes[node].ancestors >> i & 1) == 0 || cross_is_gpu(&p->nodes[i]));
+    }
+    return plain;
+}
+
 /* ---- what the nodes do ----------------------------------------------------------------------- */
+
+/* The value that the feature has at a node. */
+static uint8_t one_of(const struct cross_program *p, int feature, uint32_t i)
+{
+    bool second = p->second[feature] != NO_VALUE &&
+                  cross_pick(p, ABOUT_SECOND, (uint32_t)feature * NODES_MOST + i, 2) == 0;
+    return second ? p->second[feature] : p->value[feature];
+}
 
 static void draw_calls(const struct cross_program *p, struct cross_node *node, uint32_t i)
 {
     node->calls = 1;
-    if (cross_has(p, VALUE_CALLS) && cross_pick(p, ABOUT_CALLS, i, 2) == 0) {
+    uint8_t value = one_of(p, FEATURE_CALLS, i);
+    if (value == VALUE_CALLS && cross_pick(p, ABOUT_CALLS, i, 2) == 0) {
         node->calls = (uint8_t)(2 + cross_pick(p, ABOUT_CALLS, i + 100, CALLS_MOST - 1));
     }
-    if (cross_has(p, VALUE_AGAIN) && cross_pick(p, ABOUT_CALLS, i, 3) == 0) {
+    if (value == VALUE_AGAIN && cross_pick(p, ABOUT_CALLS, i, 3) == 0) {
         node->idle = (uint8_t)(1 + cross_pick(p, ABOUT_CALLS, i + 200, 30));
     }
+}
+
+/* While the GPU does nothing, threads that do not sleep take the processors' time. */
+static bool burns(const struct cross_program *p)
+{
+    return is_dear(p) || cross_has(p, VALUE_GPU_YIELD) || cross_has(p, VALUE_CPU_YIELD);
 }
 
 static void draw_gpu(const struct cross_program *p, struct cross_node *node, uint32_t i)
 {
     static const uint32_t pauses_us[] = {0, 0, 0, 0, 0, 0, 10, 40, 150, 800};
-    node->pause_ns = 1000 * pauses_us[cross_pick(p, ABOUT_PAUSE, i, 10)];
+    node->pause_ns = 1000 * pauses_us[cross_pick(p, ABOUT_PAUSE, i, burns(p) ? 8 : 10)];
     node->pause_ns = cross_has(p, VALUE_CANCEL_DEBT) ? 0 : node->pause_ns; /* nothing is owed before */
-    draw_calls(p, node, i);
+    bool plain = cross_stays_plain(p, i);
+    if (!plain) {
+        draw_calls(p, node, i);
+    }
     node->stable = !cross_has(p, VALUE_UNSTABLE) &&
                    (cross_has(p, VALUE_REPLAYED) || cross_pick(p, ABOUT_FLAGS, i, 4) != 0);
-    bool may = !cross_has(p, VALUE_REPLAYED); /* what keeps a unit from being replayed is left out of half */
-    may = may || cross_pick(p, ABOUT_FLAGS, 99, 4) == 0;
-    node->copies = !cross_has(p, VALUE_NO_COPY) && cross_pick(p, ABOUT_FLAGS, i + 100, 2) == 0;
-    bool leaves = cross_has(p, VALUE_UNJOINED) || cross_has(p, VALUE_RAW_BATCH) ||
-                  cross_has(p, VALUE_RAW_ALLOC) || cross_has(p, VALUE_LEAVE);
-    bool last = node->offspring == 0; /* there it splits no unit */
-    node->foreign = !cross_has(p, VALUE_NO_FOREIGN) && cross_pick(p, ABOUT_FLAGS, i + 200, 3) == 0 &&
-                    (may || !leaves || last);
-    node->heap = !cross_has(p, VALUE_NO_HEAP) && cross_pick(p, ABOUT_FLAGS, i + 300, may ? 3 : 6) == 0;
-    node->asks = cross_has(p, VALUE_SYNC_POINT) && cross_pick(p, ABOUT_FLAGS, i + 400, may ? 3 : 6) == 0;
-    node->stable = node->stable && (may || !(node->heap || node->asks || (node->foreign && leaves)));
+    uint32_t one_in = cross_has(p, VALUE_REPLAYED) ? 2 : 3; /* there fewer are asked */
+    bool copies = cross_pick(p, ABOUT_FLAGS, i + 100, 2) == 0,
+         has_block = !plain && cross_pick(p, ABOUT_FLAGS, i + 300, one_in) == 0;
+    uint8_t foreign = one_of(p, FEATURE_FOREIGN, i);
+    bool leaves = foreign == VALUE_UNJOINED || foreign == VALUE_RAW_BATCH || foreign == VALUE_RAW_ALLOC ||
+                  foreign == VALUE_LEAVE;
+    bool calls =
+        foreign != VALUE_NO_FOREIGN && !(plain && leaves) &&
+        cross_pick(p, ABOUT_FLAGS, i + 200, p->second[FEATURE_FOREIGN] != NO_VALUE ? 2 : one_in) == 0;
+    node->foreign = calls ? foreign : VALUE_NO_FOREIGN;
+    node->heap = has_block ? one_of(p, FEATURE_HEAP, i) : VALUE_NO_HEAP;
+    node->copies = copies && !calls ? one_of(p, FEATURE_COPY, i) : VALUE_NO_COPY;
+    node->asks = cross_has(p, VALUE_SYNC_POINT) && !plain && cross_pick(p, ABOUT_FLAGS, i + 400, one_in) == 0;
+    node->apart = (node->heap != VALUE_NO_HEAP || node->asks || (calls && leaves)) &&
+                  (cross_has(p, VALUE_REPLAYED) || cross_pick(p, ABOUT_FLAGS, 99, 2) == 0);
     node->partition = cross_has(p, VALUE_WHOLE) ? 0 : (uint8_t)cross_pick(p, ABOUT_FLAGS, i + 500, 4);
-    if (node->foreign) {
-        node->copies = false;
-    }
     node->independent = cross_has(p, VALUE_FREE_STEPS) ||
                         (cross_has(p, VALUE_FREE_TASKS) && cross_pick(p, ABOUT_FLAGS, i + 700, 3) == 0);
 }
@@ -273,8 +314,10 @@ static void draw_gpu(const struct cross_program *p, struct cross_node *node, uin
 static void draw_tells(struct cross_program *p, uint32_t i)
 {
     struct cross_node *node = &p->nodes[i];
-    bool witness = cross_has(p, VALUE_WITNESS) || cross_has(p, VALUE_ACROSS);
-    if (cross_has(p, VALUE_NO_COMPLETION) || node->dropped || !cross_is_gpu(node)) {
+    uint8_t value = one_of(p, FEATURE_COMPLETION, i);
+    bool witness = value == VALUE_WITNESS || value == VALUE_ACROSS;
+    bool plain = value == VALUE_ACROSS && cross_stays_plain(p, i);
+    if (cross_has(p, VALUE_NO_COMPLETION) || node->dropped || !cross_is_gpu(node) || plain) {
         return;
     }
     for (uint32_t k = 0; k < 24 && node->tells == NOBODY; k++) {
@@ -288,7 +331,7 @@ static void draw_tells(struct cross_program *p, uint32_t i)
             is_pred = is_pred || told->preds[q] == i;
         }
         if (witness) {
-            bool across = cross_has(p, VALUE_ACROSS);
+            bool across = value == VALUE_ACROSS;
             if ((told->manager == node->manager) == across || (across && told->manager > node->manager) ||
                 (node->ancestors >> other & 1) != 0 || told->held != 0 || told->offspring != 0) {
                 continue;
@@ -299,10 +342,11 @@ static void draw_tells(struct cross_program *p, uint32_t i)
             continue;
         }
         node->tells = (uint8_t)other;
-        node->tell_call = (uint8_t)(cross_has(p, VALUE_COMPLETION) ? node->calls - 1U
-                                    : cross_has(p, VALUE_COMPLETION_MIDDLE)
-                                        ? 0
-                                        : cross_pick(p, ABOUT_TELLS, i + 50, node->calls));
+        node->tell_value = value;
+        node->tell_call =
+            (uint8_t)(value == VALUE_COMPLETION          ? node->calls - 1U
+                      : value == VALUE_COMPLETION_MIDDLE ? 0
+                                                         : cross_pick(p, ABOUT_TELLS, i + 50, node->calls));
     }
 }
 
@@ -316,6 +360,7 @@ static void draw_cpu(struct cross_program *p, uint32_t i)
         const struct cross_node *next = &p->nodes[other];
         for (uint32_t k = 0; k < next->pred_count && !next->dropped; k++) {
             if (next->preds[k] == i) {
+                node->light_value = one_of(p, FEATURE_LIGHT, i);
                 node->light = 1 + (uint8_t)cross_pick(p, ABOUT_LIGHT, i + 100, 3);
                 node->continuation = (uint8_t)other;
                 return;
@@ -384,8 +429,8 @@ static void draw_poll(struct cross_program *p)
         bool later = p->nodes[other].manager > node->manager && !cross_has(p, VALUE_RUNS);
         /* run() may have another manager in an earlier step, which needs all of its tasks */
         later = later || (other_manager && cross_has(p, VALUE_RUNS) && !cross_has(p, VALUE_NO_MEMORY));
-        if (cross_is_gpu(node) && !node->dropped && !p->nodes[other].dropped && (set >> i & 1) == 0 &&
-            !grouped && !later) {
+        if (cross_is_gpu(node) && !cross_stays_plain(p, i) && !node->dropped && !p->nodes[other].dropped &&
+            (set >> i & 1) == 0 && !grouped && !later) {
             node->poll = (uint8_t)other;
             node->stable = false;
             node->calls = 1;
@@ -459,87 +504,34 @@ static uint32_t pick_root(const struct cross_program *p, uint32_t about, uint64_
     return root;
 }
 
+static bool has_second_trouble(const struct cross_program *p)
+{
+    return p->second[FEATURE_FAILURE] != NO_VALUE || p->second[FEATURE_CANCEL] != NO_VALUE;
+}
+
 static void draw_steps(struct cross_program *p)
 {
     p->steps = cross_has(p, VALUE_ONE_STEP) ? 1 : 2 + cross_pick(p, ABOUT_STEPS, 0, STEPS_MOST - 3);
     if (cross_has(p, VALUE_REPLAYED)) {
         p->steps =
             cross_has(p, VALUE_AUTO) ? STEPS_MOST : STEPS_MOST - 2; /* which tries the other way, too */
+    } else if (has_second_trouble(p)) { /* each in a step of its own, if there are as many */
+        p->steps = STEPS_MOST - 2;
     } else if (p->steps > 2 && is_dear(p)) {
         p->steps = 2;
     }
     for (uint32_t s = 0; s < p->steps; s++) {
         for (uint32_t m = 0; m < p->manager_count; m++) {
             uint64_t all = nodes_of(p, m);
-            uint32_t which =
-                cross_has(p, VALUE_REPLAYED) && s > 1 ? 1 : s; /* else nothing is launched again */
-            uint32_t root = pick_root(p, which * 10 + m, all);
+            bool whole = cross_has(p, VALUE_REPLAYED) && s != 0 && s + 1 != p->steps; /* what runs again is */
+            uint32_t root = pick_root(p, s * 10 + m, all);
             p->roots[s][m] = NOBODY;
-            if (cross_has(p, VALUE_PARTS) && (all >> root & 1) != 0 &&
-                cross_pick(p, ABOUT_PART, which + 100, 3) != 0) {
+            if (cross_has(p, VALUE_PARTS) && !whole && (all >> root & 1) != 0 &&
+                cross_pick(p, ABOUT_PART, s + 100, 3) != 0) {
                 p->roots[s][m] = (uint8_t)root;
                 all = reach(p, root);
             }
             p->part[s] |= all;
-        }
-    }
-}
-
-/* Of a few the one with most behind it. */
-static uint8_t pick_node(const struct cross_program *p, uint32_t about, uint32_t step, bool gpu, uint32_t of)
-{
-    uint8_t best = NOBODY;
-    for (uint32_t k = 0; k < 40 && of > 0; k++) {
-        uint32_t i = cross_pick(p, about, 1000 + k, p->node_count);
-        const struct cross_node *node = &p->nodes[i];
-        if ((p->part[step] >> i & 1) != 0 && (gpu ? cross_is_gpu(node) : node->kind == KIND_CPU)) {
-            bool more = best == NOBODY || __builtin_popcountll(node->offspring) >
-                                              __builtin_popcountll(p->nodes[best].offspring);
-            best = more ? (uint8_t)i : best;
-            of--;
-        }
-    }
-    return best;
-}
-
-/* Both take effect more often in steps of their own, the one after which nothing goes on behind the other. */
-static void draw_trouble_steps(struct cross_program *p)
-{
-    p->fail_step = (uint8_t)cross_pick(p, ABOUT_FAILURE, 0, p->steps);
-    p->cancel_step = (uint8_t)cross_pick(p, ABOUT_CANCEL, 0, p->steps);
-    bool lost = cross_has(p, VALUE_FORCED) || cross_has(p, VALUE_FAULT) || cross_has(p, VALUE_REFUSED);
-    if (cross_has(p, VALUE_REPLAYED)) { /* nothing is launched again before the third run */
-        p->cancel_step = (uint8_t)(2 + cross_pick(p, ABOUT_CANCEL, 0, p->steps - 2));
-        p->fail_step = (uint8_t)(2 + cross_pick(p, ABOUT_FAILURE, 0, p->steps - 2));
-    } else if (cross_has(p, VALUE_CANCEL_DEBT)) { /* later steps would pay for it */
-        p->cancel_step = (uint8_t)(p->steps - 1);
-    } else if (p->steps > 1 && lost && !cross_has(p, VALUE_NO_CANCEL) &&
-               cross_pick(p, ABOUT_CANCEL, 3, 4) != 0) {
-        p->fail_step = (uint8_t)(p->steps - 1);
-        p->cancel_step = (uint8_t)cross_pick(p, ABOUT_CANCEL, 0, p->steps - 1U);
-    }
-}
-
-static void draw_trouble(struct cross_program *p)
-{
-    p->fail_node = p->cancel_node = NOBODY;
-    draw_trouble_steps(p);
-    if (!cross_has(p, VALUE_NO_FAILURE) && !cross_has(p, VALUE_REFUSED) && !cross_has(p, VALUE_FAULT)) {
-        p->fail_node = pick_node(p, ABOUT_FAILURE, p->fail_step, !cross_has(p, VALUE_BODY), 1);
-        if (p->fail_node != NOBODY) {
-            p->fail_call = (uint8_t)cross_pick(p, ABOUT_FAILURE, 2, p->nodes[p->fail_node].calls + 1U);
-            p->nodes[p->fail_node].stable = false;
-        }
-    }
-    p->cancel_manager = (uint8_t)cross_pick(p, ABOUT_CANCEL, 1, p->manager_count);
-    if (cross_has(p, VALUE_CANCEL_BODY) || cross_has(p, VALUE_CANCEL_LAUNCH) ||
-        cross_has(p, VALUE_CANCEL_RELEASE)) {
-        bool gpu = cross_has(p, VALUE_CANCEL_LAUNCH) ||
-                   (cross_has(p, VALUE_CANCEL_RELEASE) && cross_pick(p, ABOUT_CANCEL, 2, 3) != 0);
-        p->cancel_node = pick_node(p, ABOUT_CANCEL, p->cancel_step, gpu, 3);
-        p->cancel_manager = p->cancel_node != NOBODY ? p->nodes[p->cancel_node].manager : p->cancel_manager;
-        if (cross_has(p, VALUE_CANCEL_LAUNCH) && p->cancel_node != NOBODY) {
-            p->nodes[p->cancel_node].stable = false;
         }
     }
 }
@@ -567,7 +559,7 @@ void cross_program_draw(struct cross_program *program, uint64_t seed, const stru
     draw_references(program);
     draw_poll(program);
     draw_steps(program);
-    draw_trouble(program);
+    cross_draw_trouble(program);
 }
 
 /* ---- printing -------------------------------------------------------------------------------- */
@@ -585,13 +577,17 @@ static void print_node(const struct cross_program *p, uint32_t i, FILE *file)
         fprintf(file, " %u", node->reads[k]);
     }
     if (cross_is_gpu(node)) {
-        fprintf(file, "; calls %u+%u, pause %u us%s%s%s%s%s%s", node->idle, node->calls,
-                node->pause_ns / 1000, node->stable ? ", stable" : "", node->copies ? ", copies" : "",
-                node->foreign ? ", foreign" : "", node->heap ? ", heap" : "",
-                node->asks ? ", sync point" : "", node->independent ? ", independent" : "");
+        fprintf(file, "; calls %u+%u, pause %u us%s%s%s%s%s%s%s", node->idle, node->calls,
+                node->pause_ns / 1000, node->stable ? ", stable" : "",
+                node->copies != VALUE_NO_COPY ? ", copies" : "",
+                node->foreign != VALUE_NO_FOREIGN ? ", " : "",
+                node->foreign != VALUE_NO_FOREIGN ? cross_values[node->foreign].name : "",
+                node->heap != VALUE_NO_HEAP ? ", heap" : "", node->asks ? ", sync point" : "",
+                node->independent ? ", independent" : "");
     }
     if (node->tells != NOBODY) {
-        fprintf(file, ", tells %u in call %u", node->tells, node->tell_call);
+        fprintf(file, ", tells %u in call %u (%s)", node->tells, node->tell_call,
+                cross_values[node->tell_value].name);
     }
     if (node->lets_go != NOBODY) {
         fprintf(file, ", lets go %u", node->lets_go);
@@ -612,6 +608,9 @@ void cross_program_print(const struct cross_program *program, FILE *file)
         if (program->value[f] != cross_features[f].first) {
             fprintf(file, " %s=%s", cross_features[f].name, cross_values[program->value[f]].name);
         }
+        if (program->second[f] != NO_VALUE) {
+            fprintf(file, " %s=%s", cross_features[f].name, cross_values[program->second[f]].name);
+        }
     }
     fprintf(file, "\n");
     for (uint32_t i = 0; i < program->node_count; i++) {
@@ -622,12 +621,5 @@ void cross_program_print(const struct cross_program *program, FILE *file)
     for (uint32_t s = 0; s < program->steps; s++) {
         fprintf(file, "  step %u runs %012llx\n", s, (unsigned long long)program->part[s]);
     }
-    if (program->fail_node != NOBODY) {
-        fprintf(file, "  node %u fails in step %u, call %u\n", program->fail_node, program->fail_step,
-                program->fail_call);
-    }
-    if (!cross_has(program, VALUE_NO_CANCEL)) {
-        fprintf(file, "  manager %u is cancelled in step %u by node %d\n", program->cancel_manager,
-                program->cancel_step, program->cancel_node == NOBODY ? -1 : program->cancel_node);
-    }
+    cross_print_trouble(program, file);
 }

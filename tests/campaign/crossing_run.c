@@ -70,7 +70,7 @@ static bool submit(struct cross_run *run, uint32_t i)
     desc.name = n->named ? name : NULL;
     desc.label = "node";
     desc.run = n->kind == KIND_CPU ? cross_body : NULL;
-    desc.launch = cross_is_gpu(n) ? cross_launch : NULL;
+    desc.launch = !cross_is_gpu(n) ? NULL : n->apart ? cross_launch_apart : cross_launch;
     desc.release = cross_release;
     run->args[0][i] = run->args[1][i] = (struct cross_arg){run, i};
     desc.arg = &run->args[0][i];
@@ -103,7 +103,8 @@ static bool connect(struct cross_run *run, uint32_t i)
     bool done = true;
     for (uint32_t k = 0; k < n->pred_count && done; k++) {
         gantry_task *pred = run->tasks[n->preds[k]], *task = run->tasks[i];
-        bool is_done = cross_has(run->program, VALUE_DONE) && run->program->nodes[n->preds[k]].tells == i;
+        const struct cross_node *teller = &run->program->nodes[n->preds[k]];
+        bool is_done = teller->tells == i && teller->tell_value == VALUE_DONE;
         done = cross_must(run,
                           is_done            ? gantry_task_start_after_done(task, pred)
                           : (i + k) % 2 == 0 ? gantry_task_start_after(task, pred)
@@ -180,12 +181,14 @@ static void *act(void *arg)
     struct stopping *s = arg;
     struct cross_run *run = s->run;
     const struct cross_program *p = run->program;
-    if (cross_has(p, VALUE_CANCEL_DEBT) && p->cancel_step == s->step) {
+    const struct cross_trouble *debt = cross_cancels(p, VALUE_CANCEL_DEBT),
+                               *cancel = cross_cancels(p, VALUE_CANCEL_THREAD);
+    if (debt != NULL && debt->step == s->step) {
         cross_beside_cancel(run, s->step);
     }
-    if (cross_has(p, VALUE_CANCEL_THREAD) && p->cancel_step == s->step) {
+    if (cancel != NULL && cancel->step == s->step) {
         pause_us(cross_pick(p, ABOUT_THREAD, 0, 400));
-        cross_cancel(run);
+        cross_cancel(run, cancel->manager);
     }
     for (uint32_t i = 0; i < p->node_count; i++) {
         const struct cross_node *n = &p->nodes[i];
@@ -221,14 +224,15 @@ static void break_driver(const struct cross_program *p, uint32_t step)
     static const char *const functions[] = {"cuLaunchKernel", "cuLaunchKernel",    "cuEventRecord",
                                             "cuMemcpyAsync",  "cuStreamWaitEvent", "cuStreamEndCapture",
                                             "cuGraphLaunch"}; /* the last two: in graphs */
-    if (cross_is_device() || p->fail_step != step) {
+    const struct cross_trouble *refused = cross_fails(p, VALUE_REFUSED), *fault = cross_fails(p, VALUE_FAULT);
+    if (cross_is_device()) {
         return;
     }
-    if (cross_has(p, VALUE_REFUSED)) {
+    if (refused != NULL && refused->step == step) {
         uint32_t which = cross_pick(p, ABOUT_DRIVER, 0, cross_has(p, VALUE_STREAMS) ? 5 : 7);
         uint32_t most = which < 2 ? 4 : 2;
         (void)cross_emu.fail(functions[which], 1 + cross_pick(p, ABOUT_DRIVER, 1, most), 2, GANTRY_EMU_ONCE);
-    } else if (cross_has(p, VALUE_FAULT)) {
+    } else if (fault != NULL && fault->step == step) {
         (void)cross_emu.fail_kernel(1 + cross_pick(p, ABOUT_DRIVER, 2, 4), 719, GANTRY_EMU_ONCE);
     }
 }
@@ -278,8 +282,9 @@ static void started(struct cross_run *run, uint32_t step, uint32_t m)
         }
     }
     cross_extras_started(run, m);
-    if (cross_has(p, VALUE_CANCEL_START) && p->cancel_step == step && p->cancel_manager == m) {
-        cross_cancel(run);
+    const struct cross_trouble *cancel = cross_cancels(p, VALUE_CANCEL_START);
+    if (cancel != NULL && cancel->step == step && cancel->manager == m) {
+        cross_cancel(run, m);
     }
 }
 
@@ -406,8 +411,9 @@ static void between(struct cross_run *run, uint32_t step)
     if (atomic_load(&run->aborted) != 0) {
         gantry_context_clear_abort(run->context);
     }
-    if (cross_has(p, VALUE_CANCEL_STOPPED) && p->cancel_step == step) {
-        cross_cancel(run);
+    const struct cross_trouble *cancel = cross_cancels(p, VALUE_CANCEL_STOPPED);
+    if (cancel != NULL && cancel->step == step) {
+        cross_cancel(run, cancel->manager);
     }
     if (!cross_expects(PROMISE_ORDER)) {
         (void)cross_synchronize(run);
@@ -503,9 +509,9 @@ static void run_by_itself(struct cross_run *run)
             return;
         }
     }
-    break_driver(p, p->fail_step);
+    break_driver(p, p->fails[0].step);
     if (cross_has(p, VALUE_CANCEL_THREAD)) {
-        begin_thread(run, &actor, act, 0, p->cancel_step);
+        begin_thread(run, &actor, act, 0, p->cancels[0].step);
     }
     for (uint32_t m = 0; m < p->manager_count; m++) {
         begin_thread(run, &threads[m], run_one, m, 0);
@@ -517,7 +523,7 @@ static void run_by_itself(struct cross_run *run)
         pthread_join(actor.thread, NULL);
     }
     if (cross_has(p, VALUE_CANCEL_STOPPED)) {
-        cross_cancel(run);
+        cross_cancel(run, p->cancels[0].manager);
     }
     check_handles(run, p->steps - 1);
 }
@@ -568,11 +574,10 @@ bool cross_run(struct cross_run *run, const struct cross_program *program)
     run->program = program;
     gantry_set_log(note_log, run, GANTRY_LOG_ERROR);
     gantry_profile *profile = cross_has(program, VALUE_RECORDED) ? start_recording(run) : NULL;
+    bool opened = cross_limit_begin(run);
     int64_t live = cross_live_objects();
-    if (cross_open(run)) {
-        cross_limit_begin(run);
+    if (opened && cross_open(run)) {
         run_steps(run);
-        cross_limit_end(run);
         int result = cross_synchronize(run);
         run->unsettled = result != 0;
         await_frees(run);
@@ -601,7 +606,8 @@ bool cross_run(struct cross_run *run, const struct cross_program *program)
     if (run->broken == NULL && run->managers[0] != NULL) {
         cross_check_end(run);
     }
-    if (run->broken == NULL && cross_live_objects() != live) {
+    bool alone = !cross_has(program, VALUE_LIMIT); /* else contexts beside it have objects, too */
+    if (run->broken == NULL && alone && cross_live_objects() != live) {
         cross_break(run, "%lld objects of the driver are left", (long long)(cross_live_objects() - live));
     }
     return run->broken == NULL;

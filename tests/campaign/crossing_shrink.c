@@ -5,12 +5,19 @@
 
 enum { TRIES = 6, SECONDS = 60 };
 
+static bool excludes(int a, int b)
+{
+    return a >= 0 && b >= 0 && cross_impossible(a, b) != NULL;
+}
+
 static bool is_possible(const struct cross_choice *choice)
 {
     for (int f = 0; f < FEATURES; f++) {
         for (int g = f + 1; g < FEATURES; g++) {
-            if (choice->forced[f] >= 0 && choice->forced[g] >= 0 &&
-                cross_impossible(choice->forced[f], choice->forced[g]) != NULL) {
+            if (excludes(choice->forced[f], choice->forced[g]) ||
+                excludes(choice->second[f], choice->forced[g]) ||
+                excludes(choice->forced[f], choice->second[g]) ||
+                excludes(choice->second[f], choice->second[g])) {
                 return false;
             }
         }
@@ -48,8 +55,19 @@ void cross_shrink(struct cross_shared *shared, int file, const struct cross_slot
     for (int f = 0; f < FEATURES; f++) { /* as it was drawn, so that one feature can be changed alone */
         slot.choice.forced[f] = program.value[f];
     }
+    for (int f = 0; f < FEATURES && cross_seconds() < end; f++) { /* one of two values, either */
+        for (int k = 0; k < 2 && slot.choice.second[f] >= 0; k++) {
+            struct cross_slot next = slot;
+            next.choice.forced[f] = k == 0 ? slot.choice.forced[f] : slot.choice.second[f];
+            next.choice.second[f] = -1;
+            slot = still_fails(shared, file, &next) ? next : slot;
+        }
+    }
     for (int f = 0; f < FEATURES && cross_seconds() < end; f++) {
         struct cross_slot next = slot;
+        if (slot.choice.second[f] >= 0) {
+            continue;
+        }
         next.choice.forced[f] = cross_features[f].first;
         if (next.choice.forced[f] != slot.choice.forced[f] && still_fails(shared, file, &next)) {
             slot = next;

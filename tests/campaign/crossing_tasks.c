@@ -46,10 +46,10 @@ static void note_end(struct cross_run *run, struct cross_seen *seen)
 
 /* ---- trouble --------------------------------------------------------------------------------- */
 
-void cross_cancel(struct cross_run *run)
+void cross_cancel(struct cross_run *run, uint32_t m)
 {
     const struct cross_program *p = run->program;
-    uint32_t m = p->cancel_manager, step = atomic_load(&run->step[m]);
+    uint32_t step = atomic_load(&run->step[m]);
     gantry_status status = gantry_taskman_cancel(run->managers[m]);
     if (status == GANTRY_OK) {
         /* which step run() is in nobody knows */
@@ -93,14 +93,12 @@ void cross_give_back(struct cross_run *run, uint32_t node, gantry_status cause)
     atomic_fetch_add(&run->references_given, status == GANTRY_OK ? 1 : 0);
 }
 
-static bool fails_here(const struct cross_run *run, uint32_t node, uint32_t step)
+/* A node cancels its own manager. */
+static void cancel_here(struct cross_run *run, int value, uint32_t node, uint32_t step)
 {
-    return run->program->fail_node == node && run->program->fail_step == step;
-}
-
-static bool cancels_here(const struct cross_run *run, uint32_t node, uint32_t step)
-{
-    return run->program->cancel_node == node && run->program->cancel_step == step;
+    if (cross_cancels_at(run->program, value, node, step)) {
+        cross_cancel(run, run->program->nodes[node].manager);
+    }
 }
 
 /* ---- CPU tasks ------------------------------------------------------------------------------- */
@@ -130,7 +128,8 @@ static gantry_status add_task(struct cross_run *run, uint32_t node, uint32_t ste
     const struct cross_program *p = run->program;
     gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
     gantry_task *added = NULL;
-    bool fails = cross_has(p, VALUE_BODY) && p->fail_step == step && cross_pick(p, 2000, node, 2) == 0;
+    const struct cross_trouble *trouble = cross_fails(p, VALUE_BODY);
+    bool fails = trouble != NULL && trouble->step == step && cross_pick(p, 2000, node, 2) == 0;
     desc.run = fails ? run_added_failing : run_light;
     desc.arg = arg;
     gantry_status status = gantry_taskman_submit(run->managers[p->nodes[node].manager], &desc, &added);
@@ -155,9 +154,9 @@ static void make_light(struct cross_run *run, uint32_t node, uint32_t step, stru
         gantry_task *next = run->tasks[p->nodes[node].continuation], *light = NULL;
         gantry_status status;
         atomic_fetch_add(&seen->light_made, 1);
-        if (cross_has(p, VALUE_SPAWNED)) {
+        if (p->nodes[node].light_value == VALUE_SPAWNED) {
             status = gantry_taskman_spawn(manager, run_light, arg, "light", next);
-        } else if (cross_has(p, VALUE_LIGHT)) {
+        } else if (p->nodes[node].light_value == VALUE_LIGHT) {
             status = gantry_taskman_create_light(manager, run_light, arg, "light", next, &light);
             status = status == GANTRY_OK ? gantry_task_remove_reference(light) : status;
         } else {
@@ -176,7 +175,7 @@ static void look(struct cross_run *run, uint32_t node, uint32_t step)
     for (uint32_t i = 0; i < p->node_count; i++) {
         struct cross_seen *teller = &run->seen[step][i];
         if (p->nodes[i].tells == node && !p->nodes[i].dropped &&
-            (atomic_load(&teller->told) != 0 || cross_has(p, VALUE_DONE))) {
+            (atomic_load(&teller->told) != 0 || p->nodes[i].tell_value == VALUE_DONE)) {
             atomic_store(&teller->looked_version, __atomic_load_n(&run->cells[i].ended, __ATOMIC_ACQUIRE));
             atomic_store(&teller->looked, 1);
         }
@@ -196,13 +195,8 @@ gantry_status cross_body(gantry_task *task, void *arg)
     if (p->nodes[node].light != 0) {
         make_light(run, node, step, arg);
     }
-    if (cancels_here(run, node, step) && cross_has(p, VALUE_CANCEL_BODY)) {
-        cross_cancel(run);
-    }
-    gantry_status status = GANTRY_OK;
-    if (fails_here(run, node, step) && cross_has(p, VALUE_BODY)) {
-        status = GANTRY_ERR_IO;
-    }
+    cancel_here(run, VALUE_CANCEL_BODY, node, step);
+    gantry_status status = cross_fails_at(p, node, step) != NULL ? GANTRY_ERR_IO : GANTRY_OK;
     struct cross_cell *cell = &run->cells[node];
     __atomic_store_n(&cell->begun, cell->begun + 1, __ATOMIC_RELAXED);
     __atomic_store_n(&cell->ended, cell->begun, __ATOMIC_RELEASE);
@@ -262,16 +256,15 @@ uint32_t *cross_copy_dest(struct cross_cell *cell, const struct cross_node *node
  * has the place of the step that it was recorded in; replays of one graph do not overlap.) */
 static gantry_status enqueue_copy(struct cross_run *run, gantry_launch *launch, uint32_t node, uint32_t step)
 {
-    const struct cross_program *p = run->program;
-    const struct cross_node *n = &p->nodes[node];
+    const struct cross_node *n = &run->program->nodes[node];
     const uint32_t *source = cross_copy_source(&run->cells[node], n);
     uint32_t *dest = cross_copy_dest(&run->cells[node], n, step);
     uint8_t *middle = (uint8_t *)run->scratch + (size_t)node * 64 + (n->independent ? 8 * step : 0);
     gantry_copy_desc there = {.dest = middle, .source = source, .bytes = 4, .type = GANTRY_COPY_HTOD};
     gantry_copy_desc back = {.dest = dest, .source = middle, .bytes = 4, .type = GANTRY_COPY_DTOH};
     gantry_status status;
-    atomic_fetch_add(&run->copies_done, 1);
-    if (cross_has(p, VALUE_BEYOND)) { /* which is refused, and does no harm to the task */
+    atomic_fetch_add(&run->done[n->copies], 1);
+    if (n->copies == VALUE_BEYOND) { /* which is refused, and does no harm to the task */
         uint8_t *last = (uint8_t *)run->scratch + NODES_MOST * 64 - 4;
         status = gantry_launch_copy_htod(launch, last, run->cells, 64);
         atomic_fetch_add(&run->beyond, status == GANTRY_ERR_INVALID_ARGUMENT ? 1 : 0);
@@ -281,11 +274,11 @@ static gantry_status enqueue_copy(struct cross_run *run, gantry_launch *launch, 
             return status;
         }
     }
-    if (cross_has(p, VALUE_ENGINE) || cross_has(p, VALUE_BEYOND)) {
+    if (n->copies == VALUE_ENGINE || n->copies == VALUE_BEYOND) {
         status = gantry_launch_copy_htod(launch, middle, source, 4);
         return status == GANTRY_OK ? gantry_launch_copy_dtoh(launch, dest, middle, 4) : status;
     }
-    if (cross_has(p, VALUE_BATCH)) {
+    if (n->copies == VALUE_BATCH) {
         status = gantry_copy_launch(launch, &there, 1);
         return status == GANTRY_OK ? gantry_copy_launch(launch, &back, 1) : status;
     }
@@ -294,9 +287,9 @@ static gantry_status enqueue_copy(struct cross_run *run, gantry_launch *launch, 
     return status == GANTRY_OK ? gantry_copy_queue_flush(run->queues[node], launch) : status;
 }
 
-static gantry_status use_heap(struct cross_run *run, gantry_launch *launch)
+static gantry_status use_heap(struct cross_run *run, gantry_launch *launch, int value)
 {
-    bool here = cross_has(run->program, VALUE_LAUNCH_ALLOC);
+    bool here = value == VALUE_LAUNCH_ALLOC;
     void *block = NULL;
     gantry_status status = here ? gantry_launch_alloc(launch, GANTRY_MEMORY_DEVICE, 512, 0,
                                                       GANTRY_ALLOC_SITE("crossing"), &block)
@@ -312,6 +305,7 @@ static gantry_status use_heap(struct cross_run *run, gantry_launch *launch)
     } else if (freed != GANTRY_OK) {
         cross_break(run, "gantry_free_after() says %s: %s", gantry_status_name(freed), gantry_last_error());
     }
+    atomic_fetch_add(&run->done[value], 1);
     atomic_fetch_add(&run->heap_done, 1);
     return status;
 }
@@ -363,16 +357,15 @@ static gantry_launch_result refused(struct cross_run *run, struct cross_seen *se
     return GANTRY_LAUNCH_FAILED;
 }
 
-static gantry_launch_result fail_now(struct cross_run *run, struct cross_seen *seen)
+static gantry_launch_result fail_now(struct cross_run *run, struct cross_seen *seen, int value)
 {
-    const struct cross_program *p = run->program;
     void *block = NULL;
-    if (cross_has(p, VALUE_FORCED)) {
+    if (value == VALUE_FORCED) {
         cross_make_lost(run);
         return GANTRY_LAUNCH_FAILED;
     }
-    if (cross_has(p, VALUE_ABORT) || cross_has(p, VALUE_MEMORY_OUT)) {
-        atomic_store(cross_has(p, VALUE_ABORT) ? &run->aborted : &run->exhausted, 1);
+    if (value == VALUE_ABORT || value == VALUE_MEMORY_OUT) {
+        atomic_store(value == VALUE_ABORT ? &run->aborted : &run->exhausted, 1);
         gantry_status status = gantry_heap_alloc(run->heap, GANTRY_MEMORY_DEVICE, (size_t)1 << 50, 0,
                                                  GANTRY_ALLOC_SITE("too much"), &block);
         if (status != GANTRY_ERR_OUT_OF_DEVICE_MEMORY && status != GANTRY_ERR_DEVICE_LOST) {
@@ -390,7 +383,8 @@ static gantry_launch_result enqueue(struct cross_run *run, gantry_launch *launch
     const struct cross_node *n = &run->program->nodes[node];
     struct cross_seen *seen = &run->seen[step][node];
     gantry_status status = GANTRY_OK;
-    if (n->foreign && gantry_launch_stream(launch) == NULL) { /* first, so that the call may be repeated */
+    bool foreign = n->foreign != VALUE_NO_FOREIGN;
+    if (foreign && gantry_launch_stream(launch) == NULL) { /* first, so that the call may be repeated */
         return refused(run, seen, GANTRY_ERR_DRIVER);
     }
     if (n->asks && call == 0) {
@@ -400,19 +394,19 @@ static gantry_launch_result enqueue(struct cross_run *run, gantry_launch *launch
     status = status == GANTRY_OK ? enqueue_kernel(run, launch, node) : status;
     if (status == GANTRY_OK) {
         atomic_store(&seen->enqueued[call], 1);
-        status = n->copies ? enqueue_copy(run, launch, node, step) : status;
+        status = n->copies != VALUE_NO_COPY ? enqueue_copy(run, launch, node, step) : status;
     }
-    status = status == GANTRY_OK && n->heap ? use_heap(run, launch) : status;
+    status = status == GANTRY_OK && n->heap != VALUE_NO_HEAP ? use_heap(run, launch, n->heap) : status;
     if (status != GANTRY_OK) {
         return refused(run, seen, status);
     }
-    if (n->foreign) {
+    if (foreign) {
         gantry_launch_result result = cross_foreign(run, launch, node, step, call);
         if (result != GANTRY_LAUNCH_DONE) {
             return result;
         }
     }
-    if (n->tells != NOBODY && n->tell_call == call && !cross_has(run->program, VALUE_DONE)) {
+    if (n->tells != NOBODY && n->tell_call == call && n->tell_value != VALUE_DONE) {
         uint32_t version = 0;
         for (uint32_t c = 0; c <= call; c++) {
             version += atomic_load(&seen->enqueued[c]);
@@ -466,25 +460,26 @@ gantry_launch_result cross_launch(gantry_launch *launch, void *arg)
     if (n->group != NOBODY && index == 0 && cross_has(p, VALUE_MEMORY_WAITS) && !cross_has(p, VALUE_RUNS)) {
         check_memory(run, node, step);
     }
-    if (cancels_here(run, node, step) && cross_has(p, VALUE_CANCEL_LAUNCH) && index == 0) {
-        cross_cancel(run);
+    if (index == 0) {
+        cancel_here(run, VALUE_CANCEL_LAUNCH, node, step);
     }
     uint32_t call = index >= n->idle ? index - n->idle : UINT32_MAX;
     if (n->poll != NOBODY) {
         call = index == 0 ? 0 : UINT32_MAX;
     }
     if (call < n->calls) {
-        bool fails = fails_here(run, node, step);
-        if (fails && p->fail_call == call) { /* without having enqueued anything */
-            result = fail_now(run, seen);
+        const struct cross_trouble *fails = cross_fails_at(p, node, step);
+        if (fails != NULL && fails->call == call) { /* without having enqueued anything */
+            result = fail_now(run, seen, fails->value);
         } else {
             result = enqueue(run, launch, node, step, call);
         }
-        if (fails && p->fail_call == n->calls && call + 1 == n->calls && result == GANTRY_LAUNCH_DONE) {
-            result = fail_now(run, seen);
-        } else if (fails && cross_has(p, VALUE_ABORT) && p->fail_call == call + 1) {
-            (void)fail_now(run,
-                           seen); /* between two calls: this one has enqueued, the next one does not come */
+        if (fails != NULL && fails->call == n->calls && call + 1 == n->calls &&
+            result == GANTRY_LAUNCH_DONE) {
+            result = fail_now(run, seen, fails->value);
+        } else if (fails != NULL && fails->value == VALUE_ABORT && fails->call == call + 1) {
+            /* between two calls: this one has enqueued, the next one does not come */
+            (void)fail_now(run, seen, fails->value);
             atomic_store(&seen->returned, 0);
         }
     }
@@ -496,6 +491,11 @@ gantry_launch_result cross_launch(gantry_launch *launch, void *arg)
     atomic_store(&seen->returned, result == GANTRY_LAUNCH_FAILED ? as_number(GANTRY_ERR_TASK_FAILED) : 0);
     note_end(run, seen);
     return result;
+}
+
+gantry_launch_result cross_launch_apart(gantry_launch *launch, void *arg)
+{
+    return cross_launch(launch, arg);
 }
 
 /* ---- all tasks ------------------------------------------------------------------------------- */
@@ -515,9 +515,7 @@ void cross_release(gantry_task *task, void *arg, gantry_status result)
     }
     atomic_store(&seen->result, as_number(result));
     atomic_fetch_add(&seen->releases, 1);
-    if (cancels_here(run, node, step) && cross_has(p, VALUE_CANCEL_RELEASE)) {
-        cross_cancel(run);
-    }
+    cancel_here(run, VALUE_CANCEL_RELEASE, node, step);
     if (p->nodes[node].lets_go != NOBODY) {
         cross_give_back(run, p->nodes[node].lets_go, GANTRY_OK);
     }

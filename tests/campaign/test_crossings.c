@@ -9,8 +9,8 @@
  * says which one makes no progress any more.  A program that broke a rule is printed with the rule, then made
  * smaller as long as it still fails.  Which values the next program has is decided by what has met least so
  * far; it is part of what is printed for a repetition.  Each two values must take effect together in --least
- * programs, each three in --triples; when some have not after S seconds, the run goes on for --patience
- * seconds at most.  Without any option that is 20, 0, 60 s and 60 s. */
+ * programs, or in --dear where both are dear, each three in --triples; when some have not after S seconds,
+ * the run goes on for --patience seconds at most.  Without any option that is 200, 20, 0, 60 s and 60 s. */
 #include "tests/campaign/crossing_jobs.h"
 
 #include <stdlib.h>
@@ -18,7 +18,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { LEAST = 20, LEAST_DEAR = 2, SPINNERS = 12, PATIENCE = 60, LIGHT_SECONDS = 20 };
+enum { LEAST = 200, LEAST_DEAR = 20, JOBS = 5, PATIENCE = 60, LIGHT_SECONDS = 20 };
 
 static bool parse_with(const char *text, struct cross_choice *choice)
 {
@@ -93,11 +93,11 @@ static bool parse(int argc, char **argv, struct cross_settings *s)
            s->triples <= CROSS_TRIPLES_MOST;
 }
 
-/* One more than there are processors, since programs wait, too. */
+/* More than there are processors, since programs wait for most of their time. */
 static uint64_t default_jobs(void)
 {
-    long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    return processors < 1 ? 2 : processors >= CROSS_JOBS_MOST ? CROSS_JOBS_MOST : (uint64_t)processors + 1;
+    uint64_t jobs = (uint64_t)cross_processors() * JOBS;
+    return jobs < CROSS_JOBS_MOST ? jobs : CROSS_JOBS_MOST;
 }
 
 static struct cross_shared *map(int file)
@@ -131,15 +131,12 @@ int main(int argc, char **argv)
                                       .failures = 1,
                                       .deadline_s = 20,
                                       .least = whole ? LEAST : 0,
-                                      .dear =
-                                          sysconf(_SC_NPROCESSORS_ONLN) < SPINNERS ? LEAST_DEAR : UINT32_MAX,
+                                      .dear = LEAST_DEAR,
                                       .patience = whole ? PATIENCE : 0};
     if (argc == 4 && strcmp(argv[1], "--worker") == 0) {
         return work(argv[2], argv[3]);
     }
-    for (int f = 0; f < FEATURES; f++) {
-        settings.choice.forced[f] = -1;
-    }
+    cross_choice_init(&settings.choice);
     cross_features_open();
     if (!parse(argc, argv, &settings)) {
         fprintf(

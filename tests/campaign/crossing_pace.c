@@ -1,0 +1,129 @@
+/* What makes many programs a second: threads that cost little, and turns for those that spin. */
+#include "tests/campaign/crossing.h"
+
+#include <malloc.h>
+#include <pthread.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    STACK = 256 << 10, /* glibc keeps 40 MiB of stacks for the next threads: more than a program has */
+    ARENAS = 2,        /* of malloc(); one per thread has to be mapped again in each program */
+    TURN_NS = 100000,
+    ENOUGH_PROCESSORS = 12 /* one for each thread that spins */
+};
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t change;
+    atomic_bool on;
+} beat = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false};
+
+/* How long the calling thread, and those that it makes from now on, keep a processor that others want.  Linux
+ * before 6.12 has one length for all; then nothing is lost but time. */
+static void set_turn(uint64_t ns)
+{
+    struct { /* sched_attr */
+        uint32_t size, policy;
+        uint64_t flags;
+        int32_t nice;
+        uint32_t priority;
+        uint64_t runtime, deadline, period;
+    } attributes;
+    memset(&attributes, 0, sizeof(attributes));
+    attributes.size = sizeof(attributes);
+    attributes.nice = getpriority(PRIO_PROCESS, 0);
+    attributes.runtime = ns;
+    (void)syscall(SYS_sched_setattr, 0, &attributes, 0);
+}
+
+/* The scheduler looks whether a turn is over when something happens on the processor, else every 4 ms: this
+ * thread is what happens. */
+static void *keep_time(void *arg)
+{
+    const struct timespec turn = {0, TURN_NS};
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET((size_t)(uintptr_t)arg, &one);
+    if (sched_setaffinity(0, sizeof(one), &one) != 0) {
+        return NULL;
+    }
+    (void)prctl(PR_SET_TIMERSLACK, 1UL);
+    set_turn(TURN_NS);
+    for (;;) {
+        pthread_mutex_lock(&beat.lock);
+        while (!atomic_load(&beat.on)) {
+            pthread_cond_wait(&beat.change, &beat.lock);
+        }
+        pthread_mutex_unlock(&beat.lock);
+        while (atomic_load(&beat.on)) {
+            (void)nanosleep(&turn, NULL);
+        }
+    }
+    return NULL;
+}
+
+/* Of the processors that this process may use. */
+static void begin_beat(void)
+{
+    static bool has_begun;
+    cpu_set_t all;
+    if (has_begun || sched_getaffinity(0, sizeof(all), &all) != 0) {
+        return;
+    }
+    has_begun = true;
+    for (size_t cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+        pthread_t thread;
+        if (CPU_ISSET(cpu, &all) && pthread_create(&thread, NULL, keep_time, (void *)(uintptr_t)cpu) == 0) {
+            (void)pthread_detach(thread);
+        }
+    }
+}
+
+uint32_t cross_processors(void)
+{
+    cpu_set_t all;
+    int count = sched_getaffinity(0, sizeof(all), &all) == 0 ? CPU_COUNT(&all) : 1;
+    return count > 0 ? (uint32_t)count : 1;
+}
+
+void cross_pace_open(void)
+{
+    pthread_attr_t attributes;
+    if (CROSS_SANITIZED) { /* whose threads need more */
+        return;
+    }
+    (void)mallopt(M_ARENA_MAX, ARENAS);
+    if (pthread_attr_init(&attributes) == 0) {
+        if (pthread_attr_setstacksize(&attributes, STACK) == 0) {
+            (void)pthread_setattr_default_np(&attributes);
+        }
+        (void)pthread_attr_destroy(&attributes);
+    }
+}
+
+void cross_pace_begin(const struct cross_program *program)
+{
+    if (!(cross_has(program, VALUE_GPU_SPIN) || cross_has(program, VALUE_CPU_SPIN)) || cross_is_device() ||
+        cross_processors() >= ENOUGH_PROCESSORS) {
+        return;
+    }
+    begin_beat();
+    set_turn(TURN_NS);
+    pthread_mutex_lock(&beat.lock);
+    atomic_store(&beat.on, true);
+    pthread_cond_broadcast(&beat.change);
+    pthread_mutex_unlock(&beat.lock);
+}
+
+void cross_pace_end(void)
+{
+    if (atomic_exchange(&beat.on, false)) {
+        set_turn(0);
+    }
+}
