@@ -28,9 +28,9 @@
 
 #include "base/alloc.h"
 #include "base/status.h"
+#include "heap/jemalloc.h"
 
 #include <assert.h>
-#include <jemalloc/jemalloc.h>
 #include <limits.h>
 #include <stddef.h>
 #include <stdio.h>

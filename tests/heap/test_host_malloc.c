@@ -1,4 +1,5 @@
-/* A program that links the library, and with it jemalloc, keeps the malloc() and free() that it had. */
+/* A program that links the library, which uses jemalloc, keeps the malloc() and free() that it had, and so
+ * does a C++ library that it opens: jemalloc brings no operator new along. */
 #include <gantry/gantry.h>
 
 #include <dlfcn.h>
@@ -18,6 +19,18 @@ static int check(const char *name)
     return strstr(info.dli_fname, "jemalloc") != NULL; /* libc's, or a sanitizer's */
 }
 
+/* A program in C has none; a dependency may have brought libstdc++'s. */
+static int check_operator_new(void)
+{
+    Dl_info info;
+    void *function = dlsym(RTLD_DEFAULT, "_Znwm");
+    if (function == NULL || dladdr(function, &info) == 0) {
+        return 0;
+    }
+    printf("operator new is that of %s\n", info.dli_fname);
+    return strstr(info.dli_fname, "jemalloc") != NULL;
+}
+
 int main(void)
 {
     static const char *const names[] = {"malloc", "calloc",        "realloc",
@@ -26,6 +39,7 @@ int main(void)
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         wrong += check(names[i]);
     }
+    wrong += check_operator_new();
     /* The library is used, and jemalloc with it. */
     gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
     gantry_context *context = NULL;

@@ -5,10 +5,10 @@
 
 #include "base/alloc.h"
 #include "heap/growth.h"
+#include "heap/jemalloc.h"
 #include "heap/kind.h"
 #include "tests/heap/untouchable.h"
 
-#include <jemalloc/jemalloc.h>
 #include <stdlib.h>
 #include <string.h>
 
