@@ -1,0 +1,409 @@
+/* Vulkan draws a frame, Gantry blurs it and counts its brightness, Vulkan reads the result back.
+ *
+ * Two frames are in flight; each has its memory, which Vulkan has allocated, its task manager and its
+ * exchange.
+ *
+ *     Vulkan: draw --drawn--> Gantry: acquire -> filter -> release --filtered--> Vulkan: read back
+ *
+ * Every frame is compared with the CPU's, the last one becomes a PNG file.  --without-waits leaves both waits
+ * out, and frames are wrong then: without such a run nobody knows that the comparison notices anything. */
+#include "frame_kernels.kernels.h" /* made of frame_kernels.cu by gantry_add_kernels() */
+#include "samples/shared_frame/frame.h"
+#include "samples/shared_frame/renderer.h"
+
+#include "samples/image_pipeline/png_io.h"
+
+#include <gantry/gantry.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { SLOTS = 2, THREADS = 256, NO_VULKAN = 77 };
+
+struct settings {
+    uint32_t frames;
+    gantry_driver_choice driver;
+    bool without_waits, graphs;
+    const char *output; /* NULL: no file */
+};
+
+struct slot {
+    struct renderer_slot vulkan;
+    const struct settings *settings;
+    gantry_kernel *filter;
+    gantry_shared_memory *memory;
+    gantry_exchange *exchange;
+    gantry_taskman *manager;
+    uint8_t *frame;         /* device address of the shared memory */
+    uint32_t number;        /* of the frame in it */
+    uint64_t value;         /* of its timelines; 0: none yet */
+    bool is_busy;           /* a frame is under way */
+    uint32_t *drawn, *want; /* for the comparison */
+};
+
+static gantry_context *context;
+static struct renderer renderer;
+static struct slot slots[SLOTS];
+static uint32_t wrong;
+
+static bool gantry_good(gantry_status status)
+{
+    if (status != GANTRY_OK) {
+        fprintf(stderr, "shared_frame: %s\n", gantry_last_error());
+    }
+    return status == GANTRY_OK;
+}
+
+static bool vulkan_good(bool good)
+{
+    if (!good) {
+        fprintf(stderr, "shared_frame: %s\n", renderer.error);
+    }
+    return good;
+}
+
+/* ---- the exchange ------------------------------------------------------------------------------ */
+
+static gantry_status wait_drawn(void *arg, uint64_t value, uint64_t timeout_ns)
+{
+    struct slot *s = arg;
+    if (s->settings->without_waits) {
+        return GANTRY_OK;
+    }
+    VkSemaphoreWaitInfo wait = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
+                                .semaphoreCount = 1,
+                                .pSemaphores = &s->vulkan.drawn,
+                                .pValues = &value};
+    VkResult result = vkWaitSemaphores(renderer.device, &wait, timeout_ns);
+    return result == VK_SUCCESS   ? GANTRY_OK
+           : result == VK_TIMEOUT ? GANTRY_ERR_TIMED_OUT
+                                  : GANTRY_ERR_DEVICE_LOST;
+}
+
+static gantry_status signal_filtered(void *arg, uint64_t value)
+{
+    struct slot *s = arg;
+    VkSemaphoreSignalInfo signal = {
+        .sType = VK_STRUCTURE_TYPE_SEMAPHORE_SIGNAL_INFO, .semaphore = s->vulkan.filtered, .value = value};
+    return vkSignalSemaphore(renderer.device, &signal) == VK_SUCCESS ? GANTRY_OK : GANTRY_ERR_DEVICE_LOST;
+}
+
+static gantry_launch_result filter(gantry_launch *launch, void *arg)
+{
+    struct slot *s = arg;
+    void *from = s->frame, *to = s->frame + FRAME_OUT, *histogram = s->frame + FRAME_HISTOGRAM;
+    void *args[] = {&from, &to, &histogram};
+    gantry_dim3 grid = {(FRAME_PIXELS + THREADS - 1) / THREADS, 1, 1}, block = {THREADS, 1, 1};
+    gantry_status status = gantry_launch_fill(launch, histogram, 0, 4, FRAME_BINS);
+    if (status == GANTRY_OK) {
+        status = gantry_launch_kernel(launch, s->filter, grid, block, 0, args);
+    }
+    return status == GANTRY_OK ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_FAILED;
+}
+
+/* ---- a frame in flight ------------------------------------------------------------------------- */
+
+static bool import(struct slot *s)
+{
+    gantry_shared_memory_options options = GANTRY_SHARED_MEMORY_OPTIONS_INIT;
+    options.fd = renderer_export(&s->vulkan);
+    options.bytes = s->vulkan.shared_bytes;
+    options.dedicated = 1;
+    options.label = "frame";
+    memcpy(options.device_uuid, renderer.uuid, sizeof(options.device_uuid));
+    if (!vulkan_good(options.fd >= 0)) {
+        return false;
+    }
+    if (!gantry_good(gantry_shared_memory_import(context, &options, &s->memory))) {
+        close(options.fd); /* still ours */
+        return false;
+    }
+    return gantry_good(gantry_shared_memory_map(s->memory, 0, FRAME_MEMORY, (void **)&s->frame));
+}
+
+/* acquire -> filter -> release, frozen: run for every frame */
+static bool build(struct slot *s)
+{
+    gantry_taskman_options manager = {sizeof(manager), .gpu_dispatcher = gantry_context_dispatcher(context)};
+    gantry_exchange_options exchange = GANTRY_EXCHANGE_OPTIONS_INIT;
+    gantry_task_desc work = {.struct_size = sizeof(work),
+                             .kind = GANTRY_TASK_KERNEL,
+                             .label = "filter",
+                             .launch = filter,
+                             .arg = s,
+                             .is_stable = true};
+    gantry_task *acquire, *release, *task;
+    exchange.wait = wait_drawn;
+    exchange.signal = signal_filtered;
+    exchange.arg = s;
+    exchange.label = "frame";
+    exchange.timeout_ns = UINT64_C(10000000000);
+    return gantry_good(gantry_taskman_create(&manager, &s->manager)) &&
+           gantry_good(gantry_exchange_create(context, &exchange, &s->exchange)) &&
+           gantry_good(gantry_exchange_tasks(s->exchange, s->manager, &acquire, &release)) &&
+           gantry_good(gantry_taskman_submit(s->manager, &work, &task)) &&
+           gantry_good(gantry_task_start_after(task, acquire)) &&
+           gantry_good(gantry_task_start_after(release, task)) &&
+           gantry_good(gantry_taskman_freeze(s->manager));
+}
+
+static bool open_slot(struct slot *s, const struct settings *settings, gantry_kernel *kernel)
+{
+    s->settings = settings;
+    s->filter = kernel;
+    s->drawn = malloc(FRAME_BYTES);
+    s->want = malloc(FRAME_BYTES);
+    if (s->drawn == NULL || s->want == NULL) {
+        fprintf(stderr, "shared_frame: out of memory\n");
+        return false;
+    }
+    return vulkan_good(renderer_slot_open(&renderer, &s->vulkan)) && import(s) && build(s);
+}
+
+static void close_slot(struct slot *s)
+{
+    gantry_taskman_destroy(s->manager);
+    gantry_exchange_destroy(s->exchange);
+    gantry_shared_memory_destroy(s->memory);
+    renderer_slot_close(&s->vulkan);
+    free(s->drawn);
+    free(s->want);
+}
+
+static bool begin_frame(struct slot *s, uint32_t number)
+{
+    s->number = number;
+    s->value++;
+    if (!vulkan_good(renderer_draw(&s->vulkan, number, s->value)) ||
+        !gantry_good(gantry_exchange_next(s->exchange, s->value, s->value)) ||
+        !gantry_good(gantry_taskman_start(s->manager))) {
+        return false;
+    }
+    s->is_busy = true;
+    return vulkan_good(renderer_read(&s->vulkan, s->value, !s->settings->without_waits));
+}
+
+static bool end_frame(struct slot *s)
+{
+    uint32_t histogram[FRAME_BINS];
+    if (!s->is_busy) {
+        return true;
+    }
+    s->is_busy = false;
+    if (!gantry_good(gantry_taskman_stop(s->manager))) {
+        (void)signal_filtered(s,
+                              s->value); /* nobody else will: what Vulkan has queued must not wait for ever */
+        return false;
+    }
+    if (!vulkan_good(renderer_wait_read(&s->vulkan))) {
+        return false;
+    }
+    frame_expect(s->number, s->drawn, s->want, histogram);
+    wrong += memcmp(s->vulkan.seen, s->want, FRAME_BYTES) != 0 ||
+             memcmp(s->vulkan.seen + FRAME_PIXELS, histogram, sizeof(histogram)) != 0;
+    return true;
+}
+
+static bool write_picture(const struct slot *s)
+{
+    static uint8_t gray[FRAME_PIXELS];
+    char error[IMAGE_ERROR_BYTES];
+    for (uint32_t i = 0; i < FRAME_PIXELS; i++) {
+        uint32_t p = s->vulkan.seen[i];
+        gray[i] = (uint8_t)(((p & 255) + 2 * (p >> 8 & 255) + (p >> 16 & 255)) / 4);
+    }
+    if (!image_write_gray(s->settings->output, gray, FRAME_WIDTH, FRAME_HEIGHT, error)) {
+        fprintf(stderr, "shared_frame: %s %s\n", s->settings->output, error);
+        return false;
+    }
+    return true;
+}
+
+/* ---- the program -------------------------------------------------------------------------------- */
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static bool run_frames(const struct settings *settings)
+{
+    bool good = true;
+    for (uint32_t number = 0; good && number < settings->frames; number++) {
+        struct slot *s = &slots[number % SLOTS];
+        good = end_frame(s) && begin_frame(s, number);
+    }
+    for (int i = 0; i < SLOTS; i++) {
+        good = end_frame(&slots[(settings->frames + (uint32_t)i) % SLOTS]) && good;
+    }
+    return good;
+}
+
+static void tell(const struct settings *settings, const gantry_device_info *info, double seconds)
+{
+    gantry_exchange_stats sum = {.struct_size = sizeof(sum)};
+    for (int i = 0; i < SLOTS; i++) {
+        gantry_exchange_stats stats = {.struct_size = sizeof(stats)};
+        if (gantry_exchange_get_stats(slots[i].exchange, &stats) == GANTRY_OK) {
+            sum.steps += stats.steps;
+            sum.at_once += stats.at_once;
+            sum.waited_ns += stats.waited_ns;
+        }
+    }
+    printf("%u frames of %d x %d, drawn by %s, filtered by %s; handed over by the host\n", settings->frames,
+           FRAME_WIDTH, FRAME_HEIGHT, renderer.name, info->name);
+    if (info->emulated) {
+        printf("%llu of %llu steps found their frame drawn already; emulated, so times mean nothing\n",
+               (unsigned long long)sum.at_once, (unsigned long long)sum.steps);
+    } else {
+        uint64_t waited = sum.steps > sum.at_once ? sum.steps - sum.at_once : 1;
+        printf("%.0f frames per second, %.0f us each; %llu of %llu steps found their frame drawn already, "
+               "the others "
+               "waited %.0f us\n",
+               settings->frames / seconds, seconds * 1e6 / settings->frames, (unsigned long long)sum.at_once,
+               (unsigned long long)sum.steps, (double)sum.waited_ns / 1e3 / (double)waited);
+    }
+    if (wrong == 0) {
+        printf("all frames are right\n");
+    } else {
+        printf("%u of %u frames are wrong%s\n", wrong, settings->frames,
+               settings->without_waits ? ", as they should be without waits" : "");
+    }
+}
+
+static int run(const struct settings *settings)
+{
+    gantry_device_info info = {.struct_size = sizeof(info)};
+    gantry_module *module;
+    gantry_kernel *kernel;
+    if (!gantry_good(gantry_context_device_info(context, &info))) {
+        return 1;
+    }
+    enum renderer_found found = renderer_open(&renderer, info.emulated ? NULL : info.uuid);
+    if (found != RENDERER_GOOD) {
+        fprintf(stderr, "shared_frame: %s\n", renderer.error);
+        return found == RENDERER_NONE ? NO_VULKAN : 1;
+    }
+    bool good = gantry_good(gantry_module_load(context, &gantry_image_frame_kernels, &module)) &&
+                gantry_good(gantry_module_get_kernel(module, "filter_frame", &kernel));
+    for (int i = 0; good && i < SLOTS; i++) {
+        good = open_slot(&slots[i], settings, kernel);
+    }
+    double since = now();
+    if (good) {
+        good = run_frames(settings);
+        tell(settings, &info, now() - since);
+    }
+    if (good && settings->output != NULL) {
+        good = write_picture(&slots[(settings->frames - 1) % SLOTS]);
+    }
+    for (int i = 0; i < SLOTS; i++) {
+        close_slot(&slots[i]);
+    }
+    return good && wrong == 0 ? 0 : 1;
+}
+
+static const char usage[] =
+    "usage: shared_frame [--frames N] [--driver DRIVER] [--graphs] [--output FILE] [--without-waits]\n\n"
+    "Vulkan draws frames, Gantry filters them in the same memory, Vulkan reads them back; each is compared "
+    "with "
+    "what\nthe CPU computes.  Exit status 0: all are right; 1: some are wrong, or a call failed; 77: there "
+    "is no "
+    "Vulkan driver\nthat can share memory with the device.\n\n"
+    "  --frames N        how many (60)\n"
+    "  --driver DRIVER   auto (the default), cuda or emulated\n"
+    "  --graphs          launch GPU work as graphs\n"
+    "  --output FILE     write the last frame as a PNG file\n"
+    "  --without-waits   leave the waits out: frames are wrong then\n";
+
+static bool read_driver(const char *name, gantry_driver_choice *out)
+{
+    static const char *const names[] = {"auto", "cuda", "emulated"};
+    for (int i = 0; i < 3; i++) {
+        if (strcmp(name, names[i]) == 0) {
+            *out = (gantry_driver_choice)i;
+            return true;
+        }
+    }
+    fprintf(stderr, "shared_frame: --driver is \"%s\", not auto, cuda or emulated\n", name);
+    return false;
+}
+
+static bool read_frames(const char *text, uint32_t *out)
+{
+    char *end;
+    unsigned long number = strtoul(text, &end, 10);
+    if (end == text || *end != '\0' || number < 1 || number > 1000000) {
+        fprintf(stderr, "shared_frame: --frames is \"%s\", not a number from 1 to 1000000\n", text);
+        return false;
+    }
+    *out = (uint32_t)number;
+    return true;
+}
+
+/* -1: go on; else the exit status. */
+static int read_options(int argc, char **argv, struct settings *out)
+{
+    static const struct option table[] = {{"frames", required_argument, NULL, 'n'},
+                                          {"driver", required_argument, NULL, 'd'},
+                                          {"graphs", no_argument, NULL, 'g'},
+                                          {"output", required_argument, NULL, 'o'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {"without-waits", no_argument, NULL, 'w'},
+                                          {NULL, 0, NULL, 0}};
+    int option;
+    bool good = true;
+    while ((option = getopt_long(argc, argv, "h", table, NULL)) != -1) {
+        switch (option) {
+        case 'n':
+            good = read_frames(optarg, &out->frames) && good;
+            break;
+        case 'd':
+            good = read_driver(optarg, &out->driver) && good;
+            break;
+        case 'g':
+            out->graphs = true;
+            break;
+        case 'o':
+            out->output = optarg;
+            break;
+        case 'w':
+            out->without_waits = true;
+            break;
+        case 'h':
+            fputs(usage, stdout);
+            return 0;
+        default:
+            return 2;
+        }
+    }
+    if (optind < argc) {
+        fprintf(stderr, "shared_frame: nothing takes \"%s\"\n", argv[optind]);
+        good = false;
+    }
+    return good ? -1 : 2;
+}
+
+int main(int argc, char **argv)
+{
+    struct settings settings = {.frames = 60};
+    gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
+    int status = read_options(argc, argv, &settings);
+    if (status >= 0) {
+        return status;
+    }
+    options.driver = settings.driver;
+    options.submission = settings.graphs ? GANTRY_SUBMISSION_GRAPHS : GANTRY_SUBMISSION_STREAMS;
+    if (!gantry_good(gantry_context_create(&options, &context))) {
+        return 1;
+    }
+    status = run(&settings);
+    gantry_context_destroy(context);
+    renderer_close(&renderer);
+    return status;
+}
