@@ -5,7 +5,7 @@ Usage: mends.py SOURCE FOLDER [--seconds S] [--only NAME,...] [--generator OPTIO
 
 Each file of tests/campaign/mends/ is a patch that takes out one mend.  It is applied to a copy of the tree in FOLDER, which
 is built there; then test_campaign_crossings runs for at most S seconds (600).  It must fail for each that is critical or
-high, and for nine of ten in all; before, it must be silent for as long with nothing taken out.  A table is printed.
+high, and for nine of ten in all; before, it must be silent for a minute with nothing taken out.  A table is printed.
 --generator adds options for the generator, which repeats nothing of what it would do without them.
 """
 import argparse
@@ -61,6 +61,10 @@ def patch(source, file, *options):
     return subprocess.run(["patch", "-s", "-p1", "--no-backup-if-mismatch", *options, "-i", file], cwd=source).returncode == 0
 
 
+def row(name, severity, after, said):
+    print(f"| {name} | {severity} | {after} | {said} |", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("source")
@@ -78,19 +82,20 @@ def main():
     build(source, built)
     wrong, found_count = [], 0
     found, said, seconds = run(built, min(args.seconds, 60), options)
-    print(f"{'nothing':32} {'':8} {'WRONG: ' + said if found else 'silent'} ({seconds:.0f} s)", flush=True)
+    print("| mend | severity | found after | what the generator said |\n|---|---|---|---|")
+    row("nothing", "", f"silent for {seconds:.0f} s" if not found else "WRONG", said)
     if found:
         wrong.append("nothing")
     for name in names:
         file = os.path.join(patches, name + ".patch")
         severity = re.search(r"^# severity: (\w+)", open(file, encoding="utf-8").read(), re.M).group(1)
         if not patch(source, file):
-            print(f"{name:32} {severity:8} the patch does not fit any more", flush=True)
+            row(name, severity, "", "the patch does not fit any more")
             wrong.append(name)
             continue
         build(source, built)
         found, said, seconds = run(built, args.seconds, options)
-        print(f"{name:32} {severity:8} {'found' if found else 'NOT FOUND'} after {seconds:.0f} s: {said}", flush=True)
+        row(name, severity, f"{seconds:.0f} s" if found else f"NOT FOUND in {seconds:.0f} s", said)
         patch(source, file, "-R")
         found_count += found
         if not found and severity in ("critical", "high"):
