@@ -39,7 +39,7 @@ static gantry_status find_kernels(struct gy_copier *copier)
     static const char *const names[GY_COPY_FORMS] = {
         "gantry_copy_few",         "gantry_copy_inline", "gantry_copy_many",         "gantry_copy_plain",
         "gantry_copy_table",       "gantry_copy_arrays", "gantry_copy_arrays_large", "gantry_copy_descs",
-        "gantry_copy_descs_large", "gantry_copy_one"};
+        "gantry_copy_descs_large", "gantry_copy_one",    "gantry_copy_rows"};
     for (int i = 0; i < GY_COPY_FORMS; i++) {
         struct gantry_kernel *kernel, *twin = NULL;
         char name[64];

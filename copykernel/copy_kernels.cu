@@ -297,30 +297,30 @@ TABLE_KERNELS(gantry_copy_table, GY_COPY_BIG_BLOCK)
 
 /* Lists that the device reads (list_moves.h), of three arrays or of descriptors: all but the large copies; then
  * those.  `warps` are the first kernel's. */
-#define LIST_KERNELS(name, descs)                                                                         \
+#define LIST_KERNELS(name, form)                                                                           \
     GANTRY_KERNEL_BOUNDS(name, GY_COPY_BLOCK, (gy_copy_list_view list))                                  \
     {                                                                                                    \
-        do_list<descs>(list);                                                                            \
+        do_list<form>(list);                                                                            \
     }                                                                                                    \
     GANTRY_KERNEL_BOUNDS(name##_seen, GY_COPY_BLOCK, (gy_copy_list_view list, void *records, uint32_t id)) \
     {                                                                                                    \
         GANTRY_KERNEL_START(records, id);                                                                \
-        do_list<descs>(list);                                                                            \
+        do_list<form>(list);                                                                            \
         GANTRY_KERNEL_STOP(records, id);                                                                 \
     }                                                                                                    \
     GANTRY_KERNEL_BOUNDS(name##_large, GY_COPY_BLOCK, (gy_copy_list_view list, uint32_t warps))          \
     {                                                                                                    \
-        do_large<descs>(list, warps);                                                                    \
+        do_large<form>(list, warps);                                                                    \
     }                                                                                                    \
     GANTRY_KERNEL_BOUNDS(name##_large_seen, GY_COPY_BLOCK,                                               \
                          (gy_copy_list_view list, uint32_t warps, void *records, uint32_t id))           \
     {                                                                                                    \
         GANTRY_KERNEL_START(records, id);                                                                \
-        do_large<descs>(list, warps);                                                                    \
+        do_large<form>(list, warps);                                                                    \
         GANTRY_KERNEL_STOP(records, id);                                                                 \
     }
-LIST_KERNELS(gantry_copy_arrays, false)
-LIST_KERNELS(gantry_copy_descs, true)
+LIST_KERNELS(gantry_copy_arrays, LIST_OF_ARRAYS)
+LIST_KERNELS(gantry_copy_descs, LIST_OF_DESCS)
 
 /* One large copy: a tile for each block, whose warps work side by side.  Grids of small blocks that the hardware
  * hands out are faster here than blocks that stay. */
@@ -341,5 +341,17 @@ GANTRY_KERNEL_BOUNDS(gantry_copy_one_seen, GY_COPY_BLOCK,
 {
     GANTRY_KERNEL_START(records, id);
     do_one(dest, source, bytes);
+    GANTRY_KERNEL_STOP(records, id);
+}
+
+/* Rows at even distances; no list is read. */
+GANTRY_KERNEL_BOUNDS(gantry_copy_rows, GY_COPY_BLOCK, (gy_copy_list_view list))
+{
+    do_list<LIST_OF_ROWS>(list);
+}
+GANTRY_KERNEL_BOUNDS(gantry_copy_rows_seen, GY_COPY_BLOCK, (gy_copy_list_view list, void *records, uint32_t id))
+{
+    GANTRY_KERNEL_START(records, id);
+    do_list<LIST_OF_ROWS>(list);
     GANTRY_KERNEL_STOP(records, id);
 }

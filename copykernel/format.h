@@ -63,7 +63,14 @@ GY_COPY_INLINE_STRUCT(gy_copy_many, GY_COPY_MANY_WORDS);
 /* A copy above so many bytes is cut into tiles of so many, which warps of a second kernel share. */
 #define GY_COPY_TILE 16384u
 
-/* Where a list lies, as the device sees it: `descs`, of struct gy_copy_listed, or the other three. */
+/* A box of rows at even distances, in bytes; rows of more than a tile are cut. */
+struct gy_copy_rows {
+    uint64_t width, dest_pitch, source_pitch, dest_layer, source_layer;
+    uint32_t rows, pieces; /* of a layer; of a row */
+};
+
+/* Where a list lies, as the device sees it: `descs`, of struct gy_copy_listed, or the other three.  Of a box:
+ * `dests` and `sources` are its first bytes, `most` counts its pieces. */
 struct gy_copy_list_view {
     uint64_t descs;
     uint64_t dests, sources, bytes; /* 8 bytes for each copy */
@@ -72,6 +79,7 @@ struct gy_copy_list_view {
     uint64_t entries;               /* of struct gy_copy_large_entry, room for one from each slice */
     uint32_t most;
     uint32_t reserved;
+    struct gy_copy_rows box;
 };
 
 /* gantry_copy_desc as a kernel reads it. */

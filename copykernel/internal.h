@@ -19,6 +19,7 @@ enum gy_copy_form {
     GY_COPY_FORM_DESCS,
     GY_COPY_FORM_DESCS_LARGE,
     GY_COPY_FORM_ONE,
+    GY_COPY_FORM_ROWS,
     GY_COPY_FORMS,
 };
 
@@ -80,6 +81,10 @@ GANTRY_MUST_CHECK gantry_status gy_copier_launch_kernel(struct gy_copier *copier
                                                         const struct gy_copy_way *way,
                                                         const struct gy_copy_grid *grid, void **arguments,
                                                         uint32_t count);
+
+/* Blocks of 256 threads for so many copies of which each may have a warp while the device runs them at once;
+ * then 32 share one. */
+uint32_t gy_copier_list_blocks(const struct gy_copier *copier, const struct gy_copy_way *way, uint32_t most);
 
 /* Turn descriptors into copier->items.  Statuses as gantry_copy_launch(). */
 GANTRY_MUST_CHECK gantry_status gy_copier_resolve(struct gy_copier *copier, const gantry_copy_desc *descs,

@@ -102,8 +102,7 @@ static uint32_t blocks_at_once(const struct gy_copier *copier, const struct gy_c
     return copier->context->driver->emulated ? lesser(blocks, EMULATED_BLOCKS) : blocks;
 }
 
-/* Of the first kernel: each copy may have a warp while the device runs them at once, then 32 share one. */
-static uint32_t blocks_of_list(const struct gy_copier *copier, const struct gy_copy_way *way, uint32_t most)
+uint32_t gy_copier_list_blocks(const struct gy_copier *copier, const struct gy_copy_way *way, uint32_t most)
 {
     const uint32_t at_once = blocks_at_once(copier, way);
     const uint32_t each = most / WARPS + (most % WARPS != 0), full = most / (32 * WARPS) + 1;
@@ -117,7 +116,7 @@ static gantry_status launch_pair(struct gy_copier *copier, const struct gy_copy_
                                  struct gy_copy_list_view *view, uint32_t *kernels)
 {
     const enum gy_copy_form form = view->descs != 0 ? GY_COPY_FORM_DESCS : GY_COPY_FORM_ARRAYS;
-    const struct gy_copy_grid grid = {form, blocks_of_list(copier, way, view->most), GY_COPY_BLOCK};
+    const struct gy_copy_grid grid = {form, gy_copier_list_blocks(copier, way, view->most), GY_COPY_BLOCK};
     const struct gy_copy_grid large = {form + 1, blocks_at_once(copier, way), GY_COPY_BLOCK};
     uint32_t warps = grid.blocks * WARPS;
     void *arguments[3] = {view}, *large_arguments[4] = {view, &warps};
@@ -148,7 +147,7 @@ gantry_status gy_copier_launch_list(struct gy_copier *copier, const struct gy_co
     if (list->largest != 0 && list->largest <= GY_COPY_TILE) {
         return launch_pair(copier, &way, &view, kernels);
     }
-    const size_t warps = (size_t)blocks_of_list(copier, &way, list->most) * WARPS;
+    const size_t warps = (size_t)gy_copier_list_blocks(copier, &way, list->most) * WARPS;
     const size_t full = (size_t)list->most / 32 + 1, slices = warps > full ? warps : full;
     struct gy_copy_chunk *chunk;
     status =

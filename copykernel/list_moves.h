@@ -23,6 +23,9 @@
 /* Teams of four lanes do copies up to this. */
 #define LITTLE_BYTES 64u
 #define LITTLE_TEAM 4u
+#define LIST_OF_ARRAYS 0u
+#define LIST_OF_DESCS 1u
+#define LIST_OF_ROWS 2u
 #define LIST_WARPS (GY_COPY_BLOCK / 32)
 
 /* One copy of the list. */
@@ -51,13 +54,30 @@ static __device__ __forceinline__ bool is_pattern_size(uint32_t bytes)
     return bytes >= 1 && bytes <= 16 && (bytes & (bytes - 1)) == 0;
 }
 
-/* Copy number `i`, of descriptors or of three arrays.  What is no copy at all is one of no bytes: checking is
- * not done here. */
-template <bool DESCS>
+/* Piece number `i` of a box: pieces of a row, rows of a layer, layers. */
+static __device__ __forceinline__ listed load_row(const gy_copy_list_view &list, uint32_t i)
+{
+    const gy_copy_rows &box = list.box;
+    const uint32_t piece = box.pieces == 1 ? 0 : i % box.pieces, row = box.pieces == 1 ? i : i / box.pieces;
+    const uint32_t layer = row / box.rows, at = row - layer * box.rows;
+    const uint64_t from = (uint64_t)piece * GY_COPY_TILE;
+    listed copy = {0, 0, 0, 0, {0, 0, 0, 0}};
+    copy.dest = list.dests + layer * box.dest_layer + at * box.dest_pitch + from;
+    copy.source = list.sources + layer * box.source_layer + at * box.source_pitch + from;
+    copy.bytes = min(box.width - from, (uint64_t)GY_COPY_TILE);
+    return copy;
+}
+
+/* Copy number `i`, of descriptors, of three arrays or of a box.  What is no copy at all is one of no bytes:
+ * checking is not done here. */
+template <uint32_t FORM>
 static __device__ __forceinline__ listed load_listed(const gy_copy_list_view &list, uint32_t i)
 {
     listed copy = {0, 0, 0, 0, {0, 0, 0, 0}};
-    if (!DESCS) {
+    if (FORM == LIST_OF_ROWS) {
+        return load_row(list, i);
+    }
+    if (FORM == LIST_OF_ARRAYS) {
         copy.dest = __ldg((const unsigned long long *)(uintptr_t)list.dests + i);
         copy.source = __ldg((const unsigned long long *)(uintptr_t)list.sources + i);
         copy.bytes = __ldg((const unsigned long long *)(uintptr_t)list.bytes + i);
@@ -112,13 +132,13 @@ static __device__ __forceinline__ slicing slice_list(const gy_copy_list_view &li
 }
 
 /* The lane's copy of a slice; of no bytes where there is none. */
-template <bool DESCS>
+template <uint32_t FORM>
 static __device__ __forceinline__ listed load_lane(const gy_copy_list_view &list, const slicing &s,
                                                    uint32_t slice)
 {
     const uint32_t lane = gantry_lane(), i = slice * s.each + lane;
     listed none = {0, 0, 0, 0, {0, 0, 0, 0}};
-    return lane < s.each && i < s.count ? load_listed<DESCS>(list, i) : none;
+    return lane < s.each && i < s.count ? load_listed<FORM>(list, i) : none;
 }
 
 /* Sum of the lanes up to this one. */
@@ -164,26 +184,26 @@ static __device__ __forceinline__ void do_tiny(const listed &copy)
 }
 
 /* Bytes [from, from + bytes) of lane `lane`'s copy. */
-template <bool DESCS>
+template <uint32_t FORM>
 static __device__ __forceinline__ job listed_job(const listed &mine, uint32_t lane, uint64_t from,
                                                  uint32_t bytes)
 {
     job work;
-    work.kind = DESCS ? __shfl_sync(FULL, mine.kind, (int)lane) : 0;
+    work.kind = FORM == LIST_OF_DESCS ? __shfl_sync(FULL, mine.kind, (int)lane) : 0;
     work.dest = __shfl_sync(FULL, (unsigned long long)mine.dest, (int)lane) + from;
     work.source = __shfl_sync(FULL, (unsigned long long)mine.source, (int)lane) + (work.kind != 0 ? 0 : from);
     work.bytes = bytes;
     return work;
 }
 
-template <bool DESCS>
+template <uint32_t FORM>
 static __device__ __forceinline__ uint4 listed_pattern(const listed &mine, uint32_t lane, bool any_fill)
 {
-    return DESCS && any_fill ? from_lane<32>(mine.pattern, lane) : make_uint4(0, 0, 0, 0);
+    return FORM == LIST_OF_DESCS && any_fill ? from_lane<32>(mine.pattern, lane) : make_uint4(0, 0, 0, 0);
 }
 
 /* The copies of the lanes in `which`, each by a team.  `order` has 32 places of the warp's own. */
-template <bool DESCS, uint32_t LANES>
+template <uint32_t FORM, uint32_t LANES>
 static __device__ __forceinline__ void do_teams(const listed &mine, uint32_t which, bool any_fill,
                                                 uint8_t *order)
 {
@@ -198,13 +218,13 @@ static __device__ __forceinline__ void do_teams(const listed &mine, uint32_t whi
         const uint32_t at = base + lane / LANES;
         const uint32_t whose = __shfl_sync(FULL, turn, (int)(at & 31));
         const uint32_t bytes = __shfl_sync(FULL, (uint32_t)mine.bytes, (int)whose);
-        const job work = listed_job<DESCS>(mine, whose, 0, at < count ? bytes : 0);
-        do_job<LANES>(work, listed_pattern<DESCS>(mine, whose, any_fill));
+        const job work = listed_job<FORM>(mine, whose, 0, at < count ? bytes : 0);
+        do_job<LANES>(work, listed_pattern<FORM>(mine, whose, any_fill));
     }
 }
 
 /* The copies of the lanes in `which`, each by the warp. */
-template <bool DESCS>
+template <uint32_t FORM>
 static __device__ __forceinline__ void do_one_by_one(const listed &mine, uint32_t which, bool any_fill)
 {
     for (; which != 0; which &= which - 1) {
@@ -212,9 +232,9 @@ static __device__ __forceinline__ void do_one_by_one(const listed &mine, uint32_
         const uint64_t bytes = __shfl_sync(FULL, (unsigned long long)mine.bytes, (int)lane);
         for (uint64_t from = 0; from < bytes; from += GY_COPY_PIECE_MAX) {
             const uint64_t left = bytes - from;
-            const job work = listed_job<DESCS>(mine, lane, from,
-                                               left < GY_COPY_PIECE_MAX ? (uint32_t)left : GY_COPY_PIECE_MAX);
-            do_job<32>(work, listed_pattern<DESCS>(mine, lane, any_fill));
+            const job work = listed_job<FORM>(mine, lane, from,
+                                              left < GY_COPY_PIECE_MAX ? (uint32_t)left : GY_COPY_PIECE_MAX);
+            do_job<32>(work, listed_pattern<FORM>(mine, lane, any_fill));
         }
     }
 }
@@ -234,12 +254,12 @@ static __device__ __forceinline__ void leave_large(const gy_copy_list_view &list
     ((gy_copy_large_entry *)(uintptr_t)list.entries)[found >> GY_COPY_LARGE_TILE_BITS] = entry;
 }
 
-template <bool DESCS>
+template <uint32_t FORM>
 static __device__ __forceinline__ void do_slice(const gy_copy_list_view &list, const slicing &s,
                                                 uint32_t slice, uint8_t *order)
 {
-    const listed mine = load_lane<DESCS>(list, s, slice);
-    const bool any_fill = DESCS && __any_sync(FULL, mine.kind != 0);
+    const listed mine = load_lane<FORM>(list, s, slice);
+    const bool any_fill = FORM == LIST_OF_DESCS && __any_sync(FULL, mine.kind != 0);
     const bool is_large = mine.bytes > GY_COPY_TILE && list.large != 0;
     const bool is_tiny = mine.bytes != 0 && mine.bytes <= TINY_BYTES && mine.kind == 0;
     const uint32_t large = __ballot_sync(FULL, is_large);
@@ -252,22 +272,22 @@ static __device__ __forceinline__ void do_slice(const gy_copy_list_view &list, c
         do_tiny(mine);
     }
     if (__popc(small) == 1) {
-        do_one_by_one<DESCS>(mine, small, any_fill);
+        do_one_by_one<FORM>(mine, small, any_fill);
     } else if (small != 0 && !__any_sync(FULL, mine.bytes > LITTLE_BYTES && mine.bytes <= SMALL_BYTES)) {
-        do_teams<DESCS, LITTLE_TEAM>(mine, small, any_fill, order);
+        do_teams<FORM, LITTLE_TEAM>(mine, small, any_fill, order);
     } else if (small != 0) {
-        do_teams<DESCS, SMALL_TEAM>(mine, small, any_fill, order);
+        do_teams<FORM, SMALL_TEAM>(mine, small, any_fill, order);
     }
-    do_one_by_one<DESCS>(mine, rest, any_fill);
+    do_one_by_one<FORM>(mine, rest, any_fill);
 }
 
-template <bool DESCS> static __device__ __forceinline__ void do_list(const gy_copy_list_view &list)
+template <uint32_t FORM> static __device__ __forceinline__ void do_list(const gy_copy_list_view &list)
 {
     __shared__ uint8_t order[LIST_WARPS][32];
     const uint32_t warp = threadIdx.x / 32, warps = gridDim.x * LIST_WARPS;
     const slicing s = slice_list(list, warps);
     for (uint32_t slice = blockIdx.x * LIST_WARPS + warp; slice < s.slices; slice += warps) {
-        do_slice<DESCS>(list, s, slice, order[warp]);
+        do_slice<FORM>(list, s, slice, order[warp]);
     }
 }
 
@@ -296,22 +316,23 @@ struct large_slice {
     bool any_fill;
 };
 
-template <bool DESCS>
+template <uint32_t FORM>
 static __device__ __forceinline__ large_slice load_large(const gy_copy_list_view &list, const slicing &s,
                                                          uint32_t entry_count, uint64_t tile)
 {
     const gy_copy_large_entry *entries = (const gy_copy_large_entry *)(uintptr_t)list.entries;
     const gy_copy_large_entry entry = entries[find_entry(entries, entry_count, tile)];
     large_slice slice;
-    slice.mine = load_lane<DESCS>(list, s, entry.slice);
-    slice.any_fill = DESCS && __any_sync(FULL, slice.mine.kind != 0);
+    slice.mine = load_lane<FORM>(list, s, entry.slice);
+    slice.any_fill = FORM == LIST_OF_DESCS && __any_sync(FULL, slice.mine.kind != 0);
     slice.upto = sum_lanes(slice.mine.bytes > GY_COPY_TILE ? tiles_of(slice.mine) : 0);
     slice.first = entry.first_tile;
     slice.end = slice.first + __shfl_sync(FULL, (unsigned long long)slice.upto, 31);
     return slice;
 }
 
-template <bool DESCS> static __device__ __forceinline__ void do_tile(const large_slice &slice, uint64_t tile)
+template <uint32_t FORM>
+static __device__ __forceinline__ void do_tile(const large_slice &slice, uint64_t tile)
 {
     const uint32_t lane = (uint32_t)__ffs((int)__ballot_sync(FULL, tile - slice.first < slice.upto)) - 1;
     const uint64_t before =
@@ -321,12 +342,12 @@ template <bool DESCS> static __device__ __forceinline__ void do_tile(const large
     const uint64_t number = tile - slice.first - before, odd = dest & 127;
     const uint64_t from = number == 0 ? 0 : number * GY_COPY_TILE - odd;
     const uint64_t to = min((number + 1) * GY_COPY_TILE - odd, bytes);
-    const job work = listed_job<DESCS>(slice.mine, lane, from, (uint32_t)(to - from));
-    do_job<32>(work, listed_pattern<DESCS>(slice.mine, lane, slice.any_fill));
+    const job work = listed_job<FORM>(slice.mine, lane, from, (uint32_t)(to - from));
+    do_job<32>(work, listed_pattern<FORM>(slice.mine, lane, slice.any_fill));
 }
 
 /* `first_warps`: those of the first kernel. */
-template <bool DESCS>
+template <uint32_t FORM>
 static __device__ __forceinline__ void do_large(const gy_copy_list_view &list, uint32_t first_warps)
 {
     gy_copy_large *large = (gy_copy_large *)(uintptr_t)list.large;
@@ -345,9 +366,9 @@ static __device__ __forceinline__ void do_large(const gy_copy_list_view &list, u
     const uint32_t warps = gridDim.x * LIST_WARPS;
     for (uint64_t tile = blockIdx.x * LIST_WARPS + threadIdx.x / 32; tile < tiles; tile += warps) {
         if (tile < slice.first || tile >= slice.end) {
-            slice = load_large<DESCS>(list, s, (uint32_t)(found >> GY_COPY_LARGE_TILE_BITS), tile);
+            slice = load_large<FORM>(list, s, (uint32_t)(found >> GY_COPY_LARGE_TILE_BITS), tile);
         }
-        do_tile<DESCS>(slice, tile);
+        do_tile<FORM>(slice, tile);
     }
 }
 

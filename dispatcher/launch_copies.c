@@ -2,6 +2,7 @@
 #include "base/checking.h"
 #include "base/handle.h"
 #include "copykernel/address.h"
+#include "copykernel/box.h"
 #include "copykernel/list.h"
 #include "copykernel/queue.h"
 #include "dispatcher/launch.h"
@@ -237,6 +238,30 @@ gantry_status gantry_copy_launch_list(gantry_launch *launch, const gantry_copy_l
     status = gy_copier_launch_list(d->config.copier, &target, &ours, options, &kernels);
     gy_launch_end_alone(launch);
     gy_launch_count(launch, &d->counters.kernels, kernels);
+    return status;
+}
+
+gantry_status gantry_copy_launch_box(gantry_launch *launch, const gantry_copy_box *box,
+                                     const gantry_copy_options *options)
+{
+    GY_ACCEPT(LAUNCH, launch);
+    gantry_copy_box ours;
+    gantry_status status = gy_launch_check_scope(launch, "gantry_copy_launch_box");
+    status = status == GANTRY_OK ? gy_copy_box_import(box, &ours) : status;
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    struct gantry_dispatcher *d = launch->dispatcher;
+    struct gy_cta_request request;
+    const struct gy_copy_target target = copy_target(launch, &request);
+    bool launched;
+    if (__builtin_expect(launch->calls != NULL, 0)) {
+        gy_calls_note_box(launch->calls, launch->task, &ours);
+    }
+    gy_launch_begin_alone(launch);
+    status = gy_copier_launch_box(d->config.copier, &target, &ours, options, &launched);
+    gy_launch_end_alone(launch);
+    gy_launch_count(launch, &d->counters.kernels, launched);
     return status;
 }
 

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define NUMBERS 7
+#define NUMBERS 9
 #define MOST_PARAMETERS 64
 
 /* What a call is, with the names of its numbers. */
@@ -28,6 +28,11 @@ static const struct call_kind LIST = {
     "list of copies",
     {"its targets", "its sources", "its sizes", "its descriptors", "its count", "its maximum", "its largest"},
     {true, true, true, true, true}};
+static const struct call_kind BOX = {"box of copies",
+                                     {"its target", "its source", "its width", "its rows", "its layers",
+                                      "its target's pitch", "its source's pitch",
+                                      "its target's layers' pitch", "its source's layers' pitch"},
+                                     {true, true}};
 static const struct call_kind COMPLETION = {"completion", {"its task"}, {true}};
 
 struct gy_noted_call {
@@ -283,6 +288,16 @@ void gy_calls_note_list(struct gy_calls *calls, const gantry_task *task, const g
                                        .numbers = {(uintptr_t)list->dests, (uintptr_t)list->sources,
                                                    (uintptr_t)list->bytes, (uintptr_t)list->descs,
                                                    (uintptr_t)list->count, list->most, list->largest}};
+    note(calls, task, &call, NULL, 0);
+}
+
+void gy_calls_note_box(struct gy_calls *calls, const gantry_task *task, const gantry_copy_box *box)
+{
+    const struct gy_noted_call call = {.kind = &BOX,
+                                       .name = "",
+                                       .numbers = {(uintptr_t)box->dest, (uintptr_t)box->source, box->width,
+                                                   box->rows, box->layers, box->dest_pitch, box->source_pitch,
+                                                   box->dest_layer_pitch, box->source_layer_pitch}};
     note(calls, task, &call, NULL, 0);
 }
 

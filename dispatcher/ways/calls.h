@@ -46,6 +46,7 @@ GY_COLD void gy_calls_note_batch(struct gy_calls *calls, const gantry_task *task
                                  const gantry_copy_desc *descs, size_t count);
 GY_COLD void gy_calls_note_list(struct gy_calls *calls, const gantry_task *task,
                                 const gantry_copy_list *list);
+GY_COLD void gy_calls_note_box(struct gy_calls *calls, const gantry_task *task, const gantry_copy_box *box);
 GY_COLD void gy_calls_note_completion(struct gy_calls *calls, const gantry_task *task,
                                       const gantry_task *target);
 

@@ -121,6 +121,44 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_copy_launch_list(gantry_launch
                                                                    const gantry_copy_list *list,
                                                                    const gantry_copy_options *options);
 
+/* ---- boxes --------------------------------------------------------------------------------- */
+
+/** Rows of the same size at even distances, in layers at even distances: a part of a matrix, or of a volume.
+ * All sizes are bytes. */
+typedef struct gantry_copy_box {
+    size_t struct_size;
+    void *dest; /* the first row's first byte; device or page-locked memory, as is `source` */
+    const void *source;
+    uint64_t width;  /* of a row */
+    uint64_t rows;   /* of a layer */
+    uint64_t layers; /* 1: just rows */
+    uint64_t
+        dest_pitch; /* from the begin of a row to that of the next, at least `width`; unused with one row */
+    uint64_t source_pitch;       /* the same; may be any number, 0 too: then all rows are the same */
+    uint64_t dest_layer_pitch;   /* from the begin of a layer to that of the next; unused with one layer */
+    uint64_t source_layer_pitch; /* the same; may be any number */
+} gantry_copy_box;
+#define GANTRY_COPY_BOX_INIT                                     \
+    {                                                            \
+        sizeof(gantry_copy_box), NULL, NULL, 0, 1, 1, 0, 0, 0, 0 \
+    }
+
+/** Copy a box on the launch's stream with one kernel, without a descriptor for each row.  A box that is
+ * contiguous on both sides is one copy, as a batch of one.  A width, rows or layers of 0 do nothing.  The two
+ * sides may be parts of the same rows; of sides that interleave otherwise nothing can be told, so they are
+ * refused.  `options` may be NULL.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, a pitch of the dest that lets rows or layers overlap, pageable
+ * memory, a box that leaves its memory, sides that overlap, more than 2^32 - 1 rows (counted for every 16
+ * KiB).  Nothing was launched
+ *  @retval GANTRY_ERR_UNSUPPORTED       a field is set that this version does not know
+ *  @retval GANTRY_ERR_STATE             not in a launch callback
+ *  @retval GANTRY_ERR_OUT_OF_HOST_MEMORY, GANTRY_ERR_OUT_OF_DEVICE_MEMORY  nothing was launched
+ *  @retval GANTRY_ERR_DRIVER, GANTRY_ERR_DEVICE_LOST */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_copy_launch_box(gantry_launch *launch,
+                                                                  const gantry_copy_box *box,
+                                                                  const gantry_copy_options *options);
+
 /* ---- queues ---------------------------------------------------------------------------------- */
 
 /** Copies that are collected now and launched together later, as if one after the other. */

@@ -163,6 +163,24 @@ static void queue_rows(void)
 
 /* ---- launch scope ---------------------------------------------------------------------------- */
 
+static void list_rows(gantry_launch *launch, const gantry_copy_desc *wrong)
+{
+    gantry_copy_list list = GANTRY_COPY_LIST_INIT;
+    BAD("`list` NULL", gantry_copy_launch_list(launch, NULL, NULL));
+    list.most = 2;
+    BAD("neither descs nor arrays", gantry_copy_launch_list(launch, &list, NULL));
+    list.descs = wrong;
+    BAD("descriptors in pageable memory", gantry_copy_launch_list(launch, &list, NULL));
+    list.bytes = (const uint64_t *)(const void *)wrong;
+    BAD("descs and bytes", gantry_copy_launch_list(launch, &list, NULL));
+    gantry_copy_box box = GANTRY_COPY_BOX_INIT;
+    BAD("`box` NULL", gantry_copy_launch_box(launch, NULL, NULL));
+    box.width = 8;
+    BAD("`dest` NULL", gantry_copy_launch_box(launch, &box, NULL));
+    box.rows = 2;
+    BAD("a dest_pitch of 0", gantry_copy_launch_box(launch, &box, NULL));
+}
+
 static void launch_rows(gantry_launch *launch)
 {
     const gantry_dim3 one = {1, 1, 1}, none = {0, 1, 1};
@@ -209,14 +227,7 @@ static void launch_rows(gantry_launch *launch)
     options.priority = GANTRY_COPY_PRIORITY_STREAM;
     options.htod_blocks = 65;
     BAD("65 blocks", gantry_copy_launch_with(launch, wrong, 1, &options));
-    gantry_copy_list list = GANTRY_COPY_LIST_INIT;
-    BAD("`list` NULL", gantry_copy_launch_list(launch, NULL, NULL));
-    list.most = 2;
-    BAD("neither descs nor arrays", gantry_copy_launch_list(launch, &list, NULL));
-    list.descs = wrong;
-    BAD("descriptors in pageable memory", gantry_copy_launch_list(launch, &list, NULL));
-    list.bytes = (const uint64_t *)(const void *)wrong;
-    BAD("descs and bytes", gantry_copy_launch_list(launch, &list, NULL));
+    list_rows(launch, wrong);
     BAD("`queue` NULL", gantry_copy_queue_flush_with(NULL, launch, NULL));
     BAD("`queue` NULL", gantry_copy_queue_flush(NULL, launch));
     gantry_copy_queue *queue = NULL;
@@ -247,6 +258,7 @@ static gantry_launch_result launch_callback(gantry_launch *launch, void *arg)
 static void scope_rows(gantry_launch *launch, const char *wrong)
 {
     gantry_copy_list list = GANTRY_COPY_LIST_INIT;
+    gantry_copy_box box = GANTRY_COPY_BOX_INIT;
     const gantry_dim3 one = {1, 1, 1};
     gantry_alloc_site site = GANTRY_ALLOC_SITE("row");
     void *args[4] = {NULL}, *out;
@@ -268,6 +280,7 @@ static void scope_rows(gantry_launch *launch, const char *wrong)
     BAD(wrong, gantry_copy_launch(launch, &desc, 1));
     BAD(wrong, gantry_copy_launch_with(launch, &desc, 1, NULL));
     BAD(wrong, gantry_copy_launch_list(launch, &list, NULL));
+    BAD(wrong, gantry_copy_launch_box(launch, &box, NULL));
     BAD(wrong, gantry_copy_queue_flush_with(NULL, launch, NULL));
     BAD(wrong, gantry_copy_queue_flush(NULL, launch));
     BAD(wrong, gantry_copy_calibrate(launch, 1u << 20));

@@ -181,6 +181,7 @@ static void launch_rows(void)
     const gantry_dim3 one = {1, 1, 1};
     gantry_alloc_site site = GANTRY_ALLOC_SITE("row");
     gantry_copy_list list = GANTRY_COPY_LIST_INIT;
+    gantry_copy_box box = GANTRY_COPY_BOX_INIT;
     gantry_copy_desc desc = {NULL, NULL, 4, GANTRY_COPY_FILL, 1, 0};
     char memory[4];
     uint32_t blocks;
@@ -203,6 +204,7 @@ static void launch_rows(void)
     BAD(GONE, gantry_copy_launch(launch, &desc, 1));
     BAD(GONE, gantry_copy_launch_with(launch, &desc, 1, NULL));
     BAD(GONE, gantry_copy_launch_list(launch, &list, NULL));
+    BAD(GONE, gantry_copy_launch_box(launch, &box, NULL));
     BAD(GONE, gantry_copy_calibrate(launch, 1u << 20));
     BAD(GONE, gantry_launch_add_completion(launch, task));
     BAD(GONE, gantry_launch_add_completion_of_all(launch, task));
