@@ -137,6 +137,9 @@
 
 #define GY_DRIVER_FUNCS_GRAPH(F) \
     F(true, cuStreamBeginCapture, cuStreamBeginCapture_v2, (CUstream stream, CUstreamCaptureMode mode)) \
+    F(false, cuStreamBeginCaptureToGraph, cuStreamBeginCaptureToGraph, \
+      (CUstream stream, CUgraph graph, const CUgraphNode *dependencies, \
+       const CUgraphEdgeData *dependency_data, size_t count, CUstreamCaptureMode mode)) \
     F(true, cuStreamEndCapture, cuStreamEndCapture, (CUstream stream, CUgraph *graph)) \
     F(true, cuStreamIsCapturing, cuStreamIsCapturing, (CUstream stream, CUstreamCaptureStatus *status)) \
     F(true, cuStreamGetCaptureInfo, cuStreamGetCaptureInfo_v2, \
@@ -155,6 +158,8 @@
     F(true, cuGraphAddKernelNode, cuGraphAddKernelNode_v2, \
       (CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies, size_t count, \
        const CUDA_KERNEL_NODE_PARAMS_v2 *params)) \
+    F(true, cuGraphAddEventRecordNode, cuGraphAddEventRecordNode, \
+      (CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies, size_t count, CUevent event)) \
     F(true, cuGraphAddChildGraphNode, cuGraphAddChildGraphNode, \
       (CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies, size_t count, CUgraph child)) \
     F(true, cuGraphMemcpyNodeGetParams, cuGraphMemcpyNodeGetParams, (CUgraphNode node, CUDA_MEMCPY3D *params)) \

@@ -25,6 +25,7 @@ struct gy_emu_capture {
     unsigned long thread; /* that began it */
     bool is_invalid;
     struct gy_emu_graph *graph;
+    bool is_given; /* the graph is the application's, and was there before */
     struct gy_emu_stream *origin;
     struct gy_emu_stream *streams; /* all that take part, linked by capture_next */
     struct gy_emu_capture *prev, *next;
@@ -122,6 +123,18 @@ static void leave(struct gy_emu_stream *stream)
     }
 }
 
+/* Nothing is left of what a broken capture has added, and of a graph that was given to it only the nodes that
+ * it had before: as was seen on a device, that cannot be used any more. */
+static void lose_graph(struct gy_emu_capture *capture)
+{
+    if (capture->is_given) {
+        capture->graph->capturing = false;
+        capture->graph->is_broken = true;
+    } else {
+        gy_emu_graph_close(capture->graph);
+    }
+}
+
 /* The capture is over; its graph stays. */
 static void close_capture(struct gy_emu_capture *capture)
 {
@@ -147,7 +160,7 @@ void gy_emu_capture_abandon(struct gy_emu_stream *stream)
     }
     capture->is_invalid = true;
     if (capture->origin == stream) {
-        gy_emu_graph_close(capture->graph);
+        lose_graph(capture);
         close_capture(capture);
     } else {
         leave(stream);
@@ -332,13 +345,9 @@ CUresult gy_emu_capture_forbids_event(const struct gy_emu_event *event)
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-static CUresult begin(CUstream handle, CUstreamCaptureMode mode)
+/* `graph` NULL: one of the capture's own. */
+static CUresult begin_into(struct gy_emu_stream *stream, struct gy_emu_graph *graph, CUstreamCaptureMode mode)
 {
-    struct gy_emu_stream *stream;
-    CUresult result = gy_emu_stream_find_for_work(handle, &stream);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
     if ((unsigned int)mode > CU_STREAM_CAPTURE_MODE_RELAXED) {
         return CUDA_ERROR_INVALID_VALUE;
     }
@@ -352,7 +361,9 @@ static CUresult begin(CUstream handle, CUstreamCaptureMode mode)
     if (capture == NULL) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    result = gy_emu_graph_open(&capture->graph);
+    capture->graph = graph;
+    capture->is_given = graph != NULL;
+    CUresult result = graph != NULL ? CUDA_SUCCESS : gy_emu_graph_open(&capture->graph);
     if (result != CUDA_SUCCESS) {
         gy_free(capture);
         return result;
@@ -371,9 +382,48 @@ static CUresult begin(CUstream handle, CUstreamCaptureMode mode)
     return CUDA_SUCCESS;
 }
 
+static CUresult begin(CUstream handle, CUstreamCaptureMode mode)
+{
+    struct gy_emu_stream *stream;
+    CUresult result = gy_emu_stream_find_for_work(handle, &stream);
+    return result == CUDA_SUCCESS ? begin_into(stream, NULL, mode) : result;
+}
+
 CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode)
 {
     return GY_EMU_CALL(cuStreamBeginCapture, begin(stream, mode));
+}
+
+/* The first captured node comes after `dependencies`. */
+static CUresult begin_to_graph(CUstream handle, CUgraph graph_handle, const CUgraphNode *dependencies,
+                               size_t count, CUstreamCaptureMode mode)
+{
+    struct gy_emu_stream *stream;
+    struct gy_emu_graph *graph = gy_emu_handle_find(GY_EMU_GRAPH, graph_handle);
+    CUresult result = gy_emu_stream_find_for_work(handle, &stream);
+    if (result == CUDA_SUCCESS && (graph == NULL || graph->capturing || graph->is_broken)) {
+        result = CUDA_ERROR_INVALID_VALUE;
+    }
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    struct gy_emu_node **nodes = gy_emu_graph_find_nodes(graph, dependencies, count, &result);
+    if (result == CUDA_SUCCESS) {
+        result = begin_into(stream, graph, mode);
+    }
+    if (result == CUDA_SUCCESS && !extend_tail(stream, nodes, (uint32_t)count)) {
+        result = gy_emu_capture_refuse(stream, CUDA_ERROR_OUT_OF_MEMORY);
+    }
+    gy_free(nodes);
+    return result;
+}
+
+CUresult cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph, const CUgraphNode *dependencies,
+                                     const CUgraphEdgeData *dependency_data, size_t count,
+                                     CUstreamCaptureMode mode)
+{
+    (void)dependency_data; /* of edges with ports, which nothing here has */
+    return GY_EMU_CALL(cuStreamBeginCaptureToGraph, begin_to_graph(stream, graph, dependencies, count, mode));
 }
 
 /* Mark what `origin`'s tail depends on.  Nodes come after their dependencies in the graph. */
@@ -434,7 +484,7 @@ static CUresult end(CUstream handle, CUgraph *out)
     }
     *out = NULL;
     if (result != CUDA_SUCCESS) {
-        gy_emu_graph_close(capture->graph);
+        lose_graph(capture);
     } else {
         capture->graph->capturing = false;
         *out = (CUgraph)capture->graph->object.handle;

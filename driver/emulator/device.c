@@ -186,6 +186,7 @@ static const struct {
     const char *begins; /* so do all with these first letters */
     int version;
 } since[] = {
+    {"cuStreamBeginCaptureToGraph", 12030},
     {"cuFuncGetParamInfo", 12040},
     {"cuDeviceGetDevResource", 12040},
     {"cuDevSmResourceSplitByCount", 12040},

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "driver/emulator/context.h"
+#include "driver/emulator/event.h"
 #include "driver/emulator/memory.h"
 #include "driver/emulator/module.h"
 
@@ -420,7 +421,7 @@ static CUresult add_kernel(CUgraphNode *out, CUgraph handle, const CUgraphNode *
                            const CUDA_KERNEL_NODE_PARAMS_v2 *params)
 {
     struct gy_emu_graph *graph = gy_emu_handle_find(GY_EMU_GRAPH, handle);
-    if (graph == NULL || out == NULL) {
+    if (graph == NULL || graph->is_broken || out == NULL) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     CUresult result;
@@ -446,12 +447,42 @@ CUresult cuGraphAddKernelNode_v2(CUgraphNode *node, CUgraph graph, const CUgraph
     return GY_EMU_CALL(cuGraphAddKernelNode, add_kernel(node, graph, dependencies, count, params));
 }
 
+static CUresult add_event(CUgraphNode *out, CUgraph handle, const CUgraphNode *dependencies, size_t count,
+                          CUevent event_handle)
+{
+    struct gy_emu_graph *graph = gy_emu_handle_find(GY_EMU_GRAPH, handle);
+    const struct gy_emu_event *event = gy_emu_handle_find(GY_EMU_EVENT, event_handle);
+    if (graph == NULL || graph->is_broken || event == NULL || out == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    CUresult result;
+    struct gy_emu_node **nodes = gy_emu_graph_find_nodes(graph, dependencies, count, &result);
+    struct gy_emu_node *node;
+    if (result == CUDA_SUCCESS) {
+        struct gy_emu_work work = {.kind = GY_EMU_WORK_EVENT_RECORD, .context = event->object.context};
+        work.event = event_handle;
+        result = gy_emu_graph_add(graph, &work, nodes, (uint32_t)count, &node);
+    }
+    if (result == CUDA_SUCCESS) {
+        *out = (CUgraphNode)node->object.handle;
+    }
+    gy_free(nodes);
+    return result;
+}
+
+CUresult cuGraphAddEventRecordNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies,
+                                   size_t count, CUevent event)
+{
+    return GY_EMU_CALL(cuGraphAddEventRecordNode, add_event(node, graph, dependencies, count, event));
+}
+
 static CUresult add_child(CUgraphNode *out, CUgraph handle, const CUgraphNode *dependencies, size_t count,
                           CUgraph child_handle)
 {
     struct gy_emu_graph *graph = gy_emu_handle_find(GY_EMU_GRAPH, handle);
     const struct gy_emu_graph *child = gy_emu_handle_find(GY_EMU_GRAPH, child_handle);
-    if (graph == NULL || child == NULL || child == graph || child->capturing || out == NULL) {
+    if (graph == NULL || graph->is_broken || child == NULL || child == graph || child->capturing ||
+        out == NULL) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     CUresult result;

@@ -31,6 +31,7 @@ struct gy_emu_node {
 struct gy_emu_graph {
     struct gy_emu_object object;
     bool capturing; /* a capture adds to it */
+    bool is_broken; /* a capture that added to it was broken */
     uint32_t count, room;
     uint32_t inner; /* of these nodes, those with is_inner */
     struct gy_emu_node **nodes;

@@ -144,7 +144,7 @@ static struct gy_emu_program *make_program(const struct gy_emu_graph *graph, str
 static CUresult instantiate(CUgraphExec *out, CUgraph handle, unsigned long long flags)
 {
     const struct gy_emu_graph *graph = gy_emu_handle_find(GY_EMU_GRAPH, handle);
-    if (out == NULL || graph == NULL || graph->capturing ||
+    if (out == NULL || graph == NULL || graph->capturing || graph->is_broken ||
         (flags & ~(unsigned long long)CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY) != 0) {
         return CUDA_ERROR_INVALID_VALUE;
     }

@@ -173,6 +173,56 @@ static void test_a_capture_takes_another_one_as_a_child(void **state)
     cu_ok(cuGraphDestroy(other));
 }
 
+/* ---- nodes captured one by one into a graph ---------------------------------------------------- */
+
+/* What `call` enqueues on the stream becomes a node of `graph` behind `before`, and comes out. */
+#define CAPTURE_INTO(graph, before, count, stream, call)                             \
+    do {                                                                             \
+        CUstreamCaptureStatus state_ = CU_STREAM_CAPTURE_STATUS_NONE;                \
+        const CUgraphNode *last_ = NULL;                                             \
+        size_t found_ = 0;                                                           \
+        CUgraph same_ = NULL;                                                        \
+        cu_ok(cuStreamBeginCaptureToGraph(stream, graph, before, NULL, count,        \
+                                          CU_STREAM_CAPTURE_MODE_RELAXED));          \
+        call;                                                                        \
+        cu_ok(cuStreamGetCaptureInfo(stream, &state_, NULL, NULL, &last_, &found_)); \
+        assert_int_equal(found_, 1);                                                 \
+        captured_node = last_[0];                                                    \
+        cu_ok(cuStreamEndCapture(stream, &same_));                                   \
+        assert_ptr_equal(same_, graph);                                              \
+    } while (0)
+static CUgraphNode captured_node;
+
+/* fill 1 and record; add 10 behind the fill; copy behind both. */
+static void test_single_calls_are_captured_into_a_graph(void **state)
+{
+    (void)state;
+    if (cu->cuStreamBeginCaptureToGraph == NULL) {
+        cf_skip("cuStreamBeginCaptureToGraph is absent");
+    }
+    CUstream stream = cf_stream();
+    CUevent event = cf_event();
+    CUdeviceptr data = cf_device(COUNT * 4), copy = cf_device(COUNT * 4);
+    CUgraph graph = NULL;
+    CUgraphNode recorded, both[2];
+    cu_ok(cuGraphCreate(&graph, 0));
+    CAPTURE_INTO(graph, NULL, 0, stream, cu_ok(cuMemsetD32Async(data, 1, COUNT, stream)));
+    CUgraphNode fill = captured_node;
+    cu_ok(cuGraphAddEventRecordNode(&recorded, graph, &fill, 1, event));
+    CAPTURE_INTO(graph, &fill, 1, stream, cf_launch_add(stream, data, COUNT, 10));
+    both[0] = captured_node;
+    both[1] = recorded;
+    CAPTURE_INTO(graph, both, 2, stream, cu_ok(cuMemcpyAsync(copy, data, COUNT * 4, stream)));
+    size_t edges = 0;
+    cu_ok(cuGraphGetEdges(graph, NULL, NULL, &edges));
+    assert_int_equal(nodes_in(graph), 4);
+    assert_int_equal(edges, 4);
+    run(graph, stream);
+    cf_expect_words(stream, copy, COUNT, 11);
+    cu_ok(cuEventQuery(event));
+    cu_ok(cuGraphDestroy(graph));
+}
+
 /* ---- what breaks when two are under way ------------------------------------------------------- */
 
 /* An inner capture that forbids much is broken by a call that it forbids; is the outer one, too? */
@@ -349,6 +399,7 @@ static const struct CMUnitTest captures[] = {
     CF_TEST(test_synchronous_copies_go_on_beside_a_capture),
     CF_TEST(test_streams_work_again_after_an_unjoined_capture),
     CF_TEST(test_a_capture_takes_another_one_as_a_child),
+    CF_TEST(test_single_calls_are_captured_into_a_graph),
     CF_TEST(test_a_forbidden_call_breaks_the_captures_that_forbid_it),
     CF_TEST(test_a_relaxed_capture_goes_on_beside_one_that_fails),
     CF_TEST(test_no_capture_survives_its_context_being_synchronised),
