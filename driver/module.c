@@ -247,6 +247,9 @@ void gy_module_unload(struct gantry_module *module)
         (void)GY_CALL(context, cuModuleUnload(module->native));
         (void)gy_context_pop(context);
     }
+    for (uint32_t i = 0; i < module->kernel_count; i++) {
+        gy_free(module->kernels[i].layout);
+    }
     gy_handle_free(module->kernels, module->kernels);
     gy_handle_free(module, module);
 }
@@ -326,4 +329,68 @@ void gy_kernel_describe_launch(const struct gantry_kernel *kernel, const struct 
     snprintf(text, room, "grid %ux%ux%u of %ux%ux%u threads, %zu bytes of shared memory%s", size->grid.x,
              size->grid.y, size->grid.z, size->block.x, size->block.y, size->block.z, size->shared_bytes,
              why);
+}
+
+gantry_status gy_kernel_failed(struct gy_context *context, const struct gantry_kernel *kernel,
+                               const struct gy_launch_size *size, CUresult result)
+{
+    char what[150], call[230];
+    gy_kernel_describe_launch(kernel, size, what, sizeof(what));
+    snprintf(call, sizeof(call), "cuLaunchKernel(%.60s), %s,", kernel->name, what);
+    return gy_context_failed(context, result, call, __FILE__, __LINE__);
+}
+
+/* ---- parameters -------------------------------------------------------------------------------- */
+
+gantry_status gy_kernel_find_layout(struct gantry_kernel *kernel)
+{
+    const struct gy_driver *driver = kernel->module->context->driver;
+    size_t offset, bytes;
+    uint32_t count = 0;
+    for (;; count++) {
+        CUresult result = driver->cuFuncGetParamInfo(kernel->function, count, &offset, &bytes);
+        if (result ==
+            CUDA_ERROR_INVALID_VALUE) { /* there are no more; too few would be believed, so ask again */
+            result = driver->cuFuncGetParamInfo(kernel->function, count, &offset, &bytes);
+        }
+        if (result == CUDA_ERROR_INVALID_VALUE) {
+            break;
+        }
+        if (result != CUDA_SUCCESS) {
+            return gy_context_failed(kernel->module->context, result, "cuFuncGetParamInfo()", __FILE__,
+                                     __LINE__);
+        }
+    }
+    struct gy_kernel_layout *layout = gy_zalloc(sizeof(*layout) + count * sizeof(layout->of[0]));
+    if (layout == NULL) {
+        return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "out of memory for the parameters of kernel %s",
+                       kernel->name);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        gantry_status status =
+            GY_CALL(kernel->module->context, cuFuncGetParamInfo(kernel->function, i, &offset, &bytes));
+        if (status != GANTRY_OK) {
+            gy_free(layout);
+            return status;
+        }
+        layout->of[i].offset = (uint32_t)offset;
+        layout->of[i].bytes = (uint32_t)bytes;
+        layout->bytes = (uint32_t)(offset + bytes);
+    }
+    layout->count = count;
+    kernel->layout = layout;
+    return GANTRY_OK;
+}
+
+void gy_kernel_note_taken(struct gantry_kernel *kernel, const struct gy_launch_size *size)
+{
+    for (uint32_t i = 0; i < GY_KERNEL_TAKEN; i++) {
+        const struct gy_kernel_taken *t = &kernel->taken[i];
+        if (t->block.x == size->block.x && t->block.y == size->block.y && t->block.z == size->block.z &&
+            t->shared_bytes == size->shared_bytes) {
+            return;
+        }
+    }
+    kernel->taken[kernel->next_taken] = (struct gy_kernel_taken){size->block, size->shared_bytes};
+    kernel->next_taken = (kernel->next_taken + 1) % GY_KERNEL_TAKEN;
 }

@@ -2,14 +2,38 @@
 #ifndef DRIVER_MODULE_H
 #define DRIVER_MODULE_H
 
+#include "base/hints.h"
 #include "driver/context.h"
 
 #include <gantry/module.h>
 
+struct gy_launch_size {
+    gantry_dim3 grid, block;
+    size_t shared_bytes; /* dynamic */
+};
+
+/* Where a kernel's parameters are in the block of bytes that a launch hands to the device. */
+struct gy_kernel_layout {
+    uint32_t bytes, count;
+    struct {
+        uint32_t offset, bytes;
+    } of[];
+};
+
+/* Launches that the driver would take, as far as blocks and shared memory say. */
+#define GY_KERNEL_TAKEN 4
+struct gy_kernel_taken {
+    gantry_dim3 block; /* x 0: none */
+    size_t shared_bytes;
+};
+
 struct gantry_kernel {
     CUfunction function;
-    const char *name;             /* of the image: static */
-    struct gantry_module *module; /* owner */
+    const char *name;                              /* of the image: static */
+    struct gantry_module *module;                  /* owner */
+    struct gy_kernel_layout *layout;               /* dispatcher thread only; NULL: nobody has asked yet */
+    struct gy_kernel_taken taken[GY_KERNEL_TAKEN]; /* dispatcher thread only */
+    uint32_t next_taken;                           /* dispatcher thread only; place of the next one */
 };
 
 struct gantry_module {
@@ -32,14 +56,32 @@ void gy_module_unload(struct gantry_module *module);
 GANTRY_MUST_CHECK gantry_status gy_module_kernel(struct gantry_module *module, const char *name,
                                                  struct gantry_kernel **out);
 
-struct gy_launch_size {
-    gantry_dim3 grid, block;
-    size_t shared_bytes; /* dynamic */
-};
-
 /* After a launch that the driver has refused: what it asked for, and the first limit that this breaks, as
  * "grid 1x1x1 of 4096x1x1 threads, 0 bytes of shared memory (block.x 4096 is above 1024)". */
 void gy_kernel_describe_launch(const struct gantry_kernel *kernel, const struct gy_launch_size *size,
                                char *text, size_t room);
+
+/* The driver has refused the launch: with what it asked for.  Returns the status. */
+GY_COLD gantry_status gy_kernel_failed(struct gy_context *context, const struct gantry_kernel *kernel,
+                                       const struct gy_launch_size *size, CUresult result);
+
+/* Ask the driver for kernel->layout, which stays.
+ * @retval GANTRY_ERR_OUT_OF_HOST_MEMORY, GANTRY_ERR_DRIVER */
+GANTRY_MUST_CHECK GY_COLD gantry_status gy_kernel_find_layout(struct gantry_kernel *kernel);
+
+/* The driver has taken such a launch; it would again. */
+void gy_kernel_note_taken(struct gantry_kernel *kernel, const struct gy_launch_size *size);
+static inline bool gy_kernel_is_taken(const struct gantry_kernel *kernel, const struct gy_launch_size *size)
+{
+    for (uint32_t i = 0; i < GY_KERNEL_TAKEN; i++) {
+        const struct gy_kernel_taken *t = &kernel->taken[i];
+        if (t->block.x == size->block.x && t->block.y == size->block.y && t->block.z == size->block.z &&
+            t->shared_bytes == size->shared_bytes) {
+            return size->grid.y <= UINT16_MAX && size->grid.z <= UINT16_MAX &&
+                   size->grid.x <= INT32_MAX; /* what every device takes */
+        }
+    }
+    return false;
+}
 
 #endif

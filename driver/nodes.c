@@ -1,0 +1,560 @@
+#include "driver/nodes.h"
+
+#include "base/alloc.h"
+
+#include <assert.h>
+#include <string.h>
+
+bool gy_nodes_are_possible(const struct gy_driver *driver)
+{
+    return driver->cuFuncGetParamInfo != NULL && driver->cuStreamBeginCaptureToGraph != NULL;
+}
+
+void gy_nodes_init(struct gy_nodes *n, struct gy_context *context)
+{
+    *n = (struct gy_nodes){.context = context};
+}
+
+CUresult gy_stream_end_capture(const struct gy_driver *driver, CUstream stream, CUgraph *out)
+{
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    *out = NULL;
+    CUresult result = driver->cuStreamEndCapture(stream, out);
+    if (result != CUDA_SUCCESS && driver->cuStreamIsCapturing(stream, &status) == CUDA_SUCCESS &&
+        status != CU_STREAM_CAPTURE_STATUS_NONE) {
+        result = driver->cuStreamEndCapture(stream, out);
+    }
+    return result;
+}
+
+/* On a lost context this fails as everything does; there is nobody to tell. */
+static void destroy_graph(struct gy_nodes *n, CUgraph graph)
+{
+    if (n->context->driver->cuGraphDestroy(graph) != CUDA_SUCCESS && !gy_context_is_lost(n->context) &&
+        n->refused_count < GY_NODES_REFUSED) {
+        n->refused[n->refused_count++] = graph;
+    }
+}
+
+/* A capture may still add to it: it is destroyed when the stream is gone. */
+static void keep_graph(struct gy_nodes *n, CUgraph graph)
+{
+    if (n->refused_count < GY_NODES_REFUSED) {
+        n->refused[n->refused_count++] = graph;
+    }
+}
+
+static void ask_again(struct gy_nodes *n)
+{
+    while (n->refused_count > 0 &&
+           n->context->driver->cuGraphDestroy(n->refused[n->refused_count - 1]) == CUDA_SUCCESS) {
+        n->refused_count--;
+    }
+}
+
+void gy_nodes_fini(struct gy_nodes *n)
+{
+    gy_nodes_clear(n);
+    if (n->trial != NULL) {
+        (void)n->context->driver->cuStreamDestroy(n->trial);
+    }
+    gy_free(n->list);
+    gy_free(n->before);
+    gy_free(n->bytes);
+    gy_free(n->handles);
+    gy_free(n->pointers);
+}
+
+void gy_nodes_cut(struct gy_nodes *n, uint32_t count)
+{
+    for (uint32_t i = count; i < n->count; i++) {
+        if (n->list[i].kind == GY_NODE_GRAPH) {
+            destroy_graph(n, n->list[i].graph);
+        }
+    }
+    n->count = count < n->count ? count : n->count;
+}
+
+void gy_nodes_clear(struct gy_nodes *n)
+{
+    if (__builtin_expect(n->refused_count != 0, 0)) {
+        ask_again(n);
+    }
+    gy_nodes_cut(n, 0);
+    n->before_count = 0;
+    n->bytes_used = 0;
+}
+
+/* ---- room ------------------------------------------------------------------------------------- */
+
+static gantry_status out_of_memory(void)
+{
+    return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "out of memory for the nodes of a graph");
+}
+
+/* `*array` has room for `needed` things of `size` bytes; it grows to the largest batch and stays so. */
+static GY_COLD bool grow(void **array, size_t *room, size_t needed, size_t size)
+{
+    const size_t more = 2 * needed + 64;
+    void *larger = gy_zalloc_array(more, size);
+    if (larger == NULL) {
+        return false;
+    }
+    if (*array != NULL) {
+        memcpy(larger, *array, *room * size);
+    }
+    gy_free(*array);
+    *array = larger;
+    *room = more;
+    return true;
+}
+
+static GY_COLD bool grow_list(struct gy_nodes *n)
+{
+    void *list = n->list;
+    size_t room = n->room;
+    const bool grown = grow(&list, &room, n->count + 1u, sizeof(*n->list));
+    n->list = list;
+    n->room = (uint32_t)room;
+    return grown;
+}
+
+static GY_COLD bool grow_before(struct gy_nodes *n, uint32_t more)
+{
+    void *before = n->before;
+    size_t room = n->before_room;
+    const bool grown = grow(&before, &room, (size_t)n->before_count + more, sizeof(*n->before));
+    n->before = before;
+    n->before_room = (uint32_t)room;
+    return grown;
+}
+
+static GY_COLD bool grow_bytes(struct gy_nodes *n, size_t more)
+{
+    void *bytes = n->bytes;
+    const bool grown = grow(&bytes, &n->bytes_room, n->bytes_used + more, 1);
+    n->bytes = bytes;
+    return grown;
+}
+
+static GY_COLD bool grow_handles(struct gy_nodes *n, uint32_t count)
+{
+    void *handles = n->handles;
+    size_t room = n->handles_room;
+    const bool grown = grow(&handles, &room, count, sizeof(CUgraphNode));
+    n->handles = handles;
+    n->handles_room = (uint32_t)room;
+    return grown;
+}
+
+static GY_COLD bool grow_pointers(struct gy_nodes *n, uint32_t count)
+{
+    void *pointers = n->pointers;
+    size_t room = n->pointers_room;
+    const bool grown = grow(&pointers, &room, count, sizeof(void *));
+    n->pointers = pointers;
+    n->pointers_room = (uint32_t)room;
+    return grown;
+}
+
+static inline bool has_room(struct gy_nodes *n, uint32_t before)
+{
+    return (n->count < n->room || grow_list(n)) &&
+           (before <= n->before_room - n->before_count || grow_before(n, before));
+}
+
+/* ---- notes ------------------------------------------------------------------------------------ */
+
+/* The next node, behind what the lane comes after; close_node() makes it the lane's last. */
+static struct gy_node *open_node(struct gy_lane *lane, enum gy_node_kind kind)
+{
+    struct gy_nodes *n = lane->nodes;
+    if (__builtin_expect(!has_room(n, 1), 0)) {
+        return NULL;
+    }
+    struct gy_node *node = &n->list[n->count];
+    node->kind = kind;
+    node->before = lane->last;
+    const bool is_captured = kind == GY_NODE_COPY || kind == GY_NODE_FILL;
+    node->stream = is_captured || (kind == GY_NODE_KERNEL && lane->is_special) ? lane->stream : NULL;
+    node->made = NULL;
+    return node;
+}
+
+static gantry_status close_node(struct gy_lane *lane)
+{
+    struct gy_nodes *n = lane->nodes;
+    lane->last = (struct gy_node_set){n->before_count, 1};
+    n->before[n->before_count++] = n->count++;
+    assert(gy_nodes_are_valid(n));
+    return GANTRY_OK;
+}
+
+/* The driver says of a launch in a capture what it would say of it on a stream. */
+static GY_COLD gantry_status try_launch(struct gy_nodes *n, struct gantry_kernel *kernel,
+                                        const struct gy_launch_size *size, void *const *args)
+{
+    struct gy_context *context = n->context;
+    const struct gy_driver *driver = context->driver;
+    gantry_status status =
+        n->trial == NULL ? gy_context_create_stream(context, NULL, 0, &n->trial) : GANTRY_OK;
+    if (status == GANTRY_OK) {
+        status = GY_CALL(context, cuStreamBeginCapture(n->trial, CU_STREAM_CAPTURE_MODE_RELAXED));
+    }
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    const CUresult result = driver->cuLaunchKernel(
+        kernel->function, size->grid.x, size->grid.y, size->grid.z, size->block.x, size->block.y,
+        size->block.z, (unsigned)size->shared_bytes, n->trial, (void **)(uintptr_t)args, NULL);
+    CUgraph dropped = NULL;
+    if (gy_stream_end_capture(driver, n->trial, &dropped) == CUDA_SUCCESS) {
+        destroy_graph(n, dropped);
+    }
+    return result == CUDA_SUCCESS ? GANTRY_OK : gy_kernel_failed(context, kernel, size, result);
+}
+
+/* What the driver says depends on the block and the shared memory, and on a grid's y and z above 65535. */
+static GY_COLD gantry_status try_kernel(struct gy_nodes *n, struct gantry_kernel *kernel,
+                                        const struct gy_launch_size *size, void *const *args)
+{
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    gantry_status status = GY_CALL(n->context, cuThreadExchangeStreamCaptureMode(&mode));
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    status = kernel->layout != NULL ? GANTRY_OK : gy_kernel_find_layout(kernel);
+    if (status == GANTRY_OK) {
+        status = try_launch(n, kernel, size, args);
+    }
+    const gantry_status back = GY_CALL(n->context, cuThreadExchangeStreamCaptureMode(&mode));
+    status = status == GANTRY_OK ? back : status;
+    if (status == GANTRY_OK) {
+        gy_kernel_note_taken(kernel, size);
+    }
+    return status;
+}
+
+gantry_status gy_lane_kernel(struct gy_lane *lane, struct gantry_kernel *kernel,
+                             const struct gy_launch_size *size, void *const *args, const int *priority)
+{
+    struct gy_nodes *n = lane->nodes;
+    if (__builtin_expect(!gy_kernel_is_taken(kernel, size), 0)) {
+        gantry_status status = try_kernel(n, kernel, size, args);
+        if (status != GANTRY_OK) {
+            return status;
+        }
+    }
+    const struct gy_kernel_layout *layout = kernel->layout;
+    if (args == NULL && layout->count != 0) {
+        return gy_kernel_failed(n->context, kernel, size, CUDA_ERROR_INVALID_VALUE);
+    }
+    const size_t bytes = (layout->bytes + 15u) & ~(size_t)15;
+    struct gy_node *node = open_node(lane, GY_NODE_KERNEL);
+    if (node == NULL || (bytes > n->bytes_room - n->bytes_used && !grow_bytes(n, bytes))) {
+        return out_of_memory();
+    }
+    node->kernel = (struct gy_node_kernel){.kernel = kernel,
+                                           .grid = size->grid,
+                                           .block = size->block,
+                                           .shared_bytes = (uint32_t)size->shared_bytes,
+                                           .bytes = layout->bytes,
+                                           .at = n->bytes_used,
+                                           .is_urgent = priority != NULL,
+                                           .priority = priority != NULL ? *priority : 0};
+    node->stream = priority != NULL ? lane->stream : node->stream;
+    for (uint32_t i = 0; i < layout->count; i++) {
+        memcpy(n->bytes + n->bytes_used + layout->of[i].offset, args[i], layout->of[i].bytes);
+    }
+    n->bytes_used += bytes;
+    return close_node(lane);
+}
+
+gantry_status gy_lane_copy(struct gy_lane *lane, CUdeviceptr to, CUdeviceptr from, size_t bytes)
+{
+    struct gy_node *node = open_node(lane, GY_NODE_COPY);
+    if (node == NULL) {
+        return out_of_memory();
+    }
+    node->copy.to = to;
+    node->copy.from = from;
+    node->copy.bytes = bytes;
+    return close_node(lane);
+}
+
+gantry_status gy_lane_fill(struct gy_lane *lane, CUdeviceptr at, uint32_t pattern, uint32_t pattern_bytes,
+                           size_t count)
+{
+    struct gy_node *node = open_node(lane, GY_NODE_FILL);
+    if (node == NULL) {
+        return out_of_memory();
+    }
+    node->fill.at = at;
+    node->fill.count = count;
+    node->fill.pattern = pattern;
+    node->fill.pattern_bytes = pattern_bytes;
+    return close_node(lane);
+}
+
+gantry_status gy_lane_event(struct gy_lane *lane, CUevent event)
+{
+    struct gy_node *node = open_node(lane, GY_NODE_EVENT);
+    if (node == NULL) {
+        return out_of_memory();
+    }
+    node->event = event;
+    return close_node(lane);
+}
+
+gantry_status gy_lane_graph(struct gy_lane *lane, CUgraph graph)
+{
+    struct gy_node *node = open_node(lane, GY_NODE_GRAPH);
+    if (node == NULL) {
+        destroy_graph(lane->nodes, graph);
+        return out_of_memory();
+    }
+    node->graph = graph;
+    return close_node(lane);
+}
+
+static bool contains(const uint32_t *numbers, uint32_t count, uint32_t number)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (numbers[i] == number) {
+            return true;
+        }
+    }
+    return false;
+}
+
+gantry_status gy_lane_wait(struct gy_lane *lane, struct gy_node_set set)
+{
+    struct gy_nodes *n = lane->nodes;
+    if (lane->last.count == 0) {
+        lane->last = set;
+        return GANTRY_OK;
+    }
+    const uint32_t most = lane->last.count + set.count;
+    if (most > n->before_room - n->before_count && !grow_before(n, most)) {
+        return out_of_memory();
+    }
+    uint32_t *all = n->before + n->before_count, count = lane->last.count;
+    memcpy(all, n->before + lane->last.first, count * sizeof(*all));
+    for (uint32_t i = 0; i < set.count; i++) {
+        const uint32_t number = n->before[set.first + i];
+        if (!contains(all, count, number)) {
+            all[count++] = number;
+        }
+    }
+    lane->last = (struct gy_node_set){n->before_count, count};
+    n->before_count += count;
+    return GANTRY_OK;
+}
+
+static inline uint64_t mix(uint64_t hash, uint64_t what)
+{
+    hash = (hash ^ what) * UINT64_C(0x9e3779b97f4a7c15) + 1;
+    return hash ^ hash >> 29;
+}
+
+uint64_t gy_nodes_hash(const struct gy_nodes *n, uint64_t seed)
+{
+    uint64_t hash = mix(seed, n->count);
+    for (uint32_t i = 0; i < n->count; i++) {
+        const struct gy_node *node = &n->list[i];
+        hash = mix(hash, (uint64_t)(uintptr_t)node->stream ^ (uint64_t)node->kind << 60);
+        hash = mix(hash, node->before.count);
+        for (uint32_t b = 0; b < node->before.count; b++) {
+            hash = mix(hash, n->before[node->before.first + b]);
+        }
+    }
+    return hash;
+}
+
+/* ---- the graph -------------------------------------------------------------------------------- */
+
+/* n->pointers: to each of the kernel's parameters, as the driver wants them. */
+static gantry_status point_at(struct gy_nodes *n, const struct gy_node_kernel *k)
+{
+    const struct gy_kernel_layout *layout = k->kernel->layout;
+    if (layout->count > n->pointers_room && !grow_pointers(n, layout->count)) {
+        return out_of_memory();
+    }
+    for (uint32_t i = 0; i < layout->count; i++) {
+        n->pointers[i] = n->bytes + k->at + layout->of[i].offset;
+    }
+    return GANTRY_OK;
+}
+
+static gantry_status add_kernel(struct gy_nodes *n, CUgraph graph, struct gy_node *node)
+{
+    const struct gy_node_kernel *k = &node->kernel;
+    gantry_status status = point_at(n, k);
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    const CUDA_KERNEL_NODE_PARAMS_v2 params = {.func = k->kernel->function,
+                                               .gridDimX = k->grid.x,
+                                               .gridDimY = k->grid.y,
+                                               .gridDimZ = k->grid.z,
+                                               .blockDimX = k->block.x,
+                                               .blockDimY = k->block.y,
+                                               .blockDimZ = k->block.z,
+                                               .sharedMemBytes = k->shared_bytes,
+                                               .kernelParams = n->pointers};
+    return GY_CALL(n->context,
+                   cuGraphAddKernelNode(&node->made, graph, n->handles, node->before.count, &params));
+}
+
+static gantry_status launch_urgent(struct gy_nodes *n, const struct gy_node *node)
+{
+    const struct gy_node_kernel *k = &node->kernel;
+    CUlaunchAttribute priority = {.id = CU_LAUNCH_ATTRIBUTE_PRIORITY, .value.priority = k->priority};
+    const CUlaunchConfig config = {.gridDimX = k->grid.x,
+                                   .gridDimY = k->grid.y,
+                                   .gridDimZ = k->grid.z,
+                                   .blockDimX = k->block.x,
+                                   .blockDimY = k->block.y,
+                                   .blockDimZ = k->block.z,
+                                   .sharedMemBytes = k->shared_bytes,
+                                   .hStream = node->stream,
+                                   .attrs = &priority,
+                                   .numAttrs = 1};
+    return GY_CALL(n->context, cuLaunchKernelEx(&config, k->kernel->function, n->pointers, NULL));
+}
+
+static gantry_status launch_kernel(struct gy_nodes *n, const struct gy_node *node)
+{
+    const struct gy_node_kernel *k = &node->kernel;
+    gantry_status status = point_at(n, k);
+    if (status != GANTRY_OK || k->is_urgent) {
+        return status != GANTRY_OK ? status : launch_urgent(n, node);
+    }
+    return GY_CALL(n->context,
+                   cuLaunchKernel(k->kernel->function, k->grid.x, k->grid.y, k->grid.z, k->block.x,
+                                  k->block.y, k->block.z, k->shared_bytes, node->stream, n->pointers, NULL));
+}
+
+static gantry_status enqueue_fill(struct gy_nodes *n, const struct gy_node *node)
+{
+    const CUdeviceptr at = node->fill.at;
+    const uint32_t pattern = node->fill.pattern;
+    switch (node->fill.pattern_bytes) {
+    case 4:
+        return GY_CALL(n->context, cuMemsetD32Async(at, pattern, node->fill.count, node->stream));
+    case 2:
+        return GY_CALL(n->context,
+                       cuMemsetD16Async(at, (unsigned short)pattern, node->fill.count, node->stream));
+    default:
+        return GY_CALL(n->context,
+                       cuMemsetD8Async(at, (unsigned char)pattern, node->fill.count, node->stream));
+    }
+}
+
+/* On the node's stream, which is being captured. */
+static gantry_status enqueue(struct gy_nodes *n, const struct gy_node *node)
+{
+    switch (node->kind) {
+    case GY_NODE_KERNEL:
+        return launch_kernel(n, node);
+    case GY_NODE_COPY:
+        return GY_CALL(n->context,
+                       cuMemcpyAsync(node->copy.to, node->copy.from, node->copy.bytes, node->stream));
+    case GY_NODE_FILL:
+        return enqueue_fill(n, node);
+    case GY_NODE_EVENT:
+    case GY_NODE_GRAPH:
+        break;
+    }
+    return GANTRY_OK;
+}
+
+/* The node that was captured last on the stream. */
+static gantry_status find_captured(struct gy_nodes *n, struct gy_node *node)
+{
+    CUstreamCaptureStatus state = CU_STREAM_CAPTURE_STATUS_NONE;
+    const CUgraphNode *last = NULL;
+    size_t count = 0;
+    gantry_status status =
+        GY_CALL(n->context, cuStreamGetCaptureInfo(node->stream, &state, NULL, NULL, &last, &count));
+    if (status == GANTRY_OK && (state != CU_STREAM_CAPTURE_STATUS_ACTIVE || count != 1)) {
+        status = GY_FAIL(GANTRY_ERR_DRIVER, "a call was captured as %zu nodes, not as one", count);
+    }
+    node->made = status == GANTRY_OK ? last[0] : NULL;
+    return status;
+}
+
+static gantry_status capture(struct gy_nodes *n, CUgraph graph, struct gy_node *node)
+{
+    gantry_status status =
+        GY_CALL(n->context, cuStreamBeginCaptureToGraph(node->stream, graph, n->handles, NULL,
+                                                        node->before.count, CU_STREAM_CAPTURE_MODE_RELAXED));
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    status = enqueue(n, node);
+    if (status == GANTRY_OK) {
+        status = find_captured(n, node);
+    }
+    CUgraph same;
+    const CUresult ended = gy_stream_end_capture(n->context->driver, node->stream, &same);
+    n->is_stuck = ended != CUDA_SUCCESS;
+    return status != GANTRY_OK
+               ? status
+               : gy_context_check(n->context, ended, "cuStreamEndCapture", __FILE__, __LINE__);
+}
+
+static gantry_status make_node(struct gy_nodes *n, CUgraph graph, struct gy_node *node)
+{
+    const uint32_t count = node->before.count;
+    if (count > n->handles_room && !grow_handles(n, count)) {
+        return out_of_memory();
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        n->handles[i] = n->list[n->before[node->before.first + i]].made;
+    }
+    if (node->kind == GY_NODE_GRAPH) {
+        return GY_CALL(n->context,
+                       cuGraphAddChildGraphNode(&node->made, graph, n->handles, count, node->graph));
+    }
+    if (node->kind == GY_NODE_EVENT) {
+        return GY_CALL(n->context,
+                       cuGraphAddEventRecordNode(&node->made, graph, n->handles, count, node->event));
+    }
+    return node->stream == NULL ? add_kernel(n, graph, node) : capture(n, graph, node);
+}
+
+gantry_status gy_nodes_make(struct gy_nodes *n, CUgraph *out)
+{
+    CUgraph graph = NULL;
+    gantry_status status = GY_CALL(n->context, cuGraphCreate(&graph, 0));
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    n->is_stuck = false;
+    for (uint32_t i = 0; i < n->count && status == GANTRY_OK; i++) {
+        status = make_node(n, graph, &n->list[i]);
+    }
+    if (status != GANTRY_OK) {
+        (n->is_stuck ? keep_graph : destroy_graph)(n, graph);
+        return status;
+    }
+    *out = graph;
+    return GANTRY_OK;
+}
+
+/* ---- checks ------------------------------------------------------------------------------------ */
+
+bool gy_nodes_are_valid(const struct gy_nodes *n)
+{
+    const struct gy_node *last = n->count != 0 ? &n->list[n->count - 1] : NULL;
+    if (n->count > n->room || n->before_count > n->before_room || n->bytes_used > n->bytes_room) {
+        return false;
+    }
+    for (uint32_t i = 0; last != NULL && i < last->before.count && i < 32; i++) {
+        if (last->before.first + i >= n->before_count || n->before[last->before.first + i] >= n->count - 1) {
+            return false;
+        }
+    }
+    return true;
+}

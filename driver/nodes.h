@@ -1,0 +1,124 @@
+/* A graph in the making: what is to run, noted in the order of the calls, and made into a graph at the end.
+ *
+ * Work is noted on lanes, which are to a graph what streams are to a device: a node comes after the one that
+ * was noted on its lane before it, and after what the lane was told to wait for.  Until the graph is made no
+ * driver call is under way that anything else could break, and the last nodes can be taken back.
+ *
+ * Kernels become nodes by a call of their own.  Copies and fills, and kernels on a stream with a priority or
+ * a partition of its own, are captured from the lane's stream into the graph, one by one: so each node is
+ * what a capture would have made of it.
+ *
+ * One thread at a time; the context is current. */
+#ifndef DRIVER_NODES_H
+#define DRIVER_NODES_H
+
+#include "driver/module.h"
+
+#define GY_NODES_REFUSED 16
+
+enum gy_node_kind { GY_NODE_KERNEL, GY_NODE_COPY, GY_NODE_FILL, GY_NODE_EVENT, GY_NODE_GRAPH };
+
+/* Nodes that something comes after: their numbers are nodes->before[first], … */
+struct gy_node_set {
+    uint32_t first, count;
+};
+
+struct gy_node_kernel {
+    const struct gantry_kernel *kernel;
+    gantry_dim3 grid, block;
+    uint32_t shared_bytes;
+    uint32_t bytes; /* of its parameters, as struct gy_kernel_layout has them */
+    size_t at;      /* where these begin in nodes->bytes */
+    bool is_urgent; /* `priority` is its own, not its stream's */
+    int priority;
+};
+
+struct gy_node {
+    enum gy_node_kind kind;
+    struct gy_node_set before;
+    CUstream stream;  /* it is captured on; NULL: it is made by a call of its own */
+    CUgraphNode made; /* of the latest graph that was made */
+    union {
+        struct gy_node_kernel kernel;
+        struct {
+            CUdeviceptr to, from;
+            size_t bytes;
+        } copy;
+        struct {
+            CUdeviceptr at;
+            size_t count;
+            uint32_t pattern, pattern_bytes;
+        } fill;
+        CUevent event;
+        CUgraph graph; /* ours */
+    };
+};
+
+struct gy_nodes {
+    struct gy_context *context; /* immutable */
+    struct gy_node *list;
+    uint32_t count, room;
+    uint32_t *before;
+    uint32_t before_count, before_room;
+    unsigned char *bytes;
+    size_t bytes_used, bytes_room;
+    CUgraphNode *handles; /* room for what one node comes after */
+    uint32_t handles_room;
+    void **pointers; /* room for pointers to the parameters of one kernel */
+    uint32_t pointers_room;
+    CUstream trial; /* launches are tried on it, in a capture that is dropped; NULL: none was */
+    bool is_stuck;  /* the driver would not end the capture of a node */
+    CUgraph refused[GY_NODES_REFUSED]; /* the driver would not destroy them: asked again */
+    uint32_t refused_count;
+};
+
+/* Where work goes that is not enqueued on `stream`. */
+struct gy_lane {
+    struct gy_nodes *nodes;
+    CUstream stream;
+    bool is_special; /* the stream has a priority or a partition of its own */
+    struct gy_node_set last;
+};
+
+/* Kernels can be noted, and single nodes captured. */
+bool gy_nodes_are_possible(const struct gy_driver *driver);
+
+void gy_nodes_init(struct gy_nodes *nodes, struct gy_context *context);
+/* The streams of all lanes are gone, and captures on them with these. */
+void gy_nodes_fini(struct gy_nodes *nodes);
+
+/* Forget all nodes; those from the `count`-th on, and with them whatever lanes have learnt since. */
+void gy_nodes_clear(struct gy_nodes *nodes);
+void gy_nodes_cut(struct gy_nodes *nodes, uint32_t count);
+
+/* Note work behind all that the lane comes after.  A kernel that the driver would refuse is refused at once.
+ * @retval GANTRY_ERR_OUT_OF_HOST_MEMORY, and what the driver says of a kernel */
+GANTRY_MUST_CHECK gantry_status gy_lane_kernel(struct gy_lane *lane, struct gantry_kernel *kernel,
+                                               const struct gy_launch_size *size, void *const *args,
+                                               const int *priority);
+GANTRY_MUST_CHECK gantry_status gy_lane_copy(struct gy_lane *lane, CUdeviceptr to, CUdeviceptr from,
+                                             size_t bytes);
+/* `count` patterns of 1, 2 or 4 bytes. */
+GANTRY_MUST_CHECK gantry_status gy_lane_fill(struct gy_lane *lane, CUdeviceptr at, uint32_t pattern,
+                                             uint32_t pattern_bytes, size_t count);
+/* The event is recorded each time that the graph runs. */
+GANTRY_MUST_CHECK gantry_status gy_lane_event(struct gy_lane *lane, CUevent event);
+/* Takes `graph`, also when it fails. */
+GANTRY_MUST_CHECK gantry_status gy_lane_graph(struct gy_lane *lane, CUgraph graph);
+
+/* What is noted next on the lane comes after `set`, too. */
+GANTRY_MUST_CHECK gantry_status gy_lane_wait(struct gy_lane *lane, struct gy_node_set set);
+
+/* The same for graphs that differ in nothing but what the nodes do. */
+uint64_t gy_nodes_hash(const struct gy_nodes *nodes, uint64_t seed);
+
+/* End the capture on `stream`, also where the driver has to be asked twice. */
+CUresult gy_stream_end_capture(const struct gy_driver *driver, CUstream stream, CUgraph *out);
+
+/* The graph of all nodes.  No stream of a lane is being captured. */
+GANTRY_MUST_CHECK gantry_status gy_nodes_make(struct gy_nodes *nodes, CUgraph *out);
+
+/* Nodes come after earlier ones only. */
+bool gy_nodes_are_valid(const struct gy_nodes *nodes);
+
+#endif
