@@ -42,7 +42,7 @@ static gantry_status join_dispatcher(const struct whole *w, CUstream into, CUeve
     for (uint32_t i = 0; i < count && status == GANTRY_OK; i++) {
         const struct gy_stream *stream = &streams->streams[i];
         if (w->partition == NULL || w->partition->info.index == GY_STREAM_PARTITION(stream)) {
-            status = join(w, stream->plain, into, event);
+            status = join(w, stream->native, into, event);
         }
     }
     return status;

@@ -51,8 +51,8 @@ static gantry_status find_kernels(struct gy_copier *copier)
         if (status != GANTRY_OK) {
             return status;
         }
-        copier->kernels[i] = kernel->function;
-        copier->seen[i] = twin->function;
+        copier->kernels[i] = kernel;
+        copier->seen[i] = twin;
     }
     const struct gy_context *context = copier->context;
     copier->takes_many = !context->driver->emulated && gantry_image_copy_kernels.fatbin != NULL &&
@@ -242,11 +242,16 @@ gantry_status gy_copier_launch_kernel(struct gy_copier *copier, const struct gy_
 {
     uint32_t number = GY_KERNEL_COPIES;
     void *records = records_for(way, g->blocks);
-    CUfunction kernel = records != NULL ? copier->seen[g->form] : copier->kernels[g->form];
+    struct gantry_kernel *kernel = records != NULL ? copier->seen[g->form] : copier->kernels[g->form];
+    const bool is_low = way->low_priority && copier->context->driver->cuLaunchKernelEx != NULL;
     arguments[count] = &records;
     arguments[count + 1] = &number;
-    if (!way->low_priority || copier->context->driver->cuLaunchKernelEx == NULL) {
-        return GY_CALL(copier->context, cuLaunchKernel(kernel, g->blocks, 1, 1, g->threads, 1, 1, 0,
+    if (way->lane != NULL) {
+        const struct gy_launch_size size = {{g->blocks, 1, 1}, {g->threads, 1, 1}, 0};
+        return gy_lane_kernel(way->lane, kernel, &size, arguments, is_low ? &copier->least_priority : NULL);
+    }
+    if (!is_low) {
+        return GY_CALL(copier->context, cuLaunchKernel(kernel->function, g->blocks, 1, 1, g->threads, 1, 1, 0,
                                                        way->stream, arguments, NULL));
     }
     CUlaunchAttribute priority = {.id = CU_LAUNCH_ATTRIBUTE_PRIORITY,
@@ -260,7 +265,7 @@ gantry_status gy_copier_launch_kernel(struct gy_copier *copier, const struct gy_
                                    .hStream = way->stream,
                                    .attrs = &priority,
                                    .numAttrs = 1};
-    return GY_CALL(copier->context, cuLaunchKernelEx(&config, kernel, arguments, NULL));
+    return GY_CALL(copier->context, cuLaunchKernelEx(&config, kernel->function, arguments, NULL));
 }
 
 /* The batch in copier->parameters. */
@@ -426,6 +431,8 @@ static gantry_status launch_engine(struct gy_copier *copier, const struct gy_cop
         const bool is_odd = item->group == GY_COPY_WITHIN && (item->dest ^ item->source) % 16 != 0;
         if (is_odd && by_alignment && item->bytes <= MOST_OF_ONE) {
             status = launch_one(copier, item, way);
+        } else if (way->lane != NULL) {
+            status = gy_lane_copy(way->lane, item->dest, item->source, (size_t)item->bytes);
         } else {
             status = GY_CALL(copier->context,
                              cuMemcpyAsync(item->dest, item->source, (size_t)item->bytes, way->stream));
@@ -515,6 +522,7 @@ gantry_status gy_copier_make_way(struct gy_copier *copier, const struct gy_copy_
     uint32_t all = copier->context->sms != 0 ? copier->context->sms : 1;
     *way =
         (struct gy_copy_way){.stream = target->stream,
+                             .lane = target->lane,
                              .tuning = gy_copier_tuning(copier),
                              .multiprocessors = target->multiprocessors != 0 ? target->multiprocessors : all,
                              .low_priority = ours.priority == GANTRY_COPY_PRIORITY_LOW,

@@ -2,6 +2,7 @@
 #ifndef COPYKERNEL_COPIER_H
 #define COPYKERNEL_COPIER_H
 
+#include "driver/nodes.h"
 #include "heap/heap.h"
 #include "profile/cta.h"
 
@@ -17,6 +18,7 @@ void gy_copier_destroy(struct gy_copier *copier);
 /* Where a batch goes. */
 struct gy_copy_target {
     CUstream stream;
+    struct gy_lane *lane;                 /* where it is noted instead; NULL: it goes to the stream */
     uint32_t multiprocessors;             /* of the stream's partition; 0: all of the device */
     struct gy_cta *ctas;                  /* of recordings; NULL: it is not to be in one */
     const struct gy_cta_request *request; /* what is known of the launch; with `ctas` */
@@ -33,8 +35,8 @@ GANTRY_MUST_CHECK gantry_status gy_copier_flush(struct gy_copier *copier, const 
 
 /* ---- capture: dispatcher thread ---- */
 
-/* The streams that follow are being captured.  From here to the end of the capture no driver call of the
- * copier is one that a capture forbids (memory is taken in relaxed capture mode, for this thread only). */
+/* What follows becomes part of a graph.  From here to its launch no driver call of the copier is one that a
+ * capture forbids (memory is taken in relaxed capture mode, for this thread only). */
 void gy_copier_begin_capture(struct gy_copier *copier);
 /* The graph was launched, once, on `stream`: what its copies read is used again when the stream has passed.
  * For another launch of the same batches capture them again. */

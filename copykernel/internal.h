@@ -24,28 +24,29 @@ enum gy_copy_form {
 };
 
 struct gy_copier {
-    struct gy_context *context;        /* immutable */
-    gantry_heap *heap;                 /* immutable */
-    struct gantry_module *module;      /* immutable */
-    CUfunction kernels[GY_COPY_FORMS]; /* immutable */
-    CUfunction seen[GY_COPY_FORMS];    /* immutable: the same for recordings */
-    bool takes_many;                   /* immutable; GY_COPY_FORM_MANY can be launched */
-    int least_priority;                /* immutable */
-    bool capturing;                    /* dispatcher thread only, as all of the following but the tuning */
-    struct gy_copy_ring ring;          /* dispatcher thread only */
-    struct gy_copy_ring scratch;       /* dispatcher thread only; device memory, for lists */
-    struct gy_copy_item *items;        /* dispatcher thread only; `room` of them */
-    struct gy_copy_range *ranges;      /* dispatcher thread only; twice as many */
-    size_t room;                       /* dispatcher thread only */
-    struct gy_copy_places places;      /* dispatcher thread only */
-    struct gy_copy_many parameters;    /* dispatcher thread only */
-    gy_mutex lock;                     /* rank LEAF */
-    gantry_copy_tuning tuning;         /* guarded by lock */
+    struct gy_context *context;                   /* immutable */
+    gantry_heap *heap;                            /* immutable */
+    struct gantry_module *module;                 /* immutable */
+    struct gantry_kernel *kernels[GY_COPY_FORMS]; /* immutable */
+    struct gantry_kernel *seen[GY_COPY_FORMS];    /* immutable: the same for recordings */
+    bool takes_many;                              /* immutable; GY_COPY_FORM_MANY can be launched */
+    int least_priority;                           /* immutable */
+    bool capturing;                 /* dispatcher thread only, as all of the following but the tuning */
+    struct gy_copy_ring ring;       /* dispatcher thread only */
+    struct gy_copy_ring scratch;    /* dispatcher thread only; device memory, for lists */
+    struct gy_copy_item *items;     /* dispatcher thread only; `room` of them */
+    struct gy_copy_range *ranges;   /* dispatcher thread only; twice as many */
+    size_t room;                    /* dispatcher thread only */
+    struct gy_copy_places places;   /* dispatcher thread only */
+    struct gy_copy_many parameters; /* dispatcher thread only */
+    gy_mutex lock;                  /* rank LEAF */
+    gantry_copy_tuning tuning;      /* guarded by lock */
 };
 
 /* How a batch is performed: what the context's tuning, the call's options and the partition come to. */
 struct gy_copy_way {
     CUstream stream;
+    struct gy_lane *lane; /* as in struct gy_copy_target */
     gantry_copy_tuning tuning;
     uint32_t multiprocessors; /* that the kernel may run on */
     bool low_priority;

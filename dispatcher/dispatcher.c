@@ -194,7 +194,7 @@ static void drain_gpu(gantry_dispatcher *d)
     }
     gantry_status status = GANTRY_OK;
     for (uint32_t i = 0; i < d->streams.count && status == GANTRY_OK; i++) {
-        status = GY_CALL(context, cuStreamSynchronize(d->streams.streams[i].plain));
+        status = GY_CALL(context, cuStreamSynchronize(d->streams.streams[i].native));
     }
     if (status != GANTRY_OK) {
         gy_context_lose(context, gy_error_last());
@@ -220,8 +220,8 @@ void gy_dispatcher_destroy(gantry_dispatcher *d)
     gy_deferred_fini(&d->deferred);
     gy_gpu_time_collect(d->config.time);
     gy_plan_list_fini(&d->plans);
-    gy_graphs_fini(&d->graphs);
     gy_streams_fini(&d->streams);
+    gy_graphs_fini(&d->graphs); /* a graph that a stream could not leave goes after the stream */
     if (pushed) {
         (void)gy_context_pop(d->config.context);
     }

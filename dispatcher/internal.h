@@ -106,17 +106,18 @@ struct gantry_launch {
     gantry_task *task;
     struct gy_round *round; /* that it is part of */
     struct gy_meter *meter; /* what it is measured with; NULL: nothing */
-    CUstream stream;        /* where its launch functions enqueue now */
+    CUstream stream;        /* the task's */
+    struct gy_lane *lane; /* where its launch functions note their work; NULL: they enqueue it on `stream` */
     uint32_t stream_index;
-    uint64_t index;    /* calls of the callback before this one */
-    uint64_t flow;     /* joins what the task does in a recording; 0: none */
-    uint64_t ops;      /* gy_gd_ops() when what it enqueues began to go where it goes now */
-    uint32_t refusals; /* gy_told_refusals() when a captured call began */
+    uint64_t index;          /* calls of the callback before this one */
+    uint64_t flow;           /* joins what the task does in a recording; 0: none */
+    uint32_t nodes;          /* of the batch when its call began, and */
+    struct gy_node_set last; /* of the lane: what to go back to */
+    uint32_t refusals;       /* gy_told_refusals() when a captured call began */
     struct gy_deferred_span
         frees;              /* of a call that is made once more: what it gave back before; else empty */
     bool aside;             /* it is captured apart from its batch: see aside.h */
     bool asked;             /* the callback has asked for the stream */
-    bool placed;            /* something of this call is in the batch's capture */
     struct gy_calls *calls; /* what it enqueues is noted there; NULL: it is not */
     const char *spoilt;     /* why what it enqueued cannot be captured; NULL: it can */
 };
@@ -146,13 +147,6 @@ static inline void gy_gd_count(_Atomic(uint64_t) *counter, uint64_t n)
     /* One writer, so no read-modify-write. */
     atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n,
                           memory_order_relaxed);
-}
-
-/* What launch functions have enqueued; grows with each success of one. */
-static inline uint64_t gy_gd_ops(const struct gantry_dispatcher *d)
-{
-    return atomic_load_explicit(&d->counters.kernels, memory_order_relaxed) +
-           atomic_load_explicit(&d->counters.copies, memory_order_relaxed);
 }
 
 #endif

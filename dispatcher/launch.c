@@ -154,13 +154,17 @@ static GY_RARE void note_kernel(const gantry_launch *launch, const gantry_kernel
 
 static GY_COLD gantry_status kernel_failed(struct gy_context *context, const gantry_kernel *kernel,
                                            gantry_dim3 grid, gantry_dim3 block, size_t shared_bytes,
-                                           CUresult result, int line)
+                                           CUresult result)
 {
     const struct gy_launch_size size = {grid, block, shared_bytes};
-    char what[150], call[230];
-    gy_kernel_describe_launch(kernel, &size, what, sizeof(what));
-    snprintf(call, sizeof(call), "cuLaunchKernel(%.60s), %s,", kernel->name, what);
-    return gy_context_failed(context, result, call, __FILE__, line);
+    return gy_kernel_failed(context, kernel, &size, result);
+}
+
+static GY_RARE gantry_status add_kernel(const gantry_launch *launch, gantry_kernel *kernel, gantry_dim3 grid,
+                                        gantry_dim3 block, size_t shared_bytes, void **args)
+{
+    const struct gy_launch_size size = {grid, block, shared_bytes};
+    return gy_lane_kernel(launch->lane, kernel, &size, args, NULL);
 }
 
 gantry_status gantry_launch_kernel(gantry_launch *launch, gantry_kernel *kernel, gantry_dim3 grid,
@@ -176,11 +180,18 @@ gantry_status gantry_launch_kernel(gantry_launch *launch, gantry_kernel *kernel,
         return refuse_kernel(kernel, grid, block, shared_bytes);
     }
     struct gantry_dispatcher *d = launch->dispatcher;
-    CUresult result = d->config.context->driver->cuLaunchKernel(
-        kernel->function, grid.x, grid.y, grid.z, block.x, block.y, block.z, (unsigned)shared_bytes,
-        launch->stream, args, NULL);
-    if (__builtin_expect(result != CUDA_SUCCESS, 0)) {
-        return kernel_failed(d->config.context, kernel, grid, block, shared_bytes, result, __LINE__);
+    if (launch->lane != NULL) {
+        status = add_kernel(launch, kernel, grid, block, shared_bytes, args);
+        if (status != GANTRY_OK) {
+            return status;
+        }
+    } else {
+        CUresult result = d->config.context->driver->cuLaunchKernel(
+            kernel->function, grid.x, grid.y, grid.z, block.x, block.y, block.z, (unsigned)shared_bytes,
+            launch->stream, args, NULL);
+        if (__builtin_expect(result != CUDA_SUCCESS, 0)) {
+            return kernel_failed(d->config.context, kernel, grid, block, shared_bytes, result);
+        }
     }
     gy_launch_count(launch, &d->counters.kernels, 1);
     if (__builtin_expect(launch->calls != NULL, 0)) {

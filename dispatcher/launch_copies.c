@@ -62,7 +62,9 @@ static gantry_status copy_host(gantry_launch *launch, void *to, const void *from
     }
     struct gantry_dispatcher *d = launch->dispatcher;
     struct gy_context *context = d->config.context;
-    if (to_device) {
+    if (launch->lane != NULL) {
+        status = gy_lane_copy(launch->lane, (CUdeviceptr)(uintptr_t)to, (CUdeviceptr)(uintptr_t)from, bytes);
+    } else if (to_device) {
         status = GY_CALL(context, cuMemcpyHtoDAsync((CUdeviceptr)(uintptr_t)to, from, bytes, launch->stream));
     } else {
         status = GY_CALL(context, cuMemcpyDtoHAsync(to, (CUdeviceptr)(uintptr_t)from, bytes, launch->stream));
@@ -100,9 +102,10 @@ gantry_status gantry_launch_copy_dtod(gantry_launch *launch, void *to, const voi
         return status;
     }
     struct gantry_dispatcher *d = launch->dispatcher;
-    status =
-        GY_CALL(d->config.context, cuMemcpyDtoDAsync((CUdeviceptr)(uintptr_t)to, (CUdeviceptr)(uintptr_t)from,
-                                                     bytes, launch->stream));
+    const CUdeviceptr target = (CUdeviceptr)(uintptr_t)to, source = (CUdeviceptr)(uintptr_t)from;
+    status = launch->lane != NULL
+                 ? gy_lane_copy(launch->lane, target, source, bytes)
+                 : GY_CALL(d->config.context, cuMemcpyDtoDAsync(target, source, bytes, launch->stream));
     note_copy(launch, to, from, bytes);
     gy_launch_count(launch, &d->counters.copies, status == GANTRY_OK);
     return status;
@@ -139,7 +142,9 @@ gantry_status gantry_launch_fill(gantry_launch *launch, void *device, uint32_t p
     struct gantry_dispatcher *d = launch->dispatcher;
     struct gy_context *context = d->config.context;
     CUdeviceptr at = (CUdeviceptr)(uintptr_t)device;
-    if (pattern_bytes == 4) {
+    if (launch->lane != NULL) {
+        status = gy_lane_fill(launch->lane, at, pattern, pattern_bytes, count);
+    } else if (pattern_bytes == 4) {
         status = GY_CALL(context, cuMemsetD32Async(at, pattern, count, launch->stream));
     } else if (pattern_bytes == 2) {
         status = GY_CALL(context, cuMemsetD16Async(at, (unsigned short)pattern, count, launch->stream));
@@ -158,6 +163,7 @@ static struct gy_copy_target copy_target(const gantry_launch *launch, struct gy_
 {
     struct gantry_dispatcher *d = launch->dispatcher;
     struct gy_copy_target target = {.stream = launch->stream,
+                                    .lane = launch->lane,
                                     .multiprocessors = gantry_launch_partition(launch)->info.granted_sms};
     if (__builtin_expect(gy_profile_generation() != 0, 0) && gy_gd_current == d) {
         *request = gy_launch_cta_request(launch);

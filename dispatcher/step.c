@@ -16,9 +16,10 @@
 static GY_COLD void mark_begin(struct gantry_dispatcher *d, gantry_task *task, uint32_t stream)
 {
     const char *partition = d->config.partitions->is_planned ? gy_gd_partition(d, task)->info.name : NULL;
+    struct gy_stream *s = &d->streams.streams[stream];
     struct gy_gpu_mark *mark =
-        gy_gpu_time_begin(d->config.time, d->streams.streams[stream].native, d->graphs.capturing, stream,
-                          partition, gy_task_label(task), gantry_task_context_id(task));
+        gy_gpu_time_begin(d->config.time, s->native, d->graphs.capturing ? &s->lane : NULL, stream, partition,
+                          gy_task_label(task), gantry_task_context_id(task));
     atomic_store_explicit(&gy_task_gpu(task)->mark, mark, memory_order_relaxed);
 }
 
@@ -68,7 +69,8 @@ static GY_INLINE void finish(struct gantry_dispatcher *d, struct gy_round *round
     struct gy_task_gpu *gpu = gy_task_gpu(task);
     struct gy_gpu_mark *mark = take_mark(gpu);
     if (__builtin_expect(mark != NULL, 0)) {
-        gy_gpu_time_end(d->config.time, mark, d->streams.streams[stream].native, d->graphs.capturing);
+        struct gy_stream *s = &d->streams.streams[stream];
+        gy_gpu_time_end(d->config.time, mark, s->native, d->graphs.capturing ? &s->lane : NULL);
     }
     gy_task_end_calls(task);
     uint64_t position;
@@ -114,16 +116,11 @@ static GY_COLD gantry_status failed_by_callback(struct gantry_dispatcher *d, con
 }
 
 /* Everything that must be so before the callback enqueues: capture, barrier, order, GPU time. */
-static GY_INLINE gantry_status make_ready(struct gantry_dispatcher *d, struct gantry_launch *launch,
-                                          bool *probe)
+static GY_INLINE gantry_status make_ready(struct gantry_dispatcher *d, struct gantry_launch *launch)
 {
     gantry_task *task = launch->task;
     uint32_t stream = launch->stream_index;
-    gantry_status status =
-        launch->round->as_graph ? gy_capture_choose(d, launch->round, task, probe) : GANTRY_OK;
-    if (d->graphs.capturing) {
-        gy_capture_note(d, task, stream);
-    }
+    gantry_status status = launch->round->as_graph ? gy_capture_choose(d, launch->round, task) : GANTRY_OK;
     if (status == GANTRY_OK) {
         status = gy_streams_wait_barrier(&d->streams, stream);
     }
@@ -171,7 +168,7 @@ static GY_COLD bool end_uncalled(struct gantry_dispatcher *d, struct gy_round *r
 
 /* All that comes before the call.  Not GANTRY_OK: it is not called, and to be released for that reason. */
 static GY_INLINE gantry_status open_call(struct gantry_dispatcher *d, struct gy_round *round,
-                                         gantry_task *task, struct gy_meter *meter, bool *probe,
+                                         gantry_task *task, struct gy_meter *meter,
                                          struct gantry_launch *launch)
 {
     struct gy_task_gpu *gpu = gy_task_gpu(task);
@@ -185,7 +182,8 @@ static GY_INLINE gantry_status open_call(struct gantry_dispatcher *d, struct gy_
     launch->stream_index = stream;
     launch->flow = 0;
     launch->frees = (struct gy_deferred_span){0, 0};
-    launch->aside = launch->asked = launch->placed = false;
+    launch->aside = launch->asked = false;
+    launch->lane = NULL;
     launch->spoilt = NULL;
     launch->calls = NULL;
     if (__builtin_expect(gy_context_is_stopped(d->config.context), 0)) {
@@ -198,7 +196,7 @@ static GY_INLINE gantry_status open_call(struct gantry_dispatcher *d, struct gy_
         }
         gy_task_begin_calls(task);
     }
-    gantry_status status = make_ready(d, launch, probe);
+    gantry_status status = make_ready(d, launch);
     launch->stream = d->streams.streams[stream].native;
     if (status == GANTRY_OK && d->graphs.capturing) {
         status = gy_capture_before(launch);
@@ -233,13 +231,12 @@ static GY_INLINE bool close_call(struct gantry_dispatcher *d, struct gy_round *r
 }
 
 /* What a capture, a share and synchronous mode have to say about a call. */
-static GY_RARE gantry_launch_result check_call(struct gantry_launch *launch, gantry_launch_result result,
-                                               bool probe)
+static GY_RARE gantry_launch_result check_call(struct gantry_launch *launch, gantry_launch_result result)
 {
     assert(gy_launch_is_valid(launch));
     struct gantry_dispatcher *d = launch->dispatcher;
     if (d->graphs.capturing) {
-        result = gy_capture_after(launch, result, probe);
+        result = gy_capture_after(launch, result);
     }
     if (launch->meter != NULL && gy_metered_leave(launch) != GANTRY_OK) {
         result = GANTRY_LAUNCH_FAILED;
@@ -251,16 +248,15 @@ static inline bool step(struct gantry_dispatcher *d, struct gy_round *round, gan
                         struct gy_meter *meter)
 {
     uint64_t span = gy_span_begin(); /* before anything is put on the stream */
-    bool probe = false;
     struct gantry_launch launch;
-    gantry_status status = open_call(d, round, task, meter, &probe, &launch);
+    gantry_status status = open_call(d, round, task, meter, &launch);
     uint32_t stream = launch.stream_index;
     if (status != GANTRY_OK) {
         return end_uncalled(d, round, task, stream, status);
     }
     gantry_launch_result result = gy_callback_call(&launch, d->last_error, span);
     if (d->graphs.capturing || meter != NULL || d->config.synchronous) {
-        result = check_call(&launch, result, probe);
+        result = check_call(&launch, result);
     }
     return close_call(d, round, task, stream, result);
 }
@@ -271,10 +267,9 @@ void gy_gd_open_turn(struct gantry_dispatcher *d, struct gy_round *round, struct
                      gantry_task *task)
 {
     assert(atomic_load(&turn->state) == GY_TURN_EMPTY);
-    bool probe = false;
     gy_context_subject = gy_task_label(task);
     turn->cause.status = GANTRY_OK;
-    turn->ready = open_call(d, round, task, NULL, &probe, &turn->launch);
+    turn->ready = open_call(d, round, task, NULL, &turn->launch);
     gy_context_subject = NULL;
     if (turn->ready != GANTRY_OK) {
         turn->cause = *d->last_error;

@@ -286,13 +286,6 @@ static bool open_buffer(struct gy_cta *cta, uint64_t generation)
     return true;
 }
 
-static bool is_capturing(struct gy_cta *cta, CUstream stream)
-{
-    CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
-    return GY_CALL(cta->context, cuStreamIsCapturing(stream, &capture)) != GANTRY_OK ||
-           capture != CU_STREAM_CAPTURE_STATUS_NONE;
-}
-
 void *gy_cta_reserve(struct gy_cta *cta, const struct gy_cta_request *request)
 {
     uint64_t generation = gy_profile_generation();
@@ -300,7 +293,7 @@ void *gy_cta_reserve(struct gy_cta *cta, const struct gy_cta_request *request)
         return NULL;
     }
     cta->has_copies = cta->has_copies || request->kernel == GY_KERNEL_COPIES;
-    if (cta->prepared != generation && !is_capturing(cta, request->native)) {
+    if (cta->prepared != generation && !request->in_graph) {
         prepare(cta, generation); /* the recording began within this batch */
     }
     if (cta->prepared != generation && request->kernel == GY_KERNEL_COPIES) {

@@ -17,6 +17,7 @@ void gy_cta_serve(const struct gy_cta *cta);
 
 struct gy_cta_request {
     CUstream native;
+    bool in_graph;   /* it will run in a graph that is not launched yet */
     uint32_t stream; /* its number, below 64 */
     uint32_t kernel;
     uint64_t ctas;

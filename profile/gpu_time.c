@@ -389,13 +389,12 @@ void gy_gpu_time_begin_batch(struct gy_gpu_time *time, uint32_t waiting)
     }
 }
 
-static gantry_status record(struct gy_gpu_time *time, CUevent event, CUstream stream, bool captured)
+static gantry_status record(struct gy_gpu_time *time, CUevent event, CUstream stream, struct gy_lane *lane)
 {
-    return captured ? GY_CALL(time->context, cuEventRecordWithFlags(event, stream, CU_EVENT_RECORD_EXTERNAL))
-                    : GY_CALL(time->context, cuEventRecord(event, stream));
+    return lane != NULL ? gy_lane_event(lane, event) : GY_CALL(time->context, cuEventRecord(event, stream));
 }
 
-struct gy_gpu_mark *gy_gpu_time_begin(struct gy_gpu_time *time, CUstream stream, bool captured,
+struct gy_gpu_mark *gy_gpu_time_begin(struct gy_gpu_time *time, CUstream stream, struct gy_lane *lane,
                                       uint32_t stream_index, const char *partition, const char *name,
                                       uint64_t id)
 {
@@ -414,7 +413,7 @@ struct gy_gpu_mark *gy_gpu_time_begin(struct gy_gpu_time *time, CUstream stream,
     mark->partition = partition;
     mark->id = id;
     gy_ring_copy_name(mark->name, name);
-    if (record(time, mark->begin, stream, captured) != GANTRY_OK) {
+    if (record(time, mark->begin, stream, lane) != GANTRY_OK) {
         time->refused = true;
         lose_mark(time, mark);
         return NULL;
@@ -423,15 +422,8 @@ struct gy_gpu_mark *gy_gpu_time_begin(struct gy_gpu_time *time, CUstream stream,
     return mark;
 }
 
-void gy_gpu_time_begin_again(struct gy_gpu_time *time, struct gy_gpu_mark *mark, CUstream stream)
-{
-    if (mark != NULL) {
-        (void)record(time, mark->begin, stream, false); /* a failure shows again when it is read */
-        mark->begun = ++time->records;
-    }
-}
-
-void gy_gpu_time_end(struct gy_gpu_time *time, struct gy_gpu_mark *mark, CUstream stream, bool captured)
+void gy_gpu_time_end(struct gy_gpu_time *time, struct gy_gpu_mark *mark, CUstream stream,
+                     struct gy_lane *lane)
 {
     if (mark == NULL) {
         return;
@@ -441,7 +433,7 @@ void gy_gpu_time_end(struct gy_gpu_time *time, struct gy_gpu_mark *mark, CUstrea
         return;
     }
     uint64_t call_ns = gy_clock_ns();
-    if (gy_context_is_lost(time->context) || record(time, mark->end, stream, captured) != GANTRY_OK) {
+    if (gy_context_is_lost(time->context) || record(time, mark->end, stream, lane) != GANTRY_OK) {
         time->refused = true;
         lose_mark(time, mark);
         return;
@@ -449,7 +441,7 @@ void gy_gpu_time_end(struct gy_gpu_time *time, struct gy_gpu_mark *mark, CUstrea
     mark->end_call_ns = call_ns;
     mark->ended = ++time->records;
     mark->next = NULL;
-    if (!captured) {
+    if (lane == NULL) {
         enqueue(time, mark->stream, mark);
     } else if (time->captured == NULL) {
         time->captured = time->last_captured = mark;

@@ -3,7 +3,7 @@
 #ifndef PROFILE_GPU_TIME_H
 #define PROFILE_GPU_TIME_H
 
-#include "driver/context.h"
+#include "driver/nodes.h"
 
 struct gy_cta;
 struct gy_gpu_time;
@@ -20,17 +20,15 @@ struct gy_cta *gy_gpu_time_ctas(struct gy_gpu_time *time);
  * begins with `waiting` tasks: takes an anchor when a recording is first met, makes marks.  One branch while
  * nothing is recorded. */
 void gy_gpu_time_begin_batch(struct gy_gpu_time *time, uint32_t waiting);
-/* Dispatcher thread, context current.  Record the begin of `name` (copied) on `stream`, which is being
- * captured or not; NULL when nothing is recorded now, the recording has begun within this batch, or no mark
+/* Dispatcher thread, context current.  Record the begin of `name` (copied) on `stream`, or on `lane` when
+ * that is not NULL; NULL when nothing is recorded now, the recording has begun within this batch, or no mark
  * is free (counted as lost). */
-struct gy_gpu_mark *gy_gpu_time_begin(struct gy_gpu_time *time, CUstream stream, bool captured,
+struct gy_gpu_mark *gy_gpu_time_begin(struct gy_gpu_time *time, CUstream stream, struct gy_lane *lane,
                                       uint32_t stream_index, const char *partition, const char *name,
                                       uint64_t id);
-/* Dispatcher thread.  What was captured since the begin is dropped: record it again.  NULL mark is ignored.
- */
-void gy_gpu_time_begin_again(struct gy_gpu_time *time, struct gy_gpu_mark *mark, CUstream stream);
 /* Dispatcher thread.  Record the end.  NULL mark is ignored. */
-void gy_gpu_time_end(struct gy_gpu_time *time, struct gy_gpu_mark *mark, CUstream stream, bool captured);
+void gy_gpu_time_end(struct gy_gpu_time *time, struct gy_gpu_mark *mark, CUstream stream,
+                     struct gy_lane *lane);
 /* Dispatcher thread.  What was captured has been launched: marks that ended in it may be looked for. */
 void gy_gpu_time_launched(struct gy_gpu_time *time);
 /* Completion thread, context current: emit every mark whose end the GPU has passed.  Waits for no work of

@@ -185,15 +185,21 @@ static gantry_status make(struct gy_shares *shares, CUevent *event)
     return *event != NULL ? GANTRY_OK : GY_CALL(shares->context, cuEventCreate(event, CU_EVENT_DEFAULT));
 }
 
-static gantry_status record(struct gy_shares *shares, CUevent *event, CUstream stream, bool capturing)
+static gantry_status record(struct gy_shares *shares, CUevent *event, CUstream stream)
 {
     gantry_status status = make(shares, event);
-    if (status != GANTRY_OK) {
-        return status;
+    return status == GANTRY_OK ? GY_CALL(shares->context, cuEventRecord(*event, stream)) : status;
+}
+
+/* In the interval, on stream `i`. */
+static gantry_status record_in(struct gy_shares *shares, const struct gy_share_interval *interval, uint32_t i,
+                               CUevent *event)
+{
+    if (!interval->captured) {
+        return record(shares, event, interval->native[i]);
     }
-    return capturing
-               ? GY_CALL(shares->context, cuEventRecordWithFlags(*event, stream, CU_EVENT_RECORD_EXTERNAL))
-               : GY_CALL(shares->context, cuEventRecord(*event, stream));
+    gantry_status status = make(shares, event);
+    return status == GANTRY_OK ? gy_lane_event(&shares->streams->streams[i].lane, *event) : status;
 }
 
 static struct gy_share_interval *latest(struct gy_meter *meter)
@@ -209,7 +215,7 @@ static gantry_status close_interval(struct gy_shares *shares, struct gy_meter *m
     EACH_STREAM(i, interval->streams)
     {
         if (status == GANTRY_OK) {
-            status = record(shares, &interval->end[i], interval->native[i], interval->captured);
+            status = record_in(shares, interval, i, &interval->end[i]);
         }
         if (status == GANTRY_OK && !interval->captured) { /* else its graph's end is to be waited for */
             (void)take_stream(&turn->ended, i);
@@ -279,18 +285,18 @@ static gantry_status begin_stream(struct gy_shares *shares, struct gy_meter *met
 {
     struct gy_share_interval *interval = latest(meter);
     const uint32_t waits = interval->captured ? shares->streams->batch.home : stream; /* a graph as a whole */
-    CUstream on = interval->captured ? shares->streams->streams[waits].plain : native;
+    CUstream on = interval->captured ? shares->streams->streams[waits].native : native;
     gantry_status status = wait_turn(shares, meter, waits, on);
+    interval->native[stream] = native;
     if (status == GANTRY_OK && !meter->has_base) { /* a meter's axis of time begins here */
-        status = record(shares, &meter->base, native, interval->captured);
+        status = record_in(shares, interval, stream, &meter->base);
         meter->has_base = status == GANTRY_OK;
     }
     if (status == GANTRY_OK) {
-        status = record(shares, &interval->begin[stream], native, interval->captured);
+        status = record_in(shares, interval, stream, &interval->begin[stream]);
     }
     if (status == GANTRY_OK) {
         (void)take_stream(&interval->streams, stream);
-        interval->native[stream] = native;
     }
     return status;
 }
@@ -368,29 +374,6 @@ gantry_status gy_shares_end_capture(struct gy_shares *shares)
     return close_open(shares, true);
 }
 
-gantry_status gy_shares_drop_capture(struct gy_shares *shares)
-{
-    gantry_status status = GANTRY_OK;
-    for (uint32_t p = 0; p < shares->partitions->count; p++) {
-        struct gy_meter *meter = shares->turns[p].meter;
-        if (meter == NULL || !is_open(meter) || !latest(meter)->captured) {
-            continue;
-        }
-        struct gy_share_interval *interval = latest(meter);
-        const uint64_t streams = interval->streams;
-        meter->has_base = meter->has_base && opened_of(meter) > 1; /* else it was captured, too */
-        interval->captured = false;
-        interval->streams = 0;
-        EACH_STREAM(i, streams)
-        {
-            if (status == GANTRY_OK) { /* it was the stream's shadow, and is itself again */
-                status = begin_stream(shares, meter, i, shares->streams->streams[i].native);
-            }
-        }
-    }
-    return status;
-}
-
 bool gy_shares_want_cut(const struct gy_shares *shares, const struct gy_meter *meter)
 {
     uint32_t most = meter->quotas[0]->in_flight;
@@ -410,7 +393,7 @@ static gantry_status launched_meter(struct gy_shares *shares, struct gy_meter *m
     for (; p != meter->closed && status == GANTRY_OK; p++) {
         struct gy_share_interval *interval = &meter->intervals[p % GY_SHARE_INTERVALS];
         if (interval->captured && !interval->is_launched) {
-            status = record(shares, &interval->gate, shares->streams->streams[home].plain, false);
+            status = record(shares, &interval->gate, shares->streams->streams[home].native);
             interval->is_launched = true;
             interval->home = home;
             turn->ended |= UINT64_C(1) << home;

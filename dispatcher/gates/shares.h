@@ -171,7 +171,6 @@ gantry_status gy_meter_leave(struct gy_shares *shares, struct gy_meter *meter);
  * begins anew. */
 GANTRY_MUST_CHECK gantry_status gy_shares_begin_capture(struct gy_shares *shares);
 GANTRY_MUST_CHECK gantry_status gy_shares_end_capture(struct gy_shares *shares);
-GANTRY_MUST_CHECK gantry_status gy_shares_drop_capture(struct gy_shares *shares);
 /* The capture was launched, on stream `home` of the pool. */
 GANTRY_MUST_CHECK gantry_status gy_shares_launched(struct gy_shares *shares, uint32_t home);
 /* Outside of a capture: close what is open, if `all`, and hand what is closed to GDB.  The streams that it

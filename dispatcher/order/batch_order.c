@@ -8,39 +8,28 @@
 static struct gy_tail home_of(struct gy_streams *streams)
 {
     assert(streams->batch.members != 0);
-    return (struct gy_tail){streams->streams[streams->batch.home].plain, streams->batch.known};
+    return (struct gy_tail){streams->streams[streams->batch.home].native, streams->batch.known};
 }
 
 /* ---- members --------------------------------------------------------------------------------- */
 
-/* Streams enter behind what is on `on`, which is being captured. */
-static gantry_status open_entrance(struct gy_streams *streams, CUstream on)
+/* Streams enter behind these nodes. */
+static void open_entrance(struct gy_streams *streams, struct gy_node_set entrance)
 {
     struct gy_batch_order *batch = &streams->batch;
-    gantry_status status = GANTRY_OK;
-    if (batch->entrance == NULL) {
-        status = GY_CALL(streams->context, cuEventCreate(&batch->entrance, CU_EVENT_DISABLE_TIMING));
-    }
-    if (status == GANTRY_OK) {
-        status = GY_CALL(streams->context, cuEventRecord(batch->entrance, on));
-    }
-    if (status == GANTRY_OK) {
-        gy_streams_count(&streams->recorded);
-        batch->entrances++;
-        streams->epoch++;
-    }
-    return status;
+    batch->entrance = entrance;
+    batch->entrances++;
+    streams->epoch++;
+    gy_streams_count(&streams->recorded);
 }
 
-static gantry_status pass_entrance(struct gy_streams *streams, struct gy_stream *s)
+/* Whatever the lane has noted in this batch is before the entrance. */
+static void pass_entrance(struct gy_streams *streams, struct gy_stream *s)
 {
-    gantry_status status =
-        GY_CALL(streams->context, cuStreamWaitEvent(s->shadow, streams->batch.entrance, 0));
-    if (status == GANTRY_OK) {
-        s->entrance = streams->batch.entrances;
-        gy_streams_count(&streams->waits);
-    }
-    return status;
+    s->lane.nodes = streams->batch.nodes;
+    s->lane.last = streams->batch.entrance;
+    s->entrance = streams->batch.entrances;
+    gy_streams_count(&streams->waits);
 }
 
 static gantry_status meet_plain(struct gy_streams *streams, uint32_t stream)
@@ -49,7 +38,7 @@ static gantry_status meet_plain(struct gy_streams *streams, uint32_t stream)
     gantry_status status = s->behind != NULL ? gy_stream_settle(streams, stream) : GANTRY_OK;
     if (status == GANTRY_OK && s->seen != streams->generation) {
         status =
-            GY_CALL(streams->context, cuStreamWaitEvent(s->plain, streams->barriers[streams->barrier], 0));
+            GY_CALL(streams->context, cuStreamWaitEvent(s->native, streams->barriers[streams->barrier], 0));
         s->seen = status == GANTRY_OK ? streams->generation : s->seen;
         gy_streams_count(&streams->waits);
     }
@@ -93,27 +82,18 @@ static gantry_status wait_for_member(struct gy_streams *streams, uint32_t stream
                                                : status;
 }
 
-static gantry_status make_shadow(struct gy_streams *streams, struct gy_stream *s)
-{
-    return s->shadow != NULL ? GANTRY_OK
-                             : gy_partition_stream(&streams->partitions->partitions[s->kind / 2],
-                                                   s->kind % 2 != 0, &s->shadow);
-}
-
 static gantry_status enter(struct gy_streams *streams, uint32_t stream)
 {
     struct gy_batch_order *batch = &streams->batch;
     struct gy_stream *s = &streams->streams[stream];
-    gantry_status status = make_shadow(streams, s);
-    if (status == GANTRY_OK) {
-        status = pass_entrance(streams, s);
-    }
-    if (status == GANTRY_OK && batch->members == 0) {
+    gantry_status status = GANTRY_OK;
+    pass_entrance(streams, s);
+    if (batch->members == 0) {
         status = meet_plain(streams, stream);
         batch->home = stream;
         batch->waited = NULL;
         memcpy(batch->known, s->known, streams->count * sizeof(batch->known[0]));
-    } else if (status == GANTRY_OK) {
+    } else {
         status = wait_for_member(streams, stream);
     }
     if (status != GANTRY_OK) {
@@ -121,7 +101,6 @@ static gantry_status enter(struct gy_streams *streams, uint32_t stream)
     }
     batch->members |= UINT64_C(1) << stream;
     s->is_member = true;
-    s->native = s->shadow;
     s->behind = NULL;
     s->seen = streams->generation; /* as its home has */
     s->entered = s->tail;
@@ -134,13 +113,13 @@ gantry_status gy_streams_meet(struct gy_streams *streams, uint32_t stream)
     assert(gy_stream_is_valid(streams, stream));
     struct gy_stream *s = &streams->streams[stream];
     gantry_status status = GANTRY_OK;
-    if (!streams->shadowed) {
+    if (!streams->batch.is_open) {
         assert(!s->is_member);
         status = meet_plain(streams, stream);
     } else if (!s->is_member) {
         status = enter(streams, stream);
     } else if (s->entrance != streams->batch.entrances) {
-        status = pass_entrance(streams, s);
+        pass_entrance(streams, s);
     }
     s->epoch = status == GANTRY_OK ? streams->epoch : s->epoch;
     assert(gy_stream_is_valid(streams, stream));
@@ -162,8 +141,8 @@ static gantry_status sync_as_member(struct gy_streams *streams, uint32_t stream)
         status = status == GANTRY_OK ? gy_streams_wait_event(streams, stream, event) : status;
     }
     struct gy_stream *s = &streams->streams[stream];
-    status = status == GANTRY_OK ? open_entrance(streams, s->shadow) : status;
     if (status == GANTRY_OK) {
+        open_entrance(streams, s->lane.last);
         s->entrance = batch->entrances;
         s->epoch = streams->epoch;
         batch->is_synced = true;
@@ -180,32 +159,20 @@ gantry_status gy_streams_sync_point(struct gy_streams *streams, uint32_t stream)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-gantry_status gy_batch_begin(struct gy_streams *streams)
+void gy_batch_begin(struct gy_streams *streams, struct gy_nodes *nodes)
 {
     assert(!streams->batch.is_open && gy_streams_are_valid(streams));
+    streams->batch.nodes = nodes;
     streams->batch.members = 0;
     streams->batch.is_synced = false;
-    streams->batch.is_open = streams->shadowed = true;
-    return open_entrance(streams, streams->origin);
-}
-
-gantry_status gy_batch_gather(struct gy_streams *streams)
-{
-    uint64_t known[GY_STREAMS_MAX] = {0}; /* nobody asks what origin knows */
-    const struct gy_tail origin = {streams->origin, known};
-    gantry_status status = GANTRY_OK;
-    for (uint64_t left = streams->batch.members; left != 0 && status == GANTRY_OK; left &= left - 1) {
-        struct gy_stream_event *event;
-        status = gy_stream_record(streams, (uint32_t)__builtin_ctzll(left), &event);
-        status = status == GANTRY_OK ? gy_tail_wait(streams, &origin, event) : status;
-    }
-    return status;
+    streams->batch.is_open = true;
+    open_entrance(streams, (struct gy_node_set){0, 0});
 }
 
 CUstream gy_batch_home(const struct gy_streams *streams)
 {
     assert(streams->batch.members != 0);
-    return streams->streams[streams->batch.home].plain;
+    return streams->streams[streams->batch.home].native;
 }
 
 /* Nobody is a member any more; who was comes out. */
@@ -215,11 +182,10 @@ static uint64_t leave(struct gy_streams *streams)
     for (uint64_t left = members; left != 0; left &= left - 1) {
         struct gy_stream *s = &streams->streams[__builtin_ctzll(left)];
         s->is_member = false;
-        s->native = s->plain;
         s->dirty = s->is_unrecorded = false;
     }
     streams->batch.members = 0;
-    streams->batch.is_open = streams->shadowed = false;
+    streams->batch.is_open = false;
     streams->epoch++;
     return members;
 }
@@ -278,6 +244,7 @@ gantry_status gy_batch_launched(struct gy_streams *streams)
 gantry_status gy_batch_dropped(struct gy_streams *streams)
 {
     struct gy_batch_order *batch = &streams->batch;
+    const bool is_synced = batch->is_synced;
     const uint64_t members = leave(streams);
     gantry_status status = GANTRY_OK;
     for (uint64_t left = members; left != 0; left &= left - 1) {
@@ -292,6 +259,9 @@ gantry_status gy_batch_dropped(struct gy_streams *streams)
             uint32_t i = (uint32_t)__builtin_ctzll(left);
             status = gy_streams_wait_event(streams, i, event);
         }
+    }
+    if (status == GANTRY_OK && is_synced && members != 0) {
+        status = gy_stream_sync(streams, batch->home);
     }
     assert(status != GANTRY_OK || gy_streams_are_valid(streams));
     return status;

@@ -1,10 +1,10 @@
 /* The order around the graph of a batch, while it is built and after.
  *
- * A stream that gets work becomes a *member* of the graph: its work goes to its shadow, which takes part in
- * the capture.  The plain stream of the first member is the graph's *home*: there it will be launched, so it
- * comes after what is on that stream.  What other members have on their plain streams, and positions that
- * tasks come after and that are not in the graph, are waited for there at once, each with its event.  Waits
- * between members are edges of the graph.
+ * A stream that gets work becomes a *member* of the graph: its work is noted on its lane (driver/nodes.h),
+ * and events and waits between members are sets of nodes.  The stream of the first member is the graph's
+ * *home*: there it will be launched, so it comes after what is on that stream.  What other members have on
+ * their streams, and positions that tasks come after and that are not in the graph, are waited for there at
+ * once, each with its event.  Waits between members are edges of the graph.
  *
  *      plain of a  ──┬──────────[ the graph: a, b, c ]──●───────►     ● its end: an event on the home a
  *      plain of b  ──┘ (wait)                           ┊             b waits for it before it gets more work
@@ -24,11 +24,9 @@
 
 #include "dispatcher/order/streams.h"
 
-/* Streams that get work become members; origin is being captured.  On failure it is to be dropped. */
-GANTRY_MUST_CHECK gantry_status gy_batch_begin(struct gy_streams *streams);
+/* Streams that get work become members, and what they get is noted in `nodes`. */
+void gy_batch_begin(struct gy_streams *streams, struct gy_nodes *nodes);
 
-/* The capture comes home: origin comes after all members. */
-GANTRY_MUST_CHECK gantry_status gy_batch_gather(struct gy_streams *streams);
 /* Where the graph is to be launched; it has members. */
 CUstream gy_batch_home(const struct gy_streams *streams);
 /* It was launched there.  Or it never will be: its members come after all that it would have. */

@@ -51,19 +51,12 @@ void gy_streams_fini(struct gy_streams *streams)
     for (uint32_t i = 0; i < streams->count; i++) {
         struct gy_stream *s = &streams->streams[i];
         destroy_events(driver, &s->outer);
-        destroy_events(driver, &s->inner);
-        (void)driver->cuStreamDestroy(s->plain);
-        if (s->shadow != NULL) {
-            (void)driver->cuStreamDestroy(s->shadow);
-        }
+        (void)driver->cuStreamDestroy(s->native);
     }
     for (int i = 0; i < 2; i++) {
         if (streams->barriers[i] != NULL) {
             (void)driver->cuEventDestroy(streams->barriers[i]);
         }
-    }
-    if (streams->batch.entrance != NULL) {
-        (void)driver->cuEventDestroy(streams->batch.entrance);
     }
     gy_free(streams->streams);
 }
@@ -72,12 +65,14 @@ static gantry_status create_stream(struct gy_streams *streams, uint32_t kind, ui
 {
     struct gy_stream *s = &streams->streams[streams->count];
     CUstream native;
-    gantry_status status =
-        gy_partition_stream(&streams->partitions->partitions[kind / 2], kind % 2 != 0, &native);
+    const struct gantry_partition *partition = &streams->partitions->partitions[kind / 2];
+    gantry_status status = gy_partition_stream(partition, kind % 2 != 0, &native);
     if (status != GANTRY_OK) {
         return status;
     }
-    s->native = s->plain = native;
+    s->native = native;
+    s->lane = (struct gy_lane){.stream = native,
+                               .is_special = partition->green != NULL || partition->info.priority != 0};
     s->kind = kind;
     streams->kinds_missing -= (streams->kinds_made >> kind & 1u) == 0;
     streams->kinds_made |= UINT64_C(1) << kind;
@@ -355,13 +350,13 @@ static bool ring_is_valid(const struct gy_stream *s, const struct gy_stream_ring
     return ring->next < GY_STREAM_EVENTS;
 }
 
-/* A member's work goes to its shadow, everybody else's does not. */
+/* It is a member of the graph that is being built, or it is not. */
 static bool place_is_valid(const struct gy_streams *streams, uint32_t stream)
 {
     const struct gy_stream *s = &streams->streams[stream];
     bool listed = (streams->batch.members >> stream & 1u) != 0;
-    return s->is_member == listed && s->native == (s->is_member ? s->shadow : s->plain) &&
-           (streams->batch.is_open || !s->is_member) && (!s->is_member || s->behind == NULL);
+    return s->is_member == listed && s->native != NULL && (streams->batch.is_open || !s->is_member) &&
+           (!s->is_member || s->behind == NULL);
 }
 
 bool gy_stream_is_valid(const struct gy_streams *streams, uint32_t stream)

@@ -21,6 +21,7 @@
 #define DISPATCHER_ORDER_STREAMS_H
 
 #include "dispatcher/order/trail.h"
+#include "driver/nodes.h"
 #include "partition/partitions.h"
 
 #include <assert.h>
@@ -31,6 +32,7 @@ _Static_assert((GY_STREAM_EVENTS & (GY_STREAM_EVENTS - 1)) == 0, "slots are coun
 
 struct gy_stream_event {
     CUevent native;                 /* NULL until first used */
+    struct gy_node_set nodes;       /* of a batch that is noted: where it was recorded */
     uint64_t known[GY_STREAMS_MAX]; /* what it is ordered after, the position it was recorded at included */
 };
 
@@ -44,7 +46,7 @@ struct gy_stream_ring {
 
 struct gy_stream {
     /* What every task touches: one cache line. */
-    _Alignas(64) CUstream native; /* where work goes now: `plain`, or while it is captured `shadow` */
+    _Alignas(64) CUstream native; /* immutable */
     uint64_t tail;                /* tasks that finished launching here */
     uint64_t superseded; /* highest position that work on another stream, assigned or waiting, comes after */
     uint64_t age;        /* when the tail finished launching, counted over all streams */
@@ -55,22 +57,21 @@ struct gy_stream {
     uint32_t pending_successors; /* dependents of the tail that have not come yet */
     bool used;                   /* given out since the streams were last returned */
     bool dirty;                  /* work enqueued since it was last joined */
-    bool is_unrecorded;          /* work enqueued since an event was last recorded on `plain` */
+    bool is_unrecorded;          /* work enqueued since an event was last recorded on `native` */
     bool is_member;              /* it has work in the graph that is being built */
 
-    CUstream plain;    /* immutable; what callbacks know */
-    CUstream shadow;   /* takes its part in captures, so that `plain` is free for others; NULL: none yet */
-    uint64_t seen;     /* generation of the last barrier it waited for */
-    uint64_t entered;  /* positions up to here come before the latest graph that it was part of */
-    uint64_t entrance; /* of the graph that is being built, which it waits for: see batch_order.h */
-    struct gy_stream_event *behind; /* the end of a graph that its latest work is in, and `plain` has not
+    struct gy_lane lane; /* where its work goes while it is a member */
+    uint64_t seen;       /* generation of the last barrier it waited for */
+    uint64_t entered;    /* positions up to here come before the latest graph that it was part of */
+    uint64_t entrance;   /* of the graph that is being built, which it waits for: see batch_order.h */
+    struct gy_stream_event *behind; /* the end of a graph that its latest work is in, and `native` has not
                                      * waited for yet; NULL: there is none */
     uint32_t behind_home;           /* that was launched on this stream */
     uint64_t known[GY_STREAMS_MAX]; /* per stream: the position that work enqueued now comes after */
     uint64_t learnt_at;             /* the tail when `known` has last grown by a wait */
     const void *owner; /* whose the tail is: see gy_streams_assign(); only compared; NULL: nobody's */
-    struct gy_stream_ring outer;              /* recorded on `plain` */
-    struct gy_stream_ring inner;              /* recorded on `shadow`, in the graph that it is a member of */
+    struct gy_stream_ring outer;              /* recorded on `native` */
+    struct gy_stream_ring inner;              /* recorded on the lane, in the graph that it is a member of */
     _Alignas(64) _Atomic(uint64_t) completed; /* atomic; written by GDB: position the host knows the GPU has
                                                * passed */
 };
@@ -82,7 +83,8 @@ struct gy_batch_order {
     uint32_t home;                  /* the stream that it will be launched on: its first member */
     uint64_t members;               /* bit s: stream s is one */
     uint64_t entrances;             /* of all graphs; the latest is in force */
-    CUevent entrance;               /* in the capture: members wait for it first; NULL until first used */
+    struct gy_nodes *nodes;         /* of the graph */
+    struct gy_node_set entrance;    /* members come after these first */
     struct gy_stream_event *waited; /* the end of a graph that `home` has waited for last */
     uint64_t known[GY_STREAMS_MAX]; /* per stream: the position that the graph comes after */
 };
@@ -101,20 +103,18 @@ struct gy_streams {
     bool device_wide;                 /* immutable; one sync point instead of waits */
     bool may_borrow;                  /* immutable; some partition has SMs it may borrow */
     _Atomic(bool) single;             /* atomic: everything on one stream of each partition */
-    CUstream origin;                  /* where captures begin; NULL: none was yet */
-    bool shadowed;               /* streams that get work become members of the graph that is being built */
-    struct gy_batch_order batch; /* of that graph */
-    uint64_t epoch;              /* grows with each barrier, and when `shadowed` changes */
-    uint64_t generation;         /* of the barrier; 0: there was none */
-    uint32_t barrier;            /* which of `barriers` is in force */
-    CUevent barriers[2];         /* NULL until first used */
-    _Atomic(uint32_t) peak;      /* atomic: most `in_use` */
-    _Atomic(uint32_t) created;   /* atomic copy of count, whoever reads it sees those streams' `native` */
-    _Atomic(uint64_t) waits;     /* atomic: WFI edges inserted */
-    _Atomic(uint64_t) dropped;   /* atomic: implied ones not inserted */
-    _Atomic(uint64_t) recorded;  /* atomic: events recorded */
-    _Atomic(uint64_t) borrowed;  /* atomic: tasks on streams with borrowed SMs */
-    struct gy_stream *streams;   /* limit of them */
+    struct gy_batch_order batch;      /* of that graph */
+    uint64_t epoch;                   /* grows with each barrier, and when `batch.is_open` changes */
+    uint64_t generation;              /* of the barrier; 0: there was none */
+    uint32_t barrier;                 /* which of `barriers` is in force */
+    CUevent barriers[2];              /* NULL until first used */
+    _Atomic(uint32_t) peak;           /* atomic: most `in_use` */
+    _Atomic(uint32_t) created;  /* atomic copy of count, whoever reads it sees those streams' `native` */
+    _Atomic(uint64_t) waits;    /* atomic: WFI edges inserted */
+    _Atomic(uint64_t) dropped;  /* atomic: implied ones not inserted */
+    _Atomic(uint64_t) recorded; /* atomic: events recorded */
+    _Atomic(uint64_t) borrowed; /* atomic: tasks on streams with borrowed SMs */
+    struct gy_stream *streams;  /* limit of them */
 };
 
 /* Of a partition with SMs it may borrow there are two kinds of stream, without and with those. */

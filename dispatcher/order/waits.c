@@ -26,7 +26,10 @@ gantry_status gy_streams_record_into(struct gy_streams *streams, uint32_t index,
     assert(gy_stream_is_valid(streams, index));
     struct gy_stream *s = &streams->streams[index];
     gantry_status status = s->behind != NULL ? gy_stream_settle(streams, index) : GANTRY_OK;
-    if (status == GANTRY_OK) {
+    if (s->is_member) {
+        event->nodes = s->lane.last;
+        gy_streams_count(&streams->recorded);
+    } else if (status == GANTRY_OK) {
         status = record_on(streams, s->native, event);
     }
     if (status != GANTRY_OK) {
@@ -66,12 +69,12 @@ void gy_stream_keep(struct gy_stream *stream, struct gy_stream_event *event)
     keep(&stream->outer, event, stream->tail);
 }
 
-/* On the plain stream of a member, whose clock is by now that of its shadow. */
+/* On the stream of a member, whose clock is by now that of its lane. */
 static gantry_status record_outside(struct gy_streams *streams, uint32_t index, struct gy_stream_event **out)
 {
     struct gy_stream *s = &streams->streams[index];
     struct gy_stream_event *event = &s->outer.own[s->outer.next];
-    gantry_status status = record_on(streams, s->plain, event);
+    gantry_status status = record_on(streams, s->native, event);
     if (status != GANTRY_OK) {
         return status;
     }
@@ -176,7 +179,9 @@ gantry_status gy_streams_wait_event(struct gy_streams *streams, uint32_t index,
 {
     assert(gy_stream_is_valid(streams, index));
     struct gy_stream *own = &streams->streams[index];
-    gantry_status status = GY_CALL(streams->context, cuStreamWaitEvent(own->native, event->native, 0));
+    gantry_status status = own->is_member
+                               ? gy_lane_wait(&own->lane, event->nodes)
+                               : GY_CALL(streams->context, cuStreamWaitEvent(own->native, event->native, 0));
     if (status != GANTRY_OK) {
         return status;
     }
@@ -288,7 +293,7 @@ static GY_RARE gantry_status wait_as_member(struct gy_streams *streams, uint32_t
             gy_streams_count(&streams->dropped);
         }
     }
-    const struct gy_tail home = {streams->streams[batch->home].plain, batch->known};
+    const struct gy_tail home = {streams->streams[batch->home].native, batch->known};
     gantry_status status = outside != 0 ? gy_tail_wait_clock(streams, &home, clock, outside) : GANTRY_OK;
     for (; outside != 0 && status == GANTRY_OK; outside &= outside - 1) {
         uint32_t i = (uint32_t)__builtin_ctzll(outside);
@@ -324,7 +329,7 @@ gantry_status gy_stream_settle(struct gy_streams *streams, uint32_t index)
     struct gy_stream *s = &streams->streams[index];
     assert(s->behind != NULL && !s->is_member);
     if (s->behind_home != index) {
-        gantry_status status = GY_CALL(streams->context, cuStreamWaitEvent(s->plain, s->behind->native, 0));
+        gantry_status status = GY_CALL(streams->context, cuStreamWaitEvent(s->native, s->behind->native, 0));
         if (status != GANTRY_OK) {
             return status;
         }
@@ -348,10 +353,10 @@ gantry_status gy_streams_end_of(struct gy_streams *streams, uint32_t stream, CUs
     const struct gy_stream *s = &streams->streams[stream];
     assert(!s->is_member);
     if (s->behind != NULL && is_last_there(streams, s)) {
-        *on = streams->streams[s->behind_home].plain;
+        *on = streams->streams[s->behind_home].native;
         return GANTRY_OK;
     }
-    *on = s->plain;
+    *on = s->native;
     return s->behind != NULL ? gy_stream_settle(streams, stream) : GANTRY_OK;
 }
 
@@ -414,10 +419,10 @@ gantry_status gy_stream_sync(struct gy_streams *streams, uint32_t stream)
     assert(!streams->batch.is_open && gy_stream_is_valid(streams, stream));
     struct gy_stream *s = &streams->streams[stream];
     uint64_t known[GY_STREAMS_MAX] = {0}; /* the barrier says it all */
-    const struct gy_tail tail = {s->plain, known};
+    const struct gy_tail tail = {s->native, known};
     gantry_status status = gy_streams_join(streams, &tail, stream);
     if (status == GANTRY_OK) {
-        status = publish_barrier(streams, s->plain);
+        status = publish_barrier(streams, s->native);
     }
     if (status == GANTRY_OK) {
         s->seen = streams->generation;

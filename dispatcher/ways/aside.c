@@ -15,13 +15,11 @@ gantry_status gy_aside_open(struct gantry_launch *launch)
 {
     struct gantry_dispatcher *d = launch->dispatcher;
     assert(d->graphs.capturing && !launch->aside && gy_launch_is_valid(launch));
-    CUstream plain = stream_of(launch)->plain;
-    launch->placed |= gy_gd_ops(d) != launch->ops;
     gantry_status status =
-        GY_CALL(d->config.context, cuStreamBeginCapture(plain, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+        GY_CALL(d->config.context, cuStreamBeginCapture(launch->stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
     if (status == GANTRY_OK) {
         launch->aside = true;
-        launch->stream = plain;
+        launch->lane = NULL;
     }
     return status;
 }
@@ -109,23 +107,6 @@ static const char *find_fault(struct gy_graphs *g, CUgraph graph, size_t *count)
 
 /* ---- ends -------------------------------------------------------------------------------------- */
 
-/* `child` becomes a node behind what the task's stream has in the batch. */
-static bool join(const struct gantry_launch *launch, CUgraph child)
-{
-    const struct gy_driver *driver = launch->dispatcher->config.context->driver;
-    CUstream shadow = stream_of(launch)->native;
-    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-    CUgraph graph = NULL;
-    const CUgraphNode *behind = NULL;
-    CUgraphNode node = NULL;
-    size_t count = 0;
-    return driver->cuStreamGetCaptureInfo(shadow, &status, NULL, &graph, &behind, &count) == CUDA_SUCCESS &&
-           status == CU_STREAM_CAPTURE_STATUS_ACTIVE &&
-           driver->cuGraphAddChildGraphNode(&node, graph, behind, count, child) == CUDA_SUCCESS &&
-           driver->cuStreamUpdateCaptureDependencies(shadow, &node, 1, CU_STREAM_SET_CAPTURE_DEPENDENCIES) ==
-               CUDA_SUCCESS;
-}
-
 static const char *reason_of(CUresult result)
 {
     return result == CUDA_ERROR_STREAM_CAPTURE_UNJOINED ? "it forks to a stream that it does not join"
@@ -139,10 +120,9 @@ bool gy_aside_close(struct gantry_launch *launch, bool keep)
     assert(launch->aside);
     CUgraph child = NULL;
     size_t nodes = 0;
-    CUresult result = driver->cuStreamEndCapture(launch->stream, &child);
+    CUresult result = gy_stream_end_capture(driver, launch->stream, &child);
     launch->aside = false;
-    launch->stream = stream_of(launch)->native;
-    launch->ops = gy_gd_ops(d);
+    launch->lane = &stream_of(launch)->lane;
     const char *fault = result != CUDA_SUCCESS ? reason_of(result) : NULL;
     if (result == CUDA_ERROR_STREAM_CAPTURE_UNJOINED) {
         gy_unjoined_tell_capture(launch);
@@ -150,13 +130,11 @@ bool gy_aside_close(struct gantry_launch *launch, bool keep)
     if (fault == NULL && keep) {
         fault = find_fault(&d->graphs, child, &nodes);
     }
-    if (fault == NULL && keep && nodes != 0 && !join(launch, child)) {
-        fault = "its graph cannot be part of another one";
-    }
-    if (result == CUDA_SUCCESS) {
+    if (fault == NULL && keep && nodes != 0) {
+        fault = gy_lane_graph(launch->lane, child) != GANTRY_OK ? "there is no memory for it" : NULL;
+    } else if (result == CUDA_SUCCESS) {
         gy_graphs_spend(&d->graphs, child);
     }
-    launch->placed |= fault == NULL && keep && nodes != 0;
     launch->spoilt = fault != NULL ? fault : launch->spoilt;
     return fault == NULL;
 }

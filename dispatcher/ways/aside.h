@@ -1,10 +1,10 @@
 /* A callback's work captured apart from its batch.
  *
- * Our own launch functions enqueue on the shadow of the task's stream, which takes part in the batch's
- * capture. The stream itself, which gantry_launch_stream() gives, does not: what a callback does with it may
- * break a capture, fork without a join, or copy from memory that a graph would read too late.  So it is
- * captured by itself, from the moment the callback asks for it (or from its beginning, where the function is
- * known to ask), looked at when the callback returns, and becomes one node of the batch, a child graph.
+ * What our own launch functions enqueue is noted in the batch. What a callback does itself with the task's
+ * stream, which gantry_launch_stream() gives, may break a capture, fork without a join, or copy from memory
+ * that a graph would read too late.  So it is captured by itself, from the moment the callback asks for it
+ * (or from its beginning, where the function is known to ask), looked at when the callback returns, and
+ * becomes one node of the batch, a child graph.
  *
  *             asks, or is known to           the callback has returned, or must have its work in the batch
  *     CLOSED ---------------------> OPEN ------------------------------------------> CLOSED, a node of the
@@ -12,7 +12,7 @@
  *       +------------------------------------------------------------------------- SPOILT: nothing is left of
  * it
  *
- * What is SPOILT is done again on the plain stream, when nothing of the call is in the batch.  GD only. */
+ * What is SPOILT is done again on the plain stream.  GD only. */
 #ifndef DISPATCHER_WAYS_ASIDE_H
 #define DISPATCHER_WAYS_ASIDE_H
 

@@ -4,15 +4,13 @@
 
 #include "dispatcher/round.h"
 
-/* A callback that nobody has seen in a capture yet is captured alone: `probe`. */
+/* Before a call in a round that is to be a graph: whether its batch goes on, begins or is cut. */
 GANTRY_MUST_CHECK GY_RARE gantry_status gy_capture_choose(struct gantry_dispatcher *d, struct gy_round *round,
-                                                          const gantry_task *task, bool *probe);
-/* Before a call that is captured. */
-GY_RARE void gy_capture_note(struct gantry_dispatcher *d, const gantry_task *task, uint32_t stream);
+                                                          const gantry_task *task);
 /* Before a call that is captured, when all else is ready. */
 GANTRY_MUST_CHECK GY_RARE gantry_status gy_capture_before(struct gantry_launch *launch);
 /* After it. */
-gantry_launch_result gy_capture_after(struct gantry_launch *launch, gantry_launch_result result, bool probe);
+gantry_launch_result gy_capture_after(struct gantry_launch *launch, gantry_launch_result result);
 
 /* Launch what is captured. */
 gantry_status gy_capture_end(struct gantry_dispatcher *d);

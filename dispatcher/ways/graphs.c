@@ -17,6 +17,8 @@ gantry_status gy_graphs_init(struct gy_graphs *g, struct gy_context *context, st
     g->patience_ns = patience_ns;
     g->first_calls = GY_GRAPHS_FIRST_CALLS;
     g->may_lend = context->driver->log != NULL;
+    g->notes = gy_nodes_are_possible(context->driver);
+    gy_nodes_init(&g->batch, context);
     return gy_guard_init(&g->lock, GY_RANK_LEAF, &g->launched);
 }
 
@@ -34,12 +36,10 @@ void gy_graphs_fini(struct gy_graphs *g)
     for (uint32_t i = 0; i < g->refused_count; i++) {
         (void)driver->cuGraphExecDestroy(g->refused[i]);
     }
-    if (g->streams->origin != NULL) {
-        (void)driver->cuStreamDestroy(g->streams->origin);
-    }
     if (g->guard != NULL) {
         (void)driver->cuStreamDestroy(g->guard);
     }
+    gy_nodes_fini(&g->batch);
     gy_free(g->nodes);
     gy_guard_fini(&g->lock, &g->launched);
 }
@@ -151,51 +151,26 @@ gantry_status gy_graphs_renew_guard(struct gy_graphs *g)
     return status;
 }
 
-/* What a callback may not do hits the guard, which holds nothing, and not the batch. */
-static gantry_status begin_capture(struct gy_graphs *g)
-{
-    gantry_status status = gy_graphs_renew_guard(g);
-    if (status == GANTRY_OK) {
-        status =
-            GY_CALL(g->context, cuStreamBeginCapture(g->streams->origin, CU_STREAM_CAPTURE_MODE_RELAXED));
-    }
-    if (status != GANTRY_OK) {
-        end_guard(g);
-    }
-    return status;
-}
-
 gantry_status gy_graphs_begin(struct gy_graphs *g)
 {
     assert(!g->capturing && gy_graphs_are_valid(g));
     struct gy_streams *streams = g->streams;
-    gantry_status status = GANTRY_OK;
-    if (streams->origin == NULL) {
-        status = gy_context_create_stream(g->context, NULL, 0, &streams->origin);
-    }
-    if (status != GANTRY_OK) {
-        return status;
-    }
     gy_graphs_open_gate(g);
-    status = begin_capture(g);
+    gantry_status status = gy_graphs_renew_guard(g);
     if (status != GANTRY_OK) {
         gy_graphs_close_gate(g);
         return status;
     }
     g->capturing = true;
     g->calls = 0;
-    g->signature = g->part; /* parts of one batch look alike, but are no updates of each other */
+    gy_nodes_clear(&g->batch);
     gy_copier_begin_capture(g->copier);
-    status = gy_batch_begin(streams);
-    if (status != GANTRY_OK) {
-        gantry_status dropped = gy_graphs_drop(g);
-        return dropped != GANTRY_OK ? dropped : status;
-    }
+    gy_batch_begin(streams, &g->batch);
     assert(gy_graphs_are_valid(g));
     return GANTRY_OK;
 }
 
-/* The capture is over, whatever became of it.  What is known of the order of streams has to hold. */
+/* The batch is over, whatever became of it.  What is known of the order of streams has to hold. */
 static gantry_status leave(struct gy_graphs *g, gantry_status order)
 {
     g->capturing = false;
@@ -220,14 +195,10 @@ void gy_graphs_spend(struct gy_graphs *g, CUgraph graph)
     assert(gy_graphs_are_valid(g));
 }
 
-gantry_status gy_graphs_drop(struct gy_graphs *g)
+/* Nothing is launched. */
+static gantry_status drop(struct gy_graphs *g)
 {
-    CUgraph graph = NULL;
     end_guard(g);
-    (void)g->context->driver->cuStreamEndCapture(g->streams->origin, &graph);
-    if (graph != NULL) {
-        gy_graphs_spend(g, graph);
-    }
     gy_copier_capture_dropped(g->copier);
     if (gy_context_is_lost(g->context)) {
         g->capturing = false;
@@ -238,23 +209,18 @@ gantry_status gy_graphs_drop(struct gy_graphs *g)
     return leave(g, gy_batch_dropped(g->streams));
 }
 
-bool gy_graphs_is_broken(const struct gy_graphs *g)
-{
-    return status_of(g, g->streams->origin) != CU_STREAM_CAPTURE_STATUS_ACTIVE;
-}
-
 bool gy_graphs_is_guard_broken(const struct gy_graphs *g)
 {
     return g->guarded && status_of(g, g->guard) != CU_STREAM_CAPTURE_STATUS_ACTIVE;
 }
 
 /* The cached graph of this signature, else the place of the one to give up. */
-static struct gy_graph_cached *find_cached(struct gy_graphs *g)
+static struct gy_graph_cached *find_cached(struct gy_graphs *g, uint64_t signature)
 {
     struct gy_graph_cached *oldest = &g->cache[0];
     for (int i = 0; i < GY_GRAPHS_CACHED; i++) {
         struct gy_graph_cached *c = &g->cache[i];
-        if (c->exec != NULL && c->signature == g->signature) {
+        if (c->exec != NULL && c->signature == signature) {
             return c;
         }
         if (c->exec == NULL || (oldest->exec != NULL && c->used < oldest->used)) {
@@ -309,14 +275,16 @@ static gantry_status refresh(struct gy_graphs *g, CUgraph graph, CUgraphExec *ex
 static gantry_status refresh_cached(struct gy_graphs *g, CUgraph graph, CUgraphExec *out)
 {
     assert(gy_graphs_are_valid(g));
-    struct gy_graph_cached *c = find_cached(g);
-    if (c->exec != NULL && c->signature != g->signature) {
+    /* Parts of one batch look alike, but shall run at once. */
+    const uint64_t signature = gy_nodes_hash(&g->batch, g->part);
+    struct gy_graph_cached *c = find_cached(g, signature);
+    if (c->exec != NULL && c->signature != signature) {
         discard(g, c->exec);
         c->exec = NULL;
     }
     gantry_status status = refresh(g, graph, &c->exec);
     if (status == GANTRY_OK) {
-        c->signature = g->signature;
+        c->signature = signature;
         c->used = atomic_load_explicit(&g->launches, memory_order_relaxed);
         *out = c->exec;
     }
@@ -350,23 +318,21 @@ static gantry_status end_into(struct gy_graphs *g, CUgraphExec *into)
 {
     assert(g->capturing && gy_graphs_are_valid(g));
     struct gy_streams *streams = g->streams;
-    if (g->calls == 0 || streams->batch.members == 0 || gy_context_is_lost(g->context)) {
-        return gy_graphs_drop(g);
+    const bool is_empty = g->batch.count == 0 && into == NULL;
+    if (is_empty || streams->batch.members == 0 || gy_context_is_lost(g->context)) {
+        return drop(g);
     }
-    gantry_status status = gy_batch_gather(streams);
+    CUgraph graph;
+    end_guard(g);
+    gantry_status status = gy_nodes_make(&g->batch, &graph);
     if (status == GANTRY_OK) {
-        CUgraph graph;
-        end_guard(g);
-        status = GY_CALL(g->context, cuStreamEndCapture(streams->origin, &graph));
-        if (status == GANTRY_OK) {
-            status = launch(g, graph, into);
-            gy_graphs_spend(g, graph);
-        }
+        status = launch(g, graph, into);
+        gy_graphs_spend(g, graph);
     }
     if (status != GANTRY_OK) {
         /* The tasks were released; their work is gone, and their callbacks may not be called again. */
         gy_context_lose(g->context, gy_error_last());
-        return gy_graphs_drop(g);
+        return drop(g);
     }
     return leave(g, gy_batch_launched(streams));
 }
@@ -384,6 +350,9 @@ gantry_status gy_graphs_end_into(struct gy_graphs *g, CUgraphExec *exec)
 void gy_graphs_sweep(struct gy_graphs *g)
 {
     assert(gy_graphs_are_valid(g));
+    if (!g->capturing) {
+        gy_nodes_clear(&g->batch);
+    }
     while (g->spent_count > 0 &&
            is_over(g, GY_CALL(g->context, cuGraphDestroy(g->spent[g->spent_count - 1])))) {
         g->spent_count--;
@@ -485,8 +454,7 @@ void gy_graphs_learn(struct gy_graphs *g, uint64_t key, bool as_graph, uint64_t 
 bool gy_graphs_are_valid(const struct gy_graphs *g)
 {
     bool is_open = atomic_load_explicit(&g->open, memory_order_relaxed);
-    return g->capturing == g->streams->shadowed &&
-           (!g->capturing || (is_open && g->streams->origin != NULL)) && (!g->guarded || g->guard != NULL) &&
-           g->spent_count <= GY_GRAPHS_SPENT && g->refused_count <= GY_GRAPHS_REFUSED &&
-           g->function_count < GY_GRAPHS_FUNCTIONS;
+    return g->capturing == g->streams->batch.is_open && (!g->capturing || is_open) &&
+           (!g->guarded || g->guard != NULL) && g->spent_count <= GY_GRAPHS_SPENT &&
+           g->refused_count <= GY_GRAPHS_REFUSED && g->function_count < GY_GRAPHS_FUNCTIONS;
 }

@@ -1,20 +1,29 @@
-/* Graphs mode: what launch callbacks enqueue is captured and launched at once.
+/* Graphs mode: what launch callbacks enqueue is noted, made a graph, and launched at once.
  *
- * A capture begins on a stream of its own, the origin, on which nothing is ever launched, and ends with the
- * batch, or before (a cut) when something cannot be captured.  Pool streams that get work enter it as
- * members; the graph is launched on the stream of the first of them, behind what its tasks come after and
- * nothing else: see order/batch_order.h.  Inside it the stream rules hold as always.
+ * A batch's work is noted as nodes (driver/nodes.h) on the lanes of the streams, and launched at the end of
+ * the batch, or before (a cut) when something cannot be part of a graph.  Streams of the pool that get work
+ * become members; the graph is launched on the stream of the first of them, behind what its tasks come after
+ * and nothing else: see order/batch_order.h.  Inside it the stream rules hold as always.
  *
- * The graph updates an executable one of the same signature (a hash of who launched where, in order) when
- * there is one and the driver agrees, else a new one is made; the least recently used of GY_GRAPHS_CACHED
- * goes.
+ *           first call of a batch            callbacks are called            large, cut, or it ends
+ *    CLOSED ---------------------> OPEN ---------------------> OPEN, nodes ---------------------> CLOSED
+ *      ^                                                          |                              launched
+ *      +--- a call does what no graph takes: its nodes are taken back, the others launched, and the call is
+ *           made again on its stream
+ *
+ * The graph updates an executable one of the same signature (a hash of its nodes' kinds, lanes and edges)
+ * when there is one and the driver agrees, else a new one is made; the least recently used of
+ * GY_GRAPHS_CACHED goes.
  *
  * A large batch becomes several graphs, each of twice as many calls as the one before: the device works on
- * one while the next is captured.
+ * one while the next is noted.
  *
- * Callbacks are met with caution: the first call of each function is captured alone.  Is the capture broken
- * afterwards, nothing else is lost: the function runs on plain streams from then on, and the call is
- * repeated there.  See docs/decisions/0008-graphs-capture-callbacks.md.
+ * No capture of the batch's is open while callbacks run, so none of them can break it.  What a callback
+ * enqueues itself is captured by itself (aside.h).  Beside the callbacks, on a stream that nothing is
+ * enqueued on, a capture is open that holds nothing, the guard: a callback that waits for the GPU or frees
+ * memory must not be told that all is done while work before it is only noted.  The driver refuses such a
+ * call and breaks the guard; the call's nodes are taken back, the batch is launched, and the callback is
+ * called again on its plain stream.  See docs/decisions/0030-a-batch-is-noted-and-made-a-graph-at-its-end.md.
  *
  * Everything belongs to the dispatcher thread, except what is marked. */
 #ifndef DISPATCHER_WAYS_GRAPHS_H
@@ -56,17 +65,18 @@ struct gy_graph_shape {
 
 struct gy_graphs {
     struct gy_context *context; /* immutable */
-    struct gy_streams *streams; /* immutable; streams->origin is ours */
+    struct gy_streams *streams; /* immutable */
     struct gy_copier *copier;   /* immutable */
     bool capturing;             /* GD only */
     bool may_lend;  /* immutable; callbacks may have their stream captured: it shows when that goes wrong */
     bool guarded;   /* GD only; `guard` is being captured */
-    CUstream guard; /* GD only; nothing is enqueued on it: its capture breaks instead of the batch's when a
-                     * callback makes a call that captures of its thread forbid; NULL: none was yet */
+    CUstream guard; /* GD only; nothing is enqueued on it: its capture breaks when a callback makes a call
+                     * that captures of its thread forbid; NULL: none was yet */
+    struct gy_nodes batch;          /* GD only */
+    bool notes;                     /* immutable; kernels can be noted, else each call is captured aside */
     CUgraphNode *nodes;             /* GD only; room to look at the nodes of a graph, nodes_room of them */
     size_t nodes_room;              /* GD only */
     uint32_t calls;                 /* GD only; launch calls in this capture */
-    uint64_t signature;             /* GD only; of this capture */
     CUgraph spent[GY_GRAPHS_SPENT]; /* GD only; launched, not destroyed yet */
     uint32_t spent_count;           /* GD only */
     CUgraphExec refused[GY_GRAPHS_REFUSED]; /* GD only; the driver would not destroy them: asked again */
@@ -97,7 +107,8 @@ void gy_graphs_fini(struct gy_graphs *graphs);
 
 /* On failure (not of the context) nothing is being captured and streams go on. */
 GANTRY_MUST_CHECK gantry_status gy_graphs_begin(struct gy_graphs *graphs);
-/* End the capture and launch it.  On failure the context is lost: what was captured cannot be repeated. */
+/* Launch what is noted.  On failure the context is lost: callbacks of released tasks cannot be called again.
+ */
 gantry_status gy_graphs_end(struct gy_graphs *graphs);
 /* The same, but the executable graph is not cached: `exec`, which may hold one to update, has it then, before
  * anybody who waits for the launch goes on. */
@@ -110,21 +121,11 @@ static inline bool gy_graphs_is_large(const struct gy_graphs *graphs)
 {
     return graphs->calls >= (uint64_t)graphs->first_calls << graphs->part;
 }
-/* End the capture and forget it; it holds nothing of value. */
-GANTRY_MUST_CHECK gantry_status gy_graphs_drop(struct gy_graphs *graphs);
-/* Something in the capture was not allowed. */
-bool gy_graphs_is_broken(const struct gy_graphs *graphs);
-/* The same of the guard: the capture is as good as before. */
+/* A callback has made a call that its thread's captures forbid. */
 bool gy_graphs_is_guard_broken(const struct gy_graphs *graphs);
 GANTRY_MUST_CHECK gantry_status gy_graphs_renew_guard(struct gy_graphs *graphs);
 /* To be destroyed by the next sweep. */
 void gy_graphs_spend(struct gy_graphs *graphs, CUgraph graph);
-
-static inline void gy_graphs_note(struct gy_graphs *graphs, uint64_t what)
-{
-    graphs->signature = (graphs->signature ^ what) * UINT64_C(0x9e3779b97f4a7c15);
-    graphs->signature ^= graphs->signature >> 29;
-}
 
 enum gy_trust gy_graphs_trust(const struct gy_graphs *graphs, gantry_launch_fn function);
 void gy_graphs_set_trust(struct gy_graphs *graphs, gantry_launch_fn function, enum gy_trust trust);

@@ -36,7 +36,7 @@ void gy_unjoined_end(const struct gantry_launch *launch, gantry_launch_result re
     if (driver->watch_end == NULL) {
         return;
     }
-    const uint32_t left = driver->watch_end(d->streams.streams[launch->stream_index].plain, &other);
+    const uint32_t left = driver->watch_end(d->streams.streams[launch->stream_index].native, &other);
     /* It may have failed to join, and what a capture has refused is done again. */
     const bool is_whole =
         result != GANTRY_LAUNCH_FAILED && (!d->graphs.capturing || gy_told_refusals() == launch->refusals);

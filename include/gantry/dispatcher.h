@@ -25,15 +25,14 @@ typedef struct gantry_dispatcher gantry_dispatcher;
 
 /** The task's CUstream: the same one at every call of the task's callback.
  *
- * While a batch is captured as a graph (GANTRY_SUBMISSION_GRAPHS), what is enqueued on it from here on is
- * captured too, apart from the batch, and joins it when the callback returns.  If it turns out then that it
- * cannot be captured (a call that stream capture forbids, a fork that is not joined, pageable memory),
- * nothing of it has happened and **the callback is called once more with the same index**, on the plain
- * stream, where its function stays.  What it did to the application's own data before must bear that.  It is
- * not called again, and its task fails, when our launch functions had put something of this call into the
- * batch before it asked, which happens once per function at most; gantry_launch_leave_graph() avoids all
- * that.  Ask on the callback's own thread.
- *  @return NULL and an error only while a batch is captured: on another thread, or when the driver refuses */
+ * While a batch is to be a graph (GANTRY_SUBMISSION_GRAPHS), what is enqueued on it from here on is captured
+ * and joins the batch when the callback returns.  If it turns out then that it cannot be captured (a call
+ * that stream capture forbids, a fork that is not joined, pageable memory), nothing of the call has happened,
+ * what was before it is launched, and **the callback is called once more with the same index**, on the plain
+ * stream, where its function stays.  What it did to the application's own data before must bear that.
+ * gantry_launch_leave_graph() avoids all that.  Ask on the callback's own thread.
+ *  @return NULL and an error only while a batch is to be a graph: on another thread, or when the driver
+ *          refuses */
 GANTRY_API void *gantry_launch_stream(const gantry_launch *launch);
 /** 0 at the first call of the task's callback in this run, then 1, 2, … */
 GANTRY_API uint64_t gantry_launch_index(const gantry_launch *launch);
@@ -100,8 +99,8 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_launch_fill(gantry_launch *lau
  *  @retval GANTRY_ERR_DRIVER, GANTRY_ERR_DEVICE_LOST */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_launch_request_sync_point(gantry_launch *launch);
 
-/** "What follows cannot be captured": launches what a graph has captured so far and makes the task's stream a
- *  plain one, which it stays for this callback's function.  Needed before calls of the application's own
+/** "What follows cannot be captured": launches the graph of what was noted so far and makes the task's stream
+ * a plain one, which it stays for this callback's function.  Needed before calls of the application's own
  *  that stream capture forbids (allocation, synchronising, pageable memory); does nothing when nothing is
  *  being captured.  The gantry_launch_* functions need no such care.
  *  @retval GANTRY_OK
@@ -197,13 +196,12 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_submit_launch_tasks(ga
 typedef enum gantry_submission {
     GANTRY_SUBMISSION_DEFAULT = 0, /* GANTRY_SUBMISSION_STREAMS */
     GANTRY_SUBMISSION_STREAMS = 1, /* each launch at once, on its stream */
-    GANTRY_SUBMISSION_GRAPHS = 2,  /* each batch is captured, and launched as a graph at its end (a large one
-                                    * in parts): much less host time per launch, but nothing starts before
-                                    * that.  A callback whose work turns out not to be capturable is called
-                                    * again with the same index on a plain stream, see gantry_launch_stream(),
-                                    * or its task fails; nobody else's work is lost by that, unless it
-                                    * synchronises the whole context, which loses that.  Nodes keep their
-                                    * partitions' priorities */
+    GANTRY_SUBMISSION_GRAPHS = 2,  /* each batch is noted, and launched as a graph at its end (a large one in
+                                    * parts): much less host time per launch, but nothing starts before that.
+                                    * A callback whose work turns out not to be capturable, or that waits for
+                                    * the context or frees memory, is called again with the same index on a
+                                    * plain stream, see gantry_launch_stream(); nobody else's work is lost by
+                                    * that.  Nodes keep their partitions' priorities */
     GANTRY_SUBMISSION_AUTO = 3,    /* both are tried for every shape of batch; the cheaper one stays */
 } gantry_submission;
 

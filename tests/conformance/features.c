@@ -217,9 +217,11 @@ static const char *break_capture(bool by_the_context)
     MUST(run(functions, 2));
     breaks = true;
     gantry_status status = run(functions, 2);
-    const char *outcome = gantry_context_is_valid(scene.context) ? "one task fails" : "the context is lost";
+    const char *outcome = status == GANTRY_OK                      ? "done on a stream"
+                          : gantry_context_is_valid(scene.context) ? "one task fails"
+                                                                   : "the context is lost";
     close_scene();
-    return status == GANTRY_OK ? "?" : outcome;
+    return outcome;
 }
 
 static const char *forbidden_calls(void)

@@ -1,6 +1,6 @@
 #include "tests/dispatcher/order_model.h"
 
-#include "driver/context.h"
+#include "dispatcher/internal.h"
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/gpu_fixture.h"
 
@@ -19,8 +19,9 @@ struct slot {
     uint64_t before_waits; /* nodes before the first of `waits` */
     uint64_t waits[MAX_WAITS];
     uint32_t wait_count;
-    bool in_capture; /* what it knows is of the graph that is being captured */
 };
+
+#define MAX_NOTED 4096u /* nodes of a batch's graph */
 
 /* A node that begins in a graph: what it needs and does not have there, the graph has to come after. */
 #define MAX_DEFERRED 128u
@@ -34,11 +35,12 @@ static struct {
     CUresult (*synchronize)(CUevent event);
     CUresult (*launch)(CUgraphExec exec, CUstream stream);
     struct slot slots[SLOTS];
-    uint64_t deferred[MAX_DEFERRED]; /* of the graph that is being captured, by its thread */
+    uint64_t deferred[MAX_DEFERRED]; /* of the graph that is being noted, by its thread */
     uint32_t deferred_count;
-    uint64_t captured;        /* nodes that ended in it */
-    _Atomic(uint64_t) passed; /* nodes that the host has seen the device finish */
-    bool exact;               /* waits are judged */
+    uint64_t noted[MAX_NOTED]; /* what each of its nodes comes after, and is */
+    uint64_t captured;         /* nodes that ended in it */
+    _Atomic(uint64_t) passed;  /* nodes that the host has seen the device finish */
+    bool exact;                /* waits are judged */
     _Atomic(uint64_t) unordered, redundant, misplaced, waits; /* what struct order_faults says */
 } model;
 
@@ -58,22 +60,6 @@ static struct slot *slot_of(void *handle)
     }
 }
 
-static bool is_capturing(CUstream stream)
-{
-    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-    return model.driver->cuStreamIsCapturing(stream, &status) == CUDA_SUCCESS &&
-           status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
-}
-
-/* The first time that a stream or event takes part in a graph it knows nothing there. */
-static void enter_capture(struct slot *slot)
-{
-    if (!slot->in_capture) {
-        slot->in_capture = true;
-        atomic_store(&slot->nodes, 0);
-    }
-}
-
 /* All that the graph needs is before it, and all its nodes are before what comes behind it. */
 static CUresult launch_graph(CUgraphExec exec, CUstream stream)
 {
@@ -86,23 +72,11 @@ static CUresult launch_graph(CUgraphExec exec, CUstream stream)
     atomic_fetch_or(&home->nodes, model.captured);
     model.deferred_count = 0;
     model.captured = 0;
-    for (uint32_t i = 0; i < SLOTS; i++) {
-        if (model.slots[i].in_capture) {
-            model.slots[i].in_capture = false;
-            atomic_store(&model.slots[i].nodes, 0);
-        }
-    }
     return model.launch(exec, stream);
 }
 
 static CUresult record(CUevent event, CUstream stream)
 {
-    if (is_capturing(stream)) {
-        enter_capture(slot_of(stream));
-        enter_capture(slot_of(event));
-    } else {
-        slot_of(event)->in_capture = false;
-    }
     atomic_store(&slot_of(event)->nodes, atomic_load(&slot_of(stream)->nodes));
     return model.record(event, stream);
 }
@@ -110,9 +84,6 @@ static CUresult record(CUevent event, CUstream stream)
 static CUresult wait(CUstream stream, CUevent event, unsigned int flags)
 {
     struct slot *own = slot_of(stream);
-    if (slot_of(event)->in_capture) {
-        enter_capture(own);
-    }
     uint64_t before = atomic_load(&own->nodes);
     uint64_t brings = atomic_load(&slot_of(event)->nodes);
     atomic_fetch_add(&model.waits, 1);
@@ -192,16 +163,29 @@ void order_model_reset(void)
     atomic_store(&model.passed, 0);
 }
 
-void order_model_begin(void *stream, uint64_t before)
+/* What nodes of the graph that is being noted come after there, and are. */
+static uint64_t noted_of(const struct gy_nodes *nodes, struct gy_node_set set)
 {
-    struct slot *own = slot_of(stream);
+    uint64_t noted = 0;
+    for (uint32_t i = 0; i < set.count; i++) {
+        noted |= model.noted[nodes->before[set.first + i]];
+    }
+    return noted;
+}
+
+void order_model_begin(gantry_launch *launch, uint64_t before)
+{
+    struct slot *own = slot_of(launch->stream);
     own->began++;
-    const uint64_t missing = before & ~(atomic_load(&own->nodes) | atomic_load(&model.passed));
-    if (own->in_capture) {
+    if (launch->lane != NULL) {
+        const uint64_t inside = noted_of(launch->lane->nodes, launch->lane->last);
+        model.deferred_count = launch->nodes != 0 ? model.deferred_count : 0; /* of graphs without nodes */
         assert_true(model.deferred_count < MAX_DEFERRED);
-        model.deferred[model.deferred_count++] = missing;
-    } else {
-        atomic_fetch_add(&model.unordered, missing != 0);
+        model.deferred[model.deferred_count++] = before & ~inside;
+        return;
+    }
+    if ((before & ~(atomic_load(&own->nodes) | atomic_load(&model.passed))) != 0) {
+        atomic_fetch_add(&model.unordered, 1);
     }
     for (uint32_t i = 0; i < own->wait_count; i++) {
         uint64_t others = own->before_waits;
@@ -213,11 +197,18 @@ void order_model_begin(void *stream, uint64_t before)
     own->wait_count = 0;
 }
 
-void order_model_end(void *stream, uint32_t node)
+void order_model_called(gantry_launch *launch, uint64_t ends)
 {
-    struct slot *own = slot_of(stream);
-    atomic_fetch_or(&own->nodes, UINT64_C(1) << node);
-    model.captured |= own->in_capture ? UINT64_C(1) << node : 0;
+    if (launch->lane == NULL) {
+        atomic_fetch_or(&slot_of(launch->stream)->nodes, ends);
+        return;
+    }
+    const struct gy_nodes *nodes = launch->lane->nodes;
+    model.captured |= ends;
+    for (uint32_t i = launch->nodes; i < nodes->count; i++) {
+        assert_true(i < MAX_NOTED);
+        model.noted[i] = noted_of(nodes, nodes->list[i].before) | ends;
+    }
 }
 
 struct order_faults order_model_faults(void)

@@ -1,12 +1,15 @@
-/* What the driver is told about order, kept as exact vector clocks: every stream and every recorded event
- * knows the set of nodes (bits) whose work comes before it on the device.  So a test can say for each task
- * whether its stream was behind all the work it must come after, and whether some wait was for nothing.
+/* What the driver is told about order, kept as exact vector clocks: every stream, every recorded event and
+ * every node of a batch that is noted knows the set of nodes (bits) whose work comes before it on the device.
+ * So a test can say for each task whether its stream was behind all the work it must come after, and whether
+ * some wait was for nothing.
  *
  * Nodes of a graph are judged when that is launched, on a stream that has to be behind all that they need.
  *
  * The model sits in the function table of the loaded driver: attach it while no context exists. */
 #ifndef TESTS_DISPATCHER_ORDER_MODEL_H
 #define TESTS_DISPATCHER_ORDER_MODEL_H
+
+#include <gantry/dispatcher.h>
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -27,11 +30,11 @@ void order_model_detach(void);
 /* A new graph: nothing is before anything.  No GPU work is queued. */
 void order_model_reset(void);
 
-/* In its first launch callback.  A node that must come after the nodes of `before` begins on `stream`: all
- * waits of that stream since the last begin there were made for it. */
-void order_model_begin(void *stream, uint64_t before);
-/* The node has launched its last work on `stream`. */
-void order_model_end(void *stream, uint32_t node);
+/* In its first launch callback.  A node that must come after the nodes of `before` begins: all waits of its
+ * stream since the last begin there were made for it. */
+void order_model_begin(gantry_launch *launch, uint64_t before);
+/* In each one, behind its work, which is the last one's of the nodes `ends` (bits; 0: more calls come). */
+void order_model_called(gantry_launch *launch, uint64_t ends);
 
 struct order_faults order_model_faults(void);
 /* Streams that have begun a node since the reset. */

@@ -136,7 +136,7 @@ static void test_graphs(void **state)
     (void)state;
     struct gy_graphs *g = &s.d->graphs;
     PLANT(gy_graphs_are_valid(g), g->capturing, true);
-    PLANT(gy_graphs_are_valid(g), s.d->streams.shadowed, true);
+    PLANT(gy_graphs_are_valid(g), s.d->streams.batch.is_open, true);
     PLANT(gy_graphs_are_valid(g), g->spent_count, GY_GRAPHS_SPENT + 1);
     PLANT(gy_graphs_are_valid(g), g->function_count, GY_GRAPHS_FUNCTIONS);
 }

@@ -111,7 +111,7 @@ static gantry_launch_result launch_node(gantry_launch *launch, void *arg)
     if (call == 0) {
         check_predecessors(node);
         atomic_fetch_or(&g->streams, UINT64_C(1) << launch->stream_index);
-        order_model_begin(launch->stream, node->before & g->gpu_nodes);
+        order_model_begin(launch, node->before & g->gpu_nodes);
     }
     /* The first launch writes begin, each overwrites end; begins of later ones go to the scratch cell of the
      * node. */
@@ -120,6 +120,7 @@ static gantry_launch_result launch_node(gantry_launch *launch, void *arg)
         return GANTRY_LAUNCH_FAILED;
     }
     if (call + 1 < node->launches) {
+        order_model_called(launch, 0);
         return GANTRY_LAUNCH_AGAIN;
     }
     if (node->completes != NULL && gantry_launch_add_completion(launch, node->completes) != GANTRY_OK) {
@@ -128,7 +129,7 @@ static gantry_launch_result launch_node(gantry_launch *launch, void *arg)
     if (node->asks && gantry_launch_request_sync_point(launch) != GANTRY_OK) {
         return GANTRY_LAUNCH_FAILED;
     }
-    order_model_end(launch->stream, index);
+    order_model_called(launch, UINT64_C(1) << index);
     atomic_store(&node->cpu_order, atomic_fetch_add(&g->cpu_clock, 1) + 1);
     return GANTRY_LAUNCH_DONE;
 }
@@ -171,7 +172,7 @@ static gantry_launch_result launch_end(gantry_launch *launch, void *arg)
 {
     struct graph *g = arg;
     if (g->gpu_nodes != 0) {
-        order_model_begin(launch->stream, g->gpu_nodes);
+        order_model_begin(launch, g->gpu_nodes);
     }
     return gantry_launch_add_completion(launch, g->done) == GANTRY_OK ? GANTRY_LAUNCH_DONE
                                                                       : GANTRY_LAUNCH_FAILED;

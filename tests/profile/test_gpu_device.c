@@ -99,7 +99,7 @@ static void stop_and_load(uint64_t slices)
 static struct gy_gpu_mark *begin(uint32_t stream, uint64_t id)
 {
     gy_gpu_time_begin_batch(gpu_time, 0);
-    struct gy_gpu_mark *mark = gy_gpu_time_begin(gpu_time, streams[stream], false, stream, NULL, "fill", id);
+    struct gy_gpu_mark *mark = gy_gpu_time_begin(gpu_time, streams[stream], NULL, stream, NULL, "fill", id);
     assert_non_null(mark);
     return mark;
 }
@@ -113,7 +113,7 @@ static void check_work_lies_between_its_submission_and_its_end(void)
         before[i] = gy_clock_ns();
         struct gy_gpu_mark *mark = begin(i % 2, i);
         CU(cuMemsetD8Async(memory, (unsigned char)i, BYTES, stream));
-        gy_gpu_time_end(gpu_time, mark, stream, false);
+        gy_gpu_time_end(gpu_time, mark, stream, NULL);
         CU(cuStreamSynchronize(stream));
         after[i] = gy_clock_ns();
         gy_gpu_time_collect(gpu_time);
@@ -152,7 +152,7 @@ static void test_many_tasks_in_flight_all_arrive(void **state)
     for (uint32_t i = 0; i < COUNT; i++) {
         struct gy_gpu_mark *mark = begin(i % 2, i);
         CU(cuMemsetD8Async(memory + i % 2 * 4096, 1, 4096, streams[i % 2]));
-        gy_gpu_time_end(gpu_time, mark, streams[i % 2], false);
+        gy_gpu_time_end(gpu_time, mark, streams[i % 2], NULL);
         if (i % 100 == 0) {
             gy_gpu_time_collect(gpu_time);
         }
@@ -184,7 +184,7 @@ static void test_durations_are_those_of_the_gpu_clock(void **state)
         struct gy_gpu_mark *mark = begin(0, i);
         CU(cuStreamSynchronize(streams[0]));
         emu.clock_advance(durations[i]);
-        gy_gpu_time_end(gpu_time, mark, streams[0], false);
+        gy_gpu_time_end(gpu_time, mark, streams[0], NULL);
         CU(cuStreamSynchronize(streams[0]));
         emu.clock_advance(500);
         gy_gpu_time_collect(gpu_time);

@@ -82,13 +82,13 @@ static struct gy_gpu_mark *begin(uint32_t stream, uint64_t at_ns, const char *na
 {
     fake.next_ns[stream] = zero + at_ns;
     gy_gpu_time_begin_batch(gpu_time, 0);
-    return gy_gpu_time_begin(gpu_time, fake_stream(stream), false, stream, NULL, name, id);
+    return gy_gpu_time_begin(gpu_time, fake_stream(stream), NULL, stream, NULL, name, id);
 }
 
 static void end(uint32_t stream, uint64_t at_ns, struct gy_gpu_mark *mark)
 {
     fake.next_ns[stream] = zero + at_ns;
-    gy_gpu_time_end(gpu_time, mark, fake_stream(stream), false);
+    gy_gpu_time_end(gpu_time, mark, fake_stream(stream), NULL);
 }
 
 static void task(uint32_t stream, uint64_t begin_ns, uint64_t end_ns, uint64_t id)
@@ -131,8 +131,8 @@ static void check_slice(uint64_t id, uint64_t begin_ns, uint64_t end_ns)
 static void test_nothing_happens_while_off(void **state)
 {
     (void)state;
-    assert_null(gy_gpu_time_begin(gpu_time, fake_stream(0), false, 0, NULL, "task", 1));
-    gy_gpu_time_end(gpu_time, NULL, fake_stream(0), false);
+    assert_null(gy_gpu_time_begin(gpu_time, fake_stream(0), NULL, 0, NULL, "task", 1));
+    gy_gpu_time_end(gpu_time, NULL, fake_stream(0), NULL);
     gy_gpu_time_collect(gpu_time);
     assert_int_equal(fake.calls, 0);
 }
@@ -334,9 +334,9 @@ static void test_gpu_that_does_not_answer_is_not_waited_for(void **state)
     for (uint64_t i = 0; i < 4; i++) {
         fake.next_ns[0] = FAKE_NOW;
         gy_gpu_time_begin_batch(gpu_time, 0);
-        struct gy_gpu_mark *mark = gy_gpu_time_begin(gpu_time, fake_stream(0), false, 0, NULL, "task", i);
+        struct gy_gpu_mark *mark = gy_gpu_time_begin(gpu_time, fake_stream(0), NULL, 0, NULL, "task", i);
         ns[i][0] = fake.last_ns - zero;
-        gy_gpu_time_end(gpu_time, mark, fake_stream(0), false);
+        gy_gpu_time_end(gpu_time, mark, fake_stream(0), NULL);
         ns[i][1] = fake.last_ns - zero;
         fake.mute = i != 2;
         gy_gpu_time_collect(gpu_time);
@@ -425,8 +425,8 @@ static void dispatch(void *arg)
         uint32_t stream = (uint32_t)(i % FAKE_STREAMS);
         gy_gpu_time_begin_batch(gpu_time, 0);
         struct gy_gpu_mark *mark =
-            gy_gpu_time_begin(gpu_time, fake_stream(stream), false, stream, NULL, "task", i);
-        gy_gpu_time_end(gpu_time, mark, fake_stream(stream), false);
+            gy_gpu_time_begin(gpu_time, fake_stream(stream), NULL, stream, NULL, "task", i);
+        gy_gpu_time_end(gpu_time, mark, fake_stream(stream), NULL);
         atomic_fetch_add(&begun, 1);
     }
 }
