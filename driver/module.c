@@ -331,15 +331,6 @@ void gy_kernel_describe_launch(const struct gantry_kernel *kernel, const struct 
              why);
 }
 
-gantry_status gy_kernel_failed(struct gy_context *context, const struct gantry_kernel *kernel,
-                               const struct gy_launch_size *size, CUresult result)
-{
-    char what[150], call[230];
-    gy_kernel_describe_launch(kernel, size, what, sizeof(what));
-    snprintf(call, sizeof(call), "cuLaunchKernel(%.60s), %s,", kernel->name, what);
-    return gy_context_failed(context, result, call, __FILE__, __LINE__);
-}
-
 /* ---- parameters -------------------------------------------------------------------------------- */
 
 gantry_status gy_kernel_find_layout(struct gantry_kernel *kernel)

@@ -61,10 +61,6 @@ GANTRY_MUST_CHECK gantry_status gy_module_kernel(struct gantry_module *module, c
 void gy_kernel_describe_launch(const struct gantry_kernel *kernel, const struct gy_launch_size *size,
                                char *text, size_t room);
 
-/* The driver has refused the launch: with what it asked for.  Returns the status. */
-GY_COLD gantry_status gy_kernel_failed(struct gy_context *context, const struct gantry_kernel *kernel,
-                                       const struct gy_launch_size *size, CUresult result);
-
 /* Ask the driver for kernel->layout, which stays.
  * @retval GANTRY_ERR_OUT_OF_HOST_MEMORY, GANTRY_ERR_DRIVER */
 GANTRY_MUST_CHECK GY_COLD gantry_status gy_kernel_find_layout(struct gantry_kernel *kernel);

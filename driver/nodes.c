@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 bool gy_nodes_are_possible(const struct gy_driver *driver)
@@ -188,6 +189,15 @@ static gantry_status close_node(struct gy_lane *lane)
     n->before[n->before_count++] = n->count++;
     assert(gy_nodes_are_valid(n));
     return GANTRY_OK;
+}
+
+gantry_status gy_kernel_failed(struct gy_context *context, const struct gantry_kernel *kernel,
+                               const struct gy_launch_size *size, CUresult result)
+{
+    char what[150], call[230];
+    gy_kernel_describe_launch(kernel, size, what, sizeof(what));
+    snprintf(call, sizeof(call), "cuLaunchKernel(%.60s), %s,", kernel->name, what);
+    return gy_context_failed(context, result, call, __FILE__, __LINE__);
 }
 
 /* The driver says of a launch in a capture what it would say of it on a stream. */

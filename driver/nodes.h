@@ -112,6 +112,10 @@ GANTRY_MUST_CHECK gantry_status gy_lane_wait(struct gy_lane *lane, struct gy_nod
 /* The same for graphs that differ in nothing but what the nodes do. */
 uint64_t gy_nodes_hash(const struct gy_nodes *nodes, uint64_t seed);
 
+/* The driver has refused the launch: with what it asked for.  Returns the status. */
+GY_COLD gantry_status gy_kernel_failed(struct gy_context *context, const struct gantry_kernel *kernel,
+                                       const struct gy_launch_size *size, CUresult result);
+
 /* End the capture on `stream`, also where the driver has to be asked twice. */
 CUresult gy_stream_end_capture(const struct gy_driver *driver, CUstream stream, CUgraph *out);
 

@@ -135,7 +135,7 @@ static void end_guard(struct gy_graphs *g)
     }
 }
 
-gantry_status gy_graphs_renew_guard(struct gy_graphs *g)
+static gantry_status begin_guard(struct gy_graphs *g)
 {
     end_guard(g);
     gantry_status status =
@@ -156,7 +156,7 @@ gantry_status gy_graphs_begin(struct gy_graphs *g)
     assert(!g->capturing && gy_graphs_are_valid(g));
     struct gy_streams *streams = g->streams;
     gy_graphs_open_gate(g);
-    gantry_status status = gy_graphs_renew_guard(g);
+    gantry_status status = begin_guard(g);
     if (status != GANTRY_OK) {
         gy_graphs_close_gate(g);
         return status;

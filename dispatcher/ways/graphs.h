@@ -123,7 +123,6 @@ static inline bool gy_graphs_is_large(const struct gy_graphs *graphs)
 }
 /* A callback has made a call that its thread's captures forbid. */
 bool gy_graphs_is_guard_broken(const struct gy_graphs *graphs);
-GANTRY_MUST_CHECK gantry_status gy_graphs_renew_guard(struct gy_graphs *graphs);
 /* To be destroyed by the next sweep. */
 void gy_graphs_spend(struct gy_graphs *graphs, CUgraph graph);
 
