@@ -1,9 +1,10 @@
 /* `gantry bench copy`: batches of copies in one call, against the other ways to perform them.
  *
- * Values are times between two events on one stream, medians, microseconds.  Ways that make a few driver
- * calls are measured with the stream held until all calls are made, so that it is the GPU's time; ways that
- * make one call per copy cannot be held (the driver's queue would fill), and theirs is mostly the host's.
- * What the calls cost the host is reported on lines of their own, ".../host".  After its last run each way's
+ * Values are times on the host's clock from the call until the stream is seen to be done, medians,
+ * microseconds.  Lines ".../device" have the time between two events around it.  There ways that make a few
+ * driver calls are measured with the stream held until all calls are made, so that it is the GPU's part
+ * alone; ways that make one call per copy cannot be held (the driver's queue would fill), and theirs is
+ * mostly the host's.  What such calls cost the host is on lines ".../host".  After its last run each way's
  * result is compared byte for byte, the gaps between the copies too.
  *
  * The copies of a batch lie apart and their sources are shuffled, so that nothing can be merged, except in
@@ -44,7 +45,7 @@ struct copy_bench {
 
 /* The medians of some runs. */
 struct timing {
-    double gpu_us, host_us;
+    double done_us, gpu_us, host_us;
     bool verified;
 };
 
@@ -67,6 +68,49 @@ static const struct copy_recipe recipes[] = {
      .bytes = 1024 + 3,
      .misaligned = true},
     {.name = "d2d-100kx256B", .type = GANTRY_COPY_DTOD, .count = 100000, .bytes = 256},
+    {.name = "d2d-100kx1-256B", .type = GANTRY_COPY_DTOD, .count = 100000, .bytes = 256, .random = true},
+    {.name = "list-100kx1-256B",
+     .type = GANTRY_COPY_DTOD,
+     .count = 100000,
+     .bytes = 256,
+     .random = true,
+     .misaligned = true,
+     .way = COPY_DEVICE_LISTS},
+    {.name = "list-1Mx64B",
+     .type = GANTRY_COPY_DTOD,
+     .count = 1000000,
+     .bytes = 64,
+     .way = COPY_DEVICE_LISTS},
+    {.name = "list-200kx8B", .type = GANTRY_COPY_DTOD, .count = 200000, .bytes = 8, .way = COPY_DEVICE_LISTS},
+    {.name = "list-8k-zipf-512MiB",
+     .type = GANTRY_COPY_DTOD,
+     .count = 8192,
+     .bytes = 512u << 20,
+     .zipf = true,
+     .way = COPY_DEVICE_LISTS},
+    {.name = "pinned-list-100kx1-256B",
+     .type = GANTRY_COPY_DTOD,
+     .count = 100000,
+     .bytes = 256,
+     .random = true,
+     .misaligned = true,
+     .way = COPY_PINNED_LISTS},
+    {.name = "pinned-list-1Mx64B",
+     .type = GANTRY_COPY_DTOD,
+     .count = 1000000,
+     .bytes = 64,
+     .way = COPY_PINNED_LISTS},
+    {.name = "rows-4096x1000B-pitch-4096",
+     .type = GANTRY_COPY_DTOD,
+     .count = 4096,
+     .bytes = 1000,
+     .way = COPY_BOX,
+     .pitch = 4096},
+    {.name = "d2d-1x1GiB+3-misaligned",
+     .type = GANTRY_COPY_DTOD,
+     .count = 1,
+     .bytes = 1u << 30,
+     .shifted = true},
     {.name = "d2d-1x1GiB", .type = GANTRY_COPY_DTOD, .count = 1, .bytes = 1u << 30},
     {.name = "d2d-1x1GiB-kernel", .type = GANTRY_COPY_DTOD, .count = 1, .bytes = 1u << 30, .kernel = true},
     {.name = "h2d-1kx64KiB", .type = GANTRY_COPY_HTOD, .count = 1000, .bytes = 65536},
@@ -100,6 +144,24 @@ static const struct copy_recipe small_recipes[] = {
      .bytes = 16384 + 7,
      .misaligned = true},
     {.name = "d2d-1kx256B", .type = GANTRY_COPY_DTOD, .count = 1000, .bytes = 256},
+    {.name = "list-1kx1-256B",
+     .type = GANTRY_COPY_DTOD,
+     .count = 1000,
+     .bytes = 256,
+     .random = true,
+     .misaligned = true,
+     .way = COPY_DEVICE_LISTS},
+    {.name = "pinned-list-1kx64B",
+     .type = GANTRY_COPY_DTOD,
+     .count = 1000,
+     .bytes = 64,
+     .way = COPY_PINNED_LISTS},
+    {.name = "rows-64x1000B-pitch-4096",
+     .type = GANTRY_COPY_DTOD,
+     .count = 64,
+     .bytes = 1000,
+     .way = COPY_BOX,
+     .pitch = 4096},
     {.name = "h2d-16x16KiB", .type = GANTRY_COPY_HTOD, .count = 16, .bytes = 16384},
     {.name = "h2d-16x16KiB-contiguous",
      .type = GANTRY_COPY_HTOD,
@@ -116,6 +178,16 @@ static bool ok(gantry_status status)
 }
 
 /* ---- measuring ----------------------------------------------------------------------------- */
+
+/* One run from the call until the stream is seen to be done. */
+static bool run_until_done(struct copy_bench *b, const struct copy_side *side, const struct copy_work *work,
+                           double *us)
+{
+    uint64_t start = gy_clock_ns();
+    bool good = side->run(&b->sides, work) && RAW(&b->cuda, cuStreamSynchronize(b->sides.stream));
+    *us = (double)(gy_clock_ns() - start) / 1e3;
+    return good;
+}
 
 /* One run: GPU and host time in us. */
 static bool run_once(struct copy_bench *b, const struct copy_side *side, const struct copy_work *work,
@@ -156,19 +228,20 @@ static double median(double *values, uint32_t count)
 
 static struct timing measure(struct copy_bench *b, const struct copy_side *side, const struct copy_work *work)
 {
-    double gpu[MOST_RUNS], host[MOST_RUNS], ignored;
+    double done[MOST_RUNS], gpu[MOST_RUNS], host[MOST_RUNS], ignored;
     uint32_t most = side->gated || work->count < 64 ? MOST_RUNS : SLOW_RUNS;
     uint32_t runs = b->options->runs < most ? b->options->runs : most;
-    struct timing timing = {0, 0, false};
+    struct timing timing = {0, 0, 0, false};
     if (!bench_copy_work_clear(&b->arenas, work, b->sides.stream) ||
         !run_once(b, side, work, &ignored, &ignored)) {
         return timing;
     }
     for (uint32_t i = 0; i < runs; i++) {
-        if (!run_once(b, side, work, &gpu[i], &host[i])) {
+        if (!run_until_done(b, side, work, &done[i]) || !run_once(b, side, work, &gpu[i], &host[i])) {
             return timing;
         }
     }
+    timing.done_us = median(done, runs);
     timing.gpu_us = median(gpu, runs);
     timing.host_us = median(host, runs);
     timing.verified = bench_copy_work_check(&b->arenas, work, side->as_one);
@@ -229,7 +302,8 @@ static void run_work(struct copy_bench *b, const struct copy_work *work)
         }
         struct timing theirs = measure(b, side, work);
         bool verified = ours.verified && theirs.verified;
-        print_line(b, work->name, "", ours.gpu_us, "us", side->name, theirs.gpu_us, verified);
+        print_line(b, work->name, "", ours.done_us, "us", side->name, theirs.done_us, verified);
+        print_line(b, work->name, "/device", ours.gpu_us, "us", side->name, theirs.gpu_us, verified);
         if (!side->gated) {
             print_line(b, work->name, "/host", ours.host_us * 1e3 / work->count, "ns/copy", side->name,
                        theirs.host_us * 1e3 / work->count, verified);
@@ -481,7 +555,7 @@ static bool open_memory(struct copy_bench *b)
     b->sides.arenas = &b->arenas;
     b->sides.cuda = cuda;
     return RAW(cuda, cuMemHostGetDevicePointer(&b->gate_address, gate, 0)) &&
-           bench_copy_sides_open(&b->sides, b->emulated ? 1000 : 100000) &&
+           bench_copy_sides_open(&b->sides, b->emulated ? 1000 : 1000000) &&
            RAW(cuda, cuEventCreate(&b->begin, 0)) && RAW(cuda, cuEventCreate(&b->end, 0));
 }
 
@@ -579,10 +653,15 @@ const struct gantry_bench gantry_bench_copy = {
     .name = "copy",
     .summary = "batched copies, against the driver's calls and cub::DeviceMemcpy::Batched",
     .help =
-        "  DIRECTION-COUNTxSIZE       one batch of copies, until the device is done; the yardsticks are a "
-        "call\n"
+        "  DIRECTION-COUNTxSIZE       one batch of copies, from the call until it is done; the yardsticks "
+        "are "
+        "a call\n"
         "                             per copy, the driver's batched call, CUB, and one copy of all the "
         "bytes\n"
+        "  list-..., pinned-list-...  the same from lists that the device reads, there or in page-locked "
+        "memory\n"
+        "  rows-...                   rows at even distances, also against cuMemcpy2DAsync\n"
+        "  DIRECTION-COUNTxSIZE/device  of these, the device's part\n"
         "  DIRECTION-COUNTxSIZE/host  what the launching thread spends on each copy\n"
         "  kernel-beside-...          a kernel that fills the device, while batches run\n"
         "  .../step-captured          the batch as a step of a task manager, captured, against on a stream\n",

@@ -31,6 +31,13 @@ static void find_cub(struct copy_sides *sides)
     }
 }
 
+static void find_rows(struct copy_sides *sides)
+{
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    void *address = library != NULL ? dlsym(library, "cuMemcpy2DAsync_v2") : NULL;
+    memcpy(&sides->rows, &address, sizeof(address));
+}
+
 bool bench_copy_sides_open(struct copy_sides *sides, uint32_t most)
 {
     struct raw_cuda *cuda = sides->cuda;
@@ -46,6 +53,7 @@ bool bench_copy_sides_open(struct copy_sides *sides, uint32_t most)
     if (cuda->emulator_set_noop != NULL) {
         return true;
     }
+    find_rows(sides);
     find_cub(sides);
     if (sides->cub == NULL) {
         return true;
@@ -101,9 +109,36 @@ static bool always(const struct copy_sides *sides, const struct copy_work *work)
     return true;
 }
 
+static gantry_status run_list(struct copy_sides *sides, const struct copy_work *work)
+{
+    const uint64_t *lists =
+        work->way == COPY_PINNED_LISTS ? sides->lists : (const uint64_t *)(uintptr_t)sides->device_lists;
+    gantry_copy_list list = GANTRY_COPY_LIST_INIT;
+    list.sources = (const void *const *)(const void *)lists;
+    list.dests = (void *const *)(const void *)(lists + sides->most);
+    list.bytes = lists + 2 * (size_t)sides->most;
+    list.most = work->count;
+    return gantry_copy_launch_list(sides->launch, &list, NULL);
+}
+
+static gantry_status run_box(struct copy_sides *sides, const struct copy_work *work)
+{
+    gantry_copy_box box = GANTRY_COPY_BOX_INIT;
+    box.dest = work->descs[0].dest;
+    box.source = work->descs[0].source;
+    box.width = work->bytes[0];
+    box.rows = work->count;
+    box.dest_pitch = box.source_pitch = work->pitch;
+    return gantry_copy_launch_box(sides->launch, &box, NULL);
+}
+
 static bool run_ours(struct copy_sides *sides, const struct copy_work *work)
 {
-    if (gantry_copy_launch(sides->launch, work->descs, work->count) != GANTRY_OK) {
+    gantry_status status = work->way == COPY_PACKED
+                               ? gantry_copy_launch(sides->launch, work->descs, work->count)
+                           : work->way == COPY_BOX ? run_box(sides, work)
+                                                   : run_list(sides, work);
+    if (status != GANTRY_OK) {
         cli_error("bench copy: %s", gantry_last_error());
         return false;
     }
@@ -113,6 +148,13 @@ static bool run_ours(struct copy_sides *sides, const struct copy_work *work)
 const struct copy_side copy_side_ours = {.name = "gantry", .gated = true, .can = always, .run = run_ours};
 
 /* ---- yardsticks ---------------------------------------------------------------------------- */
+
+/* Batches that the host tells one by one: others would take seconds. */
+static bool can_each(const struct copy_sides *sides, const struct copy_work *work)
+{
+    (void)sides;
+    return work->way == COPY_PACKED || work->way == COPY_BOX;
+}
 
 static bool run_each(struct copy_sides *sides, const struct copy_work *work)
 {
@@ -132,7 +174,7 @@ static bool run_each(struct copy_sides *sides, const struct copy_work *work)
 
 static bool can_batch(const struct copy_sides *sides, const struct copy_work *work)
 {
-    return sides->cuda->cuMemcpyBatchAsync != NULL && work->type != GANTRY_COPY_FILL;
+    return sides->cuda->cuMemcpyBatchAsync != NULL && work->type != GANTRY_COPY_FILL && can_each(sides, work);
 }
 
 static bool run_batch(struct copy_sides *sides, const struct copy_work *work)
@@ -179,6 +221,39 @@ static bool run_cub_device(struct copy_sides *sides, const struct copy_work *wor
     return run_cub_on(sides, work, sides->device_lists);
 }
 
+/* What cuMemcpy2DAsync takes, of CUDA 3.2 and later. */
+struct driver_rows {
+    size_t source_x, source_y;
+    unsigned source_kind; /* 2: device memory */
+    const void *source_host;
+    CUdeviceptr source;
+    void *source_array;
+    size_t source_pitch, dest_x, dest_y;
+    unsigned dest_kind;
+    void *dest_host;
+    CUdeviceptr dest;
+    void *dest_array;
+    size_t dest_pitch, width, height;
+};
+
+static bool can_rows(const struct copy_sides *sides, const struct copy_work *work)
+{
+    return sides->rows != NULL && work->way == COPY_BOX;
+}
+
+static bool run_rows(struct copy_sides *sides, const struct copy_work *work)
+{
+    const struct driver_rows rows = {.source_kind = 2,
+                                     .source = bench_copy_work_source(sides->arenas, work, 0),
+                                     .source_pitch = work->pitch,
+                                     .dest_kind = 2,
+                                     .dest = bench_copy_work_dest(sides->arenas, work, 0),
+                                     .dest_pitch = work->pitch,
+                                     .width = work->bytes[0],
+                                     .height = work->count};
+    return raw_cuda_ok((CUresult)sides->rows(&rows, sides->stream), "cuMemcpy2DAsync");
+}
+
 static bool run_one(struct copy_sides *sides, const struct copy_work *work)
 {
     const struct copy_arenas *a = sides->arenas;
@@ -192,10 +267,11 @@ static bool run_one(struct copy_sides *sides, const struct copy_work *work)
 }
 
 const struct copy_side copy_side_list[] = {
-    {.name = "N x cuMemcpyAsync", .can = always, .run = run_each},
+    {.name = "N x cuMemcpyAsync", .can = can_each, .run = run_each},
     {.name = "cuMemcpyBatchAsync", .can = can_batch, .run = run_batch},
     {.name = "cub, pinned lists", .gated = true, .can = can_cub, .run = run_cub},
     {.name = "cub, device lists", .gated = true, .can = can_cub, .run = run_cub_device},
+    {.name = "cuMemcpy2DAsync", .gated = true, .can = can_rows, .run = run_rows},
     {.name = "one copy", .gated = true, .as_one = true, .can = always, .run = run_one},
     {.name = NULL},
 };

@@ -12,6 +12,7 @@ struct copy_sides {
     /* cub::DeviceMemcpy::Batched; NULL: was not built */
     int (*cub)(void *temporary, size_t *bytes, const void **sources, void **dests, const size_t *sizes,
                unsigned count, void *stream);
+    int (*rows)(const void *rows, void *stream); /* cuMemcpy2DAsync; NULL: the driver has it not */
     CUdeviceptr cub_temporary;
     size_t cub_bytes;
     /* addresses and sizes of one batch for the yardsticks: pinned, and a copy of it on the device */

@@ -90,7 +90,7 @@ static void make_sizes(const struct copy_recipe *recipe, uint64_t *bytes)
 {
     double sum = 0;
     for (uint32_t i = 0; i < recipe->count; i++) {
-        bytes[i] = recipe->bytes;
+        bytes[i] = recipe->random ? 1 + random_bits() % recipe->bytes : recipe->bytes;
         sum += 1 / power_1_2(i + 1.0);
     }
     for (uint32_t i = 0; recipe->zipf && i < recipe->count; i++) {
@@ -105,6 +105,15 @@ static void make_sizes(const struct copy_recipe *recipe, uint64_t *bytes)
     }
 }
 
+/* From the begin of a copy to that of the next. */
+static uint64_t distance(const struct copy_recipe *recipe, uint64_t bytes)
+{
+    const uint64_t unit = bytes <= 64 ? 64 : 256;
+    return recipe->pitch != 0   ? recipe->pitch
+           : recipe->contiguous ? bytes
+                                : (bytes + (recipe->misaligned ? 16 : 1) + unit - 1) / unit * unit;
+}
+
 /* Lay the dests out in order and the sources in a random order, with gaps. */
 static bool make_places(const struct copy_recipe *recipe, uint64_t room, struct copy_work *work)
 {
@@ -115,7 +124,7 @@ static bool make_places(const struct copy_recipe *recipe, uint64_t room, struct 
     for (uint32_t i = 0; i < recipe->count; i++) {
         uint32_t k = (uint32_t)(random_bits() % (i + 1));
         order[i] = i;
-        if (!recipe->contiguous) {
+        if (!recipe->contiguous && recipe->pitch == 0) {
             order[i] = order[k];
             order[k] = i;
         }
@@ -123,13 +132,14 @@ static bool make_places(const struct copy_recipe *recipe, uint64_t room, struct 
     uint64_t dest = recipe->count > 1 ? GUARD : 0, source = 0;
     for (uint32_t n = 0; n < recipe->count; n++) {
         uint64_t odd = recipe->misaligned ? 1 + n % 15 : 0;
-        uint64_t other = recipe->misaligned ? 1 + (n + 1 + n / 15 % 13) % 15 : 0;
+        uint64_t other = recipe->misaligned ? 1 + (n + 1 + n / 15 % 13) % 15 : recipe->shifted ? 3 : 0;
         work->dest_at[n] = dest + odd;
         work->source_at[order[n]] = source + other;
-        dest += recipe->contiguous ? work->bytes[n] : (work->bytes[n] + 16 + 255) / 256 * 256;
-        source += recipe->contiguous ? work->bytes[order[n]] : (work->bytes[order[n]] + 16 + 255) / 256 * 256;
+        dest += distance(recipe, work->bytes[n]);
+        source += distance(recipe, work->bytes[order[n]]);
     }
     free(order);
+    work->extent = dest + GUARD < room ? dest + GUARD : room;
     if (dest > room || source > room) {
         cli_error("bench copy: %s does not fit", recipe->name);
         return false;
@@ -159,7 +169,11 @@ static void make_descs(const struct copy_arenas *a, struct copy_work *work)
 bool bench_copy_work_make(const struct copy_recipe *recipe, const struct copy_arenas *a,
                           struct copy_work *out)
 {
-    *out = (struct copy_work){.name = recipe->name, .type = recipe->type, .count = recipe->count};
+    *out = (struct copy_work){.name = recipe->name,
+                              .type = recipe->type,
+                              .count = recipe->count,
+                              .way = recipe->way,
+                              .pitch = recipe->pitch};
     out->dest_at = calloc(recipe->count, sizeof(uint64_t));
     out->source_at = calloc(recipe->count, sizeof(uint64_t));
     out->bytes = calloc(recipe->count, sizeof(uint64_t));
@@ -186,18 +200,24 @@ void bench_copy_work_free(struct copy_work *work)
 
 /* ---- checks -------------------------------------------------------------------------------- */
 
+/* What is looked at: a batch in one piece is done from the arena's begin. */
+static uint64_t extent_of(const struct copy_work *work)
+{
+    return work->extent > work->total ? work->extent : work->total;
+}
+
 bool bench_copy_work_clear(const struct copy_arenas *a, const struct copy_work *work, CUstream stream)
 {
     if (work->type == GANTRY_COPY_DTOH) {
         memset(a->pinned + a->pinned_bytes, CLEAR, a->pinned_bytes);
         return true;
     }
-    return RAW(a->cuda, cuMemsetD8Async(a->device_dest, CLEAR, a->bytes, stream));
+    return RAW(a->cuda, cuMemsetD8Async(a->device_dest, CLEAR, extent_of(work), stream));
 }
 
 static void make_expected(const struct copy_arenas *a, const struct copy_work *work, bool as_one)
 {
-    memset(a->expected, CLEAR, a->bytes);
+    memset(a->expected, CLEAR, work->type == GANTRY_COPY_DTOH ? a->pinned_bytes : extent_of(work));
     if (as_one && work->type == GANTRY_COPY_FILL) {
         memset(a->expected, (int)(PATTERN & 0xff), work->total);
         return;
@@ -225,8 +245,8 @@ bool bench_copy_work_check(const struct copy_arenas *a, const struct copy_work *
         return memcmp(a->pinned + a->pinned_bytes, a->expected, a->pinned_bytes) == 0;
     }
     uint8_t *staging = a->pinned + a->pinned_bytes; /* not a dest now */
-    for (uint64_t at = 0; at < a->bytes; at += a->pinned_bytes) {
-        uint64_t part = a->bytes - at < a->pinned_bytes ? a->bytes - at : a->pinned_bytes;
+    for (uint64_t at = 0; at < extent_of(work); at += a->pinned_bytes) {
+        uint64_t left = extent_of(work) - at, part = left < a->pinned_bytes ? left : a->pinned_bytes;
         if (!RAW(a->cuda, cuMemcpyDtoH(staging, a->device_dest + at, part)) ||
             memcmp(staging, a->expected + at, part) != 0) {
             return false;

@@ -8,9 +8,20 @@
 
 #include <stdbool.h>
 
+/* How ours is told of the copies. */
+enum copy_way {
+    COPY_PACKED,       /* descriptors, which the host packs */
+    COPY_DEVICE_LISTS, /* three arrays in device memory */
+    COPY_PINNED_LISTS, /* three arrays in page-locked memory */
+    COPY_BOX,          /* rows at even distances */
+};
+
 /* One batch; offsets are into the arenas. */
 struct copy_work {
     const char *name;
+    enum copy_way way;
+    uint64_t pitch;  /* of rows */
+    uint64_t extent; /* of the dests, from the arena's begin */
     gantry_copy_type type;
     uint32_t count;
     uint64_t total; /* bytes */
@@ -40,6 +51,10 @@ struct copy_recipe {
     bool zipf;       /* sizes fall with rank to the power 1.2 */
     bool contiguous; /* each copy continues the one before */
     bool kernel;     /* ours is the kernel whatever the tuning says */
+    bool random;     /* sizes from 1 to `bytes` */
+    bool shifted;    /* one copy, whose source begins 3 bytes later */
+    enum copy_way way;
+    uint64_t pitch; /* rows: the distance of both sides; 0: no rows */
 };
 
 bool bench_copy_arenas_open(struct copy_arenas *arenas, struct raw_cuda *cuda, uint64_t bytes,
