@@ -183,6 +183,49 @@ static void test_other_modes_do_it_themselves(void **state)
     }
 }
 
+/* ---- the loan -------------------------------------------------------------------------------- */
+
+static struct gy_inbox inbox;
+static atomic_bool is_back;
+
+static void wait_at_the_inbox(void *arg)
+{
+    (void)arg;
+    gy_inbox_wait(&inbox, 0, true, GANTRY_WAIT_BLOCK, 0, 0);
+    atomic_store(&is_back, true);
+}
+
+/* What a guest leaves need not be news: it is in the bins already, or a gate has a deadline.  And who is
+ * woken while the loop is on loan sleeps on. */
+static void test_who_is_left_something_wakes_up(void **state)
+{
+    (void)state;
+    for (int n = 0; n < 100; n++) {
+        gy_thread thread;
+        atomic_store(&is_back, false);
+        assert_ok(gy_inbox_init(&inbox));
+        assert_false(gy_inbox_borrow(&inbox));
+        assert_ok(gy_thread_start(&thread, "taker", wait_at_the_inbox, NULL));
+        deadline_await(gy_inbox_is_free(&inbox), "the taker to sleep");
+        assert_true(gy_inbox_borrow(&inbox));
+        assert_false(gy_inbox_borrow(&inbox));
+        if (n % 2 == 0) {
+            gy_inbox_give_back(&inbox, 0, true, false);
+            (void)usleep(100);
+            assert_false(atomic_load(&is_back));
+            assert_true(gy_inbox_borrow(&inbox));
+        } else {
+            gy_inbox_signal(&inbox);
+            (void)usleep(100);
+            assert_false(atomic_load(&is_back));
+        }
+        gy_inbox_give_back(&inbox, 0, true, n % 2 == 0);
+        deadline_await(atomic_load(&is_back), "the taker, for whom something was left");
+        gy_thread_join(&thread);
+        gy_inbox_fini(&inbox);
+    }
+}
+
 /* ---- the thread ------------------------------------------------------------------------------ */
 
 static void *run_with_a_small_stack(void *arg)
@@ -434,6 +477,7 @@ int main(void)
         cmocka_unit_test(test_who_stops_a_step_takes_over),
         cmocka_unit_test(test_a_manager_may_want_the_dispatchers_threads_only),
         cmocka_unit_test(test_other_modes_do_it_themselves),
+        cmocka_unit_test(test_who_is_left_something_wakes_up),
         cmocka_unit_test(test_a_small_stack_is_left_alone),
         cmocka_unit_test(test_the_thread_is_as_before),
         cmocka_unit_test(test_a_capture_of_the_callers_is_not_spoilt),
