@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <unistd.h>
 
 #define OFFSET_STEP 256
 #define MEMORY_DEVICES 1 /* the major number of /dev/null and its like */
@@ -117,18 +118,20 @@ static gantry_status import_options(const gantry_shared_memory_options *options,
     return check_options(ours);
 }
 
-/* The context is current. */
-static gantry_status import_native(struct gy_context *cuda, const gantry_shared_memory_options *options,
-                                   CUexternalMemory *out)
+/* What the driver was given and refused.  Some that it refuses it has closed all the same (/dev/null, driver
+ * 580), so it is closed only while it is what it was. */
+static void close_refused(int given, int original)
 {
-    CUDA_EXTERNAL_MEMORY_HANDLE_DESC desc = {
-        .type = options->kind == GANTRY_SHARED_DMABUF ? CU_EXTERNAL_MEMORY_HANDLE_TYPE_DMABUF_FD
-                                                      : CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD,
-        .handle.fd = options->fd,
-        .size = options->bytes,
-        .flags = options->dedicated != 0 ? CUDA_EXTERNAL_MEMORY_DEDICATED : 0,
-    };
-    CUresult result = cuda->driver->cuImportExternalMemory(out, &desc);
+    struct stat ours, theirs;
+    if (fstat(original, &ours) == 0 && fstat(given, &theirs) == 0 && ours.st_dev == theirs.st_dev &&
+        ours.st_ino == theirs.st_ino) {
+        close(given);
+    }
+}
+
+static gantry_status fail_import(struct gy_context *cuda, const gantry_shared_memory_options *options,
+                                 CUresult result)
+{
     if (result == CUDA_ERROR_NOT_SUPPORTED) {
         return GY_FAIL_NATIVE(GANTRY_ERR_UNSUPPORTED, (int)result,
                               "%s: the driver imports no memory of this kind (%s)", options->label,
@@ -140,6 +143,32 @@ static gantry_status import_native(struct gy_context *cuda, const gantry_shared_
                               options->label, options->fd, options->bytes);
     }
     return gy_context_check(cuda, result, "cuImportExternalMemory", __FILE__, __LINE__);
+}
+
+/* The context is current.  The driver gets a descriptor of its own: the caller's is closed on success only.
+ */
+static gantry_status import_native(struct gy_context *cuda, const gantry_shared_memory_options *options,
+                                   CUexternalMemory *out)
+{
+    int given = fcntl(options->fd, F_DUPFD_CLOEXEC, 3);
+    if (given < 0) {
+        return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "%s: descriptor %d: %s", options->label, options->fd,
+                       strerror(errno));
+    }
+    CUDA_EXTERNAL_MEMORY_HANDLE_DESC desc = {
+        .type = options->kind == GANTRY_SHARED_DMABUF ? CU_EXTERNAL_MEMORY_HANDLE_TYPE_DMABUF_FD
+                                                      : CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD,
+        .handle.fd = given,
+        .size = options->bytes,
+        .flags = options->dedicated != 0 ? CUDA_EXTERNAL_MEMORY_DEDICATED : 0,
+    };
+    CUresult result = cuda->driver->cuImportExternalMemory(out, &desc);
+    if (result != CUDA_SUCCESS) {
+        close_refused(given, options->fd);
+        return fail_import(cuda, options, result);
+    }
+    close(options->fd);
+    return GANTRY_OK;
 }
 
 gantry_status gantry_shared_memory_import(gantry_context *context,

@@ -33,10 +33,11 @@ static void test_wrong_descriptions_are_refused(void **state)
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     desc = memory_of(null, BYTES);
     cu_is(CUDA_ERROR_UNKNOWN, cuImportExternalMemory(&memory, &desc));
-    assert_int_not_equal(fcntl(null, F_GETFD), -1); /* a failed import leaves it open */
+    (void)close(null); /* a failed import leaves it open, or has closed it (driver 580): Gantry bears both */
+    null = open("/dev/null", O_RDWR | O_CLOEXEC);
     desc = memory_of(null, 0);
     cu_is(CUDA_ERROR_INVALID_VALUE, cuImportExternalMemory(&memory, &desc));
-    assert_int_equal(close(null), 0);
+    (void)close(null);
 }
 
 static int memory_file(uint64_t bytes)
@@ -45,6 +46,15 @@ static int memory_file(uint64_t bytes)
     assert_true(fd >= 0);
     assert_int_equal(ftruncate(fd, (off_t)bytes), 0);
     return fd;
+}
+
+/* A device has no use for a memory file. */
+static void expect_no_import(int fd)
+{
+    CUexternalMemory memory = NULL;
+    CUDA_EXTERNAL_MEMORY_HANDLE_DESC desc = memory_of(fd, BYTES);
+    assert_int_not_equal(cu->cuImportExternalMemory(&memory, &desc), CUDA_SUCCESS);
+    (void)close(fd);
 }
 
 static CUdeviceptr map(CUexternalMemory memory, uint64_t offset, uint64_t bytes)
@@ -58,10 +68,14 @@ static CUdeviceptr map(CUexternalMemory memory, uint64_t offset, uint64_t bytes)
 static void test_an_imported_file_is_device_memory(void **state)
 {
     (void)state;
-    if (!available() || !cu->emulated) {
-        cf_skip("only the emulated driver takes a memory file");
+    if (!available()) {
+        cf_skip("no external memory");
     }
     int fd = memory_file(BYTES);
+    if (!cu->emulated) {
+        expect_no_import(fd);
+        return;
+    }
     uint32_t *seen = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     assert_true(seen != MAP_FAILED);
     CUexternalMemory memory = NULL;
@@ -96,8 +110,11 @@ static void test_an_imported_file_is_device_memory(void **state)
 static void test_a_size_above_the_true_one_is_taken(void **state)
 {
     (void)state;
-    if (!available() || !cu->emulated) {
-        cf_skip("only the emulated driver takes a memory file");
+    if (!available()) {
+        cf_skip("no external memory");
+    }
+    if (!cu->emulated) { /* what it takes comes from Vulkan: samples/shared_frame */
+        return;
     }
     CUexternalMemory memory = NULL;
     CUDA_EXTERNAL_MEMORY_HANDLE_DESC desc = memory_of(memory_file(BYTES), 2 * BYTES);
