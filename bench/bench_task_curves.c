@@ -156,6 +156,7 @@ bool bench_task_curves(const struct bench_options *options)
     for (uint32_t w = 1; w <= 2 || w <= cpus; w *= 2) {
         good &= bench_task_case(options, "curve-tree-spawn", SHAPE_TREE, depth, WAY_SPAWN, w, TBB_GROUP);
         good &= bench_task_case(options, "curve-tree-spawn-omp", SHAPE_TREE, depth, WAY_SPAWN, w, OPENMP);
+        good &= bench_task_case(options, "curve-tree-join", SHAPE_TREE, depth, WAY_JOIN, w, TBB_GROUP);
         good &=
             bench_task_case(options, "curve-one-spawns", SHAPE_INDEPENDENT, tasks, WAY_SPAWN, w, TBB_GROUP);
         good &=

@@ -60,6 +60,36 @@ static gantry_status spawn(gantry_task *task, void *arg)
     return GANTRY_OK;
 }
 
+/* Both subtrees are done. */
+static gantry_status join(gantry_task *task, void *arg)
+{
+    (void)task;
+    struct task_field *field = &bench_now->field;
+    uint32_t i = (uint32_t)((uint8_t *)arg - field->cells);
+    if (field->cells[2 * i + 1] == 0 || field->cells[2 * i + 2] == 0) {
+        field->disorder = 1;
+    }
+    return GANTRY_OK;
+}
+
+static gantry_status fork_and_join(gantry_task *task, void *arg)
+{
+    struct shape_bench *b = bench_now;
+    struct task_field *field = &b->field;
+    uint32_t i = (uint32_t)((uint8_t *)arg - field->cells);
+    task_field_touch(field, i);
+    if (2 * i + 3 > field->count - 1) {
+        return GANTRY_OK;
+    }
+    gantry_taskman *manager = gantry_task_manager(task);
+    gantry_status status = gantry_taskman_create_light(manager, join, arg, NULL,
+                                                       i == 0 ? NULL : b->tasks[(i - 1) / 2], &b->tasks[i]);
+    for (uint32_t child = 2 * i + 1; child <= 2 * i + 2 && status == GANTRY_OK; child++) {
+        status = gantry_taskman_spawn(manager, fork_and_join, field->cells + child, NULL, b->tasks[i]);
+    }
+    return status == GANTRY_OK ? gantry_task_remove_reference(b->tasks[i]) : status;
+}
+
 static bool after(struct shape_bench *b, uint32_t i, uint32_t predecessor)
 {
     return gantry_task_start_after(b->tasks[i], b->tasks[predecessor]) == GANTRY_OK;
@@ -126,8 +156,9 @@ static bool run(void *arg)
         return build(b);
     }
     gantry_task *first = NULL;
-    if (b->way == WAY_SPAWN &&
-        !ok(gantry_taskman_create_light(b->manager, spawn, b->field.cells, NULL, NULL, &first))) {
+    bool is_spawned = b->way == WAY_SPAWN || b->way == WAY_JOIN;
+    if (is_spawned && !ok(gantry_taskman_create_light(b->manager, b->way == WAY_JOIN ? fork_and_join : spawn,
+                                                      b->field.cells, NULL, NULL, &first))) {
         return false;
     }
     if (first != NULL) {
@@ -139,7 +170,7 @@ static bool run(void *arg)
                    ? ok(gantry_taskman_run(b->manager, 1))
                    : ok(gantry_taskman_start(b->manager)) && ok(gantry_taskman_stop(b->manager));
     }
-    if (b->way == WAY_SPAWN && b->field.shape == SHAPE_TREE) {
+    if (is_spawned && b->field.shape == SHAPE_TREE) {
         task_field_touch(&b->field, b->field.count - 1);
     }
     return good;

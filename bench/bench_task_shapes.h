@@ -11,6 +11,7 @@ enum task_way {
     WAY_FIRST, /* run it for the first time */
     WAY_RERUN, /* run the frozen graph again */
     WAY_SPAWN, /* make the tasks in tasks */
+    WAY_JOIN,  /* the same, and each has a continuation that waits for those that it makes: trees */
     WAY_STEPS, /* run a small frozen graph again and again */
     WAY_APART, /* the same by start and stop */
 };

@@ -131,6 +131,8 @@ gantry_status gy_taskman_unhold(gantry_task *task, gantry_status why)
                                                     memory_order_seq_cst, memory_order_relaxed));
     if (references == 1) {
         dispatch(manager, task);
+    } else if (gy_worker_is_inside(gy_worker_current, &manager->as_owner)) {
+        gy_worker_owe_active(gy_worker_current, &manager->as_owner);
     } else {
         gy_taskman_count_off(manager, GY_WORK_ACTIVE);
     }

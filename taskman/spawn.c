@@ -1,15 +1,26 @@
-/* Tasks made by tasks, without a lock: each worker has a place in each manager for the light tasks that it
- * spawns.
+/* Light tasks.  A body makes those of its own manager without a lock: each worker has a place in each manager
+ * for them, and whoever walks the graph leaves them out.
  *
- * A place is a chunk of the manager's storage to fill, and the tasks that have ended, which are used again
- * first: nobody has a handle of a spawned task, and whoever walks the graph leaves it out.  So a recursion of
- * any size needs little more storage than it has tasks waiting, all of it in the cache of the worker that
- * spawns. */
+ * A place is a chunk of the manager's storage to fill, and the spawned tasks that have ended, which are used
+ * again first: nobody has a handle of a spawned task.  So a recursion of any size needs little more storage
+ * than it has tasks waiting, all of it in the cache of the worker that spawns.  A light task that somebody
+ * has a handle of keeps its place until the reset. */
 #include "taskman/places.h"
 
 #include "base/handle.h"
 #include "taskman/cpu/account.h"
 #include "taskman/cpu/pool.h"
+#include "taskman/submit.h"
+
+/* A new place, which nobody has used since the reset. */
+static inline gantry_task *take_new(struct gy_spawn_place *place, gantry_taskman *manager)
+{
+    struct gy_task_chunk *chunk = place->chunk;
+    if (chunk == NULL || chunk->used == chunk->capacity) {
+        chunk = gy_place_new_chunk(place, manager);
+    }
+    return chunk != NULL ? &chunk->tasks[chunk->used++] : NULL;
+}
 
 static inline gantry_task *take_task(struct gy_worker *self, gantry_taskman *manager)
 {
@@ -20,32 +31,28 @@ static inline gantry_task *take_task(struct gy_worker *self, gantry_taskman *man
         place->ended = task->gpu.next;
         return task;
     }
-    struct gy_task_chunk *chunk = place->chunk;
-    if (chunk == NULL || chunk->used == chunk->capacity) {
-        chunk = gy_place_new_chunk(place, manager);
-    }
-    return chunk != NULL ? &chunk->tasks[chunk->used++] : NULL;
+    return take_new(place, manager);
 }
 
-static inline gantry_status spawn_here(struct gy_worker *self, const gantry_task_desc *desc,
-                                       gantry_taskman *manager, gantry_task *continuation)
+/* Describe a task of the worker's place.  `flags` beside those of every light task.  False: the continuation
+ * was dispatched already. */
+static inline bool make_here(struct gy_worker *self, gantry_task *task, const gantry_task_desc *desc,
+                             gantry_taskman *manager, gantry_task *continuation, gantry_task_state state,
+                             unsigned flags)
 {
-    gantry_task *task = take_task(self, manager);
-    if (task == NULL) {
-        return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "no memory for a task");
-    }
     gy_task_clear_all(task);
     task->owner = &manager->as_owner;
     if (continuation != NULL && !gy_task_hold(continuation)) {
-        gy_worker_take_back(self, task);
-        return gy_task_refuse_hold(continuation, "light task: continuation");
+        return false;
     }
     task->body.run = desc->run;
     task->arg = desc->arg;
     task->label = desc->label;
     bool is_odd = (atomic_load_explicit(&manager->as_owner.epoch, memory_order_relaxed) & 1) != 0;
-    atomic_init(&task->flags, GY_TASK_LIGHT | GY_TASK_FILLED | GY_TASK_SPAWNED | (is_odd ? GY_TASK_ODD : 0u));
-    gy_task_state_init(task, GANTRY_TASK_STATE_READY);
+    atomic_init(&task->flags,
+                (uint8_t)(GY_TASK_LIGHT | GY_TASK_FILLED | flags | (is_odd ? GY_TASK_ODD : 0u)));
+    atomic_init(&task->references, state == GANTRY_TASK_STATE_HELD ? 1 : 0);
+    gy_task_state_init(task, state);
     if (continuation != NULL) {
         gy_graph_link_own(task, continuation);
     }
@@ -54,15 +61,78 @@ static inline gantry_status spawn_here(struct gy_worker *self, const gantry_task
     } else {
         gy_worker_claim_task(self, &manager->as_owner);
     }
+    return true;
+}
+
+static inline gantry_status refuse_memory(void)
+{
+    return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "no memory for a task");
+}
+
+static inline gantry_status spawn_here(struct gy_worker *self, const gantry_task_desc *desc,
+                                       gantry_taskman *manager, gantry_task *continuation)
+{
+    gantry_task *task = take_task(self, manager);
+    if (task == NULL) {
+        return refuse_memory();
+    }
+    if (!make_here(self, task, desc, manager, continuation, GANTRY_TASK_STATE_READY, GY_TASK_SPAWNED)) {
+        gy_worker_take_back(self, task);
+        return gy_task_refuse_hold(continuation, "light task: continuation");
+    }
     gy_worker_push(self, task);
     return GANTRY_OK;
 }
 
-/* Does the worker run a task of `manager` at this moment? */
-static inline bool is_inside(const struct gy_worker *self, const gantry_taskman *manager)
+/* The caller has the task's one reference. */
+static gantry_status create_here(struct gy_worker *self, const gantry_task_desc *desc,
+                                 gantry_taskman *manager, gantry_task *continuation, gantry_task **out)
 {
-    return self != NULL && self->has_deque && self->activity == GY_IN_BODY && self->running != NULL &&
-           gy_task_manager(self->running) == manager;
+    gantry_task *task = take_new(gy_worker_place(self, manager), manager);
+    if (task == NULL) {
+        return refuse_memory();
+    }
+    if (!make_here(self, task, desc, manager, continuation, GANTRY_TASK_STATE_HELD, 0)) {
+        gy_worker_take_back(self, task);
+        return gy_task_refuse_hold(continuation, "light task: continuation");
+    }
+    *out = task;
+    return GANTRY_OK;
+}
+
+/* Does the calling thread run a task of `manager` at this moment, and may it make tasks there that lead to
+ * `continuation`?  Those of a frozen graph are held under the manager's lock. */
+static inline bool may_make_here(const struct gy_worker *self, const gantry_taskman *manager,
+                                 const gantry_task *continuation)
+{
+    return gy_worker_is_inside(self, &manager->as_owner) &&
+           (continuation == NULL ||
+            (gy_task_manager(continuation) == manager && !gy_task_has(continuation, GY_TASK_FROZEN)));
+}
+
+static gantry_status create_light(gantry_taskman *manager, const gantry_task_desc *desc,
+                                  gantry_task *continuation, gantry_task **out)
+{
+    struct gy_worker *self = gy_worker_current;
+    if (manager == NULL || desc->run == NULL || out == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "light task: manager, run or out is NULL");
+    }
+    if (continuation != NULL && gy_task_manager(continuation) != manager) {
+        return GY_FAIL(GANTRY_ERR_FOREIGN_HANDLE, "light task: continuation '%s' is of another task manager",
+                       gantry_task_label(continuation));
+    }
+    return may_make_here(self, manager, continuation)
+               ? create_here(self, desc, manager, continuation, out)
+               : gy_taskman_add_light(manager, desc, continuation, out);
+}
+
+gantry_status gantry_taskman_create_light(gantry_taskman *manager, gantry_task_fn run, void *arg,
+                                          const char *label, gantry_task *continuation, gantry_task **out)
+{
+    GY_ACCEPT(TASKMAN, manager);
+    GY_ACCEPT(TASK, continuation);
+    gantry_task_desc desc = {.kind = GANTRY_TASK_CPU, .label = label, .run = run, .arg = arg};
+    return create_light(manager, &desc, continuation, out);
 }
 
 gantry_status gantry_taskman_spawn(gantry_taskman *manager, gantry_task_fn run, void *arg, const char *label,
@@ -71,13 +141,11 @@ gantry_status gantry_taskman_spawn(gantry_taskman *manager, gantry_task_fn run, 
     GY_ACCEPT(TASKMAN, manager);
     GY_ACCEPT(TASK, continuation);
     struct gy_worker *self = gy_worker_current;
-    if (manager != NULL && run != NULL && is_inside(self, manager) &&
-        (continuation == NULL ||
-         (gy_task_manager(continuation) == manager && !gy_task_has(continuation, GY_TASK_FROZEN)))) {
-        gantry_task_desc desc = {.run = run, .arg = arg, .label = label};
+    gantry_task_desc desc = {.kind = GANTRY_TASK_CPU, .label = label, .run = run, .arg = arg};
+    if (manager != NULL && run != NULL && may_make_here(self, manager, continuation)) {
         return spawn_here(self, &desc, manager, continuation);
     }
     gantry_task *task = NULL;
-    gantry_status status = gantry_taskman_create_light(manager, run, arg, label, continuation, &task);
+    gantry_status status = create_light(manager, &desc, continuation, &task);
     return status != GANTRY_OK ? status : gantry_task_remove_reference(task);
 }

@@ -429,21 +429,11 @@ static gantry_status add_light_locked(gantry_taskman *manager, const gantry_task
     return GANTRY_OK;
 }
 
-gantry_status gantry_taskman_create_light(gantry_taskman *manager, gantry_task_fn run, void *arg,
-                                          const char *label, gantry_task *continuation, gantry_task **out)
+gantry_status gy_taskman_add_light(gantry_taskman *manager, const gantry_task_desc *desc,
+                                   gantry_task *continuation, gantry_task **out)
 {
-    GY_ACCEPT(TASKMAN, manager);
-    GY_ACCEPT(TASK, continuation);
-    if (manager == NULL || run == NULL || out == NULL) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "light task: manager, run or out is NULL");
-    }
-    if (continuation != NULL && gy_task_manager(continuation) != manager) {
-        return GY_FAIL(GANTRY_ERR_FOREIGN_HANDLE, "light task: continuation '%s' is of another task manager",
-                       gantry_task_label(continuation));
-    }
-    gantry_task_desc desc = {.kind = GANTRY_TASK_CPU, .label = label, .run = run, .arg = arg};
     gy_fast_lock_take(&manager->lock);
-    gantry_status status = add_light_locked(manager, &desc, continuation, out);
+    gantry_status status = add_light_locked(manager, desc, continuation, out);
     assert(gy_taskman_is_valid(manager));
     gy_fast_lock_give(&manager->lock);
     return status;

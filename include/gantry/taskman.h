@@ -244,7 +244,8 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_get_named(gantry_taskm
 /** A light task: not part of the graph, no name; runs on the CPU dispatcher when its references reach
  *  0 (it starts with one), then removes the reference it holds on `continuation` (may be NULL).  Counts
  *  as pending work of `manager`, whose step it may be created in at any time.  `label` as in
- *  gantry_task_desc; `arg` is handed to `run`.
+ *  gantry_task_desc; `arg` is handed to `run`.  From a body of the same manager it takes no lock, unless
+ *  `continuation` is part of a frozen graph, and a dump of the graph leaves the task out.
  *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  `manager`, `run` or `out` NULL
  *  @retval GANTRY_ERR_FOREIGN_HANDLE    `continuation` belongs to another manager

@@ -14,8 +14,9 @@ void gy_owner_count_off(struct gy_task_owner *owner, uint64_t less, uint64_t odd
 void gy_worker_flush(struct gy_worker *self);
 
 enum {
-    GY_OWED_MOST = 64, /* released tasks not counted off yet */
-    GY_CREDIT = 64,    /* how much a worker counts into `work` at once */
+    GY_OWED_MOST = 64,           /* released tasks not counted off yet */
+    GY_ACTIVE_OWED_MOST = 65536, /* references of bodies not counted off yet */
+    GY_CREDIT = 64,              /* how much a worker counts into `work` at once */
 };
 
 static inline void gy_worker_owe_to(struct gy_worker *self, struct gy_task_owner *owner)
@@ -42,7 +43,23 @@ static inline void gy_worker_owe(struct gy_worker *self, struct gy_task_owner *o
     }
 }
 
-/* The same for a task of an odd epoch, and `less` beside. */
+/* Does the worker, which may be NULL, run a task of the owner at this moment? */
+static inline bool gy_worker_is_inside(const struct gy_worker *self, const struct gy_task_owner *owner)
+{
+    return self != NULL && self->has_deque && self->activity == GY_IN_BODY && self->running != NULL &&
+           self->running->owner == owner;
+}
+
+/* The body of a task of the owner, which is active itself, has given a reference back. */
+static inline void gy_worker_owe_active(struct gy_worker *self, struct gy_task_owner *owner)
+{
+    if (self->owed_to == owner && self->owed % GY_WORK_PENDING >= GY_ACTIVE_OWED_MOST) {
+        gy_worker_flush(self);
+    }
+    gy_worker_owe(self, owner, GY_WORK_ACTIVE);
+}
+
+/* gy_worker_owe() for a task of an odd epoch, and `less` beside. */
 static inline void gy_worker_owe_odd(struct gy_worker *self, struct gy_task_owner *owner, uint64_t less)
 {
     assert(gy_worker_is_valid(self));
