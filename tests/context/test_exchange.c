@@ -219,6 +219,37 @@ static void test_a_renderer_that_does_not_come_fails_the_step(void **state)
     close_scene(&s);
 }
 
+static bool file_has(const char *path, const char *text)
+{
+    static char data[1 << 20];
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    size_t count = fread(data, 1, sizeof(data), file);
+    (void)fclose(file);
+    return memmem(data, count, text, strlen(text)) != NULL;
+}
+
+static void test_a_recording_says_what_was_waited_for(void **state)
+{
+    (void)state;
+    struct scene s;
+    char path[64];
+    snprintf(path, sizeof(path), "exchange-%d.pftrace", (int)getpid());
+    open_with(&s, 5 * MS, 2, GANTRY_SUBMISSION_STREAMS);
+    build(&s);
+    gantry_profile_options options = GANTRY_PROFILE_OPTIONS_INIT;
+    gantry_profile *profile;
+    options.path = path;
+    assert_ok(gantry_profile_start(&options, &profile));
+    assert_ok(gantry_exchange_next(s.exchange, 1, 1));
+    assert_ok(gantry_taskman_start(s.gpu.manager));
+    assert_int_equal(gantry_taskman_stop(s.gpu.manager), GANTRY_ERR_TIMED_OUT);
+    assert_ok(gantry_profile_stop(profile, NULL));
+    assert_true(file_has(path, "waits for frame"));
+    assert_int_equal(unlink(path), 0);
+    close_scene(&s);
+}
+
 static void test_a_wait_that_fails_loses_the_exchange(void **state)
 {
     (void)state;
@@ -372,6 +403,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_frames_go_back_and_forth),
         cmocka_unit_test(test_a_renderer_that_does_not_come_fails_the_step),
+        cmocka_unit_test(test_a_recording_says_what_was_waited_for),
         cmocka_unit_test(test_a_wait_that_fails_loses_the_exchange),
         cmocka_unit_test(test_a_step_without_values_fails),
         cmocka_unit_test(test_values_rise),
