@@ -6,11 +6,11 @@ bool gy_bin_is_valid(const struct gy_gpu_list *bin, enum gd_phase phase)
 {
     const gantry_task *last = NULL;
     uint32_t left = MOST_LOOKED_AT;
-    for (gantry_task *task = bin->first; task != NULL; task = gy_task_gpu(task)->next) {
+    for (gantry_task *task = bin->first; task != NULL; task = task->next) {
         if (left-- == 0) {
             return gy_gpu_list_is_valid(bin);
         }
-        if (gd_phase_of(task) != phase || gy_task_gpu(task)->stream == 0) {
+        if (gd_phase_of(task) != phase || task->stream == 0) {
             return false;
         }
         last = task;

@@ -38,14 +38,14 @@ void gy_inbox_push(struct gy_inbox *inbox, gantry_task *first, gantry_task *last
     /* Reverse the list: it becomes newest first, as the stack is. */
     gantry_task *reversed = NULL;
     for (gantry_task *task = first; task != NULL;) {
-        gantry_task *next = task == last ? NULL : gy_task_gpu(task)->next;
-        gy_task_gpu(task)->next = reversed;
+        gantry_task *next = task == last ? NULL : task->next;
+        task->next = reversed;
         reversed = task;
         task = next;
     }
     gantry_task *head = atomic_load_explicit(&inbox->head, memory_order_relaxed);
     do {
-        gy_task_gpu(first)->next = head;
+        first->next = head;
     } while (!atomic_compare_exchange_weak(&inbox->head, &head, reversed));
     wake_sleeper(inbox);
 }
@@ -64,8 +64,8 @@ bool gy_inbox_take(struct gy_inbox *inbox, struct gy_gpu_list *list)
     gantry_task *newest = atomic_exchange_explicit(&inbox->head, NULL, memory_order_acquire);
     gantry_task *oldest = NULL;
     for (gantry_task *task = newest; task != NULL;) {
-        gantry_task *next = gy_task_gpu(task)->next;
-        gy_task_gpu(task)->next = oldest;
+        gantry_task *next = task->next;
+        task->next = oldest;
         oldest = task;
         task = next;
     }

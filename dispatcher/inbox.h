@@ -90,11 +90,11 @@ void gy_inbox_give_back(struct gy_inbox *inbox, uint32_t seen, bool tasks_too, b
 
 static inline void gy_gpu_list_append(struct gy_gpu_list *list, gantry_task *first, gantry_task *last)
 {
-    gy_task_gpu(last)->next = NULL;
+    last->next = NULL;
     if (list->first == NULL) {
         list->first = first;
     } else {
-        gy_task_gpu(list->last)->next = first;
+        list->last->next = first;
     }
     list->last = last;
 }
@@ -104,7 +104,7 @@ static inline gantry_task *gy_gpu_list_pop(struct gy_gpu_list *list)
 {
     gantry_task *task = list->first;
     if (task != NULL) {
-        list->first = gy_task_gpu(task)->next;
+        list->first = task->next;
         list->last = list->first != NULL ? list->last : NULL;
     }
     return task;
@@ -113,8 +113,7 @@ static inline gantry_task *gy_gpu_list_pop(struct gy_gpu_list *list)
 /* It has a first task if it has a last one, behind which there is none. */
 static inline bool gy_gpu_list_is_valid(const struct gy_gpu_list *list)
 {
-    return list->first == NULL ? list->last == NULL
-                               : list->last != NULL && gy_task_gpu(list->last)->next == NULL;
+    return list->first == NULL ? list->last == NULL : list->last != NULL && list->last->next == NULL;
 }
 
 #endif

@@ -11,13 +11,12 @@
 static GY_INLINE void place(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task)
 {
     gy_point(GY_POINT_PATH_5, task);
-    struct gy_task_gpu *gpu = gy_task_gpu(task);
     if (__builtin_expect(gy_context_is_lost(d->config.context), 0)) {
         gy_gd_release_failed(d, task, gy_context_adopt_loss(d->config.context));
         return;
     }
     uint32_t stream;
-    uint64_t trail = atomic_load_explicit(&gpu->trail, memory_order_acquire);
+    uint64_t trail = atomic_load_explicit(&task->trail, memory_order_acquire);
     gantry_status status =
         gy_streams_assign(&d->streams, trail, gy_gd_partition_index(d, task), gy_task_order(task), &stream);
     if (status != GANTRY_OK) {
@@ -25,8 +24,8 @@ static GY_INLINE void place(struct gantry_dispatcher *d, struct gy_round *round,
         return;
     }
     gy_task_prefetch_self(task);
-    gpu->stream = (uint16_t)(stream + 1);
-    gpu->launch_index = 0;
+    task->stream = (uint16_t)(stream + 1);
+    task->launch_index = 0;
     assert(gy_gpu_list_is_valid(&round->bins.of[gd_phase_of(task)]));
     gy_gpu_list_append(&round->bins.of[gd_phase_of(task)], task, task);
 }
@@ -64,7 +63,7 @@ void gy_gd_poll(struct gantry_dispatcher *d, struct gy_round *round)
         gantry_task *task = d->local.first;
         d->local = (struct gy_gpu_list){NULL, NULL};
         while (task != NULL) {
-            gantry_task *next = gy_task_gpu(task)->next;
+            gantry_task *next = task->next;
             take_in(d, round, task);
             task = next;
         }

@@ -127,7 +127,7 @@ static inline bool gy_launch_is_valid(const struct gantry_launch *launch)
 {
     return launch->task != NULL && launch->round != NULL &&
            launch->stream_index < launch->dispatcher->streams.count &&
-           gy_task_gpu(launch->task)->stream == launch->stream_index + 1u;
+           launch->task->stream == launch->stream_index + 1u;
 }
 
 /* Where the work of `task` goes, and which partition that is. */

@@ -115,7 +115,7 @@ static uint32_t count_queues(const struct gy_round *round)
     uint32_t all = 0;
     for (enum gd_phase phase = GD_HTOD; phase < GD_PHASES; phase++) {
         uint32_t count = 0;
-        for (gantry_task *task = round->bins.of[phase].first; task != NULL; task = gy_task_gpu(task)->next) {
+        for (gantry_task *task = round->bins.of[phase].first; task != NULL; task = task->next) {
             count++;
         }
         gy_profile_count(gy_profile_generation(), names[phase], count);
@@ -129,7 +129,7 @@ static uint64_t shape_of(const struct gy_round *round)
 {
     uint64_t shape = 1;
     for (int phase = 0; phase < GD_PHASES; phase++) {
-        for (gantry_task *task = round->bins.of[phase].first; task != NULL; task = gy_task_gpu(task)->next) {
+        for (gantry_task *task = round->bins.of[phase].first; task != NULL; task = task->next) {
             shape = (shape ^ (uint64_t)(uintptr_t)gy_task_launch_fn(task)) * UINT64_C(0x9e3779b97f4a7c15);
             shape ^= shape >> 29;
         }

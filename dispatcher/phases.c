@@ -27,13 +27,12 @@ static uint32_t count_apart(gantry_task *task)
 {
     uint32_t count = 0;
     for (uint64_t streams = 0; task != NULL && count < GY_STREAMS_MAX; count++) {
-        const struct gy_task_gpu *gpu = gy_task_gpu(task);
-        uint64_t stream = UINT64_C(1) << (gpu->stream - 1u);
+        uint64_t stream = UINT64_C(1) << (task->stream - 1u);
         if ((streams & stream) != 0) {
             break;
         }
         streams |= stream;
-        task = gpu->next;
+        task = task->next;
     }
     return count;
 }
@@ -46,7 +45,7 @@ static GY_RARE gantry_task *call_at_once(struct gantry_dispatcher *d, struct gy_
     struct gy_launchers *l = d->launchers;
     struct gy_gpu_list *bin = &round->bins.of[round->phase];
     for (uint32_t i = 0; i < count; i++) {
-        gantry_task *next = gy_task_gpu(task)->next;
+        gantry_task *next = task->next;
         gy_task_prefetch_dependents(task);
         gy_gd_open_turn(d, round, &l->turns[i], task);
         task = next;
@@ -68,7 +67,7 @@ static GY_RARE gantry_task *call_at_once(struct gantry_dispatcher *d, struct gy_
 static GY_COLD void put_back(struct gy_gpu_list *bin, gantry_task *task)
 {
     struct gy_gpu_list rest = {task, task};
-    for (gantry_task *next; (next = gy_task_gpu(rest.last)->next) != NULL;) {
+    for (gantry_task *next; (next = rest.last->next) != NULL;) {
         rest.last = next;
     }
     if (bin->first != NULL) {
@@ -93,7 +92,7 @@ static void run_pass(struct gantry_dispatcher *d, struct gy_round *round, gantry
             task = call_at_once(d, round, task, at_once);
             continue;
         }
-        gantry_task *next = gy_task_gpu(task)->next;
+        gantry_task *next = task->next;
         if (next != NULL) {
             gy_task_prefetch_dependents(next); /* one call may be too short to hide it */
         }

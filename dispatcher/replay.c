@@ -23,7 +23,7 @@ static bool may_replay(const struct gantry_dispatcher *d)
 
 static bool may_all_begin(const struct gy_unit *unit)
 {
-    for (gantry_task *task = unit->held.first; task != NULL; task = gy_task_gpu(task)->next) {
+    for (gantry_task *task = unit->held.first; task != NULL; task = task->next) {
         if (!gy_task_may_begin(task)) {
             return false; /* it and what follows it will be released as FAILED */
         }
@@ -109,13 +109,13 @@ static gantry_status enter_shares_first(struct gantry_dispatcher *d, const struc
     if (!gy_shares_any(&d->shares) || gy_bins_are_empty(bins)) {
         return GANTRY_OK;
     }
-    const uint32_t home = gy_task_gpu(gy_bins_first(bins))->stream - 1u; /* it will be launched there */
+    const uint32_t home = gy_bins_first(bins)->stream - 1u; /* it will be launched there */
     gantry_status status = gy_streams_wait_barrier(&d->streams, home);
     for (int phase = 0; phase < GD_PHASES; phase++) {
         for (gantry_task *task = bins->of[phase].first; task != NULL && status == GANTRY_OK;
-             task = gy_task_gpu(task)->next) {
-            status = gy_streams_wait(&d->streams, home,
-                                     atomic_load_explicit(&gy_task_gpu(task)->trail, memory_order_acquire));
+             task = task->next) {
+            status =
+                gy_streams_wait(&d->streams, home, atomic_load_explicit(&task->trail, memory_order_acquire));
         }
     }
     if (status == GANTRY_OK && gy_task_order(gy_unit_first_task(unit)) != NULL) {
@@ -146,7 +146,7 @@ static void call(struct gantry_dispatcher *d, struct gy_round *round, struct gy_
     gy_trail_drop(&d->trails, atomic_exchange(&unit->trail, GY_TRAIL_NONE));
     gy_unit_settle(d, unit, GY_UNIT_CALLED);
     for (gantry_task *task = held.first, *next; task != NULL; task = next) {
-        next = gy_task_gpu(task)->next;
+        next = task->next;
         gy_gd_place(d, round, task); /* the last one may be released by it, and the unit gone */
     }
 }
@@ -156,9 +156,8 @@ static void call(struct gantry_dispatcher *d, struct gy_round *round, struct gy_
 /* Everything the unit comes after. */
 static uint64_t merge_trails(struct gantry_dispatcher *d, struct gy_unit *unit)
 {
-    for (gantry_task *task = unit->held.first; task != NULL; task = gy_task_gpu(task)->next) {
-        gy_trail_merge(&d->trails, &unit->trail,
-                       atomic_load_explicit(&gy_task_gpu(task)->trail, memory_order_acquire));
+    for (gantry_task *task = unit->held.first; task != NULL; task = task->next) {
+        gy_trail_merge(&d->trails, &unit->trail, atomic_load_explicit(&task->trail, memory_order_acquire));
     }
     return atomic_exchange(&unit->trail, GY_TRAIL_NONE);
 }
@@ -250,7 +249,7 @@ static void launch(struct gantry_dispatcher *d, struct gy_round *round, struct g
     struct gy_gpu_list held = unit->held;
     unit->held = (struct gy_gpu_list){NULL, NULL};
     for (gantry_task *task = held.first, *next; task != NULL; task = next) {
-        next = gy_task_gpu(task)->next;
+        next = task->next;
         gy_unit_release(d, unit, task); /* with the last task of all the unit may be gone */
     }
 }
@@ -311,7 +310,7 @@ static void record(struct gantry_dispatcher *d, struct gy_round *round, struct g
     gy_gd_flush(d);
     gy_bins_append(&round->bins, &own.bins); /* what has not ended goes on as any other task */
     for (gantry_task *task = recording.others.first, *next; task != NULL; task = next) {
-        next = gy_task_gpu(task)->next;
+        next = task->next;
         gy_gd_place(d, round, task);
     }
     assert(gy_round_is_valid(round));

@@ -107,7 +107,6 @@ gantry_status gantry_task_get_launch_stats(gantry_task *task, gantry_task_launch
         return GY_FAIL(GANTRY_ERR_STATE, "gantry_task_get_launch_stats: '%s' is not released yet",
                        gantry_task_label(task));
     }
-    const struct gy_task_gpu *gpu = gy_task_gpu(task);
-    gantry_task_launch_stats now = {sizeof(now), gpu->launch_index, gpu->stream};
+    gantry_task_launch_stats now = {sizeof(now), task->launch_index, task->stream};
     return gy_stats_export(stats, &now, sizeof(now), "gantry_task_get_launch_stats");
 }

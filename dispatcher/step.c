@@ -20,18 +20,17 @@ static GY_COLD void mark_begin(struct gantry_dispatcher *d, gantry_task *task, u
     struct gy_gpu_mark *mark =
         gy_gpu_time_begin(d->config.time, s->native, d->graphs.capturing ? &s->lane : NULL, stream, partition,
                           gy_task_label(task), gantry_task_context_id(task));
-    atomic_store_explicit(&gy_task_gpu(task)->mark, mark, memory_order_relaxed);
+    atomic_store_explicit(&task->mark, mark, memory_order_relaxed);
 }
 
 /* Before the first call: order the stream, mark the GPU time.  From here on the task has a mark (NULL when
  * nothing is recorded), and no trail: it is ordered. */
 static GY_RARE gantry_status prepare_any(struct gantry_dispatcher *d, gantry_task *task, uint32_t stream)
 {
-    struct gy_task_gpu *gpu = gy_task_gpu(task);
-    uint64_t trail = atomic_load_explicit(&gpu->trail, memory_order_acquire);
+    uint64_t trail = atomic_load_explicit(&task->trail, memory_order_acquire);
     gantry_status status = gy_streams_wait(&d->streams, stream, trail);
     gy_trail_drop(&d->trails, trail);
-    atomic_store_explicit(&gpu->mark, NULL, memory_order_relaxed);
+    atomic_store_explicit(&task->mark, NULL, memory_order_relaxed);
     if (status == GANTRY_OK && gy_task_begins_step(task, trail)) {
         status = gy_step_order_enter(gy_task_order(task), gy_task_run(task), stream);
     }
@@ -43,21 +42,20 @@ static GY_RARE gantry_status prepare_any(struct gantry_dispatcher *d, gantry_tas
 
 static inline gantry_status prepare(struct gantry_dispatcher *d, gantry_task *task, uint32_t stream)
 {
-    struct gy_task_gpu *gpu = gy_task_gpu(task);
-    uint64_t trail = atomic_load_explicit(&gpu->trail, memory_order_acquire);
+    uint64_t trail = atomic_load_explicit(&task->trail, memory_order_acquire);
     bool is_ordered = gy_trail_is_position(trail) && gy_trail_stream(trail) == stream;
     if (!is_ordered || gy_task_begins_step(task, trail) || gy_span_on()) {
         return prepare_any(d, task, stream);
     }
-    atomic_store_explicit(&gpu->mark, NULL, memory_order_relaxed);
+    atomic_store_explicit(&task->mark, NULL, memory_order_relaxed);
     return GANTRY_OK; /* most tasks: behind one other, on its stream */
 }
 
 /* The last call has returned: from here on the task has a trail again. */
-static inline struct gy_gpu_mark *take_mark(struct gy_task_gpu *gpu)
+static inline struct gy_gpu_mark *take_mark(gantry_task *task)
 {
-    struct gy_gpu_mark *mark = atomic_load_explicit(&gpu->mark, memory_order_relaxed);
-    atomic_store_explicit(&gpu->trail, GY_TRAIL_NONE, memory_order_relaxed);
+    struct gy_gpu_mark *mark = atomic_load_explicit(&task->mark, memory_order_relaxed);
+    atomic_store_explicit(&task->trail, GY_TRAIL_NONE, memory_order_relaxed);
     return mark;
 }
 
@@ -66,15 +64,14 @@ static GY_INLINE void finish(struct gantry_dispatcher *d, struct gy_round *round
                              uint32_t stream, gantry_status result)
 {
     assert(gy_stream_is_valid(&d->streams, stream));
-    struct gy_task_gpu *gpu = gy_task_gpu(task);
-    struct gy_gpu_mark *mark = take_mark(gpu);
+    struct gy_gpu_mark *mark = take_mark(task);
     if (__builtin_expect(mark != NULL, 0)) {
         struct gy_stream *s = &d->streams.streams[stream];
         gy_gpu_time_end(d->config.time, mark, s->native, d->graphs.capturing ? &s->lane : NULL);
     }
     gy_task_end_calls(task);
     uint64_t position;
-    uint32_t dependents = result == GANTRY_OK ? gpu->successors : 0; /* those of a failed task fail, too */
+    uint32_t dependents = result == GANTRY_OK ? task->successors : 0; /* those of a failed task fail, too */
     gantry_status status = gy_streams_finish(&d->streams, stream, dependents, &position);
     if (status != GANTRY_OK && result == GANTRY_OK) {
         result = status;
@@ -83,7 +80,7 @@ static GY_INLINE void finish(struct gantry_dispatcher *d, struct gy_round *round
     if (gy_task_order(task) != NULL) {
         gy_step_order_note(gy_task_order(task), gy_task_run(task), stream);
     }
-    atomic_store_explicit(&gpu->trail, position, memory_order_release);
+    atomic_store_explicit(&task->trail, position, memory_order_release);
     struct gy_gpu_memory *memory = gy_task_memory(task);
     if (memory != NULL) {
         gy_admission_launched(memory, stream, d->streams.streams[stream].tail);
@@ -124,13 +121,13 @@ static GY_INLINE gantry_status make_ready(struct gantry_dispatcher *d, struct ga
     if (status == GANTRY_OK) {
         status = gy_streams_wait_barrier(&d->streams, stream);
     }
-    if (status == GANTRY_OK && gy_task_gpu(task)->launch_index == 0) {
+    if (status == GANTRY_OK && task->launch_index == 0) {
         status = prepare(d, task, stream);
     }
     if (status == GANTRY_OK && __builtin_expect(launch->meter != NULL, 0)) {
         status = gy_metered_enter(launch);
-        if (status != GANTRY_OK && gy_task_gpu(task)->launch_index == 0) {
-            (void)take_mark(gy_task_gpu(task)); /* the task is released as if it had not been prepared */
+        if (status != GANTRY_OK && task->launch_index == 0) {
+            (void)take_mark(task); /* the task is released as if it had not been prepared */
         }
     }
     return status;
@@ -157,7 +154,7 @@ static GY_COLD gantry_launch_result synchronize(struct gantry_launch *launch, ga
 static GY_COLD bool end_uncalled(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task,
                                  uint32_t stream, gantry_status why)
 {
-    if (gy_task_gpu(task)->launch_index > 0) {
+    if (task->launch_index > 0) {
         finish(d, round, task, stream, why);
     } else {
         gy_streams_abandon(&d->streams, stream);
@@ -171,9 +168,8 @@ static GY_INLINE gantry_status open_call(struct gantry_dispatcher *d, struct gy_
                                          gantry_task *task, struct gy_meter *meter,
                                          struct gantry_launch *launch)
 {
-    struct gy_task_gpu *gpu = gy_task_gpu(task);
-    assert(gpu->stream != 0);
-    uint32_t stream = gpu->stream - 1u;
+    assert(task->stream != 0);
+    uint32_t stream = task->stream - 1u;
     launch->dispatcher = d;
     launch->launcher = NULL;
     launch->task = task;
@@ -190,7 +186,7 @@ static GY_INLINE gantry_status open_call(struct gantry_dispatcher *d, struct gy_
         gantry_status why = gy_context_adopt_stop(d->config.context);
         return why != GANTRY_OK ? why : GANTRY_ERR_OUT_OF_DEVICE_MEMORY;
     }
-    if (gpu->launch_index == 0) {
+    if (task->launch_index == 0) {
         if (!gy_task_begin(task)) {
             return GANTRY_ERR_TASK_FAILED;
         }

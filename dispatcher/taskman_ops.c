@@ -69,7 +69,7 @@ static void record_submission(gantry_task *first, gantry_task *last)
     gy_span_add_flow(gy_task_releasing_flow());
     gy_span_add_flow(gy_task_flow(first));
     for (gantry_task *task = first; task != last; count++) {
-        task = gy_task_gpu(task)->next;
+        task = task->next;
         gy_span_add_flow(gy_task_flow(task));
     }
     char name[64];
@@ -114,14 +114,14 @@ static uint32_t partition_number(gantry_dispatcher *d, const gantry_partition *p
 
 static void merge_deps(gantry_dispatcher *d, gantry_task *predecessor, gantry_task *successor)
 {
-    gy_trail_merge(&d->trails, &gy_task_gpu(successor)->trail,
-                   atomic_load_explicit(&gy_task_gpu(predecessor)->trail, memory_order_acquire));
+    gy_trail_merge(&d->trails, &successor->trail,
+                   atomic_load_explicit(&predecessor->trail, memory_order_acquire));
 }
 
 static void drop_deps(gantry_dispatcher *d, gantry_task *task)
 {
     /* Whoever releases a task is the only one left who looks at its trail. */
-    gy_trail_drop(&d->trails, atomic_load_explicit(&gy_task_gpu(task)->trail, memory_order_acquire));
+    gy_trail_drop(&d->trails, atomic_load_explicit(&task->trail, memory_order_acquire));
 }
 
 static struct gy_gpu_order *order_open(gantry_dispatcher *d)

@@ -17,7 +17,7 @@ uint64_t gy_task_expect_flow(gantry_task *task)
     if (gy_task_kind(task) != GANTRY_TASK_CPU || task->body.run == NULL) {
         return 0;
     }
-    atomic_store_explicit(&task->gpu.expected, 1, memory_order_relaxed);
+    atomic_store_explicit(&task->expected, 1, memory_order_relaxed);
     return gy_task_flow(task);
 }
 

@@ -8,7 +8,7 @@ void gy_task_check_completions(const gantry_task *task)
 {
     gantry_dispatcher *gpu = gy_task_manager(task)->gpu;
     const struct gy_gpu_ops *ops = gy_task_manager(task)->gpu_ops;
-    uint64_t trail = atomic_load_explicit(&task->gpu.trail, memory_order_acquire);
+    uint64_t trail = atomic_load_explicit(&task->trail, memory_order_acquire);
     if (trail == 0 || gpu == NULL || ops->order.is_unawaited == NULL ||
         !ops->order.is_unawaited(gpu, trail)) {
         return;

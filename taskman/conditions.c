@@ -23,7 +23,7 @@ static bool is_meant(const gantry_task *task, uint64_t chosen, uint32_t index)
 /* GPU positions, for all dependents that will hear of it, while the task's own is still good. */
 static void merge_all_deps(gantry_task *task, uint64_t chosen)
 {
-    uint64_t trail = atomic_load_explicit(&task->gpu.trail, memory_order_acquire);
+    uint64_t trail = atomic_load_explicit(&task->trail, memory_order_acquire);
     if (trail == 0) {
         return;
     }
@@ -73,9 +73,9 @@ struct gy_round_end gy_round_end(gantry_task *task, gantry_status result)
     /* Who sees references sees the state, see gy_task_hold(). */
     atomic_store_explicit(&task->references, gy_task_armed(task), memory_order_release);
     merge_all_deps(task, end.chosen);
-    end.trail = atomic_load_explicit(&task->gpu.trail, memory_order_relaxed); /* GPU tasks': plain */
+    end.trail = atomic_load_explicit(&task->trail, memory_order_relaxed); /* GPU tasks': plain */
     gy_task_drop_deps(task);
-    atomic_store_explicit(&task->gpu.trail, 0, memory_order_relaxed);
+    atomic_store_explicit(&task->trail, 0, memory_order_relaxed);
     return end;
 }
 

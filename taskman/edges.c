@@ -20,9 +20,9 @@ static inline void note_edge(struct gy_graph *graph, gantry_task *predecessor, g
         graph->back_edges +=
             predecessor->index > successor->index && !gy_task_has(predecessor, GY_TASK_LIGHT);
     }
-    uint16_t count = atomic_load_explicit(&predecessor->gpu.successors, memory_order_relaxed);
+    uint16_t count = atomic_load_explicit(&predecessor->successors, memory_order_relaxed);
     if (count != UINT16_MAX) {
-        atomic_store_explicit(&predecessor->gpu.successors, (uint16_t)(count + 1), memory_order_relaxed);
+        atomic_store_explicit(&predecessor->successors, (uint16_t)(count + 1), memory_order_relaxed);
     }
 }
 

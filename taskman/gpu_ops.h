@@ -128,14 +128,14 @@ struct gy_gpu_ops {
     void (*step_end)(gantry_dispatcher *self);
 
     /* Take ready GPU tasks, and sync points at whose end `when_done` has to be called: a list linked through
-     * gy_task_gpu.next, in order.  Never fails and never calls back on this stack: each task is released
+     * `next`, in order.  Never fails and never calls back on this stack: each task is released
      * later with gy_task_release().  Any thread. */
     void (*submit)(gantry_dispatcher *self, gantry_task *first, gantry_task *last);
 
     /* `predecessor` is being released and `successor` depends on it: merge the GPU positions that
      * `successor` must come after.  Called when the predecessor's trail is not 0, before the successor's
      * reference is removed; several predecessors of one successor may call at once.  Not called for a plain
-     * trail (see struct gy_task_gpu) when the successor has none yet: that is copied. */
+     * trail (see struct gantry_task) when the successor has none yet: that is copied. */
     void (*merge_deps)(gantry_dispatcher *self, gantry_task *predecessor, gantry_task *successor);
 
     /* The task was released and all its successors have been notified: its trail is no longer needed.

@@ -6,11 +6,6 @@
 #include "base/hints.h"
 #include "taskman/manager.h"
 
-static inline struct gy_task_gpu *gy_task_gpu(gantry_task *task)
-{
-    return &task->gpu;
-}
-
 static inline gantry_launch_fn gy_task_launch_fn(const gantry_task *task)
 {
     return task->body.launch;
@@ -85,7 +80,7 @@ static inline bool gy_task_begin(gantry_task *task)
 static inline uint64_t gy_task_calls(const gantry_task *task)
 {
     uint32_t full = (uint32_t)atomic_load_explicit(&task->result, memory_order_relaxed);
-    return task->gpu.launch_index + (uint64_t)full * UINT32_MAX;
+    return task->launch_index + (uint64_t)full * UINT32_MAX;
 }
 
 /* Before the first call. */
@@ -99,13 +94,13 @@ static inline void gy_task_begin_calls(gantry_task *task)
 /* One more call; how many came before it comes out. */
 static inline uint64_t gy_task_count_call(gantry_task *task)
 {
-    if (task->gpu.launch_index == 0) {
-        task->gpu.launch_index = 1;
+    if (task->launch_index == 0) {
+        task->launch_index = 1;
         return 0; /* most tasks are called once */
     }
     uint64_t before = gy_task_calls(task);
-    if (__builtin_expect(++task->gpu.launch_index == 0, 0)) {
-        task->gpu.launch_index = 1;
+    if (__builtin_expect(++task->launch_index == 0, 0)) {
+        task->launch_index = 1;
         atomic_fetch_add_explicit(&task->result, 1, memory_order_relaxed);
     }
     return before;
@@ -115,7 +110,7 @@ static inline uint64_t gy_task_count_call(gantry_task *task)
 static inline void gy_task_end_calls(gantry_task *task)
 {
     if (__builtin_expect(atomic_load_explicit(&task->result, memory_order_relaxed) != 0, 0)) {
-        task->gpu.launch_index = UINT32_MAX;
+        task->launch_index = UINT32_MAX;
     }
 }
 

@@ -16,7 +16,7 @@ static void reach(struct gy_task_list *reached, gantry_task *task)
     }
 }
 
-/* Everything reachable, linked through gpu.next, set to wait for what else was reached before it, and for
+/* Everything reachable, linked through `next`, set to wait for what else was reached before it, and for
  * what others hold. */
 static struct gy_task_list arm_part_locked(gantry_taskman *manager, gantry_task *const *tasks, size_t count)
     GY_REQUIRES(manager->lock)
@@ -29,14 +29,14 @@ static struct gy_task_list arm_part_locked(gantry_taskman *manager, gantry_task 
     for (size_t i = 0; i < count; i++) {
         reach(&reached, tasks[i]);
     }
-    for (gantry_task *task = reached.first; task != NULL; task = task->gpu.next) {
+    for (gantry_task *task = reached.first; task != NULL; task = task->next) {
         for (struct gy_edge *edge = gy_edge_at(&task->edges); edge != NULL; edge = gy_edge_at(&edge->next)) {
             reach(&reached, gy_edge_successor(edge));
             gy_edge_successor(edge)->scratch += !gy_task_is_condition(task);
         }
     }
     manager->outside = 0;
-    for (gantry_task *task = reached.first; task != NULL; task = task->gpu.next) {
+    for (gantry_task *task = reached.first; task != NULL; task = task->next) {
         int32_t here = (int32_t)task->scratch - 1;
         if (manager->as_owner.has_conditions) {
             gy_taskman_disarm_task(NULL, task);
@@ -78,7 +78,7 @@ static struct gy_ready start_part_locked(gantry_taskman *manager, gantry_task *c
     atomic_store(&manager->frozen_held, manager->outside);
     uint64_t active = 1 + manager->outside; /* the start itself is one */
     for (gantry_task *task = reached.first, *next; task != NULL; task = next) {
-        next = task->gpu.next;
+        next = task->next;
         task->scratch = 0;
         gy_taskman_begin_memory(manager, task);
         if (is_first(task, tasks, count)) {

@@ -10,7 +10,7 @@
 /* Where the worker's spawned tasks of a manager lie. */
 struct gy_spawn_place {
     _Alignas(64) struct gy_task_chunk *chunk; /* only its worker touches it while the manager runs */
-    gantry_task *ended;                       /* linked through gpu.next; the same */
+    gantry_task *ended;                       /* linked through `next`; the same */
 };
 
 /* Is the chunk's count within it, and does what has ended belong to somebody? */
@@ -39,7 +39,7 @@ static inline struct gy_spawn_place *gy_worker_place(const struct gy_worker *sel
 static inline void gy_worker_take_back(struct gy_worker *self, gantry_task *task)
 {
     struct gy_spawn_place *place = gy_worker_place(self, gy_task_manager(task));
-    task->gpu.next = place->ended;
+    task->next = place->ended;
     place->ended = task;
     assert(gy_spawn_place_is_valid(place));
 }

@@ -40,9 +40,9 @@ static GY_COLD void emit_body(struct gy_worker *self, gantry_task *task, bool su
 {
     uint64_t begin_ns = self->span_begin_ns;
     self->span_begin_ns = 0;
-    bool expected = atomic_load_explicit(&task->gpu.expected, memory_order_relaxed) != 0;
+    bool expected = atomic_load_explicit(&task->expected, memory_order_relaxed) != 0;
     if (expected) {
-        atomic_store_explicit(&task->gpu.expected, 0, memory_order_relaxed); /* it may run again */
+        atomic_store_explicit(&task->expected, 0, memory_order_relaxed); /* it may run again */
     }
     if (expected || submits) {
         self->span_flow = gy_task_flow(task);
@@ -76,7 +76,7 @@ static inline void flush_but_one(gantry_taskman *manager, struct gy_ready *ready
     gantry_task *first = ready->cpu.first;
     if (first != NULL && self != NULL && self->activity == GY_RELEASING && self->next == NULL) {
         self->next = first;
-        ready->cpu.first = first->gpu.next;
+        ready->cpu.first = first->next;
         ready->cpu.count--;
     }
     if (ready->cpu.first != NULL || ready->queued.first != NULL) {
@@ -111,7 +111,7 @@ static GY_COLD void repay(gantry_task *successor)
 /* Final: whoever might have merged into it held a reference. */
 static inline uint64_t trail_of(const gantry_task *task)
 {
-    return atomic_load_explicit(&task->gpu.trail, memory_order_acquire);
+    return atomic_load_explicit(&task->trail, memory_order_acquire);
 }
 
 /* One dependent hears of it; true when that made it ready.  `keeper`, if not NULL, may run one next, itself.
@@ -267,7 +267,7 @@ static GY_INLINE size_t end_task(gantry_task *task, gantry_status result, struct
     }
     /* For the next run, which cannot start before this task is counted off. */
     if ((flags & GY_TASK_FROZEN) != 0) {
-        atomic_store_explicit(&task->gpu.trail, 0, memory_order_relaxed);
+        atomic_store_explicit(&task->trail, 0, memory_order_relaxed);
         atomic_store_explicit(&task->references, gy_task_armed(task), memory_order_release);
     }
     return made_ready;

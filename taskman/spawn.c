@@ -28,7 +28,7 @@ static inline gantry_task *take_task(struct gy_worker *self, gantry_taskman *man
     gantry_task *task = place->ended;
     assert(gy_spawn_place_is_valid(place));
     if (task != NULL) {
-        place->ended = task->gpu.next;
+        place->ended = task->next;
         return task;
     }
     return take_new(place, manager);

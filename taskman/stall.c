@@ -166,7 +166,7 @@ void gy_taskman_unstall(gantry_taskman *manager, bool is_stopping)
     gy_fast_lock_give(&manager->lock);
     gy_pool_enter(pool);
     for (gantry_task *task = moved.first, *next; task != NULL; task = next) {
-        next = task->gpu.next;
+        next = task->next;
         (void)gy_taskman_unhold(task, GANTRY_OK);
     }
     gy_pool_leave(pool);

@@ -18,7 +18,7 @@ static inline void gy_task_merge_deps(gantry_task *task, uint64_t trail, gantry_
 {
     uint64_t none = 0;
     if (trail == 0 || ((trail & GY_TRAIL_PLAIN) != 0 &&
-                       atomic_compare_exchange_strong_explicit(&successor->gpu.trail, &none, trail,
+                       atomic_compare_exchange_strong_explicit(&successor->trail, &none, trail,
                                                                memory_order_acq_rel, memory_order_relaxed))) {
         return; /* most tasks come after one other, if any */
     }
@@ -52,7 +52,7 @@ static inline int32_t gy_edge_let_go(const struct gy_edge *edge)
 /* All dependents have been told; nobody reads it any more. */
 static inline void gy_task_drop_deps(gantry_task *task)
 {
-    uint64_t trail = atomic_load_explicit(&task->gpu.trail, memory_order_relaxed);
+    uint64_t trail = atomic_load_explicit(&task->trail, memory_order_relaxed);
     if (trail != 0 && (trail & GY_TRAIL_PLAIN) == 0) {
         gy_task_drop_more_deps(task);
     }

@@ -158,7 +158,7 @@ static void append_waiting(struct gy_admission *a, struct gy_gpu_memory *memory)
 static void let_go(struct gy_admission *a, struct gy_gpu_memory *memory, struct gy_gpu_list *list)
 {
     for (gantry_task *task = memory->held_back.first, *next; task != NULL; task = next) {
-        next = gy_task_gpu(task)->next;
+        next = task->next;
         gy_task_let_go(task);
         gy_gpu_list_append(list, task, task);
     }

@@ -12,7 +12,7 @@ static bool share_admits(struct gantry_dispatcher *d, struct gy_round *round, ga
 {
     bool ends = !gy_task_may_begin(task);
     struct gy_meter *meter = gy_gd_meter(d, task);
-    if (meter == NULL || round->recording != NULL || (ends && gy_task_gpu(task)->launch_index == 0) ||
+    if (meter == NULL || round->recording != NULL || (ends && task->launch_index == 0) ||
         (ends ? gy_meter_has_room : gy_meter_admits)(&d->shares, meter)) {
         return true;
     }

@@ -572,8 +572,8 @@ static bool take_cancelled(struct gy_gpu_list *from, struct gy_gpu_list *bin)
     bool stay = false;
     *from = (struct gy_gpu_list){NULL, NULL};
     for (gantry_task *task = all.first, *next; task != NULL; task = next) {
-        next = gy_task_gpu(task)->next;
-        bool ends = !gy_task_may_begin(task), begun = gy_task_gpu(task)->launch_index != 0;
+        next = task->next;
+        bool ends = !gy_task_may_begin(task), begun = task->launch_index != 0;
         gy_gpu_list_append(ends && !begun ? bin : from, task, task);
         stay = stay || (ends && begun);
     }

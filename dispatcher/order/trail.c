@@ -12,7 +12,7 @@ static struct gy_clock *clock_of(uint64_t trail)
 }
 
 #ifndef NDEBUG
-/* While its work is enqueued a task has no trail, but a mark: see struct gy_task_gpu. */
+/* While its work is enqueued a task has no trail, but a mark: see struct gantry_task. */
 static bool is_ours(const struct gy_trail_pool *pool, uint64_t trail)
 {
     const struct gy_clock *clock = clock_of(trail);

@@ -59,15 +59,14 @@ void gy_unit_settle(struct gantry_dispatcher *d, struct gy_unit *unit, enum gy_u
 void gy_unit_release(struct gantry_dispatcher *d, struct gy_unit *unit, gantry_task *task)
 {
     assert(unit->stage == GY_UNIT_LAUNCHED && gy_unit_is_valid(unit));
-    struct gy_task_gpu *gpu = gy_task_gpu(task);
     if (!gy_task_begin_launched(task)) {
         gy_gd_release_failed(d, task, GANTRY_ERR_TASK_FAILED);
         return;
     }
-    gy_trail_drop(&d->trails, atomic_load_explicit(&gpu->trail, memory_order_acquire));
-    gpu->launch_index = 0;
-    gpu->stream = (uint16_t)(unit->stream + 1);
-    atomic_store_explicit(&gpu->trail, unit->position, memory_order_release);
+    gy_trail_drop(&d->trails, atomic_load_explicit(&task->trail, memory_order_acquire));
+    task->launch_index = 0;
+    task->stream = (uint16_t)(unit->stream + 1);
+    atomic_store_explicit(&task->trail, unit->position, memory_order_release);
     gy_gd_count(&d->counters.tasks, 1);
     gy_gd_count(&d->counters.tasks_failed, unit->result != GANTRY_OK);
     gy_task_release(task, unit->result, &d->debt);

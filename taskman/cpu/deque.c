@@ -111,7 +111,7 @@ bool gy_deque_push_list(struct gy_deque *deque, gantry_task *first, size_t count
     }
     gantry_task *task = first;
     for (int64_t i = bottom + (int64_t)count - 1; i >= bottom; i--) {
-        gantry_task *next = task->gpu.next;
+        gantry_task *next = task->next;
         slot_store(array, i, task);
         task = next;
     }

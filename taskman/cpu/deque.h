@@ -25,7 +25,7 @@ void gy_deque_fini(struct gy_deque *deque);
 /* Owner, between its other calls: does the window fit the array? */
 bool gy_deque_is_valid(const struct gy_deque *deque);
 
-/* Owner: push the `count` tasks of a list linked through gpu.next, so that take() gives them back in the
+/* Owner: push the `count` tasks of a list linked through `next`, so that take() gives them back in the
  * list's order.  False, and nothing was pushed, when there is no room and no memory for more. */
 bool gy_deque_push_list(struct gy_deque *deque, gantry_task *first, size_t count);
 

@@ -103,16 +103,16 @@ static gantry_task *take_injected(struct gy_worker *self)
         size_t share = takes_several ? count / (2 * (size_t)pool->worker_count) : 1;
         size_t most = share < 1 ? 1 : share > INJECTION_BATCH ? INJECTION_BATCH : share;
         for (taken = 1; taken < most; taken++) {
-            last = last->gpu.next;
+            last = last->next;
         }
-        pool->inject_first = last->gpu.next;
-        last->gpu.next = NULL;
+        pool->inject_first = last->next;
+        last->next = NULL;
         atomic_fetch_sub(&pool->inject_count, taken);
     }
     assert(gy_pool_is_valid(pool));
     gy_mutex_unlock(&pool->inject_lock);
     if (taken > 1) {
-        gantry_task *rest = first->gpu.next;
+        gantry_task *rest = first->next;
         if (!gy_deque_push_list(&self->deque, rest, taken - 1)) {
             gy_pool_inject(pool, rest, last, taken - 1);
         }
@@ -289,7 +289,7 @@ gantry_task *gy_worker_find(struct gy_worker *self)
 void gy_pool_submit(gantry_cpu_dispatcher *pool, gantry_task *first, gantry_task *last, size_t count)
 {
     if (pool->host.submit != NULL) {
-        last->gpu.next = NULL;
+        last->next = NULL;
         gy_pool_submit_to_host(pool, first);
         return;
     }

@@ -11,7 +11,7 @@
 void gy_pool_enter(gantry_cpu_dispatcher *pool);
 void gy_pool_leave(gantry_cpu_dispatcher *pool);
 
-/* Queue READY CPU tasks: a list of `count` > 0 linked through gpu.next.  Any thread; cannot fail.  The
+/* Queue READY CPU tasks: a list of `count` > 0 linked through `next`.  Any thread; cannot fail.  The
  * tasks may be gone when this returns. */
 void gy_pool_submit(gantry_cpu_dispatcher *pool, gantry_task *first, gantry_task *last, size_t count);
 

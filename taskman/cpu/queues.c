@@ -18,8 +18,8 @@ uint32_t gy_pool_class_count(const gantry_cpu_dispatcher *pool)
 static void inject_locked(gantry_cpu_dispatcher *pool, gantry_task *first, gantry_task *last, size_t count)
     GY_REQUIRES(pool->inject_lock)
 {
-    last->gpu.next = NULL;
-    *(pool->inject_first == NULL ? &pool->inject_first : &pool->inject_last->gpu.next) = first;
+    last->next = NULL;
+    *(pool->inject_first == NULL ? &pool->inject_first : &pool->inject_last->next) = first;
     pool->inject_last = last;
     atomic_fetch_add(&pool->inject_count, count);
 }
@@ -35,7 +35,7 @@ void gy_pool_inject(gantry_cpu_dispatcher *pool, gantry_task *first, gantry_task
 void gy_pool_submit_to_host(gantry_cpu_dispatcher *pool, gantry_task *first)
 {
     for (gantry_task *task = first, *next; task != NULL; task = next) {
-        next = task->gpu.next;
+        next = task->next;
         pool->host.submit(pool->host.user, pool, task);
     }
 }
@@ -63,7 +63,7 @@ void gy_pool_queue(gantry_cpu_dispatcher *pool, gantry_task *first)
     size_t count = 0;
     gy_mutex_lock(&pool->inject_lock);
     for (gantry_task *task = first, *next; task != NULL; task = next) {
-        next = task->gpu.next;
+        next = task->next;
         uint32_t number = gy_task_class(task);
         struct gy_class *class = number != 0 ? &pool->classes[number - 1] : NULL;
         if (class != NULL && class->running >= class->limit) {

@@ -4,7 +4,7 @@
 
 #include "taskman/cpu/worker.h"
 
-/* Queue READY CPU tasks that have GY_TRAIT_QUEUED, linked through gpu.next.  Otherwise as above. */
+/* Queue READY CPU tasks that have GY_TRAIT_QUEUED, linked through `next`.  Otherwise as above. */
 void gy_pool_queue(gantry_cpu_dispatcher *pool, gantry_task *first);
 
 uint32_t gy_pool_class_count(const gantry_cpu_dispatcher *pool);

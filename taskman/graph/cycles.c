@@ -14,8 +14,8 @@ struct search {
 
 static void enqueue(struct search *search, gantry_task *task)
 {
-    task->gpu.next = NULL;
-    *(search->first == NULL ? &search->first : &search->last->gpu.next) = task;
+    task->next = NULL;
+    *(search->first == NULL ? &search->first : &search->last->next) = task;
     search->last = task;
 }
 
@@ -27,7 +27,7 @@ static void enqueue_root(void *user, gantry_task *task)
     }
 }
 
-/* Every task left over has a predecessor that is left over as well: note one in gpu.next. */
+/* Every task left over has a predecessor that is left over as well: note one in `next`. */
 static void point_back(void *user, gantry_task *task)
 {
     struct search *search = user;
@@ -38,7 +38,7 @@ static void point_back(void *user, gantry_task *task)
     struct gy_edge *edge = gy_task_is_condition(task) ? NULL : gy_edge_at(&task->edges);
     for (; edge != NULL; edge = gy_edge_at(&edge->next)) {
         if (gy_edge_successor(edge)->scratch != 0) {
-            gy_edge_successor(edge)->gpu.next = task;
+            gy_edge_successor(edge)->next = task;
         }
     }
 }
@@ -46,7 +46,7 @@ static void point_back(void *user, gantry_task *task)
 static void clear_search(void *user, gantry_task *task)
 {
     (void)user;
-    task->gpu.next = NULL;
+    task->next = NULL;
     task->scratch = 0;
 }
 
@@ -68,7 +68,7 @@ static gantry_task *find_cycle(struct gy_graph *graph)
     gy_graph_each(&view, enqueue_root, &search);
     while (search.first != NULL) {
         gantry_task *task = search.first;
-        search.first = task->gpu.next;
+        search.first = task->next;
         search.taken++;
         struct gy_edge *edge = gy_task_is_condition(task) ? NULL : gy_edge_at(&task->edges);
         for (; edge != NULL; edge = gy_edge_at(&edge->next)) {
@@ -90,7 +90,7 @@ gantry_task *gy_graph_walk_to_cycle(const struct gy_graph_view *view, size_t cou
     gy_graph_each(view, point_back, &search);
     gantry_task *task = search.left_over;
     for (size_t i = 0; i < count; i++) {
-        task = task->gpu.next; /* after as many steps as there are tasks: surely on a cycle */
+        task = task->next; /* after as many steps as there are tasks: surely on a cycle */
     }
     return task;
 }
@@ -99,7 +99,7 @@ gantry_task *gy_graph_walk_to_cycle(const struct gy_graph_view *view, size_t cou
 void gy_graph_name_cycle(const gantry_task *on_cycle, char *text, size_t bytes)
 {
     size_t length = 1;
-    for (const gantry_task *t = on_cycle->gpu.next; t != on_cycle; t = t->gpu.next) {
+    for (const gantry_task *t = on_cycle->next; t != on_cycle; t = t->next) {
         length++;
     }
     size_t shown = length <= 16 ? length : 16;
@@ -108,7 +108,7 @@ void gy_graph_name_cycle(const gantry_task *on_cycle, char *text, size_t bytes)
     for (size_t i = 0; i < shown && used + 1 < bytes; i++) {
         const gantry_task *task = on_cycle; /* the i-th along the edges is length - i steps back */
         for (size_t back = (length - i) % length; back > 0; back--) {
-            task = task->gpu.next;
+            task = task->next;
         }
         int wrote = snprintf(text + used, bytes - used, "'%.40s' -> ", gantry_task_label(task));
         used += wrote > 0 ? (size_t)wrote : 0;

@@ -4,7 +4,7 @@
 
 #include "taskman/graph/graph.h"
 
-/* A task on a cycle, from which gpu.next leads around it against the edges, among the `count` > 0 tasks of
+/* A task on a cycle, from which `next` leads around it against the edges, among the `count` > 0 tasks of
  * the view whose `scratch` is not 0, when each of them has a predecessor of that sort: then there is one. */
 gantry_task *gy_graph_walk_to_cycle(const struct gy_graph_view *view, size_t count);
 

@@ -298,7 +298,7 @@ void gy_graph_link_own(gantry_task *light, gantry_task *successor)
     light->own_edge.to = gy_edge_to(successor, false);
     atomic_init(&light->own_edge.next, NULL);
     atomic_init(&light->edges, &light->own_edge);
-    atomic_init(&light->gpu.successors, 1);
+    atomic_init(&light->successors, 1);
 }
 
 void gy_graph_loosen(gantry_task *task)

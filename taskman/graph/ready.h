@@ -7,7 +7,7 @@
 
 #include <assert.h>
 
-/* A queue linked through gpu.next. */
+/* A queue linked through `next`. */
 struct gy_task_list {
     gantry_task *first;
     gantry_task *last;
@@ -22,8 +22,8 @@ static inline bool gy_task_list_is_valid(const struct gy_task_list *list)
 
 static inline void gy_task_list_add(struct gy_task_list *list, gantry_task *task)
 {
-    task->gpu.next = NULL;
-    *(list->first == NULL ? &list->first : &list->last->gpu.next) = task;
+    task->next = NULL;
+    *(list->first == NULL ? &list->first : &list->last->next) = task;
     list->last = task;
     list->count++;
     assert(gy_task_list_is_valid(list));
@@ -34,7 +34,7 @@ static inline gantry_task *gy_task_list_pop(struct gy_task_list *list)
     gantry_task *task = list->first;
     assert(gy_task_list_is_valid(list));
     if (task != NULL) {
-        list->first = task->gpu.next;
+        list->first = task->next;
         list->count--;
     }
     return task;

@@ -11,6 +11,7 @@
 #include <gantry/task.h>
 
 #include <stdatomic.h>
+#include <stddef.h>
 #include <string.h>
 
 /* An edge lives in its predecessor's list.  `next` goes from NULL to the following edge (by an adder,
@@ -58,12 +59,20 @@ enum { GY_TRAIL_PLAIN = 1 };
 
 struct gy_gpu_mark;
 
-/* The dispatcher's part of a task; taskman/ zeroes it at submission and only uses `next` for lists. */
-struct gy_task_gpu {
-    gantry_task *next; /* whoever queues the task */
+/* The first cache line is what running and releasing a task touches. */
+struct gantry_task {
+    _Alignas(64) _Atomic(int32_t) references; /* atomic; goes up only from above 0 */
+    _Atomic(uint8_t) state;                   /* atomic; written by gy_task_enter() alone */
+    _Atomic(uint8_t) flags;                   /* atomic; written under the manager's lock */
+    uint8_t traits;                           /* immutable once submitted; kind and enum gy_task_trait */
+    _Atomic(int8_t) preset;                   /* atomic; not GANTRY_OK: a predecessor failed so */
+    struct gy_task_owner *owner;              /* immutable */
+    _Atomic(struct gy_edge *) edges;          /* atomic; first dependent, in order of declaration */
+    gantry_task *next;                        /* whoever queues the task */
     union {
-        _Atomic(uint64_t) trail; /* GPU positions to come after, in the dispatcher's encoding; 0: none; bit 0
-                                  * set: plain, it may be copied, and dropped by being forgotten */
+        _Atomic(uint64_t)
+            trail; /* atomic; GPU positions to come after, in the dispatcher's encoding; 0: none;
+                    * bit 0 set: plain, it may be copied, and dropped by being forgotten */
         _Atomic(struct gy_gpu_mark *) mark; /* GPU tasks, from before the first call until the last has
                                              * returned: dispatcher thread only; of the GPU time in a
                                              * recording; NULL: nothing is recorded */
@@ -76,19 +85,7 @@ struct gy_task_gpu {
         uint16_t stream;            /* GPU tasks: dispatcher thread only; pool index + 1, 0: none yet */
         _Atomic(uint16_t) expected; /* CPU tasks: atomic; in a recording, an arrow leads here */
     };
-    _Atomic(uint16_t) successors; /* how many dependents were declared so far, saturating */
-};
-
-/* The first cache line is what running and releasing a task touches. */
-struct gantry_task {
-    _Alignas(64) _Atomic(int32_t) references; /* atomic; goes up only from above 0 */
-    _Atomic(uint8_t) state;                   /* atomic; written by gy_task_enter() alone */
-    _Atomic(uint8_t) flags;                   /* atomic; written under the manager's lock */
-    uint8_t traits;                           /* immutable once submitted; kind and enum gy_task_trait */
-    _Atomic(int8_t) preset;                   /* atomic; not GANTRY_OK: a predecessor failed so */
-    struct gy_task_owner *owner;              /* immutable */
-    _Atomic(struct gy_edge *) edges;          /* atomic; first dependent, in order of declaration */
-    struct gy_task_gpu gpu;
+    _Atomic(uint16_t) successors; /* atomic; how many were declared so far, saturating */
     union {
         gantry_task_fn run;
         gantry_launch_fn launch;
@@ -117,6 +114,7 @@ struct gantry_task {
     uint32_t scratch;               /* guarded by the manager's lock; graph searches */
     _Atomic(int32_t) result;        /* atomic; final once the state is FAILED; see gy_task_calls(), too */
 };
+_Static_assert(offsetof(struct gantry_task, arg) < 64, "one cache line");
 _Static_assert(sizeof(struct gantry_task) <= 128, "128 bytes per task are promised");
 
 static inline uintptr_t gy_edge_to(gantry_task *successor, bool when_done)
@@ -193,7 +191,7 @@ static inline bool gy_task_is_critical(const gantry_task *task)
 static inline bool gy_task_is_awaited(const gantry_task *task)
 {
     return task->traits == (GANTRY_TASK_SYNC_POINT | GY_TRAIT_AWAITED) &&
-           atomic_load_explicit(&task->gpu.trail, memory_order_acquire) != 0;
+           atomic_load_explicit(&task->trail, memory_order_acquire) != 0;
 }
 
 static inline bool gy_task_is_condition(const gantry_task *task)
@@ -207,12 +205,12 @@ static inline bool gy_task_is_condition(const gantry_task *task)
  * a run of a part are its predecessors in that part. */
 static inline int32_t gy_task_armed(const gantry_task *task)
 {
-    return gy_task_is_gpu(task) ? task->gpu_armed : task->gpu.armed;
+    return gy_task_is_gpu(task) ? task->gpu_armed : task->armed;
 }
 
 static inline void gy_task_arm(gantry_task *task, int32_t references)
 {
-    *(gy_task_is_gpu(task) ? &task->gpu_armed : &task->gpu.armed) = references;
+    *(gy_task_is_gpu(task) ? &task->gpu_armed : &task->armed) = references;
 }
 
 static inline bool gy_task_has(const gantry_task *task, enum gy_task_flag flag)

@@ -166,7 +166,7 @@ static gantry_launch_result call_often(gantry_launch *launch, void *arg)
     (void)arg;
     if (often.calls++ == 0) {
         often.wrong += gantry_launch_index(launch) != 0;
-        gy_task_gpu(gantry_launch_task(launch))->launch_index = UINT32_MAX - 1;
+        gantry_launch_task(launch)->launch_index = UINT32_MAX - 1;
         return GANTRY_LAUNCH_AGAIN;
     }
     assert_ok(often.is_cancelled && often.calls == 3 ? gantry_taskman_cancel(scene.gpu.manager) : GANTRY_OK);

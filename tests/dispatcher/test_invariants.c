@@ -54,17 +54,17 @@ static void test_lists_and_bins(void **state)
     PLANT(gy_gpu_list_is_valid(&list), list.last, s.kernel[0]);
     gy_gpu_list_append(&list, s.kernel[0], s.kernel[0]);
     PLANT(gy_gpu_list_is_valid(&list), list.last, NULL);
-    PLANT(gy_gpu_list_is_valid(&list), gy_task_gpu(s.kernel[0])->next, s.kernel[1]);
+    PLANT(gy_gpu_list_is_valid(&list), s.kernel[0]->next, s.kernel[1]);
 
     struct gy_bins bins = {{{NULL, NULL}}};
     for (int i = 0; i < 2; i++) {
-        gy_task_gpu(s.kernel[i])->stream = 1;
+        s.kernel[i]->stream = 1;
         gy_gpu_list_append(&bins.of[GD_KERNEL], s.kernel[i], s.kernel[i]);
     }
-    PLANT(gy_bins_are_valid(&bins), gy_task_gpu(s.kernel[1])->stream, 0);
+    PLANT(gy_bins_are_valid(&bins), s.kernel[1]->stream, 0);
     PLANT(gy_bins_are_valid(&bins), bins.of[GD_KERNEL].last, s.kernel[0]);
-    gy_task_gpu(s.upload)->stream = 1;
-    gy_task_gpu(s.upload)->next = NULL;
+    s.upload->stream = 1;
+    s.upload->next = NULL;
     PLANT(gy_bins_are_valid(&bins), bins.of[GD_KERNEL].first, s.upload); /* of another phase */
 }
 
@@ -184,7 +184,7 @@ static void test_the_gates_of_gpu_time(void **state)
 
     struct gy_watcher watcher = {.closing = false};
     s.d->shares.watcher = &watcher;
-    gy_task_gpu(s.upload)->stream = 1;
+    s.upload->stream = 1;
     gy_gpu_list_append(&watcher.held, s.upload, s.upload); /* no kernel: it is never throttled */
     assert_false(gy_gate_throttle.is_valid(s.d));
     assert_false(gy_gates_are_valid(s.d));
@@ -213,11 +213,11 @@ static void test_calls(void **state)
 {
     (void)state;
     struct gy_round round = {.recording = NULL};
-    gy_task_gpu(s.kernel[0])->stream = 1;
+    s.kernel[0]->stream = 1;
     struct gantry_launch launch = {.dispatcher = s.d, .task = s.kernel[0], .round = &round};
     PLANT(gy_launch_is_valid(&launch), launch.round, NULL);
     PLANT(gy_launch_is_valid(&launch), launch.stream_index, s.d->streams.count);
-    PLANT(gy_launch_is_valid(&launch), gy_task_gpu(s.kernel[0])->stream, 2);
+    PLANT(gy_launch_is_valid(&launch), s.kernel[0]->stream, 2);
 }
 
 /* A gate that says no has the task; those behind it are not asked. */

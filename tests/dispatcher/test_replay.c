@@ -213,8 +213,7 @@ static gantry_status nothing(gantry_task *task, void *arg)
 static uint32_t count_submitted(struct scene *s)
 {
     uint32_t count = 0;
-    for (gantry_task *task = atomic_load(&s->dispatcher->inbox.head); task != NULL;
-         task = gy_task_gpu(task)->next) {
+    for (gantry_task *task = atomic_load(&s->dispatcher->inbox.head); task != NULL; task = task->next) {
         count++;
     }
     return count;

@@ -133,7 +133,7 @@ static void test_what_was_held_comes_first(void **state)
         for (int i = 0; i < 3 + 2 * with_later; i++) {
             assert_ptr_equal(task, tasks[i]);
             assert_true(task != bin->last || i == 2 + 2 * with_later);
-            task = gy_task_gpu(tasks[i])->next;
+            task = tasks[i]->next;
         }
         assert_ptr_equal(bin->last, tasks[2 + 2 * with_later]);
     }

@@ -69,16 +69,16 @@ static inline void fake_submit(gantry_dispatcher *self, gantry_task *first, gant
 {
     struct fake *fake = fake_of(self);
     int count = 1;
-    for (gantry_task *task = first; task != last; task = gy_task_gpu(task)->next) {
+    for (gantry_task *task = first; task != last; task = task->next) {
         count++;
     }
     note(fake, SUBMIT, first, NULL, count);
     gy_mutex_lock(&fake->lock);
-    gy_task_gpu(last)->next = NULL;
+    last->next = NULL;
     if (fake->first == NULL) {
         fake->first = first;
     } else {
-        gy_task_gpu(fake->last)->next = first;
+        fake->last->next = first;
     }
     fake->last = last;
     gy_mutex_unlock(&fake->lock);
@@ -89,9 +89,9 @@ static inline void fake_submit(gantry_dispatcher *self, gantry_task *first, gant
 static inline void fake_carry(gantry_dispatcher *self, gantry_task *predecessor, gantry_task *successor)
 {
     note(fake_of(self), CARRY, predecessor, successor, gantry_task_references(successor));
-    uint64_t ours = atomic_load(&gy_task_gpu(predecessor)->trail);
-    uint64_t theirs = atomic_load(&gy_task_gpu(successor)->trail);
-    while (theirs < ours && !atomic_compare_exchange_weak(&gy_task_gpu(successor)->trail, &theirs, ours)) {
+    uint64_t ours = atomic_load(&predecessor->trail);
+    uint64_t theirs = atomic_load(&successor->trail);
+    while (theirs < ours && !atomic_compare_exchange_weak(&successor->trail, &theirs, ours)) {
     }
 }
 
@@ -128,7 +128,7 @@ static inline gantry_task *fake_take(struct fake *fake)
     }
     gantry_task *task = fake->first;
     if (task != NULL) {
-        fake->first = gy_task_gpu(task)->next;
+        fake->first = task->next;
     }
     gy_mutex_unlock(&fake->lock);
     return task;
@@ -152,7 +152,7 @@ static inline void fake_main(void *arg)
         } else if (task == fake->fails) {
             release_task(task, GY_FAIL(GANTRY_ERR_DRIVER, "the launch went wrong"));
         } else {
-            atomic_fetch_add(&gy_task_gpu(task)->trail, 2);
+            atomic_fetch_add(&task->trail, 2);
             release_task(task, GANTRY_OK);
         }
     }

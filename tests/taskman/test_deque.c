@@ -11,7 +11,7 @@ static gantry_task items[2048];
 static void link_items(int first, int count)
 {
     for (int i = first; i < first + count; i++) {
-        items[i].gpu.next = i + 1 < first + count ? &items[i + 1] : NULL;
+        items[i].next = i + 1 < first + count ? &items[i + 1] : NULL;
     }
 }
 
@@ -135,7 +135,7 @@ static bool push_and_take_all(struct gy_deque *deque, gantry_task *tasks, atomic
         int count = 1 + (int)(random >> 24) % 7;
         count = count < ITEMS - i ? count : ITEMS - i;
         for (int k = i; k < i + count; k++) {
-            tasks[k].gpu.next = &tasks[k + 1 < i + count ? k + 1 : k];
+            tasks[k].next = &tasks[k + 1 < i + count ? k + 1 : k];
         }
         pushed = pushed && gy_deque_push_list(deque, &tasks[i], (size_t)count);
         i += count;

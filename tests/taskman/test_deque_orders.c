@@ -60,8 +60,8 @@ static void push_and_take(void)
 
 static void push_list_and_take(void)
 {
-    items[pushed].gpu.next = &items[pushed + 1];
-    items[pushed + 1].gpu.next = NULL;
+    items[pushed].next = &items[pushed + 1];
+    items[pushed + 1].next = NULL;
     if (gy_deque_push_list(&deque, &items[pushed], 2)) {
         pushed += 2;
     }

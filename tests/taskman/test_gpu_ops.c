@@ -13,7 +13,7 @@ static void test_carry_submit_drop_release_come_in_this_order(void **state)
     assert_ok(gantry_task_start_after(two, up));
     assert_ok(gantry_task_start_after(down, one));
     assert_ok(gantry_task_start_after(down, two));
-    assert_int_equal(gy_task_gpu(up)->successors, 2);
+    assert_int_equal(up->successors, 2);
     assert_ptr_equal(gy_task_launch_fn(up), no_launch);
     assert_ok(gantry_taskman_start(f.base.manager));
     assert_ok(gantry_taskman_stop(f.base.manager));
@@ -29,7 +29,7 @@ static void test_carry_submit_drop_release_come_in_this_order(void **state)
     int drop = find(fake, DROP, up, NULL);
     assert_true(submit < drop && drop < find(fake, RELEASED, up, NULL));
     assert_int_equal(count_calls(fake, DROP), 4);
-    assert_int_equal(atomic_load(&gy_task_gpu(down)->trail), 6);
+    assert_int_equal(atomic_load(&down->trail), 6);
     gantry_taskman_stats stats = stats_of(f.base.manager);
     assert_int_equal(stats.tasks_gpu, 4);
     assert_int_equal(stats.tasks_cpu, 0);
@@ -58,8 +58,8 @@ static void test_trails_go_through_cpu_tasks_and_sync_points(void **state)
         assert_ok(gantry_task_start_after(end, alone));
         assert_ok(gantry_taskman_start(manager));
         assert_error(gantry_taskman_stop(manager), GANTRY_ERR_UNFILLED_NAME);
-        assert_int_equal(atomic_load(&gy_task_gpu(last)->trail), 4);
-        assert_int_equal(atomic_load(&gy_task_gpu(end)->trail), 2);
+        assert_int_equal(atomic_load(&last->trail), 4);
+        assert_int_equal(atomic_load(&end->trail), 2);
         assert_true(find(f.fake, CARRY, cpu, sync) >= 0);
         assert_true(find(f.fake, CARRY, sync, hole) >= 0);
         assert_true(find(f.fake, CARRY, hole, last) >= 0);
@@ -89,7 +89,7 @@ static void test_ready_tasks_of_a_start_are_one_list_in_order(void **state)
     gantry_task *task = tasks[0];
     for (int i = 0; i < 3000; i++) {
         assert_ptr_equal(task, tasks[i]);
-        task = gy_task_gpu(task)->next;
+        task = task->next;
     }
     fake_open(f.fake);
     assert_ok(gantry_taskman_stop(f.base.manager));
@@ -222,7 +222,7 @@ static void test_successor_count_saturates(void **state)
     for (int i = 0; i < UINT16_MAX + 5; i++) {
         assert_ok(gantry_task_start_after(b, a));
     }
-    assert_int_equal(gy_task_gpu(a)->successors, UINT16_MAX);
+    assert_int_equal(a->successors, UINT16_MAX);
     tear_down_gpu(&f);
 }
 

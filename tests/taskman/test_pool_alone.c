@@ -183,7 +183,7 @@ static gantry_status wait_for_a_thief(gantry_task *task, void *arg)
     (void)task;
     struct gy_task_list list = make_tasks(1, *(int *)arg, do_nothing, NULL);
     for (gantry_task *made = list.first, *next; made != NULL; made = next) {
-        next = made->gpu.next;
+        next = made->next;
         gy_worker_push(gy_worker_current, made);
     }
     while (atomic_load(&client.ran) == 0) {
