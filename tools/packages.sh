@@ -15,6 +15,8 @@ have() {
         libcmocka-dev) has_header cmocka.h ;;
         libhwloc-dev) has_header hwloc.h ;;
         libcjson-dev) has_header cjson/cJSON.h ;;
+        libvulkan-dev) has_header vulkan/vulkan.h ;;
+        mesa-vulkan-drivers) ls /usr/share/vulkan/icd.d/*.json >/dev/null 2>&1 ;;
         protobuf-compiler) command -v protoc >/dev/null ;;
         spin) command -v spin >/dev/null ;;
         abigail-tools) command -v abidiff >/dev/null ;;
