@@ -3,10 +3,10 @@
  *
  * publish: from when a thread that does nothing else sees the word which a kernel of 3 ms writes to the
  * host's memory as the last thing that it does, until the completion is published on the completion thread.
- * The device needs a microsecond or two of that to end the kernel.  publish-p99: the same, where 99 of 100
- * are.  Alone, or (beside-) while an older kernel of 400 ms runs on another stream.  Yardstick: until
- * cuEventSynchronize() returns behind the same kernel launched by hand; with an event that blocks for the
- * mode that blocks, else with one that spins.
+ * The device needs a microsecond or two of that to end the kernel.  0 where the thread that looks was late
+ * itself. publish-p99: the same, where 99 of 100 are.  Alone, or (beside-) while an older kernel of 400 ms
+ * runs on another stream.  Yardstick: until cuEventSynchronize() returns behind the same kernel launched by
+ * hand; with an event that blocks for the mode that blocks, else with one that spins.
  *
  * publish-cpu: the CPU time of the completion threads over such a step, without the thread that looks at the
  * word. Yardstick: the time that passes, so the ratio is their share of a core. */
@@ -142,7 +142,14 @@ static void clear_words(struct publish_bench *bench)
     }
 }
 
-/* Late by so much: ns[0 ... count). */
+/* Late by so much.  Told before the thread that looks has seen the word: that one was late, and it was at
+ * once. */
+static double late_ns(const struct publish_sample *sample)
+{
+    return sample->told_ns > sample->seen_ns ? (double)(sample->told_ns - sample->seen_ns) : 0;
+}
+
+/* ns[0 ... count). */
 static bool take_ours(struct publish_bench *bench, uint64_t older_ns, double *ns)
 {
     pthread_t watcher;
@@ -158,8 +165,7 @@ static bool take_ours(struct publish_bench *bench, uint64_t older_ns, double *ns
     }
     (void)pthread_join(watcher, NULL);
     for (uint32_t i = 0; i < bench->count; i++) {
-        const struct publish_sample *s = &bench->samples[i];
-        ns[i] = (double)(int64_t)(s->told_ns - s->seen_ns);
+        ns[i] = late_ns(&bench->samples[i]);
     }
     return good;
 }
@@ -187,7 +193,7 @@ static bool take_by_hand(struct publish_bench *bench, double *ns)
     }
     (void)pthread_join(watcher, NULL);
     for (uint32_t i = 0; i < bench->count; i++) {
-        ns[i] = (double)(int64_t)(bench->samples[i].told_ns - bench->samples[i].seen_ns);
+        ns[i] = late_ns(&bench->samples[i]);
     }
     return good;
 }

@@ -44,13 +44,9 @@ static inline bool has_no_rest(const gantry_task_desc *desc)
     return memcmp(desc->reserved, nothing, sizeof(nothing)) == 0;
 }
 
-/* Everything but the plain CPU task that most are. */
-static gantry_status check_special(const gantry_taskman *manager, const gantry_task_desc *desc)
+/* Its kind, and the function that one of this kind has. */
+static gantry_status check_kind(const gantry_task_desc *desc, const char *shown)
 {
-    const char *shown = desc->label != NULL ? desc->label : desc->name != NULL ? desc->name : "task";
-    if (desc->name != NULL && desc->name[0] == '\0') {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "task '%s': the name is empty", shown);
-    }
     if ((unsigned)desc->kind > GANTRY_TASK_DTOH) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "task '%s': unknown kind %d", shown, (int)desc->kind);
     }
@@ -58,15 +54,24 @@ static gantry_status check_special(const gantry_taskman *manager, const gantry_t
         return GY_FAIL(GANTRY_ERR_UNSUPPORTED,
                        "task '%s': `reserved` is set, which this version does not know", shown);
     }
-    bool is_gpu = desc->kind >= GANTRY_TASK_HTOD;
-    if ((desc->kind == GANTRY_TASK_CPU && desc->run == NULL) || (is_gpu && desc->launch == NULL)) {
-        bool has_other = is_gpu ? desc->run != NULL : desc->launch != NULL;
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "task '%s': %s is NULL%s", shown,
-                       is_gpu ? "launch" : "run",
-                       !has_other ? ""
-                       : is_gpu   ? ", and a GPU task has no `run`: its kind says that it is one"
-                                  : ", and a CPU task has no `launch`: its kind says that it is one");
+    if (desc->kind == GANTRY_TASK_CPU && desc->run == NULL) {
+        return GY_FAIL(
+            GANTRY_ERR_INVALID_ARGUMENT, "task '%s': run is NULL%s", shown,
+            desc->launch == NULL ? "" : ", and a CPU task has no `launch`: its kind says that it is one");
     }
+    if (desc->kind >= GANTRY_TASK_HTOD && desc->launch == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "task '%s': launch is NULL%s", shown,
+                       desc->run == NULL ? ""
+                                         : ", and a GPU task has no `run`: its kind says that it is one");
+    }
+    return GANTRY_OK;
+}
+
+/* What only GPU tasks have, and what they need. */
+static gantry_status check_gpu_traits(const gantry_taskman *manager, const gantry_task_desc *desc,
+                                      const char *shown)
+{
+    bool is_gpu = desc->kind >= GANTRY_TASK_HTOD;
     if (is_gpu && manager->gpu == NULL) {
         return GY_FAIL(GANTRY_ERR_UNSUPPORTED, "task '%s': the task manager has no GPU dispatcher", shown);
     }
@@ -77,17 +82,34 @@ static gantry_status check_special(const gantry_taskman *manager, const gantry_t
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
                        "task '%s': only GPU tasks can be independent of the step before", shown);
     }
-    if (GY_HANDLE_IS_BAD_IN("gantry_taskman_submit", PARTITION, desc->partition)) {
-        return GANTRY_ERR_INVALID_ARGUMENT;
+    return GY_HANDLE_IS_BAD_IN("gantry_taskman_submit", PARTITION, desc->partition)
+               ? GANTRY_ERR_INVALID_ARGUMENT
+               : GANTRY_OK;
+}
+
+static gantry_status check_partition(const gantry_taskman *manager, const gantry_task_desc *desc,
+                                     const char *shown)
+{
+    if (desc->partition != NULL && desc->kind < GANTRY_TASK_HTOD) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "task '%s': only GPU tasks have a partition", shown);
     }
-    gantry_status status = check_cpu_traits(manager, desc, shown);
-    if (status == GANTRY_OK && desc->partition != NULL &&
-        (!is_gpu || gy_taskman_partition_number(manager, desc->partition) == 0)) {
-        return GY_FAIL(is_gpu ? GANTRY_ERR_FOREIGN_HANDLE : GANTRY_ERR_INVALID_ARGUMENT, "task '%s': %s",
-                       shown,
-                       is_gpu ? "the partition is of another context" : "only GPU tasks have a partition");
+    if (desc->partition != NULL && gy_taskman_partition_number(manager, desc->partition) == 0) {
+        return GY_FAIL(GANTRY_ERR_FOREIGN_HANDLE, "task '%s': the partition is of another context", shown);
     }
-    return status;
+    return GANTRY_OK;
+}
+
+/* Everything but the plain CPU task that most are. */
+static gantry_status check_special(const gantry_taskman *manager, const gantry_task_desc *desc)
+{
+    const char *shown = desc->label != NULL ? desc->label : desc->name != NULL ? desc->name : "task";
+    if (desc->name != NULL && desc->name[0] == '\0') {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "task '%s': the name is empty", shown);
+    }
+    gantry_status status = check_kind(desc, shown);
+    status = status == GANTRY_OK ? check_gpu_traits(manager, desc, shown) : status;
+    status = status == GANTRY_OK ? check_cpu_traits(manager, desc, shown) : status;
+    return status == GANTRY_OK ? check_partition(manager, desc, shown) : status;
 }
 
 /* A CPU task that any worker may run at any time. */
