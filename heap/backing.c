@@ -136,13 +136,14 @@ static gantry_status map_units(struct gy_context *context, const struct gy_backi
     return status;
 }
 
-static gantry_status map_current(struct gy_context *context, size_t bytes, struct gy_backing *out)
+static gantry_status map_current(struct gy_context *context, size_t bytes, size_t unit_bytes,
+                                 struct gy_backing *out)
 {
     if (bytes > context->info.memory_bytes) { /* not worth a table of that many handles */
         return GANTRY_ERR_OUT_OF_DEVICE_MEMORY;
     }
     struct gy_backing got = {.bytes = bytes};
-    got.unit_bytes = bytes > GY_UNIT_OF_SLABS ? GY_UNIT_OF_SLABS : bytes;
+    got.unit_bytes = bytes > unit_bytes ? unit_bytes : bytes;
     got.handles = gy_zalloc_array(unit_count(&got), sizeof(got.handles[0]));
     if (got.handles == NULL) {
         return GANTRY_ERR_OUT_OF_HOST_MEMORY;
@@ -166,12 +167,13 @@ free_handles:
     return status;
 }
 
-static gantry_status take_mapped(struct gy_context *context, size_t bytes, struct gy_backing *out)
+static gantry_status take_mapped(struct gy_context *context, size_t bytes, size_t unit_bytes,
+                                 struct gy_backing *out)
 {
     struct gy_visit visit;
     gantry_status status = enter_to_take(context, &visit);
     if (status == GANTRY_OK) {
-        status = map_current(context, bytes, out);
+        status = map_current(context, bytes, unit_bytes, out);
     }
     gy_visit_end(context, &visit);
     return status;
@@ -311,8 +313,10 @@ static void give_back_plain(struct gy_context *context, const struct gy_backing 
     gy_visit_end(context, &visit);
 }
 
-static gantry_status take_device(struct gy_context *context, size_t bytes, struct gy_backing *out)
+static gantry_status take_device(struct gy_context *context, size_t bytes, size_t unit_bytes,
+                                 struct gy_backing *out)
 {
+    (void)unit_bytes;
     return take_aligned(context, bytes, allocate_device, release_device, out);
 }
 
@@ -321,13 +325,17 @@ static void give_back_device(struct gy_context *context, const struct gy_backing
     give_back_plain(context, backing, release_device);
 }
 
-static gantry_status take_cached(struct gy_context *context, size_t bytes, struct gy_backing *out)
+static gantry_status take_cached(struct gy_context *context, size_t bytes, size_t unit_bytes,
+                                 struct gy_backing *out)
 {
+    (void)unit_bytes;
     return take_aligned(context, bytes, allocate_cached, release_pinned, out);
 }
 
-static gantry_status take_combined(struct gy_context *context, size_t bytes, struct gy_backing *out)
+static gantry_status take_combined(struct gy_context *context, size_t bytes, size_t unit_bytes,
+                                   struct gy_backing *out)
 {
+    (void)unit_bytes;
     return take_aligned(context, bytes, allocate_combined, release_pinned, out);
 }
 
@@ -338,9 +346,11 @@ static void give_back_pinned(struct gy_context *context, const struct gy_backing
 
 /* ---- plain host memory ---- */
 
-static gantry_status take_host(struct gy_context *context, size_t bytes, struct gy_backing *out)
+static gantry_status take_host(struct gy_context *context, size_t bytes, size_t unit_bytes,
+                               struct gy_backing *out)
 {
     (void)context;
+    (void)unit_bytes;
     if (bytes > SIZE_MAX - GY_GRANULE_BYTES || gy_fault_should_fail()) {
         return GANTRY_ERR_OUT_OF_HOST_MEMORY;
     }

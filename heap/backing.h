@@ -17,15 +17,17 @@ struct gy_backing {
     size_t unit_bytes;     /* multiple of GY_GRANULE_BYTES; the last may have less */
 };
 
-/* Units of slabs that are made of several; smaller slabs are one. */
-#define GY_UNIT_OF_SLABS ((size_t)4 << 20)
+/* The unit where there is little memory, of which nothing shall lie between blocks. */
+#define GY_SMALL_UNIT ((size_t)4 << 20)
 
 struct gy_backing_ops {
-    /* `bytes` is a multiple of GY_GRANULE_BYTES.  `out` is written only on success.  Running out is not yet
-     * a failure (less may do): it is neither logged nor kept as the last error.
+    /* `bytes` is a multiple of GY_GRANULE_BYTES.  `unit_bytes`, a multiple of it, too: of units that can be
+     * given back alone, where that can be done.  `out` is written only on success.  Running out is not yet a
+     * failure (less may do): it is neither logged nor kept as the last error.
      * @retval GANTRY_ERR_OUT_OF_DEVICE_MEMORY, GANTRY_ERR_OUT_OF_HOST_MEMORY
      * @retval GANTRY_ERR_DRIVER, GANTRY_ERR_DEVICE_LOST, …  logged */
-    gantry_status (*take)(struct gy_context *context, size_t bytes, struct gy_backing *out);
+    gantry_status (*take)(struct gy_context *context, size_t bytes, size_t unit_bytes,
+                          struct gy_backing *out);
     /* The memory is not in use any more.  Failures are logged. */
     void (*give_back)(struct gy_context *context, const struct gy_backing *backing);
     /* NULL: cannot be done.  Give `bytes` from `offset` on back alone, both multiples of unit_bytes.  Nothing

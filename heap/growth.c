@@ -20,11 +20,16 @@
 #include "heap/growth.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
 
 #include <assert.h>
 
 /* A kind that has less does not care how well it uses it. */
 #define LEAST_ENOUGH ((size_t)512 << 20)
+/* From this much on, memory between blocks costs less than the time to give it back and take it again. */
+#define MUCH_MEMORY ((uint64_t)16 << 30)
+#define USUAL_AHEAD ((size_t)64 << 20)
+#define USUAL_DECAY_MS 10000
 
 /* ---- slab memory: from the driver, the system or the application ---- */
 
@@ -87,10 +92,42 @@ static void give_to_source(struct gy_kind *kind, const struct gy_backing *backin
     }
 }
 
+/* What settings leave open depends on how much there is. */
+static bool has_much_memory(const struct gy_kind *kind)
+{
+    const struct gy_kind_setup *setup = &kind->setup;
+    size_t limit = atomic_load_explicit(&kind->settings.limit_bytes, memory_order_relaxed);
+    return setup->kind == GANTRY_MEMORY_DEVICE && setup->context != NULL &&
+           setup->context->info.memory_bytes >= MUCH_MEMORY && (limit == 0 || limit >= MUCH_MEMORY);
+}
+
+static size_t unit_bytes(struct gy_kind *kind)
+{
+    size_t unit = gy_setting(&kind->settings.unit_bytes);
+    return unit != 0 ? unit : has_much_memory(kind) ? SIZE_MAX : GY_SMALL_UNIT;
+}
+
+static size_t ahead_bytes(struct gy_kind *kind)
+{
+    size_t ahead = gy_setting(&kind->settings.ahead_bytes);
+    ahead = ahead != 0 ? ahead : has_much_memory(kind) ? USUAL_AHEAD : SIZE_MAX;
+    return ahead != SIZE_MAX ? ahead : 0;
+}
+
+uint64_t gy_kind_decay_ns(struct gy_kind *kind)
+{
+    uint64_t decay = atomic_load_explicit(&kind->settings.decay_ms, memory_order_relaxed);
+    if (decay == 0) {
+        decay = gy_setting(&kind->settings.keep_bytes) == 0 ? USUAL_DECAY_MS : UINT64_MAX;
+    }
+    return decay < UINT64_MAX / 1000000 ? decay * 1000000 : 0;
+}
+
 static gantry_status take_backing(struct gy_kind *kind, size_t bytes, struct gy_backing *out)
 {
-    return kind->setup.source != NULL ? take_from_source(kind, bytes, out)
-                                      : kind->setup.ops->take(kind->setup.context, bytes, out);
+    return kind->setup.source != NULL
+               ? take_from_source(kind, bytes, out)
+               : kind->setup.ops->take(kind->setup.context, bytes, unit_bytes(kind), out);
 }
 
 void gy_kind_give_back(struct gy_kind *kind, const struct gy_backing *backing)
@@ -225,7 +262,7 @@ static size_t give_back_pieces(struct gy_kind *kind, size_t most)
 /* Pieces instead of ever more memory, when they come to what is needed. */
 static bool prefer_pieces(struct gy_kind *kind, size_t need)
 {
-    return has_more_than_enough(kind, need) && piece_bytes(kind) >= need &&
+    return unit_bytes(kind) != SIZE_MAX && has_more_than_enough(kind, need) && piece_bytes(kind) >= need &&
            give_back_pieces(kind, need) >= need;
 }
 
@@ -312,6 +349,43 @@ static struct gy_slab *slab_struct(struct gy_kind *kind)
     return slab;
 }
 
+/* A slab of memory that was taken; on failure it is given back. */
+static gantry_status use_backing(struct gy_kind *kind, const struct gy_backing *backing)
+{
+    assert(backing->base % GY_GRANULE_BYTES == 0);
+    struct gy_slab *slab = slab_struct(kind);
+    if (slab == NULL) {
+        goto give_back;
+    }
+    if (!gy_slab_init(slab, kind->setup.kind, backing)) {
+        goto spare_slab;
+    }
+    if (!gy_granules_add(kind->setup.map, backing->base, backing->bytes, &slab->region)) {
+        goto fini_slab;
+    }
+    if (!gy_pages_add_slab(&kind->pages, slab)) {
+        goto remove_region;
+    }
+    size_t total =
+        atomic_fetch_add_explicit(&kind->slab_total, backing->bytes, memory_order_relaxed) + backing->bytes;
+    if (total > atomic_load_explicit(&kind->slab_peak, memory_order_relaxed)) {
+        atomic_store_explicit(&kind->slab_peak, total, memory_order_relaxed);
+    }
+    assert(gy_kind_growth_is_valid(kind));
+    assert(gy_granules_find(kind->setup.map, backing->base) != NULL);
+    return GANTRY_OK;
+remove_region:
+    gy_granules_replace(kind->setup.map, backing->base, backing->bytes, NULL);
+fini_slab:
+    gy_slab_fini(slab);
+spare_slab:
+    slab->next = kind->spare_slabs;
+    kind->spare_slabs = slab;
+give_back:
+    gy_kind_give_back(kind, backing);
+    return GANTRY_ERR_OUT_OF_HOST_MEMORY;
+}
+
 static gantry_status add_slab(struct gy_kind *kind, size_t bytes)
 {
     size_t need;
@@ -328,38 +402,8 @@ static gantry_status add_slab(struct gy_kind *kind, size_t bytes)
     if (status != GANTRY_OK) {
         return status;
     }
-    assert(backing.bytes >= need && backing.base % GY_GRANULE_BYTES == 0);
-    struct gy_slab *slab = slab_struct(kind);
-    if (slab == NULL) {
-        goto give_back;
-    }
-    if (!gy_slab_init(slab, kind->setup.kind, &backing)) {
-        goto spare_slab;
-    }
-    if (!gy_granules_add(kind->setup.map, backing.base, backing.bytes, &slab->region)) {
-        goto fini_slab;
-    }
-    if (!gy_pages_add_slab(&kind->pages, slab)) {
-        goto remove_region;
-    }
-    size_t total =
-        atomic_fetch_add_explicit(&kind->slab_total, backing.bytes, memory_order_relaxed) + backing.bytes;
-    if (total > atomic_load_explicit(&kind->slab_peak, memory_order_relaxed)) {
-        atomic_store_explicit(&kind->slab_peak, total, memory_order_relaxed);
-    }
-    assert(gy_kind_growth_is_valid(kind));
-    assert(gy_granules_find(kind->setup.map, backing.base) != NULL);
-    return GANTRY_OK;
-remove_region:
-    gy_granules_replace(kind->setup.map, backing.base, backing.bytes, NULL);
-fini_slab:
-    gy_slab_fini(slab);
-spare_slab:
-    slab->next = kind->spare_slabs;
-    kind->spare_slabs = slab;
-give_back:
-    gy_kind_give_back(kind, &backing);
-    return GANTRY_ERR_OUT_OF_HOST_MEMORY;
+    assert(backing.bytes >= need);
+    return use_backing(kind, &backing);
 }
 
 static gantry_status take_granule(struct gy_kind *kind, uintptr_t *out)
@@ -429,12 +473,14 @@ static void end_growth(struct gy_kind *kind, bool grown)
 
 gantry_status gy_kind_grow(struct gy_kind *kind, uint64_t seen, enum gy_growth growth, size_t bytes)
 {
+    uint64_t begin_ns = gy_clock_ns();
     gy_mutex_lock(&kind->growth_lock);
     while (kind->growing && atomic_load_explicit(&kind->generation, memory_order_relaxed) == seen) {
         gy_cond_wait(&kind->grown, &kind->growth_lock);
     }
     if (atomic_load_explicit(&kind->generation, memory_order_relaxed) != seen) {
         gy_mutex_unlock(&kind->growth_lock);
+        gy_kind_note_stall(kind, GANTRY_HEAP_STALL_OTHER, begin_ns);
         return GANTRY_OK;
     }
     assert(!kind->growing);
@@ -442,7 +488,27 @@ gantry_status gy_kind_grow(struct gy_kind *kind, uint64_t seen, enum gy_growth g
     gy_mutex_unlock(&kind->growth_lock);
     gantry_status status = growth == GY_GROW_CHUNK ? add_chunk(kind) : add_slab(kind, bytes);
     end_growth(kind, status == GANTRY_OK);
+    gy_kind_note_stall(kind, GANTRY_HEAP_STALL_MAPPING, begin_ns);
+    if (status == GANTRY_OK && kind->setup.grows != NULL && ahead_bytes(kind) != 0) {
+        kind->setup.grows(kind->setup.user, kind->setup.kind);
+    }
     return status;
+}
+
+void gy_kind_map_ahead(struct gy_kind *kind)
+{
+    size_t ahead = ahead_bytes(kind);
+    size_t limit = gy_setting(&kind->settings.limit_bytes);
+    begin_growth(kind);
+    size_t empty = atomic_load_explicit(&kind->pages.empty_bytes, memory_order_relaxed);
+    size_t need = empty < ahead ? ahead - empty : 0;
+    struct gy_backing backing;
+    bool wanted = gy_granules_round(need, &need) && need != 0 && gy_kind_total(kind) >= ahead &&
+                  (limit == 0 || gy_kind_total(kind) + need <= limit);
+    bool grown =
+        wanted && take_backing(kind, need, &backing) == GANTRY_OK && use_backing(kind, &backing) == GANTRY_OK;
+    (void)gy_backing_refused(); /* nobody asked for it */
+    end_growth(kind, grown);
 }
 
 gantry_status gy_kind_reserve(struct gy_kind *kind, size_t bytes)
@@ -539,7 +605,22 @@ static void collect_parked(struct gy_kind *kind)
     (void)gy_park_flush(&kind->park);
 }
 
+/* Blocks were not needed all the time since somebody found too much unused: as many bytes as were never in
+ * use since then go back. */
+static size_t kept_by_decay(struct gy_kind *kind)
+{
+    size_t empty = atomic_load_explicit(&kind->pages.empty_bytes, memory_order_relaxed);
+    size_t least = atomic_load_explicit(&kind->pages.least_empty, memory_order_relaxed);
+    return empty > least ? empty - least : 0;
+}
+
 size_t gy_kind_trim_excess(struct gy_kind *kind)
 {
-    return trim(kind, NULL, collect_parked);
+    if (gy_kind_decay_ns(kind) == 0) {
+        return trim(kind, NULL, collect_parked);
+    }
+    size_t keep = kept_unused(kind);
+    size_t busy = kept_by_decay(kind);
+    keep = keep > busy ? keep : busy;
+    return trim(kind, &keep, collect_parked);
 }

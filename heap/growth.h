@@ -17,6 +17,10 @@ enum gy_growth {
  * out of memory is not logged. */
 GANTRY_MUST_CHECK gantry_status gy_kind_grow(struct gy_kind *kind, uint64_t seen, enum gy_growth growth,
                                              size_t bytes);
+/* Have what the settings want mapped beforehand, if there is room and the driver has as much. */
+void gy_kind_map_ahead(struct gy_kind *kind);
+/* Nanoseconds for which what the settings do not let lie must have lain before it goes back; 0: at once. */
+uint64_t gy_kind_decay_ns(struct gy_kind *kind);
 /* The memory of a slab goes back to where it came from. */
 void gy_kind_give_back(struct gy_kind *kind, const struct gy_backing *backing);
 

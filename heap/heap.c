@@ -22,6 +22,7 @@
 
 #include "base/alloc.h"
 #include "base/checking.h"
+#include "base/clock.h"
 #include "base/handle.h"
 #include "base/hints.h"
 #include "base/options.h"
@@ -53,6 +54,7 @@ static gantry_status import_options(gantry_heap_options *ours, const gantry_heap
             return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_heap_options: slab_bytes[%d] is too large",
                            i);
         }
+        gy_heap_round_unit(&ours->unit_bytes[i]);
         if (!gy_granules_round(ours->base_bytes[i], &ours->base_bytes[i])) {
             return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_heap_options: base_bytes[%d] is too large",
                            i);
@@ -76,10 +78,22 @@ static void trim_kind(void *user, gantry_memory_kind kind, uint64_t *out_bytes)
     *out_bytes = gy_kind_trim_excess(&heap->kinds[kind]);
 }
 
+static void map_ahead(void *user, gantry_memory_kind kind)
+{
+    gantry_heap *heap = user;
+    gy_kind_map_ahead(&heap->kinds[kind]);
+}
+
+static void tell_growth(void *user, gantry_memory_kind kind)
+{
+    gantry_heap *heap = user;
+    gy_reclaimer_grow(&heap->reclaimer, kind);
+}
+
 static void tell_excess(void *user, gantry_memory_kind kind)
 {
     gantry_heap *heap = user;
-    gy_reclaimer_trim(&heap->reclaimer, kind);
+    gy_reclaimer_trim(&heap->reclaimer, kind, gy_kind_decay_ns(&heap->kinds[kind]));
 }
 
 /* Before anything can be freed, so that no free has to make a thread. */
@@ -106,7 +120,11 @@ static gantry_status init_kind(gantry_heap *heap, gantry_memory_kind kind, struc
                                   .base_bytes = options->base_bytes[kind],
                                   .keep_bytes = options->keep_bytes[kind],
                                   .use_small = use_small,
+                                  .unit_bytes = options->unit_bytes[kind],
+                                  .ahead_bytes = options->ahead_bytes[kind],
+                                  .decay_ms = options->decay_ms[kind],
                                   .excess = tell_excess,
+                                  .grows = tell_growth,
                                   .begins = have_reclaimer,
                                   .free_claimed = free_late_claim,
                                   .user = heap};
@@ -147,7 +165,7 @@ static gantry_status init_shared(gantry_heap *heap, struct gy_context *context,
         }
     }
     uint64_t queue = options->reclaim_queue_bytes != 0 ? options->reclaim_queue_bytes : DEFAULT_QUEUE_BYTES;
-    status = gy_reclaimer_init(&heap->reclaimer, options->reclaim, queue, trim_kind, heap);
+    status = gy_reclaimer_init(&heap->reclaimer, options->reclaim, queue, trim_kind, map_ahead, heap);
     if (status != GANTRY_OK) {
         goto destroy_check;
     }
@@ -311,14 +329,17 @@ static gantry_status attempt(gantry_heap *heap, const struct gy_heap_request *re
 static bool free_waiting(gantry_heap *heap, const struct gy_heap_request *request, bool *asked_device)
 {
     struct gy_heap_streams *streams = &heap->kinds[request->kind].streams;
+    uint64_t begin_ns = gy_clock_ns();
     gy_heap_streams_want(streams, request->stream);
-    if (gy_heap_streams_poll(streams, true)) {
+    bool any = gy_heap_streams_poll(streams, true);
+    if (any) {
+        gy_kind_note_stall(&heap->kinds[request->kind], GANTRY_HEAP_STALL_GPU, begin_ns);
         return true;
     }
-    bool any = false;
     if (!*asked_device && gy_heap_streams_waiting(streams) != 0) {
         *asked_device = true;
         any = gy_heap_streams_settle(streams, &any) == GANTRY_OK && any; /* not while something is captured */
+        gy_kind_note_stall(&heap->kinds[request->kind], GANTRY_HEAP_STALL_GPU, begin_ns);
     }
     return any;
 }
@@ -338,9 +359,11 @@ __attribute__((noinline, cold)) static gantry_status alloc_at_last(gantry_heap *
         /* Even if not: what was pending may have been freed since the last attempt. */
         status = attempt(heap, request, out);
     }
-    if (gy_is_exhausted(status) && heap->out_of_memory != NULL &&
-        heap->out_of_memory(heap->out_of_memory_user, heap, kind, request->bytes)) {
-        status = attempt(heap, request, out);
+    if (gy_is_exhausted(status) && heap->out_of_memory != NULL) {
+        uint64_t begin_ns = gy_clock_ns();
+        bool again = heap->out_of_memory(heap->out_of_memory_user, heap, kind, request->bytes);
+        gy_kind_note_stall(&heap->kinds[kind], GANTRY_HEAP_STALL_CALLBACK, begin_ns);
+        status = again ? attempt(heap, request, out) : status;
     }
     if (gy_is_exhausted(status)) {
         status = gy_heap_fail_exhausted(heap, kind, request->bytes, status);

@@ -48,6 +48,14 @@ gantry_status gy_heap_fail_not_found(gantry_heap *heap, const char *call, const 
 gantry_status gy_heap_fail_exhausted(gantry_heap *heap, gantry_memory_kind kind, size_t bytes,
                                      gantry_status status);
 
+/* A setting: whole granules, or all of a slab. */
+static inline void gy_heap_round_unit(size_t *unit)
+{
+    if (!gy_granules_round(*unit, unit)) {
+        *unit = SIZE_MAX;
+    }
+}
+
 static inline bool gy_is_exhausted(gantry_status status)
 {
     return status == GANTRY_ERR_OUT_OF_DEVICE_MEMORY || status == GANTRY_ERR_OUT_OF_HOST_MEMORY;

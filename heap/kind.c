@@ -2,6 +2,7 @@
 #include "heap/kind.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "heap/growth.h"
 
 #include <assert.h>
@@ -120,6 +121,9 @@ static inline void tell_excess(struct gy_kind *kind)
     if (__builtin_expect(atomic_load_explicit(&kind->pages.empty_bytes, memory_order_relaxed) != 0, 0) &&
         kind->setup.excess != NULL && gy_kind_has_excess(kind) &&
         !atomic_exchange(&kind->excess_told, true)) {
+        atomic_store_explicit(&kind->pages.least_empty,
+                              atomic_load_explicit(&kind->pages.empty_bytes, memory_order_relaxed),
+                              memory_order_relaxed);
         kind->setup.excess(kind->setup.user, kind->setup.kind);
     }
 }
@@ -361,6 +365,11 @@ void gy_kind_stats(struct gy_kind *kind, gantry_heap_stats *stats)
     stats->free_bytes = pages.free_bytes;
     stats->empty_bytes = pages.empty_bytes;
     stats->waiting_bytes = gy_heap_streams_waiting(&kind->streams);
+    for (int i = 0; i < GANTRY_HEAP_STALL_COUNT; i++) {
+        stats->stalls[i] = atomic_load_explicit(&kind->stalls[i].count, memory_order_relaxed);
+        stats->stall_ns[i] = atomic_load_explicit(&kind->stalls[i].ns, memory_order_relaxed);
+        stats->longest_stall_ns[i] = atomic_load_explicit(&kind->stalls[i].longest, memory_order_relaxed);
+    }
     stats->peak_slab_bytes = gy_setting(&kind->slab_peak);
 }
 
@@ -414,6 +423,18 @@ void gy_kind_each_block(struct gy_kind *kind, gy_visit_fn visit, void *user)
     }
 }
 
+void gy_kind_note_stall(struct gy_kind *kind, gantry_heap_stall cause, uint64_t begin_ns)
+{
+    struct gy_stalls *stalls = &kind->stalls[cause];
+    uint64_t ns = gy_clock_ns() - begin_ns;
+    uint64_t longest = atomic_load_explicit(&stalls->longest, memory_order_relaxed);
+    atomic_fetch_add_explicit(&stalls->count, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&stalls->ns, ns, memory_order_relaxed);
+    while (ns > longest && !atomic_compare_exchange_weak_explicit(
+                               &stalls->longest, &longest, ns, memory_order_relaxed, memory_order_relaxed)) {
+    }
+}
+
 /* ---- life ---- */
 
 static gantry_status open_small(struct gy_kind *kind)
@@ -441,6 +462,9 @@ gantry_status gy_kind_init(struct gy_kind *kind, const struct gy_kind_setup *set
     atomic_store(&kind->settings.limit_bytes, setup->limit_bytes);
     atomic_store(&kind->settings.base_bytes, setup->base_bytes);
     atomic_store(&kind->settings.keep_bytes, setup->keep_bytes);
+    atomic_store(&kind->settings.unit_bytes, setup->unit_bytes);
+    atomic_store(&kind->settings.ahead_bytes, setup->ahead_bytes);
+    atomic_store(&kind->settings.decay_ms, setup->decay_ms);
     gantry_status status = gy_guard_init(&kind->growth_lock, GY_RANK_HEAP, &kind->grown);
     if (status != GANTRY_OK) {
         return status;

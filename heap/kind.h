@@ -20,10 +20,15 @@ struct gy_kind_setup {
     size_t limit_bytes;
     size_t base_bytes;
     size_t keep_bytes;
+    size_t unit_bytes;
+    size_t ahead_bytes;
+    uint64_t decay_ms;
     bool use_small;
     /* More lies unused than the settings let it: have gy_kind_trim_excess() called, by another thread.  NULL:
      * no. */
     void (*excess)(void *user, gantry_memory_kind kind);
+    /* The kind grows: have gy_kind_map_ahead() called, by another thread.  NULL: no. */
+    void (*grows)(void *user, gantry_memory_kind kind);
     /* The kind takes its first slab: called by who allocates, with no lock held.  NULL: no. */
     void (*begins)(void *user, gantry_memory_kind kind);
     /* As gy_heap_free_claimed(), of a block that has waited for streams; where blocks are used on some. */
@@ -38,6 +43,16 @@ struct gy_kind_settings {
     _Atomic(size_t) base_bytes;     /* atomic */
     _Atomic(size_t) keep_bytes;     /* atomic; 0: the default */
     _Atomic(size_t) reserved_bytes; /* atomic; most that gy_kind_reserve() was asked for */
+    _Atomic(size_t) unit_bytes;     /* atomic; 0: the default, SIZE_MAX: whole slabs */
+    _Atomic(size_t) ahead_bytes;    /* atomic; 0: the default, SIZE_MAX: none */
+    _Atomic(uint64_t) decay_ms;     /* atomic; 0: the default, UINT64_MAX: none */
+};
+
+/* Of one cause. */
+struct gy_stalls {
+    _Atomic(uint64_t) count;   /* atomic */
+    _Atomic(uint64_t) ns;      /* atomic; of all */
+    _Atomic(uint64_t) longest; /* atomic */
 };
 
 struct gy_kind {
@@ -55,6 +70,7 @@ struct gy_kind {
     _Atomic(size_t) slab_total;       /* atomic; written by the growing thread only */
     _Atomic(size_t) slab_peak;        /* atomic; most of that since the peaks were reset */
     atomic_bool excess_told;          /* atomic; setup.excess() was called and no trim since */
+    struct gy_stalls stalls[GANTRY_HEAP_STALL_COUNT]; /* atomic */
     struct gy_slab *spare_slabs;   /* the growing thread only; structs that a late reader may still look at */
     struct gy_chunk *spare_chunks; /* the growing thread only; likewise */
 };
@@ -93,6 +109,9 @@ bool gy_kind_contain(struct gy_kind *kind, struct gy_heap_region *region, uintpt
 void gy_kind_stats(struct gy_kind *kind, gantry_heap_stats *stats);
 /* All peaks start anew, with what there is now; of the sites, those with numbers below `sites`. */
 void gy_kind_reset_peaks(struct gy_kind *kind, uint32_t sites);
+
+/* An allocation stalled from `begin_ns` until now. */
+void gy_kind_note_stall(struct gy_kind *kind, gantry_heap_stall cause, uint64_t begin_ns);
 
 static inline size_t gy_setting(_Atomic(size_t) *value)
 {

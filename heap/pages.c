@@ -198,9 +198,11 @@ static void change_empty(struct gy_pages *pages, const struct gy_slab *slab, boo
         size_t bytes = slab->region.bytes - slab->hole_bytes;
         assert(counts || atomic_load_explicit(&pages->empty_bytes, memory_order_relaxed) >= bytes);
         bytes = counts ? bytes : (size_t)0 - bytes;
-        atomic_store_explicit(&pages->empty_bytes,
-                              atomic_load_explicit(&pages->empty_bytes, memory_order_relaxed) + bytes,
-                              memory_order_relaxed);
+        bytes += atomic_load_explicit(&pages->empty_bytes, memory_order_relaxed);
+        atomic_store_explicit(&pages->empty_bytes, bytes, memory_order_relaxed);
+        if (bytes < atomic_load_explicit(&pages->least_empty, memory_order_relaxed)) {
+            atomic_store_explicit(&pages->least_empty, bytes, memory_order_relaxed);
+        }
     }
 }
 

@@ -44,6 +44,7 @@ struct gy_pages {
     struct gy_tlsf free;         /* guarded by lock */
     struct gy_slab *slabs;       /* guarded by lock */
     _Atomic(size_t) empty_bytes; /* atomic; written under lock: of slabs that are one free range */
+    _Atomic(size_t) least_empty; /* atomic; written under lock, or by who watches: least of that since then */
     size_t waiting_pages;        /* guarded by lock; of WAITING ranges */
     struct gy_page_waiter *lone; /* guarded by lock; who has all that waits, NULL: several, or nobody */
     struct gy_range *spare;      /* guarded by lock */

@@ -1,6 +1,7 @@
 #include "heap/reclaimer.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/handle.h"
 #include "base/options.h"
 #include "base/status.h"
@@ -89,9 +90,15 @@ static void call(void (*release)(void *arg), void *arg)
 
 /* ---- the lanes ---- */
 
+/* Its time has come. */
+static bool must_trim(const struct gy_reclaim_lane *lane)
+{
+    return lane->trim && (lane->trim_at_ns == 0 || gy_clock_ns() >= lane->trim_at_ns);
+}
+
 static bool has_work(const struct gy_reclaim_lane *lane)
 {
-    return lane->first != NULL || lane->trim;
+    return lane->first != NULL || lane->grow || must_trim(lane);
 }
 
 /* Call the oldest release; the lock is given up meanwhile. */
@@ -124,6 +131,14 @@ static void do_trim(struct gy_reclaimer *r, struct gy_reclaim_lane *lane) GY_REQ
     r->stats.slab_bytes += given;
 }
 
+static void do_grow(struct gy_reclaimer *r, struct gy_reclaim_lane *lane) GY_REQUIRES(r->lock) GY_NO_ANALYSIS
+{
+    lane->grow = false;
+    gy_mutex_unlock(&r->lock);
+    r->grow(r->user, lane->kind);
+    gy_mutex_lock(&r->lock);
+}
+
 /* Do what there is, unless somebody does it already. */
 static void serve(struct gy_reclaimer *r, struct gy_reclaim_lane *lane) GY_REQUIRES(r->lock)
 {
@@ -132,7 +147,9 @@ static void serve(struct gy_reclaimer *r, struct gy_reclaim_lane *lane) GY_REQUI
     }
     lane->busy = true;
     while (has_work(lane)) {
-        if (lane->first != NULL) {
+        if (lane->grow) {
+            do_grow(r, lane);
+        } else if (lane->first != NULL) {
             do_release(r, lane);
         } else {
             do_trim(r, lane);
@@ -152,6 +169,8 @@ static void lane_main(void *arg)
     while (!r->closing) {
         if (has_work(lane) && !lane->busy) {
             serve(r, lane);
+        } else if (lane->trim && !lane->busy) {
+            gy_cond_wait_until(&lane->work, &r->lock, lane->trim_at_ns);
         } else {
             gy_cond_wait(&lane->work, &r->lock);
         }
@@ -235,12 +254,13 @@ static void fini_conditions(struct gy_reclaimer *r, int lanes)
 
 gantry_status gy_reclaimer_init(struct gy_reclaimer *r, gantry_reclaim_policy policy, uint64_t most_bytes,
                                 void (*trim)(void *user, gantry_memory_kind kind, uint64_t *out_bytes),
-                                void *user)
+                                void (*grow)(void *user, gantry_memory_kind kind), void *user)
 {
     memset(r, 0, sizeof(*r));
     r->policy = policy;
     r->most_bytes = most_bytes;
     r->trim = trim;
+    r->grow = grow;
     r->user = user;
     gantry_status status = gy_guard_init(&r->lock, GY_RANK_HEAP, &r->room);
     if (status != GANTRY_OK) {
@@ -373,11 +393,22 @@ static void add_release(struct gy_reclaimer *r, gantry_memory_kind kind, void (*
     }
 }
 
-void gy_reclaimer_trim(struct gy_reclaimer *r, gantry_memory_kind kind)
+void gy_reclaimer_grow(struct gy_reclaimer *r, gantry_memory_kind kind)
+{
+    struct gy_reclaim_lane *lane = &r->lanes[kind];
+    gy_mutex_lock(&r->lock);
+    lane->grow = lane->state == GY_LANE_RUNNING;
+    gy_mutex_unlock(&r->lock);
+    gy_cond_signal(&lane->work);
+}
+
+void gy_reclaimer_trim(struct gy_reclaimer *r, gantry_memory_kind kind, uint64_t delay_ns)
 {
     struct gy_reclaim_lane *lane = &r->lanes[kind];
     gy_mutex_lock(&r->lock);
     lane->trim = true;
+    /* Without a thread there is nobody who would look later. */
+    lane->trim_at_ns = delay_ns != 0 && lane->state != GY_LANE_IDLE ? gy_clock_ns() + delay_ns : 0;
     if (lane->state == GY_LANE_IDLE) {
         serve(r, lane);
     }

@@ -30,6 +30,8 @@ struct gy_reclaim_lane {
     struct gy_release *last;          /* guarded by lock */
     uint64_t queued_bytes;            /* guarded by lock; waiting or being released */
     bool trim;                        /* guarded by lock; the kind has an excess */
+    uint64_t trim_at_ns;              /* guarded by lock; with `trim`: not before that */
+    bool grow;                        /* guarded by lock; memory is to be mapped beforehand */
     bool busy;                        /* guarded by lock; some thread does the lane's work */
 };
 
@@ -37,6 +39,7 @@ struct gy_reclaimer {
     gantry_reclaim_policy policy;                                           /* immutable */
     uint64_t most_bytes;                                                    /* immutable; in a lane's queue */
     void (*trim)(void *user, gantry_memory_kind kind, uint64_t *out_bytes); /* immutable */
+    void (*grow)(void *user, gantry_memory_kind kind);                      /* immutable */
     void *user;                                                             /* immutable */
     gy_mutex lock;                                                          /* rank HEAP */
     gy_cond room; /* others wait: for room, or for everything to be done */
@@ -54,13 +57,16 @@ bool gy_reclaimer_is_valid(const struct gy_reclaimer *reclaimer);
 
 GANTRY_MUST_CHECK gantry_status
 gy_reclaimer_init(struct gy_reclaimer *reclaimer, gantry_reclaim_policy policy, uint64_t most_bytes,
-                  void (*trim)(void *user, gantry_memory_kind kind, uint64_t *out_bytes), void *user);
+                  void (*trim)(void *user, gantry_memory_kind kind, uint64_t *out_bytes),
+                  void (*grow)(void *user, gantry_memory_kind kind), void *user);
 /* Does what is left first. */
 void gy_reclaimer_fini(struct gy_reclaimer *reclaimer);
 
 /* Have a thread for the kind, if one can be had and the policy wants one. */
 void gy_reclaimer_open(struct gy_reclaimer *reclaimer, gantry_memory_kind kind);
-/* Have trim() called for `kind`. */
-void gy_reclaimer_trim(struct gy_reclaimer *reclaimer, gantry_memory_kind kind);
+/* Have trim() called for `kind`, in `delay_ns` at the earliest. */
+void gy_reclaimer_trim(struct gy_reclaimer *reclaimer, gantry_memory_kind kind, uint64_t delay_ns);
+/* Have grow() called for `kind`, if it has a thread. */
+void gy_reclaimer_grow(struct gy_reclaimer *reclaimer, gantry_memory_kind kind);
 
 #endif

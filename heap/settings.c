@@ -34,6 +34,10 @@ gantry_status gantry_heap_configure(gantry_heap *heap, gantry_memory_kind kind,
     atomic_store(&of->settings.slab_bytes, ours.slab_bytes);
     atomic_store(&of->settings.base_bytes, ours.base_bytes);
     atomic_store(&of->settings.keep_bytes, ours.keep_bytes);
+    gy_heap_round_unit(&ours.unit_bytes);
+    atomic_store(&of->settings.unit_bytes, ours.unit_bytes);
+    atomic_store(&of->settings.ahead_bytes, ours.ahead_bytes);
+    atomic_store(&of->settings.decay_ms, ours.decay_ms);
     atomic_store(&of->settings.limit_bytes, ours.limit_bytes);
     if (ours.limit_bytes != 0 && gy_kind_total(of) > ours.limit_bytes) {
         (void)gy_kind_trim(of, SIZE_MAX); /* what is above the limit goes whatever is kept */
@@ -53,7 +57,10 @@ gantry_status gantry_heap_get_settings(gantry_heap *heap, gantry_memory_kind kin
     gantry_heap_settings ours = {.slab_bytes = gy_setting(&of->slab_bytes),
                                  .limit_bytes = gy_setting(&of->limit_bytes),
                                  .base_bytes = gy_setting(&of->base_bytes),
-                                 .keep_bytes = gy_setting(&of->keep_bytes)};
+                                 .keep_bytes = gy_setting(&of->keep_bytes),
+                                 .unit_bytes = gy_setting(&of->unit_bytes),
+                                 .ahead_bytes = gy_setting(&of->ahead_bytes),
+                                 .decay_ms = atomic_load(&of->decay_ms)};
     return gy_stats_export(settings, &ours, sizeof(ours), "gantry_heap_get_settings");
 }
 

@@ -73,11 +73,26 @@ typedef struct gantry_heap_options {
                                    * where, poison it and look whether it was written to, nor behind blocks;
                                    * slow, see docs/checking.md */
     uint64_t reclaim_queue_bytes; /* most bytes waiting for the reclaimer of a kind; 0: 4 GiB */
+    size_t unit_bytes[GANTRY_MEMORY_KIND_COUNT]; /* device memory: slabs are mapped in units of that many
+                                                  * bytes, rounded up to 2 MiB, each of which can go back
+                                                  * alone; SIZE_MAX: each slab is one; 0: that where there are
+                                                  * 16 GiB or more, else 4 MiB */
+    size_t
+        ahead_bytes[GANTRY_MEMORY_KIND_COUNT];   /* while a kind grows, that much is mapped beforehand, by the
+                                                  * reclaimer's thread; SIZE_MAX: nothing; 0: 64 MiB of device
+                                                  * memory where there are 16 GiB or more, else nothing */
+    uint64_t decay_ms[GANTRY_MEMORY_KIND_COUNT]; /* what lies unused above keep_bytes goes back when it has
+                                                  * for so long; UINT64_MAX: at once; 0: 10 s when keep_bytes
+                                                  * is 0, else at once */
 } gantry_heap_options;
-#define GANTRY_HEAP_OPTIONS_INIT                                                             \
-    {                                                                                        \
-        sizeof(gantry_heap_options), {0, 0, 0, 0}, {0, 0, 0, 0}, {0, 0, 0, 0}, {0, 0, 0, 0}, \
-            {NULL, NULL, NULL, NULL}, NULL, NULL, GANTRY_RECLAIM_BOUNDED, false, 0           \
+#define GANTRY_HEAP_OPTIONS_INIT                                                                  \
+    {                                                                                             \
+        sizeof(gantry_heap_options), {0, 0, 0, 0}, {0, 0, 0, 0}, {0, 0, 0, 0}, {0, 0, 0, 0},      \
+            {NULL, NULL, NULL, NULL}, NULL, NULL, GANTRY_RECLAIM_BOUNDED, false, 0, {0, 0, 0, 0}, \
+            {0, 0, 0, 0},                                                                         \
+        {                                                                                         \
+            0, 0, 0, 0                                                                            \
+        }                                                                                         \
     }
 
 /** Where an allocation comes from, for statistics and leak reports.  Strings are static. */
@@ -195,6 +210,9 @@ typedef struct gantry_heap_settings {
     size_t limit_bytes;
     size_t base_bytes;
     size_t keep_bytes;
+    size_t unit_bytes;
+    size_t ahead_bytes;
+    uint64_t decay_ms;
 } gantry_heap_settings;
 
 /** Change the settings of a kind; they count from now on.  What is above a new limit and in no use is given
@@ -228,6 +246,15 @@ GANTRY_API gantry_status gantry_heap_trim(gantry_heap *heap, gantry_memory_kind 
 
 /* ---- statistics ---------------------------------------------------------------------------- */
 
+/** Why an allocation took long. */
+typedef enum gantry_heap_stall {
+    GANTRY_HEAP_STALL_MAPPING = 0, /* it took memory from the driver itself */
+    GANTRY_HEAP_STALL_OTHER = 1,   /* it waited for another thread that did */
+    GANTRY_HEAP_STALL_GPU = 2,     /* it waited for work of the GPU, behind which memory becomes free */
+    GANTRY_HEAP_STALL_CALLBACK = 3 /* it asked the heap's out_of_memory callback */
+} gantry_heap_stall;
+#define GANTRY_HEAP_STALL_COUNT 4
+
 typedef struct gantry_heap_stats {
     size_t struct_size;   /* in: sizeof of the caller */
     uint64_t slab_bytes;  /* taken from the driver */
@@ -243,6 +270,9 @@ typedef struct gantry_heap_stats {
     uint64_t empty_bytes;  /* of slabs without a live block */
     uint64_t peak_slab_bytes; /* most slab_bytes at once */
     uint64_t waiting_bytes; /* freed on a stream that has not passed yet, as far as is known, or in a graph */
+    uint64_t stalls[GANTRY_HEAP_STALL_COUNT];           /* allocations that stalled, by gantry_heap_stall */
+    uint64_t stall_ns[GANTRY_HEAP_STALL_COUNT];         /* the time of all */
+    uint64_t longest_stall_ns[GANTRY_HEAP_STALL_COUNT]; /* and of the longest */
 } gantry_heap_stats;
 
 /** @retval GANTRY_OK

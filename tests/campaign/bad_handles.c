@@ -145,6 +145,11 @@ static void heap_rows(void)
     BAD_OUT(GONE, out, gantry_heap_alloc(heap, kind, 1, 0, site, &out));
     BAD(GONE, gantry_heap_free(heap, &somewhere));
     BAD(GONE, gantry_heap_resize(heap, &somewhere, 1));
+    BAD_OUT(GONE, out, gantry_heap_alloc_on(heap, GANTRY_MEMORY_HOST, 1, 0, NULL, site, &out));
+    BAD(GONE, gantry_heap_free_on(heap, &somewhere, NULL));
+    BAD(GONE, gantry_heap_record_stream(heap, &somewhere, NULL));
+    BAD(GONE, gantry_heap_end_capture(heap, 1, true));
+    BAD(GONE, gantry_heap_settle(heap));
     BAD_OUT(GONE, out, gantry_heap_device_address(heap, &somewhere, &out));
     BAD(GONE, gantry_heap_find_block(heap, &somewhere, &block));
     BAD(GONE, gantry_heap_configure(heap, kind, &settings));

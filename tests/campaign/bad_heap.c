@@ -87,6 +87,27 @@ static void alloc_rows(gantry_heap *heap, void *block, void *foreign)
     BAD("no block", gantry_heap_find_block(heap, foreign, &found));
 }
 
+/* Without a stream of its own: the default one. */
+static void stream_rows(gantry_heap *heap, void *block, void *foreign)
+{
+    gantry_alloc_site site = GANTRY_ALLOC_SITE("row");
+    const gantry_memory_kind pinned = GANTRY_MEMORY_PINNED, unknown = (gantry_memory_kind)7;
+    void *out;
+    BAD_OUT("`heap` NULL", out, gantry_heap_alloc_on(NULL, pinned, 1, 0, NULL, site, &out));
+    BAD_OUT("unknown kind", out, gantry_heap_alloc_on(heap, unknown, 1, 0, NULL, site, &out));
+    BAD_OUT("0 bytes", out, gantry_heap_alloc_on(heap, pinned, 0, 0, NULL, site, &out));
+    BAD_OUT("an alignment of 3", out, gantry_heap_alloc_on(heap, pinned, 1, 3, NULL, site, &out));
+    BAD("`out` NULL", gantry_heap_alloc_on(heap, pinned, 1, 0, NULL, site, NULL));
+    BAD("`heap` NULL", gantry_heap_free_on(NULL, block, NULL));
+    BAD("an address inside a block", gantry_heap_free_on(heap, (char *)block + 8, NULL));
+    BAD("a block of another heap", gantry_heap_free_on(heap, foreign, NULL));
+    BAD("`heap` NULL", gantry_heap_record_stream(NULL, block, NULL));
+    BAD("`pointer` NULL", gantry_heap_record_stream(heap, NULL, NULL));
+    BAD("a block of another heap", gantry_heap_record_stream(heap, foreign, NULL));
+    BAD("`heap` NULL", gantry_heap_end_capture(NULL, 1, true));
+    BAD("`heap` NULL", gantry_heap_settle(NULL));
+}
+
 static void setting_rows(gantry_heap *heap)
 {
     const gantry_memory_kind pinned = GANTRY_MEMORY_PINNED, unknown = (gantry_memory_kind)7;
@@ -224,6 +245,7 @@ void bad_heap(void)
     assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_PINNED, 100, 0, site, &block));
     assert_ok(gantry_heap_alloc(gantry_context_heap(other), GANTRY_MEMORY_PINNED, 100, 0, site, &foreign));
     alloc_rows(heap, block, foreign);
+    stream_rows(heap, block, foreign);
     setting_rows(heap);
     heap_stats_rows(heap);
     profile_rows();

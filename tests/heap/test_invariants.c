@@ -196,7 +196,7 @@ static void test_lanes(void **state)
 {
     (void)state;
     static struct gy_reclaimer r;
-    assert_int_equal(gy_reclaimer_init(&r, GANTRY_RECLAIM_BOUNDED, 1 << 20, trim, NULL), GANTRY_OK);
+    assert_int_equal(gy_reclaimer_init(&r, GANTRY_RECLAIM_BOUNDED, 1 << 20, trim, NULL, NULL), GANTRY_OK);
     struct gy_reclaim_lane *lane = &r.lanes[GANTRY_MEMORY_HOST];
     PLANT(gy_reclaim_lane_is_valid(lane), lane->queued_bytes, 1);
     PLANT(gy_reclaim_lane_is_valid(lane), lane->first, (struct gy_release *)&r);

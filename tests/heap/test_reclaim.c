@@ -2,6 +2,7 @@
 #include "tests/support/cmocka_c11.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/thread.h"
 #include "heap/heap.h"
 #include "heap/internal.h"
@@ -12,6 +13,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MIB ((size_t)1 << 20)
 #define SITE GANTRY_ALLOC_SITE("test")
@@ -141,6 +143,91 @@ static void test_excess_is_given_back_on_the_side(void **state)
         assert_int_equal(fake_driver.device_bytes, 130 * MIB);  /* without it, less than that would be kept */
         assert_true(fake_driver.pinned_bytes >= 3 * 130 * MIB); /* giving it back would wait for the device */
     }
+    heap_scene_close(heap);
+}
+
+/* ---- units, what is mapped beforehand, decay ---- */
+
+/* A slab that is one piece costs one call of each sort; of its parts none can go back. */
+static void test_slabs_are_whole_or_made_of_units(void **state)
+{
+    (void)state;
+    const size_t units[] = {SIZE_MAX, 8 * MIB, 0};  /* 0: 4 MiB on a device this small */
+    const long held[] = {3, 1 + 2 * 8, 1 + 2 * 16}; /* address range, and a handle and a mapping per unit */
+    for (int i = 0; i < 3; i++) {
+        gantry_heap_options options = GANTRY_HEAP_OPTIONS_INIT;
+        options.unit_bytes[GANTRY_MEMORY_DEVICE] = units[i];
+        gantry_heap *heap = heap_scene_open(&options);
+        void *block = heap_scene_alloc(heap, GANTRY_MEMORY_DEVICE, 64 * MIB);
+        assert_int_equal(fake_driver.held, held[i]);
+        assert_ok(gantry_heap_free(heap, block));
+        heap_scene_close(heap);
+    }
+}
+
+static size_t slab_bytes_of(gantry_heap *heap)
+{
+    return heap_scene_stats(heap, GANTRY_MEMORY_DEVICE).slab_bytes;
+}
+
+static void test_memory_is_mapped_ahead_while_a_kind_grows(void **state)
+{
+    (void)state;
+    gantry_heap_options options = GANTRY_HEAP_OPTIONS_INIT;
+    options.ahead_bytes[GANTRY_MEMORY_DEVICE] = 32 * MIB;
+    options.slab_bytes[GANTRY_MEMORY_DEVICE] = 2 * MIB;
+    gantry_heap *heap = heap_scene_open(&options);
+    void *first = heap_scene_alloc(heap, GANTRY_MEMORY_DEVICE, 32 * MIB);
+    assert_ok(gantry_heap_reclaim_wait(heap));
+    assert_int_equal(slab_bytes_of(heap), 64 * MIB);
+    uint64_t stalls = heap_scene_stats(heap, GANTRY_MEMORY_DEVICE).stalls[GANTRY_HEAP_STALL_MAPPING];
+    assert_int_equal(stalls, 1);
+    long calls = fake_driver.calls;
+    void *second = heap_scene_alloc(heap, GANTRY_MEMORY_DEVICE, 32 * MIB); /* finds it */
+    assert_int_equal(fake_driver.calls, calls);
+    gantry_heap_stats stats = heap_scene_stats(heap, GANTRY_MEMORY_DEVICE);
+    assert_int_equal(stats.stalls[GANTRY_HEAP_STALL_MAPPING], 1);
+    assert_true(stats.stall_ns[GANTRY_HEAP_STALL_MAPPING] >=
+                stats.longest_stall_ns[GANTRY_HEAP_STALL_MAPPING]);
+    assert_true(stats.longest_stall_ns[GANTRY_HEAP_STALL_MAPPING] > 0);
+    assert_ok(gantry_heap_reclaim_wait(heap)); /* no growth, nothing more */
+    assert_int_equal(slab_bytes_of(heap), 64 * MIB);
+    assert_ok(gantry_heap_free(heap, first));
+    assert_ok(gantry_heap_free(heap, second));
+    heap_scene_close(heap);
+}
+
+/* What lies unused goes back only when it has for some time: a loop that uses and frees the same takes and
+ * gives nothing. */
+static void test_a_loop_keeps_what_it_uses_again(void **state)
+{
+    (void)state;
+    gantry_heap_options options = GANTRY_HEAP_OPTIONS_INIT;
+    options.keep_bytes[GANTRY_MEMORY_DEVICE] = 4 * MIB;
+    options.decay_ms[GANTRY_MEMORY_DEVICE] = 300;
+    gantry_heap *heap = heap_scene_open(&options);
+    void *blocks[3];
+    long calls = 0;
+    uint64_t end_ns = gy_clock_ns() + 450 * 1000000u;
+    for (int round = 0; round < 3 || gy_clock_ns() < end_ns; round++) {
+        for (int i = 0; i < 3; i++) {
+            blocks[i] = heap_scene_alloc(heap, GANTRY_MEMORY_DEVICE, 130 * MIB);
+        }
+        if (round == 1) {
+            calls = fake_driver.calls;
+        }
+        for (int i = 0; i < 3; i++) {
+            assert_ok(gantry_heap_free(heap, blocks[i]));
+        }
+    }
+    assert_int_equal(fake_driver.calls, calls);
+    end_ns = gy_clock_ns() + (uint64_t)20 * 1000000000u; /* and then it goes, all but what is kept */
+    while (slab_bytes_of(heap) > 130 * MIB && gy_clock_ns() < end_ns) {
+        void *block = heap_scene_alloc(heap, GANTRY_MEMORY_DEVICE, 129 * MIB); /* frees tell of it */
+        assert_ok(gantry_heap_free(heap, block));
+        usleep(20000);
+    }
+    assert_int_equal(slab_bytes_of(heap), 130 * MIB);
     heap_scene_close(heap);
 }
 
@@ -465,6 +552,9 @@ int main(void)
         cmocka_unit_test(test_destroy_calls_what_is_still_queued),
         cmocka_unit_test(test_single_units_are_pieces),
         cmocka_unit_test(test_excess_is_given_back_on_the_side),
+        cmocka_unit_test(test_slabs_are_whole_or_made_of_units),
+        cmocka_unit_test(test_memory_is_mapped_ahead_while_a_kind_grows),
+        cmocka_unit_test(test_a_loop_keeps_what_it_uses_again),
         cmocka_unit_test(test_a_slab_that_went_is_not_found),
         cmocka_unit_test(test_blocks_in_the_place_of_small_ones_are_their_own),
         cmocka_unit_test(test_pieces_between_blocks_are_given_back_for_larger_ones),
