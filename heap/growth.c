@@ -444,6 +444,20 @@ static gantry_status add_chunk(struct gy_kind *kind)
     return GANTRY_OK;
 }
 
+/* ---- stalls ---- */
+
+void gy_kind_note_stall(struct gy_kind *kind, gantry_heap_stall cause, uint64_t begin_ns)
+{
+    struct gy_stalls *stalls = &kind->stalls[cause];
+    uint64_t ns = gy_clock_ns() - begin_ns;
+    uint64_t longest = atomic_load_explicit(&stalls->longest, memory_order_relaxed);
+    atomic_fetch_add_explicit(&stalls->count, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&stalls->ns, ns, memory_order_relaxed);
+    while (ns > longest && !atomic_compare_exchange_weak_explicit(
+                               &stalls->longest, &longest, ns, memory_order_relaxed, memory_order_relaxed)) {
+    }
+}
+
 /* ---- growth: any thread ---- */
 
 /* Become the growing thread. */

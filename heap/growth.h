@@ -17,6 +17,8 @@ enum gy_growth {
  * out of memory is not logged. */
 GANTRY_MUST_CHECK gantry_status gy_kind_grow(struct gy_kind *kind, uint64_t seen, enum gy_growth growth,
                                              size_t bytes);
+/* An allocation stalled from `begin_ns` until now. */
+void gy_kind_note_stall(struct gy_kind *kind, gantry_heap_stall cause, uint64_t begin_ns);
 /* Have what the settings want mapped beforehand, if there is room and the driver has as much. */
 void gy_kind_map_ahead(struct gy_kind *kind);
 /* Nanoseconds for which what the settings do not let lie must have lain before it goes back; 0: at once. */

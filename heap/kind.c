@@ -423,18 +423,6 @@ void gy_kind_each_block(struct gy_kind *kind, gy_visit_fn visit, void *user)
     }
 }
 
-void gy_kind_note_stall(struct gy_kind *kind, gantry_heap_stall cause, uint64_t begin_ns)
-{
-    struct gy_stalls *stalls = &kind->stalls[cause];
-    uint64_t ns = gy_clock_ns() - begin_ns;
-    uint64_t longest = atomic_load_explicit(&stalls->longest, memory_order_relaxed);
-    atomic_fetch_add_explicit(&stalls->count, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&stalls->ns, ns, memory_order_relaxed);
-    while (ns > longest && !atomic_compare_exchange_weak_explicit(
-                               &stalls->longest, &longest, ns, memory_order_relaxed, memory_order_relaxed)) {
-    }
-}
-
 /* ---- life ---- */
 
 static gantry_status open_small(struct gy_kind *kind)

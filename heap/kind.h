@@ -110,9 +110,6 @@ void gy_kind_stats(struct gy_kind *kind, gantry_heap_stats *stats);
 /* All peaks start anew, with what there is now; of the sites, those with numbers below `sites`. */
 void gy_kind_reset_peaks(struct gy_kind *kind, uint32_t sites);
 
-/* An allocation stalled from `begin_ns` until now. */
-void gy_kind_note_stall(struct gy_kind *kind, gantry_heap_stall cause, uint64_t begin_ns);
-
 static inline size_t gy_setting(_Atomic(size_t) *value)
 {
     return atomic_load_explicit(value, memory_order_relaxed);

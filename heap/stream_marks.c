@@ -17,9 +17,28 @@
 /* Streams that are kept in mind although nothing waits for them. */
 #define IDLE_STREAMS 32u
 
-#define LEGACY_ID 1u /* by which drivers without cuStreamGetId() know the default stream */
+#define LEGACY_ID UINT64_MAX /* of the legacy default stream, which is never another one */
 
 /* ---- names --------------------------------------------------------------------------------- */
+
+/* The number of a stream that is not under capture, where asking would break the capture; others may be. */
+static CUresult ask_id(const struct gy_driver *driver, CUstream handle, uint64_t *out)
+{
+    unsigned long long id = (uintptr_t)handle;
+    CUresult result = CUDA_SUCCESS;
+    if ((uintptr_t)handle <= 1) {
+        id = LEGACY_ID;
+    } else if (driver->cuStreamGetId != NULL) {
+        CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+        bool relaxed = driver->cuThreadExchangeStreamCaptureMode(&mode) == CUDA_SUCCESS;
+        result = driver->cuStreamGetId(handle, &id);
+        if (relaxed) {
+            (void)driver->cuThreadExchangeStreamCaptureMode(&mode);
+        }
+    }
+    *out = id;
+    return result;
+}
 
 static gantry_status ask_name(struct gy_context *context, CUstream handle, const char *call,
                               struct gy_heap_stream_name *out)
@@ -27,25 +46,25 @@ static gantry_status ask_name(struct gy_context *context, CUstream handle, const
     const struct gy_driver *driver = context->driver;
     CUstreamCaptureStatus capturing = CU_STREAM_CAPTURE_STATUS_NONE;
     cuuint64_t capture = 0;
-    unsigned long long id = (uintptr_t)handle != 0 ? (uintptr_t)handle : LEGACY_ID;
+    *out = (struct gy_heap_stream_name){.handle = handle, .id = (uintptr_t)handle};
     CUresult result = driver->cuStreamGetCaptureInfo(handle, &capturing, &capture, NULL, NULL, NULL);
-    bool is_implicit = result == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
-    if (result == CUDA_SUCCESS || is_implicit) {
-        result = driver->cuStreamGetId != NULL ? driver->cuStreamGetId(handle, &id) : CUDA_SUCCESS;
+    if (result == CUDA_SUCCESS && capturing == CU_STREAM_CAPTURE_STATUS_ACTIVE) {
+        out->capture = capture; /* with which the handle says enough */
+        return GANTRY_OK;
     }
-    if (result != CUDA_SUCCESS) {
-        gantry_status status = gy_context_check(context, result, "cuStreamGetId", __FILE__, __LINE__);
-        return status == GANTRY_ERR_DEVICE_LOST
-                   ? status
-                   : GY_FAIL_NATIVE(GANTRY_ERR_INVALID_ARGUMENT, (int)result,
-                                    "%s: %p is not a stream of the heap's context", call, (void *)handle);
+    bool may_mark = result == CUDA_SUCCESS && capturing == CU_STREAM_CAPTURE_STATUS_NONE;
+    if (may_mark || result == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT) {
+        out->may_mark = may_mark;
+        result = ask_id(driver, handle, &out->id);
     }
-    *out =
-        (struct gy_heap_stream_name){.handle = handle,
-                                     .id = id,
-                                     .capture = capturing == CU_STREAM_CAPTURE_STATUS_ACTIVE ? capture : 0,
-                                     .may_mark = !is_implicit && capturing == CU_STREAM_CAPTURE_STATUS_NONE};
-    return GANTRY_OK;
+    if (result == CUDA_SUCCESS) {
+        return GANTRY_OK;
+    }
+    gantry_status status = gy_context_check(context, result, "cuStreamGetCaptureInfo", __FILE__, __LINE__);
+    return status == GANTRY_ERR_DEVICE_LOST
+               ? status
+               : GY_FAIL_NATIVE(GANTRY_ERR_INVALID_ARGUMENT, (int)result,
+                                "%s: %p is not a stream of the heap's context", call, (void *)handle);
 }
 
 gantry_status gy_heap_stream_name(struct gy_context *context, void *stream, const char *call,

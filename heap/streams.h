@@ -2,10 +2,11 @@
  * stream has passed it.
  *
  * A stream is known by its number (cuStreamGetId()), which no other stream ever has; a stream under capture
- * by that and the capture's.  What is freed gets the stream's current `order`.  A mark is an event recorded
- * on the stream, after which the order goes up by one: when the event has passed, what has no higher order is
- * free for all.  Marks are made only within a call that names the stream, since only then it certainly
- * exists, never while it is under capture, and not for every block.
+ * by its handle and the capture's number (asking for its own would break the capture).  What is freed gets
+ * the stream's current `order`.  A mark is an event recorded on the stream, after which the order goes up by
+ * one: when the event has passed, what has no higher order is free for all.  Marks are made only within a
+ * call that names the stream, since only then it certainly exists, never while it is under capture, and not
+ * for every block.
  *
  * What is freed on a stream under capture, or was allocated there, stays with the graph: every replay may
  * write to it.

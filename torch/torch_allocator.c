@@ -51,7 +51,12 @@ static gy_mutex pools_lock = {PTHREAD_MUTEX_INITIALIZER, GY_RANK_DRIVER_LOAD};
 static void *fail(gantry_status status, size_t bytes, int device)
 {
     void (*throw_error)(const char *) = NULL;
-    void *symbol = dlsym(RTLD_DEFAULT, "_ZSt21__throw_runtime_errorPKc");
+    static const char name[] = "_ZSt21__throw_runtime_errorPKc";
+    void *symbol = dlsym(RTLD_DEFAULT, name);
+    if (symbol == NULL) { /* loaded for a library of its caller's only, as Python does */
+        void *library = dlopen("libstdc++.so.6", RTLD_NOW | RTLD_NOLOAD);
+        symbol = library != NULL ? dlsym(library, name) : NULL;
+    }
     memcpy(&throw_error, &symbol, sizeof(symbol));
     if (throw_error != NULL) {
         char text[640];

@@ -182,11 +182,18 @@ CUresult cuStreamGetPriority(CUstream stream, int *priority)
     return GY_EMU_CALL(cuStreamGetPriority, get_priority(stream, priority));
 }
 
-/* No two streams of a process have the same, even if one was destroyed before the other was made. */
+static CUresult find_to_ask(CUstream handle, struct gy_emu_stream **out)
+{
+    CUresult result = gy_emu_stream_find(handle, out);
+    return result == CUDA_SUCCESS ? gy_emu_capture_forbids_asking(*out) : result;
+}
+
+/* No two streams of a process have the same, even if one was destroyed before the other was made.  Asking for
+ * that of a stream under capture breaks the capture. */
 static CUresult get_id(CUstream handle, unsigned long long *id)
 {
     struct gy_emu_stream *stream;
-    CUresult result = gy_emu_stream_find(handle, &stream);
+    CUresult result = find_to_ask(handle, &stream);
     if (result == CUDA_SUCCESS && id == NULL) {
         result = CUDA_ERROR_INVALID_VALUE;
     }
@@ -199,12 +206,6 @@ static CUresult get_id(CUstream handle, unsigned long long *id)
 CUresult cuStreamGetId(CUstream stream, unsigned long long *id)
 {
     return GY_EMU_CALL(cuStreamGetId, get_id(stream, id));
-}
-
-static CUresult find_to_ask(CUstream handle, struct gy_emu_stream **out)
-{
-    CUresult result = gy_emu_stream_find(handle, out);
-    return result == CUDA_SUCCESS ? gy_emu_capture_forbids_asking(*out) : result;
 }
 
 /* The null stream stands for all that orders with it. */

@@ -297,6 +297,10 @@ static void test_streams_have_numbers(void **state)
     cu_ok(cuStreamGetId((CUstream)(uintptr_t)1, &legacy));
     assert_true(null == legacy && null != first);
     cu_is(CUDA_ERROR_INVALID_VALUE, cuStreamGetId(stream, NULL));
+    CUgraph graph;
+    cu_ok(cuStreamBeginCapture(other, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    cu_is(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, cuStreamGetId(other, &again));
+    cu_is(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, cuStreamEndCapture(other, &graph));
     cu_ok(cuStreamDestroy(other));
 }
 
