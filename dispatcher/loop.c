@@ -4,6 +4,7 @@
 #include "base/point.h"
 #include "base/span.h"
 #include "base/waiter.h"
+#include "dispatcher/batch_key.h"
 #include "dispatcher/current.h"
 #include "dispatcher/gates/gate.h"
 #include "dispatcher/guest_rule.h"
@@ -159,8 +160,14 @@ static void run_round(struct gantry_dispatcher *d, struct gy_round *round)
     }
     gy_gpu_time_begin_batch(d->config.time, waiting);
     gy_cta_begin_batch(gy_gpu_time_ctas(d->config.time));
+    if (round->as_graph) {
+        gy_key_begin(d, round);
+    }
     gy_gd_walk_once(d, round);
     gy_gd_flush(d);
+    if (round->key.is_set) {
+        gy_key_end(round);
+    }
     if (round->in_batch) {
         gy_gd_end_batch(d, &before, &now);
         if (automatic) {

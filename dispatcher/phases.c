@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/span.h"
+#include "dispatcher/batch_key.h"
 #include "dispatcher/gates/gate.h"
 #include "dispatcher/guest_rule.h"
 #include "dispatcher/intake.h"
@@ -93,6 +94,15 @@ static void run_pass(struct gantry_dispatcher *d, struct gy_round *round, gantry
             continue;
         }
         gantry_task *next = task->next;
+        if (gy_key_is_over(d, round)) {
+            gy_gpu_list_append(bin, task, task);
+            task = next;
+            continue;
+        }
+        if (!gy_key_admits(d, round, task)) {
+            task = next;
+            continue;
+        }
         if (next != NULL) {
             gy_task_prefetch_dependents(next); /* one call may be too short to hide it */
         }
@@ -137,8 +147,8 @@ static void run_phase(struct gantry_dispatcher *d, struct gy_round *round, enum 
     uint32_t most_barren = recording         ? MOST_IN_RECORDING
                            : round->as_graph ? MOST_BARREN_IN_CAPTURE
                                              : MOST_BARREN;
-    for (uint32_t passes = 0, barren = 0;
-         bin->first != NULL && passes < most && barren < most_barren && !gy_gd_must_leave(d, round);
+    for (uint32_t passes = 0, barren = 0; bin->first != NULL && passes < most && barren < most_barren &&
+                                          !gy_gd_must_leave(d, round) && !gy_key_is_over(d, round);
          passes++) {
         gantry_task *first = bin->first;
         uint64_t ended = count_ended(d);

@@ -4,10 +4,20 @@
 
 #include "dispatcher/internal.h"
 
+/* Whose tasks a round calls: see batch_key.h. */
+struct gy_batch_key {
+    bool is_set; /* the rest counts */
+    const struct gantry_taskman *manager;
+    uint32_t partition;
+    bool had_others;      /* the latest round has kept tasks of others: it is their turn */
+    struct gy_bins later; /* ready tasks of others */
+};
+
 /* A walk through the phases and what is launched by it.  The loop has one, which is used again and again; a
  * recording has one of its own.  GD only; whoever makes a round passes it down. */
 struct gy_round {
     struct gy_bins bins;            /* ready tasks that were not launched yet, or not by all their calls */
+    struct gy_batch_key key;        /* of its graph */
     struct gy_recording *recording; /* what it records of a unit; NULL: nothing */
     uint64_t phase_since_ns;        /* time of the phase is counted up to here */
     enum gd_phase phase;            /* the one it is in */

@@ -157,6 +157,18 @@ gantry_status gy_streams_sync_point(struct gy_streams *streams, uint32_t stream)
                                               : gy_stream_sync(streams, stream);
 }
 
+bool gy_batch_reaches(const struct gy_streams *streams, uint64_t trail)
+{
+    struct gy_clock room;
+    const struct gy_clock *clock = gy_trail_read(trail, &room);
+    bool reaches = clock == NULL; /* after everything */
+    for (uint64_t left = clock != NULL ? clock->streams : 0; left != 0 && !reaches; left &= left - 1) {
+        uint32_t i = (uint32_t)__builtin_ctzll(left);
+        reaches = gy_batch_holds(streams, i, clock->seq[i]);
+    }
+    return reaches;
+}
+
 /* ---- life ------------------------------------------------------------------------------------ */
 
 void gy_batch_begin(struct gy_streams *streams, struct gy_nodes *nodes)

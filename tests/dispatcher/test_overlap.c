@@ -214,6 +214,39 @@ static void test_graphs_of_independent_steps_overlap(void **state)
     close_scene();
 }
 
+/* Started as one group, so ready at once: each has a graph of its own. */
+static void test_a_graph_holds_one_managers_work(void **state)
+{
+    (void)state;
+    static uint64_t patience = PATIENCE_NS;
+    open_scene(true);
+    gantry_dispatcher *d = gantry_context_dispatcher(s.gpu.context);
+    get_ready(NULL, NULL);
+    get_ready(s.critical, s.critical);
+    for (int i = 0; i < 3; i++) {
+        uint64_t graphs = gpu_fixture_stats(&s.gpu).graph_launches;
+        for (uintptr_t t = 0; t < WIDTH; t++) {
+            (void)add(s.gpu.manager, NULL, launch_stamp, (void *)(8 + t));
+            (void)add(s.other, NULL, launch_stamp, (void *)(16 + t));
+            (void)add(s.other, s.critical, launch_stamp, (void *)(24 + t));
+        }
+        (void)add(s.gpu.manager, NULL, launch_await, &patience);
+        (void)add(s.other, s.critical, launch_flag, NULL);
+        gantry_dispatcher_start_group(d);
+        assert_ok(gantry_taskman_start(s.gpu.manager));
+        assert_ok(gantry_taskman_start(s.other));
+        gantry_dispatcher_finish_group(d);
+        assert_ok(gantry_taskman_stop(s.gpu.manager));
+        assert_ok(gantry_taskman_stop(s.other));
+        assert_ok(gantry_taskman_reset(s.gpu.manager));
+        assert_ok(gantry_taskman_reset(s.other));
+        assert_int_equal(seen_at_the_end(), IN_TIME);
+        assert_int_equal(gpu_fixture_stats(&s.gpu).graph_launches, graphs + 3);
+        clear();
+    }
+    close_scene();
+}
+
 static gantry_status note_run(gantry_task *task, void *arg)
 {
     (void)task;
@@ -364,6 +397,7 @@ int main(void)
         cmocka_unit_test(test_graphs_of_two_managers_overlap),
         cmocka_unit_test(test_graphs_of_two_partitions_overlap),
         cmocka_unit_test(test_graphs_of_independent_steps_overlap),
+        cmocka_unit_test(test_a_graph_holds_one_managers_work),
         cmocka_unit_test(test_completions_do_not_wait_for_others_graphs),
         cmocka_unit_test(test_graphs_of_a_managers_steps_do_not_overlap),
         cmocka_unit_test(test_steps_in_both_ways_keep_their_order),

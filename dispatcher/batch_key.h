@@ -1,0 +1,38 @@
+/* Whose work the graph of a batch holds: one manager's in one partition, and what an edge joins to it.
+ *
+ * A round in graphs mode walks the phases for one key.  Ready tasks of other keys are kept (`later`) and have
+ * rounds of their own behind it, so their graphs are others, which run beside this one.  A task of another
+ * key that comes after work in the graph that is being built becomes part of it: an edge within a graph costs
+ * nothing, and its manager has to wait for both anyhow.
+ *
+ *     bins ── of the key, or behind work in the graph ──► called
+ *          ── of another key ──► later ── the round ends, or a part of it ──► bins, in front
+ *
+ * The key is that of a partition with the greatest priority; but who has waited for a round comes first, and
+ * before all a manager to whose share the turn was promised. */
+#ifndef DISPATCHER_BATCH_KEY_H
+#define DISPATCHER_BATCH_KEY_H
+
+#include "dispatcher/internal.h"
+#include "dispatcher/round.h"
+
+/* The round begins, as a graph: its key is that of a task in the bins, which are not empty. */
+void gy_key_begin(const struct gantry_dispatcher *d, struct gy_round *round);
+/* It ends: what was kept is in the bins again. */
+void gy_key_end(struct gy_round *round);
+
+/* May the task be called in this round?  Else it is kept. */
+GY_RARE bool gy_key_admits_task(const struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task);
+static inline bool gy_key_admits(const struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task)
+{
+    return __builtin_expect(!round->key.is_set, 1) || gy_key_admits_task(d, round, task);
+}
+
+/* The part of the batch that was captured is large enough to be launched, and others have waited for that. */
+static inline bool gy_key_is_over(const struct gantry_dispatcher *d, const struct gy_round *round)
+{
+    return round->key.is_set && d->graphs.capturing && gy_graphs_is_large(&d->graphs) &&
+           !gy_bins_are_empty(&round->key.later);
+}
+
+#endif
