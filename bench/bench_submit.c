@@ -12,6 +12,7 @@
  * increments its pipeline's cell, so a lost, doubled or unordered launch shows.
  *
  * same-cpu-...: both sides in turn on one CPU, and the ratio is that of the pairs, see submit_cpu.c.
+ * kept-graph-N: done-graphs-N beside a graph that was made once by hand and is launched as it is.
  * ordered-N: steps that come after the step before on the GPU, beside steps that are independent of it.
  * threads-T-streams-N and so on: the same in a context with T launch threads.
  *
@@ -28,6 +29,7 @@ struct submit_bench {
     uint32_t launch_threads;        /* of the context */
     uint32_t samples, most_samples; /* batches that were a whole run, kept here */
     double *calls_ns, *launch_ns;   /* of these, in phases and after */
+    CUgraphExec kept;               /* see run_kept() */
     gantry_taskman *ordered, *independent; /* managers of which one is work.manager: see run_ordered() */
 };
 
@@ -103,6 +105,12 @@ static bool run_graph_to_end(void *arg)
 static bool run_hand_to_end(void *arg)
 {
     return run_hand(arg) && RAW(&((struct submit_bench *)arg)->work.cuda, cuCtxSynchronize());
+}
+
+static bool run_kept_to_end(void *arg)
+{
+    struct submit_bench *bench = arg;
+    return bench_submit_launch_kept(&bench->work, bench->kept) && RAW(&bench->work.cuda, cuCtxSynchronize());
 }
 
 /* ---- checks -------------------------------------------------------------------------------- */
@@ -223,6 +231,29 @@ static bool run_graphs(struct submit_bench *bench, const struct bench_options *o
     return good;
 }
 
+/* As graphs, over what the device and one launch take of it. */
+static bool run_kept(struct submit_bench *bench, const struct bench_options *options, const char *name,
+                     uint32_t kernels)
+{
+    gantry_dispatcher *dispatcher = gantry_context_dispatcher(bench->work.context);
+    bench->work.kernels = kernels;
+    if (!bench_submit_keep(&bench->work, &bench->kept)) {
+        return false;
+    }
+    struct bench_case one = {
+        .name = name,
+        .item = "kernel",
+        .items = kernels,
+        .ours = {.prepare = prepare_run, .run = run_graph_to_end, .verify = verify_ours},
+        .yardstick = {.name = "kept-graph", .run = run_kept_to_end, .verify = verify_hand},
+        .arg = bench,
+    };
+    bool good = bench_submit_ok(gantry_dispatcher_set_submission(dispatcher, GANTRY_SUBMISSION_GRAPHS)) &&
+                bench_run(options, &one, NULL);
+    good = bench_submit_drop_kept(&bench->work, bench->kept) && good;
+    return bench_submit_ok(gantry_dispatcher_set_submission(dispatcher, GANTRY_SUBMISSION_STREAMS)) && good;
+}
+
 /* On one CPU, if there are others. */
 static bool run_same_cpu(struct submit_bench *bench, const struct bench_options *options, bool own)
 {
@@ -306,6 +337,8 @@ static bool run_cases(struct submit_bench *bench, const struct bench_options *op
     good &= run_to_end(bench, options, "submit/done-streams-1000", GANTRY_SUBMISSION_STREAMS, 1000);
     good &= run_graphs(bench, options, 1000, "submit/done-graphs-1000", "submit/calls-graphs-1000",
                        "submit/launch-graphs-1000");
+    good &= run_kept(bench, options, "submit/kept-graph-200", 200);
+    good &= run_kept(bench, options, "submit/kept-graph-1000", 1000);
     if (bench->work.cuda.emulator_set_noop != NULL) {
         bench->work.cuda.emulator_set_noop(true);
         bench->work.executes = false;
@@ -355,6 +388,7 @@ const struct gantry_bench gantry_bench_submit = {
     .help = "  streams-N        a step of N kernels, until the last task is released\n"
             "  done-streams-N   the same until the device is done\n"
             "  done-graphs-N    the same, launched as graphs\n"
+            "  kept-graph-N     the same, beside a graph that was made once by hand\n"
             "  same-cpu-...     both sides on one CPU, in pairs: the rows to compare versions by\n"
             "  own-dispatcher-N the dispatcher's own time, with callbacks that launch nothing\n"
             "\n"

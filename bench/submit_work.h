@@ -48,6 +48,10 @@ bool bench_submit_build(struct submit_work *work);
 bool bench_submit_run(struct submit_work *work);
 /* The same kernels by hand. */
 bool bench_submit_by_hand(struct submit_work *work);
+/* submit_kept.c: the same kernels as one executable graph, which is launched as often as one likes. */
+bool bench_submit_keep(struct submit_work *work, CUgraphExec *out);
+bool bench_submit_launch_kept(struct submit_work *work, CUgraphExec kept);
+bool bench_submit_drop_kept(struct submit_work *work, CUgraphExec kept);
 /* The dispatcher's thread stays on the CPU that it is on, and the caller off it, until unpin().  False:
  * impossible, nothing has changed. */
 bool bench_submit_pin(struct submit_work *work);
