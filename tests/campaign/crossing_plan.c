@@ -125,6 +125,17 @@ static void force_second(const struct cross_matrix *matrix, struct cross_choice 
     }
 }
 
+/* It makes more threads that spin, and has met them often enough. */
+static bool spins_enough(const struct cross_matrix *matrix, const struct cross_choice *choice, int value)
+{
+    int cpu = choice->forced[FEATURE_CPU_WAIT], gpu = choice->forced[FEATURE_GPU_WAIT];
+    bool workers = value == VALUE_TWO_WORKERS || value == VALUE_FOUR_WORKERS;
+    bool others = value == VALUE_TWO_LAUNCHERS || value == VALUE_FOUR_LAUNCHERS ||
+                  value == VALUE_TWO_PARTITIONS || value == VALUE_BORROWING;
+    return (workers && cpu == VALUE_CPU_SPIN && wanted(matrix, value, cpu) == 0) ||
+           (others && gpu == VALUE_GPU_SPIN && wanted(matrix, value, gpu) == 0);
+}
+
 static void force_unless(struct cross_choice *choice, int value)
 {
     if (cross_goes_with(choice, value)) {
@@ -181,7 +192,8 @@ void cross_plan(struct cross_matrix *matrix, uint64_t number, enum cross_spin sp
         uint64_t most = 0;
         int best = -1;
         for (int v = feature->first; v < feature->first + feature->count; v++) {
-            uint64_t sum = cross_goes_with(choice, v) ? gain(matrix, choice, v) : 0;
+            bool fits = cross_goes_with(choice, v) && !spins_enough(matrix, choice, v);
+            uint64_t sum = fits ? gain(matrix, choice, v) : 0;
             sum += sum * (next_random(&random) & 255) / 512; /* not always the same one first */
             if (sum > most) {
                 most = sum;

@@ -516,7 +516,7 @@ static void draw_steps(struct cross_program *p)
         p->steps =
             cross_has(p, VALUE_AUTO) ? STEPS_MOST : STEPS_MOST - 2; /* which tries the other way, too */
     } else if (has_second_trouble(p)) { /* each in a step of its own, if there are as many */
-        p->steps = STEPS_MOST - 2;
+        p->steps = is_dear(p) ? 2 : STEPS_MOST - 2;
     } else if (p->steps > 2 && is_dear(p)) {
         p->steps = 2;
     }
