@@ -9,7 +9,7 @@ the tasks of the steps in between: setting up and taking down are not in it.  In
 the library itself (not in the driver, in libc or in the callbacks): on all threads, and on the dispatcher's.  The
 same build says the same within one percent, also on a busy machine.
 
-With OTHER, another build's folder, the same program is run with that one's library, too, and the table has what BUILD
+With OTHER, another build's folder, the same program and emulated driver are run with that one's library, too, and the table has what BUILD
 takes over what OTHER takes.  --most fails (exit status 1) when that is more than so many percent above it in any case.
 --functions prints the functions that take most; what the compiler has inlined counts for the one it is in.
 """
@@ -47,7 +47,8 @@ def self_costs(path):
 
 def count(program, build, case, tasks, steps):
     """(all threads, the dispatcher's thread): {function: instructions}."""
-    environment = dict(os.environ, LD_LIBRARY_PATH=build, GANTRY_EMULATOR=os.path.join(build, "libgantry-emu.so"))
+    emulator = os.path.join(os.path.dirname(program), "libgantry-emu.so")  # the program's: an older one may lack calls
+    environment = dict(os.environ, LD_LIBRARY_PATH=build, GANTRY_EMULATOR=emulator)
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "out")
         command = ["valgrind", "--tool=callgrind", "--separate-threads=yes", "--compress-strings=no",
