@@ -283,11 +283,12 @@ static void count_special_locked(gantry_taskman *manager, const gantry_task *tas
 {
     manager->special++;
     if (gy_task_is_gpu(task)) {
+        manager->stables += gy_task_is_stable(task);
         count_gpu_locked(manager, task);
+    } else {
+        manager->submitted_sync += gy_task_kind(task) == GANTRY_TASK_SYNC_POINT;
+        manager->conditions += gy_task_is_condition(task);
     }
-    manager->submitted_sync += gy_task_kind(task) == GANTRY_TASK_SYNC_POINT;
-    manager->conditions += gy_task_is_condition(task);
-    manager->stables += gy_task_is_stable(task);
 }
 
 static gantry_status add_unnamed_locked(gantry_taskman *manager, const gantry_task_desc *desc,
