@@ -1,0 +1,353 @@
+/* `gantry bench overlap`: what graphs of one manager cost the work of another.
+ *
+ * two-managers: each submits a step of kernels in 8 pipelines, 8 blocks each, which leaves room for both on
+ * the device; the time of both at once, against that of one alone.  critical: a short task in a partition of
+ * its own, from start until a CPU task knows its end, while another manager submits steps of 1000 kernels
+ * without a pause, of a new shape every 100 steps; in graphs mode, against the same on streams. */
+#include "base/clock.h"
+#include "bench/harness.h"
+#include "bench/raw_cuda.h"
+
+#include <gantry/gantry.h>
+
+#include "critical_kernels.kernels.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PIPELINES = 8, BLOCKS = 8, WIDE_KERNELS = 200, MANY_KERNELS = 1000, SHAPE_STEPS = 100, MOST = 2000 };
+
+struct overlap {
+    gantry_context *context;
+    gantry_cpu_dispatcher *cpus;
+    gantry_taskman *managers[2]; /* the first one alone is the yardstick */
+    gantry_partition *critical;  /* NULL: no plan */
+    gantry_kernel *kernel;
+    struct raw_cuda cuda;
+    uint32_t *counter; /* on the device: blocks that have run */
+    uint64_t launched; /* blocks; both managers' callbacks are called by one thread */
+    uint64_t ns;       /* of a kernel */
+    uint32_t kernels, blocks;
+    bool emulated;
+    atomic_bool closing, failed; /* atomic */
+    uint64_t ended_ns;           /* the critical task's */
+    gantry_task *then;
+};
+
+static bool ok(gantry_status status)
+{
+    return bench_ok("overlap", status);
+}
+
+/* ---- work ----------------------------------------------------------------------------------- */
+
+static gantry_launch_result launch(gantry_launch *launch, void *arg)
+{
+    struct overlap *o = arg;
+    void *none = NULL, *done = o->counter;
+    uint64_t ns = o->ns;
+    void *args[] = {&none, &none, &done, &ns};
+    const gantry_dim3 grid = {o->blocks, 1, 1}, block = {32, 1, 1};
+    o->launched += o->blocks;
+    return gantry_launch_kernel(launch, o->kernel, grid, block, 0, args) == GANTRY_OK ? GANTRY_LAUNCH_DONE
+                                                                                      : GANTRY_LAUNCH_FAILED;
+}
+
+static gantry_launch_result launch_critical(gantry_launch *launch, void *arg)
+{
+    struct overlap *o = arg;
+    void *none = NULL, *done = o->counter;
+    uint64_t ns = 5000;
+    void *args[] = {&none, &none, &done, &ns};
+    const gantry_dim3 one = {1, 1, 1};
+    o->launched++;
+    return gantry_launch_kernel(launch, o->kernel, one, one, 0, args) == GANTRY_OK &&
+                   gantry_launch_add_completion(launch, o->then) == GANTRY_OK
+               ? GANTRY_LAUNCH_DONE
+               : GANTRY_LAUNCH_FAILED;
+}
+
+static gantry_status note_end(gantry_task *task, void *arg)
+{
+    (void)task;
+    ((struct overlap *)arg)->ended_ns = gy_clock_ns();
+    return GANTRY_OK;
+}
+
+/* `kernels` in pipelines, each after the one before. */
+static bool submit(struct overlap *o, gantry_taskman *manager, uint32_t kernels)
+{
+    gantry_task *last[PIPELINES] = {NULL};
+    bool good = true;
+    for (uint32_t i = 0; i < kernels && good; i++) {
+        gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
+        gantry_task *task;
+        desc.kind = GANTRY_TASK_KERNEL;
+        desc.launch = launch;
+        desc.arg = o;
+        good = ok(gantry_taskman_submit(manager, &desc, &task)) &&
+               (last[i % PIPELINES] == NULL || ok(gantry_task_start_after(task, last[i % PIPELINES])));
+        last[i % PIPELINES] = task;
+    }
+    return good;
+}
+
+static bool verify(void *arg)
+{
+    struct overlap *o = arg;
+    uint32_t ran = 0;
+    return ok(gantry_context_synchronize(o->context)) &&
+           RAW(&o->cuda, cuMemcpyDtoH(&ran, (CUdeviceptr)(uintptr_t)o->counter, sizeof(ran))) &&
+           ran == (uint32_t)o->launched && !atomic_load(&o->failed);
+}
+
+/* ---- life ----------------------------------------------------------------------------------- */
+
+static bool open_managers(struct overlap *o, const struct bench_options *options,
+                          gantry_submission submission, bool is_planned)
+{
+    gantry_partition_request requests[] = {
+        {.struct_size = sizeof(requests[0]),
+         .name = "critical",
+         .size = GANTRY_PARTITION_AT_LEAST,
+         .sm_count = 16},
+        {.struct_size = sizeof(requests[0]), .name = "rest", .size = GANTRY_PARTITION_REST},
+    };
+    gantry_partition_options plan = GANTRY_PARTITION_OPTIONS_INIT;
+    gantry_context_options context = GANTRY_CONTEXT_OPTIONS_INIT;
+    gantry_cpu_dispatcher_options cpus = GANTRY_CPU_DISPATCHER_OPTIONS_INIT;
+    gantry_taskman_options manager = GANTRY_TASKMAN_OPTIONS_INIT;
+    plan.requests = requests;
+    plan.count = 2;
+    context.driver = options->driver;
+    context.submission = submission;
+    context.partitions = is_planned ? &plan : NULL;
+    cpus.worker_count = 1;
+    bool good =
+        ok(gantry_context_create(&context, &o->context)) && ok(gantry_cpu_dispatcher_create(&cpus, &o->cpus));
+    manager.cpu_dispatcher = o->cpus;
+    manager.gpu_dispatcher = good ? gantry_context_dispatcher(o->context) : NULL;
+    return good && ok(gantry_taskman_create(&manager, &o->managers[0])) &&
+           ok(gantry_taskman_create(&manager, &o->managers[1])) &&
+           (!is_planned || ok(gantry_partition_find(o->context, "critical", &o->critical)));
+}
+
+static bool open_overlap(struct overlap *o, const struct bench_options *options, gantry_submission submission,
+                         bool is_planned)
+{
+    const uint32_t zero = 0;
+    gantry_module *module;
+    void *counter;
+    memset(o, 0, sizeof(*o));
+    o->emulated = options->emulated;
+    if (!open_managers(o, options, submission, is_planned) || !raw_cuda_open(o->context, &o->cuda) ||
+        !ok(gantry_context_acquire(o->context)) ||
+        !ok(gantry_module_load(o->context, &gantry_image_critical_kernels, &module)) ||
+        !ok(gantry_module_get_kernel(module, "occupy", &o->kernel)) ||
+        !ok(gantry_heap_alloc(gantry_context_heap(o->context), GANTRY_MEMORY_DEVICE, sizeof(uint32_t), 0,
+                              GANTRY_ALLOC_SITE("counter"), &counter))) {
+        return false;
+    }
+    o->counter = counter;
+    return RAW(&o->cuda, cuMemcpyHtoD((CUdeviceptr)(uintptr_t)counter, &zero, sizeof(zero)));
+}
+
+static void close_overlap(struct overlap *o)
+{
+    gantry_taskman_destroy(o->managers[0]);
+    gantry_taskman_destroy(o->managers[1]);
+    gantry_cpu_dispatcher_destroy(o->cpus);
+    if (o->counter != NULL) {
+        (void)gantry_heap_free(gantry_context_heap(o->context), o->counter);
+        (void)gantry_context_release(o->context);
+    }
+    gantry_context_destroy(o->context);
+}
+
+/* ---- two managers ------------------------------------------------------------------------------ */
+
+static bool prepare(struct overlap *o, uint32_t count)
+{
+    bool good = true;
+    for (uint32_t m = 0; m < count; m++) {
+        good = good && submit(o, o->managers[m], o->kernels);
+    }
+    return good;
+}
+
+static bool run(struct overlap *o, uint32_t count)
+{
+    bool good = true;
+    for (uint32_t m = 0; m < count; m++) {
+        good = good && ok(gantry_taskman_start(o->managers[m]));
+    }
+    for (uint32_t m = 0; m < count; m++) {
+        good = good && ok(gantry_taskman_stop(o->managers[m]));
+    }
+    good = good && ok(gantry_context_synchronize(o->context));
+    for (uint32_t m = 0; m < count; m++) {
+        good = ok(gantry_taskman_reset(o->managers[m])) && good;
+    }
+    return good;
+}
+
+static bool prepare_both(void *arg)
+{
+    return prepare(arg, 2);
+}
+
+static bool run_both(void *arg)
+{
+    return run(arg, 2);
+}
+
+static bool prepare_one(void *arg)
+{
+    return prepare(arg, 1);
+}
+
+static bool run_one(void *arg)
+{
+    return run(arg, 1);
+}
+
+static bool bench_managers(const struct bench_options *options, gantry_submission submission,
+                           const char *name)
+{
+    struct overlap *o = calloc(1, sizeof(*o));
+    if (o == NULL) {
+        return false;
+    }
+    bool good = open_overlap(o, options, submission, false);
+    o->kernels = options->emulated ? 40 : WIDE_KERNELS;
+    o->blocks = BLOCKS;
+    o->ns = options->emulated ? 1000 : 50000;
+    for (int i = 0; i < 3 && good; i++) { /* shapes and functions are met */
+        good = prepare(o, 2) && run(o, 2) && prepare(o, 1) && run(o, 1);
+    }
+    const struct bench_case one = {.name = name,
+                                   .item = "step",
+                                   .items = 1,
+                                   .ours = {.prepare = prepare_both, .run = run_both, .verify = verify},
+                                   .yardstick = {"one alone", prepare_one, run_one, verify},
+                                   .arg = o};
+    good = good && bench_run(options, &one, NULL);
+    close_overlap(o);
+    free(o);
+    return good;
+}
+
+/* ---- critical ---------------------------------------------------------------------------------- */
+
+static void *run_background(void *arg)
+{
+    struct overlap *o = arg;
+    const uint32_t many = o->emulated ? 60 : MANY_KERNELS;
+    bool good = true;
+    for (uint32_t step = 0; good && !atomic_load(&o->closing); step++) {
+        good = submit(o, o->managers[0], many + step / SHAPE_STEPS % 16) &&
+               ok(gantry_taskman_start(o->managers[0])) && ok(gantry_taskman_stop(o->managers[0])) &&
+               ok(gantry_taskman_reset(o->managers[0]));
+        good = good && (step % 8 != 7 || ok(gantry_context_synchronize(o->context)));
+    }
+    atomic_store(&o->failed, atomic_load(&o->failed) || !good);
+    return NULL;
+}
+
+static bool shoot(struct overlap *o, double *ns)
+{
+    gantry_task_desc kernel = GANTRY_TASK_DESC_INIT, then = GANTRY_TASK_DESC_INIT;
+    gantry_task *gpu;
+    kernel.kind = GANTRY_TASK_KERNEL;
+    kernel.launch = launch_critical;
+    kernel.partition = o->critical;
+    then.run = note_end;
+    kernel.arg = then.arg = o;
+    bool good = ok(gantry_taskman_submit(o->managers[1], &then, &o->then)) &&
+                ok(gantry_taskman_submit(o->managers[1], &kernel, &gpu)) &&
+                ok(gantry_task_start_after(o->then, gpu));
+    uint64_t begin = gy_clock_ns();
+    good = good && ok(gantry_taskman_start(o->managers[1])) && ok(gantry_taskman_stop(o->managers[1]));
+    *ns = (double)(o->ended_ns - begin);
+    return ok(gantry_taskman_reset(o->managers[1])) && good;
+}
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* p50 and p99 of a critical task. */
+static bool measure_critical(const struct bench_options *options, gantry_submission submission, double out[2])
+{
+    struct overlap *o = calloc(1, sizeof(*o));
+    double *all = calloc(MOST, sizeof(*all));
+    uint32_t count = options->emulated ? 10 : options->runs * 100;
+    pthread_t thread;
+    count = count < MOST ? count : MOST;
+    bool good = o != NULL && all != NULL && open_overlap(o, options, submission, true);
+    if (good) {
+        o->blocks = 1;
+        good = pthread_create(&thread, NULL, run_background, o) == 0;
+        const bool has_thread = good;
+        for (uint32_t i = 0; i < 20 + count && good; i++) { /* the first ones do not count */
+            good = shoot(o, &all[i < 20 ? 0 : i - 20]);
+        }
+        atomic_store(&o->closing, true);
+        good = (!has_thread || pthread_join(thread, NULL) == 0) && good && verify(o);
+        qsort(all, count, sizeof(*all), compare);
+        out[0] = all[count / 2];
+        out[1] = all[(count - 1) * 99 / 100];
+    }
+    if (o != NULL) {
+        close_overlap(o);
+    }
+    free(all);
+    free(o);
+    return good;
+}
+
+/* The side was measured, not run by the harness. */
+static bool measured_elsewhere(void *arg)
+{
+    (void)arg;
+    return false;
+}
+
+static bool bench_critical(const struct bench_options *options)
+{
+    static const char *const names[2] = {"overlap/critical", "overlap/critical-p99"};
+    double streams[2] = {0, 0}, graphs[2] = {0, 0};
+    bool good = measure_critical(options, GANTRY_SUBMISSION_STREAMS, streams) &&
+                measure_critical(options, GANTRY_SUBMISSION_GRAPHS, graphs);
+    for (int i = 0; i < 2; i++) {
+        const struct bench_case one = {.name = names[i],
+                                       .item = "task",
+                                       .items = 1,
+                                       .yardstick = {.name = "on streams", .run = measured_elsewhere}};
+        const struct bench_result result = {graphs[i], graphs[i], streams[i], streams[i], 0, 0, good};
+        bench_report(options, &one, &result);
+    }
+    return good;
+}
+
+static bool bench_overlap(const struct bench_options *options)
+{
+    bool good = bench_managers(options, GANTRY_SUBMISSION_STREAMS, "overlap/two-managers-streams");
+    good = bench_managers(options, GANTRY_SUBMISSION_GRAPHS, "overlap/two-managers-graphs") && good;
+    return bench_critical(options) && good;
+}
+
+const struct gantry_bench gantry_bench_overlap = {
+    .name = "overlap",
+    .summary = "what the graphs of one manager cost the work of another",
+    .help =
+        "  two-managers   steps of two managers at once, for which the device has room, against one alone\n"
+        "  critical       a short task in a partition of its own while another manager submits steps of "
+        "1000 kernels:\n"
+        "                 in graphs mode, against the same on streams; the median, and 99 of 100\n",
+    .main = bench_overlap,
+};
