@@ -2,24 +2,16 @@
  * in every way of submission, unless the application says that it need not.
  *
  * `--graphs N` sets how many random series of steps. */
-#include "tests/dispatcher/stamps.h"
+#include "tests/dispatcher/step_stamps.h"
 #include "tests/support/cmocka_c11.h"
-#include "tests/support/gpu_fixture.h"
-
-#include "order_kernels.kernels.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define STEPS 5u
-#define MOST 20u
-/* Cells: the clock, how often each node has run, when it began and ended in each step, those of await_flag.
- */
-#define RUNS_AT 1u
-#define STAMPS_AT (1u + MOST)
-#define FLAG (STAMPS_AT + 2u * STEPS * MOST)
+/* Behind the cells of the nodes: those of await_flag. */
+#define FLAG STEP_CELLS
 #define SEEN (FLAG + 1u)
 #define CELLS (FLAG + 2u)
 /* How long a kernel waits for another one to overtake it: where that shall happen, and where it shall not. */
@@ -44,58 +36,29 @@ struct node {
 };
 
 struct scene {
-    struct gpu_fixture gpu;
-    struct stamps stamps;
-    gantry_kernel *await_flag, *stamp_run;
+    struct step_stamps on;
+    gantry_kernel *await_flag;
     uint64_t patience_ns; /* of the next launch of await_flag */
     uint32_t count;
-    uint64_t random;
     struct node nodes[MOST];
 };
 
 static void open_scene(struct scene *s, const gantry_context_options *options)
 {
     memset(s, 0, sizeof(*s));
-    gantry_context_options ours = *options;
-    gantry_module *module;
-    ours.driver = gpu_fixture_driver();
-    gpu_fixture_open_with(&s->gpu, 2, &ours);
-    stamps_open(&s->stamps, s->gpu.context, CELLS * sizeof(uint32_t));
-    assert_ok(gantry_module_load(s->gpu.context, &gantry_image_order_kernels, &module));
-    assert_ok(gantry_module_get_kernel(module, "await_flag", &s->await_flag));
-    assert_ok(gantry_module_get_kernel(module, "stamp_run", &s->stamp_run));
+    step_stamps_open(&s->on, options, 2);
+    assert_ok(gantry_module_get_kernel(s->on.module, "await_flag", &s->await_flag));
 }
 
 static void close_scene(struct scene *s)
 {
-    stamps_close(&s->stamps);
-    gpu_fixture_close(&s->gpu);
+    step_stamps_close(&s->on);
 }
 
-static uint32_t draw(struct scene *s, uint32_t below)
-{
-    s->random = s->random * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(s->random >> 33) % below;
-}
-
-static uint32_t begin_at(uint32_t step, uint32_t index)
-{
-    return STAMPS_AT + 2 * (MOST * step + index);
-}
-
-/* Launches the same in every step, as stable tasks promise. */
 static gantry_launch_result launch_node(gantry_launch *launch, void *arg)
 {
     const struct node *node = arg;
-    const struct scene *s = node->scene;
-    uint32_t *cells = s->stamps.on_device;
-    void *clock = cells, *runs = cells + RUNS_AT + node->index, *begin = cells + begin_at(0, node->index);
-    uint32_t most = STEPS, stride = 2 * MOST;
-    uint64_t least_ns = node->least_ns;
-    void *args[] = {&clock, &runs, &most, &begin, &stride, &least_ns};
-    gantry_dim3 one = {1, 1, 1};
-    return gantry_launch_kernel(launch, s->stamp_run, one, one, 0, args) == GANTRY_OK ? GANTRY_LAUNCH_DONE
-                                                                                      : GANTRY_LAUNCH_FAILED;
+    return step_stamps_launch(&node->scene->on, launch, node->index, node->least_ns);
 }
 
 static gantry_status run_nothing(gantry_task *task, void *arg)
@@ -125,15 +88,18 @@ static void submit_node(struct scene *s, gantry_taskman *manager, struct node *n
 /* The same graph is built again in every step, or frozen. */
 static void draw_graph(struct scene *s, uint32_t independent_percent)
 {
-    s->count = 1 + draw(s, MOST);
+    s->count = 1 + step_stamps_draw(&s->on, MOST);
     for (uint32_t i = 0; i < s->count; i++) {
         struct node *node = &s->nodes[i];
         *node = (struct node){.scene = s, .index = i};
-        node->kind = (gantry_task_kind)(draw(s, 4) == 0 ? draw(s, 2) : 2 + draw(s, 3));
-        node->is_independent = node->kind >= GANTRY_TASK_HTOD && draw(s, 100) < independent_percent;
-        node->least_ns = draw(s, 12) == 0 ? LONG_NS : 0; /* the steps behind it would overtake it */
-        for (uint32_t edges = draw(s, 3); edges != 0 && i != 0; edges--) {
-            node->after |= UINT64_C(1) << draw(s, i);
+        node->kind = (gantry_task_kind)(step_stamps_draw(&s->on, 4) == 0 ? step_stamps_draw(&s->on, 2)
+                                                                         : 2 + step_stamps_draw(&s->on, 3));
+        node->is_independent =
+            node->kind >= GANTRY_TASK_HTOD && step_stamps_draw(&s->on, 100) < independent_percent;
+        node->least_ns =
+            step_stamps_draw(&s->on, 12) == 0 ? LONG_NS : 0; /* the steps behind it would overtake it */
+        for (uint32_t edges = step_stamps_draw(&s->on, 3); edges != 0 && i != 0; edges--) {
+            node->after |= UINT64_C(1) << step_stamps_draw(&s->on, i);
         }
     }
 }
@@ -182,8 +148,8 @@ static void check_order(const struct scene *s, uint32_t seed)
             if (node->kind < GANTRY_TASK_HTOD) {
                 continue;
             }
-            uint32_t begin = s->stamps.cells[begin_at(step, i)];
-            uint32_t end = s->stamps.cells[begin_at(step, i) + 1];
+            uint32_t begin = s->on.stamps.cells[step_stamps_at(step, i)];
+            uint32_t end = s->on.stamps.cells[step_stamps_at(step, i) + 1];
             if (end == 0 || (!node->is_independent && begin < latest)) {
                 fail_msg("series %u: node %u of step %u began at %u and ended at %u, but the steps before "
                          "ended at %u",
@@ -197,12 +163,12 @@ static void check_order(const struct scene *s, uint32_t seed)
 
 static void run_series(struct scene *s, uint32_t seed)
 {
-    s->random = seed;
-    memset(s->stamps.cells, 0, CELLS * sizeof(uint32_t));
-    s->stamps.cells[0] = 1;
+    s->on.random = seed;
+    memset(s->on.stamps.cells, 0, CELLS * sizeof(uint32_t));
+    s->on.stamps.cells[0] = 1;
     draw_graph(s, seed % 3 == 0 ? 25 : 0);
-    bool is_frozen = draw(s, 2) == 0, is_stable = draw(s, 2) == 0;
-    gantry_taskman *manager = s->gpu.manager;
+    bool is_frozen = step_stamps_draw(&s->on, 2) == 0, is_stable = step_stamps_draw(&s->on, 2) == 0;
+    gantry_taskman *manager = s->on.gpu.manager;
     if (is_frozen) {
         submit_graph(s, manager, is_stable);
         assert_ok(gantry_taskman_freeze(manager));
@@ -264,8 +230,8 @@ static void check_fork(gantry_submission submission, bool is_frozen, bool is_sta
     gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
     options.submission = submission;
     open_scene(&s, &options);
-    gantry_taskman *manager = s.gpu.manager;
-    s.stamps.cells[0] = 1;
+    gantry_taskman *manager = s.on.gpu.manager;
+    s.on.stamps.cells[0] = 1;
     s.count = 3;
     for (uint32_t i = 0; i < s.count; i++) {
         s.nodes[i] = (struct node){.scene = &s, .index = i, .kind = GANTRY_TASK_KERNEL, .after = i != 0};
@@ -284,7 +250,8 @@ static void check_fork(gantry_submission submission, bool is_frozen, bool is_sta
     }
     flush(&s, manager);
     for (uint32_t step = 1; step < steps; step++) {
-        assert_true(s.stamps.cells[begin_at(step, 0)] > s.stamps.cells[begin_at(step - 1, 2) + 1]);
+        assert_true(s.on.stamps.cells[step_stamps_at(step, 0)] >
+                    s.on.stamps.cells[step_stamps_at(step - 1, 2) + 1]);
     }
     close_scene(&s);
 }
@@ -305,7 +272,7 @@ static void test_a_step_waits_for_all_streams_of_the_step_before(void **state)
 static gantry_launch_result launch_await(gantry_launch *launch, void *arg)
 {
     const struct scene *s = arg;
-    void *flag = &s->stamps.on_device[FLAG], *seen = &s->stamps.on_device[SEEN];
+    void *flag = &s->on.stamps.on_device[FLAG], *seen = &s->on.stamps.on_device[SEEN];
     uint64_t most_ns = s->patience_ns;
     void *args[] = {&flag, &seen, &most_ns};
     gantry_dim3 one = {1, 1, 1};
@@ -333,8 +300,8 @@ static gantry_taskman *make_manager(struct scene *s, bool independent_steps)
 {
     gantry_taskman_options options = GANTRY_TASKMAN_OPTIONS_INIT;
     gantry_taskman *manager;
-    options.cpu_dispatcher = s->gpu.cpus;
-    options.gpu_dispatcher = gantry_context_dispatcher(s->gpu.context);
+    options.cpu_dispatcher = s->on.gpu.cpus;
+    options.gpu_dispatcher = gantry_context_dispatcher(s->on.gpu.context);
     options.independent_steps = independent_steps;
     assert_ok(gantry_taskman_create(&options, &manager));
     return manager;
@@ -345,19 +312,19 @@ static bool overlaps(struct scene *s, gantry_taskman *first, gantry_taskman *sec
                      uint64_t patience_ns)
 {
     s->patience_ns = patience_ns;
-    memset(s->stamps.cells, 0, CELLS * sizeof(uint32_t));
-    s->stamps.cells[0] = 1;
+    memset(s->on.stamps.cells, 0, CELLS * sizeof(uint32_t));
+    s->on.stamps.cells[0] = 1;
     run_one(s, first, launch_await, false);
     run_one(s, second, launch_node, is_independent);
-    while (__atomic_load_n(&s->stamps.cells[begin_at(0, 0) + 1], __ATOMIC_ACQUIRE) == 0 &&
-           __atomic_load_n(&s->stamps.cells[SEEN], __ATOMIC_ACQUIRE) == 0) {
+    while (__atomic_load_n(&s->on.stamps.cells[step_stamps_at(0, 0) + 1], __ATOMIC_ACQUIRE) == 0 &&
+           __atomic_load_n(&s->on.stamps.cells[SEEN], __ATOMIC_ACQUIRE) == 0) {
     }
-    __atomic_store_n(&s->stamps.cells[FLAG], 1, __ATOMIC_RELEASE);
-    while (__atomic_load_n(&s->stamps.cells[SEEN], __ATOMIC_ACQUIRE) == 0) {
+    __atomic_store_n(&s->on.stamps.cells[FLAG], 1, __ATOMIC_RELEASE);
+    while (__atomic_load_n(&s->on.stamps.cells[SEEN], __ATOMIC_ACQUIRE) == 0) {
     }
     flush(s, first);
     flush(s, second);
-    return s->stamps.cells[SEEN] == 2;
+    return s->on.stamps.cells[SEEN] == 2;
 }
 
 static void test_independent_steps_and_tasks_overlap(void **state)
@@ -372,11 +339,11 @@ static void test_independent_steps_and_tasks_overlap(void **state)
     gantry_taskman *open = make_manager(&s, false);
     assert_ok(gantry_taskman_start(open));
     /* A driver may load a kernel when it is launched first, and wait for all others to end then. */
-    (void)overlaps(&s, s.gpu.manager, s.gpu.manager, true, 0);
-    assert_true(overlaps(&s, s.gpu.manager, s.gpu.manager, true, PATIENCE_NS));
+    (void)overlaps(&s, s.on.gpu.manager, s.on.gpu.manager, true, 0);
+    assert_true(overlaps(&s, s.on.gpu.manager, s.on.gpu.manager, true, PATIENCE_NS));
     assert_true(overlaps(&s, independent, independent, false, PATIENCE_NS));
-    assert_true(overlaps(&s, s.gpu.manager, other, false, PATIENCE_NS));
-    assert_false(overlaps(&s, s.gpu.manager, s.gpu.manager, false, SHORT_NS));
+    assert_true(overlaps(&s, s.on.gpu.manager, other, false, PATIENCE_NS));
+    assert_false(overlaps(&s, s.on.gpu.manager, s.on.gpu.manager, false, SHORT_NS));
     assert_ok(gantry_taskman_stop(open));
     gantry_taskman_destroy(open);
     gantry_taskman_destroy(other);
@@ -389,15 +356,15 @@ static void test_independent_steps_and_tasks_overlap(void **state)
 static gantry_status run_pipelines(struct scene *s, uint32_t width, gantry_task **last)
 {
     s->count = width;
-    memset(&s->stamps.cells[RUNS_AT], 0,
+    memset(&s->on.stamps.cells[RUNS_AT], 0,
            MOST * sizeof(uint32_t)); /* at worst a node stamps where it did before */
     for (uint32_t i = 0; i < width; i++) {
         s->nodes[i] = (struct node){.scene = s, .index = i, .kind = GANTRY_TASK_KERNEL};
     }
-    submit_graph(s, s->gpu.manager, false);
+    submit_graph(s, s->on.gpu.manager, false);
     *last = s->nodes[width - 1].task;
-    gantry_status status = gantry_taskman_start(s->gpu.manager);
-    return status == GANTRY_OK ? gantry_taskman_stop(s->gpu.manager) : status;
+    gantry_status status = gantry_taskman_start(s->on.gpu.manager);
+    return status == GANTRY_OK ? gantry_taskman_stop(s->on.gpu.manager) : status;
 }
 
 static void test_a_step_costs_a_wait_per_stream(void **state)
@@ -408,15 +375,15 @@ static void test_a_step_costs_a_wait_per_stream(void **state)
     (void)state;
     gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
     open_scene(&s, &options);
-    gantry_dispatcher_stats before = gpu_fixture_stats(&s.gpu);
+    gantry_dispatcher_stats before = gpu_fixture_stats(&s.on.gpu);
     for (int i = 0; i < ROUNDS; i++) {
         assert_ok(run_pipelines(&s, WIDTH, &last));
-        assert_ok(gantry_taskman_reset(s.gpu.manager));
+        assert_ok(gantry_taskman_reset(s.on.gpu.manager));
     }
-    gantry_dispatcher_stats after = gpu_fixture_stats(&s.gpu);
+    gantry_dispatcher_stats after = gpu_fixture_stats(&s.on.gpu);
     /* All others into one stream, and from its fence back. */
     assert_true(after.wfi_edges - before.wfi_edges <= ROUNDS * 2 * (WIDTH - 1));
-    flush(&s, s.gpu.manager);
+    flush(&s, s.on.gpu.manager);
     close_scene(&s);
 }
 
@@ -427,9 +394,9 @@ static void test_what_has_finished_is_not_waited_for(void **state)
     gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
     open_scene(&s, &options);
     for (int i = 0; i < 10; i++) {
-        flush(&s, s.gpu.manager); /* the host hears of its end */
+        flush(&s, s.on.gpu.manager); /* the host hears of its end */
     }
-    assert_int_equal(gpu_fixture_stats(&s.gpu).wfi_edges, 0);
+    assert_int_equal(gpu_fixture_stats(&s.on.gpu).wfi_edges, 0);
     close_scene(&s);
 }
 
@@ -442,7 +409,7 @@ static void test_only_gpu_tasks_are_independent(void **state)
     gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
     desc.run = run_nothing;
     desc.is_independent = true;
-    assert_int_equal(gantry_taskman_submit(s.gpu.manager, &desc, NULL), GANTRY_ERR_INVALID_ARGUMENT);
+    assert_int_equal(gantry_taskman_submit(s.on.gpu.manager, &desc, NULL), GANTRY_ERR_INVALID_ARGUMENT);
     assert_non_null(strstr(gantry_last_error(), "independent"));
     close_scene(&s);
 }

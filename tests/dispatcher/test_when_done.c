@@ -2,22 +2,13 @@
  * submission, frozen or not, with nothing done for it in the callbacks.
  *
  * `--graphs N` sets how many random graphs. */
-#include "tests/dispatcher/stamps.h"
+#include "tests/dispatcher/step_stamps.h"
 #include "tests/support/cmocka_c11.h"
-#include "tests/support/gpu_fixture.h"
-
-#include "order_kernels.kernels.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define STEPS 4u
-#define MOST 24u
-/* Cells: the clock, how often each node has run, when it began and ended in each step. */
-#define RUNS_AT 1u
-#define STAMPS_AT (1u + MOST)
-#define CELLS (STAMPS_AT + 2u * STEPS * MOST)
 #define LONG_NS UINT64_C(3000000)
 
 static uint32_t graphs_wanted = 60;
@@ -37,69 +28,36 @@ struct node {
 };
 
 struct scene {
-    struct gpu_fixture gpu;
-    struct stamps stamps;
-    gantry_kernel *stamp_run;
+    struct step_stamps on;
     uint32_t step; /* written between steps */
     uint32_t count;
-    uint64_t random;
     _Atomic(uint32_t) early; /* CPU tasks that ran before the GPU had done what they wait for */
     struct node nodes[MOST];
 };
 
 static void open_scene(struct scene *s, const gantry_context_options *options)
 {
-    gantry_context_options ours = *options;
-    gantry_module *module;
     memset(s, 0, sizeof(*s));
-    ours.driver = gpu_fixture_driver();
-    gpu_fixture_open_with(&s->gpu, 2, &ours);
-    stamps_open(&s->stamps, s->gpu.context, CELLS * sizeof(uint32_t));
-    assert_ok(gantry_module_load(s->gpu.context, &gantry_image_order_kernels, &module));
-    assert_ok(gantry_module_get_kernel(module, "stamp_run", &s->stamp_run));
+    step_stamps_open(&s->on, options, 0);
 }
 
 static void close_scene(struct scene *s)
 {
-    gantry_taskman_destroy(s->gpu.manager); /* first: nothing works on the cells any more */
-    s->gpu.manager = NULL;
+    step_stamps_close(&s->on);
     assert_int_equal(atomic_load(&s->early), 0);
-    stamps_close(&s->stamps);
-    gpu_fixture_close(&s->gpu);
-}
-
-static uint32_t draw(struct scene *s, uint32_t below)
-{
-    s->random = s->random * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(s->random >> 33) % below;
-}
-
-static uint32_t begin_at(uint32_t step, uint32_t index)
-{
-    return STAMPS_AT + 2 * (MOST * step + index);
 }
 
 static gantry_launch_result launch_node(gantry_launch *launch, void *arg)
 {
     struct node *node = arg;
-    const struct scene *s = node->scene;
-    uint32_t *cells = s->stamps.on_device;
-    void *clock = cells, *runs = cells + RUNS_AT + node->index, *begin = cells + begin_at(0, node->index);
-    uint32_t most = STEPS, stride = 2 * MOST;
-    uint64_t least_ns = node->least_ns;
-    void *args[] = {&clock, &runs, &most, &begin, &stride, &least_ns};
-    gantry_dim3 one = {1, 1, 1};
     atomic_fetch_add(&node->ran, 1);
-    if (node->fails) {
-        return GANTRY_LAUNCH_FAILED;
-    }
-    return gantry_launch_kernel(launch, s->stamp_run, one, one, 0, args) == GANTRY_OK ? GANTRY_LAUNCH_DONE
-                                                                                      : GANTRY_LAUNCH_FAILED;
+    return node->fails ? GANTRY_LAUNCH_FAILED
+                       : step_stamps_launch(&node->scene->on, launch, node->index, node->least_ns);
 }
 
 static uint32_t ended_at(struct scene *s, uint32_t step, uint32_t index)
 {
-    return __atomic_load_n(&s->stamps.cells[begin_at(step, index) + 1], __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&s->on.stamps.cells[step_stamps_at(step, index) + 1], __ATOMIC_ACQUIRE);
 }
 
 static gantry_status run_node(gantry_task *task, void *arg)
@@ -156,7 +114,7 @@ static void submit(struct scene *s, bool is_stable)
         desc.launch = node->kind >= GANTRY_TASK_HTOD ? launch_node : NULL;
         desc.arg = node;
         desc.is_stable = is_stable && desc.launch != NULL;
-        assert_ok(gantry_taskman_submit(s->gpu.manager, &desc, &node->task));
+        assert_ok(gantry_taskman_submit(s->on.gpu.manager, &desc, &node->task));
         for (uint64_t left = node->after; left != 0; left &= left - 1) {
             assert_ok(gantry_task_start_after(node->task, s->nodes[__builtin_ctzll(left)].task));
         }
@@ -169,28 +127,28 @@ static void submit(struct scene *s, bool is_stable)
 
 static gantry_status run_step(struct scene *s)
 {
-    gantry_status status = gantry_taskman_start(s->gpu.manager);
-    return status == GANTRY_OK ? gantry_taskman_stop(s->gpu.manager) : status;
+    gantry_status status = gantry_taskman_start(s->on.gpu.manager);
+    return status == GANTRY_OK ? gantry_taskman_stop(s->on.gpu.manager) : status;
 }
 
 /* The graph's nodes, so many steps. */
 static void run_steps(struct scene *s, bool is_frozen, bool is_stable)
 {
-    memset(s->stamps.cells, 0, CELLS * sizeof(uint32_t));
-    s->stamps.cells[0] = 1;
+    memset(s->on.stamps.cells, 0, STEP_CELLS * sizeof(uint32_t));
+    s->on.stamps.cells[0] = 1;
     for (s->step = 0; s->step < STEPS; s->step++) {
         if (s->step == 0 || !is_frozen) {
             submit(s, is_stable);
         }
         if (s->step == 0 && is_frozen) {
-            assert_ok(gantry_taskman_freeze(s->gpu.manager));
+            assert_ok(gantry_taskman_freeze(s->on.gpu.manager));
         }
         assert_ok(run_step(s));
         if (!is_frozen) {
-            assert_ok(gantry_taskman_reset(s->gpu.manager));
+            assert_ok(gantry_taskman_reset(s->on.gpu.manager));
         }
     }
-    assert_ok(gantry_taskman_reset(s->gpu.manager));
+    assert_ok(gantry_taskman_reset(s->on.gpu.manager));
 }
 
 /* ---- random graphs ---------------------------------------------------------------------------- */
@@ -198,12 +156,14 @@ static void run_steps(struct scene *s, bool is_frozen, bool is_stable)
 static void draw_graph(struct scene *s)
 {
     s->count = 0;
-    for (uint32_t left = 2 + draw(s, MOST - 3); left != 0; left--) {
-        struct node *node = add(s, (gantry_task_kind)(draw(s, 2) == 0 ? draw(s, 2) : 2 + draw(s, 3)));
-        node->least_ns = draw(s, 8) == 0 ? LONG_NS / 10 : 0;
-        for (uint32_t edges = draw(s, 4); edges != 0 && node->index != 0; edges--) {
-            const struct node *before = &s->nodes[draw(s, node->index)];
-            bool may_wait = before->kind != GANTRY_TASK_CPU && draw(s, 3) != 0;
+    for (uint32_t left = 2 + step_stamps_draw(&s->on, MOST - 3); left != 0; left--) {
+        struct node *node =
+            add(s, (gantry_task_kind)(step_stamps_draw(&s->on, 2) == 0 ? step_stamps_draw(&s->on, 2)
+                                                                       : 2 + step_stamps_draw(&s->on, 3)));
+        node->least_ns = step_stamps_draw(&s->on, 8) == 0 ? LONG_NS / 10 : 0;
+        for (uint32_t edges = step_stamps_draw(&s->on, 4); edges != 0 && node->index != 0; edges--) {
+            const struct node *before = &s->nodes[step_stamps_draw(&s->on, node->index)];
+            bool may_wait = before->kind != GANTRY_TASK_CPU && step_stamps_draw(&s->on, 3) != 0;
             *(may_wait ? &node->after_done : &node->after) |= bit(before);
         }
     }
@@ -218,7 +178,7 @@ static void random_graphs(const gantry_context_options *options, uint32_t graphs
     struct scene s;
     open_scene(&s, options);
     for (uint32_t seed = 1; seed <= graphs; seed++) {
-        s.random = seed;
+        s.on.random = seed;
         draw_graph(&s);
         run_steps(&s, seed % 3 != 0, seed % 3 == 1);
         for (uint32_t i = 0; i < s.count; i++) {
@@ -295,7 +255,7 @@ static void test_a_failed_task_fails_who_waits_for_it(void **state)
     assert_int_not_equal(run_step(&s), GANTRY_OK);
     assert_int_equal(gantry_task_get_state(cpu->task), GANTRY_TASK_STATE_FAILED);
     assert_int_equal(atomic_load(&cpu->ran), 0);
-    assert_ok(gantry_taskman_reset(s.gpu.manager));
+    assert_ok(gantry_taskman_reset(s.on.gpu.manager));
     close_scene(&s);
 }
 
@@ -310,16 +270,16 @@ static void test_a_lost_device_fails_who_waits_for_it(void **state)
     struct node *cpu = add(&s, GANTRY_TASK_CPU);
     cpu->after_done = bit(kernel);
     submit(&s, false);
-    assert_ok(gantry_taskman_start(s.gpu.manager));
+    assert_ok(gantry_taskman_start(s.on.gpu.manager));
     while (atomic_load(&kernel->ran) == 0) {
     }
-    gantry_dispatcher_force_failure(gantry_context_dispatcher(s.gpu.context));
-    assert_int_equal(gantry_taskman_stop(s.gpu.manager), GANTRY_ERR_DEVICE_LOST);
+    gantry_dispatcher_force_failure(gantry_context_dispatcher(s.on.gpu.context));
+    assert_int_equal(gantry_taskman_stop(s.on.gpu.manager), GANTRY_ERR_DEVICE_LOST);
     /* It may have been done just before. */
     bool has_run = atomic_load(&cpu->ran) != 0;
     assert_int_equal(gantry_task_get_state(cpu->task),
                      has_run ? GANTRY_TASK_STATE_DONE : GANTRY_TASK_STATE_FAILED);
-    assert_ok(gantry_taskman_reset(s.gpu.manager));
+    assert_ok(gantry_taskman_reset(s.on.gpu.manager));
     close_scene(&s);
 }
 
@@ -330,7 +290,7 @@ static void test_a_name_may_be_waited_for_before_it_is_submitted(void **state)
     (void)state;
     gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
     open_scene(&s, &options);
-    gantry_taskman *manager = s.gpu.manager;
+    gantry_taskman *manager = s.on.gpu.manager;
     const gantry_task_kind kinds[] = {GANTRY_TASK_CPU, GANTRY_TASK_SYNC_POINT, GANTRY_TASK_KERNEL};
     for (int i = 0; i < 3; i++) {
         const gantry_task_kind kind = kinds[i];
@@ -338,7 +298,7 @@ static void test_a_name_may_be_waited_for_before_it_is_submitted(void **state)
         struct node *kernel = add(&s, GANTRY_TASK_KERNEL), *cpu = add(&s, GANTRY_TASK_CPU);
         kernel->least_ns = LONG_NS;
         cpu->done = kind == GANTRY_TASK_KERNEL ? bit(kernel) : 0;
-        memset(s.stamps.cells, 0, CELLS * sizeof(uint32_t));
+        memset(s.on.stamps.cells, 0, STEP_CELLS * sizeof(uint32_t));
         gantry_task *named, *waits;
         assert_ok(gantry_taskman_get_named(manager, "named", &named));
         gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
@@ -374,7 +334,8 @@ struct loop {
 static gantry_status decide(gantry_task *task, void *arg)
 {
     struct loop *loop = arg;
-    uint32_t runs = __atomic_load_n(&loop->s->stamps.cells[RUNS_AT + loop->kernel->index], __ATOMIC_ACQUIRE);
+    uint32_t runs =
+        __atomic_load_n(&loop->s->on.stamps.cells[RUNS_AT + loop->kernel->index], __ATOMIC_ACQUIRE);
     loop->turns++;
     atomic_fetch_add(&loop->early, runs != loop->turns || ended_at(loop->s, loop->turns - 1, 0) == 0);
     return gantry_task_choose(task, loop->turns < STEPS ? 0 : 1);
@@ -391,26 +352,26 @@ static void test_a_loop_reads_what_its_turn_wrote(void **state)
     gantry_task *begin, *kernel, *condition, *end;
     loop.kernel->least_ns = 4 * LONG_NS;
     desc.kind = GANTRY_TASK_SYNC_POINT;
-    assert_ok(gantry_taskman_submit(s.gpu.manager, &desc, &begin));
-    assert_ok(gantry_taskman_submit(s.gpu.manager, &desc, &end));
+    assert_ok(gantry_taskman_submit(s.on.gpu.manager, &desc, &begin));
+    assert_ok(gantry_taskman_submit(s.on.gpu.manager, &desc, &end));
     desc.kind = GANTRY_TASK_KERNEL;
     desc.launch = launch_node;
     desc.arg = loop.kernel;
-    assert_ok(gantry_taskman_submit(s.gpu.manager, &desc, &kernel));
+    assert_ok(gantry_taskman_submit(s.on.gpu.manager, &desc, &kernel));
     desc = (gantry_task_desc)GANTRY_TASK_DESC_INIT;
     desc.run = decide;
     desc.arg = &loop;
     desc.is_condition = true;
-    assert_ok(gantry_taskman_submit(s.gpu.manager, &desc, &condition));
+    assert_ok(gantry_taskman_submit(s.on.gpu.manager, &desc, &condition));
     assert_ok(gantry_task_start_after(kernel, begin));
     assert_ok(gantry_task_start_after_done(condition, kernel));
     assert_ok(gantry_task_start_after(kernel, condition));
     assert_ok(gantry_task_start_after(end, condition));
-    assert_ok(gantry_taskman_freeze(s.gpu.manager));
+    assert_ok(gantry_taskman_freeze(s.on.gpu.manager));
     assert_ok(run_step(&s));
     assert_int_equal(loop.turns, STEPS);
     assert_int_equal(atomic_load(&loop.early), 0);
-    assert_ok(gantry_taskman_reset(s.gpu.manager));
+    assert_ok(gantry_taskman_reset(s.on.gpu.manager));
     close_scene(&s);
 }
 
@@ -424,7 +385,7 @@ static gantry_task *submit_kind(struct scene *s, gantry_task_kind kind)
     desc.run = kind == GANTRY_TASK_CPU ? run_node : NULL;
     desc.arg = &s->nodes[0];
     s->nodes[0].scene = s;
-    assert_ok(gantry_taskman_submit(s->gpu.manager, &desc, &task));
+    assert_ok(gantry_taskman_submit(s->on.gpu.manager, &desc, &task));
     return task;
 }
 
@@ -434,7 +395,7 @@ static void test_what_cannot_be_waited_for_is_refused(void **state)
     (void)state;
     gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
     open_scene(&s, &options);
-    gantry_taskman *manager = s.gpu.manager;
+    gantry_taskman *manager = s.on.gpu.manager;
     gantry_task *one = submit_kind(&s, GANTRY_TASK_CPU), *two = submit_kind(&s, GANTRY_TASK_CPU);
     assert_int_equal(gantry_task_start_after_done(two, one), GANTRY_ERR_INVALID_ARGUMENT);
     assert_non_null(strstr(gantry_last_error(), "CPU task"));

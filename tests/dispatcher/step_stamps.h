@@ -1,0 +1,36 @@
+/* Nodes that stamp when they begin and end in each step of a manager: cells for all of them, and what tests
+ * draw them with.  Functions fail the test themselves. */
+#ifndef TESTS_DISPATCHER_STEP_STAMPS_H
+#define TESTS_DISPATCHER_STEP_STAMPS_H
+
+#include "tests/dispatcher/stamps.h"
+#include "tests/support/gpu_fixture.h"
+
+#define STEPS 5u
+#define MOST 24u /* nodes */
+/* Cells: the clock, how often each node has run, when it began and ended in each step. */
+#define RUNS_AT 1u
+#define STAMPS_AT (RUNS_AT + MOST)
+#define STEP_CELLS (STAMPS_AT + 2u * STEPS * MOST)
+
+struct step_stamps {
+    struct gpu_fixture gpu; /* with two workers */
+    struct stamps stamps;
+    gantry_module *module; /* order_kernels.cu */
+    gantry_kernel *stamp_run;
+    uint64_t random;
+};
+
+/* `more` cells behind those of the nodes. */
+void step_stamps_open(struct step_stamps *s, const gantry_context_options *options, uint32_t more);
+/* The manager goes first: nothing works on the cells any more. */
+void step_stamps_close(struct step_stamps *s);
+
+/* The cell of a node's begin in a step; the next one is that of its end. */
+uint32_t step_stamps_at(uint32_t step, uint32_t index);
+/* In a launch callback: the same in every step, as stable tasks promise. */
+gantry_launch_result step_stamps_launch(const struct step_stamps *s, gantry_launch *launch, uint32_t index,
+                                        uint64_t least_ns);
+uint32_t step_stamps_draw(struct step_stamps *s, uint32_t below);
+
+#endif
