@@ -3,6 +3,7 @@
 #include "base/point.h"
 #include "base/span.h"
 #include "dispatcher/completion_thread.h"
+#include "dispatcher/current.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -146,6 +147,9 @@ static gantry_status add(struct gy_completion *c, const struct gy_completion_slo
         gantry_status status = gy_completion_flush(c);
         if (status != GANTRY_OK) {
             return gy_context_adopt_loss(c->context);
+        }
+        if (gy_guest_current != NULL) {
+            gy_completion_stop_leading(c, gy_guest_current); /* it would wait for itself */
         }
         gy_mutex_lock(&c->lock);
         atomic_store(&c->gd_sleeps, true);

@@ -152,18 +152,19 @@ struct gy_completion {
     uint64_t near_ns;          /* leader only; how soon completions came lately; 0: later than it polls */
     _Atomic(uint64_t) soon_ns; /* atomic: the same for whom it tells at the begin of a step, once */
     _Atomic(bool) closing;     /* atomic; never goes back */
-    struct gy_idle_events polled, blocked;           /* see there; `put` by the leader, and under the lock */
-    struct gy_completion_round round;                /* leader only */
-    struct gy_gpu_guest *guest;                      /* leader only; it leads; NULL: a thread of GDB does */
-    uint64_t listed;                                 /* leader only; bit i: list i is not empty */
-    uint64_t taken;                                  /* leader only */
-    struct gy_completion_list lists[GY_STREAMS_MAX]; /* leader only; by stream */
-    _Atomic(uint64_t) news;                          /* atomic: how often GDB was told to look */
-    _Atomic(uint64_t) head;                          /* atomic; written by the leader */
-    _Atomic(uint64_t) published;                     /* atomic; written by GD */
-    uint64_t written;                                /* GD only */
-    uint64_t flushes;                                /* GD only, read relaxed through the statistics */
-    uint16_t ring[GY_COMPLETION_SLOTS];              /* owner: see above */
+    struct gy_idle_events polled, blocked; /* see there; `put` by the leader, and under the lock */
+    struct gy_completion_round round;      /* leader only */
+    _Atomic(struct gy_gpu_guest *)
+        guest;       /* atomic; written under lock: it leads; NULL: a thread of GDB, or nobody */
+    uint64_t listed; /* leader only; bit i: list i is not empty */
+    uint64_t taken;  /* leader only */
+    struct gy_completion_list lists[GY_STREAMS_MAX];      /* leader only; by stream */
+    _Atomic(uint64_t) news;                               /* atomic: how often GDB was told to look */
+    _Atomic(uint64_t) head;                               /* atomic; written by the leader */
+    _Atomic(uint64_t) published;                          /* atomic; written by GD */
+    uint64_t written;                                     /* GD only */
+    uint64_t flushes;                                     /* GD only, read relaxed through the statistics */
+    uint16_t ring[GY_COMPLETION_SLOTS];                   /* owner: see above */
     struct gy_completion_slot slots[GY_COMPLETION_SLOTS]; /* owner: whose number it is, see above */
 };
 
@@ -182,14 +183,21 @@ static inline bool gy_completion_is_free(const struct gy_completion *completion)
     return atomic_load_explicit(&completion->wake, memory_order_relaxed) != GY_COMPLETION_WAKE_NOBODY;
 }
 
-/* A guest leads until gy_completion_stop_leading(); false: somebody else does.  See guest.h. */
-bool gy_completion_lead(struct gy_completion *completion);
-void gy_completion_stop_leading(struct gy_completion *completion);
+static inline bool gy_completion_is_led_by(const struct gy_completion *completion,
+                                           const struct gy_gpu_guest *guest)
+{
+    return atomic_load_explicit(&completion->guest, memory_order_relaxed) == guest;
+}
 
-/* Guest that leads: take in what was published; true when completions are pending. */
-bool gy_completion_take_in(struct gy_completion *completion);
+/* A guest leads until gy_completion_stop_leading(); false: somebody else does.  See guest.h. */
+bool gy_completion_lead(struct gy_completion *completion, struct gy_gpu_guest *guest);
+/* Does nothing if the guest does not lead any more. */
+void gy_completion_stop_leading(struct gy_completion *completion, const struct gy_gpu_guest *guest);
+
+/* Guest: take in what was published; true when it leads and completions are pending. */
+bool gy_completion_take_in(struct gy_completion *completion, const struct gy_gpu_guest *guest);
 /* Then: look at the events once, and tell what has passed; true when anything has. */
-bool gy_completion_tell(struct gy_completion *completion, struct gy_gpu_guest *guest);
+bool gy_completion_tell(struct gy_completion *completion);
 
 /* Would GDB sleep on without news? */
 static inline bool gy_completion_is_asleep(const struct gy_completion *completion)

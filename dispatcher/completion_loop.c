@@ -116,8 +116,9 @@ static bool sweep_list(struct gy_completion *c, struct gy_completion_list *list)
         uint16_t number = list->first;
         struct gy_completion_slot *slot = &c->slots[number];
         list->first = slot->next;
-        if (!any && c->guest != NULL && slot->task != NULL) {
-            gy_gpu_guest_begin_release(c->guest);
+        struct gy_gpu_guest *guest = atomic_load_explicit(&c->guest, memory_order_relaxed);
+        if (!any && guest != NULL && slot->task != NULL) {
+            gy_gpu_guest_begin_release(guest);
         }
         if (!any) {
             round->took = gy_completion_list_passed(c, list, gy_clock_ns());
@@ -198,8 +199,11 @@ static bool tell(struct gy_completion *c)
     return true;
 }
 
-bool gy_completion_take_in(struct gy_completion *c)
+bool gy_completion_take_in(struct gy_completion *c, const struct gy_gpu_guest *guest)
 {
+    if (!gy_completion_is_led_by(c, guest)) {
+        return false;
+    }
     c->round.seen = atomic_load(&c->news);
     uint64_t published = atomic_load(&c->published);
     if (published != c->taken) {
@@ -209,13 +213,10 @@ bool gy_completion_take_in(struct gy_completion *c)
     return c->taken != c->round.head;
 }
 
-bool gy_completion_tell(struct gy_completion *c, struct gy_gpu_guest *guest)
+bool gy_completion_tell(struct gy_completion *c)
 {
     c->round.lost = gy_context_is_lost(c->context);
-    c->guest = guest;
-    bool any = tell(c);
-    c->guest = NULL;
-    return any;
+    return tell(c);
 }
 
 void gy_completion_main(void *arg)

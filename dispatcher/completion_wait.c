@@ -220,25 +220,32 @@ void gy_completion_end(struct gy_completion *c)
     gy_mutex_unlock(&c->lock);
 }
 
-bool gy_completion_lead(struct gy_completion *c)
+bool gy_completion_lead(struct gy_completion *c, struct gy_gpu_guest *guest)
 {
     if (!gy_completion_is_free(c)) {
         return false;
     }
     gy_mutex_lock(&c->lock);
     bool leads = take_lead(c);
+    if (leads) {
+        atomic_store_explicit(&c->guest, guest, memory_order_relaxed);
+    }
     gy_mutex_unlock(&c->lock);
     return leads;
 }
 
 /* A thread of GDB goes on with what is pending, unless that has its thread already. */
-void gy_completion_stop_leading(struct gy_completion *c)
+void gy_completion_stop_leading(struct gy_completion *c, const struct gy_gpu_guest *guest)
 {
+    if (!gy_completion_is_led_by(c, guest)) {
+        return;
+    }
     uint64_t now = gy_clock_ns();
     gy_point(GY_POINT_GUEST_LEAVE, c);
     gy_mutex_lock(&c->lock);
     uint32_t blocked = c->blocking != NULL ? c->blocked_list : NO_LIST;
     bool is_left = next_look(c, blocked, now) != UINT64_MAX;
+    atomic_store_explicit(&c->guest, NULL, memory_order_relaxed);
     give_up_lead(c);
     if (is_left || atomic_load(&c->news) != c->round.seen) {
         c->nap_until = 0; /* of a thread that naps: it looks now */

@@ -13,6 +13,11 @@ extern _Thread_local struct gantry_dispatcher *gy_gd_current __attribute__((tls_
 /* The dispatcher whose callbacks the calling thread may be in beside GD; NULL on every other thread. */
 extern _Thread_local struct gantry_dispatcher *gy_launcher_current __attribute__((tls_model("initial-exec")));
 
+struct gy_gpu_guest;
+
+/* The guest (guest.h) that is in a turn of the loop on this thread; NULL: none is. */
+extern _Thread_local struct gy_gpu_guest *gy_guest_current;
+
 /* True on the thread of any GDB. */
 extern _Thread_local bool gy_gdb_is_current;
 

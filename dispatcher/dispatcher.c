@@ -7,6 +7,7 @@
 #include "base/handle.h"
 #include "base/span.h"
 #include "dispatcher/current.h"
+#include "dispatcher/guest.h"
 #include "dispatcher/loop.h"
 #include "dispatcher/taskman_ops.h"
 #include "dispatcher/ways/launchers.h"
@@ -32,6 +33,7 @@ static bool free_pending(void *user, gantry_memory_kind kind)
                                  : gy_gd_may_launch(d) ? GY_DEFERRED_WATCHED
                                                        : GY_DEFERRED_ALL;
     uint64_t begin = gy_span_begin();
+    gy_guest_leave_rings(d);
     bool freed = gy_deferred_collect_or_wait(&d->deferred, wait);
     gy_span_end(GY_SPAN_MEMORY, "waiting for memory", begin, (uint64_t)kind);
     return freed;

@@ -23,7 +23,9 @@ static bool is_capturing(const struct gy_context *context)
            status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
-/* The calling thread gets what a thread of the dispatcher has. */
+/* The calling thread gets what a thread of the dispatcher has.  Few calls of the driver: all are on the way
+ * to the first launch.  On streams nothing is forbidden on the thread at any time, so nobody need ask what it
+ * captures. */
 static bool enter_thread(struct gantry_dispatcher *d, struct gy_gpu_guest *guest)
 {
     struct gy_context *context = d->config.context;
@@ -31,11 +33,19 @@ static bool enter_thread(struct gantry_dispatcher *d, struct gy_gpu_guest *guest
     if (guest->is_in) {
         return true;
     }
-    if (context->driver->cuCtxGetCurrent(&current) != CUDA_SUCCESS || gy_context_push(context) != GANTRY_OK) {
+    bool may_capture = atomic_load_explicit(&d->submission, memory_order_relaxed) >= GANTRY_SUBMISSION_GRAPHS;
+    if (context->driver->cuCtxGetCurrent(&current) != CUDA_SUCCESS) {
         return false;
     }
-    if (is_capturing(context) || gy_capture_mode_relax(context, &guest->capture_mode) != GANTRY_OK) {
-        (void)gy_context_pop(context);
+    guest->is_pushed = current != context->native;
+    if (guest->is_pushed && gy_context_push(context) != GANTRY_OK) {
+        return false;
+    }
+    if ((may_capture && is_capturing(context)) ||
+        gy_capture_mode_relax(context, &guest->capture_mode) != GANTRY_OK) {
+        if (guest->is_pushed) {
+            (void)gy_context_pop(context);
+        }
         return false;
     }
     guest->native_context = current;
@@ -53,9 +63,15 @@ static void leave_thread(struct gantry_dispatcher *d, struct gy_gpu_guest *guest
     }
     guest->is_in = false;
     gy_capture_mode_restore(context, guest->capture_mode);
-    (void)gy_context_pop(context);
-    if (context->driver->cuCtxGetCurrent(&current) == CUDA_SUCCESS && current != guest->native_context) {
-        (void)context->driver->cuCtxSetCurrent(guest->native_context); /* a callback has left another one */
+    /* A callback may have left another one. */
+    if (context->driver->cuCtxGetCurrent(&current) == CUDA_SUCCESS && current != context->native) {
+        (void)context->driver->cuCtxSetCurrent(context->native);
+    }
+    if (guest->is_pushed) {
+        (void)gy_context_pop(context);
+        if (context->driver->cuCtxGetCurrent(&current) == CUDA_SUCCESS && current != guest->native_context) {
+            (void)context->driver->cuCtxSetCurrent(guest->native_context);
+        }
     }
     (void)pthread_setcancelstate(guest->cancel_state, NULL);
 }
@@ -79,6 +95,49 @@ static bool may_help(const struct gantry_dispatcher *d)
 {
     return gy_waiter_is_patient(d->config.wait) && d->launchers == NULL && gy_guest_is_alone(d) &&
            !gy_context_is_stopped(d->config.context);
+}
+
+/* ---- the lead of the rings ------------------------------------------------------------------- */
+
+_Static_assert(GANTRY_PARTITIONS_MAX <= 64, "a bit of guest->rings for each");
+
+static void take_rings(struct gantry_dispatcher *d, struct gy_gpu_guest *guest)
+{
+    for (uint32_t i = 0; i < d->completion.count; i++) {
+        struct gy_completion *ring = &d->completion.rings[i];
+        if (gy_completion_is_led_by(ring, guest) || gy_completion_lead(ring, guest)) {
+            guest->rings |= UINT64_C(1) << i;
+        } else {
+            guest->rings &= ~(UINT64_C(1) << i); /* it was full, so the guest has left it */
+        }
+    }
+}
+
+static void leave_rings(struct gantry_dispatcher *d, struct gy_gpu_guest *guest)
+{
+    for (; guest->rings != 0; guest->rings &= guest->rings - 1) {
+        gy_completion_stop_leading(&d->completion.rings[__builtin_ctzll(guest->rings)], guest);
+    }
+}
+
+/* A turn of the loop may last: what is pending already is told by a thread of GDB meanwhile.  What is asked
+ * for in the turn is published at its end. */
+static void leave_pending_rings(struct gantry_dispatcher *d, struct gy_gpu_guest *guest)
+{
+    for (uint64_t left = guest->rings; left != 0; left &= left - 1) {
+        struct gy_completion *ring = &d->completion.rings[__builtin_ctzll(left)];
+        if (gy_completion_take_in(ring, guest)) {
+            guest->rings &= ~(left & -left);
+            gy_completion_stop_leading(ring, guest);
+        }
+    }
+}
+
+void gy_guest_leave_rings(struct gantry_dispatcher *d)
+{
+    if (gy_guest_current != NULL) {
+        leave_rings(d, gy_guest_current);
+    }
 }
 
 /* ---- GD's loop ------------------------------------------------------------------------------- */
@@ -116,50 +175,34 @@ static bool look_at_loop(struct gantry_dispatcher *d, struct gy_gpu_guest *guest
     if (!guest->is_due && !is_time && !gy_inbox_has_news(&d->inbox, guest->seen, gy_gd_may_read(d))) {
         return false;
     }
+    leave_pending_rings(d, guest);
     gy_gd_current = d;
+    gy_guest_current = guest;
     begin_to_serve(d);
     d->last_error = gy_error_last();
     enum gd_turn turn = gy_gd_turn(d, &guest->seen);
     gy_capture_mode_relax_again(d->config.context);
     end_to_serve();
+    gy_guest_current = NULL;
     gy_gd_current = NULL;
     guest->is_due = turn != GD_TURN_IDLE;
     guest->deadline_ns = turn == GD_TURN_IDLE ? gy_gates_deadline(d) : 0;
     return turn == GD_TURN_AGAIN;
 }
 
-/* ---- the lead of the rings ------------------------------------------------------------------- */
-
-_Static_assert(GANTRY_PARTITIONS_MAX <= 64, "a bit of guest->rings for each");
-
-static void take_rings(struct gantry_dispatcher *d, struct gy_gpu_guest *guest)
-{
-    for (uint32_t i = 0; i < d->completion.count; i++) {
-        uint64_t bit = UINT64_C(1) << i;
-        if ((guest->rings & bit) == 0 && gy_completion_lead(&d->completion.rings[i])) {
-            guest->rings |= bit;
-        }
-    }
-}
-
-static void leave_rings(struct gantry_dispatcher *d, struct gy_gpu_guest *guest)
-{
-    for (; guest->rings != 0; guest->rings &= guest->rings - 1) {
-        gy_completion_stop_leading(&d->completion.rings[__builtin_ctzll(guest->rings)]);
-    }
-}
+/* ---- what there is to do ----------------------------------------------------------------------- */
 
 static bool look_at_rings(struct gantry_dispatcher *d, struct gy_gpu_guest *guest)
 {
     bool any = false;
     for (uint64_t left = guest->rings; left != 0; left &= left - 1) {
         struct gy_completion *ring = &d->completion.rings[__builtin_ctzll(left)];
-        if (!gy_completion_take_in(ring) || !gy_guest_is_alone(d)) {
+        if (!gy_completion_take_in(ring, guest) || !gy_guest_is_alone(d)) {
             continue; /* nothing is pending, or what was taken in may be another manager's */
         }
         gy_gdb_is_current = true;
         begin_to_serve(d);
-        any = gy_completion_tell(ring, guest) || any;
+        any = gy_completion_tell(ring) || any;
         end_to_serve();
         gy_gdb_is_current = false;
     }

@@ -15,6 +15,9 @@
  * leaves, too, when its wait is over; in the middle of a batch at the next task, and who has the loop next
  * goes on with that.
  *
+ * It leads no ring while it waits for completions itself, since nobody else would look, nor with completions
+ * pending while it takes a turn of the loop, which may last.  A turn is one round at most.
+ *
  * While it holds a post the context is current on its thread, which waits for nothing that a post does
  * (gy_thread_serve()), cannot be cancelled, and may make calls that a capture of its own forbids
  * (CU_STREAM_CAPTURE_MODE_RELAXED).  All of that is as before when it leaves. */
@@ -22,6 +25,10 @@
 #define DISPATCHER_GUEST_H
 
 #include "dispatcher/internal.h"
+
+/* The calling thread is about to wait for something that GDB does: if it is a guest that leads rings, a
+ * thread of GDB leads from now on. */
+void gy_guest_leave_rings(struct gantry_dispatcher *d);
 
 /* As in struct gy_gpu_guest_ops. */
 void gy_guest_enter(gantry_dispatcher *d, struct gy_gpu_guest *guest);

@@ -249,6 +249,9 @@ static void run_batch(struct gantry_dispatcher *d, struct gy_round *round)
             gy_gd_flush_completions(d);
             unhold(d, round, false);
         }
+        if (d->guest != NULL) {
+            break; /* a callback may ask again until a completion is told: it leads */
+        }
     }
     gy_span_pop(ranges);
     gy_span_end(GY_SPAN_BATCH, "GD batch", span,

@@ -100,6 +100,7 @@ struct gy_gpu_guest {
     uint32_t seen;              /* signals of the inbox that it has seen */
     uint64_t deadline_ns;       /* when a gate lets something go; 0: none */
     uint64_t rings;             /* bit i: it leads completion ring i */
+    bool is_pushed;             /* the context was not current, and is for now */
     void *native_context;       /* what was current before */
     int capture_mode;           /* likewise */
     int cancel_state;           /* likewise */

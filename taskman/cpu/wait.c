@@ -23,7 +23,8 @@ enum {
     IDLE_NS = 40000, /* a hybrid worker looks at the queues for so long before it sleeps */
     DONE_NS = 10000, /* who waits for a step looks for so long at least */
     PROLONG_NS =
-        20000, /* an expected task is looked for in turns of this: another worker may do it instead */
+        20000,         /* an expected task is looked for in turns of this: another worker may do it instead */
+    BETWEEN_HELPS = 2, /* pauses: who helps is the only one to look at the GPU, which takes long enough */
     BETWEEN_LOOKS = 16, /* pauses: a look reads what others write to */
 };
 
@@ -312,11 +313,12 @@ void gy_pool_wait(gantry_cpu_dispatcher *pool, const struct gy_wait *wait)
     uint64_t begin = patience_ns != NULL ? gy_clock_ns() : 0;
     gantry_wait_mode mode = waits_as(pool);
     uint64_t budget = patience < DONE_NS ? DONE_NS : patience;
-    struct gy_waiter waiter = gy_waiter_begin_dear(mode, budget, 0, BETWEEN_LOOKS);
+    uint32_t pauses = wait->help != NULL ? BETWEEN_HELPS : BETWEEN_LOOKS;
+    struct gy_waiter waiter = gy_waiter_begin_dear(mode, budget, 0, pauses);
     for (enum seen seen; (seen = look(wait)) != ENOUGH;) {
         if (seen == SOMETHING) { /* nothing was wasted so far */
             begin = patience_ns != NULL ? gy_clock_ns() : 0;
-            waiter = gy_waiter_begin_dear(mode, budget, 0, BETWEEN_LOOKS);
+            waiter = gy_waiter_begin_dear(mode, budget, 0, pauses);
         } else if (gy_waiter_pause(&waiter) == GY_WAITER_SLEEP) {
             stop_helping(wait);
             sleep_for(pool, wait);
