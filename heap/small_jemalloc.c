@@ -15,7 +15,7 @@
  *     back from some malloc() of the application.
  *   - Freed pages are always accepted: a refusal is final for jemalloc.  Two chunks never merge.
  *   - Pages do not decay by themselves (purge would be a hook call at any time); gy_small_purge() does it.
- *   - An arena is destroyed when all thread caches of it are.
+ *   - An arena is left when all thread caches of it are destroyed; the next tier takes it.
  *
  * Thread caches: explicit, one per (thread, small tier), found by the id of the tier in thread-local slots;
  * ids are never used twice, so that a slot may outlive its tier.  A cache is destroyed by its thread's end or
@@ -45,6 +45,7 @@
 /* Requests above this are growth in advance, which is not wanted. */
 #define LARGEST_EXTENT (GY_GRANULE_BYTES / 2)
 /* MALLOCX_ARENA() shifts the number after it by 20 bits, in an int. */
+#define MOST_IDLE 64
 #define MOST_ARENA ((unsigned)(INT_MAX >> 20) - 1)
 
 struct cache_link {
@@ -90,9 +91,11 @@ static _Thread_local struct thread_caches mine;
 static _Thread_local bool chunk_wanted; /* set by the alloc hook for its caller */
 
 static gy_mutex caches_lock = {PTHREAD_MUTEX_INITIALIZER, GY_RANK_HEAP};
-static uint64_t last_id;         /* guarded by caches_lock */
-static unsigned tiers;           /* guarded by caches_lock; > 0: thread_key exists */
-static pthread_key_t thread_key; /* guarded by caches_lock */
+static uint64_t last_id;                /* guarded by caches_lock */
+static unsigned tiers;                  /* guarded by caches_lock; > 0: thread_key exists */
+static pthread_key_t thread_key;        /* guarded by caches_lock */
+static unsigned idle_arenas[MOST_IDLE]; /* guarded by caches_lock; that tiers have left */
+static unsigned idle_count;             /* guarded by caches_lock */
 
 /* ---- hooks ---- */
 
@@ -155,10 +158,50 @@ static int arena_control(unsigned arena, const char *what, void *value, size_t b
     return mallctl(name, NULL, NULL, value, bytes);
 }
 
+/* An arena that no tier uses has these. */
+static void *idle_alloc(extent_hooks_t *hooks, void *at, size_t bytes, size_t alignment, bool *zero,
+                        bool *commit, unsigned arena)
+{
+    (void)hooks, (void)at, (void)bytes, (void)alignment, (void)zero, (void)commit, (void)arena;
+    return NULL;
+}
+static extent_hooks_t idle_hooks = {.alloc = idle_alloc};
+
+/* One that a tier has left, or a new one.  False: there is none to be had. */
+static bool arena_take(unsigned *out)
+{
+    gy_mutex_lock(&caches_lock);
+    bool is_left = idle_count > 0;
+    if (is_left) {
+        *out = idle_arenas[--idle_count];
+    }
+    gy_mutex_unlock(&caches_lock);
+    size_t bytes = sizeof(*out);
+    return is_left || mallctl("arenas.create", out, &bytes, NULL, 0) == 0;
+}
+
+/* A destroyed arena leaves its own metadata mapped for good: so it is emptied, and kept for the next tier. No
+ * thread has a cache of it any more. */
+static void arena_leave(unsigned arena)
+{
+    extent_hooks_t *hooks = &idle_hooks;
+    bool is_empty = arena_control(arena, "reset", NULL, 0) == 0 &&
+                    arena_control(arena, "purge", NULL, 0) == 0 &&
+                    arena_control(arena, "extent_hooks", &hooks, sizeof(hooks)) == 0;
+    gy_mutex_lock(&caches_lock);
+    bool is_kept = is_empty && idle_count < MOST_IDLE;
+    if (is_kept) {
+        idle_arenas[idle_count++] = arena;
+    }
+    gy_mutex_unlock(&caches_lock);
+    if (!is_kept) {
+        arena_control(arena, "destroy", NULL, 0);
+    }
+}
+
 static gantry_status arena_create(struct gy_small *small)
 {
-    size_t bytes = sizeof(small->arena);
-    if (mallctl("arenas.create", &small->arena, &bytes, NULL, 0) != 0) {
+    if (!arena_take(&small->arena)) {
         return GANTRY_ERR_UNSUPPORTED;
     }
     extent_hooks_t *hooks = &small->hooks;
@@ -397,7 +440,7 @@ struct gy_chunk *gy_small_destroy(struct gy_small *small)
         pthread_key_delete(thread_key);
     }
     gy_mutex_unlock(&caches_lock);
-    arena_control(small->arena, "destroy", NULL, 0);
+    arena_leave(small->arena);
     struct gy_chunk *chunks = NULL;
     struct gy_chunk *chunk;
     while ((chunk = gy_chunk_pool_remove(&small->pool, true)) != NULL) {

@@ -549,6 +549,53 @@ static void test_peaks_start_anew_when_they_are_reset(void **state)
     heap_scene_close(heap);
 }
 
+static int count_maps(void)
+{
+    FILE *maps = fopen("/proc/self/maps", "r");
+    int lines = 0;
+    assert_non_null(maps);
+    for (int c = getc(maps); c != EOF; c = getc(maps)) {
+        lines += c == '\n';
+    }
+    assert_int_equal(fclose(maps), 0);
+    return lines;
+}
+
+/* Pages of addresses that the process has. */
+static long count_addresses(void)
+{
+    FILE *file = fopen("/proc/self/statm", "r");
+    long pages = 0;
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%ld", &pages), 1);
+    assert_int_equal(fclose(file), 0);
+    return pages;
+}
+
+/* A program that makes and destroys contexts all day has no more mappings than one that does so once. */
+static void test_destroyed_heaps_leave_no_mappings(void **state)
+{
+    (void)state;
+    int before = 0;
+    long addresses = 0;
+    for (int i = 0; i < 320; i++) {
+        gantry_heap *heap = heap_scene_open(NULL);
+        for (int kind = 0; kind < GANTRY_MEMORY_KIND_COUNT; kind++) {
+            void *small = heap_scene_alloc(heap, (gantry_memory_kind)kind, 300);
+            void *large = heap_scene_alloc(heap, (gantry_memory_kind)kind, 5 * MIB);
+            assert_ok(gantry_heap_free(heap, large));
+            if (i % 2 == 0) { /* with a block left, too */
+                assert_ok(gantry_heap_free(heap, small));
+            }
+        }
+        heap_scene_close(heap);
+        before = i == 20 ? count_maps() : before;
+        addresses = i == 20 ? count_addresses() : addresses;
+    }
+    assert_true(count_maps() <= before + 8);
+    assert_true(count_addresses() - addresses < (long)(256 * MIB / 4096));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -558,6 +605,7 @@ int main(void)
         cmocka_unit_test(test_tags_tell_current_peak_and_count),
         cmocka_unit_test(test_peaks_start_anew_when_they_are_reset),
         cmocka_unit_test(test_writes_behind_a_block_are_found),
+        cmocka_unit_test(test_destroyed_heaps_leave_no_mappings),
         cmocka_unit_test(test_map_shows_slabs_and_tags),
         cmocka_unit_test(test_block_is_found_by_any_address_in_it),
         cmocka_unit_test(test_out_of_memory_callback_is_asked_once_and_retried),

@@ -309,6 +309,8 @@ static void test_without_an_arena_blocks_take_pages(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        /* First: no tier has left an arena for the next one yet. */
+        cmocka_unit_test(test_without_an_arena_blocks_take_pages),
         cmocka_unit_test(test_freed_blocks_never_come_out_of_malloc),
         cmocka_unit_test(test_large_blocks_take_their_pages_and_no_more),
         cmocka_unit_test(test_small_blocks_take_little_more_than_their_bytes),
@@ -316,7 +318,6 @@ int main(void)
         cmocka_unit_test(test_everything_freed_goes_back),
         cmocka_unit_test(test_the_driver_is_asked_outside_of_jemalloc),
         cmocka_unit_test(test_without_thread_caches_it_works),
-        cmocka_unit_test(test_without_an_arena_blocks_take_pages),
     };
     if (gy_small_probe() != GANTRY_OK) {
         const char *version = "unknown";
