@@ -176,7 +176,7 @@ static void collect_unused(struct gy_kind *kind)
     }
 }
 
-/* A wholly free slab of at most `most` bytes, of which nobody knows any more; NULL when there is none. */
+/* Take a wholly free slab of at most `most` bytes out of all lists; NULL when there is none. */
 static struct gy_slab *detach_slab(struct gy_kind *kind, size_t most)
 {
     struct gy_slab *slab = gy_pages_remove_empty(&kind->pages, most);
@@ -224,7 +224,7 @@ static bool has_more_than_enough(struct gy_kind *kind, size_t need)
     return gy_kind_total(kind) + need > (enough > LEAST_ENOUGH ? enough : LEAST_ENOUGH);
 }
 
-/* Wholly free slabs that nobody has asked to keep, of which none was large enough. */
+/* The bytes of wholly free slabs that no setting keeps; none of them was large enough. */
 static size_t spare_bytes(struct gy_kind *kind)
 {
     bool is_kept =
@@ -613,7 +613,7 @@ size_t gy_kind_trim(struct gy_kind *kind, size_t keep)
     return trim(kind, &keep, collect_unused);
 }
 
-/* Whoever allocates small blocks shall not notice: what they have stays theirs. */
+/* Threads that allocate small blocks do not notice: they keep what they have. */
 static void collect_parked(struct gy_kind *kind)
 {
     (void)gy_park_flush(&kind->park);

@@ -22,8 +22,9 @@ struct gy_slab {
     size_t hole_bytes;           /* guarded by it; of HOLEs: of so much the slab is smaller */
     uint64_t *starts;            /* guarded by it; bit p: a range starts at page p */
     uint64_t *starts_summary;    /* guarded by it; bit w: word w of `starts` is not 0 */
-    /* atomic entries; by page: the BLOCK or CHUNK that starts there.  Whoever takes one out owns the range.
-     * Readable while the slab is in the granule map or in the page layer, see gy_pages_claim(). */
+    /* atomic entries; by page: the BLOCK or CHUNK that starts there.  The thread that takes one out owns the
+     * range.  The array is readable while the slab is in the granule map or in the page layer, see
+     * gy_pages_claim(). */
     _Atomic(struct gy_range *) *live;
 };
 
@@ -44,12 +45,14 @@ struct gy_pages {
     struct gy_tlsf free;         /* guarded by lock */
     struct gy_slab *slabs;       /* guarded by lock */
     _Atomic(size_t) empty_bytes; /* atomic; written under lock: of slabs that are one free range */
-    _Atomic(size_t) least_empty; /* atomic; written under lock, or by who watches: least of that since then */
-    size_t waiting_pages;        /* guarded by lock; of WAITING ranges */
-    struct gy_page_waiter *lone; /* guarded by lock; who has all that waits, NULL: several, or nobody */
-    struct gy_range *spare;      /* guarded by lock */
-    size_t spare_count;          /* guarded by lock */
-    struct range_batch *batch;   /* guarded by lock; what the nodes were allocated in */
+    _Atomic(size_t)
+        least_empty; /* atomic; written under lock, or by the thread that watches: the least since then */
+    size_t waiting_pages; /* guarded by lock; of WAITING ranges */
+    struct gy_page_waiter
+        *lone; /* guarded by lock; the only one that has WAITING ranges; NULL: none or several have */
+    struct gy_range *spare;    /* guarded by lock */
+    size_t spare_count;        /* guarded by lock */
+    struct range_batch *batch; /* guarded by lock; what the nodes were allocated in */
 };
 
 /* Under the lock of the page layer: the range lies in its slab, without a gap to its neighbours, and is
@@ -120,8 +123,8 @@ enum gy_pages_result gy_pages_free(struct gy_pages *pages, struct gy_slab *slab,
 enum gy_pages_result gy_pages_resize(struct gy_pages *pages, struct gy_slab *slab, uintptr_t base,
                                      size_t bytes, struct gy_block_request *before);
 
-/* Without the lock: take the live range of that state at `base` of `slab` for the caller, who owns it then;
- * NULL when there is none.  The caller sees to it that the slab is not taken apart meanwhile. */
+/* Take the live range of that state at `base` of `slab`, without the lock; the caller owns it then.  NULL
+ * comes out when there is none.  The caller makes sure that the slab is not taken apart meanwhile. */
 static inline struct gy_range *gy_pages_claim(struct gy_slab *slab, enum gy_range_state state, uintptr_t base)
 {
     if (base % GY_PAGE_BYTES != 0) {

@@ -258,7 +258,8 @@ bool gy_park_flush(struct gy_park *park)
         hold(&park->shards[i]);
         struct gy_range *leaving = empty_shard(&park->shards[i]);
         any = any || leaving != NULL;
-        /* Before letting go: whoever flushes after us must find it with the page layer. */
+        /* This comes before the shard is let go: the next thread that flushes must find the blocks in the
+         * page layer. */
         gy_pages_release(park->pages, leaving);
         assert(park->shards[i].pages == 0);
         let_go(&park->shards[i]);

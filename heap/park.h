@@ -27,7 +27,8 @@ struct gy_park_shard {
     struct gy_tally tally;                     /* written under held */
 };
 
-/* Whoever holds the shard: what is parked lies in the bucket of its size and belongs to nobody else. */
+/* The caller holds the shard.  Each parked block lies in the bucket of its size and belongs to the shard
+ * alone. */
 bool gy_park_shard_is_valid(struct gy_park_shard *shard);
 
 struct gy_park {
@@ -67,7 +68,7 @@ void gy_park_note(struct gy_park *park, uint32_t site, int64_t bytes, int count)
 
 /* Give everything parked to the page layer; true when there was any. */
 bool gy_park_flush(struct gy_park *park);
-/* When this returns, nobody is in a slab that was taken out of the granule map before the call. */
+/* When this returns, no thread is in a slab that was taken out of the granule map before the call. */
 void gy_park_quiesce(struct gy_park *park);
 
 void gy_park_collect(struct gy_park *park, struct gy_sums *sums);

@@ -139,7 +139,7 @@ static void do_grow(struct gy_reclaimer *r, struct gy_reclaim_lane *lane) GY_REQ
     gy_mutex_lock(&r->lock);
 }
 
-/* Do what there is, unless somebody does it already. */
+/* Do the work of the lane, unless another thread does it already. */
 static void serve(struct gy_reclaimer *r, struct gy_reclaim_lane *lane) GY_REQUIRES(r->lock)
 {
     if (lane->busy) {
@@ -407,7 +407,7 @@ void gy_reclaimer_trim(struct gy_reclaimer *r, gantry_memory_kind kind, uint64_t
     struct gy_reclaim_lane *lane = &r->lanes[kind];
     gy_mutex_lock(&r->lock);
     lane->trim = true;
-    /* Without a thread there is nobody who would look later. */
+    /* Without a thread of the lane's own, none would look later. */
     lane->trim_at_ns = delay_ns != 0 && lane->state != GY_LANE_IDLE ? gy_clock_ns() + delay_ns : 0;
     if (lane->state == GY_LANE_IDLE) {
         serve(r, lane);

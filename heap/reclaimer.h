@@ -50,7 +50,8 @@ struct gy_reclaimer {
     gantry_reclaim_stats stats; /* guarded by lock */
 };
 
-/* Under the lock: the queue has an end where it has a beginning, and bytes wait where somebody does. */
+/* The caller holds the lock.  The queue has an end if it has a beginning, and bytes wait if a release does.
+ */
 bool gy_reclaim_lane_is_valid(const struct gy_reclaim_lane *lane);
 /* All lanes, and what they add up to. */
 bool gy_reclaimer_is_valid(const struct gy_reclaimer *reclaimer);

@@ -40,7 +40,8 @@ void gy_usage_raise_peak(_Atomic(int64_t) *peak, int64_t used)
     }
 }
 
-/* Acquire and release: who sees what a lone tally has moved to the sums does not add it a second time. */
+/* Acquire and release: a thread that sees what a lone tally has moved to the sums does not add it a second
+ * time. */
 static int64_t add(_Atomic(int64_t) *sum, int64_t bytes)
 {
     return atomic_fetch_add_explicit(sum, bytes, memory_order_acq_rel) + bytes;
@@ -118,8 +119,8 @@ void gy_tally_forget(struct gy_tally *tally)
     }
 }
 
-/* Nobody else has moved anything for some time: become the lone one, or see whether who is that still does
- * anything. */
+/* No other tally has moved anything for some time: become the lone tally, or see whether the present one is
+ * still used. */
 static void claim_lone(struct gy_tally *tally, struct gy_usage *usage)
 {
     struct gy_tally *lone = NULL;
@@ -134,7 +135,7 @@ static void claim_lone(struct gy_tally *tally, struct gy_usage *usage)
     }
 }
 
-/* How often the shared sums are touched depends on who else does. */
+/* How often this tally touches the shared sums depends on whether other tallies do. */
 static void adapt(struct gy_tally *tally, struct gy_usage *usage)
 {
     int64_t most = tally->least_hold * MOST_HOLD;
@@ -185,7 +186,8 @@ void gy_usage_note(struct gy_usage *usage, uint32_t site, int64_t bytes, int cou
     add_used(usage, bytes);
 }
 
-/* Taken out of the tally first: who adds both up at this moment misses some rather than counting it twice. */
+/* The bytes are taken out of the tally first: a thread that adds both up at this moment misses some of them
+ * and does not count them twice. */
 static void move_all(struct gy_tally *tally, struct gy_usage *usage)
 {
     for (unsigned i = 0; i < GY_TALLY_SITES; i++) {

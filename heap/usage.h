@@ -99,8 +99,8 @@ void gy_usage_fini(struct gy_usage *usage);
 /* One block more (count 1), one less (-1), or another size (0), without a tally. */
 void gy_usage_note(struct gy_usage *usage, uint32_t site, int64_t bytes, int count);
 
-/* An empty one, which holds back `hold` > 0 bytes at most while nobody else does.  `may_be_lone`: others can
- * take the writer's place. */
+/* Make an empty tally, which holds back at most `hold` > 0 bytes while no other one does.  `may_be_lone`:
+ * other threads can take the writer's place. */
 void gy_tally_init(struct gy_tally *tally, int64_t hold, bool may_be_lone);
 /* Move what the tally holds back to `usage`.  Its writer only. */
 void gy_tally_settle(struct gy_tally *tally, struct gy_usage *usage);
@@ -120,8 +120,8 @@ void gy_tally_collect_site(struct gy_tally *tally, uint32_t site, int64_t *bytes
 
 /* What has_idle_rival asks for: the lone tally, or NULL. */
 struct gy_tally *gy_tally_rival(struct gy_usage *usage);
-/* By whoever has taken the place of `lone`'s writer, for `by`'s: end it being the lone one if it has done
- * nothing since `by` looked. */
+/* The caller has taken the place of `lone`'s writer and acts for the writer of `by`: `lone` is the lone tally
+ * no more if it has done nothing since `by` looked. */
 void gy_tally_depose(struct gy_tally *lone, struct gy_usage *usage, struct gy_tally *by);
 
 /* Of the lone one: raise the peaks, of the site in `slot` too, to what is in use now.  Its writer only. */
@@ -133,7 +133,7 @@ void gy_tally_pass(struct gy_tally *tally, struct gy_usage *usage, uint32_t site
 void gy_usage_raise_peak(_Atomic(int64_t) *peak, int64_t used);
 /* The peaks start anew, with what is in use; of the sites, those of tallies excepted (gy_tally_forget()). */
 void gy_usage_reset_peaks(struct gy_usage *usage, int64_t used);
-/* By whoever has taken the place of the tally's writer: have it look for peaks again. */
+/* The caller has taken the place of the tally's writer: have the tally look for peaks again. */
 void gy_tally_forget(struct gy_tally *tally);
 
 static inline struct gy_site_sums *gy_usage_site(struct gy_usage *usage, uint32_t site)
@@ -143,8 +143,8 @@ static inline struct gy_site_sums *gy_usage_site(struct gy_usage *usage, uint32_
     return block != NULL ? &block[site & (GY_SITE_SUMS - 1)] : NULL;
 }
 
-/* Its writer, after the bytes are taken out of what it holds back or has moved: who sees them as freed sees
- * that, too. */
+/* The writer calls this after the bytes are taken out of what the tally holds back or has moved: a thread
+ * that sees them as freed sees that, too. */
 static inline void gy_tally_count_freed(struct gy_tally *tally, int64_t bytes)
 {
     atomic_store_explicit(&tally->freed,
@@ -176,7 +176,7 @@ __attribute__((always_inline)) static inline void gy_tally_note(struct gy_tally 
     int64_t of_site = atomic_load_explicit(&tally->sites[slot].bytes, memory_order_relaxed) + bytes;
     int32_t blocks = atomic_load_explicit(&tally->sites[slot].count, memory_order_relaxed) + count;
     int64_t held = atomic_load_explicit(&tally->held_back, memory_order_relaxed) + bytes;
-    /* Released: who reads them and then the site finds the right one. */
+    /* A release: a thread that reads them and then the site finds the right site. */
     atomic_store_explicit(&tally->sites[slot].bytes, of_site, memory_order_release);
     atomic_store_explicit(&tally->sites[slot].count, blocks, memory_order_release);
     atomic_store_explicit(&tally->held_back, held, memory_order_relaxed);

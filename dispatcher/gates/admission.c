@@ -217,8 +217,8 @@ static void refuse_first(struct gy_admission *a)
 
 /* ---- GD: what fits ---- */
 
-/* Who declares nothing occupies what is occupied while nobody holds anything; memory that still waited for
- * its stream then shows later. */
+/* While no declared memory is held, all occupied memory belongs to tasks that declare none.  A block that
+ * still waits for its stream at that moment is noticed later. */
 static void look_at_others(struct gy_admission *a)
 {
     for (int kind = 0; kind < GANTRY_MEMORY_KIND_COUNT; kind++) {

@@ -1,4 +1,4 @@
-/* Who may launch, and where its intervals begin and end: GD's part of shares.h. */
+/* Which meter may launch, and where its intervals begin and end: the dispatcher thread's part of shares.h. */
 #include "dispatcher/gates/shares.h"
 
 #include "profile/session.h"
@@ -75,7 +75,7 @@ static bool has_tokens(struct gy_quota *quota)
     return admits;
 }
 
-/* Its bounds allow one more call, whoever's turn it is. */
+/* The bounds of the meter allow one more call, without regard to whose turn it is. */
 static bool is_within(struct gy_meter *meter, bool *tokens)
 {
     bool room = true;

@@ -232,7 +232,7 @@ void gy_shares_fini(struct gy_shares *shares)
 
 /* ---- of task managers ----------------------------------------------------------------------- */
 
-/* Nobody has it, and nothing of who had it is on its way. */
+/* No manager has the quota, and no work of its former manager is still in flight. */
 static bool is_free(const struct gy_quota *quota)
 {
     bool free = !atomic_load(&quota->is_open);

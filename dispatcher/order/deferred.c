@@ -40,7 +40,8 @@ void gy_deferred_fini(struct gy_deferred *d)
 
 /* ---- GD ---- */
 
-/* Twice the room, or the first; GD alone adds, so nobody else needs it meanwhile. */
+/* Double the room of a queue, or give it its first.  GD alone adds to queues, so no other thread needs the
+ * room meanwhile. */
 static gantry_status make_room(struct gy_deferred *d, struct gy_deferred_queue *queue)
 {
     uint64_t room = queue->room == 0 ? FIRST_ROOM : 2 * queue->room;

@@ -78,8 +78,8 @@ void gy_step_order_begin(struct gy_gpu_order *order, uint64_t run)
     drop_passed(order);
 }
 
-/* The first work of the step that has to wait.  The fence is recorded before that work is enqueued, so who
- * waits for the fence does not wait for the work. */
+/* Called for the first work of the step that has to wait.  The fence is recorded before that work is
+ * enqueued, so a stream that waits for the fence does not wait for the work. */
 static gantry_status collect(struct gy_gpu_order *order, uint32_t stream)
 {
     struct gy_streams *streams = order->streams;
