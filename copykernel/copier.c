@@ -102,12 +102,24 @@ free_copier:
     return status;
 }
 
+/* Chunks of graphs that are kept no more. */
+static void take_returned(struct gy_copier *copier)
+{
+    struct gy_copy_chunk *chunk = atomic_exchange_explicit(&copier->returned, NULL, memory_order_acquire);
+    while (chunk != NULL) {
+        struct gy_copy_chunk *next = chunk->next;
+        gy_copy_ring_returned(chunk);
+        chunk = next;
+    }
+}
+
 void gy_copier_destroy(struct gy_copier *copier)
 {
     if (copier == NULL) {
         return;
     }
     gy_mutex_fini(&copier->lock);
+    take_returned(copier);
     gy_copy_ring_fini(&copier->scratch);
     gy_copy_ring_fini(&copier->ring);
     gy_module_unload(copier->module);
@@ -294,6 +306,7 @@ static gantry_status launch_inline(struct gy_copier *copier, const struct gy_cop
 gantry_status gy_copier_take_chunk(struct gy_copier *copier, struct gy_copy_ring *ring, size_t bytes,
                                    struct gy_copy_chunk **out)
 {
+    take_returned(copier);
     if (!copier->capturing) {
         return gy_copy_ring_take(ring, bytes, out);
     }
@@ -595,17 +608,43 @@ void gy_copier_begin_capture(struct gy_copier *copier)
     copier->capturing = true;
 }
 
-bool gy_copier_capture_holds(const struct gy_copier *copier)
-{
-    return copier->ring.captured != NULL || copier->scratch.captured != NULL;
-}
-
 gantry_status gy_copier_capture_launched(struct gy_copier *copier, CUstream stream)
 {
     copier->capturing = false;
     gantry_status status = gy_copy_ring_graph_launched(&copier->ring, stream);
     gantry_status other = gy_copy_ring_graph_launched(&copier->scratch, stream);
     return status != GANTRY_OK ? status : other;
+}
+
+gantry_status gy_copier_capture_kept(struct gy_copier *copier, CUstream stream, struct gy_copy_chunk **kept)
+{
+    copier->capturing = false;
+    gantry_status status = gy_copy_ring_graph_kept(&copier->ring, stream, kept);
+    gantry_status other = gy_copy_ring_graph_kept(&copier->scratch, stream, kept);
+    return status != GANTRY_OK ? status : other;
+}
+
+void gy_copier_kept_launched(struct gy_copy_chunk *kept, CUstream stream)
+{
+    for (struct gy_copy_chunk *chunk = kept; chunk != NULL; chunk = chunk->next) {
+        (void)gy_copy_ring_relaunched(chunk, stream); /* a failure is in the chunk, or the context's */
+    }
+}
+
+void gy_copier_kept_dropped(struct gy_copier *copier, struct gy_copy_chunk **kept)
+{
+    struct gy_copy_chunk *last = *kept;
+    if (last == NULL) {
+        return;
+    }
+    while (last->next != NULL) {
+        last = last->next;
+    }
+    last->next = atomic_load_explicit(&copier->returned, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak_explicit(&copier->returned, &last->next, *kept, memory_order_release,
+                                                  memory_order_relaxed)) {
+    }
+    *kept = NULL;
 }
 
 void gy_copier_capture_dropped(struct gy_copier *copier)

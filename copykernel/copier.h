@@ -9,6 +9,7 @@
 #include <gantry/copy.h>
 
 struct gy_copier;
+struct gy_copy_chunk;
 
 GANTRY_MUST_CHECK gantry_status gy_copier_create(struct gy_context *context, gantry_heap *heap,
                                                  struct gy_copier **out);
@@ -41,8 +42,16 @@ void gy_copier_begin_capture(struct gy_copier *copier);
 /* The graph was launched, once, on `stream`: what its copies read is used again when the stream has passed.
  * For another launch of the same batches capture them again. */
 gantry_status gy_copier_capture_launched(struct gy_copier *copier, CUstream stream);
-/* What was captured so far reads memory of the copier's, so it can be launched only once. */
-bool gy_copier_capture_holds(const struct gy_copier *copier);
+/* The same of a graph that may be launched again: what its copies read and note is added to *kept, an empty
+ * list at first, and stays the graph's. */
+GANTRY_MUST_CHECK gantry_status gy_copier_capture_kept(struct gy_copier *copier, CUstream stream,
+                                                       struct gy_copy_chunk **kept);
+/* That graph was launched again.  Where the driver cannot tell when it is done, the memory is used by nobody
+ * else. */
+void gy_copier_kept_launched(struct gy_copy_chunk *kept, CUstream stream);
+/* It will not be again: once the GPU has passed, its memory is used for others.  Any thread; *kept is empty
+ * then. */
+void gy_copier_kept_dropped(struct gy_copier *copier, struct gy_copy_chunk **kept);
 /* The graph never will be launched. */
 void gy_copier_capture_dropped(struct gy_copier *copier);
 

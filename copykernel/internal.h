@@ -7,6 +7,8 @@
 #include "copykernel/ring.h"
 #include "copykernel/scan.h"
 
+#include <stdatomic.h>
+
 /* Kernels of the copier's module. */
 enum gy_copy_form {
     GY_COPY_FORM_FEW,
@@ -31,16 +33,17 @@ struct gy_copier {
     struct gantry_kernel *seen[GY_COPY_FORMS];    /* immutable: the same for recordings */
     bool takes_many;                              /* immutable; GY_COPY_FORM_MANY can be launched */
     int least_priority;                           /* immutable */
-    bool capturing;                 /* dispatcher thread only, as all of the following but the tuning */
-    struct gy_copy_ring ring;       /* dispatcher thread only */
-    struct gy_copy_ring scratch;    /* dispatcher thread only; device memory, for lists */
-    struct gy_copy_item *items;     /* dispatcher thread only; `room` of them */
-    struct gy_copy_range *ranges;   /* dispatcher thread only; twice as many */
-    size_t room;                    /* dispatcher thread only */
-    struct gy_copy_places places;   /* dispatcher thread only */
-    struct gy_copy_many parameters; /* dispatcher thread only */
-    gy_mutex lock;                  /* rank LEAF */
-    gantry_copy_tuning tuning;      /* guarded by lock */
+    bool capturing;               /* dispatcher thread only, as all of the following but the tuning */
+    struct gy_copy_ring ring;     /* dispatcher thread only */
+    struct gy_copy_ring scratch;  /* dispatcher thread only; device memory, for lists */
+    struct gy_copy_item *items;   /* dispatcher thread only; `room` of them */
+    struct gy_copy_range *ranges; /* dispatcher thread only; twice as many */
+    size_t room;                  /* dispatcher thread only */
+    struct gy_copy_places places; /* dispatcher thread only */
+    _Atomic(struct gy_copy_chunk *) returned; /* atomic: of graphs that are kept no more */
+    struct gy_copy_many parameters;           /* dispatcher thread only */
+    gy_mutex lock;                            /* rank LEAF */
+    gantry_copy_tuning tuning;                /* guarded by lock */
 };
 
 /* How a batch is performed: what the context's tuning, the call's options and the partition come to. */

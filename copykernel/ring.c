@@ -93,6 +93,7 @@ static gantry_status new_chunk(struct gy_copy_ring *ring, unsigned size_class, s
     if (status != GANTRY_OK) {
         goto free_chunk;
     }
+    chunk->ring = ring;
     chunk->size_class = size_class;
     chunk->host = host;
     status = ring->kind != GANTRY_MEMORY_DEVICE ? gantry_heap_device_address(ring->heap, host, &device)
@@ -178,13 +179,20 @@ gantry_status gy_copy_ring_take(struct gy_copy_ring *ring, size_t bytes, struct 
     return GANTRY_OK;
 }
 
-gantry_status gy_copy_ring_launched(struct gy_copy_ring *ring, struct gy_copy_chunk *chunk, CUstream stream)
+gantry_status gy_copy_ring_relaunched(struct gy_copy_chunk *chunk, CUstream stream)
 {
-    gantry_status status = GY_CALL(ring->context, cuEventRecord(chunk->event, stream));
-    if (status != GANTRY_OK) {
+    gantry_status status = GY_CALL(chunk->ring->context, cuEventRecord(chunk->event, stream));
+    chunk->is_stuck = status != GANTRY_OK;
+    return status;
+}
+
+void gy_copy_ring_returned(struct gy_copy_chunk *chunk)
+{
+    struct gy_copy_ring *ring = chunk->ring;
+    if (chunk->is_stuck) {
         chunk->next = ring->stuck;
         ring->stuck = chunk;
-        return status;
+        return;
     }
     struct gy_copy_chunks *queue = &ring->busy[chunk->size_class];
     chunk->next = NULL;
@@ -195,7 +203,15 @@ gantry_status gy_copy_ring_launched(struct gy_copy_ring *ring, struct gy_copy_ch
     }
     queue->last = chunk;
     assert(gy_copy_ring_class_is_valid(ring, chunk->size_class));
-    return GANTRY_OK;
+}
+
+gantry_status gy_copy_ring_launched(struct gy_copy_ring *ring, struct gy_copy_chunk *chunk, CUstream stream)
+{
+    assert(chunk->ring == ring);
+    (void)ring;
+    gantry_status status = gy_copy_ring_relaunched(chunk, stream);
+    gy_copy_ring_returned(chunk);
+    return status;
 }
 
 void gy_copy_ring_give_back(struct gy_copy_ring *ring, struct gy_copy_chunk *chunk)
@@ -219,6 +235,20 @@ gantry_status gy_copy_ring_graph_launched(struct gy_copy_ring *ring, CUstream st
         ring->captured = chunk->next;
         gantry_status status = gy_copy_ring_launched(ring, chunk, stream);
         first = first == GANTRY_OK ? status : first;
+    }
+    return first;
+}
+
+gantry_status gy_copy_ring_graph_kept(struct gy_copy_ring *ring, CUstream stream, struct gy_copy_chunk **kept)
+{
+    gantry_status first = GANTRY_OK;
+    while (ring->captured != NULL) {
+        struct gy_copy_chunk *chunk = ring->captured;
+        ring->captured = chunk->next;
+        gantry_status status = gy_copy_ring_relaunched(chunk, stream);
+        first = first == GANTRY_OK ? status : first;
+        chunk->next = *kept;
+        *kept = chunk;
     }
     return first;
 }

@@ -12,8 +12,10 @@ enum {
 
 /* A piece of memory, used by one launch at a time. */
 struct gy_copy_chunk {
-    struct gy_copy_chunk *next; /* link of its class's `free` or `busy` list, of `stuck` or `captured`; owner:
-                                 * the ring */
+    struct gy_copy_chunk *next; /* link of its class's `free` or `busy` list, of `stuck` or `captured`, owner:
+                                 * the ring; or of the chunks of a graph that is kept (copier.h) */
+    struct gy_copy_ring *ring;  /* immutable */
+    bool is_stuck;              /* dispatcher thread only: its event is not behind its last launch */
     unsigned size_class;        /* immutable */
     uint64_t *host;             /* immutable; of device memory: only for the heap */
     CUdeviceptr device;         /* immutable; the same memory as the device sees it */
@@ -64,6 +66,13 @@ GANTRY_MUST_CHECK gantry_status gy_copy_ring_launched(struct gy_copy_ring *ring,
 void gy_copy_ring_captured(struct gy_copy_ring *ring, struct gy_copy_chunk *chunk);
 /* The graph with all the captured chunks was launched on `stream`: they are used again behind it. */
 GANTRY_MUST_CHECK gantry_status gy_copy_ring_graph_launched(struct gy_copy_ring *ring, CUstream stream);
+/* The same, but the graph may be launched again: the chunks are added to *kept instead. */
+GANTRY_MUST_CHECK gantry_status gy_copy_ring_graph_kept(struct gy_copy_ring *ring, CUstream stream,
+                                                        struct gy_copy_chunk **kept);
+/* A graph that uses the chunk was launched again.  After a failure the chunk is never used for others. */
+gantry_status gy_copy_ring_relaunched(struct gy_copy_chunk *chunk, CUstream stream);
+/* No graph uses the chunk any more that will be launched. */
+void gy_copy_ring_returned(struct gy_copy_chunk *chunk);
 /* It never will be. */
 void gy_copy_ring_graph_dropped(struct gy_copy_ring *ring);
 /* Nothing was launched. */

@@ -118,7 +118,7 @@ static gantry_dispatcher *allocate(const struct gy_dispatcher_config *config)
     atomic_init(&d->submission, config->submission);
     gy_mutex_init(&d->batch.lock, GY_RANK_LEAF);
     gy_mutex_init(&d->users.lock, GY_RANK_LEAF);
-    gy_plan_list_init(&d->plans, config->context);
+    gy_plan_list_init(&d->plans, config->context, config->copier);
     return d;
 }
 

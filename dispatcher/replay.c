@@ -189,6 +189,9 @@ static gantry_status enqueue(struct gantry_dispatcher *d, struct gy_unit *unit)
     if (status == GANTRY_OK) {
         status = GY_CALL(d->config.context, cuGraphLaunch(unit->exec, d->streams.streams[stream].native));
     }
+    if (status == GANTRY_OK) {
+        gy_copier_kept_launched(unit->kept, d->streams.streams[stream].native);
+    }
     if (status != GANTRY_OK) {
         gy_streams_abandon(&d->streams, stream);
         return status;
@@ -276,14 +279,11 @@ static void keep(struct gantry_dispatcher *d, const struct gy_recording *recordi
     if (recording->failed || atomic_load_explicit(&d->graphs.cuts, memory_order_relaxed) != recording->cuts) {
         return;
     }
-    if (gy_copier_capture_holds(d->config.copier)) {
-        gy_unit_forbid(unit, gy_unit_first_task(unit),
-                       "a batched copy launched with it is too large for a kernel's arguments");
-    }
     if (recording->finished == unit->members && !unit->never) {
         count_recorded(d, unit, false);
         unit->stale = false;
-        (void)gy_graphs_end_into(&d->graphs, &unit->exec); /* a failure is in the context */
+        const struct gy_graph_place place = {&unit->exec, &unit->kept};
+        (void)gy_graphs_end_into(&d->graphs, &place); /* a failure is in the context */
     }
 }
 

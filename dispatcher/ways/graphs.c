@@ -291,7 +291,7 @@ static gantry_status refresh_cached(struct gy_graphs *g, CUgraph graph, CUgraphE
     return status;
 }
 
-static gantry_status launch(struct gy_graphs *g, CUgraph graph, CUgraphExec *into)
+static gantry_status launch(struct gy_graphs *g, CUgraph graph, const struct gy_graph_place *into)
 {
     const CUstream home = gy_batch_home(g->streams);
     CUgraphExec exec = NULL;
@@ -299,22 +299,27 @@ static gantry_status launch(struct gy_graphs *g, CUgraph graph, CUgraphExec *int
     if (into == NULL) {
         status = refresh_cached(g, graph, &exec);
     } else {
-        status = refresh(g, graph, into);
-        exec = *into;
+        status = refresh(g, graph, into->exec);
+        exec = *into->exec;
     }
     if (status == GANTRY_OK) {
         status = GY_CALL(g->context, cuGraphLaunch(exec, home));
     }
     if (status == GANTRY_OK) {
         atomic_fetch_add_explicit(&g->launches, 1, memory_order_relaxed);
-        status = gy_copier_capture_launched(g->copier, home);
+        if (into == NULL) {
+            status = gy_copier_capture_launched(g->copier, home);
+        } else {
+            gy_copier_kept_dropped(g->copier, into->kept);
+            status = gy_copier_capture_kept(g->copier, home, into->kept);
+        }
     } else {
         gy_copier_capture_dropped(g->copier);
     }
     return status;
 }
 
-static gantry_status end_into(struct gy_graphs *g, CUgraphExec *into)
+static gantry_status end_into(struct gy_graphs *g, const struct gy_graph_place *into)
 {
     assert(g->capturing && gy_graphs_are_valid(g));
     struct gy_streams *streams = g->streams;
@@ -342,9 +347,9 @@ gantry_status gy_graphs_end(struct gy_graphs *g)
     return end_into(g, NULL);
 }
 
-gantry_status gy_graphs_end_into(struct gy_graphs *g, CUgraphExec *exec)
+gantry_status gy_graphs_end_into(struct gy_graphs *g, const struct gy_graph_place *into)
 {
-    return end_into(g, exec);
+    return end_into(g, into);
 }
 
 void gy_graphs_sweep(struct gy_graphs *g)

@@ -110,9 +110,14 @@ GANTRY_MUST_CHECK gantry_status gy_graphs_begin(struct gy_graphs *graphs);
 /* Launch what is noted.  On failure the context is lost: callbacks of released tasks cannot be called again.
  */
 gantry_status gy_graphs_end(struct gy_graphs *graphs);
-/* The same, but the executable graph is not cached: `exec`, which may hold one to update, has it then, before
- * anybody who waits for the launch goes on. */
-gantry_status gy_graphs_end_into(struct gy_graphs *graphs, CUgraphExec *exec);
+/* Where an executable graph is kept, with what its batched copies use. */
+struct gy_graph_place {
+    CUgraphExec *exec;
+    struct gy_copy_chunk **kept;
+};
+/* The same, but the executable graph is not cached: the place, which may hold one to update, has it then,
+ * before anybody who waits for the launch goes on. */
+gantry_status gy_graphs_end_into(struct gy_graphs *graphs, const struct gy_graph_place *into);
 /* Destroy the graphs that were launched: takes as long as a quarter of their capture, so after whoever waits
  * for the launch was told.  Those that the driver refuses to destroy stay for the next time. */
 void gy_graphs_sweep(struct gy_graphs *graphs);

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/checking.h"
+#include "copykernel/copier.h"
 #include "dispatcher/order/trail.h"
 
 #include <assert.h>
@@ -428,6 +429,7 @@ static void destroy_graphs(struct gy_plan_list *list, struct gy_plan *plan)
             destroy_graph(list, plan->units[r].exec);
             plan->units[r].exec = NULL;
         }
+        gy_copier_kept_dropped(list->copier, &plan->units[r].kept);
     }
 }
 
@@ -484,9 +486,10 @@ gantry_status gy_plan_make(struct gy_plan_list *list, gantry_taskman *manager, s
     return GANTRY_OK;
 }
 
-void gy_plan_list_init(struct gy_plan_list *list, struct gy_context *context)
+void gy_plan_list_init(struct gy_plan_list *list, struct gy_context *context, struct gy_copier *copier)
 {
     list->context = context;
+    list->copier = copier;
     list->first = NULL;
     list->refused_count = 0;
     gy_mutex_init(&list->lock, GY_RANK_LEAF);

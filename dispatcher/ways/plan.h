@@ -36,9 +36,10 @@ struct gy_unit {
     uint64_t partitions;      /* immutable; bit n: some of its tasks have gy_task_partition() n */
 
     /* what was recorded */
-    CUgraphExec exec; /* NULL: nothing */
-    bool stale;       /* it is not valid any more */
-    bool never;       /* its callbacks have to be called in every run */
+    CUgraphExec exec;           /* NULL: nothing */
+    struct gy_copy_chunk *kept; /* memory that its batched copies use, owner: the copier; NULL: none */
+    bool stale;                 /* it is not valid any more */
+    bool never;                 /* its callbacks have to be called in every run */
     uint64_t kernels, copies, batched_copies;
     uint32_t completes, completes_room;
     gantry_task **completions; /* tasks that were asked to be completed */
@@ -73,13 +74,14 @@ struct gy_plan {
 /* All plans of a dispatcher. */
 struct gy_plan_list {
     struct gy_context *context;            /* immutable */
+    struct gy_copier *copier;              /* immutable */
     gy_mutex lock;                         /* rank LEAF */
     struct gy_plan *first;                 /* guarded by lock */
     CUgraphExec refused[GY_PLANS_REFUSED]; /* guarded by lock; the driver would not destroy them */
     uint32_t refused_count;                /* guarded by lock */
 };
 
-void gy_plan_list_init(struct gy_plan_list *list, struct gy_context *context);
+void gy_plan_list_init(struct gy_plan_list *list, struct gy_context *context, struct gy_copier *copier);
 /* The context is current, the GPU done or the context lost; managers may live on. */
 void gy_plan_list_fini(struct gy_plan_list *list);
 

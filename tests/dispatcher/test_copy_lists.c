@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BYTES = 1 << 18, MOST = 500 };
+enum { BYTES = 1 << 18, MOST = 500, PACKED = 2200 };
 
 struct lists {
     struct gpu_fixture gpu;
@@ -262,6 +262,112 @@ static void test_what_the_list_says_wrongly_is_bounded(void **state)
     assert_copied(l);
 }
 
+/* ---- replayed ---- */
+
+static void freeze(struct lists *l)
+{
+    submit_step(l, true);
+    assert_ok(gantry_taskman_freeze(l->gpu.manager));
+}
+
+static void run_again(struct lists *l)
+{
+    memset(l->got, 0xee, BYTES);
+    assert_ok(gantry_taskman_run(l->gpu.manager, 1));
+    assert_copied(l);
+}
+
+/* What the list holds is read anew in every run, without a call. */
+static void test_replayed_lists_may_change(void **state)
+{
+    struct lists *l = *state;
+    static const uint64_t biggest[] = {300, 70000, 8, 2000};
+    make_list(l, MOST, 500);
+    use_form(l, DESCS, true);
+    freeze(l);
+    for (uint32_t i = 0; i < 3; i++) { /* until it is recorded */
+        run_again(l);
+    }
+    const uint32_t calls = l->calls;
+    const uint64_t replays = gpu_fixture_stats(&l->gpu).graph_replays;
+    for (uint32_t i = 0; i < 8; i++) {
+        make_list(l, 1 + (uint32_t)random_below(MOST), biggest[i % 4]);
+        run_again(l);
+    }
+    assert_int_equal(l->calls, calls);
+    assert_int_equal(gpu_fixture_stats(&l->gpu).graph_replays, replays + 8);
+    assert_ok(gantry_taskman_reset(l->gpu.manager));
+}
+
+/* A host's batch of more copies than fit into a kernel's parameters. */
+static gantry_launch_result launch_packed(gantry_launch *launch, void *arg)
+{
+    struct lists *l = arg;
+    static gantry_copy_desc descs[PACKED];
+    for (uint32_t i = 0; i < PACKED; i++) {
+        descs[i] = (gantry_copy_desc){
+            .dest = l->dest + 40 * i, .source = l->source + 13 * i, .bytes = 39, .type = GANTRY_COPY_DTOD};
+    }
+    l->calls++;
+    assert_ok(gantry_copy_launch(launch, descs, PACKED));
+    return GANTRY_LAUNCH_DONE;
+}
+
+/* Another one, not stable: it must not get the memory that the recorded one reads. */
+static gantry_launch_result launch_other(gantry_launch *launch, void *arg)
+{
+    struct lists *l = arg;
+    static gantry_copy_desc descs[PACKED];
+    for (uint32_t i = 0; i < PACKED; i++) {
+        descs[i] = (gantry_copy_desc){.dest = (uint8_t *)l->columns + 2 * i,
+                                      .source = l->source + 2 * i,
+                                      .bytes = 1,
+                                      .type = GANTRY_COPY_DTOD};
+    }
+    assert_ok(gantry_copy_launch(launch, descs, PACKED));
+    return GANTRY_LAUNCH_DONE;
+}
+
+static void submit_packed(struct lists *l)
+{
+    static const gantry_launch_fn functions[4] = {launch_inputs, launch_packed, launch_result, launch_other};
+    gantry_task *tasks[4];
+    for (int i = 0; i < 4; i++) {
+        gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
+        desc.kind = GANTRY_TASK_KERNEL;
+        desc.label = "packed";
+        desc.launch = functions[i];
+        desc.arg = l;
+        desc.is_stable = functions[i] != launch_other;
+        assert_ok(gantry_taskman_submit(l->gpu.manager, &desc, &tasks[i]));
+        if (i > 0) {
+            gpu_fixture_after(tasks[i], tasks[i - 1]);
+        }
+    }
+    assert_ok(gantry_taskman_freeze(l->gpu.manager));
+}
+
+static void test_large_batches_are_replayed(void **state)
+{
+    struct lists *l = *state;
+    for (int round = 0; round < 2; round++) { /* what a graph used before is used again */
+        l->calls = 0;
+        submit_packed(l);
+        for (uint32_t run = 0; run < 4; run++) {
+            for (size_t i = 0; i < BYTES; i++) {
+                l->content[i] = (uint8_t)random_below(256);
+            }
+            memset(l->expected, 0, BYTES);
+            for (uint32_t i = 0; i < PACKED; i++) {
+                memcpy(l->expected + 40 * i, l->content + 13 * i, 39);
+            }
+            run_again(l);
+        }
+        assert_true(l->calls < 3);
+        assert_ok(gantry_taskman_reset(l->gpu.manager));
+    }
+}
+
 /* ---- refused ---- */
 
 static void refuse(struct lists *l, const char *text)
@@ -379,6 +485,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_lists_are_copied_in_graphs, open_graphs, close_lists),
         cmocka_unit_test_setup_teardown(test_what_the_list_says_wrongly_is_bounded, open_streams,
                                         close_lists),
+        cmocka_unit_test_setup_teardown(test_replayed_lists_may_change, open_graphs, close_lists),
+        cmocka_unit_test_setup_teardown(test_large_batches_are_replayed, open_graphs, close_lists),
         cmocka_unit_test_setup_teardown(test_bad_lists_are_refused, open_streams, close_lists),
         cmocka_unit_test_setup_teardown(test_checks_name_the_index_and_the_number, open_checked,
                                         close_checked),

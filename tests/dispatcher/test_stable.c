@@ -17,7 +17,6 @@
 
 #define MOST 48u
 #define RUNS 8u
-#define FILLS 8192u /* descriptors of 16 bytes: more than a kernel takes arguments anywhere */
 
 static uint32_t graphs_wanted = 150;
 
@@ -42,7 +41,6 @@ struct node {
 struct scene {
     struct gpu_fixture gpu;
     struct stamps stamps;
-    void *block; /* device */
     uint32_t count;
     uint64_t random;
     _Atomic(uint32_t) early; /* CPU tasks that started before what completes them had ended */
@@ -57,16 +55,11 @@ static void open_scene(struct scene *s, gantry_submission submission)
     options.submission = submission;
     gpu_fixture_open_with(&s->gpu, 2, &options);
     stamps_open(&s->stamps, s->gpu.context, 4096);
-    gantry_heap *heap = gantry_context_heap(s->gpu.context);
-    assert_ok(
-        gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, 8 * FILLS, 0, GANTRY_ALLOC_SITE("block"), &s->block));
 }
 
 static void close_scene(struct scene *s)
 {
-    gantry_heap *heap = gantry_context_heap(s->gpu.context);
     stamps_close(&s->stamps);
-    assert_ok(gantry_heap_free(heap, s->block));
     gpu_fixture_close(&s->gpu);
 }
 
@@ -420,21 +413,6 @@ static gantry_launch_result leave(gantry_launch *launch, void *arg)
     return gantry_launch_leave_graph(launch) == GANTRY_OK ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_FAILED;
 }
 
-/* Too many for the arguments of a kernel, wherever it runs. */
-static gantry_launch_result copy_much(gantry_launch *launch, void *arg)
-{
-    static gantry_copy_desc fills[FILLS];
-    const struct node *node = arg;
-    for (uint32_t i = 0; i < FILLS; i++) {
-        fills[i] = (gantry_copy_desc){.dest = (char *)node->scene->block + 8 * i,
-                                      .bytes = 4,
-                                      .pattern = i,
-                                      .pattern_bytes = 4,
-                                      .type = GANTRY_COPY_FILL};
-    }
-    return gantry_copy_launch(launch, fills, FILLS) == GANTRY_OK ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_FAILED;
-}
-
 static void check_called(gantry_launch_fn extra, gantry_submission submission)
 {
     static struct scene s;
@@ -457,9 +435,6 @@ static void test_what_cannot_be_replayed_is_called_in_every_run(void **state)
     check_called(ask_for_sync_point, GANTRY_SUBMISSION_GRAPHS);
     check_called(use_memory, GANTRY_SUBMISSION_GRAPHS);
     check_called(leave, GANTRY_SUBMISSION_GRAPHS);
-    if (getenv("GANTRY_TEST_LIGHT") == NULL) { /* thousands of fills */
-        check_called(copy_much, GANTRY_SUBMISSION_GRAPHS);
-    }
     check_called(NULL, GANTRY_SUBMISSION_STREAMS);
 }
 
@@ -599,7 +574,6 @@ static void test_a_manager_may_outlive_the_context(void **state)
     (void)warm_up(&s, 0);
     gantry_heap *heap = gantry_context_heap(s.gpu.context);
     assert_ok(gantry_heap_free(heap, s.stamps.cells));
-    assert_ok(gantry_heap_free(heap, s.block));
     gantry_context_destroy(s.gpu.context);
     gantry_taskman_destroy(s.gpu.manager);
     gantry_cpu_dispatcher_destroy(s.gpu.cpus);
