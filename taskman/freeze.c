@@ -11,17 +11,20 @@
 #include "base/handle.h"
 #include "taskman/graph/cycles.h"
 #include "taskman/graph/failure.h"
+#include "taskman/joins.h"
 #include "taskman/phase.h"
 #include "taskman/places.h"
 #include "taskman/successors.h"
 
 #include <assert.h>
+#include <string.h>
 
 /* ---- freezing -------------------------------------------------------------------------------- */
 
 struct freezing {
     gantry_taskman *manager;
     size_t roots;
+    bool has_wide;              /* some task has very many predecessors */
     const gantry_task *held;    /* by more than its predecessors and the start */
     const gantry_task *awaited; /* a sync point that some task waits to be done */
     bool lists_plain;           /* roots that are plain CPU tasks, else all others */
@@ -37,6 +40,7 @@ static void count_root(void *user, gantry_task *task)
     struct freezing *freezing = user;
     int32_t armed = atomic_load_explicit(&task->references, memory_order_relaxed) - 1; /* less the start's */
     freezing->roots += armed == 0 && !gy_task_has(task, GY_TASK_CHOSEN);
+    freezing->has_wide |= task->predecessors >= GY_JOIN_WIDE;
     if (armed != (int32_t)task->predecessors) {
         freezing->held = task;
     }
@@ -98,6 +102,47 @@ static gantry_status check_freezable(gantry_taskman *manager, const struct freez
     return gy_graph_check_cycles(&manager->graph, "freeze");
 }
 
+/* What a frozen graph needs beside its tasks.  On failure the caller frees what is in `out`. */
+static gantry_status make_frozen_locked(gantry_taskman *manager, const struct freezing *freezing,
+                                        struct gy_frozen *out) GY_REQUIRES(manager->lock)
+{
+    struct gy_graph_view view = gy_graph_view(&manager->graph);
+    out->roots = gy_zalloc_array(freezing->roots + 1, sizeof(gantry_task *));
+    if (out->roots == NULL) {
+        return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "freeze: no memory for %zu first tasks",
+                       freezing->roots);
+    }
+    gantry_status status = gy_graph_pack_edges(&manager->graph);
+    if (status == GANTRY_OK && manager->stables != 0 && manager->conditions == 0) {
+        status = manager->gpu_ops->plan(manager->gpu, manager, &out->gpu);
+    }
+    if (status != GANTRY_OK || !freezing->has_wide || manager->conditions != 0) {
+        return status;
+    }
+    out->group_count = gy_joins_count(&view);
+    if (out->group_count == 0) {
+        gy_joins_make(&view, NULL);
+        return GANTRY_OK;
+    }
+    size_t bytes = out->group_count * sizeof(struct gy_join_group);
+    out->groups = gy_alloc_aligned(bytes, 64);
+    if (out->groups == NULL) {
+        gy_joins_make(&view, NULL);
+        if (out->gpu != NULL) {
+            out->gpu->drop(out->gpu);
+        }
+        return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "freeze: no memory for joins of very many tasks");
+    }
+    memset(out->groups, 0, bytes);
+    return GANTRY_OK;
+}
+
+static size_t frozen_bytes(const struct gy_frozen *frozen)
+{
+    return (frozen->root_count + 1) * sizeof(gantry_task *) +
+           frozen->group_count * sizeof(struct gy_join_group);
+}
+
 static gantry_status freeze_locked(gantry_taskman *manager) GY_REQUIRES(manager->lock)
 {
     struct freezing freezing = {.manager = manager};
@@ -109,25 +154,18 @@ static gantry_status freeze_locked(gantry_taskman *manager) GY_REQUIRES(manager-
     if (status != GANTRY_OK) {
         return status;
     }
-    gantry_task **roots = gy_zalloc_array(freezing.roots + 1, sizeof(gantry_task *));
-    if (roots == NULL) {
-        return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "freeze: no memory for %zu first tasks",
-                       freezing.roots);
-    }
-    status = gy_graph_pack_edges(&manager->graph);
+    struct gy_frozen made = {.gpu = NULL};
+    status = make_frozen_locked(manager, &freezing, &made);
     if (status != GANTRY_OK) {
-        gy_free(roots);
+        gy_free(made.roots);
+        gy_free(made.groups);
         return status;
     }
-    struct gy_gpu_plan *gpu = NULL;
-    if (manager->stables != 0 && manager->conditions == 0) {
-        status = manager->gpu_ops->plan(manager->gpu, manager, &gpu);
-        if (status != GANTRY_OK) {
-            gy_free(roots);
-            return status;
-        }
+    manager->frozen_graph = made;
+    if (made.groups != NULL) {
+        gy_joins_make(&view, made.groups);
+        gy_joins_arm_all(&manager->frozen_graph);
     }
-    manager->frozen_graph = (struct gy_frozen){.roots = roots, .gpu = gpu};
     gy_graph_each(&view, freeze_task, NULL);
     freezing.lists_plain = true;
     gy_graph_each(&view, list_root, &freezing);
@@ -138,7 +176,7 @@ static gantry_status freeze_locked(gantry_taskman *manager) GY_REQUIRES(manager-
     manager->frozen_graph.tasks_gpu = manager->submitted_gpu;
     manager->frozen_graph.tasks_sync = manager->submitted_sync;
     manager->frozen_graph.outside = manager->outside;
-    manager->graph.bytes += (freezing.roots + 1) * sizeof(gantry_task *);
+    manager->graph.bytes += frozen_bytes(&manager->frozen_graph);
     manager->frozen = true;
     manager->as_owner.has_conditions = manager->conditions != 0;
     gy_taskman_enter_phase(manager, GY_STOPPED);
@@ -173,8 +211,9 @@ void gy_taskman_thaw(gantry_taskman *manager)
             struct gy_graph_view view = gy_graph_view(&manager->graph);
             gy_graph_each(&view, gy_taskman_disarm_task, NULL);
         }
-        manager->graph.bytes -= (manager->frozen_graph.root_count + 1) * sizeof(gantry_task *);
+        manager->graph.bytes -= frozen_bytes(&manager->frozen_graph);
         gy_free(manager->frozen_graph.roots);
+        gy_free(manager->frozen_graph.groups);
         manager->frozen_graph = (struct gy_frozen){0};
         manager->frozen = manager->as_owner.has_conditions = false;
     }
@@ -219,6 +258,9 @@ void gy_taskman_rearm(gantry_taskman *manager)
         return;
     }
     assert(gy_frozen_is_valid(&manager->frozen_graph));
+    if (!manager->frozen_graph.joins_are_armed) {
+        gy_joins_arm_all(&manager->frozen_graph);
+    }
     uint8_t mark = atomic_load_explicit(&manager->as_owner.run_mark, memory_order_relaxed);
     atomic_store_explicit(&manager->as_owner.run_mark, mark ^ GY_STATE_MARK, memory_order_relaxed);
     if (manager->frozen_graph.gpu != NULL) {

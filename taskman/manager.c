@@ -3,10 +3,12 @@
 bool gy_frozen_is_valid(const struct gy_frozen *frozen)
 {
     return frozen->roots == NULL
-               ? frozen->root_count == 0 && frozen->gpu == NULL && frozen->live == NULL && frozen->tasks == 0
+               ? frozen->root_count == 0 && frozen->gpu == NULL && frozen->live == NULL &&
+                     frozen->tasks == 0 && frozen->groups == NULL
                : frozen->plain_count <= frozen->root_count && frozen->root_count <= frozen->end.tasks &&
                      frozen->tasks_gpu + frozen->tasks_sync <= frozen->tasks &&
-                     (frozen->live == NULL || frozen->live == frozen->gpu);
+                     (frozen->live == NULL || frozen->live == frozen->gpu) &&
+                     (frozen->groups == NULL) == (frozen->group_count == 0);
 }
 
 bool gy_taskman_is_valid(const gantry_taskman *manager)

@@ -23,7 +23,10 @@ enum gy_phase { GY_BUILDING, GY_RUNNING, GY_STOPPED };
 struct gy_frozen {
     gantry_task **roots; /* nothing holds these back */
     size_t root_count;
-    size_t plain_count;       /* the first of them: CPU tasks without any traits */
+    size_t plain_count;           /* the first of them: CPU tasks without any traits */
+    struct gy_join_group *groups; /* of edges to wide joins, see joins.c; NULL: none */
+    size_t group_count;
+    bool joins_are_armed;     /* for a run of all tasks */
     struct gy_graph_mark end; /* what was added later lies behind */
     uint64_t tasks, tasks_gpu, tasks_sync;
     uint64_t outside;         /* references that others hold at the begin of a run of all tasks */

@@ -3,6 +3,7 @@
 #include "taskman/cpu/client.h"
 #include "taskman/cpu/pool.h"
 #include "taskman/freeze.h"
+#include "taskman/joins.h"
 #include "taskman/memory.h"
 #include "taskman/phase.h"
 
@@ -26,12 +27,14 @@ static struct gy_task_list arm_part_locked(gantry_taskman *manager, gantry_task 
         struct gy_graph_view view = gy_graph_view(&manager->graph);
         gy_graph_each(&view, gy_task_state_rest, NULL);
     }
+    gy_joins_arm_none(&manager->frozen_graph);
     for (size_t i = 0; i < count; i++) {
         reach(&reached, tasks[i]);
     }
     for (gantry_task *task = reached.first; task != NULL; task = task->next) {
         for (struct gy_edge *edge = gy_edge_at(&task->edges); edge != NULL; edge = gy_edge_at(&edge->next)) {
             reach(&reached, gy_edge_successor(edge));
+            gy_joins_arm_edge(edge);
             gy_edge_successor(edge)->scratch += !gy_task_is_condition(task);
         }
     }

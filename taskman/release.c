@@ -178,12 +178,12 @@ static GY_INLINE size_t notify_frozen(gantry_task *task, gantry_status result, s
     size_t made_ready = 0;
     struct gy_edge *edge = atomic_load_explicit(&task->edges, memory_order_relaxed);
     if (edge != NULL) {
-        __builtin_prefetch(gy_edge_successor(&edge[1]), 1); /* perhaps not ours, but a task then or nothing */
+        __builtin_prefetch(gy_edge_line(&edge[1]), 1); /* perhaps not ours, but a task then or nothing */
     }
     while (edge != NULL) {
         struct gy_edge *next = atomic_load_explicit(&edge->next, memory_order_relaxed);
         gantry_task *successor = gy_edge_successor(edge);
-        __builtin_prefetch(gy_edge_successor(&edge[GY_EDGES_AHEAD]), 1);
+        __builtin_prefetch(gy_edge_line(&edge[GY_EDGES_AHEAD]), 1);
         if (notify_successor(task, edge, result, trail, ready, keeper)) {
             __builtin_prefetch(atomic_load_explicit(&successor->edges, memory_order_relaxed));
             made_ready++;

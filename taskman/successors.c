@@ -36,3 +36,16 @@ bool gy_task_notify_when_done(gantry_task *task, uint64_t trail, gantry_task *su
     atomic_fetch_sub(&manager->as_owner.work, GY_WORK_ACTIVE); /* not to 0: `task` is active */
     return false;
 }
+
+/* The group is back at its begin before the successor can know that it has lost its last. */
+int32_t gy_edge_let_group_go(const struct gy_edge *edge)
+{
+    struct gy_join_group *group = gy_edge_group(edge);
+    if (atomic_fetch_sub_explicit(&group->left, 1, memory_order_acq_rel) != 1) {
+        return GY_NOT_LAST_OF_JOIN;
+    }
+    int32_t armed = group->armed;
+    atomic_store_explicit(&group->left, armed, memory_order_relaxed);
+    int32_t before = atomic_fetch_sub_explicit(&group->join->references, armed, memory_order_acq_rel);
+    return before == armed ? 1 : before < armed ? 0 : GY_NOT_LAST_OF_JOIN;
+}

@@ -43,9 +43,17 @@ static GY_INLINE bool gy_edge_notify(gantry_task *task, const struct gy_edge *ed
     return false;
 }
 
-/* The successor loses the reference that the edge has.  Returns how many it had. */
+/* The same of an edge that is in a group.  Only the last of a group is the successor's business: then
+ * GY_NOT_LAST_OF_JOIN, 1 or less as below, else GY_NOT_LAST_OF_JOIN. */
+enum { GY_NOT_LAST_OF_JOIN = 2 };
+int32_t gy_edge_let_group_go(const struct gy_edge *edge);
+
+/* The successor loses the reference that the edge has.  Returns how many it had: 1 for the last. */
 static inline int32_t gy_edge_let_go(const struct gy_edge *edge)
 {
+    if (__builtin_expect((edge->to & GY_EDGE_GROUPED) != 0, 0)) {
+        return gy_edge_let_group_go(edge);
+    }
     return atomic_fetch_sub_explicit(&gy_edge_successor(edge)->references, 1, memory_order_acq_rel);
 }
 

@@ -191,7 +191,7 @@ GANTRY_API gantry_status gantry_task_remove_reference(gantry_task *task);
 GANTRY_API gantry_status gantry_task_fail_reference(gantry_task *task, gantry_status cause);
 
 /** References that hold the task back at this moment; the start's is one of them until a worker has come to
- * take it. */
+ * take it.  In a frozen graph those of 256 predecessors or more are taken in groups of up to 128. */
 GANTRY_API int gantry_task_references(const gantry_task *task);
 
 /** From the body of a condition (gantry_task_desc.is_condition): the dependent that was declared as the

@@ -18,13 +18,26 @@
  * under the manager's lock) or to &gy_edge_closed (by the releaser), whichever comes first: that one
  * compare-and-swap decides whether an edge is in time or late. */
 struct gy_edge {
-    uintptr_t to;                   /* immutable once linked; the successor, and GY_EDGE_DONE */
+    uintptr_t to;                   /* immutable once linked but for freeze(); enum gy_edge_mark and the
+                                     * successor, or a group of edges to it */
     _Atomic(struct gy_edge *) next; /* atomic; see above */
 };
 _Static_assert(sizeof(struct gy_edge) == 16, "16 bytes per edge are promised");
 
-/* The successor waits until the GPU has done the predecessor's work, not just until that was launched. */
-enum { GY_EDGE_DONE = 1 };
+enum gy_edge_mark {
+    GY_EDGE_DONE = 1,    /* the successor waits until the GPU has done the predecessor's work, not just until
+                          * that    was launched */
+    GY_EDGE_GROUPED = 2, /* leads to a struct gy_join_group */
+    GY_EDGE_MARKS = 63,  /* tasks and groups are aligned to 64 bytes */
+};
+
+/* Some of the edges to a task of a frozen graph that has very many, see taskman/joins.c. */
+struct gy_join_group {
+    _Alignas(64) _Atomic(int32_t) left; /* atomic; edges of this run whose predecessors have not ended */
+    int32_t armed;                      /* immutable while running; what `left` begins with */
+    int32_t edges;                      /* immutable once frozen; in all */
+    gantry_task *join;                  /* immutable once frozen */
+};
 
 extern struct gy_edge gy_edge_closed;
 
@@ -122,9 +135,22 @@ static inline uintptr_t gy_edge_to(gantry_task *successor, bool when_done)
     return (uintptr_t)successor | (when_done ? GY_EDGE_DONE : 0);
 }
 
+/* What the end of the predecessor writes to: the successor or the group. */
+static inline void *gy_edge_line(const struct gy_edge *edge)
+{
+    return (void *)(edge->to & ~(uintptr_t)GY_EDGE_MARKS); /* NOLINT: a tagged pointer */
+}
+
+/* Of an edge with GY_EDGE_GROUPED. */
+static inline struct gy_join_group *gy_edge_group(const struct gy_edge *edge)
+{
+    return gy_edge_line(edge);
+}
+
 static inline gantry_task *gy_edge_successor(const struct gy_edge *edge)
 {
-    return (gantry_task *)(edge->to & ~(uintptr_t)GY_EDGE_DONE); /* NOLINT: tasks are aligned to 64 bytes */
+    return __builtin_expect((edge->to & GY_EDGE_GROUPED) != 0, 0) ? gy_edge_group(edge)->join
+                                                                  : gy_edge_line(edge);
 }
 
 static inline bool gy_edge_is_done(const struct gy_edge *edge)
