@@ -334,6 +334,7 @@ gantry_status gy_stream_settle(struct gy_streams *streams, uint32_t index)
             return status;
         }
         gy_streams_count(&streams->waits);
+        s->is_unrecorded = true; /* no position says so where a task goes on that had calls in the graph */
     }
     s->behind = NULL; /* what it has learnt from it is known since the graph was launched */
     return GANTRY_OK;
