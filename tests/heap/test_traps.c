@@ -281,6 +281,10 @@ static void test_without_an_arena_blocks_take_pages(void **state)
         print_message("skipped: thousands of arenas take their time, once is enough\n");
         skip();
     }
+    static struct gy_granules map;
+    static struct gy_usage usage;
+    struct gy_small *holder; /* of the arena that the probe has left */
+    assert_ok(gy_small_create(&map, &usage, &holder));
     unsigned arena;
     size_t bytes = sizeof(arena);
     unsigned first = 0, last = 0;
@@ -294,6 +298,7 @@ static void test_without_an_arena_blocks_take_pages(void **state)
     uintptr_t block = take(&f, 300, 256);
     assert_false(gy_granules_find(&f.map, block)->is_chunk);
     give(&f, block);
+    assert_null(gy_small_destroy(holder));
     untouchable_close_kind(&f.kind, &f.map);
     for (arena = last; arena >= first; arena--) { /* the latest to go is the first to come again */
         char name[64];
@@ -309,7 +314,7 @@ static void test_without_an_arena_blocks_take_pages(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        /* First: no tier has left an arena for the next one yet. */
+        /* First: only the probe has left an arena for the next tier. */
         cmocka_unit_test(test_without_an_arena_blocks_take_pages),
         cmocka_unit_test(test_freed_blocks_never_come_out_of_malloc),
         cmocka_unit_test(test_large_blocks_take_their_pages_and_no_more),
