@@ -9,6 +9,8 @@
  *              look: the post is free             leave
  *   OUTSIDE ------------------------> HOLDS POSTS ------> OUTSIDE
  *
+ * tests/models/guest.pml has the loan of the loop.
+ *
  * It works for its own manager alone: it cannot return before that in any case, and may hold a lock that
  * callbacks of another manager take.  So it leaves as soon as a step of another manager is open: whose a task
  * is need not be asked, since a step is open before its first task arrives and until its last has ended.  It
