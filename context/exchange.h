@@ -43,6 +43,7 @@ struct gantry_exchange {
     gantry_exchange_stats stats;      /* guarded by lock */
 };
 
+bool gy_exchange_is_valid(const gantry_exchange *e) GY_REQUIRES(e->lock);
 /* The only writer of `state`. */
 void gy_exchange_enter(gantry_exchange *e, enum gy_exchange_state state) GY_REQUIRES(e->lock);
 /* No step can follow; the calling thread's last error is the cause. */

@@ -20,7 +20,7 @@
 
 #include <assert.h>
 
-static bool exchange_is_valid(const gantry_exchange *e) GY_REQUIRES(e->lock)
+bool gy_exchange_is_valid(const gantry_exchange *e) GY_REQUIRES(e->lock)
 {
     return e->state <= GY_EXCHANGE_LOST &&
            (e->state != GY_EXCHANGE_WAITING || (e->in_step && e->acquire != NULL)) &&
@@ -33,7 +33,7 @@ void gy_exchange_enter(gantry_exchange *e, enum gy_exchange_state state) GY_REQU
 {
     assert(e->state != GY_EXCHANGE_LOST || state == GY_EXCHANGE_LOST);
     e->state = state;
-    assert(exchange_is_valid(e));
+    assert(gy_exchange_is_valid(e));
 }
 
 void gy_exchange_lose(gantry_exchange *e) GY_REQUIRES(e->lock)
