@@ -358,6 +358,44 @@ static void test_a_guest_does_not_wait_for_itself(void **state)
     gpu_fixture_close(&fixture);
 }
 
+static atomic_bool has_run;
+
+static gantry_status note_that_it_has_run(gantry_task *task, void *arg)
+{
+    (void)task;
+    (void)arg;
+    atomic_store(&has_run, true);
+    return GANTRY_OK;
+}
+
+/* It gives up in the end, long after a GPU has done nothing. */
+static gantry_launch_result ask_again_until_it_has_run(gantry_launch *launch, void *arg)
+{
+    (void)arg;
+    if (gantry_launch_index(launch) > 20000000) {
+        return GANTRY_LAUNCH_FAILED;
+    }
+    return atomic_load(&has_run) ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_AGAIN;
+}
+
+/* A callback asks to be called again until a task has run that waits for a completion, and whoever calls it
+ * is the only one who is awake to tell that. */
+static void test_a_callback_waits_for_a_completion(void **state)
+{
+    (void)state;
+    open_fixture(GANTRY_WAIT_HYBRID);
+    waiting = gpu_fixture_cpu(&fixture, "raises", note_that_it_has_run, NULL);
+    gpu_fixture_after(waiting, gpu_fixture_gpu(&fixture, GANTRY_TASK_KERNEL, "work", note_call, NULL));
+    (void)gpu_fixture_gpu(&fixture, GANTRY_TASK_KERNEL, "asks", ask_again_until_it_has_run, NULL);
+    assert_ok(gantry_taskman_freeze(fixture.manager));
+    for (int n = 0; n < 20; n++) {
+        atomic_store(&has_run, false);
+        await_sleep();
+        run();
+    }
+    gpu_fixture_close(&fixture);
+}
+
 /* ---- several managers ------------------------------------------------------------------------ */
 
 static gantry_taskman *other;
@@ -508,6 +546,7 @@ int main(void)
         cmocka_unit_test(test_the_thread_is_as_before),
         cmocka_unit_test(test_a_capture_of_the_callers_is_not_spoilt),
         cmocka_unit_test(test_a_guest_does_not_wait_for_itself),
+        cmocka_unit_test(test_a_callback_waits_for_a_completion),
         cmocka_unit_test(test_other_managers_callbacks_are_not_the_callers),
         cmocka_unit_test(test_with_another_step_open_nobody_is_a_guest),
         cmocka_unit_test(test_graphs_are_captured_as_on_the_dispatchers_thread),
