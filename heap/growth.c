@@ -573,8 +573,9 @@ bool gy_kind_has_excess(struct gy_kind *kind)
     return empty != 0 && (empty > kept_unused(kind) || (limit != 0 && gy_kind_total(kind) > limit));
 }
 
-/* A slab that may be given back: while more than `keep` bytes lie in wholly free ones. */
-static struct gy_slab *detach_excess(struct gy_kind *kind, size_t keep)
+/* A slab that may be given back, of at most `most` bytes unless the limit wants it: while more than `keep`
+ * bytes lie in wholly free ones. */
+static struct gy_slab *detach_excess(struct gy_kind *kind, size_t keep, size_t most)
 {
     size_t limit = gy_setting(&kind->settings.limit_bytes);
     size_t base = gy_setting(&kind->settings.base_bytes);
@@ -585,22 +586,26 @@ static struct gy_slab *detach_excess(struct gy_kind *kind, size_t keep)
     }
     size_t above_keep = empty > keep ? empty - keep : 0;
     size_t above_base = total > base ? total - base : 0;
-    return detach_slab(kind, above_keep < above_base ? above_keep : above_base);
+    most = most < above_keep ? most : above_keep;
+    return detach_slab(kind, most < above_base ? most : above_base);
 }
 
-/* Down to `keep` bytes, NULL: to what the settings let lie.  Not growing while the driver is busy with it:
- * others may take meanwhile, or reserve, so what the settings say is asked for anew each time. */
-static size_t trim(struct gy_kind *kind, const size_t *keep, void (*collect)(struct gy_kind *kind))
+/* Down to `keep` bytes, NULL: to what the settings let lie, and `most` at most.  Not growing while the driver
+ * is busy with it: others may take meanwhile, or reserve, so what the settings say is asked for anew each
+ * time. */
+static size_t trim(struct gy_kind *kind, const size_t *keep, size_t most,
+                   void (*collect)(struct gy_kind *kind))
 {
     size_t given = 0;
     atomic_store(&kind->excess_told, false);
     begin_growth(kind);
     collect(kind);
     struct gy_slab *slab;
-    while ((slab = detach_excess(kind, keep != NULL ? *keep : kept_unused(kind))) != NULL) {
+    while ((slab = detach_excess(kind, keep != NULL ? *keep : kept_unused(kind), most - given)) != NULL) {
         end_growth(kind, false);
         gy_kind_give_back(kind, &slab->backing);
         given += slab->region.bytes - slab->hole_bytes;
+        most = most > given ? most : given; /* the limit asked for more */
         begin_growth(kind);
         retire_slab(kind, slab);
     }
@@ -610,7 +615,7 @@ static size_t trim(struct gy_kind *kind, const size_t *keep, void (*collect)(str
 
 size_t gy_kind_trim(struct gy_kind *kind, size_t keep)
 {
-    return trim(kind, &keep, collect_unused);
+    return trim(kind, &keep, SIZE_MAX, collect_unused);
 }
 
 /* Threads that allocate small blocks do not notice: they keep what they have. */
@@ -619,22 +624,10 @@ static void collect_parked(struct gy_kind *kind)
     (void)gy_park_flush(&kind->park);
 }
 
-/* Blocks were not needed all the time since somebody found too much unused: as many bytes as were never in
- * use since then go back. */
-static size_t kept_by_decay(struct gy_kind *kind)
-{
-    size_t empty = atomic_load_explicit(&kind->pages.empty_bytes, memory_order_relaxed);
-    size_t least = atomic_load_explicit(&kind->pages.least_empty, memory_order_relaxed);
-    return empty > least ? empty - least : 0;
-}
-
+/* With a decay, no more than what was unused all the time since somebody found too much of it: others may
+ * take and free meanwhile what they need again. */
 size_t gy_kind_trim_excess(struct gy_kind *kind)
 {
-    if (gy_kind_decay_ns(kind) == 0) {
-        return trim(kind, NULL, collect_parked);
-    }
-    size_t keep = kept_unused(kind);
-    size_t busy = kept_by_decay(kind);
-    keep = keep > busy ? keep : busy;
-    return trim(kind, &keep, collect_parked);
+    size_t least = atomic_load_explicit(&kind->pages.least_empty, memory_order_relaxed);
+    return trim(kind, NULL, gy_kind_decay_ns(kind) != 0 ? least : SIZE_MAX, collect_parked);
 }
