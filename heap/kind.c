@@ -342,6 +342,7 @@ static struct gy_sums sum_up(struct gy_kind *kind)
 uint64_t gy_kind_occupied(struct gy_kind *kind)
 {
     (void)gy_heap_streams_poll(&kind->streams, false);
+    gy_heap_streams_want(&kind->streams, NULL); /* what still waits shall not count for ever */
     (void)gy_park_flush(&kind->park);
     size_t movable = gy_pages_movable(&kind->pages);
     size_t total = gy_kind_total(kind);
