@@ -266,7 +266,8 @@ enum cross_promise {
 };
 bool cross_expects(enum cross_promise promise);
 /* Threads that spin: where there are more of them than processors, a program takes many times as long. Beside
- * a debt, which takes 60 ms of GPU time to show, they use up that much of each processor. */
+ * a debt, which takes 70 ms of GPU time to show, they use up that much of each processor; a lost context ends
+ * it before in most programs. */
 bool cross_are_dear(int a, int b);
 bool cross_spins(int value);
 /* Two values, or three, of different features of which none is listed as above; by a table. */

@@ -6,8 +6,8 @@
 #include <time.h>
 
 #define OLDER_NS UINT64_C(3000000000)
-#define SPENT_NS UINT32_C(60000000) /* with a share of 2 percent and 25 ms saved up: a debt of 1.75 s */
-#define AT_ONCE_S 1.0
+#define SPENT_NS UINT32_C(70000000) /* with a share of 2 percent and 25 ms saved up: a debt of 2.25 s */
+#define AT_ONCE_S 1.5
 
 enum { MANAGER = 0 }; /* whose the older work is */
 

@@ -52,7 +52,8 @@ bool cross_spins(int value)
 
 bool cross_are_dear(int a, int b)
 {
-    return (a == VALUE_CANCEL_DEBT && cross_spins(b)) || (b == VALUE_CANCEL_DEBT && cross_spins(a));
+    int other = a == VALUE_CANCEL_DEBT ? b : b == VALUE_CANCEL_DEBT ? a : VALUES;
+    return other != VALUES && (cross_spins(other) || other == VALUE_FAULT || other == VALUE_FORCED);
 }
 
 bool cross_is_double(int feature)
