@@ -653,9 +653,8 @@ const struct gantry_bench gantry_bench_copy = {
     .name = "copy",
     .summary = "batched copies, against the driver's calls and cub::DeviceMemcpy::Batched",
     .help =
-        "  DIRECTION-COUNTxSIZE       one batch of copies, from the call until it is done; the yardsticks "
-        "are "
-        "a call\n"
+        "  DIRECTION-COUNTxSIZE       one batch of copies, from the call until it is done; yardsticks: a "
+        "call\n"
         "                             per copy, the driver's batched call, CUB, and one copy of all the "
         "bytes\n"
         "  list-..., pinned-list-...  the same from lists that the device reads, there or in page-locked "

@@ -346,8 +346,8 @@ const struct gantry_bench gantry_bench_overlap = {
     .summary = "what the graphs of one manager cost the work of another",
     .help =
         "  two-managers   steps of two managers at once, for which the device has room, against one alone\n"
-        "  critical       a short task in a partition of its own while another manager submits steps of "
-        "1000 kernels:\n"
+        "  critical       a short task in a partition of its own beside steps of 1000 kernels of another "
+        "manager:\n"
         "                 in graphs mode, against the same on streams; the median, and 99 of 100\n",
     .main = bench_overlap,
 };

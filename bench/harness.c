@@ -91,6 +91,12 @@ static double ratio_of(const struct bench_result *result)
     return result->ratio != 0 ? result->ratio : result->min_ns / result->yardstick_min_ns;
 }
 
+/* Nothing is a part of no time: a yardstick that a busy machine has measured as 0. */
+static bool has_ratio(const struct bench_result *result)
+{
+    return result->ratio != 0 || result->yardstick_min_ns > 0;
+}
+
 bool bench_has_times(const struct bench_options *options, const char *name, bool verified)
 {
     cli_progress_end();
@@ -116,8 +122,13 @@ static void print_json(const struct bench_options *options, const struct bench_c
     fprintf(out, "{\"name\":\"%s\",\"value\":%.6g,\"unit\":\"ns/%s\",", bench->name, result->min_ns,
             bench->item);
     if (bench->yardstick.run != NULL && result->verified) {
-        fprintf(out, "\"yardstick\":\"%s\",\"yardstick_value\":%.6g,\"ratio\":%.4g,", bench->yardstick.name,
-                result->yardstick_min_ns, ratio_of(result));
+        fprintf(out, "\"yardstick\":\"%s\",\"yardstick_value\":%.6g,", bench->yardstick.name,
+                result->yardstick_min_ns);
+        if (has_ratio(result)) {
+            fprintf(out, "\"ratio\":%.4g,", ratio_of(result));
+        } else {
+            fputs("\"ratio\":null,", out);
+        }
         if (bench->pairs != 0) {
             fprintf(out, "\"ratio_error\":%.2g,", result->ratio_error);
         }
