@@ -86,6 +86,18 @@ class DriverCalls(unittest.TestCase):
     def test_host_pool(self):
         self.assertIsNone(self.run_sample(PROGRAMS / "host_pool"))
 
+    @unittest.skipUnless((PROGRAMS / "shared_frame").exists(), "built without Vulkan")
+    def test_shared_frame(self):
+        first = subprocess.run([PROGRAMS / "shared_frame", "--frames", "1"], capture_output=True, text=True, timeout=250,
+                               env=dict(os.environ, GANTRY_DRIVER="emulated", GANTRY_EMULATOR=str(EMULATOR)), check=False)
+        if first.returncode == 77:
+            self.skipTest(first.stderr.strip())
+        self.check(PROGRAMS / "shared_frame", "--frames", "4")
+
+    def test_torch_allocator(self):
+        """Python for PyTorch on a device: no program of ours makes its calls."""
+        self.assertEqual({path.suffix for path in (SAMPLES / "torch_allocator").iterdir()} - {".py", ".md"}, set())
+
     def test_these_are_all_samples(self):
         samples = {path.name for path in SAMPLES.iterdir() if path.is_dir()}
         self.assertEqual({name for name in samples if not hasattr(self, f"test_{name}")}, set())
