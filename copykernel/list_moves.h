@@ -351,7 +351,11 @@ template <uint32_t FORM>
 static __device__ __forceinline__ void do_large(const gy_copy_list_view &list, uint32_t first_warps)
 {
     gy_copy_large *large = (gy_copy_large *)(uintptr_t)list.large;
+#if GANTRY_KERNEL_FORM_DEVICE
     const uint64_t found = *(volatile unsigned long long *)&large->found;
+#else
+    const uint64_t found = __atomic_load_n(&large->found, __ATOMIC_ACQUIRE);
+#endif
     __syncthreads();
     if (threadIdx.x == 0 && atomicAdd(&large->gone, 1u) == gridDim.x - 1) {
         (void)atomicExch(&large->gone, 0u);

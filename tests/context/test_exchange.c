@@ -17,7 +17,7 @@ struct timeline {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     uint64_t value;
-    uint32_t waits; /* that had to wait */
+    uint32_t waits; /* atomic: that had to wait */
 };
 
 struct scene {
@@ -48,7 +48,7 @@ static gantry_status wait_for(struct timeline *t, uint64_t value, uint64_t timeo
     until.tv_nsec = (long)(ns % 1000000000);
     pthread_mutex_lock(&t->lock);
     int failed = 0;
-    t->waits += timeout_ns != 0;
+    (void)__atomic_add_fetch(&t->waits, timeout_ns != 0, __ATOMIC_RELEASE);
     while (t->value < value && failed == 0 && timeout_ns != 0) {
         failed = pthread_cond_timedwait(&t->changed, &t->lock, &until);
     }
@@ -306,7 +306,7 @@ static gantry_status wait_a_little(gantry_task *task, void *arg)
 {
     (void)task;
     struct scene *s = arg;
-    for (int i = 0; i < 5000 && s->drawn.waits == 0; i++) {
+    for (int i = 0; i < 5000 && __atomic_load_n(&s->drawn.waits, __ATOMIC_ACQUIRE) == 0; i++) {
         usleep(1000);
     }
     return gantry_taskman_cancel(s->gpu.manager);

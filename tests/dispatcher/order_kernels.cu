@@ -16,16 +16,16 @@ GANTRY_KERNEL(stamp, (uint32_t * clock, uint32_t *begin, uint32_t *end, uint32_t
     if (threadIdx.x != 0) {
         return;
     }
-    *begin = atomicAdd(clock, 1u);
+    POKE(begin, atomicAdd(clock, 1u));
     for (uint32_t i = 0; i < spins; i++) {
         atomicAdd(clock, 0u);
     }
     __threadfence();
-    *end = atomicAdd(clock, 1u);
+    POKE(end, atomicAdd(clock, 1u));
 }
 
 /* Wait until `*flag` is not 0, for `most_ns` at most; `*seen` tells whether it was, plus 1. */
-GANTRY_KERNEL(await_flag, (uint32_t *flag, uint32_t *seen, uint64_t most_ns))
+GANTRY_KERNEL(await_flag, (uint32_t * flag, uint32_t *seen, uint64_t most_ns))
 {
     if (threadIdx.x != 0) {
         return;
@@ -38,9 +38,9 @@ GANTRY_KERNEL(await_flag, (uint32_t *flag, uint32_t *seen, uint64_t most_ns))
     POKE(seen, 1u + (is_set != 0));
 }
 
-/* As stamp, for the n-th run of a node, counted by `*runs`: at begin[n * stride] and the cell behind; run `most`
- * writes where run 0 did.  It lasts `least_ns` or longer. */
-GANTRY_KERNEL(stamp_run, (uint32_t *clock, uint32_t *runs, uint32_t most, uint32_t *begin, uint32_t stride,
+/* As stamp, for the n-th run of a node, counted by `*runs`: at begin[n * stride] and the cell behind; run
+ * `most` writes where run 0 did.  It lasts `least_ns` or longer. */
+GANTRY_KERNEL(stamp_run, (uint32_t * clock, uint32_t *runs, uint32_t most, uint32_t *begin, uint32_t stride,
                           uint64_t least_ns))
 {
     if (threadIdx.x != 0) {
@@ -57,7 +57,7 @@ GANTRY_KERNEL(stamp_run, (uint32_t *clock, uint32_t *runs, uint32_t most, uint32
 }
 
 /* Any number of threads: each adds `by` to `*clock`. */
-GANTRY_KERNEL(count_up, (uint32_t *clock, uint32_t by))
+GANTRY_KERNEL(count_up, (uint32_t * clock, uint32_t by))
 {
     atomicAdd(clock, by);
 }
