@@ -58,16 +58,15 @@ static uint32_t read_times(struct gy_shares *shares, struct gy_meter *meter,
     return count;
 }
 
-/* How long the streams were busy in it, each moment once, and none that an earlier interval has paid for. */
+/* How long the streams were busy in it, each moment once, and none that another interval has paid for: graphs
+ * that do not depend on each other need not end in the order in which they were launched. */
 static double busy_time(struct gy_shares *shares, struct gy_meter *meter, struct gy_share_interval *interval)
 {
     struct gpu_interval times[GY_STREAMS_MAX];
     uint32_t count = read_times(shares, meter, interval, times);
     double busy = 0;
     for (uint32_t i = 0; i < count; i++) {
-        double begin = times[i].begin > meter->watermark ? times[i].begin : meter->watermark;
-        busy += times[i].end > begin ? times[i].end - begin : 0;
-        meter->watermark = times[i].end > meter->watermark ? times[i].end : meter->watermark;
+        busy += gy_busy_add(&meter->busy, times[i].begin, times[i].end);
     }
     return busy;
 }

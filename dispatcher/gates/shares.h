@@ -33,6 +33,7 @@
 #include "dispatcher/order/streams.h"
 #include "partition/bucket.h"
 #include "partition/budget.h"
+#include "partition/busy.h"
 #include "partition/usage.h"
 
 #define GY_SHARE_INTERVALS 17u /* one more than may be in flight */
@@ -94,7 +95,7 @@ struct gy_meter {
     bool has_base;                            /* GD only; no interval has a stream before */
     CUevent base;                             /* GDB only once recorded: a moment whose time is known */
     double base_ns;                           /* GDB only */
-    double watermark;                         /* GDB only: charged up to here */
+    struct gy_busy busy;                      /* GDB only: what was charged */
     struct gy_share_interval intervals[GY_SHARE_INTERVALS];
 };
 
