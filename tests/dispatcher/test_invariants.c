@@ -20,7 +20,8 @@ static struct {
     gantry_task *kernel[2], *upload;
 } s;
 
-/* A dispatcher that has run a step and sleeps, and tasks of the next one. */
+/* A dispatcher that has run a step and whose thread sleeps until close_scene(), whatever is signalled; and
+ * tasks of the next step. */
 static int open_scene(void **state)
 {
     (void)state;
@@ -36,13 +37,14 @@ static int open_scene(void **state)
         s.kernel[i] = gpu_fixture_gpu(&s.gpu, GANTRY_TASK_KERNEL, "kernel", launch_nothing, NULL);
     }
     s.upload = gpu_fixture_gpu(&s.gpu, GANTRY_TASK_HTOD, "upload", launch_nothing, NULL);
-    deadline_await(atomic_load(&s.d->inbox.asleep), "the dispatcher to sleep");
+    deadline_await(gy_inbox_borrow(&s.d->inbox), "the dispatcher to sleep");
     return 0;
 }
 
 static int close_scene(void **state)
 {
     (void)state;
+    gy_inbox_give_back(&s.d->inbox, 0, true, true);
     gpu_fixture_close(&s.gpu);
     return 0;
 }
