@@ -78,8 +78,8 @@ bool gy_key_admits_task(const struct gantry_dispatcher *d, struct gy_round *roun
     if (is_of(d, &round->key, task)) {
         return true;
     }
-    uint64_t trail = atomic_load_explicit(&task->trail, memory_order_acquire);
-    if (task->launch_index == 0 && d->graphs.capturing && gy_batch_reaches(&d->streams, trail)) {
+    uint64_t wait_set = atomic_load_explicit(&task->wait_set, memory_order_acquire);
+    if (task->launch_index == 0 && d->graphs.capturing && gy_batch_reaches(&d->streams, wait_set)) {
         return true;
     }
     gy_gpu_list_append(&round->key.later.of[gd_phase_of(task)], task, task);

@@ -17,7 +17,7 @@
 #include <stdio.h>
 
 /* Joins over several streams that may be open at once before ordering gets coarser (never wrong). */
-#define TRAIL_CLOCKS 2048
+#define WAIT_SET_CLOCKS 2048
 
 /* How long a thread that ends a step spins for the launch of a graph: updating a large one takes about that.
  */
@@ -132,14 +132,14 @@ gantry_status gy_dispatcher_create(const struct gy_dispatcher_config *config, ga
     if (status != GANTRY_OK) {
         goto free_dispatcher;
     }
-    status = gy_trail_pool_init(&d->trails, TRAIL_CLOCKS);
+    status = gy_wait_set_pool_init(&d->wait_sets, WAIT_SET_CLOCKS);
     if (status != GANTRY_OK) {
         goto fini_inbox;
     }
     status = gy_streams_init(&d->streams, config->context, config->partitions, config->stream_limit,
                              config->device_wide);
     if (status != GANTRY_OK) {
-        goto fini_trails;
+        goto fini_wait_sets;
     }
     atomic_init(&d->streams.single, config->single_stream);
     status = gy_deferred_init(&d->deferred, config->heap, &d->streams);
@@ -174,8 +174,8 @@ fini_deferred:
     gy_deferred_fini(&d->deferred);
 fini_streams:
     gy_streams_fini(&d->streams);
-fini_trails:
-    gy_trail_pool_fini(&d->trails);
+fini_wait_sets:
+    gy_wait_set_pool_fini(&d->wait_sets);
 fini_inbox:
     fini_signals(d);
 free_dispatcher:
@@ -227,7 +227,7 @@ void gy_dispatcher_destroy(gantry_dispatcher *d)
     if (pushed) {
         (void)gy_context_pop(d->config.context);
     }
-    gy_trail_pool_fini(&d->trails);
+    gy_wait_set_pool_fini(&d->wait_sets);
     fini_signals(d);
     gy_mutex_fini(&d->users.lock);
     gy_mutex_fini(&d->batch.lock);

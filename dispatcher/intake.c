@@ -16,9 +16,9 @@ static GY_INLINE void place(struct gantry_dispatcher *d, struct gy_round *round,
         return;
     }
     uint32_t stream;
-    uint64_t trail = atomic_load_explicit(&task->trail, memory_order_acquire);
-    gantry_status status =
-        gy_streams_assign(&d->streams, trail, gy_gd_partition_index(d, task), gy_task_order(task), &stream);
+    uint64_t wait_set = atomic_load_explicit(&task->wait_set, memory_order_acquire);
+    gantry_status status = gy_streams_assign(&d->streams, wait_set, gy_gd_partition_index(d, task),
+                                             gy_task_order(task), &stream);
     if (status != GANTRY_OK) {
         gy_gd_release_failed(d, task, status);
         return;

@@ -64,7 +64,7 @@ struct gantry_dispatcher {
     struct gy_dispatcher_config config;    /* immutable */
     unsigned checks;                       /* immutable: parts of base/checking.h that watch callbacks */
     struct gy_inbox inbox;                 /* its own guards */
-    struct gy_trail_pool trails;           /* its own guards */
+    struct gy_wait_set_pool wait_sets;     /* its own guards */
     struct gy_streams streams;             /* GD only, atomics apart */
     struct gy_deferred deferred;           /* its own guards */
     struct gd_watch watch;                 /* GD only */

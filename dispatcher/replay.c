@@ -114,8 +114,8 @@ static gantry_status enter_shares_first(struct gantry_dispatcher *d, const struc
     for (int phase = 0; phase < GD_PHASES; phase++) {
         for (gantry_task *task = bins->of[phase].first; task != NULL && status == GANTRY_OK;
              task = task->next) {
-            status =
-                gy_streams_wait(&d->streams, home, atomic_load_explicit(&task->trail, memory_order_acquire));
+            status = gy_streams_wait(&d->streams, home,
+                                     atomic_load_explicit(&task->wait_set, memory_order_acquire));
         }
     }
     if (status == GANTRY_OK && gy_task_order(gy_unit_first_task(unit)) != NULL) {
@@ -143,7 +143,7 @@ static void call(struct gantry_dispatcher *d, struct gy_round *round, struct gy_
 {
     struct gy_gpu_list held = unit->held;
     unit->held = (struct gy_gpu_list){NULL, NULL};
-    gy_trail_drop(&d->trails, atomic_exchange(&unit->trail, GY_TRAIL_NONE));
+    gy_wait_set_drop(&d->wait_sets, atomic_exchange(&unit->wait_set, GY_WAIT_SET_NONE));
     gy_unit_settle(d, unit, GY_UNIT_CALLED);
     for (gantry_task *task = held.first, *next; task != NULL; task = next) {
         next = task->next;
@@ -154,32 +154,33 @@ static void call(struct gantry_dispatcher *d, struct gy_round *round, struct gy_
 /* ---- launched -------------------------------------------------------------------------------- */
 
 /* Everything the unit comes after. */
-static uint64_t merge_trails(struct gantry_dispatcher *d, struct gy_unit *unit)
+static uint64_t merge_wait_sets(struct gantry_dispatcher *d, struct gy_unit *unit)
 {
     for (gantry_task *task = unit->held.first; task != NULL; task = task->next) {
-        gy_trail_merge(&d->trails, &unit->trail, atomic_load_explicit(&task->trail, memory_order_acquire));
+        gy_wait_set_merge(&d->wait_sets, &unit->wait_set,
+                          atomic_load_explicit(&task->wait_set, memory_order_acquire));
     }
-    return atomic_exchange(&unit->trail, GY_TRAIL_NONE);
+    return atomic_exchange(&unit->wait_set, GY_WAIT_SET_NONE);
 }
 
 /* Enqueue the graph; its position comes out. */
 static gantry_status enqueue(struct gantry_dispatcher *d, struct gy_unit *unit)
 {
     assert(gy_unit_is_valid(unit));
-    uint64_t trail = merge_trails(d, unit);
+    uint64_t wait_set = merge_wait_sets(d, unit);
     uint32_t stream;
     gantry_status status =
-        gy_streams_assign(&d->streams, trail, gy_gd_partition(d, gy_unit_first_task(unit))->info.index,
+        gy_streams_assign(&d->streams, wait_set, gy_gd_partition(d, gy_unit_first_task(unit))->info.index,
                           gy_task_order(gy_unit_first_task(unit)), &stream);
     if (status != GANTRY_OK) {
-        gy_trail_drop(&d->trails, trail);
+        gy_wait_set_drop(&d->wait_sets, wait_set);
         return status;
     }
     status = gy_streams_wait_barrier(&d->streams, stream);
     if (status == GANTRY_OK) {
-        status = gy_streams_wait(&d->streams, stream, trail);
+        status = gy_streams_wait(&d->streams, stream, wait_set);
     }
-    gy_trail_drop(&d->trails, trail);
+    gy_wait_set_drop(&d->wait_sets, wait_set);
     if (status == GANTRY_OK && gy_task_order(gy_unit_first_task(unit)) != NULL) {
         status = enter_step(unit, stream);
     }

@@ -24,14 +24,14 @@ static GY_COLD void mark_begin(struct gantry_dispatcher *d, gantry_task *task, u
 }
 
 /* Before the first call: order the stream, mark the GPU time.  From here on the task has a mark (NULL when
- * nothing is recorded), and no trail: it is ordered. */
+ * nothing is recorded), and no wait set: it is ordered. */
 static GY_RARE gantry_status prepare_any(struct gantry_dispatcher *d, gantry_task *task, uint32_t stream)
 {
-    uint64_t trail = atomic_load_explicit(&task->trail, memory_order_acquire);
-    gantry_status status = gy_streams_wait(&d->streams, stream, trail);
-    gy_trail_drop(&d->trails, trail);
+    uint64_t wait_set = atomic_load_explicit(&task->wait_set, memory_order_acquire);
+    gantry_status status = gy_streams_wait(&d->streams, stream, wait_set);
+    gy_wait_set_drop(&d->wait_sets, wait_set);
     atomic_store_explicit(&task->mark, NULL, memory_order_relaxed);
-    if (status == GANTRY_OK && gy_task_begins_step(task, trail)) {
+    if (status == GANTRY_OK && gy_task_begins_step(task, wait_set)) {
         status = gy_step_order_enter(gy_task_order(task), gy_task_run(task), stream);
     }
     if (status == GANTRY_OK && gy_span_on()) {
@@ -42,20 +42,20 @@ static GY_RARE gantry_status prepare_any(struct gantry_dispatcher *d, gantry_tas
 
 static inline gantry_status prepare(struct gantry_dispatcher *d, gantry_task *task, uint32_t stream)
 {
-    uint64_t trail = atomic_load_explicit(&task->trail, memory_order_acquire);
-    bool is_ordered = gy_trail_is_position(trail) && gy_trail_stream(trail) == stream;
-    if (!is_ordered || gy_task_begins_step(task, trail) || gy_span_on()) {
+    uint64_t wait_set = atomic_load_explicit(&task->wait_set, memory_order_acquire);
+    bool is_ordered = gy_wait_set_is_point(wait_set) && gy_timeline_stream(wait_set) == stream;
+    if (!is_ordered || gy_task_begins_step(task, wait_set) || gy_span_on()) {
         return prepare_any(d, task, stream);
     }
     atomic_store_explicit(&task->mark, NULL, memory_order_relaxed);
     return GANTRY_OK; /* most tasks: behind one other, on its stream */
 }
 
-/* The last call has returned: from here on the task has a trail again. */
+/* The last call has returned: from here on the task has a wait set again. */
 static inline struct gy_gpu_mark *take_mark(gantry_task *task)
 {
     struct gy_gpu_mark *mark = atomic_load_explicit(&task->mark, memory_order_relaxed);
-    atomic_store_explicit(&task->trail, GY_TRAIL_NONE, memory_order_relaxed);
+    atomic_store_explicit(&task->wait_set, GY_WAIT_SET_NONE, memory_order_relaxed);
     return mark;
 }
 
@@ -80,7 +80,7 @@ static GY_INLINE void finish(struct gantry_dispatcher *d, struct gy_round *round
     if (gy_task_order(task) != NULL) {
         gy_step_order_note(gy_task_order(task), gy_task_run(task), stream);
     }
-    atomic_store_explicit(&task->trail, position, memory_order_release);
+    atomic_store_explicit(&task->wait_set, position, memory_order_release);
     struct gy_gpu_memory *memory = gy_task_memory(task);
     if (memory != NULL) {
         gy_admission_launched(memory, stream, d->streams.streams[stream].tail);

@@ -114,14 +114,14 @@ static uint32_t partition_number(gantry_dispatcher *d, const gantry_partition *p
 
 static void merge_deps(gantry_dispatcher *d, gantry_task *predecessor, gantry_task *successor)
 {
-    gy_trail_merge(&d->trails, &successor->trail,
-                   atomic_load_explicit(&predecessor->trail, memory_order_acquire));
+    gy_wait_set_merge(&d->wait_sets, &successor->wait_set,
+                      atomic_load_explicit(&predecessor->wait_set, memory_order_acquire));
 }
 
 static void drop_deps(gantry_dispatcher *d, gantry_task *task)
 {
-    /* Whoever releases a task is the only one left who looks at its trail. */
-    gy_trail_drop(&d->trails, atomic_load_explicit(&task->trail, memory_order_acquire));
+    /* Whoever releases a task is the only one left who looks at its wait set. */
+    gy_wait_set_drop(&d->wait_sets, atomic_load_explicit(&task->wait_set, memory_order_acquire));
 }
 
 static struct gy_gpu_order *order_open(gantry_dispatcher *d)

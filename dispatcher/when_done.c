@@ -39,12 +39,12 @@ static void complete(struct gantry_dispatcher *d, uint32_t stream, gantry_task *
     }
 }
 
-bool gy_when_done(struct gantry_dispatcher *d, const gantry_task *predecessor, uint64_t trail,
+bool gy_when_done(struct gantry_dispatcher *d, const gantry_task *predecessor, uint64_t wait_set,
                   gantry_task *successor)
 {
     assert(gy_gd_current == d);
     struct gy_clock room;
-    uint64_t ahead = streams_ahead(d, gy_trail_read(trail, &room));
+    uint64_t ahead = streams_ahead(d, gy_wait_set_read(wait_set, &room));
     if (ahead == 0) {
         return false;
     }
@@ -60,10 +60,10 @@ bool gy_when_done(struct gantry_dispatcher *d, const gantry_task *predecessor, u
     return true;
 }
 
-bool gy_is_unawaited(gantry_dispatcher *self, uint64_t trail)
+bool gy_is_unawaited(gantry_dispatcher *self, uint64_t wait_set)
 {
     struct gy_clock room;
-    const struct gy_clock *clock = gy_trail_read(trail, &room);
+    const struct gy_clock *clock = gy_wait_set_read(wait_set, &room);
     if (clock == NULL || gy_context_is_stopped(self->config.context)) {
         return false; /* after everything; or nothing will be waited for any more */
     }

@@ -8,9 +8,9 @@ void gy_task_check_completions(const gantry_task *task)
 {
     gantry_dispatcher *gpu = gy_task_manager(task)->gpu;
     const struct gy_gpu_ops *ops = gy_task_manager(task)->gpu_ops;
-    uint64_t trail = atomic_load_explicit(&task->trail, memory_order_acquire);
-    if (trail == 0 || gpu == NULL || ops->order.is_unawaited == NULL ||
-        !ops->order.is_unawaited(gpu, trail)) {
+    uint64_t wait_set = atomic_load_explicit(&task->wait_set, memory_order_acquire);
+    if (wait_set == 0 || gpu == NULL || ops->order.is_unawaited == NULL ||
+        !ops->order.is_unawaited(gpu, wait_set)) {
         return;
     }
     const char *label = gantry_task_label(task);

@@ -23,14 +23,14 @@ static bool is_meant(const gantry_task *task, uint64_t chosen, uint32_t index)
 /* GPU positions, for all dependents that will hear of it, while the task's own is still good. */
 static void merge_all_deps(gantry_task *task, uint64_t chosen)
 {
-    uint64_t trail = atomic_load_explicit(&task->trail, memory_order_acquire);
-    if (trail == 0) {
+    uint64_t wait_set = atomic_load_explicit(&task->wait_set, memory_order_acquire);
+    if (wait_set == 0) {
         return;
     }
     uint32_t index = 0;
     for (struct gy_edge *edge = gy_edge_at(&task->edges); edge != NULL; edge = gy_edge_at(&edge->next)) {
         if (is_meant(task, chosen, index++)) {
-            gy_task_merge_deps(task, trail, gy_edge_successor(edge));
+            gy_task_merge_deps(task, wait_set, gy_edge_successor(edge));
         }
     }
 }
@@ -55,11 +55,11 @@ bool gy_round_ready(gantry_task *task, struct gy_ready *ready)
 }
 
 /* True: the dependent became ready. */
-static bool notify(gantry_task *task, const struct gy_edge *edge, uint64_t trail, gantry_status result,
+static bool notify(gantry_task *task, const struct gy_edge *edge, uint64_t wait_set, gantry_status result,
                    struct gy_ready *ready)
 {
     if (!gy_task_is_condition(task) &&
-        (gy_edge_notify(task, edge, result, trail) || gy_edge_let_go(edge) > 1)) {
+        (gy_edge_notify(task, edge, result, wait_set) || gy_edge_let_go(edge) > 1)) {
         return false;
     }
     return make_ready(gy_edge_successor(edge), gantry_task_label(task), ready);
@@ -73,9 +73,9 @@ struct gy_round_end gy_round_end(gantry_task *task, gantry_status result)
     /* Who sees references sees the state, see gy_task_hold(). */
     atomic_store_explicit(&task->references, gy_task_armed(task), memory_order_release);
     merge_all_deps(task, end.chosen);
-    end.trail = atomic_load_explicit(&task->trail, memory_order_relaxed); /* GPU tasks': plain */
+    end.wait_set = atomic_load_explicit(&task->wait_set, memory_order_relaxed); /* GPU tasks': plain */
     gy_task_drop_deps(task);
-    atomic_store_explicit(&task->trail, 0, memory_order_relaxed);
+    atomic_store_explicit(&task->wait_set, 0, memory_order_relaxed);
     return end;
 }
 
@@ -87,7 +87,7 @@ size_t gy_round_notify(gantry_task *task, gantry_status result, const struct gy_
     for (struct gy_edge *edge = gy_edge_at(&task->edges), *next; edge != NULL; edge = next) {
         next = gy_edge_at(&edge->next);
         if (is_meant(task, end->chosen, index++)) {
-            made_ready += notify(task, edge, end->trail, result, ready);
+            made_ready += notify(task, edge, end->wait_set, result, ready);
         }
     }
     return made_ready;

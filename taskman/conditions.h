@@ -7,8 +7,8 @@
 
 /* What the successors need of a round of a task that has ended. */
 struct gy_round_end {
-    uint64_t chosen; /* a bit per dependent of a condition */
-    uint64_t trail;  /* that the task had */
+    uint64_t chosen;   /* a bit per dependent of a condition */
+    uint64_t wait_set; /* that the task had */
 };
 
 /* A round of the task ends: it gets its final state, and is as it was before the round.  Its release callback

@@ -200,7 +200,7 @@ void gy_taskman_disarm_task(void *user, gantry_task *task)
 {
     (void)user;
     gy_task_drop_deps(task);
-    atomic_store_explicit(&task->trail, 0, memory_order_relaxed);
+    atomic_store_explicit(&task->wait_set, 0, memory_order_relaxed);
     atomic_store_explicit(&task->preset, GANTRY_OK, memory_order_relaxed);
 }
 

@@ -36,16 +36,16 @@ struct gy_gpu_order_ops {
     struct gy_gpu_order *(*open)(gantry_dispatcher *self);
     void (*close)(struct gy_gpu_order *order);
 
-    /* `predecessor` was released, and `successor` starts when the GPU has passed everything in `trail`, which
-     * is not 0: takes over a reference on `successor`, and gives it back then.  False: it was passed already,
-     * the reference is still the caller's.  Called on the dispatcher's own thread, which releases all GPU
-     * tasks and the sync points that it was handed. */
-    bool (*when_done)(gantry_dispatcher *self, const gantry_task *predecessor, uint64_t trail,
+    /* `predecessor` was released, and `successor` starts when the GPU has passed everything in `wait_set`,
+     * which is not 0: takes over a reference on `successor`, and gives it back then.  False: it was passed
+     * already, the reference is still the caller's.  Called on the dispatcher's own thread, which releases
+     * all GPU tasks and the sync points that it was handed. */
+    bool (*when_done)(gantry_dispatcher *self, const gantry_task *predecessor, uint64_t wait_set,
                       gantry_task *successor);
 
-    /* The trail of a CPU task that is about to run has positions, and the host has seen none of them pass.
+    /* The wait set of a CPU task that is about to run has positions, and the host has seen none of them pass.
      * Any thread.  May be NULL. */
-    bool (*is_unawaited)(gantry_dispatcher *self, uint64_t trail);
+    bool (*is_unawaited)(gantry_dispatcher *self, uint64_t wait_set);
 };
 
 /* Memory that tasks declare to need. */
@@ -134,13 +134,13 @@ struct gy_gpu_ops {
     void (*submit)(gantry_dispatcher *self, gantry_task *first, gantry_task *last);
 
     /* `predecessor` is being released and `successor` depends on it: merge the GPU positions that
-     * `successor` must come after.  Called when the predecessor's trail is not 0, before the successor's
+     * `successor` must come after.  Called when the predecessor's wait set is not 0, before the successor's
      * reference is removed; several predecessors of one successor may call at once.  Not called for a plain
-     * trail (see struct gantry_task) when the successor has none yet: that is copied. */
+     * wait set (see struct gantry_task) when the successor has none yet: that is copied. */
     void (*merge_deps)(gantry_dispatcher *self, gantry_task *predecessor, gantry_task *successor);
 
-    /* The task was released and all its successors have been notified: its trail is no longer needed.
-     * Called only when the trail is neither 0 nor plain. */
+    /* The task was released and all its successors have been notified: its wait set is no longer needed.
+     * Called only when the wait set is neither 0 nor plain. */
     void (*drop_deps)(gantry_dispatcher *self, gantry_task *task);
 
     /* GANTRY_OK, or GANTRY_ERR_DEVICE_LOST with the first cause as the calling thread's last error. */

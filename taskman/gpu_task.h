@@ -45,12 +45,12 @@ static inline bool gy_task_is_independent(const gantry_task *task)
     return (task->traits & GY_TRAIT_INDEPENDENT) != 0;
 }
 
-/* True: a task with this trail has to be ordered behind the step before explicitly.  Else GPU work of its own
- * step is in front of it that is ordered so. */
-static inline bool gy_task_begins_step(const gantry_task *task, uint64_t trail)
+/* True: a task with this wait set has to be ordered behind the step before explicitly.  Else GPU work of its
+ * own step is in front of it that is ordered so. */
+static inline bool gy_task_begins_step(const gantry_task *task, uint64_t wait_set)
 {
     const gantry_taskman *manager = gy_task_manager(task);
-    return (trail == 0 || atomic_load_explicit(&manager->has_independent, memory_order_relaxed)) &&
+    return (wait_set == 0 || atomic_load_explicit(&manager->has_independent, memory_order_relaxed)) &&
            manager->gpu_order != NULL && !gy_task_is_independent(task);
 }
 

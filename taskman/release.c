@@ -109,19 +109,19 @@ static GY_COLD void repay(gantry_task *successor)
 }
 
 /* Final: whoever might have merged into it held a reference. */
-static inline uint64_t trail_of(const gantry_task *task)
+static inline uint64_t wait_set_of(const gantry_task *task)
 {
-    return atomic_load_explicit(&task->trail, memory_order_acquire);
+    return atomic_load_explicit(&task->wait_set, memory_order_acquire);
 }
 
 /* One dependent hears of it; true when that made it ready.  `keeper`, if not NULL, may run one next, itself.
  */
 static GY_INLINE bool notify_successor(gantry_task *task, const struct gy_edge *edge, gantry_status result,
-                                       uint64_t trail, struct gy_ready *ready, struct gy_worker *keeper)
+                                       uint64_t wait_set, struct gy_ready *ready, struct gy_worker *keeper)
 {
     gantry_task *successor = gy_edge_successor(edge);
-    gy_task_merge_deps(task, trail, successor);
-    if (gy_edge_notify(task, edge, result, trail)) {
+    gy_task_merge_deps(task, wait_set, successor);
+    if (gy_edge_notify(task, edge, result, wait_set)) {
         return false;
     }
     int32_t before = gy_edge_let_go(edge);
@@ -146,7 +146,7 @@ static GY_INLINE bool notify_successor(gantry_task *task, const struct gy_edge *
 static GY_INLINE size_t notify_successors(gantry_task *task, gantry_status result, struct gy_ready *ready,
                                           struct gy_worker *keeper)
 {
-    uint64_t trail = trail_of(task);
+    uint64_t wait_set = wait_set_of(task);
     size_t made_ready = 0;
     _Atomic(struct gy_edge *) *place = &task->edges;
     for (;;) {
@@ -156,7 +156,7 @@ static GY_INLINE size_t notify_successors(gantry_task *task, gantry_status resul
             return made_ready;
         }
         place = &edge->next; /* before the successor, which may be all that keeps the graph alive */
-        made_ready += notify_successor(task, edge, result, trail, ready, keeper);
+        made_ready += notify_successor(task, edge, result, wait_set, ready, keeper);
     }
 }
 
@@ -165,7 +165,7 @@ static inline size_t notify_continuation(gantry_task *task, gantry_status result
                                          struct gy_worker *keeper)
 {
     struct gy_edge *edge = atomic_load_explicit(&task->edges, memory_order_relaxed);
-    return edge != NULL && notify_successor(task, edge, result, trail_of(task), ready, keeper);
+    return edge != NULL && notify_successor(task, edge, result, wait_set_of(task), ready, keeper);
 }
 
 /* The same in a frozen graph: nothing is declared meanwhile, and the list is needed again.  Taking a
@@ -174,7 +174,7 @@ static inline size_t notify_continuation(gantry_task *task, gantry_status result
 static GY_INLINE size_t notify_frozen(gantry_task *task, gantry_status result, struct gy_ready *ready,
                                       struct gy_worker *keeper)
 {
-    uint64_t trail = trail_of(task);
+    uint64_t wait_set = wait_set_of(task);
     size_t made_ready = 0;
     struct gy_edge *edge = atomic_load_explicit(&task->edges, memory_order_relaxed);
     if (edge != NULL) {
@@ -184,7 +184,7 @@ static GY_INLINE size_t notify_frozen(gantry_task *task, gantry_status result, s
         struct gy_edge *next = atomic_load_explicit(&edge->next, memory_order_relaxed);
         gantry_task *successor = gy_edge_successor(edge);
         __builtin_prefetch(gy_edge_line(&edge[GY_EDGES_AHEAD]), 1);
-        if (notify_successor(task, edge, result, trail, ready, keeper)) {
+        if (notify_successor(task, edge, result, wait_set, ready, keeper)) {
             __builtin_prefetch(atomic_load_explicit(&successor->edges, memory_order_relaxed));
             made_ready++;
         }
@@ -267,7 +267,7 @@ static GY_INLINE size_t end_task(gantry_task *task, gantry_status result, struct
     }
     /* For the next run, which cannot start before this task is counted off. */
     if ((flags & GY_TASK_FROZEN) != 0) {
-        atomic_store_explicit(&task->trail, 0, memory_order_relaxed);
+        atomic_store_explicit(&task->wait_set, 0, memory_order_relaxed);
         atomic_store_explicit(&task->references, gy_task_armed(task), memory_order_release);
     }
     return made_ready;

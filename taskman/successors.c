@@ -19,17 +19,17 @@ void gy_task_fail_successor(gantry_task *successor, gantry_status result)
     gy_task_preset_failure(successor, passes_on ? result : GANTRY_ERR_TASK_FAILED);
 }
 
-bool gy_task_notify_when_done(gantry_task *task, uint64_t trail, gantry_task *successor)
+bool gy_task_notify_when_done(gantry_task *task, uint64_t wait_set, gantry_task *successor)
 {
     gantry_taskman *manager = gy_task_manager(task);
-    if (trail == 0 || gy_task_is_gpu(successor)) { /* the trail orders GPU tasks */
+    if (wait_set == 0 || gy_task_is_gpu(successor)) { /* the wait set orders GPU tasks */
         return false;
     }
     /* From now on it is a reference that somebody outside holds. */
     uint64_t is_frozen = gy_task_has(successor, GY_TASK_FROZEN);
     atomic_fetch_add(&manager->as_owner.work, GY_WORK_ACTIVE);
     atomic_fetch_add(&manager->frozen_held, is_frozen);
-    if (manager->gpu_ops->order.when_done(manager->gpu, task, trail, successor)) {
+    if (manager->gpu_ops->order.when_done(manager->gpu, task, wait_set, successor)) {
         return true;
     }
     atomic_fetch_sub(&manager->frozen_held, is_frozen);

@@ -5,21 +5,22 @@
 #include "base/hints.h"
 #include "taskman/graph/task.h"
 
-/* `task` ends well, and `successor` waits until the GPU has done what is in `trail`.  True: the dispatcher
+/* `task` ends well, and `successor` waits until the GPU has done what is in `wait_set`.  True: the dispatcher
  * has taken over the reference that `task` holds on `successor`. */
-GY_RARE bool gy_task_notify_when_done(gantry_task *task, uint64_t trail, gantry_task *successor);
+GY_RARE bool gy_task_notify_when_done(gantry_task *task, uint64_t wait_set, gantry_task *successor);
 
 /* The two below, when the dispatcher has to do it. */
 void gy_task_merge_more_deps(gantry_task *task, gantry_task *successor);
 void gy_task_drop_more_deps(gantry_task *task);
 
-/* What `successor` comes after on the GPU: also what `task`, which ends, has in its `trail`. */
-static inline void gy_task_merge_deps(gantry_task *task, uint64_t trail, gantry_task *successor)
+/* What `successor` comes after on the GPU: also what `task`, which ends, has in its `wait_set`. */
+static inline void gy_task_merge_deps(gantry_task *task, uint64_t wait_set, gantry_task *successor)
 {
     uint64_t none = 0;
-    if (trail == 0 || ((trail & GY_TRAIL_PLAIN) != 0 &&
-                       atomic_compare_exchange_strong_explicit(&successor->trail, &none, trail,
-                                                               memory_order_acq_rel, memory_order_relaxed))) {
+    if (wait_set == 0 ||
+        ((wait_set & GY_WAIT_SET_PLAIN) != 0 &&
+         atomic_compare_exchange_strong_explicit(&successor->wait_set, &none, wait_set, memory_order_acq_rel,
+                                                 memory_order_relaxed))) {
         return; /* most tasks come after one other, if any */
     }
     gy_task_merge_more_deps(task, successor);
@@ -31,13 +32,13 @@ GY_RARE void gy_task_fail_successor(gantry_task *successor, gantry_status result
 /* The successor hears how the task has ended, before it loses the reference that the edge has.  True: it
  * keeps the reference until the dispatcher gives that back. */
 static GY_INLINE bool gy_edge_notify(gantry_task *task, const struct gy_edge *edge, gantry_status result,
-                                     uint64_t trail)
+                                     uint64_t wait_set)
 {
     gantry_task *successor = gy_edge_successor(edge);
     if (result != GANTRY_OK) {
         gy_task_fail_successor(successor, result);
     } else if (__builtin_expect(gy_edge_is_done(edge), 0) &&
-               gy_task_notify_when_done(task, trail, successor)) {
+               gy_task_notify_when_done(task, wait_set, successor)) {
         return true;
     }
     return false;
@@ -60,8 +61,8 @@ static inline int32_t gy_edge_let_go(const struct gy_edge *edge)
 /* All dependents have been told; nobody reads it any more. */
 static inline void gy_task_drop_deps(gantry_task *task)
 {
-    uint64_t trail = atomic_load_explicit(&task->trail, memory_order_relaxed);
-    if (trail != 0 && (trail & GY_TRAIL_PLAIN) == 0) {
+    uint64_t wait_set = atomic_load_explicit(&task->wait_set, memory_order_relaxed);
+    if (wait_set != 0 && (wait_set & GY_WAIT_SET_PLAIN) == 0) {
         gy_task_drop_more_deps(task);
     }
 }

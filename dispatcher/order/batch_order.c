@@ -157,10 +157,10 @@ gantry_status gy_streams_sync_point(struct gy_streams *streams, uint32_t stream)
                                               : gy_stream_sync(streams, stream);
 }
 
-bool gy_batch_reaches(const struct gy_streams *streams, uint64_t trail)
+bool gy_batch_reaches(const struct gy_streams *streams, uint64_t wait_set)
 {
     struct gy_clock room;
-    const struct gy_clock *clock = gy_trail_read(trail, &room);
+    const struct gy_clock *clock = gy_wait_set_read(wait_set, &room);
     bool reaches = clock == NULL; /* after everything */
     for (uint64_t left = clock != NULL ? clock->streams : 0; left != 0 && !reaches; left &= left - 1) {
         uint32_t i = (uint32_t)__builtin_ctzll(left);

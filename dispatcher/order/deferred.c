@@ -16,7 +16,7 @@ gantry_status gy_deferred_init(struct gy_deferred *d, gantry_heap *heap, struct 
     memset(d, 0, sizeof(*d));
     d->heap = heap;
     d->streams = streams;
-    return gy_guard_init(&d->lock, GY_RANK_TRAIL, &d->freed);
+    return gy_guard_init(&d->lock, GY_RANK_WAIT_SETS, &d->freed);
 }
 
 bool gy_deferred_queue_is_valid(const struct gy_deferred_queue *queue)

@@ -25,7 +25,7 @@ struct gy_deferred_queue {
 struct gy_deferred {
     gantry_heap *heap;          /* immutable */
     struct gy_streams *streams; /* immutable */
-    gy_mutex lock;              /* rank TRAIL */
+    gy_mutex lock;              /* rank WAIT_SETS */
     gy_cond freed;              /* `frees` has changed, or nothing is watched any more */
     uint64_t frees;             /* guarded by lock; blocks freed so far */
     uint64_t in_transit;        /* guarded by lock; blocks out of their queue and not freed yet */

@@ -273,12 +273,12 @@ bool gy_streams_borrow(struct gy_streams *streams, uint32_t partition)
     return true;
 }
 
-gantry_status gy_streams_assign_any(struct gy_streams *streams, uint64_t trail, uint32_t kind,
+gantry_status gy_streams_assign_any(struct gy_streams *streams, uint64_t wait_set, uint32_t kind,
                                     const void *owner, uint32_t *out)
 {
     struct gy_clock room;
     uint32_t index = 0;
-    const struct gy_clock *clock = gy_trail_read(trail, &room);
+    const struct gy_clock *clock = gy_wait_set_read(wait_set, &room);
     if (clock != NULL) {
         count_successor(streams, clock);
     } else {

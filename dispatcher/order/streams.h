@@ -20,7 +20,7 @@
 #ifndef DISPATCHER_ORDER_STREAMS_H
 #define DISPATCHER_ORDER_STREAMS_H
 
-#include "dispatcher/order/trail.h"
+#include "dispatcher/order/wait_set.h"
 #include "driver/nodes.h"
 #include "partition/partitions.h"
 
@@ -134,44 +134,45 @@ bool gy_streams_are_valid(const struct gy_streams *streams);
 
 /* May a task of this partition have borrowed SMs as well?  Counts it then. */
 GY_RARE bool gy_streams_borrow(struct gy_streams *streams, uint32_t partition);
-/* gy_streams_assign() for any trail. */
-GANTRY_MUST_CHECK GY_RARE gantry_status gy_streams_assign_any(struct gy_streams *streams, uint64_t trail,
+/* gy_streams_assign() for any wait set. */
+GANTRY_MUST_CHECK GY_RARE gantry_status gy_streams_assign_any(struct gy_streams *streams, uint64_t wait_set,
                                                               uint32_t kind, const void *owner,
                                                               uint32_t *out);
 
-/* Give a task of partition `partition` with this trail a stream by the rules; the index comes out.  `owner`
+/* Give a task of partition `partition` with this wait set a stream by the rules; the index comes out. `owner`
  * is what its step comes after: work of the same owner, NULL: nobody's. */
-GANTRY_MUST_CHECK static inline gantry_status gy_streams_assign(struct gy_streams *streams, uint64_t trail,
+GANTRY_MUST_CHECK static inline gantry_status gy_streams_assign(struct gy_streams *streams, uint64_t wait_set,
                                                                 uint32_t partition, const void *owner,
                                                                 uint32_t *out)
 {
     uint32_t kind = GY_STREAM_KIND(partition, streams->may_borrow && gy_streams_borrow(streams, partition));
-    if (!gy_trail_is_position(trail)) {
-        return gy_streams_assign_any(streams, trail, kind, owner, out);
+    if (!gy_wait_set_is_point(wait_set)) {
+        return gy_streams_assign_any(streams, wait_set, kind, owner, out);
     }
     /* Most tasks: after one other, whose stream is theirs. */
-    struct gy_stream *s = &streams->streams[gy_trail_stream(trail)];
-    if (s->tail != gy_trail_seq(trail) || s->running != 0 || !s->used || s->kind != kind ||
+    struct gy_stream *s = &streams->streams[gy_timeline_stream(wait_set)];
+    if (s->tail != gy_timeline_seq(wait_set) || s->running != 0 || !s->used || s->kind != kind ||
         atomic_load_explicit(&streams->single, memory_order_relaxed)) {
-        return gy_streams_assign_any(streams, trail, kind, owner, out);
+        return gy_streams_assign_any(streams, wait_set, kind, owner, out);
     }
     s->pending_successors -= s->pending_successors != 0;
     s->superseded = s->tail;
     s->running = 1;
     streams->busy++;
-    *out = gy_trail_stream(trail);
+    *out = gy_timeline_stream(wait_set);
     assert(gy_stream_is_valid(streams, *out));
     return GANTRY_OK;
 }
 
-/* Make `stream` wait for everything in `trail` that it is not ordered after yet. */
+/* Make `stream` wait for everything in `wait_set` that it is not ordered after yet. */
 GANTRY_MUST_CHECK GY_RARE gantry_status gy_streams_wait_for(struct gy_streams *streams, uint32_t stream,
-                                                            uint64_t trail);
+                                                            uint64_t wait_set);
 GANTRY_MUST_CHECK static inline gantry_status gy_streams_wait(struct gy_streams *streams, uint32_t stream,
-                                                              uint64_t trail)
+                                                              uint64_t wait_set)
 {
-    bool is_own = gy_trail_is_position(trail) && gy_trail_stream(trail) == stream;
-    return is_own || trail == GY_TRAIL_NONE ? GANTRY_OK : gy_streams_wait_for(streams, stream, trail);
+    bool is_own = gy_wait_set_is_point(wait_set) && gy_timeline_stream(wait_set) == stream;
+    return is_own || wait_set == GY_WAIT_SET_NONE ? GANTRY_OK
+                                                  : gy_streams_wait_for(streams, stream, wait_set);
 }
 
 /* The same for everything in `clock`. */
@@ -193,7 +194,7 @@ GANTRY_MUST_CHECK GY_RARE gantry_status gy_streams_record(struct gy_streams *str
  * or more an event is recorded at once, so that those which cannot inherit the stream wait for this task
  * and not for what follows it. */
 GANTRY_MUST_CHECK static inline gantry_status gy_streams_finish(struct gy_streams *streams, uint32_t stream,
-                                                                uint32_t dependents, uint64_t *out_trail)
+                                                                uint32_t dependents, uint64_t *out_point)
 {
     struct gy_stream *s = &streams->streams[stream];
     assert(s->running > 0 && gy_stream_is_valid(streams, stream));
@@ -202,7 +203,7 @@ GANTRY_MUST_CHECK static inline gantry_status gy_streams_finish(struct gy_stream
     s->known[stream] = s->tail;
     s->pending_successors = dependents;
     s->age = ++streams->finished;
-    *out_trail = gy_trail_at(stream, s->tail);
+    *out_point = gy_timeline_point(stream, s->tail);
     assert(gy_stream_is_valid(streams, stream));
     return dependents < 2 || streams->device_wide ? GANTRY_OK : gy_streams_record(streams, stream);
 }

@@ -222,7 +222,7 @@ gantry_status gy_tail_wait_clock(struct gy_streams *streams, const struct gy_tai
     return status;
 }
 
-/* GY_TRAIL_ALL: after the tail of every stream.  `clock` is empty. */
+/* GY_WAIT_SET_ALL: after the tail of every stream.  `clock` is empty. */
 static void read_all(const struct gy_streams *streams, struct gy_clock *clock)
 {
     for (uint32_t i = 0; i < streams->count; i++) {
@@ -249,10 +249,10 @@ bool gy_streams_is_ordered(struct gy_streams *streams, uint32_t index, const str
     return true;
 }
 
-gantry_status gy_streams_wait_for(struct gy_streams *streams, uint32_t stream, uint64_t trail)
+gantry_status gy_streams_wait_for(struct gy_streams *streams, uint32_t stream, uint64_t wait_set)
 {
     struct gy_clock room;
-    const struct gy_clock *clock = gy_trail_read(trail, &room);
+    const struct gy_clock *clock = gy_wait_set_read(wait_set, &room);
     if (clock == NULL) {
         read_all(streams, &room);
         clock = &room;

@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "base/checking.h"
 #include "copykernel/copier.h"
-#include "dispatcher/order/trail.h"
+#include "dispatcher/order/wait_set.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -524,9 +524,9 @@ void gy_unit_renew(struct gy_unit *unit)
     unit->stage = GY_UNIT_WAITING;
     unit->arrived = unit->settled = 0;
     unit->must_call = false;
-    unit->position = GY_TRAIL_NONE;
+    unit->position = GY_WAIT_SET_NONE;
     unit->stream = 0;
-    atomic_store_explicit(&unit->trail, GY_TRAIL_NONE, memory_order_relaxed);
+    atomic_store_explicit(&unit->wait_set, GY_WAIT_SET_NONE, memory_order_relaxed);
 }
 
 struct gy_calls *gy_plan_calls(const gantry_task *task)

@@ -68,7 +68,7 @@ enum gy_task_trait {
     GY_TRAIT_QUEUED = GY_TRAIT_HIGH | GY_TRAIT_LOW | GY_TRAIT_CLASSED, /* goes through special queues */
 };
 
-enum { GY_TRAIL_PLAIN = 1 };
+enum { GY_WAIT_SET_PLAIN = 1 };
 
 struct gy_gpu_mark;
 
@@ -83,9 +83,9 @@ struct gantry_task {
     _Atomic(struct gy_edge *) edges;          /* atomic; first dependent, in order of declaration */
     gantry_task *next;                        /* whoever queues the task */
     union {
-        _Atomic(uint64_t)
-            trail; /* atomic; GPU positions to come after, in the dispatcher's encoding; 0: none;
-                    * bit 0 set: plain, it may be copied, and dropped by being forgotten */
+        /* Atomic; the GPU positions to come after, in the dispatcher's encoding; 0: none.  Bit 0 set: plain,
+         * it may be copied, and dropped by being forgotten. */
+        _Atomic(uint64_t) wait_set;
         _Atomic(struct gy_gpu_mark *) mark; /* GPU tasks, from before the first call until the last has
                                              * returned: dispatcher thread only; of the GPU time in a
                                              * recording; NULL: nothing is recorded */
@@ -217,7 +217,7 @@ static inline bool gy_task_is_critical(const gantry_task *task)
 static inline bool gy_task_is_awaited(const gantry_task *task)
 {
     return task->traits == (GANTRY_TASK_SYNC_POINT | GY_TRAIT_AWAITED) &&
-           atomic_load_explicit(&task->trail, memory_order_acquire) != 0;
+           atomic_load_explicit(&task->wait_set, memory_order_acquire) != 0;
 }
 
 static inline bool gy_task_is_condition(const gantry_task *task)

@@ -9,7 +9,7 @@ struct pool {
     struct gy_context *context;
     struct gy_partitions *partitions;
     struct gy_streams streams;
-    struct gy_trail_pool trails;
+    struct gy_wait_set_pool wait_sets;
 };
 
 static int open_pool(void **state)
@@ -21,7 +21,7 @@ static int open_pool(void **state)
     assert_ok(gy_context_push(pool.context));
     assert_ok(gy_partitions_create(pool.context, NULL, NULL, &pool.partitions));
     assert_ok(gy_streams_init(&pool.streams, pool.context, pool.partitions, LIMIT, false));
-    assert_ok(gy_trail_pool_init(&pool.trails, 32));
+    assert_ok(gy_wait_set_pool_init(&pool.wait_sets, 32));
     *state = &pool;
     return 0;
 }
@@ -29,7 +29,7 @@ static int open_pool(void **state)
 static int close_pool(void **state)
 {
     struct pool *pool = *state;
-    gy_trail_pool_fini(&pool->trails);
+    gy_wait_set_pool_fini(&pool->wait_sets);
     gy_streams_fini(&pool->streams);
     gy_partitions_destroy(pool->partitions);
     assert_ok(gy_context_pop(pool->context));
@@ -37,10 +37,10 @@ static int close_pool(void **state)
     return 0;
 }
 
-static uint32_t assign(struct pool *pool, uint64_t trail)
+static uint32_t assign(struct pool *pool, uint64_t wait_set)
 {
     uint32_t stream = UINT32_MAX;
-    assert_ok(gy_streams_assign(&pool->streams, trail, 0, pool, &stream));
+    assert_ok(gy_streams_assign(&pool->streams, wait_set, 0, pool, &stream));
     return stream;
 }
 
@@ -52,20 +52,20 @@ static uint64_t finish(struct pool *pool, uint32_t stream, uint32_t dependents)
     return position;
 }
 
-/* A task after `trail` with that many dependents; its position comes out. */
-static uint64_t run_task(struct pool *pool, uint64_t trail, uint32_t dependents)
+/* A task after `wait_set` with that many dependents; its position comes out. */
+static uint64_t run_task(struct pool *pool, uint64_t wait_set, uint32_t dependents)
 {
-    uint32_t stream = assign(pool, trail);
-    assert_ok(gy_streams_wait(&pool->streams, stream, trail));
+    uint32_t stream = assign(pool, wait_set);
+    assert_ok(gy_streams_wait(&pool->streams, stream, wait_set));
     return finish(pool, stream, dependents);
 }
 
 static uint64_t join(struct pool *pool, uint64_t a, uint64_t b)
 {
-    _Atomic(uint64_t) trail = GY_TRAIL_NONE;
-    gy_trail_merge(&pool->trails, &trail, a);
-    gy_trail_merge(&pool->trails, &trail, b);
-    return atomic_load(&trail);
+    _Atomic(uint64_t) wait_set = GY_WAIT_SET_NONE;
+    gy_wait_set_merge(&pool->wait_sets, &wait_set, a);
+    gy_wait_set_merge(&pool->wait_sets, &wait_set, b);
+    return atomic_load(&wait_set);
 }
 
 static uint64_t waits(const struct pool *pool)
@@ -76,11 +76,11 @@ static uint64_t waits(const struct pool *pool)
 static void test_first_dependent_inherits_and_others_get_streams_of_their_own(void **state)
 {
     struct pool *pool = *state;
-    uint64_t root = run_task(pool, GY_TRAIL_NONE, 3);
+    uint64_t root = run_task(pool, GY_WAIT_SET_NONE, 3);
     uint32_t first = assign(pool, root);
     uint32_t second = assign(pool, root);
     uint32_t third = assign(pool, root);
-    assert_int_equal(first, gy_trail_stream(root));
+    assert_int_equal(first, gy_timeline_stream(root));
     assert_int_not_equal(second, first);
     assert_int_not_equal(third, first);
     assert_int_not_equal(third, second);
@@ -89,7 +89,7 @@ static void test_first_dependent_inherits_and_others_get_streams_of_their_own(vo
 static void test_one_record_serves_all_waiters(void **state)
 {
     struct pool *pool = *state;
-    uint64_t root = run_task(pool, GY_TRAIL_NONE, 4);
+    uint64_t root = run_task(pool, GY_WAIT_SET_NONE, 4);
     for (int i = 0; i < 4; i++) {
         run_task(pool, root, 0);
     }
@@ -100,12 +100,12 @@ static void test_one_record_serves_all_waiters(void **state)
 static void test_a_wait_implied_by_an_earlier_one_is_dropped(void **state)
 {
     struct pool *pool = *state;
-    uint64_t root = run_task(pool, GY_TRAIL_NONE, 2);
+    uint64_t root = run_task(pool, GY_WAIT_SET_NONE, 2);
     (void)run_task(pool, root, 1);           /* inherits */
     uint64_t side = run_task(pool, root, 1); /* waits */
     assert_int_equal(waits(pool), 1);
     uint64_t next = run_task(pool, join(pool, side, root), 1);
-    assert_int_equal(gy_trail_stream(next), gy_trail_stream(side));
+    assert_int_equal(gy_timeline_stream(next), gy_timeline_stream(side));
     assert_int_equal(waits(pool), 1);
 }
 
@@ -113,14 +113,14 @@ static void test_a_join_does_not_wait_for_what_another_wait_covers(void **state)
 {
     struct pool *pool = *state;
     /* a on A; b on B after a; c on C after b and a: waiting for b covers a. */
-    uint64_t a = run_task(pool, GY_TRAIL_NONE, 3);
+    uint64_t a = run_task(pool, GY_WAIT_SET_NONE, 3);
     uint32_t heir = assign(pool, a); /* occupies A */
     uint64_t b = run_task(pool, a, 2);
     uint32_t heir_b = assign(pool, b); /* occupies B */
     uint64_t before = waits(pool);
     uint64_t c = run_task(pool, join(pool, a, b), 0);
-    assert_int_not_equal(gy_trail_stream(c), gy_trail_stream(a));
-    assert_int_not_equal(gy_trail_stream(c), gy_trail_stream(b));
+    assert_int_not_equal(gy_timeline_stream(c), gy_timeline_stream(a));
+    assert_int_not_equal(gy_timeline_stream(c), gy_timeline_stream(b));
     assert_int_equal(waits(pool) - before, 1);
     (void)finish(pool, heir, 0);
     (void)finish(pool, heir_b, 0);
@@ -129,8 +129,8 @@ static void test_a_join_does_not_wait_for_what_another_wait_covers(void **state)
 static void test_no_wait_for_what_the_host_has_seen_finished(void **state)
 {
     struct pool *pool = *state;
-    uint64_t root = run_task(pool, GY_TRAIL_NONE, 2);
-    gy_streams_passed(&pool->streams, gy_trail_stream(root), gy_trail_seq(root));
+    uint64_t root = run_task(pool, GY_WAIT_SET_NONE, 2);
+    gy_streams_passed(&pool->streams, gy_timeline_stream(root), gy_timeline_seq(root));
     (void)run_task(pool, root, 0);
     (void)run_task(pool, root, 0);
     assert_int_equal(waits(pool), 0);
@@ -140,47 +140,47 @@ static void test_no_wait_for_what_the_host_has_seen_finished(void **state)
 static void test_an_ended_pipeline_whose_work_is_over_gives_its_stream_on(void **state)
 {
     struct pool *pool = *state;
-    uint64_t first = run_task(pool, GY_TRAIL_NONE, 0);
-    gy_streams_passed(&pool->streams, gy_trail_stream(first), gy_trail_seq(first));
-    uint64_t second = run_task(pool, GY_TRAIL_NONE, 0);
-    assert_int_equal(gy_trail_stream(first), gy_trail_stream(second));
+    uint64_t first = run_task(pool, GY_WAIT_SET_NONE, 0);
+    gy_streams_passed(&pool->streams, gy_timeline_stream(first), gy_timeline_seq(first));
+    uint64_t second = run_task(pool, GY_WAIT_SET_NONE, 0);
+    assert_int_equal(gy_timeline_stream(first), gy_timeline_stream(second));
     assert_int_equal(atomic_load(&pool->streams.created), 1);
 }
 
 static void test_a_stream_waiting_for_its_heir_is_not_given_to_others(void **state)
 {
     struct pool *pool = *state;
-    uint64_t first = run_task(pool, GY_TRAIL_NONE, 1);
-    uint64_t other = run_task(pool, GY_TRAIL_NONE, 0);
-    assert_int_not_equal(gy_trail_stream(first), gy_trail_stream(other));
-    assert_int_equal(assign(pool, first), gy_trail_stream(first));
+    uint64_t first = run_task(pool, GY_WAIT_SET_NONE, 1);
+    uint64_t other = run_task(pool, GY_WAIT_SET_NONE, 0);
+    assert_int_not_equal(gy_timeline_stream(first), gy_timeline_stream(other));
+    assert_int_equal(assign(pool, first), gy_timeline_stream(first));
 }
 
 /* a -> c, b -> c, a -> d is two wide: c leaves the stream of a to d. */
 static void test_a_join_leaves_a_stream_to_whom_has_no_other(void **state)
 {
     struct pool *pool = *state;
-    uint64_t a = run_task(pool, GY_TRAIL_NONE, 2);
-    uint64_t b = run_task(pool, GY_TRAIL_NONE, 1);
+    uint64_t a = run_task(pool, GY_WAIT_SET_NONE, 2);
+    uint64_t b = run_task(pool, GY_WAIT_SET_NONE, 1);
     uint64_t c = run_task(pool, join(pool, a, b), 0);
     uint64_t d = run_task(pool, a, 0);
-    assert_int_equal(gy_trail_stream(c), gy_trail_stream(b));
-    assert_int_equal(gy_trail_stream(d), gy_trail_stream(a));
+    assert_int_equal(gy_timeline_stream(c), gy_timeline_stream(b));
+    assert_int_equal(gy_timeline_stream(d), gy_timeline_stream(a));
     assert_int_equal(waits(pool), 1); /* c after a */
 }
 
 static void test_a_task_takes_a_stream_it_comes_after_anyhow(void **state)
 {
     struct pool *pool = *state;
-    uint64_t root = run_task(pool, GY_TRAIL_NONE, 2);
+    uint64_t root = run_task(pool, GY_WAIT_SET_NONE, 2);
     uint64_t left = run_task(pool, root, 1);
     uint64_t right = run_task(pool, root, 1);
     uint64_t joined = run_task(pool, join(pool, left, right), 2);
     uint64_t before = waits(pool);
     uint64_t heir = run_task(pool, joined, 0);
     uint64_t other = run_task(pool, joined, 0);
-    assert_int_equal(gy_trail_stream(heir), gy_trail_stream(joined));
-    assert_int_equal(gy_trail_stream(other), gy_trail_stream(right));
+    assert_int_equal(gy_timeline_stream(heir), gy_timeline_stream(joined));
+    assert_int_equal(gy_timeline_stream(other), gy_timeline_stream(right));
     assert_int_equal(waits(pool) - before, 1);
     assert_int_equal(atomic_load(&pool->streams.created), 2);
 }
@@ -191,36 +191,37 @@ static void test_a_task_takes_what_it_comes_after_before_what_others_do(void **s
 {
     struct pool *pool = *state;
     struct gy_stream *streams = pool->streams.streams;
-    uint64_t other = run_task(pool, GY_TRAIL_NONE, 1);
-    uint64_t before = run_task(pool, GY_TRAIL_NONE, 1);
-    uint64_t last = run_task(pool, GY_TRAIL_NONE, 2);
-    streams[gy_trail_stream(other)].superseded = gy_trail_seq(other);
-    streams[gy_trail_stream(last)].known[gy_trail_stream(before)] = gy_trail_seq(before);
-    assert_int_equal(assign(pool, last), gy_trail_stream(last)); /* its heir */
-    assert_int_equal(assign(pool, last), gy_trail_stream(before));
+    uint64_t other = run_task(pool, GY_WAIT_SET_NONE, 1);
+    uint64_t before = run_task(pool, GY_WAIT_SET_NONE, 1);
+    uint64_t last = run_task(pool, GY_WAIT_SET_NONE, 2);
+    streams[gy_timeline_stream(other)].superseded = gy_timeline_seq(other);
+    streams[gy_timeline_stream(last)].known[gy_timeline_stream(before)] = gy_timeline_seq(before);
+    assert_int_equal(assign(pool, last), gy_timeline_stream(last)); /* its heir */
+    assert_int_equal(assign(pool, last), gy_timeline_stream(before));
 }
 
 static void test_a_new_pipeline_takes_an_overtaken_stream_before_a_new_one(void **state)
 {
     struct pool *pool = *state;
-    uint64_t a = run_task(pool, GY_TRAIL_NONE, 1);
-    uint64_t b = run_task(pool, GY_TRAIL_NONE, 1);
-    uint64_t trail = join(pool, a, b);
-    uint32_t ready = assign(pool, trail); /* not launched yet, but nobody comes after b alone any more */
-    assert_int_equal(ready, gy_trail_stream(a));
-    assert_int_equal(assign(pool, GY_TRAIL_NONE), gy_trail_stream(b));
-    assert_int_not_equal(assign(pool, GY_TRAIL_NONE), gy_trail_stream(b)); /* now it has work of its own */
+    uint64_t a = run_task(pool, GY_WAIT_SET_NONE, 1);
+    uint64_t b = run_task(pool, GY_WAIT_SET_NONE, 1);
+    uint64_t wait_set = join(pool, a, b);
+    uint32_t ready = assign(pool, wait_set); /* not launched yet, but nobody comes after b alone any more */
+    assert_int_equal(ready, gy_timeline_stream(a));
+    assert_int_equal(assign(pool, GY_WAIT_SET_NONE), gy_timeline_stream(b));
+    /* Now it has work of its own. */
+    assert_int_not_equal(assign(pool, GY_WAIT_SET_NONE), gy_timeline_stream(b));
     assert_int_equal(atomic_load(&pool->streams.created), 3);
-    gy_trail_drop(&pool->trails, trail);
+    gy_wait_set_drop(&pool->wait_sets, wait_set);
 }
 
 static void test_a_task_after_everything_leaves_all_streams_free(void **state)
 {
     struct pool *pool = *state;
-    (void)run_task(pool, GY_TRAIL_NONE, 1);
-    (void)run_task(pool, GY_TRAIL_NONE, 1);
-    (void)run_task(pool, GY_TRAIL_ALL, 1);
-    (void)run_task(pool, GY_TRAIL_NONE, 1);
+    (void)run_task(pool, GY_WAIT_SET_NONE, 1);
+    (void)run_task(pool, GY_WAIT_SET_NONE, 1);
+    (void)run_task(pool, GY_WAIT_SET_ALL, 1);
+    (void)run_task(pool, GY_WAIT_SET_NONE, 1);
     assert_int_equal(atomic_load(&pool->streams.created), 2);
 }
 
@@ -228,7 +229,7 @@ static void test_more_pipelines_than_streams_share_them(void **state)
 {
     struct pool *pool = *state;
     for (uint32_t i = 0; i < 3 * LIMIT; i++) {
-        (void)assign(pool, GY_TRAIL_NONE);
+        (void)assign(pool, GY_WAIT_SET_NONE);
     }
     for (uint32_t i = 0; i < LIMIT; i++) {
         assert_int_equal(pool->streams.streams[i].running, 3);
@@ -241,7 +242,7 @@ static void test_a_pipeline_that_shares_a_stream_stays_on_it(void **state)
     struct pool *pool = *state;
     uint32_t on[2 * LIMIT];
     for (uint32_t i = 0; i < 2 * LIMIT; i++) {
-        on[i] = assign(pool, GY_TRAIL_NONE);
+        on[i] = assign(pool, GY_WAIT_SET_NONE);
     }
     for (uint32_t i = 0; i < 10 * LIMIT; i++) { /* the next one as soon as one has ended, in some order */
         uint32_t *stream = &on[i * 5 % (2 * LIMIT)];
@@ -258,7 +259,7 @@ static void test_a_pipeline_that_shares_a_stream_stays_on_it(void **state)
 static void test_a_stream_with_fewer_tasks_is_shared_first(void **state)
 {
     struct pool *pool = *state;
-    uint64_t root = run_task(pool, GY_TRAIL_NONE, 3 * LIMIT);
+    uint64_t root = run_task(pool, GY_WAIT_SET_NONE, 3 * LIMIT);
     for (uint32_t i = 0; i < 3 * LIMIT; i++) {
         (void)assign(pool, root);
     }
@@ -279,51 +280,51 @@ static void clear_stack(void)
 static void test_after_everything_waits_for_every_stream(void **state)
 {
     struct pool *pool = *state;
-    (void)run_task(pool, GY_TRAIL_NONE, 0);
-    (void)run_task(pool, GY_TRAIL_NONE, 0);
-    (void)run_task(pool, GY_TRAIL_NONE, 0);
-    uint32_t stream = assign(pool, GY_TRAIL_ALL);
+    (void)run_task(pool, GY_WAIT_SET_NONE, 0);
+    (void)run_task(pool, GY_WAIT_SET_NONE, 0);
+    (void)run_task(pool, GY_WAIT_SET_NONE, 0);
+    uint32_t stream = assign(pool, GY_WAIT_SET_ALL);
     clear_stack();
-    assert_ok(gy_streams_wait(&pool->streams, stream, GY_TRAIL_ALL));
+    assert_ok(gy_streams_wait(&pool->streams, stream, GY_WAIT_SET_ALL));
     assert_int_equal(waits(pool), stream < 3 ? 2 : 3);
 }
 
 static void test_a_position_older_than_the_kept_events_is_still_covered(void **state)
 {
     struct pool *pool = *state;
-    uint64_t old = run_task(pool, GY_TRAIL_NONE, 2);
+    uint64_t old = run_task(pool, GY_WAIT_SET_NONE, 2);
     uint64_t position = old;
     for (int i = 0; i < 2 * GY_STREAM_EVENTS; i++) {
         position = run_task(pool, position, 2); /* inherits, records an event each time */
-        assert_int_equal(gy_trail_stream(position), gy_trail_stream(old));
+        assert_int_equal(gy_timeline_stream(position), gy_timeline_stream(old));
     }
     uint64_t before = waits(pool);
     uint64_t late = run_task(pool, old, 0);
-    assert_int_not_equal(gy_trail_stream(late), gy_trail_stream(old));
+    assert_int_not_equal(gy_timeline_stream(late), gy_timeline_stream(old));
     assert_int_equal(waits(pool) - before, 1);
-    uint64_t known = pool->streams.streams[gy_trail_stream(late)].known[gy_trail_stream(old)];
-    assert_true(known >= gy_trail_seq(old));
+    uint64_t known = pool->streams.streams[gy_timeline_stream(late)].known[gy_timeline_stream(old)];
+    assert_true(known >= gy_timeline_seq(old));
 }
 
 static void test_streams_can_be_returned(void **state)
 {
     struct pool *pool = *state;
-    (void)run_task(pool, GY_TRAIL_NONE, 1);
-    (void)run_task(pool, GY_TRAIL_NONE, 1);
+    (void)run_task(pool, GY_WAIT_SET_NONE, 1);
+    (void)run_task(pool, GY_WAIT_SET_NONE, 1);
     gy_streams_return_all(&pool->streams);
     assert_int_equal(pool->streams.in_use, 0);
-    uint64_t again = run_task(pool, GY_TRAIL_NONE, 1);
-    assert_true(gy_trail_stream(again) < 2);
+    uint64_t again = run_task(pool, GY_WAIT_SET_NONE, 1);
+    assert_true(gy_timeline_stream(again) < 2);
 }
 
 static void test_what_has_passed_stays_passed(void **state)
 {
     struct pool *pool = *state;
-    uint64_t position = run_task(pool, GY_TRAIL_NONE, 1);
+    uint64_t position = run_task(pool, GY_WAIT_SET_NONE, 1);
     for (int i = 0; i < 4; i++) {
         position = run_task(pool, position, 1);
     }
-    uint32_t stream = gy_trail_stream(position);
+    uint32_t stream = gy_timeline_stream(position);
     gy_streams_passed(&pool->streams, stream, 4);
     gy_streams_passed(&pool->streams, stream, 2); /* told later, as of a task of another completion ring */
     assert_int_equal(atomic_load(&pool->streams.streams[stream].completed), 4);
@@ -335,15 +336,15 @@ static void test_what_has_passed_stays_passed(void **state)
 static void test_two_dependents_get_an_event_at_once(void **state)
 {
     struct pool *pool = *state;
-    uint64_t root = run_task(pool, GY_TRAIL_NONE, 2);
+    uint64_t root = run_task(pool, GY_WAIT_SET_NONE, 2);
     assert_int_equal(atomic_load(&pool->streams.recorded), 1);
     uint64_t heir = run_task(pool, root, 1);
-    assert_int_equal(gy_trail_stream(heir), gy_trail_stream(root));
+    assert_int_equal(gy_timeline_stream(heir), gy_timeline_stream(root));
     uint64_t other = run_task(pool, root, 0);
     assert_int_equal(atomic_load(&pool->streams.recorded), 1);
     assert_int_equal(waits(pool), 1);
-    uint64_t known = pool->streams.streams[gy_trail_stream(other)].known[gy_trail_stream(root)];
-    assert_int_equal(known, gy_trail_seq(root));
+    uint64_t known = pool->streams.streams[gy_timeline_stream(other)].known[gy_timeline_stream(root)];
+    assert_int_equal(known, gy_timeline_seq(root));
 }
 
 /* A stream that tasks share is busy until the last of them has launched, or was abandoned. */
@@ -352,7 +353,7 @@ static void test_a_shared_stream_is_busy_until_its_last_task_ends(void **state)
     struct pool *pool = *state;
     uint32_t on[2 * LIMIT];
     for (uint32_t i = 0; i < 2 * LIMIT; i++) {
-        on[i] = assign(pool, GY_TRAIL_NONE);
+        on[i] = assign(pool, GY_WAIT_SET_NONE);
     }
     assert_int_equal(pool->streams.busy, LIMIT);
     for (uint32_t i = 0; i < LIMIT; i++) { /* one of each stream's two */
@@ -372,8 +373,8 @@ static void test_a_shared_stream_is_busy_until_its_last_task_ends(void **state)
 /* A stream that is ordered after nothing of `stream`. */
 static uint32_t assign_other_than(struct pool *pool, uint32_t stream)
 {
-    uint32_t other = assign(pool, GY_TRAIL_NONE);
-    return other != stream ? other : assign(pool, GY_TRAIL_NONE);
+    uint32_t other = assign(pool, GY_WAIT_SET_NONE);
+    return other != stream ? other : assign(pool, GY_WAIT_SET_NONE);
 }
 
 /* An event that is older than a wait of its stream does not come after what that wait is for. */
@@ -382,7 +383,7 @@ static void test_a_wait_behind_a_step_is_none_of_its_order(void **state)
     struct pool *pool = *state;
     struct gy_gpu_order *order = gy_step_order_open(&pool->streams);
     assert_non_null(order);
-    uint32_t first = assign(pool, GY_TRAIL_NONE), second = assign(pool, GY_TRAIL_NONE);
+    uint32_t first = assign(pool, GY_WAIT_SET_NONE), second = assign(pool, GY_WAIT_SET_NONE);
     uint64_t position = finish(pool, first, 0);
     gy_step_order_note(order, 1, first);
     (void)finish(pool, second, 2); /* its event is recorded now */
@@ -402,7 +403,7 @@ static void test_what_a_step_waited_for_is_implied_by_its_end(void **state)
     struct pool *pool = *state;
     struct gy_gpu_order *order = gy_step_order_open(&pool->streams);
     assert_non_null(order);
-    uint32_t first = assign(pool, GY_TRAIL_NONE), second = assign(pool, GY_TRAIL_NONE);
+    uint32_t first = assign(pool, GY_WAIT_SET_NONE), second = assign(pool, GY_WAIT_SET_NONE);
     uint64_t position = finish(pool, first, 0);
     gy_step_order_note(order, 1, first);
     assert_ok(gy_streams_wait(&pool->streams, second, position));

@@ -451,7 +451,7 @@ static void test_every_partition_has_a_stream_whatever_the_limit(void **state)
     for (int round = 0; round < 3; round++) { /* nobody finishes: all streams stay busy */
         for (uint32_t p = 3; p-- > 0;) {
             uint32_t index = UINT32_MAX;
-            assert_ok(gy_streams_assign(streams, GY_TRAIL_NONE, p, NULL, &index));
+            assert_ok(gy_streams_assign(streams, GY_WAIT_SET_NONE, p, NULL, &index));
             assert_int_equal(GY_STREAM_PARTITION(&streams->streams[index]), p);
             assert_int_equal(streams->streams[index].kind % 2,
                              round == 0 && p == 1); /* then 'a' is at work */

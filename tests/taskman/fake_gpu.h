@@ -85,13 +85,13 @@ static inline void fake_submit(gantry_dispatcher *self, gantry_task *first, gant
     gy_cond_signal(&fake->changed);
 }
 
-/* A trail is twice the number of GPU tasks on the longest way behind us: it is never plain. */
+/* A wait set is twice the number of GPU tasks on the longest way behind us: it is never plain. */
 static inline void fake_carry(gantry_dispatcher *self, gantry_task *predecessor, gantry_task *successor)
 {
     note(fake_of(self), CARRY, predecessor, successor, gantry_task_references(successor));
-    uint64_t ours = atomic_load(&predecessor->trail);
-    uint64_t theirs = atomic_load(&successor->trail);
-    while (theirs < ours && !atomic_compare_exchange_weak(&successor->trail, &theirs, ours)) {
+    uint64_t ours = atomic_load(&predecessor->wait_set);
+    uint64_t theirs = atomic_load(&successor->wait_set);
+    while (theirs < ours && !atomic_compare_exchange_weak(&successor->wait_set, &theirs, ours)) {
     }
 }
 
@@ -152,7 +152,7 @@ static inline void fake_main(void *arg)
         } else if (task == fake->fails) {
             release_task(task, GY_FAIL(GANTRY_ERR_DRIVER, "the launch went wrong"));
         } else {
-            atomic_fetch_add(&task->trail, 2);
+            atomic_fetch_add(&task->wait_set, 2);
             release_task(task, GANTRY_OK);
         }
     }

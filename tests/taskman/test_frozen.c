@@ -390,8 +390,8 @@ static void test_gpu_tasks_are_launched_in_every_run(void **state)
         assert_int_equal(count, run);
         assert_int_equal(count_calls(f.fake, RELEASED), 2 * run);
         assert_int_equal(count_calls(f.fake, STEP_END), run);
-        assert_int_equal(kernel->trail, 0); /* nothing is left for the next run */
-        assert_int_equal(look->trail, 0);
+        assert_int_equal(kernel->wait_set, 0); /* nothing is left for the next run */
+        assert_int_equal(look->wait_set, 0);
     }
     tear_down_gpu(&f);
 }

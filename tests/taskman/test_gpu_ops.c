@@ -29,15 +29,15 @@ static void test_carry_submit_drop_release_come_in_this_order(void **state)
     int drop = find(fake, DROP, up, NULL);
     assert_true(submit < drop && drop < find(fake, RELEASED, up, NULL));
     assert_int_equal(count_calls(fake, DROP), 4);
-    assert_int_equal(atomic_load(&down->trail), 6);
+    assert_int_equal(atomic_load(&down->wait_set), 6);
     gantry_taskman_stats stats = stats_of(f.base.manager);
     assert_int_equal(stats.tasks_gpu, 4);
     assert_int_equal(stats.tasks_cpu, 0);
     tear_down_gpu(&f);
 }
 
-/* GPU -> CPU -> sync point -> unfilled name -> GPU: the trail arrives. */
-static void test_trails_go_through_cpu_tasks_and_sync_points(void **state)
+/* GPU -> CPU -> sync point -> unfilled name -> GPU: the wait set arrives. */
+static void test_wait_sets_go_through_cpu_tasks_and_sync_points(void **state)
 {
     (void)state;
     for (uint32_t workers = 0; workers < 3; workers++) {
@@ -58,8 +58,8 @@ static void test_trails_go_through_cpu_tasks_and_sync_points(void **state)
         assert_ok(gantry_task_start_after(end, alone));
         assert_ok(gantry_taskman_start(manager));
         assert_error(gantry_taskman_stop(manager), GANTRY_ERR_UNFILLED_NAME);
-        assert_int_equal(atomic_load(&last->trail), 4);
-        assert_int_equal(atomic_load(&end->trail), 2);
+        assert_int_equal(atomic_load(&last->wait_set), 4);
+        assert_int_equal(atomic_load(&end->wait_set), 2);
         assert_true(find(f.fake, CARRY, cpu, sync) >= 0);
         assert_true(find(f.fake, CARRY, sync, hole) >= 0);
         assert_true(find(f.fake, CARRY, hole, last) >= 0);
@@ -195,8 +195,8 @@ static void test_completions_reach_the_waiting_thread(void **state)
     }
 }
 
-/* Whatever a trail was carried to gives it back, also a late name that nothing waits for. */
-static void test_late_name_behind_a_gpu_task_drops_its_trail(void **state)
+/* Whatever a wait set was carried to gives it back, also a late name that nothing waits for. */
+static void test_late_name_behind_a_gpu_task_drops_its_wait_set(void **state)
 {
     (void)state;
     struct gpu_fixture f = set_up_gpu(1);
@@ -259,13 +259,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_carry_submit_drop_release_come_in_this_order),
-        cmocka_unit_test(test_trails_go_through_cpu_tasks_and_sync_points),
+        cmocka_unit_test(test_wait_sets_go_through_cpu_tasks_and_sync_points),
         cmocka_unit_test(test_ready_tasks_of_a_start_are_one_list_in_order),
         cmocka_unit_test(test_failed_launch_fails_dependents_without_beginning_them),
         cmocka_unit_test(test_lost_dispatcher_refuses_the_start),
         cmocka_unit_test(test_cycle_ends_the_step_it_began),
         cmocka_unit_test(test_completions_reach_the_waiting_thread),
-        cmocka_unit_test(test_late_name_behind_a_gpu_task_drops_its_trail),
+        cmocka_unit_test(test_late_name_behind_a_gpu_task_drops_its_wait_set),
         cmocka_unit_test(test_successor_count_saturates),
         cmocka_unit_test(test_mixed_graphs_finish),
     };

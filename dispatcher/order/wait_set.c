@@ -1,4 +1,4 @@
-#include "dispatcher/order/trail.h"
+#include "dispatcher/order/wait_set.h"
 
 #include "base/alloc.h"
 #include "base/status.h"
@@ -6,21 +6,21 @@
 #include <assert.h>
 #include <string.h>
 
-static struct gy_clock *clock_of(uint64_t trail)
+static struct gy_clock *clock_of(uint64_t wait_set)
 {
-    return (struct gy_clock *)(uintptr_t)trail; /* NOLINT: the encoding of trail.h */
+    return (struct gy_clock *)(uintptr_t)wait_set; /* NOLINT: the encoding of wait_set.h */
 }
 
 #ifndef NDEBUG
-/* While its work is enqueued a task has no trail, but a mark: see struct gantry_task. */
-static bool is_ours(const struct gy_trail_pool *pool, uint64_t trail)
+/* While its work is enqueued a task has no wait set, but a mark: see struct gantry_task. */
+static bool is_ours(const struct gy_wait_set_pool *pool, uint64_t wait_set)
 {
-    const struct gy_clock *clock = clock_of(trail);
+    const struct gy_clock *clock = clock_of(wait_set);
     return clock >= pool->all && clock < pool->all + pool->count;
 }
 #endif
 
-gantry_status gy_trail_pool_init(struct gy_trail_pool *pool, uint32_t clocks)
+gantry_status gy_wait_set_pool_init(struct gy_wait_set_pool *pool, uint32_t clocks)
 {
     pool->all = gy_zalloc_array(clocks, sizeof(*pool->all));
     if (pool->all == NULL) {
@@ -32,11 +32,11 @@ gantry_status gy_trail_pool_init(struct gy_trail_pool *pool, uint32_t clocks)
         pool->all[i].next_free = pool->free;
         pool->free = &pool->all[i];
     }
-    gy_mutex_init(&pool->lock, GY_RANK_TRAIL);
+    gy_mutex_init(&pool->lock, GY_RANK_WAIT_SETS);
     return GANTRY_OK;
 }
 
-void gy_trail_pool_fini(struct gy_trail_pool *pool)
+void gy_wait_set_pool_fini(struct gy_wait_set_pool *pool)
 {
     gy_mutex_fini(&pool->lock);
     gy_free(pool->all);
@@ -54,13 +54,13 @@ static void clock_add(struct gy_clock *clock, uint32_t stream, uint64_t seq)
     clock->streams |= bit;
 }
 
-static void clock_add_trail(struct gy_clock *clock, uint64_t trail)
+static void clock_add_wait_set(struct gy_clock *clock, uint64_t wait_set)
 {
-    if (gy_trail_is_position(trail)) {
-        clock_add(clock, gy_trail_stream(trail), gy_trail_seq(trail));
+    if (gy_wait_set_is_point(wait_set)) {
+        clock_add(clock, gy_timeline_stream(wait_set), gy_timeline_seq(wait_set));
         return;
     }
-    const struct gy_clock *from = clock_of(trail);
+    const struct gy_clock *from = clock_of(wait_set);
     if (clock->streams == 0) {
         clock->home = from->home;
     }
@@ -72,71 +72,71 @@ static void clock_add_trail(struct gy_clock *clock, uint64_t trail)
     clock->home = home;
 }
 
-static void unref_locked(struct gy_trail_pool *pool, uint64_t trail) GY_REQUIRES(pool->lock)
+static void unref_locked(struct gy_wait_set_pool *pool, uint64_t wait_set) GY_REQUIRES(pool->lock)
 {
-    if (!gy_trail_is_clock(trail)) {
+    if (!gy_wait_set_is_clock(wait_set)) {
         return;
     }
-    struct gy_clock *clock = clock_of(trail);
-    assert(is_ours(pool, trail) && clock->refs > 0);
+    struct gy_clock *clock = clock_of(wait_set);
+    assert(is_ours(pool, wait_set) && clock->refs > 0);
     if (--clock->refs == 0) {
         clock->next_free = pool->free;
         pool->free = clock;
     }
 }
 
-/* A trail for both `a` (whose reference is consumed) and `b`. */
-static uint64_t join_locked(struct gy_trail_pool *pool, uint64_t a, uint64_t b) GY_REQUIRES(pool->lock)
+/* A wait set for both `a` (whose reference is consumed) and `b`. */
+static uint64_t join_locked(struct gy_wait_set_pool *pool, uint64_t a, uint64_t b) GY_REQUIRES(pool->lock)
 {
-    if (gy_trail_is_clock(a) && clock_of(a)->refs == 1) {
-        clock_add_trail(clock_of(a), b);
+    if (gy_wait_set_is_clock(a) && clock_of(a)->refs == 1) {
+        clock_add_wait_set(clock_of(a), b);
         assert(gy_clock_is_valid(clock_of(a)));
         return a;
     }
     struct gy_clock *clock = pool->free;
     if (clock == NULL) {
         unref_locked(pool, a);
-        return GY_TRAIL_ALL;
+        return GY_WAIT_SET_ALL;
     }
     pool->free = clock->next_free;
     clock->refs = 1;
     clock->streams = 0;
-    clock_add_trail(clock, a);
-    clock_add_trail(clock, b);
+    clock_add_wait_set(clock, a);
+    clock_add_wait_set(clock, b);
     unref_locked(pool, a);
     assert(gy_clock_is_valid(clock));
     return (uint64_t)(uintptr_t)clock;
 }
 
-/* The cases that need no clock; GY_TRAIL_NONE when one is needed. */
+/* The cases that need no clock; GY_WAIT_SET_NONE when one is needed. */
 static uint64_t merge_simple(uint64_t old, uint64_t from)
 {
-    if (old == GY_TRAIL_ALL || from == GY_TRAIL_ALL) {
-        return GY_TRAIL_ALL;
+    if (old == GY_WAIT_SET_ALL || from == GY_WAIT_SET_ALL) {
+        return GY_WAIT_SET_ALL;
     }
-    if (gy_trail_is_position(from)) {
-        if (old == GY_TRAIL_NONE) {
+    if (gy_wait_set_is_point(from)) {
+        if (old == GY_WAIT_SET_NONE) {
             return from;
         }
-        if (gy_trail_is_position(old) && gy_trail_stream(old) == gy_trail_stream(from)) {
+        if (gy_wait_set_is_point(old) && gy_timeline_stream(old) == gy_timeline_stream(from)) {
             return old > from ? old : from;
         }
     }
-    return GY_TRAIL_NONE;
+    return GY_WAIT_SET_NONE;
 }
 
-static void merge_with_clock(struct gy_trail_pool *pool, _Atomic(uint64_t) *to, uint64_t from)
+static void merge_with_clock(struct gy_wait_set_pool *pool, _Atomic(uint64_t) *to, uint64_t from)
 {
     gy_mutex_lock(&pool->lock);
     /* Clocks are only touched under the lock, so only position-to-position merges can come between: they
-     * never take the trail back to NONE or turn a clock into something else. */
+     * never take the wait set back to NONE or turn a clock into something else. */
     uint64_t old = atomic_load(to);
     for (;;) {
         uint64_t merged;
-        if (old == GY_TRAIL_ALL) {
+        if (old == GY_WAIT_SET_ALL) {
             break;
         }
-        if (old == GY_TRAIL_NONE) {
+        if (old == GY_WAIT_SET_NONE) {
             assert(is_ours(pool, from));
             clock_of(from)->refs++;
             merged = from;
@@ -151,49 +151,49 @@ static void merge_with_clock(struct gy_trail_pool *pool, _Atomic(uint64_t) *to, 
     gy_mutex_unlock(&pool->lock);
 }
 
-void gy_trail_merge(struct gy_trail_pool *pool, _Atomic(uint64_t) *to, uint64_t from)
+void gy_wait_set_merge(struct gy_wait_set_pool *pool, _Atomic(uint64_t) *to, uint64_t from)
 {
-    if (from == GY_TRAIL_NONE) {
+    if (from == GY_WAIT_SET_NONE) {
         return;
     }
     uint64_t old = atomic_load_explicit(to, memory_order_acquire);
     uint64_t merged = merge_simple(old, from);
-    while (merged != GY_TRAIL_NONE && !gy_trail_is_clock(old)) {
+    while (merged != GY_WAIT_SET_NONE && !gy_wait_set_is_clock(old)) {
         if (merged == old || atomic_compare_exchange_weak(to, &old, merged)) {
             return;
         }
         merged = merge_simple(old, from);
     }
-    if (from == GY_TRAIL_ALL) {
+    if (from == GY_WAIT_SET_ALL) {
         /* `old` is a clock: give it up for ALL. */
         gy_mutex_lock(&pool->lock);
-        unref_locked(pool, atomic_exchange(to, GY_TRAIL_ALL));
+        unref_locked(pool, atomic_exchange(to, GY_WAIT_SET_ALL));
         gy_mutex_unlock(&pool->lock);
         return;
     }
     merge_with_clock(pool, to, from);
 }
 
-void gy_trail_drop_clock(struct gy_trail_pool *pool, uint64_t clock)
+void gy_wait_set_drop_clock(struct gy_wait_set_pool *pool, uint64_t clock)
 {
     gy_mutex_lock(&pool->lock);
     unref_locked(pool, clock);
     gy_mutex_unlock(&pool->lock);
 }
 
-const struct gy_clock *gy_trail_read(uint64_t trail, struct gy_clock *room)
+const struct gy_clock *gy_wait_set_read(uint64_t wait_set, struct gy_clock *room)
 {
-    if (gy_trail_is_clock(trail)) {
-        assert(gy_clock_is_valid(clock_of(trail)));
-        return clock_of(trail);
+    if (gy_wait_set_is_clock(wait_set)) {
+        assert(gy_clock_is_valid(clock_of(wait_set)));
+        return clock_of(wait_set);
     }
     room->streams = 0;
     room->home = GY_STREAMS_MAX;
-    if (trail == GY_TRAIL_ALL) {
+    if (wait_set == GY_WAIT_SET_ALL) {
         return NULL;
     }
-    if (trail != GY_TRAIL_NONE) {
-        clock_add(room, gy_trail_stream(trail), gy_trail_seq(trail));
+    if (wait_set != GY_WAIT_SET_NONE) {
+        clock_add(room, gy_timeline_stream(wait_set), gy_timeline_seq(wait_set));
     }
     return room;
 }

@@ -1,0 +1,82 @@
+/* Wait sets: the GPU positions a task must come after, carried along the edges of the graph.
+ *
+ * A position (s, n) says "the n-th task that finished launching on stream s".  A wait set is 64 bits in the
+ * task: nothing, one position, or a pointer to a vector clock with one position per stream.  GPU work is
+ * ordered by the wait set of the task alone, so a CPU task or a sync point between two GPU tasks passes the
+ * order on and costs nothing else. */
+#ifndef DISPATCHER_ORDER_WAIT_SET_H
+#define DISPATCHER_ORDER_WAIT_SET_H
+
+#include "base/hints.h"
+#include "base/thread.h"
+#include "dispatcher/dispatcher.h"
+#include "taskman/gpu_task.h"
+
+#include <stdatomic.h>
+
+struct gy_clock {
+    struct gy_clock *next_free; /* guarded by the pool's lock */
+    uint32_t refs;              /* guarded by the pool's lock; tasks whose wait set points here */
+    uint32_t home;              /* stream of the first position carried: the preferred one to inherit */
+    uint64_t streams;           /* bit s: seq[s] is a position */
+    uint64_t seq[GY_STREAMS_MAX];
+};
+
+/* Clocks are taken at creation; when all are in use, a wait set degrades to "after everything". */
+struct gy_wait_set_pool {
+    gy_mutex lock;         /* rank WAIT_SETS */
+    struct gy_clock *free; /* guarded by lock */
+    struct gy_clock *all;  /* immutable */
+    uint32_t count;        /* immutable; of all */
+};
+
+#define GY_WAIT_SET_NONE UINT64_C(0)
+#define GY_WAIT_SET_ALL UINT64_C(2) /* after everything launched so far */
+
+static inline uint64_t gy_timeline_point(uint32_t stream, uint64_t seq)
+{
+    return seq << 9 | (uint64_t)stream << 1 | GY_WAIT_SET_PLAIN;
+}
+static inline bool gy_wait_set_is_point(uint64_t wait_set)
+{
+    return (wait_set & GY_WAIT_SET_PLAIN) != 0;
+}
+static inline uint32_t gy_timeline_stream(uint64_t position)
+{
+    return (uint32_t)(position >> 1) & 0xffu;
+}
+static inline uint64_t gy_timeline_seq(uint64_t position)
+{
+    return position >> 9;
+}
+
+/* It has a position for each of its streams, and a home if it has any. */
+bool gy_clock_is_valid(const struct gy_clock *clock);
+
+GANTRY_MUST_CHECK gantry_status gy_wait_set_pool_init(struct gy_wait_set_pool *pool, uint32_t clocks);
+void gy_wait_set_pool_fini(struct gy_wait_set_pool *pool);
+
+/* Merge `from` into the wait set at `to`.  Any thread; several may merge into the same `to` at once. */
+void gy_wait_set_merge(struct gy_wait_set_pool *pool, _Atomic(uint64_t) *to, uint64_t from);
+
+static inline bool gy_wait_set_is_clock(uint64_t wait_set)
+{
+    return wait_set != GY_WAIT_SET_NONE && wait_set != GY_WAIT_SET_ALL && !gy_wait_set_is_point(wait_set);
+}
+
+/* A wait set that is a clock is no longer needed. */
+GY_RARE void gy_wait_set_drop_clock(struct gy_wait_set_pool *pool, uint64_t clock);
+
+/* A wait set is no longer needed. */
+static inline void gy_wait_set_drop(struct gy_wait_set_pool *pool, uint64_t wait_set)
+{
+    if (gy_wait_set_is_clock(wait_set)) {
+        gy_wait_set_drop_clock(pool, wait_set);
+    }
+}
+
+/* A wait set as a clock (refs and links do not count), in `room` if it is none yet; NULL for GY_WAIT_SET_ALL,
+ * and nothing in `room`.  The wait set must be final: no thread merges into it any more. */
+const struct gy_clock *gy_wait_set_read(uint64_t wait_set, struct gy_clock *room);
+
+#endif
