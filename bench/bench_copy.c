@@ -214,15 +214,9 @@ static bool run_once(struct copy_bench *b, const struct copy_side *side, const s
     return good;
 }
 
-static int compare_doubles(const void *a, const void *b)
-{
-    double left = *(const double *)a, right = *(const double *)b;
-    return (left > right) - (left < right);
-}
-
 static double median(double *values, uint32_t count)
 {
-    qsort(values, count, sizeof(*values), compare_doubles);
+    bench_sort(values, count);
     return (values[(count - 1) / 2] + values[count / 2]) / 2;
 }
 

@@ -23,8 +23,8 @@
 #include "base/clock.h"
 #include "bench/bench_publish.h"
 #include "bench/bench_return.h"
+#include "bench/event_scene.h"
 #include "bench/harness.h"
-#include "bench/raw_cuda.h"
 
 #include "submit_kernels.kernels.h"
 
@@ -53,14 +53,7 @@ struct listener {
 };
 
 struct latency_bench {
-    gantry_context *context;
-    gantry_cpu_dispatcher *cpus;
-    gantry_taskman *manager;
-    gantry_kernel *kernel;
-    struct raw_cuda cuda;
-    CUmodule module;
-    CUfunction function;
-    CUstream stream;
+    struct event_scene scene;
     void *cell;
     gantry_task *done;
     uint64_t called_ns, told_ns;                         /* of the latest sample of parts */
@@ -87,7 +80,7 @@ static gantry_launch_result launch(gantry_launch *launch, void *arg)
     gantry_dim3 one = {1, 1, 1};
     gantry_dim3 warp = {32, 1, 1};
     bench->launched_ns = gy_clock_ns();
-    return gantry_launch_kernel(launch, bench->kernel, one, warp, 0, args) == GANTRY_OK &&
+    return gantry_launch_kernel(launch, bench->scene.kernel, one, warp, 0, args) == GANTRY_OK &&
                    gantry_launch_add_completion(launch, bench->done) == GANTRY_OK
                ? GANTRY_LAUNCH_DONE
                : GANTRY_LAUNCH_FAILED;
@@ -113,7 +106,7 @@ static gantry_status start(gantry_task *task, void *arg)
 static bool submit(struct latency_bench *bench, gantry_task_desc *desc, gantry_task **out)
 {
     desc->arg = bench;
-    return ok(gantry_taskman_submit(bench->manager, desc, out));
+    return ok(gantry_taskman_submit(bench->scene.manager, desc, out));
 }
 
 /* `done`, which becomes bench->done, and a GPU task before it that calls `function`. */
@@ -129,7 +122,7 @@ static bool submit_pair(struct latency_bench *bench, gantry_launch_fn function, 
 
 static bool run_step(struct latency_bench *bench)
 {
-    return ok(gantry_taskman_start(bench->manager)) && ok(gantry_taskman_stop(bench->manager));
+    return ok(gantry_taskman_start(bench->scene.manager)) && ok(gantry_taskman_stop(bench->scene.manager));
 }
 
 /* Kernel, completion, CPU task, and a GPU task that launches nothing. */
@@ -143,7 +136,7 @@ static bool sample_ours(struct latency_bench *bench, double *done_ns, double *re
     gpu.launch = launch_next;
     if (!submit_pair(bench, launch, &cpu) || !submit(bench, &gpu, &next) ||
         !ok(gantry_task_start_after(next, bench->done)) || !run_step(bench) ||
-        !ok(gantry_taskman_reset(bench->manager))) {
+        !ok(gantry_taskman_reset(bench->scene.manager))) {
         return false;
     }
     *done_ns = (double)(bench->started_ns - bench->launched_ns);
@@ -151,24 +144,19 @@ static bool sample_ours(struct latency_bench *bench, double *done_ns, double *re
     return true;
 }
 
-static bool sample_hand(struct latency_bench *bench, CUevent event, double *ns)
+static bool sample_hand(struct latency_bench *bench, double *ns)
 {
-    struct raw_cuda *cuda = &bench->cuda;
+    struct raw_cuda *cuda = &bench->scene.cuda;
     void *args[] = {&bench->cell};
     uint64_t begin = gy_clock_ns();
-    if (!RAW(cuda, cuLaunchKernel(bench->function, 1, 1, 1, 32, 1, 1, 0, bench->stream, args, NULL)) ||
-        !RAW(cuda, cuEventRecord(event, bench->stream)) || !RAW(cuda, cuEventSynchronize(event))) {
+    if (!RAW(cuda,
+             cuLaunchKernel(bench->scene.function, 1, 1, 1, 32, 1, 1, 0, bench->scene.stream, args, NULL)) ||
+        !RAW(cuda, cuEventRecord(bench->scene.event, bench->scene.stream)) ||
+        !RAW(cuda, cuEventSynchronize(bench->scene.event))) {
         return false;
     }
     *ns = (double)(gy_clock_ns() - begin);
     return true;
-}
-
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a;
-    double y = *(const double *)b;
-    return (x > y) - (x < y);
 }
 
 /* ---- parts --------------------------------------------------------------------------------- */
@@ -180,7 +168,7 @@ static gantry_launch_result launch_parts(gantry_launch *launch, void *arg)
     gantry_dim3 one = {1, 1, 1};
     gantry_dim3 warp = {32, 1, 1};
     bench->launched_ns = gy_clock_ns();
-    gantry_status status = gantry_launch_kernel(launch, bench->kernel, one, warp, 0, args);
+    gantry_status status = gantry_launch_kernel(launch, bench->scene.kernel, one, warp, 0, args);
     bench->called_ns = gy_clock_ns();
     return status == GANTRY_OK && gantry_launch_add_completion(launch, bench->done) == GANTRY_OK
                ? GANTRY_LAUNCH_DONE
@@ -200,7 +188,7 @@ static bool sample_parts(struct latency_bench *bench, double *call_ns, double *t
     point.kind = GANTRY_TASK_SYNC_POINT;
     point.release = note_told;
     if (!submit_pair(bench, launch_parts, &point) || !run_step(bench) ||
-        !ok(gantry_taskman_reset(bench->manager))) {
+        !ok(gantry_taskman_reset(bench->scene.manager))) {
         return false;
     }
     *call_ns = (double)(bench->called_ns - bench->launched_ns);
@@ -208,16 +196,18 @@ static bool sample_parts(struct latency_bench *bench, double *call_ns, double *t
     return true;
 }
 
-static bool sample_hand_parts(struct latency_bench *bench, CUevent event, double *call_ns, double *ns)
+static bool sample_hand_parts(struct latency_bench *bench, double *call_ns, double *ns)
 {
-    struct raw_cuda *cuda = &bench->cuda;
+    struct raw_cuda *cuda = &bench->scene.cuda;
     void *args[] = {&bench->cell};
     uint64_t begin = gy_clock_ns();
-    if (!RAW(cuda, cuLaunchKernel(bench->function, 1, 1, 1, 32, 1, 1, 0, bench->stream, args, NULL))) {
+    if (!RAW(cuda,
+             cuLaunchKernel(bench->scene.function, 1, 1, 1, 32, 1, 1, 0, bench->scene.stream, args, NULL))) {
         return false;
     }
     *call_ns = (double)(gy_clock_ns() - begin);
-    if (!RAW(cuda, cuEventRecord(event, bench->stream)) || !RAW(cuda, cuEventSynchronize(event))) {
+    if (!RAW(cuda, cuEventRecord(bench->scene.event, bench->scene.stream)) ||
+        !RAW(cuda, cuEventSynchronize(bench->scene.event))) {
         return false;
     }
     *ns = (double)(gy_clock_ns() - begin);
@@ -271,7 +261,7 @@ static bool sample_waiting(struct latency_bench *bench, double *cpu, double *wal
     }
     *cpu = (double)(cpu_ns() - used);
     *wall = (double)(gy_clock_ns() - begin);
-    return ok(gantry_taskman_reset(bench->manager));
+    return ok(gantry_taskman_reset(bench->scene.manager));
 }
 
 /* ---- one thread tells another -------------------------------------------------------------- */
@@ -334,8 +324,8 @@ static double sample_handoff(struct listener *l)
 
 static struct bench_result summarise(struct samples ours, struct samples hand)
 {
-    qsort(ours.ns, ours.count, sizeof(double), compare);
-    qsort(hand.ns, hand.count, sizeof(double), compare);
+    bench_sort(ours.ns, ours.count);
+    bench_sort(hand.ns, hand.count);
     return (struct bench_result){.min_ns = ours.ns[0],
                                  .median_ns = ours.ns[ours.count / 2],
                                  .yardstick_min_ns = hand.ns[0],
@@ -347,13 +337,10 @@ static struct bench_result summarise(struct samples ours, struct samples hand)
 static bool take_samples(struct latency_bench *bench, bool blocks, uint32_t count, struct bench_result *done,
                          struct bench_result *ready)
 {
-    struct raw_cuda *cuda = &bench->cuda;
-    CUevent event = NULL;
+    struct raw_cuda *cuda = &bench->scene.cuda;
     struct listener listener;
-    unsigned flags = CU_EVENT_DISABLE_TIMING | (blocks ? CU_EVENT_BLOCKING_SYNC : 0u);
     double *all = calloc(4 * (size_t)count, sizeof(double));
-    if (all == NULL || !RAW(cuda, cuEventCreate(&event, flags)) ||
-        !listener_start(&listener, blocks, count + 1)) {
+    if (all == NULL || !listener_start(&listener, blocks, count + 1)) {
         free(all);
         return false;
     }
@@ -361,7 +348,7 @@ static bool take_samples(struct latency_bench *bench, bool blocks, uint32_t coun
     bool good = true;
     for (uint32_t i = 0; i <= count; i++) {
         uint32_t at = i == 0 ? 0 : i - 1;
-        good = good && sample_ours(bench, &of[0][at], &of[2][at]) && sample_hand(bench, event, &of[1][at]);
+        good = good && sample_ours(bench, &of[0][at], &of[2][at]) && sample_hand(bench, &of[1][at]);
         of[3][at] = sample_handoff(&listener);
     }
     (void)pthread_join(listener.thread, NULL);
@@ -372,7 +359,6 @@ static bool take_samples(struct latency_bench *bench, bool blocks, uint32_t coun
         *done = summarise((struct samples){of[0], count}, (struct samples){of[1], count});
         *ready = summarise((struct samples){of[2], count}, (struct samples){of[3], count});
     }
-    (void)RAW(cuda, cuEventDestroy(event));
     free(all);
     return good;
 }
@@ -381,21 +367,15 @@ static bool take_samples(struct latency_bench *bench, bool blocks, uint32_t coun
 static bool take_parts(struct latency_bench *bench, uint32_t count, struct bench_result *call,
                        struct bench_result *told)
 {
-    struct raw_cuda *cuda = &bench->cuda;
-    CUevent event = NULL;
     double *all = calloc(4 * (size_t)count, sizeof(double));
-    bool good = all != NULL && RAW(cuda, cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    bool good = all != NULL;
     double *of[4] = {all, all + count, all + 2 * count, all + 3 * count};
     for (uint32_t i = 0; i < count && good; i++) {
-        good = sample_parts(bench, &of[0][i], &of[2][i]) &&
-               sample_hand_parts(bench, event, &of[1][i], &of[3][i]);
+        good = sample_parts(bench, &of[0][i], &of[2][i]) && sample_hand_parts(bench, &of[1][i], &of[3][i]);
     }
     if (good) {
         *call = summarise((struct samples){of[0], count}, (struct samples){of[1], count});
         *told = summarise((struct samples){of[2], count}, (struct samples){of[3], count});
-    }
-    if (event != NULL) {
-        (void)RAW(cuda, cuEventDestroy(event));
     }
     free(all);
     return good;
@@ -421,74 +401,41 @@ static bool take_cost(struct latency_bench *bench, sample_cost *sample, uint32_t
 }
 
 static bool open_bench(struct latency_bench *bench, const struct bench_options *options,
-                       gantry_wait_mode mode, gantry_wait_mode workers)
+                       gantry_wait_mode mode, gantry_wait_mode workers, bool event_blocks)
 {
-    const gantry_module_image *image = &gantry_image_submit_kernels;
-    gantry_context_options context = GANTRY_CONTEXT_OPTIONS_INIT;
-    gantry_cpu_dispatcher_options cpus = GANTRY_CPU_DISPATCHER_OPTIONS_INIT;
-    gantry_taskman_options manager = GANTRY_TASKMAN_OPTIONS_INIT;
-    gantry_module *module;
+    struct event_scene *scene = &bench->scene;
     uint32_t zero = 0;
-    context.driver = options->driver;
-    context.completion_wait = mode;
-    cpus.wait_mode = workers;
-    cpus.worker_count = 1;
-    if (!ok(gantry_context_create(&context, &bench->context)) ||
-        !ok(gantry_cpu_dispatcher_create(&cpus, &bench->cpus))) {
-        return false;
-    }
-    manager.cpu_dispatcher = bench->cpus;
-    manager.gpu_dispatcher = gantry_context_dispatcher(bench->context);
-    struct raw_cuda *cuda = &bench->cuda;
-    if (!ok(gantry_taskman_create(&manager, &bench->manager)) ||
-        !ok(gantry_module_load(bench->context, image, &module)) ||
-        !ok(gantry_module_get_kernel(module, "increment", &bench->kernel)) ||
-        !ok(gantry_context_acquire(bench->context)) || !raw_cuda_open(bench->context, cuda)) {
-        return false;
-    }
-    const void *code = cuda->emulator_set_noop != NULL ? image->host
-                       : image->fatbin != NULL         ? image->fatbin
-                                                       : (const void *)image->ptx;
-    return RAW(cuda, cuModuleLoadDataEx(&bench->module, code, 0, NULL, NULL)) &&
-           RAW(cuda, cuModuleGetFunction(&bench->function, bench->module, "increment")) &&
-           RAW(cuda, cuStreamCreate(&bench->stream, CU_STREAM_NON_BLOCKING)) &&
-           ok(gantry_heap_alloc(gantry_context_heap(bench->context), GANTRY_MEMORY_DEVICE, 256, 0,
+    const struct event_scene_options one = {.driver = options->driver,
+                                            .completions = mode,
+                                            .workers = workers,
+                                            .worker_count = 1,
+                                            .event_blocks = event_blocks,
+                                            .image = &gantry_image_submit_kernels,
+                                            .kernel = "increment"};
+    return bench_event_scene_open(scene, &one) &&
+           ok(gantry_heap_alloc(gantry_context_heap(scene->context), GANTRY_MEMORY_DEVICE, 256, 0,
                                 GANTRY_ALLOC_SITE("bench latency"), &bench->cell)) &&
-           RAW(cuda, cuMemcpyHtoD((CUdeviceptr)(uintptr_t)bench->cell, &zero, sizeof(zero))) &&
-           RAW(cuda, cuStreamSynchronize(NULL));
+           RAW(&scene->cuda, cuMemcpyHtoD((CUdeviceptr)(uintptr_t)bench->cell, &zero, sizeof(zero))) &&
+           RAW(&scene->cuda, cuStreamSynchronize(NULL));
 }
 
 static void close_bench(struct latency_bench *bench)
 {
-    gantry_taskman_destroy(bench->manager);
-    gantry_cpu_dispatcher_destroy(bench->cpus);
-    if (bench->stream != NULL) {
-        (void)bench->cuda.cuStreamDestroy(bench->stream);
-    }
+    gantry_heap *heap = bench->scene.context != NULL ? gantry_context_heap(bench->scene.context) : NULL;
     if (bench->large != NULL) {
-        (void)gantry_heap_free(gantry_context_heap(bench->context), bench->large);
+        (void)gantry_heap_free(heap, bench->large);
     }
     if (bench->cell != NULL) {
-        (void)gantry_heap_free(gantry_context_heap(bench->context), bench->cell);
+        (void)gantry_heap_free(heap, bench->cell);
     }
-    if (bench->context != NULL) {
-        (void)gantry_context_release(bench->context);
-    }
-    gantry_context_destroy(bench->context);
-}
-
-/* The harness prints a yardstick that has something to run. */
-static bool measured_above(void *arg)
-{
-    (void)arg;
-    return true;
+    bench_event_scene_close(&bench->scene);
 }
 
 static void report(const struct bench_options *options, const char *name, const char *yardstick,
                    const struct bench_result *result)
 {
     struct bench_case one = {.name = name, .item = "event", .items = 1};
-    one.yardstick = (struct bench_side){.name = yardstick, .run = measured_above};
+    one.yardstick = (struct bench_side){.name = yardstick};
     bench_report(options, &one, result);
 }
 
@@ -503,14 +450,14 @@ static bool bench_cost(const struct bench_options *options, gantry_wait_mode mod
     struct latency_bench bench;
     struct bench_result call = {0}, told = {0}, idle = {0}, waiting = {0};
     memset(&bench, 0, sizeof(bench));
-    bool good = open_bench(&bench, options, mode, mode);
-    bool waits = good && bench.cuda.emulator_set_noop == NULL;
+    bool good = open_bench(&bench, options, mode, mode, false);
+    bool waits = good && bench.scene.cuda.emulator_set_noop == NULL;
     good = good && take_parts(&bench, count_samples(options), &call, &told) &&
            take_cost(&bench, sample_idle, options->runs, &idle);
     if (good && waits) {
         gantry_alloc_site site = GANTRY_ALLOC_SITE("bench latency");
-        good = ok(gantry_heap_alloc(gantry_context_heap(bench.context), GANTRY_MEMORY_DEVICE, 2 * COPY_BYTES,
-                                    0, site, &bench.large)) &&
+        good = ok(gantry_heap_alloc(gantry_context_heap(bench.scene.context), GANTRY_MEMORY_DEVICE,
+                                    2 * COPY_BYTES, 0, site, &bench.large)) &&
                take_cost(&bench, sample_waiting, options->runs, &waiting);
     }
     close_bench(&bench);
@@ -571,7 +518,7 @@ static bool bench_latency(const struct bench_options *options)
         struct bench_result done = {0}, ready = {0};
         memset(&bench, 0, sizeof(bench));
         bool blocks = cases[i].mode == GANTRY_WAIT_BLOCK;
-        good = open_bench(&bench, options, cases[i].mode, cases[i].workers) &&
+        good = open_bench(&bench, options, cases[i].mode, cases[i].workers, blocks) &&
                take_samples(&bench, blocks, samples, &done, &ready) && good;
         close_bench(&bench);
         report(options, cases[i].done, cases[i].event, &done);

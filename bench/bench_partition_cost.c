@@ -116,16 +116,10 @@ static bool time_round(struct bench_scene *s, struct clockwork *w)
     return good;
 }
 
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static struct bench_pair column(struct clockwork *w, uint32_t which)
 {
     double *values = w->columns + which * w->rounds;
-    qsort(values, w->rounds, sizeof(double), compare);
+    bench_sort(values, w->rounds);
     return (struct bench_pair){values[0], values[w->rounds / 2]};
 }
 

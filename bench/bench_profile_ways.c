@@ -67,12 +67,6 @@ static bool run(struct exchange *e, gantry_taskman *manager)
            ok(gantry_taskman_stop(manager));
 }
 
-static int compare_doubles(const void *a, const void *b)
-{
-    double left = *(const double *)a, right = *(const double *)b;
-    return (left > right) - (left < right);
-}
-
 /* False when the blocks were not all on SMs of their own, or one got no answer. */
 static bool are_good(const struct exchange *e)
 {
@@ -90,7 +84,7 @@ static bool are_good(const struct exchange *e)
 /* Sorts. */
 static double p99_of(double *values, uint32_t count)
 {
-    qsort(values, count, sizeof(*values), compare_doubles);
+    bench_sort(values, count);
     return values[count - 1 - count / 100];
 }
 

@@ -13,7 +13,7 @@
 #include "bench/bench_publish.h"
 
 #include "base/clock.h"
-#include "bench/raw_cuda.h"
+#include "bench/event_scene.h"
 
 #include "critical_kernels.kernels.h"
 
@@ -34,15 +34,7 @@ struct publish_sample {
 };
 
 struct publish_bench {
-    gantry_context *context;
-    gantry_cpu_dispatcher *cpus;
-    gantry_taskman *manager;
-    gantry_kernel *kernel;
-    struct raw_cuda cuda;
-    CUmodule module;
-    CUfunction function;
-    CUstream stream;
-    CUevent event;
+    struct event_scene scene;
     _Atomic(uint32_t) *words; /* pinned: of the samples, then one for the older kernel */
     void *counts;             /* device: the same, counted by blocks */
     uint32_t count;           /* samples of a step */
@@ -71,7 +63,7 @@ static gantry_launch_result launch(gantry_launch *launch, void *arg)
     void *count = (uint32_t *)bench->counts + job->index;
     void *args[] = {&begun, &ended, &count, &job->ns};
     gantry_dim3 one = {1, 1, 1}, warp = {32, 1, 1};
-    return gantry_launch_kernel(launch, bench->kernel, one, warp, 0, args) == GANTRY_OK &&
+    return gantry_launch_kernel(launch, bench->scene.kernel, one, warp, 0, args) == GANTRY_OK &&
                    gantry_launch_add_completion(launch, job->told) == GANTRY_OK
                ? GANTRY_LAUNCH_DONE
                : GANTRY_LAUNCH_FAILED;
@@ -99,8 +91,8 @@ static bool submit(struct publish_bench *bench, struct publish_job *job, gantry_
     gpu.kind = GANTRY_TASK_KERNEL;
     gpu.launch = launch;
     gpu.arg = job;
-    return ok(gantry_taskman_submit(bench->manager, &point, &job->told)) &&
-           ok(gantry_taskman_submit(bench->manager, &gpu, &task)) &&
+    return ok(gantry_taskman_submit(bench->scene.manager, &point, &job->told)) &&
+           ok(gantry_taskman_submit(bench->scene.manager, &gpu, &task)) &&
            ok(gantry_task_start_after(job->told, task)) &&
            (before == NULL || ok(gantry_task_start_after(task, before)));
 }
@@ -118,8 +110,8 @@ static bool run_step(struct publish_bench *bench, uint64_t older_ns)
         good = submit(bench, &jobs[i], before);
         before = jobs[i].told;
     }
-    return good && ok(gantry_taskman_start(bench->manager)) && ok(gantry_taskman_stop(bench->manager)) &&
-           ok(gantry_taskman_reset(bench->manager));
+    return good && ok(gantry_taskman_start(bench->scene.manager)) &&
+           ok(gantry_taskman_stop(bench->scene.manager)) && ok(gantry_taskman_reset(bench->scene.manager));
 }
 
 /* ---- the thread that looks ------------------------------------------------------------------ */
@@ -172,7 +164,7 @@ static bool take_ours(struct publish_bench *bench, uint64_t older_ns, double *ns
 
 static bool take_by_hand(struct publish_bench *bench, double *ns)
 {
-    struct raw_cuda *cuda = &bench->cuda;
+    struct raw_cuda *cuda = &bench->scene.cuda;
     pthread_t watcher;
     clear_words(bench);
     if (pthread_create(&watcher, NULL, watch_words, bench) != 0) {
@@ -183,9 +175,10 @@ static bool take_by_hand(struct publish_bench *bench, double *ns)
         void *begun = NULL, *ended = (void *)&bench->words[i], *count = (uint32_t *)bench->counts + i;
         uint64_t duration = KERNEL_NS;
         void *args[] = {&begun, &ended, &count, &duration};
-        good = RAW(cuda, cuLaunchKernel(bench->function, 1, 1, 1, 32, 1, 1, 0, bench->stream, args, NULL)) &&
-               RAW(cuda, cuEventRecord(bench->event, bench->stream)) &&
-               RAW(cuda, cuEventSynchronize(bench->event));
+        good = RAW(cuda, cuLaunchKernel(bench->scene.function, 1, 1, 1, 32, 1, 1, 0, bench->scene.stream,
+                                        args, NULL)) &&
+               RAW(cuda, cuEventRecord(bench->scene.event, bench->scene.stream)) &&
+               RAW(cuda, cuEventSynchronize(bench->scene.event));
         bench->samples[i].told_ns = gy_clock_ns();
     }
     for (uint32_t i = 0; i < bench->count && !good; i++) {
@@ -246,18 +239,6 @@ static bool take_cpu(struct publish_bench *bench, uint64_t older_ns, double *cpu
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static bool has_yardstick(void *arg)
-{
-    (void)arg;
-    return true;
-}
-
 /* The row NAME-MODE of sorted numbers; not from the fastest on, but from the one of which so many of 100 are
  * faster. */
 static void report(const struct bench_options *options, const char *name, const char *yardstick, bool good,
@@ -266,7 +247,7 @@ static void report(const struct bench_options *options, const char *name, const 
     uint32_t first = count * percent / 100 < count ? count * percent / 100 : count - 1;
     uint32_t middle = percent != 0 ? first : count / 2;
     struct bench_case one = {.name = name, .item = "event", .items = 1};
-    one.yardstick = (struct bench_side){.name = yardstick, .run = has_yardstick};
+    one.yardstick = (struct bench_side){.name = yardstick};
     struct bench_result result = {.min_ns = ours[first],
                                   .median_ns = ours[middle],
                                   .yardstick_min_ns = theirs[first],
@@ -275,26 +256,9 @@ static void report(const struct bench_options *options, const char *name, const 
     bench_report(options, &one, &result);
 }
 
-static bool open_by_hand(struct publish_bench *bench, bool blocks)
-{
-    const gantry_module_image *image = &gantry_image_critical_kernels;
-    struct raw_cuda *cuda = &bench->cuda;
-    if (!ok(gantry_context_acquire(bench->context)) || !raw_cuda_open(bench->context, cuda)) {
-        return false;
-    }
-    const void *code = cuda->emulator_set_noop != NULL ? image->host
-                       : image->fatbin != NULL         ? image->fatbin
-                                                       : (const void *)image->ptx;
-    unsigned flags = CU_EVENT_DISABLE_TIMING | (blocks ? CU_EVENT_BLOCKING_SYNC : 0u);
-    return RAW(cuda, cuModuleLoadDataEx(&bench->module, code, 0, NULL, NULL)) &&
-           RAW(cuda, cuModuleGetFunction(&bench->function, bench->module, "occupy")) &&
-           RAW(cuda, cuStreamCreate(&bench->stream, CU_STREAM_NON_BLOCKING)) &&
-           RAW(cuda, cuEventCreate(&bench->event, flags));
-}
-
 static bool open_memory(struct publish_bench *bench)
 {
-    gantry_heap *heap = gantry_context_heap(bench->context);
+    gantry_heap *heap = gantry_context_heap(bench->scene.context);
     gantry_alloc_site site = GANTRY_ALLOC_SITE("bench latency");
     size_t bytes = (PER_STEP + 1) * sizeof(uint32_t);
     void *words;
@@ -303,55 +267,35 @@ static bool open_memory(struct publish_bench *bench)
         return false;
     }
     bench->words = words;
-    return RAW(&bench->cuda,
-               cuMemsetD8Async((CUdeviceptr)(uintptr_t)bench->counts, 0, bytes, bench->stream)) &&
-           RAW(&bench->cuda, cuStreamSynchronize(bench->stream));
+    return RAW(&bench->scene.cuda,
+               cuMemsetD8Async((CUdeviceptr)(uintptr_t)bench->counts, 0, bytes, bench->scene.stream)) &&
+           RAW(&bench->scene.cuda, cuStreamSynchronize(bench->scene.stream));
 }
 
 static bool open_bench(struct publish_bench *bench, const struct bench_options *options,
                        gantry_wait_mode mode)
 {
-    gantry_context_options context = GANTRY_CONTEXT_OPTIONS_INIT;
-    gantry_cpu_dispatcher_options cpus = GANTRY_CPU_DISPATCHER_OPTIONS_INIT;
-    gantry_taskman_options manager = GANTRY_TASKMAN_OPTIONS_INIT;
-    gantry_module *module;
-    context.driver = options->driver;
-    context.completion_wait = mode;
-    cpus.wait_mode = GANTRY_WAIT_BLOCK;
-    cpus.worker_count = 1;
+    const struct event_scene_options scene = {.driver = options->driver,
+                                              .completions = mode,
+                                              .workers = GANTRY_WAIT_BLOCK,
+                                              .worker_count = 1,
+                                              .event_blocks = mode == GANTRY_WAIT_BLOCK,
+                                              .image = &gantry_image_critical_kernels,
+                                              .kernel = "occupy"};
     bench->count = options->runs > 1 ? PER_STEP : FOR_A_LOOK;
-    if (!ok(gantry_context_create(&context, &bench->context)) ||
-        !ok(gantry_cpu_dispatcher_create(&cpus, &bench->cpus))) {
-        return false;
-    }
-    manager.cpu_dispatcher = bench->cpus;
-    manager.gpu_dispatcher = gantry_context_dispatcher(bench->context);
-    return ok(gantry_taskman_create(&manager, &bench->manager)) &&
-           ok(gantry_module_load(bench->context, &gantry_image_critical_kernels, &module)) &&
-           ok(gantry_module_get_kernel(module, "occupy", &bench->kernel)) &&
-           open_by_hand(bench, mode == GANTRY_WAIT_BLOCK) && open_memory(bench);
+    return bench_event_scene_open(&bench->scene, &scene) && open_memory(bench);
 }
 
 static void close_bench(struct publish_bench *bench)
 {
-    gantry_taskman_destroy(bench->manager);
-    gantry_cpu_dispatcher_destroy(bench->cpus);
-    if (bench->event != NULL) {
-        (void)bench->cuda.cuEventDestroy(bench->event);
-    }
-    if (bench->stream != NULL) {
-        (void)bench->cuda.cuStreamDestroy(bench->stream);
-    }
+    gantry_heap *heap = bench->scene.context != NULL ? gantry_context_heap(bench->scene.context) : NULL;
     if (bench->counts != NULL) {
-        (void)gantry_heap_free(gantry_context_heap(bench->context), bench->counts);
+        (void)gantry_heap_free(heap, bench->counts);
     }
     if (bench->words != NULL) {
-        (void)gantry_heap_free(gantry_context_heap(bench->context), (void *)bench->words);
+        (void)gantry_heap_free(heap, (void *)bench->words);
     }
-    if (bench->context != NULL) {
-        (void)gantry_context_release(bench->context);
-    }
-    gantry_context_destroy(bench->context);
+    bench_event_scene_close(&bench->scene);
 }
 
 struct publish_mode {
@@ -388,10 +332,10 @@ static bool measure(struct publish_bench *bench, const struct publish_mode *mode
                take_by_hand(bench, theirs + (size_t)i * count) &&
                take_cpu(bench, older_ns, &cpu[i], &wall[i]);
     }
-    qsort(all, (size_t)runs * count, sizeof(double), compare);
-    qsort(theirs, (size_t)runs * count, sizeof(double), compare);
-    qsort(cpu, runs, sizeof(double), compare);
-    qsort(wall, runs, sizeof(double), compare);
+    bench_sort(all, (size_t)runs * count);
+    bench_sort(theirs, (size_t)runs * count);
+    bench_sort(cpu, runs);
+    bench_sort(wall, runs);
     const char *const *names = mode->names[beside];
     report(options, names[0], mode->yardstick, good, all, theirs, runs * count, 0);
     report(options, names[1], mode->yardstick, good, all, theirs, runs * count, 99);

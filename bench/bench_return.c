@@ -12,7 +12,7 @@
 #include "bench/bench_return.h"
 
 #include "base/clock.h"
-#include "bench/raw_cuda.h"
+#include "bench/event_scene.h"
 
 #include "submit_kernels.kernels.h"
 
@@ -24,15 +24,7 @@
 #define FOR_A_LOOK 8u
 
 struct return_bench {
-    gantry_context *context;
-    gantry_cpu_dispatcher *cpus;
-    gantry_taskman *manager;
-    gantry_kernel *kernel;
-    struct raw_cuda cuda;
-    CUmodule module;
-    CUfunction function;
-    CUstream stream;
-    CUevent event;
+    struct event_scene scene;
     void *cell;
     gantry_task *done;
     uint64_t launched_ns, started_ns; /* of the latest step */
@@ -52,7 +44,7 @@ static gantry_launch_result launch(gantry_launch *launch, void *arg)
     void *args[] = {&bench->cell};
     gantry_dim3 one = {1, 1, 1}, warp = {32, 1, 1};
     bench->launched_ns = gy_clock_ns();
-    return gantry_launch_kernel(launch, bench->kernel, one, warp, 0, args) == GANTRY_OK &&
+    return gantry_launch_kernel(launch, bench->scene.kernel, one, warp, 0, args) == GANTRY_OK &&
                    gantry_launch_add_completion(launch, bench->done) == GANTRY_OK
                ? GANTRY_LAUNCH_DONE
                : GANTRY_LAUNCH_FAILED;
@@ -76,9 +68,9 @@ static bool make_graph(struct return_bench *bench, bool has_task)
     gpu.kind = GANTRY_TASK_KERNEL;
     gpu.launch = launch;
     gpu.arg = bench;
-    return ok(gantry_taskman_submit(bench->manager, &done, &bench->done)) &&
-           ok(gantry_taskman_submit(bench->manager, &gpu, &task)) &&
-           ok(gantry_task_start_after(bench->done, task)) && ok(gantry_taskman_freeze(bench->manager));
+    return ok(gantry_taskman_submit(bench->scene.manager, &done, &bench->done)) &&
+           ok(gantry_taskman_submit(bench->scene.manager, &gpu, &task)) &&
+           ok(gantry_task_start_after(bench->done, task)) && ok(gantry_taskman_freeze(bench->scene.manager));
 }
 
 static void pause_for(uint64_t ns)
@@ -92,7 +84,7 @@ static void pause_for(uint64_t ns)
 static bool sample_ours(struct return_bench *bench, bool has_task, double *ns)
 {
     uint64_t begin = gy_clock_ns();
-    if (!ok(gantry_taskman_run(bench->manager, 1))) {
+    if (!ok(gantry_taskman_run(bench->scene.manager, 1))) {
         return false;
     }
     uint64_t end = gy_clock_ns();
@@ -103,12 +95,13 @@ static bool sample_ours(struct return_bench *bench, bool has_task, double *ns)
 
 static bool sample_by_hand(struct return_bench *bench, double *ns)
 {
-    struct raw_cuda *cuda = &bench->cuda;
+    struct raw_cuda *cuda = &bench->scene.cuda;
     void *args[] = {&bench->cell};
     uint64_t begin = gy_clock_ns();
-    if (!RAW(cuda, cuLaunchKernel(bench->function, 1, 1, 1, 32, 1, 1, 0, bench->stream, args, NULL)) ||
-        !RAW(cuda, cuEventRecord(bench->event, bench->stream)) ||
-        !RAW(cuda, cuEventSynchronize(bench->event))) {
+    if (!RAW(cuda,
+             cuLaunchKernel(bench->scene.function, 1, 1, 1, 32, 1, 1, 0, bench->scene.stream, args, NULL)) ||
+        !RAW(cuda, cuEventRecord(bench->scene.event, bench->scene.stream)) ||
+        !RAW(cuda, cuEventSynchronize(bench->scene.event))) {
         return false;
     }
     *ns = (double)(gy_clock_ns() - begin);
@@ -118,25 +111,13 @@ static bool sample_by_hand(struct return_bench *bench, double *ns)
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static bool has_yardstick(void *arg)
-{
-    (void)arg;
-    return true;
-}
-
 /* Of sorted numbers, the one that so many of 100 do not exceed. */
 static void report(const struct bench_options *options, const char *name, bool good, const double *ours,
                    const double *theirs, uint32_t count, uint32_t percent)
 {
     uint32_t at = count * percent / 100;
     struct bench_case one = {.name = name, .item = "event", .items = 1};
-    one.yardstick = (struct bench_side){.name = "event-spin", .run = has_yardstick};
+    one.yardstick = (struct bench_side){.name = "event-spin"};
     struct bench_result result = {.min_ns = percent == 50 ? ours[0] : ours[at],
                                   .median_ns = ours[at],
                                   .yardstick_min_ns = percent == 50 ? theirs[0] : theirs[at],
@@ -149,7 +130,7 @@ static void report(const struct bench_options *options, const char *name, bool g
 static bool check(struct return_bench *bench)
 {
     uint32_t cell = 0;
-    return RAW(&bench->cuda, cuMemcpyDtoH(&cell, (CUdeviceptr)(uintptr_t)bench->cell, sizeof(cell))) &&
+    return RAW(&bench->scene.cuda, cuMemcpyDtoH(&cell, (CUdeviceptr)(uintptr_t)bench->cell, sizeof(cell))) &&
            cell == bench->kernels;
 }
 
@@ -174,8 +155,8 @@ static bool measure(struct return_bench *bench, const struct return_case *c,
     }
     good = good && check(bench);
     if (ours != NULL) {
-        qsort(ours + WARM, count, sizeof(double), compare);
-        qsort(theirs + WARM, count, sizeof(double), compare);
+        bench_sort(ours + WARM, count);
+        bench_sort(theirs + WARM, count);
         report(options, c->name, good, ours + WARM, theirs + WARM, count, 50);
         report(options, c->name_p90, good, ours + WARM, theirs + WARM, count, 90);
     }
@@ -185,67 +166,31 @@ static bool measure(struct return_bench *bench, const struct return_case *c,
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-static bool open_by_hand(struct return_bench *bench)
-{
-    const gantry_module_image *image = &gantry_image_submit_kernels;
-    struct raw_cuda *cuda = &bench->cuda;
-    gantry_alloc_site site = GANTRY_ALLOC_SITE("bench latency");
-    uint32_t zero = 0;
-    if (!ok(gantry_context_acquire(bench->context)) || !raw_cuda_open(bench->context, cuda)) {
-        return false;
-    }
-    const void *code = cuda->emulator_set_noop != NULL ? image->host
-                       : image->fatbin != NULL         ? image->fatbin
-                                                       : (const void *)image->ptx;
-    return RAW(cuda, cuModuleLoadDataEx(&bench->module, code, 0, NULL, NULL)) &&
-           RAW(cuda, cuModuleGetFunction(&bench->function, bench->module, "increment")) &&
-           RAW(cuda, cuStreamCreate(&bench->stream, CU_STREAM_NON_BLOCKING)) &&
-           RAW(cuda, cuEventCreate(&bench->event, CU_EVENT_DISABLE_TIMING)) &&
-           ok(gantry_heap_alloc(gantry_context_heap(bench->context), GANTRY_MEMORY_DEVICE, 256, 0, site,
-                                &bench->cell)) &&
-           RAW(cuda, cuMemcpyHtoD((CUdeviceptr)(uintptr_t)bench->cell, &zero, sizeof(zero))) &&
-           RAW(cuda, cuStreamSynchronize(NULL));
-}
-
 static bool open_bench(struct return_bench *bench, const struct bench_options *options, bool threads_only)
 {
-    gantry_context_options context = GANTRY_CONTEXT_OPTIONS_INIT;
-    gantry_cpu_dispatcher_options cpus = GANTRY_CPU_DISPATCHER_OPTIONS_INIT;
-    gantry_taskman_options manager = GANTRY_TASKMAN_OPTIONS_INIT;
-    gantry_module *module;
-    context.driver = options->driver;
-    context.completion_wait = GANTRY_WAIT_HYBRID;
-    cpus.wait_mode = GANTRY_WAIT_HYBRID;
-    cpus.worker_count = 2;
-    if (!ok(gantry_context_create(&context, &bench->context)) ||
-        !ok(gantry_cpu_dispatcher_create(&cpus, &bench->cpus))) {
-        return false;
-    }
-    manager.cpu_dispatcher = bench->cpus;
-    manager.gpu_dispatcher = gantry_context_dispatcher(bench->context);
-    manager.dispatcher_only = threads_only;
-    return ok(gantry_taskman_create(&manager, &bench->manager)) &&
-           ok(gantry_module_load(bench->context, &gantry_image_submit_kernels, &module)) &&
-           ok(gantry_module_get_kernel(module, "increment", &bench->kernel)) && open_by_hand(bench);
+    struct event_scene *scene = &bench->scene;
+    gantry_alloc_site site = GANTRY_ALLOC_SITE("bench latency");
+    uint32_t zero = 0;
+    const struct event_scene_options hybrid = {.driver = options->driver,
+                                               .completions = GANTRY_WAIT_HYBRID,
+                                               .workers = GANTRY_WAIT_HYBRID,
+                                               .worker_count = 2,
+                                               .dispatcher_only = threads_only,
+                                               .image = &gantry_image_submit_kernels,
+                                               .kernel = "increment"};
+    return bench_event_scene_open(scene, &hybrid) &&
+           ok(gantry_heap_alloc(gantry_context_heap(scene->context), GANTRY_MEMORY_DEVICE, 256, 0, site,
+                                &bench->cell)) &&
+           RAW(&scene->cuda, cuMemcpyHtoD((CUdeviceptr)(uintptr_t)bench->cell, &zero, sizeof(zero))) &&
+           RAW(&scene->cuda, cuStreamSynchronize(NULL));
 }
 
 static void close_bench(struct return_bench *bench)
 {
-    gantry_taskman_destroy(bench->manager);
-    gantry_cpu_dispatcher_destroy(bench->cpus);
-    if (bench->event != NULL) {
-        (void)bench->cuda.cuEventDestroy(bench->event);
-    }
-    if (bench->stream != NULL) {
-        (void)bench->cuda.cuStreamDestroy(bench->stream);
-    }
     if (bench->cell != NULL) {
-        (void)gantry_heap_free(gantry_context_heap(bench->context), bench->cell);
+        (void)gantry_heap_free(gantry_context_heap(bench->scene.context), bench->cell);
     }
-    if (bench->context != NULL) {
-        (void)gantry_context_release(bench->context);
-    }
-    gantry_context_destroy(bench->context);
+    bench_event_scene_close(&bench->scene);
 }
 
 #define CASE(name, ns, task, threads)                              \

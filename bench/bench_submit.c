@@ -175,19 +175,13 @@ static bool run_case(struct submit_bench *bench, const struct bench_options *opt
     return good;
 }
 
-static int compare_ns(const void *a, const void *b)
-{
-    double left = *(const double *)a, right = *(const double *)b;
-    return (left > right) - (left < right);
-}
-
 static void report_part(const struct bench_options *options, const char *name, uint32_t kernels, double *ns,
                         uint32_t count)
 {
     struct bench_case one = {.name = name, .item = "kernel", .items = kernels};
     struct bench_result result = {.verified = count != 0};
     if (count != 0) {
-        qsort(ns, count, sizeof(*ns), compare_ns);
+        bench_sort(ns, count);
         result.min_ns = ns[0] / kernels;
         result.median_ns = ns[count / 2] / kernels;
     }

@@ -107,13 +107,6 @@ static gantry_status note_time(gantry_task *task, void *arg)
     return GANTRY_OK;
 }
 
-static int compare_times(const void *a, const void *b)
-{
-    uint64_t left = *(const uint64_t *)a;
-    uint64_t right = *(const uint64_t *)b;
-    return (left > right) - (left < right);
-}
-
 /* Runs of one task, with a pause between them that lets workers fall asleep, or not. */
 static bool run_latency(const struct bench_options *options, const char *name, gantry_wait_mode mode,
                         useconds_t pause_us)
@@ -133,7 +126,7 @@ static bool run_latency(const struct bench_options *options, const char *name, g
         times[i] = first - begin;
     }
     if (good) {
-        qsort(times, RUNS, sizeof(times[0]), compare_times);
+        bench_sort_times(times, RUNS);
         print_value(options, name, (double)times[RUNS / 2], "ns");
     }
     close_setting(&s);

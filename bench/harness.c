@@ -28,9 +28,25 @@ static int compare_times(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-static void summarise(uint64_t *times, uint32_t count, uint64_t items, double *min, double *median)
+static int compare_doubles(const void *a, const void *b)
+{
+    double left = *(const double *)a, right = *(const double *)b;
+    return (left > right) - (left < right);
+}
+
+void bench_sort(double *values, size_t count)
+{
+    qsort(values, count, sizeof(*values), compare_doubles);
+}
+
+void bench_sort_times(uint64_t *times, size_t count)
 {
     qsort(times, count, sizeof(*times), compare_times);
+}
+
+static void summarise(uint64_t *times, uint32_t count, uint64_t items, double *min, double *median)
+{
+    bench_sort_times(times, count);
     uint64_t low = times[(count - 1) / 2];
     uint64_t high = times[count / 2];
     *min = (double)times[0] / (double)items;
@@ -56,12 +72,6 @@ static bool measure(const struct bench_case *bench, uint32_t runs, uint64_t *our
     return true;
 }
 
-static int compare_doubles(const void *a, const void *b)
-{
-    double left = *(const double *)a, right = *(const double *)b;
-    return (left > right) - (left < right);
-}
-
 /* The median of the pairs' ratios, and where it lies in 95 of 100 cases (by ranks: no distribution is
  * assumed).  False when out of memory. */
 static bool compare_pairs(const uint64_t *ours, const uint64_t *theirs, uint32_t pairs, double items,
@@ -74,7 +84,7 @@ static bool compare_pairs(const uint64_t *ours, const uint64_t *theirs, uint32_t
     for (uint32_t i = 0; i < pairs; i++) {
         ratios[i] = (double)ours[i] / (double)theirs[i] * items;
     }
-    qsort(ratios, pairs, sizeof(*ratios), compare_doubles);
+    bench_sort(ratios, pairs);
     uint32_t below = 0; /* the rank: pairs / 2 - 1.96 * sqrt(pairs) / 2, rounded down */
     while ((double)(pairs - 2 * (below + 1)) * (pairs - 2 * (below + 1)) >= 3.8416 * pairs &&
            2 * (below + 1) < pairs) {
@@ -121,7 +131,7 @@ static void print_json(const struct bench_options *options, const struct bench_c
     FILE *out = options->out;
     fprintf(out, "{\"name\":\"%s\",\"value\":%.6g,\"unit\":\"ns/%s\",", bench->name, result->min_ns,
             bench->item);
-    if (bench->yardstick.run != NULL && result->verified) {
+    if (bench->yardstick.name != NULL && result->verified) {
         fprintf(out, "\"yardstick\":\"%s\",\"yardstick_value\":%.6g,", bench->yardstick.name,
                 result->yardstick_min_ns);
         if (has_ratio(result)) {
@@ -146,7 +156,7 @@ static void print_row(FILE *out, const struct bench_case *bench, const struct be
     }
     fprintf(out, "%-28s %12.2f ns/%-8s median %12.2f", bench->name, result->min_ns, bench->item,
             result->median_ns);
-    if (bench->yardstick.run != NULL) {
+    if (bench->yardstick.name != NULL) {
         fprintf(out, "   %s %12.2f median %12.2f   ratio %.*f", bench->yardstick.name,
                 result->yardstick_min_ns, result->yardstick_median_ns, bench->pairs != 0 ? 4 : 3,
                 ratio_of(result));

@@ -8,6 +8,7 @@
 #include <gantry/context.h>
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -23,7 +24,7 @@ struct bench_options {
 
 /* One way to do the job.  `arg` is the case's. */
 struct bench_side {
-    const char *name;           /* the yardstick's name; not used for our side */
+    const char *name;           /* the yardstick's name, NULL: there is none; not used for our side */
     bool (*prepare)(void *arg); /* before each run, not timed; may be NULL */
     bool (*run)(void *arg);     /* the timed part; false: failed */
     bool (*verify)(void *arg);  /* after each run, not timed: is the result right?  May be NULL only when
@@ -39,7 +40,7 @@ struct bench_case {
     uint32_t pairs;           /* with a yardstick: so many times as many runs, compared two by two, for
                                * ratios near 1; 0: one, the fastest of each side are compared */
     struct bench_side ours;
-    struct bench_side yardstick; /* .run NULL: there is none */
+    struct bench_side yardstick; /* zeroed: there is none */
     void *arg;
 };
 
@@ -56,6 +57,10 @@ struct bench_result {
  * Returns `verified`; `result` may be NULL and is filled in any case. */
 bool bench_run(const struct bench_options *options, const struct bench_case *bench,
                struct bench_result *result);
+
+/* From the least on. */
+void bench_sort(double *values, size_t count);
+void bench_sort_times(uint64_t *times, size_t count);
 
 /* Print the line of a result that was measured otherwise; of `bench` only the names count. */
 void bench_report(const struct bench_options *options, const struct bench_case *bench,

@@ -49,3 +49,13 @@ bool raw_cuda_open(gantry_context *context, struct raw_cuda *out)
     }
     return missing == NULL; /* the handle stays open: the process is short */
 }
+
+bool raw_cuda_load(const struct raw_cuda *cuda, const gantry_module_image *image, const char *kernel,
+                   CUmodule *module, CUfunction *function)
+{
+    const void *code = cuda->emulator_set_noop != NULL ? image->host
+                       : image->fatbin != NULL         ? image->fatbin
+                                                       : (const void *)image->ptx;
+    return RAW(cuda, cuModuleLoadDataEx(module, code, 0, NULL, NULL)) &&
+           RAW(cuda, cuModuleGetFunction(function, *module, kernel));
+}

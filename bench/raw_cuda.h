@@ -5,6 +5,7 @@
 #include "driver/funcs.h"
 
 #include <gantry/context.h>
+#include <gantry/module.h>
 
 struct raw_cuda {
 #define F(need, member, symbol, prototype) CUresult(*member) prototype;
@@ -17,6 +18,10 @@ struct raw_cuda {
 /* Bind to the driver library that `context` made the process load; false (told on stderr) when it cannot be
  * found. */
 bool raw_cuda_open(gantry_context *context, struct raw_cuda *out);
+
+/* Load the form of `image` that this driver takes, and find a kernel in it; false: told on stderr. */
+bool raw_cuda_load(const struct raw_cuda *cuda, const gantry_module_image *image, const char *kernel,
+                   CUmodule *module, CUfunction *function);
 
 /* True for CUDA_SUCCESS; else false and a line on stderr. */
 bool raw_cuda_ok(CUresult result, const char *call);

@@ -153,11 +153,7 @@ static bool open_hand(struct submit_work *work)
     if (!raw_cuda_open(work->context, cuda)) {
         return false;
     }
-    const void *code = cuda->emulator_set_noop != NULL ? image->host
-                       : image->fatbin != NULL         ? image->fatbin
-                                                       : (const void *)image->ptx;
-    if (!RAW(cuda, cuModuleLoadDataEx(&work->module, code, 0, NULL, NULL)) ||
-        !RAW(cuda, cuModuleGetFunction(&work->function, work->module, "increment"))) {
+    if (!raw_cuda_load(cuda, image, "increment", &work->module, &work->function)) {
         return false;
     }
     for (uint32_t p = 0; p < PIPELINES; p++) {
