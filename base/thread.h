@@ -36,7 +36,7 @@ enum gy_rank {
     GY_RANK_COLLECT,          /* dispatcher/: who reads GPU times and charges shares */
     GY_RANK_DISPATCHER_INBOX, /* dispatcher/: inbox and its waiter */
     GY_RANK_COMPLETION,       /* dispatcher/: completion ring */
-    GY_RANK_WAIT_SETS,        /* dispatcher/: GPU positions carried along edges */
+    GY_RANK_WAIT_SETS,        /* dispatcher/: timeline points carried along edges */
     GY_RANK_HEAP,             /* heap/: front of one kind */
     GY_RANK_PAGES,            /* heap/: page layer (leaf: taken inside jemalloc's hooks) */
     GY_RANK_PROFILE_RINGS,    /* profile/: list of per-thread rings */

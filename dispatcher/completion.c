@@ -84,12 +84,12 @@ static gantry_status record_events(struct gy_completion *c, uint32_t *which)
         struct gy_stream *stream = &c->streams->streams[slot->stream];
         uint64_t bit = UINT64_C(1) << slot->stream;
         *which = *which == gy_completion_list_of(slot) ? *which : GY_COMPLETION_ALL_LISTS;
-        bool is_position = slot->kind == GY_SLOT_POSITION;
-        /* A full ring is flushed in the middle of a launch call: then the position is not closed yet. */
+        bool is_point = slot->kind == GY_SLOT_POINT;
+        /* A full ring is flushed in the middle of a launch call: its timeline point is not closed yet. */
         bool is_open = stream->running != 0;
-        slot->seq = is_position ? stream->tail : 0;
-        slot->recorded_ns = is_position ? now : 0;
-        if (is_position && !is_open && (recorded & bit) != 0) {
+        slot->seq = is_point ? stream->tail : 0;
+        slot->recorded_ns = is_point ? now : 0;
+        if (is_point && !is_open && (recorded & bit) != 0) {
             continue;
         }
         CUstream on;
@@ -98,7 +98,7 @@ static gantry_status record_events(struct gy_completion *c, uint32_t *which)
         if (status != GANTRY_OK) {
             return status;
         }
-        recorded |= is_position ? bit : 0;
+        recorded |= is_point ? bit : 0;
     }
     return GANTRY_OK;
 }

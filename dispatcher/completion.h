@@ -46,9 +46,9 @@
  * A slot has an event from the flush on, unless another one's covers it or the flush has failed. */
 enum gy_slot_state { GY_SLOT_FREE, GY_SLOT_WRITTEN, GY_SLOT_PUBLISHED, GY_SLOT_LISTED };
 
-/* What a slot is for: a position of its stream, or whatever is on the stream at the flush, see
+/* What a slot is for: a timeline point of its stream, or whatever is on the stream at the flush, see
  * gy_completion_watch(). */
-enum gy_slot_kind { GY_SLOT_POSITION, GY_SLOT_WATCH };
+enum gy_slot_kind { GY_SLOT_POINT, GY_SLOT_WATCH };
 
 struct gy_completion_slot {
     enum gy_slot_state state;
@@ -58,7 +58,7 @@ struct gy_completion_slot {
     uint64_t recorded_ns; /* in a recording: when the event was about to be recorded; else 0 */
     uint32_t stream;
     uint16_t next; /* GDB only; in its list; GY_COMPLETION_NONE: the last */
-    uint64_t seq;  /* position of the stream the event covers */
+    uint64_t seq;  /* timeline point of the stream the event covers */
     CUevent event; /* the first slot of a stream in a flush has it, the others NULL */
     CUevent block; /* behind the same work, one that a thread may block on, or NULL; BLOCK: `event` itself */
 };

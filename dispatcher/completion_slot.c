@@ -5,7 +5,7 @@
 
 bool gy_completion_slot_is_valid(const struct gy_completion_slot *slot, enum gy_slot_state state)
 {
-    bool is_watch = slot->kind != GY_SLOT_POSITION;
+    bool is_watch = slot->kind != GY_SLOT_POINT;
     return slot->state == state && slot->stream < GY_STREAMS_MAX && (!is_watch || slot->task == NULL) &&
            (!is_watch || (slot->seq == 0 && slot->flow == 0)) &&
            (state != GY_SLOT_WRITTEN || (slot->event == NULL && slot->block == NULL)) &&

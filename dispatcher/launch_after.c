@@ -79,12 +79,12 @@ gantry_status gantry_free_after(void *pointer, gantry_launch *launch)
     }
     struct gantry_dispatcher *d = launch->dispatcher;
     gy_units_forbid(launch, "it frees memory");
-    /* What is enqueued so far comes before the next position, whichever task closes it. */
-    uint64_t position = d->streams.streams[launch->stream_index].tail + 1;
+    /* What is enqueued so far comes before the next timeline point, whichever task closes it. */
+    uint64_t point = d->streams.streams[launch->stream_index].tail + 1;
     gy_launch_lock(launch);
     if (launch->frees.begin == launch->frees.end ||
         !gy_deferred_again(&d->deferred, launch->stream_index, &launch->frees, pointer)) {
-        status = gy_deferred_add(&d->deferred, launch->stream_index, position, pointer);
+        status = gy_deferred_add(&d->deferred, launch->stream_index, point, pointer);
     }
     gy_launch_unlock(launch);
     return status;

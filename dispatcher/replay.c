@@ -163,7 +163,7 @@ static uint64_t merge_wait_sets(struct gantry_dispatcher *d, struct gy_unit *uni
     return atomic_exchange(&unit->wait_set, GY_WAIT_SET_NONE);
 }
 
-/* Enqueue the graph; its position comes out. */
+/* Enqueue the graph; its timeline point comes out. */
 static gantry_status enqueue(struct gantry_dispatcher *d, struct gy_unit *unit)
 {
     assert(gy_unit_is_valid(unit));
@@ -199,7 +199,7 @@ static gantry_status enqueue(struct gantry_dispatcher *d, struct gy_unit *unit)
     }
     leave_shares(d, unit);
     unit->stream = stream;
-    unit->result = gy_streams_finish(&d->streams, stream, unit->leaving, &unit->position);
+    unit->result = gy_streams_finish(&d->streams, stream, unit->leaving, &unit->point);
     d->streams.streams[stream].owner = gy_task_order(gy_unit_first_task(unit));
     if (gy_task_order(gy_unit_first_task(unit)) != NULL) {
         gy_step_order_note(gy_task_order(gy_unit_first_task(unit)), gy_task_run(gy_unit_first_task(unit)),

@@ -59,7 +59,7 @@ static inline struct gy_gpu_mark *take_mark(gantry_task *task)
     return mark;
 }
 
-/* The task has launched all it will: close its position, tell its dependents. */
+/* The task has launched all it will: close its timeline point, tell its dependents. */
 static GY_INLINE void finish(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task,
                              uint32_t stream, gantry_status result)
 {
@@ -70,9 +70,9 @@ static GY_INLINE void finish(struct gantry_dispatcher *d, struct gy_round *round
         gy_gpu_time_end(d->config.time, mark, s->native, d->graphs.capturing ? &s->lane : NULL);
     }
     gy_task_end_calls(task);
-    uint64_t position;
+    uint64_t point;
     uint32_t dependents = result == GANTRY_OK ? task->successors : 0; /* those of a failed task fail, too */
-    gantry_status status = gy_streams_finish(&d->streams, stream, dependents, &position);
+    gantry_status status = gy_streams_finish(&d->streams, stream, dependents, &point);
     if (status != GANTRY_OK && result == GANTRY_OK) {
         result = status;
     }
@@ -80,7 +80,7 @@ static GY_INLINE void finish(struct gantry_dispatcher *d, struct gy_round *round
     if (gy_task_order(task) != NULL) {
         gy_step_order_note(gy_task_order(task), gy_task_run(task), stream);
     }
-    atomic_store_explicit(&task->wait_set, position, memory_order_release);
+    atomic_store_explicit(&task->wait_set, point, memory_order_release);
     struct gy_gpu_memory *memory = gy_task_memory(task);
     if (memory != NULL) {
         gy_admission_launched(memory, stream, d->streams.streams[stream].tail);

@@ -7,7 +7,8 @@
 
 #include <assert.h>
 
-/* Of the streams with positions in `clock` (NULL: all streams) those that the host has not seen pass them. */
+/* Of the streams with timeline points in `clock` (NULL: all streams) those that the host has not seen pass
+ * them. */
 static uint64_t streams_ahead(const struct gantry_dispatcher *d, const struct gy_clock *clock)
 {
     uint64_t ahead = 0;

@@ -4,7 +4,7 @@
  * often.  So a run is over when nothing is dispatched any more, and nobody outside holds a reference or has
  * added a task.  A task may run again while others of the same run are still being released; hence the order
  * here, which differs from release.c: whatever belongs to this time round (references for the next time, GPU
- * positions, release callback) comes before the first dependent's reference is removed.
+ * timeline points, release callback) comes before the first dependent's reference is removed.
  *
  * A dependent that is chosen starts whatever its references are.  One whose last reference goes away, or that
  * is chosen, while it is still queued or running was wired wrongly: the run fails. */
@@ -20,7 +20,7 @@ static bool is_meant(const gantry_task *task, uint64_t chosen, uint32_t index)
     return !gy_task_is_condition(task) || (index < GY_MOST_CHOICES && (chosen >> index & 1) != 0);
 }
 
-/* GPU positions, for all dependents that will hear of it, while the task's own is still good. */
+/* Timeline points, for all dependents that will hear of it, while the task's own is still good. */
 static void merge_all_deps(gantry_task *task, uint64_t chosen)
 {
     uint64_t wait_set = atomic_load_explicit(&task->wait_set, memory_order_acquire);

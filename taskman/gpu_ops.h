@@ -43,8 +43,8 @@ struct gy_gpu_order_ops {
     bool (*when_done)(gantry_dispatcher *self, const gantry_task *predecessor, uint64_t wait_set,
                       gantry_task *successor);
 
-    /* The wait set of a CPU task that is about to run has positions, and the host has seen none of them pass.
-     * Any thread.  May be NULL. */
+    /* The wait set of a CPU task that is about to run has timeline points, and the host has seen none of them
+     * pass. Any thread.  May be NULL. */
     bool (*is_unawaited)(gantry_dispatcher *self, uint64_t wait_set);
 };
 
@@ -133,7 +133,7 @@ struct gy_gpu_ops {
      * later with gy_task_release().  Any thread. */
     void (*submit)(gantry_dispatcher *self, gantry_task *first, gantry_task *last);
 
-    /* `predecessor` is being released and `successor` depends on it: merge the GPU positions that
+    /* `predecessor` is being released and `successor` depends on it: merge the timeline points that
      * `successor` must come after.  Called when the predecessor's wait set is not 0, before the successor's
      * reference is removed; several predecessors of one successor may call at once.  Not called for a plain
      * wait set (see struct gantry_task) when the successor has none yet: that is copied. */
@@ -210,7 +210,7 @@ struct gy_gpu_debt {
     uint64_t owed, owed_odd;
 };
 
-/* End of a task: notifies its successors (GPU positions, failure, reference), hands those that became ready
+/* End of a task: notifies its successors (timeline points, failure, reference), hands those that became ready
  * to their dispatchers (GPU ones in one list), calls the release callback, and owes its manager that it is
  * counted off.  The task may be gone when this returns.  `result` GANTRY_OK, or why it failed; for a failure
  * with a cause the calling thread's last error is kept as the manager's first failure. */

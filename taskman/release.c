@@ -6,7 +6,7 @@
  * gy_ready and released in a loop, so a chain of any length needs the same stack; callbacks.c does that for
  * chains of release callbacks.
  *
- * The order for one task: final state; for each dependent, in order of declaration, GPU positions and
+ * The order for one task: final state; for each dependent, in order of declaration, timeline points and
  * failure, then its reference; the ready ones are handed out; drop; release callback; count-down.  After
  * the count-down the manager may be gone: hence the ready tasks go out before, since each of them
  * still keeps the count above 0. */

@@ -1,4 +1,4 @@
-/* What the end of a task means to a successor: GPU positions, failure, one reference less. */
+/* What the end of a task means to a successor: timeline points, failure, one reference less. */
 #ifndef TASKMAN_SUCCESSORS_H
 #define TASKMAN_SUCCESSORS_H
 

@@ -3,17 +3,17 @@
  * A stream that gets work becomes a *member* of the graph: its work is noted on its lane (driver/nodes.h),
  * and events and waits between members are sets of nodes.  The stream of the first member is the graph's
  * *home*: there it will be launched, so it comes after what is on that stream.  What other members have on
- * their streams, and positions that tasks come after and that are not in the graph, are waited for there at
- * once, each with its event.  Waits between members are edges of the graph.
+ * their streams, and timeline points that tasks come after and that are not in the graph, are waited for
+ * there at once, each with its event.  Waits between members are edges of the graph.
  *
  *      plain of a  ──┬──────────[ the graph: a, b, c ]──●───────►     ● its end: an event on the home a
  *      plain of b  ──┘ (wait)                           ┊             b waits for it before it gets more work
  *      plain of c  ── (nothing was on it)               ┊
  *      plain of d  ─────────────────────────────────────┊───────►     d is no member: it goes on beside it
  *
- * When it was launched, an event behind it is the end of all positions of its members.  A member's plain
- * stream waits for that before it gets other work (`behind`), and so does whoever waits for a position of
- * it.  The next graph with the same home needs no wait at all.
+ * When it was launched, an event behind it is the end of all timeline points of its members.  A member's
+ * plain stream waits for that before it gets other work (`behind`), and so does whoever waits for a timeline
+ * point of it.  The next graph with the same home needs no wait at all.
  *
  * Members of another partition than the home's wait for the end at once, so that everything on the streams of
  * a partition is all the work that it has.

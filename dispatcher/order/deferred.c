@@ -103,7 +103,7 @@ bool gy_deferred_again(struct gy_deferred *d, uint32_t stream, struct gy_deferre
         found =
             (const void *)block->claim.address == pointer; /* NOLINT: addresses of blocks are numbers there */
         if (found) {
-            struct gy_deferred_block swapped = *first; /* all of them wait for the same position */
+            struct gy_deferred_block swapped = *first; /* all of them wait for the same timeline point */
             *first = *block;
             *block = swapped;
         }
@@ -241,7 +241,7 @@ bool gy_deferred_collect(struct gy_deferred *d, uint32_t stream, bool lost)
     return any;
 }
 
-/* Some block waits for a position that GDB looks out for. */
+/* Some block waits for a timeline point that GDB looks out for. */
 static bool is_watched(struct gy_deferred *d) GY_REQUIRES(d->lock)
 {
     for (uint32_t i = 0; i < d->streams->limit; i++) {

@@ -1,4 +1,4 @@
-/* Blocks that were given back while GPU work may still use them: they wait for a position of a stream.
+/* Blocks that were given back while GPU work may still use them: they wait for a timeline point of a stream.
  *
  * GD adds them and takes them up again for the same stream; GDB frees them when the stream has passed, as
  * does whoever runs out of memory. */
@@ -69,8 +69,8 @@ bool gy_deferred_take(struct gy_deferred *deferred, uint32_t stream, const struc
                       void **out);
 
 /* GD: true when GDB must be made to look out for `stream`, whose tail is `tail`; it counts as told then.
- * `*all_seen` becomes false when a block waits for a position behind the tail, as that of a task that is
- * called again: ask again later. */
+ * `*all_seen` becomes false when a block waits for a timeline point behind the tail, as that of a task that
+ * is called again: ask again later. */
 bool gy_deferred_watch(struct gy_deferred *deferred, uint32_t stream, uint64_t tail, bool *all_seen);
 
 /* Free what `stream` has passed, or all of its blocks when the context is lost; true when there were any. Any

@@ -22,7 +22,7 @@ void gy_step_order_close(struct gy_gpu_order *order)
     gy_free(order);
 }
 
-/* Forget the positions that need no wait any more, whatever stream the next work goes to. */
+/* Forget the timeline points that need no wait any more, whatever stream the next work goes to. */
 static void drop_passed(struct gy_gpu_order *order)
 {
     struct gy_clock *before = &order->before;
@@ -36,8 +36,8 @@ static void drop_passed(struct gy_gpu_order *order)
     }
 }
 
-/* True when the position on stream `i` comes before the one on some other stream.  What that stream has
- * waited for after its position closed, for another manager's work, is not before the position. */
+/* True when the timeline point on stream `i` comes before the one on some other stream.  What that stream has
+ * waited for after its point closed, for another manager's work, is not before the point. */
 static bool is_implied(const struct gy_gpu_order *order, uint32_t i)
 {
     const struct gy_clock *before = &order->before;

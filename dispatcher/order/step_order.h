@@ -1,10 +1,10 @@
 /* The order between the steps of one task manager: GPU work of a step comes after GPU work of the step
  * before.
  *
- * The dispatcher thread notes for each manager the last position that a step has closed on each stream.  A
- * GPU task that has no GPU work of its own step before it makes its stream wait for what the earlier steps
+ * The dispatcher thread notes for each manager the last timeline point that a step has closed on each stream.
+ * A GPU task that has no GPU work of its own step before it makes its stream wait for what the earlier steps
  * have left; a task behind such a task is ordered through it.  What the host has seen finished, what lies
- * before a barrier and what another of these positions implies is not waited for.
+ * before a barrier and what another of these timeline points implies is not waited for.
  *
  * The first task of a step that has something to wait for collects all of it on its stream and records one
  * event there, the fence; the other tasks of the step wait for the fence alone.  So a step costs one event

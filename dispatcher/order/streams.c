@@ -88,7 +88,7 @@ static bool is_over(struct gy_stream *s)
 }
 
 /* As far as it is known, what a task that comes after `clock` comes after: through the tails of streams, and
- * through positions that an event was recorded at. */
+ * through timeline points that an event was recorded at. */
 static void find_reach(const struct gy_streams *streams, const struct gy_clock *clock, uint64_t *reach)
 {
     memset(reach, 0, streams->count * sizeof(*reach));
@@ -204,9 +204,9 @@ static gantry_status find_free(struct gy_streams *streams, const struct gy_clock
     return GANTRY_OK;
 }
 
-/* A stream of `clock`, of this kind, whose tail is just the position asked for and not taken: that of the
- * first predecessor (home), unless another dependent of it may still want it while some other predecessor has
- * no other. */
+/* A stream of `clock`, of this kind, whose tail is just the timeline point asked for and not taken: that of
+ * the first predecessor (home), unless another dependent of it may still want it while some other predecessor
+ * has no other. */
 static bool find_inheritable(struct gy_streams *streams, const struct gy_clock *clock, uint32_t kind,
                              uint32_t *out)
 {

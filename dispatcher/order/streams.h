@@ -2,17 +2,17 @@
  *
  * Rules (the original's five, stated for vector clocks):
  *  1. A task with no GPU work before it gets a free stream.
- *  2. A task inherits the stream of a position it must come after when nobody else has: the first
+ *  2. A task inherits the stream of a timeline point it must come after when nobody else has: the first
  *     dependent in submission order does.
- *  3. The other dependents get a free stream and wait for the position (a WFI edge).
- *  4. A join inherits one of its positions' streams and waits for the others: the first one's, or the first
- *     that no other dependent may still inherit.
+ *  3. The other dependents get a free stream and wait for the timeline point (a WFI edge).
+ *  4. A join inherits one of its timeline points' streams and waits for the others: the first one's, or
+ *     the first that no other dependent may still inherit.
  *  5. Streams are given out anew only when no task manager's step is open; within a step a stream counts as
  *     free when its last task has no dependent left to come, or other work comes after it already.
  * Partitions: a stream belongs to one for good, and counts only for tasks of that one.  A dependency between
  * partitions is therefore always a WFI edge.
  * So a step never uses more streams than its graph is wide (docs/decisions/0009).
- * A wait is dropped when the stream is known to be behind that position already: every stream keeps a
+ * A wait is dropped when the stream is known to be behind that timeline point already: every stream keeps a
  * vector clock of what its tail is ordered after (Fidge/Mattern clocks; each event carries the clock of
  * its record).
  *
@@ -26,19 +26,19 @@
 
 #include <assert.h>
 
-/* Events kept per stream; a wait uses the earliest one that covers its position. */
+/* Events kept per stream; a wait uses the earliest one that covers its timeline point. */
 #define GY_STREAM_EVENTS 8
 _Static_assert((GY_STREAM_EVENTS & (GY_STREAM_EVENTS - 1)) == 0, "slots are counted modulo 2^32");
 
 struct gy_stream_event {
     CUevent native;                 /* NULL until first used */
     struct gy_node_set nodes;       /* of a batch that is noted: where it was recorded */
-    uint64_t known[GY_STREAMS_MAX]; /* what it is ordered after, the position it was recorded at included */
+    uint64_t known[GY_STREAMS_MAX]; /* what it is ordered after, the point it was recorded at included */
 };
 
 /* The latest events of a stream. */
 struct gy_stream_ring {
-    uint64_t seqs[GY_STREAM_EVENTS]; /* positions that they cover, 0: none; a search touches one line */
+    uint64_t seqs[GY_STREAM_EVENTS]; /* timeline points that they cover, 0: none; a search touches one line */
     uint32_t next;                   /* slot to fill next */
     struct gy_stream_event *at[GY_STREAM_EVENTS]; /* one of `own`, or the end of a graph, another stream's */
     struct gy_stream_event own[GY_STREAM_EVENTS];
@@ -48,10 +48,10 @@ struct gy_stream {
     /* What every task touches: one cache line. */
     _Alignas(64) CUstream native; /* immutable */
     uint64_t tail;                /* tasks that finished launching here */
-    uint64_t superseded; /* highest position that work on another stream, assigned or waiting, comes after */
+    uint64_t superseded; /* highest point that work on another stream, assigned or waiting, comes after */
     uint64_t age;        /* when the tail finished launching, counted over all streams */
     uint64_t epoch;      /* of the pool's, when it was last made ready for work */
-    uint64_t floor;      /* positions up to here are before the barrier */
+    uint64_t floor;      /* timeline points up to here are before the barrier */
     uint32_t kind;       /* immutable: GY_STREAM_KIND() of its partition */
     uint32_t running;    /* tasks assigned and not finished launching */
     uint32_t pending_successors; /* dependents of the tail that have not come yet */
@@ -62,18 +62,18 @@ struct gy_stream {
 
     struct gy_lane lane; /* where its work goes while it is a member */
     uint64_t seen;       /* generation of the last barrier it waited for */
-    uint64_t entered;    /* positions up to here come before the latest graph that it was part of */
+    uint64_t entered;    /* timeline points up to here come before the latest graph that it was part of */
     uint64_t entrance;   /* of the graph that is being built, which it waits for: see batch_order.h */
     struct gy_stream_event *behind; /* the end of a graph that its latest work is in, and `native` has not
                                      * waited for yet; NULL: there is none */
     uint32_t behind_home;           /* that was launched on this stream */
-    uint64_t known[GY_STREAMS_MAX]; /* per stream: the position that work enqueued now comes after */
+    uint64_t known[GY_STREAMS_MAX]; /* per stream: the timeline point that work enqueued now comes after */
     uint64_t learnt_at;             /* the tail when `known` has last grown by a wait */
     const void *owner; /* whose the tail is: see gy_streams_assign(); only compared; NULL: nobody's */
     struct gy_stream_ring outer;              /* recorded on `native` */
     struct gy_stream_ring inner;              /* recorded on the lane, in the graph that it is a member of */
-    _Alignas(64) _Atomic(uint64_t) completed; /* atomic; written by GDB: position the host knows the GPU has
-                                               * passed */
+    _Alignas(64) _Atomic(uint64_t) completed; /* atomic; written by GDB: timeline point the host knows the GPU
+                                               * has passed */
 };
 
 /* What the graph of a batch comes after, while it is built: see batch_order.h. */
@@ -86,7 +86,7 @@ struct gy_batch_order {
     struct gy_nodes *nodes;         /* of the graph */
     struct gy_node_set entrance;    /* members come after these first */
     struct gy_stream_event *waited; /* the end of a graph that `home` has waited for last */
-    uint64_t known[GY_STREAMS_MAX]; /* per stream: the position that the graph comes after */
+    uint64_t known[GY_STREAMS_MAX]; /* per stream: the timeline point that the graph comes after */
 };
 
 struct gy_streams {
@@ -127,8 +127,8 @@ GANTRY_MUST_CHECK gantry_status gy_streams_init(struct gy_streams *streams, stru
 /* The GPU must be done with the streams, or the context lost. */
 void gy_streams_fini(struct gy_streams *streams);
 
-/* What is said of a stream fits together: of its positions, and of where its work goes.  The whole pool: also
- * how many are in use and busy.  GD only. */
+/* What is said of a stream fits together: of its timeline points, and of where its work goes.  The whole
+ * pool: also how many are in use and busy.  GD only. */
 bool gy_stream_is_valid(const struct gy_streams *streams, uint32_t stream);
 bool gy_streams_are_valid(const struct gy_streams *streams);
 
@@ -190,8 +190,8 @@ GANTRY_MUST_CHECK gantry_status gy_streams_wait_event(struct gy_streams *streams
 /* Record an event at the stream's tail. */
 GANTRY_MUST_CHECK GY_RARE gantry_status gy_streams_record(struct gy_streams *streams, uint32_t stream);
 
-/* A task finished launching on `stream`; its position comes out.  `dependents` as far as known: with two
- * or more an event is recorded at once, so that those which cannot inherit the stream wait for this task
+/* A task finished launching on `stream`; its timeline point comes out.  `dependents` as far as known: with
+ * two or more an event is recorded at once, so that those which cannot inherit the stream wait for this task
  * and not for what follows it. */
 GANTRY_MUST_CHECK static inline gantry_status gy_streams_finish(struct gy_streams *streams, uint32_t stream,
                                                                 uint32_t dependents, uint64_t *out_point)
@@ -237,13 +237,13 @@ GANTRY_MUST_CHECK static inline gantry_status gy_streams_wait_barrier(struct gy_
     return GANTRY_OK;
 }
 
-/* A stream on which an event tells the end of all positions of `stream`, which is no member. */
+/* A stream on which an event tells the end of all timeline points of `stream`, which is no member. */
 GANTRY_MUST_CHECK gantry_status gy_streams_end_of(struct gy_streams *streams, uint32_t stream, CUstream *on);
 
 /* No step is open: every stream may be given out again. */
 void gy_streams_return_all(struct gy_streams *streams);
 
-/* The GPU has passed position `seq` of `stream`.  Any thread. */
+/* The GPU has passed timeline point `seq` of `stream`.  Any thread. */
 void gy_streams_passed(struct gy_streams *streams, uint32_t stream, uint64_t seq);
 
 #endif

@@ -128,7 +128,7 @@ static uint64_t merge_simple(uint64_t old, uint64_t from)
 static void merge_with_clock(struct gy_wait_set_pool *pool, _Atomic(uint64_t) *to, uint64_t from)
 {
     gy_mutex_lock(&pool->lock);
-    /* Clocks are only touched under the lock, so only position-to-position merges can come between: they
+    /* Clocks are only touched under the lock, so only merges of two points can come between: they
      * never take the wait set back to NONE or turn a clock into something else. */
     uint64_t old = atomic_load(to);
     for (;;) {

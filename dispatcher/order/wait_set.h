@@ -1,9 +1,9 @@
-/* Wait sets: the GPU positions a task must come after, carried along the edges of the graph.
+/* Wait sets: the timeline points a task must come after, carried along the edges of the graph.
  *
- * A position (s, n) says "the n-th task that finished launching on stream s".  A wait set is 64 bits in the
- * task: nothing, one position, or a pointer to a vector clock with one position per stream.  GPU work is
- * ordered by the wait set of the task alone, so a CPU task or a sync point between two GPU tasks passes the
- * order on and costs nothing else. */
+ * A timeline point (s, n) says "the n-th task that finished launching on stream s".  A wait set is 64 bits in
+ * the task: nothing, one timeline point, or a pointer to a vector clock with one timeline point per stream.
+ * GPU work is ordered by the wait set of the task alone, so a CPU task or a sync point between two GPU tasks
+ * passes the order on and costs nothing else. */
 #ifndef DISPATCHER_ORDER_WAIT_SET_H
 #define DISPATCHER_ORDER_WAIT_SET_H
 
@@ -17,8 +17,8 @@
 struct gy_clock {
     struct gy_clock *next_free; /* guarded by the pool's lock */
     uint32_t refs;              /* guarded by the pool's lock; tasks whose wait set points here */
-    uint32_t home;              /* stream of the first position carried: the preferred one to inherit */
-    uint64_t streams;           /* bit s: seq[s] is a position */
+    uint32_t home;              /* stream of the first timeline point carried: the preferred one to inherit */
+    uint64_t streams;           /* bit s: seq[s] is a timeline point */
     uint64_t seq[GY_STREAMS_MAX];
 };
 
@@ -41,16 +41,16 @@ static inline bool gy_wait_set_is_point(uint64_t wait_set)
 {
     return (wait_set & GY_WAIT_SET_PLAIN) != 0;
 }
-static inline uint32_t gy_timeline_stream(uint64_t position)
+static inline uint32_t gy_timeline_stream(uint64_t point)
 {
-    return (uint32_t)(position >> 1) & 0xffu;
+    return (uint32_t)(point >> 1) & 0xffu;
 }
-static inline uint64_t gy_timeline_seq(uint64_t position)
+static inline uint64_t gy_timeline_seq(uint64_t point)
 {
-    return position >> 9;
+    return point >> 9;
 }
 
-/* It has a position for each of its streams, and a home if it has any. */
+/* It has a timeline point for each of its streams, and a home if it has any. */
 bool gy_clock_is_valid(const struct gy_clock *clock);
 
 GANTRY_MUST_CHECK gantry_status gy_wait_set_pool_init(struct gy_wait_set_pool *pool, uint32_t clocks);

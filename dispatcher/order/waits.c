@@ -40,7 +40,7 @@ gantry_status gy_streams_record_into(struct gy_streams *streams, uint32_t index,
     return GANTRY_OK;
 }
 
-/* `event` covers the stream's positions up to `seq`. */
+/* `event` covers the stream's timeline points up to `seq`. */
 static void keep(struct gy_stream_ring *ring, struct gy_stream_event *event, uint64_t seq)
 {
     ring->seqs[ring->next] = seq;
@@ -85,7 +85,7 @@ static gantry_status record_outside(struct gy_streams *streams, uint32_t index, 
     return GANTRY_OK;
 }
 
-/* The earliest event that covers position `seq`, recorded now if there is none. */
+/* The earliest event that covers timeline point `seq`, recorded now if there is none. */
 static gantry_status event_for(struct gy_streams *streams, uint32_t index, uint64_t seq,
                                struct gy_stream_event **out)
 {
@@ -105,13 +105,13 @@ static gantry_status event_for(struct gy_streams *streams, uint32_t index, uint6
     return GANTRY_OK;
 }
 
-/* What a task needs: positions not yet before its stream's tail, each with an event. */
+/* What a task needs: timeline points not yet before its stream's tail, each with an event. */
 struct needs {
     uint64_t streams; /* bit s: events[s] is needed */
     struct gy_stream_event *events[GY_STREAMS_MAX];
 };
 
-/* Of the positions of `clock` on the streams `which`. */
+/* Of the timeline points of `clock` on the streams `which`. */
 static gantry_status collect_needs(struct gy_streams *streams, const uint64_t *known,
                                    const struct gy_clock *clock, uint64_t which, struct needs *needs)
 {
@@ -133,7 +133,7 @@ static gantry_status collect_needs(struct gy_streams *streams, const uint64_t *k
     return GANTRY_OK;
 }
 
-/* True when some event of `kept` is ordered after position clock->seq[i]. */
+/* True when some event of `kept` is ordered after timeline point clock->seq[i]. */
 static bool is_covered(const struct gy_clock *clock, const struct needs *needs, uint64_t kept, uint32_t i)
 {
     for (uint64_t left = kept; left != 0; left &= left - 1) {
@@ -146,7 +146,7 @@ static bool is_covered(const struct gy_clock *clock, const struct needs *needs, 
 }
 
 /* Transitive reduction: drop an event when those that remain cover it and all dropped before it.  (That a
- * dropped one was covered by this one is not enough: the clocks of two events at the same position may
+ * dropped one was covered by this one is not enough: the clocks of two events at the same timeline point may
  * differ when the stream waited for something in between.) */
 static void reduce_needs(struct gy_streams *streams, const struct gy_clock *clock, struct needs *needs)
 {
@@ -164,7 +164,7 @@ static void reduce_needs(struct gy_streams *streams, const struct gy_clock *cloc
     }
 }
 
-/* The tail of `own` comes after position `seq` of stream `of`.  (Of its own positions it knows all.) */
+/* The tail of `own` comes after timeline point `seq` of stream `of`.  (It knows all of its own.) */
 static inline void learn(struct gy_streams *streams, struct gy_stream *own, uint32_t of, uint64_t seq)
 {
     if (own->known[of] < seq) {
@@ -334,7 +334,8 @@ gantry_status gy_stream_settle(struct gy_streams *streams, uint32_t index)
             return status;
         }
         gy_streams_count(&streams->waits);
-        s->is_unrecorded = true; /* no position says so where a task goes on that had calls in the graph */
+        /* No timeline point says so where a task goes on that had calls in the graph. */
+        s->is_unrecorded = true;
     }
     s->behind = NULL; /* what it has learnt from it is known since the graph was launched */
     return GANTRY_OK;

@@ -11,13 +11,13 @@ static inline void gy_streams_count(_Atomic(uint64_t) *counter)
                           memory_order_relaxed);
 }
 
-/* Work on another stream comes after position `seq`. */
+/* Work on another stream comes after timeline point `seq`. */
 static inline void gy_stream_supersede(struct gy_stream *stream, uint64_t seq)
 {
     stream->superseded = stream->superseded < seq ? seq : stream->superseded;
 }
 
-/* Is position `seq` of stream `of` in the graph that is being built? */
+/* Is timeline point `seq` of stream `of` in the graph that is being built? */
 static inline bool gy_batch_holds(const struct gy_streams *streams, uint32_t of, uint64_t seq)
 {
     const struct gy_stream *s = &streams->streams[of];
@@ -36,7 +36,7 @@ GANTRY_MUST_CHECK gantry_status gy_stream_record(struct gy_streams *streams, uin
 /* `on` comes after the event; what `known` says grows. */
 GANTRY_MUST_CHECK gantry_status gy_tail_wait(struct gy_streams *streams, const struct gy_tail *tail,
                                              const struct gy_stream_event *event);
-/* Events outside of the graph that is being built, for the positions of `clock` on the streams `which`. */
+/* Events outside of the graph that is being built, for the points of `clock` on the streams `which`. */
 GANTRY_MUST_CHECK gantry_status gy_tail_wait_clock(struct gy_streams *streams, const struct gy_tail *tail,
                                                    const struct gy_clock *clock, uint64_t which);
 /* Everything on the plain streams: `on` waits for what was not joined yet, but for the stream `except`. */
@@ -44,7 +44,7 @@ GANTRY_MUST_CHECK gantry_status gy_streams_join(struct gy_streams *streams, cons
                                                 uint32_t except);
 /* A barrier behind everything, on the stream; no graph is being built. */
 GANTRY_MUST_CHECK gantry_status gy_stream_sync(struct gy_streams *streams, uint32_t stream);
-/* `event` covers all positions of the stream that are closed. */
+/* `event` covers all timeline points of the stream that are closed. */
 void gy_stream_keep(struct gy_stream *stream, struct gy_stream_event *event);
 /* `plain` comes after the graph that the stream's work is in. */
 GANTRY_MUST_CHECK gantry_status gy_stream_settle(struct gy_streams *streams, uint32_t index);

@@ -524,7 +524,7 @@ void gy_unit_renew(struct gy_unit *unit)
     unit->stage = GY_UNIT_WAITING;
     unit->arrived = unit->settled = 0;
     unit->must_call = false;
-    unit->position = GY_WAIT_SET_NONE;
+    unit->point = GY_WAIT_SET_NONE;
     unit->stream = 0;
     atomic_store_explicit(&unit->wait_set, GY_WAIT_SET_NONE, memory_order_relaxed);
 }

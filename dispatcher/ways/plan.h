@@ -51,8 +51,8 @@ struct gy_unit {
     uint32_t settled; /* units it needs that are not WAITING any more */
     bool must_call;   /* of these, one was not launched as a whole */
     struct gy_gpu_list held;
-    _Atomic(uint64_t) wait_set; /* positions of the units it needs */
-    uint64_t position;          /* LAUNCHED: of all its tasks */
+    _Atomic(uint64_t) wait_set; /* timeline points of the units it needs */
+    uint64_t point;             /* LAUNCHED: of all its tasks */
     uint32_t stream;            /* LAUNCHED */
     gantry_status result;       /* LAUNCHED */
     struct gy_unit *next_due;

@@ -51,7 +51,7 @@ void gy_unit_settle(struct gantry_dispatcher *d, struct gy_unit *unit, enum gy_u
         next->settled++;
         assert(gy_unit_is_valid(next));
         next->must_call |= stage != GY_UNIT_LAUNCHED;
-        gy_wait_set_merge(&d->wait_sets, &next->wait_set, unit->position);
+        gy_wait_set_merge(&d->wait_sets, &next->wait_set, unit->point);
         check_due(d, next);
     }
 }
@@ -66,7 +66,7 @@ void gy_unit_release(struct gantry_dispatcher *d, struct gy_unit *unit, gantry_t
     gy_wait_set_drop(&d->wait_sets, atomic_load_explicit(&task->wait_set, memory_order_acquire));
     task->launch_index = 0;
     task->stream = (uint16_t)(unit->stream + 1);
-    atomic_store_explicit(&task->wait_set, unit->position, memory_order_release);
+    atomic_store_explicit(&task->wait_set, unit->point, memory_order_release);
     gy_gd_count(&d->counters.tasks, 1);
     gy_gd_count(&d->counters.tasks_failed, unit->result != GANTRY_OK);
     gy_task_release(task, unit->result, &d->debt);

@@ -83,8 +83,8 @@ struct gantry_task {
     _Atomic(struct gy_edge *) edges;          /* atomic; first dependent, in order of declaration */
     gantry_task *next;                        /* whoever queues the task */
     union {
-        /* Atomic; the GPU positions to come after, in the dispatcher's encoding; 0: none.  Bit 0 set: plain,
-         * it may be copied, and dropped by being forgotten. */
+        /* Atomic; the timeline points to come after, in the dispatcher's encoding; 0: none.  Bit 0 set:
+         * plain, it may be copied, and dropped by being forgotten. */
         _Atomic(uint64_t) wait_set;
         _Atomic(struct gy_gpu_mark *) mark; /* GPU tasks, from before the first call until the last has
                                              * returned: dispatcher thread only; of the GPU time in a

@@ -123,8 +123,7 @@ static void test_clocks_and_deferred_blocks(void **state)
 static void test_completion_slots(void **state)
 {
     (void)state;
-    struct gy_completion_slot slot = {
-        .state = GY_SLOT_WRITTEN, .kind = GY_SLOT_POSITION, .task = s.kernel[0]};
+    struct gy_completion_slot slot = {.state = GY_SLOT_WRITTEN, .kind = GY_SLOT_POINT, .task = s.kernel[0]};
     PLANT(gy_completion_slot_is_valid(&slot, GY_SLOT_WRITTEN), slot.state, GY_SLOT_LISTED);
     PLANT(gy_completion_slot_is_valid(&slot, GY_SLOT_WRITTEN), slot.kind, GY_SLOT_WATCH); /* with a task */
     PLANT(gy_completion_slot_is_valid(&slot, GY_SLOT_WRITTEN), slot.stream, GY_STREAMS_MAX);

@@ -212,8 +212,7 @@ static gantry_launch_result launch_burst(gantry_launch *launch, void *arg)
     return good ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_FAILED;
 }
 
-/* The ring is flushed while the call that fills it is under way, and its position on the stream still open.
- */
+/* The ring is flushed while the call that fills it is under way, and its timeline point still open. */
 static void test_one_call_with_more_completions_than_fit(void **state)
 {
     (void)state;

@@ -485,7 +485,7 @@ static void test_a_free_without_host_memory_can_be_repeated(void **state)
     assert_int_equal(blocks_in_use(), before);
 }
 
-/* It waits for a position that nobody looks out for any more. */
+/* It waits for a timeline point that nobody looks out for any more. */
 static void test_blocks_of_a_lost_context_come_back_whatever_they_wait_for(void **state)
 {
     (void)state;

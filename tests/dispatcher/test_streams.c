@@ -46,13 +46,13 @@ static uint32_t assign(struct pool *pool, uint64_t wait_set)
 
 static uint64_t finish(struct pool *pool, uint32_t stream, uint32_t dependents)
 {
-    uint64_t position = 0;
-    assert_ok(gy_streams_finish(&pool->streams, stream, dependents, &position));
+    uint64_t point = 0;
+    assert_ok(gy_streams_finish(&pool->streams, stream, dependents, &point));
     pool->streams.streams[stream].owner = pool;
-    return position;
+    return point;
 }
 
-/* A task after `wait_set` with that many dependents; its position comes out. */
+/* A task after `wait_set` with that many dependents; its timeline point comes out. */
 static uint64_t run_task(struct pool *pool, uint64_t wait_set, uint32_t dependents)
 {
     uint32_t stream = assign(pool, wait_set);
@@ -289,14 +289,14 @@ static void test_after_everything_waits_for_every_stream(void **state)
     assert_int_equal(waits(pool), stream < 3 ? 2 : 3);
 }
 
-static void test_a_position_older_than_the_kept_events_is_still_covered(void **state)
+static void test_a_point_older_than_the_kept_events_is_still_covered(void **state)
 {
     struct pool *pool = *state;
     uint64_t old = run_task(pool, GY_WAIT_SET_NONE, 2);
-    uint64_t position = old;
+    uint64_t point = old;
     for (int i = 0; i < 2 * GY_STREAM_EVENTS; i++) {
-        position = run_task(pool, position, 2); /* inherits, records an event each time */
-        assert_int_equal(gy_timeline_stream(position), gy_timeline_stream(old));
+        point = run_task(pool, point, 2); /* inherits, records an event each time */
+        assert_int_equal(gy_timeline_stream(point), gy_timeline_stream(old));
     }
     uint64_t before = waits(pool);
     uint64_t late = run_task(pool, old, 0);
@@ -320,11 +320,11 @@ static void test_streams_can_be_returned(void **state)
 static void test_what_has_passed_stays_passed(void **state)
 {
     struct pool *pool = *state;
-    uint64_t position = run_task(pool, GY_WAIT_SET_NONE, 1);
+    uint64_t point = run_task(pool, GY_WAIT_SET_NONE, 1);
     for (int i = 0; i < 4; i++) {
-        position = run_task(pool, position, 1);
+        point = run_task(pool, point, 1);
     }
-    uint32_t stream = gy_timeline_stream(position);
+    uint32_t stream = gy_timeline_stream(point);
     gy_streams_passed(&pool->streams, stream, 4);
     gy_streams_passed(&pool->streams, stream, 2); /* told later, as of a task of another completion ring */
     assert_int_equal(atomic_load(&pool->streams.streams[stream].completed), 4);
@@ -384,11 +384,11 @@ static void test_a_wait_behind_a_step_is_none_of_its_order(void **state)
     struct gy_gpu_order *order = gy_step_order_open(&pool->streams);
     assert_non_null(order);
     uint32_t first = assign(pool, GY_WAIT_SET_NONE), second = assign(pool, GY_WAIT_SET_NONE);
-    uint64_t position = finish(pool, first, 0);
+    uint64_t point = finish(pool, first, 0);
     gy_step_order_note(order, 1, first);
     (void)finish(pool, second, 2); /* its event is recorded now */
     gy_step_order_note(order, 1, second);
-    assert_ok(gy_streams_wait(&pool->streams, second, position)); /* for another manager's task */
+    assert_ok(gy_streams_wait(&pool->streams, second, point)); /* for another manager's task */
 
     uint32_t next = assign_other_than(pool, first);
     assert_ok(gy_step_order_enter(order, 2, next));
@@ -404,9 +404,9 @@ static void test_what_a_step_waited_for_is_implied_by_its_end(void **state)
     struct gy_gpu_order *order = gy_step_order_open(&pool->streams);
     assert_non_null(order);
     uint32_t first = assign(pool, GY_WAIT_SET_NONE), second = assign(pool, GY_WAIT_SET_NONE);
-    uint64_t position = finish(pool, first, 0);
+    uint64_t point = finish(pool, first, 0);
     gy_step_order_note(order, 1, first);
-    assert_ok(gy_streams_wait(&pool->streams, second, position));
+    assert_ok(gy_streams_wait(&pool->streams, second, point));
     (void)finish(pool, second, 2);
     gy_step_order_note(order, 1, second);
 
@@ -439,7 +439,7 @@ int main(void)
         TEST(test_a_pipeline_that_shares_a_stream_stays_on_it),
         TEST(test_a_stream_with_fewer_tasks_is_shared_first),
         TEST(test_after_everything_waits_for_every_stream),
-        TEST(test_a_position_older_than_the_kept_events_is_still_covered),
+        TEST(test_a_point_older_than_the_kept_events_is_still_covered),
         TEST(test_streams_can_be_returned),
         TEST(test_what_has_passed_stays_passed),
         TEST(test_two_dependents_get_an_event_at_once),

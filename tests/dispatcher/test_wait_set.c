@@ -36,7 +36,7 @@ static struct gy_clock read_clock(uint64_t wait_set)
     return *clock;
 }
 
-static void test_position_survives_its_encoding(void **state)
+static void test_point_survives_its_encoding(void **state)
 {
     (void)state;
     uint64_t wait_set = gy_timeline_point(63, UINT64_C(123456789012));
@@ -45,7 +45,7 @@ static void test_position_survives_its_encoding(void **state)
     assert_true(gy_timeline_seq(wait_set) == UINT64_C(123456789012));
 }
 
-static void test_merge_keeps_the_later_position_of_one_stream(void **state)
+static void test_merge_keeps_the_later_point_of_one_stream(void **state)
 {
     struct gy_wait_set_pool *pool = *state;
     _Atomic(uint64_t) wait_set = GY_WAIT_SET_NONE;
@@ -136,7 +136,7 @@ static void *merge_some(void *arg)
     return NULL;
 }
 
-static void test_concurrent_merges_lose_no_position(void **state)
+static void test_concurrent_merges_lose_no_point(void **state)
 {
     struct gy_wait_set_pool *pool = *state;
     for (int round = 0; round < 500; round++) {
@@ -177,8 +177,8 @@ static void test_init_reports_out_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_position_survives_its_encoding),
-        cmocka_unit_test_setup_teardown(test_merge_keeps_the_later_position_of_one_stream, open_pool,
+        cmocka_unit_test(test_point_survives_its_encoding),
+        cmocka_unit_test_setup_teardown(test_merge_keeps_the_later_point_of_one_stream, open_pool,
                                         close_pool),
         cmocka_unit_test_setup_teardown(test_merge_of_two_streams_makes_a_clock_with_the_first_as_home,
                                         open_pool, close_pool),
@@ -186,7 +186,7 @@ int main(void)
                                         close_pool),
         cmocka_unit_test_setup_teardown(test_an_empty_pool_degrades_to_after_everything, open_pool,
                                         close_pool),
-        cmocka_unit_test_setup_teardown(test_concurrent_merges_lose_no_position, open_pool, close_pool),
+        cmocka_unit_test_setup_teardown(test_concurrent_merges_lose_no_point, open_pool, close_pool),
         cmocka_unit_test(test_init_reports_out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -26,7 +26,7 @@
 bool event[ALL];      /* memory->ended, in admission.events */
 byte state[ALL];      /* memory->state */
 bool watched[ALL];    /* memory->watched: GDB has a slot for its stream */
-bool completed[ALL];  /* stream->completed has come to its position */
+bool completed[ALL];  /* stream->completed has come to its timeline point */
 byte ending;          /* admission.ending */
 byte ended;           /* memories that are IDLE */
 byte ends = ALL;      /* that will be; the other manager's may stay HELD */

@@ -39,7 +39,7 @@ byte slot_task[SLOTS];           /* 1 + the number of the completion; 0: never u
 byte slot_stream[SLOTS];
 byte slot_seq[SLOTS];
 bool listed[SLOTS];              /* the slot is in a list of GDB's */
-byte tail[STREAMS], flushed[STREAMS], passed[STREAMS]; /* positions of the streams */
+byte tail[STREAMS], flushed[STREAMS], passed[STREAMS]; /* timeline points of the streams */
 bool told[COMPLETIONS + 1];
 byte gdb_ended;
 
