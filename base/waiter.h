@@ -64,7 +64,8 @@ struct gy_waiter {
     uint64_t deadline_ns; /* 0: there is none */
 };
 
-static inline bool gy_waiter_is_patient(gantry_wait_mode mode)
+/* The modes that spin until their budget is used up, and then sleep. */
+static inline bool gy_waiter_spins_first(gantry_wait_mode mode)
 {
     return mode == GANTRY_WAIT_HYBRID || mode == GANTRY_WAIT_ADAPTIVE;
 }
@@ -73,7 +74,7 @@ static inline struct gy_waiter gy_waiter_begin(gantry_wait_mode mode, uint64_t b
                                                uint64_t deadline_ns)
 {
     return (struct gy_waiter){
-        .mode = mode, .budget_ns = gy_waiter_is_patient(mode) ? budget_ns : 0, .deadline_ns = deadline_ns};
+        .mode = mode, .budget_ns = gy_waiter_spins_first(mode) ? budget_ns : 0, .deadline_ns = deadline_ns};
 }
 
 /* The same where there are up to `most_pauses` between two looks, except in SPIN and YIELD. */
@@ -91,7 +92,7 @@ enum gy_waiter_next gy_waiter_pause(struct gy_waiter *waiter);
 /* The waiter has said SLEEP: it looks on until `until_ns`.  HYBRID and ADAPTIVE only. */
 static inline void gy_waiter_prolong(struct gy_waiter *waiter, uint64_t until_ns)
 {
-    waiter->budget_ns = gy_waiter_is_patient(waiter->mode) ? 1 : 0;
+    waiter->budget_ns = gy_waiter_spins_first(waiter->mode) ? 1 : 0;
     waiter->spin_until = until_ns;
 }
 

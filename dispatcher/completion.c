@@ -52,7 +52,7 @@ static gantry_status record_slot(struct gy_completion *c, struct gy_completion_s
     gantry_status status = record_event(c, blocks, on, &slot->event);
     if (status == GANTRY_OK && blocks) {
         slot->block = slot->event;
-    } else if (status == GANTRY_OK && gy_completion_is_patient(c) &&
+    } else if (status == GANTRY_OK && gy_completion_spins_first(c) &&
                atomic_load_explicit(&list->is_long, memory_order_relaxed)) {
         status = record_event(c, true, on, &slot->block);
     }
@@ -130,7 +130,7 @@ uint64_t gy_completion_expect(struct gy_completion *c)
         return 0;
     }
     uint64_t soon = atomic_exchange_explicit(&c->soon_ns, 0, memory_order_relaxed);
-    if (soon != 0 && gy_completion_is_patient(c)) {
+    if (soon != 0 && gy_completion_spins_first(c)) {
         look(c, GY_COMPLETION_ALL_LISTS);
     }
     return soon;
@@ -201,7 +201,7 @@ static void stop_threads(struct gy_completion *c)
 
 static gantry_status start_threads(struct gy_completion *c, const char *partition)
 {
-    bool may_sleep = gy_completion_is_patient(c) || c->wait == GANTRY_WAIT_BLOCK;
+    bool may_sleep = gy_completion_spins_first(c) || c->wait == GANTRY_WAIT_BLOCK;
     gantry_status status = start_thread(c, partition);
     if (status == GANTRY_OK && may_sleep) {
         status = start_thread(c, partition);

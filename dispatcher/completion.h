@@ -148,7 +148,7 @@ struct gy_completion {
     uint32_t blocked_list;   /* guarded by lock: it is the event of this list */
     const struct gy_completion_thread *napper; /* guarded by lock: the thread that naps; NULL: none */
     uint64_t nap_until;                        /* guarded by lock: until then */
-    uint64_t patience_ns;      /* leader only; how long it polls the GPU before it stops leading */
+    uint64_t spin_budget_ns;   /* leader only; how long it polls the GPU before it stops leading */
     uint64_t near_ns;          /* leader only; how soon completions came lately; 0: later than it polls */
     _Atomic(uint64_t) soon_ns; /* atomic: the same for whom it tells at the begin of a step, once */
     _Atomic(bool) closing;     /* atomic; never goes back */

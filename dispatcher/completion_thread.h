@@ -15,9 +15,9 @@ static inline uint32_t gy_completion_list_of(const struct gy_completion_slot *sl
     return slot->stream;
 }
 
-static inline bool gy_completion_is_patient(const struct gy_completion *c)
+static inline bool gy_completion_spins_first(const struct gy_completion *c)
 {
-    return gy_waiter_is_patient(c->wait);
+    return gy_waiter_spins_first(c->wait);
 }
 
 /* ---- completion.c -------------------------------------------------------------------------- */

@@ -13,9 +13,10 @@
  * leaves with something pending; it neither naps nor blocks.
  *
  * A leader that blocks on the event of a list leaves the rest to a follower, which it calls when that has
- * something to look at: a list of another stream, or, in the patient modes, the time at which the event is
- * expected, since a thread wakes up tens of microseconds after the interrupt and one that looks is there at
- * once.  So alone in BLOCK, which is the commonest case, a wait is one call of the driver, whatever it takes.
+ * something to look at: a list of another stream, or, in the modes that spin before they sleep, the time at
+ * which the event is expected, since a thread wakes up tens of microseconds after the interrupt and one that
+ * looks is there at once.  So alone in BLOCK, which is the commonest case, a wait is one call of the driver,
+ * whatever it takes.
  *
  * A thread that stops leading does so under the lock, then looks for news once more; GD counts its news, then
  * looks at `wake`.  All four are sequentially consistent, so one of the two sees the other
@@ -29,7 +30,7 @@
 #include <assert.h>
 
 enum {
-    IDLE_NS = 100000,      /* a patient wait looks for completions to wait for so long before it sleeps */
+    IDLE_NS = 100000,      /* the spin budget of a wait for completions to wait for */
     LEAST_POLL_NS = 50000, /* and polls the GPU for so long at least: some times what a nap's end costs */
     WAKE_NS = 100000,      /* a thread that sleeps until a time may wake up so much later */
     LATE_NS = 20000,       /* what is expected is polled for so long after its time at least */
@@ -43,9 +44,9 @@ enum {
 static const struct naps {
     uint32_t part;
     uint32_t least_ns, most_ns;
-} blocking_naps = {4, 20000, 500000}, patient_naps = {128, 5000, 100000}, early_naps = {8, 50000, 500000};
+} blocking_naps = {4, 20000, 500000}, spinning_naps = {128, 5000, 100000}, early_naps = {8, 50000, 500000};
 
-static uint64_t most_patience(const struct gy_completion *c)
+static uint64_t most_spin_ns(const struct gy_completion *c)
 {
     return c->wait == GANTRY_WAIT_ADAPTIVE ? GY_WAITER_MOST_NS : GY_WAITER_HYBRID_NS;
 }
@@ -55,9 +56,9 @@ static uint64_t most_patience(const struct gy_completion *c)
 void gy_completion_list_begins(const struct gy_completion *c, struct gy_completion_list *list, uint64_t now)
 {
     uint64_t before = WAKE_NS + 2 * list->error_ns, behind = LATE_NS + 2 * list->error_ns;
-    uint64_t most = most_patience(c);
+    uint64_t most = most_spin_ns(c);
     most = most < list->usual_ns / LOOK_PART ? list->usual_ns / LOOK_PART : most;
-    bool is_known = gy_completion_is_patient(c) && list->usual_ns > before && before + behind <= most;
+    bool is_known = gy_completion_spins_first(c) && list->usual_ns > before && before + behind <= most;
     list->since_ns = now;
     list->from_ns = is_known ? now + list->usual_ns - before : 0;
     list->end_ns = is_known ? now + list->usual_ns + behind : 0;
@@ -71,16 +72,17 @@ uint64_t gy_completion_list_passed(const struct gy_completion *c, struct gy_comp
     bool first = list->usual_ns == 0;
     list->error_ns = first ? took / 4 : list->error_ns - list->error_ns / 4 + error / 4;
     list->usual_ns = first ? took : list->usual_ns - list->usual_ns / 4 + took / 4;
-    list->long_left = took > most_patience(c) ? LONG_COUNT : list->long_left - (list->long_left != 0);
+    list->long_left = took > most_spin_ns(c) ? LONG_COUNT : list->long_left - (list->long_left != 0);
     atomic_store_explicit(&list->is_long, list->long_left != 0, memory_order_relaxed);
     return took;
 }
 
 void gy_completion_learn(struct gy_completion *c, uint64_t took_ns)
 {
-    uint64_t most = most_patience(c);
-    c->patience_ns = gy_waiter_learn(c->patience_ns, took_ns, most);
-    uint64_t likely = c->patience_ns > IDLE_NS ? c->patience_ns : IDLE_NS; /* others have to wake up first */
+    uint64_t most = most_spin_ns(c);
+    c->spin_budget_ns = gy_waiter_learn(c->spin_budget_ns, took_ns, most);
+    /* Others have to wake up first. */
+    uint64_t likely = c->spin_budget_ns > IDLE_NS ? c->spin_budget_ns : IDLE_NS;
     c->near_ns = c->wait != GANTRY_WAIT_BLOCK && took_ns <= most ? likely : 0;
     atomic_store_explicit(&c->soon_ns, c->near_ns, memory_order_relaxed);
 }
@@ -128,9 +130,9 @@ static uint64_t next_look(const struct gy_completion *c, uint32_t blocked, uint6
     for (uint32_t i = next_list(c, 0); i != NO_LIST; i = next_list(c, i + 1)) {
         const struct gy_completion_list *list = &c->lists[i];
         bool is_early = list->from_ns > now;
-        const struct naps *naps = !gy_completion_is_patient(c) ? &blocking_naps
-                                  : is_early                   ? &early_naps
-                                                               : &patient_naps;
+        const struct naps *naps = !gy_completion_spins_first(c) ? &blocking_naps
+                                  : is_early                    ? &early_naps
+                                                                : &spinning_naps;
         uint64_t ns = (now - list->since_ns) / naps->part;
         ns = ns < naps->least_ns ? naps->least_ns : ns > naps->most_ns ? naps->most_ns : ns;
         uint64_t next = i != blocked ? now + ns : UINT64_MAX;
@@ -142,10 +144,11 @@ static uint64_t next_look(const struct gy_completion *c, uint32_t blocked, uint6
 
 /* ---- the lead ------------------------------------------------------------------------------ */
 
-/* Only a patient thread that naps is woken by GD: one in BLOCK looks soon enough, and costs GD nothing. */
+/* Only a thread that naps in HYBRID or ADAPTIVE is woken by GD: one in BLOCK looks soon enough, and costs GD
+ * nothing. */
 static void tell_whom_to_wake(struct gy_completion *c) GY_REQUIRES(c->lock)
 {
-    bool looks = c->leads || (c->napper != NULL && !gy_completion_is_patient(c));
+    bool looks = c->leads || (c->napper != NULL && !gy_completion_spins_first(c));
     atomic_store(&c->wake, looks                 ? GY_COMPLETION_WAKE_NOBODY
                            : c->blocking != NULL ? c->blocked_list
                                                  : (uint32_t)GY_COMPLETION_WAKE_ONE);
@@ -304,7 +307,8 @@ void gy_completion_end_span(struct gy_completion_thread *thread)
     }
 }
 
-/* Until then, news for a patient one, or another one naps; true: it leads again. */
+/* The thread sleeps until then, until news come if its mode spins, or until another one naps; true: it leads
+ * again. */
 static bool nap(struct gy_completion_thread *thread, uint64_t until)
 {
     struct gy_completion *c = thread->ring;
@@ -386,9 +390,9 @@ bool gy_completion_rest(struct gy_completion_thread *thread)
         gy_waiter_relax(c->wait, 0);
         return true;
     }
-    uint64_t poll_ns = c->patience_ns > LEAST_POLL_NS ? c->patience_ns : LEAST_POLL_NS;
+    uint64_t poll_ns = c->spin_budget_ns > LEAST_POLL_NS ? c->spin_budget_ns : LEAST_POLL_NS;
     uint64_t now = gy_clock_ns();
-    if (gy_completion_is_patient(c) && (now - round->since < poll_ns || is_expected(c, now))) {
+    if (gy_completion_spins_first(c) && (now - round->since < poll_ns || is_expected(c, now))) {
         gy_waiter_relax(c->wait, round->looks++);
         return true;
     }

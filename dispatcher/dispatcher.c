@@ -21,7 +21,7 @@
 
 /* How long a thread that ends a step spins for the launch of a graph: updating a large one takes about that.
  */
-#define LAUNCH_PATIENCE_NS 200000
+#define LAUNCH_SPIN_NS 200000
 
 /* ---- life ---------------------------------------------------------------------------------- */
 
@@ -147,7 +147,7 @@ gantry_status gy_dispatcher_create(const struct gy_dispatcher_config *config, ga
         goto fini_streams;
     }
     status = gy_graphs_init(&d->graphs, config->context, &d->streams, config->copier,
-                            config->wait == GANTRY_WAIT_BLOCK ? 0 : LAUNCH_PATIENCE_NS);
+                            config->wait == GANTRY_WAIT_BLOCK ? 0 : LAUNCH_SPIN_NS);
     if (status != GANTRY_OK) {
         goto fini_deferred;
     }

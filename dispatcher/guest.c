@@ -93,7 +93,7 @@ static void end_to_serve(void)
 
 static bool may_help(const struct gantry_dispatcher *d)
 {
-    return gy_waiter_is_patient(d->config.wait) && d->launchers == NULL && gy_guest_is_alone(d) &&
+    return gy_waiter_spins_first(d->config.wait) && d->launchers == NULL && gy_guest_is_alone(d) &&
            !gy_context_is_stopped(d->config.context);
 }
 

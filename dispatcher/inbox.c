@@ -147,9 +147,9 @@ static void sleep_until(struct gy_inbox *inbox, uint32_t seen, bool tasks_too, u
 }
 
 void gy_inbox_wait(struct gy_inbox *inbox, uint32_t seen, bool tasks_too, gantry_wait_mode mode,
-                   uint64_t patience_ns, uint64_t until_ns)
+                   uint64_t spin_budget_ns, uint64_t until_ns)
 {
-    struct gy_waiter waiter = gy_waiter_begin(mode, patience_ns, until_ns);
+    struct gy_waiter waiter = gy_waiter_begin(mode, spin_budget_ns, until_ns);
     while (!gy_inbox_has_news(inbox, seen, tasks_too)) {
         enum gy_waiter_next next = gy_waiter_pause(&waiter);
         if (next == GY_WAITER_GIVE_UP) {

@@ -63,10 +63,10 @@ static inline bool gy_inbox_is_empty(struct gy_inbox *inbox)
 }
 
 /* Return when `signals` is not `seen` or, with `tasks_too`, when there are tasks, or at `until_ns` of
- * gy_clock_ns(); 0: however long it takes.  `patience_ns`: how long a hybrid or adaptive wait spins before it
- * sleeps.  Taker only. */
+ * gy_clock_ns(); 0: however long it takes.  `spin_budget_ns`: how long a hybrid or adaptive wait spins before
+ * it sleeps.  Taker only. */
 void gy_inbox_wait(struct gy_inbox *inbox, uint32_t seen, bool tasks_too, gantry_wait_mode mode,
-                   uint64_t patience_ns, uint64_t until_ns);
+                   uint64_t spin_budget_ns, uint64_t until_ns);
 
 /* Would gy_inbox_wait() return at once? */
 static inline bool gy_inbox_has_news(struct gy_inbox *inbox, uint32_t seen, bool tasks_too)

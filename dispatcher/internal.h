@@ -83,7 +83,7 @@ struct gantry_dispatcher {
     _Atomic(gantry_submission) submission; /* atomic */
     struct gd_batch batch;                 /* its own guards */
     struct gd_users users;                 /* its own guards */
-    uint64_t patience_ns;                  /* GD only: how long an adaptive wait spins before it sleeps */
+    uint64_t spin_budget_ns;               /* GD only: how long an adaptive wait spins before it sleeps */
     _Atomic(uint64_t) announced_ns; /* atomic: when a step's first GPU task was submitted, lately; 0: never */
     struct gy_gpu_debt debt;        /* GD only: settled before it waits */
     const struct gy_error *last_error; /* GD only: the thread's own */

@@ -66,7 +66,7 @@ enum {
 };
 
 /* How long to look for tasks at least. */
-static uint64_t least_patience(struct gantry_dispatcher *d, uint64_t now)
+static uint64_t least_spin_ns(struct gantry_dispatcher *d, uint64_t now)
 {
     if (atomic_load_explicit(&d->open_steps, memory_order_relaxed) != 0) {
         return STEP_NS;
@@ -84,11 +84,11 @@ static void await_tasks(struct gantry_dispatcher *d, uint32_t seen, bool tasks_t
         return;
     }
     uint64_t begin = gy_clock_ns();
-    uint64_t least = least_patience(d, begin);
-    uint64_t patience = is_adaptive && d->patience_ns > least ? d->patience_ns : least;
-    gy_inbox_wait(&d->inbox, seen, tasks_too, d->config.wait, patience, until_ns);
+    uint64_t least = least_spin_ns(d, begin);
+    uint64_t budget = is_adaptive && d->spin_budget_ns > least ? d->spin_budget_ns : least;
+    gy_inbox_wait(&d->inbox, seen, tasks_too, d->config.wait, budget, until_ns);
     if (is_adaptive) {
-        d->patience_ns = gy_waiter_learn(d->patience_ns, gy_clock_ns() - begin, ADAPTIVE_NS);
+        d->spin_budget_ns = gy_waiter_learn(d->spin_budget_ns, gy_clock_ns() - begin, ADAPTIVE_NS);
     }
 }
 

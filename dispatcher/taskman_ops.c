@@ -33,7 +33,7 @@ static gantry_status step_begin(gantry_dispatcher *d, bool is_helped)
     }
     atomic_fetch_add(&d->open_steps, 1);
     if (d->config.wait != GANTRY_WAIT_BLOCK && !is_helped) {
-        /* GD wakes up while the caller still looks for the first tasks, or is more patient from now on. */
+        /* GD wakes up while the caller still looks for the first tasks, or spins for longer from now on. */
         gy_inbox_signal(&d->inbox);
     }
     return GANTRY_OK;

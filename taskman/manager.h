@@ -52,16 +52,16 @@ struct gantry_taskman {
     bool frozen;                   /* guarded by lock, immutable while running */
     _Atomic(bool) has_independent; /* atomic; written under lock; some GPU task is GY_TRAIT_INDEPENDENT */
 
-    _Alignas(64) gy_fast_lock lock; /* names, storage, edges, phase */
-    _Atomic(uint8_t) phase;         /* atomic; enum gy_phase; written under lock by enter_phase() alone */
-    struct gy_graph graph;          /* guarded by lock */
-    struct gy_names names;          /* guarded by lock */
-    struct gy_error failure;        /* guarded by lock; the step's first; status GANTRY_OK: none */
-    uint64_t submitted;             /* guarded by lock; tasks of the step, light ones included */
-    uint64_t submitted_gpu;         /* guarded by lock */
-    _Atomic(uint64_t) patience_ns;  /* atomic; of who waits for the end of a step with GPU tasks */
-    uint64_t submitted_sync;        /* guarded by lock */
-    uint64_t unfilled;              /* guarded by lock; names that no task was submitted for */
+    _Alignas(64) gy_fast_lock lock;   /* names, storage, edges, phase */
+    _Atomic(uint8_t) phase;           /* atomic; enum gy_phase; written under lock by enter_phase() alone */
+    struct gy_graph graph;            /* guarded by lock */
+    struct gy_names names;            /* guarded by lock */
+    struct gy_error failure;          /* guarded by lock; the step's first; status GANTRY_OK: none */
+    uint64_t submitted;               /* guarded by lock; tasks of the step, light ones included */
+    uint64_t submitted_gpu;           /* guarded by lock */
+    _Atomic(uint64_t) spin_budget_ns; /* atomic; of who waits for the end of a step with GPU tasks */
+    uint64_t submitted_sync;          /* guarded by lock */
+    uint64_t unfilled;                /* guarded by lock; names that no task was submitted for */
     uint64_t late_names;     /* guarded by lock; of the unfilled, those that still have GY_TASK_LATE_NAME */
     bool may_have_cycle;     /* guarded by lock; an edge declared while running may have closed one */
     bool has_broken_cycle;   /* guarded by lock; so a task of it was let go before what it comes after */

@@ -371,7 +371,7 @@ static void wait_until_over(gantry_taskman *manager, bool is_stopping, struct gy
     struct waiter waiter = {manager, is_stopping, atomic_load(&manager->as_owner.epoch), guest};
     struct gy_wait wait = {.condition = wait_is_over,
                            .user = &waiter,
-                           .patience_ns = manager->gpu != NULL ? &manager->patience_ns : NULL,
+                           .spin_budget_ns = manager->gpu != NULL ? &manager->spin_budget_ns : NULL,
                            .owner = &manager->as_owner,
                            .help = guest->may_help ? help : NULL,
                            .stop_helping = guest->may_help ? stop_helping : NULL,

@@ -9,12 +9,12 @@
 #include <string.h>
 
 gantry_status gy_graphs_init(struct gy_graphs *g, struct gy_context *context, struct gy_streams *streams,
-                             struct gy_copier *copier, uint64_t patience_ns)
+                             struct gy_copier *copier, uint64_t spin_budget_ns)
 {
     g->context = context;
     g->streams = streams;
     g->copier = copier;
-    g->patience_ns = patience_ns;
+    g->spin_budget_ns = spin_budget_ns;
     g->first_calls = GY_GRAPHS_FIRST_CALLS;
     g->may_lend = context->driver->log != NULL;
     g->notes = gy_nodes_are_possible(context->driver);
@@ -66,7 +66,7 @@ void gy_graphs_wait_launched(struct gy_graphs *g)
     if (!atomic_load_explicit(&g->open, memory_order_acquire)) {
         return;
     }
-    struct gy_waiter waiter = gy_waiter_begin(GANTRY_WAIT_HYBRID, g->patience_ns, 0);
+    struct gy_waiter waiter = gy_waiter_begin(GANTRY_WAIT_HYBRID, g->spin_budget_ns, 0);
     atomic_fetch_add_explicit(&g->waiting, 1, memory_order_relaxed);
     while (!was_closed(g, seen)) {
         if (gy_waiter_pause(&waiter) == GY_WAITER_SLEEP) {

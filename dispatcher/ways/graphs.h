@@ -93,7 +93,7 @@ struct gy_graphs {
     uint32_t pauses;            /* guarded by lock: who forbids captures for a moment */
     _Atomic(uint64_t) closes;   /* atomic; written under lock: captures that were launched or given up */
     _Atomic(bool) open;         /* atomic; written under lock: something is captured and not launched yet */
-    uint64_t patience_ns;       /* immutable; how long who waits for that spins before it sleeps */
+    uint64_t spin_budget_ns;    /* immutable; how long who waits for that spins before it sleeps */
     _Atomic(uint64_t) launches; /* atomic: graphs launched */
     _Atomic(uint64_t) instantiations; /* atomic: of these, new executable graphs */
     _Atomic(uint64_t) cuts;           /* atomic: captures that ended before their batch */
@@ -101,7 +101,7 @@ struct gy_graphs {
 
 GANTRY_MUST_CHECK gantry_status gy_graphs_init(struct gy_graphs *graphs, struct gy_context *context,
                                                struct gy_streams *streams, struct gy_copier *copier,
-                                               uint64_t patience_ns);
+                                               uint64_t spin_budget_ns);
 /* The GPU must be done with the graphs, or the context lost. */
 void gy_graphs_fini(struct gy_graphs *graphs);
 

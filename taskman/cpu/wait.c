@@ -100,7 +100,7 @@ static bool is_expected_here(gantry_cpu_dispatcher *pool)
 static struct gy_waiter begin_idle(const struct gy_worker *self)
 {
     gantry_wait_mode mode = self->pool->mode;
-    uint64_t budget = mode == GANTRY_WAIT_ADAPTIVE ? self->patience_ns : IDLE_NS;
+    uint64_t budget = mode == GANTRY_WAIT_ADAPTIVE ? self->spin_budget_ns : IDLE_NS;
     return gy_waiter_begin_dear(mode, budget, 0, BETWEEN_LOOKS);
 }
 
@@ -110,7 +110,7 @@ static bool stay_awake(const struct gy_worker *self, struct gy_waiter *waiter)
     if (gy_waiter_pause(waiter) == GY_WAITER_LOOK) {
         return true;
     }
-    bool is_expecting = gy_waiter_is_patient(waiter->mode) && is_expected_here(self->pool);
+    bool is_expecting = gy_waiter_spins_first(waiter->mode) && is_expected_here(self->pool);
     if (is_expecting) {
         gy_waiter_prolong(waiter, gy_clock_ns() + PROLONG_NS);
     }
@@ -158,7 +158,8 @@ static gantry_task *idle_for_task(struct gy_worker *self)
         waiter = begin_idle(self);
     }
     if (is_adaptive && task != NULL) {
-        self->patience_ns = gy_waiter_learn(self->patience_ns, gy_clock_ns() - begin, GY_WAITER_MOST_NS);
+        self->spin_budget_ns =
+            gy_waiter_learn(self->spin_budget_ns, gy_clock_ns() - begin, GY_WAITER_MOST_NS);
     }
     return task;
 }
@@ -207,7 +208,7 @@ void gy_worker_main(void *worker)
     jmp_buf anew;
     gy_worker_current = self;
     self->last_error = gy_error_last();
-    self->patience_ns = GY_WAITER_LEAST_NS;
+    self->spin_budget_ns = GY_WAITER_LEAST_NS;
     self->anew = &anew;
     (void)setjmp(anew); /* comes back for each body that has called pthread_exit() */
     serve(worker);
@@ -308,16 +309,17 @@ void gy_pool_wait(gantry_cpu_dispatcher *pool, const struct gy_wait *wait)
     if (wait->self != NULL && gy_guest_work(wait->self, wait)) {
         return;
     }
-    _Atomic(uint64_t) *patience_ns = wait->patience_ns;
-    uint64_t patience = patience_ns != NULL ? atomic_load_explicit(patience_ns, memory_order_relaxed) : 0;
-    uint64_t begin = patience_ns != NULL ? gy_clock_ns() : 0;
+    _Atomic(uint64_t) *spin_budget_ns = wait->spin_budget_ns;
+    uint64_t learned =
+        spin_budget_ns != NULL ? atomic_load_explicit(spin_budget_ns, memory_order_relaxed) : 0;
+    uint64_t begin = spin_budget_ns != NULL ? gy_clock_ns() : 0;
     gantry_wait_mode mode = waits_as(pool);
-    uint64_t budget = patience < DONE_NS ? DONE_NS : patience;
+    uint64_t budget = learned < DONE_NS ? DONE_NS : learned;
     uint32_t pauses = wait->help != NULL ? BETWEEN_HELPS : BETWEEN_LOOKS;
     struct gy_waiter waiter = gy_waiter_begin_dear(mode, budget, 0, pauses);
     for (enum seen seen; (seen = look(wait)) != ENOUGH;) {
         if (seen == SOMETHING) { /* nothing was wasted so far */
-            begin = patience_ns != NULL ? gy_clock_ns() : 0;
+            begin = spin_budget_ns != NULL ? gy_clock_ns() : 0;
             waiter = gy_waiter_begin_dear(mode, budget, 0, pauses);
         } else if (gy_waiter_pause(&waiter) == GY_WAITER_SLEEP) {
             stop_helping(wait);
@@ -326,10 +328,10 @@ void gy_pool_wait(gantry_cpu_dispatcher *pool, const struct gy_wait *wait)
         }
     }
     stop_helping(wait);
-    if (patience_ns != NULL && mode != GANTRY_WAIT_BLOCK) {
+    if (spin_budget_ns != NULL && mode != GANTRY_WAIT_BLOCK) {
         uint64_t most = mode == GANTRY_WAIT_HYBRID ? GY_WAITER_HYBRID_NS : GY_WAITER_MOST_NS;
-        patience = gy_waiter_learn(patience, gy_clock_ns() - begin, most);
-        atomic_store_explicit(patience_ns, patience, memory_order_relaxed);
+        learned = gy_waiter_learn(learned, gy_clock_ns() - begin, most);
+        atomic_store_explicit(spin_budget_ns, learned, memory_order_relaxed);
     }
 }
 

@@ -15,10 +15,10 @@ struct gy_wait {
      * there is nothing. */
     bool (*help)(void *user);
     void (*stop_helping)(void *user);
-    _Atomic(uint64_t) *patience_ns; /* how long to spin before that, unless the wait mode has none of it; it
-                                     * learns; NULL: a little */
-    struct gy_task_owner *owner;    /* whose tasks may be run meanwhile; NULL: nobody's */
-    struct gy_worker *self;         /* that the thread has borrowed with gy_guest_begin(); NULL: none yet */
+    _Atomic(uint64_t) *spin_budget_ns; /* how long to spin before that, unless the wait mode has none of it;
+                                        * it learns; NULL: a little */
+    struct gy_task_owner *owner;       /* whose tasks may be run meanwhile; NULL: nobody's */
+    struct gy_worker *self; /* that the thread has borrowed with gy_guest_begin(); NULL: none yet */
 };
 
 /* Block until the condition holds.  The caller of an inline-only pool runs all that is queued meanwhile. */

@@ -70,7 +70,7 @@ struct gy_worker {
     uint64_t span_flow;       /* of the task that is being released, in a recording; 0: none */
     uint32_t random;          /* state of the victim choice */
     uint32_t ran;             /* tasks */
-    uint64_t patience_ns;     /* GANTRY_WAIT_ADAPTIVE: see base/waiter.h */
+    uint64_t spin_budget_ns;  /* GANTRY_WAIT_ADAPTIVE: see base/waiter.h */
     _Atomic(uint32_t) holder; /* atomic; enum gy_worker_holder */
     gy_thread thread;
     char name[32];

@@ -158,9 +158,9 @@ static bool naps(struct gy_completion *ring)
     return naps;
 }
 
-/* Once long waits are known, the patient modes block, too: while work that takes longer than ever runs, there
- * is nothing that looks at it. */
-static void test_patient_threads_block_on_what_takes_long(void **state)
+/* Once long waits are known, the modes that spin first block, too: while work that takes longer than ever
+ * runs, there is nothing that looks at it. */
+static void test_spinning_threads_block_on_what_takes_long(void **state)
 {
     (void)state;
     const gantry_wait_mode modes[] = {GANTRY_WAIT_HYBRID, GANTRY_WAIT_ADAPTIVE};
@@ -402,7 +402,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_blocking_costs_a_few_calls),
-        cmocka_unit_test(test_patient_threads_block_on_what_takes_long),
+        cmocka_unit_test(test_spinning_threads_block_on_what_takes_long),
         cmocka_unit_test(test_a_thread_that_blocks_keeps_nobody),
         cmocka_unit_test(test_a_thread_looks_once_more_before_it_blocks),
         cmocka_unit_test(test_a_thread_may_block_while_it_is_told),

@@ -12,22 +12,22 @@
 
 enum { US = 1000, MS = 1000 * US };
 
-static uint64_t after_pauses(uint64_t patience, uint64_t pause_ns, int times)
+static uint64_t after_pauses(uint64_t budget, uint64_t pause_ns, int times)
 {
     for (int i = 0; i < times; i++) {
-        patience = gy_waiter_learn(patience, pause_ns, GY_WAITER_MOST_NS);
-        assert_in_range(patience, GY_WAITER_LEAST_NS, GY_WAITER_MOST_NS);
+        budget = gy_waiter_learn(budget, pause_ns, GY_WAITER_MOST_NS);
+        assert_in_range(budget, GY_WAITER_LEAST_NS, GY_WAITER_MOST_NS);
     }
-    return patience;
+    return budget;
 }
 
-static void test_patience_follows_the_pauses(void **state)
+static void test_spin_budget_follows_the_pauses(void **state)
 {
     (void)state;
     /* One pause is enough to bridge the next of its length, with some to spare. */
-    uint64_t patience = after_pauses(GY_WAITER_LEAST_NS, 100 * US, 1);
-    assert_int_equal(patience, 200 * US);
-    assert_int_equal(after_pauses(patience, 100 * US, 50), 200 * US);
+    uint64_t budget = after_pauses(GY_WAITER_LEAST_NS, 100 * US, 1);
+    assert_int_equal(budget, 200 * US);
+    assert_int_equal(after_pauses(budget, 100 * US, 50), 200 * US);
     assert_int_equal(after_pauses(GY_WAITER_LEAST_NS, 900 * US, 1), 1800 * US);
     /* It never looks for longer than it may. */
     assert_int_equal(after_pauses(GY_WAITER_LEAST_NS, 1900 * US, 1), GY_WAITER_MOST_NS);
@@ -35,7 +35,7 @@ static void test_patience_follows_the_pauses(void **state)
     /* One short pause among long ones costs little, many bring it down. */
     assert_in_range(after_pauses(1800 * US, 1 * US, 1), 1500 * US, 1700 * US);
     assert_int_equal(after_pauses(1800 * US, 1 * US, 100), GY_WAITER_LEAST_NS);
-    /* Who may waste less is less patient. */
+    /* A thread that may waste less has a smaller budget. */
     assert_int_equal(gy_waiter_learn(40 * US, 150 * US, GY_WAITER_HYBRID_NS), GY_WAITER_HYBRID_NS);
     assert_int_equal(gy_waiter_learn(80 * US, 250 * US, GY_WAITER_HYBRID_NS), 40 * US);
     /* Pauses that nobody could bridge halve it, down to the least. */
@@ -50,8 +50,8 @@ static void await_sleepers(const gantry_cpu_dispatcher *pool, uint32_t count)
     deadline_await(atomic_load(&pool->work.sleepers) == count, "workers to sleep, or to wake up");
 }
 
-/* Every worker falls asleep by itself, however patient, and a start wakes it. */
-static void test_patient_workers_sleep_in_the_end(void **state)
+/* Every worker falls asleep by itself, however large its spin budget, and a start wakes it. */
+static void test_spinning_workers_sleep_in_the_end(void **state)
 {
     (void)state;
     const gantry_wait_mode modes[] = {GANTRY_WAIT_BLOCK, GANTRY_WAIT_HYBRID, GANTRY_WAIT_ADAPTIVE};
@@ -66,7 +66,7 @@ static void test_patient_workers_sleep_in_the_end(void **state)
         for (int run = 1; run <= 20; run++) {
             await_sleepers(pool, 2);
             for (uint32_t w = 0; w < 2 && modes[m] == GANTRY_WAIT_ADAPTIVE; w++) {
-                assert_in_range(pool->workers[w].patience_ns, GY_WAITER_LEAST_NS, GY_WAITER_MOST_NS);
+                assert_in_range(pool->workers[w].spin_budget_ns, GY_WAITER_LEAST_NS, GY_WAITER_MOST_NS);
             }
             assert_ok(gantry_taskman_run(f.manager, 1));
             assert_int_equal(count, 10 * run);
@@ -196,8 +196,8 @@ static void test_who_waits_sees_an_end_before_it_sleeps(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_patience_follows_the_pauses),
-        cmocka_unit_test(test_patient_workers_sleep_in_the_end),
+        cmocka_unit_test(test_spin_budget_follows_the_pauses),
+        cmocka_unit_test(test_spinning_workers_sleep_in_the_end),
         cmocka_unit_test(test_busy_workers_never_sleep),
         cmocka_unit_test(test_one_worker_is_awake_for_what_is_expected),
         cmocka_unit_test(test_a_worker_sees_what_comes_before_it_sleeps),
