@@ -15,8 +15,8 @@ enum gy_point {
     GY_POINT_EVENT_BACK,       /* a sleeper is back, and says that whoever was woken is; at: the event */
     GY_POINT_WORKER_STOLE,     /* a thief has tasks that are in no queue; at: the worker */
     GY_POINT_WORKER_FOUND,     /* a worker looks no more, and passes on what it leaves; at: the pool */
-    GY_POINT_COMPLETION_TELL,  /* GD tells GDB that there is news; at: the ring */
-    GY_POINT_COMPLETION_SLEEP, /* GDB says that it sleeps; at: the ring */
+    GY_POINT_COMPLETION_TELL,  /* GD tells the completion thread that there is news; at: the ring */
+    GY_POINT_COMPLETION_SLEEP, /* the completion thread says that it sleeps; at: the ring */
     GY_POINT_COMPLETION_BLOCK, /* it says that it blocks on an event; at: the ring */
     GY_POINT_COMPLETION_EVENT, /* it has said so, and looks for news once more; at: the ring */
     GY_POINT_INBOX_READ,       /* GD has looked at everything, and may be about to wait; at: the inbox */

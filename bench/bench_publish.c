@@ -206,7 +206,7 @@ static bool is_completion_thread(const char *number)
     char path[64], name[32] = "";
     (void)snprintf(path, sizeof(path), "/proc/self/task/%.16s/comm", number);
     FILE *file = fopen(path, "r");
-    bool is = file != NULL && fgets(name, sizeof(name), file) != NULL && strncmp(name, "GDB", 3) == 0;
+    bool is = file != NULL && fgets(name, sizeof(name), file) != NULL && strncmp(name, "completion", 10) == 0;
     if (file != NULL) {
         (void)fclose(file);
     }

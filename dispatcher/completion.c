@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Have GDB look at what is new, for the list `which` or GY_COMPLETION_ALL_LISTS. */
+/* Have the completion thread look at what is new, for the list `which` or GY_COMPLETION_ALL_LISTS. */
 static void look(struct gy_completion *c, uint32_t which)
 {
     gy_point(GY_POINT_COMPLETION_TELL, c);
@@ -42,9 +42,9 @@ static gantry_status record_event(struct gy_completion *c, bool may_block, CUstr
     return status;
 }
 
-/* An event that may be blocked on raises an interrupt, and a thread that polls it sees it later.  So GDB
- * polls one without that where it may be in a hurry, and has the other behind it where it will probably
- * block. */
+/* An event that may be blocked on raises an interrupt, and a thread that polls it sees it later.  So the
+ * completion thread polls one without that where it may be in a hurry, and has the other behind it where it
+ * will probably block. */
 static gantry_status record_slot(struct gy_completion *c, struct gy_completion_slot *slot, CUstream on)
 {
     bool blocks = c->wait == GANTRY_WAIT_BLOCK;
@@ -183,7 +183,7 @@ static gantry_status start_thread(struct gy_completion *c, const char *partition
 {
     struct gy_completion_thread *thread = &c->threads[c->thread_count];
     thread->ring = c;
-    (void)snprintf(thread->name, sizeof(thread->name), "GDB%s%s%s", partition != NULL ? " " : "",
+    (void)snprintf(thread->name, sizeof(thread->name), "completion%s%s%s", partition != NULL ? " " : "",
                    partition != NULL ? partition : "", c->thread_count > 0 ? " 2" : "");
     gantry_status status = gy_thread_start(&thread->thread, thread->name, gy_completion_main, thread);
     c->thread_count += status == GANTRY_OK;

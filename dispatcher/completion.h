@@ -1,30 +1,32 @@
-/* Completions: tasks that start when the GPU has finished, and the threads (GDB) that wait for it.
+/* Completions: tasks that start when the GPU has finished, and the threads that wait for it.
  *
  * The dispatcher thread (GD) writes a slot per completion into a ring as launch callbacks ask for them, and
- * publishes what it has written at a flush, after recording one event per stream concerned.  GDB keeps what
- * is published in a list per stream, in which events pass in order, looks at the first event of each list,
- * and removes the references of the tasks whose events have passed, whatever else takes longer.  When all
- * slots are in use GD waits for GDB: completions are never dropped.
+ * publishes what it has written at a flush, after recording one event per stream concerned.  The completion
+ * thread keeps what is published in a list per stream, in which events pass in order, looks at the first
+ * event of each list, and removes the references of the tasks whose events have passed, whatever else takes
+ * longer.  When all slots are in use GD waits for the completion thread: completions are never dropped.
  *
- *   ring of numbers of slots:   head ≤ taken ≤ published ≤ written ≤ head + SIZE     (only grow; index %
- * SIZE) [head, taken)        in lists; not needed here, GDB puts those that are done back from the left
- *      [taken, published)   to be taken into lists, by GDB
- *      [published, written) being written by GD
+ *   ring of numbers of slots:   head ≤ taken ≤ published ≤ written ≤ head + SIZE
+ *      (each only grows; its index in the ring is the number % SIZE)
+ *      [head, taken)            in lists; not needed here, finished ones are put back from the left
+ *      [taken, published)       to be taken into lists, by the completion thread
+ *      [published, written)     being written by GD
  *      [written, head + SIZE)   free, for GD
  *
- * GDB is two threads where the wait mode lets threads sleep, else one.  At most one of them leads: it owns
- * the lists and looks at the events.  The other follows, which is to say that it sleeps until it is called. A
- * leader that has nothing to look at for a while stops leading: it naps, or follows, or blocks in the driver
- * until one event has passed.  Nothing interrupts a thread that blocks, so a follower is called to lead when
- * there is something to look at meanwhile: another stream's completions, or the time when the event is
- * expected (completion_wait.c, docs/decisions/0026-one-completion-thread-blocks-and-one-looks.md).
+ * A ring has two completion threads where the wait mode lets threads sleep, else one; "the completion thread"
+ * means either.  At most one of them leads: it owns the lists and looks at the events.  The other one
+ * follows, which means that it sleeps until it is called.  A leader that has had nothing to look at for a
+ * while stops leading: it naps, or follows, or blocks in the driver until one event has passed.  Nothing
+ * interrupts a thread that blocks, so a follower is called to lead when there is something to look at
+ * meanwhile: another stream's completions, or the time when the event is expected (completion_wait.c,
+ * docs/decisions/0026-one-completion-thread-blocks-and-one-looks.md).
  *
  * While both sleep a guest may lead (guest.h).
  *
- * No lock on the way of a completion: GDB is there at once when it polls, and would find GD still inside; a
- * thread that then falls asleep on the lock wakes up tens of microseconds later.  The lock is for sleeping
- * and for changes of the lead alone: a thread that sleeps says so first and looks once more, GD tells its
- * news first and then looks for sleepers; all four sequentially consistent. */
+ * No lock on the way of a completion: the completion thread is there at once when it polls, and would find GD
+ * still inside; a thread that then falls asleep on the lock wakes up tens of microseconds later.  The lock is
+ * for sleeping and for changes of the lead alone: a thread that sleeps says so first and looks once more, GD
+ * tells its news first and then looks for sleepers; all four sequentially consistent. */
 #ifndef DISPATCHER_COMPLETION_H
 #define DISPATCHER_COMPLETION_H
 
@@ -39,10 +41,10 @@
 
 /* Where a slot is on its way; gy_completion_slot_enter() is the only writer.
  *
- *         GD: add             GD: flush               GDB: takes it in           GDB: its event has passed
- *   FREE ---------> WRITTEN -----------> PUBLISHED ------------------> LISTED -------------------------->
- * FREE
+ *    GD adds it         GD flushes              is taken into a list           its event has passed
+ *  FREE --------> WRITTEN -----------> PUBLISHED ------------------> LISTED --------------------------> FREE
  *
+ * The completion thread does the last two steps.
  * A slot has an event from the flush on, unless another one's covers it or the flush has failed. */
 enum gy_slot_state { GY_SLOT_FREE, GY_SLOT_WRITTEN, GY_SLOT_PUBLISHED, GY_SLOT_LISTED };
 
@@ -57,7 +59,7 @@ struct gy_completion_slot {
     uint64_t flow;        /* of the GPU task, in a recording; 0: none */
     uint64_t recorded_ns; /* in a recording: when the event was about to be recorded; else 0 */
     uint32_t stream;
-    uint16_t next; /* GDB only; in its list; GY_COMPLETION_NONE: the last */
+    uint16_t next; /* completion thread only; in its list; GY_COMPLETION_NONE: the last */
     uint64_t seq;  /* timeline point of the stream the event covers */
     CUevent event; /* the first slot of a stream in a flush has it, the others NULL */
     CUevent block; /* behind the same work, one that a thread may block on, or NULL; BLOCK: `event` itself */
@@ -81,19 +83,19 @@ struct gy_completion_config {
     struct gy_admission *admission;
     struct gy_shares *shares;
     struct gy_gpu_time *time;
-    gy_mutex *collecting;  /* held while shares and GPU times are collected: by one GDB at a time */
+    gy_mutex *collecting;  /* held by the one completion thread that collects shares and GPU times */
     const char *partition; /* whose streams they are; NULL: all */
     gantry_wait_mode wait;
 };
 
-/* Events that nobody needs now, in order: GDB puts them back, GD takes them. */
+/* Events that nobody needs now, in order: the completion thread puts them back, GD takes them. */
 struct gy_idle_events {
     _Atomic(uint64_t) put;                /* atomic; a position that only grows */
     uint64_t taken;                       /* GD only; likewise */
     CUevent events[GY_COMPLETION_EVENTS]; /* guarded by the positions: [taken, put) is GD's */
 };
 
-/* What GDB knows of the round that it is in. */
+/* What the completion thread knows of the round that it is in. */
 struct gy_completion_round {
     uint64_t head;   /* slots given back up to here */
     uint64_t seen;   /* news when it looked for them last */
@@ -105,12 +107,12 @@ struct gy_completion_round {
 };
 
 struct gy_completion_thread {
-    struct gy_completion *ring;                 /* immutable */
-    char name[GANTRY_PARTITION_NAME_BYTES + 8]; /* immutable */
-    gy_thread thread;                           /* immutable */
-    uint64_t span;                              /* its own: when it began to wait; 0: it does not */
-    uint32_t stream;                            /* its own: what had passed last was there */
-    const struct gy_span_ranges *ranges;        /* its own */
+    struct gy_completion *ring;                  /* immutable */
+    char name[GANTRY_PARTITION_NAME_BYTES + 16]; /* immutable */
+    gy_thread thread;                            /* immutable */
+    uint64_t span;                               /* its own: when it began to wait; 0: it does not */
+    uint32_t stream;                             /* its own: what had passed last was there */
+    const struct gy_span_ranges *ranges;         /* its own */
 };
 
 #define GY_COMPLETION_THREADS 2
@@ -155,26 +157,26 @@ struct gy_completion {
     struct gy_idle_events polled, blocked; /* see there; `put` by the leader, and under the lock */
     struct gy_completion_round round;      /* leader only */
     _Atomic(struct gy_gpu_guest *)
-        guest;       /* atomic; written under lock: it leads; NULL: a thread of GDB, or nobody */
+        guest;       /* atomic; written under lock: it leads; NULL: a completion thread, or nobody */
     uint64_t listed; /* leader only; bit i: list i is not empty */
     uint64_t taken;  /* leader only */
-    struct gy_completion_list lists[GY_STREAMS_MAX];      /* leader only; by stream */
-    _Atomic(uint64_t) news;                               /* atomic: how often GDB was told to look */
-    _Atomic(uint64_t) head;                               /* atomic; written by the leader */
-    _Atomic(uint64_t) published;                          /* atomic; written by GD */
-    uint64_t written;                                     /* GD only */
-    uint64_t flushes;                                     /* GD only, read relaxed through the statistics */
-    uint16_t ring[GY_COMPLETION_SLOTS];                   /* owner: see above */
+    struct gy_completion_list lists[GY_STREAMS_MAX]; /* leader only; by stream */
+    _Atomic(uint64_t) news;             /* atomic: how often the completion thread was told to look */
+    _Atomic(uint64_t) head;             /* atomic; written by the leader */
+    _Atomic(uint64_t) published;        /* atomic; written by GD */
+    uint64_t written;                   /* GD only */
+    uint64_t flushes;                   /* GD only, read relaxed through the statistics */
+    uint16_t ring[GY_COMPLETION_SLOTS]; /* owner: see above */
     struct gy_completion_slot slots[GY_COMPLETION_SLOTS]; /* owner: whose number it is, see above */
 };
 
 GANTRY_MUST_CHECK gantry_status gy_completion_init(struct gy_completion *completion,
                                                    const struct gy_completion_config *config);
 
-/* True on the threads of any GDB. */
-extern _Thread_local bool gy_gdb_is_current;
+/* True on the completion threads. */
+extern _Thread_local bool gy_is_completion_thread;
 
-/* Wait until GDB has done everything published, stop it, free. */
+/* Wait until the completion thread has done everything published, stop it, free. */
 void gy_completion_fini(struct gy_completion *completion);
 
 /* Does nobody lead? */
@@ -199,7 +201,7 @@ bool gy_completion_take_in(struct gy_completion *completion, const struct gy_gpu
 /* Then: look at the events once, and tell what has passed; true when anything has. */
 bool gy_completion_tell(struct gy_completion *completion);
 
-/* Would GDB sleep on without news? */
+/* Would the completion thread sleep on without news? */
 static inline bool gy_completion_is_asleep(const struct gy_completion *completion)
 {
     return atomic_load(&completion->wake) == GY_COMPLETION_WAKE_ONE;
@@ -211,11 +213,11 @@ static inline bool gy_completion_is_asleep(const struct gy_completion *completio
 GANTRY_MUST_CHECK gantry_status gy_completion_add(struct gy_completion *completion, uint32_t stream,
                                                   gantry_task *task, uint64_t flow);
 
-/* A step begins: if completions came soon after their publication lately, GDB wakes up and looks out for
- * them. In so many ns they are likely to come; 0: not known.  Any thread. */
+/* A step begins: if completions came soon after their publication lately, the completion thread wakes up and
+ * looks out for them. In so many ns they are likely to come; 0: not known.  Any thread. */
 uint64_t gy_completion_expect(struct gy_completion *completion);
 
-/* GD: have GDB look around when the GPU has passed what is on the stream at
+/* GD: have the completion thread look around when the GPU has passed what is on the stream at
  * the next flush, be it of a task that has not ended. */
 GANTRY_MUST_CHECK gantry_status gy_completion_watch(struct gy_completion *completion, uint32_t stream);
 
@@ -232,8 +234,8 @@ static inline bool gy_completion_is_pending(const struct gy_completion *completi
     return completion->written != atomic_load_explicit(&completion->published, memory_order_relaxed);
 }
 
-/* GD: record the events and hand everything written to GDB.  On failure the context is lost and the slots
- * are handed over all the same: GDB then fails their tasks. */
+/* GD: record the events and hand everything written to the completion thread.  On failure the context is lost
+ * and the slots are handed over all the same: the completion thread then fails their tasks. */
 gantry_status gy_completion_flush(struct gy_completion *completion);
 
 #endif

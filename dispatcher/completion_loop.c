@@ -223,7 +223,7 @@ void gy_completion_main(void *arg)
 {
     struct gy_completion_thread *thread = arg;
     struct gy_completion *c = thread->ring;
-    gy_gdb_is_current = true;
+    gy_is_completion_thread = true;
     gy_thread_serve(true);
     gy_cta_serve(gy_gpu_time_ctas(c->time));
     (void)prctl(PR_SET_TIMERSLACK, (unsigned long)TIMER_SLACK_NS); /* else naps last 50 us longer */

@@ -1,4 +1,4 @@
-/* The completions of a dispatcher: one ring and its thread (GDB), or one for each partition.
+/* The completions of a dispatcher: one ring and its threads, or one for each partition.
  *
  * Who tells a completion runs what follows from it, release callbacks among them.  So that what is in a hurry
  * in one partition is not told late because of that in another, each has a ring of its own when there is a

@@ -1,4 +1,4 @@
-/* What the two halves of a completion thread (GDB) share: the loop that looks at events, and how it waits. */
+/* What the two halves of a completion thread share: the loop that looks at events, and how it waits. */
 #ifndef DISPATCHER_COMPLETION_THREAD_H
 #define DISPATCHER_COMPLETION_THREAD_H
 

@@ -237,7 +237,7 @@ bool gy_completion_lead(struct gy_completion *c, struct gy_gpu_guest *guest)
     return leads;
 }
 
-/* A thread of GDB goes on with what is pending, unless that has its thread already. */
+/* A completion thread goes on with what is pending, unless that has its thread already. */
 void gy_completion_stop_leading(struct gy_completion *c, const struct gy_gpu_guest *guest)
 {
     if (!gy_completion_is_led_by(c, guest)) {
@@ -294,7 +294,7 @@ static void begin_span(struct gy_completion_thread *thread)
 {
     if (thread->span == 0) {
         thread->span = gy_span_begin();
-        thread->ranges = gy_span_push(thread->span, "GDB wait");
+        thread->ranges = gy_span_push(thread->span, "completion wait");
     }
 }
 
@@ -302,7 +302,7 @@ void gy_completion_end_span(struct gy_completion_thread *thread)
 {
     if (__builtin_expect(thread->span != 0, 0)) {
         gy_span_pop(thread->ranges);
-        gy_span_end(GY_SPAN_WAIT, "GDB wait", thread->span, thread->stream);
+        gy_span_end(GY_SPAN_WAIT, "completion wait", thread->span, thread->stream);
         thread->span = 0;
     }
 }

@@ -18,8 +18,8 @@ struct gy_gpu_guest;
 /* The guest (guest.h) that is in a turn of the loop on this thread; NULL: none is. */
 extern _Thread_local struct gy_gpu_guest *gy_guest_current;
 
-/* True on the thread of any GDB. */
-extern _Thread_local bool gy_gdb_is_current;
+/* True on a completion thread. */
+extern _Thread_local bool gy_is_completion_thread;
 
 /* Does not look into `d`: of a launch that was kept after its callback it may be anything. */
 static inline bool gy_gd_may_launch(const struct gantry_dispatcher *d)

@@ -29,9 +29,9 @@
 static bool free_pending(void *user, gantry_memory_kind kind)
 {
     gantry_dispatcher *d = user;
-    enum gy_deferred_wait wait = gy_gdb_is_current     ? GY_DEFERRED_NOTHING
-                                 : gy_gd_may_launch(d) ? GY_DEFERRED_WATCHED
-                                                       : GY_DEFERRED_ALL;
+    enum gy_deferred_wait wait = gy_is_completion_thread ? GY_DEFERRED_NOTHING
+                                 : gy_gd_may_launch(d)   ? GY_DEFERRED_WATCHED
+                                                         : GY_DEFERRED_ALL;
     uint64_t begin = gy_span_begin();
     gy_guest_leave_rings(d);
     bool freed = gy_deferred_collect_or_wait(&d->deferred, wait);
@@ -57,7 +57,7 @@ static void fini_signals(gantry_dispatcher *d)
     gy_cond_fini(&d->users.quiet);
 }
 
-/* GDB, and what it charges. */
+/* The completion thread, and what it charges. */
 static gantry_status init_completion(gantry_dispatcher *d)
 {
     const struct gy_dispatcher_config *config = &d->config;

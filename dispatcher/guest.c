@@ -76,7 +76,7 @@ static void leave_thread(struct gantry_dispatcher *d, struct gy_gpu_guest *guest
     (void)pthread_setcancelstate(guest->cancel_state, NULL);
 }
 
-/* Between these two it is GD, or one of GDB. */
+/* Between these two it is GD, or a completion thread. */
 static void begin_to_serve(struct gantry_dispatcher *d)
 {
     gy_thread_serve(true);
@@ -120,8 +120,8 @@ static void leave_rings(struct gantry_dispatcher *d, struct gy_gpu_guest *guest)
     }
 }
 
-/* A turn of the loop may last: what is pending already is told by a thread of GDB meanwhile.  What is asked
- * for in the turn is published at its end. */
+/* A turn of the loop may last: what is pending already is told by a completion thread meanwhile.  What is
+ * asked for in the turn is published at its end. */
 static void leave_pending_rings(struct gantry_dispatcher *d, struct gy_gpu_guest *guest)
 {
     for (uint64_t left = guest->rings; left != 0; left &= left - 1) {
@@ -200,11 +200,11 @@ static bool look_at_rings(struct gantry_dispatcher *d, struct gy_gpu_guest *gues
         if (!gy_completion_take_in(ring, guest) || !gy_guest_is_alone(d)) {
             continue; /* nothing is pending, or what was taken in may be another manager's */
         }
-        gy_gdb_is_current = true;
+        gy_is_completion_thread = true;
         begin_to_serve(d);
         any = gy_completion_tell(ring) || any;
         end_to_serve();
-        gy_gdb_is_current = false;
+        gy_is_completion_thread = false;
     }
     return any;
 }

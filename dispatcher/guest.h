@@ -1,10 +1,11 @@
-/* A guest of the dispatcher: the thread that waits for a task manager does the work of GD and GDB for it
- * while these sleep, since it is awake and they would take tens of microseconds to wake up.
+/* A guest of the dispatcher: the thread that waits for a task manager does the work of the dispatcher's
+ * threads for it while these sleep.  It is awake, and they would take tens of microseconds to wake up.
  *
- * There are two kinds of posts, and a guest takes each that nobody holds: GD's loop, which lies in the inbox
- * (gy_inbox_borrow()), and the lead of each completion ring (gy_completion_lead()).  Who holds a post is its
- * only user; "GD only" and "leader only" mean that thread.  A guest that leaves wakes the post's own thread
- * if there is anything left to do, and otherwise lets it sleep on.
+ * There are two kinds of posts, and a guest takes each that nobody holds: the loop of the dispatcher thread
+ * (GD), which lies in the inbox (gy_inbox_borrow()), and the lead of each completion ring
+ * (gy_completion_lead()).  Who holds a post is its only user; "GD only" and "leader only" mean that thread.
+ * A guest that leaves wakes the post's own thread if there is anything left to do, and otherwise lets it
+ * sleep on.
  *
  *              look: the post is free             leave
  *   OUTSIDE ------------------------> HOLDS POSTS ------> OUTSIDE
@@ -28,8 +29,8 @@
 
 #include "dispatcher/internal.h"
 
-/* The calling thread is about to wait for something that GDB does: if it is a guest that leads rings, a
- * thread of GDB leads from now on. */
+/* The calling thread is about to wait for something that the completion thread does: if it is a guest that
+ * leads rings, a completion thread leads from now on. */
 void gy_guest_leave_rings(struct gantry_dispatcher *d);
 
 /* As in struct gy_gpu_guest_ops. */

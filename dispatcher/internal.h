@@ -35,10 +35,10 @@ struct gd_counters {
     _Atomic(uint64_t) phase_ns[GD_PHASES], phase_tasks[GD_PHASES];
 };
 
-/* Up to where GDB was told to look at streams for reasons of the dispatcher's own. */
+/* Up to where the completion thread was told to look at streams for reasons of the dispatcher's own. */
 struct gd_watch {
     uint64_t deferred;                 /* of deferred.deferred, at the last flush */
-    uint64_t recorded[GY_STREAMS_MAX]; /* in recordings, GDB looks at the stream up to there */
+    uint64_t recorded[GY_STREAMS_MAX]; /* in recordings: the completion thread looks up to there */
 };
 
 /* The statistics of the latest batch. */

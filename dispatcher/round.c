@@ -25,7 +25,7 @@ void gy_gd_count_phase(struct gantry_dispatcher *d, struct gy_round *round)
     round->phase_since_ns = now;
 }
 
-/* While recording, have GDB look at every stream with work, so that its GPU times are read. */
+/* While recording, have the completion thread look at every stream with work, which reads its GPU times. */
 static void watch_streams(struct gantry_dispatcher *d)
 {
     gantry_status status = GANTRY_OK;
@@ -39,7 +39,7 @@ static void watch_streams(struct gantry_dispatcher *d)
     }
 }
 
-/* Have GDB look at the streams that blocks wait for. */
+/* Have the completion thread look at the streams that blocks wait for. */
 static void watch_deferred(struct gantry_dispatcher *d)
 {
     uint64_t deferred = atomic_load_explicit(&d->deferred.deferred, memory_order_relaxed);

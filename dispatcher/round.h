@@ -1,4 +1,5 @@
-/* How a round ends: what was captured is launched, what was measured and asked for is handed to GDB. */
+/* How a round ends: what was captured is launched, what was measured and asked for is handed to the
+ * completion thread. */
 #ifndef DISPATCHER_ROUND_H
 #define DISPATCHER_ROUND_H
 
@@ -33,11 +34,11 @@ bool gy_round_is_valid(const struct gy_round *round);
 void gy_gd_flush(struct gantry_dispatcher *d);
 void gy_gd_flush_completions(struct gantry_dispatcher *d);
 
-/* Outside of a capture: have GDB measure what has been launched.  `all`: also what is not a whole interval
- * yet. */
+/* Outside of a capture: have the completion thread measure what has been launched.  `all`: also what is not a
+ * whole interval yet. */
 void gy_gd_publish_shares(struct gantry_dispatcher *d, bool all);
 
-/* Have GDB look at the streams that memory is held for. */
+/* Have the completion thread look at the streams that memory is held for. */
 void gy_gd_watch_memory(struct gantry_dispatcher *d);
 
 /* While recording: what the heap has given out when a round begins and when it is flushed. */

@@ -296,7 +296,8 @@ bool gy_gd_close_turn(struct gantry_dispatcher *d, struct gy_round *round, struc
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-/* Whole intervals are told to GDB at once, so that the next ones are admitted before the GPU runs dry. */
+/* Whole intervals are told to the completion thread at once, so that the next ones are admitted before the
+ * GPU runs dry. */
 static GY_RARE void hand_over(struct gantry_dispatcher *d, const struct gy_round *round,
                               const struct gy_meter *meter)
 {

@@ -36,13 +36,13 @@ struct gy_gpu_memory {
     bool closed;                                 /* guarded by admission.lock; no task will name it */
     enum gy_memory_state state;                  /* GD only */
     bool forget;                                 /* GD only: free it when it is IDLE */
-    bool watched;                                /* GD only: GDB looks out for its streams */
-    struct gy_gpu_memory *next;                  /* GD only: in `waiting` or `active` */
-    struct gy_gpu_list held_back;                /* GD only */
-    uint64_t held_back_count;                    /* GD only */
-    uint64_t since_ns;                           /* GD only; WAITING */
-    uint64_t streams;                            /* GD only; bit i: its tasks have used stream i */
-    uint64_t seq[GY_STREAMS_MAX];                /* GD only; up to there */
+    bool watched;                 /* GD only: the completion thread looks out for its streams */
+    struct gy_gpu_memory *next;   /* GD only: in `waiting` or `active` */
+    struct gy_gpu_list held_back; /* GD only */
+    uint64_t held_back_count;     /* GD only */
+    uint64_t since_ns;            /* GD only; WAITING */
+    uint64_t streams;             /* GD only; bit i: its tasks have used stream i */
+    uint64_t seq[GY_STREAMS_MAX]; /* GD only; up to there */
 };
 
 struct gy_admission {
@@ -70,7 +70,7 @@ struct gy_admission {
 
 void gy_admission_init(struct gy_admission *admission, struct gy_context *context, gantry_heap *heap,
                        struct gy_streams *streams, struct gy_inbox *inbox);
-/* GD and GDB have ended, the GPU is done. */
+/* GD and the completion thread have ended, the GPU is done. */
 void gy_admission_fini(struct gy_admission *admission);
 
 /* What taskman/gpu_ops.h says; any thread. */
@@ -81,7 +81,7 @@ void gy_admission_begin(struct gy_gpu_memory *memory);
 void gy_admission_end(struct gy_admission *admission, struct gy_gpu_memory *memory);
 void gy_admission_quiet(struct gy_admission *admission);
 
-/* GDB: some stream has got further. */
+/* Completion thread: some stream has got further. */
 void gy_admission_passed(struct gy_admission *admission);
 
 /* GD: true when `task`, of which `memory` is, may start; else it comes out of the lists some time. */
@@ -92,7 +92,7 @@ void gy_admission_cancel(struct gy_admission *admission);
 void gy_admission_launched(struct gy_gpu_memory *memory, uint32_t stream, uint64_t seq);
 /* GD: take notice of what has happened, let in what fits: then `ready` and `refused` may have tasks. */
 void gy_admission_poll(struct gy_admission *admission);
-/* GD: the streams that GDB must be made to look out for; they count as told then. */
+/* GD: the streams that the completion thread must be made to look out for; they count as told then. */
 uint64_t gy_admission_streams(struct gy_admission *admission);
 /* GD, which has nothing to do: the same, and let the first in when nothing else can happen. */
 void gy_admission_idle(struct gy_admission *admission);

@@ -32,7 +32,7 @@ static void pay(struct gy_quota *quota, const struct gy_share_interval *interval
     gy_quota_set_idle(quota, quota->working == 0 && quota->holding == 0);
 }
 
-/* Charge what GDB has measured since. */
+/* Charge what the completion thread has measured since. */
 static void settle(struct gy_meter *meter)
 {
     uint64_t settled = atomic_load_explicit(&meter->settled, memory_order_relaxed);
@@ -383,7 +383,7 @@ bool gy_shares_want_cut(const struct gy_shares *shares, const struct gy_meter *m
     return shares->unpublished > 0 && shares->unpublished >= most / 2;
 }
 
-/* ---- to GDB --------------------------------------------------------------------------------- */
+/* ---- to the completion thread ----------------------------------------------------------------- */
 
 static gantry_status launched_meter(struct gy_shares *shares, struct gy_meter *meter, uint32_t home)
 {

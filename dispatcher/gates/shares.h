@@ -24,7 +24,7 @@
  * until the earliest such moment.
  *
  *   intervals:  settled <= collected <= published <= closed <= opened <= closed + 1
- *              GD opens, closes, publishes; GDB collects (measures); GD settles (pays)                    */
+ *              GD opens, closes, publishes; the completion thread collects (measures); GD settles (pays) */
 #ifndef DISPATCHER_GATES_SHARES_H
 #define DISPATCHER_GATES_SHARES_H
 
@@ -41,7 +41,7 @@
 #define GY_SHARE_MANAGERS 64u
 #define GY_SHARE_NAME_BYTES (GANTRY_PARTITION_NAME_BYTES + 16)
 
-/* GD's between open and publish, then GDB's until it is collected. */
+/* GD's between open and publish, then the completion thread's until it is collected. */
 struct gy_share_interval {
     uint64_t streams; /* bit s: events of stream s are recorded */
     bool captured;    /* its events are nodes of a graph; `gate` tells when that is over */
@@ -49,7 +49,7 @@ struct gy_share_interval {
     uint32_t home;    /* a stream of the pool */
     double predicted; /* ns of the device */
     uint32_t calls;   /* launch calls */
-    double used;      /* ns of the device; measured by GDB */
+    double used;      /* ns of the device; measured by the completion thread */
     CUstream native[GY_STREAMS_MAX];
     CUevent begin[GY_STREAMS_MAX]; /* NULL until first used */
     CUevent end[GY_STREAMS_MAX];   /* NULL until first used */
@@ -85,7 +85,7 @@ struct gy_meter {
     _Atomic(uint64_t) opened;    /* atomic; written by GD */
     uint64_t closed;             /* GD only */
     _Atomic(uint64_t) published; /* atomic; written by GD */
-    _Atomic(uint64_t) collected; /* atomic; written by GDB */
+    _Atomic(uint64_t) collected; /* atomic; written by the completion thread */
     _Atomic(uint64_t) settled;   /* atomic; written by GD */
     _Atomic(bool) has_held;      /* atomic; written by GD */
     uint32_t held_units;         /* GD only */
@@ -93,9 +93,9 @@ struct gy_meter {
     uint64_t throttled_since;    /* GD only; tasks are held for want of tokens; 0: they are not */
     struct gy_gpu_list held[GY_SHARE_PHASES]; /* GD only */
     bool has_base;                            /* GD only; no interval has a stream before */
-    CUevent base;                             /* GDB only once recorded: a moment whose time is known */
-    double base_ns;                           /* GDB only */
-    struct gy_busy busy;                      /* GDB only: what was charged */
+    CUevent base;        /* completion thread only once recorded: a moment whose time is known */
+    double base_ns;      /* completion thread only */
+    struct gy_busy busy; /* completion thread only: what was charged */
     struct gy_share_interval intervals[GY_SHARE_INTERVALS];
 };
 
@@ -174,8 +174,8 @@ GANTRY_MUST_CHECK gantry_status gy_shares_begin_capture(struct gy_shares *shares
 GANTRY_MUST_CHECK gantry_status gy_shares_end_capture(struct gy_shares *shares);
 /* The capture was launched, on stream `home` of the pool. */
 GANTRY_MUST_CHECK gantry_status gy_shares_launched(struct gy_shares *shares, uint32_t home);
-/* Outside of a capture: close what is open, if `all`, and hand what is closed to GDB.  The streams that it
- * must look at come out. */
+/* Outside of a capture: close what is open, if `all`, and hand what is closed to the completion thread.  The
+ * streams that it must look at come out. */
 gantry_status gy_shares_publish(struct gy_shares *shares, bool all, uint64_t *out);
 /* So many intervals of the capture under way are closed that it should be launched. */
 bool gy_shares_want_cut(const struct gy_shares *shares, const struct gy_meter *meter);
@@ -196,7 +196,7 @@ uint64_t gy_shares_deadline(struct gy_shares *shares);
 /* While recording: a value per quota. */
 void gy_shares_count(struct gy_shares *shares, uint64_t generation);
 
-/* ---- GDB (share_times.c) ---- */
+/* ---- the completion thread (share_times.c) ---- */
 
 /* Context current: measure every interval that the GPU has passed. */
 void gy_shares_collect(struct gy_shares *shares);

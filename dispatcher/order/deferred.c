@@ -131,7 +131,7 @@ bool gy_deferred_take(struct gy_deferred *d, uint32_t stream, const struct gy_de
 {
     struct gy_deferred_queue *queue = &d->queues[stream];
     for (uint64_t back = 1; back <= SCAN_LIMIT; back++) {
-        /* Out of the queue while it is tried: GDB frees what is there. */
+        /* Out of the queue while it is tried: the completion thread frees what is there. */
         struct gy_heap_claim claim = {.address = 0};
         uint64_t position = 0;
         gy_mutex_lock(&d->lock);
@@ -241,7 +241,7 @@ bool gy_deferred_collect(struct gy_deferred *d, uint32_t stream, bool lost)
     return any;
 }
 
-/* Some block waits for a timeline point that GDB looks out for. */
+/* Some block waits for a timeline point that the completion thread looks out for. */
 static bool is_watched(struct gy_deferred *d) GY_REQUIRES(d->lock)
 {
     for (uint32_t i = 0; i < d->streams->limit; i++) {

@@ -1,7 +1,7 @@
 /* Blocks that were given back while GPU work may still use them: they wait for a timeline point of a stream.
  *
- * GD adds them and takes them up again for the same stream; GDB frees them when the stream has passed, as
- * does whoever runs out of memory. */
+ * GD adds them and takes them up again for the same stream; the completion thread frees them when the stream
+ * has passed, as does whoever runs out of memory. */
 #ifndef DISPATCHER_ORDER_DEFERRED_H
 #define DISPATCHER_ORDER_DEFERRED_H
 
@@ -19,7 +19,7 @@ struct gy_deferred_queue {
         head;         /* atomic; written under lock; a position that only grows; index = position % room */
     uint64_t tail;    /* likewise; guarded by lock, written by GD, which may read it without */
     uint64_t room;    /* likewise; 0 or a power of two */
-    uint64_t watched; /* guarded by lock; GDB looks out for the stream up to this position */
+    uint64_t watched; /* guarded by lock; the completion thread looks out for this timeline point */
 };
 
 struct gy_deferred {
@@ -37,7 +37,7 @@ struct gy_deferred {
 
 GANTRY_MUST_CHECK gantry_status gy_deferred_init(struct gy_deferred *deferred, gantry_heap *heap,
                                                  struct gy_streams *streams);
-/* GD and GDB have ended and the GPU is done: frees everything. */
+/* GD and the completion thread have ended and the GPU is done: frees everything. */
 void gy_deferred_fini(struct gy_deferred *deferred);
 
 /* GD, or under the lock: its positions fit its room, and those of its blocks only grow. */
@@ -68,7 +68,8 @@ bool gy_deferred_take(struct gy_deferred *deferred, uint32_t stream, const struc
                       gantry_memory_kind kind, size_t bytes, size_t alignment, const gantry_alloc_site *site,
                       void **out);
 
-/* GD: true when GDB must be made to look out for `stream`, whose tail is `tail`; it counts as told then.
+/* GD: true when the completion thread must be made to look out for `stream`, whose tail is `tail`; it counts
+ * as told then.
  * `*all_seen` becomes false when a block waits for a timeline point behind the tail, as that of a task that
  * is called again: ask again later. */
 bool gy_deferred_watch(struct gy_deferred *deferred, uint32_t stream, uint64_t tail, bool *all_seen);
@@ -77,8 +78,9 @@ bool gy_deferred_watch(struct gy_deferred *deferred, uint32_t stream, uint64_t t
  * thread. */
 bool gy_deferred_collect(struct gy_deferred *deferred, uint32_t stream, bool lost);
 
-/* What a thread that needs memory may wait for.  GDB: nothing, it might be itself.  GD: blocks whose event is
- * recorded.  Others: all blocks, since GD records the missing events when its batch ends. */
+/* What a thread that needs memory may wait for.  The completion thread: nothing, it might be itself.  GD:
+ * blocks whose event is recorded.  Others: all blocks, since GD records the missing events when its batch
+ * ends. */
 enum gy_deferred_wait { GY_DEFERRED_NOTHING, GY_DEFERRED_WATCHED, GY_DEFERRED_ALL };
 
 /* The same for all streams; if there is nothing, wait for the next block to be freed, as far as `wait` says.

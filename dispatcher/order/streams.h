@@ -72,8 +72,8 @@ struct gy_stream {
     const void *owner; /* whose the tail is: see gy_streams_assign(); only compared; NULL: nobody's */
     struct gy_stream_ring outer;              /* recorded on `native` */
     struct gy_stream_ring inner;              /* recorded on the lane, in the graph that it is a member of */
-    _Alignas(64) _Atomic(uint64_t) completed; /* atomic; written by GDB: timeline point the host knows the GPU
-                                               * has passed */
+    _Alignas(64) _Atomic(uint64_t) completed; /* atomic; written by the completion thread: timeline point the
+                                               * host knows the GPU has passed */
 };
 
 /* What the graph of a batch comes after, while it is built: see batch_order.h. */

@@ -3,10 +3,10 @@
  * Recording what ran when, and writing it as a Perfetto trace.
  *
  * One recording at a time per process.  While it runs, every CPU task is a slice on its worker's track,
- * every phase of a dispatcher one on its GD track, every wait one on its GDB track, and every GPU task
- * one on its stream's track (GPU time, aligned to the host clock).  Kernels that say so themselves
- * (profile_kernel.h) are seen launch by launch and block by block on the SMs.  Off costs one predictable
- * branch per task.
+ * every phase of a dispatcher one on its GD track, every wait one on the track of its completion thread, and
+ * every GPU task one on its stream's track (GPU time, aligned to the host clock).  Kernels that say so
+ * themselves (profile_kernel.h) are seen launch by launch and block by block on the SMs.  Off costs one
+ * predictable branch per task.
  *
  * Without a line of code: a program that creates a context with $GANTRY_PROFILE set records until its last
  * context is destroyed, into the file that the variable names.

@@ -77,7 +77,7 @@ static void open_graph(gantry_wait_mode mode)
     make_graph(note_call);
 }
 
-/* GD, GDB and the workers. */
+/* GD, the completion thread and the workers. */
 static void await_sleep(void)
 {
     struct gantry_dispatcher *d = dispatcher();

@@ -88,7 +88,7 @@ static void stop_before_sleep(struct gy_completion *ring)
     stops_await(0);
 }
 
-/* GDB: the same with completions to look for. */
+/* Completion thread: the same with completions to look for. */
 static void test_the_completion_thread_hears_of_completions(void **state)
 {
     (void)state;

@@ -3,7 +3,7 @@
  * it does not fit: after everything that ends has been passed by the GPU, and once its manager has nothing
  * running.  GD may hear of all that in any order.  Nobody sleeps for ever: the task is let in.
  *
- * Each statement is one access of the C code to what GD, GDB and the waiting thread share; what GD alone touches
+ * Each statement is one access of the C code to what GD, the completion thread and the waiting thread share; what GD alone touches
  * between two of them is one step.  The sleep itself is the inbox's model: here it is the condition it waits for.
  *
  * Another manager holds memory, too.  It ends, or falls quiet with a task of its own held back, as late as it
@@ -25,7 +25,7 @@
 
 bool event[ALL];      /* memory->ended, in admission.events */
 byte state[ALL];      /* memory->state */
-bool watched[ALL];    /* memory->watched: GDB has a slot for its stream */
+bool watched[ALL];    /* memory->watched: the completion thread has a slot for its stream */
 bool completed[ALL];  /* stream->completed has come to its timeline point */
 byte ending;          /* admission.ending */
 byte ended;           /* memories that are IDLE */
@@ -171,7 +171,7 @@ proctype gd()
 }
 
 /* finish_slot() of each watched stream, when the GPU has passed it */
-proctype gdb()
+proctype completion_thread()
 {
     byte i;
     do
@@ -243,7 +243,7 @@ end:
 init {
     atomic {
         run gd();
-        run gdb();
+        run completion_thread();
         run predecessor();
         run others();
         run other();

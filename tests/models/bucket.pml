@@ -1,6 +1,6 @@
 /* A share of GPU time, dispatcher/gates/share_turns.c and share_times.c with partition/bucket.c: GD launches the tasks
  * of a meter while its quota has tokens and few intervals are in flight, holds back what it may not launch, and
- * sleeps until tokens or an interval are there; GDB measures what the GPU has passed, GD pays it.  Every task is
+ * sleeps until tokens or an interval are there; the completion thread measures what the GPU has passed, GD pays it.  Every task is
  * launched, every interval is paid once, GD never sleeps for good while a task is held, and no more is used than
  * the bound in partition/bucket.h says.
  *
@@ -135,7 +135,7 @@ proctype gd()
                 fi
             :: else -> break
             od;
-            published = opened /* gy_shares_publish(), and GDB is told */
+            published = opened /* gy_shares_publish(), and the completion thread is told */
         :: else -> /* wait_for_work() */
             find_deadline();
 #ifdef BROKEN
@@ -152,7 +152,7 @@ proctype gd()
 }
 
 /* gy_shares_collect() */
-proctype gdb()
+proctype completion_thread()
 {
     bool news;
     do
@@ -201,6 +201,6 @@ end:
 init {
     atomic {
         run gd();
-        run gdb()
+        run completion_thread()
     }
 }

@@ -1,4 +1,4 @@
-/* The completion ring, dispatcher/completion*.c: GD writes slots and publishes them, two threads (GDB), of which at
+/* The completion ring, dispatcher/completion*.c: GD writes slots and publishes them, two completion threads, of which at
  * most one leads, finish those that the GPU has passed, in any order among streams; no free slot makes GD wait,
  * and closing waits for what is published.  A leader that has nothing to look at naps, follows, or blocks until
  * one event has passed, whatever else happens meanwhile.  The positions need no lock, which is for sleeping and
@@ -38,10 +38,10 @@ bool gd_waits;                   /* in gy_cond_wait(&head_changed) */
 byte slot_task[SLOTS];           /* 1 + the number of the completion; 0: never used */
 byte slot_stream[SLOTS];
 byte slot_seq[SLOTS];
-bool listed[SLOTS];              /* the slot is in a list of GDB's */
+bool listed[SLOTS];              /* the slot is in a list of the completion thread's */
 byte tail[STREAMS], flushed[STREAMS], passed[STREAMS]; /* timeline points of the streams */
 bool told[COMPLETIONS + 1];
-byte gdb_ended;
+byte threads_ended;
 
 inline lock() { atomic { !locked -> locked = true } }
 inline unlock() { locked = false }
@@ -152,7 +152,7 @@ proctype gd()
     flush();
     closing = true; /* gy_completion_fini() */
     look(ALL_LISTS);
-    gdb_ended == 2; /* gy_thread_join() */
+    threads_ended == 2; /* gy_thread_join() */
     n = 1;
     do
     :: n <= COMPLETIONS -> assert(told[n]); n++
@@ -182,7 +182,7 @@ inline give_up_lead() /* the lock is held */
     set_wake()
 }
 
-proctype gdb(byte me)
+proctype completion_thread(byte me)
 {
     byte u, p, on, first;
     bool any, last, mine;
@@ -315,7 +315,7 @@ over:
         ended = true;
         follows[0] = false;
         follows[1] = false;
-        gdb_ended++
+        threads_ended++
     }
 }
 
@@ -333,7 +333,7 @@ init {
     atomic {
         ring[1] = 1;
         run gd();
-        run gdb(0);
-        run gdb(1)
+        run completion_thread(0);
+        run completion_thread(1)
     }
 }

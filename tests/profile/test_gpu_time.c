@@ -463,7 +463,7 @@ static void test_recordings_come_and_go_under_both_threads(void **state)
     gy_gpu_time_set_anchor_age(gpu_time, 20 * US);
     atomic_store(&dispatching, true);
     assert_ok(gy_thread_start(&threads[0], "GD", dispatch, NULL));
-    assert_ok(gy_thread_start(&threads[1], "GDB", complete, NULL));
+    assert_ok(gy_thread_start(&threads[1], "completion", complete, NULL));
     /* How many slices one recording catches is up to the scheduler: a thread that sleeps in the wrong place
      * loses them all.  Go on until one of the recordings has some; a recorder that never gets any is found by
      * the test's time limit. */

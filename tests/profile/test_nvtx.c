@@ -42,7 +42,7 @@ static void test_ranges_are_forwarded_while_recording(void **state)
         run_step(); /* not recorded */
         assert_int_equal(count_of("work"), i);
     }
-    gpu_fixture_close(&fixture); /* GD and GDB have ended: whatever was open is closed */
+    gpu_fixture_close(&fixture); /* GD and the completion thread have ended: whatever was open is closed */
     assert_int_equal(atomic_load(pushed), atomic_load(popped));
     assert_int_equal(atomic_load(underflows), 0);
     assert_int_equal(set_up(NULL), 0); /* for the tear-down */

@@ -233,7 +233,8 @@ static void worker(void *arg)
 static void test_each_thread_has_its_track(void **state)
 {
     (void)state;
-    static const char *const names[] = {"gantry worker 0", "gantry worker 1", "gantry GD", "gantry GDB"};
+    static const char *const names[] = {"gantry worker 0", "gantry worker 1", "gantry GD",
+                                        "gantry completion"};
     gantry_profile *profile = started();
     gy_thread threads[4];
     for (uintptr_t i = 0; i < 4; i++) {
