@@ -233,6 +233,21 @@ static void call_release(gantry_task *task, gantry_status result)
     }
 }
 
+/* The tasks that a task has made ready: one of them takes over its place among the active ones, the others
+ * are counted in before anybody gets them.  A worker pays with what it owes. */
+static inline void count_ready(gantry_taskman *manager, size_t made_ready, struct gy_worker *self)
+{
+    if (made_ready <= 1) {
+        return;
+    }
+    if (self != NULL) {
+        gy_worker_claim_active(self, &manager->as_owner, made_ready - 1);
+    } else {
+        atomic_fetch_add_explicit(&manager->as_owner.work, (made_ready - 1) * GY_WORK_ACTIVE,
+                                  memory_order_relaxed);
+    }
+}
+
 /* The final state, the dependents, the release callback.  Returns how many tasks became ready.  They have not
  * been handed out when `ready` still holds something to resolve. */
 static GY_INLINE size_t end_task(gantry_task *task, gantry_status result, struct gy_ready *ready,
@@ -246,10 +261,7 @@ static GY_INLINE size_t end_task(gantry_task *task, gantry_status result, struct
     size_t made_ready = (flags & GY_TASK_FROZEN) != 0  ? notify_frozen(task, result, ready, keeper)
                         : (flags & GY_TASK_LIGHT) != 0 ? notify_continuation(task, result, ready, keeper)
                                                        : notify_successors(task, result, ready, keeper);
-    if (made_ready > 1) {
-        atomic_fetch_add_explicit(&manager->as_owner.work, (made_ready - 1) * GY_WORK_ACTIVE,
-                                  memory_order_relaxed);
-    }
+    count_ready(manager, made_ready, self);
     if (self != NULL && __builtin_expect(self->span_begin_ns != 0, 0)) {
         emit_body(self, task, ready->gpu.first != NULL);
     }
@@ -286,10 +298,7 @@ static GY_RARE size_t end_round(gantry_task *task, gantry_status result, struct 
     if (self != NULL && self->span_begin_ns != 0) {
         emit_body(self, task, ready->gpu.first != NULL);
     }
-    if (made_ready > 1) {
-        atomic_fetch_add_explicit(&manager->as_owner.work, (made_ready - 1) * GY_WORK_ACTIVE,
-                                  memory_order_relaxed);
-    }
+    count_ready(manager, made_ready, self);
     if (ready->resolve.first == NULL) {
         /* Nothing is owed for the round: what is handed out may end the step before the call is back. */
         gantry_cpu_dispatcher *pool = manager->as_owner.pool;

@@ -74,28 +74,29 @@ static inline void gy_worker_owe_odd(struct gy_worker *self, struct gy_task_owne
     }
 }
 
-/* Count one more as active.  What was not counted off yet can be used again; else more is counted in than is
- * needed now, and owed. */
-static inline void gy_worker_claim_active(struct gy_worker *self, struct gy_task_owner *owner)
+/* Count `count` more as active.  What was not counted off yet can be used again: then nothing is written that
+ * other workers read.  Else more is counted in than is needed now, and owed. */
+static inline void gy_worker_claim_active(struct gy_worker *self, struct gy_task_owner *owner, uint64_t count)
 {
     assert(gy_worker_is_valid(self));
-    uint64_t batch = self->has_deque ? GY_CREDIT : 1;
+    uint64_t credit = 0;
     if (self->has_deque) {
         gy_worker_owe_to(self, owner);
-        if (self->owed % GY_WORK_PENDING != 0) {
-            self->owed -= GY_WORK_ACTIVE;
+        if (self->owed % GY_WORK_PENDING >= count) {
+            self->owed -= count * GY_WORK_ACTIVE;
             return;
         }
-        self->owed += (batch - 1) * GY_WORK_ACTIVE;
+        credit = GY_CREDIT;
+        self->owed += credit * GY_WORK_ACTIVE;
     }
-    atomic_fetch_add_explicit(&owner->work, batch * GY_WORK_ACTIVE, memory_order_relaxed);
+    atomic_fetch_add_explicit(&owner->work, (count + credit) * GY_WORK_ACTIVE, memory_order_relaxed);
 }
 
 /* The same for a task that is spawned in an odd epoch. */
 static inline void gy_worker_claim_odd_task(struct gy_worker *self, struct gy_task_owner *owner)
 {
     gy_worker_owe_to(self, owner);
-    gy_worker_claim_active(self, owner);
+    gy_worker_claim_active(self, owner, 1);
     if (self->owed_odd == 0) {
         atomic_fetch_add_explicit(&owner->odd_pending, GY_CREDIT / 2, memory_order_relaxed);
         self->owed_odd = GY_CREDIT / 2;

@@ -132,7 +132,7 @@ static gantry_task *take_from_batch(struct gy_worker *self)
             return NULL;
         }
     }
-    gy_worker_claim_active(self, batch->owner);
+    gy_worker_claim_active(self, batch->owner, 1);
     gy_task_become_ready(task);
     return task;
 }
