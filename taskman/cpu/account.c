@@ -47,3 +47,19 @@ void gy_worker_flush(struct gy_worker *self)
         gy_owner_count_off(owner, owed, owed_odd);
     }
 }
+
+/* It has a task, or is about to look for one, and then counts off the rest: nobody takes its manager for idle
+ * or quiet before. */
+void gy_worker_flush_most(struct gy_worker *self)
+{
+    struct gy_task_owner *owner = self->owed_to;
+    uint64_t active = self->owed % GY_WORK_PENDING;
+    uint64_t kept = (active < GY_CREDIT ? active : GY_CREDIT) * GY_WORK_ACTIVE;
+    self->owed -= kept;
+    gy_worker_flush(self);
+    if (kept != 0) {
+        self->owed_to = owner;
+        self->owed = kept;
+    }
+    assert(gy_worker_is_valid(self));
+}

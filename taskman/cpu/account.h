@@ -12,6 +12,8 @@ void gy_owner_count_off(struct gy_task_owner *owner, uint64_t less, uint64_t odd
 
 /* Count off what is owed. */
 void gy_worker_flush(struct gy_worker *self);
+/* The same while the worker goes on: what it will need for the next tasks that become active it keeps. */
+void gy_worker_flush_most(struct gy_worker *self);
 
 enum {
     GY_OWED_MOST = 64,           /* released tasks not counted off yet */
@@ -39,7 +41,7 @@ static inline void gy_worker_owe(struct gy_worker *self, struct gy_task_owner *o
     gy_worker_owe_to(self, owner);
     self->owed += less;
     if (self->owed >= GY_OWED_MOST * GY_WORK_PENDING) {
-        gy_worker_flush(self);
+        gy_worker_flush_most(self);
     }
 }
 

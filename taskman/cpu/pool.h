@@ -31,7 +31,8 @@ gantry_status gy_pool_check_outside(const char *call);
 /* gy_thread_forks() of its workers; UINT_MAX: it has none of its own, and works anywhere. */
 unsigned gy_pool_forks(const gantry_cpu_dispatcher *pool);
 
-/* Whatever can be run now.  NULL only if every queue was seen empty. */
+/* Whatever can be run now.  NULL only if every queue was seen empty; or, for a worker that has not said yet
+ * that it will sleep, if another one was at the first tasks of a step. */
 gantry_task *gy_worker_find(struct gy_worker *self);
 
 /* Queue a READY plain task that the worker's own task has made. */

@@ -16,8 +16,9 @@
 #include <assert.h>
 
 enum {
-    BATCH_MOST = 64, /* tasks in one batch */
-    AHEAD = 6,       /* tasks to prefetch ahead of the one that runs */
+    BATCH_MOST = 64,  /* tasks in one batch */
+    ROOTS_MOST = 512, /* the same of tasks that wait for nothing */
+    AHEAD = 6,        /* tasks to prefetch ahead of the one that runs */
 };
 
 bool gy_pool_fetches(const gantry_cpu_dispatcher *pool)
@@ -31,12 +32,14 @@ bool gy_start_job_is_valid(const struct gy_start_job *job)
            (job->chunk == NULL || job->at <= job->chunk->capacity);
 }
 
-/* How many of `left` tasks make a batch. */
-static size_t batch_size(const gantry_cpu_dispatcher *pool, size_t left)
+/* How many tasks of the job make a batch.  Those that wait for others are gone through in no time, and the
+ * ones behind them may be waited for. */
+static size_t batch_size(const gantry_cpu_dispatcher *pool, const struct gy_start_job *job)
 {
     size_t workers = pool->worker_count > 1 ? pool->worker_count : 1;
-    size_t count = pool->worker_count == 1 ? left : left / (2 * workers);
-    return count < 1 ? 1 : count > BATCH_MOST ? BATCH_MOST : count;
+    size_t count = pool->worker_count == 1 ? job->left : job->left / (2 * workers);
+    size_t most = job->roots != NULL ? ROOTS_MOST : BATCH_MOST;
+    return count < 1 ? 1 : count > most ? most : count;
 }
 
 /* Cut `count` tasks at most off the job. */
@@ -64,7 +67,7 @@ void gy_pool_start(gantry_cpu_dispatcher *pool, struct gy_start_job *job, struct
 {
     assert(job->left != 0 && gy_start_job_is_valid(job));
     if (self != NULL) {
-        self->batch = cut_batch(job, batch_size(pool, job->left));
+        self->batch = cut_batch(job, batch_size(pool, job));
         if (job->left == 0) {
             return;
         }
@@ -88,20 +91,34 @@ void gy_pool_start(gantry_cpu_dispatcher *pool, struct gy_start_job *job, struct
     }
 }
 
-/* Take the next batch of the first job.  The job's own place among the active goes to its last batch. */
-static bool take_batch(struct gy_worker *self)
+/* At the begin of a step all workers come at once.  A worker that will look again before it sleeps does not
+ * wait for the others: who falls asleep behind a lock has to be woken by who holds it, which takes longer
+ * than the batch.  False: it is not there yet. */
+static bool lock_jobs(const struct gy_worker *self) GY_NO_ANALYSIS
 {
     gantry_cpu_dispatcher *pool = self->pool;
-    if (atomic_load(&pool->jobs) == NULL) {
-        return false;
+    bool looks_again =
+        self->has_deque && self->only_owner == NULL && !self->is_prepared && !atomic_load(&pool->stopping);
+    if (looks_again) {
+        return gy_mutex_try_lock(&pool->inject_lock);
     }
     gy_mutex_lock(&pool->inject_lock);
+    return true;
+}
+
+/* Take the next batch of the first job.  The job's own place among the active goes to its last batch. */
+static bool take_batch(struct gy_worker *self) GY_NO_ANALYSIS
+{
+    gantry_cpu_dispatcher *pool = self->pool;
+    if (atomic_load(&pool->jobs) == NULL || !lock_jobs(self)) {
+        return false;
+    }
     struct gy_start_job *job = atomic_load_explicit(&pool->jobs, memory_order_relaxed);
     if (job != NULL && self->only_owner != NULL && job->owner != self->only_owner) {
         job = NULL; /* a guest waits for another manager */
     }
     if (job != NULL) {
-        self->batch = cut_batch(job, batch_size(pool, job->left));
+        self->batch = cut_batch(job, batch_size(pool, job));
         if (job->left == 0) {
             atomic_store(&pool->jobs, job->next);
         } else {
