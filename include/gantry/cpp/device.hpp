@@ -1,0 +1,398 @@
+/**
+ * @file device.hpp
+ * Contexts, kernels, tasks, launches and memory.  Part of gantry.hpp: include that.
+ */
+#ifndef GANTRY_CPP_DEVICE_HPP
+#define GANTRY_CPP_DEVICE_HPP
+
+#include <gantry/cpp/base.hpp>
+
+#include <cstdint>
+#include <cstring>
+
+namespace gantry
+{
+
+/* ---- context and kernels ------------------------------------------------------------------- */
+
+/** A device with its heap and its dispatcher: gantry_context. */
+class context : public owner<gantry_context, gantry_context_destroy>
+{
+  public:
+    /** `options` null: defaults. */
+    explicit context(const gantry_context_options *options = nullptr) : owner(create(options))
+    {
+    }
+    gantry_heap *heap() const noexcept
+    {
+        return gantry_context_heap(get());
+    }
+    gantry_dispatcher *dispatcher() const noexcept
+    {
+        return gantry_context_dispatcher(get());
+    }
+    /** Wait until the GPU has done what was submitted so far. */
+    void synchronize() const
+    {
+        check(gantry_context_synchronize(get()));
+    }
+    gantry_device_info info() const
+    {
+        gantry_device_info info = {};
+        info.struct_size = sizeof info;
+        check(gantry_context_device_info(get(), &info));
+        return info;
+    }
+    /** The partition of that name. */
+    gantry_partition *partition(const char *name) const
+    {
+        gantry_partition *found = nullptr;
+        check(gantry_partition_find(get(), name, &found));
+        return found;
+    }
+
+  private:
+    static gantry_context *create(const gantry_context_options *options)
+    {
+        gantry_context *made = nullptr;
+        check(gantry_context_create(options, &made));
+        return made;
+    }
+};
+
+/** Makes the CUDA context current on the calling thread as long as it lives. */
+class current_context
+{
+  public:
+    explicit current_context(const context &context) : context_(context.get())
+    {
+        check(gantry_context_acquire(context_));
+    }
+    current_context(const current_context &) = delete;
+    current_context &operator=(const current_context &) = delete;
+    ~current_context()
+    {
+        gantry_context_release(context_);
+    }
+
+  private:
+    gantry_context *context_;
+};
+
+/** A kernel of a module; as good as the module. */
+class kernel
+{
+  public:
+    kernel() noexcept = default;
+    kernel(gantry_kernel *handle) noexcept : handle_(handle)
+    {
+    }
+    gantry_kernel *get() const noexcept
+    {
+        return handle_;
+    }
+    const char *name() const noexcept
+    {
+        return gantry_kernel_name(handle_);
+    }
+
+  private:
+    gantry_kernel *handle_ = nullptr;
+};
+
+/** A kernel image that is loaded into a context; goes before the context does. */
+class kernel_module : public owner<gantry_module, gantry_module_unload>
+{
+  public:
+    kernel_module() noexcept = default;
+    kernel_module(const context &context, const gantry_module_image &image)
+        : owner(load(context.get(), image))
+    {
+    }
+    kernel get_kernel(const char *name) const
+    {
+        gantry_kernel *found = nullptr;
+        check(gantry_module_get_kernel(get(), name, &found));
+        return found;
+    }
+
+  private:
+    static gantry_module *load(gantry_context *context, const gantry_module_image &image)
+    {
+        gantry_module *loaded = nullptr;
+        check(gantry_module_load(context, &image, &loaded));
+        return loaded;
+    }
+};
+
+/** How a kernel is launched: blocks, threads of each, and bytes of dynamic shared memory of each. */
+struct shape {
+    gantry_dim3 grid = {1, 1, 1};
+    gantry_dim3 block = {1, 1, 1};
+    std::size_t shared_bytes = 0;
+};
+
+/** As many blocks of `threads` threads as `count` elements need, in one dimension. */
+constexpr shape shape_for(std::size_t count, std::uint32_t threads = 256) noexcept
+{
+    return {{static_cast<std::uint32_t>((count + threads - 1) / threads), 1, 1}, {threads, 1, 1}, 0};
+}
+
+/* ---- tasks ----------------------------------------------------------------------------------- */
+
+/** A task of a manager; good until that is reset or destroyed. */
+class task
+{
+  public:
+    task() noexcept = default;
+    task(gantry_task *handle) noexcept : handle_(handle)
+    {
+    }
+    gantry_task *get() const noexcept
+    {
+        return handle_;
+    }
+    explicit operator bool() const noexcept
+    {
+        return handle_ != nullptr;
+    }
+
+    /** Start after `predecessor` is released; of two GPU tasks the work is ordered, too. */
+    task after(task predecessor) const
+    {
+        check(gantry_task_start_after(handle_, predecessor.handle_));
+        return *this;
+    }
+    /** Start after the GPU has done the work of `gpu_task`: for a CPU task that reads it. */
+    task after_done(task gpu_task) const
+    {
+        check(gantry_task_start_after_done(handle_, gpu_task.handle_));
+        return *this;
+    }
+    void add_reference() const
+    {
+        check(gantry_task_add_reference(handle_));
+    }
+    void remove_reference() const
+    {
+        check(gantry_task_remove_reference(handle_));
+    }
+    /** From the body of a condition: start its dependent of this index. */
+    void choose(std::uint32_t index) const
+    {
+        check(gantry_task_choose(handle_, index));
+    }
+    const char *label() const noexcept
+    {
+        return gantry_task_label(handle_);
+    }
+    gantry_task_state state() const noexcept
+    {
+        return gantry_task_get_state(handle_);
+    }
+    gantry_status result() const noexcept
+    {
+        return gantry_task_result(handle_);
+    }
+
+  private:
+    gantry_task *handle_ = nullptr;
+};
+
+/** What a launch callback is handed: where its task enqueues work.  Good inside the callback only. */
+class launch
+{
+  public:
+    launch(gantry_launch *handle) noexcept : handle_(handle)
+    {
+    }
+    gantry_launch *get() const noexcept
+    {
+        return handle_;
+    }
+    /** The CUstream of the task. */
+    void *stream() const noexcept
+    {
+        return gantry_launch_stream(handle_);
+    }
+    /** 0 at the first call of the callback in this run, then 1, 2, ... */
+    std::uint64_t index() const noexcept
+    {
+        return gantry_launch_index(handle_);
+    }
+
+    /** Launch `what` with these arguments, which have the types of its parameters; a device_span stands for a
+     *  pointer to its first element. */
+    template <class... Arguments> void run(kernel what, const shape &how, const Arguments &...arguments) const
+    {
+        static_assert((std::is_trivially_copyable_v<Arguments> && ...), "kernels take plain values");
+        void *pointers[] = {address(arguments)..., nullptr};
+        check(gantry_launch_kernel(handle_, what.get(), how.grid, how.block, how.shared_bytes, pointers));
+    }
+    /** Copy all of `from` to the begin of `to`; host memory is page-locked. */
+    template <class T> void copy(device_span<T> to, detail::exactly_t<span<const T>> from) const
+    {
+        fits(from.size(), to.size());
+        check(gantry_launch_copy_htod(handle_, to.data(), from.data(), from.size_bytes()));
+    }
+    template <class T> void copy(span<T> to, detail::exactly_t<device_span<const T>> from) const
+    {
+        fits(from.size(), to.size());
+        check(gantry_launch_copy_dtoh(handle_, to.data(), from.data(), from.size_bytes()));
+    }
+    template <class T> void copy(device_span<T> to, detail::exactly_t<device_span<const T>> from) const
+    {
+        fits(from.size(), to.size());
+        check(gantry_launch_copy_dtod(handle_, to.data(), from.data(), from.size_bytes()));
+    }
+    /** Set all elements, of 1, 2 or 4 bytes each, to `value`. */
+    template <class T> void fill(device_span<T> to, detail::exactly_t<T> value) const
+    {
+        static_assert(sizeof(T) == 1 || sizeof(T) == 2 || sizeof(T) == 4, "elements of 1, 2 or 4 bytes");
+        static_assert(std::is_trivially_copyable_v<T>, "plain elements");
+        std::uint32_t pattern = 0;
+        std::memcpy(&pattern, &value, sizeof value);
+        check(gantry_launch_fill(handle_, to.data(), pattern, sizeof(T), to.size()));
+    }
+    /** Many copies in one launch: gantry_copy_launch(). */
+    void copy_all(span<const gantry_copy_desc> copies) const
+    {
+        check(gantry_copy_launch(handle_, copies.data(), copies.size()));
+    }
+    /** Release `waiting` only when the GPU has done what was enqueued so far. */
+    void add_completion(task waiting) const
+    {
+        check(gantry_launch_add_completion(handle_, waiting.get()));
+    }
+    /** What follows cannot be captured into a graph. */
+    void leave_graph() const
+    {
+        check(gantry_launch_leave_graph(handle_));
+    }
+
+  private:
+    template <class T> static void *address(const T &argument) noexcept
+    {
+        return const_cast<void *>(static_cast<const void *>(&argument));
+    }
+    template <class T> static void *address(const device_span<T> &argument) noexcept
+    {
+        static_assert(std::is_standard_layout_v<device_span<T>>, "its first member is the pointer");
+        return const_cast<void *>(static_cast<const void *>(&argument));
+    }
+    static void fits(std::size_t wanted, std::size_t there)
+    {
+        if (wanted > there) {
+            detail::too_large(wanted, there);
+        }
+    }
+    gantry_launch *handle_;
+};
+
+/* ---- blocks of the heap -------------------------------------------------------------------- */
+
+/** `count` elements of one kind of memory of a context's heap.  They are not initialised, and nothing waits
+ * for the GPU when they are freed: see free_after(). */
+template <class T, gantry_memory_kind Kind> class memory
+{
+    static_assert(std::is_trivially_copyable_v<T>, "the GPU copies bytes");
+
+  public:
+    /** Span of what the kind of memory is: a device_span for device memory, else a span. */
+    using span_type = std::conditional_t<Kind == GANTRY_MEMORY_DEVICE, device_span<T>, gantry::span<T>>;
+
+    memory() noexcept = default;
+    /** `tag`, `file` and `line` are what statistics and reports of leaks say; `tag` is a string literal. */
+    memory(const context &context, std::size_t count, const char *tag = nullptr,
+           const char *file = __builtin_FILE(), int line = __builtin_LINE())
+        : heap_(context.heap()), size_(count)
+    {
+        if (count > SIZE_MAX / sizeof(T)) {
+            detail::too_large(count, SIZE_MAX / sizeof(T));
+        }
+        const gantry_alloc_site site = {tag, file, line};
+        void *block = nullptr;
+        check(gantry_heap_alloc(heap_, Kind, count * sizeof(T), alignof(T) > 256 ? alignof(T) : 0, site,
+                                &block));
+        data_ = static_cast<T *>(block);
+    }
+    memory(memory &&other) noexcept
+        : heap_(other.heap_), data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0))
+    {
+    }
+    memory &operator=(memory &&other) noexcept
+    {
+        if (this != &other) {
+            free();
+            heap_ = other.heap_;
+            data_ = std::exchange(other.data_, nullptr);
+            size_ = std::exchange(other.size_, 0);
+        }
+        return *this;
+    }
+    memory(const memory &) = delete;
+    memory &operator=(const memory &) = delete;
+    ~memory()
+    {
+        free();
+    }
+
+    std::size_t size() const noexcept
+    {
+        return size_;
+    }
+    span_type span() const noexcept
+    {
+        return {data_, size_};
+    }
+    /** The elements as the device has them, of any kind but GANTRY_MEMORY_HOST. */
+    device_span<T> on_device() const
+    {
+        static_assert(Kind != GANTRY_MEMORY_HOST, "the device does not see host memory");
+        void *address = data_;
+        if constexpr (Kind != GANTRY_MEMORY_DEVICE) {
+            check(gantry_heap_device_address(heap_, data_, &address));
+        }
+        return {static_cast<T *>(address), size_};
+    }
+    T &operator[](std::size_t index) const noexcept
+    {
+        static_assert(Kind != GANTRY_MEMORY_DEVICE, "the CPU does not touch device memory");
+        return data_[index];
+    }
+    T *begin() const noexcept
+    {
+        static_assert(Kind != GANTRY_MEMORY_DEVICE, "the CPU does not touch device memory");
+        return data_;
+    }
+    T *end() const noexcept
+    {
+        return begin() + size_;
+    }
+    /** Give it back once the GPU has done what `where` has enqueued so far; this one is empty afterwards. */
+    void free_after(launch where)
+    {
+        check(gantry_free_after(data_, where.get()));
+        data_ = nullptr;
+        size_ = 0;
+    }
+
+  private:
+    void free() noexcept
+    {
+        if (data_ != nullptr) {
+            gantry_heap_free(heap_, data_);
+        }
+    }
+    gantry_heap *heap_ = nullptr;
+    T *data_ = nullptr;
+    std::size_t size_ = 0;
+};
+template <class T> using device_memory = memory<T, GANTRY_MEMORY_DEVICE>;
+template <class T> using pinned_memory = memory<T, GANTRY_MEMORY_PINNED>;
+template <class T> using write_combined_memory = memory<T, GANTRY_MEMORY_WRITE_COMBINED>;
+template <class T> using host_memory = memory<T, GANTRY_MEMORY_HOST>;
+
+} // namespace gantry
+
+#endif
