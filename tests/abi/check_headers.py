@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""Each public header compiles alone, twice over, as C11, C++11 and C++17, those of kernels as C++17, without a warning.
+"""Each public header compiles alone, twice over, as C11, C++11 and C++17, those of kernels as C++17, without a warning;
+gantry.hpp and its parts as C++17 and C++20, with every C++ compiler there is.
 
 Usage: check_headers.py INCLUDE_DIR CC CXX
 """
 import pathlib
+import shutil
 import subprocess
 import sys
 
-FLAGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wundef", "-Werror", "-fsyntax-only"]
+FLAGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wundef", "-Wconversion", "-Werror", "-fsyntax-only"]
 # Kernels are C++17; a program may include the one of their profiles.
 ONLY_CXX = ["kernel.h", "kernel/steal.h"]
 FOR_KERNELS = [*ONLY_CXX, "profile_kernel.h"]
@@ -36,6 +38,12 @@ def main(include, cc, cxx):
         if header not in FOR_KERNELS:
             fine = compiles(cxx, "c++", "c++11", include, header) and fine
         fine = compiles(cxx, "c++", "c++17", include, header) and fine
+    of_cxx = ["gantry.hpp", *(f"cpp/{path.name}" for path in sorted(pathlib.Path(include, "gantry/cpp").glob("*.hpp")))]
+    for compiler in {cxx, *filter(None, map(shutil.which, ["g++", "clang++"]))}:
+        for header in of_cxx:
+            for standard in ("c++17", "c++20"):
+                fine = compiles(compiler, "c++", standard, include, header) and fine
+    headers += of_cxx
     print(f"{len(headers)} headers")
     return 0 if fine else 1
 

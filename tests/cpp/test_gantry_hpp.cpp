@@ -1,0 +1,348 @@
+// gantry.hpp: what it owns is freed once, what its lambdas capture is freed when the task needs it no more,
+// and failures come out as exceptions with their cause.
+#include "cpp_kernels.kernels.h"
+
+#include <gantry/gantry.hpp>
+
+#include <array>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+namespace
+{
+
+std::atomic<int> failures{0};
+#define CHECK(condition) check_that((condition), #condition, __LINE__)
+void check_that(bool holds, const char *what, int line)
+{
+    if (!holds) {
+        std::fprintf(stderr, "test_gantry_hpp.cpp:%d: not so: %s\n", line, what);
+        failures++;
+    }
+}
+
+/** The error that `call` throws; one of GANTRY_OK when it throws none. */
+template <class F> gantry::error error_of(F &&call)
+{
+    try {
+        call();
+    } catch (const gantry::error &thrown) {
+        return thrown;
+    }
+    return {GANTRY_OK, "none"};
+}
+
+std::atomic<long> allocations{0};
+
+/** Counts how many there are, and is too large for a task's argument. */
+struct capture {
+    explicit capture(int *counter) : alive(counter)
+    {
+        ++*alive;
+    }
+    capture(const capture &other) : alive(other.alive)
+    {
+        ++*alive;
+    }
+    capture &operator=(const capture &) = delete;
+    ~capture()
+    {
+        --*alive;
+    }
+    int *alive;
+};
+
+static_assert(!std::is_copy_constructible_v<gantry::context> &&
+              std::is_nothrow_move_constructible_v<gantry::context>);
+static_assert(!std::is_copy_constructible_v<gantry::manager> &&
+              std::is_nothrow_move_constructible_v<gantry::manager>);
+static_assert(!std::is_copy_constructible_v<gantry::device_memory<int>>);
+static_assert(sizeof(gantry::task) == sizeof(void *) && std::is_trivially_copyable_v<gantry::task>);
+
+void test_a_pipeline(const gantry::context &context)
+{
+    constexpr std::uint32_t count = 1000;
+    const gantry::kernel_module code(context, gantry_image_cpp_kernels);
+    const gantry::kernel triple = code.get_kernel("triple");
+    CHECK(std::string(triple.name()) == "triple");
+    gantry::pinned_memory<std::uint32_t> numbers(context, count);
+    gantry::device_memory<std::uint32_t> device(context, count), copy(context, count);
+    for (std::uint32_t i = 0; i < count; i++) {
+        numbers[i] = i;
+    }
+    gantry::cpu_dispatcher workers;
+    gantry::manager graph(context, workers);
+    std::uint32_t right = 0;
+    const auto upload =
+        graph.htod("upload", [&](gantry::launch l) { l.copy(device.span(), numbers.span()); });
+    const auto compute = graph.kernel("triple", [&](gantry::launch l) {
+        l.run(triple, gantry::shape_for(count), device.span(), count, 1u);
+        l.copy(copy.span(), device.span());
+        l.fill(device.span(), 0);
+    });
+    const auto download =
+        graph.dtoh("download", [&](gantry::launch l) { l.copy(numbers.span(), copy.span()); });
+    const auto look = graph.cpu("look", [&] {
+        for (std::uint32_t i = 0; i < count; i++) {
+            right += numbers[i] == 3 * i + 1;
+        }
+    });
+    compute.after(upload);
+    download.after(compute);
+    look.after_done(download);
+    graph.run();
+    CHECK(right == count);
+    CHECK(look.state() == GANTRY_TASK_STATE_DONE && look.result() == GANTRY_OK);
+}
+
+void test_moved_owners(const gantry::context &context)
+{
+    gantry::device_memory<int> first(context, 10);
+    int *const block = first.span().data();
+    gantry::device_memory<int> second = std::move(first);
+    CHECK(first.size() == 0 && second.span().data() == block);
+    first = std::move(second);
+    CHECK(first.span().data() == block && second.span().data() == nullptr);
+    gantry::manager graph(context);
+    int runs = 0;
+    graph.cpu("count", [&runs] { runs++; });
+    gantry::manager moved = std::move(graph);
+    moved.run();
+    CHECK(runs == 1);
+    moved = gantry::manager(context); // destroys the former one, with its tasks
+    moved.cpu("count", [&runs] { runs++; });
+    moved.run();
+    CHECK(runs == 2);
+    gantry::owner<gantry_copy_queue, gantry_copy_queue_destroy> none;
+    CHECK(!none && none.get() == nullptr);
+}
+
+void test_captures_live_as_long_as_their_task()
+{
+    int alive = 0, runs = 0;
+    gantry::manager graph(gantry_taskman_options GANTRY_TASKMAN_OPTIONS_INIT);
+    const auto body = [held = capture(&alive), &runs] { runs += *held.alive > 0; };
+    CHECK(alive == 1);
+    graph.cpu("plain", body);
+    CHECK(alive == 2);
+    graph.run();
+    CHECK(alive == 1 && runs == 1); // freed at the release, before the reset
+    graph.reset();
+    graph.cpu("never started", body);
+    graph.reset();
+    CHECK(alive == 1 && runs == 1);
+    graph.cpu("frozen", body);
+    graph.freeze();
+    graph.run(3);
+    CHECK(alive == 2 && runs == 4);
+    graph.start();
+    graph.spawn("light", body);
+    graph.stop();
+    CHECK(alive == 2 && runs == 6);
+    graph.reset();
+    CHECK(alive == 1);
+    CHECK(error_of([&] { // the description is refused: what it captured goes back
+              gantry_task_desc wrong = GANTRY_TASK_DESC_INIT;
+              wrong.kind = GANTRY_TASK_KERNEL;
+              graph.submit(wrong, body);
+          })
+              .status() == GANTRY_ERR_UNSUPPORTED);
+    CHECK(alive == 1);
+    graph.cpu("left behind", body);
+}
+
+void test_small_lambdas_allocate_nothing()
+{
+    int runs = 0;
+    gantry_taskman_options options = GANTRY_TASKMAN_OPTIONS_INIT;
+    options.expected_tasks = 16;
+    gantry::manager graph(options);
+    long before = allocations;
+    graph.cpu("one reference", [&runs] { runs++; });
+    graph.cpu("nothing", [](gantry::task self) {
+        return std::string_view(self.label()) == "nothing" ? GANTRY_OK : GANTRY_ERR_STATE;
+    });
+    CHECK(allocations == before);
+    std::array<int *, 4> many = {&runs, &runs, &runs, &runs};
+    graph.cpu("four pointers", [many] { ++*many[3]; });
+    CHECK(allocations == before + 1);
+    before = allocations;
+    graph.run();
+    CHECK(allocations == before && runs == 2);
+    graph.reset();
+    graph.cpu("counts its calls", [&runs, calls = 0]() mutable { runs = ++calls; }); // keeps what it changes
+    graph.freeze();
+    graph.run(3);
+    CHECK(runs == 3);
+}
+
+void test_failures(const gantry::context &context)
+{
+    const gantry::error refused = error_of([&] { gantry::device_memory<int> none(context, 0); });
+    CHECK(refused.status() == GANTRY_ERR_INVALID_ARGUMENT &&
+          std::string(refused.what()) == gantry_last_error());
+    gantry::manager graph(context);
+    const auto bad = graph.cpu("bad", [] { throw std::runtime_error("the file is empty"); });
+    bool ran = false;
+    const auto next = graph.cpu("next", [&ran] { ran = true; });
+    next.after(bad);
+    const gantry::error failed = error_of([&] { graph.run(); });
+    CHECK(failed.status() == GANTRY_ERR_TASK_FAILED && !ran);
+    CHECK(std::string(failed.what()).find("\"bad\" threw the file is empty") != std::string::npos);
+    std::string cause;
+    try {
+        std::rethrow_exception(failed.cause());
+    } catch (const std::runtime_error &thrown) {
+        cause = thrown.what();
+    }
+    CHECK(cause == "the file is empty");
+
+    graph.reset(); // the next step knows nothing of it
+    graph.cpu("status", [] { return GANTRY_ERR_IO; });
+    const gantry::error status = error_of([&] { graph.run(); });
+    CHECK(status.status() == GANTRY_ERR_IO && !status.cause());
+
+    graph.reset();
+    gantry::device_memory<int> small(context, 4);
+    gantry::pinned_memory<int> large(context, 5);
+    graph.htod("upload", [&](gantry::launch l) { l.copy(small.span(), large.span()); });
+    const gantry::error launch = error_of([&] { graph.run(); });
+    CHECK(launch.status() == GANTRY_ERR_INVALID_ARGUMENT && launch.cause());
+    CHECK(std::string(launch.what()).find("5 elements do not fit into 4") != std::string::npos);
+
+    graph.reset();
+    graph.cpu("memory", [] { throw std::bad_alloc(); });
+    graph.cpu("no exception", [] { throw 7; });
+    CHECK(error_of([&] { graph.run(); }).status() == GANTRY_ERR_OUT_OF_HOST_MEMORY);
+    graph.reset();
+    graph.cpu("seven", [] { throw 7; });
+    CHECK(std::string(error_of([&] { graph.run(); }).what()).find("\"seven\" threw what is no") !=
+          std::string::npos);
+}
+
+void test_launches_that_come_again(const gantry::context &context)
+{
+    gantry::manager graph(context);
+    gantry::pinned_memory<std::uint32_t> to(context, 3);
+    gantry::device_memory<std::uint32_t> from(context, 3);
+    const auto fill = graph.kernel("fill", [&](gantry::launch l) {
+        l.fill(from.span().subspan(l.index(), 1), static_cast<std::uint32_t>(l.index() + 7));
+        return l.index() == 2 ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_AGAIN;
+    });
+    const auto read = graph.dtoh("read", [&](gantry::launch l) { l.copy(to.span(), from.span()); });
+    const auto done = graph.sync_point("done");
+    read.after(fill);
+    done.after_done(read);
+    graph.run();
+    CHECK(to[0] == 7 && to[1] == 8 && to[2] == 9);
+    CHECK(to.on_device().size() == 3);
+}
+
+void test_loops()
+{
+    const gantry::cpu_dispatcher workers;
+    std::atomic<std::size_t> sum{0};
+    workers.parallel_for(0, 1000, 10, [&](std::size_t begin, std::size_t end) { sum += end - begin; });
+    CHECK(sum == 1000 && workers.worker_count() > 0);
+    std::string thrown;
+    try {
+        workers.parallel_for(0, 1000, 10, [](std::size_t begin, std::size_t) {
+            if (begin == 500) {
+                throw std::runtime_error("part 50");
+            }
+        });
+    } catch (const std::runtime_error &caught) {
+        thrown = caught.what();
+    }
+    CHECK(thrown == "part 50");
+}
+
+void test_partitions()
+{
+    gantry::partition_plan plan;
+    {
+        const std::string name = "critical"; // the plan has a copy
+        plan.exactly(name.c_str(), 16).rest("other");
+    }
+    gantry::partition_plan moved = std::move(plan);
+    gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
+    options.partitions = moved.get();
+    options.driver = GANTRY_DRIVER_EMULATED;
+    const gantry::context context(&options);
+    gantry_partition_info info = {};
+    info.struct_size = sizeof info;
+    gantry::check(gantry_partition_get_info(context.partition("critical"), &info));
+    CHECK(info.planned_sms == 16);
+    CHECK(error_of([&] { context.partition("absent"); }).status() == GANTRY_ERR_NOT_FOUND);
+}
+
+void test_the_other_owners(const gantry::context &context)
+{
+    const std::string path = "test_gantry_hpp.pftrace";
+    gantry::recording recording(path.c_str());
+    gantry::pinned_memory<int> host(context, 2);
+    gantry::device_memory<int> device(context, 2);
+    gantry::copy_queue queue(8);
+    host[0] = 4;
+    host[1] = 0;
+    gantry_copy_desc there = {}, back = {};
+    there.dest = device.span().data();
+    there.source = &host[0];
+    there.bytes = back.bytes = sizeof(int);
+    there.type = GANTRY_COPY_HTOD;
+    back.dest = &host[1];
+    back.source = device.span().data();
+    back.type = GANTRY_COPY_DTOH;
+    queue.enqueue(there);
+    queue.enqueue(back);
+    CHECK(queue.size() == 2);
+    gantry::manager graph(context);
+    const auto copies = graph.kernel("copies", [&](gantry::launch l) { queue.flush(l); });
+    graph.sync_point("done").after_done(copies);
+    graph.run();
+    CHECK(host[1] == 4 && queue.size() == 0);
+    CHECK(recording.stop().spans > 0);
+    std::remove(path.c_str());
+    const gantry::current_context current(context);
+    context.synchronize();
+    CHECK(context.info().multiprocessors > 0);
+}
+
+} // namespace
+
+void *operator new(std::size_t bytes)
+{
+    allocations++;
+    void *memory = std::malloc(bytes);
+    if (memory == nullptr) {
+        throw std::bad_alloc();
+    }
+    return memory;
+}
+void operator delete(void *memory) noexcept
+{
+    std::free(memory);
+}
+void operator delete(void *memory, std::size_t) noexcept
+{
+    std::free(memory);
+}
+
+int main()
+{
+    {
+        const gantry::context context;
+        test_a_pipeline(context);
+        test_moved_owners(context);
+        test_captures_live_as_long_as_their_task();
+        test_small_lambdas_allocate_nothing();
+        test_failures(context);
+        test_launches_that_come_again(context);
+        test_loops();
+        test_the_other_owners(context);
+    }
+    test_partitions();
+    return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
