@@ -24,5 +24,5 @@ uint64_t gy_task_expect_flow(gantry_task *task)
 uint64_t gy_task_releasing_flow(void)
 {
     const struct gy_worker *self = gy_worker_current;
-    return self != NULL && self->activity == GY_RELEASING ? self->span_flow : 0;
+    return self != NULL && self->activity == GY_WORKER_RELEASING ? self->span_flow : 0;
 }

@@ -32,7 +32,7 @@ void gy_gpu_guest_begin_release(struct gy_gpu_guest *guest)
     if (guest->worker == NULL) {
         guest->worker = gy_guest_begin(&guest->manager->as_owner);
         if (guest->worker != NULL) {
-            guest->worker->activity = GY_RELEASING;
+            gy_worker_enter(guest->worker, GY_WORKER_RELEASING);
         }
     }
 }
@@ -50,7 +50,7 @@ static void run_released(struct gy_gpu_guest *guest)
 {
     struct gy_worker *worker = guest->worker;
     guest->worker = NULL;
-    worker->activity = GY_LOOKING;
+    gy_worker_enter(worker, GY_WORKER_BETWEEN);
     if (worker->next == NULL && gy_deque_is_empty(&worker->deque)) {
         gy_guest_end(worker);
     } else {

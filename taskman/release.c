@@ -74,7 +74,7 @@ static GY_RARE void flush(gantry_taskman *manager, struct gy_ready *ready)
 static inline void flush_but_one(gantry_taskman *manager, struct gy_ready *ready, struct gy_worker *self)
 {
     gantry_task *first = ready->cpu.first;
-    if (first != NULL && self != NULL && self->activity == GY_RELEASING && self->next == NULL) {
+    if (first != NULL && self != NULL && self->activity == GY_WORKER_RELEASING && self->next == NULL) {
         self->next = first;
         ready->cpu.first = first->next;
         ready->cpu.count--;
@@ -257,7 +257,7 @@ static GY_INLINE size_t end_task(gantry_task *task, gantry_status result, struct
     gy_task_enter(task, result == GANTRY_OK ? GANTRY_TASK_STATE_DONE : GANTRY_TASK_STATE_FAILED);
     /* While a cascade is resolved nothing is kept back for as long as that takes. */
     struct gy_worker *keeper =
-        self != NULL && self->activity == GY_RELEASING && ready->resolve.first == NULL ? self : NULL;
+        self != NULL && self->activity == GY_WORKER_RELEASING && ready->resolve.first == NULL ? self : NULL;
     size_t made_ready = (flags & GY_TASK_FROZEN) != 0  ? notify_frozen(task, result, ready, keeper)
                         : (flags & GY_TASK_LIGHT) != 0 ? notify_continuation(task, result, ready, keeper)
                                                        : notify_successors(task, result, ready, keeper);
@@ -430,7 +430,7 @@ void gy_ready_dispatch(struct gy_task_owner *owner, struct gy_ready *ready)
     struct gy_worker *self = gy_worker_is_of(owner->pool) ? gy_worker_current : NULL;
     if (ready->resolve.first != NULL) {
         resolve(ready, self);
-    } else if (self != NULL && self->activity == GY_RELEASING) {
+    } else if (self != NULL && self->activity == GY_WORKER_RELEASING) {
         flush_but_one((gantry_taskman *)(void *)owner, ready, self);
     } else {
         flush((gantry_taskman *)(void *)owner, ready);
@@ -489,14 +489,13 @@ static GY_INLINE void end_body(struct gy_worker *self, gantry_task *task, gantry
 {
     struct gy_ready ready;
     gy_ready_init(&ready);
-    self->activity = GY_RELEASING;
+    gy_worker_enter(self, GY_WORKER_RELEASING);
     release_task(task, result, &ready, self, NULL);
     if (ready.resolve.first != NULL) {
         resolve(&ready, self);
     }
-    self->activity = GY_LOOKING;
     self->running = NULL;
-    assert(gy_worker_is_valid(self));
+    gy_worker_enter(self, GY_WORKER_BETWEEN);
 }
 
 /* Most tasks that tasks have spawned: nobody waits for it, nobody has a handle, it has no callback. */
@@ -512,9 +511,12 @@ static inline bool is_unheard(const struct gy_worker *self, const gantry_task *t
 void gy_worker_abandon(struct gy_worker *self)
 {
     assert(gy_worker_is_valid(self));
-    gantry_task *task = self->activity == GY_IN_BODY ? self->running : NULL;
+    gantry_task *task = self->activity == GY_WORKER_IN_BODY ? self->running : NULL;
     if (task == NULL) { /* it was the part of a loop, see parallel.c */
-        self->activity = GY_LOOKING;
+        self->running = NULL;
+        if (self->activity != GY_WORKER_BETWEEN) {
+            gy_worker_enter(self, GY_WORKER_BETWEEN);
+        }
         return;
     }
     if (gy_task_is_critical(task)) {
@@ -538,14 +540,14 @@ void gy_worker_run(struct gy_worker *self, gantry_task *task)
     if (cpu_class != 0) {
         gy_worker_enter_class(self, cpu_class);
     }
-    self->activity = GY_IN_BODY;
     self->running = task;
+    gy_worker_enter(self, GY_WORKER_IN_BODY);
     self->chosen = 0;
     gantry_status result = run_body(self, task);
     if (is_unheard(self, task, result)) {
         gantry_taskman *manager = gy_task_manager(task);
-        self->activity = GY_LOOKING;
         self->running = NULL;
+        gy_worker_enter(self, GY_WORKER_BETWEEN);
         bool is_odd = gy_task_has(task, GY_TASK_ODD);
         gy_worker_take_back(self, task);
         if (is_odd) {

@@ -48,7 +48,7 @@ static inline void gy_worker_owe(struct gy_worker *self, struct gy_task_owner *o
 /* Does the worker, which may be NULL, run a task of the owner at this moment? */
 static inline bool gy_worker_is_inside(const struct gy_worker *self, const struct gy_task_owner *owner)
 {
-    return self != NULL && self->has_deque && self->activity == GY_IN_BODY && self->running != NULL &&
+    return self != NULL && self->has_deque && self->activity == GY_WORKER_IN_BODY && self->running != NULL &&
            self->running->owner == owner;
 }
 

@@ -39,6 +39,7 @@ void gy_worker_sleep(struct gy_worker *self, uint32_t key)
 {
     assert(gy_worker_is_valid(self));
     gantry_cpu_dispatcher *pool = self->pool;
+    gy_worker_enter_search(self, GY_SEARCH_ASLEEP);
     atomic_store_explicit(&pool->last_asleep, self->index, memory_order_relaxed);
     atomic_store_explicit(&self->holder, GY_WORKER_ASLEEP, memory_order_release);
     gy_event_sleep(&pool->work, key);
@@ -57,7 +58,7 @@ void gy_worker_sleep(struct gy_worker *self, uint32_t key)
         }
     }
     self->last_error = gy_error_last();
-    assert(gy_worker_is_valid(self));
+    gy_worker_enter_search(self, GY_SEARCH_ON); /* the event has counted it out */
     assert(gy_pool_loans_are_valid(pool));
 }
 

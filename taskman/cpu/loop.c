@@ -125,16 +125,16 @@ bool gy_worker_help(struct gy_worker *self)
     if (loop == NULL) {
         return false;
     }
-    bool was_looking = self->is_looking;
+    bool was_looking = self->search != GY_SEARCH_OFF;
     gy_worker_end_looking(self);
-    self->activity = GY_IN_BODY;
+    gy_worker_enter(self, GY_WORKER_IN_BODY);
     start_helping(self, loop);
     struct helping helping = {self, loop};
     pthread_cleanup_push(part_exits_in_helper, &helping);
     gy_loop_work_on(loop);
     pthread_cleanup_pop(0);
     stop_helping(self, loop);
-    self->activity = GY_LOOKING;
+    gy_worker_enter(self, GY_WORKER_BETWEEN);
     if (was_looking) {
         gy_worker_begin_looking(self);
     }

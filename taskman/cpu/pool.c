@@ -50,7 +50,7 @@ void gy_pool_leave(gantry_cpu_dispatcher *pool)
 
 gantry_status gy_pool_check_outside(const char *call)
 {
-    if (gy_worker_current != NULL && gy_worker_current->activity != GY_LOOKING) {
+    if (gy_worker_current != NULL && gy_worker_current->activity != GY_WORKER_BETWEEN) {
         return GY_FAIL(GANTRY_ERR_STATE, "%s: called from a task", call);
     }
     if (gy_thread_is_serving()) {

@@ -97,8 +97,8 @@ void gy_pool_start(gantry_cpu_dispatcher *pool, struct gy_start_job *job, struct
 static bool lock_jobs(const struct gy_worker *self) GY_NO_ANALYSIS
 {
     gantry_cpu_dispatcher *pool = self->pool;
-    bool looks_again =
-        self->has_deque && self->only_owner == NULL && !self->is_prepared && !atomic_load(&pool->stopping);
+    bool looks_again = self->has_deque && self->only_owner == NULL && self->search != GY_SEARCH_LAST_LOOK &&
+                       !atomic_load(&pool->stopping);
     if (looks_again) {
         return gy_mutex_try_lock(&pool->inject_lock);
     }

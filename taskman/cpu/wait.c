@@ -68,7 +68,7 @@ static void run_chain(struct gy_worker *self, gantry_task *task)
 void gy_worker_run_here(gantry_cpu_dispatcher *pool, gantry_task *task)
 {
     struct gy_worker *outer = gy_worker_current;
-    struct gy_worker self = {.pool = pool, .activity = GY_LOOKING, .last_error = gy_error_last()};
+    struct gy_worker self = {.pool = pool, .last_error = gy_error_last()};
     gy_worker_current = &self;
     pthread_cleanup_push(depart_from_outside, &self);
     run_chain(&self, task);
@@ -128,8 +128,7 @@ static bool look_and_sleep(struct gy_worker *self, gantry_task **task)
         gy_worker_cancel(self);
         return true;
     }
-    if (self->is_prepared) {
-        self->is_prepared = false; /* the event counts it out */
+    if (self->search == GY_SEARCH_LAST_LOOK) {
         gy_worker_sleep(self, key);
     }
     return false;
@@ -243,7 +242,7 @@ static void wait_inline(gantry_cpu_dispatcher *pool, bool (*condition)(void *use
     struct gy_kept_error before;
     gy_error_keep(&before);
     struct gy_worker *outer = gy_worker_current;
-    struct gy_worker self = {.pool = pool, .activity = GY_LOOKING, .last_error = gy_error_last()};
+    struct gy_worker self = {.pool = pool, .last_error = gy_error_last()};
     gy_worker_current = &self;
     pthread_cleanup_push(depart, &self);
     work_until(&self, condition, user);

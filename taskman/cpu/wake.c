@@ -75,8 +75,7 @@ void gy_worker_notify_work(const struct gy_worker *self, size_t count)
 
 void gy_worker_begin_looking(struct gy_worker *self)
 {
-    assert(!self->is_looking);
-    self->is_looking = true;
+    gy_worker_enter_search(self, GY_SEARCH_ON);
     atomic_fetch_add(&self->pool->idle, 1);
 }
 
@@ -85,10 +84,10 @@ void gy_worker_end_looking(struct gy_worker *self)
     gantry_cpu_dispatcher *pool = self->pool;
     assert(gy_worker_is_valid(self));
     gy_worker_cancel(self);
-    if (!self->is_looking) {
+    if (self->search == GY_SEARCH_OFF) {
         return;
     }
-    self->is_looking = false;
+    gy_worker_enter_search(self, GY_SEARCH_OFF);
     atomic_fetch_sub(&pool->idle, 1);
     gy_point(GY_POINT_WORKER_FOUND, pool);
     if (atomic_load(&pool->work.sleepers) != 0 && gy_pool_has_work(pool)) {
@@ -98,15 +97,14 @@ void gy_worker_end_looking(struct gy_worker *self)
 
 uint32_t gy_worker_prepare(struct gy_worker *self)
 {
-    assert(self->is_looking && !self->is_prepared);
-    self->is_prepared = true;
+    gy_worker_enter_search(self, GY_SEARCH_LAST_LOOK);
     return gy_event_prepare(&self->pool->work);
 }
 
 void gy_worker_cancel(struct gy_worker *self)
 {
-    if (self->is_prepared) {
-        self->is_prepared = false;
+    if (self->search == GY_SEARCH_LAST_LOOK) {
+        gy_worker_enter_search(self, GY_SEARCH_ON);
         gy_event_cancel(&self->pool->work);
     }
 }

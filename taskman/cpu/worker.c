@@ -19,13 +19,46 @@ bool gy_start_batch_is_valid(const struct gy_start_batch *batch)
     return batch->left == 0 || (batch->owner != NULL && (batch->roots != NULL || batch->first != NULL));
 }
 
+/* What it does with tasks, how it looks for them and who has it fit together. */
+static bool activity_is_valid(const struct gy_worker *self, uint32_t holder)
+{
+    bool is_borrowed = holder == GY_WORKER_ON_LOAN || holder == GY_WORKER_RECLAIMED;
+    if ((unsigned)self->activity > GY_WORKER_RELEASING || (unsigned)self->search > GY_SEARCH_ASLEEP ||
+        (holder != GY_WORKER_AWAKE && self->search != GY_SEARCH_ASLEEP)) {
+        return false;
+    }
+    return self->activity == GY_WORKER_BETWEEN
+               ? self->running == NULL
+               : self->search == (is_borrowed ? GY_SEARCH_ASLEEP : GY_SEARCH_OFF);
+}
+
+bool gy_worker_may_enter(const struct gy_worker *self, enum gy_worker_activity next)
+{
+    static const uint8_t from[] = {
+        [GY_WORKER_BETWEEN] = 1u << GY_WORKER_IN_BODY | 1u << GY_WORKER_RELEASING,
+        [GY_WORKER_IN_BODY] = 1u << GY_WORKER_BETWEEN,
+        [GY_WORKER_RELEASING] = 1u << GY_WORKER_BETWEEN | 1u << GY_WORKER_IN_BODY,
+    };
+    return (from[next] >> self->activity & 1u) != 0;
+}
+
+bool gy_worker_may_search(const struct gy_worker *self, enum gy_worker_search next)
+{
+    static const uint8_t from[] = {
+        [GY_SEARCH_OFF] = 1u << GY_SEARCH_ON,
+        [GY_SEARCH_ON] = 1u << GY_SEARCH_OFF | 1u << GY_SEARCH_LAST_LOOK | 1u << GY_SEARCH_ASLEEP,
+        [GY_SEARCH_LAST_LOOK] = 1u << GY_SEARCH_ON,
+        [GY_SEARCH_ASLEEP] = 1u << GY_SEARCH_LAST_LOOK,
+    };
+    return (from[next] >> self->search & 1u) != 0;
+}
+
 bool gy_worker_is_valid(const struct gy_worker *self)
 {
     uint32_t holder = atomic_load_explicit(&self->holder, memory_order_relaxed);
     bool is_borrowed = holder == GY_WORKER_ON_LOAN || holder == GY_WORKER_RECLAIMED;
     return self->pool != NULL && holder <= GY_WORKER_RECLAIMED && (self->only_owner == NULL || is_borrowed) &&
-           (self->activity != GY_LOOKING || self->running == NULL) &&
-           (self->is_looking || !self->is_prepared) && (!self->is_away || self->cpu_class != 0) &&
+           activity_is_valid(self, holder) && (!self->is_away || self->cpu_class != 0) &&
            account_is_valid(self) && gy_start_batch_is_valid(&self->batch);
 }
 

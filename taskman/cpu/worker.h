@@ -9,15 +9,41 @@
 #include "taskman/cpu/event.h"
 #include "taskman/graph/ready.h"
 
+#include <assert.h>
 #include <sched.h>
 #include <setjmp.h>
 
 enum { GY_MOST_WORKERS = 1024 };
 
+/* What the thread that has a worker does with tasks; gy_worker_enter() is the only writer.
+ *
+ *                a task, or a part of a loop           the body returns
+ *   BETWEEN ------------------------------> IN BODY ------------------> RELEASING
+ *    ^   |                                    |                          ^   |
+ *    +---|--- the part, or an unheard task ---+                          |   |
+ *    |   |       is done                                                 |   |
+ *    |   +--- a guest of the GPU dispatcher releases tasks --------------+   |
+ *    +--------------- all successors have been notified ---------------------+
+ */
 enum gy_worker_activity {
-    GY_LOOKING,   /* for a task */
-    GY_IN_BODY,   /* of a task */
-    GY_RELEASING, /* a task whose body has returned */
+    GY_WORKER_BETWEEN,   /* two tasks; it may be looking for the next one, see gy_worker_search */
+    GY_WORKER_IN_BODY,   /* of a task, or of a part of a loop */
+    GY_WORKER_RELEASING, /* a task whose body has returned, or GPU tasks */
+};
+
+/* How a worker's own thread looks for tasks; gy_worker_enter_search() is the only writer.
+ *
+ *          begins looking         prepares                  sleeps
+ *   OFF <------------------> ON <-----------> LAST LOOK -------------> ASLEEP
+ *          ends looking      ^     cancels                               |
+ *                            +--------------- wakes up ------------------+
+ *
+ * Only a worker that is ASLEEP can be on loan, and its activity is that of the guest then. */
+enum gy_worker_search {
+    GY_SEARCH_OFF,
+    GY_SEARCH_ON,        /* counted in pool->idle, as are those that follow */
+    GY_SEARCH_LAST_LOOK, /* counted in pool->work.sleepers, as are those that follow */
+    GY_SEARCH_ASLEEP,    /* until it has its place back; while a guest keeps it waiting it does not count */
 };
 
 /* A batch of the tasks that a start hands out; the worker that took it looks at one after the other. */
@@ -48,9 +74,8 @@ struct gy_worker {
     _Alignas(64) gantry_cpu_dispatcher *pool; /* a line that thieves do not read */
     gantry_task *next;                        /* to run before anything else */
     enum gy_worker_activity activity;
+    enum gy_worker_search search; /* its own thread's, while that sleeps, too */
     bool has_deque;
-    bool is_looking;                        /* for work: counted in pool->idle */
-    bool is_prepared;                       /* it looks for the last time: counted in pool->work.sleepers */
     uint32_t index;                         /* in pool->workers */
     const struct gy_task_owner *only_owner; /* a guest runs tasks of this one alone; NULL: of all owners */
     struct gy_task_owner *owed_to;          /* to take these off of, and to tell of `spawned`; NULL: none */
@@ -135,8 +160,24 @@ struct gantry_cpu_dispatcher {
 /* Do these fit together?  A worker is asked by the thread that has it, a pool's lists under inject_lock. */
 bool gy_start_batch_is_valid(const struct gy_start_batch *batch);
 bool gy_worker_is_valid(const struct gy_worker *self);
+bool gy_worker_may_enter(const struct gy_worker *self, enum gy_worker_activity next);
+bool gy_worker_may_search(const struct gy_worker *self, enum gy_worker_search next);
 bool gy_pool_loans_are_valid(const gantry_cpu_dispatcher *pool);
 bool gy_pool_is_valid(const gantry_cpu_dispatcher *pool) GY_REQUIRES(pool->inject_lock);
+
+static inline void gy_worker_enter(struct gy_worker *self, enum gy_worker_activity next)
+{
+    assert(gy_worker_may_enter(self, next));
+    self->activity = next;
+    assert(gy_worker_is_valid(self));
+}
+
+static inline void gy_worker_enter_search(struct gy_worker *self, enum gy_worker_search next)
+{
+    assert(gy_worker_may_search(self, next));
+    self->search = next;
+    assert(gy_worker_is_valid(self));
+}
 
 /* The worker this thread is, if it is one.  Read several times per task, hence in the static TLS block. */
 extern _Thread_local struct gy_worker *gy_worker_current __attribute__((tls_model("initial-exec")));

@@ -34,15 +34,15 @@ void gy_worker_run(struct gy_worker *self, gantry_task *task)
     if (self->owed_to != task->owner) {
         gy_worker_flush(self);
     }
-    self->activity = GY_IN_BODY;
     self->running = task;
+    gy_worker_enter(self, GY_WORKER_IN_BODY);
     gy_task_enter(task, GANTRY_TASK_STATE_RUNNING);
     (void)!task->body.run(task, task->arg);
     atomic_fetch_add(&client.runs[task - client.tasks], 1);
     atomic_store(&client.runner, pthread_self());
     gy_task_enter(task, GANTRY_TASK_STATE_DONE);
-    self->activity = GY_LOOKING;
     self->running = NULL;
+    gy_worker_enter(self, GY_WORKER_BETWEEN);
     atomic_fetch_add(&client.ran, 1);
     gy_worker_owe(self, task->owner, GY_WORK_PENDING + GY_WORK_ACTIVE);
 }
@@ -50,11 +50,11 @@ void gy_worker_run(struct gy_worker *self, gantry_task *task)
 void gy_worker_abandon(struct gy_worker *self)
 {
     gantry_task *task = self->running;
-    assert_int_equal(self->activity, GY_IN_BODY);
+    assert_int_equal(self->activity, GY_WORKER_IN_BODY);
     atomic_store(&task->result, GANTRY_ERR_STATE);
     gy_task_enter(task, GANTRY_TASK_STATE_FAILED);
-    self->activity = GY_LOOKING;
     self->running = NULL;
+    gy_worker_enter(self, GY_WORKER_BETWEEN);
     atomic_fetch_add(&client.abandoned, 1);
     gy_worker_owe(self, task->owner, GY_WORK_PENDING + GY_WORK_ACTIVE);
 }

@@ -134,6 +134,45 @@ static void test_workers(void **state)
     assert_false(gy_pool_loans_are_valid(&pool));
 }
 
+/* What a worker does, how its thread looks for tasks, and who has it. */
+static void test_activities_of_workers(void **state)
+{
+    (void)state;
+    gantry_cpu_dispatcher pool = {.worker_count = 2};
+    gantry_task task = {0};
+    struct gy_worker busy = {.pool = &pool, .activity = GY_WORKER_IN_BODY, .running = &task};
+    SEES(gy_worker_is_valid, struct gy_worker, busy, s->activity = GY_WORKER_BETWEEN);
+    SEES(gy_worker_is_valid, struct gy_worker, busy, s->activity = GY_WORKER_RELEASING + 1);
+    SEES(gy_worker_is_valid, struct gy_worker, busy, s->search = GY_SEARCH_ON); /* it still counts as idle */
+    SEES(gy_worker_is_valid, struct gy_worker, busy, s->search = GY_SEARCH_LAST_LOOK);
+    SEES(gy_worker_is_valid, struct gy_worker, busy, s->search = GY_SEARCH_ASLEEP); /* not on loan */
+    SEES(gy_worker_is_valid, struct gy_worker, busy, s->search = GY_SEARCH_ASLEEP + 1);
+    SEES(gy_worker_is_valid, struct gy_worker, busy, atomic_store(&s->holder, GY_WORKER_ON_LOAN));
+    struct gy_worker lent = {.pool = &pool, .search = GY_SEARCH_ASLEEP};
+    lent.activity = GY_WORKER_RELEASING; /* GPU tasks: nothing is running */
+    atomic_store(&lent.holder, GY_WORKER_ON_LOAN);
+    SEES(gy_worker_is_valid, struct gy_worker, lent, s->search = GY_SEARCH_ON);
+    SEES(gy_worker_is_valid, struct gy_worker, lent, atomic_store(&s->holder, GY_WORKER_AWAKE));
+    SEES(gy_worker_is_valid, struct gy_worker, lent, atomic_store(&s->holder, GY_WORKER_RECLAIMED + 1));
+}
+
+static void test_transitions_of_workers(void **state)
+{
+    (void)state;
+    static const bool activities[3][3] = {{false, true, true}, {true, false, true}, {true, false, false}};
+    static const bool searches[4][4] = {{[GY_SEARCH_ON] = true},
+                                        {[GY_SEARCH_OFF] = true, [GY_SEARCH_LAST_LOOK] = true},
+                                        {[GY_SEARCH_ON] = true, [GY_SEARCH_ASLEEP] = true},
+                                        {[GY_SEARCH_ON] = true}};
+    for (unsigned from = 0; from < 4; from++) {
+        struct gy_worker worker = {.activity = from % 3, .search = from};
+        for (unsigned to = 0; to < 4; to++) {
+            assert_int_equal(gy_worker_may_search(&worker, to), searches[from][to]);
+            assert_true(to > 2 || gy_worker_may_enter(&worker, to) == activities[from % 3][to]);
+        }
+    }
+}
+
 GY_NO_ANALYSIS static void test_queues_of_a_pool(void **state)
 {
     (void)state;
@@ -203,6 +242,8 @@ int main(void)
         cmocka_unit_test(test_work),
         cmocka_unit_test(test_managers_and_frozen_graphs),
         cmocka_unit_test(test_workers),
+        cmocka_unit_test(test_activities_of_workers),
+        cmocka_unit_test(test_transitions_of_workers),
         cmocka_unit_test(test_queues_of_a_pool),
         cmocka_unit_test(test_deques),
         cmocka_unit_test(test_starts_loops_places_and_debts),
