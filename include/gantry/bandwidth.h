@@ -45,7 +45,8 @@ static inline void gantry_bandwidth_yield(void)
 /** Raise the gate until the same thread lowers it.  Nests, and counts: it is down when all have lowered it.
  */
 GANTRY_API void gantry_bandwidth_gate_raise(void);
-/** @retval GANTRY_OK
+/** Lower the gate that this thread has raised.
+ *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_STATE  the calling thread has not raised it */
 GANTRY_API gantry_status gantry_bandwidth_gate_lower(void);
 
@@ -80,7 +81,8 @@ typedef struct gantry_bandwidth_stats {
     uint64_t passes;       /* yields that did not wait, since their thread had been held back enough */
 } gantry_bandwidth_stats;
 
-/** @retval GANTRY_OK
+/** What the gate has done in this process so far.
+ *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, struct_size too small */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_bandwidth_get_stats(gantry_bandwidth_stats *stats);
 

@@ -15,13 +15,18 @@
 #define GANTRY_BEGIN_DECLS extern "C" {
 #define GANTRY_END_DECLS }
 #else
+/** From here on declarations have C names, also in C++. */
 #define GANTRY_BEGIN_DECLS
+/** The end of what GANTRY_BEGIN_DECLS began. */
 #define GANTRY_END_DECLS
 #endif
 
 #if defined(__GNUC__)
+/** The library exports it. */
 #define GANTRY_API __attribute__((visibility("default")))
+/** The compiler warns when the result is not looked at. */
 #define GANTRY_MUST_CHECK __attribute__((warn_unused_result))
+/** The compiler checks the arguments behind `format`, as those of printf(); both are counted from 1. */
 #define GANTRY_PRINTF(format_index, first_index) __attribute__((format(printf, format_index, first_index)))
 #else
 #define GANTRY_API
@@ -29,9 +34,9 @@
 #define GANTRY_PRINTF(format_index, first_index)
 #endif
 
-#define GANTRY_VERSION_MAJOR 0
-#define GANTRY_VERSION_MINOR 2
-#define GANTRY_VERSION_PATCH 0
+#define GANTRY_VERSION_MAJOR 0 /* of the headers; gantry_version() is that of the library */
+#define GANTRY_VERSION_MINOR 2 /* as above */
+#define GANTRY_VERSION_PATCH 0 /* as above */
 
 GANTRY_BEGIN_DECLS
 
@@ -87,10 +92,10 @@ GANTRY_API const char *gantry_version(void);
 /** Log levels: an error is something the caller is told of by a status as well; a warning is
  *  something that works, but not as asked; info happens once per object at most. */
 typedef enum gantry_log_level {
-    GANTRY_LOG_ERROR = 0,
-    GANTRY_LOG_WARNING = 1,
-    GANTRY_LOG_INFO = 2,
-    GANTRY_LOG_DEBUG = 3,
+    GANTRY_LOG_ERROR = 0,   /* the caller gets a status as well */
+    GANTRY_LOG_WARNING = 1, /* it works, but not as asked */
+    GANTRY_LOG_INFO = 2,    /* once per object at most */
+    GANTRY_LOG_DEBUG = 3,   /* all else */
 } gantry_log_level;
 
 /** Receives one log line without a newline.  Called from any thread, with no lock of the library
@@ -109,7 +114,7 @@ typedef struct gantry_allocator {
     void *(*allocate)(void *user, size_t bytes, size_t alignment);
     /** `pointer` came from allocate() with the same `bytes`; never NULL. */
     void (*release)(void *user, void *pointer, size_t bytes);
-    void *user;
+    void *user; /* handed to both functions */
 } gantry_allocator;
 
 /** Use `allocator` for all host memory of the library from now on; NULL restores malloc/free.

@@ -15,12 +15,14 @@
 
 GANTRY_BEGIN_DECLS
 
+/** Which CUDA driver a context uses. */
 typedef enum gantry_driver_choice {
     GANTRY_DRIVER_AUTO = 0,     /* $GANTRY_DRIVER if set, else CUDA if a device is found, else emulated */
     GANTRY_DRIVER_CUDA = 1,     /* libcuda.so.1 */
     GANTRY_DRIVER_EMULATED = 2, /* libgantry-emu.so */
 } gantry_driver_choice;
 
+/** Whose CUDA context a gantry_context uses. */
 typedef enum gantry_context_mode {
     GANTRY_CONTEXT_PRIMARY = 0, /* retain the device's primary context (shared with the CUDA runtime) */
     GANTRY_CONTEXT_OWN = 1,     /* create a context, destroyed with the gantry_context */
@@ -34,11 +36,12 @@ typedef enum gantry_wfi_mode {
                                  * before (the original's way: fewer events where joins are dense) */
 } gantry_wfi_mode;
 
+/** How gantry_context_create() makes a context. */
 typedef struct gantry_context_options {
     size_t struct_size;
-    gantry_driver_choice driver;
-    gantry_context_mode mode;
-    void *adopted;         /* CUcontext, with GANTRY_CONTEXT_ADOPT */
+    gantry_driver_choice driver; /* which CUDA driver */
+    gantry_context_mode mode;    /* whose CUDA context */
+    void *adopted;               /* CUcontext, with GANTRY_CONTEXT_ADOPT */
     const char *device;    /* ordinal ("1"), UUID ("GPU-…") or "best"; NULL: $GANTRY_DEVICE, else "0" */
     uint32_t stream_limit; /* streams the dispatcher may create; 0: 32; at most 64 */
     gantry_wait_mode completion_wait; /* how the dispatcher's two threads wait: for tasks, and for the GPU */
@@ -89,7 +92,10 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_context_create(const gantry_co
  * library, as gantry_taskman_destroy(). */
 GANTRY_API void gantry_context_destroy(gantry_context *context);
 
+/** The dispatcher of the context, for gantry_taskman_options.gpu_dispatcher.  It lives as long as the
+ * context.  Any thread. */
 GANTRY_API gantry_dispatcher *gantry_context_dispatcher(gantry_context *context);
+/** The heap of the context.  It lives as long as the context.  Any thread. */
 GANTRY_API gantry_heap *gantry_context_heap(gantry_context *context);
 /** The CUcontext. */
 GANTRY_API void *gantry_context_native(gantry_context *context);
@@ -111,7 +117,8 @@ GANTRY_API void gantry_context_clear_abort(gantry_context *context);
  *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_DRIVER, GANTRY_ERR_DEVICE_LOST */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_context_acquire(gantry_context *context);
-/** @retval GANTRY_OK
+/** End what gantry_context_acquire() began; on the same thread.
+ *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_STATE  not acquired by this thread
  *  @retval GANTRY_ERR_DRIVER */
 GANTRY_API gantry_status gantry_context_release(gantry_context *context);
@@ -133,29 +140,30 @@ GANTRY_API gantry_status gantry_context_release(gantry_context *context);
  *  @retval GANTRY_ERR_DEVICE_LOST       the context has failed: what was in flight may be done or not */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_context_synchronize(gantry_context *context);
 
+/** What a device is, see gantry_context_device_info(). */
 typedef struct gantry_device_info {
-    size_t struct_size; /* in: sizeof of the caller */
-    char name[128];
-    uint8_t uuid[16];
-    int ordinal;
-    int compute_major, compute_minor;
-    int driver_version; /* 13000 for CUDA 13.0 */
-    uint32_t multiprocessors;
-    uint32_t clock_khz;
-    uint32_t copy_engines;
-    uint32_t max_threads_per_block;
-    uint32_t shared_bytes_per_block;
-    uint64_t memory_bytes;
-    bool integrated;
-    bool can_map_host_memory;
-    bool emulated;       /* the driver is the emulated one */
-    bool drives_display; /* kernels may run for a limited time only */
-    uint32_t memory_clock_khz;
-    uint32_t memory_bus_bits;
-    uint32_t l2_bytes;
-    uint32_t shared_bytes_per_multiprocessor;
-    uint32_t most_shared_bytes_per_block; /* if a kernel asks for it; shared_bytes_per_block without */
-    uint32_t threads_per_multiprocessor;
+    size_t struct_size;                       /* in: sizeof of the caller */
+    char name[128];                           /* as the driver calls the device */
+    uint8_t uuid[16];                         /* the 16 bytes of its UUID */
+    int ordinal;                              /* its number among the driver's devices, from 0 */
+    int compute_major, compute_minor;         /* its compute capability: 9 and 0 for 9.0 */
+    int driver_version;                       /* 13000 for CUDA 13.0 */
+    uint32_t multiprocessors;                 /* SMs; of a MIG instance, those it has */
+    uint32_t clock_khz;                       /* highest clock of the SMs, kHz */
+    uint32_t copy_engines;                    /* copies by engines that can run at once */
+    uint32_t max_threads_per_block;           /* threads that a block can have */
+    uint32_t shared_bytes_per_block;          /* shared memory that a block can have without asking */
+    uint64_t memory_bytes;                    /* device memory, all of it */
+    bool integrated;                          /* the device shares the host's memory */
+    bool can_map_host_memory;                 /* page-locked memory has a device address */
+    bool emulated;                            /* the driver is the emulated one */
+    bool drives_display;                      /* kernels may run for a limited time only */
+    uint32_t memory_clock_khz;                /* highest clock of the device memory, kHz */
+    uint32_t memory_bus_bits;                 /* width of the memory bus */
+    uint32_t l2_bytes;                        /* size of the L2 cache */
+    uint32_t shared_bytes_per_multiprocessor; /* shared memory of an SM */
+    uint32_t most_shared_bytes_per_block;     /* if a kernel asks for it; shared_bytes_per_block without */
+    uint32_t threads_per_multiprocessor;      /* threads that an SM can hold */
     uint32_t reserved;
 } gantry_device_info;
 

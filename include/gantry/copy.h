@@ -13,20 +13,21 @@
 
 GANTRY_BEGIN_DECLS
 
+/** Which way a copy goes. */
 typedef enum gantry_copy_type {
     GANTRY_COPY_HTOD = 0, /* source: page-locked host memory */
     GANTRY_COPY_DTOH = 1, /* dest: page-locked host memory */
-    GANTRY_COPY_DTOD = 2,
+    GANTRY_COPY_DTOD = 2, /* both sides: device memory */
     GANTRY_COPY_FILL = 3, /* dest: device or page-locked memory; repeats the pattern from `dest` on */
 } gantry_copy_type;
 
 /** One copy.  Any byte count (0 does nothing), any alignment of either side. */
 typedef struct gantry_copy_desc {
-    void *dest;
+    void *dest;         /* where the first byte goes */
     const void *source; /* FILL with a pattern of 8 or 16 bytes: host memory of any kind that holds it, read
                          * before the call returns; else unused by FILL */
-    uint64_t bytes;
-    gantry_copy_type type;
+    uint64_t bytes;     /* how many; 0: nothing is done */
+    gantry_copy_type type;  /* which way */
     uint32_t pattern_bytes; /* FILL: 1, 2, 4, 8 or 16 */
     uint32_t pattern;       /* FILL of 1, 2 or 4: the low `pattern_bytes` bytes, lowest first */
 } gantry_copy_desc;
@@ -45,6 +46,7 @@ typedef struct gantry_copy_desc {
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_copy_launch(gantry_launch *launch,
                                                               const gantry_copy_desc *descs, size_t count);
 
+/** Whose thread blocks go first. */
 typedef enum gantry_copy_priority {
     GANTRY_COPY_PRIORITY_STREAM = 0, /* that of the launch's stream */
     GANTRY_COPY_PRIORITY_LOW = 1, /* the device's least: blocks of other kernels that wait go first.  Needs a
@@ -54,7 +56,7 @@ typedef enum gantry_copy_priority {
 /** How one batch is performed.  Zero fields: as the context's tuning says. */
 typedef struct gantry_copy_options {
     size_t struct_size;
-    gantry_copy_priority priority;
+    gantry_copy_priority priority; /* against other kernels of the device */
     uint32_t htod_blocks;   /* thread blocks, so at most as many multiprocessors, for copies from host memory;
                              * at most 64 */
     uint32_t dtoh_blocks;   /* the same to host memory; at most 64 */
@@ -85,9 +87,9 @@ typedef struct gantry_copy_list {
     size_t struct_size;
     const gantry_copy_desc *descs; /* aligned to 8 bytes; the types HTOD, DTOH and DTOD are the same here */
     void *const *dests;            /* aligned to 8 bytes, as are the next two */
-    const void *const *sources;
-    const uint64_t *bytes;
-    const uint32_t *count; /* aligned to 4 bytes: how many copies there are; NULL: `most` */
+    const void *const *sources;    /* where the copies come from */
+    const uint64_t *bytes;         /* how many bytes each has */
+    const uint32_t *count;         /* aligned to 4 bytes: how many copies there are; NULL: `most` */
     uint64_t largest;  /* bytes of the largest copy, as far as is known; 0: nothing is known.  At most 16 KiB
                         * saves the kernel that shares large copies among many warps; a larger copy than
                         * this says is done all the same, but slowly */
@@ -127,11 +129,11 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_copy_launch_list(gantry_launch
  * All sizes are bytes. */
 typedef struct gantry_copy_box {
     size_t struct_size;
-    void *dest; /* the first row's first byte; device or page-locked memory, as is `source` */
-    const void *source;
-    uint64_t width;  /* of a row */
-    uint64_t rows;   /* of a layer */
-    uint64_t layers; /* 1: just rows */
+    void *dest;         /* the first row's first byte; device or page-locked memory, as is `source` */
+    const void *source; /* where the first row comes from */
+    uint64_t width;     /* of a row */
+    uint64_t rows;      /* of a layer */
+    uint64_t layers;    /* 1: just rows */
     uint64_t
         dest_pitch; /* from the begin of a row to that of the next, at least `width`; unused with one row */
     uint64_t source_pitch;       /* the same; may be any number, 0 too: then all rows are the same */
@@ -214,8 +216,8 @@ GANTRY_API void gantry_copy_queue_clear(gantry_copy_queue *queue);
  *  differently to 16 bytes: engines are slow then. */
 typedef enum gantry_copy_misaligned {
     GANTRY_COPY_MISALIGNED_DEFAULT = 0, /* GANTRY_COPY_MISALIGNED_KERNEL */
-    GANTRY_COPY_MISALIGNED_KERNEL = 1,
-    GANTRY_COPY_MISALIGNED_ENGINE = 2,
+    GANTRY_COPY_MISALIGNED_KERNEL = 1,  /* the copy kernel */
+    GANTRY_COPY_MISALIGNED_ENGINE = 2,  /* a copy engine */
 } gantry_copy_misaligned;
 
 /** How a context performs batches.  Printed by `gantry info --copies`. */

@@ -18,7 +18,9 @@
 
 GANTRY_BEGIN_DECLS
 
+/** A device in use: a CUDA context, its heap, its dispatcher (context.h). */
 typedef struct gantry_context gantry_context;
+/** What launches the GPU tasks of a context.  It belongs to the context. */
 typedef struct gantry_dispatcher gantry_dispatcher;
 
 /* ---- inside a launch callback -------------------------------------------------------------- */
@@ -36,7 +38,9 @@ typedef struct gantry_dispatcher gantry_dispatcher;
 GANTRY_API void *gantry_launch_stream(const gantry_launch *launch);
 /** 0 at the first call of the task's callback in this run, then 1, 2, … */
 GANTRY_API uint64_t gantry_launch_index(const gantry_launch *launch);
+/** The task whose callback this is. */
 GANTRY_API gantry_task *gantry_launch_task(const gantry_launch *launch);
+/** The context of the dispatcher that calls. */
 GANTRY_API gantry_context *gantry_launch_context(const gantry_launch *launch);
 /** Whose streams the task's work goes to; never NULL. */
 GANTRY_API gantry_partition *gantry_launch_partition(const gantry_launch *launch);
@@ -76,6 +80,8 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_launch_kernel(gantry_launch *l
  *  @retval GANTRY_ERR_DEVICE_LOST       the context has failed; nothing was enqueued */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_launch_copy_htod(gantry_launch *launch, void *device,
                                                                    const void *host, size_t bytes);
+/** The same from device memory to page-locked host memory, with the same statuses:
+ *  @retval GANTRY_OK  and what gantry_launch_copy_htod() returns */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_launch_copy_dtoh(gantry_launch *launch, void *host,
                                                                    const void *device, size_t bytes);
 
@@ -162,6 +168,7 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_launch_alloc(gantry_launch *la
 /** Keep the dispatcher from reading its queue until the matching finish_group, so that tasks submitted
  *  in between enter the same batch.  Nests.  A batch that is already running takes new tasks anyway. */
 GANTRY_API void gantry_dispatcher_start_group(gantry_dispatcher *dispatcher);
+/** Let the dispatcher read its queue again; one call for each gantry_dispatcher_start_group(). */
 GANTRY_API void gantry_dispatcher_finish_group(gantry_dispatcher *dispatcher);
 
 /** Three tasks around a burst of launches, for parts of a program that launch together without knowing each
@@ -214,6 +221,8 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_dispatcher_set_submission(gant
 /** False: everything runs on one stream, in the order it is launched; true (the default): on as many as the
  *  graph is wide.  Takes effect with the tasks that become ready from now on. */
 GANTRY_API void gantry_dispatcher_set_concurrent_streams(gantry_dispatcher *dispatcher, bool concurrent);
+/** What gantry_dispatcher_set_concurrent_streams() was told last; false when the context has one stream only.
+ */
 GANTRY_API bool gantry_dispatcher_get_concurrent_streams(const gantry_dispatcher *dispatcher);
 
 /** True once a CUDA error has made further GPU work impossible.  Never goes back. */
@@ -225,9 +234,9 @@ GANTRY_API void gantry_dispatcher_force_failure(gantry_dispatcher *dispatcher);
 
 /** Counters since creation; consistent with each other only while nothing is running. */
 typedef struct gantry_dispatcher_stats {
-    size_t struct_size; /* in: sizeof of the caller */
-    uint64_t tasks;     /* GPU tasks released, by any fate */
-    uint64_t tasks_failed;
+    size_t struct_size;            /* in: sizeof of the caller */
+    uint64_t tasks;                /* GPU tasks released, by any fate */
+    uint64_t tasks_failed;         /* of those, FAILED */
     uint64_t batches;              /* round trips of the state machine that launched something */
     uint64_t launch_calls;         /* calls of launch callbacks */
     uint64_t kernels;              /* kernels launched through this library */
@@ -258,22 +267,23 @@ typedef struct gantry_dispatcher_stats {
     uint64_t graph_replays; /* graphs of stable tasks launched without calling them; not counted above */
 } gantry_dispatcher_stats;
 
-/** @retval GANTRY_OK
+/** The counters as they are now.  Any thread.
+ *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL or a struct_size too small */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_dispatcher_get_stats(const gantry_dispatcher *dispatcher,
                                                                        gantry_dispatcher_stats *stats);
 
 /** One batch, from its first launch call to its flush. */
 typedef struct gantry_batch_stats {
-    size_t struct_size;    /* in: sizeof of the caller */
-    uint64_t number;       /* counted from 1; 0: there was none yet */
-    uint64_t tasks;        /* released in it */
-    uint64_t launch_calls; /* calls of launch callbacks */
-    uint64_t wfi_edges;
-    uint64_t ns;          /* of host time */
-    uint64_t phase_ns[3]; /* of these, in its phases */
-    uint64_t phase_tasks[3];
-    uint32_t as_graph; /* 1: (also) launched as a graph */
+    size_t struct_size;      /* in: sizeof of the caller */
+    uint64_t number;         /* counted from 1; 0: there was none yet */
+    uint64_t tasks;          /* released in it */
+    uint64_t launch_calls;   /* calls of launch callbacks */
+    uint64_t wfi_edges;      /* stream waits inserted */
+    uint64_t ns;             /* of host time */
+    uint64_t phase_ns[3];    /* of these, in its phases */
+    uint64_t phase_tasks[3]; /* tasks whose launching ended in them */
+    uint32_t as_graph;       /* 1: (also) launched as a graph */
     uint32_t reserved;
 } gantry_batch_stats;
 
@@ -290,7 +300,8 @@ typedef struct gantry_task_launch_stats {
     uint32_t stream;       /* the stream's number in the dispatcher's pool, from 1 on; 0: none */
 } gantry_task_launch_stats;
 
-/** @retval GANTRY_OK
+/** How the task was launched in its latest run.  Any thread.
+ *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, no GPU task, or a struct_size too small
  *  @retval GANTRY_ERR_STATE             the task is not released yet */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_task_get_launch_stats(gantry_task *task,

@@ -18,15 +18,17 @@
 
 GANTRY_BEGIN_DECLS
 
+/** Memory of four kinds for one CUDA context.  Every function may be called from any thread. */
 typedef struct gantry_heap gantry_heap;
 
+/** What memory an allocation is. */
 typedef enum gantry_memory_kind {
     GANTRY_MEMORY_DEVICE = 0,         /* on the device; the CPU must not touch it */
     GANTRY_MEMORY_PINNED = 1,         /* page-locked host memory, mapped into the device */
     GANTRY_MEMORY_WRITE_COMBINED = 2, /* the same, fast for the CPU to write and slow to read */
     GANTRY_MEMORY_HOST = 3,           /* plain host memory */
 } gantry_memory_kind;
-#define GANTRY_MEMORY_KIND_COUNT 4
+#define GANTRY_MEMORY_KIND_COUNT 4 /* how many kinds there are */
 
 /** Where a kind's slabs come from, when the application has a pool of its own.  Both functions may be called
  *  from any thread, with no lock of the heap held and the heap's CUDA context current, so that they can call
@@ -39,7 +41,7 @@ typedef struct gantry_memory_source {
     gantry_status (*take)(void *user, gantry_memory_kind kind, size_t bytes, void **out, void **out_device);
     /** Memory from take(), with the `bytes` it was asked for. */
     void (*give_back)(void *user, gantry_memory_kind kind, void *memory, size_t bytes);
-    void *user;
+    void *user; /* handed to both functions */
 } gantry_memory_source;
 
 /** Called when an allocation of `bytes` finds no room, after everything unused was given back; may free
@@ -54,6 +56,7 @@ typedef enum gantry_reclaim_policy {
         2, /* a thread for each release, as many at once as there are; slabs as BOUNDED */
 } gantry_reclaim_policy;
 
+/** How a heap takes memory and gives it back; an array has one element per gantry_memory_kind. */
 typedef struct gantry_heap_options {
     size_t struct_size;
     size_t slab_bytes[GANTRY_MEMORY_KIND_COUNT];  /* taken from the driver at a time, rounded up to 2 MiB,
@@ -67,8 +70,8 @@ typedef struct gantry_heap_options {
                                                    * in use, 256 MiB device and 64 MiB host at least */
     const gantry_memory_source *source[GANTRY_MEMORY_KIND_COUNT]; /* NULL: the driver, the system; copied */
     gantry_out_of_memory_fn out_of_memory;                        /* may be NULL */
-    void *out_of_memory_user;
-    gantry_reclaim_policy reclaim;
+    void *out_of_memory_user;                                     /* handed to out_of_memory() */
+    gantry_reclaim_policy reclaim;                                /* who does what takes long */
     bool check;                   /* as the environment's GANTRY_CHECK=frees,guards: remember what was freed
                                    * where, poison it and look whether it was written to, nor behind blocks;
                                    * slow, see docs/checking.md */
@@ -97,9 +100,9 @@ typedef struct gantry_heap_options {
 
 /** Where an allocation comes from, for statistics and leak reports.  Strings are static. */
 typedef struct gantry_alloc_site {
-    const char *tag; /* NULL: "untagged" */
-    const char *file;
-    int line;
+    const char *tag;  /* NULL: "untagged" */
+    const char *file; /* NULL: not known */
+    int line;         /* in `file`; 0: not known */
 } gantry_alloc_site;
 #ifdef __cplusplus
 #define GANTRY_ALLOC_SITE(tag) gantry_make_alloc_site((tag), __FILE__, __LINE__)
@@ -109,6 +112,7 @@ static inline gantry_alloc_site gantry_make_alloc_site(const char *tag, const ch
     return site;
 }
 #else
+/** The gantry_alloc_site of the line it stands on; `tag` is a string that is never freed, or NULL. */
 #define GANTRY_ALLOC_SITE(tag) ((gantry_alloc_site){(tag), __FILE__, __LINE__})
 #endif
 
@@ -206,13 +210,13 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_heap_settle(gantry_heap *heap)
 /** Of one kind; the members mean what those of gantry_heap_options do. */
 typedef struct gantry_heap_settings {
     size_t struct_size;
-    size_t slab_bytes;
-    size_t limit_bytes;
-    size_t base_bytes;
-    size_t keep_bytes;
-    size_t unit_bytes;
-    size_t ahead_bytes;
-    uint64_t decay_ms;
+    size_t slab_bytes;  /* taken from the driver at a time */
+    size_t limit_bytes; /* most slab bytes */
+    size_t base_bytes;  /* taken with the first slab and never given back */
+    size_t keep_bytes;  /* wholly free slabs above that go back */
+    size_t unit_bytes;  /* device memory is mapped in such units */
+    size_t ahead_bytes; /* mapped beforehand while the kind grows */
+    uint64_t decay_ms;  /* unused memory goes back after so long */
 } gantry_heap_settings;
 
 /** Change the settings of a kind; they count from now on.  What is above a new limit and in no use is given
@@ -222,7 +226,8 @@ typedef struct gantry_heap_settings {
  *  @retval GANTRY_ERR_UNSUPPORTED       a field this version does not know is set */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_heap_configure(gantry_heap *heap, gantry_memory_kind kind,
                                                                  const gantry_heap_settings *settings);
-/** @retval GANTRY_OK
+/** What holds for a kind now.  Any thread.
+ *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, unknown kind, struct_size too small */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_heap_get_settings(gantry_heap *heap,
                                                                     gantry_memory_kind kind,
@@ -247,24 +252,26 @@ GANTRY_API gantry_status gantry_heap_trim(gantry_heap *heap, gantry_memory_kind 
 /* ---- statistics ---------------------------------------------------------------------------- */
 
 /** Why an allocation took long. */
+/** Why an allocation took long. */
 typedef enum gantry_heap_stall {
     GANTRY_HEAP_STALL_MAPPING = 0, /* it took memory from the driver itself */
     GANTRY_HEAP_STALL_OTHER = 1,   /* it waited for another thread that did */
     GANTRY_HEAP_STALL_GPU = 2,     /* it waited for work of the GPU, behind which memory becomes free */
     GANTRY_HEAP_STALL_CALLBACK = 3 /* it asked the heap's out_of_memory callback */
 } gantry_heap_stall;
-#define GANTRY_HEAP_STALL_COUNT 4
+#define GANTRY_HEAP_STALL_COUNT 4 /* how many reasons there are */
 
+/** What one memory kind of a heap has, see gantry_heap_get_stats(). */
 typedef struct gantry_heap_stats {
-    size_t struct_size;   /* in: sizeof of the caller */
-    uint64_t slab_bytes;  /* taken from the driver */
-    uint64_t used_bytes;  /* requested by live blocks */
-    uint64_t peak_bytes;  /* most of those at once, never more than there were; per thread up to 32 KiB in
-                           * blocks of at most 14 KiB and 1 MiB in others may be missing, or 32 times that with
-                           * several at once */
-    uint64_t block_count; /* live blocks */
-    uint64_t alloc_count; /* allocations since creation */
-    uint64_t free_count;
+    size_t struct_size;    /* in: sizeof of the caller */
+    uint64_t slab_bytes;   /* taken from the driver */
+    uint64_t used_bytes;   /* requested by live blocks */
+    uint64_t peak_bytes;   /* most of those at once, never more than there were; per thread up to 32 KiB in
+                            * blocks of at most 14 KiB and 1 MiB in others may be missing, or 32 times that with
+                            * several at once */
+    uint64_t block_count;  /* live blocks */
+    uint64_t alloc_count;  /* allocations since creation */
+    uint64_t free_count;   /* blocks freed since creation */
     uint64_t largest_free; /* largest free range in the page layer */
     uint64_t free_bytes;   /* of all its free ranges; 1 - largest_free / free_bytes is how fragmented it is */
     uint64_t empty_bytes;  /* of slabs without a live block */
@@ -275,7 +282,8 @@ typedef struct gantry_heap_stats {
     uint64_t longest_stall_ns[GANTRY_HEAP_STALL_COUNT]; /* and of the longest */
 } gantry_heap_stats;
 
-/** @retval GANTRY_OK
+/** What a kind has now.  Any thread.
+ *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, unknown kind, struct_size too small */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_heap_get_stats(gantry_heap *heap, gantry_memory_kind kind,
                                                                  gantry_heap_stats *stats);
@@ -288,13 +296,13 @@ GANTRY_API gantry_status gantry_heap_reset_peaks(gantry_heap *heap, gantry_memor
 
 /** What one tag has from one place. */
 typedef struct gantry_heap_tag_stats {
-    const char *tag;  /* never NULL */
-    const char *file; /* may be NULL */
-    int line;
-    uint64_t used_bytes;
-    uint64_t peak_bytes; /* as that of gantry_heap_stats; what other threads freed at the moment of the peak
-                          * may be in it */
-    uint64_t block_count;
+    const char *tag;      /* never NULL */
+    const char *file;     /* may be NULL */
+    int line;             /* in `file` */
+    uint64_t used_bytes;  /* requested by its live blocks */
+    uint64_t peak_bytes;  /* as that of gantry_heap_stats; what other threads freed at the moment of the peak
+                           * may be in it */
+    uint64_t block_count; /* its live blocks */
 } gantry_heap_tag_stats;
 
 /** The tags and places of a kind, those that use most first.  Up to `capacity` entries are written to `stats`
@@ -309,12 +317,13 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_heap_get_tag_stats(gantry_heap
 
 /** The live block that an address lies in. */
 typedef struct gantry_heap_block {
-    gantry_memory_kind kind;
-    void *base;
-    size_t bytes; /* as asked for */
-    gantry_alloc_site site;
+    gantry_memory_kind kind; /* what memory it is */
+    void *base;              /* its first byte */
+    size_t bytes;            /* as asked for */
+    gantry_alloc_site site;  /* where it was allocated */
 } gantry_heap_block;
-/** @retval GANTRY_OK
+/** Which live block an address lies in.  Any thread.
+ *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL
  *  @retval GANTRY_ERR_NOT_FOUND         in no live block */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_heap_find_block(gantry_heap *heap, const void *address,
@@ -350,6 +359,7 @@ GANTRY_API gantry_status gantry_heap_reclaim(gantry_heap *heap, void (*release)(
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL */
 GANTRY_API gantry_status gantry_heap_reclaim_wait(gantry_heap *heap);
 
+/** What a heap's reclaimers have done, see gantry_heap_get_reclaim_stats(). */
 typedef struct gantry_reclaim_stats {
     size_t struct_size;      /* in: sizeof of the caller */
     uint64_t releases;       /* called so far */
@@ -361,7 +371,8 @@ typedef struct gantry_reclaim_stats {
     uint64_t slab_bytes;     /* of slabs given back because the settings let no more lie unused */
     uint64_t threads;        /* made so far for this, one per kind at most; UNBOUNDED: and one per release */
 } gantry_reclaim_stats;
-/** @retval GANTRY_OK
+/** What the reclaimers of a heap have done so far.  Any thread.
+ *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, struct_size too small */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_heap_get_reclaim_stats(gantry_heap *heap,
                                                                          gantry_reclaim_stats *stats);

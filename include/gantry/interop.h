@@ -15,7 +15,9 @@
 
 GANTRY_BEGIN_DECLS
 
+/** Memory of another API (Vulkan), mapped into the device. */
 typedef struct gantry_shared_memory gantry_shared_memory;
+/** The steps that a renderer and the GPU take in turns. */
 typedef struct gantry_exchange gantry_exchange;
 
 /** What a file descriptor of exported memory is. */
@@ -24,9 +26,10 @@ typedef enum gantry_shared_handle {
     GANTRY_SHARED_DMABUF = 1,    /* VK_EXTERNAL_MEMORY_HANDLE_TYPE_DMA_BUF_BIT_EXT; drivers since CUDA 13.0 */
 } gantry_shared_handle;
 
+/** Which memory gantry_shared_memory_import() takes. */
 typedef struct gantry_shared_memory_options {
     size_t struct_size;
-    gantry_shared_handle kind;
+    gantry_shared_handle kind; /* what `fd` is */
     int fd;         /* of vkGetMemoryFdKHR() or a like call; the library's once the import has succeeded */
     uint64_t bytes; /* of the whole VkDeviceMemory: its allocationSize.  A driver takes a size above the true
                      * one without complaint, and nothing tells later: say what was allocated */
@@ -81,13 +84,14 @@ typedef gantry_status (*gantry_exchange_wait_fn)(void *arg, uint64_t value, uint
  *  library. */
 typedef gantry_status (*gantry_exchange_signal_fn)(void *arg, uint64_t value);
 
+/** How an exchange waits for the renderer and tells it. */
 typedef struct gantry_exchange_options {
     size_t struct_size;
-    gantry_exchange_wait_fn wait;
-    gantry_exchange_signal_fn signal;
-    void *arg;           /* handed to both */
-    uint64_t timeout_ns; /* how long a step waits for the renderer; 0: 1 s.  At most an hour */
-    const char *label;   /* for messages and recordings; NULL: "exchange".  Copied, at most 63 characters */
+    gantry_exchange_wait_fn wait;     /* looks at the renderer's timeline, or waits for it */
+    gantry_exchange_signal_fn signal; /* tells the renderer */
+    void *arg;                        /* handed to both */
+    uint64_t timeout_ns;              /* how long a step waits for the renderer; 0: 1 s.  At most an hour */
+    const char *label; /* for messages and recordings; NULL: "exchange".  Copied, at most 63 characters */
 } gantry_exchange_options;
 #define GANTRY_EXCHANGE_OPTIONS_INIT                               \
     {                                                              \
@@ -140,6 +144,7 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_exchange_next(gantry_exchange 
 /** The exchange was lost: a wait failed or took too long, or the context is gone. */
 GANTRY_API bool gantry_exchange_is_lost(gantry_exchange *exchange);
 
+/** What an exchange has done, see gantry_exchange_get_stats(). */
 typedef struct gantry_exchange_stats {
     size_t struct_size;  /* in: sizeof of the caller */
     uint64_t steps;      /* that have begun */
@@ -149,7 +154,8 @@ typedef struct gantry_exchange_stats {
     uint64_t longest_ns; /* of one */
 } gantry_exchange_stats;
 
-/** @retval GANTRY_OK
+/** What an exchange has done so far.  Any thread.
+ *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL or a struct_size too small */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_exchange_get_stats(gantry_exchange *exchange,
                                                                      gantry_exchange_stats *stats);

@@ -51,6 +51,8 @@
 #include <stdint.h>
 
 #if defined(__CUDACC__) && !defined(__clang__)
+/** Before a large const struct parameter that is indexed: it is read where it lies, not copied by each
+ * thread. */
 #define GANTRY_GRID_CONSTANT __grid_constant__
 #else
 #define GANTRY_GRID_CONSTANT
@@ -58,6 +60,7 @@
 
 #if defined(__CUDACC__)
 /* nvcc, or clang with the toolkit's headers: everything is there already */
+/** 1: this compilation is for a device; 0: for the emulated driver. */
 #define GANTRY_KERNEL_FORM_DEVICE 1
 #elif defined(__CUDA__)
 #define GANTRY_KERNEL_FORM_DEVICE 1
@@ -72,9 +75,12 @@
 #endif
 
 #if GANTRY_KERNEL_FORM_DEVICE
+/** A kernel: GANTRY_KERNEL(name, (parameters)) { body }, at global scope.  Names are unique in the file. */
 #define GANTRY_KERNEL(name, parameters) extern "C" __global__ void name parameters
+/** The same, with the largest number of threads of a block. */
 #define GANTRY_KERNEL_BOUNDS(name, threads, parameters) \
     extern "C" __global__ void __launch_bounds__(threads) name parameters
+/** Declares `pointer`, which points to the launch's dynamic shared memory. */
 #define GANTRY_DYNAMIC_SHARED(type, pointer)                                              \
     extern __shared__ __attribute__((aligned(16))) unsigned char gantry_dynamic_shared[]; \
     type *pointer = (type *)gantry_dynamic_shared

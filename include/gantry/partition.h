@@ -32,29 +32,31 @@ enum {
  * for a device that is elsewhere. */
 typedef struct gantry_sm_topology {
     size_t struct_size;
-    uint32_t sm_count;
-    uint32_t alignment;     /* SMs that are co-scheduled: the cluster size every unit can run */
-    uint32_t unit_sms;      /* smallest group the driver makes */
-    uint32_t unit_count;    /* groups of that size it makes of all SMs; what is left over: the remainder */
-    uint32_t fine_unit_sms; /* the same when co-scheduling is ignored */
-    uint32_t fine_unit_count;
-    uint32_t max_cluster;    /* largest cluster size that can be asked for; 0: as `alignment` */
-    uint32_t workqueues;     /* streams that never wait for each other's queue; 0: cannot be divided */
-    uint32_t is_structured;  /* 1: the driver makes groups of different sizes in one split (CUDA 13.1) */
-    uint32_t gpc_count;      /* processing clusters; 0: not known */
-    uint8_t gpc_sms[32];     /* SMs in each */
-    uint32_t is_mig;         /* 1: these are the SMs of a MIG instance */
-    uint32_t mps_percentage; /* 0: no MPS; else CUDA_MPS_ACTIVE_THREAD_PERCENTAGE, 100 when it is not set */
+    uint32_t sm_count;        /* SMs in all */
+    uint32_t alignment;       /* SMs that are co-scheduled: the cluster size every unit can run */
+    uint32_t unit_sms;        /* smallest group the driver makes */
+    uint32_t unit_count;      /* groups of that size it makes of all SMs; what is left over: the remainder */
+    uint32_t fine_unit_sms;   /* the same when co-scheduling is ignored */
+    uint32_t fine_unit_count; /* groups of that size */
+    uint32_t max_cluster;     /* largest cluster size that can be asked for; 0: as `alignment` */
+    uint32_t workqueues;      /* streams that never wait for each other's queue; 0: cannot be divided */
+    uint32_t is_structured;   /* 1: the driver makes groups of different sizes in one split (CUDA 13.1) */
+    uint32_t gpc_count;       /* processing clusters; 0: not known */
+    uint8_t gpc_sms[32];      /* SMs in each */
+    uint32_t is_mig;          /* 1: these are the SMs of a MIG instance */
+    uint32_t mps_percentage;  /* 0: no MPS; else CUDA_MPS_ACTIVE_THREAD_PERCENTAGE, 100 when it is not set */
 } gantry_sm_topology;
 
 /* ---- what is asked for ---------------------------------------------------------------------- */
 
+/** What the number of SMs in a request means. */
 typedef enum gantry_partition_size {
     GANTRY_PARTITION_EXACT = 0,    /* `sm_count` SMs, or the plan fails */
     GANTRY_PARTITION_AT_LEAST = 1, /* rounded up to what can be made */
     GANTRY_PARTITION_REST = 2,     /* what no other takes; clusters are not promised */
 } gantry_partition_size;
 
+/** Whether partitions share the device's work queues. */
 typedef enum gantry_workqueue_scope {
     GANTRY_WORKQUEUE_SHARED = 0,   /* with all other contexts */
     GANTRY_WORKQUEUE_BALANCED = 1, /* the driver tries not to let partitions share any */
@@ -69,10 +71,11 @@ typedef struct gantry_share {
     uint32_t group_us;  /* length of such a group, in GPU time; 0: a quarter of the burst, at most 1000 */
 } gantry_share;
 
+/** One partition that is asked for. */
 typedef struct gantry_partition_request {
     size_t struct_size;
-    const char *name; /* unique; not "" */
-    gantry_partition_size size;
+    const char *name;           /* unique; not "" */
+    gantry_partition_size size; /* what `sm_count` means */
     uint32_t sm_count;     /* 0: discovery: all SMs that clusters of `cluster_size` can be made of, once the
                             * others have theirs.  Ignored with REST */
     uint32_t cluster_size; /* SMs that are always co-scheduled; 0: the device's alignment */
@@ -85,31 +88,33 @@ typedef struct gantry_partition_request {
     uint32_t is_default;  /* 1: takes everything that names no partition */
     const char *borrows;  /* may use that partition's SMs while nothing runs there; NULL: none */
     int priority;         /* of its streams: 0 or, greater, a lower number (cuCtxGetStreamPriorityRange) */
-    uint32_t workqueue_limit; /* streams expected to run at once; 0: no wish */
-    gantry_workqueue_scope workqueue_scope;
-    gantry_share share;
+    uint32_t workqueue_limit;               /* streams expected to run at once; 0: no wish */
+    gantry_workqueue_scope workqueue_scope; /* with whom queues are shared */
+    gantry_share share;                     /* bound on its GPU time */
 } gantry_partition_request;
 
+/** What to do on a driver without green contexts. */
 typedef enum gantry_partition_fallback {
     GANTRY_PARTITION_REQUIRED = 0, /* without green contexts: GANTRY_ERR_UNSUPPORTED */
     GANTRY_PARTITION_PRIORITY_ONLY =
         1, /* streams with the partitions' priorities on all SMs, and a warning */
 } gantry_partition_fallback;
 
+/** What to do when the driver grants fewer SMs than planned. */
 typedef enum gantry_partition_shortfall {
     GANTRY_PARTITION_SHORT_IS_ERROR =
         0, /* the driver granted fewer SMs than planned: GANTRY_ERR_UNSUPPORTED */
-    GANTRY_PARTITION_SHORT_IS_WARNING = 1,
+    GANTRY_PARTITION_SHORT_IS_WARNING = 1, /* the same: a warning, and what was granted */
 } gantry_partition_shortfall;
 
 /** A plan as asked for; the arrays and strings are only read during the call they are given to. */
 typedef struct gantry_partition_options {
     size_t struct_size;
     const gantry_partition_request *requests; /* each as large as the first one's struct_size says */
-    uint32_t count;
-    gantry_partition_fallback fallback;
-    gantry_partition_shortfall shortfall;
-    uint32_t reserved; /* 0 */
+    uint32_t count;                           /* of `requests` */
+    gantry_partition_fallback fallback;       /* without green contexts */
+    gantry_partition_shortfall shortfall;     /* when the driver grants less */
+    uint32_t reserved;                        /* 0 */
 } gantry_partition_options;
 #define GANTRY_PARTITION_OPTIONS_INIT                                         \
     {                                                                         \
@@ -121,39 +126,40 @@ typedef struct gantry_partition_options {
 
 /** One partition of a plan: groups of the one split, and perhaps its remainder. */
 typedef struct gantry_partition_slot {
-    char name[GANTRY_PARTITION_NAME_BYTES];
-    uint32_t request; /* index; UINT32_MAX: added for what names no partition */
-    uint32_t sm_count;
-    uint32_t shared_sms;   /* of these, also in another partition */
-    uint32_t cluster_size; /* promised; 0: none */
-    uint32_t takes_remainder;
-    uint32_t wide_sms;       /* with what it may borrow; 0: nothing */
-    uint32_t wide_remainder; /* the same set as bits: */
+    char name[GANTRY_PARTITION_NAME_BYTES]; /* as asked for */
+    uint32_t request;                       /* index; UINT32_MAX: added for what names no partition */
+    uint32_t sm_count;                      /* its SMs */
+    uint32_t shared_sms;                    /* of these, also in another partition */
+    uint32_t cluster_size;                  /* promised; 0: none */
+    uint32_t takes_remainder;               /* 1: what the split leaves over, too */
+    uint32_t wide_sms;                      /* with what it may borrow; 0: nothing */
+    uint32_t wide_remainder;                /* the same set as bits: */
     uint32_t reserved;
-    uint64_t groups[4]; /* bit g % 64 of word g / 64: group g */
-    uint64_t wide_groups[4];
+    uint64_t groups[4];      /* bit g % 64 of word g / 64: group g */
+    uint64_t wide_groups[4]; /* the same for the wide set */
 } gantry_partition_slot;
 
 /** A group of a structured split. */
 typedef struct gantry_sm_group {
-    uint32_t sm_count;      /* planned */
-    uint32_t is_discovered; /* 1: left to the driver */
-    uint32_t cluster_size, preferred_cluster_size;
-    uint32_t backfill;
+    uint32_t sm_count;                             /* planned */
+    uint32_t is_discovered;                        /* 1: left to the driver */
+    uint32_t cluster_size, preferred_cluster_size; /* as asked for */
+    uint32_t backfill;                             /* 1: SMs without the promise of clusters may be in it */
 } gantry_sm_group;
 
+/** A plan: which partition gets which groups of SMs. */
 typedef struct gantry_partition_layout {
-    size_t struct_size;         /* in: sizeof of the caller */
-    uint32_t count;             /* partitions */
-    uint32_t default_partition; /* index of the one for everything that names none */
-    uint32_t is_structured;     /* 0: equal groups of unit_sms; 1: `groups` */
-    uint32_t ignores_coscheduling;
-    uint32_t unit_sms;
-    uint32_t group_count;
-    uint32_t remainder_sms; /* what the split leaves over */
-    uint32_t unused_sms;    /* in no partition */
-    gantry_sm_group groups[2 * GANTRY_PARTITIONS_MAX];
-    gantry_partition_slot partitions[GANTRY_PARTITIONS_MAX];
+    size_t struct_size;                                /* in: sizeof of the caller */
+    uint32_t count;                                    /* partitions */
+    uint32_t default_partition;                        /* index of the one for everything that names none */
+    uint32_t is_structured;                            /* 0: equal groups of unit_sms; 1: `groups` */
+    uint32_t ignores_coscheduling;                     /* 1: finer groups, no promise of clusters */
+    uint32_t unit_sms;                                 /* SMs of each of the equal groups */
+    uint32_t group_count;                              /* groups of the split */
+    uint32_t remainder_sms;                            /* what the split leaves over */
+    uint32_t unused_sms;                               /* in no partition */
+    gantry_sm_group groups[2 * GANTRY_PARTITIONS_MAX]; /* with is_structured */
+    gantry_partition_slot partitions[GANTRY_PARTITIONS_MAX]; /* in the order of the requests */
 } gantry_partition_layout;
 
 /** Divide a device's SMs.  Pure: asks no driver.  Requests with a number get their SMs first, in order, then
@@ -182,7 +188,8 @@ GANTRY_API uint32_t gantry_partition_count(const gantry_context *context);
 GANTRY_API gantry_partition *gantry_partition_at(gantry_context *context, uint32_t index);
 /** The one for everything that names none. */
 GANTRY_API gantry_partition *gantry_partition_default(gantry_context *context);
-/** @retval GANTRY_OK
+/** The partition of that name.
+ *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL
  *  @retval GANTRY_ERR_NOT_FOUND         no partition of that name */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_partition_find(gantry_context *context, const char *name,
@@ -195,26 +202,28 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_partition_find(gantry_context 
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_partition_get_layout(const gantry_context *context,
                                                                        gantry_partition_layout *out);
 
+/** What a partition is, see gantry_partition_get_info(). */
 typedef struct gantry_partition_info {
-    size_t struct_size; /* in: sizeof of the caller */
-    uint64_t id;        /* unique in the process */
-    char name[GANTRY_PARTITION_NAME_BYTES];
-    int device;           /* ordinal */
-    uint32_t index;       /* in the plan */
-    uint32_t planned_sms; /* what the plan says */
-    uint32_t granted_sms; /* what the driver gave; without a plan: what the context has */
-    uint32_t total_sms;   /* of the device, or of its MIG instance */
-    uint32_t wide_sms;    /* granted with what it may borrow; 0: nothing */
-    uint32_t cluster_size;
-    uint32_t workqueue_limit; /* granted; 0: not divided */
-    gantry_workqueue_scope workqueue_scope;
-    int priority;      /* of its streams */
-    bool is_default;   /* takes everything that names none */
-    bool is_exclusive; /* its SMs are its own: a green context, and no overlap */
+    size_t struct_size;                     /* in: sizeof of the caller */
+    uint64_t id;                            /* unique in the process */
+    char name[GANTRY_PARTITION_NAME_BYTES]; /* "" without a plan */
+    int device;                             /* ordinal */
+    uint32_t index;                         /* in the plan */
+    uint32_t planned_sms;                   /* what the plan says */
+    uint32_t granted_sms;                   /* what the driver gave; without a plan: what the context has */
+    uint32_t total_sms;                     /* of the device, or of its MIG instance */
+    uint32_t wide_sms;                      /* granted with what it may borrow; 0: nothing */
+    uint32_t cluster_size;                  /* promised; 0: none */
+    uint32_t workqueue_limit;               /* granted; 0: not divided */
+    gantry_workqueue_scope workqueue_scope; /* with whom queues are shared */
+    int priority;                           /* of its streams */
+    bool is_default;                        /* takes everything that names none */
+    bool is_exclusive;                      /* its SMs are its own: a green context, and no overlap */
     uint8_t reserved[6];
 } gantry_partition_info;
 
-/** @retval GANTRY_OK
+/** What a partition is.  Any thread.
+ *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL or a struct_size too small */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_partition_get_info(const gantry_partition *partition,
                                                                      gantry_partition_info *out);
@@ -233,7 +242,8 @@ typedef struct gantry_share_usage {
     double worst_100ms, worst_1s, worst_10s; /* greatest share in any whole window; 0: there was none yet */
 } gantry_share_usage;
 
-/** @retval GANTRY_OK
+/** What a partition with a share has used so far.  Any thread.
+ *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL or a struct_size too small
  *  @retval GANTRY_ERR_NOT_FOUND         the partition has no share */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_partition_get_usage(gantry_partition *partition,
@@ -287,15 +297,18 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_partition_synchronize(gantry_p
 
 /* ---- audit ---------------------------------------------------------------------------------- */
 
-enum { GANTRY_SM_SET_WORDS = 16 };
+enum {
+    GANTRY_SM_SET_WORDS = 16 /* of gantry_sm_set, 64 SMs each */
+};
 
 /** Which SMs blocks ran on, as they saw it (%smid): SM i is bit i % 64 of word i / 64. */
 typedef struct gantry_sm_set {
-    uint64_t words[GANTRY_SM_SET_WORDS];
-    uint32_t count;
+    uint64_t words[GANTRY_SM_SET_WORDS]; /* the bits */
+    uint32_t count;                      /* how many are set */
     uint32_t reserved;
 } gantry_sm_set;
 
+/** How the kernel of an audit is launched. */
 typedef enum gantry_audit_way {
     GANTRY_AUDIT_STREAM = 0, /* a launch on a stream of the partition */
     GANTRY_AUDIT_GRAPH = 1,  /* captured on one, launched as a graph from a stream of no partition */

@@ -21,6 +21,7 @@
 
 GANTRY_BEGIN_DECLS
 
+/** A recording in progress. */
 typedef struct gantry_profile gantry_profile;
 
 /** What of the blocks (CTAs) of instrumented kernels goes into the trace. */
@@ -41,18 +42,19 @@ typedef enum gantry_profile_clock {
                                   * they are built with GANTRY_CTA_SM_CLOCK (profile_kernel.h) */
 } gantry_profile_clock;
 
+/** What is recorded, and where to. */
 typedef struct gantry_profile_options {
     size_t struct_size;
-    const char *path;          /* the .pftrace file to write; required; copied */
-    uint32_t spans_per_thread; /* ring size per thread, rounded up to a power of two; 0: 65536 */
-    gantry_profile_ctas ctas;
-    uint32_t ctas_per_buffer; /* blocks that one buffer has room for, 16 bytes each; at least those of the
-                               * largest launch; 0: 131072 */
-    uint32_t buffers;         /* buffers of a context, on the device and page-locked; 0: 8 */
-    uint64_t first_step;      /* with step_count: the first step recorded, 0 the first since the start */
-    uint64_t step_count;      /* steps recorded, counted over all managers with a GPU dispatcher; 0: all */
-    gantry_profile_clock clock;
-    bool compress;    /* deflate the file; ignored by a library that was built without zlib */
+    const char *path;           /* the .pftrace file to write; required; copied */
+    uint32_t spans_per_thread;  /* ring size per thread, rounded up to a power of two; 0: 65536 */
+    gantry_profile_ctas ctas;   /* what of the blocks */
+    uint32_t ctas_per_buffer;   /* blocks that one buffer has room for, 16 bytes each; at least those of the
+                                 * largest launch; 0: 131072 */
+    uint32_t buffers;           /* buffers of a context, on the device and page-locked; 0: 8 */
+    uint64_t first_step;        /* with step_count: the first step recorded, 0 the first since the start */
+    uint64_t step_count;        /* steps recorded, counted over all managers with a GPU dispatcher; 0: all */
+    gantry_profile_clock clock; /* which clock blocks read */
+    bool compress;              /* deflate the file; ignored by a library that was built without zlib */
     uint8_t encoders; /* threads that encode the slices of blocks, the writer among them, at most 64; 0: half
                        * as many as CPUs may be used, at least 1 and at most 8.  They start when a batch of
                        * at least 4096 blocks comes */
@@ -97,6 +99,7 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_profile_register_kernels(const
  *  room: the blocks are counted as lost then, and the first time a warning says so. */
 GANTRY_API void *gantry_launch_profile(gantry_launch *launch, uint32_t kernel, gantry_dim3 grid);
 
+/** What a recording has so far, see gantry_profile_stop(). */
 typedef struct gantry_profile_stats {
     size_t struct_size;        /* in: sizeof of the caller */
     uint64_t spans;            /* slices written */

@@ -42,11 +42,12 @@
 #include <stdint.h>
 
 #ifndef GANTRY_CTA_PROFILING
+/** 0: the macros below do nothing in this file, and its kernels leave no records. */
 #define GANTRY_CTA_PROFILING 1
 #endif
 
-/* Can blocks be told to read their SM's clock? */
 #ifndef GANTRY_CTA_SM_CLOCK
+/** 1: blocks can be told to read their SM's clock. */
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 #define GANTRY_CTA_SM_CLOCK 0
 #else
@@ -56,14 +57,15 @@
 
 /** What a block leaves behind.  Its number in the grid is its place among the launch's records. */
 typedef struct gantry_cta_record gantry_cta_record;
+/** What a block leaves behind. */
 struct gantry_cta_record {
     uint64_t start_ns;    /* the clock at START, with the bit below: of the SM; 0: the block left no record */
     uint32_t duration_ns; /* until STOP; 0xffffffff: that or longer */
     uint32_t origin;      /* %smid in bits 0 to 11, the kernel's id above */
 };
-#define GANTRY_CTA_SM_BITS 12
-#define GANTRY_CTA_OWN_CLOCK ((uint64_t)1 << 63)
-#define GANTRY_CTA_KERNELS (1u << (32 - GANTRY_CTA_SM_BITS))
+#define GANTRY_CTA_SM_BITS 12                    /* bits of gantry_cta_record.origin for %smid */
+#define GANTRY_CTA_OWN_CLOCK ((uint64_t)1 << 63) /* bit of start_ns: the SM's own clock was read */
+#define GANTRY_CTA_KERNELS (1u << (32 - GANTRY_CTA_SM_BITS)) /* how many kernel ids there are */
 
 #ifdef __cplusplus
 #if GANTRY_CTA_PROFILING
@@ -71,16 +73,19 @@ struct gantry_cta_record {
 #undef GANTRY_CTA_MACROS
 #define GANTRY_CTA_MACROS 1 /* see kernel/host.h */
 
+/** Whether the blocks of this launch leave records. */
 static __device__ inline bool gantry_cta_records(const void *records)
 {
     return (uint32_t)(uintptr_t)records != 0;
 }
 
+/** Whether this thread writes its block's record. */
 static __device__ inline bool gantry_cta_speaks(void)
 {
     return (threadIdx.x | threadIdx.y | threadIdx.z) == 0;
 }
 
+/** What the clock shows that these records are read from. */
 static __device__ inline uint64_t gantry_cta_now(const void *records)
 {
 #if GANTRY_CTA_SM_CLOCK
@@ -93,6 +98,7 @@ static __device__ inline uint64_t gantry_cta_now(const void *records)
     return gantry_global_timer();
 }
 
+/** The clock at the start of the block. */
 /* On a device all threads read the clock: it costs a warp no more than to ask which of them speaks, or even
  * whether anything is recorded, for which the kernel's first loads would have to wait. */
 static __device__ inline uint64_t gantry_cta_start(const void *records)
@@ -115,6 +121,7 @@ static __device__ inline uint64_t gantry_cta_start(const void *records)
 #endif
 }
 
+/** Leave the block's record. */
 static __device__ inline void gantry_cta_stop(void *records, uint32_t kernel, uint64_t start)
 {
     if (!gantry_cta_records(records)) {
@@ -133,7 +140,10 @@ static __device__ inline void gantry_cta_stop(void *records, uint32_t kernel, ui
     }
 }
 
+/** The first statement of a kernel that leaves records: `records` is what gantry_launch_profile() gave,
+ * `kernel` the kernel's id. */
 #define GANTRY_KERNEL_START(records, kernel) const uint64_t gantry_cta_started = gantry_cta_start(records)
+/** The last statement; it waits for the threads of the block that have not returned. */
 #define GANTRY_KERNEL_STOP(records, kernel) gantry_cta_stop((records), (kernel), gantry_cta_started)
 
 #else

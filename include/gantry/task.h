@@ -28,20 +28,24 @@
 
 GANTRY_BEGIN_DECLS
 
+/** A task of a manager. */
 typedef struct gantry_task gantry_task;
+/** A graph of tasks and its runs (taskman.h). */
 typedef struct gantry_taskman gantry_taskman;
 typedef struct gantry_launch gantry_launch;       /* see dispatcher.h */
 typedef struct gantry_partition gantry_partition; /* see partition.h */
 typedef struct gantry_share gantry_share;         /* see partition.h */
 
+/** What a task does. */
 typedef enum gantry_task_kind {
-    GANTRY_TASK_CPU = 0,
+    GANTRY_TASK_CPU = 0,        /* runs `run` */
     GANTRY_TASK_SYNC_POINT = 1, /* no body */
     GANTRY_TASK_HTOD = 2,       /* GPU: copies to the device */
     GANTRY_TASK_KERNEL = 3,     /* GPU: kernel launches, batched copies */
     GANTRY_TASK_DTOH = 4,       /* GPU: copies to the host */
 } gantry_task_kind;
 
+/** Where a task is on its way; see docs/threading.md. */
 typedef enum gantry_task_state {
     GANTRY_TASK_STATE_PLACEHOLDER = 0, /* a name that was referred to, not yet submitted */
     GANTRY_TASK_STATE_HELD,            /* submitted, references > 0 */
@@ -54,9 +58,9 @@ typedef enum gantry_task_state {
 /** Among CPU tasks that are ready at the same moment, those of a higher priority are begun first.  Nothing
  *  that runs is interrupted.  GPU tasks and sync points have none. */
 typedef enum gantry_task_priority {
-    GANTRY_TASK_PRIORITY_LOW = -1, /* when a worker finds nothing else */
-    GANTRY_TASK_PRIORITY_NORMAL = 0,
-    GANTRY_TASK_PRIORITY_HIGH = 1, /* before anything else, in order of becoming ready */
+    GANTRY_TASK_PRIORITY_LOW = -1,   /* when a worker finds nothing else */
+    GANTRY_TASK_PRIORITY_NORMAL = 0, /* in between */
+    GANTRY_TASK_PRIORITY_HIGH = 1,   /* before anything else, in order of becoming ready */
 } gantry_task_priority;
 
 /** A CPU body.  Runs once, on a worker or, in the place of one that sleeps, in a thread that waits for the
@@ -67,6 +71,7 @@ typedef enum gantry_task_priority {
  *  on: a worker stays, a thread of the application that was running the body ends.) */
 typedef gantry_status (*gantry_task_fn)(gantry_task *task, void *arg);
 
+/** What a launch callback says. */
 typedef enum gantry_launch_result {
     GANTRY_LAUNCH_DONE = 0,   /* all of the task's GPU work has been enqueued */
     GANTRY_LAUNCH_AGAIN = 1,  /* call again with the next index; others are interleaved in between */
@@ -90,8 +95,8 @@ typedef void (*gantry_task_release_fn)(gantry_task *task, void *arg, gantry_stat
 
 /** Description of one task; copied by gantry_taskman_submit(). */
 typedef struct gantry_task_desc {
-    size_t struct_size; /* sizeof(gantry_task_desc) of the caller */
-    gantry_task_kind kind;
+    size_t struct_size;             /* sizeof(gantry_task_desc) of the caller */
+    gantry_task_kind kind;          /* what the task does */
     const char *name;               /* NULL: unnamed.  Copied.  Unique among live tasks of the manager */
     const char *label;              /* NULL: the name.  What profiles and errors call the task; need not
                                      * be unique, NOT copied: must outlive the manager's reset */
@@ -211,14 +216,20 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_task_choose(gantry_task *task,
 GANTRY_API const char *gantry_task_name(const gantry_task *task);
 /** What profiles and errors call the task: label, else name, else "task". */
 GANTRY_API const char *gantry_task_label(const gantry_task *task);
+/** What the task does. */
 GANTRY_API gantry_task_kind gantry_task_get_kind(const gantry_task *task);
+/** The priority it was submitted with; NORMAL for GPU tasks and sync points. */
 GANTRY_API gantry_task_priority gantry_task_get_priority(const gantry_task *task);
+/** Where the task is on its way at this moment; while its manager runs it may be further when you read the
+ * answer. */
 GANTRY_API gantry_task_state gantry_task_get_state(const gantry_task *task);
-/** @retval GANTRY_OK  the task has not failed (yet)
+/** How the task ended.
+ *  @retval GANTRY_OK  the task has not failed (yet)
  *  @retval other      why it failed: the body's own status, that of the call that failed in its launch
  * callback (see gantry_launch_fail()), GANTRY_ERR_TASK_FAILED when something it depends on did,
  * GANTRY_ERR_CANCELLED, GANTRY_ERR_DEVICE_LOST; GANTRY_ERR_INVALID_ARGUMENT for NULL */
 GANTRY_API gantry_status gantry_task_result(const gantry_task *task);
+/** What is handed to its callbacks: gantry_task_desc.arg, or that of the latest gantry_task_set_arg(). */
 GANTRY_API void *gantry_task_arg(const gantry_task *task);
 /** Hand another `arg` to the task's callbacks from now on.
  *  @retval GANTRY_OK
@@ -235,7 +246,9 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_task_set_arg(gantry_task *task
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL
  *  @retval GANTRY_ERR_STATE             its manager is running */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_task_invalidate(gantry_task *task);
+/** gantry_task_desc.context_id. */
 GANTRY_API uint64_t gantry_task_context_id(const gantry_task *task);
+/** The manager it was submitted to. */
 GANTRY_API gantry_taskman *gantry_task_manager(const gantry_task *task);
 
 GANTRY_END_DECLS

@@ -27,8 +27,10 @@ GANTRY_BEGIN_DECLS
 
 /* ---- CPU dispatcher ------------------------------------------------------------------------ */
 
+/** A pool of threads that runs CPU tasks. */
 typedef struct gantry_cpu_dispatcher gantry_cpu_dispatcher;
 
+/** How a thread waits for work. */
 typedef enum gantry_wait_mode {
     GANTRY_WAIT_DEFAULT = 0,  /* GANTRY_WAIT_HYBRID */
     GANTRY_WAIT_BLOCK = 1,    /* sleep at once: least CPU time */
@@ -46,11 +48,12 @@ typedef struct gantry_cpu_pool_ops {
      * from within execute(), with no lock of the library held; must not fail, block for long or call
      * execute() itself. */
     void (*submit)(void *user, gantry_cpu_dispatcher *dispatcher, gantry_task *task);
-    void *user;
+    void *user;            /* handed to submit() */
     uint32_t worker_count; /* what gantry_cpu_dispatcher_worker_count() is to say */
     uint32_t reserved;     /* 0 */
 } gantry_cpu_pool_ops;
 
+/** How gantry_cpu_dispatcher_create() makes a pool. */
 typedef struct gantry_cpu_dispatcher_options {
     size_t struct_size;
     uint32_t worker_count;        /* 0: one per usable CPU; see `inline_only` */
@@ -117,6 +120,8 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_cpu_dispatcher_set_class(
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_cpu_cache_domain(uint32_t index, uint32_t *cpus,
                                                                    uint32_t capacity, uint32_t *out_count);
 
+/** How many workers the dispatcher has; those of the host pool where there is one; 0 for an inline-only one.
+ */
 GANTRY_API uint32_t gantry_cpu_dispatcher_worker_count(const gantry_cpu_dispatcher *dispatcher);
 
 /** Run a task that gantry_cpu_pool_ops.submit was given, on the calling thread; then also tasks that it alone
@@ -145,6 +150,7 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_parallel_for(gantry_cpu_dispat
 
 typedef struct gantry_dispatcher gantry_dispatcher; /* dispatcher.h */
 
+/** How gantry_taskman_create() makes a manager. */
 typedef struct gantry_taskman_options {
     size_t struct_size;
     gantry_cpu_dispatcher
@@ -173,7 +179,8 @@ typedef struct gantry_taskman_options {
         }                                                                               \
     }
 
-/** @retval GANTRY_OK
+/** Make a manager with an empty graph.
+ *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, or a share that makes no sense
  *  @retval GANTRY_ERR_UNSUPPORTED       an option this library does not know, a share without a GPU
  * dispatcher, or more than 64 shares at a time
@@ -381,6 +388,7 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_run(gantry_taskman *ma
  *  @retval GANTRY_ERR_STATE             not RUNNING */
 GANTRY_API gantry_status gantry_taskman_cancel(gantry_taskman *manager);
 
+/** What the present step of a manager has, see gantry_taskman_get_stats(). */
 typedef struct gantry_taskman_stats {
     size_t struct_size;    /* in: sizeof of the caller */
     uint64_t tasks;        /* submitted in this step, light tasks included; in a run of a frozen graph,
@@ -393,7 +401,8 @@ typedef struct gantry_taskman_stats {
     uint64_t memory_bytes; /* host memory of tasks and edges */
 } gantry_taskman_stats;
 
-/** @retval GANTRY_OK
+/** What the present step has so far.  Any thread.
+ *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL or a struct_size too small */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_taskman_get_stats(const gantry_taskman *manager,
                                                                     gantry_taskman_stats *stats);
