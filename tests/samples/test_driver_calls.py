@@ -24,13 +24,13 @@ GLOBAL = ["cuCtxSynchronize", "cuMemGetInfo", "cuMemAlloc", "cuMemFree", "cuMemH
 
 
 class DriverCalls(unittest.TestCase):
-    def run_sample(self, *command):
+    def run_sample(self, *command, **variables):
         """The calls by function: in all, and between the first launch and the last; None without the driver."""
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder, "calls")
             arguments = [folder if argument == "FOLDER" else argument for argument in command]
             environment = dict(os.environ, GANTRY_DRIVER="emulated", GANTRY_EMULATOR=str(EMULATOR),
-                               GANTRY_EMU_CALLS=str(path))
+                               GANTRY_EMU_CALLS=str(path), **variables)
             result = subprocess.run(arguments, capture_output=True, text=True, timeout=250, env=environment, check=False)
             self.assertEqual(result.returncode, 0, result.stderr)
             if not path.exists():
@@ -38,8 +38,8 @@ class DriverCalls(unittest.TestCase):
             rows = [line.split() for line in path.read_text().splitlines()]
         return {name: (int(total), int(steady)) for name, total, steady in rows}
 
-    def check(self, *command):
-        calls = self.run_sample(*command)
+    def check(self, *command, **variables):
+        calls = self.run_sample(*command, **variables)
         self.assertGreater(calls["cuLaunchKernel"][0] + calls["cuGraphLaunch"][0], 1)
         self.assertEqual({name: calls[name] for name in GLOBAL if calls[name][1] != 0}, {})
 
@@ -92,7 +92,9 @@ class DriverCalls(unittest.TestCase):
                                env=dict(os.environ, GANTRY_DRIVER="emulated", GANTRY_EMULATOR=str(EMULATOR)), check=False)
         if first.returncode == 77:
             self.skipTest(first.stderr.strip())
-        self.check(PROGRAMS / "shared_frame", "--frames", "4")
+        # What the Vulkan driver and its compiler keep is not ours to free.
+        self.check(PROGRAMS / "shared_frame", "--frames", "4",
+                   ASAN_OPTIONS=os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0")
 
     def test_torch_allocator(self):
         """Python for PyTorch on a device: no program of ours makes its calls."""
