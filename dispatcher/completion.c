@@ -126,10 +126,7 @@ gantry_status gy_completion_flush(struct gy_completion *c)
 
 uint64_t gy_completion_expect(struct gy_completion *c)
 {
-    if (atomic_load_explicit(&c->soon_ns, memory_order_relaxed) == 0) {
-        return 0;
-    }
-    uint64_t soon = atomic_exchange_explicit(&c->soon_ns, 0, memory_order_relaxed);
+    uint64_t soon = gy_wake_forecast_ask(&c->soon);
     if (soon != 0 && gy_completion_spins_first(c)) {
         look(c, GY_COMPLETION_ALL_LISTS);
     }

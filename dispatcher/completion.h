@@ -30,6 +30,7 @@
 #ifndef DISPATCHER_COMPLETION_H
 #define DISPATCHER_COMPLETION_H
 
+#include "base/wake_hint.h"
 #include "dispatcher/gates/admission.h"
 #include "dispatcher/gates/shares.h"
 #include "dispatcher/order/deferred.h"
@@ -150,10 +151,10 @@ struct gy_completion {
     uint32_t blocked_list;   /* guarded by lock: it is the event of this list */
     const struct gy_completion_thread *napper; /* guarded by lock: the thread that naps; NULL: none */
     uint64_t nap_until;                        /* guarded by lock: until then */
-    uint64_t spin_budget_ns;   /* leader only; how long it polls the GPU before it stops leading */
-    uint64_t near_ns;          /* leader only; how soon completions came lately; 0: later than it polls */
-    _Atomic(uint64_t) soon_ns; /* atomic: the same for whom it tells at the begin of a step, once */
-    _Atomic(bool) closing;     /* atomic; never goes back */
+    uint64_t spin_budget_ns;      /* leader only; how long it polls the GPU before it stops leading */
+    uint64_t near_ns;             /* leader only; how soon completions came lately; 0: later than it polls */
+    struct gy_wake_forecast soon; /* atomic; near_ns, for the thread that begins a step */
+    _Atomic(bool) closing;        /* atomic; never goes back */
     struct gy_idle_events polled, blocked; /* see there; `put` by the leader, and under the lock */
     struct gy_completion_round round;      /* leader only */
     _Atomic(struct gy_gpu_guest *)

@@ -84,7 +84,7 @@ void gy_completion_learn(struct gy_completion *c, uint64_t took_ns)
     /* Others have to wake up first. */
     uint64_t likely = c->spin_budget_ns > IDLE_NS ? c->spin_budget_ns : IDLE_NS;
     c->near_ns = c->wait != GANTRY_WAIT_BLOCK && took_ns <= most ? likely : 0;
-    atomic_store_explicit(&c->soon_ns, c->near_ns, memory_order_relaxed);
+    gy_wake_forecast_set(&c->soon, c->near_ns);
 }
 
 /* ---- what is pending ----------------------------------------------------------------------- */

@@ -3,6 +3,7 @@
 #define DISPATCHER_INTERNAL_H
 
 #include "base/checking.h"
+#include "base/wake_hint.h"
 #include "dispatcher/bins.h"
 #include "dispatcher/completion_rings.h"
 #include "dispatcher/gates/shares.h"
@@ -84,16 +85,16 @@ struct gantry_dispatcher {
     struct gd_batch batch;                 /* its own guards */
     struct gd_users users;                 /* its own guards */
     uint64_t spin_budget_ns;               /* GD only: how long an adaptive wait spins before it sleeps */
-    _Atomic(uint64_t) announced_ns; /* atomic: when a step's first GPU task was submitted, lately; 0: never */
-    struct gy_gpu_debt debt;        /* GD only: settled before it waits */
-    const struct gy_error *last_error; /* GD only: the thread's own */
-    _Atomic(bool) closing;             /* atomic; never goes back */
-    _Atomic(uint32_t) open_steps;      /* atomic: steps begun and not ended */
-    _Atomic(uint32_t) open_groups;     /* atomic: nesting of start_group */
-    _Atomic(uint32_t) cancels;         /* atomic: how often a run was cancelled */
-    uint32_t cancels_seen;             /* GD only: of these */
-    _Atomic(bool) streams_due;         /* atomic: the last step has ended: return the streams */
-    gy_thread thread;                  /* immutable: GD */
+    struct gy_wake_hint announced;         /* atomic; a step's first GPU task was submitted: GD stays awake */
+    struct gy_gpu_debt debt;               /* GD only: settled before it waits */
+    const struct gy_error *last_error;     /* GD only: the thread's own */
+    _Atomic(bool) closing;                 /* atomic; never goes back */
+    _Atomic(uint32_t) open_steps;          /* atomic: steps begun and not ended */
+    _Atomic(uint32_t) open_groups;         /* atomic: nesting of start_group */
+    _Atomic(uint32_t) cancels;             /* atomic: how often a run was cancelled */
+    uint32_t cancels_seen;                 /* GD only: of these */
+    _Atomic(bool) streams_due;             /* atomic: the last step has ended: return the streams */
+    gy_thread thread;                      /* immutable: GD */
 };
 
 struct gy_launcher;

@@ -59,27 +59,25 @@ static void gd_enter(struct gantry_dispatcher *d, const struct gy_round *round, 
 
 /* How long to spin, in a wait mode that does at all, before sleeping. */
 enum {
-    IDLE_NS = 20000,       /* between steps: about what a sleep and a wake-up take */
-    STEP_NS = 200000,      /* while a step is open: most likely more is to come */
-    ANNOUNCED_NS = 500000, /* from the first task of a step: most likely it is started by then */
-    ADAPTIVE_NS = 4000000  /* adaptive: at most */
+    IDLE_NS = 20000,      /* between steps: about what a sleep and a wake-up take */
+    STEP_NS = 200000,     /* while a step is open: most likely more is to come */
+    ADAPTIVE_NS = 4000000 /* adaptive: at most */
 };
 
-/* How long to look for tasks at least. */
+/* How long to look for tasks at least: a step that was announced or is open is a wake hint. */
 static uint64_t least_spin_ns(struct gantry_dispatcher *d, uint64_t now)
 {
     if (atomic_load_explicit(&d->open_steps, memory_order_relaxed) != 0) {
         return STEP_NS;
     }
-    uint64_t announced = atomic_load_explicit(&d->announced_ns, memory_order_relaxed);
-    bool is_built = announced != 0 && now < announced + ANNOUNCED_NS;
-    return is_built ? announced + ANNOUNCED_NS - now : IDLE_NS;
+    uint64_t announced = gy_wake_hint_left(&d->announced, now);
+    return announced != 0 ? announced : IDLE_NS;
 }
 
 static void await_tasks(struct gantry_dispatcher *d, uint32_t seen, bool tasks_too, uint64_t until_ns)
 {
     bool is_adaptive = d->config.wait == GANTRY_WAIT_ADAPTIVE;
-    if (!is_adaptive && d->config.wait != GANTRY_WAIT_HYBRID) {
+    if (!gy_waiter_spins_first(d->config.wait)) {
         gy_inbox_wait(&d->inbox, seen, tasks_too, d->config.wait, 0, until_ns);
         return;
     }

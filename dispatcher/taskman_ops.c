@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/point.h"
 #include "base/span.h"
+#include "base/waiter.h"
 #include "dispatcher/current.h"
 #include "dispatcher/guest.h"
 #include "dispatcher/internal.h"
@@ -11,6 +12,8 @@
 
 #include <assert.h>
 #include <stdio.h>
+
+enum { ANNOUNCED_NS = 500000 /* most likely a step is started so long after its first task was submitted */ };
 
 static gantry_status adopt_failure(gantry_dispatcher *d)
 {
@@ -41,8 +44,8 @@ static gantry_status step_begin(gantry_dispatcher *d, bool is_helped)
 
 static void step_announced(gantry_dispatcher *d)
 {
-    if (d->config.wait == GANTRY_WAIT_HYBRID || d->config.wait == GANTRY_WAIT_ADAPTIVE) {
-        atomic_store_explicit(&d->announced_ns, gy_clock_ns(), memory_order_relaxed);
+    if (gy_waiter_spins_first(d->config.wait)) {
+        gy_wake_hint_give(&d->announced, gy_clock_ns() + ANNOUNCED_NS);
         gy_inbox_signal(&d->inbox);
     }
 }
@@ -228,5 +231,6 @@ const struct gy_gpu_ops gy_dispatcher_ops = {
               .usage = share_usage,
               .partition_number = partition_number},
     .guests = {.enter = gy_guest_enter, .look = gy_guest_look_at_gpu, .leave = gy_guest_leave},
-    .hints = {.step_announced = step_announced, .step_begun = step_begun, .cancelled = cancelled},
+    .wake_hints = {.step_announced = step_announced, .step_begun = step_begun},
+    .cancelled = cancelled,
 };

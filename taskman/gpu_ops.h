@@ -74,16 +74,13 @@ struct gy_gpu_share_ops {
     uint32_t (*partition_number)(gantry_dispatcher *self, const gantry_partition *partition);
 };
 
-/* What the dispatcher may like to know early.  May be NULL, all of them. */
-struct gy_gpu_hints {
-    /* Who should be awake.  announced: the first GPU task of a step that is being built was submitted; under
-     * the manager's lock.  begun: a step's first tasks have been handed out; in so many ns CPU tasks that
-     * wait for the GPU are likely to become ready, 0: that is not known. */
+/* Wake hints for the dispatcher's threads (base/wake_hint.h).  May be NULL, both of them. */
+struct gy_gpu_wake_hints {
+    /* The first GPU task of a step that is being built was submitted.  Under the manager's lock. */
     void (*step_announced)(gantry_dispatcher *self);
+    /* The first tasks of a step have been handed out.  Returns the forecast: within so many ns CPU tasks that
+     * wait for the GPU are likely to become ready; 0: that is not known. */
     uint64_t (*step_begun)(gantry_dispatcher *self);
-    /* The run of a manager was cancelled: what is held back of its tasks shall be released, or, where it has
-     * begun, go on.  Any thread, any number of times. */
-    void (*cancelled)(gantry_dispatcher *self);
 };
 
 /* A thread that waits for a manager and does the work of the dispatcher's threads while these sleep: see
@@ -155,7 +152,10 @@ struct gy_gpu_ops {
     struct gy_gpu_memory_ops memory;
     struct gy_gpu_share_ops share;
     struct gy_gpu_guest_ops guests;
-    struct gy_gpu_hints hints;
+    struct gy_gpu_wake_hints wake_hints;
+    /* The run of a manager was cancelled: what is held back of its tasks shall be released, or, where it has
+     * begun, go on.  Any thread, any number of times.  May be NULL. */
+    void (*cancelled)(gantry_dispatcher *self);
 };
 
 /* The first member of struct gantry_dispatcher. */

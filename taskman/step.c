@@ -115,8 +115,9 @@ static gantry_status begin_running(gantry_taskman *manager, struct starter *star
 
 static void wake_for_completions(gantry_taskman *manager, gantry_cpu_dispatcher *pool)
 {
-    uint64_t soon_ns =
-        manager->gpu_ops->hints.step_begun != NULL ? manager->gpu_ops->hints.step_begun(manager->gpu) : 0;
+    uint64_t soon_ns = manager->gpu_ops->wake_hints.step_begun != NULL
+                           ? manager->gpu_ops->wake_hints.step_begun(manager->gpu)
+                           : 0;
     if (soon_ns != 0) {
         gy_pool_expect(pool, soon_ns);
     }
@@ -500,8 +501,8 @@ gantry_status gantry_taskman_cancel(gantry_taskman *manager)
     }
     assert(gy_taskman_is_valid(manager));
     gy_fast_lock_give(&manager->lock);
-    if (is_running && manager->gpu != NULL && manager->gpu_ops->hints.cancelled != NULL) {
-        manager->gpu_ops->hints.cancelled(manager->gpu);
+    if (is_running && manager->gpu != NULL && manager->gpu_ops->cancelled != NULL) {
+        manager->gpu_ops->cancelled(manager->gpu);
     }
     return is_running ? GANTRY_OK
                       : GY_FAIL(GANTRY_ERR_STATE, "cancel: the task manager is %s",

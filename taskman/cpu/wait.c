@@ -78,10 +78,10 @@ void gy_worker_run_here(gantry_cpu_dispatcher *pool, gantry_task *task)
 
 void gy_pool_expect(gantry_cpu_dispatcher *pool, uint64_t ns)
 {
-    if (pool->mode != GANTRY_WAIT_HYBRID && pool->mode != GANTRY_WAIT_ADAPTIVE) {
+    if (!gy_waiter_spins_first(pool->mode)) {
         return;
     }
-    atomic_store_explicit(&pool->expected_ns, gy_clock_ns() + ns, memory_order_relaxed);
+    gy_wake_hint_give(&pool->expected, gy_clock_ns() + ns);
     uint32_t sleepers = atomic_load_explicit(&pool->work.sleepers, memory_order_relaxed);
     if (sleepers != 0 && atomic_load_explicit(&pool->idle, memory_order_relaxed) <= sleepers) {
         gy_event_notify(&pool->work, 1);
@@ -91,8 +91,8 @@ void gy_pool_expect(gantry_cpu_dispatcher *pool, uint64_t ns)
 /* The worker is the only one awake and idle, and tasks are likely to come. */
 static bool is_expected_here(gantry_cpu_dispatcher *pool)
 {
-    uint64_t until = atomic_load_explicit(&pool->expected_ns, memory_order_relaxed);
-    return until != 0 && gy_clock_ns() < until &&
+    return gy_wake_hint_was_given(&pool->expected) &&
+           gy_wake_hint_left(&pool->expected, gy_clock_ns()) != 0 &&
            atomic_load_explicit(&pool->idle, memory_order_relaxed) <=
                atomic_load_explicit(&pool->work.sleepers, memory_order_relaxed) + 1;
 }

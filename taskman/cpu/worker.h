@@ -5,6 +5,7 @@
 
 #include "base/status.h"
 #include "base/thread.h"
+#include "base/wake_hint.h"
 #include "taskman/cpu/deque.h"
 #include "taskman/cpu/event.h"
 #include "taskman/graph/ready.h"
@@ -125,7 +126,7 @@ struct gantry_cpu_dispatcher {
     uint32_t class_count;            /* immutable after create */
 
     _Alignas(64) _Atomic(uint32_t) idle; /* atomic; workers that look for work, or sleep */
-    _Atomic(uint64_t) expected_ns;       /* atomic; until when gy_pool_expect() has asked for one of these */
+    struct gy_wake_hint expected; /* atomic; tasks will come soon: one of the idle workers stays awake */
 
     _Alignas(64) struct gy_event work; /* guarded by its lock; tasks were queued, or stopping */
     struct gy_event done;              /* guarded by its lock; a manager has nothing more to do */
