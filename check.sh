@@ -6,7 +6,7 @@
 #   ./check.sh --fast    the debug build with gcc only
 #   ./check.sh --gpu     all tests on this machine's device; a skipped test is a failed one
 #   ./check.sh --exhaustive  the tests that take hours: each single failure of the fault sweeps, and the long
-#                        runs of the reliability campaign (docs/reliability.md)
+#                        runs of the reliability campaign (docs/design/reliability.md)
 #
 # The last line is "N passed, N failed, N skipped" over all builds; the exit status is 0 when nothing
 # failed.  Installs what is missing with apt-get (root, or a user with sudo).

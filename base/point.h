@@ -23,8 +23,8 @@ enum gy_point {
     GY_POINT_DEFERRED_TRY,     /* GD looks whether a block on its way back fits; at: the queues */
     GY_POINT_INBOX_SLEEP,      /* it says that it sleeps; at: the inbox */
     GY_POINT_GUEST_LEAVE,      /* a guest has looked at everything, and leaves; at: the inbox or the ring */
-    /* The steps of docs/path-of-a-task.md, each in the function that is marked as such; at: the task, or the
-     * first of a list of tasks; at step 7 the ring of completions. */
+    /* The steps of docs/design/path-of-a-task.md, each in the function that is marked as such; at: the task,
+     * or the first of a list of tasks; at step 7 the ring of completions. */
     GY_POINT_PATH_1,
     GY_POINT_PATH_2,
     GY_POINT_PATH_3,

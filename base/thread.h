@@ -1,7 +1,7 @@
 /* Threads, mutexes with ranks, condition variables.
  *
  * Ranks: a thread takes mutexes in strictly increasing rank; debug and testing builds assert it.  The
- * list below is the lock order of the whole library; docs/threading.md explains it. */
+ * list below is the lock order of the whole library; docs/design/threading.md explains it. */
 #ifndef BASE_THREAD_H
 #define BASE_THREAD_H
 

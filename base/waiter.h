@@ -27,7 +27,7 @@
  * - The waiter does not sleep, wake or remember anybody, and has no lock: the caller knows what it sleeps on.
  * It is the caller who loses no wake-up: it says that it sleeps, then looks at the condition, while the
  * thread that makes the condition true does so first and looks for sleepers then; all four sequentially
- * consistent (docs/threading.md, "Sleeping and waking").
+ * consistent (docs/design/threading.md, "Sleeping and waking").
  * - A look that is expensive, or reads what others write, comes after several pauses: gy_waiter_begin_dear().
  * The first looks are one, two, three, … pauses apart, so that a short wait ends soon.
  * - gy_waiter_prolong() gives a waiter whose budget is used up another one, where a hint says that what is
@@ -35,8 +35,8 @@
  * - A waiter is its thread's own and lives for one wait.
  *
  * A learned budget: gy_waiter_learn() makes it about twice as long as what is waited for lately took to come,
- * since waking up takes tens of microseconds, but never longer than the mode may waste.  docs/waiting.md says
- * who waits how, and who is woken before it is needed. */
+ * since waking up takes tens of microseconds, but never longer than the mode may waste.
+ * docs/guides/waiting.md says who waits how, and who is woken before it is needed. */
 #ifndef BASE_WAITER_H
 #define BASE_WAITER_H
 

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "environment.txt.h" /* environment_text, of docs/environment.md */
+#include "environment.txt.h" /* environment_text, of docs/reference/environment.md */
 
 struct topic {
     const char *name, *summary;
@@ -82,7 +82,7 @@ static void print_statuses(void)
         printf("  %4d  %-33s %s\n", (int)statuses[i], gantry_status_name(statuses[i]),
                gantry_status_text(statuses[i]));
     }
-    printf("\nWhat to do about each is in docs/errors.md.\n");
+    printf("\nWhat to do about each is in docs/reference/errors.md.\n");
 }
 
 void cli_topics_list(FILE *file)

@@ -1,4 +1,4 @@
-# cmake -DINPUT=docs/environment.md -DOUTPUT=... -P EnvironmentText.cmake: the tables of variables as plain text.
+# cmake -DINPUT=docs/reference/environment.md -DOUTPUT=... -P EnvironmentText.cmake: the tables of variables as plain text.
 
 # The text behind the name, in lines of at most 98 columns.
 function(wrap name text out)

@@ -1,5 +1,5 @@
 # cmake -DGANTRY=... -DENVIRONMENT=... -DVERSION=... -DOUTPUT=... -P ManPage.cmake: write gantry(1), of what the
-# command says of itself and of the table of variables in docs/environment.md.
+# command says of itself and of the table of variables in docs/reference/environment.md.
 
 # What the command prints, as lines of a manual page.
 function(ask out)

@@ -16,7 +16,7 @@ static bool is_silent(const gantry_module_image *image)
 
 /* An image is loaded once per context, however often the parts of a program ask for it: its code takes
  * device memory and its kernels take time to load.  The lock is held while the driver
- * loads, so that two threads cannot both be first; see docs/threading.md. */
+ * loads, so that two threads cannot both be first; see docs/design/threading.md. */
 static gantry_status find_or_load_locked(gantry_context *context, const gantry_module_image *image,
                                          gantry_module **out) GY_REQUIRES(context->lock)
 {

@@ -8,7 +8,7 @@
 #define GY_COPY_HOST_THREADS 1024u
 #define GY_COPY_MOST_HOST_BLOCKS 64u
 
-/* Measured on an H200; see docs/copies.md. */
+/* Measured on an H200; see docs/guides/copies.md. */
 void gy_copy_tuning_defaults(gantry_copy_tuning *out);
 
 /* Check the fields and put the defaults where they are 0.

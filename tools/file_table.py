@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write the tables of files in docs/architecture.md, from the first sentence of each file.
+"""Write the tables of files in docs/design/architecture.md, from the first sentence of each file.
 
 Usage: file_table.py [--check] [ROOT]
 
@@ -14,7 +14,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from check_style import LIBRARY, list_files  # noqa: E402
 
-DOCUMENT = "docs/architecture.md"
+DOCUMENT = "docs/design/architecture.md"
 BEGIN = "<!-- The tables below are made by tools/file_table.py. -->"
 END = "<!-- The tables end here. -->"
 FOLDERS = LIBRARY + ["torch", "cli", "bench", "tools", "cmake"]  # in the order of the document; each with the folders in it

@@ -5,8 +5,8 @@
  * A task with gantry_task_desc.bandwidth_critical raises the gate while its body runs; so may any thread.
  * Long loops call gantry_bandwidth_yield() every now and then, say once per 100 µs of work: next to nothing
  * while the gate is down; while it is raised, the caller sleeps, so that what it would read and write is left
- * to others. Memory is the machine's, so there is one gate in a process.  docs/bandwidth.md has the whole
- * picture.
+ * to others. Memory is the machine's, so there is one gate in a process.  docs/guides/bandwidth.md has the
+ * whole picture.
  *
  * Nobody starves: a thread is held back for at most `most_held_ns` in one go, and within any L nanoseconds
  * for at most most_held_ns + (100 - run_percent) % of L, however long the gate is raised.

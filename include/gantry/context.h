@@ -62,7 +62,7 @@ typedef struct gantry_context_options {
     uint32_t launch_threads; /* threads that call launch callbacks, the dispatcher's own one included; 0: 1,
                               * at most 16.  With more than 1, callbacks of tasks that do not depend on each
                               * other may be called AT ONCE, on different threads, in streams mode: what they
-                              * share must bear that.  See docs/dispatcher.md */
+                              * share must bear that.  See docs/guides/dispatcher.md */
     uint32_t reserved;       /* 0 */
 } gantry_context_options;
 #define GANTRY_CONTEXT_OPTIONS_INIT                                                                     \

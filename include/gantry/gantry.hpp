@@ -1,7 +1,7 @@
 /**
  * @file gantry.hpp
  * Gantry for C++17, header only: owners that free what they hold, lambdas as the bodies and launch callbacks
- * of tasks, spans of memory, and errors as exceptions.  docs/cpp.md has a whole program.
+ * of tasks, spans of memory, and errors as exceptions.  docs/guides/cpp.md has a whole program.
  *
  * Everything here is a thin layer over the C functions, which may be called beside it: every class gives its
  * C handle with get().  Owners can be moved and not copied; `task`, `launch` and `kernel` are handles that

@@ -4,7 +4,7 @@
  *
  * Blocks are at least 256-byte aligned.  Nothing here waits for the GPU: a block must no longer be in
  * use by queued GPU work when it is freed (gantry_free_after() of dispatcher.h takes it back later).
- * docs/heap.md explains how it works and how to set it up.
+ * docs/guides/heap.md explains how it works and how to set it up.
  *
  * Threading: any thread.
  */
@@ -74,7 +74,7 @@ typedef struct gantry_heap_options {
     gantry_reclaim_policy reclaim;                                /* who does what takes long */
     bool check;                   /* as the environment's GANTRY_CHECK=frees,guards: remember what was freed
                                    * where, poison it and look whether it was written to, nor behind blocks;
-                                   * slow, see docs/checking.md */
+                                   * slow, see docs/guides/checking.md */
     uint64_t reclaim_queue_bytes; /* most bytes waiting for the reclaimer of a kind; 0: 4 GiB */
     size_t unit_bytes[GANTRY_MEMORY_KIND_COUNT]; /* device memory: slabs are mapped in units of that many
                                                   * bytes, rounded up to 2 MiB, each of which can go back

@@ -5,7 +5,7 @@
  * Vulkan allocates and exports memory; gantry_shared_memory_import() makes it device memory of a context.  An
  * exchange hands such memory back and forth, once per step: its task `acquire` holds what depends on it until
  * the renderer has reached a value of a timeline, its task `release` tells the renderer by another value when
- * the GPU has done all that `release` comes after.  docs/interop.md has a whole example.
+ * the GPU has done all that `release` comes after.  docs/guides/interop.md has a whole example.
  */
 #ifndef GANTRY_INTEROP_H
 #define GANTRY_INTEROP_H

@@ -45,7 +45,7 @@ typedef enum gantry_task_kind {
     GANTRY_TASK_DTOH = 4,       /* GPU: copies to the host */
 } gantry_task_kind;
 
-/** Where a task is on its way; see docs/threading.md. */
+/** Where a task is on its way; see docs/design/threading.md. */
 typedef enum gantry_task_state {
     GANTRY_TASK_STATE_PLACEHOLDER = 0, /* a name that was referred to, not yet submitted */
     GANTRY_TASK_STATE_HELD,            /* submitted, references > 0 */

@@ -1,4 +1,5 @@
-/* Calls with something wrong in them, and what comes of each: the rows of the table in docs/errors.md. */
+/* Calls with something wrong in them, and what comes of each: the rows of the table in
+ * docs/reference/errors.md. */
 #ifndef TESTS_CAMPAIGN_BAD_INPUT_H
 #define TESTS_CAMPAIGN_BAD_INPUT_H
 

@@ -442,7 +442,7 @@ static void draw_poll(struct cross_program *p)
 }
 
 /* Jobs that need each other while references are held by the application may wait for ever, as the manual
- * says (docs/heap.md): there each job is a single task, which holds memory only while it runs. */
+ * says (docs/guides/heap.md): there each job is a single task, which holds memory only while it runs. */
 static void draw_memory(struct cross_program *p)
 {
     bool outside =

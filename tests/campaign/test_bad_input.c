@@ -1,5 +1,5 @@
 /* Every public function with every kind of wrong argument: a status and a message, the outputs as they were.
- * The rows are the table "Wrong arguments" of docs/errors.md:
+ * The rows are the table "Wrong arguments" of docs/reference/errors.md:
  *
  *   test_campaign_bad_input            fails when the document says something else, or lacks a function
  *   test_campaign_bad_input --update   writes it */
@@ -203,14 +203,14 @@ static void test_the_document_says_what_happens(void **state)
     for (char *line = table; *line != '\0' && !*(const bool *)*state; line += strcspn(line, "\n") + 1) {
         size_t length = strcspn(line, "\n");
         if ((size_t)(end - begin) <= length || memcmp(begin, line, length + 1) != 0) {
-            fail_msg("docs/errors.md differs (run %s --update): this is so:\n%.*s\nit says:\n%.*s",
+            fail_msg("docs/reference/errors.md differs (run %s --update): this is so:\n%.*s\nit says:\n%.*s",
                      "build/dev/tests/test_campaign_bad_input", (int)length, line, (int)strcspn(begin, "\n"),
                      begin);
         }
         begin += length + 1;
     }
     if (!*(const bool *)*state && begin != end) {
-        fail_msg("docs/errors.md has a row too much: %.*s", (int)strcspn(begin, "\n"), begin);
+        fail_msg("docs/reference/errors.md has a row too much: %.*s", (int)strcspn(begin, "\n"), begin);
     }
     free(table);
     free(document);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The table of docs/driver.md about features and drivers is what an emulated driver of each version shows.
+"""The table of docs/design/driver.md about features and drivers is what an emulated driver of each version shows.
 
 Usage: check_features.py SOURCE_DIR PROGRAM
 """
@@ -25,7 +25,7 @@ def read_table(document):
 
 
 def main(source, program):
-    versions, table = read_table(source / "docs/driver.md")
+    versions, table = read_table(source / "docs/design/driver.md")
     failures = 0
     for column, (major, minor) in enumerate(versions):
         environment = {**os.environ, "GANTRY_EMU_CUDA": str(int(major) * 1000 + int(minor) * 10), "GANTRY_LOG": ""}

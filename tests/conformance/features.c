@@ -1,5 +1,5 @@
-/* What Gantry makes of the driver it finds: lines "feature: outcome", as in the table of docs/driver.md. Each
- * outcome is that of trying. */
+/* What Gantry makes of the driver it finds: lines "feature: outcome", as in the table of
+ * docs/design/driver.md. Each outcome is that of trying. */
 #include "context/context.h"
 #include "dispatcher/internal.h"
 #include "partition/partitions.h"

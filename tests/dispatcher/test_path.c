@@ -1,5 +1,5 @@
-/* What docs/path-of-a-task.md says, walked: which of its steps a task passes, in which order, and on which
- * thread. That the page and the marks in the code name the same functions is checked by
+/* What docs/design/path-of-a-task.md says, walked: which of its steps a task passes, in which order, and on
+ * which thread. That the page and the marks in the code name the same functions is checked by
  * tests/docs/check_docs.py. */
 #include "base/point.h"
 #include "dispatcher/current.h"

@@ -3,7 +3,7 @@
 
 Usage: check_docs.py SOURCE_DIR
 
-docs/errors.md lists the statuses of base.h, docs/threading.md the lock ranks of base/thread.h, README.md the
+docs/reference/errors.md lists the statuses of base.h, docs/design/threading.md the lock ranks of base/thread.h, README.md the
 rooms of the tree and the commands; links between documents lead somewhere.
 """
 import pathlib
@@ -40,13 +40,13 @@ class Documents(unittest.TestCase):
     def test_errors_lists_every_status(self):
         declared = re.findall(r'X\((\w+), (-?\d+), "([^"]+)"\)', text("include/gantry/base.h"))
         self.assertGreater(len(declared), 10)
-        listed = [row[:3] for row in rows("docs/errors.md", 4) if row[0].startswith("`GANTRY_")]
+        listed = [row[:3] for row in rows("docs/reference/errors.md", 4) if row[0].startswith("`GANTRY_")]
         self.assertEqual(listed, [[f"`GANTRY_{name}`", value, meaning] for name, value, meaning in declared])
 
     def test_threading_lists_every_rank_in_order(self):
         declared = re.findall(r"^ +(GY_RANK_\w+)(?: = 1)?,", text("base/thread.h"), re.M)
         self.assertGreater(len(declared), 5)
-        listed = [row[0].strip("`") for row in rows("docs/threading.md", 4) if "GY_RANK" in row[0]]
+        listed = [row[0].strip("`") for row in rows("docs/design/threading.md", 4) if "GY_RANK" in row[0]]
         self.assertEqual(listed, declared)
 
     def test_readme_names_every_room(self):
@@ -61,7 +61,7 @@ class Documents(unittest.TestCase):
 
     def test_the_path_of_a_task_is_marked_in_the_code(self):
         """Each step names a function, in a file, above which the mark of that step stands."""
-        document = text("docs/path-of-a-task.md")
+        document = text("docs/design/path-of-a-task.md")
         steps = {int(step): body for step, body in re.findall(r"(?ms)^(\d)\. (.*?)(?=^\d\. |^\S)", document)}
         self.assertEqual(sorted(steps), list(range(1, 9)))
         marks = {}
@@ -84,12 +84,12 @@ class Documents(unittest.TestCase):
             for path in (SOURCE / room).glob("**/*.c"):
                 read |= set(re.findall(r'(?:gy_environment(?:_is_on|_even_empty)?|gy_emu_read_number)\("(\w+)"[,)]', path.read_text()))
         read.add(re.search(r'#define LIMIT "(\w+)"', text("partition/limit.c"))[1])
-        listed = re.findall(r"^\| `(\w+)` \|", text("docs/environment.md"), re.M)
+        listed = re.findall(r"^\| `(\w+)` \|", text("docs/reference/environment.md"), re.M)
         self.assertEqual(sorted(listed), sorted(read))
 
     def test_porting_guide_names_what_there_is(self):
         headers = "".join(path.read_text() for path in (SOURCE / "include").glob("**/*.h"))
-        named = set(re.findall(r"\b(gantry_\w+|GANTRY_\w+)", text("docs/porting-from-pxtask.md")))
+        named = set(re.findall(r"\b(gantry_\w+|GANTRY_\w+)", text("docs/guides/porting-from-pxtask.md")))
         named -= {"GANTRY_DEVICE", "GANTRY_SYNC"}  # variables of the environment
         self.assertGreater(len(named), 80)
         self.assertEqual({name for name in named if not re.search(rf"\b{name}\b", headers)}, set())

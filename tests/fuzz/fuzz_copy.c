@@ -1,4 +1,4 @@
-/* The copier under libFuzzer; see docs/testing.md. */
+/* The copier under libFuzzer; see docs/design/testing.md. */
 #include "tests/copykernel/fuzz_batch.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -1,6 +1,6 @@
 /* What goes wrong when jemalloc is used for memory that it must not touch, one test for each: the table is in
- * docs/heap.md.  The blocks lie in memory that faults when touched, so that writing or reading one of them
- * ends the test. */
+ * docs/guides/heap.md.  The blocks lie in memory that faults when touched, so that writing or reading one of
+ * them ends the test. */
 #include "tests/support/cmocka_c11.h"
 
 #include "base/alloc.h"

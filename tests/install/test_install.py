@@ -139,7 +139,7 @@ class Install(unittest.TestCase):
         self.assertEqual(dead, [])
         self.assertGreater(count, 50)
         readme = (self.prefix / "share/doc/gantry/README.md").read_text()
-        self.assertIn("](docs/architecture.md)", readme)
+        self.assertIn("](docs/design/architecture.md)", readme)
         self.assertRegex(readme, r"\]\([./]*include/gantry\)")
         self.assertIn("| `base/` |", readme)  # is not installed
         self.assertTrue((self.prefix / "share/doc/gantry/samples/hello_graph/hello_graph.c").exists())

@@ -22,7 +22,7 @@ class FileTable(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.root = pathlib.Path(folder.name)
-        self.write("docs/architecture.md", DOCUMENT)
+        self.write("docs/design/architecture.md", DOCUMENT)
         self.write("heap/a.h", "/* What a heap of 2 < 3 | things is, see\n * b.c.  More: of it.\n */\n#ifndef A\n")
         self.write("heap/a.c", "/* How it is done. */\n")
         self.write("heap/in/b.c", "/* The other part: with one thing.\n *\n * a --> b */\n")
@@ -36,7 +36,7 @@ class FileTable(unittest.TestCase):
         return run.returncode, run.stdout
 
     def table(self):
-        return (self.root / "docs/architecture.md").read_text()
+        return (self.root / "docs/design/architecture.md").read_text()
 
     def test_rows_are_first_sentences(self):
         self.assertEqual(self.run_tool()[0], 0)
@@ -85,7 +85,7 @@ class FileTable(unittest.TestCase):
             self.assertIn(row, self.table())
 
     def test_a_document_without_the_lines_is_refused(self):
-        self.write("docs/architecture.md", "# A\n")
+        self.write("docs/design/architecture.md", "# A\n")
         self.assertEqual(self.run_tool()[0], 1)
         self.assertEqual(self.table(), "# A\n")
 
