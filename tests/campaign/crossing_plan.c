@@ -143,6 +143,65 @@ static void force_unless(struct cross_choice *choice, int value)
     }
 }
 
+static bool wants_another(const struct cross_matrix *matrix, const struct cross_choice *choice, int feature)
+{
+    const struct cross_feature *f = &cross_features[feature];
+    bool wants = false;
+    for (int v = f->first + 1; v < f->first + f->count && choice->forced[feature] > f->first; v++) {
+        wants = wants || (v != choice->forced[feature] && gain(matrix, choice, v) != 0);
+    }
+    return wants;
+}
+
+/* Two failures, or two cancels, take several steps of a graph that run() does not start.  Where they are
+ * wanted, and nothing is of these two features themselves, a program has them for that. */
+static void make_room(const struct cross_matrix *matrix, struct cross_choice *choice, uint64_t *random)
+{
+    static const int graphs[] = {VALUE_REBUILT, VALUE_FROZEN, VALUE_PARTS, VALUE_LATE};
+    enum { GRAPHS = sizeof(graphs) / sizeof(graphs[0]) };
+    uint64_t first = next_random(random);
+    if (!wants_another(matrix, choice, FEATURE_FAILURE) && !wants_another(matrix, choice, FEATURE_CANCEL)) {
+        return;
+    }
+    force_unless(choice, VALUE_STEPS);
+    for (uint64_t i = 0; i < GRAPHS; i++) {
+        force_unless(choice, graphs[(first + i) % GRAPHS]);
+    }
+}
+
+/* How much of a processor a program takes with the value, in quarters of what it takes without. */
+static uint64_t cost(int value)
+{
+    switch (value) {
+    case VALUE_GPU_SPIN:
+    case VALUE_CPU_SPIN:
+    case VALUE_GPU_YIELD:
+        return 12;
+    case VALUE_CPU_YIELD:
+        return 8;
+    default:
+        return 4;
+    }
+}
+
+/* As drawn, but that it does not spin. */
+static void force_wait(struct cross_choice *choice, int feature, uint64_t *random)
+{
+    const struct cross_feature *f = &cross_features[feature];
+    uint32_t sum = 0;
+    for (int v = f->first; v < f->first + f->count; v++) {
+        sum += cross_goes_with(choice, v) ? cross_values[v].weight : 0;
+    }
+    uint64_t drawn = sum != 0 ? next_random(random) % sum : 0;
+    for (int v = f->first; v < f->first + f->count && choice->forced[feature] < 0; v++) {
+        uint32_t weight = cross_goes_with(choice, v) ? cross_values[v].weight : 0;
+        if (drawn < weight) {
+            cross_force(choice, v);
+        }
+        drawn -= weight;
+    }
+}
+
 static uint64_t wanted_of(const struct cross_matrix *matrix, const struct cross_choice *choice, int value)
 {
     uint64_t sum = 0;
@@ -195,6 +254,7 @@ void cross_plan(struct cross_matrix *matrix, uint64_t number, enum cross_spin sp
             bool fits = cross_goes_with(choice, v) && !spins_enough(matrix, choice, v);
             uint64_t sum = fits ? gain(matrix, choice, v) : 0;
             sum += sum * (next_random(&random) & 255) / 512; /* not always the same one first */
+            sum = 4 * sum / cost(v);
             if (sum > most) {
                 most = sum;
                 best = v;
@@ -204,11 +264,12 @@ void cross_plan(struct cross_matrix *matrix, uint64_t number, enum cross_spin sp
             cross_force(choice, best);
         }
     }
+    make_room(matrix, choice, &random);
     for (int k = 0; k < FEATURES; k++) {
         force_second(matrix, choice, order[k]);
     }
     if (choice->never_spins) { /* nor by chance */
-        force_unless(choice, VALUE_CPU_BLOCK);
-        force_unless(choice, VALUE_GPU_BLOCK);
+        force_wait(choice, FEATURE_CPU_WAIT, &random);
+        force_wait(choice, FEATURE_GPU_WAIT, &random);
     }
 }
