@@ -575,6 +575,10 @@ void cross_matrix_print(const struct cross_matrix *matrix, FILE *file);
 /* Pairs and triples that met fewer times than is asked for, and may; prints up to `most` of them. */
 uint32_t cross_matrix_missing(const struct cross_matrix *matrix, uint32_t most, FILE *file);
 uint32_t cross_matrix_missing_triples(const struct cross_matrix *matrix, uint32_t most, FILE *file);
+/* Pairs that never met in so many programs that had both; prints them. */
+uint32_t cross_matrix_never(const struct cross_matrix *matrix, uint32_t tried, FILE *file);
+/* Whether a pair of which none spins met fewer times. */
+bool cross_matrix_wants_calm(const struct cross_matrix *matrix);
 /* Pairs that are listed as impossible and took effect; prints them. */
 uint32_t cross_matrix_unexpected(const struct cross_matrix *matrix, FILE *file);
 

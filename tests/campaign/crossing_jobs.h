@@ -32,7 +32,7 @@ struct cross_shared {
     struct cross_settings settings; /* written before the first process begins */
     double begin;
     atomic_ullong next;  /* program */
-    atomic_bool is_over; /* everything has met as often as is asked for */
+    atomic_bool is_over; /* everything has met as often as is asked for; written by the parent */
     struct cross_matrix matrix;
     struct cross_slot slots[CROSS_JOBS_MOST + 1];
 };

@@ -155,6 +155,37 @@ uint32_t cross_matrix_missing(const struct cross_matrix *matrix, uint32_t most, 
     return missing;
 }
 
+uint32_t cross_matrix_never(const struct cross_matrix *matrix, uint32_t tried, FILE *file)
+{
+    uint32_t never = 0;
+    for (int a = 0; a < VALUES; a++) {
+        for (int b = a + 1; b < VALUES; b++) {
+            uint32_t had = cross_matrix_had(matrix, a, b);
+            if (cross_may_meet(a, b) && cross_matrix_met(matrix, a, b) == 0 && had >= tried) {
+                never++;
+                print_value(a, file);
+                fprintf(file, " and ");
+                print_value(b, file);
+                fprintf(file, " met in none of the %u programs that had both\n", had);
+            }
+        }
+    }
+    return never;
+}
+
+bool cross_matrix_wants_calm(const struct cross_matrix *matrix)
+{
+    for (int a = 0; a < VALUES; a++) {
+        for (int b = a + 1; b < VALUES && !cross_spins(a); b++) {
+            if (!cross_spins(b) && cross_may_meet(a, b) &&
+                cross_matrix_met(matrix, a, b) < cross_matrix_least(matrix, a, b)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 uint32_t cross_matrix_unexpected(const struct cross_matrix *matrix, FILE *file)
 {
     uint32_t unexpected = 0;

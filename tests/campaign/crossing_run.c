@@ -556,7 +556,7 @@ static void run_steps(struct cross_run *run)
 /* Blocks whose stream has passed are given back when the dispatcher comes to it, also after a failure. */
 static void await_frees(struct cross_run *run)
 {
-    for (int i = 0; i < 5000; i++) {
+    for (int i = 0; i < 20000; i++) {
         gantry_dispatcher_stats stats = {.struct_size = sizeof(stats)};
         (void)cross_must(run, gantry_dispatcher_get_stats(gantry_context_dispatcher(run->context), &stats),
                          "statistics");
