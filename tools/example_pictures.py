@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""Draw what ran when in each example, as the small pictures of the gallery.
+
+Usage: example_pictures.py PROGRAMS GANTRY [OUT]
+
+PROGRAMS is a folder with the built examples (examples/CMakeLists.txt), GANTRY the command, OUT the folder for NAME.svg, by default
+examples/images.  Examples without a device are not recorded from outside, so they have no picture.  A picture shows order alone: each begin and
+each end of something is one step to the right, since the times of the emulated device mean nothing.  Run it when an example changes; two runs
+may differ in what happened to be first.
+"""
+import html
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+SOURCE = pathlib.Path(__file__).resolve().parents[1]
+NAMES = ["hello_graph", "cpu_after_gpu", "double_buffer", "frozen_graph", "completion_callback", "batched_copies", "copy_list",
+         "pinned_memory", "stream_ordered_memory", "partitions", "existing_cuda_code", "cpp_lambdas"]
+WIDTH, ROW, LEFT, MOST = 760, 26, 120, 60
+COLOURS = ["#4e79a7", "#f28e2b", "#59a14f", "#b07aa1", "#edc948", "#e15759", "#76b7b2", "#9c755f"]
+
+
+def row_of(track):
+    """What a picture calls a track of a recording; None: it is not in it."""
+    if "/ stream " in track:
+        return " ".join(track.split(" / ")[1:])
+    if track == "GD":
+        return "launching"
+    return "CPU" if track.startswith(("thread ", "gantry worker ")) else None
+
+
+def slices_of(recording):
+    """[(row, label, begin, end)] of the first tasks, in order of their begin."""
+    tracks = {event["tid"]: event["args"]["name"] for event in recording["traceEvents"]
+              if event["ph"] == "M" and event["name"] == "thread_name"}
+    found = []
+    for event in recording["traceEvents"]:
+        row = row_of(tracks.get(event.get("tid"), "")) if event["ph"] == "X" else None
+        if row and not event["name"].startswith(("submit ", "GD ", "complete ", "release ", "wait")):
+            found.append((row, event["name"], event["ts"], event["ts"] + event["dur"]))
+    on_device = {label for row, label, _, _ in found if "stream" in row}
+    found = [("launching" if row == "CPU" and label in on_device else row, label, begin, end) for row, label, begin, end in found]
+    return sorted(found, key=lambda piece: piece[2])[:MOST]
+
+
+def picture(slices):
+    """The text of an SVG file: a row for each track, a step to the right for each begin and end."""
+    steps = {time: index for index, time in enumerate(sorted({time for piece in slices for time in piece[2:]}))}
+    order = {"launching": "0", "CPU": "2"}
+    rows = sorted({piece[0] for piece in slices}, key=lambda row: order.get(row, "1" + row))
+    labels = list(dict.fromkeys(piece[1] for piece in slices))
+    scale, height = (WIDTH - LEFT - 8) / max(1, len(steps) - 1), ROW * (len(rows) + 1) + 8
+    lines = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" font-family="sans-serif" font-size="12">',
+             '<style>text{fill:#333}line{stroke:#bbb}@media(prefers-color-scheme:dark){text{fill:#ddd}line{stroke:#555}}</style>']
+    for index, row in enumerate(rows):
+        y = ROW * index + 4
+        lines.append(f'<text x="4" y="{y + 15}">{row}</text><line x1="{LEFT}" x2="{WIDTH}" y1="{y + ROW - 3}" y2="{y + ROW - 3}"/>')
+        for _, label, begin, end in (piece for piece in slices if piece[0] == row):
+            x, wide = LEFT + scale * steps[begin], max(3, scale * (steps[end] - steps[begin]) - 1)
+            colour = COLOURS[labels.index(label) % len(COLOURS)]
+            lines.append(f'<rect x="{x:.0f}" y="{y}" width="{wide:.0f}" height="{ROW - 6}" rx="2" fill="{colour}">'
+                         f"<title>{html.escape(label)}</title></rect>")
+    x = LEFT
+    for index, label in enumerate(labels):
+        y = ROW * len(rows) + 12
+        lines.append(f'<rect x="{x}" y="{y}" width="10" height="10" fill="{COLOURS[index % len(COLOURS)]}"/>'
+                     f'<text x="{x + 14}" y="{y + 10}">{html.escape(label)}</text>')
+        x += 30 + 7 * len(label)
+    return "\n".join([*lines, "</svg>", ""])
+
+
+def main(programs, gantry, out=SOURCE / "examples/images"):
+    out = pathlib.Path(out)
+    out.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        recording = pathlib.Path(folder, "run.pftrace")
+        for name in NAMES:
+            subprocess.run([pathlib.Path(programs, name).resolve()], check=True, stdout=subprocess.DEVNULL, cwd=folder,
+                           env={**os.environ, "GANTRY_DRIVER": "emulated", "GANTRY_PROFILE": str(recording)})
+            shown = subprocess.run([gantry, "report", "trace", recording, "--format", "json"], check=True, stdout=subprocess.PIPE)
+            (out / f"{name}.svg").write_text(picture(slices_of(json.loads(shown.stdout))))
+            print(out / f"{name}.svg")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
