@@ -202,6 +202,56 @@ static void test_a_failed_launch_gives_its_stream_back(void **state)
     }
 }
 
+static struct {
+    _Atomic(bool) begun, over;
+} occupied;
+
+static gantry_launch_result occupy(gantry_launch *launch, void *arg)
+{
+    struct scene *s = arg;
+    if (!atomic_load(&occupied.begun) && /* its stream from now on */
+        stamps_launch(&s->stamps, launch, 2 * MOST - 1, 2 * MOST, 0) != GANTRY_OK) {
+        return GANTRY_LAUNCH_FAILED;
+    }
+    atomic_store(&occupied.begun, true);
+    return atomic_load(&occupied.over) ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_AGAIN;
+}
+
+/* Another manager's task has the only stream, and there is no second one just when a unit is to be launched:
+ * its task is called, as after any other failure. */
+static void test_a_unit_without_a_stream_is_called(void **state)
+{
+    struct scene *s = *state;
+    gantry_taskman_options options = GANTRY_TASKMAN_OPTIONS_INIT;
+    gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
+    gantry_taskman *other = NULL;
+    gantry_task *task = NULL;
+    struct node *node = add(s);
+    add_end(s, node);
+    freeze(s);
+    warm_up(s);
+    assert_int_equal(s->dispatcher->streams.count, 1);
+    options.gpu_dispatcher = s->dispatcher;
+    assert_ok(gantry_taskman_create(&options, &other));
+    desc.kind = GANTRY_TASK_KERNEL;
+    desc.launch = occupy;
+    desc.arg = s;
+    assert_ok(gantry_taskman_submit(other, &desc, &task));
+    atomic_store(&occupied.begun, false);
+    atomic_store(&occupied.over, false);
+    assert_ok(gantry_taskman_start(other));
+    deadline_await(atomic_load(&occupied.begun), "a task to have the stream");
+    uint32_t calls = atomic_load(&node->calls);
+    assert_int_equal((s->emu.fail)("cuStreamCreate", 1, CUDA_ERROR_OUT_OF_MEMORY, GANTRY_EMU_ONCE), 0);
+    assert_ok(run(s));
+    assert_int_equal(atomic_load(&node->calls), calls + 1);
+    assert_true(end_of(node) > begin_of(node));
+    assert_int_equal(s->dispatcher->streams.count, 2);
+    atomic_store(&occupied.over, true);
+    assert_ok(gantry_taskman_stop(other));
+    gantry_taskman_destroy(other);
+}
+
 static gantry_status nothing(gantry_task *task, void *arg)
 {
     (void)task;
@@ -448,6 +498,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_a_failed_call_is_not_what_is_repeated),
         TEST(test_a_failed_launch_gives_its_stream_back),
+        TEST(test_a_unit_without_a_stream_is_called),
         TEST(test_a_region_behind_one_that_is_called_is_called_too),
         TEST(test_a_region_of_a_cancelled_run_is_not_launched),
         TEST(test_a_cancel_does_not_reach_into_a_launched_unit),

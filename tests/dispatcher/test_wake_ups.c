@@ -79,6 +79,56 @@ static void test_the_dispatcher_hears_of_tasks(void **state)
     }
 }
 
+static void *close_context(void *arg)
+{
+    (void)arg;
+    gpu_fixture_close(&fixture);
+    return NULL;
+}
+
+/* GD again: it is to end, and there is no task that would wake it up. */
+static void test_the_dispatcher_hears_of_its_end(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        pthread_t thread;
+        struct gantry_dispatcher *d = open_dispatcher(GANTRY_WAIT_BLOCK);
+        run();
+        deadline_await(atomic_load(&d->inbox.asleep), "the dispatcher to sleep");
+        stops_arm(0, i == 0 ? GY_POINT_INBOX_READ : GY_POINT_INBOX_SLEEP, &d->inbox);
+        gy_inbox_signal(&d->inbox);
+        stops_await(0);
+        uint32_t before = atomic_load(&d->inbox.signals);
+        assert_int_equal(pthread_create(&thread, NULL, close_context, NULL), 0);
+        deadline_await(atomic_load(&d->inbox.signals) != before, "the dispatcher to be told of its end");
+        stops_go(0);
+        deadline_begin("the end of a dispatcher that was about to sleep");
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        deadline_end();
+        gy_point_hook(NULL);
+    }
+}
+
+/* A thread that never sleeps does not, however long there is nothing to do; others do, and soon. */
+static void test_the_completion_thread_waits_as_it_was_told(void **state)
+{
+    (void)state;
+    const gantry_wait_mode modes[] = {GANTRY_WAIT_SPIN, GANTRY_WAIT_YIELD, GANTRY_WAIT_BLOCK,
+                                      GANTRY_WAIT_HYBRID};
+    for (size_t i = 0; i < 4; i++) {
+        struct gantry_dispatcher *d = open_dispatcher(modes[i]);
+        struct gy_completion *ring = &d->completion.rings[0];
+        run();
+        if (i < 2) {
+            (void)usleep(50000); /* 500 times as long as others look around */
+            assert_false(gy_completion_is_asleep(ring));
+        } else {
+            deadline_await(gy_completion_is_asleep(ring), "the completion thread to sleep");
+        }
+        close_dispatcher();
+    }
+}
+
 /* It has nothing more to look for, and stops where it is about to sleep. */
 static void stop_before_sleep(struct gy_completion *ring)
 {
@@ -240,6 +290,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_dispatcher_hears_of_tasks),
+        cmocka_unit_test(test_the_dispatcher_hears_of_its_end),
+        cmocka_unit_test(test_the_completion_thread_waits_as_it_was_told),
         cmocka_unit_test(test_the_completion_thread_hears_of_completions),
         cmocka_unit_test(test_the_completion_thread_may_fall_asleep_while_it_is_told),
         cmocka_unit_test(test_who_waits_for_a_launch_does_not_wait_for_the_next),
