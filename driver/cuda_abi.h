@@ -376,10 +376,9 @@ typedef struct CUlaunchConfig_st {
     unsigned int numAttrs;
 } CUlaunchConfig;
 
-/* ---- memory and semaphores of other APIs ------------------------------------------------------ */
+/* ---- memory of other APIs ---------------------------------------------------------------------- */
 
 typedef struct CUextMemory_st *CUexternalMemory;
-typedef struct CUextSemaphore_st *CUexternalSemaphore;
 
 typedef enum CUexternalMemoryHandleType_enum {
     CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD = 1,
@@ -410,48 +409,6 @@ typedef struct CUDA_EXTERNAL_MEMORY_BUFFER_DESC_st {
     unsigned int flags; /* 0 */
     unsigned int reserved[16];
 } CUDA_EXTERNAL_MEMORY_BUFFER_DESC;
-
-typedef enum CUexternalSemaphoreHandleType_enum {
-    CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD = 1,
-    CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_TIMELINE_SEMAPHORE_FD = 9,
-} CUexternalSemaphoreHandleType;
-
-typedef struct CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC_st {
-    CUexternalSemaphoreHandleType type;
-    union {
-        int fd;
-        struct {
-            void *handle;
-            const void *name;
-        } win32;
-    } handle;
-    unsigned int flags; /* 0 */
-    unsigned int reserved[16];
-} CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC;
-
-typedef struct CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS_st {
-    struct {
-        struct {
-            unsigned long long value;
-        } fence;
-        unsigned long long other[2];
-        unsigned int reserved[12];
-    } params;
-    unsigned int flags;
-    unsigned int reserved[16];
-} CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS;
-
-typedef struct CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS_st {
-    struct {
-        struct {
-            unsigned long long value;
-        } fence;
-        unsigned long long other[3];
-        unsigned int reserved[10];
-    } params;
-    unsigned int flags;
-    unsigned int reserved[16];
-} CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS;
 
 /* ---- the driver's log, since 12.9 ------------------------------------------------------------- */
 
