@@ -103,6 +103,29 @@ void *gy_zalloc_array(size_t count, size_t bytes)
     return gy_zalloc(total);
 }
 
+bool gy_grow_array(void *at, size_t *room, size_t needed, size_t size)
+{
+    void *array, *larger;
+    size_t more;
+    if (needed <= *room) {
+        return true;
+    }
+    larger = __builtin_mul_overflow(needed, 2, &more) || __builtin_add_overflow(more, 16, &more)
+                 ? NULL
+                 : gy_zalloc_array(more, size);
+    if (larger == NULL) {
+        return false;
+    }
+    memcpy(&array, at, sizeof(array)); /* a pointer to whatever the things are */
+    if (array != NULL) {
+        memcpy(larger, array, *room * size);
+    }
+    gy_free(array);
+    memcpy(at, &larger, sizeof(larger));
+    *room = more;
+    return true;
+}
+
 void *gy_zalloc_aside(size_t count, size_t bytes)
 {
     size_t total;

@@ -16,6 +16,10 @@ void *gy_zalloc_array(size_t count, size_t bytes);
  * is that of the same allocation whether there are books or not. */
 void *gy_zalloc_aside(size_t count, size_t bytes);
 
+/* `*array`, whose address is `at`, gets room for `needed` things of `size` bytes and more to come; what it
+ * holds stays, the new room is zeroed.  False: no memory, and nothing has changed.  *room counts things. */
+bool gy_grow_array(void *at, size_t *room, size_t needed, size_t size);
+
 /* Uninitialised memory aligned to `alignment` (a power of two up to 4096). */
 void *gy_alloc_aligned(size_t bytes, size_t alignment);
 

@@ -93,69 +93,15 @@ static gantry_status out_of_memory(void)
     return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "out of memory for the nodes of a graph");
 }
 
-/* `*array` has room for `needed` things of `size` bytes; it grows to the largest batch and stays so. */
-static GY_COLD bool grow(void **array, size_t *room, size_t needed, size_t size)
-{
-    const size_t more = 2 * needed + 64;
-    void *larger = gy_zalloc_array(more, size);
-    if (larger == NULL) {
-        return false;
-    }
-    if (*array != NULL) {
-        memcpy(larger, *array, *room * size);
-    }
-    gy_free(*array);
-    *array = larger;
-    *room = more;
-    return true;
-}
-
+/* The arrays grow to the largest batch and stay so. */
 static GY_COLD bool grow_list(struct gy_nodes *n)
 {
-    void *list = n->list;
-    size_t room = n->room;
-    const bool grown = grow(&list, &room, n->count + 1u, sizeof(*n->list));
-    n->list = list;
-    n->room = (uint32_t)room;
-    return grown;
+    return gy_grow_array(&n->list, &n->room, n->count + (size_t)1, sizeof(*n->list));
 }
 
-static GY_COLD bool grow_before(struct gy_nodes *n, uint32_t more)
+static GY_COLD bool grow_before(struct gy_nodes *n, size_t more)
 {
-    void *before = n->before;
-    size_t room = n->before_room;
-    const bool grown = grow(&before, &room, (size_t)n->before_count + more, sizeof(*n->before));
-    n->before = before;
-    n->before_room = (uint32_t)room;
-    return grown;
-}
-
-static GY_COLD bool grow_bytes(struct gy_nodes *n, size_t more)
-{
-    void *bytes = n->bytes;
-    const bool grown = grow(&bytes, &n->bytes_room, n->bytes_used + more, 1);
-    n->bytes = bytes;
-    return grown;
-}
-
-static GY_COLD bool grow_handles(struct gy_nodes *n, uint32_t count)
-{
-    void *handles = n->handles;
-    size_t room = n->handles_room;
-    const bool grown = grow(&handles, &room, count, sizeof(CUgraphNode));
-    n->handles = handles;
-    n->handles_room = (uint32_t)room;
-    return grown;
-}
-
-static GY_COLD bool grow_pointers(struct gy_nodes *n, uint32_t count)
-{
-    void *pointers = n->pointers;
-    size_t room = n->pointers_room;
-    const bool grown = grow(&pointers, &room, count, sizeof(void *));
-    n->pointers = pointers;
-    n->pointers_room = (uint32_t)room;
-    return grown;
+    return gy_grow_array(&n->before, &n->before_room, n->before_count + more, sizeof(*n->before));
 }
 
 static inline bool has_room(struct gy_nodes *n, uint32_t before)
@@ -261,7 +207,8 @@ gantry_status gy_lane_kernel(struct gy_lane *lane, struct gantry_kernel *kernel,
     }
     const size_t bytes = (layout->bytes + 15u) & ~(size_t)15;
     struct gy_node *node = open_node(lane, GY_NODE_KERNEL);
-    if (node == NULL || (bytes > n->bytes_room - n->bytes_used && !grow_bytes(n, bytes))) {
+    if (node == NULL || (bytes > n->bytes_room - n->bytes_used &&
+                         !gy_grow_array(&n->bytes, &n->bytes_room, n->bytes_used + bytes, 1))) {
         return out_of_memory();
     }
     node->kernel = (struct gy_node_kernel){.kernel = kernel,
@@ -387,7 +334,8 @@ uint64_t gy_nodes_hash(const struct gy_nodes *n, uint64_t seed)
 static gantry_status point_at(struct gy_nodes *n, const struct gy_node_kernel *k)
 {
     const struct gy_kernel_layout *layout = k->kernel->layout;
-    if (layout->count > n->pointers_room && !grow_pointers(n, layout->count)) {
+    if (layout->count > n->pointers_room &&
+        !gy_grow_array(&n->pointers, &n->pointers_room, layout->count, sizeof(*n->pointers))) {
         return out_of_memory();
     }
     for (uint32_t i = 0; i < layout->count; i++) {
@@ -517,7 +465,8 @@ static gantry_status capture(struct gy_nodes *n, CUgraph graph, struct gy_node *
 static gantry_status make_node(struct gy_nodes *n, CUgraph graph, struct gy_node *node)
 {
     const uint32_t count = node->before.count;
-    if (count > n->handles_room && !grow_handles(n, count)) {
+    if (count > n->handles_room &&
+        !gy_grow_array(&n->handles, &n->handles_room, count, sizeof(*n->handles))) {
         return out_of_memory();
     }
     for (uint32_t i = 0; i < count; i++) {

@@ -57,15 +57,16 @@ struct gy_node {
 struct gy_nodes {
     struct gy_context *context; /* immutable */
     struct gy_node *list;
-    uint32_t count, room;
+    size_t room;
     uint32_t *before;
-    uint32_t before_count, before_room;
+    size_t before_room;
+    uint32_t count, before_count;
     unsigned char *bytes;
     size_t bytes_used, bytes_room;
     CUgraphNode *handles; /* room for what one node comes after */
-    uint32_t handles_room;
+    size_t handles_room;
     void **pointers; /* room for pointers to the parameters of one kernel */
-    uint32_t pointers_room;
+    size_t pointers_room;
     CUstream trial; /* launches are tried on it, in a capture that is dropped; NULL: none was */
     bool is_stuck;  /* the driver would not end the capture of a node */
     CUgraph refused[GY_NODES_REFUSED]; /* the driver would not destroy them: asked again */

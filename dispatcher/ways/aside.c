@@ -76,25 +76,12 @@ static const char *find_fault_of_node(const struct gy_driver *driver, CUgraphNod
     }
 }
 
-static bool make_room(struct gy_graphs *g, size_t count)
-{
-    if (count <= g->nodes_room) {
-        return true;
-    }
-    CUgraphNode *larger = gy_zalloc_array(2 * count, sizeof(CUgraphNode));
-    if (larger != NULL) {
-        gy_free(g->nodes);
-        g->nodes = larger;
-        g->nodes_room = 2 * count;
-    }
-    return larger != NULL;
-}
-
 static const char *find_fault(struct gy_graphs *g, CUgraph graph, size_t *count)
 {
     const struct gy_driver *driver = g->context->driver;
     *count = 0;
-    if (driver->cuGraphGetNodes(graph, NULL, count) != CUDA_SUCCESS || !make_room(g, *count) ||
+    if (driver->cuGraphGetNodes(graph, NULL, count) != CUDA_SUCCESS ||
+        !gy_grow_array(&g->nodes, &g->nodes_room, *count, sizeof(*g->nodes)) ||
         (*count != 0 && driver->cuGraphGetNodes(graph, g->nodes, count) != CUDA_SUCCESS)) {
         return "its graph cannot be looked at";
     }

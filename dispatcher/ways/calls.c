@@ -177,37 +177,11 @@ static void compare(struct gy_calls *calls, const gantry_task *task, const struc
 
 /* ---- notes --------------------------------------------------------------------------------------- */
 
-/* `*array` has room for `needed` things of `size` bytes. */
-static bool make_room(void **array, size_t *room, size_t needed, size_t size)
-{
-    if (needed <= *room) {
-        return true;
-    }
-    size_t more = 2 * needed + 8;
-    void *larger = gy_zalloc_array(more, size);
-    if (larger == NULL) {
-        return false;
-    }
-    if (*array != NULL) {
-        memcpy(larger, *array, *room * size);
-    }
-    gy_free(*array);
-    *array = larger;
-    *room = more;
-    return true;
-}
-
 static void keep(struct gy_calls *calls, const struct gy_noted_call *call, const unsigned char *values,
                  size_t bytes)
 {
-    void *noted = calls->noted, *kept = calls->values;
-    size_t room = calls->room;
-    bool fits = make_room(&noted, &room, calls->count + 1u, sizeof(*call)) &&
-                make_room(&kept, &calls->bytes_room, calls->bytes + bytes, 1);
-    calls->noted = noted;
-    calls->room = (uint32_t)room;
-    calls->values = kept;
-    if (!fits) {
+    if (!gy_grow_array(&calls->noted, &calls->room, calls->count + (size_t)1, sizeof(*call)) ||
+        !gy_grow_array(&calls->values, &calls->bytes_room, calls->bytes + bytes, 1)) {
         gy_calls_set_free(calls);
         return;
     }

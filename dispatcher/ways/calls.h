@@ -21,11 +21,12 @@ struct gy_noted_call;
 /* One task's.  Whoever calls the callback; between runs the manager's owner. */
 struct gy_calls {
     enum gy_calls_state state; /* enter() of calls.c is the only writer */
-    uint32_t count, room;      /* calls of the run that is compared with */
+    uint32_t count;            /* calls of the run that is compared with */
     uint32_t at;               /* the next call's number in this run */
     bool lost;                 /* NOTING: a call of this run has failed, so the rest of it is not noted */
     size_t bytes, bytes_room;
     struct gy_noted_call *noted;
+    size_t room;           /* of `noted` */
     unsigned char *values; /* of kernels' parameters, one after the other */
 };
 

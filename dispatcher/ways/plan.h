@@ -41,7 +41,8 @@ struct gy_unit {
     bool stale;                 /* it is not valid any more */
     bool never;                 /* its callbacks have to be called in every run */
     uint64_t kernels, copies, batched_copies;
-    uint32_t completes, completes_room;
+    uint32_t completes;
+    size_t completes_room;
     gantry_task **completions; /* tasks that were asked to be completed */
 
     /* of one run */

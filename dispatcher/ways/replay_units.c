@@ -6,7 +6,6 @@
 #include "dispatcher/round.h"
 
 #include <assert.h>
-#include <string.h>
 
 bool gy_unit_is_valid(const struct gy_unit *unit)
 {
@@ -92,25 +91,6 @@ void gy_units_forbid(const struct gantry_launch *launch, const char *why)
     }
 }
 
-static bool make_room(struct gy_unit *unit)
-{
-    if (unit->completes < unit->completes_room) {
-        return true;
-    }
-    uint32_t room = unit->completes_room == 0 ? 16 : 2 * unit->completes_room;
-    gantry_task **larger = gy_zalloc_array(room, sizeof(gantry_task *));
-    if (larger == NULL) {
-        return false;
-    }
-    if (unit->completes != 0) {
-        memcpy(larger, unit->completions, unit->completes * sizeof(gantry_task *));
-    }
-    gy_free(unit->completions);
-    unit->completions = larger;
-    unit->completes_room = room;
-    return true;
-}
-
 /* A task that is no part of the frozen graph is another one in each run. */
 static GY_COLD void compare_completion(const struct gantry_launch *launch, const gantry_task *target)
 {
@@ -132,7 +112,8 @@ void gy_units_note_completion(const struct gantry_launch *launch, gantry_task *t
     struct gy_unit *unit = launch->round->recording->unit;
     if (gy_task_gpu_plan(target) != &unit->plan->head) {
         gy_units_forbid(launch, "it completes a task that is not part of the frozen graph");
-    } else if (!make_room(unit)) {
+    } else if (!gy_grow_array(&unit->completions, &unit->completes_room, unit->completes + (size_t)1,
+                              sizeof(*unit->completions))) {
         gy_units_forbid(launch, "no memory to remember what it completes");
     } else {
         unit->completions[unit->completes++] = target;

@@ -194,6 +194,34 @@ static void test_half_an_allocator_is_refused(void **state)
     gy_free(gy_zalloc(1)); /* still the one before */
 }
 
+static void test_array_grows_and_keeps_what_it_holds(void **state)
+{
+    (void)state;
+    uint32_t *numbers = NULL;
+    size_t room = 0;
+    for (uint32_t i = 0; i < 1000; i++) {
+        assert_true(gy_grow_array(&numbers, &room, i + (size_t)1, sizeof(*numbers)));
+        assert_true(room > i);
+        assert_int_equal(numbers[i], 0);
+        numbers[i] = i + 1;
+    }
+    for (uint32_t i = 0; i < 1000; i++) {
+        assert_int_equal(numbers[i], i + 1);
+    }
+    const uint32_t *before = numbers;
+    const size_t room_before = room;
+    gy_fault_arm(0);
+    assert_false(gy_grow_array(&numbers, &room, room + 1, sizeof(*numbers)));
+    assert_true(gy_fault_fired());
+    gy_fault_arm(-1);
+    assert_false(gy_grow_array(&numbers, &room, SIZE_MAX, sizeof(*numbers)));
+    assert_false(gy_grow_array(&numbers, &room, SIZE_MAX / 4, sizeof(*numbers)));
+    assert_ptr_equal(numbers, before);
+    assert_int_equal(room, room_before);
+    assert_int_equal(numbers[999], 1000);
+    gy_free(numbers);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -201,6 +229,7 @@ int main(void)
         cmocka_unit_test(test_alloc_aligned_honours_every_alignment),
         cmocka_unit_test(test_sizes_that_wrap_are_refused),
         cmocka_unit_test(test_zalloc_array_covers_every_element),
+        cmocka_unit_test(test_array_grows_and_keeps_what_it_holds),
         cmocka_unit_test(test_live_count_follows_allocations),
         cmocka_unit_test(test_fault_hits_only_the_armed_allocation),
         cmocka_unit_test(test_fault_is_counted_over_all_threads),
