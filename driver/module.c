@@ -368,6 +368,7 @@ gantry_status gy_kernel_find_layout(struct gantry_kernel *kernel)
         layout->of[i].bytes = (uint32_t)bytes;
         layout->bytes = (uint32_t)(offset + bytes);
     }
+    layout->bytes = (layout->bytes + 15u) & ~15u;
     layout->count = count;
     kernel->layout = layout;
     return GANTRY_OK;

@@ -14,7 +14,8 @@ struct gy_launch_size {
 
 /* Where a kernel's parameters are in the block of bytes that a launch hands to the device. */
 struct gy_kernel_layout {
-    uint32_t bytes, count;
+    uint32_t bytes; /* of all, a multiple of 16 */
+    uint32_t count;
     struct {
         uint32_t offset, bytes;
     } of[];
@@ -73,7 +74,7 @@ static inline bool gy_kernel_is_taken(const struct gantry_kernel *kernel, const 
         const struct gy_kernel_taken *t = &kernel->taken[i];
         if (t->block.x == size->block.x && t->block.y == size->block.y && t->block.z == size->block.z &&
             t->shared_bytes == size->shared_bytes) {
-            return size->grid.y <= UINT16_MAX && size->grid.z <= UINT16_MAX &&
+            return (size->grid.y | size->grid.z) <= UINT16_MAX &&
                    size->grid.x <= INT32_MAX; /* what every device takes */
         }
     }

@@ -68,9 +68,10 @@ void gy_nodes_fini(struct gy_nodes *n)
 
 void gy_nodes_cut(struct gy_nodes *n, uint32_t count)
 {
-    for (uint32_t i = count; i < n->count; i++) {
+    for (uint32_t i = count; i < n->count && n->graphs != 0; i++) {
         if (n->list[i].kind == GY_NODE_GRAPH) {
             destroy_graph(n, n->list[i].graph);
+            n->graphs--;
         }
     }
     n->count = count < n->count ? count : n->count;
@@ -112,23 +113,28 @@ static inline bool has_room(struct gy_nodes *n, uint32_t before)
 
 /* ---- notes ------------------------------------------------------------------------------------ */
 
+/* `stream`: that it is captured on, NULL: it is made by a call of its own. */
+static inline void begin_node(struct gy_node *node, const struct gy_lane *lane, enum gy_node_kind kind,
+                              CUstream stream)
+{
+    node->kind = kind;
+    node->before = lane->last;
+    node->stream = stream;
+}
+
 /* The next node, behind what the lane comes after; close_node() makes it the lane's last. */
-static struct gy_node *open_node(struct gy_lane *lane, enum gy_node_kind kind)
+static GY_INLINE struct gy_node *open_node(struct gy_lane *lane, enum gy_node_kind kind, CUstream stream)
 {
     struct gy_nodes *n = lane->nodes;
     if (__builtin_expect(!has_room(n, 1), 0)) {
         return NULL;
     }
     struct gy_node *node = &n->list[n->count];
-    node->kind = kind;
-    node->before = lane->last;
-    const bool is_captured = kind == GY_NODE_COPY || kind == GY_NODE_FILL;
-    node->stream = is_captured || (kind == GY_NODE_KERNEL && lane->is_special) ? lane->stream : NULL;
-    node->made = NULL;
+    begin_node(node, lane, kind, stream);
     return node;
 }
 
-static gantry_status close_node(struct gy_lane *lane)
+static GY_INLINE gantry_status close_node(struct gy_lane *lane)
 {
     struct gy_nodes *n = lane->nodes;
     lane->last = (struct gy_node_set){n->before_count, 1};
@@ -191,45 +197,111 @@ static GY_COLD gantry_status try_kernel(struct gy_nodes *n, struct gantry_kernel
     return status;
 }
 
+/* Parameters from the i-th on. */
+static GY_RARE gantry_status copy_parameters_from(unsigned char *to, const struct gy_kernel_layout *layout,
+                                                  void *const *args, uint32_t i)
+{
+    for (; i < layout->count; i++) {
+        memcpy(to + layout->of[i].offset, args[i], layout->of[i].bytes);
+    }
+    return GANTRY_OK;
+}
+
+/* Most are pointers or numbers. */
+static GY_INLINE gantry_status copy_parameters(unsigned char *to, const struct gy_kernel_layout *layout,
+                                               void *const *args)
+{
+    for (uint32_t i = 0; i < layout->count; i++) {
+        if (layout->of[i].bytes == 8) {
+            memcpy(to + layout->of[i].offset, args[i], 8);
+        } else if (layout->of[i].bytes == 4) {
+            memcpy(to + layout->of[i].offset, args[i], 4);
+        } else {
+            return copy_parameters_from(to, layout, args, i);
+        }
+    }
+    return GANTRY_OK;
+}
+
+/* There is room for the node, its parameters, and for what comes after it. */
+static GY_INLINE gantry_status note_kernel(struct gy_lane *lane, const struct gantry_kernel *kernel,
+                                           const struct gy_launch_size *size, void *const *args,
+                                           const int *priority)
+{
+    struct gy_nodes *n = lane->nodes;
+    const struct gy_kernel_layout *layout = kernel->layout;
+    const gantry_dim3 grid = size->grid, block = size->block;
+    struct gy_node *node = &n->list[n->count];
+    begin_node(node, lane, GY_NODE_KERNEL, lane->kernel_stream);
+    struct gy_node_kernel *k = &node->kernel;
+    k->layout = layout;
+    k->at = n->bytes_used;
+    k->params.func = kernel->function;
+    k->params.gridDimX = grid.x;
+    k->params.gridDimY = grid.y;
+    k->params.gridDimZ = grid.z;
+    k->params.blockDimX = block.x;
+    k->params.blockDimY = block.y;
+    k->params.blockDimZ = block.z;
+    k->params.sharedMemBytes = (unsigned)size->shared_bytes;
+    k->params.extra = NULL;
+    k->params.kern = NULL;
+    k->params.ctx = NULL;
+    k->is_urgent = priority != NULL;
+    if (__builtin_expect(priority != NULL, 0)) {
+        k->priority = *priority;
+        node->stream = lane->stream;
+    }
+    (void)close_node(lane);
+    unsigned char *to = n->bytes + n->bytes_used;
+    n->bytes_used += layout->bytes;
+    return copy_parameters(to, layout, args);
+}
+
+static GY_COLD gantry_status grow_and_note_kernel(struct gy_lane *lane, const struct gantry_kernel *kernel,
+                                                  const struct gy_launch_size *size, void *const *args,
+                                                  const int *priority)
+{
+    struct gy_nodes *n = lane->nodes;
+    if (!has_room(n, 1) ||
+        !gy_grow_array(&n->bytes, &n->bytes_room, n->bytes_used + kernel->layout->bytes, 1)) {
+        return out_of_memory();
+    }
+    return note_kernel(lane, kernel, size, args, priority);
+}
+
+/* The first with such a block, or one without the arguments that it needs. */
+static GY_COLD gantry_status note_first_kernel(struct gy_lane *lane, struct gantry_kernel *kernel,
+                                               const struct gy_launch_size *size, void *const *args,
+                                               const int *priority)
+{
+    struct gy_nodes *n = lane->nodes;
+    gantry_status status = gy_kernel_is_taken(kernel, size) ? GANTRY_OK : try_kernel(n, kernel, size, args);
+    if (status == GANTRY_OK && args == NULL && kernel->layout->count != 0) {
+        status = gy_kernel_failed(n->context, kernel, size, CUDA_ERROR_INVALID_VALUE);
+    }
+    return status == GANTRY_OK ? grow_and_note_kernel(lane, kernel, size, args, priority) : status;
+}
+
 gantry_status gy_lane_kernel(struct gy_lane *lane, struct gantry_kernel *kernel,
                              const struct gy_launch_size *size, void *const *args, const int *priority)
 {
-    struct gy_nodes *n = lane->nodes;
-    if (__builtin_expect(!gy_kernel_is_taken(kernel, size), 0)) {
-        gantry_status status = try_kernel(n, kernel, size, args);
-        if (status != GANTRY_OK) {
-            return status;
-        }
+    const struct gy_nodes *n = lane->nodes;
+    const bool is_known = gy_kernel_is_taken(kernel, size) && (args != NULL || kernel->layout->count == 0);
+    if (__builtin_expect(!is_known, 0)) {
+        return note_first_kernel(lane, kernel, size, args, priority);
     }
-    const struct gy_kernel_layout *layout = kernel->layout;
-    if (args == NULL && layout->count != 0) {
-        return gy_kernel_failed(n->context, kernel, size, CUDA_ERROR_INVALID_VALUE);
+    if (__builtin_expect(n->count >= n->room || n->before_count >= n->before_room ||
+                             kernel->layout->bytes > n->bytes_room - n->bytes_used,
+                         0)) {
+        return grow_and_note_kernel(lane, kernel, size, args, priority);
     }
-    const size_t bytes = (layout->bytes + 15u) & ~(size_t)15;
-    struct gy_node *node = open_node(lane, GY_NODE_KERNEL);
-    if (node == NULL || (bytes > n->bytes_room - n->bytes_used &&
-                         !gy_grow_array(&n->bytes, &n->bytes_room, n->bytes_used + bytes, 1))) {
-        return out_of_memory();
-    }
-    node->kernel = (struct gy_node_kernel){.kernel = kernel,
-                                           .grid = size->grid,
-                                           .block = size->block,
-                                           .shared_bytes = (uint32_t)size->shared_bytes,
-                                           .bytes = layout->bytes,
-                                           .at = n->bytes_used,
-                                           .is_urgent = priority != NULL,
-                                           .priority = priority != NULL ? *priority : 0};
-    node->stream = priority != NULL ? lane->stream : node->stream;
-    for (uint32_t i = 0; i < layout->count; i++) {
-        memcpy(n->bytes + n->bytes_used + layout->of[i].offset, args[i], layout->of[i].bytes);
-    }
-    n->bytes_used += bytes;
-    return close_node(lane);
+    return note_kernel(lane, kernel, size, args, priority);
 }
 
 gantry_status gy_lane_copy(struct gy_lane *lane, CUdeviceptr to, CUdeviceptr from, size_t bytes)
 {
-    struct gy_node *node = open_node(lane, GY_NODE_COPY);
+    struct gy_node *node = open_node(lane, GY_NODE_COPY, lane->stream);
     if (node == NULL) {
         return out_of_memory();
     }
@@ -242,7 +314,7 @@ gantry_status gy_lane_copy(struct gy_lane *lane, CUdeviceptr to, CUdeviceptr fro
 gantry_status gy_lane_fill(struct gy_lane *lane, CUdeviceptr at, uint32_t pattern, uint32_t pattern_bytes,
                            size_t count)
 {
-    struct gy_node *node = open_node(lane, GY_NODE_FILL);
+    struct gy_node *node = open_node(lane, GY_NODE_FILL, lane->stream);
     if (node == NULL) {
         return out_of_memory();
     }
@@ -255,7 +327,7 @@ gantry_status gy_lane_fill(struct gy_lane *lane, CUdeviceptr at, uint32_t patter
 
 gantry_status gy_lane_event(struct gy_lane *lane, CUevent event)
 {
-    struct gy_node *node = open_node(lane, GY_NODE_EVENT);
+    struct gy_node *node = open_node(lane, GY_NODE_EVENT, NULL);
     if (node == NULL) {
         return out_of_memory();
     }
@@ -265,12 +337,13 @@ gantry_status gy_lane_event(struct gy_lane *lane, CUevent event)
 
 gantry_status gy_lane_graph(struct gy_lane *lane, CUgraph graph)
 {
-    struct gy_node *node = open_node(lane, GY_NODE_GRAPH);
+    struct gy_node *node = open_node(lane, GY_NODE_GRAPH, NULL);
     if (node == NULL) {
         destroy_graph(lane->nodes, graph);
         return out_of_memory();
     }
     node->graph = graph;
+    lane->nodes->graphs++;
     return close_node(lane);
 }
 
@@ -314,13 +387,19 @@ static inline uint64_t mix(uint64_t hash, uint64_t what)
     return hash ^ hash >> 29;
 }
 
+/* The upper bits of a pointer are free for what is small. */
+static inline uint64_t pack(const struct gy_node *node)
+{
+    return (uint64_t)(uintptr_t)node->stream ^ (uint64_t)node->kind << 60 ^
+           (uint64_t)node->before.count << 48;
+}
+
 uint64_t gy_nodes_hash(const struct gy_nodes *n, uint64_t seed)
 {
     uint64_t hash = mix(seed, n->count);
     for (uint32_t i = 0; i < n->count; i++) {
         const struct gy_node *node = &n->list[i];
-        hash = mix(hash, (uint64_t)(uintptr_t)node->stream ^ (uint64_t)node->kind << 60);
-        hash = mix(hash, node->before.count);
+        hash = mix(hash, pack(node));
         for (uint32_t b = 0; b < node->before.count; b++) {
             hash = mix(hash, n->before[node->before.first + b]);
         }
@@ -330,67 +409,61 @@ uint64_t gy_nodes_hash(const struct gy_nodes *n, uint64_t seed)
 
 /* ---- the graph -------------------------------------------------------------------------------- */
 
-/* n->pointers: to each of the kernel's parameters, as the driver wants them. */
-static gantry_status point_at(struct gy_nodes *n, const struct gy_node_kernel *k)
+/* The kernel's parameters, where they are now. */
+static GY_INLINE gantry_status point_at(struct gy_nodes *n, struct gy_node_kernel *k)
 {
-    const struct gy_kernel_layout *layout = k->kernel->layout;
+    const struct gy_kernel_layout *layout = k->layout;
     if (layout->count > n->pointers_room &&
         !gy_grow_array(&n->pointers, &n->pointers_room, layout->count, sizeof(*n->pointers))) {
         return out_of_memory();
     }
+    unsigned char *bytes = n->bytes + k->at;
+    void **pointers = n->pointers;
     for (uint32_t i = 0; i < layout->count; i++) {
-        n->pointers[i] = n->bytes + k->at + layout->of[i].offset;
+        pointers[i] = bytes + layout->of[i].offset;
     }
+    k->params.kernelParams = pointers;
     return GANTRY_OK;
 }
 
-static gantry_status add_kernel(struct gy_nodes *n, CUgraph graph, struct gy_node *node)
+static GY_INLINE gantry_status add_kernel(struct gy_nodes *n, CUgraph graph, struct gy_node *node,
+                                          const CUgraphNode *before)
 {
-    const struct gy_node_kernel *k = &node->kernel;
+    struct gy_node_kernel *k = &node->kernel;
     gantry_status status = point_at(n, k);
-    if (status != GANTRY_OK) {
-        return status;
-    }
-    const CUDA_KERNEL_NODE_PARAMS_v2 params = {.func = k->kernel->function,
-                                               .gridDimX = k->grid.x,
-                                               .gridDimY = k->grid.y,
-                                               .gridDimZ = k->grid.z,
-                                               .blockDimX = k->block.x,
-                                               .blockDimY = k->block.y,
-                                               .blockDimZ = k->block.z,
-                                               .sharedMemBytes = k->shared_bytes,
-                                               .kernelParams = n->pointers};
-    return GY_CALL(n->context,
-                   cuGraphAddKernelNode(&node->made, graph, n->handles, node->before.count, &params));
+    return status != GANTRY_OK ? status
+                               : GY_CALL(n->context, cuGraphAddKernelNode(&node->made, graph, before,
+                                                                          node->before.count, &k->params));
 }
 
 static gantry_status launch_urgent(struct gy_nodes *n, const struct gy_node *node)
 {
-    const struct gy_node_kernel *k = &node->kernel;
-    CUlaunchAttribute priority = {.id = CU_LAUNCH_ATTRIBUTE_PRIORITY, .value.priority = k->priority};
-    const CUlaunchConfig config = {.gridDimX = k->grid.x,
-                                   .gridDimY = k->grid.y,
-                                   .gridDimZ = k->grid.z,
-                                   .blockDimX = k->block.x,
-                                   .blockDimY = k->block.y,
-                                   .blockDimZ = k->block.z,
-                                   .sharedMemBytes = k->shared_bytes,
+    const CUDA_KERNEL_NODE_PARAMS_v2 *p = &node->kernel.params;
+    CUlaunchAttribute priority = {.id = CU_LAUNCH_ATTRIBUTE_PRIORITY,
+                                  .value.priority = node->kernel.priority};
+    const CUlaunchConfig config = {.gridDimX = p->gridDimX,
+                                   .gridDimY = p->gridDimY,
+                                   .gridDimZ = p->gridDimZ,
+                                   .blockDimX = p->blockDimX,
+                                   .blockDimY = p->blockDimY,
+                                   .blockDimZ = p->blockDimZ,
+                                   .sharedMemBytes = p->sharedMemBytes,
                                    .hStream = node->stream,
                                    .attrs = &priority,
                                    .numAttrs = 1};
-    return GY_CALL(n->context, cuLaunchKernelEx(&config, k->kernel->function, n->pointers, NULL));
+    return GY_CALL(n->context, cuLaunchKernelEx(&config, p->func, p->kernelParams, NULL));
 }
 
-static gantry_status launch_kernel(struct gy_nodes *n, const struct gy_node *node)
+static gantry_status launch_kernel(struct gy_nodes *n, struct gy_node *node)
 {
-    const struct gy_node_kernel *k = &node->kernel;
-    gantry_status status = point_at(n, k);
-    if (status != GANTRY_OK || k->is_urgent) {
+    gantry_status status = point_at(n, &node->kernel);
+    if (status != GANTRY_OK || node->kernel.is_urgent) {
         return status != GANTRY_OK ? status : launch_urgent(n, node);
     }
+    const CUDA_KERNEL_NODE_PARAMS_v2 *p = &node->kernel.params;
     return GY_CALL(n->context,
-                   cuLaunchKernel(k->kernel->function, k->grid.x, k->grid.y, k->grid.z, k->block.x,
-                                  k->block.y, k->block.z, k->shared_bytes, node->stream, n->pointers, NULL));
+                   cuLaunchKernel(p->func, p->gridDimX, p->gridDimY, p->gridDimZ, p->blockDimX, p->blockDimY,
+                                  p->blockDimZ, p->sharedMemBytes, node->stream, p->kernelParams, NULL));
 }
 
 static gantry_status enqueue_fill(struct gy_nodes *n, const struct gy_node *node)
@@ -410,7 +483,7 @@ static gantry_status enqueue_fill(struct gy_nodes *n, const struct gy_node *node
 }
 
 /* On the node's stream, which is being captured. */
-static gantry_status enqueue(struct gy_nodes *n, const struct gy_node *node)
+static gantry_status enqueue(struct gy_nodes *n, struct gy_node *node)
 {
     switch (node->kind) {
     case GY_NODE_KERNEL:
@@ -442,11 +515,12 @@ static gantry_status find_captured(struct gy_nodes *n, struct gy_node *node)
     return status;
 }
 
-static gantry_status capture(struct gy_nodes *n, CUgraph graph, struct gy_node *node)
+static gantry_status capture(struct gy_nodes *n, CUgraph graph, struct gy_node *node,
+                             const CUgraphNode *before)
 {
     gantry_status status =
-        GY_CALL(n->context, cuStreamBeginCaptureToGraph(node->stream, graph, n->handles, NULL,
-                                                        node->before.count, CU_STREAM_CAPTURE_MODE_RELAXED));
+        GY_CALL(n->context, cuStreamBeginCaptureToGraph(node->stream, graph, before, NULL, node->before.count,
+                                                        CU_STREAM_CAPTURE_MODE_RELAXED));
     if (status != GANTRY_OK) {
         return status;
     }
@@ -462,25 +536,49 @@ static gantry_status capture(struct gy_nodes *n, CUgraph graph, struct gy_node *
                : gy_context_check(n->context, ended, "cuStreamEndCapture", __FILE__, __LINE__);
 }
 
-static gantry_status make_node(struct gy_nodes *n, CUgraph graph, struct gy_node *node)
+/* n->handles: what the node comes after.  False: no memory for them. */
+static GY_RARE bool gather(struct gy_nodes *n, const struct gy_node *node)
 {
     const uint32_t count = node->before.count;
-    if (count > n->handles_room &&
-        !gy_grow_array(&n->handles, &n->handles_room, count, sizeof(*n->handles))) {
-        return out_of_memory();
+    if (!gy_grow_array(&n->handles, &n->handles_room, count, sizeof(*n->handles))) {
+        return false;
     }
     for (uint32_t i = 0; i < count; i++) {
         n->handles[i] = n->list[n->before[node->before.first + i]].made;
     }
-    if (node->kind == GY_NODE_GRAPH) {
-        return GY_CALL(n->context,
-                       cuGraphAddChildGraphNode(&node->made, graph, n->handles, count, node->graph));
+    return true;
+}
+
+static GY_RARE gantry_status make_other(struct gy_nodes *n, CUgraph graph, struct gy_node *node,
+                                        const CUgraphNode *before)
+{
+    const uint32_t count = node->before.count;
+    switch (node->kind) {
+    case GY_NODE_GRAPH:
+        return GY_CALL(n->context, cuGraphAddChildGraphNode(&node->made, graph, before, count, node->graph));
+    case GY_NODE_EVENT:
+        return GY_CALL(n->context, cuGraphAddEventRecordNode(&node->made, graph, before, count, node->event));
+    case GY_NODE_KERNEL:
+    case GY_NODE_COPY:
+    case GY_NODE_FILL:
+        break;
     }
-    if (node->kind == GY_NODE_EVENT) {
-        return GY_CALL(n->context,
-                       cuGraphAddEventRecordNode(&node->made, graph, n->handles, count, node->event));
+    return capture(n, graph, node, before);
+}
+
+static GY_INLINE gantry_status make_node(struct gy_nodes *n, CUgraph graph, struct gy_node *node)
+{
+    const CUgraphNode *before = NULL;
+    if (node->before.count == 1) { /* most nodes */
+        before = &n->list[n->before[node->before.first]].made;
+    } else if (node->before.count != 0) {
+        if (!gather(n, node)) {
+            return out_of_memory();
+        }
+        before = n->handles;
     }
-    return node->stream == NULL ? add_kernel(n, graph, node) : capture(n, graph, node);
+    return node->kind == GY_NODE_KERNEL && node->stream == NULL ? add_kernel(n, graph, node, before)
+                                                                : make_other(n, graph, node, before);
 }
 
 gantry_status gy_nodes_make(struct gy_nodes *n, CUgraph *out)

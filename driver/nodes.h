@@ -24,12 +24,10 @@ struct gy_node_set {
 };
 
 struct gy_node_kernel {
-    const struct gantry_kernel *kernel;
-    gantry_dim3 grid, block;
-    uint32_t shared_bytes;
-    uint32_t bytes; /* of its parameters, as struct gy_kernel_layout has them */
-    size_t at;      /* where these begin in nodes->bytes */
-    bool is_urgent; /* `priority` is its own, not its stream's */
+    const struct gy_kernel_layout *layout; /* of its parameters */
+    size_t at;                             /* where these begin in nodes->bytes */
+    CUDA_KERNEL_NODE_PARAMS_v2 params;     /* as the driver wants them; pointers to parameters come last */
+    bool is_urgent;                        /* `priority` is its own, not its stream's */
     int priority;
 };
 
@@ -61,6 +59,7 @@ struct gy_nodes {
     uint32_t *before;
     size_t before_room;
     uint32_t count, before_count;
+    uint32_t graphs; /* nodes of kind GY_NODE_GRAPH */
     unsigned char *bytes;
     size_t bytes_used, bytes_room;
     CUgraphNode *handles; /* room for what one node comes after */
@@ -77,7 +76,7 @@ struct gy_nodes {
 struct gy_lane {
     struct gy_nodes *nodes;
     CUstream stream;
-    bool is_special; /* the stream has a priority or a partition of its own */
+    CUstream kernel_stream; /* the same where it has a priority or a partition of its own, else NULL */
     struct gy_node_set last;
 };
 
