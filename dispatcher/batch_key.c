@@ -6,11 +6,6 @@
 #include <assert.h>
 #include <limits.h>
 
-static bool is_of(const struct gantry_dispatcher *d, const struct gy_batch_key *key, const gantry_task *task)
-{
-    return key->manager == gy_task_manager(task) && key->partition == gy_gd_partition_index(d, task);
-}
-
 static int priority_of(const struct gantry_dispatcher *d, const gantry_task *task)
 {
     return gy_gd_partition(d, task)->info.priority;
@@ -30,7 +25,7 @@ static bool is_before(const struct gantry_dispatcher *d, const struct gy_batch_k
     if (is_promised(d, task) != is_promised(d, found)) {
         return is_promised(d, task);
     }
-    return last->had_others ? is_of(d, last, found) && !is_of(d, last, task)
+    return last->had_others ? gy_key_is_of(d, last, found) && !gy_key_is_of(d, last, task)
                             : priority_of(d, task) < priority_of(d, found);
 }
 
@@ -73,13 +68,10 @@ void gy_key_end(struct gy_round *round)
     assert(gy_round_is_valid(round));
 }
 
-bool gy_key_admits_task(const struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task)
+bool gy_key_admits_other(const struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task)
 {
-    if (is_of(d, &round->key, task)) {
-        return true;
-    }
     uint64_t wait_set = atomic_load_explicit(&task->wait_set, memory_order_acquire);
-    if (task->launch_index == 0 && d->graphs.capturing && gy_batch_reaches(&d->streams, wait_set)) {
+    if (task->launch_index == 0 && gy_batch_reaches(&d->streams, wait_set)) {
         return true;
     }
     gy_gpu_list_append(&round->key.later.of[gd_phase_of(task)], task, task);

@@ -21,18 +21,24 @@ void gy_key_begin(const struct gantry_dispatcher *d, struct gy_round *round);
 /* It ends: what was kept is in the bins again. */
 void gy_key_end(struct gy_round *round);
 
+static inline bool gy_key_is_of(const struct gantry_dispatcher *d, const struct gy_batch_key *key,
+                                const gantry_task *task)
+{
+    return key->manager == gy_task_manager(task) && key->partition == gy_gd_partition_index(d, task);
+}
+
 /* May the task be called in this round?  Else it is kept. */
-GY_RARE bool gy_key_admits_task(const struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task);
+GY_RARE bool gy_key_admits_other(const struct gantry_dispatcher *d, struct gy_round *round,
+                                 gantry_task *task);
 static inline bool gy_key_admits(const struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task)
 {
-    return __builtin_expect(!round->key.is_set, 1) || gy_key_admits_task(d, round, task);
+    return !round->key.is_set || gy_key_is_of(d, &round->key, task) || gy_key_admits_other(d, round, task);
 }
 
 /* The part of the batch that was captured is large enough to be launched, and others have waited for that. */
 static inline bool gy_key_is_over(const struct gantry_dispatcher *d, const struct gy_round *round)
 {
-    return round->key.is_set && d->graphs.capturing && gy_graphs_is_large(&d->graphs) &&
-           !gy_bins_are_empty(&round->key.later);
+    return round->key.is_set && gy_graphs_is_large(&d->graphs) && !gy_bins_are_empty(&round->key.later);
 }
 
 #endif

@@ -8,6 +8,7 @@
 #include "dispatcher/gates/gate.h"
 #include "dispatcher/guest_rule.h"
 #include "dispatcher/loop.h"
+#include "driver/told.h"
 #include "profile/cta.h"
 
 #include <assert.h>
@@ -180,6 +181,7 @@ static bool look_at_loop(struct gantry_dispatcher *d, struct gy_gpu_guest *guest
     gy_guest_current = guest;
     begin_to_serve(d);
     d->last_error = gy_error_last();
+    d->refusals = gy_told_refusals_at();
     enum gd_turn turn = gy_gd_turn(d, &guest->seen);
     gy_capture_mode_relax_again(d->config.context);
     end_to_serve();

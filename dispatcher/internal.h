@@ -88,6 +88,7 @@ struct gantry_dispatcher {
     struct gy_wake_hint announced;         /* atomic; a step's first GPU task was submitted: GD stays awake */
     struct gy_gpu_debt debt;               /* GD only: settled before it waits */
     const struct gy_error *last_error;     /* GD only: the thread's own */
+    const uint32_t *refusals;              /* GD only: the thread's own: see gy_told_refusals() */
     _Atomic(bool) closing;                 /* atomic; never goes back */
     _Atomic(uint32_t) open_steps;          /* atomic: steps begun and not ended */
     _Atomic(uint32_t) open_groups;         /* atomic: nesting of start_group */
@@ -99,6 +100,9 @@ struct gantry_dispatcher {
 
 struct gy_launcher;
 struct gy_round;
+
+/* How a call is made, and where its work goes: see ways/mode.h.  gy_mode_set() is the only writer. */
+enum gy_call_mode { GY_MODE_PLAIN, GY_MODE_SYNCHRONOUS, GY_MODE_BATCH, GY_MODE_RECORDING };
 
 /* One call of a launch callback; on GD's stack, or in a turn of launchers.h. */
 struct gantry_launch {
@@ -114,9 +118,11 @@ struct gantry_launch {
     uint64_t flow;           /* joins what the task does in a recording; 0: none */
     uint32_t nodes;          /* of the batch when its call began, and */
     struct gy_node_set last; /* of the lane: what to go back to */
-    uint32_t refusals;       /* gy_told_refusals() when a captured call began */
+    uint32_t refusals;       /* *dispatcher->refusals when a noted call began */
     struct gy_deferred_span
-        frees;              /* of a call that is made once more: what it gave back before; else empty */
+        frees; /* of a call that is made once more: what it gave back before; else empty */
+    enum gy_call_mode mode;
+    enum gy_trust trust;    /* of its function, before the call; noted calls only */
     bool aside;             /* it is captured apart from its batch: see aside.h */
     bool asked;             /* the callback has asked for the stream */
     struct gy_calls *calls; /* what it enqueues is noted there; NULL: it is not */
@@ -129,6 +135,17 @@ static inline bool gy_launch_is_valid(const struct gantry_launch *launch)
     return launch->task != NULL && launch->round != NULL &&
            launch->stream_index < launch->dispatcher->streams.count &&
            launch->task->stream == launch->stream_index + 1u;
+}
+
+/* Its work is noted for a graph, and not on the task's stream yet. */
+static inline bool gy_mode_is_noted(const struct gantry_launch *launch)
+{
+    return launch->mode >= GY_MODE_BATCH;
+}
+
+static inline void gy_mode_set(struct gantry_launch *launch, enum gy_call_mode mode)
+{
+    launch->mode = mode;
 }
 
 /* Where the work of `task` goes, and which partition that is. */

@@ -15,7 +15,7 @@ static GY_COLD CUstream ask_captured(gantry_launch *launch);
 void *gantry_launch_stream(const gantry_launch *launch)
 {
     GY_ACCEPT_OR(NULL, LAUNCH, launch);
-    if (__builtin_expect(launch->dispatcher->graphs.capturing, 0)) {
+    if (__builtin_expect(gy_mode_is_noted(launch), 0)) {
         return ask_captured((gantry_launch *)(uintptr_t)launch);
     }
     return launch->stream;

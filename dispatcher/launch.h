@@ -24,7 +24,7 @@ GANTRY_MUST_CHECK static inline gantry_status gy_launch_check_scope(const gantry
 static inline struct gy_cta_request gy_launch_cta_request(const gantry_launch *launch)
 {
     return (struct gy_cta_request){.native = launch->stream,
-                                   .in_graph = launch->dispatcher->graphs.capturing,
+                                   .in_graph = gy_mode_is_noted(launch),
                                    .stream = launch->stream_index,
                                    .id = gantry_task_context_id(launch->task),
                                    .flow = launch->flow};

@@ -14,8 +14,8 @@ static gantry_status add_completion(gantry_launch *launch, uint32_t stream, gant
         return status;
     }
     struct gantry_dispatcher *d = launch->dispatcher;
-    if (d->graphs.capturing && gy_rings_is_full(&d->completion, stream)) {
-        /* It will be flushed, which needs events outside of the capture. */
+    if (gy_mode_is_noted(launch) && gy_rings_is_full(&d->completion, stream)) {
+        /* It will be flushed, which needs events behind the graph. */
         status = gy_capture_leave(launch);
         if (status != GANTRY_OK) {
             (void)gantry_task_remove_reference(task);

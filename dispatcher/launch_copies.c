@@ -14,7 +14,7 @@ static gantry_status leave_if_pageable(gantry_launch *launch, const void *host)
 {
     struct gantry_dispatcher *d = launch->dispatcher;
     unsigned type = 0;
-    if (!d->graphs.capturing ||
+    if (!gy_mode_is_noted(launch) ||
         (d->config.context->driver->cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
                                                           (CUdeviceptr)(uintptr_t)host) == CUDA_SUCCESS &&
          type != 0)) {

@@ -13,6 +13,7 @@
 #include "dispatcher/replay.h"
 #include "dispatcher/round.h"
 #include "dispatcher/stats.h"
+#include "driver/told.h"
 #include "profile/cta.h"
 
 #include <assert.h>
@@ -172,7 +173,7 @@ static void run_round(struct gantry_dispatcher *d, struct gy_round *round)
             gy_graphs_learn(&d->graphs, shape, chosen, now.ns, now.launch_calls);
         }
     }
-    assert(gy_round_is_valid(round) && !d->graphs.capturing);
+    assert(gy_round_is_valid(round) && !d->streams.batch.is_open);
 }
 
 /* A unit, all that it makes ready at once included. */
@@ -189,7 +190,7 @@ static void run_due(struct gantry_dispatcher *d, struct gy_round *round)
     if (atomic_load_explicit(&d->counters.batches, memory_order_relaxed) != batches) {
         gy_gd_end_batch(d, &before, &now);
     }
-    assert(!d->graphs.capturing);
+    assert(!d->streams.batch.is_open);
 }
 
 /* ---- batches -------------------------------------------------------------------------------- */
@@ -330,6 +331,7 @@ void gy_gd_main(void *arg)
     do {
         uint32_t seen;
         d->last_error = gy_error_last(); /* a guest's before */
+        d->refusals = gy_told_refusals_at();
         turn = gy_gd_turn(d, &seen);
         if (turn == GD_TURN_IDLE) {
             wait_for_work(d, seen, gy_gd_may_read(d));

@@ -9,6 +9,7 @@
 #include "dispatcher/round.h"
 #include "dispatcher/step.h"
 #include "dispatcher/ways/launchers.h"
+#include "dispatcher/ways/mode.h"
 
 #include <assert.h>
 
@@ -18,9 +19,8 @@ static const char *const phase_names[GD_PHASES] = {"GD HtoD", "GD Kernel", "GD D
  * not waited for one by one. */
 static bool may_call_at_once(const struct gantry_dispatcher *d, const struct gy_round *round)
 {
-    return d->launchers != NULL && !round->as_graph && !d->graphs.capturing && round->recording == NULL &&
-           !d->config.synchronous && !d->streams.device_wide && !gy_shares_any(&d->shares) &&
-           d->shares.watcher == NULL && !gy_span_on();
+    return d->launchers != NULL && gy_mode_is_plain(d, round) && !d->streams.device_wide &&
+           !gy_shares_any(&d->shares) && d->shares.watcher == NULL && !gy_span_on();
 }
 
 /* How many tasks from `task` on have a stream that none before has. */

@@ -119,9 +119,7 @@ static void end_ctas(struct gantry_dispatcher *d)
 void gy_gd_flush(struct gantry_dispatcher *d)
 {
     assert(gy_graphs_are_valid(&d->graphs));
-    if (d->graphs.capturing) {
-        (void)gy_capture_end(d); /* a failure is in the context: seen below */
-    }
+    (void)gy_capture_end(d);              /* a failure is in the context: seen below */
     gy_gpu_time_launched(d->config.time); /* whoever has ended the capture */
     watch_deferred(d);
     gy_gd_watch_memory(d);
@@ -137,5 +135,5 @@ void gy_gd_flush(struct gantry_dispatcher *d)
     gy_gd_flush_completions(d);
     gy_gpu_debt_settle(&d->debt); /* which may wake somebody up: the GPU has its events by then */
     gy_graphs_sweep(&d->graphs);
-    assert(!d->graphs.capturing && gy_streams_are_valid(&d->streams));
+    assert(!d->streams.batch.is_open && gy_streams_are_valid(&d->streams));
 }

@@ -8,6 +8,7 @@
 #include "dispatcher/ways/capture.h"
 #include "dispatcher/ways/launchers.h"
 #include "dispatcher/ways/metered.h"
+#include "dispatcher/ways/mode.h"
 #include "dispatcher/ways/replay_units.h"
 
 #include <assert.h>
@@ -18,7 +19,7 @@ static GY_COLD void mark_begin(struct gantry_dispatcher *d, gantry_task *task, u
     const char *partition = d->config.partitions->is_planned ? gy_gd_partition(d, task)->info.name : NULL;
     struct gy_stream *s = &d->streams.streams[stream];
     struct gy_gpu_mark *mark =
-        gy_gpu_time_begin(d->config.time, s->native, d->graphs.capturing ? &s->lane : NULL, stream, partition,
+        gy_gpu_time_begin(d->config.time, s->native, gy_stream_lane(s), stream, partition,
                           gy_task_label(task), gantry_task_context_id(task));
     atomic_store_explicit(&task->mark, mark, memory_order_relaxed);
 }
@@ -67,7 +68,7 @@ static GY_INLINE void finish(struct gantry_dispatcher *d, struct gy_round *round
     struct gy_gpu_mark *mark = take_mark(task);
     if (__builtin_expect(mark != NULL, 0)) {
         struct gy_stream *s = &d->streams.streams[stream];
-        gy_gpu_time_end(d->config.time, mark, s->native, d->graphs.capturing ? &s->lane : NULL);
+        gy_gpu_time_end(d->config.time, mark, s->native, gy_stream_lane(s));
     }
     gy_task_end_calls(task);
     uint64_t point;
@@ -112,39 +113,26 @@ static GY_COLD gantry_status failed_by_callback(struct gantry_dispatcher *d, con
     return GY_FAIL(GANTRY_ERR_TASK_FAILED, "launch callback of '%s' gave up", gy_task_label(task));
 }
 
-/* Everything that must be so before the callback enqueues: capture, barrier, order, GPU time. */
+/* Everything that must be so before the callback enqueues: mode, barrier, order, GPU time. */
 static GY_INLINE gantry_status make_ready(struct gantry_dispatcher *d, struct gantry_launch *launch)
 {
     gantry_task *task = launch->task;
     uint32_t stream = launch->stream_index;
-    gantry_status status = launch->round->as_graph ? gy_capture_choose(d, launch->round, task) : GANTRY_OK;
+    gantry_status status = gy_mode_choose(launch);
     if (status == GANTRY_OK) {
         status = gy_streams_wait_barrier(&d->streams, stream);
     }
     if (status == GANTRY_OK && task->launch_index == 0) {
         status = prepare(d, task, stream);
     }
-    if (status == GANTRY_OK && __builtin_expect(launch->meter != NULL, 0)) {
-        status = gy_metered_enter(launch);
-        if (status != GANTRY_OK && task->launch_index == 0) {
+    launch->stream = d->streams.streams[stream].native;
+    if (status == GANTRY_OK) {
+        status = gy_mode_begin(launch);
+        if (__builtin_expect(status != GANTRY_OK, 0) && task->launch_index == 0) {
             (void)take_mark(task); /* the task is released as if it had not been prepared */
         }
     }
     return status;
-}
-
-/* Synchronous mode: whatever the call has enqueued is done, or the task is the one to name. */
-static GY_COLD gantry_launch_result synchronize(struct gantry_launch *launch, gantry_launch_result result)
-{
-    struct gy_context *context = launch->dispatcher->config.context;
-    CUresult answer = context->driver->cuStreamSynchronize(launch->stream);
-    if (answer == CUDA_SUCCESS) {
-        return result;
-    }
-    char what[64];
-    snprintf(what, sizeof(what), "GPU work (launch call %" PRIu64 ")", launch->index);
-    (void)gy_context_failed(context, answer, what, __FILE__, __LINE__);
-    return GANTRY_LAUNCH_FAILED;
 }
 
 /* ---- one call ------------------------------------------------------------------------------ */
@@ -193,10 +181,6 @@ static GY_INLINE gantry_status open_call(struct gantry_dispatcher *d, struct gy_
         gy_task_begin_calls(task);
     }
     gantry_status status = make_ready(d, launch);
-    launch->stream = d->streams.streams[stream].native;
-    if (status == GANTRY_OK && d->graphs.capturing) {
-        status = gy_capture_before(launch);
-    }
     if (status != GANTRY_OK) {
         return status;
     }
@@ -226,20 +210,6 @@ static GY_INLINE bool close_call(struct gantry_dispatcher *d, struct gy_round *r
     return true;
 }
 
-/* What a capture, a share and synchronous mode have to say about a call. */
-static GY_RARE gantry_launch_result check_call(struct gantry_launch *launch, gantry_launch_result result)
-{
-    assert(gy_launch_is_valid(launch));
-    struct gantry_dispatcher *d = launch->dispatcher;
-    if (d->graphs.capturing) {
-        result = gy_capture_after(launch, result);
-    }
-    if (launch->meter != NULL && gy_metered_leave(launch) != GANTRY_OK) {
-        result = GANTRY_LAUNCH_FAILED;
-    }
-    return d->config.synchronous && result != GANTRY_LAUNCH_FAILED ? synchronize(launch, result) : result;
-}
-
 static inline bool step(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task,
                         struct gy_meter *meter)
 {
@@ -251,10 +221,7 @@ static inline bool step(struct gantry_dispatcher *d, struct gy_round *round, gan
         return end_uncalled(d, round, task, stream, status);
     }
     gantry_launch_result result = gy_callback_call(&launch, d->last_error, span);
-    if (d->graphs.capturing || meter != NULL || d->config.synchronous) {
-        result = check_call(&launch, result);
-    }
-    return close_call(d, round, task, stream, result);
+    return close_call(d, round, task, stream, gy_mode_after(&launch, result));
 }
 
 /* ---- several at once ------------------------------------------------------------------------- */
@@ -304,10 +271,11 @@ static GY_RARE void hand_over(struct gantry_dispatcher *d, const struct gy_round
     if (d->shares.unpublished == 0 || round->recording != NULL) {
         return;
     }
-    if (d->graphs.capturing) {
-        if (!gy_shares_want_cut(&d->shares, meter) || gy_capture_cut(d) != GANTRY_OK) {
-            return; /* a failure is in the context */
-        }
+    if (d->streams.batch.is_open && !gy_shares_want_cut(&d->shares, meter)) {
+        return;
+    }
+    if (gy_capture_cut(d) != GANTRY_OK) {
+        return; /* a failure is in the context */
     }
     gy_gd_publish_shares(d, false);
     gy_gd_flush_completions(d);

@@ -27,8 +27,8 @@ static uint64_t streams_ahead(const struct gantry_dispatcher *d, const struct gy
 static void complete(struct gantry_dispatcher *d, uint32_t stream, gantry_task *task, uint64_t flow)
 {
     gantry_status status = GANTRY_OK;
-    if (d->graphs.capturing && gy_rings_is_full(&d->completion, stream)) {
-        status = gy_capture_cut(d); /* it will be flushed, which needs events outside of the capture */
+    if (gy_rings_is_full(&d->completion, stream)) {
+        status = gy_capture_cut(d); /* it will be flushed, which needs events behind the graph */
     }
     if (status == GANTRY_OK) {
         status = gy_rings_add(&d->completion, stream, task, flow);

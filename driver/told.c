@@ -80,6 +80,11 @@ uint32_t gy_told_refusals(void)
     return heard.refusals;
 }
 
+const uint32_t *gy_told_refusals_at(void)
+{
+    return &heard.refusals;
+}
+
 void gy_told_take(CUresult result, char text[GY_TOLD_BYTES])
 {
     text[0] = '\0';

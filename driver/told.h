@@ -16,6 +16,8 @@ void gy_told_close(const struct gy_driver *driver);
 /* How many calls of this thread have failed, since it began, with a result that says that something is being
  * captured (900 to 908).  Stays as it is with a driver that tells nothing. */
 uint32_t gy_told_refusals(void);
+/* Where that number of the calling thread is, as long as it lives. */
+const uint32_t *gy_told_refusals_at(void);
 
 #define GY_TOLD_BYTES 320
 

@@ -161,7 +161,7 @@ bool gy_batch_reaches(const struct gy_streams *streams, uint64_t wait_set)
 {
     struct gy_clock room;
     const struct gy_clock *clock = gy_wait_set_read(wait_set, &room);
-    bool reaches = clock == NULL; /* after everything */
+    bool reaches = clock == NULL && streams->batch.is_open; /* after everything */
     for (uint64_t left = clock != NULL ? clock->streams : 0; left != 0 && !reaches; left &= left - 1) {
         uint32_t i = (uint32_t)__builtin_ctzll(left);
         reaches = gy_batch_holds(streams, i, clock->seq[i]);

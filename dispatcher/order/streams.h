@@ -127,6 +127,12 @@ GANTRY_MUST_CHECK gantry_status gy_streams_init(struct gy_streams *streams, stru
 /* The GPU must be done with the streams, or the context lost. */
 void gy_streams_fini(struct gy_streams *streams);
 
+/* Where work on the stream is noted now; NULL: it is enqueued on it. */
+static inline struct gy_lane *gy_stream_lane(struct gy_stream *stream)
+{
+    return stream->is_member ? &stream->lane : NULL;
+}
+
 /* What is said of a stream fits together: of its timeline points, and of where its work goes.  The whole
  * pool: also how many are in use and busy.  GD only. */
 bool gy_stream_is_valid(const struct gy_streams *streams, uint32_t stream);

@@ -14,7 +14,7 @@ static struct gy_stream *stream_of(const struct gantry_launch *launch)
 gantry_status gy_aside_open(struct gantry_launch *launch)
 {
     struct gantry_dispatcher *d = launch->dispatcher;
-    assert(d->graphs.capturing && !launch->aside && gy_launch_is_valid(launch));
+    assert(gy_mode_is_noted(launch) && !launch->aside && gy_launch_is_valid(launch));
     gantry_status status =
         GY_CALL(d->config.context, cuStreamBeginCapture(launch->stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
     if (status == GANTRY_OK) {

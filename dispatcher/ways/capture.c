@@ -4,7 +4,6 @@
 #include "dispatcher/ways/aside.h"
 #include "dispatcher/ways/callback.h"
 #include "dispatcher/ways/metered.h"
-#include "driver/told.h"
 
 #include <assert.h>
 
@@ -19,6 +18,9 @@ static gantry_status begin_capture(struct gantry_dispatcher *d)
 gantry_status gy_capture_end(struct gantry_dispatcher *d)
 {
     assert(gy_graphs_are_valid(&d->graphs));
+    if (!d->streams.batch.is_open) {
+        return GANTRY_OK;
+    }
     if (gy_shares_any(&d->shares) && gy_shares_end_capture(&d->shares) != GANTRY_OK) {
         gy_context_lose(d->config.context, gy_error_last()); /* its tasks were released */
     }
@@ -32,11 +34,7 @@ gantry_status gy_capture_end(struct gantry_dispatcher *d)
 
 gantry_status gy_capture_cut(struct gantry_dispatcher *d)
 {
-    assert(gy_graphs_are_valid(&d->graphs));
-    if (!d->graphs.capturing) {
-        return GANTRY_OK;
-    }
-    gy_gd_count(&d->graphs.cuts, 1);
+    gy_gd_count(&d->graphs.cuts, d->streams.batch.is_open);
     return gy_capture_end(d);
 }
 
@@ -44,11 +42,16 @@ gantry_status gy_capture_leave(gantry_launch *launch)
 {
     assert(gy_launch_is_valid(launch));
     struct gantry_dispatcher *d = launch->dispatcher;
-    gantry_status status = gy_aside_settle(launch);
-    if (status == GANTRY_OK) {
-        status = gy_capture_cut(d);
+    if (!gy_mode_is_noted(launch)) {
+        return GANTRY_OK;
     }
+    gantry_status status = gy_aside_settle(launch);
+    if (status != GANTRY_OK) {
+        return status; /* its work will be done again */
+    }
+    status = gy_capture_cut(d);
     launch->lane = NULL;
+    gy_mode_set(launch, GY_MODE_PLAIN);
     if (status == GANTRY_OK) {
         status = gy_streams_wait_barrier(&d->streams, launch->stream_index);
     }
@@ -58,39 +61,50 @@ gantry_status gy_capture_leave(gantry_launch *launch)
 gantry_status gy_capture_leave_for_good(gantry_launch *launch, const char *why)
 {
     assert(gy_launch_is_valid(launch));
-    struct gantry_dispatcher *d = launch->dispatcher;
-    if (!d->graphs.capturing) {
+    if (!gy_mode_is_noted(launch)) {
         return GANTRY_OK;
     }
     gy_log(GANTRY_LOG_INFO, "task '%s' leaves the graph: %s; its callback runs on streams from now on",
            gantry_task_label(launch->task), why);
-    gy_graphs_set_trust(&d->graphs, gy_task_launch_fn(launch->task), GY_TRUST_NO);
+    gy_graphs_set_trust(&launch->dispatcher->graphs, gy_task_launch_fn(launch->task), GY_TRUST_NO);
     gy_units_forbid(launch, why);
     return gy_capture_leave(launch);
 }
 
 /* ---- before a call -------------------------------------------------------------------------- */
 
-gantry_status gy_capture_choose(struct gantry_dispatcher *d, struct gy_round *round, const gantry_task *task)
+/* The graph that is being built ends before this call, or one begins with it. */
+static GY_RARE gantry_status choose_anew(struct gantry_launch *launch, bool is_large)
 {
+    struct gantry_dispatcher *d = launch->dispatcher;
+    const bool may_be_noted = launch->trust != GY_TRUST_NO;
+    d->graphs.part += is_large;
+    gantry_status status = gy_capture_cut(d);
+    if (status == GANTRY_OK && may_be_noted && begin_capture(d) != GANTRY_OK) {
+        launch->round->as_graph = false; /* this batch goes on without */
+        status = gy_context_is_lost(d->config.context) ? gy_context_adopt_loss(d->config.context) : GANTRY_OK;
+    }
+    return status;
+}
+
+gantry_status gy_capture_choose(struct gantry_launch *launch)
+{
+    struct gantry_dispatcher *d = launch->dispatcher;
     struct gy_graphs *g = &d->graphs;
-    gantry_launch_fn function = gy_task_launch_fn(task);
-    enum gy_trust trust = gy_graphs_trust(g, function);
-    bool hurry = atomic_load_explicit(&g->waiting, memory_order_relaxed) != 0 && g->calls > 0 &&
-                 round->recording == NULL;
-    bool large = gy_graphs_is_large(g) && round->recording == NULL;
-    if (g->capturing && (trust == GY_TRUST_NO || hurry || large)) {
-        g->part += large;
-        gantry_status status = gy_capture_cut(d);
-        if (status != GANTRY_OK) {
-            return status;
-        }
+    const struct gy_round *round = launch->round;
+    gantry_status status = GANTRY_OK;
+    launch->trust = gy_graphs_trust(g, gy_task_launch_fn(launch->task));
+    const bool is_waited_for = atomic_load_explicit(&g->waiting, memory_order_relaxed) != 0 && g->calls > 0 &&
+                               round->recording == NULL;
+    const bool is_large = gy_graphs_is_large(g) && round->recording == NULL;
+    const bool goes_on = d->streams.batch.is_open && !is_waited_for && !is_large;
+    if (__builtin_expect(!goes_on || launch->trust == GY_TRUST_NO, 0)) {
+        status = choose_anew(launch, is_large);
     }
-    if (trust != GY_TRUST_NO && !g->capturing && begin_capture(d) != GANTRY_OK) {
-        round->as_graph = false; /* this batch goes on without */
-        return gy_context_is_lost(d->config.context) ? gy_context_adopt_loss(d->config.context) : GANTRY_OK;
-    }
-    return GANTRY_OK;
+    gy_mode_set(launch, !d->streams.batch.is_open  ? GY_MODE_PLAIN
+                        : round->recording != NULL ? GY_MODE_RECORDING
+                                                   : GY_MODE_BATCH);
+    return status;
 }
 
 gantry_status gy_capture_before(struct gantry_launch *launch)
@@ -102,20 +116,19 @@ gantry_status gy_capture_before(struct gantry_launch *launch)
     launch->lane = &d->streams.streams[launch->stream_index].lane;
     launch->nodes = g->batch.count;
     launch->last = launch->lane->last;
-    launch->refusals = gy_told_refusals();
+    launch->refusals = *d->refusals;
     launch->frees.begin = launch->frees.end = gy_deferred_next(&d->deferred, launch->stream_index);
-    const bool is_raw = gy_graphs_trust(g, gy_task_launch_fn(launch->task)) == GY_TRUST_RAW;
-    return is_raw || !g->notes ? gy_aside_open(launch) : GANTRY_OK;
+    return launch->trust == GY_TRUST_RAW || !g->notes ? gy_aside_open(launch) : GANTRY_OK;
 }
 
 /* ---- after a call --------------------------------------------------------------------------- */
 
 /* Whether what the call has enqueued cannot be part of a graph: launch->spoilt then says why. */
-static bool is_spoilt(struct gantry_launch *launch, gantry_launch_result result)
+static GY_RARE bool is_spoilt(struct gantry_launch *launch, gantry_launch_result result)
 {
     struct gantry_dispatcher *d = launch->dispatcher;
     const bool tells = d->config.context->driver->log != NULL;
-    const bool refused = gy_told_refusals() != launch->refusals; /* before more is told */
+    const bool refused = *d->refusals != launch->refusals; /* before more is told */
     const bool failed = result == GANTRY_LAUNCH_FAILED;
     if (launch->aside) {
         (void)gy_aside_close(launch, !failed && !refused);
@@ -128,13 +141,11 @@ static bool is_spoilt(struct gantry_launch *launch, gantry_launch_result result)
 }
 
 /* What a call that a graph takes has told. */
-static void learn_trust(struct gantry_launch *launch)
+static void learn_trust(const struct gantry_launch *launch)
 {
-    struct gy_graphs *g = &launch->dispatcher->graphs;
-    gantry_launch_fn function = gy_task_launch_fn(launch->task);
-    const enum gy_trust before = gy_graphs_trust(g, function);
-    if (before == GY_TRUST_UNKNOWN || (launch->asked && before == GY_TRUST_OURS)) {
-        gy_graphs_set_trust(g, function, launch->asked ? GY_TRUST_RAW : GY_TRUST_OURS);
+    if (launch->trust == GY_TRUST_UNKNOWN || (launch->asked && launch->trust == GY_TRUST_OURS)) {
+        gy_graphs_set_trust(&launch->dispatcher->graphs, gy_task_launch_fn(launch->task),
+                            launch->asked ? GY_TRUST_RAW : GY_TRUST_OURS);
     }
 }
 
@@ -171,8 +182,11 @@ static GY_COLD gantry_launch_result repair(struct gantry_launch *launch)
 gantry_launch_result gy_capture_after(struct gantry_launch *launch, gantry_launch_result result)
 {
     assert(gy_launch_is_valid(launch));
-    if (__builtin_expect(is_spoilt(launch, result), 0) &&
-        !gy_context_is_lost(launch->dispatcher->config.context)) {
+    const struct gantry_dispatcher *d = launch->dispatcher;
+    const bool is_clean = result != GANTRY_LAUNCH_FAILED && launch->spoilt == NULL && !launch->aside &&
+                          *d->refusals == launch->refusals && d->graphs.may_lend;
+    if (__builtin_expect(!is_clean, 0) && is_spoilt(launch, result) &&
+        !gy_context_is_lost(d->config.context)) {
         return repair(launch);
     }
     if (result != GANTRY_LAUNCH_FAILED) {

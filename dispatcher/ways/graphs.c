@@ -153,15 +153,14 @@ static gantry_status begin_guard(struct gy_graphs *g)
 
 gantry_status gy_graphs_begin(struct gy_graphs *g)
 {
-    assert(!g->capturing && gy_graphs_are_valid(g));
     struct gy_streams *streams = g->streams;
+    assert(!streams->batch.is_open && gy_graphs_are_valid(g));
     gy_graphs_open_gate(g);
     gantry_status status = begin_guard(g);
     if (status != GANTRY_OK) {
         gy_graphs_close_gate(g);
         return status;
     }
-    g->capturing = true;
     g->calls = 0;
     gy_nodes_clear(&g->batch);
     gy_copier_begin_capture(g->copier);
@@ -173,13 +172,12 @@ gantry_status gy_graphs_begin(struct gy_graphs *g)
 /* The batch is over, whatever became of it.  What is known of the order of streams has to hold. */
 static gantry_status leave(struct gy_graphs *g, gantry_status order)
 {
-    g->capturing = false;
     if (order != GANTRY_OK) {
         gy_context_lose(g->context, gy_error_last());
         order = gy_context_adopt_loss(g->context);
     }
     gy_graphs_close_gate(g);
-    assert(!g->capturing && gy_graphs_are_valid(g));
+    assert(!g->streams->batch.is_open && gy_graphs_are_valid(g));
     return order;
 }
 
@@ -201,7 +199,6 @@ static gantry_status drop(struct gy_graphs *g)
     end_guard(g);
     gy_copier_capture_dropped(g->copier);
     if (gy_context_is_lost(g->context)) {
-        g->capturing = false;
         gy_batch_abandon(g->streams);
         gy_graphs_close_gate(g);
         return gy_context_adopt_loss(g->context);
@@ -321,8 +318,8 @@ static gantry_status launch(struct gy_graphs *g, CUgraph graph, const struct gy_
 
 static gantry_status end_into(struct gy_graphs *g, const struct gy_graph_place *into)
 {
-    assert(g->capturing && gy_graphs_are_valid(g));
     struct gy_streams *streams = g->streams;
+    assert(streams->batch.is_open && gy_graphs_are_valid(g));
     const bool is_empty = g->batch.count == 0 && into == NULL;
     if (is_empty || streams->batch.members == 0 || gy_context_is_lost(g->context)) {
         return drop(g);
@@ -355,7 +352,7 @@ gantry_status gy_graphs_end_into(struct gy_graphs *g, const struct gy_graph_plac
 void gy_graphs_sweep(struct gy_graphs *g)
 {
     assert(gy_graphs_are_valid(g));
-    if (!g->capturing) {
+    if (!g->streams->batch.is_open) {
         gy_nodes_clear(&g->batch);
     }
     while (g->spent_count > 0 &&
@@ -380,12 +377,13 @@ static uint32_t place_of(const struct gy_graphs *g, gantry_launch_fn function)
     return i;
 }
 
-enum gy_trust gy_graphs_trust(const struct gy_graphs *g, gantry_launch_fn function)
+enum gy_trust gy_graphs_find_trust(struct gy_graphs *g, gantry_launch_fn function)
 {
     const uint32_t i = place_of(g, function);
     if (g->functions[i].function == NULL && g->function_count == GY_GRAPHS_FUNCTIONS - 1) {
         return GY_TRUST_NO; /* no room to remember it */
     }
+    g->latest = (struct gy_graph_function){function, g->functions[i].trust};
     return g->functions[i].trust;
 }
 
@@ -401,6 +399,7 @@ void gy_graphs_set_trust(struct gy_graphs *g, gantry_launch_fn function, enum gy
         g->function_count++;
     }
     g->functions[i].trust = trust;
+    g->latest = g->functions[i];
     assert(gy_graphs_are_valid(g));
 }
 
@@ -459,7 +458,7 @@ void gy_graphs_learn(struct gy_graphs *g, uint64_t key, bool as_graph, uint64_t 
 bool gy_graphs_are_valid(const struct gy_graphs *g)
 {
     bool is_open = atomic_load_explicit(&g->open, memory_order_relaxed);
-    return g->capturing == g->streams->batch.is_open && (!g->capturing || is_open) &&
-           (!g->guarded || g->guard != NULL) && g->spent_count <= GY_GRAPHS_SPENT &&
-           g->refused_count <= GY_GRAPHS_REFUSED && g->function_count < GY_GRAPHS_FUNCTIONS;
+    return (!g->streams->batch.is_open || is_open) && (!g->guarded || g->guard != NULL) &&
+           g->spent_count <= GY_GRAPHS_SPENT && g->refused_count <= GY_GRAPHS_REFUSED &&
+           g->function_count < GY_GRAPHS_FUNCTIONS;
 }

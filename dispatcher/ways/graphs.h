@@ -67,7 +67,6 @@ struct gy_graphs {
     struct gy_context *context; /* immutable */
     struct gy_streams *streams; /* immutable */
     struct gy_copier *copier;   /* immutable */
-    bool capturing;             /* GD only */
     bool may_lend;  /* immutable; callbacks may have their stream captured: it shows when that goes wrong */
     bool guarded;   /* GD only; `guard` is being captured */
     CUstream guard; /* GD only; nothing is enqueued on it: its capture breaks when a callback makes a call
@@ -86,6 +85,7 @@ struct gy_graphs {
     struct gy_graph_cached cache[GY_GRAPHS_CACHED];          /* GD only */
     struct gy_graph_function functions[GY_GRAPHS_FUNCTIONS]; /* GD only; open addressing */
     uint32_t function_count;                                 /* GD only */
+    struct gy_graph_function latest;                         /* GD only; asked for last */
     struct gy_graph_shape shapes[GY_GRAPHS_SHAPES];          /* GD only */
     gy_mutex lock;                                           /* rank LEAF */
     gy_cond launched;                                        /* somebody waits for `open` to become false */
@@ -124,14 +124,19 @@ void gy_graphs_sweep(struct gy_graphs *graphs);
 /* The capture is large enough to be launched while the rest of the batch is captured. */
 static inline bool gy_graphs_is_large(const struct gy_graphs *graphs)
 {
-    return graphs->calls >= (uint64_t)graphs->first_calls << graphs->part;
+    return graphs->calls >= (uint64_t)graphs->first_calls << graphs->part && graphs->streams->batch.is_open;
 }
 /* A callback has made a call that its thread's captures forbid. */
 bool gy_graphs_is_guard_broken(const struct gy_graphs *graphs);
 /* To be destroyed by the next sweep. */
 void gy_graphs_spend(struct gy_graphs *graphs, CUgraph graph);
 
-enum gy_trust gy_graphs_trust(const struct gy_graphs *graphs, gantry_launch_fn function);
+GY_RARE enum gy_trust gy_graphs_find_trust(struct gy_graphs *graphs, gantry_launch_fn function);
+static inline enum gy_trust gy_graphs_trust(struct gy_graphs *graphs, gantry_launch_fn function)
+{
+    return graphs->latest.function == function ? graphs->latest.trust
+                                               : gy_graphs_find_trust(graphs, function);
+}
 void gy_graphs_set_trust(struct gy_graphs *graphs, gantry_launch_fn function, enum gy_trust trust);
 
 /* Auto: whether a batch of this shape shall be a graph, and what a batch has cost. */

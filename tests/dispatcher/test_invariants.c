@@ -2,6 +2,7 @@
  * taken back. */
 #include "dispatcher/gates/gate.h"
 #include "dispatcher/internal.h"
+#include "dispatcher/ways/mode.h"
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/deadline.h"
 #include "tests/support/gpu_fixture.h"
@@ -136,7 +137,6 @@ static void test_graphs(void **state)
 {
     (void)state;
     struct gy_graphs *g = &s.d->graphs;
-    PLANT(gy_graphs_are_valid(g), g->capturing, true);
     PLANT(gy_graphs_are_valid(g), s.d->streams.batch.is_open, true);
     PLANT(gy_graphs_are_valid(g), g->spent_count, GY_GRAPHS_SPENT + 1);
     PLANT(gy_graphs_are_valid(g), g->function_count, GY_GRAPHS_FUNCTIONS);
@@ -221,6 +221,31 @@ static void test_calls(void **state)
     PLANT(gy_launch_is_valid(&launch), s.kernel[0]->stream, 2);
 }
 
+static void test_call_modes(void **state)
+{
+    (void)state;
+    struct gy_unit unit = {.members = 1, .roots = 1, .stage = GY_UNIT_CALLED};
+    struct gy_recording recording = {.unit = &unit};
+    struct gy_round round = {.recording = NULL};
+    struct gy_lane lane = {.nodes = NULL};
+    s.kernel[0]->stream = 1;
+    struct gantry_launch launch = {.dispatcher = s.d, .task = s.kernel[0], .round = &round};
+    PLANT(gy_mode_is_valid(&launch), launch.mode, GY_MODE_SYNCHRONOUS); /* the context is not */
+    PLANT(gy_mode_is_valid(&launch), launch.mode, GY_MODE_BATCH);       /* no graph is being built */
+    PLANT(gy_mode_is_valid(&launch), launch.lane, &lane);
+    PLANT(gy_mode_is_valid(&launch), launch.aside, true);
+    PLANT(gy_mode_is_valid(&launch), s.d->streams.batch.is_open, true);
+
+    s.d->streams.batch.is_open = true;
+    gy_mode_set(&launch, GY_MODE_BATCH);
+    launch.lane = &lane;
+    PLANT(gy_mode_is_valid(&launch), launch.mode, GY_MODE_PLAIN);
+    PLANT(gy_mode_is_valid(&launch), launch.mode, GY_MODE_RECORDING); /* no unit is recorded */
+    PLANT(gy_mode_is_valid(&launch), launch.aside, true);             /* and noted as well */
+    PLANT(gy_mode_is_valid(&launch), round.recording, &recording);
+    s.d->streams.batch.is_open = false;
+}
+
 /* A gate that says no has the task; those behind it are not asked. */
 static void test_a_task_asks_the_gates_in_order(void **state)
 {
@@ -251,6 +276,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_the_gates_of_gpu_time, open_scene, close_scene),
         cmocka_unit_test_setup_teardown(test_the_gate_of_units, open_scene, close_scene),
         cmocka_unit_test_setup_teardown(test_calls, open_scene, close_scene),
+        cmocka_unit_test_setup_teardown(test_call_modes, open_scene, close_scene),
         cmocka_unit_test_setup_teardown(test_a_task_asks_the_gates_in_order, open_scene, close_scene),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,56 @@
+#include "dispatcher/ways/mode.h"
+
+#include "dispatcher/ways/metered.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+bool gy_mode_is_valid(const struct gantry_launch *launch)
+{
+    const struct gantry_dispatcher *d = launch->dispatcher;
+    const bool is_noted = gy_mode_is_noted(launch);
+    return gy_launch_is_valid(launch) && is_noted == d->streams.batch.is_open &&
+           (is_noted || (launch->lane == NULL && !launch->aside)) &&
+           (launch->lane == NULL || !launch->aside) && (!is_noted || launch->launcher == NULL) &&
+           (launch->mode == GY_MODE_SYNCHRONOUS) == (d->config.synchronous) &&
+           (launch->mode != GY_MODE_RECORDING || launch->round->recording != NULL) &&
+           (launch->mode != GY_MODE_BATCH || launch->round->recording == NULL);
+}
+
+gantry_status gy_mode_begin_any(struct gantry_launch *launch)
+{
+    gantry_status status = launch->meter != NULL ? gy_metered_enter(launch) : GANTRY_OK;
+    if (status == GANTRY_OK && gy_mode_is_noted(launch)) {
+        status = gy_capture_before(launch);
+    }
+    assert(status != GANTRY_OK || gy_mode_is_valid(launch));
+    return status;
+}
+
+/* Whatever the call has enqueued is done, or the task is the one to name. */
+static GY_COLD gantry_launch_result synchronize(struct gantry_launch *launch, gantry_launch_result result)
+{
+    struct gy_context *context = launch->dispatcher->config.context;
+    CUresult answer = context->driver->cuStreamSynchronize(launch->stream);
+    if (answer == CUDA_SUCCESS) {
+        return result;
+    }
+    char what[64];
+    snprintf(what, sizeof(what), "GPU work (launch call %" PRIu64 ")", launch->index);
+    (void)gy_context_failed(context, answer, what, __FILE__, __LINE__);
+    return GANTRY_LAUNCH_FAILED;
+}
+
+gantry_launch_result gy_mode_after_any(struct gantry_launch *launch, gantry_launch_result result)
+{
+    assert(gy_mode_is_valid(launch));
+    if (gy_mode_is_noted(launch)) {
+        result = gy_capture_after(launch, result);
+    }
+    if (launch->meter != NULL && gy_metered_leave(launch) != GANTRY_OK) {
+        result = GANTRY_LAUNCH_FAILED;
+    }
+    const bool is_waited_for = launch->mode == GY_MODE_SYNCHRONOUS && result != GANTRY_LAUNCH_FAILED;
+    return is_waited_for ? synchronize(launch, result) : result;
+}

@@ -1,0 +1,62 @@
+/* Call modes: how one call of a launch callback is made.
+ *
+ *     PLAIN         its work goes to the task's stream
+ *     SYNCHRONOUS   the same, and is waited for when the call has returned, so that the task that fails is
+ * named BATCH         its work is noted for the graph of the batch, and looked at when the call has returned
+ *     RECORDING     the same for the graph of a replay unit, which is launched again in later runs
+ *
+ *               choose                                                           after
+ *     (no call) ───────► PLAIN or SYNCHRONOUS ── begin ── the callback is called ──────► (no call)
+ *         │                ▲ PLAIN
+ *         │                │ the callback does what no graph takes: its graph is launched without it
+ *         └──────────► BATCH or RECORDING ────── begin ── the callback is called ──────► (no call)
+ *
+ * Between choose and begin the caller puts the stream in order.  In BATCH and RECORDING, what a callback
+ * enqueues itself is captured aside (aside.h).
+ *
+ * gy_mode_set() is the only writer.  On the dispatcher's thread, but for what a launcher calls: that is
+ * PLAIN, and was chosen by the dispatcher's thread. */
+#ifndef DISPATCHER_WAYS_MODE_H
+#define DISPATCHER_WAYS_MODE_H
+
+#include "dispatcher/round.h"
+#include "dispatcher/ways/capture.h"
+
+/* What is said of the call fits its mode, and the mode what the dispatcher is doing. */
+bool gy_mode_is_valid(const struct gantry_launch *launch);
+
+/* No call of this round changes its mode, or has to be waited for. */
+static inline bool gy_mode_is_plain(const struct gantry_dispatcher *d, const struct gy_round *round)
+{
+    return !round->as_graph && round->recording == NULL && !d->config.synchronous;
+}
+
+/* Before anything is put on the call's stream: the mode of the call. */
+GANTRY_MUST_CHECK static GY_INLINE gantry_status gy_mode_choose(struct gantry_launch *launch)
+{
+    if (launch->round->as_graph) {
+        return gy_capture_choose(launch);
+    }
+    gy_mode_set(launch, launch->dispatcher->config.synchronous ? GY_MODE_SYNCHRONOUS : GY_MODE_PLAIN);
+    return GANTRY_OK;
+}
+
+/* For calls that are not PLAIN, or are measured. */
+GANTRY_MUST_CHECK GY_RARE gantry_status gy_mode_begin_any(struct gantry_launch *launch);
+GY_RARE gantry_launch_result gy_mode_after_any(struct gantry_launch *launch, gantry_launch_result result);
+
+/* Right before the callback is called; its stream is in order. */
+GANTRY_MUST_CHECK static GY_INLINE gantry_status gy_mode_begin(struct gantry_launch *launch)
+{
+    const bool is_plain = launch->mode == GY_MODE_PLAIN && launch->meter == NULL;
+    return __builtin_expect(is_plain, 1) ? GANTRY_OK : gy_mode_begin_any(launch);
+}
+
+/* Right after it has returned `result`; what becomes of the call comes out. */
+static GY_INLINE gantry_launch_result gy_mode_after(struct gantry_launch *launch, gantry_launch_result result)
+{
+    const bool is_plain = launch->mode == GY_MODE_PLAIN && launch->meter == NULL;
+    return __builtin_expect(is_plain, 1) ? result : gy_mode_after_any(launch, result);
+}
+
+#endif
