@@ -40,7 +40,7 @@ foreach(pair IN LISTS CPACK_GANTRY_PACKAGES)
   compress("${doc}/changelog" "${doc}/changelog.Debian")
   file(CHMOD "${doc}/copyright" "${doc}/changelog.gz" "${doc}/changelog.Debian.gz"
     PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ WORLD_READ)
-  file(GLOB pages "${prefix}/${CPACK_GANTRY_MANDIR}/man1/*.1")
+  file(GLOB pages "${prefix}/${CPACK_GANTRY_MANDIR}/man1/*.1" "${prefix}/${CPACK_GANTRY_MANDIR}/man3/*.3")
   if(pages)
     compress(${pages})
   endif()

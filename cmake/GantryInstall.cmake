@@ -48,6 +48,9 @@ install(CODE "set(GANTRY_SOURCES \"${PROJECT_SOURCE_DIR}\")
   set(GANTRY_SCRATCH \"${PROJECT_BINARY_DIR}/install/documents\")
   set(GANTRY_DOCUMENTS \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DOCDIR}\")" COMPONENT gantry_doc)
 install(SCRIPT "${PROJECT_SOURCE_DIR}/cmake/InstallDocuments.cmake" COMPONENT gantry_doc)
+# What the target docs has made, if it was built.
+install(DIRECTORY "${PROJECT_BINARY_DIR}/site/html" DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT gantry_doc OPTIONAL)
+install(DIRECTORY "${PROJECT_BINARY_DIR}/site/man3" DESTINATION "${CMAKE_INSTALL_MANDIR}" COMPONENT gantry_doc OPTIONAL)
 
 if(NOT PROJECT_IS_TOP_LEVEL) # what is packed is the other project then
   return()

@@ -66,6 +66,8 @@ def entry(node, kind, header):
 
 
 def declaration(node):
+    if node.findtext("argsstring", "").startswith(")("):  # a pointer to a function
+        return re.sub(r" ?\(\*", " (*", " ".join(inline(node.find("type")).split()) + node.findtext("name") + node.findtext("argsstring"))
     return re.sub(r" ([,)])", r"\1", re.sub(r"\* (?=\w)", "*", " ".join((node.findtext("definition") + (node.findtext("argsstring") or "")).split())))
 
 
@@ -83,7 +85,7 @@ def members(node, header, structs):
             found["declaration"] = found["name"]
             for value in member.findall("enumvalue"):
                 part = entry(value, "enumvalue", header)
-                part["declaration"] = part["name"] + " " + (value.findtext("initializer") or "")
+                part["declaration"] = " ".join(f"{part['name']} {value.findtext('initializer') or ''}".split())
                 found["parts"].append(part)
         elif kind == "typedef" and (found["name"] in structs or member.findtext("definition").startswith("typedef enum")):
             continue
@@ -147,8 +149,8 @@ def rst_text(text, names):
             parts[number] = code(re.match(r"`(.*)`", part))
         else:
             escaped = re.sub(r"([\\*|_`])", r"\\\1", part.strip("`") if number % 2 else part)
-            parts[number] = NAME.sub(lambda match: link(match), escaped.replace("\\_", "_")) if True else escaped
-    return re.sub(r"(?<![\w`:/])(\w+)_(?=[\s.,;:)]|$)", r"\1\\_", "".join(parts))
+            parts[number] = NAME.sub(link, escaped.replace("\\_", "_"))
+    return re.sub(r"(?<![\w`:/])(\w+)_(?=\W|$)", r"\1\\_", "".join(parts))
 
 
 def rst_entry(found, names, shown, indent=""):
