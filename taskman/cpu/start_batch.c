@@ -16,9 +16,9 @@
 #include <assert.h>
 
 enum {
-    BATCH_MOST = 64,  /* tasks in one batch */
-    ROOTS_MOST = 512, /* the same of tasks that wait for nothing */
-    AHEAD = 6,        /* tasks to prefetch ahead of the one that runs */
+    BATCH_MOST = 64, /* tasks in one batch */
+    LOCK_TRIES = 24, /* the last of them as many pauses apart */
+    AHEAD = 6,       /* tasks to prefetch ahead of the one that runs */
 };
 
 bool gy_pool_fetches(const gantry_cpu_dispatcher *pool)
@@ -32,14 +32,12 @@ bool gy_start_job_is_valid(const struct gy_start_job *job)
            (job->chunk == NULL || job->at <= job->chunk->capacity);
 }
 
-/* How many tasks of the job make a batch.  Those that wait for others are gone through in no time, and the
- * ones behind them may be waited for. */
-static size_t batch_size(const gantry_cpu_dispatcher *pool, const struct gy_start_job *job)
+/* How many of `left` tasks make a batch. */
+static size_t batch_size(const gantry_cpu_dispatcher *pool, size_t left)
 {
     size_t workers = pool->worker_count > 1 ? pool->worker_count : 1;
-    size_t count = pool->worker_count == 1 ? job->left : job->left / (2 * workers);
-    size_t most = job->roots != NULL ? ROOTS_MOST : BATCH_MOST;
-    return count < 1 ? 1 : count > most ? most : count;
+    size_t count = pool->worker_count == 1 ? left : left / (2 * workers);
+    return count < 1 ? 1 : count > BATCH_MOST ? BATCH_MOST : count;
 }
 
 /* Cut `count` tasks at most off the job. */
@@ -67,7 +65,7 @@ void gy_pool_start(gantry_cpu_dispatcher *pool, struct gy_start_job *job, struct
 {
     assert(job->left != 0 && gy_start_job_is_valid(job));
     if (self != NULL) {
-        self->batch = cut_batch(job, batch_size(pool, job));
+        self->batch = cut_batch(job, batch_size(pool, job->left));
         if (job->left == 0) {
             return;
         }
@@ -91,19 +89,27 @@ void gy_pool_start(gantry_cpu_dispatcher *pool, struct gy_start_job *job, struct
     }
 }
 
-/* At the begin of a step all workers come at once.  A worker that will look again before it sleeps does not
- * wait for the others: who falls asleep behind a lock has to be woken by who holds it, which takes longer
- * than the batch.  False: it is not there yet. */
+/* At the begin of a step all workers come at once.  A worker that will look again before it sleeps tries for
+ * a while, and then looks elsewhere: who falls asleep behind a lock has to be woken by who holds it, which
+ * takes longer than the batch.  False: it has not got the lock. */
 static bool lock_jobs(const struct gy_worker *self) GY_NO_ANALYSIS
 {
     gantry_cpu_dispatcher *pool = self->pool;
     bool looks_again = self->has_deque && self->only_owner == NULL && self->search != GY_SEARCH_LAST_LOOK &&
                        !atomic_load(&pool->stopping);
-    if (looks_again) {
-        return gy_mutex_try_lock(&pool->inject_lock);
+    if (!looks_again) {
+        gy_mutex_lock(&pool->inject_lock);
+        return true;
     }
-    gy_mutex_lock(&pool->inject_lock);
-    return true;
+    for (uint32_t tries = 0; tries < LOCK_TRIES; tries++) {
+        if (gy_mutex_try_lock(&pool->inject_lock)) {
+            return true;
+        }
+        for (uint32_t pauses = 0; pauses < tries; pauses++) {
+            gy_cpu_relax();
+        }
+    }
+    return false;
 }
 
 /* Take the next batch of the first job.  The job's own place among the active goes to its last batch. */
@@ -118,7 +124,7 @@ static bool take_batch(struct gy_worker *self) GY_NO_ANALYSIS
         job = NULL; /* a guest waits for another manager */
     }
     if (job != NULL) {
-        self->batch = cut_batch(job, batch_size(pool, job));
+        self->batch = cut_batch(job, batch_size(pool, job->left));
         if (job->left == 0) {
             atomic_store(&pool->jobs, job->next);
         } else {
