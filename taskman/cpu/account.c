@@ -48,12 +48,13 @@ void gy_worker_flush(struct gy_worker *self)
     }
 }
 
-/* It has a task, or is about to look for one, and then counts off the rest: nobody takes its manager for idle
- * or quiet before. */
+/* A worker that has nothing to run next counts all off in one go.  One that has, does so when it has come to
+ * its end: nobody takes its manager for idle or quiet before. */
 void gy_worker_flush_most(struct gy_worker *self)
 {
     struct gy_task_owner *owner = self->owed_to;
-    uint64_t active = self->owed % GY_WORK_PENDING;
+    bool goes_on = self->next != NULL || self->batch.left != 0 || !gy_deque_is_empty(&self->deque);
+    uint64_t active = goes_on ? self->owed % GY_WORK_PENDING : 0;
     uint64_t kept = (active < GY_CREDIT ? active : GY_CREDIT) * GY_WORK_ACTIVE;
     self->owed -= kept;
     gy_worker_flush(self);
