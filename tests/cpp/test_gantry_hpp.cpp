@@ -141,6 +141,10 @@ void test_captures_live_as_long_as_their_task()
     graph.spawn("light", body);
     graph.stop();
     CHECK(alive == 2 && runs == 6);
+    graph.start();
+    graph.cpu("of this run alone", body).remove_reference();
+    graph.stop();
+    CHECK(alive == 2 && runs == 8);
     graph.reset();
     CHECK(alive == 1);
     CHECK(error_of([&] { // the description is refused: what it captured goes back
