@@ -5,31 +5,46 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#define EXIT_INTERRUPTED 130
 #define MOST_SECONDS 3 /* for ending a recording, and for writing what has been printed */
+
+static atomic_bool is_for_reading; /* atomic: the first Ctrl-C ends the reading alone */
+static atomic_bool has_come;       /* atomic: that one */
+
+void cli_interrupts_end_reading(bool is_so)
+{
+    atomic_store(&is_for_reading, is_so);
+}
+
+bool cli_interrupts_reading_ends(void)
+{
+    return atomic_load(&has_come);
+}
 
 static void give_up(int signal)
 {
     (void)signal;
-    _exit(EXIT_INTERRUPTED);
+    _exit(CLI_INTERRUPTED);
 }
 
 static void *watch(void *set)
 {
     int signal;
-    if (sigwait(set, &signal) != 0) {
-        return NULL;
-    }
+    do {
+        if (sigwait(set, &signal) != 0) {
+            return NULL;
+        }
+    } while (atomic_load(&is_for_reading) && !atomic_exchange(&has_come, true));
     struct sigaction action = {.sa_handler = give_up};
     (void)sigaction(SIGALRM, &action, NULL);
     (void)alarm(MOST_SECONDS);
     cli_output_abandon();
     cli_note("interrupted; the results so far are complete, the others were left out");
-    exit(EXIT_INTERRUPTED); /* writes what has been printed, and ends a recording */
+    exit(CLI_INTERRUPTED); /* writes what has been printed, and ends a recording */
 }
 
 static void start_watching(void)

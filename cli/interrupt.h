@@ -2,8 +2,19 @@
 #ifndef CLI_INTERRUPT_H
 #define CLI_INTERRUPT_H
 
+#include <stdbool.h>
+
 /* From now on Ctrl-C is waited for by a thread of its own, which ends the process.  Called before other
  * threads are made; does nothing where Ctrl-C is ignored. */
 void cli_interrupts_end_us(void);
+
+/* Exit status of what Ctrl-C ended. */
+#define CLI_INTERRUPTED 130
+
+/* With true the first Ctrl-C ends no more than the reading of a recording, and the report is of what was
+ * read; the next one ends the process.  Once, before the reading begins. */
+void cli_interrupts_end_reading(bool is_so);
+/* Has it come?  Any thread. */
+bool cli_interrupts_reading_ends(void);
 
 #endif

@@ -1,5 +1,6 @@
 /* `gantry report trace`: what a recording says about a run, and the recording itself in other formats. */
 #include "cli/report_export.h"
+#include "cli/report_page.h"
 #include "cli/report_print.h"
 #include "cli/report_waterfall.h"
 
@@ -21,8 +22,8 @@ static const char *const format_names[] = {
 
 struct arguments {
     bool json, waterfall;
-    int format; /* enum format */
-    const char *file, *other, *output;
+    int format;                                 /* enum format */
+    const char *file, *second, *other, *output; /* second: beside the first, on a page */
 };
 
 /* A trace with its report. */
@@ -64,7 +65,9 @@ static struct loaded *load(const char *path, bool wants_page)
         return NULL;
     }
     loaded->wants_page = wants_page;
-    if (!cli_trace_load(path, on_block, loaded, &loaded->trace)) {
+    bool good = cli_trace_load(path, on_block, loaded, &loaded->trace);
+    cli_interrupts_end_reading(false);
+    if (!good) {
         cli_report_sms_free(loaded->sms);
         free(loaded->blocks.at);
         free(loaded);
@@ -109,22 +112,40 @@ static bool export_chrome(const char *path, FILE *file)
     return good;
 }
 
-static bool export_html(const char *path, FILE *file)
+/* What a page calls a recording. */
+static const char *title_of(const char *path)
 {
-    struct loaded *loaded = load(path, true);
-    if (loaded == NULL) {
-        return false;
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+static bool put_recording(const char *path, struct loaded *loaded, FILE *file)
+{
+    return loaded == NULL ||
+           cli_page_recording(title_of(path), &loaded->trace, &loaded->blocks, &loaded->report, file);
+}
+
+/* `second` may be NULL. */
+static bool export_html(const char *first, const char *second, FILE *file)
+{
+    struct loaded *one = load(first, true), *other = NULL;
+    bool good = one != NULL && (second == NULL || (other = load(second, true)) != NULL);
+    if (good) {
+        cli_page_begin(file);
+        good = put_recording(first, one, file) && put_recording(second, other, file);
+        cli_page_end(file);
     }
-    cli_export_html(&loaded->trace, &loaded->blocks, &loaded->report, file);
-    unload(loaded);
-    return true;
+    unload(one);
+    unload(other);
+    return good;
 }
 
 static int report_on(const struct arguments *arguments)
 {
     if (arguments->format != FORMAT_TEXT) {
-        bool good = arguments->format == FORMAT_CHROME ? export_chrome(arguments->file, stdout)
-                                                       : export_html(arguments->file, stdout);
+        bool good = arguments->format == FORMAT_CHROME
+                        ? export_chrome(arguments->file, stdout)
+                        : export_html(arguments->file, arguments->second, stdout);
         return good ? 0 : 1;
     }
     struct loaded *loaded = load(arguments->file, false);
@@ -132,7 +153,7 @@ static int report_on(const struct arguments *arguments)
         return 1;
     }
     int status = 0;
-    if (arguments->other != NULL) {
+    if (arguments->other != NULL && loaded->trace.unread_bytes == 0) {
         status = diff(arguments, loaded);
     } else if (arguments->waterfall) {
         status = cli_report_waterfall(&loaded->trace, &loaded->report, arguments->json) ? 0 : 1;
@@ -142,6 +163,7 @@ static int report_on(const struct arguments *arguments)
     } else {
         cli_report_text(arguments->file, &loaded->trace, &loaded->report);
     }
+    status = loaded->trace.unread_bytes != 0 ? CLI_INTERRUPTED : status;
     unload(loaded);
     return status;
 }
@@ -156,7 +178,7 @@ static int parse(int argc, char **argv, struct arguments *arguments)
         {.name = "format", .choice = &arguments->format, .names = format_names},
         {.name = "output", .letter = 'o', .text = &arguments->output},
         {.name = NULL}};
-    int status = cli_read_options(argc, argv, table, 2);
+    int status = cli_read_options(argc, argv, table, 3);
     if (status >= 0) {
         return status;
     }
@@ -165,8 +187,13 @@ static int parse(int argc, char **argv, struct arguments *arguments)
         return cli_usage_error("report: there is no report '%s'; say 'gantry report trace %s'", argv[optind],
                                is_file ? argv[optind] : "FILE");
     }
-    if (argc - optind != 2) {
+    if (argc - optind != 2 && argc - optind != 3) {
         return cli_usage_error("report: say 'gantry report trace FILE'");
+    }
+    if (argc - optind == 3 && arguments->format != FORMAT_HTML) {
+        return cli_usage_error("report: unexpected argument '%s'; a second recording goes with --format "
+                               "html, --diff compares two",
+                               argv[optind + 2]);
     }
     if (arguments->format != FORMAT_TEXT &&
         (arguments->json || arguments->waterfall || arguments->other != NULL)) {
@@ -176,6 +203,7 @@ static int parse(int argc, char **argv, struct arguments *arguments)
         return cli_usage_error("report: --waterfall and --diff do not go together");
     }
     arguments->file = argv[optind + 1];
+    arguments->second = argc - optind == 3 ? argv[optind + 2] : NULL;
     return -1;
 }
 
@@ -193,12 +221,14 @@ static int report_main(int argc, char **argv)
     if (status >= 0) {
         return status;
     }
-    if (is_same_file(arguments.output, arguments.file) || is_same_file(arguments.output, arguments.other)) {
+    if (is_same_file(arguments.output, arguments.file) || is_same_file(arguments.output, arguments.other) ||
+        is_same_file(arguments.output, arguments.second)) {
         return cli_usage_error("report: --output %s is a recording to be read; it would be lost",
                                arguments.output);
     }
     cli_interrupts_end_us();
     if (arguments.output == NULL) {
+        cli_interrupts_end_reading(arguments.format == FORMAT_TEXT);
         return report_on(&arguments);
     }
     if (!cli_output_begin(arguments.output)) {
@@ -210,7 +240,8 @@ static int report_main(int argc, char **argv)
 
 const struct cli_command cli_report = {
     .name = "report",
-    .arguments = "trace FILE [--json] [--waterfall | --diff BEFORE] [--format text|json|html] [-o OUTPUT]",
+    .arguments =
+        "trace FILE [SECOND] [--json] [--waterfall | --diff BEFORE] [--format text|json|html] [-o OUTPUT]",
     .summary = "say what a recording shows, or convert it",
     .help =
         "Reads a .pftrace file that Gantry recorded and prints how busy the GPU was and what kept it idle, "
@@ -222,7 +253,8 @@ const struct cli_command cli_report = {
         "  --waterfall       when each stage (tasks of one label) ran, on the host and on each partition\n"
         "  --diff BEFORE     compare with another recording\n"
         "  --format json     write the recording in Chrome's JSON format\n"
-        "  --format html     write it as a page that needs nothing but a browser\n"
+        "  --format html     write it as a page that needs nothing but a browser; with SECOND both, side by "
+        "side\n"
         "  -o, --output F    where to; standard output without it\n",
     .main = report_main,
 };

@@ -2,7 +2,6 @@
 #include "cli/report_print.h"
 
 #include "cli/command.h"
-#include "cli/report_export.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -127,7 +126,7 @@ static enum report_cause main_cause(const struct report *r)
     return (enum report_cause)most;
 }
 
-static bool is_emulated(const struct trace *trace, const struct report *r)
+bool cli_report_is_emulated(const struct trace *trace, const struct report *r)
 {
     return r->partition_count > 0 &&
            strstr(trace->tracks[r->partitions[0].gpu].name, "Gantry emulated ") != NULL;
@@ -154,7 +153,7 @@ static void print_headline(const struct trace *trace, const struct report *r)
         }
         printf(".\n");
     }
-    if (is_emulated(trace, r)) {
+    if (cli_report_is_emulated(trace, r)) {
         printf("The device was emulated: its times say nothing about a GPU.\n");
     }
 }

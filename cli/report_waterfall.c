@@ -2,7 +2,7 @@
 #include "cli/report_waterfall.h"
 
 #include "cli/command.h"
-#include "cli/report_export.h"
+#include "cli/report_stats.h"
 
 #include <inttypes.h>
 #include <stdio.h>

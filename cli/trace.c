@@ -619,7 +619,12 @@ static void note_the_end(const char *path, struct trace *trace)
         ended = strcmp(trace->names[trace->marks[i].name], "end") == 0 &&
                 strcmp(trace->tracks[trace->marks[i].track].name, "recording") == 0;
     }
-    trace->is_complete = ended && trace->cut_bytes == 0;
+    trace->is_complete = ended && trace->cut_bytes == 0 && trace->unread_bytes == 0;
+    if (trace->unread_bytes != 0) {
+        cli_warning("%s: interrupted; this is about what was read, the last %.1f MB of the file are missing",
+                    path, (double)trace->unread_bytes / 1e6);
+        return;
+    }
     if (!ended) {
         cli_warning("%s: the recording was not ended: its program was killed, or still runs; what was "
                     "recorded in the last second may be missing",
@@ -644,7 +649,10 @@ bool cli_trace_load(const char *path, trace_block_fn block, void *user, struct t
     r->user = user;
     out->reader = r;
     begin(r, out);
-    const char *wrong = r->wrong == NULL ? cli_trace_file_read(path, read_packet, r, &out->cut_bytes) : NULL;
+    struct trace_rest rest = {0, 0};
+    const char *wrong = r->wrong == NULL ? cli_trace_file_read(path, read_packet, r, &rest) : NULL;
+    out->cut_bytes = rest.cut_bytes;
+    out->unread_bytes = rest.unread_bytes;
     wrong = r->wrong != NULL ? r->wrong : wrong;
     if (wrong != NULL) {
         cli_error("%s: %s", path, wrong);

@@ -74,6 +74,7 @@ struct trace {
     size_t name_count;
     bool is_complete;            /* the recording was ended, and all of it is here */
     uint64_t cut_bytes;          /* at the end of the file, of a packet that is not whole */
+    uint64_t unread_bytes;       /* at the end of the file: Ctrl-C came before they were read */
     struct trace_reader *reader; /* the reader's own */
 };
 

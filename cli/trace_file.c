@@ -1,5 +1,8 @@
 #include "cli/trace_file.h"
 
+#include "cli/interrupt.h"
+#include "cli/messages.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -12,6 +15,7 @@
 #endif
 
 #define FORGET_BYTES (8u << 20)         /* how much is read before its pages are given back; whole pages */
+#define LOOK_BYTES (1u << 20)           /* how much is read before the progress is shown again */
 #define MOST_INFLATED_BYTES (64u << 20) /* of one packet */
 
 enum { PACKET = 1, PACKET_COMPRESSED = 50 };
@@ -85,7 +89,9 @@ struct file {
     void *user;
     const char *wrong;
     uint64_t cut; /* bytes of a packet whose rest is not in the file */
-    bool ended;   /* packet() wants no more */
+    bool ended;   /* packet() wants no more, or Ctrl-C came */
+    const char *path;
+    uint64_t unread; /* bytes, since Ctrl-C came */
 };
 
 static void read_packets(struct file *file, struct span span, bool is_inner);
@@ -133,9 +139,20 @@ static bool is_compressed(struct span packet, struct span *inner)
     return found;
 }
 
+/* Now and then: show how far it is, and look whether to go on. */
+static void pause_reading(struct file *file, size_t done, size_t left)
+{
+    cli_progress("%s: read %.0f of %.0f MB, Ctrl-C ends this", file->path, (double)done / 1e6,
+                 (double)(done + left) / 1e6);
+    if (cli_interrupts_reading_ends()) {
+        file->ended = true;
+        file->unread = left;
+    }
+}
+
 static void read_packets(struct file *file, struct span span, bool is_inner)
 {
-    const uint8_t *first = span.at, *kept = first, *last = first;
+    const uint8_t *first = span.at, *kept = first, *last = first, *looked = first;
     struct field field;
     while (file->wrong == NULL && !file->ended && cli_next_field(&span, &field)) {
         struct span inner;
@@ -151,6 +168,10 @@ static void read_packets(struct file *file, struct span span, bool is_inner)
             (void)madvise((void *)(uintptr_t)kept, FORGET_BYTES, MADV_DONTNEED);
             kept += FORGET_BYTES;
         }
+        if (!is_inner && span.at != NULL && (size_t)(span.at - looked) >= LOOK_BYTES && !file->ended) {
+            pause_reading(file, (size_t)(span.at - first), (size_t)(span.end - span.at));
+            looked = span.at;
+        }
     }
     if (span.at == NULL && file->wrong == NULL && !is_inner && last != first) {
         file->cut = (uint64_t)(span.end - last); /* its writer was killed at it */
@@ -160,9 +181,9 @@ static void read_packets(struct file *file, struct span span, bool is_inner)
 }
 
 const char *cli_trace_file_read(const char *path, bool (*packet)(void *user, struct span span), void *user,
-                                uint64_t *cut)
+                                struct trace_rest *rest)
 {
-    struct file file = {.packet = packet, .user = user};
+    struct file file = {.packet = packet, .user = user, .path = path};
     int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* not to wait for who writes into a pipe */
     struct stat info;
     bool is_file = fd >= 0 && fstat(fd, &info) == 0;
@@ -182,7 +203,8 @@ const char *cli_trace_file_read(const char *path, bool (*packet)(void *user, str
     }
     (void)madvise(data, bytes, MADV_SEQUENTIAL);
     read_packets(&file, (struct span){data, data + bytes}, false);
+    cli_progress_end();
     munmap(data, bytes);
-    *cut = file.cut;
+    *rest = (struct trace_rest){file.cut, file.unread};
     return file.wrong;
 }

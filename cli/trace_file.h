@@ -19,10 +19,16 @@ struct field {
 /* The next field; false at the end, or when the rest makes no sense (span->at is NULL then). */
 bool cli_next_field(struct span *span, struct field *field);
 
+/* What was not read at the end of a file. */
+struct trace_rest {
+    uint64_t cut_bytes;    /* of a packet whose rest is missing */
+    uint64_t unread_bytes; /* Ctrl-C came first */
+};
+
 /* Call `packet` for each packet of the file, also for those that are deflated in others.  It returns false to
- * end this.  What is behind is not kept in memory.  `cut` gets the bytes at the end that are part of a packet
- * whose rest is missing.  NULL, or what is wrong with the file (static text). */
+ * end this.  What is behind is not kept in memory.  A terminal is shown how far it is; Ctrl-C may end it
+ * (cli_interrupts_end_reading()).  NULL, or what is wrong with the file (static text). */
 const char *cli_trace_file_read(const char *path, bool (*packet)(void *user, struct span span), void *user,
-                                uint64_t *cut);
+                                struct trace_rest *rest);
 
 #endif

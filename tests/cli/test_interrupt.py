@@ -77,6 +77,42 @@ class Interrupt(unittest.TestCase):
         self.assertEqual(status, 130, err)
         self.assertEqual(list(self.folder.iterdir()), [recording])
 
+    def long_recording(self):
+        """A recording whose reading takes seconds."""
+        recording = self.folder / "long.pftrace"
+        subprocess.run([GANTRY, "run", "two_tenants", "--seconds", "0.3"], check=True, capture_output=True,
+                       env={**ENVIRONMENT, "GANTRY_PROFILE": str(recording)})
+        data = recording.read_bytes()
+        with open(recording, "ab") as file:
+            for _ in range(200_000_000 // len(data)):
+                file.write(data)
+        return recording
+
+    def test_a_report_is_of_what_was_read(self):
+        try:
+            terminal, side = pty.openpty()
+        except OSError:
+            self.skipTest("no terminal")
+        process = start("report", "trace", self.long_recording(), "--json", stderr=side)
+        os.close(side)
+        shown = b""
+        while b"Ctrl-C ends this" not in shown and (more := os.read(terminal, 4096)):
+            shown += more
+        process.send_signal(signal.SIGINT)
+        try:
+            while (more := os.read(terminal, 4096)):
+                shown += more
+        except OSError:
+            pass
+        os.close(terminal)
+        out, _ = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 130, shown)
+        report = json.loads(out)
+        self.assertIs(report["complete"], False)
+        self.assertGreater(report["gpu"]["tasks"], 0)
+        self.assertRegex(shown.decode(), r"long.pftrace: read \d+ of 2\d\d MB, Ctrl-C ends this\r")
+        self.assertRegex(shown.decode(), r"interrupted; this is about what was read, the last [\d.]+ MB of the file are missing")
+
     def test_where_it_is_ignored_it_stays_ignored(self):
         process = start("run", "two_tenants", "--seconds", "0.5", preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
         time.sleep(0.5)

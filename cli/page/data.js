@@ -1,0 +1,162 @@
+"use strict";
+/* A recording: as text in the page, and as arrays of numbers.
+ *
+ * The text is a line of JSON, and behind it base64 of whole numbers, each of as many bytes as it needs (seven bits
+ * per byte, the lowest first; the eighth bit says that more follow).  cli/report_page.c writes both.  All times are
+ * nanoseconds from the begin of the recording. */
+
+const TRACK = 0, THREAD = 1, COUNTER = 2, QUEUE = 3, BLOCKS = 4; /* kinds of tracks; cli/trace.h has them, too */
+
+function bytesOfBase64(text) {
+    const plain = atob(text), bytes = new Uint8Array(plain.length);
+    for (let i = 0; i < plain.length; i++) bytes[i] = plain.charCodeAt(i);
+    return bytes;
+}
+
+/* Reads one number after the other. */
+class NumberReader {
+    constructor(bytes) {
+        this.bytes = bytes;
+        this.at = 0;
+    }
+    next() {
+        let byte = this.bytes[this.at++], value = byte & 127, scale = 128;
+        while (byte > 127) {
+            byte = this.bytes[this.at++];
+            value += (byte & 127) * scale;
+            scale *= 128;
+        }
+        return value;
+    }
+}
+
+function emptyColumns(count) {
+    return {begin: new Float64Array(count), end: new Float64Array(count), name: new Uint32Array(count),
+            category: new Uint32Array(count), id: new Float64Array(count), flowFirst: new Uint32Array(count),
+            flowCount: new Uint32Array(count)};
+}
+
+/* One track's slices, in the order of their begins. */
+function readRun(numbers, recording, first, count, hasDetails) {
+    const r = recording;
+    let time = 0;
+    for (let i = first; i < first + count; i++) {
+        time += numbers.next();
+        r.begin[i] = time;
+        r.end[i] = time + numbers.next();
+        r.name[i] = numbers.next();
+        r.id[i] = numbers.next();
+        if (!hasDetails) continue;
+        r.category[i] = numbers.next();
+        r.flowCount[i] = numbers.next();
+        r.flowFirst[i] = r.flows.length;
+        for (let f = 0; f < r.flowCount[i]; f++) r.flows.push(numbers.next());
+    }
+}
+
+/* How deep each slice of a run lies: below what it lies in, and below what it overlaps. */
+function depthsOfRun(begin, end, first, count) {
+    const ends = [], depths = new Uint32Array(count);
+    for (let i = 0; i < count; i++) {
+        let depth = 0;
+        while (depth < ends.length && ends[depth] > begin[first + i]) depth++;
+        ends[depth] = end[first + i];
+        depths[i] = depth;
+    }
+    return {depths, deep: ends.length};
+}
+
+/* Put slices of one depth side by side; returns how many there are of each. */
+function sortByDepth(recording, first, count, {depths, deep}) {
+    const counts = new Array(deep).fill(0), places = new Uint32Array(count);
+    for (const depth of depths) counts[depth]++;
+    if (deep < 2) return counts;
+    let sum = 0;
+    const next = counts.map(n => (sum += n) - n);
+    for (let i = 0; i < count; i++) places[i] = next[depths[i]]++;
+    for (const key of ["begin", "end", "name", "category", "id", "flowFirst", "flowCount"]) {
+        const old = recording[key].slice(first, first + count);
+        for (let i = 0; i < count; i++) recording[key][first + places[i]] = old[i];
+    }
+    return counts;
+}
+
+/* Runs of slices of one track; each becomes lanes, in which nothing overlaps. */
+function readSlices(numbers, recording, first, hasDetails) {
+    for (let runs = numbers.next(); runs > 0; runs--) {
+        const track = numbers.next(), count = numbers.next();
+        readRun(numbers, recording, first, count, hasDetails);
+        const depths = depthsOfRun(recording.begin, recording.end, first, count);
+        sortByDepth(recording, first, count, depths).forEach((part, depth) => {
+            recording.lanes.push({track, depth, first, last: first + part});
+            first += part;
+        });
+    }
+    return first;
+}
+
+function readGaps(numbers) {
+    const count = numbers.next(), gaps = {begin: new Float64Array(count), end: new Float64Array(count),
+                                          cause: new Uint8Array(count), task: new Uint32Array(count), count};
+    let time = 0;
+    for (let i = 0; i < count; i++) {
+        gaps.begin[i] = time += numbers.next();
+        gaps.end[i] = time += numbers.next();
+        gaps.cause[i] = numbers.next();
+        gaps.task[i] = numbers.next();
+    }
+    return gaps;
+}
+
+function readCounters(numbers) {
+    const counters = [];
+    for (let n = numbers.next(); n > 0; n--) {
+        const track = numbers.next(), count = numbers.next();
+        const counter = {track, count, most: 0, time: new Float64Array(count), value: new Float64Array(count)};
+        let time = 0;
+        for (let i = 0; i < count; i++) {
+            counter.time[i] = time += numbers.next();
+            counter.value[i] = numbers.next();
+            counter.most = Math.max(counter.most, counter.value[i]);
+        }
+        counters.push(counter);
+    }
+    return counters;
+}
+
+/* What the rest of the page works on: columns of slices in the order of their lanes, and what the JSON says:
+ * file, complete, emulated, left (blocks that are not here), tracks [name, group, kind, rank], names, causes. */
+function readRecording(text) {
+    const start = text.indexOf("{"), line = text.indexOf("\n", start);
+    const head = JSON.parse(text.slice(start, line));
+    const numbers = new NumberReader(bytesOfBase64(text.slice(line)));
+    const count = numbers.next();
+    const r = {...head, ...emptyColumns(count), count, lanes: [], flows: [], end_ns: 1};
+    r.tracks = head.tracks.map(t => ({name: t[0], group: t[1], kind: t[2], rank: t[3]}));
+    readSlices(numbers, r, readSlices(numbers, r, 0, true), false);
+    r.colours = r.names.map(colourNumber);
+    r.gaps = readGaps(numbers);
+    r.counters = readCounters(numbers);
+    for (let i = 0; i < count; i++) r.end_ns = Math.max(r.end_ns, r.end[i]);
+    return r;
+}
+
+/* The recordings in the text of a page that `gantry report` wrote. */
+function recordingsInPage(text) {
+    const found = [...text.matchAll(/<script type="text\/x-gantry-recording">([^<]*)<\/script>/g)];
+    return found.map(match => readRecording(match[1]));
+}
+
+/* The lane that a slice lies in. */
+function laneOf(recording, slice) {
+    let low = 0, high = recording.lanes.length - 1;
+    while (low < high) {
+        const middle = (low + high + 1) >> 1;
+        if (recording.lanes[middle].first <= slice) low = middle; else high = middle - 1;
+    }
+    return recording.lanes[low];
+}
+
+const trackOf = (recording, slice) => recording.tracks[laneOf(recording, slice).track];
+const nameOf = (recording, slice) => recording.names[recording.name[slice]];
+const categoryOf = (recording, slice) => recording.names[recording.category[slice]];

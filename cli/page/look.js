@@ -1,0 +1,70 @@
+"use strict";
+/* Colours and words. */
+
+const LIGHT = {paper: "#ffffff", side: "#f6f8fa", title: "#e9eef3", ink: "#1d2733", soft: "#5f6b78", line: "#dde3e9",
+               faded: "#e3e7eb", mark: "#d6336c", before: "#c2410c", after: "#0e7490", path: "#d6336c",
+               busy: "#8fb3dd", shade: "#1d273326", counter: "#9db8d6",
+               causes: ["#8e7cc3", "#d94f3d", "#94a7be", "#e6b8bf"]};
+const DARK = {paper: "#12181f", side: "#18202a", title: "#222d39", ink: "#e6ebf0", soft: "#9aa7b4", line: "#2a3542",
+              faded: "#242d38", mark: "#ff6b9d", before: "#fb923c", after: "#22d3ee", path: "#ff6b9d",
+              busy: "#3f6ea8", shade: "#ffffff2b", counter: "#3c5878",
+              causes: ["#8e7cc3", "#d94f3d", "#5d7088", "#7a4650"]};
+const PHASES = {HtoD: "#f2a33a", Kernel: "#3b7ddd", DtoH: "#35a37c"};
+const CATEGORIES = {task: "#8e7cc3", launch: "#6b9bdc", batch: "#8fa3ba", wait: "#9aa3ad", submit: "#d6336c",
+                    memory: "#d94f3d", ctas: "#9aa88c"};
+const BY_NAME = ["#4c9fb5", "#e07b53", "#7a9e4f", "#b06bb3", "#c7a33d", "#5b7fc7", "#c75b7a", "#4fae8d", "#9a7b5a", "#6d8ea0"];
+const LEGEND = [["CPU task", CATEGORIES.task], ["submission", CATEGORIES.submit], ["launch call", CATEGORIES.launch],
+                ["HtoD phase", PHASES.HtoD], ["Kernel phase", PHASES.Kernel], ["DtoH phase", PHASES.DtoH],
+                ["wait for the GPU", CATEGORIES.wait], ["wait for memory", CATEGORIES.memory],
+                ["GPU tasks, kernels, blocks: a colour per name", BY_NAME[0]]];
+
+function colourOf(r, slice) {
+    const category = categoryOf(r, slice);
+    if (category === "phase") return PHASES[nameOf(r, slice).replace("GD ", "")] || CATEGORIES.batch;
+    return CATEGORIES[category] || BY_NAME[r.colours[r.name[slice]]];
+}
+/* The same name has the same colour in every recording. */
+function colourNumber(name) {
+    let hash = 0;
+    for (const letter of name) hash = (hash * 31 + letter.codePointAt(0)) >>> 0;
+    return (hash ^ (hash >>> 7)) % BY_NAME.length;
+}
+
+/* As a pixel of an image: red is the lowest byte. */
+function pixelOf(colour, alpha = 255) {
+    const n = parseInt(colour.slice(1), 16);
+    return ((alpha << 24) | ((n & 255) << 16) | (n & 0xff00) | (n >> 16)) >>> 0;
+}
+const NAME_PIXELS = BY_NAME.map(colour => pixelOf(colour));
+
+/* From cold to hot: 256 pixels. */
+function heatRamp() {
+    const stops = [[38, 52, 94], [33, 110, 142], [56, 166, 120], [172, 206, 62], [250, 226, 70], [246, 120, 48]];
+    return Uint32Array.from({length: 256}, (_, i) => {
+        const at = i / 255 * (stops.length - 1), low = Math.min(Math.floor(at), stops.length - 2), part = at - low;
+        const [red, green, blue] = stops[low].map((c, k) => Math.round(c + (stops[low + 1][k] - c) * part));
+        return ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0;
+    });
+}
+const HEAT = heatRamp();
+
+function timeText(ns) {
+    if (ns >= 1e9) return (ns / 1e9).toFixed(3) + " s";
+    if (ns >= 1e6) return (ns / 1e6).toFixed(3) + " ms";
+    return ns >= 1e3 ? (ns / 1e3).toFixed(2) + " µs" : Math.round(ns) + " ns";
+}
+
+/* A round number of ns of which about `parts` make up `span`. */
+function roundStep(span, parts) {
+    const raw = span / parts, ten = Math.pow(10, Math.floor(Math.log10(raw)));
+    return [1, 2, 5, 10].map(k => k * ten).find(k => k >= raw);
+}
+
+/* What a slice is, in words. */
+function kindText(r, slice) {
+    const kind = trackOf(r, slice).kind;
+    if (kind === BLOCKS) return "block";
+    if (kind === QUEUE) return "GPU task";
+    return {task: "CPU task", launch: "launch call", submit: "submission", wait: "wait", memory: "wait for memory",
+            kernel: "kernel", phase: "phase of a batch", batch: "batch", ctas: "records of blocks"}[categoryOf(r, slice)] || "slice";
+}

@@ -1,0 +1,78 @@
+"use strict";
+/* What there is from top to bottom: a list of items, each with its place and its height in pixels.  A row has the
+ * lanes of the tracks of one name in one group. */
+
+const ROW = 18, TITLE = 22, SPACE = 3, HEAT_LINE = 3, COUNTER_HEIGHT = 34;
+
+/* The rows of slices, by group; a row's lanes lie below each other. */
+function rowsByGroup(r) {
+    const groups = new Map();
+    for (const lane of r.lanes) {
+        const track = r.tracks[lane.track];
+        if (!groups.has(track.group)) groups.set(track.group, {name: track.group, rows: new Map()});
+        const rows = groups.get(track.group).rows;
+        if (!rows.has(track.name)) {
+            rows.set(track.name, {type: "row", name: track.name, kind: track.kind, rank: track.rank, lanes: [], group: track.group});
+        }
+        rows.get(track.name).lanes.push(lane);
+    }
+    return [...groups.values()].map(group => ({name: group.name, rows: [...group.rows.values()].sort(
+        (a, b) => a.rank - b.rank || b.kind - a.kind || (a.name < b.name ? -1 : 1))}));
+}
+
+const groupOrder = group => group.name === "host threads" ? 0 : group.rows[0].kind === BLOCKS ? 2 : 1;
+
+/* Rows of blocks are low unless they are spread. */
+function setRowHeight(row) {
+    row.height = row.isBlocks && !row.isSpread ? Math.max(10, Math.min(ROW + 6, row.lanes.length * 4)) : row.lanes.length * ROW;
+}
+
+function finishRow(r, row) {
+    row.isBlocks = row.kind === BLOCKS;
+    row.lanes.forEach((lane, depth) => { lane.row = row; lane.line = depth; });
+    row.isSpread = false;
+    setRowHeight(row);
+    if (row.isBlocks) row.levels = buildLevels(r, row.lanes, r.end_ns);
+}
+
+/* All items of a recording, without their places. */
+function listItems(r, path) {
+    const items = [];
+    if (path.count > 0) items.push({type: "title", name: "critical path", group: "critical path"},
+                                   {type: "path", name: "what the run waited for", height: ROW, group: "critical path"});
+    const groups = rowsByGroup(r).sort((a, b) => groupOrder(a) - groupOrder(b));
+    let is_told = false;
+    for (const group of groups) {
+        for (const row of group.rows) finishRow(r, row);
+        const isBlocks = group.rows[0].kind === BLOCKS;
+        if (isBlocks) {
+            for (const row of group.rows) row.rows = group.rows;
+            items.push({type: "title", name: "heat: blocks per SM", group: "heat " + group.name},
+                       {type: "heat", name: group.rows.length + " SMs", rows: group.rows, group: "heat " + group.name,
+                        height: group.rows.length * HEAT_LINE});
+        }
+        items.push({type: "title", name: group.name, group: group.name});
+        if (groupOrder(group) === 1 && r.gaps.count > 0 && !is_told) {
+            items.push({type: "gaps", name: "idle, by cause", height: ROW, group: group.name});
+            is_told = true;
+        }
+        items.push(...group.rows);
+    }
+    if (r.counters.length > 0) items.push({type: "title", name: "counters", group: "counters"});
+    for (const counter of r.counters) {
+        items.push({type: "counter", name: r.tracks[counter.track].name, counter, height: COUNTER_HEIGHT, group: "counters"});
+    }
+    return items;
+}
+
+/* Give each item its place; `closed` are the groups of which only the title is shown.  Returns the height of all. */
+function placeItems(items, closed) {
+    let y = 0;
+    for (const item of items) {
+        item.isShown = item.type === "title" || !closed.has(item.group);
+        item.height = item.type === "title" ? TITLE : item.height;
+        item.y = y;
+        if (item.isShown) y += item.height + SPACE;
+    }
+    return y;
+}

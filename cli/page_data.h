@@ -1,0 +1,20 @@
+/* Base64 of whole numbers: what a page holds of a recording. */
+#ifndef CLI_PAGE_DATA_H
+#define CLI_PAGE_DATA_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+struct page_data {
+    FILE *file;
+    uint32_t bits;  /* bytes that are not written yet, the first is the highest */
+    uint32_t count; /* how many these are, at most 2 */
+    uint32_t column;
+};
+
+/* Seven bits per byte, the lowest first; the eighth says that more follow. */
+void cli_page_number(struct page_data *data, uint64_t value);
+/* Write what is left. */
+void cli_page_number_end(struct page_data *data);
+
+#endif

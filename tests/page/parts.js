@@ -1,0 +1,173 @@
+"use strict";
+/* Tests of what the page does without a browser.  They run behind the page's scripts, in node or in a browser;
+ * testParts() gives what failed. */
+
+const failures = [];
+function same(what, found, expected) {
+    const [a, b] = [JSON.stringify(found), JSON.stringify(expected)];
+    if (a !== b) failures.push(`${what}: ${a} instead of ${b}`);
+}
+
+function bytesOf(...numbers) {
+    const bytes = [];
+    for (let n of numbers) {
+        for (; n > 127; n = Math.floor(n / 128)) bytes.push(n % 128 + 128);
+        bytes.push(n);
+    }
+    return bytes;
+}
+
+/* A recording of slices [track, name, begin, end, id, category, flows]; tracks [name, group, kind, rank]. */
+function recordingOf(tracks, slices, blocks = [], gaps = []) {
+    const names = [""], index = name => names.includes(name) ? names.indexOf(name) : names.push(name) - 1;
+    const numbers = [slices.length + blocks.length];
+    const runs = (list, hasDetails) => {
+        const byTrack = [...groupBy(list, s => s[0])];
+        numbers.push(byTrack.length);
+        for (const [track, run] of byTrack) {
+            let time = 0;
+            numbers.push(track, run.length);
+            for (const [, name, begin, end, id, category, flows] of run.sort((a, b) => a[2] - b[2] || b[3] - a[3])) {
+                numbers.push(begin - time, end - begin, index(name), id);
+                if (hasDetails) numbers.push(index(category), flows.length, ...flows);
+                time = begin;
+            }
+        }
+    };
+    runs(slices, true);
+    runs(blocks, false);
+    numbers.push(gaps.length, ...gaps.flat(), 0);
+    const head = {file: "x", complete: true, emulated: false, left: 0, tracks, names,
+                  causes: ["waiting for a host task", "waiting for memory", "dispatcher busy", "nothing ready"]};
+    return readRecording(JSON.stringify(head) + "\n" + btoa(String.fromCharCode(...bytesOf(...numbers))));
+}
+
+const TRACKS = [["", "", 0, 0], ["worker", "host threads", THREAD, 1], ["GD", "host threads", THREAD, 2],
+                ["GDB", "host threads", THREAD, 3], ["stream 0", "GPU 0", QUEUE, 0], ["stream 1", "GPU 0", QUEUE, 1],
+                ["SM 0", "GPU 0, SMs", BLOCKS, 0], ["stream 0: kernels", "GPU 0", TRACK, 0]];
+/* A CPU task, two GPU tasks of which the second waits for the first, and a CPU task that waits for that; beside them a
+ * short task that nothing waits for. */
+const STORY = [[1, "load", 0, 100, 1, "task", [11]], [1, "submit a", 101, 105, 1, "submit", [11, 12]],
+               [1, "save", 960, 1000, 1, "task", [13]], [1, "idle talk", 300, 310, 9, "task", []],
+               [2, "batch", 108, 170, 0, "batch", []], [2, "a", 110, 120, 1, "launch", [12]],
+               [2, "submit b", 121, 125, 1, "submit", [14]], [2, "b", 130, 140, 2, "launch", [14, 13]],
+               [3, "wait", 140, 950, 0, "wait", []], [3, "complete b", 951, 955, 1, "wait", [13]],
+               [4, "a", 150, 500, 1, "gpu", []], [5, "b", 510, 940, 2, "gpu", []],
+               [7, "k", 160, 490, 1, "kernel", [12]]];
+const named = (r, slices) => slices.map(i => kindText(r, i) + " " + nameOf(r, i));
+const sliceNamed = (r, text) => [...Array(r.count).keys()].find(i => kindText(r, i) + " " + nameOf(r, i) === text);
+
+function testNumbers() {
+    const wanted = [0, 1, 127, 128, 300, 2 ** 31, 2 ** 32 + 5, 2 ** 53 - 1], numbers = new NumberReader(bytesOf(...wanted));
+    same("numbers", wanted.map(() => numbers.next()), wanted);
+}
+
+function testLanes() {
+    const r = recordingOf(TRACKS, [[1, "outer", 0, 100, 1, "task", []], [1, "inner", 10, 20, 2, "wait", [7]],
+                                   [1, "inner 2", 20, 30, 3, "wait", []], [1, "later", 150, 160, 4, "task", []]]);
+    same("lanes", r.lanes.map(l => named(r, [...Array(l.last - l.first).keys()].map(i => i + l.first))),
+         [["CPU task outer", "CPU task later"], ["wait inner", "wait inner 2"]]);
+    same("its flow moved along", r.flows.slice(r.flowFirst[2], r.flowFirst[2] + r.flowCount[2]), [7]);
+    same("the lane of each", [0, 1, 2, 3].map(i => laneOf(r, i).depth), [0, 0, 1, 1]);
+}
+
+function testLinks() {
+    const r = recordingOf(TRACKS, STORY, [[6, "k", 200, 210, 5]]), links = findLinks(r);
+    const before = text => named(r, waitedFor(r, links, sliceNamed(r, text)));
+    const after = text => named(r, waitersOf(r, links, sliceNamed(r, text)));
+    same("a submission", [before("submission submit a"), after("submission submit a")], [["CPU task load"], ["launch call a"]]);
+    same("a launch", [before("launch call a"), after("launch call a")], [["submission submit a"], ["GPU task a", "kernel k"]]);
+    same("a GPU task", [before("GPU task a"), after("GPU task a")], [["launch call a"], ["GPU task b"]]);
+    same("the next", [before("GPU task b"), after("GPU task b")], [["launch call b", "GPU task a"], ["wait complete b"]]);
+    same("a completion", [before("wait complete b"), after("wait complete b")], [["GPU task b", "launch call b"], ["CPU task save"]]);
+    same("a block", [before("block k"), after("block k")], [["kernel k"], []]);
+    const twice = recordingOf(TRACKS, [...STORY, [2, "b", 142, 150, 2, "launch", [13]]]), more = findLinks(twice);
+    same("a task with two launches", named(twice, waitedFor(twice, more, sliceNamed(twice, "GPU task b"))), ["launch call b", "GPU task a"]);
+    same("its completion", named(twice, waitersOf(twice, more, sliceNamed(twice, "GPU task b"))), ["wait complete b"]);
+    same("a submission of the dispatcher", before("submission submit b"), ["launch call a"]);
+}
+
+function testPath() {
+    const r = recordingOf(TRACKS, STORY), path = criticalPath(r, findLinks(r));
+    same("path", named(r, path.slices), ["CPU task load", "submission submit a", "launch call a", "GPU task a", "GPU task b",
+                                         "wait complete b", "CPU task save"]);
+    same("its times", [...path.begin].map((b, i) => path.end[i] - b), [100, 4, 10, 350, 430, 4, 40]);
+    same("by name", pathByName(r, path).slice(0, 2), [["b", 430], ["a", 360]]);
+    same("of nothing", criticalPath(recordingOf(TRACKS, []), findLinks(recordingOf(TRACKS, []))).count, 0);
+}
+
+function testVisible() {
+    const columns = {begin: [], end: []}, found = (from, to, pixel) => {
+        const list = [];
+        visitVisible(columns, 0, columns.begin.length, from, to, pixel, i => list.push(i));
+        return list;
+    };
+    for (let i = 0; i < 100000; i++) {
+        columns.begin.push(10 * i);
+        columns.end.push(10 * i + 5);
+    }
+    same("near, all of them", found(100, 150, 0.1), [10, 11, 12, 13, 14]);
+    same("far, no more than pixels", found(0, 1e6, 1000).length <= 1001, true);
+    same("far, in each pixel one", new Set(found(0, 1e6, 1000).map(i => Math.floor(columns.begin[i] / 1000))).size, 1000);
+    same("what began before", found(12, 14, 0.1), [1]);
+    same("between two", found(6, 9, 0.1), []);
+    same("at a time", [intervalAt(columns, 0, 100000, 12, 0), intervalAt(columns, 0, 100000, 17, 1), intervalAt(columns, 0, 100000, 16, 1)], [1, -1, 1]);
+}
+
+function testLevels() {
+    const columns = {begin: [], end: [], name: []};
+    for (let i = 0; i < 1000; i++) {
+        columns.begin.push(100 * (i % 500));
+        columns.end.push(100 * (i % 500) + 50);
+        columns.name.push(i < 500 ? 1 : 2);
+    }
+    columns.end[999] = 50000;
+    const levels = buildLevels(columns, [{first: 0, last: 500}, {first: 500, last: 1000}], 50000);
+    const sum = level => level.time.reduce((a, b) => a + b, 0);
+    same("bins", levels.map(l => l.time.length), [1024, 512, 256, 128, 64]);
+    same("no time is lost", levels.map(l => Math.round(sum(l))), levels.map(() => 50050));
+    same("half of the time two at once", Math.abs(binsBetween(levels[4], 10000, 20000).value - 1) < 0.05, true);
+    same("the longest gives the name", binsBetween(levels[0], 49960, 50000).name, 2);
+    same("a level as fine as a pixel", [levelFor(levels, 1), levelFor(levels, 100), levelFor(levels, 1e9)].map(l => levels.indexOf(l)), [0, 1, 4]);
+}
+
+function testSearch() {
+    const r = recordingOf(TRACKS, STORY);
+    const first = nextFound(r, slicesFound(r, "SUBMIT"), -1, 1), second = nextFound(r, slicesFound(r, "submit"), first, 1);
+    same("in the order of time", named(r, [first, second]), ["submission submit a", "submission submit b"]);
+    same("behind the last the first", nextFound(r, slicesFound(r, "submit"), second, 1), first);
+    same("backwards", nextFound(r, slicesFound(r, "submit"), second, -1), first);
+    same("a number", named(r, slicesFound(r, "#2")).sort(), ["GPU task b", "launch call b"]);
+    same("nothing", [slicesFound(r, " "), slicesFound(r, "no such")], [[], []]);
+}
+
+function testSums() {
+    const before = recordingOf(TRACKS, STORY), after = recordingOf(TRACKS, [...STORY.slice(1), [1, "load", 0, 90, 1, "task", []],
+                                                                                  [4, "new", 500, 509, 3, "gpu", []]]);
+    const rows = compareSums(before, after).filter(row => row.before.time !== row.after.time);
+    same("what differs", rows.map(row => [row.key, row.before.time, row.after.time]), [["task load", 100, 90], ["GPU task new", 0, 9]]);
+    const idle = recordingOf(TRACKS, [[1, "slow", 0, 50, 1, "task", []]], [], [[10, 30, 0, 1], [5, 7, 3, 0]]);
+    same("idle", idleByCause(idle), [["waiting for a host task: slow", 30], ["nothing ready", 7]]);
+}
+
+function testWords() {
+    same("times", [0, 999, 1500, 2.5e6, 3e9].map(timeText), ["0 ns", "999 ns", "1.50 µs", "2.500 ms", "3.000 s"]);
+    same("steps", [7, 80, 1e9].map(span => roundStep(span, 8)), [1, 10, 2e8]);
+    same("a pixel", pixelOf("#102030").toString(16), "ff302010");
+    const items = listItems(recordingOf(TRACKS, STORY, [[6, "k", 200, 210, 5]]), {count: 0});
+    same("rows", items.map(item => item.name), ["host threads", "worker", "GD", "GDB", "GPU 0", "stream 0", "stream 0: kernels",
+                                               "stream 1", "heat: blocks per SM", "1 SMs", "GPU 0, SMs", "SM 0"]);
+    const all = placeItems(items, new Set()), less = placeItems(items, new Set(["host threads"]));
+    same("closed groups take no place", all - less, 4 * ROW + 3 * SPACE);
+}
+
+function testParts() {
+    for (const test of [testNumbers, testLanes, testLinks, testPath, testVisible, testLevels, testSearch, testSums, testWords]) {
+        try {
+            test();
+        } catch (error) {
+            failures.push(`${test.name}: ${error.stack}`);
+        }
+    }
+    return failures;
+}
