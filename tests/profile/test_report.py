@@ -163,7 +163,7 @@ class Report(unittest.TestCase):
 
     def test_the_json_report_is_what_the_documents_say(self):
         report = json.loads(gantry("trace", TRACE, "--json"))
-        with open(os.path.join(os.path.dirname(__file__), "..", "..", "docs", "profiling.md"), encoding="utf-8") as file:
+        with open(os.path.join(os.path.dirname(__file__), "..", "..", "docs", "guides", "profiling.md"), encoding="utf-8") as file:
             table = file.read().split("## The report as JSON")[1].split("\n## ")[0]
         told = set(re.findall(r"`([a-z_]+(?:(?:\[\])?\.[a-z_]+)*)`",
                               "".join(re.findall(r"^\| (`.*?) \|", table, re.M))))
