@@ -202,6 +202,10 @@ void cross_beside_cancel(struct cross_run *run, uint32_t step)
         b->cancelled_at = seconds();
         cross_cancel(run, debt->manager);
         atomic_store(&b->owes, owes && atomic_load(&run->cancelled[step][debt->manager]) != 0);
+    } else if (atomic_load(&run->ended[debt->manager]) <= step) {
+        /* On a busy machine the spender's kernel may have waited for a processor for seconds, at 100 times
+         * that for the tasks behind it. */
+        cross_cancel(run, debt->manager);
     }
 }
 

@@ -113,6 +113,16 @@ static void *watch(void *arg)
     return NULL;
 }
 
+/* What goes on beside programs ends, and is checked: else its thread is left when the process ends. */
+static void end_beside(const struct cross_slot *slot)
+{
+    cross_limit_end(&run);
+    if (run.broken != NULL) {
+        tell(slot, run.broken, run.log_line);
+        _exit(CROSS_BROKEN);
+    }
+}
+
 /* `ends`: nothing goes on beside it when it has ended. */
 static void perform(struct cross_matrix *matrix, const struct cross_slot *slot, bool ends)
 {
@@ -121,15 +131,14 @@ static void perform(struct cross_matrix *matrix, const struct cross_slot *slot, 
     cross_pace_begin(&program);
     bool right = cross_run(&run, &program);
     cross_pace_end();
-    if (right && ends) {
-        cross_limit_end(&run);
-        right = run.broken == NULL;
-    }
     if (!right) {
         tell(slot, run.broken, run.log_line);
         _exit(CROSS_BROKEN);
     }
     cross_matrix_count(matrix, &program, &run.effects);
+    if (ends) {
+        end_beside(slot);
+    }
 }
 
 static void begin(struct cross_slot *slot)
@@ -211,6 +220,7 @@ static void run_programs(struct cross_shared *shared, struct cross_slot *slot)
     for (uint64_t n = 0; cross_seconds() - shared->begin < (double)(s->seconds + s->patience); n++) {
         check_growth(slot, n);
         if (n == LIFE) {
+            end_beside(slot);
             _exit(CROSS_NEXT);
         }
         uint64_t number = atomic_fetch_add(&shared->next, 1);
@@ -222,6 +232,7 @@ static void run_programs(struct cross_shared *shared, struct cross_slot *slot)
         choose(shared, slot);
         perform(&shared->matrix, slot, false);
     }
+    end_beside(slot);
 }
 
 void cross_worker(struct cross_shared *shared, uint32_t number)
