@@ -46,6 +46,13 @@ class Reference(unittest.TestCase):
         self.assertIn(".B GANTRY_ERR_LATE_DEPENDENCY", page)
         self.assertIn("gantry_task_add_reference(3)", page)
 
+    def test_examples_are_in_the_pages(self):
+        self.assertEqual(reference(SOURCE, self.folder).returncode, 0)
+        shown = re.findall(r"\bexample_(gantry_\w+)\([^\n]*\)\n\{", (SOURCE / "docs/reference/examples.c").read_text())
+        self.assertGreater(len(shown), 8)
+        for name in shown:
+            self.assertRegex((self.folder / f"man3/{name}.3").read_text(), r"\.SH EXAMPLES\n\.nf\n.*\w")
+
     def test_what_lacks_a_description_is_named(self):
         (self.folder / "include/gantry").mkdir(parents=True)
         for declaration, name in (("GANTRY_API void gantry_new(void);", "gantry_new"),
