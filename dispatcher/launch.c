@@ -160,13 +160,6 @@ static GY_COLD gantry_status kernel_failed(struct gy_context *context, const gan
     return gy_kernel_failed(context, kernel, &size, result);
 }
 
-static GY_RARE gantry_status add_kernel(const gantry_launch *launch, gantry_kernel *kernel, gantry_dim3 grid,
-                                        gantry_dim3 block, size_t shared_bytes, void **args)
-{
-    const struct gy_launch_size size = {grid, block, shared_bytes};
-    return gy_lane_kernel(launch->lane, kernel, &size, args, NULL);
-}
-
 gantry_status gantry_launch_kernel(gantry_launch *launch, gantry_kernel *kernel, gantry_dim3 grid,
                                    gantry_dim3 block, size_t shared_bytes, void **args)
 {
@@ -181,7 +174,8 @@ gantry_status gantry_launch_kernel(gantry_launch *launch, gantry_kernel *kernel,
     }
     struct gantry_dispatcher *d = launch->dispatcher;
     if (launch->lane != NULL) {
-        status = add_kernel(launch, kernel, grid, block, shared_bytes, args);
+        const struct gy_launch_size size = {grid, block, shared_bytes};
+        status = gy_lane_kernel(launch->lane, kernel, &size, args, NULL);
         if (status != GANTRY_OK) {
             return status;
         }

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 
 #include <assert.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -223,6 +224,15 @@ static GY_INLINE gantry_status copy_parameters(unsigned char *to, const struct g
     return GANTRY_OK;
 }
 
+/* A grid and a block lie side by side in what we are given and in what the driver takes. */
+#define AT_DIMS offsetof(CUDA_KERNEL_NODE_PARAMS_v2, gridDimX)
+#define DIMS_BYTES (2 * sizeof(gantry_dim3))
+_Static_assert(offsetof(struct gy_launch_size, grid) == 0 &&
+                   offsetof(struct gy_launch_size, block) == sizeof(gantry_dim3) &&
+                   offsetof(CUDA_KERNEL_NODE_PARAMS_v2, blockDimX) == AT_DIMS + sizeof(gantry_dim3) &&
+                   offsetof(CUDA_KERNEL_NODE_PARAMS_v2, sharedMemBytes) == AT_DIMS + DIMS_BYTES,
+               "grid x, y, z, block x, y, z");
+
 /* There is room for the node, its parameters, and for what comes after it. */
 static GY_INLINE gantry_status note_kernel(struct gy_lane *lane, const struct gantry_kernel *kernel,
                                            const struct gy_launch_size *size, void *const *args,
@@ -230,19 +240,13 @@ static GY_INLINE gantry_status note_kernel(struct gy_lane *lane, const struct ga
 {
     struct gy_nodes *n = lane->nodes;
     const struct gy_kernel_layout *layout = kernel->layout;
-    const gantry_dim3 grid = size->grid, block = size->block;
     struct gy_node *node = &n->list[n->count];
     begin_node(node, lane, GY_NODE_KERNEL, lane->kernel_stream);
     struct gy_node_kernel *k = &node->kernel;
     k->layout = layout;
     k->at = n->bytes_used;
     k->params.func = kernel->function;
-    k->params.gridDimX = grid.x;
-    k->params.gridDimY = grid.y;
-    k->params.gridDimZ = grid.z;
-    k->params.blockDimX = block.x;
-    k->params.blockDimY = block.y;
-    k->params.blockDimZ = block.z;
+    memcpy((unsigned char *)&k->params + AT_DIMS, size, DIMS_BYTES);
     k->params.sharedMemBytes = (unsigned)size->shared_bytes;
     k->params.extra = NULL;
     k->params.kern = NULL;

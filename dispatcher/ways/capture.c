@@ -124,7 +124,7 @@ gantry_status gy_capture_before(struct gantry_launch *launch)
 /* ---- after a call --------------------------------------------------------------------------- */
 
 /* Whether what the call has enqueued cannot be part of a graph: launch->spoilt then says why. */
-static GY_RARE bool is_spoilt(struct gantry_launch *launch, gantry_launch_result result)
+static bool is_spoilt(struct gantry_launch *launch, gantry_launch_result result)
 {
     struct gantry_dispatcher *d = launch->dispatcher;
     const bool tells = d->config.context->driver->log != NULL;
@@ -182,11 +182,7 @@ static GY_COLD gantry_launch_result repair(struct gantry_launch *launch)
 gantry_launch_result gy_capture_after(struct gantry_launch *launch, gantry_launch_result result)
 {
     assert(gy_launch_is_valid(launch));
-    const struct gantry_dispatcher *d = launch->dispatcher;
-    const bool is_clean = result != GANTRY_LAUNCH_FAILED && launch->spoilt == NULL && !launch->aside &&
-                          *d->refusals == launch->refusals && d->graphs.may_lend;
-    if (__builtin_expect(!is_clean, 0) && is_spoilt(launch, result) &&
-        !gy_context_is_lost(d->config.context)) {
+    if (is_spoilt(launch, result) && !gy_context_is_lost(launch->dispatcher->config.context)) {
         return repair(launch);
     }
     if (result != GANTRY_LAUNCH_FAILED) {

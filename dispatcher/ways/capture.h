@@ -10,7 +10,14 @@
 GANTRY_MUST_CHECK GY_RARE gantry_status gy_capture_choose(struct gantry_launch *launch);
 /* Before a call that is noted, when all else is ready. */
 GANTRY_MUST_CHECK gantry_status gy_capture_before(struct gantry_launch *launch);
-/* After it. */
+/* After it: nothing was refused, nothing is to be looked at or learnt.  Else the function below says what
+ * becomes of the call. */
+static inline bool gy_capture_took(const struct gantry_launch *launch, gantry_launch_result result)
+{
+    const struct gantry_dispatcher *d = launch->dispatcher;
+    return result != GANTRY_LAUNCH_FAILED && launch->trust == GY_TRUST_OURS && !launch->asked &&
+           launch->spoilt == NULL && *d->refusals == launch->refusals && d->graphs.may_lend && !launch->aside;
+}
 gantry_launch_result gy_capture_after(struct gantry_launch *launch, gantry_launch_result result);
 
 /* Launch what is noted, if a graph is being built. */

@@ -45,7 +45,7 @@ static GY_COLD gantry_launch_result synchronize(struct gantry_launch *launch, ga
 gantry_launch_result gy_mode_after_any(struct gantry_launch *launch, gantry_launch_result result)
 {
     assert(gy_mode_is_valid(launch));
-    if (gy_mode_is_noted(launch)) {
+    if (gy_mode_is_noted(launch) && !gy_capture_took(launch, result)) {
         result = gy_capture_after(launch, result);
     }
     if (launch->meter != NULL && gy_metered_leave(launch) != GANTRY_OK) {

@@ -55,8 +55,10 @@ GANTRY_MUST_CHECK static GY_INLINE gantry_status gy_mode_begin(struct gantry_lau
 /* Right after it has returned `result`; what becomes of the call comes out. */
 static GY_INLINE gantry_launch_result gy_mode_after(struct gantry_launch *launch, gantry_launch_result result)
 {
-    const bool is_plain = launch->mode == GY_MODE_PLAIN && launch->meter == NULL;
-    return __builtin_expect(is_plain, 1) ? result : gy_mode_after_any(launch, result);
+    const bool is_over =
+        launch->meter == NULL &&
+        (launch->mode == GY_MODE_PLAIN || (gy_mode_is_noted(launch) && gy_capture_took(launch, result)));
+    return __builtin_expect(is_over, 1) ? result : gy_mode_after_any(launch, result);
 }
 
 #endif
