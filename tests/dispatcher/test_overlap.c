@@ -15,8 +15,8 @@
 enum { FLAG = 100, SEEN = 101, TICKS = 102, WIDTH = 4 };
 enum { NEVER = 1, IN_TIME = 2 }; /* what `await_flag` says of the flag */
 
-#define PATIENCE_NS UINT64_C(3000000000) /* of a kernel that waits for what has to come */
-#define MOMENT_NS UINT64_C(30000000)     /* of one that waits for what must not */
+#define PATIENCE_NS UINT64_C(20000000000) /* of a kernel that waits for what has to come */
+#define MOMENT_NS UINT64_C(30000000)      /* of one that waits for what must not */
 
 static struct {
     struct gpu_fixture gpu;

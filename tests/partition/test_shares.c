@@ -116,7 +116,8 @@ static void test_what_was_held_comes_first(void **state)
     for (int i = 0; i < 5; i++) {
         tasks[i] = gpu_fixture_gpu(&s.gpu, GANTRY_TASK_KERNEL, "held", share_scene_launch, &s);
     }
-    deadline_await(atomic_load(&d->inbox.asleep), "the dispatcher to sleep"); /* what follows is its own */
+    /* What follows is the dispatcher's own: its thread sleeps meanwhile, whatever is signalled. */
+    deadline_await(gy_inbox_borrow(&d->inbox), "the dispatcher to sleep");
     for (int with_later = 0; with_later < 2; with_later++) {
         struct gy_bins bins = {{{NULL, NULL}}};
         const struct gy_gpu_list *bin = &bins.of[GD_KERNEL];
@@ -137,6 +138,7 @@ static void test_what_was_held_comes_first(void **state)
         }
         assert_ptr_equal(bin->last, tasks[2 + 2 * with_later]);
     }
+    gy_inbox_give_back(&d->inbox, 0, true, true);
     share_scene_close(&s);
 }
 
