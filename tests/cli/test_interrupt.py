@@ -88,17 +88,42 @@ class Interrupt(unittest.TestCase):
                 file.write(data)
         return recording
 
+    def fill(self, side):
+        """Write until the terminal takes no more, also a while later: the kernel passes on what it has taken."""
+        os.set_blocking(side, False)
+        refused = 0
+        while refused < 30:
+            try:
+                os.write(side, b"x")
+                refused = 0
+            except BlockingIOError:
+                refused += 1
+                time.sleep(0.01)
+        os.set_blocking(side, True)
+
+    def wait_until(self, process, is_so):
+        """Until /proc says so of the process, twenty times in a row."""
+        times = 0
+        while times < 20:
+            with open(f"/proc/{process.pid}/status", encoding="ascii") as file:
+                status = dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
+            times = times + 1 if is_so(status) else 0
+            self.assertIsNone(process.poll())
+            time.sleep(0.01)
+
     def test_a_report_is_of_what_was_read(self):
         try:
             terminal, side = pty.openpty()
         except OSError:
             self.skipTest("no terminal")
-        process = start("report", "trace", self.long_recording(), "--json", stderr=side)
+        recording = self.long_recording()
+        self.fill(side)
+        process = start("report", "trace", recording, "--json", stderr=side)
         os.close(side)
-        shown = b""
-        while b"Ctrl-C ends this" not in shown and (more := os.read(terminal, 4096)):
-            shown += more
+        self.wait_until(process, lambda status: status["State"].startswith("S") and status["Threads"] == "2")
         process.send_signal(signal.SIGINT)
+        self.wait_until(process, lambda status: int(status["ShdPnd"], 16) == 0)
+        shown = b""
         try:
             while (more := os.read(terminal, 4096)):
                 shown += more
