@@ -77,7 +77,7 @@ def gather(source, output):
         target = pages / document
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(links_rewritten((source / document).read_text(), document, known, source, symbols))
-    for picture in [*(source / "docs").glob("**/*.png"), *(source / "docs").glob("**/*.svg"), *(source / "examples").glob("**/*.png")]:
+    for picture in [*(source / "docs").glob("**/*.png"), *(source / "docs").glob("**/*.svg"), *(source / "examples").glob("**/*.png"), *(source / "examples").glob("**/*.svg")]:
         target = pages / picture.relative_to(source)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(picture, target)
