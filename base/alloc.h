@@ -12,8 +12,8 @@ void *gy_zalloc(size_t bytes);
 /* count * bytes with an overflow check; zeroed. */
 void *gy_zalloc_array(size_t count, size_t bytes);
 
-/* The same for books that callers know nothing of: gy_fault_arm() does not count it, so that the n-th failure
- * is that of the same allocation whether there are books or not. */
+/* gy_zalloc_array() for the library's own bookkeeping.  gy_fault_arm() does not count it, so the n-th
+ * failure hits the same allocation whether books are kept or not. */
 void *gy_zalloc_aside(size_t count, size_t bytes);
 
 /* `*array`, whose address is `at`, gets room for `needed` things of `size` bytes and more to come; what it
@@ -31,7 +31,7 @@ char *gy_strdup(const char *text);
 
 /* Allocations made through this file and not freed yet. */
 long gy_alloc_count(void);
-/* The same without those that checked handles keep (allocator.c). */
+/* gy_alloc_count() without the blocks that checked handles keep (allocator.c). */
 long gy_alloc_live(void);
 
 /* NULL: malloc and free.  For gantry_set_allocator(), while there are no blocks. */
@@ -42,7 +42,7 @@ void gy_alloc_use(const gantry_allocator *allocator);
  * work; -1 disarms.  Counted over all threads. */
 void gy_fault_arm(long nth);
 bool gy_fault_fired(void);
-/* How many more go well before the one that fails; negative when none will. */
+/* How many more of these succeed before the one that fails; negative when none will fail. */
 long gy_fault_left(void);
 bool gy_fault_should_fail(void);
 #else

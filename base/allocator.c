@@ -1,5 +1,5 @@
-/* The application's allocator, and how many blocks of it are in use.  Handles that are checked keep the
- * memory of what was destroyed for a while: such blocks are in use by nobody. */
+/* The application's allocator, and how many blocks of it are in use.  While handles are checked, the memory
+ * of destroyed objects is kept for a while: nobody uses such blocks. */
 #include "base/alloc.h"
 #include "base/handle.h"
 #include "base/status.h"

@@ -1,9 +1,9 @@
 /* The bandwidth gate.
  *
- * The count of those who have raised it is the word that yielding loops look at, and the word that they sleep
- * on in the kernel, with a time limit.  It changes under the lock alone; whoever brings it to 0 wakes the
- * sleepers. A sleeper counts itself before the kernel compares the word with what it has seen, and the
- * lowering thread writes the word before it looks for sleepers: one of the two sees the other.
+ * One word counts the threads that have raised the gate.  Loops that yield read it, and sleep on it in the
+ * kernel with a time limit.  It changes under the lock alone; the thread that brings it to 0 wakes the
+ * sleepers.  A sleeper counts itself before the kernel compares the word with what the sleeper has seen, and
+ * the lowering thread writes the word before it looks for sleepers: one of the two sees the other.
  *
  * Each thread has an account of how long it was held back, see bandwidth.h. */
 #include "base/bandwidth.h"
@@ -31,7 +31,7 @@ static _Atomic(uint32_t) run_percent = DEFAULT_RUN_PERCENT; /* atomic */
 static _Atomic(uint64_t) holds, held_ns, most_held_ns, bounded, passes; /* atomic */
 
 static _Thread_local uint32_t own_raises; /* of this thread, by calls */
-static _Thread_local uint32_t exempt;     /* this thread has raised the gate, or works for who has */
+static _Thread_local uint32_t exempt; /* this thread has raised the gate, or works for a thread that has */
 static _Thread_local struct gy_bandwidth_account account;
 
 /* ---- raising ------------------------------------------------------------------------------- */
@@ -98,7 +98,7 @@ uint64_t gy_bandwidth_allowance(struct gy_bandwidth_account *of, uint64_t now_ns
     return of->debt_ns < bound ? bound - of->debt_ns : 0;
 }
 
-/* Until the gate is down or the time is over; true: it is down. */
+/* Sleep until the gate is down or the time is over; true: it is down. */
 static bool sleep_until(uint64_t end_ns)
 {
     bool is_down = false;

@@ -16,11 +16,13 @@ struct gy_bandwidth_account {
     uint64_t since_ns; /* when it was brought up to date */
 };
 
-/* Bring the account up to `now_ns`, until when its thread has run; what it may be held then. */
+/* Bring the account up to `now_ns`, until when its thread has run.  Returns for how long it may be held
+ * then. */
 uint64_t gy_bandwidth_allowance(struct gy_bandwidth_account *account, uint64_t now_ns, uint64_t bound_ns,
                                 uint32_t run_percent);
 
-/* Between these two the calling thread works for somebody who has raised the gate, and is not held back. */
+/* Between these two calls the calling thread works for one that has raised the gate, and is not held
+ * back. */
 void gy_bandwidth_exempt(void);
 void gy_bandwidth_unexempt(void);
 bool gy_bandwidth_is_exempt(void);

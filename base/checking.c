@@ -7,7 +7,7 @@
 
 _Atomic(unsigned) gy_checks = GY_CHECKS_UNREAD;
 
-/* The part of that name; 0: there is none. */
+/* Returns the part of that name; 0: there is none. */
 static unsigned part_of(const char *name, size_t length)
 {
     static const struct {
@@ -36,7 +36,7 @@ static void tell_unknown(const char *name, size_t length)
     gy_log(GANTRY_LOG_WARNING, "$GANTRY_CHECK has \"%.*s\", which is none of: 1%s", (int)length, name, names);
 }
 
-/* "1": all.  Anything else: names. */
+/* "1" means all parts; anything else is a list of names. */
 static unsigned read_names(const char *text)
 {
     unsigned parts = 0;

@@ -1,6 +1,6 @@
-/* Checks for people who look for a mistake of their program: which of them are on.  $GANTRY_CHECK is "1" for
- * all, or names of parts with commas between them; the older variables turn parts of it on.
- * docs/guides/checking.md says what each finds. */
+/* Checks for people who look for a mistake in their program, and which of these checks are on.
+ * $GANTRY_CHECK is "1" for all, or names of parts with commas between them; the older variables turn parts
+ * of it on.  docs/guides/checking.md says what each finds. */
 #ifndef BASE_CHECKING_H
 #define BASE_CHECKING_H
 
@@ -31,17 +31,18 @@ enum gy_check_part {
 #define GY_CHECKS_UNREAD (1u << 31)
 extern _Atomic(unsigned) gy_checks; /* atomic; parts that are on, or GY_CHECKS_UNREAD */
 
-/* Read the environment (again): when a context or a heap is created.  Parts that are on. */
+/* Read the environment again, as a context or a heap is created.  Returns the parts that are on. */
 unsigned gy_checks_read(void);
 
-/* Any of these parts is on; anywhere, at the cost of one load. */
+/* Is any of these parts on?  May be called anywhere, and costs one load. */
 static inline bool gy_check_is_on(unsigned parts)
 {
     unsigned on = atomic_load_explicit(&gy_checks, memory_order_relaxed);
     return __builtin_expect(((on == GY_CHECKS_UNREAD ? gy_checks_read() : on) & parts) != 0, 0);
 }
 
-/* The first time for this pair, or one that hashes like it: what is found again and again is told once. */
+/* Is it the first time for this pair, or for one that hashes like it?  So what is found again and again is
+ * reported once. */
 bool gy_check_is_first(uintptr_t a, uintptr_t b);
 
 #endif

@@ -10,7 +10,7 @@ _Static_assert(sizeof(_Atomic(uint32_t)) == 4, "what the kernel looks at");
  * whatever it returns, we look again. */
 void gy_fast_lock_wait(gy_fast_lock *lock)
 {
-    enum { LOOKS = 32 }; /* the holder is most likely through in less time than it takes to sleep */
+    enum { LOOKS = 32 }; /* the holder is most likely done in less time than it takes to sleep */
     for (int i = 0; i < LOOKS; i++) {
         uint32_t free_state = 0;
         if (atomic_load_explicit(&lock->state, memory_order_relaxed) == 0 &&

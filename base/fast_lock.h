@@ -1,9 +1,9 @@
-/* A mutex for critical sections of a few dozen instructions on paths where two calls into libc would be seen.
- * Taking and giving back a free one is one instruction each, inline; who finds it taken sleeps in the kernel.
- * It cannot be waited on with a condition variable.
+/* A mutex for critical sections of a few dozen instructions on paths where two calls into libc would be
+ * seen.  Taking a free one and giving it back is one inline instruction each; a thread that finds it taken
+ * sleeps in the kernel.  It cannot be waited on with a condition variable.
  *
- * U. Drepper, "Futexes Are Tricky", 2011, the second mutex: 0 is free, 1 taken, 2 taken and perhaps somebody
- * sleeps. */
+ * U. Drepper, "Futexes Are Tricky", 2011, the second mutex: 0 is free, 1 is taken, 2 is taken and perhaps a
+ * thread sleeps. */
 #ifndef BASE_FAST_LOCK_H
 #define BASE_FAST_LOCK_H
 

@@ -1,5 +1,5 @@
-/* All handles there are, as address ranges in order of address.  A range that died stays, and so does its
- * memory, until it is too old or something else is born there. */
+/* All handles that exist, as address ranges in order of address.  The range of a destroyed object stays, and
+ * so does its memory, until it is too old or another object is created there. */
 #include "base/handle.h"
 
 #include "base/alloc.h"
@@ -43,7 +43,7 @@ static void decide(void)
     atomic_store(&gy_handle_checks, checked ? GY_HANDLES_CHECKED : GY_HANDLES_TRUSTED);
 }
 
-/* The first range that ends behind `address`. */
+/* Returns the first range that ends behind `address`. */
 static size_t find_locked(uintptr_t address)
 {
     size_t low = 0, high = count;
@@ -83,7 +83,7 @@ static bool make_room_locked(void)
     return true;
 }
 
-/* Without a place to write it down, what is born could not be told from what is not. */
+/* There is no memory to note a new handle.  It could not be told from a bad one, so checking ends. */
 static void give_up(void)
 {
     atomic_store(&gy_handle_checks, GY_HANDLES_TRUSTED);
@@ -222,5 +222,5 @@ bool gy_handle_is_refused(const void *handle, enum gy_handle_kind kind, const ch
 void *gy_handle_accepted(const void *handle, enum gy_handle_kind kind, const char *function, bool *is_refused)
 {
     *is_refused = handle != NULL && gy_handle_is_refused(handle, kind, function);
-    return (void *)(uintptr_t)handle; /* NOLINT: as the caller has it */
+    return (void *)(uintptr_t)handle; /* NOLINT: the pointer that the caller has */
 }

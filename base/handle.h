@@ -1,6 +1,6 @@
 /* Which handles are good.  With GANTRY_HANDLE_CHECK=1 in the environment every public function looks up the
- * handles it is given, before it touches what is behind them: one that was destroyed, or is of another kind,
- * is refused by name.  Otherwise a look costs one predictable branch.
+ * handles that it is given before it touches what is behind them.  A handle that was destroyed, or is of
+ * another kind, is refused by name.  Without the variable a look costs one predictable branch.
  *
  * While handles are checked, objects that were destroyed are kept for a while, the latest 256 of them or
  * 64 MiB, so that their addresses do not become those of new ones. */
@@ -46,25 +46,25 @@ static inline bool gy_handles_are_checked(void)
 
 /* A handle, or an array of `bytes` with handles `each` bytes apart, is good from now on. */
 void gy_handle_born(enum gy_handle_kind kind, const void *handle, size_t bytes, size_t each);
-/* It is not good any more; its memory stays the caller's. */
+/* The handle is not good any more; its memory stays the caller's. */
 void gy_handle_died(const void *handle);
-/* The same, and gy_free(memory), later when handles are checked.  NULL is ignored. */
+/* gy_handle_died(), then gy_free(memory), which is delayed while handles are checked.  NULL is ignored. */
 void gy_handle_free(const void *handle, void *memory);
-/* Free what is kept. */
+/* Free the memory of destroyed objects that is kept. */
 void gy_handle_flush(void);
-/* Blocks of host memory that are kept, and are the books of this. */
+/* Blocks of host memory that are kept, and those of the bookkeeping about handles. */
 long gy_handle_kept(void);
 
-/* Says why in the thread's last error. */
+/* True: the handle is not good, and the thread's last error says why. */
 bool gy_handle_is_refused(const void *handle, enum gy_handle_kind kind, const char *function);
-/* The same, NULL is let through; the handle comes out.  A function that goes on with what comes out keeps no
- * copy during the call, and so has no frame where handles are not checked. */
+/* Returns the handle if it is good or NULL.  A function that goes on with the returned handle keeps no copy
+ * during the call, and so has no frame where handles are not checked. */
 GY_COLD void *gy_handle_accepted(const void *handle, enum gy_handle_kind kind, const char *function,
                                  bool *is_refused);
 
 /* At the head of public functions: GY_NEED(HEAP, heap) returns GANTRY_ERR_INVALID_ARGUMENT where the handle
- * is NULL or not good, GY_ACCEPT(HEAP, heap) where it is not good; the others return this value, or nothing.
- * The thread's last error says why. */
+ * is NULL or not good, GY_ACCEPT(HEAP, heap) only where it is not good.  The other macros return the given
+ * value, or nothing.  The thread's last error says why. */
 #define GY_NEED(kind, handle)                                                                 \
     do {                                                                                      \
         if (__builtin_expect((handle) == NULL, 0)) {                                          \
@@ -90,7 +90,7 @@ GY_COLD void *gy_handle_accepted(const void *handle, enum gy_handle_kind kind, c
         }                                     \
     } while (0)
 
-/* True: the caller's function must not use `handle`.  NULL is let through. */
+/* True: the calling function must not use `handle`.  NULL passes. */
 #define GY_HANDLE_IS_BAD(kind, handle) GY_HANDLE_IS_BAD_IN(__func__, kind, handle)
 #define GY_HANDLE_IS_BAD_IN(function, kind, handle)  \
     (gy_handles_are_checked() && (handle) != NULL && \

@@ -6,13 +6,13 @@
 #define GY_INLINE inline __attribute__((always_inline))
 /* A function that is rarely called: kept out of its callers, which save fewer registers then. */
 #define GY_RARE __attribute__((noinline))
-/* The same, hardly ever: laid out and compiled for size as well. */
+/* A function that is hardly ever called: kept out of its callers, and compiled for size. */
 #define GY_COLD __attribute__((noinline, cold))
 
-/* The line will be written, and is most likely another core's that has written it last: ask for it and the
- * right to write at once.  Compilers make __builtin_prefetch(at, 1) a plain prefetch on any x86-64: that
- * takes the line without the right, and the write has to ask the other core again.  Every x86-64 takes the
- * instruction, with any address, also none; where it has no meaning it does nothing. */
+/* The line will be written, and most likely another core has written it last: ask for the line and for the
+ * right to write it at once.  Compilers make __builtin_prefetch(at, 1) a plain prefetch on any x86-64, which
+ * takes the line without that right, so that the write has to ask the other core again.  Every x86-64 takes
+ * the instruction, with any address, NULL included; where it has no meaning it does nothing. */
 static inline void gy_prefetch_write(const void *at)
 {
 #if defined(__x86_64__)
@@ -22,8 +22,8 @@ static inline void gy_prefetch_write(const void *at)
 #endif
 }
 
-/* For a thread's variables that hot paths read: in the static TLS block, of which a library that is opened at
- * run time may find too little.  Such ones are built with GANTRY_PLUGIN. */
+/* For a thread's variables that hot paths read: they lie in the static TLS block.  A library that is opened
+ * at run time may find too little of that, and is built with GANTRY_PLUGIN then. */
 #ifdef GANTRY_PLUGIN
 #define GY_TLS_HOT
 #else

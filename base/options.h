@@ -1,4 +1,4 @@
-/* Taking a caller's option or statistics struct of any age. */
+/* Option and statistics structs of callers, whatever version they were compiled with. */
 #ifndef BASE_OPTIONS_H
 #define BASE_OPTIONS_H
 

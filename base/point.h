@@ -1,8 +1,7 @@
-/* Points at which a test can step in: what happens between two instructions there can be made to happen,
- * which is how lost wake-ups are tested.  In the testing library only; in what is shipped they are nothing.
+/* Points at which a test can step in, and make something happen between two instructions: so lost wake-ups
+ * are tested.  They exist in the testing library only.
  *
- * They come just before the access that they are named for, and belong to it: who moves that, moves the
- * point. */
+ * Each point comes just before the access that it is named for, and has to be moved with it. */
 #ifndef BASE_POINT_H
 #define BASE_POINT_H
 
@@ -14,7 +13,7 @@ enum gy_point {
     GY_POINT_EVENT_TAKE_BACK,  /* it has found none, and takes the count back; at: the event */
     GY_POINT_EVENT_BACK,       /* a sleeper is back, and says that whoever was woken is; at: the event */
     GY_POINT_WORKER_STOLE,     /* a thief has tasks that are in no queue; at: the worker */
-    GY_POINT_WORKER_FOUND,     /* a worker looks no more, and passes on what it leaves; at: the pool */
+    GY_POINT_WORKER_FOUND,     /* a worker ends looking, and passes on what it leaves; at: the pool */
     GY_POINT_COMPLETION_TELL,  /* GD tells the completion thread that there is news; at: the ring */
     GY_POINT_COMPLETION_SLEEP, /* the completion thread says that it sleeps; at: the ring */
     GY_POINT_COMPLETION_BLOCK, /* it says that it blocks on an event; at: the ring */
@@ -37,7 +36,7 @@ enum gy_point {
 
 #ifdef GANTRY_TESTING
 typedef void gy_point_fn(enum gy_point point, const void *at);
-/* Have `hook` called at every point, by whatever thread is there; NULL: no more. */
+/* Have every thread call `hook` at every point; NULL: none is called any more. */
 void gy_point_hook(gy_point_fn *hook);
 void gy_point(enum gy_point point, const void *at);
 #else

@@ -1,5 +1,5 @@
-/* Which sanitizer this is built with, GY_WITH_ASAN and GY_WITH_TSAN, and what is told to it; without,
- * nothing. */
+/* The sanitizer that the library is built with, GY_WITH_ASAN or GY_WITH_TSAN, and what it is told; both are
+ * 0 without one. */
 #ifndef BASE_SANITIZERS_H
 #define BASE_SANITIZERS_H
 

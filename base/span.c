@@ -1,5 +1,5 @@
-/* A sink is used under reader counts, so that gy_span_set_sink() can wait until the former one is idle:
- * emit() never blocks, hence the wait is bounded.  There are several counts, each on a cache line of its own
+/* Threads use a sink under reader counts, so that gy_span_set_sink() can wait until the former one is idle;
+ * emit() never blocks, so this wait is bounded.  There are several counts, each on a cache line of its own
  * and shared by few threads, since every span changes one twice.  A thread that counts itself in after the
  * sink was replaced uses the new one; so it is enough to see each count at 0 once, one after the other. */
 #include "base/span.h"
@@ -18,7 +18,7 @@ static struct {
 static atomic_uint threads;           /* atomic: threads that have emitted so far */
 static _Thread_local unsigned stripe; /* number + 1; 0: none yet */
 
-/* The sink, which stays until leave(); NULL: none any more. */
+/* Returns the sink, which stays until leave(); NULL: there is none any more. */
 static struct gy_span_sink *enter(atomic_uint **inside)
 {
     if (stripe == 0) {

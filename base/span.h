@@ -1,5 +1,5 @@
-/* Spans: what the host did when.  Modules emit them, profile/ receives them.  Off (no sink) costs one
- * relaxed load and a predictable branch. */
+/* Spans: what the host has done, and when.  Modules emit them, profile/ receives them.  Off (no sink) costs
+ * one relaxed load and a predictable branch. */
 #ifndef BASE_SPAN_H
 #define BASE_SPAN_H
 
@@ -20,11 +20,11 @@ enum gy_span_category {
 };
 
 struct gy_span_sink {
-    /* Called on the emitting thread, whose gy_thread_name() says the track.  `name` is valid only during
+    /* Called on the emitting thread, whose gy_thread_name() names the track.  `name` is valid only during
      * the call.  Must not block. */
     void (*emit)(struct gy_span_sink *self, enum gy_span_category category, const char *name,
                  uint64_t begin_ns, uint64_t end_ns, uint64_t id);
-    /* The same for a counter: `name` has `value` from now on.  May be NULL. */
+    /* Called for a counter: `name` has `value` from now on.  May be NULL. */
     void (*count)(struct gy_span_sink *self, const char *name, uint64_t value);
 };
 
@@ -35,7 +35,7 @@ static inline bool gy_span_on(void)
     return __builtin_expect(atomic_load_explicit(&gy_span_current, memory_order_relaxed) != NULL, 0);
 }
 
-/* Now when recording, else 0: the begin argument of gy_span_end(). */
+/* Returns the time while recording, else 0: the begin argument of gy_span_end(). */
 static inline uint64_t gy_span_begin(void)
 {
     return gy_span_on() ? gy_clock_ns() : 0;
@@ -44,21 +44,22 @@ static inline uint64_t gy_span_begin(void)
 /* Emit the span since `begin_ns` = gy_span_begin(); nothing when recording was off then or is off now.
  * `id` is free: the task's context id, the batch number. */
 void gy_span_end(enum gy_span_category category, const char *name, uint64_t begin_ns, uint64_t id);
-/* The same for a span that ended at `end_ns`. */
+/* Emit a span that ended at `end_ns`. */
 void gy_span_emit(enum gy_span_category category, const char *name, uint64_t begin_ns, uint64_t end_ns,
                   uint64_t id);
 
 #define GY_SPAN_FLOWS 25 /* of one span; more are left out */
 /* An arrow joins the next span that the calling thread emits with all others that have the number `flow`, in
- * order of time; 0: none.  Forgotten when that span is not recorded. */
+ * order of time; 0: none.  The arrow is forgotten when that span is not recorded. */
 void gy_span_add_flow(uint64_t flow);
-/* For emit(): those of the span at hand. */
+/* For emit(): the flows of the span that is being emitted. */
 const uint64_t *gy_span_flows(uint32_t *count);
 
 /* The counter `name` has `value` from now on; nothing when recording is off. */
 void gy_span_count(const char *name, uint64_t value);
 
-/* Who else wants to know of spans as they begin and end, on the thread where they do: see profile/nvtx.h. */
+/* A second receiver of spans, which is called as they begin and end, on their own thread: see
+ * profile/nvtx.h. */
 struct gy_span_ranges {
     int (*push)(const char *name);
     int (*pop)(void);
@@ -66,7 +67,7 @@ struct gy_span_ranges {
 extern _Atomic(const struct gy_span_ranges *)
     gy_span_ranges; /* atomic; NULL: nobody; only set while recording */
 
-/* A span begins: of `begin_ns` = gy_span_begin(), 0 when recording is off.  What comes out goes to
+/* A span begins, with `begin_ns` = gy_span_begin(), which is 0 when recording is off.  The result goes to
  * gy_span_pop() on the same thread, in the opposite order. */
 static inline const struct gy_span_ranges *gy_span_push(uint64_t begin_ns, const char *name)
 {

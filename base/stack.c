@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <stdint.h>
 
-/* Of this thread; asking takes long.  `end` 0: not asked yet. */
+/* The stack of this thread, since asking for it takes long; `end` 0: not asked yet. */
 static _Thread_local struct {
     uintptr_t begin, end;
 } stack;

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-/* 0: not known, as on a stack that the application has made itself. */
+/* Bytes; 0: not known, as on a stack that the application has made itself. */
 size_t gy_stack_left(void);
 
 #endif

@@ -17,7 +17,7 @@ enum {
     LOG_NOT_ASKED = -2, /* the application has installed no receiver, and $GANTRY_LOG was not read yet */
 };
 
-/* Serialises log lines; its own mutex, since gy_mutex itself may log. */
+/* Serialises log lines.  It is no gy_mutex, since that may log itself. */
 static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
 static gantry_log_fn log_fn;               /* guarded by log_lock */
 static void *log_user;                     /* guarded by log_lock */
@@ -87,9 +87,9 @@ gantry_status gy_error_adopt(const struct gy_error *error)
 gantry_status gy_fail(gantry_status status, int native, const char *file, int line, const char *format, ...)
 {
     struct gy_error error = {.status = status, .native = native};
-    char place[128]; /* of a cause too long for the text, the end is cut, not the place */
+    char place[128]; /* where the cause is too long for the text, its end is cut and not the place */
     const char *name = gantry_status_name(status);
-    /* Where in the library's source: for whoever works on it, and asks for all that it says. */
+    /* The place in the library's source is for people who work on it, and log everything. */
     int place_bytes = gy_log_enabled(GANTRY_LOG_DEBUG)
                           ? snprintf(place, sizeof(place), " [%s, %s:%d]", name, file, line)
                           : snprintf(place, sizeof(place), " [%s]", name);
@@ -116,7 +116,7 @@ void gantry_set_log(gantry_log_fn log, void *user, gantry_log_level max_level)
 
 static const char *const level_names[] = {"error", "warning", "info", "debug"};
 
-/* Whoever sets $GANTRY_LOG asks for this: one write per line, nothing of stdio's. */
+/* The receiver that $GANTRY_LOG asks for: one write per line, without stdio. */
 static void log_to_stderr(void *user, gantry_log_level level, const char *line)
 {
     (void)user;

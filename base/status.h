@@ -11,7 +11,7 @@
 
 #define GY_ERROR_TEXT_BYTES 512
 
-/* A cause, copyable from one thread to another. */
+/* An error with its cause, which can be copied from one thread to another. */
 struct gy_error {
     gantry_status status;
     int native; /* CUresult, 0 when no driver call is to blame */
@@ -25,7 +25,7 @@ gantry_status gy_fail(gantry_status status, int native, const char *file, int li
 #define GY_FAIL(status, ...) gy_fail((status), 0, __FILE__, __LINE__, __VA_ARGS__)
 #define GY_FAIL_NATIVE(status, native, ...) gy_fail((status), (native), __FILE__, __LINE__, __VA_ARGS__)
 
-/* Whether a callback's answer is the status of a failure, and no other number. */
+/* Is a callback's answer the status of a failure, and no other number? */
 static inline bool gy_status_is_failure(gantry_status status)
 {
     return status < GANTRY_OK && status >= GANTRY_ERR_TIMED_OUT; /* the last of GANTRY_STATUS_MAP */
@@ -44,8 +44,8 @@ bool gy_log_enabled(gantry_log_level level);
 void gy_log(gantry_log_level level, const char *format, ...) GANTRY_PRINTF(2, 3);
 
 #ifdef GANTRY_TESTING
-/* An assertion has failed in the log callback, which will not return: give the log's lock back.  Anywhere
- * else it does nothing. */
+/* An assertion has failed in the log callback, which will not return: give the log's lock back.  Does
+ * nothing anywhere else. */
 void gy_log_leave(void);
 #endif
 

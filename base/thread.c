@@ -61,7 +61,7 @@ void gy_mutex_fini(gy_mutex *mutex)
 
 void gy_mutex_lock(gy_mutex *mutex) GY_NO_ANALYSIS
 {
-    enum { LOOKS = 32 }; /* the holder is most likely through in less time than it takes to sleep */
+    enum { LOOKS = 32 }; /* the holder is most likely done in less time than it takes to sleep */
     assert(HELD_ABOVE(mutex->rank) == 0 && "locks are taken in increasing rank");
     for (int i = 0; pthread_mutex_trylock(&mutex->native) != 0; i++) {
         if (i == LOOKS) {
@@ -124,7 +124,7 @@ void gy_guard_fini(gy_mutex *mutex, gy_cond *cond)
     gy_mutex_fini(mutex);
 }
 
-/* No cancellation point: who was cancelled here would take the lock along. */
+/* This is no cancellation point: a thread that was cancelled here would keep the lock. */
 void gy_cond_wait(gy_cond *cond, gy_mutex *mutex)
 {
     assert(HELD_ABOVE(mutex->rank) == 1 && "waiting while holding a higher lock");
@@ -155,7 +155,7 @@ void gy_cond_broadcast(gy_cond *cond)
     pthread_cond_broadcast(&cond->native);
 }
 
-/* The starter of a step, both threads of a dispatcher and a worker may look for something at the same time.
+/* The thread that starts a step, two threads of a dispatcher and a worker may spin at the same time.
  */
 #define SPINNERS 4
 

@@ -32,7 +32,7 @@ enum gy_rank {
     GY_RANK_EXCHANGE,         /* context/: one per exchange */
     GY_RANK_TASKMAN,          /* taskman/: one per manager: names, growth of storage */
     GY_RANK_CPU_POOL,         /* taskman/: sleeping and waking of workers */
-    GY_RANK_LAUNCHERS,        /* dispatcher/: what launch callbacks that run at once share */
+    GY_RANK_LAUNCHERS,        /* dispatcher/: what launch callbacks share that run at the same time */
     GY_RANK_COLLECT,          /* dispatcher/: who reads GPU times and charges shares */
     GY_RANK_DISPATCHER_INBOX, /* dispatcher/: inbox and its waiter */
     GY_RANK_COMPLETION,       /* dispatcher/: completion ring */
@@ -52,7 +52,7 @@ typedef struct gy_cond {
     pthread_cond_t native; /* waits on CLOCK_MONOTONIC */
 } gy_cond;
 
-/* For locks of another making: the caller is about to take, has taken, gives back one of that rank. */
+/* For locks that are no gy_mutex: the caller is about to take, has taken, or gives back one of that rank. */
 void gy_rank_note_check(enum gy_rank rank);
 void gy_rank_note_hold(enum gy_rank rank);
 void gy_rank_note_drop(enum gy_rank rank);
@@ -84,20 +84,20 @@ void gy_mutex_init(gy_mutex *mutex, enum gy_rank rank);
 void gy_mutex_fini(gy_mutex *mutex);
 void gy_mutex_lock(gy_mutex *mutex) GY_ACQUIRE(*mutex);
 void gy_mutex_unlock(gy_mutex *mutex) GY_RELEASE(*mutex);
-/* Without waiting, whatever the calling thread holds already: the order of ranks need not be kept.  False: it
- * is held, maybe by the calling thread. */
+/* Take the mutex if that needs no waiting.  The order of ranks need not be kept.  False: a thread holds it,
+ * maybe the calling one. */
 GANTRY_MUST_CHECK bool gy_mutex_try_lock(gy_mutex *mutex);
 
 /* @retval GANTRY_ERR_OUT_OF_HOST_MEMORY  no resources */
 GANTRY_MUST_CHECK gantry_status gy_cond_init(gy_cond *cond);
 void gy_cond_fini(gy_cond *cond);
-/* Both, for a mutex whose changes one condition tells of.
+/* Initialise a mutex and the condition that tells of changes under it.
  * @retval GANTRY_ERR_OUT_OF_HOST_MEMORY  no resources; neither is there */
 GANTRY_MUST_CHECK gantry_status gy_guard_init(gy_mutex *mutex, enum gy_rank rank, gy_cond *cond);
 void gy_guard_fini(gy_mutex *mutex, gy_cond *cond);
 /* The mutex must be the highest-ranked one the thread holds. */
 void gy_cond_wait(gy_cond *cond, gy_mutex *mutex) GY_REQUIRES(*mutex);
-/* The same until `until_ns` of gy_clock_ns() at the latest. */
+/* gy_cond_wait(), which ends at `until_ns` of gy_clock_ns() at the latest. */
 void gy_cond_wait_until(gy_cond *cond, gy_mutex *mutex, uint64_t until_ns) GY_REQUIRES(*mutex);
 void gy_cond_signal(gy_cond *cond);
 void gy_cond_broadcast(gy_cond *cond);
@@ -119,11 +119,12 @@ void gy_thread_join(gy_thread *thread);
 /* How many forks lie between this process and the one that loaded the library: threads that were started at
  * another number are not here. */
 unsigned gy_thread_forks(void);
-/* The calling thread does what nobody waits for: being woken, it does not take the CPU from who wakes it. */
+/* Nobody waits for what the calling thread does: when it is woken, it does not take the CPU from the thread
+ * that wakes it. */
 void gy_thread_be_background(void);
 
-/* The calling thread is, from now on or no longer, one that others wait for, such as GD: it must not wait for
- * what they do. */
+/* From now on other threads wait for the calling one, as for the dispatcher thread, so it must not wait for
+ * what they do; false: no longer. */
 void gy_thread_serve(bool serves);
 bool gy_thread_is_serving(void);
 
@@ -140,11 +141,11 @@ static inline void gy_cpu_relax(void)
 #endif
 }
 
-/* Give the core away if the process has so few that threads which look for something could keep those from
- * running that they wait for. */
+/* Give the core away if the process has so few cores that spinning threads could keep those that they wait
+ * for from running. */
 void gy_spin_rest(void);
 
-/* Between two looks of a thread that will sleep in the end; `round` counts them. */
+/* Pause between two looks of a thread that will sleep in the end; `round` counts the looks. */
 static inline void gy_spin(uint32_t round)
 {
     gy_cpu_relax();

@@ -41,7 +41,7 @@ void gy_waiter_relax(gantry_wait_mode mode, uint32_t look)
     }
 }
 
-/* The pauses between two looks; true when it is time to read the clock. */
+/* Make the pauses between two looks; true when it is time to read the clock. */
 static bool relax(struct gy_waiter *w)
 {
     uint32_t before = w->pauses;

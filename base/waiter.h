@@ -47,8 +47,8 @@
 
 enum {
     GY_WAITER_LEAST_NS = 20000, /* a learned budget at least: less than falling asleep and waking up takes */
-    GY_WAITER_HYBRID_NS = 200000, /* what looking in vain costs at most, once per wait: hybrid */
-    GY_WAITER_MOST_NS = 2000000,  /* the same: adaptive */
+    GY_WAITER_HYBRID_NS = 200000, /* what looking in vain costs at most, once per wait, in HYBRID */
+    GY_WAITER_MOST_NS = 2000000,  /* likewise in ADAPTIVE */
     GY_WAITER_CLOCK_LOOKS = 32,   /* pauses between two readings of the clock */
 };
 
@@ -77,7 +77,7 @@ static inline struct gy_waiter gy_waiter_begin(gantry_wait_mode mode, uint64_t b
         .mode = mode, .budget_ns = gy_waiter_spins_first(mode) ? budget_ns : 0, .deadline_ns = deadline_ns};
 }
 
-/* The same where there are up to `most_pauses` between two looks, except in SPIN and YIELD. */
+/* gy_waiter_begin() with up to `most_pauses` pauses between two looks, except in SPIN and YIELD. */
 static inline struct gy_waiter gy_waiter_begin_dear(gantry_wait_mode mode, uint64_t budget_ns,
                                                     uint64_t deadline_ns, uint32_t most_pauses)
 {
@@ -89,14 +89,14 @@ static inline struct gy_waiter gy_waiter_begin_dear(gantry_wait_mode mode, uint6
 /* The condition does not hold: pause, and say what to do then. */
 enum gy_waiter_next gy_waiter_pause(struct gy_waiter *waiter);
 
-/* The waiter has said SLEEP: it looks on until `until_ns`.  HYBRID and ADAPTIVE only. */
+/* The waiter has said SLEEP: now it says LOOK until `until_ns`.  HYBRID and ADAPTIVE only. */
 static inline void gy_waiter_prolong(struct gy_waiter *waiter, uint64_t until_ns)
 {
     waiter->budget_ns = gy_waiter_spins_first(waiter->mode) ? 1 : 0;
     waiter->spin_until = until_ns;
 }
 
-/* Pause once between two looks, the `look`th, as a mode that does not sleep now does. */
+/* Pause once between two looks, as a mode does that does not sleep now; `look` counts the looks. */
 void gy_waiter_relax(gantry_wait_mode mode, uint32_t look);
 
 /* The budget after a wait that took `idle_ns`, asleep or not, of a thread that may waste `most_ns`.  A wait

@@ -13,13 +13,13 @@
  *   late, or for nothing, costs at most one wake-up and one time of looking in vain.
  * - A hint is given only to a thread whose wait mode spins before it sleeps (gy_waiter_spins_first()): in
  *   SPIN and YIELD it does not sleep, in BLOCK it may not look in vain.
- * - A hint is one relaxed atomic, which any thread writes and reads.  A thread that reads an old one looks
- * for a little too long or too short.
+ * - A hint is one relaxed atomic, which any thread writes and reads.  An old one only lets a thread look for
+ * a little too long or too short.
  * - A newer hint replaces the older one.  A hint is never taken back, it runs out.
  * - A forecast is how a thread that cannot know when it will be needed learns that from the past: the thread
  *   that measures sets how long something took lately, and the thread that could give a hint asks once.
  *
- * docs/waiting.md says which hints there are: who gives each, when, and to whom. */
+ * docs/guides/waiting.md says which hints there are: who gives each, when, and to whom. */
 #ifndef BASE_WAKE_HINT_H
 #define BASE_WAKE_HINT_H
 
@@ -35,7 +35,7 @@ struct gy_wake_forecast {
     _Atomic(uint64_t) within_ns; /* atomic; 0: not known, or asked for since it was set */
 };
 
-/* Somebody should be awake until then.  Any thread. */
+/* The thread that is asked should be awake until then.  Any thread. */
 static inline void gy_wake_hint_give(struct gy_wake_hint *hint, uint64_t until_ns)
 {
     atomic_store_explicit(&hint->until_ns, until_ns, memory_order_relaxed);
@@ -54,13 +54,14 @@ static inline uint64_t gy_wake_hint_left(const struct gy_wake_hint *hint, uint64
     return now_ns < until ? until - now_ns : 0;
 }
 
-/* What is waited for came within so many ns lately; 0: later than anybody may look for it.  Any thread. */
+/* What is waited for came within so many ns lately; 0: later than any thread may look for it.  Any
+ * thread. */
 static inline void gy_wake_forecast_set(struct gy_wake_forecast *forecast, uint64_t within_ns)
 {
     atomic_store_explicit(&forecast->within_ns, within_ns, memory_order_relaxed);
 }
 
-/* What was set last, once; then 0 until it is set again.  Any thread. */
+/* Returns what was set last, once; then 0 until it is set again.  Any thread. */
 static inline uint64_t gy_wake_forecast_ask(struct gy_wake_forecast *forecast)
 {
     if (atomic_load_explicit(&forecast->within_ns, memory_order_relaxed) == 0) {
