@@ -35,7 +35,8 @@ static void merge_all_deps(gantry_task *task, uint64_t chosen)
     }
 }
 
-/* `by`: whose end, or the giving back of whose reference, makes the task ready. */
+/* Make the task ready.  `by` names the task that has ended, or whose reference was given back, for a
+ * report. */
 static bool make_ready(gantry_task *task, const char *by, struct gy_ready *ready)
 {
     if (gy_task_enter_ready(task)) {
@@ -70,7 +71,7 @@ struct gy_round_end gy_round_end(gantry_task *task, gantry_status result)
     struct gy_round_end end = {0};
     end.chosen = gy_task_is_condition(task) && result == GANTRY_OK ? *gy_pool_chosen(task) : 0;
     gy_task_enter(task, result == GANTRY_OK ? GANTRY_TASK_STATE_DONE : GANTRY_TASK_STATE_FAILED);
-    /* Who sees references sees the state, see gy_task_hold(). */
+    /* A thread that sees these references sees the state, too: see gy_task_hold(). */
     atomic_store_explicit(&task->references, gy_task_armed(task), memory_order_release);
     merge_all_deps(task, end.chosen);
     end.wait_set = atomic_load_explicit(&task->wait_set, memory_order_relaxed); /* GPU tasks': plain */

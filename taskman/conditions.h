@@ -5,7 +5,7 @@
 #include "taskman/graph/graph.h"
 #include "taskman/graph/ready.h"
 
-/* What the successors need of a round of a task that has ended. */
+/* What is kept of a run of a task that has ended, for its successors. */
 struct gy_round_end {
     uint64_t chosen;   /* a bit per dependent of a condition */
     uint64_t wait_set; /* that the task had */

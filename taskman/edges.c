@@ -53,7 +53,7 @@ static gantry_status link_building_locked(gantry_taskman *manager, gantry_task *
     return GANTRY_OK;
 }
 
-/* While running, the release of `predecessor` may come first: false then. */
+/* False: the step runs, and `predecessor` was released first. */
 static bool append_running_locked(struct gy_graph *graph, gantry_task *predecessor, gantry_task *successor,
                                   bool when_done)
 {
@@ -135,7 +135,7 @@ static gantry_status mark_awaited_locked(gantry_taskman *manager, gantry_task *p
             "dependency: '%s' is a CPU task: what the GPU can be done with are the GPU tasks before it",
             gantry_task_label(predecessor));
     }
-    /* A name that came late is held by whoever will submit its task. */
+    /* The thread that will submit its task holds a name that came late. */
     if (gy_taskman_phase(manager) == GY_RUNNING && !gy_task_has(predecessor, GY_TASK_LATE_NAME)) {
         return GY_FAIL(GANTRY_ERR_STATE,
                        "dependency: while the manager runs, a task can wait for the GPU to be done with GPU "

@@ -15,8 +15,8 @@ void gy_taskman_keep_failure(gantry_taskman *manager, const gantry_task *task, g
     }
     assert(gy_taskman_is_valid(manager));
     gy_fast_lock_give(&manager->lock);
-    /* The cause was logged by who has found it.  A lost device fails every task that was on it: one line says
-     * it.
+    /* The thread that has found the cause has logged it.  A lost device fails every task that was on it: one
+     * line says it.
      */
     if (has_cause && (is_first || result != GANTRY_ERR_DEVICE_LOST)) {
         gy_log(GANTRY_LOG_INFO, "%s", failure.text);

@@ -102,7 +102,7 @@ static gantry_status check_freezable(gantry_taskman *manager, const struct freez
     return gy_graph_check_cycles(&manager->graph, "freeze");
 }
 
-/* What a frozen graph needs beside its tasks.  On failure the caller frees what is in `out`. */
+/* Make what a frozen graph needs beside its tasks.  On failure the caller frees what is in `out`. */
 static gantry_status make_frozen_locked(gantry_taskman *manager, const struct freezing *freezing,
                                         struct gy_frozen *out) GY_REQUIRES(manager->lock)
 {
@@ -239,7 +239,7 @@ void gy_taskman_clear_run_locked(gantry_taskman *manager)
     atomic_store(&manager->as_owner.cancelled, 0);
 }
 
-/* In a graph with conditions, whose tasks nobody else holds before the start. */
+/* For a graph with conditions: nobody else holds its tasks before the start. */
 static void rearm_task(void *user, gantry_task *task)
 {
     gy_taskman_disarm_task(user, task);

@@ -26,7 +26,7 @@ bool gy_gpu_guest_is_through(const struct gy_gpu_guest *guest)
     return guest->wait->condition(guest->wait->user, false);
 }
 
-/* In the place of a worker, what becomes ready is run by the thread itself and nobody is woken for it. */
+/* Borrow a worker: the thread itself then runs what becomes ready, and wakes nobody for it. */
 void gy_gpu_guest_begin_release(struct gy_gpu_guest *guest)
 {
     if (guest->worker == NULL) {

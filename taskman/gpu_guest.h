@@ -1,4 +1,4 @@
-/* Who waits for a manager and works for it meanwhile: the GPU's part, see dispatcher/guest.h. */
+/* A thread that waits for a manager and does GPU work for it meanwhile: see dispatcher/guest.h. */
 #ifndef TASKMAN_GPU_GUEST_H
 #define TASKMAN_GPU_GUEST_H
 
@@ -9,7 +9,7 @@
  * have a stack for callbacks: 256 KiB. */
 void gy_gpu_guest_init(struct gy_gpu_guest *guest, gantry_taskman *manager);
 
-/* Its step has begun: see struct gy_gpu_guest_ops. */
+/* The guest's step has begun: see struct gy_gpu_guest_ops. */
 void gy_gpu_guest_enter(struct gy_gpu_guest *guest);
 
 /* See struct gy_wait.  Only if it may help. */

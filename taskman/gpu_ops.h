@@ -120,8 +120,8 @@ struct gy_gpu_ops {
     void (*detach)(gantry_dispatcher *self);
 
     /* A manager's step begins / ends; counted.  begin fails (GANTRY_ERR_DEVICE_LOST, cause adopted) when
-     * the dispatcher can do no more work; end is not called then.  is_helped: who begins it will be a guest
-     * at once if it can, so nobody need wake up for it. */
+     * the dispatcher can do no more work; end is not called then.  is_helped: the thread that begins it will
+     * be a guest at once if it can, so nobody need wake up for it. */
     gantry_status (*step_begin)(gantry_dispatcher *self, bool is_helped);
     void (*step_end)(gantry_dispatcher *self);
 
@@ -182,7 +182,7 @@ struct gy_gpu_memory *gy_task_find_memory(const gantry_task *task);
 void gy_task_hold_back(gantry_task *task);
 void gy_task_let_go(gantry_task *task);
 
-/* True when nothing will happen in the manager's step until a task that is held back is let go. */
+/* True: nothing will happen in the manager's step until a task that is held back may go. */
 bool gy_taskman_waits_for_memory(gantry_taskman *manager);
 
 /* For making plans: every task of a manager whose graph is frozen or being frozen. */
@@ -194,17 +194,17 @@ bool gy_task_may_begin(const gantry_task *task);
 /* The manager's run was cancelled. */
 bool gy_taskman_is_cancelled(const gantry_taskman *manager);
 
-/* In a recording: the number of the arrows along what the task does in this step; never 0. */
+/* For a recording: the number of the arrows that follow the task in this step; never 0. */
 uint64_t gy_task_flow(const gantry_task *task);
-/* The same for a task that something leads to: a CPU task joins its own span to it.  0: it has no span.  The
- * caller holds a reference. */
+/* gy_task_flow() for a task at which an arrow ends: a CPU task joins its own span to it.  0: it has no span.
+ * The caller holds a reference. */
 uint64_t gy_task_expect_flow(gantry_task *task);
 /* The number for the CPU task that the calling thread is releasing; 0: none, or it ran unrecorded. */
 uint64_t gy_task_releasing_flow(void);
 
-/* A thread that releases many tasks in a row keeps in mind what it has to count off managers, and does so now
- * and then, at the latest when another manager's task is released or it is told to settle.  That must be
- * before it waits for anything: until then nobody hears that a step is over. */
+/* What a thread that releases many tasks in a row has not counted off their manager yet.  It counts that off
+ * now and then, at the latest when it releases another manager's task, and before it waits for anything:
+ * until then no thread learns that a step is over. */
 struct gy_gpu_debt {
     gantry_taskman *manager; /* NULL: nothing is owed */
     uint64_t owed, owed_odd;
@@ -227,7 +227,7 @@ static inline void gy_gpu_debt_settle(struct gy_gpu_debt *debt)
     }
 }
 
-/* As gantry_task_remove_reference(), but the task will be released as FAILED when it gets there. */
+/* gantry_task_remove_reference(), after which the task will be released as FAILED. */
 void gy_task_remove_reference_failed(gantry_task *task, gantry_status why);
 
 #endif

@@ -1,5 +1,5 @@
-/* What the GPU dispatcher asks of every task it passes, inline: called, it would take a fifth of the time per
- * task where a build has no link-time optimisation.  gpu_ops.h has the rest. */
+/* What the GPU dispatcher asks of every task that passes.  It is inline: as calls it would take a fifth of
+ * the time per task in builds without link-time optimisation.  gpu_ops.h has the rest. */
 #ifndef TASKMAN_GPU_TASK_H
 #define TASKMAN_GPU_TASK_H
 
@@ -16,13 +16,13 @@ static inline void *gy_task_launch_arg(const gantry_task *task)
     return task->arg;
 }
 
-/* As partition_number() has it; 0: the task names none. */
+/* The number of the task's partition, as partition_number() gives it; 0: the task names none. */
 static inline uint32_t gy_task_partition(const gantry_task *task)
 {
     return task->partition;
 }
 
-/* Its manager's bound on GPU time; NULL: none. */
+/* The bound on GPU time of the task's manager; NULL: none. */
 static inline struct gy_gpu_share *gy_task_share(const gantry_task *task)
 {
     return gy_task_manager(task)->gpu_share;
@@ -54,7 +54,7 @@ static inline bool gy_task_begins_step(const gantry_task *task, uint64_t wait_se
            manager->gpu_order != NULL && !gy_task_is_independent(task);
 }
 
-/* What the task declared to need; NULL: nothing. */
+/* The memory that the task declares to need; NULL: none. */
 static inline struct gy_gpu_memory *gy_task_memory(gantry_task *task)
 {
     return (task->traits & GY_TRAIT_MEMORY) != 0 ? gy_task_find_memory(task) : NULL;
@@ -67,8 +67,8 @@ static inline struct gy_gpu_plan *gy_task_gpu_plan(const gantry_task *task)
     return gy_task_has(task, GY_TASK_FROZEN) ? gy_task_manager(task)->frozen_graph.live : NULL;
 }
 
-/* READY → RUNNING, by whoever starts it.  False when the task must not run because something it depends
- * on failed: release it with gy_task_release(task, GANTRY_ERR_TASK_FAILED) instead. */
+/* READY → RUNNING, by the thread that starts the task.  False when the task must not run because something
+ * it depends on failed: release it with gy_task_release(task, GANTRY_ERR_TASK_FAILED) instead. */
 static inline bool gy_task_begin(gantry_task *task)
 {
     return gy_task_enter_running(task);
@@ -114,7 +114,7 @@ static inline void gy_task_end_calls(gantry_task *task)
     }
 }
 
-/* The same for a task whose work is enqueued already: it has begun, and cancelling comes too late. */
+/* gy_task_begin() for a task whose work is enqueued already: it has begun, so cancelling comes too late. */
 static inline bool gy_task_begin_launched(gantry_task *task)
 {
     if (atomic_load_explicit(&task->preset, memory_order_relaxed) != GANTRY_OK) {

@@ -1,10 +1,10 @@
 /* Wide joins of frozen graphs.
  *
- * Every predecessor of a join takes a reference from it.  With thousands of predecessors all workers write to
- * that one count all the time, and wait for each other.  So freeze() puts the edges to a wide join in groups,
- * in order of creation of the predecessors, and those take from their group's count; whoever takes the last
- * of a group takes all its references from the join.  Tasks that were created one after the other are mostly
- * run by the same worker, which then has the group's line for itself.
+ * Every predecessor of a join takes a reference from it.  With thousands of predecessors all workers write
+ * to that one count all the time, and wait for each other.  So freeze() puts the edges to a wide join in
+ * groups, in order of creation of the predecessors, and each predecessor takes from the count of its group.
+ * The one that takes the last of a group takes all of the group's references from the join.  Tasks that were
+ * created one after the other are mostly run by the same worker, which then has the group's line for itself.
  *
  * A group brings itself back to its begin when its last is taken, as tasks do.  Left out are edges to and
  * from GPU tasks, and those that wait for the GPU, whose references the GPU dispatcher takes; and graphs with

@@ -32,7 +32,7 @@ struct gy_frozen {
     uint64_t outside;         /* references that others hold at the begin of a run of all tasks */
     bool has_run;             /* a run was started */
     struct gy_gpu_plan *gpu;  /* what the dispatcher made of it; NULL: nothing */
-    struct gy_gpu_plan *live; /* the same in a run of all tasks, else NULL; immutable while running */
+    struct gy_gpu_plan *live; /* the plan in a run of all tasks, else NULL; immutable while running */
 };
 
 struct gantry_taskman {
@@ -52,16 +52,17 @@ struct gantry_taskman {
     bool frozen;                   /* guarded by lock, immutable while running */
     _Atomic(bool) has_independent; /* atomic; written under lock; some GPU task is GY_TRAIT_INDEPENDENT */
 
-    _Alignas(64) gy_fast_lock lock;   /* names, storage, edges, phase */
-    _Atomic(uint8_t) phase;           /* atomic; enum gy_phase; written under lock by enter_phase() alone */
-    struct gy_graph graph;            /* guarded by lock */
-    struct gy_names names;            /* guarded by lock */
-    struct gy_error failure;          /* guarded by lock; the step's first; status GANTRY_OK: none */
-    uint64_t submitted;               /* guarded by lock; tasks of the step, light ones included */
-    uint64_t submitted_gpu;           /* guarded by lock */
-    _Atomic(uint64_t) spin_budget_ns; /* atomic; of who waits for the end of a step with GPU tasks */
-    uint64_t submitted_sync;          /* guarded by lock */
-    uint64_t unfilled;                /* guarded by lock; names that no task was submitted for */
+    _Alignas(64) gy_fast_lock lock; /* names, storage, edges, phase */
+    _Atomic(uint8_t) phase;         /* atomic; enum gy_phase; written under lock by enter_phase() alone */
+    struct gy_graph graph;          /* guarded by lock */
+    struct gy_names names;          /* guarded by lock */
+    struct gy_error failure;        /* guarded by lock; the step's first; status GANTRY_OK: none */
+    uint64_t submitted;             /* guarded by lock; tasks of the step, light ones included */
+    uint64_t submitted_gpu;         /* guarded by lock */
+    _Atomic(uint64_t)
+        spin_budget_ns;      /* atomic; of a thread that waits for the end of a step with GPU tasks */
+    uint64_t submitted_sync; /* guarded by lock */
+    uint64_t unfilled;       /* guarded by lock; names that no task was submitted for */
     uint64_t late_names;     /* guarded by lock; of the unfilled, those that still have GY_TASK_LATE_NAME */
     bool may_have_cycle;     /* guarded by lock; an edge declared while running may have closed one */
     bool has_broken_cycle;   /* guarded by lock; so a task of it was let go before what it comes after */
@@ -131,13 +132,13 @@ static inline void gy_taskman_count_off(gantry_taskman *manager, uint64_t less)
     gy_owner_count_off(&manager->as_owner, less, 0);
 }
 
-/* Nothing will move by itself. */
+/* Nothing in the step will move by itself. */
 static inline bool gy_taskman_is_quiet(gantry_taskman *manager)
 {
     return (atomic_load(&manager->as_owner.work) & (GY_WORK_PENDING - 1)) == 0;
 }
 
-/* In this order: when `work` is 0, nobody who runs will add to the other. */
+/* The order matters: when `work` is 0, no running task will add to the other count. */
 static inline bool gy_taskman_is_idle(gantry_taskman *manager)
 {
     return atomic_load(&manager->as_owner.work) == 0 && atomic_load(&manager->as_owner.odd_pending) == 0;

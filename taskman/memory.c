@@ -1,5 +1,5 @@
-/* Memory that tasks declare to need.  What it means is the GPU dispatcher's; here it is numbered, since a
- * task has two bytes for it, and counted: the dispatcher is told how many tasks that name it are to be
+/* Memory that tasks declare to need.  The GPU dispatcher gives it its meaning.  Here it is numbered, since a
+ * task has two bytes for it, and counted: the dispatcher hears how many tasks that name it are to be
  * released. */
 #include "taskman/memory.h"
 
@@ -126,7 +126,7 @@ void gy_taskman_end_memory(gantry_task *task)
     manager->gpu_ops->memory.end(manager->gpu, gy_task_find_memory(task));
 }
 
-/* Counted before the step may be quiet: whoever makes it quiet looks there. */
+/* The task is counted before the step may become quiet: the thread that makes it quiet looks there. */
 void gy_task_hold_back(gantry_task *task)
 {
     gantry_taskman *manager = gy_task_manager(task);

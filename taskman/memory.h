@@ -9,7 +9,7 @@ void gy_taskman_name_memory(gantry_taskman *manager, gantry_task *task, uint32_t
     GY_REQUIRES(manager->lock);
 /* `task` will be released in this step; if it names memory, the dispatcher is told. */
 void gy_taskman_begin_memory(gantry_taskman *manager, gantry_task *task) GY_REQUIRES(manager->lock);
-/* The same for all tasks of the graph. */
+/* gy_taskman_begin_memory() for all tasks of the graph. */
 void gy_taskman_begin_all_memory(gantry_taskman *manager) GY_REQUIRES(manager->lock);
 /* A task that names memory was released. */
 void gy_taskman_end_memory(gantry_task *task);

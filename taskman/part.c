@@ -56,7 +56,7 @@ static struct gy_task_list arm_part_locked(gantry_taskman *manager, gantry_task 
     return reached;
 }
 
-/* In a graph with conditions, tasks that were reached through one only wait to be chosen. */
+/* Is it a first task of the part?  Tasks that only a condition leads to wait to be chosen. */
 static bool is_first(const gantry_task *task, gantry_task *const *tasks, size_t count)
 {
     if (atomic_load_explicit(&task->references, memory_order_relaxed) != 0) {

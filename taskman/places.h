@@ -10,10 +10,10 @@
 /* Where the worker's spawned tasks of a manager lie. */
 struct gy_spawn_place {
     _Alignas(64) struct gy_task_chunk *chunk; /* only its worker touches it while the manager runs */
-    gantry_task *ended;                       /* linked through `next`; the same */
+    gantry_task *ended;                       /* linked through `next`; guarded likewise */
 };
 
-/* Is the chunk's count within it, and does what has ended belong to somebody? */
+/* Is the chunk's count within the chunk, and has the ended task an owner? */
 static inline bool gy_spawn_place_is_valid(const struct gy_spawn_place *place)
 {
     return (place->chunk == NULL || place->chunk->used <= place->chunk->capacity) &&

@@ -41,7 +41,7 @@ static gantry_status refuse_unhold(const gantry_task *task)
     return GY_FAIL(GANTRY_ERR_STATE, "reference: task '%s' has none left to remove", gantry_task_label(task));
 }
 
-/* Somebody gives a reference on `task` back as failed. */
+/* A reference on `task` is given back as failed. */
 static GY_COLD void keep_cause(gantry_task *task, gantry_status why)
 {
     struct gy_kept_error before;

@@ -70,7 +70,7 @@ static GY_RARE void flush(gantry_taskman *manager, struct gy_ready *ready)
     }
 }
 
-/* The same at the end of a task: the worker that ran it keeps one to run next, itself. */
+/* flush() at the end of a task: the worker that ran it keeps one ready task to run next. */
 static inline void flush_but_one(gantry_taskman *manager, struct gy_ready *ready, struct gy_worker *self)
 {
     gantry_task *first = ready->cpu.first;
@@ -89,8 +89,9 @@ static inline void flush_but_one(gantry_taskman *manager, struct gy_ready *ready
     }
 }
 
-/* The dependent was let go before its predecessor has ended: somebody gave back a reference that was not his,
- * and so took a place among what is active that nobody had.  Not so where a cycle was broken. */
+/* The dependent was started before its predecessor has ended: a reference was given back that its giver did
+ * not own, so one active place too many was counted off.  Where a cycle was broken there is no such
+ * mistake. */
 static GY_COLD void repay(gantry_task *successor)
 {
     gantry_taskman *manager = gy_task_manager(successor);
@@ -108,7 +109,7 @@ static GY_COLD void repay(gantry_task *successor)
     }
 }
 
-/* Final: whoever might have merged into it held a reference. */
+/* The set is final: each thread that could merge into it held a reference. */
 static inline uint64_t wait_set_of(const gantry_task *task)
 {
     return atomic_load_explicit(&task->wait_set, memory_order_acquire);
@@ -160,7 +161,7 @@ static GY_INLINE size_t notify_successors(gantry_task *task, gantry_status resul
     }
 }
 
-/* The same for a light task, to which nothing is declared any more. */
+/* notify_successors() for a light task, to which no edge is declared any more. */
 static inline size_t notify_continuation(gantry_task *task, gantry_status result, struct gy_ready *ready,
                                          struct gy_worker *keeper)
 {
@@ -168,9 +169,9 @@ static inline size_t notify_continuation(gantry_task *task, gantry_status result
     return edge != NULL && notify_successor(task, edge, result, wait_set_of(task), ready, keeper);
 }
 
-/* The same in a frozen graph: nothing is declared meanwhile, and the list is needed again.  Taking a
- * reference away stalls when the dependent's line is not in the cache, so those of the tasks that were
- * created next, and most likely run soon, are asked for early. */
+/* notify_successors() in a frozen graph: no edge is declared meanwhile, and the list is needed again.
+ * Taking a reference away stalls when the dependent's line is not in the cache, so those of the tasks that
+ * were created next, and most likely run soon, are asked for early. */
 static GY_INLINE size_t notify_frozen(gantry_task *task, gantry_status result, struct gy_ready *ready,
                                       struct gy_worker *keeper)
 {
@@ -211,7 +212,7 @@ static GY_RARE gantry_status decide_result(gantry_task *task, gantry_status resu
     return result;
 }
 
-/* What a release callback let go while the thread was inside of it. */
+/* Release the tasks that a release callback has let go while the thread was inside of it. */
 static void release_aside(gantry_task *task)
 {
     struct gy_task_owner *owner = task->owner;
@@ -255,7 +256,7 @@ static GY_INLINE size_t end_task(gantry_task *task, gantry_status result, struct
 {
     gantry_taskman *manager = gy_task_manager(task);
     gy_task_enter(task, result == GANTRY_OK ? GANTRY_TASK_STATE_DONE : GANTRY_TASK_STATE_FAILED);
-    /* While a cascade is resolved nothing is kept back for as long as that takes. */
+    /* While a cascade is resolved, no task is kept back, since that may take long. */
     struct gy_worker *keeper =
         self != NULL && self->activity == GY_WORKER_RELEASING && ready->resolve.first == NULL ? self : NULL;
     size_t made_ready = (flags & GY_TASK_FROZEN) != 0  ? notify_frozen(task, result, ready, keeper)
@@ -285,7 +286,7 @@ static GY_INLINE size_t end_task(gantry_task *task, gantry_status result, struct
     return made_ready;
 }
 
-/* The same in a graph with conditions. */
+/* end_task() in a graph with conditions. */
 static GY_RARE size_t end_round(gantry_task *task, gantry_status result, struct gy_ready *ready,
                                 struct gy_worker *self)
 {
@@ -315,8 +316,8 @@ bool gy_gpu_debt_is_valid(const struct gy_gpu_debt *debt)
     return debt->manager != NULL && debt->owed <= most && debt->owed_odd <= GY_OWED_MOST;
 }
 
-/* While something is owed its manager is not idle, so both it and the pool stay; who tells that it is may
- * need the pool a little longer. */
+/* While something is owed its manager is not idle, so the manager and the pool stay.  The thread that makes
+ * it idle may need the pool a little longer. */
 void gy_gpu_debt_pay(struct gy_gpu_debt *debt)
 {
     assert(gy_gpu_debt_is_valid(debt));
@@ -534,7 +535,7 @@ void gy_worker_run(struct gy_worker *self, gantry_task *task)
 {
     assert(gy_worker_is_valid(self));
     if (self->owed_to != task->owner) {
-        gy_worker_flush(self); /* its waiter need not wait for a task of somebody else */
+        gy_worker_flush(self); /* a thread that waits for it need not wait for another owner's task */
     }
     uint32_t cpu_class = gy_task_class(task);
     if (cpu_class != 0) {

@@ -1,5 +1,5 @@
-/* Light tasks.  A body makes those of its own manager without a lock: each worker has a place in each manager
- * for them, and whoever walks the graph leaves them out.
+/* Light tasks.  A body makes those of its own manager without a lock: each worker has a place in each
+ * manager for them, and walks of the graph leave them out.
  *
  * A place is a chunk of the manager's storage to fill, and the spawned tasks that have ended, which are used
  * again first: nobody has a handle of a spawned task.  So a recursion of any size needs little more storage

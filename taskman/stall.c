@@ -1,16 +1,16 @@
 /* Stalls: what only late declarations can cause, and how a waiting thread gets out of them.
  *
  * The search at the start proves that every task will be released, as long as references taken by others
- * come back.  Two things done while running can break that: an edge that closes a cycle, and a name that
- * is referred to but never submitted, whose first reference nobody removes.  Both are found here, by a
- * thread that waits, when the step is quiet: nothing is dispatched and nobody outside (a completion on the
- * GPU, the application) holds a reference.  Who makes it quiet wakes those who wait.
+ * come back.  Two things done while running can break that: an edge that closes a cycle, and a name that is
+ * referred to but never submitted, whose first reference nobody removes.  Both are found here, by a thread
+ * that waits, when the step is quiet: nothing is dispatched and nobody outside (a completion on the GPU, the
+ * application) holds a reference.  The thread that makes it quiet wakes the waiting ones.
  *
  * That takes two loads.  Only in a step in which an edge may have closed a cycle is the graph walked, since a
  * step can also be quiet while a worker is about to count off what it has released.
  *
- * Who resolves a stall holds what he gives back: that is done under the lock, and from then on the step is
- * not quiet, so several threads may wait. */
+ * A thread that resolves a stall holds the references that it gives back: that is done under the lock, and
+ * from then on the step is not quiet, so several threads may wait. */
 #include "taskman/stall.h"
 
 #include "base/status.h"
@@ -22,7 +22,7 @@
 
 struct survey {
     size_t waiting; /* tasks that were not released */
-    size_t movable; /* of those, held by somebody outside or dispatched */
+    size_t movable; /* of those, held from outside or dispatched */
 };
 
 /* After gy_graph_count_waiting(). */
@@ -107,7 +107,7 @@ static void give_up_name(void *user, gantry_task *task) GY_NO_ANALYSIS
     }
 }
 
-/* Names come late no more: they are sync points whose first reference is ours now. */
+/* Give up names that came late: they are sync points now, and their first reference is the caller's. */
 static struct gy_task_list give_up_names_locked(gantry_taskman *manager) GY_REQUIRES(manager->lock)
 {
     struct giving_up giving_up = {.manager = manager};

@@ -8,8 +8,8 @@
  * movable unless `is_stopping`. */
 bool gy_taskman_is_stalled(gantry_taskman *manager, bool is_stopping);
 
-/* If so, move it.  When stopping and nothing is pending: release names that came late all the same.  Several
- * threads may call at once. */
+/* If the step stalls, make it move.  When stopping and nothing is pending: release names that came late all
+ * the same.  Several threads may call at once. */
 void gy_taskman_unstall(gantry_taskman *manager, bool is_stopping);
 
 #endif

@@ -153,8 +153,8 @@ static struct gy_worker *hand_out(gantry_taskman *manager, struct starter *start
     return self;
 }
 
-/* Before anything of a start: who calls, the phase, and, if that is right, the GPU dispatcher, which is told
- * that a step begins. */
+/* Check before a start who calls and the phase; if both are right, tell the GPU dispatcher that a step
+ * begins. */
 static gantry_status prepare_start(gantry_taskman *manager, bool is_helped)
 {
     gantry_status status = gy_taskman_check_owner(manager, "start");
@@ -224,7 +224,7 @@ static gantry_status check_managers(gantry_taskman *const *managers, size_t coun
     return GANTRY_OK;
 }
 
-/* Nothing is started yet.  `starter` notes which of the edges were looked at. */
+/* Look for cycles before anything is started.  `starter` notes which of the edges were looked at. */
 static gantry_status check_graph(gantry_taskman *manager, struct starter *starter)
 {
     gy_fast_lock_take(&manager->lock);
@@ -289,10 +289,11 @@ gantry_status gantry_taskman_start_all(gantry_taskman *const *managers, size_t c
 
 /* ---- wait, stop ------------------------------------------------------------------------------ */
 
-/* Who stops waits until the step is idle, who only waits for the tasks of the epochs up to the one in which
- * he came: tasks are submitted in that, or in the one before if that was read a little earlier.  The epoch is
- * turned when no task of the other parity is left, and that was seen since he came; then those of the one in
- * which he came get fewer, and when none is left he has seen that of both. */
+/* A thread that stops waits until the step is idle.  A thread that only waits does so for the tasks of the
+ * epochs up to the one in which it came: tasks are submitted in that, or in the one before if the epoch was
+ * read a little earlier.  The epoch is turned when no task of the other parity is left, which the thread
+ * must see after it came.  Then the tasks of its own epoch get fewer, and when none is left the thread has
+ * seen that of both parities. */
 struct waiter {
     gantry_taskman *manager;
     bool is_stopping;
@@ -333,9 +334,9 @@ static bool wait_is_over(void *user, bool thorough)
            (thorough && gy_taskman_is_stalled(waiter->manager, waiter->is_stopping));
 }
 
-/* Also ends a step that is idle, if asked to, before anybody can submit more; or turns the epoch.  True: the
- * wait is over.  Names that came late are not pending, but must be released like all others before the step
- * ends. */
+/* Is the wait over?  Also ends a step that is idle, if asked to, before a thread can submit more; or turns
+ * the epoch.  True: the wait is over.  Names that came late are not pending, but must be released like all
+ * others before the step ends. */
 static bool end_wait(const struct waiter *waiter)
 {
     gantry_taskman *manager = waiter->manager;
@@ -391,7 +392,7 @@ static void wait_until_over(gantry_taskman *manager, bool is_stopping, struct gy
     }
 }
 
-/* What the step has come to so far; its cause becomes the calling thread's last error. */
+/* Returns the status of the step so far; its cause becomes the calling thread's last error. */
 static gantry_status outcome(gantry_taskman *manager)
 {
     if (manager->gpu != NULL) {
@@ -466,7 +467,7 @@ gantry_status gantry_taskman_stop(gantry_taskman *manager)
     return stop_step(manager, NULL, &guest);
 }
 
-/* Start and stop: the caller, who waits, may begin with the work itself. */
+/* Start and stop: the caller waits, so it may begin with the work itself. */
 static gantry_status run_once(gantry_taskman *manager)
 {
     struct gy_worker *self = NULL;
@@ -511,7 +512,7 @@ gantry_status gantry_taskman_cancel(gantry_taskman *manager)
 
 /* ---- reset ----------------------------------------------------------------------------------- */
 
-/* What was never started: its owner hears of it all the same. */
+/* Release a task that was never started: its owner hears of it all the same. */
 static void discard_task(void *user, gantry_task *task)
 {
     (void)user;

@@ -17,7 +17,7 @@ uint32_t gy_taskman_partition_number(const gantry_taskman *manager, const gantry
                : 0;
 }
 
-/* What only CPU tasks have. */
+/* Check what only CPU tasks may have. */
 static gantry_status check_cpu_traits(const gantry_taskman *manager, const gantry_task_desc *desc,
                                       const char *shown)
 {
@@ -37,14 +37,14 @@ static gantry_status check_cpu_traits(const gantry_taskman *manager, const gantr
     return GANTRY_OK;
 }
 
-/* What a later version may mean something by. */
+/* Are all the fields 0 that only a later version gives a meaning? */
 static inline bool has_no_rest(const gantry_task_desc *desc)
 {
     static const uint8_t nothing[sizeof(desc->reserved)];
     return memcmp(desc->reserved, nothing, sizeof(nothing)) == 0;
 }
 
-/* Its kind, and the function that one of this kind has. */
+/* Check the kind, and the function that a task of this kind needs. */
 static gantry_status check_kind(const gantry_task_desc *desc, const char *shown)
 {
     if ((unsigned)desc->kind > GANTRY_TASK_DTOH) {
@@ -67,7 +67,7 @@ static gantry_status check_kind(const gantry_task_desc *desc, const char *shown)
     return GANTRY_OK;
 }
 
-/* What only GPU tasks have, and what they need. */
+/* Check what only GPU tasks may have, and what they need. */
 static gantry_status check_gpu_traits(const gantry_taskman *manager, const gantry_task_desc *desc,
                                       const char *shown)
 {

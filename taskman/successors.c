@@ -25,7 +25,7 @@ bool gy_task_notify_when_done(gantry_task *task, uint64_t wait_set, gantry_task 
     if (wait_set == 0 || gy_task_is_gpu(successor)) { /* the wait set orders GPU tasks */
         return false;
     }
-    /* From now on it is a reference that somebody outside holds. */
+    /* From now on the reference counts as held from outside. */
     uint64_t is_frozen = gy_task_has(successor, GY_TASK_FROZEN);
     atomic_fetch_add(&manager->as_owner.work, GY_WORK_ACTIVE);
     atomic_fetch_add(&manager->frozen_held, is_frozen);

@@ -13,7 +13,7 @@ GY_RARE bool gy_task_notify_when_done(gantry_task *task, uint64_t wait_set, gant
 void gy_task_merge_more_deps(gantry_task *task, gantry_task *successor);
 void gy_task_drop_more_deps(gantry_task *task);
 
-/* What `successor` comes after on the GPU: also what `task`, which ends, has in its `wait_set`. */
+/* `task` ends: merge its `wait_set` into what `successor` comes after on the GPU. */
 static inline void gy_task_merge_deps(gantry_task *task, uint64_t wait_set, gantry_task *successor)
 {
     uint64_t none = 0;
@@ -44,8 +44,8 @@ static GY_INLINE bool gy_edge_notify(gantry_task *task, const struct gy_edge *ed
     return false;
 }
 
-/* The same of an edge that is in a group.  Only the last of a group is the successor's business: then
- * GY_NOT_LAST_OF_JOIN, 1 or less as below, else GY_NOT_LAST_OF_JOIN. */
+/* Take away the reference of an edge that is in a group.  Only the last of a group matters to the successor:
+ * then GY_NOT_LAST_OF_JOIN, 1 or less as below, else GY_NOT_LAST_OF_JOIN. */
 enum { GY_NOT_LAST_OF_JOIN = 2 };
 int32_t gy_edge_let_group_go(const struct gy_edge *edge);
 
@@ -58,7 +58,7 @@ static inline int32_t gy_edge_let_go(const struct gy_edge *edge)
     return atomic_fetch_sub_explicit(&gy_edge_successor(edge)->references, 1, memory_order_acq_rel);
 }
 
-/* All dependents have been told; nobody reads it any more. */
+/* All dependents have been notified: nobody reads the task's wait set any more. */
 static inline void gy_task_drop_deps(gantry_task *task)
 {
     uint64_t wait_set = atomic_load_explicit(&task->wait_set, memory_order_relaxed);

@@ -1,4 +1,4 @@
-/* What the application and the GPU dispatcher may ask of, and do to, a single task. */
+/* Functions of the application and of the GPU dispatcher on a single task. */
 #include "base/handle.h"
 #include "base/status.h"
 #include "taskman/cpu/pool.h"

@@ -8,8 +8,8 @@
  * released on the spot; stop() waits until `work` says that nothing is pending.
  *
  * Who owns a task's first reference: start() for what was submitted before; the submitter for what is
- * submitted while running; the creator for a light task, always; for a name referred to while running,
- * whoever submits the task, or stop() when nobody does. */
+ * submitted while running; the creator for a light task, always; for a name referred to while running, the
+ * thread that submits the task, or stop() when none does. */
 #include "base/alloc.h"
 #include "base/handle.h"
 #include "base/options.h"

@@ -49,7 +49,7 @@ void gy_worker_flush(struct gy_worker *self)
 }
 
 /* A worker that has nothing to run next counts all off in one go.  One that has, does so when it has come to
- * its end: nobody takes its manager for idle or quiet before. */
+ * its end: its manager counts as neither idle nor quiet before. */
 void gy_worker_flush_most(struct gy_worker *self)
 {
     struct gy_task_owner *owner = self->owed_to;

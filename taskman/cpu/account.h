@@ -6,13 +6,14 @@
 
 #include <assert.h>
 
-/* The last that happens to a task or several: take `less` off the owner's `work` and `odd` off its
- * `odd_pending`, and wake who waits for that.  The owner may be gone when this returns. */
+/* This is the last step of one or several tasks: take `less` off the owner's `work` and `odd` off its
+ * `odd_pending`, and wake the threads that wait for that.  The owner may be gone when this returns. */
 void gy_owner_count_off(struct gy_task_owner *owner, uint64_t less, uint64_t odd);
 
 /* Count off what is owed. */
 void gy_worker_flush(struct gy_worker *self);
-/* The same while the worker goes on: what it will need for the next tasks that become active it keeps. */
+/* gy_worker_flush() while the worker goes on: it keeps what it will need for the next tasks that become
+ * active. */
 void gy_worker_flush_most(struct gy_worker *self);
 
 enum {
@@ -94,7 +95,7 @@ static inline void gy_worker_claim_active(struct gy_worker *self, struct gy_task
     atomic_fetch_add_explicit(&owner->work, (count + credit) * GY_WORK_ACTIVE, memory_order_relaxed);
 }
 
-/* The same for a task that is spawned in an odd epoch. */
+/* gy_worker_claim_task() for a task that is spawned in an odd epoch. */
 static inline void gy_worker_claim_odd_task(struct gy_worker *self, struct gy_task_owner *owner)
 {
     gy_worker_owe_to(self, owner);

@@ -8,15 +8,16 @@
 
 #define GY_NO_CACHE CPU_SETSIZE
 
-/* Of each CPU: one number for those that share an L3, GY_NO_CACHE for those of which nothing is known. */
+/* For each CPU a number: CPUs that share an L3 have the same one, and GY_NO_CACHE means that nothing is
+ * known. */
 struct gy_caches {
     uint16_t of_cpu[CPU_SETSIZE];
 };
 
-/* As hwloc says; false: built without it, or it cannot tell anything. */
+/* Read the caches from hwloc; false: the library is built without it, or it knows nothing. */
 bool gy_caches_from_hwloc(struct gy_caches *out);
 
-/* As Linux says of the CPUs in `usable` in its files below `root`, usually GY_SYSFS_CPUS. */
+/* Read the caches of the CPUs in `usable` from Linux's files below `root`, usually GY_SYSFS_CPUS. */
 #define GY_SYSFS_CPUS "/sys/devices/system/cpu"
 void gy_caches_from_sysfs(const char *root, const cpu_set_t *usable, struct gy_caches *out);
 

@@ -1,7 +1,7 @@
 /* Limited classes at work: their places, and their CPUs.
  *
  * A place is taken by a task when it is let through to the workers (queues.c), and by a worker that helps
- * with the loop of such a task (parallel.c); it is given back here.  Who gives one back lets the class's next
+ * with the loop of such a task (parallel.c); it is given back here.  Giving one back lets the class's next
  * task go on; if none waits, a worker that found the class's loops full may help now. */
 #include "taskman/cpu/classes.h"
 

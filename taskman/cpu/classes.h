@@ -4,7 +4,7 @@
 
 #include "taskman/cpu/worker.h"
 
-/* Before and after a worker works for a task of that class, whose place it has. */
+/* Called before and after a worker works for a task of that class; it has a place of the class meanwhile. */
 void gy_worker_enter_class(struct gy_worker *self, uint32_t cpu_class);
 void gy_worker_leave_class(struct gy_worker *self);
 

@@ -1,4 +1,4 @@
-/* What the pool asks of whoever owns its tasks: a link-time seam, defined once, by taskman/release.c or by a
+/* What the pool asks of the owner of its tasks: a link-time seam, defined once, by taskman/release.c or by a
  * test. */
 #ifndef TASKMAN_CPU_CLIENT_H
 #define TASKMAN_CPU_CLIENT_H

@@ -60,8 +60,8 @@ static inline size_t gy_deque_count(const struct gy_deque *deque)
     return bottom > top ? (size_t)(bottom - top) : 0;
 }
 
-/* Anybody: the oldest task.  NULL when the deque is empty, or, with *lost_race set, when somebody else
- * took that task at the same moment and there may be more. */
+/* Any thread: take the oldest task.  NULL when the deque is empty, or, with *lost_race set, when another
+ * thread took that task at the same moment and there may be more. */
 gantry_task *gy_deque_steal(struct gy_deque *deque, bool *lost_race);
 
 #endif

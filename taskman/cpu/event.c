@@ -18,7 +18,7 @@ void gy_event_fini(struct gy_event *event)
     gy_guard_fini(&event->lock, &event->moved);
 }
 
-/* Whoever looks for news from now on sees what was there when somebody else was not woken for it. */
+/* A thread that looks for news from now on sees the news for which no other thread was woken. */
 static void begin_to_look(struct gy_event *event)
 {
     if (atomic_load(&event->on_their_way) != 0) {
@@ -26,7 +26,8 @@ static void begin_to_look(struct gy_event *event)
     }
 }
 
-/* Who counted this thread as woken before it has read the epoch does not wake it: that count must go. */
+/* A notifier that counted this thread as woken before it has read the epoch does not wake it, so that count
+ * must go. */
 uint32_t gy_event_prepare(struct gy_event *event)
 {
     gy_point(GY_POINT_EVENT_PREPARE, event);
@@ -37,7 +38,7 @@ uint32_t gy_event_prepare(struct gy_event *event)
     return key;
 }
 
-/* It is awake again, or did not sleep. */
+/* The thread is awake again, or did not sleep. */
 static void come_back(struct gy_event *event)
 {
     atomic_fetch_sub(&event->sleepers, 1);
@@ -91,8 +92,9 @@ void gy_event_notify(struct gy_event *event, uint32_t count)
     gy_mutex_unlock(&event->lock);
 }
 
-/* Who finds no sleeper after it has counted one as woken takes that back, and looks again: meanwhile somebody
- * may have fallen asleep, and somebody else not woken him because of us. */
+/* A notifier that finds no sleeper after it has counted one as woken takes that back, and looks again:
+ * meanwhile a thread may have fallen asleep, and another notifier may not have woken it because of that
+ * count. */
 void gy_event_wake_one(struct gy_event *event, uint32_t most)
 {
     gy_point(GY_POINT_EVENT_NOTIFY, event);

@@ -1,4 +1,4 @@
-/* An eventcount: sleep until somebody says that something may have changed, without losing the news.
+/* An eventcount: a thread sleeps until another one says that something may have changed, and loses no news.
  *
  * A sleeper: key = gy_event_prepare(), look for its condition once more, then gy_event_sleep(key), or
  * gy_event_cancel() when the condition holds.  The other side: make the condition true, then
@@ -26,7 +26,8 @@ struct gy_event {
     gy_mutex lock;
     gy_cond moved;           /* epoch changed */
     _Atomic(uint32_t) epoch; /* atomic; written under lock */
-    /* A line that is written only when somebody falls asleep or wakes up: whoever has news reads it. */
+    /* This cache line is written only when a thread falls asleep or wakes up; threads that have news read
+     * it. */
     _Alignas(
         64) _Atomic(uint32_t) sleepers; /* atomic; threads between prepare and the end of sleep or cancel */
     _Atomic(uint32_t) on_their_way; /* atomic; woken by gy_event_wake_one(), since the last one came back */

@@ -18,7 +18,7 @@ void gy_worker_sleep(struct gy_worker *self, uint32_t key);
 /* The guest runs tasks of its owner until there is none or the condition holds, and returns the worker. True:
  * the condition holds. */
 bool gy_guest_work(struct gy_worker *self, const struct gy_wait *wait);
-/* Borrow a worker and do the same, if there may be a task to run and a worker to borrow. */
+/* Borrow a worker and call gy_guest_work(), if there may be a task to run and a worker to borrow. */
 bool gy_guest_look(const struct gy_wait *wait);
 
 #endif

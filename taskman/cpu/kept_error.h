@@ -4,7 +4,8 @@
 
 #include "base/status.h"
 
-/* What the calling thread's last error was; tasks that it runs while it waits have errors of their own. */
+/* The calling thread's last error, kept while it waits: the tasks that it runs meanwhile have errors of
+ * their own. */
 struct gy_kept_error {
     bool is_set;
     struct gy_error error; /* meaningless unless is_set: it is long */

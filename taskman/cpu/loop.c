@@ -65,7 +65,7 @@ struct helping {
     struct gy_loop *loop;
 };
 
-/* As the caller would: within its class, and as little held back. */
+/* Help on the terms of the loop's caller: within its class, and exempt from the bandwidth gate if it is. */
 static void start_helping(struct gy_worker *self, const struct gy_loop *loop)
 {
     if (loop->cpu_class != 0) {

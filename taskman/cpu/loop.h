@@ -28,7 +28,7 @@ void gy_loop_note_exit(struct gy_loop *loop);
 /* From now on workers may join the loop. */
 void gy_loop_list(gantry_cpu_dispatcher *pool, struct gy_loop *loop);
 
-/* Take part in a loop of somebody else; false: there is none. */
+/* Take part in another thread's loop; false: there is none. */
 bool gy_worker_help(struct gy_worker *self);
 
 #endif

@@ -121,8 +121,8 @@ static gantry_task *take_injected(struct gy_worker *self)
     return first;
 }
 
-/* The oldest task of the victim, and half of what is behind it into the thief's own deque: who steals one
- * task after the other from a body that makes thousands only disturbs it. */
+/* Take the oldest task of the victim, and move half of those behind it into the thief's own deque: a thief
+ * that takes one task after the other from a body that makes thousands only disturbs it. */
 static gantry_task *steal_from(struct gy_worker *self, struct gy_worker *victim, bool *lost_race)
 {
     gantry_task *first = gy_deque_steal(&victim->deque, lost_race), *more[STEAL_MOST];
@@ -163,7 +163,7 @@ static gantry_task *steal(struct gy_worker *self)
                 return task;
             }
         }
-    } while (lost_race); /* somebody else got on: there may be more */
+    } while (lost_race); /* another thief was faster: there may be more */
     return NULL;
 }
 
@@ -179,7 +179,7 @@ static gantry_task *steal_own(struct gy_worker *self)
     return NULL;
 }
 
-/* Who waits for what was submitted before the epoch was turned waits for what is owed of that. */
+/* Count off what is owed for the epoch before: a thread may wait for the tasks of that. */
 static void flush_last_epoch(struct gy_worker *self)
 {
     if ((self->owed | self->owed_odd) == 0) {
@@ -220,7 +220,7 @@ static GY_RARE gantry_task *look_elsewhere(struct gy_worker *self)
     return task;
 }
 
-/* What the worker has made ready itself, the latest first. */
+/* Take a task that the worker has made ready itself, the latest first. */
 static GY_INLINE gantry_task *take_own(struct gy_worker *self)
 {
     gantry_task *task = self->next;

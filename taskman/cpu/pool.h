@@ -6,8 +6,8 @@
 #include "taskman/cpu/wake.h"
 #include "taskman/cpu/worker.h"
 
-/* Between these two the pool is not destroyed, although the manager on whose behalf we act may be gone
- * by the end.  Workers of the pool need no more than being workers. */
+/* Between these two calls the pool is not destroyed, even if the manager for which the thread acts is gone
+ * by the end.  A worker of the pool needs neither. */
 void gy_pool_enter(gantry_cpu_dispatcher *pool);
 void gy_pool_leave(gantry_cpu_dispatcher *pool);
 
@@ -15,7 +15,7 @@ void gy_pool_leave(gantry_cpu_dispatcher *pool);
  * tasks may be gone when this returns. */
 void gy_pool_submit(gantry_cpu_dispatcher *pool, gantry_task *first, gantry_task *last, size_t count);
 
-/* Where the task that the calling thread runs notes what it chooses; NULL when it does not run `task`. */
+/* Where the running task notes which dependents it chooses; NULL: the calling thread does not run `task`. */
 uint64_t *gy_pool_chosen(const gantry_task *task);
 
 /* May waiting threads borrow its workers? */
@@ -42,7 +42,7 @@ static inline void gy_worker_push(struct gy_worker *self, gantry_task *task)
     if (!gy_deque_push(&self->deque, task)) {
         gy_pool_inject(pool, task, task, 1);
     }
-    /* Once somebody was missed it need not be said again. */
+    /* A miss that was noted need not be noted again. */
     uint32_t sleepers = atomic_load(&pool->work.sleepers);
     if (sleepers != 0 && (gy_pool_exceeds_loans(pool, sleepers) || atomic_load(&pool->missed) == 0)) {
         gy_worker_notify_work(self, 1);

@@ -40,7 +40,7 @@ void gy_pool_submit_to_host(gantry_cpu_dispatcher *pool, gantry_task *first)
     }
 }
 
-/* Nothing but its priority decides any more.  Tasks for a host's pool are collected in `host`. */
+/* From here on only the task's priority decides.  Tasks for a host's pool are collected in `host`. */
 static void let_through_locked(gantry_cpu_dispatcher *pool, gantry_task *task, struct gy_task_list *host)
     GY_REQUIRES(pool->inject_lock)
 {

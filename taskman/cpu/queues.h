@@ -9,7 +9,7 @@ void gy_pool_queue(gantry_cpu_dispatcher *pool, gantry_task *first);
 
 uint32_t gy_pool_class_count(const gantry_cpu_dispatcher *pool);
 
-/* What is taken before and after everything else; NULL: nothing. */
+/* Take a task that goes before, or after, all others; NULL: there is none. */
 gantry_task *gy_pool_take_urgent(struct gy_worker *self);
 gantry_task *gy_pool_take_low(struct gy_worker *self);
 
@@ -24,7 +24,7 @@ size_t gy_pool_let_class_locked(gantry_cpu_dispatcher *pool, struct gy_class *cl
 
 void gy_pool_submit_to_host(gantry_cpu_dispatcher *pool, gantry_task *first);
 
-/* At the end of the injection list. */
+/* Append tasks to the injection list. */
 void gy_pool_inject(gantry_cpu_dispatcher *pool, gantry_task *first, gantry_task *last, size_t count);
 
 /* Queue a task for others. */

@@ -1,8 +1,8 @@
-/* Waiting: workers for tasks, everybody else for the end of a step or a loop.
+/* Waiting: workers wait for tasks, all other threads for the end of a step or a loop.
  *
  * Idle workers spin, yield or sleep on the `work` event, as the wait mode says.  Threads in
- * gantry_taskman_wait()/stop() sleep on the `done` event.  An inline-only pool has no workers: whoever waits
- * is one for that time, and sleeps on `work`, which completions then notify as well.
+ * gantry_taskman_wait()/stop() sleep on the `done` event.  An inline-only pool has no workers: a thread that
+ * waits is one for that time, and sleeps on `work`, which completions then notify as well.
  *
  * Destruction: no thread is between enter and leave, `stopping` is set, and each worker leaves once it
  * finds nothing more to run; what a worker makes ready meanwhile it runs itself. */
@@ -21,14 +21,15 @@
 
 enum {
     IDLE_NS = 40000, /* a hybrid worker looks at the queues for so long before it sleeps */
-    DONE_NS = 10000, /* who waits for a step looks for so long at least */
+    DONE_NS = 10000, /* a thread that waits for a step looks for so long at least */
     PROLONG_NS =
-        20000,         /* an expected task is looked for in turns of this: another worker may do it instead */
-    BETWEEN_HELPS = 2, /* pauses: who helps is the only one to look at the GPU, which takes long enough */
+        20000, /* an expected task is looked for in turns of this: another worker may do it instead */
+    BETWEEN_HELPS =
+        2, /* pauses: a thread that helps is the only one to look at the GPU, which takes long enough */
     BETWEEN_LOOKS = 16, /* pauses: a look reads what others write to */
 };
 
-/* What a thread that is a worker for a while only leaves to others. */
+/* Hand the remaining tasks of a thread that is a worker only for a while to the pool. */
 static void leave_rest(struct gy_worker *self)
 {
     assert(gy_worker_is_valid(self));
@@ -104,7 +105,7 @@ static struct gy_waiter begin_idle(const struct gy_worker *self)
     return gy_waiter_begin_dear(mode, budget, 0, BETWEEN_LOOKS);
 }
 
-/* Between two looks at all queues; false: it is time to sleep. */
+/* Pause between two looks at all queues; false: it is time to sleep. */
 static bool stay_awake(const struct gy_worker *self, struct gy_waiter *waiter)
 {
     if (gy_waiter_pause(waiter) == GY_WAITER_LOOK) {
@@ -117,8 +118,8 @@ static bool stay_awake(const struct gy_worker *self, struct gy_waiter *waiter)
     return is_expecting;
 }
 
-/* Until something happens, unless a last look finds a task or that the pool is stopping: true then.  It may
- * have helped with a loop instead, and then looks once more. */
+/* Take a last look, then sleep until something happens.  True: the look has found a task, or that the pool
+ * is stopping.  The look may also have helped with a loop: then the worker does not sleep. */
 static bool look_and_sleep(struct gy_worker *self, gantry_task **task)
 {
     uint32_t key = gy_worker_prepare(self);
@@ -257,8 +258,8 @@ static void wait_inline(gantry_cpu_dispatcher *pool, bool (*condition)(void *use
 
 enum seen { NOTHING, SOMETHING, ENOUGH };
 
-/* Has the condition come to hold (ENOUGH), perhaps by what the thread itself has done?  Who waits is awake:
- * it does what there is to do for its owner, unless a thread of ours does that already. */
+/* Has the condition come to hold (ENOUGH), perhaps by what the thread itself has done?  A waiting thread is
+ * awake: it does what there is to do for its owner, unless a thread of the library does that already. */
 static enum seen look(const struct gy_wait *wait)
 {
     enum seen seen = NOTHING;
@@ -291,8 +292,8 @@ static void stop_helping(const struct gy_wait *wait)
     }
 }
 
-/* Who waits for a step sleeps in the end, whatever workers do: the step may take long, and its own work is
- * not needed for that. */
+/* A thread that waits for a step sleeps in the end, whatever workers do: the step may take long, and does
+ * not need this thread's work. */
 static gantry_wait_mode waits_as(const gantry_cpu_dispatcher *pool)
 {
     bool never_sleeps = pool->mode == GANTRY_WAIT_SPIN || pool->mode == GANTRY_WAIT_YIELD;

@@ -10,9 +10,9 @@ struct gy_wait {
      * that is expensive may answer false otherwise. */
     bool (*condition)(void *user, bool thorough);
     void *user;
-    /* What else there is to do for the owner; true when anything was done.  Who helps may hold places of
-     * others until stop_helping(), which comes before the thread runs a body, sleeps or returns.  NULL, both:
-     * there is nothing. */
+    /* Does what else there is to do for the owner; true when anything was done.  A thread that helps may hold
+     * places of others until stop_helping(), which comes before the thread runs a body, sleeps or returns.
+     * NULL, both: there is nothing. */
     bool (*help)(void *user);
     void (*stop_helping)(void *user);
     _Atomic(uint64_t) *spin_budget_ns; /* how long to spin before that, unless the wait mode has none of it;
@@ -31,7 +31,7 @@ void gy_pool_expect(gantry_cpu_dispatcher *pool, uint64_t ns);
 /* A worker's thread: runs tasks until the pool is stopping and nothing is left. */
 void gy_worker_main(void *worker);
 
-/* Run `task` and what it leaves for the same thread. */
+/* Run `task`, and then the tasks that it leaves to the same thread. */
 void gy_worker_run_here(gantry_cpu_dispatcher *pool, gantry_task *task);
 
 /* Run what is queued in an inline-only pool. */

@@ -6,7 +6,7 @@
 
 enum {
     AT_ONCE = 8,  /* so many tasks that come together wake as many workers at once */
-    AWAKENED = 8, /* else one of so many workers is woken at the same time, and one more */
+    AWAKENED = 8, /* else one in so many workers may be on its way at the same time, and one more */
 };
 
 bool gy_pool_has_sleepers(gantry_cpu_dispatcher *pool)
@@ -23,15 +23,15 @@ void gy_pool_miss(gantry_cpu_dispatcher *pool, uint32_t what)
 }
 
 /* Is a worker awake that has nothing to do?  It looks at all queues before it sleeps, and passes on what it
- * leaves (gy_worker_end_looking()).  `sleepers` was read after the news was made: who was awake then has not
- * looked for the last time. */
+ * leaves (gy_worker_end_looking()).  `sleepers` was read after the news was made: a worker that was awake
+ * then has not looked for the last time. */
 static bool is_looked_for(const gantry_cpu_dispatcher *pool, uint32_t sleepers)
 {
     return (int32_t)(atomic_load(&pool->idle) - sleepers) > 0;
 }
 
 /* One task wakes one worker at most, and none while others look for work: else a body that makes many small
- * tasks would wake somebody for each, and all of them would take the event's lock. */
+ * tasks would wake a worker for each, and all of them would take the event's lock. */
 static void notify(gantry_cpu_dispatcher *pool, size_t count, uint32_t what)
 {
     gy_point(GY_POINT_EVENT_NOTIFY, &pool->work);

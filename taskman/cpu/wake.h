@@ -1,4 +1,4 @@
-/* Who is woken up when tasks were queued, or a manager has nothing more to do. */
+/* Which threads are woken up when tasks were queued, or a manager has nothing more to do. */
 #ifndef TASKMAN_CPU_WAKE_H
 #define TASKMAN_CPU_WAKE_H
 
@@ -15,7 +15,7 @@ bool gy_pool_has_work(gantry_cpu_dispatcher *pool);
 
 /* So many tasks were queued: wake workers for them, if they sleep and no other worker is looking. */
 void gy_pool_notify_work(gantry_cpu_dispatcher *pool, size_t count);
-/* The same for tasks that the worker can run itself. */
+/* gy_pool_notify_work() for tasks that the worker can run itself. */
 void gy_worker_notify_work(const struct gy_worker *self, size_t count);
 
 /* The worker looks for work, which is its own to find now: it is counted in `idle` until it has found some,
@@ -27,7 +27,7 @@ void gy_worker_end_looking(struct gy_worker *self);
 uint32_t gy_worker_prepare(struct gy_worker *self);
 void gy_worker_cancel(struct gy_worker *self);
 
-/* Somebody's gy_pool_wait() condition may have become true. */
+/* The condition of some gy_pool_wait() may have become true. */
 void gy_pool_notify_waiters(gantry_cpu_dispatcher *pool);
 
 /* Are `count` sleeping or idle workers more than those that are on loan, so that one of them is not?

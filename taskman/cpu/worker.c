@@ -19,7 +19,7 @@ bool gy_start_batch_is_valid(const struct gy_start_batch *batch)
     return batch->left == 0 || (batch->owner != NULL && (batch->roots != NULL || batch->first != NULL));
 }
 
-/* What it does with tasks, how it looks for them and who has it fit together. */
+/* Do the worker's activity, its search and its holder fit together? */
 static bool activity_is_valid(const struct gy_worker *self, uint32_t holder)
 {
     bool is_borrowed = holder == GY_WORKER_ON_LOAN || holder == GY_WORKER_RECLAIMED;

@@ -55,7 +55,7 @@ struct gy_start_batch {
     size_t left;
 };
 
-/* Whose a worker is: its own thread's, or a guest's.  The diagram is in guest.c. */
+/* Who has a worker: its own thread, or a guest.  The diagram is in guest.c. */
 enum gy_worker_holder {
     GY_WORKER_AWAKE,
     GY_WORKER_ASLEEP,
@@ -81,7 +81,7 @@ struct gy_worker {
     const struct gy_task_owner *only_owner; /* a guest runs tasks of this one alone; NULL: of all owners */
     struct gy_task_owner *owed_to;          /* to take these off of, and to tell of `spawned`; NULL: none */
     uint64_t owed;                          /* what to take off, in the halves of `work` */
-    uint32_t owed_odd;                      /* the same, of `odd_pending` */
+    uint32_t owed_odd;                      /* what to take off `odd_pending` */
     uint32_t spawned;                       /* tasks */
     struct gy_start_batch batch;
     gantry_task *running; /* NULL: none */
@@ -132,7 +132,7 @@ struct gantry_cpu_dispatcher {
     struct gy_event done;              /* guarded by its lock; a manager has nothing more to do */
     struct gy_event returned;          /* guarded by its lock; a worker's place is free again */
 
-    /* What whoever looks for tasks reads all the time, and few write. */
+    /* Threads that look for tasks read these all the time, and few write them. */
     _Alignas(64) _Atomic(bool) stopping; /* atomic; never goes back to false */
     _Atomic(bool) classes_have_cpus;     /* atomic; at least one has or had */
     _Atomic(uint32_t) missed;            /* atomic; enum gy_missed */
@@ -146,7 +146,7 @@ struct gantry_cpu_dispatcher {
     _Atomic(struct gy_loop *) loops;     /* atomic; written under inject_lock; newest first */
 
     _Alignas(64) _Atomic(uint32_t) outside; /* atomic; foreign threads between enter and leave */
-    _Atomic(uint32_t) last_asleep;          /* atomic; whoever was the last to fall asleep */
+    _Atomic(uint32_t) last_asleep;          /* atomic; the worker that was the last to fall asleep */
     _Alignas(64) gy_mutex inject_lock;
     gantry_task *inject_first;                /* guarded by inject_lock */
     gantry_task *inject_last;                 /* guarded by inject_lock */

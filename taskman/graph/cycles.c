@@ -57,7 +57,7 @@ static void end_search(struct gy_graph *graph)
     gy_graph_each(&view, clear_search, NULL);
 }
 
-/* As gy_graph_walk_to_cycle(); NULL: there is none. */
+/* Returns what gy_graph_walk_to_cycle() does; NULL: there is no cycle. */
 static gantry_task *find_cycle(struct gy_graph *graph)
 {
     if (graph->back_edges == 0) {

@@ -4,8 +4,9 @@
 
 #include "taskman/graph/graph.h"
 
-/* A task on a cycle, from which `next` leads around it against the edges, among the `count` > 0 tasks of
- * the view whose `scratch` is not 0, when each of them has a predecessor of that sort: then there is one. */
+/* Returns a task on a cycle among the `count` > 0 tasks of the view whose `scratch` is not 0; `next` leads
+ * from it around the cycle against the edges.  Each of these tasks has a predecessor among them, so there is
+ * a cycle. */
 gantry_task *gy_graph_walk_to_cycle(const struct gy_graph_view *view, size_t count);
 
 /* "'a' -> 'b' -> 'a'" for what gy_graph_walk_to_cycle() returned, shortened to fit. */

@@ -1,4 +1,4 @@
-/* What a failed step says: texts that name tasks. */
+/* Texts about a failed step, which name its tasks. */
 #ifndef TASKMAN_GRAPH_FAILURE_H
 #define TASKMAN_GRAPH_FAILURE_H
 

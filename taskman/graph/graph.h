@@ -62,11 +62,11 @@ gantry_status gy_graph_expect(struct gy_graph *graph, size_t tasks);
 void gy_graph_reset(struct gy_graph *graph);
 void gy_graph_fini(struct gy_graph *graph);
 
-/* Where we are, and back to there: what was created since is forgotten. */
+/* Note how far the storage is used, and go back to that: what was created since is forgotten. */
 struct gy_graph_mark gy_graph_mark(struct gy_graph *graph);
 void gy_graph_return(struct gy_graph *graph, const struct gy_graph_mark *mark);
 
-/* Behind a frozen graph's packed edges there are so many empty ones, for who looks ahead. */
+/* Behind a frozen graph's packed edges lie so many empty ones, for code that looks ahead. */
 enum { GY_EDGES_AHEAD = 12 };
 
 /* Put every task's edges one behind the other, in order of creation of the tasks.
@@ -110,7 +110,7 @@ void gy_graph_count_waiting(const struct gy_graph_view *view);
 
 /* ---- inline: what building does for every task and edge ---- */
 
-/* The same when the current chunk is full, or there is none yet. */
+/* gy_graph_peek_task() when the current chunk is full, or there is none yet. */
 gantry_task *gy_graph_peek_new_task(struct gy_graph *graph);
 struct gy_edge *gy_graph_peek_new_edge(struct gy_graph *graph);
 
@@ -128,8 +128,8 @@ static inline struct gy_edge *gy_graph_peek_edge(struct gy_graph *graph)
                                                           : gy_graph_peek_new_edge(graph);
 }
 
-/* Storage used again was last written by whoever ran the former step, on another core: fetch what a later
- * call will write.  A little behind the chunk's end does no harm. */
+/* Storage that is used again was last written by the threads of the former step, on other cores: fetch what
+ * a later call will write.  A little behind the chunk's end does no harm. */
 static inline void gy_graph_take_task(struct gy_graph *graph)
 {
     enum { AHEAD = 8 };

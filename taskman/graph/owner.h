@@ -1,4 +1,4 @@
-/* The part of a task manager that its tasks and the pool know: they need no more of whoever owns the tasks.
+/* The part of a task manager that its tasks and the pool know: they need no more of the owner of the tasks.
  *
  * `work` counts in two halves: tasks not released yet, and what will move without anybody waiting for it:
  * tasks that were dispatched, whatever else is about to dispatch some, and references that others hold (the

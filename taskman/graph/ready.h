@@ -1,4 +1,4 @@
-/* Tasks that became READY, on their way to whoever runs them. */
+/* Tasks that became READY, on their way to the thread that runs them. */
 #ifndef TASKMAN_GRAPH_READY_H
 #define TASKMAN_GRAPH_READY_H
 
@@ -40,7 +40,8 @@ static inline gantry_task *gy_task_list_pop(struct gy_task_list *list)
     return task;
 }
 
-/* READY tasks of one owner on their way to whoever runs them, in the order in which they became so. */
+/* READY tasks of one owner on their way to the threads that run them, in the order in which they became
+ * ready. */
 struct gy_ready {
     struct gy_task_list cpu;
     struct gy_task_list gpu;

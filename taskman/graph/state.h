@@ -42,8 +42,8 @@ enum {
 bool gy_task_state_may_go(gantry_task_state from, gantry_task_state to);
 const char *gy_task_state_name(gantry_task_state state);
 
-/* The same in a graph with conditions, where several may make a task ready at once: false when it is queued
- * or running already. */
+/* Make a task of a graph with conditions ready, which several threads may do at once: false when it is
+ * queued or running already. */
 bool gy_task_enter_ready(gantry_task *task);
 
 /* May the task be in that state, as far as the thread that changes it can tell? */
@@ -71,9 +71,9 @@ void gy_task_state_hold(void *unused, gantry_task *task);
  * one of all tasks or gy_task_state_hold() follows.  To be handed to gy_graph_each(). */
 void gy_task_state_rest(void *unused, gantry_task *task);
 
-/* The only writer.  One thread at a time may change a given task: the one that fills the placeholder
- * and holds a reference, the one that took the last reference, the one that runs it.  Everything the
- * caller wrote before is visible to whoever reads the new state. */
+/* The only writer.  One thread at a time may change a given task: the one that fills the placeholder and
+ * holds a reference, the one that took the last reference, the one that runs it.  Everything the caller
+ * wrote before is visible to a thread that reads the new state. */
 static inline void gy_task_enter(gantry_task *task, gantry_task_state next)
 {
 #ifndef NDEBUG
@@ -96,7 +96,7 @@ static inline gantry_task_state gy_task_state_of(const gantry_task *task)
     return gy_task_state_meant(task, atomic_load_explicit(&task->state, memory_order_acquire));
 }
 
-/* Of a frozen graph's task: is it part of the run that lasts? */
+/* Is a task of a frozen graph part of the present run? */
 static inline bool gy_task_takes_part(const gantry_task *task)
 {
     unsigned mark = atomic_load_explicit(&task->owner->run_mark, memory_order_relaxed);
@@ -104,7 +104,7 @@ static inline bool gy_task_takes_part(const gantry_task *task)
     return ((raw ^ mark) & GY_STATE_MARK) != 0 || (raw & GY_STATE_RESTS) == 0;
 }
 
-/* Of a frozen graph's task: it was never started since the graph was frozen. */
+/* Was a task of a frozen graph never started since the graph was frozen? */
 static inline bool gy_task_never_ran(const gantry_task *task)
 {
     return gy_task_state_of(task) <= GANTRY_TASK_STATE_HELD &&

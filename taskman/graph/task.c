@@ -1,4 +1,4 @@
-/* What can be asked of, and done to, a single task without knowing who owns it. */
+/* Functions on a single task that need not know its owner. */
 #include "taskman/graph/task.h"
 
 #include "base/handle.h"
@@ -6,7 +6,7 @@
 #include "taskman/graph/graph.h"
 #include "taskman/graph/state.h"
 
-/* What a condition may choose starts whatever its references are, and forgets them. */
+/* A task that a condition may choose starts whatever its references are, and forgets them. */
 static bool is_chosen_anyway(const gantry_task *task)
 {
     return task->owner->has_conditions && gy_task_has(task, GY_TASK_CHOSEN);
@@ -73,7 +73,7 @@ const char *gantry_task_name(const gantry_task *task)
     return task->name != NULL ? task->name : "";
 }
 
-/* A placeholder's fields are being written by whoever fills it until it is one no more. */
+/* A thread may be filling a placeholder and writing its fields, until it is one no more. */
 static bool is_described(const gantry_task *task)
 {
     return gy_task_state_of(task) != GANTRY_TASK_STATE_PLACEHOLDER;

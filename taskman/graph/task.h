@@ -1,8 +1,8 @@
 /* A task and its edges.
  *
- * References: a task is dispatched by whoever takes its last reference, so everything that happens to
- * it before (filling a placeholder, declaring edges, presetting a failure) is done by a thread that holds
- * one.  That, and not a lock, is what makes the plain fields below safe to read after the count reached 0. */
+ * References: the thread that takes a task's last reference dispatches it, so everything that happens to it
+ * before (filling a placeholder, declaring edges, presetting a failure) is done by a thread that holds one.
+ * That, and not a lock, is what makes the plain fields below safe to read after the count reached 0. */
 #ifndef TASKMAN_GRAPH_TASK_H
 #define TASKMAN_GRAPH_TASK_H
 
@@ -81,7 +81,7 @@ struct gantry_task {
     _Atomic(int8_t) preset;                   /* atomic; not GANTRY_OK: a predecessor failed so */
     struct gy_task_owner *owner;              /* immutable */
     _Atomic(struct gy_edge *) edges;          /* atomic; first dependent, in order of declaration */
-    gantry_task *next;                        /* whoever queues the task */
+    gantry_task *next;                        /* guarded by the queue that the task is in */
     union {
         /* Atomic; the timeline points to come after, in the dispatcher's encoding; 0: none.  Bit 0 set:
          * plain, it may be copied, and dropped by being forgotten. */
@@ -135,13 +135,13 @@ static inline uintptr_t gy_edge_to(gantry_task *successor, bool when_done)
     return (uintptr_t)successor | (when_done ? GY_EDGE_DONE : 0);
 }
 
-/* What the end of the predecessor writes to: the successor or the group. */
+/* The cache line that the end of the predecessor writes to: the successor's or the group's. */
 static inline void *gy_edge_line(const struct gy_edge *edge)
 {
     return (void *)(edge->to & ~(uintptr_t)GY_EDGE_MARKS); /* NOLINT: a tagged pointer */
 }
 
-/* Of an edge with GY_EDGE_GROUPED. */
+/* The group of an edge with GY_EDGE_GROUPED. */
 static inline struct gy_join_group *gy_edge_group(const struct gy_edge *edge)
 {
     return gy_edge_line(edge);
@@ -158,8 +158,8 @@ static inline bool gy_edge_is_done(const struct gy_edge *edge)
     return (edge->to & GY_EDGE_DONE) != 0;
 }
 
-/* All fields 0.  Line by line: for more at once, compilers use a string instruction that takes longer to
- * start than this to end. */
+/* Set all fields to 0, line by line: for more at once compilers use a string instruction, which takes longer
+ * to start than this takes to end. */
 static inline void gy_task_clear_all(gantry_task *task)
 {
     memset(task, 0, 64);
@@ -177,7 +177,7 @@ typedef void gy_task_visit(void *user, gantry_task *task);
 void gy_task_each_dependent(const gantry_task *task, gy_task_visit *visit, void *user);
 uint32_t gy_task_index(const gantry_task *task);
 bool gy_task_is_stable(const gantry_task *task);
-/* While the graph is being frozen: the application holds references on it, in every run. */
+/* Does the application hold references on the task, in every run?  While the graph is being frozen. */
 bool gy_task_is_held_by_others(const gantry_task *task);
 
 enum { GY_MOST_CHOICES = 64 };
