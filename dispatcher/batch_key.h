@@ -1,4 +1,5 @@
-/* Whose work the graph of a batch holds: one manager's in one partition, and what an edge joins to it.
+/* The key of a batch: its graph holds the work of one manager in one partition, and what an edge joins to
+ * it.
  *
  * A round in graphs mode walks the phases for one key.  Ready tasks of other keys are kept (`later`) and have
  * rounds of their own behind it, so their graphs are others, which run beside this one.  A task of another
@@ -8,8 +9,8 @@
  *     bins ── of the key, or behind work in the graph ──► called
  *          ── of another key ──► later ── the round ends, or a part of it ──► bins, in front
  *
- * The key is that of a partition with the greatest priority; but who has waited for a round comes first, and
- * before all a manager to whose share the turn was promised. */
+ * The key is that of a partition with the greatest priority; but tasks that have waited for a round come
+ * first, and before all a manager to whose share the turn was promised. */
 #ifndef DISPATCHER_BATCH_KEY_H
 #define DISPATCHER_BATCH_KEY_H
 
@@ -18,7 +19,7 @@
 
 /* The round begins, as a graph: its key is that of a task in the bins, which are not empty. */
 void gy_key_begin(const struct gantry_dispatcher *d, struct gy_round *round);
-/* It ends: what was kept is in the bins again. */
+/* The key's round ends: the tasks that were kept are in the bins again. */
 void gy_key_end(struct gy_round *round);
 
 static inline bool gy_key_is_of(const struct gantry_dispatcher *d, const struct gy_batch_key *key,

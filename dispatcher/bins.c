@@ -1,6 +1,6 @@
 #include "dispatcher/bins.h"
 
-enum { MOST_LOOKED_AT = 32 }; /* of a bin: a check costs the same however many tasks are ready */
+enum { MOST_LOOKED_AT = 32 }; /* tasks of a bin: a check costs the same however many are ready */
 
 bool gy_bin_is_valid(const struct gy_gpu_list *bin, enum gd_phase phase)
 {

@@ -1,6 +1,6 @@
 #include "dispatcher/capture_mode.h"
 
-/* Of this thread.  The only writers are the functions below.
+/* The capture mode of this thread.  The functions below are its only writers.
  *
  *            relax                 be_strict
  *   FOREIGN -------> RELAXED <-------------------> STRICT
@@ -36,8 +36,7 @@ gantry_status gy_capture_mode_be_strict(struct gy_context *context)
     if (state != RELAXED) {
         return GANTRY_OK;
     }
-    CUstreamCaptureMode mode =
-        CU_STREAM_CAPTURE_MODE_GLOBAL; /* as on a thread that nobody has told otherwise */
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL; /* the mode of a thread that has not set one */
     gantry_status status = exchange(context, &mode);
     state = status == GANTRY_OK ? STRICT : RELAXED;
     return status;

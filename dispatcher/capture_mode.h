@@ -2,7 +2,7 @@
  *
  * The application may have a capture of its own open on the thread that waits: then calls that a capture
  * forbids would fail there and spoil it.  So a guest's thread is relaxed, except while the dispatcher
- * captures callbacks itself: those must be refused such calls, as they are on GD. */
+ * captures callbacks itself: those must be refused such calls, as on the dispatcher thread (GD). */
 #ifndef DISPATCHER_CAPTURE_MODE_H
 #define DISPATCHER_CAPTURE_MODE_H
 
@@ -10,7 +10,7 @@
 
 /* The thread becomes a guest's: what a capture forbids succeeds on it.  `*before`: its mode so far. */
 GANTRY_MUST_CHECK gantry_status gy_capture_mode_relax(struct gy_context *context, int *before);
-/* It is no guest's any more. */
+/* The thread is no guest any more. */
 void gy_capture_mode_restore(struct gy_context *context, int before);
 
 /* The calling thread is about to capture callbacks: from here on what a capture forbids fails, until it is

@@ -111,7 +111,7 @@ gantry_status gy_completion_flush(struct gy_completion *c)
     uint32_t which = GY_COMPLETION_ALL_LISTS;
     gantry_status status = gy_context_is_lost(c->context) ? GANTRY_ERR_DEVICE_LOST : record_events(c, &which);
     if (status != GANTRY_OK) {
-        /* Without its event a completion could never be told: the context is of no use any more. */
+        /* Without its event a completion can never come true: the context is of no use any more. */
         gy_context_lose(c->context, gy_error_last());
         which = GY_COMPLETION_ALL_LISTS;
     }

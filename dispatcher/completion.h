@@ -118,8 +118,8 @@ struct gy_completion_thread {
 
 #define GY_COMPLETION_THREADS 2
 
-/* Does news wake a thread?  The number of a list: unless it is for that list alone, on whose event a thread
- * blocks.  Or one of these. */
+/* Does news wake a thread?  The number of a list means: news wakes one, unless it is for that list alone,
+ * since a thread blocks on its event.  Otherwise it is one of these. */
 enum gy_completion_wake {
     GY_COMPLETION_WAKE_NOBODY = GY_STREAMS_MAX, /* no: one leads, or naps and will look soon enough */
     GY_COMPLETION_WAKE_ONE,                     /* yes, the one that naps or a follower */
@@ -145,7 +145,7 @@ struct gy_completion {
     _Atomic(bool) gd_sleeps; /* atomic; written under lock: GD waits for room */
     bool leads;              /* guarded by lock: a thread leads */
     bool called;             /* guarded by lock: a follower shall lead */
-    bool ended;              /* guarded by lock: all is told, and nothing will be published */
+    bool ended;              /* guarded by lock: all completions were told, and none will be published */
     bool orphaned;           /* guarded by lock: `blocking` is in no slot any more */
     CUevent blocking;        /* guarded by lock: a thread blocks on it; NULL: none does */
     uint32_t blocked_list;   /* guarded by lock: it is the event of this list */
@@ -168,7 +168,7 @@ struct gy_completion {
     uint64_t written;                   /* GD only */
     uint64_t flushes;                   /* GD only, read relaxed through the statistics */
     uint16_t ring[GY_COMPLETION_SLOTS]; /* owner: see above */
-    struct gy_completion_slot slots[GY_COMPLETION_SLOTS]; /* owner: whose number it is, see above */
+    struct gy_completion_slot slots[GY_COMPLETION_SLOTS]; /* guarded by where its number is, see above */
 };
 
 GANTRY_MUST_CHECK gantry_status gy_completion_init(struct gy_completion *completion,
@@ -192,7 +192,7 @@ static inline bool gy_completion_is_led_by(const struct gy_completion *completio
     return atomic_load_explicit(&completion->guest, memory_order_relaxed) == guest;
 }
 
-/* A guest leads until gy_completion_stop_leading(); false: somebody else does.  See guest.h. */
+/* A guest leads until gy_completion_stop_leading(); false: another thread does.  See guest.h. */
 bool gy_completion_lead(struct gy_completion *completion, struct gy_gpu_guest *guest);
 /* Does nothing if the guest does not lead any more. */
 void gy_completion_stop_leading(struct gy_completion *completion, const struct gy_gpu_guest *guest);

@@ -1,4 +1,4 @@
-/* The loop of the completion threads: what is published is taken in, what has passed is told. */
+/* The loop of the completion threads: it takes in what is published, and tells what the GPU has passed. */
 #include "base/clock.h"
 #include "base/span.h"
 #include "dispatcher/completion_thread.h"
@@ -11,7 +11,8 @@
 
 enum { TIMER_SLACK_NS = 1000 /* how much longer the system may let a nap last */ };
 
-/* What was published from `from` on will probably pass soon: who runs the first task of it shall be awake. */
+/* What was published from `from` on will probably pass soon: give a wake hint to the pool that runs its
+ * first task. */
 static void announce(struct gy_completion *c, uint64_t from, uint64_t to)
 {
     for (uint64_t p = from; p != to && c->near_ns != 0; p++) {
@@ -23,8 +24,8 @@ static void announce(struct gy_completion *c, uint64_t from, uint64_t to)
     }
 }
 
-/* A slice on the way of the arrows from the GPU task to the one that waited for it; before the completion is
- * told, as its task may end the recording. */
+/* Record a slice between the GPU task and the one that waited for it, which their arrows pass.  This comes
+ * before the completion is told, since its task may end the recording. */
 static void record_completion(const struct gy_completion_slot *slot)
 {
     char name[64];
@@ -70,7 +71,7 @@ static void collect_times(struct gy_completion *c)
     gy_mutex_unlock(c->collecting);
 }
 
-/* What was published goes to the lists. */
+/* Take what was published into the lists. */
 static void take_in(struct gy_completion *c, uint64_t published, uint64_t now)
 {
     for (; c->taken != published; c->taken++) {
@@ -107,7 +108,7 @@ static bool has_passed(struct gy_completion *c, const struct gy_completion_slot 
     return result != CUDA_ERROR_NOT_READY;
 }
 
-/* Each completion is told as soon as its event is seen to have passed; true when any has. */
+/* Tell each completion whose event has passed; true when any has. */
 static bool sweep_list(struct gy_completion *c, struct gy_completion_list *list)
 {
     struct gy_completion_round *round = &c->round;
@@ -167,7 +168,7 @@ static bool next_round(struct gy_completion_thread *thread)
 {
     struct gy_completion *c = thread->ring;
     for (;;) {
-        /* Read first: whatever is told later makes the waits return at once. */
+        /* This is read first: news that comes later makes the waits return at once. */
         c->round.seen = atomic_load(&c->news);
         bool closing = atomic_load(&c->closing);
         uint64_t published = atomic_load(&c->published);

@@ -1,8 +1,8 @@
 /* The completions of a dispatcher: one ring and its threads, or one for each partition.
  *
- * Who tells a completion runs what follows from it, release callbacks among them.  So that what is in a hurry
- * in one partition is not told late because of that in another, each has a ring of its own when there is a
- * plan. Threads that spin or yield take a core each: there is one. */
+ * The thread that tells a completion runs what follows from it, release callbacks among them.  With a plan
+ * each partition has a ring of its own, so that this in one partition delays nothing in another. Threads
+ * that spin or yield take a core each: there is one. */
 #ifndef DISPATCHER_COMPLETION_RINGS_H
 #define DISPATCHER_COMPLETION_RINGS_H
 
@@ -19,7 +19,7 @@ struct gy_completion_rings {
 GANTRY_MUST_CHECK gantry_status gy_rings_init(struct gy_completion_rings *rings,
                                               const struct gy_completion_config *config);
 
-/* As the functions of completion.h, for the ring that `stream` belongs to, or for all. */
+/* The functions of completion.h, for the ring that `stream` belongs to, or for all rings. */
 void gy_rings_fini(struct gy_completion_rings *rings);
 GANTRY_MUST_CHECK gantry_status gy_rings_add(struct gy_completion_rings *rings, uint32_t stream,
                                              gantry_task *task, uint64_t flow);

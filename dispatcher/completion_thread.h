@@ -45,7 +45,7 @@ bool gy_completion_await_news(struct gy_completion_thread *thread);
  * the wait mode and what is known of the completions say; false: all is over. */
 bool gy_completion_rest(struct gy_completion_thread *thread);
 
-/* Leader: all is told and the ring is closing. */
+/* Leader only: all completions were told and the ring is closing. */
 void gy_completion_end(struct gy_completion *c);
 
 /* Leader: `list` has another first completion. */

@@ -327,7 +327,7 @@ static bool nap(struct gy_completion_thread *thread, uint64_t until)
     return leads;
 }
 
-/* Somebody has to look at `next_look`, while the caller blocks. */
+/* While the caller blocks, another thread has to look at `next_look`. */
 static void leave_looking(struct gy_completion *c, uint64_t next_look) GY_REQUIRES(c->lock)
 {
     if (next_look == UINT64_MAX) {
@@ -350,8 +350,8 @@ static void await_event(struct gy_completion *c, CUevent event)
     }
 }
 
-/* Until the event of the list has passed; true: it leads again.  While another one leads, that is told to
- * look once more, since it may have looked just before. */
+/* Block until the event of the list has passed; true: the thread leads again.  If another one leads by then,
+ * that is told to look once more, since it may have looked just before. */
 static bool block(struct gy_completion_thread *thread, uint32_t which, uint64_t next_look)
 {
     struct gy_completion *c = thread->ring;

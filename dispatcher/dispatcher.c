@@ -25,7 +25,7 @@
 
 /* ---- life ---------------------------------------------------------------------------------- */
 
-/* Somebody has run out of memory; see enum gy_deferred_wait for who may wait for what. */
+/* The calling thread has run out of memory; enum gy_deferred_wait says what each thread may wait for. */
 static bool free_pending(void *user, gantry_memory_kind kind)
 {
     gantry_dispatcher *d = user;
@@ -95,7 +95,7 @@ static gantry_status start_threads(gantry_dispatcher *d)
     return status;
 }
 
-/* Those that watch callbacks; whether handles are checked is decided by now. */
+/* Returns the checks that watch callbacks; whether handles are checked is decided by now. */
 static unsigned find_checks(void)
 {
     return (gy_handles_are_checked() ? GY_CHECK_HANDLES : 0u) |
@@ -103,7 +103,7 @@ static unsigned find_checks(void)
            (gy_check_is_on(GY_CHECK_STABLE) ? GY_CHECK_STABLE : 0u);
 }
 
-/* With what cannot fail; NULL: no memory. */
+/* Allocate the dispatcher, and initialise what cannot fail; NULL: no memory. */
 static gantry_dispatcher *allocate(const struct gy_dispatcher_config *config)
 {
     gantry_dispatcher *d = gy_zalloc(sizeof(*d));
@@ -186,8 +186,9 @@ free_dispatcher:
     return status;
 }
 
-/* The GPU must be done before streams, modules and memory go.  So it is asked on a lost context, too: we may
- * have given up one that the driver has not, whose work goes on; a broken one answers at once. */
+/* The GPU must be done before streams, modules and memory go.  So the driver is asked on a lost context,
+ * too: the library may have given up a context whose work goes on in the driver, and a broken one answers at
+ * once. */
 static void drain_gpu(gantry_dispatcher *d)
 {
     struct gy_context *context = d->config.context;

@@ -16,7 +16,8 @@
 
 /* ---- the thread ------------------------------------------------------------------------------ */
 
-/* Something is being captured on a stream that the legacy stream waits for, most likely by this thread. */
+/* Is something being captured on a stream that the legacy stream waits for?  Most likely this thread does
+ * that. */
 static bool is_capturing(const struct gy_context *context)
 {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -77,7 +78,7 @@ static void leave_thread(struct gantry_dispatcher *d, struct gy_gpu_guest *guest
     (void)pthread_setcancelstate(guest->cancel_state, NULL);
 }
 
-/* Between these two it is GD, or a completion thread. */
+/* Between these two calls the thread counts as the dispatcher thread (GD), or as a completion thread. */
 static void begin_to_serve(struct gantry_dispatcher *d)
 {
     gy_thread_serve(true);
@@ -166,7 +167,7 @@ static void leave_loop(struct gantry_dispatcher *d, struct gy_gpu_guest *guest)
     gy_inbox_give_back(&d->inbox, guest->seen, gy_gd_may_read(d), wake);
 }
 
-/* True when something was done. */
+/* Take a turn of the loop if that is due; true when something was done. */
 static bool look_at_loop(struct gantry_dispatcher *d, struct gy_gpu_guest *guest)
 {
     if (!guest->has_loop) {

@@ -10,7 +10,7 @@ static inline bool gy_guest_is_alone(const struct gantry_dispatcher *d)
     return atomic_load(&d->open_steps) == 1;
 }
 
-/* Who has the loop: is it a guest that must leave it now?  Not in the middle of a recording. */
+/* Thread that has the loop: is it a guest that must leave it now?  Not in the middle of a recording. */
 bool gy_guest_must_leave(const struct gantry_dispatcher *d, const struct gy_round *round);
 static inline bool gy_gd_must_leave(const struct gantry_dispatcher *d, const struct gy_round *round)
 {

@@ -17,7 +17,7 @@ struct gy_gpu_list {
     gantry_task *last;
 };
 
-/* Who may take: the taker's own thread, or, while that sleeps, a guest, see guest.h.  Its only writer is
+/* Which thread may take: the taker's own one, or a guest while that sleeps (guest.h).  Its only writer is
  * enter() in inbox.c.
  *
  *              sleeps                borrow
@@ -48,7 +48,7 @@ GY_RARE void gy_inbox_push(struct gy_inbox *inbox, gantry_task *first, gantry_ta
 /* Make a sleeping taker look around.  Any thread. */
 void gy_inbox_signal(struct gy_inbox *inbox);
 
-/* The same for news that can wait until the taker looks around in any case: nobody is woken. */
+/* gy_inbox_signal() for news that can wait until the taker looks around in any case: it wakes no thread. */
 static inline void gy_inbox_note(struct gy_inbox *inbox)
 {
     atomic_fetch_add(&inbox->signals, 1);
@@ -110,7 +110,7 @@ static inline gantry_task *gy_gpu_list_pop(struct gy_gpu_list *list)
     return task;
 }
 
-/* It has a first task if it has a last one, behind which there is none. */
+/* The list has a first task if it has a last one, and no task follows the last one. */
 static inline bool gy_gpu_list_is_valid(const struct gy_gpu_list *list)
 {
     return list->first == NULL ? list->last == NULL : list->last != NULL && list->last->next == NULL;

@@ -70,7 +70,7 @@ void gy_gd_poll(struct gantry_dispatcher *d, struct gy_round *round)
         if (!gy_inbox_is_empty(&d->inbox) && !gy_gd_is_recorded_by_guest(d, round)) {
             (void)gy_inbox_take(&d->inbox, &d->local);
             if (gy_gd_must_leave(d, round)) {
-                return; /* they may be another manager's: who comes next takes them in */
+                return; /* they may be another manager's: the next thread that has the loop takes them in */
             }
         }
         gy_gd_return_streams_if_due(d);

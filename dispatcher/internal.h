@@ -24,9 +24,9 @@
  *     +---- closing ----------------------------->
  *
  * IDLE: bins empty, all completions published.  BATCH: walking the phases, or a guest has left in the middle
- * and who comes next goes on; when the context is lost on the
- * way, the bins empty by releasing their tasks as FAILED.  FAILED: whatever arrives is released as FAILED,
- * the bins stay empty.  CLOSED: the thread has left. */
+ * and the next holder of the loop goes on; when the context is lost on the way, the bins empty by releasing
+ * their tasks as FAILED.  FAILED: whatever arrives is released as FAILED, the bins stay empty.  CLOSED: the
+ * thread has left. */
 enum gd_state { GD_STATE_IDLE, GD_STATE_BATCH, GD_STATE_FAILED, GD_STATE_CLOSED };
 
 /* Counters for the statistics: written by GD alone (relaxed), read by anybody. */
@@ -36,7 +36,7 @@ struct gd_counters {
     _Atomic(uint64_t) phase_ns[GD_PHASES], phase_tasks[GD_PHASES];
 };
 
-/* Up to where the completion thread was told to look at streams for reasons of the dispatcher's own. */
+/* How far the completion thread was told to look at streams, for reasons of the dispatcher's own. */
 struct gd_watch {
     uint64_t deferred;                 /* of deferred.deferred, at the last flush */
     uint64_t recorded[GY_STREAMS_MAX]; /* in recordings: the completion thread looks up to there */
@@ -79,7 +79,8 @@ struct gantry_dispatcher {
     struct gy_gpu_list local;              /* GD only: submitted on GD itself, not binned yet */
     enum gd_state state;                   /* GD only */
     struct gy_round *round;                /* GD only */
-    struct gy_gpu_guest *guest;            /* GD only: who has the loop in GD's place; NULL: GD itself */
+    struct gy_gpu_guest
+        *guest; /* GD only: the guest that has the loop in GD's place; NULL: GD itself has it */
     struct gy_launchers *launchers;        /* immutable; NULL: GD calls all callbacks */
     _Atomic(gantry_submission) submission; /* atomic */
     struct gd_batch batch;                 /* its own guards */
@@ -148,7 +149,7 @@ static inline void gy_mode_set(struct gantry_launch *launch, enum gy_call_mode m
     launch->mode = mode;
 }
 
-/* Where the work of `task` goes, and which partition that is. */
+/* The partition where the work of `task` goes: its index, and the partition. */
 static inline uint32_t gy_gd_partition_index(const struct gantry_dispatcher *d, const gantry_task *task)
 {
     uint32_t number = gy_task_partition(task);

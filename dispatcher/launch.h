@@ -1,4 +1,4 @@
-/* What the functions have in common that a launch callback may call. */
+/* What those functions have in common that a launch callback may call. */
 #ifndef DISPATCHER_LAUNCH_H
 #define DISPATCHER_LAUNCH_H
 
@@ -20,7 +20,8 @@ GANTRY_MUST_CHECK static inline gantry_status gy_launch_check_scope(const gantry
     return __builtin_expect(is_usual, 1) ? GANTRY_OK : gy_launch_refuse_scope(launch, what);
 }
 
-/* Whose blocks a recording shows; which kernel and how many of them comes later. */
+/* The part of a request for block records that the callback's task decides; the kernel and the number of
+ * blocks come later. */
 static inline struct gy_cta_request gy_launch_cta_request(const gantry_launch *launch)
 {
     return (struct gy_cta_request){.native = launch->stream,

@@ -1,5 +1,5 @@
-/* What a launch callback may have done when the GPU has passed its work: completions and frees, and blocks
- * that it takes from what others have freed so. */
+/* What a launch callback may ask to be done when the GPU has passed its work: completions and frees; and
+ * blocks that it takes from those which others have freed so. */
 #include "base/handle.h"
 #include "dispatcher/launch.h"
 #include "dispatcher/ways/capture.h"
@@ -43,7 +43,7 @@ gantry_status gantry_launch_add_completion(gantry_launch *launch, gantry_task *t
     return status == GANTRY_OK ? add_completion(launch, launch->stream_index, task) : status;
 }
 
-/* Somewhere on it there is work that the host has not seen passed. */
+/* Is there work on the stream that the host has not seen passed? */
 static bool is_busy(const struct gy_stream *stream)
 {
     return stream->running != 0 ||
@@ -60,7 +60,7 @@ gantry_status gantry_launch_add_completion_of_all(gantry_launch *launch, gantry_
     }
     struct gantry_dispatcher *d = launch->dispatcher;
     gy_units_forbid(launch, "it completes a task behind all work of the dispatcher");
-    /* Its own stream first: with that reference no later one fails. */
+    /* The task's own stream comes first: with that reference no later one fails. */
     status = add_completion(launch, launch->stream_index, task);
     for (uint32_t i = 0; i < d->streams.count && status == GANTRY_OK; i++) {
         if (i != launch->stream_index && is_busy(&d->streams.streams[i])) {

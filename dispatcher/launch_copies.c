@@ -41,7 +41,7 @@ static inline void note_copy(const gantry_launch *launch, const void *to, const 
     }
 }
 
-/* Between host and device, whichever way. */
+/* Copy between host and device, in either direction. */
 static gantry_status copy_host(gantry_launch *launch, void *to, const void *from, size_t bytes,
                                bool to_device)
 {
@@ -206,7 +206,7 @@ gantry_status gantry_copy_launch(gantry_launch *launch, const gantry_copy_desc *
     return gantry_copy_launch_with(launch, descs, count, NULL);
 }
 
-/* What the list holds is known only once the GPU is there. */
+/* Check what the host can: the contents of the list are known only once the GPU gets there. */
 static GY_COLD gantry_status check_list(gantry_launch *launch, const gantry_copy_list *list)
 {
     gantry_status status = gy_capture_leave_for_good(launch, "a list of copies is checked");

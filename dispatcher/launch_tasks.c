@@ -2,8 +2,8 @@
 #include "dispatcher/internal.h"
 
 #include "base/handle.h"
-/* Nothing of its own: it is launched when everything it comes after was, and its stream is behind all of
- * that. */
+/* The callback enqueues nothing: it is called when everything that the task comes after was launched, and
+ * its stream is ordered behind all of that. */
 static gantry_launch_result launch_post(gantry_launch *launch, void *finished)
 {
     return gantry_launch_add_completion(launch, finished) == GANTRY_OK ? GANTRY_LAUNCH_DONE
@@ -24,8 +24,8 @@ static gantry_status submit(gantry_taskman *manager, gantry_task_kind kind, cons
     return gantry_taskman_submit(manager, &desc, out);
 }
 
-/* While a step runs, a task that was submitted keeps a reference of its submitter's: given back on failure,
- * so that nothing is left that the step would wait for. */
+/* While a step runs, the submitter of a task holds a reference on it.  On failure that is given back, so
+ * that nothing is left that the step would wait for. */
 static void let_go(gantry_task *task)
 {
     if (gantry_task_references(task) > 0) {

@@ -107,7 +107,7 @@ static void wait_for_work(struct gantry_dispatcher *d, uint32_t seen, bool tasks
 
 /* ---- a round -------------------------------------------------------------------------------- */
 
-/* While recording: how much is waiting when a round begins; in all. */
+/* While recording: count the tasks that wait when a round begins.  Returns their sum. */
 static uint32_t count_queues(const struct gy_round *round)
 {
     static const char *const names[GD_PHASES] = {"HtoD tasks waiting", "Kernel tasks waiting",
@@ -124,7 +124,7 @@ static uint32_t count_queues(const struct gy_round *round)
     return all;
 }
 
-/* What auto knows a batch by: the launch functions that are ready when it begins. */
+/* The shape by which AUTO knows a batch again: the launch functions that are ready when it begins. */
 static uint64_t shape_of(const struct gy_round *round)
 {
     uint64_t shape = 1;
@@ -195,7 +195,7 @@ static void run_due(struct gantry_dispatcher *d, struct gy_round *round)
 
 /* ---- batches -------------------------------------------------------------------------------- */
 
-/* What gates have held and may be called now goes to the bins, and units are due again. */
+/* Put what gates have held and may be called now into the bins, and make units due again. */
 static void unhold(struct gantry_dispatcher *d, struct gy_round *round, bool all)
 {
     uint32_t cancels = atomic_load_explicit(&d->cancels, memory_order_acquire);
@@ -209,9 +209,9 @@ static void unhold(struct gantry_dispatcher *d, struct gy_round *round, bool all
     assert(gy_round_is_valid(round));
 }
 
-/* Nothing is launched that could make memory come back by itself.  The last look before GD sleeps, behind the
- * last look for submissions: whatever ends after it is told to GD, and what ended before is known here
- * (tests/models/admission.pml).  True when tasks were let in. */
+/* No launched work could make memory come back by itself.  This is the last look before GD sleeps, and comes
+ * behind the last look for submissions: GD is told of whatever ends after it, and what ended before is known
+ * here (tests/models/admission.pml).  True when tasks were let in. */
 static bool settle_memory(struct gantry_dispatcher *d)
 {
     if (!gy_gates_are_busy(d)) {

@@ -5,9 +5,9 @@
  * the same pass, others wait in their bin.  So three kernel tasks in a row launch exactly what one task with
  * three launches does.  One walk that launches something is a batch.
  *
- * After each pass the inbox is looked at, and a phase is left after so many passes, whoever still has
- * something to launch: then completions are flushed, other flavours have their turn, and the rest goes on in
- * the next walk.  So a callback that returns AGAIN for ever holds nobody up.
+ * After each pass the inbox is looked at, and a phase is left after so many passes, even if callbacks still
+ * have something to launch: then completions are flushed, other flavours have their turn, and the rest goes
+ * on in the next walk.  So a callback that returns AGAIN for ever blocks no other task.
  *
  * Completions asked for on the way are flushed when DtoH turns into HtoD, and when nothing is left to do:
  * then somebody may be waiting for them alone.
@@ -26,10 +26,11 @@ void gy_gd_main(void *dispatcher);
 /* What is to be done after a turn: take another, wait for news, or leave for ever. */
 enum gd_turn { GD_TURN_AGAIN, GD_TURN_IDLE, GD_TURN_CLOSED };
 
-/* Who has the loop: look at everything once and do what there is.  `*seen`: the signals up to then. */
+/* Thread that has the loop: look at everything once and do what there is to do.  `*seen`: the signals up to
+ * then. */
 enum gd_turn gy_gd_turn(struct gantry_dispatcher *d, uint32_t *seen);
 
-/* Who has the loop: is anything left that a turn would go on with? */
+/* Thread that has the loop: is anything left that a turn would go on with? */
 bool gy_gd_has_work(const struct gantry_dispatcher *d);
 
 /* No group is open: tasks may be taken from the inbox. */

@@ -102,7 +102,7 @@ static gantry_status enter_shares(struct gantry_dispatcher *d, const struct gy_u
     return status;
 }
 
-/* The same before the graph is captured: what its roots come after is not measured with it. */
+/* Enter the shares before the graph is captured: what its roots come after is not measured with it. */
 static gantry_status enter_shares_first(struct gantry_dispatcher *d, const struct gy_unit *unit,
                                         const struct gy_bins *bins)
 {
@@ -288,8 +288,8 @@ static void keep(struct gantry_dispatcher *d, const struct gy_recording *recordi
     }
 }
 
-/* Call the unit's tasks, and no others, in a capture of their own.  Until that has been launched nobody who
- * waits for the step goes on, which keeps the unit where it is even when its last task was released. */
+/* Call the unit's tasks, and no others, in a capture of their own.  Until that has been launched no thread
+ * that waits for the step goes on.  So the unit stays where it is even when its last task was released. */
 static void record(struct gantry_dispatcher *d, struct gy_round *round, struct gy_unit *unit)
 {
     uint64_t cuts = atomic_load_explicit(&d->graphs.cuts, memory_order_relaxed);

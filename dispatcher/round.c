@@ -120,7 +120,7 @@ void gy_gd_flush(struct gantry_dispatcher *d)
 {
     assert(gy_graphs_are_valid(&d->graphs));
     (void)gy_capture_end(d);              /* a failure is in the context: seen below */
-    gy_gpu_time_launched(d->config.time); /* whoever has ended the capture */
+    gy_gpu_time_launched(d->config.time); /* whatever has ended the capture */
     watch_deferred(d);
     gy_gd_watch_memory(d);
     if (gy_shares_any(&d->shares)) {
@@ -133,7 +133,7 @@ void gy_gd_flush(struct gantry_dispatcher *d)
         watch_streams(d);
     }
     gy_gd_flush_completions(d);
-    gy_gpu_debt_settle(&d->debt); /* which may wake somebody up: the GPU has its events by then */
+    gy_gpu_debt_settle(&d->debt); /* which may wake up a thread: the GPU has its events by then */
     gy_graphs_sweep(&d->graphs);
     assert(!d->streams.batch.is_open && gy_streams_are_valid(&d->streams));
 }

@@ -5,7 +5,7 @@
 
 #include "dispatcher/internal.h"
 
-/* Whose tasks a round calls: see batch_key.h. */
+/* The key that says which tasks a round calls: see batch_key.h. */
 struct gy_batch_key {
     bool is_set; /* the rest counts */
     const struct gantry_taskman *manager;
@@ -14,8 +14,8 @@ struct gy_batch_key {
     struct gy_bins later; /* ready tasks of others */
 };
 
-/* A walk through the phases and what is launched by it.  The loop has one, which is used again and again; a
- * recording has one of its own.  GD only; whoever makes a round passes it down. */
+/* A round: a walk through the phases, and what is launched by it.  The loop has one, which it uses again and
+ * again; a recording has one of its own.  GD only.  The function that makes a round passes it down. */
 struct gy_round {
     struct gy_bins bins;            /* ready tasks that were not launched yet, or not by all their calls */
     struct gy_batch_key key;        /* of its graph */
@@ -27,7 +27,7 @@ struct gy_round {
     bool last_in_phase;             /* no other task is known to follow in this phase */
 };
 
-/* Its bins are in order, and what it records is of a unit that is being called. */
+/* The round's bins are in order, and what it records belongs to a unit that is being called. */
 bool gy_round_is_valid(const struct gy_round *round);
 
 /* Launch the capture, if one is open, and publish completions. */

@@ -65,7 +65,7 @@ gantry_status gantry_dispatcher_get_stats(const gantry_dispatcher *dispatcher, g
     };
     now.frees_deferred = read_counter(&dispatcher->deferred.deferred);
     now.frees_reused = read_counter(&dispatcher->deferred.reused);
-    /* Who reads 0 sees that all of them are free. */
+    /* A caller that reads 0 sees that all of them are free. */
     now.frees_pending = atomic_load_explicit(&dispatcher->deferred.pending, memory_order_acquire);
     for (int phase = 0; phase < GD_PHASES; phase++) {
         now.phase_ns[phase] = read_counter(&c->phase_ns[phase]);

@@ -137,8 +137,8 @@ static GY_INLINE gantry_status make_ready(struct gantry_dispatcher *d, struct ga
 
 /* ---- one call ------------------------------------------------------------------------------ */
 
-/* It will not be called any more.  What earlier calls have enqueued goes on, and whatever waits for that goes
- * on waiting: the task ends where its work does, as one whose callback has failed. */
+/* The task will not be called any more.  What earlier calls have enqueued goes on, and whatever waits for
+ * that goes on waiting: the task ends where its work does, as one whose callback has failed. */
 static GY_COLD bool end_uncalled(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task,
                                  uint32_t stream, gantry_status why)
 {
@@ -151,7 +151,8 @@ static GY_COLD bool end_uncalled(struct gantry_dispatcher *d, struct gy_round *r
     return true;
 }
 
-/* All that comes before the call.  Not GANTRY_OK: it is not called, and to be released for that reason. */
+/* Do all that comes before the call.  Not GANTRY_OK: the task is not called, and is to be released with that
+ * status. */
 static GY_INLINE gantry_status open_call(struct gantry_dispatcher *d, struct gy_round *round,
                                          gantry_task *task, struct gy_meter *meter,
                                          struct gantry_launch *launch)
@@ -244,7 +245,7 @@ bool gy_gd_close_turn(struct gantry_dispatcher *d, struct gy_round *round, struc
     assert(atomic_load(&turn->state) == GY_TURN_RETURNED || turn->ready != GANTRY_OK);
     gantry_task *task = turn->launch.task;
     bool ended = true;
-    /* As if it had been called just now, here. */
+    /* Go on as if the callback had been called just now, on this thread. */
     if (turn->cause.status != GANTRY_OK) {
         (void)gy_error_adopt(&turn->cause);
     } else if (d->last_error->status != GANTRY_OK) {
@@ -263,8 +264,8 @@ bool gy_gd_close_turn(struct gantry_dispatcher *d, struct gy_round *round, struc
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-/* Whole intervals are told to the completion thread at once, so that the next ones are admitted before the
- * GPU runs dry. */
+/* Hand whole intervals to the completion thread at once, so that the next ones are admitted before the GPU
+ * runs dry. */
 static GY_RARE void hand_over(struct gantry_dispatcher *d, const struct gy_round *round,
                               const struct gy_meter *meter)
 {

@@ -10,8 +10,8 @@ struct gy_turn;
  * released. */
 bool gy_gd_step(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task);
 
-/* The same in two parts, for callbacks that are called at once (ways/launchers.h): fill an empty turn; end it
- * when it has been called. */
+/* gy_gd_step() in two parts, for callbacks that several threads call at the same time (ways/launchers.h):
+ * fill an empty turn; end it when it has been called. */
 void gy_gd_open_turn(struct gantry_dispatcher *d, struct gy_round *round, struct gy_turn *turn,
                      gantry_task *task);
 bool gy_gd_close_turn(struct gantry_dispatcher *d, struct gy_round *round, struct gy_turn *turn);

@@ -123,7 +123,7 @@ static void merge_deps(gantry_dispatcher *d, gantry_task *predecessor, gantry_ta
 
 static void drop_deps(gantry_dispatcher *d, gantry_task *task)
 {
-    /* Whoever releases a task is the only one left who looks at its wait set. */
+    /* Only the thread that releases the task still looks at its wait set. */
     gy_wait_set_drop(&d->wait_sets, atomic_load_explicit(&task->wait_set, memory_order_acquire));
 }
 

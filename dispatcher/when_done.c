@@ -7,8 +7,8 @@
 
 #include <assert.h>
 
-/* Of the streams with timeline points in `clock` (NULL: all streams) those that the host has not seen pass
- * them. */
+/* Returns the streams with timeline points in `clock` (NULL: all streams) that the host has not seen pass
+ * these. */
 static uint64_t streams_ahead(const struct gantry_dispatcher *d, const struct gy_clock *clock)
 {
     uint64_t ahead = 0;

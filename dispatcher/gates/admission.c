@@ -168,7 +168,7 @@ static void let_go(struct gy_admission *a, struct gy_gpu_memory *memory, struct 
     assert(gy_gpu_list_is_valid(list));
 }
 
-/* It holds nothing and waits for nothing. */
+/* The memory is at rest: nothing is held and nothing waits for it. */
 static void rest(struct gy_gpu_memory *memory)
 {
     memory_enter(memory, GY_MEMORY_IDLE);
@@ -377,7 +377,7 @@ bool gy_admission_enter(struct gy_admission *a, gantry_task *task, struct gy_gpu
     return false;
 }
 
-/* Nothing that it holds back may begin any more. */
+/* Was the run cancelled, so that no task that is held back may begin any more? */
 static bool is_cancelled(const struct gy_gpu_memory *memory)
 {
     return memory->held_back.first != NULL && gy_taskman_is_cancelled(memory->manager);
@@ -452,7 +452,7 @@ void gy_admission_idle(struct gy_admission *a)
     if (a->first == NULL || atomic_load(&a->ending) != 0) {
         return;
     }
-    atomic_store(&a->quiet, false); /* whoever falls quiet from here on says so anew */
+    atomic_store(&a->quiet, false); /* a manager that becomes quiet from here on says so anew */
     for (const struct gy_gpu_memory *memory = a->active; memory != NULL; memory = memory->next) {
         if (!gy_taskman_waits_for_memory(memory->manager)) {
             return;
@@ -493,7 +493,7 @@ bool gy_gpu_memory_is_valid(const struct gy_gpu_memory *memory)
 /* What the checks of two lists have counted. */
 struct census {
     uint64_t held[GANTRY_MEMORY_KIND_COUNT], waiting, ending;
-    uint32_t left; /* so many are looked at yet: a check costs the same however many wait */
+    uint32_t left; /* so many more are looked at: a check costs the same however many wait */
 };
 
 static bool those_waiting_are_valid(const struct gy_admission *a, struct census *seen)
@@ -526,7 +526,8 @@ static bool those_active_are_valid(const struct gy_admission *a, struct census *
     return true;
 }
 
-/* Those that wait hold nothing, and those that hold something do not wait; of few, the sums are right, too.
+/* Those that wait hold nothing, and those that hold something do not wait; if there are few, the sums are
+ * checked, too.
  */
 bool gy_admission_is_valid(const struct gy_admission *a)
 {

@@ -28,21 +28,21 @@ enum gy_memory_state { GY_MEMORY_IDLE, GY_MEMORY_WAITING, GY_MEMORY_HELD, GY_MEM
 struct gy_gpu_memory {
     gantry_taskman *manager;                     /* immutable */
     uint64_t declared[GANTRY_MEMORY_KIND_COUNT]; /* immutable */
-    uint64_t bytes[GANTRY_MEMORY_KIND_COUNT];    /* immutable; the same in whole granules: what is counted */
-    _Atomic(uint64_t) tasks;                     /* atomic; that name it and will be released */
-    struct gy_gpu_memory *next_event;            /* guarded by admission.lock */
-    bool has_event;                              /* guarded by admission.lock; it is in the list */
-    bool ended;                                  /* guarded by admission.lock; `tasks` has come down to 0 */
-    bool closed;                                 /* guarded by admission.lock; no task will name it */
-    enum gy_memory_state state;                  /* GD only */
-    bool forget;                                 /* GD only: free it when it is IDLE */
-    bool watched;                 /* GD only: the completion thread looks out for its streams */
-    struct gy_gpu_memory *next;   /* GD only: in `waiting` or `active` */
-    struct gy_gpu_list held_back; /* GD only */
-    uint64_t held_back_count;     /* GD only */
-    uint64_t since_ns;            /* GD only; WAITING */
-    uint64_t streams;             /* GD only; bit i: its tasks have used stream i */
-    uint64_t seq[GY_STREAMS_MAX]; /* GD only; up to there */
+    uint64_t bytes[GANTRY_MEMORY_KIND_COUNT]; /* immutable; the bytes in whole granules, which are counted */
+    _Atomic(uint64_t) tasks;                  /* atomic; that name it and will be released */
+    struct gy_gpu_memory *next_event;         /* guarded by admission.lock */
+    bool has_event;                           /* guarded by admission.lock; it is in the list */
+    bool ended;                               /* guarded by admission.lock; `tasks` has come down to 0 */
+    bool closed;                              /* guarded by admission.lock; no task will name it */
+    enum gy_memory_state state;               /* GD only */
+    bool forget;                              /* GD only: free it when it is IDLE */
+    bool watched;                             /* GD only: the completion thread looks out for its streams */
+    struct gy_gpu_memory *next;               /* GD only: in `waiting` or `active` */
+    struct gy_gpu_list held_back;             /* GD only */
+    uint64_t held_back_count;                 /* GD only */
+    uint64_t since_ns;                        /* GD only; WAITING */
+    uint64_t streams;                         /* GD only; bit i: its tasks have used stream i */
+    uint64_t seq[GY_STREAMS_MAX];             /* GD only; up to there */
 };
 
 struct gy_admission {
@@ -59,7 +59,7 @@ struct gy_admission {
     struct gy_gpu_memory *first, *last;         /* GD only: WAITING, in order of arrival */
     struct gy_gpu_memory *active;               /* GD only: HELD or ENDING */
     uint64_t held[GANTRY_MEMORY_KIND_COUNT];    /* GD only: bytes of all `active` */
-    uint64_t others[GANTRY_MEMORY_KIND_COUNT];  /* GD only: occupied by who declares nothing */
+    uint64_t others[GANTRY_MEMORY_KIND_COUNT];  /* GD only: occupied by tasks that declare nothing */
     bool changed;                               /* GD only: more may fit than did */
     struct gy_gpu_list ready;                   /* GD only: let go, to be binned */
     struct gy_gpu_list refused;                 /* GD only: to be failed, their memory never fits */
@@ -86,15 +86,16 @@ void gy_admission_passed(struct gy_admission *admission);
 
 /* GD: true when `task`, of which `memory` is, may start; else it comes out of the lists some time. */
 bool gy_admission_enter(struct gy_admission *admission, gantry_task *task, struct gy_gpu_memory *memory);
-/* GD: what waits of managers whose runs were cancelled is let go. */
+/* GD: let the waiting tasks of managers go whose runs were cancelled. */
 void gy_admission_cancel(struct gy_admission *admission);
 /* GD: a task has launched up to there. */
 void gy_admission_launched(struct gy_gpu_memory *memory, uint32_t stream, uint64_t seq);
 /* GD: take notice of what has happened, let in what fits: then `ready` and `refused` may have tasks. */
 void gy_admission_poll(struct gy_admission *admission);
-/* GD: the streams that the completion thread must be made to look out for; they count as told then. */
+/* GD: returns the streams that the completion thread must be told to look out for; they count as told
+ * then. */
 uint64_t gy_admission_streams(struct gy_admission *admission);
-/* GD, which has nothing to do: the same, and let the first in when nothing else can happen. */
+/* GD, when it has nothing else to do: let in what fits, and the first one when nothing else can happen. */
 void gy_admission_idle(struct gy_admission *admission);
 /* GD: why a task was refused. */
 gantry_status gy_admission_fail(struct gy_admission *admission, const struct gy_gpu_memory *memory);

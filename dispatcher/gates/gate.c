@@ -2,7 +2,7 @@
 
 #include <assert.h>
 
-/* In the order in which a task asks them. */
+/* The gates at intake, in the order in which a task asks them. */
 static const struct gy_gate *const at_intake[] = {&gy_gate_units, &gy_gate_memory};
 static const struct gy_gate *const before_calls[] = {&gy_gate_throttle, &gy_gate_share};
 
@@ -11,7 +11,7 @@ enum {
     BEFORE_CALLS = sizeof(before_calls) / sizeof(before_calls[0])
 };
 
-/* All of them, those at intake first. */
+/* All gates by number, those at intake first. */
 static const struct gy_gate *gate_at(uint32_t i)
 {
     return i < AT_INTAKE ? at_intake[i] : before_calls[i - AT_INTAKE];
@@ -36,7 +36,7 @@ gantry_task *gy_gates_next(struct gantry_dispatcher *d)
     return task;
 }
 
-/* Of a lost context, and at the end, whatever comes is released and not held. */
+/* On a lost context, and at the end, no task is held: it is released. */
 bool gy_gates_admit_call(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task)
 {
     if (atomic_load_explicit(&d->closing, memory_order_relaxed) || gy_context_is_lost(d->config.context)) {

@@ -37,9 +37,9 @@ struct gy_gate {
     void (*last_look)(struct gantry_dispatcher *d);
     /* When something may go that no other event announces, on gy_clock_ns(); 0: not known.  NULL: never. */
     uint64_t (*deadline)(struct gantry_dispatcher *d);
-    /* It holds tasks between two calls.  NULL at intake. */
+    /* Does the gate hold tasks between two calls?  NULL at intake. */
     bool (*holds)(struct gantry_dispatcher *d);
-    /* Its lists and its state agree. */
+    /* Do the gate's lists and its state agree? */
     bool (*is_valid)(const struct gantry_dispatcher *d);
 };
 
@@ -78,13 +78,13 @@ static inline bool gy_gates_concern_calls(const struct gantry_dispatcher *d)
     return gy_shares_any(&d->shares);
 }
 
-/* As gy_gates_admit(), before a call of `task`. */
+/* gy_gates_admit() before a call of `task`. */
 GY_RARE bool gy_gates_admit_call(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task);
 
 /* Have back in the bins what may be called now, or `all`. */
 void gy_gates_poll_calls(struct gantry_dispatcher *d, struct gy_round *round, bool all);
 
-/* Some of the gates that are asked before calls holds a task. */
+/* Does any of the gates that are asked before calls hold a task? */
 bool gy_gates_hold_calls(struct gantry_dispatcher *d);
 
 /* ---- all ---- */

@@ -9,7 +9,7 @@ static bool is_valid(const struct gantry_dispatcher *d)
     return gy_admission_is_valid(&d->admission);
 }
 
-/* What will be released without a call needs no memory. */
+/* A task that will be released without a call needs no memory. */
 static bool admits(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task)
 {
     (void)round;
@@ -19,7 +19,7 @@ static bool admits(struct gantry_dispatcher *d, struct gy_round *round, gantry_t
     return passes;
 }
 
-/* Tasks whose memory there will never be fail. */
+/* A task fails if there will never be enough memory for it. */
 static void poll(struct gantry_dispatcher *d, struct gy_round *round, bool all)
 {
     (void)round;

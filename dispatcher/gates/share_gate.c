@@ -6,8 +6,8 @@
 
 /* ---- share ---------------------------------------------------------------------------------- */
 
-/* While a unit is recorded that was decided for all of it.  A task that was cancelled is not held: it is
- * released, or, where it has begun, goes on, on credit. */
+/* While a unit is recorded, the gate has decided for all of it already.  A task that was cancelled is not
+ * held: it is released, or, where it has begun, goes on, on credit. */
 static bool share_admits(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task)
 {
     bool ends = !gy_task_may_begin(task);
@@ -78,7 +78,7 @@ static void poll_throttle(struct gantry_dispatcher *d, struct gy_round *round, b
     }
 }
 
-/* Those that were not cancelled are held again, if they must be. */
+/* Let all tasks go; those that were not cancelled are held again if they must be. */
 static void cancel_throttle(struct gantry_dispatcher *d, struct gy_round *round)
 {
     poll_throttle(d, round, true);

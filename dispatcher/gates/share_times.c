@@ -1,4 +1,4 @@
-/* What intervals have used: the completion thread's part of shares.h. */
+/* What intervals have used of the GPU's time: the completion thread's part of shares.h. */
 #include "dispatcher/gates/shares.h"
 
 struct gpu_interval {

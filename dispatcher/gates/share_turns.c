@@ -75,7 +75,7 @@ static bool has_tokens(struct gy_quota *quota)
     return admits;
 }
 
-/* The bounds of the meter allow one more call, without regard to whose turn it is. */
+/* Do the bounds of the meter allow one more call, whichever meter has the turn? */
 static bool is_within(struct gy_meter *meter, bool *tokens)
 {
     bool room = true;
@@ -191,7 +191,7 @@ static gantry_status record(struct gy_shares *shares, CUevent *event, CUstream s
     return status == GANTRY_OK ? GY_CALL(shares->context, cuEventRecord(*event, stream)) : status;
 }
 
-/* In the interval, on stream `i`. */
+/* Record an event of the interval on stream `i`. */
 static gantry_status record_in(struct gy_shares *shares, const struct gy_share_interval *interval, uint32_t i,
                                CUevent *event)
 {
@@ -246,7 +246,7 @@ static gantry_status take_turn(struct gy_shares *shares, struct gy_meter *meter)
     return status;
 }
 
-/* On the device, after the last turn. */
+/* Make the device wait for the end of the last turn. */
 static gantry_status wait_turn(struct gy_shares *shares, const struct gy_meter *meter, uint32_t stream,
                                CUstream native)
 {
@@ -474,7 +474,7 @@ void gy_meter_hold_unit(struct gy_meter *meter)
     assert(gy_meter_is_valid(meter));
 }
 
-/* In front of what has come since. */
+/* Put the held tasks in front of those that have come since. */
 static void give_back(struct gy_meter *meter, struct gy_bins *bins)
 {
     for (uint32_t phase = 0; phase < GY_SHARE_PHASES; phase++) {
@@ -493,7 +493,7 @@ static void give_back(struct gy_meter *meter, struct gy_bins *bins)
 
 typedef bool meter_fn(struct gy_shares *shares, struct gy_meter *meter, void *arg);
 
-/* True as soon as one says so; only meters that hold something. */
+/* Call `fn` for the meters that hold something, until one returns true. */
 static bool each_holding(struct gy_shares *shares, meter_fn *visit, void *arg)
 {
     uint32_t count = atomic_load_explicit(&shares->count, memory_order_acquire);
@@ -565,7 +565,7 @@ bool gy_shares_unhold(struct gy_shares *shares, struct gy_bins *bins, bool all)
     return un.units;
 }
 
-/* Those that will be released without a call go to `bin`; true when others of a cancelled run stay. */
+/* Move tasks that will be released without a call to `bin`; true when others of a cancelled run stay. */
 static bool take_cancelled(struct gy_gpu_list *from, struct gy_gpu_list *bin)
 {
     struct gy_gpu_list all = *from;

@@ -1,4 +1,4 @@
-/* Shares of GPU time: whose tasks may be launched now, and what they have used.
+/* Shares of GPU time: which managers' tasks may be launched now, and how much time they have used.
  *
  * A *quota* is a bound on GPU time: of a partition or of a task manager.  A *meter* is what is measured:
  * the work of one task manager with a bound, or of all without one, in one partition; it is charged to the
@@ -99,7 +99,7 @@ struct gy_meter {
     struct gy_share_interval intervals[GY_SHARE_INTERVALS];
 };
 
-/* Whose turn it is in a partition.  GD only. */
+/* Which meter has the turn in a partition.  GD only. */
 struct gy_share_turn {
     struct gy_meter *meter; /* of the latest interval; NULL: there was none */
     struct gy_meter
@@ -118,7 +118,7 @@ struct gy_shares {
     bool by_nvml;               /* immutable; the process's limit is kept so, if there is any */
     _Atomic(bool) any;          /* atomic; never goes back */
     struct gy_quota *of[GANTRY_PARTITIONS_MAX];                         /* immutable; NULL: no bound */
-    gy_mutex lock;                                                      /* rank LEAF; who opens a quota */
+    gy_mutex lock;                                                      /* rank LEAF; opening a quota */
     _Atomic(uint32_t) count;                                            /* atomic; written under lock */
     struct gy_quota *quotas[GANTRY_PARTITIONS_MAX + GY_SHARE_MANAGERS]; /* immutable below count */
     struct gy_share_turn turns[GANTRY_PARTITIONS_MAX];                  /* GD only */
@@ -159,7 +159,7 @@ void gy_quota_set_idle(struct gy_quota *quota, bool idle);
 
 /* May one more call be launched now? */
 bool gy_meter_admits(struct gy_shares *shares, struct gy_meter *meter);
-/* The same on credit, for what was cancelled and has begun: whatever the quotas owe. */
+/* gy_meter_admits() on credit, whatever the quotas owe: for tasks that were cancelled and have begun. */
 bool gy_meter_has_room(struct gy_shares *shares, struct gy_meter *meter);
 /* Before a launch call on `stream` (an index of the pool), which stands for `calls`. */
 GANTRY_MUST_CHECK gantry_status gy_meter_enter(struct gy_shares *shares, struct gy_meter *meter,
@@ -177,7 +177,7 @@ GANTRY_MUST_CHECK gantry_status gy_shares_launched(struct gy_shares *shares, uin
 /* Outside of a capture: close what is open, if `all`, and hand what is closed to the completion thread.  The
  * streams that it must look at come out. */
 gantry_status gy_shares_publish(struct gy_shares *shares, bool all, uint64_t *out);
-/* So many intervals of the capture under way are closed that it should be launched. */
+/* Are so many intervals of the capture under way closed that it should be launched? */
 bool gy_shares_want_cut(const struct gy_shares *shares, const struct gy_meter *meter);
 
 /* Keep a task that is not admitted, or count a unit that the dispatcher keeps.  Then: pay what was measured
@@ -193,7 +193,7 @@ bool gy_meter_is_valid(const struct gy_meter *meter);
 bool gy_shares_are_valid(const struct gy_shares *shares);
 /* When tokens will be there for a task that is held; 0: none is, or something must end first. */
 uint64_t gy_shares_deadline(struct gy_shares *shares);
-/* While recording: a value per quota. */
+/* While recording: note a value per quota. */
 void gy_shares_count(struct gy_shares *shares, uint64_t generation);
 
 /* ---- the completion thread (share_times.c) ---- */

@@ -187,7 +187,7 @@ CUstream gy_batch_home(const struct gy_streams *streams)
     return streams->streams[streams->batch.home].native;
 }
 
-/* Nobody is a member any more; who was comes out. */
+/* No stream is a member any more.  Returns the streams that were. */
 static uint64_t leave(struct gy_streams *streams)
 {
     const uint64_t members = streams->batch.members;
@@ -208,7 +208,7 @@ void gy_batch_abandon(struct gy_streams *streams)
     assert(gy_streams_are_valid(streams));
 }
 
-/* What any member comes after, the graph does. */
+/* The graph comes after everything that any member comes after. */
 static void merge_known(struct gy_streams *streams, uint64_t members)
 {
     struct gy_batch_order *batch = &streams->batch;

@@ -29,7 +29,7 @@ void gy_batch_begin(struct gy_streams *streams, struct gy_nodes *nodes);
 
 /* Does what comes after `wait_set` come after work in the graph? */
 bool gy_batch_reaches(const struct gy_streams *streams, uint64_t wait_set);
-/* Where the graph is to be launched; it has members. */
+/* The stream on which the graph is to be launched; it has members. */
 CUstream gy_batch_home(const struct gy_streams *streams);
 /* It was launched there.  Or it never will be: its members come after all that it would have. */
 GANTRY_MUST_CHECK gantry_status gy_batch_launched(struct gy_streams *streams);

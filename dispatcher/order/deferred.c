@@ -154,7 +154,7 @@ bool gy_deferred_take(struct gy_deferred *d, uint32_t stream, const struct gy_de
         gy_mutex_lock(&d->lock);
         if (reused) {
             atomic_fetch_sub_explicit(&d->pending, 1, memory_order_relaxed);
-            gy_cond_broadcast(&d->freed); /* who waits for it has to look again */
+            gy_cond_broadcast(&d->freed); /* a thread that waits for it has to look again */
         } else if (position >= queue->head) {
             queue->blocks[position % queue->room].claim = claim;
         } else {
@@ -196,7 +196,7 @@ bool gy_deferred_watch(struct gy_deferred *d, uint32_t stream, uint64_t tail, bo
 
 /* ---- any thread ---- */
 
-/* Take up to BATCH blocks whose turn has come out of the queue. */
+/* Take up to BATCH blocks out of the queue that the stream has passed. */
 static unsigned take_passed(struct gy_deferred *d, struct gy_deferred_queue *queue, uint64_t passed,
                             struct gy_heap_claim *claims) GY_REQUIRES(d->lock)
 {
@@ -241,7 +241,7 @@ bool gy_deferred_collect(struct gy_deferred *d, uint32_t stream, bool lost)
     return any;
 }
 
-/* Some block waits for a timeline point that the completion thread looks out for. */
+/* Does any block wait for a timeline point that the completion thread looks out for? */
 static bool is_watched(struct gy_deferred *d) GY_REQUIRES(d->lock)
 {
     for (uint32_t i = 0; i < d->streams->limit; i++) {
@@ -253,7 +253,7 @@ static bool is_watched(struct gy_deferred *d) GY_REQUIRES(d->lock)
     return false;
 }
 
-/* Something may come back that `wait` allows to wait for. */
+/* May a block come back that `wait` allows to wait for? */
 static bool is_coming(struct gy_deferred *d, enum gy_deferred_wait wait) GY_REQUIRES(d->lock)
 {
     if (wait == GY_DEFERRED_ALL) {

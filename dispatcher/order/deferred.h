@@ -1,7 +1,7 @@
 /* Blocks that were given back while GPU work may still use them: they wait for a timeline point of a stream.
  *
- * GD adds them and takes them up again for the same stream; the completion thread frees them when the stream
- * has passed, as does whoever runs out of memory. */
+ * The dispatcher thread (GD) adds them and takes them up again for the same stream; the completion thread
+ * frees them when the stream has passed, and so does a thread that runs out of memory. */
 #ifndef DISPATCHER_ORDER_DEFERRED_H
 #define DISPATCHER_ORDER_DEFERRED_H
 
@@ -83,8 +83,8 @@ bool gy_deferred_collect(struct gy_deferred *deferred, uint32_t stream, bool los
  * ends. */
 enum gy_deferred_wait { GY_DEFERRED_NOTHING, GY_DEFERRED_WATCHED, GY_DEFERRED_ALL };
 
-/* The same for all streams; if there is nothing, wait for the next block to be freed, as far as `wait` says.
- * True when any block was freed since the call. */
+/* gy_deferred_collect() for all streams; if there is nothing, wait for the next block to be freed, as far as
+ * `wait` says.  True when any block was freed since the call. */
 bool gy_deferred_collect_or_wait(struct gy_deferred *deferred, enum gy_deferred_wait wait);
 
 #endif

@@ -15,7 +15,7 @@ void gy_step_order_close(struct gy_gpu_order *order)
 {
     struct gy_context *context = order->streams->context;
     if (order->fence.native != NULL && gy_context_push(context) == GANTRY_OK) {
-        /* On a lost context this fails as everything does; there is nobody to tell. */
+        /* On a lost context this fails, as everything does, and no caller could act on it. */
         (void)context->driver->cuEventDestroy(order->fence.native);
         (void)gy_context_pop(context);
     }

@@ -39,7 +39,7 @@ static void destroy_events(const struct gy_driver *driver, const struct gy_strea
 {
     for (uint32_t e = 0; e < GY_STREAM_EVENTS; e++) {
         if (ring->own[e].native != NULL) {
-            /* On a lost context destruction fails as everything does; there is nobody to tell. */
+            /* On a lost context destruction fails, as everything does, and no caller could act on it. */
             (void)driver->cuEventDestroy(ring->own[e].native);
         }
     }
@@ -87,8 +87,8 @@ static bool is_over(struct gy_stream *s)
     return s->floor >= s->tail || atomic_load_explicit(&s->completed, memory_order_acquire) >= s->tail;
 }
 
-/* As far as it is known, what a task that comes after `clock` comes after: through the tails of streams, and
- * through timeline points that an event was recorded at. */
+/* Find what a task comes after that comes after `clock`, as far as it is known: through the tails of
+ * streams, and through timeline points that an event was recorded at. */
 static void find_reach(const struct gy_streams *streams, const struct gy_clock *clock, uint64_t *reach)
 {
     memset(reach, 0, streams->count * sizeof(*reach));
@@ -106,13 +106,13 @@ static void find_reach(const struct gy_streams *streams, const struct gy_clock *
     }
 }
 
-/* What a stream that nobody inherits is worth to a task: the less, the better. */
+/* What a stream that no task inherits costs a task: the less, the better. */
 enum offer {
     OFFER_OVER,      /* its work is over */
     OFFER_BEHIND,    /* the task comes after its work anyhow */
     OFFER_OVERTAKEN, /* other work does: the task is held up by it, as little as by any unrelated task */
     OFFER_UNUSED,    /* not given out since the streams were returned, and its work comes first anyhow */
-    OFFER_OTHERS,    /* the same, but others' work goes on there: it would be waited for */
+    OFFER_OTHERS,    /* as the one above, but others' work goes on there, which the task would wait for */
     OFFER_ENDED,     /* work in progress that nobody continues: for want of anything better */
     OFFER_NONE
 };
@@ -204,9 +204,9 @@ static gantry_status find_free(struct gy_streams *streams, const struct gy_clock
     return GANTRY_OK;
 }
 
-/* A stream of `clock`, of this kind, whose tail is just the timeline point asked for and not taken: that of
- * the first predecessor (home), unless another dependent of it may still want it while some other predecessor
- * has no other. */
+/* Find a stream of `clock`, of this kind, whose tail is just the timeline point asked for and not taken:
+ * that of the first predecessor (home), unless another dependent of it may still want it while some other
+ * predecessor has no other. */
 static bool find_inheritable(struct gy_streams *streams, const struct gy_clock *clock, uint32_t kind,
                              uint32_t *out)
 {
@@ -234,7 +234,7 @@ static bool find_inheritable(struct gy_streams *streams, const struct gy_clock *
     return found;
 }
 
-/* One dependent fewer may want the tails in `clock`, and somebody comes after them. */
+/* One dependent fewer may want the tails in `clock`, and a task comes after them. */
 static void count_successor(struct gy_streams *streams, const struct gy_clock *clock)
 {
     for (uint64_t left = clock->streams; left != 0; left &= left - 1) {
@@ -254,7 +254,7 @@ static void supersede_all(struct gy_streams *streams)
     }
 }
 
-/* Nothing is under way on the SMs of its lender, as far as the host knows. */
+/* True: as far as the host knows, nothing is under way on the SMs of the partition that lends them. */
 bool gy_streams_borrow(struct gy_streams *streams, uint32_t partition)
 {
     assert(gy_streams_are_valid(streams));
@@ -350,7 +350,7 @@ static bool ring_is_valid(const struct gy_stream *s, const struct gy_stream_ring
     return ring->next < GY_STREAM_EVENTS;
 }
 
-/* It is a member of the graph that is being built, or it is not. */
+/* Does the stream's place agree with whether it is a member of the graph that is being built? */
 static bool place_is_valid(const struct gy_streams *streams, uint32_t stream)
 {
     const struct gy_stream *s = &streams->streams[stream];

@@ -1,4 +1,4 @@
-/* The stream pool: who runs where, and which stream waits for which.
+/* The stream pool: which task runs on which stream, and which stream waits for which.
  *
  * Rules (the original's five, stated for vector clocks):
  *  1. A task with no GPU work before it gets a free stream.
@@ -69,7 +69,7 @@ struct gy_stream {
     uint32_t behind_home;           /* that was launched on this stream */
     uint64_t known[GY_STREAMS_MAX]; /* per stream: the timeline point that work enqueued now comes after */
     uint64_t learnt_at;             /* the tail when `known` has last grown by a wait */
-    const void *owner; /* whose the tail is: see gy_streams_assign(); only compared; NULL: nobody's */
+    const void *owner; /* the owner of the tail, see gy_streams_assign(); only compared; NULL: it has none */
     struct gy_stream_ring outer;              /* recorded on `native` */
     struct gy_stream_ring inner;              /* recorded on the lane, in the graph that it is a member of */
     _Alignas(64) _Atomic(uint64_t) completed; /* atomic; written by the completion thread: timeline point the
@@ -133,8 +133,8 @@ static inline struct gy_lane *gy_stream_lane(struct gy_stream *stream)
     return stream->is_member ? &stream->lane : NULL;
 }
 
-/* What is said of a stream fits together: of its timeline points, and of where its work goes.  The whole
- * pool: also how many are in use and busy.  GD only. */
+/* Do a stream's timeline points, and where its work goes, fit together?  The whole pool: also how many are
+ * in use and busy.  GD only. */
 bool gy_stream_is_valid(const struct gy_streams *streams, uint32_t stream);
 bool gy_streams_are_valid(const struct gy_streams *streams);
 
@@ -145,8 +145,8 @@ GANTRY_MUST_CHECK GY_RARE gantry_status gy_streams_assign_any(struct gy_streams 
                                                               uint32_t kind, const void *owner,
                                                               uint32_t *out);
 
-/* Give a task of partition `partition` with this wait set a stream by the rules; the index comes out. `owner`
- * is what its step comes after: work of the same owner, NULL: nobody's. */
+/* Give a task of partition `partition` with this wait set a stream by the rules; the index comes out. The
+ * task's step comes after work of the same `owner`; NULL: after none. */
 GANTRY_MUST_CHECK static inline gantry_status gy_streams_assign(struct gy_streams *streams, uint64_t wait_set,
                                                                 uint32_t partition, const void *owner,
                                                                 uint32_t *out)
@@ -155,7 +155,7 @@ GANTRY_MUST_CHECK static inline gantry_status gy_streams_assign(struct gy_stream
     if (!gy_wait_set_is_point(wait_set)) {
         return gy_streams_assign_any(streams, wait_set, kind, owner, out);
     }
-    /* Most tasks: after one other, whose stream is theirs. */
+    /* Most tasks come after one other task, and inherit its stream. */
     struct gy_stream *s = &streams->streams[gy_timeline_stream(wait_set)];
     if (s->tail != gy_timeline_seq(wait_set) || s->running != 0 || !s->used || s->kind != kind ||
         atomic_load_explicit(&streams->single, memory_order_relaxed)) {
@@ -181,7 +181,7 @@ GANTRY_MUST_CHECK static inline gantry_status gy_streams_wait(struct gy_streams 
                                                   : gy_streams_wait_for(streams, stream, wait_set);
 }
 
-/* The same for everything in `clock`. */
+/* gy_streams_wait() for everything in `clock`. */
 GANTRY_MUST_CHECK gantry_status gy_streams_wait_clock(struct gy_streams *streams, uint32_t stream,
                                                       const struct gy_clock *clock);
 /* Would that add no wait? */

@@ -50,7 +50,7 @@ static inline uint64_t gy_timeline_seq(uint64_t point)
     return point >> 9;
 }
 
-/* It has a timeline point for each of its streams, and a home if it has any. */
+/* The clock has a timeline point for each of its streams, and a home if it has any. */
 bool gy_clock_is_valid(const struct gy_clock *clock);
 
 GANTRY_MUST_CHECK gantry_status gy_wait_set_pool_init(struct gy_wait_set_pool *pool, uint32_t clocks);

@@ -69,7 +69,7 @@ void gy_stream_keep(struct gy_stream *stream, struct gy_stream_event *event)
     keep(&stream->outer, event, stream->tail);
 }
 
-/* On the stream of a member, whose clock is by now that of its lane. */
+/* Record an event on the plain stream of a member, whose clock is that of its lane by now. */
 static gantry_status record_outside(struct gy_streams *streams, uint32_t index, struct gy_stream_event **out)
 {
     struct gy_stream *s = &streams->streams[index];
@@ -111,7 +111,7 @@ struct needs {
     struct gy_stream_event *events[GY_STREAMS_MAX];
 };
 
-/* Of the timeline points of `clock` on the streams `which`. */
+/* Collect what is needed of the timeline points of `clock` on the streams `which`. */
 static gantry_status collect_needs(struct gy_streams *streams, const uint64_t *known,
                                    const struct gy_clock *clock, uint64_t which, struct needs *needs)
 {
@@ -233,7 +233,7 @@ static void read_all(const struct gy_streams *streams, struct gy_clock *clock)
     }
 }
 
-/* As collect_needs(), but only whether there is one. */
+/* Would collect_needs() find nothing? */
 bool gy_streams_is_ordered(struct gy_streams *streams, uint32_t index, const struct gy_clock *clock)
 {
     assert(gy_stream_is_valid(streams, index));
@@ -341,7 +341,7 @@ gantry_status gy_stream_settle(struct gy_streams *streams, uint32_t index)
     return GANTRY_OK;
 }
 
-/* Nothing was enqueued behind the end of the graph, on the stream that it was launched on. */
+/* Is the end of the graph the last on the stream that it was launched on? */
 static bool is_last_there(const struct gy_streams *streams, const struct gy_stream *s)
 {
     const struct gy_stream *home = &streams->streams[s->behind_home];
