@@ -1,8 +1,8 @@
-/* Slab memory of each kind.
+/* The driver's and the system's sources of slab memory, one for each kind.
  *
  * DEVICE comes through virtual memory management where the driver has it: such memory can be given back
- * without stopping the device, which plain device memory cannot.  PINNED and WRITE_COMBINED are mapped into
- * the device and portable; their device address is asked for once per slab.  HOST is the system's.
+ * without stopping the device, and plain device memory cannot.  PINNED and WRITE_COMBINED are mapped into the
+ * device and portable; their device address is asked for once per slab.  HOST is the system's.
  *
  * The calls run with the context current and in relaxed capture mode, so that a slab may be taken while
  * some thread captures a graph. */
@@ -13,7 +13,7 @@
 
 #include <sys/mman.h>
 
-static _Thread_local const char *refused; /* the call by which the driver said last that there is no memory */
+static _Thread_local const char *refused; /* the call by which the driver last said that there is no memory */
 
 const char *gy_backing_refused(void)
 {
@@ -22,7 +22,7 @@ const char *gy_backing_refused(void)
     return call;
 }
 
-/* As GY_CALL(), but running out of memory is the caller's to judge. */
+/* As GY_CALL(), but the caller judges what running out of memory means. */
 static gantry_status check(struct gy_context *context, CUresult result, const char *call, int line)
 {
     if (result == CUDA_ERROR_OUT_OF_MEMORY && !gy_context_is_lost(context)) {
@@ -52,7 +52,7 @@ void gy_visit_end(struct gy_context *context, struct gy_visit *visit)
     }
 }
 
-/* As gy_visit_begin(), for taking memory: a lost context gets none. */
+/* As gy_visit_begin(), for calls that take memory: a lost context gets none. */
 static gantry_status enter_to_take(struct gy_context *context, struct gy_visit *visit)
 {
     gantry_status status = gy_visit_begin(context, visit);
@@ -89,7 +89,7 @@ static size_t bytes_of_unit(const struct gy_backing *backing, size_t unit)
     return left < backing->unit_bytes ? left : backing->unit_bytes;
 }
 
-/* Take the memory of a unit away, which may be mapped. */
+/* Take away the memory of a unit, which may be mapped. */
 static void drop_unit(struct gy_context *context, const struct gy_backing *backing, size_t unit)
 {
     CUdeviceptr at = (CUdeviceptr)backing->base + unit * backing->unit_bytes;
@@ -139,7 +139,7 @@ static gantry_status map_units(struct gy_context *context, const struct gy_backi
 static gantry_status map_current(struct gy_context *context, size_t bytes, size_t unit_bytes,
                                  struct gy_backing *out)
 {
-    if (bytes > context->info.memory_bytes) { /* not worth a table of that many handles */
+    if (bytes > context->info.memory_bytes) { /* a table of that many handles would be a waste */
         return GANTRY_ERR_OUT_OF_DEVICE_MEMORY;
     }
     struct gy_backing got = {.bytes = bytes};
@@ -179,9 +179,9 @@ static gantry_status take_mapped(struct gy_context *context, size_t bytes, size_
     return status;
 }
 
-/* Such memory belongs to the process, not to the context: it must be given back after a loss, too.  A context
- * may be lost to us while the device goes on: work of tasks that were released as failed may still use it,
- * and unmapping does not wait. */
+/* Such memory belongs to the process, not to the context: it must be given back after a loss, too.  We may
+ * take a context for lost while the device goes on: work of tasks that were released as failed may still use
+ * the memory, and unmapping does not wait. */
 static void give_back_mapped(struct gy_context *context, const struct gy_backing *backing)
 {
     struct gy_visit visit;
@@ -269,7 +269,7 @@ static void release_pinned(struct gy_context *context, const struct gy_backing *
 typedef gantry_status (*allocate_fn)(struct gy_context *context, size_t bytes, struct gy_backing *out);
 typedef void (*release_fn)(struct gy_context *context, const struct gy_backing *backing);
 
-/* Large allocations are usually aligned as they come; only if not, take a granule more. */
+/* Large allocations usually come aligned; only if one does not, take a granule more. */
 static gantry_status allocate_aligned(struct gy_context *context, size_t bytes, allocate_fn allocate,
                                       release_fn release, struct gy_backing *out)
 {
@@ -377,7 +377,7 @@ static void give_back_host(struct gy_context *context, const struct gy_backing *
 
 /* ---- choice ---- */
 
-/* Whether virtual memory management can serve slabs of any number of granules. */
+/* Can virtual memory management serve slabs of any number of granules? */
 static gantry_status can_map(struct gy_context *context, bool *out)
 {
     const struct gy_driver *driver = context->driver;

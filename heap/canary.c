@@ -1,9 +1,10 @@
-/* Whether the small tier's allocator keeps its hands off the blocks.
+/* Finds out whether the small tier's allocator leaves the blocks alone.
  *
- * It must never read or write what it hands out, since that may be device memory.  A build with junk or zero
- * filling, guards against use after free, or such options in the environment would break that, and not all
- * of it can be asked for.  So it is tried out once per process: a throwaway tier works over ordinary memory
- * filled with a pattern, and the pattern must be whole afterwards. */
+ * It must never read or write the blocks that it hands out, since they may be device memory.  A build that
+ * fills blocks with junk or zeros, guards against use after free, or such options in the environment would
+ * break that, and not all of this can be asked for.  So the allocator is tried out once per process: a
+ * throwaway tier works over ordinary memory filled with a pattern, and the pattern must be whole afterwards.
+ */
 #include "base/alloc.h"
 #include "base/status.h"
 #include "heap/small.h"
@@ -21,7 +22,7 @@ enum verdict {
     WRITES,
 };
 
-static atomic_int verdict = NOT_TRIED; /* atomic; written once, by whichever threads were first, alike */
+static atomic_int verdict = NOT_TRIED; /* atomic; written once; all threads that are first write the same */
 
 static size_t block_bytes(unsigned i)
 {
@@ -60,7 +61,7 @@ static bool is_whole(const unsigned char *memory)
     return true;
 }
 
-/* OK or UNSUPPORTED: the verdict; OUT_OF_HOST_MEMORY: there is none. */
+/* OK and UNSUPPORTED are the verdict; OUT_OF_HOST_MEMORY: there is none. */
 static gantry_status try_out(struct gy_granules *map, struct gy_chunk *chunk, unsigned char *memory)
 {
     struct gy_usage usage = {0};
@@ -84,7 +85,7 @@ static gantry_status try_out(struct gy_granules *map, struct gy_chunk *chunk, un
     return worked && is_whole(memory) ? GANTRY_OK : GANTRY_ERR_UNSUPPORTED;
 }
 
-/* try_out() with what it needs. */
+/* Run try_out() with what it needs. */
 static gantry_status run(void)
 {
     gantry_status status = GANTRY_ERR_OUT_OF_HOST_MEMORY;

@@ -12,7 +12,7 @@
 #define GUARD_PATTERN 0xfd
 #define UNIT ((uintptr_t)256) /* every block begins at a multiple of it */
 #define MOST_UNGUARDED 64
-/* At most so much of a block is filled and looked at. */
+/* At most this much of a block is filled and looked at. */
 #define LOOK_BYTES ((size_t)64 << 10)
 
 struct freed {
@@ -28,7 +28,8 @@ struct gy_check {
     _Atomic(bool) guards_device;         /* atomic; written under lock; never goes back to true */
     unsigned unguarded_count;            /* guarded by lock */
     uintptr_t unguarded[MOST_UNGUARDED]; /* guarded by lock; live blocks without guard bytes */
-    struct freed slots[SLOTS];           /* guarded by lock; by a hash of the address, the latest wins */
+    struct freed
+        slots[SLOTS]; /* guarded by lock; by a hash of the address; the latest block replaces an older one */
 };
 
 struct gy_check *gy_check_create(struct gy_context *context, struct gy_sites *sites, unsigned parts)
@@ -63,7 +64,7 @@ static size_t looked_at(size_t bytes)
     return bytes < LOOK_BYTES ? bytes : LOOK_BYTES;
 }
 
-/* Copies to or from device memory of the emulated driver, which nobody waits for; false: cannot be done. */
+/* Copy to or from device memory of the emulated driver, behind no other work; false: this cannot be done. */
 static bool copy_device(struct gy_check *check, uintptr_t device, unsigned char *host, size_t bytes,
                         bool to_device)
 {
@@ -72,7 +73,8 @@ static bool copy_device(struct gy_check *check, uintptr_t device, unsigned char 
         gy_context_push(context) != GANTRY_OK) {
         return false;
     }
-    /* Refused when the block's pages are gone, or in the middle of a capture: then there is no check. */
+    /* The copy is refused when the block's pages are gone, or in the middle of a capture: then there is no
+     * check. */
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     bool relaxed = context->driver->cuThreadExchangeStreamCaptureMode(&mode) == CUDA_SUCCESS;
     CUresult result = to_device ? context->driver->cuMemcpyHtoD((CUdeviceptr)device, host, bytes)
@@ -84,7 +86,7 @@ static bool copy_device(struct gy_check *check, uintptr_t device, unsigned char 
     return result == CUDA_SUCCESS;
 }
 
-/* Bytes of the pattern at the start of the memory. */
+/* The number of bytes at the start of the memory that hold the pattern. */
 static size_t intact(const unsigned char *memory, size_t bytes, unsigned char pattern)
 {
     size_t i = 0;
@@ -94,7 +96,7 @@ static size_t intact(const unsigned char *memory, size_t bytes, unsigned char pa
     return i;
 }
 
-/* The same, wherever the memory is; `bytes` when it cannot be read. */
+/* The same number, wherever the memory is; `bytes` when it cannot be read. */
 static size_t look(struct gy_check *check, gantry_memory_kind kind, uintptr_t base, size_t bytes,
                    unsigned char pattern)
 {
@@ -130,19 +132,19 @@ static bool fill(struct gy_check *check, gantry_memory_kind kind, uintptr_t base
 
 /* ---- guard bytes ---- */
 
-/* Those of the block could not be written. */
+/* The guard bytes of the block could not be written. */
 static void note_unguarded(struct gy_check *check, uintptr_t base)
 {
     gy_mutex_lock(&check->lock);
     if (check->unguarded_count < MOST_UNGUARDED) {
         check->unguarded[check->unguarded_count++] = base;
     } else {
-        check->guards_device = false; /* which blocks have them is not known any more */
+        check->guards_device = false; /* nobody knows any more which blocks have them */
     }
     gy_mutex_unlock(&check->lock);
 }
 
-/* Whether the block has guard bytes; forgets that it has none. */
+/* Does the block have guard bytes?  If not, forget this. */
 static bool take_guarded(struct gy_check *check, gantry_memory_kind kind, uintptr_t base)
 {
     if ((check->parts & GY_CHECK_GUARDS) == 0) {
@@ -220,8 +222,9 @@ static void forget_if_shared(struct freed *slot, const struct gy_visited *block)
     }
 }
 
-/* Forget every freed block whose filled part shares memory with `block`, which is live now; the one with its
- * address.  Blocks begin at multiples of 256 bytes, so few of the slots can be meant unless it is large. */
+/* Forget every freed block whose filled part shares memory with `block`, which is live now.  Returns the one
+ * that has its address.  Blocks begin at multiples of 256 bytes, so only few slots come into question unless
+ * the block is large. */
 static struct freed forget(struct gy_check *check, const struct gy_visited *block)
 {
     uintptr_t first = block->base > LOOK_BYTES ? block->base - LOOK_BYTES : 0,

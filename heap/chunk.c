@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
-/* Chunks looked at per class when their longest run may be too short: bounds take(). */
+/* The number of chunks to look at per class when their longest run may be too short; it bounds take(). */
 #define SCAN_LIMIT 8
 
 uint32_t gy_chunk_peek(struct gy_chunk *chunk, uintptr_t address)
@@ -89,7 +89,7 @@ static unsigned find_run(const struct gy_chunk *chunk, unsigned pages, unsigned 
     return GY_CHUNK_PAGES;
 }
 
-/* Give pages that are free out, or take pages that are used back. */
+/* Give out pages that are free, or take back pages that are used. */
 static void flip_pages(struct gy_chunk *chunk, unsigned first, unsigned pages)
 {
     for (unsigned page = first; page < first + pages; page++) {
@@ -111,7 +111,7 @@ void gy_chunk_pool_fini(struct gy_chunk_pool *pool)
     gy_mutex_fini(&pool->lock);
 }
 
-/* 0: full; else floor(log2(run)) + 1. */
+/* The class of a chunk by its longest run: 0 when it is full, else floor(log2(run)) + 1. */
 static unsigned class_of(unsigned run)
 {
     return run == 0 ? 0 : 32u - (unsigned)__builtin_clz(run);
@@ -139,7 +139,7 @@ static void unlink_chunk(struct gy_chunk_pool *pool, struct gy_chunk *chunk) GY_
     }
 }
 
-/* Give `pages` of `chunk` out or take them back, and move it to the list where it now belongs. */
+/* Give out `pages` of `chunk` or take them back, and move the chunk to the list where it now belongs. */
 static void change_pages(struct gy_chunk_pool *pool, struct gy_chunk *chunk, unsigned first, unsigned pages,
                          bool used) GY_REQUIRES(pool->lock)
 {

@@ -4,7 +4,7 @@
 
 #include <assert.h>
 
-/* The leaf of a granule, made when missing; NULL when out of host memory. */
+/* The leaf of a granule, which is made if need be; NULL: out of host memory. */
 static struct gy_radix_leaf *leaf_for(struct gy_granules *map, uintptr_t granule)
 {
     _Atomic(struct gy_radix_node *) *node_at = &map->nodes[granule >> (2 * GY_RADIX_BITS)];
@@ -14,7 +14,7 @@ static struct gy_radix_leaf *leaf_for(struct gy_granules *map, uintptr_t granule
         if (made == NULL) {
             return NULL;
         }
-        /* Another thread may have made it meanwhile: then `node` becomes its node. */
+        /* Another thread may have made the node meanwhile: then `node` becomes that node. */
         if (atomic_compare_exchange_strong(node_at, &node, made)) {
             node = made;
         } else {
@@ -47,7 +47,7 @@ bool gy_granules_add(struct gy_granules *map, uintptr_t base, size_t bytes, stru
         return false;
     }
     for (uintptr_t i = 0; i < count; i++) {
-        /* One look per leaf, and one for the first granule. */
+        /* This looks once per leaf, and once for the first granule. */
         if ((i == 0 || ((first + i) & GY_RADIX_MASK) == 0) && leaf_for(map, first + i) == NULL) {
             return false;
         }

@@ -1,6 +1,6 @@
 /* From an address to its region: a radix tree over 2 MiB granules of 57-bit addresses.
  *
- * Threading: find() from any thread at any time without a lock; levels are only added until fini(). */
+ * Threading: any thread may call find() at any time without a lock; until fini(), levels are only added. */
 #ifndef HEAP_GRANULES_H
 #define HEAP_GRANULES_H
 
@@ -20,16 +20,16 @@ struct gy_radix_node {
     _Atomic(struct gy_radix_leaf *) leaves[GY_RADIX_SIZE]; /* atomic; NULL, then one leaf for ever */
 };
 
-/* All zero: empty. */
+/* All zero bytes are an empty map. */
 struct gy_granules {
     _Atomic(struct gy_radix_node *) nodes[GY_RADIX_SIZE]; /* atomic; NULL, then one node for ever */
 };
 
-/* Make the granules of [base, base + bytes) belong to `region`.  False, and nothing changed: out of host
- * memory, or an address that the tree has no room for. */
+/* Make the granules of [base, base + bytes) belong to `region`.  False, and nothing has changed: host memory
+ * ran out, or the tree has no room for the address. */
 GANTRY_MUST_CHECK bool gy_granules_add(struct gy_granules *map, uintptr_t base, size_t bytes,
                                        struct gy_heap_region *region);
-/* The same for granules that have been added before; NULL takes them out. */
+/* Give granules that have been added before to another region; NULL takes them out. */
 void gy_granules_replace(struct gy_granules *map, uintptr_t base, size_t bytes,
                          struct gy_heap_region *region);
 /* Free the levels. */

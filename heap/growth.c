@@ -1,22 +1,23 @@
-/* Growth and its opposite, for one kind.
+/* Growth and trimming of one kind.
  *
  *   gy_kind_alloc ──small──> jemalloc arena ──out of pages──> add_chunk ──┐ 2 MiB of
  *        │                                                                │ the page layer
  *        └──large or no small tier──> page layer <────────────────────────┘
  *                                        └──full──> add_slab ──> driver
  *
- * Growth: whoever finds a tier full asks grow().  One thread of a kind grows at a time, without any lock
- * held while it talks to the driver; the others wait for it and try again first.  `generation` counts
+ * Growth: a thread that finds a tier full calls grow().  One thread at a time grows a kind, and it holds no
+ * lock while it calls the driver; the others wait for it and then try again first.  `generation` counts
  * successful growths, so that a thread that failed before such a growth repeats its attempt instead of
  * growing once more.
  *
- * Slab sizes: by default as much again as there is already, from 2 MiB up to the kind's default, so that a
- * small program stays small; never more than the limit leaves, nor than an eighth of the device's memory
- * unless a single request needs it.  When the driver has not as much, half is asked for, down to what the
- * request needs; then what is wholly free is given back, and the driver asked once more.
+ * Slab sizes: by default, a slab is as large as all slabs before it together, from 2 MiB up to the kind's
+ * default, so that a small program stays small.  It is never larger than the limit leaves, nor than an eighth
+ * of the device's memory unless a single request needs it.  When the driver has not as much, half is asked
+ * for, down to what the request needs; then wholly free slabs are given back, and the driver is asked once
+ * more.
  *
- * Structs of slabs and chunks that were given back are kept for the next ones and freed at the end: a free()
- * of a stale address may still look at them, and must find memory that it can read. */
+ * The structs of slabs and chunks that were given back are kept for the next ones and freed at the end: a
+ * free() of a stale address may still look at them, and must find memory that it can read. */
 #include "heap/growth.h"
 
 #include "base/alloc.h"
@@ -24,23 +25,24 @@
 
 #include <assert.h>
 
-/* A kind that has less does not care how well it uses it. */
+/* A kind that has less than this need not use it well. */
 #define LEAST_ENOUGH ((size_t)512 << 20)
-/* From this much on, memory between blocks costs less than the time to give it back and take it again. */
+/* From this much memory on, idle memory between blocks costs less than the time to give it back and take it
+ * again. */
 #define MUCH_MEMORY ((uint64_t)16 << 30)
 #define USUAL_AHEAD ((size_t)64 << 20)
 #define USUAL_DECAY_MS 10000
 
 /* ---- slab memory: from the driver, the system or the application ---- */
 
-/* The status of having none of its memory left. */
+/* The status that says that this kind's memory has run out. */
 static gantry_status exhausted(const struct gy_kind *kind)
 {
     return kind->setup.kind == GANTRY_MEMORY_HOST ? GANTRY_ERR_OUT_OF_HOST_MEMORY
                                                   : GANTRY_ERR_OUT_OF_DEVICE_MEMORY;
 }
 
-/* The context is current. */
+/* Ask the application's source for memory.  The context is current. */
 static gantry_status ask_source(struct gy_kind *kind, size_t bytes, struct gy_backing *out)
 {
     const gantry_memory_source *source = kind->setup.source;
@@ -66,7 +68,8 @@ static gantry_status ask_source(struct gy_kind *kind, size_t bytes, struct gy_ba
     }
 }
 
-/* The application's functions may call CUDA: whichever thread allocates, the heap's context is current. */
+/* The application's functions may call CUDA: the heap's context is current in them, whichever thread
+ * allocates. */
 static gantry_status take_from_source(struct gy_kind *kind, size_t bytes, struct gy_backing *out)
 {
     struct gy_context *context = kind->setup.context;
@@ -85,14 +88,15 @@ static void give_to_source(struct gy_kind *kind, const struct gy_backing *backin
 {
     const gantry_memory_source *source = kind->setup.source;
     struct gy_context *context = kind->setup.context;
-    bool pushed = context != NULL && gy_context_push(context) == GANTRY_OK; /* it goes back all the same */
+    bool pushed = context != NULL &&
+                  gy_context_push(context) == GANTRY_OK; /* the memory goes back even if this fails */
     source->give_back(source->user, kind->setup.kind, (void *)backing->raw, backing->raw_bytes);
     if (pushed) {
         (void)gy_context_pop(context);
     }
 }
 
-/* What settings leave open depends on how much there is. */
+/* Settings that are left open depend on how much memory there is. */
 static bool has_much_memory(const struct gy_kind *kind)
 {
     const struct gy_kind_setup *setup = &kind->setup;
@@ -151,8 +155,8 @@ bool gy_kind_growth_is_valid(struct gy_kind *kind)
            (kind->spare_chunks == NULL || kind->small != NULL);
 }
 
-/* Take what no block uses out of the small tier and the shards.  The threads empty their magazines then, each
- * when it comes by. */
+/* Take what no block uses out of the small tier and the shards.  Each thread empties its magazines when it
+ * next calls the small tier. */
 static void collect_unused(struct gy_kind *kind)
 {
     assert(gy_kind_growth_is_valid(kind));
@@ -176,7 +180,7 @@ static void collect_unused(struct gy_kind *kind)
     }
 }
 
-/* Take a wholly free slab of at most `most` bytes out of all lists; NULL when there is none. */
+/* Take a wholly free slab of at most `most` bytes out of all lists; NULL: there is none. */
 static struct gy_slab *detach_slab(struct gy_kind *kind, size_t most)
 {
     struct gy_slab *slab = gy_pages_remove_empty(&kind->pages, most);
@@ -189,7 +193,7 @@ static struct gy_slab *detach_slab(struct gy_kind *kind, size_t most)
     return slab;
 }
 
-/* The memory of `slab` was given back. */
+/* Keep the structs of `slab`, whose memory was given back. */
 static void retire_slab(struct gy_kind *kind, struct gy_slab *slab)
 {
     assert(gy_kind_total(kind) >= slab->region.bytes - slab->hole_bytes);
@@ -214,7 +218,8 @@ static bool give_back_unused(struct gy_kind *kind)
     return any;
 }
 
-/* The kind has taken a sixteenth more than was ever in use, so much is free, but in pieces between blocks. */
+/* Has the kind taken a sixteenth more than was ever in use?  Much is free then, but in pieces between blocks.
+ */
 static bool has_more_than_enough(struct gy_kind *kind, size_t need)
 {
     int64_t peak = atomic_load_explicit(&kind->usage.peak, memory_order_relaxed);
@@ -224,7 +229,7 @@ static bool has_more_than_enough(struct gy_kind *kind, size_t need)
     return gy_kind_total(kind) + need > (enough > LEAST_ENOUGH ? enough : LEAST_ENOUGH);
 }
 
-/* The bytes of wholly free slabs that no setting keeps; none of them was large enough. */
+/* The bytes of wholly free slabs that no setting keeps; none of these slabs was large enough. */
 static size_t spare_bytes(struct gy_kind *kind)
 {
     bool is_kept =
@@ -232,15 +237,15 @@ static size_t spare_bytes(struct gy_kind *kind)
     return is_kept ? 0 : atomic_load_explicit(&kind->pages.empty_bytes, memory_order_relaxed);
 }
 
-/* What give_back_pieces() could give. */
+/* The bytes that give_back_pieces() could give back. */
 static size_t piece_bytes(struct gy_kind *kind)
 {
     bool possible = kind->setup.source == NULL && kind->setup.ops->give_back_part != NULL;
     return possible ? gy_pages_whole_units(&kind->pages) + spare_bytes(kind) : 0;
 }
 
-/* Give such pieces and slabs back until they come to `most` bytes, or there are no more; what they come to.
- */
+/* Give pieces and slabs back until they come to `most` bytes, or until there are no more; returns their
+ * bytes. */
 static size_t give_back_pieces(struct gy_kind *kind, size_t most)
 {
     struct gy_slab *slab;
@@ -259,15 +264,15 @@ static size_t give_back_pieces(struct gy_kind *kind, size_t most)
     return given;
 }
 
-/* Pieces instead of ever more memory, when they come to what is needed. */
+/* Give pieces back instead of taking ever more memory, when they come to what is needed. */
 static bool prefer_pieces(struct gy_kind *kind, size_t need)
 {
     return unit_bytes(kind) != SIZE_MAX && has_more_than_enough(kind, need) && piece_bytes(kind) >= need &&
            give_back_pieces(kind, need) >= need;
 }
 
-/* There is no other room for `need` bytes, nor a wholly free slab: pieces.  True when there were some, and
- * the limit leaves room now. */
+/* There is no other room for `need` bytes, nor a wholly free slab, so pieces are given back.  True: there
+ * were some, and the limit leaves room now. */
 static bool sacrifice_pieces(struct gy_kind *kind, size_t need)
 {
     size_t total = gy_kind_total(kind);
@@ -276,10 +281,11 @@ static bool sacrifice_pieces(struct gy_kind *kind, size_t need)
         size_t missing = total + need - limit;
         return piece_bytes(kind) >= missing && give_back_pieces(kind, missing) >= missing;
     }
-    return piece_bytes(kind) != 0 && give_back_pieces(kind, need) != 0; /* the driver has less than that */
+    return piece_bytes(kind) != 0 &&
+           give_back_pieces(kind, need) != 0; /* the driver has less than `need` bytes */
 }
 
-/* The size of the next slab, of which `need` bytes are needed; 0: the limit does not allow it. */
+/* The size of the next slab, in which `need` bytes are needed; 0: the limit does not allow it. */
 static size_t next_slab_bytes(struct gy_kind *kind, size_t need)
 {
     static const size_t usual[GANTRY_MEMORY_KIND_COUNT] = {
@@ -311,7 +317,7 @@ static size_t next_slab_bytes(struct gy_kind *kind, size_t need)
     return want >= need ? want : 0;
 }
 
-/* Memory for a slab of at least `need` bytes, from what the limit and the driver have left. */
+/* Get memory for a slab of at least `need` bytes, out of what the limit and the driver have left. */
 static gantry_status take_memory(struct gy_kind *kind, size_t need, bool exactly, struct gy_backing *out)
 {
     gantry_status none = exhausted(kind);
@@ -349,7 +355,7 @@ static struct gy_slab *slab_struct(struct gy_kind *kind)
     return slab;
 }
 
-/* A slab of memory that was taken; on failure it is given back. */
+/* Make a slab of memory that was taken; on failure the memory is given back. */
 static gantry_status use_backing(struct gy_kind *kind, const struct gy_backing *backing)
 {
     assert(backing->base % GY_GRANULE_BYTES == 0);
@@ -521,7 +527,7 @@ void gy_kind_map_ahead(struct gy_kind *kind)
                   (limit == 0 || gy_kind_total(kind) + need <= limit);
     bool grown =
         wanted && take_backing(kind, need, &backing) == GANTRY_OK && use_backing(kind, &backing) == GANTRY_OK;
-    (void)gy_backing_refused(); /* nobody asked for it */
+    (void)gy_backing_refused(); /* forget what earlier calls noted */
     end_growth(kind, grown);
 }
 
@@ -549,7 +555,7 @@ static size_t kept_unused(struct gy_kind *kind)
 {
     static const size_t usual[GANTRY_MEMORY_KIND_COUNT] = {
         [GANTRY_MEMORY_DEVICE] = (size_t)256 << 20,
-        [GANTRY_MEMORY_PINNED] = SIZE_MAX, /* giving it back waits for the device */
+        [GANTRY_MEMORY_PINNED] = SIZE_MAX, /* giving pinned memory back waits for the device */
         [GANTRY_MEMORY_WRITE_COMBINED] = SIZE_MAX,
         [GANTRY_MEMORY_HOST] = (size_t)64 << 20,
     };
@@ -558,7 +564,8 @@ static size_t kept_unused(struct gy_kind *kind)
     if (keep != 0) {
         return keep > reserved ? keep : reserved;
     }
-    /* As much as is in use, so that a program that comes and goes does not take and give all the time. */
+    /* Keep as much as is in use, so that a program whose use goes up and down does not take and give all the
+     * time. */
     size_t total = gy_kind_total(kind);
     size_t empty = atomic_load_explicit(&kind->pages.empty_bytes, memory_order_relaxed);
     size_t in_use = total > empty ? total - empty : 0;
@@ -573,8 +580,8 @@ bool gy_kind_has_excess(struct gy_kind *kind)
     return empty != 0 && (empty > kept_unused(kind) || (limit != 0 && gy_kind_total(kind) > limit));
 }
 
-/* A slab that may be given back, of at most `most` bytes unless the limit wants it: while more than `keep`
- * bytes lie in wholly free ones. */
+/* Detach a slab that may be given back while more than `keep` bytes lie in wholly free ones.  It has at most
+ * `most` bytes, unless the limit wants it back. */
 static struct gy_slab *detach_excess(struct gy_kind *kind, size_t keep, size_t most)
 {
     size_t limit = gy_setting(&kind->settings.limit_bytes);
@@ -590,9 +597,9 @@ static struct gy_slab *detach_excess(struct gy_kind *kind, size_t keep, size_t m
     return detach_slab(kind, most < above_base ? most : above_base);
 }
 
-/* Down to `keep` bytes, NULL: to what the settings let lie, and `most` at most.  Not growing while the driver
- * is busy with it: others may take meanwhile, or reserve, so what the settings say is asked for anew each
- * time. */
+/* Give back until `keep` bytes are left (NULL: what the settings allow), and `most` bytes at most.  This
+ * thread is not the growing one while the driver is busy: other threads may take or reserve meanwhile, so the
+ * settings are read anew each time. */
 static size_t trim(struct gy_kind *kind, const size_t *keep, size_t most,
                    void (*collect)(struct gy_kind *kind))
 {
@@ -605,7 +612,7 @@ static size_t trim(struct gy_kind *kind, const size_t *keep, size_t most,
         end_growth(kind, false);
         gy_kind_give_back(kind, &slab->backing);
         given += slab->region.bytes - slab->hole_bytes;
-        most = most > given ? most : given; /* the limit asked for more */
+        most = most > given ? most : given; /* the limit wanted more back */
         begin_growth(kind);
         retire_slab(kind, slab);
     }
@@ -618,14 +625,14 @@ size_t gy_kind_trim(struct gy_kind *kind, size_t keep)
     return trim(kind, &keep, SIZE_MAX, collect_unused);
 }
 
-/* Threads that allocate small blocks do not notice: they keep what they have. */
+/* Threads that allocate small blocks do not notice this: they keep what they have. */
 static void collect_parked(struct gy_kind *kind)
 {
     (void)gy_park_flush(&kind->park);
 }
 
-/* With a decay, no more than what was unused all the time since somebody found too much of it: others may
- * take and free meanwhile what they need again. */
+/* With a decay, this gives back no more than lay unused all the time since somebody found too much of it:
+ * meanwhile other threads may take and free what they need again. */
 size_t gy_kind_trim_excess(struct gy_kind *kind)
 {
     size_t least = atomic_load_explicit(&kind->pages.least_empty, memory_order_relaxed);

@@ -4,8 +4,8 @@
 
 #include "heap/kind.h"
 
-/* The growing thread: what the kind has taken and what lies idle of it fit, and what it keeps for the next
- * slab and chunk belongs to nobody. */
+/* To be called by the growing thread: the bytes that the kind has taken and those of them that lie idle fit,
+ * and no slab or chunk uses the structs that the kind keeps for the next ones. */
 bool gy_kind_growth_is_valid(struct gy_kind *kind);
 
 enum gy_growth {
@@ -13,29 +13,29 @@ enum gy_growth {
     GY_GROW_CHUNK, /* the small tier is full */
 };
 
-/* Get more for an attempt that failed after it had read `seen` from `generation`.  OK: try again.  Running
- * out of memory is not logged. */
+/* Get more memory for an attempt that failed after it had read `seen` from `generation`.  OK: try again.
+ * Running out of memory is not logged. */
 GANTRY_MUST_CHECK gantry_status gy_kind_grow(struct gy_kind *kind, uint64_t seen, enum gy_growth growth,
                                              size_t bytes);
 /* An allocation stalled from `begin_ns` until now. */
 void gy_kind_note_stall(struct gy_kind *kind, gantry_heap_stall cause, uint64_t begin_ns);
-/* Have what the settings want mapped beforehand, if there is room and the driver has as much. */
+/* Map as many bytes beforehand as the settings want, if there is room and the driver has as much. */
 void gy_kind_map_ahead(struct gy_kind *kind);
-/* Nanoseconds for which what the settings do not let lie must have lain before it goes back; 0: at once. */
+/* How many nanoseconds excess memory must have lain unused before it goes back; 0: it goes back at once. */
 uint64_t gy_kind_decay_ns(struct gy_kind *kind);
-/* The memory of a slab goes back to where it came from. */
+/* Give the memory of a slab back to where it came from. */
 void gy_kind_give_back(struct gy_kind *kind, const struct gy_backing *backing);
 
 /* Take slabs until `bytes` of them are free. */
 GANTRY_MUST_CHECK gantry_status gy_kind_reserve(struct gy_kind *kind, size_t bytes);
 
-/* Give wholly free slabs back to the driver until no more than `keep` bytes of them are left, the base size
- * and the limit permitting; the bytes given back. */
+/* Give wholly free slabs back to the driver until no more than `keep` bytes of them are left, as far as the
+ * base size and the limit permit.  Returns the bytes given back. */
 size_t gy_kind_trim(struct gy_kind *kind, size_t keep);
-/* The same when more lies unused than the settings let it, on the side: what threads keep of the small tier
+/* Give back what lies unused beyond the settings, in the background: what threads keep of the small tier
  * stays with them. */
 size_t gy_kind_trim_excess(struct gy_kind *kind);
-/* More lies unused than the settings let. */
+/* Does more memory lie unused than the settings let? */
 bool gy_kind_has_excess(struct gy_kind *kind);
 
 #endif

@@ -96,7 +96,7 @@ static void tell_excess(void *user, gantry_memory_kind kind)
     gy_reclaimer_trim(&heap->reclaimer, kind, gy_kind_decay_ns(&heap->kinds[kind]));
 }
 
-/* Before anything can be freed, so that no free has to make a thread. */
+/* The kind gets its reclaimer before anything can be freed, so that no free has to make a thread. */
 static void have_reclaimer(void *user, gantry_memory_kind kind)
 {
     gantry_heap *heap = user;
@@ -137,7 +137,7 @@ static gantry_status init_kind(gantry_heap *heap, gantry_memory_kind kind, struc
     return status == GANTRY_OK ? gy_kind_init(&heap->kinds[kind], &setup) : status;
 }
 
-/* Parts that this heap is checked for. */
+/* The checks that this heap is made with. */
 static unsigned wanted_checks(const gantry_heap_options *options)
 {
     unsigned parts = gy_checks_read() & (GY_CHECK_FREES | GY_CHECK_GUARDS);
@@ -178,7 +178,7 @@ fini_sites:
     return status;
 }
 
-/* The reclaimer has ended. */
+/* End what the kinds share.  The reclaimer has ended. */
 static void fini_shared(gantry_heap *heap)
 {
     gy_granules_fini(&heap->map);
@@ -276,7 +276,7 @@ static bool free_pending(gantry_heap *heap, gantry_memory_kind kind)
     return any;
 }
 
-/* What keeps a driver from reserving addresses and is not seen in any number of the heap. */
+/* Report what keeps a driver from reserving addresses and shows in no number of the heap. */
 static void tell_address_limit(char *text, size_t room)
 {
     struct rlimit limit;
@@ -324,8 +324,8 @@ static gantry_status attempt(gantry_heap *heap, const struct gy_heap_request *re
                : gy_kind_alloc(kind, request->bytes, request->alignment, request->site, out);
 }
 
-/* What was freed on streams: wait for those whose events are recorded, or for the device.  True: some of it
- * is free now. */
+/* Free what was freed on streams: wait for the streams whose events are recorded, or for the device.  True:
+ * some of it is free now. */
 static bool free_waiting(gantry_heap *heap, const struct gy_heap_request *request, bool *asked_device)
 {
     struct gy_heap_streams *streams = &heap->kinds[request->kind].streams;
@@ -338,13 +338,14 @@ static bool free_waiting(gantry_heap *heap, const struct gy_heap_request *reques
     }
     if (!*asked_device && gy_heap_streams_waiting(streams) != 0) {
         *asked_device = true;
-        any = gy_heap_streams_settle(streams, &any) == GANTRY_OK && any; /* not while something is captured */
+        any = gy_heap_streams_settle(streams, &any) == GANTRY_OK &&
+              any; /* this does nothing while something is captured */
         gy_kind_note_stall(&heap->kinds[request->kind], GANTRY_HEAP_STALL_GPU, begin_ns);
     }
     return any;
 }
 
-/* The kind has no room, whatever it gave back by itself. */
+/* Allocate for a kind that has no room, even after it gave back what it could by itself. */
 __attribute__((noinline, cold)) static gantry_status alloc_at_last(gantry_heap *heap,
                                                                    const struct gy_heap_request *request,
                                                                    gantry_status first, uintptr_t *out)
@@ -356,7 +357,8 @@ __attribute__((noinline, cold)) static gantry_status alloc_at_last(gantry_heap *
     while (gy_is_exhausted(status) && any) {
         any = free_pending(heap, kind);
         any = free_waiting(heap, request, &asked_device) || any;
-        /* Even if not: what was pending may have been freed since the last attempt. */
+        /* Try again even if nothing was freed: what was pending may have been freed since the last attempt.
+         */
         status = attempt(heap, request, out);
     }
     if (gy_is_exhausted(status) && heap->out_of_memory != NULL) {
@@ -372,7 +374,7 @@ __attribute__((noinline, cold)) static gantry_status alloc_at_last(gantry_heap *
         }
         return status;
     }
-    (void)gy_backing_refused(); /* not the cause of a later failure */
+    (void)gy_backing_refused(); /* this is not the cause of a later failure */
     return status;
 }
 
@@ -385,7 +387,7 @@ static inline gantry_status alloc_block(gantry_heap *heap, const struct gy_heap_
     return __builtin_expect(gy_is_exhausted(status), 0) ? alloc_at_last(heap, request, status, out) : status;
 }
 
-/* With guard bytes, if there are to be any: they are allocated, but not part of the block. */
+/* Allocate with guard bytes, if there are to be any: they are allocated, but not part of the block. */
 static GY_COLD gantry_status alloc_checked(gantry_heap *heap, const struct gy_heap_request *request,
                                            uintptr_t *out)
 {
@@ -393,7 +395,7 @@ static GY_COLD gantry_status alloc_checked(gantry_heap *heap, const struct gy_he
     size_t guard = bytes <= SIZE_MAX - heap->guard_bytes ? heap->guard_bytes : 0;
     struct gy_heap_request larger = *request;
     larger.bytes += guard;
-    larger.stream = NULL; /* what waits is filled with a pattern only when its stream has passed */
+    larger.stream = NULL; /* waiting memory is filled with a pattern only when its stream has passed */
     gantry_status status = alloc_block(heap, &larger, out);
     if (status == GANTRY_OK) {
         struct gy_visited block = {*out, bytes, request->site};
@@ -489,7 +491,7 @@ static void check_freeing(gantry_heap *heap, struct gy_heap_region *region, uint
     struct gy_visited block;
     if (gy_kind_block_at(&heap->kinds[region->kind], region, address, &block) && block.base == address) {
         gy_check_freeing(heap->check, region->kind, &block);
-        if (heap->guard_bytes != 0) { /* it goes back with them */
+        if (heap->guard_bytes != 0) { /* the guard bytes go back with it */
             gy_kind_set_size(&heap->kinds[region->kind], address, block.bytes,
                              block.bytes + heap->guard_bytes);
         }
@@ -553,7 +555,7 @@ bool gy_heap_reuse(gantry_heap *heap, const struct gy_heap_claim *claim, gantry_
     uint32_t number;
     struct gy_claim inner = claim_of(claim);
     alignment = alignment > LEAST_ALIGNMENT ? alignment : LEAST_ALIGNMENT;
-    /* Guard bytes cannot be moved into memory that work before may still use. */
+    /* Guard bytes cannot be written into memory that earlier work may still use. */
     if (__builtin_expect(heap->guard_bytes != 0, 0) && visited_of(claim).bytes != bytes) {
         return false;
     }
@@ -576,7 +578,7 @@ static GY_COLD gantry_status resize_checked(gantry_heap *heap, struct gy_heap_re
         gy_kind_set_size(kind, address, bytes + guard, bytes);
         block.bytes = bytes;
     }
-    gy_check_resized(heap->check, region->kind, &block); /* the old size, when it was not changed */
+    gy_check_resized(heap->check, region->kind, &block); /* this is the old size if it was not changed */
     return status;
 }
 

@@ -1,8 +1,8 @@
-/* What of the page layer can be given to anybody else: units that lie free as a whole, and holes, whose
- * memory was given back alone. */
+/* The parts of the page layer that can be given to anybody else: units that lie free as a whole, and holes,
+ * whose memory was given back alone. */
 #include "heap/pages_inside.h"
 
-/* The whole units inside of a free range, no more than reach `most` bytes. */
+/* The whole units inside of a free range: as many as it takes to reach `most` bytes, but not more. */
 static size_t units_in(const struct gy_range *range, size_t most, uintptr_t *out_begin)
 {
     const struct gy_slab *slab = range->slab;
@@ -17,14 +17,14 @@ static size_t units_in(const struct gy_range *range, size_t most, uintptr_t *out
     return end - begin < most ? end - begin : (most + unit - 1) / unit * unit;
 }
 
-/* Whether the slab can have such units. */
+/* Can the slab have such units? */
 static bool may_have_units(const struct gy_slab *slab)
 {
     size_t free_bytes = (slab->idle_pages << GY_PAGE_SHIFT) - slab->hole_bytes;
     return slab->backing.handles != NULL && !gy_slab_is_empty(slab) && free_bytes >= slab->backing.unit_bytes;
 }
 
-/* Of all free ranges of a slab. */
+/* The whole units in all free ranges of a slab. */
 static size_t whole_units_of(const struct gy_slab *slab)
 {
     size_t bytes = 0;
@@ -57,7 +57,7 @@ size_t gy_pages_movable(struct gy_pages *pages)
     return bytes;
 }
 
-/* The free range with the fewest whole units. */
+/* Find the free range with the fewest whole units. */
 static struct gy_range *find_units(struct gy_pages *pages) GY_REQUIRES(pages->lock)
 {
     uintptr_t begin;

@@ -13,17 +13,17 @@ struct gantry_heap {
     struct gy_sites sites;                                  /* own guards */
     struct gy_kind kinds[GANTRY_MEMORY_KIND_COUNT];         /* own guards */
     gantry_memory_source sources[GANTRY_MEMORY_KIND_COUNT]; /* immutable; copies of the application's */
-    gantry_out_of_memory_fn out_of_memory;                  /* immutable; may be NULL */
+    gantry_out_of_memory_fn out_of_memory;                  /* immutable; NULL: none */
     void *out_of_memory_user;                               /* immutable */
     unsigned forks;                                         /* immutable; gy_thread_forks() at creation */
     struct gy_check *check;                                 /* immutable; NULL: off */
-    size_t guard_bytes;                                     /* immutable; behind each block; 0: none */
-    struct gy_reclaimer reclaimer;                          /* own guards */
-    gy_mutex pending_lock;                                  /* rank HEAP */
+    size_t guard_bytes;            /* immutable; behind each block; 0: there are none */
+    struct gy_reclaimer reclaimer; /* own guards */
+    gy_mutex pending_lock;         /* rank HEAP */
     bool (*pending)(void *user,
                     gantry_memory_kind kind); /* guarded by pending_lock, see gy_heap_set_pending() */
     void *pending_user;                       /* guarded by pending_lock */
-    unsigned pending_calls;                   /* guarded by pending_lock; running now */
+    unsigned pending_calls;                   /* guarded by pending_lock; calls that are running now */
 };
 
 /* Checked arguments of an allocation. */
@@ -32,23 +32,23 @@ struct gy_heap_request {
     size_t bytes;
     size_t alignment;
     uint32_t site;
-    const struct gy_heap_stream_name *stream; /* NULL: for no stream */
+    const struct gy_heap_stream_name *stream; /* NULL: the block is for no stream */
 };
-/* The end of every allocation: with all that can be done when there is no room. */
+/* The end of every allocation, with everything that can be done when there is no room. */
 GANTRY_MUST_CHECK gantry_status gy_heap_alloc_block(gantry_heap *heap, const struct gy_heap_request *request,
                                                     uintptr_t *out);
-/* `call` is what a message names. */
+/* Check the arguments; `call` is what a message names. */
 GANTRY_MUST_CHECK gantry_status gy_heap_check_request(const gantry_heap *heap, const char *call,
                                                       gantry_memory_kind kind, size_t bytes, size_t alignment,
                                                       const void *out);
-/* Say what `pointer` is instead of a live block; GANTRY_ERR_NOT_FOUND. */
+/* Report what `pointer` is instead of a live block; returns GANTRY_ERR_NOT_FOUND. */
 gantry_status gy_heap_fail_not_found(gantry_heap *heap, const char *call, const void *pointer);
 
-/* The kind's memory ran out, for a request of `bytes`: say so with all numbers; `status`. */
+/* Report that the kind's memory ran out for a request of `bytes`, with all numbers; returns `status`. */
 gantry_status gy_heap_fail_exhausted(gantry_heap *heap, gantry_memory_kind kind, size_t bytes,
                                      gantry_status status);
 
-/* A setting: whole granules, or all of a slab. */
+/* Round a setting to whole granules, or to the whole slab. */
 static inline void gy_heap_round_unit(size_t *unit)
 {
     if (!gy_granules_round(*unit, unit)) {
@@ -61,8 +61,8 @@ static inline bool gy_is_exhausted(gantry_status status)
     return status == GANTRY_ERR_OUT_OF_DEVICE_MEMORY || status == GANTRY_ERR_OUT_OF_HOST_MEMORY;
 }
 
-/* The entries of gantry_heap_get_tag_stats(), places that read the same as one; for gy_free().
- * NULL with `out_count` 0: out of host memory. */
+/* The entries of gantry_heap_get_tag_stats(), in which places that read the same are one entry; the caller
+ * frees them with gy_free().  NULL with `out_count` 0: out of host memory. */
 gantry_heap_tag_stats *gy_heap_tags(gantry_heap *heap, gantry_memory_kind kind, size_t *out_count);
 
 #endif

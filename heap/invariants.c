@@ -1,4 +1,5 @@
-/* What always holds of the page layer, whenever nobody has its lock; asserted where it changes. */
+/* The invariants of the page layer, which hold whenever nobody has its lock; they are asserted where it
+ * changes. */
 #include "heap/pages.h"
 #include "heap/starts.h"
 

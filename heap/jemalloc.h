@@ -1,9 +1,9 @@
 /* jemalloc's functions, under names of our own where it is built in (GANTRY_OWN_JEMALLOC).
  *
  * A library that needs libjemalloc.so brings its malloc() and its operators new and delete into the whole
- * program: those of a C++ library that is opened later come from jemalloc then, and its malloc() from libc,
- * which such a library may mix (LLVM does, so a software Vulkan driver crashed).  So the archive is taken in,
- * with its symbols renamed (heap/jemalloc_names.txt) and without its C++ operators. */
+ * program: a C++ library that is opened later gets its operators from jemalloc then, and its malloc() from
+ * libc. Such a library may mix the two (LLVM does, so a software Vulkan driver crashed).  So the archive is
+ * linked in, with its symbols renamed (heap/jemalloc_names.txt) and without its C++ operators. */
 #ifndef HEAP_JEMALLOC_H
 #define HEAP_JEMALLOC_H
 

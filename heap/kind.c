@@ -1,4 +1,4 @@
-/* One memory kind: its blocks and what they add up to.  How it grows and shrinks: growth.c. */
+/* One memory kind: its blocks and their sums.  growth.c says how it grows and shrinks. */
 #include "heap/kind.h"
 
 #include "base/alloc.h"
@@ -31,7 +31,7 @@ static bool is_exhausted(gantry_status status)
     return status == GANTRY_ERR_OUT_OF_DEVICE_MEMORY || status == GANTRY_ERR_OUT_OF_HOST_MEMORY;
 }
 
-/* Room from what there is, or more of it.  OK: try again. */
+/* Make room out of what there is, or get more memory.  OK: try again. */
 static gantry_status find_room(struct gy_kind *kind, uint64_t seen, size_t bytes)
 {
     if (gy_heap_streams_poll(&kind->streams, false) || gy_park_flush(&kind->park)) {
@@ -65,7 +65,7 @@ static gantry_status alloc_large(struct gy_kind *kind, size_t bytes, size_t alig
     }
 }
 
-/* The chunk that a block of the small tier lies in. */
+/* The chunk in which a block of the small tier lies. */
 static struct gy_chunk *chunk_of(struct gy_kind *kind, uintptr_t address)
 {
     struct gy_heap_region *region = gy_granules_find(kind->setup.map, address);
@@ -88,7 +88,7 @@ static gantry_status alloc_small(struct gy_kind *kind, size_t bytes, size_t alig
             status = gy_kind_grow(kind, seen, GY_GROW_CHUNK, GY_GRANULE_BYTES);
         }
         if (is_exhausted(status)) {
-            /* No 2 MiB in one piece any more, but perhaps a few pages. */
+            /* there is no piece of 2 MiB any more, but perhaps a few pages */
             return alloc_large(kind, bytes, alignment, site, out);
         }
         if (status != GANTRY_OK) {
@@ -115,7 +115,7 @@ gantry_status gy_kind_alloc(struct gy_kind *kind, size_t bytes, size_t alignment
     return alloc_large(kind, bytes, alignment, site, out);
 }
 
-/* After a block went back. */
+/* Ask for a trim if too much lies unused after a block went back. */
 static inline void tell_excess(struct gy_kind *kind)
 {
     if (__builtin_expect(atomic_load_explicit(&kind->pages.empty_bytes, memory_order_relaxed) != 0, 0) &&
@@ -267,8 +267,8 @@ bool gy_kind_block_at(struct gy_kind *kind, struct gy_heap_region *region, uintp
            address - out->base < out->bytes;
 }
 
-/* What was allocated is read first: whatever is freed meanwhile, the difference is no more than what was in
- * use in between.  The tallies of the small tier are held. */
+/* The allocated bytes are read first: whatever is freed meanwhile, the difference is no more than what was in
+ * use in between.  The caller holds the tallies of the small tier. */
 static bool difference(struct gy_kind *kind, int64_t *out)
 {
     uint64_t allocated = atomic_load_explicit(&kind->usage.allocated, memory_order_acquire);
@@ -284,7 +284,7 @@ static bool difference(struct gy_kind *kind, int64_t *out)
     return true;
 }
 
-/* For gy_usage: called with anything held. */
+/* gy_usage calls this, with any locks held. */
 static bool try_exact(void *user, int64_t *out)
 {
     struct gy_kind *kind = user;
@@ -318,7 +318,7 @@ static int64_t exact_used(struct gy_kind *kind)
 {
     bool held = kind->small != NULL && gy_small_hold_tallies(kind->small, true);
     int64_t used = 0;
-    while (!difference(kind, &used)) { /* a tally is being moved: for some instructions */
+    while (!difference(kind, &used)) { /* a tally is being moved, which takes some instructions */
         sched_yield();
     }
     if (held) {
@@ -342,7 +342,7 @@ static struct gy_sums sum_up(struct gy_kind *kind)
 uint64_t gy_kind_occupied(struct gy_kind *kind)
 {
     (void)gy_heap_streams_poll(&kind->streams, false);
-    gy_heap_streams_want(&kind->streams, NULL); /* what still waits shall not count for ever */
+    gy_heap_streams_want(&kind->streams, NULL); /* waiting blocks shall not count for ever */
     (void)gy_park_flush(&kind->park);
     size_t movable = gy_pages_movable(&kind->pages);
     size_t total = gy_kind_total(kind);
@@ -352,7 +352,7 @@ uint64_t gy_kind_occupied(struct gy_kind *kind)
 void gy_kind_stats(struct gy_kind *kind, gantry_heap_stats *stats)
 {
     struct gy_sums sums = sum_up(kind);
-    (void)gy_park_flush(&kind->park); /* what is parked is free */
+    (void)gy_park_flush(&kind->park); /* parked blocks are free memory */
     struct gy_pages_stats pages = gy_pages_stats(&kind->pages);
     int64_t used = sums.used > 0 ? sums.used : 0; /* other threads may be between two sums */
     gy_usage_raise_peak(&kind->usage.peak, exact_used(kind));

@@ -1,4 +1,5 @@
-/* The report of what is still allocated when a heap is destroyed: bytes and blocks per allocation site. */
+/* The report of the blocks that are still allocated when a heap is destroyed: bytes and blocks per allocation
+ * site. */
 #include "base/alloc.h"
 #include "base/status.h"
 #include "heap/sites.h"
@@ -10,7 +11,7 @@ void gy_leaks_begin(struct gy_leaks *leaks, struct gy_sites *sites)
 {
     memset(leaks, 0, sizeof(*leaks));
     leaks->sites = sites;
-    /* Nobody adds sites any more: the heap is being destroyed. */
+    /* Nobody adds sites any more, since the heap is being destroyed. */
     gy_mutex_lock(&sites->lock);
     uint32_t count = sites->count;
     gy_mutex_unlock(&sites->lock);
@@ -37,7 +38,7 @@ static void log_leak(const char *kind, uint64_t count, uint64_t bytes, const gan
            count, kind, count == 1 ? "" : "s", bytes, gy_site_tag(where), gy_site_file(where), where->line);
 }
 
-/* Log the site with all later ones that read the same. */
+/* Report the site together with all later ones that read the same. */
 static void report_site(struct gy_leaks *leaks, const struct gy_site *site, const char *kind)
 {
     uint64_t count = 0;

@@ -4,8 +4,8 @@
 
 #define LEAST_ALIGNMENT GY_UNIT_BYTES
 
-/* A child that was forked has no driver and none of the heap's threads, maybe locks that are never given
- * back: nothing may be looked at. */
+/* A forked child has no driver, none of the heap's threads, and perhaps locks that nobody will give back: it
+ * must look at nothing. */
 static bool is_child(const gantry_heap *heap)
 {
     return heap->forks != gy_thread_forks();
@@ -46,7 +46,7 @@ gantry_status gantry_heap_alloc_on(gantry_heap *heap, gantry_memory_kind kind, s
     return status;
 }
 
-/* What `pointer` lies in, and the stream by its name. */
+/* Look up the region that `pointer` lies in, and the stream's name. */
 static gantry_status look_up(gantry_heap *heap, const char *call, void *pointer, void *stream,
                              struct gy_heap_region **region, struct gy_heap_stream_name *name)
 {

@@ -1,6 +1,6 @@
-/* Page layer.
+/* The page layer.
  *
- * A slab is a chain of ranges in address order that covers it without gaps; a range is FREE (then it is in
+ * A slab is a chain of ranges in address order that covers it without gaps.  A range is FREE (then it is in
  * the two-level index), live (then the slab's table `live` leads to it from its first page) or OWNED by a
  * thread, which took it out of that table.  No two neighbours are both FREE.  A bit per page says where
  * ranges start, so that an address inside a block finds its block.
@@ -18,7 +18,7 @@
 #include <sys/mman.h>
 
 #define BATCH_RANGES 64
-#define OPERATION_RANGES 2 /* most nodes that one operation takes: a gap below and a rest above */
+#define OPERATION_RANGES 2 /* the most nodes that one operation takes: a gap below and a rest above */
 
 struct range_batch {
     struct range_batch *next;
@@ -27,7 +27,7 @@ struct range_batch {
 
 /* ---- live ranges ---- */
 
-/* The live range of that state at `base`, NULL when there is none or `slab` is in no page layer. */
+/* Find the live range of that state at `base`; NULL: there is none, or `slab` is in no page layer. */
 static struct gy_range *find_live(const struct gy_slab *slab, enum gy_range_state state, uintptr_t base)
 {
     if (slab->first == NULL || base % GY_PAGE_BYTES != 0 || base - slab->region.base >= slab->region.bytes) {
@@ -81,7 +81,8 @@ static struct range_batch *make_batch(void)
     return batch;
 }
 
-/* Without the lock: get what has_room() found missing.  Other threads may use it up again. */
+/* Make as many nodes as has_room() found missing.  The lock is not held, so other threads may use them up
+ * again. */
 static bool make_room(struct gy_pages *pages)
 {
     struct range_batch *batch = make_batch();
@@ -94,8 +95,8 @@ static bool make_room(struct gy_pages *pages)
     return true;
 }
 
-/* See to it that one operation has enough nodes, giving the lock up meanwhile if need be.  False: out of
- * host memory. */
+/* Make sure that one operation has enough nodes; the lock may be given up meanwhile.  False: out of host
+ * memory. */
 bool gy_pages_ensure_room(struct gy_pages *pages) GY_NO_ANALYSIS
 {
     while (!has_room(pages)) {
@@ -137,7 +138,7 @@ void gy_pages_fini(struct gy_pages *pages)
 
 /* ---- slabs ---- */
 
-/* Zero pages that cost nothing until they are used: a slab may have many and few blocks. */
+/* Map zero pages, which cost nothing until they are used: a slab may have many pages and few blocks. */
 static void *map_zero(size_t bytes)
 {
     if (gy_fault_should_fail()) {
@@ -190,7 +191,7 @@ bool gy_slab_is_empty(const struct gy_slab *slab)
     return slab->idle_pages == slab->region.bytes >> GY_PAGE_SHIFT;
 }
 
-/* If `slab` is empty, it starts or ceases to count so. */
+/* If `slab` is empty, begin or cease to count it as empty. */
 static void change_empty(struct gy_pages *pages, const struct gy_slab *slab, bool counts)
     GY_REQUIRES(pages->lock)
 {
@@ -318,7 +319,7 @@ static bool pages_of(size_t bytes, size_t *out)
     return true;
 }
 
-/* Cut `range`, which is in no index, after `pages` pages; the upper part, likewise in none. */
+/* Cut `range`, which is in no index, after `pages` pages; the upper part is in no index either. */
 struct gy_range *gy_pages_cut(struct gy_pages *pages, struct gy_range *range, size_t at)
 {
     assert(gy_range_is_valid(range) && at > 0 && at < range->pages);
@@ -423,7 +424,7 @@ void gy_waiting_remove(struct gy_pages *pages, struct gy_range *range)
     pages->waiting_pages -= range->pages;
 }
 
-/* Take `other`, a neighbour, out of its index if it may be joined to what waits for `waiter`. */
+/* Take `other`, a neighbour, out of its index if it may be joined to ranges that wait for `waiter`. */
 static bool take_neighbour(struct gy_pages *pages, struct gy_range *other, struct gy_page_waiter *waiter,
                            bool even_free, uint64_t *order) GY_REQUIRES(pages->lock)
 {
@@ -442,7 +443,8 @@ static bool take_neighbour(struct gy_pages *pages, struct gy_range *other, struc
     return false;
 }
 
-/* `range`, in no index, waits, with those of its neighbours that may be joined to it; what it became. */
+/* Let `range`, which is in no index, wait, together with those neighbours that may be joined to it.  Returns
+ * the joined range. */
 struct gy_range *gy_waiting_join(struct gy_pages *pages, struct gy_range *range,
                                  struct gy_page_waiter *waiter, uint64_t order, bool even_free)
     GY_REQUIRES(pages->lock)
@@ -474,7 +476,7 @@ void gy_waiting_keep(struct gy_pages *pages, struct gy_range *range, struct gy_p
 
 /* ---- giving back ---- */
 
-/* Put a range that is in no index among the free ones, joined with free neighbours. */
+/* Put a range that is in no index among the FREE ones, joined with FREE neighbours. */
 void gy_pages_release_one(struct gy_pages *pages, struct gy_range *range)
 {
     assert(gy_range_is_valid(range));
@@ -539,7 +541,7 @@ static bool move_border(struct gy_pages *pages, struct gy_range *range, size_t c
         if (count < range->pages) {
             struct gy_range *upper = gy_pages_cut(pages, range, count);
             upper->waiter = range->waiter;
-            if (upper->waiter != NULL) { /* counts until it is released */
+            if (upper->waiter != NULL) { /* it counts for its waiter until it is released */
                 upper->waiter->blocks++;
             }
             gy_pages_release_one(pages, upper);
@@ -587,7 +589,7 @@ enum gy_pages_result gy_pages_resize(struct gy_pages *pages, struct gy_slab *sla
 
 /* ---- questions ---- */
 
-/* The live BLOCK among whose pages `address` is. */
+/* Find the live BLOCK whose pages contain `address`. */
 static const struct gy_range *block_at(struct gy_pages *pages, const struct gy_slab *slab, uintptr_t address)
     GY_REQUIRES(pages->lock)
 {

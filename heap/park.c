@@ -6,7 +6,7 @@
 #include <sched.h>
 #include <stddef.h>
 
-/* Ranges looked at in a bucket for one of the right size and alignment. */
+/* The number of ranges to look at in a bucket for one of the right size and alignment. */
 #define SCAN_LIMIT 4
 
 /* ---- shards ---- */
@@ -65,7 +65,7 @@ bool gy_park_shard_is_valid(struct gy_park_shard *shard)
            (least != 0 || shard->pages == 0);
 }
 
-/* Everything in the shard, linked by `next`. */
+/* Take everything out of the shard; the ranges are linked by `next`. */
 static struct gy_range *empty_shard(struct gy_park_shard *shard)
 {
     struct gy_range *all = NULL;
@@ -93,7 +93,7 @@ bool gy_park_init(struct gy_park *park, struct gy_pages *pages, struct gy_granul
         shards[i] = (struct gy_park_shard){.held = false};
         gy_tally_init(&shards[i].tally, GY_PARK_HOLD_BYTES, true);
     }
-    /* All shards together: a quarter of the memory, where that is more than the least. */
+    /* All shards together may keep a quarter of the memory, where that is more than the least. */
     uint64_t most = memory_bytes / (4 * GY_PARK_SHARDS);
     most = most > GY_PARK_BYTES ? most : GY_PARK_BYTES;
     most = most < GY_PARK_MOST_BYTES ? most : GY_PARK_MOST_BYTES;
@@ -106,7 +106,7 @@ void gy_park_fini(struct gy_park *park)
     gy_free(park->shards);
 }
 
-/* Note in a shard that the caller holds. */
+/* Note blocks in a shard that the caller holds. */
 static inline void note_in(struct gy_park *park, struct gy_park_shard *shard, uint32_t site, int64_t bytes,
                            int count)
 {
@@ -116,7 +116,8 @@ static inline void note_in(struct gy_park *park, struct gy_park_shard *shard, ui
         struct gy_tally *lone = gy_tally_rival(park->usage);
         struct gy_park_shard *other = lone != NULL ? shard_of(lone) : shard;
         shard->tally.has_idle_rival = false;
-        if (other != shard && try_hold(other)) { /* never waits: the other one might for us */
+        if (other != shard &&
+            try_hold(other)) { /* this never waits, since the other holder might wait for us */
             gy_tally_depose(lone, park->usage, &shard->tally);
             let_go(other);
         }
@@ -158,7 +159,7 @@ bool gy_park_take(struct gy_park *park, size_t bytes, size_t alignment, uint32_t
     return range != NULL;
 }
 
-/* Keep a range that the caller owns; what has to leave for it, linked by `next`. */
+/* Keep a range that the caller owns.  Returns the ranges that have to leave for it, linked by `next`. */
 static struct gy_range *keep(const struct gy_park *park, struct gy_park_shard *shard, struct gy_range *range)
 {
     size_t most = park->most_pages;
@@ -196,7 +197,7 @@ enum gy_park_result gy_park_give(struct gy_park *park, struct gy_heap_region *re
     if (!try_hold(shard)) {
         return give_to_pages(park, region->slab, address);
     }
-    /* Still in the map, so that gy_park_quiesce() will wait for us. */
+    /* The region is still in the map, so gy_park_quiesce() will wait for us. */
     struct gy_range *range = gy_granules_find(park->map, address) == region
                                  ? gy_pages_claim(region->slab, GY_RANGE_BLOCK, address)
                                  : NULL;

@@ -1,10 +1,11 @@
 /* Blocks of the page layer that were just given back, kept for the next request of the same size.
  *
- * They lie in shards, and each thread uses one of them, so that threads do not meet at the page layer's lock.
- * What is parked is free memory: gy_park_flush() lets go of it before anybody asks the driver for more.
+ * They lie in shards, and each thread uses one of them, so that threads do not contend for the page layer's
+ * lock. Parked blocks are free memory: gy_park_flush() lets go of them before anybody asks the driver for
+ * more.
  *
- * Threading: any thread.  A shard is held for a few instructions; who finds it held goes to the page layer
- * instead of waiting. */
+ * Threading: any thread.  A shard is held for a few instructions; a thread that finds it held goes to the
+ * page layer instead of waiting. */
 #ifndef HEAP_PARK_H
 #define HEAP_PARK_H
 
@@ -14,21 +15,21 @@
 
 #define GY_PARK_SHARDS 16
 #define GY_PARK_BUCKETS 32
-/* Bytes that a shard may keep at least, and at most where there is much memory. */
+/* The bytes that a shard may keep; it may keep more where there is much memory. */
 #define GY_PARK_BYTES ((size_t)128 << 20)
 #define GY_PARK_MOST_BYTES ((size_t)512 << 20)
-/* What a shard's tally holds back while it is alone. */
+/* The bytes that a shard's tally holds back while it is alone. */
 #define GY_PARK_HOLD_BYTES ((int64_t)1 << 20)
 
 struct gy_park_shard {
     _Alignas(64) atomic_bool held;             /* atomic: the guard of the rest */
-    size_t pages;                              /* guarded by held; parked */
+    size_t pages;                              /* guarded by held; pages that are parked */
     struct gy_range *buckets[GY_PARK_BUCKETS]; /* guarded by held; by page count, last in first out */
     struct gy_tally tally;                     /* written under held */
 };
 
-/* The caller holds the shard.  Each parked block lies in the bucket of its size and belongs to the shard
- * alone. */
+/* To be called by the shard's holder.  Each parked block lies in the bucket of its size and belongs to the
+ * shard alone. */
 bool gy_park_shard_is_valid(struct gy_park_shard *shard);
 
 struct gy_park {
@@ -36,16 +37,16 @@ struct gy_park {
     struct gy_granules *map;      /* immutable */
     struct gy_usage *usage;       /* immutable */
     struct gy_park_shard *shards; /* immutable; GY_PARK_SHARDS of them */
-    size_t most_pages;            /* immutable; that a shard keeps */
+    size_t most_pages;            /* immutable; pages that a shard keeps at most */
 };
 
-/* `memory_bytes` is what the kind has in all, 0: not known.  False: out of host memory. */
+/* `memory_bytes` is what the kind has in all; 0: it is not known.  False: out of host memory. */
 GANTRY_MUST_CHECK bool gy_park_init(struct gy_park *park, struct gy_pages *pages, struct gy_granules *map,
                                     struct gy_usage *usage, uint64_t memory_bytes);
-/* What is parked goes with its slabs. */
+/* Parked blocks end with their slabs. */
 void gy_park_fini(struct gy_park *park);
 
-/* A parked block of as many pages, noted as allocated; false when there is none. */
+/* Take a parked block of as many pages, and note it as allocated; false when there is none. */
 bool gy_park_take(struct gy_park *park, size_t bytes, size_t alignment, uint32_t site, uintptr_t *out);
 
 enum gy_park_result {
@@ -53,30 +54,31 @@ enum gy_park_result {
     GY_PARK_NOT_FOUND, /* no live block starts there */
 };
 
-/* Give the block at `address`, of which the granule map says `region`, back, and note it. */
+/* Give back the block at `address`, for which the granule map says `region`, and note it. */
 enum gy_park_result gy_park_give(struct gy_park *park, struct gy_heap_region *region, uintptr_t address);
 
-/* The two halves of gy_park_give(), with any time between them: take the block from the application (NULL:
- * no live block starts there), and keep its memory for others.  It is counted as used until the second. */
+/* The two halves of gy_park_give(); any time may pass between them.  The first takes the block from the
+ * application (NULL: no live block starts there), the second keeps its memory for others.  Until the second
+ * the block counts as used. */
 struct gy_range *gy_park_claim(struct gy_park *park, struct gy_heap_region *region, uintptr_t address);
 void gy_park_give_claimed(struct gy_park *park, struct gy_range *range);
-/* Instead of the second: a claimed block becomes a live one of as many pages. */
+/* Call this instead of the second half: the claimed block becomes a live one of as many pages. */
 void gy_park_revive(struct gy_park *park, struct gy_range *range, size_t bytes, uint32_t site);
 
-/* Note a block that came from the page layer itself, or changed its size (count 0). */
+/* Note a block that came from the page layer itself, or one that changed its size (count 0). */
 void gy_park_note(struct gy_park *park, uint32_t site, int64_t bytes, int count);
 
 /* Give everything parked to the page layer; true when there was any. */
 bool gy_park_flush(struct gy_park *park);
-/* When this returns, no thread is in a slab that was taken out of the granule map before the call. */
+/* Wait until no thread is in a slab that was taken out of the granule map before the call. */
 void gy_park_quiesce(struct gy_park *park);
 
 void gy_park_collect(struct gy_park *park, struct gy_sums *sums);
-/* Add the bytes in all that the shards' tallies have counted as allocated; false: they cannot be told now.
- * And those counted as freed. */
+/* Add up the bytes that the shards' tallies have ever counted as allocated, or as freed; false: they cannot
+ * be told now. */
 GANTRY_MUST_CHECK bool gy_park_allocated(const struct gy_park *park, uint64_t *sum);
 uint64_t gy_park_freed(const struct gy_park *park);
-/* Have the shards look for peaks again. */
+/* Make the shards look for peaks again. */
 void gy_park_forget_highs(struct gy_park *park);
 void gy_park_collect_site(struct gy_park *park, uint32_t site, int64_t *bytes, int64_t *count);
 

@@ -1,4 +1,4 @@
-/* What a heap answers: budgets, statistics, what an address is. */
+/* The answers of a heap to questions: budgets, statistics, what an address is. */
 #include "heap/heap.h"
 
 #include "base/handle.h"

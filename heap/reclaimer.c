@@ -15,12 +15,13 @@ struct gy_release {
     void (*release)(void *arg);
     void *arg;
     uint64_t bytes;
-    struct gy_reclaimer *reclaimer; /* UNBOUNDED */
-    gy_thread thread;               /* UNBOUNDED */
-    bool done;                      /* guarded by the reclaimer's lock; UNBOUNDED: the thread can be joined */
+    struct gy_reclaimer *reclaimer; /* set when UNBOUNDED */
+    gy_thread thread;               /* set when UNBOUNDED */
+    bool done; /* guarded by the reclaimer's lock; when UNBOUNDED: the thread can be joined */
 };
 
-/* This thread is calling a release: one more must not wait for room that only it can make. */
+/* This thread is calling a release: another release from it must not wait for room, which only this thread
+ * can make. */
 static _Thread_local bool releasing;
 
 bool gy_reclaim_lane_is_valid(const struct gy_reclaim_lane *lane)
@@ -43,7 +44,7 @@ bool gy_reclaimer_is_valid(const struct gy_reclaimer *r)
            r->running <= r->stats.peak_running;
 }
 
-/* The only writer of its state. */
+/* The only writer of a lane's state. */
 static void enter(struct gy_reclaim_lane *lane, enum gy_reclaim_lane_state state)
 {
     assert(lane->state != state && lane->state != GY_LANE_RUNNING);
@@ -90,7 +91,7 @@ static void call(void (*release)(void *arg), void *arg)
 
 /* ---- the lanes ---- */
 
-/* Its time has come. */
+/* Has the time of the lane's trim come? */
 static bool must_trim(const struct gy_reclaim_lane *lane)
 {
     return lane->trim && (lane->trim_at_ns == 0 || gy_clock_ns() >= lane->trim_at_ns);
@@ -198,7 +199,7 @@ void gy_reclaimer_open(struct gy_reclaimer *r, gantry_memory_kind kind)
     if (status == GANTRY_OK) {
         r->stats.threads++;
     } else {
-        serve(r, lane); /* what has come meanwhile */
+        serve(r, lane); /* do what has come meanwhile */
     }
     gy_mutex_unlock(&r->lock);
 }
@@ -318,7 +319,7 @@ void gy_reclaimer_fini(struct gy_reclaimer *r)
 
 /* ---- work ---- */
 
-/* On the calling thread. */
+/* Call the release on the calling thread. */
 static void release_here(struct gy_reclaimer *r, void (*release)(void *arg), void *arg, uint64_t bytes)
 {
     gy_mutex_lock(&r->lock);
@@ -347,13 +348,13 @@ static void enqueue(struct gy_reclaimer *r, struct gy_reclaim_lane *lane, struct
     lane->last = job;
     assert(gy_reclaim_lane_is_valid(lane));
     if (lane->state == GY_LANE_IDLE) {
-        serve(r, lane); /* better than never */
+        serve(r, lane); /* doing it here is better than never */
     }
     gy_cond_signal(&lane->work);
     gy_mutex_unlock(&r->lock);
 }
 
-/* False: no thread could be had. */
+/* Start a thread for the release.  False: no thread could be had. */
 static bool spawn(struct gy_reclaimer *r, struct gy_release *job)
 {
     (void)reap(r, false);
@@ -380,7 +381,7 @@ static void add_release(struct gy_reclaimer *r, gantry_memory_kind kind, void (*
                         void *arg, uint64_t bytes)
 {
     struct gy_release *job = r->policy != GANTRY_RECLAIM_INLINE ? gy_zalloc(sizeof(*job)) : NULL;
-    if (job == NULL) { /* as asked, or better than never */
+    if (job == NULL) { /* the policy asks for this, or there is no memory for a job */
         release_here(r, release, arg, bytes);
         return;
     }
@@ -407,13 +408,13 @@ void gy_reclaimer_trim(struct gy_reclaimer *r, gantry_memory_kind kind, uint64_t
     struct gy_reclaim_lane *lane = &r->lanes[kind];
     gy_mutex_lock(&r->lock);
     lane->trim = true;
-    /* Without a thread of the lane's own, none would look later. */
+    /* If the lane has no thread of its own, nobody would look later. */
     lane->trim_at_ns = delay_ns != 0 && lane->state != GY_LANE_IDLE ? gy_clock_ns() + delay_ns : 0;
     if (lane->state == GY_LANE_IDLE) {
         serve(r, lane);
     }
     gy_mutex_unlock(&r->lock);
-    gy_cond_signal(&lane->work); /* without the lock, which the thread would wait for: this is a free() */
+    gy_cond_signal(&lane->work); /* unlocked, so that the thread need not wait: this is a free() */
 }
 
 static gantry_reclaim_stats read_stats(struct gy_reclaimer *r)

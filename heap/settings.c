@@ -40,7 +40,7 @@ gantry_status gantry_heap_configure(gantry_heap *heap, gantry_memory_kind kind,
     atomic_store(&of->settings.decay_ms, ours.decay_ms);
     atomic_store(&of->settings.limit_bytes, ours.limit_bytes);
     if (ours.limit_bytes != 0 && gy_kind_total(of) > ours.limit_bytes) {
-        (void)gy_kind_trim(of, SIZE_MAX); /* what is above the limit goes whatever is kept */
+        (void)gy_kind_trim(of, SIZE_MAX); /* memory above the limit goes back, whatever is to be kept */
     }
     return GANTRY_OK;
 }

@@ -31,7 +31,7 @@ static size_t slot_of(const struct site_table *table, const gantry_alloc_site *s
     return (size_t)((key * 0x9e3779b97f4a7c15u) >> (64 - table->bits));
 }
 
-/* The site, or NULL with `free_slot` where it belongs. */
+/* Find the site; NULL: it is not there, and `free_slot` is where it belongs. */
 static struct gy_site *find(struct site_table *table, const gantry_alloc_site *site,
                             _Atomic(struct gy_site *) **free_slot)
 {
@@ -67,7 +67,7 @@ bool gy_sites_init(struct gy_sites *sites)
         return false;
     }
     atomic_init(&sites->table, table);
-    sites->count = 1; /* number 0: no site */
+    sites->count = 1; /* number 0 means: no site */
     gy_mutex_init(&sites->lock, GY_RANK_LEAF);
     return true;
 }
@@ -88,7 +88,7 @@ void gy_sites_fini(struct gy_sites *sites)
     gy_mutex_fini(&sites->lock);
 }
 
-/* Publish a copy of the table, twice as large. */
+/* Publish a copy of the table that is twice as large. */
 static void use_larger_table(struct gy_sites *sites, struct site_table *larger) GY_REQUIRES(sites->lock)
 {
     for (struct gy_site *site = sites->newest; site != NULL; site = site->next) {
@@ -105,7 +105,8 @@ static void use_larger_table(struct gy_sites *sites, struct site_table *larger) 
     assert(gy_sites_are_valid(sites));
 }
 
-/* Add `made`, unless another thread was faster; the number.  What is not used comes back in the pointers. */
+/* Add `made`, unless another thread was faster; returns the number.  Memory that was not used comes back in
+ * the pointers. */
 static uint32_t add_site(struct gy_sites *sites, struct gy_site **made, struct site_table **larger)
 {
     uint32_t number = 0;
@@ -194,7 +195,7 @@ uint32_t gy_sites_count(struct gy_sites *sites)
 struct gy_site *gy_sites_copy(struct gy_sites *sites, size_t *out_count)
 {
     gy_mutex_lock(&sites->lock);
-    const struct gy_site *first = sites->newest; /* those before it never change */
+    const struct gy_site *first = sites->newest; /* the sites before it never change */
     size_t count = sites->count;
     gy_mutex_unlock(&sites->lock);
     struct gy_site *copy = gy_zalloc_array(count, sizeof(*copy));

@@ -1,8 +1,8 @@
-/* The small tier on jemalloc.
+/* The small tier, built on jemalloc.
  *
- * One manual arena per heap kind, fed through extent hooks with pages of chunks.  jemalloc keeps all it
- * knows beside the memory it manages, but only if it is used with care.  The rules, each of which is there
- * because breaking it crashes or wastes:
+ * Each heap kind has one manual arena, which extent hooks feed with pages of chunks.  jemalloc keeps its
+ * records beside the memory that it manages, but only if it is used with care.  These are the rules; to break
+ * one of them crashes the program or wastes memory:
  *
  *   - The arena is created plain and gets its hooks after that: its own metadata stays in host memory.
  *   - Nothing that fills, junks or copies: no zeroing flag, no calloc, no realloc; a resize only asks for
@@ -17,13 +17,13 @@
  *   - Pages do not decay by themselves (purge would be a hook call at any time); gy_small_purge() does it.
  *   - An arena is left when all thread caches of it are destroyed; the next tier takes it.
  *
- * Thread caches: explicit, one per (thread, small tier), found by the id of the tier in thread-local slots;
- * ids are never used twice, so that a slot may outlive its tier.  A cache is destroyed by its thread's end or
- * by its tier's, whichever is first; `caches_lock` decides.  When jemalloc has no cache left to give, the
- * thread works without.
+ * Thread caches are explicit: there is one per thread and small tier.  A thread finds it in thread-local
+ * slots by the tier's id; ids are never used twice, so a slot may outlive its tier.  A cache is destroyed by
+ * its thread's end or by its tier's, whichever is first; `caches_lock` decides.  When jemalloc has no cache
+ * left to give, the thread works without one.
  *
- * In front of jemalloc's thread cache lies a magazine per size class: a pointer to pop instead of a call, and
- * room for bursts of page-sized blocks, of which jemalloc's cache keeps few. */
+ * In front of jemalloc's thread cache lies a magazine per size class.  It costs popping a pointer instead of
+ * a call, and has room for bursts of page-sized blocks, of which jemalloc's cache keeps few. */
 #include "heap/small.h"
 
 #include "base/alloc.h"
@@ -40,9 +40,9 @@
 #define CACHE_SLOTS 16
 #define CLASSES 19
 #define MAGAZINE_ROOM 128
-/* What a thread's tally holds back while it is alone. */
+/* The bytes that a thread's tally holds back while it is alone. */
 #define HOLD_BACK_BYTES 32768
-/* Requests above this are growth in advance, which is not wanted. */
+/* Requests above this size are growth in advance, which nobody wants. */
 #define LARGEST_EXTENT (GY_GRANULE_BYTES / 2)
 /* MALLOCX_ARENA() shifts the number after it by 20 bits, in an int. */
 #define MOST_IDLE 64
@@ -52,21 +52,21 @@ struct cache_link {
     struct small_cache *prev, *next;
 };
 
-/* Free blocks of one size, last in first out.  The owning thread only. */
+/* Free blocks of one size, last in, first out.  Only the owning thread uses them. */
 struct magazine {
     unsigned count;
     uintptr_t blocks[MAGAZINE_ROOM];
 };
 
 struct small_cache {
-    struct gy_small *small;             /* immutable */
-    struct thread_caches *thread;       /* immutable */
-    unsigned tcache;                    /* immutable */
-    unsigned purges;                    /* own thread only; of small->purges: followed so far */
-    struct gy_tally tally;              /* written by the own thread */
-    struct cache_link in_small;         /* guarded by caches_lock */
-    struct cache_link in_thread;        /* guarded by caches_lock */
-    struct magazine magazines[CLASSES]; /* own thread only, and whoever ends the cache */
+    struct gy_small *small;       /* immutable */
+    struct thread_caches *thread; /* immutable */
+    unsigned tcache;              /* immutable */
+    unsigned purges;              /* own thread only; the number of small->purges that it has followed */
+    struct gy_tally tally;        /* written by the own thread */
+    struct cache_link in_small;   /* guarded by caches_lock */
+    struct cache_link in_thread;  /* guarded by caches_lock */
+    struct magazine magazines[CLASSES]; /* own thread only, or the thread that ends the cache */
 };
 
 struct gy_small {
@@ -80,10 +80,10 @@ struct gy_small {
 };
 
 struct thread_caches {
-    struct small_cache *first; /* guarded by caches_lock: the tier's end takes caches out */
+    struct small_cache *first; /* guarded by caches_lock, since the tier's end takes caches out */
     struct {
         uint64_t id;
-        struct small_cache *cache; /* NULL: there is none to be had */
+        struct small_cache *cache; /* NULL: no cache can be had */
     } slots[CACHE_SLOTS];          /* own thread only; valid while a tier with that id lives */
 };
 
@@ -94,7 +94,7 @@ static gy_mutex caches_lock = {PTHREAD_MUTEX_INITIALIZER, GY_RANK_HEAP};
 static uint64_t last_id;                /* guarded by caches_lock */
 static unsigned tiers;                  /* guarded by caches_lock; > 0: thread_key exists */
 static pthread_key_t thread_key;        /* guarded by caches_lock */
-static unsigned idle_arenas[MOST_IDLE]; /* guarded by caches_lock; that tiers have left */
+static unsigned idle_arenas[MOST_IDLE]; /* guarded by caches_lock; arenas that tiers have left */
 static unsigned idle_count;             /* guarded by caches_lock */
 
 /* ---- hooks ---- */
@@ -108,7 +108,7 @@ static void *hook_alloc(extent_hooks_t *hooks, void *at, size_t bytes, size_t al
                         bool *commit, unsigned arena)
 {
     (void)arena;
-    /* Nothing of ours can be promised to be zero, and no extent grows in place. */
+    /* Nothing of ours is known to be zero, and no extent grows in place. */
     if (at != NULL || *zero || bytes > LARGEST_EXTENT) {
         return NULL;
     }
@@ -158,7 +158,7 @@ static int arena_control(unsigned arena, const char *what, void *value, size_t b
     return mallctl(name, NULL, NULL, value, bytes);
 }
 
-/* An arena that no tier uses has these. */
+/* The hooks of an arena that no tier uses. */
 static void *idle_alloc(extent_hooks_t *hooks, void *at, size_t bytes, size_t alignment, bool *zero,
                         bool *commit, unsigned arena)
 {
@@ -167,7 +167,7 @@ static void *idle_alloc(extent_hooks_t *hooks, void *at, size_t bytes, size_t al
 }
 static extent_hooks_t idle_hooks = {.alloc = idle_alloc};
 
-/* One that a tier has left, or a new one.  False: there is none to be had. */
+/* Take an arena that a tier has left, or make a new one.  False: none can be had. */
 static bool arena_take(unsigned *out)
 {
     gy_mutex_lock(&caches_lock);
@@ -180,8 +180,8 @@ static bool arena_take(unsigned *out)
     return is_left || mallctl("arenas.create", out, &bytes, NULL, 0) == 0;
 }
 
-/* A destroyed arena leaves its own metadata mapped for good: so it is emptied, and kept for the next tier. No
- * thread has a cache of it any more. */
+/* A destroyed arena leaves its own metadata mapped for good, so it is emptied instead, and kept for the next
+ * tier.  No thread has a cache of it any more. */
 static void arena_leave(unsigned arena)
 {
     extent_hooks_t *hooks = &idle_hooks;
@@ -275,7 +275,7 @@ static void link_cache(struct small_cache *cache) GY_REQUIRES(caches_lock)
     cache->thread->first = cache;
 }
 
-/* A cache of this thread for `small`; NULL when host memory, caches or thread-local values ran out. */
+/* Make a cache of this thread for `small`; NULL: host memory, caches or thread-local values ran out. */
 static struct small_cache *make_cache(struct gy_small *small)
 {
     struct small_cache *cache = gy_alloc_aligned(sizeof(*cache), 64);
@@ -347,15 +347,15 @@ static inline void note(struct gy_small *small, struct small_cache *cache, uint3
 
 /* ---- magazines ---- */
 
-/* Size classes: 256 bytes apart up to 2 KiB, then four to a doubling, as jemalloc's own are.  A block in a
- * magazine can hold that many bytes at least. */
+/* Size classes lie 256 bytes apart up to 2 KiB, and then there are four per doubling, as with jemalloc's own.
+ * A block in a magazine can hold at least as many bytes as its class. */
 static inline unsigned class_of(size_t bytes)
 {
     size_t units = (bytes + GY_UNIT_BYTES - 1) >> GY_UNIT_SHIFT;
     if (units <= 8) {
         return (unsigned)units - 1;
     }
-    unsigned log2 = 63u - (unsigned)__builtin_clzll(units - 1); /* 3: 9 … 16 units, 4, 5 */
+    unsigned log2 = 63u - (unsigned)__builtin_clzll(units - 1); /* 3 for 9 … 16 units; else 4 or 5 */
     return 8 + (log2 - 3) * 4 + (unsigned)((units - 1) >> (log2 - 2)) - 4;
 }
 
@@ -369,11 +369,11 @@ static inline size_t class_bytes(unsigned class)
 }
 _Static_assert(GY_SMALL_MAX == 14336, "the largest of 19 classes");
 
-/* Blocks that a magazine of the class holds: MAGAZINE_ROOM, or fewer that come to 512 KiB. */
+/* The number of blocks that a magazine of the class holds: MAGAZINE_ROOM, or fewer, which come to 512 KiB. */
 static const uint8_t room_of[CLASSES] = {128, 128, 128, 128, 128, 128, 128, 128, 128, 128,
                                          128, 128, 102, 85,  73,  64,  51,  42,  36};
 
-/* The magazine for `bytes`, emptied first if that was asked for. */
+/* The magazine for `bytes`.  It is emptied first if a purge was asked for. */
 static inline struct magazine *magazine_for(struct gy_small *small, struct small_cache *cache, unsigned class)
 {
     unsigned purges = atomic_load_explicit(&small->purges, memory_order_relaxed);
@@ -518,7 +518,8 @@ void gy_small_free(struct gy_small *small, uintptr_t address, size_t bytes, uint
 size_t gy_small_capacity(uintptr_t address)
 {
     size_t bytes = sallocx((void *)address, 0);
-    /* Only whole classes: where jemalloc's are others, the block must still go into a magazine some day. */
+    /* Blocks go into whole classes only: where jemalloc's classes are others, the block must still fit into a
+     * magazine later. */
     unsigned class = bytes < GY_SMALL_MAX ? class_of(bytes) : CLASSES - 1;
     return class_bytes(class) <= bytes ? class_bytes(class) : class > 0 ? class_bytes(class - 1) : 0;
 }

@@ -1,12 +1,12 @@
-/* The small tier of a build without jemalloc: there is none, the page layer serves every block.  Only
- * gy_small_probe() is ever called; the rest has no object to be called on. */
+/* The small tier of a build without jemalloc: there is none, so the page layer serves every block.  Only
+ * gy_small_probe() is ever called; the other functions have no object to be called on. */
 #include "heap/small.h"
 
 #include <assert.h>
 
 static void must_be_none(const struct gy_small *small)
 {
-    (void)small; /* without asserts */
+    (void)small; /* unused without asserts */
     assert(small == NULL);
 }
 

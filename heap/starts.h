@@ -1,5 +1,5 @@
-/* Where the ranges of a slab start: a bit per page, and one for each word of these.
- * Threading: under the page layer's lock. */
+/* Bitmaps of where the ranges of a slab start: a bit per page, and a bit per word of these.  Threading: to be
+ * called under the page layer's lock. */
 #ifndef HEAP_STARTS_H
 #define HEAP_STARTS_H
 

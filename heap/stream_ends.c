@@ -1,4 +1,5 @@
-/* When blocks come back that waited for more than one stream, for the device, or for a graph; the end. */
+/* How blocks come back that waited for more than one stream, for the device, or for a graph; and the end of
+ * streams. */
 #include "base/alloc.h"
 #include "base/status.h"
 #include "heap/kind.h"
@@ -20,7 +21,7 @@ void gy_late_free(struct gy_late *first)
     }
 }
 
-/* The block waits for its stream, or goes back to its graph.  Under the lock. */
+/* Let the block wait for its stream, or give it back to its graph.  The lock is held. */
 void gy_heap_stream_keep(struct gy_heap_streams *streams, struct gy_heap_stream *stream,
                          struct gy_range *range, uint64_t order) GY_NO_ANALYSIS
 {
@@ -32,7 +33,7 @@ void gy_heap_stream_keep(struct gy_heap_streams *streams, struct gy_heap_stream 
         gy_waiting_keep(pages, range, &home->waiter, 0);
         return;
     }
-    if (home != NULL) { /* its graph is gone */
+    if (home != NULL) { /* the block's graph is gone */
         home->waiter.blocks--;
         range->waiter = NULL;
     }
@@ -41,7 +42,7 @@ void gy_heap_stream_keep(struct gy_heap_streams *streams, struct gy_heap_stream 
     stream->unmarked_bytes += bytes;
 }
 
-/* The block's events have passed, or the device has done everything: it goes where it belongs. */
+/* The block's events have passed, or the device has done everything, so the block goes where it belongs. */
 static void end_late(struct gy_heap_streams *streams, struct gy_late *late) GY_NO_ANALYSIS
 {
     struct gy_kind *kind = streams->kind;
@@ -91,7 +92,7 @@ void gy_heap_streams_attach_late(struct gy_heap_streams *streams, struct gy_late
     gy_mutex_unlock(gy_heap_streams_guard(streams));
 }
 
-/* `all`: without asking. */
+/* End the blocks whose events have passed; `all`: end all of them without asking. */
 static bool end_lates(struct gy_heap_streams *streams, struct gy_late *first, bool wait, bool all)
 {
     bool any = false;
@@ -126,7 +127,7 @@ bool gy_heap_streams_poll(struct gy_heap_streams *streams, bool wait)
 
 /* ---- the whole device, graphs -------------------------------------------------------------- */
 
-/* Under the lock: note how far each stream is; false: a capture is under way. */
+/* Note how far each stream is; false: a capture is under way.  The lock is held. */
 static bool note_orders(struct gy_heap_streams *streams)
 {
     for (struct gy_heap_stream *stream = streams->first; stream != NULL; stream = stream->next) {
@@ -178,7 +179,7 @@ gantry_status gy_heap_streams_settle(struct gy_heap_streams *streams, bool *out_
     return status;
 }
 
-/* The graph of a capture is gone: its memory is free for all.  Under the lock. */
+/* The graph of a capture is gone, so its memory becomes free for all.  The lock is held. */
 static struct gy_late *release_graph(struct gy_heap_streams *streams,
                                      struct gy_heap_stream *stream) GY_NO_ANALYSIS
 {
@@ -248,7 +249,7 @@ static void drop_late(struct gy_heap_streams *streams, struct gy_late *late)
     }
 }
 
-/* What waits goes with its slabs; the page layer must not find its waiter any more. */
+/* Waiting ranges end with their slabs; the page layer must not find their waiter any more. */
 static void drop_stream(struct gy_heap_streams *streams, struct gy_heap_stream *stream) GY_NO_ANALYSIS
 {
     for (unsigned i = 0; i < stream->mark_count; i++) {

@@ -1,4 +1,4 @@
-/* Streams by their numbers, and the marks that tell when one has passed what was freed on it. */
+/* Streams by their numbers, and the marks that tell when a stream has passed a free. */
 #include "base/alloc.h"
 #include "base/status.h"
 #include "heap/kind.h"
@@ -9,19 +9,20 @@
 #include <assert.h>
 #include <string.h>
 
-/* Blocks, and bytes, freed on a stream between two marks, while others may want its memory. */
+/* The most blocks, and bytes, freed on a stream between two marks, while others may want its memory. */
 #define BLOCKS_PER_MARK 16u
 #define BYTES_PER_MARK ((size_t)8 << 20)
-/* The same while it has all that waits. */
+/* The most bytes between two marks while all waiting memory is the stream's. */
 #define LONE_BYTES_PER_MARK ((size_t)256 << 20)
-/* Streams that are kept in mind although nothing waits for them. */
+/* The number of streams that are remembered although nothing waits for them. */
 #define IDLE_STREAMS 32u
 
-#define LEGACY_ID UINT64_MAX /* of the legacy default stream, which is never another one */
+#define LEGACY_ID UINT64_MAX /* the legacy default stream's; no other stream ever has this number */
 
 /* ---- names --------------------------------------------------------------------------------- */
 
-/* The number of a stream that is not under capture, where asking would break the capture; others may be. */
+/* Ask for the number of a stream that is not under capture, since asking would break a capture; other streams
+ * may be under capture. */
 static CUresult ask_id(const struct gy_driver *driver, CUstream handle, uint64_t *out)
 {
     unsigned long long id = (uintptr_t)handle;
@@ -49,7 +50,7 @@ static gantry_status ask_name(struct gy_context *context, CUstream handle, const
     *out = (struct gy_heap_stream_name){.handle = handle, .id = (uintptr_t)handle};
     CUresult result = driver->cuStreamGetCaptureInfo(handle, &capturing, &capture, NULL, NULL, NULL);
     if (result == CUDA_SUCCESS && capturing == CU_STREAM_CAPTURE_STATUS_ACTIVE) {
-        out->capture = capture; /* with which the handle says enough */
+        out->capture = capture; /* the handle and this number are enough */
         return GANTRY_OK;
     }
     bool may_mark = result == CUDA_SUCCESS && capturing == CU_STREAM_CAPTURE_STATUS_NONE;
@@ -71,7 +72,7 @@ gantry_status gy_heap_stream_name(struct gy_context *context, void *stream, cons
                                   struct gy_heap_stream_name *out)
 {
     CUcontext current = NULL;
-    /* A default stream is that of the current context. */
+    /* A default stream is the one of the current context. */
     bool is_default = (uintptr_t)stream <= 2;
     bool push = is_default &&
                 (context->driver->cuCtxGetCurrent(&current) != CUDA_SUCCESS || current != context->native);
@@ -100,7 +101,7 @@ static void choose_lone(struct gy_heap_streams *streams)
     streams->kind->pages.lone = only != NULL && !only->waiter.is_graph ? &only->waiter : NULL;
 }
 
-/* The stream, NULL when it is not known.  What its handle tells of others is noted. */
+/* Find the stream; NULL: it is not known.  What its handle tells of other streams is noted. */
 static struct gy_heap_stream *find(struct gy_heap_streams *streams, const struct gy_heap_stream_name *name)
 {
     struct gy_heap_stream *found = NULL;
@@ -109,7 +110,7 @@ static struct gy_heap_stream *find(struct gy_heap_streams *streams, const struct
             stream->handle = name->handle;
             found = stream;
         } else if (stream->capture != 0 && stream->handle == name->handle) {
-            stream->is_over = true; /* its stream does something else now, or is another one */
+            stream->is_over = true; /* its stream has begun something else, or is another one */
         }
     }
     return found;
@@ -127,7 +128,7 @@ static void make_new(struct gy_heap_stream *stream, const struct gy_heap_stream_
                                       .order = 1};
 }
 
-/* A stream that nothing waits for, when there are many. */
+/* Find a stream that nothing waits for, when there are many streams. */
 static struct gy_heap_stream *find_idle(struct gy_heap_streams *streams)
 {
     struct gy_heap_stream *stream = streams->count > IDLE_STREAMS ? streams->first : NULL;
@@ -137,8 +138,8 @@ static struct gy_heap_stream *find_idle(struct gy_heap_streams *streams)
     return stream;
 }
 
-/* Take the lock and find the stream, made if need be; NULL without the lock: out of host memory.  With
- * `room`, there are nodes for one operation. */
+/* Take the lock and find the stream, which is made if need be.  NULL, and the lock is not held: out of host
+ * memory.  With `room`, there are nodes for one operation. */
 struct gy_heap_stream *gy_heap_stream_lock(struct gy_heap_streams *streams,
                                            const struct gy_heap_stream_name *name, bool room) GY_NO_ANALYSIS
 {
@@ -199,7 +200,7 @@ CUevent gy_heap_streams_pop_event(struct gy_heap_streams *streams)
     return streams->spare_count > 0 ? streams->spare_events[--streams->spare_count] : NULL;
 }
 
-/* Under the lock: the stream belongs to the caller until gy_heap_stream_finish_mark(). */
+/* Begin a mark under the lock: the stream belongs to the caller until gy_heap_stream_finish_mark(). */
 struct gy_heap_marking gy_heap_stream_begin_mark(struct gy_heap_streams *streams,
                                                  struct gy_heap_stream *stream,
                                                  const struct gy_heap_stream_name *name)
@@ -208,7 +209,7 @@ struct gy_heap_marking gy_heap_stream_begin_mark(struct gy_heap_streams *streams
     if (!name->may_mark || stream->busy || !should_mark(streams, stream)) {
         return marking;
     }
-    /* With all marks in use the latest one moves: it passes later, and stands for more. */
+    /* With all marks in use, the latest one moves: it passes later and covers more blocks. */
     marking.event = stream->mark_count < GY_STREAM_MARKS ? gy_heap_streams_pop_event(streams)
                                                          : stream->marks[--stream->mark_count].event;
     marking.stream = stream;
@@ -226,14 +227,15 @@ void gy_heap_streams_give_event(struct gy_heap_streams *streams, CUevent event) 
         streams->spare_events[streams->spare_count++] = event;
         event = NULL;
     }
-    if (event != NULL) { /* many at once: rare */
+    if (event != NULL) { /* many threads use events at once, which is rare */
         gy_mutex_unlock(gy_heap_streams_guard(streams));
         (void)GY_CALL(gy_heap_streams_context(streams), cuEventDestroy(event));
         gy_mutex_lock(gy_heap_streams_guard(streams));
     }
 }
 
-/* Record `*event`, made if need be, on a stream that a call names now.  False: it could not be. */
+/* Record `*event`, which is made if need be, on a stream that a call names now.  False: it could not be
+ * recorded. */
 bool gy_heap_streams_record_event(struct gy_context *context, CUstream handle, CUevent *event)
 {
     struct gy_visit visit;
@@ -248,7 +250,7 @@ bool gy_heap_streams_record_event(struct gy_context *context, CUstream handle, C
     return status == GANTRY_OK;
 }
 
-/* Without the lock. */
+/* Finish a mark.  The lock is not held. */
 void gy_heap_stream_finish_mark(struct gy_heap_streams *streams, const struct gy_heap_marking *marking,
                                 CUstream handle)
 {
@@ -279,7 +281,7 @@ bool gy_heap_streams_has_passed(struct gy_context *context, CUevent event, bool 
     return result == CUDA_SUCCESS;
 }
 
-/* A stream with marks that this round has not looked at, made busy; NULL: there is none. */
+/* Find a stream with marks that this round has not looked at, and make it busy; NULL: there is none. */
 static struct gy_heap_stream *next_to_poll(struct gy_heap_streams *streams, uint64_t round)
 {
     struct gy_heap_stream *stream = streams->first;
@@ -293,7 +295,7 @@ static struct gy_heap_stream *next_to_poll(struct gy_heap_streams *streams, uint
     return stream;
 }
 
-/* Drop the first `count` marks; what waited for them is free for all.  Bytes. */
+/* Drop the first `count` marks; ranges that waited for them become free for all.  Returns their bytes. */
 static size_t pass_marks(struct gy_heap_streams *streams, struct gy_heap_stream *stream,
                          unsigned count) GY_NO_ANALYSIS
 {

@@ -25,7 +25,7 @@ static bool adopt(struct gy_heap_streams *streams, const struct gy_heap_stream_n
     return bytes != 0;
 }
 
-/* Room from what there is.  OK: try again. */
+/* Make room out of what there is.  OK: try again. */
 static gantry_status find_room(struct gy_heap_streams *streams, const struct gy_heap_stream_name *name,
                                uint64_t seen, size_t bytes)
 {
@@ -69,7 +69,7 @@ gantry_status gy_heap_streams_alloc(struct gy_heap_streams *streams, const struc
     }
 }
 
-/* Under the lock: what was recorded for the block, taken out. */
+/* Take out the entries that were recorded for the block.  The lock is held. */
 static struct gy_late *take_shares(struct gy_heap_streams *streams, uintptr_t address)
 {
     struct gy_late *taken = NULL;
@@ -98,7 +98,7 @@ void gy_heap_streams_forget(struct gy_heap_streams *streams, uintptr_t address)
     }
 }
 
-/* Under the lock: the live block is the caller's. */
+/* Make the live block the caller's.  The lock is held. */
 static bool claim(struct gy_heap_streams *streams, struct gy_heap_region *region, uintptr_t address,
                   struct gy_claim *out)
 {
@@ -113,7 +113,8 @@ static bool claim(struct gy_heap_streams *streams, struct gy_heap_region *region
     return out->range != NULL;
 }
 
-/* Record an event for each; `graph` gets the one of them that is under capture.  Without the lock. */
+/* Record an event for each entry; `graph` gets the stream of them that is under capture.  The lock is not
+ * held. */
 static void record_all(struct gy_heap_streams *streams, struct gy_late *first,
                        struct gy_heap_stream_name *graph)
 {
@@ -140,7 +141,7 @@ static void record_all(struct gy_heap_streams *streams, struct gy_late *first,
     }
 }
 
-/* A block that was claimed stays with a graph; for good when there is no memory to note it. */
+/* Keep a claimed block in a graph; it stays for good when there is no memory to note it. */
 static void keep_in_graph(struct gy_heap_streams *streams, const struct gy_heap_stream_name *name,
                           struct gy_late *late) GY_NO_ANALYSIS
 {
@@ -159,8 +160,8 @@ static void keep_in_graph(struct gy_heap_streams *streams, const struct gy_heap_
     gy_late_free(late);
 }
 
-/* A claimed block with streams recorded for it, of which `late` is the first; it goes to late->stream, if
- * that is set, or is freed as any other. */
+/* Free a claimed block for which streams are recorded, of which `late` is the first.  It goes to late->stream
+ * if that is set; else it is freed like any other. */
 static void free_late(struct gy_heap_streams *streams, const struct gy_heap_stream_name *name,
                       struct gy_late *late)
 {
@@ -175,7 +176,7 @@ static void free_late(struct gy_heap_streams *streams, const struct gy_heap_stre
         gy_mutex_lock(gy_heap_streams_guard(streams));
         late->stream->lates--;
         gy_mutex_unlock(gy_heap_streams_guard(streams));
-    } else if (range != NULL) { /* not counted as freed yet */
+    } else if (range != NULL) { /* it does not count as freed yet */
         gy_park_note(&streams->kind->park, gy_range_site(range), -(int64_t)gy_range_requested(range), -1);
     }
     keep_in_graph(streams, &graph, late);
@@ -190,7 +191,8 @@ static struct gy_late *make_late(const struct gy_heap_stream_name *name, uintptr
     return late;
 }
 
-/* Blocks of the small tier, and with checks: an event of its own, and then as any other. */
+/* Free a block of the small tier, or any block with checks: it waits for an event of its own, and is then
+ * freed like any other. */
 static gantry_status free_aside(struct gy_heap_streams *streams, const struct gy_heap_stream_name *name,
                                 struct gy_heap_region *region, uintptr_t address)
 {

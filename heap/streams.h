@@ -1,18 +1,18 @@
-/* Blocks that are used on streams: what is freed on one is used there again at once, and elsewhere when the
- * stream has passed it.
+/* Blocks that are used on streams: memory freed on a stream is used there again at once, and elsewhere once
+ * the stream has passed the free.
  *
- * A stream is known by its number (cuStreamGetId()), which no other stream ever has; a stream under capture
- * by its handle and the capture's number (asking for its own would break the capture).  What is freed gets
- * the stream's current `order`.  A mark is an event recorded on the stream, after which the order goes up by
- * one: when the event has passed, what has no higher order is free for all.  Marks are made only within a
- * call that names the stream, since only then it certainly exists, never while it is under capture, and not
- * for every block.
+ * A stream is known by its number (cuStreamGetId()), which no other stream ever has.  A stream under capture
+ * is known by its handle and the capture's number, since asking for its own number would break the capture.
+ * Freed memory gets the stream's current `order`.  A mark is an event recorded on the stream, after which the
+ * order goes up by one: when the event has passed, memory of no higher order is free for all. Marks are made
+ * only within a call that names the stream, since only then it certainly exists.  They are never made while
+ * the stream is under capture, and not for every block.
  *
- * What is freed on a stream under capture, or was allocated there, stays with the graph: every replay may
- * write to it.
+ * Memory that was freed or allocated on a stream under capture stays with the graph: every replay may write
+ * to it.
  *
- * A block for which other streams were recorded waits, when it is freed, for an event on each of these
- * (`late`); then it waits as any other for its own stream.
+ * A freed block for which other streams were recorded waits for an event on each of them (`late`).  Then it
+ * waits for its own stream like any other block.
  *
  * Threading: any thread.  Guarded by the lock of the page layer; no driver call is made with it held.  The
  * events of a stream belong to the thread that has made it busy. */
@@ -30,17 +30,17 @@ struct gy_kind;
 
 /* A block that was taken from the application and whose memory is not free yet. */
 struct gy_claim {
-    struct gy_range *range; /* NULL: of the small tier */
+    struct gy_range *range; /* NULL: a block of the small tier */
     uintptr_t address;
-    uint32_t record; /* of the small tier */
+    uint32_t record; /* of a block of the small tier */
 };
 
-/* What a call was told by a stream's handle. */
+/* A stream as a call names it by its handle. */
 struct gy_heap_stream_name {
     CUstream handle;
     uint64_t id;
     uint64_t capture; /* 0: none */
-    bool may_mark;    /* an event may be recorded there now */
+    bool may_mark;    /* the call may record an event on the stream now */
 };
 
 struct gy_heap_stream_mark {
@@ -53,55 +53,55 @@ struct gy_heap_stream {
     struct gy_page_waiter waiter; /* first member */
     struct gy_heap_stream *next;
     uint64_t id, capture;
-    CUstream handle;  /* of the last call that named the stream */
-    uint64_t order;   /* what is freed now gets it; from 1 on */
-    uint64_t settled; /* waited for with the whole device: nothing up to this one is pending */
+    CUstream handle;  /* as the last call that named the stream gave it */
+    uint64_t order;   /* memory that is freed now gets this order; it begins at 1 */
+    uint64_t settled; /* nothing up to this order is pending, since the whole device was waited for */
     struct gy_heap_stream_mark marks[GY_STREAM_MARKS]; /* oldest first */
     unsigned mark_count;
     unsigned unmarked;     /* blocks freed since the last mark */
-    size_t unmarked_bytes; /* theirs */
-    uint64_t round;        /* of the last poll that looked at it */
-    unsigned lates;        /* blocks on the late list that come here */
-    struct gy_late *kept;  /* of a graph: small blocks that were freed in it */
-    bool busy;             /* a thread is at its marks without the lock */
-    bool wanted;           /* others could use its memory: the next call makes a mark */
-    bool is_over;          /* of a capture: it has ended */
-    bool is_pinned;        /* of a graph: another one uses memory of it, which is kept for good */
+    size_t unmarked_bytes; /* the bytes of these blocks */
+    uint64_t round;        /* the number of the last poll that looked at the stream */
+    unsigned lates;        /* blocks on the late list that will wait for this stream next */
+    struct gy_late *kept;  /* of a graph: small blocks that were freed during its capture */
+    bool busy;             /* a thread works on the stream's marks without the lock */
+    bool wanted;           /* others could use the stream's memory: the next call makes a mark */
+    bool is_over;          /* of a capture: the capture has ended */
+    bool is_pinned;        /* of a graph: another graph uses its memory, which is therefore kept for good */
 };
 
-/* A stream recorded for a block; of a block that was freed, an event on it. */
+/* A stream that was recorded for a block; once the block is freed, an event on that stream. */
 struct gy_late {
-    struct gy_late *next;  /* in its bucket, or of the same block */
-    struct gy_late *later; /* late list: the next block's first */
+    struct gy_late *next;  /* next in its bucket, or of the same block */
+    struct gy_late *later; /* on the late list: the first entry of the next block */
     uintptr_t address;
     uint64_t id;
     CUstream handle;
-    CUevent event;         /* NULL: none could be recorded; only waiting for the device helps */
-    struct gy_claim claim; /* the block's first: what was freed */
-    struct gy_heap_stream
-        *stream;    /* the block's first: where the block goes then, NULL: it is free for all */
-    uint64_t order; /* with `stream`: the stream's when the block was freed */
+    CUevent event;         /* NULL: no event could be recorded, so only waiting for the device helps */
+    struct gy_claim claim; /* in the block's first entry: the freed block */
+    struct gy_heap_stream *stream; /* in the block's first entry: the stream that the block waits for next;
+                                      NULL: it is free for all */
+    uint64_t order;                /* with `stream`: the stream's order when the block was freed */
 };
 
 struct gy_heap_streams {
-    struct gy_kind *kind;                     /* immutable */
-    struct gy_heap_stream *first;             /* guarded */
-    unsigned count;                           /* guarded; of streams */
-    bool mixed;                               /* guarded; plain allocations use the same memory */
-    uint64_t rounds;                          /* guarded; polls so far */
-    struct gy_late *late;                     /* guarded; blocks freed with other streams recorded */
+    struct gy_kind *kind;         /* immutable */
+    struct gy_heap_stream *first; /* guarded */
+    unsigned count;               /* guarded; of streams */
+    bool mixed;                   /* guarded; plain allocations use the same memory */
+    uint64_t rounds;              /* guarded; polls so far */
+    struct gy_late *late;         /* guarded; freed blocks for which other streams were recorded */
     struct gy_late *shares[GY_SHARE_BUCKETS]; /* guarded; by address */
     _Atomic(size_t) share_count;              /* atomic; written under the lock */
     CUevent spare_events[GY_SPARE_EVENTS];    /* guarded */
     unsigned spare_count;                     /* guarded */
-    _Atomic(bool) used;                       /* atomic; there is or was a stream */
+    _Atomic(bool) used;                       /* atomic; there is a stream, or was one */
 };
 
 void gy_heap_streams_init(struct gy_heap_streams *streams, struct gy_kind *kind);
-/* The GPU has done all work; before the page layer ends. */
+/* To be called when the GPU has done all work, and before the page layer ends. */
 void gy_heap_streams_fini(struct gy_heap_streams *streams);
 
-/* @retval GANTRY_ERR_INVALID_ARGUMENT  not a stream */
+/* @retval GANTRY_ERR_INVALID_ARGUMENT  the handle is no stream */
 GANTRY_MUST_CHECK gantry_status gy_heap_stream_name(struct gy_context *context, void *stream,
                                                     const char *call, struct gy_heap_stream_name *out);
 
@@ -109,32 +109,34 @@ GANTRY_MUST_CHECK gantry_status gy_heap_stream_name(struct gy_context *context, 
 GANTRY_MUST_CHECK gantry_status gy_heap_streams_alloc(struct gy_heap_streams *streams,
                                                       const struct gy_heap_stream_name *name, size_t bytes,
                                                       size_t alignment, uint32_t site, uintptr_t *out);
-/* `aside`: the block waits for an event of its own, and is then freed as any other.
+/* `aside`: the block waits for an event of its own, and is then freed like any other.
  * @retval GANTRY_ERR_NOT_FOUND           no live block starts there
  * @retval GANTRY_ERR_OUT_OF_HOST_MEMORY  the block is unchanged */
 GANTRY_MUST_CHECK gantry_status gy_heap_streams_free(struct gy_heap_streams *streams,
                                                      const struct gy_heap_stream_name *name,
                                                      struct gy_heap_region *region, uintptr_t address,
                                                      bool aside);
-/* The block is used on that stream, too.  As gy_heap_streams_free(). */
+/* Record that the block is used on that stream, too.  Statuses as gy_heap_streams_free(). */
 GANTRY_MUST_CHECK gantry_status gy_heap_streams_record(struct gy_heap_streams *streams,
                                                        const struct gy_heap_stream_name *name,
                                                        struct gy_heap_region *region, uintptr_t address);
 /* The block at `address` is freed without a stream: nothing is recorded for it any more. */
 void gy_heap_streams_forget(struct gy_heap_streams *streams, uintptr_t address);
 
-/* Make free for all what has passed; `wait`: wait for the marks that there are.  True: there was some. */
+/* Make the memory that streams have passed free for all; `wait`: wait for the marks that exist.  True: there
+ * was some. */
 bool gy_heap_streams_poll(struct gy_heap_streams *streams, bool wait);
-/* Somebody has no room: streams make marks when they are named next, and one that is named now at once. */
+/* Somebody has no room: each stream makes a mark when it is named next, and the stream that is named now
+ * makes one at once. */
 void gy_heap_streams_want(struct gy_heap_streams *streams, const struct gy_heap_stream_name *name);
-/* Wait for the device; then everything is free for all but what stays with graphs.
+/* Wait for the device; then everything is free for all, except memory that stays with graphs.
  * @retval GANTRY_ERR_STATE  a capture is under way */
 GANTRY_MUST_CHECK gantry_status gy_heap_streams_settle(struct gy_heap_streams *streams, bool *out_any);
 
-/* The capture has ended, or its graph is gone and no replay of it is on its way. */
+/* The capture has ended, or its graph is gone and none of its replays is pending. */
 void gy_heap_streams_end_capture(struct gy_heap_streams *streams, uint64_t capture, bool is_gone);
 
-/* What is free for a stream or graph only. */
+/* The bytes that are free for one stream or graph only. */
 size_t gy_heap_streams_waiting(struct gy_heap_streams *streams);
 
 #endif

@@ -1,5 +1,5 @@
-/* Blocks on streams as the files that handle them see them: under the lock of the page layer, unless it is
- * said otherwise. */
+/* Blocks on streams as the files that handle them see them.  Functions are called under the lock of the page
+ * layer, unless their comment says otherwise. */
 #ifndef HEAP_STREAMS_INSIDE_H
 #define HEAP_STREAMS_INSIDE_H
 
@@ -18,46 +18,47 @@ static inline struct gy_context *gy_heap_streams_context(const struct gy_heap_st
 
 /* ---- stream_marks.c ---- */
 
-/* Take the lock and find the stream, made if need be; NULL without the lock: out of host memory.  With
- * `room`, there are nodes for one operation. */
+/* Take the lock and find the stream, which is made if need be.  NULL, and the lock is not held: out of host
+ * memory.  With `room`, there are nodes for one operation. */
 struct gy_heap_stream *gy_heap_stream_lock(struct gy_heap_streams *streams,
                                            const struct gy_heap_stream_name *name, bool room);
 
-/* An event that is to be recorded without the lock. */
+/* An event that will be recorded without the lock. */
 struct gy_heap_marking {
     struct gy_heap_stream *stream; /* NULL: none */
-    CUevent event;                 /* NULL: to be made */
+    CUevent event;                 /* NULL: it has still to be made */
     uint64_t order;
 };
 
-/* Begin a mark if there is a reason: the stream's marks belong to the caller until it is finished. */
+/* Begin a mark if there is a reason: the stream's marks belong to the caller until it finishes the mark. */
 struct gy_heap_marking gy_heap_stream_begin_mark(struct gy_heap_streams *streams,
                                                  struct gy_heap_stream *stream,
                                                  const struct gy_heap_stream_name *name);
-/* Without the lock: record what was begun, if anything. */
+/* Record the mark that was begun, if there is one.  The lock is not held. */
 void gy_heap_stream_finish_mark(struct gy_heap_streams *streams, const struct gy_heap_marking *marking,
                                 CUstream handle);
 
-/* An event that nobody uses; NULL: there is none. */
+/* Take an event that nobody uses; NULL: there is none. */
 CUevent gy_heap_streams_pop_event(struct gy_heap_streams *streams);
-/* NULL is ignored.  May give the lock up for a moment. */
+/* Give the event back; NULL is ignored.  The lock may be given up for a moment. */
 void gy_heap_streams_give_event(struct gy_heap_streams *streams, CUevent event);
-/* Without the lock: record `*event`, made if need be, on a stream that a call names now.  False: it could not
- * be. */
+/* Record `*event`, which is made if need be, on a stream that a call names now.  The lock is not held.
+ * False: it could not be recorded. */
 bool gy_heap_streams_record_event(struct gy_context *context, CUstream handle, CUevent *event);
-/* Without the lock, within a visit. */
+/* Has the event passed?  The lock is not held, and a visit is open (visit.h). */
 bool gy_heap_streams_has_passed(struct gy_context *context, CUevent event, bool wait);
-/* Without the lock, within a visit: bytes that are free for all now. */
+/* Look at the marks of all streams.  The lock is not held, and a visit is open.  Returns the bytes that are
+ * free for all now. */
 size_t gy_heap_streams_poll_marks(struct gy_heap_streams *streams, bool wait);
 
 /* ---- stream_ends.c ---- */
 
-/* The range, which is the caller's, waits for the stream's `order`, or goes back to its graph. */
+/* Let the range, which is the caller's, wait for the stream's `order`, or give it back to its graph. */
 void gy_heap_stream_keep(struct gy_heap_streams *streams, struct gy_heap_stream *stream,
                          struct gy_range *range, uint64_t order);
-/* Without the lock, likewise the following: add a block to the late list. */
+/* Add a block to the late list.  The lock is not held, as in the functions below. */
 void gy_heap_streams_attach_late(struct gy_heap_streams *streams, struct gy_late *late);
-/* A list of one block's. */
+/* Free the entries of one block. */
 void gy_late_free(struct gy_late *first);
 
 #endif

@@ -1,4 +1,4 @@
-/* What each tag uses, and the map for people. */
+/* The memory that each tag uses, and a map for people. */
 #include "base/alloc.h"
 #include "base/handle.h"
 #include "heap/internal.h"
@@ -35,7 +35,7 @@ static int by_use(const void *a, const void *b)
     return by_place(a, b);
 }
 
-/* Join neighbours that read the same; how many are left. */
+/* Join neighbours that read the same; returns how many are left. */
 static size_t join_same(gantry_heap_tag_stats *stats, size_t count)
 {
     size_t kept = 0;
@@ -102,14 +102,15 @@ gantry_status gantry_heap_get_tag_stats(gantry_heap *heap, gantry_memory_kind ki
 
 /* ---- the map ---- */
 
-/* A line per slab: pages by who has them.  Drawn under the page layer's lock, printed without. */
+/* A line of the map per slab shows its pages by their users.  It is drawn under the page layer's lock and
+ * printed without it. */
 struct map {
     char (*lines)[MAP_COLUMNS + 1];
     uintptr_t *bases;
     size_t *bytes;
     size_t room;
     size_t count;
-    const struct gy_slab *slab; /* of the last line */
+    const struct gy_slab *slab; /* the slab of the last line */
 };
 
 static char letter_of(enum gy_range_state state)
@@ -128,7 +129,7 @@ static char letter_of(enum gy_range_state state)
     }
 }
 
-/* A column shows what its first taken page is, so that nothing taken is drawn as free. */
+/* Draw a range.  A column shows its first taken page, so that nothing taken is drawn as free. */
 static void draw_range(void *user, const struct gy_slab *slab, const struct gy_range *range)
 {
     struct map *map = user;

@@ -3,9 +3,9 @@
 #include <assert.h>
 #include <stdbool.h>
 
-/* Ranges looked at per column when the address decides; bounds find(). */
+/* The number of ranges to look at per column when the address decides; it bounds find(). */
 #define SCAN_LIMIT 64
-/* Likewise, where one of about the right size is looked for. */
+/* The same number where a range of about the right size is looked for. */
 #define CLOSE_LIMIT 8
 
 struct cell {
@@ -18,7 +18,7 @@ static unsigned log2_floor(size_t value)
     return 63u - (unsigned)__builtin_clzll(value);
 }
 
-/* Where a range of `pages` pages lives. */
+/* The cell where a range of `pages` pages lives. */
 static struct cell cell_of(size_t pages)
 {
     if (pages < GY_TLSF_COLUMNS) {
@@ -111,7 +111,7 @@ static struct gy_range *scan_column(struct gy_range *head, size_t pages, size_t 
     return NULL;
 }
 
-/* The first column at `cell` or behind it that has a range; false when there is none. */
+/* Find the first column at `cell` or behind it that has a range; false when there is none. */
 static bool next_cell(const struct gy_tlsf *tlsf, struct cell *cell)
 {
     if (cell->row >= GY_TLSF_ROWS) {
@@ -130,7 +130,7 @@ static bool next_cell(const struct gy_tlsf *tlsf, struct cell *cell)
     return true;
 }
 
-/* The first cell whose every range has at least `pages` pages. */
+/* The first cell of which every range has at least `pages` pages. */
 static struct cell cell_above(size_t pages)
 {
     if (pages < GY_TLSF_COLUMNS) {
@@ -147,7 +147,8 @@ struct gy_range *gy_tlsf_find(struct gy_tlsf *tlsf, size_t pages, size_t alignme
         assert(holds(tlsf->heads[cell.row][cell.column], pages, alignment));
         return tlsf->heads[cell.row][cell.column];
     }
-    /* Above a page the address decides as well; and a range in the request's own column may fit. */
+    /* With an alignment above a page, the address decides as well; and a range in the request's own column
+     * may fit. */
     for (cell = cell_of(pages); next_cell(tlsf, &cell); cell.column++) {
         struct gy_range *range = scan_column(tlsf->heads[cell.row][cell.column], pages, alignment);
         if (range != NULL) {

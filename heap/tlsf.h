@@ -28,29 +28,30 @@ enum gy_range_state {
     GY_RANGE_FREE,    /* in the index */
     GY_RANGE_BLOCK,   /* a block of a caller */
     GY_RANGE_CHUNK,   /* given to the small tier */
-    GY_RANGE_HOLE,    /* its memory was given back alone; only the address is left */
+    GY_RANGE_HOLE,    /* its memory was given back alone; only the address range is left */
     GY_RANGE_OWNED,   /* claimed by one thread, or parked (park.h): neither in an index nor live */
-    GY_RANGE_WAITING, /* free for one stream or graph only (waiting.h): in its index */
+    GY_RANGE_WAITING, /* free for one stream or graph only (waiting.h): in the index of that waiter */
 };
 
-/* A run of pages of one slab.  Guarded by the lock of the page layer, but for what is atomic and, while the
- * state is OWNED, `next`: those are its owner's. */
+/* A run of pages of one slab.  It is guarded by the lock of the page layer, except for its atomic fields and,
+ * while the state is OWNED, `next`: its owner writes these. */
 struct gy_range {
-    /* On lines of its own: blocks of several threads are neighbours here. */
+    /* The struct has cache lines of its own, since blocks of several threads are neighbours here. */
     _Alignas(64) _Atomic(uint32_t) state; /* atomic; enum gy_range_state */
-    _Atomic(uint32_t) site;               /* atomic; BLOCK: who asked for it */
+    _Atomic(uint32_t) site;               /* atomic; of a BLOCK: the site that asked for it */
     struct gy_slab *slab;                 /* not SPARE */
     struct gy_range *below;               /* neighbour at lower addresses in the slab, NULL at its start */
     struct gy_range *above;               /* neighbour at higher addresses, NULL at its end */
-    struct gy_range *next;                /* FREE: in its column; OWNED: where it is parked; SPARE: stack */
-    uintptr_t base;                       /* multiple of GY_PAGE_BYTES */
-    size_t pages;                         /* > 0 */
-    _Atomic(size_t) requested;            /* atomic; BLOCK: bytes asked for; the first line ends here */
-    struct gy_range *prev;                /* FREE, WAITING: in its column */
-    struct gy_page_waiter *waiter; /* WAITING: whose it is; BLOCK, OWNED: whose it becomes when it is freed,
-                                    * NULL: everybody's */
-    uint64_t order;                /* WAITING: the waiter's mark behind which it is everybody's */
-    atomic_bool shared;            /* atomic; BLOCK: other streams were recorded for it (streams.h) */
+    struct gy_range
+        *next;      /* FREE: next in its column; OWNED: next where it is parked; SPARE: next in the stack */
+    uintptr_t base; /* multiple of GY_PAGE_BYTES */
+    size_t pages;   /* > 0 */
+    _Atomic(size_t) requested;     /* atomic; of a BLOCK: bytes asked for; the first cache line ends here */
+    struct gy_range *prev;         /* FREE, WAITING: previous in its column */
+    struct gy_page_waiter *waiter; /* WAITING: the waiter that may use it; BLOCK, OWNED: the waiter that gets
+                                      it when it is freed; NULL: everybody */
+    uint64_t order;                /* WAITING: the mark of the waiter after which it is everybody's */
+    atomic_bool shared;            /* atomic; of a BLOCK: other streams were recorded for it (streams.h) */
 };
 
 static inline enum gy_range_state gy_range_state(const struct gy_range *range)
@@ -63,7 +64,7 @@ static inline void gy_range_set_state(struct gy_range *range, enum gy_range_stat
     atomic_store_explicit(&range->state, (uint32_t)state, memory_order_relaxed);
 }
 
-/* In an index. */
+/* The range is in an index. */
 static inline bool gy_range_is_idle(const struct gy_range *range)
 {
     return gy_range_state(range) == GY_RANGE_FREE || gy_range_state(range) == GY_RANGE_WAITING;
@@ -92,24 +93,24 @@ struct gy_tlsf {
     struct gy_range *heads[GY_TLSF_ROWS][GY_TLSF_COLUMNS]; /* last in, first out */
 };
 
-/* `range` must be FREE, or in the index of a waiter WAITING, with its size set. */
+/* `range` is FREE, or WAITING in the index of a waiter, and its size is set. */
 void gy_tlsf_insert(struct gy_tlsf *tlsf, struct gy_range *range);
 void gy_tlsf_remove(struct gy_tlsf *tlsf, struct gy_range *range);
 
-/* A range that holds `pages` pages at a multiple of `alignment` bytes (a power of two, at least a page);
- * it stays in the index.  NULL: there is none with pages * (1 + 1/16) + alignment to spare. */
+/* Find a range that holds `pages` pages at a multiple of `alignment` bytes (a power of two, at least a page);
+ * it stays in the index.  NULL: no range has room for pages * (1 + 1/16) + alignment. */
 struct gy_range *gy_tlsf_find(struct gy_tlsf *tlsf, size_t pages, size_t alignment);
 
-/* The same, but the smallest of the first few of its own size, if one of them fits, before any larger one:
- * slower, and nearer to what was asked for. */
+/* Find a range as gy_tlsf_find() does, but prefer the smallest of the first few ranges of its own size to any
+ * larger one.  This is slower, and the range is nearer to what was asked for. */
 struct gy_range *gy_tlsf_find_close(struct gy_tlsf *tlsf, size_t pages, size_t alignment);
 
-/* The column where ranges of `pages` pages are leads to such ranges and is marked, or does and is neither. */
+/* The column of ranges of `pages` pages leads to such ranges and is marked, or is empty and not marked. */
 bool gy_tlsf_column_is_valid(const struct gy_tlsf *tlsf, size_t pages);
-/* A range that is in the index is linked as its column says. */
+/* A range in the index is linked as its column says. */
 bool gy_tlsf_link_is_valid(const struct gy_tlsf *tlsf, const struct gy_range *range);
 
-/* Pages of the largest range, 0 when there is none. */
+/* The pages of the largest range, 0 when there is none. */
 size_t gy_tlsf_largest(const struct gy_tlsf *tlsf);
 
 #endif

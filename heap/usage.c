@@ -4,9 +4,9 @@
 
 #include <assert.h>
 
-#define MOST_HOLD 32     /* times the least */
-#define LONELY_MOVES 64u /* in a row */
-#define MOST_LOOKS 4     /* at a tally whose writer is moving something */
+#define MOST_HOLD 32     /* times the least hold */
+#define LONELY_MOVES 64u /* moves in a row */
+#define MOST_LOOKS 4     /* looks at a tally whose writer is moving something */
 
 bool gy_usage_make_site_slow(struct gy_usage *usage, uint32_t site)
 {
@@ -40,14 +40,14 @@ void gy_usage_raise_peak(_Atomic(int64_t) *peak, int64_t used)
     }
 }
 
-/* Acquire and release: a thread that sees what a lone tally has moved to the sums does not add it a second
- * time. */
+/* This acquires and releases: a thread that sees what a lone tally has moved to the sums does not add it a
+ * second time. */
 static int64_t add(_Atomic(int64_t) *sum, int64_t bytes)
 {
     return atomic_fetch_add_explicit(sum, bytes, memory_order_acq_rel) + bytes;
 }
 
-/* Of the kind: what is in use may be `used`, which the caller has not counted exactly. */
+/* Look for a peak of the kind: `used` bytes may be in use, which the caller has not counted exactly. */
 static void look(struct gy_usage *usage, int64_t used)
 {
     if (__builtin_expect(used <= atomic_load_explicit(&usage->peak, memory_order_relaxed), 1)) {
@@ -135,7 +135,7 @@ static void claim_lone(struct gy_tally *tally, struct gy_usage *usage)
     }
 }
 
-/* How often this tally touches the shared sums depends on whether other tallies do. */
+/* Adapt how often this tally touches the shared sums to whether other tallies do so. */
 static void adapt(struct gy_tally *tally, struct gy_usage *usage)
 {
     int64_t most = tally->least_hold * MOST_HOLD;
@@ -186,8 +186,8 @@ void gy_usage_note(struct gy_usage *usage, uint32_t site, int64_t bytes, int cou
     add_used(usage, bytes);
 }
 
-/* The bytes are taken out of the tally first: a thread that adds both up at this moment misses some of them
- * and does not count them twice. */
+/* The bytes are taken out of the tally first: a thread that adds both up at this moment misses some bytes,
+ * but counts none of them twice. */
 static void move_all(struct gy_tally *tally, struct gy_usage *usage)
 {
     for (unsigned i = 0; i < GY_TALLY_SITES; i++) {
@@ -271,7 +271,8 @@ void gy_tally_end(struct gy_tally *tally, struct gy_usage *usage)
 
 bool gy_tally_allocated(const struct gy_tally *tally, uint64_t *out)
 {
-    /* First: what is freed from here on is missing in the sum rather than in it twice. */
+    /* This comes first: bytes that are freed from here on are missing in the sum rather than counted twice.
+     */
     uint64_t freed = gy_tally_freed(tally);
     for (int i = 0; i < MOST_LOOKS; i++) {
         uint32_t moves = atomic_load_explicit(&tally->moves, memory_order_acquire);
@@ -301,7 +302,7 @@ void gy_tally_collect_site(struct gy_tally *tally, uint32_t site, int64_t *bytes
     }
     int64_t of_slot = atomic_load_explicit(&tally->sites[slot].bytes, memory_order_acquire);
     int32_t blocks = atomic_load_explicit(&tally->sites[slot].count, memory_order_acquire);
-    /* Not those of another site that the slot was given to meanwhile. */
+    /* Do not add the bytes of another site that was given the slot meanwhile. */
     if (atomic_load_explicit(&tally->sites[slot].site, memory_order_acquire) == site) {
         *bytes += of_slot;
         *count += blocks;

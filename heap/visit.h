@@ -1,5 +1,5 @@
-/* Calls of the driver about memory and events from any thread: the context is current and the thread's
- * capture mode relaxed meanwhile, so that they may be made while some thread captures a graph. */
+/* Driver calls about memory and events from any thread.  A visit makes the context current and relaxes the
+ * thread's capture mode, so that the calls may be made while some thread captures a graph. */
 #ifndef HEAP_VISIT_H
 #define HEAP_VISIT_H
 
@@ -9,10 +9,11 @@
 struct gy_visit {
     bool pushed;
     bool relaxed;
-    CUstreamCaptureMode mode; /* when relaxed: the mode before */
+    CUstreamCaptureMode mode; /* with a relaxed mode: the mode before */
 };
 
-/* gy_visit_end() follows in any case.  A capture mode that stays as it is costs at most a refused call. */
+/* gy_visit_end() follows in any case.  If the capture mode cannot be changed, a call may be refused, and
+ * nothing worse happens. */
 gantry_status gy_visit_begin(struct gy_context *context, struct gy_visit *visit);
 void gy_visit_end(struct gy_context *context, struct gy_visit *visit);
 
