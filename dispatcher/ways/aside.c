@@ -24,9 +24,9 @@ gantry_status gy_aside_open(struct gantry_launch *launch)
     return status;
 }
 
-/* ---- what may not be in a batch ---------------------------------------------------------------- */
+/* ---- what must not be in a batch ---------------------------------------------------------------- */
 
-/* A graph reads pageable memory when it runs. */
+/* Is this memory pageable?  A graph reads such memory only when it runs. */
 static bool is_pageable(const struct gy_driver *driver, CUmemorytype type, const void *host,
                         CUdeviceptr address)
 {
@@ -50,7 +50,7 @@ static const char *find_fault_of_copy(const struct gy_driver *driver, CUgraphNod
     return pageable ? "it copies from or to pageable memory" : NULL;
 }
 
-/* Why a node cannot be in a batch; NULL: it can. */
+/* Find out why a node cannot be in a batch; NULL: it can. */
 static const char *find_fault_of_node(const struct gy_driver *driver, CUgraphNode node)
 {
     CUgraphNodeType type;

@@ -1,35 +1,36 @@
 /* A callback's work captured apart from its batch.
  *
- * What our own launch functions enqueue is noted in the batch. What a callback does itself with the task's
- * stream, which gantry_launch_stream() gives, may break a capture, fork without a join, or copy from memory
- * that a graph would read too late.  So it is captured by itself, from the moment the callback asks for it
- * (or from its beginning, where the function is known to ask), looked at when the callback returns, and
- * becomes one node of the batch, a child graph.
+ * The work that our own launch functions enqueue is noted in the batch.  A callback may also enqueue work
+ * itself on the task's stream, which gantry_launch_stream() gives.  That work may break a capture, fork
+ * without a join, or copy from memory that a graph would read too late.  So it is captured by itself, from
+ * the moment the callback asks for the stream, or from the callback's beginning if its function is known to
+ * ask.  When the callback returns, the captured work is looked at and becomes one node of the batch, a child
+ * graph.
  *
- *             asks, or is known to           the callback has returned, or must have its work in the batch
- *     CLOSED ---------------------> OPEN ------------------------------------------> CLOSED, a node of the
- * batch ^                                                                               or
- *       +------------------------------------------------------------------------- SPOILT: nothing is left of
- * it
+ *           asks, or is known to           the callback has returned, or must have its work in the batch
+ *   CLOSED ---------------------> OPEN -------------------------------------> CLOSED, a node of the batch, or
+ *     ^                                                                       SPOILT: nothing is left of it
+ *     +----------------------------------------------------------------------------+
  *
- * What is SPOILT is done again on the plain stream.  GD only. */
+ * Work that is SPOILT is done again on the plain stream.  Only the dispatcher's thread (GD) calls these
+ * functions. */
 #ifndef DISPATCHER_WAYS_ASIDE_H
 #define DISPATCHER_WAYS_ASIDE_H
 
 #include "dispatcher/internal.h"
 
-/* Capture what the callback enqueues from now on aside. */
+/* Begin to capture aside what the callback enqueues from now on. */
 GANTRY_MUST_CHECK gantry_status gy_aside_open(struct gantry_launch *launch);
 
-/* End that: `keep` it as a node of the batch, or forget it.  False: it could not be kept, launch->spoilt says
- * why, and nothing of it is in the batch.  What is enqueued next goes to the batch. */
+/* End the capture: `keep` it as a node of the batch, or forget it.  False: it could not be kept;
+ * launch->spoilt says why, and nothing of it is in the batch.  What is enqueued next goes to the batch. */
 bool gy_aside_close(struct gantry_launch *launch, bool keep);
 
-/* In a callback: have in the batch what is open, before something that comes after it; GANTRY_ERR_DRIVER with
- * the reason when that cannot be. */
+/* In a callback: put an open capture into the batch, before something that comes after it.  GANTRY_ERR_DRIVER
+ * with the reason when that cannot be done. */
 GANTRY_MUST_CHECK gantry_status gy_aside_settle(struct gantry_launch *launch);
 
-/* gantry_launch_stream() while a batch is captured; NULL with an error when it cannot be given. */
+/* gantry_launch_stream() while a batch is captured; NULL with an error when the stream cannot be given. */
 GY_COLD CUstream gy_aside_ask(struct gantry_launch *launch);
 
 #endif

@@ -7,7 +7,7 @@
 
 #include <assert.h>
 
-/* What the callback enqueues is noted, and looked for on other streams. */
+/* Call the callback; its calls are noted, and work that it leaves on other streams is looked for. */
 static gantry_launch_result call_checked(struct gantry_launch *launch)
 {
     gantry_task *task = launch->task;

@@ -4,11 +4,11 @@
 
 #include "dispatcher/internal.h"
 
-/* While something is recorded, or callbacks are checked; `span` as below. */
+/* Call the callback while something is recorded, or callbacks are checked; `span` is as below. */
 GY_COLD gantry_launch_result gy_callback_call_watched(struct gantry_launch *launch, uint64_t span);
 
-/* `last` is the calling thread's last error; `span` when the call began, before anything was put on the
- * stream, 0: nothing is recorded. */
+/* `last` is the calling thread's last error.  `span` is the time when the call began, before anything was put
+ * on the stream; 0: nothing is recorded. */
 static GY_INLINE gantry_launch_result gy_callback_call(struct gantry_launch *launch,
                                                        const struct gy_error *last, uint64_t span)
 {
@@ -21,7 +21,7 @@ static GY_INLINE gantry_launch_result gy_callback_call(struct gantry_launch *lau
     return gy_task_launch_fn(launch->task)(launch, gy_task_launch_arg(launch->task));
 }
 
-/* The call of a turn (launchers.h).  Any thread. */
+/* Call the callback of a turn (launchers.h).  Any thread. */
 gantry_launch_result gy_callback_call_beside(struct gantry_launch *launch);
 
 #endif

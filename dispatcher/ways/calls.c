@@ -10,10 +10,10 @@
 #define NUMBERS 9
 #define MOST_PARAMETERS 64
 
-/* What a call is, with the names of its numbers. */
+/* The name of a kind of call, with the names of its numbers. */
 struct call_kind {
     const char *name;
-    const char *numbers[NUMBERS]; /* up to the first NULL */
+    const char *numbers[NUMBERS]; /* the names end at the first NULL */
     bool as_address[NUMBERS];
 };
 
@@ -37,9 +37,9 @@ static const struct call_kind COMPLETION = {"completion", {"its task"}, {true}};
 
 struct gy_noted_call {
     const struct call_kind *kind;
-    const char *name; /* of the kernel: the image's; else "" */
+    const char *name; /* of a kernel: the name in the image; else "" */
     uint64_t numbers[NUMBERS];
-    size_t values; /* where its parameters' values begin */
+    size_t values; /* the index at which its parameters' values begin */
     uint32_t parameters;
     uint32_t sizes[MOST_PARAMETERS];
 };
@@ -60,7 +60,7 @@ void gy_calls_begin(struct gy_calls *calls, uint64_t index)
         calls->at = 0;
         calls->lost = false;
         if (calls->state == GY_CALLS_NOTING) {
-            enter(calls, GY_CALLS_NOTING); /* nothing is left of a run that failed */
+            enter(calls, GY_CALLS_NOTING); /* nothing of a failed run is kept */
         }
     }
 }
@@ -99,7 +99,7 @@ static void describe(const struct gy_noted_call *call, char *text, size_t room)
     snprintf(text, room, "%s%s%.80s", call->kind->name, call->name[0] != '\0' ? " " : "", call->name);
 }
 
-/* The first number that differs; NUMBERS: none does. */
+/* Find the first number that differs; NUMBERS: none does. */
 static int find_number(const struct gy_noted_call *now, const struct gy_noted_call *then)
 {
     int i = 0;
@@ -109,7 +109,7 @@ static int find_number(const struct gy_noted_call *now, const struct gy_noted_ca
     return i;
 }
 
-/* Up to 8 bytes of a parameter as a number, or what they begin with. */
+/* A parameter of up to 8 bytes as a number; of a larger one, its first 8 bytes. */
 static uint64_t value_of(const unsigned char *bytes, uint32_t size)
 {
     uint64_t value = 0;
@@ -117,7 +117,7 @@ static uint64_t value_of(const unsigned char *bytes, uint32_t size)
     return value;
 }
 
-/* Whether some parameter differs; then `text` says which. */
+/* Does some parameter differ?  Then `text` says which one. */
 static bool find_parameter(const struct gy_noted_call *now, const unsigned char *values,
                            const struct gy_noted_call *then, const unsigned char *values_then, char *text,
                            size_t room)
@@ -125,10 +125,10 @@ static bool find_parameter(const struct gy_noted_call *now, const unsigned char 
     for (uint32_t i = 0; i < now->parameters && i < then->parameters; i++) {
         const uint32_t size = now->sizes[i];
         if (size != then->sizes[i]) {
-            return false; /* another function of the same name, which the driver describes otherwise */
+            return false; /* the driver describes another function of the same name differently */
         }
         if (memcmp(values, values_then, size) != 0) {
-            uint32_t at = 0; /* of a large one, the part that differs */
+            uint32_t at = 0; /* the part of a large parameter that differs */
             while (size - at > 8 && memcmp(values + at, values_then + at, 8) == 0) {
                 at += 8;
             }
@@ -212,7 +212,7 @@ void gy_calls_note_kernel(struct gy_calls *calls, const gantry_task *task, const
                                  .name = kernel->name,
                                  .numbers = {size->grid.x, size->grid.y, size->grid.z, size->block.x,
                                              size->block.y, size->block.z, size->shared_bytes}};
-    unsigned char values[4096]; /* the most that parameters may have where they are not copied in pieces */
+    unsigned char values[4096]; /* the most bytes of parameters that are not copied in pieces */
     size_t bytes = 0, offset, one;
     while (args != NULL && driver->cuFuncGetParamInfo != NULL && call.parameters < MOST_PARAMETERS &&
            driver->cuFuncGetParamInfo(kernel->function, call.parameters, &offset, &one) == CUDA_SUCCESS &&
@@ -254,7 +254,7 @@ void gy_calls_note_batch(struct gy_calls *calls, const gantry_task *task, const 
     }
 }
 
-/* What the arrays hold may change from run to run. */
+/* The contents of the arrays may change from run to run, so they are not noted. */
 void gy_calls_note_list(struct gy_calls *calls, const gantry_task *task, const gantry_copy_list *list)
 {
     const struct gy_noted_call call = {.kind = &LIST,

@@ -22,7 +22,8 @@ gantry_status gy_capture_end(struct gantry_dispatcher *d)
         return GANTRY_OK;
     }
     if (gy_shares_any(&d->shares) && gy_shares_end_capture(&d->shares) != GANTRY_OK) {
-        gy_context_lose(d->config.context, gy_error_last()); /* its tasks were released */
+        gy_context_lose(d->config.context,
+                        gy_error_last()); /* the tasks of the graph were already released */
     }
     gantry_status status = gy_graphs_end(&d->graphs);
     if (status == GANTRY_OK && gy_shares_any(&d->shares)) {
@@ -47,7 +48,7 @@ gantry_status gy_capture_leave(gantry_launch *launch)
     }
     gantry_status status = gy_aside_settle(launch);
     if (status != GANTRY_OK) {
-        return status; /* its work will be done again */
+        return status; /* the call's work will be done again */
     }
     status = gy_capture_cut(d);
     launch->lane = NULL;
@@ -73,7 +74,7 @@ gantry_status gy_capture_leave_for_good(gantry_launch *launch, const char *why)
 
 /* ---- before a call -------------------------------------------------------------------------- */
 
-/* The graph that is being built ends before this call, or one begins with it. */
+/* End the graph that is being built before this call, or begin one with this call. */
 static GY_RARE gantry_status choose_anew(struct gantry_launch *launch, bool is_large)
 {
     struct gantry_dispatcher *d = launch->dispatcher;
@@ -81,7 +82,7 @@ static GY_RARE gantry_status choose_anew(struct gantry_launch *launch, bool is_l
     d->graphs.part += is_large;
     gantry_status status = gy_capture_cut(d);
     if (status == GANTRY_OK && may_be_noted && begin_capture(d) != GANTRY_OK) {
-        launch->round->as_graph = false; /* this batch goes on without */
+        launch->round->as_graph = false; /* the rest of this batch is no graph */
         status = gy_context_is_lost(d->config.context) ? gy_context_adopt_loss(d->config.context) : GANTRY_OK;
     }
     return status;
@@ -112,7 +113,7 @@ gantry_status gy_capture_before(struct gantry_launch *launch)
     assert(gy_launch_is_valid(launch));
     struct gantry_dispatcher *d = launch->dispatcher;
     struct gy_graphs *g = &d->graphs;
-    g->calls++; /* before the call: it may end the batch itself */
+    g->calls++; /* counted before the call, which may end the batch itself */
     launch->lane = &d->streams.streams[launch->stream_index].lane;
     launch->nodes = g->batch.count;
     launch->last = launch->lane->last;
@@ -123,12 +124,13 @@ gantry_status gy_capture_before(struct gantry_launch *launch)
 
 /* ---- after a call --------------------------------------------------------------------------- */
 
-/* Whether what the call has enqueued cannot be part of a graph: launch->spoilt then says why. */
+/* Is the call's work unfit to be part of a graph?  Then launch->spoilt says why. */
 static bool is_spoilt(struct gantry_launch *launch, gantry_launch_result result)
 {
     struct gantry_dispatcher *d = launch->dispatcher;
     const bool tells = d->config.context->driver->log != NULL;
-    const bool refused = *d->refusals != launch->refusals; /* before more is told */
+    const bool refused =
+        *d->refusals != launch->refusals; /* this is read before our own calls below may be refused */
     const bool failed = result == GANTRY_LAUNCH_FAILED;
     if (launch->aside) {
         (void)gy_aside_close(launch, !failed && !refused);
@@ -140,7 +142,7 @@ static bool is_spoilt(struct gantry_launch *launch, gantry_launch_result result)
     return launch->spoilt != NULL;
 }
 
-/* What a call that a graph takes has told. */
+/* Learn from a call whose work a graph takes. */
 static void learn_trust(const struct gantry_launch *launch)
 {
     if (launch->trust == GY_TRUST_UNKNOWN || (launch->asked && launch->trust == GY_TRUST_OURS)) {
@@ -166,7 +168,7 @@ static GY_COLD gantry_launch_result call_again(struct gantry_launch *launch, con
     return result;
 }
 
-/* The call's nodes are taken back, the batch is launched, which ends whatever sync points the call has asked
+/* The call's nodes are taken back.  The batch is launched, which ends any sync points that the call has asked
  * for, and the call's work is done again on the plain stream.  Nobody else's work is lost. */
 static GY_COLD gantry_launch_result repair(struct gantry_launch *launch)
 {

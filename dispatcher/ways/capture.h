@@ -1,17 +1,17 @@
-/* Calls whose work is noted for a graph: which ones, what comes before and after them, and the launch of what
- * they make.  The modes BATCH and RECORDING of mode.h. */
+/* Calls whose work is noted for a graph: which calls these are, what is done before and after them, and the
+ * launch of the graph.  The modes BATCH and RECORDING of mode.h. */
 #ifndef DISPATCHER_WAYS_CAPTURE_H
 #define DISPATCHER_WAYS_CAPTURE_H
 
 #include "dispatcher/round.h"
 
-/* Before a call in a round that is to be a graph: whether its batch goes on, begins or is cut, and the call's
- * mode. */
+/* Before a call in a round that is to be a graph: decide whether its batch goes on, begins or is cut, and
+ * choose the call's mode. */
 GANTRY_MUST_CHECK GY_RARE gantry_status gy_capture_choose(struct gantry_launch *launch);
-/* Before a call that is noted, when all else is ready. */
+/* Before a call that is noted, when everything else is ready. */
 GANTRY_MUST_CHECK gantry_status gy_capture_before(struct gantry_launch *launch);
-/* After it: nothing was refused, nothing is to be looked at or learnt.  Else the function below says what
- * becomes of the call. */
+/* After the call: nothing was refused, and there is nothing to look at or to learn.  Else the function below
+ * decides what becomes of the call. */
 static inline bool gy_capture_took(const struct gantry_launch *launch, gantry_launch_result result)
 {
     const struct gantry_dispatcher *d = launch->dispatcher;
@@ -20,14 +20,15 @@ static inline bool gy_capture_took(const struct gantry_launch *launch, gantry_la
 }
 gantry_launch_result gy_capture_after(struct gantry_launch *launch, gantry_launch_result result);
 
-/* Launch what is noted, if a graph is being built. */
+/* Launch the nodes that are noted, if a graph is being built. */
 gantry_status gy_capture_end(struct gantry_dispatcher *d);
-/* The same before the end of the batch, the rest of which may begin another graph. */
+/* Launch them before the end of the batch; the rest of the batch may begin another graph. */
 gantry_status gy_capture_cut(struct gantry_dispatcher *d);
 
-/* In a callback: what it enqueues from now on goes to the plain stream.  Nothing happens if that is so. */
+/* In a callback: what it enqueues from now on goes to the plain stream.  Nothing happens if it goes there
+ * already. */
 GY_COLD gantry_status gy_capture_leave(struct gantry_launch *launch);
-/* In a callback: what follows cannot be captured, now and whenever this callback is called. */
+/* In a callback: what follows cannot be captured, neither now nor in later calls of this callback. */
 GANTRY_MUST_CHECK gantry_status gy_capture_leave_for_good(struct gantry_launch *launch, const char *why);
 
 #endif

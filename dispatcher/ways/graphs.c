@@ -53,7 +53,7 @@ void gy_graphs_close_gate(struct gy_graphs *g)
     gy_mutex_unlock(&g->lock);
 }
 
-/* Is the capture over that was under way when `closes` was `seen`? */
+/* Has the capture ended that was under way when `closes` was `seen`? */
 static bool was_closed(const struct gy_graphs *g, uint64_t seen)
 {
     return !atomic_load_explicit(&g->open, memory_order_acquire) ||
@@ -84,7 +84,8 @@ void gy_graphs_pause(struct gy_graphs *g)
 {
     atomic_fetch_add_explicit(&g->waiting, 1, memory_order_relaxed);
     gy_mutex_lock(&g->lock);
-    g->pauses++; /* first, so that no capture begins between the end of this one and our waking up */
+    g->pauses++; /* this comes first, so that no capture begins between the end of this one and our waking up
+                  */
     while (g->open) {
         gy_cond_wait(&g->launched, &g->lock);
     }
@@ -129,7 +130,8 @@ static void end_guard(struct gy_graphs *g)
     g->guarded = false;
     if (driver->cuStreamEndCapture(g->guard, &empty) == CUDA_SUCCESS) {
         gy_graphs_spend(g, empty);
-    } else if (status_of(g, g->guard) != CU_STREAM_CAPTURE_STATUS_NONE) { /* nothing else would end it */
+    } else if (status_of(g, g->guard) !=
+               CU_STREAM_CAPTURE_STATUS_NONE) { /* nothing else would end the guard */
         (void)driver->cuStreamDestroy(g->guard);
         g->guard = NULL;
     }
@@ -169,7 +171,7 @@ gantry_status gy_graphs_begin(struct gy_graphs *g)
     return GANTRY_OK;
 }
 
-/* The batch is over, whatever became of it.  What is known of the order of streams has to hold. */
+/* End the batch, whatever became of it.  From here on, what is known of the order of streams must hold. */
 static gantry_status leave(struct gy_graphs *g, gantry_status order)
 {
     if (order != GANTRY_OK) {
@@ -181,7 +183,7 @@ static gantry_status leave(struct gy_graphs *g, gantry_status order)
     return order;
 }
 
-/* Where the driver destroys none of them, one is left behind. */
+/* Keep a launched graph for the next sweep.  Where the driver destroys none of them, one is left behind. */
 void gy_graphs_spend(struct gy_graphs *g, CUgraph graph)
 {
     assert(gy_graphs_are_valid(g));
@@ -193,7 +195,7 @@ void gy_graphs_spend(struct gy_graphs *g, CUgraph graph)
     assert(gy_graphs_are_valid(g));
 }
 
-/* Nothing is launched. */
+/* Give the batch up; nothing is launched. */
 static gantry_status drop(struct gy_graphs *g)
 {
     end_guard(g);
@@ -211,7 +213,7 @@ bool gy_graphs_is_guard_broken(const struct gy_graphs *g)
     return g->guarded && status_of(g, g->guard) != CU_STREAM_CAPTURE_STATUS_ACTIVE;
 }
 
-/* The cached graph of this signature, else the place of the one to give up. */
+/* Find the cached graph of this signature, else the place of the one to give up. */
 static struct gy_graph_cached *find_cached(struct gy_graphs *g, uint64_t signature)
 {
     struct gy_graph_cached *oldest = &g->cache[0];
@@ -227,13 +229,15 @@ static struct gy_graph_cached *find_cached(struct gy_graphs *g, uint64_t signatu
     return oldest;
 }
 
-/* True: gone, or the context is lost, and then the driver's answer does not say whether it is. */
+/* True: the graph is gone, or the context is lost, and then the driver's answer does not say whether it is
+ * gone. */
 static bool is_over(struct gy_graphs *g, gantry_status status)
 {
     return status == GANTRY_OK || gy_context_is_lost(g->context);
 }
 
-/* The driver keeps it while it runs.  When it refuses, the sweeps try again. */
+/* Destroy an executable graph; the driver keeps it while it runs.  When the driver refuses, the sweeps try
+ * again. */
 static void discard(struct gy_graphs *g, CUgraphExec exec)
 {
     assert(gy_graphs_are_valid(g));
@@ -243,7 +247,8 @@ static void discard(struct gy_graphs *g, CUgraphExec exec)
     assert(gy_graphs_are_valid(g));
 }
 
-/* Make `exec` an executable form of `graph`: by an update if it is one already and that works, else anew. */
+/* Make `exec` an executable form of `graph`: by an update if it is one already and the update works, else
+ * anew. */
 static gantry_status refresh(struct gy_graphs *g, CUgraph graph, CUgraphExec *exec)
 {
     if (*exec != NULL) {
@@ -268,11 +273,11 @@ static gantry_status refresh(struct gy_graphs *g, CUgraph graph, CUgraphExec *ex
     return GANTRY_OK;
 }
 
-/* The same in the cache. */
+/* Make an executable form of `graph` in the cache. */
 static gantry_status refresh_cached(struct gy_graphs *g, CUgraph graph, CUgraphExec *out)
 {
     assert(gy_graphs_are_valid(g));
-    /* Parts of one batch look alike, but shall run at once. */
+    /* Parts of one batch look alike, but they shall run at the same time. */
     const uint64_t signature = gy_nodes_hash(&g->batch, g->part);
     struct gy_graph_cached *c = find_cached(g, signature);
     if (c->exec != NULL && c->signature != signature) {
@@ -332,7 +337,7 @@ static gantry_status end_into(struct gy_graphs *g, const struct gy_graph_place *
         gy_graphs_spend(g, graph);
     }
     if (status != GANTRY_OK) {
-        /* The tasks were released; their work is gone, and their callbacks may not be called again. */
+        /* The tasks were released.  Their work is gone, and their callbacks must not be called again. */
         gy_context_lose(g->context, gy_error_last());
         return drop(g);
     }
@@ -381,7 +386,7 @@ enum gy_trust gy_graphs_find_trust(struct gy_graphs *g, gantry_launch_fn functio
 {
     const uint32_t i = place_of(g, function);
     if (g->functions[i].function == NULL && g->function_count == GY_GRAPHS_FUNCTIONS - 1) {
-        return GY_TRUST_NO; /* no room to remember it */
+        return GY_TRUST_NO; /* there is no room to remember it */
     }
     g->latest = (struct gy_graph_function){function, g->functions[i].trust};
     return g->functions[i].trust;
@@ -406,10 +411,12 @@ void gy_graphs_set_trust(struct gy_graphs *g, gantry_launch_fn function, enum gy
 /* ---- auto ---------------------------------------------------------------------------------- */
 
 enum {
-    TRIES = 4,   /* batches of a shape measured each way */
-    MEMORY = 8,  /* a mean forgets what is older, about */
-    EXCESS = 4,  /* one batch as a graph counts at most as so many as streams: it may have been disturbed */
-    AGAIN = 512, /* measure anew after so many batches: the machine may have changed */
+    TRIES = 4,  /* the number of batches of a shape that are measured each way */
+    MEMORY = 8, /* the number of batches, about, that a mean remembers */
+    EXCESS = 4, /* one batch as a graph counts at most as much as this many as streams: it may have been
+                   disturbed */
+    AGAIN =
+        512, /* the number of batches after which it is measured anew, since the machine may have changed */
 };
 
 static struct gy_graph_shape *shape_of(struct gy_graphs *g, uint64_t key)
@@ -434,9 +441,9 @@ bool gy_graphs_choose(struct gy_graphs *g, uint64_t key)
     return s->samples[1] < 2 || s->cost[1] < (tries ? 2 * s->cost[0] : s->cost[0]);
 }
 
-/* Means, not the least: batches that begin alike may differ further on, and then each needs an executable
- * graph of its own, which costs several times what a launch does.  The first as a graph always needs one, and
- * does not count. */
+/* Costs are means, not minima: batches that begin alike may differ further on, and then each needs an
+ * executable graph of its own, which costs several times what a launch costs.  The first batch as a graph
+ * always needs one, and does not count. */
 void gy_graphs_learn(struct gy_graphs *g, uint64_t key, bool as_graph, uint64_t ns, uint64_t calls)
 {
     struct gy_graph_shape *s = shape_of(g, key);

@@ -1,9 +1,9 @@
-/* Graphs mode: what launch callbacks enqueue is noted, made a graph, and launched at once.
+/* Graphs mode: the work that launch callbacks enqueue is noted, made into a graph, and launched at once.
  *
- * A batch's work is noted as nodes (driver/nodes.h) on the lanes of the streams, and launched at the end of
- * the batch, or before (a cut) when something cannot be part of a graph.  Streams of the pool that get work
- * become members; the graph is launched on the stream of the first of them, behind what its tasks come after
- * and nothing else: see order/batch_order.h.  Inside it the stream rules hold as always.
+ * A batch's work is noted as nodes (driver/nodes.h) on the lanes of the streams.  It is launched at the end
+ * of the batch, or earlier (a cut) when something cannot be part of a graph.  Streams of the pool that get
+ * work become members.  The graph is launched on the stream of the first member, and comes only after the
+ * work that its tasks come after: see order/batch_order.h.  Inside it the stream rules hold as always.
  *
  *           first call of a batch            callbacks are called            large, cut, or it ends
  *    CLOSED ---------------------> OPEN ---------------------> OPEN, nodes ---------------------> CLOSED
@@ -11,21 +11,22 @@
  *      +--- a call does what no graph takes: its nodes are taken back, the others launched, and the call is
  *           made again on its stream
  *
- * The graph updates an executable one of the same signature (a hash of its nodes' kinds, lanes and edges)
- * when there is one and the driver agrees, else a new one is made; the least recently used of
- * GY_GRAPHS_CACHED goes.
+ * The graph updates an executable graph of the same signature (a hash of its nodes' kinds, lanes and edges)
+ * when there is one and the driver agrees.  Else a new one is made, in place of the least recently used of
+ * GY_GRAPHS_CACHED.
  *
  * A large batch becomes several graphs, each of twice as many calls as the one before: the device works on
  * one while the next is noted.
  *
- * No capture of the batch's is open while callbacks run, so none of them can break it.  What a callback
- * enqueues itself is captured by itself (aside.h).  Beside the callbacks, on a stream that nothing is
- * enqueued on, a capture is open that holds nothing, the guard: a callback that waits for the GPU or frees
- * memory must not be told that all is done while work before it is only noted.  The driver refuses such a
- * call and breaks the guard; the call's nodes are taken back, the batch is launched, and the callback is
- * called again on its plain stream.  See docs/decisions/0030-a-batch-is-noted-and-made-a-graph-at-its-end.md.
+ * No capture of the batch is open while callbacks run, so no callback can break it.  Work that a callback
+ * enqueues itself is captured by itself (aside.h).  While callbacks run, an empty capture is open on a stream
+ * that gets no work: the guard.  A callback that waits for the GPU or frees memory must not learn that
+ * everything is done while work before it is only noted.  Because of the guard the driver refuses such a
+ * call, which breaks the guard.  Then the call's nodes are taken back, the batch is launched, and the
+ * callback is called again on its plain stream.  See
+ * docs/decisions/0030-a-batch-is-noted-and-made-a-graph-at-its-end.md.
  *
- * Everything belongs to the dispatcher thread, except what is marked. */
+ * Everything belongs to the dispatcher's thread (GD), except what is marked. */
 #ifndef DISPATCHER_WAYS_GRAPHS_H
 #define DISPATCHER_WAYS_GRAPHS_H
 
@@ -39,27 +40,27 @@
 #define GY_GRAPHS_FUNCTIONS 256
 #define GY_GRAPHS_SHAPES 64
 
-/* What is known of a launch function: its work can be captured, and it leaves enqueueing to us (OURS) or asks
- * for the stream (RAW: captured aside, see aside.h); or it cannot (NO). */
+/* What is known of a launch function.  Its work can be captured, and it leaves enqueueing to us (OURS) or
+ * asks for the stream (RAW: its work is captured aside, see aside.h); or its work cannot be captured (NO). */
 enum gy_trust { GY_TRUST_UNKNOWN = 0, GY_TRUST_OURS, GY_TRUST_RAW, GY_TRUST_NO };
 
 struct gy_graph_cached {
-    CUgraphExec exec; /* NULL: free */
+    CUgraphExec exec; /* NULL: the entry is free */
     uint64_t signature;
-    uint64_t used; /* when, in launches */
+    uint64_t used; /* the number of the launch that used it last */
 };
 
 /* A launch function and what is known of it. */
 struct gy_graph_function {
-    gantry_launch_fn function; /* GD only; NULL: free */
+    gantry_launch_fn function; /* GD only; NULL: the entry is free */
     enum gy_trust trust;       /* GD only */
 };
 
-/* What auto knows of a batch's shape: the launch functions that are ready at its beginning. */
+/* What the auto mode knows of a batch's shape: the launch functions that are ready at its beginning. */
 struct gy_graph_shape {
     uint64_t key;
     uint32_t seen;  /* batches */
-    double cost[2]; /* ns per launch call, as streams and as a graph; the mean of late */
+    double cost[2]; /* ns per launch call, as streams and as a graph; a mean over the latest batches */
     uint32_t samples[2];
 };
 
@@ -67,68 +68,73 @@ struct gy_graphs {
     struct gy_context *context; /* immutable */
     struct gy_streams *streams; /* immutable */
     struct gy_copier *copier;   /* immutable */
-    bool may_lend;  /* immutable; callbacks may have their stream captured: it shows when that goes wrong */
+    bool may_lend;  /* immutable; callbacks may have their stream captured: the code can tell when that goes
+                       wrong */
     bool guarded;   /* GD only; `guard` is being captured */
     CUstream guard; /* GD only; nothing is enqueued on it: its capture breaks when a callback makes a call
-                     * that captures of its thread forbid; NULL: none was yet */
+                       that captures of its thread forbid; NULL: it was not needed yet */
     struct gy_nodes batch;          /* GD only */
-    bool notes;                     /* immutable; kernels can be noted, else each call is captured aside */
-    CUgraphNode *nodes;             /* GD only; room to look at the nodes of a graph, nodes_room of them */
+    bool notes;                     /* immutable; kernels can be noted; else each call is captured aside */
+    CUgraphNode *nodes;             /* GD only; room for nodes_room nodes, to look at the nodes of a graph */
     size_t nodes_room;              /* GD only */
     uint32_t calls;                 /* GD only; launch calls in this capture */
-    CUgraph spent[GY_GRAPHS_SPENT]; /* GD only; launched, not destroyed yet */
+    CUgraph spent[GY_GRAPHS_SPENT]; /* GD only; graphs that were launched and are not destroyed yet */
     uint32_t spent_count;           /* GD only */
-    CUgraphExec refused[GY_GRAPHS_REFUSED]; /* GD only; the driver would not destroy them: asked again */
+    CUgraphExec refused[GY_GRAPHS_REFUSED]; /* GD only; graphs that the driver refused to destroy: it is asked
+                                               again */
     uint32_t refused_count;                 /* GD only */
-    uint32_t part;        /* GD only; captures of this batch that ended because they were large enough */
-    uint32_t first_calls; /* immutable; launch calls after which the first of them ends */
+    uint32_t part; /* GD only; captures of this batch that ended because they were large enough */
+    uint32_t
+        first_calls; /* immutable; the number of launch calls after which the first of these captures ends */
     struct gy_graph_cached cache[GY_GRAPHS_CACHED];          /* GD only */
     struct gy_graph_function functions[GY_GRAPHS_FUNCTIONS]; /* GD only; open addressing */
     uint32_t function_count;                                 /* GD only */
-    struct gy_graph_function latest;                         /* GD only; asked for last */
-    struct gy_graph_shape shapes[GY_GRAPHS_SHAPES];          /* GD only */
-    gy_mutex lock;                                           /* rank LEAF */
-    gy_cond launched;                                        /* somebody waits for `open` to become false */
-    _Atomic(uint32_t) waiting;  /* atomic: threads in wait_launched: the capture shall end soon */
-    uint32_t pauses;            /* guarded by lock: who forbids captures for a moment */
-    _Atomic(uint64_t) closes;   /* atomic; written under lock: captures that were launched or given up */
-    _Atomic(bool) open;         /* atomic; written under lock: something is captured and not launched yet */
-    uint64_t spin_budget_ns;    /* immutable; how long who waits for that spins before it sleeps */
-    _Atomic(uint64_t) launches; /* atomic: graphs launched */
-    _Atomic(uint64_t) instantiations; /* atomic: of these, new executable graphs */
+    struct gy_graph_function latest;                /* GD only; the function that was asked for last */
+    struct gy_graph_shape shapes[GY_GRAPHS_SHAPES]; /* GD only */
+    gy_mutex lock;                                  /* rank LEAF */
+    gy_cond launched;                               /* somebody waits for `open` to become false */
+    _Atomic(uint32_t)
+        waiting;              /* atomic: the number of threads in wait_launched; the capture shall end soon */
+    uint32_t pauses;          /* guarded by lock: the number of threads that forbid captures for a moment */
+    _Atomic(uint64_t) closes; /* atomic; written under lock: captures that were launched or given up */
+    _Atomic(bool) open;       /* atomic; written under lock: something is captured that is not launched yet */
+    uint64_t spin_budget_ns;  /* immutable; how long a waiting thread spins before it sleeps */
+    _Atomic(uint64_t) launches;       /* atomic: graphs launched */
+    _Atomic(uint64_t) instantiations; /* atomic: new executable graphs, out of these */
     _Atomic(uint64_t) cuts;           /* atomic: captures that ended before their batch */
 };
 
 GANTRY_MUST_CHECK gantry_status gy_graphs_init(struct gy_graphs *graphs, struct gy_context *context,
                                                struct gy_streams *streams, struct gy_copier *copier,
                                                uint64_t spin_budget_ns);
-/* The GPU must be done with the graphs, or the context lost. */
+/* The GPU is done with the graphs, or the context is lost. */
 void gy_graphs_fini(struct gy_graphs *graphs);
 
-/* On failure (not of the context) nothing is being captured and streams go on. */
+/* Begin a batch.  On failure (not of the context) nothing is being captured, and streams mode goes on. */
 GANTRY_MUST_CHECK gantry_status gy_graphs_begin(struct gy_graphs *graphs);
-/* Launch what is noted.  On failure the context is lost: callbacks of released tasks cannot be called again.
- */
+/* Launch the nodes that are noted.  On failure the context is lost: callbacks of released tasks cannot be
+ * called again. */
 gantry_status gy_graphs_end(struct gy_graphs *graphs);
-/* Where an executable graph is kept, with what its batched copies use. */
+/* A place for an executable graph, with the memory that its batched copies use. */
 struct gy_graph_place {
     CUgraphExec *exec;
     struct gy_copy_chunk **kept;
 };
-/* The same, but the executable graph is not cached: the place, which may hold one to update, has it then,
- * before anybody who waits for the launch goes on. */
+/* Launch the nodes, but do not cache the executable graph.  The place, which may hold one to update, has it
+ * before any thread that waits for the launch goes on. */
 gantry_status gy_graphs_end_into(struct gy_graphs *graphs, const struct gy_graph_place *into);
-/* Destroy the graphs that were launched: takes as long as a quarter of their capture, so after whoever waits
- * for the launch was told.  Those that the driver refuses to destroy stay for the next time. */
+/* Destroy the graphs that were launched.  This takes as long as a quarter of their capture, so it is called
+ * after the threads that wait for the launch were woken.  Graphs that the driver refuses to destroy stay for
+ * the next time. */
 void gy_graphs_sweep(struct gy_graphs *graphs);
-/* The capture is large enough to be launched while the rest of the batch is captured. */
+/* Is the capture large enough to be launched while the rest of the batch is captured? */
 static inline bool gy_graphs_is_large(const struct gy_graphs *graphs)
 {
     return graphs->calls >= (uint64_t)graphs->first_calls << graphs->part && graphs->streams->batch.is_open;
 }
-/* A callback has made a call that its thread's captures forbid. */
+/* Has a callback made a call that its thread's captures forbid? */
 bool gy_graphs_is_guard_broken(const struct gy_graphs *graphs);
-/* To be destroyed by the next sweep. */
+/* The next sweep destroys the graph. */
 void gy_graphs_spend(struct gy_graphs *graphs, CUgraph graph);
 
 GY_RARE enum gy_trust gy_graphs_find_trust(struct gy_graphs *graphs, gantry_launch_fn function);
@@ -139,19 +145,20 @@ static inline enum gy_trust gy_graphs_trust(struct gy_graphs *graphs, gantry_lau
 }
 void gy_graphs_set_trust(struct gy_graphs *graphs, gantry_launch_fn function, enum gy_trust trust);
 
-/* Auto: whether a batch of this shape shall be a graph, and what a batch has cost. */
+/* The auto mode: shall a batch of this shape be a graph, and what has a batch cost? */
 bool gy_graphs_choose(struct gy_graphs *graphs, uint64_t shape);
 void gy_graphs_learn(struct gy_graphs *graphs, uint64_t shape, bool as_graph, uint64_t ns, uint64_t calls);
 
-/* GD: what is said of captures, and how much is kept of graphs and functions, fits together. */
+/* GD: the fields on captures agree with each other, and so do the counts of graphs and functions. */
 bool gy_graphs_are_valid(const struct gy_graphs *graphs);
 
-/* Any thread but GD: no capture begins between the two, and none is under way: calls on a whole green context
- * would break it.  Not to be held over anything that blocks. */
+/* Any thread but GD: no capture is under way or begins between these two, since calls on a whole green
+ * context would break it.  The caller must not block in between. */
 void gy_graphs_pause(struct gy_graphs *graphs);
 void gy_graphs_resume(struct gy_graphs *graphs);
 
-/* GD: from now on a capture may be under way, after whoever pauses captures; it is not any more. */
+/* GD: the first waits for threads that pause captures, and from then on a capture may be under way; the
+ * second ends that. */
 void gy_graphs_open_gate(struct gy_graphs *graphs);
 void gy_graphs_close_gate(struct gy_graphs *graphs);
 

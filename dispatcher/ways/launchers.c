@@ -9,19 +9,20 @@
 #include <string.h>
 
 enum {
-    LEAST_AWAKE = 2,    /* turns that are worth a group while some launcher looks for one */
-    LEAST_ASLEEP = 4,   /* and when all would have to be woken up */
-    IDLE_NS = 200000,   /* a launcher looks for the next group for so long before it sleeps */
-    RETURN_NS = 100000, /* and GD for the turns of others; in all wait modes, as most take a few us */
+    LEAST_AWAKE = 2, /* the number of turns that makes a group worthwhile while some launcher looks for one */
+    LEAST_ASLEEP = 4,   /* the same number when all launchers would have to be woken up */
+    IDLE_NS = 200000,   /* how long a launcher looks for the next group before it sleeps */
+    RETURN_NS = 100000, /* how long the dispatcher's thread looks for the turns of others, in all wait modes,
+                           since most take a few us */
 };
 
 /* ---- turns --------------------------------------------------------------------------------- */
 
-/* From here on nobody is alone before this callback has returned, or waits to be alone itself. */
+/* From here on, no thread is alone before this callback has returned, or waits to be alone itself. */
 static void enter_call(struct gy_launcher *self)
 {
-    /* Who wants to be alone says so first and then looks who is busy: sequentially consistent, so that one
-     * of the two sees the other. */
+    /* A thread that wants to be alone first says so and then looks which threads are busy.  Both sides are
+     * sequentially consistent, so that one of the two sees the other. */
     atomic_store(&self->busy, true);
     for (uint32_t round = 0; atomic_load(&self->all->alone); round++) {
         atomic_store(&self->busy, false);
@@ -47,7 +48,8 @@ static void take_turn(struct gy_launcher *self, struct gy_turn *turn)
     }
 }
 
-/* One's own first, so that a pipeline's stream stays with a thread; then whatever is left. */
+/* Take the thread's own turns first, so that a pipeline's stream stays with a thread; then whatever is left.
+ */
 static void take_turns(struct gy_launcher *self)
 {
     struct gy_launchers *l = self->all;
@@ -70,7 +72,7 @@ static bool has_returned(const struct gy_turn *turn)
     return atomic_load(&turn->state) != GY_TURN_TAKEN;
 }
 
-/* GD has called all that nobody else has taken. */
+/* Wait for the turns that others have taken; the dispatcher's thread has called all the others. */
 static void await_turns(struct gy_launchers *l, uint32_t count)
 {
     struct gy_waiter waiter = gy_waiter_begin(GANTRY_WAIT_HYBRID, RETURN_NS, 0);
@@ -98,7 +100,8 @@ bool gy_launchers_want(struct gy_launchers *l, uint32_t count)
 
 void gy_launchers_run(struct gy_launchers *l, uint32_t count)
 {
-    /* Only now, when GD has prepared all: who is alone may touch what it prepares with. */
+    /* This comes last, when the group is prepared: a callback that is alone may touch what the preparation
+     * uses. */
     for (uint32_t i = 0; i < count; i++) {
         if (l->turns[i].ready == GANTRY_OK) {
             atomic_store_explicit(&l->turns[i].state, GY_TURN_READY, memory_order_release);
@@ -118,7 +121,7 @@ static bool has_news(const struct gy_launchers *l, uint32_t seen)
     return atomic_load(&l->groups) != seen || atomic_load(&l->closing);
 }
 
-/* Wait for a group after the one `seen`; false when there will be none. */
+/* Wait for a group after the one `seen`; false: there will be none. */
 static bool await_group(struct gy_launchers *l, uint32_t *seen)
 {
     struct gy_waiter waiter = gy_waiter_begin(l->dispatcher->config.wait, IDLE_NS, 0);
@@ -144,7 +147,7 @@ static void launcher_main(void *arg)
     gy_thread_serve(true);
     if (gy_context_push(d->config.context) != GANTRY_OK) {
         gy_context_lose(d->config.context, gy_error_last());
-        return; /* GD calls what is left */
+        return; /* the dispatcher's thread calls what is left */
     }
     uint32_t seen = 0;
     while (await_group(self->all, &seen)) {
@@ -163,7 +166,7 @@ void gy_launch_begin_alone(struct gantry_launch *launch)
     }
     struct gy_launchers *l = self->all;
     bool nobody = false;
-    atomic_store(&self->busy, false); /* whoever is alone now waits for us */
+    atomic_store(&self->busy, false); /* a thread that is alone now waits for us */
     for (uint32_t round = 0; !atomic_compare_exchange_strong(&l->alone, &nobody, true); round++) {
         nobody = false;
         gy_spin(round);

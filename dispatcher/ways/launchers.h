@@ -1,24 +1,25 @@
-/* Threads that call launch callbacks beside GD, in contexts with `launch_threads` above 1.
+/* Threads that call launch callbacks beside the dispatcher's thread (GD), in contexts with `launch_threads`
+ * above 1.
  *
  * The driver takes launches on different streams from several threads at once, and that call is most of what
- * a task costs.  So only the calls are divided: GD takes tasks that are ready and have streams of their own,
- * puts all their waits on these, has the callbacks called, by itself and by the launchers, and when all have
- * returned it ends the tasks in order, as it does alone.  Nothing a launcher does needs another one's event:
- * a task that must come after one of the group is not ready before the group has ended.
+ * a task costs.  So only the calls are divided.  GD takes tasks that are ready and have streams of their own,
+ * and puts all their waits on these streams.  GD and the launchers call the callbacks; when all have
+ * returned, GD ends the tasks in order, as it does without launchers.  No launcher needs an event of another
+ * launcher: a task that must come after one of the group is not ready before the group has ended.
  *
  * A turn is one callback of such a group:
  *
- *          filled by GD        taken by whoever comes first      the callback has returned
+ *          filled by GD        taken by the first thread          the callback has returned
  *   EMPTY --------------> READY ----------------------> TAKEN ----------------------> RETURNED
  *     ^                                                                                   |
  *     +---------------------------------- ended by GD -------------------------------------+
  *
- * Everything but `state` belongs to GD while EMPTY and RETURNED, and to whoever took it while TAKEN.  A
- * launcher that is late finds nothing READY and goes on waiting; GD calls what nobody takes, and waits only
- * for what is TAKEN.
+ * Everything but `state` belongs to GD while EMPTY and RETURNED, and to the thread that took it while TAKEN.
+ * A late launcher finds nothing READY and goes on waiting.  GD calls the turns that nobody takes, and waits
+ * only for those that are TAKEN.
  *
- * What touches the dispatcher from inside a callback of a group holds `lock`, or is done alone: while no
- * other callback of the group runs. */
+ * A function that touches the dispatcher from inside a callback of a group holds `lock`, or is alone: no
+ * other callback of the group runs meanwhile. */
 #ifndef DISPATCHER_WAYS_LAUNCHERS_H
 #define DISPATCHER_WAYS_LAUNCHERS_H
 
@@ -29,56 +30,57 @@ enum gy_turn_state { GY_TURN_EMPTY, GY_TURN_READY, GY_TURN_TAKEN, GY_TURN_RETURN
 
 struct gy_turn {
     _Alignas(64) _Atomic(uint32_t) state; /* atomic; see above */
-    gantry_status ready;                  /* GD only; not GANTRY_OK: it is not called, for this reason */
-    gantry_launch_result result;          /* see above */
-    struct gantry_launch launch;          /* see above */
-    struct gy_error cause;                /* see above; of a failure; status GANTRY_OK: none is known */
+    gantry_status ready;         /* GD only; not GANTRY_OK: the callback is not called, for this reason */
+    gantry_launch_result result; /* see above */
+    struct gantry_launch launch; /* see above */
+    struct gy_error cause;       /* see above; the cause of a failure; status GANTRY_OK: none is known */
 };
 
 /* A thread that calls callbacks; the first one is GD. */
 struct gy_launcher {
-    _Alignas(64) _Atomic(bool) busy; /* atomic; written by itself: it is in a callback and not waiting to be
-                                        alone */
-    uint32_t number;                 /* immutable */
-    struct gy_launchers *all;        /* immutable */
-    gy_thread thread;                /* immutable; not of GD */
-    char name[32];                   /* immutable */
+    _Alignas(64) _Atomic(bool)
+        busy;        /* atomic; written by itself: it is in a callback and does not wait to be alone */
+    uint32_t number; /* immutable */
+    struct gy_launchers *all; /* immutable */
+    gy_thread thread;         /* immutable; not set for GD */
+    char name[32];            /* immutable */
 };
 
 struct gy_launchers {
     struct gantry_dispatcher *dispatcher;  /* immutable */
-    uint32_t count;                        /* immutable; with GD */
+    uint32_t count;                        /* immutable; GD is counted */
     _Atomic(uint32_t) turn_count;          /* atomic; written by GD between groups */
-    _Alignas(64) _Atomic(uint32_t) groups; /* atomic; how many GD has begun */
+    _Alignas(64) _Atomic(uint32_t) groups; /* atomic; the number of groups that GD has begun */
     _Atomic(bool) closing;                 /* atomic; never goes back */
-    _Atomic(bool) alone;                   /* atomic; somebody is alone, or waits until it is */
-    struct gy_event begun;         /* its own guards; launchers sleep: `groups` or `closing` has changed */
-    struct gy_event returned;      /* its own guards; GD sleeps: a turn has RETURNED */
-    gy_mutex lock;                 /* rank LAUNCHERS; in a group, guards completions and deferred blocks */
-    struct gy_launcher *launchers; /* immutable; `count` of them */
+    _Atomic(bool) alone;                   /* atomic; some thread is alone, or waits to be */
+    struct gy_event begun;    /* its own guards; launchers sleep here until `groups` or `closing` changes */
+    struct gy_event returned; /* its own guards; GD sleeps here until a turn has RETURNED */
+    gy_mutex lock;            /* rank LAUNCHERS; in a group it guards completions and deferred blocks */
+    struct gy_launcher *launchers;        /* immutable; `count` of them */
     struct gy_turn turns[GY_STREAMS_MAX]; /* see above */
 };
 
-/* `count` with GD: 2 and up.
+/* `count` includes GD and is at least 2.
  * @retval GANTRY_ERR_OUT_OF_HOST_MEMORY */
 GANTRY_MUST_CHECK gantry_status gy_launchers_create(struct gantry_dispatcher *dispatcher, uint32_t count,
                                                     struct gy_launchers **out);
-/* GD has ended.  NULL is ignored. */
+/* To be called when GD has ended.  NULL is ignored. */
 void gy_launchers_destroy(struct gy_launchers *launchers);
 
-/* GD: whether it pays to call so many callbacks at once. */
+/* GD: does it pay to call this many callbacks at once? */
 bool gy_launchers_want(struct gy_launchers *launchers, uint32_t count);
 
-/* GD: call the first `count` turns, but for those that are not `ready`; all have returned then. */
+/* GD: call the first `count` turns, except those that are not `ready`.  All have returned then. */
 void gy_launchers_run(struct gy_launchers *launchers, uint32_t count);
 
-/* In a callback: between the two, no other callback of the group runs.  Nothing to do outside of a group. */
+/* In a callback: between the two, no other callback of the group runs.  They do nothing outside of a group.
+ */
 void gy_launch_begin_alone(struct gantry_launch *launch);
 void gy_launch_end_alone(struct gantry_launch *launch);
-/* Alone, after a barrier: what the group launches from now on comes behind it. */
+/* The caller is alone and has made a barrier: what the group launches from now on comes after it. */
 GANTRY_MUST_CHECK gantry_status gy_launch_wait_barrier_all(struct gantry_launch *launch);
 
-/* In a callback: between the two, nobody else adds completions or takes or leaves deferred blocks. */
+/* In a callback: between the two, no other thread adds completions or takes or leaves deferred blocks. */
 static inline void gy_launch_lock(struct gantry_launch *launch) GY_NO_ANALYSIS
 {
     if (launch->launcher != NULL) {
@@ -93,7 +95,7 @@ static inline void gy_launch_unlock(struct gantry_launch *launch) GY_NO_ANALYSIS
     }
 }
 
-/* In a callback: count what it has launched. */
+/* In a callback: count the work that it has launched. */
 static inline void gy_launch_count(const struct gantry_launch *launch, _Atomic(uint64_t) *counter, uint64_t n)
 {
     if (__builtin_expect(launch->launcher != NULL, 0)) {

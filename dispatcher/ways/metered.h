@@ -4,7 +4,7 @@
 
 #include "dispatcher/internal.h"
 
-/* What the launches of `task` are measured with; NULL: nothing, it is under no bound on GPU time. */
+/* The meter that measures the launches of `task`; NULL: the task is under no bound on GPU time. */
 static inline struct gy_meter *gy_gd_meter(const struct gantry_dispatcher *d, const gantry_task *task)
 {
     if (!gy_shares_any(&d->shares)) {
@@ -16,9 +16,9 @@ static inline struct gy_meter *gy_gd_meter(const struct gantry_dispatcher *d, co
     return quota != NULL ? quota->meters[partition] : NULL;
 }
 
-/* Before a call enqueues on its stream, in the state that captures are in now. */
+/* To be called before a call enqueues on its stream, in the state that captures are in now. */
 GANTRY_MUST_CHECK gantry_status gy_metered_enter(const struct gantry_launch *launch);
-/* After a call: its interval may be long enough, or the capture. */
+/* To be called after a call: its interval may be long enough, or the capture. */
 GANTRY_MUST_CHECK gantry_status gy_metered_leave(const struct gantry_launch *launch);
 
 #endif

@@ -28,7 +28,7 @@ gantry_status gy_mode_begin_any(struct gantry_launch *launch)
     return status;
 }
 
-/* Whatever the call has enqueued is done, or the task is the one to name. */
+/* Wait until the call's work is done; if it fails, the message names this task. */
 static GY_COLD gantry_launch_result synchronize(struct gantry_launch *launch, gantry_launch_result result)
 {
     struct gy_context *context = launch->dispatcher->config.context;

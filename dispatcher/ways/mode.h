@@ -1,9 +1,10 @@
 /* Call modes: how one call of a launch callback is made.
  *
- *     PLAIN         its work goes to the task's stream
- *     SYNCHRONOUS   the same, and is waited for when the call has returned, so that the task that fails is
- * named BATCH         its work is noted for the graph of the batch, and looked at when the call has returned
- *     RECORDING     the same for the graph of a replay unit, which is launched again in later runs
+ *     PLAIN         The call's work goes to the task's stream.
+ *     SYNCHRONOUS   The same, and the work is waited for when the call has returned, so that an error names
+ *                   the task that has failed.
+ *     BATCH         The work is noted for the graph of the batch, and looked at when the call has returned.
+ *     RECORDING     The same for the graph of a replay unit, which is launched again in later runs.
  *
  *               choose                                                           after
  *     (no call) ───────► PLAIN or SYNCHRONOUS ── begin ── the callback is called ──────► (no call)
@@ -14,24 +15,24 @@
  * Between choose and begin the caller puts the stream in order.  In BATCH and RECORDING, what a callback
  * enqueues itself is captured aside (aside.h).
  *
- * gy_mode_set() is the only writer.  On the dispatcher's thread, but for what a launcher calls: that is
- * PLAIN, and was chosen by the dispatcher's thread. */
+ * gy_mode_set() is the only writer.  The functions are called on the dispatcher's thread.  A call that a
+ * launcher makes is PLAIN, and the dispatcher's thread has chosen that. */
 #ifndef DISPATCHER_WAYS_MODE_H
 #define DISPATCHER_WAYS_MODE_H
 
 #include "dispatcher/round.h"
 #include "dispatcher/ways/capture.h"
 
-/* What is said of the call fits its mode, and the mode what the dispatcher is doing. */
+/* The fields of the call fit its mode, and the mode fits what the dispatcher is doing. */
 bool gy_mode_is_valid(const struct gantry_launch *launch);
 
-/* No call of this round changes its mode, or has to be waited for. */
+/* No call of this round changes its mode or has to be waited for. */
 static inline bool gy_mode_is_plain(const struct gantry_dispatcher *d, const struct gy_round *round)
 {
     return !round->as_graph && round->recording == NULL && !d->config.synchronous;
 }
 
-/* Before anything is put on the call's stream: the mode of the call. */
+/* Choose the mode of the call, before anything is put on its stream. */
 GANTRY_MUST_CHECK static GY_INLINE gantry_status gy_mode_choose(struct gantry_launch *launch)
 {
     if (launch->round->as_graph) {
@@ -41,18 +42,18 @@ GANTRY_MUST_CHECK static GY_INLINE gantry_status gy_mode_choose(struct gantry_la
     return GANTRY_OK;
 }
 
-/* For calls that are not PLAIN, or are measured. */
+/* For calls that are not PLAIN, or that are measured. */
 GANTRY_MUST_CHECK GY_RARE gantry_status gy_mode_begin_any(struct gantry_launch *launch);
 GY_RARE gantry_launch_result gy_mode_after_any(struct gantry_launch *launch, gantry_launch_result result);
 
-/* Right before the callback is called; its stream is in order. */
+/* To be called right before the callback is called; its stream is in order. */
 GANTRY_MUST_CHECK static GY_INLINE gantry_status gy_mode_begin(struct gantry_launch *launch)
 {
     const bool is_plain = launch->mode == GY_MODE_PLAIN && launch->meter == NULL;
     return __builtin_expect(is_plain, 1) ? GANTRY_OK : gy_mode_begin_any(launch);
 }
 
-/* Right after it has returned `result`; what becomes of the call comes out. */
+/* To be called right after the callback has returned `result`; returns what becomes of the call. */
 static GY_INLINE gantry_launch_result gy_mode_after(struct gantry_launch *launch, gantry_launch_result result)
 {
     const bool is_over =

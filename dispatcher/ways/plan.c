@@ -1,4 +1,4 @@
-/* Making plans: which stable tasks of a graph may be launched together; and what becomes of plans. */
+/* Making plans: which stable tasks of a graph may be launched together; and the life of plans. */
 #include "dispatcher/ways/plan.h"
 
 #include "base/alloc.h"
@@ -10,33 +10,33 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Sets of outer tasks may take so much while a plan is made; a graph that needs more gets none. */
+/* Sets of outer tasks may take this much while a plan is made; a graph that needs more gets no plan. */
 #define MOST_SET_BYTES ((size_t)64 << 20)
 #define NONE UINT32_MAX
 
 /* ---- what is known while a plan is made; arrays by index of the task ------------------------ */
 
 struct edge {
-    uint32_t from, to; /* units */
+    uint32_t from, to; /* numbers of units */
 };
 
 struct making {
     struct gy_plan *plan;
     uint32_t tasks;
     gantry_task **task;
-    uint32_t *left;  /* predecessors not seen yet */
+    uint32_t *left;  /* predecessors that are not seen yet */
     uint32_t *order; /* indices in topological order */
     uint32_t ordered;
-    uint32_t *bit;  /* which bit of a set it is, if it is outer; NONE */
-    uint32_t outer; /* how many are */
-    size_t words;   /* of a set */
+    uint32_t *bit;  /* the bit in a set that stands for an outer task; NONE: the task is not outer */
+    uint32_t outer; /* the number of outer tasks */
+    size_t words;   /* words in a set */
     uint64_t *sets;
-    bool *inside;    /* comes after a task of its own unit */
-    uint32_t *stamp; /* last member it was reached from */
+    bool *inside;    /* the task comes after a task of its own unit */
+    uint32_t *stamp; /* the last member it was reached from */
     uint32_t *stack;
-    struct edge *edges; /* between units */
+    struct edge *edges; /* edges between units */
     size_t edge_count, edge_room;
-    uint32_t from; /* the member that is looked at */
+    uint32_t from; /* the member that is being looked at */
     bool out_of_memory;
 };
 
@@ -85,7 +85,7 @@ static void set_bit(uint64_t *set, uint32_t bit)
     set[bit / 64] |= UINT64_C(1) << bit % 64;
 }
 
-/* `dependent` comes after whatever m->from comes after, and after that itself if it is outer. */
+/* `dependent` comes after everything that m->from comes after, and after m->from itself if that is outer. */
 static void pass_set(void *user, gantry_task *dependent)
 {
     struct making *m = user;
@@ -113,7 +113,8 @@ static void fill_sets(struct making *m)
     for (uint32_t at = 0; at < m->ordered; at++) {
         m->from = m->order[at];
         if (m->bit[m->from] != NONE && is_member(m->task[m->from])) {
-            set_bit(set_of(m, m->from), m->bit[m->from]); /* what holds it is before it, too */
+            set_bit(set_of(m, m->from),
+                    m->bit[m->from]); /* what holds this member back comes before the member itself, too */
         }
         gy_task_each_dependent(m->task[m->from], pass_set, m);
     }
@@ -131,8 +132,9 @@ static uint64_t hash_set(const uint64_t *set, size_t words)
     return hash;
 }
 
-/* Give every member the number of its unit, in order of first appearance; `table` has room + 1 slots, a
- * power of 2 above the number of tasks, all NONE: the first task of a unit. */
+/* Give every member the number of its unit, in order of first appearance.  `table` has room + 1 slots, a
+ * power of 2 above the number of tasks, which are all NONE at first; a slot holds the first task of a unit.
+ */
 static void number_units(struct making *m, uint32_t *table, uint32_t mask)
 {
     struct gy_plan *plan = m->plan;
@@ -235,7 +237,7 @@ static void follow(void *user, gantry_task *dependent)
         return;
     }
     if (is_sync_point(dependent)) {
-        m->stack[m->ordered++] = index; /* `ordered` counts the stack here */
+        m->stack[m->ordered++] = index; /* here `ordered` counts the tasks on the stack */
         return;
     }
     m->plan->units[from - 1].leaving++;
@@ -274,7 +276,7 @@ static int compare_edges(const void *a, const void *b)
     return (x->to > y->to) - (x->to < y->to);
 }
 
-/* Each edge once, grouped by where it comes from. */
+/* List each edge once, grouped by the unit where it begins. */
 static gantry_status list_edges(struct making *m)
 {
     struct gy_plan *plan = m->plan;
@@ -393,7 +395,7 @@ static void enlist(struct gy_plan_list *list, struct gy_plan *plan)
     gy_mutex_unlock(&list->lock);
 }
 
-/* Between runs: what was recorded of the task's unit is not valid any more. */
+/* Between runs: the recording of the task's unit is no longer valid. */
 static void changed(struct gy_gpu_plan *self, const gantry_task *task)
 {
     struct gy_plan *plan = (struct gy_plan *)self;
@@ -408,8 +410,8 @@ static void changed(struct gy_gpu_plan *self, const gantry_task *task)
     }
 }
 
-/* The driver keeps it while it runs.  When it refuses, the end of the list tries again; but not what a lost
- * context has refused, whose answer does not say whether it is gone. */
+/* Destroy a graph; the driver keeps it while it runs.  When the driver refuses, the end of the list tries
+ * again.  A refusal of a lost context is not kept: it does not say whether the graph is gone. */
 static void destroy_graph(struct gy_plan_list *list, CUgraphExec exec)
 {
     struct gy_context *context = list->context;

@@ -91,7 +91,7 @@ void gy_units_forbid(const struct gantry_launch *launch, const char *why)
     }
 }
 
-/* A task that is no part of the frozen graph is another one in each run. */
+/* A task that is not part of the frozen graph is another task in each run. */
 static GY_COLD void compare_completion(const struct gantry_launch *launch, const gantry_task *target)
 {
     if (gy_task_gpu_plan(target) == gy_task_gpu_plan(launch->task)) {
@@ -123,8 +123,7 @@ void gy_units_note_completion(const struct gantry_launch *launch, gantry_task *t
 
 /* ---- the gate -------------------------------------------------------------------------------- */
 
-/* A task of a unit is the unit's until its roots are all there; while one is recorded, tasks of others
- * wait. */
+/* Tasks of a unit wait until all its roots are ready; while a unit is recorded, tasks of others wait. */
 static bool admits(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task)
 {
     struct gy_unit *unit = gy_plan_unit(task);
@@ -146,7 +145,7 @@ static bool admits(struct gantry_dispatcher *d, struct gy_round *round, gantry_t
     return true;
 }
 
-/* Units that are due have all their roots; a list ends with its last one. */
+/* All roots of the units that are due are ready, and each list ends with its last unit. */
 static bool is_valid(const struct gantry_dispatcher *d)
 {
     const struct gy_unit *last = NULL;

@@ -37,7 +37,7 @@ void gy_unjoined_end(const struct gantry_launch *launch, gantry_launch_result re
         return;
     }
     const uint32_t left = driver->watch_end(d->streams.streams[launch->stream_index].native, &other);
-    /* It may have failed to join, and what a capture has refused is done again. */
+    /* The callback may have failed to join, and work that a capture has refused is done again. */
     const bool is_whole = result != GANTRY_LAUNCH_FAILED &&
                           (!gy_mode_is_noted(launch) || gy_told_refusals() == launch->refusals);
     if (left != 0 && is_whole) {
