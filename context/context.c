@@ -22,16 +22,16 @@
 
 #include <stdlib.h>
 
-/* Memory is about to be unmapped, which does not wait for the device, and a fault there would cost whoever
- * shares the CUDA context that context.  Even a synchronous copy from pageable memory may still be on its
- * way when it returns.  A context that is lost to the driver returns at once; one that is lost only to us,
- * after a failure that left it unknown what is in flight, has work to wait for. */
+/* Memory is about to be unmapped, which does not wait for the device.  A fault there would cost everybody who
+ * shares the CUDA context that context.  Even a synchronous copy from pageable memory may still be under way
+ * when it returns.  A context that is lost to the driver returns at once.  One that is lost only to us, after
+ * a failure that left it unknown what is in flight, has work to wait for. */
 static void settle(struct gy_context *cuda)
 {
     (void)GY_CALL(cuda, cuCtxSynchronize());
 }
 
-/* Everything between gy_context_open() and the dispatcher; the CUDA context is current. */
+/* Create everything between gy_context_open() and the dispatcher; the CUDA context is current. */
 static gantry_status create_rooms(gantry_context *c, const gantry_context_options *options)
 {
     gantry_status status = gy_heap_create(c->cuda, options->heap, &c->heap);
@@ -160,14 +160,14 @@ free_context:
     return status;
 }
 
-/* Nobody uses it any more. */
+/* Take the context apart, which nobody uses any more. */
 static void tear_down(void *user)
 {
     gantry_context *context = user;
     gy_dispatcher_destroy(context->dispatcher);
     bool pushed = gy_context_push(context->cuda) == GANTRY_OK;
     while (context->modules != NULL) {
-        context->modules->loads = 1; /* whatever the application still holds ends here */
+        context->modules->loads = 1; /* modules that the application still holds end here */
         gantry_module_unload(context->modules);
     }
     gy_gpu_time_destroy(context->time);
@@ -184,7 +184,7 @@ static void tear_down(void *user)
     gy_handle_free(context, context);
 }
 
-/* Not in a child that was forked from the process with its threads. */
+/* False in a child that was forked from the process with the context's threads. */
 static bool is_here(const gantry_context *context)
 {
     const struct gy_gpu_dispatcher *gpu = (const struct gy_gpu_dispatcher *)context->dispatcher;

@@ -11,15 +11,15 @@
 #include <gantry/context.h>
 
 struct gantry_context {
-    struct gy_context *cuda;                    /* immutable */
-    struct gy_partitions *partitions;           /* immutable */
-    gantry_heap *heap;                          /* immutable */
-    struct gy_copier *copier;                   /* immutable */
-    struct gy_gpu_time *time;                   /* immutable */
-    gantry_dispatcher *dispatcher;              /* immutable */
-    gy_mutex lock;                              /* rank CONTEXT */
-    struct gantry_module *modules;              /* guarded by lock: loaded through the public API */
-    struct gantry_shared_memory *shared_memory; /* guarded by lock: imported and not given back yet */
+    struct gy_context *cuda;          /* immutable */
+    struct gy_partitions *partitions; /* immutable */
+    gantry_heap *heap;                /* immutable */
+    struct gy_copier *copier;         /* immutable */
+    struct gy_gpu_time *time;         /* immutable */
+    gantry_dispatcher *dispatcher;    /* immutable */
+    gy_mutex lock;                    /* rank CONTEXT */
+    struct gantry_module *modules; /* guarded by lock: the modules that were loaded through the public API */
+    struct gantry_shared_memory *shared_memory; /* guarded by lock: imports that were not given back yet */
 };
 
 #endif

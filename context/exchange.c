@@ -189,7 +189,7 @@ void gantry_exchange_destroy(gantry_exchange *exchange)
     exchange->closing = true;
     gy_cond_broadcast(&exchange->changed);
     gy_mutex_unlock(&exchange->lock);
-    gy_thread_join(&exchange->thread); /* a step that waits has failed */
+    gy_thread_join(&exchange->thread); /* a step that waited has failed */
     gy_exchange_unregister(exchange);
     gy_guard_fini(&exchange->lock, &exchange->changed);
     gy_handle_free(exchange, exchange);

@@ -1,5 +1,5 @@
-/* Exchanges with a renderer, inside: the object and its state, which exchange.c keeps; exchange_step.c has
- * the tasks of a step and the thread that waits. */
+/* The inside of exchanges with a renderer: the object and its state, which exchange.c keeps; exchange_step.c
+ * has the tasks of a step and the thread that waits. */
 #ifndef CONTEXT_EXCHANGE_H
 #define CONTEXT_EXCHANGE_H
 
@@ -9,7 +9,7 @@
 
 #include <gantry/interop.h>
 
-/* See exchange_state.c. */
+/* The states of an exchange, which exchange_state.c describes. */
 enum gy_exchange_state {
     GY_EXCHANGE_IDLE,
     GY_EXCHANGE_ARMED,
@@ -25,36 +25,37 @@ struct gantry_exchange {
     uint64_t timeout_ns;              /* immutable */
     char label[GY_LABEL_BYTES];       /* immutable */
     char span[GY_LABEL_BYTES + 16];   /* immutable: "waits for LABEL" */
-    uint64_t id;                      /* immutable; never used again: what its tasks know of it */
-    struct gantry_exchange *next;     /* guarded by registry */
-    uint32_t users;                   /* guarded by registry: the application, and tasks that run */
-    gy_thread thread;                 /* see gy_thread_start() */
-    gy_mutex lock;                    /* rank EXCHANGE */
-    gy_cond changed;                  /* something for the thread */
-    gantry_context *context;          /* guarded by lock; NULL: it is gone */
-    enum gy_exchange_state state;     /* guarded by lock */
-    bool has_values;                  /* guarded by lock; next() was called once */
-    bool closing;                     /* guarded by lock */
-    bool in_step;                     /* guarded by lock; from `begin` until `signal` is released */
-    uint64_t wait_value;              /* guarded by lock */
-    uint64_t signal_value;            /* guarded by lock */
-    gantry_task *acquire;             /* guarded by lock; of the latest manager */
-    struct gy_error cause;            /* guarded by lock; valid once LOST */
-    gantry_exchange_stats stats;      /* guarded by lock */
+    uint64_t id; /* immutable; never used again; its tasks know the exchange by this number */
+    struct gantry_exchange *next; /* guarded by registry */
+    uint32_t users;          /* guarded by registry: the application, and tasks that run, are its users */
+    gy_thread thread;        /* see gy_thread_start() */
+    gy_mutex lock;           /* rank EXCHANGE */
+    gy_cond changed;         /* the thread waits here for something to do */
+    gantry_context *context; /* guarded by lock; NULL: the context is gone */
+    enum gy_exchange_state state; /* guarded by lock */
+    bool has_values;              /* guarded by lock; next() was called at least once */
+    bool closing;                 /* guarded by lock */
+    bool in_step;                 /* guarded by lock; from `begin` until `signal` is released */
+    uint64_t wait_value;          /* guarded by lock */
+    uint64_t signal_value;        /* guarded by lock */
+    gantry_task *acquire;         /* guarded by lock; of the latest manager */
+    struct gy_error cause;        /* guarded by lock; valid once LOST */
+    gantry_exchange_stats stats;  /* guarded by lock */
 };
 
 bool gy_exchange_is_valid(const gantry_exchange *e) GY_REQUIRES(e->lock);
 /* The only writer of `state`. */
 void gy_exchange_enter(gantry_exchange *e, enum gy_exchange_state state) GY_REQUIRES(e->lock);
-/* No step can follow; the calling thread's last error is the cause. */
+/* The exchange is lost: no step can follow, and the calling thread's last error is the cause. */
 void gy_exchange_lose(gantry_exchange *e) GY_REQUIRES(e->lock);
-/* It is lost: says so and why. */
+/* Report that the exchange is lost, and why. */
 gantry_status gy_exchange_refuse(const gantry_exchange *e, const char *call) GY_REQUIRES(e->lock);
 
 void gy_exchange_register(gantry_exchange *e);
-/* No task finds it from now on; returns when none uses it any more. */
+/* From now on no task finds the exchange; returns when no task uses it any more. */
 void gy_exchange_unregister(gantry_exchange *e);
-/* Tasks know an exchange by its number, since it may be destroyed before them.  NULL: it was. */
+/* Find an exchange by its number, by which tasks know it, since it may be destroyed before them.  NULL: it
+ * was destroyed. */
 gantry_exchange *gy_exchange_pin(void *number);
 void gy_exchange_unpin(gantry_exchange *e);
 
@@ -67,8 +68,8 @@ struct gy_exchange_tasks {
 GANTRY_MUST_CHECK gantry_status gy_exchange_submit(const gantry_exchange *e, gantry_taskman *manager,
                                                    struct gy_exchange_tasks *out);
 
-/* The context ends: its exchanges are lost, those that wait for the renderer now.  They stay until the
- * application destroys them. */
+/* The context ends: its exchanges are lost, and those that wait for the renderer stop waiting now.  They stay
+ * until the application destroys them. */
 void gy_exchanges_abandon(const gantry_context *context);
 
 #endif

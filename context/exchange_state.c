@@ -49,11 +49,11 @@ gantry_status gy_exchange_refuse(const gantry_exchange *e, const char *call) GY_
     return GY_FAIL(GANTRY_ERR_STATE, "%s: exchange '%s' is lost: %s", call, e->label, e->cause.text);
 }
 
-/* ---- who knows it ------------------------------------------------------------------------------ */
+/* ---- the exchanges that exist ------------------------------------------------------------------ */
 
 static gy_mutex registry = {PTHREAD_MUTEX_INITIALIZER, GY_RANK_EXCHANGES};
 static gy_cond unpinned = {
-    PTHREAD_COND_INITIALIZER};     /* a task lets go of an exchange that is being destroyed */
+    PTHREAD_COND_INITIALIZER};     /* signalled when a task lets go of an exchange that is being destroyed */
 static gantry_exchange *exchanges; /* guarded by registry */
 static uint64_t last_id;           /* guarded by registry */
 
@@ -111,7 +111,7 @@ void gy_exchanges_abandon(const gantry_context *context)
         bool is_ours = e->context == context;
         e->context = is_ours ? NULL : e->context;
         if (is_ours && e->state != GY_EXCHANGE_LOST &&
-            e->state != GY_EXCHANGE_WAITING) { /* the thread ends a wait */
+            e->state != GY_EXCHANGE_WAITING) { /* the exchange's thread ends a wait */
             (void)GY_FAIL(GANTRY_ERR_DEVICE_LOST, "exchange '%s': its context was destroyed", e->label);
             gy_exchange_lose(e);
         }

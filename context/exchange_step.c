@@ -8,7 +8,7 @@
 
 #include <inttypes.h>
 
-#define SLICE_NS UINT64_C(5000000) /* after so long a waiting thread looks whether its step was cancelled */
+#define SLICE_NS UINT64_C(5000000) /* a waiting thread looks this often whether its step was cancelled */
 
 /* ---- the step --------------------------------------------------------------------------------- */
 
@@ -24,7 +24,7 @@ static gantry_status check_armed(const gantry_exchange *e) GY_REQUIRES(e->lock)
     return GANTRY_OK;
 }
 
-/* What wait() has said that is neither OK nor TIMED_OUT. */
+/* Report what wait() has said, which is neither OK nor TIMED_OUT. */
 static gantry_status fail_wait(const gantry_exchange *e, uint64_t value, gantry_status status)
 {
     gantry_status why = gy_status_is_failure(status) ? status : GANTRY_ERR_INVALID_ARGUMENT;
@@ -65,7 +65,7 @@ static gantry_status begin_pinned(gantry_exchange *e)
     if (seen == GANTRY_ERR_TIMED_OUT && e->state == GY_EXCHANGE_ARMED) {
         status = gantry_task_add_reference(e->acquire);
     }
-    if (e->state != GY_EXCHANGE_ARMED) { /* abandoned meanwhile */
+    if (e->state != GY_EXCHANGE_ARMED) { /* the step was abandoned meanwhile */
         status = gy_exchange_refuse(e, "the step");
     } else if (status != GANTRY_OK) {
         gy_exchange_lose(e);
@@ -78,7 +78,7 @@ static gantry_status begin_pinned(gantry_exchange *e)
     return status;
 }
 
-/* Task `begin`. */
+/* The body of the task `begin`. */
 static gantry_status begin_step(gantry_task *task, void *number)
 {
     (void)task;
@@ -119,7 +119,7 @@ static gantry_status signal_pinned(gantry_exchange *e)
     return GANTRY_OK;
 }
 
-/* Task `signal`: the GPU has done what `release` comes after. */
+/* The body of the task `signal`: the GPU has done the work that `release` comes after. */
 static gantry_status signal_renderer(gantry_task *task, void *number)
 {
     (void)task;
@@ -132,7 +132,7 @@ static gantry_status signal_renderer(gantry_task *task, void *number)
     return status;
 }
 
-/* `signal` was released, whatever its fate: the step is over for the exchange. */
+/* `signal` was released, with whatever result: the step is over for the exchange. */
 static void end_step(gantry_task *task, void *number, gantry_status result)
 {
     (void)task;
@@ -152,7 +152,7 @@ static void end_step(gantry_task *task, void *number, gantry_status result)
 
 /* ---- its thread ------------------------------------------------------------------------------- */
 
-/* GANTRY_OK: the renderer came. */
+/* Wait for one slice.  GANTRY_OK: the renderer came. */
 static gantry_status wait_one_slice(gantry_exchange *e, uint64_t value, uint64_t now, uint64_t deadline)
 {
     uint64_t left = deadline > now ? deadline - now : 0;
@@ -169,7 +169,7 @@ static gantry_status wait_one_slice(gantry_exchange *e, uint64_t value, uint64_t
     return status;
 }
 
-/* Whether the wait is to be given up, and why. */
+/* Is the wait to be given up, and why? */
 static gantry_status check_wanted(gantry_exchange *e, const gantry_taskman *manager)
 {
     gy_mutex_lock(&e->lock);
@@ -187,7 +187,7 @@ static gantry_status check_wanted(gantry_exchange *e, const gantry_taskman *mana
                : GANTRY_OK;
 }
 
-/* Wait for the renderer, outside of the lock. */
+/* Wait for the renderer.  The lock is not held. */
 static gantry_status wait_for_renderer(gantry_exchange *e, uint64_t value, const gantry_taskman *manager)
 {
     uint64_t deadline = gy_clock_ns() + e->timeout_ns;
@@ -210,7 +210,7 @@ static void note_wait(gantry_exchange *e, uint64_t ns) GY_REQUIRES(e->lock)
     e->stats.longest_ns = ns > e->stats.longest_ns ? ns : e->stats.longest_ns;
 }
 
-/* GY_EXCHANGE_WAITING until it is something else. */
+/* Serve a step until its state is no longer GY_EXCHANGE_WAITING. */
 static void serve_step(gantry_exchange *e) GY_REQUIRES(e->lock)
 {
     gantry_task *acquire = e->acquire;
@@ -273,7 +273,7 @@ gantry_status gy_exchange_submit(const gantry_exchange *e, gantry_taskman *manag
                                .arg = number,
                                .priority = GANTRY_TASK_PRIORITY_HIGH};
     gantry_status status =
-        gantry_taskman_submit(manager, &release, &out->release); /* first: it may be refused */
+        gantry_taskman_submit(manager, &release, &out->release); /* first, since it may be refused */
     if (status == GANTRY_OK) {
         status = gantry_taskman_submit(manager, &acquire, &out->acquire);
     }

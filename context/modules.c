@@ -7,7 +7,7 @@
 
 #include <gantry/host_module.h>
 
-/* The host form says it of the others, which are made of the same file. */
+/* The host form of an image reports this for the other forms, which are made of the same file. */
 static bool is_silent(const gantry_module_image *image)
 {
     const struct gantry_host_module *host = image->host;

@@ -1,8 +1,8 @@
 /* Memory that another API has allocated and exported, as device memory of a context.
  *
- * What the driver does not look at is looked at here: what the descriptor is, whose device it is, sizes and
- * offsets.  Freeing a mapping gives nothing back to the system, destroying the imported memory does, and
- * neither waits for the device: so the GPU has passed all work when both happen. */
+ * This file checks what the driver does not check: the kind of the descriptor, the device it belongs to,
+ * sizes and offsets.  Freeing a mapping gives nothing back to the system; destroying the imported memory
+ * does.  Neither waits for the device, so the GPU must have done all work before both happen. */
 #include "context/shared_memory.h"
 
 #include "base/alloc.h"
@@ -49,7 +49,7 @@ static gantry_status check_uuid(const struct gy_context *cuda, const gantry_shar
         options->label, theirs[0], theirs[1], theirs[2], theirs[3], ours[0], ours[1], ours[2], ours[3]);
 }
 
-/* A driver's own descriptors are of a character device or, for a dma-buf, of no kind that has a name; the
+/* A driver's own descriptors are of a character device or, for a dma-buf, of no kind that has a name.  The
  * emulated driver takes files. */
 static gantry_status check_descriptor(const struct gy_context *cuda,
                                       const gantry_shared_memory_options *options)
@@ -118,8 +118,8 @@ static gantry_status import_options(const gantry_shared_memory_options *options,
     return check_options(ours);
 }
 
-/* What the driver was given and refused.  Some that it refuses it has closed all the same (/dev/null, driver
- * 580), so it is closed only while it is what it was. */
+/* Close a descriptor that the driver was given and has refused.  It closes some that it refuses (/dev/null,
+ * driver 580), so the descriptor is closed here only while it is still what it was. */
 static void close_refused(int given, int original)
 {
     struct stat ours, theirs;
@@ -137,7 +137,7 @@ static gantry_status fail_import(struct gy_context *cuda, const gantry_shared_me
                               "%s: the driver imports no memory of this kind (%s)", options->label,
                               options->kind == GANTRY_SHARED_DMABUF ? "dma-buf" : "opaque descriptor");
     }
-    if (result == CUDA_ERROR_UNKNOWN) { /* no failure of the device */
+    if (result == CUDA_ERROR_UNKNOWN) { /* this is no failure of the device */
         return GY_FAIL_NATIVE(GANTRY_ERR_DRIVER, (int)result,
                               "%s: the driver does not take descriptor %d as memory of %" PRIu64 " bytes",
                               options->label, options->fd, options->bytes);
@@ -272,7 +272,8 @@ gantry_status gantry_shared_memory_map(gantry_shared_memory *memory, uint64_t of
     return GANTRY_OK;
 }
 
-/* The GPU has passed it, or the context is lost; current, if the driver lets it be. */
+/* Give the memory back.  The GPU has done its work on it, or the context is lost; the context is current if
+ * the driver permits that. */
 static void give_back(gantry_shared_memory *memory)
 {
     struct gy_context *cuda = memory->context->cuda;

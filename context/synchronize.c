@@ -1,19 +1,19 @@
 /* Calls on all streams of a partition, or of the context, at once.
  *
  * Such a call breaks the capture of any stream it covers, so it waits for the dispatcher's capture to be
- * launched and keeps the next one from beginning.  Nothing may block in between: who waits for the GPU
- * records an event there and waits for that afterwards. */
+ * launched and keeps the next one from beginning.  Nothing may block in between: a caller that waits for the
+ * GPU records an event there and waits for that event afterwards. */
 #include "context/context.h"
 
 #include "base/handle.h"
 #include "dispatcher/current.h"
 #include "dispatcher/internal.h"
 
-/* What is called; `partition` NULL: of the whole context. */
+/* What a call covers; `partition` NULL: the whole context. */
 struct whole {
     gantry_context *context;
     gantry_partition *partition;
-    const char *call; /* for messages: the public function */
+    const char *call; /* the public function, for messages */
 };
 
 typedef gantry_status (*whole_fn)(const struct whole *whole, CUevent event);
@@ -32,8 +32,8 @@ static gantry_status join(const struct whole *w, CUstream stream, CUstream into,
     return status == GANTRY_OK ? GY_CALL(cuda, cuStreamWaitEvent(into, event, 0)) : status;
 }
 
-/* `into` comes after all that the dispatcher has enqueued on streams of the partition, or of all: graphs
- * included, see dispatcher/order/batch_order.h. */
+/* `into` comes after everything that the dispatcher has enqueued on streams of the partition, or of all
+ * partitions.  Graphs are included, see dispatcher/order/batch_order.h. */
 static gantry_status join_dispatcher(const struct whole *w, CUstream into, CUevent event)
 {
     struct gy_streams *streams = &w->context->dispatcher->streams;
@@ -48,9 +48,9 @@ static gantry_status join_dispatcher(const struct whole *w, CUstream into, CUeve
     return status;
 }
 
-/* With a plan.  What a driver calls the activities of a context, or of a green one, leaves out kernels of
- * other green contexts in a graph that was launched there (seen on driver 580): so the streams that the
- * dispatcher launches on are asked one by one, besides. */
+/* To be called with a plan of partitions.  A driver's function on all work of a context, or of a green
+ * context, leaves out kernels of other green contexts in a graph that was launched there (seen on driver
+ * 580).  So the streams that the dispatcher launches on are asked one by one, too. */
 static gantry_status record_all(const struct whole *w, CUevent event)
 {
     struct gy_context *cuda = w->context->cuda;
@@ -69,7 +69,7 @@ static gantry_status record_all(const struct whole *w, CUevent event)
     if (status == GANTRY_OK) {
         status = GY_CALL(cuda, cuEventRecord(event, into));
     }
-    (void)GY_CALL(cuda, cuStreamDestroy(into)); /* what is on it is done all the same */
+    (void)GY_CALL(cuda, cuStreamDestroy(into)); /* the work on the stream is done all the same */
     return status;
 }
 
@@ -102,7 +102,7 @@ static gantry_status check_outside(const struct whole *w)
                          w->call);
 }
 
-/* The context is current. */
+/* Make the call.  The context is current. */
 static gantry_status call_whole(const struct whole *w, whole_fn call, CUevent event)
 {
     struct gy_graphs *graphs = &w->context->dispatcher->graphs;
@@ -126,7 +126,7 @@ static gantry_status enter(const struct whole *w, whole_fn call, CUevent event)
     return status;
 }
 
-/* The context is current. */
+/* Wait for the event.  The context is current. */
 static gantry_status wait_for_event(const struct whole *w)
 {
     struct gy_context *cuda = w->context->cuda;
