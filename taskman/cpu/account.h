@@ -30,8 +30,9 @@ static inline void gy_worker_owe_to(struct gy_worker *self, struct gy_task_owner
     }
 }
 
-/* Keep in mind to gy_owner_count_off() later, at the latest before the worker looks for work elsewhere or
- * runs a task of another manager.  Saves most of the traffic on the one counter that all workers share. */
+/* Keep in mind to gy_owner_count_off() later, at the latest before the worker looks for work elsewhere, runs
+ * a task of another manager or of the other epoch, or goes on with what is not the manager's.  Saves most of
+ * the traffic on the one counter that all workers share. */
 static inline void gy_worker_owe(struct gy_worker *self, struct gy_task_owner *owner, uint64_t less)
 {
     assert(gy_worker_is_valid(self));
@@ -100,20 +101,21 @@ static inline void gy_worker_claim_odd_task(struct gy_worker *self, struct gy_ta
 {
     gy_worker_owe_to(self, owner);
     gy_worker_claim_active(self, owner, 1);
-    if (self->owed_odd == 0) {
+    if (self->owed_odd <= 1) {
         atomic_fetch_add_explicit(&owner->odd_pending, GY_CREDIT / 2, memory_order_relaxed);
-        self->owed_odd = GY_CREDIT / 2;
+        self->owed_odd += GY_CREDIT / 2;
     }
     self->owed_odd--;
     self->spawned++;
     assert(gy_worker_is_valid(self));
 }
 
-/* Count one more task as pending and active. */
+/* Count one more task as pending and active.  Something stays owed: so the owner stays until it is told of
+ * what was spawned. */
 static inline void gy_worker_claim_task(struct gy_worker *self, struct gy_task_owner *owner)
 {
     gy_worker_owe_to(self, owner);
-    if (self->owed < GY_WORK_PENDING || self->owed % GY_WORK_PENDING == 0) {
+    if (self->owed < 2 * GY_WORK_PENDING || self->owed % GY_WORK_PENDING == 0) {
         const uint64_t credit = GY_CREDIT / 2 * (GY_WORK_PENDING + GY_WORK_ACTIVE);
         atomic_fetch_add_explicit(&owner->work, credit, memory_order_relaxed);
         self->owed += credit;

@@ -269,6 +269,7 @@ static gantry_task *find_queued(struct gy_worker *self, bool turn)
     gy_worker_flush(self);
     task = gy_worker_next_of_batch(self); /* a step's first tasks before what came later */
     if (task == NULL) {
+        gy_worker_flush(self); /* for batches in which every task waits for another */
         task = take_injected(self);
     }
     while (task == NULL && gy_worker_help(self)) {

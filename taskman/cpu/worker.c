@@ -8,8 +8,9 @@ enum { MOST_OWED = 4096, MOST_ACTIVE_OWED = INT32_MAX };
 static bool account_is_valid(const struct gy_worker *self)
 {
     bool is_empty = self->owed == 0 && self->owed_odd == 0 && self->spawned == 0;
+    bool keeps_owner = self->owed >= GY_WORK_PENDING || self->owed_odd != 0;
     return self->owed_to != NULL
-               ? self->owed / GY_WORK_PENDING <= MOST_OWED &&
+               ? (self->spawned == 0 || keeps_owner) && self->owed / GY_WORK_PENDING <= MOST_OWED &&
                      self->owed % GY_WORK_PENDING <= MOST_ACTIVE_OWED && self->owed_odd <= MOST_OWED
                : is_empty;
 }

@@ -2,8 +2,10 @@
  * itself.  If anything in the pool asked for more than those functions, the linker would find them defined
  * twice. */
 #include "tests/support/cmocka_c11.h"
+#include "tests/support/deadline.h"
 
 #include "base/alloc.h"
+#include "base/point.h"
 #include "taskman/cpu/account.h"
 #include "taskman/cpu/client.h"
 #include "taskman/cpu/guest.h"
@@ -12,6 +14,7 @@
 #include "taskman/cpu/queues.h"
 #include "taskman/cpu/start_batch.h"
 #include "taskman/cpu/wait.h"
+#include "taskman/graph/graph.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -319,6 +322,68 @@ static void test_a_quiet_owner_is_told_of_while_tasks_are_held_back(void **state
     close_pool(pool);
 }
 
+/* A step begins just before a worker that has found nothing says that it will sleep. */
+static struct gy_start_job late_job;
+
+static void start_late(enum gy_point point, const void *at)
+{
+    gantry_cpu_dispatcher *pool = client.owner.pool;
+    if (point == GY_POINT_EVENT_PREPARE && at == &pool->work && late_job.left != 0) {
+        gy_point_hook(NULL);
+        gy_pool_start(pool, &late_job, NULL);
+    }
+}
+
+/* None of its tasks can run yet: the worker that has found that out in its last look owes nothing when it
+ * sleeps. */
+static void test_a_worker_sleeps_without_debts(void **state)
+{
+    (void)state;
+    enum { TASKS = 10 };
+    gantry_cpu_dispatcher *pool = open_pool(1);
+    until_workers_sleep(pool, 1);
+    size_t bytes = sizeof(struct gy_task_chunk) + TASKS * sizeof(gantry_task);
+    struct gy_task_chunk *chunk = gy_alloc_aligned(bytes, 64);
+    assert_non_null(chunk);
+    memset(chunk, 0, bytes);
+    chunk->capacity = chunk->used = TASKS;
+    for (int i = 0; i < TASKS; i++) {
+        chunk->tasks[i].owner = &client.owner;
+        atomic_store(&chunk->tasks[i].references, 2);
+    }
+    late_job = (struct gy_start_job){.owner = &client.owner, .chunk = chunk, .left = TASKS};
+    atomic_store(&client.owner.work, TASKS * GY_WORK_PENDING + GY_WORK_ACTIVE);
+    gy_point_hook(start_late);
+    submit(make_tasks(0, 1, do_nothing, NULL)); /* wakes the worker */
+    deadline_await(atomic_load(&client.owner.work) == TASKS * GY_WORK_PENDING, "the worker to pay");
+    assert_int_equal(late_job.left, 0);
+    gy_point_hook(NULL);
+    atomic_store(&client.owner.work, 0);
+    until_workers_sleep(pool, 1);
+    gy_free(chunk);
+    close_pool(pool);
+}
+
+/* The tasks that a worker has spawned are told of before their owner can go, so as long it owes something. */
+static void test_a_worker_that_has_spawned_owes(void **state)
+{
+    (void)state;
+    gantry_cpu_dispatcher *pool = open_pool(1);
+    struct gy_worker self = {.pool = pool, .has_deque = true};
+    for (int i = 1; i <= 100; i++) {
+        gy_worker_claim_task(&self, &client.owner);
+        assert_true(self.owed >= GY_WORK_PENDING);
+        gy_worker_claim_odd_task(&self, &client.owner);
+        assert_true(self.owed_odd != 0);
+    }
+    gy_worker_flush(&self);
+    assert_int_equal(atomic_load(&client.owner.spawned), 200);
+    assert_int_equal(atomic_load(&client.owner.work), 100 * GY_WORK_PENDING + 200 * GY_WORK_ACTIVE);
+    assert_int_equal(atomic_load(&client.owner.odd_pending), 100);
+    atomic_store(&client.owner.work, 0);
+    close_pool(pool);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -330,6 +395,8 @@ int main(void)
         cmocka_unit_test(test_a_start_is_fetched_in_batches),
         cmocka_unit_test(test_tasks_of_high_priority_come_before_the_others),
         cmocka_unit_test(test_a_quiet_owner_is_told_of_while_tasks_are_held_back),
+        cmocka_unit_test(test_a_worker_sleeps_without_debts),
+        cmocka_unit_test(test_a_worker_that_has_spawned_owes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
