@@ -426,11 +426,23 @@ static void resolve(struct gy_ready *ready, struct gy_worker *self)
     }
 }
 
+/* Does the worker do something else than tasks of the owner, perhaps for long? */
+static bool is_visitor(const struct gy_worker *self, const struct gy_task_owner *owner)
+{
+    if (self->running != NULL) {
+        return self->running->owner != owner;
+    }
+    return self->activity == GY_WORKER_IN_BODY || (self->only_owner != NULL && self->only_owner != owner);
+}
+
 void gy_ready_dispatch(struct gy_task_owner *owner, struct gy_ready *ready)
 {
     struct gy_worker *self = gy_worker_is_of(owner->pool) ? gy_worker_current : NULL;
     if (ready->resolve.first != NULL) {
         resolve(ready, self);
+        if (self != NULL && self->owed_to == owner && is_visitor(self, owner)) {
+            gy_worker_flush(self); /* a thread that waits for the owner need not wait for that */
+        }
     } else if (self != NULL && self->activity == GY_WORKER_RELEASING) {
         flush_but_one((gantry_taskman *)(void *)owner, ready, self);
     } else {
@@ -531,11 +543,20 @@ void gy_worker_abandon(struct gy_worker *self)
     }
 }
 
+/* Would a thread that waits for what the worker owes wait for the task, too, though it need not?  It need not
+ * if that is another owner's, or of the other epoch. */
+static inline bool owes_others(const struct gy_worker *self, const gantry_task *task)
+{
+    bool owes_other_epoch =
+        gy_task_has(task, GY_TASK_ODD) ? self->owed >= GY_WORK_PENDING : self->owed_odd != 0;
+    return self->owed_to != task->owner || owes_other_epoch;
+}
+
 void gy_worker_run(struct gy_worker *self, gantry_task *task)
 {
     assert(gy_worker_is_valid(self));
-    if (self->owed_to != task->owner) {
-        gy_worker_flush(self); /* a thread that waits for it need not wait for another owner's task */
+    if (owes_others(self, task)) {
+        gy_worker_flush(self);
     }
     uint32_t cpu_class = gy_task_class(task);
     if (cpu_class != 0) {

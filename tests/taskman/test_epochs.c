@@ -1,7 +1,12 @@
 /* gantry_taskman_wait() waits for what was submitted before, whatever is submitted meanwhile. */
+#include "tests/support/deadline.h"
 #include "tests/taskman/fixture.h"
 
+#include "base/clock.h"
 #include "base/thread.h"
+#include "taskman/manager.h"
+
+#define LONG_NS (20 * UINT64_C(1000000000))
 
 /* Tasks that make tasks until they are told to end. */
 struct endless {
@@ -186,12 +191,75 @@ static void test_wait_covers_what_is_held(void **state)
     tear_down(&f);
 }
 
+/* A task that is submitted while a thread waits follows one that the thread waits for, and takes long. */
+struct later {
+    gantry_taskman *manager;
+    atomic_bool go, is_over;
+    bool was_late;
+    gantry_status status;
+};
+
+static gantry_status awaited_body(gantry_task *task, void *arg)
+{
+    (void)task;
+    struct later *later = arg;
+    while (!atomic_load(&later->go)) {
+        sched_yield();
+    }
+    return GANTRY_OK;
+}
+
+static gantry_status long_body(gantry_task *task, void *arg)
+{
+    (void)task;
+    struct later *later = arg;
+    uint64_t end = gy_clock_ns() + LONG_NS;
+    while (!atomic_load(&later->is_over) && gy_clock_ns() < end) {
+        sched_yield();
+    }
+    later->was_late = !atomic_load(&later->is_over);
+    return GANTRY_OK;
+}
+
+static void wait_for_awaited(void *arg)
+{
+    struct later *later = arg;
+    later->status = gantry_taskman_wait(later->manager);
+    atomic_store(&later->is_over, true);
+}
+
+static void test_wait_does_not_last_as_long_as_what_came_later(void **state)
+{
+    (void)state;
+    struct fixture f = set_up_workers_only(1);
+    assert_ok(gantry_taskman_start(f.manager));
+    for (uint32_t epoch = 0; epoch < 4; epoch++) {
+        struct later later = {.manager = f.manager};
+        gantry_task *awaited = add_cpu(f.manager, NULL, awaited_body, &later);
+        assert_ok(gantry_task_remove_reference(awaited));
+        gy_thread thread;
+        assert_ok(gy_thread_start(&thread, "waiting", wait_for_awaited, &later));
+        deadline_await(atomic_load(&f.manager->as_owner.epoch) > epoch, "the thread to wait");
+        gantry_task *after = add_cpu(f.manager, NULL, long_body, &later);
+        assert_ok(gantry_task_start_after(after, awaited));
+        assert_ok(gantry_task_remove_reference(after));
+        atomic_store(&later.go, true);
+        gy_thread_join(&thread);
+        assert_ok(later.status);
+        deadline_await(stats_of(f.manager).released == 2 * (uint64_t)(epoch + 1), "both tasks to end");
+        assert_false(later.was_late);
+    }
+    assert_ok(gantry_taskman_stop(f.manager));
+    tear_down(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_wait_returns_while_tasks_make_tasks),
         cmocka_unit_test(test_wait_covers_what_was_submitted_before),
         cmocka_unit_test(test_wait_covers_what_is_held),
+        cmocka_unit_test(test_wait_does_not_last_as_long_as_what_came_later),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,11 @@
 /* Several managers: started as one, and failures that cross them. */
 #include "tests/taskman/fake_gpu.h"
 
+#include "base/clock.h"
+
 enum { MANAGERS = 3 };
+
+#define LONG_NS (20 * UINT64_C(1000000000))
 
 struct group {
     gantry_cpu_dispatcher *pools[MANAGERS];
@@ -280,6 +284,92 @@ static void test_the_first_failure_of_a_task_counts(void **state)
     }
 }
 
+/* ---- debts ------------------------------------------------------------------------------------- */
+
+/* A worker ends a task of another manager on its pool, and goes on with a body that takes long. */
+struct visit {
+    gantry_cpu_dispatcher *pool;
+    gantry_task *other; /* of the other manager */
+    atomic_int inside, let_go;
+    atomic_bool is_over; /* the other manager's step */
+    bool was_late;
+};
+
+static void let_go_and_stay(struct visit *visit)
+{
+    (void)!gantry_task_remove_reference(visit->other);
+    atomic_store(&visit->let_go, 1);
+    uint64_t end = gy_clock_ns() + LONG_NS;
+    while (!atomic_load(&visit->is_over) && gy_clock_ns() < end) {
+        sched_yield();
+    }
+    visit->was_late = !atomic_load(&visit->is_over);
+}
+
+static gantry_status visit_body(gantry_task *task, void *arg)
+{
+    (void)task;
+    let_go_and_stay(arg);
+    return GANTRY_OK;
+}
+
+/* Both parts are run at once, and the later one visits: in some rounds it is the helper's. */
+static gantry_status visit_part(size_t begin, size_t end, void *arg)
+{
+    (void)end;
+    struct visit *visit = arg;
+    atomic_fetch_add(&visit->inside, 1);
+    while (atomic_load(&visit->inside) < 2) {
+        sched_yield();
+    }
+    if (begin == 1) {
+        let_go_and_stay(visit);
+    }
+    return GANTRY_OK;
+}
+
+static gantry_status loop_body(gantry_task *task, void *arg)
+{
+    (void)task;
+    struct visit *visit = arg;
+    return gantry_parallel_for(visit->pool, 0, 2, 1, visit_part, visit);
+}
+
+static gantry_status nothing_body(gantry_task *task, void *arg)
+{
+    (void)task;
+    (void)arg;
+    return GANTRY_OK;
+}
+
+/* The other manager's step is over at once, though the worker is still inside. */
+static void test_a_worker_that_visits_another_manager_owes_it_nothing(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < 4; kind++) {
+        struct fixture f = set_up_workers_only(3);
+        gantry_taskman *other = new_manager_with(f.pool, true);
+        struct visit visit = {.pool = f.pool, .other = add_sync(other, NULL)};
+        assert_ok(gantry_task_add_reference(visit.other));
+        for (int i = 0; i < 3 && kind % 2 != 0; i++) {
+            gantry_task *after = add_cpu(other, NULL, nothing_body, NULL);
+            assert_ok(gantry_task_start_after(after, visit.other));
+        }
+        gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
+        desc.run = kind / 2 == 0 ? visit_body : loop_body;
+        desc.arg = &visit;
+        assert_ok(gantry_taskman_submit(f.manager, &desc, NULL));
+        assert_ok(gantry_taskman_start(other));
+        assert_ok(gantry_taskman_start(f.manager));
+        assert_ok(gantry_taskman_stop(other));
+        atomic_store(&visit.is_over, true);
+        assert_ok(gantry_taskman_stop(f.manager));
+        assert_false(visit.was_late);
+        gantry_taskman_destroy(other);
+        tear_down(&f);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -289,6 +379,7 @@ int main(void)
         cmocka_unit_test(test_a_failure_crosses_managers),
         cmocka_unit_test(test_the_cause_is_the_callers_error),
         cmocka_unit_test(test_the_first_failure_of_a_task_counts),
+        cmocka_unit_test(test_a_worker_that_visits_another_manager_owes_it_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
