@@ -5,10 +5,14 @@ Usage: check_example.py SOURCE_DIR LIBRARY_DIR PAGE CC [FLAG...]
 
 The example is the first ```c block, or ```cpp block, its output the first ```text block after it that follows the word "prints".  Where files are named before their
 blocks (`CMakeLists.txt`:), they are a project, which is built against the library as it is installed.
+
+What the page says of further runs is checked, too: what "`build/example ARGUMENTS` prints", the recordings that `GANTRY_PROFILE=NAME.pftrace build/example ARGUMENTS`
+makes, the commands `gantry report trace ...` on them, and what "`gantry report trace NAME.pftrace` says", where three dots stand for anything in a line.
 """
 import os
 import pathlib
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -40,6 +44,32 @@ def build_project(folder, files, libraries, compiler):
     return build / "example"
 
 
+def says_so(claimed, said):
+    """Each claimed line is a line of what was said, in the same order; three dots stand for anything."""
+    lines = iter(said.splitlines())
+    for claim in claimed.splitlines():
+        pattern = ".*".join(re.escape(piece) for piece in claim.split("..."))
+        if not any(re.fullmatch(pattern, line) for line in lines):
+            sys.exit(f"the report has no line like {claim!r} at its place:\n{said}")
+
+
+def check_further_runs(folder, text, program, gantry, environment):
+    """What a page says of the program beyond its first run: with arguments, recorded, and reported."""
+    def run(command, **more):
+        return subprocess.run(command, cwd=folder, check=True, stdout=subprocess.PIPE, text=True, env={**environment, **more}).stdout
+
+    for arguments, output in re.findall(r"`build/example ([\w ]+)` prints\n\n```text\n(.*?)```", text, re.S):
+        if (printed := run([program, *arguments.split()])) != output:
+            sys.exit(f"build/example {arguments} printed\n{printed}")
+    for recording, arguments in re.findall(r"(?m)^GANTRY_PROFILE=(\w+\.pftrace) build/example ?([\w ]*)$", text):
+        run([program, *arguments.split()], GANTRY_PROFILE=recording)
+    for command in re.findall(r"(?m)^(?:~/gantry/bin/)?gantry (report trace .*)$", text):
+        run([gantry, *shlex.split(command)])
+    if environment["GANTRY_DRIVER"] == "emulated":
+        for recording, claimed in re.findall(r"`gantry report trace (\w+\.pftrace)` says\b[^`]*```text\n(.*?)```", text, re.S):
+            says_so(claimed, run([gantry, "report", "trace", recording]))
+
+
 def main(source, libraries, page, *compiler):
     text = pathlib.Path(source, page).read_text()
     match = re.search(r"```(?:c|cpp)\n(.*?)```.*?prints.*?```text\n(.*?)```", text, re.S)
@@ -62,6 +92,8 @@ def main(source, libraries, page, *compiler):
         subprocess.run([str(program)], env={**os.environ, "GANTRY_DRIVER": driver, "GANTRY_PROFILE": str(recording)},
                        check=True, stdout=subprocess.DEVNULL)
         subprocess.run([f"{libraries}/gantry", "report", "trace", str(recording)], check=True, stdout=subprocess.DEVNULL)
+        if "CMakeLists.txt" in files:
+            check_further_runs(folder, text, program, pathlib.Path(libraries, "gantry").resolve(), {**os.environ, "GANTRY_DRIVER": driver})
     print(output, end="")
     return 0 if output == match[2] else 1
 

@@ -21,7 +21,7 @@ import reference  # noqa: E402
 
 SECTIONS = [("Tutorial", "docs/tutorial"), ("Guides", "docs/guides"), ("Reference", "docs/reference"), ("Design", "docs/design"),
             ("Results", "docs/results"), ("Lab", "docs/lab")]
-FIRST = ["tasks", "gpu-tasks", "memory", "heap", "copies", "partitions", "profiling", "frozen-graphs", "interop", "existing-cuda-code", "errors", "environment",
+FIRST = ["first-program", "gpu-tasks", "pipeline", "measure", "tasks", "memory", "heap", "copies", "partitions", "profiling", "frozen-graphs", "interop", "existing-cuda-code", "errors", "environment",
          "architecture", "path-of-a-task", "threading"]  # what begins a section; all else follows by name
 ALONE = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "samples/README.md", "examples/README.md"]
 
