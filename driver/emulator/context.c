@@ -423,7 +423,7 @@ CUresult cuCtxGetDevice(CUdevice *device)
     return GY_EMU_CALL(cuCtxGetDevice, get_context_device(device));
 }
 
-/* On a root context this covers its green contexts as well. */
+/* On a root context this covers its green contexts as well, but for some kernels of graphs. */
 static CUresult synchronize(void)
 {
     struct gy_emu_context *context;
@@ -435,7 +435,7 @@ static CUresult synchronize(void)
         return result;
     }
     CUcontext handle = (CUcontext)context->object.handle;
-    result = gy_emu_root_drain(context->root, context == context->root ? NULL : context);
+    result = gy_emu_context_drain(context);
     return result == CUDA_SUCCESS ? gy_emu_context_find(handle, &context) : result;
 }
 

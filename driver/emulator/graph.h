@@ -61,6 +61,12 @@ void gy_emu_program_node_done(struct gy_emu_op *node);
 struct gy_emu_marker *gy_emu_program_mark(struct gy_emu_op *node);
 /* The context is about to go: nothing may refer to it any more. */
 void gy_emu_graphs_forget(struct gy_emu_context *root);
+/* Does this launch have kernels of other green contexts than its stream's? */
+bool gy_emu_program_leaves_out(const struct gy_emu_op *launch);
+/* A marker behind all its other nodes (a reference for the caller); *out NULL when these are done. */
+CUresult gy_emu_program_mark_own(struct gy_emu_op *launch, struct gy_emu_marker **out);
+/* They are done, or never will be. */
+void gy_emu_program_tell_own(struct gy_emu_op *launch);
 void gy_emu_program_for_each(struct gy_emu_program *program, void (*visit)(struct gy_emu_op *op));
 
 CUgraphNodeType gy_emu_node_type(const struct gy_emu_node *node);

@@ -349,7 +349,7 @@ static CUresult record(struct gy_emu_context *context, CUevent event_handle)
     for (struct gy_emu_stream *s = context->root->streams; s != NULL && result == CUDA_SUCCESS;
          s = s->next_in_root) {
         if (is_part_of(s, context) && s != context->null_stream) {
-            result = gy_emu_stream_join(context->null_stream, s);
+            result = gy_emu_stream_join_own(context->null_stream, s);
         }
     }
     struct gy_emu_marker *marker =

@@ -35,6 +35,7 @@ struct gy_emu_marker *gy_emu_marker_create(bool timed)
     struct gy_emu_marker *marker = free_markers;
     free_markers = marker->next;
     marker->next = NULL;
+    marker->also = NULL;
     marker->refs = 1;
     marker->host_waiters = 0;
     marker->timed = timed;
@@ -199,6 +200,11 @@ void gy_emu_work_release(struct gy_emu_work *work)
         while (work->graph.marks != NULL) {
             struct gy_emu_marker *mark = work->graph.marks;
             work->graph.marks = mark->next;
+            gy_emu_marker_unref(mark);
+        }
+        while (work->graph.own != NULL) {
+            struct gy_emu_marker *mark = work->graph.own;
+            work->graph.own = mark->also;
             gy_emu_marker_unref(mark);
         }
         break;

@@ -28,6 +28,7 @@ struct program_node {
     int priority;               /* of the graph's node */
     uintptr_t source;           /* handle of the graph's node it was made from */
     struct gy_emu_marker *mark; /* of the present run: an event record's; not owned */
+    bool is_left_out;           /* of the present run: see gy_emu_program_leaves_out() */
 };
 
 struct gy_emu_program {
@@ -36,6 +37,7 @@ struct gy_emu_program {
     struct gy_emu_op *launch; /* of the present run */
     uint32_t count;
     uint32_t left;        /* nodes of the present run that are not done */
+    uint32_t own_left;    /* of these, those that are not left out */
     uint32_t event_count; /* event record nodes */
     bool has_effects;     /* nodes that no-op mode executes */
     bool is_dead;         /* a context it needs is gone */
@@ -476,8 +478,51 @@ CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream)
 
 /* ---- running --------------------------------------------------------------------------------- */
 
+static bool is_left_out(const struct program_node *node, const struct gy_emu_op *launch_op)
+{
+    const struct gy_emu_context *context = node->op.work.context;
+    return node->op.work.kind == GY_EMU_WORK_KERNEL && context->green != NULL &&
+           context != launch_op->work.context;
+}
+
+bool gy_emu_program_leaves_out(const struct gy_emu_op *launch_op)
+{
+    const struct gy_emu_program *program = launch_op->work.graph.program;
+    for (uint32_t i = 0; i < program->count; i++) {
+        if (is_left_out(&program->nodes[i], launch_op)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+CUresult gy_emu_program_mark_own(struct gy_emu_op *launch_op, struct gy_emu_marker **out)
+{
+    *out = NULL;
+    if (launch_op->state == GY_EMU_OP_RUNNING && launch_op->work.graph.program->own_left == 0) {
+        return CUDA_SUCCESS;
+    }
+    struct gy_emu_marker *marker = gy_emu_marker_create(false);
+    if (marker == NULL) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    marker->refs++;
+    marker->also = launch_op->work.graph.own;
+    launch_op->work.graph.own = marker;
+    *out = marker;
+    return CUDA_SUCCESS;
+}
+
+void gy_emu_program_tell_own(struct gy_emu_op *launch_op)
+{
+    for (struct gy_emu_marker *mark = launch_op->work.graph.own; mark != NULL; mark = mark->also) {
+        gy_emu_marker_complete(mark);
+    }
+}
+
 static void arm(struct gy_emu_program *program, struct gy_emu_op *launch_op)
 {
+    program->own_left = 0;
     struct gy_emu_marker *mark = launch_op->work.graph.marks;
     for (uint32_t i = 0; i < program->count; i++) {
         struct program_node *node = &program->nodes[i];
@@ -487,6 +532,8 @@ static void arm(struct gy_emu_program *program, struct gy_emu_op *launch_op)
         node->op.list = NULL;
         node->op.failure = CUDA_SUCCESS;
         node->op.log_number = 0;
+        node->is_left_out = is_left_out(node, launch_op);
+        program->own_left += !node->is_left_out;
         if (node->op.work.kind == GY_EMU_WORK_EVENT_RECORD) {
             node->mark = mark;
             mark = mark->next;
@@ -517,6 +564,9 @@ void gy_emu_program_start(struct gy_emu_op *launch_op)
     exec->running = launch_op;
     launch_op->state = GY_EMU_OP_RUNNING;
     arm(program, launch_op);
+    if (program->own_left == 0) {
+        gy_emu_program_tell_own(launch_op);
+    }
     for (uint32_t i = 0; i < program->count; i++) {
         if (program->nodes[i].pending == 0) {
             gy_emu_op_start_later(&program->nodes[i].op);
@@ -536,6 +586,9 @@ void gy_emu_program_node_done(struct gy_emu_op *op)
         if (--dependent->pending == 0) {
             gy_emu_op_start_later(&dependent->op);
         }
+    }
+    if (!node->is_left_out && --program->own_left == 0) {
+        gy_emu_program_tell_own(program->launch);
     }
     if (--program->left == 0) {
         finish_run(program->launch, program->exec);

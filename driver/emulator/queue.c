@@ -173,6 +173,7 @@ static void discard(struct gy_emu_op *op)
         for (struct gy_emu_marker *mark = op->work.graph.marks; mark != NULL; mark = mark->next) {
             gy_emu_marker_complete(mark);
         }
+        gy_emu_program_tell_own(op);
         break;
     default:
         break;
@@ -333,15 +334,45 @@ CUresult gy_emu_stream_mark(struct gy_emu_stream *stream, struct gy_emu_marker *
     return CUDA_SUCCESS;
 }
 
-CUresult gy_emu_stream_join(struct gy_emu_stream *later, struct gy_emu_stream *earlier)
+/* Of what the stream has before it: a record of an event is not work. */
+static struct gy_emu_op *last_work(const struct gy_emu_stream *stream)
+{
+    struct gy_emu_op *last = NULL;
+    for (struct gy_emu_op *op = stream->head; op != NULL; op = op->behind) {
+        last = op->work.kind != GY_EMU_WORK_MARK ? op : last;
+    }
+    return last;
+}
+
+/* As gy_emu_stream_mark(), behind what counts as activity of the stream's context. */
+static CUresult mark_own(struct gy_emu_stream *stream, struct gy_emu_marker **out)
+{
+    struct gy_emu_op *last = last_work(stream);
+    return last != NULL && last->work.kind == GY_EMU_WORK_GRAPH && gy_emu_program_leaves_out(last)
+               ? gy_emu_program_mark_own(last, out)
+               : gy_emu_stream_mark(stream, out);
+}
+
+static CUresult join(struct gy_emu_stream *later, struct gy_emu_stream *earlier,
+                     CUresult (*mark)(struct gy_emu_stream *, struct gy_emu_marker **))
 {
     struct gy_emu_marker *marker;
-    CUresult result = gy_emu_stream_mark(earlier, &marker);
+    CUresult result = mark(earlier, &marker);
     if (result == CUDA_SUCCESS && marker != NULL) {
         result = append_marker(later, GY_EMU_WORK_WAIT, marker);
         gy_emu_marker_unref(marker);
     }
     return result;
+}
+
+CUresult gy_emu_stream_join(struct gy_emu_stream *later, struct gy_emu_stream *earlier)
+{
+    return join(later, earlier, gy_emu_stream_mark);
+}
+
+CUresult gy_emu_stream_join_own(struct gy_emu_stream *later, struct gy_emu_stream *earlier)
+{
+    return join(later, earlier, mark_own);
 }
 
 /* The legacy rule: the null stream waits for the blocking streams of its context and they for it. */
@@ -420,7 +451,8 @@ CUresult gy_emu_stream_drain(struct gy_emu_stream *stream)
     return result;
 }
 
-CUresult gy_emu_root_drain(struct gy_emu_context *root, const struct gy_emu_context *only)
+static CUresult drain(struct gy_emu_context *root, const struct gy_emu_context *only,
+                      CUresult (*mark)(struct gy_emu_stream *, struct gy_emu_marker **))
 {
     struct gy_emu_marker *chain = NULL;
     CUresult result = CUDA_SUCCESS;
@@ -428,7 +460,7 @@ CUresult gy_emu_root_drain(struct gy_emu_context *root, const struct gy_emu_cont
     for (struct gy_emu_stream *s = root->streams; s != NULL && result == CUDA_SUCCESS; s = s->next_in_root) {
         struct gy_emu_marker *marker = NULL;
         if (only == NULL || s->object.context == only) {
-            result = gy_emu_stream_mark(s, &marker);
+            result = mark(s, &marker);
         }
         if (result == CUDA_SUCCESS && marker != NULL) {
             marker->next = chain;
@@ -443,6 +475,16 @@ CUresult gy_emu_root_drain(struct gy_emu_context *root, const struct gy_emu_cont
         gy_emu_marker_unref(marker);
     }
     return result;
+}
+
+CUresult gy_emu_root_drain(struct gy_emu_context *root, const struct gy_emu_context *only)
+{
+    return drain(root, only, gy_emu_stream_mark);
+}
+
+CUresult gy_emu_context_drain(struct gy_emu_context *context)
+{
+    return drain(context->root, context == context->root ? NULL : context, mark_own);
 }
 
 static void discard_waiting(struct gy_emu_op *op)

@@ -32,6 +32,7 @@ struct gy_emu_marker {
     uint64_t time_ns; /* of completion, when timed */
     struct gy_emu_list waiters;
     struct gy_emu_marker *next; /* free list, or a private chain */
+    struct gy_emu_marker *also; /* chain of the graph launch whose own work it waits for */
 };
 
 /* The parameters of one launch.  Pooled, shared by reference. */
@@ -98,6 +99,7 @@ struct gy_emu_work {
         struct {
             struct gy_emu_program *program; /* a reference */
             struct gy_emu_marker *marks;    /* one reference per event node, in node order */
+            struct gy_emu_marker *own;      /* a reference each: see gy_emu_program_mark_own() */
         } graph;
     };
 };
@@ -194,10 +196,15 @@ CUresult gy_emu_stream_push(struct gy_emu_stream *stream, struct gy_emu_work *wo
 CUresult gy_emu_stream_mark(struct gy_emu_stream *stream, struct gy_emu_marker **out);
 /* Make `later` wait for what is in `earlier` now. */
 CUresult gy_emu_stream_join(struct gy_emu_stream *later, struct gy_emu_stream *earlier);
+/* As join, for what counts as activity of the stream's context: see gy_emu_context_drain(). */
+CUresult gy_emu_stream_join_own(struct gy_emu_stream *later, struct gy_emu_stream *earlier);
 /* Wait until what is in the stream now is done. */
 CUresult gy_emu_stream_drain(struct gy_emu_stream *stream);
 /* Wait until what is in the streams of `root` now is done; `only` NULL, or the one context meant. */
 CUresult gy_emu_root_drain(struct gy_emu_context *root, const struct gy_emu_context *only);
+/* Wait for the activity of a context, of a root also that of its green ones.  As on a device, a graph that is
+ * the last work of its stream counts without its kernels of other green contexts than the stream's. */
+CUresult gy_emu_context_drain(struct gy_emu_context *context);
 /* Discard all that is queued on the streams of a failed or dying root context. */
 void gy_emu_root_discard(struct gy_emu_context *root);
 

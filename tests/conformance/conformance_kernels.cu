@@ -65,3 +65,19 @@ GANTRY_KERNEL(cf_shared, (uint32_t *out, uint32_t words))
     __syncthreads();
     out[0] = shared[words - 1];
 }
+
+/* Ends when the host says so. */
+GANTRY_KERNEL(cf_hold, (uint32_t *begun, const uint32_t *open, uint32_t *ended))
+{
+#if GANTRY_KERNEL_FORM_DEVICE
+    *(volatile uint32_t *)begun = 1;
+    while (*(const volatile uint32_t *)open == 0) {
+    }
+    *(volatile uint32_t *)ended = 1;
+#else
+    __atomic_store_n(begun, 1u, __ATOMIC_RELEASE);
+    while (__atomic_load_n(open, __ATOMIC_ACQUIRE) == 0) {
+    }
+    __atomic_store_n(ended, 1u, __ATOMIC_RELEASE);
+#endif
+}

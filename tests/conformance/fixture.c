@@ -10,7 +10,7 @@
 
 struct gy_context *cf_context;
 const struct gy_driver *cu;
-CUfunction cf_add, cf_geometry, cf_reverse, cf_parameters, cf_place, cf_shared;
+CUfunction cf_add, cf_geometry, cf_reverse, cf_parameters, cf_place, cf_shared, cf_hold;
 
 static struct gantry_module *module;
 
@@ -65,6 +65,7 @@ static void launch_each_once(void)
     } triple = {0, 0, 0};
     void *add[] = {&data, &count, &value};
     void *shared[] = {&data, &count};
+    void *hold[] = {&data, &data, &data};
     void *parameters[] = {&data, words, words, words, words, words, &triple};
     cu_ok(cuMemAlloc(&data, 4096));
     cu_ok(cuMemsetD8Async(data, 0, 4096, NULL));
@@ -74,6 +75,8 @@ static void launch_each_once(void)
     cu_ok(cuLaunchKernel(cf_place, 1, 1, 1, 1, 1, 1, 0, NULL, add, NULL));
     cu_ok(cuLaunchKernel(cf_shared, 1, 1, 1, 1, 1, 1, 64, NULL, shared, NULL));
     cu_ok(cuLaunchKernel(cf_parameters, 1, 1, 1, 1, 1, 1, 0, NULL, parameters, NULL));
+    cu_ok(cuMemsetD8Async(data, 1, 64, NULL)); /* its gate is open */
+    cu_ok(cuLaunchKernel(cf_hold, 1, 1, 1, 1, 1, 1, 0, NULL, hold, NULL));
     cu_ok(cuCtxSynchronize());
     cu_ok(cuMemFree(data));
 }
@@ -107,6 +110,7 @@ int cf_group_setup(void **state)
     cf_parameters = kernel("cf_parameters");
     cf_place = kernel("cf_place");
     cf_shared = kernel("cf_shared");
+    cf_hold = kernel("cf_hold");
     launch_each_once();
     return sem_init(&gate, 0, 0);
 }

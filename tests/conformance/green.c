@@ -1,6 +1,7 @@
 /* Multiprocessor resources and green contexts. */
 #include "tests/conformance/conformance.h"
 
+#include <sched.h>
 #include <string.h>
 
 #define BLOCKS 4096
@@ -311,6 +312,98 @@ static void test_graph_keeps_the_part_it_was_captured_on(void **state)
     destroy_green(green);
 }
 
+/* A graph whose kernel keeps the part it was captured on runs until the host says so. */
+struct held {
+    CUgraph graph;
+    CUgraphExec exec;
+    uint32_t *words; /* page-locked: it has begun, it may end, it has ended */
+};
+
+static struct held capture_hold(const struct green *green)
+{
+    struct held h = {NULL, NULL, cf_pinned(3)};
+    CUdeviceptr words = cf_address(h.words), open = words + 4, ended = words + 8;
+    void *params[] = {&words, &open, &ended};
+    cu_ok(cuStreamBeginCapture(green->stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+    cu_ok(cuLaunchKernel(cf_hold, 1, 1, 1, 1, 1, 1, 0, green->stream, params, NULL));
+    cu_ok(cuStreamEndCapture(green->stream, &h.graph));
+    cu_ok(cuGraphInstantiateWithFlags(&h.exec, h.graph, 0));
+    return h;
+}
+
+/* What the context's event says while the kernel of the graph runs, which was launched on `stream`.  Nothing
+ * fails before the kernel may end. */
+static CUresult ask_while_held(struct held *h, CUstream stream, const struct green *of, bool synchronise)
+{
+    CUevent event = cf_event(), behind = cf_event();
+    memset(h->words, 0, 3 * sizeof(*h->words));
+    CUresult launched = cu->cuGraphLaunch(h->exec, stream);
+    while (launched == CUDA_SUCCESS && __atomic_load_n(h->words, __ATOMIC_ACQUIRE) == 0) {
+        sched_yield();
+    }
+    CUresult recorded = of != NULL ? cu->cuGreenCtxRecordEvent(of->context, event)
+                                   : cu->cuCtxRecordEvent(cf_context->native, event);
+    CUresult of_context = cu->cuEventQuery(event);
+    CUresult synchronised = synchronise ? cu->cuCtxSynchronize() : CUDA_SUCCESS;
+    CUresult of_stream = cu->cuStreamQuery(stream);
+    CUresult also = cu->cuEventRecord(behind, stream), of_event = cu->cuEventQuery(behind);
+    bool early = __atomic_load_n(h->words + 2, __ATOMIC_ACQUIRE) != 0;
+    __atomic_store_n(h->words + 1, 1u, __ATOMIC_RELEASE);
+    assert_int_equal(launched, CUDA_SUCCESS);
+    assert_int_equal(recorded, CUDA_SUCCESS);
+    assert_int_equal(synchronised, CUDA_SUCCESS);
+    assert_int_equal(of_stream, CUDA_ERROR_NOT_READY);
+    assert_int_equal(also, CUDA_SUCCESS);
+    assert_int_equal(of_event, CUDA_ERROR_NOT_READY);
+    assert_false(early);
+    cu_ok(cuEventSynchronize(behind)); /* this covers it */
+    assert_int_equal(h->words[2], 1);
+    cu_ok(cuEventSynchronize(event));
+    return of_context;
+}
+
+/* "The activities of a context" may leave out kernels of other green contexts in a graph: whoever needs them
+ * asks the stream of the launch.  The emulated driver leaves them out always. */
+static void test_event_of_a_context_may_leave_out_kernels_of_graphs(void **state)
+{
+    (void)state;
+    NEED_GREEN();
+    CUdevResource all = all_sms(), parts[2];
+    unsigned groups = 2;
+    CUstream plain = cf_stream();
+    if (all.sm.smCount < 2 * smallest(&all)) {
+        cf_skip("too few multiprocessors for two parts");
+    }
+    cu_ok(cuDevSmResourceSplitByCount(parts, &groups, &all, NULL, 0, 1));
+    struct green a = create_green(parts, 1), b = create_green(parts + 1, 1);
+    struct held of_b = capture_hold(&b);
+    const struct {
+        const char *what;
+        CUstream launched_on;
+        const struct green *asked; /* NULL: the primary context */
+        CUresult emulated;
+    } cases[] = {
+        {"launched on the primary context", plain, NULL, CUDA_SUCCESS},
+        {"launched on another part", a.stream, NULL, CUDA_SUCCESS},
+        {"launched on another part, and that part asked", a.stream, &a, CUDA_SUCCESS},
+        {"launched on its own part", b.stream, NULL, CUDA_ERROR_NOT_READY},
+        {"launched on its own part, and that part asked", b.stream, &b, CUDA_ERROR_NOT_READY},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        bool synchronise = cu->emulated && cases[i].emulated == CUDA_SUCCESS; /* else it need not return */
+        CUresult said = ask_while_held(&of_b, cases[i].launched_on, cases[i].asked, synchronise);
+        print_message("a part's kernel in a graph, %s: the context's event is %s\n", cases[i].what,
+                      said == CUDA_SUCCESS ? "there before it ends" : "pending");
+        if (cu->emulated) {
+            assert_int_equal(said, cases[i].emulated);
+        }
+    }
+    cu_ok(cuGraphExecDestroy(of_b.exec));
+    cu_ok(cuGraphDestroy(of_b.graph));
+    destroy_green(b);
+    destroy_green(a);
+}
+
 static void test_mistaken_parts_are_refused(void **state)
 {
     (void)state;
@@ -379,6 +472,7 @@ static const struct CMUnitTest green[] = {
     CF_TEST(test_event_covers_all_streams_of_a_part),
     CF_TEST(test_event_covers_a_whole_context),
     CF_TEST(test_graph_keeps_the_part_it_was_captured_on),
+    CF_TEST(test_event_of_a_context_may_leave_out_kernels_of_graphs),
     CF_TEST(test_mistaken_parts_are_refused),
     CF_TEST(test_structured_split_makes_unequal_groups),
 };
