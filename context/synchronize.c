@@ -25,57 +25,56 @@ static gantry_status record(const struct whole *w, CUevent event)
                                 : GY_CALL(cuda, cuCtxRecordEvent(cuda->native, event));
 }
 
-static gantry_status join(const struct whole *w, CUstream stream, CUstream into, CUevent event)
+/* `into` comes after what `event` stands for, and after the stream.  It is made when it is NULL. */
+static gantry_status join(const struct whole *w, CUstream stream, CUstream *into, CUevent event)
 {
     struct gy_context *cuda = w->context->cuda;
-    gantry_status status = GY_CALL(cuda, cuEventRecord(event, stream));
-    return status == GANTRY_OK ? GY_CALL(cuda, cuStreamWaitEvent(into, event, 0)) : status;
+    gantry_status status = GANTRY_OK;
+    if (*into == NULL) {
+        status = gy_context_create_stream(cuda, NULL, 0, into);
+        status = status == GANTRY_OK ? GY_CALL(cuda, cuStreamWaitEvent(*into, event, 0)) : status;
+    }
+    status = status == GANTRY_OK ? GY_CALL(cuda, cuEventRecord(event, stream)) : status;
+    return status == GANTRY_OK ? GY_CALL(cuda, cuStreamWaitEvent(*into, event, 0)) : status;
 }
 
-/* `into` comes after everything that the dispatcher has enqueued on streams of the partition, or of all
+typedef gantry_status (*stream_fn)(const struct whole *w, CUstream stream, CUstream *into, CUevent event);
+
+/* Calls `call` for each stream with work that the dispatcher launches on, of the partition or of all
  * partitions.  Graphs are included, see dispatcher/order/batch_order.h. */
-static gantry_status join_dispatcher(const struct whole *w, CUstream into, CUevent event)
+static gantry_status for_each_busy(const struct whole *w, stream_fn call, CUstream *into, CUevent event)
 {
     struct gy_streams *streams = &w->context->dispatcher->streams;
+    const struct gy_driver *driver = w->context->cuda->driver;
     gantry_status status = GANTRY_OK;
     uint32_t count = atomic_load_explicit(&streams->created, memory_order_acquire);
     for (uint32_t i = 0; i < count && status == GANTRY_OK; i++) {
         const struct gy_stream *stream = &streams->streams[i];
-        if (w->partition == NULL || w->partition->info.index == GY_STREAM_PARTITION(stream)) {
-            status = join(w, stream->native, into, event);
+        bool is_part = w->partition == NULL || w->partition->info.index == GY_STREAM_PARTITION(stream);
+        if (is_part && driver->cuStreamQuery(stream->native) != CUDA_SUCCESS) {
+            status = call(w, stream->native, into, event);
         }
     }
     return status;
 }
 
-/* To be called with a plan of partitions.  A driver's function on all work of a context, or of a green
- * context, leaves out kernels of other green contexts in a graph that was launched there (seen on driver
- * 580).  So the streams that the dispatcher launches on are asked one by one, too. */
+/* A driver's function on all work of a context, or of a green context, leaves out kernels of other green
+ * contexts in a graph (seen on driver 580).  Such a graph is a batch that reaches into several partitions, or
+ * the application's own that a callback has launched.  So the streams that the dispatcher launches on are
+ * asked one by one, too. */
 static gantry_status record_all(const struct whole *w, CUevent event)
 {
     struct gy_context *cuda = w->context->cuda;
-    CUstream into;
-    gantry_status status = gy_context_create_stream(cuda, NULL, 0, &into);
-    if (status != GANTRY_OK) {
-        return status;
-    }
-    status = record(w, event);
+    CUstream into = NULL;
+    gantry_status status = record(w, event);
     if (status == GANTRY_OK) {
-        status = GY_CALL(cuda, cuStreamWaitEvent(into, event, 0));
+        status = for_each_busy(w, join, &into, event);
     }
-    if (status == GANTRY_OK) {
-        status = join_dispatcher(w, into, event);
+    if (into != NULL) {
+        status = status == GANTRY_OK ? GY_CALL(cuda, cuEventRecord(event, into)) : status;
+        (void)GY_CALL(cuda, cuStreamDestroy(into)); /* the work on the stream is done all the same */
     }
-    if (status == GANTRY_OK) {
-        status = GY_CALL(cuda, cuEventRecord(event, into));
-    }
-    (void)GY_CALL(cuda, cuStreamDestroy(into)); /* the work on the stream is done all the same */
     return status;
-}
-
-static whole_fn record_of(const struct whole *w)
-{
-    return w->context->partitions->is_planned ? record_all : record;
 }
 
 static gantry_status wait(const struct whole *w, CUevent event)
@@ -83,11 +82,18 @@ static gantry_status wait(const struct whole *w, CUevent event)
     return gy_partition_wait(w->partition, event);
 }
 
+static gantry_status synchronize_stream(const struct whole *w, CUstream stream, CUstream *into, CUevent event)
+{
+    (void)into;
+    (void)event;
+    return GY_CALL(w->context->cuda, cuStreamSynchronize(stream));
+}
+
 /* For a driver without events of whole contexts: the next capture waits for as long as this takes. */
 static gantry_status synchronize_now(const struct whole *w, CUevent event)
 {
-    (void)event;
-    return GY_CALL(w->context->cuda, cuCtxSynchronize());
+    gantry_status status = GY_CALL(w->context->cuda, cuCtxSynchronize());
+    return status == GANTRY_OK ? for_each_busy(w, synchronize_stream, NULL, event) : status;
 }
 
 static gantry_status check_outside(const struct whole *w)
@@ -136,7 +142,7 @@ static gantry_status wait_for_event(const struct whole *w)
     if (status != GANTRY_OK) {
         return status;
     }
-    status = call_whole(w, record_of(w), event);
+    status = call_whole(w, record_all, event);
     if (status == GANTRY_OK) {
         status = GY_CALL(cuda, cuEventSynchronize(event));
     }
@@ -174,7 +180,7 @@ gantry_status gantry_partition_record_event(gantry_partition *partition, void *e
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "%s: an argument is NULL", name);
     }
     const struct whole whole = {partition->owner->owner, partition, name};
-    return enter(&whole, record_of(&whole), event);
+    return enter(&whole, record_all, event);
 }
 
 gantry_status gantry_partition_wait_event(gantry_partition *partition, void *event)

@@ -13,17 +13,19 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { BYTES = 4096 };
 
 struct scene {
     struct gpu_fixture gpu;
     gantry_kernel *hold;
-    uint32_t *gate, *device_gate; /* page-locked: the kernel has begun; it may end */
-    _Atomic(int) entered;         /* the waiting thread is about to call */
-    gantry_partition *partition;  /* NULL: what is synchronised is the context */
-    gantry_partition *where;      /* where the tasks run; NULL: in the default partition */
-    unsigned char *host;          /* page-locked */
+    struct foreign_graph *foreign; /* what launch_foreign() launches */
+    uint32_t *gate, *device_gate;  /* page-locked: the kernel has begun; it may end */
+    _Atomic(int) entered;          /* the waiting thread is about to call */
+    gantry_partition *partition;   /* NULL: what is synchronised is the context */
+    gantry_partition *where;       /* where the tasks run; NULL: in the default partition */
+    unsigned char *host;           /* page-locked */
     void *device;
     _Atomic(int) begun, open, synchronised;
     gantry_status status; /* of the waiting thread's call; read after it was joined */
@@ -200,6 +202,146 @@ static void test_all_partitions_of_a_plan_are_covered(void **state)
     close_scene(&s);
 }
 
+/* While the kernel that was launched runs. */
+static void expect_no_early_return(struct scene *s)
+{
+    pthread_t thread;
+    deadline_await(__atomic_load_n(&s->gate[0], __ATOMIC_ACQUIRE) != 0, "a kernel to begin");
+    atomic_store(&s->synchronised, 0);
+    assert_int_equal(pthread_create(&thread, NULL, synchronise, s), 0);
+    usleep(20000); /* time enough to return too early */
+    bool early = atomic_load(&s->synchronised) != 0;
+    set_gate(s, 1);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_ok(s->status);
+    assert_false(early);
+}
+
+/* The kernel in the second partition comes after work in the first one: one graph, launched there. */
+static void hold_across(struct scene *s)
+{
+    set_gate(s, 0);
+    __atomic_store_n(&s->gate[0], 0, __ATOMIC_RELEASE);
+    s->where = gantry_partition_at(s->gpu.context, 0);
+    gantry_task *first = submit(s, GANTRY_TASK_KERNEL, launch_fill);
+    s->where = gantry_partition_at(s->gpu.context, 1);
+    gpu_fixture_after(submit(s, GANTRY_TASK_KERNEL, launch_hold), first);
+    assert_ok(gpu_fixture_step(&s->gpu));
+    expect_no_early_return(s);
+}
+
+static void wait_for_graphs_across(void)
+{
+    struct scene s;
+    struct gantry_emu_control emu;
+    open_two_partitions(&s, GANTRY_SUBMISSION_GRAPHS);
+    bool counted = gpu_fixture_controls(&emu);
+    for (int round = 0; round < 4; round++) { /* callbacks are captured alone at first */
+        uint64_t before = counted ? emu.calls("cuGraphLaunch") : 0;
+        hold_across(&s);
+        assert_true(round < 2 || !counted || emu.calls("cuGraphLaunch") == before + 1);
+    }
+    close_scene(&s);
+}
+
+/* What drivers call the activities of a context leaves out the kernel. */
+static void test_graphs_that_reach_into_other_partitions_are_covered(void **state)
+{
+    (void)state;
+    wait_for_graphs_across();
+    if (gpu_fixture_driver() == GANTRY_DRIVER_EMULATED) {
+        setenv("GANTRY_EMU_CUDA", "12040", 1); /* without events of contexts */
+        wait_for_graphs_across();
+        unsetenv("GANTRY_EMU_CUDA");
+    }
+}
+
+/* A graph of the application's with a kernel in a green context of its own. */
+struct foreign_graph {
+    CUgreenCtx green;
+    CUstream stream;
+    CUgraph graph;
+    CUgraphExec exec;
+};
+
+static void capture_foreign(struct scene *s, struct foreign_graph *f)
+{
+    struct gy_context *cuda = s->gpu.context->cuda;
+    const uint32_t *open = s->device_gate + 1;
+    void *args[] = {&s->device_gate, &open};
+    CUdevResource all = {0}, part;
+    CUdevResourceDesc desc;
+    unsigned groups = 1;
+    assert_ok(GY_CALL(cuda, cuDeviceGetDevResource(cuda->device, &all, CU_DEV_RESOURCE_TYPE_SM)));
+    assert_ok(GY_CALL(cuda, cuDevSmResourceSplitByCount(&part, &groups, &all, NULL, 0, 8)));
+    assert_ok(GY_CALL(cuda, cuDevResourceGenerateDesc(&desc, &part, 1)));
+    assert_ok(GY_CALL(cuda, cuGreenCtxCreate(&f->green, desc, cuda->device, CU_GREEN_CTX_DEFAULT_STREAM)));
+    assert_ok(gy_context_create_stream(cuda, f->green, 0, &f->stream));
+    assert_ok(GY_CALL(cuda, cuStreamBeginCapture(f->stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)));
+    assert_ok(GY_CALL(cuda, cuLaunchKernel(s->hold->function, 1, 1, 1, 1, 1, 1, 0, f->stream, args, NULL)));
+    assert_ok(GY_CALL(cuda, cuStreamEndCapture(f->stream, &f->graph)));
+    assert_ok(GY_CALL(cuda, cuGraphInstantiateWithFlags(&f->exec, f->graph, 0)));
+}
+
+static void destroy_foreign(struct scene *s, struct foreign_graph *f)
+{
+    struct gy_context *cuda = s->gpu.context->cuda;
+    assert_ok(GY_CALL(cuda, cuGraphExecDestroy(f->exec)));
+    assert_ok(GY_CALL(cuda, cuGraphDestroy(f->graph)));
+    assert_ok(GY_CALL(cuda, cuStreamDestroy(f->stream)));
+    assert_ok(GY_CALL(cuda, cuGreenCtxDestroy(f->green)));
+}
+
+static gantry_launch_result launch_foreign(gantry_launch *launch, void *arg)
+{
+    struct scene *s = arg;
+    CUstream stream = gantry_launch_stream(launch);
+    assert_ok(GY_CALL(s->gpu.context->cuda, cuGraphLaunch(s->foreign->exec, stream)));
+    return GANTRY_LAUNCH_DONE;
+}
+
+/* Of a plan, or of the whole device. */
+static void wait_for_a_foreign_graph(const char *version, bool with_plan)
+{
+    struct scene s;
+    struct foreign_graph foreign;
+    if (version != NULL) {
+        setenv("GANTRY_EMU_CUDA", version, 1);
+    }
+    if (with_plan) {
+        open_two_partitions(&s, GANTRY_SUBMISSION_STREAMS);
+    } else {
+        open_scene(&s, GANTRY_SUBMISSION_STREAMS, NULL);
+    }
+    assert_ok(gantry_context_acquire(s.gpu.context));
+    capture_foreign(&s, &foreign);
+    s.foreign = &foreign;
+    for (int of = 0; of < 2; of++) { /* the context, its default partition */
+        set_gate(&s, 0);
+        __atomic_store_n(&s.gate[0], 0, __ATOMIC_RELEASE);
+        s.partition = of == 0 ? NULL : gantry_partition_default(s.gpu.context);
+        (void)submit(&s, GANTRY_TASK_KERNEL, launch_foreign);
+        assert_ok(gpu_fixture_step(&s.gpu));
+        expect_no_early_return(&s);
+    }
+    destroy_foreign(&s, &foreign);
+    assert_ok(gantry_context_release(s.gpu.context));
+    close_scene(&s);
+    unsetenv("GANTRY_EMU_CUDA");
+}
+
+/* A callback launches a graph of the application's, whose kernel has SMs of its own. */
+static void test_graphs_of_other_green_contexts_are_covered(void **state)
+{
+    (void)state;
+    wait_for_a_foreign_graph(NULL, false);
+    wait_for_a_foreign_graph(NULL, true);
+    if (gpu_fixture_driver() == GANTRY_DRIVER_EMULATED) { /* without events of contexts */
+        wait_for_a_foreign_graph("12040", false);
+        wait_for_a_foreign_graph("12040", true);
+    }
+}
+
 /* A kernel that does not end runs in the one, and the host waits for the other. */
 static void test_work_of_other_partitions_is_not_waited_for(void **state)
 {
@@ -354,6 +496,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_work_of_a_step_is_done),
         cmocka_unit_test(test_all_partitions_of_a_plan_are_covered),
+        cmocka_unit_test(test_graphs_that_reach_into_other_partitions_are_covered),
+        cmocka_unit_test(test_graphs_of_other_green_contexts_are_covered),
         cmocka_unit_test(test_work_of_other_partitions_is_not_waited_for),
         cmocka_unit_test(test_a_driver_without_events_of_contexts_will_do),
         cmocka_unit_test(test_an_open_capture_is_launched_first),
