@@ -8,9 +8,9 @@
 
 #define WORDS (2u * GANTRY_SM_SET_WORDS)
 #define THREADS 1024u
-#define WAVES 4u       /* blocks per SM of the device: more than run at once */
+#define WAVES 4u       /* blocks per SM of the device: more than run at the same time */
 #define HOLD_NS 20000u /* longer than it takes to start a wave */
-#define QUIET 3        /* launches without news that end it */
+#define QUIET 3        /* the number of launches without news that ends the audit */
 #define MOST_LAUNCHES 100
 
 struct audit {
@@ -18,7 +18,7 @@ struct audit {
     gantry_audit_way way;
     struct gantry_module *module;
     struct gantry_kernel *kernel;
-    CUstream inside, outside; /* of the partition, and of none */
+    CUstream inside, outside; /* a stream of the partition, and a stream of none */
     CUdeviceptr seen;
     uint32_t blocks;
 };
@@ -118,7 +118,7 @@ static gantry_status audit(struct gantry_partition *partition, struct audit *a, 
     if (status != GANTRY_OK) {
         goto free_seen;
     }
-    /* Of no partition on purpose: where a graph is launched must not matter. */
+    /* This stream belongs to no partition on purpose: it must not matter where a graph is launched. */
     status = GY_CALL(a->context, cuStreamCreate(&a->outside, CU_STREAM_NON_BLOCKING));
     if (status == GANTRY_OK) {
         status = look(a, out);

@@ -1,8 +1,8 @@
-/* Which SMs a launch really runs on. */
+/* The kernel that tells on which SMs a launch really runs. */
 #include <gantry/kernel.h>
 
-/* Every block notes its SM in `seen`, one bit each of 1024, and keeps it for a while, so that the other blocks go
- * elsewhere. */
+/* Every block notes its SM in `seen`, one bit for each of 1024 SMs, and keeps it for a while, so that the
+ * other blocks go elsewhere. */
 GANTRY_KERNEL(gantry_audit, (uint32_t *seen, uint32_t words, uint64_t ns))
 {
     if (threadIdx.x == 0) {

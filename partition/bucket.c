@@ -2,7 +2,7 @@
 
 #include <assert.h>
 
-#define CEILING_NS 1e9 /* of wall time: what a busy one may catch up with at once */
+#define CEILING_NS 1e9 /* ns of wall time that a busy bucket may catch up with at once */
 
 bool gy_bucket_is_valid(const struct gy_bucket *b)
 {

@@ -4,22 +4,23 @@
 
 #include <assert.h>
 
-#define LOOK_NS 2000000u /* what others have in flight may end sooner than was predicted: look that often */
+#define LOOK_NS 2000000u /* work of others in flight may end sooner than was predicted, so look this often \
+                          */
 
 struct gy_budget {
     struct gy_budget *next;         /* guarded by list_lock */
-    uint32_t users;                 /* guarded by list_lock; joined and not left */
+    uint32_t users;                 /* guarded by list_lock; contexts that have joined and not left */
     const struct gy_driver *driver; /* immutable */
-    int ordinal;                    /* immutable; of the device */
+    int ordinal;                    /* immutable; the device's number */
     gy_mutex lock;                  /* rank LEAF */
     struct gy_bucket bucket;        /* guarded by lock */
-    uint32_t busy;                  /* guarded by lock; accounts */
+    uint32_t busy;                  /* guarded by lock; accounts that are busy */
 };
 
 static gy_mutex list_lock = {.native = PTHREAD_MUTEX_INITIALIZER, .rank = GY_RANK_LEAF};
-static struct gy_budget *list; /* guarded by list_lock; those of this process */
+static struct gy_budget *list; /* guarded by list_lock; the budgets of this process */
 
-/* Under list_lock. */
+/* Find the budget of the context's device.  list_lock is held. */
 static struct gy_budget *find_locked(const struct gy_context *context)
 {
     struct gy_budget *budget = list;
@@ -68,7 +69,7 @@ gantry_status gy_budget_join(const struct gy_context *context, double rate, uint
     }
     budget->users++;
     gy_mutex_unlock(&list_lock);
-    double kept = budget->bucket.rate; /* written before it was in the list */
+    double kept = budget->bucket.rate; /* the rate was written before the budget was in the list */
     if (kept < rate || kept > rate) {
         gy_log(
             GANTRY_LOG_WARNING,

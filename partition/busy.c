@@ -15,7 +15,7 @@ bool gy_busy_is_valid(const struct gy_busy *b)
     return b->count <= GY_BUSY_STRETCHES;
 }
 
-/* There is no room for one more: the oldest is forgotten, and what was before its end with it. */
+/* There is no room for one more stretch: forget the oldest, and the time before its end with it. */
 static void forget_oldest(struct gy_busy *b)
 {
     b->floor = b->stretches[0].end;
@@ -34,7 +34,8 @@ double gy_busy_add(struct gy_busy *b, double begin, double end)
     if (end <= begin) {
         return 0;
     }
-    uint32_t last = b->count, first; /* [first, last): those that touch it, which become one with it */
+    uint32_t last = b->count,
+             first; /* [first, last) are the stretches that touch the new one, and become one with it */
     while (last > 0 && b->stretches[last - 1].begin > end) {
         last--;
     }

@@ -12,7 +12,7 @@
 
 #define LIMIT "CUDA_DEVICE_SM_LIMIT"
 #define CONTROLLER "quota_controller"
-#define MOST_BYTES 65536 /* of a file */
+#define MOST_BYTES 65536 /* the most bytes of a file */
 
 static gantry_status parse_limit(const char *text, const char *where, struct gy_limit *out)
 {
@@ -30,7 +30,7 @@ static gantry_status parse_limit(const char *text, const char *where, struct gy_
     return GANTRY_OK;
 }
 
-/* `name` is what it is called there. */
+/* Parse the controller's name; `name` is what the variable is called there. */
 static gantry_status parse_controller(const char *text, const char *name, const char *where,
                                       struct gy_limit *out)
 {
@@ -46,7 +46,7 @@ static gantry_status parse_controller(const char *text, const char *name, const 
     return GANTRY_OK;
 }
 
-/* What follows `key` and an equals sign; NULL: another line. */
+/* The text after `key` and an equals sign; NULL: this is another line. */
 static const char *value_of(const char *line, const char *key)
 {
     line += strspn(line, " \t");
@@ -63,8 +63,8 @@ static gantry_status cannot_read(const char *path, const char *why)
     return GY_FAIL(GANTRY_ERR_IO, "GANTRY_CONFIG: %s: %s", path, why);
 }
 
-/* The whole of it, NUL-terminated, in MOST_BYTES + 1 bytes of `text`.  Some files never end, and some block
- * whoever opens or reads them. */
+/* Read the whole file, NUL-terminated, into MOST_BYTES + 1 bytes of `text`.  Some files never end, and some
+ * block the thread that opens or reads them. */
 static gantry_status read_text(const char *path, char *text)
 {
     size_t used = 0;
@@ -97,7 +97,7 @@ static gantry_status read_text(const char *path, char *text)
     return GANTRY_OK;
 }
 
-/* Lines of KEY=VALUE; others are somebody else's. */
+/* Read lines of KEY=VALUE; other keys belong to others. */
 static gantry_status read_file(const char *path, struct gy_limit *out)
 {
     char *text = gy_zalloc(MOST_BYTES + 1), *rest = NULL;

@@ -8,7 +8,7 @@
 
 #define LIBRARY "libnvidia-ml.so.1"
 
-/* POSIX lets dlsym()'s void * be a function's address; ISO C wants it copied. */
+/* POSIX lets dlsym()'s void * be a function's address; ISO C requires a copy. */
 static bool bind(void *library, const char *symbol, void *out, size_t bytes)
 {
     void *address = dlsym(library, symbol);

@@ -1,5 +1,5 @@
-/* What is used of NVML, the driver's management library; declared here in our own words.  It is opened at run
- * time: $GANTRY_NVML, else libnvidia-ml.so.1. */
+/* The part of NVML, the driver's management library, that we use; declared here in our own words.  NVML is
+ * opened at run time: $GANTRY_NVML, else libnvidia-ml.so.1. */
 #ifndef PARTITION_NVML_H
 #define PARTITION_NVML_H
 
@@ -9,14 +9,14 @@ enum { GY_NVML_SUCCESS = 0, GY_NVML_NOT_FOUND = 6, GY_NVML_INSUFFICIENT_SIZE = 7
 
 typedef struct gy_nvml_device_st *gy_nvml_device;
 
-/* One sample of one process: percent of the sample's time in which it used the unit. */
+/* One sample of one process: the percentage of the sample's time in which it used the unit. */
 struct gy_nvml_sample {
     unsigned pid;
     unsigned long long time_us;
     unsigned sm, memory, encoder, decoder;
 };
 
-/* The same of the whole device. */
+/* Such samples of the whole device. */
 struct gy_nvml_rates {
     unsigned gpu, memory;
 };
@@ -37,7 +37,8 @@ struct gy_nvml {
 #undef X
 };
 
-/* @retval GANTRY_ERR_UNSUPPORTED  no such library, it lacks a function (named), or it does not start */
+/* @retval GANTRY_ERR_UNSUPPORTED  there is no such library, it lacks a function (which is named), or it does
+ * not start */
 GANTRY_MUST_CHECK gantry_status gy_nvml_open(struct gy_nvml *out);
 void gy_nvml_close(struct gy_nvml *nvml);
 

@@ -1,16 +1,16 @@
-/* Carrying a plan out.
+/* How a plan is carried out.
  *
- * One split of the whole device, then per partition one descriptor of its groups and one green context.  What
- * was granted is read back from the green context: drivers have given less than asked for.  That both come
- * from one split is by construction: a driver of CUDA 13.0 takes parts of two splits in one descriptor
- * without a word.
+ * The whole device is split once.  Then each partition gets one descriptor of its groups and one green
+ * context. The SMs that were granted are read back from the green context, since drivers have given fewer
+ * than asked for. All groups of a descriptor must come from one split, and this file makes sure of it: a
+ * driver of CUDA 13.0 takes parts of two splits in one descriptor without an error.
  *
  * Green contexts belong to the device's primary context, and so do the memory and the modules they can use.
  * They are never made current on a thread (a handle may be used by one thread at a time): streams are created
  * from them and work is enqueued on streams with the primary context current.
  *
- * The plan's default partition becomes the context's home: whatever else makes a stream on the context gets
- * one of it (gy_context_create_stream()). */
+ * The plan's default partition becomes the context's home: all other streams on the context are made in it
+ * (gy_context_create_stream()). */
 #include "partition/partitions.h"
 
 #include "base/alloc.h"
@@ -20,19 +20,20 @@
 
 #include <assert.h>
 
-/* Work of building, thrown away afterwards. */
+/* The state of building, which is thrown away afterwards. */
 struct build {
     struct gy_partitions *partitions;
     const gantry_partition_options *options;
     struct gy_planner planner;
     CUdevResource all, rest;
     CUdevResource parts[GY_GROUPS_MAX];
-    CUdevResource chosen[GY_GROUPS_MAX + 2]; /* of one descriptor: groups, the remainder, work queues */
+    CUdevResource
+        chosen[GY_GROUPS_MAX + 2]; /* the resources of one descriptor: groups, the remainder, work queues */
 };
 
 static uint64_t next_id(void)
 {
-    static _Atomic(uint64_t) ids; /* atomic: given out in the process */
+    static _Atomic(uint64_t) ids; /* atomic: the ids given out in the process */
     return atomic_fetch_add_explicit(&ids, 1, memory_order_relaxed) + 1;
 }
 
@@ -64,7 +65,8 @@ static unsigned choose(struct build *b, const uint64_t groups[4], bool remainder
     return count;
 }
 
-/* A wish about work queues, where they can be divided; else the environment of the process decides. */
+/* Choose work queues as the request wishes, where they can be divided; else the environment of the process
+ * decides. */
 static gantry_status choose_workqueues(struct build *b, const gantry_partition_request *r, unsigned *count)
 {
     struct gy_context *context = b->partitions->context;
@@ -182,7 +184,7 @@ static gantry_status split_equal(struct build *b)
     const gantry_partition_layout *plan = &b->partitions->layout;
     unsigned groups = plan->group_count;
     unsigned flags = plan->ignores_coscheduling != 0 ? CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING : 0;
-    if (groups == 0) { /* too few SMs for a unit: all of them are the remainder */
+    if (groups == 0) { /* there are too few SMs for a unit: all of them are the remainder */
         b->rest = b->all;
         return GANTRY_OK;
     }
@@ -216,7 +218,7 @@ static gantry_status split_structured(struct build *b)
     gantry_status status =
         GY_CALL(context, cuDevSmResourceSplit(b->parts, plan->group_count, &b->all, &b->rest, 0, params));
     for (uint32_t g = 0; g < plan->group_count && status == GANTRY_OK; g++) {
-        plan->groups[g].sm_count = b->parts[g].sm.smCount; /* what discovery has found */
+        plan->groups[g].sm_count = b->parts[g].sm.smCount; /* the size that discovery has found */
     }
     if (status == GANTRY_OK) {
         plan->remainder_sms = b->rest.type == CU_DEV_RESOURCE_TYPE_SM ? b->rest.sm.smCount : 0;
@@ -231,7 +233,7 @@ static void destroy_greens(struct gy_partitions *all)
 {
     const struct gy_driver *driver = all->context->driver;
     for (uint32_t i = all->count; i-- > 0;) {
-        /* On a lost context destruction fails as everything does. */
+        /* On a lost context destruction fails, as everything does. */
         if (all->partitions[i].wide != NULL) {
             (void)driver->cuGreenCtxDestroy(all->partitions[i].wide);
         }
@@ -241,7 +243,7 @@ static void destroy_greens(struct gy_partitions *all)
     }
 }
 
-/* Everything of the requests that is not about SMs. */
+/* Adopt the parts of the requests that are not about SMs. */
 static void adopt_requests(struct build *b)
 {
     struct gy_partitions *all = b->partitions;
@@ -285,7 +287,7 @@ static gantry_status carry_out(struct build *b)
     return status;
 }
 
-/* Streams with priorities on all SMs, for want of better. */
+/* Fall back to streams with priorities on all SMs, since there is nothing better. */
 static gantry_status fall_back(struct build *b)
 {
     struct gy_partitions *all = b->partitions;
@@ -311,7 +313,7 @@ static gantry_status fall_back(struct build *b)
     return GANTRY_OK;
 }
 
-/* Green contexts are parts of the primary context. */
+/* Check that the context is the primary one, of which green contexts are parts. */
 static gantry_status check_primary(struct gy_context *context)
 {
     CUcontext primary = NULL;
@@ -432,7 +434,7 @@ gantry_status gy_partition_of(struct gy_partitions *all, CUstream stream, struct
         CUresult result = driver->cuStreamGetGreenCtx(stream, &green);
         if (result == CUDA_ERROR_INVALID_HANDLE &&
             driver->cuStreamQuery(stream) != CUDA_ERROR_INVALID_HANDLE) {
-            result = CUDA_SUCCESS; /* how some drivers say that it is a stream of none */
+            result = CUDA_SUCCESS; /* this is how some drivers say that the stream is of no green context */
             green = NULL;
         }
         if (result != CUDA_SUCCESS) {
@@ -472,7 +474,8 @@ static gantry_status check_events(const struct gantry_partition *p)
                : GY_FAIL(GANTRY_ERR_UNSUPPORTED, "partition '%s' has no green context", p->info.name);
 }
 
-/* Behind both of its green contexts: gathered on a stream of its own, so that nothing else has to wait. */
+/* Record the event behind both green contexts of a partition: they are gathered on a stream of its own, so
+ * that nothing else has to wait. */
 static gantry_status record_both(struct gantry_partition *p, CUevent event)
 {
     struct gy_context *context = p->owner->context;
@@ -484,7 +487,7 @@ static gantry_status record_both(struct gantry_partition *p, CUevent event)
     }
     for (int i = 0; i < 2 && status == GANTRY_OK; i++) {
         status = GY_CALL(context, cuGreenCtxRecordEvent(greens[i], event));
-        if (status == GANTRY_OK) { /* waits for what the event is now */
+        if (status == GANTRY_OK) { /* this waits for the event as it is now */
             status = GY_CALL(context, cuStreamWaitEvent(gather, event, 0));
         }
     }

@@ -1,13 +1,13 @@
-/* Planning partitions: from requests to a plan, whichever way the driver splits.
+/* The planner of partitions makes a plan from requests, whichever way the driver splits.
  *
- * Everything a plan divides comes from ONE split of all SMs: parts of two splits overlap, and a driver that
- * is given both does not say so.  A split by count makes equal units, of which a partition gets any number; a
- * structured split (CUDA 13.1) makes a group for each partition.  Both leave a remainder, whose SMs come
- * without any promise about clusters.  In either case a partition is a set of groups and perhaps the
- * remainder, so that overlap, leftovers and borrowing are questions about bit sets.
+ * Everything that a plan divides comes from ONE split of all SMs: parts of two splits overlap, and a driver
+ * that is given both does not report that.  A split by count makes equal units, of which a partition gets any
+ * number; a structured split (CUDA 13.1) makes a group for each partition.  Both leave a remainder, whose SMs
+ * come without any promise about clusters.  In either case a partition is a set of groups and perhaps the
+ * remainder, so overlap, leftovers and borrowing are operations on bit sets.
  *
- * Numbers first, then discoveries, then the rest: so the order of requests only decides who is in front
- * where, not who gets anything at all. */
+ * Requests with numbers come first, then requests for what is discovered, then those for the rest.  So the
+ * order of requests decides only which partition comes first where, not which partition gets SMs at all. */
 #include "partition/plan.h"
 
 #include "base/options.h"
@@ -46,7 +46,7 @@ static gantry_status check_share(const gantry_partition_request *r)
     return r->share.in_flight > 16 ? bad(r, "a share with more than 16 groups in flight") : GANTRY_OK;
 }
 
-/* Before anything is rounded up: a sum could wrap. */
+/* Check the numbers before anything is rounded up, since a sum could wrap. */
 static gantry_status check_numbers(const struct gy_planner *p, const gantry_partition_request *r)
 {
     uint32_t all = p->topology->sm_count;
@@ -125,7 +125,7 @@ static gantry_status check_all(const struct gy_planner *p)
     return GANTRY_OK;
 }
 
-/* The request array of a caller of any age. */
+/* Import the request array of a caller of any version. */
 static gantry_status import_requests(struct gy_planner *p, const gantry_partition_options *options)
 {
     if (options->count == 0 || options->count > GANTRY_PARTITIONS_MAX || options->requests == NULL) {
@@ -158,7 +158,7 @@ static gantry_status import_requests(struct gy_planner *p, const gantry_partitio
     return check_all(p);
 }
 
-/* ---- what both ways end with ---------------------------------------------------------------- */
+/* ---- how both ways end ---------------------------------------------------------------------- */
 
 static void borrow(struct gy_planner *p, uint32_t index)
 {
@@ -174,7 +174,8 @@ static void borrow(struct gy_planner *p, uint32_t index)
     slot->wide_sms = gy_plan_count_sms(p->out, slot->wide_groups, slot->wide_remainder != 0);
 }
 
-/* `count`: that many requests; 0: their number does not matter. */
+/* Report that there is no default partition; `count`: there are so many requests; 0: their number does not
+ * matter. */
 static gantry_status no_default(uint32_t count, const char *why)
 {
     char requests[32] = "";
@@ -186,7 +187,8 @@ static gantry_status no_default(uint32_t count, const char *why)
                    why);
 }
 
-/* Who takes what names no partition: the one that says so, else the rest, else a new one of what is left. */
+/* Choose the partition for work that names none: the one that says so, else the rest, else a new one of what
+ * is left. */
 static gantry_status choose_default(struct gy_planner *p, const uint64_t taken[4])
 {
     gantry_partition_layout *plan = p->out;

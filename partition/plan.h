@@ -1,4 +1,4 @@
-/* The planner: from requests to groups of one split.  Pure. */
+/* The planner makes groups of one split from requests.  The functions are pure. */
 #ifndef PARTITION_PLAN_H
 #define PARTITION_PLAN_H
 
@@ -10,19 +10,19 @@
 
 #define GY_GROUPS_MAX 256u
 
-/* What a split by count gives. */
+/* The result of a split by count. */
 struct gy_split_result {
     uint32_t groups, group_sms, remaining;
 };
 
-/* Groups of at least `min_sms`, at most `groups`; what CUDA's split by count makes of the request. */
+/* CUDA's split by count for this request: at most `groups` groups of at least `min_sms` SMs. */
 struct gy_split_result gy_split_by_count(const gantry_sm_topology *topology, uint32_t groups,
                                          uint32_t min_sms, bool ignore_coscheduling);
 
-/* A plan in the making. */
+/* A plan that is being made. */
 struct gy_planner {
     const gantry_sm_topology *topology;
-    gantry_partition_request requests[GANTRY_PARTITIONS_MAX]; /* imported */
+    gantry_partition_request requests[GANTRY_PARTITIONS_MAX]; /* copied from the caller's */
     uint32_t count;
     gantry_partition_layout *out;
     bool remainder_taken;
@@ -32,13 +32,13 @@ struct gy_planner {
  * gantry_partition_plan(). */
 GANTRY_MUST_CHECK gantry_status gy_plan(struct gy_planner *planner, const gantry_partition_options *options);
 
-/* SMs of these groups, and of the remainder. */
+/* Count the SMs of these groups, and of the remainder. */
 uint32_t gy_plan_count_sms(const gantry_partition_layout *plan, const uint64_t groups[4], bool remainder);
 
-/* Count the SMs anew, of groups that are of other sizes than planned. */
+/* Count the SMs anew, after groups turned out to have other sizes than planned. */
 void gy_plan_recount(gantry_partition_layout *plan, uint32_t total_sms);
 
-/* The slot of the request called `name`; UINT32_MAX: none. */
+/* Find the slot of the request called `name`; UINT32_MAX: none. */
 uint32_t gy_planner_find(const struct gy_planner *planner, const char *name);
 
 static inline void gy_groups_add(uint64_t groups[4], uint32_t group)
@@ -56,7 +56,7 @@ static inline bool gy_groups_any(const uint64_t groups[4])
     return (groups[0] | groups[1] | groups[2] | groups[3]) != 0;
 }
 
-/* The two ways; requests are checked already. */
+/* The two ways to plan; the requests are already checked. */
 GANTRY_MUST_CHECK gantry_status gy_plan_by_count(struct gy_planner *planner);
 GANTRY_MUST_CHECK gantry_status gy_plan_structured(struct gy_planner *planner);
 

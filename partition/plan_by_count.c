@@ -5,8 +5,8 @@
 
 struct units {
     struct gy_planner *planner;
-    uint32_t next;     /* first free unit */
-    uint32_t promised; /* cluster size that every unit can run */
+    uint32_t next;     /* the first free unit */
+    uint32_t promised; /* the cluster size that every unit can run */
 };
 
 static uint32_t left(const struct units *u)
@@ -42,7 +42,7 @@ static gantry_status too_few(const struct units *u, const gantry_partition_reque
         u->planner->remainder_taken ? 0 : plan->remainder_sms);
 }
 
-/* SMs of its own, without those it shares. */
+/* Take the partition's own SMs, without those that it shares. */
 static gantry_status take_number(struct units *u, const gantry_partition_request *r,
                                  gantry_partition_slot *slot)
 {
@@ -94,7 +94,7 @@ static gantry_status take_rest(struct units *u, const gantry_partition_request *
     return units != 0 || more || r->overlap_sms != 0 ? GANTRY_OK : too_few(u, r, 1);
 }
 
-/* The last of the lender's own units. */
+/* Share the last of the lender's own units. */
 static gantry_status share(struct units *u, uint32_t index, const uint64_t own[][4])
 {
     struct gy_planner *p = u->planner;

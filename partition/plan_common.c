@@ -1,4 +1,4 @@
-/* What both ways to make a plan need: what a split by count gives, names, and sums of SMs. */
+/* The functions that both ways to plan need: the result of a split by count, names, and sums of SMs. */
 #include "partition/plan.h"
 
 #include <string.h>
@@ -41,7 +41,7 @@ uint32_t gy_plan_count_sms(const gantry_partition_layout *plan, const uint64_t g
     return sms;
 }
 
-/* The groups of slot `index` that another slot has as well. */
+/* Find the groups of slot `index` that another slot has as well. */
 static void find_shared(const gantry_partition_layout *plan, uint32_t index, uint64_t shared[4])
 {
     for (uint32_t other = 0; other < plan->count; other++) {

@@ -1,9 +1,8 @@
 /* Plans for drivers that make a group for each partition in one split.
  *
- * Which SMs make a cluster is decided by processing clusters (GPCs): co-scheduled SMs lie in one.  The
- * planner follows that with a list of free SMs per GPC, or one large GPC when their sizes are not known; then
- * the driver has the last word, and what it grants is read back.  SMs that two partitions share are a group
- * of their own. */
+ * The SMs of a cluster lie in one processing cluster (GPC).  So the planner keeps a list of free SMs per GPC,
+ * or of one large GPC when their sizes are not known.  Then the driver has the last word, and the SMs that it
+ * grants are read back.  SMs that two partitions share are a group of their own. */
 #include "partition/plan.h"
 
 #include <string.h>
@@ -69,7 +68,7 @@ static gantry_status check_clusters(const struct pool *pool, const gantry_partit
     return GANTRY_OK;
 }
 
-/* A group of `sms` SMs. */
+/* Take a group of `sms` SMs. */
 static gantry_status take_group(struct pool *pool, const gantry_partition_request *r, uint32_t sms,
                                 gantry_partition_slot *slot)
 {
@@ -96,7 +95,7 @@ static uint32_t lent_by(const struct gy_planner *p, uint32_t lender)
     return most;
 }
 
-/* The numbers of SMs it will have alone, and those it lends. */
+/* Take the SMs that the partition has alone, and those that it lends. */
 static gantry_status take_number(struct pool *pool, uint32_t index)
 {
     struct gy_planner *p = pool->planner;
@@ -137,7 +136,7 @@ static bool is_number(const gantry_partition_request *r)
     return r->size != GANTRY_PARTITION_REST && r->sm_count != 0;
 }
 
-/* The lender's last group, which was made for it; one descriptor holds clusters of one size only. */
+/* Share the lender's last group, which was made for this; one descriptor holds clusters of one size only. */
 static gantry_status share(struct pool *pool, uint32_t index)
 {
     struct gy_planner *p = pool->planner;
@@ -182,7 +181,7 @@ static gantry_status take_all(struct pool *pool)
     return status;
 }
 
-/* Borrowed groups go into one descriptor with its own. */
+/* Check that borrowed groups and the partition's own fit into one descriptor. */
 static gantry_status check_borrowers(const struct gy_planner *p)
 {
     for (uint32_t i = 0; i < p->count; i++) {

@@ -1,4 +1,5 @@
-/* What a device offers to divide: asked for by trying, since the rules differ by generation and by part. */
+/* The SMs that a device offers for division.  They are found by trying, since the rules differ by generation
+ * and by part. */
 #include "base/environment.h"
 #include "partition/partitions.h"
 
@@ -8,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One split into the smallest groups, for their size and number. */
+/* Split once into the smallest groups, to learn their size and number. */
 static gantry_status try_units(struct gy_context *context, const CUdevResource *all, unsigned flags,
                                uint32_t *unit, uint32_t *count)
 {
@@ -29,8 +30,8 @@ static gantry_status try_units(struct gy_context *context, const CUdevResource *
 }
 
 /* Co-scheduled SMs lie in one processing cluster, so the number of SMs in chunks of c is the sum of
- * floor(size / c) * c over the clusters.  From the largest c downwards, what larger clusters do not explain
- * are clusters of just this size. */
+ * floor(size / c) * c over the clusters.  The loop goes from the largest c downwards: SMs that larger
+ * clusters do not explain are in clusters of exactly this size. */
 static void read_clusters(struct gy_context *context, const CUdevResource *all, gantry_sm_topology *t)
 {
     uint32_t sizes[32], count = 0, sum = 0;
@@ -38,7 +39,7 @@ static void read_clusters(struct gy_context *context, const CUdevResource *all, 
         CU_DEV_SM_RESOURCE_GROUP_PARAMS params;
         memset(&params, 0, sizeof(params));
         params.coscheduledSmCount = params.preferredCoscheduledSmCount = c;
-        /* A dry run; a size that does not fit at all is an error on some drivers. */
+        /* This is a dry run; some drivers report an error for a size that does not fit at all. */
         CUresult result = context->driver->cuDevSmResourceSplit(NULL, 1, all, NULL, 0, &params);
         uint32_t chunks = result == CUDA_SUCCESS ? params.smCount / c : 0;
         for (uint32_t i = 0; i < count; i++) {
@@ -54,7 +55,7 @@ static void read_clusters(struct gy_context *context, const CUdevResource *all, 
         for (uint32_t i = 0; i < count; i++) {
             t->gpc_sms[i] = (uint8_t)sizes[i];
         }
-    } /* else it is not like that here, and the driver's word is all there is */
+    } /* else the device is not built like that, and only the driver's answers are known */
 }
 
 static uint32_t mps_percentage(const struct gy_context *context)

@@ -10,7 +10,7 @@ void gy_gpu_usage_init(struct gy_gpu_usage *u, uint64_t now_ns)
     u->first_ns = now_ns;
 }
 
-/* The bin at hand is whole: it enters every window, and the oldest of each leaves. */
+/* The current bin is complete: it enters every window, and the oldest bin of each window leaves. */
 static void close_bin(struct gy_gpu_usage *u)
 {
     double whole = u->bins[u->bin % GY_USAGE_BINS];
@@ -34,7 +34,8 @@ static void close_bin(struct gy_gpu_usage *u)
 void gy_gpu_usage_add(struct gy_gpu_usage *u, uint64_t now_ns, double used_ns)
 {
     uint64_t bin = now_ns > u->first_ns ? (now_ns - u->first_ns) / GY_USAGE_BIN_NS : 0;
-    if (bin > u->bin + 2 * GY_USAGE_BINS) { /* nothing for so long that no window remembers */
+    if (bin >
+        u->bin + 2 * GY_USAGE_BINS) { /* nothing was used for so long that no window remembers any use */
         double worst[GY_USAGE_WINDOWS], used = u->used_ns;
         uint64_t first = u->first_ns;
         memcpy(worst, u->worst, sizeof(worst));

@@ -1,4 +1,4 @@
-/* How much of the GPU's time was used, in windows of 100 ms, 1 s and 10 s.  Pure. */
+/* The part of the GPU's time that was used, in windows of 100 ms, 1 s and 10 s.  The functions are pure. */
 #ifndef PARTITION_USAGE_H
 #define PARTITION_USAGE_H
 
@@ -9,16 +9,16 @@
 #define GY_USAGE_WINDOWS 3
 
 struct gy_gpu_usage {
-    uint64_t first_ns;              /* of the measurement */
-    uint64_t bin;                   /* number of the bin at hand, from first_ns on */
-    double used_ns;                 /* in all */
+    uint64_t first_ns;              /* the time when the measurement began */
+    uint64_t bin;                   /* the number of the current bin, counted from first_ns */
+    double used_ns;                 /* the sum over all time */
     double bins[GY_USAGE_BINS];     /* bin number % GY_USAGE_BINS */
-    double sums[GY_USAGE_WINDOWS];  /* of the latest 10, 100, 1000 whole bins */
-    double worst[GY_USAGE_WINDOWS]; /* greatest share in any whole window */
+    double sums[GY_USAGE_WINDOWS];  /* the sums of the latest 10, 100, 1000 complete bins */
+    double worst[GY_USAGE_WINDOWS]; /* the greatest share in any complete window */
 };
 
 void gy_gpu_usage_init(struct gy_gpu_usage *usage, uint64_t now_ns);
-/* `used_ns` more, that ended now. */
+/* Add `used_ns` of use that ended now. */
 void gy_gpu_usage_add(struct gy_gpu_usage *usage, uint64_t now_ns, double used_ns);
 
 #endif

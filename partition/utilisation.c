@@ -22,8 +22,8 @@ int64_t gy_utilisation_delta(const struct gy_utilisation *u, int use, int64_t sh
     return share > step ? share - step : 0;
 }
 
-/* Percent that this process had, by the samples since the last call; -1: none is of it.  Samples of one
- * moment add up; those of several moments do not. */
+/* The percentage that this process used, by the samples since the last call; -1: no sample is of this
+ * process. Samples of one moment are added up; those of several moments are not. */
 static int process_use(struct gy_utilisation *u) GY_REQUIRES(u->lock)
 {
     struct gy_nvml_sample samples[MOST_SAMPLES];
@@ -59,7 +59,7 @@ static void tick(struct gy_utilisation *u) GY_REQUIRES(u->lock)
     atomic_store(&u->use, use);
     atomic_fetch_add(&u->ticks, 1);
     if (use < 0) {
-        use = 0; /* nothing was seen running */
+        use = 0; /* nobody was seen running */
     }
     u->share = gy_utilisation_delta(u, use, u->share);
     int64_t before = atomic_load(&u->tokens), after;
@@ -79,7 +79,8 @@ void gy_utilisation_tick_if_due(struct gy_utilisation *u, uint64_t now_ns)
 {
     gy_mutex_lock(&u->lock);
     if (now_ns >= u->next_ns) {
-        u->next_ns = now_ns + GY_UTILISATION_TICK_NS - GY_UTILISATION_TICK_NS / 8; /* their clocks drift */
+        u->next_ns = now_ns + GY_UTILISATION_TICK_NS -
+                     GY_UTILISATION_TICK_NS / 8; /* the clocks of the watchers drift */
         tick(u);
     }
     gy_mutex_unlock(&u->lock);
@@ -122,7 +123,7 @@ void gy_utilisation_close(struct gy_utilisation *u)
     gy_nvml_close(&u->nvml);
 }
 
-/* ---- one for all contexts of a device ---------------------------------------------------------- */
+/* ---- one controller for all contexts of a device ---------------------------------------------- */
 
 static gantry_status make_locked(const struct gy_context *context, int limit, struct gy_utilisation **out)
 {
