@@ -14,14 +14,17 @@ enum gy_point {
     GY_POINT_EVENT_BACK,       /* a sleeper is back, and says that whoever was woken is; at: the event */
     GY_POINT_WORKER_STOLE,     /* a thief has tasks that are in no queue; at: the worker */
     GY_POINT_WORKER_FOUND,     /* a worker ends looking, and passes on what it leaves; at: the pool */
-    GY_POINT_COMPLETION_TELL,  /* GD tells the completion thread that there is news; at: the ring */
+    GY_POINT_COMPLETION_TELL,  /* the dispatcher's thread tells the completion thread that there is news; at:
+                                  the ring */
     GY_POINT_COMPLETION_SLEEP, /* the completion thread says that it sleeps; at: the ring */
     GY_POINT_COMPLETION_BLOCK, /* it says that it blocks on an event; at: the ring */
     GY_POINT_COMPLETION_EVENT, /* it has said so, and looks for news once more; at: the ring */
-    GY_POINT_INBOX_READ,       /* GD has looked at everything, and may be about to wait; at: the inbox */
-    GY_POINT_DEFERRED_TRY,     /* GD looks whether a block on its way back fits; at: the queues */
-    GY_POINT_INBOX_SLEEP,      /* it says that it sleeps; at: the inbox */
-    GY_POINT_GUEST_LEAVE,      /* a guest has looked at everything, and leaves; at: the inbox or the ring */
+    GY_POINT_INBOX_READ,   /* the dispatcher's thread has looked at everything, and may be about to wait; at:
+                              the inbox */
+    GY_POINT_DEFERRED_TRY, /* the dispatcher's thread looks whether a block on its way back fits; at: the
+                              queues */
+    GY_POINT_INBOX_SLEEP,  /* it says that it sleeps; at: the inbox */
+    GY_POINT_GUEST_LEAVE,  /* a guest has looked at everything, and leaves; at: the inbox or the ring */
     /* The steps of docs/design/path-of-a-task.md, each in the function that is marked as such; at: the task,
      * or the first of a list of tasks; at step 7 the ring of completions. */
     GY_POINT_PATH_1,

@@ -13,9 +13,9 @@
  *         }
  *     }
  *
- * What it promises, and what it asks:
+ * The waiter promises, and asks of its caller:
  *
- * - SPIN and YIELD never sleep: gy_waiter_pause() pauses, and says LOOK or, once the deadline is over,
+ * - SPIN and YIELD never sleep: gy_waiter_pause() pauses, and says LOOK or, once the deadline has passed,
  * GIVE_UP.
  * - BLOCK says SLEEP at once and every time.  HYBRID and ADAPTIVE say LOOK until the budget is used up, then
  * SLEEP every time: a wait has one budget, a thread that was woken for something else does not spin again.
@@ -57,8 +57,8 @@ enum gy_waiter_next { GY_WAITER_LOOK, GY_WAITER_SLEEP, GY_WAITER_GIVE_UP };
 struct gy_waiter {
     gantry_wait_mode mode;
     uint32_t looks;
-    uint32_t most_pauses; /* between two looks; 0: one */
-    uint32_t pauses;      /* so many were made */
+    uint32_t most_pauses; /* pauses between two looks at most; 0: one */
+    uint32_t pauses;      /* pauses made so far */
     uint64_t budget_ns;   /* 0: it is used up, or there was none */
     uint64_t spin_until;  /* 0: the clock has not been read yet */
     uint64_t deadline_ns; /* 0: there is none */

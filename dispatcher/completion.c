@@ -22,7 +22,7 @@ static void look(struct gy_completion *c, uint32_t which)
     }
 }
 
-/* ---- GD's side ----------------------------------------------------------------------------- */
+/* ---- the dispatcher's side --------------------------------------------------------------------- */
 
 /* Record an idle event, or a new one, on `on`. */
 static gantry_status record_event(struct gy_completion *c, bool may_block, CUstream on, CUevent *out)

@@ -152,7 +152,7 @@ static bool sweep(struct gy_completion *c)
     return any;
 }
 
-/* Let GD have the slots that are done. */
+/* Let the dispatcher's thread have the slots that are done. */
 static void advance_head(struct gy_completion *c)
 {
     atomic_store(&c->head, c->round.head);

@@ -1,5 +1,5 @@
-/* How a completion thread waits: who leads, naps, follows or blocks, and what it learns about how long
- * completions take.
+/* How a completion thread waits: which thread leads, naps, follows or blocks, and what it learns about how
+ * long completions take.
  *
  *               called                      nothing is pending, or what is has its thread
  *    FOLLOWS -------------> LEADS ----------------------------------------------> FOLLOWS
@@ -18,9 +18,9 @@
  * looks is there at once.  So alone in BLOCK, which is the commonest case, a wait is one call of the driver,
  * whatever it takes.
  *
- * A thread that stops leading does so under the lock, then looks for news once more; GD counts its news, then
- * looks at `wake`.  All four are sequentially consistent, so one of the two sees the other
- * (tests/models/completion.pml). */
+ * A thread that stops leading does so under the lock, then looks for news once more; the dispatcher's thread
+ * (GD) counts its news, then looks at `wake`.  All four are sequentially consistent, so one of the two sees
+ * the other (tests/models/completion.pml). */
 #include "base/clock.h"
 #include "base/point.h"
 #include "base/span.h"

@@ -1,4 +1,4 @@
-/* Which of a dispatcher's threads the calling one is. */
+/* Which of a dispatcher's threads the calling one is.  GD is the dispatcher's thread. */
 #ifndef DISPATCHER_CURRENT_H
 #define DISPATCHER_CURRENT_H
 
@@ -6,8 +6,8 @@
 
 struct gantry_dispatcher;
 
-/* The dispatcher whose thread (GD) this is; NULL on every other thread.  Read several times per task, hence
- * in the static TLS block. */
+/* The dispatcher whose GD this thread is; NULL on every other thread.  Read several times per task, hence in
+ * the static TLS block. */
 extern _Thread_local struct gantry_dispatcher *gy_gd_current __attribute__((tls_model("initial-exec")));
 
 /* The dispatcher whose callbacks the calling thread may be in beside GD; NULL on every other thread. */

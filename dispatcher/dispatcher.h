@@ -19,8 +19,9 @@ struct gy_dispatcher_config {
     struct gy_partitions *partitions; /* borrowed */
     const char *quota_controller;     /* only read while it is created; NULL: see gy_limit_read() */
     uint32_t stream_limit;            /* 1 … GY_STREAMS_MAX */
-    uint32_t launch_threads;          /* 0, 1: GD alone; at most GY_LAUNCH_THREADS_MAX */
-    gantry_wait_mode wait;            /* of its threads; never GANTRY_WAIT_DEFAULT */
+    uint32_t
+        launch_threads; /* 0, 1: the dispatcher's thread calls all callbacks; at most GY_LAUNCH_THREADS_MAX */
+    gantry_wait_mode wait; /* of its threads; never GANTRY_WAIT_DEFAULT */
     gantry_submission submission;
     bool device_wide;   /* sync points instead of waits */
     bool synchronous;   /* wait for the GPU after every launch call */

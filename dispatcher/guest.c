@@ -78,7 +78,7 @@ static void leave_thread(struct gantry_dispatcher *d, struct gy_gpu_guest *guest
     (void)pthread_setcancelstate(guest->cancel_state, NULL);
 }
 
-/* Between these two calls the thread counts as the dispatcher thread (GD), or as a completion thread. */
+/* Between these two calls the thread counts as the dispatcher's thread, or as a completion thread. */
 static void begin_to_serve(struct gantry_dispatcher *d)
 {
     gy_thread_serve(true);
@@ -142,7 +142,7 @@ void gy_guest_leave_rings(struct gantry_dispatcher *d)
     }
 }
 
-/* ---- GD's loop ------------------------------------------------------------------------------- */
+/* ---- the loop ---------------------------------------------------------------------------------- */
 
 static void take_loop(struct gantry_dispatcher *d, struct gy_gpu_guest *guest)
 {

@@ -17,7 +17,8 @@ static inline bool gy_gd_must_leave(const struct gantry_dispatcher *d, const str
     return __builtin_expect(d->guest != NULL, 0) && gy_guest_must_leave(d, round);
 }
 
-/* A guest takes in nothing that others submit while it records: it may have to leave that to GD. */
+/* A guest takes in nothing that others submit while it records: it may have to leave that to the dispatcher's
+ * thread. */
 static inline bool gy_gd_is_recorded_by_guest(const struct gantry_dispatcher *d, const struct gy_round *round)
 {
     return __builtin_expect(d->guest != NULL, 0) && round->recording != NULL;

@@ -1,4 +1,4 @@
-/* The dispatcher's own struct, shared by the files of this room. */
+/* The dispatcher's own struct, shared by the files of this room.  GD is the dispatcher's thread. */
 #ifndef DISPATCHER_INTERNAL_H
 #define DISPATCHER_INTERNAL_H
 

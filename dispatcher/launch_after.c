@@ -1,12 +1,12 @@
-/* What a launch callback may ask to be done when the GPU has passed its work: completions and frees; and
- * blocks that it takes from those which others have freed so. */
+/* The things that a launch callback may ask to be done when the GPU has passed its work: completions and
+ * frees; and the blocks that it takes from those that others have freed so. */
 #include "base/handle.h"
 #include "dispatcher/launch.h"
 #include "dispatcher/ways/capture.h"
 #include "dispatcher/ways/launchers.h"
 #include "dispatcher/ways/replay_units.h"
 
-/* `task` keeps one reference more until the GPU has passed what is on `stream`. */
+/* Let `task` keep one more reference until the GPU has passed the work on `stream`. */
 static gantry_status add_completion(gantry_launch *launch, uint32_t stream, gantry_task *task)
 {
     gantry_status status = gantry_task_add_reference(task);
@@ -15,7 +15,7 @@ static gantry_status add_completion(gantry_launch *launch, uint32_t stream, gant
     }
     struct gantry_dispatcher *d = launch->dispatcher;
     if (gy_mode_is_noted(launch) && gy_rings_is_full(&d->completion, stream)) {
-        /* It will be flushed, which needs events behind the graph. */
+        /* The completion will be flushed, which needs events behind the graph. */
         status = gy_capture_leave(launch);
         if (status != GANTRY_OK) {
             (void)gantry_task_remove_reference(task);
@@ -43,7 +43,7 @@ gantry_status gantry_launch_add_completion(gantry_launch *launch, gantry_task *t
     return status == GANTRY_OK ? add_completion(launch, launch->stream_index, task) : status;
 }
 
-/* Is there work on the stream that the host has not seen passed? */
+/* Is there work on the stream of which the host has not seen the end? */
 static bool is_busy(const struct gy_stream *stream)
 {
     return stream->running != 0 ||
@@ -60,7 +60,7 @@ gantry_status gantry_launch_add_completion_of_all(gantry_launch *launch, gantry_
     }
     struct gantry_dispatcher *d = launch->dispatcher;
     gy_units_forbid(launch, "it completes a task behind all work of the dispatcher");
-    /* The task's own stream comes first: with that reference no later one fails. */
+    /* The task's own stream comes first: with that reference, no later completion fails. */
     status = add_completion(launch, launch->stream_index, task);
     for (uint32_t i = 0; i < d->streams.count && status == GANTRY_OK; i++) {
         if (i != launch->stream_index && is_busy(&d->streams.streams[i])) {
@@ -79,7 +79,7 @@ gantry_status gantry_free_after(void *pointer, gantry_launch *launch)
     }
     struct gantry_dispatcher *d = launch->dispatcher;
     gy_units_forbid(launch, "it frees memory");
-    /* What is enqueued so far comes before the next timeline point, whichever task closes it. */
+    /* Work that is enqueued so far comes before the next timeline point, whichever task closes it. */
     uint64_t point = d->streams.streams[launch->stream_index].tail + 1;
     gy_launch_lock(launch);
     if (launch->frees.begin == launch->frees.end ||

@@ -158,7 +158,8 @@ gantry_status gantry_launch_fill(gantry_launch *launch, void *device, uint32_t p
     return status;
 }
 
-/* `request` is used while something is recorded; launchers, which are not GD, record nothing. */
+/* `request` is used while something is recorded; launchers, which are other threads than the dispatcher's,
+ * record nothing. */
 static struct gy_copy_target copy_target(const gantry_launch *launch, struct gy_cta_request *request)
 {
     struct gantry_dispatcher *d = launch->dispatcher;

@@ -58,14 +58,14 @@ static void gd_enter(struct gantry_dispatcher *d, const struct gy_round *round, 
 
 /* ---- how long to wait ----------------------------------------------------------------------- */
 
-/* How long to spin, in a wait mode that does at all, before sleeping. */
+/* How long to spin before sleeping, in wait modes that spin. */
 enum {
-    IDLE_NS = 20000,      /* between steps: about what a sleep and a wake-up take */
-    STEP_NS = 200000,     /* while a step is open: most likely more is to come */
-    ADAPTIVE_NS = 4000000 /* adaptive: at most */
+    IDLE_NS = 20000,      /* between steps: about the time that a sleep and a wake-up take */
+    STEP_NS = 200000,     /* while a step is open, since more tasks will most likely come */
+    ADAPTIVE_NS = 4000000 /* the most in the adaptive mode */
 };
 
-/* How long to look for tasks at least: a step that was announced or is open is a wake hint. */
+/* The least time to look for tasks: a step that was announced or is open is a wake hint. */
 static uint64_t least_spin_ns(struct gantry_dispatcher *d, uint64_t now)
 {
     if (atomic_load_explicit(&d->open_steps, memory_order_relaxed) != 0) {
@@ -91,8 +91,8 @@ static void await_tasks(struct gantry_dispatcher *d, uint32_t seen, bool tasks_t
     }
 }
 
-/* GD has found nothing: wait for a signal after the one `seen`, for tasks if they may be taken, at most until
- * a task that is held back may be launched. */
+/* The dispatcher's thread has found nothing: wait for a signal after the one `seen`, and for tasks if they
+ * may be taken, until a task that is held back may be launched at the latest. */
 static void wait_for_work(struct gantry_dispatcher *d, uint32_t seen, bool tasks_too)
 {
     uint64_t deadline = gy_gates_deadline(d);
@@ -124,7 +124,7 @@ static uint32_t count_queues(const struct gy_round *round)
     return all;
 }
 
-/* The shape by which AUTO knows a batch again: the launch functions that are ready when it begins. */
+/* The shape by which AUTO knows a batch again: the launch functions that are ready at its beginning. */
 static uint64_t shape_of(const struct gy_round *round)
 {
     uint64_t shape = 1;
@@ -176,7 +176,7 @@ static void run_round(struct gantry_dispatcher *d, struct gy_round *round)
     assert(gy_round_is_valid(round) && !d->streams.batch.is_open);
 }
 
-/* A unit, all that it makes ready at once included. */
+/* Run a unit, and all units that it makes due at once. */
 static void run_due(struct gantry_dispatcher *d, struct gy_round *round)
 {
     gantry_batch_stats before = {.struct_size = sizeof(before)};
@@ -185,7 +185,7 @@ static void run_due(struct gantry_dispatcher *d, struct gy_round *round)
     uint64_t batches = atomic_load_explicit(&d->counters.batches, memory_order_relaxed);
     gy_replay_run_due(d, round);
     gy_gd_poll(d, round);
-    gy_gd_flush_completions(d); /* those that the end of its tasks has asked for */
+    gy_gd_flush_completions(d); /* flush the completions that the end of its tasks has asked for */
     gy_gpu_debt_settle(&d->debt);
     if (atomic_load_explicit(&d->counters.batches, memory_order_relaxed) != batches) {
         gy_gd_end_batch(d, &before, &now);
@@ -195,7 +195,7 @@ static void run_due(struct gantry_dispatcher *d, struct gy_round *round)
 
 /* ---- batches -------------------------------------------------------------------------------- */
 
-/* Put what gates have held and may be called now into the bins, and make units due again. */
+/* Put tasks that gates have held and that may be called now into the bins, and make units due again. */
 static void unhold(struct gantry_dispatcher *d, struct gy_round *round, bool all)
 {
     uint32_t cancels = atomic_load_explicit(&d->cancels, memory_order_acquire);
@@ -209,9 +209,9 @@ static void unhold(struct gantry_dispatcher *d, struct gy_round *round, bool all
     assert(gy_round_is_valid(round));
 }
 
-/* No launched work could make memory come back by itself.  This is the last look before GD sleeps, and comes
- * behind the last look for submissions: GD is told of whatever ends after it, and what ended before is known
- * here (tests/models/admission.pml).  True when tasks were let in. */
+/* No launched work can make memory come back by itself any more.  This is the last look before the thread
+ * sleeps, and comes after the last look for submissions: the thread is told of everything that ends after it,
+ * and what ended before is known here (tests/models/admission.pml).  True: tasks were let in. */
 static bool settle_memory(struct gantry_dispatcher *d)
 {
     if (!gy_gates_are_busy(d)) {
@@ -219,14 +219,14 @@ static bool settle_memory(struct gantry_dispatcher *d)
     }
     gy_gates_last_look(d);
     gy_gd_watch_memory(d);
-    (void)gy_rings_flush(&d->completion); /* a failure is in the context */
+    (void)gy_rings_flush(&d->completion); /* a failure is kept in the context */
     return d->admission.ready.first != NULL || d->admission.refused.first != NULL;
 }
 
 /* Walk the phases until the bins are empty, or a guest must leave. */
 static void run_batch(struct gantry_dispatcher *d, struct gy_round *round)
 {
-    if (d->state != GD_STATE_BATCH) { /* else a guest has left it */
+    if (d->state != GD_STATE_BATCH) { /* else a guest has left the batch */
         gd_enter(d, round, GD_STATE_BATCH);
     }
     uint64_t span = gy_span_begin();
@@ -239,17 +239,17 @@ static void run_batch(struct gantry_dispatcher *d, struct gy_round *round)
         }
         gy_gd_poll(d, round);
         if (gy_admission_is_asked(&d->admission) && settle_memory(d)) {
-            gy_gd_poll(d, round); /* there may be work without end that has nothing to do with it */
+            gy_gd_poll(d, round); /* there may be endless work that has nothing to do with the batch */
         }
         unhold(d, round, false);
         if (!has_work(d, round) && gy_gates_concern_calls(d)) {
-            /* What was launched again has left its turn open. */
+            /* Replayed work has left its turn open. */
             gy_gd_publish_shares(d, true);
             gy_gd_flush_completions(d);
             unhold(d, round, false);
         }
         if (d->guest != NULL) {
-            break; /* a callback may ask again until a completion is told: it leads */
+            break; /* a callback may ask again until a completion that the guest reports */
         }
     }
     gy_span_pop(ranges);
@@ -260,14 +260,14 @@ static void run_batch(struct gantry_dispatcher *d, struct gy_round *round)
     }
 }
 
-/* GD has nothing to do: follow a lost context. */
+/* The dispatcher's thread has nothing to do: follow a lost context. */
 static void idle_chores(struct gantry_dispatcher *d, const struct gy_round *round)
 {
     gy_gd_return_streams_if_due(d);
     if (d->state == GD_STATE_IDLE && gy_context_is_lost(d->config.context) && !gy_gates_hold_calls(d)) {
         gd_enter(d, round, GD_STATE_FAILED);
         for (uint32_t i = 0; i < d->streams.limit; i++) {
-            (void)gy_deferred_collect(&d->deferred, i, true); /* nobody else may see their turn come */
+            (void)gy_deferred_collect(&d->deferred, i, true); /* no other thread may see their turn come */
         }
         gy_mutex_lock(&d->users.lock);
         d->users.has_failed = true;
@@ -284,7 +284,7 @@ bool gy_gd_may_read(struct gantry_dispatcher *d)
 enum gd_turn gy_gd_turn(struct gantry_dispatcher *d, uint32_t *seen)
 {
     struct gy_round *round = d->round;
-    /* Read before looking: whatever is signalled later makes the wait return at once. */
+    /* This is read before looking: anything that is signalled later makes the wait return at once. */
     *seen = atomic_load(&d->inbox.signals);
     bool closing = atomic_load(&d->closing);
     gy_gpu_debt_settle(&d->debt);
@@ -302,7 +302,7 @@ enum gd_turn gy_gd_turn(struct gantry_dispatcher *d, uint32_t *seen)
         gy_replay_run_due(d, round); /* its tasks are released as FAILED */
         gy_gd_poll(d, round);
     }
-    gy_gd_flush_completions(d); /* what ended without a batch may have asked for some */
+    gy_gd_flush_completions(d); /* tasks that ended without a batch may have asked for some */
     gy_gpu_debt_settle(&d->debt);
     gy_point(GY_POINT_INBOX_READ, &d->inbox);
     if (has_work(d, round)) {
@@ -330,7 +330,7 @@ void gy_gd_main(void *arg)
     }
     do {
         uint32_t seen;
-        d->last_error = gy_error_last(); /* a guest's before */
+        d->last_error = gy_error_last(); /* the error that a guest has left */
         d->refusals = gy_told_refusals_at();
         turn = gy_gd_turn(d, &seen);
         if (turn == GD_TURN_IDLE) {

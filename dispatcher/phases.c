@@ -23,7 +23,7 @@ static bool may_call_at_once(const struct gantry_dispatcher *d, const struct gy_
            !gy_shares_any(&d->shares) && d->shares.watcher == NULL && !gy_span_on();
 }
 
-/* How many tasks from `task` on have a stream that none before has. */
+/* The number of tasks from `task` on of which each has a stream that none before it has. */
 static uint32_t count_apart(gantry_task *task)
 {
     uint32_t count = 0;
@@ -38,7 +38,7 @@ static uint32_t count_apart(gantry_task *task)
     return count;
 }
 
-/* One call each of the `count` tasks from `task` on, at once; returns the task behind them. */
+/* Call each of the `count` tasks from `task` on once, at the same time; returns the task behind them. */
 static GY_RARE gantry_task *call_at_once(struct gantry_dispatcher *d, struct gy_round *round,
                                          gantry_task *task, uint32_t count)
 {
@@ -64,7 +64,7 @@ static GY_RARE gantry_task *call_at_once(struct gantry_dispatcher *d, struct gy_
     return task;
 }
 
-/* `task` and those behind it come before what has joined their bin. */
+/* Put `task` and those behind it in front of the tasks that have joined their bin. */
 static GY_COLD void put_back(struct gy_gpu_list *bin, gantry_task *task)
 {
     struct gy_gpu_list rest = {task, task};
@@ -77,8 +77,8 @@ static GY_COLD void put_back(struct gy_gpu_list *bin, gantry_task *task)
     *bin = rest;
 }
 
-/* One pass over `task` and those behind it: a call each.  Those that have more to launch go back to the bin,
- * where the tasks are that join meanwhile and get their first call in the next pass. */
+/* Run one pass over `task` and those behind it, with one call each.  Tasks that have more to launch go back
+ * to the bin.  Tasks that join meanwhile are there, too, and get their first call in the next pass. */
 static void run_pass(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task)
 {
     struct gy_gpu_list *bin = &round->bins.of[round->phase];
@@ -121,8 +121,9 @@ static void run_pass(struct gantry_dispatcher *d, struct gy_round *round, gantry
     assert(task == NULL && gy_gpu_list_is_valid(bin));
 }
 
-/* How many passes a phase lasts at most; in a row without that a task ends; and so where leaving it means a
- * graph of its own, or that a unit is not recorded. */
+/* The most passes of a phase: in all; in a row without the end of a task; in such a row where leaving the
+ * phase means a graph of its own; and in all while a unit is recorded, since leaving the phase gives the
+ * recording up. */
 enum { MOST_PASSES = 4096, MOST_BARREN = 8, MOST_BARREN_IN_CAPTURE = 256, MOST_IN_RECORDING = 65536 };
 
 static uint64_t count_ended(const struct gantry_dispatcher *d)
@@ -156,7 +157,7 @@ static void run_phase(struct gantry_dispatcher *d, struct gy_round *round, enum 
         run_pass(d, round, first);
         barren = count_ended(d) == ended ? barren + 1 : 0;
         if (bin->first != NULL) {
-            gy_gpu_debt_settle(&d->debt); /* somebody may wait for a step that is over */
+            gy_gpu_debt_settle(&d->debt); /* a thread may wait for a step that is over */
             gy_gd_poll(d, round);
         }
     }

@@ -1,4 +1,4 @@
-/* The end of a task that GD does not launch. */
+/* The end of a task that the dispatcher's thread does not launch. */
 #ifndef DISPATCHER_RELEASE_H
 #define DISPATCHER_RELEASE_H
 

@@ -1,5 +1,6 @@
 /* Running the units of a plan (ways/plan.h): what stable tasks have enqueued in an earlier run is launched
- * again as one graph, and they are released without a call.  GD only. */
+ * again as one graph, and they are released without a call.  Only the dispatcher's thread calls these
+ * functions. */
 #ifndef DISPATCHER_REPLAY_H
 #define DISPATCHER_REPLAY_H
 

@@ -15,7 +15,8 @@ struct gy_batch_key {
 };
 
 /* A round: a walk through the phases, and what is launched by it.  The loop has one, which it uses again and
- * again; a recording has one of its own.  GD only.  The function that makes a round passes it down. */
+ * again; a recording has one of its own.  It belongs to the dispatcher's thread.  The function that makes a
+ * round passes it down. */
 struct gy_round {
     struct gy_bins bins;            /* ready tasks that were not launched yet, or not by all their calls */
     struct gy_batch_key key;        /* of its graph */

@@ -49,7 +49,7 @@ static inline gantry_status prepare(struct gantry_dispatcher *d, gantry_task *ta
         return prepare_any(d, task, stream);
     }
     atomic_store_explicit(&task->mark, NULL, memory_order_relaxed);
-    return GANTRY_OK; /* most tasks: behind one other, on its stream */
+    return GANTRY_OK; /* most tasks come after one other task, on its stream */
 }
 
 /* The last call has returned: from here on the task has a wait set again. */
@@ -60,7 +60,7 @@ static inline struct gy_gpu_mark *take_mark(gantry_task *task)
     return mark;
 }
 
-/* The task has launched all it will: close its timeline point, tell its dependents. */
+/* The task has launched all its work: close its timeline point, and inform its dependents. */
 static GY_INLINE void finish(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task,
                              uint32_t stream, gantry_status result)
 {
@@ -72,7 +72,7 @@ static GY_INLINE void finish(struct gantry_dispatcher *d, struct gy_round *round
     }
     gy_task_end_calls(task);
     uint64_t point;
-    uint32_t dependents = result == GANTRY_OK ? task->successors : 0; /* those of a failed task fail, too */
+    uint32_t dependents = result == GANTRY_OK ? task->successors : 0; /* a failed task's fail, too */
     gantry_status status = gy_streams_finish(&d->streams, stream, dependents, &point);
     if (status != GANTRY_OK && result == GANTRY_OK) {
         result = status;
@@ -94,7 +94,7 @@ static GY_INLINE void finish(struct gantry_dispatcher *d, struct gy_round *round
     if (round->recording != NULL) {
         gy_recording_note_finished(round->recording, result);
     }
-    if (round->last_in_phase) { /* with this release a step may end and its statistics be read */
+    if (round->last_in_phase) { /* with this release a step may end, and its statistics may be read */
         gy_gd_count_phase(d, round);
     }
     gy_context_subject = NULL;
@@ -113,7 +113,7 @@ static GY_COLD gantry_status failed_by_callback(struct gantry_dispatcher *d, con
     return GY_FAIL(GANTRY_ERR_TASK_FAILED, "launch callback of '%s' gave up", gy_task_label(task));
 }
 
-/* Everything that must be so before the callback enqueues: mode, barrier, order, GPU time. */
+/* Make ready everything that the callback needs before it enqueues: mode, barrier, order, GPU time. */
 static GY_INLINE gantry_status make_ready(struct gantry_dispatcher *d, struct gantry_launch *launch)
 {
     gantry_task *task = launch->task;
@@ -137,8 +137,9 @@ static GY_INLINE gantry_status make_ready(struct gantry_dispatcher *d, struct ga
 
 /* ---- one call ------------------------------------------------------------------------------ */
 
-/* The task will not be called any more.  What earlier calls have enqueued goes on, and whatever waits for
- * that goes on waiting: the task ends where its work does, as one whose callback has failed. */
+/* The task will not be called any more.  The work that earlier calls have enqueued goes on, and the threads
+ * that wait for it go on waiting: the task ends where its work does, like a task whose callback has failed.
+ */
 static GY_COLD bool end_uncalled(struct gantry_dispatcher *d, struct gy_round *round, gantry_task *task,
                                  uint32_t stream, gantry_status why)
 {
@@ -151,8 +152,8 @@ static GY_COLD bool end_uncalled(struct gantry_dispatcher *d, struct gy_round *r
     return true;
 }
 
-/* Do all that comes before the call.  Not GANTRY_OK: the task is not called, and is to be released with that
- * status. */
+/* Do everything that comes before the call.  Not GANTRY_OK: the task is not called, and is to be released
+ * with that status. */
 static GY_INLINE gantry_status open_call(struct gantry_dispatcher *d, struct gy_round *round,
                                          gantry_task *task, struct gy_meter *meter,
                                          struct gantry_launch *launch)
@@ -187,7 +188,7 @@ static GY_INLINE gantry_status open_call(struct gantry_dispatcher *d, struct gy_
     }
     launch->index = gy_task_count_call(task);
     gy_gd_count(&d->counters.launch_calls, 1);
-    if (!round->in_batch) { /* counted before anybody can see the batch's tasks released */
+    if (!round->in_batch) { /* counted before any thread can see the batch's tasks released */
         round->in_batch = true;
         gy_gd_count(&d->counters.batches, 1);
     }
@@ -225,7 +226,7 @@ static inline bool step(struct gantry_dispatcher *d, struct gy_round *round, gan
     return close_call(d, round, task, stream, gy_mode_after(&launch, result));
 }
 
-/* ---- several at once ------------------------------------------------------------------------- */
+/* ---- several calls at once ------------------------------------------------------------------- */
 
 void gy_gd_open_turn(struct gantry_dispatcher *d, struct gy_round *round, struct gy_turn *turn,
                      gantry_task *task)
@@ -262,9 +263,9 @@ bool gy_gd_close_turn(struct gantry_dispatcher *d, struct gy_round *round, struc
     return ended;
 }
 
-/* ---- the whole ------------------------------------------------------------------------------- */
+/* ---- the whole step -------------------------------------------------------------------------- */
 
-/* Hand whole intervals to the completion thread at once, so that the next ones are admitted before the GPU
+/* Hand complete intervals to the completion thread at once, so that the next ones are admitted before the GPU
  * runs dry. */
 static GY_RARE void hand_over(struct gantry_dispatcher *d, const struct gy_round *round,
                               const struct gy_meter *meter)
@@ -287,7 +288,7 @@ bool gy_gd_step(struct gantry_dispatcher *d, struct gy_round *round, gantry_task
 {
     gy_point(GY_POINT_PATH_6, task);
     struct gy_meter *meter = gy_gd_meter(d, task); /* the task may be gone before it is needed last */
-    gy_context_subject = gy_task_label(task);      /* no longer when it is released: then the label may go */
+    gy_context_subject = gy_task_label(task);      /* until the release, when the label may go */
     bool ended = step(d, round, task, meter);
     gy_context_subject = NULL;
     if (__builtin_expect(meter != NULL, 0)) {

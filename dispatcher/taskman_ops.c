@@ -36,7 +36,8 @@ static gantry_status step_begin(gantry_dispatcher *d, bool is_helped)
     }
     atomic_fetch_add(&d->open_steps, 1);
     if (d->config.wait != GANTRY_WAIT_BLOCK && !is_helped) {
-        /* GD wakes up while the caller still looks for the first tasks, or spins for longer from now on. */
+        /* The dispatcher's thread wakes up while the caller still looks for the first tasks, or spins for
+         * longer from now on. */
         gy_inbox_signal(&d->inbox);
     }
     return GANTRY_OK;
@@ -87,7 +88,8 @@ static void record_submission(gantry_task *first, gantry_task *last)
 static inline void deliver(gantry_dispatcher *d, gantry_task *first, gantry_task *last)
 {
     if (gy_gd_current == d) {
-        gy_gpu_list_append(&d->local, first, last); /* GD polls it when the release returns */
+        gy_gpu_list_append(&d->local, first,
+                           last); /* the dispatcher's thread polls it when the release returns */
     } else {
         gy_inbox_push(&d->inbox, first, last);
     }

@@ -6,7 +6,7 @@
 
 /* `successor` starts when the GPU has passed everything in `wait_set`, where `predecessor`'s work is: takes
  * over a reference on it, and gives that back then.  False: the host has seen it pass, the reference is still
- * the caller's.  GD only. */
+ * the caller's.  Only the dispatcher's thread calls it. */
 bool gy_when_done(struct gantry_dispatcher *dispatcher, const gantry_task *predecessor, uint64_t wait_set,
                   gantry_task *successor);
 

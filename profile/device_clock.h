@@ -32,8 +32,9 @@ struct gy_device_clock {
     struct gantry_kernel *exchange, *reads, *compare, *saturate;
     uint32_t room; /* SMs that a set of anchors has room for */
 
-    struct gy_sm_offset *offsets; /* guarded by the batches: GD writes while none is under way */
-    uint32_t offset_count;        /* guarded by the batches, too */
+    struct gy_sm_offset
+        *offsets; /* guarded by the batches: the dispatcher's thread writes while none is under way */
+    uint32_t offset_count; /* guarded by the batches, too */
 };
 
 void gy_device_clock_init(struct gy_device_clock *clock, struct gy_context *context);

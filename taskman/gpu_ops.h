@@ -91,16 +91,16 @@ struct gy_gpu_guest {
     bool may_help;              /* immutable: it is allowed to, and has the stack for it */
     bool has_helped;            /* something was done by it */
     struct gy_worker *worker;   /* taskman's: borrowed while completions are told; NULL: none */
-    bool is_in;                 /* these are the dispatcher's: the thread has what a thread of GD's has */
-    bool has_loop;              /* it has GD's loop */
-    bool is_due;                /* and has something to do in it */
-    uint32_t seen;              /* signals of the inbox that it has seen */
-    uint64_t deadline_ns;       /* when a gate lets something go; 0: none */
-    uint64_t rings;             /* bit i: it leads completion ring i */
-    bool is_pushed;             /* the context was not current, and is for now */
-    void *native_context;       /* what was current before */
-    int capture_mode;           /* likewise */
-    int cancel_state;           /* likewise */
+    bool is_in;    /* the fields from here on are the dispatcher's: the thread has what its thread has */
+    bool has_loop; /* it has the loop of the dispatcher's thread */
+    bool is_due;   /* it has something to do in the loop */
+    uint32_t seen; /* signals of the inbox that it has seen */
+    uint64_t deadline_ns; /* when a gate lets something go; 0: none */
+    uint64_t rings;       /* bit i: it leads completion ring i */
+    bool is_pushed;       /* the context was not current, and is for now */
+    void *native_context; /* what was current before */
+    int capture_mode;     /* likewise */
+    int cancel_state;     /* likewise */
 };
 
 /* Guests.  May be NULL, all of them: there are none. */

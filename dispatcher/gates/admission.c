@@ -91,7 +91,7 @@ void gy_admission_passed(struct gy_admission *a)
     }
 }
 
-/* ---- GD: states ---- */
+/* ---- the dispatcher's thread: states ---- */
 
 static void count(_Atomic(uint64_t) *counter, uint64_t more)
 {
@@ -215,7 +215,7 @@ static void refuse_first(struct gy_admission *a)
     rest(memory);
 }
 
-/* ---- GD: what fits ---- */
+/* ---- the dispatcher's thread: what fits ---- */
 
 /* While no declared memory is held, all occupied memory belongs to tasks that declare none.  A block that
  * still waits for its stream at that moment is noticed later. */
@@ -270,7 +270,7 @@ static void admit_what_fits(struct gy_admission *a)
     }
 }
 
-/* ---- GD: events ---- */
+/* ---- the dispatcher's thread: events ---- */
 
 /* Take one out of the list, NULL when it is empty; what has happened comes out. */
 static struct gy_gpu_memory *take_event(struct gy_admission *a, bool *out_ended, bool *out_closed)
@@ -442,7 +442,7 @@ gantry_status gy_admission_fail(struct gy_admission *a, const struct gy_gpu_memo
                    gy_heap_budget(a->heap, (gantry_memory_kind)kind));
 }
 
-/* ---- GD: stalls ---- */
+/* ---- the dispatcher's thread: stalls ---- */
 
 void gy_admission_idle(struct gy_admission *a)
 {

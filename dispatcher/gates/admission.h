@@ -13,9 +13,9 @@
  *      |                   +------------------------------------------------+  |
  *      +------------------------------------------------------ the GPU passed -+
  *
- * No deadlock: who holds waits for no memory, so its tasks end, unless they depend on tasks that wait for
- * memory themselves.  When nothing else can happen, the first in the queue is let in although it does not
- * fit. */
+ * There is no deadlock: a holder of memory waits for no memory, so its tasks end, unless they depend on tasks
+ * that wait for memory themselves.  When nothing else can happen, the first in the queue is let in although
+ * it does not fit.   GD is the dispatcher's thread. */
 #ifndef DISPATCHER_GATES_ADMISSION_H
 #define DISPATCHER_GATES_ADMISSION_H
 

@@ -16,7 +16,7 @@
  * costs nothing: the questions are inline, and say which gates concern a task at all.
  *
  * A new reason to wait is a new gate: a constant of this struct, its place among the others in gate.c, and,
- * at intake, its question in gy_gates_admit().  GD only. */
+ * at intake, its question in gy_gates_admit().  The gates belong to the dispatcher's thread (GD). */
 #ifndef DISPATCHER_GATES_GATE_H
 #define DISPATCHER_GATES_GATE_H
 

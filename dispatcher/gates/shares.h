@@ -19,9 +19,9 @@
  * is recorded for stable tasks must not have them, since it is launched again and again: there the events are
  * around the launch.
  *
- * GD asks before every launch call.  Tasks (and recorded units) that may not be launched now are held
- * beside the bins until tokens or an interval are there, so that one quota never holds up another; GD sleeps
- * until the earliest such moment.
+ * The dispatcher's thread (GD) asks before every launch call.  Tasks (and recorded units) that may not be
+ * launched now are held beside the bins until tokens or an interval are there, so that one quota never holds
+ * up another; GD sleeps until the earliest such moment.
  *
  *   intervals:  settled <= collected <= published <= closed <= opened <= closed + 1
  *              GD opens, closes, publishes; the completion thread collects (measures); GD settles (pays) */

@@ -1,5 +1,5 @@
 /* The thread that keeps the process's limit by what NVML says (partition/utilisation.h), and the tasks that
- * wait for it. */
+ * wait for it.  GD is the dispatcher's thread. */
 #ifndef DISPATCHER_GATES_WATCHER_H
 #define DISPATCHER_GATES_WATCHER_H
 

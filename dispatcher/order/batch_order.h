@@ -18,7 +18,7 @@
  * Members of another partition than the home's wait for the end at once, so that everything on the streams of
  * a partition is all the work that it has.
  *
- * GD only. */
+ * Everything here belongs to the dispatcher's thread. */
 #ifndef DISPATCHER_ORDER_BATCH_ORDER_H
 #define DISPATCHER_ORDER_BATCH_ORDER_H
 

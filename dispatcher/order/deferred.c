@@ -38,10 +38,10 @@ void gy_deferred_fini(struct gy_deferred *d)
     gy_guard_fini(&d->lock, &d->freed);
 }
 
-/* ---- GD ---- */
+/* ---- the dispatcher's thread ---- */
 
-/* Double the room of a queue, or give it its first.  GD alone adds to queues, so no other thread needs the
- * room meanwhile. */
+/* Double the room of a queue, or give it its first.  The dispatcher's thread alone adds to queues, so no
+ * other thread needs the room meanwhile. */
 static gantry_status make_room(struct gy_deferred *d, struct gy_deferred_queue *queue)
 {
     uint64_t room = queue->room == 0 ? FIRST_ROOM : 2 * queue->room;
@@ -87,7 +87,7 @@ gantry_status gy_deferred_add(struct gy_deferred *d, uint32_t stream, uint64_t s
 
 uint64_t gy_deferred_next(const struct gy_deferred *d, uint32_t stream)
 {
-    return d->queues[stream].tail; /* GD alone writes it */
+    return d->queues[stream].tail; /* only the dispatcher's thread writes it */
 }
 
 bool gy_deferred_again(struct gy_deferred *d, uint32_t stream, struct gy_deferred_span *span,

@@ -133,8 +133,8 @@ static inline struct gy_lane *gy_stream_lane(struct gy_stream *stream)
     return stream->is_member ? &stream->lane : NULL;
 }
 
-/* Do a stream's timeline points, and where its work goes, fit together?  The whole pool: also how many are
- * in use and busy.  GD only. */
+/* Do a stream's timeline points, and where its work goes, fit together?  The whole pool: also how many are in
+ * use and busy.  Only the dispatcher's thread calls them. */
 bool gy_stream_is_valid(const struct gy_streams *streams, uint32_t stream);
 bool gy_streams_are_valid(const struct gy_streams *streams);
 

@@ -12,7 +12,8 @@
  *      |    \--- anything else -----------------> CALLED     by its callbacks, like other tasks
  *
  * Each run begins anew.  `needs`: a task in the unit may also come after tasks of other units.  Their sets
- * are smaller, so there can be no cycle of units.  See docs/decisions/0010-stable-tasks-are-replayed.md. */
+ * are smaller, so there can be no cycle of units.  See docs/decisions/0010-stable-tasks-are-replayed.md.  GD
+ * is the dispatcher's thread. */
 #ifndef DISPATCHER_WAYS_PLAN_H
 #define DISPATCHER_WAYS_PLAN_H
 

@@ -30,9 +30,9 @@ void gy_pool_count_held_back(gantry_cpu_dispatcher *pool, bool more)
     atomic_fetch_add(&pool->held_back, more ? 1 : UINT64_MAX);
 }
 
-/* The count of the one that fell quiet was taken down before we look here, and GD counts what it holds back
- * before it looks whether an owner is quiet.  All of that is sequentially consistent, so one of the two sees
- * the other (tests/models/admission.pml). */
+/* The count of the one that fell quiet was taken down before we look here, and the dispatcher's thread counts
+ * what it holds back before it looks whether an owner is quiet.  All of that is sequentially consistent, so
+ * one of the two sees the other (tests/models/admission.pml). */
 void gy_pool_tell_held_back(gantry_cpu_dispatcher *pool)
 {
     gy_mutex_lock(&pool->inject_lock);

@@ -1,12 +1,13 @@
-/* Start batches: the first tasks of a step are not queued one by one, workers take batches of them and run
- * those directly.
+/* Start batches: the first tasks of a step are not queued one by one; workers take batches of them and run
+ * these directly.
  *
  * A batch is a part of a frozen graph's first tasks, or of all tasks of a graph that runs for the first time:
  * the worker then takes the start's reference from each and runs those that have no other.
  *
- * A batch is small against what is left, so that all workers end at about the same time.  Nobody can steal
- * from a batch; its worker gives the rest away when it looks at the batch while another worker has nothing to
- * do.  It looks after each task, or every so many tasks as long as those make others ready. */
+ * A batch is small compared with the tasks that are left, so that all workers end at about the same time.
+ * Nobody can steal from a batch; its worker gives the rest away when it looks at the batch while another
+ * worker has nothing to do.  It looks after each task, or every so many tasks as long as those make others
+ * ready. */
 #include "taskman/cpu/start_batch.h"
 
 #include "taskman/cpu/account.h"
@@ -17,7 +18,7 @@
 
 enum {
     BATCH_MOST = 64, /* tasks in one batch */
-    LOCK_TRIES = 24, /* the last of them as many pauses apart */
+    LOCK_TRIES = 24, /* tries for the lock, with as many pauses before the last one */
     AHEAD = 6,       /* tasks to prefetch ahead of the one that runs */
 };
 
@@ -32,7 +33,7 @@ bool gy_start_job_is_valid(const struct gy_start_job *job)
            (job->chunk == NULL || job->at <= job->chunk->capacity);
 }
 
-/* How many of `left` tasks make a batch. */
+/* The number of tasks out of `left` that make a batch. */
 static size_t batch_size(const gantry_cpu_dispatcher *pool, size_t left)
 {
     size_t workers = pool->worker_count > 1 ? pool->worker_count : 1;
@@ -40,7 +41,7 @@ static size_t batch_size(const gantry_cpu_dispatcher *pool, size_t left)
     return count < 1 ? 1 : count > BATCH_MOST ? BATCH_MOST : count;
 }
 
-/* Cut `count` tasks at most off the job. */
+/* Cut at most `count` tasks off the job. */
 static struct gy_start_batch cut_batch(struct gy_start_job *job, size_t count)
 {
     struct gy_start_batch batch = {.owner = job->owner, .roots = job->roots, .left = count};
@@ -90,8 +91,8 @@ void gy_pool_start(gantry_cpu_dispatcher *pool, struct gy_start_job *job, struct
 }
 
 /* At the begin of a step all workers come at once.  A worker that will look again before it sleeps tries for
- * a while, and then looks elsewhere: who falls asleep behind a lock has to be woken by who holds it, which
- * takes longer than the batch.  False: it has not got the lock. */
+ * a while, and then looks elsewhere: a thread that falls asleep on a lock has to be woken by the lock's
+ * holder, which takes longer than the batch.  False: the worker has not got the lock. */
 static bool lock_jobs(const struct gy_worker *self) GY_NO_ANALYSIS
 {
     gantry_cpu_dispatcher *pool = self->pool;
@@ -112,7 +113,8 @@ static bool lock_jobs(const struct gy_worker *self) GY_NO_ANALYSIS
     return false;
 }
 
-/* Take the next batch of the first job.  The job's own place among the active goes to its last batch. */
+/* Take the next batch of the first job.  The job counts as active work itself; its last batch takes over that
+ * count. */
 static bool take_batch(struct gy_worker *self) GY_NO_ANALYSIS
 {
     gantry_cpu_dispatcher *pool = self->pool;
@@ -165,7 +167,8 @@ gantry_task *gy_worker_next_of_batch(struct gy_worker *self)
     while (self->batch.left != 0 || take_batch(self)) {
         gantry_task *task = take_from_batch(self);
         if (self->batch.left == 0) {
-            gy_worker_owe(self, self->batch.owner, GY_WORK_ACTIVE); /* a task found keeps the manager */
+            gy_worker_owe(self, self->batch.owner,
+                          GY_WORK_ACTIVE); /* the task that was found keeps the manager */
         }
         if (task != NULL) {
             return task;
