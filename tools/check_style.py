@@ -90,6 +90,8 @@ class Checker:
                 self.check_log_callbacks(path, code)
             if path.startswith("include/") and path.endswith(".h"):
                 self.check_public_docs(path, text)
+            if library(path):
+                self.check_abbreviations(path, text)
             if room_of(path) in LAYERS and library(path):
                 self.check_guards(path, text, code)
                 self.check_tags(path, code)
@@ -235,6 +237,17 @@ class Checker:
                 first = self.tags.setdefault(match.group(1), f"{path}:{number}")
                 if first != f"{path}:{number}":
                     self.error(path, number, "tag", f"{match.group(1)} is defined in {first}, too")
+
+    def check_abbreviations(self, path, text):
+        """The comment that begins a file says what an abbreviation in its comments means."""
+        comments = list(re.finditer(r"/\*.*?\*/", text, re.S))
+        head = " ".join(comments[0].group().split()) if comments and comments[0].start() == 0 else ""
+        defined = re.search(r"\(GD\)|\bGD (\* )?is\b", head)
+        for comment in comments:
+            used = re.search(r"\bGD\b", comment.group())
+            if used and not defined:
+                line = text.count("\n", 0, comment.start() + used.start()) + 1
+                self.error(path, line, "abbreviation", "the head comment does not say what GD is; or write it out")
 
     def check_guards(self, path, text, code):
         """Every field of a struct with a mutex says who may touch it."""

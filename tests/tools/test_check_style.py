@@ -33,6 +33,13 @@ class CheckStyle(unittest.TestCase):
     def test_empty_tree_is_an_error(self):
         self.assertEqual(check({"picture.png": "x"})[0], 1)
 
+    def test_head_comments_define_abbreviations(self):
+        for head in ("/* The thread (GD). */\n", "/* Gates.\n *\n * GD\n * is the dispatcher's thread. */\n"):
+            self.expect("dispatcher/a.h", head + "int a; /* GD only */\n")
+        self.expect("dispatcher/a.h", "/* Gates. */\nint a; /* GD only */\n", "2: abbreviation")
+        self.expect("dispatcher/a.c", "int b;\n/* GD is it.\n * GD only */\n", "2: abbreviation")
+        self.expect("dispatcher/a.c", "int c = GD_PHASES; /* GD_PHASES */\nconst char *d = \"GD\";\n")
+
     def test_tags_are_defined_once(self):
         one, other = "struct gy_a {\n    int b;\n};\nstruct gy_c;\n", "enum gy_a { GY_B };\n"
         self.assertEqual(check({"heap/a.h": one, "profile/a.h": other}), (1, ["profile/a.h:1: tag"]))
