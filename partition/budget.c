@@ -4,8 +4,8 @@
 
 #include <assert.h>
 
-#define LOOK_NS 2000000u /* work of others in flight may end sooner than was predicted, so look this often \
-                          */
+/* Work of others in flight may end sooner than was predicted, so look this often. */
+#define LOOK_NS 2000000u
 
 struct gy_budget {
     struct gy_budget *next;         /* guarded by list_lock */
