@@ -113,6 +113,13 @@ static GY_COLD gantry_status failed_by_callback(struct gantry_dispatcher *d, con
     return GY_FAIL(GANTRY_ERR_TASK_FAILED, "launch callback of '%s' gave up", gy_task_label(task));
 }
 
+/* The task is released as if it had not been prepared. */
+static GY_COLD void unprepare(struct gantry_dispatcher *d, gantry_task *task, uint32_t stream)
+{
+    struct gy_stream *s = &d->streams.streams[stream];
+    gy_gpu_time_drop(d->config.time, take_mark(task), s->native, gy_stream_lane(s));
+}
+
 /* Make ready everything that the callback needs before it enqueues: mode, barrier, order, GPU time. */
 static GY_INLINE gantry_status make_ready(struct gantry_dispatcher *d, struct gantry_launch *launch)
 {
@@ -129,7 +136,7 @@ static GY_INLINE gantry_status make_ready(struct gantry_dispatcher *d, struct ga
     if (status == GANTRY_OK) {
         status = gy_mode_begin(launch);
         if (__builtin_expect(status != GANTRY_OK, 0) && task->launch_index == 0) {
-            (void)take_mark(task); /* the task is released as if it had not been prepared */
+            unprepare(d, task, stream);
         }
     }
     return status;

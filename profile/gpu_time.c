@@ -65,6 +65,7 @@ struct gy_gpu_mark {
     uint64_t id;
     uint64_t end_call_ns; /* host time before the end was recorded */
     uint32_t stream;
+    bool is_void;          /* its task was not called: no slice comes of it */
     const char *partition; /* NULL: none */
     char name[GY_RING_NAME_BYTES];
 };
@@ -410,6 +411,7 @@ struct gy_gpu_mark *gy_gpu_time_begin(struct gy_gpu_time *time, CUstream stream,
     }
     mark->generation = generation;
     mark->stream = stream_index;
+    mark->is_void = false;
     mark->partition = partition;
     mark->id = id;
     gy_ring_copy_name(mark->name, name);
@@ -448,6 +450,15 @@ void gy_gpu_time_end(struct gy_gpu_time *time, struct gy_gpu_mark *mark, CUstrea
     } else {
         time->last_captured->next = mark;
         time->last_captured = mark;
+    }
+}
+
+void gy_gpu_time_drop(struct gy_gpu_time *time, struct gy_gpu_mark *mark, CUstream stream,
+                      struct gy_lane *lane)
+{
+    if (mark != NULL) {
+        mark->is_void = true; /* the GPU passes its begin before another task may record that */
+        gy_gpu_time_end(time, mark, stream, lane);
     }
 }
 
@@ -581,6 +592,11 @@ static void collect_stream(struct gy_gpu_time *time, uint32_t stream, uint64_t g
         }
         if (gy_context_check(context, result, "cuEventQuery(mark->end)", __FILE__, __LINE__) != GANTRY_OK) {
             time->broken = generation;
+        }
+        if (mark->is_void) {
+            dequeue(time, stream);
+            free_mark(time, mark);
+            continue;
         }
         bool is_anchored = anchored(time, generation);
         dequeue(time, stream);

@@ -29,6 +29,9 @@ struct gy_gpu_mark *gy_gpu_time_begin(struct gy_gpu_time *time, CUstream stream,
 /* Dispatcher thread.  Record the end.  NULL mark is ignored. */
 void gy_gpu_time_end(struct gy_gpu_time *time, struct gy_gpu_mark *mark, CUstream stream,
                      struct gy_lane *lane);
+/* The same for a task that was not called after all: no slice comes of the mark. */
+void gy_gpu_time_drop(struct gy_gpu_time *time, struct gy_gpu_mark *mark, CUstream stream,
+                      struct gy_lane *lane);
 /* Dispatcher thread.  What was captured has been launched: marks that ended in it may be looked for. */
 void gy_gpu_time_launched(struct gy_gpu_time *time);
 /* Completion thread, context current: emit every mark whose end the GPU has passed.  Waits for no work of

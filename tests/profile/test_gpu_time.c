@@ -288,6 +288,25 @@ static void test_recording_may_end_and_another_begin_over_open_marks(void **stat
     reach(200 * US);
 }
 
+/* Of a task that was not called there is no slice, and its mark is free again. */
+static void test_dropped_marks_come_back_without_a_slice(void **state)
+{
+    (void)state;
+    start();
+    for (uint64_t i = 0; i < 20000; i++) {
+        struct gy_gpu_mark *mark = begin(0, i * US, "task", i);
+        assert_non_null(mark);
+        gy_gpu_time_drop(gpu_time, mark, fake_stream(0), NULL);
+        reach((i + 1) * US);
+    }
+    gy_gpu_time_drop(gpu_time, NULL, fake_stream(0), NULL);
+    task(0, 21000 * US, 21010 * US, 1);
+    reach(22000 * US);
+    stop_and_load(1);
+    assert_int_equal(stats.lost, 0);
+    check_slice(1, 21000 * US, 21010 * US);
+}
+
 static unsigned lines;
 
 static void count_lines(void *user, gantry_log_level level, const char *line)
@@ -502,6 +521,7 @@ int main(void)
         TEST(test_new_anchor_does_not_make_tasks_overlap),
         TEST(test_marks_without_end_to_wait_for_are_bounded_and_counted),
         TEST(test_a_batch_that_begins_with_many_tasks_has_marks_for_them),
+        TEST(test_dropped_marks_come_back_without_a_slice),
         TEST(test_recording_may_end_and_another_begin_over_open_marks),
         TEST(test_lost_context_drops_marks_with_one_log_line),
         TEST(test_gpu_that_does_not_answer_is_not_waited_for),

@@ -1,0 +1,198 @@
+/* Calls that cannot begin in their mode: what they have taken is given back, and nothing of them is noted on a
+ * stream that is no member of the graph. */
+#include "context/context.h"
+#include "dispatcher/internal.h"
+#include "profile/gpu_time.h"
+#include "tests/dispatcher/modes_scene.h"
+#include "tests/support/cmocka_c11.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define OUT_OF_MEMORY 2
+
+static struct gantry_emu_control emu;
+static struct modes_scene scene;
+
+static void open_scene(bool aborts)
+{
+    gantry_context_options options = modes_options();
+    options.submission = GANTRY_SUBMISSION_GRAPHS;
+    options.abort_on_out_of_memory = aborts;
+    modes_open(&scene, &options);
+    assert_true(gpu_fixture_controls(&emu));
+}
+
+static gantry_profile *begin_recording(const char *path)
+{
+    gantry_profile_options options = GANTRY_PROFILE_OPTIONS_INIT;
+    gantry_profile *profile;
+    options.path = path;
+    assert_ok(gantry_profile_start(&options, &profile));
+    return profile;
+}
+
+static uint64_t end_recording(gantry_profile *profile, const char *path)
+{
+    gantry_profile_stats stats = {.struct_size = sizeof(stats)};
+    assert_ok(gantry_profile_stop(profile, &stats));
+    (void)remove(path);
+    return stats.lost;
+}
+
+/* ---- a call that cannot begin ------------------------------------------------------------------- */
+
+static gantry_launch_result launch_raw(gantry_launch *launch, void *arg)
+{
+    struct modes_job *job = arg;
+    job->calls++;
+    return gantry_launch_stream(launch) != NULL && modes_stamp(launch, job) ? GANTRY_LAUNCH_DONE
+                                                                            : GANTRY_LAUNCH_FAILED;
+}
+
+/* One batch with it, and with a task that has a completion: until that is told, marks are collected. */
+static gantry_status run_raw(struct modes_job *job)
+{
+    gantry_dispatcher *dispatcher = gantry_context_dispatcher(scene.gpu.context);
+    _Atomic(uint32_t) ran = 0;
+    struct modes_job beside = {.scene = &scene, .index = 1};
+    (void)gpu_fixture_gpu(&scene.gpu, GANTRY_TASK_KERNEL, "raw", launch_raw, job);
+    beside.completes = gpu_fixture_cpu(&scene.gpu, "done", modes_count_run, &ran);
+    gpu_fixture_after(beside.completes,
+                      gpu_fixture_gpu(&scene.gpu, GANTRY_TASK_KERNEL, "beside", modes_launch, &beside));
+    gantry_dispatcher_start_group(dispatcher);
+    assert_ok(gantry_taskman_start(scene.gpu.manager));
+    gantry_dispatcher_finish_group(dispatcher);
+    gantry_status status = gpu_fixture_stop(&scene.gpu);
+    assert_int_equal(ran, 1);
+    return status;
+}
+
+/* The function is known to ask for its stream, which cannot be captured: the second capture that is begun,
+ * the first is the guard's. */
+static void run_what_cannot_begin(struct modes_job *job)
+{
+    const uint32_t calls = job->calls;
+    assert_int_equal((emu.fail)("cuStreamBeginCapture", 2, OUT_OF_MEMORY, GANTRY_EMU_ONCE), 0);
+    assert_int_equal(run_raw(job), GANTRY_ERR_OUT_OF_DEVICE_MEMORY);
+    emu.clear_faults();
+    assert_int_equal(job->calls, calls);
+}
+
+static void test_a_call_that_cannot_begin_keeps_no_mark(void **state)
+{
+    (void)state;
+    enum { MARKS = 64, TIMES = 300 };
+    static const char path[] = "call-modes-begin.pftrace";
+    gy_gpu_time_set_marks(MARKS);
+    open_scene(false);
+    struct modes_job job = {.scene = &scene};
+    assert_ok(run_raw(&job)); /* it asks for its stream: known from now on */
+    gantry_profile *profile = begin_recording(path);
+    assert_ok(run_raw(&job));
+    for (int i = 0; i < 4; i++) {
+        run_what_cannot_begin(&job);
+    }
+    const int64_t events = emu.live(GANTRY_EMU_LIVE_EVENTS);
+    for (int i = 0; i < TIMES; i++) {
+        run_what_cannot_begin(&job);
+    }
+    assert_ok(run_raw(&job));
+    const int64_t more = emu.live(GANTRY_EMU_LIVE_EVENTS) - events;
+    (void)end_recording(profile, path); /* of so many steps something else may be lost */
+    assert_in_range(more, 0, TIMES); /* two for each mark would be twice as many */
+    modes_close(&scene);
+}
+
+/* ---- a task that ends while others build a graph -------------------------------------------------- */
+
+static gantry_launch_result launch_half(gantry_launch *launch, void *arg)
+{
+    struct modes_job *job = arg;
+    job->calls++;
+    for (uint32_t i = 0; i < 8; i++) { /* more nodes than the graph has in which it is not */
+        assert_true(modes_stamp(launch, job));
+    }
+    return job->sync_point ? GANTRY_LAUNCH_AGAIN : GANTRY_LAUNCH_DONE;
+}
+
+static gantry_launch_result launch_on_streams(gantry_launch *launch, void *arg)
+{
+    struct modes_job *job = arg;
+    job->calls++;
+    return gantry_launch_leave_graph(launch) == GANTRY_OK && modes_stamp(launch, job) ? GANTRY_LAUNCH_DONE
+                                                                                      : GANTRY_LAUNCH_FAILED;
+}
+
+static gantry_launch_result launch_last(gantry_launch *launch, void *arg)
+{
+    const struct modes_job *job = arg;
+    void *block;
+    assert_true(modes_stamp(launch, job));
+    if (job->sync_point) {
+        assert_int_not_equal(gantry_heap_alloc(scene.stamps.heap, GANTRY_MEMORY_DEVICE, (size_t)1 << 50, 0,
+                                               GANTRY_ALLOC_SITE("too large"), &block),
+                             GANTRY_OK);
+    }
+    return GANTRY_LAUNCH_DONE;
+}
+
+/* One graph with the first task, the second by itself, another graph with the third.  `aborts`: memory runs
+ * out while that one is built, so that the first task ends without its second call, and its stream is no
+ * member of that graph. */
+static gantry_status run_three(struct modes_job jobs[3], bool aborts)
+{
+    static const gantry_launch_fn fns[] = {launch_half, launch_on_streams, launch_last};
+    static const char *const labels[] = {"half", "on streams", "last"};
+    gantry_dispatcher *dispatcher = gantry_context_dispatcher(scene.gpu.context);
+    for (uint32_t i = 0; i < 3; i++) {
+        jobs[i] = (struct modes_job){.scene = &scene, .index = i, .sync_point = aborts};
+        (void)gpu_fixture_gpu(&scene.gpu, GANTRY_TASK_KERNEL, labels[i], fns[i], &jobs[i]);
+    }
+    memset(scene.stamps.cells, 0, 64);
+    gantry_dispatcher_start_group(dispatcher); /* one batch */
+    assert_ok(gantry_taskman_start(scene.gpu.manager));
+    gantry_dispatcher_finish_group(dispatcher);
+    gantry_status status = gpu_fixture_stop(&scene.gpu);
+    assert_ok(gantry_context_acquire(scene.gpu.context));
+    assert_int_equal(scene.gpu.context->cuda->driver->cuCtxSynchronize(), CUDA_SUCCESS);
+    assert_ok(gantry_context_release(scene.gpu.context));
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_true(modes_end_of(&scene, i) != 0);
+    }
+    return status;
+}
+
+static void test_a_mark_ends_on_the_stream_that_is_no_member(void **state)
+{
+    (void)state;
+    static const char path[] = "call-modes-end.pftrace";
+    open_scene(true);
+    struct modes_job jobs[3];
+    assert_ok(run_three(jobs, false)); /* the second leaves its graph for good */
+    gantry_profile *profile = begin_recording(path);
+    assert_ok(run_three(jobs, false));
+    for (int i = 0; i < 4; i++) {
+        const gantry_dispatcher_stats before = gpu_fixture_stats(&scene.gpu);
+        assert_int_equal(run_three(jobs, true), GANTRY_ERR_OUT_OF_DEVICE_MEMORY);
+        const gantry_dispatcher_stats after = gpu_fixture_stats(&scene.gpu);
+        assert_int_equal(jobs[0].calls, 1);
+        assert_int_equal(after.graph_launches - before.graph_launches, 2);
+        assert_true(gantry_context_is_valid(scene.gpu.context));
+        gantry_context_clear_abort(scene.gpu.context);
+    }
+    assert_ok(run_three(jobs, false));
+    assert_int_equal(end_recording(profile, path), 0);
+    modes_close(&scene);
+}
+
+int main(void)
+{
+    unsetenv("GANTRY_TEST_DRIVER"); /* faults and operations are the emulated driver's */
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_call_that_cannot_begin_keeps_no_mark),
+        cmocka_unit_test(test_a_mark_ends_on_the_stream_that_is_no_member),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
