@@ -129,11 +129,15 @@ bool gy_aside_close(struct gantry_launch *launch, bool keep)
 gantry_status gy_aside_settle(struct gantry_launch *launch)
 {
     assert(gy_launch_is_valid(launch));
-    if (!launch->aside || gy_aside_close(launch, true)) {
+    if (launch->spoilt == NULL && (!launch->aside || gy_aside_close(launch, true))) {
         return GANTRY_OK;
     }
-    return GY_FAIL(GANTRY_ERR_DRIVER, "what task '%s' has enqueued cannot be captured: %s",
-                   gantry_task_label(launch->task), launch->spoilt);
+    /* What it enqueues on its stream in spite of that is not done twice. */
+    gantry_status status = launch->aside ? GANTRY_OK : gy_aside_open(launch);
+    return status != GANTRY_OK
+               ? status
+               : GY_FAIL(GANTRY_ERR_DRIVER, "what task '%s' has enqueued cannot be captured: %s",
+                         gantry_task_label(launch->task), launch->spoilt);
 }
 
 CUstream gy_aside_ask(struct gantry_launch *launch)

@@ -27,7 +27,8 @@ GANTRY_MUST_CHECK gantry_status gy_aside_open(struct gantry_launch *launch);
 bool gy_aside_close(struct gantry_launch *launch, bool keep);
 
 /* In a callback: put an open capture into the batch, before something that comes after it.  GANTRY_ERR_DRIVER
- * with the reason when that cannot be done. */
+ * with the reason when that cannot be done, now or earlier in the call: the callback's work will be done
+ * again, and what it enqueues until then is captured aside and forgotten. */
 GANTRY_MUST_CHECK gantry_status gy_aside_settle(struct gantry_launch *launch);
 
 /* gantry_launch_stream() while a batch is captured; NULL with an error when the stream cannot be given. */

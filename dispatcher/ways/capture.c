@@ -39,24 +39,41 @@ gantry_status gy_capture_cut(struct gantry_dispatcher *d)
     return gy_capture_end(d);
 }
 
-gantry_status gy_capture_leave(gantry_launch *launch)
+static const char *const forbidden = "it makes a call that a capture forbids";
+
+/* The call has made a call that the guard has refused.  Where the driver does not tell, the guard is looked
+ * at. */
+static bool was_refused(const struct gantry_launch *launch)
 {
-    assert(gy_launch_is_valid(launch));
+    const struct gantry_dispatcher *d = launch->dispatcher;
+    const bool tells = d->config.context->driver->log != NULL;
+    return *d->refusals != launch->refusals || (!tells && gy_graphs_is_guard_broken(&d->graphs));
+}
+
+/* The graph goes without what the call enqueues from now on. */
+static gantry_status leave(struct gantry_launch *launch)
+{
     struct gantry_dispatcher *d = launch->dispatcher;
-    if (!gy_mode_is_noted(launch)) {
-        return GANTRY_OK;
-    }
-    gantry_status status = gy_aside_settle(launch);
-    if (status != GANTRY_OK) {
-        return status; /* the call's work will be done again */
-    }
-    status = gy_capture_cut(d);
+    gantry_status status = gy_capture_cut(d);
     launch->lane = NULL;
     gy_mode_set(launch, GY_MODE_PLAIN);
     if (status == GANTRY_OK) {
         status = gy_streams_wait_barrier(&d->streams, launch->stream_index);
     }
     return status == GANTRY_OK ? gy_metered_enter(launch) : status;
+}
+
+gantry_status gy_capture_leave(gantry_launch *launch)
+{
+    assert(gy_launch_is_valid(launch));
+    if (!gy_mode_is_noted(launch)) {
+        return GANTRY_OK;
+    }
+    if (launch->spoilt == NULL && was_refused(launch)) {
+        launch->spoilt = forbidden;
+    }
+    gantry_status status = gy_aside_settle(launch);
+    return status == GANTRY_OK ? leave(launch) : status; /* else the call is made again */
 }
 
 gantry_status gy_capture_leave_for_good(gantry_launch *launch, const char *why)
@@ -137,7 +154,7 @@ static bool is_spoilt(struct gantry_launch *launch, gantry_launch_result result)
     }
     const bool doubtful = failed || refused || launch->spoilt != NULL || !tells;
     if (launch->spoilt == NULL && (refused || (doubtful && gy_graphs_is_guard_broken(&d->graphs)))) {
-        launch->spoilt = "it makes a call that a capture forbids";
+        launch->spoilt = forbidden;
     }
     return launch->spoilt != NULL;
 }
@@ -178,7 +195,7 @@ static GY_COLD gantry_launch_result repair(struct gantry_launch *launch)
     gy_units_forbid(launch, why);
     gy_nodes_cut(&d->graphs.batch, launch->nodes);
     d->streams.streams[launch->stream_index].lane.last = launch->last;
-    return gy_capture_leave(launch) == GANTRY_OK ? call_again(launch, why) : GANTRY_LAUNCH_FAILED;
+    return leave(launch) == GANTRY_OK ? call_again(launch, why) : GANTRY_LAUNCH_FAILED;
 }
 
 gantry_launch_result gy_capture_after(struct gantry_launch *launch, gantry_launch_result result)

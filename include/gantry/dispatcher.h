@@ -111,7 +111,9 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_launch_request_sync_point(gant
  *  being captured.  The gantry_launch_* functions need no such care.
  *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL
- *  @retval GANTRY_ERR_DRIVER, GANTRY_ERR_DEVICE_LOST */
+ *  @retval GANTRY_ERR_DRIVER            also: what the callback has done before cannot be captured; it stays
+ *                                       in the graph, nothing of the call happens, and it is called once more
+ *  @retval GANTRY_ERR_DEVICE_LOST */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_launch_leave_graph(gantry_launch *launch);
 
 /** Complete `task` only when the GPU has finished everything enqueued so far on this task's stream,

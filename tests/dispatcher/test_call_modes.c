@@ -1,5 +1,5 @@
-/* Calls that cannot begin in their mode: what they have taken is given back, and nothing of them is noted on a
- * stream that is no member of the graph. */
+/* Calls that cannot begin in their mode, or cannot leave it: what they have taken is given back, and nothing
+ * of them is enqueued twice or on a stream that is no member of the graph. */
 #include "context/context.h"
 #include "dispatcher/internal.h"
 #include "profile/gpu_time.h"
@@ -11,6 +11,8 @@
 #include <string.h>
 
 #define OUT_OF_MEMORY 2
+#define FORKED 300u /* words of the scene's device memory: what was forked goes there, */
+#define LATE 310u   /* and what a callback enqueues after its leaving has failed */
 
 static struct gantry_emu_control emu;
 static struct modes_scene scene;
@@ -101,7 +103,7 @@ static void test_a_call_that_cannot_begin_keeps_no_mark(void **state)
     assert_ok(run_raw(&job));
     const int64_t more = emu.live(GANTRY_EMU_LIVE_EVENTS) - events;
     (void)end_recording(profile, path); /* of so many steps something else may be lost */
-    assert_in_range(more, 0, TIMES); /* two for each mark would be twice as many */
+    assert_in_range(more, 0, TIMES);    /* two for each mark would be twice as many */
     modes_close(&scene);
 }
 
@@ -187,12 +189,126 @@ static void test_a_mark_ends_on_the_stream_that_is_no_member(void **state)
     modes_close(&scene);
 }
 
+/* ---- a call that cannot leave --------------------------------------------------------------------- */
+
+static CUstream side;
+static CUevent forked;
+static struct {
+    enum { GIVES_UP, SAYS_THAT_ALL_IS_WELL, GOES_ON, TRIES_AGAIN, WAS_REFUSED, WAYS } way;
+    uint32_t refusals;
+} stay;
+
+static CUdeviceptr word(uint32_t index)
+{
+    return (CUdeviceptr)(uintptr_t)((uint32_t *)scene.device + index);
+}
+
+/* What it enqueues cannot go with the graph: there is a fork that it does not join, or it makes a call that
+ * is refused, and does not look at the answer. */
+static bool enqueues_what_cannot_go(gantry_launch *launch, CUstream own)
+{
+    const struct gy_driver *driver = launch->dispatcher->config.context->driver;
+    if (stay.way == WAS_REFUSED) {
+        (void)driver->cuCtxSynchronize();
+        return gantry_launch_copy_dtod(launch, (uint32_t *)scene.device + FORKED,
+                                       (uint32_t *)scene.device + FORKED + 1, 4) == GANTRY_OK;
+    }
+    return driver->cuEventRecord(forked, own) == CUDA_SUCCESS &&
+           driver->cuStreamWaitEvent(side, forked, 0) == CUDA_SUCCESS &&
+           driver->cuMemcpyDtoDAsync(word(FORKED), word(FORKED + 1), 4, side) == CUDA_SUCCESS;
+}
+
+static gantry_launch_result launch_staying(gantry_launch *launch, void *arg)
+{
+    struct modes_job *job = arg;
+    const struct gy_driver *driver = launch->dispatcher->config.context->driver;
+    CUstream own = stay.way == WAS_REFUSED ? NULL : gantry_launch_stream(launch);
+    job->calls++;
+    assert_true(enqueues_what_cannot_go(launch, own));
+    if (gantry_launch_leave_graph(launch) != GANTRY_OK) {
+        stay.refusals++;
+        if (stay.way <= SAYS_THAT_ALL_IS_WELL) {
+            return stay.way == GIVES_UP ? GANTRY_LAUNCH_FAILED : GANTRY_LAUNCH_DONE;
+        }
+        stay.refusals += stay.way == TRIES_AGAIN && gantry_launch_leave_graph(launch) != GANTRY_OK;
+    }
+    own = gantry_launch_stream(launch);
+    (void)driver->cuMemcpyDtoDAsync(word(LATE), word(LATE + 1), 4, own);
+    return modes_stamp(launch, job) && modes_complete(launch, job) ? GANTRY_LAUNCH_DONE
+                                                                   : GANTRY_LAUNCH_FAILED;
+}
+
+static uint32_t count_copies_to(const struct gantry_emu_operation *log, size_t count, uint32_t to)
+{
+    uint32_t found = 0;
+    for (size_t i = 0; i < count; i++) {
+        found += log[i].kind == GANTRY_EMU_COPY && log[i].first_word == word(to);
+    }
+    return found;
+}
+
+static void run_one_that_stays(struct modes_job jobs[3])
+{
+    static const gantry_launch_fn fns[] = {modes_launch, launch_staying, modes_launch};
+    enum { ROOM = 64 };
+    struct gantry_emu_operation log[ROOM];
+    _Atomic(uint32_t) ran = 0;
+    gantry_task *done = gpu_fixture_cpu(&scene.gpu, "done", modes_count_run, &ran), *before = NULL;
+    memset(scene.stamps.cells, 0, 64);
+    for (uint32_t i = 0; i < 3; i++) {
+        jobs[i] = (struct modes_job){.scene = &scene, .index = i, .spins = 50};
+        jobs[i].completes = i == 2 ? done : NULL;
+        gantry_task *task = gpu_fixture_gpu(&scene.gpu, GANTRY_TASK_KERNEL, "link", fns[i], &jobs[i]);
+        if (before != NULL) {
+            gpu_fixture_after(task, before);
+        }
+        before = task;
+    }
+    gpu_fixture_after(done, before);
+    assert_int_equal(emu.log_start(ROOM), 0);
+    assert_ok(gpu_fixture_step(&scene.gpu));
+    assert_int_equal(scene.gpu.context->cuda->driver->cuCtxSynchronize(), CUDA_SUCCESS);
+    assert_in_range(emu.log_stop(), 1, ROOM);
+    const size_t count = emu.log_read(log, ROOM);
+    assert_int_equal(ran, 1);
+    assert_int_equal(count_copies_to(log, count, FORKED), 1);
+    assert_int_equal(count_copies_to(log, count, LATE), 1);
+    for (uint32_t i = 1; i < 3; i++) {
+        assert_true(modes_end_of(&scene, i - 1) < modes_begin_of(&scene, i));
+    }
+}
+
+/* Its call is made again on its stream, whatever it has made of the refusal. */
+static void test_a_call_that_cannot_leave_is_made_again(void **state)
+{
+    (void)state;
+    for (stay.way = GIVES_UP; stay.way < WAYS; stay.way++) {
+        struct modes_job jobs[3];
+        stay.refusals = 0;
+        open_scene(false);
+        assert_ok(gantry_context_acquire(scene.gpu.context));
+        const struct gy_driver *driver = scene.gpu.context->cuda->driver;
+        assert_int_equal(driver->cuStreamCreate(&side, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+        assert_int_equal(driver->cuEventCreate(&forked, CU_EVENT_DISABLE_TIMING), CUDA_SUCCESS);
+        run_one_that_stays(jobs);
+        assert_int_equal(jobs[1].calls, 2);
+        run_one_that_stays(jobs);
+        assert_int_equal(jobs[1].calls, 1); /* on its stream from the beginning */
+        assert_int_equal(stay.refusals, stay.way == TRIES_AGAIN ? 2 : 1);
+        assert_int_equal(driver->cuStreamDestroy(side), CUDA_SUCCESS);
+        assert_int_equal(driver->cuEventDestroy(forked), CUDA_SUCCESS);
+        assert_ok(gantry_context_release(scene.gpu.context));
+        modes_close(&scene);
+    }
+}
+
 int main(void)
 {
     unsetenv("GANTRY_TEST_DRIVER"); /* faults and operations are the emulated driver's */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_call_that_cannot_begin_keeps_no_mark),
         cmocka_unit_test(test_a_mark_ends_on_the_stream_that_is_no_member),
+        cmocka_unit_test(test_a_call_that_cannot_leave_is_made_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
