@@ -179,6 +179,43 @@ static void test_memory_that_ends_after_the_last_flush_comes_back(void **state)
     await_nothing_held();
 }
 
+static _Atomic(bool) may_stop;
+
+static gantry_launch_result poll_until_told(gantry_launch *launch, void *arg)
+{
+    (void)launch;
+    (void)arg;
+    return atomic_load(&may_stop) ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_AGAIN;
+}
+
+/* The dispatcher does not come to sleep, and nobody else looks at the stream. */
+static void test_memory_comes_back_while_a_task_polls(void **state)
+{
+    (void)state;
+    uint32_t first = declare(), second = declare();
+    gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
+    gantry_task *last;
+    desc.run = wait_to_end;
+    desc.memory = first;
+    assert_ok(gantry_taskman_submit(fixture.manager, &desc, &last));
+    gpu_fixture_after(last, submit(GANTRY_TASK_KERNEL, count_call, NULL, first));
+    (void)submit(GANTRY_TASK_KERNEL, count_call, NULL, second);
+    (void)submit(GANTRY_TASK_KERNEL, poll_until_told, NULL, 0);
+    atomic_store(&may_end, false);
+    atomic_store(&may_stop, false);
+    emu.hold();
+    start();
+    deadline_await(atomic_load(&calls) == 1, "the first job to be launched");
+    atomic_store(&may_end, true);
+    deadline_await(atomic_load(&dispatcher->admission.ending) == 1, "the first job to end");
+    emu.release();
+    deadline_await(atomic_load(&calls) == 2, "the second job to have the memory of the first");
+    atomic_store(&may_stop, true);
+    assert_ok(gpu_fixture_stop(&fixture));
+    assert_int_equal(gpu_fixture_stats(&fixture).memory_forced, 0);
+    await_nothing_held();
+}
+
 static void *stop_step(void *unused)
 {
     (void)unused;
@@ -511,6 +548,7 @@ int main(void)
         TEST(test_memory_that_ends_before_the_dispatcher_sleeps_comes_back),
         TEST(test_what_was_declared_is_not_somebody_elses),
         TEST(test_memory_comes_back_while_the_dispatcher_is_busy),
+        TEST(test_memory_comes_back_while_a_task_polls),
         TEST(test_the_queue_of_a_stream_grows_wherever_it_is),
         TEST(test_a_callback_waits_for_blocks_on_their_way),
         TEST(test_a_block_that_is_tried_when_its_turn_comes_is_not_lost),
