@@ -171,7 +171,11 @@ static gantry_task *steal(struct gy_worker *self)
 static gantry_task *steal_own(struct gy_worker *self)
 {
     gantry_cpu_dispatcher *pool = self->pool;
-    gantry_task *task = atomic_load(&pool->running) == 1 ? steal(self) : NULL;
+    if (atomic_load(&pool->running) != 1) {
+        return NULL;
+    }
+    gy_point(GY_POINT_WORKER_STEAL, pool);
+    gantry_task *task = steal(self);
     if (task == NULL || (task->owner == self->only_owner && gy_task_class(task) == 0)) {
         return task;
     }
