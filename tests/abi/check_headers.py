@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Each public header compiles alone, twice over, as C11, C++11 and C++17, those of kernels as C++17, without a warning;
-gantry.hpp and its parts as C++17 and C++20, with every C++ compiler there is.
+gantry.hpp and its parts as C++17 and C++20, with every C++ compiler there is: also without run-time types, and where there
+are no exceptions it says why it does not.
 
 Usage: check_headers.py INCLUDE_DIR CC CXX
 """
@@ -19,13 +20,22 @@ FOR_KERNELS = [*ONLY_CXX, "profile_kernel.h"]
 USES = {"heap.h": 'gantry_alloc_site use(void);\ngantry_alloc_site use(void) { return GANTRY_ALLOC_SITE("use"); }\n'}
 
 
-def compiles(compiler, language, standard, include, header):
+def compiles(compiler, language, standard, include, header, *more):
     line = f"#include <gantry/{header}>\n"
-    result = subprocess.run([compiler, "-x", language, f"-std={standard}", *FLAGS, f"-I{include}", "-"],
+    result = subprocess.run([compiler, "-x", language, f"-std={standard}", *FLAGS, *more, f"-I{include}", "-"],
                             input=line + line + USES.get(header, ""), capture_output=True, text=True)
     if result.returncode != 0:
         print(f"{header} as {standard}:\n{result.stderr}")
     return result.returncode == 0
+
+
+def says_what_it_needs(compiler, include):
+    result = subprocess.run([compiler, "-x", "c++", "-std=c++17", "-fno-exceptions", "-fsyntax-only", f"-I{include}", "-"],
+                            input="#include <gantry/gantry.hpp>\n", capture_output=True, text=True)
+    fine = result.returncode != 0 and "gantry.hpp reports errors as exceptions" in result.stderr
+    if not fine:
+        print(f"gantry.hpp without exceptions:\n{result.stderr}")
+    return fine
 
 
 def main(include, cc, cxx):
@@ -43,6 +53,8 @@ def main(include, cc, cxx):
         for header in of_cxx:
             for standard in ("c++17", "c++20"):
                 fine = compiles(compiler, "c++", standard, include, header) and fine
+        fine = compiles(compiler, "c++", "c++17", include, "gantry.hpp", "-fno-rtti") and fine
+        fine = says_what_it_needs(compiler, include) and fine
     headers += of_cxx
     print(f"{len(headers)} headers")
     return 0 if fine else 1

@@ -119,6 +119,25 @@ void test_moved_owners(const gantry::context &context)
     CHECK(!none && none.get() == nullptr);
 }
 
+void test_owners_that_were_moved_from()
+{
+    gantry::manager graph(gantry_taskman_options GANTRY_TASKMAN_OPTIONS_INIT);
+    const gantry::manager moved = std::move(graph);
+    int alive = 0;
+    const auto body = [held = capture(&alive)] {};
+    CHECK(error_of([&] { graph.cpu("task", body); }).status() == GANTRY_ERR_INVALID_ARGUMENT);
+    CHECK(error_of([&] { graph.cpu("small", [] {}); }).status() == GANTRY_ERR_INVALID_ARGUMENT);
+    CHECK(error_of([&] { graph.spawn("task", body); }).status() == GANTRY_ERR_INVALID_ARGUMENT);
+    CHECK(error_of([&] { graph.run(); }).status() == GANTRY_ERR_INVALID_ARGUMENT);
+    CHECK(error_of([&] { graph.start(); }).status() == GANTRY_ERR_INVALID_ARGUMENT);
+    CHECK(error_of([&] { graph.stop(); }).status() == GANTRY_ERR_INVALID_ARGUMENT);
+    CHECK(error_of([&] { graph.wait(); }).status() == GANTRY_ERR_INVALID_ARGUMENT);
+    CHECK(error_of([&] { graph.freeze(); }).status() == GANTRY_ERR_INVALID_ARGUMENT);
+    CHECK(error_of([&] { graph.reset(); }).status() == GANTRY_ERR_INVALID_ARGUMENT);
+    CHECK(error_of([&] { graph.cancel(); }).status() == GANTRY_ERR_INVALID_ARGUMENT);
+    CHECK(alive == 1 && graph.get() == nullptr && moved.get() != nullptr);
+}
+
 void test_captures_live_as_long_as_their_task()
 {
     int alive = 0, runs = 0;
@@ -155,6 +174,33 @@ void test_captures_live_as_long_as_their_task()
               .status() == GANTRY_ERR_UNSUPPORTED);
     CHECK(alive == 1);
     graph.cpu("left behind", body);
+}
+
+/* A light task that was cancelled has not run, and what it captured goes with the step all the same. */
+void test_captures_of_cancelled_light_tasks()
+{
+    int alive = 0, runs = 0;
+    gantry::manager graph(gantry_taskman_options GANTRY_TASKMAN_OPTIONS_INIT);
+    const auto light = [held = capture(&alive), &runs] { runs++; };
+    graph.cpu("spawns and cancels", [&] {
+        graph.spawn("light", light);
+        graph.spawn("light", light);
+        graph.cancel();
+    });
+    CHECK(error_of([&] { graph.run(); }).status() == GANTRY_ERR_CANCELLED);
+    CHECK(alive == 1 && runs == 0);
+    graph.reset();
+    graph.cpu("spawns and cancels", [&] {
+        graph.spawn("light", light);
+        graph.cancel();
+    });
+    graph.freeze();
+    for (int run = 0; run < 3; run++) {
+        CHECK(error_of([&] { graph.run(); }).status() == GANTRY_ERR_CANCELLED);
+        CHECK(alive == 1 && runs == 0);
+    }
+    graph.start();
+    CHECK(error_of([&] { graph.stop(); }).status() == GANTRY_ERR_CANCELLED && alive == 1);
 }
 
 void test_small_lambdas_allocate_nothing()
@@ -220,10 +266,35 @@ void test_failures(const gantry::context &context)
     graph.cpu("memory", [] { throw std::bad_alloc(); });
     graph.cpu("no exception", [] { throw 7; });
     CHECK(error_of([&] { graph.run(); }).status() == GANTRY_ERR_OUT_OF_HOST_MEMORY);
+    graph.reset(); // one that says that nothing is wrong is a failure, too
+    graph.cpu("fine", [] { throw gantry::error(GANTRY_OK, "all is well"); });
+    CHECK(error_of([&] { graph.run(); }).status() == GANTRY_ERR_TASK_FAILED);
+    graph.reset();
+    graph.cpu("any",
+              [](auto self) { CHECK(self.get() != nullptr); }); // a body, though a launch has get(), too
+    graph.run();
     graph.reset();
     graph.cpu("seven", [] { throw 7; });
     CHECK(std::string(error_of([&] { graph.run(); }).what()).find("\"seven\" threw what is no") !=
           std::string::npos);
+}
+
+static_assert(gantry::shape_for(0).grid.x == 0 && gantry::shape_for(1).grid.x == 1);
+static_assert(gantry::shape_for(256).grid.x == 1 && gantry::shape_for(257).grid.x == 2);
+static_assert(gantry::shape_for(SIZE_MAX, 1024).block.x == 1024);
+
+/* No part of the elements is left out in silence. */
+void test_shapes_that_are_too_large(const gantry::context &context)
+{
+    const gantry::kernel_module code(context, gantry_image_cpp_kernels);
+    const gantry::kernel triple = code.get_kernel("triple");
+    gantry::device_memory<std::uint32_t> device(context, 1);
+    for (const gantry::shape &wrong : {gantry::shape_for((std::size_t{1} << 32) + 1, 1),
+                                       gantry::shape_for(SIZE_MAX), gantry::shape_for(1, 0)}) {
+        gantry::manager graph(context);
+        graph.kernel("triple", [&](gantry::launch l) { l.run(triple, wrong, device.span(), 1u, 1u); });
+        CHECK(error_of([&] { graph.run(); }).status() != GANTRY_OK);
+    }
 }
 
 void test_launches_that_come_again(const gantry::context &context)
@@ -340,9 +411,12 @@ int main()
         const gantry::context context;
         test_a_pipeline(context);
         test_moved_owners(context);
+        test_owners_that_were_moved_from();
         test_captures_live_as_long_as_their_task();
+        test_captures_of_cancelled_light_tasks();
         test_small_lambdas_allocate_nothing();
         test_failures(context);
+        test_shapes_that_are_too_large(context);
         test_launches_that_come_again(context);
         test_loops();
         test_the_other_owners(context);

@@ -5,6 +5,10 @@
 #ifndef GANTRY_CPP_BASE_HPP
 #define GANTRY_CPP_BASE_HPP
 
+#ifndef __cpp_exceptions
+#error "gantry.hpp reports errors as exceptions, which are switched off; gantry.h does without them"
+#endif
+
 #include <gantry/gantry.h>
 
 #include <cstddef>
@@ -24,12 +28,13 @@ class error : public std::runtime_error
 {
   public:
     /** The calling thread's last error. */
-    explicit error(gantry_status status) : error(status, gantry_last_error())
+    explicit error(gantry_status status)
+        : error(status, gantry_last_error(), nullptr, gantry_last_native_error())
     {
     }
-    error(gantry_status status, const std::string &text, std::exception_ptr cause = nullptr)
+    error(gantry_status status, const std::string &text, std::exception_ptr cause = nullptr, int native = 0)
         : std::runtime_error(text.empty() ? gantry_status_text(status) : text), status_(status),
-          native_(gantry_last_native_error()), cause_(std::move(cause))
+          native_(native), cause_(std::move(cause))
     {
     }
     /** Never GANTRY_OK. */
@@ -59,6 +64,10 @@ namespace detail
 [[noreturn]] inline void fail(gantry_status status)
 {
     throw error(status);
+}
+[[noreturn, gnu::cold, gnu::noinline]] inline void moved_from()
+{
+    throw error(GANTRY_ERR_INVALID_ARGUMENT, "the gantry::manager was moved from");
 }
 [[noreturn]] inline void too_large(std::size_t wanted, std::size_t there)
 {

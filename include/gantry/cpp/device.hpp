@@ -132,10 +132,15 @@ struct shape {
     std::size_t shared_bytes = 0;
 };
 
-/** As many blocks of `threads` threads as `count` elements need, in one dimension. */
+/** As many blocks of `threads` threads as `count` elements need, in one dimension.  No device launches a
+ * shape of more blocks than fit into 31 bits, or one without threads: launch::run() refuses what comes out
+ * then. */
 constexpr shape shape_for(std::size_t count, std::uint32_t threads = 256) noexcept
 {
-    return {{static_cast<std::uint32_t>((count + threads - 1) / threads), 1, 1}, {threads, 1, 1}, 0};
+    const bool is_too_large = threads == 0 || count > std::size_t{threads} * UINT32_MAX;
+    return {{is_too_large ? UINT32_MAX : static_cast<std::uint32_t>((count + threads - 1) / threads), 1, 1},
+            {threads, 1, 1},
+            0};
 }
 
 /* ---- tasks ----------------------------------------------------------------------------------- */

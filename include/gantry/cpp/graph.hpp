@@ -114,31 +114,31 @@ class manager
     template <class F> task submit(const gantry_task_desc &described, F &&function)
     {
         gantry_task_desc filled = described;
-        return fill_and_submit(filled, std::forward<F>(function));
+        return fill_and_submit<false>(filled, std::forward<F>(function));
     }
     /** A CPU task. */
     template <class F> task cpu(const char *label, F &&function)
     {
         gantry_task_desc described = labelled(GANTRY_TASK_CPU, label);
-        return fill_and_submit(described, std::forward<F>(function));
+        return fill_and_submit<true>(described, std::forward<F>(function));
     }
     /** A GPU task that copies to the device. */
     template <class F> task htod(const char *label, F &&function)
     {
         gantry_task_desc described = labelled(GANTRY_TASK_HTOD, label);
-        return fill_and_submit(described, std::forward<F>(function));
+        return fill_and_submit<false>(described, std::forward<F>(function));
     }
     /** A GPU task that launches kernels. */
     template <class F> task kernel(const char *label, F &&function)
     {
         gantry_task_desc described = labelled(GANTRY_TASK_KERNEL, label);
-        return fill_and_submit(described, std::forward<F>(function));
+        return fill_and_submit<false>(described, std::forward<F>(function));
     }
     /** A GPU task that copies to the host. */
     template <class F> task dtoh(const char *label, F &&function)
     {
         gantry_task_desc described = labelled(GANTRY_TASK_DTOH, label);
-        return fill_and_submit(described, std::forward<F>(function));
+        return fill_and_submit<false>(described, std::forward<F>(function));
     }
     /** A task without work, to hang dependencies on. */
     task sync_point(const char *label)
@@ -153,7 +153,7 @@ class manager
     template <class F> void spawn(const char *label, F &&function, task continuation = {})
     {
         using callable = std::decay_t<F>;
-        detail::argument<callable> argument(*state_, std::forward<F>(function));
+        detail::argument<callable> argument(state_.get(), std::forward<F>(function), true);
         check(gantry_taskman_spawn(get(), detail::run_light<callable>, argument.get(), label,
                                    continuation.get()));
         argument.taken();
@@ -161,42 +161,48 @@ class manager
 
     void start()
     {
-        state_->forget();
+        state().forget();
         check(gantry_taskman_start(get()));
     }
     /** Wait until every task submitted so far is released. */
     void wait()
     {
-        finish(gantry_taskman_wait(get()));
+        detail::graph_state &own = state();
+        const gantry_status status = gantry_taskman_wait(get());
+        if (status != GANTRY_OK) {
+            own.report(status, gantry_last_error(), gantry_last_native_error());
+        }
     }
     /** Wait for all tasks and end the step. */
     void stop()
     {
-        finish(gantry_taskman_stop(get()));
+        const std::uint64_t step = state().current_step();
+        finish(gantry_taskman_stop(get()), step);
     }
     /** Start and stop: a frozen graph so many times, any other once. */
     void run(std::uint64_t times = 1)
     {
-        if (!state_->frozen() && times == 1) {
+        if (!state().frozen() && times == 1) {
             start();
             stop();
         } else {
-            state_->forget();
-            finish(gantry_taskman_run(get(), times));
+            state().forget();
+            const std::uint64_t step = state().current_step();
+            finish(gantry_taskman_run(get(), times), step);
         }
     }
     /** Make it a graph that runs again and again.  What the lambdas have captured stays until reset(). */
     void freeze()
     {
         check(gantry_taskman_freeze(get()));
-        state_->freeze(true);
+        state().freeze(true);
     }
     /** Forget every task. */
     void reset()
     {
         check(gantry_taskman_reset(get()));
-        state_->freeze(false);
-        state_->drop_all();
+        state().freeze(false);
+        state().drop_all();
     }
     /** End the run early; stop() then throws an error of GANTRY_ERR_CANCELLED. */
     void cancel()
@@ -219,13 +225,16 @@ class manager
         described.label = label;
         return described;
     }
-    template <class F> task fill_and_submit(gantry_task_desc &described, F &&function)
+    /** `IsBody`: of a CPU task in any case. */
+    template <bool IsBody, class F> task fill_and_submit(gantry_task_desc &described, F &&function)
     {
         using callable = std::decay_t<F>;
-        detail::argument<callable> argument(*state_, std::forward<F>(function));
+        detail::argument<callable> argument(state_.get(), std::forward<F>(function));
         described.run = nullptr;
         described.launch = nullptr;
-        if constexpr (detail::is_for_launch<callable>) {
+        if constexpr (IsBody) {
+            described.run = detail::run_body<callable>;
+        } else if constexpr (detail::is_for_launch<callable>) {
             described.launch = detail::run_launch<callable>;
         } else if constexpr (detail::is_for_body<callable>) {
             described.run = detail::run_body<callable>;
@@ -241,11 +250,27 @@ class manager
         argument.taken();
         return made;
     }
-    void finish(gantry_status status)
+    /** What a light task that was cancelled has captured goes with the step; GANTRY_ERR_STATE may mean that
+     * this is not over, and then it goes with a later one. */
+    void finish(gantry_status status, std::uint64_t step)
     {
-        if (status != GANTRY_OK) {
-            state_->report(status);
+        if (status == GANTRY_OK) {
+            state_->drop_lights(step);
+            return;
         }
+        const std::string text = gantry_last_error(); // before a destructor makes another one
+        const int native = gantry_last_native_error();
+        if (status != GANTRY_ERR_STATE) {
+            state_->drop_lights(step);
+        }
+        state_->report(status, text, native);
+    }
+    detail::graph_state &state() const
+    {
+        if (state_ == nullptr) {
+            detail::moved_from();
+        }
+        return *state_;
     }
     void destroy() noexcept
     {

@@ -7,6 +7,7 @@
 
 #include <gantry/cpp/device.hpp>
 
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -27,6 +28,8 @@ struct box_base {
     graph_state *graph = nullptr;
     box_base *next = nullptr, *previous = nullptr;
     bool is_of_one_run = false; // submitted to a frozen graph: destroyed with its task, not with the graph
+    bool is_light = false;
+    std::uint64_t step = 0; // in which it was added
 };
 template <class F> struct box final : box_base {
     template <class G> explicit box(G &&callable) : function(std::forward<G>(callable))
@@ -37,8 +40,10 @@ template <class F> struct box final : box_base {
 
 /** What a manager's lambdas need beside the C manager. */
 struct graph_state {
-    std::mutex lock; // guards all below
-    box_base *boxes = nullptr;
+    std::mutex lock;            // guards all below
+    box_base *boxes = nullptr;  // of tasks with a release callback
+    box_base *lights = nullptr; // of light tasks
+    std::uint64_t step = 0;     // one more for each attempt to begin one
     bool is_frozen = false;
     std::string failed; // label of the task that `cause` left
     std::exception_ptr cause;
@@ -48,11 +53,13 @@ struct graph_state {
         std::lock_guard<std::mutex> held(lock);
         added->graph = this;
         added->is_of_one_run = is_frozen;
-        added->next = boxes;
-        if (boxes != nullptr) {
-            boxes->previous = added;
+        added->step = step;
+        box_base *&first = added->is_light ? lights : boxes;
+        added->next = first;
+        if (first != nullptr) {
+            first->previous = added;
         }
-        boxes = added;
+        first = added;
     }
     /** Destroy `dropped`, unless the graph keeps it for its next run and `always` is false. */
     void drop(box_base *dropped, bool always)
@@ -62,12 +69,33 @@ struct graph_state {
             if (!always && is_frozen && !dropped->is_of_one_run) {
                 return;
             }
-            (dropped->previous != nullptr ? dropped->previous->next : boxes) = dropped->next;
-            if (dropped->next != nullptr) {
-                dropped->next->previous = dropped->previous;
-            }
+            unlink(dropped);
         }
         delete dropped; // captures may do what they like: nothing is locked
+    }
+    /** Destroy those of light tasks that have ended without having run: the step `ended` and all before are
+     * over. */
+    void drop_lights(std::uint64_t ended)
+    {
+        box_base *dropped = nullptr;
+        {
+            std::lock_guard<std::mutex> held(lock);
+            for (box_base *at = lights, *next = nullptr; at != nullptr; at = next) {
+                next = at->next;
+                if (at->step <= ended) {
+                    unlink(at);
+                    at->next = std::exchange(dropped, at);
+                }
+            }
+        }
+        while (dropped != nullptr) {
+            delete std::exchange(dropped, dropped->next);
+        }
+    }
+    std::uint64_t current_step()
+    {
+        std::lock_guard<std::mutex> held(lock);
+        return step;
     }
     bool frozen()
     {
@@ -82,13 +110,14 @@ struct graph_state {
     /** A new step begins. */
     void forget()
     {
+        std::exception_ptr old; // destroyed when nothing is locked
         std::lock_guard<std::mutex> held(lock);
-        cause = nullptr;
+        old.swap(cause);
+        step++;
     }
     /** Throw what a step ended with, and the exception that is kept. */
-    [[noreturn]] void report(gantry_status status)
+    [[noreturn]] void report(gantry_status status, std::string text, int native)
     {
-        std::string text = gantry_last_error();
         std::lock_guard<std::mutex> held(lock);
         if (cause) {
             text += "; \"" + failed + "\" threw ";
@@ -100,12 +129,25 @@ struct graph_state {
                 text += "what is no std::exception";
             }
         }
-        throw error(status, text, cause);
+        throw error(status, text, cause, native);
     }
     void drop_all()
     {
         while (boxes != nullptr) {
             drop(boxes, true);
+        }
+        while (lights != nullptr) {
+            drop(lights, true);
+        }
+    }
+
+  private:
+    void unlink(box_base *box)
+    {
+        box_base *&first = box->is_light ? lights : boxes;
+        (box->previous != nullptr ? box->previous->next : first) = box->next;
+        if (box->next != nullptr) {
+            box->next->previous = box->previous;
         }
     }
 };
@@ -128,7 +170,7 @@ inline gantry_status caught(gantry_task *task) noexcept
     try {
         throw;
     } catch (const error &failure) {
-        status = failure.status();
+        status = failure.status() != GANTRY_OK ? failure.status() : status;
     } catch (const std::bad_alloc &) {
         status = GANTRY_ERR_OUT_OF_HOST_MEMORY;
     } catch (...) {
@@ -149,13 +191,17 @@ inline gantry_status caught(gantry_task *task) noexcept
     return status;
 }
 
+/** May be called through a constant; a generic body is not asked whether it takes a launch. */
+template <class F>
+constexpr bool is_callable =
+    std::disjunction_v<std::is_invocable<const F &>, std::is_invocable<const F &, task>,
+                       std::is_invocable<const F &, launch>>;
+
 /** Fits into the `arg` of a task, and may be called through a copy of it. */
 template <class F>
 constexpr bool is_small =
-    sizeof(F) <= sizeof(void *) &&
-    alignof(F) <= alignof(void *) && std::is_trivially_copyable_v<F> &&std::is_trivially_destructible_v<F> &&
-    (std::is_invocable_v<const F &> || std::is_invocable_v<const F &, task> ||
-     std::is_invocable_v<const F &, launch>);
+    sizeof(F) <= sizeof(void *) && alignof(F) <= alignof(void *) &&
+    std::is_trivially_copyable_v<F> &&std::is_trivially_destructible_v<F> &&is_callable<F>;
 
 /** What the callable is made for, by what it takes and returns; one that takes and returns nothing is for any
  * task. */
@@ -237,14 +283,19 @@ template <class F> gantry_status run_light(gantry_task *handle, void *arg) noexc
 template <class F> class argument
 {
   public:
-    template <class G> argument(graph_state &graph, G &&callable)
+    template <class G>
+    argument([[maybe_unused]] graph_state *graph, G &&callable, [[maybe_unused]] bool is_light = false)
     {
         if constexpr (is_small<F>) {
             const F copy(std::forward<G>(callable));
             std::memcpy(&arg_, static_cast<const void *>(&copy), sizeof copy);
         } else {
+            if (graph == nullptr) {
+                moved_from();
+            }
             auto made = std::make_unique<box<F>>(std::forward<G>(callable));
-            graph.add(made.get());
+            made->is_light = is_light;
+            graph->add(made.get());
             arg_ = static_cast<box_base *>(made.release());
         }
     }
