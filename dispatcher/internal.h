@@ -120,6 +120,7 @@ struct gantry_launch {
     uint32_t nodes;          /* of the batch when its call began, and */
     struct gy_node_set last; /* of the lane: what to go back to */
     uint32_t refusals;       /* *dispatcher->refusals when a noted call began */
+    uint64_t flushed;        /* graphs.flushed then */
     struct gy_deferred_span
         frees; /* of a call that is made once more: what it gave back before; else empty */
     enum gy_call_mode mode;

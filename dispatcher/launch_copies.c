@@ -294,7 +294,11 @@ gantry_status gantry_copy_queue_flush_with(gantry_copy_queue *queue, gantry_laun
     gy_launch_begin_alone(launch);
     status = gy_copier_flush(d->config.copier, &target, queue, options);
     gy_launch_end_alone(launch);
-    gy_launch_count(launch, &d->counters.batched_copies, before - gantry_copy_queue_count(queue));
+    const size_t flushed = before - gantry_copy_queue_count(queue);
+    gy_launch_count(launch, &d->counters.batched_copies, flushed);
+    if (launch->launcher == NULL) { /* a call beside others is not made again */
+        d->graphs.flushed += flushed;
+    }
     return status;
 }
 

@@ -6,6 +6,7 @@
 #include "dispatcher/ways/metered.h"
 
 #include <assert.h>
+#include <inttypes.h>
 
 /* ---- the capture ---------------------------------------------------------------------------- */
 
@@ -135,6 +136,7 @@ gantry_status gy_capture_before(struct gantry_launch *launch)
     launch->nodes = g->batch.count;
     launch->last = launch->lane->last;
     launch->refusals = *d->refusals;
+    launch->flushed = g->flushed;
     launch->frees.begin = launch->frees.end = gy_deferred_next(&d->deferred, launch->stream_index);
     return launch->trust == GY_TRUST_RAW || !g->notes ? gy_aside_open(launch) : GANTRY_OK;
 }
@@ -168,9 +170,23 @@ static void learn_trust(const struct gantry_launch *launch)
     }
 }
 
+/* The first call has emptied a copy queue, and the work was taken back.  What the callback has put into the
+ * queue itself it puts there again; what was there before is gone. */
+static GY_COLD gantry_launch_result refuse_lost_copies(const struct gantry_launch *launch, uint64_t first,
+                                                       uint64_t again)
+{
+    (void)GY_FAIL(GANTRY_ERR_STATE,
+                  "task '%s' was called again on its stream: its copy queues held %" PRIu64
+                  " copies in the first call and hold %" PRIu64
+                  " now; gantry_launch_leave_graph() before the flush avoids that",
+                  gantry_task_label(launch->task), first, again);
+    return GANTRY_LAUNCH_FAILED;
+}
+
 static GY_COLD gantry_launch_result call_again(struct gantry_launch *launch, const char *why)
 {
     struct gantry_dispatcher *d = launch->dispatcher;
+    const uint64_t before = d->graphs.flushed, first = before - launch->flushed;
     launch->asked = false;
     launch->spoilt = NULL;
     launch->frees.end = gy_deferred_next(&d->deferred, launch->stream_index);
@@ -182,7 +198,9 @@ static GY_COLD gantry_launch_result call_again(struct gantry_launch *launch, con
                gy_task_label(launch->task), why);
         gy_graphs_set_trust(&d->graphs, gy_task_launch_fn(launch->task), GY_TRUST_NO);
     }
-    return result;
+    const uint64_t again = d->graphs.flushed - before;
+    return result != GANTRY_LAUNCH_FAILED && again < first ? refuse_lost_copies(launch, first, again)
+                                                           : result;
 }
 
 /* The call's nodes are taken back.  The batch is launched, which ends any sync points that the call has asked

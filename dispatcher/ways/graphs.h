@@ -78,6 +78,7 @@ struct gy_graphs {
     CUgraphNode *nodes;             /* GD only; room for nodes_room nodes, to look at the nodes of a graph */
     size_t nodes_room;              /* GD only */
     uint32_t calls;                 /* GD only; launch calls in this capture */
+    uint64_t flushed;               /* GD only; copies that callbacks have taken out of copy queues */
     CUgraph spent[GY_GRAPHS_SPENT]; /* GD only; graphs that were launched and are not destroyed yet */
     uint32_t spent_count;           /* GD only */
     CUgraphExec refused[GY_GRAPHS_REFUSED]; /* GD only; graphs that the driver refused to destroy: it is asked

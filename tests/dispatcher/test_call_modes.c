@@ -302,6 +302,71 @@ static void test_a_call_that_cannot_leave_is_made_again(void **state)
     }
 }
 
+/* ---- a queue that is empty when the call is made again --------------------------------------------- */
+
+static struct {
+    gantry_copy_queue *queue;
+    bool fills; /* the callback puts the copy there itself */
+    bool waits; /* it waits for the context, which no graph takes */
+} flush;
+
+static void queue_fill(uint32_t pattern)
+{
+    const gantry_copy_desc desc = {
+        .dest = scene.device, .bytes = 4, .type = GANTRY_COPY_FILL, .pattern = pattern, .pattern_bytes = 4};
+    assert_ok(gantry_copy_queue_enqueue(flush.queue, &desc));
+}
+
+static gantry_launch_result launch_flush(gantry_launch *launch, void *arg)
+{
+    struct modes_job *job = arg;
+    job->calls++;
+    if (flush.fills) {
+        queue_fill(job->index);
+    }
+    const bool flushed = gantry_copy_queue_flush(flush.queue, launch) == GANTRY_OK;
+    const struct gy_driver *driver = launch->dispatcher->config.context->driver;
+    return flushed && (!flush.waits || driver->cuCtxSynchronize() == CUDA_SUCCESS) ? GANTRY_LAUNCH_DONE
+                                                                                   : GANTRY_LAUNCH_FAILED;
+}
+
+static gantry_status run_flush(uint32_t pattern, uint32_t calls)
+{
+    struct modes_job job = {.scene = &scene, .index = pattern};
+    uint32_t seen = 0;
+    if (!flush.fills) {
+        queue_fill(pattern);
+    }
+    (void)gpu_fixture_gpu(&scene.gpu, GANTRY_TASK_KERNEL, "flush", launch_flush, &job);
+    const gantry_status status = gpu_fixture_step(&scene.gpu);
+    const struct gy_driver *driver = scene.gpu.context->cuda->driver;
+    assert_int_equal(driver->cuCtxSynchronize(), CUDA_SUCCESS);
+    assert_int_equal(driver->cuMemcpyDtoH(&seen, word(0), 4), CUDA_SUCCESS);
+    assert_int_equal(job.calls, calls);
+    assert_int_equal(seen == pattern, status == GANTRY_OK);
+    return status;
+}
+
+/* Its copies are done, or its task fails: none is lost without a word. */
+static void test_copies_of_a_queue_are_not_lost_in_silence(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        flush.fills = i != 0;
+        flush.waits = false;
+        open_scene(false);
+        assert_ok(gantry_context_acquire(scene.gpu.context));
+        assert_ok(gantry_copy_queue_create(0, &flush.queue));
+        assert_ok(run_flush(1, 1));
+        flush.waits = true;
+        assert_int_equal(run_flush(2, 2), flush.fills ? GANTRY_OK : GANTRY_ERR_STATE);
+        assert_ok(run_flush(3, 1)); /* on streams from now on */
+        gantry_copy_queue_destroy(flush.queue);
+        assert_ok(gantry_context_release(scene.gpu.context));
+        modes_close(&scene);
+    }
+}
+
 int main(void)
 {
     unsetenv("GANTRY_TEST_DRIVER"); /* faults and operations are the emulated driver's */
@@ -309,6 +374,7 @@ int main(void)
         cmocka_unit_test(test_a_call_that_cannot_begin_keeps_no_mark),
         cmocka_unit_test(test_a_mark_ends_on_the_stream_that_is_no_member),
         cmocka_unit_test(test_a_call_that_cannot_leave_is_made_again),
+        cmocka_unit_test(test_copies_of_a_queue_are_not_lost_in_silence),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
