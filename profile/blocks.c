@@ -2,13 +2,13 @@
  *   1. the writer reads each record once, deals it out as a key to its shard, and lets the buffer go;
  *   2. a job for each shard sorts its keys by SM and start, gives each block a line and encodes its slice;
  *   3. chunks of all jobs go into the file in order (profile/outlet.h);
- *   4. when its slot is wanted again, or at the end, the batch is finished: what it says of itself is
- * written. Step 4 is bound to the order of batches and not to time, so that the file is the same however the
- * threads run.  With SLOTS batches between 1 and 4 the writer has something to do while others encode.
+ *   4. when its slot is wanted again, or at the end, the batch is finished: its summary is written. Step 4
+ * depends on the order of batches and not on time, so that the file is the same however the threads run. With
+ * SLOTS batches between 1 and 4 the writer has something to do while others encode.
  *
- * A shard's keys come into pieces of one array, as how many there will be is not known before.
+ * A shard's keys come into pieces of one array, since their number is not known before.
  *
- * Memory: SLOTS times the keys of a batch of LARGE blocks, twice; a batch that is larger is alone. */
+ * The memory is SLOTS times the keys of a batch of LARGE blocks, twice; a larger batch is alone in it. */
 #include "profile/blocks.h"
 
 #include "base/alloc.h"
@@ -18,28 +18,29 @@
 #include <string.h>
 
 #define SLOTS 4u
-#define SMALL 4096u        /* blocks of a batch that is not worth a job */
-#define LARGE (256u << 10) /* blocks of a batch that is alone in memory */
-#define PIECE 512u         /* keys */
+#define SMALL 4096u        /* a batch of fewer blocks is not worth a job */
+#define LARGE (256u << 10) /* a batch of more blocks is alone in memory */
+#define PIECE 512u         /* keys in a piece */
 #define PLACE_BITS 24u     /* of a key: a buffer has up to 2^24 records */
 #define SMS_OF_SHARD (GY_SMS / GY_BLOCK_SHARDS)
 
 struct key {
     uint64_t start_ns; /* GPU time */
     uint32_t duration_ns;
-    uint32_t place; /* of its record in the batch; above, which of the shard's SMs */
+    uint32_t
+        place; /* the place of its record in the batch; in the bits above, the number among the shard's SMs */
 };
 _Static_assert(SMS_OF_SHARD << PLACE_BITS == 0, "a key has room for both");
 
-/* A shard's keys.  While they are dealt out, `count` is that of the pieces that are full. */
+/* A shard's keys.  While they are dealt out, `count` covers the full pieces only. */
 struct bin {
-    struct key *at, *end; /* where the next one goes; where its piece ends; NULL: there is none yet */
+    struct key *at, *end; /* where the next key goes; where its piece ends; NULL: there is none yet */
     uint32_t count;
     uint32_t first_piece, last_piece;
 };
 
 struct part {
-    uint32_t first, kernel; /* of a launch */
+    uint32_t first, kernel; /* of the launch */
 };
 
 struct batch_slot;
@@ -52,24 +53,24 @@ struct shard_job {
     uint64_t lost; /* blocks */
 };
 
-/* A batch between its buffer and the file.  The writer's, and while it has jobs left, theirs to read. */
+/* A batch between its buffer and the file.  It is the writer's; while it has jobs left, they read it. */
 struct batch_slot {
     struct gy_blocks *blocks;
     struct gy_block_gpu *gpu; /* NULL: the slot is empty */
     struct gy_block_info info;
-    struct key *dealt;    /* pieces of keys, each of one shard */
-    uint32_t *next_piece; /* of the same shard, by piece */
-    struct key *sorted;   /* room for each shard's keys one after the other; their job's */
+    struct key *dealt;    /* pieces of keys; each piece belongs to one shard */
+    uint32_t *next_piece; /* the next piece of the same shard, by piece */
+    struct key *sorted;   /* room for the keys of one shard after the other; their job writes it */
     struct part *parts;
     uint32_t key_room, part_room, part_count;
-    uint32_t pieces;  /* begun */
-    uint32_t records; /* of the batch */
-    uint64_t floor;   /* of the GPU's residents */
+    uint32_t pieces;  /* pieces that are begun */
+    uint32_t records; /* records of the batch */
+    uint64_t floor;   /* the floor of the GPU's residents */
     struct bin bins[GY_BLOCK_SHARDS];
     bool seen[GY_SMS]; /* SMs that have keys */
     uint64_t met[GY_SMS /
                  64]; /* set of the SMs whose keys can be written: later batches may add lines to the GPU */
-    uint32_t left;    /* guarded by the encoders' lock: jobs */
+    uint32_t left;    /* guarded by the encoders' lock: jobs that are not done */
     struct shard_job jobs[GY_BLOCK_SHARDS];
 };
 
@@ -79,8 +80,8 @@ struct gy_blocks {
     gy_blocks_finished_fn *finished;
     void *user;
     struct gy_encoders encoders;
-    uint32_t sms;   /* seen in all */
-    uint64_t added; /* batches that got a slot: the next one's is slots[added % SLOTS] */
+    uint32_t sms;   /* SMs seen in all */
+    uint64_t added; /* batches that got a slot: the next batch's is slots[added % SLOTS] */
     struct batch_slot slots[SLOTS];
 };
 
@@ -110,7 +111,8 @@ static int compare_keys(const void *a, const void *b)
     return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
 }
 
-/* Blocks start nearly in the order of their numbers: insertion, unless it turns out to be too far. */
+/* Blocks start nearly in the order of their numbers: this is an insertion sort, unless a block has to move
+ * too far. */
 static void sort_keys(struct key *keys, uint32_t count)
 {
     uint64_t moves = 0;
@@ -128,7 +130,7 @@ static void sort_keys(struct key *keys, uint32_t count)
     }
 }
 
-/* The launch of a record. */
+/* Find the launch of a record. */
 static const struct part *part_of(const struct batch_slot *slot, uint32_t place)
 {
     uint32_t low = 0, high = slot->part_count;
@@ -139,7 +141,7 @@ static const struct part *part_of(const struct batch_slot *slot, uint32_t place)
     return &slot->parts[low];
 }
 
-/* Host time of a GPU time.  `line` is that of the time before: nearly all have the same. */
+/* The host time of a GPU time.  `line` is that of the time before: nearly all times have the same. */
 static inline uint64_t host_time(const struct batch_slot *slot, struct gy_gpu_line *line, uint64_t gpu_ns)
 {
     if (__builtin_expect(gpu_ns < line->from || gpu_ns >= line->to, 0)) {
@@ -149,14 +151,14 @@ static inline uint64_t host_time(const struct batch_slot *slot, struct gy_gpu_li
     return gy_gpu_line_host(line, gpu_ns);
 }
 
-/* Write the blocks of one SM, in order of start; how many could not be comes back. */
+/* Write the blocks of one SM, in order of start; returns how many could not be written. */
 static uint64_t write_sm(const struct batch_slot *slot, struct gy_sm_lanes *sm, const struct key *keys,
                          uint32_t count, struct gy_sink *sink, struct gy_resident_sums *sums)
 {
     uint64_t lost = 0;
-    struct gy_gpu_line line = {0}; /* of no time */
+    struct gy_gpu_line line = {0}; /* a line that holds for no time */
     struct part part = {0};
-    uint32_t part_end = 0; /* [part.first, part_end): places of the same launch */
+    uint32_t part_end = 0; /* [part.first, part_end) are places of the same launch */
     gy_sm_lanes_rebase(sm, host_time(slot, &line, keys[0].start_ns));
     for (uint32_t i = 0; i < count; i++) {
         uint32_t place = keys[i].place;
@@ -186,7 +188,7 @@ static uint64_t write_sm(const struct batch_slot *slot, struct gy_sm_lanes *sm, 
     return lost;
 }
 
-/* Sort a shard's keys by SM, into `sorted`; `ends` gets where each SM's end. */
+/* Sort a shard's keys by SM, into `sorted`; `ends` gets the end of each SM's keys. */
 static void sort_by_sm(const struct batch_slot *slot, const struct bin *bin, struct key *sorted,
                        uint32_t ends[SMS_OF_SHARD])
 {
@@ -207,7 +209,7 @@ static void sort_by_sm(const struct batch_slot *slot, const struct bin *bin, str
             }
             left -= count;
         }
-        for (uint32_t sm = 0; sm < SMS_OF_SHARD && pass == 0; sm++) { /* where its first one goes */
+        for (uint32_t sm = 0; sm < SMS_OF_SHARD && pass == 0; sm++) { /* the place of its first key */
             uint32_t count = ends[sm];
             ends[sm] = at;
             at += count;
@@ -215,7 +217,7 @@ static void sort_by_sm(const struct batch_slot *slot, const struct bin *bin, str
     }
 }
 
-/* Write the SMs of one shard; how many blocks could not be comes back. */
+/* Write the SMs of one shard; returns how many blocks could not be written. */
 static uint64_t write_shard(const struct batch_slot *slot, uint32_t shard, struct gy_sink *sink)
 {
     uint64_t lost = 0;
@@ -295,7 +297,7 @@ static void add_jobs(struct gy_blocks *blocks, struct batch_slot *slot)
     }
 }
 
-/* The writer's own: into the chunk that it is at. */
+/* The writer's own sink: it writes into the writer's current chunk. */
 struct trace_sink {
     struct gy_sink sink; /* first */
     struct gy_pftrace *trace;
@@ -336,7 +338,7 @@ static void free_keys(struct batch_slot *slot)
     slot->key_room = 0;
 }
 
-/* The batch of the slot is through: step 4. */
+/* Step 4: the batch of the slot is finished. */
 static void finish(struct gy_blocks *blocks, struct batch_slot *slot)
 {
     struct gy_block_gpu *gpu = slot->gpu;
@@ -363,7 +365,7 @@ void gy_blocks_finish(struct gy_blocks *blocks)
     }
 }
 
-/* Room for so many records, and for a piece of each shard that is not full. */
+/* Make room for this many records, and for a piece of each shard that is not full. */
 static bool make_room(struct batch_slot *slot, uint32_t keys, uint32_t parts)
 {
     if (slot->key_room < keys) {
@@ -385,7 +387,7 @@ static bool make_room(struct batch_slot *slot, uint32_t keys, uint32_t parts)
     return slot->key_room >= keys && slot->part_room >= parts;
 }
 
-/* See that the SM has its lines.  False when there is no memory, or too many SMs. */
+/* Make sure that the SM has its lines.  False: there is no memory, or there are too many SMs. */
 static bool meet_sm(struct gy_blocks *blocks, struct gy_block_gpu *gpu, uint32_t number)
 {
     struct gy_sm_lanes *sm = blocks->sms < GY_SMS_OF_TRACE ? gy_zalloc(sizeof(*sm)) : NULL;
@@ -413,7 +415,7 @@ static struct batch_slot *next_slot(struct gy_blocks *blocks)
 
 bool gy_blocks_open(struct gy_blocks *blocks, const struct gy_cta_batch *batch)
 {
-    if (batch->used < SMALL || batch->used > LARGE) { /* it is alone */
+    if (batch->used < SMALL || batch->used > LARGE) { /* the batch is alone */
         gy_blocks_finish(blocks);
     }
     struct batch_slot *slot = next_slot(blocks);
@@ -428,7 +430,7 @@ bool gy_blocks_open(struct gy_blocks *blocks, const struct gy_cta_batch *batch)
     return true;
 }
 
-/* The next piece of a shard. */
+/* Begin the next piece of a shard. */
 static void begin_piece(struct batch_slot *slot, struct bin *bin)
 {
     uint32_t piece = slot->pieces++;
@@ -452,7 +454,7 @@ struct gy_block_extent gy_blocks_put(struct gy_blocks *blocks, const struct gy_c
     uint32_t kernel = launch->kernel, place = launch->first;
     const gantry_cta_record *record = batch->records + place, *end = record + launch->count;
     slot->parts[slot->part_count++] = (struct part){place, kernel};
-    for (; record < end; record++, place++) { /* this loop is what a recording's rate is bound by */
+    for (; record < end; record++, place++) { /* the speed of this loop limits a recording's rate */
         if (!gy_block_is_valid(record, kernel)) {
             continue;
         }
@@ -469,7 +471,7 @@ struct gy_block_extent gy_blocks_put(struct gy_blocks *blocks, const struct gy_c
     return extent;
 }
 
-/* All is dealt out: count the shards' keys, see that the SMs have lines. */
+/* All keys are dealt out: count the shards' keys, and make sure that the SMs have lines. */
 static void close_bins(struct gy_blocks *blocks, struct batch_slot *slot)
 {
     for (uint32_t s = 0; s < GY_BLOCK_SHARDS; s++) {
@@ -490,7 +492,7 @@ void gy_blocks_add(struct gy_blocks *blocks, struct gy_block_gpu *gpu, const str
     struct batch_slot *slot = next_slot(blocks);
     bool has_room = gy_residents_have_room(residents, info->end_ns);
     if (!has_room) {
-        gy_blocks_finish(blocks); /* but for this one, which has no GPU yet */
+        gy_blocks_finish(blocks); /* finish all but this one, which has no GPU yet */
     }
     slot->gpu = gpu;
     slot->info = *info;

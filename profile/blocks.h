@@ -1,9 +1,10 @@
-/* Blocks' slices: from the records of batches into the file, by as many threads as the recording wants.
+/* The slices of blocks: as many threads as the recording wants bring them from the records of batches into
+ * the file.
  *
  *   writer --deals a batch out--> jobs, each for some of the SMs --encoders--> chunks --in order--> file
  *
- * The file does not depend on how many threads there are.  A job writes the SMs of one `shard`; jobs of one
- * shard follow each other, since a batch's blocks come behind those of earlier batches on an SM's lines.
+ * The file does not depend on how many threads there are.  A job writes the SMs of one `shard`; the jobs of
+ * one shard follow each other, since a batch's blocks come behind those of earlier batches on an SM's lines.
  * Small batches are written by the writer itself.
  *
  * Threading: the functions are for one thread, the writer's. */
@@ -18,7 +19,7 @@
 #define GY_BLOCK_SHARDS 16u
 #define GY_BLOCK_RANK_SMS 2000u /* of the track "SMs" under its GPU */
 
-/* What there is of a GPU.  Zeroed, but for `track`. */
+/* What is known of a GPU.  It is zeroed at first, except for `track`. */
 struct gy_block_gpu {
     gy_pftrace_track track, sms_track;
     struct gy_sm_lanes *sms[GY_SMS];
@@ -26,46 +27,47 @@ struct gy_block_gpu {
     struct gy_residents residents;
 };
 
-/* Of a launch: GPU time of its first block's start and its last one's stop. */
+/* The extent of a launch: the GPU times of its first block's start and its last block's stop. */
 struct gy_block_extent {
     uint64_t first_ns, last_ns;
     uint32_t valid; /* blocks that left a record */
 };
 
-/* What a batch is, beside its records. */
+/* What is known of a batch besides its records. */
 struct gy_block_info {
     uint64_t number, seen_ns;
-    uint64_t begin_ns, end_ns; /* host time of its first block and its last, moved by shift_ns */
+    uint64_t begin_ns, end_ns; /* host times of its first block and its last one, moved by shift_ns */
     int64_t shift_ns;
     struct gy_gpu_clock clock;
-    uint64_t bound_ns, sm_ns; /* of errors: of these times, and of SMs against each other */
-    uint64_t valid, lost;     /* blocks */
+    uint64_t bound_ns, sm_ns; /* bounds on the errors: of these times, and of SMs against each other */
+    uint64_t valid, lost;     /* numbers of blocks */
 };
 
-/* All of a batch is on its way into the file; `info` says what was lost.  In the order of batches. */
+/* Everything of a batch is on its way into the file; `info` says what was lost.  It is called in the order of
+ * batches. */
 typedef void gy_blocks_finished_fn(void *user, struct gy_block_gpu *gpu, const struct gy_block_info *info);
 
 struct gy_blocks;
 
-/* NULL when out of memory.  With `numbered` slices have their block's number.  `threads` beside the
- * writer's. */
+/* Create the writer of blocks; NULL: out of memory.  With `numbered`, slices have their block's number.
+ * `threads` work beside the writer's. */
 struct gy_blocks *gy_blocks_create(struct gy_pftrace *trace, bool numbered, uint32_t threads,
                                    gy_blocks_finished_fn *finished, void *user);
-/* gy_blocks_finish() has been called.  NULL is ignored. */
+/* Destroy it after gy_blocks_finish().  NULL is ignored. */
 void gy_blocks_destroy(struct gy_blocks *blocks);
 
-/* A batch in three calls: open, put its launches one after the other, add.  It is not needed any more
- * afterwards.  False when there is no memory for it: nothing is open. */
+/* Write a batch in three calls: open it, put its launches one after the other, add it.  It is not needed any
+ * more afterwards.  False: there is no memory for it, and nothing is open. */
 bool gy_blocks_open(struct gy_blocks *blocks, const struct gy_cta_batch *batch);
-/* Returns the launch's extent. */
+/* Put a launch; returns the launch's extent. */
 struct gy_block_extent gy_blocks_put(struct gy_blocks *blocks, const struct gy_cta_batch *batch,
                                      const struct gy_cta_launch *launch);
-/* `info->valid` is what the extents have together, and not 0. */
+/* Add the batch; `info->valid` is the sum over the extents, and not 0. */
 void gy_blocks_add(struct gy_blocks *blocks, struct gy_block_gpu *gpu, const struct gy_block_info *info);
-/* Finish all that was added. */
+/* Finish all batches that were added. */
 void gy_blocks_finish(struct gy_blocks *blocks);
 
-/* After gy_blocks_finish(): write what is left of the GPU, and free it. */
+/* After gy_blocks_finish(): write the rest of the GPU's slices, and free it. */
 void gy_block_gpu_fini(struct gy_block_gpu *gpu, struct gy_pftrace *trace);
 
 static inline bool gy_block_is_valid(const gantry_cta_record *record, uint32_t kernel)

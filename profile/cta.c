@@ -1,4 +1,4 @@
-/* Records of blocks: from the GPU to the writer.
+/* How records of blocks come from the GPU to the writer.
  *
  *            reserve()          end_batch()               collect()            done()
  *     IDLE ------------> OPEN ---------------> RETURNING ------------> WRITING --------> IDLE
@@ -8,10 +8,10 @@
  * A buffer is device memory and page-locked memory of the same size.  A batch takes as many as it needs, one
  * after the other; a launch lies within one buffer.  At the end of the batch a stream of our own waits for
  * the streams that launched into it, copies the used part home, clears it on the device, and records an
- * event.  Whoever collects sees the event and passes the page-locked memory to the writer as it is: nothing
- * is copied, and a writer that cannot keep up shows as buffers that are not idle, hence as blocks known to
- * be lost before their launch.  Slots are given out by the host, so the device needs no counters, and since
- * a buffer is cleared after use a block that wrote nothing is seen.
+ * event.  The collecting thread sees the event and passes the page-locked memory to the writer as it is.  So
+ * nothing is copied; and when the writer cannot keep up, no buffer is idle, and blocks are known to be lost
+ * before their launch.  Slots are given out by the host, so the device needs no counters.  A buffer is
+ * cleared after use, so a block that wrote nothing is noticed.
  *
  * Clocks (device_clock.h) are compared when a recording is met, and by the collector when the latest
  * comparison is old.  With GANTRY_PROFILE_CLOCK_SM two sets of anchors lie behind a buffer's records: one is
@@ -31,27 +31,28 @@
 #include <stdio.h>
 
 #define STREAMS 64u
-#define LAUNCHES 4096u /* of one buffer */
-#define PASSES 8u      /* kept of a stream */
+#define LAUNCHES 4096u /* the most launches of one buffer */
+#define PASSES 8u      /* the passes that are kept of a stream */
 #define HOST_PATIENCE_NS 2000000u
 #define HOST_PATIENCE_FIRST_NS 20000000u /* in a recording, before there is any work */
 
 enum buffer_state { BUFFER_IDLE, BUFFER_OPEN, BUFFER_RETURNING, BUFFER_WRITING };
-static _Thread_local const struct gy_cta *served; /* this thread is needed for its batches to end */
+static _Thread_local const struct gy_cta
+    *served; /* the struct whose batches need this thread for their end */
 
 struct buffer {
     struct gy_cta_batch batch; /* first: done() gets it */
     struct gy_cta *owner;      /* immutable */
     enum buffer_state state;   /* guarded by owner->lock; set_state() is the only writer */
-    uint64_t generation;       /* the recording it belongs to; whoever moves it */
-    uint64_t order;            /* of end_batch(); whoever moves it */
-    CUdeviceptr device;        /* immutable while not idle, as all below */
+    uint64_t generation;       /* the recording it belongs to; the thread that moves the buffer writes it */
+    uint64_t order;            /* the number of its end_batch(); the thread that moves the buffer writes it */
+    CUdeviceptr device;        /* immutable while not idle, like all fields below */
     void *host;
     CUevent returned;
     struct gy_cta_launch *launches;
 };
 
-/* The GPU had passed at `seen_ns` what a stream held at `recorded_ns`. */
+/* At `seen_ns` the GPU had passed the work that a stream held at `recorded_ns`. */
 struct pass {
     uint64_t recorded_ns, seen_ns;
 };
@@ -60,27 +61,28 @@ struct gy_cta {
     struct gy_profile_recorder recorder; /* first; session.c's */
     struct gy_context *context;          /* immutable */
     gy_mutex lock;                       /* rank LEAF */
-    gy_cond moved;                /* with lock: a buffer has changed its state, or nobody is in collect() */
-    bool collecting;              /* guarded by lock: a thread is in collect() */
-    struct buffer *buffers;       /* guarded by lock; changed by the dispatcher thread, all idle */
-    uint32_t buffer_count;        /* guarded by lock; likewise */
-    struct gy_device_clock clock; /* its own guards */
-    struct pass passes[STREAMS][PASSES]; /* guarded by lock: the latest of each stream */
+    gy_cond moved;          /* with lock: a buffer has changed its state, or no thread is in collect() */
+    bool collecting;        /* guarded by lock: a thread is in collect() */
+    struct buffer *buffers; /* guarded by lock; the dispatcher thread changes it while all are idle */
+    uint32_t buffer_count;  /* guarded by lock; likewise */
+    struct gy_device_clock clock;        /* its own guards */
+    struct pass passes[STREAMS][PASSES]; /* guarded by lock: the latest passes of each stream */
     uint32_t next_pass[STREAMS];         /* guarded by lock */
 
     /* The dispatcher thread alone: */
     uint64_t prepared; /* the recording that prepare() was done for */
-    bool has_copies;   /* batched copies were launched in a recording: buffers are wanted from its begin */
+    bool has_copies; /* batched copies were launched in a recording: later recordings want buffers from their
+                        begin */
     bool refused;
     uint32_t gpu; /* its number in the recording */
     uint32_t ctas_per_buffer;
-    bool sm_clock;    /* blocks read their SM's clock; the buffers have anchors */
+    bool sm_clock;    /* blocks read their SM's clock, and the buffers have anchors */
     uint32_t open;    /* index + 1 of the buffer to reserve from; 0: none */
     uint64_t streams; /* bit s: natives[s] has launched into the batch's buffers */
     uint64_t orders, batches;
     CUstream natives[STREAMS];
     CUevent forks[STREAMS]; /* made when first used */
-    CUstream stream;        /* immutable once made, before anything returns */
+    CUstream stream;        /* immutable once it is made, which is before anything returns */
 };
 
 /* The only writer of buffer->state. */
@@ -168,14 +170,14 @@ static gantry_status make_buffer(struct gy_cta *cta, struct buffer *b, size_t by
     return status;
 }
 
-/* Where set 0 or 1 of a buffer's anchors is, from its begin. */
+/* The offset in a buffer of its anchors' set 0 or 1. */
 static size_t anchors_at(const struct gy_cta *cta, uint32_t set)
 {
     return (size_t)cta->ctas_per_buffer * sizeof(gantry_cta_record) +
            set * gy_device_clock_anchor_bytes(&cta->clock);
 }
 
-/* The buffers that the recording wants.  All buffers are idle. */
+/* Make the buffers that the recording wants.  All buffers are idle. */
 static gantry_status make_buffers(struct gy_cta *cta, const struct gy_cta_limits *limits)
 {
     bool sm_clock = limits->clock == GANTRY_PROFILE_CLOCK_SM;
@@ -198,7 +200,7 @@ static gantry_status make_buffers(struct gy_cta *cta, const struct gy_cta_limits
     for (uint32_t i = 0; i < limits->buffers && status == GANTRY_OK; i++) {
         status = make_buffer(cta, &buffers[i], anchors_at(cta, sm_clock ? 2 : 0));
     }
-    if (status == GANTRY_OK) { /* cleared before anybody writes into them */
+    if (status == GANTRY_OK) { /* they are cleared before anybody writes into them */
         status = GY_CALL(cta->context, cuStreamSynchronize(cta->stream));
     }
     if (status != GANTRY_OK) {
@@ -218,7 +220,7 @@ static bool all_idle(struct gy_cta *cta)
     return idle;
 }
 
-/* Dispatcher thread: the first batch of a recording with kernels to see. */
+/* Dispatcher thread: prepare for the first batch of a recording with kernels to see. */
 static void prepare(struct gy_cta *cta, uint64_t generation)
 {
     struct gy_context *context = cta->context;
@@ -228,7 +230,7 @@ static void prepare(struct gy_cta *cta, uint64_t generation)
     if (limits.ctas == GANTRY_PROFILE_CTAS_OFF || gy_context_is_lost(context)) {
         return;
     }
-    gy_cta_collect(cta); /* buffers of a recording that has ended */
+    gy_cta_collect(cta); /* this takes buffers of a recording that has ended */
     if (make_objects(cta) != GANTRY_OK || (all_idle(cta) && make_buffers(cta, &limits) != GANTRY_OK)) {
         gy_log(GANTRY_LOG_WARNING, "profile: no buffers for blocks of kernels");
         return;
@@ -297,7 +299,7 @@ void *gy_cta_reserve(struct gy_cta *cta, const struct gy_cta_request *request)
         prepare(cta, generation); /* the recording began within this batch */
     }
     if (cta->prepared != generation && request->kernel == GY_KERNEL_COPIES) {
-        return NULL; /* nobody asked for these, so none is lost */
+        return NULL; /* nobody asked for these records, so none is lost */
     }
     bool possible = cta->prepared == generation && !cta->refused && request->stream < STREAMS &&
                     request->ctas <= cta->ctas_per_buffer;
@@ -404,7 +406,7 @@ void gy_cta_end_batch(struct gy_cta *cta)
         }
         status = status == GANTRY_OK ? return_buffer(cta, b) : status;
         if (status != GANTRY_OK) {
-            /* Blocks may still write into it: it is not given out again in this recording. */
+            /* Blocks may still write into the buffer, so it is not given out again in this recording. */
             cta->refused = true;
             gy_profile_count_lost_ctas(b->generation, b->batch.used);
             set_state(b, BUFFER_IDLE);
@@ -420,7 +422,7 @@ void gy_cta_end_batch(struct gy_cta *cta)
 
 /* ---- collecting -------------------------------------------------------------------------------- */
 
-/* The buffer that was sent home first of those on their way; NULL when there is none. */
+/* Find the returning buffer that was sent home first; NULL: there is none. */
 static struct buffer *oldest_returning(struct gy_cta *cta)
 {
     struct buffer *oldest = NULL;
@@ -442,7 +444,7 @@ void gy_cta_passed(struct gy_cta *cta, uint32_t stream, uint64_t recorded_ns)
     }
     gy_mutex_lock(&cta->lock);
     struct pass *latest = &cta->passes[stream][(cta->next_pass[stream] + PASSES - 1) % PASSES];
-    if (latest->recorded_ns != recorded_ns) { /* else of the same flush */
+    if (latest->recorded_ns != recorded_ns) { /* else it belongs to the same flush */
         cta->passes[stream][cta->next_pass[stream]] = (struct pass){recorded_ns, gy_clock_ns()};
         cta->next_pass[stream] = (cta->next_pass[stream] + 1) % PASSES;
     }
@@ -487,7 +489,7 @@ static void hand_over(struct gy_cta *cta, struct buffer *b)
     }
 }
 
-/* Hand over what has come back; with `wait`, wait for what has not. */
+/* Hand over the records that have come back; with `wait`, wait for those that have not. */
 static void collect(struct gy_cta *cta, bool wait)
 {
     struct gy_context *context = cta->context;
@@ -509,7 +511,7 @@ static void collect(struct gy_cta *cta, bool wait)
     }
 }
 
-/* One thread at a time; another one waits, or leaves it to that one. */
+/* One thread at a time collects; another one waits, or leaves the work to that one. */
 static bool enter_collect(struct gy_cta *cta, bool wait)
 {
     gy_mutex_lock(&cta->lock);
@@ -538,8 +540,8 @@ void gy_cta_collect(struct gy_cta *cta)
     }
 }
 
-/* Launches of the recording may belong to a batch that has not ended: tasks are released when launched.  The
- * threads that it needs to end must not wait for it. */
+/* Launches of the recording may belong to a batch that has not ended, since tasks are released when launched.
+ * Threads that the batch needs for its end must not wait for it. */
 static void wait_for_batch(struct gy_cta *cta, uint64_t generation)
 {
     gy_mutex_lock(&cta->lock);
@@ -608,7 +610,7 @@ void gy_cta_destroy(struct gy_cta *cta)
     }
     collect(cta, true);
     gy_profile_remove_recorder(&cta->recorder);
-    gy_mutex_lock(&cta->lock); /* the writer may still be at some of them */
+    gy_mutex_lock(&cta->lock); /* the writer may still use some of them */
     for (uint32_t i = 0; i < cta->buffer_count;) {
         if (cta->buffers[i].state == BUFFER_WRITING) {
             gy_cond_wait(&cta->moved, &cta->lock);

@@ -1,5 +1,5 @@
-/* Buffers into which the blocks of instrumented kernels write, and what becomes of them.  One struct per
- * context; it holds nothing until a recording wants blocks and kernels have been registered. */
+/* Buffers into which the blocks of instrumented kernels write, and their way to the recording.  There is one
+ * struct per context; it holds nothing until a recording wants blocks and kernels have been registered. */
 #ifndef PROFILE_CTA_H
 #define PROFILE_CTA_H
 
@@ -9,38 +9,41 @@
 struct gy_cta;
 
 GANTRY_MUST_CHECK gantry_status gy_cta_create(struct gy_context *context, struct gy_cta **out);
-/* No thread uses it any more; the context is current, the GPU idle or the context lost.  NULL is ignored. */
+/* Destroy it when no thread uses it any more; the context is current, and the GPU is idle or the context
+ * lost. NULL is ignored. */
 void gy_cta_destroy(struct gy_cta *cta);
 
-/* The dispatcher and the completion threads, when they begin: batches end by what they do. */
+/* The dispatcher's and the completion threads call this when they begin: batches end by what these threads
+ * do. */
 void gy_cta_serve(const struct gy_cta *cta);
 
 struct gy_cta_request {
     CUstream native;
     bool in_graph;   /* it will run in a graph that is not launched yet */
-    uint32_t stream; /* its number, below 64 */
+    uint32_t stream; /* the stream's number, below 64 */
     uint32_t kernel;
     uint64_t ctas;
-    uint64_t id, flow; /* of the task */
+    uint64_t id, flow; /* the task's */
 };
-/* Dispatcher thread, context current, outside of a capture.  Get ready for what a batch will launch: makes
- * buffers when a recording is first met.  One branch while nothing is recorded. */
+/* Dispatcher thread, context current, outside of a capture.  Prepare for the launches of a batch: this makes
+ * buffers when a recording is first met.  It costs one branch while nothing is recorded. */
 void gy_cta_begin_batch(struct gy_cta *cta);
-/* Dispatcher thread.  The device address of the launch's records; NULL when they are not wanted or there is
+/* Dispatcher thread.  Get the device address of the launch's records; NULL: they are not wanted, or there is
  * no room, which is counted. */
 void *gy_cta_reserve(struct gy_cta *cta, const struct gy_cta_request *request);
-/* Dispatcher thread, context current.  Everything of the batch has been launched, on the streams of the
- * requests: bring its records back. */
+/* Dispatcher thread, context current.  The whole batch has been launched, on the streams of the requests:
+ * bring its records back. */
 void gy_cta_end_batch(struct gy_cta *cta);
-/* Before that, for what was launched in a graph: the streams of the requests, and where their work ends. */
+/* The next two are called before that, for work that was launched in a graph: the streams of the requests,
+ * and where their work ends. */
 uint64_t gy_cta_streams(const struct gy_cta *cta);
 void gy_cta_set_end(struct gy_cta *cta, uint32_t stream, CUstream native);
 
-/* Completion thread.  The GPU is seen to have passed what was on `stream` at the host time `recorded_ns`:
- * what was launched there before had ended by now. */
+/* Completion thread.  The GPU has passed the work that was on `stream` at the host time `recorded_ns`:
+ * launches there before that time have ended by now. */
 void gy_cta_passed(struct gy_cta *cta, uint32_t stream, uint64_t recorded_ns);
-/* Completion thread, context current.  Hand over what has come back.  Waits for no work of the GPU; compares
- * the clocks when that was long ago, some 10 us. */
+/* Completion thread, context current.  Hand over the records that have come back.  It waits for no work of
+ * the GPU, and compares the clocks if the last comparison is old, which takes some 10 us. */
 void gy_cta_collect(struct gy_cta *cta);
 
 #endif

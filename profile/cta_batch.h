@@ -9,31 +9,33 @@
 
 /* One launch of an instrumented kernel. */
 struct gy_cta_launch {
-    uint32_t first, count; /* its records */
+    uint32_t first, count; /* the launch's records */
     uint32_t kernel;
     uint32_t stream;
-    uint64_t id;          /* of the task */
-    uint64_t flow;        /* of the task; 0: none */
+    uint64_t id;          /* the task's */
+    uint64_t flow;        /* the task's; 0: none */
     uint64_t launched_ns; /* host time, before the launch: no block starts earlier */
     uint64_t ended_ns;    /* host time when all of them were known to have ended: no block stops later */
 };
 
-/* What one buffer brought home. */
+/* The records that one buffer has brought back. */
 struct gy_cta_batch {
-    struct gy_cta_batch *next;                /* link of the recording's list; its lock guards it */
-    void (*done)(struct gy_cta_batch *batch); /* the writer is through with it; the writer's thread */
-    gantry_cta_record *records;               /* the writer's to change */
+    struct gy_cta_batch *next; /* link of the recording's list; its lock guards it */
+    void (*done)(struct gy_cta_batch
+                     *batch);   /* called on the writer's thread when the writer does not need it any more */
+    gantry_cta_record *records; /* the writer may change them */
     const struct gy_cta_launch *launches;
     uint32_t launch_count;
-    uint32_t used;    /* records */
-    uint32_t gpu;     /* of gy_profile_add_gpu() */
-    uint64_t number;  /* of the batch in its context */
-    uint64_t seen_ns; /* host time when all was known to be done */
+    uint32_t used;    /* number of records */
+    uint32_t gpu;     /* as gy_profile_add_gpu() returned it */
+    uint64_t number;  /* the number of the batch in its context */
+    uint64_t seen_ns; /* host time when everything was known to be done */
     struct gy_gpu_clock clock;
-    const struct gy_sm_offset *offsets; /* how the SMs' clocks lay to each other when the recording began */
-    uint32_t offset_count;              /* 0: that is not known */
-    uint32_t anchor_count;              /* of each set of anchors; 0: the records are in %globaltimer */
-    const struct gy_sm_anchor *anchors[2]; /* of its begin and its end */
+    const struct gy_sm_offset
+        *offsets;          /* the offsets of the SMs' clocks against each other when the recording began */
+    uint32_t offset_count; /* 0: they are not known */
+    uint32_t anchor_count; /* in each set of anchors; 0: the records are in %globaltimer */
+    const struct gy_sm_anchor *anchors[2]; /* the sets of its begin and its end */
 };
 
 #endif

@@ -1,8 +1,8 @@
-/* From records to tracks.
+/* How records become tracks.
  *
- * Times: a batch's clock maps %globaltimer to host time with a stated error.  What is known besides — no
- * block starts before its launch was called, none stops after the host knew of its end — is used to move the
- * whole batch by as little as makes it true: an effect never comes before its cause in the trace. */
+ * A batch's clock maps %globaltimer to host time with a stated error.  Besides, no block starts before its
+ * launch was called, and none stops after the host knew of its end.  The whole batch is moved by the least
+ * time that makes this true, so an effect never comes before its cause in the trace. */
 #include "profile/cta_tracks.h"
 
 #include "base/alloc.h"
@@ -16,9 +16,9 @@
 #include <string.h>
 
 #define STREAMS 64u
-#define RANK_RECORDS 1000u /* behind the streams; SM clocks: 1500, SMs: GY_BLOCK_RANK_SMS */
+#define RANK_RECORDS 1000u /* after the streams; SM clocks: 1500, SMs: GY_BLOCK_RANK_SMS */
 
-/* Tracks of one name, as many as overlapping slices need. */
+/* The tracks of one name: as many as overlapping slices need. */
 struct stack {
     struct stack *next;
     gy_pftrace_track number;
@@ -37,9 +37,9 @@ struct gpu {
 
 struct gy_cta_tracks {
     struct gy_pftrace *trace;
-    struct gy_blocks *blocks; /* NULL: launches only */
+    struct gy_blocks *blocks; /* NULL: only launches are shown */
     struct gpu *gpus;
-    struct gy_block_extent *extents; /* scratch: of a batch's launches */
+    struct gy_block_extent *extents; /* scratch memory for a batch's launches */
     uint32_t extent_room;
     uint64_t kernels, written, lost, bound_ns, sm_ns;
 };
@@ -76,7 +76,7 @@ static struct gpu *gpu_of(struct gy_cta_tracks *tracks, gy_pftrace_track track)
     return gpu;
 }
 
-/* The track of the stack that takes the slice; 0 when out of memory. */
+/* The track of the stack that takes the slice; 0: out of memory. */
 static gy_pftrace_track stack_take(struct gy_cta_tracks *tracks, struct stack **stack,
                                    gy_pftrace_track parent, const char *name, uint32_t rank,
                                    uint64_t begin_ns, uint64_t end_ns)
@@ -98,13 +98,13 @@ static gy_pftrace_track stack_take(struct gy_cta_tracks *tracks, struct stack **
 
 /* ---- launches ---------------------------------------------------------------------------------- */
 
-/* What of a batch has been understood. */
+/* What was read from a batch. */
 struct reading {
     const struct gy_cta_batch *batch;
-    const struct gy_block_extent *extents; /* of its launches */
+    const struct gy_block_extent *extents; /* the extents of its launches */
     bool has_blocks;                       /* the blocks are on their way */
     struct gy_gpu_clock clock;
-    uint64_t begin_ns, end_ns; /* host time, moved */
+    uint64_t begin_ns, end_ns; /* host time, after the move */
     int64_t shift_ns;
     uint64_t bound_ns;
     uint64_t valid, lost;
@@ -127,7 +127,7 @@ static struct gy_block_extent extent_of(const struct gy_cta_batch *batch, const 
     return extent;
 }
 
-/* One pass over all records.  False when out of memory. */
+/* Read all records once.  False: out of memory. */
 static bool read_records(struct gy_cta_tracks *tracks, struct reading *reading)
 {
     const struct gy_cta_batch *batch = reading->batch;
@@ -149,13 +149,13 @@ static bool read_records(struct gy_cta_tracks *tracks, struct reading *reading)
     return true;
 }
 
-/* The clocks were never compared: all that is known is that each launch's blocks ran between its call and the
+/* The clocks were never compared: it is only known that each launch's blocks ran between its call and the
  * first sight of their end. */
 static void infer_clock(struct reading *reading)
 {
     const struct gy_cta_batch *batch = reading->batch;
     struct gy_gpu_exchange widest = {0};
-    int64_t low = INT64_MIN, high = INT64_MAX; /* of GPU time - host time */
+    int64_t low = INT64_MIN, high = INT64_MAX; /* bounds on GPU time - host time */
     for (uint32_t l = 0; l < batch->launch_count; l++) {
         struct gy_block_extent extent = reading->extents[l];
         if (extent.valid != 0) {
@@ -174,12 +174,12 @@ static void infer_clock(struct reading *reading)
     }
 }
 
-/* When the batch was, and how far it has to be moved. */
+/* Find out when the batch was, and how far it has to be moved. */
 static void read_batch(struct reading *reading)
 {
     const struct gy_cta_batch *batch = reading->batch;
     const struct gy_gpu_clock *clock = &reading->clock;
-    int64_t early = 0, late = INT64_MIN; /* what starts lack; how far the end lies behind its sight */
+    int64_t early = 0, late = INT64_MIN; /* most that starts are too early; how far the end lies late */
     reading->begin_ns = UINT64_MAX;
     for (uint32_t l = 0; l < batch->launch_count; l++) {
         const struct gy_cta_launch *launch = &batch->launches[l];
@@ -240,7 +240,7 @@ static void write_launch(struct gy_cta_tracks *tracks, struct gpu *gpu, const st
     }
 }
 
-/* All of the batch is written, or lost. */
+/* The whole batch is written or lost. */
 static void write_summary(void *user, struct gy_block_gpu *of, const struct gy_block_info *info)
 {
     struct gy_cta_tracks *tracks = user;
@@ -295,7 +295,7 @@ static void write_blocks(struct gy_cta_tracks *tracks, struct gpu *gpu, const st
         gy_blocks_add(tracks->blocks, &gpu->blocks, &info);
         return;
     }
-    if (tracks->blocks != NULL && info.valid != 0) { /* no memory */
+    if (tracks->blocks != NULL && info.valid != 0) { /* there is no memory */
         gy_blocks_finish(tracks->blocks);
         info.lost += info.valid;
         info.valid = 0;

@@ -1,4 +1,4 @@
-/* Blocks of instrumented kernels into a trace:
+/* The tracks of a trace that show the blocks of instrumented kernels:
  *
  *   GPU ─┬─ CTA records   a slice per buffer, with what is known of its clock and what was lost
  *        ├─ kernels       a slice per launch, from its first block's start to the last one's stop
@@ -16,21 +16,21 @@
 
 struct gy_cta_tracks;
 
-/* NULL when out of memory.  The trace must outlive it.  `encoders` threads (at least 1), the caller's among
- * them, encode the slices of blocks. */
+/* Create the tracks; NULL: out of memory.  The trace must outlive them.  `encoders` threads (at least 1), the
+ * caller's among them, encode the slices of blocks. */
 struct gy_cta_tracks *gy_cta_tracks_create(struct gy_pftrace *trace, gantry_profile_ctas ctas,
                                            uint32_t encoders);
-/* Writes what is left.  NULL is ignored. */
+/* Write what is left, and destroy the tracks.  NULL is ignored. */
 void gy_cta_tracks_destroy(struct gy_cta_tracks *tracks);
 
-/* Write a batch, whose GPU has the track `gpu`.  The batch is not needed any more afterwards, though its
+/* Write a batch, whose GPU has the track `gpu`.  The batch is not needed any more afterwards, although its
  * blocks may come into the file later. */
 void gy_cta_tracks_add(struct gy_cta_tracks *tracks, gy_pftrace_track gpu, const struct gy_cta_batch *batch);
 
-/* See that all batches are in the trace. */
+/* Make sure that all batches are in the trace. */
 void gy_cta_tracks_finish(struct gy_cta_tracks *tracks);
 
-/* All is finished.  Add to kernels, ctas, ctas_lost; set cta_alignment_ns. */
+/* Everything is finished: add to kernels, ctas and ctas_lost, and set cta_alignment_ns. */
 void gy_cta_tracks_stats(const struct gy_cta_tracks *tracks, gantry_profile_stats *stats);
 
 #endif

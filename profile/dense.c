@@ -1,6 +1,6 @@
-/* A slice is two packets.  Of each only the time changes from slice to slice, so the rest is encoded when the
- * name changes, and copied in whole words; its length is known, and the few bytes of a time are spread
- * without a branch.  Packets are short: a length is one byte. */
+/* A slice is two packets.  From slice to slice only their times change, so the rest is encoded when the name
+ * changes, and copied in whole words.  The length of the rest is known, and the few bytes of a time are
+ * spread without a branch.  Packets are short, so a length is one byte. */
 #include "profile/dense.h"
 
 #include "profile/packets.h"
@@ -29,7 +29,7 @@ static uint8_t *put_descriptor(uint8_t *at, const struct gy_dense_track *track)
     return put_packet(at, packet, p);
 }
 
-/* What holds for all packets of the sequence: their track, their clock, the name of a block's number. */
+/* Put what holds for all packets of the sequence: their track, their clock, the name of a block's number. */
 static uint8_t *put_defaults(uint8_t *at, const struct gy_dense_track *track)
 {
     uint8_t event[16], *e = gy_wire_uint(event, EVENT_TRACK, track->track);
@@ -66,7 +66,7 @@ static uint8_t *put_clock(uint8_t *at, const struct gy_dense_track *track)
     return put_packet(at, packet, p);
 }
 
-/* What every packet of a slice has behind its time. */
+/* Put what every packet of a slice has behind its time. */
 static uint8_t *put_sequence(uint8_t *at, const struct gy_dense *dense)
 {
     at = gy_wire_uint(at, PACKET_SEQUENCE, dense->sequence);
@@ -107,7 +107,7 @@ uint8_t *gy_dense_name(uint8_t *at, struct gy_dense *dense, uint32_t number, con
     uint8_t event[32], *e = event;
     e = gy_wire_uint(e, EVENT_TYPE, TYPE_SLICE_BEGIN);
     e = gy_wire_uint(e, EVENT_NAME, (uint64_t)number + 1);
-    if (dense->numbered) { /* the number itself comes later, and moves the two lengths */
+    if (dense->numbered) { /* the number itself comes later, and changes the two lengths */
         e = gy_packet_put_argument(e, GY_ARGUMENT_BLOCK, 0) - 1;
     }
     uint8_t *begin = put_sequence(dense->begin, dense);
@@ -118,8 +118,8 @@ uint8_t *gy_dense_name(uint8_t *at, struct gy_dense *dense, uint32_t number, con
     return at;
 }
 
-/* A time at `at`: the seven-bit groups of the number, each in a byte of its own, all but the last marked. How
- * many there are cannot be predicted. */
+/* Put a time at `at`: the seven-bit groups of the number, each in a byte of its own, all but the last marked.
+ * Their number cannot be predicted. */
 static inline uint8_t *put_time(uint8_t *at, uint64_t ns)
 {
     if (__builtin_expect(ns >> 28 != 0, 0)) {
@@ -127,7 +127,8 @@ static inline uint8_t *put_time(uint8_t *at, uint64_t ns)
     }
     uint32_t n = (uint32_t)ns;
     uint32_t groups = (n & 0x7f) | (n & 0x3f80) << 1 | (n & 0x1fc000) << 2 | (n & 0xfe00000) << 3;
-    uint32_t more = (31 - (uint32_t)__builtin_clz(n | 1)) * 37 >> 8; /* bytes behind the first: by 7 */
+    uint32_t more = (31 - (uint32_t)__builtin_clz(n | 1)) * 37 >>
+                    8; /* the bytes behind the first: the bits divided by 7 */
     groups |= 0x80808080u & ((1u << 8 * more) - 1);
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
     groups = __builtin_bswap32(groups);
@@ -136,7 +137,7 @@ static inline uint8_t *put_time(uint8_t *at, uint64_t ns)
     return at + more + 1;
 }
 
-/* The same for a time that most often is of two bytes. */
+/* Put a time that most often has two bytes. */
 static inline uint8_t *put_duration(uint8_t *at, uint64_t ns)
 {
     if (__builtin_expect(ns - 0x80 < 0x4000 - 0x80, 1)) {
@@ -160,7 +161,7 @@ uint8_t *gy_dense_add(uint8_t *at, struct gy_dense *dense, uint64_t begin_ns, ui
         uint8_t *behind = gy_wire_varint(at, block);
         uint8_t more = (uint8_t)(behind - at);
         *event = (uint8_t)(*event + more);
-        at[-4] = (uint8_t)(at[-4] + more - 1); /* of the argument: it was encoded with one byte */
+        at[-4] = (uint8_t)(at[-4] + more - 1); /* the argument was encoded with one byte */
         at = behind;
     } else {
         at += dense->begin_bytes;

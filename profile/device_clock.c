@@ -1,12 +1,13 @@
-/* Host and device: the host writes its time into page-locked memory again and again, and a kernel of one
- * thread answers with what it read there and with its own time; so many answers bound the clocks' difference
- * from both sides and are intersected (gpu_clock.h).  What remains is half of the way of a read's answer and
- * of its question or of a write, whichever is shorter, over the bus.  A recording begins with several such
- * comparisons, which are intersected too.  The rate comes from a comparison some seconds ago at most, and it
- * decides how soon the next one is needed: at first every millisecond or so, then more and more seldom.
+/* Host and device: the host writes its time into page-locked memory again and again.  A kernel of one thread
+ * answers with what it read there and with its own time.  Each answer bounds the clocks' difference from both
+ * sides, and all are intersected (gpu_clock.h).  The remaining error is half of the way of a read's answer,
+ * and of its question or of a write, whichever is shorter, over the bus.  A recording begins with several
+ * such comparisons, which are intersected, too.  The rate comes from a comparison at most some seconds ago.
+ * It decides how soon the next comparison is needed: at first after a millisecond or so, then less and less
+ * often.
  *
- * SMs: two kernels, each of blocks of one thread.  `compare_sms` tells how far the SMs' readings of
- * %globaltimer lie apart (sm_clock.h), once per recording.  `saturate` reads each SM's own clock together
+ * SMs: there are two kernels, whose blocks have one thread.  `compare_sms` measures how far the SMs' readings
+ * of %globaltimer lie apart (sm_clock.h), once per recording.  `saturate` reads each SM's own clock together
  * with %globaltimer, before and after each batch, for recordings whose blocks read the former. */
 #include "profile/device_clock.h"
 
@@ -19,11 +20,11 @@
 #include <string.h>
 
 #define ROUNDS 64u
-#define LINES 32u                  /* places of the host's time in the mailbox */
-#define LINE_WORDS 512u            /* from one to the next */
+#define LINES 32u                  /* places for the host's time in the mailbox */
+#define LINE_WORDS 512u            /* words from one place to the next */
 #define TRIES_FIRST 8u             /* comparisons at the begin of a recording, if there is time */
-#define ROUNDS_PATIENCE (1u << 22) /* looks of the kernel at the host's time */
-#define ENOUGH 4u                  /* answers, when the GPU was cut short */
+#define ROUNDS_PATIENCE (1u << 22) /* how often the kernel looks at the host's time */
+#define ENOUGH 4u                  /* answers that are enough when the GPU was cut short */
 #define SHOWN 8192u                /* the latest times that the host has shown; a power of two */
 #define SM_ROUNDS 64u
 #define HOST_YIELD_NS 20000u
@@ -32,16 +33,16 @@
 #define REFERENCE_NS 5000000000u /* rates change slowly: compared over this time, and twice it at most */
 #define CLOCK_RETRY_NS 20000000u
 
-/* What host and device exchange; page-locked. */
+/* The memory through which host and device exchange times; it is page-locked. */
 struct gy_clock_mailbox {
     struct {
         _Atomic(uint64_t) ns; /* the host's time; UINT64_MAX: end */
         uint64_t unused[LINE_WORDS - 1];
-    } host[LINES];         /* one of them is used */
-    uint32_t steps[LINES]; /* what a read of it takes */
+    } host[LINES];         /* only one of them is used */
+    uint32_t steps[LINES]; /* the time of a read of each line */
     _Atomic(uint64_t) asked[ROUNDS], heard[ROUNDS];
     _Atomic(uint64_t) answers[ROUNDS + 1];
-    struct gy_sm_sample samples[]; /* SM_ROUNDS for each SM */
+    struct gy_sm_sample samples[]; /* SM_ROUNDS samples for each SM */
 };
 
 void gy_device_clock_init(struct gy_device_clock *clock, struct gy_context *context)
@@ -110,7 +111,7 @@ gantry_status gy_device_clock_open(struct gy_device_clock *clock)
 
 /* ---- host and device --------------------------------------------------------------------------- */
 
-/* Nothing is under way on the clock's stream. */
+/* No work is under way on the clock's stream. */
 static bool is_idle(struct gy_device_clock *clock)
 {
     CUresult last = clock->context->driver->cuEventQuery(clock->done);
@@ -129,7 +130,7 @@ static void wait_a_little(uint64_t since_ns, uint64_t now_ns)
     }
 }
 
-/* Launch the kernel of an empty mailbox. */
+/* Launch the kernel with an empty mailbox. */
 static bool launch_exchange(struct gy_device_clock *clock)
 {
     struct gy_context *context = clock->context;
@@ -152,12 +153,13 @@ static bool launch_exchange(struct gy_device_clock *clock)
            GY_CALL(context, cuEventRecord(clock->done, clock->stream)) == GANTRY_OK;
 }
 
-/* When `shown` was surely no longer there to be read: the next one is seen by all when its exchange has
- * ended, and the one after that was read then.  0: not known.  `count` have been shown so far. */
+/* The time at which `shown` was surely no longer there to be read: the next time that was shown has been seen
+ * by all when its exchange has ended, and the one after that was read then.  0: it is not known.  `count`
+ * times have been shown so far. */
 static uint64_t end_of(const uint64_t *times, uint64_t count, uint64_t shown)
 {
     uint64_t low = count > SHOWN ? count - SHOWN : 0, high = count;
-    while (low < high) { /* the first that is not earlier */
+    while (low < high) { /* the first time that is not earlier */
         uint64_t middle = low + (high - low) / 2;
         if (times[middle % SHOWN] < shown) {
             low = middle + 1;
@@ -169,7 +171,7 @@ static uint64_t end_of(const uint64_t *times, uint64_t count, uint64_t shown)
     return found ? times[(low + 2) % SHOWN] : 0;
 }
 
-/* Talk to the kernel; how many answers came, and the clock's step (0: not all came). */
+/* Exchange times with the kernel; returns how many answers came, and the clock's step (0: not all came). */
 static uint32_t exchange_all(struct gy_device_clock *clock, uint64_t begin, uint64_t deadline,
                              struct gy_gpu_exchange *exchanges, uint64_t *tick_ns)
 {
@@ -199,7 +201,8 @@ static uint32_t exchange_all(struct gy_device_clock *clock, uint64_t begin, uint
     }
     atomic_store(host, UINT64_MAX);
     done = done < ROUNDS ? done : ROUNDS;
-    for (uint32_t i = 0; i < done; i++) { /* where it has not arrived yet, the launch will do */
+    for (uint32_t i = 0; i < done;
+         i++) { /* where it has not arrived yet, the time of the launch is good enough */
         uint64_t heard = atomic_load(&mailbox->heard[i]);
         exchanges[i].before_ns = heard != 0 ? heard : begin;
         exchanges[i].until_ns = end_of(clock->shown, shown, heard);
@@ -208,7 +211,7 @@ static uint32_t exchange_all(struct gy_device_clock *clock, uint64_t begin, uint
     return done;
 }
 
-/* Wait for what is under way on the clock's stream; false: it has not ended by `deadline_ns`. */
+/* Wait for the work on the clock's stream; false: it has not ended by `deadline_ns`. */
 static bool wait_until_idle(struct gy_device_clock *clock, uint64_t deadline_ns)
 {
     uint64_t begin = gy_clock_ns(), now = begin;
@@ -221,8 +224,8 @@ static bool wait_until_idle(struct gy_device_clock *clock, uint64_t deadline_ns)
     return idle;
 }
 
-/* What a read of page-locked memory takes differs by a quarter from line to line: where in the GPU the
- * address is handled.  Find the one that is read soonest. */
+/* The time of a read of page-locked memory differs by a quarter from line to line, since it depends on where
+ * in the GPU the address is handled.  Find the line that is read soonest. */
 static void choose_line(struct gy_device_clock *clock, uint64_t deadline_ns)
 {
     struct gy_context *context = clock->context;
@@ -245,7 +248,7 @@ static void choose_line(struct gy_device_clock *clock, uint64_t deadline_ns)
     clock->chosen = true;
 }
 
-/* Compare now; false when the GPU does not answer in time, or an earlier kernel has not even begun. */
+/* Compare now; false: the GPU does not answer in time, or an earlier kernel has not even begun. */
 static bool meet(struct gy_device_clock *clock, uint64_t deadline_ns, struct gy_gpu_clock *out)
 {
     struct gy_gpu_exchange exchanges[ROUNDS];
@@ -258,7 +261,7 @@ static bool meet(struct gy_device_clock *clock, uint64_t deadline_ns, struct gy_
     return done >= ENOUGH && gy_gpu_clock_meet(exchanges, done, tick_ns, out);
 }
 
-/* Take `now` for the latest comparison, of recording `generation`. */
+/* Make `now` the latest comparison, of recording `generation`. */
 static void adopt(struct gy_device_clock *clock, uint64_t generation, struct gy_gpu_clock now)
     GY_REQUIRES(clock->lock)
 {
@@ -268,7 +271,7 @@ static void adopt(struct gy_device_clock *clock, uint64_t generation, struct gy_
         gy_gpu_clock_compare(&now, &reference[0]);
     }
     if (clock->generation == generation && !gy_gpu_clock_follow(&now, &clock->latest)) {
-        known = false; /* the rate is not what it was */
+        known = false; /* the rate has changed */
         now = met;
     }
     if (!known) {
@@ -281,7 +284,7 @@ static void adopt(struct gy_device_clock *clock, uint64_t generation, struct gy_
     clock->latest = now;
 }
 
-/* Up to `tries` comparisons, each of which makes the latest one better known. */
+/* Compare up to `tries` times; each comparison makes the latest one better known. */
 static void compare_often(struct gy_device_clock *clock, uint64_t generation, uint64_t patience_ns,
                           uint32_t tries)
 {

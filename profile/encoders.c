@@ -32,7 +32,7 @@ static bool can_begin(const struct gy_encoders *encoders) GY_REQUIRES(encoders->
     return job != NULL && job->turn == job->turns->done;
 }
 
-/* Begin the first job and see it done. */
+/* Begin the first job and do it. */
 static void do_first(struct gy_encoders *encoders) GY_REQUIRES(encoders->lock)
 {
     struct gy_job *job = encoders->first;
@@ -44,9 +44,9 @@ static void do_first(struct gy_encoders *encoders) GY_REQUIRES(encoders->lock)
     job->run(job);
     gy_mutex_lock(&encoders->lock);
     job->turns->done++;
-    --*job->left; /* the job may be another one from now on */
+    --*job->left; /* from now on `job` may be another one */
     gy_cond_signal(&encoders->done);
-    if (can_begin(encoders)) { /* it may have waited for this one */
+    if (can_begin(encoders)) { /* a job may have waited for this one */
         gy_cond_signal(&encoders->work);
     }
 }

@@ -12,11 +12,11 @@
 
 static gy_mutex lock = {PTHREAD_MUTEX_INITIALIZER, GY_RANK_LEAF};
 static unsigned contexts;       /* guarded by lock */
-static unsigned recordings;     /* guarded by lock: begun in this process */
+static unsigned recordings;     /* guarded by lock: the recordings begun in this process */
 static gantry_profile *profile; /* guarded by lock */
-static pid_t recorder;          /* guarded by lock: who began the latest; a forked child has no writer */
+static pid_t recorder; /* guarded by lock: the process that began the latest; a forked child has no writer */
 
-/* Takes the recording that is running, if `condition`. */
+/* Take the running recording, if `condition` holds. */
 static gantry_profile *take_if_locked(bool condition)
 {
     gantry_profile *ending = condition ? profile : NULL;
@@ -26,7 +26,7 @@ static gantry_profile *take_if_locked(bool condition)
     return ending;
 }
 
-/* Many a program ends without destroying its contexts. */
+/* End the recording at exit, since many programs end without destroying their contexts. */
 static void leave_at_exit(void)
 {
     gy_mutex_lock(&lock);
@@ -48,14 +48,14 @@ void gy_profile_environment_enter(void)
     char numbered[4096];
     if (number == 1) {
         snprintf(numbered, sizeof(numbered), "%s", path);
-    } else { /* what was recorded before stays */
+    } else { /* earlier recordings are kept */
         snprintf(numbered, sizeof(numbered), "%s.%u", path, number);
     }
     gantry_profile_options options = GANTRY_PROFILE_OPTIONS_INIT;
     options.path = numbered;
     gantry_profile *started;
     if (gantry_profile_start(&options, &started) != GANTRY_OK) {
-        return; /* logged; the program runs all the same */
+        return; /* it was logged, and the program runs all the same */
     }
     gy_mutex_lock(&lock);
     bool is_first = recorder == 0;
@@ -63,7 +63,7 @@ void gy_profile_environment_enter(void)
     recorder = getpid();
     gy_mutex_unlock(&lock);
     if (is_first) {
-        (void)atexit(leave_at_exit); /* without it such a recording is cut short */
+        (void)atexit(leave_at_exit); /* without this, such a recording would be cut short */
     }
     gy_log(GANTRY_LOG_INFO, "profile: recording into %s", numbered);
 }

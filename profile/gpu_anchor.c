@@ -5,7 +5,7 @@
 
 #include <sched.h>
 
-#define ANCHOR_PATIENCE_NS 2000000u /* for all tries */
+#define ANCHOR_PATIENCE_NS 2000000u /* the time for all tries */
 #define ANCHOR_YIELD_NS 20000u
 
 /* Record the trial event and see it complete.  Sets the width of the bracket and its middle. */

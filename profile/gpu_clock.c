@@ -1,4 +1,4 @@
-/* The arithmetic of clocks; who takes the readings is in profile/cta.c. */
+/* The arithmetic of clocks; profile/device_clock.c takes the readings. */
 #include "profile/gpu_clock.h"
 
 #define ASSUMED_DRIFT 100e-6
@@ -45,7 +45,7 @@ void gy_gpu_clock_compare(struct gy_gpu_clock *clock, const struct gy_gpu_clock 
     }
 }
 
-/* An interval of host times of one GPU time. */
+/* The interval of host times for one GPU time. */
 struct host_interval {
     int64_t low, high;
 };
@@ -57,7 +57,7 @@ static bool intersect(struct host_interval *a, struct host_interval b)
     return a->low <= a->high;
 }
 
-/* What a point that is `distance` away in GPU time says. */
+/* The interval according to a point that is `distance` away in GPU time. */
 static struct host_interval seen_from(uint64_t host_ns, uint64_t bound_ns, int64_t distance,
                                       const struct gy_gpu_clock *rates)
 {
@@ -95,7 +95,7 @@ bool gy_gpu_clock_follow(struct gy_gpu_clock *clock, const struct gy_gpu_clock *
     return true;
 }
 
-/* Is there a line through two points, and the time on it? */
+/* Is there a line through two points, and is the time between them? */
 static bool is_between(const struct gy_gpu_clock *clock, uint64_t gpu_ns)
 {
     return clock->before_bound_ns != 0 && gpu_ns < clock->gpu_ns && gpu_ns > clock->before_gpu_ns;
@@ -131,7 +131,7 @@ uint64_t gy_gpu_clock_bound(const struct gy_gpu_clock *clock, uint64_t gpu_ns)
     int64_t distance = (int64_t)(gpu_ns - clock->gpu_ns);
     uint64_t bound = clock->bound_ns;
     double far = (double)(distance < 0 ? -distance : distance) * clock->drift;
-    if (is_between(clock, gpu_ns)) { /* errors of the ends, and a rate that is not the same all along */
+    if (is_between(clock, gpu_ns)) { /* errors of the ends, and of a rate that changes along the line */
         bound = bound > clock->before_bound_ns ? bound : clock->before_bound_ns;
         far = (double)(clock->gpu_ns - clock->before_gpu_ns) * LEAST_DRIFT;
     } else if (clock->before_bound_ns != 0 && distance < 0) {

@@ -6,8 +6,8 @@
  * dispatcher between begin and end) or queued: each stream has a queue in the order of the end records, which
  * the collecting thread empties from the front as far as the GPU has got.
  *
- * In a capture the records become nodes that record when the graph runs; such marks wait with the dispatcher
- * until it was launched, since until then their events say nothing, or something old.
+ * In a capture the records become nodes that record when the graph runs; such marks stay with the dispatcher
+ * until the graph was launched, since until then their events have no time, or an old one.
  *
  * Host time: an anchor is an event recorded on a private stream, whose completion was seen between two
  * readings of the host clock; of several tries the tightest is kept.  A slice begins at
@@ -17,12 +17,12 @@
  * The rates are compared at each new anchor; before there are two, ASSUMED_DRIFT stands in.  An anchor is
  * used for ANCHOR_AGE_NS and replaced when the next slice comes: this keeps the distance small, and with it
  * the third term and the rounding of cuEventElapsedTime(), which returns a float.  Where the GPU never had
- * time for an anchor, the end of the mark that is to be placed is one: it lies between its record and the
- * sight of it.
+ * time for an anchor, the end of the mark that is to be placed serves as one: it lies between its record and
+ * the moment at which it was seen.
  *
- * Threads: begin and end on the dispatcher thread, collect on the completion thread, and each owns the
- * fields that say so.  The first anchor of a recording is taken by the dispatcher thread, before any work
- * it will place, and handed over by `posted`.
+ * Threads: begin and end run on the dispatcher thread, collect on the completion thread, and each owns the
+ * fields whose comments say so.  The first anchor of a recording is taken by the dispatcher thread, before
+ * any work it will place, and handed over by `posted`.
  *
  * Errors: nothing here may fail a task.  A failing call is logged by the driver layer and ends the marks of
  * this recording (`refused`, `broken`), whose tasks are counted as lost. */
@@ -41,7 +41,7 @@
 
 #define MARKS_FIRST 1024u
 #define MARKS_LIMIT 16384u
-#define MARKS_OF_WAITING 8u /* tasks that one ready task may make ready within a batch, as a guess */
+#define MARKS_OF_WAITING 8u /* a guess: tasks that one ready task makes ready within a batch */
 #define STREAMS 64u
 #define ANCHOR_TRIES_FIRST 16
 #define ANCHOR_TRIES 4
@@ -57,11 +57,11 @@ static const uint32_t marks_first = MARKS_FIRST;
 #endif
 
 struct gy_gpu_mark {
-    CUevent begin, end;       /* whoever holds the mark */
+    CUevent begin, end;       /* the holder of the mark may touch them */
     struct gy_gpu_mark *next; /* link of the free list or a queue; lock */
-    /* The rest belongs to whoever holds the mark. */
+    /* The other fields belong to the holder of the mark. */
     uint64_t generation;   /* of the recording */
-    uint64_t begun, ended; /* numbers of the two records among all, on any stream */
+    uint64_t begun, ended; /* the numbers of its two records among all records, on any stream */
     uint64_t id;
     uint64_t end_call_ns; /* host time before the end was recorded */
     uint32_t stream;
@@ -72,15 +72,15 @@ struct gy_gpu_mark {
 
 struct chunk {
     struct chunk *next;
-    uint32_t count; /* marks whose events exist */
+    uint32_t count; /* the number of marks whose events exist */
     struct gy_gpu_mark marks[];
 };
 
 struct queue {
     struct gy_gpu_mark *first, *last; /* guarded by lock */
-    /* The collecting thread alone: the latest slice. */
+    /* The collecting thread alone; of the latest slice: */
     uint64_t generation;
-    uint64_t ended; /* number of its end record */
+    uint64_t ended; /* the number of its end record */
     uint64_t end_ns;
 };
 
@@ -103,17 +103,17 @@ struct gy_gpu_time {
 
     /* The dispatcher thread alone: */
     uint64_t prepared; /* the recording that prepare() was done for */
-    bool refused;      /* in this recording no marks are given out any more */
+    bool refused;      /* no marks are given out any more in this recording */
     uint64_t records;
-    struct gy_gpu_mark *captured, *last_captured; /* ended in a capture that is not launched yet */
+    struct gy_gpu_mark *captured, *last_captured; /* marks that ended in a capture that is not launched yet */
     struct gy_gpu_anchor draft;
 
     /* The collecting thread alone: */
     struct gy_gpu_anchor anchor, spare;
     uint64_t retry_ns; /* no try for a new anchor before this time */
-    double drift;      /* greatest difference of the clocks' rates */
-    uint32_t gpu;      /* number in the recording anchor.generation */
-    uint64_t noted;    /* bound told to the recording */
+    double drift;      /* the greatest difference of the clocks' rates */
+    uint32_t gpu;      /* the context's number in the recording anchor.generation */
+    uint64_t noted;    /* the bound that the recording was given */
     uint64_t broken;   /* the recording whose marks can no longer be read */
 };
 
@@ -166,7 +166,7 @@ static void destroy_event(struct gy_gpu_time *time, CUevent event)
     }
 }
 
-/* Make up to `count` more marks; fewer when memory or events run out. */
+/* Make up to `count` more marks; there are fewer when memory or events run out. */
 static void make_marks(struct gy_gpu_time *time, uint32_t count)
 {
     struct chunk *chunk = gy_zalloc(sizeof(*chunk) + count * sizeof(chunk->marks[0]));
@@ -199,13 +199,13 @@ static void make_marks(struct gy_gpu_time *time, uint32_t count)
     gy_mutex_unlock(&time->lock);
 }
 
-/* When no more than these are free, there are soon twice as many. */
+/* When no more marks than these are free, there are soon twice as many. */
 static uint32_t spare_marks(void)
 {
     return marks_first / 2;
 }
 
-/* Double the marks until so many are free; see MARKS_LIMIT. */
+/* Double the marks until `wanted` are free; see MARKS_LIMIT. */
 static void provide(struct gy_gpu_time *time, uint64_t wanted)
 {
     gy_mutex_lock(&time->lock);
@@ -269,7 +269,7 @@ static struct gy_gpu_mark *front(struct gy_gpu_time *time, uint32_t stream)
     return mark;
 }
 
-/* Take the front mark out; the caller disposes of it. */
+/* Take the front mark out of the queue; the caller disposes of it. */
 static void dequeue(struct gy_gpu_time *time, uint32_t stream)
 {
     struct queue *queue = &time->queues[stream];
@@ -289,7 +289,7 @@ static uint64_t magnitude(int64_t value)
     return value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
 }
 
-/* Collecting thread.  Replace the anchor and learn how the clocks' rates differ.  When the GPU does not
+/* Collecting thread.  Replace the anchor, and learn how the clocks' rates differ.  When the GPU does not
  * answer, an anchor of the same recording stays, and its age goes into the bound. */
 static bool renew_anchor(struct gy_gpu_time *time, uint64_t generation)
 {
@@ -319,7 +319,7 @@ static bool renew_anchor(struct gy_gpu_time *time, uint64_t generation)
     return true;
 }
 
-/* Dispatcher thread.  Once; nothing is queued before it has succeeded. */
+/* Dispatcher thread.  This is done once; nothing is queued before it has succeeded. */
 static bool create_anchor_objects(struct gy_gpu_time *time)
 {
     struct gy_context *context = time->context;
@@ -332,8 +332,8 @@ static bool create_anchor_objects(struct gy_gpu_time *time)
             return false;
         }
     }
-    /* The highest priority, of its own: streams of one priority may share a queue of the device, and the
-     * anchor must not wait there behind somebody's kernel. */
+    /* The stream has the highest priority, and no other stream has it: streams of one priority may share a
+     * queue of the device, and the anchor must not wait there behind somebody's kernel. */
     int least, greatest;
     return GY_CALL(context, cuCtxGetStreamPriorityRange(&least, &greatest)) == GANTRY_OK &&
            gy_context_create_stream(context, NULL, greatest, &time->stream) == GANTRY_OK;
@@ -362,7 +362,7 @@ static void prepare(struct gy_gpu_time *time, uint64_t generation)
     }
     time->draft.host_ns = 0;
     (void)gy_gpu_anchor_take(&time->draft, time->context, time->stream, generation,
-                             ANCHOR_TRIES_FIRST); /* else collect() tries */
+                             ANCHOR_TRIES_FIRST); /* if this fails, collect() tries */
     time->draft.generation = generation;
     gy_mutex_lock(&time->lock);
     struct gy_gpu_anchor old = time->posted;
@@ -492,7 +492,7 @@ static void adopt_posted(struct gy_gpu_time *time)
     gy_mutex_unlock(&time->lock);
 }
 
-/* Host times of a mark that the GPU has passed. */
+/* Compute the host times of a mark that the GPU has passed. */
 static bool place(struct gy_gpu_time *time, const struct gy_gpu_mark *mark, uint64_t *begin_ns,
                   uint64_t *end_ns)
 {
@@ -504,8 +504,8 @@ static bool place(struct gy_gpu_time *time, const struct gy_gpu_mark *mark, uint
     int64_t begin = (int64_t)time->anchor.host_ns + offset;
     *begin_ns = begin > 0 ? (uint64_t)begin : 0;
     *end_ns = *begin_ns + (duration > 0 ? (uint64_t)duration : 0);
-    /* Work of one stream that did not overlap must not seem to, only because an anchor was replaced or a
-     * float rounded. */
+    /* Work of one stream that did not overlap must not seem to overlap only because an anchor was replaced or
+     * a float was rounded. */
     struct queue *queue = &time->queues[mark->stream];
     if (queue->generation == mark->generation && mark->begun > queue->ended && *begin_ns < queue->end_ns) {
         *begin_ns = queue->end_ns;
@@ -560,7 +560,7 @@ static void emit(struct gy_gpu_time *time, struct gy_gpu_mark *mark, bool is_anc
     free_mark(time, mark);
 }
 
-/* An anchor of this recording, recent enough.  False: the GPU does not answer now. */
+/* Make sure that there is a recent anchor of this recording.  False: the GPU does not answer now. */
 static bool anchored(struct gy_gpu_time *time, uint64_t generation)
 {
     const struct gy_gpu_anchor *anchor = &time->anchor;
@@ -571,7 +571,7 @@ static bool anchored(struct gy_gpu_time *time, uint64_t generation)
     return renew_anchor(time, generation);
 }
 
-/* Empty a stream's queue as far as the GPU has got. */
+/* Empty a stream's queue as far as the GPU has passed it. */
 static void collect_stream(struct gy_gpu_time *time, uint32_t stream, uint64_t generation)
 {
     struct gy_context *context = time->context;
@@ -581,7 +581,7 @@ static void collect_stream(struct gy_gpu_time *time, uint32_t stream, uint64_t g
             lose_mark(time, mark);
             continue;
         }
-        if (mark->generation != generation) { /* nobody wants it any more */
+        if (mark->generation != generation) { /* nobody wants the mark any more */
             dequeue(time, stream);
             free_mark(time, mark);
             continue;
@@ -670,7 +670,7 @@ void gy_gpu_time_destroy(struct gy_gpu_time *time)
         destroy_objects(time);
         (void)gy_context_pop(time->context);
     }
-    gy_cta_destroy(time->ctas); /* without a context: only what the host has */
+    gy_cta_destroy(time->ctas); /* without a context, this ends what the host has */
     drop_rest(time);
     while (time->chunks != NULL) {
         struct chunk *next = time->chunks->next;

@@ -15,7 +15,7 @@ struct kernel_name {
     atomic_bool is_silent; /* atomic; written with `lock` held */
 };
 
-/* The names of one call, in one block behind the struct; never freed before the process ends. */
+/* The names of one call, in one block behind the struct; they are never freed before the process ends. */
 struct kernel_range {
     struct kernel_range *next; /* immutable */
     uint32_t first, count;

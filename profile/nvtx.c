@@ -1,5 +1,5 @@
 /* The library is opened once, at the first recording, and stays: a range that is open when the recording ends
- * is closed by whoever opened it.  $GANTRY_NVTX names another file, or none when it is empty. */
+ * is closed by the code that opened it.  $GANTRY_NVTX names another file, or none when it is empty. */
 #include "profile/nvtx.h"
 
 #include "base/environment.h"
@@ -10,12 +10,12 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 
-/* Of toolkits up to 12.8, and of later ones. */
+/* The library of toolkits up to 12.8, and that of later ones. */
 static const char *const libraries[] = {"libnvToolsExt.so.1", "libnvtx3interop.so.1"};
 
 static gy_mutex lock = {PTHREAD_MUTEX_INITIALIZER, GY_RANK_LEAF};
 static struct gy_span_ranges ranges; /* guarded by lock until it is published; immutable then */
-static bool is_open;                 /* guarded by lock: tried before, with success or not */
+static bool is_open;                 /* guarded by lock: opening was tried before, successfully or not */
 
 static void open_library(void)
 {

@@ -2,15 +2,15 @@
 
 #include "base/alloc.h"
 
-/* Kept back for the ticket whose turn it is. */
+/* Chunks that are kept back for the ticket whose turn it is. */
 #define KEPT_BACK 1u
-/* Chunks; those who wait for them are woken up afterwards. */
+/* The most chunks that are written at once; threads that wait for chunks are woken up after that. */
 #define WRITTEN_AT_ONCE 8u
 
 static struct gy_outlet_chunk *make_chunk(const struct gy_outlet *outlet)
 {
     struct gy_outlet_chunk *chunk =
-        gy_alloc_aligned(sizeof(*chunk), 64); /* not touched before there is a use */
+        gy_alloc_aligned(sizeof(*chunk), 64); /* the memory is not touched before it is used */
     if (chunk == NULL) {
         return NULL;
     }
@@ -51,7 +51,7 @@ static void add_free(struct gy_outlet *outlet, struct gy_outlet_chunk *chunk) GY
     outlet->free_count++;
 }
 
-/* Those without which it does not work; more are made when they are needed. */
+/* Make the chunks that are needed at least; more are made when they are needed. */
 static bool make_first_chunks(struct gy_outlet *outlet)
 {
     bool good = true;
@@ -97,7 +97,7 @@ uint64_t gy_outlet_ticket(struct gy_outlet *outlet)
     return ticket;
 }
 
-/* One more chunk, if there may be one more. */
+/* Make one more chunk, if there may be one more. */
 static void make_more(struct gy_outlet *outlet) GY_REQUIRES(outlet->lock)
 {
     if (outlet->made == outlet->most) {
@@ -107,14 +107,14 @@ static void make_more(struct gy_outlet *outlet) GY_REQUIRES(outlet->lock)
     gy_mutex_unlock(&outlet->lock); /* the allocator may be the application's */
     struct gy_outlet_chunk *chunk = make_chunk(outlet);
     gy_mutex_lock(&outlet->lock);
-    if (chunk == NULL) { /* do with what there is */
+    if (chunk == NULL) { /* continue with the chunks that exist */
         outlet->most = --outlet->made;
     } else {
         add_free(outlet, chunk);
     }
 }
 
-/* A chunk for the ticket; NULL when it has to wait. */
+/* Take a chunk for the ticket; NULL: it has to wait. */
 static struct gy_outlet_chunk *take_free(struct gy_outlet *outlet, uint64_t ticket) GY_REQUIRES(outlet->lock)
 {
     if (outlet->free_count <= (ticket == outlet->turn ? 0 : KEPT_BACK)) {
@@ -140,7 +140,7 @@ struct gy_outlet_chunk *gy_outlet_take(struct gy_outlet *outlet, uint64_t ticket
     return chunk;
 }
 
-/* Take what comes next, some chunks at most, off the places where it waits. */
+/* Take the chunks that come next, at most some, from the places where they wait. */
 static struct gy_outlet_chunk *take_next(struct gy_outlet *outlet) GY_REQUIRES(outlet->lock)
 {
     struct gy_outlet_chunk *first = NULL, **last = &first;
@@ -162,7 +162,7 @@ static struct gy_outlet_chunk *take_next(struct gy_outlet *outlet) GY_REQUIRES(o
     return first;
 }
 
-/* Write what comes next, and what waits behind it, unless another thread does. */
+/* Write the chunks that come next, and those that wait behind them, unless another thread does. */
 static void write_waiting(struct gy_outlet *outlet) GY_REQUIRES(outlet->lock)
 {
     struct gy_outlet_chunk *first;

@@ -1,4 +1,5 @@
-/* Numbers of Perfetto's messages and fields that we write, and what several writers of them share. */
+/* The numbers of Perfetto's messages and fields that we write, and the functions that several writers of them
+ * share. */
 #ifndef PROFILE_PACKETS_H
 #define PROFILE_PACKETS_H
 
@@ -95,13 +96,13 @@ enum { FLAG_CLEARED = 1, FLAG_NEEDED = 2 };
 
 extern const char *const gy_argument_names[GY_ARGUMENTS];
 
-/* Bytes of `text` that fit a name of `room` bytes, never ending within a UTF-8 character that was cut. */
+/* The bytes of `text` that fit a name of `room` bytes; a UTF-8 character is never cut. */
 size_t gy_packet_name_bytes(const char *text, size_t room);
 
-/* An interned string: up to GY_PFTRACE_NAME_BYTES + 32 bytes. */
+/* Put an interned string: up to GY_PFTRACE_NAME_BYTES + 32 bytes. */
 uint8_t *gy_packet_put_entry(uint8_t *at, uint32_t field, uint64_t iid, const char *text, size_t bytes);
 
-/* An argument of an event. */
+/* Put an argument of an event. */
 static inline uint8_t *gy_packet_put_argument(uint8_t *at, enum gy_pftrace_argument name, uint64_t value)
 {
     uint8_t annotation[32], *a = annotation;

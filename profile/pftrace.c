@@ -2,16 +2,18 @@
  * whole after every packet.  The field numbers below are Perfetto's; messages are encoded by hand
  * (profile/wire.h), the inner one first, since its length precedes it.
  *
- * One packet sequence for almost everything.  Its incremental state is the table of interned strings and the
- * clock: all times are CLOCK_MONOTONIC nanoseconds, which a ClockSnapshot at the front declares to be the
+ * Almost everything is in one packet sequence.  Its incremental state is the table of interned strings and
+ * the clock: all times are CLOCK_MONOTONIC nanoseconds, which a ClockSnapshot at the front declares to be the
  * time of the trace. When the table of names is full, a packet that clears the incremental state starts a new
  * one: memory is bounded whatever the names are.
  *
- * What runs on the GPU's streams is written as Perfetto's GPU render stage events: the streams are hardware
- * queues, the tasks' names stages, both interned; such events carry their duration and may overlap.
+ * Work on the GPU's streams is written as Perfetto's GPU render stage events.  The streams are hardware
+ * queues and the tasks' names are stages; both are interned.  Such events carry their duration and may
+ * overlap.
  *
- * Packets are collected in a chunk, which goes into the file when it is full, behind what was given a place
- * there before (profile/outlet.h): so other threads may bring packets of sequences of their own. */
+ * Packets are collected in a chunk, which goes into the file when it is full, behind all packets that were
+ * given a place there before (profile/outlet.h).  So other threads may bring packets of sequences of their
+ * own. */
 #include "profile/pftrace.h"
 
 #include "base/alloc.h"
@@ -23,7 +25,7 @@
 #include <unistd.h>
 
 #define SEQUENCE_ID 1
-#define PACKET_ROOM 1024 /* no packet is larger */
+#define PACKET_ROOM 1024 /* the most bytes of a packet */
 #define QUEUE_IIDS 65536 /* numbers of queues, behind those of names */
 #define NAMES 2048
 #define NAME_SLOTS (NAMES * 2) /* a power of two */
@@ -50,7 +52,7 @@ const char *const gy_argument_names[GY_ARGUMENTS] = {
 };
 
 struct name {
-    bool is_stage; /* declared as one, too */
+    bool is_stage; /* it is declared as a stage, too */
     uint32_t hash;
     uint32_t bytes;
     char text[GY_PFTRACE_NAME_BYTES];
@@ -58,12 +60,12 @@ struct name {
 
 struct gy_pftrace {
     struct gy_outlet outlet;
-    struct gy_outlet_chunk *chunk; /* what is not handed over yet */
+    struct gy_outlet_chunk *chunk; /* packets that are not handed over yet */
     int32_t pid;
-    uint64_t tracks;                      /* made so far: the last uuid */
-    uint64_t stages;                      /* written so far: the last event's id */
+    uint64_t tracks; /* the number of tracks made so far, which is the last uuid */
+    uint64_t stages; /* the number of events written so far, which is the last event's id */
     uint64_t queues[GY_PFTRACE_GPUS + 1]; /* bit s of [g]: stream s of GPU g is declared */
-    uint32_t sequences;                   /* made so far: the last id */
+    uint32_t sequences;                   /* the number made so far, which is the last id */
     uint32_t name_count;                  /* of names; the iid of names[i] is i + 1 */
     uint16_t slots[NAME_SLOTS];           /* index into names + 1; 0: empty */
     struct name names[NAMES];
@@ -137,7 +139,7 @@ uint8_t *gy_packet_put_entry(uint8_t *at, uint32_t field, uint64_t iid, const ch
     return gy_wire_bytes(at, field, entry, (size_t)(e - entry));
 }
 
-/* Start an incremental state: what follows may use the clock and the categories, and no name yet. */
+/* Start an incremental state: packets that follow may use the clock and the categories, and no name yet. */
 static void put_state(struct gy_pftrace *trace, bool first)
 {
     memset(trace->slots, 0, sizeof(trace->slots));
@@ -224,7 +226,7 @@ uint32_t gy_pftrace_reserve_sequences(struct gy_pftrace *trace, uint32_t count)
 gy_pftrace_track gy_pftrace_process_track(const struct gy_pftrace *trace)
 {
     (void)trace;
-    return 1; /* put_process() made the first */
+    return 1; /* put_process() has made the first one */
 }
 
 gy_pftrace_track gy_pftrace_add_thread(struct gy_pftrace *trace, int32_t tid, const char *name)
@@ -373,8 +375,7 @@ static uint8_t *put_specification(uint8_t *at, uint64_t iid, const char *name, c
     return gy_wire_bytes(at, INTERNED_SPECIFICATION, entry, (size_t)(e - entry));
 }
 
-/* Declare the event's queue, context and stage as far as this state does not know them.  The name was
- * interned. */
+/* Declare the event's queue, context and stage if this state does not know them.  The name was interned. */
 static uint8_t *declare_stage(struct gy_pftrace *trace, const struct gy_pftrace_stage *stage, uint32_t iid,
                               uint8_t *interned)
 {

@@ -1,4 +1,5 @@
-/* Who holds back work of a recording, and is asked for it before the recording ends. */
+/* The parts of the library that hold back work of a recording, and that are asked for it before the recording
+ * ends. */
 #include "base/thread.h"
 #include "profile/session.h"
 
@@ -32,7 +33,7 @@ void gy_profile_drain_recorders(uint64_t generation)
 {
     gy_mutex_lock(&recorders_lock);
     for (struct gy_profile_recorder *r = recorders; r != NULL; r = r->next) {
-        r->users++; /* keeps it in the list, and its link right */
+        r->users++; /* this keeps it in the list, and its link valid */
         gy_mutex_unlock(&recorders_lock);
         r->drain(r, generation);
         gy_mutex_lock(&recorders_lock);

@@ -1,6 +1,6 @@
-/* A block adds its time to the buckets that it does not cover, and a step up and a step down around those
- * that it does.  Buckets are written when they are older than the newest batch by half of the ring's length:
- * only a batch that comes later than that is missing there. */
+/* A block adds its time to the buckets that it covers in part, and a step up and a step down around those
+ * that it covers.  Buckets are written when they are older than the newest batch by half of the ring's
+ * length: only a batch that comes later than that is missing there. */
 #include "profile/residents.h"
 
 #define HELD (GY_BUCKETS / 2)
@@ -67,7 +67,7 @@ void gy_resident_sums_init(struct gy_resident_sums *sums, struct gy_residents *r
     sums->used = 0;
 }
 
-/* The sum of a bucket's change or partial time here; NULL when it is too far from the first. */
+/* Find the sum of a bucket's change or partial time here; NULL: the bucket is too far from the first. */
 static int64_t *near(struct gy_resident_sums *sums, int64_t *array, uint64_t bucket)
 {
     uint64_t index = bucket - sums->base;
@@ -117,7 +117,7 @@ void gy_resident_sums_add_far(struct gy_resident_sums *sums, uint64_t begin_ns, 
         add_change(sums, end, -1);
     }
     int64_t *sum = near(sums, sums->partial_ns, begin);
-    if (sum != NULL) { /* the next ones are likely to be there, too */
+    if (sum != NULL) { /* the next buckets are likely to be there, too */
         sums->sum = sum;
         sums->begin_ns = begin * GY_BUCKET_NS;
         sums->end_ns = sums->begin_ns + GY_BUCKET_NS;

@@ -22,7 +22,7 @@ struct gy_ring *gy_ring_create(uint32_t spans)
         return NULL;
     }
     memset(ring, 0, sizeof(*ring));
-    /* Not zeroed: the pages of a ring that is never filled are never touched. */
+    /* The memory is not zeroed: the pages of a ring that is never filled are never touched. */
     ring->spans = gy_alloc_aligned((size_t)slots * sizeof(*ring->spans), 64);
     if (ring->spans == NULL) {
         gy_free(ring);
@@ -84,7 +84,7 @@ void gy_ring_copy_name(char to[GY_RING_NAME_BYTES], const char *name)
 {
     size_t bytes = strnlen(name, GY_RING_NAME_BYTES);
     if (__builtin_expect(bytes == GY_RING_NAME_BYTES, 0)) {
-        do { /* not within a UTF-8 character */
+        do { /* do not cut within a UTF-8 character */
             bytes--;
         } while (bytes > 0 && ((unsigned char)name[bytes] & 0xC0) == 0x80);
     }

@@ -8,14 +8,13 @@
  * shows all but its last second.  A ring that fills up faster than the writer empties it loses spans, each
  * counted.
  *
- * Who may touch the session when: it lives from gantry_profile_start() to the end of gantry_profile_stop().
- * Threads get at it in two ways, and stop waits for both: as the span sink (gy_span_set_sink() returns when
- * nobody is inside), and through enter()/leave() below, for GPU slices.  A thread's pointer to its ring is
- * worthless once the generation has changed, and is compared before each use.
+ * The session lives from gantry_profile_start() to the end of gantry_profile_stop().  Threads use it in two
+ * ways, and stop waits for both: as the span sink (gy_span_set_sink() returns when no thread is inside), and
+ * through enter()/leave() below, for GPU slices.  A thread's pointer to its ring is worthless once the
+ * generation has changed, and is compared before each use.
  *
  *             start            thread runs            stop             all freed
- *   IDLE -----------> STARTING -----------> RUNNING ---------> STOPPING -----------> IDLE
- */
+ *   IDLE -----------> STARTING -----------> RUNNING ---------> STOPPING -----------> IDLE */
 #include "profile/session.h"
 
 #include "base/alloc.h"
@@ -38,7 +37,7 @@
 #define DEFAULT_CTAS 131072
 #define MAX_CTAS (1u << 24)
 #define DEFAULT_BUFFERS 8
-#define FLUSH_NS 1000000000u /* what was recorded is in the file after this time */
+#define FLUSH_NS 1000000000u /* recorded spans are in the file after this time */
 #define MAX_BUFFERS 64
 #define MAX_RINGS 1024 /* threads of one recording; those that end keep their ring */
 
@@ -51,7 +50,7 @@ struct gantry_profile {
     struct gy_cta_limits limits; /* immutable */
     uint64_t first_step;         /* immutable */
     uint64_t step_count;         /* immutable; 0: no window */
-    uint64_t steps;              /* guarded by window_lock: begun so far */
+    uint64_t steps;              /* guarded by window_lock: steps begun so far */
 
     gy_mutex lock;                                       /* rank PROFILE_RINGS */
     gy_cond work;                                        /* signalled when `wanted` or `stopping` is set */
@@ -67,7 +66,7 @@ struct gantry_profile {
     atomic_bool wanted; /* set under lock, read without: a ring is half full */
 
     atomic_uint_fast64_t lost;      /* atomic: spans that never got to a ring */
-    atomic_uint_fast64_t alignment; /* atomic: greatest bound noted */
+    atomic_uint_fast64_t alignment; /* atomic: the greatest bound noted */
     atomic_uint_fast64_t ctas_lost; /* atomic: blocks that never got to the writer */
 
     gy_thread writer; /* start and stop only */
@@ -77,13 +76,13 @@ struct gantry_profile {
     struct gy_tracks *tracks;
     struct gy_cta_tracks *cta_tracks;
     uint64_t written; /* spans in the trace */
-    uint64_t dropped; /* spans for whose track there was no memory */
+    uint64_t dropped; /* spans that were lost since there was no memory for their track */
 };
 
 static atomic_int state;                    /* atomic: enum session_state; changed by start and stop alone */
 static _Atomic(gantry_profile *) current;   /* atomic: the recording; NULL unless RUNNING */
 static atomic_uint_fast64_t generation_now; /* atomic: its generation; 0 unless RUNNING */
-static atomic_uint_fast64_t generations;    /* atomic: given out so far */
+static atomic_uint_fast64_t generations;    /* atomic: the number of generations given out so far */
 static atomic_uint inside;                  /* atomic: threads between enter() and leave() */
 static atomic_bool windowed; /* atomic: the recording waits for steps; changed under window_lock */
 static gy_mutex window_lock = {PTHREAD_MUTEX_INITIALIZER, GY_RANK_PROFILE_SESSION};
@@ -112,7 +111,8 @@ uint64_t gy_profile_session(void)
     return generation;
 }
 
-/* The recording `generation`, kept alive until leave(); NULL if it has ended, and no leave() then. */
+/* Get the recording `generation`, which is kept alive until leave(); NULL: it has ended, and no leave()
+ * follows. */
 static gantry_profile *enter(uint64_t generation)
 {
     if (generation == 0) {
@@ -193,7 +193,8 @@ static void put(gantry_profile *profile, const struct gy_ring_span *head, const 
     }
 }
 
-/* All flows of a span but the first, which is in it; none at all when they do not fit together with it. */
+/* Put all flows of a span except the first, which is in the span; none at all when they do not fit together
+ * with it. */
 static void put_more_flows(gantry_profile *profile, const uint64_t *flows, uint32_t count)
 {
     struct gy_ring *ring = ring_of(profile);
@@ -399,7 +400,8 @@ void gy_profile_note_alignment(uint64_t generation, uint64_t bound_ns)
     leave();
 }
 
-/* At most one ring full: a thread that emits without end must not keep the writer from the others. */
+/* This takes at most one full ring: a thread that emits without end must not keep the writer from the other
+ * rings. */
 static void drain(gantry_profile *profile, struct gy_ring *ring)
 {
     const struct gy_ring_span *span;
@@ -436,7 +438,7 @@ static void write_batches(gantry_profile *profile, struct gy_cta_batch *batch)
     }
 }
 
-/* False: the recording ends. */
+/* Wait for work.  False: the recording ends. */
 static bool wait_for_work(gantry_profile *profile, uint64_t until_ns) GY_REQUIRES(profile->lock)
 {
     while (!atomic_load_explicit(&profile->wanted, memory_order_relaxed) && !profile->stopping &&
@@ -449,7 +451,7 @@ static bool wait_for_work(gantry_profile *profile, uint64_t until_ns) GY_REQUIRE
 static void writer_main(void *arg)
 {
     gantry_profile *profile = arg;
-    uint64_t flush_ns = 0; /* at once: a file that is not empty is one that a reader knows */
+    uint64_t flush_ns = 0; /* flush at once: readers recognize a file only when it is not empty */
     bool last;
     do {
         if (gy_clock_ns() >= flush_ns) {
@@ -598,7 +600,7 @@ gantry_status gantry_profile_start(const gantry_profile_options *options, gantry
     return GANTRY_OK;
 }
 
-/* Nobody emits any more when this returns, and the writer has ended. */
+/* When this returns, no thread emits any more, and the writer has ended. */
 static void quiesce(gantry_profile *profile)
 {
     gy_mutex_lock(&window_lock);
@@ -608,7 +610,7 @@ static void quiesce(gantry_profile *profile)
     gy_mutex_unlock(&window_lock);
     gy_profile_drain_recorders(profile->generation);
     atomic_store(&current, NULL);
-    while (atomic_load(&inside) != 0) { /* they never block: see enter() */
+    while (atomic_load(&inside) != 0) { /* these threads never block: see enter() */
         sched_yield();
     }
     gy_mutex_lock(&profile->lock);
@@ -630,7 +632,7 @@ static void session_free(gantry_profile *profile)
     gy_handle_free(profile, profile);
 }
 
-/* The last word: what is not in the trace, and how far the GPU's times may be off. */
+/* Write the summary: what is not in the trace, and how far the GPU's times may be off. */
 static void write_end(gantry_profile *profile, const gantry_profile_stats *stats)
 {
     struct gy_pftrace_slice mark = {.category = GY_PFTRACE_CTAS,

@@ -1,12 +1,12 @@
 /* Offsets.  Each SM counts up one counter in the L2 cache, again and again, and reads its clock before and
- * after. The counter orders all these steps, whoever made them, and nobody waits for anybody.  A step
- * happened about in the middle between the two readings.  So in the order of the counter the middles of all
- * SMs grow steadily, and an SM whose clock is ahead lies above its neighbours by as much: its offset is the
- * mean of that over all its steps.  What remains is half the difference between the way to the cache and the
- * way back.
+ * after. The counter orders the steps of all SMs, and no SM waits for another.  A step happened about in the
+ * middle between the two readings.  So in the order of the counter the middles of all SMs grow steadily, and
+ * an SM whose clock is ahead lies above its neighbours by as much.  Its offset is the mean of this over all
+ * its steps.  The remaining error is half the difference between the way to the cache and the way back.
  *
- * Lines.  An SM's own clock runs at the rate of all, so far as anybody promises, and starts anywhere.  Two
- * anchors give it a line; how much its rate differs from the median of all is what the line may be off by. */
+ * Lines.  The SMs' own clocks should all run at one rate, though nobody promises it, and they start anywhere.
+ * Two anchors give an SM a line; the error of the line is how much its rate differs from the median of all.
+ */
 #include "profile/sm_clock.h"
 
 #include "base/alloc.h"
@@ -18,7 +18,7 @@
 
 static double middle_of(const struct gy_sm_sample *samples, uint32_t i)
 {
-    uint64_t origin = samples[0].before_ns; /* near it a double is exact */
+    uint64_t origin = samples[0].before_ns; /* near the origin a double is exact */
     return ((double)(int64_t)(samples[i].before_ns - origin) +
             (double)(int64_t)(samples[i].after_ns - origin)) /
            2;
@@ -29,7 +29,7 @@ struct offset_sums {
     uint32_t samples[GY_SMS];
 };
 
-/* Each step against the mean of the `reach` before and the `reach` after it. */
+/* Compare each step with the mean of the `reach` steps before and after it. */
 static void sum_up(const struct gy_sm_sample *samples, uint32_t count, uint32_t reach,
                    struct offset_sums *sums)
 {
@@ -47,7 +47,7 @@ static void sum_up(const struct gy_sm_sample *samples, uint32_t count, uint32_t 
     }
 }
 
-/* How many SMs there are; 0 when neighbours in the order are mostly of one SM, or a step is missing. */
+/* The number of SMs; 0: neighbours in the order are mostly of one SM, or a step is missing. */
 static uint32_t count_sms(const struct gy_sm_sample *samples, uint32_t count)
 {
     bool seen[GY_SMS] = {false};
@@ -117,7 +117,7 @@ static int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The two anchors of a line; false when they do not give a rate. */
+/* Compute the rate between the two anchors of a line; false: they do not give a rate. */
 static bool rate_of(const struct gy_sm_anchor *from, const struct gy_sm_anchor *to, double *rate)
 {
     if (from == NULL || to == NULL || to->clock <= from->clock || to->timer_ns <= from->timer_ns) {
@@ -127,7 +127,7 @@ static bool rate_of(const struct gy_sm_anchor *from, const struct gy_sm_anchor *
     return true;
 }
 
-/* NULL: no block came by, or it never saw the timer change. */
+/* The anchor; NULL: no block ran there, or it never saw the timer change. */
 static const struct gy_sm_anchor *claimed(const struct gy_sm_anchor *anchor)
 {
     return anchor->claimed != 0 && anchor->timer_ns != 0 ? anchor : NULL;

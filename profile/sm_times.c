@@ -4,12 +4,12 @@
 
 #include <stdio.h>
 
-#define RANK_CLOCKS 1500u /* behind the streams and the records, before the SMs */
+#define RANK_CLOCKS 1500u /* after the streams and the records, before the SMs */
 
 struct gy_sm_times {
-    gy_pftrace_track track;     /* 0: nothing was said yet */
+    gy_pftrace_track track;     /* 0: nothing was written yet */
     uint64_t error_ns[GY_SMS];  /* of the latest batch */
-    uint64_t stated_ns[GY_SMS]; /* the most that was said */
+    uint64_t stated_ns[GY_SMS]; /* the largest error that was written */
     bool known[GY_SMS];         /* of the latest batch */
     bool stated[GY_SMS];
     struct gy_sm_anchor before[GY_SMS]; /* see gy_sm_lines() */
@@ -29,7 +29,7 @@ void gy_sm_times_destroy(struct gy_sm_times *times)
 static void convert(const struct gy_sm_line *lines, uint32_t count, gantry_cta_record *record)
 {
     uint32_t sm = record->origin & (GY_SMS - 1);
-    if ((record->start_ns & GANTRY_CTA_OWN_CLOCK) == 0) { /* none, or of the common clock */
+    if ((record->start_ns & GANTRY_CTA_OWN_CLOCK) == 0) { /* no record, or of the common clock */
         return;
     }
     record->start_ns &= ~GANTRY_CTA_OWN_CLOCK;
@@ -91,7 +91,7 @@ uint64_t gy_sm_times_p99(const struct gy_sm_times *times)
 void gy_sm_times_state(struct gy_sm_times *times, struct gy_pftrace *trace, gy_pftrace_track gpu,
                        uint64_t time_ns)
 {
-    for (uint32_t sm = 0; sm < GY_SMS; sm++, time_ns++) { /* marks of one time would lie in each other */
+    for (uint32_t sm = 0; sm < GY_SMS; sm++, time_ns++) { /* marks of the same time would nest */
         if (!times->known[sm] || (times->stated[sm] && times->error_ns[sm] <= times->stated_ns[sm])) {
             continue;
         }

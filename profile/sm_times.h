@@ -1,5 +1,5 @@
-/* What the writer knows of the SMs' clocks of one GPU, and says in the trace: a mark per SM on the track "SM
- * clocks", repeated when it gets worse.
+/* The writer's knowledge of the SMs' clocks of one GPU.  The trace shows it as a mark per SM on the track "SM
+ * clocks", which is repeated when the error grows.
  *
  * Threading: the writer's thread alone. */
 #ifndef PROFILE_SM_TIMES_H
@@ -10,21 +10,21 @@
 
 struct gy_sm_times;
 
-/* NULL when out of memory. */
+/* NULL: out of memory. */
 struct gy_sm_times *gy_sm_times_create(void);
 /* NULL is ignored. */
 void gy_sm_times_destroy(struct gy_sm_times *times);
 
-/* Bring the batch's records to %globaltimer: one that cannot be is cleared. */
+/* Convert the batch's records to %globaltimer; a record for which this is impossible is cleared. */
 void gy_sm_times_convert(struct gy_sm_times *times, const struct gy_cta_batch *batch);
 
-/* How far times of one SM of the batch may be off against those of another; 0: nobody knows. */
+/* How far times of one SM of the batch may be off against those of another; 0: it is not known. */
 uint64_t gy_sm_times_error(const struct gy_sm_times *times);
 
-/* What 99 of 100 SMs of the batch stay below; 0: nobody knows. */
+/* The error that 99 of 100 SMs of the batch stay below; 0: it is not known. */
 uint64_t gy_sm_times_p99(const struct gy_sm_times *times);
 
-/* Say so for each SM, at `time_ns`, under the GPU's track `gpu`. */
+/* Write this for each SM, at `time_ns`, under the GPU's track `gpu`. */
 void gy_sm_times_state(struct gy_sm_times *times, struct gy_pftrace *trace, gy_pftrace_track gpu,
                        uint64_t time_ns);
 

@@ -1,5 +1,5 @@
-/* Deflated, each write becomes one packet that holds the others (TracePacket.compressed_packets), so the file
- * is still whole after every write. */
+/* With deflation, each write becomes one packet that holds the others (TracePacket.compressed_packets), so
+ * the file is still whole after every write. */
 #include "profile/trace_file.h"
 
 #include "base/alloc.h"
@@ -15,7 +15,7 @@
 
 /* ---- deflate ----------------------------------------------------------------------------------- */
 
-/* The heads of the packet and of the field in it: two lengths. */
+/* The bytes for the heads of the packet and of the field in it: two lengths. */
 #define HEADS_BYTES 32
 
 #if GANTRY_HAS_ZLIB
@@ -56,7 +56,7 @@ size_t gy_trace_file_pack(const uint8_t *packets, size_t bytes, uint8_t *out)
 
 /* ---- the file ---------------------------------------------------------------------------------- */
 
-/* -1: errno says why not. */
+/* Open the file; -1: errno says why this failed. */
 static int open_for_writing(const char *path)
 {
     /* A pipe that nobody reads is refused (ENXIO) instead of waited for. */
@@ -113,7 +113,7 @@ void gy_trace_file_write(struct gy_trace_file *file, const uint8_t *at, size_t l
 gantry_status gy_trace_file_close(struct gy_trace_file *file, uint64_t *bytes)
 {
     gantry_status status = GANTRY_OK;
-    /* EINTR of close() on Linux: the descriptor is gone, and the data was written before. */
+    /* After EINTR from close() on Linux, the descriptor is gone, and the data was written before. */
     if (close(file->fd) != 0 && errno != EINTR && file->error.status == GANTRY_OK) {
         status = GY_FAIL(GANTRY_ERR_IO, "profile: cannot close %s: %s", file->path, strerrordesc_np(errno));
     } else if (file->error.status != GANTRY_OK) {

@@ -1,6 +1,6 @@
-/* Where a trace goes: a file that takes whole packets, and may deflate them.
+/* The file of a trace, which takes whole packets and may deflate them.
  *
- * Threading: one thread at a time, but for packing. */
+ * Threading: one thread at a time; any thread may pack. */
 #ifndef PROFILE_TRACE_FILE_H
 #define PROFILE_TRACE_FILE_H
 
@@ -14,19 +14,19 @@ struct gy_trace_file {
     int fd;
     bool compresses; /* immutable once open */
     char *path;
-    struct gy_error error; /* of the first failed write; status GANTRY_OK before */
-    uint64_t bytes;        /* in the file */
+    struct gy_error error; /* the error of the first failed write; status GANTRY_OK before */
+    uint64_t bytes;        /* bytes in the file */
 };
 
-/* Create the file; an existing one is emptied.  With `compress` what is written is to be packed, if the
- * library was built with zlib.  `file` is all zero before.
+/* Create the file; an existing one is emptied.  With `compress`, packets are to be packed, if the library was
+ * built with zlib.  `file` is all zero before.
  * @retval GANTRY_ERR_IO, GANTRY_ERR_OUT_OF_HOST_MEMORY  there is nothing to close */
 GANTRY_MUST_CHECK gantry_status gy_trace_file_open(struct gy_trace_file *file, const char *path,
                                                    bool compress);
 
-/* Room that gy_trace_file_pack() needs for so many bytes. */
+/* The room that gy_trace_file_pack() needs for this many bytes. */
 size_t gy_trace_file_room(size_t bytes);
-/* Deflate whole packets into one packet; 0 when it does not work or gains nothing.  Any thread. */
+/* Deflate whole packets into one packet; 0: it does not work or gains nothing.  Any thread. */
 size_t gy_trace_file_pack(const uint8_t *packets, size_t bytes, uint8_t *out);
 
 /* Write whole packets.  The first failure is logged and kept, and nothing is written after it. */

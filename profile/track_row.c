@@ -1,13 +1,13 @@
 /* A slice arrives when it has ended, hence after everything inside it.  It fits if every slice of the row
  * ends before it begins, or begins after it begins and ends before it ends.  Only the outermost slices need
- * to be looked at: what is inside of one is inside or outside with it.  Those that the new slice encloses
- * are replaced by it, so the list stays short where slices nest, and each is looked at once.
+ * to be looked at: a slice inside of one is inside or outside together with it.  Those that the new slice
+ * encloses are replaced by it, so the list stays short where slices nest, and each is looked at once.
  *
  * A slice that begins together with one it encloses does not fit: the inner one's begin is already in the
  * file, and would open first.
  *
- * Where nothing ever encloses (the tasks of a worker) the list is cut to half at its limit, and the row
- * refuses what begins before the cut. */
+ * Where no slice ever encloses another (the tasks of a worker), the list is cut to half at its limit, and the
+ * row refuses slices that begin before the cut. */
 #include "profile/track_row.h"
 
 #include "base/alloc.h"

@@ -18,7 +18,7 @@ struct gy_interval {
 struct gy_track_row {
     struct gy_interval *outer;
     size_t count, room;
-    uint64_t floor; /* nothing may begin before this time: what was there is forgotten */
+    uint64_t floor; /* nothing may begin before this time, since earlier slices are forgotten */
 };
 
 /* Take [begin, end], begin <= end, into the row as the next slice of the file.  False when it does not fit

@@ -18,7 +18,7 @@ struct lane {
 struct track {
     struct track *next; /* link of gy_tracks.all */
     struct lane *lanes;
-    gy_pftrace_track parent; /* of lanes behind the first */
+    gy_pftrace_track parent; /* the parent of lanes behind the first */
     char name[GY_RING_TRACK_BYTES + 16];
 };
 
@@ -30,7 +30,7 @@ struct gy_tracks {
         gy_pftrace_track number;
         char name[GY_RING_NAME_BYTES];
     } counters[GY_TRACKS_COUNTERS];
-    gy_pftrace_track gpus[GY_TRACKS_GPUS + 1]; /* by gpu number; 0: not made yet */
+    gy_pftrace_track gpus[GY_TRACKS_GPUS + 1]; /* by the GPU's number; 0: it is not made yet */
 };
 
 struct gy_tracks *gy_tracks_create(struct gy_pftrace *trace)
@@ -66,7 +66,7 @@ void gy_tracks_destroy(struct gy_tracks *tracks)
     gy_free(tracks);
 }
 
-/* A track with its first lane; NULL when out of memory. */
+/* Make a track with its first lane; NULL: out of memory. */
 static struct track *track_create(struct gy_tracks *tracks)
 {
     struct track *track = gy_zalloc(sizeof(*track));
@@ -107,7 +107,7 @@ gy_pftrace_track gy_tracks_gpu(struct gy_tracks *tracks, uint32_t gpu, const cha
     return tracks->gpus[gpu];
 }
 
-/* The lane that takes the span, made if none does; NULL when out of memory. */
+/* Find the lane that takes the span, or make one; NULL: out of memory. */
 static struct lane *lane_for(struct gy_tracks *tracks, struct track *track, const struct gy_ring_span *span)
 {
     struct lane **link = &track->lanes;
@@ -126,7 +126,7 @@ static struct lane *lane_for(struct gy_tracks *tracks, struct track *track, cons
     return lane;
 }
 
-/* False: too many counters. */
+/* Add a counter's value.  False: there are too many counters. */
 static bool add_count(struct gy_tracks *tracks, const struct gy_ring_span *span)
 {
     uint32_t i = 0;

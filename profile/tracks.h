@@ -1,5 +1,5 @@
-/* Spans into a trace: the tracks of threads and GPUs are made when their first span comes, and a
- * span goes to the first lane of its track that can take it.
+/* The tracks of threads and GPUs in a trace.  A track is made when its first span comes, and a span goes to
+ * the first lane of its track that can take it.
  *
  * Threading: the writer's thread alone. */
 #ifndef PROFILE_TRACKS_H
@@ -13,18 +13,17 @@
 
 struct gy_tracks;
 
-/* NULL when out of memory.  The trace must outlive it. */
+/* NULL: out of memory.  The trace must outlive it. */
 struct gy_tracks *gy_tracks_create(struct gy_pftrace *trace);
 /* NULL is ignored. */
 void gy_tracks_destroy(struct gy_tracks *tracks);
 
-/* Write one span of `ring`.  `gpu_name` names the GPU of a span with a gpu number,
- * `partition` that of its stream ("": none).  False when
- * memory for a track ran out: the span is lost. */
+/* Write one span of `ring`.  `gpu_name` names the GPU of a span with a gpu number, `partition` the partition
+ * of its stream ("": none).  False: memory for a track ran out, and the span is lost. */
 bool gy_tracks_add(struct gy_tracks *tracks, struct gy_ring *ring, const struct gy_ring_span *span,
                    const char *gpu_name, const char *partition);
 
-/* The track of a GPU by its number in the recording, made if need be. */
+/* The track of a GPU by its number in the recording; it is made if need be. */
 gy_pftrace_track gy_tracks_gpu(struct gy_tracks *tracks, uint32_t gpu, const char *name);
 
 #endif

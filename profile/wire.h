@@ -1,5 +1,6 @@
 /* The wire format of protocol buffers, as far as a writer needs it: varints and length-delimited fields.
- * Each function writes at `at` and returns the position behind; the caller provides the room. */
+ * Each function writes at `at` and returns the position behind what it wrote; the caller provides the room.
+ */
 #ifndef PROFILE_WIRE_H
 #define PROFILE_WIRE_H
 
