@@ -1,6 +1,7 @@
 // gantry.hpp: what it owns is freed once, what its lambdas capture is freed when the task needs it no more,
 // and failures come out as exceptions with their cause.
 #include "cpp_kernels.kernels.h"
+#include "tests/cpp/hidden.h"
 
 #include <gantry/gantry.hpp>
 
@@ -279,6 +280,16 @@ void test_failures(const gantry::context &context)
           std::string::npos);
 }
 
+/* Libraries that hide their symbols know of each other's managers and errors. */
+void test_failures_in_another_library()
+{
+    gantry::manager graph(gantry_taskman_options GANTRY_TASKMAN_OPTIONS_INIT);
+    hidden_add_task_that_throws(graph);
+    const gantry::error failed = error_of([&] { graph.run(); });
+    CHECK(failed.cause() && std::string(failed.what()).find("thrown in the library") != std::string::npos);
+    CHECK(error_of([] { hidden_throw_error(); }).status() == GANTRY_ERR_IO);
+}
+
 static_assert(gantry::shape_for(0).grid.x == 0 && gantry::shape_for(1).grid.x == 1);
 static_assert(gantry::shape_for(256).grid.x == 1 && gantry::shape_for(257).grid.x == 2);
 static_assert(gantry::shape_for(SIZE_MAX, 1024).block.x == 1024);
@@ -416,6 +427,7 @@ int main()
         test_captures_of_cancelled_light_tasks();
         test_small_lambdas_allocate_nothing();
         test_failures(context);
+        test_failures_in_another_library();
         test_shapes_that_are_too_large(context);
         test_launches_that_come_again(context);
         test_loops();

@@ -24,7 +24,7 @@ namespace gantry
 /* ---- errors ---------------------------------------------------------------------------------- */
 
 /** A call that failed, or a step in which a task did.  what() is the text of gantry_last_error(). */
-class error : public std::runtime_error
+class [[gnu::visibility("default")]] error : public std::runtime_error
 {
   public:
     /** The calling thread's last error. */

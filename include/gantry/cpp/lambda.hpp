@@ -152,11 +152,13 @@ struct graph_state {
     }
 };
 
-/** Which manager has which state: looked at only when an exception has left a lambda. */
-struct graph_table {
+/** Which manager has which state: looked at only when an exception has left a lambda.  One table for all
+ * libraries of the program, also those that hide their symbols. */
+struct [[gnu::visibility("default")]] graph_table
+{
     std::mutex lock; // guards states
     std::unordered_map<gantry_taskman *, graph_state *> states;
-    static graph_table &get()
+    [[gnu::visibility("default")]] static graph_table &get()
     {
         static graph_table table;
         return table;
