@@ -1,5 +1,5 @@
-/* Addresses: asked of the heap first, which costs no driver call, then of the driver.  What the last
- * question was answered with serves all following addresses of the same memory, per field. */
+/* How addresses are resolved: the heap is asked first, which costs no driver call, then the driver.  The last
+ * answer serves all following addresses of the same memory, for each field. */
 #include "copykernel/address.h"
 
 #include "base/checking.h"
@@ -11,7 +11,7 @@ struct resolver {
     struct gy_context *context;
     gantry_heap *heap;
     struct gy_copy_memory dest, source;
-    bool any_kind; /* whatever the types say */
+    bool any_kind; /* memory of any kind is valid, whatever the types say */
 };
 
 #define FAIL_FIELD(index, field, address, what) \
@@ -19,7 +19,7 @@ struct resolver {
 
 enum heap_answer { FOREIGN, USABLE, PAGEABLE, NOT_LIVE };
 
-/* The live block that holds the address, as many bytes as were asked for. */
+/* Find the live block that holds the address, with as many bytes as were asked for. */
 static enum heap_answer ask_heap(struct resolver *r, const void *address, struct gy_copy_memory *out)
 {
     struct gy_heap_look look;
@@ -40,7 +40,7 @@ static enum heap_answer ask_heap(struct resolver *r, const void *address, struct
     return USABLE;
 }
 
-/* The driver's answer; CUDA_ERROR_INVALID_VALUE for memory it does not know. */
+/* Ask the driver; CUDA_ERROR_INVALID_VALUE for memory that it does not know. */
 static CUresult ask_driver(const struct gy_context *context, const void *address, uint64_t bytes,
                            struct gy_copy_memory *out)
 {
@@ -91,7 +91,7 @@ static gantry_status find(struct resolver *r, const void *address, uint64_t byte
     return GANTRY_OK;
 }
 
-/* The device address of one field. */
+/* Get the device address of one field. */
 static gantry_status resolve(struct resolver *r, const void *address, uint64_t bytes, enum needed needed,
                              size_t index, const char *field, struct gy_copy_memory *known, uint64_t *out)
 {
@@ -119,7 +119,7 @@ static gantry_status resolve(struct resolver *r, const void *address, uint64_t b
     return GANTRY_OK;
 }
 
-/* One descriptor of at least a byte. */
+/* Resolve one descriptor of at least a byte. */
 static gantry_status resolve_item(struct resolver *r, const gantry_copy_desc *desc, size_t index,
                                   struct gy_copy_item *item)
 {
@@ -223,7 +223,7 @@ static GY_COLD gantry_status refuse_bounds(gantry_heap *heap, const struct gy_co
                    where.file != NULL ? where.file : "unknown place", where.line);
 }
 
-/* Memory of somebody else: the driver knows allocations of its own, and page-locked memory. */
+/* Check memory of somebody else: the driver knows allocations of its own, and page-locked memory. */
 static GY_COLD gantry_status check_foreign(const struct gy_context *context, const struct gy_copy_side *side)
 {
     struct gy_copy_memory memory = {0, 0, 0, false};

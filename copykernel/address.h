@@ -1,4 +1,4 @@
-/* What memory the addresses of a copy are, and how the device sees them. */
+/* The memory that the addresses of a copy lie in, and how the device sees it. */
 #ifndef COPYKERNEL_ADDRESS_H
 #define COPYKERNEL_ADDRESS_H
 
@@ -7,25 +7,25 @@
 
 /* Memory that an address was found to lie in. */
 struct gy_copy_memory {
-    uint64_t begin, end; /* empty: nothing known yet */
+    uint64_t begin, end; /* empty: nothing is known yet */
     uint64_t shift;      /* device address minus address */
     bool is_host;        /* page-locked; otherwise device memory */
 };
-/* The live block of the heap or the driver's allocation that holds the address.
- * False: there is none, or the driver has failed.  Whether the bytes fit is not looked at. */
+/* Find the live block of the heap, or the driver's allocation, that holds the address.  False: there is none,
+ * or the driver has failed.  This does not check whether the bytes fit. */
 bool gy_copy_find_memory(struct gy_context *context, gantry_heap *heap, const void *address, uint64_t bytes,
                          struct gy_copy_memory *out);
 
 /* One side of a copy that copy engines perform. */
 struct gy_copy_side {
     const char *call; /* for messages: the public function */
-    const char *name; /* and its parameter */
+    const char *name; /* the name of its parameter */
     const void *address;
     size_t bytes;
 };
-/* Whether the bytes stay inside of the heap's block that the address lies in; an address that is none of the
- * heap's is taken as it is, unless bounds are checked (base/checking.h): then the driver is asked.  Any
- * thread; on the submit path.
+/* Check that the bytes stay inside of the heap's block that the address lies in.  An address that is not in
+ * the heap is taken as it is, unless bounds are checked (base/checking.h): then the driver is asked.  Any
+ * thread; this is on the submit path.
  * @retval GANTRY_OK
  * @retval GANTRY_ERR_INVALID_ARGUMENT  they leave it, or no live block is there; the message names both
  *                                      sizes and the block */
@@ -33,7 +33,7 @@ GANTRY_MUST_CHECK gantry_status gy_copy_check_side(struct gy_context *context, g
                                                    const struct gy_copy_side *side);
 
 /* Dispatcher thread only.  Turn `count` descriptors that passed gy_copy_check() into items, leaving out those
- * of 0 bytes.  `items` has `count` places.  `any_kind`: the types say nothing of where the memory is.
+ * of 0 bytes.  `items` has `count` places.  `any_kind`: the types do not say where the memory is.
  * @retval GANTRY_ERR_INVALID_ARGUMENT  pageable or unknown memory, the wrong kind for the type, a range
  *                                      that leaves its memory; the message names index and field
  * @retval GANTRY_ERR_DRIVER, GANTRY_ERR_DEVICE_LOST */
@@ -41,8 +41,8 @@ GANTRY_MUST_CHECK gantry_status gy_copy_resolve(struct gy_context *context, gant
                                                 const gantry_copy_desc *descs, size_t count, bool any_kind,
                                                 struct gy_copy_item *items, size_t *out_count);
 
-/* Memory that the device can read `bytes` of, device or page-locked: its address there.  `name` is for
- * messages.
+/* Find the device's address of memory of which it can read `bytes`; the memory is device memory or
+ * page-locked. `name` is for messages.
  * @retval GANTRY_ERR_INVALID_ARGUMENT  pageable or unknown memory, or a range that leaves its memory
  * @retval GANTRY_ERR_DRIVER, GANTRY_ERR_DEVICE_LOST */
 GANTRY_MUST_CHECK gantry_status gy_copy_find_list(struct gy_context *context, gantry_heap *heap,

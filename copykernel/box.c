@@ -1,5 +1,5 @@
-/* Boxes.  What is contiguous is made fewer and longer rows first; a box that is one row then is a batch of
- * one copy, so the copy engines may do it. */
+/* How boxes are copied.  Contiguous rows are first joined into fewer and longer ones.  A box that is one row
+ * then is a batch of one copy, so the copy engines may do it. */
 #include "copykernel/box.h"
 
 #include "base/options.h"
@@ -15,7 +15,7 @@ gantry_status gy_copy_box_import(const gantry_copy_box *theirs, gantry_copy_box 
     return gy_options_import(out, sizeof(*out), theirs, sizeof(gantry_copy_box), "copy box");
 }
 
-/* Bytes from the first to the last; false: more than an address space has. */
+/* The bytes from the first to the last; false: more than an address space has. */
 static bool span_of(const gantry_copy_box *box, uint64_t pitch, uint64_t layer_pitch, uint64_t *out)
 {
     uint64_t rows, layers;
@@ -25,7 +25,7 @@ static bool span_of(const gantry_copy_box *box, uint64_t pitch, uint64_t layer_p
            *out >> GY_COPY_ADDRESS_BITS == 0;
 }
 
-/* The rows of the dest may not touch each other. */
+/* The rows of the dest must not touch each other. */
 static gantry_status check_dest(const gantry_copy_box *box)
 {
     if (box->rows > 1 && box->dest_pitch < box->width) {
@@ -42,7 +42,7 @@ static gantry_status check_dest(const gantry_copy_box *box)
     return GANTRY_OK;
 }
 
-/* One side: where the device sees it, and its memory. */
+/* Find one side: the address at which the device sees it, and its memory. */
 static gantry_status find_side(struct gy_copier *copier, const char *name, const void *address, uint64_t span,
                                uint64_t *device, struct gy_copy_memory *memory)
 {
@@ -66,7 +66,8 @@ static gantry_status find_side(struct gy_copier *copier, const char *name, const
     return GANTRY_OK;
 }
 
-/* Do rows of the two sides touch?  Told for sides that lie apart, and for two parts of the same rows. */
+/* Do rows of the two sides touch?  This finds out for sides that lie apart, and for two parts of the same
+ * rows. */
 static bool may_touch(const gantry_copy_box *box, uint64_t dest, uint64_t source, uint64_t dest_span,
                       uint64_t source_span)
 {
@@ -84,7 +85,7 @@ static bool may_touch(const gantry_copy_box *box, uint64_t dest, uint64_t source
     return apart < box->width || pitch - apart < box->width;
 }
 
-/* Rows without gaps on either side are one row, layers likewise. */
+/* Rows without gaps on either side are one row, and layers likewise. */
 static void join_rows(gantry_copy_box *box)
 {
     if (box->rows > 1 && box->dest_pitch == box->width && box->source_pitch == box->width) {
@@ -122,7 +123,7 @@ static gantry_status launch_rows(struct gy_copier *copier, struct gy_copy_way *w
                                       box->source_layer_pitch,
                                       (uint32_t)box->rows,
                                       (uint32_t)pieces};
-    if (is_host) { /* as many threads as a batch has for the link */
+    if (is_host) { /* there are as many threads as a batch has for the link */
         const uint32_t blocks = way->tuning.host_blocks > way->tuning.dtoh_blocks ? way->tuning.host_blocks
                                                                                   : way->tuning.dtoh_blocks;
         way->tuning.device_blocks = blocks * (GY_COPY_BIG_BLOCK / GY_COPY_BLOCK);
@@ -133,7 +134,7 @@ static gantry_status launch_rows(struct gy_copier *copier, struct gy_copy_way *w
     return gy_copier_launch_kernel(copier, way, &grid, arguments, 1);
 }
 
-/* The type of a copy between such memories; a kernel does what has none. */
+/* The type of a copy between such memories; a kernel does copies that have none. */
 static bool type_of(const struct gy_copy_memory *dest, const struct gy_copy_memory *source,
                     gantry_copy_type *type)
 {

@@ -4,11 +4,11 @@
 
 #include "copykernel/copier.h"
 
-/* The caller's struct of any age.  Statuses as gantry_copy_launch_box(). */
+/* Import the struct of a caller of any version.  Statuses as gantry_copy_launch_box(). */
 GANTRY_MUST_CHECK gantry_status gy_copy_box_import(const gantry_copy_box *theirs, gantry_copy_box *out);
 
-/* Dispatcher thread, context current; an imported box.  *launched: something was.  Statuses as
- * gantry_copy_launch_box(). */
+/* Dispatcher thread, context current.  Launch an imported box; *launched: something was launched.  Statuses
+ * as gantry_copy_launch_box(). */
 GANTRY_MUST_CHECK gantry_status gy_copier_launch_box(struct gy_copier *copier,
                                                      const struct gy_copy_target *target,
                                                      const gantry_copy_box *box,

@@ -1,9 +1,9 @@
 /* Measures the kernel against the copy engines.
  *
- * For each direction and size class: a batch of as many copies of that size as fit, apart from each other
- * so that they are not merged, first by the kernel, then by the engines.  The engines' share is the largest
- * tried number of copies up to which they were never slower.  Times are host times from the call to the
- * end of the GPU's work, best of a few: what a caller waits for, launches included. */
+ * For each direction and size class, a batch of as many copies of that size as fit is done, first by the
+ * kernel, then by the engines; the copies lie apart, so that they are not merged.  The engines' share is the
+ * largest tried number of copies up to which they were never slower.  Times are host times from the call to
+ * the end of the GPU's work, the best of a few: a caller waits for this long, launches included. */
 #include "copykernel/internal.h"
 
 #include "base/alloc.h"
@@ -20,7 +20,7 @@ struct probe {
     struct gy_copier *copier;
     struct gy_context *context;
     CUstream stream;
-    CUdeviceptr device[2]; /* most_bytes each */
+    CUdeviceptr device[2]; /* most_bytes of each */
     void *pinned;          /* most_bytes */
     uint64_t most_bytes;
     gantry_copy_desc descs[64];
@@ -33,7 +33,7 @@ static void *place(const struct probe *p, gantry_copy_type type, bool is_dest, u
     return base + offset;
 }
 
-/* False when so many copies do not fit. */
+/* False: this many copies do not fit. */
 static bool make_batch(struct probe *p, gantry_copy_type type, uint64_t bytes, uint32_t count)
 {
     uint64_t stride = count > 1 ? bytes + 4096 : bytes;
@@ -70,7 +70,7 @@ static gantry_status time_batch(struct probe *p, uint32_t count, const gantry_co
     return GANTRY_OK;
 }
 
-/* The verdict on one class; *measured is false when not even one copy fits. */
+/* Judge one class; *measured is false when not even one copy fits. */
 static gantry_status judge(struct probe *p, gantry_copy_type type, uint32_t size_class,
                            const gantry_copy_tuning *base, uint32_t *up_to, bool *measured)
 {
@@ -103,7 +103,7 @@ static gantry_status judge(struct probe *p, gantry_copy_type type, uint32_t size
     return GANTRY_OK;
 }
 
-/* Who does a large copy within the device whose sides are aligned differently? */
+/* Decide which way does a large copy within the device whose sides are aligned differently. */
 static gantry_status judge_misaligned(struct probe *p, gantry_copy_tuning *tuning)
 {
     gantry_copy_tuning kernel = *tuning, engine = *tuning;
@@ -178,7 +178,8 @@ gantry_status gy_copier_calibrate(struct gy_copier *copier, uint64_t most_bytes)
     if (status != GANTRY_OK) {
         goto free_pinned;
     }
-    for (int i = 0; i < 2 && status == GANTRY_OK; i++) { /* so that nothing is read that nobody has written */
+    for (int i = 0; i < 2 && status == GANTRY_OK;
+         i++) { /* write all memory first, so that nothing is read that nobody has written */
         status = GY_CALL(context, cuMemsetD8Async(p->device[i], 0, (size_t)most_bytes, p->stream));
     }
     if (status == GANTRY_OK) {

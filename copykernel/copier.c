@@ -9,9 +9,9 @@
  *   pack                into the kernel's parameters when it fits, else into pinned memory (ring.c)
  *   launch
  *
- * Nothing is launched before everything is checked.  All state but the tuning belongs to the dispatcher's
- * thread, the only one that launches.  Scratch memory grows to the largest batch seen and is then used
- * again. */
+ * Nothing is launched before everything is checked.  All state except the tuning belongs to the dispatcher's
+ * thread, which is the only one that launches.  Scratch memory grows to the largest batch seen and is then
+ * used again. */
 #include "copykernel/copier.h"
 
 #include "base/alloc.h"
@@ -27,11 +27,11 @@
 
 #include <stdio.h>
 
-/* Warps of 64 registers per thread that a multiprocessor runs at once. */
+/* The number of warps of 64 registers per thread that a multiprocessor runs at the same time. */
 enum { WARPS_PER_MULTIPROCESSOR = 32 };
-/* Up to so many descriptors are turned into items whatever they are. */
+/* Up to this many descriptors are turned into items, whatever they are. */
 enum { LONG_WAY = 256 };
-/* Of one copy with a grid of its own: a grid has fewer than 2^31 blocks. */
+/* The most bytes of one copy with a grid of its own: a grid has fewer than 2^31 blocks. */
 #define MOST_OF_ONE ((uint64_t)GY_COPY_TILE * INT32_MAX)
 
 static gantry_status find_kernels(struct gy_copier *copier)
@@ -102,7 +102,7 @@ free_copier:
     return status;
 }
 
-/* Chunks of graphs that are kept no more. */
+/* Take the chunks of graphs that are no longer kept. */
 static void take_returned(struct gy_copier *copier)
 {
     struct gy_copy_chunk *chunk = atomic_exchange_explicit(&copier->returned, NULL, memory_order_acquire);
@@ -188,20 +188,20 @@ static gantry_status reserve(struct gy_copier *copier, size_t count)
     return GANTRY_OK;
 }
 
-/* Blocks of `warps` warps for so many units. */
+/* The number of blocks of `warps` warps for this many units. */
 static uint32_t blocks_for(uint32_t units, uint32_t warps, uint32_t most)
 {
     uint32_t blocks = (units + warps - 1) / warps;
     return most != 0 && blocks > most ? most : blocks;
 }
 
-/* A grid for the plan. */
+/* The grid for a plan. */
 struct geometry {
     struct gy_copy_shape shape;
     uint32_t blocks, threads;
 };
 
-/* At most so many blocks of each group. */
+/* The most blocks of each group. */
 static void limits_of(const gantry_copy_tuning *tuning, uint32_t *most)
 {
     most[GY_COPY_FROM_HOST] = tuning->host_blocks;
@@ -217,7 +217,7 @@ static struct geometry shape_of(const gantry_copy_tuning *tuning, const struct g
     for (uint32_t i = 0; i < GY_COPY_GROUPS; i++) {
         units[i] = plan->ends[i] - (i > 0 ? plan->ends[i - 1] : 0);
     }
-    /* Limited blocks must be big ones to have enough in flight, if there is enough to do. */
+    /* Limited blocks must be big to have enough in flight, if there is enough to do. */
     const uint32_t warps_of_plain = GY_COPY_BLOCK / 32;
     if (units[GY_COPY_FROM_HOST] > most[GY_COPY_FROM_HOST] * warps_of_plain ||
         units[GY_COPY_TO_HOST] > most[GY_COPY_TO_HOST] * warps_of_plain) {
@@ -237,7 +237,8 @@ static struct geometry shape_of(const gantry_copy_tuning *tuning, const struct g
     return g;
 }
 
-/* Where the blocks of the launch leave their records; NULL: they are not recorded, or there is no room. */
+/* The memory where the blocks of the launch leave their records; NULL: they are not recorded, or there is no
+ * room. */
 static void *records_for(const struct gy_copy_way *way, uint32_t blocks)
 {
     if (__builtin_expect(way->ctas == NULL, 1)) {
@@ -280,7 +281,7 @@ gantry_status gy_copier_launch_kernel(struct gy_copier *copier, const struct gy_
     return GY_CALL(copier->context, cuLaunchKernelEx(&config, kernel->function, arguments, NULL));
 }
 
-/* The batch in copier->parameters. */
+/* Launch the batch that is in copier->parameters. */
 static gantry_status launch_parameters(struct gy_copier *copier, const struct gy_copy_way *way,
                                        enum gy_copy_form form, const struct geometry *g)
 {
@@ -302,7 +303,7 @@ static gantry_status launch_inline(struct gy_copier *copier, const struct gy_cop
     return launch_parameters(copier, way, form, g);
 }
 
-/* While a stream is captured, memory may be taken and older events asked for in relaxed mode only. */
+/* While a stream is captured, only relaxed mode permits taking memory and asking for older events. */
 gantry_status gy_copier_take_chunk(struct gy_copier *copier, struct gy_copy_ring *ring, size_t bytes,
                                    struct gy_copy_chunk **out)
 {
@@ -334,7 +335,7 @@ gantry_status gy_copier_chunk_launched(struct gy_copier *copier, struct gy_copy_
     return gy_copy_ring_launched(ring, chunk, stream);
 }
 
-/* The batch in the chunk, which is given back when nothing was launched. */
+/* Launch the batch that is in the chunk, which is given back when nothing was launched. */
 static gantry_status launch_chunk(struct gy_copier *copier, const struct gy_copy_way *way,
                                   struct gy_copy_chunk *chunk, const struct geometry *g)
 {
@@ -395,7 +396,7 @@ static gantry_status launch_items(struct gy_copier *copier, size_t count, const 
     return launch_table(copier, way, count, &plan, &g);
 }
 
-/* A usual batch, straight from the descriptors; it has more than fit into the shorter forms. */
+/* Launch a usual batch straight from the descriptors; it is too large for the shorter forms. */
 static gantry_status launch_scan(struct gy_copier *copier, const gantry_copy_desc *descs, size_t count,
                                  const struct gy_copy_scan *scan, const struct gy_copy_way *way)
 {
@@ -422,7 +423,7 @@ static gantry_status launch_scan(struct gy_copier *copier, const gantry_copy_des
 
 /* ---- batches ------------------------------------------------------------------------------------- */
 
-/* One large copy by blocks that do a tile each. */
+/* Launch one large copy, of which each block does a tile. */
 static gantry_status launch_one(struct gy_copier *copier, const struct gy_copy_item *item,
                                 const struct gy_copy_way *way)
 {
@@ -433,7 +434,7 @@ static gantry_status launch_one(struct gy_copier *copier, const struct gy_copy_i
     return gy_copier_launch_kernel(copier, way, &grid, arguments, 3);
 }
 
-/* The engines' batch, but for copies that they are slow with. */
+/* Launch the engines' batch, except for copies that they are slow with. */
 static gantry_status launch_engine(struct gy_copier *copier, const struct gy_copy_way *way, size_t count)
 {
     gantry_status status = GANTRY_OK;
@@ -454,7 +455,7 @@ static gantry_status launch_engine(struct gy_copier *copier, const struct gy_cop
     return status;
 }
 
-/* That of all items, which `descs` are; negative when they differ or one is a fill. */
+/* The direction of all items, which `descs` have; negative when they differ or one is a fill. */
 static int direction_of(const gantry_copy_desc *descs, const struct gy_copy_item *items, size_t count)
 {
     gantry_copy_type type = descs[items[0].index].type;
@@ -466,7 +467,7 @@ static int direction_of(const gantry_copy_desc *descs, const struct gy_copy_item
     return type != GANTRY_COPY_FILL ? (int)type : -1;
 }
 
-/* Everything about the first `count` items is checked. */
+/* Launch the first `count` items, which are checked. */
 static gantry_status launch_checked(struct gy_copier *copier, const gantry_copy_desc *descs, size_t count,
                                     const struct gy_copy_way *way)
 {
@@ -627,7 +628,7 @@ gantry_status gy_copier_capture_kept(struct gy_copier *copier, CUstream stream, 
 void gy_copier_kept_launched(struct gy_copy_chunk *kept, CUstream stream)
 {
     for (struct gy_copy_chunk *chunk = kept; chunk != NULL; chunk = chunk->next) {
-        (void)gy_copy_ring_relaunched(chunk, stream); /* a failure is in the chunk, or the context's */
+        (void)gy_copy_ring_relaunched(chunk, stream); /* a failure is kept in the chunk or the context */
     }
 }
 

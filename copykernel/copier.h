@@ -1,4 +1,4 @@
-/* Batched copies on a stream; one copier per context. */
+/* Batched copies on a stream; there is one copier per context. */
 #ifndef COPYKERNEL_COPIER_H
 #define COPYKERNEL_COPIER_H
 
@@ -13,16 +13,16 @@ struct gy_copy_chunk;
 
 GANTRY_MUST_CHECK gantry_status gy_copier_create(struct gy_context *context, gantry_heap *heap,
                                                  struct gy_copier **out);
-/* The GPU must be done with everything launched.  NULL is ignored. */
+/* Destroy the copier; the GPU is done with everything that was launched.  NULL is ignored. */
 void gy_copier_destroy(struct gy_copier *copier);
 
-/* Where a batch goes. */
+/* The place where a batch goes. */
 struct gy_copy_target {
     CUstream stream;
-    struct gy_lane *lane;                 /* where it is noted instead; NULL: it goes to the stream */
-    uint32_t multiprocessors;             /* of the stream's partition; 0: all of the device */
-    struct gy_cta *ctas;                  /* of recordings; NULL: it is not to be in one */
-    const struct gy_cta_request *request; /* what is known of the launch; with `ctas` */
+    struct gy_lane *lane;     /* the lane on which it is noted instead; NULL: it goes to the stream */
+    uint32_t multiprocessors; /* of the stream's partition; 0: all of the device */
+    struct gy_cta *ctas;      /* of recordings; NULL: the batch is not recorded */
+    const struct gy_cta_request *request; /* what is known of the launch; set with `ctas` */
 };
 
 /* Dispatcher thread, context current; `options` may be NULL.  Statuses as gantry_copy_launch_with(). */
@@ -30,29 +30,30 @@ GANTRY_MUST_CHECK gantry_status gy_copier_launch(struct gy_copier *copier,
                                                  const struct gy_copy_target *target,
                                                  const gantry_copy_desc *descs, size_t count,
                                                  const gantry_copy_options *options);
-/* Launch what is queued, in order; statuses and what stays queued as gantry_copy_queue_flush_with(). */
+/* Launch the queued copies in order; statuses, and the copies that stay queued, as
+ * gantry_copy_queue_flush_with(). */
 GANTRY_MUST_CHECK gantry_status gy_copier_flush(struct gy_copier *copier, const struct gy_copy_target *target,
                                                 gantry_copy_queue *queue, const gantry_copy_options *options);
 
 /* ---- capture: dispatcher thread ---- */
 
-/* What follows becomes part of a graph.  From here to its launch no driver call of the copier is one that a
- * capture forbids (memory is taken in relaxed capture mode, for this thread only). */
+/* Batches that follow become part of a graph.  From here to its launch, the copier makes no driver call that
+ * a capture forbids (memory is taken in relaxed capture mode, for this thread only). */
 void gy_copier_begin_capture(struct gy_copier *copier);
-/* The graph was launched, once, on `stream`: what its copies read is used again when the stream has passed.
- * For another launch of the same batches capture them again. */
+/* The graph was launched, once, on `stream`: memory that its copies read is used again when the stream has
+ * passed.  For another launch of the same batches, capture them again. */
 gantry_status gy_copier_capture_launched(struct gy_copier *copier, CUstream stream);
-/* The same of a graph that may be launched again: what its copies read and note is added to *kept, an empty
- * list at first, and stays the graph's. */
+/* The graph was launched, and may be launched again: the memory that its copies read and write is added to
+ * *kept, an empty list at first, and stays the graph's. */
 GANTRY_MUST_CHECK gantry_status gy_copier_capture_kept(struct gy_copier *copier, CUstream stream,
                                                        struct gy_copy_chunk **kept);
-/* That graph was launched again.  Where the driver cannot tell when it is done, the memory is used by nobody
- * else. */
+/* A kept graph was launched again.  Where the driver cannot tell when it is done, nobody else uses the memory
+ * any more. */
 void gy_copier_kept_launched(struct gy_copy_chunk *kept, CUstream stream);
-/* It will not be again: once the GPU has passed, its memory is used for others.  Any thread; *kept is empty
- * then. */
+/* A kept graph will not be launched again: once the GPU has passed it, its memory is used for others.  Any
+ * thread; *kept is empty then. */
 void gy_copier_kept_dropped(struct gy_copier *copier, struct gy_copy_chunk **kept);
-/* The graph never will be launched. */
+/* The captured graph will never be launched. */
 void gy_copier_capture_dropped(struct gy_copier *copier);
 
 /* ---- tuning: any thread ---- */

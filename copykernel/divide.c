@@ -1,19 +1,19 @@
-/* Division of a batch among warps.
+/* The division of a batch among warps.
  *
  * The cost of a piece is its bytes plus PIECE_COST for the time it takes whatever its size, so that many
  * small copies spread over as many warps as one large copy of the same total cost.  Units are filled in
  * order up to the unit cost; a piece that does not fit is cut at a multiple of 128 bytes of its
  * destination, which keeps a memory line with one warp.
  *
- * A group that one round of its warps can do at once is cut into one unit per warp.  More work than that is
- * cut into units of a fixed cost: the hardware, or a counter, hands them out.
+ * A group that its warps can do in one round is cut into one unit per warp.  More work than that is cut into
+ * units of a fixed cost: the hardware, or a counter, hands them out.
  *
- * Over the link to the host the few warps there are end far apart when units are large, and the link is not
+ * On the link to the host there are few warps.  When units are large they end far apart, and the link is not
  * full meanwhile.  So a unit has at most its share of what is left (guided self-scheduling: Polychronopoulos
  * and Kuck, IEEE Transactions on Computers C-36, 1987), and the last ones are small.
  *
- * If a large batch within device memory is of large pieces, a unit is for all warps of a block, which work
- * side by side in the same stretch of memory: DRAM pages like that. */
+ * If a large batch within device memory has large pieces, all warps of a block share a unit and work side by
+ * side in the same stretch of memory, since this suits DRAM pages. */
 #include "copykernel/plan.h"
 
 #include "base/status.h"
@@ -24,20 +24,20 @@ enum {
     PIECE_COST = 256,
     LEAST_UNIT_COST = 2048, /* less work is not worth a warp */
     MOST_UNIT_COST = 16384,
-    MOST_HOST_UNIT_COST = 65536, /* fewer trips over the link for descriptors */
+    MOST_HOST_UNIT_COST = 65536, /* large units need fewer trips over the link for descriptors */
     LEAST_TAPERED_COST = 8192,
     WIDE_UNIT_COST = 131072,
-    WIDE_PIECE = 16384, /* bytes of the mean piece that make a batch wide */
+    WIDE_PIECE = 16384, /* the bytes of the mean piece from which a batch is wide */
     MOST_UNITS = 1 << 22,
     CUT_ALIGNMENT = 128,
 };
 
-/* The batch being written; `words` NULL: only counted. */
+/* The batch that is being written; `words` NULL: it is only counted. */
 struct packer {
     uint64_t *words, *patterns, *starts;
-    struct gy_copy_dealing dealing; /* of this group */
-    uint64_t undealt;               /* cost of the group that is in no unit yet */
-    uint64_t left;                  /* cost that the open unit may still take; 0: none is open */
+    struct gy_copy_dealing dealing; /* the dealing of this group */
+    uint64_t undealt;               /* the cost of the group that is in no unit yet */
+    uint64_t left;                  /* the cost that the open unit may still take; 0: no unit is open */
     uint64_t pieces;
     uint64_t pattern_count;
     uint64_t low, high; /* the last long pattern */
@@ -63,7 +63,7 @@ static void open_unit(struct packer *p, uint64_t byte)
     p->undealt -= p->undealt < p->left ? p->undealt : p->left;
 }
 
-/* `source` is what the piece's field holds, `kind` its two highest bits. */
+/* `source` is the content of the piece's field, `kind` its two highest bits. */
 static inline void add_piece(struct packer *p, uint64_t dest, uint64_t source, uint64_t bytes, uint64_t kind)
 {
     if (p->left < PIECE_COST + CUT_ALIGNMENT) {
@@ -71,7 +71,7 @@ static inline void add_piece(struct packer *p, uint64_t dest, uint64_t source, u
     }
     p->left -= PIECE_COST;
     uint64_t done = 0;
-    while (bytes - done > p->left + CUT_ALIGNMENT) { /* not worth a cut for less */
+    while (bytes - done > p->left + CUT_ALIGNMENT) { /* a smaller rest is not worth a cut */
         done += p->left;
         done -= (dest + done) % CUT_ALIGNMENT;
         open_unit(p, done);
@@ -91,7 +91,7 @@ static bool is_long(const struct gy_copy_item *item)
     return item->source != (word | word << 32) || item->high != item->source;
 }
 
-/* Place of the item's long pattern, in words; one that was used last is used again. */
+/* The place of the item's long pattern, in words; the pattern that was used last is used again. */
 static uint64_t add_pattern(struct packer *p, const struct gy_copy_item *item)
 {
     if (p->pattern_count == 0 || p->low != item->source || p->high != item->high) {
@@ -120,7 +120,7 @@ static void add_item(struct packer *p, const struct gy_copy_item *item)
     }
 }
 
-/* The items of one group, in units of their own. */
+/* Add the items of one group, in units of their own. */
 static void add_items(struct packer *p, const struct gy_copy_item *items, size_t count, uint32_t group,
                       const struct gy_copy_dealing *dealing)
 {
@@ -134,7 +134,7 @@ static void add_items(struct packer *p, const struct gy_copy_item *items, size_t
     }
 }
 
-/* Cost and pieces of each group. */
+/* Add up the cost and the pieces of each group. */
 static void add_costs(const struct gy_copy_item *items, size_t count, uint64_t *cost, uint64_t *piece_count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -147,7 +147,7 @@ static void add_costs(const struct gy_copy_item *items, size_t count, uint64_t *
 static struct gy_copy_dealing deal(uint64_t cost, uint32_t warps, bool is_host)
 {
     struct gy_copy_dealing dealing = {cost, (cost + warps - 1) / warps + PIECE_COST + CUT_ALIGNMENT, 0};
-    uint64_t most = is_host ? MOST_HOST_UNIT_COST : MOST_UNIT_COST; /* (a cut costs a piece more) */
+    uint64_t most = is_host ? MOST_HOST_UNIT_COST : MOST_UNIT_COST; /* a cut costs one more piece */
     if (dealing.most > most) {
         dealing.most = cost / MOST_UNITS > most ? cost / MOST_UNITS : most;
         dealing.taper = is_host ? warps : 0;
@@ -156,7 +156,7 @@ static struct gy_copy_dealing deal(uint64_t cost, uint32_t warps, bool is_host)
     return dealing;
 }
 
-/* How all groups are dealt, by their costs. */
+/* Decide how all groups are dealt, by their costs. */
 static void deal_all(const uint64_t *cost, const uint64_t *pieces, const struct gy_copy_budget *budget,
                      struct gy_copy_plan *plan)
 {
@@ -223,7 +223,7 @@ gantry_status gy_copy_measure_scan(const struct gy_copy_scan *scan, const struct
     cost[scan->group] = scan->bytes + scan->pieces * PIECE_COST;
     pieces[scan->group] = scan->pieces;
     deal_all(cost, pieces, budget, &plan);
-    /* A unit is at most a piece's cost and two cuts short of what it may take, and each cut costs a piece. */
+    /* A unit is at most a piece's cost and two cuts short of its limit, and each cut costs a piece. */
     uint64_t least = plan.dealing[scan->group].most;
     least = plan.dealing[scan->group].taper != 0 && least > LEAST_TAPERED_COST ? LEAST_TAPERED_COST : least;
     uint64_t units = cost[scan->group] / (least - 2 * PIECE_COST - 2 * CUT_ALIGNMENT) + 4;

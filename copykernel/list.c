@@ -1,5 +1,5 @@
-/* Launching lists that the device reads.  The host knows their maximum and where they lie, nothing more; what
- * the kernels note for each other is in device memory of the copier's (ring.h). */
+/* How lists that the device reads are launched.  The host knows only their maximum and their place.  The
+ * notes that the kernels leave for each other are in the copier's device memory (ring.h). */
 #include "copykernel/list.h"
 
 #include "base/alloc.h"
@@ -11,7 +11,7 @@
 
 enum {
     WARPS = GY_COPY_BLOCK / 32,
-    BLOCKS_PER_MULTIPROCESSOR = 3, /* what the registers of the kernels allow */
+    BLOCKS_PER_MULTIPROCESSOR = 3, /* the registers of the kernels allow no more */
     EMULATED_BLOCKS =
         4, /* the emulated device runs blocks one after the other, whether they have work or not */
 };
@@ -60,7 +60,7 @@ gantry_status gy_copy_list_import(const gantry_copy_list *theirs, gantry_copy_li
     return status == GANTRY_OK && out->count != NULL ? check_place("count", out->count, 4) : status;
 }
 
-/* Where the device finds the list. */
+/* Find the addresses at which the device sees the list. */
 static gantry_status find_arrays(struct gy_copier *copier, const gantry_copy_list *list,
                                  struct gy_copy_list_view *view)
 {
@@ -94,7 +94,7 @@ static uint32_t lesser(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-/* Blocks that the device runs at once, or that it may have. */
+/* The number of blocks that the device runs at the same time, or that it may have. */
 static uint32_t blocks_at_once(const struct gy_copier *copier, const struct gy_copy_way *way)
 {
     uint32_t blocks = way->tuning.device_blocks != 0 ? way->tuning.device_blocks
@@ -155,7 +155,7 @@ gantry_status gy_copier_launch_list(struct gy_copier *copier, const struct gy_co
     if (status != GANTRY_OK) {
         return status;
     }
-    view.large = chunk->counters; /* 0 when there are too many launches at once: then no copy is cut */
+    view.large = chunk->counters; /* 0: there are too many launches at the same time, so no copy is cut */
     view.entries = chunk->device;
     status = launch_pair(copier, &way, &view, kernels);
     if (*kernels == 0) {
@@ -175,7 +175,7 @@ static gantry_status read_array(struct gy_copier *copier, const void *from, size
     return status == GANTRY_OK ? GY_CALL(copier->context, cuMemcpyDtoH(to, device, bytes)) : status;
 }
 
-/* The list as descriptors; those of three arrays as copies within the device, wherever they are. */
+/* Read the list as descriptors; those of three arrays become copies within the device, wherever they are. */
 static gantry_status read_list(struct gy_copier *copier, const gantry_copy_list *list, uint32_t count,
                                gantry_copy_desc *descs, uint64_t *words)
 {

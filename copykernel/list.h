@@ -4,19 +4,19 @@
 
 #include "copykernel/copier.h"
 
-/* The caller's struct of any age, checked as far as that can be told without looking into its arrays; `most`
- * 0 is fine.  Statuses as gantry_copy_launch_list(). */
+/* Import the struct of a caller of any version, and check it as far as this can be done without looking into
+ * its arrays; `most` 0 is fine.  Statuses as gantry_copy_launch_list(). */
 GANTRY_MUST_CHECK gantry_status gy_copy_list_import(const gantry_copy_list *theirs, gantry_copy_list *out);
 
-/* Dispatcher thread, context current; an imported list.  *kernels: how many were launched.  Statuses as
- * gantry_copy_launch_list(). */
+/* Dispatcher thread, context current.  Launch an imported list; *kernels: how many were launched.  Statuses
+ * as gantry_copy_launch_list(). */
 GANTRY_MUST_CHECK gantry_status gy_copier_launch_list(struct gy_copier *copier,
                                                       const struct gy_copy_target *target,
                                                       const gantry_copy_list *list,
                                                       const gantry_copy_options *options, uint32_t *kernels);
 
-/* The same, nothing is captured.  Wait for the stream, read the list, and check it as gantry_copy_launch()
- * checks its descriptors.
+/* Dispatcher thread, context current, outside of a capture.  Wait for the stream, read the list, and check it
+ * as gantry_copy_launch() checks its descriptors.
  * @retval GANTRY_ERR_INVALID_ARGUMENT  the message names index and number
  * @retval GANTRY_ERR_OUT_OF_HOST_MEMORY, GANTRY_ERR_DRIVER, GANTRY_ERR_DEVICE_LOST */
 GANTRY_MUST_CHECK gantry_status gy_copier_check_list(struct gy_copier *copier, CUstream stream,

@@ -1,9 +1,9 @@
 /* The planner: pure functions on lists of descriptors and items.
  *
- *   check      what is wrong with a descriptor whatever its addresses mean
+ *   check      finds what is wrong with a descriptor, whatever its addresses mean
  *   overlaps   sorts the dests, then looks each source up among them
- *   prefix     for queues: how far the list can be done at once
- *   merge      neighbours that continue each other become one
+ *   prefix     says, for queues, how far the list can be done at the same time
+ *   merge      makes one of neighbours that continue each other
  *
  * divide.c makes units of the result. */
 #include "copykernel/plan.h"
@@ -93,8 +93,8 @@ void gy_copy_pattern(const gantry_copy_desc *desc, uint64_t dest, uint64_t *low,
 
 /* ---- overlaps ------------------------------------------------------------------------------------ */
 
-/* Sort by begin: merges runs of doubling length, back and forth between the two arrays, and stops at once
- * when the ranges are in order already, which is the common case.  Returns the array that holds the
+/* Sort by begin: this merges runs of doubling length, back and forth between the two arrays, and stops at
+ * once when the ranges are in order already, which is the common case.  Returns the array that holds the
  * result. */
 static struct gy_copy_range *sort_ranges(struct gy_copy_range *from, struct gy_copy_range *to, size_t count)
 {
@@ -122,7 +122,7 @@ static struct gy_copy_range *sort_ranges(struct gy_copy_range *from, struct gy_c
     return from;
 }
 
-/* Any of the sorted, disjoint ranges that touches [begin, end); NULL when none does. */
+/* Find any of the sorted, disjoint ranges that touches [begin, end); NULL: none does. */
 static const struct gy_copy_range *find_touching(const struct gy_copy_range *ranges, size_t count,
                                                  uint64_t begin, uint64_t end)
 {
@@ -140,12 +140,12 @@ static const struct gy_copy_range *find_touching(const struct gy_copy_range *ran
 
 /* Two items that must not be done at the same time. */
 struct overlap {
-    uint32_t index; /* descriptor whose dest, or source, ... */
+    uint32_t index; /* the descriptor whose dest, or source, ... */
     bool is_source;
     uint32_t dest_of; /* ... touches the dest of this one */
 };
 
-/* True and one overlap when there is any. */
+/* True, and one overlap, when there is one. */
 static bool find_overlap(const struct gy_copy_item *items, size_t count, struct gy_copy_range *scratch,
                          struct overlap *out)
 {
@@ -193,8 +193,8 @@ gantry_status gy_copy_check_overlap(const struct gy_copy_item *items, size_t cou
                    found.index, found.dest_of);
 }
 
-/* The usual list has no overlap at all.  Otherwise the prefix is found by doubling and halving, which costs
- * little more than looking at the prefix itself, so that a list of many conflicts does not take for ever. */
+/* The usual list has no overlap at all.  Otherwise the prefix is found by doubling and halving.  This costs
+ * little more than looking at the prefix itself, so that a list of many conflicts does not take too long. */
 size_t gy_copy_free_prefix(const struct gy_copy_item *items, size_t count, struct gy_copy_range *scratch)
 {
     struct overlap found;

@@ -1,7 +1,7 @@
 /* Chunks come in sizes of 16 KiB times a power of two.  A chunk in use is in the list of its size, oldest
  * launch first, and is used again once its event says that the GPU has passed the launch.  When the oldest
- * few are all still in use another chunk is made: the launching thread never waits for the GPU, and
- * memory that the GPU may still read is never written. */
+ * few are all still in use, another chunk is made: the launching thread never waits for the GPU, and memory
+ * that the GPU may still read is never written. */
 #include "copykernel/ring.h"
 
 #include "base/alloc.h"
@@ -9,7 +9,7 @@
 
 enum {
     SMALLEST_CHUNK = 16 * 1024,
-    LOOK_AT = 4, /* launches of other streams may finish out of order: ask this many, not all */
+    LOOK_AT = 4, /* launches of other streams may finish out of order: this many are asked, not all */
 };
 
 bool gy_copy_ring_class_is_valid(const struct gy_copy_ring *ring, unsigned size_class)
@@ -120,7 +120,7 @@ free_chunk:
     return status;
 }
 
-/* Take out of `queue` one of its oldest chunks that the GPU has passed; *out is NULL when there is none. */
+/* Take one of the oldest chunks that the GPU has passed out of `queue`; *out is NULL when there is none. */
 static gantry_status take_passed(struct gy_copy_ring *ring, struct gy_copy_chunks *queue,
                                  struct gy_copy_chunk **out)
 {

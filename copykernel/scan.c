@@ -1,10 +1,10 @@
 /* The short way of large batches.
  *
- * One pass looks at each descriptor once: its type, that both ranges lie in the memory that the descriptor
- * before lay in (else that is looked up), and that its dest begins where the one before has ended or later.
- * So dests in order are seen to be apart.  Those in any other order are entered into a map of bits, one for
- * each place of the smallest copy's size: a bit that is set already may be an overlap.  All sources must lie
- * before or behind all dests, or be looked up in that map too. */
+ * One pass looks at each descriptor once.  It checks its type, that both ranges lie in the memory of the
+ * descriptor before (else that memory is looked up), and that its dest begins where the one before has ended,
+ * or later.  So dests in order are seen to be apart.  Dests in any other order are entered into a map of
+ * bits, one for each place of the smallest copy's size: a bit that is already set may mean an overlap.  All
+ * sources must lie before or behind all dests, or are looked up in that map, too. */
 #include "copykernel/scan.h"
 
 #include "base/alloc.h"
@@ -15,18 +15,18 @@
 
 enum { PLACES_PER_COPY = 8, MOST_PLACES_BYTES = 1 << 24 };
 
-/* What is known while a batch is looked at. */
+/* The state while a batch is looked at. */
 struct scan {
     struct gy_context *context;
     gantry_heap *heap;
-    struct gy_copy_memory dest, source; /* that the last ranges lay in */
-    uint64_t dest_end, source_end;      /* of the last descriptor */
-    uint64_t first_dest, last_dest;     /* of all */
-    uint64_t first_source, last_source; /* of all */
+    struct gy_copy_memory dest, source; /* the memory of the last ranges */
+    uint64_t dest_end, source_end;      /* the ends of the last descriptor's ranges */
+    uint64_t first_dest, last_dest;     /* of all descriptors */
+    uint64_t first_source, last_source; /* of all descriptors */
     bool in_order;
 };
 
-/* The range lies in memory that the device sees at the same address. */
+/* Find out whether the range lies in memory that the device sees at the same address. */
 static GY_COLD bool look_up(struct scan *s, const void *address, uint64_t bytes, bool must_be_host,
                             struct gy_copy_memory *memory)
 {
@@ -52,7 +52,7 @@ static inline uint64_t greater(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* One pass; false: it is none of the usual ones. */
+/* Look at all descriptors in one pass; false: the batch is not a usual one. */
 static bool look_at_all(struct scan *s, const gantry_copy_desc *descs, size_t count, struct gy_copy_scan *out)
 {
     const gantry_copy_type type = descs[0].type;
@@ -103,7 +103,7 @@ static bool make_room(struct gy_copy_places *places, size_t words)
     return true;
 }
 
-/* Enter each dest; false when two may touch. */
+/* Enter each dest; false: two may touch. */
 static bool enter_dests(const struct scan *s, const gantry_copy_desc *descs, size_t count, uint64_t *bits,
                         uint32_t shift)
 {
@@ -123,7 +123,7 @@ static bool enter_dests(const struct scan *s, const gantry_copy_desc *descs, siz
     return true;
 }
 
-/* False when a source may touch a dest. */
+/* False: a source may touch a dest. */
 static bool miss_sources(const struct scan *s, const gantry_copy_desc *descs, size_t count,
                          const uint64_t *bits, uint32_t shift)
 {

@@ -1,8 +1,8 @@
 /* The choice between kernel and copy engines.
  *
  * A copy engine fills the link better than the kernel can (55 against 51 GB/s from host memory on an H200)
- * and takes no multiprocessor, but every copy costs about 4 us.  So it is the size of the copies that
- * decides first, then their number. */
+ * and takes no multiprocessor, but every copy costs about 4 us.  So the size of the copies decides first,
+ * then their number. */
 #include "copykernel/tuning.h"
 
 #include "base/status.h"
@@ -89,7 +89,7 @@ bool gy_copy_prefers_engine(const gantry_copy_tuning *tuning, const struct gy_co
 
 struct text {
     char *at;
-    size_t room, length; /* `length` counts what had no room too */
+    size_t room, length; /* `length` also counts what had no room */
 };
 
 static void GANTRY_PRINTF(2, 3) add(struct text *text, const char *format, ...)
