@@ -66,10 +66,11 @@ static gantry_launch_result take_the_turn(gantry_launch *launch, void *arg)
     return launch_await(launch, arg);
 }
 
-/* With one kernel in flight: the next one waits for its end, as those of independent steps do else not. */
+/* With one kernel in flight: the next one waits for its end, as those of independent steps do else not.  Each
+ * is an interval of its own, else two that come soon after each other would be in flight together. */
 static gantry_taskman *open_manager(void)
 {
-    const gantry_share share = {.percent = 50, .burst_ns = PATIENCE_NS, .in_flight = 1};
+    const gantry_share share = {.percent = 50, .burst_ns = PATIENCE_NS, .in_flight = 1, .group_us = 1};
     gantry_taskman_options options = GANTRY_TASKMAN_OPTIONS_INIT;
     gantry_taskman *manager = NULL;
     options.cpu_dispatcher = s.gpu.cpus;
