@@ -1,12 +1,12 @@
-/* One CUDA context and its loss.
+/* A CUDA context, and how it is lost.
  *
  * Current context: push and pop are counted per thread in a small thread-local list of runs, so that a pop
  * without its push is refused instead of taking away a context of the application's.
  *
- * Loss: the first sticky result on a context, or gy_context_lose(), keeps its cause and sets `lost`, in
- * this order under cause_lock, so that whoever sees `lost` may read the cause without the lock being held
- * for it by others.  From then on every failing call on the context reports the first cause: what the
- * driver answers after a sticky error says nothing new. */
+ * Loss: the first sticky result on a context, or gy_context_lose(), keeps its cause and sets `lost`, in this
+ * order under cause_lock, so that a thread that sees `lost` may read the cause without the lock.  From then
+ * on every failing call on the context reports the first cause: what the driver answers after a sticky error
+ * says nothing new. */
 #include "driver/context.h"
 
 #include "base/alloc.h"
@@ -33,7 +33,7 @@ static gantry_status check_options(const gantry_context_options *options)
     return GANTRY_OK;
 }
 
-/* How the driver's own blocking calls wait in a context we create. */
+/* The flags for how the driver's own blocking calls wait in a context that we create. */
 static unsigned int schedule_flags(gantry_wait_mode wait)
 {
     switch (wait) {
@@ -80,7 +80,7 @@ static gantry_status adopt(const struct gy_driver *driver, const gantry_context_
         status = GY_DRIVER_CALL(driver, cuCtxGetCurrent(&current));
     }
     if (status == GANTRY_OK) {
-        if (current == adopted) { /* either is fine: ours is pushed and popped, and stays as it was */
+        if (current == adopted) { /* either is fine: ours is pushed and popped, and the current one stays */
             gy_log(GANTRY_LOG_INFO,
                    "the adopted context is current on the thread that hands it over; it stays so");
         }
@@ -98,7 +98,7 @@ static gantry_status create_own(const struct gy_driver *driver, const gantry_con
     if (status != GANTRY_OK) {
         return status;
     }
-    /* It is current now; ours is only while pushed. */
+    /* The context is current now; ours shall be current only while it is pushed. */
     status = GY_DRIVER_CALL(driver, cuCtxPopCurrent(&popped));
     if (status != GANTRY_OK) {
         (void)GY_DRIVER_CALL(driver, cuCtxDestroy(created));
@@ -137,7 +137,7 @@ static CUresult give_native_back(const struct gy_context *context)
     return CUDA_SUCCESS;
 }
 
-/* An adopted context may be a green one, with a part of the device: then its own number is what counts. */
+/* An adopted context may be a green one, with a part of the device: then the number of its SMs counts. */
 static void read_sms(struct gy_context *context)
 {
     const struct gy_driver *driver = context->driver;
@@ -205,7 +205,7 @@ void gy_context_close(struct gy_context *context)
     assert(context->self == context);
     context->self = NULL;
     CUresult result = give_native_back(context);
-    if (!gy_context_is_lost(context)) { /* a lost one only repeats its error */
+    if (!gy_context_is_lost(context)) { /* a lost context only repeats its error */
         (void)gy_driver_check(context->driver, result, "giving the context back", __FILE__, __LINE__);
     }
     gy_driver_close(context->driver);
@@ -217,7 +217,7 @@ void gy_context_close(struct gy_context *context)
 
 #define MAX_RUNS 16
 
-/* Contexts this thread has pushed, oldest first; neighbours differ. */
+/* The contexts that this thread has pushed, oldest first; neighbours differ. */
 static _Thread_local struct run {
     const struct gy_context *context;
     unsigned depth;
@@ -255,7 +255,7 @@ gantry_status gy_context_pop(struct gy_context *context)
     }
     gantry_status status = GY_CALL(context, cuCtxPopCurrent(&popped));
     if (status == GANTRY_OK && popped != context->native) {
-        /* The application pushed one of its own and did not take it away: leave things as they are. */
+        /* The application pushed a context of its own and did not take it away: leave things as they are. */
         status = GY_CALL(context, cuCtxPushCurrent(popped));
         return status != GANTRY_OK ? status
                                    : GY_FAIL(GANTRY_ERR_STATE, "another CUDA context was made current since");
@@ -268,7 +268,7 @@ gantry_status gy_context_pop(struct gy_context *context)
 
 /* ---- streams -------------------------------------------------------------------------------- */
 
-/* Before CUDA 12.5 a stream of a green context is made by making that current for a moment. */
+/* Before CUDA 12.5, a stream of a green context is made by making that context current for a moment. */
 static gantry_status create_stream_current(struct gy_context *context, CUgreenCtx green, int priority,
                                            CUstream *out)
 {
@@ -316,7 +316,7 @@ void gy_context_lose(struct gy_context *context, const struct gy_error *cause)
 gantry_status gy_context_adopt_loss(struct gy_context *context)
 {
     assert(gy_context_is_lost(context));
-    /* Written once, before GY_STOP_LOST: no lock needed to read it. */
+    /* The cause is written once, before GY_STOP_LOST, so no lock is needed to read it. */
     return gy_error_adopt(&context->cause);
 }
 

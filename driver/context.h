@@ -1,4 +1,4 @@
-/* One CUDA context: how it was come by, who may use it, and whether it is lost. */
+/* One CUDA context: where it comes from, who may use it, and whether it is lost. */
 #ifndef DRIVER_CONTEXT_H
 #define DRIVER_CONTEXT_H
 
@@ -8,7 +8,7 @@
 
 #include <stdatomic.h>
 
-/* Why no GPU work may be enqueued; one word, since every launch asks. */
+/* The reasons for which no GPU work may be enqueued; they are one word, since every launch asks. */
 enum gy_context_stop {
     GY_STOP_LOST = 1,    /* never goes away */
     GY_STOP_ABORTED = 2, /* memory ran out, see gy_context_note_out_of_memory() */
@@ -20,47 +20,50 @@ struct gy_context {
     CUcontext native;               /* immutable */
     gantry_context_mode mode;       /* immutable */
     gantry_device_info info;        /* immutable */
-    uint32_t sms;    /* immutable; what its work may run on: all, or those of an adopted green context */
-    CUgreenCtx home; /* immutable once rooms are created: where streams belong; NULL: all SMs */
+    uint32_t sms; /* immutable; the SMs that its work may run on: all, or those of an adopted green context */
+    CUgreenCtx home; /* immutable once rooms are created: the green context in which streams are made; NULL:
+                        all SMs */
     _Atomic(unsigned) stop;       /* atomic; written under cause_lock; of enum gy_context_stop */
     gy_mutex cause_lock;          /* rank LEAF */
     struct gy_error cause;        /* guarded by cause_lock; the first cause, valid once lost */
     bool aborts_on_out_of_memory; /* immutable */
-    struct gy_error abort_cause; /* guarded by cause_lock; the first since it was cleared, valid if aborted */
-    const struct gy_context *self; /* immutable; == this while alive */
+    struct gy_error
+        abort_cause; /* guarded by cause_lock; the first cause since it was cleared, valid if aborted */
+    const struct gy_context *self; /* immutable; == this while the context exists */
 };
 
 /* Open the device and the context that `options` (already imported, never NULL) ask for. */
 GANTRY_MUST_CHECK gantry_status gy_context_open(const gantry_context_options *options,
                                                 struct gy_context **out);
-/* Give it back; an adopted context is left alone.  NULL is ignored. */
+/* Close the context; an adopted one is left alone.  NULL is ignored. */
 void gy_context_close(struct gy_context *context);
 
 /* Make the context current on this thread, counted; every push has one pop on the same thread. */
 GANTRY_MUST_CHECK gantry_status gy_context_push(struct gy_context *context);
-/* The same for what an application asks for: GANTRY_ERR_DEVICE_LOST with the first cause when it is lost. */
+/* Make the context current for a call of the application: GANTRY_ERR_DEVICE_LOST with the first cause when it
+ * is lost. */
 GANTRY_MUST_CHECK gantry_status gy_context_enter(struct gy_context *context);
 gantry_status gy_context_pop(struct gy_context *context);
 
-/* A non-blocking stream of `green`, else of the context's home, else of all SMs: the way in which every
- * stream of the library is made, so that nothing runs on SMs that a plan has reserved.  The context is
- * current. */
+/* Make a non-blocking stream of `green`, else of the context's home, else of all SMs.  Every stream of the
+ * library is made in this way, so that nothing runs on SMs that a plan has reserved.  The context is current.
+ */
 GANTRY_MUST_CHECK gantry_status gy_context_create_stream(struct gy_context *context, CUgreenCtx green,
                                                          int priority, CUstream *out);
 
-/* Whether the driver has calls on a whole context: cuCtxRecordEvent() and cuCtxWaitEvent(). */
+/* Has the driver calls on a whole context, which are cuCtxRecordEvent() and cuCtxWaitEvent()? */
 static inline bool gy_context_has_events(const struct gy_context *context)
 {
     const struct gy_driver *driver = context->driver;
     return driver->version >= 12050 && driver->cuCtxRecordEvent != NULL && driver->cuCtxWaitEvent != NULL;
 }
 
-/* On whose behalf this thread calls the driver now: the label of a task, named in the text of a failure;
- * NULL: nobody's.  Not copied. */
+/* The label of the task for which this thread calls the driver now, which the text of a failure names; NULL:
+ * it calls for no task.  The label is not copied. */
 extern _Thread_local const char *gy_context_subject GY_TLS_HOT;
 
-/* As gy_driver_check(); a sticky result also makes the context lost, and any result at all on a lost
- * context comes out as GANTRY_ERR_DEVICE_LOST with the first cause. */
+/* As gy_driver_check().  A sticky result also makes the context lost, and any result on a lost context
+ * becomes GANTRY_ERR_DEVICE_LOST with the first cause. */
 gantry_status gy_context_failed(struct gy_context *context, CUresult result, const char *call,
                                 const char *file, int line);
 static inline gantry_status gy_context_check(struct gy_context *context, CUresult result, const char *call,
@@ -82,11 +85,11 @@ static inline bool gy_context_is_lost(const struct gy_context *context)
     return (atomic_load_explicit(&context->stop, memory_order_acquire) & GY_STOP_LOST) != 0;
 }
 
-/* Make the first cause the calling thread's last error; GANTRY_ERR_DEVICE_LOST.  Only when lost. */
+/* Make the first cause of a lost context the calling thread's last error; returns GANTRY_ERR_DEVICE_LOST. */
 gantry_status gy_context_adopt_loss(struct gy_context *context);
 
-/* Abort mode: memory of the context ran out, and the application wants everything to stop until it says so,
- * instead of task after task failing.  Does nothing in a context without that mode. */
+/* Abort mode: memory of the context ran out, and the application wants everything to stop until it says
+ * otherwise, instead of task after task failing.  This does nothing in a context without that mode. */
 void gy_context_note_out_of_memory(struct gy_context *context, const struct gy_error *cause);
 void gy_context_clear_abort(struct gy_context *context);
 
@@ -95,14 +98,14 @@ static inline bool gy_context_is_aborted(const struct gy_context *context)
     return (atomic_load_explicit(&context->stop, memory_order_acquire) & GY_STOP_ABORTED) != 0;
 }
 
-/* Lost or aborted: no GPU work may be enqueued. */
+/* The context is lost or aborted: no GPU work may be enqueued. */
 static inline bool gy_context_is_stopped(const struct gy_context *context)
 {
     return __builtin_expect(atomic_load_explicit(&context->stop, memory_order_acquire) != 0, 0);
 }
 
 /* Make the reason the calling thread's last error: GANTRY_ERR_DEVICE_LOST, GANTRY_ERR_OUT_OF_DEVICE_MEMORY,
- * or GANTRY_OK when it was neither, or is not any more. */
+ * or GANTRY_OK when the context is neither lost nor aborted, or no longer aborted. */
 gantry_status gy_context_adopt_stop(struct gy_context *context);
 
 #endif

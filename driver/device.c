@@ -19,7 +19,7 @@ static int hex_digit(char c)
     return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/* "GPU-8a0f…" (or "MIG-…", for a part of one) → bytes; dashes may be anywhere between two bytes. */
+/* Convert "GPU-8a0f…" (or "MIG-…", for a part of one) to bytes; dashes may be anywhere between two bytes. */
 static bool parse_uuid(const char *text, unsigned char uuid[UUID_BYTES])
 {
     if (strncmp(text, "GPU-", 4) != 0 && strncmp(text, "MIG-", 4) != 0) {
@@ -44,7 +44,7 @@ static bool parse_uuid(const char *text, unsigned char uuid[UUID_BYTES])
 static bool parse_ordinal(const char *text, int *out)
 {
     char *end;
-    if (text[0] < '0' || text[0] > '9') { /* strtol() would take signs and blanks */
+    if (text[0] < '0' || text[0] > '9') { /* strtol() would accept signs and blanks */
         return false;
     }
     errno = 0;
@@ -98,9 +98,9 @@ static gantry_status read_wanted(const struct gy_driver *driver, CUdevice device
     return GANTRY_OK;
 }
 
-/* How much a device has to offer; "less" is ordered lexicographically. */
+/* What a device offers; "less" is ordered lexicographically. */
 struct worth {
-    bool dedicated; /* has memory of its own, and no display to drive */
+    bool dedicated; /* it has memory of its own, and no display to drive */
     uint64_t speed; /* multiprocessors x clock */
     uint64_t memory;
 };
@@ -113,7 +113,7 @@ static bool is_worth_less(const struct worth *a, const struct worth *b)
     return a->speed != b->speed ? a->speed < b->speed : a->memory < b->memory;
 }
 
-/* `usable` false: nobody may create a context there. */
+/* Appraise a device; `usable` false: nobody may create a context there. */
 static gantry_status appraise(const struct gy_driver *driver, CUdevice device, struct worth *worth,
                               bool *usable)
 {
@@ -136,7 +136,7 @@ static gantry_status appraise(const struct gy_driver *driver, CUdevice device, s
     return status;
 }
 
-/* The device that "best" means among `count`; see gantry_suggest_device(). */
+/* Find the device that "best" means among `count`; see gantry_suggest_device(). */
 static gantry_status suggest(const struct gy_driver *driver, int count, CUdevice *out, int *out_ordinal)
 {
     struct worth best = {false, 0, 0};
@@ -198,7 +198,7 @@ gantry_status gy_device_find(const struct gy_driver *driver, const char *text, C
     return GY_DRIVER_CALL(driver, cuDeviceGet(out, ordinal));
 }
 
-/* The ordinal of a device that came with an adopted context. */
+/* Find the ordinal of a device that came with an adopted context. */
 static gantry_status ordinal_of(const struct gy_driver *driver, CUdevice device, int *out)
 {
     int count;

@@ -1,4 +1,4 @@
-/* The loader of CUDA drivers, and what a CUresult means to us.
+/* The loader of CUDA drivers, and the meaning of a CUresult for us.
  *
  * There are two kinds of driver library, the real one and the emulated one, and at most one table of each
  * in a process.  A table is filled by the first gy_driver_open() of its kind and shared by the later
@@ -55,7 +55,7 @@ static gantry_status describe(struct gy_error *error, gantry_status status, int 
 
 /* ---- names of results ----------------------------------------------------------------------- */
 
-/* Ours, for a driver that does not even tell (the toolkit's stub library). */
+/* Our own text, for a driver that has none (the toolkit's stub library). */
 static const char *own_text(CUresult result, bool name)
 {
     switch ((int)result) {
@@ -96,7 +96,7 @@ static bool path_beside_us(char *path, size_t room)
         return false;
     }
     const char *file = map->l_name;
-    if (file == NULL || file[0] == '\0') { /* the program itself, whose name may be anything */
+    if (file == NULL || file[0] == '\0') { /* it is the program itself, whose name may be anything */
         ssize_t bytes = readlink("/proc/self/exe", program, sizeof(program) - 1);
         if (bytes <= 0) {
             return false;
@@ -147,7 +147,7 @@ static gantry_status open_kind(enum driver_kind kind, void **library, struct gy_
         return GANTRY_OK;
     }
     const char *why = dlerror();
-    /* The loader's words for the usual case, a machine without a GPU, read like a fault. */
+    /* In the usual case, a machine without a GPU, the loader's words read like a fault. */
     bool is_absent = strstr(why, "No such file") != NULL && strncmp(why, CUDA_LIBRARY ":", 13) == 0;
     if (is_absent) {
         return describe(error, GANTRY_ERR_NO_DRIVER, 0,
@@ -160,7 +160,7 @@ static gantry_status open_kind(enum driver_kind kind, void **library, struct gy_
 
 struct entry {
     const char *symbol;
-    size_t offset; /* of its pointer in struct gy_driver */
+    size_t offset; /* the offset of its pointer in struct gy_driver */
     bool need;
 };
 
@@ -170,10 +170,10 @@ static const struct entry entries[] = {
 #undef F
 };
 
-/* The first required function that the library lacks, or NULL. */
+/* Look up all functions; returns the first required one that the library lacks, or NULL. */
 static const char *look_up_all(struct gy_driver *driver)
 {
-    int (*hides)(const char *symbol) = NULL; /* it pretends to be of a version, which lacks some */
+    int (*hides)(const char *symbol) = NULL; /* it acts as a version that lacks some functions */
     void *control = driver->emulated ? dlsym(driver->library, "gantry_emu_hides") : NULL;
     memcpy(&hides, &control, sizeof(hides));
     const char *missing = NULL;
@@ -189,7 +189,7 @@ static const char *look_up_all(struct gy_driver *driver)
     return missing;
 }
 
-/* What only the emulated driver can do; an older one of those cannot. */
+/* Look up what only the emulated driver can do; an older emulated driver cannot. */
 static void look_up_watch(struct gy_driver *driver)
 {
     void *begin = driver->emulated ? dlsym(driver->library, "gantry_emu_watch_begin") : NULL;
@@ -264,7 +264,7 @@ static gantry_status load_kind(enum driver_kind kind, struct gy_driver *out, str
     return GANTRY_OK;
 }
 
-/* Share or load; nothing is logged. */
+/* Share the table of a kind, or load it; nothing is logged. */
 static gantry_status take_kind(enum driver_kind kind, const struct gy_driver **out, struct gy_error *error)
 {
     struct driver_slot *slot = &slots[kind];
@@ -303,7 +303,7 @@ static gantry_status open_found(const struct gy_driver **out)
     if (status != GANTRY_OK) {
         return GY_FAIL_NATIVE(status, cuda.native, "%.200s; %.200s", cuda.text, emulated.text);
     }
-    static atomic_bool is_told; /* atomic: once per process is enough */
+    static atomic_bool is_told; /* atomic: it is reported once per process */
     bool is_new = !atomic_exchange_explicit(&is_told, true, memory_order_relaxed);
     gy_log(is_new ? GANTRY_LOG_INFO : GANTRY_LOG_DEBUG, "running on the emulated driver, without a GPU (%s)",
            cuda.text);
@@ -350,7 +350,7 @@ void gy_driver_close(const struct gy_driver *driver)
     }
     gy_mutex_unlock(&load_lock);
     if (library != NULL) {
-        dlclose(library); /* only counts: see open_library() */
+        dlclose(library); /* this only counts: see open_library() */
     }
 }
 
@@ -381,7 +381,7 @@ bool gy_driver_result_is_sticky(CUresult result)
     }
 }
 
-/* Faults of the GPU, after which no context of the process works, new ones included. */
+/* After these faults of the GPU no context of the process works, not even a new one. */
 static bool ends_process(CUresult result)
 {
     return gy_driver_result_is_sticky(result) && result != CUDA_ERROR_DEINITIALIZED &&
@@ -422,7 +422,7 @@ gantry_status gy_driver_failed(const struct gy_driver *driver, CUresult result, 
         return GANTRY_OK;
     }
     char reason[GY_TOLD_BYTES];
-    gy_told_take(result, reason); /* before the driver is asked anything else */
+    gy_told_take(result, reason); /* this comes before the driver is asked anything else */
     return gy_fail(status_of(result), (int)result, file, line, "%s: %s (%d): %s%s%s%s", call,
                    gy_driver_result_name(driver, result), (int)result, result_text(driver, result),
                    ends_process(result) ? "; " ENDS_PROCESS : "",

@@ -1,5 +1,5 @@
-/* The only door to CUDA: the function table of one loaded driver library, and what every CUresult goes
- * through. */
+/* The only door to CUDA: the function table of one loaded driver library, and the functions that every
+ * CUresult goes through. */
 #ifndef DRIVER_DRIVER_H
 #define DRIVER_DRIVER_H
 
@@ -18,19 +18,20 @@ struct gy_driver {
     const char *name; /* "cuda" or "emulated" */
     bool emulated;
     int version;               /* cuDriverGetVersion: 13000 for 13.0 */
-    CUlogsCallbackHandle log;  /* of told.h; NULL: it does not tell why calls fail */
-    void (*watch_begin)(void); /* of the emulated driver, see gantry_emu.h; NULL: there is none */
+    CUlogsCallbackHandle log;  /* as in told.h; NULL: the driver does not say why calls fail */
+    void (*watch_begin)(void); /* of the emulated driver, see gantry_emu.h; NULL: there is no such function */
     uint32_t (*watch_end)(void *stream, void **other);
 #define F(need, member, symbol, prototype) CUresult(*member) prototype;
     GY_DRIVER_FUNCS(F)
 #undef F
 };
 
-/* Load (or share) the driver `choice` asks for and initialise it.  AUTO: $GANTRY_DRIVER ("cuda",
- * "emulated") if set; else libcuda.so.1 when it loads and has a device; else the emulator, with one
- * info log line saying why.  The emulator is looked for at $GANTRY_EMULATOR, beside the library or
- * program that contains this code, then by the system's search.
- * @retval GANTRY_ERR_NO_DRIVER  library missing, too old, or a required function missing (named)
+/* Load (or share) the driver `choice` asks for and initialise it.  AUTO: $GANTRY_DRIVER ("cuda", "emulated")
+ * if set; else libcuda.so.1 when it loads and has a device; else the emulator, with one info log line saying
+ * why.  The emulator is looked for at $GANTRY_EMULATOR, beside the library or program that contains this
+ * code, then by the system's search.
+ * @retval GANTRY_ERR_NO_DRIVER  the library is missing or too old, or lacks a required function (which is
+ * named)
  * @retval GANTRY_ERR_NO_DEVICE  it has no device */
 GANTRY_MUST_CHECK gantry_status gy_driver_open(gantry_driver_choice choice, const struct gy_driver **out);
 /* Give a reference back.  A real driver stays loaded until the process ends; NULL is ignored. */
@@ -39,15 +40,15 @@ void gy_driver_close(const struct gy_driver *driver);
 /* "CUDA_ERROR_INVALID_VALUE"; static. */
 const char *gy_driver_result_name(const struct gy_driver *driver, CUresult result);
 
-/* True for results after which the context can never work again (illegal address, assert, hardware
- * error, …). */
+/* True for results after which the context can never work again (illegal address, assert, hardware error, …).
+ */
 bool gy_driver_result_is_sticky(CUresult result);
 
-/* The slow half of gy_driver_check(): map, keep and log a failure. */
+/* The slow half of gy_driver_check(): it maps a failure to a status, keeps it and logs it. */
 gantry_status gy_driver_failed(const struct gy_driver *driver, CUresult result, const char *call,
                                const char *file, int line);
 
-/* Every CUresult passes here or through gy_context_check() of driver/context.h. */
+/* Every CUresult passes through this function or gy_context_check() of driver/context.h. */
 static inline gantry_status gy_driver_check(const struct gy_driver *driver, CUresult result, const char *call,
                                             const char *file, int line)
 {

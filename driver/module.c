@@ -1,8 +1,8 @@
-/* Loading kernel images.
+/* How kernel images are loaded.
  *
- * The emulated driver takes the host form only.  The real one is given the fat binary, and the PTX when
- * there is no fat binary or none of its parts fits the device.  What the driver's compiler says about PTX
- * it cannot take goes into the error message. */
+ * The emulated driver takes the host form only.  The real one is given the fat binary, and the PTX when there
+ * is no fat binary or none of its parts fits the device.  If the driver's compiler cannot take the PTX, its
+ * message goes into the error message. */
 #include "driver/module.h"
 
 #include "base/alloc.h"
@@ -14,7 +14,7 @@
 
 #define JIT_LOG_BYTES 2048
 
-/* Results that mean: this form is not for this device or driver, another form may be. */
+/* These results mean that this form does not fit this device or driver; another form may fit. */
 static bool does_not_fit(CUresult result)
 {
     switch ((int)result) {
@@ -28,7 +28,7 @@ static bool does_not_fit(CUresult result)
     }
 }
 
-/* One line out of the compiler's log: line ends become blanks, the end is cut of blanks. */
+/* Make one line of the compiler's log: line ends become blanks, and blanks at the end are removed. */
 static void flatten(char *log)
 {
     size_t end = 0;
@@ -43,7 +43,7 @@ static void flatten(char *log)
     log[end] = '\0';
 }
 
-/* Give one form to the driver.  `log` is empty unless a compiler wrote one. */
+/* Give one form to the driver.  `log` stays empty unless a compiler writes one. */
 static CUresult load_form(const struct gy_context *context, const void *form, CUmodule *out,
                           char log[JIT_LOG_BYTES])
 {
@@ -108,7 +108,7 @@ static uint32_t count_names(const gantry_module_image *image)
     return count;
 }
 
-/* Names for a message, as many as there is room for. */
+/* Names for a message: as many as there is room for. */
 struct names {
     char text[256];
     size_t used;
@@ -135,7 +135,7 @@ static const char *text_of(const struct names *names)
     return names->count > 0 ? names->text : "none";
 }
 
-/* All of them, so that one load tells everything that is missing. */
+/* Look up all kernels, so that one load reports everything that is missing. */
 static gantry_status look_up_kernels(struct gantry_module *module)
 {
     struct gy_context *context = module->context;
@@ -162,7 +162,7 @@ static gantry_status look_up_kernels(struct gantry_module *module)
                                 missing.text, cut_mark(&missing), text_of(&found), cut_mark(&found));
 }
 
-/* With the context current. */
+/* Load the module; the context is current. */
 static gantry_status load_current(struct gantry_module *module)
 {
     struct gy_context *context = module->context;
@@ -172,7 +172,7 @@ static gantry_status load_current(struct gantry_module *module)
     }
     status = look_up_kernels(module);
     if (status != GANTRY_OK) {
-        /* Past the loss the driver only repeats it; the cause is reported already. */
+        /* After the loss the driver only repeats it, and its cause was reported already. */
         (void)context->driver->cuModuleUnload(module->native);
     }
     return status;
@@ -274,7 +274,7 @@ gantry_status gy_module_kernel(struct gantry_module *module, const char *name, s
 struct limit {
     const char *what;
     uint64_t value;
-    int most; /* -1: not known */
+    int most; /* -1: it is not known */
 };
 
 static int device_limit(const struct gy_context *context, CUdevice_attribute attribute)
@@ -292,7 +292,7 @@ static int kernel_limit(const struct gantry_kernel *kernel, CUfunction_attribute
     return result == CUDA_SUCCESS ? value : -1;
 }
 
-/* The first limit that a launch breaks; `what` NULL: none that we know. */
+/* Find the first limit that a launch breaks; `what` NULL: none that we know. */
 static struct limit find_broken(const struct gantry_kernel *kernel, const struct gy_launch_size *size)
 {
     const struct gy_context *context = kernel->module->context;
@@ -341,7 +341,7 @@ gantry_status gy_kernel_find_layout(struct gantry_kernel *kernel)
     for (;; count++) {
         CUresult result = driver->cuFuncGetParamInfo(kernel->function, count, &offset, &bytes);
         if (result ==
-            CUDA_ERROR_INVALID_VALUE) { /* there are no more; too few would be believed, so ask again */
+            CUDA_ERROR_INVALID_VALUE) { /* no more; a count too low would be believed, so ask again */
             result = driver->cuFuncGetParamInfo(kernel->function, count, &offset, &bytes);
         }
         if (result == CUDA_ERROR_INVALID_VALUE) {

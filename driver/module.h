@@ -1,4 +1,4 @@
-/* Kernel images on a context. */
+/* The kernel images of a context. */
 #ifndef DRIVER_MODULE_H
 #define DRIVER_MODULE_H
 
@@ -9,32 +9,32 @@
 
 struct gy_launch_size {
     gantry_dim3 grid, block;
-    size_t shared_bytes; /* dynamic */
+    size_t shared_bytes; /* dynamic shared memory */
 };
 
-/* Where a kernel's parameters are in the block of bytes that a launch hands to the device. */
+/* The places of a kernel's parameters in the block of bytes that a launch hands to the device. */
 struct gy_kernel_layout {
-    uint32_t bytes; /* of all, a multiple of 16 */
+    uint32_t bytes; /* the bytes of all parameters, a multiple of 16 */
     uint32_t count;
     struct {
         uint32_t offset, bytes;
     } of[];
 };
 
-/* Launches that the driver would take, as far as blocks and shared memory say. */
+/* The number of remembered launches that the driver has taken, as far as blocks and shared memory decide. */
 #define GY_KERNEL_TAKEN 4
 struct gy_kernel_taken {
-    gantry_dim3 block; /* x 0: none */
+    gantry_dim3 block; /* x 0: the entry is free */
     size_t shared_bytes;
 };
 
 struct gantry_kernel {
     CUfunction function;
-    const char *name;                              /* of the image: static */
-    struct gantry_module *module;                  /* owner */
-    struct gy_kernel_layout *layout;               /* dispatcher thread only; NULL: nobody has asked yet */
+    const char *name;                /* the name in the image: static */
+    struct gantry_module *module;    /* owner */
+    struct gy_kernel_layout *layout; /* dispatcher thread only; NULL: nobody has asked for it yet */
     struct gy_kernel_taken taken[GY_KERNEL_TAKEN]; /* dispatcher thread only */
-    uint32_t next_taken;                           /* dispatcher thread only; place of the next one */
+    uint32_t next_taken;                           /* dispatcher thread only; the place of the next one */
 };
 
 struct gantry_module {
@@ -45,7 +45,7 @@ struct gantry_module {
     struct gantry_kernel *kernels;
     struct gantry_module *next;   /* link of the owner's list; its lock guards it */
     struct gantry_context *owner; /* set by context/; NULL for modules of the library itself */
-    uint32_t loads;               /* the owner's lock guards it; gantry_module_load() calls not undone */
+    uint32_t loads; /* the owner's lock guards it; the gantry_module_load() calls that were not undone */
 };
 
 /* Choose the form of `image` that fits (fatbin, else PTX; host code on the emulated driver), load it and
@@ -57,7 +57,7 @@ void gy_module_unload(struct gantry_module *module);
 GANTRY_MUST_CHECK gantry_status gy_module_kernel(struct gantry_module *module, const char *name,
                                                  struct gantry_kernel **out);
 
-/* After a launch that the driver has refused: what it asked for, and the first limit that this breaks, as
+/* Describe a launch that the driver has refused: what it asked for, and the first limit that it breaks, as
  * "grid 1x1x1 of 4096x1x1 threads, 0 bytes of shared memory (block.x 4096 is above 1024)". */
 void gy_kernel_describe_launch(const struct gantry_kernel *kernel, const struct gy_launch_size *size,
                                char *text, size_t room);
@@ -66,7 +66,7 @@ void gy_kernel_describe_launch(const struct gantry_kernel *kernel, const struct 
  * @retval GANTRY_ERR_OUT_OF_HOST_MEMORY, GANTRY_ERR_DRIVER */
 GANTRY_MUST_CHECK GY_COLD gantry_status gy_kernel_find_layout(struct gantry_kernel *kernel);
 
-/* The driver has taken such a launch; it would again. */
+/* The driver has taken such a launch, so it would take it again. */
 void gy_kernel_note_taken(struct gantry_kernel *kernel, const struct gy_launch_size *size);
 static inline bool gy_kernel_is_taken(const struct gantry_kernel *kernel, const struct gy_launch_size *size)
 {
@@ -75,7 +75,7 @@ static inline bool gy_kernel_is_taken(const struct gantry_kernel *kernel, const 
         if (t->block.x == size->block.x && t->block.y == size->block.y && t->block.z == size->block.z &&
             t->shared_bytes == size->shared_bytes) {
             return (size->grid.y | size->grid.z) <= UINT16_MAX &&
-                   size->grid.x <= INT32_MAX; /* what every device takes */
+                   size->grid.x <= INT32_MAX; /* every device takes this */
         }
     }
     return false;

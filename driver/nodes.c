@@ -29,7 +29,7 @@ CUresult gy_stream_end_capture(const struct gy_driver *driver, CUstream stream, 
     return result;
 }
 
-/* On a lost context this fails as everything does; there is nobody to tell. */
+/* Destroy a graph.  On a lost context this fails, as everything does, and there is nobody to report it to. */
 static void destroy_graph(struct gy_nodes *n, CUgraph graph)
 {
     if (n->context->driver->cuGraphDestroy(graph) != CUDA_SUCCESS && !gy_context_is_lost(n->context) &&
@@ -38,7 +38,7 @@ static void destroy_graph(struct gy_nodes *n, CUgraph graph)
     }
 }
 
-/* A capture may still add to it: it is destroyed when the stream is gone. */
+/* Keep a graph to which a capture may still add: it is destroyed when the stream is gone. */
 static void keep_graph(struct gy_nodes *n, CUgraph graph)
 {
     if (n->refused_count < GY_NODES_REFUSED) {
@@ -95,7 +95,7 @@ static gantry_status out_of_memory(void)
     return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "out of memory for the nodes of a graph");
 }
 
-/* The arrays grow to the largest batch and stay so. */
+/* The arrays grow to the largest batch and keep that size. */
 static GY_COLD bool grow_list(struct gy_nodes *n)
 {
     return gy_grow_array(&n->list, &n->room, n->count + (size_t)1, sizeof(*n->list));
@@ -114,7 +114,7 @@ static inline bool has_room(struct gy_nodes *n, uint32_t before)
 
 /* ---- notes ------------------------------------------------------------------------------------ */
 
-/* `stream`: that it is captured on, NULL: it is made by a call of its own. */
+/* `stream` is the stream on which the node is captured; NULL: a call of its own makes it. */
 static inline void begin_node(struct gy_node *node, const struct gy_lane *lane, enum gy_node_kind kind,
                               CUstream stream)
 {
@@ -123,7 +123,8 @@ static inline void begin_node(struct gy_node *node, const struct gy_lane *lane, 
     node->stream = stream;
 }
 
-/* The next node, behind what the lane comes after; close_node() makes it the lane's last. */
+/* Open the next node, which comes after the work that the lane comes after; close_node() makes it the lane's
+ * last. */
 static GY_INLINE struct gy_node *open_node(struct gy_lane *lane, enum gy_node_kind kind, CUstream stream)
 {
     struct gy_nodes *n = lane->nodes;
@@ -153,7 +154,7 @@ gantry_status gy_kernel_failed(struct gy_context *context, const struct gantry_k
     return gy_context_failed(context, result, call, __FILE__, __LINE__);
 }
 
-/* The driver says of a launch in a capture what it would say of it on a stream. */
+/* Try a launch in a capture: the driver's answer is the same as on a stream. */
 static GY_COLD gantry_status try_launch(struct gy_nodes *n, struct gantry_kernel *kernel,
                                         const struct gy_launch_size *size, void *const *args)
 {
@@ -177,7 +178,7 @@ static GY_COLD gantry_status try_launch(struct gy_nodes *n, struct gantry_kernel
     return result == CUDA_SUCCESS ? GANTRY_OK : gy_kernel_failed(context, kernel, size, result);
 }
 
-/* What the driver says depends on the block and the shared memory, and on a grid's y and z above 65535. */
+/* The driver's answer depends on the block and the shared memory, and on a grid's y and z above 65535. */
 static GY_COLD gantry_status try_kernel(struct gy_nodes *n, struct gantry_kernel *kernel,
                                         const struct gy_launch_size *size, void *const *args)
 {
@@ -198,7 +199,7 @@ static GY_COLD gantry_status try_kernel(struct gy_nodes *n, struct gantry_kernel
     return status;
 }
 
-/* Parameters from the i-th on. */
+/* Copy the parameters from the i-th on. */
 static GY_RARE gantry_status copy_parameters_from(unsigned char *to, const struct gy_kernel_layout *layout,
                                                   void *const *args, uint32_t i)
 {
@@ -208,7 +209,7 @@ static GY_RARE gantry_status copy_parameters_from(unsigned char *to, const struc
     return GANTRY_OK;
 }
 
-/* Most are pointers or numbers. */
+/* Copy the parameters; most are pointers or numbers. */
 static GY_INLINE gantry_status copy_parameters(unsigned char *to, const struct gy_kernel_layout *layout,
                                                void *const *args)
 {
@@ -224,7 +225,7 @@ static GY_INLINE gantry_status copy_parameters(unsigned char *to, const struct g
     return GANTRY_OK;
 }
 
-/* A grid and a block lie side by side in what we are given and in what the driver takes. */
+/* A grid and a block lie side by side both in our arguments and in the driver's struct. */
 #define AT_DIMS offsetof(CUDA_KERNEL_NODE_PARAMS_v2, gridDimX)
 #define DIMS_BYTES (2 * sizeof(gantry_dim3))
 _Static_assert(offsetof(struct gy_launch_size, grid) == 0 &&
@@ -233,7 +234,7 @@ _Static_assert(offsetof(struct gy_launch_size, grid) == 0 &&
                    offsetof(CUDA_KERNEL_NODE_PARAMS_v2, sharedMemBytes) == AT_DIMS + DIMS_BYTES,
                "grid x, y, z, block x, y, z");
 
-/* There is room for the node, its parameters, and for what comes after it. */
+/* Note a kernel; there is room for the node, its parameters, and the set of nodes that it comes after. */
 static GY_INLINE gantry_status note_kernel(struct gy_lane *lane, const struct gantry_kernel *kernel,
                                            const struct gy_launch_size *size, void *const *args,
                                            const int *priority)
@@ -274,7 +275,7 @@ static GY_COLD gantry_status grow_and_note_kernel(struct gy_lane *lane, const st
     return note_kernel(lane, kernel, size, args, priority);
 }
 
-/* The first with such a block, or one without the arguments that it needs. */
+/* Note the first kernel with such a block, or one without the arguments that it needs. */
 static GY_COLD gantry_status note_first_kernel(struct gy_lane *lane, struct gantry_kernel *kernel,
                                                const struct gy_launch_size *size, void *const *args,
                                                const int *priority)
@@ -391,7 +392,7 @@ static inline uint64_t mix(uint64_t hash, uint64_t what)
     return hash ^ hash >> 29;
 }
 
-/* The upper bits of a pointer are free for what is small. */
+/* The upper bits of a pointer are free for small numbers. */
 static inline uint64_t pack(const struct gy_node *node)
 {
     return (uint64_t)(uintptr_t)node->stream ^ (uint64_t)node->kind << 60 ^
@@ -413,7 +414,7 @@ uint64_t gy_nodes_hash(const struct gy_nodes *n, uint64_t seed)
 
 /* ---- the graph -------------------------------------------------------------------------------- */
 
-/* The kernel's parameters, where they are now. */
+/* Set the pointers to the kernel's parameters, where they are now. */
 static GY_INLINE gantry_status point_at(struct gy_nodes *n, struct gy_node_kernel *k)
 {
     const struct gy_kernel_layout *layout = k->layout;
@@ -486,7 +487,7 @@ static gantry_status enqueue_fill(struct gy_nodes *n, const struct gy_node *node
     }
 }
 
-/* On the node's stream, which is being captured. */
+/* Enqueue the node's work on its stream, which is being captured. */
 static gantry_status enqueue(struct gy_nodes *n, struct gy_node *node)
 {
     switch (node->kind) {
@@ -504,7 +505,7 @@ static gantry_status enqueue(struct gy_nodes *n, struct gy_node *node)
     return GANTRY_OK;
 }
 
-/* The node that was captured last on the stream. */
+/* Find the node that was captured last on the stream. */
 static gantry_status find_captured(struct gy_nodes *n, struct gy_node *node)
 {
     CUstreamCaptureStatus state = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -540,7 +541,7 @@ static gantry_status capture(struct gy_nodes *n, CUgraph graph, struct gy_node *
                : gy_context_check(n->context, ended, "cuStreamEndCapture", __FILE__, __LINE__);
 }
 
-/* n->handles: what the node comes after.  False: no memory for them. */
+/* Gather the nodes that the node comes after in n->handles.  False: there is no memory for them. */
 static GY_RARE bool gather(struct gy_nodes *n, const struct gy_node *node)
 {
     const uint32_t count = node->before.count;
@@ -573,7 +574,7 @@ static GY_RARE gantry_status make_other(struct gy_nodes *n, CUgraph graph, struc
 static GY_INLINE gantry_status make_node(struct gy_nodes *n, CUgraph graph, struct gy_node *node)
 {
     const CUgraphNode *before = NULL;
-    if (node->before.count == 1) { /* most nodes */
+    if (node->before.count == 1) { /* this is so for most nodes */
         before = &n->list[n->before[node->before.first]].made;
     } else if (node->before.count != 0) {
         if (!gather(n, node)) {

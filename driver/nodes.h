@@ -1,12 +1,12 @@
-/* A graph in the making: what is to run, noted in the order of the calls, and made into a graph at the end.
+/* A graph that is being built: its work is noted in the order of the calls, and made into a graph at the end.
  *
- * Work is noted on lanes, which are to a graph what streams are to a device: a node comes after the one that
- * was noted on its lane before it, and after what the lane was told to wait for.  Until the graph is made no
- * driver call is under way that anything else could break, and the last nodes can be taken back.
+ * Work is noted on lanes, which are to a graph what streams are to a device: a node comes after the node that
+ * was noted on its lane before it, and after the nodes that the lane was told to wait for.  Until the graph
+ * is made, no capture is open that other calls could break, and the last nodes can be taken back.
  *
  * Kernels become nodes by a call of their own.  Copies and fills, and kernels on a stream with a priority or
- * a partition of its own, are captured from the lane's stream into the graph, one by one: so each node is
- * what a capture would have made of it.
+ * a partition of its own, are captured from the lane's stream into the graph, one by one: so each node is the
+ * one that a capture would have made.
  *
  * One thread at a time; the context is current. */
 #ifndef DRIVER_NODES_H
@@ -18,15 +18,15 @@
 
 enum gy_node_kind { GY_NODE_KERNEL, GY_NODE_COPY, GY_NODE_FILL, GY_NODE_EVENT, GY_NODE_GRAPH };
 
-/* Nodes that something comes after: their numbers are nodes->before[first], … */
+/* A set of nodes that something comes after: their numbers are nodes->before[first], … */
 struct gy_node_set {
     uint32_t first, count;
 };
 
 struct gy_node_kernel {
-    const struct gy_kernel_layout *layout; /* of its parameters */
-    size_t at;                             /* where these begin in nodes->bytes */
-    CUDA_KERNEL_NODE_PARAMS_v2 params;     /* as the driver wants them; pointers to parameters come last */
+    const struct gy_kernel_layout *layout; /* the layout of its parameters */
+    size_t at;                             /* the place where they begin in nodes->bytes */
+    CUDA_KERNEL_NODE_PARAMS_v2 params;     /* as the driver wants them; pointers to parameters are set last */
     bool is_urgent;                        /* `priority` is its own, not its stream's */
     int priority;
 };
@@ -34,8 +34,8 @@ struct gy_node_kernel {
 struct gy_node {
     enum gy_node_kind kind;
     struct gy_node_set before;
-    CUstream stream;  /* it is captured on; NULL: it is made by a call of its own */
-    CUgraphNode made; /* of the latest graph that was made */
+    CUstream stream;  /* the stream on which it is captured; NULL: a call of its own makes it */
+    CUgraphNode made; /* its node in the latest graph that was made */
     union {
         struct gy_node_kernel kernel;
         struct {
@@ -48,7 +48,7 @@ struct gy_node {
             uint32_t pattern, pattern_bytes;
         } fill;
         CUevent event;
-        CUgraph graph; /* ours */
+        CUgraph graph; /* it belongs to us */
     };
 };
 
@@ -59,70 +59,72 @@ struct gy_nodes {
     uint32_t *before;
     size_t before_room;
     uint32_t count, before_count;
-    uint32_t graphs; /* nodes of kind GY_NODE_GRAPH */
+    uint32_t graphs; /* the number of nodes of kind GY_NODE_GRAPH */
     unsigned char *bytes;
     size_t bytes_used, bytes_room;
-    CUgraphNode *handles; /* room for what one node comes after */
+    CUgraphNode *handles; /* room for the nodes that one node comes after */
     size_t handles_room;
     void **pointers; /* room for pointers to the parameters of one kernel */
     size_t pointers_room;
-    CUstream trial; /* launches are tried on it, in a capture that is dropped; NULL: none was */
+    CUstream trial; /* launches are tried on it, in a capture that is dropped; NULL: nothing was tried yet */
     bool is_stuck;  /* the driver would not end the capture of a node */
-    CUgraph refused[GY_NODES_REFUSED]; /* the driver would not destroy them: asked again */
+    CUgraph refused[GY_NODES_REFUSED]; /* graphs that the driver would not destroy: it is asked again */
     uint32_t refused_count;
 };
 
-/* Where work goes that is not enqueued on `stream`. */
+/* A lane takes the work that is not enqueued on `stream`. */
 struct gy_lane {
     struct gy_nodes *nodes;
     CUstream stream;
-    CUstream kernel_stream; /* the same where it has a priority or a partition of its own, else NULL */
+    CUstream kernel_stream; /* the same stream where it has a priority or a partition of its own; else NULL */
     struct gy_node_set last;
 };
 
-/* Kernels can be noted, and single nodes captured. */
+/* Can kernels be noted, and single nodes be captured? */
 bool gy_nodes_are_possible(const struct gy_driver *driver);
 
 void gy_nodes_init(struct gy_nodes *nodes, struct gy_context *context);
-/* The streams of all lanes are gone, and captures on them with these. */
+/* End it.  The streams of all lanes are gone, and with them the captures on them. */
 void gy_nodes_fini(struct gy_nodes *nodes);
 
-/* Forget all nodes; those from the `count`-th on, and with them whatever lanes have learnt since. */
+/* The first forgets all nodes; the second forgets those from the `count`-th on, and with them whatever lanes
+ * have learnt since. */
 void gy_nodes_clear(struct gy_nodes *nodes);
 void gy_nodes_cut(struct gy_nodes *nodes, uint32_t count);
 
-/* Note work behind all that the lane comes after.  A kernel that the driver would refuse is refused at once.
- * @retval GANTRY_ERR_OUT_OF_HOST_MEMORY, and what the driver says of a kernel */
+/* Note work that comes after everything that the lane comes after.  A kernel that the driver would refuse is
+ * refused at once.
+ * @retval GANTRY_ERR_OUT_OF_HOST_MEMORY, and the driver's error for a kernel */
 GANTRY_MUST_CHECK gantry_status gy_lane_kernel(struct gy_lane *lane, struct gantry_kernel *kernel,
                                                const struct gy_launch_size *size, void *const *args,
                                                const int *priority);
 GANTRY_MUST_CHECK gantry_status gy_lane_copy(struct gy_lane *lane, CUdeviceptr to, CUdeviceptr from,
                                              size_t bytes);
-/* `count` patterns of 1, 2 or 4 bytes. */
+/* Note a fill with `count` patterns of 1, 2 or 4 bytes. */
 GANTRY_MUST_CHECK gantry_status gy_lane_fill(struct gy_lane *lane, CUdeviceptr at, uint32_t pattern,
                                              uint32_t pattern_bytes, size_t count);
-/* The event is recorded each time that the graph runs. */
+/* Note an event that is recorded each time that the graph runs. */
 GANTRY_MUST_CHECK gantry_status gy_lane_event(struct gy_lane *lane, CUevent event);
-/* Takes `graph`, also when it fails. */
+/* Note `graph`, which it takes over even if it fails. */
 GANTRY_MUST_CHECK gantry_status gy_lane_graph(struct gy_lane *lane, CUgraph graph);
 
-/* What is noted next on the lane comes after `set`, too. */
+/* The work that is noted next on the lane comes after `set`, too. */
 GANTRY_MUST_CHECK gantry_status gy_lane_wait(struct gy_lane *lane, struct gy_node_set set);
 
-/* The same for graphs that differ in nothing but what the nodes do. */
+/* The hash is the same for graphs that differ in nothing but the work of their nodes. */
 uint64_t gy_nodes_hash(const struct gy_nodes *nodes, uint64_t seed);
 
-/* The driver has refused the launch: with what it asked for.  Returns the status. */
+/* The driver has refused the launch: report it with what the launch asked for.  Returns the status. */
 GY_COLD gantry_status gy_kernel_failed(struct gy_context *context, const struct gantry_kernel *kernel,
                                        const struct gy_launch_size *size, CUresult result);
 
-/* End the capture on `stream`, also where the driver has to be asked twice. */
+/* End the capture on `stream`, even where the driver has to be asked twice. */
 CUresult gy_stream_end_capture(const struct gy_driver *driver, CUstream stream, CUgraph *out);
 
-/* The graph of all nodes.  No stream of a lane is being captured. */
+/* Make the graph of all nodes.  No stream of a lane is being captured. */
 GANTRY_MUST_CHECK gantry_status gy_nodes_make(struct gy_nodes *nodes, CUgraph *out);
 
-/* Nodes come after earlier ones only. */
+/* Nodes come only after earlier ones. */
 bool gy_nodes_are_valid(const struct gy_nodes *nodes);
 
 #endif

@@ -10,11 +10,11 @@ enum {
     LAST_REFUSAL = CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD,
 };
 
-/* Of the calling thread. */
+/* The messages of the calling thread. */
 static _Thread_local struct {
     uint32_t refusals;
-    int failed_with;             /* of the latest call that failed; 0: its lines were told */
-    char pending[GY_TOLD_BYTES]; /* lines of the call that runs */
+    int failed_with;             /* the result of the latest call that failed; 0: its lines were read */
+    char pending[GY_TOLD_BYTES]; /* lines of the call that is running */
     char lines[GY_TOLD_BYTES];   /* lines of the latest call that failed */
 } heard;
 
@@ -25,7 +25,7 @@ static void append(const char *message, size_t length)
                    (int)length, message);
 }
 
-/* The result in "Returning 900 (…", or 0. */
+/* Get the result in "Returning 900 (…", or 0. */
 static int end_of_call(const char *message, size_t length)
 {
     static const char word[] = "Returning ";
@@ -64,7 +64,7 @@ void gy_told_open(struct gy_driver *driver)
     driver->log = NULL;
     if (driver->cuLogsRegisterCallback != NULL && driver->cuLogsUnregisterCallback != NULL &&
         driver->cuLogsRegisterCallback(hear, NULL, &driver->log) != CUDA_SUCCESS) {
-        driver->log = NULL; /* as with a driver that cannot tell */
+        driver->log = NULL; /* continue as with a driver that reports nothing */
     }
 }
 
