@@ -503,6 +503,8 @@ gantry_status cross_enqueue_extra(struct cross_run *run, gantry_launch *launch, 
 bool cross_beside_open(struct cross_run *run, gantry_module *module);
 bool cross_beside_build(struct cross_run *run, uint32_t manager);
 void cross_beside_cancel(struct cross_run *run, uint32_t step);
+/* Does the fault come when GPU time is owed, and not before? */
+bool cross_beside_breaks(const struct cross_program *program);
 void cross_beside_stopped(struct cross_run *run, uint32_t step, uint32_t manager);
 void cross_beside_check(struct cross_run *run);
 void cross_beside_close(struct cross_run *run);

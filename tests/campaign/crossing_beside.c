@@ -1,6 +1,7 @@
 /* What stands beside a program and has a promise of its own: older work that keeps nobody waiting, a cancel
  * while a share's GPU time is owed, kernels whose blocks steal, a green context that is adopted. */
 #include "tests/campaign/crossing.h"
+#include "tests/support/emu_controls.h"
 
 #include <string.h>
 #include <time.h>
@@ -186,6 +187,43 @@ static bool build_debt(struct cross_run *run)
     return done && let_begin(run, tasks, 3);
 }
 
+bool cross_beside_breaks(const struct cross_program *program)
+{
+    const struct cross_trouble *debt = cross_cancels(program, VALUE_CANCEL_DEBT),
+                               *fault = cross_fails(program, VALUE_FAULT);
+    return debt != NULL && fault != NULL && debt->step == fault->step && !cross_is_device();
+}
+
+static gantry_launch_result launch_behind(gantry_launch *launch, void *arg)
+{
+    struct cross_run *run = arg;
+    const uint32_t m = cross_cancels(run->program, VALUE_CANCEL_DEBT)->manager; /* its victim does not run */
+    return cross_enqueue_extra(run, launch, m) == GANTRY_OK ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_FAILED;
+}
+
+/* The fault comes while GPU time is owed.  A kernel of one manager more meets it if no other is there: what
+ * the program launches may have ended by now. */
+static void break_in_debt(struct cross_run *run)
+{
+    gantry_taskman_options options = GANTRY_TASKMAN_OPTIONS_INIT;
+    gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
+    gantry_taskman *behind = NULL;
+    options.gpu_dispatcher = gantry_context_dispatcher(run->context);
+    options.dispatcher_only = cross_has(run->program, VALUE_THREADS_ONLY);
+    desc.kind = GANTRY_TASK_KERNEL;
+    desc.launch = launch_behind;
+    desc.arg = run;
+    (void)cross_emu.fail_kernel(1, 719, GANTRY_EMU_ONCE);
+    if (!cross_must(run, gantry_taskman_create(&options, &behind), "manager behind a debt")) {
+        return;
+    }
+    gantry_status status = gantry_taskman_submit(behind, &desc, NULL);
+    status = status == GANTRY_OK ? gantry_taskman_start(behind) : status;
+    status = status == GANTRY_OK ? gantry_taskman_stop(behind) : status;
+    (void)status; /* the kernel may run after this, and fail then */
+    gantry_taskman_destroy(behind);
+}
+
 void cross_beside_cancel(struct cross_run *run, uint32_t step)
 {
     const struct cross_trouble *debt = cross_cancels(run->program, VALUE_CANCEL_DEBT);
@@ -202,6 +240,9 @@ void cross_beside_cancel(struct cross_run *run, uint32_t step)
         b->cancelled_at = seconds();
         cross_cancel(run, debt->manager);
         atomic_store(&b->owes, owes && atomic_load(&run->cancelled[step][debt->manager]) != 0);
+        if (atomic_load(&b->owes) != 0 && cross_beside_breaks(run->program)) {
+            break_in_debt(run);
+        }
     } else if (atomic_load(&run->ended[debt->manager]) <= step) {
         /* On a busy machine the spender's kernel may have waited for a processor for seconds, at 100 times
          * that for the tasks behind it. */
