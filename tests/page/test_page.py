@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """test_page.py MAKE_TRACE GANTRY: the page of `gantry report` in a browser, and how fluent a million blocks are.
 
-test_page.py GANTRY --pictures FOLDER A.pftrace B.pftrace writes the pictures of docs/profiling.md instead.
+test_page.py GANTRY --pictures FOLDER A.pftrace B.pftrace writes the pictures of docs/guides/profiling.md instead, and
+test_page.py GANTRY --pipeline FOLDER BEFORE.pftrace AFTER.pftrace those of docs/tutorial/measure.md.
 """
 import os
 import shutil
@@ -204,6 +205,19 @@ def pictures(folder, one, other):
         web.screenshot(os.path.join(folder, "timeline-two.png"))
 
 
+def pipeline_pictures(folder, before, after):
+    """Three inputs of two runs of the tutorial's pipeline, from the fifth last download to the second last."""
+    with tempfile.TemporaryDirectory() as pages, browser.Browser(1200, 680) as web:
+        for name, recording in (("pipeline-before", before), ("pipeline-after", after)):
+            page = os.path.join(pages, name + ".html")
+            page_of(page, recording)
+            web.open(page)
+            web.evaluate("{const r = thePage.panes[0].r, ends = []; for (let i = 0; i < r.count; i++) "
+                         "if (kindText(r, i) === 'GPU task' && nameOf(r, i) === 'download') ends.push(r.end[i]); ends.sort((a, b) => a - b);"
+                         "const span = ends.at(-2) - ends.at(-5); thePage.show(ends.at(-5) - span * 0.1, span * 1.2)}")
+            web.screenshot(os.path.join(folder, name + ".png"))
+
+
 if __name__ == "__main__":
     if browser.find() is None:
         print("skipped: there is no chromium")
@@ -211,6 +225,9 @@ if __name__ == "__main__":
     if "--pictures" in sys.argv:
         GANTRY = sys.argv[1]
         pictures(*sys.argv[3:6])
+    elif "--pipeline" in sys.argv:
+        GANTRY = sys.argv[1]
+        pipeline_pictures(*sys.argv[3:6])
     else:
         MAKE_TRACE, GANTRY = sys.argv[1:3]
         unittest.main(argv=sys.argv[:1])
