@@ -1,4 +1,4 @@
-/* The arena: reserved addresses, and which region each granule belongs to. */
+/* The arena: reserved addresses, and the region that each granule belongs to. */
 #include "driver/emulator/memory.h"
 
 #include "base/alloc.h"
@@ -13,14 +13,14 @@
 #define FEWEST_GRANULES ((size_t)1 << 6)
 #define PAGE_BYTES ((size_t)4096)
 
-static uintptr_t arena; /* 0: not reserved yet */
+static uintptr_t arena; /* 0: it is not reserved yet */
 static size_t granule_count;
-static struct gy_emu_region *table[MOST_GRANULES]; /* guards belong to the region in front of them */
-static size_t cursor;                 /* where the search for room begins: addresses come back late */
-static struct gy_emu_region *regions; /* all, also those outside of the arena */
+static struct gy_emu_region *table[MOST_GRANULES]; /* a guard belongs to the region in front of it */
+static size_t cursor; /* the granule where the search for room begins: addresses are used again late */
+static struct gy_emu_region *regions; /* the list of all regions, also those outside of the arena */
 
-/* Address space alone costs nothing, unless it is limited (`ulimit -v`): then the other half is for the
- * program and the stacks of its threads. */
+/* The number of granules to reserve.  Address space alone costs nothing, unless it is limited (`ulimit -v`):
+ * then half of it is left for the program and the stacks of its threads. */
 static size_t most_granules(void)
 {
     struct rlimit limit;
@@ -31,7 +31,7 @@ static size_t most_granules(void)
     return limit.rlim_cur / 2 / GY_EMU_GRANULE;
 }
 
-/* As much as the system lets us. */
+/* Reserve as much as the system lets us. */
 static bool reserve_arena(void)
 {
     for (size_t n = most_granules(); arena == 0 && n >= FEWEST_GRANULES; n /= 2) {
@@ -55,7 +55,7 @@ static bool is_free(size_t first, size_t count)
     return true;
 }
 
-/* First of `count` free granules at a multiple of `step`, SIZE_MAX: no room. */
+/* Find the first of `count` free granules at a multiple of `step`; SIZE_MAX: there is no room. */
 static size_t find_room(size_t count, size_t step)
 {
     size_t base = arena / GY_EMU_GRANULE;
@@ -89,9 +89,9 @@ static size_t page_end(size_t bytes)
     return (bytes + PAGE_BYTES - 1) & ~(size_t)(PAGE_BYTES - 1);
 }
 
-/* Its pages may be touched, what is left of the granules may not.  Only the rest of the last page is
- * poisoned: the address sanitizer pays for poisoned memory, and for what is unpoisoned, with an eighth of its
- * size. */
+/* Let the region's pages be touched, but not the rest of its granules.  Only the rest of the last page is
+ * poisoned: for poisoned memory, and for memory that is unpoisoned, the address sanitizer needs an eighth of
+ * its size. */
 static bool open_pages(struct gy_emu_region *region)
 {
     char *start = (char *)region->base;
@@ -100,7 +100,7 @@ static bool open_pages(struct gy_emu_region *region)
         return false;
     }
     if (region->bytes < GY_EMU_GRANULE) {
-        madvise(start, span, MADV_NOHUGEPAGE); /* else the first touch clears 2 MiB */
+        madvise(start, span, MADV_NOHUGEPAGE); /* without this, the first touch clears 2 MiB */
     }
     GY_POISON(start + region->bytes, span - region->bytes);
     return true;
@@ -108,7 +108,8 @@ static bool open_pages(struct gy_emu_region *region)
 
 static void close_pages(const struct gy_emu_region *region)
 {
-    char *start = (char *)(region->base & ~(uintptr_t)(PAGE_BYTES - 1)); /* of a file: it may begin later */
+    char *start = (char *)(region->base &
+                           ~(uintptr_t)(PAGE_BYTES - 1)); /* a region of a file may begin within a page */
     if (region->kind != GY_EMU_REGION_RESERVED && !region->is_file) {
         GY_UNPOISON(start + region->bytes, page_end(region->bytes) - region->bytes);
     }
@@ -194,7 +195,7 @@ void gy_emu_region_close(struct gy_emu_region *region)
     gy_free(region);
 }
 
-/* The region of a granule, also when the address is behind what may be accessed. */
+/* Find the region of a granule, even when the address is behind its accessible bytes. */
 static struct gy_emu_region *find_in_arena(uintptr_t address)
 {
     if (arena == 0 || address < arena || address - arena >= granule_count * GY_EMU_GRANULE) {

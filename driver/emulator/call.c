@@ -14,14 +14,15 @@
 
 gy_mutex gy_emu_lock;
 
-static gy_cond progress; /* an operation ended that a host thread may wait for */
+static gy_cond progress; /* signalled when an operation has ended that a host thread may wait for */
 static bool cond_works;  /* immutable after load */
 static bool initialised;
-static bool is_forked; /* from a process that had initialised it: the threads are there */
+static bool is_forked; /* the process was forked from one that had initialised the driver, and the threads are
+                          there */
 static uint64_t counts[GY_EMU_FN_COUNT];
 
-static const char *tally_path; /* immutable after load; where to write the counts at exit; NULL: nowhere */
-static bool has_launched;      /* guarded by the lock, as the two below; for the tally */
+static const char *tally_path; /* immutable after load; the file for the counts at exit; NULL: none */
+static bool has_launched;      /* guarded by the lock, as the two below; used for the tally */
 static uint64_t counts_at_first_launch[GY_EMU_FN_COUNT], counts_at_last_launch[GY_EMU_FN_COUNT];
 
 static _Thread_local CUresult refused_with;
@@ -34,7 +35,8 @@ static const struct {
 #undef F
 };
 
-/* As CUDA: what was initialised cannot be used in a child.  Whoever held the lock is not there either. */
+/* As with CUDA, a child cannot use what its parent has initialised.  The thread that held the lock is not in
+ * the child either. */
 static void note_fork(void)
 {
     gy_mutex_init(&gy_emu_lock, GY_RANK_LEAF);
@@ -42,7 +44,7 @@ static void note_fork(void)
     initialised = false;
 }
 
-/* Before anything else: the control interface may be used before cuInit(). */
+/* This runs before anything else, since the control interface may be used before cuInit(). */
 __attribute__((constructor)) static void prepare(void)
 {
     gy_mutex_init(&gy_emu_lock, GY_RANK_LEAF);
@@ -57,7 +59,8 @@ __attribute__((constructor)) static void prepare(void)
     gy_emu_set_noop(noop != NULL && strcmp(noop, "1") == 0);
 }
 
-/* What lies between the first launch and the last is neither start-up nor the end. */
+/* Count a call for the tally: calls between the first launch and the last are neither start-up nor the end.
+ */
 static void note_for_tally(enum gy_emu_fn fn)
 {
     if (fn == GY_EMU_FN_cuLaunchKernel || fn == GY_EMU_FN_cuGraphLaunch) {
@@ -69,7 +72,7 @@ static void note_for_tally(enum gy_emu_fn fn)
     }
 }
 
-/* Lines "cuMemAlloc 3 1": all calls, and those between the first launch and the last. */
+/* Write lines like "cuMemAlloc 3 1": all calls, and those between the first launch and the last. */
 __attribute__((destructor)) static void write_tally(void)
 {
     FILE *file = tally_path != NULL ? fopen(tally_path, "we") : NULL;
@@ -153,7 +156,7 @@ void gy_emu_control_leave(void)
 void gy_emu_wait_progress(void) GY_NO_ANALYSIS
 {
     if (gy_emu_pump()) {
-        return; /* which may have been what the caller waits for */
+        return; /* the caller may have waited for this */
     }
     gy_emu_crews_signal(gy_emu_crews_plan());
     gy_cond_wait(&progress, &gy_emu_lock);

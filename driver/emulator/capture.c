@@ -22,12 +22,12 @@
 struct gy_emu_capture {
     uint64_t id;
     CUstreamCaptureMode mode;
-    unsigned long thread; /* that began it */
+    unsigned long thread; /* the thread that began it */
     bool is_invalid;
     struct gy_emu_graph *graph;
-    bool is_given; /* the graph is the application's, and was there before */
+    bool is_given; /* the graph is the application's, and existed before */
     struct gy_emu_stream *origin;
-    struct gy_emu_stream *streams; /* all that take part, linked by capture_next */
+    struct gy_emu_stream *streams; /* all streams that take part, linked by capture_next */
     struct gy_emu_capture *prev, *next;
 };
 
@@ -123,8 +123,8 @@ static void leave(struct gy_emu_stream *stream)
     }
 }
 
-/* Nothing is left of what a broken capture has added, and of a graph that was given to it only the nodes that
- * it had before: as was seen on a device, that cannot be used any more. */
+/* Drop everything that a broken capture has added.  A graph that was given to it keeps only the nodes that it
+ * had before, and cannot be used any more, as was seen on a device. */
 static void lose_graph(struct gy_emu_capture *capture)
 {
     if (capture->is_given) {
@@ -135,7 +135,7 @@ static void lose_graph(struct gy_emu_capture *capture)
     }
 }
 
-/* The capture is over; its graph stays. */
+/* End the capture; its graph stays. */
 static void close_capture(struct gy_emu_capture *capture)
 {
     while (capture->streams != NULL) {
@@ -274,7 +274,7 @@ CUresult gy_emu_capture_forbids_unsafe(void)
     return result;
 }
 
-/* Invalidate the captures that have a stream which `concerns` says yes to. */
+/* Invalidate the captures that have a stream for which `concerns` returns true. */
 static bool invalidate(struct gy_emu_context *context,
                        bool (*concerns)(const struct gy_emu_stream *, const struct gy_emu_context *))
 {
@@ -345,7 +345,7 @@ CUresult gy_emu_capture_forbids_event(const struct gy_emu_event *event)
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-/* `graph` NULL: one of the capture's own. */
+/* Begin a capture into `graph`; NULL: into a graph of the capture's own. */
 static CUresult begin_into(struct gy_emu_stream *stream, struct gy_emu_graph *graph, CUstreamCaptureMode mode)
 {
     if ((unsigned int)mode > CU_STREAM_CAPTURE_MODE_RELAXED) {
@@ -394,7 +394,7 @@ CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode)
     return GY_EMU_CALL(cuStreamBeginCapture, begin(stream, mode));
 }
 
-/* The first captured node comes after `dependencies`. */
+/* Begin a capture into a graph; the first captured node comes after `dependencies`. */
 static CUresult begin_to_graph(CUstream handle, CUgraph graph_handle, const CUgraphNode *dependencies,
                                size_t count, CUstreamCaptureMode mode)
 {
@@ -422,11 +422,11 @@ CUresult cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph, const CUgra
                                      const CUgraphEdgeData *dependency_data, size_t count,
                                      CUstreamCaptureMode mode)
 {
-    (void)dependency_data; /* of edges with ports, which nothing here has */
+    (void)dependency_data; /* this is for edges with ports, which do not exist here */
     return GY_EMU_CALL(cuStreamBeginCaptureToGraph, begin_to_graph(stream, graph, dependencies, count, mode));
 }
 
-/* Mark what `origin`'s tail depends on.  Nodes come after their dependencies in the graph. */
+/* Mark the nodes that `origin`'s tail depends on.  Nodes come after their dependencies in the graph. */
 static void mark_ancestors(const struct gy_emu_capture *capture)
 {
     const struct gy_emu_graph *graph = capture->graph;
@@ -507,7 +507,7 @@ static CUstreamCaptureStatus status_of(const struct gy_emu_stream *stream)
                                        : CU_STREAM_CAPTURE_STATUS_ACTIVE;
 }
 
-/* The null stream never captures; asking it while others do hurts them. */
+/* The null stream never captures; a question about it breaks the captures of other streams. */
 static CUresult find_to_look(CUstream handle, struct gy_emu_stream **out)
 {
     CUresult result = gy_emu_stream_find(handle, out);
@@ -535,7 +535,7 @@ CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status)
     return GY_EMU_CALL(cuStreamIsCapturing, is_capturing(stream, status));
 }
 
-/* The handles of a stream's tail, valid until something else is captured on it. */
+/* Get the handles of a stream's tail, which are valid until something else is captured on it. */
 static CUgraphNode *tail_handles(struct gy_emu_stream *stream)
 {
     CUgraphNode *handles = gy_zalloc_array(stream->capture_tail_count + 1, sizeof(CUgraphNode));

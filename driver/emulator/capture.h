@@ -1,4 +1,4 @@
-/* Stream capture: turning what is enqueued into a graph. */
+/* Stream capture makes a graph of the work that is enqueued. */
 #ifndef DRIVER_EMULATOR_CAPTURE_H
 #define DRIVER_EMULATOR_CAPTURE_H
 
@@ -6,22 +6,22 @@
 
 struct gy_emu_event;
 
-/* The stream is being captured: make `work` a node behind the stream's end.  Takes the references. */
+/* The stream is being captured: make `work` a node behind the stream's end.  This takes the references. */
 CUresult gy_emu_capture_add(struct gy_emu_stream *stream, struct gy_emu_work *work);
-/* cuEventRecord() and cuStreamWaitEvent() where the stream or the event is part of a capture. */
+/* Do cuEventRecord() and cuStreamWaitEvent() where the stream or the event is part of a capture. */
 CUresult gy_emu_capture_record(struct gy_emu_stream *stream, struct gy_emu_event *event);
 CUresult gy_emu_capture_wait(struct gy_emu_stream *stream, struct gy_emu_event *event);
 /* Invalidate the stream's capture; returns `result`. */
 CUresult gy_emu_capture_refuse(struct gy_emu_stream *stream, CUresult result);
-/* The stream goes: its capture can no longer be ended properly. */
+/* The stream is being closed: its capture can no longer be ended properly. */
 void gy_emu_capture_abandon(struct gy_emu_stream *stream);
 
-/* What a running capture does not allow: each returns the error, and invalidates the captures it hurts,
- * or CUDA_SUCCESS. */
+/* The calls that a running capture does not allow: each function returns the error, and invalidates the
+ * captures that the call breaks, or returns CUDA_SUCCESS. */
 CUresult gy_emu_capture_forbids_unsafe(void); /* allocation, synchronous calls, queries */
-CUresult gy_emu_capture_forbids_context(struct gy_emu_context *context); /* synchronise it */
-CUresult gy_emu_capture_forbids_null(struct gy_emu_stream *null_stream); /* enqueue on it */
-CUresult gy_emu_capture_forbids_asking(struct gy_emu_stream *stream);    /* query or synchronise it */
+CUresult gy_emu_capture_forbids_context(struct gy_emu_context *context); /* synchronising the context */
+CUresult gy_emu_capture_forbids_null(struct gy_emu_stream *null_stream); /* enqueueing on it */
+CUresult gy_emu_capture_forbids_asking(struct gy_emu_stream *stream);    /* querying or synchronising it */
 CUresult gy_emu_capture_forbids_event(const struct gy_emu_event *event);
 
 #endif

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Nanoseconds; what events and %globaltimer show.  Any thread, no lock needed. */
+/* The time in nanoseconds, which events and %globaltimer show.  Any thread, no lock needed. */
 uint64_t gy_emu_clock_ns(void);
 void gy_emu_clock_set_manual(bool manual);
 void gy_emu_clock_advance(uint64_t ns);

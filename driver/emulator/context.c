@@ -1,4 +1,4 @@
-/* Contexts: their lifetime, each thread's stack of current ones, what happens when one fails.
+/* Contexts: their lifetime, each thread's stack of current contexts, and the effects of a failure.
  *
  * A root context is the primary one of a device or one made by cuCtxCreate().  The context of a green
  * context has a root, too: the primary one, which owns all objects and carries the sticky error. */
@@ -19,7 +19,7 @@
 #define GREATEST_PRIORITY (-5)
 #define ALL_CTX_FLAGS 0xffu
 
-/* Handles, so that a destroyed context on a stack is harmless. */
+/* The stack has handles, so that a destroyed context on it is harmless. */
 static _Thread_local CUcontext stack[STACK_DEPTH];
 static _Thread_local int depth;
 
@@ -71,7 +71,7 @@ CUresult gy_emu_context_open(struct gy_emu_device *device, struct gy_emu_context
     if (result != CUDA_SUCCESS) {
         goto close_handle;
     }
-    gy_emu_handle_close(&context->null_stream->object); /* it is meant by 0, never by a handle of its own */
+    gy_emu_handle_close(&context->null_stream->object); /* it is known as 0, never by a handle */
     context->null_stream->is_null = true;
     *out = context;
     return CUDA_SUCCESS;
@@ -191,7 +191,7 @@ void gy_emu_failed_work_end(void)
         struct gy_emu_context *root = ((struct gy_emu_context *)(void *)object)->root;
         if (root->sticky != CUDA_SUCCESS && !is_idle(root)) {
             (void)gy_emu_root_drain(root, NULL);
-            cursor = 0; /* the lock was away: look again */
+            cursor = 0; /* the lock was given up, so look again */
         }
     }
 }
@@ -234,7 +234,7 @@ CUresult cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device)
     return GY_EMU_CALL(cuCtxCreate, create(context, flags, device));
 }
 
-/* Works on a failed context, too: that is the way out. */
+/* This works on a failed context, too, since it is the way out. */
 static CUresult destroy(CUcontext handle)
 {
     struct gy_emu_context *context;
@@ -243,7 +243,7 @@ static CUresult destroy(CUcontext handle)
         return result;
     }
     if (context->root != context || context->device->primary == context) {
-        return CUDA_ERROR_INVALID_CONTEXT; /* not made by cuCtxCreate() */
+        return CUDA_ERROR_INVALID_CONTEXT; /* cuCtxCreate() has not made it */
     }
     if (depth > 0 && stack[depth - 1] == handle) {
         depth--;
@@ -384,7 +384,7 @@ CUresult cuCtxGetCurrent(CUcontext *context)
     return GY_EMU_CALL(cuCtxGetCurrent, get_current(context));
 }
 
-/* Replaces the top; NULL pops it. */
+/* Replace the top of the stack; NULL pops it. */
 static CUresult set_current(CUcontext handle)
 {
     if (handle == NULL) {
@@ -423,7 +423,8 @@ CUresult cuCtxGetDevice(CUdevice *device)
     return GY_EMU_CALL(cuCtxGetDevice, get_context_device(device));
 }
 
-/* On a root context this covers its green contexts as well, but for some kernels of graphs. */
+/* Synchronize a context.  For a root this covers its green contexts as well, except for some kernels of
+ * graphs. */
 static CUresult synchronize(void)
 {
     struct gy_emu_context *context;

@@ -10,23 +10,23 @@
 
 /* A device profile; immutable. */
 struct gy_emu_profile {
-    const char *key;  /* $GANTRY_EMU_PROFILE */
-    const char *name; /* cuDeviceGetName() */
+    const char *key;  /* its value of $GANTRY_EMU_PROFILE */
+    const char *name; /* its cuDeviceGetName() */
     uint32_t sm_count;
     int major, minor;
     size_t memory_bytes;
     uint32_t shared_bytes_per_block, shared_bytes_optin, shared_bytes_per_sm;
     uint32_t threads_per_sm, blocks_per_sm;
     uint32_t clock_khz, memory_clock_khz, bus_bits, l2_bytes;
-    uint32_t split_min, split_step;   /* of SM resources */
+    uint32_t split_min, split_step;   /* the least and the step of a split of SM resources */
     uint8_t gpc_sms[GY_EMU_MAX_GPCS]; /* SMs of each processing cluster, 0 ends the list */
 };
 
 struct gy_emu_device {
     const struct gy_emu_profile *profile;
     int ordinal;
-    size_t used_bytes;              /* of memory_bytes */
-    struct gy_emu_context *primary; /* NULL: not active */
+    size_t used_bytes;              /* used out of memory_bytes */
+    struct gy_emu_context *primary; /* NULL: it is not active */
     uint32_t primary_refs;
     unsigned int primary_flags;
 };
@@ -34,46 +34,46 @@ struct gy_emu_device {
 struct gy_emu_context {
     struct gy_emu_object object; /* its context is itself */
     struct gy_emu_device *device;
-    struct gy_emu_context *root; /* itself, or the primary context of a green context's one */
-    struct gy_emu_green *green;  /* NULL, or whose context this is */
+    struct gy_emu_context *root; /* itself; for the context of a green context, the primary context */
+    struct gy_emu_green *green;  /* the green context whose context this is, or NULL */
     unsigned int flags;
-    CUresult sticky;                  /* of a root: what every call returns from now on; SUCCESS: healthy */
-    bool discarding;                  /* of a root: queued operations end without being executed */
-    bool destroyed;                   /* a green context's: gone, while streams of it still exist */
+    CUresult sticky; /* of a root: every call returns this from now on; SUCCESS: the context is healthy */
+    bool discarding; /* of a root: queued operations end without being executed */
+    bool destroyed;  /* of a green context's: it was destroyed, while streams of it still exist */
     struct gy_emu_context *graveyard; /* of a root: its destroyed green contexts, linked by this field */
-    struct gy_emu_stream *streams;    /* of a root: all, also those of its green contexts */
+    struct gy_emu_stream *streams;    /* of a root: all streams, also those of its green contexts */
     struct gy_emu_stream *null_stream;
     uint32_t capturing; /* streams of this context that are being captured and order with the null stream */
     uint32_t next_sm;
     uint32_t sm_count;
-    uint16_t sms[GY_EMU_MAX_SMS]; /* virtual SM ids kernels run on */
+    uint16_t sms[GY_EMU_MAX_SMS]; /* ids of the virtual SMs that kernels run on */
 };
 
 int gy_emu_device_count(void);
-/* A number from 1 to `most` from the environment; not set or empty: `number` stays.  False after a line on
- * stderr that says what is wrong with it and what follows (`so`). */
+/* Read a number from 1 to `most` from the environment; if the variable is not set or empty, `number` stays.
+ * False: a line on stderr has said what is wrong with it and what follows (`so`). */
 bool gy_emu_read_number(const char *variable, uint32_t most, const char *so, uint32_t *number);
-struct gy_emu_device *gy_emu_device_find(CUdevice device); /* NULL: no such one */
+struct gy_emu_device *gy_emu_device_find(CUdevice device); /* NULL: there is no such device */
 
-/* A context with its null stream; `sms` NULL: all SMs of the device. */
+/* Open a context with its null stream; `sms` NULL: it has all SMs of the device. */
 CUresult gy_emu_context_open(struct gy_emu_device *device, struct gy_emu_context *root, const uint16_t *sms,
                              uint32_t sm_count, struct gy_emu_context **out);
-/* Let its work end (what is on hold is discarded), free everything that belongs to it. */
+/* Let the context's work end (work on hold is discarded), and free everything that belongs to it. */
 void gy_emu_context_close(struct gy_emu_context *context);
 
-/* The calling thread's current context; INVALID_CONTEXT, CONTEXT_IS_DESTROYED or its sticky error. */
+/* Get the calling thread's current context; INVALID_CONTEXT, CONTEXT_IS_DESTROYED or its sticky error. */
 CUresult gy_emu_context_current(struct gy_emu_context **out);
-/* By handle, NULL meaning the current one; same errors. */
+/* Find a context by its handle, where NULL means the current one; same errors. */
 CUresult gy_emu_context_find(CUcontext handle, struct gy_emu_context **out);
-/* CUDA_SUCCESS, or what any call on it returns now. */
+/* CUDA_SUCCESS, or the result that any call on the context returns now. */
 CUresult gy_emu_context_health(const struct gy_emu_context *context);
 /* The context can never work again: release everything queued. */
 void gy_emu_context_fail(struct gy_emu_context *context, CUresult result);
-/* A real device stops the kernels of a failed context, ours run to their end: wait for that, before memory
- * that they may touch goes away.  The lock is away meanwhile. */
+/* A real device stops the kernels of a failed context, but ours run to their end.  Wait for that before
+ * memory that they may touch is freed.  The lock is given up meanwhile. */
 void gy_emu_failed_work_end(void);
 bool gy_emu_result_is_sticky(CUresult result);
-/* Retain, or make, the primary context of a device. */
+/* Retain the primary context of a device; it is made if need be. */
 CUresult gy_emu_primary_retain(struct gy_emu_device *device, struct gy_emu_context **out);
 void gy_emu_primary_release(struct gy_emu_device *device);
 

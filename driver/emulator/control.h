@@ -1,4 +1,4 @@
-/* What the control interface (control.c) needs from the other files and they from nobody else. */
+/* The functions that only the control interface (control.c) needs from the other files. */
 #ifndef DRIVER_EMULATOR_CONTROL_H
 #define DRIVER_EMULATOR_CONTROL_H
 
@@ -14,7 +14,7 @@ uint64_t gy_emu_order_executed(void);
 
 uint32_t gy_emu_fault_hanging(void);
 
-/* Counts of memory, by enum gantry_emu_live_kind. */
+/* The counts of memory, by enum gantry_emu_live_kind. */
 int64_t gy_emu_memory_live(enum gantry_emu_live_kind kind);
 
 #endif

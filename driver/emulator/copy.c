@@ -1,5 +1,5 @@
-/* Copies and fills.  Both ends are checked at the call; memory that is not pinned makes a copy wait for its
- * end, except that little of it is staged, as the real driver does. */
+/* Copies and fills.  Both ends are checked at the call; a copy of memory that is not pinned waits for its
+ * end, except that a small copy is staged, as in the real driver. */
 #include "driver/emulator/memory.h"
 
 #include "base/alloc.h"
@@ -30,7 +30,7 @@ static CUresult submit(struct gy_emu_stream *stream, const struct copy *copy, bo
     const struct gy_emu_context *context = stream->object.context;
     if (!gy_emu_memory_is_granted(context, copy->to, copy->bytes) ||
         !gy_emu_memory_is_granted(context, copy->from, copy->bytes)) {
-        return CUDA_ERROR_INVALID_VALUE; /* at the call, and no context breaks, as on a device */
+        return CUDA_ERROR_INVALID_VALUE; /* it fails at the call, and no context breaks, as on a device */
     }
     struct gy_emu_work work = {.kind = GY_EMU_WORK_COPY, .context = stream->object.context};
     work.copy.to = (char *)(uintptr_t)copy->to;
@@ -136,7 +136,7 @@ static struct copy batch_entry(const struct batch *batch, size_t i)
     return (struct copy){batch->to[i], batch->from[i], batch->bytes[i], GY_EMU_SIDE_ANY, GY_EMU_SIDE_ANY};
 }
 
-/* All are checked before the first is enqueued.  The null stream is not allowed. */
+/* Enqueue a batch; all copies are checked before the first is enqueued.  The null stream is not allowed. */
 static CUresult copy_batch(const struct batch *batch, size_t *failed_index, CUstream handle)
 {
     struct gy_emu_stream *stream;
@@ -154,7 +154,7 @@ static CUresult copy_batch(const struct batch *batch, size_t *failed_index, CUst
         !has_valid_attributes(batch)) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    if (stream->capture != NULL) { /* which goes on, as was seen on a device: only these copies are missing */
+    if (stream->capture != NULL) { /* it goes on, as was seen on a device: only these copies are missing */
         return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     }
     for (size_t i = 0; i < batch->count; i++) {

@@ -1,4 +1,4 @@
-/* Devices: what they are, and the calls about them. */
+/* Devices: their properties, and the calls about them. */
 #include "base/environment.h"
 #include "driver/emulator/context.h"
 #include "driver/emulator/resource.h"
@@ -99,7 +99,7 @@ struct gy_emu_device *gy_emu_device_find(CUdevice device)
     return device >= 0 && device < device_count ? &devices[device] : NULL;
 }
 
-/* A driver has no log: one line on stderr. */
+/* Write one line to stderr, since a driver has no log. */
 static void complain(const char *variable, const char *text, const char *takes, const char *so)
 {
     fprintf(stderr, "gantry-emu: $%s is \"%s\", not %s: %s\n", variable, text, takes, so);
@@ -139,7 +139,7 @@ static const struct gy_emu_profile *choose_profile(void)
     return NULL;
 }
 
-/* An unknown profile is no device at all: a test that asked for it must not run on another one. */
+/* An unknown profile means no device at all: a test that asked for it must not run on another one. */
 static CUresult initialise(unsigned int flags)
 {
     if (flags != 0) {
@@ -181,9 +181,9 @@ static int driver_version(void)
     return text != NULL && *text != '\0' ? (int)strtol(text, NULL, 10) : DRIVER_VERSION;
 }
 
-/* Since when drivers have the functions that those of CUDA 12.0 lack. */
+/* The versions since which drivers have the functions that CUDA 12.0 lacks. */
 static const struct {
-    const char *begins; /* so do all with these first letters */
+    const char *begins; /* all functions with these first letters are meant */
     int version;
 } since[] = {
     {"cuStreamBeginCaptureToGraph", 12030},
@@ -345,7 +345,7 @@ CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
     return GY_EMU_CALL(cuDeviceGetUuid, get_uuid(uuid, device));
 }
 
-/* Limits, the same on every device. */
+/* Limits that are the same on every device. */
 static const struct {
     CUdevice_attribute attribute;
     int value;
@@ -378,7 +378,7 @@ static const struct {
     {CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH, 0},
 };
 
-/* What the profile or the environment says; -1: not there. */
+/* The value in the profile or the environment; -1: there is none. */
 static int profile_value(const struct gy_emu_profile *p, CUdevice_attribute attribute)
 {
     switch ((int)attribute) {

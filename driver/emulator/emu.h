@@ -1,8 +1,9 @@
-/* What every part of the emulated driver shares: the one lock, the way into and out of a call, handles.
+/* The things that every part of the emulated driver shares: the one lock, the way into and out of a call,
+ * handles.
  *
  * One lock guards all of the emulator's state.  A call takes it in gy_emu_enter() and gives it back in
- * gy_emu_leave(); the emulator's threads take it between operations and hold it never while a kernel, a
- * copy or a host function runs.  Fields without a note are guarded by this lock. */
+ * gy_emu_leave(); the emulator's threads take it between operations, and never hold it while a kernel, a copy
+ * or a host function runs.  Fields without a note are guarded by this lock. */
 #ifndef DRIVER_EMULATOR_EMU_H
 #define DRIVER_EMULATOR_EMU_H
 
@@ -36,14 +37,14 @@ extern gy_mutex gy_emu_lock; /* rank LEAF */
  * refused with gy_emu_refused() and the lock is not held. */
 bool gy_emu_enter(enum gy_emu_fn fn);
 CUresult gy_emu_refused(void);
-/* End it: start what became runnable, give the lock back, wake threads. */
+/* End the call: start what became runnable, give the lock back, wake threads. */
 CUresult gy_emu_leave(CUresult result);
 
 /* return GY_EMU_CALL(cuStreamQuery, query(stream)); `expression` runs under the lock. */
 #define GY_EMU_CALL(member, expression) \
     (gy_emu_enter(GY_EMU_FN_##member) ? gy_emu_leave(expression) : gy_emu_refused())
 
-/* For the control interface: as enter and leave, without counting and faults. */
+/* For the control interface: these work as enter and leave, without counting and faults. */
 void gy_emu_control_enter(void);
 void gy_emu_control_leave(void);
 
@@ -57,13 +58,13 @@ void gy_emu_set_initialised(void);
 
 uint64_t gy_emu_call_count(enum gy_emu_fn fn);
 void gy_emu_call_counts_reset(void);
-/* By member or symbol name; GY_EMU_FN_COUNT when unknown. */
+/* Find a function by its member or symbol name; GY_EMU_FN_COUNT: there is none. */
 enum gy_emu_fn gy_emu_fn_find(const char *name);
 /* "cuMemAlloc_v2"; static. */
 const char *gy_emu_fn_symbol(enum gy_emu_fn fn);
 /* "CUDA_ERROR_…"; static. */
 const char *gy_emu_result_name(CUresult result);
-/* Drivers of the version that this one pretends to be have no such function. */
+/* Do drivers of the version that this one pretends to be lack this function? */
 bool gy_emu_lacks(const char *symbol);
 
 /* ---- handles: handle.c ---------------------------------------------------------------------- */
@@ -86,19 +87,19 @@ enum gy_emu_kind {
 
 struct gy_emu_context;
 
-/* First member of everything that has a handle. */
+/* The first member of everything that has a handle. */
 struct gy_emu_object {
     uintptr_t handle;
-    struct gy_emu_context *context; /* whose it is; NULL for what belongs to no context */
+    struct gy_emu_context *context; /* the context it belongs to; NULL: none */
 };
 
-/* Give `object` a handle of `kind`.  Handles are numbers, not addresses: a stale or invented one is found
- * out without touching memory. */
+/* Give `object` a handle of `kind`.  Handles are numbers, not addresses, so a stale or invented one is
+ * detected without touching memory. */
 CUresult gy_emu_handle_open(enum gy_emu_kind kind, struct gy_emu_object *object);
 void gy_emu_handle_close(struct gy_emu_object *object);
-/* NULL when the handle is not (or no longer) one of `kind`. */
+/* Find the object; NULL: the handle is not one of `kind`, or no longer. */
 void *gy_emu_handle_find(enum gy_emu_kind kind, const void *handle);
-/* It was one of `kind` once. */
+/* Was the handle one of `kind` once? */
 bool gy_emu_handle_is_stale(enum gy_emu_kind kind, const void *handle);
 long gy_emu_handle_live(enum gy_emu_kind kind);
 /* The next live object of `kind` with a slot at or above *cursor (start at 0); NULL at the end. */

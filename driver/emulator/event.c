@@ -98,7 +98,7 @@ CUresult cuEventDestroy_v2(CUevent event)
 
 /* ---- recording ------------------------------------------------------------------------------- */
 
-/* Nothing is ahead of it: the record is done at once and needs no marker. */
+/* Nothing is ahead of the record: it is done at once and needs no marker. */
 static CUresult record_now(struct gy_emu_event *event)
 {
     gy_emu_marker_unref(event->marker);
@@ -258,7 +258,7 @@ static CUresult synchronize(CUevent handle)
     CUcontext context = (CUcontext)event->object.context->object.handle;
     gy_emu_marker_wait(event->marker, (event->flags & CU_EVENT_BLOCKING_SYNC) == 0);
     struct gy_emu_context *unused;
-    return gy_emu_context_find(context, &unused); /* it may have failed meanwhile */
+    return gy_emu_context_find(context, &unused); /* the context may have failed meanwhile */
 }
 
 CUresult cuEventSynchronize(CUevent event)

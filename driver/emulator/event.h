@@ -7,15 +7,16 @@
 struct gy_emu_event {
     struct gy_emu_object object;
     unsigned int flags;
-    bool recorded;                      /* ever */
-    uint64_t time_ns;                   /* of the last record, when `marker` is NULL */
-    struct gy_emu_marker *marker;       /* of the last record; NULL: none, or it was done at once */
-    uint64_t capture_id;                /* of the capture it was last recorded in, 0: none */
-    struct gy_emu_node **capture_nodes; /* what was at the end of the stream then */
+    bool recorded;    /* it was ever recorded */
+    uint64_t time_ns; /* of the last record, when `marker` is NULL */
+    struct gy_emu_marker
+        *marker;         /* the marker of the last record; NULL: there is none, or it was done at once */
+    uint64_t capture_id; /* the capture in which it was last recorded; 0: none */
+    struct gy_emu_node **capture_nodes; /* the nodes that were at the end of the stream then */
     uint32_t capture_node_count, capture_node_room;
 };
 
-/* The marker a graph's wait node waits for; NULL: nothing to wait for. */
+/* Get the marker that a graph's wait node waits for; NULL: there is nothing to wait for. */
 struct gy_emu_marker *gy_emu_event_marker(CUevent event);
 /* Make `marker` (a reference is added) the event's last record. */
 void gy_emu_event_attach(struct gy_emu_event *event, struct gy_emu_marker *marker);

@@ -51,8 +51,8 @@ struct fiber {
     struct fiber *next_all;   /* link of `all` */
     bool is_idle;             /* in `idle`: it waits in fiber_main() for a thread to run */
     uint32_t thread;          /* number of the kernel thread in its block */
-    uint32_t thread_index[3]; /* the same as the kernel sees it */
-    /* the warp operation it waits at */
+    uint32_t thread_index[3]; /* the number as the kernel sees it */
+    /* The warp operation at which it waits: */
     enum warp_op op;
     uint32_t mask;
     uint32_t source;
@@ -65,10 +65,10 @@ struct fiber_queue {
 };
 
 struct engine {
-    struct gantry_host_thread thread; /* what the running kernel thread sees; first member */
+    struct gantry_host_thread thread; /* the running kernel thread as it sees itself; first member */
     const struct gy_emu_grid *grid;
-    uint32_t thread_count; /* of the block */
-    uint32_t next_thread;  /* first one that has not started */
+    uint32_t thread_count; /* threads of the block */
+    uint32_t next_thread;  /* the first thread that has not started */
     uint32_t next_index[3];
     uint32_t exited;
     uint32_t warp_exited[MAX_WARPS];             /* bit per lane */
@@ -76,7 +76,7 @@ struct engine {
     struct fiber *warp_waiting[MAX_WARPS][WARP]; /* all NULL between blocks */
     uint32_t at_barrier_count;
     struct fiber_queue at_barrier;
-    struct fiber_queue at_steal; /* wait for an answer that nobody has asked for yet */
+    struct fiber_queue at_steal; /* threads that wait for an answer that nobody has asked for yet */
     struct gy_emu_steal steal;
     struct fiber_queue ready;
     struct fiber *idle;
@@ -122,7 +122,7 @@ static struct fiber *pop(struct fiber_queue *queue)
 
 /* ---- failure ------------------------------------------------------------------------------------ */
 
-/* Back to the caller of gy_emu_exec_block(), for good.  `e->why` is set. */
+/* Return to the caller of gy_emu_exec_block() for good.  `e->why` is set. */
 static _Noreturn void give_up(struct engine *e)
 {
     e->failed = true;
@@ -156,7 +156,7 @@ static _Noreturn void give_up_deadlock(struct engine *e)
 
 static void fiber_main(void);
 
-/* NULL when out of memory. */
+/* Take a fiber; NULL: out of memory. */
 static struct fiber *take_fiber(struct engine *e)
 {
     struct fiber *fiber = e->idle;
@@ -203,7 +203,7 @@ static void wait_here(struct engine *e)
 
 /* ---- waiting ------------------------------------------------------------------------------------ */
 
-/* Everybody at the barrier goes on, once all that can come are there. */
+/* Let all threads at the barrier go on, once all that can come are there. */
 static void release_barrier(struct engine *e)
 {
     struct fiber *fiber;
@@ -225,7 +225,7 @@ static void block_barrier(struct gantry_host_thread *self)
     wait_here(e);
 }
 
-/* Whether all lanes of the operation `fiber` waits at are there. */
+/* Are all lanes of the operation at which `fiber` waits there? */
 static bool warp_complete(const struct engine *e, uint32_t warp, const struct fiber *fiber)
 {
     for (uint32_t missing = fiber->mask & ~e->warp_exited[warp]; missing != 0; missing &= missing - 1) {
@@ -371,7 +371,7 @@ static uint32_t steal_block(struct gantry_host_thread *self, const void *answer)
 
 /* ---- threads ------------------------------------------------------------------------------------ */
 
-/* A thread has ended: those who waited only for it go on. */
+/* A thread has ended: let threads go on that waited only for it. */
 static void thread_exited(struct engine *e, uint32_t thread)
 {
     uint32_t warp = thread / WARP;
@@ -428,7 +428,7 @@ static const struct gantry_host_ops ops = {block_barrier, warp_barrier, shuffle,
                                            global_timer,  steal_begin,  steal_send, steal_wait,
                                            steal_granted, steal_block};
 
-/* NULL when out of memory. */
+/* Map memory; NULL: out of memory. */
 static void *map_memory(size_t bytes)
 {
     if (gy_fault_should_fail()) {
@@ -496,7 +496,7 @@ static void begin_block(struct engine *e, const struct gy_emu_grid *grid, uint64
     e->failed = false;
 }
 
-/* After a failure: nobody waits, and the stacks of those who did are as new. */
+/* After a failure, no thread waits, and the stacks of the waiting threads are used anew. */
 static void abandon_block(struct engine *e)
 {
     for (struct fiber *fiber = e->all; fiber != NULL; fiber = fiber->next_all) {

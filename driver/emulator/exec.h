@@ -14,7 +14,7 @@ struct gy_emu_grid {
     uint32_t block_size[3]; /* at most 1024 threads in all */
     size_t dynamic_shared_bytes;
     void *const *args; /* pointers to the parameter values, which stay put until the grid is done */
-    /* Take a block that has not started out of the grid, for a block that asks for it: true and its number,
+    /* Take a block that has not started out of the grid, for a block that asks for one: true and its number,
      * or false.  NULL: the device has no Cluster Launch Control. */
     bool (*take)(void *grid_owner, uint64_t *block);
     void *grid_owner;
@@ -30,7 +30,8 @@ bool gy_emu_exec_block(const struct gy_emu_grid *grid, uint64_t block, uint32_t 
  * gy_emu_exec_thread_end(). */
 const char *gy_emu_exec_why(void);
 
-/* Free what the calling OS thread keeps between blocks (fiber stacks); before the thread ends. */
+/* Free what the calling OS thread keeps between blocks (fiber stacks).  To be called before the thread ends.
+ */
 void gy_emu_exec_thread_end(void);
 
 #endif

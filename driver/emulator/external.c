@@ -1,9 +1,9 @@
 /* Memory that another API has exported as a file descriptor.
  *
  * A software Vulkan driver (lavapipe) exports a memory file: at its head the size of the file, the offset at
- * which the data begin and an identifier, then the data.  Any other file is taken as data from its first
- * byte on, which is how a test makes one.  As on a device the descriptor is the driver's when the import has
- * succeeded, a size above the true one is accepted, and the memory is given back when it is destroyed, not
+ * which the data begin and an identifier, then the data.  Any other file is taken as data from its first byte
+ * on, which is how a test makes one.  As on a device, the descriptor belongs to the driver when the import
+ * has succeeded.  A size above the true one is accepted.  The memory is given back when it is destroyed, not
  * when a mapping of it is freed. */
 #include "driver/emulator/memory.h"
 
@@ -13,17 +13,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define LAVAPIPE_DATA 4096 /* where its data begin */
+#define LAVAPIPE_DATA 4096 /* the offset at which its data begin */
 
 struct external_memory {
     struct gy_emu_object object;
     int fd;
-    uint64_t size;  /* as the import said */
+    uint64_t size;  /* the size that the import gave */
     uint64_t data;  /* offset in the file of its first byte */
-    uint64_t bytes; /* from there to the end of the file */
+    uint64_t bytes; /* bytes from there to the end of the file */
 };
 
-/* At the head of lavapipe's files. */
+/* The head of lavapipe's files. */
 struct lavapipe_head {
     uint64_t file_bytes;
     uint64_t data;
@@ -83,7 +83,7 @@ CUresult cuImportExternalMemory(CUexternalMemory *memory, const CUDA_EXTERNAL_ME
     return GY_EMU_CALL(cuImportExternalMemory, import_memory(memory, desc));
 }
 
-/* Behind the end of the file there is nothing to touch: a device would find that out later. */
+/* Behind the end of the file there is nothing to touch, which a device would find out later. */
 static CUresult map_buffer(CUdeviceptr *out, CUexternalMemory handle,
                            const CUDA_EXTERNAL_MEMORY_BUFFER_DESC *desc)
 {

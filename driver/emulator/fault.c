@@ -12,14 +12,14 @@
 #define NAME_BYTES 64
 
 static struct fault {
-    uint64_t countdown; /* calls until it strikes; 0: free entry */
+    uint64_t countdown; /* calls until the fault strikes; 0: the entry is free */
     enum gy_emu_fn fn;
-    bool kernel; /* an execution, not a call */
+    bool kernel; /* the fault is one of an execution, not of a call */
     CUresult result;
     enum gantry_emu_fault_mode mode;
 } faults[FAULTS];
 
-static uint32_t armed; /* entries in use */
+static uint32_t armed; /* entries that are in use */
 static uint32_t hanging;
 static uint64_t unhangs; /* how often gantry_emu_unhang() was called */
 
@@ -28,7 +28,7 @@ bool gy_emu_fault_armed(void)
     return armed > 0;
 }
 
-/* Count an event down; the fault that strikes, NULL when none does. */
+/* Count an event down; returns the fault that strikes, NULL when none does. */
 static struct fault *strike(bool kernel, enum gy_emu_fn fn)
 {
     struct fault *striking = NULL;
@@ -130,7 +130,7 @@ static bool parse_mode(const char *text, size_t length, int *mode)
     return false;
 }
 
-/* One "function:nth:result[:mode]"; the end of it, NULL when malformed. */
+/* Parse one "function:nth:result[:mode]"; returns its end, NULL when it is malformed. */
 static const char *parse_entry(const char *text)
 {
     char name[NAME_BYTES];

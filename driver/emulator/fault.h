@@ -4,18 +4,19 @@
 
 #include "driver/emulator/emu.h"
 
-/* Called for each call; what the call returns instead, or SUCCESS.  Gives the lock back while it hangs. */
+/* Called for each call: returns what the call shall return instead, or SUCCESS.  The lock is given up while a
+ * call hangs. */
 CUresult gy_emu_fault_call(enum gy_emu_fn fn);
-/* Called for each kernel that ran: how it ends. */
+/* Called for each kernel that ran: returns how it ends. */
 CUresult gy_emu_fault_kernel(void);
 bool gy_emu_fault_armed(void);
 
-/* nth counts from 1 = the next one.  False: the table is full. */
+/* `nth` counts from 1, which is the next one.  False: the table is full. */
 bool gy_emu_fault_add(enum gy_emu_fn fn, bool kernel, uint64_t nth, CUresult result, int mode);
 void gy_emu_fault_unhang(void);
 void gy_emu_fault_clear(void);
-/* Script of $GANTRY_EMU_FAIL: "function:nth:result[:once|always|hang]", comma separated; "kernel" is an
- * execution.  False: malformed; what came before the mistake is in force. */
+/* Read the script of $GANTRY_EMU_FAIL: "function:nth:result[:once|always|hang]", comma separated; "kernel" is
+ * an execution.  False: the script is malformed, and the part before the mistake is in force. */
 bool gy_emu_fault_script(const char *text);
 
 #endif

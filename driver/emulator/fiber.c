@@ -1,5 +1,5 @@
 /* Fibers: a hand-written switch for x86-64, ucontext elsewhere (or with GY_EMU_UCONTEXT, for tests).  Both
- * sanitizers are told of every switch; each stack has a guard page below it. */
+ * sanitizers are informed of every switch; each stack has a guard page below it. */
 #include "driver/emulator/fiber.h"
 
 #include "base/alloc.h"
@@ -18,11 +18,11 @@
 #include <sanitizer/tsan_interface.h>
 #endif
 
-/* Untouched pages cost nothing; instrumented code has larger frames. */
+/* Pages that are not touched cost nothing; instrumented code has larger frames. */
 enum { STACK_BYTES = GY_WITH_ASAN || GY_WITH_TSAN ? 256 * 1024 : 128 * 1024 };
 
 #if GY_WITH_ASAN
-/* The fiber that is entered now, for gy_fiber_entered(). */
+/* The fiber that is being entered, for gy_fiber_entered(). */
 static _Thread_local struct gy_fiber *entering;
 #endif
 
@@ -142,7 +142,7 @@ struct gy_fiber *gy_fiber_create(size_t bytes, void (*entry)(void))
 void gy_fiber_destroy(struct gy_fiber *fiber)
 {
 #if GY_WITH_ASAN
-    /* The addresses may be mapped again by somebody else. */
+    /* Somebody else may map the addresses again. */
     __asan_unpoison_memory_region(fiber->stack, fiber->stack_bytes);
 #endif
 #if GY_WITH_TSAN

@@ -1,5 +1,5 @@
-/* Stacks to switch between within one OS thread.  Guarded by nothing: a fiber is made, used and destroyed
- * on one OS thread. */
+/* Stacks to switch between within one OS thread.  They need no guard: a fiber is made, used and destroyed on
+ * one OS thread. */
 #ifndef DRIVER_EMULATOR_FIBER_H
 #define DRIVER_EMULATOR_FIBER_H
 
@@ -16,20 +16,21 @@ struct gy_fiber {
 #if GY_FIBER_UCONTEXT
     ucontext_t context;
 #else
-    void *stack_pointer; /* while not running */
+    void *stack_pointer; /* valid while it is not running */
 #endif
     void (*entry)(void);
-    char *mapping; /* guard page, stack, the object this struct begins; NULL: an OS thread's own stack */
+    char *mapping; /* guard page, stack, and the object that this struct begins; NULL: it is an OS thread's
+                      own stack */
     size_t mapping_bytes;
-    void *stack; /* the lower end; above the guard page */
+    void *stack; /* its lower end, which is above the guard page */
     size_t stack_bytes;
     void *fake_stack; /* AddressSanitizer's */
     void *tsan;       /* ThreadSanitizer's */
 };
 
-/* A fiber that starts at `entry` when it is switched to.  `entry` calls gy_fiber_entered() first and never
- * returns.  The object has `bytes` bytes, zero after the struct gy_fiber it begins with; it lies on the
- * upper end of its own stack.  NULL when out of memory. */
+/* Make a fiber that starts at `entry` when it is switched to.  `entry` calls gy_fiber_entered() first and
+ * never returns.  The object has `bytes` bytes, which are zero after the struct gy_fiber that it begins with;
+ * it lies at the upper end of its own stack.  NULL: out of memory. */
 struct gy_fiber *gy_fiber_create(size_t bytes, void (*entry)(void));
 void gy_fiber_destroy(struct gy_fiber *fiber);
 

@@ -49,7 +49,7 @@ void gy_emu_graph_close(struct gy_emu_graph *graph)
     gy_free(graph);
 }
 
-/* Nodes keep their room for dependencies while they wait to be used again. */
+/* Nodes keep their room for dependencies while they wait for their next use. */
 static struct gy_emu_node *take_node(void)
 {
     struct gy_emu_node *node = free_nodes;
@@ -171,7 +171,8 @@ static CUresult copy_node(struct gy_emu_graph *graph, const struct gy_emu_node *
     return result;
 }
 
-/* The copies from `first` on that no other one comes after; without any, what the child comes after. */
+/* Add the end of a child graph.  It depends on the copies from `first` on that no other copy comes after;
+ * without any copies, on what the child comes after. */
 static CUresult add_end(struct gy_emu_graph *graph, uint32_t first, struct gy_emu_node *const *dependencies,
                         uint32_t count, struct gy_emu_node **out)
 {

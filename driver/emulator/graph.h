@@ -15,16 +15,17 @@ struct gy_emu_node {
     struct gy_emu_object object;
     struct gy_emu_graph *graph;
     struct gy_emu_work work;
-    uint32_t index; /* in the graph */
+    uint32_t index; /* its place in the graph */
     uint32_t dependency_count, dependency_room;
     struct gy_emu_node **dependencies; /* inline_dependencies while they fit */
     struct gy_emu_node *inline_dependencies[GY_EMU_INLINE_DEPENDENCIES];
-    struct gy_emu_node *next; /* free list */
-    bool mark;                /* of a walk */
+    struct gy_emu_node *next; /* link of the free list */
+    bool mark;                /* used by walks of the graph */
     bool is_inner;            /* a copy of a child graph's node: the application does not see it */
-    bool is_graph;            /* the end of a child graph, which stands for all of it */
-    int priority;             /* of a captured kernel: its stream's */
-    uint32_t outer_count;     /* is_graph: what the child graph depends on, as the application sees it */
+    bool is_graph;            /* the node is the end of a child graph, and stands for all of it */
+    int priority;             /* of a captured kernel: the priority of its stream */
+    uint32_t outer_count; /* is_graph: the number of nodes that the child graph depends on, as the application
+                             sees it */
     struct gy_emu_node **outer;
 };
 
@@ -33,21 +34,23 @@ struct gy_emu_graph {
     bool capturing; /* a capture adds to it */
     bool is_broken; /* a capture that added to it was broken */
     uint32_t count, room;
-    uint32_t inner; /* of these nodes, those with is_inner */
+    uint32_t inner; /* the number of these nodes with is_inner */
     struct gy_emu_node **nodes;
 };
 
 CUresult gy_emu_graph_open(struct gy_emu_graph **out);
 void gy_emu_graph_close(struct gy_emu_graph *graph);
-/* Add a node; takes the references of `work`, also when it fails.  A dependency given twice counts once. */
+/* Add a node.  This takes the references of `work`, also when it fails.  A dependency that is given twice
+ * counts once. */
 CUresult gy_emu_graph_add(struct gy_emu_graph *graph, struct gy_emu_work *work,
                           struct gy_emu_node *const *dependencies, uint32_t count, struct gy_emu_node **out);
 
-/* Add the nodes of `child` as they are now, behind `dependencies`.  `out` stands for all of them. */
+/* Add the nodes of `child` as they are now, behind `dependencies`.  `out` stands for all these nodes. */
 CUresult gy_emu_graph_add_child(struct gy_emu_graph *graph, const struct gy_emu_graph *child,
                                 struct gy_emu_node *const *dependencies, uint32_t count,
                                 struct gy_emu_node **out);
-/* The nodes with these handles, all of `graph`; gy_free().  NULL and a result: they are not, or no memory. */
+/* Find the nodes with these handles, all of `graph`; the caller frees the result with gy_free().  NULL and a
+ * result: some are not in the graph, or memory ran out. */
 struct gy_emu_node **gy_emu_graph_find_nodes(const struct gy_emu_graph *graph, const CUgraphNode *handles,
                                              size_t count, CUresult *result);
 
@@ -59,20 +62,21 @@ void gy_emu_program_start(struct gy_emu_op *launch);
 void gy_emu_program_node_done(struct gy_emu_op *node);
 /* The marker that this launch's run of an event record node completes. */
 struct gy_emu_marker *gy_emu_program_mark(struct gy_emu_op *node);
-/* The context is about to go: nothing may refer to it any more. */
+/* The context is about to end: nothing may refer to it any more. */
 void gy_emu_graphs_forget(struct gy_emu_context *root);
 /* Does this launch have kernels of other green contexts than its stream's? */
 bool gy_emu_program_leaves_out(const struct gy_emu_op *launch);
-/* A marker behind all its other nodes (a reference for the caller); *out NULL when these are done. */
+/* Make a marker that comes after all its other nodes (with a reference for the caller); *out is NULL when
+ * these are done. */
 CUresult gy_emu_program_mark_own(struct gy_emu_op *launch, struct gy_emu_marker **out);
-/* They are done, or never will be. */
+/* These nodes are done, or never will be. */
 void gy_emu_program_tell_own(struct gy_emu_op *launch);
 void gy_emu_program_for_each(struct gy_emu_program *program, void (*visit)(struct gy_emu_op *op));
 
 CUgraphNodeType gy_emu_node_type(const struct gy_emu_node *node);
 CUgraphNodeType gy_emu_work_type(const struct gy_emu_work *work);
 
-/* A launch from a kernel node's parameters, on `context` (NULL: the current one). */
+/* Import a launch from a kernel node's parameters, on `context` (NULL: the current one). */
 CUresult gy_emu_node_params_import(const CUDA_KERNEL_NODE_PARAMS_v2 *params, struct gy_emu_context *context,
                                    struct gy_emu_work *work);
 

@@ -14,11 +14,11 @@ struct descriptor {
     struct gy_emu_object object;
     int device;
     struct gy_emu_sm_set sms;
-    CUdevWorkqueueConfigResource workqueues; /* limit 0: none was given */
+    CUdevWorkqueueConfigResource workqueues; /* limit 0: none were given */
 };
 
-/* Several SM resources go together only when they are disjoint parts of one split and promise clusters of one
- * size; the remainder, which promises none, goes with any. */
+/* Several SM resources fit together only when they are disjoint parts of one split and promise clusters of
+ * one size; the remainder, which promises none, fits with any. */
 static CUresult collect(const CUdevResource *resources, unsigned int n, struct gy_emu_resource *out)
 {
     CUresult result = gy_emu_resource_read(&resources[0], out);
@@ -43,7 +43,7 @@ static CUresult collect(const CUdevResource *resources, unsigned int n, struct g
     return result;
 }
 
-/* A wish about work queues comes last. */
+/* Read a wish about work queues, which comes last. */
 static CUresult read_workqueues(const CUdevResource *resource, CUdevWorkqueueConfigResource *out)
 {
     if (!gy_emu_has_workqueues()) {
@@ -97,7 +97,8 @@ CUresult cuDevResourceGenerateDesc(CUdevResourceDesc *desc, CUdevResource *resou
 
 /* ---- green contexts -------------------------------------------------------------------------- */
 
-/* $GANTRY_EMU_GRANT_LESS: so many SMs fewer than asked for, as some drivers have done. */
+/* The number of SMs that are granted fewer than asked for ($GANTRY_EMU_GRANT_LESS), as some drivers have
+ * done. */
 static uint32_t withheld(void)
 {
     const char *text = gy_environment("GANTRY_EMU_GRANT_LESS");
@@ -185,7 +186,8 @@ void gy_emu_green_close(struct gy_emu_green *green)
     gy_free(green);
 }
 
-/* Its work ends first.  Streams of it that still exist can do nothing any more, not even be destroyed. */
+/* Its work ends first.  Streams of it that still exist can do nothing any more; they cannot even be
+ * destroyed. */
 static CUresult destroy(CUgreenCtx handle)
 {
     struct gy_emu_green *green = gy_emu_handle_find(GY_EMU_GREEN, handle);
@@ -261,7 +263,7 @@ CUresult cuCtxFromGreenCtx(CUcontext *context, CUgreenCtx green)
     return GY_EMU_CALL(cuCtxFromGreenCtx, get_context(context, green));
 }
 
-/* Those that kernels of the context run on. */
+/* Write the SMs that kernels of the context run on. */
 static void write_sms(const struct gy_emu_context *context, CUdevResource *out)
 {
     struct gy_emu_sm_set set = {{0}};
@@ -338,7 +340,8 @@ static CUresult find_event(struct gy_emu_context *context, CUevent handle, struc
     return gy_emu_capture_forbids_context(context);
 }
 
-/* Collected on the context's null stream: it waits for every stream, then completes the marker. */
+/* Record an event of a whole context.  It is gathered on the context's null stream, which waits for every
+ * stream and then completes the marker. */
 static CUresult record(struct gy_emu_context *context, CUevent event_handle)
 {
     struct gy_emu_event *event;

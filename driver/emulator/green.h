@@ -5,12 +5,12 @@
 #include "driver/emulator/context.h"
 
 struct gy_emu_green {
-    struct gy_emu_object object;             /* of the primary context */
-    struct gy_emu_context *context;          /* what cuCtxFromGreenCtx() gives */
+    struct gy_emu_object object;             /* belongs to the primary context */
+    struct gy_emu_context *context;          /* the result of cuCtxFromGreenCtx() */
     CUdevWorkqueueConfigResource workqueues; /* limit 0: no wish */
 };
 
-/* As part of closing the primary context, when no stream is left. */
+/* To be called while the primary context is closed, when no stream is left. */
 void gy_emu_green_close(struct gy_emu_green *green);
 
 #endif

@@ -1,5 +1,5 @@
-/* Handles: kind, generation and slot number packed into a pointer-sized number.  A slot's generation
- * grows when its object goes, so an old handle no longer matches. */
+/* Handles: kind, generation and slot number packed into a pointer-sized number.  A slot's generation grows
+ * when its object is closed, so an old handle no longer matches. */
 #include "driver/emulator/emu.h"
 
 #include "base/alloc.h"
@@ -16,10 +16,10 @@
 #define SLOT_MASK 0xfffffffu
 
 struct handle_slot {
-    struct gy_emu_object *object; /* NULL: free */
+    struct gy_emu_object *object; /* NULL: the slot is free */
     uint32_t generation;
     uint32_t next_free;
-    enum gy_emu_kind kind; /* of the last owner */
+    enum gy_emu_kind kind; /* the kind of the last owner */
 };
 
 static struct handle_slot *chunks[CHUNKS];
@@ -67,7 +67,7 @@ CUresult gy_emu_handle_open(enum gy_emu_kind kind, struct gy_emu_object *object)
     return CUDA_SUCCESS;
 }
 
-/* The slot a number points to, NULL when it cannot be a handle of `kind`. */
+/* Find the slot that a number points to; NULL: the number cannot be a handle of `kind`. */
 static struct handle_slot *decode(enum gy_emu_kind kind, const void *handle, uint32_t *generation)
 {
     uintptr_t value = (uintptr_t)handle;

@@ -8,13 +8,13 @@
 #define TEXT_BYTES 400
 
 static struct receiver {
-    CUlogsCallback callback; /* NULL: free */
+    CUlogsCallback callback; /* NULL: the entry is free */
     void *user;
 } receivers[RECEIVERS];
 static uint32_t receiver_count;
 static uint32_t telling; /* threads that are calling receivers */
 
-/* Of the call that the thread is in; nothing else touches them. */
+/* The next two belong to the call that the thread is in; only this thread touches them. */
 static _Thread_local enum gy_emu_fn running;
 static _Thread_local char reasons[TEXT_BYTES]; /* lines, each with its end */
 static _Thread_local struct receiver wanted[RECEIVERS];
@@ -30,7 +30,7 @@ void gy_emu_explain(const char *format, ...)
     (void)vsnprintf(reasons + used, sizeof(reasons) - used - 1, format, args);
     va_end(args);
     used = strlen(reasons);
-    (void)snprintf(reasons + used, sizeof(reasons) - used, "\n"); /* for which room was left */
+    (void)snprintf(reasons + used, sizeof(reasons) - used, "\n"); /* room was left for it */
 }
 
 void gy_emu_logs_begin(enum gy_emu_fn fn)
@@ -102,7 +102,7 @@ CUresult cuLogsRegisterCallback(CUlogsCallback callback, void *user, CUlogsCallb
     return GY_EMU_CALL(cuLogsRegisterCallback, register_callback(callback, user, handle));
 }
 
-/* Once it returns, the callback is not called any more. */
+/* When this returns, the callback is not called any more. */
 static CUresult unregister_callback(CUlogsCallbackHandle handle)
 {
     const uintptr_t number = (uintptr_t)handle;

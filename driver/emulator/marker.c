@@ -1,5 +1,5 @@
-/* Markers, launch parameters and references to them: recycled, so that enqueueing allocates nothing once
- * the pools have grown. */
+/* Markers, launch parameters and references to them.  They are recycled, so that enqueueing allocates nothing
+ * once the pools have grown. */
 #include "driver/emulator/queue.h"
 
 #include "base/alloc.h"
@@ -66,7 +66,7 @@ void gy_emu_marker_complete(struct gy_emu_marker *marker)
     }
 }
 
-/* What spinning means where cores are few: ask, let others run, ask again. */
+/* Spin where there may be few cores: look, let others run, look again. */
 static void spin_on(struct gy_emu_marker *marker)
 {
     gy_emu_control_leave();

@@ -104,7 +104,7 @@ void gy_emu_memory_free(struct gy_emu_region *region)
     gy_emu_region_close(region);
 }
 
-/* The block that begins at `address` and is of one of the two kinds. */
+/* Find the block that begins at `address` and is of one of the two kinds. */
 static struct gy_emu_region *find_block(uintptr_t address, enum gy_emu_region_kind kind,
                                         enum gy_emu_region_kind other)
 {
@@ -114,8 +114,8 @@ static struct gy_emu_region *find_block(uintptr_t address, enum gy_emu_region_ki
     return is_block ? region : NULL;
 }
 
-/* As on a device, freeing waits for all the work of the context.  A failed one has none left; its memory
- * goes and the error is returned. */
+/* As on a device, freeing waits for all work of the context.  A failed context has none left; its memory is
+ * freed, and the error is returned. */
 static CUresult free_block(CUdeviceptr address, enum gy_emu_region_kind kind, enum gy_emu_region_kind other)
 {
     struct gy_emu_region *region = find_block((uintptr_t)address, kind, other);
@@ -127,12 +127,12 @@ static CUresult free_block(CUdeviceptr address, enum gy_emu_region_kind kind, en
     if (result != CUDA_SUCCESS) {
         return result;
     }
-    region->freeing = true; /* nobody else can free it while the lock is away */
+    region->freeing = true; /* nobody else can free it while the lock is given up */
     queued_frees++;
     CUcontext handle = (CUcontext)root->object.handle;
     gy_emu_root_drain(root, NULL);
     if (gy_emu_handle_find(GY_EMU_CONTEXT, handle) != root) {
-        return CUDA_ERROR_CONTEXT_IS_DESTROYED; /* which freed it */
+        return CUDA_ERROR_CONTEXT_IS_DESTROYED; /* destroying the context has freed it */
     }
     result = gy_emu_context_health(root);
     gy_emu_memory_free(region);
@@ -156,7 +156,7 @@ CUresult cuMemFree_v2(CUdeviceptr address)
 
 /* ---- stream order ---------------------------------------------------------------------------- */
 
-/* When memory is short, wait for frees that are queued. */
+/* When memory is short, this waits for frees that are queued. */
 static CUresult allocate_async(CUdeviceptr *out, size_t bytes, CUstream handle)
 {
     struct gy_emu_stream *stream;

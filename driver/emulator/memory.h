@@ -1,8 +1,8 @@
 /* Memory of the emulated devices.
  *
  * Device and pinned memory lives in one reserved range of addresses, the arena, cut into granules of 2 MiB
- * with a guard granule behind every region; a table tells the region of any address in it.  What is not
- * mapped cannot be touched: freed memory faults.  Registered host memory is on a list of its own. */
+ * with a guard granule behind every region; a table tells the region of any address in it.  Memory that is
+ * not mapped cannot be touched, so freed memory faults.  Registered host memory is on a list of its own. */
 #ifndef DRIVER_EMULATOR_MEMORY_H
 #define DRIVER_EMULATOR_MEMORY_H
 
@@ -18,62 +18,63 @@ enum gy_emu_region_kind {
     GY_EMU_REGION_RESERVED,   /* cuMemAddressReserve */
 };
 
-struct gy_emu_allocation; /* of cuMemCreate */
+struct gy_emu_allocation; /* made by cuMemCreate */
 
-/* What a granule of a reserved region maps. */
+/* The mapping of a granule of a reserved region. */
 struct gy_emu_mapping {
-    struct gy_emu_allocation *allocation; /* NULL: nothing */
-    size_t first;                         /* granule of the region where the mapping begins */
+    struct gy_emu_allocation *allocation; /* NULL: the granule maps nothing */
+    size_t first;                         /* the granule of the region where the mapping begins */
     uint32_t devices;                     /* bit d: cuMemSetAccess lets device d read and write */
 };
 
 struct gy_emu_region {
     enum gy_emu_region_kind kind;
     uintptr_t base;
-    size_t bytes;                   /* as asked for: what may be accessed */
-    size_t granules;                /* in the arena, without the guard; 0: not in the arena */
-    size_t charged;                 /* taken from the device's budget */
-    struct gy_emu_context *context; /* root; NULL: a reservation belongs to none */
+    size_t bytes;    /* the bytes that were asked for, which may be accessed */
+    size_t granules; /* granules in the arena, without the guard; 0: the region is not in the arena */
+    size_t charged;  /* bytes taken from the device's budget */
+    struct gy_emu_context *context; /* the root; NULL: a reservation belongs to none */
     struct gy_emu_device *device;
     unsigned int flags;
     bool freeing;                      /* a stream-ordered free is queued */
-    bool is_file;                      /* pages of a file that others may have mapped, too */
+    bool is_file;                      /* it has pages of a file that others may have mapped, too */
     struct gy_emu_mapping *mappings;   /* one per granule of a reservation */
-    struct gy_emu_region *prev, *next; /* list of all */
+    struct gy_emu_region *prev, *next; /* links of the list of all regions */
 };
 
-/* Which side of a copy an address is for. */
+/* The side of a copy that an address is for. */
 enum gy_emu_side {
     GY_EMU_SIDE_DEVICE, /* must be device or pinned memory */
     GY_EMU_SIDE_HOST,   /* must not be device memory; pageable memory cannot be checked */
     GY_EMU_SIDE_ANY,
 };
 
-/* The region an address lies in, NULL when none; also one past what may be accessed is none. */
+/* Find the region that an address lies in; NULL: none.  An address just behind the accessible bytes is in
+ * none. */
 struct gy_emu_region *gy_emu_memory_find(uintptr_t address);
 /* INVALID_VALUE unless all of [address, address + bytes) may be accessed. */
 CUresult gy_emu_memory_check(enum gy_emu_side side, CUdeviceptr address, size_t bytes);
-/* Whether work of `context` may access it, where that is memory whose access cuMemSetAccess() grants. */
+/* May work of `context` access the memory?  This matters for memory whose access cuMemSetAccess() grants. */
 bool gy_emu_memory_is_granted(const struct gy_emu_context *context, CUdeviceptr address, size_t bytes);
 bool gy_emu_memory_check_any(const void *address, size_t bytes);
-/* Neither pinned nor registered nor device memory. */
+/* The memory is neither pinned nor registered nor device memory. */
 bool gy_emu_memory_is_pageable(CUdeviceptr address);
 
-/* Take address space from the arena, nothing mapped; OUT_OF_MEMORY. */
+/* Take address space from the arena, with nothing mapped; OUT_OF_MEMORY. */
 CUresult gy_emu_region_open(enum gy_emu_region_kind kind, size_t bytes, size_t alignment,
                             struct gy_emu_region **out);
-/* Memory of a file, `bytes` of it from `offset` on, shared with whoever else has it mapped; as device memory.
+/* Map `bytes` of a file from `offset` on as device memory, shared with everybody else who has it mapped.
  * `offset` need not be a multiple of a page. */
 CUresult gy_emu_region_open_file(int fd, uint64_t offset, size_t bytes, struct gy_emu_region **out);
 /* Unmap and give the address space back. */
 void gy_emu_region_close(struct gy_emu_region *region);
 /* Put a region outside of the arena on the list. */
 void gy_emu_region_register(struct gy_emu_region *region);
-/* As the application's free: also gives the budget back. */
+/* Free the region as the application does, which also gives the budget back. */
 void gy_emu_memory_free(struct gy_emu_region *region);
 void gy_emu_memory_free_all(struct gy_emu_context *root);
 
-/* Take from, and give back to, a device's memory. */
+/* Take bytes from a device's memory, and give them back. */
 bool gy_emu_budget_take(struct gy_emu_device *device, size_t bytes);
 void gy_emu_budget_give(struct gy_emu_device *device, size_t bytes);
 
@@ -82,7 +83,7 @@ void gy_emu_external_close_all(struct gy_emu_context *root);
 
 /* vmm.c */
 #define GY_EMU_ANY_DEVICE UINT32_MAX
-/* All of it is mapped, and one of the devices (bits) may access it. */
+/* All of the range is mapped, and one of the devices (bits) may access it. */
 bool gy_emu_mappings_cover(const struct gy_emu_region *region, uintptr_t address, size_t bytes,
                            uint32_t devices);
 int64_t gy_emu_allocations_live(void);

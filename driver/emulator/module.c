@@ -1,4 +1,4 @@
-/* Modules: host code that stands in for kernel images, and its launch. */
+/* Modules, whose host code takes the place of kernel images, and the launch of their kernels. */
 #include "driver/emulator/module.h"
 
 #include "base/alloc.h"
@@ -11,7 +11,7 @@
 #define MAX_THREADS 1024u
 #define REGISTERS 32
 
-/* Byte by byte: the image may be a PTX text shorter than the number. */
+/* This compares byte by byte, since the image may be a PTX text shorter than the number. */
 static bool is_host_module(const void *image)
 {
     const unsigned char *bytes = image;
@@ -23,7 +23,7 @@ static bool is_host_module(const void *image)
     return true;
 }
 
-/* Put the reason where the caller asked compiler messages to go. */
+/* Put the reason where the caller wants compiler messages. */
 static void explain(unsigned int count, const CUjit_option *options, void *const *values)
 {
     char *buffer = NULL;
@@ -285,7 +285,7 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction fun
 
 /* ---- launching ------------------------------------------------------------------------------- */
 
-/* Says in the log which limit a launch breaks. */
+/* Check a launch against the limits; the log says which limit it breaks. */
 static bool fits(const struct gy_emu_launch *launch, const struct gy_emu_function *function)
 {
     static const uint32_t most_blocks[3] = {INT32_MAX, UINT16_MAX, UINT16_MAX};

@@ -7,7 +7,7 @@
 struct gy_emu_function {
     struct gy_emu_object object;
     const struct gantry_host_kernel *code;
-    uint32_t max_dynamic_shared; /* cuFuncSetAttribute() */
+    uint32_t max_dynamic_shared; /* set by cuFuncSetAttribute() */
 };
 
 struct gy_emu_module {
@@ -23,7 +23,7 @@ struct gy_emu_launch {
     void *const *params;
 };
 
-/* Check a launch on `context` against the device's limits and fill `work`, parameters copied. */
+/* Check a launch on `context` against the device's limits, and fill `work` with copied parameters. */
 CUresult gy_emu_kernel_prepare(struct gy_emu_context *context, const struct gy_emu_launch *launch,
                                struct gy_emu_work *work);
 void gy_emu_module_close(struct gy_emu_module *module);

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-static struct gantry_emu_operation *entries; /* NULL: not recording */
+static struct gantry_emu_operation *entries; /* NULL: nothing is being recorded */
 static size_t room, begun;
 static uint64_t position;
 static uint64_t executed;
@@ -95,7 +95,8 @@ bool gy_emu_order_start(size_t capacity)
     return true;
 }
 
-/* Recording goes on for what runs, so that its end is known; stopping only freezes the count. */
+/* Recording goes on for operations that run, so that their ends are known; stopping only freezes the count.
+ */
 size_t gy_emu_order_stop(void)
 {
     if (begun < room) {

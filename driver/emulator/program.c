@@ -12,35 +12,35 @@
 struct gy_emu_exec {
     struct gy_emu_object object;    /* closed by cuGraphExecDestroy() */
     bool keeps_priorities;          /* of its nodes; else they have that of the stream it is launched on */
-    uint32_t refs;                  /* the handle, and each program */
-    struct gy_emu_program *program; /* what the next launch uses; a reference while the handle is open */
-    struct gy_emu_op *running;      /* the launch under way */
-    struct gy_emu_list waiting;     /* launches after it */
+    uint32_t refs;                  /* the number of references: the handle, and each program */
+    struct gy_emu_program *program; /* the program of the next launch; a reference while the handle is open */
+    struct gy_emu_op *running;      /* the launch that is running */
+    struct gy_emu_list waiting;     /* launches that come after it */
 };
 
 struct program_node {
-    struct gy_emu_op op; /* first: found from it */
+    struct gy_emu_op op; /* the first member, by which the node is found */
     uint32_t dependency_count;
-    uint32_t pending;       /* dependencies that are not done in the present run */
+    uint32_t pending;       /* dependencies that are not done in this run */
     uint32_t *dependencies; /* indices, in program->edges */
     uint32_t *dependents;
     uint32_t dependent_count;
-    int priority;               /* of the graph's node */
-    uintptr_t source;           /* handle of the graph's node it was made from */
-    struct gy_emu_marker *mark; /* of the present run: an event record's; not owned */
-    bool is_left_out;           /* of the present run: see gy_emu_program_leaves_out() */
+    int priority;               /* the priority of the graph's node */
+    uintptr_t source;           /* the handle of the graph's node from which it was made */
+    struct gy_emu_marker *mark; /* in this run: the marker of an event record; not owned */
+    bool is_left_out;           /* in this run: see gy_emu_program_leaves_out() */
 };
 
 struct gy_emu_program {
     uint32_t refs;
     struct gy_emu_exec *exec; /* a reference */
-    struct gy_emu_op *launch; /* of the present run */
+    struct gy_emu_op *launch; /* the launch of this run */
     uint32_t count;
-    uint32_t left;        /* nodes of the present run that are not done */
-    uint32_t own_left;    /* of these, those that are not left out */
+    uint32_t left;        /* nodes of this run that are not done */
+    uint32_t own_left;    /* those of them that are not left out */
     uint32_t event_count; /* event record nodes */
-    bool has_effects;     /* nodes that no-op mode executes */
-    bool is_dead;         /* a context it needs is gone */
+    bool has_effects;     /* it has nodes that no-op mode executes */
+    bool is_dead;         /* a context that it needs is gone */
     uint32_t edge_count;
     uint32_t *edges; /* dependencies of all nodes, then dependents of all */
     struct program_node nodes[];
@@ -177,7 +177,7 @@ CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned 
     return GY_EMU_CALL(cuGraphInstantiateWithFlags, instantiate(exec, graph, flags));
 }
 
-/* Launches under way go on. */
+/* Destroy the handle; launches that run go on. */
 static CUresult destroy(CUgraphExec handle)
 {
     struct gy_emu_exec *exec = gy_emu_handle_find(GY_EMU_GRAPH_EXEC, handle);
@@ -270,7 +270,8 @@ static CUgraphExecUpdateResult compare_all(const struct gy_emu_program *program,
     return result;
 }
 
-/* The nodes the application knows the executable graph by stay those it was instantiated from. */
+/* The application knows the nodes of the executable graph by those from which it was instantiated; this stays
+ * so. */
 static void keep_sources(struct gy_emu_program *to, const struct gy_emu_program *from)
 {
     for (uint32_t i = 0; i < to->count; i++) {
@@ -317,7 +318,7 @@ CUresult cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph, CUgraphExecUpdate
     return GY_EMU_CALL(cuGraphExecUpdate, update(exec, graph, info));
 }
 
-/* A program for one launch to keep and another to change. */
+/* Copy a program, so that one launch can keep it while another changes it. */
 static struct gy_emu_program *copy_program(const struct gy_emu_program *program)
 {
     struct gy_emu_program *copy = gy_zalloc(sizeof(*copy) + program->count * sizeof(struct program_node));

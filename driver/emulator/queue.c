@@ -1,4 +1,4 @@
-/* Operations: from being pushed to being done.
+/* The life of operations, from being pushed to being done.
  *
  *             push, not first                    hold, and it takes no time
  *      ----------------------->  QUEUED  --------------------------> STALLED
@@ -11,9 +11,9 @@
  *            v                     v                   v
  *         RUNNING ----------------------------------> done: recycled, the one behind it is started
  *
- * Starting happens in gy_emu_pump() alone, from a queue, so that chains of markers need no recursion.  In
- * a context that failed or dies ("discarding") started operations are done at once; their markers are
- * completed all the same, so that nobody waits for ever. */
+ * Starting happens in gy_emu_pump() alone, from a queue, so that chains of markers need no recursion.  In a
+ * context that failed or dies ("discarding") started operations are done at once; their markers are completed
+ * all the same, so that no thread waits for ever. */
 #include "driver/emulator/queue.h"
 
 #include "base/alloc.h"
@@ -32,7 +32,7 @@ static struct gy_emu_op *free_ops;
 static struct gy_emu_list to_start;
 static struct gy_emu_list stalled;
 static bool held;
-static uint64_t steps; /* operations that may still be taken while held */
+static uint64_t steps; /* operations that may still start while held */
 static bool noop;
 
 /* ---- lists ----------------------------------------------------------------------------------- */
@@ -109,7 +109,7 @@ static void await(struct gy_emu_op *op, struct gy_emu_marker *marker)
     gy_emu_list_append(&marker->waiters, op);
 }
 
-/* What takes no time is done here; what does goes to a crew. */
+/* Operations that take no time are done here; the others go to a crew. */
 static void execute(struct gy_emu_op *op)
 {
     switch (op->work.kind) {
@@ -155,7 +155,7 @@ static void execute(struct gy_emu_op *op)
     }
 }
 
-/* End an operation without doing it, except for what others rely on. */
+/* End an operation without doing it, except for its effects that others rely on. */
 static void discard(struct gy_emu_op *op)
 {
     switch (op->work.kind) {
@@ -334,7 +334,7 @@ CUresult gy_emu_stream_mark(struct gy_emu_stream *stream, struct gy_emu_marker *
     return CUDA_SUCCESS;
 }
 
-/* Of what the stream has before it: a record of an event is not work. */
+/* Find the last work that the stream has before it: a record of an event is not work. */
 static struct gy_emu_op *last_work(const struct gy_emu_stream *stream)
 {
     struct gy_emu_op *last = NULL;
@@ -344,7 +344,7 @@ static struct gy_emu_op *last_work(const struct gy_emu_stream *stream)
     return last;
 }
 
-/* As gy_emu_stream_mark(), behind what counts as activity of the stream's context. */
+/* As gy_emu_stream_mark(), behind the work that counts as activity of the stream's context. */
 static CUresult mark_own(struct gy_emu_stream *stream, struct gy_emu_marker **out)
 {
     struct gy_emu_op *last = last_work(stream);
@@ -443,7 +443,7 @@ CUresult gy_emu_stream_drain(struct gy_emu_stream *stream)
         uintptr_t handle = root->object.handle;
         gy_emu_marker_wait(marker, false);
         gy_emu_marker_unref(marker);
-        root = gy_emu_handle_find(GY_EMU_CONTEXT, (void *)handle); /* it may be gone by now */
+        root = gy_emu_handle_find(GY_EMU_CONTEXT, (void *)handle); /* the context may be gone by now */
     }
     if (result == CUDA_SUCCESS) {
         result = root != NULL ? root->sticky : CUDA_ERROR_CONTEXT_IS_DESTROYED;

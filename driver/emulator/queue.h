@@ -1,8 +1,8 @@
 /* Work and its order: operations, markers, streams.
  *
- * A stream is a FIFO of operations of which only the head may be in work.  The head is "started" under
- * the lock: what takes no time (markers, waits, frees, empty nodes) is done there, the rest goes to the
- * ready list of a crew (worker.h).  Nodes of a running graph are operations without a stream. */
+ * A stream is a FIFO of operations of which only the head may be in work.  The head is "started" under the
+ * lock: operations that take no time (markers, waits, frees, empty nodes) are done there, and the others go
+ * to the ready list of a crew (worker.h).  Nodes of a running graph are operations without a stream. */
 #ifndef DRIVER_EMULATOR_QUEUE_H
 #define DRIVER_EMULATOR_QUEUE_H
 
@@ -23,25 +23,25 @@ struct gy_emu_list {
     uint32_t count;
 };
 
-/* A point in a stream that others wait for: what cuEventRecord() leaves behind.  Pooled. */
+/* A point in a stream that others wait for, which cuEventRecord() makes.  Markers are pooled. */
 struct gy_emu_marker {
     uint32_t refs;
     uint32_t host_waiters;
     atomic_bool done; /* written under the lock, read anywhere */
     bool timed;
-    uint64_t time_ns; /* of completion, when timed */
+    uint64_t time_ns; /* the time of completion, when timed */
     struct gy_emu_list waiters;
-    struct gy_emu_marker *next; /* free list, or a private chain */
-    struct gy_emu_marker *also; /* chain of the graph launch whose own work it waits for */
+    struct gy_emu_marker *next; /* link of the free list, or of a private chain */
+    struct gy_emu_marker *also; /* link of the chain of the graph launch whose own work it waits for */
 };
 
-/* The parameters of one launch.  Pooled, shared by reference. */
+/* The parameters of one launch.  They are pooled, and shared by reference. */
 struct gy_emu_args {
     uint32_t refs;
-    uint32_t pool;            /* which free list it goes back to */
+    uint32_t pool;            /* the free list it goes back to */
     struct gy_emu_args *next; /* free list */
     uint32_t count;
-    const uint32_t *sizes; /* of the kernel: static */
+    const uint32_t *sizes; /* the kernel's: static */
     void **pointers;       /* into this block */
 };
 
@@ -61,14 +61,14 @@ enum gy_emu_work_kind {
     GY_EMU_WORK_GRAPH,
 };
 
-/* What to do. */
+/* The work of an operation. */
 struct gy_emu_work {
     enum gy_emu_work_kind kind;
-    struct gy_emu_context *context; /* on whose SMs */
+    struct gy_emu_context *context; /* the context on whose SMs it runs */
     union {
         struct {
             const struct gantry_host_kernel *code;
-            CUfunction function; /* never looked into: it may be gone */
+            CUfunction function; /* never dereferenced, since it may be gone */
             struct gy_emu_args *args;
             uint32_t grid[3], block[3];
             uint32_t dynamic_shared_bytes;
@@ -77,7 +77,7 @@ struct gy_emu_work {
             char *to;
             const char *from;
             size_t bytes;
-            void *staged; /* gy_free()d with the work; NULL when `from` is the caller's memory */
+            void *staged; /* freed with the work by gy_free(); NULL when `from` is the caller's memory */
         } copy;
         struct {
             char *to;
@@ -105,9 +105,9 @@ struct gy_emu_work {
 };
 
 enum gy_emu_op_state {
-    GY_EMU_OP_QUEUED,  /* behind another one, or about to be started */
+    GY_EMU_OP_QUEUED,  /* it is behind another one, or about to be started */
     GY_EMU_OP_STALLED, /* execution is on hold */
-    GY_EMU_OP_BLOCKED, /* waits for a marker or for an earlier launch of the same graph */
+    GY_EMU_OP_BLOCKED, /* it waits for a marker, or for an earlier launch of the same graph */
     GY_EMU_OP_READY,   /* on a crew's list */
     GY_EMU_OP_RUNNING,
 };
@@ -115,17 +115,17 @@ enum gy_emu_op_state {
 struct gy_emu_op {
     struct gy_emu_work work;
     struct gy_emu_stream *stream;   /* NULL for a graph's node */
-    struct gy_emu_program *program; /* of which it is a node; NULL for a stream's */
+    struct gy_emu_program *program; /* the program of which it is a node; NULL: it is a stream's */
     struct gy_emu_op *behind;       /* next in the stream, or in the free list */
     struct gy_emu_list *list;       /* the list it is on */
-    struct gy_emu_op *prev, *next;  /* in that list */
+    struct gy_emu_op *prev, *next;  /* links of that list */
     enum gy_emu_op_state state;
-    int priority;                    /* of the stream, or of the graph's node; the lower, the more urgent */
-    bool fresh;                      /* was pushed to an idle stream: obeys hold although it takes no time */
-    CUresult failure;                /* how it ended */
-    uint32_t helpers;                /* threads inside the grid */
-    uint32_t first_sm;               /* index of the SM of block 0 */
-    uint64_t log_number;             /* of its entry in the order log + 1; 0: none */
+    int priority;        /* of the stream, or of the graph's node; a lower number is more urgent */
+    bool fresh;          /* it was pushed to an idle stream, so it obeys hold although it takes no time */
+    CUresult failure;    /* how it ended */
+    uint32_t helpers;    /* threads inside the grid */
+    uint32_t first_sm;   /* index of the SM of block 0 */
+    uint64_t log_number; /* of its entry in the order log + 1; 0: none */
     atomic_uint_fast64_t next_block; /* atomic: taken by the threads inside the grid */
     uint64_t blocks;
 };
@@ -138,14 +138,14 @@ struct gy_emu_stream {
     uint64_t id;        /* unique in the process; 0 is never used */
     uint64_t pushed;    /* operations ever pushed */
     uint64_t null_seen; /* `pushed` of the null stream when this one last waited for it */
-    uint64_t joined;    /* own `pushed` when the null stream last waited for this one */
+    uint64_t joined;    /* its own `pushed` when the null stream last waited for this one */
     unsigned int flags;
     int priority;
     bool is_null;
-    bool zombie;                       /* destroyed by the application, freed when empty */
+    bool zombie;                       /* the application has destroyed it; it is freed when it is empty */
     unsigned long thread;              /* owner of a per-thread stream, else 0 */
     struct gy_emu_capture *capture;    /* NULL: not capturing */
-    struct gy_emu_node **capture_tail; /* what the next captured node depends on */
+    struct gy_emu_node **capture_tail; /* the nodes that the next captured node depends on */
     uint32_t capture_tail_count, capture_tail_room;
     CUgraphNode *capture_handles;       /* given out by cuStreamGetCaptureInfo() */
     struct gy_emu_stream *capture_next; /* other streams of the capture */
@@ -156,33 +156,33 @@ struct gy_emu_stream {
 struct gy_emu_marker *gy_emu_marker_create(bool timed); /* one reference; NULL: out of memory */
 void gy_emu_marker_unref(struct gy_emu_marker *marker);
 void gy_emu_marker_complete(struct gy_emu_marker *marker);
-/* Wait on the host.  The lock is given back meanwhile; a reference is held by the callee. */
+/* Wait for the marker on the host.  The lock is given up meanwhile; the callee holds a reference. */
 void gy_emu_marker_wait(struct gy_emu_marker *marker, bool spin);
 
-/* Room for the parameters of `kernel`, all values copied from params[]; NULL: out of memory. */
+/* Make a block with the parameters of `kernel`, all values copied from params[]; NULL: out of memory. */
 struct gy_emu_args *gy_emu_args_create(const struct gantry_host_kernel *kernel, void *const *params);
 void gy_emu_args_unref(struct gy_emu_args *args);
 
-/* A second owner of what `work` refers to. */
+/* Make `to` a second owner of the things that `work` refers to. */
 void gy_emu_work_share(struct gy_emu_work *to, const struct gy_emu_work *from);
 void gy_emu_work_release(struct gy_emu_work *work);
 
 /* ---- streams and operations ----------------------------------------------------------------- */
 
 void gy_emu_list_append(struct gy_emu_list *list, struct gy_emu_op *op);
-/* Behind those that are as urgent, before those that are less. */
+/* Insert behind operations that are as urgent, and before those that are less urgent. */
 void gy_emu_list_insert(struct gy_emu_list *list, struct gy_emu_op *op);
 void gy_emu_list_remove(struct gy_emu_op *op);
 struct gy_emu_op *gy_emu_list_pop(struct gy_emu_list *list);
 
 CUresult gy_emu_stream_open(struct gy_emu_context *context, unsigned int flags, int priority,
                             struct gy_emu_stream **out);
-/* The handle goes now, the stream when its work is done. */
+/* Close the handle now; the stream ends when its work is done. */
 void gy_emu_stream_close(struct gy_emu_stream *stream);
 /* Unlink and free an empty stream. */
 void gy_emu_stream_free(struct gy_emu_stream *stream);
-/* The stream a handle means; the special ones (0, 1, 2) are those of the current context.  A stream
- * whose context is gone or has failed gives that error. */
+/* Find the stream that a handle means; the special handles (0, 1, 2) mean streams of the current context.  A
+ * stream whose context is gone or has failed gives that error. */
 CUresult gy_emu_stream_find(CUstream handle, struct gy_emu_stream **out);
 /* As find, for a call that enqueues: a context must be current, and the legacy stream is refused while
  * another stream of its context that orders with it is being captured. */
@@ -192,17 +192,20 @@ CUresult gy_emu_stream_find_for_work(CUstream handle, struct gy_emu_stream **out
 CUresult gy_emu_stream_submit(struct gy_emu_stream *stream, struct gy_emu_work *work);
 /* Enqueue even while capturing: for the emulator's own markers. */
 CUresult gy_emu_stream_push(struct gy_emu_stream *stream, struct gy_emu_work *work);
-/* A marker behind everything in the stream (a reference for the caller); *out NULL when it is idle. */
+/* Make a marker behind everything in the stream (with a reference for the caller); *out is NULL when the
+ * stream is idle. */
 CUresult gy_emu_stream_mark(struct gy_emu_stream *stream, struct gy_emu_marker **out);
 /* Make `later` wait for what is in `earlier` now. */
 CUresult gy_emu_stream_join(struct gy_emu_stream *later, struct gy_emu_stream *earlier);
-/* As join, for what counts as activity of the stream's context: see gy_emu_context_drain(). */
+/* As gy_emu_stream_join(), for work that counts as activity of the stream's context: see
+ * gy_emu_context_drain(). */
 CUresult gy_emu_stream_join_own(struct gy_emu_stream *later, struct gy_emu_stream *earlier);
 /* Wait until what is in the stream now is done. */
 CUresult gy_emu_stream_drain(struct gy_emu_stream *stream);
-/* Wait until what is in the streams of `root` now is done; `only` NULL, or the one context meant. */
+/* Wait until the work that is in the streams of `root` now is done; `only`: of this context alone, if it is
+ * not NULL. */
 CUresult gy_emu_root_drain(struct gy_emu_context *root, const struct gy_emu_context *only);
-/* Wait for the activity of a context, of a root also that of its green ones.  As on a device, a graph that is
+/* Wait for the activity of a context, and of a root's green contexts, too.  As on a device, a graph that is
  * the last work of its stream counts without its kernels of other green contexts than the stream's. */
 CUresult gy_emu_context_drain(struct gy_emu_context *context);
 /* Discard all that is queued on the streams of a failed or dying root context. */
@@ -225,7 +228,7 @@ void gy_emu_op_complete(struct gy_emu_op *op);
 void gy_emu_hold(bool held);
 void gy_emu_step(uint64_t operations);
 void gy_emu_set_noop(bool noop);
-/* A crew may take an operation now; consumes a step while on hold. */
+/* May a crew take an operation now?  While on hold, this uses up a step. */
 bool gy_emu_take_allowed(void);
 void gy_emu_take_count(void);
 

@@ -89,7 +89,8 @@ CUresult cuDeviceGetDevResource(CUdevice device, CUdevResource *resource, CUdevR
 
 /* ---- splitting ------------------------------------------------------------------------------- */
 
-/* The SMs of `from` in the order groups take them: whole chunks first.  Returns how many those are. */
+/* Arrange the SMs of `from` in the order in which groups take them: whole chunks first.  Returns the number
+ * of SMs in whole chunks. */
 static uint32_t arrange(const struct gy_emu_profile *profile, const struct gy_emu_sm_set *from, uint32_t step,
                         uint16_t order[GY_EMU_MAX_SMS])
 {
@@ -113,11 +114,11 @@ static uint32_t round_up(uint32_t n, uint32_t step)
 }
 
 struct split {
-    CUdevResource *result; /* NULL: only count */
+    CUdevResource *result; /* NULL: only count them */
     unsigned int *groups;
     CUdevResource *remaining; /* may be NULL */
     unsigned int flags, min_count;
-    uint32_t cluster; /* promised */
+    uint32_t cluster; /* the cluster size that is promised */
 };
 
 static void write_groups(const struct split *split, const struct gy_emu_resource *input,
@@ -181,7 +182,7 @@ CUresult cuDevSmResourceSplitByCount(CUdevResource *result, unsigned int *groups
 
 /* ---- the structured split -------------------------------------------------------------------- */
 
-/* One group: chunks of co-scheduled SMs, each within one processing cluster, then what else may fill it. */
+/* Fill one group: chunks of co-scheduled SMs, each within one processing cluster, then other SMs. */
 static uint32_t fill_group(const struct gy_emu_profile *profile, struct gy_emu_sm_set *rest, uint32_t chunk,
                            uint32_t wanted, struct gy_emu_sm_set *out)
 {

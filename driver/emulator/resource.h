@@ -1,4 +1,4 @@
-/* SM resources: which SMs a CUdevResource stands for.
+/* SM resources: the SMs that a CUdevResource stands for.
  *
  * A resource carries its set of SMs, and which split it came from, in the bytes that belong to the driver. */
 #ifndef DRIVER_EMULATOR_RESOURCE_H
@@ -10,12 +10,12 @@ struct gy_emu_sm_set {
     uint32_t words[GY_EMU_MAX_SMS / 32];
 };
 
-/* Kept in CUdevResource.driver_private. */
+/* The content of CUdevResource.driver_private. */
 struct gy_emu_resource {
     uint32_t magic;
     int32_t device;
-    uint32_t cluster; /* SMs of it that are co-scheduled; 0: nothing is promised */
-    uint32_t split;   /* number of the split it is a part of; 0: it may be split */
+    uint32_t cluster; /* the number of its SMs that are co-scheduled; 0: nothing is promised */
+    uint32_t split;   /* the number of the split it is a part of; 0: it may be split */
     struct gy_emu_sm_set sms;
 };
 _Static_assert(sizeof(struct gy_emu_resource) <= sizeof(((CUdevResource *)0)->driver_private),
@@ -34,9 +34,9 @@ static inline void gy_emu_sm_add(struct gy_emu_sm_set *set, uint32_t sm)
 uint32_t gy_emu_sm_count(const struct gy_emu_sm_set *set);
 void gy_emu_resource_write(CUdevResource *out, int device, uint32_t split, uint32_t cluster,
                            const struct gy_emu_sm_set *sms);
-/* Only what this driver wrote, and nobody changed, is a resource. */
+/* Read a resource; only bytes that this driver wrote, and that nobody changed, are one. */
 CUresult gy_emu_resource_read(const CUdevResource *resource, struct gy_emu_resource *out);
-/* True since CUDA 13.1, as the emulated driver pretends to be. */
+/* True since CUDA 13.1, if the emulated driver pretends to be of that version. */
 bool gy_emu_has_workqueues(void);
 
 #endif

@@ -1,7 +1,7 @@
 /* Cluster Launch Control of one block: requests for blocks that have not started, and their answers.
  *
- * A request takes a block out of the grid at once, but its answer arrives only when somebody waits for it:
- * until then the place of the answer holds garbage.  What is undefined on a device is an error here:
+ * A request takes a block out of the grid at once, but its answer arrives only when a thread waits for it:
+ * until then the place of the answer holds garbage.  These things are undefined on a device and errors here:
  *   - a request after the block has seen a refusal
  *   - reading an answer that has not arrived, or the block of a refusal
  *   - a barrier that was not initialised, or that completes a request already
@@ -14,7 +14,7 @@
 enum { GY_EMU_STEALS = 4 }; /* requests in flight per block */
 
 struct gy_emu_steal_request {
-    uint64_t *barrier; /* NULL: not in flight */
+    uint64_t *barrier; /* NULL: the request is not in flight */
     void *answer;
     uint64_t block;
     bool granted;
@@ -23,8 +23,8 @@ struct gy_emu_steal_request {
 /* Belongs to the thread of its engine. */
 struct gy_emu_steal {
     struct gy_emu_steal_request requests[GY_EMU_STEALS];
-    const void *unread; /* the latest answer that grants a block nobody has asked for */
-    bool refused;       /* and somebody has seen it */
+    const void *unread; /* the latest answer that grants a block and that no thread has read */
+    bool refused;       /* a request was refused, and a thread has seen it */
     const char *broken; /* the rule that was broken, as the end of a sentence about the block; NULL: none */
 };
 

@@ -53,7 +53,8 @@ void gy_emu_stream_close(struct gy_emu_stream *stream)
     }
 }
 
-/* The per-thread stream of the calling thread, made at its first use; it lives as long as the context. */
+/* Find the per-thread stream of the calling thread.  It is made at its first use, and lives as long as the
+ * context. */
 static CUresult find_per_thread(struct gy_emu_context *context, struct gy_emu_stream **out)
 {
     unsigned long self = (unsigned long)pthread_self();
@@ -144,8 +145,8 @@ CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned int flags, int pr
     return GY_EMU_CALL(cuStreamCreateWithPriority, create(stream, flags, priority));
 }
 
-/* In a failed context the stream goes as well, and the error is returned.  A stream of a destroyed green
- * context cannot be destroyed any more: that is how drivers up to 13.0 behave. */
+/* In a failed context the stream is destroyed as well, and the error is returned.  A stream of a destroyed
+ * green context cannot be destroyed any more: drivers up to 13.0 behave like that. */
 static CUresult destroy(CUstream handle)
 {
     struct gy_emu_stream *stream = gy_emu_handle_find(GY_EMU_STREAM, handle);
@@ -188,8 +189,8 @@ static CUresult find_to_ask(CUstream handle, struct gy_emu_stream **out)
     return result == CUDA_SUCCESS ? gy_emu_capture_forbids_asking(*out) : result;
 }
 
-/* No two streams of a process have the same, even if one was destroyed before the other was made.  Asking for
- * that of a stream under capture breaks the capture. */
+/* No two streams of a process have the same id, even if one was destroyed before the other was made.  A
+ * question for the id of a stream under capture breaks the capture. */
 static CUresult get_id(CUstream handle, unsigned long long *id)
 {
     struct gy_emu_stream *stream;
@@ -208,7 +209,7 @@ CUresult cuStreamGetId(CUstream stream, unsigned long long *id)
     return GY_EMU_CALL(cuStreamGetId, get_id(stream, id));
 }
 
-/* The null stream stands for all that orders with it. */
+/* The null stream stands for all streams that order with it. */
 static bool is_done(const struct gy_emu_stream *stream)
 {
     if (!stream->is_null) {

@@ -1,5 +1,5 @@
-/* Virtual memory management: physical blocks are pieces of one memory file, so that a block can be mapped
- * at several addresses; offsets in the file are used once, its pages go back when a block does. */
+/* Virtual memory management: physical blocks are pieces of one memory file, so that a block can be mapped at
+ * several addresses.  Offsets in the file are used once; the pages of a block go back with it. */
 #include "driver/emulator/memory.h"
 
 #include "base/alloc.h"
@@ -9,11 +9,11 @@
 #include <unistd.h>
 
 struct gy_emu_allocation {
-    struct gy_emu_object object; /* closed by cuMemRelease() */
+    struct gy_emu_object object; /* cuMemRelease() closes it */
     struct gy_emu_device *device;
     size_t bytes;
     off_t offset;
-    uint32_t mappings; /* it lives on while mapped */
+    uint32_t mappings; /* the block lives on while it is mapped */
     bool released;
 };
 
@@ -104,7 +104,7 @@ static CUresult free_address(CUdeviceptr address, size_t bytes)
     }
     for (size_t i = 0; i < region->granules; i++) {
         if (region->mappings[i].allocation != NULL) {
-            return CUDA_ERROR_INVALID_VALUE; /* unmap first */
+            return CUDA_ERROR_INVALID_VALUE; /* it must be unmapped first */
         }
     }
     gy_emu_region_close(region);
@@ -195,7 +195,7 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 
 /* ---- mappings -------------------------------------------------------------------------------- */
 
-/* All of a block is mapped at once, as the real driver wants it (offset 0, its whole size). */
+/* A block is mapped as a whole (offset 0, its whole size), as the real driver requires. */
 static CUresult map(CUdeviceptr address, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,
                     unsigned long long flags)
 {
@@ -297,7 +297,7 @@ static CUresult set_access(CUdeviceptr address, size_t bytes, const CUmemAccessD
     }
     for (size_t i = first; i < end; i++) {
         struct gy_emu_mapping *mapping = &region->mappings[i];
-        uint32_t devices = (mapping->devices & ~named) | granted; /* of the others it says nothing */
+        uint32_t devices = (mapping->devices & ~named) | granted; /* other devices stay as they are */
         void *at = (void *)(region->base + i * GY_EMU_GRANULE);
         if (mprotect(at, GY_EMU_GRANULE, devices != 0 ? PROT_READ | PROT_WRITE : PROT_NONE) != 0) {
             return CUDA_ERROR_OUT_OF_MEMORY;

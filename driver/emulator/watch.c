@@ -1,14 +1,15 @@
-/* Each stream has a number of operations that the thread has enqueued on it, and for each other stream how
- * many of that one's it comes after; an event has what its stream had when it was recorded. */
+/* Each stream has a number: of the operations that the thread has enqueued on it.  For each other stream, it
+ * also has the number of that stream's operations that it comes after.  An event has the numbers that its
+ * stream had when it was recorded. */
 #include "driver/emulator/watch.h"
 
 #include <string.h>
 
 #define STREAMS 16
 #define EVENTS 64
-#define HOST 0 /* what the host knows to be done, in the place of a stream */
+#define HOST 0 /* the operations that the host knows to be done, in the place of a stream */
 
-/* After how many operations of each stream something comes. */
+/* The number of operations of each stream after which something comes. */
 struct past {
     uint32_t counts[STREAMS];
 };

@@ -2,8 +2,8 @@
  * it under the lock again.  A kernel's grid is open to any gpu worker that has nothing else to do: blocks
  * are handed out by an atomic counter, and the last thread to leave the grid completes the launch.
  *
- * Waking: whoever makes operations ready counts tokens to sleepers under the lock and signals after
- * giving it back, so that a push costs no more than one futex call and mostly none. */
+ * Waking: a thread that makes operations ready counts tokens for sleepers under the lock and signals after it
+ * has given the lock back, so that a push costs at most one futex call and mostly none. */
 #include "driver/emulator/worker.h"
 
 #include "driver/emulator/clock.h"
@@ -27,26 +27,26 @@
 struct crew {
     struct gy_emu_list ready;
     gy_cond cond;
-    uint32_t sleeping; /* without a token */
-    uint32_t tokens;   /* woken, not yet running */
+    uint32_t sleeping; /* sleeping threads without a token */
+    uint32_t tokens;   /* threads that were woken and do not run yet */
 };
 
 static struct crew gpu, copy, host;
 static struct gy_emu_list polled;              /* value waits; only the copy thread looks at them */
-static struct gy_emu_list grids;               /* kernels with blocks that nobody took yet */
-static uint32_t gpu_workers;                   /* started */
+static struct gy_emu_list grids;               /* kernels with blocks that no thread has taken yet */
+static uint32_t gpu_workers;                   /* GPU workers that were started */
 static gy_thread threads[MAX_GPU_WORKERS + 2]; /* never joined: the library is never unloaded */
 static uint32_t thread_count;
 static enum { CREWS_NONE, CREWS_RUNNING, CREWS_FAILED } crews_state;
 
-static char last_failure[384]; /* of a launch */
+static char last_failure[384]; /* the message of a launch */
 
-static atomic_uint_fast64_t steals;        /* blocks taken over */
-static atomic_uint_fast64_t refuse_every;  /* so many requests to refuse one; 0: none but the last ones */
-static atomic_uint_fast64_t requests_made; /* since that was set */
+static atomic_uint_fast64_t steals;        /* blocks that were taken over */
+static atomic_uint_fast64_t refuse_every;  /* one of so many requests is refused; 0: none but the last ones */
+static atomic_uint_fast64_t requests_made; /* requests since that was set */
 
 static _Thread_local CUresult trapped;
-static _Thread_local const char *cause; /* of `trapped`; NULL: the kernel itself */
+static _Thread_local const char *cause; /* the cause of `trapped`; NULL: the kernel itself */
 
 void gy_emu_trap(CUresult result)
 {
@@ -116,7 +116,7 @@ static uint32_t give_tokens(struct crew *crew, uint32_t wanted)
     return n;
 }
 
-/* Threads that could join the first open grid. */
+/* The number of threads that could join the first open grid. */
 static uint32_t grid_places(void)
 {
     const struct gy_emu_op *op = grids.head;
@@ -172,7 +172,7 @@ static void sleep_in(struct crew *crew) GY_NO_ANALYSIS
     crew->tokens--;
 }
 
-/* Not counted as sleeping: it wakes soon enough by itself. */
+/* Sleep for a short time.  The thread does not count as sleeping, since it wakes soon by itself. */
 static void sleep_shortly(struct crew *crew) GY_NO_ANALYSIS
 {
     gy_emu_crews_signal(plan());
@@ -319,7 +319,7 @@ static bool value_reached(const struct gy_emu_work *work)
     }
 }
 
-/* The memory an operation touches, checked again: it may have been unmapped since it was enqueued. */
+/* Check the memory that an operation touches again: it may have been unmapped since it was enqueued. */
 static bool memory_is_still_there(const struct gy_emu_work *work)
 {
     switch (work->kind) {
@@ -405,7 +405,7 @@ static void run(struct gy_emu_op *op)
 
 /* ---- threads --------------------------------------------------------------------------------- */
 
-/* Short work first; then a kernel of its own, then a share in somebody else's. */
+/* Do short work first; then a kernel of its own, then a share in another's. */
 static bool gpu_turn(void)
 {
     struct gy_emu_op *op = NULL;
@@ -425,7 +425,7 @@ static bool gpu_turn(void)
     return true;
 }
 
-/* While values are waited for, the thread comes back to them after a while without being woken. */
+/* While streams wait for values, the thread comes back to them after a while without being woken. */
 static bool copy_turn(void)
 {
     struct gy_emu_op *op = gy_emu_take_allowed() ? gy_emu_list_pop(&copy.ready) : NULL;
