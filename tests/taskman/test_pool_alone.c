@@ -373,6 +373,9 @@ static void test_a_worker_that_has_spawned_owes(void **state)
     for (int i = 1; i <= 100; i++) {
         gy_worker_claim_task(&self, &client.owner);
         assert_true(self.owed >= GY_WORK_PENDING);
+    }
+    gy_worker_flush(&self);
+    for (int i = 1; i <= 100; i++) {
         gy_worker_claim_odd_task(&self, &client.owner);
         assert_true(self.owed_odd != 0);
     }
