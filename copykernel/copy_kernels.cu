@@ -30,7 +30,7 @@ static __device__ __forceinline__ uint4 job_pattern(const job &work, const uint6
     return make_uint4((uint32_t)low, (uint32_t)(low >> 32), (uint32_t)high, (uint32_t)(high >> 32));
 }
 
-/* Bytes [from, to) of a piece. */
+/* Make a job of bytes [from, to) of a piece. */
 static __device__ __forceinline__ job make_job(uint64_t word0, uint64_t word1, uint32_t from, uint32_t to)
 {
     job work;
@@ -41,7 +41,7 @@ static __device__ __forceinline__ job make_job(uint64_t word0, uint64_t word1, u
     return work;
 }
 
-/* The job of lane `lane`; jobs of lanes that have none are empty. */
+/* Get the job of lane `lane`; jobs of lanes that have none are empty. */
 static __device__ __forceinline__ job job_of(const job &mine, uint32_t lane)
 {
     job work;
@@ -59,7 +59,7 @@ static __device__ __forceinline__ uint4 share_out(uint4 mine, share of, uint4 *s
     if (of.parts == 1) {
         return mine;
     }
-    __syncthreads(); /* everybody has read what was there */
+    __syncthreads(); /* all warps have read what was there */
     if (of.part == 0) {
         shared[gantry_lane()] = mine;
     }
@@ -125,14 +125,14 @@ static __device__ __forceinline__ void do_unit(const uint64_t *words, const gy_c
     }
 }
 
-/* Where a warp finds its units. */
+/* The units of a warp. */
 struct source_of_units {
-    bool draws;          /* from the counter of the group; false: one for each block it gets */
+    bool draws;          /* from the counter of the group; false: it has one unit for each block it gets */
     uint32_t group;      /* GY_COPY_FROM_HOST, ... */
     uint32_t first, end; /* units */
-    uint32_t warps;      /* that draw together */
-    share of;            /* what the warp does of its units */
-    uint32_t unit;       /* to do now; from `end` on: none */
+    uint32_t warps;      /* the warps that draw together */
+    share of;            /* the part of its units that the warp does */
+    uint32_t unit;       /* the unit to do now; from `end` on: none */
 };
 
 static __device__ __forceinline__ source_of_units find_units(const gy_copy_shape &shape, uint32_t block)
@@ -180,7 +180,7 @@ static __device__ __forceinline__ void draw_unit(source_of_units &s, gy_copy_cou
     s.unit = next;
 }
 
-/* The last warp has seen all others finish drawing: nobody touches the counters any more. */
+/* The last warp has seen all others finish drawing, so no warp touches the counters any more. */
 static __device__ __forceinline__ void leave_counters(const source_of_units &s, gy_copy_counters *counters)
 {
     if (counters != nullptr && gantry_lane() == 0 && atomicAdd(&counters->gone[s.group], 1u) == s.warps - 1) {
@@ -208,7 +208,7 @@ static __device__ __forceinline__ void do_batch(const uint64_t *words, const gy_
             if (!gantry_steal_take(&steal, &block)) {
                 return;
             }
-            s = find_units(shape, block); /* a block that draws steals no more */
+            s = find_units(shape, block); /* a block that draws does not steal any more */
         } else if (s.unit < s.end) {
             draw_unit(s, counters);
         } else {
@@ -237,7 +237,7 @@ static __device__ __forceinline__ void do_batch_seen(const uint64_t *words, cons
 }
 
 #if GANTRY_KERNEL_FORM_DEVICE && defined(__clang__)
-/* clang has no __grid_constant__: every thread would copy all parameters to index them. */
+/* clang has no __grid_constant__, so every thread would copy all parameters to index them. */
 #define DO_INLINE(batch, most, how)                                                                \
     __shared__ __attribute__((aligned(16))) uint64_t words[most];                                  \
     for (uint32_t i = threadIdx.x; i <= batch.shape.starts + batch.shape.ends[GY_COPY_WITHIN]; i += blockDim.x) { \
@@ -282,7 +282,7 @@ static __device__ __forceinline__ void do_batch_seen(const uint64_t *words, cons
 INLINE_KERNELS(gantry_copy_few, gy_copy_few, GY_COPY_FEW_WORDS)
 INLINE_KERNELS(gantry_copy_inline, gy_copy_inline, GY_COPY_INLINE_WORDS)
 
-/* Only nvcc's form takes that many parameters; the others are never launched. */
+/* Only nvcc's form takes this many parameters; the other forms are never launched. */
 #if GANTRY_KERNEL_FORM_DEVICE && !defined(__clang__)
 typedef gy_copy_many many_parameters;
 #else
@@ -344,7 +344,7 @@ GANTRY_KERNEL_BOUNDS(gantry_copy_one_seen, GY_COPY_BLOCK,
     GANTRY_KERNEL_STOP(records, id);
 }
 
-/* Rows at even distances; no list is read. */
+/* The kernel for rows at even distances; it reads no list. */
 GANTRY_KERNEL_BOUNDS(gantry_copy_rows, GY_COPY_BLOCK, (gy_copy_list_view list))
 {
     do_list<LIST_OF_ROWS>(list);

@@ -1,4 +1,4 @@
-/* Copies whose list the device reads: nothing of it was seen by the host, so the kernels plan themselves.
+/* Copies whose list the device reads: the host has not seen the list, so the kernels do the planning.
  *
  * First kernel: a warp takes a slice of the list, at most 32 copies and fewer when there are more warps than
  * that makes.  Each lane loads one copy; then
@@ -20,7 +20,7 @@
 #include "copykernel/moves.h"
 
 #define TINY_BYTES 16u
-/* Teams of four lanes do copies up to this. */
+/* Teams of four lanes do copies up to this size. */
 #define LITTLE_BYTES 64u
 #define LITTLE_TEAM 4u
 #define LIST_OF_ARRAYS 0u
@@ -35,7 +35,7 @@ struct listed {
     uint4 pattern;                /* what 16 aligned bytes of the destination become */
 };
 
-/* `size` bytes of pattern, which begins at `dest`. */
+/* 16 bytes that repeat the pattern of `size` bytes, which begins at `dest`. */
 static __device__ __forceinline__ uint4 list_pattern(const gy_copy_listed &d)
 {
     const uint8_t *given = (const uint8_t *)(uintptr_t)d.source;
@@ -68,8 +68,8 @@ static __device__ __forceinline__ listed load_row(const gy_copy_list_view &list,
     return copy;
 }
 
-/* Copy number `i`, of descriptors, of three arrays or of a box.  What is no copy at all is one of no bytes:
- * checking is not done here. */
+/* Load copy number `i`, of descriptors, of three arrays or of a box.  An invalid copy becomes one of no
+ * bytes: checking is not done here. */
 template <uint32_t FORM>
 static __device__ __forceinline__ listed load_listed(const gy_copy_list_view &list, uint32_t i)
 {
@@ -114,7 +114,7 @@ static __device__ __forceinline__ uint64_t tiles_of(const listed &copy)
 
 struct slicing {
     uint32_t count;  /* copies */
-    uint32_t each;   /* of a slice */
+    uint32_t each;   /* copies in a slice */
     uint32_t slices; /* in all */
 };
 
@@ -131,7 +131,7 @@ static __device__ __forceinline__ slicing slice_list(const gy_copy_list_view &li
     return s;
 }
 
-/* The lane's copy of a slice; of no bytes where there is none. */
+/* Load the lane's copy of a slice; it has no bytes where there is none. */
 template <uint32_t FORM>
 static __device__ __forceinline__ listed load_lane(const gy_copy_list_view &list, const slicing &s,
                                                    uint32_t slice)
@@ -141,7 +141,7 @@ static __device__ __forceinline__ listed load_lane(const gy_copy_list_view &list
     return lane < s.each && i < s.count ? load_listed<FORM>(list, i) : none;
 }
 
-/* Sum of the lanes up to this one. */
+/* The sum over the lanes up to this one. */
 static __device__ __forceinline__ uint64_t sum_lanes(uint64_t value)
 {
 #pragma unroll
@@ -183,7 +183,7 @@ static __device__ __forceinline__ void do_tiny(const listed &copy)
     }
 }
 
-/* Bytes [from, from + bytes) of lane `lane`'s copy. */
+/* Do bytes [from, from + bytes) of lane `lane`'s copy. */
 template <uint32_t FORM>
 static __device__ __forceinline__ job listed_job(const listed &mine, uint32_t lane, uint64_t from,
                                                  uint32_t bytes)
@@ -202,7 +202,7 @@ static __device__ __forceinline__ uint4 listed_pattern(const listed &mine, uint3
     return FORM == LIST_OF_DESCS && any_fill ? from_lane<32>(mine.pattern, lane) : make_uint4(0, 0, 0, 0);
 }
 
-/* The copies of the lanes in `which`, each by a team.  `order` has 32 places of the warp's own. */
+/* Do the copies of the lanes in `which`, each by a team.  `order` has 32 places of the warp's own. */
 template <uint32_t FORM, uint32_t LANES>
 static __device__ __forceinline__ void do_teams(const listed &mine, uint32_t which, bool any_fill,
                                                 uint8_t *order)
@@ -223,7 +223,7 @@ static __device__ __forceinline__ void do_teams(const listed &mine, uint32_t whi
     }
 }
 
-/* The copies of the lanes in `which`, each by the warp. */
+/* Do the copies of the lanes in `which`, each by the warp. */
 template <uint32_t FORM>
 static __device__ __forceinline__ void do_one_by_one(const listed &mine, uint32_t which, bool any_fill)
 {
@@ -293,7 +293,7 @@ template <uint32_t FORM> static __device__ __forceinline__ void do_list(const gy
 
 /* ---- tiles --------------------------------------------------------------------------------------- */
 
-/* The last of the entries that begins at the tile or before it; there is one. */
+/* Find the last entry that begins at the tile or before it; there is one. */
 static __device__ __forceinline__ uint32_t find_entry(const gy_copy_large_entry *entries, uint32_t count,
                                                       uint64_t tile)
 {
@@ -346,7 +346,7 @@ static __device__ __forceinline__ void do_tile(const large_slice &slice, uint64_
     do_job<32>(work, listed_pattern<FORM>(slice.mine, lane, slice.any_fill));
 }
 
-/* `first_warps`: those of the first kernel. */
+/* `first_warps` is the number of warps of the first kernel. */
 template <uint32_t FORM>
 static __device__ __forceinline__ void do_large(const gy_copy_list_view &list, uint32_t first_warps)
 {

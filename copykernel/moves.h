@@ -13,21 +13,21 @@
 #include <gantry/kernel.h>
 
 #define FULL 0xffffffffu
-/* Pieces shorter than this are copied by bytes: the other ways need room for head and tail. */
+/* Pieces shorter than this are copied by bytes, since the other ways need room for head and tail. */
 #define SHORT_BYTES 64u
-/* Teams of eight lanes do pieces up to this: four vectors for each lane. */
+/* Teams of eight lanes do pieces up to this size: four vectors for each lane. */
 #define SMALL_BYTES 512u
 #define SMALL_TEAM 8u
 
 /* Vectors that a warp moves at a time. */
 #define CHUNK 128u
 
-/* Which warp of how many that do something together, chunk by chunk in turn. */
+/* One warp of several that do something together, chunk by chunk in turn. */
 struct share {
     uint32_t part, parts;
 };
 
-/* A piece, or what a unit has of it; bytes 0: nothing to do. */
+/* A piece, or a unit's part of it; bytes 0: there is nothing to do. */
 struct job {
     unsigned long long dest;
     unsigned long long source; /* address, or the pattern's piece bits */
@@ -87,9 +87,9 @@ template <uint32_t LANES> static __device__ __forceinline__ uint4 from_lane(uint
         __shfl_sync(FULL, v.z, (int)lane, (int)LANES), __shfl_sync(FULL, v.w, (int)lane, (int)LANES));
 }
 
-/* Up to 4 * LANES vectors that begin `shift` bytes into the aligned `lines`, of which count + 1 exist, or
- * count when the shift is 0.  All teams of the warp come here together.  Loads that begin inside a sector
- * take it from the cache the second time, so these do not stream. */
+/* Move up to 4 * LANES vectors that begin `shift` bytes into the aligned `lines`, of which count + 1 exist,
+ * or count when the shift is 0.  All teams of the warp come here together.  Loads that begin inside a sector
+ * take it from the cache the second time, so these loads do not stream. */
 template <uint32_t LANES>
 static __device__ __forceinline__ void move_lines(uint4 *dest, const uint4 *lines, uint32_t count,
                                                   uint32_t shift, uint32_t rank, bool fill, uint4 pattern)
@@ -117,7 +117,7 @@ static __device__ __forceinline__ void move_lines(uint4 *dest, const uint4 *line
     }
 }
 
-/* `count` vectors by a whole warp, both sides aligned; four loads are in flight per lane. */
+/* Move `count` vectors by a whole warp; both sides are aligned, and four loads are in flight per lane. */
 static __device__ __forceinline__ void move_vectors(uint4 *dest, const uint4 *source, uint32_t count,
                                                     uint32_t rank, share of)
 {
@@ -145,7 +145,7 @@ static __device__ __forceinline__ void move_vectors(uint4 *dest, const uint4 *so
     }
 }
 
-/* Byte of the pattern that belongs to an address. */
+/* The byte of the pattern that belongs to an address. */
 static __device__ __forceinline__ uint8_t pattern_byte(uint4 pattern, unsigned long long address)
 {
     uint32_t place = (uint32_t)address & 15;
@@ -153,8 +153,8 @@ static __device__ __forceinline__ uint8_t pattern_byte(uint4 pattern, unsigned l
     return (uint8_t)((place & 8 ? high : low) >> (place & 3) * 8);
 }
 
-/* One piece for each team of LANES lanes.  Head and tail are loaded before the body and stored behind it:
- * three waits become one. */
+/* Do one piece for each team of LANES lanes.  Head and tail are loaded before the body and stored behind it,
+ * so that there is one wait instead of three. */
 template <uint32_t LANES>
 static __device__ __forceinline__ void do_job(const job &work, uint4 pattern, share of = {0, 1})
 {

@@ -34,7 +34,7 @@ static __device__ inline uint64_t read_time(const uint64_t *address)
 #endif
 }
 
-/* The host's thread that is waited for may have no core while a device is emulated on it. */
+/* While a device is emulated, the host's thread that is waited for may have no core. */
 static __device__ inline void let_host_run(uint32_t looks)
 {
 #if GANTRY_KERNEL_FORM_DEVICE
@@ -85,14 +85,15 @@ GANTRY_KERNEL(exchange_times, (const uint64_t *host, uint64_t *asked, uint64_t *
     write_word(&answers[rounds], step);
 }
 
-/* One thread.  steps[i] is what reading host[i * words], in host memory, takes at least, in steps of the SM's clock. */
+/* One thread.  steps[i] is the least time of a read of host[i * words], in host memory, in steps of the SM's
+ * clock. */
 GANTRY_KERNEL(time_reads, (const uint64_t *host, uint32_t lines, uint32_t words, uint32_t *steps))
 {
     for (uint32_t line = 0; line < lines; line++) {
         uint64_t least = 0xffffffffu;
         for (uint32_t i = 0; i < 4; i++) {
             uint64_t before = gantry_sm_clock(), shown = read_time(host + line * words);
-            if (shown == ~(uint64_t)0) { /* never: what makes the clock's second reading wait */
+            if (shown == ~(uint64_t)0) { /* this never happens; it makes the clock's second reading wait */
                 return;
             }
             uint64_t took = gantry_sm_clock() - before;
@@ -102,15 +103,16 @@ GANTRY_KERNEL(time_reads, (const uint64_t *host, uint32_t lines, uint32_t words,
     }
 }
 
-/* Blocks of one thread, as many as there are SMs or more.  Each takes `rounds` steps of *counter, which all share, and
- * leaves what its clock showed around each of them at the place that the step was given.  Nobody waits. */
+/* Blocks of one thread, as many as there are SMs or more.  Each takes `rounds` steps of *counter, which all
+ * share, and leaves the readings of its clock around each step at the place that the step was given.  No
+ * block waits. */
 GANTRY_KERNEL(compare_sms, (uint32_t *counter, gy_sm_sample *samples, uint32_t rounds, uint32_t room))
 {
     uint32_t sm = gantry_smid();
     for (uint32_t round = 0; round < rounds; round++) {
         uint64_t before = gantry_global_timer();
         uint32_t step = atomicAdd(counter, 1u);
-        if (step >= room) { /* also what makes the clock's second reading wait for the step */
+        if (step >= room) { /* this also makes the clock's second reading wait for the step */
             return;
         }
         uint64_t after = gantry_global_timer();
