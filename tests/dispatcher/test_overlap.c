@@ -5,6 +5,7 @@
 #include "tests/dispatcher/stamps.h"
 #include "tests/partition/plan_support.h"
 #include "tests/support/cmocka_c11.h"
+#include "tests/support/deadline.h"
 #include "tests/support/gpu_fixture.h"
 
 #include <pthread.h>
@@ -345,10 +346,12 @@ static void test_a_task_that_goes_on_in_another_graph_keeps_its_order(void **sta
     (void)state;
     static uint64_t moment = MOMENT_NS;
     open_scene(true);
-    struct gy_graphs *graphs = &gantry_context_dispatcher(s.gpu.context)->graphs;
+    struct gantry_dispatcher *d = gantry_context_dispatcher(s.gpu.context);
     get_ready(NULL, s.critical);
-    gy_graphs_set_trust(graphs, launch_flag_later, GY_TRUST_OURS);
-    graphs->first_calls = 2; /* the graph ends behind that call */
+    deadline_await(gy_inbox_borrow(&d->inbox), "the dispatcher to sleep"); /* what follows is its own */
+    gy_graphs_set_trust(&d->graphs, launch_flag_later, GY_TRUST_OURS);
+    d->graphs.first_calls = 2; /* the graph ends behind that call */
+    gy_inbox_give_back(&d->inbox, 0, true, true);
     for (int i = 0; i < 3; i++) {
         gantry_task *first = add(s.gpu.manager, NULL, launch_await, &moment);
         gantry_task *second = add(s.gpu.manager, s.critical, launch_flag_later, NULL);
