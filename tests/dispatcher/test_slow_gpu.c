@@ -152,10 +152,9 @@ static gantry_status wait_to_end(gantry_task *task, void *arg)
     return GANTRY_OK;
 }
 
-/* The first job ends with a CPU task, when everything else was flushed long ago. */
-static void test_memory_that_ends_after_the_last_flush_comes_back(void **state)
+/* Two jobs, of which one fits.  The first ends with a CPU task that waits for `may_end`. */
+static void submit_two_jobs(void)
 {
-    (void)state;
     uint32_t first = declare(), second = declare();
     gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
     gantry_task *last;
@@ -164,6 +163,13 @@ static void test_memory_that_ends_after_the_last_flush_comes_back(void **state)
     assert_ok(gantry_taskman_submit(fixture.manager, &desc, &last));
     gpu_fixture_after(last, submit(GANTRY_TASK_KERNEL, count_call, NULL, first));
     (void)submit(GANTRY_TASK_KERNEL, count_call, NULL, second);
+}
+
+/* The first job ends with a CPU task, when everything else was flushed long ago. */
+static void test_memory_that_ends_after_the_last_flush_comes_back(void **state)
+{
+    (void)state;
+    submit_two_jobs();
     atomic_store(&may_end, false);
     emu.hold();
     start();
@@ -192,14 +198,7 @@ static gantry_launch_result poll_until_told(gantry_launch *launch, void *arg)
 static void test_memory_comes_back_while_a_task_polls(void **state)
 {
     (void)state;
-    uint32_t first = declare(), second = declare();
-    gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
-    gantry_task *last;
-    desc.run = wait_to_end;
-    desc.memory = first;
-    assert_ok(gantry_taskman_submit(fixture.manager, &desc, &last));
-    gpu_fixture_after(last, submit(GANTRY_TASK_KERNEL, count_call, NULL, first));
-    (void)submit(GANTRY_TASK_KERNEL, count_call, NULL, second);
+    submit_two_jobs();
     (void)submit(GANTRY_TASK_KERNEL, poll_until_told, NULL, 0);
     atomic_store(&may_end, false);
     atomic_store(&may_stop, false);
@@ -229,16 +228,9 @@ static void test_memory_that_ends_before_the_dispatcher_sleeps_comes_back(void *
     (void)state;
     static const enum gy_point points[] = {GY_POINT_INBOX_READ, GY_POINT_INBOX_SLEEP};
     for (int i = 0; i < 2; i++) {
-        uint32_t first = declare(), second = declare();
-        gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
-        gantry_task *last;
         pthread_t thread;
         void *wrong;
-        desc.run = wait_to_end;
-        desc.memory = first;
-        assert_ok(gantry_taskman_submit(fixture.manager, &desc, &last));
-        gpu_fixture_after(last, submit(GANTRY_TASK_KERNEL, count_call, NULL, first));
-        (void)submit(GANTRY_TASK_KERNEL, count_call, NULL, second);
+        submit_two_jobs();
         atomic_store(&may_end, false);
         start();
         assert_int_equal(pthread_create(&thread, NULL, stop_step, NULL), 0);
