@@ -201,13 +201,22 @@
     F(false, cuCtxRecordEvent, cuCtxRecordEvent, (CUcontext context, CUevent event)) \
     F(false, cuCtxWaitEvent, cuCtxWaitEvent, (CUcontext context, CUevent event))
 
-/* Memory that another API has exported. */
+/* Memory and semaphores that another API has exported. */
 #define GY_DRIVER_FUNCS_EXTERNAL(F) \
     F(false, cuImportExternalMemory, cuImportExternalMemory, \
       (CUexternalMemory *memory, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *desc)) \
     F(false, cuExternalMemoryGetMappedBuffer, cuExternalMemoryGetMappedBuffer, \
       (CUdeviceptr *address, CUexternalMemory memory, const CUDA_EXTERNAL_MEMORY_BUFFER_DESC *desc)) \
-    F(false, cuDestroyExternalMemory, cuDestroyExternalMemory, (CUexternalMemory memory))
+    F(false, cuDestroyExternalMemory, cuDestroyExternalMemory, (CUexternalMemory memory)) \
+    F(false, cuImportExternalSemaphore, cuImportExternalSemaphore, \
+      (CUexternalSemaphore *semaphore, const CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC *desc)) \
+    F(false, cuDestroyExternalSemaphore, cuDestroyExternalSemaphore, (CUexternalSemaphore semaphore)) \
+    F(false, cuSignalExternalSemaphoresAsync, cuSignalExternalSemaphoresAsync, \
+      (const CUexternalSemaphore *semaphores, const CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS *params, \
+       unsigned int count, CUstream stream)) \
+    F(false, cuWaitExternalSemaphoresAsync, cuWaitExternalSemaphoresAsync, \
+      (const CUexternalSemaphore *semaphores, const CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS *params, \
+       unsigned int count, CUstream stream))
 
 /* Since CUDA 12.9; an older cuda.h has nothing to compare them with. */
 #if defined(CUDA_VERSION) && CUDA_VERSION < 12090

@@ -11,6 +11,7 @@
 #include "driver/emulator/green.h"
 #include "driver/emulator/memory.h"
 #include "driver/emulator/module.h"
+#include "driver/emulator/semaphore.h"
 #include "driver/emulator/worker.h"
 
 #include <string.h>
@@ -138,6 +139,7 @@ void gy_emu_context_close(struct gy_emu_context *context)
         gy_free(dead);
     }
     gy_emu_external_close_all(context);
+    gy_emu_semaphores_close_all(context);
     gy_emu_memory_free_all(context);
     gy_free(context);
 }

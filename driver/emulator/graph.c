@@ -252,6 +252,10 @@ CUgraphNodeType gy_emu_work_type(const struct gy_emu_work *work)
     case GY_EMU_WORK_WRITE_VALUE:
     case GY_EMU_WORK_WAIT_VALUE:
         return CU_GRAPH_NODE_TYPE_BATCH_MEM_OP;
+    case GY_EMU_WORK_SIGNAL_SEMAPHORE:
+        return CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL;
+    case GY_EMU_WORK_WAIT_SEMAPHORE:
+        return CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT;
     case GY_EMU_WORK_EVENT_RECORD:
         return CU_GRAPH_NODE_TYPE_EVENT_RECORD;
     case GY_EMU_WORK_EVENT_WAIT:

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "driver/emulator/clock.h"
 #include "driver/emulator/graph.h"
+#include "driver/emulator/semaphore.h"
 
 #include <sched.h>
 #include <string.h>
@@ -177,6 +178,10 @@ void gy_emu_work_share(struct gy_emu_work *to, const struct gy_emu_work *from)
     case GY_EMU_WORK_WAIT:
         from->marker->refs++;
         break;
+    case GY_EMU_WORK_SIGNAL_SEMAPHORE:
+    case GY_EMU_WORK_WAIT_SEMAPHORE:
+        gy_emu_timeline_ref(from->semaphore.timeline);
+        break;
     default:
         break;
     }
@@ -194,6 +199,10 @@ void gy_emu_work_release(struct gy_emu_work *work)
     case GY_EMU_WORK_MARK:
     case GY_EMU_WORK_WAIT:
         gy_emu_marker_unref(work->marker);
+        break;
+    case GY_EMU_WORK_SIGNAL_SEMAPHORE:
+    case GY_EMU_WORK_WAIT_SEMAPHORE:
+        gy_emu_timeline_unref(work->semaphore.timeline);
         break;
     case GY_EMU_WORK_GRAPH:
         gy_emu_program_unref(work->graph.program);

@@ -24,6 +24,7 @@ static int public_kind(enum gy_emu_work_kind kind)
     case GY_EMU_WORK_HOST:
         return GANTRY_EMU_HOST_FUNCTION;
     case GY_EMU_WORK_WRITE_VALUE:
+    case GY_EMU_WORK_SIGNAL_SEMAPHORE:
         return GANTRY_EMU_WRITE_VALUE;
     default:
         return GANTRY_EMU_WAIT_VALUE;
@@ -46,6 +47,9 @@ static uint64_t first_word(const struct gy_emu_work *work)
         return (uintptr_t)work->fill.to;
     case GY_EMU_WORK_HOST:
         return (uintptr_t)work->host.user;
+    case GY_EMU_WORK_SIGNAL_SEMAPHORE:
+    case GY_EMU_WORK_WAIT_SEMAPHORE:
+        return work->semaphore.value;
     default:
         return (uintptr_t)work->value.address;
     }

@@ -150,6 +150,8 @@ static void execute(struct gy_emu_op *op)
     case GY_EMU_WORK_HOST:
     case GY_EMU_WORK_WRITE_VALUE:
     case GY_EMU_WORK_WAIT_VALUE:
+    case GY_EMU_WORK_SIGNAL_SEMAPHORE:
+    case GY_EMU_WORK_WAIT_SEMAPHORE:
         gy_emu_crews_add(op);
         break;
     }
@@ -184,7 +186,8 @@ static void discard(struct gy_emu_op *op)
 static bool is_nothing_in_noop(enum gy_emu_work_kind kind)
 {
     return kind == GY_EMU_WORK_KERNEL || kind == GY_EMU_WORK_COPY || kind == GY_EMU_WORK_FILL ||
-           kind == GY_EMU_WORK_WRITE_VALUE || kind == GY_EMU_WORK_WAIT_VALUE;
+           kind == GY_EMU_WORK_WRITE_VALUE || kind == GY_EMU_WORK_WAIT_VALUE ||
+           kind == GY_EMU_WORK_SIGNAL_SEMAPHORE || kind == GY_EMU_WORK_WAIT_SEMAPHORE;
 }
 
 static bool takes_no_time(enum gy_emu_work_kind kind)

@@ -17,6 +17,7 @@ struct gy_emu_program;
 struct gy_emu_region;
 struct gy_emu_capture;
 struct gy_emu_node;
+struct gy_emu_timeline;
 
 struct gy_emu_list {
     struct gy_emu_op *head, *tail;
@@ -53,6 +54,8 @@ enum gy_emu_work_kind {
     GY_EMU_WORK_HOST,
     GY_EMU_WORK_WRITE_VALUE,
     GY_EMU_WORK_WAIT_VALUE,
+    GY_EMU_WORK_SIGNAL_SEMAPHORE,
+    GY_EMU_WORK_WAIT_SEMAPHORE,
     GY_EMU_WORK_MARK,         /* complete a marker */
     GY_EMU_WORK_WAIT,         /* wait for a marker */
     GY_EMU_WORK_EVENT_RECORD, /* only in graphs: record an event at each launch */
@@ -93,6 +96,10 @@ struct gy_emu_work {
             uint32_t value;
             unsigned int flags;
         } value;
+        struct {
+            struct gy_emu_timeline *timeline; /* a reference */
+            uint64_t value;
+        } semaphore;
         struct gy_emu_marker *marker; /* a reference: MARK, WAIT */
         CUevent event;                /* EVENT_RECORD, EVENT_WAIT */
         struct gy_emu_region *region; /* FREE */

@@ -65,9 +65,11 @@ void gy_emu_watch_see_work(const struct gy_emu_stream *stream, const struct gy_e
     const enum gy_emu_work_kind kind = work->kind;
     struct gy_emu_watch *w = gy_emu_watch;
     uint32_t at = find(w, stream);
-    w->blind |= kind == GY_EMU_WORK_WAIT_VALUE || (kind == GY_EMU_WORK_GRAPH && work->graph.marks != NULL);
+    w->blind |= kind == GY_EMU_WORK_WAIT_VALUE || kind == GY_EMU_WORK_WAIT_SEMAPHORE ||
+                (kind == GY_EMU_WORK_GRAPH && work->graph.marks != NULL);
     if (kind == GY_EMU_WORK_KERNEL || kind == GY_EMU_WORK_COPY || kind == GY_EMU_WORK_FILL ||
-        kind == GY_EMU_WORK_HOST || kind == GY_EMU_WORK_WRITE_VALUE || kind == GY_EMU_WORK_GRAPH) {
+        kind == GY_EMU_WORK_HOST || kind == GY_EMU_WORK_WRITE_VALUE || kind == GY_EMU_WORK_SIGNAL_SEMAPHORE ||
+        kind == GY_EMU_WORK_GRAPH) {
         w->pasts[at].counts[at]++;
     }
 }

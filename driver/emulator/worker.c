@@ -12,6 +12,7 @@
 #include "driver/emulator/fault.h"
 #include "driver/emulator/memory.h"
 #include "driver/emulator/order.h"
+#include "driver/emulator/semaphore.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +33,7 @@ struct crew {
 };
 
 static struct crew gpu, copy, host;
-static struct gy_emu_list polled;              /* value waits; only the copy thread looks at them */
+static struct gy_emu_list polled;              /* waits for values; only the copy thread looks at them */
 static struct gy_emu_list grids;               /* kernels with blocks that no thread has taken yet */
 static uint32_t gpu_workers;                   /* GPU workers that were started */
 static gy_thread threads[MAX_GPU_WORKERS + 2]; /* never joined: the library is never unloaded */
@@ -102,7 +103,8 @@ void gy_emu_crews_add(struct gy_emu_op *op)
     } else if (op->work.kind == GY_EMU_WORK_HOST) {
         crew = &host;
     }
-    gy_emu_list_insert(op->work.kind == GY_EMU_WORK_WAIT_VALUE ? &polled : &crew->ready, op);
+    bool is_polled = op->work.kind == GY_EMU_WORK_WAIT_VALUE || op->work.kind == GY_EMU_WORK_WAIT_SEMAPHORE;
+    gy_emu_list_insert(is_polled ? &polled : &crew->ready, op);
 }
 
 static uint32_t give_tokens(struct crew *crew, uint32_t wanted)
@@ -305,6 +307,9 @@ static void fill(const struct gy_emu_work *work)
 
 static bool value_reached(const struct gy_emu_work *work)
 {
+    if (work->kind == GY_EMU_WORK_WAIT_SEMAPHORE) {
+        return gy_emu_semaphore_reached(work);
+    }
     uint32_t now = __atomic_load_n(work->value.address, __ATOMIC_ACQUIRE);
     uint32_t value = work->value.value;
     switch (work->value.flags) {
@@ -350,6 +355,9 @@ static void do_work(const struct gy_emu_work *work)
         break;
     case GY_EMU_WORK_WRITE_VALUE:
         __atomic_store_n(work->value.address, work->value.value, __ATOMIC_RELEASE);
+        break;
+    case GY_EMU_WORK_SIGNAL_SEMAPHORE:
+        gy_emu_semaphore_signal(work);
         break;
     default:
         break;

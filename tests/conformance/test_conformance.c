@@ -4,8 +4,11 @@
 
 #include <stdlib.h>
 
+/* clang-format off */
 #define GROUPS(X) \
-    X(contexts) X(memory) X(streams) X(modules) X(graphs) X(captures) X(green) X(virtual_memory) X(external)
+    X(contexts) X(memory) X(streams) X(modules) X(graphs) X(captures) X(green) X(virtual_memory) X(external) \
+    X(semaphores)
+/* clang-format on */
 
 #define X(group) int cf_run_##group(void);
 GROUPS(X)
