@@ -277,8 +277,10 @@ static gantry_status refresh(struct gy_graphs *g, CUgraph graph, CUgraphExec *ex
 static gantry_status refresh_cached(struct gy_graphs *g, CUgraph graph, CUgraphExec *out)
 {
     assert(gy_graphs_are_valid(g));
-    /* Parts of one batch look alike, but they shall run at the same time. */
-    const uint64_t signature = gy_nodes_hash(&g->batch, g->part);
+    /* An executable graph runs once at a time.  Parts of one batch look alike, and so do batches of managers
+     * that do the same, but they shall run at the same time: then they have different homes. */
+    const uint64_t seed = (uint64_t)g->streams->batch.home << 32 | g->part;
+    const uint64_t signature = gy_nodes_hash(&g->batch, seed);
     struct gy_graph_cached *c = find_cached(g, signature);
     if (c->exec != NULL && c->signature != signature) {
         discard(g, c->exec);

@@ -11,9 +11,9 @@
  *      +--- a call does what no graph takes: its nodes are taken back, the others launched, and the call is
  *           made again on its stream
  *
- * The graph updates an executable graph of the same signature (a hash of its nodes' kinds, lanes and edges)
- * when there is one and the driver agrees.  Else a new one is made, in place of the least recently used of
- * GY_GRAPHS_CACHED.
+ * The graph updates an executable graph of the same signature (a hash of its home, and of its nodes' kinds,
+ * lanes and edges) when there is one and the driver agrees.  Else a new one is made, in place of the least
+ * recently used of GY_GRAPHS_CACHED.
  *
  * A large batch becomes several graphs, each of twice as many calls as the one before: the device works on
  * one while the next is noted.

@@ -140,6 +140,19 @@ static void run_waiting(gantry_taskman *manager, gantry_partition *partition, ui
     run(manager);
 }
 
+/* A step of the same shape as that of run_waiting(), with one task that sets the flag. */
+static void run_flag_in_that_shape(gantry_taskman *manager)
+{
+    gantry_task *flag = add(manager, NULL, launch_flag, NULL);
+    for (uintptr_t i = 0; i < WIDTH; i++) {
+        gantry_task *beside = add(manager, NULL, launch_stamp, (void *)(16 + i));
+        if (i % 2 == 0) {
+            assert_ok(gantry_task_start_after(beside, flag));
+        }
+    }
+    run(manager);
+}
+
 static void run_flag(gantry_taskman *manager, gantry_partition *partition)
 {
     (void)add(manager, partition, launch_stamp, (void *)1);
@@ -178,6 +191,21 @@ static void test_graphs_of_two_managers_overlap(void **state)
         clear();
     }
     assert_true(gpu_fixture_stats(&s.gpu).graph_launches >= graphs + 4 * 2);
+    close_scene();
+}
+
+/* An executable graph runs once at a time, so each needs one of its own. */
+static void test_graphs_of_one_shape_overlap(void **state)
+{
+    (void)state;
+    open_scene(false);
+    get_ready(NULL, NULL);
+    for (int i = 0; i < 4; i++) {
+        run_waiting(s.gpu.manager, NULL, PATIENCE_NS);
+        run_flag_in_that_shape(s.other);
+        assert_int_equal(seen_at_the_end(), IN_TIME);
+        clear();
+    }
     close_scene();
 }
 
@@ -431,6 +459,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_graphs_of_two_managers_overlap),
+        cmocka_unit_test(test_graphs_of_one_shape_overlap),
         cmocka_unit_test(test_graphs_of_two_partitions_overlap),
         cmocka_unit_test(test_graphs_of_independent_steps_overlap),
         cmocka_unit_test(test_a_graph_holds_one_managers_work),
