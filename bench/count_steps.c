@@ -1,12 +1,14 @@
-/* A program of one fixed loop, for tools/count_instructions.py: the same steps again and again, of which the
- * tool counts the instructions.
+/* A program of one fixed loop, for tools/count_instructions.py and tools/compare_times.py: the same steps
+ * again and again, of which the one counts the instructions and the other takes the time.
  *
- *     count_steps CASE TASKS STEPS
+ *     count_steps [--times] [--cuda] CASE TASKS STEPS
  *
  * A step is TASKS tasks: kernels in 8 pipelines (submit_work.h), or for the chains CPU tasks of which each
  * comes after the one before.  They are built, run and reset in each step; or, in the frozen cases, built
  * once and run again.  The emulated driver accepts launches and does not execute them, and all threads block
- * while they wait, so that nearly the same instructions are executed each time. */
+ * while they wait, so that nearly the same instructions are executed each time.  With --cuda the steps run on
+ * a GPU.  With --times the median time of a step is printed, in ns per task, until the step has ended on the
+ * device; WARM_STEPS steps before are not counted. */
 #include "bench/submit_work.h"
 #include "cli/messages.h"
 
@@ -14,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 struct count_case {
     const char *name;
@@ -33,13 +36,27 @@ static const struct count_case cases[] = {
     {"frozen-chain", GANTRY_SUBMISSION_STREAMS, true, true, false},
 };
 
-enum { CASES = sizeof(cases) / sizeof(cases[0]) };
+enum { CASES = sizeof(cases) / sizeof(cases[0]), WARM_STEPS = 5 };
+
+struct count_options {
+    bool on_gpu;
+    bool wants_times;
+    uint32_t tasks; /* per step */
+    uint64_t steps;
+};
 
 static gantry_status add_one(gantry_task *task, void *arg)
 {
     (void)task;
     ++*(uint64_t *)arg;
     return GANTRY_OK;
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
 static bool build_chain(struct submit_work *work, uint64_t *bodies)
@@ -56,11 +73,13 @@ static bool build_chain(struct submit_work *work, uint64_t *bodies)
     return good;
 }
 
+/* `times`: NULL, or one for each step, ns. */
 static bool run_steps(struct submit_work *work, const struct count_case *one, uint64_t steps,
-                      uint64_t *bodies)
+                      uint64_t *bodies, double *times)
 {
     bool good = true;
     for (uint64_t i = 0; i < steps && good; i++) {
+        uint64_t begin = now_ns();
         if (i == 0 || !one->is_frozen) {
             good = one->is_chain ? build_chain(work, bodies) : bench_submit_build(work);
         }
@@ -68,9 +87,27 @@ static bool run_steps(struct submit_work *work, const struct count_case *one, ui
             good = good && bench_submit_ok(gantry_taskman_freeze(work->manager));
         }
         good = good && bench_submit_run(work) &&
+               (times == NULL || bench_submit_ok(gantry_context_synchronize(work->context))) &&
                (one->is_frozen || bench_submit_ok(gantry_taskman_reset(work->manager)));
+        if (times != NULL) {
+            times[i] = (double)(now_ns() - begin);
+        }
     }
     return good;
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static bool print_median(double *times, const struct count_options *options)
+{
+    double *counted = times + WARM_STEPS;
+    uint64_t count = options->steps - WARM_STEPS;
+    qsort(counted, count, sizeof(*counted), compare_doubles);
+    return printf("%.2f\n", counted[count / 2] / options->tasks) > 0;
 }
 
 /* Every task of every step ran once. */
@@ -108,23 +145,31 @@ static bool open_manager(struct submit_work *work)
     return bench_submit_ok(gantry_taskman_create(&manager, &work->manager));
 }
 
-static bool count(const struct count_case *one, uint32_t tasks, uint64_t steps)
+static bool count(const struct count_case *one, const struct count_options *options)
 {
     static struct submit_work work;
     gantry_context_options context = GANTRY_CONTEXT_OPTIONS_INIT;
-    context.driver = GANTRY_DRIVER_EMULATED;
+    context.driver = options->on_gpu ? GANTRY_DRIVER_CUDA : GANTRY_DRIVER_EMULATED;
     context.completion_wait = GANTRY_WAIT_BLOCK;
     context.submission = one->submission;
     uint64_t bodies = 0;
-    bool good = bench_submit_open(&work, &context) && open_manager(&work);
+    double *times = options->wants_times ? calloc(options->steps, sizeof(*times)) : NULL;
+    bool good =
+        (!options->wants_times || times != NULL) && bench_submit_open(&work, &context) && open_manager(&work);
     if (good) {
-        work.cuda.emulator_set_noop(true);
-        work.kernels = tasks;
+        if (!options->on_gpu) {
+            work.cuda.emulator_set_noop(true);
+        }
+        work.kernels = options->tasks;
         work.stable = one->is_stable;
-        good = run_steps(&work, one, steps, &bodies) && verify(&work, one, steps, bodies);
-        work.cuda.emulator_set_noop(false);
+        good = run_steps(&work, one, options->steps, &bodies, times) &&
+               verify(&work, one, options->steps, bodies) && (times == NULL || print_median(times, options));
+        if (!options->on_gpu) {
+            work.cuda.emulator_set_noop(false);
+        }
     }
     bench_submit_close(&work);
+    free(times);
     return good;
 }
 
@@ -136,19 +181,41 @@ static bool read_number(const char *text, uint64_t least, uint64_t most, uint64_
     return errno == 0 && end != text && *end == '\0' && *out >= least && *out <= most;
 }
 
+/* Takes the options off the front; the rest are the three arguments. */
+static int read_options(int argc, char **argv, struct count_options *out)
+{
+    int at = 1;
+    for (; at < argc && strncmp(argv[at], "--", 2) == 0; at++) {
+        if (strcmp(argv[at], "--cuda") == 0) {
+            out->on_gpu = true;
+        } else if (strcmp(argv[at], "--times") == 0) {
+            out->wants_times = true;
+        } else {
+            return argc;
+        }
+    }
+    return at;
+}
+
 int main(int argc, char **argv)
 {
-    uint64_t tasks, steps;
-    if (argc == 4 && read_number(argv[2], PIPELINES, MOST_KERNELS, &tasks) &&
-        read_number(argv[3], 1, UINT32_MAX, &steps)) {
+    struct count_options options = {0};
+    uint64_t tasks;
+    int at = read_options(argc, argv, &options);
+    if (argc - at == 3 && read_number(argv[at + 1], PIPELINES, MOST_KERNELS, &tasks) &&
+        read_number(argv[at + 2], options.wants_times ? WARM_STEPS + 1 : 1, UINT32_MAX, &options.steps)) {
+        options.tasks = (uint32_t)tasks;
         for (int i = 0; i < CASES; i++) {
-            if (strcmp(argv[1], cases[i].name) == 0) {
-                return count(&cases[i], (uint32_t)tasks, steps) ? EXIT_SUCCESS : EXIT_FAILURE;
+            if (strcmp(argv[at], cases[i].name) == 0) {
+                return count(&cases[i], &options) ? EXIT_SUCCESS : EXIT_FAILURE;
             }
         }
     }
-    fprintf(stderr, "usage: count_steps CASE TASKS STEPS; TASKS from %u to %u; CASE is one of", PIPELINES,
-            MOST_KERNELS);
+    fprintf(
+        stderr,
+        "usage: count_steps [--times] [--cuda] CASE TASKS STEPS; TASKS from %u to %u; STEPS above %d with "
+        "--times; CASE is one of",
+        PIPELINES, MOST_KERNELS, WARM_STEPS);
     for (int i = 0; i < CASES; i++) {
         fprintf(stderr, " %s", cases[i].name);
     }
