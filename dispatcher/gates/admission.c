@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/point.h"
 #include "base/span.h"
 #include "base/status.h"
 #include "heap/region.h"
@@ -444,6 +445,20 @@ gantry_status gy_admission_fail(struct gy_admission *a, const struct gy_gpu_memo
 
 /* ---- the dispatcher's thread: stalls ---- */
 
+/* Does every manager that holds memory wait for some?  A task tells that its memory has ended before its
+ * manager may become quiet, so the events come last: what ended since they were taken comes back by itself,
+ * and its signal lets the dispatcher's thread look again. */
+static bool all_holders_wait(const struct gy_admission *a)
+{
+    gy_point(GY_POINT_ADMISSION_QUIET, a);
+    for (const struct gy_gpu_memory *memory = a->active; memory != NULL; memory = memory->next) {
+        if (!gy_taskman_waits_for_memory(memory->manager)) {
+            return false;
+        }
+    }
+    return !atomic_load(&a->has_events);
+}
+
 void gy_admission_idle(struct gy_admission *a)
 {
     assert(gy_admission_is_valid(a));
@@ -453,10 +468,8 @@ void gy_admission_idle(struct gy_admission *a)
         return;
     }
     atomic_store(&a->quiet, false); /* a manager that becomes quiet from here on says so anew */
-    for (const struct gy_gpu_memory *memory = a->active; memory != NULL; memory = memory->next) {
-        if (!gy_taskman_waits_for_memory(memory->manager)) {
-            return;
-        }
+    if (!all_holders_wait(a)) {
+        return;
     }
     gy_log(GANTRY_LOG_WARNING,
            "task memory: whoever holds some waits for task '%s', which waits for it: let in although %" PRIu64

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "context/context.h"
 #include "dispatcher/internal.h"
+#include "taskman/manager.h"
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/deadline.h"
 #include "tests/support/emu_controls.h"
@@ -185,6 +186,34 @@ static void test_memory_that_ends_after_the_last_flush_comes_back(void **state)
     await_nothing_held();
 }
 
+/* The first job ends when the dispatcher has looked for what has ended, and has yet to look whether its
+ * manager waits.  Nobody is let in beside it: its memory comes back by itself. */
+static void test_memory_that_ends_while_the_dispatcher_looks_is_not_forced(void **state)
+{
+    (void)state;
+    submit_two_jobs();
+    atomic_store(&may_end, false);
+    emu.hold();
+    start();
+    deadline_await(atomic_load(&calls) == 1, "the first job to be launched");
+    let_it_look();
+    stops_arm(0, GY_POINT_ADMISSION_QUIET, &dispatcher->admission);
+    gy_inbox_signal(&dispatcher->inbox);
+    stops_await(0);
+    atomic_store(&may_end, true);
+    deadline_await(gy_taskman_is_quiet(fixture.manager), "the manager to have nothing to do");
+    stops_go(0);
+    deadline_await(atomic_load(&dispatcher->admission.ending) != 0, "the first job to end");
+    let_it_look();
+    gy_point_hook(NULL);
+    assert_int_equal(atomic_load(&calls), 1);
+    assert_int_equal(gpu_fixture_stats(&fixture).memory_forced, 0);
+    emu.release();
+    assert_ok(gpu_fixture_stop(&fixture));
+    assert_int_equal(atomic_load(&calls), 2);
+    await_nothing_held();
+}
+
 static _Atomic(bool) may_stop;
 
 static gantry_launch_result poll_until_told(gantry_launch *launch, void *arg)
@@ -222,11 +251,13 @@ static void *stop_step(void *unused)
 }
 
 /* The same when the dispatcher has just looked, and found nothing, or is about to sleep.  Whoever waits for
- * the step has no more to tell it then: it looks once. */
+ * the step has no more to tell it then: it looks once.  It is no guest, so that the thread that sleeps is the
+ * dispatcher's. */
 static void test_memory_that_ends_before_the_dispatcher_sleeps_comes_back(void **state)
 {
     (void)state;
     static const enum gy_point points[] = {GY_POINT_INBOX_READ, GY_POINT_INBOX_SLEEP};
+    gpu_fixture_use_threads_only(&fixture);
     for (int i = 0; i < 2; i++) {
         pthread_t thread;
         void *wrong;
@@ -537,6 +568,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_memory_is_handed_on_when_the_gpu_has_passed),
         TEST(test_memory_that_ends_after_the_last_flush_comes_back),
+        TEST(test_memory_that_ends_while_the_dispatcher_looks_is_not_forced),
         TEST(test_memory_that_ends_before_the_dispatcher_sleeps_comes_back),
         TEST(test_what_was_declared_is_not_somebody_elses),
         TEST(test_memory_comes_back_while_the_dispatcher_is_busy),

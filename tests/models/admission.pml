@@ -13,7 +13,9 @@
  * sleeps.  What ends in between is then heard of by nobody.
  * -DBROKEN_ASKS: GD looks only when a thread that waits has asked since it looked last.  The one question may come
  * while the other manager still runs.
- * -DBROKEN_ALONE: who makes a manager quiet tells only the threads that wait for it, not GD. */
+ * -DBROKEN_ALONE: who makes a manager quiet tells only the threads that wait for it, not GD.
+ * -DBROKEN_EVENTS: GD does not look for events once more when it has seen that all managers are quiet.  What
+ * has ended since it took them in would make room by itself. */
 #ifndef ENDS
 #define ENDS 1 /* memories whose tasks were released, and which the GPU has yet to pass */
 #endif
@@ -130,7 +132,22 @@ inline settle_memory()
         if
         :: asked && work == 0 && (state[OTHER] == IDLE || (other_held && other_work == 0)) ->
             /* gy_taskman_waits_for_memory() of whoever holds memory */
+            has_event = false;
+            i = 0;
+            do
+            :: i < ALL -> has_event = has_event || event[i]; i++
+            :: else -> break
+            od;
+#ifndef BROKEN_EVENTS
+            if
+            :: !has_event ->
+                d_step { first = false; ready = true; work++; pool_held-- }
+            :: else
+            fi
+#else
+            assert(!has_event);
             d_step { first = false; ready = true; work++; pool_held-- }
+#endif
         :: else
         fi
     :: else
@@ -151,7 +168,7 @@ inline settle_memory()
 proctype gd()
 {
     byte i, seen;
-    bool asked = true, now_quiet;
+    bool asked = true, now_quiet, has_event;
     do
     :: forced && ended == ends -> break
     :: else ->
