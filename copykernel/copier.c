@@ -25,6 +25,7 @@
 
 #include <copy_kernels.kernels.h>
 
+#include <assert.h>
 #include <stdio.h>
 
 /* The number of warps of 64 registers per thread that a multiprocessor runs at the same time. */
@@ -308,7 +309,7 @@ gantry_status gy_copier_take_chunk(struct gy_copier *copier, struct gy_copy_ring
                                    struct gy_copy_chunk **out)
 {
     take_returned(copier);
-    if (!copier->capturing) {
+    if (copier->use == GY_COPIER_FOR_STREAM) {
         return gy_copy_ring_take(ring, bytes, out);
     }
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
@@ -328,7 +329,7 @@ gantry_status gy_copier_take_chunk(struct gy_copier *copier, struct gy_copy_ring
 gantry_status gy_copier_chunk_launched(struct gy_copier *copier, struct gy_copy_ring *ring,
                                        struct gy_copy_chunk *chunk, CUstream stream)
 {
-    if (copier->capturing) {
+    if (copier->use == GY_COPIER_FOR_GRAPH) {
         gy_copy_ring_captured(ring, chunk);
         return GANTRY_OK;
     }
@@ -604,14 +605,21 @@ gantry_status gy_copier_flush(struct gy_copier *copier, const struct gy_copy_tar
 
 /* ---- capture ------------------------------------------------------------------------------------- */
 
+/* The only writer.  A capture that failed to begin is dropped, so STREAM may follow STREAM. */
+static void set_use(struct gy_copier *copier, enum gy_copier_use use)
+{
+    assert(use == GY_COPIER_FOR_STREAM || copier->use == GY_COPIER_FOR_STREAM);
+    copier->use = use;
+}
+
 void gy_copier_begin_capture(struct gy_copier *copier)
 {
-    copier->capturing = true;
+    set_use(copier, GY_COPIER_FOR_GRAPH);
 }
 
 gantry_status gy_copier_capture_launched(struct gy_copier *copier, CUstream stream)
 {
-    copier->capturing = false;
+    set_use(copier, GY_COPIER_FOR_STREAM);
     gantry_status status = gy_copy_ring_graph_launched(&copier->ring, stream);
     gantry_status other = gy_copy_ring_graph_launched(&copier->scratch, stream);
     return status != GANTRY_OK ? status : other;
@@ -619,7 +627,7 @@ gantry_status gy_copier_capture_launched(struct gy_copier *copier, CUstream stre
 
 gantry_status gy_copier_capture_kept(struct gy_copier *copier, CUstream stream, struct gy_copy_chunk **kept)
 {
-    copier->capturing = false;
+    set_use(copier, GY_COPIER_FOR_STREAM);
     gantry_status status = gy_copy_ring_graph_kept(&copier->ring, stream, kept);
     gantry_status other = gy_copy_ring_graph_kept(&copier->scratch, stream, kept);
     return status != GANTRY_OK ? status : other;
@@ -650,7 +658,7 @@ void gy_copier_kept_dropped(struct gy_copier *copier, struct gy_copy_chunk **kep
 
 void gy_copier_capture_dropped(struct gy_copier *copier)
 {
-    copier->capturing = false;
+    set_use(copier, GY_COPIER_FOR_STREAM);
     gy_copy_ring_graph_dropped(&copier->ring);
     gy_copy_ring_graph_dropped(&copier->scratch);
 }

@@ -25,6 +25,19 @@ enum gy_copy_form {
     GY_COPY_FORMS,
 };
 
+/* What the batches of now are for.
+ *
+ *            gy_copier_begin_capture()
+ *     STREAM ────────────────────────► GRAPH
+ *        ▲                               │ gy_copier_capture_launched(), .._kept(), .._dropped()
+ *        └───────────────────────────────┘
+ */
+enum gy_copier_use {
+    GY_COPIER_FOR_STREAM, /* a chunk is free again when its stream has passed the launch */
+    GY_COPIER_FOR_GRAPH, /* chunks belong to a graph that is being made, until it is launched, kept or dropped
+                          */
+};
+
 struct gy_copier {
     struct gy_context *context;                   /* immutable */
     gantry_heap *heap;                            /* immutable */
@@ -33,17 +46,17 @@ struct gy_copier {
     struct gantry_kernel *seen[GY_COPY_FORMS];    /* immutable: the same kernels for recordings */
     bool takes_many;                              /* immutable; GY_COPY_FORM_MANY can be launched */
     int least_priority;                           /* immutable */
-    bool capturing;               /* dispatcher thread only, like all fields below except the tuning */
-    struct gy_copy_ring ring;     /* dispatcher thread only */
-    struct gy_copy_ring scratch;  /* dispatcher thread only; device memory for lists */
-    struct gy_copy_item *items;   /* dispatcher thread only; `room` of them */
-    struct gy_copy_range *ranges; /* dispatcher thread only; twice as many */
-    size_t room;                  /* dispatcher thread only */
-    struct gy_copy_places places; /* dispatcher thread only */
-    _Atomic(struct gy_copy_chunk *) returned; /* atomic: chunks of graphs that are no longer kept */
-    struct gy_copy_many parameters;           /* dispatcher thread only */
-    gy_mutex lock;                            /* rank LEAF */
-    gantry_copy_tuning tuning;                /* guarded by lock */
+    enum gy_copier_use use;                       /* dispatcher thread only; written by set_use() */
+    struct gy_copy_ring ring;                     /* dispatcher thread only */
+    struct gy_copy_ring scratch;                  /* dispatcher thread only; device memory for lists */
+    struct gy_copy_item *items;                   /* dispatcher thread only; `room` of them */
+    struct gy_copy_range *ranges;                 /* dispatcher thread only; twice as many */
+    size_t room;                                  /* dispatcher thread only */
+    struct gy_copy_places places;                 /* dispatcher thread only */
+    _Atomic(struct gy_copy_chunk *) returned;     /* atomic: chunks of graphs that are no longer kept */
+    struct gy_copy_many parameters;               /* dispatcher thread only */
+    gy_mutex lock;                                /* rank LEAF */
+    gantry_copy_tuning tuning;                    /* guarded by lock */
 };
 
 /* How a batch is performed: the result of the context's tuning, the call's options and the partition. */

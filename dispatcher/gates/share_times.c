@@ -74,7 +74,7 @@ static double busy_time(struct gy_shares *shares, struct gy_meter *meter, struct
 static bool has_passed(struct gy_shares *shares, const struct gy_share_interval *interval)
 {
     const struct gy_driver *driver = shares->context->driver;
-    if (interval->captured) { /* until the graph has run, its events are as an earlier one has left them */
+    if (interval->in_graph) { /* until the graph has run, its events are as an earlier one has left them */
         return driver->cuEventQuery(interval->gate) != CUDA_ERROR_NOT_READY;
     }
     for (uint32_t i = 0; i < GY_STREAMS_MAX; i++) {

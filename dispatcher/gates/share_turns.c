@@ -195,7 +195,7 @@ static gantry_status record(struct gy_shares *shares, CUevent *event, CUstream s
 static gantry_status record_in(struct gy_shares *shares, const struct gy_share_interval *interval, uint32_t i,
                                CUevent *event)
 {
-    if (!interval->captured) {
+    if (!interval->in_graph) {
         return record(shares, event, interval->native[i]);
     }
     gantry_status status = make(shares, event);
@@ -217,7 +217,7 @@ static gantry_status close_interval(struct gy_shares *shares, struct gy_meter *m
         if (status == GANTRY_OK) {
             status = record_in(shares, interval, i, &interval->end[i]);
         }
-        if (status == GANTRY_OK && !interval->captured) { /* else its graph's end is to be waited for */
+        if (status == GANTRY_OK && !interval->in_graph) { /* else its graph's end is to be waited for */
             (void)take_stream(&turn->ended, i);
             turn->ends[i] = interval->end[i];
         }
@@ -264,12 +264,12 @@ static gantry_status wait_turn(struct gy_shares *shares, const struct gy_meter *
     return status;
 }
 
-static void open_interval(struct gy_meter *meter, bool capturing)
+static void open_interval(struct gy_meter *meter, bool in_graph)
 {
     uint64_t opened = opened_of(meter);
     struct gy_share_interval *interval = &meter->intervals[opened % GY_SHARE_INTERVALS];
     interval->streams = 0;
-    interval->captured = capturing;
+    interval->in_graph = in_graph;
     interval->is_launched = false;
     interval->predicted = 0;
     interval->calls = 0;
@@ -284,8 +284,8 @@ static gantry_status begin_stream(struct gy_shares *shares, struct gy_meter *met
                                   CUstream native)
 {
     struct gy_share_interval *interval = latest(meter);
-    const uint32_t waits = interval->captured ? shares->streams->batch.home : stream; /* a graph as a whole */
-    CUstream on = interval->captured ? shares->streams->streams[waits].native : native;
+    const uint32_t waits = interval->in_graph ? shares->streams->batch.home : stream; /* a graph as a whole */
+    CUstream on = interval->in_graph ? shares->streams->streams[waits].native : native;
     gantry_status status = wait_turn(shares, meter, waits, on);
     interval->native[stream] = native;
     if (status == GANTRY_OK && !meter->has_base) { /* a meter's axis of time begins here */
@@ -302,17 +302,16 @@ static gantry_status begin_stream(struct gy_shares *shares, struct gy_meter *met
 }
 
 gantry_status gy_meter_enter(struct gy_shares *shares, struct gy_meter *meter, uint32_t stream,
-                             CUstream native, bool capturing, uint32_t calls)
+                             CUstream native, bool in_graph, uint32_t calls)
 {
     assert(gy_meter_is_valid(meter));
     gantry_status status = take_turn(shares, meter);
     if (status != GANTRY_OK) {
         return status;
     }
-    assert(!is_open(meter) ||
-           latest(meter)->captured == capturing); /* captures begin and end with none open */
+    assert(!is_open(meter) || latest(meter)->in_graph == in_graph); /* graphs begin and end with none open */
     if (!is_open(meter)) {
-        open_interval(meter, capturing);
+        open_interval(meter, in_graph);
     }
     struct gy_share_interval *interval = latest(meter);
     bool had = (interval->streams >> stream & 1) != 0;
@@ -352,12 +351,12 @@ gantry_status gy_meter_leave(struct gy_shares *shares, struct gy_meter *meter)
 
 /* ---- captures ------------------------------------------------------------------------------- */
 
-static gantry_status close_open(struct gy_shares *shares, bool captured)
+static gantry_status close_open(struct gy_shares *shares, bool in_graph)
 {
     gantry_status status = GANTRY_OK;
     for (uint32_t p = 0; p < shares->partitions->count && status == GANTRY_OK; p++) {
         struct gy_meter *meter = shares->turns[p].meter;
-        if (meter != NULL && is_open(meter) && latest(meter)->captured == captured) {
+        if (meter != NULL && is_open(meter) && latest(meter)->in_graph == in_graph) {
             status = close_interval(shares, meter);
         }
     }
@@ -392,7 +391,7 @@ static gantry_status launched_meter(struct gy_shares *shares, struct gy_meter *m
     gantry_status status = GANTRY_OK;
     for (; p != meter->closed && status == GANTRY_OK; p++) {
         struct gy_share_interval *interval = &meter->intervals[p % GY_SHARE_INTERVALS];
-        if (interval->captured && !interval->is_launched) {
+        if (interval->in_graph && !interval->is_launched) {
             status = record(shares, &interval->gate, shares->streams->streams[home].native);
             interval->is_launched = true;
             interval->home = home;
@@ -409,7 +408,7 @@ static gantry_status publish_meter(struct gy_shares *shares, struct gy_meter *me
     uint64_t published = atomic_load_explicit(&meter->published, memory_order_relaxed);
     for (; published != meter->closed; published++) {
         const struct gy_share_interval *interval = &meter->intervals[published % GY_SHARE_INTERVALS];
-        *out |= interval->captured ? UINT64_C(1) << interval->home : interval->streams;
+        *out |= interval->in_graph ? UINT64_C(1) << interval->home : interval->streams;
         atomic_store_explicit(&meter->published, published + 1, memory_order_release);
     }
     assert(gy_meter_is_valid(meter));

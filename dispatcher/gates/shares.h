@@ -44,7 +44,7 @@
 /* GD's between open and publish, then the completion thread's until it is collected. */
 struct gy_share_interval {
     uint64_t streams; /* bit s: events of stream s are recorded */
-    bool captured;    /* its events are nodes of a graph; `gate` tells when that is over */
+    bool in_graph;    /* its events are nodes of a graph; `gate` tells when that is over */
     bool is_launched; /* the graph was, on `home` */
     uint32_t home;    /* a stream of the pool */
     double predicted; /* ns of the device */
@@ -163,7 +163,7 @@ bool gy_meter_admits(struct gy_shares *shares, struct gy_meter *meter);
 bool gy_meter_has_room(struct gy_shares *shares, struct gy_meter *meter);
 /* Before a launch call on `stream` (an index of the pool), which stands for `calls`. */
 GANTRY_MUST_CHECK gantry_status gy_meter_enter(struct gy_shares *shares, struct gy_meter *meter,
-                                               uint32_t stream, CUstream native, bool capturing,
+                                               uint32_t stream, CUstream native, bool in_graph,
                                                uint32_t calls);
 /* After it: closes the interval if it is long enough. */
 gantry_status gy_meter_leave(struct gy_shares *shares, struct gy_meter *meter);
