@@ -67,9 +67,18 @@ static void end_late(struct gy_heap_streams *streams, struct gy_late *late) GY_N
     }
 }
 
-static bool late_has_passed(struct gy_context *context, const struct gy_late *late, bool wait)
+/* When a late block is taken to have passed. */
+struct patience {
+    bool waits;       /* its events are waited for */
+    bool device_done; /* the device was waited for, which helps those for which no event could be recorded */
+    bool all;         /* always: nothing is asked */
+};
+
+static bool late_has_passed(struct gy_context *context, const struct gy_late *late, struct patience patience)
 {
-    while (late != NULL && late->event != NULL && gy_heap_streams_has_passed(context, late->event, wait)) {
+    while (late != NULL &&
+           (late->event != NULL ? gy_heap_streams_has_passed(context, late->event, patience.waits)
+                                : patience.device_done)) {
         late = late->next;
     }
     return late == NULL;
@@ -92,13 +101,13 @@ void gy_heap_streams_attach_late(struct gy_heap_streams *streams, struct gy_late
     gy_mutex_unlock(gy_heap_streams_guard(streams));
 }
 
-/* End the blocks whose events have passed; `all`: end all of them without asking. */
-static bool end_lates(struct gy_heap_streams *streams, struct gy_late *first, bool wait, bool all)
+/* End the blocks whose events have passed. */
+static bool end_lates(struct gy_heap_streams *streams, struct gy_late *first, struct patience patience)
 {
     bool any = false;
     while (first != NULL) {
         struct gy_late *later = first->later;
-        if (all || late_has_passed(gy_heap_streams_context(streams), first, wait)) {
+        if (patience.all || late_has_passed(gy_heap_streams_context(streams), first, patience)) {
             end_late(streams, first);
             any = true;
         } else {
@@ -118,7 +127,7 @@ bool gy_heap_streams_poll(struct gy_heap_streams *streams, bool wait)
     gantry_status status = gy_visit_begin(gy_heap_streams_context(streams), &visit);
     bool any = false;
     if (status == GANTRY_OK) {
-        any = end_lates(streams, detach_late(streams), wait, false);
+        any = end_lates(streams, detach_late(streams), (struct patience){.waits = wait});
         any = gy_heap_streams_poll_marks(streams, wait) != 0 || any;
     }
     gy_visit_end(gy_heap_streams_context(streams), &visit);
@@ -141,17 +150,40 @@ static bool note_orders(struct gy_heap_streams *streams)
     return true;
 }
 
+/* The device and all marks were waited for.  Memory behind a mark that was being made meanwhile waits on. */
 static bool settle_streams(struct gy_heap_streams *streams) GY_NO_ANALYSIS
 {
     size_t bytes = 0;
     gy_mutex_lock(gy_heap_streams_guard(streams));
     for (struct gy_heap_stream *stream = streams->first; stream != NULL; stream = stream->next) {
-        if (!stream->waiter.is_graph) {
+        bool is_behind =
+            stream->busy || (stream->mark_count != 0 && stream->marks[0].order <= stream->settled);
+        if (!stream->waiter.is_graph && !is_behind) {
             bytes += gy_waiting_settle(&streams->kind->pages, &stream->waiter, stream->settled);
         }
     }
     gy_mutex_unlock(gy_heap_streams_guard(streams));
     return bytes != 0;
+}
+
+/* Wait for the device, and for each event: what the driver calls the activities of a context leaves out
+ * kernels of other green contexts in a graph, which an event on the graph's stream covers. */
+static gantry_status wait_for_all(struct gy_heap_streams *streams, bool *out_any)
+{
+    struct gy_context *context = gy_heap_streams_context(streams);
+    struct gy_late *late = detach_late(streams);
+    struct gy_visit visit;
+    gantry_status status = gy_visit_begin(context, &visit);
+    status = status == GANTRY_OK ? GY_CALL(context, cuCtxSynchronize()) : status;
+    bool done = status == GANTRY_OK;
+    bool any = end_lates(streams, late, (struct patience){.waits = done, .device_done = done});
+    if (done) {
+        any = gy_heap_streams_poll_marks(streams, true) != 0 || any;
+        any = settle_streams(streams) || any;
+    }
+    gy_visit_end(context, &visit);
+    *out_any = any;
+    return status;
 }
 
 gantry_status gy_heap_streams_settle(struct gy_heap_streams *streams, bool *out_any)
@@ -160,23 +192,10 @@ gantry_status gy_heap_streams_settle(struct gy_heap_streams *streams, bool *out_
     if (!atomic_load_explicit(&streams->used, memory_order_relaxed)) {
         return GANTRY_OK;
     }
-    struct gy_late *late = detach_late(streams);
     gy_mutex_lock(gy_heap_streams_guard(streams));
     bool may_wait = note_orders(streams);
     gy_mutex_unlock(gy_heap_streams_guard(streams));
-    gantry_status status = GANTRY_ERR_STATE;
-    if (may_wait) {
-        struct gy_visit visit;
-        status = gy_visit_begin(gy_heap_streams_context(streams), &visit);
-        status = status == GANTRY_OK ? GY_CALL(gy_heap_streams_context(streams), cuCtxSynchronize()) : status;
-        gy_visit_end(gy_heap_streams_context(streams), &visit);
-    }
-    bool any = end_lates(streams, late, false, status == GANTRY_OK);
-    if (status == GANTRY_OK) {
-        any = settle_streams(streams) || any;
-    }
-    *out_any = any;
-    return status;
+    return may_wait ? wait_for_all(streams, out_any) : GANTRY_ERR_STATE;
 }
 
 /* The graph of a capture is gone, so its memory becomes free for all.  The lock is held. */
@@ -210,7 +229,7 @@ void gy_heap_streams_end_capture(struct gy_heap_streams *streams, uint64_t captu
         }
     }
     gy_mutex_unlock(gy_heap_streams_guard(streams));
-    (void)end_lates(streams, kept, false, true);
+    (void)end_lates(streams, kept, (struct patience){.all = true});
 }
 
 size_t gy_heap_streams_waiting(struct gy_heap_streams *streams)

@@ -203,12 +203,12 @@ static void test_all_partitions_of_a_plan_are_covered(void **state)
 }
 
 /* While the kernel that was launched runs. */
-static void expect_no_early_return(struct scene *s)
+static void expect_no_early_return(struct scene *s, void *(*call)(void *scene))
 {
     pthread_t thread;
     deadline_await(__atomic_load_n(&s->gate[0], __ATOMIC_ACQUIRE) != 0, "a kernel to begin");
     atomic_store(&s->synchronised, 0);
-    assert_int_equal(pthread_create(&thread, NULL, synchronise, s), 0);
+    assert_int_equal(pthread_create(&thread, NULL, call, s), 0);
     usleep(20000); /* time enough to return too early */
     bool early = atomic_load(&s->synchronised) != 0;
     set_gate(s, 1);
@@ -227,7 +227,7 @@ static void hold_across(struct scene *s)
     s->where = gantry_partition_at(s->gpu.context, 1);
     gpu_fixture_after(submit(s, GANTRY_TASK_KERNEL, launch_hold), first);
     assert_ok(gpu_fixture_step(&s->gpu));
-    expect_no_early_return(s);
+    expect_no_early_return(s, synchronise);
 }
 
 static void wait_for_graphs_across(void)
@@ -322,7 +322,7 @@ static void wait_for_a_foreign_graph(const char *version, bool with_plan)
         s.partition = of == 0 ? NULL : gantry_partition_default(s.gpu.context);
         (void)submit(&s, GANTRY_TASK_KERNEL, launch_foreign);
         assert_ok(gpu_fixture_step(&s.gpu));
-        expect_no_early_return(&s);
+        expect_no_early_return(&s, synchronise);
     }
     destroy_foreign(&s, &foreign);
     assert_ok(gantry_context_release(s.gpu.context));
@@ -340,6 +340,67 @@ static void test_graphs_of_other_green_contexts_are_covered(void **state)
         wait_for_a_foreign_graph("12040", false);
         wait_for_a_foreign_graph("12040", true);
     }
+}
+
+enum { WAY_RECORDED, WAY_MARKED, WAYS, MARK_BLOCKS = 16 };
+
+static void *settle_heap(void *arg)
+{
+    struct scene *s = arg;
+    s->status = gantry_heap_settle(gantry_context_heap(s->gpu.context));
+    atomic_store(&s->synchronised, 1);
+    return NULL;
+}
+
+/* Blocks that are freed behind a graph with a kernel of another green context: on the stream of the graph, or
+ * on another one after they were recorded for that.  Both have their events. */
+static void free_behind(struct scene *s, CUstream graph, CUstream other, int way)
+{
+    gantry_heap *heap = gantry_context_heap(s->gpu.context);
+    void *blocks[MARK_BLOCKS], *more;
+    for (int i = 0; i < MARK_BLOCKS; i++) {
+        assert_ok(gantry_heap_alloc_on(heap, GANTRY_MEMORY_DEVICE, 1 << 20, 0,
+                                       way == WAY_MARKED ? graph : other, GANTRY_ALLOC_SITE("behind"),
+                                       &blocks[i]));
+    }
+    set_gate(s, 0);
+    __atomic_store_n(&s->gate[0], 0, __ATOMIC_RELEASE);
+    assert_ok(GY_CALL(s->gpu.context->cuda, cuGraphLaunch(s->foreign->exec, graph)));
+    for (int i = 0; i < MARK_BLOCKS; i++) {
+        if (way == WAY_RECORDED) {
+            assert_ok(gantry_heap_record_stream(heap, blocks[i], graph));
+        }
+        assert_ok(gantry_heap_free_on(heap, blocks[i], way == WAY_MARKED ? graph : other));
+    }
+    assert_ok(
+        gantry_heap_alloc_on(heap, GANTRY_MEMORY_DEVICE, 1, 0, graph, GANTRY_ALLOC_SITE("named"), &more));
+    assert_ok(gantry_heap_free(heap, more));
+}
+
+/* The heap waits for the device: what comes back must not be written any more. */
+static void test_blocks_come_back_after_graphs_of_other_green_contexts(void **state)
+{
+    (void)state;
+    struct scene s;
+    struct foreign_graph foreign;
+    CUstream streams[2];
+    open_scene(&s, GANTRY_SUBMISSION_STREAMS, NULL);
+    assert_ok(gantry_context_acquire(s.gpu.context));
+    capture_foreign(&s, &foreign);
+    s.foreign = &foreign;
+    for (int i = 0; i < 2; i++) {
+        assert_ok(gy_context_create_stream(s.gpu.context->cuda, NULL, 0, &streams[i]));
+    }
+    for (int way = 0; way < WAYS; way++) {
+        free_behind(&s, streams[0], streams[1], way);
+        expect_no_early_return(&s, settle_heap);
+    }
+    for (int i = 0; i < 2; i++) {
+        assert_ok(GY_CALL(s.gpu.context->cuda, cuStreamDestroy(streams[i])));
+    }
+    destroy_foreign(&s, &foreign);
+    assert_ok(gantry_context_release(s.gpu.context));
+    close_scene(&s);
 }
 
 /* A kernel that does not end runs in the one, and the host waits for the other. */
@@ -498,6 +559,7 @@ int main(void)
         cmocka_unit_test(test_all_partitions_of_a_plan_are_covered),
         cmocka_unit_test(test_graphs_that_reach_into_other_partitions_are_covered),
         cmocka_unit_test(test_graphs_of_other_green_contexts_are_covered),
+        cmocka_unit_test(test_blocks_come_back_after_graphs_of_other_green_contexts),
         cmocka_unit_test(test_work_of_other_partitions_is_not_waited_for),
         cmocka_unit_test(test_a_driver_without_events_of_contexts_will_do),
         cmocka_unit_test(test_an_open_capture_is_launched_first),
