@@ -15,9 +15,9 @@
 
 enum { ANNOUNCED_NS = 500000 /* most likely a step is started so long after its first task was submitted */ };
 
-static gantry_status adopt_failure(gantry_dispatcher *d)
+static gantry_status adopt_failure(gantry_dispatcher *d, const gantry_taskman *manager)
 {
-    gy_graphs_wait_launched(&d->graphs); /* a step is over when its work was launched, not just captured */
+    gy_graphs_wait_launched(&d->graphs, manager); /* a step is over when its work was launched, not noted */
     if (!gy_context_is_lost(d->config.context)) {
         return GANTRY_OK;
     }

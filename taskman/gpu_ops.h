@@ -140,8 +140,9 @@ struct gy_gpu_ops {
      * Called only when the wait set is neither 0 nor plain. */
     void (*drop_deps)(gantry_dispatcher *self, gantry_task *task);
 
-    /* GANTRY_OK, or GANTRY_ERR_DEVICE_LOST with the first cause as the calling thread's last error. */
-    gantry_status (*adopt_failure)(gantry_dispatcher *self);
+    /* The step of `manager` has ended: returns when all its work was launched.  GANTRY_OK, or
+     * GANTRY_ERR_DEVICE_LOST with the first cause as the calling thread's last error. */
+    gantry_status (*adopt_failure)(gantry_dispatcher *self, const gantry_taskman *manager);
 
     /* A graph with stable tasks is being frozen: `out` is what the dispatcher remembers of it, or NULL. Under
      * the manager's lock; the edges are final, the references not armed yet.

@@ -396,7 +396,7 @@ static void wait_until_over(gantry_taskman *manager, bool is_stopping, struct gy
 static gantry_status outcome(gantry_taskman *manager)
 {
     if (manager->gpu != NULL) {
-        gantry_status status = manager->gpu_ops->adopt_failure(manager->gpu);
+        gantry_status status = manager->gpu_ops->adopt_failure(manager->gpu, manager);
         if (status != GANTRY_OK) {
             return status;
         }

@@ -131,6 +131,7 @@ gantry_status gy_capture_before(struct gantry_launch *launch)
     assert(gy_launch_is_valid(launch));
     struct gantry_dispatcher *d = launch->dispatcher;
     struct gy_graphs *g = &d->graphs;
+    gy_graphs_note_manager(g, gy_task_manager(launch->task));
     g->calls++; /* counted before the call, which may end the batch itself */
     launch->lane = &d->streams.streams[launch->stream_index].lane;
     launch->nodes = g->batch.count;

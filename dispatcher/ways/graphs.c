@@ -60,10 +60,17 @@ static bool was_closed(const struct gy_graphs *g, uint64_t seen)
            atomic_load_explicit(&g->closes, memory_order_acquire) != seen;
 }
 
-void gy_graphs_wait_launched(struct gy_graphs *g)
+/* Is work of the manager in the batch?  What it had in an earlier one was launched. */
+static bool holds_of(const struct gy_graphs *g, const struct gantry_taskman *manager)
+{
+    const struct gantry_taskman *holds = atomic_load_explicit(&g->holds, memory_order_relaxed);
+    return holds == manager || holds == GY_GRAPHS_SEVERAL;
+}
+
+void gy_graphs_wait_launched(struct gy_graphs *g, const struct gantry_taskman *manager)
 {
     uint64_t seen = atomic_load_explicit(&g->closes, memory_order_acquire);
-    if (!atomic_load_explicit(&g->open, memory_order_acquire)) {
+    if (!atomic_load_explicit(&g->open, memory_order_acquire) || !holds_of(g, manager)) {
         return;
     }
     struct gy_waiter waiter = gy_waiter_begin(GANTRY_WAIT_HYBRID, g->spin_budget_ns, 0);
@@ -107,6 +114,7 @@ void gy_graphs_open_gate(struct gy_graphs *g)
     while (g->pauses != 0) {
         gy_cond_wait(&g->launched, &g->lock);
     }
+    atomic_store_explicit(&g->holds, NULL, memory_order_relaxed);
     g->open = true;
     gy_mutex_unlock(&g->lock);
 }

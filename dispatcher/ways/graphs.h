@@ -40,6 +40,8 @@
 #define GY_GRAPHS_FUNCTIONS 256
 #define GY_GRAPHS_SHAPES 64
 
+#define GY_GRAPHS_SEVERAL ((const struct gantry_taskman *)(uintptr_t)1) /* work of more than one manager */
+
 /* What is known of a launch function.  Its work can be captured, and it leaves enqueueing to us (OURS) or
  * asks for the stream (RAW: its work is captured aside, see aside.h); or its work cannot be captured (NO). */
 enum gy_trust { GY_TRUST_UNKNOWN = 0, GY_TRUST_OURS, GY_TRUST_RAW, GY_TRUST_NO };
@@ -99,7 +101,9 @@ struct gy_graphs {
     uint32_t pauses;          /* guarded by lock: the number of threads that forbid captures for a moment */
     _Atomic(uint64_t) closes; /* atomic; written under lock: captures that were launched or given up */
     _Atomic(bool) open;       /* atomic; written under lock: something is captured that is not launched yet */
-    uint64_t spin_budget_ns;  /* immutable; how long a waiting thread spins before it sleeps */
+    _Atomic(const struct gantry_taskman *) holds; /* atomic; written by GD: the manager whose work that is;
+                                                     NULL: none yet */
+    uint64_t spin_budget_ns;          /* immutable; how long a waiting thread spins before it sleeps */
     _Atomic(uint64_t) launches;       /* atomic: graphs launched */
     _Atomic(uint64_t) instantiations; /* atomic: new executable graphs, out of these */
     _Atomic(uint64_t) cuts;           /* atomic: captures that ended before their batch */
@@ -163,7 +167,17 @@ void gy_graphs_resume(struct gy_graphs *graphs);
 void gy_graphs_open_gate(struct gy_graphs *graphs);
 void gy_graphs_close_gate(struct gy_graphs *graphs);
 
-/* Any thread: wait until everything captured so far was launched, however soon the next capture begins. */
-void gy_graphs_wait_launched(struct gy_graphs *graphs);
+/* Any thread: wait until everything of `manager` that was noted so far was launched, however soon the next
+ * batch begins.  Its tasks were released. */
+void gy_graphs_wait_launched(struct gy_graphs *graphs, const struct gantry_taskman *manager);
+/* GD: work of `manager` is being noted, before its task is released. */
+static inline void gy_graphs_note_manager(struct gy_graphs *graphs, const struct gantry_taskman *manager)
+{
+    const struct gantry_taskman *holds = atomic_load_explicit(&graphs->holds, memory_order_relaxed);
+    if (__builtin_expect(holds != manager, 0)) {
+        atomic_store_explicit(&graphs->holds, holds == NULL ? manager : GY_GRAPHS_SEVERAL,
+                              memory_order_relaxed);
+    }
+}
 
 #endif

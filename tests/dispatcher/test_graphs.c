@@ -418,6 +418,7 @@ static void test_no_capture_begins_in_a_pause(void **state)
 
 static struct {
     struct gy_graphs *graphs;
+    gantry_taskman *manager;
     _Atomic(bool) has_begun;
 } hurry;
 
@@ -427,7 +428,7 @@ static void *wait_launched(void *arg)
     while (!atomic_load(&hurry.has_begun)) {
         sched_yield();
     }
-    gy_graphs_wait_launched(hurry.graphs);
+    gy_graphs_wait_launched(hurry.graphs, hurry.manager);
     return NULL;
 }
 
@@ -453,6 +454,7 @@ static void test_a_capture_is_cut_for_who_waits_for_it(void **state)
     static struct modes_job jobs[12];
     modes_open(&s, &options);
     hurry.graphs = &gantry_context_dispatcher(s.gpu.context)->graphs;
+    hurry.manager = s.gpu.manager;
     uint64_t cuts = gpu_fixture_stats(&s.gpu).graph_cuts;
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, wait_launched, NULL), 0);

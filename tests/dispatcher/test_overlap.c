@@ -320,6 +320,64 @@ static void test_completions_do_not_wait_for_others_graphs(void **state)
     close_scene();
 }
 
+static struct {
+    struct gy_graphs *graphs;
+    _Atomic(bool) may_end, has_ended, was_waited_for;
+} between;
+
+static gantry_status do_nothing(gantry_task *task, void *arg)
+{
+    (void)task;
+    (void)arg;
+    return GANTRY_OK;
+}
+
+static void *end_others_step(void *arg)
+{
+    gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
+    gantry_task *task;
+    (void)arg;
+    desc.run = do_nothing;
+    assert_ok(gantry_taskman_submit(s.other, &desc, &task));
+    deadline_await(atomic_load(&between.may_end), "the batch to be open");
+    run(s.other);
+    atomic_store(&between.has_ended, true);
+    return NULL;
+}
+
+/* Its batch stays open until the other manager's step has ended, or waits for it. */
+static gantry_launch_result launch_between(gantry_launch *launch, void *arg)
+{
+    atomic_store(&between.may_end, true);
+    deadline_await(atomic_load(&between.has_ended) || atomic_load(&between.graphs->waiting) != 0,
+                   "the end of another manager's step");
+    atomic_store(&between.was_waited_for, !atomic_load(&between.has_ended));
+    return launch_stamp(launch, arg);
+}
+
+/* The end of a step waits for its own work alone. */
+static void test_the_end_of_a_step_cuts_no_others_batch(void **state)
+{
+    (void)state;
+    open_scene(false);
+    get_ready(NULL, NULL);
+    between.graphs = &gantry_context_dispatcher(s.gpu.context)->graphs;
+    atomic_store(&between.may_end, false);
+    atomic_store(&between.has_ended, false);
+    uint64_t cuts = gpu_fixture_stats(&s.gpu).graph_cuts;
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, end_others_step, NULL), 0);
+    gantry_task *first = add(s.gpu.manager, NULL, launch_stamp, (void *)1);
+    gantry_task *second = add(s.gpu.manager, NULL, launch_between, (void *)2);
+    assert_ok(gantry_task_start_after(second, first));
+    assert_ok(gantry_task_start_after(add(s.gpu.manager, NULL, launch_stamp, (void *)3), second));
+    run(s.gpu.manager);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_false(atomic_load(&between.was_waited_for));
+    assert_int_equal(gpu_fixture_stats(&s.gpu).graph_cuts, cuts);
+    close_scene();
+}
+
 /* ---- what does not ------------------------------------------------------------------------------ */
 
 static void test_graphs_of_a_managers_steps_do_not_overlap(void **state)
@@ -464,6 +522,7 @@ int main(void)
         cmocka_unit_test(test_graphs_of_independent_steps_overlap),
         cmocka_unit_test(test_a_graph_holds_one_managers_work),
         cmocka_unit_test(test_completions_do_not_wait_for_others_graphs),
+        cmocka_unit_test(test_the_end_of_a_step_cuts_no_others_batch),
         cmocka_unit_test(test_graphs_of_a_managers_steps_do_not_overlap),
         cmocka_unit_test(test_steps_in_both_ways_keep_their_order),
         cmocka_unit_test(test_a_task_that_goes_on_in_another_graph_keeps_its_order),

@@ -257,10 +257,11 @@ static void test_events_of_completions_are_used_again(void **state)
 
 static struct gy_streams no_streams;
 static struct gy_graphs graphs = {.streams = &no_streams};
+static struct gantry_taskman waited_for;
 
 static void wait_launched(void *done)
 {
-    gy_graphs_wait_launched(&graphs);
+    gy_graphs_wait_launched(&graphs, &waited_for);
     atomic_store((_Atomic(bool) *)done, true);
 }
 
@@ -274,6 +275,7 @@ static void test_who_waits_for_a_launch_does_not_wait_for_the_next(void **state)
         gy_thread thread;
         _Atomic(bool) done = false;
         gy_graphs_open_gate(&graphs);
+        gy_graphs_note_manager(&graphs, &waited_for);
         assert_ok(gy_thread_start(&thread, "waits", wait_launched, &done));
         deadline_await(atomic_load(&graphs.waiting) != 0, "a thread to wait for a launch");
         assert_false(atomic_load(&done));

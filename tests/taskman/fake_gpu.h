@@ -100,8 +100,9 @@ static inline void fake_drop(gantry_dispatcher *self, gantry_task *task)
     note(fake_of(self), DROP, task, NULL, 0);
 }
 
-static inline gantry_status fake_adopt_failure(gantry_dispatcher *self)
+static inline gantry_status fake_adopt_failure(gantry_dispatcher *self, const gantry_taskman *manager)
 {
+    (void)manager;
     gantry_status status = fake_of(self)->adopted;
     return status == GANTRY_OK ? status : GY_FAIL(status, "the fake's first cause");
 }
