@@ -127,6 +127,7 @@ typedef enum CUfunction_attribute_enum {
     CU_FUNC_ATTRIBUTE_PTX_VERSION = 5,
     CU_FUNC_ATTRIBUTE_BINARY_VERSION = 6,
     CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8,
+    CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED = 14, /* since 11.8 */
 } CUfunction_attribute;
 
 /* ---- streams and events --------------------------------------------------------------------- */
@@ -354,12 +355,28 @@ typedef struct CUDA_KERNEL_NODE_PARAMS_v2_st {
 
 /* Of a launch, by cuLaunchKernelEx(). */
 typedef enum CUlaunchAttributeID_enum {
+    CU_LAUNCH_ATTRIBUTE_COOPERATIVE = 2,
+    CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION = 4,
+    CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6,
     CU_LAUNCH_ATTRIBUTE_PRIORITY = 8,
+    CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN = 10,             /* since 12.0 */
+    CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION = 11, /* since 12.8 */
 } CUlaunchAttributeID;
+
+typedef enum CUlaunchMemSyncDomain_enum {
+    CU_LAUNCH_MEM_SYNC_DOMAIN_DEFAULT = 0,
+    CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE = 1,
+} CUlaunchMemSyncDomain;
 
 typedef union CUlaunchAttributeValue_union {
     char pad[64];
     int priority;
+    int cooperative;
+    int programmaticStreamSerializationAllowed;
+    CUlaunchMemSyncDomain memSyncDomain;
+    struct {
+        unsigned int x, y, z;
+    } clusterDim, preferredClusterDim; /* in blocks */
 } CUlaunchAttributeValue;
 
 typedef struct CUlaunchAttribute_st {

@@ -55,6 +55,10 @@
       (CUfunction function, size_t index, size_t *offset, size_t *bytes)) \
     F(true, cuOccupancyMaxActiveBlocksPerMultiprocessor, cuOccupancyMaxActiveBlocksPerMultiprocessor, \
       (int *blocks, CUfunction function, int block_size, size_t dynamic_shared_bytes)) \
+    F(false, cuOccupancyMaxActiveClusters, cuOccupancyMaxActiveClusters, \
+      (int *clusters, CUfunction function, const CUlaunchConfig *config)) \
+    F(false, cuOccupancyMaxPotentialClusterSize, cuOccupancyMaxPotentialClusterSize, \
+      (int *blocks, CUfunction function, const CUlaunchConfig *config)) \
     F(true, cuLaunchKernel, cuLaunchKernel, \
       (CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z, unsigned int block_x, \
        unsigned int block_y, unsigned int block_z, unsigned int shared_bytes, CUstream stream, void **params, \

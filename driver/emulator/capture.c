@@ -190,7 +190,9 @@ CUresult gy_emu_capture_add(struct gy_emu_stream *stream, struct gy_emu_work *wo
     CUresult result =
         gy_emu_graph_add(capture->graph, work, stream->capture_tail, stream->capture_tail_count, &node);
     if (result == CUDA_SUCCESS) {
-        node->priority = stream->priority;
+        const bool is_own =
+            node->work.kind == GY_EMU_WORK_KERNEL && node->work.kernel.attributes.has_priority;
+        node->priority = is_own ? node->work.kernel.attributes.priority : stream->priority;
         stream->capture_tail[0] = node;
         stream->capture_tail_count = 1;
     }

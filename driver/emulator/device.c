@@ -371,12 +371,11 @@ static const struct {
     {CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING, 1},
     {CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED, 1},
     {CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, 1},
-    {CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH, 0},
+    {CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH, 1},
     {CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED, 1},
     {CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 1},
     {CU_DEVICE_ATTRIBUTE_TIMELINE_SEMAPHORE_INTEROP_SUPPORTED, 1},
     {CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, 1},
-    {CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH, 0},
 };
 
 /* The value in the profile or the environment; -1: there is none. */
@@ -407,6 +406,8 @@ static int profile_value(const struct gy_emu_profile *p, CUdevice_attribute attr
         return (int)p->bus_bits;
     case CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE:
         return (int)p->l2_bytes;
+    case CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH:
+        return p->major >= 9;
     case CU_DEVICE_ATTRIBUTE_MPS_ENABLED:
         return gy_environment("GANTRY_EMU_MPS") != NULL;
     default:

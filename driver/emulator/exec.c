@@ -29,6 +29,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "driver/emulator/fiber.h"
+#include "driver/emulator/gang.h"
 #include "driver/emulator/steal.h"
 
 #include <stdio.h>
@@ -78,6 +79,10 @@ struct engine {
     struct fiber_queue at_barrier;
     struct fiber_queue at_steal; /* threads that wait for an answer that nobody has asked for yet */
     struct gy_emu_steal steal;
+    struct fiber_queue at_meeting; /* threads that wait for other blocks */
+    uint32_t at_meeting_count;
+    enum gy_emu_meeting meeting; /* of those */
+    bool has_waited;             /* a thread has waited for earlier work */
     struct fiber_queue ready;
     struct fiber *idle;
     struct fiber *all;
@@ -142,6 +147,14 @@ static uint32_t count_warp_waiters(const struct engine *e)
 static _Noreturn void give_up_deadlock(struct engine *e)
 {
     uint32_t in_warps = count_warp_waiters(e);
+    if (e->at_meeting_count != 0) {
+        snprintf(e->why, sizeof(e->why),
+                 "kernel %s: block (%u, %u, %u) can never end: %u of its %u threads wait for other blocks, "
+                 "and the others do not come there",
+                 e->grid->kernel->name, e->thread.block_index[0], e->thread.block_index[1],
+                 e->thread.block_index[2], e->at_meeting_count, e->thread_count);
+        give_up(e);
+    }
     snprintf(e->why, sizeof(e->why),
              "kernel %s: block (%u, %u, %u) can never end: of its %u threads %u have exited, %u wait at "
              "__syncthreads, %u at a warp operation whose other lanes do not come and %u for the answer to a "
@@ -369,6 +382,84 @@ static uint32_t steal_block(struct gantry_host_thread *self, const void *answer)
     return (uint32_t)block;
 }
 
+/* ---- other blocks -------------------------------------------------------------------------------- */
+
+static _Noreturn void give_up_because(struct engine *e, const char *why)
+{
+    snprintf(e->why, sizeof(e->why), "kernel %s: block (%u, %u, %u): %s", e->grid->kernel->name,
+             e->thread.block_index[0], e->thread.block_index[1], e->thread.block_index[2], why);
+    give_up(e);
+}
+
+/* All threads of the block are there: wait for the other blocks, and let the threads go on. */
+static void meet(struct engine *e)
+{
+    const char *why =
+        e->grid->gang != NULL ? gy_emu_gang_meet(e->grid->gang, e->grid->member, e->meeting) : NULL;
+    if (why != NULL) {
+        give_up_because(e, why);
+    }
+    struct fiber *fiber;
+    while ((fiber = pop(&e->at_meeting)) != NULL) {
+        push(&e->ready, fiber);
+    }
+    e->at_meeting_count = 0;
+}
+
+static void wait_at_meeting(struct engine *e, enum gy_emu_meeting where)
+{
+    if (e->at_meeting_count != 0 && e->meeting != where) {
+        give_up_because(e, "its threads wait at the cluster's barrier and at the grid's at the same time");
+    }
+    e->meeting = where;
+    if (e->at_meeting_count + 1 + e->exited == e->thread_count) {
+        meet(e);
+        return;
+    }
+    push(&e->at_meeting, e->current);
+    e->at_meeting_count++;
+    wait_here(e);
+}
+
+static void cluster_barrier(struct gantry_host_thread *self)
+{
+    wait_at_meeting((struct engine *)self, GY_EMU_MEET_CLUSTER);
+}
+
+static void grid_barrier(struct gantry_host_thread *self)
+{
+    struct engine *e = (struct engine *)self;
+    if (self->is_cooperative == 0) {
+        give_up_because(e, "a barrier of the whole grid in a launch that is not cooperative");
+    }
+    wait_at_meeting(e, GY_EMU_MEET_GRID);
+}
+
+static void *cluster_shared(struct gantry_host_thread *self, const void *pointer, uint32_t rank)
+{
+    struct engine *e = (struct engine *)self;
+    const uintptr_t offset = (uintptr_t)pointer - (uintptr_t)self->dynamic_shared;
+    if (self->dynamic_shared == NULL || offset >= self->dynamic_shared_bytes) {
+        give_up_because(e, "gantry_cluster_shared() of an address outside of the dynamic shared memory");
+    }
+    void *shared = self->dynamic_shared;
+    if (e->grid->gang != NULL) {
+        shared = gy_emu_gang_shared_of(e->grid->gang, e->grid->member, rank);
+    } else if (rank != 0) {
+        shared = NULL;
+    }
+    if (shared == NULL) {
+        give_up_because(e, "gantry_cluster_shared() of a block that its cluster does not have, or before the "
+                           "cluster's blocks have met at gantry_cluster_sync()");
+    }
+    return (char *)shared + offset;
+}
+
+static void wait_for_earlier(struct gantry_host_thread *self)
+{
+    ((struct engine *)self)->has_waited = true;
+}
+
 /* ---- threads ------------------------------------------------------------------------------------ */
 
 /* A thread has ended: let threads go on that waited only for it. */
@@ -379,6 +470,9 @@ static void thread_exited(struct engine *e, uint32_t thread)
     e->warp_exited[warp] |= 1u << (thread % WARP);
     if (e->at_barrier_count != 0 && e->at_barrier_count + e->exited == e->thread_count) {
         release_barrier(e);
+    }
+    if (e->at_meeting_count != 0 && e->at_meeting_count + e->exited == e->thread_count) {
+        meet(e);
     }
     for (uint32_t left = e->warp_waiters[warp]; left != 0; left &= left - 1) {
         struct fiber *fiber = e->warp_waiting[warp][__builtin_ctz(left)];
@@ -424,9 +518,10 @@ static void fiber_main(void)
 
 /* ---- blocks ------------------------------------------------------------------------------------- */
 
-static const struct gantry_host_ops ops = {block_barrier, warp_barrier, shuffle,    ballot,
-                                           global_timer,  steal_begin,  steal_send, steal_wait,
-                                           steal_granted, steal_block};
+static const struct gantry_host_ops ops = {block_barrier,  warp_barrier,    shuffle,         ballot,
+                                           global_timer,   steal_begin,     steal_send,      steal_wait,
+                                           steal_granted,  steal_block,     cluster_barrier, grid_barrier,
+                                           cluster_shared, wait_for_earlier};
 
 /* Map memory; NULL: out of memory. */
 static void *map_memory(size_t bytes)
@@ -483,6 +578,14 @@ static void begin_block(struct engine *e, const struct gy_emu_grid *grid, uint64
     t->block_index[2] = (uint32_t)(block / grid->grid_size[0] / grid->grid_size[1]);
     t->sm = sm;
     t->can_steal = grid->take != NULL;
+    t->is_cooperative = grid->is_cooperative;
+    for (int i = 0; i < 3; i++) {
+        t->cluster_size[i] = grid->cluster[i] != 0 ? grid->cluster[i] : 1;
+    }
+    e->has_waited = false;
+    if (grid->gang != NULL) {
+        gy_emu_gang_share(grid->gang, grid->member, e->shared);
+    }
     e->grid = grid;
     e->steal = (struct gy_emu_steal){.broken = NULL};
     e->next_thread = 0;
@@ -510,6 +613,8 @@ static void abandon_block(struct engine *e)
     e->at_barrier.first = NULL;
     e->at_barrier_count = 0;
     e->at_steal.first = NULL;
+    e->at_meeting.first = NULL;
+    e->at_meeting_count = 0;
     e->ready.first = NULL;
 }
 
@@ -546,6 +651,14 @@ bool gy_emu_exec_block(const struct gy_emu_grid *grid, uint64_t block, uint32_t 
     }
     if (e->failed) {
         abandon_block(e);
+        return false;
+    }
+    if (grid->must_wait && !e->has_waited) {
+        snprintf(e->why, sizeof(e->why),
+                 "kernel %s: block (%u, %u, %u) was allowed to start early and has ended without "
+                 "gantry_wait_for_earlier(): it and all that comes after it may overtake earlier work",
+                 grid->kernel->name, e->thread.block_index[0], e->thread.block_index[1],
+                 e->thread.block_index[2]);
         return false;
     }
     return true;

@@ -4,9 +4,13 @@
 #ifndef DRIVER_EMULATOR_EXEC_H
 #define DRIVER_EMULATOR_EXEC_H
 
+#include "driver/cuda_abi.h"
+
 #include <gantry/host_module.h>
 
 #include <stdbool.h>
+
+struct gy_emu_gang;
 
 struct gy_emu_grid {
     const struct gantry_host_kernel *kernel;
@@ -18,6 +22,14 @@ struct gy_emu_grid {
      * or false.  NULL: the device has no Cluster Launch Control. */
     bool (*take)(void *grid_owner, uint64_t *block);
     void *grid_owner;
+    uint32_t cluster[3]; /* blocks of a cluster; without clusters 1, or 0 */
+    bool is_cooperative;
+    bool must_wait; /* each block must have waited for earlier work when it ends */
+    /* For blocks that wait for each other (gang.h): */
+    struct gy_emu_gang *gang;                            /* NULL: they do not */
+    uint32_t member;                                     /* the block's number in it */
+    uint32_t (*sm_of)(void *grid_owner, uint64_t block); /* the SM on behalf of which a block runs */
+    CUresult (*take_trap)(void); /* how the kernel was trapped on this thread since the last call */
 };
 
 /* Run block number `block` (x fastest) of the grid, on behalf of SM `sm`.  Different OS threads may run

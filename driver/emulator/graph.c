@@ -380,7 +380,7 @@ CUresult cuGraphNodeGetType(CUgraphNode node, CUgraphNodeType *type)
 /* ---- kernel nodes ---------------------------------------------------------------------------- */
 
 CUresult gy_emu_node_params_import(const CUDA_KERNEL_NODE_PARAMS_v2 *params, struct gy_emu_context *context,
-                                   struct gy_emu_work *work)
+                                   const struct gy_emu_attributes *attributes, struct gy_emu_work *work)
 {
     if (params == NULL) {
         return CUDA_ERROR_INVALID_VALUE;
@@ -392,11 +392,14 @@ CUresult gy_emu_node_params_import(const CUDA_KERNEL_NODE_PARAMS_v2 *params, str
     if (result != CUDA_SUCCESS) {
         return result;
     }
-    const struct gy_emu_launch launch = {params->func,
-                                         {params->gridDimX, params->gridDimY, params->gridDimZ},
-                                         {params->blockDimX, params->blockDimY, params->blockDimZ},
-                                         params->sharedMemBytes,
-                                         params->kernelParams};
+    struct gy_emu_launch launch = {.function = params->func,
+                                   .grid = {params->gridDimX, params->gridDimY, params->gridDimZ},
+                                   .block = {params->blockDimX, params->blockDimY, params->blockDimZ},
+                                   .shared_bytes = params->sharedMemBytes,
+                                   .params = params->kernelParams};
+    if (attributes != NULL) {
+        launch.attributes = *attributes;
+    }
     return gy_emu_kernel_prepare(context, &launch, work);
 }
 
@@ -434,7 +437,7 @@ static CUresult add_kernel(CUgraphNode *out, CUgraph handle, const CUgraphNode *
     struct gy_emu_work work;
     struct gy_emu_node *node;
     if (result == CUDA_SUCCESS) {
-        result = gy_emu_node_params_import(params, NULL, &work);
+        result = gy_emu_node_params_import(params, NULL, NULL, &work);
     }
     if (result == CUDA_SUCCESS) {
         result = gy_emu_graph_add(graph, &work, nodes, (uint32_t)count, &node);
@@ -587,7 +590,8 @@ static CUresult set_params(CUgraphNode handle, const CUDA_KERNEL_NODE_PARAMS_v2 
         return CUDA_ERROR_INVALID_VALUE;
     }
     struct gy_emu_work work;
-    CUresult result = gy_emu_node_params_import(params, node->work.context, &work);
+    CUresult result =
+        gy_emu_node_params_import(params, node->work.context, &node->work.kernel.attributes, &work);
     if (result == CUDA_SUCCESS) {
         gy_emu_work_release(&node->work);
         node->work = work;

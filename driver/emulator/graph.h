@@ -76,8 +76,9 @@ void gy_emu_program_for_each(struct gy_emu_program *program, void (*visit)(struc
 CUgraphNodeType gy_emu_node_type(const struct gy_emu_node *node);
 CUgraphNodeType gy_emu_work_type(const struct gy_emu_work *work);
 
-/* Import a launch from a kernel node's parameters, on `context` (NULL: the current one). */
+/* Import a launch from a kernel node's parameters, on `context` (NULL: the current one), with the attributes
+ * that the node has (NULL: none), which parameters do not change. */
 CUresult gy_emu_node_params_import(const CUDA_KERNEL_NODE_PARAMS_v2 *params, struct gy_emu_context *context,
-                                   struct gy_emu_work *work);
+                                   const struct gy_emu_attributes *attributes, struct gy_emu_work *work);
 
 #endif

@@ -223,6 +223,9 @@ static CUresult get_attribute(int *value, CUfunction_attribute attribute, CUfunc
     case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
         *value = (int)function->max_dynamic_shared;
         return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
+        *value = function->has_large_clusters;
+        return CUDA_SUCCESS;
     default:
         return CUDA_ERROR_INVALID_VALUE;
     }
@@ -240,6 +243,10 @@ static CUresult set_attribute(CUfunction handle, CUfunction_attribute attribute,
     if (result != CUDA_SUCCESS) {
         return result;
     }
+    if (attribute == CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED && (value == 0 || value == 1)) {
+        function->has_large_clusters = value != 0;
+        return CUDA_SUCCESS;
+    }
     if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || value < 0 ||
         (uint32_t)value > function->object.context->device->profile->shared_bytes_optin) {
         return CUDA_ERROR_INVALID_VALUE;
@@ -253,6 +260,20 @@ CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute,
     return GY_EMU_CALL(cuFuncSetAttribute, set_attribute(function, attribute, value));
 }
 
+uint32_t gy_emu_function_occupancy(const struct gy_emu_function *function, uint32_t threads,
+                                   size_t shared_bytes)
+{
+    const struct gy_emu_profile *profile = function->object.context->device->profile;
+    if (threads == 0 || threads > MAX_THREADS || shared_bytes > function->max_dynamic_shared) {
+        return 0;
+    }
+    size_t most = profile->threads_per_sm / threads;
+    if (shared_bytes > 0 && most > profile->shared_bytes_per_sm / shared_bytes) {
+        most = profile->shared_bytes_per_sm / shared_bytes;
+    }
+    return (uint32_t)(most < profile->blocks_per_sm ? most : profile->blocks_per_sm);
+}
+
 static CUresult get_occupancy(int *blocks, CUfunction handle, int block_size, size_t shared_bytes)
 {
     struct gy_emu_function *function;
@@ -263,16 +284,7 @@ static CUresult get_occupancy(int *blocks, CUfunction handle, int block_size, si
     if (blocks == NULL || block_size <= 0) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    const struct gy_emu_profile *profile = function->object.context->device->profile;
-    if ((uint32_t)block_size > MAX_THREADS || shared_bytes > function->max_dynamic_shared) {
-        *blocks = 0;
-        return CUDA_SUCCESS;
-    }
-    size_t most = profile->threads_per_sm / (uint32_t)block_size;
-    if (shared_bytes > 0 && most > profile->shared_bytes_per_sm / shared_bytes) {
-        most = profile->shared_bytes_per_sm / shared_bytes;
-    }
-    *blocks = (int)(most < profile->blocks_per_sm ? most : profile->blocks_per_sm);
+    *blocks = (int)gy_emu_function_occupancy(function, (uint32_t)block_size, shared_bytes);
     return CUDA_SUCCESS;
 }
 
@@ -334,7 +346,7 @@ static CUresult check(const struct gy_emu_context *context, const struct gy_emu_
         return CUDA_ERROR_INVALID_VALUE;
     }
     *out = function;
-    return CUDA_SUCCESS;
+    return gy_emu_attributes_check(context, function, launch);
 }
 
 static CUresult fill_work(struct gy_emu_context *context, const struct gy_emu_launch *launch,
@@ -352,6 +364,7 @@ static CUresult fill_work(struct gy_emu_context *context, const struct gy_emu_la
     work->kernel.dynamic_shared_bytes = launch->shared_bytes;
     memcpy(work->kernel.grid, launch->grid, sizeof(launch->grid));
     memcpy(work->kernel.block, launch->block, sizeof(launch->block));
+    work->kernel.attributes = launch->attributes;
     return CUDA_SUCCESS;
 }
 
@@ -386,23 +399,12 @@ CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int g
                         unsigned int block_x, unsigned int block_y, unsigned int block_z,
                         unsigned int shared_bytes, CUstream stream, void **params, void **extra)
 {
-    const struct gy_emu_launch launch = {
-        function, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes, params};
+    const struct gy_emu_launch launch = {.function = function,
+                                         .grid = {grid_x, grid_y, grid_z},
+                                         .block = {block_x, block_y, block_z},
+                                         .shared_bytes = shared_bytes,
+                                         .params = params};
     return GY_EMU_CALL(cuLaunchKernel, launch_kernel(&launch, stream, extra));
-}
-
-/* Attributes that a real driver would have to obey are refused; a priority is accepted and ignored. */
-static CUresult check_attributes(const CUlaunchConfig *config)
-{
-    if (config->numAttrs > 0 && config->attrs == NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    for (unsigned int i = 0; i < config->numAttrs; i++) {
-        if (config->attrs[i].id != CU_LAUNCH_ATTRIBUTE_PRIORITY) {
-            return CUDA_ERROR_NOT_SUPPORTED;
-        }
-    }
-    return CUDA_SUCCESS;
 }
 
 static CUresult launch_kernel_ex(const CUlaunchConfig *config, CUfunction function, void **params,
@@ -411,15 +413,15 @@ static CUresult launch_kernel_ex(const CUlaunchConfig *config, CUfunction functi
     if (config == NULL) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    CUresult result = check_attributes(config);
+    struct gy_emu_launch launch = {.function = function,
+                                   .grid = {config->gridDimX, config->gridDimY, config->gridDimZ},
+                                   .block = {config->blockDimX, config->blockDimY, config->blockDimZ},
+                                   .shared_bytes = config->sharedMemBytes,
+                                   .params = params};
+    CUresult result = gy_emu_attributes_import(config, &launch.attributes);
     if (result != CUDA_SUCCESS) {
         return result;
     }
-    const struct gy_emu_launch launch = {function,
-                                         {config->gridDimX, config->gridDimY, config->gridDimZ},
-                                         {config->blockDimX, config->blockDimY, config->blockDimZ},
-                                         config->sharedMemBytes,
-                                         params};
     return launch_kernel(&launch, config->hStream, extra);
 }
 

@@ -248,6 +248,11 @@ static CUgraphExecUpdateResult compare(const struct program_node *old, const str
     if (context == NULL || context->root != old->op.work.context->root) {
         return CU_GRAPH_EXEC_UPDATE_ERROR_UNSUPPORTED_FUNCTION_CHANGE;
     }
+    if (node->work.kind == GY_EMU_WORK_KERNEL &&
+        memcmp(&node->work.kernel.attributes, &old->op.work.kernel.attributes,
+               sizeof(struct gy_emu_attributes)) != 0) {
+        return CU_GRAPH_EXEC_UPDATE_ERROR_ATTRIBUTES_CHANGED;
+    }
     return CU_GRAPH_EXEC_UPDATE_SUCCESS;
 }
 
@@ -370,8 +375,9 @@ static CUresult set_params(CUgraphExec exec_handle, CUgraphNode node_handle,
     if (program->is_dead) {
         return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     }
+    const struct gy_emu_work *old = &program->nodes[node->index].op.work;
     struct gy_emu_work work;
-    CUresult result = gy_emu_node_params_import(params, program->nodes[node->index].op.work.context, &work);
+    CUresult result = gy_emu_node_params_import(params, old->context, &old->kernel.attributes, &work);
     if (result != CUDA_SUCCESS) {
         return result;
     }

@@ -295,7 +295,9 @@ static CUresult append(struct gy_emu_stream *stream, struct gy_emu_work *work)
     op->behind = NULL;
     op->list = NULL;
     op->state = GY_EMU_OP_QUEUED;
-    op->priority = stream->priority;
+    op->priority = work->kind == GY_EMU_WORK_KERNEL && work->kernel.attributes.has_priority
+                       ? work->kernel.attributes.priority
+                       : stream->priority;
     op->fresh = stream->head == NULL;
     op->failure = CUDA_SUCCESS;
     op->log_number = 0;

@@ -46,6 +46,15 @@ struct gy_emu_args {
     void **pointers;       /* into this block */
 };
 
+/* What cuLaunchKernelEx() has asked for besides a grid of blocks. */
+struct gy_emu_attributes {
+    uint32_t cluster[3]; /* blocks of a cluster; x 0: none */
+    uint32_t is_cooperative;
+    uint32_t starts_early; /* programmatic stream serialisation */
+    uint32_t has_priority;
+    int32_t priority;
+}; /* without padding: it is compared as bytes */
+
 enum gy_emu_work_kind {
     GY_EMU_WORK_EMPTY,
     GY_EMU_WORK_KERNEL,
@@ -75,6 +84,7 @@ struct gy_emu_work {
             struct gy_emu_args *args;
             uint32_t grid[3], block[3];
             uint32_t dynamic_shared_bytes;
+            struct gy_emu_attributes attributes;
         } kernel;
         struct {
             char *to;
@@ -134,7 +144,7 @@ struct gy_emu_op {
     uint32_t first_sm;   /* index of the SM of block 0 */
     uint64_t log_number; /* of its entry in the order log + 1; 0: none */
     atomic_uint_fast64_t next_block; /* atomic: taken by the threads inside the grid */
-    uint64_t blocks;
+    uint64_t blocks; /* units that threads take: blocks, clusters, or the whole of a cooperative grid */
 };
 
 struct gy_emu_stream {

@@ -10,6 +10,7 @@
 #include "driver/emulator/context.h"
 #include "driver/emulator/exec.h"
 #include "driver/emulator/fault.h"
+#include "driver/emulator/gang.h"
 #include "driver/emulator/memory.h"
 #include "driver/emulator/order.h"
 #include "driver/emulator/semaphore.h"
@@ -216,30 +217,86 @@ static void finish(struct gy_emu_op *op)
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 
-static void run_blocks(struct gy_emu_op *op)
+static uint32_t sm_of(void *owner, uint64_t block)
 {
+    const struct gy_emu_op *op = owner;
     const struct gy_emu_context *context = op->work.context;
-    struct gy_emu_grid grid = {.kernel = op->work.kernel.code,
-                               .dynamic_shared_bytes = op->work.kernel.dynamic_shared_bytes,
-                               .args = op->work.kernel.args->pointers,
-                               .grid_owner = op};
-    if (context->device->profile->major >= STEALING_MAJOR) {
-        grid.take = take_block;
-    }
-    memcpy(grid.grid_size, op->work.kernel.grid, sizeof(grid.grid_size));
-    memcpy(grid.block_size, op->work.kernel.block, sizeof(grid.block_size));
+    return context->sms[(op->first_sm + block) % context->sm_count];
+}
+
+static CUresult take_trap(void)
+{
+    const CUresult result = trapped;
     trapped = CUDA_SUCCESS;
-    cause = NULL;
-    for (;;) {
-        uint64_t block = atomic_fetch_add_explicit(&op->next_block, 1, memory_order_relaxed);
-        if (block >= op->blocks) {
-            return;
-        }
-        uint32_t sm = context->sms[(op->first_sm + block) % context->sm_count];
-        if (!gy_emu_exec_block(&grid, block, sm)) {
+    return result;
+}
+
+static bool has_clusters(const struct gy_emu_attributes *attributes)
+{
+    return attributes->cluster[0] * attributes->cluster[1] * attributes->cluster[2] > 1;
+}
+
+/* Blocks that wait for each other are run together. */
+static bool needs_gang(const struct gy_emu_op *op)
+{
+    return op->work.kernel.attributes.is_cooperative || has_clusters(&op->work.kernel.attributes);
+}
+
+static void fill_grid(struct gy_emu_op *op, struct gy_emu_grid *grid)
+{
+    const struct gy_emu_attributes *attributes = &op->work.kernel.attributes;
+    *grid = (struct gy_emu_grid){.kernel = op->work.kernel.code,
+                                 .dynamic_shared_bytes = op->work.kernel.dynamic_shared_bytes,
+                                 .args = op->work.kernel.args->pointers,
+                                 .grid_owner = op,
+                                 .is_cooperative = attributes->is_cooperative != 0,
+                                 .must_wait = attributes->starts_early != 0,
+                                 .sm_of = sm_of,
+                                 .take_trap = take_trap};
+    if (op->work.context->device->profile->major >= STEALING_MAJOR && !needs_gang(op)) {
+        grid->take = take_block;
+    }
+    memcpy(grid->grid_size, op->work.kernel.grid, sizeof(grid->grid_size));
+    memcpy(grid->block_size, op->work.kernel.block, sizeof(grid->block_size));
+    for (int i = 0; i < 3; i++) {
+        grid->cluster[i] = attributes->cluster[i] != 0 ? attributes->cluster[i] : 1;
+    }
+}
+
+/* Run one unit of the grid; its failure is noted in `trapped` and `cause`. */
+static void run_unit(struct gy_emu_op *op, const struct gy_emu_grid *grid, uint64_t unit)
+{
+    if (!needs_gang(op)) {
+        if (!gy_emu_exec_block(grid, unit, sm_of(op, unit))) {
             gy_emu_trap(CUDA_ERROR_LAUNCH_FAILED);
             cause = gy_emu_exec_why();
         }
+        return;
+    }
+    static _Thread_local char why[320];
+    const bool is_whole = op->work.kernel.attributes.is_cooperative != 0;
+    const uint32_t size = grid->cluster[0] * grid->cluster[1] * grid->cluster[2];
+    const uint64_t all = (uint64_t)grid->grid_size[0] * grid->grid_size[1] * grid->grid_size[2] / size;
+    const CUresult result =
+        gy_emu_gang_run(grid, is_whole ? 0 : unit, is_whole ? (uint32_t)all : 1, why, sizeof(why));
+    if (result != CUDA_SUCCESS) {
+        gy_emu_trap(result);
+        cause = why;
+    }
+}
+
+static void run_blocks(struct gy_emu_op *op)
+{
+    struct gy_emu_grid grid;
+    fill_grid(op, &grid);
+    trapped = CUDA_SUCCESS;
+    cause = NULL;
+    for (;;) {
+        uint64_t unit = atomic_fetch_add_explicit(&op->next_block, 1, memory_order_relaxed);
+        if (unit >= op->blocks) {
+            return;
+        }
+        run_unit(op, &grid, unit);
         if (trapped != CUDA_SUCCESS) {
             atomic_store_explicit(&op->next_block, op->blocks, memory_order_relaxed);
             return;
@@ -276,10 +333,15 @@ static void begin_kernel(struct gy_emu_op *op)
 {
     struct gy_emu_context *context = op->work.context;
     const uint32_t *grid = op->work.kernel.grid;
-    op->blocks = (uint64_t)grid[0] * grid[1] * grid[2];
+    const struct gy_emu_attributes *attributes = &op->work.kernel.attributes;
+    const uint64_t blocks = (uint64_t)grid[0] * grid[1] * grid[2];
+    op->blocks = attributes->is_cooperative != 0 ? 1
+                 : has_clusters(attributes)
+                     ? blocks / (attributes->cluster[0] * attributes->cluster[1] * attributes->cluster[2])
+                     : blocks;
     op->helpers = 0;
     op->first_sm = context->next_sm;
-    context->next_sm = (uint32_t)((context->next_sm + op->blocks) % context->sm_count);
+    context->next_sm = (uint32_t)((context->next_sm + blocks) % context->sm_count);
     atomic_store_explicit(&op->next_block, 0, memory_order_relaxed);
     if (op->blocks > 1) {
         gy_emu_list_append(&grids, op);

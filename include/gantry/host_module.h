@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-#define GANTRY_HOST_MODULE_MAGIC 0x33444f4d484e5447u /* "GTNHMOD3" */
+#define GANTRY_HOST_MODULE_MAGIC 0x34444f4d484e5447u /* "GTNHMOD4" */
 
 struct gantry_host_thread;
 
@@ -41,6 +41,14 @@ struct gantry_host_ops {
     int (*steal_granted)(struct gantry_host_thread *self, const void *answer);
     /** The number of the granted block, x fastest. */
     uint32_t (*steal_block)(struct gantry_host_thread *self, const void *answer);
+    /** Returns when every thread of the cluster's blocks that has not exited got here. */
+    void (*cluster_barrier)(struct gantry_host_thread *self);
+    /** Returns when every thread of the grid got here; in a cooperative launch only. */
+    void (*grid_barrier)(struct gantry_host_thread *self);
+    /** Where `pointer`, into the dynamic shared memory, lies in the cluster's block of that rank. */
+    void *(*cluster_shared)(struct gantry_host_thread *self, const void *pointer, uint32_t rank);
+    /** Returns when the work is done before whose end the launch was allowed to start. */
+    void (*wait_for_earlier)(struct gantry_host_thread *self);
 };
 
 /** The thread that is running now on this OS thread; one per OS thread, its fields change when the
@@ -54,8 +62,10 @@ struct gantry_host_thread {
     uint32_t sm;          /* %smid */
     void *dynamic_shared; /* 16-byte aligned */
     size_t dynamic_shared_bytes;
-    void *engine;       /* the engine's own */
-    uint32_t can_steal; /* 1: the device has Cluster Launch Control, so steal_...() may be called */
+    void *engine;             /* the engine's own */
+    uint32_t can_steal;       /* 1: the device has Cluster Launch Control, so steal_...() may be called */
+    uint32_t cluster_size[3]; /* in blocks; 1, 1, 1 without clusters */
+    uint32_t is_cooperative;  /* 1: grid_barrier() may be called */
 };
 
 /** One kernel. */
