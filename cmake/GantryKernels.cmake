@@ -222,7 +222,7 @@ GANTRY_HOST_MODULE(@name@)
 @embed@
 const gantry_module_image gantry_image_@name@ = {
     sizeof(gantry_module_image), \"@name@\", @fatbin@, @ptx@, &gantry_host_module_@name@,
-    gantry_kernel_names_@name@,
+    gantry_kernel_names_@name@, gantry_early_names_@name@,
 };
 ")
   _gantry_kernel_include(include)

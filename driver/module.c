@@ -9,6 +9,7 @@
 #include "base/handle.h"
 #include "base/options.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -184,7 +185,8 @@ static gantry_status check_image(const gantry_module_image *image)
     if (image == NULL) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "module image is NULL");
     }
-    gantry_status status = gy_options_import(&ours, sizeof(ours), image, sizeof(ours), "gantry_module_image");
+    gantry_status status = gy_options_import(
+        &ours, sizeof(ours), image, offsetof(gantry_module_image, early_names), "gantry_module_image");
     if (status == GANTRY_OK && ours.name == NULL) {
         status = GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "module image without a name");
     }

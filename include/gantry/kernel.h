@@ -35,6 +35,7 @@
  *                                                is read where it lies, not copied by each thread
  *   GANTRY_DYNAMIC_SHARED(type, pointer);        declares `pointer` to the launch's dynamic shared memory
  *   gantry_global_timer()  gantry_sm_clock()  gantry_smid()  gantry_lane()
+ *   clusters, barriers of a whole grid, an early start: see <gantry/kernel/launch.h>
  *
  * Rules that keep the three alike: parameters are trivially copyable; the set of kernels does not depend
  * on the compiler; a thread waits for its siblings only by the functions above (a spin loop on a
@@ -117,6 +118,9 @@ static __device__ inline uint32_t gantry_lane(void)
     return lane;
 }
 #endif
+
+/* after all others */
+#include <gantry/kernel/launch.h>
 
 #endif /* __cplusplus */
 #endif

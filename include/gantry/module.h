@@ -40,6 +40,7 @@ typedef struct gantry_module_image {
     const char *ptx;                 /* NUL-terminated; NULL when there is none */
     const void *host;                /* for the emulated driver: struct gantry_host_module; NULL when none */
     const char *const *kernel_names; /* NULL-terminated list of the kernels in the image */
+    const char *const *early_names;  /* of these, the ones that may start early: GANTRY_KERNEL_EARLY() */
 } gantry_module_image;
 
 /** Load `image` into the context; the same image again is the same module, to be unloaded as often.  Every

@@ -1,7 +1,7 @@
 /* Kernels of the conformance suite. */
 #include <gantry/kernel.h>
 
-GANTRY_KERNEL(cf_add, (uint32_t *data, uint32_t count, uint32_t value))
+GANTRY_KERNEL(cf_add, (uint32_t * data, uint32_t count, uint32_t value))
 {
     uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < count) {
@@ -10,7 +10,7 @@ GANTRY_KERNEL(cf_add, (uint32_t *data, uint32_t count, uint32_t value))
 }
 
 /* Every thread of a 3-D grid writes who it is at its linear place. */
-GANTRY_KERNEL(cf_geometry, (uint32_t *out))
+GANTRY_KERNEL(cf_geometry, (uint32_t * out))
 {
     uint32_t block = (blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
     uint32_t thread = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
@@ -20,7 +20,7 @@ GANTRY_KERNEL(cf_geometry, (uint32_t *out))
 }
 
 /* Reverse each block's part through shared memory: needs the barrier. */
-GANTRY_KERNEL(cf_reverse, (uint32_t *data))
+GANTRY_KERNEL(cf_reverse, (uint32_t * data))
 {
     GANTRY_DYNAMIC_SHARED(uint32_t, shared);
     uint32_t *mine = data + blockIdx.x * blockDim.x;
@@ -36,7 +36,7 @@ struct cf_triple {
 };
 
 /* Parameters of many sizes and alignments. */
-GANTRY_KERNEL(cf_parameters, (uint64_t *out, uint8_t byte, uint16_t half, uint32_t word, uint64_t big,
+GANTRY_KERNEL(cf_parameters, (uint64_t * out, uint8_t byte, uint16_t half, uint32_t word, uint64_t big,
                               float real, struct cf_triple triple))
 {
     out[0] = byte;
@@ -50,7 +50,7 @@ GANTRY_KERNEL(cf_parameters, (uint64_t *out, uint8_t byte, uint16_t half, uint32
 }
 
 /* Each block tells the multiprocessor it ran on. */
-GANTRY_KERNEL(cf_place, (uint32_t *out))
+GANTRY_KERNEL(cf_place, (uint32_t * out))
 {
     if (threadIdx.x == 0) {
         out[blockIdx.x] = gantry_smid();
@@ -58,7 +58,7 @@ GANTRY_KERNEL(cf_place, (uint32_t *out))
 }
 
 /* Touch the last word of the dynamic shared memory. */
-GANTRY_KERNEL(cf_shared, (uint32_t *out, uint32_t words))
+GANTRY_KERNEL(cf_shared, (uint32_t * out, uint32_t words))
 {
     GANTRY_DYNAMIC_SHARED(uint32_t, shared);
     shared[words - 1] = words;
@@ -67,7 +67,7 @@ GANTRY_KERNEL(cf_shared, (uint32_t *out, uint32_t words))
 }
 
 /* Ends when the host says so. */
-GANTRY_KERNEL(cf_hold, (uint32_t *begun, const uint32_t *open, uint32_t *ended))
+GANTRY_KERNEL(cf_hold, (uint32_t * begun, const uint32_t *open, uint32_t *ended))
 {
 #if GANTRY_KERNEL_FORM_DEVICE
     *(volatile uint32_t *)begun = 1;
@@ -80,4 +80,40 @@ GANTRY_KERNEL(cf_hold, (uint32_t *begun, const uint32_t *open, uint32_t *ended))
     }
     __atomic_store_n(ended, 1u, __ATOMIC_RELEASE);
 #endif
+}
+
+/* Each block leaves its number in its shared memory and takes that of the next block of its cluster. */
+GANTRY_KERNEL(cf_cluster, (uint32_t * out))
+{
+    GANTRY_DYNAMIC_SHARED(uint32_t, shared);
+    const uint32_t rank = gantry_cluster_rank(), blocks = gantry_cluster_blocks();
+    shared[threadIdx.x] = 1000u * blockIdx.x + threadIdx.x;
+    gantry_cluster_sync();
+    const uint32_t *next = gantry_cluster_shared(shared, (rank + 1u) % blocks);
+    out[blockIdx.x * blockDim.x + threadIdx.x] = next[threadIdx.x];
+    gantry_cluster_sync();
+}
+
+/* Each block counts itself three times; after each barrier it notes how many had come. */
+GANTRY_KERNEL(cf_meet, (uint32_t * word, uint32_t *count, uint32_t *seen))
+{
+    for (uint32_t turn = 0; turn < 3; turn++) {
+        if (threadIdx.x == 0) {
+            atomicAdd(count, 1u);
+        }
+        gantry_grid_sync(word);
+        if (threadIdx.x == 0) {
+            seen[turn * gridDim.x + blockIdx.x] = atomicAdd(count, 0u);
+        }
+        gantry_grid_sync(word);
+    }
+}
+
+/* data[i] = 2 * data[i] + by: wrong unless all that was launched before is done. */
+GANTRY_KERNEL_EARLY(cf_early, (uint32_t * data, uint32_t by))
+{
+    const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
+    gantry_let_next_start();
+    gantry_wait_for_earlier();
+    data[i] = 2u * data[i] + by;
 }

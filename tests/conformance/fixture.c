@@ -10,7 +10,8 @@
 
 struct gy_context *cf_context;
 const struct gy_driver *cu;
-CUfunction cf_add, cf_geometry, cf_reverse, cf_parameters, cf_place, cf_shared, cf_hold;
+CUfunction cf_add, cf_geometry, cf_reverse, cf_parameters, cf_place, cf_shared, cf_hold, cf_cluster, cf_meet,
+    cf_early;
 
 static struct gantry_module *module;
 
@@ -111,6 +112,9 @@ int cf_group_setup(void **state)
     cf_place = kernel("cf_place");
     cf_shared = kernel("cf_shared");
     cf_hold = kernel("cf_hold");
+    cf_cluster = kernel("cf_cluster");
+    cf_meet = kernel("cf_meet");
+    cf_early = kernel("cf_early");
     launch_each_once();
     return sem_init(&gate, 0, 0);
 }

@@ -48,11 +48,13 @@ template <typename... P, void (*Body)(P...)> struct gantry_entry<Body> {
 /* Slot N of the file; __COUNTER__ values that other code took stay empty. */
 template <int N> struct gantry_slot {
     static constexpr bool used = false;
+    static constexpr bool early = false;
     static constexpr gantry_host_kernel kernel{};
 };
 
-template <auto Body> struct gantry_used_slot {
+template <auto Body, bool Early> struct gantry_used_slot {
     static constexpr bool used = true;
+    static constexpr bool early = Early;
     static constexpr gantry_host_kernel entry(const char *name)
     {
         return gantry_host_kernel{name, gantry_entry<Body>::run, gantry_entry<Body>::count,
@@ -63,6 +65,7 @@ template <auto Body> struct gantry_used_slot {
 template <size_t Count> struct gantry_table {
     gantry_host_kernel kernels[Count + 1];
     const char *names[Count + 1]; /* NULL-terminated */
+    const char *early[Count + 1]; /* of GANTRY_KERNEL_EARLY; NULL-terminated */
 };
 
 template <size_t... N> constexpr size_t gantry_count(std::index_sequence<N...>)
@@ -73,24 +76,28 @@ template <size_t... N> constexpr size_t gantry_count(std::index_sequence<N...>)
 template <size_t Count, size_t... N> constexpr gantry_table<Count> gantry_collect(std::index_sequence<N...>)
 {
     gantry_table<Count> table{};
-    size_t next = 0;
+    size_t next = 0, early = 0;
     ((gantry_slot<N>::used ? (void)(table.names[next] = gantry_slot<N>::kernel.name,
                                     table.kernels[next] = gantry_slot<N>::kernel, next++)
                            : (void)0),
      ...);
+    ((gantry_slot<N>::early ? (void)(table.early[early++] = gantry_slot<N>::kernel.name) : (void)0), ...);
+    (void)early;
     return table;
 }
 
 } /* namespace */
 
-#define GANTRY_KERNEL(name, parameters)                                                  \
-    static void gantry_body_##name parameters;                                           \
-    namespace                                                                            \
-    {                                                                                    \
-    template <> struct gantry_slot<__COUNTER__> : gantry_used_slot<gantry_body_##name> { \
-        static constexpr gantry_host_kernel kernel = entry(#name);                       \
-    };                                                                                   \
-    }                                                                                    \
+#define GANTRY_KERNEL(name, parameters) GANTRY_KERNEL_SLOT(name, parameters, false)
+#define GANTRY_KERNEL_EARLY(name, parameters) GANTRY_KERNEL_SLOT(name, parameters, true)
+#define GANTRY_KERNEL_SLOT(name, parameters, early)                                             \
+    static void gantry_body_##name parameters;                                                  \
+    namespace                                                                                   \
+    {                                                                                           \
+    template <> struct gantry_slot<__COUNTER__> : gantry_used_slot<gantry_body_##name, early> { \
+        static constexpr gantry_host_kernel kernel = entry(#name);                              \
+    };                                                                                          \
+    }                                                                                           \
     static void gantry_body_##name parameters
 #define GANTRY_KERNEL_BOUNDS(name, threads, parameters) GANTRY_KERNEL(name, parameters)
 
@@ -98,7 +105,7 @@ template <size_t Count, size_t... N> constexpr gantry_table<Count> gantry_collec
 #define GANTRY_CTA_MACROS 0
 
 /* Defines `static const gantry_host_module gantry_host_module_<module>` and the list of kernel names
- * `gantry_kernel_names_<module>`; once per file, after its last kernel. */
+ * `gantry_kernel_names_<module>`, and `gantry_early_names_<module>`; once per file, after its last kernel. */
 #define GANTRY_HOST_MODULE(module)                                                               \
     namespace                                                                                    \
     {                                                                                            \
@@ -109,6 +116,7 @@ template <size_t Count, size_t... N> constexpr gantry_table<Count> gantry_collec
         GANTRY_HOST_MODULE_MAGIC,      #module,           gantry_count(gantry_slots_##module()), \
         gantry_table_##module.kernels, GANTRY_CTA_MACROS, 0};                                    \
     constexpr const char *const *gantry_kernel_names_##module = gantry_table_##module.names;     \
+    constexpr const char *const *gantry_early_names_##module = gantry_table_##module.early;      \
     }
 
 /* ---- the thread ---- */
