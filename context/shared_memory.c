@@ -9,17 +9,13 @@
 #include "base/handle.h"
 #include "base/options.h"
 #include "context/context.h"
+#include "context/descriptor.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #define OFFSET_STEP 256
-#define MEMORY_DEVICES 1 /* the major number of /dev/null and its like */
 
 struct mapping {
     struct mapping *next;
@@ -49,26 +45,16 @@ static gantry_status check_uuid(const struct gy_context *cuda, const gantry_shar
         options->label, theirs[0], theirs[1], theirs[2], theirs[3], ours[0], ours[1], ours[2], ours[3]);
 }
 
-/* A driver's own descriptors are of a character device or, for a dma-buf, of no kind that has a name.  The
- * emulated driver takes files. */
+/* The emulated driver takes files. */
 static gantry_status check_descriptor(const struct gy_context *cuda,
                                       const gantry_shared_memory_options *options)
 {
     struct stat file;
-    if (fstat(options->fd, &file) != 0) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "%s: descriptor %d: %s", options->label, options->fd,
-                       strerror(errno));
+    gantry_status status = gy_descriptor_check(options->fd, options->label, "memory", &file);
+    if (status != GANTRY_OK) {
+        return status;
     }
     bool is_file = S_ISREG(file.st_mode);
-    bool is_null = S_ISCHR(file.st_mode) && major(file.st_rdev) == MEMORY_DEVICES;
-    if (is_null || S_ISDIR(file.st_mode) || S_ISFIFO(file.st_mode) || S_ISSOCK(file.st_mode) ||
-        S_ISBLK(file.st_mode)) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "%s: descriptor %d is no exported memory but %s",
-                       options->label, options->fd,
-                       is_null                 ? "/dev/null or a device like it"
-                       : S_ISDIR(file.st_mode) ? "a directory"
-                                               : "a pipe, socket or disk");
-    }
     if (is_file && (uint64_t)file.st_size < options->bytes) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
                        "%s: descriptor %d is a file of %" PRIu64 " bytes, %" PRIu64 " were announced",
@@ -118,17 +104,6 @@ static gantry_status import_options(const gantry_shared_memory_options *options,
     return check_options(ours);
 }
 
-/* Close a descriptor that the driver was given and has refused.  It closes some that it refuses (/dev/null,
- * driver 580), so the descriptor is closed here only while it is still what it was. */
-static void close_refused(int given, int original)
-{
-    struct stat ours, theirs;
-    if (fstat(original, &ours) == 0 && fstat(given, &theirs) == 0 && ours.st_dev == theirs.st_dev &&
-        ours.st_ino == theirs.st_ino) {
-        close(given);
-    }
-}
-
 static gantry_status fail_import(struct gy_context *cuda, const gantry_shared_memory_options *options,
                                  CUresult result)
 {
@@ -150,10 +125,10 @@ static gantry_status fail_import(struct gy_context *cuda, const gantry_shared_me
 static gantry_status import_native(struct gy_context *cuda, const gantry_shared_memory_options *options,
                                    CUexternalMemory *out)
 {
-    int given = fcntl(options->fd, F_DUPFD_CLOEXEC, 3);
-    if (given < 0) {
-        return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "%s: descriptor %d: %s", options->label, options->fd,
-                       strerror(errno));
+    int given;
+    gantry_status status = gy_descriptor_copy(options->fd, options->label, &given);
+    if (status != GANTRY_OK) {
+        return status;
     }
     CUDA_EXTERNAL_MEMORY_HANDLE_DESC desc = {
         .type = options->kind == GANTRY_SHARED_DMABUF ? CU_EXTERNAL_MEMORY_HANDLE_TYPE_DMABUF_FD
@@ -164,7 +139,7 @@ static gantry_status import_native(struct gy_context *cuda, const gantry_shared_
     };
     CUresult result = cuda->driver->cuImportExternalMemory(out, &desc);
     if (result != CUDA_SUCCESS) {
-        close_refused(given, options->fd);
+        gy_descriptor_close_refused(given, options->fd);
         return fail_import(cuda, options, result);
     }
     close(options->fd);
