@@ -21,7 +21,11 @@ static gantry_status import_options(const gantry_exchange_options *options, gant
     if (status != GANTRY_OK) {
         return status;
     }
-    if (ours->wait == NULL || ours->signal == NULL) {
+    if ((unsigned)ours->way > GANTRY_EXCHANGE_DEVICE) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_exchange_options: unknown way %d",
+                       (int)ours->way);
+    }
+    if (ours->way == GANTRY_EXCHANGE_HOST && (ours->wait == NULL || ours->signal == NULL)) {
         return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_exchange_options: %s is NULL",
                        ours->wait == NULL ? "wait" : "signal");
     }
@@ -38,6 +42,16 @@ static gantry_status import_options(const gantry_exchange_options *options, gant
                        GY_LABEL_BYTES - 1);
     }
     return GANTRY_OK;
+}
+
+/* A step that waits fails. */
+static void end_thread(gantry_exchange *e)
+{
+    gy_mutex_lock(&e->lock);
+    e->closing = true;
+    gy_cond_broadcast(&e->changed);
+    gy_mutex_unlock(&e->lock);
+    gy_thread_join(&e->thread);
 }
 
 gantry_status gantry_exchange_create(gantry_context *context, const gantry_exchange_options *options,
@@ -64,21 +78,32 @@ gantry_status gantry_exchange_create(gantry_context *context, const gantry_excha
     e->context = context;
     snprintf(e->label, sizeof(e->label), "%s", ours.label);
     snprintf(e->span, sizeof(e->span), "waits for %s", ours.label);
+    e->on_device = ours.way == GANTRY_EXCHANGE_DEVICE;
     status = gy_guard_init(&e->lock, GY_RANK_EXCHANGE, &e->changed);
     if (status != GANTRY_OK) {
-        gy_free(e);
-        return status;
+        goto free_exchange;
     }
     status = gy_thread_start(&e->thread, "gantry-exchange", gy_exchange_serve, e);
     if (status != GANTRY_OK) {
-        gy_guard_fini(&e->lock, &e->changed);
-        gy_free(e);
-        return status;
+        goto fini_lock;
+    }
+    if (e->on_device) { /* last, since it takes the descriptors */
+        status = gy_exchange_device_open(e, context->cuda, &ours);
+    }
+    if (status != GANTRY_OK) {
+        goto end_thread;
     }
     gy_exchange_register(e);
     gy_handle_born(GY_HANDLE_EXCHANGE, e, sizeof(*e), sizeof(*e));
     *out = e;
     return GANTRY_OK;
+end_thread:
+    end_thread(e);
+fini_lock:
+    gy_guard_fini(&e->lock, &e->changed);
+free_exchange:
+    gy_free(e);
+    return status;
 }
 
 static gantry_status check_free(const gantry_exchange *e) GY_REQUIRES(e->lock)
@@ -185,11 +210,10 @@ void gantry_exchange_destroy(gantry_exchange *exchange)
     if (exchange == NULL || gy_pool_check_outside("gantry_exchange_destroy") != GANTRY_OK) {
         return;
     }
+    end_thread(exchange);
     gy_mutex_lock(&exchange->lock);
-    exchange->closing = true;
-    gy_cond_broadcast(&exchange->changed);
+    gy_exchange_device_close(exchange);
     gy_mutex_unlock(&exchange->lock);
-    gy_thread_join(&exchange->thread); /* a step that waited has failed */
     gy_exchange_unregister(exchange);
     gy_guard_fini(&exchange->lock, &exchange->changed);
     gy_handle_free(exchange, exchange);

@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "base/thread.h"
 #include "context/shared_memory.h"
+#include "driver/context.h"
 
 #include <gantry/interop.h>
 
@@ -16,6 +17,20 @@ enum gy_exchange_state {
     GY_EXCHANGE_WAITING,
     GY_EXCHANGE_PASSED,
     GY_EXCHANGE_LOST
+};
+
+/* What the device way needs of the driver. */
+struct gy_exchange_device {
+    struct gy_context *cuda;     /* NULL: the exchange is on the host way, or this was closed */
+    CUexternalSemaphore awaited; /* the renderer signals it */
+    CUexternalSemaphore told;    /* the GPU does */
+    CUstream waits;              /* nothing but waits for the renderer and their marks; of no green context */
+    CUstream signals;            /* signals of steps whose streams belong to a green context */
+    CUstream rescue;             /* what the library signals itself */
+    CUevent released;            /* where a step's stream is to be signalled behind */
+    uint32_t *passed;            /* page-locked; the GPU writes the number of the latest wait that is over */
+    CUdeviceptr passed_at;
+    uint32_t number; /* of the latest wait */
 };
 
 struct gantry_exchange {
@@ -32,15 +47,18 @@ struct gantry_exchange {
     gy_mutex lock;           /* rank EXCHANGE */
     gy_cond changed;         /* the thread waits here for something to do */
     gantry_context *context; /* guarded by lock; NULL: the context is gone */
-    enum gy_exchange_state state; /* guarded by lock */
-    bool has_values;              /* guarded by lock; next() was called at least once */
-    bool closing;                 /* guarded by lock */
-    bool in_step;                 /* guarded by lock; from `begin` until `signal` is released */
-    uint64_t wait_value;          /* guarded by lock */
-    uint64_t signal_value;        /* guarded by lock */
-    gantry_task *acquire;         /* guarded by lock; of the latest manager */
-    struct gy_error cause;        /* guarded by lock; valid once LOST */
-    gantry_exchange_stats stats;  /* guarded by lock */
+    enum gy_exchange_state state;     /* guarded by lock */
+    bool has_values;                  /* guarded by lock; next() was called at least once */
+    bool closing;                     /* guarded by lock */
+    bool is_serving;                  /* guarded by lock; the thread makes calls for a step */
+    struct gy_exchange_device device; /* its fields are immutable while a step waits; else guarded by lock */
+    bool on_device;                   /* immutable */
+    bool in_step;                     /* guarded by lock; from `begin` until `signal` is released */
+    uint64_t wait_value;              /* guarded by lock */
+    uint64_t signal_value;            /* guarded by lock */
+    gantry_task *acquire;             /* guarded by lock; of the latest manager */
+    struct gy_error cause;            /* guarded by lock; valid once LOST */
+    gantry_exchange_stats stats;      /* guarded by lock */
 };
 
 bool gy_exchange_is_valid(const gantry_exchange *e) GY_REQUIRES(e->lock);
@@ -58,6 +76,25 @@ void gy_exchange_unregister(gantry_exchange *e);
  * was destroyed. */
 gantry_exchange *gy_exchange_pin(void *number);
 void gy_exchange_unpin(gantry_exchange *e);
+
+/* ---- the device way: exchange_device.c ---- */
+
+/* Import the semaphores, whose descriptors are the library's when it succeeds. */
+GANTRY_MUST_CHECK gantry_status gy_exchange_device_open(gantry_exchange *e, struct gy_context *cuda,
+                                                        const gantry_exchange_options *options);
+/* No step waits.  Does nothing when it is closed, or was never open. */
+void gy_exchange_device_close(gantry_exchange *e) GY_REQUIRES(e->lock);
+/* Enqueue a wait for `value`. */
+GANTRY_MUST_CHECK gantry_status gy_exchange_device_wait(gantry_exchange *e, uint64_t value)
+    GY_REQUIRES(e->lock);
+/* Whether the latest wait, of `since`, is over, as gantry_exchange_wait_fn has it; any other status: the
+ * context is lost. */
+gantry_status gy_exchange_device_look(gantry_exchange *e, uint64_t since, uint64_t timeout_ns);
+/* Signal the awaited value in the renderer's place, so that no stream waits any more. */
+void gy_exchange_device_rescue(gantry_exchange *e, uint64_t value);
+/* Signal `value` behind the work on `stream`. */
+GANTRY_MUST_CHECK gantry_status gy_exchange_device_signal(gantry_exchange *e, CUstream stream, uint64_t value)
+    GY_REQUIRES(e->lock);
 
 /* The body of the thread. */
 void gy_exchange_serve(void *exchange);

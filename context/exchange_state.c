@@ -115,6 +115,12 @@ void gy_exchanges_abandon(const gantry_context *context)
             (void)GY_FAIL(GANTRY_ERR_DEVICE_LOST, "exchange '%s': its context was destroyed", e->label);
             gy_exchange_lose(e);
         }
+        while (is_ours && e->on_device && (e->state == GY_EXCHANGE_WAITING || e->is_serving)) {
+            gy_cond_wait(&e->changed, &e->lock); /* it needs the context to end the wait on the GPU */
+        }
+        if (is_ours) {
+            gy_exchange_device_close(e);
+        }
         gy_mutex_unlock(&e->lock);
     }
     gy_mutex_unlock(&registry);

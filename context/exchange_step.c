@@ -12,8 +12,16 @@
 
 /* ---- the step --------------------------------------------------------------------------------- */
 
+static gantry_status fail_destroyed(void)
+{
+    return GY_FAIL(GANTRY_ERR_CLOSED, "the exchange of this step was destroyed");
+}
+
 static gantry_status check_armed(const gantry_exchange *e) GY_REQUIRES(e->lock)
 {
+    if (e->closing) {
+        return fail_destroyed(); /* its thread may have ended */
+    }
     if (e->state == GY_EXCHANGE_LOST) {
         return gy_exchange_refuse(e, "the step");
     }
@@ -45,9 +53,35 @@ static gantry_status take_values(gantry_exchange *e, uint64_t *wait_value)
     return status;
 }
 
-static gantry_status fail_destroyed(void)
+/* The GPU waits, and the exchange's thread looks whether it still does. */
+static gantry_status begin_on_device(gantry_exchange *e)
 {
-    return GY_FAIL(GANTRY_ERR_CLOSED, "the exchange of this step was destroyed");
+    uint64_t value = 0;
+    gantry_status status = take_values(e, &value);
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    gy_mutex_lock(&e->lock);
+    gantry_task *acquire = e->acquire;
+    status = check_armed(e);
+    status = status == GANTRY_OK ? gantry_task_add_reference(acquire) : status;
+    bool is_held = status == GANTRY_OK;
+    if (is_held) {
+        uint64_t since = gy_clock_ns();
+        status = gy_exchange_device_wait(e, value);
+        e->stats.acquire_ns += gy_clock_ns() - since;
+        if (status == GANTRY_OK) {
+            gy_exchange_enter(e, GY_EXCHANGE_WAITING);
+            gy_cond_broadcast(&e->changed);
+        } else {
+            gy_exchange_lose(e);
+        }
+    }
+    gy_mutex_unlock(&e->lock);
+    if (is_held && status != GANTRY_OK) {
+        (void)gantry_task_fail_reference(acquire, status);
+    }
+    return status;
 }
 
 static gantry_status begin_pinned(gantry_exchange *e)
@@ -57,15 +91,20 @@ static gantry_status begin_pinned(gantry_exchange *e)
     if (status != GANTRY_OK) {
         return status;
     }
+    uint64_t since = gy_clock_ns();
     gantry_status seen = e->wait(e->arg, value, 0);
     if (seen != GANTRY_OK && seen != GANTRY_ERR_TIMED_OUT) {
         status = fail_wait(e, value, seen);
     }
     gy_mutex_lock(&e->lock);
-    if (seen == GANTRY_ERR_TIMED_OUT && e->state == GY_EXCHANGE_ARMED) {
+    e->stats.acquire_ns += gy_clock_ns() - since;
+    bool is_wanted = e->state == GY_EXCHANGE_ARMED && !e->closing;
+    if (seen == GANTRY_ERR_TIMED_OUT && is_wanted) {
         status = gantry_task_add_reference(e->acquire);
     }
-    if (e->state != GY_EXCHANGE_ARMED) { /* the step was abandoned meanwhile */
+    if (e->closing) {
+        status = fail_destroyed();
+    } else if (e->state != GY_EXCHANGE_ARMED) { /* the step was abandoned meanwhile */
         status = gy_exchange_refuse(e, "the step");
     } else if (status != GANTRY_OK) {
         gy_exchange_lose(e);
@@ -86,7 +125,7 @@ static gantry_status begin_step(gantry_task *task, void *number)
     if (e == NULL) {
         return fail_destroyed();
     }
-    gantry_status status = begin_pinned(e);
+    gantry_status status = e->on_device ? begin_on_device(e) : begin_pinned(e);
     gy_exchange_unpin(e);
     return status;
 }
@@ -107,7 +146,9 @@ static gantry_status signal_pinned(gantry_exchange *e)
     if (status != GANTRY_OK) {
         return status;
     }
+    uint64_t since = gy_clock_ns();
     status = e->signal(e->arg, value);
+    uint64_t until = gy_clock_ns();
     if (status != GANTRY_OK) {
         return GY_FAIL(gy_status_is_failure(status) ? status : GANTRY_ERR_INVALID_ARGUMENT,
                        "exchange '%s': the application could not signal value %" PRIu64 " (%s)", e->label,
@@ -115,8 +156,40 @@ static gantry_status signal_pinned(gantry_exchange *e)
     }
     gy_mutex_lock(&e->lock);
     e->stats.signalled++;
+    e->stats.release_ns += until - since;
     gy_mutex_unlock(&e->lock);
     return GANTRY_OK;
+}
+
+static gantry_status signal_behind(gantry_exchange *e, CUstream stream)
+{
+    gy_mutex_lock(&e->lock);
+    gantry_status status = e->state == GY_EXCHANGE_PASSED && !e->closing ? GANTRY_OK
+                           : e->closing                                  ? fail_destroyed()
+                                                                         : gy_exchange_refuse(e, "the step");
+    if (status == GANTRY_OK) {
+        uint64_t since = gy_clock_ns();
+        status = gy_exchange_device_signal(e, stream, e->signal_value);
+        e->stats.release_ns += gy_clock_ns() - since;
+        e->stats.signalled += status == GANTRY_OK;
+    }
+    gy_mutex_unlock(&e->lock);
+    return status;
+}
+
+/* The callback of `release` on the device way.  The signal is no part of a graph: its value changes from step
+ * to step. */
+static gantry_launch_result launch_signal(gantry_launch *launch, void *number)
+{
+    gantry_status status = gantry_launch_leave_graph(launch);
+    CUstream stream = status == GANTRY_OK ? gantry_launch_stream(launch) : NULL;
+    gantry_exchange *e = gy_exchange_pin(number);
+    if (e == NULL) {
+        return gantry_launch_fail(launch, fail_destroyed());
+    }
+    status = stream != NULL ? signal_behind(e, stream) : status;
+    gy_exchange_unpin(e);
+    return stream != NULL && status == GANTRY_OK ? GANTRY_LAUNCH_DONE : gantry_launch_fail(launch, status);
 }
 
 /* The body of the task `signal`: the GPU has done the work that `release` comes after. */
@@ -132,7 +205,7 @@ static gantry_status signal_renderer(gantry_task *task, void *number)
     return status;
 }
 
-/* `signal` was released, with whatever result: the step is over for the exchange. */
+/* The last task of the step was released, with whatever result: the step is over for the exchange. */
 static void end_step(gantry_task *task, void *number, gantry_status result)
 {
     (void)task;
@@ -156,7 +229,9 @@ static void end_step(gantry_task *task, void *number, gantry_status result)
 static gantry_status wait_one_slice(gantry_exchange *e, uint64_t value, uint64_t now, uint64_t deadline)
 {
     uint64_t left = deadline > now ? deadline - now : 0;
-    gantry_status status = e->wait(e->arg, value, left < SLICE_NS ? left : SLICE_NS);
+    uint64_t slice = left < SLICE_NS ? left : SLICE_NS;
+    gantry_status status = e->on_device ? gy_exchange_device_look(e, deadline - e->timeout_ns, slice)
+                                        : e->wait(e->arg, value, slice);
     if (status == GANTRY_ERR_TIMED_OUT && left <= SLICE_NS) {
         return GY_FAIL(GANTRY_ERR_TIMED_OUT,
                        "exchange '%s': the renderer did not reach value %" PRIu64 " within %" PRIu64
@@ -164,7 +239,7 @@ static gantry_status wait_one_slice(gantry_exchange *e, uint64_t value, uint64_t
                        e->label, value, e->timeout_ns / 1000000, e->signal_value);
     }
     if (status != GANTRY_OK && status != GANTRY_ERR_TIMED_OUT) {
-        return fail_wait(e, value, status);
+        return e->on_device ? status : fail_wait(e, value, status);
     }
     return status;
 }
@@ -210,9 +285,20 @@ static void note_wait(gantry_exchange *e, uint64_t ns) GY_REQUIRES(e->lock)
     e->stats.longest_ns = ns > e->stats.longest_ns ? ns : e->stats.longest_ns;
 }
 
+/* The exchange is lost while the GPU waits for the renderer. */
+static void end_device_wait(gantry_exchange *e, uint64_t value) GY_REQUIRES(e->lock)
+{
+    if (e->on_device) {
+        gy_mutex_unlock(&e->lock);
+        gy_exchange_device_rescue(e, value);
+        gy_mutex_lock(&e->lock);
+    }
+}
+
 /* Serve a step until its state is no longer GY_EXCHANGE_WAITING. */
 static void serve_step(gantry_exchange *e) GY_REQUIRES(e->lock)
 {
+    e->is_serving = true;
     gantry_task *acquire = e->acquire;
     uint64_t value = e->wait_value;
     gy_mutex_unlock(&e->lock);
@@ -221,11 +307,14 @@ static void serve_step(gantry_exchange *e) GY_REQUIRES(e->lock)
     gy_span_end(GY_SPAN_WAIT, e->span, span, value);
     gy_mutex_lock(&e->lock);
     note_wait(e, gy_clock_ns() - since);
-    if (status == GANTRY_OK || status == GANTRY_ERR_CANCELLED) {
+    if (status == GANTRY_OK || (status == GANTRY_ERR_CANCELLED && !e->on_device)) {
         gy_exchange_enter(e, status == GANTRY_OK ? GY_EXCHANGE_PASSED : GY_EXCHANGE_IDLE);
     } else {
         gy_exchange_lose(e);
+        end_device_wait(e, value);
     }
+    e->is_serving = false;
+    gy_cond_broadcast(&e->changed);
     gy_mutex_unlock(&e->lock);
     (void)(status == GANTRY_OK ? gantry_task_remove_reference(acquire)
                                : gantry_task_fail_reference(acquire, status));
@@ -263,8 +352,10 @@ gantry_status gy_exchange_submit(const gantry_exchange *e, gantry_taskman *manag
     gantry_task_desc release = {.struct_size = sizeof(release),
                                 .kind = GANTRY_TASK_DTOH,
                                 .label = "release",
-                                .launch = launch_nothing,
-                                .is_stable = true};
+                                .launch = e->on_device ? launch_signal : launch_nothing,
+                                .release = e->on_device ? end_step : NULL,
+                                .arg = e->on_device ? number : NULL,
+                                .is_stable = !e->on_device};
     gantry_task_desc signal = {.struct_size = sizeof(signal),
                                .kind = GANTRY_TASK_CPU,
                                .label = "exchange ends",
@@ -280,7 +371,7 @@ gantry_status gy_exchange_submit(const gantry_exchange *e, gantry_taskman *manag
     if (status == GANTRY_OK) {
         status = gantry_taskman_submit(manager, &begin, &out->begin);
     }
-    if (status == GANTRY_OK) {
+    if (status == GANTRY_OK && !e->on_device) {
         status = gantry_taskman_submit(manager, &signal, &out->signal);
     }
     if (status == GANTRY_OK) {
@@ -289,5 +380,6 @@ gantry_status gy_exchange_submit(const gantry_exchange *e, gantry_taskman *manag
     if (status == GANTRY_OK) {
         status = gantry_task_start_after(out->release, out->acquire);
     }
-    return status == GANTRY_OK ? gantry_task_start_after_done(out->signal, out->release) : status;
+    return status == GANTRY_OK && !e->on_device ? gantry_task_start_after_done(out->signal, out->release)
+                                                : status;
 }

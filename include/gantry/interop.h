@@ -84,26 +84,46 @@ typedef gantry_status (*gantry_exchange_wait_fn)(void *arg, uint64_t value, uint
  *  library. */
 typedef gantry_status (*gantry_exchange_signal_fn)(void *arg, uint64_t value);
 
+/** Who reads and writes the renderer's timelines. */
+typedef enum gantry_exchange_way {
+    GANTRY_EXCHANGE_HOST = 0,   /* the application's two functions: works with every Vulkan driver */
+    GANTRY_EXCHANGE_DEVICE = 1, /* the GPU: two timeline semaphores that Vulkan has exported */
+} gantry_exchange_way;
+
 /** How an exchange waits for the renderer and tells it. */
 typedef struct gantry_exchange_options {
     size_t struct_size;
-    gantry_exchange_wait_fn wait;     /* looks at the renderer's timeline, or waits for it */
+    gantry_exchange_wait_fn wait; /* looks at the renderer's timeline, or waits for it; unused on the device
+                                   * way, as the next two */
     gantry_exchange_signal_fn signal; /* tells the renderer */
     void *arg;                        /* handed to both */
     uint64_t timeout_ns;              /* how long a step waits for the renderer; 0: 1 s.  At most an hour */
     const char *label; /* for messages and recordings; NULL: "exchange".  Copied, at most 63 characters */
+    gantry_exchange_way way;
+    int wait_fd;       /* device way: of vkGetSemaphoreFdKHR(), the timeline that the renderer signals */
+    int signal_fd;     /* and the one that the GPU signals; both the library's once the call has succeeded */
+    uint32_t reserved; /* 0 */
 } gantry_exchange_options;
-#define GANTRY_EXCHANGE_OPTIONS_INIT                               \
-    {                                                              \
-        sizeof(gantry_exchange_options), NULL, NULL, NULL, 0, NULL \
+#define GANTRY_EXCHANGE_OPTIONS_INIT                                                                \
+    {                                                                                               \
+        sizeof(gantry_exchange_options), NULL, NULL, NULL, 0, NULL, GANTRY_EXCHANGE_HOST, -1, -1, 0 \
     }
 
-/** An exchange with a renderer whose timelines the application's two functions read and write: it works with
- *  every Vulkan driver.  It has a thread, which sleeps unless a step waits for the renderer.
+/** An exchange with a renderer.  It has a thread, which sleeps unless a step waits for the renderer.
+ *
+ *  On the host way the application's two functions read and write the renderer's timelines.  On the device
+ * way the GPU does: a stream of the exchange's own waits, and nothing is enqueued behind that wait, so that
+ * an unsatisfied one delays no work and a renderer that never comes makes no bad frame; `release` signals
+ * behind the GPU work.  The semaphores are of VK_SEMAPHORE_TYPE_TIMELINE and exported as
+ *  VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD_BIT, on the context's device; no two exchanges share one.
  *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_INVALID_ARGUMENT    NULL, a struct_size too small, a function is NULL, a time-out above
- *                                         an hour, a label too long
- *  @retval GANTRY_ERR_OUT_OF_HOST_MEMORY */
+ *                                         an hour, a label too long, an unknown way, a descriptor that is not
+ *                                         open or no semaphore
+ *  @retval GANTRY_ERR_UNSUPPORTED         device way: the driver cannot import timeline semaphores, or the
+ *                                         context was adopted and is a green one
+ *  @retval GANTRY_ERR_DRIVER              the driver refused a semaphore
+ *  @retval GANTRY_ERR_DEVICE_LOST, GANTRY_ERR_OUT_OF_HOST_MEMORY, GANTRY_ERR_OUT_OF_DEVICE_MEMORY */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_exchange_create(gantry_context *context,
                                                                   const gantry_exchange_options *options,
                                                                   gantry_exchange **out);
@@ -132,7 +152,9 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_exchange_tasks(gantry_exchange
  * such a call fails with GANTRY_ERR_STATE.
  *
  *  What ends otherwise: where the renderer does not come in time, `acquire` fails with GANTRY_ERR_TIMED_OUT
- * and the exchange is lost: no more steps.  A step that fails or is cancelled signals nothing; the renderer
+ * and the exchange is lost: no more steps.  On the device way the library then signals the awaited value
+ * itself, since a wait that is enqueued cannot be taken back; a step that is cancelled while it waits loses
+ * the exchange for the same reason.  A step that fails or is cancelled signals nothing; the renderer
  *  hears of it from the application, which has the step's status.
  *  @retval GANTRY_OK
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, or a value that is not above that of the step before
@@ -152,6 +174,8 @@ typedef struct gantry_exchange_stats {
     uint64_t signalled;  /* of those, the renderer was told */
     uint64_t waited_ns;  /* by the others, in all */
     uint64_t longest_ns; /* of one */
+    uint64_t acquire_ns; /* host time of the calls that enqueue or look, in all */
+    uint64_t release_ns; /* host time of the calls that signal, in all */
 } gantry_exchange_stats;
 
 /** What an exchange has done so far.  Any thread.

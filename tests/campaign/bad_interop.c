@@ -102,6 +102,17 @@ static void create_rows(void)
     options.timeout_ns = UINT64_MAX;
     BAD_OUT("a wait without an end", none, gantry_exchange_create(context, &options, &none));
     options.timeout_ns = 1000;
+    options.way = (gantry_exchange_way)7;
+    BAD_OUT("unknown way", none, gantry_exchange_create(context, &options, &none));
+    options.way = GANTRY_EXCHANGE_DEVICE;
+    BAD_OUT("device way without descriptors", none, gantry_exchange_create(context, &options, &none));
+    options.wait_fd = as_number(open("/dev/null", O_RDONLY | O_CLOEXEC));
+    BAD_OUT("/dev/null as a semaphore", none, gantry_exchange_create(context, &options, &none));
+    assert_int_equal(close(options.wait_fd), 0);
+    options.wait_fd = options.signal_fd = memory_file();
+    BAD_OUT("memory as a semaphore", none, gantry_exchange_create(context, &options, &none));
+    assert_int_equal(close(options.wait_fd), 0);
+    options.way = GANTRY_EXCHANGE_HOST;
     assert_ok(gantry_exchange_create(context, &options, &exchange));
 }
 

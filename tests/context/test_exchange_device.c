@@ -1,0 +1,498 @@
+/* An exchange on the device way, on the emulated driver.  The renderer is this test, which signals and reads
+ * the timelines of two memory files, or another process. */
+#include "tests/partition/plan_support.h"
+#include "tests/support/cmocka_c11.h"
+#include "tests/support/gpu_fixture.h"
+
+#include "base/clock.h"
+#include "driver/emulator/timeline_file.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+enum { WORDS = 1024, FRAMES = 40 };
+#define MS UINT64_C(1000000)
+
+struct scene {
+    struct gpu_fixture gpu;
+    struct gy_timeline_file *drawn, *filtered;
+    gantry_exchange *exchange;
+    gantry_task *acquire, *release, *work;
+    uint32_t *in, *out; /* page-locked */
+    void *device;
+    uint32_t wrong;
+    bool draws_late; /* after the step was started */
+};
+
+static gantry_launch_result upload(gantry_launch *launch, void *arg)
+{
+    struct scene *s = arg;
+    return gantry_launch_copy_htod(launch, s->device, s->in, WORDS * 4) == GANTRY_OK ? GANTRY_LAUNCH_DONE
+                                                                                     : GANTRY_LAUNCH_FAILED;
+}
+
+static gantry_launch_result download(gantry_launch *launch, void *arg)
+{
+    struct scene *s = arg;
+    return gantry_launch_copy_dtoh(launch, s->out, s->device, WORDS * 4) == GANTRY_OK ? GANTRY_LAUNCH_DONE
+                                                                                      : GANTRY_LAUNCH_FAILED;
+}
+
+static gantry_task *stable(struct scene *s, gantry_task_kind kind, const char *label, gantry_launch_fn launch)
+{
+    gantry_task_desc desc = {.struct_size = sizeof(desc),
+                             .kind = kind,
+                             .label = label,
+                             .launch = launch,
+                             .arg = s,
+                             .is_stable = true};
+    gantry_task *task;
+    assert_ok(gantry_taskman_submit(s->gpu.manager, &desc, &task));
+    return task;
+}
+
+static void build(struct scene *s)
+{
+    assert_ok(gantry_exchange_tasks(s->exchange, s->gpu.manager, &s->acquire, &s->release));
+    s->work = stable(s, GANTRY_TASK_HTOD, "upload", upload);
+    gantry_task *down = stable(s, GANTRY_TASK_DTOH, "download", download);
+    gpu_fixture_after(s->work, s->acquire);
+    gpu_fixture_after(down, s->work);
+    gpu_fixture_after(s->release, down);
+}
+
+static gantry_exchange_options device_way(int wait_fd, int signal_fd, uint64_t timeout_ns)
+{
+    gantry_exchange_options options = GANTRY_EXCHANGE_OPTIONS_INIT;
+    options.way = GANTRY_EXCHANGE_DEVICE;
+    options.wait_fd = wait_fd;
+    options.signal_fd = signal_fd;
+    options.timeout_ns = timeout_ns;
+    options.label = "frame";
+    return options;
+}
+
+static void open_context(struct scene *s, gantry_submission submission, const gantry_partition_options *plan)
+{
+    memset(s, 0, sizeof(*s));
+    gantry_context_options context = GANTRY_CONTEXT_OPTIONS_INIT;
+    context.driver = GANTRY_DRIVER_EMULATED;
+    context.submission = submission;
+    context.partitions = plan;
+    gpu_fixture_open_with(&s->gpu, 2, &context);
+    gantry_heap *heap = gantry_context_heap(s->gpu.context);
+    gantry_alloc_site site = GANTRY_ALLOC_SITE("frame");
+    assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_PINNED, WORDS * 4, 0, site, (void **)&s->in));
+    assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_PINNED, WORDS * 4, 0, site, (void **)&s->out));
+    assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, WORDS * 4, 0, site, &s->device));
+}
+
+static void open_exchange(struct scene *s, uint64_t timeout_ns)
+{
+    int drawn = gy_timeline_file_create(&s->drawn), filtered = gy_timeline_file_create(&s->filtered);
+    gantry_exchange_options options = device_way(drawn, filtered, timeout_ns);
+    assert_ok(gantry_exchange_create(s->gpu.context, &options, &s->exchange));
+}
+
+static void open_scene(struct scene *s, uint64_t timeout_ns, gantry_submission submission)
+{
+    open_context(s, submission, NULL);
+    open_exchange(s, timeout_ns);
+}
+
+static void close_timelines(struct scene *s)
+{
+    munmap(s->drawn, GY_TIMELINE_FILE_BYTES);
+    munmap(s->filtered, GY_TIMELINE_FILE_BYTES);
+}
+
+static void close_scene(struct scene *s)
+{
+    gantry_heap *heap = gantry_context_heap(s->gpu.context);
+    gantry_exchange_destroy(s->exchange);
+    gantry_status done = gantry_context_synchronize(s->gpu.context);
+    assert_true(done == GANTRY_OK || done == GANTRY_ERR_DEVICE_LOST);
+    assert_ok(gantry_heap_free(heap, s->in));
+    assert_ok(gantry_heap_free(heap, s->out));
+    assert_ok(gantry_heap_free(heap, s->device));
+    gpu_fixture_close(&s->gpu);
+    close_timelines(s);
+}
+
+static void draw(struct scene *s, uint32_t frame)
+{
+    for (uint32_t i = 0; i < WORDS; i++) {
+        s->in[i] = frame * 7919 + i;
+    }
+    memset(s->out, 0, WORDS * 4);
+    gy_timeline_file_signal(s->drawn, frame);
+}
+
+static void *draw_frames(void *arg)
+{
+    struct scene *s = arg;
+    for (uint32_t frame = 1; frame <= FRAMES; frame++) {
+        if (s->draws_late) {
+            usleep(300);
+        }
+        draw(s, frame);
+        uint64_t until = gy_clock_ns() + 20000 * MS;
+        while (gy_timeline_file_read(s->filtered) < frame) {
+            if (gy_clock_ns() > until) {
+                s->wrong++;
+                return NULL;
+            }
+            usleep(50);
+        }
+        for (uint32_t i = 0; i < WORDS; i++) {
+            s->wrong += s->out[i] != frame * 7919 + i;
+        }
+    }
+    return NULL;
+}
+
+static void run_frames(struct scene *s, bool frozen, bool draws_late)
+{
+    pthread_t renderer;
+    open_exchange(s, 20000 * MS);
+    s->draws_late = draws_late;
+    assert_int_equal(pthread_create(&renderer, NULL, draw_frames, s), 0);
+    for (uint32_t frame = 1; frame <= FRAMES; frame++) {
+        if (frame == 1 || !frozen) {
+            build(s);
+        }
+        if (frame == 1 && frozen) {
+            assert_ok(gantry_taskman_freeze(s->gpu.manager));
+        }
+        assert_ok(gantry_exchange_next(s->exchange, frame, frame));
+        assert_ok(gantry_taskman_start(s->gpu.manager));
+        assert_ok(gantry_taskman_stop(s->gpu.manager));
+        if (!frozen) {
+            assert_ok(gantry_taskman_reset(s->gpu.manager));
+        }
+    }
+    pthread_join(renderer, NULL);
+    assert_int_equal(s->wrong, 0);
+    gantry_exchange_stats stats = {.struct_size = sizeof(stats)};
+    assert_ok(gantry_exchange_get_stats(s->exchange, &stats));
+    assert_int_equal(stats.steps, FRAMES);
+    assert_int_equal(stats.signalled, FRAMES);
+    assert_true(stats.acquire_ns > 0 && stats.release_ns > 0);
+    assert_false(gantry_exchange_is_lost(s->exchange));
+}
+
+static void run_scene(gantry_submission submission, bool frozen, bool draws_late)
+{
+    struct scene s;
+    open_context(&s, submission, NULL);
+    run_frames(&s, frozen, draws_late);
+    close_scene(&s);
+}
+
+static void test_frames_go_back_and_forth(void **state)
+{
+    (void)state;
+    run_scene(GANTRY_SUBMISSION_STREAMS, false, false);
+    run_scene(GANTRY_SUBMISSION_STREAMS, true, true);
+    run_scene(GANTRY_SUBMISSION_GRAPHS, false, true);
+    run_scene(GANTRY_SUBMISSION_GRAPHS, true, false);
+    run_scene(GANTRY_SUBMISSION_AUTO, true, true);
+}
+
+/* Every stream of the pool belongs to a green context then, on which a wait never ends. */
+static void test_frames_of_a_partition(void **state)
+{
+    (void)state;
+    struct scene s;
+    gantry_partition_request requests[1] = {request("part", GANTRY_PARTITION_AT_LEAST, 16)};
+    gantry_partition_options plan = GANTRY_PARTITION_OPTIONS_INIT;
+    plan.requests = requests;
+    plan.count = 1;
+    open_context(&s, GANTRY_SUBMISSION_STREAMS, &plan);
+    run_frames(&s, true, true);
+    close_scene(&s);
+}
+
+static gantry_launch_result fill_out(gantry_launch *launch, void *arg)
+{
+    struct scene *s = arg;
+    return gantry_launch_fill(launch, s->device, 3, 4, WORDS) == GANTRY_OK ? GANTRY_LAUNCH_DONE
+                                                                           : GANTRY_LAUNCH_FAILED;
+}
+
+/* While a step waits, another manager's work goes on. */
+static void expect_others_go_on(struct scene *s)
+{
+    gantry_taskman_options options = GANTRY_TASKMAN_OPTIONS_INIT;
+    gantry_task_desc fill = {
+        .struct_size = sizeof(fill), .kind = GANTRY_TASK_KERNEL, .launch = fill_out, .arg = s};
+    gantry_task_desc copy = {
+        .struct_size = sizeof(copy), .kind = GANTRY_TASK_DTOH, .launch = download, .arg = s};
+    gantry_task_desc seen = {.struct_size = sizeof(seen), .kind = GANTRY_TASK_SYNC_POINT};
+    gantry_taskman *other;
+    gantry_task *first, *second, *done;
+    options.gpu_dispatcher = gantry_context_dispatcher(s->gpu.context);
+    assert_ok(gantry_taskman_create(&options, &other));
+    assert_ok(gantry_taskman_submit(other, &fill, &first));
+    assert_ok(gantry_taskman_submit(other, &copy, &second));
+    assert_ok(gantry_taskman_submit(other, &seen, &done));
+    assert_ok(gantry_task_start_after(second, first));
+    assert_ok(gantry_task_start_after_done(done, second));
+    assert_ok(gantry_taskman_start(other));
+    assert_ok(gantry_taskman_stop(other));
+    assert_int_equal(s->out[0], 3);
+    assert_int_equal(s->out[WORDS - 1], 3);
+    gantry_taskman_destroy(other);
+}
+
+/* Nobody draws: the step ends and names both values, nothing ran for it, no stream waits any more. */
+static void test_a_renderer_that_does_not_come_fails_the_step(void **state)
+{
+    (void)state;
+    struct scene s;
+    open_scene(&s, 100 * MS, GANTRY_SUBMISSION_STREAMS);
+    build(&s);
+    s.out[0] = 77;
+    assert_ok(gantry_exchange_next(s.exchange, 5, 6));
+    uint64_t since = gy_clock_ns();
+    assert_ok(gantry_taskman_start(s.gpu.manager));
+    expect_others_go_on(&s);
+    s.out[0] = 77;
+    assert_int_equal(gantry_taskman_stop(s.gpu.manager), GANTRY_ERR_TIMED_OUT);
+    assert_true(gy_clock_ns() - since >= 100 * MS);
+    assert_non_null(strstr(gantry_last_error(), "frame"));
+    assert_non_null(strstr(gantry_last_error(), "value 5"));
+    assert_non_null(strstr(gantry_last_error(), "value 6"));
+    assert_int_equal(gantry_task_result(s.acquire), GANTRY_ERR_TIMED_OUT);
+    assert_int_equal(gantry_task_result(s.work), GANTRY_ERR_TASK_FAILED);
+    assert_int_equal(gy_timeline_file_read(s.drawn), 5); /* by the library */
+    assert_ok(gantry_context_synchronize(s.gpu.context));
+    assert_int_equal(gy_timeline_file_read(s.filtered), 0);
+    assert_int_equal(s.out[0], 77);
+    assert_true(gantry_exchange_is_lost(s.exchange));
+    assert_int_equal(gantry_exchange_next(s.exchange, 7, 8), GANTRY_ERR_STATE);
+    close_scene(&s);
+}
+
+/* A renderer that is another process, and is killed. */
+static void test_a_renderer_that_is_killed_fails_the_step(void **state)
+{
+    (void)state;
+    struct scene s;
+    open_scene(&s, 2000 * MS, GANTRY_SUBMISSION_STREAMS);
+    build(&s);
+    assert_ok(gantry_taskman_freeze(s.gpu.manager));
+    pid_t child = fork();
+    if (child == 0) {
+        gy_timeline_file_signal(s.drawn, 1);
+        while (gy_timeline_file_read(s.filtered) != 1) {
+            usleep(100);
+        }
+        gy_timeline_file_signal(s.drawn, 2);
+        for (;;) {
+            pause();
+        }
+    }
+    for (uint32_t frame = 1; frame <= 2; frame++) {
+        assert_ok(gantry_exchange_next(s.exchange, frame, frame));
+        assert_ok(gantry_taskman_start(s.gpu.manager));
+        assert_ok(gantry_taskman_stop(s.gpu.manager));
+    }
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    assert_ok(gantry_exchange_next(s.exchange, 3, 3));
+    assert_ok(gantry_taskman_start(s.gpu.manager));
+    assert_int_equal(gantry_taskman_stop(s.gpu.manager), GANTRY_ERR_TIMED_OUT);
+    assert_int_equal(gy_timeline_file_read(s.filtered), 2);
+    close_scene(&s);
+}
+
+static void start_waiting(struct scene *s, uint64_t timeout_ns)
+{
+    open_scene(s, timeout_ns, GANTRY_SUBMISSION_STREAMS);
+    build(s);
+    assert_ok(gantry_exchange_next(s->exchange, 1, 1));
+    assert_ok(gantry_taskman_start(s->gpu.manager));
+    gantry_exchange_stats stats = {.struct_size = sizeof(stats)};
+    do { /* until the wait is enqueued */
+        usleep(1000);
+        assert_ok(gantry_exchange_get_stats(s->exchange, &stats));
+    } while (stats.acquire_ns == 0);
+}
+
+static void test_cancelling_ends_a_wait(void **state)
+{
+    (void)state;
+    struct scene s;
+    start_waiting(&s, 3000000 * MS);
+    assert_ok(gantry_taskman_cancel(s.gpu.manager));
+    assert_int_equal(gantry_taskman_stop(s.gpu.manager), GANTRY_ERR_CANCELLED);
+    assert_int_equal(gy_timeline_file_read(s.drawn), 1);
+    assert_int_equal(gy_timeline_file_read(s.filtered), 0);
+    assert_true(gantry_exchange_is_lost(s.exchange));
+    close_scene(&s);
+}
+
+static void test_destroying_it_ends_a_wait(void **state)
+{
+    (void)state;
+    struct scene s;
+    start_waiting(&s, 3000000 * MS);
+    gantry_exchange_destroy(s.exchange);
+    s.exchange = NULL;
+    assert_int_equal(gantry_taskman_stop(s.gpu.manager), GANTRY_ERR_CLOSED);
+    assert_int_equal(gy_timeline_file_read(s.drawn), 1);
+    assert_int_equal(gy_timeline_file_read(s.filtered), 0);
+    close_scene(&s);
+}
+
+/* The context goes first: it ends the wait, and the exchange has nothing of it any more. */
+static void test_it_may_outlive_its_context(void **state)
+{
+    (void)state;
+    struct scene s;
+    open_scene(&s, 1000 * MS, GANTRY_SUBMISSION_STREAMS);
+    gantry_exchange *late = s.exchange;
+    s.exchange = NULL;
+    close_scene(&s);
+    assert_true(gantry_exchange_is_lost(late));
+    assert_int_equal(gantry_exchange_next(late, 1, 1), GANTRY_ERR_STATE);
+    gantry_exchange_destroy(late);
+}
+
+/* Also while a step waits, which fails. */
+static void test_destroying_the_context_ends_a_wait(void **state)
+{
+    (void)state;
+    struct scene s;
+    start_waiting(&s, 3000000 * MS);
+    gantry_context_destroy(s.gpu.context);
+    assert_int_equal(gantry_taskman_stop(s.gpu.manager), GANTRY_ERR_DEVICE_LOST);
+    assert_int_equal(gy_timeline_file_read(s.drawn), 1);
+    assert_int_equal(gy_timeline_file_read(s.filtered), 0);
+    gantry_taskman_destroy(s.gpu.manager);
+    gantry_cpu_dispatcher_destroy(s.gpu.cpus);
+    gantry_exchange_destroy(s.exchange);
+    close_timelines(&s);
+}
+
+static void test_a_lost_device_ends_a_wait(void **state)
+{
+    (void)state;
+    struct scene s;
+    struct gantry_emu_control emu;
+    start_waiting(&s, 3000000 * MS);
+    assert_true(gpu_fixture_controls(&emu));
+    assert_int_equal(emu.break_context(gantry_context_native(s.gpu.context), 719), 0);
+    assert_int_equal(gantry_taskman_stop(s.gpu.manager), GANTRY_ERR_DEVICE_LOST);
+    assert_true(gantry_exchange_is_lost(s.exchange));
+    assert_int_equal(gy_timeline_file_read(s.filtered), 0);
+    close_scene(&s);
+}
+
+/* Whatever call of the driver fails, the step fails, and nothing waits for ever. */
+static void test_calls_that_fail_end_the_step(void **state)
+{
+    (void)state;
+    static const char *const calls[] = {"cuWaitExternalSemaphoresAsync", "cuStreamWriteValue32",
+                                        "cuSignalExternalSemaphoresAsync"};
+    for (int i = 0; i < 3; i++) {
+        struct scene s;
+        struct gantry_emu_control emu;
+        open_scene(&s, 20000 * MS, GANTRY_SUBMISSION_STREAMS);
+        build(&s);
+        gy_timeline_file_signal(s.drawn, 1);
+        assert_true(gpu_fixture_controls(&emu));
+        assert_int_equal((emu.fail)(calls[i], 1, 1, GANTRY_EMU_ONCE), 0);
+        assert_ok(gantry_exchange_next(s.exchange, 1, 1));
+        assert_ok(gantry_taskman_start(s.gpu.manager));
+        assert_int_equal(gantry_taskman_stop(s.gpu.manager), GANTRY_ERR_DRIVER);
+        assert_non_null(strstr(gantry_last_error(), calls[i]));
+        assert_ok(gantry_context_synchronize(s.gpu.context));
+        assert_int_equal(gy_timeline_file_read(s.filtered), 0);
+        assert_int_equal(gantry_exchange_is_lost(s.exchange), i < 2);
+        emu.clear_faults();
+        close_scene(&s);
+    }
+}
+
+/* Descriptors are the library's after success only. */
+static void test_descriptors_are_taken_on_success_only(void **state)
+{
+    (void)state;
+    struct scene s;
+    gantry_exchange *exchange;
+    open_context(&s, GANTRY_SUBMISSION_STREAMS, NULL);
+    int drawn = gy_timeline_file_create(&s.drawn), filtered = gy_timeline_file_create(&s.filtered);
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC), other = memfd_create("other", MFD_CLOEXEC);
+    gantry_exchange_options options = device_way(drawn, null, MS);
+    assert_int_equal(gantry_exchange_create(s.gpu.context, &options, &exchange), GANTRY_ERR_INVALID_ARGUMENT);
+    assert_non_null(strstr(gantry_last_error(), "/dev/null"));
+    options = device_way(drawn, other, MS);
+    assert_int_equal(gantry_exchange_create(s.gpu.context, &options, &exchange), GANTRY_ERR_DRIVER);
+    options = device_way(-1, filtered, MS);
+    assert_int_equal(gantry_exchange_create(s.gpu.context, &options, &exchange), GANTRY_ERR_INVALID_ARGUMENT);
+    const int given[] = {drawn, filtered, null, other};
+    for (int i = 0; i < 4; i++) {
+        assert_int_not_equal(fcntl(given[i], F_GETFD), -1);
+    }
+    options = device_way(drawn, filtered, MS);
+    assert_ok(gantry_exchange_create(s.gpu.context, &options, &s.exchange));
+    assert_int_equal(close(null), 0);
+    assert_int_equal(close(other), 0);
+    close_scene(&s);
+    assert_int_equal(fcntl(drawn, F_GETFD), -1);
+    assert_int_equal(fcntl(filtered, F_GETFD), -1);
+}
+
+static bool file_has(const char *path, const char *text)
+{
+    static char data[1 << 20];
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    size_t count = fread(data, 1, sizeof(data), file);
+    (void)fclose(file);
+    return memmem(data, count, text, strlen(text)) != NULL;
+}
+
+static void test_a_recording_says_what_was_waited_for(void **state)
+{
+    (void)state;
+    struct scene s;
+    char path[64];
+    snprintf(path, sizeof(path), "exchange-device-%d.pftrace", (int)getpid());
+    open_scene(&s, 5 * MS, GANTRY_SUBMISSION_STREAMS);
+    build(&s);
+    gantry_profile_options options = GANTRY_PROFILE_OPTIONS_INIT;
+    gantry_profile *profile;
+    options.path = path;
+    assert_ok(gantry_profile_start(&options, &profile));
+    assert_ok(gantry_exchange_next(s.exchange, 1, 1));
+    assert_ok(gantry_taskman_start(s.gpu.manager));
+    assert_int_equal(gantry_taskman_stop(s.gpu.manager), GANTRY_ERR_TIMED_OUT);
+    assert_ok(gantry_profile_stop(profile, NULL));
+    assert_true(file_has(path, "waits for frame"));
+    assert_int_equal(unlink(path), 0);
+    close_scene(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_frames_go_back_and_forth),
+        cmocka_unit_test(test_frames_of_a_partition),
+        cmocka_unit_test(test_a_renderer_that_does_not_come_fails_the_step),
+        cmocka_unit_test(test_a_renderer_that_is_killed_fails_the_step),
+        cmocka_unit_test(test_cancelling_ends_a_wait),
+        cmocka_unit_test(test_destroying_it_ends_a_wait),
+        cmocka_unit_test(test_it_may_outlive_its_context),
+        cmocka_unit_test(test_destroying_the_context_ends_a_wait),
+        cmocka_unit_test(test_a_lost_device_ends_a_wait),
+        cmocka_unit_test(test_calls_that_fail_end_the_step),
+        cmocka_unit_test(test_descriptors_are_taken_on_success_only),
+        cmocka_unit_test(test_a_recording_says_what_was_waited_for),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
