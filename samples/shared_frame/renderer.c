@@ -79,6 +79,23 @@ static bool pick_device(struct renderer *r, const uint8_t *uuid)
     return best > 0;
 }
 
+/* Can timelines be exported? */
+static bool shares_timelines(VkPhysicalDevice device)
+{
+    VkSemaphoreTypeCreateInfo type = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO,
+                                      .semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE};
+    VkPhysicalDeviceExternalSemaphoreInfo info = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_SEMAPHORE_INFO,
+        .pNext = &type,
+        .handleType = VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD_BIT};
+    VkExternalSemaphoreProperties found = {.sType = VK_STRUCTURE_TYPE_EXTERNAL_SEMAPHORE_PROPERTIES};
+    if (!has_extension(device, VK_KHR_EXTERNAL_SEMAPHORE_FD_EXTENSION_NAME)) {
+        return false;
+    }
+    vkGetPhysicalDeviceExternalSemaphoreProperties(device, &info, &found);
+    return (found.externalSemaphoreFeatures & VK_EXTERNAL_SEMAPHORE_FEATURE_EXPORTABLE_BIT) != 0;
+}
+
 static bool find_family(struct renderer *r)
 {
     VkQueueFamilyProperties families[MOST_DEVICES];
@@ -95,7 +112,9 @@ static bool find_family(struct renderer *r)
 
 static bool open_device(struct renderer *r)
 {
-    static const char *const extensions[] = {VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME};
+    static const char *const extensions[] = {VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME,
+                                             VK_KHR_EXTERNAL_SEMAPHORE_FD_EXTENSION_NAME};
+    bool has_both = shares_timelines(r->physical);
     float priority = 1;
     VkDeviceQueueCreateInfo queue = {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
                                      .queueFamilyIndex = r->family,
@@ -107,13 +126,16 @@ static bool open_device(struct renderer *r)
                                .pNext = &timelines,
                                .queueCreateInfoCount = 1,
                                .pQueueCreateInfos = &queue,
-                               .enabledExtensionCount = 1,
+                               .enabledExtensionCount = has_both ? 2 : 1,
                                .ppEnabledExtensionNames = extensions};
     if (!GOOD(r, vkCreateDevice(r->physical, &info, NULL, &r->device))) {
         return false;
     }
     vkGetDeviceQueue(r->device, r->family, 0, &r->queue);
     r->get_memory_fd = (PFN_vkGetMemoryFdKHR)vkGetDeviceProcAddr(r->device, "vkGetMemoryFdKHR");
+    if (has_both) {
+        r->get_semaphore_fd = (PFN_vkGetSemaphoreFdKHR)vkGetDeviceProcAddr(r->device, "vkGetSemaphoreFdKHR");
+    }
     VkCommandPoolCreateInfo pool = {.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
                                     .flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT,
                                     .queueFamilyIndex = r->family};
@@ -296,7 +318,10 @@ static bool open_order(struct renderer *r, struct renderer_slot *s)
                                            .commandPool = r->pool,
                                            .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
                                            .commandBufferCount = 1};
+    VkExportSemaphoreCreateInfo exported = {.sType = VK_STRUCTURE_TYPE_EXPORT_SEMAPHORE_CREATE_INFO,
+                                            .handleTypes = VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD_BIT};
     VkSemaphoreTypeCreateInfo type = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO,
+                                      .pNext = r->get_semaphore_fd != NULL ? &exported : NULL,
                                       .semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE};
     VkSemaphoreCreateInfo timeline = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO, .pNext = &type};
     VkFenceCreateInfo fence = {.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
@@ -342,4 +367,14 @@ int renderer_export(struct renderer_slot *slot)
                                  .handleType = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT};
     int fd = -1;
     return GOOD(r, r->get_memory_fd(r->device, &info, &fd)) ? fd : -1;
+}
+
+int renderer_export_timeline(struct renderer_slot *slot, VkSemaphore timeline)
+{
+    struct renderer *r = slot->renderer;
+    VkSemaphoreGetFdInfoKHR info = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_GET_FD_INFO_KHR,
+                                    .semaphore = timeline,
+                                    .handleType = VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD_BIT};
+    int fd = -1;
+    return GOOD(r, r->get_semaphore_fd(r->device, &info, &fd)) ? fd : -1;
 }

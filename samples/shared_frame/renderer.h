@@ -15,6 +15,7 @@ struct renderer {
     VkRenderPass pass;
     VkCommandPool pool;
     PFN_vkGetMemoryFdKHR get_memory_fd;
+    PFN_vkGetSemaphoreFdKHR get_semaphore_fd; /* NULL: the driver exports no timelines */
     char name[256];
     uint8_t uuid[16];
     char error[512]; /* of the call that failed */
@@ -47,6 +48,8 @@ bool renderer_slot_open(struct renderer *r, struct renderer_slot *slot);
 void renderer_slot_close(struct renderer_slot *slot);
 /* A descriptor of the shared memory, which is the caller's; negative: it failed. */
 int renderer_export(struct renderer_slot *slot);
+/* The same of a timeline of the slot, `drawn` or `filtered`. */
+int renderer_export_timeline(struct renderer_slot *slot, VkSemaphore timeline);
 
 /* Draw frame `number` into the shared memory; then `drawn` has `value`. */
 bool renderer_draw(struct renderer_slot *slot, uint32_t number, uint64_t value);

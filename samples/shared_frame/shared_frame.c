@@ -23,10 +23,14 @@
 
 enum { SLOTS = 2, THREADS = 256, NO_VULKAN = 77 };
 
+enum way { WAY_AUTO, WAY_HOST, WAY_DEVICE };
+
 struct settings {
     uint32_t frames;
     gantry_driver_choice driver;
-    bool without_waits, graphs;
+    enum way way;
+    uint32_t check_every; /* compare one frame of so many */
+    bool without_waits, graphs, gantry_first;
     const char *output; /* NULL: no file */
 };
 
@@ -47,7 +51,8 @@ struct slot {
 static gantry_context *context;
 static struct renderer renderer;
 static struct slot slots[SLOTS];
-static uint32_t wrong;
+static uint32_t wrong, checked;
+static bool on_device; /* the GPU waits and signals */
 
 static bool gantry_good(gantry_status status)
 {
@@ -124,6 +129,35 @@ static bool import(struct slot *s)
     return gantry_good(gantry_shared_memory_map(s->memory, 0, FRAME_MEMORY, (void **)&s->frame));
 }
 
+/* On the device way if both drivers can, unless the settings say otherwise. */
+static bool create_exchange(struct slot *s, gantry_exchange_options *options)
+{
+    if (s->settings->way != WAY_HOST && renderer.get_semaphore_fd != NULL) {
+        gantry_exchange_options device = *options;
+        device.way = GANTRY_EXCHANGE_DEVICE;
+        device.wait_fd = renderer_export_timeline(&s->vulkan, s->vulkan.drawn);
+        device.signal_fd = renderer_export_timeline(&s->vulkan, s->vulkan.filtered);
+        if (!vulkan_good(device.wait_fd >= 0 && device.signal_fd >= 0)) {
+            return false;
+        }
+        gantry_status status = gantry_exchange_create(context, &device, &s->exchange);
+        on_device = status == GANTRY_OK;
+        if (status == GANTRY_OK) {
+            return true;
+        }
+        close(device.wait_fd); /* still ours */
+        close(device.signal_fd);
+        if (status != GANTRY_ERR_UNSUPPORTED || s->settings->way == WAY_DEVICE) {
+            return gantry_good(status);
+        }
+    }
+    if (s->settings->way == WAY_DEVICE) {
+        fprintf(stderr, "shared_frame: %s exports no timelines, as --way device needs\n", renderer.name);
+        return false;
+    }
+    return gantry_good(gantry_exchange_create(context, options, &s->exchange));
+}
+
 /* acquire -> filter -> release, frozen: run for every frame */
 static bool build(struct slot *s)
 {
@@ -141,8 +175,7 @@ static bool build(struct slot *s)
     exchange.arg = s;
     exchange.label = "frame";
     exchange.timeout_ns = UINT64_C(10000000000);
-    return gantry_good(gantry_taskman_create(&manager, &s->manager)) &&
-           gantry_good(gantry_exchange_create(context, &exchange, &s->exchange)) &&
+    return gantry_good(gantry_taskman_create(&manager, &s->manager)) && create_exchange(s, &exchange) &&
            gantry_good(gantry_exchange_tasks(s->exchange, s->manager, &acquire, &release)) &&
            gantry_good(gantry_taskman_submit(s->manager, &work, &task)) &&
            gantry_good(gantry_task_start_after(task, acquire)) &&
@@ -177,12 +210,16 @@ static bool begin_frame(struct slot *s, uint32_t number)
 {
     s->number = number;
     s->value++;
-    if (!vulkan_good(renderer_draw(&s->vulkan, number, s->value)) ||
+    bool vulkan_first = !s->settings->gantry_first;
+    if ((vulkan_first && !vulkan_good(renderer_draw(&s->vulkan, number, s->value))) ||
         !gantry_good(gantry_exchange_next(s->exchange, s->value, s->value)) ||
         !gantry_good(gantry_taskman_start(s->manager))) {
         return false;
     }
     s->is_busy = true;
+    if (!vulkan_first && !vulkan_good(renderer_draw(&s->vulkan, number, s->value))) {
+        return false;
+    }
     return vulkan_good(renderer_read(&s->vulkan, s->value, !s->settings->without_waits));
 }
 
@@ -201,6 +238,10 @@ static bool end_frame(struct slot *s)
     if (!vulkan_good(renderer_wait_read(&s->vulkan))) {
         return false;
     }
+    if (s->number % s->settings->check_every != 0) {
+        return true;
+    }
+    checked++;
     frame_expect(s->number, s->drawn, s->want, histogram);
     wrong += memcmp(s->vulkan.seen, s->want, FRAME_BYTES) != 0 ||
              memcmp(s->vulkan.seen + FRAME_PIXELS, histogram, sizeof(histogram)) != 0;
@@ -253,10 +294,12 @@ static void tell(const struct settings *settings, const gantry_device_info *info
             sum.steps += stats.steps;
             sum.at_once += stats.at_once;
             sum.waited_ns += stats.waited_ns;
+            sum.acquire_ns += stats.acquire_ns;
+            sum.release_ns += stats.release_ns;
         }
     }
-    printf("%u frames of %d x %d, drawn by %s, filtered by %s; handed over by the host\n", settings->frames,
-           FRAME_WIDTH, FRAME_HEIGHT, renderer.name, info->name);
+    printf("%u frames of %d x %d, drawn by %s, filtered by %s; handed over by the %s\n", settings->frames,
+           FRAME_WIDTH, FRAME_HEIGHT, renderer.name, info->name, on_device ? "GPU" : "host");
     if (info->emulated) {
         printf("%llu of %llu steps found their frame drawn already; emulated, so times mean nothing\n",
                (unsigned long long)sum.at_once, (unsigned long long)sum.steps);
@@ -267,11 +310,16 @@ static void tell(const struct settings *settings, const gantry_device_info *info
                "waited %.0f us\n",
                settings->frames / seconds, seconds * 1e6 / settings->frames, (unsigned long long)sum.at_once,
                (unsigned long long)sum.steps, (double)sum.waited_ns / 1e3 / (double)waited);
+        printf("host time per frame: acquire %.2f us, release %.2f us\n",
+               (double)sum.acquire_ns / 1e3 / (double)sum.steps,
+               (double)sum.release_ns / 1e3 / (double)sum.steps);
     }
-    if (wrong == 0) {
+    if (wrong == 0 && checked == settings->frames) {
         printf("all frames are right\n");
+    } else if (wrong == 0) {
+        printf("the %u frames that were compared are right\n", checked);
     } else {
-        printf("%u of %u frames are wrong%s\n", wrong, settings->frames,
+        printf("%u of %u frames are wrong%s\n", wrong, checked,
                settings->without_waits ? ", as they should be without waits" : "");
     }
 }
@@ -309,7 +357,9 @@ static int run(const struct settings *settings)
 }
 
 static const char usage[] =
-    "usage: shared_frame [--frames N] [--driver DRIVER] [--graphs] [--output FILE] [--without-waits]\n\n"
+    "usage: shared_frame [--frames N] [--driver DRIVER] [--way WAY] [--graphs] [--gantry-first] "
+    "[--check-every N]\n"
+    "                    [--output FILE] [--without-waits]\n\n"
     "Vulkan draws frames, Gantry filters them in the same memory, Vulkan reads them back; each is compared "
     "with "
     "what\nthe CPU computes.  Exit status 0: all are right; 1: some are wrong, or a call failed; 77: there "
@@ -317,9 +367,26 @@ static const char usage[] =
     "Vulkan driver\nthat can share memory with the device.\n\n"
     "  --frames N        how many (60)\n"
     "  --driver DRIVER   auto (the default), cuda or emulated\n"
+    "  --way WAY         who waits and signals: host, device, or auto (the default): the device where both "
+    "drivers can\n"
     "  --graphs          launch GPU work as graphs\n"
+    "  --gantry-first    start each step before its frame is drawn\n"
+    "  --check-every N   compare one frame of N only, to measure the others\n"
     "  --output FILE     write the last frame as a PNG file\n"
-    "  --without-waits   leave the waits out: frames are wrong then\n";
+    "  --without-waits   leave the waits out (on the host way): frames are wrong then\n";
+
+static bool read_way(const char *name, enum way *out)
+{
+    static const char *const names[] = {"auto", "host", "device"};
+    for (int i = 0; i < 3; i++) {
+        if (strcmp(name, names[i]) == 0) {
+            *out = (enum way)i;
+            return true;
+        }
+    }
+    fprintf(stderr, "shared_frame: --way is \"%s\", not auto, host or device\n", name);
+    return false;
+}
 
 static bool read_driver(const char *name, gantry_driver_choice *out)
 {
@@ -334,12 +401,12 @@ static bool read_driver(const char *name, gantry_driver_choice *out)
     return false;
 }
 
-static bool read_frames(const char *text, uint32_t *out)
+static bool read_count(const char *option, const char *text, uint32_t *out)
 {
     char *end;
     unsigned long number = strtoul(text, &end, 10);
     if (end == text || *end != '\0' || number < 1 || number > 1000000) {
-        fprintf(stderr, "shared_frame: --frames is \"%s\", not a number from 1 to 1000000\n", text);
+        fprintf(stderr, "shared_frame: %s is \"%s\", not a number from 1 to 1000000\n", option, text);
         return false;
     }
     *out = (uint32_t)number;
@@ -349,31 +416,40 @@ static bool read_frames(const char *text, uint32_t *out)
 /* -1: go on; else the exit status. */
 static int read_options(int argc, char **argv, struct settings *out)
 {
-    static const struct option table[] = {{"frames", required_argument, NULL, 'n'},
-                                          {"driver", required_argument, NULL, 'd'},
-                                          {"graphs", no_argument, NULL, 'g'},
-                                          {"output", required_argument, NULL, 'o'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {"without-waits", no_argument, NULL, 'w'},
-                                          {NULL, 0, NULL, 0}};
+    static const struct option table[] = {
+        {"frames", required_argument, NULL, 'n'},  {"driver", required_argument, NULL, 'd'},
+        {"way", required_argument, NULL, 'y'},     {"graphs", no_argument, NULL, 'g'},
+        {"gantry-first", no_argument, NULL, 'f'},  {"check-every", required_argument, NULL, 'c'},
+        {"output", required_argument, NULL, 'o'},  {"help", no_argument, NULL, 'h'},
+        {"without-waits", no_argument, NULL, 'w'}, {NULL, 0, NULL, 0}};
     int option;
     bool good = true;
     while ((option = getopt_long(argc, argv, "h", table, NULL)) != -1) {
         switch (option) {
         case 'n':
-            good = read_frames(optarg, &out->frames) && good;
+            good = read_count("--frames", optarg, &out->frames) && good;
             break;
         case 'd':
             good = read_driver(optarg, &out->driver) && good;
             break;
+        case 'y':
+            good = read_way(optarg, &out->way) && good;
+            break;
         case 'g':
             out->graphs = true;
+            break;
+        case 'f':
+            out->gantry_first = true;
+            break;
+        case 'c':
+            good = read_count("--check-every", optarg, &out->check_every) && good;
             break;
         case 'o':
             out->output = optarg;
             break;
         case 'w':
             out->without_waits = true;
+            out->way = WAY_HOST;
             break;
         case 'h':
             fputs(usage, stdout);
@@ -391,7 +467,7 @@ static int read_options(int argc, char **argv, struct settings *out)
 
 int main(int argc, char **argv)
 {
-    struct settings settings = {.frames = 60};
+    struct settings settings = {.frames = 60, .check_every = 1};
     gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
     int status = read_options(argc, argv, &settings);
     if (status >= 0) {

@@ -24,11 +24,23 @@ def run(*arguments, **variables):
 
 class SharedFrame(unittest.TestCase):
     def test_all_frames_are_right(self):
-        for way in ([], ["--graphs"]):
+        for way in ([], ["--graphs"], ["--gantry-first"], ["--way", "host"]):
             result = run("--frames", FRAMES, *way)
             self.assertEqual(result.returncode, 0, result.stderr)
             self.assertIn("all frames are right", result.stdout)
             self.assertNotIn("leaked", result.stderr)
+
+    def test_frames_may_be_left_out_of_the_comparison(self):
+        result = run("--frames", "6", "--check-every", "3")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("the 2 frames that were compared are right", result.stdout)
+
+    def test_the_device_way_is_taken_or_refused(self):
+        result = run("--frames", "3", "--way", "device")
+        if result.returncode == 0:
+            self.assertIn("handed over by the GPU", result.stdout)
+        else:
+            self.assertIn("exports no timelines", result.stderr)
 
     def test_without_waits_they_are_not(self):
         result = run("--frames", FRAMES, "--without-waits")
@@ -52,7 +64,7 @@ class SharedFrame(unittest.TestCase):
                 self.assertIn(b"filter", file.read())
 
     def test_arguments_are_refused(self):
-        for wrong in (["--frames", "0"], ["--driver", "opencl"], ["--what"], ["surplus"]):
+        for wrong in (["--frames", "0"], ["--driver", "opencl"], ["--way", "no"], ["--check-every", "x"], ["--what"], ["surplus"]):
             result = run(*wrong)
             self.assertEqual(result.returncode, 2)
             self.assertNotEqual(result.stderr, "")
