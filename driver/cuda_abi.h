@@ -99,6 +99,14 @@ typedef enum CUdevice_attribute_enum {
     CU_DEVICE_ATTRIBUTE_MPS_ENABLED = 133,
 } CUdevice_attribute;
 
+/* Of a pair of devices. */
+typedef enum CUdevice_P2PAttribute_enum {
+    CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK = 1, /* 0: the best link */
+    CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED = 2,
+    CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED = 3,
+    CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED = 4,
+} CUdevice_P2PAttribute;
+
 enum {
     CU_CTX_SCHED_AUTO = 0,
     CU_CTX_SCHED_SPIN = 1,

@@ -23,6 +23,7 @@
     X(ERROR_NOT_MAPPED, 211, "it is not mapped")                                          \
     X(ERROR_ECC_UNCORRECTABLE, 214, "an uncorrectable memory error happened")             \
     X(ERROR_UNSUPPORTED_LIMIT, 215, "the device does not support this limit")             \
+    X(ERROR_PEER_ACCESS_UNSUPPORTED, 217, "the device does not reach the other one")      \
     X(ERROR_INVALID_PTX, 218, "compiling the PTX failed")                                 \
     X(ERROR_NVLINK_UNCORRECTABLE, 220, "an uncorrectable NVLink error happened")          \
     X(ERROR_JIT_COMPILER_NOT_FOUND, 221, "the PTX compiler library is missing")           \
@@ -42,9 +43,12 @@
     X(ERROR_LAUNCH_OUT_OF_RESOURCES, 701, "the launch needs more than the device has")    \
     X(ERROR_LAUNCH_TIMEOUT, 702, "a kernel ran too long")                                 \
     X(ERROR_LAUNCH_INCOMPATIBLE_TEXTURING, 703, "incompatible texturing mode")            \
+    X(ERROR_PEER_ACCESS_ALREADY_ENABLED, 704, "access to the context is enabled already") \
+    X(ERROR_PEER_ACCESS_NOT_ENABLED, 705, "access to the context is not enabled")         \
     X(ERROR_PRIMARY_CONTEXT_ACTIVE, 708, "the primary context is in use")                 \
     X(ERROR_CONTEXT_IS_DESTROYED, 709, "the context was destroyed")                       \
     X(ERROR_ASSERT, 710, "an assertion in a kernel failed")                               \
+    X(ERROR_TOO_MANY_PEERS, 711, "access to no more contexts is possible")                \
     X(ERROR_HOST_MEMORY_ALREADY_REGISTERED, 712, "the memory is registered already")      \
     X(ERROR_HOST_MEMORY_NOT_REGISTERED, 713, "the memory is not registered")              \
     X(ERROR_HARDWARE_STACK_ERROR, 714, "a kernel's call stack is broken")                 \

@@ -39,7 +39,12 @@
     F(true, cuCtxSetCurrent, cuCtxSetCurrent, (CUcontext context)) \
     F(true, cuCtxGetDevice, cuCtxGetDevice, (CUdevice *device)) \
     F(true, cuCtxSynchronize, cuCtxSynchronize, (void)) \
-    F(true, cuCtxGetStreamPriorityRange, cuCtxGetStreamPriorityRange, (int *least, int *greatest))
+    F(true, cuCtxGetStreamPriorityRange, cuCtxGetStreamPriorityRange, (int *least, int *greatest)) \
+    F(false, cuDeviceCanAccessPeer, cuDeviceCanAccessPeer, (int *can, CUdevice device, CUdevice peer)) \
+    F(false, cuDeviceGetP2PAttribute, cuDeviceGetP2PAttribute, \
+      (int *value, CUdevice_P2PAttribute attribute, CUdevice from, CUdevice to)) \
+    F(false, cuCtxEnablePeerAccess, cuCtxEnablePeerAccess, (CUcontext peer, unsigned int flags)) \
+    F(false, cuCtxDisablePeerAccess, cuCtxDisablePeerAccess, (CUcontext peer))
 
 #define GY_DRIVER_FUNCS_MODULE(F) \
     F(true, cuModuleLoadDataEx, cuModuleLoadDataEx, \
@@ -114,6 +119,9 @@
       (void *to, CUdeviceptr from, size_t bytes, CUstream stream)) \
     F(true, cuMemcpyDtoDAsync, cuMemcpyDtoDAsync_v2, \
       (CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)) \
+    F(false, cuMemcpyPeerAsync, cuMemcpyPeerAsync, \
+      (CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t bytes, \
+       CUstream stream)) \
     F(false, cuMemcpyBatchAsync, cuMemcpyBatchAsync, \
       (CUdeviceptr *to, CUdeviceptr *from, size_t *bytes, size_t count, CUmemcpyAttributes *attributes, \
        size_t *attribute_starts, size_t attribute_count, size_t *failed_index, CUstream stream)) \

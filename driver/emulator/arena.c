@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/sanitizers.h"
 #include "driver/emulator/control.h"
+#include "driver/emulator/peer.h"
 
 #include <string.h>
 #include <sys/mman.h>
@@ -255,6 +256,22 @@ bool gy_emu_memory_is_granted(const struct gy_emu_context *context, CUdeviceptr 
     const struct gy_emu_region *region = gy_emu_memory_find((uintptr_t)address);
     return bytes == 0 || region == NULL || region->kind != GY_EMU_REGION_RESERVED ||
            gy_emu_mappings_cover(region, (uintptr_t)address, bytes, UINT32_C(1) << context->device->ordinal);
+}
+
+int gy_emu_memory_is_foreign(const struct gy_emu_context *context, uintptr_t address)
+{
+    const struct gy_emu_region *region = is_in_arena(address) ? gy_emu_memory_find(address) : NULL;
+    if (region == NULL || !is_device_memory(region) || region->device == NULL) {
+        return -1;
+    }
+    bool is_own = region->device == context->device;
+    if (region->kind == GY_EMU_REGION_RESERVED) {
+        is_own = !gy_emu_mappings_cover(region, address, 1, GY_EMU_ANY_DEVICE) ||
+                 gy_emu_mappings_cover(region, address, 1, UINT32_C(1) << context->device->ordinal);
+    } else if (!is_own && region->kind == GY_EMU_REGION_DEVICE && region->context != NULL) {
+        is_own = gy_emu_peer_is_enabled(context, region->context);
+    }
+    return is_own ? -1 : region->device->ordinal;
 }
 
 bool gy_emu_memory_check_any(const void *address, size_t bytes)

@@ -24,6 +24,9 @@
 static _Thread_local CUcontext stack[STACK_DEPTH];
 static _Thread_local int depth;
 
+static CUresult process_failure; /* what ended all GPU work of the process; SUCCESS: nothing has */
+static bool spread_is_held;      /* other devices do not notice it yet */
+
 bool gy_emu_result_is_sticky(CUresult result)
 {
     switch ((int)result) {
@@ -49,7 +52,7 @@ bool gy_emu_result_is_sticky(CUresult result)
 CUresult gy_emu_context_open(struct gy_emu_device *device, struct gy_emu_context *root, const uint16_t *sms,
                              uint32_t sm_count, struct gy_emu_context **out)
 {
-    CUresult result = gy_emu_crews_start();
+    CUresult result = process_failure != CUDA_SUCCESS ? process_failure : gy_emu_crews_start(device->ordinal);
     if (result != CUDA_SUCCESS) {
         return result;
     }
@@ -115,7 +118,7 @@ static void close_objects(struct gy_emu_context *root, enum gy_emu_kind kind)
 void gy_emu_context_close(struct gy_emu_context *context)
 {
     gy_emu_handle_close(&context->object);
-    if (gy_emu_is_held()) {
+    if ((gy_emu_held() >> context->device->ordinal & 1) != 0 || gy_emu_process_is_lost()) {
         gy_emu_root_discard(context);
     }
     while (!is_idle(context)) {
@@ -182,6 +185,55 @@ void gy_emu_context_fail(struct gy_emu_context *context, CUresult result)
     if (root->sticky == CUDA_SUCCESS) {
         root->sticky = result;
         gy_emu_root_discard(root);
+    }
+}
+
+static bool is_of_one_device(CUresult result)
+{
+    return result == CUDA_ERROR_ECC_UNCORRECTABLE || result == CUDA_ERROR_NVLINK_UNCORRECTABLE ||
+           result == CUDA_ERROR_CONTAINED;
+}
+
+/* Fail every context of the process; `device` not NULL: those of this device alone. */
+static void fail_all(const struct gy_emu_device *device)
+{
+    uint32_t cursor = 0;
+    struct gy_emu_object *object;
+    while ((object = gy_emu_handle_next(GY_EMU_CONTEXT, &cursor)) != NULL) {
+        struct gy_emu_context *context = (struct gy_emu_context *)(void *)object;
+        if (device == NULL || context->device == device) {
+            gy_emu_context_fail(context, process_failure);
+        }
+    }
+}
+
+void gy_emu_execution_fail(struct gy_emu_context *context, CUresult result)
+{
+    if (!gy_emu_result_is_sticky(result) || is_of_one_device(result)) {
+        gy_emu_context_fail(context, result);
+        return;
+    }
+    if (process_failure == CUDA_SUCCESS) {
+        process_failure = result;
+    }
+    fail_all(spread_is_held ? context->device : NULL);
+}
+
+bool gy_emu_process_is_lost(void)
+{
+    return process_failure != CUDA_SUCCESS;
+}
+
+void gy_emu_process_begin_anew(void)
+{
+    process_failure = CUDA_SUCCESS;
+}
+
+void gy_emu_spread_hold(bool hold)
+{
+    spread_is_held = hold;
+    if (!hold && process_failure != CUDA_SUCCESS) {
+        fail_all(NULL);
     }
 }
 

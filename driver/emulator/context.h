@@ -4,7 +4,8 @@
 
 #include "driver/emulator/queue.h"
 
-#define GY_EMU_MAX_DEVICES 4
+#define GY_EMU_MAX_DEVICES 16
+#define GY_EMU_MAX_PEERS 32 /* contexts whose memory a context may touch */
 #define GY_EMU_MAX_SMS 256
 #define GY_EMU_MAX_GPCS 12
 
@@ -43,6 +44,8 @@ struct gy_emu_context {
     struct gy_emu_context *graveyard; /* of a root: its destroyed green contexts, linked by this field */
     struct gy_emu_stream *streams;    /* of a root: all streams, also those of its green contexts */
     struct gy_emu_stream *null_stream;
+    uintptr_t peers[GY_EMU_MAX_PEERS]; /* of a root: handles of the contexts cuCtxEnablePeerAccess() named */
+    uint32_t peer_count;
     uint32_t capturing; /* streams of this context that are being captured and order with the null stream */
     uint32_t next_sm;
     uint32_t sm_count;
@@ -69,6 +72,14 @@ CUresult gy_emu_context_find(CUcontext handle, struct gy_emu_context **out);
 CUresult gy_emu_context_health(const struct gy_emu_context *context);
 /* The context can never work again: release everything queued. */
 void gy_emu_context_fail(struct gy_emu_context *context, CUresult result);
+/* An operation of the context failed while it was executed.  As on a device, a fault ends all GPU work of the
+ * process: every context has failed, and no new one can be made. */
+void gy_emu_execution_fail(struct gy_emu_context *context, CUresult result);
+bool gy_emu_process_is_lost(void);
+/* Forget such a failure, as a new process would; contexts that have failed stay so. */
+void gy_emu_process_begin_anew(void);
+/* Other devices do not notice a fault until this is called with false. */
+void gy_emu_spread_hold(bool hold);
 /* A real device stops the kernels of a failed context, but ours run to their end.  Wait for that before
  * memory that they may touch is freed.  The lock is given up meanwhile. */
 void gy_emu_failed_work_end(void);

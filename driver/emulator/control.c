@@ -34,13 +34,13 @@ uint32_t gantry_emu_watch_end(void *stream, void **other)
 
 /* ---- faults ---------------------------------------------------------------------------------- */
 
-static int add_fault(enum gy_emu_fn fn, bool kernel, uint64_t nth, int result, int mode)
+static int add_fault(enum gy_emu_fn fn, int device, uint64_t nth, int result, int mode)
 {
     if (nth == 0 || mode < GANTRY_EMU_ONCE || mode > GANTRY_EMU_HANG) {
         return -1;
     }
     gy_emu_control_enter();
-    bool added = gy_emu_fault_add(fn, kernel, nth, (CUresult)result, mode);
+    bool added = gy_emu_fault_add(fn, device, nth, (CUresult)result, mode);
     gy_emu_control_leave();
     return added ? 0 : -1;
 }
@@ -48,12 +48,25 @@ static int add_fault(enum gy_emu_fn fn, bool kernel, uint64_t nth, int result, i
 int gantry_emu_fail(const char *function, uint64_t nth, int result, int mode)
 {
     enum gy_emu_fn fn = function != NULL ? gy_emu_fn_find(function) : GY_EMU_FN_COUNT;
-    return fn != GY_EMU_FN_COUNT ? add_fault(fn, false, nth, result, mode) : -1;
+    return fn != GY_EMU_FN_COUNT ? add_fault(fn, GY_EMU_CALL_FAULT, nth, result, mode) : -1;
 }
 
 int gantry_emu_fail_kernel(uint64_t nth, int result, int mode)
 {
-    return mode != GANTRY_EMU_HANG ? add_fault(GY_EMU_FN_COUNT, true, nth, result, mode) : -1;
+    return mode != GANTRY_EMU_HANG ? add_fault(GY_EMU_FN_COUNT, GY_EMU_EVERY_DEVICE, nth, result, mode) : -1;
+}
+
+int gantry_emu_fail_kernel_on(int device, uint64_t nth, int result, int mode)
+{
+    bool known = device >= 0 && device < GY_EMU_MAX_DEVICES && mode != GANTRY_EMU_HANG;
+    return known ? add_fault(GY_EMU_FN_COUNT, device, nth, result, mode) : -1;
+}
+
+void gantry_emu_hold_spread(int hold)
+{
+    gy_emu_control_enter();
+    gy_emu_spread_hold(hold != 0);
+    gy_emu_control_leave();
 }
 
 void gantry_emu_unhang(void)
@@ -75,6 +88,7 @@ void gantry_emu_clear_faults(void)
 {
     gy_emu_control_enter();
     gy_emu_fault_clear();
+    gy_emu_process_begin_anew();
     gy_emu_control_leave();
 }
 
@@ -174,12 +188,14 @@ int64_t gantry_emu_live(int kind)
     return live;
 }
 
+#define EVERY_DEVICE ((UINT32_C(1) << GY_EMU_MAX_DEVICES) - 1)
+
 /* ---- modes ----------------------------------------------------------------------------------- */
 
 void gantry_emu_hold(void)
 {
     gy_emu_control_enter();
-    gy_emu_hold(true);
+    gy_emu_hold(EVERY_DEVICE);
     gy_emu_control_leave();
 }
 
@@ -193,8 +209,30 @@ void gantry_emu_step(uint64_t operations)
 void gantry_emu_release(void)
 {
     gy_emu_control_enter();
-    gy_emu_hold(false);
+    gy_emu_hold(0);
     gy_emu_control_leave();
+}
+
+static int set_hold(int device, bool holds)
+{
+    if (device < 0 || device >= GY_EMU_MAX_DEVICES) {
+        return -1;
+    }
+    gy_emu_control_enter();
+    uint32_t bit = UINT32_C(1) << device;
+    gy_emu_hold(holds ? gy_emu_held() | bit : gy_emu_held() & ~bit);
+    gy_emu_control_leave();
+    return 0;
+}
+
+int gantry_emu_hold_device(int device)
+{
+    return set_hold(device, true);
+}
+
+int gantry_emu_release_device(int device)
+{
+    return set_hold(device, false);
 }
 
 void gantry_emu_set_noop(int noop)
@@ -257,7 +295,9 @@ void gantry_emu_reset(void)
     gy_emu_fault_unhang();
     gy_emu_steals_refuse(0);
     reset_counters();
-    gy_emu_hold(false);
+    gy_emu_hold(0);
+    gy_emu_spread_hold(false);
+    gy_emu_process_begin_anew();
     gy_emu_set_noop(false);
     gy_emu_clock_set_kernel_cost(0);
     gy_emu_clock_set_manual(false);

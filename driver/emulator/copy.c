@@ -104,6 +104,60 @@ CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CU
     return GY_EMU_CALL(cuMemcpyDtoDAsync, copy_async(stream, &copy));
 }
 
+/* ---- between contexts ------------------------------------------------------------------------ */
+
+/* A copy that names the contexts of both ends, which need no access to each other. */
+struct peer_copy {
+    struct copy copy;
+    CUcontext to_context, from_context;
+};
+
+static bool belongs_to(CUdeviceptr address, const struct gy_emu_context *context)
+{
+    const struct gy_emu_region *region = gy_emu_memory_find((uintptr_t)address);
+    return region != NULL && (region->device == NULL || region->device == context->device);
+}
+
+static CUresult copy_peer(CUstream handle, const struct peer_copy *peer)
+{
+    struct gy_emu_stream *stream;
+    struct gy_emu_context *to, *from;
+    CUresult result = gy_emu_stream_find_for_work(handle, &stream);
+    if (result == CUDA_SUCCESS && stream->capture != NULL) {
+        return gy_emu_capture_refuse(stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    }
+    if (result == CUDA_SUCCESS) {
+        result = peer->to_context != NULL ? gy_emu_context_find(peer->to_context, &to)
+                                          : CUDA_ERROR_INVALID_CONTEXT;
+    }
+    if (result == CUDA_SUCCESS) {
+        result = peer->from_context != NULL ? gy_emu_context_find(peer->from_context, &from)
+                                            : CUDA_ERROR_INVALID_CONTEXT;
+    }
+    if (result == CUDA_SUCCESS) {
+        result = check(&peer->copy);
+    }
+    if (result != CUDA_SUCCESS || peer->copy.bytes == 0) {
+        return result;
+    }
+    if (!belongs_to(peer->copy.to, to) || !belongs_to(peer->copy.from, from)) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    struct gy_emu_work work = {.kind = GY_EMU_WORK_COPY, .context = stream->object.context};
+    work.copy.to = (char *)(uintptr_t)peer->copy.to;
+    work.copy.from = (const char *)(uintptr_t)peer->copy.from;
+    work.copy.bytes = peer->copy.bytes;
+    return gy_emu_stream_submit(stream, &work);
+}
+
+CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context,
+                           size_t bytes, CUstream stream)
+{
+    const struct peer_copy peer = {
+        {to, from, bytes, GY_EMU_SIDE_DEVICE, GY_EMU_SIDE_DEVICE}, to_context, from_context};
+    return GY_EMU_CALL(cuMemcpyPeerAsync, copy_peer(stream, &peer));
+}
+
 /* ---- batches --------------------------------------------------------------------------------- */
 
 struct batch {

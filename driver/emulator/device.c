@@ -1,6 +1,6 @@
 /* Devices: their properties, and the calls about them. */
 #include "base/environment.h"
-#include "driver/emulator/context.h"
+#include "driver/emulator/peer.h"
 #include "driver/emulator/resource.h"
 
 #include <errno.h>
@@ -149,6 +149,9 @@ static CUresult initialise(unsigned int flags)
     uint32_t count = 1;
     if (profile == NULL ||
         !gy_emu_read_number("GANTRY_EMU_DEVICES", GY_EMU_MAX_DEVICES, "there is no device", &count)) {
+        return CUDA_ERROR_NO_DEVICE;
+    }
+    if (device_count == 0 && !gy_emu_links_read(count)) {
         return CUDA_ERROR_NO_DEVICE;
     }
     if (device_count == 0) {

@@ -14,7 +14,7 @@
 static struct fault {
     uint64_t countdown; /* calls until the fault strikes; 0: the entry is free */
     enum gy_emu_fn fn;
-    bool kernel; /* the fault is one of an execution, not of a call */
+    int device; /* an execution there, on GY_EMU_EVERY_DEVICE, or GY_EMU_CALL_FAULT: a call */
     CUresult result;
     enum gantry_emu_fault_mode mode;
 } faults[FAULTS];
@@ -29,11 +29,12 @@ bool gy_emu_fault_armed(void)
 }
 
 /* Count an event down; returns the fault that strikes, NULL when none does. */
-static struct fault *strike(bool kernel, enum gy_emu_fn fn)
+static struct fault *strike(int device, enum gy_emu_fn fn)
 {
     struct fault *striking = NULL;
     for (struct fault *f = faults; f < faults + FAULTS; f++) {
-        if (f->countdown == 0 || f->kernel != kernel || (!kernel && f->fn != fn)) {
+        bool of_device = f->device == device || (device >= 0 && f->device == GY_EMU_EVERY_DEVICE);
+        if (f->countdown == 0 || !of_device || f->fn != fn) {
             continue;
         }
         if (f->countdown > 1) {
@@ -55,7 +56,7 @@ static void spend(struct fault *fault)
 
 CUresult gy_emu_fault_call(enum gy_emu_fn fn)
 {
-    struct fault *fault = strike(false, fn);
+    struct fault *fault = strike(GY_EMU_CALL_FAULT, fn);
     if (fault == NULL) {
         return CUDA_SUCCESS;
     }
@@ -78,9 +79,9 @@ CUresult gy_emu_fault_call(enum gy_emu_fn fn)
     return result;
 }
 
-CUresult gy_emu_fault_kernel(void)
+CUresult gy_emu_fault_kernel(int device)
 {
-    struct fault *fault = armed > 0 ? strike(true, GY_EMU_FN_COUNT) : NULL;
+    struct fault *fault = armed > 0 ? strike(device, GY_EMU_FN_COUNT) : NULL;
     if (fault == NULL) {
         return CUDA_SUCCESS;
     }
@@ -88,11 +89,11 @@ CUresult gy_emu_fault_kernel(void)
     return fault->result;
 }
 
-bool gy_emu_fault_add(enum gy_emu_fn fn, bool kernel, uint64_t nth, CUresult result, int mode)
+bool gy_emu_fault_add(enum gy_emu_fn fn, int device, uint64_t nth, CUresult result, int mode)
 {
     for (struct fault *f = faults; f < faults + FAULTS; f++) {
         if (f->countdown == 0) {
-            *f = (struct fault){nth, fn, kernel, result, (enum gantry_emu_fault_mode)mode};
+            *f = (struct fault){nth, fn, device, result, (enum gantry_emu_fault_mode)mode};
             armed++;
             return true;
         }
@@ -157,7 +158,8 @@ static const char *parse_entry(const char *text)
     bool kernel = strcmp(name, "kernel") == 0;
     enum gy_emu_fn fn = kernel ? GY_EMU_FN_COUNT : gy_emu_fn_find(name);
     if ((!kernel && fn == GY_EMU_FN_COUNT) || (kernel && mode == GANTRY_EMU_HANG) ||
-        !gy_emu_fault_add(fn, kernel, nth, (CUresult)result, mode)) {
+        !gy_emu_fault_add(fn, kernel ? GY_EMU_EVERY_DEVICE : GY_EMU_CALL_FAULT, nth, (CUresult)result,
+                          mode)) {
         return NULL;
     }
     return end;

@@ -62,6 +62,7 @@ struct gantry_emu_operation {
     uint64_t begin, end; /* end 0: not finished */
     uint64_t stream;     /* number of the stream in creation order, 0: a graph's node */
     int kind;            /* enum gantry_emu_operation_kind */
+    int device;          /* its ordinal */
     const char *name;    /* of a kernel, static; else NULL */
     uint64_t first_word; /* kernel: up to 8 bytes of the first parameter; others: destination or user data */
 };
@@ -70,6 +71,8 @@ struct gantry_emu_operation {
 #define GANTRY_EMU_CONTROLS(X)                                                       \
     X(int, fail, (const char *function, uint64_t nth, int result, int mode))         \
     X(int, fail_kernel, (uint64_t nth, int result, int mode))                        \
+    X(int, fail_kernel_on, (int device, uint64_t nth, int result, int mode))         \
+    X(void, hold_spread, (int hold))                                                 \
     X(void, unhang, (void))                                                          \
     X(uint32_t, hanging, (void))                                                     \
     X(void, clear_faults, (void))                                                    \
@@ -82,6 +85,8 @@ struct gantry_emu_operation {
     X(uint64_t, steals, (void))                                                      \
     X(void, reset_counters, (void))                                                  \
     X(void, hold, (void))                                                            \
+    X(int, hold_device, (int device))                                                \
+    X(int, release_device, (int device))                                             \
     X(void, step, (uint64_t operations))                                             \
     X(void, release, (void))                                                         \
     X(void, set_noop, (int noop))                                                    \
@@ -106,16 +111,26 @@ struct gantry_emu_control {
 
 /** The nth call (1: the next one) of `function`, named as in the CUDA documentation ("cuMemAlloc"), returns
  *  `result` and does nothing.  A result that a real context does not survive (700, 719, ...) also breaks the
- *  calling thread's current context.  Up to 32 faults are in force at a time.
+ *  calling thread's current context, and no other.  Up to 32 faults are in force at a time.
  *  @return 0; -1: no such function, nth 0, an unknown mode, or too many faults */
 int gantry_emu_fail(const char *function, uint64_t nth, int result, int mode);
-/** The nth kernel that is executed from now on ends with `result`, which breaks its context.  Mode HANG is
- *  refused: see gantry_emu_hold(). */
+/** The nth kernel that is executed from now on ends with `result`.  As on a device, a fault (700 to 719) ends
+ *  all GPU work of the process: every context of every device returns `result` from then on, and none can be
+ *  made until gantry_emu_clear_faults() or gantry_emu_reset(), which stand for a new process.  An error of
+ * one device's memory (214, 220, 226) breaks the kernel's context alone.  Mode HANG is refused: see
+ *  gantry_emu_hold(). */
 int gantry_emu_fail_kernel(uint64_t nth, int result, int mode);
+/** As gantry_emu_fail_kernel(), for kernels of one device. */
+int gantry_emu_fail_kernel_on(int device, uint64_t nth, int result, int mode);
+/** 1: contexts of other devices do not notice a fault until this is called with 0, as it may take a device
+ *  some time.  What they have enqueued behind an event of the failed device stays where it is meanwhile. */
+void gantry_emu_hold_spread(int hold);
 /** Let calls that hang go on. */
 void gantry_emu_unhang(void);
 /** Calls that hang now. */
 uint32_t gantry_emu_hanging(void);
+/** Forget all scripted faults, and one that has ended the GPU work of the process: contexts can be made
+ * again. */
 void gantry_emu_clear_faults(void);
 /** Break a context (NULL: the calling thread's) at once: everything queued on it is discarded, every later
  *  call on it returns `result`.
@@ -145,7 +160,11 @@ uint64_t gantry_emu_steals(void);
 /** Start no operation and complete no event until released; what runs goes on to its end.  Calls that
  *  wait for the device block. */
 void gantry_emu_hold(void);
-/** While on hold: let this many more operations start. */
+/** As hold and release, for one device.
+ *  @return 0; -1: no such device */
+int gantry_emu_hold_device(int device);
+int gantry_emu_release_device(int device);
+/** While on hold: let this many more operations start, on any device. */
 void gantry_emu_step(uint64_t operations);
 void gantry_emu_release(void);
 

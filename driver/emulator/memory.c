@@ -176,7 +176,7 @@ static CUresult allocate_async(CUdeviceptr *out, size_t bytes, CUstream handle)
     size_t charge = round_up(bytes, ASYNC_ALIGNMENT);
     while ((result = allocate_in(context, GY_EMU_REGION_ASYNC, bytes, charge, &region)) ==
                CUDA_ERROR_OUT_OF_MEMORY &&
-           queued_frees > 0 && !gy_emu_is_held()) {
+           queued_frees > 0 && gy_emu_held() == 0) {
         gy_emu_wait_progress();
         CUresult health = gy_emu_context_find(context_handle, &context);
         if (health != CUDA_SUCCESS) {

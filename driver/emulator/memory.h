@@ -54,8 +54,12 @@ enum gy_emu_side {
 struct gy_emu_region *gy_emu_memory_find(uintptr_t address);
 /* INVALID_VALUE unless all of [address, address + bytes) may be accessed. */
 CUresult gy_emu_memory_check(enum gy_emu_side side, CUdeviceptr address, size_t bytes);
-/* May work of `context` access the memory?  This matters for memory whose access cuMemSetAccess() grants. */
+/* May copies and fills of `context` access the memory?  This matters for memory whose access cuMemSetAccess()
+ * grants: other memory of other devices is reached through the host, if need be. */
 bool gy_emu_memory_is_granted(const struct gy_emu_context *context, CUdeviceptr address, size_t bytes);
+/* The device that owns the memory at an address, when it is device memory that kernels of `context` have no
+ * access to; else -1. */
+int gy_emu_memory_is_foreign(const struct gy_emu_context *context, uintptr_t address);
 bool gy_emu_memory_check_any(const void *address, size_t bytes);
 /* The memory is neither pinned nor registered nor device memory. */
 bool gy_emu_memory_is_pageable(CUdeviceptr address);

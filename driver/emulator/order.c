@@ -2,6 +2,7 @@
 #include "driver/emulator/order.h"
 
 #include "base/alloc.h"
+#include "driver/emulator/context.h"
 #include "driver/emulator/control.h"
 
 #include <string.h>
@@ -67,6 +68,7 @@ void gy_emu_order_begin(struct gy_emu_op *op)
             .begin = ++position,
             .stream = op->stream != NULL ? op->stream->id : 0,
             .kind = public_kind(work->kind),
+            .device = work->context->device->ordinal,
             .name = work->kind == GY_EMU_WORK_KERNEL ? work->kernel.code->name : NULL,
             .first_word = first_word(work)};
     }

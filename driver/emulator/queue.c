@@ -31,8 +31,9 @@
 static struct gy_emu_op *free_ops;
 static struct gy_emu_list to_start;
 static struct gy_emu_list stalled;
-static bool held;
-static uint64_t steps; /* operations that may still start while held */
+static struct gy_emu_list lost; /* operations that wait for work which a failed context took with it */
+static uint32_t held;           /* bit d: device d is on hold */
+static uint64_t steps;          /* operations that may still start although their device is on hold */
 static bool noop;
 
 /* ---- lists ----------------------------------------------------------------------------------- */
@@ -99,8 +100,14 @@ struct gy_emu_op *gy_emu_list_pop(struct gy_emu_list *list)
 
 /* ---- starting -------------------------------------------------------------------------------- */
 
+/* What waits for work that a failed context took with it waits until its own context fails, too. */
 static void await(struct gy_emu_op *op, struct gy_emu_marker *marker)
 {
+    if (marker->lost) {
+        op->state = GY_EMU_OP_BLOCKED;
+        gy_emu_list_append(&lost, op);
+        return;
+    }
     if (atomic_load_explicit(&marker->done, memory_order_relaxed)) {
         gy_emu_op_complete(op);
         return;
@@ -157,15 +164,21 @@ static void execute(struct gy_emu_op *op)
     }
 }
 
+static void complete_discarded(struct gy_emu_marker *marker)
+{
+    marker->lost = gy_emu_process_is_lost();
+    gy_emu_marker_complete(marker);
+}
+
 /* End an operation without doing it, except for its effects that others rely on. */
 static void discard(struct gy_emu_op *op)
 {
     switch (op->work.kind) {
     case GY_EMU_WORK_MARK:
-        gy_emu_marker_complete(op->work.marker);
+        complete_discarded(op->work.marker);
         break;
     case GY_EMU_WORK_EVENT_RECORD:
-        gy_emu_marker_complete(gy_emu_program_mark(op));
+        complete_discarded(gy_emu_program_mark(op));
         break;
     case GY_EMU_WORK_FREE:
         gy_emu_memory_free(op->work.region);
@@ -173,7 +186,7 @@ static void discard(struct gy_emu_op *op)
         break;
     case GY_EMU_WORK_GRAPH:
         for (struct gy_emu_marker *mark = op->work.graph.marks; mark != NULL; mark = mark->next) {
-            gy_emu_marker_complete(mark);
+            complete_discarded(mark);
         }
         gy_emu_program_tell_own(op);
         break;
@@ -196,11 +209,16 @@ static bool takes_no_time(enum gy_emu_work_kind kind)
            kind == GY_EMU_WORK_FREE || kind == GY_EMU_WORK_GRAPH;
 }
 
+static bool is_held(const struct gy_emu_context *context)
+{
+    return (held >> context->device->ordinal & 1) != 0;
+}
+
 static void start(struct gy_emu_op *op)
 {
     if (op->work.context->root->discarding) {
         discard(op);
-    } else if (held &&
+    } else if (is_held(op->work.context) &&
                ((op->fresh && takes_no_time(op->work.kind)) || (noop && is_nothing_in_noop(op->work.kind)))) {
         op->state = GY_EMU_OP_STALLED;
         gy_emu_list_append(&stalled, op);
@@ -418,7 +436,7 @@ CUresult gy_emu_stream_push(struct gy_emu_stream *stream, struct gy_emu_work *wo
             return result;
         }
     }
-    if (noop && stream->head == NULL && !held && is_nothing_in_noop(work->kind)) {
+    if (noop && stream->head == NULL && !is_held(stream->root) && is_nothing_in_noop(work->kind)) {
         gy_emu_work_release(work);
         return CUDA_SUCCESS;
     }
@@ -427,13 +445,13 @@ CUresult gy_emu_stream_push(struct gy_emu_stream *stream, struct gy_emu_work *wo
 
 bool gy_emu_stream_is_noop(const struct gy_emu_stream *stream)
 {
-    return noop && !held && stream->head == NULL && stream->capture == NULL &&
+    return noop && !is_held(stream->root) && stream->head == NULL && stream->capture == NULL &&
            (stream->flags & CU_STREAM_NON_BLOCKING) != 0;
 }
 
 bool gy_emu_stream_is_idle(const struct gy_emu_stream *stream)
 {
-    return stream->head == NULL && !held && (stream->flags & CU_STREAM_NON_BLOCKING) != 0;
+    return stream->head == NULL && !is_held(stream->root) && (stream->flags & CU_STREAM_NON_BLOCKING) != 0;
 }
 
 /* ---- waiting and discarding ------------------------------------------------------------------ */
@@ -523,38 +541,39 @@ static void start_stalled(void)
     }
 }
 
-void gy_emu_hold(bool hold)
+void gy_emu_hold(uint32_t devices)
 {
-    held = hold;
+    bool releases = (held & ~devices) != 0;
+    held = devices;
     steps = 0;
-    if (!held) {
+    if (releases) {
         start_stalled();
     }
 }
 
+uint32_t gy_emu_held(void)
+{
+    return held;
+}
+
 void gy_emu_step(uint64_t operations)
 {
-    if (held) {
+    if (held != 0) {
         steps += operations;
         start_stalled();
     }
 }
 
-bool gy_emu_take_allowed(void)
+bool gy_emu_take_allowed(int device)
 {
-    return !held || steps > 0;
+    return (held >> device & 1) == 0 || steps > 0;
 }
 
-void gy_emu_take_count(void)
+void gy_emu_take_count(int device)
 {
-    if (held) {
+    if ((held >> device & 1) != 0) {
         steps--;
     }
-}
-
-bool gy_emu_is_held(void)
-{
-    return held;
 }
 
 void gy_emu_set_noop(bool value)

@@ -30,6 +30,7 @@ struct gy_emu_marker {
     uint32_t host_waiters;
     atomic_bool done; /* written under the lock, read anywhere */
     bool timed;
+    bool lost; /* a failed context ended what it stands for; only contexts that failed, too, get past it */
     uint64_t time_ns; /* the time of completion, when timed */
     struct gy_emu_list waiters;
     struct gy_emu_marker *next; /* link of the free list, or of a private chain */
@@ -232,7 +233,6 @@ void gy_emu_root_discard(struct gy_emu_context *root);
 bool gy_emu_stream_is_noop(const struct gy_emu_stream *stream);
 /* True when what was pushed to this stream is done and a marker pushed now would complete at once. */
 bool gy_emu_stream_is_idle(const struct gy_emu_stream *stream);
-bool gy_emu_is_held(void);
 
 /* Queue for starting; gy_emu_pump() starts, and says whether there was anything. */
 void gy_emu_op_start_later(struct gy_emu_op *op);
@@ -242,11 +242,13 @@ void gy_emu_op_complete(struct gy_emu_op *op);
 
 /* ---- modes ----------------------------------------------------------------------------------- */
 
-void gy_emu_hold(bool held);
+/* Put the devices (bit per device) on hold, and no others. */
+void gy_emu_hold(uint32_t devices);
+uint32_t gy_emu_held(void);
 void gy_emu_step(uint64_t operations);
 void gy_emu_set_noop(bool noop);
-/* May a crew take an operation now?  While on hold, this uses up a step. */
-bool gy_emu_take_allowed(void);
-void gy_emu_take_count(void);
+/* May a crew of the device take an operation now?  While on hold, taking one uses up a step. */
+bool gy_emu_take_allowed(int device);
+void gy_emu_take_count(int device);
 
 #endif

@@ -3,6 +3,7 @@
 #include "driver/emulator/memory.h"
 
 #include "base/alloc.h"
+#include "driver/emulator/peer.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -274,6 +275,16 @@ CUresult cuMemUnmap(CUdeviceptr address, size_t bytes)
     return GY_EMU_CALL(cuMemUnmap, unmap(address, bytes));
 }
 
+static bool is_reached_by(const struct gy_emu_device *owner, uint32_t devices)
+{
+    for (; devices != 0; devices &= devices - 1) {
+        if (!gy_emu_link_reaches(__builtin_ctz(devices), owner->ordinal)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static CUresult set_access(CUdeviceptr address, size_t bytes, const CUmemAccessDesc *access, size_t count)
 {
     struct gy_emu_region *region = find_reserved(address, bytes);
@@ -294,6 +305,11 @@ static CUresult set_access(CUdeviceptr address, size_t bytes, const CUmemAccessD
     }
     if (!is_whole_mappings(region, first, end)) {
         return CUDA_ERROR_INVALID_VALUE;
+    }
+    for (size_t i = first; i < end; i++) {
+        if (!is_reached_by(region->mappings[i].allocation->device, granted)) {
+            return CUDA_ERROR_INVALID_DEVICE;
+        }
     }
     for (size_t i = first; i < end; i++) {
         struct gy_emu_mapping *mapping = &region->mappings[i];

@@ -1,6 +1,7 @@
 /* The emulator's threads.  A worker takes an operation under the lock, executes it without, and completes
- * it under the lock again.  A kernel's grid is open to any gpu worker that has nothing else to do: blocks
- * are handed out by an atomic counter, and the last thread to leave the grid completes the launch.
+ * it under the lock again.  A kernel's grid is open to any gpu worker of its device that has nothing else to
+ * do: blocks are handed out by an atomic counter, and the last thread to leave the grid completes the launch.
+ * Each device has threads of its own, so that one device never waits for what another one executes.
  *
  * Waking: a thread that makes operations ready counts tokens for sleepers under the lock and signals after it
  * has given the lock back, so that a push costs at most one futex call and mostly none. */
@@ -13,6 +14,7 @@
 #include "driver/emulator/gang.h"
 #include "driver/emulator/memory.h"
 #include "driver/emulator/order.h"
+#include "driver/emulator/peer.h"
 #include "driver/emulator/semaphore.h"
 
 #include <stdio.h>
@@ -26,20 +28,31 @@
 #define NS_PER_S 1000000000
 #define STEALING_MAJOR 10 /* compute capability with Cluster Launch Control */
 
+enum crew_kind { CREW_GPU, CREW_COPY, CREW_HOST };
+
 struct crew {
+    struct crews *crews; /* the device's */
+    enum crew_kind kind;
     struct gy_emu_list ready;
     gy_cond cond;
     uint32_t sleeping; /* sleeping threads without a token */
     uint32_t tokens;   /* threads that were woken and do not run yet */
 };
 
-static struct crew gpu, copy, host;
-static struct gy_emu_list polled;              /* waits for values; only the copy thread looks at them */
-static struct gy_emu_list grids;               /* kernels with blocks that no thread has taken yet */
-static uint32_t gpu_workers;                   /* GPU workers that were started */
-static gy_thread threads[MAX_GPU_WORKERS + 2]; /* never joined: the library is never unloaded */
-static uint32_t thread_count;
-static enum { CREWS_NONE, CREWS_RUNNING, CREWS_FAILED } crews_state;
+/* The threads of one device. */
+struct crews {
+    int device;
+    struct crew gpu, copy, host;
+    struct gy_emu_list polled;              /* waits for values; only the copy thread looks at them */
+    struct gy_emu_list grids;               /* kernels with blocks that no thread has taken yet */
+    uint32_t gpu_workers;                   /* GPU workers that were started */
+    gy_thread threads[MAX_GPU_WORKERS + 2]; /* never joined: the library is never unloaded */
+    uint32_t thread_count;
+    enum { CREWS_NONE, CREWS_RUNNING, CREWS_FAILED } state;
+};
+
+static struct crews of_device[GY_EMU_MAX_DEVICES];
+static uint32_t begun; /* crews at and above this number were never started */
 
 static char last_failure[384]; /* the message of a launch */
 
@@ -98,14 +111,15 @@ uint64_t gy_emu_steals(void)
 void gy_emu_crews_add(struct gy_emu_op *op)
 {
     op->state = GY_EMU_OP_READY;
-    struct crew *crew = &copy;
+    struct crews *crews = &of_device[op->work.context->device->ordinal];
+    struct crew *crew = &crews->copy;
     if (op->work.kind == GY_EMU_WORK_KERNEL) {
-        crew = &gpu;
+        crew = &crews->gpu;
     } else if (op->work.kind == GY_EMU_WORK_HOST) {
-        crew = &host;
+        crew = &crews->host;
     }
     bool is_polled = op->work.kind == GY_EMU_WORK_WAIT_VALUE || op->work.kind == GY_EMU_WORK_WAIT_SEMAPHORE;
-    gy_emu_list_insert(is_polled ? &polled : &crew->ready, op);
+    gy_emu_list_insert(is_polled ? &crews->polled : &crew->ready, op);
 }
 
 static uint32_t give_tokens(struct crew *crew, uint32_t wanted)
@@ -120,29 +134,39 @@ static uint32_t give_tokens(struct crew *crew, uint32_t wanted)
 }
 
 /* The number of threads that could join the first open grid. */
-static uint32_t grid_places(void)
+static uint32_t grid_places(const struct crews *crews)
 {
-    const struct gy_emu_op *op = grids.head;
+    const struct gy_emu_op *op = crews->grids.head;
     if (op == NULL) {
         return 0;
     }
     uint64_t next = atomic_load_explicit(&op->next_block, memory_order_relaxed);
     uint64_t left = next < op->blocks ? op->blocks - next : 0;
-    return left < gpu_workers ? (uint32_t)left : gpu_workers;
+    return left < crews->gpu_workers ? (uint32_t)left : crews->gpu_workers;
+}
+
+static struct gy_emu_wake plan_device(struct crews *crews)
+{
+    struct gy_emu_wake wake = {0, 0, 0};
+    if (!gy_emu_take_allowed(crews->device)) {
+        return wake;
+    }
+    uint32_t work = crews->gpu.ready.count + crews->copy.ready.count + grid_places(crews);
+    wake.gpu = (uint8_t)give_tokens(&crews->gpu, work);
+    if ((crews->copy.ready.count > 0 && crews->gpu.tokens == 0) || crews->polled.count > 0) {
+        wake.copy = (uint8_t)give_tokens(&crews->copy, 1);
+    }
+    wake.host = (uint8_t)give_tokens(&crews->host, crews->host.ready.count != 0);
+    return wake;
 }
 
 static struct gy_emu_wakes plan(void)
 {
-    struct gy_emu_wakes wakes = {0, 0, 0};
-    if (!gy_emu_take_allowed()) {
-        return wakes;
+    struct gy_emu_wakes wakes;
+    wakes.devices = begun;
+    for (uint32_t i = 0; i < begun; i++) {
+        wakes.of[i] = plan_device(&of_device[i]);
     }
-    uint32_t work = gpu.ready.count + copy.ready.count + grid_places();
-    wakes.gpu = give_tokens(&gpu, work);
-    if ((copy.ready.count > 0 && gpu.tokens == 0) || polled.count > 0) {
-        wakes.copy = give_tokens(&copy, 1);
-    }
-    wakes.host = give_tokens(&host, host.ready.count != 0);
     return wakes;
 }
 
@@ -160,9 +184,11 @@ static void signal_crew(struct crew *crew, uint32_t n)
 
 void gy_emu_crews_signal(struct gy_emu_wakes wakes)
 {
-    signal_crew(&gpu, wakes.gpu);
-    signal_crew(&copy, wakes.copy);
-    signal_crew(&host, wakes.host);
+    for (uint32_t i = 0; i < wakes.devices; i++) {
+        signal_crew(&of_device[i].gpu, wakes.of[i].gpu);
+        signal_crew(&of_device[i].copy, wakes.of[i].copy);
+        signal_crew(&of_device[i].host, wakes.of[i].host);
+    }
 }
 
 static void sleep_in(struct crew *crew) GY_NO_ANALYSIS
@@ -206,10 +232,8 @@ static void lock(void) GY_NO_ANALYSIS
 static void finish(struct gy_emu_op *op)
 {
     gy_emu_order_end(op);
-    struct gy_emu_context *root = op->work.context->root;
-    CUresult failure = op->failure;
-    if (failure != CUDA_SUCCESS) {
-        gy_emu_context_fail(root, failure);
+    if (op->failure != CUDA_SUCCESS) {
+        gy_emu_execution_fail(op->work.context, op->failure);
     }
     gy_emu_op_complete(op);
     gy_emu_pump();
@@ -316,14 +340,14 @@ static void work_on_grid(struct gy_emu_op *op)
         snprintf(last_failure, sizeof(last_failure), "kernel %s: %s", op->work.kernel.code->name,
                  cause != NULL ? cause : "it trapped");
     }
-    if (op->list == &grids) {
-        gy_emu_list_remove(op);
+    if (op->list != NULL) {
+        gy_emu_list_remove(op); /* of the grids with blocks to take */
     }
     if (--op->helpers > 0) {
         return;
     }
     if (op->failure == CUDA_SUCCESS) {
-        op->failure = gy_emu_fault_kernel();
+        op->failure = gy_emu_fault_kernel(op->work.context->device->ordinal);
     }
     gy_emu_clock_kernel_done();
     finish(op);
@@ -343,8 +367,15 @@ static void begin_kernel(struct gy_emu_op *op)
     op->first_sm = context->next_sm;
     context->next_sm = (uint32_t)((context->next_sm + blocks) % context->sm_count);
     atomic_store_explicit(&op->next_block, 0, memory_order_relaxed);
+    if (!gy_emu_params_may_be_touched(context, op->work.kernel.code, op->work.kernel.args, last_failure,
+                                      sizeof(last_failure))) {
+        op->failure = CUDA_ERROR_ILLEGAL_ADDRESS;
+        gy_emu_clock_kernel_done();
+        finish(op);
+        return;
+    }
     if (op->blocks > 1) {
-        gy_emu_list_append(&grids, op);
+        gy_emu_list_append(&of_device[context->device->ordinal].grids, op);
     }
     work_on_grid(op);
 }
@@ -427,18 +458,19 @@ static void do_work(const struct gy_emu_work *work)
 }
 
 /* Look once at every value that a stream waits for. */
-static void poll_values(void)
+static void poll_values(struct crews *crews)
 {
-    for (uint32_t left = polled.count; left > 0 && polled.count > 0; left--) {
-        struct gy_emu_op *op = gy_emu_list_pop(&polled);
-        bool may_start = op->log_number != 0 || gy_emu_take_allowed();
+    struct gy_emu_list *polled = &crews->polled;
+    for (uint32_t left = polled->count; left > 0 && polled->count > 0; left--) {
+        struct gy_emu_op *op = gy_emu_list_pop(polled);
+        bool may_start = op->log_number != 0 || gy_emu_take_allowed(crews->device);
         bool there = memory_is_still_there(&op->work);
         if (op->log_number == 0 && may_start) {
             gy_emu_order_begin(op);
-            gy_emu_take_count();
+            gy_emu_take_count(crews->device);
         }
         if (!may_start || (there && !value_reached(&op->work))) {
-            gy_emu_list_append(&polled, op);
+            gy_emu_list_append(polled, op);
             continue;
         }
         op->state = GY_EMU_OP_RUNNING;
@@ -464,7 +496,7 @@ static void run_plain(struct gy_emu_op *op)
 static void run(struct gy_emu_op *op)
 {
     gy_emu_order_begin(op);
-    gy_emu_take_count();
+    gy_emu_take_count(op->work.context->device->ordinal);
     if (op->work.kind == GY_EMU_WORK_KERNEL) {
         op->state = GY_EMU_OP_RUNNING;
         begin_kernel(op);
@@ -476,19 +508,19 @@ static void run(struct gy_emu_op *op)
 /* ---- threads --------------------------------------------------------------------------------- */
 
 /* Do short work first; then a kernel of its own, then a share in another's. */
-static bool gpu_turn(void)
+static bool gpu_turn(struct crews *crews)
 {
     struct gy_emu_op *op = NULL;
-    if (gy_emu_take_allowed()) {
-        op = gy_emu_list_pop(&copy.ready);
+    if (gy_emu_take_allowed(crews->device)) {
+        op = gy_emu_list_pop(&crews->copy.ready);
         if (op == NULL) {
-            op = gy_emu_list_pop(&gpu.ready);
+            op = gy_emu_list_pop(&crews->gpu.ready);
         }
     }
     if (op != NULL) {
         run(op);
-    } else if (grids.head != NULL) {
-        work_on_grid(grids.head);
+    } else if (crews->grids.head != NULL) {
+        work_on_grid(crews->grids.head);
     } else {
         return false;
     }
@@ -496,25 +528,27 @@ static bool gpu_turn(void)
 }
 
 /* While streams wait for values, the thread comes back to them after a while without being woken. */
-static bool copy_turn(void)
+static bool copy_turn(struct crews *crews)
 {
-    struct gy_emu_op *op = gy_emu_take_allowed() ? gy_emu_list_pop(&copy.ready) : NULL;
+    bool may_start = gy_emu_take_allowed(crews->device);
+    struct gy_emu_op *op = may_start ? gy_emu_list_pop(&crews->copy.ready) : NULL;
     if (op != NULL) {
         run(op);
     }
-    if (polled.count == 0) {
+    if (crews->polled.count == 0) {
         return op != NULL;
     }
-    poll_values();
-    if (polled.count > 0) {
-        sleep_shortly(&copy);
+    poll_values(crews);
+    if (crews->polled.count > 0) {
+        sleep_shortly(&crews->copy);
     }
     return true;
 }
 
-static bool host_turn(void)
+static bool host_turn(struct crews *crews)
 {
-    struct gy_emu_op *op = gy_emu_take_allowed() ? gy_emu_list_pop(&host.ready) : NULL;
+    bool may_start = gy_emu_take_allowed(crews->device);
+    struct gy_emu_op *op = may_start ? gy_emu_list_pop(&crews->host.ready) : NULL;
     if (op != NULL) {
         run(op);
     }
@@ -523,10 +557,12 @@ static bool host_turn(void)
 
 static void worker_main(void *arg)
 {
+    static bool (*const turns[])(struct crews *) = {
+        [CREW_GPU] = gpu_turn, [CREW_COPY] = copy_turn, [CREW_HOST] = host_turn};
     struct crew *crew = arg;
     lock();
     for (;;) {
-        bool worked = crew == &gpu ? gpu_turn() : crew == &copy ? copy_turn() : host_turn();
+        bool worked = turns[crew->kind](crew->crews);
         if (!worked) {
             sleep_in(crew);
         }
@@ -543,26 +579,38 @@ static uint32_t wanted_workers(void)
 
 static bool start_one(const char *name, struct crew *crew)
 {
-    return gy_thread_start(&threads[thread_count++], name, worker_main, crew) == GANTRY_OK;
+    struct crews *crews = crew->crews;
+    return gy_thread_start(&crews->threads[crews->thread_count++], name, worker_main, crew) == GANTRY_OK;
 }
 
-CUresult gy_emu_crews_start(void)
+static bool prepare_crew(struct crews *crews, struct crew *crew, enum crew_kind kind)
 {
-    if (crews_state != CREWS_NONE) {
-        return crews_state == CREWS_RUNNING ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+    crew->crews = crews;
+    crew->kind = kind;
+    return gy_cond_init(&crew->cond) == GANTRY_OK;
+}
+
+CUresult gy_emu_crews_start(int device)
+{
+    struct crews *crews = &of_device[device];
+    if (crews->state != CREWS_NONE) {
+        return crews->state == CREWS_RUNNING ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
     }
-    crews_state = CREWS_FAILED;
-    if (gy_cond_init(&gpu.cond) != GANTRY_OK || gy_cond_init(&copy.cond) != GANTRY_OK ||
-        gy_cond_init(&host.cond) != GANTRY_OK) {
+    crews->state = CREWS_FAILED;
+    crews->device = device;
+    if (!prepare_crew(crews, &crews->gpu, CREW_GPU) || !prepare_crew(crews, &crews->copy, CREW_COPY) ||
+        !prepare_crew(crews, &crews->host, CREW_HOST)) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
+    begun = begun > (uint32_t)device ? begun : (uint32_t)device + 1;
     uint32_t n = wanted_workers();
-    while (gpu_workers < n && start_one("gantry-emu-gpu", &gpu)) {
-        gpu_workers++;
+    while (crews->gpu_workers < n && start_one("gantry-emu-gpu", &crews->gpu)) {
+        crews->gpu_workers++;
     }
-    if (gpu_workers == 0 || !start_one("gantry-emu-copy", &copy) || !start_one("gantry-emu-host", &host)) {
+    if (crews->gpu_workers == 0 || !start_one("gantry-emu-copy", &crews->copy) ||
+        !start_one("gantry-emu-host", &crews->host)) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    crews_state = CREWS_RUNNING;
+    crews->state = CREWS_RUNNING;
     return CUDA_SUCCESS;
 }

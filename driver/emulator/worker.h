@@ -1,4 +1,4 @@
-/* The emulator's own threads, which execute operations.
+/* The emulator's own threads, which execute operations; each device has its own.
  *
  *   gpu    min(4, cores) threads, at least 2 ($GANTRY_EMU_THREADS): kernels, and copies when free
  *   copy   one thread: copies, fills and value waits, so that they go on while kernels occupy the others
@@ -6,17 +6,21 @@
 #ifndef DRIVER_EMULATOR_WORKER_H
 #define DRIVER_EMULATOR_WORKER_H
 
-#include "driver/emulator/queue.h"
+#include "driver/emulator/context.h"
 
-/* Start the threads unless they run.  OUT_OF_MEMORY when that fails. */
-CUresult gy_emu_crews_start(void);
+/* Start the threads of a device unless they run.  OUT_OF_MEMORY when that fails. */
+CUresult gy_emu_crews_start(int device);
 
 /* Hand an operation that takes time to the crew for it. */
 void gy_emu_crews_add(struct gy_emu_op *op);
 
 /* How many sleepers to wake for what is ready now.  Planned under the lock, signalled without it. */
+struct gy_emu_wake {
+    uint8_t gpu, copy, host;
+};
 struct gy_emu_wakes {
-    uint32_t gpu, copy, host;
+    uint32_t devices; /* entries of `of` that are set */
+    struct gy_emu_wake of[GY_EMU_MAX_DEVICES];
 };
 struct gy_emu_wakes gy_emu_crews_plan(void);
 void gy_emu_crews_signal(struct gy_emu_wakes wakes);

@@ -499,6 +499,10 @@ void cross_extras_started(struct cross_run *run, uint32_t manager);
 void cross_extras_stopped(struct cross_run *run, uint32_t step, uint32_t manager, gantry_status stop);
 gantry_status cross_enqueue_extra(struct cross_run *run, gantry_launch *launch, uint32_t cell);
 
+/* What a faulty kernel ends with: an uncorrectable error of memory, which its own context does not survive.
+ * What runs beside in other contexts must not notice, while an illegal address would end all of them. */
+#define CROSS_FAULT 214
+
 /* crossing_beside.c */
 bool cross_beside_open(struct cross_run *run, gantry_module *module);
 bool cross_beside_build(struct cross_run *run, uint32_t manager);

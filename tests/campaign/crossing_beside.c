@@ -213,7 +213,7 @@ static void break_in_debt(struct cross_run *run)
     desc.kind = GANTRY_TASK_KERNEL;
     desc.launch = launch_behind;
     desc.arg = run;
-    (void)cross_emu.fail_kernel(1, 719, GANTRY_EMU_ONCE);
+    (void)cross_emu.fail_kernel(1, CROSS_FAULT, GANTRY_EMU_ONCE);
     if (!cross_must(run, gantry_taskman_create(&options, &behind), "manager behind a debt")) {
         return;
     }

@@ -233,7 +233,7 @@ static void break_driver(const struct cross_program *p, uint32_t step)
         uint32_t most = which < 2 ? 4 : 2;
         (void)cross_emu.fail(functions[which], 1 + cross_pick(p, ABOUT_DRIVER, 1, most), 2, GANTRY_EMU_ONCE);
     } else if (fault != NULL && fault->step == step && !cross_beside_breaks(p)) {
-        (void)cross_emu.fail_kernel(1 + cross_pick(p, ABOUT_DRIVER, 2, 4), 719, GANTRY_EMU_ONCE);
+        (void)cross_emu.fail_kernel(1 + cross_pick(p, ABOUT_DRIVER, 2, 4), CROSS_FAULT, GANTRY_EMU_ONCE);
     }
 }
 

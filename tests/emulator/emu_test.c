@@ -68,6 +68,11 @@ static int load_control(void)
     return emu.reset != NULL ? 0 : -1;
 }
 
+CUresult et_load(CUmodule *module)
+{
+    return cu->cuModuleLoadDataEx(module, &image, 0, NULL, NULL);
+}
+
 int et_open(void **state)
 {
     (void)state;
@@ -78,7 +83,7 @@ int et_open(void **state)
     if (cu->cuCtxCreate(&et_context, 0, 0) != CUDA_SUCCESS) {
         return -1;
     }
-    return cu->cuModuleLoadDataEx(&et_module, &image, 0, NULL, NULL) == CUDA_SUCCESS ? 0 : -1;
+    return et_load(&et_module) == CUDA_SUCCESS ? 0 : -1;
 }
 
 int et_close(void **state)

@@ -20,6 +20,8 @@ void et_expect(CUresult expected, CUresult result, const char *call, const char 
  * interface is reset. */
 extern CUcontext et_context;
 extern CUmodule et_module;
+/* Load the kernels below into the current context. */
+CUresult et_load(CUmodule *module);
 int et_open(void **state);
 int et_close(void **state);
 #define ET_TEST(name) cmocka_unit_test_setup_teardown(name, et_open, et_close)
