@@ -580,7 +580,7 @@ gantry_status gy_copier_flush(struct gy_copier *copier, const struct gy_copy_tar
                               gantry_copy_queue *queue, const gantry_copy_options *options)
 {
     const gantry_copy_desc *descs = gy_copy_queue_descs(queue);
-    size_t count = queue->count, left = 0, launched = 0;
+    size_t count = gantry_copy_queue_count(queue), left = 0, launched = 0;
     struct gy_copy_way way;
     gantry_status status = gy_copier_make_way(copier, target, options, &way);
     if (status == GANTRY_OK && count > 0) {

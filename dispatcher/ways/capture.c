@@ -1,6 +1,7 @@
 #include "dispatcher/ways/capture.h"
 
 #include "base/span.h"
+#include "copykernel/queue.h"
 #include "dispatcher/ways/aside.h"
 #include "dispatcher/ways/callback.h"
 #include "dispatcher/ways/metered.h"
@@ -58,6 +59,7 @@ static gantry_status leave(struct gantry_launch *launch)
     gantry_status status = gy_capture_cut(d);
     launch->lane = NULL;
     gy_mode_set(launch, GY_MODE_PLAIN);
+    gy_copy_call_enter(GY_COPY_CALL_NONE); /* what it has done so far is done */
     if (status == GANTRY_OK) {
         status = gy_streams_wait_barrier(&d->streams, launch->stream_index);
     }
@@ -139,7 +141,12 @@ gantry_status gy_capture_before(struct gantry_launch *launch)
     launch->refusals = *d->refusals;
     launch->flushed = g->flushed;
     launch->frees.begin = launch->frees.end = gy_deferred_next(&d->deferred, launch->stream_index);
-    return launch->trust == GY_TRUST_RAW || !g->notes ? gy_aside_open(launch) : GANTRY_OK;
+    const bool is_aside = launch->trust == GY_TRUST_RAW || !g->notes;
+    gantry_status status = is_aside ? gy_aside_open(launch) : GANTRY_OK;
+    if (status == GANTRY_OK) {
+        gy_copy_call_begin();
+    }
+    return status;
 }
 
 /* ---- after a call --------------------------------------------------------------------------- */
@@ -171,14 +178,14 @@ static void learn_trust(const struct gantry_launch *launch)
     }
 }
 
-/* The first call has emptied a copy queue, and the work was taken back.  What the callback has put into the
- * queue itself it puts there again; what was there before is gone. */
+/* The first call has taken copies out of queues, and the work was taken back.  The queues held again what
+ * they held before it, but the callback has not put there again what it had put there itself. */
 static GY_COLD gantry_launch_result refuse_lost_copies(const struct gantry_launch *launch, uint64_t first,
                                                        uint64_t again)
 {
     (void)GY_FAIL(GANTRY_ERR_STATE,
-                  "task '%s' was called again on its stream: its copy queues held %" PRIu64
-                  " copies in the first call and hold %" PRIu64
+                  "task '%s' was called again on its stream: it has flushed %" PRIu64
+                  " queued copies in the first call and %" PRIu64
                   " now; gantry_launch_leave_graph() before the flush avoids that",
                   gantry_task_label(launch->task), first, again);
     return GANTRY_LAUNCH_FAILED;
@@ -192,7 +199,9 @@ static GY_COLD gantry_launch_result call_again(struct gantry_launch *launch, con
     launch->spoilt = NULL;
     launch->frees.end = gy_deferred_next(&d->deferred, launch->stream_index);
     gy_gd_count(&d->counters.launch_calls, 1);
+    gy_copy_call_enter(GY_COPY_CALL_AGAIN);
     gantry_launch_result result = gy_callback_call(launch, d->last_error, gy_span_begin());
+    gy_copy_call_enter(GY_COPY_CALL_NONE);
     if (result != GANTRY_LAUNCH_FAILED) {
         gy_log(GANTRY_LOG_WARNING,
                "task '%s' does what a graph cannot capture (%s): its callback runs on streams",

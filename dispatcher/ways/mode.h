@@ -20,6 +20,7 @@
 #ifndef DISPATCHER_WAYS_MODE_H
 #define DISPATCHER_WAYS_MODE_H
 
+#include "copykernel/queue.h"
 #include "dispatcher/round.h"
 #include "dispatcher/ways/capture.h"
 
@@ -56,6 +57,9 @@ GANTRY_MUST_CHECK static GY_INLINE gantry_status gy_mode_begin(struct gantry_lau
 /* To be called right after the callback has returned `result`; returns what becomes of the call. */
 static GY_INLINE gantry_launch_result gy_mode_after(struct gantry_launch *launch, gantry_launch_result result)
 {
+    if (gy_mode_is_noted(launch)) {
+        gy_copy_call_enter(GY_COPY_CALL_NONE);
+    }
     const bool is_over =
         launch->meter == NULL &&
         (launch->mode == GY_MODE_PLAIN || (gy_mode_is_noted(launch) && gy_capture_took(launch, result)));

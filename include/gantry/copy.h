@@ -188,9 +188,10 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_copy_queue_enqueue(gantry_copy
  *  touches what one before it wrote or read starts a new launch, so that none overtakes another.  Checks
  *  all descriptors first.  Afterwards the queue holds what was not launched: nothing after success,
  *  everything after INVALID_ARGUMENT (indices of the message count from the oldest queued descriptor).
- *  Where the callback does what no graph takes and is called once more (gantry_launch_stream()), copies that
- *  were queued before the call are gone: the task fails with GANTRY_ERR_STATE.  gantry_launch_leave_graph()
- *  before the flush avoids that.
+ *  Where the callback does what no graph takes and is called once more (gantry_launch_stream()), the queue
+ *  holds again what it held before the first call.  A callback that flushes fewer copies then than before has
+ *  lost some, and its task fails with GANTRY_ERR_STATE.  gantry_launch_leave_graph() before the flush avoids
+ *  the second call.
  *  Statuses as gantry_copy_launch(), and
  *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL, or a descriptor whose source overlaps its own dest */
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_copy_queue_flush(gantry_copy_queue *queue,

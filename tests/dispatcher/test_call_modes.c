@@ -302,27 +302,47 @@ static void test_a_call_that_cannot_leave_is_made_again(void **state)
     }
 }
 
-/* ---- a queue that is empty when the call is made again --------------------------------------------- */
+/* ---- a queue that a call which is made again has emptied --------------------------------------------- */
+
+/* What a callback does with its queue before it flushes it. */
+enum { ADDS = 1, ADDS_ONCE = 2, CLEARS_FIRST = 4, FLUSHES_TWICE = 8 };
 
 static struct {
     gantry_copy_queue *queue;
-    bool fills; /* the callback puts the copy there itself */
-    bool waits; /* it waits for the context, which no graph takes */
+    unsigned acts;
+    bool is_filled; /* copies are queued before the step */
+    bool waits;     /* the callback waits for the context, which no graph takes */
+    size_t seen[2]; /* how many copies the queue held when it was called */
 } flush;
 
-static void queue_fill(uint32_t pattern)
+/* Words that a run writes: each copy queued before the step one from word 0 on, and the last one of them, and
+ * what the callback adds, the word LAST. */
+enum { QUEUED = 5, LAST = 8 };
+
+static void queue_word(uint32_t index, uint32_t pattern)
 {
-    const gantry_copy_desc desc = {
-        .dest = scene.device, .bytes = 4, .type = GANTRY_COPY_FILL, .pattern = pattern, .pattern_bytes = 4};
+    const gantry_copy_desc desc = {.dest = (void *)(uintptr_t)word(index),
+                                   .bytes = 4,
+                                   .type = GANTRY_COPY_FILL,
+                                   .pattern = pattern,
+                                   .pattern_bytes = 4};
     assert_ok(gantry_copy_queue_enqueue(flush.queue, &desc));
 }
 
 static gantry_launch_result launch_flush(gantry_launch *launch, void *arg)
 {
     struct modes_job *job = arg;
+    const bool is_first = job->calls == 0;
+    flush.seen[job->calls != 0] = gantry_copy_queue_count(flush.queue);
     job->calls++;
-    if (flush.fills) {
-        queue_fill(job->index);
+    if ((flush.acts & CLEARS_FIRST) != 0 && is_first) {
+        gantry_copy_queue_clear(flush.queue);
+    }
+    if ((flush.acts & FLUSHES_TWICE) != 0 && gantry_copy_queue_flush(flush.queue, launch) != GANTRY_OK) {
+        return GANTRY_LAUNCH_FAILED;
+    }
+    if ((flush.acts & ADDS) != 0 || ((flush.acts & ADDS_ONCE) != 0 && is_first)) {
+        queue_word(LAST, job->index);
     }
     const bool flushed = gantry_copy_queue_flush(flush.queue, launch) == GANTRY_OK;
     const struct gy_driver *driver = launch->dispatcher->config.context->driver;
@@ -330,36 +350,63 @@ static gantry_launch_result launch_flush(gantry_launch *launch, void *arg)
                                                                                    : GANTRY_LAUNCH_FAILED;
 }
 
+/* The status of the step; all words were written if that is GANTRY_OK. */
 static gantry_status run_flush(uint32_t pattern, uint32_t calls)
 {
     struct modes_job job = {.scene = &scene, .index = pattern};
-    uint32_t seen = 0;
-    if (!flush.fills) {
-        queue_fill(pattern);
+    uint32_t seen[LAST + 1] = {0};
+    for (uint32_t i = 0; i < QUEUED && flush.is_filled; i++) {
+        queue_word(i, pattern);
+    }
+    if (flush.is_filled) {
+        queue_word(LAST, (flush.acts & ADDS) != 0 ? 0 : pattern); /* what is added comes after it */
     }
     (void)gpu_fixture_gpu(&scene.gpu, GANTRY_TASK_KERNEL, "flush", launch_flush, &job);
     const gantry_status status = gpu_fixture_step(&scene.gpu);
     const struct gy_driver *driver = scene.gpu.context->cuda->driver;
     assert_int_equal(driver->cuCtxSynchronize(), CUDA_SUCCESS);
-    assert_int_equal(driver->cuMemcpyDtoH(&seen, word(0), 4), CUDA_SUCCESS);
+    assert_int_equal(driver->cuMemcpyDtoH(seen, word(0), sizeof(seen)), CUDA_SUCCESS);
     assert_int_equal(job.calls, calls);
-    assert_int_equal(seen == pattern, status == GANTRY_OK);
+    assert_int_equal(flush.seen[calls - 1], flush.is_filled ? QUEUED + 1 : 0);
+    assert_int_equal(gantry_copy_queue_count(flush.queue), 0);
+    for (uint32_t i = 0; i <= LAST && status == GANTRY_OK; i++) {
+        const bool is_written = i == LAST || (i < QUEUED && flush.is_filled);
+        assert_true(!is_written || seen[i] == pattern);
+    }
     return status;
 }
 
-/* Its copies are done, or its task fails: none is lost without a word. */
-static void test_copies_of_a_queue_are_not_lost_in_silence(void **state)
+/* Its copies are done, whoever has queued them and whatever the first call has done with the queue.  Copies
+ * that only the first call has queued are lost, and then the task fails. */
+static void test_a_queue_is_what_it_was_when_its_call_is_made_again(void **state)
 {
     (void)state;
-    for (int i = 0; i < 2; i++) {
-        flush.fills = i != 0;
+    static const struct {
+        bool is_filled;
+        unsigned acts;
+        gantry_status status;
+    } cases[] = {
+        {true, 0, GANTRY_OK},
+        {false, ADDS, GANTRY_OK},
+        {true, ADDS, GANTRY_OK},
+        {true, ADDS | FLUSHES_TWICE, GANTRY_OK},
+        {true, ADDS | CLEARS_FIRST, GANTRY_OK},
+        {false, ADDS_ONCE, GANTRY_ERR_STATE},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        flush.acts = cases[i].acts & ~(unsigned)CLEARS_FIRST;
+        flush.is_filled = cases[i].is_filled;
         flush.waits = false;
         open_scene(false);
         assert_ok(gantry_context_acquire(scene.gpu.context));
         assert_ok(gantry_copy_queue_create(0, &flush.queue));
-        assert_ok(run_flush(1, 1));
+        for (uint32_t run = 0; run < 3; run++) { /* none of them is made again, and nothing is done twice */
+            assert_ok(run_flush(10 + run, 1));
+        }
+        flush.acts = cases[i].acts;
         flush.waits = true;
-        assert_int_equal(run_flush(2, 2), flush.fills ? GANTRY_OK : GANTRY_ERR_STATE);
+        assert_int_equal(run_flush(2, 2), cases[i].status);
+        flush.acts &= ~(unsigned)CLEARS_FIRST;
         assert_ok(run_flush(3, 1)); /* on streams from now on */
         gantry_copy_queue_destroy(flush.queue);
         assert_ok(gantry_context_release(scene.gpu.context));
@@ -374,7 +421,7 @@ int main(void)
         cmocka_unit_test(test_a_call_that_cannot_begin_keeps_no_mark),
         cmocka_unit_test(test_a_mark_ends_on_the_stream_that_is_no_member),
         cmocka_unit_test(test_a_call_that_cannot_leave_is_made_again),
-        cmocka_unit_test(test_copies_of_a_queue_are_not_lost_in_silence),
+        cmocka_unit_test(test_a_queue_is_what_it_was_when_its_call_is_made_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
