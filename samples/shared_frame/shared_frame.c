@@ -29,6 +29,7 @@ struct settings {
     uint32_t frames;
     gantry_driver_choice driver;
     enum way way;
+    uint32_t in_flight;   /* frames under way at once, at most SLOTS */
     uint32_t check_every; /* compare one frame of so many */
     bool without_waits, graphs, gantry_first;
     const char *output; /* NULL: no file */
@@ -276,11 +277,11 @@ static bool run_frames(const struct settings *settings)
 {
     bool good = true;
     for (uint32_t number = 0; good && number < settings->frames; number++) {
-        struct slot *s = &slots[number % SLOTS];
+        struct slot *s = &slots[number % settings->in_flight];
         good = end_frame(s) && begin_frame(s, number);
     }
-    for (int i = 0; i < SLOTS; i++) {
-        good = end_frame(&slots[(settings->frames + (uint32_t)i) % SLOTS]) && good;
+    for (uint32_t i = 0; i < settings->in_flight; i++) {
+        good = end_frame(&slots[(settings->frames + i) % settings->in_flight]) && good;
     }
     return good;
 }
@@ -348,7 +349,7 @@ static int run(const struct settings *settings)
         tell(settings, &info, now() - since);
     }
     if (good && settings->output != NULL) {
-        good = write_picture(&slots[(settings->frames - 1) % SLOTS]);
+        good = write_picture(&slots[(settings->frames - 1) % settings->in_flight]);
     }
     for (int i = 0; i < SLOTS; i++) {
         close_slot(&slots[i]);
@@ -359,7 +360,7 @@ static int run(const struct settings *settings)
 static const char usage[] =
     "usage: shared_frame [--frames N] [--driver DRIVER] [--way WAY] [--graphs] [--gantry-first] "
     "[--check-every N]\n"
-    "                    [--output FILE] [--without-waits]\n\n"
+    "                    [--check-every N] [--output FILE] [--without-waits]\n\n"
     "Vulkan draws frames, Gantry filters them in the same memory, Vulkan reads them back; each is compared "
     "with "
     "what\nthe CPU computes.  Exit status 0: all are right; 1: some are wrong, or a call failed; 77: there "
@@ -371,6 +372,7 @@ static const char usage[] =
     "drivers can\n"
     "  --graphs          launch GPU work as graphs\n"
     "  --gantry-first    start each step before its frame is drawn\n"
+    "  --in-flight N     frames under way at once: 1 or 2 (the default)\n"
     "  --check-every N   compare one frame of N only, to measure the others\n"
     "  --output FILE     write the last frame as a PNG file\n"
     "  --without-waits   leave the waits out (on the host way): frames are wrong then\n";
@@ -401,12 +403,12 @@ static bool read_driver(const char *name, gantry_driver_choice *out)
     return false;
 }
 
-static bool read_count(const char *option, const char *text, uint32_t *out)
+static bool read_count(const char *option, const char *text, uint32_t most, uint32_t *out)
 {
     char *end;
     unsigned long number = strtoul(text, &end, 10);
-    if (end == text || *end != '\0' || number < 1 || number > 1000000) {
-        fprintf(stderr, "shared_frame: %s is \"%s\", not a number from 1 to 1000000\n", option, text);
+    if (end == text || *end != '\0' || number < 1 || number > most) {
+        fprintf(stderr, "shared_frame: %s is \"%s\", not a number from 1 to %u\n", option, text, most);
         return false;
     }
     *out = (uint32_t)number;
@@ -416,18 +418,23 @@ static bool read_count(const char *option, const char *text, uint32_t *out)
 /* -1: go on; else the exit status. */
 static int read_options(int argc, char **argv, struct settings *out)
 {
-    static const struct option table[] = {
-        {"frames", required_argument, NULL, 'n'},  {"driver", required_argument, NULL, 'd'},
-        {"way", required_argument, NULL, 'y'},     {"graphs", no_argument, NULL, 'g'},
-        {"gantry-first", no_argument, NULL, 'f'},  {"check-every", required_argument, NULL, 'c'},
-        {"output", required_argument, NULL, 'o'},  {"help", no_argument, NULL, 'h'},
-        {"without-waits", no_argument, NULL, 'w'}, {NULL, 0, NULL, 0}};
+    static const struct option table[] = {{"frames", required_argument, NULL, 'n'},
+                                          {"driver", required_argument, NULL, 'd'},
+                                          {"way", required_argument, NULL, 'y'},
+                                          {"graphs", no_argument, NULL, 'g'},
+                                          {"gantry-first", no_argument, NULL, 'f'},
+                                          {"check-every", required_argument, NULL, 'c'},
+                                          {"in-flight", required_argument, NULL, 'i'},
+                                          {"output", required_argument, NULL, 'o'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {"without-waits", no_argument, NULL, 'w'},
+                                          {NULL, 0, NULL, 0}};
     int option;
     bool good = true;
     while ((option = getopt_long(argc, argv, "h", table, NULL)) != -1) {
         switch (option) {
         case 'n':
-            good = read_count("--frames", optarg, &out->frames) && good;
+            good = read_count("--frames", optarg, 1000000, &out->frames) && good;
             break;
         case 'd':
             good = read_driver(optarg, &out->driver) && good;
@@ -442,7 +449,10 @@ static int read_options(int argc, char **argv, struct settings *out)
             out->gantry_first = true;
             break;
         case 'c':
-            good = read_count("--check-every", optarg, &out->check_every) && good;
+            good = read_count("--check-every", optarg, 1000000, &out->check_every) && good;
+            break;
+        case 'i':
+            good = read_count("--in-flight", optarg, SLOTS, &out->in_flight) && good;
             break;
         case 'o':
             out->output = optarg;
@@ -467,7 +477,7 @@ static int read_options(int argc, char **argv, struct settings *out)
 
 int main(int argc, char **argv)
 {
-    struct settings settings = {.frames = 60, .check_every = 1};
+    struct settings settings = {.frames = 60, .in_flight = SLOTS, .check_every = 1};
     gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
     int status = read_options(argc, argv, &settings);
     if (status >= 0) {

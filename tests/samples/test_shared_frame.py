@@ -24,7 +24,7 @@ def run(*arguments, **variables):
 
 class SharedFrame(unittest.TestCase):
     def test_all_frames_are_right(self):
-        for way in ([], ["--graphs"], ["--gantry-first"], ["--way", "host"]):
+        for way in ([], ["--graphs"], ["--gantry-first", "--in-flight", "1"], ["--way", "host"]):
             result = run("--frames", FRAMES, *way)
             self.assertEqual(result.returncode, 0, result.stderr)
             self.assertIn("all frames are right", result.stdout)
@@ -64,7 +64,7 @@ class SharedFrame(unittest.TestCase):
                 self.assertIn(b"filter", file.read())
 
     def test_arguments_are_refused(self):
-        for wrong in (["--frames", "0"], ["--driver", "opencl"], ["--way", "no"], ["--check-every", "x"], ["--what"], ["surplus"]):
+        for wrong in (["--frames", "0"], ["--driver", "opencl"], ["--way", "no"], ["--check-every", "x"], ["--in-flight", "3"], ["--what"], ["surplus"]):
             result = run(*wrong)
             self.assertEqual(result.returncode, 2)
             self.assertNotEqual(result.stderr, "")
