@@ -272,8 +272,9 @@ static gantry_status wait_for_renderer(gantry_exchange *e, uint64_t value, const
             return status;
         }
         uint64_t now = gy_clock_ns();
+        bool is_last = now + SLICE_NS >= deadline; /* then a failure has its cause */
         status = wait_one_slice(e, value, now, deadline);
-        if (status != GANTRY_ERR_TIMED_OUT || gy_clock_ns() >= deadline) {
+        if (status != GANTRY_ERR_TIMED_OUT || is_last) {
             return status;
         }
     }
