@@ -260,26 +260,19 @@ gantry_status gy_copier_launch_kernel(struct gy_copier *copier, const struct gy_
     const bool is_low = way->low_priority && copier->context->driver->cuLaunchKernelEx != NULL;
     arguments[count] = &records;
     arguments[count + 1] = &number;
+    const struct gy_launch_size size = {{g->blocks, 1, 1}, {g->threads, 1, 1}, 0};
+    const struct gy_launch_extra low = {.has_priority = true, .priority = copier->least_priority};
     if (way->lane != NULL) {
-        const struct gy_launch_size size = {{g->blocks, 1, 1}, {g->threads, 1, 1}, 0};
-        return gy_lane_kernel(way->lane, kernel, &size, arguments, is_low ? &copier->least_priority : NULL);
+        return gy_lane_kernel(way->lane, kernel, &size, arguments, is_low ? &low : NULL);
     }
     if (!is_low) {
         return GY_CALL(copier->context, cuLaunchKernel(kernel->function, g->blocks, 1, 1, g->threads, 1, 1, 0,
                                                        way->stream, arguments, NULL));
     }
-    CUlaunchAttribute priority = {.id = CU_LAUNCH_ATTRIBUTE_PRIORITY,
-                                  .value.priority = copier->least_priority};
-    const CUlaunchConfig config = {.gridDimX = g->blocks,
-                                   .gridDimY = 1,
-                                   .gridDimZ = 1,
-                                   .blockDimX = g->threads,
-                                   .blockDimY = 1,
-                                   .blockDimZ = 1,
-                                   .hStream = way->stream,
-                                   .attrs = &priority,
-                                   .numAttrs = 1};
-    return GY_CALL(copier->context, cuLaunchKernelEx(&config, kernel->function, arguments, NULL));
+    return gy_context_check(
+        copier->context,
+        gy_launch_with(copier->context->driver, kernel->function, &size, &low, way->stream, arguments),
+        "cuLaunchKernelEx()", __FILE__, __LINE__);
 }
 
 /* Launch the batch that is in copier->parameters. */

@@ -136,6 +136,18 @@ static const char *text_of(const struct names *names)
     return names->count > 0 ? names->text : "none";
 }
 
+/* Images made by older versions have no such list. */
+static bool is_early(const gantry_module_image *image, const char *name)
+{
+    const bool has_list = image->struct_size >= sizeof(*image) && image->early_names != NULL;
+    for (uint32_t i = 0; has_list && image->early_names[i] != NULL; i++) {
+        if (strcmp(image->early_names[i], name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Look up all kernels, so that one load reports everything that is missing. */
 static gantry_status look_up_kernels(struct gantry_module *module)
 {
@@ -144,6 +156,7 @@ static gantry_status look_up_kernels(struct gantry_module *module)
     for (uint32_t i = 0; i < module->kernel_count; i++) {
         struct gantry_kernel *kernel = &module->kernels[i];
         kernel->name = module->image->kernel_names[i];
+        kernel->may_start_early = is_early(module->image, kernel->name);
         kernel->module = module;
         CUresult result =
             context->driver->cuModuleGetFunction(&kernel->function, module->native, kernel->name);
@@ -206,6 +219,7 @@ gantry_status gy_module_load(struct gy_context *context, const gantry_module_ima
         return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "cannot load image \"%s\"", image->name);
     }
     *module = (struct gantry_module){.context = context, .image = image, .kernel_count = count};
+    gy_mutex_init(&module->fit_lock, GY_RANK_LEAF);
     module->kernels = gy_zalloc_array(count > 0 ? count : 1, sizeof(*module->kernels));
     if (module->kernels == NULL) {
         status = GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "cannot load image \"%s\"", image->name);
@@ -235,6 +249,7 @@ unload:
 free_kernels:
     gy_free(module->kernels);
 free_module:
+    gy_mutex_fini(&module->fit_lock);
     gy_free(module);
     return status;
 }
@@ -253,6 +268,7 @@ void gy_module_unload(struct gantry_module *module)
         gy_free(module->kernels[i].layout);
     }
     gy_handle_free(module->kernels, module->kernels);
+    gy_mutex_fini(&module->fit_lock);
     gy_handle_free(module, module);
 }
 

@@ -5,7 +5,11 @@
 #include "base/hints.h"
 #include "driver/context.h"
 
+#include "base/thread.h"
+
 #include <gantry/module.h>
+
+#include <stdatomic.h>
 
 struct gy_launch_size {
     gantry_dim3 grid, block;
@@ -28,6 +32,15 @@ struct gy_kernel_taken {
     size_t shared_bytes;
 };
 
+/* The number of remembered answers to "how many blocks run at once?". */
+#define GY_KERNEL_FITS 4
+struct gy_kernel_fit {
+    const void *key; /* of the place; NULL: the entry is free */
+    gantry_dim3 block, cluster;
+    size_t shared_bytes;
+    uint32_t blocks;
+};
+
 struct gantry_kernel {
     CUfunction function;
     const char *name;                /* the name in the image: static */
@@ -35,16 +48,22 @@ struct gantry_kernel {
     struct gy_kernel_layout *layout; /* dispatcher thread only; NULL: nobody has asked for it yet */
     struct gy_kernel_taken taken[GY_KERNEL_TAKEN]; /* dispatcher thread only */
     uint32_t next_taken;                           /* dispatcher thread only; the place of the next one */
+    struct gy_kernel_fit fits[GY_KERNEL_FITS];     /* the module's fit_lock guards both: */
+    uint32_t next_fit;                             /* the place of the next one */
+    atomic_int ptx_version; /* written by whoever asks first; 0: nobody has asked yet */
+    bool may_start_early;   /* immutable; it was made with GANTRY_KERNEL_EARLY() */
 };
 
 struct gantry_module {
-    struct gy_context *context;
-    CUmodule native;
-    const gantry_module_image *image;
-    uint32_t kernel_count;
-    struct gantry_kernel *kernels;
-    struct gantry_module *next;   /* link of the owner's list; its lock guards it */
-    struct gantry_context *owner; /* set by context/; NULL for modules of the library itself */
+    struct gy_context *context;       /* immutable */
+    CUmodule native;                  /* immutable */
+    const gantry_module_image *image; /* immutable */
+    uint32_t kernel_count;            /* immutable */
+    struct gantry_kernel *kernels;    /* immutable; their own fields say who guards them */
+    struct gantry_module *next;       /* link of the owner's list; its lock guards it */
+    struct gantry_context *owner;     /* set by context/ before others see it; NULL for modules of the library
+                                         itself;     immutable from then on */
+    gy_mutex fit_lock;
     uint32_t loads; /* the owner's lock guards it; the gantry_module_load() calls that were not undone */
 };
 

@@ -225,6 +225,9 @@ static GY_INLINE gantry_status copy_parameters(unsigned char *to, const struct g
     return GANTRY_OK;
 }
 
+/* Parameters take a multiple of 16 bytes, and so does what lies behind them. */
+#define EXTRA_BYTES ((sizeof(struct gy_launch_extra) + 15) & ~(size_t)15)
+
 /* A grid and a block lie side by side both in our arguments and in the driver's struct. */
 #define AT_DIMS offsetof(CUDA_KERNEL_NODE_PARAMS_v2, gridDimX)
 #define DIMS_BYTES (2 * sizeof(gantry_dim3))
@@ -234,10 +237,35 @@ _Static_assert(offsetof(struct gy_launch_size, grid) == 0 &&
                    offsetof(CUDA_KERNEL_NODE_PARAMS_v2, sharedMemBytes) == AT_DIMS + DIMS_BYTES,
                "grid x, y, z, block x, y, z");
 
+/* The bytes that a kernel's parameters and its extra take. */
+static inline size_t bytes_of(const struct gy_kernel_layout *layout, const struct gy_launch_extra *extra)
+{
+    return layout->bytes + (extra != NULL ? EXTRA_BYTES : 0);
+}
+
+/* An edge between two kernels is all that can let one start early. */
+static GY_COLD void keep_extra(struct gy_nodes *n, const struct gy_node *node,
+                               const struct gy_launch_extra *extra)
+{
+    struct gy_launch_extra kept = *extra;
+    const bool follows_kernel =
+        node->before.count == 1 && n->list[n->before[node->before.first]].kind == GY_NODE_KERNEL;
+    kept.starts_early = extra->starts_early != 0 && follows_kernel;
+    memcpy(n->bytes + n->bytes_used, &kept, sizeof(kept));
+    n->bytes_used += EXTRA_BYTES;
+}
+
+static inline struct gy_launch_extra extra_of(const struct gy_nodes *n, const struct gy_node *node)
+{
+    struct gy_launch_extra extra;
+    memcpy(&extra, n->bytes + node->kernel.at + node->kernel.layout->bytes, sizeof(extra));
+    return extra;
+}
+
 /* Note a kernel; there is room for the node, its parameters, and the set of nodes that it comes after. */
 static GY_INLINE gantry_status note_kernel(struct gy_lane *lane, const struct gantry_kernel *kernel,
                                            const struct gy_launch_size *size, void *const *args,
-                                           const int *priority)
+                                           const struct gy_launch_extra *extra)
 {
     struct gy_nodes *n = lane->nodes;
     const struct gy_kernel_layout *layout = kernel->layout;
@@ -252,56 +280,57 @@ static GY_INLINE gantry_status note_kernel(struct gy_lane *lane, const struct ga
     k->params.extra = NULL;
     k->params.kern = NULL;
     k->params.ctx = NULL;
-    k->is_urgent = priority != NULL;
-    if (__builtin_expect(priority != NULL, 0)) {
-        k->priority = *priority;
-        node->stream = lane->stream;
-    }
-    (void)close_node(lane);
+    k->has_extra = extra != NULL;
     unsigned char *to = n->bytes + n->bytes_used;
     n->bytes_used += layout->bytes;
+    if (__builtin_expect(extra != NULL, 0)) {
+        node->stream = lane->stream;
+        keep_extra(n, node, extra);
+    }
+    (void)close_node(lane);
     return copy_parameters(to, layout, args);
 }
 
 static GY_COLD gantry_status grow_and_note_kernel(struct gy_lane *lane, const struct gantry_kernel *kernel,
                                                   const struct gy_launch_size *size, void *const *args,
-                                                  const int *priority)
+                                                  const struct gy_launch_extra *extra)
 {
     struct gy_nodes *n = lane->nodes;
     if (!has_room(n, 1) ||
-        !gy_grow_array(&n->bytes, &n->bytes_room, n->bytes_used + kernel->layout->bytes, 1)) {
+        !gy_grow_array(&n->bytes, &n->bytes_room, n->bytes_used + bytes_of(kernel->layout, extra), 1)) {
         return out_of_memory();
     }
-    return note_kernel(lane, kernel, size, args, priority);
+    return note_kernel(lane, kernel, size, args, extra);
 }
 
 /* Note the first kernel with such a block, or one without the arguments that it needs. */
 static GY_COLD gantry_status note_first_kernel(struct gy_lane *lane, struct gantry_kernel *kernel,
                                                const struct gy_launch_size *size, void *const *args,
-                                               const int *priority)
+                                               const struct gy_launch_extra *extra)
 {
     struct gy_nodes *n = lane->nodes;
     gantry_status status = gy_kernel_is_taken(kernel, size) ? GANTRY_OK : try_kernel(n, kernel, size, args);
     if (status == GANTRY_OK && args == NULL && kernel->layout->count != 0) {
         status = gy_kernel_failed(n->context, kernel, size, CUDA_ERROR_INVALID_VALUE);
     }
-    return status == GANTRY_OK ? grow_and_note_kernel(lane, kernel, size, args, priority) : status;
+    return status == GANTRY_OK ? grow_and_note_kernel(lane, kernel, size, args, extra) : status;
 }
 
 gantry_status gy_lane_kernel(struct gy_lane *lane, struct gantry_kernel *kernel,
-                             const struct gy_launch_size *size, void *const *args, const int *priority)
+                             const struct gy_launch_size *size, void *const *args,
+                             const struct gy_launch_extra *extra)
 {
     const struct gy_nodes *n = lane->nodes;
     const bool is_known = gy_kernel_is_taken(kernel, size) && (args != NULL || kernel->layout->count == 0);
     if (__builtin_expect(!is_known, 0)) {
-        return note_first_kernel(lane, kernel, size, args, priority);
+        return note_first_kernel(lane, kernel, size, args, extra);
     }
     if (__builtin_expect(n->count >= n->room || n->before_count >= n->before_room ||
-                             kernel->layout->bytes > n->bytes_room - n->bytes_used,
+                             bytes_of(kernel->layout, extra) > n->bytes_room - n->bytes_used,
                          0)) {
-        return grow_and_note_kernel(lane, kernel, size, args, priority);
+        return grow_and_note_kernel(lane, kernel, size, args, extra);
     }
-    return note_kernel(lane, kernel, size, args, priority);
+    return note_kernel(lane, kernel, size, args, extra);
 }
 
 gantry_status gy_lane_copy(struct gy_lane *lane, CUdeviceptr to, CUdeviceptr from, size_t bytes)
@@ -399,12 +428,27 @@ static inline uint64_t pack(const struct gy_node *node)
            (uint64_t)node->before.count << 48;
 }
 
+/* Attributes cannot be changed in an executable graph. */
+static GY_COLD uint64_t mix_extra(uint64_t hash, const struct gy_nodes *n, const struct gy_node *node)
+{
+    const struct gy_launch_extra extra = extra_of(n, node);
+    uint32_t words[sizeof(extra) / sizeof(uint32_t)];
+    memcpy(words, &extra, sizeof(words));
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        hash = mix(hash, words[i]);
+    }
+    return hash;
+}
+
 uint64_t gy_nodes_hash(const struct gy_nodes *n, uint64_t seed)
 {
     uint64_t hash = mix(seed, n->count);
     for (uint32_t i = 0; i < n->count; i++) {
         const struct gy_node *node = &n->list[i];
         hash = mix(hash, pack(node));
+        if (__builtin_expect(node->kind == GY_NODE_KERNEL && node->kernel.has_extra, 0)) {
+            hash = mix_extra(hash, n, node);
+        }
         for (uint32_t b = 0; b < node->before.count; b++) {
             hash = mix(hash, n->before[node->before.first + b]);
         }
@@ -441,29 +485,23 @@ static GY_INLINE gantry_status add_kernel(struct gy_nodes *n, CUgraph graph, str
                                                                           node->before.count, &k->params));
 }
 
-static gantry_status launch_urgent(struct gy_nodes *n, const struct gy_node *node)
+static GY_COLD gantry_status launch_with_extra(struct gy_nodes *n, const struct gy_node *node)
 {
     const CUDA_KERNEL_NODE_PARAMS_v2 *p = &node->kernel.params;
-    CUlaunchAttribute priority = {.id = CU_LAUNCH_ATTRIBUTE_PRIORITY,
-                                  .value.priority = node->kernel.priority};
-    const CUlaunchConfig config = {.gridDimX = p->gridDimX,
-                                   .gridDimY = p->gridDimY,
-                                   .gridDimZ = p->gridDimZ,
-                                   .blockDimX = p->blockDimX,
-                                   .blockDimY = p->blockDimY,
-                                   .blockDimZ = p->blockDimZ,
-                                   .sharedMemBytes = p->sharedMemBytes,
-                                   .hStream = node->stream,
-                                   .attrs = &priority,
-                                   .numAttrs = 1};
-    return GY_CALL(n->context, cuLaunchKernelEx(&config, p->func, p->kernelParams, NULL));
+    const struct gy_launch_size size = {{p->gridDimX, p->gridDimY, p->gridDimZ},
+                                        {p->blockDimX, p->blockDimY, p->blockDimZ},
+                                        p->sharedMemBytes};
+    const struct gy_launch_extra extra = extra_of(n, node);
+    return gy_context_check(
+        n->context, gy_launch_with(n->context->driver, p->func, &size, &extra, node->stream, p->kernelParams),
+        "cuLaunchKernelEx()", __FILE__, __LINE__);
 }
 
 static gantry_status launch_kernel(struct gy_nodes *n, struct gy_node *node)
 {
     gantry_status status = point_at(n, &node->kernel);
-    if (status != GANTRY_OK || node->kernel.is_urgent) {
-        return status != GANTRY_OK ? status : launch_urgent(n, node);
+    if (status != GANTRY_OK || node->kernel.has_extra) {
+        return status != GANTRY_OK ? status : launch_with_extra(n, node);
     }
     const CUDA_KERNEL_NODE_PARAMS_v2 *p = &node->kernel.params;
     return GY_CALL(n->context,

@@ -12,7 +12,7 @@
 #ifndef DRIVER_NODES_H
 #define DRIVER_NODES_H
 
-#include "driver/module.h"
+#include "driver/extra.h"
 
 #define GY_NODES_REFUSED 16
 
@@ -27,8 +27,7 @@ struct gy_node_kernel {
     const struct gy_kernel_layout *layout; /* the layout of its parameters */
     size_t at;                             /* the place where they begin in nodes->bytes */
     CUDA_KERNEL_NODE_PARAMS_v2 params;     /* as the driver wants them; pointers to parameters are set last */
-    bool is_urgent;                        /* `priority` is its own, not its stream's */
-    int priority;
+    bool has_extra; /* a struct gy_launch_extra lies in nodes->bytes right behind the parameters */
 };
 
 struct gy_node {
@@ -93,11 +92,12 @@ void gy_nodes_clear(struct gy_nodes *nodes);
 void gy_nodes_cut(struct gy_nodes *nodes, uint32_t count);
 
 /* Note work that comes after everything that the lane comes after.  A kernel that the driver would refuse is
- * refused at once.
+ * refused at once; `extra` (NULL: nothing) was checked by gy_kernel_check_fit().  A kernel may start early
+ * where it comes after one kernel and nothing else.
  * @retval GANTRY_ERR_OUT_OF_HOST_MEMORY, and the driver's error for a kernel */
 GANTRY_MUST_CHECK gantry_status gy_lane_kernel(struct gy_lane *lane, struct gantry_kernel *kernel,
                                                const struct gy_launch_size *size, void *const *args,
-                                               const int *priority);
+                                               const struct gy_launch_extra *extra);
 GANTRY_MUST_CHECK gantry_status gy_lane_copy(struct gy_lane *lane, CUdeviceptr to, CUdeviceptr from,
                                              size_t bytes);
 /* Note a fill with `count` patterns of 1, 2 or 4 bytes. */
