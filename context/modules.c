@@ -110,6 +110,16 @@ gantry_status gantry_module_get_kernel(gantry_module *module, const char *name, 
     return gy_module_kernel(module, name, out);
 }
 
+void *gantry_kernel_native(const gantry_kernel *kernel)
+{
+    GY_ACCEPT_OR(NULL, KERNEL, kernel);
+    if (kernel == NULL) {
+        (void)GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_kernel_native: kernel is NULL");
+        return NULL;
+    }
+    return kernel->function;
+}
+
 const char *gantry_kernel_name(const gantry_kernel *kernel)
 {
     GY_ACCEPT_OR("", KERNEL, kernel);

@@ -125,19 +125,26 @@ gantry_status gantry_launch_request_sync_point(gantry_launch *launch)
     return status == GANTRY_OK && aside ? gy_aside_open(launch) : status;
 }
 
+gantry_status gy_launch_refuse_size(const char *what, const gantry_kernel *kernel,
+                                    const struct gy_launch_size *size)
+{
+    const gantry_dim3 grid = size->grid, block = size->block;
+    if (kernel == NULL) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "%s: kernel is NULL", what);
+    }
+    if (size->shared_bytes > UINT32_MAX) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "%s(%s): %zu bytes of shared memory", what, kernel->name,
+                       size->shared_bytes);
+    }
+    return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "%s(%s): grid %ux%ux%u of %ux%ux%u threads has a zero", what,
+                   kernel->name, grid.x, grid.y, grid.z, block.x, block.y, block.z);
+}
+
 static GY_COLD gantry_status refuse_kernel(const gantry_kernel *kernel, gantry_dim3 grid, gantry_dim3 block,
                                            size_t shared_bytes)
 {
-    if (kernel == NULL) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_launch_kernel: kernel is NULL");
-    }
-    if (shared_bytes > UINT32_MAX) {
-        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_launch_kernel(%s): %zu bytes of shared memory",
-                       kernel->name, shared_bytes);
-    }
-    return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT,
-                   "gantry_launch_kernel(%s): grid %ux%ux%u of %ux%ux%u threads has a zero", kernel->name,
-                   grid.x, grid.y, grid.z, block.x, block.y, block.z);
+    const struct gy_launch_size size = {grid, block, shared_bytes};
+    return gy_launch_refuse_size("gantry_launch_kernel", kernel, &size);
 }
 
 static inline bool has_zero(gantry_dim3 size)
@@ -149,7 +156,21 @@ static GY_RARE void note_kernel(const gantry_launch *launch, const gantry_kernel
                                 gantry_dim3 block, size_t shared_bytes, void **args)
 {
     const struct gy_launch_size size = {grid, block, shared_bytes};
-    gy_calls_note_kernel(launch->calls, launch->task, kernel, &size, args);
+    gy_calls_note_kernel(launch->calls, launch->task, kernel, &size, NULL, args);
+}
+
+void gy_launch_took_kernel(gantry_launch *launch, const gantry_kernel *kernel,
+                           const struct gy_launch_size *size, const struct gy_launch_extra *extra,
+                           void *const *args)
+{
+    struct gantry_dispatcher *d = launch->dispatcher;
+    gy_launch_count(launch, &d->counters.kernels, 1);
+    if (launch->calls != NULL) {
+        gy_calls_note_kernel(launch->calls, launch->task, kernel, size, extra, args);
+    }
+    if (d->shares.watcher != NULL) {
+        gy_utilisation_take(d->shares.watcher->use, gy_dim3_count(size->grid));
+    }
 }
 
 static GY_COLD gantry_status kernel_failed(struct gy_context *context, const gantry_kernel *kernel,

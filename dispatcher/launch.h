@@ -4,6 +4,7 @@
 
 #include "dispatcher/current.h"
 #include "dispatcher/internal.h"
+#include "driver/extra.h"
 #include "profile/cta.h"
 
 GY_COLD gantry_status gy_launch_refuse_scope(const gantry_launch *launch, const char *what);
@@ -19,6 +20,23 @@ GANTRY_MUST_CHECK static inline gantry_status gy_launch_check_scope(const gantry
                     !gy_context_is_stopped(launch->dispatcher->config.context);
     return __builtin_expect(is_usual, 1) ? GANTRY_OK : gy_launch_refuse_scope(launch, what);
 }
+
+/* Is there a kernel, and no zero in its size? */
+static inline bool gy_launch_size_is_good(const gantry_kernel *kernel, const struct gy_launch_size *size)
+{
+    const gantry_dim3 grid = size->grid, block = size->block;
+    return kernel != NULL && grid.x != 0 && grid.y != 0 && grid.z != 0 && block.x != 0 && block.y != 0 &&
+           block.z != 0 && size->shared_bytes <= UINT32_MAX;
+}
+
+/* Say what is wrong with it; `what` is the name of the function. */
+GY_COLD gantry_status gy_launch_refuse_size(const char *what, const gantry_kernel *kernel,
+                                            const struct gy_launch_size *size);
+
+/* The kernel was launched, or noted: count it, and note it for the checks; `extra` NULL: nothing. */
+void gy_launch_took_kernel(gantry_launch *launch, const gantry_kernel *kernel,
+                           const struct gy_launch_size *size, const struct gy_launch_extra *extra,
+                           void *const *args);
 
 /* The part of a request for block records that the callback's task decides; the kernel and the number of
  * blocks come later. */

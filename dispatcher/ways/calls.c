@@ -17,8 +17,10 @@ struct call_kind {
     bool as_address[NUMBERS];
 };
 
-static const struct call_kind KERNEL = {
-    "kernel", {"grid.x", "grid.y", "grid.z", "block.x", "block.y", "block.z", "shared_bytes"}, {false}};
+static const struct call_kind KERNEL = {"kernel",
+                                        {"grid.x", "grid.y", "grid.z", "block.x", "block.y", "block.z",
+                                         "shared_bytes", "its options (a number made of them)"},
+                                        {false}};
 static const struct call_kind COPY = {"copy", {"its target", "its source", "its bytes"}, {true, true, false}};
 static const struct call_kind FILL = {
     "fill", {"its address", "its pattern", "its bytes"}, {true, true, false}};
@@ -204,14 +206,27 @@ static void note(struct gy_calls *calls, const gantry_task *task, const struct g
     }
 }
 
+/* A number that differs where the options of two launches differ; 0: none. */
+static uint64_t number_of(const struct gy_launch_extra *extra)
+{
+    uint64_t number = 0;
+    const unsigned char *bytes = (const unsigned char *)extra;
+    for (size_t i = 0; extra != NULL && i < sizeof(*extra); i++) {
+        number = (number ^ bytes[i]) * UINT64_C(0x100000001b3) + 1;
+    }
+    return number;
+}
+
 void gy_calls_note_kernel(struct gy_calls *calls, const gantry_task *task, const struct gantry_kernel *kernel,
-                          const struct gy_launch_size *size, void *const *args)
+                          const struct gy_launch_size *size, const struct gy_launch_extra *extra,
+                          void *const *args)
 {
     const struct gy_driver *driver = kernel->module->context->driver;
     struct gy_noted_call call = {.kind = &KERNEL,
                                  .name = kernel->name,
                                  .numbers = {size->grid.x, size->grid.y, size->grid.z, size->block.x,
-                                             size->block.y, size->block.z, size->shared_bytes}};
+                                             size->block.y, size->block.z, size->shared_bytes,
+                                             number_of(extra)}};
     unsigned char values[4096]; /* the most bytes of parameters that are not copied in pieces */
     size_t bytes = 0, offset, one;
     while (args != NULL && driver->cuFuncGetParamInfo != NULL && call.parameters < MOST_PARAMETERS &&

@@ -10,7 +10,7 @@
 #define DISPATCHER_WAYS_CALLS_H
 
 #include "base/hints.h"
-#include "driver/module.h"
+#include "driver/extra.h"
 
 #include <gantry/copy.h>
 
@@ -39,7 +39,7 @@ void gy_calls_end(struct gy_calls *calls, const gantry_task *task, gantry_launch
 /* To be called in the callback, for work that it has enqueued. */
 GY_COLD void gy_calls_note_kernel(struct gy_calls *calls, const gantry_task *task,
                                   const struct gantry_kernel *kernel, const struct gy_launch_size *size,
-                                  void *const *args);
+                                  const struct gy_launch_extra *extra, void *const *args);
 GY_COLD void gy_calls_note_copy(struct gy_calls *calls, const gantry_task *task, const void *to,
                                 const void *from, uint64_t bytes);
 GY_COLD void gy_calls_note_fill(struct gy_calls *calls, const gantry_task *task, const void *at,

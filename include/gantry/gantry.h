@@ -12,6 +12,7 @@
 #include <gantry/dispatcher.h>
 #include <gantry/heap.h>
 #include <gantry/interop.h>
+#include <gantry/launch.h>
 #include <gantry/module.h>
 #include <gantry/partition.h>
 #include <gantry/profile.h>

@@ -67,6 +67,11 @@ GANTRY_API void gantry_module_unload(gantry_module *module);
 GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_module_get_kernel(gantry_module *module, const char *name,
                                                                     gantry_kernel **out);
 
+/** The kernel's CUfunction, for driver calls of the application's own: attributes, occupancy, launches on
+ * gantry_launch_stream().  It lives as long as the module.
+ *  @return NULL: a bad handle */
+GANTRY_API void *gantry_kernel_native(const gantry_kernel *kernel);
+
 /** The kernel's name; valid as long as the module. */
 GANTRY_API const char *gantry_kernel_name(const gantry_kernel *kernel);
 

@@ -1,0 +1,199 @@
+/* Launches with options, and what fits a partition. */
+#include "dispatcher/launch.h"
+
+#include "base/handle.h"
+#include "base/options.h"
+#include "partition/partitions.h"
+
+#include <gantry/launch.h>
+
+#include <stddef.h>
+
+/* Can the kernel start early?  In older code it starts behind, which is right as well. */
+static gantry_status take_start(const char *what, gantry_kernel *kernel, gantry_kernel_start start,
+                                struct gy_launch_extra *extra)
+{
+    if ((unsigned)start > GANTRY_KERNEL_START_EARLY_TRUSTED) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "%s(%s): start is %d", what, kernel->name, (int)start);
+    }
+    if (start == GANTRY_KERNEL_START_EARLY && !kernel->may_start_early) {
+        return GY_FAIL(
+            GANTRY_ERR_INVALID_ARGUMENT,
+            "%s(%s): it cannot start early: it was not made with GANTRY_KERNEL_EARLY(), so nothing says "
+            "that it waits for earlier work",
+            what, kernel->name);
+    }
+    extra->starts_early = start != GANTRY_KERNEL_START_BEHIND && gy_kernel_is_modern(kernel);
+    return GANTRY_OK;
+}
+
+static gantry_status take_options(const char *what, gantry_kernel *kernel,
+                                  const gantry_launch_options *options, struct gy_launch_extra *extra)
+{
+    gantry_launch_options ours = GANTRY_LAUNCH_OPTIONS_INIT;
+    *extra = (struct gy_launch_extra){.priority = 0};
+    gantry_status status = gy_options_import(&ours, sizeof(ours), options, sizeof(ours), what);
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    if ((unsigned)ours.memory_domain > GANTRY_MEMORY_DOMAIN_REMOTE) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "%s(%s): memory_domain is %d", what, kernel->name,
+                       (int)ours.memory_domain);
+    }
+    if (ours.reserved != 0) {
+        return GY_FAIL(GANTRY_ERR_UNSUPPORTED, "%s(%s): reserved is %u", what, kernel->name, ours.reserved);
+    }
+    const bool has_cluster = (ours.cluster.x | ours.cluster.y | ours.cluster.z) != 0;
+    const bool has_wide =
+        (ours.preferred_cluster.x | ours.preferred_cluster.y | ours.preferred_cluster.z) != 0;
+    if ((has_cluster && gy_dim3_count(ours.cluster) == 0) || (has_wide && !has_cluster)) {
+        return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "%s(%s): %s", what, kernel->name,
+                       has_cluster ? "the cluster has a zero" : "preferred_cluster without cluster");
+    }
+    extra->cluster = ours.cluster;
+    extra->preferred_cluster = ours.preferred_cluster;
+    extra->is_cooperative = ours.cooperative != 0;
+    extra->is_remote = ours.memory_domain == GANTRY_MEMORY_DOMAIN_REMOTE;
+    extra->has_priority = ours.has_priority != 0;
+    extra->priority = extra->has_priority ? ours.priority : 0;
+    return take_start(what, kernel, ours.start, extra);
+}
+
+static bool is_plain(const struct gy_launch_extra *extra)
+{
+    return (extra->cluster.x | extra->is_cooperative | extra->starts_early | extra->is_remote |
+            extra->has_priority) == 0;
+}
+
+/* ---- launches --------------------------------------------------------------------------------- */
+
+static gantry_status enqueue(gantry_launch *launch, gantry_kernel *kernel, const struct gy_launch_size *size,
+                             const struct gy_launch_extra *extra, void **args)
+{
+    struct gy_context *context = launch->dispatcher->config.context;
+    if (launch->lane != NULL) {
+        return gy_lane_kernel(launch->lane, kernel, size, args, extra);
+    }
+    const CUresult result =
+        gy_launch_with(context->driver, kernel->function, size, extra, launch->stream, args);
+    return result == CUDA_SUCCESS ? GANTRY_OK : gy_kernel_failed(context, kernel, size, result);
+}
+
+static gantry_status check(gantry_launch *launch, gantry_kernel *kernel, const struct gy_launch_size *size,
+                           const struct gy_launch_extra *extra)
+{
+    if (launch->dispatcher->config.context->driver->cuLaunchKernelEx == NULL) {
+        return GY_FAIL(GANTRY_ERR_UNSUPPORTED,
+                       "gantry_launch_kernel_with(%s): the driver is older than CUDA 11.8", kernel->name);
+    }
+    if (extra->cluster.x == 0 && !extra->is_cooperative) {
+        return GANTRY_OK;
+    }
+    const struct gantry_partition *partition = gy_gd_partition(launch->dispatcher, launch->task);
+    const struct gy_launch_place place = {.key = partition,
+                                          .name = partition->info.name,
+                                          .sms = partition->info.granted_sms,
+                                          .stream = launch->stream};
+    return gy_kernel_check_fit(kernel, size, extra, &place);
+}
+
+gantry_status gantry_launch_kernel_with(gantry_launch *launch, gantry_kernel *kernel, gantry_dim3 grid,
+                                        gantry_dim3 block, size_t shared_bytes, void **args,
+                                        const gantry_launch_options *options)
+{
+    GY_ACCEPT(LAUNCH, launch);
+    GY_ACCEPT(KERNEL, kernel);
+    gantry_status status = gy_launch_check_scope(launch, "gantry_launch_kernel_with");
+    const struct gy_launch_size size = {grid, block, shared_bytes};
+    if (status == GANTRY_OK && !gy_launch_size_is_good(kernel, &size)) {
+        status = gy_launch_refuse_size("gantry_launch_kernel_with", kernel, &size);
+    }
+    struct gy_launch_extra extra;
+    if (status == GANTRY_OK) {
+        status = take_options("gantry_launch_kernel_with", kernel, options, &extra);
+    }
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    if (is_plain(&extra)) {
+        return gantry_launch_kernel(launch, kernel, grid, block, shared_bytes, args);
+    }
+    status = check(launch, kernel, &size, &extra);
+    if (status == GANTRY_OK) {
+        status = enqueue(launch, kernel, &size, &extra, args);
+    }
+    if (status == GANTRY_OK) {
+        gy_launch_took_kernel(launch, kernel, &size, &extra, args);
+    }
+    return status;
+}
+
+/* ---- occupancy -------------------------------------------------------------------------------- */
+
+/* Ask for a stream of the partition; the context is current. */
+static gantry_status ask(const struct gantry_partition *partition, gantry_kernel *kernel,
+                         const struct gy_launch_size *size, const struct gy_launch_extra *extra,
+                         struct gy_occupancy *found)
+{
+    struct gy_context *context = partition->owner->context;
+    CUstream stream = NULL;
+    gantry_status status = GANTRY_OK;
+    if (extra->cluster.x != 0) {
+        status = gy_partition_stream(partition, false, &stream);
+    }
+    if (status == GANTRY_OK) {
+        status = gy_kernel_occupancy(kernel, size, extra, partition->info.granted_sms, stream, found);
+    }
+    if (stream != NULL) {
+        const gantry_status destroyed = GY_CALL(context, cuStreamDestroy(stream));
+        status = status == GANTRY_OK ? destroyed : status;
+    }
+    return status;
+}
+
+static gantry_status refuse(const char *why)
+{
+    return GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_partition_get_occupancy: %s", why);
+}
+
+gantry_status gantry_partition_get_occupancy(gantry_partition *partition, gantry_kernel *kernel,
+                                             gantry_dim3 block, size_t shared_bytes,
+                                             const gantry_launch_options *options, gantry_occupancy *out)
+{
+    GY_ACCEPT(PARTITION, partition);
+    GY_ACCEPT(KERNEL, kernel);
+    if (partition == NULL || kernel == NULL || out == NULL) {
+        return refuse(partition == NULL ? "partition is NULL"
+                      : kernel == NULL  ? "kernel is NULL"
+                                        : "out is NULL");
+    }
+    struct gy_context *context = partition->owner->context;
+    if (kernel->module->context != context || gy_dim3_count(block) == 0 || shared_bytes > UINT32_MAX) {
+        return refuse(kernel->module->context != context ? "the kernel is of another context"
+                      : shared_bytes > UINT32_MAX        ? "too much shared memory"
+                                                         : "a block of no threads");
+    }
+    struct gy_launch_extra extra;
+    struct gy_occupancy found;
+    gantry_status status = take_options("gantry_partition_get_occupancy", kernel, options, &extra);
+    if (status == GANTRY_OK && gy_dim3_count(extra.cluster) > 16) {
+        status = refuse("a cluster of more than 16 blocks");
+    }
+    if (status == GANTRY_OK) {
+        status = gy_context_enter(context);
+    }
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    const struct gy_launch_size size = {{1, 1, 1}, block, shared_bytes};
+    status = ask(partition, kernel, &size, &extra, &found);
+    (void)gy_context_pop(context);
+    const gantry_occupancy result = {.multiprocessors = partition->info.granted_sms,
+                                     .blocks_per_multiprocessor = found.blocks_per_sm,
+                                     .blocks = found.blocks,
+                                     .clusters = found.clusters,
+                                     .largest_cluster = found.largest_cluster};
+    return status == GANTRY_OK
+               ? gy_stats_export(out, &result, sizeof(result), "gantry_partition_get_occupancy")
+               : status;
+}
