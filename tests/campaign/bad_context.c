@@ -118,6 +118,7 @@ static void module_rows(void)
     gantry_module_unload(NULL);
     BAD_IGNORED(gantry_module_unload, "NULL");
     BAD_UNCHECKED(gantry_kernel_name, "NULL");
+    BAD_GIVES("NULL", NULL, gantry_kernel_native(NULL));
 }
 
 static void queue_rows(void)
@@ -181,6 +182,44 @@ static void list_rows(gantry_launch *launch, const gantry_copy_desc *wrong)
     BAD("a dest_pitch of 0", gantry_copy_launch_box(launch, &box, NULL));
 }
 
+static void options_rows(gantry_launch *launch)
+{
+    const gantry_dim3 one = {1, 1, 1}, none = {0, 1, 1};
+    void *args[4] = {NULL};
+    gantry_launch_options options = {.struct_size = 4};
+    BAD("`kernel` NULL", gantry_launch_kernel_with(launch, NULL, one, one, 0, args, NULL));
+    BAD("a grid of 0", gantry_launch_kernel_with(launch, kernel, none, one, 0, args, NULL));
+    BAD("struct_size too small", gantry_launch_kernel_with(launch, kernel, one, one, 0, args, &options));
+    options = (gantry_launch_options)GANTRY_LAUNCH_OPTIONS_INIT;
+    options.start = (gantry_kernel_start)7;
+    BAD("unknown start", gantry_launch_kernel_with(launch, kernel, one, one, 0, args, &options));
+    options.start = GANTRY_KERNEL_START_EARLY;
+    BAD("an early start of a kernel that is not made for it",
+        gantry_launch_kernel_with(launch, kernel, one, one, 0, args, &options));
+    options = (gantry_launch_options)GANTRY_LAUNCH_OPTIONS_INIT;
+    options.memory_domain = (gantry_memory_domain)7;
+    BAD("unknown memory domain", gantry_launch_kernel_with(launch, kernel, one, one, 0, args, &options));
+    options = (gantry_launch_options)GANTRY_LAUNCH_OPTIONS_INIT;
+    options.cluster = (gantry_dim3){2, 1, 1};
+    BAD("a cluster of 2 in a grid of 1",
+        gantry_launch_kernel_with(launch, kernel, one, one, 0, args, &options));
+    options.cluster = (gantry_dim3){32, 1, 1};
+    BAD("a cluster of 32", gantry_launch_kernel_with(launch, kernel, one, one, 0, args, &options));
+    options.cluster = (gantry_dim3){2, 0, 1};
+    BAD("a cluster with a 0", gantry_launch_kernel_with(launch, kernel, one, one, 0, args, &options));
+    options = (gantry_launch_options)GANTRY_LAUNCH_OPTIONS_INIT;
+    options.cooperative = 1;
+    BAD("a cooperative grid that does not fit",
+        gantry_launch_kernel_with(launch, kernel, (gantry_dim3){1 << 20, 1, 1}, one, 0, args, &options));
+    gantry_occupancy fits = {.struct_size = sizeof(fits)}, small = {.struct_size = 4};
+    gantry_partition *partition = gantry_partition_default(context);
+    BAD("`partition` NULL", gantry_partition_get_occupancy(NULL, kernel, one, 0, NULL, &fits));
+    BAD("`kernel` NULL", gantry_partition_get_occupancy(partition, NULL, one, 0, NULL, &fits));
+    BAD("`out` NULL", gantry_partition_get_occupancy(partition, kernel, one, 0, NULL, NULL));
+    BAD("a block of 0", gantry_partition_get_occupancy(partition, kernel, none, 0, NULL, &fits));
+    BAD("struct_size too small", gantry_partition_get_occupancy(partition, kernel, one, 0, NULL, &small));
+}
+
 static void launch_rows(gantry_launch *launch)
 {
     const gantry_dim3 one = {1, 1, 1}, none = {0, 1, 1};
@@ -191,6 +230,7 @@ static void launch_rows(gantry_launch *launch)
     BAD("`kernel` NULL", gantry_launch_kernel(launch, NULL, one, one, 0, args));
     BAD("a grid of 0", gantry_launch_kernel(launch, kernel, none, one, 0, args));
     BAD("a block of 0", gantry_launch_kernel(launch, kernel, one, none, 0, args));
+    options_rows(launch);
     uint32_t blocks;
     BAD("`kernel` NULL", gantry_launch_max_blocks(launch, NULL, 32, 0, &blocks));
     BAD("no threads", gantry_launch_max_blocks(launch, kernel, 0, 0, &blocks));
@@ -264,6 +304,7 @@ static void scope_rows(gantry_launch *launch, const char *wrong)
     void *args[4] = {NULL}, *out;
     gantry_copy_desc desc = {device, NULL, 4, GANTRY_COPY_FILL, 1, 0};
     BAD(wrong, gantry_launch_kernel(launch, kernel, one, one, 0, args));
+    BAD(wrong, gantry_launch_kernel_with(launch, kernel, one, one, 0, args, NULL));
     uint32_t blocks;
     BAD(wrong, gantry_launch_max_blocks(launch, kernel, 32, 0, &blocks));
     BAD(wrong, gantry_launch_copy_htod(launch, device, pinned, 4));

@@ -102,6 +102,7 @@ static void context_rows(void)
     BAD_OUT(GONE, found, gantry_module_get_kernel(module, "add_one", &found));
     BAD_REFUSED(GONE, gantry_module_unload(module));
     BAD_GIVES_TEXT(GONE, "", gantry_kernel_name(kernel));
+    BAD_GIVES(GONE, NULL, gantry_kernel_native(kernel));
 }
 
 static void partition_rows(void)
@@ -123,6 +124,8 @@ static void partition_rows(void)
     BAD(GONE, gantry_partition_read_topology(context, &topology));
     BAD_OUT(GONE, found, gantry_partition_of_stream(context, NULL, &found));
     BAD(GONE, gantry_partition_get_info(partition, &info));
+    gantry_occupancy fits = {.struct_size = sizeof(fits)};
+    BAD(GONE, gantry_partition_get_occupancy(partition, NULL, (gantry_dim3){1, 1, 1}, 0, NULL, &fits));
     BAD(GONE, gantry_partition_get_usage(partition, &usage));
     BAD_OUT(GONE, stream, gantry_partition_create_stream(partition, &stream));
     BAD(GONE, gantry_partition_record_event(partition, &event));
@@ -201,6 +204,7 @@ static void launch_rows(void)
     BAD_GIVES(GONE, GANTRY_LAUNCH_FAILED, gantry_launch_fail(launch, GANTRY_ERR_IO));
     BAD(GONE, gantry_launch_request_sync_point(launch));
     BAD(GONE, gantry_launch_kernel(launch, kernel, one, one, 0, &out));
+    BAD(GONE, gantry_launch_kernel_with(launch, kernel, one, one, 0, &out, NULL));
     BAD(GONE, gantry_launch_max_blocks(launch, kernel, 32, 0, &blocks));
     BAD(GONE, gantry_launch_copy_htod(launch, memory, memory, 4));
     BAD(GONE, gantry_launch_copy_dtoh(launch, memory, memory, 4));

@@ -82,6 +82,9 @@ void test_a_pipeline(const gantry::context &context)
         l.run(triple, gantry::shape_for(count), device.span(), count, 1u);
         l.copy(copy.span(), device.span());
         l.fill(device.span(), 0);
+        gantry_launch_options plainly = GANTRY_LAUNCH_OPTIONS_INIT;
+        plainly.cooperative = 1; /* four blocks fit any device */
+        l.run_with(plainly, triple, gantry::shape_for(count), device.span(), count, 0u);
     });
     const auto download =
         graph.dtoh("download", [&](gantry::launch l) { l.copy(numbers.span(), copy.span()); });

@@ -234,6 +234,17 @@ class launch
         void *pointers[] = {address(arguments)..., nullptr};
         check(gantry_launch_kernel(handle_, what.get(), how.grid, how.block, how.shared_bytes, pointers));
     }
+
+    /** The same with options: clusters, a cooperative grid, an early start, … (launch.h). */
+    template <class... Arguments>
+    void run_with(const gantry_launch_options &options, kernel what, const shape &how,
+                  const Arguments &...arguments) const
+    {
+        static_assert((std::is_trivially_copyable_v<Arguments> && ...), "kernels take plain values");
+        void *pointers[] = {address(arguments)..., nullptr};
+        check(gantry_launch_kernel_with(handle_, what.get(), how.grid, how.block, how.shared_bytes, pointers,
+                                        &options));
+    }
     /** Copy all of `from` to the begin of `to`; host memory is page-locked. */
     template <class T> void copy(device_span<T> to, detail::exactly_t<span<const T>> from) const
     {
