@@ -166,8 +166,9 @@ static bool settle_streams(struct gy_heap_streams *streams) GY_NO_ANALYSIS
     return bytes != 0;
 }
 
-/* Wait for the device, and for each event: what the driver calls the activities of a context leaves out
- * kernels of other green contexts in a graph, which an event on the graph's stream covers. */
+/* Wait for the device, and for each event: what the driver calls the activities of a context may leave out
+ * kernels of green contexts in a graph, which an event on the graph's stream covers.  On driver 580
+ * cuCtxSynchronize() waits for them while the primary context is current, but not while a green one is. */
 static gantry_status wait_for_all(struct gy_heap_streams *streams, bool *out_any)
 {
     struct gy_context *context = gy_heap_streams_context(streams);
