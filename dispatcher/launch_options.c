@@ -3,6 +3,8 @@
 
 #include "base/handle.h"
 #include "base/options.h"
+#include "dispatcher/ways/capture.h"
+#include "dispatcher/ways/replay_units.h"
 #include "partition/partitions.h"
 
 #include <gantry/launch.h>
@@ -126,6 +128,23 @@ gantry_status gantry_launch_kernel_with(gantry_launch *launch, gantry_kernel *ke
         gy_launch_took_kernel(launch, kernel, &size, &extra, args);
     }
     return status;
+}
+
+gantry_status gantry_launch_graph(gantry_launch *launch, void *graph_exec)
+{
+    GY_ACCEPT(LAUNCH, launch);
+    gantry_status status = gy_launch_check_scope(launch, "gantry_launch_graph");
+    if (status == GANTRY_OK && graph_exec == NULL) {
+        status = GY_FAIL(GANTRY_ERR_INVALID_ARGUMENT, "gantry_launch_graph: graph_exec is NULL");
+    }
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    gy_units_forbid(launch, "it launches a graph of the application");
+    status = gy_capture_leave_for_good(launch, "it launches a graph of the application");
+    return status == GANTRY_OK ? GY_CALL(launch->dispatcher->config.context,
+                                         cuGraphLaunch((CUgraphExec)graph_exec, launch->stream))
+                               : status;
 }
 
 /* ---- occupancy -------------------------------------------------------------------------------- */

@@ -75,6 +75,19 @@ GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_launch_kernel_with(gantry_laun
                                                                      void **args,
                                                                      const gantry_launch_options *options);
 
+/** Launch an executable graph of the application's (a CUgraphExec) on the task's stream: it comes after what
+ * the callback has enqueued before, and before what it enqueues then.  Where the batch is to be a graph, the
+ * task leaves it, since a graph cannot contain an executable one: as gantry_launch_leave_graph().  A stable
+ * task that calls it is called in every run.  The graph must not be destroyed before the GPU has passed;
+ * launches of one executable graph run one after the other.
+ *  @retval GANTRY_OK
+ *  @retval GANTRY_ERR_INVALID_ARGUMENT  NULL
+ *  @retval GANTRY_ERR_STATE             not in a launch callback
+ *  @retval GANTRY_ERR_DRIVER            no executable graph, or of another context; also what
+ *                                       gantry_launch_leave_graph() says
+ *  @retval GANTRY_ERR_DEVICE_LOST       the context has failed; nothing was launched */
+GANTRY_API GANTRY_MUST_CHECK gantry_status gantry_launch_graph(gantry_launch *launch, void *graph_exec);
+
 /** What a partition's multiprocessors run of a kernel at once, when nothing else runs there. */
 typedef struct gantry_occupancy {
     size_t struct_size;                 /* in: sizeof of the caller */

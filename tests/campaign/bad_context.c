@@ -211,6 +211,7 @@ static void options_rows(gantry_launch *launch)
     options.cooperative = 1;
     BAD("a cooperative grid that does not fit",
         gantry_launch_kernel_with(launch, kernel, (gantry_dim3){1 << 20, 1, 1}, one, 0, args, &options));
+    BAD("`graph_exec` NULL", gantry_launch_graph(launch, NULL));
     gantry_occupancy fits = {.struct_size = sizeof(fits)}, small = {.struct_size = 4};
     gantry_partition *partition = gantry_partition_default(context);
     BAD("`partition` NULL", gantry_partition_get_occupancy(NULL, kernel, one, 0, NULL, &fits));
@@ -305,6 +306,7 @@ static void scope_rows(gantry_launch *launch, const char *wrong)
     gantry_copy_desc desc = {device, NULL, 4, GANTRY_COPY_FILL, 1, 0};
     BAD(wrong, gantry_launch_kernel(launch, kernel, one, one, 0, args));
     BAD(wrong, gantry_launch_kernel_with(launch, kernel, one, one, 0, args, NULL));
+    BAD(wrong, gantry_launch_graph(launch, pinned));
     uint32_t blocks;
     BAD(wrong, gantry_launch_max_blocks(launch, kernel, 32, 0, &blocks));
     BAD(wrong, gantry_launch_copy_htod(launch, device, pinned, 4));

@@ -1,5 +1,6 @@
 /* gantry_launch_kernel_with(): clusters, cooperative grids, early starts and priorities, on streams, in
  * graphs and in replays; what cannot fit is refused with numbers; what a partition runs at once. */
+#include "context/context.h"
 #include "launch_kernels.kernels.h"
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/gpu_fixture.h"
@@ -342,6 +343,9 @@ static void run_broken(const char *kernel, bool cooperative)
     }
     gantry_module_unload(module);
     gpu_fixture_close(&gpu);
+    if (gpu_fixture_controls(&emu)) {
+        emu.clear_faults(); /* such a failure ends the GPU work of a process */
+    }
 }
 
 static void test_the_emulator_tells_what_breaks_the_rules(void **state)
@@ -400,7 +404,108 @@ static void test_a_replayed_chain_starts_early(void **state)
     close_all();
 }
 
+/* ---- graphs of the application --------------------------------------------------------------------- */
+
+struct foreign {
+    CUgraphExec exec;
+    uint32_t calls;
+    bool refused;
+};
+
+/* Three steps of the chain. */
+static CUgraphExec make_graph(void)
+{
+    const struct gy_driver *driver = gpu.context->cuda->driver;
+    uint64_t steps = 0;
+    void *args[] = {&device, &steps};
+    CUDA_KERNEL_NODE_PARAMS_v2 params = {.func = gantry_kernel_native(kernel_of("early_step")),
+                                         .gridDimX = 1,
+                                         .gridDimY = 1,
+                                         .gridDimZ = 1,
+                                         .blockDimX = 32,
+                                         .blockDimY = 1,
+                                         .blockDimZ = 1,
+                                         .kernelParams = args};
+    CUgraph graph;
+    CUgraphNode node = NULL;
+    CUgraphExec exec;
+    assert_ok(gantry_context_acquire(gpu.context));
+    assert_int_equal(driver->cuGraphCreate(&graph, 0), CUDA_SUCCESS);
+    for (int i = 0; i < 3; i++) {
+        CUgraphNode before = node;
+        assert_int_equal(driver->cuGraphAddKernelNode(&node, graph, &before, i != 0, &params), CUDA_SUCCESS);
+    }
+    assert_int_equal(driver->cuGraphInstantiateWithFlags(&exec, graph, 0), CUDA_SUCCESS);
+    assert_int_equal(driver->cuGraphDestroy(graph), CUDA_SUCCESS);
+    gantry_context_release(gpu.context);
+    return exec;
+}
+
+/* A step, the graph, a step. */
+static gantry_launch_result launch_foreign(gantry_launch *launch, void *arg)
+{
+    struct foreign *foreign = arg;
+    const gantry_dim3 one = {1, 1, 1};
+    uint64_t steps = 0;
+    void *args[] = {&device, &steps};
+    gantry_kernel *kernel = kernel_of("early_step");
+    foreign->calls++;
+    foreign->refused = gantry_launch_graph(launch, NULL) == GANTRY_ERR_INVALID_ARGUMENT;
+    if (gantry_launch_kernel(launch, kernel, one, one, 0, args) != GANTRY_OK ||
+        gantry_launch_graph(launch, foreign->exec) != GANTRY_OK ||
+        gantry_launch_kernel(launch, kernel, one, one, 0, args) != GANTRY_OK) {
+        return GANTRY_LAUNCH_FAILED;
+    }
+    return GANTRY_LAUNCH_DONE;
+}
+
+/* Stable tasks before and behind it, which may be replayed; it may not. */
+static void run_foreign(struct foreign *foreign)
+{
+    uint64_t steps = 0;
+    struct job before = chain_of(2, GANTRY_KERNEL_START_BEHIND, &steps);
+    before.args[0] = &before.values[0];
+    gantry_task_desc desc = GANTRY_TASK_DESC_INIT;
+    gantry_task *tasks[3];
+    desc.kind = GANTRY_TASK_KERNEL;
+    desc.is_stable = true;
+    desc.launch = launch_job;
+    desc.arg = &before;
+    assert_ok(gantry_taskman_submit(gpu.manager, &desc, &tasks[0]));
+    desc.launch = launch_foreign;
+    desc.arg = foreign;
+    assert_ok(gantry_taskman_submit(gpu.manager, &desc, &tasks[1]));
+    desc.kind = GANTRY_TASK_DTOH;
+    desc.launch = launch_read;
+    assert_ok(gantry_taskman_submit(gpu.manager, &desc, &tasks[2]));
+    gpu_fixture_after(tasks[1], tasks[0]);
+    gpu_fixture_after(tasks[2], tasks[1]);
+    assert_ok(gantry_taskman_freeze(gpu.manager));
+    for (uint32_t i = 0; i < 8; i++) {
+        const uint32_t calls = foreign->calls;
+        memset(host, 0, 4);
+        assert_ok(gantry_taskman_run(gpu.manager, 1));
+        assert_ok(gantry_context_synchronize(gpu.context));
+        assert_int_equal(host[0], expected_after(7));
+        assert_true(foreign->calls > calls && foreign->refused);
+    }
+    assert_ok(gantry_taskman_reset(gpu.manager));
+}
+
+static void test_a_graph_of_the_application_is_part_of_a_task(void **state)
+{
+    (void)state;
+    for (int way = 0; way < 2; way++) {
+        open_with(WAYS[way], NULL);
+        struct foreign foreign = {.exec = make_graph()};
+        run_foreign(&foreign);
+        assert_int_equal(gpu.context->cuda->driver->cuGraphExecDestroy(foreign.exec), CUDA_SUCCESS);
+        close_all();
+    }
+}
+
 static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_a_graph_of_the_application_is_part_of_a_task),
     cmocka_unit_test(test_clusters_run_on_streams_and_in_graphs),
     cmocka_unit_test(test_what_no_cluster_can_be_is_refused),
     cmocka_unit_test(test_cooperative_grids_run_on_streams_and_in_graphs),
