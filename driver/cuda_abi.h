@@ -349,6 +349,16 @@ typedef struct CUDA_MEMCPY3D_st {
     size_t WidthInBytes, Height, Depth;
 } CUDA_MEMCPY3D;
 
+/* A fill of `height` rows of `width` elements. */
+typedef struct CUDA_MEMSET_NODE_PARAMS_st {
+    CUdeviceptr dst;
+    size_t pitch; /* of the rows, in bytes; ignored when there is one */
+    unsigned int value;
+    unsigned int elementSize; /* 1, 2 or 4 bytes */
+    size_t width;
+    size_t height;
+} CUDA_MEMSET_NODE_PARAMS;
+
 /* The second version, which names a context. */
 typedef struct CUDA_KERNEL_NODE_PARAMS_v2_st {
     CUfunction func;

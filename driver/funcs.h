@@ -186,6 +186,10 @@
       (CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo *info)) \
     F(true, cuGraphExecKernelNodeSetParams, cuGraphExecKernelNodeSetParams_v2, \
       (CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v2 *params)) \
+    F(true, cuGraphExecMemcpyNodeSetParams, cuGraphExecMemcpyNodeSetParams, \
+      (CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D *params, CUcontext context)) \
+    F(true, cuGraphExecMemsetNodeSetParams, cuGraphExecMemsetNodeSetParams, \
+      (CUgraphExec exec, CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS *params, CUcontext context)) \
     F(true, cuGraphLaunch, cuGraphLaunch, (CUgraphExec exec, CUstream stream))
 
 /* Since CUDA 12.4; cuGreenCtxStreamCreate, cuCtxRecordEvent and cuCtxWaitEvent since 12.5. */

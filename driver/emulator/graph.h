@@ -80,5 +80,9 @@ CUgraphNodeType gy_emu_work_type(const struct gy_emu_work *work);
  * that the node has (NULL: none), which parameters do not change. */
 CUresult gy_emu_node_params_import(const CUDA_KERNEL_NODE_PARAMS_v2 *params, struct gy_emu_context *context,
                                    const struct gy_emu_attributes *attributes, struct gy_emu_work *work);
+/* Import what a node of an executable graph shall copy instead of `before`, or fill; work->context is set. */
+CUresult gy_emu_copy_params_import(const CUDA_MEMCPY3D *params, const struct gy_emu_work *before,
+                                   struct gy_emu_work *work);
+CUresult gy_emu_fill_params_import(const CUDA_MEMSET_NODE_PARAMS *params, struct gy_emu_work *work);
 
 #endif

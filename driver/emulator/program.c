@@ -360,45 +360,107 @@ static struct gy_emu_program *copy_program(const struct gy_emu_program *program)
     return copy;
 }
 
-static CUresult set_params(CUgraphExec exec_handle, CUgraphNode node_handle,
-                           const CUDA_KERNEL_NODE_PARAMS_v2 *params)
+/* Find what the node became in the executable graph, if that is work of this kind and can be changed. */
+static CUresult find_to_change(CUgraphExec exec_handle, CUgraphNode node_handle, enum gy_emu_work_kind kind,
+                               struct program_node **out)
 {
-    struct gy_emu_exec *exec = gy_emu_handle_find(GY_EMU_GRAPH_EXEC, exec_handle);
+    const struct gy_emu_exec *exec = gy_emu_handle_find(GY_EMU_GRAPH_EXEC, exec_handle);
     const struct gy_emu_node *node = gy_emu_handle_find(GY_EMU_NODE, node_handle);
-    if (exec == NULL || node == NULL || node->work.kind != GY_EMU_WORK_KERNEL) {
+    if (exec == NULL || node == NULL || node->work.kind != kind) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     struct gy_emu_program *program = exec->program;
     if (node->index >= program->count || program->nodes[node->index].source != node->object.handle) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    if (program->is_dead) {
-        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
-    }
-    const struct gy_emu_work *old = &program->nodes[node->index].op.work;
-    struct gy_emu_work work;
-    CUresult result = gy_emu_node_params_import(params, old->context, &old->kernel.attributes, &work);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    *out = &program->nodes[node->index];
+    return program->is_dead ? CUDA_ERROR_CONTEXT_IS_DESTROYED : CUDA_SUCCESS;
+}
+
+/* Give the node at `index` of the executable graph other work, which is taken over.  Launches that are under
+ * way keep what they were launched with. */
+static CUresult change(CUgraphExec exec_handle, uint32_t index, struct gy_emu_work *work)
+{
+    struct gy_emu_exec *exec = gy_emu_handle_find(GY_EMU_GRAPH_EXEC, exec_handle);
+    struct gy_emu_program *program = exec->program;
     if (program->refs > 1) {
         struct gy_emu_program *fresh = copy_program(program);
         if (fresh == NULL) {
-            gy_emu_work_release(&work);
+            gy_emu_work_release(work);
             return CUDA_ERROR_OUT_OF_MEMORY;
         }
         gy_emu_program_unref(program);
         exec->program = program = fresh;
     }
-    gy_emu_work_release(&program->nodes[node->index].op.work);
-    program->nodes[node->index].op.work = work;
+    gy_emu_work_release(&program->nodes[index].op.work);
+    program->nodes[index].op.work = *work;
     return CUDA_SUCCESS;
+}
+
+static CUresult set_kernel(CUgraphExec exec, CUgraphNode handle, const CUDA_KERNEL_NODE_PARAMS_v2 *params)
+{
+    struct program_node *node;
+    struct gy_emu_work work;
+    CUresult result = find_to_change(exec, handle, GY_EMU_WORK_KERNEL, &node);
+    if (result == CUDA_SUCCESS) {
+        result =
+            gy_emu_node_params_import(params, node->op.work.context, &node->op.work.kernel.attributes, &work);
+    }
+    return result == CUDA_SUCCESS ? change(exec, (uint32_t)(node - node->op.program->nodes), &work) : result;
 }
 
 CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode node,
                                            const CUDA_KERNEL_NODE_PARAMS_v2 *params)
 {
-    return GY_EMU_CALL(cuGraphExecKernelNodeSetParams, set_params(exec, node, params));
+    return GY_EMU_CALL(cuGraphExecKernelNodeSetParams, set_kernel(exec, node, params));
+}
+
+/* Only the context of the operands that the graph was instantiated with is accepted. */
+static CUresult check_context(CUcontext handle, const struct program_node *node)
+{
+    struct gy_emu_context *context;
+    CUresult result = gy_emu_context_find(handle, &context);
+    const bool is_other = result == CUDA_SUCCESS && context->root != node->op.work.context->root;
+    return is_other ? CUDA_ERROR_INVALID_VALUE : result;
+}
+
+static CUresult set_copy(CUgraphExec exec, CUgraphNode handle, const CUDA_MEMCPY3D *params, CUcontext context)
+{
+    struct program_node *node;
+    CUresult result = find_to_change(exec, handle, GY_EMU_WORK_COPY, &node);
+    result = result == CUDA_SUCCESS ? check_context(context, node) : result;
+    struct gy_emu_work work = {.kind = GY_EMU_WORK_COPY};
+    if (result == CUDA_SUCCESS) {
+        work.context = node->op.work.context;
+        result = gy_emu_copy_params_import(params, &node->op.work, &work);
+    }
+    return result == CUDA_SUCCESS ? change(exec, (uint32_t)(node - node->op.program->nodes), &work) : result;
+}
+
+CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D *params,
+                                        CUcontext context)
+{
+    return GY_EMU_CALL(cuGraphExecMemcpyNodeSetParams, set_copy(exec, node, params, context));
+}
+
+static CUresult set_fill(CUgraphExec exec, CUgraphNode handle, const CUDA_MEMSET_NODE_PARAMS *params,
+                         CUcontext context)
+{
+    struct program_node *node;
+    CUresult result = find_to_change(exec, handle, GY_EMU_WORK_FILL, &node);
+    result = result == CUDA_SUCCESS ? check_context(context, node) : result;
+    struct gy_emu_work work = {.kind = GY_EMU_WORK_FILL};
+    if (result == CUDA_SUCCESS) {
+        work.context = node->op.work.context;
+        result = gy_emu_fill_params_import(params, &work);
+    }
+    return result == CUDA_SUCCESS ? change(exec, (uint32_t)(node - node->op.program->nodes), &work) : result;
+}
+
+CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node,
+                                        const CUDA_MEMSET_NODE_PARAMS *params, CUcontext context)
+{
+    return GY_EMU_CALL(cuGraphExecMemsetNodeSetParams, set_fill(exec, node, params, context));
 }
 
 /* ---- launching ------------------------------------------------------------------------------- */

@@ -1,0 +1,210 @@
+/* Nodes of executable graphs that are given other work: kernels, copies and fills. */
+#include "tests/conformance/conformance.h"
+
+#include <string.h>
+
+#define COUNT 1024
+
+static void expect_launched(CUgraphExec exec, CUstream stream, CUdeviceptr data, uint32_t value)
+{
+    cu_ok(cuGraphLaunch(exec, stream));
+    cf_expect_words(stream, data, COUNT, value);
+}
+
+/* fill `data`, copy it to `other`: each is a node. */
+struct changed {
+    CUstream stream;
+    CUgraph graph;
+    CUgraphNode fill, copy;
+    CUgraphExec exec;
+};
+
+static struct changed make_changed(CUdeviceptr data, CUdeviceptr other)
+{
+    struct changed c = {.stream = cf_stream()};
+    cu_ok(cuStreamBeginCapture(c.stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    cu_ok(cuMemsetD32Async(data, 5, COUNT, c.stream));
+    cu_ok(cuMemcpyAsync(other, data, COUNT * 4, c.stream));
+    cu_ok(cuStreamEndCapture(c.stream, &c.graph));
+    CUgraphNode nodes[2] = {NULL, NULL};
+    size_t count = 2;
+    cu_ok(cuGraphGetNodes(c.graph, nodes, &count));
+    CUgraphNodeType type;
+    cu_ok(cuGraphNodeGetType(nodes[0], &type));
+    const bool swapped = type != CU_GRAPH_NODE_TYPE_MEMSET;
+    c.fill = nodes[swapped];
+    c.copy = nodes[!swapped];
+    cu_ok(cuGraphInstantiateWithFlags(&c.exec, c.graph, 0));
+    return c;
+}
+
+static void drop_changed(const struct changed *c)
+{
+    cu_ok(cuStreamSynchronize(c->stream));
+    cu_ok(cuGraphExecDestroy(c->exec));
+    cu_ok(cuGraphDestroy(c->graph));
+}
+
+static void test_fills_and_copies_of_an_exec_are_changed(void **state)
+{
+    (void)state;
+    CUdeviceptr data = cf_device(COUNT * 4), other = cf_device(COUNT * 4), third = cf_device(COUNT * 4);
+    struct changed c = make_changed(data, other);
+    expect_launched(c.exec, c.stream, other, 5);
+    CUDA_MEMSET_NODE_PARAMS fill = {.dst = third, .value = 8, .elementSize = 4, .width = COUNT, .height = 1};
+    CUDA_MEMCPY3D copy;
+    cu_ok(cuGraphMemcpyNodeGetParams(c.copy, &copy));
+    copy.srcDevice = third;
+    cu_ok(cuGraphExecMemsetNodeSetParams(c.exec, c.fill, &fill, cf_context->native));
+    cu_ok(cuGraphExecMemcpyNodeSetParams(c.exec, c.copy, &copy, cf_context->native));
+    expect_launched(c.exec, c.stream, other, 8);
+    cf_expect_words(c.stream, data, COUNT, 5);
+    fill.width = COUNT / 2; /* sizes may change */
+    fill.value = 9;
+    copy.WidthInBytes = COUNT * 2;
+    cu_ok(cuMemsetD32Async(other, 0, COUNT, c.stream));
+    cu_ok(cuGraphExecMemsetNodeSetParams(c.exec, c.fill, &fill, cf_context->native));
+    cu_ok(cuGraphExecMemcpyNodeSetParams(c.exec, c.copy, &copy, cf_context->native));
+    cu_ok(cuGraphLaunch(c.exec, c.stream));
+    cf_expect_words(c.stream, other, COUNT / 2, 9);
+    cf_expect_words(c.stream, other + COUNT * 2, COUNT / 2, 0);
+    drop_changed(&c);
+}
+
+static void test_launches_under_way_keep_what_they_had(void **state)
+{
+    (void)state;
+    CUdeviceptr data = cf_device(COUNT * 4), other = cf_device(COUNT * 4), third = cf_device(COUNT * 4);
+    struct changed c = make_changed(data, other);
+    CUDA_MEMSET_NODE_PARAMS fill = {.dst = third, .value = 8, .elementSize = 4, .width = COUNT, .height = 1};
+    CUDA_MEMCPY3D copy;
+    cu_ok(cuGraphMemcpyNodeGetParams(c.copy, &copy));
+    copy.srcDevice = third;
+    copy.dstDevice = data;
+    cf_close_gate(c.stream);
+    cu_ok(cuGraphLaunch(c.exec, c.stream));
+    cu_ok(cuGraphExecMemsetNodeSetParams(c.exec, c.fill, &fill, cf_context->native));
+    cu_ok(cuGraphExecMemcpyNodeSetParams(c.exec, c.copy, &copy, cf_context->native));
+    cu_ok(cuGraphLaunch(c.exec, c.stream));
+    cf_open_gate();
+    cf_expect_words(c.stream, other, COUNT, 5);
+    cf_expect_words(c.stream, data, COUNT, 8);
+    drop_changed(&c);
+}
+
+static void test_exec_refuses_nodes_of_another_kind(void **state)
+{
+    (void)state;
+    CUdeviceptr data = cf_device(COUNT * 4), other = cf_device(COUNT * 4);
+    struct changed c = make_changed(data, other);
+    const uint32_t *pinned = cf_pinned(COUNT);
+    CUDA_MEMSET_NODE_PARAMS fill = {.dst = data, .value = 8, .elementSize = 4, .width = COUNT, .height = 1};
+    CUDA_MEMCPY3D copy;
+    cu_ok(cuGraphMemcpyNodeGetParams(c.copy, &copy));
+    cu_is(CUDA_ERROR_INVALID_VALUE,
+          cuGraphExecMemsetNodeSetParams(c.exec, c.copy, &fill, cf_context->native));
+    cu_is(CUDA_ERROR_INVALID_VALUE,
+          cuGraphExecMemcpyNodeSetParams(c.exec, c.fill, &copy, cf_context->native));
+    copy.srcMemoryType = CU_MEMORYTYPE_HOST; /* the kinds of the operands stay */
+    copy.srcHost = pinned;
+    copy.srcDevice = 0;
+    cu_is(CUDA_ERROR_INVALID_VALUE,
+          cuGraphExecMemcpyNodeSetParams(c.exec, c.copy, &copy, cf_context->native));
+    expect_launched(c.exec, c.stream, other, 5); /* what was refused has changed nothing */
+    drop_changed(&c);
+}
+
+static void test_function_and_size_of_a_kernel_are_changed(void **state)
+{
+    (void)state;
+    CUstream stream = cf_stream();
+    CUdeviceptr data = cf_device(COUNT * 4);
+    uint32_t *host = cf_pinned(COUNT);
+    uint32_t count = COUNT, value = 3;
+    void *params[] = {&data, &count, &value}, *others[] = {&data};
+    CUDA_KERNEL_NODE_PARAMS_v2 node = {.func = cf_add,
+                                       .gridDimX = COUNT / 64,
+                                       .gridDimY = 1,
+                                       .gridDimZ = 1,
+                                       .blockDimX = 64,
+                                       .blockDimY = 1,
+                                       .blockDimZ = 1,
+                                       .kernelParams = params};
+    CUgraph graph = NULL;
+    CUgraphNode first = NULL;
+    CUgraphExec exec = NULL;
+    for (uint32_t i = 0; i < COUNT; i++) {
+        host[i] = i;
+    }
+    cu_ok(cuMemcpyHtoDAsync(data, host, COUNT * 4, stream));
+    cu_ok(cuGraphCreate(&graph, 0));
+    cu_ok(cuGraphAddKernelNode(&first, graph, NULL, 0, &node));
+    cu_ok(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    node.gridDimX = COUNT / 128; /* another grid and block */
+    node.blockDimX = 128;
+    cu_ok(cuGraphExecKernelNodeSetParams(exec, first, &node));
+    cu_ok(cuGraphLaunch(exec, stream));
+    node.func = NULL;
+    cu_is(CUDA_ERROR_INVALID_VALUE, cuGraphExecKernelNodeSetParams(exec, first, &node));
+    node.func = cf_reverse; /* another function, with other parameters */
+    node.gridDimX = 1;
+    node.blockDimX = COUNT;
+    node.sharedMemBytes = COUNT * 4;
+    node.kernelParams = others;
+    cu_ok(cuGraphExecKernelNodeSetParams(exec, first, &node));
+    cu_ok(cuGraphLaunch(exec, stream));
+    cu_ok(cuMemcpyDtoHAsync(host, data, COUNT * 4, stream));
+    cu_ok(cuStreamSynchronize(stream));
+    for (uint32_t i = 0; i < COUNT; i++) {
+        assert_int_equal(host[i], COUNT - 1 - i + 3);
+    }
+    cu_ok(cuGraphExecDestroy(exec));
+    cu_ok(cuGraphDestroy(graph));
+}
+
+/* The node that a capture into a graph has made can be addressed like those made by hand. */
+static void test_node_captured_into_a_graph_is_changed(void **state)
+{
+    (void)state;
+    if (cu->cuStreamBeginCaptureToGraph == NULL) {
+        cf_skip("no capture into a graph (CUDA 12.3)");
+    }
+    CUstream stream = cf_stream();
+    CUdeviceptr data = cf_device(COUNT * 4);
+    uint32_t *host = cf_pinned(COUNT), *other = cf_pinned(COUNT);
+    CUgraph graph = NULL, same = NULL;
+    CUgraphNode node = NULL;
+    CUgraphExec exec = NULL;
+    size_t count = 1;
+    for (uint32_t i = 0; i < COUNT; i++) {
+        host[i] = 7;
+        other[i] = 11;
+    }
+    cu_ok(cuGraphCreate(&graph, 0));
+    cu_ok(cuStreamBeginCaptureToGraph(stream, graph, NULL, NULL, 0, CU_STREAM_CAPTURE_MODE_RELAXED));
+    cu_ok(cuMemcpyAsync(data, cf_address(host), COUNT * 4, stream));
+    cu_ok(cuStreamEndCapture(stream, &same));
+    cu_ok(cuGraphGetNodes(graph, &node, &count));
+    cu_ok(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    expect_launched(exec, stream, data, 7);
+    CUDA_MEMCPY3D copy;
+    cu_ok(cuGraphMemcpyNodeGetParams(node, &copy));
+    if (copy.srcMemoryType == CU_MEMORYTYPE_HOST) {
+        copy.srcHost = other;
+    } else {
+        copy.srcDevice = cf_address(other);
+    }
+    cu_ok(cuGraphExecMemcpyNodeSetParams(exec, node, &copy, cf_context->native));
+    expect_launched(exec, stream, data, 11);
+    cu_ok(cuGraphExecDestroy(exec));
+    cu_ok(cuGraphDestroy(graph));
+}
+
+static const struct CMUnitTest changes[] = {
+    CF_TEST(test_fills_and_copies_of_an_exec_are_changed),
+    CF_TEST(test_launches_under_way_keep_what_they_had),
+    CF_TEST(test_exec_refuses_nodes_of_another_kind),
+    CF_TEST(test_function_and_size_of_a_kernel_are_changed),
+    CF_TEST(test_node_captured_into_a_graph_is_changed),
+};
+CF_GROUP(changes)
