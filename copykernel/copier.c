@@ -428,6 +428,14 @@ static gantry_status launch_one(struct gy_copier *copier, const struct gy_copy_i
     return gy_copier_launch_kernel(copier, way, &grid, arguments, 3);
 }
 
+static enum gy_node_sides sides_of(const struct gy_copy_item *item)
+{
+    static const enum gy_node_sides sides[] = {[GY_COPY_FROM_HOST] = GY_SIDES_TO_DEVICE,
+                                               [GY_COPY_TO_HOST] = GY_SIDES_TO_HOST,
+                                               [GY_COPY_WITHIN] = GY_SIDES_ON_DEVICE};
+    return sides[item->group];
+}
+
 /* Launch the engines' batch, except for copies that they are slow with. */
 static gantry_status launch_engine(struct gy_copier *copier, const struct gy_copy_way *way, size_t count)
 {
@@ -440,7 +448,7 @@ static gantry_status launch_engine(struct gy_copier *copier, const struct gy_cop
         if (is_odd && by_alignment && item->bytes <= MOST_OF_ONE) {
             status = launch_one(copier, item, way);
         } else if (way->lane != NULL) {
-            status = gy_lane_copy(way->lane, item->dest, item->source, (size_t)item->bytes);
+            status = gy_lane_copy(way->lane, item->dest, item->source, (size_t)item->bytes, sides_of(item));
         } else {
             status = GY_CALL(copier->context,
                              cuMemcpyAsync(item->dest, item->source, (size_t)item->bytes, way->stream));

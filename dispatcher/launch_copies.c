@@ -63,7 +63,8 @@ static gantry_status copy_host(gantry_launch *launch, void *to, const void *from
     struct gantry_dispatcher *d = launch->dispatcher;
     struct gy_context *context = d->config.context;
     if (launch->lane != NULL) {
-        status = gy_lane_copy(launch->lane, (CUdeviceptr)(uintptr_t)to, (CUdeviceptr)(uintptr_t)from, bytes);
+        status = gy_lane_copy(launch->lane, (CUdeviceptr)(uintptr_t)to, (CUdeviceptr)(uintptr_t)from, bytes,
+                              to_device ? GY_SIDES_TO_DEVICE : GY_SIDES_TO_HOST);
     } else if (to_device) {
         status = GY_CALL(context, cuMemcpyHtoDAsync((CUdeviceptr)(uintptr_t)to, from, bytes, launch->stream));
     } else {
@@ -104,7 +105,7 @@ gantry_status gantry_launch_copy_dtod(gantry_launch *launch, void *to, const voi
     struct gantry_dispatcher *d = launch->dispatcher;
     const CUdeviceptr target = (CUdeviceptr)(uintptr_t)to, source = (CUdeviceptr)(uintptr_t)from;
     status = launch->lane != NULL
-                 ? gy_lane_copy(launch->lane, target, source, bytes)
+                 ? gy_lane_copy(launch->lane, target, source, bytes, GY_SIDES_ON_DEVICE)
                  : GY_CALL(d->config.context, cuMemcpyDtoDAsync(target, source, bytes, launch->stream));
     note_copy(launch, to, from, bytes);
     gy_launch_count(launch, &d->counters.copies, status == GANTRY_OK);

@@ -29,6 +29,8 @@ struct gy_context {
     bool aborts_on_out_of_memory; /* immutable */
     struct gy_error
         abort_cause; /* guarded by cause_lock; the first cause since it was cleared, valid if aborted */
+    _Atomic(uint64_t)
+        generation; /* atomic; grows before a module is unloaded: functions may mean others then */
     const struct gy_context *self; /* immutable; == this while the context exists */
 };
 

@@ -260,6 +260,7 @@ void gy_module_unload(struct gantry_module *module)
         return;
     }
     struct gy_context *context = module->context;
+    atomic_fetch_add_explicit(&context->generation, 1, memory_order_acq_rel);
     if (gy_context_push(context) == GANTRY_OK) {
         (void)GY_CALL(context, cuModuleUnload(module->native));
         (void)gy_context_pop(context);

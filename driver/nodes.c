@@ -119,7 +119,9 @@ static inline void begin_node(struct gy_node *node, const struct gy_lane *lane, 
                               CUstream stream)
 {
     node->kind = kind;
+    node->form = lane->kernel_stream == NULL ? 0 : GY_FORM_FIXED;
     node->before = lane->last;
+    node->id = lane->nodes->next_id++;
     node->stream = stream;
 }
 
@@ -274,6 +276,7 @@ static GY_INLINE gantry_status note_kernel(struct gy_lane *lane, const struct ga
     struct gy_node_kernel *k = &node->kernel;
     k->layout = layout;
     k->at = n->bytes_used;
+    k->room = layout->bytes;
     k->params.func = kernel->function;
     memcpy((unsigned char *)&k->params + AT_DIMS, size, DIMS_BYTES);
     k->params.sharedMemBytes = (unsigned)size->shared_bytes;
@@ -285,6 +288,7 @@ static GY_INLINE gantry_status note_kernel(struct gy_lane *lane, const struct ga
     n->bytes_used += layout->bytes;
     if (__builtin_expect(extra != NULL, 0)) {
         node->stream = lane->stream;
+        node->form = GY_FORM_FIXED;
         keep_extra(n, node, extra);
     }
     (void)close_node(lane);
@@ -333,12 +337,14 @@ gantry_status gy_lane_kernel(struct gy_lane *lane, struct gantry_kernel *kernel,
     return note_kernel(lane, kernel, size, args, extra);
 }
 
-gantry_status gy_lane_copy(struct gy_lane *lane, CUdeviceptr to, CUdeviceptr from, size_t bytes)
+gantry_status gy_lane_copy(struct gy_lane *lane, CUdeviceptr to, CUdeviceptr from, size_t bytes,
+                           enum gy_node_sides sides)
 {
     struct gy_node *node = open_node(lane, GY_NODE_COPY, lane->stream);
     if (node == NULL) {
         return out_of_memory();
     }
+    node->form |= sides != GY_SIDES_UNKNOWN ? (uint32_t)sides : GY_FORM_FIXED;
     node->copy.to = to;
     node->copy.from = from;
     node->copy.bytes = bytes;
@@ -352,6 +358,7 @@ gantry_status gy_lane_fill(struct gy_lane *lane, CUdeviceptr at, uint32_t patter
     if (node == NULL) {
         return out_of_memory();
     }
+    node->form |= pattern_bytes;
     node->fill.at = at;
     node->fill.count = count;
     node->fill.pattern = pattern;
@@ -365,6 +372,7 @@ gantry_status gy_lane_event(struct gy_lane *lane, CUevent event)
     if (node == NULL) {
         return out_of_memory();
     }
+    node->form = GY_FORM_FIXED;
     node->event = event;
     return close_node(lane);
 }
@@ -376,6 +384,7 @@ gantry_status gy_lane_graph(struct gy_lane *lane, CUgraph graph)
         destroy_graph(lane->nodes, graph);
         return out_of_memory();
     }
+    node->form = GY_FORM_FIXED;
     node->graph = graph;
     lane->nodes->graphs++;
     return close_node(lane);
@@ -622,6 +631,11 @@ static GY_INLINE gantry_status make_node(struct gy_nodes *n, CUgraph graph, stru
     }
     return node->kind == GY_NODE_KERNEL && node->stream == NULL ? add_kernel(n, graph, node, before)
                                                                 : make_other(n, graph, node, before);
+}
+
+gantry_status gy_nodes_point_at(struct gy_nodes *n, struct gy_node *node)
+{
+    return point_at(n, &node->kernel);
 }
 
 gantry_status gy_nodes_make(struct gy_nodes *n, CUgraph *out)

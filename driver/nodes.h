@@ -18,6 +18,13 @@
 
 enum gy_node_kind { GY_NODE_KERNEL, GY_NODE_COPY, GY_NODE_FILL, GY_NODE_EVENT, GY_NODE_GRAPH };
 
+/* The kinds of a copy's operands; a graph that is kept cannot be given others. */
+enum gy_node_sides { GY_SIDES_UNKNOWN, GY_SIDES_TO_DEVICE, GY_SIDES_TO_HOST, GY_SIDES_ON_DEVICE };
+
+/* node->form: no executable graph can be given another such node.  Else it is what must stay of the operands:
+ * the sides of a copy, the pattern's bytes of a fill. */
+#define GY_FORM_FIXED UINT32_MAX
+
 /* A set of nodes that something comes after: their numbers are nodes->before[first], … */
 struct gy_node_set {
     uint32_t first, count;
@@ -26,13 +33,16 @@ struct gy_node_set {
 struct gy_node_kernel {
     const struct gy_kernel_layout *layout; /* the layout of its parameters */
     size_t at;                             /* the place where they begin in nodes->bytes */
+    uint32_t room;                         /* the bytes that there are for them */
     CUDA_KERNEL_NODE_PARAMS_v2 params;     /* as the driver wants them; pointers to parameters are set last */
     bool has_extra; /* a struct gy_launch_extra lies in nodes->bytes right behind the parameters */
 };
 
 struct gy_node {
     enum gy_node_kind kind;
+    uint32_t form; /* what else must be equal in a graph that is kept: see GY_FORM_FIXED */
     struct gy_node_set before;
+    uint64_t id;      /* of the call that has noted it, and its number in that: see gy_nodes_name() */
     CUstream stream;  /* the stream on which it is captured; NULL: a call of its own makes it */
     CUgraphNode made; /* its node in the latest graph that was made */
     union {
@@ -58,7 +68,8 @@ struct gy_nodes {
     uint32_t *before;
     size_t before_room;
     uint32_t count, before_count;
-    uint32_t graphs; /* the number of nodes of kind GY_NODE_GRAPH */
+    uint32_t graphs;  /* the number of nodes of kind GY_NODE_GRAPH */
+    uint64_t next_id; /* of the next node */
     unsigned char *bytes;
     size_t bytes_used, bytes_room;
     CUgraphNode *handles; /* room for the nodes that one node comes after */
@@ -91,6 +102,13 @@ void gy_nodes_fini(struct gy_nodes *nodes);
 void gy_nodes_clear(struct gy_nodes *nodes);
 void gy_nodes_cut(struct gy_nodes *nodes, uint32_t count);
 
+/* Name the nodes that are noted from now on: nodes with equal names in two steps do the same part of the same
+ * task.  A call has 65536 names. */
+static inline void gy_nodes_name(struct gy_nodes *nodes, uint64_t first)
+{
+    nodes->next_id = first;
+}
+
 /* Note work that comes after everything that the lane comes after.  A kernel that the driver would refuse is
  * refused at once; `extra` (NULL: nothing) was checked by gy_kernel_check_fit().  A kernel may start early
  * where it comes after one kernel and nothing else.
@@ -99,7 +117,7 @@ GANTRY_MUST_CHECK gantry_status gy_lane_kernel(struct gy_lane *lane, struct gant
                                                const struct gy_launch_size *size, void *const *args,
                                                const struct gy_launch_extra *extra);
 GANTRY_MUST_CHECK gantry_status gy_lane_copy(struct gy_lane *lane, CUdeviceptr to, CUdeviceptr from,
-                                             size_t bytes);
+                                             size_t bytes, enum gy_node_sides sides);
 /* Note a fill with `count` patterns of 1, 2 or 4 bytes. */
 GANTRY_MUST_CHECK gantry_status gy_lane_fill(struct gy_lane *lane, CUdeviceptr at, uint32_t pattern,
                                              uint32_t pattern_bytes, size_t count);
@@ -123,6 +141,9 @@ CUresult gy_stream_end_capture(const struct gy_driver *driver, CUstream stream, 
 
 /* Make the graph of all nodes.  No stream of a lane is being captured. */
 GANTRY_MUST_CHECK gantry_status gy_nodes_make(struct gy_nodes *nodes, CUgraph *out);
+
+/* Set the pointers to the parameters of kernel node `node`, where they are now. */
+GANTRY_MUST_CHECK gantry_status gy_nodes_point_at(struct gy_nodes *nodes, struct gy_node *node);
 
 /* Nodes come only after earlier ones. */
 bool gy_nodes_are_valid(const struct gy_nodes *nodes);

@@ -1,0 +1,409 @@
+#include "driver/patch.h"
+
+#include "base/alloc.h"
+
+#include <assert.h>
+#include <stddef.h>
+#include <string.h>
+
+void gy_pairing_fini(struct gy_pairing *p)
+{
+    gy_free(p->of);
+    gy_free(p->table);
+}
+
+bool gy_nodes_are_patchable(const struct gy_nodes *n)
+{
+    for (uint32_t i = 0; i < n->count; i++) {
+        if (n->list[i].form == GY_FORM_FIXED) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static inline uint64_t mix(uint64_t hash, uint64_t what)
+{
+    hash = (hash ^ what) * UINT64_C(0x9e3779b97f4a7c15) + 1;
+    return hash ^ hash >> 29;
+}
+
+uint64_t gy_nodes_names(const struct gy_nodes *n)
+{
+    uint64_t sum = n->count;
+    for (uint32_t i = 0; i < n->count; i++) {
+        sum += mix(0, n->list[i].id);
+    }
+    return sum;
+}
+
+/* The number of entries that the sets of all nodes have. */
+static size_t count_before(const struct gy_nodes *n)
+{
+    size_t sum = 0;
+    for (uint32_t i = 0; i < n->count; i++) {
+        sum += n->list[i].before.count;
+    }
+    return sum;
+}
+
+static size_t count_bytes(const struct gy_nodes *n)
+{
+    size_t sum = 0;
+    for (uint32_t i = 0; i < n->count; i++) {
+        sum += n->list[i].kind == GY_NODE_KERNEL ? n->list[i].kernel.layout->bytes : 0;
+    }
+    return sum;
+}
+
+/* Copy the node, its parameters and its set behind what is there; there is room. */
+static void copy_node(struct gy_nodes *to, const struct gy_nodes *from, const struct gy_node *node)
+{
+    struct gy_node *copy = &to->list[to->count++];
+    *copy = *node;
+    copy->before.first = to->before_count;
+    for (uint32_t b = 0; b < node->before.count; b++) {
+        to->before[to->before_count++] = from->before[node->before.first + b];
+    }
+    if (node->kind == GY_NODE_KERNEL) {
+        const uint32_t bytes = node->kernel.layout->bytes;
+        memcpy(to->bytes + to->bytes_used, from->bytes + node->kernel.at, bytes);
+        copy->kernel.at = to->bytes_used;
+        copy->kernel.room = bytes;
+        to->bytes_used += bytes;
+    }
+}
+
+gantry_status gy_nodes_copy(struct gy_nodes *to, const struct gy_nodes *from)
+{
+    *to = (struct gy_nodes){.context = from->context};
+    if (!gy_grow_array(&to->list, &to->room, from->count, sizeof(*to->list)) ||
+        !gy_grow_array(&to->before, &to->before_room, count_before(from) + 1, sizeof(*to->before)) ||
+        !gy_grow_array(&to->bytes, &to->bytes_room, count_bytes(from) + 1, 1)) {
+        gy_nodes_fini(to);
+        return GY_FAIL(GANTRY_ERR_OUT_OF_HOST_MEMORY, "out of memory for a graph that is kept");
+    }
+    for (uint32_t i = 0; i < from->count; i++) {
+        copy_node(to, from, &from->list[i]);
+    }
+    return GANTRY_OK;
+}
+
+/* ---- pairs ------------------------------------------------------------------------------------- */
+
+static inline bool is_of_kind(const struct gy_node *x, const struct gy_node *y)
+{
+    return x->kind == y->kind && x->form == y->form && x->before.count == y->before.count;
+}
+
+/* Do they come after the same numbers, of which there are as many? */
+static GY_INLINE bool is_after_same(const struct gy_nodes *kept, const struct gy_node *x,
+                                    const struct gy_nodes *n, const struct gy_node *y)
+{
+    const uint32_t *before = kept->before + x->before.first, *other = n->before + y->before.first;
+    uint32_t b = 0;
+    while (b < y->before.count && before[b] == other[b]) {
+        b++;
+    }
+    return b == y->before.count;
+}
+
+bool gy_nodes_are_alike(const struct gy_nodes *kept, const struct gy_nodes *n)
+{
+    bool are = kept->count == n->count;
+    for (uint32_t i = 0; i < n->count && are; i++) {
+        const struct gy_node *x = &kept->list[i], *y = &n->list[i];
+        are = is_of_kind(x, y) && is_after_same(kept, x, n, y);
+    }
+    return are;
+}
+
+static GY_INLINE uint32_t place_of(uint64_t id, size_t room)
+{
+    return (uint32_t)(mix(0, id) >> 32) & (uint32_t)(room - 1);
+}
+
+/* A table with twice as many places as there are nodes. */
+static bool fill_table(struct gy_pairing *p, const struct gy_nodes *kept)
+{
+    size_t room = 16;
+    while (room < 2 * (size_t)kept->count) {
+        room *= 2;
+    }
+    if (!gy_grow_array(&p->table, &p->table_room, room, sizeof(*p->table)) ||
+        !gy_grow_array(&p->of, &p->room, kept->count, sizeof(*p->of))) {
+        return false;
+    }
+    memset(p->table, 0, room * sizeof(*p->table));
+    for (uint32_t i = 0; i < kept->count; i++) {
+        uint32_t at = place_of(kept->list[i].id, room);
+        while (p->table[at] != 0) {
+            at = (at + 1) & (uint32_t)(room - 1);
+        }
+        p->table[at] = i + 1;
+    }
+    return true;
+}
+
+/* The number of the kept node with this name, which is taken out; UINT32_MAX: there is none. */
+static uint32_t take(struct gy_pairing *p, const struct gy_nodes *kept, uint64_t id)
+{
+    size_t room = 16;
+    while (room < 2 * (size_t)kept->count) {
+        room *= 2;
+    }
+    for (uint32_t at = place_of(id, room); p->table[at] != 0; at = (at + 1) & (uint32_t)(room - 1)) {
+        const uint32_t number = p->table[at] - 1;
+        if (number < kept->count && kept->list[number].id == id) {
+            p->table[at] = UINT32_MAX;
+            return number;
+        }
+    }
+    return UINT32_MAX;
+}
+
+/* Do the partners of what node `y` comes after come before `x`?  There are as many of them. */
+static bool comes_after_partners(const struct gy_pairing *p, const struct gy_nodes *kept,
+                                 const struct gy_node *x, const struct gy_nodes *n, const struct gy_node *y)
+{
+    for (uint32_t b = 0; b < y->before.count; b++) {
+        const uint32_t partner = p->of[n->before[y->before.first + b]];
+        const uint32_t *before = kept->before + x->before.first;
+        uint32_t found = 0;
+        while (found < x->before.count && before[found] != partner) {
+            found++;
+        }
+        if (found == x->before.count) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool gy_nodes_pair(struct gy_pairing *p, const struct gy_nodes *kept, const struct gy_nodes *n)
+{
+    if (kept->count != n->count || !fill_table(p, kept)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < n->count; i++) {
+        const struct gy_node *y = &n->list[i];
+        const uint32_t number = take(p, kept, y->id);
+        if (number == UINT32_MAX || !is_of_kind(&kept->list[number], y) ||
+            !comes_after_partners(p, kept, &kept->list[number], n, y)) {
+            return false;
+        }
+        p->of[i] = number;
+    }
+    return true;
+}
+
+/* ---- patches ----------------------------------------------------------------------------------- */
+
+#define AT_DIMS offsetof(CUDA_KERNEL_NODE_PARAMS_v2, gridDimX)
+#define DIMS_BYTES (offsetof(CUDA_KERNEL_NODE_PARAMS_v2, sharedMemBytes) + sizeof(unsigned) - AT_DIMS)
+
+/* The bytes between the parameters are not written, so each parameter is compared. */
+static GY_RARE bool are_equal(const unsigned char *x, const unsigned char *y,
+                              const struct gy_kernel_layout *layout, uint32_t i)
+{
+    for (; i < layout->count; i++) {
+        if (memcmp(x + layout->of[i].offset, y + layout->of[i].offset, layout->of[i].bytes) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static GY_INLINE bool same_parameters(const unsigned char *x, const unsigned char *y,
+                                      const struct gy_kernel_layout *layout)
+{
+    for (uint32_t i = 0; i < layout->count; i++) {
+        if (layout->of[i].bytes != 8) {
+            return are_equal(x, y, layout, i);
+        }
+        if (memcmp(x + layout->of[i].offset, y + layout->of[i].offset, 8) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Equal functions have one layout.  That of the kept kernel is not looked at: its module may be gone. */
+static GY_INLINE bool is_same_kernel(const struct gy_nodes *kept, const struct gy_node *x,
+                                     const struct gy_nodes *n, const struct gy_node *y)
+{
+    const CUDA_KERNEL_NODE_PARAMS_v2 *p = &x->kernel.params, *q = &y->kernel.params;
+    return p->func == q->func &&
+           memcmp((const char *)p + AT_DIMS, (const char *)q + AT_DIMS, DIMS_BYTES) == 0 &&
+           same_parameters(kept->bytes + x->kernel.at, n->bytes + y->kernel.at, y->kernel.layout);
+}
+
+/* Note the kernel in the kept node.  False: there is no memory for its parameters. */
+static bool take_kernel(struct gy_nodes *kept, struct gy_node *x, const struct gy_nodes *n,
+                        const struct gy_node *y)
+{
+    const uint32_t bytes = y->kernel.layout->bytes;
+    const CUgraphNode made = x->made;
+    struct gy_node_kernel *k = &x->kernel;
+    size_t at = k->at;
+    uint32_t room = k->room;
+    if (bytes > room) {
+        room = bytes > 2 * room ? bytes : 2 * room;
+        at = kept->bytes_used;
+        if (!gy_grow_array(&kept->bytes, &kept->bytes_room, at + room, 1)) {
+            return false;
+        }
+        kept->bytes_used += room;
+    }
+    *k = y->kernel;
+    k->at = at;
+    k->room = room;
+    x->made = made;
+    memcpy(kept->bytes + at, n->bytes + y->kernel.at, bytes);
+    return true;
+}
+
+static CUresult patch_kernel(struct gy_nodes *kept, CUgraphExec exec, struct gy_node *x, struct gy_nodes *n,
+                             struct gy_node *y)
+{
+    if (gy_nodes_point_at(n, y) != GANTRY_OK || !take_kernel(kept, x, n, y)) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    return n->context->driver->cuGraphExecKernelNodeSetParams(exec, x->made, &y->kernel.params);
+}
+
+/* The driver's own description of the node is changed, so that whatever it says beside the operands stays. */
+static CUresult patch_copy(const struct gy_nodes *n, CUgraphExec exec, struct gy_node *x,
+                           const struct gy_node *y)
+{
+    const struct gy_driver *driver = n->context->driver;
+    CUDA_MEMCPY3D copy;
+    const CUresult result = driver->cuGraphMemcpyNodeGetParams(x->made, &copy);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    if (copy.srcMemoryType == CU_MEMORYTYPE_HOST) {
+        copy.srcHost = (const void *)(uintptr_t)y->copy.from;
+    } else {
+        copy.srcDevice = y->copy.from;
+    }
+    if (copy.dstMemoryType == CU_MEMORYTYPE_HOST) {
+        copy.dstHost = (void *)(uintptr_t)y->copy.to;
+    } else {
+        copy.dstDevice = y->copy.to;
+    }
+    copy.WidthInBytes = y->copy.bytes;
+    x->copy = y->copy;
+    return driver->cuGraphExecMemcpyNodeSetParams(exec, x->made, &copy, n->context->native);
+}
+
+static CUresult patch_fill(const struct gy_nodes *n, CUgraphExec exec, struct gy_node *x,
+                           const struct gy_node *y)
+{
+    const CUDA_MEMSET_NODE_PARAMS fill = {.dst = y->fill.at,
+                                          .value = y->fill.pattern,
+                                          .elementSize = y->fill.pattern_bytes,
+                                          .width = y->fill.count,
+                                          .height = 1};
+    x->fill = y->fill;
+    return n->context->driver->cuGraphExecMemsetNodeSetParams(exec, x->made, &fill, n->context->native);
+}
+
+static GY_RARE bool is_same_other(const struct gy_node *x, const struct gy_node *y)
+{
+    if (x->kind == GY_NODE_COPY) {
+        return x->copy.to == y->copy.to && x->copy.from == y->copy.from && x->copy.bytes == y->copy.bytes;
+    }
+    return x->fill.at == y->fill.at && x->fill.count == y->fill.count && x->fill.pattern == y->fill.pattern;
+}
+
+static GY_RARE CUresult patch_node(struct gy_nodes *kept, CUgraphExec exec, struct gy_node *x,
+                                   struct gy_nodes *n, struct gy_node *y)
+{
+    assert(x->kind == y->kind && x->form == y->form && y->form != GY_FORM_FIXED);
+    switch (y->kind) {
+    case GY_NODE_KERNEL:
+        return patch_kernel(kept, exec, x, n, y);
+    case GY_NODE_COPY:
+        return patch_copy(n, exec, x, y);
+    case GY_NODE_FILL:
+        return patch_fill(n, exec, x, y);
+    case GY_NODE_EVENT:
+    case GY_NODE_GRAPH:
+        break;
+    }
+    return CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult gy_nodes_patch(struct gy_nodes *kept, CUgraphExec exec, struct gy_nodes *n, const uint32_t *of,
+                        uint64_t *set)
+{
+    assert(kept->count == n->count);
+    for (uint32_t i = 0; i < n->count; i++) {
+        struct gy_node *y = &n->list[i], *x = &kept->list[of != NULL ? of[i] : i];
+        const bool is_same = y->kind == GY_NODE_KERNEL ? is_same_kernel(kept, x, n, y) : is_same_other(x, y);
+        x->id = y->id;
+        if (__builtin_expect(is_same, 1)) {
+            continue;
+        }
+        const CUresult result = patch_node(kept, exec, x, n, y);
+        if (result != CUDA_SUCCESS) {
+            return result;
+        }
+        ++*set;
+    }
+    return CUDA_SUCCESS;
+}
+
+/* ---- parts ------------------------------------------------------------------------------------- */
+
+uint32_t gy_nodes_shapes(const struct gy_nodes *n, uint64_t *shapes)
+{
+    uint64_t hash = 1;
+    uint32_t count = 0, next = 1u << GY_FIRST_SIZE;
+    for (uint32_t i = 0; i < n->count; i++) {
+        const struct gy_node *node = &n->list[i];
+        if (i == next) {
+            shapes[count++] = mix(hash, i);
+            next = next <= UINT32_MAX / 2 ? 2 * next : UINT32_MAX;
+        }
+        hash = mix(hash, (uint64_t)node->before.count << 40 ^ (uint64_t)node->kind << 32 ^ node->form);
+        for (uint32_t b = 0; b < node->before.count; b++) {
+            hash = mix(hash, n->before[node->before.first + b]);
+        }
+    }
+    shapes[count++] = mix(hash, n->count);
+    assert(count <= GY_MOST_SIZES);
+    return count;
+}
+
+bool gy_nodes_may_drop(struct gy_pairing *p, const struct gy_nodes *n)
+{
+    return gy_grow_array(&p->of, &p->room, count_before(n) + 1, sizeof(*p->of));
+}
+
+void gy_nodes_drop_first(struct gy_pairing *p, struct gy_nodes *n, uint32_t count)
+{
+    assert(count <= n->count && n->graphs == 0);
+    uint32_t used = 0;
+    for (uint32_t i = count; i < n->count; i++) {
+        struct gy_node *node = &n->list[i - count];
+        *node = n->list[i];
+        const struct gy_node_set was = node->before;
+        node->before = (struct gy_node_set){used, 0};
+        for (uint32_t b = 0; b < was.count; b++) {
+            if (n->before[was.first + b] >= count) {
+                p->of[used++] = n->before[was.first + b] - count;
+            }
+        }
+        node->before.count = used - node->before.first;
+    }
+    uint32_t *const of = p->of; /* what the nodes come after is there now */
+    const size_t room = p->room;
+    p->of = n->before;
+    p->room = n->before_room;
+    n->before = of;
+    n->before_room = room;
+    n->before_count = used;
+    n->count -= count;
+}
