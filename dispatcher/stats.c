@@ -72,7 +72,14 @@ gantry_status gantry_dispatcher_get_stats(const gantry_dispatcher *dispatcher, g
         now.phase_tasks[phase] = read_counter(&c->phase_tasks[phase]);
     }
     now.graph_launches = read_counter(&dispatcher->graphs.launches);
-    now.graph_instantiations = read_counter(&dispatcher->graphs.instantiations);
+    const struct gy_kept_set *kept = &dispatcher->graphs.kept;
+    now.graph_instantiations = read_counter(&dispatcher->graphs.instantiations) + read_counter(&kept->made);
+    now.graph_nodes = read_counter(&dispatcher->graphs.launched_nodes);
+    now.graph_patches = read_counter(&kept->hits);
+    now.graph_nodes_kept = read_counter(&kept->nodes_hit);
+    now.graph_nodes_set = read_counter(&kept->nodes_set);
+    now.graphs_kept = read_counter(&kept->count);
+    now.graphs_kept_nodes = read_counter(&kept->node_count);
     now.graph_cuts = read_counter(&dispatcher->graphs.cuts);
     const struct gy_admission *a = &dispatcher->admission;
     now.memory_admitted = read_counter(&a->admitted);

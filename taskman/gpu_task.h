@@ -28,6 +28,15 @@ static inline struct gy_gpu_share *gy_task_share(const gantry_task *task)
     return gy_task_manager(task)->gpu_share;
 }
 
+/* A number that the same task of its manager has in every step, and few others have.  Its lower 32 bits are
+ * 0.
+ */
+static inline uint64_t gy_task_name(const gantry_task *task)
+{
+    const uint64_t manager = (uint64_t)(uintptr_t)gy_task_manager(task) * UINT64_C(0x9e3779b97f4a7c15);
+    return (manager & ~(uint64_t)UINT32_MAX) + ((uint64_t)task->index << 32);
+}
+
 /* The order between its manager's steps; NULL: they are independent. */
 static inline struct gy_gpu_order *gy_task_order(const gantry_task *task)
 {

@@ -119,6 +119,7 @@ bool gy_aside_close(struct gantry_launch *launch, bool keep)
     }
     if (fault == NULL && keep && nodes != 0) {
         fault = gy_lane_graph(launch->lane, child) != GANTRY_OK ? "there is no memory for it" : NULL;
+        gy_graphs_tell_child(&d->graphs, gy_task_launch_fn(launch->task), gy_task_label(launch->task));
     } else if (result == CUDA_SUCCESS) {
         gy_graphs_spend(&d->graphs, child);
     }

@@ -19,6 +19,7 @@ gantry_status gy_graphs_init(struct gy_graphs *g, struct gy_context *context, st
     g->may_lend = context->driver->log != NULL;
     g->notes = gy_nodes_are_possible(context->driver);
     gy_nodes_init(&g->batch, context);
+    gy_kept_init(&g->kept, context);
     return gy_guard_init(&g->lock, GY_RANK_LEAF, &g->launched);
 }
 
@@ -39,6 +40,7 @@ void gy_graphs_fini(struct gy_graphs *g)
     if (g->guard != NULL) {
         (void)driver->cuStreamDestroy(g->guard);
     }
+    gy_kept_fini(&g->kept);
     gy_nodes_fini(&g->batch);
     gy_free(g->nodes);
     gy_guard_fini(&g->lock, &g->launched);
@@ -303,28 +305,70 @@ static gantry_status refresh_cached(struct gy_graphs *g, CUgraph graph, CUgraphE
     return status;
 }
 
-static gantry_status launch(struct gy_graphs *g, CUgraph graph, const struct gy_graph_place *into)
+static gantry_status count_launch(struct gy_graphs *g, uint32_t nodes, gantry_status status)
 {
-    const CUstream home = gy_batch_home(g->streams);
-    CUgraphExec exec = NULL;
-    gantry_status status = GANTRY_OK;
-    if (into == NULL) {
-        status = refresh_cached(g, graph, &exec);
-    } else {
-        status = refresh(g, graph, into->exec);
-        exec = *into->exec;
-    }
-    if (status == GANTRY_OK) {
-        status = GY_CALL(g->context, cuGraphLaunch(exec, home));
-    }
     if (status == GANTRY_OK) {
         atomic_fetch_add_explicit(&g->launches, 1, memory_order_relaxed);
-        if (into == NULL) {
-            status = gy_copier_capture_launched(g->copier, home);
-        } else {
-            gy_copier_kept_dropped(g->copier, into->kept);
-            status = gy_copier_capture_kept(g->copier, home, into->kept);
+        atomic_fetch_add_explicit(&g->launched_nodes, nodes, memory_order_relaxed);
+    }
+    return status;
+}
+
+/* Make a graph of the first `count` nodes and launch it, by an executable graph of the cache, or the place's.
+ */
+static gantry_status make_and_launch(struct gy_graphs *g, uint32_t count, const struct gy_graph_place *into)
+{
+    const uint32_t whole = g->batch.count;
+    CUgraph graph;
+    CUgraphExec exec = NULL;
+    g->batch.count = count;
+    gantry_status status = gy_nodes_make(&g->batch, &graph);
+    if (status == GANTRY_OK && into == NULL) {
+        status = refresh_cached(g, graph, &exec);
+        gy_graphs_spend(g, graph);
+    } else if (status == GANTRY_OK) {
+        status = refresh(g, graph, into->exec);
+        exec = *into->exec;
+        gy_graphs_spend(g, graph);
+    }
+    g->batch.count = whole;
+    if (status == GANTRY_OK) {
+        status = count_launch(g, count, GY_CALL(g->context, cuGraphLaunch(exec, gy_batch_home(g->streams))));
+    }
+    return status;
+}
+
+/* Launch all nodes, by executable graphs that are kept where there may be some. */
+static gantry_status launch_nodes(struct gy_graphs *g)
+{
+    const CUstream home = gy_batch_home(g->streams);
+    gantry_status status = GANTRY_OK;
+    uint32_t left = g->batch.count;
+    while (left != 0 && status == GANTRY_OK) {
+        struct gy_kept *kept;
+        uint32_t first = left;
+        status = gy_kept_take(&g->kept, &g->batch, &first, &kept);
+        if (status == GANTRY_OK) {
+            status = kept == NULL ? make_and_launch(g, first, NULL)
+                                  : count_launch(g, first, gy_kept_launch(&g->kept, kept, home));
         }
+        left -= first;
+        if (left != 0 && status == GANTRY_OK) {
+            gy_kept_drop_first(&g->kept, &g->batch, first);
+        }
+    }
+    return status;
+}
+
+static gantry_status launch(struct gy_graphs *g, const struct gy_graph_place *into)
+{
+    const CUstream home = gy_batch_home(g->streams);
+    gantry_status status = into == NULL ? launch_nodes(g) : make_and_launch(g, g->batch.count, into);
+    if (status == GANTRY_OK && into == NULL) {
+        status = gy_copier_capture_launched(g->copier, home);
+    } else if (status == GANTRY_OK) {
+        gy_copier_kept_dropped(g->copier, into->kept);
+        status = gy_copier_capture_kept(g->copier, home, into->kept);
     } else {
         gy_copier_capture_dropped(g->copier);
     }
@@ -339,13 +383,8 @@ static gantry_status end_into(struct gy_graphs *g, const struct gy_graph_place *
     if (is_empty || streams->batch.members == 0 || gy_context_is_lost(g->context)) {
         return drop(g);
     }
-    CUgraph graph;
     end_guard(g);
-    gantry_status status = gy_nodes_make(&g->batch, &graph);
-    if (status == GANTRY_OK) {
-        status = launch(g, graph, into);
-        gy_graphs_spend(g, graph);
-    }
+    const gantry_status status = launch(g, into);
     if (status != GANTRY_OK) {
         /* The tasks were released.  Their work is gone, and their callbacks must not be called again. */
         gy_context_lose(g->context, gy_error_last());
@@ -398,7 +437,7 @@ enum gy_trust gy_graphs_find_trust(struct gy_graphs *g, gantry_launch_fn functio
     if (g->functions[i].function == NULL && g->function_count == GY_GRAPHS_FUNCTIONS - 1) {
         return GY_TRUST_NO; /* there is no room to remember it */
     }
-    g->latest = (struct gy_graph_function){function, g->functions[i].trust};
+    g->latest = (struct gy_graph_function){.function = function, .trust = g->functions[i].trust};
     return g->functions[i].trust;
 }
 
@@ -416,6 +455,17 @@ void gy_graphs_set_trust(struct gy_graphs *g, gantry_launch_fn function, enum gy
     g->functions[i].trust = trust;
     g->latest = g->functions[i];
     assert(gy_graphs_are_valid(g));
+}
+
+void gy_graphs_tell_child(struct gy_graphs *g, gantry_launch_fn function, const char *label)
+{
+    struct gy_graph_function *f = &g->functions[place_of(g, function)];
+    if (f->function != NULL && !f->is_told) {
+        f->is_told = true;
+        gy_log(GANTRY_LOG_INFO,
+               "task '%s' enqueues on its stream itself: graphs with work of its function are not patched",
+               label);
+    }
 }
 
 /* ---- auto ---------------------------------------------------------------------------------- */

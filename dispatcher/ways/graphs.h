@@ -11,9 +11,10 @@
  *      +--- a call does what no graph takes: its nodes are taken back, the others launched, and the call is
  *           made again on its stream
  *
- * The graph updates an executable graph of the same signature (a hash of its home, and of its nodes' kinds,
- * lanes and edges) when there is one and the driver agrees.  Else a new one is made, in place of the least
- * recently used of GY_GRAPHS_CACHED.
+ * A batch that is like an earlier one is launched as that one's executable graph, which is patched: see
+ * kept.h. What cannot be patched is made a graph, which updates an executable graph of the same signature (a
+ * hash of its home, and of its nodes' kinds, lanes and edges) when there is one and the driver agrees.  Else
+ * a new one is made, in place of the least recently used of GY_GRAPHS_CACHED.
  *
  * A large batch becomes several graphs, each of twice as many calls as the one before: the device works on
  * one while the next is noted.
@@ -32,6 +33,7 @@
 
 #include "copykernel/copier.h"
 #include "dispatcher/order/streams.h"
+#include "dispatcher/ways/kept.h"
 
 #define GY_GRAPHS_CACHED 32
 #define GY_GRAPHS_SPENT 16
@@ -56,6 +58,7 @@ struct gy_graph_cached {
 struct gy_graph_function {
     gantry_launch_fn function; /* GD only; NULL: the entry is free */
     enum gy_trust trust;       /* GD only */
+    bool is_told;              /* GD only; the log has said that its batches are not patched */
 };
 
 /* What the auto mode knows of a batch's shape: the launch functions that are ready at its beginning. */
@@ -76,6 +79,7 @@ struct gy_graphs {
     CUstream guard; /* GD only; nothing is enqueued on it: its capture breaks when a callback makes a call
                        that captures of its thread forbid; NULL: it was not needed yet */
     struct gy_nodes batch;          /* GD only */
+    struct gy_kept_set kept;        /* GD only, atomics apart */
     bool notes;                     /* immutable; kernels can be noted; else each call is captured aside */
     CUgraphNode *nodes;             /* GD only; room for nodes_room nodes, to look at the nodes of a graph */
     size_t nodes_room;              /* GD only */
@@ -105,8 +109,10 @@ struct gy_graphs {
                                                      NULL: none yet */
     uint64_t spin_budget_ns;          /* immutable; how long a waiting thread spins before it sleeps */
     _Atomic(uint64_t) launches;       /* atomic: graphs launched */
-    _Atomic(uint64_t) instantiations; /* atomic: new executable graphs, out of these */
-    _Atomic(uint64_t) cuts;           /* atomic: captures that ended before their batch */
+    _Atomic(uint64_t) launched_nodes; /* atomic: their nodes */
+    _Atomic(uint64_t)
+        instantiations;     /* atomic: new executable graphs, out of these, beside those of `kept` */
+    _Atomic(uint64_t) cuts; /* atomic: captures that ended before their batch */
 };
 
 GANTRY_MUST_CHECK gantry_status gy_graphs_init(struct gy_graphs *graphs, struct gy_context *context,
@@ -149,6 +155,8 @@ static inline enum gy_trust gy_graphs_trust(struct gy_graphs *graphs, gantry_lau
                                                : gy_graphs_find_trust(graphs, function);
 }
 void gy_graphs_set_trust(struct gy_graphs *graphs, gantry_launch_fn function, enum gy_trust trust);
+/* The function's work is a child graph: say once that it keeps batches from being patched. */
+void gy_graphs_tell_child(struct gy_graphs *graphs, gantry_launch_fn function, const char *label);
 
 /* The auto mode: shall a batch of this shape be a graph, and what has a batch cost? */
 bool gy_graphs_choose(struct gy_graphs *graphs, uint64_t shape);

@@ -257,7 +257,7 @@ typedef struct gantry_dispatcher_stats {
     uint64_t frees_pending;        /* of those, blocks whose stream has not passed yet */
     uint64_t phase_tasks[3];       /* tasks whose launching ended in them */
     uint64_t graph_launches;       /* batches, or parts of one, launched as a graph */
-    uint64_t graph_instantiations; /* of these, graphs that no executable one could be updated to */
+    uint64_t graph_instantiations; /* executable graphs that were made, since no earlier one would do */
     uint64_t graph_cuts;           /* captures that ended before their batch: large enough, or they had to */
     uint64_t memory_admitted; /* times that declared memory was held, see gantry_taskman_declare_memory() */
     uint64_t memory_waited;   /* of these (or still waiting), times that it had to wait first */
@@ -267,6 +267,12 @@ typedef struct gantry_dispatcher_stats {
     uint64_t memory_held_bytes[GANTRY_MEMORY_KIND_COUNT]; /* declared bytes held now, each
                                                            * declaration rounded up to 2 MiB */
     uint64_t graph_replays; /* graphs of stable tasks launched without calling them; not counted above */
+    uint64_t graph_nodes;   /* nodes of graph_launches: kernels, copies, fills, and what else was enqueued */
+    uint64_t graph_patches; /* of graph_launches, those of an executable graph that was kept and patched */
+    uint64_t graph_nodes_kept;  /* nodes of these; over graph_nodes this is the hit rate */
+    uint64_t graph_nodes_set;   /* of these, nodes that differed from what the executable graph had */
+    uint64_t graphs_kept;       /* executable graphs that are kept now: 64 at most */
+    uint64_t graphs_kept_nodes; /* nodes of these: 65536 at most */
 } gantry_dispatcher_stats;
 
 /** The counters as they are now.  Any thread.

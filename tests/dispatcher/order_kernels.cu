@@ -61,3 +61,9 @@ GANTRY_KERNEL(count_up, (uint32_t * clock, uint32_t by))
 {
     atomicAdd(clock, by);
 }
+
+/* The opposite. */
+GANTRY_KERNEL(count_down, (uint32_t * clock, uint32_t by))
+{
+    atomicAdd(clock, 0u - by);
+}

@@ -1,0 +1,362 @@
+#include "dispatcher/ways/kept.h"
+
+#include "base/alloc.h"
+
+#include <assert.h>
+#include <string.h>
+
+static void count(_Atomic(uint64_t) *counter, uint64_t n)
+{
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n,
+                          memory_order_relaxed);
+}
+
+static uint64_t read(const _Atomic(uint64_t) *counter)
+{
+    return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
+/* ---- entries ----------------------------------------------------------------------------------- */
+
+void gy_kept_init(struct gy_kept_set *set, struct gy_context *context)
+{
+    set->context = context;
+}
+
+/* Destroy an executable graph; the driver keeps it while it runs. */
+static void destroy(struct gy_kept_set *set, CUgraphExec exec, CUgraph graph)
+{
+    const struct gy_driver *driver = set->context->driver;
+    if (driver->cuGraphExecDestroy(exec) != CUDA_SUCCESS && !gy_context_is_lost(set->context) &&
+        set->refused_count < GY_KEPT_MOST) {
+        set->refused[set->refused_count++] = exec;
+    }
+    if (graph != NULL) {
+        (void)driver->cuGraphDestroy(graph);
+    }
+}
+
+static void drop(struct gy_kept_set *set, struct gy_kept *kept)
+{
+    assert(kept->exec != NULL);
+    destroy(set, kept->exec, kept->graph);
+    count(&set->count, UINT64_MAX);
+    count(&set->node_count, -(uint64_t)kept->nodes.count);
+    gy_nodes_fini(&kept->nodes);
+    *kept = (struct gy_kept){.done = kept->done};
+    assert(gy_kept_is_valid(set));
+}
+
+void gy_kept_fini(struct gy_kept_set *set)
+{
+    const struct gy_driver *driver = set->context->driver;
+    for (uint32_t i = 0; i < GY_KEPT_MOST; i++) {
+        if (set->of[i].exec != NULL) {
+            drop(set, &set->of[i]);
+        }
+        if (set->of[i].done != NULL) {
+            (void)driver->cuEventDestroy(set->of[i].done);
+        }
+    }
+    for (uint32_t i = 0; i < set->refused_count; i++) {
+        (void)driver->cuGraphExecDestroy(set->refused[i]);
+    }
+    gy_pairing_fini(&set->pairing);
+}
+
+/* A function may mean another kernel now, with another layout. */
+static void follow_generation(struct gy_kept_set *set)
+{
+    const uint64_t now = atomic_load_explicit(&set->context->generation, memory_order_acquire);
+    if (set->generation == now) {
+        return;
+    }
+    set->generation = now;
+    set->strangers = 0;
+    memset(set->latest, 0, sizeof(set->latest));
+    memset(set->beginnings, 0, sizeof(set->beginnings));
+    for (uint32_t i = 0; i < GY_KEPT_MOST; i++) {
+        if (set->of[i].exec != NULL) {
+            drop(set, &set->of[i]);
+        }
+    }
+}
+
+/* Is its latest launch not seen done?  The thread may have a capture of the application's open, which such a
+ * question must not spoil. */
+static bool is_in_flight(const struct gy_kept_set *set, const struct gy_kept *kept)
+{
+    const struct gy_driver *driver = set->context->driver;
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    const bool relaxed = driver->cuThreadExchangeStreamCaptureMode(&mode) == CUDA_SUCCESS;
+    const CUresult result = relaxed ? driver->cuEventQuery(kept->done) : CUDA_ERROR_NOT_READY;
+    if (relaxed) {
+        (void)driver->cuThreadExchangeStreamCaptureMode(&mode);
+    }
+    return result != CUDA_SUCCESS;
+}
+
+/* ---- finding ----------------------------------------------------------------------------------- */
+
+static bool has_same_ends(const struct gy_kept *kept, const struct gy_nodes *nodes)
+{
+    const uint32_t last = nodes->count - 1;
+    return kept->nodes.list[0].id == nodes->list[0].id && kept->nodes.list[last].id == nodes->list[last].id;
+}
+
+/* One that is alike in the order of the nodes and idle.  `same`: of the same calls, else of others.  *copies:
+ * adds the number of those that are alike, until it is found. */
+static struct gy_kept *find_alike(struct gy_kept_set *set, const struct gy_nodes *nodes, bool same,
+                                  uint32_t *copies)
+{
+    for (uint32_t i = 0; i < GY_KEPT_MOST; i++) {
+        struct gy_kept *kept = &set->of[i];
+        if (kept->exec == NULL || kept->nodes.count != nodes->count || has_same_ends(kept, nodes) != same ||
+            !gy_nodes_are_alike(&kept->nodes, nodes)) {
+            continue;
+        }
+        ++*copies;
+        if (!is_in_flight(set, kept)) {
+            return kept;
+        }
+    }
+    return NULL;
+}
+
+/* One of the same calls, in whatever order, that is idle; the pairs are in set->pairing then. */
+static struct gy_kept *find_paired(struct gy_kept_set *set, const struct gy_nodes *nodes, uint64_t names,
+                                   uint32_t *copies)
+{
+    for (uint32_t i = 0; i < GY_KEPT_MOST; i++) {
+        struct gy_kept *kept = &set->of[i];
+        if (kept->exec == NULL || kept->names != names || kept->nodes.count != nodes->count ||
+            !gy_nodes_pair(&set->pairing, &kept->nodes, nodes)) {
+            continue;
+        }
+        ++*copies;
+        if (!is_in_flight(set, kept)) {
+            return kept;
+        }
+    }
+    return NULL;
+}
+
+enum { OFTEN = 2 /* a batch that was seen so often lately comes again, we guess */ };
+
+/* How often is it among the latest?  It is one of them now. */
+static uint32_t count_latest(uint64_t *latest, uint32_t *next, uint64_t what)
+{
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < GY_KEPT_LATEST; i++) {
+        found += latest[i] == what;
+    }
+    latest[(*next)++ % GY_KEPT_LATEST] = what;
+    return found;
+}
+
+struct found {
+    struct gy_kept *kept; /* NULL: none is idle */
+    uint64_t names;       /* of the nodes; 0: they were not asked for */
+    bool is_paired;       /* by names */
+    bool is_known;        /* there are some of the same calls */
+    bool is_enough;       /* there are as many of its like as there may be */
+};
+
+static struct found find(struct gy_kept_set *set, const struct gy_nodes *nodes)
+{
+    uint32_t copies = 0, alike = 0;
+    struct found found = {.kept = find_alike(set, nodes, true, &copies)};
+    if (found.kept != NULL) {
+        return found;
+    }
+    found.names = gy_nodes_names(nodes);
+    if (copies == 0) {
+        found.kept = find_paired(set, nodes, found.names, &copies);
+        found.is_paired = found.kept != NULL;
+    }
+    if (found.kept != NULL) {
+        return found;
+    }
+    /* One of other calls costs more patches.  A batch that comes again gets one of its own. */
+    found.kept = find_alike(set, nodes, false, &alike);
+    found.is_enough = copies >= GY_KEPT_COPIES || alike >= GY_KEPT_ALIKE;
+    const bool comes_again = count_latest(set->latest_names, &set->next_names, found.names) >= OFTEN;
+    if (found.kept != NULL && comes_again && !found.is_enough) {
+        found.kept = NULL;
+    }
+    found.is_known = copies != 0 || comes_again;
+    return found;
+}
+
+/* ---- cutting ----------------------------------------------------------------------------------- */
+
+/* A batch like which there is none.  Returns the number of its first nodes that go together: all, unless it
+ * begins as others have. */
+static uint32_t cut(struct gy_kept_set *set, const struct gy_nodes *nodes)
+{
+    uint64_t shapes[GY_MOST_SIZES];
+    const uint32_t sizes = gy_nodes_shapes(nodes, shapes);
+    uint32_t found = 0;
+    if (count_latest(set->latest, &set->next_latest, shapes[sizes - 1]) >= OFTEN) {
+        return nodes->count;
+    }
+    for (uint32_t i = 0; i < sizes - 1; i++) {
+        uint64_t *seen = &set->beginnings[shapes[i] % GY_KEPT_SEEN];
+        const uint32_t size = 1u << (GY_FIRST_SIZE + i);
+        if (*seen == shapes[i] && size >= nodes->count / 4) {
+            found = size;
+        }
+        *seen = shapes[i];
+    }
+    set->strangers++;
+    return found != 0 && set->strangers > GY_KEPT_STRANGERS && gy_nodes_may_drop(&set->pairing, nodes)
+               ? found
+               : nodes->count;
+}
+
+/* ---- making ------------------------------------------------------------------------------------ */
+
+/* A free entry, and room for so many nodes: the least recently used make it. */
+static struct gy_kept *make_room(struct gy_kept_set *set, uint32_t nodes)
+{
+    struct gy_kept *found;
+    do {
+        struct gy_kept *oldest = NULL;
+        found = NULL;
+        for (uint32_t i = 0; i < GY_KEPT_MOST; i++) {
+            struct gy_kept *kept = &set->of[i];
+            if (kept->exec == NULL) {
+                found = kept;
+            } else if (oldest == NULL || kept->used < oldest->used) {
+                oldest = kept;
+            }
+        }
+        if (oldest != NULL && (found == NULL || read(&set->node_count) + nodes > GY_KEPT_NODES)) {
+            drop(set, oldest);
+            found = NULL;
+        }
+    } while (found == NULL);
+    return found;
+}
+
+static gantry_status instantiate(struct gy_kept_set *set, struct gy_nodes *nodes, struct gy_kept *kept)
+{
+    CUgraph graph;
+    CUgraphExec exec;
+    gantry_status status = GANTRY_OK;
+    if (kept->done == NULL) {
+        status = GY_CALL(set->context, cuEventCreate(&kept->done, CU_EVENT_DISABLE_TIMING));
+    }
+    status = status == GANTRY_OK ? gy_nodes_make(nodes, &graph) : status;
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    status =
+        GY_CALL(set->context,
+                cuGraphInstantiateWithFlags(&exec, graph, CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY));
+    if (status != GANTRY_OK) {
+        (void)set->context->driver->cuGraphDestroy(graph);
+        return status;
+    }
+    status = gy_nodes_copy(&kept->nodes, nodes);
+    if (status != GANTRY_OK) {
+        destroy(set, exec, graph);
+        return status;
+    }
+    kept->exec = exec;
+    kept->graph = graph;
+    return GANTRY_OK;
+}
+
+static gantry_status make(struct gy_kept_set *set, struct gy_nodes *nodes, struct gy_kept **out)
+{
+    struct gy_kept *kept = make_room(set, nodes->count);
+    gantry_status status = instantiate(set, nodes, kept);
+    if (status != GANTRY_OK) {
+        return status;
+    }
+    kept->names = gy_nodes_names(nodes);
+    count(&set->made, 1);
+    count(&set->count, 1);
+    count(&set->node_count, nodes->count);
+    assert(gy_kept_is_valid(set));
+    *out = kept;
+    return GANTRY_OK;
+}
+
+/* Set what differs.  False: the driver refuses, and it is dropped. */
+static bool patch(struct gy_kept_set *set, const struct found *found, struct gy_nodes *nodes)
+{
+    struct gy_kept *kept = found->kept;
+    uint64_t changed = 0;
+    const CUresult result =
+        gy_nodes_patch(&kept->nodes, kept->exec, nodes, found->is_paired ? set->pairing.of : NULL, &changed);
+    if (result != CUDA_SUCCESS) {
+        gy_log(GANTRY_LOG_DEBUG, "an executable graph of %u nodes takes no more changes (%d): it is dropped",
+               kept->nodes.count, (int)result);
+        drop(set, kept);
+        if (++set->refusals == GY_KEPT_REFUSALS) {
+            gy_log(GANTRY_LOG_WARNING, "the driver refuses most changes of executable graphs: none are kept");
+        }
+        return false;
+    }
+    set->refusals -= set->refusals != 0;
+    kept->names = found->names != 0 ? found->names : kept->names;
+    count(&set->hits, 1);
+    count(&set->nodes_hit, nodes->count);
+    count(&set->nodes_set, changed);
+    return true;
+}
+
+/* An executable graph that has the work of the nodes; NULL and GANTRY_OK: there are enough in flight. */
+static gantry_status take(struct gy_kept_set *set, const struct found *found, struct gy_nodes *nodes,
+                          struct gy_kept **out)
+{
+    if (found->kept != NULL && patch(set, found, nodes)) {
+        *out = found->kept;
+        return GANTRY_OK;
+    }
+    return found->kept == NULL && found->is_enough ? GANTRY_OK : make(set, nodes, out);
+}
+
+gantry_status gy_kept_take(struct gy_kept_set *set, struct gy_nodes *nodes, uint32_t *first,
+                           struct gy_kept **out)
+{
+    assert(*first == nodes->count && gy_kept_is_valid(set));
+    const uint32_t whole = nodes->count;
+    *out = NULL;
+    if (whole > GY_KEPT_NODES || set->refusals >= GY_KEPT_REFUSALS) {
+        return GANTRY_OK;
+    }
+    follow_generation(set);
+    struct found found = find(set, nodes);
+    if (found.kept == NULL && !gy_nodes_are_patchable(nodes)) {
+        return GANTRY_OK;
+    }
+    if (found.kept == NULL && !found.is_known && !found.is_enough) {
+        *first = nodes->count = cut(set, nodes);
+        found = nodes->count != whole ? find(set, nodes) : found;
+    }
+    const gantry_status status = take(set, &found, nodes, out);
+    nodes->count = whole;
+    return status;
+}
+
+gantry_status gy_kept_launch(struct gy_kept_set *set, struct gy_kept *kept, CUstream home)
+{
+    gantry_status status = GY_CALL(set->context, cuGraphLaunch(kept->exec, home));
+    kept->used = ++set->launches;
+    return status == GANTRY_OK ? GY_CALL(set->context, cuEventRecord(kept->done, home)) : status;
+}
+
+void gy_kept_drop_first(struct gy_kept_set *set, struct gy_nodes *nodes, uint32_t first)
+{
+    gy_nodes_drop_first(&set->pairing, nodes, first);
+}
+
+bool gy_kept_is_valid(const struct gy_kept_set *set)
+{
+    return read(&set->count) <= GY_KEPT_MOST && read(&set->node_count) <= GY_KEPT_NODES &&
+           set->refused_count <= GY_KEPT_MOST && read(&set->nodes_set) <= read(&set->nodes_hit) &&
+           (read(&set->count) != 0 || read(&set->node_count) == 0);
+}

@@ -1,0 +1,84 @@
+/* Executable graphs that are kept: a batch that is like an earlier one is launched as the earlier one's
+ * executable graph, of which only those nodes are set that differ (driver/patch.h).
+ *
+ *              made anew                launched                  its event was seen
+ *     FREE ----------------> IDLE ------------------> IN FLIGHT -----------------------> IDLE
+ *       ^                     |                           |
+ *       +---------------------+---------------------------+
+ *          the least recently used makes room; a module was unloaded; the driver refuses a patch
+ *
+ * Nobody writes the state down: FREE has no `exec`, and whether an executable graph is in flight the driver
+ * is asked when it is wanted.  One that is in flight is neither set nor launched.  A batch for which all like
+ * it are in flight gets one more, up to GY_KEPT_COPIES of the same tasks; beyond that it is made as batches
+ * that are not kept: see graphs.h.
+ *
+ * Which one a batch gets: one of the same calls in the same order; else one of the same calls in another
+ * order, if their edges are the same; else one that is merely alike, as long as it is not known that the
+ * batch comes again.  When there is none, a batch whose first 16, 32, 64, ... nodes are a beginning that was
+ * seen before is cut there: batches that are cut by chance have beginnings in common, but not their ends.
+ *
+ * What can be set is written for one set of modules: unloading one drops all that is kept.  Everything
+ * belongs to the dispatcher's thread (GD), except what is marked. */
+#ifndef DISPATCHER_WAYS_KEPT_H
+#define DISPATCHER_WAYS_KEPT_H
+
+#include "driver/patch.h"
+
+#define GY_KEPT_MOST 64u
+#define GY_KEPT_COPIES 4u
+#define GY_KEPT_ALIKE 8u     /* executables that are alike, of different tasks */
+#define GY_KEPT_NODES 65536u /* the most nodes of all of them */
+#define GY_KEPT_REFUSALS 16u /* so many patches more were refused than taken: it is not tried any more */
+#define GY_KEPT_STRANGERS 8u /* after so many batches that nothing was like, others are cut */
+#define GY_KEPT_LATEST 16u
+#define GY_KEPT_SEEN 256u
+
+struct gy_kept {
+    CUgraphExec exec; /* NULL: the entry is free */
+    CUgraph graph;    /* the graph that it was made of: nodes are addressed by it */
+    CUevent done;     /* behind the latest launch; NULL: not made yet */
+    struct gy_nodes nodes;
+    uint64_t names; /* gy_nodes_names() */
+    uint64_t used;  /* the number of the launch that used it last; 0: none */
+};
+
+struct gy_kept_set {
+    struct gy_context *context; /* immutable */
+    struct gy_kept of[GY_KEPT_MOST];
+    uint64_t launches;                     /* the number of them */
+    uint64_t generation;                   /* of context->generation: the modules that they are written for */
+    struct gy_pairing pairing;             /* room */
+    uint64_t latest[GY_KEPT_LATEST];       /* shapes of the latest batches that had none */
+    uint64_t latest_names[GY_KEPT_LATEST]; /* names of the latest batches that got one of other tasks */
+    uint32_t next_latest, next_names;
+    uint64_t beginnings[GY_KEPT_SEEN]; /* shapes with which batches have begun, by their lower bits */
+    uint64_t strangers;                /* batches that nothing was like */
+    uint64_t refusals;                 /* patches that the driver has refused */
+    CUgraphExec refused[GY_KEPT_MOST]; /* the driver would not destroy them: it is asked again at the end */
+    uint32_t refused_count;
+    _Atomic(uint64_t) made;       /* atomic: executable graphs, in all */
+    _Atomic(uint64_t) hits;       /* atomic: launches of one that was there */
+    _Atomic(uint64_t) nodes_hit;  /* atomic: nodes of these */
+    _Atomic(uint64_t) nodes_set;  /* atomic: of these, nodes that were set */
+    _Atomic(uint64_t) count;      /* atomic: executable graphs now */
+    _Atomic(uint64_t) node_count; /* atomic: nodes of these */
+};
+
+void gy_kept_init(struct gy_kept_set *set, struct gy_context *context);
+/* The GPU is done with them, or the context is lost. */
+void gy_kept_fini(struct gy_kept_set *set);
+
+/* Find or make an executable graph for the first *count nodes, which is their number on entry; it has their
+ * work when it comes out.  *out NULL and GANTRY_OK: they cannot be patched, or too many are in flight.
+ * On failure nothing was launched. */
+GANTRY_MUST_CHECK gantry_status gy_kept_take(struct gy_kept_set *set, struct gy_nodes *nodes, uint32_t *count,
+                                             struct gy_kept **out);
+/* Launch it on `home`. */
+GANTRY_MUST_CHECK gantry_status gy_kept_launch(struct gy_kept_set *set, struct gy_kept *kept, CUstream home);
+/* The first `count` nodes were launched, by whatever. */
+void gy_kept_drop_first(struct gy_kept_set *set, struct gy_nodes *nodes, uint32_t count);
+
+/* The counts and the entries agree. */
+bool gy_kept_is_valid(const struct gy_kept_set *set);
+
+#endif

@@ -1,0 +1,515 @@
+/* Steps that are like earlier ones: their graphs are kept, and set only where they differ. */
+#include "context/context.h"
+#include "dispatcher/internal.h"
+#include "order_kernels.kernels.h"
+#include "tests/partition/plan_support.h"
+#include "tests/support/cmocka_c11.h"
+#include "tests/support/deadline.h"
+#include "tests/support/gpu_fixture.h"
+
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST 1000u
+#define LANES 8u
+
+enum function { COUNT_UP, COUNT_DOWN, STAMP, FUNCTIONS };
+
+/* What one task does: it adds to its cell, or takes from it, by the threads that it has. */
+struct job {
+    uint32_t index, by, blocks;
+    enum function function;
+    _Atomic(bool) fails;
+    bool cancels;
+    uint32_t wait_spins; /* of its CPU task */
+};
+
+static struct {
+    struct gpu_fixture gpu;
+    gantry_module *module;
+    gantry_kernel *kernels[FUNCTIONS];
+    uint32_t *cells; /* 3 * MOST, pinned: a cell each, and two that stamps are put in */
+    uint32_t *on_device;
+    uint32_t expected[MOST];
+    struct job jobs[MOST];
+    _Atomic(uint32_t) released; /* CPU tasks that have run */
+} s;
+
+/* ---- the scene --------------------------------------------------------------------------------- */
+
+static void load(void)
+{
+    static const char *const names[FUNCTIONS] = {"count_up", "count_down", "stamp"};
+    assert_ok(gantry_module_load(s.gpu.context, &gantry_image_order_kernels, &s.module));
+    for (int i = 0; i < FUNCTIONS; i++) {
+        assert_ok(gantry_module_get_kernel(s.module, names[i], &s.kernels[i]));
+    }
+}
+
+static void open_with(uint32_t workers, const gantry_partition_options *plan)
+{
+    gantry_context_options options = GANTRY_CONTEXT_OPTIONS_INIT;
+    void *cells, *on_device;
+    memset(&s, 0, sizeof(s));
+    options.driver = gpu_fixture_driver();
+    options.submission = GANTRY_SUBMISSION_GRAPHS;
+    options.partitions = plan;
+    gpu_fixture_open_with(&s.gpu, workers, &options);
+    gantry_heap *heap = gantry_context_heap(s.gpu.context);
+    assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_PINNED, 3 * sizeof(s.expected), 0,
+                                GANTRY_ALLOC_SITE("cells"), &cells));
+    assert_ok(gantry_heap_device_address(heap, cells, &on_device));
+    memset(cells, 0, 3 * sizeof(s.expected));
+    s.cells = cells;
+    s.on_device = on_device;
+    for (uint32_t i = 0; i < MOST; i++) {
+        s.jobs[i] = (struct job){.index = i, .by = 1 + i % 7, .blocks = 1};
+    }
+    load();
+}
+
+static void open_scene(void)
+{
+    open_with(1, NULL);
+}
+
+static void close_scene(void)
+{
+    assert_ok(gantry_context_synchronize(s.gpu.context));
+    assert_ok(gantry_heap_free(gantry_context_heap(s.gpu.context), s.cells));
+    gpu_fixture_close(&s.gpu);
+}
+
+static bool enqueue(gantry_launch *launch, const struct job *job)
+{
+    void *cell = &s.on_device[job->index];
+    void *begin = &s.on_device[MOST + 2 * job->index], *end = &s.on_device[MOST + 2 * job->index + 1];
+    uint32_t by = job->by, none = 0;
+    void *count[] = {&cell, &by}, *stamp[] = {&cell, &begin, &end, &none};
+    const gantry_dim3 grid = {job->blocks, 1, 1}, block = {2, 1, 1};
+    return gantry_launch_kernel(launch, s.kernels[job->function], grid, block, 0,
+                                job->function == STAMP ? stamp : count) == GANTRY_OK;
+}
+
+static gantry_launch_result launch_job(gantry_launch *launch, void *arg)
+{
+    const struct job *job = arg;
+    if (atomic_load(&job->fails) || !enqueue(launch, job)) {
+        return GANTRY_LAUNCH_FAILED;
+    }
+    const uint32_t all = job->by * job->blocks * 2;
+    s.expected[job->index] += job->function == COUNT_UP     ? all
+                              : job->function == COUNT_DOWN ? 0 - all
+                                                            : 2 * job->blocks;
+    if (job->cancels) {
+        (void)gantry_taskman_cancel(s.gpu.manager);
+    }
+    return GANTRY_LAUNCH_DONE;
+}
+
+static void check_cells(void)
+{
+    assert_ok(gantry_context_synchronize(s.gpu.context));
+    for (uint32_t i = 0; i < MOST; i++) {
+        if (s.cells[i] != s.expected[i]) {
+            fail_msg("cell %u has %u, not %u", i, s.cells[i], s.expected[i]);
+        }
+    }
+}
+
+/* `count` jobs behind the first one, in LANES rows, which have edges between them where `crosses`. */
+static void submit_rows(uint32_t count, bool crosses)
+{
+    gantry_task *tasks[MOST];
+    for (uint32_t i = 0; i < count; i++) {
+        tasks[i] = gpu_fixture_gpu(&s.gpu, GANTRY_TASK_KERNEL, "job", launch_job, &s.jobs[i]);
+        if (i > 0) {
+            gpu_fixture_after(tasks[i], tasks[i > LANES ? i - LANES : 0]);
+        }
+        if (crosses && i > 2 * LANES && i % 20 == 0) {
+            gpu_fixture_after(tasks[i], tasks[i - LANES - 1]);
+        }
+    }
+}
+
+struct change {
+    uint64_t launches, nodes, kept, set, made;
+};
+
+static struct change now(void)
+{
+    const gantry_dispatcher_stats stats = gpu_fixture_stats(&s.gpu);
+    return (struct change){stats.graph_launches, stats.graph_nodes, stats.graph_nodes_kept,
+                           stats.graph_nodes_set, stats.graph_instantiations};
+}
+
+static struct change since(struct change before)
+{
+    const struct change after = now();
+    return (struct change){after.launches - before.launches, after.nodes - before.nodes,
+                           after.kept - before.kept, after.set - before.set, after.made - before.made};
+}
+
+/* A step of rows, and what it has cost. */
+static struct change run_rows(uint32_t count, bool crosses)
+{
+    const struct change before = now();
+    submit_rows(count, crosses);
+    assert_ok(gpu_fixture_step(&s.gpu));
+    check_cells();
+    return since(before);
+}
+
+enum { ROWS = 200 };
+
+static void open_with_rows(void)
+{
+    open_scene();
+    const struct change first = run_rows(ROWS, true);
+    assert_int_equal(first.nodes, ROWS);
+    assert_int_equal(first.kept, 0);
+}
+
+static void expect_patched(struct change step, uint64_t set)
+{
+    assert_int_equal(step.nodes, ROWS);
+    assert_int_equal(step.kept, ROWS);
+    assert_int_equal(step.made, 0);
+    assert_int_equal(step.set, set);
+}
+
+/* ---- what differs ------------------------------------------------------------------------------ */
+
+static void test_what_differs_is_set_and_nothing_else(void **state)
+{
+    (void)state;
+    open_with_rows();
+    expect_patched(run_rows(ROWS, true), 0);
+    for (uint32_t i = 0; i < ROWS; i += 10) {
+        s.jobs[i].by += 3;
+    }
+    expect_patched(run_rows(ROWS, true), ROWS / 10);
+    for (uint32_t i = 0; i < ROWS; i++) {
+        s.jobs[i].by += 5;
+    }
+    expect_patched(run_rows(ROWS, true), ROWS);
+    for (uint32_t i = 0; i < ROWS; i += 4) {
+        s.jobs[i].blocks = 3;
+    }
+    expect_patched(run_rows(ROWS, true), ROWS / 4);
+    for (uint32_t i = 0; i < ROWS; i += 2) {
+        s.jobs[i].function = COUNT_DOWN;
+    }
+    expect_patched(run_rows(ROWS, true), ROWS / 2);
+    for (uint32_t i = 0; i < ROWS; i += 5) { /* it has more parameters */
+        s.jobs[i].function = STAMP;
+    }
+    expect_patched(run_rows(ROWS, true), ROWS / 5);
+    for (uint32_t i = 0; i < ROWS; i += 5) {
+        s.jobs[i].function = COUNT_UP;
+    }
+    expect_patched(run_rows(ROWS, true), ROWS / 5);
+    expect_patched(run_rows(ROWS, true), 0);
+    close_scene();
+}
+
+static void test_other_edges_are_another_shape(void **state)
+{
+    (void)state;
+    open_with_rows();
+    assert_int_equal(run_rows(ROWS, false).kept, 0);
+    expect_patched(run_rows(ROWS, true), 0);
+    expect_patched(run_rows(ROWS, false), 0);
+    close_scene();
+}
+
+/* Copies and fills, of other sizes and at other places in each step. */
+struct mover {
+    uint32_t *to, *from, *device;
+    uint32_t count, value;
+};
+
+static gantry_launch_result launch_moves(gantry_launch *launch, void *arg)
+{
+    const struct mover *m = arg;
+    const size_t bytes = m->count * sizeof(uint32_t);
+    const bool done = gantry_launch_copy_htod(launch, m->device, m->from, bytes) == GANTRY_OK &&
+                      gantry_launch_fill(launch, m->device, m->value, 4, m->count / 2) == GANTRY_OK &&
+                      gantry_launch_copy_dtod(launch, m->device + MOST, m->device, bytes) == GANTRY_OK &&
+                      gantry_launch_copy_dtoh(launch, m->to, m->device + MOST, bytes) == GANTRY_OK;
+    return done ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_FAILED;
+}
+
+static void test_copies_and_fills_are_set(void **state)
+{
+    (void)state;
+    void *device;
+    struct mover m = {.count = 0};
+    open_scene();
+    gantry_heap *heap = gantry_context_heap(s.gpu.context);
+    assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, 2 * MOST * sizeof(uint32_t), 0,
+                                GANTRY_ALLOC_SITE("moves"), &device));
+    for (uint32_t step = 0; step < 6; step++) {
+        const struct change before = now();
+        m = (struct mover){s.cells + MOST, s.cells + step, (uint32_t *)device + 3 * step, 100 + 10 * step,
+                           step};
+        for (uint32_t i = 0; i < MOST; i++) {
+            s.cells[i] = 1000 * step + i;
+        }
+        (void)gpu_fixture_gpu(&s.gpu, GANTRY_TASK_KERNEL, "moves", launch_moves, &m);
+        assert_ok(gpu_fixture_step(&s.gpu));
+        assert_ok(gantry_context_synchronize(s.gpu.context));
+        for (uint32_t i = 0; i < m.count; i++) {
+            assert_int_equal(m.to[i], i < m.count / 2 ? step : m.from[i]);
+        }
+        const struct change after = since(before);
+        assert_int_equal(after.made, step == 0);
+        assert_int_equal(after.set, step == 0 ? 0 : 4);
+    }
+    assert_ok(gantry_heap_free(heap, device));
+    close_scene();
+}
+
+/* ---- orders ------------------------------------------------------------------------------------ */
+
+static gantry_status release_late(gantry_task *task, void *arg)
+{
+    (void)task;
+    const struct job *job = arg;
+    for (volatile uint32_t i = 0; i < job->wait_spins; i++) {
+    }
+    atomic_fetch_add(&s.released, 1);
+    return GANTRY_OK;
+}
+
+/* Jobs that 16 workers release, each after a while of its own. */
+static void submit_released(uint32_t count, bool has_edges)
+{
+    gantry_task *tasks[MOST];
+    for (uint32_t i = 0; i < count; i++) {
+        s.jobs[i].wait_spins = (uint32_t)rand() % 2000;
+        gantry_task *release = gpu_fixture_cpu(&s.gpu, "release", release_late, &s.jobs[i]);
+        tasks[i] = gpu_fixture_gpu(&s.gpu, GANTRY_TASK_KERNEL, "job", launch_job, &s.jobs[i]);
+        gpu_fixture_after(tasks[i], release);
+        if (has_edges && i >= LANES) {
+            gpu_fixture_after(tasks[i], tasks[i - LANES]);
+        }
+    }
+}
+
+static void test_any_order_of_release_is_the_same_step(void **state)
+{
+    (void)state;
+    enum { STEPS = 20, TASKS = 200 };
+    open_with(16, NULL);
+    gantry_dispatcher *d = gantry_context_dispatcher(s.gpu.context);
+    struct change before = now();
+    for (uint32_t step = 0; step < STEPS; step++) {
+        atomic_store(&s.released, 0);
+        gantry_dispatcher_start_group(d); /* nothing is read before all are released */
+        submit_released(TASKS, true);
+        assert_ok(gantry_taskman_start(s.gpu.manager));
+        deadline_await(atomic_load(&s.released) == TASKS, "the workers");
+        gantry_dispatcher_finish_group(d);
+        assert_ok(gpu_fixture_stop(&s.gpu));
+        check_cells();
+        if (step == 3) {
+            before = now();
+        }
+    }
+    const struct change after = since(before);
+    print_message("%.1f %% of %u nodes were kept, %u graphs made\n",
+                  100.0 * (double)after.kept / (double)after.nodes, (unsigned)after.nodes,
+                  (unsigned)after.made);
+    close_scene();
+}
+
+static void test_steps_cut_by_chance_are_patched(void **state)
+{
+    (void)state;
+    enum { STEPS = 140, LEARNT = 100 };
+    open_with(16, NULL);
+    struct change before = now();
+    for (uint32_t step = 0; step < STEPS; step++) {
+        if (step == LEARNT) {
+            before = now();
+        }
+        submit_released(MOST, false);
+        assert_ok(gpu_fixture_step(&s.gpu));
+        check_cells();
+    }
+    const struct change after = since(before);
+    print_message("%.1f %% of %u nodes were kept, in %.1f graphs a step, %u made\n",
+                  100.0 * (double)after.kept / (double)after.nodes, (unsigned)after.nodes,
+                  (double)after.launches / (STEPS - LEARNT), (unsigned)after.made);
+    assert_int_equal(after.nodes, (uint64_t)MOST * (STEPS - LEARNT));
+    assert_true(after.kept * 10 >= after.nodes * 9);
+    close_scene();
+}
+
+/* ---- in flight --------------------------------------------------------------------------------- */
+
+static void test_steps_in_flight_have_graphs_of_their_own(void **state)
+{
+    (void)state;
+    struct gantry_emu_control emu;
+    const bool holds = gpu_fixture_controls(&emu);
+    open_with_rows();
+    const struct change before = now();
+    if (holds) {
+        emu.hold();
+    }
+    for (uint32_t step = 0; step < GY_KEPT_COPIES + 2; step++) {
+        for (uint32_t i = 0; i < ROWS; i++) {
+            s.jobs[i].by = 1 + step + i;
+        }
+        submit_rows(ROWS, true);
+        assert_ok(gpu_fixture_step(&s.gpu));
+    }
+    if (holds) { /* the first is idle; more than there may be are updated as a whole */
+        assert_int_equal(gpu_fixture_stats(&s.gpu).graphs_kept, GY_KEPT_COPIES);
+        assert_int_equal(since(before).kept, ROWS);
+        emu.release();
+    }
+    check_cells();
+    expect_patched(run_rows(ROWS, true), ROWS);
+    close_scene();
+}
+
+/* ---- what ends a step early -------------------------------------------------------------------- */
+
+static void test_a_step_that_fails_or_is_cancelled_leaves_the_next_right(void **state)
+{
+    (void)state;
+    open_with_rows();
+    atomic_store(&s.jobs[100].fails, true);
+    submit_rows(ROWS, true);
+    assert_int_equal(gpu_fixture_step(&s.gpu), GANTRY_ERR_TASK_FAILED);
+    atomic_store(&s.jobs[100].fails, false);
+    check_cells();
+    expect_patched(run_rows(ROWS, true), 0);
+    s.jobs[60].cancels = true;
+    submit_rows(ROWS, true);
+    assert_int_equal(gpu_fixture_step(&s.gpu), GANTRY_ERR_CANCELLED);
+    s.jobs[60].cancels = false;
+    check_cells();
+    expect_patched(run_rows(ROWS, true), 0);
+    close_scene();
+}
+
+static void test_an_unloaded_module_drops_what_was_kept(void **state)
+{
+    (void)state;
+    open_with_rows();
+    for (uint32_t i = 0; i < 3; i++) {
+        gantry_module_unload(s.module);
+        load();
+        const struct change step = run_rows(ROWS, true);
+        assert_int_equal(step.made, 1);
+        assert_int_equal(step.kept, 0);
+        assert_int_equal(gpu_fixture_stats(&s.gpu).graphs_kept, 1);
+        expect_patched(run_rows(ROWS, true), 0);
+    }
+    close_scene();
+}
+
+/* Kernels of a partition are not set: what the driver makes of that is not known. */
+static void test_work_in_partitions_is_updated_as_a_whole(void **state)
+{
+    (void)state;
+    gantry_partition_request requests[] = {request("first", GANTRY_PARTITION_AT_LEAST, 8),
+                                           request("rest", GANTRY_PARTITION_REST, 0)};
+    gantry_partition_options plan = GANTRY_PARTITION_OPTIONS_INIT;
+    plan.requests = requests;
+    plan.count = 2;
+    for (uint32_t round = 0; round < 2; round++) { /* the second context has other partitions */
+        open_with(1, &plan);
+        assert_int_equal(run_rows(ROWS, true).nodes, ROWS);
+        const struct change second = run_rows(ROWS, true);
+        assert_int_equal(second.kept, 0);
+        assert_int_equal(second.made, 0);
+        close_scene();
+    }
+}
+
+/* ---- bounds ------------------------------------------------------------------------------------ */
+
+/* Eight nodes in a row: bit i of the shape says whether the i-th is a fill. */
+static gantry_launch_result launch_shape(gantry_launch *launch, void *arg)
+{
+    const uint32_t shape = (uint32_t)(uintptr_t)arg;
+    bool done = true;
+    for (uint32_t i = 0; i < 8 && done; i++) {
+        done = (shape >> i & 1u) != 0 ? gantry_launch_fill(launch, &s.on_device[i], 0, 4, 1) == GANTRY_OK
+                                      : enqueue(launch, &s.jobs[i]);
+    }
+    return done ? GANTRY_LAUNCH_DONE : GANTRY_LAUNCH_FAILED;
+}
+
+static uint64_t run_shape(uint32_t shape)
+{
+    const struct change before = now();
+    (void)gpu_fixture_gpu(&s.gpu, GANTRY_TASK_KERNEL, "shape", launch_shape, (void *)(uintptr_t)shape);
+    assert_ok(gpu_fixture_step(&s.gpu));
+    assert_ok(gantry_context_synchronize(s.gpu.context));
+    return since(before).made;
+}
+
+static void test_the_one_not_used_for_longest_is_given_up(void **state)
+{
+    (void)state;
+    open_scene();
+    for (uint32_t shape = 0; shape < GY_KEPT_MOST; shape++) {
+        assert_int_equal(run_shape(shape), 1);
+    }
+    assert_int_equal(gpu_fixture_stats(&s.gpu).graphs_kept, GY_KEPT_MOST);
+    assert_int_equal(run_shape(0), 0);
+    assert_int_equal(run_shape(GY_KEPT_MOST), 1); /* in place of 1 */
+    assert_int_equal(gpu_fixture_stats(&s.gpu).graphs_kept, GY_KEPT_MOST);
+    assert_int_equal(gpu_fixture_stats(&s.gpu).graphs_kept_nodes, GY_KEPT_MOST * 8);
+    assert_int_equal(run_shape(0), 0);
+    assert_int_equal(run_shape(2), 0);
+    assert_int_equal(run_shape(1), 1);
+    close_scene();
+}
+
+static void test_a_patch_that_is_refused_makes_a_new_graph(void **state)
+{
+    (void)state;
+    struct gantry_emu_control emu;
+    if (!gpu_fixture_controls(&emu)) {
+        skip(); /* a real driver refuses none of these */
+    }
+    open_with_rows();
+    for (uint32_t i = 0; i < ROWS; i++) {
+        s.jobs[i].by++;
+    }
+    assert_int_equal(
+        (emu.fail)("cuGraphExecKernelNodeSetParams", 50, CUDA_ERROR_INVALID_VALUE, GANTRY_EMU_ONCE), 0);
+    const struct change step = run_rows(ROWS, true);
+    assert_int_equal(step.made, 1);
+    assert_int_equal(step.kept, 0);
+    assert_int_equal(gpu_fixture_stats(&s.gpu).graphs_kept, 1);
+    expect_patched(run_rows(ROWS, true), 0);
+    close_scene();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_differs_is_set_and_nothing_else),
+        cmocka_unit_test(test_other_edges_are_another_shape),
+        cmocka_unit_test(test_copies_and_fills_are_set),
+        cmocka_unit_test(test_any_order_of_release_is_the_same_step),
+        cmocka_unit_test(test_steps_cut_by_chance_are_patched),
+        cmocka_unit_test(test_steps_in_flight_have_graphs_of_their_own),
+        cmocka_unit_test(test_a_step_that_fails_or_is_cancelled_leaves_the_next_right),
+        cmocka_unit_test(test_an_unloaded_module_drops_what_was_kept),
+        cmocka_unit_test(test_work_in_partitions_is_updated_as_a_whole),
+        cmocka_unit_test(test_the_one_not_used_for_longest_is_given_up),
+        cmocka_unit_test(test_a_patch_that_is_refused_makes_a_new_graph),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
