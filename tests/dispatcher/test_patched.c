@@ -323,6 +323,7 @@ static void test_any_order_of_release_is_the_same_step(void **state)
     print_message("%.1f %% of %u nodes were kept, %u graphs made\n",
                   100.0 * (double)after.kept / (double)after.nodes, (unsigned)after.nodes,
                   (unsigned)after.made);
+    assert_true(after.kept * 2 >= after.nodes); /* a worker may still be on its way when the group ends */
     close_scene();
 }
 
@@ -374,6 +375,9 @@ static void test_steps_in_flight_have_graphs_of_their_own(void **state)
         emu.release();
     }
     check_cells();
+    for (uint32_t i = 0; i < ROWS; i++) {
+        s.jobs[i].by += 1000; /* as none of them has */
+    }
     expect_patched(run_rows(ROWS, true), ROWS);
     close_scene();
 }
