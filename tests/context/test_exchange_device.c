@@ -12,7 +12,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-enum { WORDS = 1024, FRAMES = 40 };
+enum { WORDS = 1024, FRAME_BYTES = 2 * WORDS * 4, FRAMES = 40 };
 #define MS UINT64_C(1000000)
 
 struct scene {
@@ -20,24 +20,20 @@ struct scene {
     struct gy_timeline_file *drawn, *filtered;
     gantry_exchange *exchange;
     gantry_task *acquire, *release, *work;
-    uint32_t *in, *out; /* page-locked */
-    void *device;
+    gantry_shared_memory *memory;
+    uint32_t *in, *out;      /* the two halves of the shared memory, as the renderer sees them */
+    uint32_t *frame, *other; /* the same on the device; `other`: device memory of the context */
+    uint32_t *seen;          /* page-locked */
     uint32_t wrong;
     bool draws_late; /* after the step was started */
 };
 
-static gantry_launch_result upload(gantry_launch *launch, void *arg)
+static gantry_launch_result filter(gantry_launch *launch, void *arg)
 {
     struct scene *s = arg;
-    return gantry_launch_copy_htod(launch, s->device, s->in, WORDS * 4) == GANTRY_OK ? GANTRY_LAUNCH_DONE
-                                                                                     : GANTRY_LAUNCH_FAILED;
-}
-
-static gantry_launch_result download(gantry_launch *launch, void *arg)
-{
-    struct scene *s = arg;
-    return gantry_launch_copy_dtoh(launch, s->out, s->device, WORDS * 4) == GANTRY_OK ? GANTRY_LAUNCH_DONE
-                                                                                      : GANTRY_LAUNCH_FAILED;
+    return gantry_launch_copy_dtod(launch, s->frame + WORDS, s->frame, WORDS * 4) == GANTRY_OK
+               ? GANTRY_LAUNCH_DONE
+               : GANTRY_LAUNCH_FAILED;
 }
 
 static gantry_task *stable(struct scene *s, gantry_task_kind kind, const char *label, gantry_launch_fn launch)
@@ -56,11 +52,26 @@ static gantry_task *stable(struct scene *s, gantry_task_kind kind, const char *l
 static void build(struct scene *s)
 {
     assert_ok(gantry_exchange_tasks(s->exchange, s->gpu.manager, &s->acquire, &s->release));
-    s->work = stable(s, GANTRY_TASK_HTOD, "upload", upload);
-    gantry_task *down = stable(s, GANTRY_TASK_DTOH, "download", download);
+    s->work = stable(s, GANTRY_TASK_KERNEL, "filter", filter);
     gpu_fixture_after(s->work, s->acquire);
-    gpu_fixture_after(down, s->work);
-    gpu_fixture_after(s->release, down);
+    gpu_fixture_after(s->release, s->work);
+}
+
+/* Memory that the renderer and the context share.  The renderer has a mapping of its own, as another API
+ * would have. */
+static void open_frame(struct scene *s)
+{
+    int fd = memfd_create("frame", MFD_CLOEXEC);
+    assert_int_equal(ftruncate(fd, FRAME_BYTES), 0);
+    void *mapped = mmap(NULL, FRAME_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    assert_true(mapped != MAP_FAILED);
+    s->in = mapped;
+    s->out = s->in + WORDS;
+    gantry_shared_memory_options options = GANTRY_SHARED_MEMORY_OPTIONS_INIT;
+    options.fd = fd;
+    options.bytes = FRAME_BYTES;
+    assert_ok(gantry_shared_memory_import(s->gpu.context, &options, &s->memory));
+    assert_ok(gantry_shared_memory_map(s->memory, 0, FRAME_BYTES, (void **)&s->frame));
 }
 
 static gantry_exchange_options device_way(int wait_fd, int signal_fd, uint64_t timeout_ns)
@@ -84,9 +95,9 @@ static void open_context(struct scene *s, gantry_submission submission, const ga
     gpu_fixture_open_with(&s->gpu, 2, &context);
     gantry_heap *heap = gantry_context_heap(s->gpu.context);
     gantry_alloc_site site = GANTRY_ALLOC_SITE("frame");
-    assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_PINNED, WORDS * 4, 0, site, (void **)&s->in));
-    assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_PINNED, WORDS * 4, 0, site, (void **)&s->out));
-    assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, WORDS * 4, 0, site, &s->device));
+    assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_PINNED, WORDS * 4, 0, site, (void **)&s->seen));
+    assert_ok(gantry_heap_alloc(heap, GANTRY_MEMORY_DEVICE, WORDS * 4, 0, site, (void **)&s->other));
+    open_frame(s);
 }
 
 static void open_exchange(struct scene *s, uint64_t timeout_ns)
@@ -104,6 +115,7 @@ static void open_scene(struct scene *s, uint64_t timeout_ns, gantry_submission s
 
 static void close_timelines(struct scene *s)
 {
+    munmap(s->in, FRAME_BYTES);
     munmap(s->drawn, GY_TIMELINE_FILE_BYTES);
     munmap(s->filtered, GY_TIMELINE_FILE_BYTES);
 }
@@ -114,9 +126,9 @@ static void close_scene(struct scene *s)
     gantry_exchange_destroy(s->exchange);
     gantry_status done = gantry_context_synchronize(s->gpu.context);
     assert_true(done == GANTRY_OK || done == GANTRY_ERR_DEVICE_LOST);
-    assert_ok(gantry_heap_free(heap, s->in));
-    assert_ok(gantry_heap_free(heap, s->out));
-    assert_ok(gantry_heap_free(heap, s->device));
+    assert_ok(gantry_heap_free(heap, s->seen));
+    assert_ok(gantry_heap_free(heap, s->other));
+    gantry_shared_memory_destroy(s->memory);
     gpu_fixture_close(&s->gpu);
     close_timelines(s);
 }
@@ -215,11 +227,18 @@ static void test_frames_of_a_partition(void **state)
     close_scene(&s);
 }
 
-static gantry_launch_result fill_out(gantry_launch *launch, void *arg)
+static gantry_launch_result fill_other(gantry_launch *launch, void *arg)
 {
     struct scene *s = arg;
-    return gantry_launch_fill(launch, s->device, 3, 4, WORDS) == GANTRY_OK ? GANTRY_LAUNCH_DONE
-                                                                           : GANTRY_LAUNCH_FAILED;
+    return gantry_launch_fill(launch, s->other, 3, 4, WORDS) == GANTRY_OK ? GANTRY_LAUNCH_DONE
+                                                                          : GANTRY_LAUNCH_FAILED;
+}
+
+static gantry_launch_result download(gantry_launch *launch, void *arg)
+{
+    struct scene *s = arg;
+    return gantry_launch_copy_dtoh(launch, s->seen, s->other, WORDS * 4) == GANTRY_OK ? GANTRY_LAUNCH_DONE
+                                                                                      : GANTRY_LAUNCH_FAILED;
 }
 
 /* While a step waits, another manager's work goes on. */
@@ -227,7 +246,7 @@ static void expect_others_go_on(struct scene *s)
 {
     gantry_taskman_options options = GANTRY_TASKMAN_OPTIONS_INIT;
     gantry_task_desc fill = {
-        .struct_size = sizeof(fill), .kind = GANTRY_TASK_KERNEL, .launch = fill_out, .arg = s};
+        .struct_size = sizeof(fill), .kind = GANTRY_TASK_KERNEL, .launch = fill_other, .arg = s};
     gantry_task_desc copy = {
         .struct_size = sizeof(copy), .kind = GANTRY_TASK_DTOH, .launch = download, .arg = s};
     gantry_task_desc seen = {.struct_size = sizeof(seen), .kind = GANTRY_TASK_SYNC_POINT};
@@ -242,8 +261,8 @@ static void expect_others_go_on(struct scene *s)
     assert_ok(gantry_task_start_after_done(done, second));
     assert_ok(gantry_taskman_start(other));
     assert_ok(gantry_taskman_stop(other));
-    assert_int_equal(s->out[0], 3);
-    assert_int_equal(s->out[WORDS - 1], 3);
+    assert_int_equal(s->seen[0], 3);
+    assert_int_equal(s->seen[WORDS - 1], 3);
     gantry_taskman_destroy(other);
 }
 
@@ -259,7 +278,6 @@ static void test_a_renderer_that_does_not_come_fails_the_step(void **state)
     uint64_t since = gy_clock_ns();
     assert_ok(gantry_taskman_start(s.gpu.manager));
     expect_others_go_on(&s);
-    s.out[0] = 77;
     assert_int_equal(gantry_taskman_stop(s.gpu.manager), GANTRY_ERR_TIMED_OUT);
     assert_true(gy_clock_ns() - since >= 100 * MS);
     assert_non_null(strstr(gantry_last_error(), "frame"));
