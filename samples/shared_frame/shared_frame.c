@@ -42,10 +42,12 @@ struct slot {
     gantry_shared_memory *memory;
     gantry_exchange *exchange;
     gantry_taskman *manager;
-    uint8_t *frame;         /* device address of the shared memory */
-    uint32_t number;        /* of the frame in it */
-    uint64_t value;         /* of its timelines; 0: none yet */
-    bool is_busy;           /* a frame is under way */
+    uint8_t *frame;      /* device address of the shared memory */
+    uint32_t number;     /* of the frame in it */
+    uint64_t value;      /* of its timelines; 0: none yet */
+    bool is_busy;        /* a frame is under way */
+    uint64_t acquire_ns; /* of all its frames, host time of the calls */
+    uint64_t release_ns;
     uint32_t *drawn, *want; /* for the comparison */
 };
 
@@ -53,7 +55,8 @@ static gantry_context *context;
 static struct renderer renderer;
 static struct slot slots[SLOTS];
 static uint32_t wrong, checked;
-static bool on_device; /* the GPU waits and signals */
+static uint64_t *acquire_ns, *release_ns; /* host time of the calls, per frame */
+static bool on_device;                    /* the GPU waits and signals */
 
 static bool gantry_good(gantry_status status)
 {
@@ -239,6 +242,14 @@ static bool end_frame(struct slot *s)
     if (!vulkan_good(renderer_wait_read(&s->vulkan))) {
         return false;
     }
+    gantry_exchange_stats stats = {.struct_size = sizeof(stats)};
+    if (!gantry_good(gantry_exchange_get_stats(s->exchange, &stats))) {
+        return false;
+    }
+    acquire_ns[s->number] = stats.acquire_ns - s->acquire_ns;
+    release_ns[s->number] = stats.release_ns - s->release_ns;
+    s->acquire_ns = stats.acquire_ns;
+    s->release_ns = stats.release_ns;
     if (s->number % s->settings->check_every != 0) {
         return true;
     }
@@ -286,6 +297,19 @@ static bool run_frames(const struct settings *settings)
     return good;
 }
 
+static int compare(const void *a, const void *b)
+{
+    uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
+    return (left > right) - (left < right);
+}
+
+/* In microseconds. */
+static double median(uint64_t *ns, uint32_t count)
+{
+    qsort(ns, count, sizeof(*ns), compare);
+    return (double)ns[count / 2] / 1e3;
+}
+
 static void tell(const struct settings *settings, const gantry_device_info *info, double seconds)
 {
     gantry_exchange_stats sum = {.struct_size = sizeof(sum)};
@@ -295,8 +319,6 @@ static void tell(const struct settings *settings, const gantry_device_info *info
             sum.steps += stats.steps;
             sum.at_once += stats.at_once;
             sum.waited_ns += stats.waited_ns;
-            sum.acquire_ns += stats.acquire_ns;
-            sum.release_ns += stats.release_ns;
         }
     }
     printf("%u frames of %d x %d, drawn by %s, filtered by %s; handed over by the %s\n", settings->frames,
@@ -311,9 +333,8 @@ static void tell(const struct settings *settings, const gantry_device_info *info
                "waited %.0f us\n",
                settings->frames / seconds, seconds * 1e6 / settings->frames, (unsigned long long)sum.at_once,
                (unsigned long long)sum.steps, (double)sum.waited_ns / 1e3 / (double)waited);
-        printf("host time per frame: acquire %.2f us, release %.2f us\n",
-               (double)sum.acquire_ns / 1e3 / (double)sum.steps,
-               (double)sum.release_ns / 1e3 / (double)sum.steps);
+        printf("host time per frame: acquire %.2f us, release %.2f us (medians)\n",
+               median(acquire_ns, settings->frames), median(release_ns, settings->frames));
     }
     if (wrong == 0 && checked == settings->frames) {
         printf("all frames are right\n");
@@ -338,6 +359,12 @@ static int run(const struct settings *settings)
         fprintf(stderr, "shared_frame: %s\n", renderer.error);
         return found == RENDERER_NONE ? NO_VULKAN : 1;
     }
+    acquire_ns = calloc(settings->frames, sizeof(*acquire_ns));
+    release_ns = calloc(settings->frames, sizeof(*release_ns));
+    if (acquire_ns == NULL || release_ns == NULL) {
+        fprintf(stderr, "shared_frame: out of memory\n");
+        return 1;
+    }
     bool good = gantry_good(gantry_module_load(context, &gantry_image_frame_kernels, &module)) &&
                 gantry_good(gantry_module_get_kernel(module, "filter_frame", &kernel));
     for (int i = 0; good && i < SLOTS; i++) {
@@ -354,6 +381,8 @@ static int run(const struct settings *settings)
     for (int i = 0; i < SLOTS; i++) {
         close_slot(&slots[i]);
     }
+    free(acquire_ns);
+    free(release_ns);
     return good && wrong == 0 ? 0 : 1;
 }
 
