@@ -2,7 +2,7 @@
  * answers to what it does not check, on the emulated driver also a memory file that stands for a timeline. */
 #include "tests/conformance/conformance.h"
 
-#include "driver/emulator/timeline_file.h"
+#include "tests/support/timeline_shell.h"
 
 #include <fcntl.h>
 #include <sys/wait.h>
@@ -108,22 +108,21 @@ static void test_another_process_signals(void **state)
         return;
     }
     struct gy_timeline_file *file;
-    CUexternalSemaphore semaphore = open_timeline(&file);
+    int fd = gy_timeline_file_create(&file), kept = dup(fd);
+    CUexternalSemaphore semaphore = NULL;
+    CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC desc = timeline_of(fd);
+    cu_ok(cuImportExternalSemaphore(&semaphore, &desc));
     CUstream stream = cf_stream();
     enqueue_wait(semaphore, 1, stream);
     enqueue_signal(semaphore, 2, stream);
-    pid_t child = fork();
-    if (child == 0) {
-        gy_timeline_file_signal(file, 1);
-        while (gy_timeline_file_read(file) != 2) {
-            usleep(100);
-        }
-        _exit(0);
-    }
-    int status = 0;
+    pid_t child = timeline_shell_start(kept, 1, "exit 0");
+    assert_int_not_equal(child, 0);
+    int status = 1;
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
     cu_ok(cuStreamSynchronize(stream));
+    assert_int_equal(gy_timeline_file_read(file), 2);
+    assert_int_equal(close(kept), 0);
     close_timeline(semaphore, file);
 }
 

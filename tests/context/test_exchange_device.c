@@ -3,9 +3,9 @@
 #include "tests/partition/plan_support.h"
 #include "tests/support/cmocka_c11.h"
 #include "tests/support/gpu_fixture.h"
+#include "tests/support/timeline_shell.h"
 
 #include "base/clock.h"
-#include "driver/emulator/timeline_file.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -18,6 +18,7 @@ enum { WORDS = 1024, FRAME_BYTES = 2 * WORDS * 4, FRAMES = 40 };
 struct scene {
     struct gpu_fixture gpu;
     struct gy_timeline_file *drawn, *filtered;
+    int drawn_fd; /* another process inherits it */
     gantry_exchange *exchange;
     gantry_task *acquire, *release, *work;
     gantry_shared_memory *memory;
@@ -104,6 +105,7 @@ static void open_exchange(struct scene *s, uint64_t timeout_ns)
 {
     int drawn = gy_timeline_file_create(&s->drawn), filtered = gy_timeline_file_create(&s->filtered);
     gantry_exchange_options options = device_way(drawn, filtered, timeout_ns);
+    s->drawn_fd = dup(drawn);
     assert_ok(gantry_exchange_create(s->gpu.context, &options, &s->exchange));
 }
 
@@ -115,6 +117,7 @@ static void open_scene(struct scene *s, uint64_t timeout_ns, gantry_submission s
 
 static void close_timelines(struct scene *s)
 {
+    close(s->drawn_fd);
     munmap(s->in, FRAME_BYTES);
     munmap(s->drawn, GY_TIMELINE_FILE_BYTES);
     munmap(s->filtered, GY_TIMELINE_FILE_BYTES);
@@ -299,20 +302,11 @@ static void test_a_renderer_that_is_killed_fails_the_step(void **state)
 {
     (void)state;
     struct scene s;
-    open_scene(&s, 2000 * MS, GANTRY_SUBMISSION_STREAMS);
+    open_scene(&s, 5000 * MS, GANTRY_SUBMISSION_STREAMS);
     build(&s);
     assert_ok(gantry_taskman_freeze(s.gpu.manager));
-    pid_t child = fork();
-    if (child == 0) {
-        gy_timeline_file_signal(s.drawn, 1);
-        while (gy_timeline_file_read(s.filtered) != 1) {
-            usleep(100);
-        }
-        gy_timeline_file_signal(s.drawn, 2);
-        for (;;) {
-            pause();
-        }
-    }
+    pid_t child = timeline_shell_start(s.drawn_fd, 2, "exec sleep 1000");
+    assert_int_not_equal(child, 0);
     for (uint32_t frame = 1; frame <= 2; frame++) {
         assert_ok(gantry_exchange_next(s.exchange, frame, frame));
         assert_ok(gantry_taskman_start(s.gpu.manager));
@@ -444,6 +438,7 @@ static void test_descriptors_are_taken_on_success_only(void **state)
     gantry_exchange *exchange;
     open_context(&s, GANTRY_SUBMISSION_STREAMS, NULL);
     int drawn = gy_timeline_file_create(&s.drawn), filtered = gy_timeline_file_create(&s.filtered);
+    s.drawn_fd = dup(drawn);
     int null = open("/dev/null", O_RDWR | O_CLOEXEC), other = memfd_create("other", MFD_CLOEXEC);
     gantry_exchange_options options = device_way(drawn, null, MS);
     assert_int_equal(gantry_exchange_create(s.gpu.context, &options, &exchange), GANTRY_ERR_INVALID_ARGUMENT);
